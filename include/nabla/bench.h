@@ -1,0 +1,63 @@
+/* Measures how fast this machine encodes and decodes, against memcpy. */
+#ifndef NABLA_BENCH_H
+#define NABLA_BENCH_H
+
+#include <stdint.h>
+
+#include "nabla/allocator.h"
+#include "nabla/encoding.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The longest rows measured with NABLA_PER_ROW. */
+#define NABLA_BENCH_ROW 4096
+
+/* What to measure. All zero means: everything, at its best. */
+typedef struct nabla_bench_options {
+  const nabla_encoding *encoding; /* NULL: every row of nabla_encodings()   */
+  nabla_isa isa;
+  uint64_t block;       /* 0: 64                                            */
+  uint64_t bytes;       /* of the f32 buffer; 0: 256 MiB. Rounded down to a
+                           multiple of 16 KiB, at least one                  */
+  uint32_t repetitions; /* 0: 9                                             */
+} nabla_bench_options;
+
+/* One measured kernel. Rates count bytes of f32: read when encoding, written
+ * when decoding. */
+typedef struct nabla_bench_result {
+  const nabla_encoding *encoding;
+  nabla_granularity granularity;
+  const char *operation;  /* "encode" or "decode"                            */
+  nabla_isa isa;          /* never NABLA_ISA_BEST                            */
+  uint64_t block;         /* values per scale                                */
+  double gb_per_s;        /* median, 10^9 bytes per second                   */
+  double memcpy_gb_per_s; /* median of the copies between its runs           */
+  double ratio;           /* gb_per_s / memcpy_gb_per_s                      */
+  double spread; /* (slowest - fastest) / median of its times               */
+} nabla_bench_result;
+
+typedef void (*nabla_bench_report)(void *context,
+                                   const nabla_bench_result *result);
+
+/* Runs on the calling thread. Each repetition of each kernel is preceded by a
+ * memcpy of the same f32 buffer, so that both see the same machine; buffers
+ * are touched before the first measurement. Values are normal(0, 1). One call
+ * covers the whole buffer, so that large ones measure memory; below 8 MiB
+ * decoding stays in the caches.
+ *
+ * @param allocator NULL for malloc; up to 4 times `bytes` are allocated
+ * @param report    called once per kernel, in the order of the table
+ * @return NABLA_OK, what nabla_codec_select returns, NABLA_TOO_LARGE,
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_bench_codecs(
+    const nabla_bench_options *options, const nabla_allocator *allocator,
+    nabla_bench_report report, void *context, nabla_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

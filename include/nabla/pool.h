@@ -1,0 +1,57 @@
+/* A pool of worker threads that stay warm between short parallel regions. */
+#ifndef NABLA_POOL_H
+#define NABLA_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nabla/allocator.h"
+#include "nabla/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NABLA_POOL_MAX_THREADS 256
+
+typedef struct nabla_pool nabla_pool;
+
+/* One worker's share of a region. Called once per worker, with `worker` from 0
+ * to `workers` - 1; worker 0 is the thread that called nabla_pool_run. */
+typedef void (*nabla_pool_task)(void *context, uint32_t worker,
+                                uint32_t workers);
+
+/* Creates a pool of `threads` workers, the caller included; 0 means one per
+ * CPU that this process may run on (at most NABLA_POOL_MAX_THREADS). Workers
+ * spin for about 100 us after a region, then sleep on a futex.
+ * @param allocator  NULL for malloc
+ * @param out_pool   owned by the caller; nabla_pool_destroy
+ * @return NABLA_OK, NABLA_INVALID_ARGUMENT (too many threads),
+ *         NABLA_NO_MEMORY (also when a thread cannot be started) */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_pool_create(uint32_t threads, const nabla_allocator *allocator,
+                  nabla_pool **out_pool, nabla_diag *diag);
+
+/* Stops and joins the workers. NULL is allowed. */
+NABLA_API void nabla_pool_destroy(nabla_pool *pool);
+
+/* Returns the number of workers, the caller included. */
+NABLA_API uint32_t nabla_pool_size(const nabla_pool *pool);
+
+/* Runs `task` on every worker and returns when all have. One region at a time
+ * per pool: a second thread that calls waits its turn. A NULL pool runs the
+ * task once, as worker 0 of 1. Not to be called from inside a task. */
+NABLA_API void nabla_pool_run(nabla_pool *pool, nabla_pool_task task,
+                              void *context);
+
+/* Cuts [0, count) into `parts` ranges that differ by at most one element and
+ * stores the range of `part`. Depends on nothing else, so that results can be
+ * independent of timing. */
+NABLA_API void nabla_pool_split(uint64_t count, uint32_t parts, uint32_t part,
+                                uint64_t *out_begin, uint64_t *out_end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+/* Reading files by position, and outputs that appear whole or not at all. */
+#ifndef NABLA_BASE_FILE_H
+#define NABLA_BASE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nabla/allocator.h"
+#include "nabla/os.h"
+#include "nabla/status.h"
+
+/* A file open for reading. Read calls are thread-safe. */
+typedef struct nabla_file nabla_file;
+
+/* Opens a regular file; anything else (folder, FIFO, device) is
+ * NABLA_INVALID_ARGUMENT, an operating system error NABLA_IO. `os` and
+ * `allocator` may be NULL. */
+NABLA_MUST_USE nabla_status nabla_file_open(const nabla_os *os,
+                                            const nabla_allocator *allocator,
+                                            const char *path,
+                                            nabla_file **out,
+                                            nabla_diag *diag);
+void nabla_file_close(nabla_file *file); /* NULL is allowed */
+
+uint64_t nabla_file_size(const nabla_file *file);
+const char *nabla_file_borrow_path(const nabla_file *file);
+const nabla_os_info *nabla_file_borrow_info(const nabla_file *file);
+
+/* Reads exactly `size` bytes at `at`. Retries EINTR and short reads. The end
+ * of the file is NABLA_CORRUPT (it shrank while open), an error NABLA_IO; both
+ * name file and offset. */
+NABLA_MUST_USE nabla_status nabla_file_read(const nabla_file *file,
+                                            uint64_t at, void *out,
+                                            size_t size, nabla_diag *diag);
+
+/* NABLA_CORRUPT when size or modification time differ from when it was opened:
+ * what was read may be of two versions. */
+NABLA_MUST_USE nabla_status nabla_file_check_unchanged(const nabla_file *file,
+                                                       nabla_diag *diag);
+
+/* An output file under construction: "DIR/.NAME.nabla-PID-N" beside its final
+ * name, locked (nabla_os.lock) while it is being written. */
+typedef struct nabla_output nabla_output;
+
+typedef struct nabla_output_options {
+  const nabla_os *os;               /* NULL: the operating system */
+  const nabla_allocator *allocator; /* NULL: malloc               */
+  int force; /* replace an existing file; else NABLA_EXISTS        */
+} nabla_output_options;
+
+/* Starts an output. Refuses at once, before any work: an existing `path`
+ * without `force` (NABLA_EXISTS), a symbolic link or anything but a regular
+ * file (NABLA_INVALID_ARGUMENT), a folder that is missing or not writable
+ * (NABLA_IO). Removes temporaries of the same name that a killed process left
+ * (those whose lock is free). */
+NABLA_MUST_USE nabla_status nabla_output_create(
+    const char *path, const nabla_output_options *options, nabla_output **out,
+    nabla_diag *diag);
+
+/* Writes all `size` bytes at `at`; thread-safe for disjoint ranges. A full
+ * disk, quota or size limit is NABLA_IO, with the free bytes in the text. */
+NABLA_MUST_USE nabla_status nabla_output_write(nabla_output *output,
+                                               uint64_t at, const void *data,
+                                               size_t size, nabla_diag *diag);
+
+/* Syncs the file, renames it to its final name (never over an existing one
+ * unless `force`), syncs the folder. On failure the final name is as it was
+ * before. Call once. */
+NABLA_MUST_USE nabla_status nabla_output_commit(nabla_output *output,
+                                                nabla_diag *diag);
+
+/* Frees; removes the temporary when it was not committed. NULL is allowed. */
+void nabla_output_destroy(nabla_output *output);
+
+/* An output folder under construction: "DIR/.NAME.nabla-PID-N" beside its
+ * final name, renamed whole. It is flat: files only. */
+typedef struct nabla_output_folder nabla_output_folder;
+
+/* As nabla_output_create. With `force` an existing folder is exchanged with
+ * the new one and then removed, but only when every name in it satisfies
+ * `is_ours`; else NABLA_EXISTS naming the first that does not. */
+NABLA_MUST_USE nabla_status nabla_output_folder_create(
+    const char *path, const nabla_output_options *options,
+    int (*is_ours)(const char *name), nabla_output_folder **out,
+    nabla_diag *diag);
+
+/* Path of the temporary folder, to create outputs in. */
+const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder);
+
+NABLA_MUST_USE nabla_status
+nabla_output_folder_commit(nabla_output_folder *folder, nabla_diag *diag);
+
+/* Frees; removes the temporary folder and its files when not committed. */
+void nabla_output_folder_destroy(nabla_output_folder *folder);
+
+#endif

@@ -1,0 +1,181 @@
+/* The JSON writer: nesting, commas and escapes; bytes go to a sink at once. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/json.h"
+#include "lib/base/utf8.h"
+
+/* nabla_json_out.has_item: what the container at each depth is and holds. */
+#define IS_OBJECT 1
+#define HAS_ITEM  2
+
+static void fail(nabla_json_out *out, nabla_status code, const char *text) {
+  if (!out->status) out->status = nabla_fail(out->diag, code, "%s", text);
+}
+
+static void emit(nabla_json_out *out, const void *data, size_t size) {
+  if (!out->status && size > 0)
+    out->status = out->write(out->self, data, size, out->diag);
+}
+
+static void emit_text(nabla_json_out *out, const char *text) {
+  emit(out, text, strlen(text));
+}
+
+/* Writes the comma that the next item of the current container needs. */
+static void separate(nabla_json_out *out) {
+  if (out->depth == 0) return;
+  uint8_t *flags = &out->has_item[out->depth - 1];
+  if (*flags & HAS_ITEM) emit_text(out, out->spaced ? ", " : ",");
+  *flags |= HAS_ITEM;
+}
+
+/* Comes before every value. */
+static void begin_value(nabla_json_out *out) {
+  if (out->after_key) {
+    out->after_key = 0;
+    return;
+  }
+  if (out->depth > 0 && (out->has_item[out->depth - 1] & IS_OBJECT))
+    fail(out, NABLA_INVALID_ARGUMENT,
+         "a JSON value was written into an object without a key");
+  separate(out);
+}
+
+static void open_container(nabla_json_out *out, int is_object) {
+  begin_value(out);
+  if (out->depth == NABLA_JSON_MAX_DEPTH)
+    fail(out, NABLA_TOO_LARGE, "the JSON to write is nested too deeply");
+  if (out->status) return;
+  out->has_item[out->depth++] = is_object ? IS_OBJECT : 0;
+  emit_text(out, is_object ? "{" : "[");
+}
+
+static void close_container(nabla_json_out *out, int is_object) {
+  if (out->depth == 0 || out->after_key ||
+      (out->has_item[out->depth - 1] & IS_OBJECT) != is_object)
+    fail(out, NABLA_INVALID_ARGUMENT,
+         "a JSON container was ended where none of its kind can end");
+  if (out->status) return;
+  out->depth--;
+  emit_text(out, is_object ? "}" : "]");
+}
+
+void nabla_json_out_object(nabla_json_out *out) {
+  open_container(out, IS_OBJECT);
+}
+
+void nabla_json_out_object_end(nabla_json_out *out) {
+  close_container(out, IS_OBJECT);
+}
+
+void nabla_json_out_array(nabla_json_out *out) { open_container(out, 0); }
+
+void nabla_json_out_array_end(nabla_json_out *out) { close_container(out, 0); }
+
+/* Sets the escape of `byte`, if it needs one, and returns its length. */
+static size_t escape(uint8_t byte, char unit[8]) {
+  static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
+  const char *found = byte ? strchr(named, byte) : NULL;
+  if (found) {
+    unit[0] = '\\';
+    unit[1] = names[found - named];
+    return 2;
+  }
+  if (byte >= 0x20) return 0;
+  return (size_t)snprintf(unit, 8, "\\u%04x", (unsigned)byte);
+}
+
+static void quote(nabla_json_out *out, const char *text, size_t length) {
+  const uint8_t *bytes = (const uint8_t *)text;
+  size_t written = 0, at = 0;
+  emit(out, "\"", 1);
+  while (at < length) {
+    char unit[8];
+    size_t taken = nabla_utf8_length(bytes + at, length - at);
+    size_t shown = taken == 1 ? escape(bytes[at], unit) : 0;
+    if (taken == 0) {
+      taken = 1;
+      shown = 3;
+      memcpy(unit, "\xef\xbf\xbd", 3); /* U+FFFD */
+    }
+    if (shown > 0) {
+      emit(out, text + written, at - written);
+      emit(out, unit, shown);
+      written = at + taken;
+    }
+    at += taken;
+  }
+  if (written < length) emit(out, text + written, length - written);
+  emit(out, "\"", 1);
+}
+
+void nabla_json_out_key_n(nabla_json_out *out, const char *key, size_t length) {
+  if (out->after_key || out->depth == 0 ||
+      !(out->has_item[out->depth - 1] & IS_OBJECT))
+    fail(out, NABLA_INVALID_ARGUMENT,
+         "a JSON key was written where none can stand");
+  if (out->status) return;
+  separate(out);
+  quote(out, key, length);
+  emit_text(out, out->spaced ? ": " : ":");
+  out->after_key = 1;
+}
+
+void nabla_json_out_key(nabla_json_out *out, const char *key) {
+  nabla_json_out_key_n(out, key, strlen(key));
+}
+
+void nabla_json_out_string_n(nabla_json_out *out, const char *text,
+                             size_t length) {
+  begin_value(out);
+  quote(out, text, length);
+}
+
+void nabla_json_out_string(nabla_json_out *out, const char *text) {
+  nabla_json_out_string_n(out, text, strlen(text));
+}
+
+static void word(nabla_json_out *out, const char *text) {
+  begin_value(out);
+  emit_text(out, text);
+}
+
+void nabla_json_out_u64(nabla_json_out *out, uint64_t value) {
+  char text[24];
+  snprintf(text, sizeof text, "%" PRIu64, value);
+  word(out, text);
+}
+
+void nabla_json_out_double(nabla_json_out *out, double value) {
+  if (!isfinite(value)) {
+    word(out, "null");
+    return;
+  }
+  char text[48];
+  snprintf(text, sizeof text, "%.9g", value);
+  /* The program may have set a locale whose decimal point is not a point and
+   * may have more than one byte. */
+  const size_t digits = strspn(text, "-0123456789");
+  const size_t other = strcspn(text + digits, "0123456789e");
+  if (other > 0) {
+    text[digits] = '.';
+    memmove(text + digits + 1, text + digits + other,
+            strlen(text + digits + other) + 1);
+  }
+  word(out, text);
+}
+
+void nabla_json_out_bool(nabla_json_out *out, int value) {
+  word(out, value ? "true" : "false");
+}
+
+void nabla_json_out_null(nabla_json_out *out) { word(out, "null"); }
+
+nabla_status nabla_json_out_finish(nabla_json_out *out) {
+  if (out->depth > 0 || out->after_key)
+    fail(out, NABLA_INVALID_ARGUMENT, "the JSON to write was not finished");
+  return out->status;
+}

@@ -1,0 +1,42 @@
+/* Allocation helpers over nabla_allocator: checked sizes, bounded growth. */
+#ifndef NABLA_BASE_MEMORY_H
+#define NABLA_BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nabla/allocator.h"
+#include "nabla/status.h"
+
+/* Allocates `count` elements of `size` bytes, zeroed. count or size 0 gives
+ * NULL and NABLA_OK. Overflow is NABLA_TOO_LARGE, no memory NABLA_NO_MEMORY.
+ * `allocator` NULL means the default, here and below. */
+NABLA_MUST_USE nabla_status nabla_alloc(const nabla_allocator *allocator,
+                                        size_t count, size_t size, void **out,
+                                        nabla_diag *diag);
+
+/* Frees what nabla_alloc gave with the same count and size; NULL is allowed. */
+void nabla_free(const nabla_allocator *allocator, void *block, size_t count,
+                size_t size);
+
+/* A growable array with a named limit. `limit` bytes is a hard bound: growth
+ * beyond it fails with NABLA_TOO_LARGE naming `what`. */
+typedef struct nabla_buffer {
+  const nabla_allocator *allocator;
+  const char *what; /* static text for the error: "tensor names" */
+  uint8_t *data;
+  size_t size, capacity, limit;
+} nabla_buffer;
+
+void nabla_buffer_init(nabla_buffer *buffer, const nabla_allocator *allocator,
+                       const char *what, size_t limit);
+void nabla_buffer_deinit(nabla_buffer *buffer);
+
+/* Appends `size` bytes (copied from `data`, or zeroed when `data` is NULL);
+ * on failure the buffer is unchanged. Growth is by half, so that 100 MB of
+ * content never holds more than 250 MB during a copy. */
+NABLA_MUST_USE nabla_status nabla_buffer_append(nabla_buffer *buffer,
+                                                const void *data, size_t size,
+                                                nabla_diag *diag);
+
+#endif

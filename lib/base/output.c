@@ -1,0 +1,124 @@
+/* Output files that appear whole or not at all. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "lib/base/checked.h"
+#include "lib/base/file.h"
+#include "lib/base/memory.h"
+#include "lib/base/os_call.h"
+#include "lib/base/place.h"
+
+/* As in file.c: below what Linux moves in one call. */
+#define PIECE ((size_t)1 << 30)
+
+struct nabla_output {
+  const nabla_allocator *allocator;
+  int force;
+  nabla_place place;
+};
+
+/* Refuses a target that must not be replaced. */
+static nabla_status check_target(const nabla_output *output, nabla_diag *diag) {
+  const nabla_place *place = &output->place;
+  nabla_os_info info;
+  int result;
+  NABLA_OS_RETRY(result,
+                 place->os->path_info(place->os->self, place->path, 0, &info));
+  if (result == -ENOENT) return NABLA_OK;
+  if (result < 0) return nabla_place_fail(place, "look at it", result, diag);
+  if (info.is_link)
+    return nabla_place_refuse(place, NABLA_INVALID_ARGUMENT,
+                              "the output is a symbolic link",
+                              "name the file that it leads to", diag);
+  if (!info.is_file)
+    return nabla_place_refuse(place, NABLA_INVALID_ARGUMENT,
+                              info.is_folder
+                                  ? "the output is an existing folder"
+                                  : "the output is a pipe, socket or device",
+                              "name a file", diag);
+  if (!output->force)
+    return nabla_place_refuse(
+        place, NABLA_EXISTS, "the output exists",
+        "choose another name, or allow replacing it (force)", diag);
+  return NABLA_OK;
+}
+
+static nabla_status start(nabla_output *output, nabla_diag *diag) {
+  NABLA_TRY(check_target(output, diag));
+  nabla_place_remove_stale(&output->place);
+  return nabla_place_make_temp(&output->place, 0, diag);
+}
+
+nabla_status nabla_output_create(const char *path,
+                                 const nabla_output_options *options,
+                                 nabla_output **out, nabla_diag *diag) {
+  static const nabla_output_options defaults = {0};
+  if (!options) options = &defaults;
+  const nabla_os *os = options->os ? options->os : nabla_os_default();
+  void *block;
+  NABLA_TRY(
+      nabla_alloc(options->allocator, sizeof(nabla_output), 1, &block, diag));
+  nabla_output *output = block;
+  output->allocator = options->allocator;
+  output->force = options->force;
+  nabla_status status = nabla_place_open(&output->place, os, path, 0, diag);
+  if (!status) status = start(output, diag);
+  if (status)
+    nabla_output_destroy(output);
+  else
+    *out = output;
+  return status;
+}
+
+static nabla_status fail_write(const nabla_output *output, uint64_t at,
+                               size_t size, int error, nabla_diag *diag) {
+  char what[64];
+  (void)snprintf(what, sizeof what, "write %zu bytes", size);
+  nabla_status status = nabla_place_fail(&output->place, what, error, diag);
+  nabla_diag_set_offset(diag, at);
+  return status;
+}
+
+nabla_status nabla_output_write(nabla_output *output, uint64_t at,
+                                const void *data, size_t size,
+                                nabla_diag *diag) {
+  const nabla_os *os = output->place.os;
+  const uint8_t *from = data;
+  uint64_t end;
+  if (!nabla_add_u64(at, size, &end) || end > INT64_MAX)
+    return fail_write(output, at, size, -EFBIG, diag);
+  while (size > 0) {
+    size_t piece = size < PIECE ? size : PIECE;
+    int64_t put;
+    NABLA_OS_RETRY(put,
+                   os->pwrite(os->self, output->place.fd, from, piece, at));
+    if (put <= 0)
+      return fail_write(output, at, size, put ? (int)put : -EIO, diag);
+    from += put;
+    at += (uint64_t)put; /* stays below `end` */
+    size -= (size_t)put;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status finish(nabla_output *output, nabla_diag *diag) {
+  nabla_place *place = &output->place;
+  int result;
+  NABLA_OS_RETRY(result, place->os->sync(place->os->self, place->fd));
+  if (result < 0)
+    return nabla_place_fail(place, "bring it to the disk", result, diag);
+  return nabla_place_rename(
+      place, output->force ? NABLA_OS_REPLACE : NABLA_OS_NO_REPLACE, diag);
+}
+
+nabla_status nabla_output_commit(nabla_output *output, nabla_diag *diag) {
+  nabla_status status = finish(output, diag);
+  nabla_place_close(&output->place);
+  return status;
+}
+
+void nabla_output_destroy(nabla_output *output) {
+  if (!output) return;
+  nabla_place_close(&output->place);
+  nabla_free(output->allocator, output, sizeof *output, 1);
+}

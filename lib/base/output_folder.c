@@ -1,0 +1,265 @@
+/* Output folders that appear whole or not at all. Replacing one exchanges it
+ * with the new one in a single step; the old one is removed only when the
+ * exchange is on the disk. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/file.h"
+#include "lib/base/memory.h"
+#include "lib/base/os_call.h"
+#include "lib/base/place.h"
+
+struct nabla_output_folder {
+  const nabla_allocator *allocator;
+  int (*is_ours)(const char *name);
+  int force;
+  int old_fd;                   /* locks what is being replaced; or -1 */
+  char old_at[NABLA_PATH_SIZE]; /* where it is after the swap          */
+  nabla_place place;
+};
+
+/* ---- may the existing folder be replaced? ------------------------------- */
+
+typedef struct search {
+  const nabla_output_folder *folder;
+  const char *in;
+  char foreign[256];
+} search;
+
+/* Stops (1) at the first name that we would not have made. */
+static int look(void *context, const char *name) {
+  search *job = context;
+  const nabla_os *os = job->folder->place.os;
+  char path[NABLA_PATH_SIZE];
+  nabla_os_info info;
+  int result = -ENAMETOOLONG;
+  if (nabla_place_join(path, job->in, name))
+    NABLA_OS_RETRY(result, os->path_info(os->self, path, 0, &info));
+  if (result < 0 && result != -ENOENT) return result;
+  int ours = job->folder->is_ours && job->folder->is_ours(name);
+  if (ours && (result == -ENOENT || !info.is_folder)) return 0;
+  (void)snprintf(job->foreign, sizeof job->foreign, "%s", name);
+  return 1;
+}
+
+/* NABLA_EXISTS when the folder at `in` holds what is not ours. */
+static nabla_status check_names(const nabla_output_folder *folder,
+                                const char *in, nabla_diag *diag) {
+  const nabla_place *place = &folder->place;
+  search job = {.folder = folder, .in = in};
+  int result;
+  NABLA_OS_RETRY(result, place->os->list(place->os->self, in, look, &job));
+  if (result == 0) return NABLA_OK;
+  if (result < 0)
+    return nabla_place_fail(place, "list the folder to replace", result, diag);
+  nabla_status status = nabla_fail(
+      diag, NABLA_EXISTS, "the folder holds '%s', which is not ours to remove",
+      job.foreign);
+  nabla_diag_set_file(diag, place->path);
+  nabla_diag_set_next(diag, "move it away, or choose another name");
+  return status;
+}
+
+/* `out_exists` says whether there is a folder, which may then be replaced. */
+static nabla_status check_target(const nabla_output_folder *folder,
+                                 int *out_exists, nabla_diag *diag) {
+  const nabla_place *place = &folder->place;
+  nabla_os_info info;
+  int result;
+  *out_exists = 0;
+  NABLA_OS_RETRY(result,
+                 place->os->path_info(place->os->self, place->path, 0, &info));
+  if (result == -ENOENT) return NABLA_OK;
+  if (result < 0) return nabla_place_fail(place, "look at it", result, diag);
+  if (!info.is_folder)
+    return nabla_place_refuse(
+        place, NABLA_INVALID_ARGUMENT,
+        info.is_link ? "the output folder is a symbolic link"
+                     : "the output folder exists and is not a folder",
+        "choose another name", diag);
+  if (!folder->force)
+    return nabla_place_refuse(
+        place, NABLA_EXISTS, "the output folder exists",
+        "choose another name, or allow replacing it (force)", diag);
+  *out_exists = 1;
+  return check_names(folder, place->path, diag);
+}
+
+/* ---- making it ---------------------------------------------------------- */
+
+static nabla_status start(nabla_output_folder *folder, nabla_diag *diag) {
+  int exists;
+  NABLA_TRY(check_target(folder, &exists, diag));
+  nabla_place_remove_stale(&folder->place);
+  return nabla_place_make_temp(&folder->place, 1, diag);
+}
+
+nabla_status nabla_output_folder_create(const char *path,
+                                        const nabla_output_options *options,
+                                        int (*is_ours)(const char *name),
+                                        nabla_output_folder **out,
+                                        nabla_diag *diag) {
+  static const nabla_output_options defaults = {0};
+  if (!options) options = &defaults;
+  const nabla_os *os = options->os ? options->os : nabla_os_default();
+  void *block;
+  NABLA_TRY(nabla_alloc(options->allocator, sizeof(nabla_output_folder), 1,
+                        &block, diag));
+  nabla_output_folder *folder = block;
+  folder->allocator = options->allocator;
+  folder->force = options->force;
+  folder->is_ours = is_ours;
+  folder->old_fd = -1;
+  nabla_status status = nabla_place_open(&folder->place, os, path, 1, diag);
+  if (!status) status = start(folder, diag);
+  if (status)
+    nabla_output_folder_destroy(folder);
+  else
+    *out = folder;
+  return status;
+}
+
+const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder) {
+  return folder->place.temp;
+}
+
+/* ---- replacing ---------------------------------------------------------- */
+
+static int rename_path(const nabla_os *os, const char *from, const char *to,
+                       nabla_os_rename_mode mode) {
+  int result;
+  NABLA_OS_RETRY(result, os->rename(os->self, from, to, mode));
+  return result;
+}
+
+/* Locks the old folder, so that nobody cleans it up while it bears the name of
+ * a temporary, and so that two processes do not replace it at once. */
+static nabla_status lock_old(nabla_output_folder *folder, nabla_diag *diag) {
+  const nabla_place *place = &folder->place;
+  const nabla_os *os = place->os;
+  NABLA_OS_RETRY(folder->old_fd,
+                 os->open(os->self, place->path, NABLA_OS_FOLDER));
+  if (folder->old_fd < 0)
+    return nabla_place_fail(place, "open the folder to replace", folder->old_fd,
+                            diag);
+  int result = nabla_place_lock(os, folder->old_fd);
+  if (result >= 0) result = nabla_place_is_at(os, folder->old_fd, place->path);
+  if (result == 1) return NABLA_OK;
+  if (result < 0 && result != -EWOULDBLOCK)
+    return nabla_place_fail(place, "lock the folder to replace", result, diag);
+  return nabla_place_refuse(place, NABLA_IO,
+                            "another process is replacing the folder",
+                            "wait for it to finish, then run again", diag);
+}
+
+/* Says where the old folder was left when it could not be put back. */
+static nabla_status fail_stranded(nabla_output_folder *folder, int error,
+                                  nabla_diag *diag) {
+  folder->place.has_temp = 0; /* it may be the old folder: keep it */
+  nabla_status status = nabla_place_fail(
+      &folder->place, "put the old folder back after a failure", error, diag);
+  nabla_diag_set_next(diag, "rename it back from %s", folder->old_at);
+  return status;
+}
+
+/* For systems that cannot exchange: two renames. ".old" is no name that a
+ * clean-up looks for: killed in between, the old folder stays. */
+static nabla_status swap_in_two_steps(nabla_output_folder *folder,
+                                      nabla_diag *diag) {
+  nabla_place *place = &folder->place;
+  const nabla_os *os = place->os;
+  int length = snprintf(folder->old_at, NABLA_PATH_SIZE, "%s.old", place->temp);
+  if (length < 0 || length >= NABLA_PATH_SIZE)
+    return nabla_place_fail(place, "move the old folder aside", -ENAMETOOLONG,
+                            diag);
+  int error = rename_path(os, place->path, folder->old_at, NABLA_OS_NO_REPLACE);
+  if (error < 0)
+    return nabla_place_fail(place, "move the old folder aside", error, diag);
+  error = rename_path(os, place->temp, place->path, NABLA_OS_NO_REPLACE);
+  if (error >= 0) return NABLA_OK;
+  int back = rename_path(os, folder->old_at, place->path, NABLA_OS_NO_REPLACE);
+  if (back < 0) return fail_stranded(folder, back, diag);
+  return nabla_place_fail(place, "rename the finished folder to its name",
+                          error, diag);
+}
+
+static nabla_status swap_in(nabla_output_folder *folder, nabla_diag *diag) {
+  nabla_place *place = &folder->place;
+  int error =
+      rename_path(place->os, place->temp, place->path, NABLA_OS_EXCHANGE);
+  if (error == -ENOSYS || error == -EINVAL || error == -EOPNOTSUPP)
+    return swap_in_two_steps(folder, diag);
+  if (error < 0)
+    return nabla_place_fail(place, "exchange the finished folder with the old",
+                            error, diag);
+  memcpy(folder->old_at, place->temp, NABLA_PATH_SIZE);
+  return NABLA_OK;
+}
+
+/* Undoes swap_in, whose follow-up failed with `status`. */
+static nabla_status swap_back(nabla_output_folder *folder, nabla_status status,
+                              nabla_diag *diag) {
+  nabla_place *place = &folder->place;
+  const nabla_os *os = place->os;
+  int exchanged = strcmp(folder->old_at, place->temp) == 0;
+  int error = rename_path(os, place->path, place->temp,
+                          exchanged ? NABLA_OS_EXCHANGE : NABLA_OS_NO_REPLACE);
+  if (error >= 0 && !exchanged)
+    error = rename_path(os, folder->old_at, place->path, NABLA_OS_NO_REPLACE);
+  return error < 0 ? fail_stranded(folder, error, diag) : status;
+}
+
+static nabla_status replace(nabla_output_folder *folder, nabla_diag *diag) {
+  nabla_place *place = &folder->place;
+  NABLA_TRY(lock_old(folder, diag));
+  NABLA_TRY(swap_in(folder, diag));
+  /* a file of somebody else may have arrived since we looked */
+  nabla_status status = check_names(folder, folder->old_at, diag);
+  int error = status ? 0 : nabla_place_sync_folder(place);
+  if (error < 0)
+    status =
+        nabla_place_fail(place, "bring the exchange to the disk", error, diag);
+  if (status) return swap_back(folder, status, diag);
+  place->has_temp = 1; /* what remains to be removed: the old folder */
+  memcpy(place->temp, folder->old_at, NABLA_PATH_SIZE);
+  error = nabla_place_remove_folder(place->os, place->temp);
+  if (error < 0) {
+    status = nabla_place_fail(
+        place, "remove the old folder; the new one is in place", error, diag);
+    nabla_diag_set_next(diag, "remove %s", place->temp);
+    return status;
+  }
+  place->has_temp = 0;
+  return NABLA_OK;
+}
+
+static nabla_status finish(nabla_output_folder *folder, nabla_diag *diag) {
+  nabla_place *place = &folder->place;
+  int result, exists;
+  NABLA_OS_RETRY(result, place->os->sync(place->os->self, place->fd));
+  if (result < 0 && result != -EINVAL) /* as nabla_place_sync_folder */
+    return nabla_place_fail(place, "bring it to the disk", result, diag);
+  NABLA_TRY(check_target(folder, &exists, diag));
+  if (exists) return replace(folder, diag);
+  return nabla_place_rename(place, NABLA_OS_NO_REPLACE, diag);
+}
+
+static void close_all(nabla_output_folder *folder) {
+  const nabla_os *os = folder->place.os;
+  nabla_place_close(&folder->place); /* removes while old_fd still locks */
+  if (folder->old_fd >= 0) os->close(os->self, folder->old_fd);
+  folder->old_fd = -1;
+}
+
+nabla_status nabla_output_folder_commit(nabla_output_folder *folder,
+                                        nabla_diag *diag) {
+  nabla_status status = finish(folder, diag);
+  close_all(folder);
+  return status;
+}
+
+void nabla_output_folder_destroy(nabla_output_folder *folder) {
+  if (!folder) return;
+  close_all(folder);
+  nabla_free(folder->allocator, folder, sizeof *folder, 1);
+}

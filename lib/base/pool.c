@@ -1,0 +1,298 @@
+/* The worker pool. A region is announced by a new generation, which workers
+ * watch: first spinning, because waking a thread costs more than a short
+ * region, then asleep on a futex. The caller waits for the end the same way. */
+#include "nabla/pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/memory.h"
+
+/* How long a waiting thread spins. A worker that sleeps is late by tens of
+ * microseconds, so this covers the pauses between the regions of one kernel
+ * and burns little when there are none. */
+#define SPIN_NS 100000
+
+/* Looks at the word between two looks at the clock, which costs as much. */
+#define LOOKS 16
+
+/* The kernel refuses sets that are too small for its CPUs; none has more. */
+#define MAX_CPUS ((size_t)1 << 20)
+
+typedef struct worker {
+  nabla_pool *pool;
+  pthread_t thread;
+  uint32_t number;
+} worker;
+
+/* Bytes between words that different threads write: the allocator promises no
+ * alignment to cache lines, but 64 bytes apart is never on one. */
+#define LINE 64
+
+struct nabla_pool {
+  const nabla_allocator *allocator;
+  uint32_t size;    /* workers, the caller included     */
+  uint32_t started; /* threads that run: size - 1       */
+  uint64_t spin_ns;
+  pthread_mutex_t turn; /* held for the length of a region  */
+  nabla_pool_task task; /* NULL: stop                       */
+  void *context;
+  int caller_cpu; /* where the region was announced   */
+  char gap_1[LINE];
+  _Atomic uint32_t generation; /* futex of the workers */
+  char gap_2[LINE];
+  _Atomic uint32_t asleep; /* workers on that futex */
+  char gap_3[LINE];
+  _Atomic uint32_t pending;       /* workers not done; futex of the caller */
+  _Atomic uint32_t caller_asleep; /* 1: wake it at the end                 */
+  char gap_4[LINE];
+  worker workers[NABLA_POOL_MAX_THREADS];
+};
+
+/* ---- waiting ------------------------------------------------------------ */
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  sched_yield();
+#endif
+}
+
+static uint64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Spins while *word is `old`. 1 when it changed, 0 when time ran out. Yields
+ * now and then: whoever is to change it may be waiting for this CPU. */
+static int spin(const _Atomic uint32_t *word, uint32_t old, uint64_t ns) {
+  if (atomic_load(word) != old) return 1;
+  if (ns == 0) return 0;
+  uint64_t start = now_ns();
+  do {
+    for (int i = 0; i < LOOKS; i++) {
+      if (atomic_load(word) != old) return 1;
+      relax();
+    }
+    sched_yield();
+  } while (now_ns() - start < ns);
+  return 0;
+}
+
+/* Sleeps while *word is `old`; may return early, so callers look again. */
+static void sleep_on(_Atomic uint32_t *word, uint32_t old) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+}
+
+/* Linux may put a woken thread on the CPU of the one that woke it, to wait
+ * there until the load balancer looks, milliseconds later. Yielding lets it run
+ * at once, long enough to step aside (below). */
+static void wake(_Atomic uint32_t *word, int threads) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+  sched_yield();
+}
+
+/* Leaves the CPU of the caller, if both are on one: this thread may run
+ * everywhere else for a moment, then everywhere it could before. Costs tens of
+ * microseconds, against milliseconds at half the speed. Best effort: beyond
+ * 1024 CPUs it does nothing. */
+static void step_aside(int caller_cpu) {
+  cpu_set_t before, others;
+  if (caller_cpu < 0 || caller_cpu >= CPU_SETSIZE) return;
+  if (sched_getcpu() != caller_cpu) return;
+  if (sched_getaffinity(0, sizeof before, &before)) return;
+  others = before;
+  CPU_CLR((size_t)caller_cpu, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  if (sched_setaffinity(0, sizeof others, &others)) return;
+  (void)!sched_setaffinity(0, sizeof before, &before);
+}
+
+/* All accesses below are sequentially consistent: either the sleeper sees the
+ * new value and does not sleep, or the other side sees that it may sleep and
+ * wakes it. */
+static void await_generation(nabla_pool *pool, uint32_t old) {
+  if (spin(&pool->generation, old, pool->spin_ns)) return;
+  atomic_fetch_add(&pool->asleep, 1);
+  while (atomic_load(&pool->generation) == old)
+    sleep_on(&pool->generation, old);
+  atomic_fetch_sub(&pool->asleep, 1);
+}
+
+static void announce(nabla_pool *pool, nabla_pool_task task, void *context) {
+  pool->task = task;
+  pool->context = context;
+  pool->caller_cpu = sched_getcpu();
+  atomic_store(&pool->pending, pool->started);
+  atomic_fetch_add(&pool->generation, 1);
+  if (atomic_load(&pool->asleep) > 0)
+    wake(&pool->generation, NABLA_POOL_MAX_THREADS);
+}
+
+static void report_done(nabla_pool *pool) {
+  if (atomic_fetch_sub(&pool->pending, 1) == 1 &&
+      atomic_load(&pool->caller_asleep))
+    wake(&pool->pending, 1);
+}
+
+static void await_all(nabla_pool *pool) {
+  uint32_t left = atomic_load(&pool->pending);
+  uint64_t start = left && pool->spin_ns ? now_ns() : 0;
+  while (left && pool->spin_ns && now_ns() - start < pool->spin_ns) {
+    spin(&pool->pending, left, pool->spin_ns);
+    left = atomic_load(&pool->pending);
+  }
+  if (!left) return;
+  atomic_store(&pool->caller_asleep, 1);
+  while ((left = atomic_load(&pool->pending)) != 0)
+    sleep_on(&pool->pending, left);
+  atomic_store(&pool->caller_asleep, 0);
+}
+
+/* ---- threads ------------------------------------------------------------ */
+
+static void *work(void *argument) {
+  const worker *self = argument;
+  nabla_pool *pool = self->pool;
+  for (uint32_t seen = 0;; seen++) {
+    await_generation(pool, seen);
+    if (!pool->task) return NULL;
+    if (pool->spin_ns) step_aside(pool->caller_cpu);
+    pool->task(pool->context, self->number, pool->size);
+    report_done(pool);
+  }
+}
+
+/* Workers get no signals, so that the main thread does; those that a thread
+ * causes by itself stay open, or a crash would be silent. */
+static void block_signals(sigset_t *out_before) {
+  static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                            SIGTRAP, SIGABRT, SIGSYS};
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    sigdelset(&blocked, own[i]);
+  pthread_sigmask(SIG_SETMASK, &blocked, out_before);
+}
+
+/* Starts the workers; 0, or the error number of the first that cannot be. */
+static int start_workers(nabla_pool *pool) {
+  sigset_t before;
+  int error = 0;
+  block_signals(&before);
+  while (!error && pool->started + 1 < pool->size) {
+    worker *next = &pool->workers[pool->started];
+    next->pool = pool;
+    next->number = pool->started + 1;
+    error = pthread_create(&next->thread, NULL, work, next);
+    if (!error) pool->started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
+/* ---- CPUs --------------------------------------------------------------- */
+
+/* Counts the CPUs that this process may run on. On the heap, because a
+ * cpu_set_t ends at 1024 CPUs. */
+static nabla_status count_cpus(const nabla_allocator *allocator,
+                               uint32_t *out_cpus, nabla_diag *diag) {
+  int result = -1, count = 1;
+  errno = EINVAL;
+  for (size_t cpus = 1024; result && errno == EINVAL && cpus <= MAX_CPUS;
+       cpus *= 2) {
+    size_t bytes = CPU_ALLOC_SIZE(cpus);
+    void *set;
+    NABLA_TRY(nabla_alloc(allocator, bytes, 1, &set, diag));
+    result = sched_getaffinity(0, bytes, set);
+    if (!result) count = CPU_COUNT_S(bytes, (cpu_set_t *)set);
+    int error = errno;
+    nabla_free(allocator, set, bytes, 1);
+    errno = error;
+  }
+  *out_cpus = count < 1 ? 1 : (uint32_t)count;
+  return NABLA_OK;
+}
+
+/* ---- the interface ------------------------------------------------------ */
+
+static nabla_status make(uint32_t threads, uint32_t cpus,
+                         const nabla_allocator *allocator, nabla_pool **out,
+                         nabla_diag *diag) {
+  void *block;
+  NABLA_TRY(nabla_alloc(allocator, sizeof(nabla_pool), 1, &block, diag));
+  nabla_pool *pool = block;
+  pool->allocator = allocator;
+  pool->size = threads;
+  pool->spin_ns = threads > cpus ? 0 : SPIN_NS;
+  pthread_mutex_init(&pool->turn, NULL); /* cannot fail on Linux */
+  int error = start_workers(pool);
+  if (error) {
+    uint32_t started = pool->started;
+    nabla_pool_destroy(pool);
+    return nabla_fail(diag, NABLA_NO_MEMORY,
+                      "cannot start thread %u of %u (error %d)", started + 2,
+                      threads, error);
+  }
+  *out = pool;
+  return NABLA_OK;
+}
+
+nabla_status nabla_pool_create(uint32_t threads,
+                               const nabla_allocator *allocator,
+                               nabla_pool **out_pool, nabla_diag *diag) {
+  if (threads > NABLA_POOL_MAX_THREADS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%u threads are more than the limit of %d", threads,
+                      NABLA_POOL_MAX_THREADS);
+  uint32_t cpus;
+  NABLA_TRY(count_cpus(allocator, &cpus, diag));
+  if (threads == 0)
+    threads = cpus < NABLA_POOL_MAX_THREADS ? cpus : NABLA_POOL_MAX_THREADS;
+  return make(threads, cpus, allocator, out_pool, diag);
+}
+
+void nabla_pool_destroy(nabla_pool *pool) {
+  if (!pool) return;
+  announce(pool, NULL, NULL);
+  for (uint32_t i = 0; i < pool->started; i++)
+    pthread_join(pool->workers[i].thread, NULL);
+  pthread_mutex_destroy(&pool->turn);
+  nabla_free(pool->allocator, pool, sizeof *pool, 1);
+}
+
+uint32_t nabla_pool_size(const nabla_pool *pool) { return pool->size; }
+
+void nabla_pool_run(nabla_pool *pool, nabla_pool_task task, void *context) {
+  if (!pool || pool->size == 1) {
+    if (pool) pthread_mutex_lock(&pool->turn);
+    task(context, 0, 1);
+    if (pool) pthread_mutex_unlock(&pool->turn);
+    return;
+  }
+  pthread_mutex_lock(&pool->turn);
+  announce(pool, task, context);
+  task(context, 0, pool->size);
+  await_all(pool);
+  pthread_mutex_unlock(&pool->turn);
+}
+
+void nabla_pool_split(uint64_t count, uint32_t parts, uint32_t part,
+                      uint64_t *out_begin, uint64_t *out_end) {
+  if (part >= parts) {
+    *out_begin = *out_end = count;
+    return;
+  }
+  uint64_t each = count / parts, longer = count % parts;
+  *out_begin = each * part + (part < longer ? part : longer);
+  *out_end = *out_begin + each + (part < longer);
+}
