@@ -1,0 +1,16 @@
+/* Inside quant/: the signatures that encodings implement, and the pieces that
+ * the tile runner needs when one row is larger than a tile. */
+#ifndef NABLA_QUANT_CODEC_H
+#define NABLA_QUANT_CODEC_H
+
+#include "nabla/encoding.h"
+
+/* Largest |x| by the bits without sign, so that NaN counts as larger than
+ * infinity and wins; 0 for count 0. */
+float nabla_absmax(nabla_isa isa, const float *in, size_t count);
+
+/* LLM.int8 codes of part of a row whose absmax (finite) is already known. */
+void nabla_int8_encode_scaled(nabla_isa isa, const float *in, size_t count,
+                              float absmax, uint8_t *codes);
+
+#endif
