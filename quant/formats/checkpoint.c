@@ -1,0 +1,333 @@
+/* Opening a checkpoint by file, index or folder, and its accessors. */
+#include "nabla/checkpoint.h"
+
+#include <string.h>
+
+#include "lib/base/checked.h"
+#include "quant/formats/checkpoint_internal.h"
+
+#define SINGLE_NAME "model.safetensors"
+
+const char *nabla_layout_name(nabla_layout layout) {
+  switch (layout) {
+    case NABLA_LAYOUT_DENSE:
+      return "dense";
+    case NABLA_LAYOUT_BITSANDBYTES:
+      return "bitsandbytes";
+    case NABLA_LAYOUT_NABLA:
+      return "nabla";
+  }
+  return "?";
+}
+
+nabla_status nabla_checkpoint_copy_text(const nabla_checkpoint *checkpoint,
+                                        const char *text, size_t size,
+                                        char **out, nabla_diag *diag) {
+  void *copy;
+  size_t total;
+  if (!nabla_add_size(size, 1, &total))
+    return nabla_fail(diag, NABLA_TOO_LARGE, "a text overflows");
+  NABLA_TRY(nabla_alloc(checkpoint->allocator, total, 1, &copy, diag));
+  memcpy(copy, text, size); /* nabla_alloc zeroed the NUL */
+  *out = copy;
+  return NABLA_OK;
+}
+
+static void free_text(const nabla_checkpoint *checkpoint, char *text) {
+  if (text) nabla_free(checkpoint->allocator, text, strlen(text) + 1, 1);
+}
+
+nabla_status nabla_checkpoint_add_shard(nabla_checkpoint *checkpoint,
+                                        const char *folder, const char *name,
+                                        nabla_diag *diag) {
+  nabla_buffer path;
+  nabla_buffer_init(&path, checkpoint->allocator, "path", 1 << 16);
+  nabla_shard *shard = &checkpoint->shards[checkpoint->shard_count];
+  nabla_status status =
+      nabla_buffer_append(&path, folder, strlen(folder), diag);
+  if (!status)
+    status = nabla_buffer_append(&path, name, strlen(name) + 1, diag);
+  if (!status)
+    status = nabla_safetensors_open((const char *)path.data,
+                                    checkpoint->allocator, checkpoint->os,
+                                    &shard->file, diag);
+  nabla_buffer_deinit(&path);
+  if (status) return status;
+  status = nabla_checkpoint_copy_text(checkpoint, name, strlen(name),
+                                      &shard->name, diag);
+  if (status) {
+    nabla_safetensors_close(shard->file);
+    *shard = (nabla_shard){0};
+    return status;
+  }
+  checkpoint->shard_count++;
+  return NABLA_OK;
+}
+
+/* Splits at the last slash: *folder is "" or ends in one. */
+static nabla_status split_path(const nabla_checkpoint *checkpoint,
+                               const char *path, char **out_folder,
+                               const char **out_name, nabla_diag *diag) {
+  const char *slash = strrchr(path, '/');
+  const size_t size = slash ? (size_t)(slash - path) + 1 : 0;
+  *out_name = path + size;
+  return nabla_checkpoint_copy_text(checkpoint, path, size, out_folder, diag);
+}
+
+static int ends_with(const char *text, const char *tail) {
+  const size_t size = strlen(text), tail_size = strlen(tail);
+  return size > tail_size && !strcmp(text + size - tail_size, tail);
+}
+
+static nabla_status open_index(nabla_checkpoint *checkpoint, const char *path,
+                               nabla_diag *diag) {
+  char *folder = NULL;
+  const char *name;
+  NABLA_TRY(split_path(checkpoint, path, &folder, &name, diag));
+  checkpoint->has_index = 1;
+  nabla_status status =
+      nabla_checkpoint_read_index(checkpoint, path, folder, diag);
+  free_text(checkpoint, folder);
+  return status;
+}
+
+static nabla_status open_single(nabla_checkpoint *checkpoint, const char *path,
+                                nabla_diag *diag) {
+  char *folder = NULL;
+  const char *name;
+  void *shards;
+  NABLA_TRY(split_path(checkpoint, path, &folder, &name, diag));
+  nabla_status status = nabla_alloc(checkpoint->allocator, 1,
+                                    sizeof(nabla_shard), &shards, diag);
+  if (!status) {
+    checkpoint->shards = shards;
+    status = nabla_checkpoint_add_shard(checkpoint, folder, name, diag);
+  }
+  free_text(checkpoint, folder);
+  return status;
+}
+
+/* What a folder offers. */
+typedef struct listing {
+  int has_index, has_single;
+  uint32_t files;
+  char only[256]; /* the last .safetensors name seen */
+} listing;
+
+static int list_name(void *context, const char *name) {
+  listing *found = context;
+  if (!strcmp(name, NABLA_INDEX_NAME)) found->has_index = 1;
+  if (!ends_with(name, ".safetensors") || name[0] == '.') return 0;
+  if (!strcmp(name, SINGLE_NAME)) found->has_single = 1;
+  if (strlen(name) < sizeof found->only) {
+    memcpy(found->only, name, strlen(name) + 1);
+    found->files++;
+  }
+  return 0;
+}
+
+static nabla_status open_folder(nabla_checkpoint *checkpoint, const char *path,
+                                nabla_diag *diag) {
+  listing found = {0};
+  const int error = checkpoint->os->list(checkpoint->os->self, path, list_name,
+                                         &found);
+  if (error < 0) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_IO, "cannot list the folder: %s",
+                   strerror(-error));
+    nabla_diag_set_file(diag, path);
+    return status;
+  }
+  const char *name = found.has_index    ? NABLA_INDEX_NAME
+                     : found.has_single ? SINGLE_NAME
+                                        : found.only;
+  if (!found.has_index && !found.has_single && found.files != 1) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT,
+        found.files ? "the folder holds several .safetensors files, no index"
+                    : "the folder holds no .safetensors file");
+    nabla_diag_set_file(diag, path);
+    nabla_diag_set_next(diag, "name one file, or add " NABLA_INDEX_NAME);
+    return status;
+  }
+  nabla_buffer full;
+  nabla_buffer_init(&full, checkpoint->allocator, "path", 1 << 16);
+  nabla_status status = nabla_buffer_append(&full, path, strlen(path), diag);
+  if (!status && !ends_with(path, "/"))
+    status = nabla_buffer_append(&full, "/", 1, diag);
+  if (!status) status = nabla_buffer_append(&full, name, strlen(name) + 1, diag);
+  if (!status)
+    status = found.has_index
+                 ? open_index(checkpoint, (const char *)full.data, diag)
+                 : open_single(checkpoint, (const char *)full.data, diag);
+  nabla_buffer_deinit(&full);
+  return status;
+}
+
+static nabla_status open_any(nabla_checkpoint *checkpoint, const char *path,
+                             nabla_diag *diag) {
+  const size_t size = strlen(path);
+  NABLA_TRY(nabla_checkpoint_copy_text(checkpoint, path, size,
+                                       &checkpoint->path, diag));
+  nabla_os_info info = {0};
+  const int error =
+      checkpoint->os->path_info(checkpoint->os->self, path, 1, &info);
+  if (error < 0) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_IO, "cannot open: %s", strerror(-error));
+    nabla_diag_set_file(diag, path);
+    return status;
+  }
+  if (info.is_folder) return open_folder(checkpoint, path, diag);
+  if (ends_with(path, ".json")) return open_index(checkpoint, path, diag);
+  return open_single(checkpoint, path, diag);
+}
+
+nabla_status nabla_checkpoint_open(const char *path,
+                                   const nabla_environment *environment,
+                                   nabla_checkpoint **out, nabla_diag *diag) {
+  const nabla_allocator *allocator =
+      environment ? environment->allocator : NULL;
+  const nabla_os *os = environment ? environment->os : NULL;
+  void *block;
+  NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_checkpoint), &block, diag));
+  nabla_checkpoint *checkpoint = block;
+  checkpoint->allocator = allocator;
+  checkpoint->os = os ? os : nabla_os_default();
+  nabla_buffer_init(&checkpoint->heads, allocator, "list of tensors",
+                    SIZE_MAX / 2);
+  nabla_buffer_init(&checkpoint->packed, allocator, "list of packed tensors",
+                    SIZE_MAX / 2);
+  nabla_buffer_init(&checkpoint->shapes, allocator, "list of shapes",
+                    SIZE_MAX / 2);
+  nabla_status status = open_any(checkpoint, path, diag);
+  if (!status) status = nabla_checkpoint_group(checkpoint, diag);
+  if (status) {
+    nabla_checkpoint_close(checkpoint);
+    return status;
+  }
+  *out = checkpoint;
+  return NABLA_OK;
+}
+
+void nabla_checkpoint_close(nabla_checkpoint *checkpoint) {
+  if (!checkpoint) return;
+  const nabla_allocator *allocator = checkpoint->allocator;
+  for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+    nabla_safetensors_close(checkpoint->shards[i].file);
+    free_text(checkpoint, checkpoint->shards[i].name);
+  }
+  const size_t room = checkpoint->has_index ? NABLA_CHECKPOINT_MAX_SHARDS : 1;
+  nabla_free(allocator, checkpoint->shards, room, sizeof(nabla_shard));
+  free_text(checkpoint, checkpoint->path);
+  nabla_buffer_deinit(&checkpoint->heads);
+  nabla_buffer_deinit(&checkpoint->packed);
+  nabla_buffer_deinit(&checkpoint->shapes);
+  nabla_free(allocator, checkpoint, 1, sizeof *checkpoint);
+}
+
+const char *nabla_checkpoint_borrow_path(const nabla_checkpoint *checkpoint) {
+  return checkpoint->path;
+}
+
+int nabla_checkpoint_has_index(const nabla_checkpoint *checkpoint) {
+  return checkpoint->has_index;
+}
+
+int nabla_checkpoint_index_total(const nabla_checkpoint *checkpoint,
+                                 uint64_t *out) {
+  if (checkpoint->has_total) *out = checkpoint->total;
+  return checkpoint->has_total;
+}
+
+uint32_t nabla_checkpoint_shard_count(const nabla_checkpoint *checkpoint) {
+  return checkpoint->shard_count;
+}
+
+const nabla_safetensors *nabla_checkpoint_borrow_shard(
+    const nabla_checkpoint *checkpoint, uint32_t shard) {
+  return checkpoint->shards[shard].file;
+}
+
+const char *nabla_checkpoint_shard_name(const nabla_checkpoint *checkpoint,
+                                        uint32_t shard) {
+  return checkpoint->shards[shard].name;
+}
+
+size_t nabla_checkpoint_count(const nabla_checkpoint *checkpoint) {
+  return checkpoint->heads.size / sizeof(nabla_head);
+}
+
+static const nabla_head *head_at(const nabla_checkpoint *checkpoint,
+                                 size_t index) {
+  return (const nabla_head *)(const void *)checkpoint->heads.data + index;
+}
+
+nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
+                                     size_t index) {
+  const nabla_head *head = head_at(checkpoint, index);
+  const nabla_entry entry = nabla_safetensors_entry(
+      checkpoint->shards[head->shard].file, head->entry);
+  nabla_tensor tensor = {.name = entry.name,
+                         .name_length = entry.name_length,
+                         .dtype = entry.dtype,
+                         .rank = entry.rank,
+                         .shape = entry.shape,
+                         .elements = entry.elements,
+                         .layout = NABLA_LAYOUT_DENSE,
+                         .data = {head->shard, head->entry},
+                         .stored_bytes = entry.bytes};
+  if (head->packed == NABLA_NOT_PACKED) return tensor;
+  const nabla_packed *packed =
+      (const nabla_packed *)(const void *)checkpoint->packed.data +
+      head->packed;
+  tensor.dtype = packed->dtype;
+  tensor.rank = packed->rank;
+  tensor.shape =
+      (const uint64_t *)(const void *)checkpoint->shapes.data + packed->shape;
+  tensor.elements = packed->elements;
+  tensor.layout = packed->layout;
+  tensor.format = packed->format;
+  tensor.scales = packed->scales;
+  tensor.stored_bytes = packed->stored_bytes;
+  tensor.unsupported = packed->unsupported[0] ? packed->unsupported : NULL;
+  return tensor;
+}
+
+int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
+                                uint32_t first, const char *name,
+                                size_t length, nabla_part *out) {
+  const uint32_t count = checkpoint->shard_count;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t shard = (first + i) % count;
+    const size_t entry =
+        nabla_safetensors_find(checkpoint->shards[shard].file, name, length);
+    if (entry == SIZE_MAX) continue;
+    *out = (nabla_part){shard, entry};
+    return 1;
+  }
+  return 0;
+}
+
+size_t nabla_checkpoint_find_at(const nabla_checkpoint *checkpoint,
+                                uint32_t shard, size_t entry) {
+  size_t low = 0, high = nabla_checkpoint_count(checkpoint);
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    const nabla_head *head = head_at(checkpoint, middle);
+    if (head->shard == shard && head->entry == entry) return middle;
+    if (head->shard < shard || (head->shard == shard && head->entry < entry))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return SIZE_MAX;
+}
+
+size_t nabla_checkpoint_find(const nabla_checkpoint *checkpoint,
+                             const char *name, size_t length) {
+  nabla_part part;
+  if (!nabla_checkpoint_find_entry(checkpoint, 0, name, length, &part))
+    return SIZE_MAX;
+  return nabla_checkpoint_find_at(checkpoint, part.shard, part.entry);
+}

@@ -1,0 +1,402 @@
+/* Groups companion tensors with their weight and checks each group: what is
+ * left are the logical tensors of a checkpoint. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/bytes.h"
+#include "lib/base/sort.h"
+#include "quant/formats/checkpoint_internal.h"
+
+enum { TABLE_VALUES = 16 };
+
+typedef struct grouper {
+  nabla_checkpoint *checkpoint;
+  uint8_t **companion; /* one bit per entry of each shard */
+  nabla_diag *diag;
+} grouper;
+
+static nabla_entry entry_of(const grouper *g, nabla_part part) {
+  return nabla_safetensors_entry(g->checkpoint->shards[part.shard].file,
+                                 part.entry);
+}
+
+static void mark(grouper *g, nabla_part part) {
+  g->companion[part.shard][part.entry / 8] |= (uint8_t)(1u << part.entry % 8);
+}
+
+static int is_marked(const grouper *g, nabla_part part) {
+  return g->companion[part.shard][part.entry / 8] >> part.entry % 8 & 1;
+}
+
+static int has_suffix(const nabla_entry *entry, const char *suffix) {
+  const size_t size = strlen(suffix);
+  return entry->name_length > size &&
+         !memcmp(entry->name + entry->name_length - size, suffix, size);
+}
+
+static nabla_status fail_at(const grouper *g, nabla_part part,
+                            nabla_status status) {
+  const nabla_entry entry = entry_of(g, part);
+  nabla_diag_set_file(g->diag, nabla_safetensors_borrow_path(
+                                   g->checkpoint->shards[part.shard].file));
+  nabla_diag_set_tensor(g->diag, entry.name, entry.name_length);
+  return status;
+}
+
+static nabla_status corrupt(const grouper *g, nabla_part part,
+                            const char *what) {
+  return fail_at(g, part, nabla_fail(g->diag, NABLA_CORRUPT, "%s", what));
+}
+
+/* Finds the tensor named by `stem` bytes of `entry`'s name and `suffix`. */
+static int find(const grouper *g, nabla_part from, size_t stem,
+                const char *suffix, nabla_part *out) {
+  const nabla_entry entry = entry_of(g, from);
+  char name[NABLA_SAFETENSORS_MAX_NAME + 64];
+  const size_t size = strlen(suffix);
+  if (stem + size > NABLA_SAFETENSORS_MAX_NAME) return 0;
+  memcpy(name, entry.name, stem);
+  memcpy(name + stem, suffix, size);
+  return nabla_checkpoint_find_entry(g->checkpoint, from.shard, name,
+                                     stem + size, out);
+}
+
+static nabla_status add_packed(grouper *g, const nabla_packed *packed,
+                               const uint64_t *shape) {
+  nabla_packed copy = *packed;
+  copy.shape =
+      (uint32_t)(g->checkpoint->shapes.size / sizeof(uint64_t));
+  NABLA_TRY(nabla_buffer_append(&g->checkpoint->shapes, shape,
+                                packed->rank * sizeof *shape, g->diag));
+  return nabla_buffer_append(&g->checkpoint->packed, &copy, sizeof copy,
+                             g->diag);
+}
+
+/* Reads the JSON of a description and parses it. */
+static nabla_status describe(grouper *g, nabla_part part, nabla_layout layout,
+                             const char *encoding, nabla_description *out) {
+  const nabla_entry entry = entry_of(g, part);
+  if (entry.dtype != NABLA_DTYPE_U8 || entry.rank != 1)
+    return corrupt(g, part, "a description is no vector of U8");
+  if (entry.bytes > NABLA_CHECKPOINT_MAX_STATE)
+    return fail_at(g, part,
+                   nabla_fail(g->diag, NABLA_TOO_LARGE,
+                              "a description of %" PRIu64
+                              " bytes, the limit is %u",
+                              entry.bytes, NABLA_CHECKPOINT_MAX_STATE));
+  void *text;
+  const size_t size = (size_t)entry.bytes;
+  NABLA_TRY(nabla_alloc(g->checkpoint->allocator, size, 1, &text, g->diag));
+  nabla_status status =
+      nabla_safetensors_read(g->checkpoint->shards[part.shard].file, part.entry,
+                             0, text, size, g->diag);
+  const nabla_description_source source = {layout, encoding, text, size,
+                                           entry.offset};
+  if (!status)
+    status = nabla_description_parse(g->checkpoint->allocator, &source, out,
+                                     g->diag);
+  nabla_free(g->checkpoint->allocator, text, size, 1);
+  return status ? fail_at(g, part, status) : NABLA_OK;
+}
+
+/* (B2), (N4): codes and scales have exactly the sizes that the description
+ * implies. */
+static nabla_status check_sizes(grouper *g, const nabla_packed *packed) {
+  const nabla_entry codes = entry_of(g, packed->data);
+  const nabla_entry scales = entry_of(g, packed->scales);
+  nabla_packed_size size;
+  nabla_status status =
+      nabla_format_size(&packed->format, packed->elements, &size, g->diag);
+  if (status) return fail_at(g, packed->data, status);
+  if (codes.bytes != size.code_bytes) {
+    status = nabla_fail(g->diag, NABLA_CORRUPT,
+                        "%" PRIu64 " bytes of codes, its description needs "
+                        "%" PRIu64,
+                        codes.bytes, size.code_bytes);
+    return fail_at(g, packed->data, status);
+  }
+  if (scales.dtype != NABLA_DTYPE_F32 || scales.elements != size.scales) {
+    status = nabla_fail(g->diag, NABLA_CORRUPT,
+                        "%" PRIu64 " scales of %s, the weight needs %" PRIu64
+                        " of F32",
+                        scales.elements, nabla_dtype_name(scales.dtype),
+                        size.scales);
+    return fail_at(g, packed->scales, status);
+  }
+  return NABLA_OK;
+}
+
+/* (B3): other 4-bit tables than bitsandbytes' own decode differently. Readers
+ * use the table of the file; this build has its own and insists. */
+static nabla_status check_table(grouper *g, nabla_part part,
+                                nabla_packed *packed) {
+  const nabla_entry entry = entry_of(g, part);
+  if (entry.dtype != NABLA_DTYPE_F32 || entry.elements != TABLE_VALUES)
+    return corrupt(g, part, "a quant_map is no vector of 16 F32");
+  uint8_t bytes[TABLE_VALUES * 4];
+  NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[part.shard].file,
+                                   part.entry, 0, bytes, sizeof bytes,
+                                   g->diag));
+  nabla_codec codec;
+  NABLA_TRY(nabla_codec_select(&packed->format, NABLA_ISA_SCALAR, &codec,
+                               g->diag));
+  uint8_t codes[TABLE_VALUES / 2];
+  for (int i = 0; i < TABLE_VALUES; i += 2)
+    codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
+  float table[TABLE_VALUES];
+  const float one = 1;
+  nabla_decode(&codec, codes, &one, TABLE_VALUES, table);
+  for (int i = 0; i < TABLE_VALUES; i++) {
+    const float value = nabla_f32_of_bits(nabla_load_le32(bytes + 4 * i));
+    if (!(fabsf(value - table[i]) <= 1e-6f))
+      snprintf(packed->unsupported, sizeof packed->unsupported,
+               "its quant_map differs from the %s table at code %d",
+               packed->format.encoding->name, i);
+  }
+  return NABLA_OK;
+}
+
+static uint64_t sum_bytes(const grouper *g, const nabla_part *parts,
+                          size_t count) {
+  uint64_t sum = 0; /* parts of files that were checked to fit on a disk */
+  for (size_t i = 0; i < count; i++) sum += entry_of(g, parts[i]).bytes;
+  return sum;
+}
+
+/* What this build cannot decode is listed, not refused (a reader of one tensor
+ * need not care about another). */
+static void find_unsupported(nabla_packed *packed,
+                             const nabla_description *text) {
+  memcpy(packed->unsupported, text->unsupported, sizeof packed->unsupported);
+  if (packed->unsupported[0]) return;
+  const char *why = NULL;
+  nabla_codec codec;
+  if (text->nested) why = "double quantization is unknown to this version";
+  if (text->elements == 0) why = "it is packed but has no elements";
+  if (!why && nabla_codec_select(&text->format, NABLA_ISA_SCALAR, &codec, NULL))
+    why = "its block size is unknown to this version";
+  if (why) snprintf(packed->unsupported, sizeof packed->unsupported, "%s", why);
+}
+
+static void fill(nabla_packed *packed, const nabla_description *text,
+                 nabla_layout layout) {
+  packed->layout = layout;
+  packed->dtype = text->dtype;
+  packed->format = text->format;
+  packed->rank = text->rank;
+  packed->elements = text->elements;
+  find_unsupported(packed, text);
+}
+
+/* X + ".quant_state.bitsandbytes__nf4|fp4" (B1)-(B5). */
+static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
+                                       const char *suffix) {
+  const nabla_entry entry = entry_of(g, state);
+  const size_t stem = entry.name_length - strlen(suffix);
+  nabla_packed packed = {0};
+  nabla_description text;
+  nabla_part parts[6] = {state};
+  size_t count = 1;
+  if (!find(g, state, stem, "", &packed.data))
+    return corrupt(g, state, "a quant_state without its weight");
+  NABLA_TRY(describe(g, state, NABLA_LAYOUT_BITSANDBYTES,
+                     suffix + strlen(NABLA_SUFFIX_STATE), &text));
+  if (!find(g, state, stem, NABLA_SUFFIX_ABSMAX, &packed.scales))
+    return corrupt(g, packed.data, "its .absmax is missing");
+  fill(&packed, &text, NABLA_LAYOUT_BITSANDBYTES);
+  parts[count++] = packed.data;
+  parts[count++] = packed.scales;
+  nabla_part map;
+  if (!find(g, state, stem, NABLA_SUFFIX_MAP, &map))
+    return corrupt(g, packed.data, "its .quant_map is missing");
+  parts[count++] = map;
+  static const char *const nested[] = {NABLA_SUFFIX_NESTED_ABSMAX,
+                                       NABLA_SUFFIX_NESTED_MAP};
+  for (int i = 0; i < 2; i++) {
+    if (find(g, state, stem, nested[i], &parts[count]))
+      count++;
+    else if (text.nested)
+      return corrupt(g, packed.data, "a nested tensor is missing");
+  }
+  if (!packed.unsupported[0]) {
+    NABLA_TRY(check_sizes(g, &packed));
+    NABLA_TRY(check_table(g, map, &packed));
+  }
+  packed.stored_bytes = sum_bytes(g, parts, count);
+  for (size_t i = 0; i < count; i++)
+    if (parts[i].shard != packed.data.shard ||
+        parts[i].entry != packed.data.entry)
+      mark(g, parts[i]);
+  return add_packed(g, &packed, text.shape);
+}
+
+/* X + ".nabla.format" (N1)-(N5). */
+static nabla_status group_nabla(grouper *g, nabla_part format) {
+  const nabla_entry entry = entry_of(g, format);
+  const size_t stem = entry.name_length - strlen(NABLA_SUFFIX_FORMAT);
+  nabla_packed packed = {0};
+  nabla_description text;
+  if (!find(g, format, stem, "", &packed.data))
+    return corrupt(g, format, "a description without its weight");
+  NABLA_TRY(describe(g, format, NABLA_LAYOUT_NABLA, NULL, &text));
+  fill(&packed, &text, NABLA_LAYOUT_NABLA);
+  nabla_part parts[3] = {packed.data, format};
+  size_t count = 2;
+  if (find(g, format, stem, NABLA_SUFFIX_SCALES, &packed.scales))
+    parts[count++] = packed.scales;
+  else if (!packed.unsupported[0])
+    return corrupt(g, packed.data, "its " NABLA_SUFFIX_SCALES " is missing");
+  if (!packed.unsupported[0]) NABLA_TRY(check_sizes(g, &packed));
+  packed.stored_bytes = sum_bytes(g, parts, count);
+  for (size_t i = 1; i < count; i++) mark(g, parts[i]);
+  return add_packed(g, &packed, text.shape);
+}
+
+/* P + "SCB" beside an I8 P + "weight" (I1)-(I4). Anything else that happens to
+ * be called SCB is a tensor like any other. */
+static nabla_status group_int8(grouper *g, nabla_part scb) {
+  const nabla_entry entry = entry_of(g, scb);
+  const size_t stem = entry.name_length - strlen(NABLA_SUFFIX_SCB);
+  nabla_packed packed = {.scales = scb, .dtype = NABLA_DTYPE_F32,
+                         .layout = NABLA_LAYOUT_BITSANDBYTES};
+  if (stem > 0 && entry.name[stem - 1] != '.') return NABLA_OK;
+  if (!find(g, scb, stem, NABLA_SUFFIX_WEIGHT, &packed.data)) return NABLA_OK;
+  const nabla_entry weight = entry_of(g, packed.data);
+  if (weight.dtype != NABLA_DTYPE_I8 || weight.rank < 1 ||
+      weight.elements == 0)
+    return NABLA_OK;
+  packed.rank = weight.rank;
+  packed.elements = weight.elements;
+  packed.format = (nabla_format){.encoding = nabla_encoding_find("int8"),
+                                 .granularity = NABLA_PER_ROW,
+                                 .block = weight.elements / weight.shape[0]};
+  NABLA_TRY(check_sizes(g, &packed));
+  nabla_part parts[3] = {packed.data, scb};
+  size_t count = 2;
+  if (find(g, scb, stem, NABLA_SUFFIX_ROW_FORMAT, &parts[2])) {
+    const nabla_entry mark_entry = entry_of(g, parts[2]);
+    uint8_t order = 0;
+    if (mark_entry.dtype != NABLA_DTYPE_U8 || mark_entry.bytes != 1)
+      return corrupt(g, parts[2], "weight_format is no single U8");
+    NABLA_TRY(nabla_safetensors_read(
+        g->checkpoint->shards[parts[2].shard].file, parts[2].entry, 0, &order,
+        1, g->diag));
+    if (order)
+      snprintf(packed.unsupported, sizeof packed.unsupported,
+               "weight_format %u is not row order", order);
+    count = 3;
+  }
+  packed.stored_bytes = sum_bytes(g, parts, count);
+  for (size_t i = 1; i < count; i++) mark(g, parts[i]);
+  return add_packed(g, &packed, weight.shape);
+}
+
+static nabla_status group_one(grouper *g, nabla_part part) {
+  static const char *const states[] = {NABLA_SUFFIX_STATE "nf4",
+                                       NABLA_SUFFIX_STATE "fp4"};
+  const nabla_entry entry = entry_of(g, part);
+  for (int i = 0; i < 2; i++)
+    if (has_suffix(&entry, states[i]))
+      return group_bitsandbytes(g, part, states[i]);
+  if (has_suffix(&entry, NABLA_SUFFIX_FORMAT)) return group_nabla(g, part);
+  if (has_suffix(&entry, NABLA_SUFFIX_SCB) ||
+      (entry.name_length == strlen(NABLA_SUFFIX_SCB) &&
+       !strcmp(entry.name, NABLA_SUFFIX_SCB)))
+    return group_int8(g, part);
+  return NABLA_OK;
+}
+
+static int compare_parts(nabla_part a, nabla_part b) {
+  if (a.shard != b.shard) return a.shard < b.shard ? -1 : 1;
+  return (a.entry > b.entry) - (a.entry < b.entry);
+}
+
+/* Finds which packed tensor has its codes at `part`. */
+static uint32_t packed_at(const nabla_checkpoint *checkpoint, nabla_part part) {
+  const nabla_packed *packed =
+      (const nabla_packed *)(const void *)checkpoint->packed.data;
+  size_t low = 0, high = checkpoint->packed.size / sizeof *packed;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    const int compared = compare_parts(packed[middle].data, part);
+    if (!compared) return (uint32_t)middle;
+    if (compared < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NABLA_NOT_PACKED;
+}
+
+static int order_packed(const void *a, const void *b, const void *context) {
+  (void)context;
+  return compare_parts(((const nabla_packed *)a)->data,
+                       ((const nabla_packed *)b)->data);
+}
+
+/* Two packed tensors on the same codes are refused. */
+static nabla_status sort_packed(grouper *g) {
+  nabla_packed *packed = (nabla_packed *)(void *)g->checkpoint->packed.data;
+  const size_t count = g->checkpoint->packed.size / sizeof *packed;
+  NABLA_TRY(nabla_sort(g->checkpoint->allocator, packed, count, sizeof *packed,
+                       order_packed, NULL, g->diag));
+  for (size_t i = 1; i < count; i++)
+    if (!compare_parts(packed[i - 1].data, packed[i].data))
+      return corrupt(g, packed[i].data, "two descriptions claim this weight");
+  return NABLA_OK;
+}
+
+static nabla_status list_heads(grouper *g) {
+  nabla_checkpoint *checkpoint = g->checkpoint;
+  for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
+    const size_t count = nabla_safetensors_count(checkpoint->shards[s].file);
+    for (size_t i = 0; i < count; i++) {
+      const nabla_part part = {s, i};
+      const uint32_t packed = packed_at(checkpoint, part);
+      if (is_marked(g, part)) {
+        if (packed == NABLA_NOT_PACKED) continue;
+        return corrupt(g, part, "a companion that is itself packed");
+      }
+      const nabla_head head = {s, (uint32_t)i, packed};
+      NABLA_TRY(nabla_buffer_append(&checkpoint->heads, &head, sizeof head,
+                                    g->diag));
+    }
+  }
+  return NABLA_OK;
+}
+
+static nabla_status group_all(grouper *g) {
+  const nabla_checkpoint *checkpoint = g->checkpoint;
+  for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
+    const size_t count = nabla_safetensors_count(checkpoint->shards[s].file);
+    for (size_t i = 0; i < count; i++)
+      NABLA_TRY(group_one(g, (nabla_part){s, i}));
+  }
+  NABLA_TRY(sort_packed(g));
+  return list_heads(g);
+}
+
+nabla_status nabla_checkpoint_group(nabla_checkpoint *checkpoint,
+                                    nabla_diag *diag) {
+  const nabla_allocator *allocator = checkpoint->allocator;
+  const uint32_t shards = checkpoint->shard_count;
+  grouper g = {.checkpoint = checkpoint, .diag = diag};
+  void *block;
+  NABLA_TRY(nabla_alloc(allocator, shards, sizeof(uint8_t *), &block, diag));
+  g.companion = block;
+  nabla_status status = NABLA_OK;
+  for (uint32_t s = 0; s < shards && !status; s++) {
+    status = nabla_alloc(
+        allocator, nabla_safetensors_count(checkpoint->shards[s].file) / 8 + 1,
+        1, &block, diag);
+    if (!status) g.companion[s] = block;
+  }
+  if (!status) status = group_all(&g);
+  for (uint32_t s = 0; s < shards; s++)
+    nabla_free(allocator, g.companion[s],
+               nabla_safetensors_count(checkpoint->shards[s].file) / 8 + 1, 1);
+  nabla_free(allocator, g.companion, shards, sizeof(uint8_t *));
+  return status;
+}

@@ -1,0 +1,262 @@
+/* Parses the JSON descriptions of packed tensors (docs/FORMAT.md). They are
+ * hostile: every key is known, unique and checked, or the file is refused. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/checked.h"
+#include "lib/base/json.h"
+#include "quant/formats/packed.h"
+
+/* Fields of both descriptions; a bit each, to find repeats and absences. */
+typedef enum field {
+  FIELD_VERSION,
+  FIELD_ENCODING,
+  FIELD_BLOCK,
+  FIELD_SCALE,
+  FIELD_DTYPE,
+  FIELD_SHAPE,
+  FIELD_NESTED,
+  FIELD_NONE,
+} field;
+
+static const struct {
+  const char *key;
+  nabla_layout layout;
+  field field;
+} known[] = {
+    {"quant_type", NABLA_LAYOUT_BITSANDBYTES, FIELD_ENCODING},
+    {"blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_BLOCK},
+    {"dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_DTYPE},
+    {"shape", NABLA_LAYOUT_BITSANDBYTES, FIELD_SHAPE},
+    {"nested_blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED},
+    {"nested_dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED},
+    {"nested_offset", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED},
+    {"version", NABLA_LAYOUT_NABLA, FIELD_VERSION},
+    {"encoding", NABLA_LAYOUT_NABLA, FIELD_ENCODING},
+    {"block", NABLA_LAYOUT_NABLA, FIELD_BLOCK},
+    {"scale", NABLA_LAYOUT_NABLA, FIELD_SCALE},
+    {"dtype", NABLA_LAYOUT_NABLA, FIELD_DTYPE},
+    {"shape", NABLA_LAYOUT_NABLA, FIELD_SHAPE},
+};
+
+typedef struct parser {
+  nabla_json *json;
+  nabla_layout layout;
+  const char *encoding; /* from the suffix, or NULL */
+  nabla_description *out;
+  uint64_t version;
+  uint32_t seen;
+  nabla_diag *diag;
+} parser;
+
+static field field_of(const nabla_json_event *key, nabla_layout layout) {
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].layout == layout && strlen(known[i].key) == key->length &&
+        !memcmp(known[i].key, key->text, key->length))
+      return known[i].field;
+  return FIELD_NONE;
+}
+
+static nabla_status bad(parser *p, const char *what, const char *text) {
+  return nabla_fail(p->diag, NABLA_CORRUPT, "%s '%.40s' in the description",
+                    what, text);
+}
+
+static void mark_unsupported(nabla_description *out, const char *what,
+                             const char *value) {
+  if (!out->unsupported[0])
+    snprintf(out->unsupported, sizeof out->unsupported,
+             "%s '%.40s' is unknown to this version", what, value);
+}
+
+static nabla_status take_encoding(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "an encoding name",
+                              &event, p->diag));
+  if (p->encoding && strcmp(p->encoding, event.text))
+    return nabla_fail(p->diag, NABLA_CORRUPT,
+                      "quant_type '%.40s' contradicts the suffix '%.8s'",
+                      event.text, p->encoding);
+  p->out->format.encoding = nabla_encoding_find(event.text);
+  if (!p->out->format.encoding)
+    mark_unsupported(p->out, "encoding", event.text);
+  return NABLA_OK;
+}
+
+static nabla_status take_block(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (event.kind == NABLA_JSON_STRING && p->layout == NABLA_LAYOUT_NABLA &&
+      !strcmp(event.text, "row")) {
+    p->out->format.granularity = NABLA_PER_ROW;
+    return NABLA_OK;
+  }
+  if (event.kind != NABLA_JSON_NUMBER)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "the block size is no number");
+  p->out->format.granularity = NABLA_PER_BLOCK;
+  return nabla_json_u64(&event, "block size", &p->out->format.block, p->diag);
+}
+
+/* PyTorch's names in bitsandbytes' description, safetensors' in ours. */
+static nabla_status take_dtype(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a dtype", &event,
+                              p->diag));
+  if (p->layout == NABLA_LAYOUT_NABLA) {
+    nabla_dtype dtype;
+    if (nabla_dtype_find(event.text, event.length, &dtype, NULL) ||
+        !nabla_dtype_is_float(dtype))
+      return bad(p, "bad dtype", event.text);
+    p->out->dtype = dtype;
+    return NABLA_OK;
+  }
+  for (int i = 0; i < NABLA_DTYPE_COUNT; i++) {
+    const char *name = nabla_dtype_torch_name((nabla_dtype)i);
+    if (name && !strcmp(name, event.text)) {
+      p->out->dtype = (nabla_dtype)i;
+      return NABLA_OK;
+    }
+  }
+  return bad(p, "bad dtype", event.text);
+}
+
+static nabla_status take_shape(parser *p) {
+  nabla_description *out = p->out;
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_ARRAY_BEGIN, "a shape",
+                              &event, p->diag));
+  out->rank = 0;
+  out->elements = 1;
+  for (;;) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
+    if (event.kind != NABLA_JSON_NUMBER)
+      return nabla_fail(p->diag, NABLA_CORRUPT, "a dimension is no number");
+    if (out->rank == NABLA_SAFETENSORS_MAX_RANK)
+      return nabla_fail(p->diag, NABLA_TOO_LARGE, "more than %u dimensions",
+                        NABLA_SAFETENSORS_MAX_RANK);
+    uint64_t *dim = &out->shape[out->rank++];
+    NABLA_TRY(nabla_json_u64(&event, "dimension", dim, p->diag));
+    if (!nabla_mul_u64(out->elements, *dim, &out->elements))
+      return nabla_fail(p->diag, NABLA_TOO_LARGE, "the shape overflows");
+  }
+}
+
+static nabla_status take_scale(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a scale type",
+                              &event, p->diag));
+  if (strcmp(event.text, "F32"))
+    mark_unsupported(p->out, "scale type", event.text);
+  return NABLA_OK;
+}
+
+static nabla_status take_version(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a version", &event,
+                              p->diag));
+  return nabla_json_u64(&event, "version", &p->version, p->diag);
+}
+
+static nabla_status take_nested(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  p->out->nested = 1;
+  return nabla_json_skip(p->json, &event, p->diag);
+}
+
+static nabla_status take_field(parser *p, field which) {
+  switch (which) {
+    case FIELD_VERSION:
+      return take_version(p);
+    case FIELD_ENCODING:
+      return take_encoding(p);
+    case FIELD_BLOCK:
+      return take_block(p);
+    case FIELD_SCALE:
+      return take_scale(p);
+    case FIELD_DTYPE:
+      return take_dtype(p);
+    case FIELD_SHAPE:
+      return take_shape(p);
+    case FIELD_NESTED:
+    case FIELD_NONE:
+      break;
+  }
+  return take_nested(p);
+}
+
+/* A newer version may mean anything by its keys: they are read past (N2). */
+static nabla_status take_unknown(parser *p, const nabla_json_event *key) {
+  if (p->layout != NABLA_LAYOUT_NABLA || p->version <= NABLA_LAYOUT_VERSION)
+    return bad(p, "unknown key", key->text);
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  return nabla_json_skip(p->json, &event, p->diag);
+}
+
+static nabla_status take_object(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_OBJECT_BEGIN,
+                              "a description", &event, p->diag));
+  for (;;) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_OBJECT_END) break;
+    const field which = field_of(&event, p->layout);
+    if (which == FIELD_NONE || (p->version > NABLA_LAYOUT_VERSION)) {
+      NABLA_TRY(take_unknown(p, &event));
+      continue;
+    }
+    const uint32_t bit = 1u << which;
+    if (which != FIELD_NESTED && (p->seen & bit))
+      return bad(p, "repeated key", event.text);
+    p->seen |= bit;
+    NABLA_TRY(take_field(p, which));
+    /* (N3): version comes first, since it decides how the rest is read. */
+    if (p->layout == NABLA_LAYOUT_NABLA && !(p->seen & 1u << FIELD_VERSION))
+      return nabla_fail(p->diag, NABLA_CORRUPT,
+                        "the description does not begin with its version");
+  }
+  return nabla_json_expect(p->json, NABLA_JSON_END, "the end", &event, p->diag);
+}
+
+static nabla_status check(parser *p) {
+  nabla_description *out = p->out;
+  if (p->version > NABLA_LAYOUT_VERSION) {
+    out->format.encoding = NULL;
+    snprintf(out->unsupported, sizeof out->unsupported,
+             "layout version %" PRIu64 " is newer than this build's %u",
+             p->version, NABLA_LAYOUT_VERSION);
+    return NABLA_OK;
+  }
+  const uint32_t common = 1u << FIELD_ENCODING | 1u << FIELD_BLOCK |
+                          1u << FIELD_DTYPE | 1u << FIELD_SHAPE;
+  const uint32_t needed =
+      p->layout == NABLA_LAYOUT_NABLA
+          ? common | 1u << FIELD_VERSION | 1u << FIELD_SCALE
+          : common;
+  if ((p->seen & needed) != needed)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "the description lacks a key");
+  if (p->layout == NABLA_LAYOUT_NABLA && p->version == 0)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "layout version 0");
+  if (out->format.granularity == NABLA_PER_ROW && out->rank > 0 &&
+      out->shape[0] > 0)
+    out->format.block = out->elements / out->shape[0];
+  return NABLA_OK;
+}
+
+nabla_status nabla_description_parse(const nabla_allocator *allocator,
+                                     const nabla_description_source *source,
+                                     nabla_description *out, nabla_diag *diag) {
+  nabla_description result = {.dtype = NABLA_DTYPE_F32};
+  parser p = {.layout = source->layout, .encoding = source->encoding,
+              .out = &result, .diag = diag};
+  NABLA_TRY(nabla_json_create_span(allocator, source->text, source->size,
+                                   source->origin, &p.json, diag));
+  nabla_status status = take_object(&p);
+  if (!status) status = check(&p);
+  nabla_json_destroy(p.json);
+  if (!status) *out = result;
+  return status;
+}

@@ -1,0 +1,378 @@
+/* Opening a safetensors file, the rules that concern all tensors together,
+ * and reading. The format: safetensors/README.md and src/tensor.rs of
+ * github.com/huggingface/safetensors. */
+#include "nabla/safetensors.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "lib/base/bytes.h"
+#include "lib/base/checked.h"
+#include "lib/base/sort.h"
+#include "quant/formats/safetensors_internal.h"
+
+#define LENGTH_BYTES   8u
+#define DOWNLOAD_AGAIN "download or copy it again"
+
+static const char *tensor_name(const void *self, size_t index,
+                               size_t *out_length) {
+  const nabla_safetensors *file = self;
+  const nabla_safetensors_record *record =
+      &nabla_safetensors_records(file)[index];
+  *out_length = record->name_length;
+  return nabla_safetensors_name_of(file, record);
+}
+
+static const nabla_safetensors_pair *pairs_of(const nabla_safetensors *file) {
+  return (const void *)file->pairs.data;
+}
+
+static const char *pair_key(const void *self, size_t index,
+                            size_t *out_length) {
+  const nabla_safetensors *file = self;
+  const nabla_safetensors_pair *pair = &pairs_of(file)[index];
+  *out_length = pair->key_length;
+  return (const char *)file->texts.data + pair->key;
+}
+
+/* What a file that is no safetensors file probably is, by its first bytes. */
+static const char *guess(const uint8_t head[LENGTH_BYTES]) {
+  static const struct {
+    const char *magic, *next;
+  } rows[] = {
+      {"PK\x03\x04", "it looks like a PyTorch or zip file: convert it first"},
+      {"GGUF", "it is a GGUF file: give a safetensors file"},
+      {"version ", "it is a Git LFS pointer: fetch it with 'git lfs pull'"},
+      {"<", "it looks like a web page: " DOWNLOAD_AGAIN},
+      {"{", "it looks like JSON: give the .safetensors file itself"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (memcmp(head, rows[i].magic, strlen(rows[i].magic)) == 0) {
+      return rows[i].next;
+    }
+  }
+  return NULL;
+}
+
+static nabla_status check_length(const uint8_t head[LENGTH_BYTES],
+                                 uint64_t length, uint64_t room,
+                                 nabla_diag *diag) {
+  if (length > 0 && length <= NABLA_SAFETENSORS_MAX_HEADER && length <= room) {
+    return NABLA_OK;
+  }
+  nabla_status status;
+  const char *hint = guess(head);
+  if (length == 0) {
+    status = nabla_fail(diag, NABLA_CORRUPT, "the header has no bytes");
+  } else if (length > NABLA_SAFETENSORS_MAX_HEADER) {
+    status = nabla_fail(diag, NABLA_TOO_LARGE,
+                        "a header of %" PRIu64 " bytes; the limit is %u",
+                        length, NABLA_SAFETENSORS_MAX_HEADER);
+    if (!hint) hint = "check that it is a safetensors file";
+  } else {
+    status = nabla_fail(diag, NABLA_CORRUPT,
+                        "a header of %" PRIu64 " bytes, but only %" PRIu64
+                        " bytes follow",
+                        length, room);
+  }
+  nabla_diag_set_offset(diag, 0);
+  if (hint) {
+    nabla_diag_set_next(diag, "%s", hint);
+  } else if (length > room) {
+    nabla_diag_set_next(
+        diag, DOWNLOAD_AGAIN ": at least %" PRIu64 " bytes are missing",
+        length - room);
+  }
+  return status;
+}
+
+/* Reads the length and refuses a byte order mark, which no JSON text begins
+ * with (RFC 8259, section 8.1). */
+static nabla_status read_length(const nabla_file *file, uint64_t *out_length,
+                                nabla_diag *diag) {
+  uint64_t size = nabla_file_size(file);
+  if (size < LENGTH_BYTES) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_CORRUPT,
+        "%" PRIu64 " bytes are too few for a safetensors file", size);
+    nabla_diag_set_next(diag, DOWNLOAD_AGAIN);
+    return status;
+  }
+  uint8_t head[LENGTH_BYTES], mark[3];
+  NABLA_TRY(nabla_file_read(file, 0, head, sizeof head, diag));
+  uint64_t length = nabla_load_le64(head);
+  NABLA_TRY(check_length(head, length, size - LENGTH_BYTES, diag));
+  if (length >= sizeof mark) {
+    NABLA_TRY(nabla_file_read(file, LENGTH_BYTES, mark, sizeof mark, diag));
+    if (memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0) {
+      nabla_status status = nabla_fail(
+          diag, NABLA_CORRUPT, "the header begins with a byte order mark");
+      nabla_diag_set_offset(diag, LENGTH_BYTES);
+      return status;
+    }
+  }
+  *out_length = length;
+  return NABLA_OK;
+}
+
+static int compare_records(const void *a, const void *b, const void *context) {
+  const nabla_safetensors_record *x = a, *y = b;
+  (void)context;
+  if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+  if (x->end != y->end) return x->end < y->end ? -1 : 1;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static nabla_status check_metadata(const nabla_safetensors *file,
+                                   nabla_diag *diag) {
+  size_t count = file->pairs.size / sizeof(nabla_safetensors_pair);
+  nabla_name_index index;
+  size_t first, second;
+  NABLA_TRY(nabla_name_index_build(&index, file->allocator,
+                                   (nabla_names){file, pair_key}, count, &first,
+                                   &second, diag));
+  nabla_name_index_deinit(&index);
+  if (second == SIZE_MAX) return NABLA_OK;
+  const nabla_safetensors_pair *pair = &pairs_of(file)[second];
+  nabla_status status = nabla_fail(
+      diag, NABLA_CORRUPT,
+      "a second key '%.100s' in __metadata__; the first is at byte %" PRIu32,
+      (const char *)file->texts.data + pair->key, pairs_of(file)[first].at);
+  nabla_diag_set_offset(diag, pair->at);
+  return status;
+}
+
+static nabla_status fail_record(const nabla_safetensors *file,
+                                const nabla_safetensors_record *record,
+                                nabla_status status, nabla_diag *diag) {
+  nabla_diag_set_tensor(diag, nabla_safetensors_name_of(file, record),
+                        record->name_length);
+  nabla_diag_set_offset(diag, record->at);
+  return status;
+}
+
+static nabla_status index_names(nabla_safetensors *file, nabla_diag *diag) {
+  size_t first, second;
+  NABLA_TRY(nabla_name_index_build(
+      &file->index, file->allocator, (nabla_names){file, tensor_name},
+      nabla_safetensors_record_count(file), &first, &second, diag));
+  if (second == SIZE_MAX) return NABLA_OK;
+  const nabla_safetensors_record *a = &nabla_safetensors_records(file)[first];
+  const nabla_safetensors_record *b = &nabla_safetensors_records(file)[second];
+  uint32_t earlier = a->at < b->at ? a->at : b->at;
+  nabla_status status = nabla_fail(
+      diag, NABLA_CORRUPT,
+      "a second tensor of this name; the first is at byte %" PRIu32, earlier);
+  return fail_record(file, a->at < b->at ? b : a, status, diag);
+}
+
+/* No holes, no overlap: sorted, each begins where the one before ends. Sets
+ * *out_end to the end of the last. */
+static nabla_status check_layout(const nabla_safetensors *file,
+                                 uint64_t *out_end, nabla_diag *diag) {
+  const nabla_safetensors_record *records = nabla_safetensors_records(file);
+  size_t count = nabla_safetensors_record_count(file);
+  uint64_t end = 0;
+  for (size_t i = 0; i < count; i++) {
+    const nabla_safetensors_record *now = &records[i];
+    const char *before = i > 0 ? nabla_safetensors_name_of(file, now - 1) : "";
+    if (now->begin < end) {
+      nabla_status status =
+          nabla_fail(diag, NABLA_CORRUPT,
+                     "data at [%" PRIu64 ", %" PRIu64 ") overlaps [%" PRIu64
+                     ", %" PRIu64 ") of tensor '%.100s'",
+                     now->begin, now->end, now[-1].begin, now[-1].end, before);
+      return fail_record(file, now, status, diag);
+    }
+    if (now->begin > end) {
+      nabla_status status = nabla_fail(
+          diag, NABLA_CORRUPT,
+          "a hole of %" PRIu64 " bytes before its data, behind %s%.100s%s",
+          now->begin - end, i > 0 ? "tensor '" : "the header", before,
+          i > 0 ? "'" : "");
+      return fail_record(file, now, status, diag);
+    }
+    end = now->end;
+  }
+  *out_end = end;
+  return NABLA_OK;
+}
+
+static nabla_status check_end(const nabla_safetensors *file, uint64_t end,
+                              nabla_diag *diag) {
+  uint64_t size = nabla_file_size(file->file), needed;
+  if (!nabla_add_u64(end, file->data_start, &needed)) {
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "tensors that end at byte %" PRIu64 " overflow", end);
+  }
+  if (needed == size) return NABLA_OK;
+  nabla_status status;
+  if (needed > size) {
+    status = nabla_fail(diag, NABLA_CORRUPT,
+                        "the file is truncated: it has %" PRIu64
+                        " bytes, its header describes %" PRIu64,
+                        size, needed);
+    nabla_diag_set_next(diag, DOWNLOAD_AGAIN ": %" PRIu64 " bytes are missing",
+                        needed - size);
+    nabla_diag_set_offset(diag, size);
+  } else {
+    status =
+        nabla_fail(diag, NABLA_CORRUPT,
+                   "%" PRIu64 " bytes behind the last tensor", size - needed);
+    nabla_diag_set_next(diag, DOWNLOAD_AGAIN);
+    nabla_diag_set_offset(diag, needed);
+  }
+  return status;
+}
+
+static nabla_status load(nabla_safetensors *file, nabla_diag *diag) {
+  uint64_t length = 0, end = 0;
+  NABLA_TRY(read_length(file->file, &length, diag));
+  file->data_start = LENGTH_BYTES + length; /* at most 100,000,008 */
+  NABLA_TRY(nabla_safetensors_parse(file, length, diag));
+  NABLA_TRY(check_metadata(file, diag));
+  NABLA_TRY(nabla_sort(
+      file->allocator, file->records.data, nabla_safetensors_record_count(file),
+      sizeof(nabla_safetensors_record), compare_records, NULL, diag));
+  NABLA_TRY(index_names(file, diag));
+  NABLA_TRY(check_layout(file, &end, diag));
+  return check_end(file, end, diag);
+}
+
+static void init_buffers(nabla_safetensors *file) {
+  const nabla_allocator *allocator = file->allocator;
+  /* The header's own limit bounds the first two. */
+  nabla_buffer_init(&file->records, allocator, "tensors",
+                    NABLA_SAFETENSORS_MAX_HEADER);
+  nabla_buffer_init(&file->names, allocator, "tensor names",
+                    NABLA_SAFETENSORS_MAX_HEADER);
+  nabla_buffer_init(&file->shapes, allocator, "shapes",
+                    NABLA_SAFETENSORS_MAX_SHAPES);
+  nabla_buffer_init(&file->texts, allocator, "__metadata__ texts",
+                    NABLA_SAFETENSORS_MAX_METADATA);
+  nabla_buffer_init(&file->pairs, allocator, "__metadata__ pairs",
+                    2 * NABLA_SAFETENSORS_MAX_METADATA);
+}
+
+nabla_status nabla_safetensors_open(const char *path,
+                                    const nabla_allocator *allocator,
+                                    const nabla_os *os, nabla_safetensors **out,
+                                    nabla_diag *diag) {
+  void *block;
+  nabla_status status =
+      nabla_alloc(allocator, 1, sizeof(nabla_safetensors), &block, diag);
+  if (!status) {
+    nabla_safetensors *file = block;
+    file->allocator = allocator;
+    init_buffers(file);
+    status = nabla_file_open(os, allocator, path, &file->file, diag);
+    if (!status) status = load(file, diag);
+    if (!status) {
+      *out = file;
+      return NABLA_OK;
+    }
+    nabla_safetensors_close(file);
+  }
+  nabla_diag_set_file(diag, path);
+  return status;
+}
+
+void nabla_safetensors_close(nabla_safetensors *file) {
+  if (!file) return;
+  nabla_name_index_deinit(&file->index);
+  nabla_buffer_deinit(&file->records);
+  nabla_buffer_deinit(&file->names);
+  nabla_buffer_deinit(&file->shapes);
+  nabla_buffer_deinit(&file->pairs);
+  nabla_buffer_deinit(&file->texts);
+  nabla_file_close(file->file);
+  nabla_free(file->allocator, file, 1, sizeof *file);
+}
+
+size_t nabla_safetensors_count(const nabla_safetensors *file) {
+  return nabla_safetensors_record_count(file);
+}
+
+nabla_entry nabla_safetensors_entry(const nabla_safetensors *file,
+                                    size_t index) {
+  const nabla_safetensors_record *record =
+      &nabla_safetensors_records(file)[index];
+  const uint64_t *shapes = (const void *)file->shapes.data;
+  nabla_dtype dtype = (nabla_dtype)record->dtype;
+  uint64_t bytes = record->end - record->begin;
+  nabla_entry entry = {
+      .name = nabla_safetensors_name_of(file, record),
+      .name_length = record->name_length,
+      .dtype = dtype,
+      .rank = record->rank,
+      .shape = record->rank > 0 ? shapes + record->shape : NULL,
+      .offset = file->data_start + record->begin, /* inside the file */
+      .bytes = bytes,
+      .elements = 1,
+  };
+  /* Neither overflows: the parser has formed the same product. */
+  for (uint32_t i = 0; i < entry.rank; i++) entry.elements *= entry.shape[i];
+  return entry;
+}
+
+size_t nabla_safetensors_find(const nabla_safetensors *file, const char *name,
+                              size_t length) {
+  return nabla_name_index_find(&file->index, (nabla_names){file, tensor_name},
+                               name, length);
+}
+
+size_t nabla_safetensors_metadata_count(const nabla_safetensors *file) {
+  return file->pairs.size / sizeof(nabla_safetensors_pair);
+}
+
+void nabla_safetensors_metadata(const nabla_safetensors *file, size_t index,
+                                const char **out_key, const char **out_value) {
+  const nabla_safetensors_pair *pair = &pairs_of(file)[index];
+  *out_key = (const char *)file->texts.data + pair->key;
+  *out_value = (const char *)file->texts.data + pair->value;
+}
+
+const char *nabla_safetensors_borrow_path(const nabla_safetensors *file) {
+  return nabla_file_borrow_path(file->file);
+}
+
+uint64_t nabla_safetensors_file_size(const nabla_safetensors *file) {
+  return nabla_file_size(file->file);
+}
+
+nabla_os_info nabla_safetensors_info(const nabla_safetensors *file) {
+  return *nabla_file_borrow_info(file->file);
+}
+
+nabla_status nabla_safetensors_read(const nabla_safetensors *file, size_t index,
+                                    uint64_t at, void *out, size_t size,
+                                    nabla_diag *diag) {
+  if (index >= nabla_safetensors_record_count(file)) {
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "there is no tensor %zu",
+                      index);
+  }
+  const nabla_safetensors_record *record =
+      &nabla_safetensors_records(file)[index];
+  uint64_t bytes = record->end - record->begin;
+  nabla_status status;
+  if (at > bytes || size > bytes - at) {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "%zu bytes at %" PRIu64 " lie outside its %" PRIu64,
+                        size, at, bytes);
+  } else {
+    /* Inside the file, which the opening checked. */
+    status = nabla_file_read(file->file, file->data_start + record->begin + at,
+                             out, size, diag);
+  }
+  if (status) {
+    nabla_diag_set_file(diag, nabla_file_borrow_path(file->file));
+    nabla_diag_set_tensor(diag, nabla_safetensors_name_of(file, record),
+                          record->name_length);
+  }
+  return status;
+}
+
+nabla_status nabla_safetensors_check_unchanged(const nabla_safetensors *file,
+                                               nabla_diag *diag) {
+  return nabla_file_check_unchanged(file->file, diag);
+}
