@@ -1,0 +1,195 @@
+/* Which tensors are quantized, and why the others are not. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quant/plan.h"
+
+enum { DEFAULT_BLOCK = 64 };
+
+typedef enum keep_how { KEEP_IS, KEEP_HAS, KEEP_ALL } keep_how;
+
+static const struct {
+  keep_how how;
+  const char *text, *why;
+} keeps[] = {
+#define KEEP(how, text, why) {KEEP_##how, text, why},
+#include "quant/keep.def"
+#undef KEEP
+};
+
+/* Says whether `part` of `size` bytes is, or contains, the row's text. */
+static int part_matches(const char *part, size_t size, keep_how how,
+                        const char *text) {
+  const size_t length = strlen(text);
+  if (how == KEEP_IS) return size == length && !memcmp(part, text, length);
+  return memmem(part, size, text, length) != NULL;
+}
+
+static int row_matches(const nabla_tensor *tensor, size_t row) {
+  const char *name = tensor->name, *text = keeps[row].text;
+  if (keeps[row].how == KEEP_ALL) {
+    const size_t length = strlen(text);
+    return !strncmp(name, text, length) && !strcmp(name + length, ".weight");
+  }
+  while (*name) {
+    const size_t size = strcspn(name, ".");
+    if (part_matches(name, size, keeps[row].how, text)) return 1;
+    name += size + (name[size] == '.');
+  }
+  return 0;
+}
+
+static int kept_by_default(const nabla_tensor *tensor, uint32_t *out_row) {
+  for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++) {
+    if (!row_matches(tensor, i)) continue;
+    *out_row = (uint32_t)i;
+    return 1;
+  }
+  return 0;
+}
+
+static int ends_in_weight(const nabla_tensor *tensor) {
+  static const char tail[] = "weight";
+  const size_t size = sizeof tail - 1;
+  return tensor->name_length >= size &&
+         !memcmp(tensor->name + tensor->name_length - size, tail, size);
+}
+
+/* Without a block size int8 means LLM.int8: one scale per row, where there are
+ * rows and unless the Nabla layout is asked for. */
+static nabla_format choose_format(const nabla_plan *plan,
+                                  const nabla_tensor *tensor,
+                                  const nabla_encoding *encoding,
+                                  uint64_t block) {
+  nabla_format format = {.encoding = encoding,
+                         .granularity = NABLA_PER_BLOCK,
+                         .block = block ? block : DEFAULT_BLOCK};
+  if (encoding->has_rows && !block && tensor->rank >= 2 &&
+      plan->choice != NABLA_CHOOSE_NABLA) {
+    format.granularity = NABLA_PER_ROW;
+    format.block = tensor->elements / tensor->shape[0];
+  }
+  return format;
+}
+
+static void keep(nabla_decision *out, nabla_reason reason, size_t detail) {
+  *out = (nabla_decision){.reason = reason, .detail = (uint32_t)detail};
+}
+
+/* What no wish can change. */
+static int cannot(const nabla_tensor *tensor, nabla_decision *out) {
+  if (!nabla_dtype_is_float(tensor->dtype))
+    keep(out, NABLA_REASON_DTYPE, 0);
+  else if (tensor->elements == 0)
+    keep(out, NABLA_REASON_EMPTY, 0);
+  else if (tensor->rank == 0)
+    keep(out, NABLA_REASON_RANK, 0);
+  else
+    return 0;
+  return 1;
+}
+
+static void by_rule(const nabla_plan *plan, const nabla_tensor *tensor,
+                    size_t rule, nabla_decision *out) {
+  const nabla_encoding *encoding = plan->rule_encodings[rule];
+  if (encoding && cannot(tensor, out)) return;
+  keep(out, NABLA_REASON_RULE, rule);
+  if (!encoding) return;
+  const uint64_t block = plan->rule_blocks[rule];
+  out->format =
+      choose_format(plan, tensor, encoding, block ? block : plan->block);
+}
+
+nabla_status nabla_plan_decide(const nabla_plan *plan,
+                               const nabla_tensor *tensor, nabla_decision *out,
+                               nabla_diag *diag) {
+  size_t match;
+  uint32_t row = 0;
+  if (tensor->layout != NABLA_LAYOUT_DENSE) {
+    keep(out, NABLA_REASON_PACKED, 0);
+    return NABLA_OK;
+  }
+  NABLA_TRY(nabla_patterns_match(plan->skip, tensor->name, &match, diag));
+  if (match != SIZE_MAX) {
+    keep(out, NABLA_REASON_SKIP, match);
+    return NABLA_OK;
+  }
+  NABLA_TRY(nabla_patterns_match(plan->only, tensor->name, &match, diag));
+  if (match == SIZE_MAX && nabla_patterns_count(plan->only)) {
+    keep(out, NABLA_REASON_ONLY, 0);
+    return NABLA_OK;
+  }
+  NABLA_TRY(nabla_patterns_match(plan->rules, tensor->name, &match, diag));
+  if (match != SIZE_MAX)
+    by_rule(plan, tensor, match, out);
+  else if (!plan->encoding)
+    keep(out, NABLA_REASON_NONE, 0);
+  else if (cannot(tensor, out))
+    return NABLA_OK;
+  else if (tensor->rank < 2)
+    keep(out, NABLA_REASON_RANK, 0);
+  else if (!ends_in_weight(tensor))
+    keep(out, NABLA_REASON_NAME, 0);
+  else if (kept_by_default(tensor, &row))
+    keep(out, NABLA_REASON_KEEP, row);
+  else {
+    keep(out, NABLA_REASON_DEFAULT, 0);
+    out->format = choose_format(plan, tensor, plan->encoding, plan->block);
+  }
+  return NABLA_OK;
+}
+
+static void explain_rule(const nabla_plan *plan, const nabla_decision *decision,
+                         char *out, size_t size) {
+  snprintf(out, size, "rule %u '%.80s'", decision->detail + 1,
+           nabla_patterns_text(plan->rules, decision->detail));
+}
+
+void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
+                            const nabla_decision *decision, char *out,
+                            size_t size) {
+  const uint32_t detail = decision->detail;
+  switch ((nabla_reason)decision->reason) {
+    case NABLA_REASON_DEFAULT:
+      snprintf(out, size, "default");
+      return;
+    case NABLA_REASON_RULE:
+      explain_rule(plan, decision, out, size);
+      return;
+    case NABLA_REASON_PACKED:
+      snprintf(out, size, "already packed (%s)",
+               tensor->format.encoding ? tensor->format.encoding->name
+                                       : "unknown encoding");
+      return;
+    case NABLA_REASON_SKIP:
+      snprintf(out, size, "--skip '%.80s'",
+               nabla_patterns_text(plan->skip, detail));
+      return;
+    case NABLA_REASON_ONLY:
+      snprintf(out, size, "not named by --only");
+      return;
+    case NABLA_REASON_NONE:
+      snprintf(out, size, "no encoding asked for");
+      return;
+    case NABLA_REASON_DTYPE:
+      snprintf(out, size, "%s is not a float type",
+               nabla_dtype_name(tensor->dtype));
+      return;
+    case NABLA_REASON_EMPTY:
+      snprintf(out, size, "no elements");
+      return;
+    case NABLA_REASON_RANK:
+      snprintf(out, size, "rank %" PRIu32 ", not a matrix", tensor->rank);
+      return;
+    case NABLA_REASON_NAME:
+      snprintf(out, size, "name does not end in weight");
+      return;
+    case NABLA_REASON_KEEP:
+      snprintf(out, size, "%s", keeps[detail].why);
+      return;
+    case NABLA_REASON_NONFINITE:
+      snprintf(out, size, "not finite at index %" PRIu64, decision->index);
+      return;
+  }
+}

@@ -1,0 +1,255 @@
+/* Makes a plan: options, one decision per tensor, the layout, the sizes. */
+#include "quant/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/checked.h"
+#include "lib/base/memory.h"
+#include "quant/formats/packed.h"
+
+static nabla_status check_block(uint64_t block, const char *option,
+                                nabla_diag *diag) {
+  if (!block || (block >= NABLA_BLOCK_MIN && block <= NABLA_BLOCK_MAX &&
+                 (block & (block - 1)) == 0))
+    return NABLA_OK;
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "%s: %" PRIu64 " is no block size", option, block);
+  nabla_diag_set_next(diag, "use a power of two from %u to %u",
+                      NABLA_BLOCK_MIN, NABLA_BLOCK_MAX);
+  return status;
+}
+
+static nabla_status take_rules(nabla_plan *plan,
+                               const nabla_quantize_options *options,
+                               nabla_diag *diag) {
+  const char *texts[NABLA_MAX_PATTERNS];
+  void *block;
+  if (options->rule_count > NABLA_MAX_PATTERNS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%zu rules, at most %u are allowed", options->rule_count,
+                      NABLA_MAX_PATTERNS);
+  NABLA_TRY(nabla_alloc(plan->allocator, NABLA_MAX_PATTERNS,
+                        sizeof *plan->rule_encodings, &block, diag));
+  plan->rule_encodings = block;
+  NABLA_TRY(nabla_alloc(plan->allocator, NABLA_MAX_PATTERNS,
+                        sizeof *plan->rule_blocks, &block, diag));
+  plan->rule_blocks = block;
+  for (size_t i = 0; i < options->rule_count; i++) {
+    NABLA_TRY(check_block(options->rules[i].block, "--rule", diag));
+    texts[i] = options->rules[i].pattern;
+    plan->rule_encodings[i] = options->rules[i].encoding;
+    plan->rule_blocks[i] = options->rules[i].block;
+  }
+  return nabla_patterns_create(plan->allocator, "--rule", texts,
+                               options->rule_count, &plan->rules, diag);
+}
+
+static nabla_status take_options(nabla_plan *plan,
+                                 const nabla_quantize_options *options,
+                                 nabla_diag *diag) {
+  plan->encoding = options->encoding;
+  plan->block = options->block;
+  plan->choice = options->layout;
+  plan->nonfinite = options->nonfinite;
+  plan->isa = options->isa;
+  NABLA_TRY(check_block(options->block, "--block", diag));
+  if (!nabla_isa_available(options->isa))
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "this CPU or build cannot run --isa %s",
+                      nabla_isa_name(options->isa));
+  NABLA_TRY(nabla_patterns_create(plan->allocator, "--only", options->only,
+                                  options->only_count, &plan->only, diag));
+  NABLA_TRY(nabla_patterns_create(plan->allocator, "--skip", options->skip,
+                                  options->skip_count, &plan->skip, diag));
+  return take_rules(plan, options, diag);
+}
+
+static nabla_status blame(const nabla_plan *plan, const nabla_tensor *tensor,
+                          nabla_status status, nabla_diag *diag) {
+  nabla_diag_set_file(diag, nabla_safetensors_borrow_path(
+                                nabla_checkpoint_borrow_shard(
+                                    plan->checkpoint, tensor->data.shard)));
+  nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
+  return status;
+}
+
+/* What the bitsandbytes layout would have to say no to. */
+typedef struct survey {
+  const char *objection;
+  nabla_tensor tensor; /* the first with that objection */
+  int narrow, wide;    /* 4-bit and 8-bit tensors seen  */
+  int ours;            /* the input already has the Nabla layout somewhere */
+  size_t packed;
+} survey;
+
+static survey look(const nabla_plan *plan) {
+  survey s = {0};
+  for (size_t i = 0; i < plan->count; i++) {
+    const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
+    const int was_packed = tensor.layout != NABLA_LAYOUT_DENSE;
+    const nabla_format *format =
+        was_packed ? &tensor.format : &plan->decisions[i].format;
+    if (was_packed) s.packed++;
+    if (tensor.layout == NABLA_LAYOUT_NABLA) s.ours = 1;
+    if (!format->encoding) continue;
+    if (!was_packed) s.packed++;
+    if (format->encoding->bits == 4)
+      s.narrow = 1;
+    else
+      s.wide = 1;
+    const char *why = was_packed ? NULL
+                                 : nabla_layout_objection(
+                                       NABLA_LAYOUT_BITSANDBYTES, &tensor,
+                                       format);
+    if (why && !s.objection) s.objection = why, s.tensor = tensor;
+  }
+  return s;
+}
+
+static nabla_status refuse_layout(const nabla_plan *plan, const survey *s,
+                                  const char *why, nabla_diag *diag) {
+  nabla_status status =
+      nabla_fail(diag, NABLA_UNSUPPORTED,
+                 "the bitsandbytes layout cannot hold this: %s", why);
+  nabla_diag_set_next(diag, "use --layout auto, --layout nabla, or --skip");
+  return s->objection ? blame(plan, &s->tensor, status, diag) : status;
+}
+
+/* A file labelled bitsandbytes holds only what bitsandbytes loads (F2): one
+ * tensor that it cannot hold makes the whole output Nabla's. */
+static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
+  nabla_plan_totals *totals = &plan->totals;
+  const survey s = look(plan);
+  const char *why = s.objection ? s.objection
+                    : s.ours    ? "the input has tensors in the Nabla layout"
+                    : s.narrow && s.wide
+                        ? "bitsandbytes loads 4-bit or 8-bit weights, not both"
+                        : NULL;
+  if (plan->choice == NABLA_CHOOSE_BITSANDBYTES && why)
+    return refuse_layout(plan, &s, why, diag);
+  if (!s.packed) {
+    totals->layout = NABLA_LAYOUT_DENSE;
+    snprintf(totals->layout_reason, sizeof totals->layout_reason,
+             "nothing is packed");
+  } else if (plan->choice == NABLA_CHOOSE_NABLA || why) {
+    totals->layout = NABLA_LAYOUT_NABLA;
+    if (plan->choice == NABLA_CHOOSE_NABLA)
+      snprintf(totals->layout_reason, sizeof totals->layout_reason,
+               "asked for");
+    else
+      snprintf(totals->layout_reason, sizeof totals->layout_reason,
+               "%s%s%.60s%s", why, s.objection ? " ('" : "",
+               s.objection ? s.tensor.name : "", s.objection ? "')" : "");
+  } else {
+    totals->layout = NABLA_LAYOUT_BITSANDBYTES;
+    snprintf(totals->layout_reason, sizeof totals->layout_reason,
+             plan->choice == NABLA_CHOOSE_AUTO ? "it can hold every tensor"
+                                               : "asked for");
+  }
+  return NABLA_OK;
+}
+
+static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
+  nabla_plan_totals *totals = &plan->totals;
+  totals->tensors = plan->count;
+  for (size_t i = 0; i < plan->count; i++) {
+    nabla_decision *decision = &plan->decisions[i];
+    const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
+    decision->bytes_out = tensor.stored_bytes;
+    if (decision->format.encoding) {
+      nabla_components parts;
+      nabla_status status = nabla_components_of(&tensor, &decision->format,
+                                                totals->layout, &parts, diag);
+      if (status) return blame(plan, &tensor, status, diag);
+      decision->bytes_out = 0;
+      for (size_t c = 0; c < parts.count; c++)
+        decision->bytes_out += parts.item[c].bytes;
+      totals->quantized++;
+    }
+    totals->bytes_in += tensor.stored_bytes;
+    totals->bytes_out += decision->bytes_out;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status decide_all(nabla_plan *plan,
+                               const nabla_environment *environment,
+                               nabla_diag *diag) {
+  void *block;
+  plan->count = nabla_checkpoint_count(plan->checkpoint);
+  NABLA_TRY(nabla_alloc(plan->allocator, plan->count, sizeof *plan->decisions,
+                        &block, diag));
+  plan->decisions = block;
+  for (size_t i = 0; i < plan->count; i++) {
+    const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
+    NABLA_TRY(nabla_plan_decide(plan, &tensor, &plan->decisions[i], diag));
+  }
+  if (plan->nonfinite == NABLA_NONFINITE_KEEP)
+    NABLA_TRY(nabla_plan_keep_nonfinite(plan, environment, diag));
+  NABLA_TRY(choose_layout(plan, diag));
+  return count_bytes(plan, diag);
+}
+
+nabla_status nabla_plan_create(const nabla_checkpoint *checkpoint,
+                               const nabla_quantize_options *options,
+                               const nabla_environment *environment,
+                               nabla_plan **out, nabla_diag *diag) {
+  const nabla_allocator *allocator =
+      environment ? environment->allocator : NULL;
+  void *block;
+  NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_plan), &block, diag));
+  nabla_plan *plan = block;
+  plan->allocator = allocator;
+  plan->checkpoint = checkpoint;
+  nabla_status status = take_options(plan, options, diag);
+  if (!status) status = decide_all(plan, environment, diag);
+  if (status) {
+    nabla_plan_destroy(plan);
+    return status;
+  }
+  *out = plan;
+  return NABLA_OK;
+}
+
+void nabla_plan_destroy(nabla_plan *plan) {
+  if (!plan) return;
+  const nabla_allocator *allocator = plan->allocator;
+  nabla_patterns_destroy(plan->only);
+  nabla_patterns_destroy(plan->skip);
+  nabla_patterns_destroy(plan->rules);
+  nabla_free(allocator, plan->rule_encodings, NABLA_MAX_PATTERNS,
+             sizeof *plan->rule_encodings);
+  nabla_free(allocator, plan->rule_blocks, NABLA_MAX_PATTERNS,
+             sizeof *plan->rule_blocks);
+  nabla_free(allocator, plan->decisions, plan->count, sizeof *plan->decisions);
+  nabla_free(allocator, plan, 1, sizeof *plan);
+}
+
+size_t nabla_plan_count(const nabla_plan *plan) { return plan->count; }
+
+nabla_plan_row nabla_plan_get(const nabla_plan *plan, size_t row) {
+  const nabla_decision *decision = &plan->decisions[row];
+  const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, row);
+  nabla_plan_row out = {
+      .tensor = row,
+      .quantized = decision->format.encoding != NULL,
+      .format = decision->format,
+      .bytes_in = tensor.stored_bytes,
+      .bytes_out = decision->bytes_out,
+      .rule = decision->reason == NABLA_REASON_RULE ? decision->detail
+                                                    : SIZE_MAX,
+  };
+  if (tensor.elements)
+    out.bits_per_weight =
+        (double)decision->bytes_out * 8 / (double)tensor.elements;
+  nabla_decision_explain(plan, &tensor, decision, out.reason,
+                         sizeof out.reason);
+  return out;
+}
+
+nabla_plan_totals nabla_plan_get_totals(const nabla_plan *plan) {
+  return plan->totals;
+}

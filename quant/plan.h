@@ -1,0 +1,64 @@
+/* Inside quant/: what a plan holds. */
+#ifndef NABLA_QUANT_PLAN_H
+#define NABLA_QUANT_PLAN_H
+
+#include "nabla/quantize.h"
+#include "quant/patterns.h"
+
+/* Why a row is what it is; the text is made when it is asked for. */
+typedef enum nabla_reason {
+  NABLA_REASON_DEFAULT,
+  NABLA_REASON_RULE,
+  NABLA_REASON_PACKED,
+  NABLA_REASON_SKIP,
+  NABLA_REASON_ONLY,
+  NABLA_REASON_NONE,
+  NABLA_REASON_DTYPE,
+  NABLA_REASON_EMPTY,
+  NABLA_REASON_RANK,
+  NABLA_REASON_NAME,
+  NABLA_REASON_KEEP,
+  NABLA_REASON_NONFINITE,
+} nabla_reason;
+
+/* One logical tensor; small, since a file may hold two million. */
+typedef struct nabla_decision {
+  nabla_format format; /* encoding NULL: kept */
+  uint32_t reason;     /* nabla_reason */
+  uint32_t detail;     /* rule, pattern or row of keep.def */
+  uint64_t index;      /* of the first value that is not finite */
+  uint64_t bytes_out;
+} nabla_decision;
+
+struct nabla_plan {
+  const nabla_allocator *allocator;
+  const nabla_checkpoint *checkpoint;
+  nabla_patterns *only, *skip, *rules;
+  const nabla_encoding **rule_encodings; /* NABLA_MAX_PATTERNS of each */
+  uint64_t *rule_blocks;
+  const nabla_encoding *encoding;
+  uint64_t block;
+  nabla_layout_choice choice;
+  nabla_nonfinite_policy nonfinite;
+  nabla_isa isa;
+  nabla_decision *decisions; /* one per logical tensor */
+  size_t count;
+  nabla_plan_totals totals;
+};
+
+/* Decides one tensor by name, dtype and shape. */
+NABLA_MUST_USE nabla_status nabla_plan_decide(const nabla_plan *plan,
+                                              const nabla_tensor *tensor,
+                                              nabla_decision *out,
+                                              nabla_diag *diag);
+
+/* Writes the reason of a decision as one clause. */
+void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
+                            const nabla_decision *decision, char *out,
+                            size_t size);
+
+/* Turns decisions on tensors that hold NaN or infinity into "kept". */
+NABLA_MUST_USE nabla_status nabla_plan_keep_nonfinite(
+    nabla_plan *plan, const nabla_environment *environment, nabla_diag *diag);
+
+#endif

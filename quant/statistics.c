@@ -1,0 +1,170 @@
+/* Statistics of one tensor's values, scales and codes. */
+#include <math.h>
+
+#include "lib/base/memory.h"
+#include "nabla/measure.h"
+#include "quant/run.h"
+#include "quant/values.h"
+
+/* What one tile contributes; added in the order of tiles. */
+typedef struct partial {
+  double sum, sum_square, min, max;
+  double scale_min, scale_max;
+  uint64_t finite, zeros, nan, infinite;
+} partial;
+
+typedef struct survey {
+  nabla_values values;
+  nabla_tiling tiling;
+  nabla_scratch *scratches;
+  uint64_t (*codes)[256]; /* per worker: integers add up in any order */
+  partial *partials;
+} survey;
+
+static void add_value(partial *p, double value) {
+  p->finite++;
+  p->zeros += value == 0;
+  p->sum += value;
+  p->sum_square += value * value;
+  if (value < p->min) p->min = value;
+  if (value > p->max) p->max = value;
+}
+
+static void count_codes(const survey *s, const uint8_t *codes, uint64_t count,
+                        uint64_t *table) {
+  const int narrow = s->values.tensor.format.encoding->bits == 4;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint8_t byte = codes[narrow ? i / 2 : i];
+    table[!narrow ? byte : i % 2 ? byte & 15 : byte >> 4]++;
+  }
+}
+
+static nabla_status tile(nabla_run *run, uint32_t worker, uint64_t index,
+                         nabla_diag *diag) {
+  survey *s = run->self;
+  nabla_scratch *scratch = &s->scratches[worker];
+  partial p = {.min = HUGE_VAL,
+               .max = -HUGE_VAL,
+               .scale_min = HUGE_VAL,
+               .scale_max = -HUGE_VAL};
+  uint64_t first, count, scales;
+  nabla_tiling_get(&s->tiling, index, &first, &count);
+  nabla_status status =
+      nabla_values_read(&s->values, first, count, scratch, &scales, diag);
+  if (status) return nabla_values_blame(&s->values, status, diag);
+  for (uint64_t i = 0; i < count; i++) {
+    const float value = scratch->values[i];
+    if (isfinite(value))
+      add_value(&p, (double)value);
+    else if (isnan(value))
+      p.nan++;
+    else
+      p.infinite++;
+  }
+  for (uint64_t i = 0; i < scales; i++) {
+    const double scale = (double)scratch->scales[i];
+    if (scale < p.scale_min) p.scale_min = scale;
+    if (scale > p.scale_max) p.scale_max = scale;
+  }
+  if (s->values.tensor.format.encoding)
+    count_codes(s, scratch->raw, count, s->codes[worker]);
+  s->partials[index] = p;
+  atomic_fetch_add(&run->bytes_done, count);
+  return NABLA_OK;
+}
+
+static uint64_t locate(const nabla_run *run, uint64_t index,
+                       const char **out_name) {
+  const survey *s = run->self;
+  (void)index;
+  *out_name = s->values.tensor.name;
+  return 0;
+}
+
+static void add_up(const survey *s, uint32_t workers, nabla_statistics *out) {
+  partial sum = {.min = HUGE_VAL,
+                 .max = -HUGE_VAL,
+                 .scale_min = HUGE_VAL,
+                 .scale_max = -HUGE_VAL};
+  nabla_statistics result = {.elements = s->tiling.elements};
+  for (uint64_t i = 0; i < s->tiling.tiles; i++) {
+    const partial *p = &s->partials[i];
+    sum.sum += p->sum;
+    sum.sum_square += p->sum_square;
+    sum.min = fmin(sum.min, p->min);
+    sum.max = fmax(sum.max, p->max);
+    sum.scale_min = fmin(sum.scale_min, p->scale_min);
+    sum.scale_max = fmax(sum.scale_max, p->scale_max);
+    sum.finite += p->finite;
+    result.zeros += p->zeros;
+    result.nan += p->nan;
+    result.infinite += p->infinite;
+  }
+  if (sum.finite) {
+    const double count = (double)sum.finite;
+    result.mean = sum.sum / count;
+    const double variance = sum.sum_square / count - result.mean * result.mean;
+    result.std = variance > 0 ? sqrt(variance) : 0;
+    result.min = sum.min;
+    result.max = sum.max;
+    result.absmax = fmax(fabs(sum.min), fabs(sum.max));
+  }
+  if (sum.scale_max >= sum.scale_min) {
+    result.scale_min = sum.scale_min;
+    result.scale_max = sum.scale_max;
+  }
+  for (uint32_t w = 0; w < workers; w++)
+    for (int c = 0; c < 256; c++) result.codes[c] += s->codes[w][c];
+  *out = result;
+}
+
+static nabla_status look(survey *s, const nabla_environment *environment,
+                         nabla_statistics *out, nabla_diag *diag) {
+  nabla_run run = {.environment = environment,
+                   .phase = "inspect",
+                   .tiles = s->tiling.tiles,
+                   .bytes_total = s->tiling.elements,
+                   .tensors_total = 1,
+                   .tile = tile,
+                   .locate = locate,
+                   .self = s};
+  NABLA_TRY(nabla_run_tiles(&run, diag));
+  add_up(s, nabla_run_workers(environment), out);
+  return NABLA_OK;
+}
+
+nabla_status nabla_tensor_statistics(const nabla_checkpoint *checkpoint,
+                                     size_t tensor,
+                                     const nabla_environment *environment,
+                                     nabla_statistics *out, nabla_diag *diag) {
+  const nabla_allocator *allocator =
+      environment ? environment->allocator : NULL;
+  const uint32_t workers = nabla_run_workers(environment);
+  survey s = {.scratches = NULL};
+  void *codes = NULL, *partials = NULL;
+  NABLA_TRY(
+      nabla_values_open(checkpoint, tensor, NABLA_ISA_BEST, &s.values, diag));
+  const nabla_tensor *source = &s.values.tensor;
+  s.tiling = nabla_tiling_of(&source->format, source->elements,
+                             NABLA_TILE_SMALL);
+  const size_t tiles = (size_t)s.tiling.tiles;
+  nabla_status status =
+      nabla_alloc(allocator, workers, sizeof *s.codes, &codes, diag);
+  if (!status)
+    status = nabla_alloc(allocator, tiles, sizeof(partial), &partials, diag);
+  if (!status)
+    status = nabla_scratches_create(allocator, workers, NABLA_TILE_SMALL,
+                                    &s.scratches, diag);
+  s.codes = codes;
+  s.partials = partials;
+  if (!status) status = look(&s, environment, out, diag);
+  if (!status && source->format.encoding) {
+    nabla_packed_size size;
+    status = nabla_format_size(&source->format, source->elements, &size, diag);
+    if (!status) out->scales = size.scales;
+  }
+  nabla_scratches_destroy(allocator, workers, s.scratches);
+  nabla_free(allocator, partials, tiles, sizeof(partial));
+  nabla_free(allocator, codes, workers, sizeof *s.codes);
+  return status;
+}

@@ -1,0 +1,335 @@
+/* See target.h. */
+#include "quant/target.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "lib/base/bytes.h"
+#include "lib/base/file.h"
+#include "lib/base/json.h"
+#include "lib/base/memory.h"
+
+#define LONE_SHARD "model.safetensors"
+#define LONE_INDEXED_SHARD "model-00001-of-00001.safetensors"
+
+struct nabla_target {
+  const nabla_allocator *allocator;
+  const nabla_os *os;
+  const nabla_checkpoint *checkpoint;
+  char *path; /* of the file or the folder, without trailing slashes */
+  size_t path_size;
+  const char *index_name; /* NULL: no index; borrowed from the caller */
+  int is_folder, force;
+  uint32_t files;
+  nabla_output_folder *folder;
+  nabla_buffer names; /* for the index: u32 file, name, NUL */
+  uint64_t total;     /* bytes of all noted tensors         */
+};
+
+static int ends_with(const char *text, const char *tail) {
+  const size_t size = strlen(text), tail_size = strlen(tail);
+  return size > tail_size && !strcmp(text + size - tail_size, tail);
+}
+
+/* What --force may remove from a folder: files that this code would write. */
+static int is_ours(const char *name) {
+  return ends_with(name, ".safetensors") ||
+         ends_with(name, ".safetensors.index.json");
+}
+
+static nabla_status refuse_input(const char *path, nabla_diag *diag) {
+  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                   "the output is the input");
+  nabla_diag_set_file(diag, path);
+  nabla_diag_set_next(diag, "name another output");
+  return status;
+}
+
+static int same(const nabla_os_info *a, const nabla_os_info *b) {
+  return a->device == b->device && a->inode == b->inode;
+}
+
+/* The folder that holds `path`: all up to the last slash, or ".". */
+static nabla_status folder_of(const nabla_target *target, const char *path,
+                              char **out, size_t *out_size, nabla_diag *diag) {
+  const char *slash = strrchr(path, '/');
+  const size_t size = slash ? (size_t)(slash - path) + 1 : 0;
+  void *block;
+  NABLA_TRY(nabla_alloc(target->allocator, size + 2, 1, &block, diag));
+  memcpy(block, size ? path : ".", size ? size : 1);
+  *out = block;
+  *out_size = size + 2;
+  return NABLA_OK;
+}
+
+/* Says whether the output, as it stands, is the shard or holds it. */
+static nabla_status is_input(const nabla_target *target,
+                             const nabla_os_info *output, uint32_t shard,
+                             int *out, nabla_diag *diag) {
+  const nabla_safetensors *file =
+      nabla_checkpoint_borrow_shard(target->checkpoint, shard);
+  nabla_os_info input = nabla_safetensors_info(file);
+  if (target->is_folder) {
+    char *folder = NULL;
+    size_t size = 0;
+    NABLA_TRY(folder_of(target, nabla_safetensors_borrow_path(file), &folder,
+                        &size, diag));
+    const int error =
+        target->os->path_info(target->os->self, folder, 1, &input);
+    nabla_free(target->allocator, folder, size, 1);
+    if (error < 0) return NABLA_OK; /* gone: nothing to overwrite */
+  }
+  *out = same(&input, output);
+  return NABLA_OK;
+}
+
+static nabla_status check_not_input(const nabla_target *target,
+                                    nabla_diag *diag) {
+  const nabla_os *os = target->os;
+  nabla_os_info output;
+  if (os->path_info(os->self, target->path, 1, &output) < 0) return NABLA_OK;
+  for (uint32_t i = 0; i < nabla_checkpoint_shard_count(target->checkpoint);
+       i++) {
+    int found = 0;
+    NABLA_TRY(is_input(target, &output, i, &found, diag));
+    if (found) return refuse_input(target->path, diag);
+  }
+  return NABLA_OK;
+}
+
+/* The folder is `path` up to its last slash when it names an index. */
+static nabla_status split(nabla_target *target, const char *path,
+                          nabla_diag *diag) {
+  size_t size = strlen(path);
+  target->is_folder = !ends_with(path, ".safetensors");
+  if (ends_with(path, ".json")) {
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) {
+      nabla_status status = nabla_fail(
+          diag, NABLA_INVALID_ARGUMENT,
+          "an index is written with its shards, in a new folder of its own");
+      nabla_diag_set_file(diag, path);
+      nabla_diag_set_next(diag, "name it FOLDER/" NABLA_INDEX_NAME);
+      return status;
+    }
+    target->index_name = slash + 1;
+    size = (size_t)(slash - path);
+  } else if (target->is_folder &&
+             nabla_checkpoint_shard_count(target->checkpoint) > 1) {
+    target->index_name = NABLA_INDEX_NAME;
+  }
+  while (target->is_folder && size > 1 && path[size - 1] == '/') size--;
+  if (!size)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the output has no name");
+  void *copy;
+  NABLA_TRY(nabla_alloc(target->allocator, size + 1, 1, &copy, diag));
+  memcpy(copy, path, size);
+  target->path = copy;
+  target->path_size = size + 1;
+  return NABLA_OK;
+}
+
+static nabla_status start(nabla_target *target, const char *path,
+                          nabla_diag *diag) {
+  NABLA_TRY(split(target, path, diag));
+  NABLA_TRY(check_not_input(target, diag));
+  target->files = target->is_folder
+                      ? nabla_checkpoint_shard_count(target->checkpoint)
+                      : 1;
+  if (!target->is_folder) return NABLA_OK;
+  const nabla_output_options options = {target->os, target->allocator,
+                                        target->force};
+  return nabla_output_folder_create(target->path, &options, is_ours,
+                                    &target->folder, diag);
+}
+
+nabla_status nabla_target_create(const nabla_checkpoint *checkpoint,
+                                 const nabla_write_options *where,
+                                 const nabla_environment *environment,
+                                 nabla_target **out, nabla_diag *diag) {
+  const nabla_allocator *allocator =
+      environment ? environment->allocator : NULL;
+  void *block;
+  NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_target), &block, diag));
+  nabla_target *target = block;
+  target->allocator = allocator;
+  target->os =
+      environment && environment->os ? environment->os : nabla_os_default();
+  target->checkpoint = checkpoint;
+  target->force = where->force;
+  /* The names of the input's headers, at most, and their companions. */
+  nabla_buffer_init(&target->names, allocator, "index", (size_t)1 << 30);
+  nabla_status status = start(target, where->path, diag);
+  if (status) {
+    nabla_target_destroy(target);
+    return status;
+  }
+  *out = target;
+  return NABLA_OK;
+}
+
+void nabla_target_destroy(nabla_target *target) {
+  if (!target) return;
+  nabla_output_folder_destroy(target->folder);
+  nabla_buffer_deinit(&target->names);
+  nabla_free(target->allocator, target->path, target->path_size, 1);
+  nabla_free(target->allocator, target, 1, sizeof *target);
+}
+
+uint32_t nabla_target_files(const nabla_target *target) {
+  return target->files;
+}
+
+void nabla_target_shards(const nabla_target *target, uint32_t file,
+                         uint32_t *first, uint32_t *end) {
+  *first = target->is_folder ? file : 0;
+  *end = target->is_folder ? file + 1
+                           : nabla_checkpoint_shard_count(target->checkpoint);
+}
+
+static const char *file_name(const nabla_target *target, uint32_t file) {
+  if (target->files > 1)
+    return nabla_checkpoint_shard_name(target->checkpoint, file);
+  return target->index_name ? LONE_INDEXED_SHARD : LONE_SHARD;
+}
+
+static nabla_status join(const nabla_target *target, const char *name,
+                         char **out, size_t *out_size, nabla_diag *diag) {
+  const char *folder = nabla_output_folder_borrow_path(target->folder);
+  const size_t head = strlen(folder), tail = strlen(name);
+  void *block;
+  NABLA_TRY(
+      nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
+  char *path = block;
+  memcpy(path, folder, head);
+  path[head] = '/';
+  memcpy(path + head + 1, name, tail);
+  *out = path;
+  *out_size = head + tail + 2;
+  return NABLA_OK;
+}
+
+nabla_status nabla_target_path(const nabla_target *target, uint32_t file,
+                               char **out, size_t *out_size,
+                               nabla_diag *diag) {
+  if (target->is_folder)
+    return join(target, file_name(target, file), out, out_size, diag);
+  void *copy;
+  NABLA_TRY(nabla_alloc(target->allocator, target->path_size, 1, &copy, diag));
+  memcpy(copy, target->path, target->path_size);
+  *out = copy;
+  *out_size = target->path_size;
+  return NABLA_OK;
+}
+
+int nabla_target_may_replace(const nabla_target *target) {
+  return target->force && !target->is_folder;
+}
+
+nabla_status nabla_target_note(nabla_target *target, uint32_t file,
+                               const char *name, size_t length, uint64_t bytes,
+                               nabla_diag *diag) {
+  target->total += bytes;
+  if (!target->index_name) return NABLA_OK;
+  uint8_t head[4];
+  nabla_store_le32(head, file);
+  NABLA_TRY(nabla_buffer_append(&target->names, head, sizeof head, diag));
+  NABLA_TRY(nabla_buffer_append(&target->names, name, length, diag));
+  return nabla_buffer_append(&target->names, "", 1, diag);
+}
+
+nabla_status nabla_target_check_space(const nabla_target *target,
+                                      uint64_t needed, nabla_diag *diag) {
+  uint64_t available;
+  char *folder = NULL;
+  size_t size;
+  NABLA_TRY(folder_of(target, target->path, &folder, &size, diag));
+  const int error =
+      target->os->free_bytes(target->os->self, folder, &available);
+  nabla_free(target->allocator, folder, size, 1);
+  /* A file system that cannot tell is not refused beforehand. */
+  if (error < 0 || available >= needed) return NABLA_OK;
+  nabla_status status = nabla_fail(
+      diag, NABLA_IO,
+      "the output needs %" PRIu64 " bytes, %" PRIu64 " are free", needed,
+      available);
+  nabla_diag_set_file(diag, target->path);
+  nabla_diag_set_next(diag, "free space, or write to another disk");
+  return status;
+}
+
+/* The sink of the index: a small buffer before the file. */
+typedef struct sink {
+  nabla_output *output;
+  uint64_t at;
+  size_t used;
+  uint8_t buffer[1 << 14];
+} sink;
+
+static nabla_status flush(sink *s, nabla_diag *diag) {
+  NABLA_TRY(nabla_output_write(s->output, s->at, s->buffer, s->used, diag));
+  s->at += s->used;
+  s->used = 0;
+  return NABLA_OK;
+}
+
+static nabla_status put(void *self, const void *data, size_t size,
+                        nabla_diag *diag) {
+  sink *s = self;
+  const uint8_t *from = data;
+  while (size) {
+    const size_t room = sizeof s->buffer - s->used;
+    const size_t part = size < room ? size : room;
+    memcpy(s->buffer + s->used, from, part);
+    s->used += part;
+    from += part;
+    size -= part;
+    if (s->used == sizeof s->buffer) NABLA_TRY(flush(s, diag));
+  }
+  return NABLA_OK;
+}
+
+static nabla_status fill_index(const nabla_target *target, sink *s,
+                               nabla_diag *diag) {
+  nabla_json_out json = {.self = s, .write = put, .diag = diag, .spaced = 1};
+  nabla_json_out_object(&json);
+  nabla_json_out_key(&json, "metadata");
+  nabla_json_out_object(&json);
+  nabla_json_out_key(&json, "total_size");
+  nabla_json_out_u64(&json, target->total);
+  nabla_json_out_object_end(&json);
+  nabla_json_out_key(&json, "weight_map");
+  nabla_json_out_object(&json);
+  for (size_t at = 0; at < target->names.size;) {
+    const uint32_t file = nabla_load_le32(target->names.data + at);
+    const char *name = (const char *)target->names.data + at + 4;
+    nabla_json_out_key(&json, name);
+    nabla_json_out_string(&json, file_name(target, file));
+    at += 4 + strlen(name) + 1;
+  }
+  nabla_json_out_object_end(&json);
+  nabla_json_out_object_end(&json);
+  NABLA_TRY(nabla_json_out_finish(&json));
+  NABLA_TRY(put(s, "\n", 1, diag));
+  return flush(s, diag);
+}
+
+static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
+  char *path;
+  size_t size;
+  sink s = {0};
+  NABLA_TRY(join(target, target->index_name, &path, &size, diag));
+  const nabla_output_options options = {target->os, target->allocator, 0};
+  nabla_status status = nabla_output_create(path, &options, &s.output, diag);
+  if (!status) status = fill_index(target, &s, diag);
+  if (!status) status = nabla_output_commit(s.output, diag);
+  nabla_output_destroy(s.output);
+  nabla_free(target->allocator, path, size, 1);
+  return status;
+}
+
+nabla_status nabla_target_commit(nabla_target *target, nabla_diag *diag) {
+  if (!target->is_folder) return NABLA_OK;
+  if (target->index_name) NABLA_TRY(write_index(target, diag));
+  return nabla_output_folder_commit(target->folder, diag);
+}

@@ -1,0 +1,34 @@
+/* See tiling.h. */
+#include "quant/tiling.h"
+
+#include "lib/base/checked.h"
+
+nabla_tiling nabla_tiling_of(const nabla_format *format, uint64_t elements,
+                             uint64_t tile) {
+  nabla_tiling tiling = {.elements = elements, .span = tile};
+  if (format && format->encoding && format->granularity == NABLA_PER_ROW) {
+    if (format->block > tile) {
+      tiling.row = format->block;
+      tiling.tiles_per_row = nabla_ceil_div_u64(format->block, tile);
+      tiling.tiles = elements / format->block * tiling.tiles_per_row;
+      return tiling;
+    }
+    tiling.span = tile / format->block * format->block;
+  }
+  tiling.tiles = nabla_ceil_div_u64(elements, tiling.span);
+  return tiling;
+}
+
+void nabla_tiling_get(const nabla_tiling *tiling, uint64_t index,
+                      uint64_t *first, uint64_t *count) {
+  if (tiling->row) {
+    const uint64_t at = index % tiling->tiles_per_row * tiling->span;
+    const uint64_t left = tiling->row - at;
+    *first = index / tiling->tiles_per_row * tiling->row + at;
+    *count = left < tiling->span ? left : tiling->span;
+    return;
+  }
+  *first = index * tiling->span;
+  const uint64_t left = tiling->elements - *first;
+  *count = left < tiling->span ? left : tiling->span;
+}

@@ -1,0 +1,46 @@
+/* Cuts a tensor into tiles that workers process on their own: whole blocks,
+ * whole rows, or pieces of one row when a row is larger than a tile. */
+#ifndef NABLA_QUANT_TILING_H
+#define NABLA_QUANT_TILING_H
+
+#include <stdint.h>
+
+#include "nabla/encoding.h"
+
+/* Elements of a tile, a multiple of the largest block and of two (nibbles).
+ * 1 MiB of f32 per system call; with many workers less, so that all buffers
+ * together stay within some 32 MiB. No output byte depends on it. */
+#define NABLA_TILE_LARGE ((uint64_t)1 << 18)
+#define NABLA_TILE_SMALL ((uint64_t)1 << 16)
+#define NABLA_TILE_MANY_WORKERS 4
+
+typedef struct nabla_tiling {
+  uint64_t elements;
+  uint64_t span;          /* elements of a full tile              */
+  uint64_t row;           /* row length when rows are cut, else 0 */
+  uint64_t tiles_per_row; /* when rows are cut                    */
+  uint64_t tiles;
+} nabla_tiling;
+
+/* `format` NULL or without encoding: dense, cut anywhere. */
+nabla_tiling nabla_tiling_of(const nabla_format *format, uint64_t elements,
+                             uint64_t tile);
+
+/* The elements [*first, *first + *count) of tile `index`. */
+void nabla_tiling_get(const nabla_tiling *tiling, uint64_t index,
+                      uint64_t *first, uint64_t *count);
+
+/* Where element `first` of a packed tensor starts in its codes (bytes), and
+ * which scale it has. `first` is the start of a tile. */
+static inline uint64_t nabla_code_offset(const nabla_format *format,
+                                         uint64_t first) {
+  return format->encoding->bits == 4 ? first / 2 : first;
+}
+
+/* Bytes of the codes of `count` elements; an odd one takes a whole byte. */
+static inline uint64_t nabla_code_bytes(const nabla_format *format,
+                                        uint64_t count) {
+  return format->encoding->bits == 4 ? count / 2 + count % 2 : count;
+}
+
+#endif

@@ -1,0 +1,354 @@
+/* Writes a checkpoint: for each output file its list of items, the header, the
+ * small components, the tiles, the commit. */
+#include "quant/write.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/bytes.h"
+#include "lib/base/checked.h"
+#include "quant/formats/checkpoint_internal.h"
+#include "quant/run.h"
+
+enum { TABLE_VALUES = 16 };
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static const nabla_allocator *allocator_of(const nabla_write_task *task) {
+  return task->environment ? task->environment->allocator : NULL;
+}
+
+static nabla_status add_item(nabla_file_job *job, nabla_target *target,
+                             uint32_t file, const nabla_item *item,
+                             nabla_diag *diag);
+
+/* Lists what becomes of every file tensor of the shards [first, end). */
+static nabla_status list_items(nabla_file_job *job, nabla_target *target,
+                               uint32_t file, nabla_diag *diag) {
+  const nabla_write_task *task = job->task;
+  const nabla_checkpoint *checkpoint = task->checkpoint;
+  uint32_t first, end;
+  nabla_target_shards(target, file, &first, &end);
+  for (uint32_t shard = first; shard < end; shard++) {
+    const nabla_safetensors *source =
+        nabla_checkpoint_borrow_shard(checkpoint, shard);
+    for (size_t i = 0; i < nabla_safetensors_count(source); i++) {
+      const nabla_entry entry = nabla_safetensors_entry(source, i);
+      const size_t tensor = nabla_checkpoint_find_at(checkpoint, shard, i);
+      nabla_item item = {NABLA_ITEM_COPY, shard, i, 0, NULL};
+      if (tensor != SIZE_MAX && task->plan &&
+          task->plan->decisions[tensor].format.encoding) {
+        item.kind = NABLA_ITEM_ENCODE;
+        item.index = tensor;
+      } else if (task->dequantize && tensor == SIZE_MAX) {
+        continue; /* a companion: its weight is decoded */
+      } else if (task->dequantize &&
+                 nabla_checkpoint_tensor(checkpoint, tensor).layout !=
+                     NABLA_LAYOUT_DENSE) {
+        item.kind = NABLA_ITEM_DECODE;
+        item.index = tensor;
+      }
+      nabla_status status = add_item(job, target, file, &item, diag);
+      if (!status) continue;
+      nabla_diag_set_file(diag, nabla_safetensors_borrow_path(source));
+      nabla_diag_set_tensor(diag, entry.name, entry.name_length);
+      return status;
+    }
+  }
+  return NABLA_OK;
+}
+
+static nabla_status declare(nabla_file_job *job, nabla_target *target,
+                            uint32_t file, const nabla_entry *entry,
+                            size_t *out_id, nabla_diag *diag) {
+  NABLA_TRY(nabla_safetensors_writer_add(job->writer, entry->name,
+                                         entry->name_length, entry->dtype,
+                                         entry->shape, entry->rank, out_id,
+                                         diag));
+  return nabla_target_note(target, file, entry->name, entry->name_length,
+                           entry->bytes, diag);
+}
+
+/* The components in the order of nabla_components_of: codes, then scales. */
+static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
+                                   uint32_t file, nabla_item *item,
+                                   nabla_diag *diag) {
+  const nabla_tensor tensor =
+      nabla_checkpoint_tensor(job->task->checkpoint, item->index);
+  const nabla_format format = nabla_item_format(job, item);
+  nabla_components parts;
+  NABLA_TRY(nabla_components_of(&tensor, &format, job->task->layout, &parts,
+                                diag));
+  for (size_t i = 0; i < parts.count; i++) {
+    const nabla_component *part = &parts.item[i];
+    char name[NABLA_SAFETENSORS_MAX_NAME + 64];
+    const size_t tail = strlen(part->suffix);
+    memcpy(name, tensor.name, part->stem);
+    memcpy(name + part->stem, part->suffix, tail + 1);
+    const nabla_entry entry = {.name = name,
+                               .name_length = part->stem + tail,
+                               .dtype = part->dtype,
+                               .rank = part->rank,
+                               .shape = part->shape,
+                               .bytes = part->bytes};
+    size_t id;
+    NABLA_TRY(declare(job, target, file, &entry, &id, diag));
+    if (i == 0) item->id = id;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status add_item(nabla_file_job *job, nabla_target *target,
+                             uint32_t file, const nabla_item *item,
+                             nabla_diag *diag) {
+  const nabla_checkpoint *checkpoint = job->task->checkpoint;
+  nabla_item *out = &job->items[job->count];
+  *out = *item;
+  if (item->kind == NABLA_ITEM_ENCODE) {
+    NABLA_TRY(declare_packed(job, target, file, out, diag));
+  } else {
+    nabla_entry entry;
+    if (item->kind == NABLA_ITEM_COPY) {
+      entry = nabla_safetensors_entry(
+          nabla_checkpoint_borrow_shard(checkpoint, item->shard), item->index);
+    } else {
+      nabla_values values;
+      NABLA_TRY(nabla_values_open(checkpoint, item->index, job->task->isa,
+                                  &values, diag));
+      const nabla_tensor *tensor = &values.tensor;
+      const nabla_dequantize_options *options = job->task->dequantize;
+      entry = (nabla_entry){
+          .name = tensor->name,
+          .name_length = tensor->name_length,
+          .dtype = options->has_dtype ? options->dtype : tensor->dtype,
+          .rank = tensor->rank,
+          .shape = tensor->shape};
+      entry.bytes = tensor->elements * (nabla_dtype_bits(entry.dtype) / 8);
+    }
+    NABLA_TRY(declare(job, target, file, &entry, &out->id, diag));
+  }
+  job->first_tile[job->count + 1] =
+      job->first_tile[job->count] + nabla_item_tiling(job, out).tiles;
+  job->count++;
+  return NABLA_OK;
+}
+
+/* Metadata of the sources but for our labels, then the labels (F2). */
+static nabla_status add_metadata(nabla_file_job *job,
+                                 const nabla_target *target, uint32_t file,
+                                 nabla_diag *diag) {
+  uint32_t first, end;
+  nabla_target_shards(target, file, &first, &end);
+  for (uint32_t shard = first; shard < end; shard++) {
+    const nabla_safetensors *source =
+        nabla_checkpoint_borrow_shard(job->task->checkpoint, shard);
+    for (size_t i = 0; i < nabla_safetensors_metadata_count(source); i++) {
+      const char *key, *value;
+      nabla_safetensors_metadata(source, i, &key, &value);
+      if (!strncmp(key, NABLA_LABEL_PREFIX, strlen(NABLA_LABEL_PREFIX)))
+        continue;
+      NABLA_TRY(nabla_safetensors_writer_add_metadata(job->writer, key, value,
+                                                      diag));
+    }
+  }
+  if (job->task->layout == NABLA_LAYOUT_DENSE) return NABLA_OK;
+  NABLA_TRY(nabla_safetensors_writer_add_metadata(
+      job->writer, NABLA_LABEL_LAYOUT, nabla_layout_name(job->task->layout),
+      diag));
+  if (job->task->layout != NABLA_LAYOUT_NABLA) return NABLA_OK;
+  return nabla_safetensors_writer_add_metadata(job->writer,
+                                               NABLA_LABEL_VERSION, "1", diag);
+}
+
+/* The 16 values of a 4-bit encoding: what the codes 0..15 decode to. */
+static nabla_status put_table(nabla_file_job *job, const nabla_format *format,
+                              size_t id, nabla_diag *diag) {
+  uint8_t codes[TABLE_VALUES / 2], bytes[TABLE_VALUES * 4];
+  float table[TABLE_VALUES];
+  const float one = 1;
+  nabla_codec codec;
+  NABLA_TRY(nabla_codec_select(format, NABLA_ISA_SCALAR, &codec, diag));
+  for (int i = 0; i < TABLE_VALUES; i += 2)
+    codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
+  nabla_decode(&codec, codes, &one, TABLE_VALUES, table);
+  for (int i = 0; i < TABLE_VALUES; i++)
+    nabla_store_le32(bytes + 4 * i, nabla_bits_of_f32(table[i]));
+  return nabla_safetensors_writer_write(job->writer, id, 0, bytes,
+                                        sizeof bytes, diag);
+}
+
+/* Descriptions, tables and marks: everything but codes and scales. */
+static nabla_status put_small_parts(nabla_file_job *job, nabla_diag *diag) {
+  for (size_t i = 0; i < job->count; i++) {
+    const nabla_item *item = &job->items[i];
+    if (item->kind != NABLA_ITEM_ENCODE) continue;
+    const nabla_tensor tensor =
+        nabla_checkpoint_tensor(job->task->checkpoint, item->index);
+    const nabla_format format = nabla_item_format(job, item);
+    nabla_components parts;
+    NABLA_TRY(nabla_components_of(&tensor, &format, job->task->layout, &parts,
+                                  diag));
+    for (size_t c = 0; c < parts.count; c++) {
+      nabla_description_text text = {.size = 0};
+      const nabla_component_kind kind = parts.item[c].kind;
+      const size_t id = item->id + c;
+      if (kind == NABLA_COMPONENT_TABLE) {
+        NABLA_TRY(put_table(job, &format, id, diag));
+      } else if (kind == NABLA_COMPONENT_ROW_FORMAT) {
+        NABLA_TRY(nabla_safetensors_writer_write(job->writer, id, 0, "", 1,
+                                                 diag));
+      } else if (kind == NABLA_COMPONENT_DESCRIPTION) {
+        NABLA_TRY(nabla_description_write(&tensor, &format, job->task->layout,
+                                          &text, diag));
+        NABLA_TRY(nabla_safetensors_writer_write(job->writer, id, 0, text.data,
+                                                 text.size, diag));
+      }
+    }
+  }
+  return NABLA_OK;
+}
+
+static nabla_status begin(nabla_file_job *job, const nabla_target *target,
+                          uint32_t file, nabla_diag *diag) {
+  char *path;
+  size_t size;
+  NABLA_TRY(nabla_target_path(target, file, &path, &size, diag));
+  nabla_status status = nabla_safetensors_writer_begin(
+      job->writer, path, nabla_target_may_replace(target), diag);
+  nabla_free(allocator_of(job->task), path, size, 1);
+  return status;
+}
+
+static nabla_status check_sources(const nabla_file_job *job,
+                                  const nabla_target *target, uint32_t file,
+                                  nabla_diag *diag) {
+  uint32_t first, end;
+  nabla_target_shards(target, file, &first, &end);
+  for (uint32_t shard = first; shard < end; shard++)
+    NABLA_TRY(nabla_safetensors_check_unchanged(
+        nabla_checkpoint_borrow_shard(job->task->checkpoint, shard), diag));
+  return NABLA_OK;
+}
+
+static nabla_status commit(nabla_file_job *job, nabla_write_summary *summary,
+                           nabla_diag *diag) {
+  const nabla_progress progress = {.phase = "sync"};
+  NABLA_TRY(nabla_run_report(job->task->environment, &progress, diag));
+  const double start = now();
+  NABLA_TRY(nabla_safetensors_writer_commit(job->writer, diag));
+  summary->sync_seconds += now() - start;
+  summary->bytes_out += nabla_safetensors_writer_file_size(job->writer);
+  summary->files++;
+  return NABLA_OK;
+}
+
+static nabla_status fill(nabla_file_job *job, nabla_target *target,
+                         uint32_t file, nabla_write_summary *summary,
+                         nabla_diag *diag) {
+  NABLA_TRY(list_items(job, target, file, diag));
+  NABLA_TRY(add_metadata(job, target, file, diag));
+  NABLA_TRY(begin(job, target, file, diag));
+  NABLA_TRY(put_small_parts(job, diag));
+  NABLA_TRY(nabla_file_job_run(job, diag));
+  NABLA_TRY(check_sources(job, target, file, diag));
+  return commit(job, summary, diag);
+}
+
+static size_t count_entries(const nabla_write_task *task,
+                            const nabla_target *target, uint32_t file) {
+  uint32_t first, end;
+  size_t count = 0;
+  nabla_target_shards(target, file, &first, &end);
+  for (uint32_t shard = first; shard < end; shard++)
+    count += nabla_safetensors_count(
+        nabla_checkpoint_borrow_shard(task->checkpoint, shard));
+  return count;
+}
+
+static void free_items(const nabla_file_job *job) {
+  for (size_t i = 0; job->items && i < job->count; i++) {
+    if (!job->items[i].row_absmax) continue;
+    const nabla_tiling tiling = nabla_item_tiling(job, &job->items[i]);
+    nabla_free(allocator_of(job->task), job->items[i].row_absmax,
+               (size_t)(tiling.elements / tiling.row), sizeof(uint32_t));
+  }
+  nabla_free(allocator_of(job->task), job->items, job->room,
+             sizeof(nabla_item));
+  nabla_free(allocator_of(job->task), job->first_tile, job->room + 1,
+             sizeof(uint64_t));
+}
+
+/* One output file, with scratches that all files share. */
+static nabla_status write_file(nabla_file_job *job, nabla_target *target,
+                               uint32_t file, nabla_write_summary *summary,
+                               nabla_diag *diag) {
+  const nabla_write_task *task = job->task;
+  void *block;
+  job->count = 0;
+  job->room = count_entries(task, target, file);
+  job->items = NULL;
+  job->first_tile = NULL;
+  job->writer = NULL;
+  nabla_status status = nabla_alloc(allocator_of(task), job->room,
+                                    sizeof(nabla_item), &block, diag);
+  if (!status) {
+    job->items = block;
+    status = nabla_alloc(allocator_of(task), job->room + 1, sizeof(uint64_t),
+                         &block, diag);
+  }
+  if (!status) {
+    job->first_tile = block;
+    status = nabla_safetensors_writer_create(
+        allocator_of(task), task->environment ? task->environment->os : NULL,
+        &job->writer, diag);
+  }
+  if (!status) status = fill(job, target, file, summary, diag);
+  nabla_safetensors_writer_destroy(job->writer);
+  free_items(job);
+  return status;
+}
+
+static nabla_status write_files(const nabla_write_task *task,
+                                nabla_target *target,
+                                nabla_write_summary *summary,
+                                nabla_diag *diag) {
+  nabla_file_job job = {.task = task};
+  job.workers = nabla_run_workers(task->environment);
+  job.tile = job.workers > NABLA_TILE_MANY_WORKERS ? NABLA_TILE_SMALL
+                                                   : NABLA_TILE_LARGE;
+  NABLA_TRY(nabla_scratches_create(allocator_of(task), job.workers, job.tile,
+                                   &job.scratches, diag));
+  nabla_status status = NABLA_OK;
+  for (uint32_t i = 0; i < nabla_target_files(target) && !status; i++)
+    status = write_file(&job, target, i, summary, diag);
+  nabla_scratches_destroy(allocator_of(task), job.workers, job.scratches);
+  return status;
+}
+
+nabla_status nabla_write_checkpoint(const nabla_write_task *task,
+                                    const nabla_write_options *where,
+                                    nabla_write_summary *out,
+                                    nabla_diag *diag) {
+  const double start = now();
+  nabla_write_summary summary = {0};
+  nabla_target *target;
+  NABLA_TRY(nabla_target_create(task->checkpoint, where, task->environment,
+                                &target, diag));
+  nabla_status status =
+      nabla_target_check_space(target, task->bytes_out, diag);
+  if (!status) status = write_files(task, target, &summary, diag);
+  if (!status) status = nabla_target_commit(target, diag);
+  nabla_target_destroy(target);
+  if (status) return status;
+  for (uint32_t i = 0; i < nabla_checkpoint_shard_count(task->checkpoint); i++)
+    summary.bytes_in += nabla_safetensors_file_size(
+        nabla_checkpoint_borrow_shard(task->checkpoint, i));
+  summary.tensors = nabla_checkpoint_count(task->checkpoint);
+  summary.seconds = now() - start;
+  *out = summary;
+  return NABLA_OK;
+}

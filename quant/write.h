@@ -1,0 +1,65 @@
+/* Inside quant/: writing a checkpoint with some tensors encoded or decoded and
+ * the rest copied, tile by tile. */
+#ifndef NABLA_QUANT_WRITE_H
+#define NABLA_QUANT_WRITE_H
+
+#include "nabla/quantize.h"
+#include "quant/formats/packed.h"
+#include "quant/plan.h"
+#include "quant/target.h"
+#include "quant/values.h"
+
+/* What to do: exactly one of `plan` and `dequantize` is set. */
+typedef struct nabla_write_task {
+  const nabla_checkpoint *checkpoint;
+  const nabla_environment *environment;
+  const nabla_plan *plan;
+  const nabla_dequantize_options *dequantize;
+  nabla_isa isa;
+  nabla_layout layout; /* label and layout of what is encoded */
+  uint64_t bytes_out;  /* of tensor data, to check free space */
+} nabla_write_task;
+
+NABLA_MUST_USE nabla_status nabla_write_checkpoint(
+    const nabla_write_task *task, const nabla_write_options *where,
+    nabla_write_summary *out, nabla_diag *diag);
+
+typedef enum nabla_item_kind {
+  NABLA_ITEM_COPY,   /* one file tensor, as it is     */
+  NABLA_ITEM_ENCODE, /* one logical tensor, to codes  */
+  NABLA_ITEM_DECODE, /* one logical tensor, to floats */
+} nabla_item_kind;
+
+/* One thing to do for an output file; small, there may be two million. */
+typedef struct nabla_item {
+  uint32_t kind;
+  uint32_t shard;  /* COPY                                     */
+  uint64_t index;  /* entry of the shard, or logical tensor    */
+  size_t id;       /* of the first component in the writer     */
+  _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
+} nabla_item;
+
+/* The work for one output file. */
+typedef struct nabla_file_job {
+  const nabla_write_task *task;
+  nabla_safetensors_writer *writer;
+  nabla_item *items;
+  size_t count, room;
+  uint64_t *first_tile; /* count + 1 */
+  nabla_scratch *scratches;
+  uint32_t workers;
+  uint64_t tile; /* elements */
+} nabla_file_job;
+
+nabla_tiling nabla_item_tiling(const nabla_file_job *job,
+                               const nabla_item *item);
+
+/* Source tensor and target format of an ENCODE or DECODE item. */
+nabla_format nabla_item_format(const nabla_file_job *job,
+                               const nabla_item *item);
+
+/* Runs all tiles of the job. */
+NABLA_MUST_USE nabla_status nabla_file_job_run(nabla_file_job *job,
+                                               nabla_diag *diag);
+
+#endif
