@@ -1,0 +1,275 @@
+/* What the files of nabla-quant share. The tool is thin: it parses, calls the
+ * library and prints. */
+#ifndef NABLA_TOOLS_CLI_H
+#define NABLA_TOOLS_CLI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/base/json.h"
+#include "lib/base/memory.h"
+#include "nabla/checkpoint.h"
+#include "nabla/environment.h"
+#include "nabla/quantize.h"
+
+/* ---- tables.c: verbs.def, options.def, exits.def ---- */
+
+typedef enum cli_verb_id {
+#define VERB(id, operands, min, max, summary, description) CLI_VERB_##id,
+#include "tools/nabla-quant/verbs.def"
+#undef VERB
+  CLI_VERB_COUNT
+} cli_verb_id;
+
+typedef enum cli_option_id {
+#define OPTION(id, name, letter, argument, values, verbs, fallback, help) \
+  CLI_OPTION_##id,
+#include "tools/nabla-quant/options.def"
+#undef OPTION
+  CLI_OPTION_COUNT
+} cli_option_id;
+
+/* Sets that arguments come from. PATH and TEXT are free. */
+typedef enum cli_values {
+  CLI_NONE,
+  CLI_PATH,
+  CLI_TEXT,
+  CLI_ENCODING,
+  CLI_BLOCK,
+  CLI_LAYOUT,
+  CLI_NONFINITE,
+  CLI_DTYPE,
+  CLI_ISA,
+  CLI_PROGRESS,
+  CLI_COLOR,
+} cli_values;
+
+typedef struct cli_verb {
+  const char *name, *operands;
+  size_t min, max; /* operands; max 0: any number */
+  const char *summary, *description;
+} cli_verb;
+
+typedef struct cli_option {
+  const char *name;
+  char letter;
+  const char *argument;
+  cli_values values;
+  uint32_t verbs; /* bit 1 << cli_verb_id */
+  const char *fallback;
+  const char *help; /* NULL: hidden */
+} cli_option;
+
+typedef struct cli_exit {
+  int code;
+  const char *meaning;
+} cli_exit;
+
+extern const cli_verb cli_verbs[CLI_VERB_COUNT];
+extern const cli_option cli_option_rows[CLI_OPTION_COUNT];
+
+enum {
+#define EXIT(id, code, meaning) CLI_EXIT_##id = code,
+#define STATUS(status, id)
+#include "tools/nabla-quant/exits.def"
+#undef EXIT
+#undef STATUS
+};
+
+/* Row `index` of the exit codes; meaning NULL past the end. */
+cli_exit cli_exit_row(size_t index);
+int cli_exit_of_status(nabla_status status);
+
+/* Value `index` of a set; NULL past the end and for free sets. */
+const char *cli_value(cli_values values, size_t index);
+
+/* ---- suggest.c ---- */
+
+/* A growing choice of the word nearest to what was typed. */
+typedef struct cli_suggestion {
+  const char *typed;
+  const char *best; /* NULL while none is near: edit distance <= 2, or one
+                       is a prefix of the other */
+  size_t distance;
+} cli_suggestion;
+
+void cli_suggest(cli_suggestion *suggestion, const char *word);
+
+/* ---- options.c, values.c ---- */
+
+typedef enum cli_when { CLI_AUTO, CLI_ALWAYS, CLI_NEVER } cli_when;
+typedef enum cli_progress_mode {
+  CLI_PROGRESS_AUTO,
+  CLI_PROGRESS_BAR,
+  CLI_PROGRESS_JSON,
+  CLI_PROGRESS_NONE
+} cli_progress_mode;
+
+/* Strings point into argv. */
+typedef struct cli_options {
+  cli_verb_id verb; /* CLI_VERB_COUNT: none given (help or version) */
+  uint32_t given;   /* bit 1 << cli_option_id */
+  const char *output, *tensor;
+  nabla_quantize_options quantize; /* only, skip and rules point below */
+  const char *only[NABLA_MAX_PATTERNS], *skip[NABLA_MAX_PATTERNS];
+  nabla_rule rules[NABLA_MAX_PATTERNS];
+  nabla_dtype dtype;
+  double tolerance;
+  uint64_t size_mib, repeat;
+  uint32_t threads;
+  cli_progress_mode progress;
+  cli_when color;
+  char *const *operands;
+  size_t operand_count;
+} cli_options;
+
+/* Reads the command line. On NABLA_INVALID_ARGUMENT out->verb is the verb as
+ * far as it was understood. */
+NABLA_MUST_USE nabla_status cli_parse(int argc, char **argv, cli_options *out,
+                                      nabla_diag *diag);
+int cli_given(const cli_options *options, cli_option_id id);
+
+/* Sets what one option says. `argument` may be cut in place (--rule). */
+NABLA_MUST_USE nabla_status cli_set_option(cli_options *options,
+                                           cli_option_id id, char *argument,
+                                           nabla_diag *diag);
+
+/* ---- help.c, manual.c ---- */
+
+void cli_print_usage(FILE *out, cli_verb_id verb); /* one line */
+void cli_print_help(FILE *out, cli_verb_id verb);  /* COUNT: of all */
+
+/* ---- the run ---- */
+
+typedef struct cli_progress {
+  cli_progress_mode mode; /* BAR, JSON or NONE */
+  const char *verb;
+  double started, shown; /* seconds, monotonic; shown < 0: never */
+  int on_screen;
+  nabla_progress last;
+} cli_progress;
+
+typedef struct cli {
+  cli_options options;
+  nabla_json_out json;
+  int json_begun;
+  cli_progress progress;
+  nabla_pool *pool;
+  nabla_environment environment;
+  int colored_out, colored_error;
+  int error_shown; /* the failure that a verb returns is already on screen */
+  int exit; /* of a verb that worked: CLI_EXIT_OK or CLI_EXIT_DIFFERENT */
+} cli;
+
+/* One per verb. With --json it leaves the writer inside the top-level object
+ * (whose "schema" and "verb" it has begun with cli_json_begin) also when it
+ * fails, or has not begun it. */
+#define VERB(id, operands, min, max, summary, description) \
+  NABLA_MUST_USE nabla_status cli_run_##id(cli *c, nabla_diag *diag);
+#include "tools/nabla-quant/verbs.def"
+#undef VERB
+
+/* Starts the worker threads that --threads asks for. */
+NABLA_MUST_USE nabla_status cli_start_pool(cli *c, nabla_diag *diag);
+uint32_t cli_threads(const cli *c);
+
+/* The best instruction set of this machine when `isa` asks for it. */
+nabla_isa cli_resolve_isa(nabla_isa isa);
+
+/* Opens operand `index`. */
+NABLA_MUST_USE nabla_status cli_open(cli *c, size_t index,
+                                     nabla_checkpoint **out, nabla_diag *diag);
+
+/* ---- progress.c ---- */
+
+void cli_progress_begin(cli *c);
+int cli_progress_report(void *self, const nabla_progress *progress);
+/* Takes the bar off the screen, so that other text may follow. */
+void cli_progress_clear(cli *c);
+void cli_progress_end(cli *c, nabla_status status);
+
+/* ---- json.c ---- */
+
+void cli_json_begin(cli *c);
+void cli_json_text(nabla_json_out *out, const char *key, const char *value);
+void cli_json_name(nabla_json_out *out, const char *key, const char *text,
+                   size_t length);
+void cli_json_number(nabla_json_out *out, const char *key, uint64_t value);
+void cli_json_real(nabla_json_out *out, const char *key, double value);
+void cli_json_flag(nabla_json_out *out, const char *key, int value);
+void cli_json_none(nabla_json_out *out, const char *key);
+void cli_json_shape(nabla_json_out *out, const nabla_tensor *tensor);
+/* "encoding" and "block" of a packed format; nulls when encoding is NULL. */
+void cli_json_format(nabla_json_out *out, const nabla_format *format);
+/* The members of an error object: status, file, tensor, offset, what, next. */
+void cli_json_diag(nabla_json_out *out, const nabla_diag *diag);
+/* Ends the document, with "error" when `status` is not NABLA_OK. */
+NABLA_MUST_USE nabla_status cli_json_end(cli *c, nabla_status status,
+                                         int exit_code, const nabla_diag *why,
+                                         nabla_diag *diag);
+/* A writer to a stdio stream. */
+nabla_json_out cli_json_to(FILE *stream);
+
+/* ---- print.c ---- */
+
+#define CLI_SIZE_TEXT  24
+#define CLI_SHAPE_TEXT 800
+
+/* "512 B", "1.50 KiB", ... */
+void cli_size_text(uint64_t bytes, char out[CLI_SIZE_TEXT]);
+/* "[2, 3]"; "[]" for rank 0. */
+void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]);
+/* "nf4/64", "int8/row", "keep". */
+void cli_format_text(const nabla_format *format, char out[64]);
+/* "s" where English wants it. */
+const char *cli_plural(uint64_t count);
+/* Prints a name from a file, control bytes as \xNN. */
+void cli_print_name(FILE *out, const char *name, size_t length);
+/* A note or warning on standard error; silent with -q. */
+void cli_note(cli *c, const char *format, ...) NABLA_PRINTF(2, 3);
+/* An error on standard error. */
+void cli_error(cli *c, const nabla_diag *diag);
+
+/* A table that is printed when its widths are known. Columns whose head
+ * starts with '>' are right-aligned. */
+#define CLI_TABLE_MAX_COLUMNS 12
+typedef struct cli_table {
+  const char *const *heads;
+  size_t columns, next;
+  size_t width[CLI_TABLE_MAX_COLUMNS];
+  nabla_buffer cells;
+  nabla_status status;
+  nabla_diag *diag;
+} cli_table;
+
+void cli_table_init(cli_table *table, const char *const *heads, size_t columns,
+                    nabla_diag *diag);
+void cli_table_cell(cli_table *table, const char *format, ...)
+    NABLA_PRINTF(2, 3);
+void cli_table_name(cli_table *table, const char *name, size_t length);
+void cli_table_drop(cli_table *table); /* frees without printing */
+/* Prints and frees. @return the first failure of any cell */
+NABLA_MUST_USE nabla_status cli_table_print(cli_table *table, int colored);
+
+/* ---- print_plan.c: shared by plan and quantize ---- */
+
+NABLA_MUST_USE nabla_status cli_plan_print(cli *c,
+                                           const nabla_checkpoint *checkpoint,
+                                           const nabla_plan *plan,
+                                           nabla_diag *diag);
+NABLA_MUST_USE nabla_status cli_plan_print_groups(cli *c,
+                                                  const nabla_plan *plan,
+                                                  nabla_diag *diag);
+/* "tensors" and "totals"; free_bytes is null when it is not known. */
+void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
+                   const nabla_plan *plan);
+void cli_plan_totals_line(const nabla_plan *plan);
+/* Warns of what is probably not meant: nothing quantized, a rule that takes no
+ * tensor, an output with less room than the plan needs. */
+void cli_plan_warn(cli *c, const nabla_plan *plan);
+/* "summary" or the last line of a writing verb. */
+void cli_summary_json(cli *c, const nabla_write_summary *summary);
+void cli_summary_line(cli *c, const nabla_write_summary *summary);
+
+#endif

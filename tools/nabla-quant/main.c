@@ -1,0 +1,162 @@
+/* nabla-quant: quantizes checkpoints and looks at them. Runs a verb, reports
+ * its failure, and turns it into an exit code. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/signals.h"
+#include "tools/nabla-quant/cli.h"
+
+static nabla_status (*const runs[CLI_VERB_COUNT])(cli *, nabla_diag *) = {
+#define VERB(id, operands, min, max, summary, description) cli_run_##id,
+#include "tools/nabla-quant/verbs.def"
+#undef VERB
+};
+
+nabla_status cli_start_pool(cli *c, nabla_diag *diag) {
+  NABLA_TRY(nabla_pool_create(c->options.threads, NULL, &c->pool, diag));
+  c->environment.pool = c->pool;
+  if (cli_given(&c->options, CLI_OPTION_verbose))
+    cli_note(c, "%u threads, %s", cli_threads(c),
+             nabla_isa_name(cli_resolve_isa(c->options.quantize.isa)));
+  return NABLA_OK;
+}
+
+uint32_t cli_threads(const cli *c) {
+  return c->pool ? nabla_pool_size(c->pool) : 1;
+}
+
+nabla_isa cli_resolve_isa(nabla_isa isa) {
+  if (isa != NABLA_ISA_BEST) return isa;
+  for (isa = NABLA_ISA_AVX512; isa > NABLA_ISA_SCALAR; isa--)
+    if (nabla_isa_available(isa)) break;
+  return isa;
+}
+
+nabla_status cli_open(cli *c, size_t index, nabla_checkpoint **out,
+                      nabla_diag *diag) {
+  return nabla_checkpoint_open(c->options.operands[index], &c->environment, out,
+                               diag);
+}
+
+static int colored(const cli *c, int fd) {
+  const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+  if (c->options.color != CLI_AUTO) return c->options.color == CLI_ALWAYS;
+  if (no_color && *no_color) return 0;
+  if (terminal && !strcmp(terminal, "dumb")) return 0;
+  if (fd == STDERR_FILENO && cli_given(&c->options, CLI_OPTION_fake_tty))
+    return 1;
+  return isatty(fd);
+}
+
+/* --json anywhere, also on a command line that cannot be understood. */
+static int wants_json(int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+    if (!strcmp(argv[i], "--json")) return 1;
+  return 0;
+}
+
+static void print_usage_error(cli *c, const nabla_diag *diag) {
+  cli_verb_id verb = c->options.verb;
+  cli_error(c, diag);
+  cli_print_usage(stderr, verb);
+  fprintf(stderr, "See 'nabla-quant%s%s --help'.\n",
+          verb < CLI_VERB_COUNT ? " " : "",
+          verb < CLI_VERB_COUNT ? cli_verbs[verb].name : "");
+}
+
+/* Ends as the signal would have ended the program, so that shells see it. */
+static void die_of(int signal_number) {
+  sigset_t set;
+  fflush(NULL);
+  sigemptyset(&set);
+  sigaddset(&set, signal_number);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+  sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* A reader that has gone away is no error worth a line; a full disk is. */
+static int finish_stdout(cli *c, int exit_code) {
+  errno = 0;
+  int failed = ferror(stdout);
+  if (fflush(stdout)) failed = 1;
+  int reason = errno;
+  if (!failed) return exit_code;
+  if (reason == EPIPE) die_of(SIGPIPE);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status =
+      nabla_fail(&diag, NABLA_IO, "cannot write to standard output%s%s",
+                 reason ? ": " : "", reason ? strerror(reason) : "");
+  cli_error(c, &diag);
+  return exit_code ? exit_code : cli_exit_of_status(status);
+}
+
+static nabla_status run_verb(cli *c, nabla_diag *diag) {
+  c->options.quantize.only = c->options.only;
+  c->options.quantize.skip = c->options.skip;
+  c->options.quantize.rules = c->options.rules;
+  /* bench cannot be asked to stop: there a signal does what it always does */
+  if (c->options.verb != CLI_VERB_bench) {
+    nabla_signals_install();
+    cli_progress_begin(c);
+  }
+  nabla_status status = runs[c->options.verb](c, diag);
+  cli_progress_end(c, status);
+  nabla_pool_destroy(c->pool);
+  return status;
+}
+
+static int report(cli *c, nabla_status status, nabla_diag *diag) {
+  int exit_code = status ? cli_exit_of_status(status) : c->exit;
+  int signal_number = nabla_signals_received();
+  if (status == NABLA_CANCELLED) exit_code += signal_number;
+  if (status == NABLA_CANCELLED && signal_number) {
+    status = nabla_fail(diag, NABLA_CANCELLED,
+                        "stopped by a signal (%s); nothing was written",
+                        strsignal(signal_number));
+    if (c->options.verb != CLI_VERB_quantize &&
+        c->options.verb != CLI_VERB_dequantize)
+      status = nabla_fail(diag, NABLA_CANCELLED, "stopped by a signal (%s)",
+                          strsignal(signal_number));
+  }
+  if (status == NABLA_EXISTS && !cli_given(&c->options, CLI_OPTION_force))
+    nabla_diag_set_next(diag, "choose another name, or replace it: --force");
+  if (status && !c->error_shown) cli_error(c, diag);
+  if (c->json_begun || cli_given(&c->options, CLI_OPTION_json)) {
+    nabla_diag why = NABLA_DIAG_INIT;
+    if (cli_json_end(c, status, exit_code, diag, &why) == NABLA_NO_MEMORY)
+      exit_code = CLI_EXIT_MEMORY;
+  }
+  exit_code = finish_stdout(c, exit_code);
+  if (status == NABLA_CANCELLED && signal_number) die_of(signal_number);
+  return exit_code;
+}
+
+int main(int argc, char **argv) {
+  cli c = {0};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status = cli_parse(argc, argv, &c.options, &diag);
+  c.colored_out = colored(&c, STDOUT_FILENO);
+  c.colored_error = colored(&c, STDERR_FILENO);
+  if (status) {
+    int code = cli_exit_of_status(status);
+    print_usage_error(&c, &diag);
+    nabla_diag why = NABLA_DIAG_INIT;
+    if (wants_json(argc, argv) && cli_json_end(&c, status, code, &diag, &why))
+      code = CLI_EXIT_USAGE;
+    return finish_stdout(&c, code);
+  }
+  if (cli_given(&c.options, CLI_OPTION_help)) {
+    cli_print_help(stdout, c.options.verb);
+    return finish_stdout(&c, CLI_EXIT_OK);
+  }
+  if (cli_given(&c.options, CLI_OPTION_version)) {
+    puts("nabla-quant " NABLA_VERSION);
+    return finish_stdout(&c, CLI_EXIT_OK);
+  }
+  status = run_verb(&c, &diag);
+  return report(&c, status, &diag);
+}

@@ -1,0 +1,33 @@
+/* nabla-quant plan: what quantize would do. */
+#include "tools/nabla-quant/cli.h"
+
+static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
+                         const nabla_plan *plan, nabla_diag *diag) {
+  cli_progress_clear(c);
+  cli_plan_warn(c, plan);
+  if (cli_given(&c->options, CLI_OPTION_json)) {
+    cli_json_begin(c);
+    cli_plan_json(c, checkpoint, plan);
+    return NABLA_OK;
+  }
+  NABLA_TRY(cli_plan_print(c, checkpoint, plan, diag));
+  cli_plan_totals_line(plan);
+  return NABLA_OK;
+}
+
+nabla_status cli_run_plan(cli *c, nabla_diag *diag) {
+  nabla_checkpoint *checkpoint = NULL;
+  nabla_plan *plan = NULL;
+  NABLA_TRY(cli_open(c, 0, &checkpoint, diag));
+  nabla_status status = NABLA_OK;
+  /* only this policy reads data */
+  if (c->options.quantize.nonfinite == NABLA_NONFINITE_KEEP)
+    status = cli_start_pool(c, diag);
+  if (!status)
+    status = nabla_plan_create(checkpoint, &c->options.quantize,
+                               &c->environment, &plan, diag);
+  if (!status) status = show(c, checkpoint, plan, diag);
+  nabla_plan_destroy(plan);
+  nabla_checkpoint_close(checkpoint);
+  return status;
+}

@@ -1,0 +1,192 @@
+/* Text for people: tables, sizes, names from files, notes and errors. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "lib/base/utf8.h"
+#include "tools/nabla-quant/cli.h"
+
+#define BOLD   "\033[1m"
+#define RED    "\033[1;31m"
+#define YELLOW "\033[33m"
+#define PLAIN  "\033[0m"
+
+#define TABLE_LIMIT ((size_t)1 << 31) /* bytes of all cells */
+#define ESCAPED     17 /* an escaped character of 4 bytes, and a NUL */
+#define WIDEST      72 /* a wider cell of a left column pushes the others */
+
+void cli_size_text(uint64_t bytes, char out[CLI_SIZE_TEXT]) {
+  static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = (double)bytes;
+  size_t unit = 0;
+  if (bytes < 1024) {
+    snprintf(out, CLI_SIZE_TEXT, "%u B", (unsigned)bytes);
+    return;
+  }
+  /* 1023.995 would print as 1024.00 */
+  for (value /= 1024; value >= 1023.995 && unit < 5; unit++) value /= 1024;
+  snprintf(out, CLI_SIZE_TEXT, "%.2f %s", value, units[unit]);
+}
+
+void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]) {
+  size_t used = 1;
+  out[0] = '[';
+  for (uint32_t i = 0; i < tensor->rank; i++) {
+    int wrote = snprintf(out + used, CLI_SHAPE_TEXT - used - 1, "%s%llu",
+                         i ? ", " : "", (unsigned long long)tensor->shape[i]);
+    used += (size_t)wrote; /* 32 dimensions of at most 22 bytes fit */
+  }
+  out[used] = ']', out[used + 1] = '\0';
+}
+
+void cli_format_text(const nabla_format *format, char out[64]) {
+  if (!format->encoding)
+    snprintf(out, 64, "keep");
+  else if (format->granularity == NABLA_PER_ROW)
+    snprintf(out, 64, "%s/row", format->encoding->name);
+  else
+    snprintf(out, 64, "%s/%llu", format->encoding->name,
+             (unsigned long long)format->block);
+}
+
+/* Says whether a sequence of `length` bytes would change what a terminal shows
+ * around it: controls, separators of lines, marks that turn the direction of
+ * text; the same that nabla_diag escapes. */
+static int is_control(const uint8_t *text, size_t length) {
+  if (length == 1) return text[0] < 0x20 || text[0] == 0x7f;
+  if (length == 2) return text[0] == 0xc2 && text[1] < 0xa0;
+  if (length != 3 || text[0] != 0xe2) return !length;
+  return (text[1] == 0x80 && text[2] >= 0xa8 && text[2] <= 0xae) ||
+         (text[1] == 0x81 && text[2] >= 0xa6 && text[2] <= 0xa9);
+}
+
+/* Escapes the character at `name` into `out`; returns the bytes that it has. */
+static size_t escape(const char *name, size_t length, char out[ESCAPED]) {
+  const uint8_t *bytes = (const uint8_t *)name;
+  size_t taken = nabla_utf8_length(bytes, length);
+  int control = is_control(bytes, taken);
+  if (!taken) taken = 1;
+  if (!control) {
+    memcpy(out, name, taken);
+    out[taken] = '\0';
+    return taken;
+  }
+  for (size_t i = 0; i < taken; i++)
+    snprintf(out + 4 * i, 5, "\\x%02x", bytes[i]);
+  return taken;
+}
+
+const char *cli_plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+void cli_print_name(FILE *out, const char *name, size_t length) {
+  char piece[ESCAPED];
+  for (size_t taken; length; name += taken, length -= taken) {
+    taken = escape(name, length, piece);
+    fputs(piece, out);
+  }
+}
+
+static void print_line(cli *c, const char *color, const char *text) {
+  cli_progress_clear(c);
+  if (c->colored_error)
+    fprintf(stderr, "%snabla-quant:%s %s\n", color, PLAIN, text);
+  else
+    fprintf(stderr, "nabla-quant: %s\n", text);
+}
+
+void cli_note(cli *c, const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  if (cli_given(&c->options, CLI_OPTION_quiet)) return;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  print_line(c, YELLOW, text);
+}
+
+void cli_error(cli *c, const nabla_diag *diag) {
+  char text[sizeof *diag + 64];
+  nabla_diag_format(diag, text, sizeof text);
+  print_line(c, RED, text);
+}
+
+void cli_table_init(cli_table *table, const char *const *heads, size_t columns,
+                    nabla_diag *diag) {
+  *table = (cli_table){.heads = heads, .columns = columns, .diag = diag};
+  nabla_buffer_init(&table->cells, NULL, "rows of a table", TABLE_LIMIT);
+  for (size_t i = 0; i < columns; i++)
+    table->width[i] = strlen(heads[i]) - (*heads[i] == '>');
+}
+
+/* Columns on screen: code points. */
+static size_t width_of(const char *text) {
+  size_t width = 0;
+  for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
+  return width;
+}
+
+/* Takes the text in the last `length` + 1 bytes of the cells. */
+static void end_cell(cli_table *table, const char *text) {
+  size_t width = width_of(text), column = table->next;
+  int right = *table->heads[column] == '>';
+  if (!right && width > WIDEST) width = WIDEST;
+  if (width > table->width[column]) table->width[column] = width;
+  table->next = (column + 1) % table->columns;
+}
+
+void cli_table_cell(cli_table *table, const char *format, ...) {
+  char text[CLI_SHAPE_TEXT];
+  va_list arguments;
+  va_start(arguments, format);
+  int wrote = vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (wrote < 0) text[0] = '\0';
+  if (table->status) return;
+  table->status =
+      nabla_buffer_append(&table->cells, text, strlen(text) + 1, table->diag);
+  if (!table->status) end_cell(table, text);
+}
+
+void cli_table_name(cli_table *table, const char *name, size_t length) {
+  char piece[ESCAPED];
+  size_t begin = table->cells.size;
+  while (length && !table->status) {
+    size_t taken = escape(name, length, piece);
+    table->status =
+        nabla_buffer_append(&table->cells, piece, strlen(piece), table->diag);
+    name += taken, length -= taken;
+  }
+  if (table->status) return;
+  table->status = nabla_buffer_append(&table->cells, NULL, 1, table->diag);
+  if (!table->status) end_cell(table, (const char *)table->cells.data + begin);
+}
+
+static void print_cell(const cli_table *table, size_t column,
+                       const char *text) {
+  size_t width = width_of(text), wanted = table->width[column];
+  int padding = (int)(width < wanted ? wanted - width : 0);
+  int right = *table->heads[column] == '>', last = column + 1 == table->columns;
+  if (column) fputs("  ", stdout);
+  if (right) printf("%*s", padding, "");
+  fputs(text, stdout);
+  if (!right && !last) printf("%*s", padding, "");
+}
+
+void cli_table_drop(cli_table *table) { nabla_buffer_deinit(&table->cells); }
+
+nabla_status cli_table_print(cli_table *table, int colored) {
+  const char *text = (const char *)table->cells.data;
+  const char *end = table->status ? text : text + table->cells.size;
+  if (!table->status) {
+    if (colored) fputs(BOLD, stdout);
+    for (size_t i = 0; i < table->columns; i++)
+      print_cell(table, i, table->heads[i] + (*table->heads[i] == '>'));
+    fputs(colored ? PLAIN "\n" : "\n", stdout);
+  }
+  for (size_t column = 0; text < end; text += strlen(text) + 1) {
+    print_cell(table, column, text);
+    column = (column + 1) % table->columns;
+    if (!column) putchar('\n');
+  }
+  cli_table_drop(table);
+  return table->status;
+}

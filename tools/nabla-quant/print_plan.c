@@ -1,0 +1,251 @@
+/* A plan as a table, as totals by kind, and as JSON; the result of writing. */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tools/nabla-quant/cli.h"
+
+#define MAX_GROUPS 64 /* kinds of decisions shown; the rest share the last */
+
+nabla_status cli_plan_print(cli *c, const nabla_checkpoint *checkpoint,
+                            const nabla_plan *plan, nabla_diag *diag) {
+  static const char *const heads[] = {"tensor",       "dtype",     "shape",
+                                      "encoding",     ">bytes in", ">bytes out",
+                                      ">bits/weight", "reason"};
+  cli_table table;
+  char shape[CLI_SHAPE_TEXT], format[64];
+  char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
+  cli_table_init(&table, heads, 8, diag);
+  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
+    nabla_plan_row row = nabla_plan_get(plan, i);
+    nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
+    nabla_format none = {0};
+    cli_shape_text(&tensor, shape);
+    cli_format_text(row.quantized ? &row.format : &none, format);
+    cli_size_text(row.bytes_in, in);
+    cli_size_text(row.bytes_out, out);
+    cli_table_name(&table, tensor.name, tensor.name_length);
+    cli_table_cell(&table, "%s", nabla_dtype_name(tensor.dtype));
+    cli_table_cell(&table, "%s", shape);
+    cli_table_cell(&table, "%s", format);
+    cli_table_cell(&table, "%s", in);
+    cli_table_cell(&table, "%s", out);
+    cli_table_cell(&table, "%.3f", row.bits_per_weight);
+    cli_table_cell(&table, "%s", row.reason);
+  }
+  return cli_table_print(&table, c->colored_out);
+}
+
+/* Rows with the same decision for the same reason. */
+typedef struct group {
+  char format[64], reason[sizeof((nabla_plan_row *)0)->reason];
+  uint64_t tensors, bytes_in, bytes_out;
+  double bits, weights; /* of the output; bits / weights is shown */
+} group;
+
+static void add_to_group(group *groups, size_t *count,
+                         const nabla_plan_row *row) {
+  group key = {0};
+  nabla_format none = {0};
+  cli_format_text(row->quantized ? &row->format : &none, key.format);
+  memcpy(key.reason, row->reason, sizeof key.reason);
+  size_t i = 0;
+  while (i < *count && (strcmp(groups[i].format, key.format) ||
+                        strcmp(groups[i].reason, key.reason)))
+    i++;
+  if (i == MAX_GROUPS) {
+    i = MAX_GROUPS - 1;
+    snprintf(groups[i].format, sizeof groups[i].format, "(several)");
+    snprintf(groups[i].reason, sizeof groups[i].reason, "(other reasons)");
+  } else if (i == *count) {
+    groups[(*count)++] = key;
+  }
+  groups[i].tensors++;
+  groups[i].bytes_in += row->bytes_in;
+  groups[i].bytes_out += row->bytes_out;
+  groups[i].bits += 8 * (double)row->bytes_out;
+  if (row->bits_per_weight > 0)
+    groups[i].weights += 8 * (double)row->bytes_out / row->bits_per_weight;
+}
+
+nabla_status cli_plan_print_groups(cli *c, const nabla_plan *plan,
+                                   nabla_diag *diag) {
+  static const char *const heads[] = {"encoding",   ">tensors",     ">bytes in",
+                                      ">bytes out", ">bits/weight", "reason"};
+  group groups[MAX_GROUPS];
+  size_t count = 0;
+  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
+    nabla_plan_row row = nabla_plan_get(plan, i);
+    add_to_group(groups, &count, &row);
+  }
+  cli_table table;
+  cli_table_init(&table, heads, 6, diag);
+  for (size_t i = 0; i < count; i++) {
+    char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
+    const group *g = &groups[i];
+    cli_size_text(g->bytes_in, in);
+    cli_size_text(g->bytes_out, out);
+    cli_table_cell(&table, "%s", g->format);
+    cli_table_cell(&table, "%llu", (unsigned long long)g->tensors);
+    cli_table_cell(&table, "%s", in);
+    cli_table_cell(&table, "%s", out);
+    cli_table_cell(&table, "%.3f", g->weights > 0 ? g->bits / g->weights : 0);
+    cli_table_cell(&table, "%s", g->reason);
+  }
+  return cli_table_print(&table, c->colored_out);
+}
+
+static double ratio_of(uint64_t in, uint64_t out) {
+  return out ? (double)in / (double)out : 1;
+}
+
+void cli_plan_totals_line(const nabla_plan *plan) {
+  nabla_plan_totals t = nabla_plan_get_totals(plan);
+  char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
+  cli_size_text(t.bytes_in, in);
+  cli_size_text(t.bytes_out, out);
+  printf(
+      "\n%zu of %zu tensors quantized, %s -> %s (ratio %.2f); "
+      "layout %s: %s\n",
+      t.quantized, t.tensors, in, out, ratio_of(t.bytes_in, t.bytes_out),
+      nabla_layout_name(t.layout), t.layout_reason);
+}
+
+/* Asks for the free space of the nearest folder above `path` that exists. */
+static int free_space(const char *path, uint64_t *out) {
+  const nabla_os *os = nabla_os_default();
+  char folder[4096];
+  size_t length = strlen(path);
+  if (length >= sizeof folder) return 0;
+  memcpy(folder, path, length + 1);
+  for (;;) {
+    if (os->free_bytes(os->self, folder, out) >= 0) return 1;
+    char *slash = strrchr(folder, '/');
+    if (!slash) return os->free_bytes(os->self, ".", out) >= 0;
+    if (slash == folder) return os->free_bytes(os->self, "/", out) >= 0;
+    *slash = '\0';
+  }
+}
+
+static void warn_space(cli *c, const nabla_plan *plan) {
+  uint64_t available, needed = nabla_plan_get_totals(plan).bytes_out;
+  char need[CLI_SIZE_TEXT], have[CLI_SIZE_TEXT];
+  if (!c->options.output || !free_space(c->options.output, &available)) return;
+  if (available >= needed) return;
+  cli_size_text(needed, need);
+  cli_size_text(available, have);
+  cli_note(c, "warning: '%s' needs %s, but only %s are free there",
+           c->options.output, need, have);
+}
+
+static void warn_rules(cli *c, const nabla_plan *plan) {
+  const nabla_quantize_options *o = &c->options.quantize;
+  uint8_t took[NABLA_MAX_PATTERNS] = {0};
+  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
+    size_t rule = nabla_plan_get(plan, i).rule;
+    if (rule < o->rule_count) took[rule] = 1;
+  }
+  for (size_t i = 0; i < o->rule_count; i++)
+    if (!took[i])
+      cli_note(c, "warning: rule %zu '%s' takes no tensor", i + 1,
+               o->rules[i].pattern);
+}
+
+void cli_plan_warn(cli *c, const nabla_plan *plan) {
+  if (!nabla_plan_get_totals(plan).quantized)
+    cli_note(c, "warning: no tensor is quantized; plan says why for each");
+  warn_rules(c, plan);
+  warn_space(c, plan);
+}
+
+static void row_json(cli *c, const nabla_tensor *tensor,
+                     const nabla_plan_row *row) {
+  nabla_json_out *json = &c->json;
+  nabla_format none = {0};
+  nabla_json_out_object(json);
+  cli_json_name(json, "name", tensor->name, tensor->name_length);
+  cli_json_shape(json, tensor);
+  cli_json_text(json, "dtype", nabla_dtype_name(tensor->dtype));
+  cli_json_text(json, "action", row->quantized ? "quantize" : "keep");
+  cli_json_format(json, row->quantized ? &row->format : &none);
+  cli_json_text(json, "reason", row->reason);
+  cli_json_text(json, "rule",
+                row->rule < c->options.quantize.rule_count
+                    ? c->options.rules[row->rule].pattern
+                    : NULL);
+  cli_json_number(json, "bytes_in", row->bytes_in);
+  cli_json_number(json, "bytes_out", row->bytes_out);
+  cli_json_real(json, "bits_per_weight", row->bits_per_weight);
+  nabla_json_out_object_end(json);
+}
+
+void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
+                   const nabla_plan *plan) {
+  nabla_json_out *json = &c->json;
+  nabla_plan_totals t = nabla_plan_get_totals(plan);
+  uint64_t available;
+  nabla_json_out_key(json, "tensors");
+  nabla_json_out_array(json);
+  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
+    nabla_plan_row row = nabla_plan_get(plan, i);
+    nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
+    row_json(c, &tensor, &row);
+  }
+  nabla_json_out_array_end(json);
+  nabla_json_out_key(json, "totals");
+  nabla_json_out_object(json);
+  cli_json_number(json, "tensors", t.tensors);
+  cli_json_number(json, "quantized", t.quantized);
+  cli_json_number(json, "bytes_in", t.bytes_in);
+  cli_json_number(json, "bytes_out", t.bytes_out);
+  cli_json_real(json, "ratio", ratio_of(t.bytes_in, t.bytes_out));
+  cli_json_text(json, "layout", nabla_layout_name(t.layout));
+  cli_json_text(json, "layout_reason", t.layout_reason);
+  cli_json_number(json, "needed_bytes", t.bytes_out);
+  if (c->options.output && free_space(c->options.output, &available))
+    cli_json_number(json, "free_bytes", available);
+  else
+    cli_json_none(json, "free_bytes");
+  nabla_json_out_object_end(json);
+}
+
+static uint64_t peak_rss(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+}
+
+static double speed_of(const nabla_write_summary *s) {
+  return s->seconds > 0 ? (double)s->bytes_in / s->seconds / 1e9 : 0;
+}
+
+void cli_summary_json(cli *c, const nabla_write_summary *s) {
+  nabla_json_out *json = &c->json;
+  nabla_json_out_key(json, "summary");
+  nabla_json_out_object(json);
+  cli_json_text(json, "output", c->options.output);
+  cli_json_number(json, "files", s->files);
+  cli_json_number(json, "tensors", s->tensors);
+  cli_json_number(json, "changed", s->changed);
+  cli_json_real(json, "seconds", s->seconds);
+  cli_json_real(json, "sync_seconds", s->sync_seconds);
+  cli_json_number(json, "bytes_in", s->bytes_in);
+  cli_json_number(json, "bytes_out", s->bytes_out);
+  cli_json_real(json, "gb_per_s", speed_of(s));
+  cli_json_number(json, "threads", cli_threads(c));
+  cli_json_text(json, "isa",
+                nabla_isa_name(cli_resolve_isa(c->options.quantize.isa)));
+  cli_json_number(json, "peak_rss_bytes", peak_rss());
+  nabla_json_out_object_end(json);
+}
+
+void cli_summary_line(cli *c, const nabla_write_summary *s) {
+  char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT], rss[CLI_SIZE_TEXT];
+  cli_size_text(s->bytes_in, in);
+  cli_size_text(s->bytes_out, out);
+  cli_size_text(peak_rss(), rss);
+  printf(
+      "%s: %u file%s, %s -> %s (ratio %.2f), %.2f s (%.2f s of it sync), "
+      "%.2f GB/s, peak memory %s\n",
+      c->options.output, s->files, cli_plural(s->files), in, out,
+      ratio_of(s->bytes_in, s->bytes_out), s->seconds, s->sync_seconds,
+      speed_of(s), rss);
+}

@@ -1,0 +1,48 @@
+/* nabla-quant quantize: writes a checkpoint as planned. */
+#include "tools/nabla-quant/cli.h"
+
+static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
+                         const nabla_plan *plan,
+                         const nabla_write_summary *summary, nabla_diag *diag) {
+  cli_progress_clear(c);
+  if (cli_given(&c->options, CLI_OPTION_json)) {
+    cli_json_begin(c);
+    cli_plan_json(c, checkpoint, plan);
+    cli_summary_json(c, summary);
+    return NABLA_OK;
+  }
+  if (cli_given(&c->options, CLI_OPTION_quiet)) return NABLA_OK;
+  if (cli_given(&c->options, CLI_OPTION_verbose)) {
+    NABLA_TRY(cli_plan_print(c, checkpoint, plan, diag));
+    putchar('\n');
+  }
+  NABLA_TRY(cli_plan_print_groups(c, plan, diag));
+  cli_plan_totals_line(plan);
+  cli_summary_line(c, summary);
+  return NABLA_OK;
+}
+
+static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
+                        nabla_diag *diag) {
+  nabla_plan *plan = NULL;
+  nabla_write_summary summary = {0};
+  nabla_write_options where = {c->options.output,
+                               cli_given(&c->options, CLI_OPTION_force)};
+  NABLA_TRY(nabla_plan_create(checkpoint, &c->options.quantize, &c->environment,
+                              &plan, diag));
+  cli_plan_warn(c, plan);
+  nabla_status status =
+      nabla_plan_write(plan, &where, &c->environment, &summary, diag);
+  if (!status) status = show(c, checkpoint, plan, &summary, diag);
+  nabla_plan_destroy(plan);
+  return status;
+}
+
+nabla_status cli_run_quantize(cli *c, nabla_diag *diag) {
+  nabla_checkpoint *checkpoint = NULL;
+  NABLA_TRY(cli_open(c, 0, &checkpoint, diag));
+  nabla_status status = cli_start_pool(c, diag);
+  if (!status) status = run(c, checkpoint, diag);
+  nabla_checkpoint_close(checkpoint);
+  return status;
+}

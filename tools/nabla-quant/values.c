@@ -1,0 +1,244 @@
+/* What each option sets, and which arguments are legal. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/nabla-quant/cli.h"
+
+/* Appends the legal values of a set, separated by ", ". */
+static void list_values(cli_values values, char *out, size_t size) {
+  size_t used = 0;
+  const char *value;
+  for (size_t i = 0; (value = cli_value(values, i)) != NULL; i++) {
+    int wrote = snprintf(out + used, size - used, "%s%s", i ? ", " : "", value);
+    if (wrote < 0 || (size_t)wrote >= size - used) return;
+    used += (size_t)wrote;
+  }
+}
+
+/* `what` begins the complaint about an argument that is not in the set. */
+static nabla_status find_value(const char *what, cli_values values,
+                               const char *argument, size_t *out,
+                               nabla_diag *diag) {
+  cli_suggestion near = {argument, NULL, 0};
+  const char *value;
+  for (size_t i = 0; (value = cli_value(values, i)) != NULL; i++) {
+    if (!strcmp(value, argument)) return *out = i, NABLA_OK;
+    cli_suggest(&near, value);
+  }
+  char legal[120] = "";
+  list_values(values, legal, sizeof legal);
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s '%s'", what, argument);
+  if (near.best)
+    nabla_diag_set_next(diag, "did you mean '%s'? Legal are %s", near.best,
+                        legal);
+  else
+    nabla_diag_set_next(diag, "legal are %s", legal);
+  return status;
+}
+
+/* Digits only; neither sign nor space. */
+static int read_number(const char *text, uint64_t *out) {
+  uint64_t value = 0;
+  if (!*text) return 0;
+  for (; *text; text++) {
+    if (*text < '0' || *text > '9') return 0;
+    if (__builtin_mul_overflow(value, 10u, &value) ||
+        __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+      return 0;
+  }
+  *out = value;
+  return 1;
+}
+
+static nabla_status set_number(const char *option, const char *argument,
+                               uint64_t least, uint64_t most, uint64_t *out,
+                               nabla_diag *diag) {
+  uint64_t value;
+  if (!read_number(argument, &value) || value < least || value > most)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s '%s' is not a number from %llu to %llu", option,
+                      argument, (unsigned long long)least,
+                      (unsigned long long)most);
+  *out = value;
+  return NABLA_OK;
+}
+
+static nabla_status set_block(const char *argument, uint64_t *out,
+                              nabla_diag *diag) {
+  uint64_t value;
+  if (read_number(argument, &value) && value >= NABLA_BLOCK_MIN &&
+      value <= NABLA_BLOCK_MAX && !(value & (value - 1)))
+    return *out = value, NABLA_OK;
+  char legal[120] = "";
+  list_values(CLI_BLOCK, legal, sizeof legal);
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "block size '%s' is not a power of two from %d to %d",
+                 argument, NABLA_BLOCK_MIN, NABLA_BLOCK_MAX);
+  nabla_diag_set_next(diag, "legal are %s", legal);
+  return status;
+}
+
+/* NULL for "none". */
+static nabla_status set_encoding(const char *argument,
+                                 const nabla_encoding **out, nabla_diag *diag) {
+  size_t index;
+  NABLA_TRY(
+      find_value("unknown encoding", CLI_ENCODING, argument, &index, diag));
+  *out = nabla_encoding_find(argument);
+  return NABLA_OK;
+}
+
+static nabla_status add_pattern(const char *option, const char *argument,
+                                const char **patterns, size_t *count,
+                                nabla_diag *diag) {
+  if (*count == NABLA_MAX_PATTERNS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s is given more than %u times", option,
+                      NABLA_MAX_PATTERNS);
+  patterns[(*count)++] = argument;
+  return NABLA_OK;
+}
+
+/* Finds the '=' between pattern and encoding: the last one that precedes the
+ * name of an encoding, so that patterns may hold '='. */
+static char *find_split(char *text) {
+  for (size_t i = strlen(text); i-- > 0;) {
+    if (text[i] != '=') continue;
+    const char *name = text + i + 1, *value;
+    size_t length = strcspn(name, ":");
+    for (size_t k = 0; (value = cli_value(CLI_ENCODING, k)) != NULL; k++)
+      if (strlen(value) == length && !memcmp(value, name, length))
+        return text + i;
+  }
+  return NULL;
+}
+
+static nabla_status fail_rule(char *argument, nabla_diag *diag) {
+  char *end = strstr(argument, ":block=");
+  if (end) *end = '\0';
+  char *equals = strrchr(argument, '=');
+  const nabla_encoding *ignored;
+  if (equals && equals[1]) return set_encoding(equals + 1, &ignored, diag);
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "rule '%s' does not say which encoding", argument);
+  nabla_diag_set_next(diag, "write --rule 'REGEX=ENCODING[:block=N]'");
+  return status;
+}
+
+static nabla_status add_rule(cli_options *options, char *argument,
+                             nabla_diag *diag) {
+  nabla_rule rule = {argument, NULL, 0};
+  if (options->quantize.rule_count == NABLA_MAX_PATTERNS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--rule is given more than %u times", NABLA_MAX_PATTERNS);
+  char *split = find_split(argument);
+  if (!split) return fail_rule(argument, diag);
+  *split = '\0';
+  char *suffix = strchr(split + 1, ':');
+  if (suffix) {
+    *suffix++ = '\0';
+    if (strncmp(suffix, "block=", 6)) {
+      nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                       "unknown rule setting '%s'", suffix);
+      nabla_diag_set_next(diag, "legal is :block=N");
+      return status;
+    }
+    NABLA_TRY(set_block(suffix + 6, &rule.block, diag));
+  }
+  NABLA_TRY(set_encoding(split + 1, &rule.encoding, diag));
+  options->rules[options->quantize.rule_count++] = rule;
+  return NABLA_OK;
+}
+
+static nabla_status set_output(cli_options *options, const char *argument,
+                               nabla_diag *diag) {
+  nabla_status status = NABLA_OK;
+  if (options->output) {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT, "two outputs are named");
+  } else if (!*argument) {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the output is empty");
+  } else if (!strcmp(argument, "-")) {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "'-' (standard output) cannot be written: the output "
+                        "needs random access");
+    nabla_diag_set_next(diag, "name a file");
+  }
+  if (!status) options->output = argument;
+  return status;
+}
+
+static nabla_status set_tolerance(const char *argument, double *out,
+                                  nabla_diag *diag) {
+  char *end;
+  double value = strtod(argument, &end);
+  if (end == argument || *end || !isfinite(value) || value < 0)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--tolerance '%s' is not a number >= 0", argument);
+  *out = value;
+  return NABLA_OK;
+}
+
+static nabla_status set_choice(cli_options *o, cli_option_id id,
+                               const char *argument, nabla_diag *diag) {
+  static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
+                                       NABLA_DTYPE_BF16};
+  const cli_option *row = &cli_option_rows[id];
+  char what[64];
+  size_t index;
+  snprintf(what, sizeof what, "--%s: unknown value", row->name);
+  NABLA_TRY(find_value(what, row->values, argument, &index, diag));
+  if (id == CLI_OPTION_layout)
+    o->quantize.layout = (nabla_layout_choice)index;
+  else if (id == CLI_OPTION_nonfinite)
+    o->quantize.nonfinite = (nabla_nonfinite_policy)index;
+  else if (id == CLI_OPTION_isa)
+    o->quantize.isa = (nabla_isa)index;
+  else if (id == CLI_OPTION_dtype)
+    o->dtype = dtypes[index];
+  else if (id == CLI_OPTION_progress)
+    o->progress = (cli_progress_mode)index;
+  else if (id == CLI_OPTION_color)
+    o->color = (cli_when)index;
+  return NABLA_OK;
+}
+
+nabla_status cli_set_option(cli_options *o, cli_option_id id, char *argument,
+                            nabla_diag *diag) {
+  uint64_t number = 0;
+  switch (id) {
+    case CLI_OPTION_output:
+      return set_output(o, argument, diag);
+    case CLI_OPTION_encoding:
+      return set_encoding(argument, &o->quantize.encoding, diag);
+    case CLI_OPTION_block:
+      return set_block(argument, &o->quantize.block, diag);
+    case CLI_OPTION_only:
+      return add_pattern("only", argument, o->only, &o->quantize.only_count,
+                         diag);
+    case CLI_OPTION_skip:
+      return add_pattern("skip", argument, o->skip, &o->quantize.skip_count,
+                         diag);
+    case CLI_OPTION_rule:
+      return add_rule(o, argument, diag);
+    case CLI_OPTION_tensor:
+      return o->tensor = argument, NABLA_OK;
+    case CLI_OPTION_tolerance:
+      return set_tolerance(argument, &o->tolerance, diag);
+    case CLI_OPTION_size:
+      return set_number("size", argument, 1, 65536, &o->size_mib, diag);
+    case CLI_OPTION_repeat:
+      return set_number("repeat", argument, 1, 1000, &o->repeat, diag);
+    case CLI_OPTION_threads:
+      NABLA_TRY(set_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
+                           &number, diag));
+      return o->threads = (uint32_t)number, NABLA_OK;
+    default:
+      break;
+  }
+  if (!argument) return NABLA_OK; /* a switch: cli_given() tells */
+  return set_choice(o, id, argument, diag);
+}
