@@ -47,7 +47,8 @@ static void add_values(const float *a, const float *b, size_t count,
   for (size_t i = 0; i < count; i += LANES) {
     const size_t lanes = count - i < LANES ? count - i : LANES;
     for (size_t k = 0; k < lanes; k++) {
-      const int finite = fabsf(a[i + k]) <= FLT_MAX && fabsf(b[i + k]) <= FLT_MAX;
+      const int finite =
+          fabsf(a[i + k]) <= FLT_MAX && fabsf(b[i + k]) <= FLT_MAX;
       const double x = finite ? (double)a[i + k] : 0;
       const double y = finite ? (double)b[i + k] : 0;
       const double d = fabs(x - y);
@@ -60,9 +61,17 @@ static void add_values(const float *a, const float *b, size_t count,
       max[k] = d > max[k] ? d : max[k];
     }
   }
-  *out = (partial){total(abs_sum), total(rel), total(square), total(aa),
-                   total(bb),      total(ab),  0,             0,
-                   0,              0,          0};
+  *out = (partial){total(abs_sum),
+                   total(rel),
+                   total(square),
+                   total(aa),
+                   total(bb),
+                   total(ab),
+                   0,
+                   0,
+                   0,
+                   0,
+                   0};
   for (int k = 0; k < LANES; k++)
     if (max[k] > out->max_abs) out->max_abs = max[k];
 }
@@ -72,8 +81,8 @@ static void count_values(const float *a, const float *b, size_t count,
   uint64_t relative = 0, finite = 0, different = 0, not_finite = 0;
   for (size_t i = 0; i < count; i++) {
     const int both = fabsf(a[i]) <= FLT_MAX && fabsf(b[i]) <= FLT_MAX;
-    const int differ = !(a[i] == b[i]) && nabla_bits_of_f32(a[i]) !=
-                                              nabla_bits_of_f32(b[i]);
+    const int differ =
+        !(a[i] == b[i]) && nabla_bits_of_f32(a[i]) != nabla_bits_of_f32(b[i]);
     relative += both && a[i] != 0;
     finite += (uint64_t)both;
     different += (uint64_t)differ;
@@ -190,6 +199,7 @@ static nabla_status run_comparison(differ *d, comparison *c, int by_value,
   nabla_run run = {
       .environment = d->environment,
       .phase = "diff",
+      .workers = nabla_run_fixed_workers(d->environment),
       .tiles = c->tiling.tiles,
       .bytes_total = c->tiling.elements * (by_value ? sizeof(float) : 1),
       .tensors_total = nabla_checkpoint_count(d->a),
@@ -292,7 +302,7 @@ nabla_status nabla_compare(const nabla_checkpoint *a, const nabla_checkpoint *b,
               .allocator = environment ? environment->allocator : NULL,
               .row = row,
               .self = self};
-  const uint32_t scratches = 2 * nabla_run_workers(environment);
+  const uint32_t scratches = 2 * nabla_run_fixed_workers(environment);
   NABLA_TRY(nabla_scratches_create(d.allocator, scratches, NABLA_TILE_SMALL,
                                    &d.scratches, diag));
   nabla_status status = compare_all(&d, diag);

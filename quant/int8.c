@@ -1,8 +1,8 @@
 /* INT8, the definition: docs/FORMAT.md. Fast paths give the same bytes.
  *
- * Blocks store absmax/127 and decode q * scale. Rows are LLM.int8: they store
- * absmax (its SCB) and decode (q * SCB) * (1/127). Codes are two's complement
- * and the same for both. */
+ * Blocks store absmax/127 (int8.h) and decode q * scale. Rows are LLM.int8:
+ * they store absmax (its SCB) and decode (q * SCB) * (1/127). Codes are two's
+ * complement and the same for both. */
 #include "quant/int8.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ void nabla_int8_encode_scalar(const float *in, size_t count, size_t block,
     size_t size = count - at < block ? count - at : block;
     float absmax = nabla_int8_absmax_scalar(in + at, size);
     nabla_int8_encode_scaled_scalar(in + at, size, absmax, codes + at);
-    *scales++ = isfinite(absmax) ? absmax / 127.0f : absmax;
+    *scales++ = isfinite(absmax) ? nabla_int8_scale(absmax) : absmax;
   }
 }
 

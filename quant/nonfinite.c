@@ -12,29 +12,30 @@
 typedef struct scan {
   const nabla_plan *plan;
   nabla_scratch *scratches;
-  uint64_t *first_tile;      /* count + 1 */
+  uint64_t tile;
+  uint64_t *first_tile;        /* count + 1 */
   _Atomic uint64_t *first_bad; /* per tensor: lowest index, or UINT64_MAX */
 } scan;
 
-static nabla_tiling tiling_of(const nabla_plan *plan, size_t tensor) {
+static nabla_tiling tiling_of(const scan *s, size_t tensor) {
+  const nabla_plan *plan = s->plan;
   if (!plan->decisions[tensor].format.encoding) return (nabla_tiling){0};
   return nabla_tiling_of(
       NULL, nabla_checkpoint_tensor(plan->checkpoint, tensor).elements,
-      NABLA_TILE_SMALL);
+      s->tile);
 }
 
 static nabla_status scan_tile(nabla_run *run, uint32_t worker, uint64_t tile,
                               nabla_diag *diag) {
   scan *s = run->self;
-  const uint64_t owner =
-      nabla_tile_owner(s->first_tile, s->plan->count, tile);
+  const uint64_t owner = nabla_tile_owner(s->first_tile, s->plan->count, tile);
   nabla_scratch *scratch = &s->scratches[worker];
-  const nabla_tiling tiling = tiling_of(s->plan, owner);
+  const nabla_tiling tiling = tiling_of(s, owner);
   uint64_t first, count;
   nabla_values values;
   nabla_tiling_get(&tiling, tile - s->first_tile[owner], &first, &count);
-  NABLA_TRY(nabla_values_open(s->plan->checkpoint, owner, s->plan->isa,
-                              &values, diag));
+  NABLA_TRY(nabla_values_open(s->plan->checkpoint, owner, s->plan->isa, &values,
+                              diag));
   NABLA_TRY(nabla_values_read(&values, first, count, scratch, NULL, diag));
   atomic_fetch_add(&run->bytes_done,
                    count * (nabla_dtype_bits(values.tensor.dtype) / 8));
@@ -52,8 +53,7 @@ static nabla_status scan_tile(nabla_run *run, uint32_t worker, uint64_t tile,
 static uint64_t locate(const nabla_run *run, uint64_t tile,
                        const char **out_name) {
   const scan *s = run->self;
-  const uint64_t owner =
-      nabla_tile_owner(s->first_tile, s->plan->count, tile);
+  const uint64_t owner = nabla_tile_owner(s->first_tile, s->plan->count, tile);
   *out_name = nabla_checkpoint_tensor(s->plan->checkpoint, owner).name;
   return owner;
 }
@@ -67,7 +67,7 @@ static nabla_status run_scan(scan *s, const nabla_environment *environment,
                    .locate = locate,
                    .self = s};
   for (size_t i = 0; i < s->plan->count; i++) {
-    s->first_tile[i + 1] = s->first_tile[i] + tiling_of(s->plan, i).tiles;
+    s->first_tile[i + 1] = s->first_tile[i] + tiling_of(s, i).tiles;
     if (s->plan->decisions[i].format.encoding)
       run.bytes_total +=
           nabla_checkpoint_tensor(s->plan->checkpoint, i).stored_bytes;
@@ -81,15 +81,15 @@ nabla_status nabla_plan_keep_nonfinite(nabla_plan *plan,
                                        const nabla_environment *environment,
                                        nabla_diag *diag) {
   const uint32_t workers = nabla_run_workers(environment);
-  scan s = {.plan = plan};
+  scan s = {.plan = plan, .tile = nabla_tile_for(workers)};
   void *tiles = NULL, *bad = NULL;
   nabla_status status = nabla_alloc(plan->allocator, plan->count + 1,
                                     sizeof *s.first_tile, &tiles, diag);
   if (!status)
-    status = nabla_alloc(plan->allocator, plan->count + 1,
-                         sizeof *s.first_bad, &bad, diag);
+    status = nabla_alloc(plan->allocator, plan->count + 1, sizeof *s.first_bad,
+                         &bad, diag);
   if (!status)
-    status = nabla_scratches_create(plan->allocator, workers, NABLA_TILE_SMALL,
+    status = nabla_scratches_create(plan->allocator, workers, s.tile,
                                     &s.scratches, diag);
   s.first_tile = tiles;
   s.first_bad = bad;

@@ -7,6 +7,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/packed.h"
 
 static nabla_status check_block(uint64_t block, const char *option,
@@ -17,8 +18,8 @@ static nabla_status check_block(uint64_t block, const char *option,
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                  "%s: %" PRIu64 " is no block size", option, block);
-  nabla_diag_set_next(diag, "use a power of two from %u to %u",
-                      NABLA_BLOCK_MIN, NABLA_BLOCK_MAX);
+  nabla_diag_set_next(diag, "use a power of two from %u to %u", NABLA_BLOCK_MIN,
+                      NABLA_BLOCK_MAX);
   return status;
 }
 
@@ -69,9 +70,9 @@ static nabla_status take_options(nabla_plan *plan,
 
 static nabla_status blame(const nabla_plan *plan, const nabla_tensor *tensor,
                           nabla_status status, nabla_diag *diag) {
-  nabla_diag_set_file(diag, nabla_safetensors_borrow_path(
-                                nabla_checkpoint_borrow_shard(
-                                    plan->checkpoint, tensor->data.shard)));
+  nabla_diag_set_file(
+      diag, nabla_safetensors_borrow_path(nabla_checkpoint_borrow_shard(
+                plan->checkpoint, tensor->data.shard)));
   nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
   return status;
 }
@@ -100,10 +101,10 @@ static survey look(const nabla_plan *plan) {
       s.narrow = 1;
     else
       s.wide = 1;
-    const char *why = was_packed ? NULL
-                                 : nabla_layout_objection(
-                                       NABLA_LAYOUT_BITSANDBYTES, &tensor,
-                                       format);
+    const char *why = was_packed
+                          ? NULL
+                          : nabla_layout_objection(NABLA_LAYOUT_BITSANDBYTES,
+                                                   &tensor, format);
     if (why && !s.objection) s.objection = why, s.tensor = tensor;
   }
   return s;
@@ -152,6 +153,33 @@ static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+/* I8 codes at "P.weight" beside a tensor "P.SCB" would be LLM.int8 to every
+ * reader (I1), whatever else describes them. */
+static nabla_status check_readable(const nabla_plan *plan,
+                                   const nabla_tensor *tensor,
+                                   const nabla_format *format,
+                                   nabla_diag *diag) {
+  const size_t tail = strlen(NABLA_SUFFIX_WEIGHT);
+  char name[NABLA_SAFETENSORS_MAX_NAME + sizeof NABLA_SUFFIX_SCB];
+  nabla_part part;
+  if (plan->totals.layout != NABLA_LAYOUT_NABLA ||
+      format->encoding->bits != 8 || tensor->name_length < tail)
+    return NABLA_OK;
+  const size_t stem = tensor->name_length - tail;
+  memcpy(name, tensor->name, stem);
+  memcpy(name + stem, NABLA_SUFFIX_SCB, sizeof NABLA_SUFFIX_SCB);
+  if ((stem && name[stem - 1] != '.') ||
+      memcmp(tensor->name + stem, NABLA_SUFFIX_WEIGHT, tail) ||
+      !nabla_checkpoint_find_entry(plan->checkpoint, tensor->data.shard, name,
+                                   stem + strlen(NABLA_SUFFIX_SCB), &part))
+    return NABLA_OK;
+  nabla_status status = nabla_fail(
+      diag, NABLA_UNSUPPORTED,
+      "readers would take '%.100s' for its scales as LLM.int8", name);
+  nabla_diag_set_next(diag, "--skip it, or choose another encoding for it");
+  return status;
+}
+
 static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
   nabla_plan_totals *totals = &plan->totals;
   totals->tensors = plan->count;
@@ -161,8 +189,11 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
     decision->bytes_out = tensor.stored_bytes;
     if (decision->format.encoding) {
       nabla_components parts;
-      nabla_status status = nabla_components_of(&tensor, &decision->format,
-                                                totals->layout, &parts, diag);
+      nabla_status status =
+          check_readable(plan, &tensor, &decision->format, diag);
+      if (!status)
+        status = nabla_components_of(&tensor, &decision->format, totals->layout,
+                                     &parts, diag);
       if (status) return blame(plan, &tensor, status, diag);
       decision->bytes_out = 0;
       for (size_t c = 0; c < parts.count; c++)
@@ -239,8 +270,8 @@ nabla_plan_row nabla_plan_get(const nabla_plan *plan, size_t row) {
       .format = decision->format,
       .bytes_in = tensor.stored_bytes,
       .bytes_out = decision->bytes_out,
-      .rule = decision->reason == NABLA_REASON_RULE ? decision->detail
-                                                    : SIZE_MAX,
+      .rule =
+          decision->reason == NABLA_REASON_RULE ? decision->detail : SIZE_MAX,
   };
   if (tensor.elements)
     out.bits_per_weight =

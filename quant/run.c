@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "quant/tiling.h"
+
 typedef struct region {
   nabla_run *run;
   _Atomic uint64_t next;
@@ -16,6 +18,11 @@ typedef struct region {
 uint32_t nabla_run_workers(const nabla_environment *environment) {
   return environment && environment->pool ? nabla_pool_size(environment->pool)
                                           : 1;
+}
+
+uint32_t nabla_run_fixed_workers(const nabla_environment *environment) {
+  const uint32_t workers = nabla_run_workers(environment);
+  return workers < NABLA_FIXED_WORKERS ? workers : NABLA_FIXED_WORKERS;
 }
 
 nabla_status nabla_run_report(const nabla_environment *environment,
@@ -54,6 +61,7 @@ static void work(void *context, uint32_t worker, uint32_t workers) {
   region *r = context;
   nabla_diag diag = NABLA_DIAG_INIT;
   (void)workers;
+  if (r->run->workers && worker >= r->run->workers) return;
   while (!atomic_load(&r->stop)) {
     const uint64_t tile = atomic_fetch_add(&r->next, 1);
     if (tile >= r->run->tiles) return;

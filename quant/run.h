@@ -15,6 +15,7 @@ struct nabla_run {
   const char *phase;
   uint64_t tiles;
   uint64_t bytes_total, tensors_total;
+  uint32_t workers; /* at most so many take part; 0: all */
   /* One tile; `worker` < nabla_run_workers(). */
   nabla_status (*tile)(nabla_run *run, uint32_t worker, uint64_t tile,
                        nabla_diag *diag);
@@ -28,6 +29,9 @@ struct nabla_run {
 /* Workers that `environment` (may be NULL) has. */
 uint32_t nabla_run_workers(const nabla_environment *environment);
 
+/* The same, but at most NABLA_FIXED_WORKERS: for nabla_run.workers. */
+uint32_t nabla_run_fixed_workers(const nabla_environment *environment);
+
 /* Runs every tile once, in rising order of their start. After a failure no
  * further tile starts; of several failures the one of the lowest tile is
  * returned, which does not depend on the number of workers. */
@@ -39,8 +43,8 @@ uint64_t nabla_tile_owner(const uint64_t *first, uint64_t tensors,
 
 /* Calls the progress function outside of tiles; NABLA_CANCELLED if it says
  * so. */
-NABLA_MUST_USE nabla_status nabla_run_report(
-    const nabla_environment *environment, const nabla_progress *progress,
-    nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_run_report(const nabla_environment *environment,
+                 const nabla_progress *progress, nabla_diag *diag);
 
 #endif

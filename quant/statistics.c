@@ -122,6 +122,7 @@ static nabla_status look(survey *s, const nabla_environment *environment,
                          nabla_statistics *out, nabla_diag *diag) {
   nabla_run run = {.environment = environment,
                    .phase = "inspect",
+                   .workers = nabla_run_fixed_workers(environment),
                    .tiles = s->tiling.tiles,
                    .bytes_total = s->tiling.elements,
                    .tensors_total = 1,
@@ -129,7 +130,7 @@ static nabla_status look(survey *s, const nabla_environment *environment,
                    .locate = locate,
                    .self = s};
   NABLA_TRY(nabla_run_tiles(&run, diag));
-  add_up(s, nabla_run_workers(environment), out);
+  add_up(s, nabla_run_fixed_workers(environment), out);
   return NABLA_OK;
 }
 
@@ -139,14 +140,14 @@ nabla_status nabla_tensor_statistics(const nabla_checkpoint *checkpoint,
                                      nabla_statistics *out, nabla_diag *diag) {
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
-  const uint32_t workers = nabla_run_workers(environment);
+  const uint32_t workers = nabla_run_fixed_workers(environment);
   survey s = {.scratches = NULL};
   void *codes = NULL, *partials = NULL;
   NABLA_TRY(
       nabla_values_open(checkpoint, tensor, NABLA_ISA_BEST, &s.values, diag));
   const nabla_tensor *source = &s.values.tensor;
-  s.tiling = nabla_tiling_of(&source->format, source->elements,
-                             NABLA_TILE_SMALL);
+  s.tiling =
+      nabla_tiling_of(&source->format, source->elements, NABLA_TILE_SMALL);
   const size_t tiles = (size_t)s.tiling.tiles;
   nabla_status status =
       nabla_alloc(allocator, workers, sizeof *s.codes, &codes, diag);

@@ -8,8 +8,9 @@
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
+#include "lib/base/os_call.h"
 
-#define LONE_SHARD "model.safetensors"
+#define LONE_SHARD         "model.safetensors"
 #define LONE_INDEXED_SHARD "model-00001-of-00001.safetensors"
 
 struct nabla_target {
@@ -38,8 +39,8 @@ static int is_ours(const char *name) {
 }
 
 static nabla_status refuse_input(const char *path, nabla_diag *diag) {
-  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                                   "the output is the input");
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the output is the input");
   nabla_diag_set_file(diag, path);
   nabla_diag_set_next(diag, "name another output");
   return status;
@@ -62,6 +63,19 @@ static nabla_status folder_of(const nabla_target *target, const char *path,
   return NABLA_OK;
 }
 
+/* What is at `path`, if anything; only that there is nothing may pass for
+ * that, since what follows protects the input. */
+static nabla_status look(const nabla_target *target, const char *path,
+                         nabla_os_info *out, int *out_exists,
+                         nabla_diag *diag) {
+  const nabla_os *os = target->os;
+  int error;
+  NABLA_OS_RETRY(error, os->path_info(os->self, path, 1, out));
+  *out_exists = error >= 0;
+  if (error >= 0 || error == -ENOENT || error == -ENOTDIR) return NABLA_OK;
+  return nabla_os_fail(os, NULL, path, "look at it", error, diag);
+}
+
 /* Says whether the output, as it stands, is the shard or holds it. */
 static nabla_status is_input(const nabla_target *target,
                              const nabla_os_info *output, uint32_t shard,
@@ -74,10 +88,10 @@ static nabla_status is_input(const nabla_target *target,
     size_t size = 0;
     NABLA_TRY(folder_of(target, nabla_safetensors_borrow_path(file), &folder,
                         &size, diag));
-    const int error =
-        target->os->path_info(target->os->self, folder, 1, &input);
+    int exists;
+    nabla_status status = look(target, folder, &input, &exists, diag);
     nabla_free(target->allocator, folder, size, 1);
-    if (error < 0) return NABLA_OK; /* gone: nothing to overwrite */
+    if (status || !exists) return status; /* gone: nothing to overwrite */
   }
   *out = same(&input, output);
   return NABLA_OK;
@@ -85,9 +99,10 @@ static nabla_status is_input(const nabla_target *target,
 
 static nabla_status check_not_input(const nabla_target *target,
                                     nabla_diag *diag) {
-  const nabla_os *os = target->os;
   nabla_os_info output;
-  if (os->path_info(os->self, target->path, 1, &output) < 0) return NABLA_OK;
+  int exists;
+  NABLA_TRY(look(target, target->path, &output, &exists, diag));
+  if (!exists) return NABLA_OK;
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(target->checkpoint);
        i++) {
     int found = 0;
@@ -133,9 +148,8 @@ static nabla_status start(nabla_target *target, const char *path,
                           nabla_diag *diag) {
   NABLA_TRY(split(target, path, diag));
   NABLA_TRY(check_not_input(target, diag));
-  target->files = target->is_folder
-                      ? nabla_checkpoint_shard_count(target->checkpoint)
-                      : 1;
+  target->files =
+      target->is_folder ? nabla_checkpoint_shard_count(target->checkpoint) : 1;
   if (!target->is_folder) return NABLA_OK;
   const nabla_output_options options = {target->os, target->allocator,
                                         target->force};
@@ -198,8 +212,7 @@ static nabla_status join(const nabla_target *target, const char *name,
   const char *folder = nabla_output_folder_borrow_path(target->folder);
   const size_t head = strlen(folder), tail = strlen(name);
   void *block;
-  NABLA_TRY(
-      nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
+  NABLA_TRY(nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
   char *path = block;
   memcpy(path, folder, head);
   path[head] = '/';
@@ -210,8 +223,7 @@ static nabla_status join(const nabla_target *target, const char *name,
 }
 
 nabla_status nabla_target_path(const nabla_target *target, uint32_t file,
-                               char **out, size_t *out_size,
-                               nabla_diag *diag) {
+                               char **out, size_t *out_size, nabla_diag *diag) {
   if (target->is_folder)
     return join(target, file_name(target, file), out, out_size, diag);
   void *copy;
@@ -244,15 +256,16 @@ nabla_status nabla_target_check_space(const nabla_target *target,
   char *folder = NULL;
   size_t size;
   NABLA_TRY(folder_of(target, target->path, &folder, &size, diag));
-  const int error =
-      target->os->free_bytes(target->os->self, folder, &available);
+  int error;
+  NABLA_OS_RETRY(error,
+                 target->os->free_bytes(target->os->self, folder, &available));
   nabla_free(target->allocator, folder, size, 1);
   /* A file system that cannot tell is not refused beforehand. */
   if (error < 0 || available >= needed) return NABLA_OK;
-  nabla_status status = nabla_fail(
-      diag, NABLA_IO,
-      "the output needs %" PRIu64 " bytes, %" PRIu64 " are free", needed,
-      available);
+  nabla_status status =
+      nabla_fail(diag, NABLA_IO,
+                 "the output needs %" PRIu64 " bytes, %" PRIu64 " are free",
+                 needed, available);
   nabla_diag_set_file(diag, target->path);
   nabla_diag_set_next(diag, "free space, or write to another disk");
   return status;

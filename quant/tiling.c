@@ -3,6 +3,15 @@
 
 #include "lib/base/checked.h"
 
+/* Elements of all workers together: 32 MiB of buffers. */
+#define SHARED ((uint64_t)1 << 21)
+
+uint64_t nabla_tile_for(uint32_t workers) {
+  uint64_t tile = NABLA_TILE_LARGE;
+  while (tile > NABLA_BLOCK_MAX && tile * workers > SHARED) tile /= 2;
+  return tile;
+}
+
 nabla_tiling nabla_tiling_of(const nabla_format *format, uint64_t elements,
                              uint64_t tile) {
   nabla_tiling tiling = {.elements = elements, .span = tile};

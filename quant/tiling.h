@@ -8,11 +8,16 @@
 #include "nabla/encoding.h"
 
 /* Elements of a tile, a multiple of the largest block and of two (nibbles).
- * 1 MiB of f32 per system call; with many workers less, so that all buffers
- * together stay within some 32 MiB. No output byte depends on it. */
-#define NABLA_TILE_LARGE ((uint64_t)1 << 18)
-#define NABLA_TILE_SMALL ((uint64_t)1 << 16)
-#define NABLA_TILE_MANY_WORKERS 4
+ * Each worker has 16 bytes of buffers per element: LARGE is for few workers,
+ * SMALL for sums whose order must not depend on the number of workers, and
+ * which at most NABLA_FIXED_WORKERS share. */
+#define NABLA_TILE_LARGE    ((uint64_t)1 << 18)
+#define NABLA_TILE_SMALL    ((uint64_t)1 << 16)
+#define NABLA_FIXED_WORKERS 16u
+
+/* The tile for `workers` workers, at most NABLA_POOL_MAX_THREADS: their
+ * buffers together stay within 32 MiB. No output byte depends on it. */
+uint64_t nabla_tile_for(uint32_t workers);
 
 typedef struct nabla_tiling {
   uint64_t elements;

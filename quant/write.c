@@ -65,10 +65,9 @@ static nabla_status list_items(nabla_file_job *job, nabla_target *target,
 static nabla_status declare(nabla_file_job *job, nabla_target *target,
                             uint32_t file, const nabla_entry *entry,
                             size_t *out_id, nabla_diag *diag) {
-  NABLA_TRY(nabla_safetensors_writer_add(job->writer, entry->name,
-                                         entry->name_length, entry->dtype,
-                                         entry->shape, entry->rank, out_id,
-                                         diag));
+  NABLA_TRY(nabla_safetensors_writer_add(
+      job->writer, entry->name, entry->name_length, entry->dtype, entry->shape,
+      entry->rank, out_id, diag));
   return nabla_target_note(target, file, entry->name, entry->name_length,
                            entry->bytes, diag);
 }
@@ -81,8 +80,8 @@ static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
       nabla_checkpoint_tensor(job->task->checkpoint, item->index);
   const nabla_format format = nabla_item_format(job, item);
   nabla_components parts;
-  NABLA_TRY(nabla_components_of(&tensor, &format, job->task->layout, &parts,
-                                diag));
+  NABLA_TRY(
+      nabla_components_of(&tensor, &format, job->task->layout, &parts, diag));
   for (size_t i = 0; i < parts.count; i++) {
     const nabla_component *part = &parts.item[i];
     char name[NABLA_SAFETENSORS_MAX_NAME + 64];
@@ -151,8 +150,8 @@ static nabla_status add_metadata(nabla_file_job *job,
       nabla_safetensors_metadata(source, i, &key, &value);
       if (!strncmp(key, NABLA_LABEL_PREFIX, strlen(NABLA_LABEL_PREFIX)))
         continue;
-      NABLA_TRY(nabla_safetensors_writer_add_metadata(job->writer, key, value,
-                                                      diag));
+      NABLA_TRY(
+          nabla_safetensors_writer_add_metadata(job->writer, key, value, diag));
     }
   }
   if (job->task->layout == NABLA_LAYOUT_DENSE) return NABLA_OK;
@@ -160,8 +159,8 @@ static nabla_status add_metadata(nabla_file_job *job,
       job->writer, NABLA_LABEL_LAYOUT, nabla_layout_name(job->task->layout),
       diag));
   if (job->task->layout != NABLA_LAYOUT_NABLA) return NABLA_OK;
-  return nabla_safetensors_writer_add_metadata(job->writer,
-                                               NABLA_LABEL_VERSION, "1", diag);
+  return nabla_safetensors_writer_add_metadata(job->writer, NABLA_LABEL_VERSION,
+                                               "1", diag);
 }
 
 /* The 16 values of a 4-bit encoding: what the codes 0..15 decode to. */
@@ -177,8 +176,8 @@ static nabla_status put_table(nabla_file_job *job, const nabla_format *format,
   nabla_decode(&codec, codes, &one, TABLE_VALUES, table);
   for (int i = 0; i < TABLE_VALUES; i++)
     nabla_store_le32(bytes + 4 * i, nabla_bits_of_f32(table[i]));
-  return nabla_safetensors_writer_write(job->writer, id, 0, bytes,
-                                        sizeof bytes, diag);
+  return nabla_safetensors_writer_write(job->writer, id, 0, bytes, sizeof bytes,
+                                        diag);
 }
 
 /* Descriptions, tables and marks: everything but codes and scales. */
@@ -190,8 +189,8 @@ static nabla_status put_small_parts(nabla_file_job *job, nabla_diag *diag) {
         nabla_checkpoint_tensor(job->task->checkpoint, item->index);
     const nabla_format format = nabla_item_format(job, item);
     nabla_components parts;
-    NABLA_TRY(nabla_components_of(&tensor, &format, job->task->layout, &parts,
-                                  diag));
+    NABLA_TRY(
+        nabla_components_of(&tensor, &format, job->task->layout, &parts, diag));
     for (size_t c = 0; c < parts.count; c++) {
       nabla_description_text text = {.size = 0};
       const nabla_component_kind kind = parts.item[c].kind;
@@ -199,8 +198,8 @@ static nabla_status put_small_parts(nabla_file_job *job, nabla_diag *diag) {
       if (kind == NABLA_COMPONENT_TABLE) {
         NABLA_TRY(put_table(job, &format, id, diag));
       } else if (kind == NABLA_COMPONENT_ROW_FORMAT) {
-        NABLA_TRY(nabla_safetensors_writer_write(job->writer, id, 0, "", 1,
-                                                 diag));
+        NABLA_TRY(
+            nabla_safetensors_writer_write(job->writer, id, 0, "", 1, diag));
       } else if (kind == NABLA_COMPONENT_DESCRIPTION) {
         NABLA_TRY(nabla_description_write(&tensor, &format, job->task->layout,
                                           &text, diag));
@@ -318,8 +317,7 @@ static nabla_status write_files(const nabla_write_task *task,
                                 nabla_diag *diag) {
   nabla_file_job job = {.task = task};
   job.workers = nabla_run_workers(task->environment);
-  job.tile = job.workers > NABLA_TILE_MANY_WORKERS ? NABLA_TILE_SMALL
-                                                   : NABLA_TILE_LARGE;
+  job.tile = nabla_tile_for(job.workers);
   NABLA_TRY(nabla_scratches_create(allocator_of(task), job.workers, job.tile,
                                    &job.scratches, diag));
   nabla_status status = NABLA_OK;
@@ -338,8 +336,7 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *task,
   nabla_target *target;
   NABLA_TRY(nabla_target_create(task->checkpoint, where, task->environment,
                                 &target, diag));
-  nabla_status status =
-      nabla_target_check_space(target, task->bytes_out, diag);
+  nabla_status status = nabla_target_check_space(target, task->bytes_out, diag);
   if (!status) status = write_files(task, target, &summary, diag);
   if (!status) status = nabla_target_commit(target, diag);
   nabla_target_destroy(target);

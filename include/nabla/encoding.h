@@ -103,7 +103,7 @@ nabla_codec_select(const nabla_format *format, nabla_isa isa,
  * @param in     count f32 values
  * @param codes  nabla_format_size(count).code_bytes bytes
  * @param scales nabla_format_size(count).scales floats: absmax for nf4, fp4
- *               and rows; absmax/127 for int8 blocks
+ *               and rows; absmax/127 for int8 blocks (docs/FORMAT.md, N5)
  * @return NABLA_OK
  *         NABLA_NOT_FINITE  a value is NaN or infinite; `*out_index` is the
  *                           first such. Outputs are then defined bytes that

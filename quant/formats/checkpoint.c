@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/os_call.h"
 #include "quant/formats/checkpoint_internal.h"
 
 #define SINGLE_NAME "model.safetensors"
@@ -48,9 +49,9 @@ nabla_status nabla_checkpoint_add_shard(nabla_checkpoint *checkpoint,
   if (!status)
     status = nabla_buffer_append(&path, name, strlen(name) + 1, diag);
   if (!status)
-    status = nabla_safetensors_open((const char *)path.data,
-                                    checkpoint->allocator, checkpoint->os,
-                                    &shard->file, diag);
+    status =
+        nabla_safetensors_open((const char *)path.data, checkpoint->allocator,
+                               checkpoint->os, &shard->file, diag);
   nabla_buffer_deinit(&path);
   if (status) return status;
   status = nabla_checkpoint_copy_text(checkpoint, name, strlen(name),
@@ -97,8 +98,8 @@ static nabla_status open_single(nabla_checkpoint *checkpoint, const char *path,
   const char *name;
   void *shards;
   NABLA_TRY(split_path(checkpoint, path, &folder, &name, diag));
-  nabla_status status = nabla_alloc(checkpoint->allocator, 1,
-                                    sizeof(nabla_shard), &shards, diag);
+  nabla_status status =
+      nabla_alloc(checkpoint->allocator, 1, sizeof(nabla_shard), &shards, diag);
   if (!status) {
     checkpoint->shards = shards;
     status = nabla_checkpoint_add_shard(checkpoint, folder, name, diag);
@@ -128,16 +129,15 @@ static int list_name(void *context, const char *name) {
 
 static nabla_status open_folder(nabla_checkpoint *checkpoint, const char *path,
                                 nabla_diag *diag) {
-  listing found = {0};
-  const int error = checkpoint->os->list(checkpoint->os->self, path, list_name,
-                                         &found);
-  if (error < 0) {
-    nabla_status status =
-        nabla_fail(diag, NABLA_IO, "cannot list the folder: %s",
-                   strerror(-error));
-    nabla_diag_set_file(diag, path);
-    return status;
-  }
+  const nabla_os *os = checkpoint->os;
+  listing found;
+  int error;
+  do { /* what an interrupted listing has counted is forgotten */
+    found = (listing){0};
+    error = os->list(os->self, path, list_name, &found);
+  } while (error == -EINTR);
+  if (error < 0)
+    return nabla_os_fail(os, NULL, path, "list the folder", error, diag);
   const char *name = found.has_index    ? NABLA_INDEX_NAME
                      : found.has_single ? SINGLE_NAME
                                         : found.only;
@@ -155,7 +155,8 @@ static nabla_status open_folder(nabla_checkpoint *checkpoint, const char *path,
   nabla_status status = nabla_buffer_append(&full, path, strlen(path), diag);
   if (!status && !ends_with(path, "/"))
     status = nabla_buffer_append(&full, "/", 1, diag);
-  if (!status) status = nabla_buffer_append(&full, name, strlen(name) + 1, diag);
+  if (!status)
+    status = nabla_buffer_append(&full, name, strlen(name) + 1, diag);
   if (!status)
     status = found.has_index
                  ? open_index(checkpoint, (const char *)full.data, diag)
@@ -170,14 +171,10 @@ static nabla_status open_any(nabla_checkpoint *checkpoint, const char *path,
   NABLA_TRY(nabla_checkpoint_copy_text(checkpoint, path, size,
                                        &checkpoint->path, diag));
   nabla_os_info info = {0};
-  const int error =
-      checkpoint->os->path_info(checkpoint->os->self, path, 1, &info);
-  if (error < 0) {
-    nabla_status status =
-        nabla_fail(diag, NABLA_IO, "cannot open: %s", strerror(-error));
-    nabla_diag_set_file(diag, path);
-    return status;
-  }
+  const nabla_os *os = checkpoint->os;
+  int error;
+  NABLA_OS_RETRY(error, os->path_info(os->self, path, 1, &info));
+  if (error < 0) return nabla_os_fail(os, NULL, path, "open", error, diag);
   if (info.is_folder) return open_folder(checkpoint, path, diag);
   if (ends_with(path, ".json")) return open_index(checkpoint, path, diag);
   return open_single(checkpoint, path, diag);
@@ -295,8 +292,8 @@ nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
 }
 
 int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
-                                uint32_t first, const char *name,
-                                size_t length, nabla_part *out) {
+                                uint32_t first, const char *name, size_t length,
+                                nabla_part *out) {
   const uint32_t count = checkpoint->shard_count;
   for (uint32_t i = 0; i < count; i++) {
     const uint32_t shard = (first + i) % count;

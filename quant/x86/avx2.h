@@ -86,16 +86,18 @@ INLINE factors same(float x) {
   return (factors){{all, all, all, all}};
 }
 
+/* Says whether the magnitude is from `low` to below the largest finite, which
+ * is left to the scalar code: int8 blocks treat it apart. */
 INLINE int is_easy(uint32_t magnitude, uint32_t low) {
-  return magnitude - low < NABLA_F32_INFINITY - low;
+  return magnitude - low < NABLA_F32_INFINITY - 1 - low;
 }
 
-/* Says whether all four magnitudes are from `low` to the largest finite;
- * magnitudes are below 2^31, so that signed compares serve. */
+/* The same for all four magnitudes; they are below 2^31, so that signed
+ * compares serve. */
 INLINE int all_easy(__m128i magnitude, uint32_t low) {
   __m128i under = _mm_cmpgt_epi32(_mm_set1_epi32((int)low), magnitude);
   __m128i over =
-      _mm_cmpgt_epi32(magnitude, _mm_set1_epi32((int)NABLA_F32_INFINITY - 1));
+      _mm_cmpgt_epi32(magnitude, _mm_set1_epi32((int)NABLA_F32_INFINITY - 2));
   __m128i hard = _mm_or_si128(under, over);
   return _mm_testz_si128(hard, hard);
 }

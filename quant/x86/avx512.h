@@ -94,15 +94,16 @@ INLINE values same(float x) {
   return (values){{all, all, all, all}};
 }
 
-/* Says whether all four magnitudes are from `low` to the largest finite. */
+/* Says whether all four magnitudes are from `low` to below the largest finite,
+ * which is left to the scalar code: int8 blocks treat it apart. */
 INLINE int all_easy(__m128i magnitude, uint32_t low) {
   __m128i above = _mm_sub_epi32(magnitude, _mm_set1_epi32((int)low));
-  __m128i range = _mm_set1_epi32((int)(NABLA_F32_INFINITY - low));
+  __m128i range = _mm_set1_epi32((int)(NABLA_F32_INFINITY - 1 - low));
   return _mm_cmplt_epu32_mask(above, range) == 0xf;
 }
 
 INLINE int is_easy(uint32_t magnitude, uint32_t low) {
-  return magnitude - low < NABLA_F32_INFINITY - low;
+  return magnitude - low < NABLA_F32_INFINITY - 1 - low;
 }
 
 /* The first `count` (1 to 16) lanes. */

@@ -80,7 +80,7 @@ INLINE void encode_spans(const float *in, size_t count, size_t span, int rows,
     float absmax = nabla_f32_of_bits(most);
     encode_span(in + at, size, most, codes + at);
     int plain = rows || most >= NABLA_F32_INFINITY;
-    *scales++ = plain ? absmax : absmax / 127.0f;
+    *scales++ = plain ? absmax : nabla_int8_scale(absmax);
   }
 }
 

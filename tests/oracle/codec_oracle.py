@@ -94,7 +94,9 @@ def int8(x, block, per_row):
                        (rows / a) * f32(127))
     codes = np.clip(np.rint(product), -127, 127).astype(np.int8).reshape(-1)[:len(x)]
     q = codes.astype(f32)
-    scales = absmax if per_row else absmax / f32(127)
+    scales = absmax if per_row else np.where(
+        absmax == FLT_MAX, f32(float.fromhex('0x1.020406p+121')),
+        absmax / f32(127))
     each = np.repeat(scales, block)[:len(x)]
     decoded = (q * each) * f32(7.874015718698502e-3) if per_row else q * each
     return codes.view(np.uint8), scales, decoded

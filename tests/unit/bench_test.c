@@ -1,0 +1,76 @@
+/* The benchmark call: what it reports, not how fast anything is. */
+#include "nabla/bench.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct seen {
+  size_t results, encodes, rows, wrong;
+  uint64_t block;
+} seen;
+
+static void count_result(void *context, const nabla_bench_result *result) {
+  seen *s = context;
+  size_t by_row = result->granularity == NABLA_PER_ROW;
+  double ratio = result->gb_per_s / result->memcpy_gb_per_s;
+  s->results++;
+  s->encodes += !strcmp(result->operation, "encode");
+  s->rows += by_row;
+  s->wrong += result->block != (by_row ? NABLA_BENCH_ROW : s->block);
+  s->wrong += result->isa == NABLA_ISA_BEST;
+  s->wrong += !(result->gb_per_s > 0) || !(result->spread >= 0);
+  s->wrong += !(fabs(result->ratio / ratio - 1) < 1e-9);
+}
+
+Test(bench, reports_every_kernel) {
+  size_t count, by_row = 0;
+  const nabla_encoding *rows = nabla_encodings(&count);
+  for (size_t i = 0; i < count; i++) by_row += rows[i].has_rows != 0;
+  nabla_bench_options options = {.bytes = 1 << 18, .repetitions = 2};
+  seen s = {.block = 64};
+  cr_assert_eq(nabla_bench_codecs(&options, NULL, count_result, &s, NULL),
+               NABLA_OK);
+  cr_expect_eq(s.results, 2 * (count + by_row));
+  cr_expect_eq(s.encodes, count + by_row);
+  cr_expect_eq(s.rows, 2 * by_row);
+  cr_expect_eq(s.wrong, 0);
+}
+
+Test(bench, takes_one_encoding_block_and_isa) {
+  nabla_bench_options options = {.encoding = nabla_encoding_find("fp4"),
+                                 .isa = NABLA_ISA_SCALAR,
+                                 .block = 128,
+                                 .bytes = 1,
+                                 .repetitions = 1};
+  seen s = {.block = 128};
+  cr_assert_eq(nabla_bench_codecs(&options, NULL, count_result, &s, NULL),
+               NABLA_OK);
+  cr_expect_eq(s.results, 2);
+  cr_expect_eq(s.wrong, 0);
+}
+
+static void *refuse(void *self, void *block, size_t old, size_t size) {
+  size_t *left = self;
+  if (size > 0 && (*left)-- == 0) return NULL;
+  const nabla_allocator *heap = nabla_allocator_default();
+  return heap->resize(heap->self, block, old, size);
+}
+
+Test(bench, refuses_what_it_cannot_do) {
+  seen s = {.block = 64};
+  nabla_bench_options bad_block = {.block = 65, .bytes = 1 << 18};
+  cr_expect_eq(nabla_bench_codecs(&bad_block, NULL, count_result, &s, NULL),
+               NABLA_INVALID_ARGUMENT);
+  nabla_bench_options too_many = {.repetitions = UINT32_MAX};
+  cr_expect_eq(nabla_bench_codecs(&too_many, NULL, count_result, &s, NULL),
+               NABLA_TOO_LARGE);
+  for (size_t nth = 0; nth < 6; nth++) { /* each allocation fails once */
+    size_t left = nth;
+    nabla_allocator failing = {&left, refuse};
+    nabla_bench_options small = {.bytes = 1 << 18};
+    cr_expect_eq(nabla_bench_codecs(&small, &failing, count_result, &s, NULL),
+                 NABLA_NO_MEMORY);
+  }
+  cr_expect_eq(s.results, 0);
+}
