@@ -11,8 +11,7 @@ typedef struct nabla_target nabla_target;
  * and starts the folder if it is one. */
 NABLA_MUST_USE nabla_status nabla_target_create(
     const nabla_checkpoint *checkpoint, const nabla_write_options *where,
-    const nabla_environment *environment, nabla_target **out,
-    nabla_diag *diag);
+    const nabla_environment *environment, nabla_target **out, nabla_diag *diag);
 void nabla_target_destroy(nabla_target *target);
 
 /* Files to write; file `i` takes the input shards [*first, *end). */

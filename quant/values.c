@@ -52,16 +52,16 @@ nabla_status nabla_scratches_create(const nabla_allocator *allocator,
   return NABLA_OK;
 }
 
-void nabla_scratches_destroy(const nabla_allocator *allocator,
-                             uint32_t workers, nabla_scratch *scratches) {
+void nabla_scratches_destroy(const nabla_allocator *allocator, uint32_t workers,
+                             nabla_scratch *scratches) {
   if (!scratches) return;
   for (uint32_t i = 0; i < workers; i++)
     nabla_scratch_destroy(allocator, &scratches[i]);
   nabla_free(allocator, scratches, workers, sizeof(nabla_scratch));
 }
 
-nabla_status nabla_values_blame(const nabla_values *values,
-                                nabla_status status, nabla_diag *diag) {
+nabla_status nabla_values_blame(const nabla_values *values, nabla_status status,
+                                nabla_diag *diag) {
   const nabla_safetensors *file = nabla_checkpoint_borrow_shard(
       values->checkpoint, values->tensor.data.shard);
   nabla_diag_set_file(diag, nabla_safetensors_borrow_path(file));
@@ -75,11 +75,11 @@ nabla_status nabla_values_open(const nabla_checkpoint *checkpoint,
   nabla_values values = {.checkpoint = checkpoint,
                          .tensor = nabla_checkpoint_tensor(checkpoint, tensor)};
   if (values.tensor.unsupported)
-    return nabla_values_blame(&values,
-                              nabla_fail(diag, NABLA_UNSUPPORTED,
-                                         "cannot be decoded: %s",
-                                         values.tensor.unsupported),
-                              diag);
+    return nabla_values_blame(
+        &values,
+        nabla_fail(diag, NABLA_UNSUPPORTED, "cannot be decoded: %s",
+                   values.tensor.unsupported),
+        diag);
   if (!values.tensor.format.encoding) {
     if (!nabla_dtype_is_float(values.tensor.dtype))
       return nabla_values_blame(
@@ -110,8 +110,8 @@ static nabla_status read_dense(const nabla_values *values, uint64_t first,
   const nabla_dtype dtype = values->tensor.dtype;
   const uint64_t size = nabla_dtype_bits(dtype) / 8;
   if (dtype == NABLA_DTYPE_F32 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-    return read_part(values, values->tensor.data, first * size,
-                     scratch->values, (size_t)(count * size), diag);
+    return read_part(values, values->tensor.data, first * size, scratch->values,
+                     (size_t)(count * size), diag);
   NABLA_TRY(read_part(values, values->tensor.data, first * size, scratch->raw,
                       (size_t)(count * size), diag));
   nabla_to_f32(dtype, scratch->raw, (size_t)count, scratch->values);
@@ -127,9 +127,9 @@ static void decode_rows(const nabla_values *values, uint64_t first,
   for (uint64_t done = 0; done < count;) {
     const uint64_t left = count - done, at = (first + done) % row;
     const int whole = at == 0 && left >= row;
-    const uint64_t piece = whole               ? left / row * row
+    const uint64_t piece = whole             ? left / row * row
                            : left < row - at ? left
-                                               : row - at;
+                                             : row - at;
     codec.format.block = whole ? row : piece;
     nabla_decode(&codec, scratch->raw + done, scales, (size_t)piece,
                  scratch->values + done);

@@ -9,26 +9,26 @@
 /* Buffers of one worker, for tiles of at most `tile` elements. */
 typedef struct nabla_scratch {
   uint64_t tile;
-  uint8_t *raw;    /* 8 * tile bytes: file bytes of any dtype, or codes     */
-  float *scales;   /* tile + 1: rows of one element have one scale each     */
-  float *values;   /* tile + NABLA_BLOCK_MAX: a range may begin inside a
-                      block, which is decoded from its start                */
-  void *block;     /* what was allocated                                    */
+  uint8_t *raw;  /* 8 * tile bytes: file bytes of any dtype, or codes     */
+  float *scales; /* tile + 1: rows of one element have one scale each     */
+  float *values; /* tile + NABLA_BLOCK_MAX: a range may begin inside a
+                    block, which is decoded from its start                */
+  void *block;   /* what was allocated                                    */
   size_t block_size;
 } nabla_scratch;
 
-NABLA_MUST_USE nabla_status nabla_scratch_create(
-    const nabla_allocator *allocator, uint64_t tile, nabla_scratch *out,
-    nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_scratch_create(const nabla_allocator *allocator, uint64_t tile,
+                     nabla_scratch *out, nabla_diag *diag);
 void nabla_scratch_destroy(const nabla_allocator *allocator,
                            nabla_scratch *scratch);
 
 /* One for each worker. */
-NABLA_MUST_USE nabla_status nabla_scratches_create(
-    const nabla_allocator *allocator, uint32_t workers, uint64_t tile,
-    nabla_scratch **out, nabla_diag *diag);
-void nabla_scratches_destroy(const nabla_allocator *allocator,
-                             uint32_t workers, nabla_scratch *scratches);
+NABLA_MUST_USE nabla_status
+nabla_scratches_create(const nabla_allocator *allocator, uint32_t workers,
+                       uint64_t tile, nabla_scratch **out, nabla_diag *diag);
+void nabla_scratches_destroy(const nabla_allocator *allocator, uint32_t workers,
+                             nabla_scratch *scratches);
 
 /* A tensor ready to be read by value. */
 typedef struct nabla_values {
@@ -38,9 +38,9 @@ typedef struct nabla_values {
 } nabla_values;
 
 /* @return NABLA_UNSUPPORTED when the tensor is neither float nor decodable */
-NABLA_MUST_USE nabla_status nabla_values_open(
-    const nabla_checkpoint *checkpoint, size_t tensor, nabla_isa isa,
-    nabla_values *out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_values_open(const nabla_checkpoint *checkpoint, size_t tensor,
+                  nabla_isa isa, nabla_values *out, nabla_diag *diag);
 
 /* Reads the `count` values from `first` on, any range of at most a tile, into
  * scratch->values; packed ones leave their codes in raw, from the start of the
@@ -53,7 +53,7 @@ NABLA_MUST_USE nabla_status nabla_values_read(const nabla_values *values,
                                               nabla_diag *diag);
 
 /* Adds the tensor's name and file to a diag. Returns `status`. */
-nabla_status nabla_values_blame(const nabla_values *values,
-                                nabla_status status, nabla_diag *diag);
+nabla_status nabla_values_blame(const nabla_values *values, nabla_status status,
+                                nabla_diag *diag);
 
 #endif

@@ -31,21 +31,19 @@ static void note(verifier *v, const nabla_diag *diag) {
 
 static void blame(const nabla_checkpoint *checkpoint,
                   const nabla_tensor *tensor, nabla_diag *diag) {
-  nabla_diag_set_file(diag, nabla_safetensors_borrow_path(
-                                nabla_checkpoint_borrow_shard(
-                                    checkpoint, tensor->data.shard)));
+  nabla_diag_set_file(
+      diag, nabla_safetensors_borrow_path(
+                nabla_checkpoint_borrow_shard(checkpoint, tensor->data.shard)));
   nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
 }
 
 /* Reads all scales of a tensor; the first that is not finite is noted. */
 static nabla_status check_scales(verifier *v,
                                  const nabla_checkpoint *checkpoint,
-                                 const nabla_tensor *tensor,
-                                 nabla_diag *diag) {
+                                 const nabla_tensor *tensor, nabla_diag *diag) {
   const nabla_safetensors *file =
       nabla_checkpoint_borrow_shard(checkpoint, tensor->scales.shard);
-  const nabla_entry entry =
-      nabla_safetensors_entry(file, tensor->scales.entry);
+  const nabla_entry entry = nabla_safetensors_entry(file, tensor->scales.entry);
   for (uint64_t at = 0; at < entry.elements; at += PIECE) {
     const uint64_t left = entry.elements - at;
     const size_t count = left < PIECE ? (size_t)left : PIECE;
@@ -53,13 +51,11 @@ static nabla_status check_scales(verifier *v,
                                      at * sizeof(float), v->scales,
                                      count * sizeof(float), diag));
     for (size_t i = 0; i < count; i++) {
-      if (isfinite(nabla_f32_of_bits(nabla_load_le32(&v->scales[i]))))
-        continue;
+      if (isfinite(nabla_f32_of_bits(nabla_load_le32(&v->scales[i])))) continue;
       nabla_diag found = NABLA_DIAG_INIT;
-      const nabla_status status =
-          nabla_fail(&found, NABLA_NOT_FINITE,
-                     "scale %" PRIu64 " of '%.60s' is not finite", at + i,
-                     entry.name);
+      const nabla_status status = nabla_fail(
+          &found, NABLA_NOT_FINITE,
+          "scale %" PRIu64 " of '%.60s' is not finite", at + i, entry.name);
       (void)status; /* the diag carries it */
       nabla_diag_set_offset(&found, entry.offset + (at + i) * sizeof(float));
       nabla_diag_set_next(&found, "quantize the model again from its source");
@@ -101,15 +97,13 @@ static uint64_t data_bytes(const nabla_checkpoint *checkpoint) {
 static void check_total(verifier *v, const nabla_checkpoint *checkpoint) {
   uint64_t declared;
   const uint64_t bytes = data_bytes(checkpoint);
-  if (!nabla_checkpoint_index_total(checkpoint, &declared) ||
-      declared == bytes)
+  if (!nabla_checkpoint_index_total(checkpoint, &declared) || declared == bytes)
     return;
   nabla_diag found = NABLA_DIAG_INIT;
-  const nabla_status status =
-      nabla_fail(&found, NABLA_CORRUPT,
-                 "the index's total_size is %" PRIu64
-                 ", its tensors have %" PRIu64 " bytes",
-                 declared, bytes);
+  const nabla_status status = nabla_fail(&found, NABLA_CORRUPT,
+                                         "the index's total_size is %" PRIu64
+                                         ", its tensors have %" PRIu64 " bytes",
+                                         declared, bytes);
   (void)status;
   nabla_diag_set_file(&found, nabla_checkpoint_borrow_path(checkpoint));
   note(v, &found);

@@ -33,9 +33,9 @@ typedef enum nabla_item_kind {
 /* One thing to do for an output file; small, there may be two million. */
 typedef struct nabla_item {
   uint32_t kind;
-  uint32_t shard;  /* COPY                                     */
-  uint64_t index;  /* entry of the shard, or logical tensor    */
-  size_t id;       /* of the first component in the writer     */
+  uint32_t shard;               /* COPY                                     */
+  uint64_t index;               /* entry of the shard, or logical tensor    */
+  size_t id;                    /* of the first component in the writer     */
   _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
 } nabla_item;
 

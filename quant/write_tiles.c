@@ -9,7 +9,8 @@
 #include "quant/run.h"
 #include "quant/write.h"
 
-/* A copied tensor is cut by bytes: what fits in the raw buffer is twice this. */
+/* A copied tensor is cut by bytes: what fits in the raw buffer is twice this.
+ */
 static uint64_t copy_span(const nabla_file_job *job) { return job->tile * 4; }
 
 nabla_format nabla_item_format(const nabla_file_job *job,
@@ -42,8 +43,8 @@ static nabla_status copy_tile(nabla_run *run, const nabla_item *item,
   NABLA_TRY(nabla_safetensors_read(file, item->index, at, scratch->raw,
                                    (size_t)size, diag));
   atomic_fetch_add(&run->bytes_done, size);
-  return nabla_safetensors_writer_write(job->writer, item->id, at,
-                                        scratch->raw, (size_t)size, diag);
+  return nabla_safetensors_writer_write(job->writer, item->id, at, scratch->raw,
+                                        (size_t)size, diag);
 }
 
 /* Says which value cannot be encoded, by tensor, index and byte. */
@@ -57,8 +58,9 @@ static nabla_status refuse_value(const nabla_values *values,
   if (status == NABLA_NOT_FINITE) {
     status = nabla_fail(diag, status, "the value at index %" PRIu64 " is %s",
                         index, isnan(value) ? "NaN" : "infinite");
-    nabla_diag_set_next(diag, "--nonfinite keep leaves such tensors as they "
-                              "are");
+    nabla_diag_set_next(diag,
+                        "--nonfinite keep leaves such tensors as they "
+                        "are");
   } else {
     status = nabla_fail(diag, NABLA_UNSUPPORTED,
                         "the value %g at index %" PRIu64
@@ -141,9 +143,9 @@ static nabla_status refuse_overflow(const nabla_values *values,
   uint8_t narrow[8];
   while (!nabla_from_f32(dtype, &scratch->values[i], 1, narrow)) i++;
   nabla_status status = nabla_fail(
-      diag, NABLA_UNSUPPORTED, "the value %g at index %" PRIu64
-      " does not fit in %s", (double)scratch->values[i], first + i,
-      nabla_dtype_name(dtype));
+      diag, NABLA_UNSUPPORTED,
+      "the value %g at index %" PRIu64 " does not fit in %s",
+      (double)scratch->values[i], first + i, nabla_dtype_name(dtype));
   nabla_diag_set_next(diag, "use --dtype bf16 or f32");
   return nabla_values_blame(values, status, diag);
 }
@@ -158,9 +160,9 @@ static nabla_status decode_tile(nabla_run *run, const nabla_item *item,
   NABLA_TRY(nabla_values_open(job->task->checkpoint, item->index,
                               job->task->isa, &values, diag));
   NABLA_TRY(nabla_values_read(&values, first, count, scratch, &scales, diag));
-  atomic_fetch_add(&run->bytes_done,
-                   nabla_code_bytes(&values.tensor.format, count) +
-                       scales * sizeof(float));
+  atomic_fetch_add(
+      &run->bytes_done,
+      nabla_code_bytes(&values.tensor.format, count) + scales * sizeof(float));
   for (uint64_t i = 0; i < scales; i++)
     if (!isfinite(scratch->scales[i]))
       return refuse_scale(&values, first / values.tensor.format.block + i,

@@ -17,8 +17,8 @@ extern "C" {
 
 /* Limits, each refused with NABLA_TOO_LARGE. */
 #define NABLA_CHECKPOINT_MAX_SHARDS 4096u
-#define NABLA_CHECKPOINT_MAX_INDEX 100000000u /* bytes of index.json */
-#define NABLA_CHECKPOINT_MAX_STATE 65536u /* bytes of a packed description */
+#define NABLA_CHECKPOINT_MAX_INDEX  100000000u /* bytes of index.json */
+#define NABLA_CHECKPOINT_MAX_STATE  65536u /* bytes of a packed description */
 
 #define NABLA_INDEX_NAME "model.safetensors.index.json"
 
@@ -49,10 +49,10 @@ typedef struct nabla_tensor {
   const uint64_t *shape;
   uint64_t elements;
   nabla_layout layout;
-  nabla_format format;   /* encoding NULL when dense                       */
-  nabla_part data;       /* values, or codes                               */
-  nabla_part scales;     /* packed only                                    */
-  uint64_t stored_bytes; /* of all components                              */
+  nabla_format format;     /* encoding NULL when dense                       */
+  nabla_part data;         /* values, or codes                               */
+  nabla_part scales;       /* packed only                                    */
+  uint64_t stored_bytes;   /* of all components                              */
   const char *unsupported; /* NULL, or why this build cannot decode it     */
 } nabla_tensor;
 
@@ -64,9 +64,9 @@ typedef struct nabla_tensor {
  * @return as nabla_safetensors_open; index and companion errors are
  *         NABLA_CORRUPT and name file and tensor; a packed format or a version
  *         that this build cannot decode sets `unsupported` on its tensor */
-NABLA_API NABLA_MUST_USE nabla_status nabla_checkpoint_open(
-    const char *path, const nabla_environment *environment,
-    nabla_checkpoint **out, nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_checkpoint_open(const char *path, const nabla_environment *environment,
+                      nabla_checkpoint **out, nabla_diag *diag);
 
 NABLA_API void nabla_checkpoint_close(nabla_checkpoint *checkpoint);
 
@@ -92,8 +92,8 @@ NABLA_API const char *nabla_checkpoint_shard_name(
 
 /* Logical tensors, in order of shard and offset. */
 NABLA_API size_t nabla_checkpoint_count(const nabla_checkpoint *checkpoint);
-NABLA_API nabla_tensor nabla_checkpoint_tensor(
-    const nabla_checkpoint *checkpoint, size_t index);
+NABLA_API nabla_tensor
+nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint, size_t index);
 
 /* @return the index of a logical tensor, or SIZE_MAX */
 NABLA_API size_t nabla_checkpoint_find(const nabla_checkpoint *checkpoint,

@@ -56,9 +56,10 @@ NABLA_API const char *nabla_dtype_torch_name(nabla_dtype dtype);
 
 /* Finds a dtype by its safetensors name, case-sensitive.
  * @return NABLA_OK, or NABLA_UNSUPPORTED with `out` untouched */
-NABLA_API NABLA_MUST_USE nabla_status
-nabla_dtype_find(const char *name, size_t length, nabla_dtype *out,
-                 nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status nabla_dtype_find(const char *name,
+                                                       size_t length,
+                                                       nabla_dtype *out,
+                                                       nabla_diag *diag);
 
 /* Says whether values of `dtype` convert to and from f32 below: F16, BF16,
  * F32, F64. */

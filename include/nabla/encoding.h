@@ -64,7 +64,8 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_format_size(const nabla_format *format, uint64_t elements,
                   nabla_packed_size *out, nabla_diag *diag);
 
-/* Instruction sets with code paths, in rising order. All give the same bytes. */
+/* Instruction sets with code paths, in rising order. All give the same bytes.
+ */
 typedef enum nabla_isa {
   NABLA_ISA_BEST = 0, /* the last one that this CPU has */
   NABLA_ISA_SCALAR = 1,
@@ -95,8 +96,8 @@ typedef struct nabla_codec {
  *         NABLA_UNSUPPORTED      this CPU or build lacks `isa`
  * Thread-safe, allocates nothing. */
 NABLA_API NABLA_MUST_USE nabla_status
-nabla_codec_select(const nabla_format *format, nabla_isa isa,
-                   nabla_codec *out, nabla_diag *diag);
+nabla_codec_select(const nabla_format *format, nabla_isa isa, nabla_codec *out,
+                   nabla_diag *diag);
 
 /* Encodes `count` values that start on a block (or row) boundary.
  *
@@ -112,10 +113,9 @@ nabla_codec_select(const nabla_format *format, nabla_isa isa,
  *                           LLM.int8 cannot decode; `*out_index` is the value
  * Pointers need no alignment beyond their type's. The bytes are the same for
  * every instruction set. Thread-safe, allocates nothing. */
-NABLA_API NABLA_MUST_USE nabla_status
-nabla_encode(const nabla_codec *codec, const float *in, size_t count,
-             uint8_t *codes, float *scales, size_t *out_index,
-             nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status nabla_encode(
+    const nabla_codec *codec, const float *in, size_t count, uint8_t *codes,
+    float *scales, size_t *out_index, nabla_diag *diag);
 
 /* Decodes `count` values that start on a block (or row) boundary. Any bytes
  * decode; a scale that is not finite gives values that are not finite.

@@ -16,13 +16,13 @@ extern "C" {
 
 /* A moment of a long-running call. */
 typedef struct nabla_progress {
-  const char *phase;         /* "quantize", "sync", ...; static text         */
-  uint64_t bytes_done;       /* of input                                     */
-  uint64_t bytes_total;      /* of input; 0 when unknown                     */
+  const char *phase;    /* "quantize", "sync", ...; static text         */
+  uint64_t bytes_done;  /* of input                                     */
+  uint64_t bytes_total; /* of input; 0 when unknown                     */
   uint64_t tensors_done;
   uint64_t tensors_total;
-  const char *tensor;        /* name of the tensor in work, NUL-terminated, or
-                                NULL; valid during the callback              */
+  const char *tensor; /* name of the tensor in work, NUL-terminated, or
+                         NULL; valid during the callback              */
 } nabla_progress;
 
 /* Zero-initialised is valid: malloc, the real system, the calling thread

@@ -24,23 +24,23 @@ typedef struct nabla_verify_summary {
  * @param problem  called on the calling thread for each problem found; may be
  *                 NULL
  * @return NABLA_OK, or the code of the first problem with its diag */
-NABLA_API NABLA_MUST_USE nabla_status nabla_verify(
-    const char *path, const nabla_environment *environment,
-    void (*problem)(void *self, const nabla_diag *diag), void *self,
-    nabla_verify_summary *out, nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_verify(const char *path, const nabla_environment *environment,
+             void (*problem)(void *self, const nabla_diag *diag), void *self,
+             nabla_verify_summary *out, nabla_diag *diag);
 
 /* Difference of b from a, over the n values of a tensor. */
 typedef struct nabla_difference {
   const char *name; /* valid during the callback */
   uint64_t elements;
-  double max_abs;      /* max |a-b|                                     */
-  double mean_abs;     /* mean |a-b|                                    */
-  double mean_rel;     /* mean |a-b|/|a| over a != 0                    */
-  double rel_rmse;     /* sqrt(sum (a-b)^2 / sum a^2); 0 when a == b;
-                          infinite when only a is all zero              */
-  double cosine;       /* of a and b as vectors; 1 when a == b          */
-  uint64_t not_finite; /* positions where a or b is NaN or infinite and
-                          the two differ in bits                        */
+  double max_abs;       /* max |a-b|                                     */
+  double mean_abs;      /* mean |a-b|                                    */
+  double mean_rel;      /* mean |a-b|/|a| over a != 0                    */
+  double rel_rmse;      /* sqrt(sum (a-b)^2 / sum a^2); 0 when a == b;
+                           infinite when only a is all zero              */
+  double cosine;        /* of a and b as vectors; 1 when a == b          */
+  uint64_t not_finite;  /* positions where a or b is NaN or infinite and
+                           the two differ in bits                        */
   const char *a_stored; /* "F32", "nf4", ...                            */
   const char *b_stored;
   const char *problem; /* NULL; or "only in A", "only in B", "shapes differ",
@@ -58,11 +58,11 @@ typedef struct nabla_difference_summary {
  * tensor of a in order, then for those only in b; non-zero stops with
  * NABLA_CANCELLED. Sums are in a fixed order: figures do not depend on the
  * number of threads. */
-NABLA_API NABLA_MUST_USE nabla_status nabla_compare(
-    const nabla_checkpoint *a, const nabla_checkpoint *b,
-    const nabla_environment *environment,
-    int (*row)(void *self, const nabla_difference *difference), void *self,
-    nabla_difference_summary *out, nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_compare(const nabla_checkpoint *a, const nabla_checkpoint *b,
+              const nabla_environment *environment,
+              int (*row)(void *self, const nabla_difference *difference),
+              void *self, nabla_difference_summary *out, nabla_diag *diag);
 
 /* Statistics of the values of one tensor, decoded when packed. */
 typedef struct nabla_statistics {
@@ -75,10 +75,10 @@ typedef struct nabla_statistics {
 
 /* @return NABLA_OK, NABLA_UNSUPPORTED (not a float tensor, or not decodable),
  *         NABLA_IO, NABLA_NO_MEMORY, NABLA_CANCELLED */
-NABLA_API NABLA_MUST_USE nabla_status nabla_tensor_statistics(
-    const nabla_checkpoint *checkpoint, size_t tensor,
-    const nabla_environment *environment, nabla_statistics *out,
-    nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_tensor_statistics(const nabla_checkpoint *checkpoint, size_t tensor,
+                        const nabla_environment *environment,
+                        nabla_statistics *out, nabla_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -13,17 +13,17 @@ extern "C" {
 #endif
 
 typedef struct nabla_os_info {
-  uint64_t size;      /* bytes                                          */
-  uint64_t device;    /* with `inode`, says whether two paths are one   */
+  uint64_t size;   /* bytes                                          */
+  uint64_t device; /* with `inode`, says whether two paths are one   */
   uint64_t inode;
   int64_t changed_ns; /* time of last modification, nanoseconds         */
   int is_file, is_folder, is_link;
 } nabla_os_info;
 
 typedef enum nabla_os_rename_mode {
-  NABLA_OS_REPLACE,   /* over whatever is there                         */
+  NABLA_OS_REPLACE,    /* over whatever is there                         */
   NABLA_OS_NO_REPLACE, /* fails with -EEXIST                            */
-  NABLA_OS_EXCHANGE,  /* swaps the two; both must exist                 */
+  NABLA_OS_EXCHANGE,   /* swaps the two; both must exist                 */
 } nabla_os_rename_mode;
 
 typedef enum nabla_os_open_mode {

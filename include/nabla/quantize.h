@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define NABLA_MAX_PATTERNS 256u    /* of each kind: only, skip, rule */
+#define NABLA_MAX_PATTERNS      256u /* of each kind: only, skip, rule */
 #define NABLA_MAX_PATTERN_BYTES 1024u
 
 typedef enum nabla_layout_choice {
@@ -28,9 +28,9 @@ typedef enum nabla_nonfinite_policy {
 
 /* Tensors whose name `pattern` matches somewhere get `encoding`. */
 typedef struct nabla_rule {
-  const char *pattern; /* POSIX extended regular expression */
+  const char *pattern;            /* POSIX extended regular expression */
   const nabla_encoding *encoding; /* NULL: keep as it is    */
-  uint64_t block;      /* 0: that of the options            */
+  uint64_t block;                 /* 0: that of the options            */
 } nabla_rule;
 
 /* Zero-initialised: keeps everything. */
@@ -59,8 +59,8 @@ typedef struct nabla_plan_row {
   uint64_t bytes_in;
   uint64_t bytes_out;
   double bits_per_weight; /* of the output; 0 for empty tensors             */
-  size_t rule;         /* index of the rule that took it, or SIZE_MAX       */
-  char reason[160];    /* one clause: "default", "rule 1 'ffn'", "embedding" */
+  size_t rule;      /* index of the rule that took it, or SIZE_MAX       */
+  char reason[160]; /* one clause: "default", "rule 1 'ffn'", "embedding" */
 } nabla_plan_row;
 
 typedef struct nabla_plan_totals {
@@ -92,8 +92,8 @@ typedef struct nabla_write_summary {
   uint64_t tensors, changed;    /* changed: quantized or dequantized         */
   uint64_t bytes_in, bytes_out; /* whole files                               */
   uint32_t files;
-  double seconds;               /* in all                                    */
-  double sync_seconds;          /* of which waiting for the disk             */
+  double seconds;      /* in all                                    */
+  double sync_seconds; /* of which waiting for the disk             */
 } nabla_write_summary;
 
 /* Where and how to write.
@@ -113,10 +113,10 @@ typedef struct nabla_write_options {
  *         NABLA_INVALID_ARGUMENT (output is an input), NABLA_CORRUPT (input
  *         changed meanwhile), NABLA_IO, NABLA_NO_MEMORY, NABLA_CANCELLED;
  *         on failure nothing stands under the final name that was not there */
-NABLA_API NABLA_MUST_USE nabla_status nabla_plan_write(
-    const nabla_plan *plan, const nabla_write_options *where,
-    const nabla_environment *environment, nabla_write_summary *out,
-    nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_plan_write(const nabla_plan *plan, const nabla_write_options *where,
+                 const nabla_environment *environment, nabla_write_summary *out,
+                 nabla_diag *diag);
 
 /* Options of nabla_dequantize. */
 typedef struct nabla_dequantize_options {
@@ -130,10 +130,9 @@ typedef struct nabla_dequantize_options {
  * @return as nabla_plan_write; NABLA_UNSUPPORTED also when a value does not
  *         fit in the dtype, naming tensor and index */
 NABLA_API NABLA_MUST_USE nabla_status nabla_dequantize(
-    const nabla_checkpoint *checkpoint,
-    const nabla_dequantize_options *options, const nabla_write_options *where,
-    const nabla_environment *environment, nabla_write_summary *out,
-    nabla_diag *diag);
+    const nabla_checkpoint *checkpoint, const nabla_dequantize_options *options,
+    const nabla_write_options *where, const nabla_environment *environment,
+    nabla_write_summary *out, nabla_diag *diag);
 
 #ifdef __cplusplus
 }

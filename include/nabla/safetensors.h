@@ -16,9 +16,9 @@ extern "C" {
 
 /* Limits of the reader, each refused with NABLA_TOO_LARGE. The first is the
  * format's own (safetensors/src/tensor.rs, MAX_HEADER_SIZE). */
-#define NABLA_SAFETENSORS_MAX_HEADER 100000000u
-#define NABLA_SAFETENSORS_MAX_NAME 4096u
-#define NABLA_SAFETENSORS_MAX_RANK 32u
+#define NABLA_SAFETENSORS_MAX_HEADER   100000000u
+#define NABLA_SAFETENSORS_MAX_NAME     4096u
+#define NABLA_SAFETENSORS_MAX_RANK     32u
 #define NABLA_SAFETENSORS_MAX_METADATA (16u << 20)
 
 typedef struct nabla_safetensors nabla_safetensors;
@@ -66,8 +66,8 @@ NABLA_API size_t nabla_safetensors_find(const nabla_safetensors *file,
                                         const char *name, size_t length);
 
 /* The string pairs of __metadata__, in file order. */
-NABLA_API size_t nabla_safetensors_metadata_count(
-    const nabla_safetensors *file);
+NABLA_API size_t
+nabla_safetensors_metadata_count(const nabla_safetensors *file);
 NABLA_API void nabla_safetensors_metadata(const nabla_safetensors *file,
                                           size_t index, const char **out_key,
                                           const char **out_value);
@@ -82,9 +82,9 @@ NABLA_API nabla_os_info nabla_safetensors_info(const nabla_safetensors *file);
 /* Reads `size` bytes at byte `at` of tensor `index`; the range must lie inside
  * the tensor (NABLA_INVALID_ARGUMENT). @return also NABLA_IO, NABLA_CORRUPT
  * (file shrank). Thread-safe, allocates nothing. */
-NABLA_API NABLA_MUST_USE nabla_status nabla_safetensors_read(
-    const nabla_safetensors *file, size_t index, uint64_t at, void *out,
-    size_t size, nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_safetensors_read(const nabla_safetensors *file, size_t index, uint64_t at,
+                       void *out, size_t size, nabla_diag *diag);
 
 /* NABLA_CORRUPT when the file has changed since it was opened. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_safetensors_check_unchanged(

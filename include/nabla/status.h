@@ -8,10 +8,9 @@
 extern "C" {
 #endif
 
-#define NABLA_API __attribute__((visibility("default")))
-#define NABLA_MUST_USE __attribute__((warn_unused_result))
-#define NABLA_PRINTF(text, first) \
-  __attribute__((format(printf, text, first)))
+#define NABLA_API                 __attribute__((visibility("default")))
+#define NABLA_MUST_USE            __attribute__((warn_unused_result))
+#define NABLA_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /* X(id, number, sentence). Numbers are part of the ABI: rows are appended,
  * never renumbered or removed. */
@@ -48,8 +47,7 @@ typedef struct nabla_diag {
   char next[160];   /* one clause that says what to do now, or ""       */
 } nabla_diag;
 
-#define NABLA_DIAG_INIT \
-  {NABLA_OK, NABLA_NO_OFFSET, {0}, {0}, {0}, {0}}
+#define NABLA_DIAG_INIT {NABLA_OK, NABLA_NO_OFFSET, {0}, {0}, {0}, {0}}
 
 /* Clears `diag` (may be NULL), fills `code` and `what`, and returns `code`, so
  * that a failing path is one statement: return nabla_fail(diag, ...).

@@ -17,8 +17,7 @@ typedef struct nabla_file nabla_file;
  * `allocator` may be NULL. */
 NABLA_MUST_USE nabla_status nabla_file_open(const nabla_os *os,
                                             const nabla_allocator *allocator,
-                                            const char *path,
-                                            nabla_file **out,
+                                            const char *path, nabla_file **out,
                                             nabla_diag *diag);
 void nabla_file_close(nabla_file *file); /* NULL is allowed */
 
@@ -29,9 +28,9 @@ const nabla_os_info *nabla_file_borrow_info(const nabla_file *file);
 /* Reads exactly `size` bytes at `at`. Retries EINTR and short reads. The end
  * of the file is NABLA_CORRUPT (it shrank while open), an error NABLA_IO; both
  * name file and offset. */
-NABLA_MUST_USE nabla_status nabla_file_read(const nabla_file *file,
-                                            uint64_t at, void *out,
-                                            size_t size, nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_file_read(const nabla_file *file, uint64_t at,
+                                            void *out, size_t size,
+                                            nabla_diag *diag);
 
 /* NABLA_CORRUPT when size or modification time differ from when it was opened:
  * what was read may be of two versions. */
@@ -53,9 +52,9 @@ typedef struct nabla_output_options {
  * file (NABLA_INVALID_ARGUMENT), a folder that is missing or not writable
  * (NABLA_IO). Removes temporaries of the same name that a killed process left
  * (those whose lock is free). */
-NABLA_MUST_USE nabla_status nabla_output_create(
-    const char *path, const nabla_output_options *options, nabla_output **out,
-    nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_output_create(const char *path, const nabla_output_options *options,
+                    nabla_output **out, nabla_diag *diag);
 
 /* Writes all `size` bytes at `at`; thread-safe for disjoint ranges. A full
  * disk, quota or size limit is NABLA_IO, with the free bytes in the text. */

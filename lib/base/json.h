@@ -9,9 +9,9 @@
 #include "lib/base/memory.h"
 #include "nabla/status.h"
 
-#define NABLA_JSON_MAX_DEPTH 32         /* nested objects and arrays */
+#define NABLA_JSON_MAX_DEPTH  32        /* nested objects and arrays */
 #define NABLA_JSON_MAX_STRING (1 << 22) /* bytes of one decoded string */
-#define NABLA_JSON_WINDOW (1 << 16)
+#define NABLA_JSON_WINDOW     (1 << 16)
 
 typedef enum nabla_json_kind {
   NABLA_JSON_END, /* after the top-level value and trailing white space */
@@ -49,9 +49,10 @@ typedef struct nabla_json nabla_json;
  * carry, so that they are offsets in the file. Strict RFC 8259: one top-level
  * value, no comments, no trailing commas, valid UTF-8 (also the surrogate
  * pairs of \u escapes), numbers of at most 64 characters. */
-NABLA_MUST_USE nabla_status nabla_json_create(
-    const nabla_allocator *allocator, nabla_json_source source,
-    uint64_t origin, nabla_json **out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_json_create(const nabla_allocator *allocator,
+                                              nabla_json_source source,
+                                              uint64_t origin, nabla_json **out,
+                                              nabla_diag *diag);
 
 /* The same over bytes in memory, which must outlive the parser. */
 NABLA_MUST_USE nabla_status nabla_json_create_span(

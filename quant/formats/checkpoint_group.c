@@ -66,8 +66,7 @@ static int find(const grouper *g, nabla_part from, size_t stem,
 static nabla_status add_packed(grouper *g, const nabla_packed *packed,
                                const uint64_t *shape) {
   nabla_packed copy = *packed;
-  copy.shape =
-      (uint32_t)(g->checkpoint->shapes.size / sizeof(uint64_t));
+  copy.shape = (uint32_t)(g->checkpoint->shapes.size / sizeof(uint64_t));
   NABLA_TRY(nabla_buffer_append(&g->checkpoint->shapes, shape,
                                 packed->rank * sizeof *shape, g->diag));
   return nabla_buffer_append(&g->checkpoint->packed, &copy, sizeof copy,
@@ -81,11 +80,11 @@ static nabla_status describe(grouper *g, nabla_part part, nabla_layout layout,
   if (entry.dtype != NABLA_DTYPE_U8 || entry.rank != 1)
     return corrupt(g, part, "a description is no vector of U8");
   if (entry.bytes > NABLA_CHECKPOINT_MAX_STATE)
-    return fail_at(g, part,
-                   nabla_fail(g->diag, NABLA_TOO_LARGE,
-                              "a description of %" PRIu64
-                              " bytes, the limit is %u",
-                              entry.bytes, NABLA_CHECKPOINT_MAX_STATE));
+    return fail_at(
+        g, part,
+        nabla_fail(g->diag, NABLA_TOO_LARGE,
+                   "a description of %" PRIu64 " bytes, the limit is %u",
+                   entry.bytes, NABLA_CHECKPOINT_MAX_STATE));
   void *text;
   const size_t size = (size_t)entry.bytes;
   NABLA_TRY(nabla_alloc(g->checkpoint->allocator, size, 1, &text, g->diag));
@@ -112,17 +111,17 @@ static nabla_status check_sizes(grouper *g, const nabla_packed *packed) {
   if (status) return fail_at(g, packed->data, status);
   if (codes.bytes != size.code_bytes) {
     status = nabla_fail(g->diag, NABLA_CORRUPT,
-                        "%" PRIu64 " bytes of codes, its description needs "
+                        "%" PRIu64
+                        " bytes of codes, its description needs "
                         "%" PRIu64,
                         codes.bytes, size.code_bytes);
     return fail_at(g, packed->data, status);
   }
   if (scales.dtype != NABLA_DTYPE_F32 || scales.elements != size.scales) {
-    status = nabla_fail(g->diag, NABLA_CORRUPT,
-                        "%" PRIu64 " scales of %s, the weight needs %" PRIu64
-                        " of F32",
-                        scales.elements, nabla_dtype_name(scales.dtype),
-                        size.scales);
+    status = nabla_fail(
+        g->diag, NABLA_CORRUPT,
+        "%" PRIu64 " scales of %s, the weight needs %" PRIu64 " of F32",
+        scales.elements, nabla_dtype_name(scales.dtype), size.scales);
     return fail_at(g, packed->scales, status);
   }
   return NABLA_OK;
@@ -140,8 +139,8 @@ static nabla_status check_table(grouper *g, nabla_part part,
                                    part.entry, 0, bytes, sizeof bytes,
                                    g->diag));
   nabla_codec codec;
-  NABLA_TRY(nabla_codec_select(&packed->format, NABLA_ISA_SCALAR, &codec,
-                               g->diag));
+  NABLA_TRY(
+      nabla_codec_select(&packed->format, NABLA_ISA_SCALAR, &codec, g->diag));
   uint8_t codes[TABLE_VALUES / 2];
   for (int i = 0; i < TABLE_VALUES; i += 2)
     codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
@@ -259,13 +258,13 @@ static nabla_status group_nabla(grouper *g, nabla_part format) {
 static nabla_status group_int8(grouper *g, nabla_part scb) {
   const nabla_entry entry = entry_of(g, scb);
   const size_t stem = entry.name_length - strlen(NABLA_SUFFIX_SCB);
-  nabla_packed packed = {.scales = scb, .dtype = NABLA_DTYPE_F32,
+  nabla_packed packed = {.scales = scb,
+                         .dtype = NABLA_DTYPE_F32,
                          .layout = NABLA_LAYOUT_BITSANDBYTES};
   if (stem > 0 && entry.name[stem - 1] != '.') return NABLA_OK;
   if (!find(g, scb, stem, NABLA_SUFFIX_WEIGHT, &packed.data)) return NABLA_OK;
   const nabla_entry weight = entry_of(g, packed.data);
-  if (weight.dtype != NABLA_DTYPE_I8 || weight.rank < 1 ||
-      weight.elements == 0)
+  if (weight.dtype != NABLA_DTYPE_I8 || weight.rank < 1 || weight.elements == 0)
     return NABLA_OK;
   packed.rank = weight.rank;
   packed.elements = weight.elements;
@@ -280,9 +279,8 @@ static nabla_status group_int8(grouper *g, nabla_part scb) {
     uint8_t order = 0;
     if (mark_entry.dtype != NABLA_DTYPE_U8 || mark_entry.bytes != 1)
       return corrupt(g, parts[2], "weight_format is no single U8");
-    NABLA_TRY(nabla_safetensors_read(
-        g->checkpoint->shards[parts[2].shard].file, parts[2].entry, 0, &order,
-        1, g->diag));
+    NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[parts[2].shard].file,
+                                     parts[2].entry, 0, &order, 1, g->diag));
     if (order)
       snprintf(packed.unsupported, sizeof packed.unsupported,
                "weight_format %u is not row order", order);
@@ -360,8 +358,8 @@ static nabla_status list_heads(grouper *g) {
         return corrupt(g, part, "a companion that is itself packed");
       }
       const nabla_head head = {s, (uint32_t)i, packed};
-      NABLA_TRY(nabla_buffer_append(&checkpoint->heads, &head, sizeof head,
-                                    g->diag));
+      NABLA_TRY(
+          nabla_buffer_append(&checkpoint->heads, &head, sizeof head, g->diag));
     }
   }
   return NABLA_OK;

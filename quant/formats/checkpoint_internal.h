@@ -47,32 +47,33 @@ struct nabla_checkpoint {
 };
 
 /* Copies `size` bytes and a NUL with the checkpoint's allocator. */
-NABLA_MUST_USE nabla_status nabla_checkpoint_copy_text(
-    const nabla_checkpoint *checkpoint, const char *text, size_t size,
-    char **out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_checkpoint_copy_text(const nabla_checkpoint *checkpoint, const char *text,
+                           size_t size, char **out, nabla_diag *diag);
 
 /* Reads index `path` and opens its shards, which lie in `folder` (with a
  * trailing slash, or ""); checks both directions. */
-NABLA_MUST_USE nabla_status nabla_checkpoint_read_index(
-    nabla_checkpoint *checkpoint, const char *path, const char *folder,
-    nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_checkpoint_read_index(nabla_checkpoint *checkpoint, const char *path,
+                            const char *folder, nabla_diag *diag);
 
 /* Opens one more shard; `name` must be new. */
-NABLA_MUST_USE nabla_status nabla_checkpoint_add_shard(
-    nabla_checkpoint *checkpoint, const char *folder, const char *name,
-    nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_checkpoint_add_shard(nabla_checkpoint *checkpoint, const char *folder,
+                           const char *name, nabla_diag *diag);
 
 /* Fills heads, packed and shapes from the open shards. */
-NABLA_MUST_USE nabla_status nabla_checkpoint_group(
-    nabla_checkpoint *checkpoint, nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_checkpoint_group(nabla_checkpoint *checkpoint,
+                                                   nabla_diag *diag);
 
 /* Finds a file tensor by name, looking in `first` before the other shards.
  * @return 1 when found */
 int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
-                                uint32_t first, const char *name,
-                                size_t length, nabla_part *out);
+                                uint32_t first, const char *name, size_t length,
+                                nabla_part *out);
 
-/* The logical tensor whose data is at a file tensor; SIZE_MAX for companions. */
+/* The logical tensor whose data is at a file tensor; SIZE_MAX for companions.
+ */
 size_t nabla_checkpoint_find_at(const nabla_checkpoint *checkpoint,
                                 uint32_t shard, size_t entry);
 

@@ -12,20 +12,20 @@
 #define NABLA_LAYOUT_VERSION 1u
 
 /* Keys of __metadata__ that label a file (F2). */
-#define NABLA_LABEL_PREFIX "nabla."
-#define NABLA_LABEL_LAYOUT "nabla.layout"
+#define NABLA_LABEL_PREFIX  "nabla."
+#define NABLA_LABEL_LAYOUT  "nabla.layout"
 #define NABLA_LABEL_VERSION "nabla.version"
 
-#define NABLA_SUFFIX_STATE ".quant_state.bitsandbytes__" /* then nf4 or fp4 */
+#define NABLA_SUFFIX_STATE  ".quant_state.bitsandbytes__" /* then nf4 or fp4 */
 #define NABLA_SUFFIX_ABSMAX ".absmax"
-#define NABLA_SUFFIX_MAP ".quant_map"
+#define NABLA_SUFFIX_MAP    ".quant_map"
 #define NABLA_SUFFIX_NESTED_ABSMAX ".nested_absmax"
-#define NABLA_SUFFIX_NESTED_MAP ".nested_quant_map"
-#define NABLA_SUFFIX_WEIGHT "weight"
-#define NABLA_SUFFIX_SCB "SCB"
-#define NABLA_SUFFIX_ROW_FORMAT "weight_format"
-#define NABLA_SUFFIX_FORMAT ".nabla.format"
-#define NABLA_SUFFIX_SCALES ".nabla.scales"
+#define NABLA_SUFFIX_NESTED_MAP    ".nested_quant_map"
+#define NABLA_SUFFIX_WEIGHT        "weight"
+#define NABLA_SUFFIX_SCB           "SCB"
+#define NABLA_SUFFIX_ROW_FORMAT    "weight_format"
+#define NABLA_SUFFIX_FORMAT        ".nabla.format"
+#define NABLA_SUFFIX_SCALES        ".nabla.scales"
 
 typedef enum nabla_component_kind {
   NABLA_COMPONENT_CODES,
@@ -75,9 +75,11 @@ typedef struct nabla_description_text {
 } nabla_description_text;
 
 /* Writes the description of `tensor` in `format`. */
-NABLA_MUST_USE nabla_status nabla_description_write(
-    const nabla_tensor *tensor, const nabla_format *format, nabla_layout layout,
-    nabla_description_text *out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_description_write(const nabla_tensor *tensor,
+                                                    const nabla_format *format,
+                                                    nabla_layout layout,
+                                                    nabla_description_text *out,
+                                                    nabla_diag *diag);
 
 /* What a description says. */
 typedef struct nabla_description {

@@ -198,8 +198,8 @@ static nabla_status take_unknown(parser *p, const nabla_json_event *key) {
 
 static nabla_status take_object(parser *p) {
   nabla_json_event event;
-  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_OBJECT_BEGIN,
-                              "a description", &event, p->diag));
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_OBJECT_BEGIN, "a description",
+                              &event, p->diag));
   for (;;) {
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
     if (event.kind == NABLA_JSON_OBJECT_END) break;
@@ -232,10 +232,9 @@ static nabla_status check(parser *p) {
   }
   const uint32_t common = 1u << FIELD_ENCODING | 1u << FIELD_BLOCK |
                           1u << FIELD_DTYPE | 1u << FIELD_SHAPE;
-  const uint32_t needed =
-      p->layout == NABLA_LAYOUT_NABLA
-          ? common | 1u << FIELD_VERSION | 1u << FIELD_SCALE
-          : common;
+  const uint32_t needed = p->layout == NABLA_LAYOUT_NABLA
+                              ? common | 1u << FIELD_VERSION | 1u << FIELD_SCALE
+                              : common;
   if ((p->seen & needed) != needed)
     return nabla_fail(p->diag, NABLA_CORRUPT, "the description lacks a key");
   if (p->layout == NABLA_LAYOUT_NABLA && p->version == 0)
@@ -250,8 +249,10 @@ nabla_status nabla_description_parse(const nabla_allocator *allocator,
                                      const nabla_description_source *source,
                                      nabla_description *out, nabla_diag *diag) {
   nabla_description result = {.dtype = NABLA_DTYPE_F32};
-  parser p = {.layout = source->layout, .encoding = source->encoding,
-              .out = &result, .diag = diag};
+  parser p = {.layout = source->layout,
+              .encoding = source->encoding,
+              .out = &result,
+              .diag = diag};
   NABLA_TRY(nabla_json_create_span(allocator, source->text, source->size,
                                    source->origin, &p.json, diag));
   nabla_status status = take_object(&p);

@@ -73,12 +73,12 @@ static void set_like(nabla_component *item, const nabla_tensor *tensor) {
 static void list_int8(const nabla_tensor *tensor, uint64_t scales,
                       nabla_components *out) {
   const size_t stem = tensor->name_length - strlen(NABLA_SUFFIX_WEIGHT);
-  set_like(add(out, NABLA_COMPONENT_CODES, tensor->name_length, "",
-               NABLA_DTYPE_I8),
-           tensor);
-  set_vector(add(out, NABLA_COMPONENT_SCALES, stem, NABLA_SUFFIX_SCB,
-                 NABLA_DTYPE_F32),
-             scales);
+  set_like(
+      add(out, NABLA_COMPONENT_CODES, tensor->name_length, "", NABLA_DTYPE_I8),
+      tensor);
+  set_vector(
+      add(out, NABLA_COMPONENT_SCALES, stem, NABLA_SUFFIX_SCB, NABLA_DTYPE_F32),
+      scales);
   nabla_component *mark = add(out, NABLA_COMPONENT_ROW_FORMAT, stem,
                               NABLA_SUFFIX_ROW_FORMAT, NABLA_DTYPE_U8);
   mark->bytes = 1; /* a scalar: rank 0 (I3) */
@@ -111,10 +111,10 @@ nabla_status nabla_components_of(const nabla_tensor *tensor,
     set_vector(codes, size.code_bytes);
   else
     set_like(codes, tensor);
-  set_vector(add(out, NABLA_COMPONENT_SCALES, name,
-                 foreign ? NABLA_SUFFIX_ABSMAX : NABLA_SUFFIX_SCALES,
-                 NABLA_DTYPE_F32),
-             size.scales);
+  set_vector(
+      add(out, NABLA_COMPONENT_SCALES, name,
+          foreign ? NABLA_SUFFIX_ABSMAX : NABLA_SUFFIX_SCALES, NABLA_DTYPE_F32),
+      size.scales);
   if (foreign)
     set_vector(add(out, NABLA_COMPONENT_TABLE, name, NABLA_SUFFIX_MAP,
                    NABLA_DTYPE_F32),
