@@ -1,0 +1,85 @@
+#!/bin/bash
+# Installs into a scratch prefix and uses it from outside: by CMake and by
+# pkg-config, shared and static, from C17 and C++17.
+set -euo pipefail
+source=$1 build=$2 cc=$3 sanitize=${4-}
+
+for program in pkg-config c++; do
+  command -v $program >/dev/null || { echo "SKIP: $program is not installed"; exit 77; }
+done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix="$scratch/a prefix"
+flags=() # the static library needs the runtime of what it was built with
+[ -z "$sanitize" ] || flags=("-fsanitize=$sanitize")
+
+fail() { echo "FAIL: $*"; exit 1; }
+
+cmake --install "$build" --prefix "$prefix" >"$scratch/log" ||
+  { cat "$scratch/log"; fail "cmake --install"; }
+
+echo "-- every header alone, as C17 and C++17; all together"
+for header in "$prefix"/include/nabla/*.h; do
+  name=nabla/${header##*/}
+  printf '#include "%s"\n' "$name" | tee -a "$scratch/all.cpp" >"$scratch/one.c"
+  cp "$scratch/one.c" "$scratch/one.cpp"
+  "$cc" -std=c17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only \
+    -I "$prefix/include" "$scratch/one.c" || fail "$name as C17"
+  c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only \
+    -I "$prefix/include" "$scratch/one.cpp" || fail "$name as C++17"
+done
+cat >>"$scratch/all.cpp" <<'C'
+int main() { return nabla_encoding_find("nf4") ? 0 : 1; }
+C
+
+echo "-- pkg-config"
+pc=$(find "$prefix" -name nabla-quant.pc)
+[ -n "$pc" ] || fail "no nabla-quant.pc"
+export PKG_CONFIG_PATH=${pc%/*}
+libdir=$(dirname "$PKG_CONFIG_PATH")
+# pkg-config quotes the space of the path: eval undoes that
+cflags=() libs=() static=()
+eval "cflags=($(pkg-config --cflags nabla-quant)) libs=($(pkg-config --libs nabla-quant))"
+eval "static=($(pkg-config --static --libs nabla-quant))"
+export LD_LIBRARY_PATH=$libdir
+compile=("$cc" -std=c17 ${flags[@]+"${flags[@]}"} "$source/tests/install/consume.c")
+"${compile[@]}" "${cflags[@]}" "${libs[@]}" -o "$scratch/shared"
+"$scratch/shared" || fail "pkg-config, shared: wrong result"
+readelf -d "$scratch/shared" | grep -q 'NEEDED.*libnabla-quant\.so\.' ||
+  fail "the program does not name the versioned library"
+# --static says what else to link; -l: asks for the archive itself
+static=("${static[@]/#-lnabla-quant/-l:libnabla-quant.a}")
+"${compile[@]}" "${cflags[@]}" "${static[@]}" -o "$scratch/static"
+LD_LIBRARY_PATH='' "$scratch/static" || fail "pkg-config, static: wrong result"
+if [ -z "$sanitize" ]; then
+  c++ -std=c++17 "${cflags[@]}" "$scratch/all.cpp" "${libs[@]}" -o "$scratch/all"
+  "$scratch/all" || fail "C++17 program: wrong result"
+fi
+
+echo "-- CMake"
+mkdir "$scratch/project"
+cp "$source/tests/install/consume.c" "$scratch/project/"
+cat >"$scratch/project/CMakeLists.txt" <<'C'
+cmake_minimum_required(VERSION 3.25)
+project(consume LANGUAGES C)
+find_package(NablaQuant 0.1 CONFIG REQUIRED)
+add_executable(shared consume.c)
+target_link_libraries(shared PRIVATE nabla::quant)
+add_executable(static consume.c)
+target_link_libraries(static PRIVATE nabla::quant-static)
+C
+{ cmake -S "$scratch/project" -B "$scratch/out" -G Ninja \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="${flags[*]-}" \
+    -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$scratch/out"; } \
+  >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "CMake project"; }
+"$scratch/out/shared" || fail "CMake, shared: wrong result"
+LD_LIBRARY_PATH='' "$scratch/out/static" || fail "CMake, static: wrong result"
+
+if [ -x "$prefix/bin/nabla-quant" ]; then
+  echo "-- the tool"
+  LD_LIBRARY_PATH='' "$prefix/bin/nabla-quant" --version
+  readelf -hd "$prefix/bin/nabla-quant" >"$scratch/elf"
+  grep -q 'Type: *DYN' "$scratch/elf" || fail "the tool is not a PIE"
+  [ -n "$sanitize" ] || grep -q 'BIND_NOW\|NOW' "$scratch/elf" ||
+    fail "the tool is linked without -z now"
+fi
