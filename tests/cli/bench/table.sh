@@ -1,0 +1,2 @@
+# Figures differ; rows and columns do not.
+q bench --size 1 --repeat 1 --isa scalar | sed -E 's/[0-9]+\.[0-9]+/N/g; s/ +/ /g'

@@ -1,0 +1,3 @@
+q quantize $DATA/f32.safetensors -o a.safetensors -q
+cp a.safetensors b.safetensors
+q dequantize a.safetensors -o b.safetensors

@@ -1,0 +1,1 @@
+q diff $DATA/bad/hole.safetensors $DATA/f32.safetensors

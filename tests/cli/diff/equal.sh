@@ -1,0 +1,1 @@
+q diff $DATA/f32.safetensors $DATA/f32.safetensors

@@ -1,0 +1,1 @@
+q diff $DATA/f32.safetensors $DATA/nan.safetensors --tolerance 10

@@ -1,0 +1,1 @@
+q diff $DATA/nan.safetensors $DATA/nan.safetensors | tail -n 1

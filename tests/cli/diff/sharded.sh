@@ -1,0 +1,2 @@
+q quantize $DATA/sharded -o one.safetensors -qe none
+q diff $DATA/sharded one.safetensors

@@ -1,0 +1,2 @@
+# Help of bench, from the tables.
+q bench --help

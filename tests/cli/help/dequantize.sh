@@ -1,0 +1,2 @@
+# Help of dequantize, from the tables.
+q dequantize --help

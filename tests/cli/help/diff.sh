@@ -1,0 +1,2 @@
+# Help of diff, from the tables.
+q diff --help

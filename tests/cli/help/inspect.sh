@@ -1,0 +1,2 @@
+# Help of inspect, from the tables.
+q inspect --help

@@ -1,0 +1,2 @@
+# Help of plan, from the tables.
+q plan --help

@@ -1,0 +1,2 @@
+# Help of quantize, from the tables.
+q quantize --help

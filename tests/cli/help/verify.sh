@@ -1,0 +1,2 @@
+# Help of verify, from the tables.
+q verify --help

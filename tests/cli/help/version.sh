@@ -1,0 +1,4 @@
+# One bare line, also behind a verb.
+q --version
+q plan --version
+q verify -qv --version

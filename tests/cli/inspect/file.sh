@@ -1,0 +1,1 @@
+q inspect $DATA/f32.safetensors

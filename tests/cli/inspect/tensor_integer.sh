@@ -1,0 +1,1 @@
+q inspect $DATA/odd.safetensors --tensor ids

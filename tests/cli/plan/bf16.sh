@@ -1,0 +1,1 @@
+q plan $DATA/bf16.safetensors

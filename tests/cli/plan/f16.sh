@@ -1,0 +1,1 @@
+q plan $DATA/f16.safetensors -e fp4

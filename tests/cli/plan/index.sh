@@ -1,0 +1,1 @@
+q plan $DATA/sharded/model.safetensors.index.json

@@ -1,0 +1,2 @@
+mkdir empty
+q plan empty

@@ -1,0 +1,2 @@
+# Names cannot command the terminal.
+q plan $DATA/names.safetensors

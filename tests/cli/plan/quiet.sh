@@ -1,0 +1,2 @@
+# Notes go, data stays.
+q plan $DATA/f32.safetensors --only nothing -q

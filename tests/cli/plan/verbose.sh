@@ -1,0 +1,1 @@
+q plan $DATA/nan.safetensors --nonfinite keep -v -j2 --isa scalar >/dev/null

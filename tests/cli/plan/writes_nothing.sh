@@ -1,0 +1,2 @@
+q plan $DATA/f32.safetensors -o out.safetensors >/dev/null
+ls -A

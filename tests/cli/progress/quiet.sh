@@ -1,0 +1,1 @@
+q quantize $DATA/f32.safetensors -o a.safetensors --fake-tty -q

@@ -1,0 +1,3 @@
+q quantize $DATA/f32.safetensors -o out | figures
+ls -A out
+q verify out

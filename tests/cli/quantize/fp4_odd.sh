@@ -1,0 +1,3 @@
+q quantize $DATA/odd.safetensors -o out.safetensors -e fp4 | figures
+q verify out.safetensors
+q diff $DATA/odd.safetensors out.safetensors --tolerance 0.13

@@ -1,0 +1,3 @@
+q quantize $DATA/nan.safetensors -o out.safetensors || code=$?
+ls -A
+exit $code

@@ -1,0 +1,3 @@
+q quantize $DATA/f32.safetensors -o out.safetensors -e nf4 | figures
+q verify out.safetensors
+q diff $DATA/f32.safetensors out.safetensors --tolerance 0.13

@@ -1,0 +1,2 @@
+q quantize $DATA/f32.safetensors -o out.safetensors -q
+ls -A

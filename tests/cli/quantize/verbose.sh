@@ -1,0 +1,1 @@
+q quantize $DATA/f32.safetensors -o out.safetensors -v -j 2 --isa scalar | figures

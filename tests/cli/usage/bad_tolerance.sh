@@ -1,0 +1,1 @@
+q diff x y --tolerance nan

@@ -1,0 +1,1 @@
+q quantize x -o ''

@@ -1,0 +1,1 @@
+q pln --json | check_json plan verb error.what

@@ -1,0 +1,1 @@
+q --json plan x

@@ -1,0 +1,1 @@
+q plan x --rule 'ffn=nf4:block=65'

@@ -1,0 +1,1 @@
+q dequantize x -o y --dtype fp16

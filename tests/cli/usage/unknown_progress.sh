@@ -1,0 +1,1 @@
+q plan x --progress jsn

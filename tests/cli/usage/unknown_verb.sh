@@ -1,0 +1,1 @@
+q quantise in -o out

@@ -1,0 +1,1 @@
+q plan x --tolerance 1

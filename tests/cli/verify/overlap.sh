@@ -1,0 +1,1 @@
+q verify $DATA/bad/overlap.safetensors
