@@ -1,0 +1,558 @@
+/* lib/base/file.h, output folders: the final name is as before or complete,
+ * whatever fails; what others put into an old folder is never removed. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "tests/support/failing_allocator.h"
+#include "tests/support/faulty_os.h"
+#include "tests/support/temp_folder.h"
+
+/* A temporary of a process that cannot exist: PIDs stay below 2^22. */
+#define STALE ".out.nabla-999999999-0"
+
+static temp_folder folder;
+static char path[256];
+
+static void set_up(void) {
+  temp_folder_create(&folder);
+  temp_folder_path(&folder, "out", path);
+}
+
+static int remove_any(const char *name, const struct stat *info, int type,
+                      struct FTW *walk) {
+  (void)info, (void)type, (void)walk;
+  return remove(name);
+}
+
+static void remove_tree(const char *root) {
+  nftw(root, remove_any, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void tear_down(void) { remove_tree(folder.path); }
+
+TestSuite(output_folder, .init = set_up, .fini = tear_down, .timeout = 120);
+
+/* ---- helpers ------------------------------------------------------------ */
+
+static int is_ours(const char *name) { return strncmp(name, "part-", 5) == 0; }
+
+static const char *in(const char *relative) {
+  static char full[512];
+  snprintf(full, sizeof full, "%s/%s", folder.path, relative);
+  return full;
+}
+
+static int exists(const char *relative) {
+  struct stat info;
+  return lstat(in(relative), &info) == 0;
+}
+
+static void put(const char *relative, const char *text) {
+  FILE *file = fopen(in(relative), "wb");
+  cr_assert_not_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+static int has(const char *relative, const char *text) {
+  char got[64] = "";
+  FILE *file = fopen(in(relative), "rb");
+  if (!file) return 0;
+  size_t length = fread(got, 1, sizeof got - 1, file);
+  fclose(file);
+  return length == strlen(text) && strcmp(got, text) == 0;
+}
+
+static size_t count_in(const char *relative) {
+  temp_folder inner;
+  snprintf(inner.path, sizeof inner.path, "%s", in(relative));
+  return temp_folder_count(&inner);
+}
+
+static void make_old(void) {
+  cr_assert_eq(mkdir(in("out"), 0777), 0);
+  put("out/part-1", "old 1");
+  put("out/part-2", "old 2");
+  put("out/part-3", "old 3");
+}
+
+static int holds_old(void) {
+  return exists("out") && count_in("out") == 3 && has("out/part-1", "old 1") &&
+         has("out/part-2", "old 2") && has("out/part-3", "old 3");
+}
+
+static int holds_new(void) {
+  return exists("out") && count_in("out") == 2 && has("out/part-1", "new 1") &&
+         has("out/part-2", "new 2");
+}
+
+static void make_stale(void) {
+  cr_assert_eq(mkdir(in(STALE), 0777), 0);
+  put(STALE "/part-1", "stale");
+  put(STALE "/.part-2.nabla-999999999-0", "stale");
+}
+
+static nabla_output_options with(const nabla_os *os, int force) {
+  return (nabla_output_options){.os = os, .force = force};
+}
+
+static nabla_status add(nabla_output_folder *output,
+                        const nabla_output_options *options, const char *name,
+                        const char *text, nabla_diag *diag) {
+  char full[512];
+  nabla_output *file;
+  snprintf(full, sizeof full, "%s/%s", nabla_output_folder_borrow_path(output),
+           name);
+  NABLA_TRY(nabla_output_create(full, options, &file, diag));
+  nabla_status status = nabla_output_write(file, 0, text, strlen(text), diag);
+  if (!status) status = nabla_output_commit(file, diag);
+  nabla_output_destroy(file);
+  return status;
+}
+
+static nabla_status make(const nabla_output_options *options,
+                         nabla_diag *diag) {
+  nabla_output_folder *output;
+  NABLA_TRY(nabla_output_folder_create(path, options, is_ours, &output, diag));
+  nabla_status status = add(output, options, "part-1", "new 1", diag);
+  if (!status) status = add(output, options, "part-2", "new 2", diag);
+  if (!status) status = nabla_output_folder_commit(output, diag);
+  nabla_output_folder_destroy(output);
+  return status;
+}
+
+static void expect_refused(const char *name, int force, nabla_status code,
+                           const char *what) {
+  nabla_output_options options = with(NULL, force);
+  nabla_output_folder *output = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_expect_eq(
+      nabla_output_folder_create(name, &options, is_ours, &output, &diag), code,
+      "%s", diag.what);
+  cr_expect_null(output);
+  cr_expect_eq(diag.code, code);
+  cr_expect_not_null(strstr(diag.what, what), "%s", diag.what);
+}
+
+/* ---- what an output folder is ------------------------------------------- */
+
+Test(output_folder, appears_whole_at_commit) {
+  nabla_output_folder *output;
+  cr_assert_eq(nabla_output_folder_create(path, NULL, is_ours, &output, NULL),
+               NABLA_OK);
+  char temp[512];
+  snprintf(temp, sizeof temp, "%s/.out.nabla-%ld-0", folder.path,
+           (long)getpid());
+  cr_expect_str_eq(nabla_output_folder_borrow_path(output), temp);
+  cr_expect_eq(add(output, NULL, "part-1", "new 1", NULL), NABLA_OK);
+  cr_expect_eq(add(output, NULL, "part-2", "new 2", NULL), NABLA_OK);
+  cr_expect_not(exists("out"));
+  cr_expect_eq(nabla_output_folder_commit(output, NULL), NABLA_OK);
+  nabla_output_folder_destroy(output);
+  cr_expect(holds_new());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+Test(output_folder, destroyed_before_commit_leaves_nothing) {
+  nabla_output_folder *output;
+  cr_assert_eq(nabla_output_folder_create(path, NULL, is_ours, &output, NULL),
+               NABLA_OK);
+  cr_expect_eq(add(output, NULL, "part-1", "new 1", NULL), NABLA_OK);
+  nabla_output_folder_destroy(output);
+  nabla_output_folder_destroy(NULL);
+  cr_expect_eq(temp_folder_count(&folder), 0u);
+}
+
+Test(output_folder, trailing_slashes_do_not_matter) {
+  size_t length = strlen(path);
+  memcpy(path + length, "///", 4);
+  cr_expect_eq(make(NULL, NULL), NABLA_OK);
+  cr_expect(holds_new());
+  expect_refused(path, 0, NABLA_EXISTS, "exists");
+}
+
+Test(output_folder, survives_interrupted_calls) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  faulty.short_transfers = faulty.interrupt = 1;
+  nabla_output_options options = with(&faulty.os, 1);
+  make_old();
+  make_stale();
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect(holds_new());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+  cr_expect_eq(faulty.open_fds, 0);
+}
+
+/* ---- refusals ----------------------------------------------------------- */
+
+Test(output_folder, refuses_what_it_must_not_replace) {
+  make_old();
+  put("file", "x");
+  cr_assert_eq(symlink("out", in("link")), 0);
+  expect_refused(path, 0, NABLA_EXISTS, "exists");
+  for (int force = 0; force < 2; force++) {
+    expect_refused(in("file"), force, NABLA_INVALID_ARGUMENT, "not a folder");
+    expect_refused(in("link"), force, NABLA_INVALID_ARGUMENT, "link");
+    expect_refused(in("missing/out"), force, NABLA_IO, "No such file");
+    expect_refused(in("out/.."), force, NABLA_INVALID_ARGUMENT, "no name");
+    expect_refused(".", force, NABLA_INVALID_ARGUMENT, "no name");
+    expect_refused("/", force, NABLA_INVALID_ARGUMENT, "no name");
+    expect_refused("", force, NABLA_INVALID_ARGUMENT, "empty");
+  }
+  cr_expect(holds_old());
+  cr_expect_eq(temp_folder_count(&folder), 3u);
+}
+
+Test(output_folder, refuses_a_read_only_folder) {
+  cr_assert_eq(chmod(folder.path, 0555), 0);
+  if (geteuid() == 0) cr_assert_eq(seteuid(65534), 0, "drop root's rights");
+  expect_refused(path, 0, NABLA_IO, "Permission denied");
+  if (getuid() == 0) cr_assert_eq(seteuid(0), 0);
+  cr_assert_eq(chmod(folder.path, 0700), 0);
+}
+
+/* ---- replacing ---------------------------------------------------------- */
+
+Test(output_folder, force_replaces_a_folder_of_ours) {
+  nabla_output_options options = with(NULL, 1);
+  make_old();
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect(holds_new());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+Test(output_folder, force_without_an_old_folder_works) {
+  nabla_output_options options = with(NULL, 1);
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect(holds_new());
+}
+
+Test(output_folder, a_foreign_file_is_named_and_nothing_touched) {
+  make_old();
+  put("out/thesis.tex", "mine");
+  expect_refused(path, 1, NABLA_EXISTS, "'thesis.tex'");
+  cr_expect(has("out/thesis.tex", "mine"));
+  cr_expect_eq(count_in("out"), 4u);
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+Test(output_folder, a_folder_inside_is_foreign_whatever_its_name) {
+  make_old();
+  cr_assert_eq(mkdir(in("out/part-4"), 0777), 0);
+  expect_refused(path, 1, NABLA_EXISTS, "'part-4'");
+}
+
+Test(output_folder, without_is_ours_everything_is_foreign) {
+  make_old();
+  nabla_output_options options = with(NULL, 1);
+  nabla_output_folder *output;
+  cr_expect_eq(nabla_output_folder_create(path, &options, NULL, &output, NULL),
+               NABLA_EXISTS);
+  cr_expect(holds_old());
+}
+
+/* When a foreign file arrives: before or just after the exchange. */
+static struct {
+  faulty_call at;
+  uint64_t number; /* of that call, counted from 1 */
+  const char *name;
+} arrival;
+
+static void arrive(void *context, faulty_call kind, const char *from) {
+  faulty_os *faulty = context;
+  (void)from;
+  if (kind == arrival.at && faulty->calls[kind] == arrival.number)
+    put(arrival.name, "mine");
+}
+
+/* Renames: one per file, then the exchange. */
+#define EXCHANGE_CALL 3
+
+static void expect_arrival_is_safe(int error) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  faulty.before = arrive;
+  faulty.context = &faulty;
+  faulty.fail_kind = FAULTY_RENAME;
+  faulty.fail_at = error ? EXCHANGE_CALL : 0;
+  faulty.error = error;
+  nabla_output_options options = with(&faulty.os, 1);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  make_old();
+  cr_expect_eq(make(&options, &diag), NABLA_EXISTS, "%s", diag.what);
+  cr_expect_not_null(strstr(diag.what, "'thesis.tex'"), "%s", diag.what);
+  cr_expect(has("out/thesis.tex", "mine"));
+  cr_expect(has("out/part-3", "old 3"));
+  cr_expect_eq(count_in("out"), 4u);
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+  cr_expect_eq(faulty.open_fds, 0);
+  remove_tree(path);
+}
+
+Test(output_folder, a_foreign_file_that_arrives_late_is_safe) {
+  arrival.name = "out/thesis.tex";
+  arrival.at = FAULTY_SYNC;
+  arrival.number = 1; /* before commit looks */
+  expect_arrival_is_safe(0);
+  arrival.at = FAULTY_RENAME;
+  arrival.number = EXCHANGE_CALL; /* after commit looked */
+  expect_arrival_is_safe(0);
+  arrival.number = EXCHANGE_CALL + 1; /* the same in two steps */
+  expect_arrival_is_safe(-EINVAL);
+}
+
+static void appear(void *context, faulty_call kind, const char *from) {
+  faulty_os *faulty = context;
+  (void)from;
+  if (kind == FAULTY_RENAME && faulty->calls[kind] == EXCHANGE_CALL) make_old();
+}
+
+Test(output_folder, never_replaces_what_appeared_meanwhile) {
+  for (int force = 0; force < 2; force++) {
+    faulty_os faulty;
+    faulty_os_init(&faulty, NULL);
+    faulty.before = appear;
+    faulty.context = &faulty;
+    nabla_output_options options = with(&faulty.os, force);
+    cr_expect_eq(make(&options, NULL), NABLA_EXISTS);
+    cr_expect(holds_old());
+    cr_expect_eq(temp_folder_count(&folder), 1u);
+    remove_tree(path);
+  }
+}
+
+Test(output_folder, replaces_where_exchange_is_unsupported) {
+  static const int errors[] = {-EINVAL, -ENOSYS, -EOPNOTSUPP};
+  make_old();
+  for (size_t i = 0; i < 3; i++) {
+    faulty_os faulty;
+    faulty_os_init(&faulty, NULL);
+    faulty.fail_kind = FAULTY_RENAME;
+    faulty.fail_at = EXCHANGE_CALL;
+    faulty.error = errors[i];
+    nabla_output_options options = with(&faulty.os, 1);
+    cr_expect_eq(make(&options, NULL), NABLA_OK);
+    cr_expect_eq(faulty.faults, 1u);
+    cr_expect(holds_new());
+    cr_expect_eq(temp_folder_count(&folder), 1u);
+    cr_expect_eq(faulty.open_fds, 0);
+  }
+}
+
+/* An inner system that cannot exchange. */
+static int rename_without_exchange(void *self, const char *from, const char *to,
+                                   nabla_os_rename_mode mode) {
+  if (mode == NABLA_OS_EXCHANGE) return -EINVAL;
+  return nabla_os_default()->rename(self, from, to, mode);
+}
+
+static const nabla_os *inner_os(int can_exchange) {
+  static nabla_os limited;
+  if (can_exchange) return NULL;
+  limited = *nabla_os_default();
+  limited.rename = rename_without_exchange;
+  return &limited;
+}
+
+Test(output_folder, an_old_folder_that_cannot_return_is_kept_and_named) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, inner_os(0));
+  faulty.fail_kind = FAULTY_RENAME;
+  faulty.fail_at = EXCHANGE_CALL + 2; /* new to its name, and old back */
+  faulty.fail_calls = 2;
+  nabla_output_options options = with(&faulty.os, 1);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  make_old();
+  cr_expect_eq(make(&options, &diag), NABLA_IO);
+  const char *where = strstr(diag.next, "rename it back from ");
+  cr_assert_not_null(where, "%s", diag.next);
+  cr_expect_not(exists("out"));
+  cr_expect_eq(rename(where + strlen("rename it back from "), path), 0);
+  cr_expect(holds_old());
+  cr_expect_eq(faulty.open_fds, 0);
+}
+
+Test(output_folder, an_exchange_that_cannot_be_undone_loses_nothing) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  arrival.name = "out/thesis.tex";
+  arrival.at = FAULTY_RENAME;
+  arrival.number = EXCHANGE_CALL;
+  faulty.before = arrive;
+  faulty.context = &faulty;
+  faulty.fail_kind = FAULTY_RENAME;
+  faulty.fail_at = EXCHANGE_CALL + 1;
+  nabla_output_options options = with(&faulty.os, 1);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  make_old();
+  cr_expect_eq(make(&options, &diag), NABLA_IO);
+  const char *where = strstr(diag.next, "rename it back from ");
+  cr_assert_not_null(where, "%s", diag.next);
+  cr_expect(holds_new());
+  remove_tree(path);
+  cr_expect_eq(rename(where + strlen("rename it back from "), path), 0);
+  cr_expect(has("out/thesis.tex", "mine"));
+  cr_expect_eq(count_in("out"), 4u);
+}
+
+Test(output_folder, one_that_is_being_replaced_is_refused) {
+  make_old();
+  nabla_output_options options = with(NULL, 1);
+  nabla_output_folder *output;
+  cr_assert_eq(
+      nabla_output_folder_create(path, &options, is_ours, &output, NULL),
+      NABLA_OK);
+  int fd = nabla_os_default()->open(NULL, path, NABLA_OS_FOLDER);
+  cr_assert_eq(nabla_os_default()->lock(NULL, fd), 0);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_expect_eq(nabla_output_folder_commit(output, &diag), NABLA_IO);
+  cr_expect_not_null(strstr(diag.what, "another process"));
+  nabla_output_folder_destroy(output);
+  close(fd);
+  cr_expect(holds_old());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+/* ---- temporaries of others ---------------------------------------------- */
+
+Test(output_folder, a_stale_temporary_goes_with_its_files) {
+  make_stale();
+  put(".out.nabla-999999999-1", "a file of the same name");
+  cr_assert_eq(mkdir(in(".outer.nabla-999999999-0"), 0777), 0);
+  cr_expect_eq(make(NULL, NULL), NABLA_OK);
+  cr_expect(holds_new());
+  cr_expect(exists(".outer.nabla-999999999-0"));
+  cr_expect_eq(temp_folder_count(&folder), 2u);
+}
+
+Test(output_folder, a_live_temporary_stays_a_killed_one_goes) {
+  int ready[2];
+  char byte;
+  cr_assert_eq(pipe(ready), 0);
+  pid_t child = fork();
+  cr_assert_geq(child, 0);
+  if (child == 0) {
+    nabla_output_folder *output;
+    if (nabla_output_folder_create(path, NULL, is_ours, &output, NULL))
+      _exit(1);
+    if (add(output, NULL, "part-1", "child", NULL)) _exit(1);
+    if (write(ready[1], "r", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  close(ready[1]);
+  cr_assert_eq(read(ready[0], &byte, 1), 1, "the child must get ready");
+  cr_expect_eq(make(NULL, NULL), NABLA_OK);
+  cr_expect(holds_new());
+  cr_expect_eq(temp_folder_count(&folder), 2u, "it is live");
+  kill(child, SIGKILL);
+  cr_assert_eq(waitpid(child, NULL, 0), child);
+  nabla_output_options options = with(NULL, 1);
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect_eq(temp_folder_count(&folder), 1u, "it was stale");
+}
+
+static char temp_made[512];
+
+static void clean_early(void *context, faulty_call kind, const char *name) {
+  faulty_os *faulty = context;
+  if (kind == FAULTY_MAKE_FOLDER)
+    snprintf(temp_made, sizeof temp_made, "%s", name);
+  int opens = kind == FAULTY_OPEN && strcmp(name, temp_made) == 0;
+  if (faulty->calls[FAULTY_MAKE_FOLDER] != 1) return;
+  if ((arrival.at == FAULTY_OPEN && opens) ||
+      (arrival.at == FAULTY_LOCK && kind == FAULTY_LOCK))
+    cr_assert_eq(rmdir(temp_made), 0);
+}
+
+Test(output_folder, a_cleaner_between_create_and_lock_does_no_harm) {
+  static const faulty_call moments[] = {FAULTY_OPEN, FAULTY_LOCK};
+  for (size_t i = 0; i < 2; i++) {
+    arrival.at = moments[i];
+    faulty_os faulty;
+    faulty_os_init(&faulty, NULL);
+    faulty.before = clean_early;
+    faulty.context = &faulty;
+    nabla_output_options options = with(&faulty.os, 0);
+    nabla_output_folder *output;
+    cr_assert_eq(
+        nabla_output_folder_create(path, &options, is_ours, &output, NULL),
+        NABLA_OK);
+    cr_expect_eq(faulty.calls[FAULTY_MAKE_FOLDER], 2u);
+    nabla_output_folder_destroy(output);
+    cr_expect_eq(faulty.open_fds, 0);
+    cr_expect_eq(temp_folder_count(&folder), 0u);
+  }
+}
+
+/* ---- failures ----------------------------------------------------------- */
+
+/* Bits of a row: force, a system that can exchange, ENOSPC instead of EIO. */
+static int run_with_fault(uint64_t n, int row) {
+  int force = row & 1, error = row & 4 ? -ENOSPC : -EIO;
+  faulty_os faulty;
+  faulty_os_init(&faulty, inner_os(row & 2));
+  faulty.fail_at = n;
+  faulty.error = error;
+  remove_tree(path);
+  remove_tree(in(STALE));
+  if (force) make_old();
+  make_stale();
+  nabla_output_options options = with(&faulty.os, force);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status = make(&options, &diag);
+  size_t known = (size_t)exists("out") + (size_t)exists(STALE);
+  cr_expect_eq(faulty.open_fds, 0, "row %d call %d leaks", row, (int)n);
+  cr_expect_eq(temp_folder_count(&folder), known, "row %d call %d: temporary",
+               row, (int)n);
+  if (status == NABLA_OK) {
+    cr_expect(holds_new());
+    return faulty.faults > 0;
+  }
+  cr_expect_eq(status, NABLA_IO, "row %d call %d", row, (int)n);
+  cr_expect_neq(diag.file[0], 0);
+  if (error == -ENOSPC) cr_expect_not_null(strstr(diag.what, "are free"));
+  if (holds_new())
+    cr_expect_not_null(strstr(diag.what, "is in place"), "%s", diag.what);
+  else
+    cr_expect(force ? holds_old() : !exists("out"), "row %d call %d", row,
+              (int)n);
+  return 1;
+}
+
+Test(output_folder, every_failing_call_leaves_the_final_name_alone) {
+  for (int row = 0; row < 8; row++) {
+    uint64_t n = 1;
+    while (run_with_fault(n, row)) n++;
+    cr_expect_gt(n, 40u, "calls made: %d", (int)n);
+  }
+}
+
+Test(output_folder, survives_failing_allocations) {
+  for (size_t n = 1;; n++) {
+    failing_allocator failing;
+    faulty_os faulty;
+    failing_allocator_init(&failing, n);
+    faulty_os_init(&faulty, NULL);
+    nabla_output_options options = with(&faulty.os, 1);
+    options.allocator = &failing.allocator;
+    remove_tree(path);
+    make_old();
+    nabla_status status = make(&options, NULL);
+    size_t failures = failing.failures;
+    cr_expect_eq(status, failures ? NABLA_NO_MEMORY : NABLA_OK);
+    cr_expect(failures ? holds_old() : holds_new());
+    cr_expect_eq(faulty.open_fds, 0);
+    cr_expect_eq(temp_folder_count(&folder), 1u);
+    cr_expect(failing_allocator_is_clean(&failing));
+    if (!failures) break;
+  }
+}

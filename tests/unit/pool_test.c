@@ -1,0 +1,381 @@
+/* nabla/pool.h: every worker runs once per region, whatever happened before,
+ * and splits depend on nothing but their arguments. */
+#include "nabla/pool.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/support/failing_allocator.h"
+#include "tests/support/temp_folder.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+/* .timeout: a lost wake-up shows as a region that never ends */
+TestSuite(pool, .timeout = 300);
+
+static nabla_pool *make(uint32_t threads) {
+  nabla_pool *pool = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_assert_eq(nabla_pool_create(threads, NULL, &pool, &diag), NABLA_OK, "%s",
+               diag.what);
+  return pool;
+}
+
+/* Not atomic: only a region that really ended makes reading these no race. */
+typedef struct tally {
+  uint64_t runs[NABLA_POOL_MAX_THREADS];
+  uint32_t workers[NABLA_POOL_MAX_THREADS];
+  pthread_t threads[NABLA_POOL_MAX_THREADS];
+} tally;
+
+static void count(void *context, uint32_t worker, uint32_t workers) {
+  tally *all = context;
+  all->runs[worker]++;
+  all->workers[worker] = workers;
+  all->threads[worker] = pthread_self();
+}
+
+static void expect_runs(const tally *all, uint32_t workers, uint64_t runs) {
+  for (uint32_t i = 0; i < NABLA_POOL_MAX_THREADS; i++) {
+    cr_expect_eq(all->runs[i], i < workers ? runs : 0u, "worker %u", i);
+    if (i < workers) cr_expect_eq(all->workers[i], workers);
+  }
+}
+
+static const uint32_t sizes[] = {1, 2, 3, 7, 64, NABLA_POOL_MAX_THREADS};
+
+Test(pool, every_worker_runs_once_and_worker_0_is_the_caller) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    static tally all;
+    memset(&all, 0, sizeof all);
+    nabla_pool *pool = make(sizes[i]);
+    cr_expect_eq(nabla_pool_size(pool), sizes[i]);
+    nabla_pool_run(pool, count, &all);
+    expect_runs(&all, sizes[i], 1);
+    cr_expect(pthread_equal(all.threads[0], pthread_self()));
+    for (uint32_t a = 0; a < sizes[i]; a++)
+      for (uint32_t b = 0; b < a; b++)
+        cr_expect_not(pthread_equal(all.threads[a], all.threads[b]));
+    nabla_pool_destroy(pool);
+  }
+}
+
+Test(pool, many_regions_back_to_back) {
+  static const struct {
+    uint32_t threads;
+    int regions;
+  } rows[] = {{1, 100000}, {2, 100000}, {7, SANITIZED ? 5000 : 20000}};
+  for (size_t i = 0; i < 3; i++) {
+    tally all = {0};
+    nabla_pool *pool = make(rows[i].threads);
+    for (int region = 0; region < rows[i].regions; region++)
+      nabla_pool_run(pool, count, &all);
+    expect_runs(&all, rows[i].threads, (uint64_t)rows[i].regions);
+    nabla_pool_destroy(pool);
+  }
+}
+
+/* Pauses from none to long enough for every thread to be asleep, through the
+ * moment at which they fall asleep. */
+Test(pool, regions_after_pauses) {
+  static const uint32_t threads[] = {2, 7};
+  for (size_t i = 0; i < 2; i++) {
+    tally all = {0};
+    nabla_pool *pool = make(threads[i]);
+    uint64_t regions = 0;
+    for (useconds_t pause_us = 0; pause_us < 400; pause_us++, regions++) {
+      usleep(pause_us);
+      nabla_pool_run(pool, count, &all);
+    }
+    expect_runs(&all, threads[i], regions);
+    nabla_pool_destroy(pool);
+  }
+}
+
+static void slow_worker(void *context, uint32_t worker, uint32_t workers) {
+  if (worker + 1 == workers) usleep(2000);
+  count(context, worker, workers);
+}
+
+Test(pool, the_caller_waits_asleep_for_a_slow_worker) {
+  tally all = {0};
+  nabla_pool *pool = make(3);
+  for (int i = 0; i < 50; i++) nabla_pool_run(pool, slow_worker, &all);
+  expect_runs(&all, 3, 50);
+  nabla_pool_destroy(pool);
+}
+
+Test(pool, can_be_destroyed_at_any_moment) {
+  for (useconds_t pause_us = 0; pause_us < 300; pause_us += 3) {
+    nabla_pool *pool = make(3);
+    usleep(pause_us);
+    nabla_pool_destroy(pool);
+  }
+  nabla_pool_destroy(NULL);
+}
+
+Test(pool, no_pool_is_one_worker) {
+  tally all = {0};
+  nabla_pool_run(NULL, count, &all);
+  expect_runs(&all, 1, 1);
+}
+
+/* ---- callers ------------------------------------------------------------ */
+
+typedef struct shared {
+  nabla_pool *pool;
+  atomic_int inside; /* regions of which a worker is inside its task */
+  atomic_int current;
+  atomic_int mixed;
+  tally all;
+} shared;
+
+typedef struct caller {
+  shared *common;
+  int number;
+} caller;
+
+/* Notes when workers of two callers are inside a task at once. */
+static void take_turns(void *context, uint32_t worker, uint32_t workers) {
+  caller *self = context;
+  shared *common = self->common;
+  int before = atomic_fetch_add(&common->inside, 1);
+  if (before == 0) atomic_store(&common->current, self->number);
+  sched_yield();
+  count(&common->all, worker, workers);
+  int current = atomic_load(&common->current);
+  if (workers == 1 && before != 0) atomic_store(&common->mixed, 1);
+  if (before != 0 && current != self->number) atomic_store(&common->mixed, 1);
+  atomic_fetch_sub(&common->inside, 1);
+}
+
+static void *call_often(void *argument) {
+  caller *self = argument;
+  for (int i = 0; i < 500; i++)
+    nabla_pool_run(self->common->pool, take_turns, self);
+  return NULL;
+}
+
+Test(pool, concurrent_callers_take_turns) {
+  static const uint32_t threads[] = {1, 2, 7};
+  for (size_t t = 0; t < 3; t++) {
+    shared common = {.pool = make(threads[t])};
+    caller callers[4];
+    pthread_t ids[4];
+    for (int i = 0; i < 4; i++) {
+      callers[i] = (caller){&common, i};
+      cr_assert_eq(pthread_create(&ids[i], NULL, call_often, &callers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(ids[i], NULL);
+    expect_runs(&common.all, threads[t], 2000);
+    cr_expect_eq(atomic_load(&common.mixed), 0);
+    nabla_pool_destroy(common.pool);
+  }
+}
+
+/* ---- creation ----------------------------------------------------------- */
+
+Test(pool, zero_threads_means_one_per_cpu) {
+  cpu_set_t allowed;
+  cr_assert_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  nabla_pool *pool = make(0);
+  cr_expect_eq(nabla_pool_size(pool), (uint32_t)CPU_COUNT(&allowed));
+  nabla_pool_destroy(pool);
+  size_t first = 0;
+  while (!CPU_ISSET(first, &allowed)) first++;
+  CPU_ZERO(&allowed);
+  CPU_SET(first, &allowed);
+  cr_assert_eq(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+  pool = make(0);
+  cr_expect_eq(nabla_pool_size(pool), 1u);
+  nabla_pool_destroy(pool);
+}
+
+Test(pool, works_with_more_workers_than_cpus) {
+  cpu_set_t allowed;
+  cr_assert_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  size_t first = 0;
+  while (!CPU_ISSET(first, &allowed)) first++;
+  CPU_ZERO(&allowed);
+  CPU_SET(first, &allowed);
+  cr_assert_eq(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+  tally all = {0};
+  nabla_pool *pool = make(2);
+  for (int i = 0; i < 20000; i++) nabla_pool_run(pool, count, &all);
+  expect_runs(&all, 2, 20000);
+  nabla_pool_destroy(pool);
+}
+
+static void read_affinity(void *context, uint32_t worker, uint32_t workers) {
+  (void)workers;
+  cpu_set_t *sets = context;
+  sched_getaffinity(0, sizeof *sets, &sets[worker]);
+}
+
+Test(pool, workers_may_run_wherever_the_caller_may) {
+  cpu_set_t sets[2];
+  nabla_pool *pool = make(2);
+  for (int i = 0; i < 100; i++) {
+    usleep(300); /* so that the worker wakes up, perhaps beside us */
+    nabla_pool_run(pool, read_affinity, sets);
+    cr_expect(CPU_EQUAL(&sets[0], &sets[1]));
+  }
+  nabla_pool_destroy(pool);
+}
+
+Test(pool, too_many_threads_are_refused) {
+  nabla_pool *pool = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_expect_eq(
+      nabla_pool_create(NABLA_POOL_MAX_THREADS + 1, NULL, &pool, &diag),
+      NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(nabla_pool_create(UINT32_MAX, NULL, &pool, NULL),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_null(pool);
+  cr_expect_not_null(strstr(diag.what, "257"));
+}
+
+Test(pool, survives_failing_allocations) {
+  for (size_t n = 1;; n++) {
+    failing_allocator failing;
+    failing_allocator_init(&failing, n);
+    nabla_pool *pool = NULL;
+    nabla_status status = nabla_pool_create(3, &failing.allocator, &pool, NULL);
+    size_t failures = failing.failures;
+    cr_expect_eq(status, failures ? NABLA_NO_MEMORY : NABLA_OK);
+    cr_expect_eq(pool == NULL, failures != 0);
+    nabla_pool_destroy(pool);
+    cr_expect(failing_allocator_is_clean(&failing));
+    if (!failures) break;
+  }
+}
+
+static size_t live_threads(void) {
+  const temp_folder tasks = {"/proc/self/task"};
+  return temp_folder_count(&tasks);
+}
+
+/* A joined thread may be listed for a moment longer. */
+static size_t settled_threads(size_t expected) {
+  for (int i = 0; i < 1000 && live_threads() != expected; i++) usleep(1000);
+  return live_threads();
+}
+
+#if !SANITIZED /* they reserve terabytes of addresses */
+/* Leaves room for a few thread stacks only. */
+static void limit_memory(void) {
+  unsigned long pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  cr_assert(file && fscanf(file, "%lu", &pages) == 1);
+  fclose(file);
+  struct rlimit stack;
+  cr_assert_eq(getrlimit(RLIMIT_STACK, &stack), 0);
+  cr_assert_neq(stack.rlim_cur, RLIM_INFINITY);
+  rlim_t bytes = pages * (rlim_t)sysconf(_SC_PAGESIZE) + 5 * stack.rlim_cur;
+  const struct rlimit limit = {bytes, RLIM_INFINITY};
+  cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+Test(pool, a_thread_that_cannot_start_is_no_memory) {
+  size_t before = live_threads();
+  failing_allocator failing;
+  failing_allocator_init(&failing, 0);
+  limit_memory();
+  nabla_pool *pool = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_expect_eq(nabla_pool_create(200, &failing.allocator, &pool, &diag),
+               NABLA_NO_MEMORY);
+  cr_expect_null(pool);
+  unsigned number = 0;
+  cr_expect_eq(sscanf(diag.what, "cannot start thread %u of 200", &number), 1,
+               "%s", diag.what);
+  cr_expect(number > 2 && number < 10, "some started: %u", number);
+  cr_expect_eq(settled_threads(before), before);
+  cr_expect(failing_allocator_is_clean(&failing));
+}
+#endif
+
+Test(pool, destroy_ends_its_threads) {
+  size_t before = live_threads();
+  nabla_pool *pool = make(5);
+  cr_expect_eq(live_threads(), before + 4);
+  nabla_pool_destroy(pool);
+  cr_expect_eq(settled_threads(before), before);
+}
+
+static void read_mask(void *context, uint32_t worker, uint32_t workers) {
+  (void)workers;
+  sigset_t *masks = context;
+  pthread_sigmask(SIG_SETMASK, NULL, &masks[worker]);
+}
+
+Test(pool, only_the_caller_gets_signals) {
+  sigset_t masks[3], before, after;
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  nabla_pool *pool = make(3);
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  cr_expect_eq(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
+  nabla_pool_run(pool, read_mask, masks);
+  nabla_pool_destroy(pool);
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGXFSZ};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    cr_expect_not(sigismember(&masks[0], numbers[i]));
+    cr_expect(sigismember(&masks[1], numbers[i]));
+    cr_expect(sigismember(&masks[2], numbers[i]));
+  }
+  cr_expect_not(sigismember(&masks[1], SIGSEGV), "a crash must show");
+}
+
+/* ---- splitting ---------------------------------------------------------- */
+
+static void expect_split(uint64_t total, uint32_t parts) {
+  uint64_t at = 0, least = UINT64_MAX, most = 0;
+  for (uint32_t part = 0; part < parts; part++) {
+    uint64_t begin, end;
+    nabla_pool_split(total, parts, part, &begin, &end);
+    cr_expect_eq(begin, at, "no gap, no overlap");
+    cr_expect_geq(end, begin);
+    uint64_t size = end - begin;
+    least = size < least ? size : least;
+    most = size > most ? size : most;
+    at = end;
+  }
+  cr_expect_eq(at, total, "everything is covered");
+  cr_expect_leq(most - least, 1u, "shares are even");
+}
+
+Test(pool, split_covers_everything_evenly) {
+  static const uint64_t totals[] = {
+      0,          1,         2, 6, 7, 8, 1000, 4294967296, UINT64_MAX - 1,
+      UINT64_MAX, 1ull << 63};
+  static const uint32_t parts[] = {1, 2, 3, 7, 256, 1000};
+  for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+    for (size_t j = 0; j < sizeof parts / sizeof *parts; j++)
+      expect_split(totals[i], parts[j]);
+  for (uint64_t total = 0; total < 100; total++)
+    for (uint32_t some = 1; some < 20; some++) expect_split(total, some);
+}
+
+Test(pool, split_of_a_part_that_is_not_there_is_empty) {
+  uint64_t begin = 1, end = 2;
+  nabla_pool_split(10, 3, 3, &begin, &end);
+  cr_expect_eq(begin, end);
+  nabla_pool_split(10, 0, 0, &begin, &end);
+  cr_expect_eq(begin, end);
+}
