@@ -1,0 +1,130 @@
+/* Any floats: every instruction set encodes them to the same bytes, tells of
+ * the same bad value, and finite ones come back within half a step. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quant/codec.h"
+#include "tests/fuzz/codec_cases.h"
+
+const char fuzz_shape[] = "bB";
+
+/* Half the widest gap of each table, as a part of absmax: NF4 -1 to -0.696,
+ * FP4 2/3 to 1, INT8 one step of 127; and some rounding. */
+static float widest_half_gap(const nabla_encoding *encoding) {
+  if (!strcmp(encoding->name, "nf4")) return 0.15190361f * 1.00001f;
+  if (!strcmp(encoding->name, "fp4")) return 0.16666669f * 1.00001f;
+  return 0.5f / 127.0f * 1.0001f;
+}
+
+/* A scale below FLT_MIN is off by up to half a unit of the last place, which
+ * 127 multiplies. */
+#define SUBNORMAL_SLACK (130.0f * FLT_TRUE_MIN)
+
+typedef struct outcome {
+  nabla_status status;
+  size_t index;
+  uint8_t *codes;
+  float *scales;
+} outcome;
+
+static outcome encode(const codec_case *at, nabla_isa isa, const float *in) {
+  outcome out = {NABLA_OK, SIZE_MAX, codec_case_buffer(at->code_bytes),
+                 codec_case_buffer(at->scales * sizeof(float))};
+  nabla_codec codec = codec_case_select(at, isa);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  out.status = nabla_encode(&codec, in, at->count, out.codes, out.scales,
+                            &out.index, &diag);
+  fuzz_check_diag(out.status, &diag);
+  return out;
+}
+
+static void drop(outcome *out) {
+  free(out->codes);
+  free(out->scales);
+}
+
+/* The pieces that cut rows use. */
+static void compare_pieces(const codec_case *at, nabla_isa isa,
+                           const float *in) {
+  float absmax = nabla_absmax(NABLA_ISA_SCALAR, in, at->count);
+  float other = nabla_absmax(isa, in, at->count);
+  fuzz_require(!memcmp(&absmax, &other, sizeof absmax), "one absmax");
+  const nabla_encoding *encoding = at->format.encoding;
+  if (!isfinite(absmax) || !encoding->has_rows) return;
+  uint8_t *a = codec_case_buffer(at->count), *b = codec_case_buffer(at->count);
+  nabla_encode_scaled(encoding, NABLA_ISA_SCALAR, in, at->count, absmax, a);
+  nabla_encode_scaled(encoding, isa, in, at->count, absmax, b);
+  fuzz_require(!memcmp(a, b, at->count), "one encoding of pieces");
+  free(a);
+  free(b);
+}
+
+static void compare(const codec_case *at, nabla_isa isa, const float *in,
+                    const outcome *expected) {
+  outcome out = encode(at, isa, in);
+  fuzz_require(out.status == expected->status && out.index == expected->index,
+               "every instruction set finds the same bad value");
+  fuzz_require(
+      !memcmp(out.codes, expected->codes, at->code_bytes) &&
+          !memcmp(out.scales, expected->scales, at->scales * sizeof(float)),
+      "every instruction set encodes to the same bytes");
+  compare_pieces(at, isa, in);
+  drop(&out);
+}
+
+static void check_bad(const codec_case *at, const float *in,
+                      const outcome *out) {
+  fuzz_require(out->index < at->count, "a bad value has an index");
+  float value = in[out->index];
+  if (out->status == NABLA_NOT_FINITE) {
+    fuzz_require(!isfinite(value), "it is not finite");
+    for (size_t i = 0; i < out->index; i++)
+      fuzz_require(isfinite(in[i]), "it is the first");
+  } else {
+    fuzz_require(out->status == NABLA_UNSUPPORTED &&
+                     at->format.granularity == NABLA_PER_ROW &&
+                     fabsf(value) >= FLT_MAX / 127.0f,
+                 "only rows refuse large values");
+  }
+}
+
+static void check_error(const codec_case *at, const float *in,
+                        const outcome *out) {
+  nabla_codec codec = codec_case_select(at, NABLA_ISA_SCALAR);
+  float *decoded = codec_case_buffer(at->count * sizeof(float));
+  nabla_decode(&codec, out->codes, out->scales, at->count, decoded);
+  float part = widest_half_gap(at->format.encoding);
+  size_t block = (size_t)at->format.block;
+  for (size_t begin = 0; begin < at->count; begin += block) {
+    size_t size = at->count - begin < block ? at->count - begin : block;
+    float absmax = nabla_absmax(NABLA_ISA_SCALAR, in + begin, size);
+    float bound = absmax * part + SUBNORMAL_SLACK;
+    for (size_t i = begin; i < begin + size; i++)
+      fuzz_require(fabsf(decoded[i] - in[i]) <= bound,
+                   "a value comes back within half a step");
+  }
+  free(decoded);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  codec_case at;
+  if (!codec_case_read(data, size, &at)) return 0;
+  float *in = codec_case_buffer(at.count * sizeof(float));
+  codec_case_fill(at.rest, 0, in, at.count * sizeof(float));
+  outcome expected = encode(&at, NABLA_ISA_SCALAR, in);
+  for (int isa = NABLA_ISA_AVX2; isa <= NABLA_ISA_AVX512; isa++)
+    if (nabla_isa_available((nabla_isa)isa))
+      compare(&at, (nabla_isa)isa, in, &expected);
+  if (expected.status) {
+    check_bad(&at, in, &expected);
+  } else {
+    for (size_t i = 0; i < at.count; i++)
+      fuzz_require(isfinite(in[i]), "bad values are found");
+    check_error(&at, in, &expected);
+  }
+  drop(&expected);
+  free(in);
+  return 0;
+}
