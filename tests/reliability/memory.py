@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Memory is bounded: by 64 MiB for every verb, whatever the size of the model,
+of its largest tensor, and the number of threads; by 256 MiB (and a second of
+CPU time in an optimized build) for a header of 100 MB that is made to hurt."""
+
+import argparse
+import os
+import resource
+import shutil
+
+import common
+
+PEAK_MIB = 64
+HOSTILE_MIB = 256
+HEADER_BYTES = 100_000_000
+ADDRESS_SPACE_MIB = 96  # of one thread: PEAK_MIB, code, libc, stacks
+
+
+def expect_small(report, label, command, codes=(0, )):
+    status, peak, seconds, errors = common.measure(command)
+    report.note("%-44s %7.1f MiB %7.1f s" % (label, peak, seconds))
+    report.check(status in codes, "%s: status %d: %s" %
+                 (label, status, errors))
+    report.check(peak <= PEAK_MIB, "%s: peak RSS %.1f MiB" % (label, peak))
+
+
+def all_verbs(options, report, model, folder, label):
+    tool = options.tool
+    nf4, int8 = folder / "nf4.safetensors", folder / "int8.safetensors"
+    back = folder / "back.safetensors"
+    runs = [
+        ("quantize nf4", ["quantize", model, "-o", nf4], (0, )),
+        ("quantize int8", ["quantize", model, "-e", "int8", "-o", int8], (0, )),
+        ("quantize nf4, 256 threads",
+         ["quantize", model, "-o", nf4, "--force", "-j", "256"], (0, )),
+        ("quantize, keep", [
+            "quantize", model, "--nonfinite", "keep", "--block", "16", "-o",
+            nf4, "--force"
+        ], (0, )),
+        ("plan", ["plan", model], (0, )),
+        ("verify", ["verify", nf4], (0, )),
+        ("diff", ["diff", model, nf4], (0, 1)),
+        ("diff, 256 threads", ["diff", model, nf4, "-j", "256"], (0, 1)),
+        ("dequantize", ["dequantize", int8, "-o", back], (0, )),
+        ("inspect", ["inspect", nf4], (0, )),
+    ]
+    for name, arguments, codes in runs:
+        expect_small(report, "%s: %s" % (label, name), [tool, *arguments],
+                     codes)
+    for path in (nf4, int8, back):
+        common.remove(path)
+
+
+def short_tier(options, report, folder):
+    common.make_model(options.maker, folder / "model", 256, "--shards", "3")
+    all_verbs(options, report, folder / "model", folder, "256 MB")
+    shutil.rmtree(folder / "model")
+    common.make_model(options.maker, folder / "single", 256, "--single-tensor")
+    all_verbs(options, report, folder / "single", folder,
+              "256 MB in one tensor")
+    status = common.run(options.tool, "quantize", folder / "single", "-j", "1",
+                        "-o", folder / "q.safetensors",
+                        limits=[(resource.RLIMIT_AS,
+                                 ADDRESS_SPACE_MIB << 20)])
+    report.check(status.returncode == 0,
+                 "RLIMIT_AS %d MiB: %s" % (ADDRESS_SPACE_MIB, status.stderr))
+    status = common.run(options.tool, "quantize", folder / "single", "-j", "1",
+                        "-o", folder / "r.safetensors",
+                        limits=[(resource.RLIMIT_AS, 6 << 20)])
+    report.check(status.returncode == common.MEMORY,
+                 "RLIMIT_AS 6 MiB: status %d: %s" %
+                 (status.returncode, status.stderr))
+    report.check(not os.path.exists(folder / "r.safetensors")
+                 and not common.temporaries(folder.path),
+                 "RLIMIT_AS 6 MiB: something is left")
+
+
+def long_tier(options, report, folder):
+    """2.2 GB dense; the rest sparse: what counts is the size."""
+    need = 16 << 30
+    free = shutil.disk_usage(folder.path).free
+    if free < need:
+        report.skip("models of 2.2 and 8.8 GB",
+                    "%d GiB free, %d needed" % (free >> 30, need >> 30))
+        return
+    common.make_model(options.maker, folder / "dense", 2200, "--shards", "4")
+    all_verbs(options, report, folder / "dense", folder, "2.2 GB")
+    shutil.rmtree(folder / "dense")
+    sparse = folder / "sparse.safetensors"
+    common.sparse_model(sparse, 4096, 16384, 33)
+    all_verbs(options, report, sparse, folder, "8.8 GB")
+    common.sparse_model(sparse, 134766, 16384, 1)
+    all_verbs(options, report, sparse, folder, "8.8 GB in one tensor")
+    common.sparse_model(sparse, 2, 1104003072, 1)
+    all_verbs(options, report, sparse, folder, "8.8 GB in two rows")
+
+
+# ---- hostile headers ----------------------------------------------------------
+
+
+def entry(name, begin=0, end=0, shape="[0]"):
+    return ('"%s":{"dtype":"U8","shape":%s,"data_offsets":[%d,%d]}' %
+            (name, shape, begin, end)).encode()
+
+
+def many(build, tail):
+    """`build(i)` as often as it fits into a header, then `tail`."""
+    text = bytearray(b"{")
+    i = 0
+    while len(text) < HEADER_BYTES - len(tail) - 128:
+        text += b",".join(build(i + k) for k in range(1000)) + b","
+        i += 1000
+        if len(text) > HEADER_BYTES - len(tail) - 128 - 100_000:
+            break
+    text += tail
+    return bytes(text)
+
+
+HOSTILE = {
+    "white space":
+    lambda: b"{" + b" " * (HEADER_BYTES - 2) + b"]",
+    "one endless name":
+    lambda: b'{"' + b"a" * (HEADER_BYTES - 3) + b'"',
+    "escapes":
+    lambda: b'{"' + b"\\u0041" * (HEADER_BYTES // 6 - 2),
+    "nesting":
+    lambda: b'{"a":' + b"[" * (HEADER_BYTES - 6),
+    "nesting of objects":
+    lambda: b'{"a":' * (HEADER_BYTES // 5),
+    "an endless number":
+    lambda: b'{"a":{"dtype":"U8","shape":[' + b"1" * (HEADER_BYTES - 100),
+    "an endless shape":
+    lambda: b'{"a":{"dtype":"U8","shape":[' + b"1," * (HEADER_BYTES // 2 - 50),
+    "millions of tensors, then a repeated name":
+    lambda: many(lambda i: entry("%x" % i), entry("0") + b"}"),
+    "millions of tensors, then an overlap":
+    lambda: many(lambda i: entry("%x" % i), entry("z", 1, 2, "[1]") + b"}"),
+    "millions of tensors, then no end":
+    lambda: many(lambda i: entry("%x" % i), b'"'),
+    "one name millions of times":
+    lambda: many(lambda i: entry("a"), entry("a") + b"}"),
+    "millions of unknown fields":
+    lambda: b'{"a":{' + b'"x":0,' * (HEADER_BYTES // 6 - 20),
+    "endless metadata":
+    lambda: b'{"__metadata__":{' + b",".join(b'"%x":""' % i
+                                            for i in range(8_000_000)),
+}
+
+
+def write_hostile(path, build):
+    """In a process of its own: what this one has in memory when it starts the
+    tool counts as the tool's peak."""
+    child = os.fork()
+    if child == 0:
+        header = build()
+        with open(path, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return os.path.getsize(path) - 8
+
+
+def hostile(options, report, folder):
+    path = folder / "hostile.safetensors"
+    for name, build in HOSTILE.items():
+        size = write_hostile(path, build)
+        report.check(HEADER_BYTES // 2 < size <= HEADER_BYTES,
+                     "%s: the header has %d bytes" % (name, size))
+        for verb in ("inspect", "verify"):
+            status, peak, seconds, errors = common.measure(
+                [options.tool, verb, path])
+            report.note("%-44s %7.1f MiB %7.2f s  %s" %
+                        (name + " (%d MB)" % (size // 1_000_000), peak,
+                         seconds, errors.strip().splitlines()[-1][-90:]
+                         if errors.strip() else ""))
+            wanted = common.INPUT if verb == "inspect" else common.DIFFERENT
+            report.check(status == wanted, "%s: %s status %d" %
+                         (name, verb, status))
+            report.check(peak <= HOSTILE_MIB, "%s: %.1f MiB" % (name, peak))
+            report.check(seconds < options.seconds,
+                         "%s: %.2f s" % (name, seconds))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--maker", required=True)
+    parser.add_argument("--test", choices=("short", "long", "hostile"),
+                        default="short")
+    parser.add_argument("--seconds", type=float, default=1.0,
+                        help="CPU time that a hostile header may take")
+    options = parser.parse_args()
+    report = common.Report()
+    tests = {"short": short_tier, "long": long_tier, "hostile": hostile}
+    with common.Folder() as folder:
+        tests[options.test](options, report, folder)
+    common.finish(report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Stops a quantize at random moments: the final name is absent, or what it was
+before, or complete; SIGTERM and SIGINT leave no temporary and show as the exit
+status; after SIGKILL the next run cleans up and writes the same bytes."""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import time
+
+import common
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+class Trial:
+    """One way of writing: a file or a folder, over an old one or not."""
+
+    def __init__(self, name, output, force):
+        self.name, self.output, self.force = name, output, force
+        self.seconds = 0.0
+        self.good = output + ".good"
+
+    def reset(self):
+        common.remove(self.output)
+        if self.force and self.output.endswith(".safetensors"):
+            with open(self.output, "w", encoding="ascii") as file:
+                file.write("old")
+        elif self.force:
+            os.mkdir(self.output)
+            with open(os.path.join(self.output, "model.safetensors.index.json"),
+                      "w", encoding="ascii") as file:
+                file.write("old")
+
+    def is_as_before(self):
+        if not self.force:
+            return not os.path.lexists(self.output)
+        path = self.output
+        if os.path.isdir(path):
+            if os.listdir(path) != ["model.safetensors.index.json"]:
+                return False
+            path = os.path.join(path, "model.safetensors.index.json")
+        with open(path, "rb") as file:
+            return file.read(4) == b"old"
+
+    def command(self, tool, model):
+        force = ["--force"] if self.force else []
+        return [tool, "quantize", model, "-o", self.output, "-q", *force]
+
+
+def stop_once(options, report, trial, number, moment, model):
+    trial.reset()
+    label = "%s, %s after %.0f ms" % (trial.name, number.name, 1000 * moment)
+    child = subprocess.Popen(trial.command(options.tool, model),
+                             stderr=subprocess.DEVNULL)
+    time.sleep(moment)
+    child.send_signal(number)
+    status = child.wait()
+    complete = common.same(trial.output, trial.good)
+    report.check(complete or trial.is_as_before(),
+                 label + ": something else stands under the final name")
+    report.check(status in (0, -number),
+                 "%s: exit status %d" % (label, status))
+    report.check(status != 0 or complete, label + ": success, incomplete")
+    left = common.temporaries(os.path.dirname(trial.output))
+    if number != signal.SIGKILL:
+        report.check(not left, "%s: left %s" % (label, left))
+        return status != 0
+    if complete:
+        trial.reset()
+    again = subprocess.run(trial.command(options.tool, model), check=False)
+    report.check(again.returncode == 0, label + ": the next run fails")
+    report.check(common.same(trial.output, trial.good),
+                 label + ": the next run writes other bytes")
+    left = common.temporaries(os.path.dirname(trial.output))
+    report.check(not left, "%s: the next run leaves %s" % (label, left))
+    return status != 0
+
+
+def learn(options, report, trial, model):
+    for _ in range(2):  # the second time the model is in the page cache
+        trial.reset()
+        start = time.monotonic()
+        subprocess.run(trial.command(options.tool, model), check=True)
+        trial.seconds = time.monotonic() - start
+    os.rename(trial.output, trial.good)
+    result = common.run(options.tool, "verify", trial.good)
+    report.check(result.returncode == 0, "verify: " + result.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--maker", required=True)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    report = common.Report()
+    chance = random.Random(options.seed)
+    hits = 0
+    with common.Folder() as folder:
+        model = folder / "model"
+        common.make_model(options.maker, model, options.megabytes, "--shards",
+                          "3")
+        os.mkdir(folder / "out")
+        trials = [
+            Trial("file", folder / "out/f.safetensors", False),
+            Trial("folder", folder / "out/d", False),
+            Trial("replaced file", folder / "out/of.safetensors", True),
+            Trial("replaced folder", folder / "out/od", True),
+        ]
+        for trial in trials:
+            learn(options, report, trial, model)
+        for i in range(options.rounds):
+            trial = trials[i // len(SIGNALS) % len(trials)]
+            moment = chance.uniform(0, 1.05 * trial.seconds)
+            hits += stop_once(options, report, trial,
+                              SIGNALS[i % len(SIGNALS)], moment, model)
+            for each in trials:
+                common.remove(each.output)
+    report.note("%d of %d runs were stopped, seed %d" %
+                (hits, options.rounds, options.seed))
+    report.check(hits > options.rounds // 3, "too few runs were stopped")
+    common.finish(report)
+
+
+if __name__ == "__main__":
+    main()
