@@ -74,12 +74,11 @@ static double time_copy(const bench *b) {
 static nabla_status time_kernel(const bench *b, const nabla_codec *codec,
                                 int decode, double *out, nabla_diag *diag) {
   double start = now();
-  size_t index;
   if (decode)
     nabla_decode(codec, b->codes, b->scales, b->count, b->out);
   else
-    NABLA_TRY(nabla_encode(codec, b->in, b->count, b->codes, b->scales, &index,
-                           diag));
+    NABLA_TRY(
+        nabla_encode(codec, b->in, b->count, b->codes, b->scales, NULL, diag));
   *out = now() - start;
   return NABLA_OK;
 }
@@ -137,15 +136,20 @@ static nabla_status measure_all(bench *b, const nabla_bench_options *options,
 static nabla_status allocate(bench *b, nabla_diag *diag) {
   const nabla_allocator *a = b->allocator;
   uint32_t times = b->repetitions;
-  NABLA_TRY(nabla_alloc(a, b->count, sizeof *b->in, (void **)&b->in, diag));
-  NABLA_TRY(nabla_alloc(a, b->count, sizeof *b->out, (void **)&b->out, diag));
-  NABLA_TRY(nabla_alloc(a, b->scale_count, sizeof *b->scales,
-                        (void **)&b->scales, diag));
-  NABLA_TRY(nabla_alloc(a, b->count, 1, (void **)&b->codes, diag));
-  NABLA_TRY(nabla_alloc(a, times, sizeof *b->kernel_times,
-                        (void **)&b->kernel_times, diag));
-  return nabla_alloc(a, times, sizeof *b->copy_times, (void **)&b->copy_times,
-                     diag);
+  void *block;
+  NABLA_TRY(nabla_alloc(a, b->count, sizeof *b->in, &block, diag));
+  b->in = block;
+  NABLA_TRY(nabla_alloc(a, b->count, sizeof *b->out, &block, diag));
+  b->out = block;
+  NABLA_TRY(nabla_alloc(a, b->scale_count, sizeof *b->scales, &block, diag));
+  b->scales = block;
+  NABLA_TRY(nabla_alloc(a, b->count, 1, &block, diag));
+  b->codes = block;
+  NABLA_TRY(nabla_alloc(a, times, sizeof *b->kernel_times, &block, diag));
+  b->kernel_times = block;
+  NABLA_TRY(nabla_alloc(a, times, sizeof *b->copy_times, &block, diag));
+  b->copy_times = block;
+  return NABLA_OK;
 }
 
 static void release(bench *b) {

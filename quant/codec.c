@@ -20,9 +20,9 @@ typedef struct kernel_row {
 #define KERNEL(id, operation, isa)              \
   {#id, NABLA_OPERATION_##operation, ISA_##isa, \
    (nabla_kernel)nabla_##id##_##operation##_##isa},
-#define ENCODING(id, wire, bits, rows, rmse, summary) \
-  KERNEL(id, encode, scalar)                          \
-  KERNEL(id, decode, scalar)                          \
+#define ENCODING(id, wire, bits, rows, bnb, rmse, summary) \
+  KERNEL(id, encode, scalar)                               \
+  KERNEL(id, decode, scalar)                               \
   NABLA_SCALAR_ROWS_##rows(id)
 
 /* From slowest to fastest within each operation. */
@@ -124,7 +124,7 @@ static nabla_status fail_too_large_for_rows(float value, size_t index,
 nabla_status nabla_encode(const nabla_codec *codec, const float *in,
                           size_t count, uint8_t *codes, float *scales,
                           size_t *out_index, nabla_diag *diag) {
-  size_t block = (size_t)codec->format.block;
+  size_t index, block = (size_t)codec->format.block;
   size_t blocks = count / block + (count % block != 0);
   codec->encode(in, count, block, codes, scales);
 
@@ -134,12 +134,14 @@ nabla_status nabla_encode(const nabla_codec *codec, const float *in,
   range not_finite = {NABLA_F32_INFINITY - 1, NABLA_F32_MAGNITUDE};
   if (codec->format.granularity == NABLA_PER_ROW &&
       any_in_range(scales, blocks, too_large)) {
-    *out_index = find_bad(codec, in, scales, too_large);
-    return fail_too_large_for_rows(in[*out_index], *out_index, diag);
+    index = find_bad(codec, in, scales, too_large);
+    if (out_index) *out_index = index;
+    return fail_too_large_for_rows(in[index], index, diag);
   }
   if (any_in_range(scales, blocks, not_finite)) {
-    *out_index = find_bad(codec, in, scales, not_finite);
-    return fail_not_finite(in[*out_index], *out_index, diag);
+    index = find_bad(codec, in, scales, not_finite);
+    if (out_index) *out_index = index;
+    return fail_not_finite(in[index], index, diag);
   }
   return NABLA_OK;
 }
@@ -155,10 +157,12 @@ float nabla_absmax(nabla_isa isa, const float *in, size_t count) {
   return absmax(in, count);
 }
 
-void nabla_int8_encode_scaled(nabla_isa isa, const float *in, size_t count,
-                              float absmax, uint8_t *codes) {
+void nabla_encode_scaled(const nabla_encoding *encoding, nabla_isa isa,
+                         const float *in, size_t count, float absmax,
+                         uint8_t *codes) {
   nabla_kernel_encode_scaled *encode =
       (nabla_kernel_encode_scaled *)nabla_kernel_find(
-          "int8", NABLA_OPERATION_encode_scaled, nabla_isa_resolve(isa));
+          encoding->name, NABLA_OPERATION_encode_scaled,
+          nabla_isa_resolve(isa));
   encode(in, count, absmax, codes);
 }

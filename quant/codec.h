@@ -9,8 +9,10 @@
  * infinity and wins; 0 for count 0. */
 float nabla_absmax(nabla_isa isa, const float *in, size_t count);
 
-/* LLM.int8 codes of part of a row whose absmax (finite) is already known. */
-void nabla_int8_encode_scaled(nabla_isa isa, const float *in, size_t count,
-                              float absmax, uint8_t *codes);
+/* Codes of part of a row whose absmax (finite) is already known; the encoding
+ * has rows. */
+void nabla_encode_scaled(const nabla_encoding *encoding, nabla_isa isa,
+                         const float *in, size_t count, float absmax,
+                         uint8_t *codes);
 
 #endif

@@ -1,10 +1,8 @@
 /* Differences between two checkpoints, by value. Partial sums are kept per
  * tile and added in the order of tiles: figures do not depend on threads. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "lib/base/bytes.h"
 #include "lib/base/memory.h"
 #include "nabla/measure.h"
 #include "quant/run.h"
@@ -40,17 +38,16 @@ static double total(const double lanes[LANES]) {
 }
 
 /* Sums over positions where both values are finite; the others count as 0. */
-static void add_values(const float *a, const float *b, size_t count,
+static void add_values(const double *a, const double *b, size_t count,
                        partial *out) {
   double abs_sum[LANES] = {0}, rel[LANES] = {0}, square[LANES] = {0};
   double aa[LANES] = {0}, bb[LANES] = {0}, ab[LANES] = {0}, max[LANES] = {0};
   for (size_t i = 0; i < count; i += LANES) {
     const size_t lanes = count - i < LANES ? count - i : LANES;
     for (size_t k = 0; k < lanes; k++) {
-      const int finite =
-          fabsf(a[i + k]) <= FLT_MAX && fabsf(b[i + k]) <= FLT_MAX;
-      const double x = finite ? (double)a[i + k] : 0;
-      const double y = finite ? (double)b[i + k] : 0;
+      const int finite = isfinite(a[i + k]) && isfinite(b[i + k]);
+      const double x = finite ? a[i + k] : 0;
+      const double y = finite ? b[i + k] : 0;
       const double d = fabs(x - y);
       abs_sum[k] += d;
       square[k] += d * d;
@@ -76,13 +73,12 @@ static void add_values(const float *a, const float *b, size_t count,
     if (max[k] > out->max_abs) out->max_abs = max[k];
 }
 
-static void count_values(const float *a, const float *b, size_t count,
+static void count_values(const double *a, const double *b, size_t count,
                          partial *out) {
   uint64_t relative = 0, finite = 0, different = 0, not_finite = 0;
   for (size_t i = 0; i < count; i++) {
-    const int both = fabsf(a[i]) <= FLT_MAX && fabsf(b[i]) <= FLT_MAX;
-    const int differ =
-        !(a[i] == b[i]) && nabla_bits_of_f32(a[i]) != nabla_bits_of_f32(b[i]);
+    const int both = isfinite(a[i]) && isfinite(b[i]);
+    const int differ = !(a[i] == b[i]) && memcmp(&a[i], &b[i], sizeof *a) != 0;
     relative += both && a[i] != 0;
     finite += (uint64_t)both;
     different += (uint64_t)differ;
@@ -104,8 +100,10 @@ static nabla_status value_tile(nabla_run *run, uint32_t worker, uint64_t tile,
   if (status) return nabla_values_blame(&c->a, status, diag);
   status = nabla_values_read(&c->b, first, count, sb, NULL, diag);
   if (status) return nabla_values_blame(&c->b, status, diag);
-  add_values(sa->values, sb->values, (size_t)count, &c->partials[tile]);
-  count_values(sa->values, sb->values, (size_t)count, &c->partials[tile]);
+  const double *a = nabla_values_widen(&c->a, count, sa);
+  const double *b = nabla_values_widen(&c->b, count, sb);
+  add_values(a, b, (size_t)count, &c->partials[tile]);
+  count_values(a, b, (size_t)count, &c->partials[tile]);
   atomic_fetch_add(&run->bytes_done, count * sizeof(float));
   return NABLA_OK;
 }
@@ -154,12 +152,16 @@ static void summarise(const comparison *c, nabla_difference *out) {
   out->max_abs = sum.max_abs;
   out->mean_abs = sum.finite ? sum.sum_abs / (double)sum.finite : 0;
   out->mean_rel = sum.relative ? sum.sum_rel / (double)sum.relative : 0;
+  /* F64 values above 1e154 have squares that overflow: then nothing is said
+   * but that they differ. */
+  const int known = isfinite(sum.sum_square) && isfinite(sum.sum_a) &&
+                    isfinite(sum.sum_b) && isfinite(sum.sum_ab);
   out->rel_rmse = equal || sum.sum_square == 0 ? 0
-                  : sum.sum_a > 0 ? sqrt(sum.sum_square / sum.sum_a)
-                                  : HUGE_VAL;
+                  : known && sum.sum_a > 0 ? sqrt(sum.sum_square / sum.sum_a)
+                                           : HUGE_VAL;
   /* sqrt each: the product of two sums of squares may overflow. */
   const double norms = sqrt(sum.sum_a) * sqrt(sum.sum_b);
-  out->cosine = equal ? 1 : norms > 0 ? sum.sum_ab / norms : 0;
+  out->cosine = equal ? 1 : known && norms > 0 ? sum.sum_ab / norms : 0;
   out->not_finite = sum.not_finite;
 }
 

@@ -163,11 +163,11 @@ void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
                                        : "unknown encoding");
       return;
     case NABLA_REASON_SKIP:
-      snprintf(out, size, "--skip '%.80s'",
+      snprintf(out, size, "skipped by '%.80s'",
                nabla_patterns_text(plan->skip, detail));
       return;
     case NABLA_REASON_ONLY:
-      snprintf(out, size, "not named by --only");
+      snprintf(out, size, "not among those asked for");
       return;
     case NABLA_REASON_NONE:
       snprintf(out, size, "no encoding asked for");
@@ -189,7 +189,8 @@ void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
       snprintf(out, size, "%s", keeps[detail].why);
       return;
     case NABLA_REASON_NONFINITE:
-      snprintf(out, size, "not finite at index %" PRIu64, decision->index);
+      snprintf(out, size, "NaN, infinite or too large at index %" PRIu64,
+               decision->index);
       return;
   }
 }

@@ -9,8 +9,8 @@
 #include "quant/kernel.h"
 
 static const nabla_encoding encodings[] = {
-#define ENCODING(id, wire, bits, rows, rmse, summary) \
-  {#id, summary, wire, bits, rows, rmse},
+#define ENCODING(id, wire, bits, rows, bnb, rmse, summary) \
+  {#id, summary, wire, bits, rows, bnb, rmse},
 #include "quant/encodings.def"
 #undef ENCODING
 };

@@ -46,9 +46,6 @@ typedef void (*nabla_kernel)(void);
 nabla_kernel nabla_kernel_find(const char *encoding, nabla_operation operation,
                                nabla_isa isa);
 
-/* Turns NABLA_ISA_BEST into what it stands for on this CPU. */
-nabla_isa nabla_isa_resolve(nabla_isa isa);
-
 #define KERNEL(id, operation, isa) \
   nabla_kernel_##operation nabla_##id##_##operation##_##isa;
 #define NABLA_SCALAR_ROWS_0(id)
@@ -57,9 +54,9 @@ nabla_isa nabla_isa_resolve(nabla_isa isa);
   KERNEL(id, decode_rows, scalar) \
   KERNEL(id, absmax, scalar)      \
   KERNEL(id, encode_scaled, scalar)
-#define ENCODING(id, wire, bits, rows, rmse, summary) \
-  KERNEL(id, encode, scalar)                          \
-  KERNEL(id, decode, scalar)                          \
+#define ENCODING(id, wire, bits, rows, bnb, rmse, summary) \
+  KERNEL(id, encode, scalar)                               \
+  KERNEL(id, decode, scalar)                               \
   NABLA_SCALAR_ROWS_##rows(id)
 #include "quant/encodings.def"
 #if NABLA_X86

@@ -1,7 +1,7 @@
 /* Regular expressions through the C library's <regex.h>, with what it does not
  * bound refused beforehand: glibc's regcomp repeats by copying, "x+" once and
- * "x{n,m}" m times, so that a few nested ones take all memory, and
- * back-references take exponential time. */
+ * "x{n,m}" m times, so that a few nested ones take all memory, or exponential
+ * time where "x" may be empty; and so do back-references. */
 #include "quant/patterns.h"
 
 #include <regex.h>
@@ -29,8 +29,10 @@ struct nabla_patterns {
 typedef struct counter {
   const char *at;
   unsigned sums[MAX_GROUPS + 1]; /* positions so far, of each open group */
+  int copies[MAX_GROUPS + 1];    /* whether it holds "+" or "{}"         */
   unsigned depth;                /* of them                              */
   unsigned last;                 /* positions of the last atom or group  */
+  int last_copies;               /* whether that holds "+" or "{}"       */
 } counter;
 
 /* Skips "[...]" but for its last byte; one that does not end leaves `at` at the
@@ -67,14 +69,18 @@ static unsigned read_copies(counter *c) {
   return largest + 1; /* "{n,}" is n copies and one more */
 }
 
-static void repeat(counter *c, unsigned copies) {
+static const char *repeat(counter *c, unsigned copies) {
+  if (c->last_copies) return "has a + or {} inside what a + or {} repeats";
   c->sums[c->depth] += c->last * (copies - 1);
   c->last *= copies;
+  c->last_copies = c->copies[c->depth] = 1;
+  return NULL;
 }
 
 /* Both factors of `repeat` stay below MAX_POSITIONS + 2: no overflow. */
 static const char *count_one(counter *c) {
   const char byte = *c->at;
+  const char *why = NULL;
   if (byte == '\\') {
     c->at++;
     if (*c->at >= '1' && *c->at <= '9') return "has a back-reference";
@@ -83,18 +89,23 @@ static const char *count_one(counter *c) {
   if (byte == '(') {
     if (c->depth == MAX_GROUPS) return "nests too many groups";
     c->sums[++c->depth] = 1;
+    c->copies[c->depth] = 0;
   } else if (byte == ')' && c->depth) {
+    c->last_copies = c->copies[c->depth];
     c->last = c->sums[c->depth--];
     c->sums[c->depth] += c->last;
+    c->copies[c->depth] |= c->last_copies;
   } else if (byte == '{') {
-    repeat(c, read_copies(c));
+    why = repeat(c, read_copies(c));
   } else if (byte == '+') {
-    repeat(c, 2);
+    why = repeat(c, 2);
   } else if (byte != '*' && byte != '?') {
     if (byte == '[') skip_bracket(c);
     c->last = 1;
+    c->last_copies = 0;
     c->sums[c->depth]++;
   }
+  if (why) return why;
   return c->sums[c->depth] > MAX_POSITIONS ? "repeats too often" : NULL;
 }
 

@@ -10,7 +10,7 @@
 typedef struct nabla_patterns nabla_patterns;
 
 /* Compiles `count` POSIX extended expressions. `option` names where they come
- * from, for errors ("--skip").
+ * from, for errors ("skip").
  * @return NABLA_INVALID_ARGUMENT  a syntax error, more patterns or bytes than
  *                                 allowed, or an expression whose repetition
  *                                 counts would make it huge

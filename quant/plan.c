@@ -10,14 +10,14 @@
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/packed.h"
 
-static nabla_status check_block(uint64_t block, const char *option,
+static nabla_status check_block(uint64_t block, const char *what,
                                 nabla_diag *diag) {
   if (!block || (block >= NABLA_BLOCK_MIN && block <= NABLA_BLOCK_MAX &&
                  (block & (block - 1)) == 0))
     return NABLA_OK;
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                 "%s: %" PRIu64 " is no block size", option, block);
+                 "%s: %" PRIu64 " is no block size", what, block);
   nabla_diag_set_next(diag, "use a power of two from %u to %u", NABLA_BLOCK_MIN,
                       NABLA_BLOCK_MAX);
   return status;
@@ -39,12 +39,12 @@ static nabla_status take_rules(nabla_plan *plan,
                         sizeof *plan->rule_blocks, &block, diag));
   plan->rule_blocks = block;
   for (size_t i = 0; i < options->rule_count; i++) {
-    NABLA_TRY(check_block(options->rules[i].block, "--rule", diag));
+    NABLA_TRY(check_block(options->rules[i].block, "rule", diag));
     texts[i] = options->rules[i].pattern;
     plan->rule_encodings[i] = options->rules[i].encoding;
     plan->rule_blocks[i] = options->rules[i].block;
   }
-  return nabla_patterns_create(plan->allocator, "--rule", texts,
+  return nabla_patterns_create(plan->allocator, "rule", texts,
                                options->rule_count, &plan->rules, diag);
 }
 
@@ -56,14 +56,14 @@ static nabla_status take_options(nabla_plan *plan,
   plan->choice = options->layout;
   plan->nonfinite = options->nonfinite;
   plan->isa = options->isa;
-  NABLA_TRY(check_block(options->block, "--block", diag));
+  NABLA_TRY(check_block(options->block, "block", diag));
   if (!nabla_isa_available(options->isa))
     return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "this CPU or build cannot run --isa %s",
+                      "this CPU or this build cannot run %s code",
                       nabla_isa_name(options->isa));
-  NABLA_TRY(nabla_patterns_create(plan->allocator, "--only", options->only,
+  NABLA_TRY(nabla_patterns_create(plan->allocator, "only", options->only,
                                   options->only_count, &plan->only, diag));
-  NABLA_TRY(nabla_patterns_create(plan->allocator, "--skip", options->skip,
+  NABLA_TRY(nabla_patterns_create(plan->allocator, "skip", options->skip,
                                   options->skip_count, &plan->skip, diag));
   return take_rules(plan, options, diag);
 }
@@ -115,7 +115,8 @@ static nabla_status refuse_layout(const nabla_plan *plan, const survey *s,
   nabla_status status =
       nabla_fail(diag, NABLA_UNSUPPORTED,
                  "the bitsandbytes layout cannot hold this: %s", why);
-  nabla_diag_set_next(diag, "use --layout auto, --layout nabla, or --skip");
+  nabla_diag_set_next(diag,
+                      "choose the layout nabla or auto, or keep the tensor");
   return s->objection ? blame(plan, &s->tensor, status, diag) : status;
 }
 
@@ -176,8 +177,50 @@ static nabla_status check_readable(const nabla_plan *plan,
   nabla_status status = nabla_fail(
       diag, NABLA_UNSUPPORTED,
       "readers would take '%.100s' for its scales as LLM.int8", name);
-  nabla_diag_set_next(diag, "--skip it, or choose another encoding for it");
+  nabla_diag_set_next(diag, "keep it, or choose another encoding for it");
   return status;
+}
+
+/* A companion may have the name of a tensor that is there already. */
+static nabla_status check_names(const nabla_plan *plan,
+                                const nabla_tensor *tensor,
+                                const nabla_components *parts,
+                                nabla_diag *diag) {
+  for (size_t i = 0; i < parts->count; i++) {
+    char name[NABLA_SAFETENSORS_MAX_NAME + 64];
+    nabla_part there;
+    const nabla_component *part = &parts->item[i];
+    const size_t tail = strlen(part->suffix);
+    memcpy(name, tensor->name, part->stem);
+    memcpy(name + part->stem, part->suffix, tail + 1);
+    if (part->kind == NABLA_COMPONENT_CODES ||
+        !nabla_checkpoint_find_entry(plan->checkpoint, tensor->data.shard, name,
+                                     part->stem + tail, &there))
+      continue;
+    nabla_status status =
+        nabla_fail(diag, NABLA_UNSUPPORTED,
+                   "the model has a tensor '%.100s' already, which is what a "
+                   "companion would be called",
+                   name);
+    nabla_diag_set_next(diag, "keep the tensor, or choose another layout");
+    return status;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status measure(const nabla_plan *plan, const nabla_tensor *tensor,
+                            nabla_decision *decision, nabla_diag *diag) {
+  nabla_components parts;
+  NABLA_TRY(check_readable(plan, tensor, &decision->format, diag));
+  NABLA_TRY(nabla_components_of(tensor, &decision->format, plan->totals.layout,
+                                &parts, diag));
+  NABLA_TRY(check_names(plan, tensor, &parts, diag));
+  decision->bytes_out = 0;
+  for (size_t i = 0; i < parts.count; i++)
+    if (!nabla_add_u64(decision->bytes_out, parts.item[i].bytes,
+                       &decision->bytes_out))
+      return nabla_fail(diag, NABLA_TOO_LARGE, "its packed size overflows");
+  return NABLA_OK;
 }
 
 static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
@@ -188,20 +231,15 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
     const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
     decision->bytes_out = tensor.stored_bytes;
     if (decision->format.encoding) {
-      nabla_components parts;
-      nabla_status status =
-          check_readable(plan, &tensor, &decision->format, diag);
-      if (!status)
-        status = nabla_components_of(&tensor, &decision->format, totals->layout,
-                                     &parts, diag);
+      nabla_status status = measure(plan, &tensor, decision, diag);
       if (status) return blame(plan, &tensor, status, diag);
-      decision->bytes_out = 0;
-      for (size_t c = 0; c < parts.count; c++)
-        decision->bytes_out += parts.item[c].bytes;
       totals->quantized++;
     }
-    totals->bytes_in += tensor.stored_bytes;
-    totals->bytes_out += decision->bytes_out;
+    if (!nabla_add_u64(totals->bytes_in, tensor.stored_bytes,
+                       &totals->bytes_in) ||
+        !nabla_add_u64(totals->bytes_out, decision->bytes_out,
+                       &totals->bytes_out))
+      return nabla_fail(diag, NABLA_TOO_LARGE, "the model's size overflows");
   }
   return NABLA_OK;
 }

@@ -58,7 +58,7 @@ nabla_status nabla_dequantize(const nabla_checkpoint *checkpoint,
                       nabla_dtype_name(options->dtype));
   if (!nabla_isa_available(options->isa))
     return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "this CPU or build cannot run --isa %s",
+                      "this CPU or this build cannot run %s code",
                       nabla_isa_name(options->isa));
   nabla_write_task task = {
       .checkpoint = checkpoint,

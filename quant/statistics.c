@@ -8,7 +8,8 @@
 
 /* What one tile contributes; added in the order of tiles. */
 typedef struct partial {
-  double sum, sum_square, min, max;
+  double mean, spread; /* spread: sum of squared distances from the mean */
+  double min, max;
   double scale_min, scale_max;
   uint64_t finite, zeros, nan, infinite;
 } partial;
@@ -21,13 +22,34 @@ typedef struct survey {
   partial *partials;
 } survey;
 
-static void add_value(partial *p, double value) {
-  p->finite++;
-  p->zeros += value == 0;
-  p->sum += value;
-  p->sum_square += value * value;
-  if (value < p->min) p->min = value;
-  if (value > p->max) p->max = value;
+/* Two passes over a tile: the spread about its own mean has no cancellation. */
+static void add_values(partial *p, const double *values, uint64_t count) {
+  double sum = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const double value = values[i];
+    if (isnan(value)) p->nan++;
+    if (isinf(value)) p->infinite++;
+    if (!isfinite(value)) continue;
+    p->finite++;
+    p->zeros += value == 0;
+    sum += value;
+    if (value < p->min) p->min = value;
+    if (value > p->max) p->max = value;
+  }
+  if (p->finite) p->mean = sum / (double)p->finite;
+  for (uint64_t i = 0; i < count; i++) {
+    const double distance = isfinite(values[i]) ? values[i] - p->mean : 0;
+    p->spread += distance * distance;
+  }
+}
+
+/* Chan, Golub, LeVeque 1979: mean and spread of two sets together. */
+static void merge_spread(partial *sum, const partial *p) {
+  const double n = (double)sum->finite, m = (double)p->finite;
+  if (p->finite == 0) return;
+  const double distance = p->mean - sum->mean;
+  sum->spread += p->spread + distance * distance * n * m / (n + m);
+  sum->mean += distance * m / (n + m);
 }
 
 static void count_codes(const survey *s, const uint8_t *codes, uint64_t count,
@@ -52,15 +74,6 @@ static nabla_status tile(nabla_run *run, uint32_t worker, uint64_t index,
   nabla_status status =
       nabla_values_read(&s->values, first, count, scratch, &scales, diag);
   if (status) return nabla_values_blame(&s->values, status, diag);
-  for (uint64_t i = 0; i < count; i++) {
-    const float value = scratch->values[i];
-    if (isfinite(value))
-      add_value(&p, (double)value);
-    else if (isnan(value))
-      p.nan++;
-    else
-      p.infinite++;
-  }
   for (uint64_t i = 0; i < scales; i++) {
     const double scale = (double)scratch->scales[i];
     if (scale < p.scale_min) p.scale_min = scale;
@@ -68,6 +81,7 @@ static nabla_status tile(nabla_run *run, uint32_t worker, uint64_t index,
   }
   if (s->values.tensor.format.encoding)
     count_codes(s, scratch->raw, count, s->codes[worker]);
+  add_values(&p, nabla_values_widen(&s->values, count, scratch), count);
   s->partials[index] = p;
   atomic_fetch_add(&run->bytes_done, count);
   return NABLA_OK;
@@ -89,8 +103,7 @@ static void add_up(const survey *s, uint32_t workers, nabla_statistics *out) {
   nabla_statistics result = {.elements = s->tiling.elements};
   for (uint64_t i = 0; i < s->tiling.tiles; i++) {
     const partial *p = &s->partials[i];
-    sum.sum += p->sum;
-    sum.sum_square += p->sum_square;
+    merge_spread(&sum, p);
     sum.min = fmin(sum.min, p->min);
     sum.max = fmax(sum.max, p->max);
     sum.scale_min = fmin(sum.scale_min, p->scale_min);
@@ -101,10 +114,8 @@ static void add_up(const survey *s, uint32_t workers, nabla_statistics *out) {
     result.infinite += p->infinite;
   }
   if (sum.finite) {
-    const double count = (double)sum.finite;
-    result.mean = sum.sum / count;
-    const double variance = sum.sum_square / count - result.mean * result.mean;
-    result.std = variance > 0 ? sqrt(variance) : 0;
+    result.mean = sum.mean;
+    result.std = sqrt(sum.spread / (double)sum.finite);
     result.min = sum.min;
     result.max = sum.max;
     result.absmax = fmax(fabs(sum.min), fabs(sum.max));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
+#include "lib/base/checked.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
@@ -32,10 +33,10 @@ static int ends_with(const char *text, const char *tail) {
   return size > tail_size && !strcmp(text + size - tail_size, tail);
 }
 
-/* What --force may remove from a folder: files that this code would write. */
+/* Second net of nabla_output_folder_commit, which looks again when the folders
+ * are exchanged; check_replaceable below is the real rule. */
 static int is_ours(const char *name) {
-  return ends_with(name, ".safetensors") ||
-         ends_with(name, ".safetensors.index.json");
+  return ends_with(name, ".safetensors") || ends_with(name, ".json");
 }
 
 static nabla_status refuse_input(const char *path, nabla_diag *diag) {
@@ -44,10 +45,6 @@ static nabla_status refuse_input(const char *path, nabla_diag *diag) {
   nabla_diag_set_file(diag, path);
   nabla_diag_set_next(diag, "name another output");
   return status;
-}
-
-static int same(const nabla_os_info *a, const nabla_os_info *b) {
-  return a->device == b->device && a->inode == b->inode;
 }
 
 /* The folder that holds `path`: all up to the last slash, or ".". */
@@ -93,7 +90,7 @@ static nabla_status is_input(const nabla_target *target,
     nabla_free(target->allocator, folder, size, 1);
     if (status || !exists) return status; /* gone: nothing to overwrite */
   }
-  *out = same(&input, output);
+  *out = nabla_os_same(&input, output);
   return NABLA_OK;
 }
 
@@ -144,13 +141,154 @@ static nabla_status split(nabla_target *target, const char *path,
   return NABLA_OK;
 }
 
+static const char *file_name(const nabla_target *target, uint32_t file) {
+  if (target->files > 1)
+    return nabla_checkpoint_shard_name(target->checkpoint, file);
+  return target->index_name ? LONE_INDEXED_SHARD : LONE_SHARD;
+}
+
+static nabla_status join(const nabla_target *target, const char *folder,
+                         const char *name, char **out, size_t *out_size,
+                         nabla_diag *diag) {
+  const size_t head = strlen(folder), tail = strlen(name);
+  void *block;
+  NABLA_TRY(nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
+  char *path = block;
+  memcpy(path, folder, head);
+  path[head] = '/';
+  memcpy(path + head + 1, name, tail);
+  *out = path;
+  *out_size = head + tail + 2;
+  return NABLA_OK;
+}
+
+/* What an existing output folder holds. */
+typedef struct listing {
+  const nabla_target *target;
+  const nabla_checkpoint *old; /* the checkpoint in it, or NULL */
+  uint64_t names;
+  nabla_status status;
+  nabla_diag *diag;
+} listing;
+
+/* The names that this run writes, and those of the checkpoint that is there. */
+static int may_replace(const listing *l, const char *name) {
+  const nabla_target *target = l->target;
+  if (target->index_name && !strcmp(name, target->index_name)) return 1;
+  for (uint32_t i = 0; i < target->files; i++)
+    if (!strcmp(name, file_name(target, i))) return 1;
+  if (!l->old) return 0;
+  if (nabla_checkpoint_has_index(l->old) && !strcmp(name, NABLA_INDEX_NAME))
+    return 1;
+  for (uint32_t i = 0; i < nabla_checkpoint_shard_count(l->old); i++)
+    if (!strcmp(name, nabla_checkpoint_shard_name(l->old, i))) return 1;
+  return 0;
+}
+
+/* Refuses a folder that holds a shard of the input, perhaps behind a link. */
+static nabla_status check_no_shard(const nabla_target *target, const char *path,
+                                   nabla_diag *diag) {
+  nabla_os_info info;
+  int exists;
+  NABLA_TRY(look(target, path, &info, &exists, diag));
+  const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
+  for (uint32_t i = 0; exists && i < shards; i++) {
+    const nabla_os_info input = nabla_safetensors_info(
+        nabla_checkpoint_borrow_shard(target->checkpoint, i));
+    if (nabla_os_same(&input, &info)) return refuse_input(path, diag);
+  }
+  return NABLA_OK;
+}
+
+static nabla_status check_name(const listing *l, const char *name,
+                               nabla_diag *diag) {
+  const nabla_target *target = l->target;
+  char *path = NULL;
+  size_t size = 0;
+  NABLA_TRY(join(target, target->path, name, &path, &size, diag));
+  nabla_status status = check_no_shard(target, path, diag);
+  nabla_free(target->allocator, path, size, 1);
+  if (status || !target->force || may_replace(l, name)) return status;
+  status = nabla_fail(diag, NABLA_EXISTS,
+                      "the folder holds '%.80s', which is no part of a "
+                      "checkpoint in it and would be lost",
+                      name);
+  nabla_diag_set_file(diag, target->path);
+  nabla_diag_set_next(diag, "name another folder, or move that file away");
+  return status;
+}
+
+static int list_name(void *context, const char *name) {
+  listing *l = context;
+  l->names++;
+  l->status = check_name(l, name, l->diag);
+  return l->status != NABLA_OK;
+}
+
+static nabla_status list_folder(listing *l) {
+  const nabla_os *os = l->target->os;
+  int error;
+  do {
+    l->names = 0;
+    error = os->list(os->self, l->target->path, list_name, l);
+  } while (error == -EINTR);
+  if (l->status) return l->status;
+  if (error < 0)
+    return nabla_os_fail(os, NULL, l->target->path, "list the folder", error,
+                         l->diag);
+  return NABLA_OK;
+}
+
+/* Opens the checkpoint that the output folder already holds; *out is NULL when
+ * that is none, or a broken one. */
+static nabla_status open_old(const nabla_target *target,
+                             const nabla_environment *environment,
+                             nabla_checkpoint **out, nabla_diag *diag) {
+  char *path = NULL;
+  size_t size = 0;
+  nabla_diag why = NABLA_DIAG_INIT; /* not the caller's: most are no errors */
+  nabla_status status = NABLA_CORRUPT;
+  *out = NULL;
+  if (target->index_name) {
+    NABLA_TRY(
+        join(target, target->path, target->index_name, &path, &size, diag));
+    status = nabla_checkpoint_open(path, environment, out, &why);
+    nabla_free(target->allocator, path, size, 1);
+  }
+  if (status && status != NABLA_NO_MEMORY)
+    status = nabla_checkpoint_open(target->path, environment, out, &why);
+  if (status != NABLA_NO_MEMORY) return NABLA_OK;
+  if (diag) *diag = why;
+  return status;
+}
+
+/* An existing folder is replaced only when nothing is lost but a checkpoint:
+ * an empty one always, another with `force`, one with an input never. */
+static nabla_status check_replaceable(nabla_target *target,
+                                      const nabla_environment *environment,
+                                      nabla_diag *diag) {
+  nabla_os_info info;
+  int exists;
+  NABLA_TRY(look(target, target->path, &info, &exists, diag));
+  if (!exists || !info.is_folder) return NABLA_OK;
+  nabla_checkpoint *old = NULL;
+  if (target->force) NABLA_TRY(open_old(target, environment, &old, diag));
+  listing l = {.target = target, .old = old, .diag = diag};
+  const nabla_status status = list_folder(&l);
+  nabla_checkpoint_close(old);
+  if (!status && !l.names) target->force = 1;
+  return status;
+}
+
 static nabla_status start(nabla_target *target, const char *path,
+                          const nabla_environment *environment,
                           nabla_diag *diag) {
   NABLA_TRY(split(target, path, diag));
   NABLA_TRY(check_not_input(target, diag));
   target->files =
       target->is_folder ? nabla_checkpoint_shard_count(target->checkpoint) : 1;
   if (!target->is_folder) return NABLA_OK;
+  NABLA_TRY(check_replaceable(target, environment, diag));
   const nabla_output_options options = {target->os, target->allocator,
                                         target->force};
   return nabla_output_folder_create(target->path, &options, is_ours,
@@ -173,7 +311,7 @@ nabla_status nabla_target_create(const nabla_checkpoint *checkpoint,
   target->force = where->force;
   /* The names of the input's headers, at most, and their companions. */
   nabla_buffer_init(&target->names, allocator, "index", (size_t)1 << 30);
-  nabla_status status = start(target, where->path, diag);
+  nabla_status status = start(target, where->path, environment, diag);
   if (status) {
     nabla_target_destroy(target);
     return status;
@@ -201,31 +339,11 @@ void nabla_target_shards(const nabla_target *target, uint32_t file,
                            : nabla_checkpoint_shard_count(target->checkpoint);
 }
 
-static const char *file_name(const nabla_target *target, uint32_t file) {
-  if (target->files > 1)
-    return nabla_checkpoint_shard_name(target->checkpoint, file);
-  return target->index_name ? LONE_INDEXED_SHARD : LONE_SHARD;
-}
-
-static nabla_status join(const nabla_target *target, const char *name,
-                         char **out, size_t *out_size, nabla_diag *diag) {
-  const char *folder = nabla_output_folder_borrow_path(target->folder);
-  const size_t head = strlen(folder), tail = strlen(name);
-  void *block;
-  NABLA_TRY(nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
-  char *path = block;
-  memcpy(path, folder, head);
-  path[head] = '/';
-  memcpy(path + head + 1, name, tail);
-  *out = path;
-  *out_size = head + tail + 2;
-  return NABLA_OK;
-}
-
 nabla_status nabla_target_path(const nabla_target *target, uint32_t file,
                                char **out, size_t *out_size, nabla_diag *diag) {
   if (target->is_folder)
-    return join(target, file_name(target, file), out, out_size, diag);
+    return join(target, nabla_output_folder_borrow_path(target->folder),
+                file_name(target, file), out, out_size, diag);
   void *copy;
   NABLA_TRY(nabla_alloc(target->allocator, target->path_size, 1, &copy, diag));
   memcpy(copy, target->path, target->path_size);
@@ -241,7 +359,8 @@ int nabla_target_may_replace(const nabla_target *target) {
 nabla_status nabla_target_note(nabla_target *target, uint32_t file,
                                const char *name, size_t length, uint64_t bytes,
                                nabla_diag *diag) {
-  target->total += bytes;
+  if (!nabla_add_u64(target->total, bytes, &target->total))
+    return nabla_fail(diag, NABLA_TOO_LARGE, "the output's size overflows");
   if (!target->index_name) return NABLA_OK;
   uint8_t head[4];
   nabla_store_le32(head, file);
@@ -331,7 +450,8 @@ static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
   char *path;
   size_t size;
   sink s = {0};
-  NABLA_TRY(join(target, target->index_name, &path, &size, diag));
+  NABLA_TRY(join(target, nabla_output_folder_borrow_path(target->folder),
+                 target->index_name, &path, &size, diag));
   const nabla_output_options options = {target->os, target->allocator, 0};
   nabla_status status = nabla_output_create(path, &options, &s.output, diag);
   if (!status) status = fill_index(target, &s, diag);

@@ -171,3 +171,17 @@ nabla_status nabla_values_read(const nabla_values *values, uint64_t first,
   if (out_scales) *out_scales = scales;
   return NABLA_OK;
 }
+
+const double *nabla_values_widen(const nabla_values *values, uint64_t count,
+                                 nabla_scratch *scratch) {
+  double *out = (double *)(void *)scratch->raw;
+  const int is_f64 = !values->tensor.format.encoding &&
+                     values->tensor.dtype == NABLA_DTYPE_F64;
+  for (uint64_t i = 0; i < count && is_f64; i++) {
+    const uint64_t bits = nabla_load_le64(&out[i]);
+    memcpy(&out[i], &bits, sizeof bits);
+  }
+  for (uint64_t i = 0; i < count && !is_f64; i++)
+    out[i] = (double)scratch->values[i];
+  return out;
+}

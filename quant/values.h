@@ -52,6 +52,11 @@ NABLA_MUST_USE nabla_status nabla_values_read(const nabla_values *values,
                                               uint64_t *out_scales,
                                               nabla_diag *diag);
 
+/* Turns what nabla_values_read has left in `scratch` into doubles, which take
+ * the place of raw: exact for F64, whose values f32 cannot all hold. */
+const double *nabla_values_widen(const nabla_values *values, uint64_t count,
+                                 nabla_scratch *scratch);
+
 /* Adds the tensor's name and file to a diag. Returns `status`. */
 nabla_status nabla_values_blame(const nabla_values *values, nabla_status status,
                                 nabla_diag *diag);

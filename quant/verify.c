@@ -37,6 +37,11 @@ static void blame(const nabla_checkpoint *checkpoint,
   nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
 }
 
+/* What the largest code multiplies its scale by, before LLM.int8 divides. */
+static float largest_factor(const nabla_encoding *encoding) {
+  return encoding->bits == 4 ? 1 : 127;
+}
+
 /* Reads all scales of a tensor; the first that is not finite is noted. */
 static nabla_status check_scales(verifier *v,
                                  const nabla_checkpoint *checkpoint,
@@ -44,6 +49,7 @@ static nabla_status check_scales(verifier *v,
   const nabla_safetensors *file =
       nabla_checkpoint_borrow_shard(checkpoint, tensor->scales.shard);
   const nabla_entry entry = nabla_safetensors_entry(file, tensor->scales.entry);
+  const float largest = largest_factor(tensor->format.encoding);
   for (uint64_t at = 0; at < entry.elements; at += PIECE) {
     const uint64_t left = entry.elements - at;
     const size_t count = left < PIECE ? (size_t)left : PIECE;
@@ -51,11 +57,13 @@ static nabla_status check_scales(verifier *v,
                                      at * sizeof(float), v->scales,
                                      count * sizeof(float), diag));
     for (size_t i = 0; i < count; i++) {
-      if (isfinite(nabla_f32_of_bits(nabla_load_le32(&v->scales[i])))) continue;
+      const float scale = nabla_f32_of_bits(nabla_load_le32(&v->scales[i]));
+      if (isfinite(scale * largest)) continue;
       nabla_diag found = NABLA_DIAG_INIT;
-      const nabla_status status = nabla_fail(
-          &found, NABLA_NOT_FINITE,
-          "scale %" PRIu64 " of '%.60s' is not finite", at + i, entry.name);
+      const nabla_status status =
+          nabla_fail(&found, NABLA_NOT_FINITE,
+                     "scale %" PRIu64 " of '%.60s' is %s", at + i, entry.name,
+                     isfinite(scale) ? "too large to decode" : "not finite");
       (void)status; /* the diag carries it */
       nabla_diag_set_offset(&found, entry.offset + (at + i) * sizeof(float));
       nabla_diag_set_next(&found, "quantize the model again from its source");

@@ -136,11 +136,13 @@ static nabla_status add_item(nabla_file_job *job, nabla_target *target,
   return NABLA_OK;
 }
 
-/* Metadata of the sources but for our labels, then the labels (F2). */
+/* Metadata of the sources but for our labels, then the labels (F2). Hugging
+ * Face's loader wants a "format" as soon as there is metadata at all. */
 static nabla_status add_metadata(nabla_file_job *job,
                                  const nabla_target *target, uint32_t file,
                                  nabla_diag *diag) {
   uint32_t first, end;
+  int has_format = 0;
   nabla_target_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++) {
     const nabla_safetensors *source =
@@ -148,6 +150,7 @@ static nabla_status add_metadata(nabla_file_job *job,
     for (size_t i = 0; i < nabla_safetensors_metadata_count(source); i++) {
       const char *key, *value;
       nabla_safetensors_metadata(source, i, &key, &value);
+      has_format |= !strcmp(key, "format");
       if (!strncmp(key, NABLA_LABEL_PREFIX, strlen(NABLA_LABEL_PREFIX)))
         continue;
       NABLA_TRY(
@@ -155,6 +158,9 @@ static nabla_status add_metadata(nabla_file_job *job,
     }
   }
   if (job->task->layout == NABLA_LAYOUT_DENSE) return NABLA_OK;
+  if (!has_format)
+    NABLA_TRY(nabla_safetensors_writer_add_metadata(job->writer, "format", "pt",
+                                                    diag));
   NABLA_TRY(nabla_safetensors_writer_add_metadata(
       job->writer, NABLA_LABEL_LAYOUT, nabla_layout_name(job->task->layout),
       diag));
@@ -235,7 +241,11 @@ static nabla_status check_sources(const nabla_file_job *job,
 
 static nabla_status commit(nabla_file_job *job, nabla_write_summary *summary,
                            nabla_diag *diag) {
-  const nabla_progress progress = {.phase = "sync"};
+  const nabla_progress progress = {.phase = "sync",
+                                   .bytes_done = job->bytes_before,
+                                   .bytes_total = job->task->bytes_total,
+                                   .tensors_done = job->tensors_before,
+                                   .tensors_total = job->task->tensors_total};
   NABLA_TRY(nabla_run_report(job->task->environment, &progress, diag));
   const double start = now();
   NABLA_TRY(nabla_safetensors_writer_commit(job->writer, diag));
@@ -323,28 +333,50 @@ static nabla_status write_files(const nabla_write_task *task,
   nabla_status status = NABLA_OK;
   for (uint32_t i = 0; i < nabla_target_files(target) && !status; i++)
     status = write_file(&job, target, i, summary, diag);
+  /* Components may have been read from shards whose own check was earlier. */
+  for (uint32_t i = 0; i < nabla_checkpoint_shard_count(task->checkpoint) &&
+                       nabla_target_files(target) > 1 && !status;
+       i++)
+    status = nabla_safetensors_check_unchanged(
+        nabla_checkpoint_borrow_shard(task->checkpoint, i), diag);
   nabla_scratches_destroy(allocator_of(task), job.workers, job.scratches);
   return status;
 }
 
-nabla_status nabla_write_checkpoint(const nabla_write_task *task,
+/* Totals for progress: every file tensor is copied, encoded or decoded, but
+ * the companions of what is decoded. */
+static void add_totals(nabla_write_task *task) {
+  const nabla_checkpoint *checkpoint = task->checkpoint;
+  for (uint32_t s = 0; s < nabla_checkpoint_shard_count(checkpoint); s++) {
+    const nabla_safetensors *file =
+        nabla_checkpoint_borrow_shard(checkpoint, s);
+    if (task->plan) task->tensors_total += nabla_safetensors_count(file);
+    if (!nabla_add_u64(task->bytes_total, nabla_safetensors_file_size(file),
+                       &task->bytes_total))
+      task->bytes_total = 0; /* unknown */
+  }
+  if (task->dequantize)
+    task->tensors_total = nabla_checkpoint_count(checkpoint);
+}
+
+nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
                                     const nabla_write_options *where,
                                     nabla_write_summary *out,
                                     nabla_diag *diag) {
   const double start = now();
   nabla_write_summary summary = {0};
+  nabla_write_task task = *wanted;
   nabla_target *target;
-  NABLA_TRY(nabla_target_create(task->checkpoint, where, task->environment,
+  add_totals(&task);
+  NABLA_TRY(nabla_target_create(task.checkpoint, where, task.environment,
                                 &target, diag));
-  nabla_status status = nabla_target_check_space(target, task->bytes_out, diag);
-  if (!status) status = write_files(task, target, &summary, diag);
+  nabla_status status = nabla_target_check_space(target, task.bytes_out, diag);
+  if (!status) status = write_files(&task, target, &summary, diag);
   if (!status) status = nabla_target_commit(target, diag);
   nabla_target_destroy(target);
   if (status) return status;
-  for (uint32_t i = 0; i < nabla_checkpoint_shard_count(task->checkpoint); i++)
-    summary.bytes_in += nabla_safetensors_file_size(
-        nabla_checkpoint_borrow_shard(task->checkpoint, i));
-  summary.tensors = nabla_checkpoint_count(task->checkpoint);
+  summary.bytes_in = task.bytes_total;
+  summary.tensors = nabla_checkpoint_count(task.checkpoint);
   summary.seconds = now() - start;
   *out = summary;
   return NABLA_OK;

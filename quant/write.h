@@ -16,8 +16,9 @@ typedef struct nabla_write_task {
   const nabla_plan *plan;
   const nabla_dequantize_options *dequantize;
   nabla_isa isa;
-  nabla_layout layout; /* label and layout of what is encoded */
-  uint64_t bytes_out;  /* of tensor data, to check free space */
+  nabla_layout layout;                 /* label and layout of what is encoded */
+  uint64_t bytes_out;                  /* of tensor data, to check free space */
+  uint64_t bytes_total, tensors_total; /* of input, for progress */
 } nabla_write_task;
 
 NABLA_MUST_USE nabla_status nabla_write_checkpoint(
@@ -48,7 +49,8 @@ typedef struct nabla_file_job {
   uint64_t *first_tile; /* count + 1 */
   nabla_scratch *scratches;
   uint32_t workers;
-  uint64_t tile; /* elements */
+  uint64_t tile;                         /* elements */
+  uint64_t bytes_before, tensors_before; /* done for earlier files */
 } nabla_file_job;
 
 nabla_tiling nabla_item_tiling(const nabla_file_job *job,

@@ -2,6 +2,7 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
@@ -47,6 +48,21 @@ static nabla_status copy_tile(nabla_run *run, const nabla_item *item,
                                         (size_t)size, diag);
 }
 
+/* F64 holds values that f32 does not: then the file's value is finite. */
+static int overflows_f32(const nabla_values *values, uint64_t index) {
+  uint8_t bytes[8];
+  const nabla_part part = values->tensor.data;
+  if (values->tensor.dtype != NABLA_DTYPE_F64 ||
+      nabla_safetensors_read(
+          nabla_checkpoint_borrow_shard(values->checkpoint, part.shard),
+          part.entry, index * sizeof bytes, bytes, sizeof bytes, NULL))
+    return 0;
+  const uint64_t bits = nabla_load_le64(bytes);
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return isfinite(value);
+}
+
 /* Says which value cannot be encoded, by tensor, index and byte. */
 static nabla_status refuse_value(const nabla_values *values,
                                  nabla_status status, uint64_t index,
@@ -56,17 +72,18 @@ static nabla_status refuse_value(const nabla_values *values,
       nabla_checkpoint_borrow_shard(values->checkpoint, tensor->data.shard),
       tensor->data.entry);
   if (status == NABLA_NOT_FINITE) {
-    status = nabla_fail(diag, status, "the value at index %" PRIu64 " is %s",
-                        index, isnan(value) ? "NaN" : "infinite");
-    nabla_diag_set_next(diag,
-                        "--nonfinite keep leaves such tensors as they "
-                        "are");
+    status =
+        nabla_fail(diag, status, "the value at index %" PRIu64 " is %s", index,
+                   isnan(value)                   ? "NaN"
+                   : overflows_f32(values, index) ? "too large for f32"
+                                                  : "infinite");
+    nabla_diag_set_next(diag, "repair it, or keep the tensor as it is");
   } else {
     status = nabla_fail(diag, NABLA_UNSUPPORTED,
                         "the value %g at index %" PRIu64
                         " is too large for LLM.int8",
                         (double)value, index);
-    nabla_diag_set_next(diag, "use blocks (--block 64), or --skip it");
+    nabla_diag_set_next(diag, "encode it by blocks, or keep it");
   }
   nabla_diag_set_offset(
       diag, entry.offset + index * (nabla_dtype_bits(tensor->dtype) / 8));
@@ -90,8 +107,8 @@ static nabla_status encode_piece(nabla_file_job *job, const nabla_item *item,
                                  nabla_diag *diag) {
   const uint64_t row = first / format->block;
   float absmax = nabla_f32_of_bits(atomic_load(&item->row_absmax[row]));
-  nabla_int8_encode_scaled(job->task->isa, scratch->values, (size_t)count,
-                           absmax, scratch->raw);
+  nabla_encode_scaled(format->encoding, job->task->isa, scratch->values,
+                      (size_t)count, absmax, scratch->raw);
   NABLA_TRY(nabla_safetensors_writer_write(job->writer, item->id, first,
                                            scratch->raw, (size_t)count, diag));
   if (first % format->block) return NABLA_OK;
@@ -127,6 +144,20 @@ static nabla_status encode_tile(nabla_run *run, const nabla_item *item,
                     nabla_ceil_div_u64(count, format.block), diag);
 }
 
+/* Says which value of a tile cannot be decoded: hostile or foreign scales may
+ * be too large though finite. */
+static nabla_status refuse_infinite(const nabla_values *values, uint64_t first,
+                                    const nabla_scratch *scratch,
+                                    nabla_diag *diag) {
+  uint64_t i = 0;
+  while (isfinite(scratch->values[i])) i++;
+  nabla_status status = nabla_fail(
+      diag, NABLA_NOT_FINITE,
+      "its scale makes the value at index %" PRIu64 " infinite", first + i);
+  nabla_diag_set_next(diag, "quantize the model again from its source");
+  return nabla_values_blame(values, status, diag);
+}
+
 static nabla_status refuse_scale(const nabla_values *values, uint64_t scale,
                                  nabla_diag *diag) {
   nabla_status status = nabla_fail(diag, NABLA_NOT_FINITE,
@@ -146,7 +177,7 @@ static nabla_status refuse_overflow(const nabla_values *values,
       diag, NABLA_UNSUPPORTED,
       "the value %g at index %" PRIu64 " does not fit in %s",
       (double)scratch->values[i], first + i, nabla_dtype_name(dtype));
-  nabla_diag_set_next(diag, "use --dtype bf16 or f32");
+  nabla_diag_set_next(diag, "decode to a wider dtype");
   return nabla_values_blame(values, status, diag);
 }
 
@@ -167,6 +198,8 @@ static nabla_status decode_tile(nabla_run *run, const nabla_item *item,
     if (!isfinite(scratch->scales[i]))
       return refuse_scale(&values, first / values.tensor.format.block + i,
                           diag);
+  if (!isfinite(nabla_absmax(job->task->isa, scratch->values, (size_t)count)))
+    return refuse_infinite(&values, first, scratch, diag);
   const nabla_dtype dtype =
       options->has_dtype ? options->dtype : values.tensor.dtype;
   if (nabla_from_f32(dtype, scratch->values, (size_t)count, scratch->raw))
@@ -209,7 +242,7 @@ static uint64_t locate(const nabla_run *run, uint64_t tile,
   const nabla_file_job *job = run->self;
   const uint64_t owner = nabla_tile_owner(job->first_tile, job->count, tile);
   *out_name = item_name(job, &job->items[owner]);
-  return owner;
+  return job->tensors_before + owner;
 }
 
 /* First pass over a tensor whose rows are larger than a tile. */
@@ -276,25 +309,24 @@ static nabla_status scan_rows(nabla_file_job *job, nabla_item *item,
 }
 
 nabla_status nabla_file_job_run(nabla_file_job *job, nabla_diag *diag) {
-  uint64_t bytes = 0;
   for (size_t i = 0; i < job->count; i++) {
     nabla_item *item = &job->items[i];
     if (item->kind == NABLA_ITEM_ENCODE && nabla_item_tiling(job, item).row)
       NABLA_TRY(scan_rows(job, item, diag));
-    bytes += item->kind == NABLA_ITEM_COPY
-                 ? nabla_item_tiling(job, item).elements
-                 : nabla_checkpoint_tensor(job->task->checkpoint, item->index)
-                       .stored_bytes;
   }
   nabla_run run = {
       .environment = job->task->environment,
       .phase = job->task->plan ? "quantize" : "dequantize",
       .tiles = job->first_tile[job->count],
-      .bytes_total = bytes,
-      .tensors_total = job->count,
+      .bytes_total = job->task->bytes_total,
+      .tensors_total = job->task->tensors_total,
       .tile = run_tile,
       .locate = locate,
       .self = job,
+      .bytes_done = job->bytes_before,
   };
-  return nabla_run_tiles(&run, diag);
+  NABLA_TRY(nabla_run_tiles(&run, diag));
+  job->bytes_before = atomic_load(&run.bytes_done);
+  job->tensors_before += job->count;
+  return NABLA_OK;
 }

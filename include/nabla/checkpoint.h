@@ -15,7 +15,9 @@
 extern "C" {
 #endif
 
-/* Limits, each refused with NABLA_TOO_LARGE. */
+/* Limits, each refused with NABLA_TOO_LARGE. Every shard of an open checkpoint
+ * holds a file descriptor: for many shards a program raises RLIMIT_NOFILE
+ * before it opens one, as nabla-quant does; else NABLA_IO (EMFILE). */
 #define NABLA_CHECKPOINT_MAX_SHARDS 4096u
 #define NABLA_CHECKPOINT_MAX_INDEX  100000000u /* bytes of index.json */
 #define NABLA_CHECKPOINT_MAX_STATE  65536u /* bytes of a packed description */

@@ -24,6 +24,7 @@ typedef struct nabla_encoding {
   uint32_t wire;       /* pinned number of the encoding                     */
   uint32_t bits;       /* bits of one code: 4 or 8                          */
   int has_rows;        /* may have one scale per row instead of per block   */
+  int in_bitsandbytes; /* the bitsandbytes layout can hold it               */
   double rmse_bound;   /* relative RMSE on N(0,1), block 64; tests enforce  */
 } nabla_encoding;
 
@@ -79,6 +80,10 @@ NABLA_API const char *nabla_isa_name(nabla_isa isa);
 /* Says whether this CPU (and this build) can run `isa`. */
 NABLA_API int nabla_isa_available(nabla_isa isa);
 
+/* Turns NABLA_ISA_BEST into what it stands for on this CPU; any other value is
+ * returned as it is, also when it is not available. Thread-safe. */
+NABLA_API nabla_isa nabla_isa_resolve(nabla_isa isa);
+
 /* A format bound to code for an instruction set. A value; copy freely. */
 typedef struct nabla_codec {
   nabla_format format;
@@ -105,6 +110,7 @@ nabla_codec_select(const nabla_format *format, nabla_isa isa, nabla_codec *out,
  * @param codes  nabla_format_size(count).code_bytes bytes
  * @param scales nabla_format_size(count).scales floats: absmax for nf4, fp4
  *               and rows; absmax/127 for int8 blocks (docs/FORMAT.md, N5)
+ * @param out_index written only with the two failures below; may be NULL
  * @return NABLA_OK
  *         NABLA_NOT_FINITE  a value is NaN or infinite; `*out_index` is the
  *                           first such. Outputs are then defined bytes that

@@ -112,7 +112,8 @@ typedef struct nabla_write_options {
  * @return NABLA_OK, NABLA_EXISTS, NABLA_NOT_FINITE, NABLA_UNSUPPORTED,
  *         NABLA_INVALID_ARGUMENT (output is an input), NABLA_CORRUPT (input
  *         changed meanwhile), NABLA_IO, NABLA_NO_MEMORY, NABLA_CANCELLED;
- *         on failure nothing stands under the final name that was not there */
+ *         on failure the final name is as it was before, or holds the complete
+ *         output: then the text says "is in place" */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_plan_write(const nabla_plan *plan, const nabla_write_options *where,
                  const nabla_environment *environment, nabla_write_summary *out,

@@ -22,11 +22,6 @@ static inline uint64_t nabla_load_le64(const void *in) {
   return (uint64_t)nabla_load_le32(b) | (uint64_t)nabla_load_le32(b + 4) << 32;
 }
 
-static inline void nabla_store_le16(void *out, uint16_t value) {
-  uint8_t *b = out;
-  b[0] = (uint8_t)value, b[1] = (uint8_t)(value >> 8);
-}
-
 static inline void nabla_store_le32(void *out, uint32_t value) {
   uint8_t *b = out;
   for (int i = 0; i < 4; i++) b[i] = (uint8_t)(value >> (8 * i));

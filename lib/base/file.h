@@ -64,7 +64,8 @@ NABLA_MUST_USE nabla_status nabla_output_write(nabla_output *output,
 
 /* Syncs the file, renames it to its final name (never over an existing one
  * unless `force`), syncs the folder. On failure the final name is as it was
- * before. Call once. */
+ * before, or holds the complete output: then the text says "is in place" (what
+ * failed came after the rename). Call once. */
 NABLA_MUST_USE nabla_status nabla_output_commit(nabla_output *output,
                                                 nabla_diag *diag);
 
@@ -86,6 +87,8 @@ NABLA_MUST_USE nabla_status nabla_output_folder_create(
 /* Path of the temporary folder, to create outputs in. */
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder);
 
+/* As nabla_output_commit. When an old folder could be neither replaced nor put
+ * back, the text says where it is. */
 NABLA_MUST_USE nabla_status
 nabla_output_folder_commit(nabla_output_folder *folder, nabla_diag *diag);
 

@@ -152,24 +152,47 @@ static nabla_status lock_old(nabla_output_folder *folder, nabla_diag *diag) {
                             "wait for it to finish, then run again", diag);
 }
 
-/* Says where the old folder was left when it could not be put back. */
+/* ".old" is no name that a clean-up looks for: what bears it stays. */
+static int name_old(const nabla_place *place, char out[NABLA_PATH_SIZE]) {
+  int length = snprintf(out, NABLA_PATH_SIZE, "%s.old", place->temp);
+  return length > 0 && length < NABLA_PATH_SIZE;
+}
+
+/* Says where the old folder was left when it could not be put back. When it
+ * bears the name of the temporary, the next run would remove it: it gets
+ * another one. */
 static nabla_status fail_stranded(nabla_output_folder *folder, int error,
                                   nabla_diag *diag) {
-  folder->place.has_temp = 0; /* it may be the old folder: keep it */
+  nabla_place *place = &folder->place;
+  char safe[NABLA_PATH_SIZE];
+  place->has_temp = 0; /* it may be the old folder: keep it */
+  int exchanged = strcmp(folder->old_at, place->temp) == 0;
+  int at_risk = exchanged;
+  if (at_risk && name_old(place, safe) &&
+      rename_path(place->os, place->temp, safe, NABLA_OS_NO_REPLACE) >= 0) {
+    memcpy(folder->old_at, safe, sizeof safe);
+    (void)nabla_place_sync_folder(place); /* what failed already is told */
+    at_risk = 0;
+  }
   nabla_status status = nabla_place_fail(
-      &folder->place, "put the old folder back after a failure", error, diag);
-  nabla_diag_set_next(diag, "rename it back from %s", folder->old_at);
+      place,
+      exchanged ? "put the old folder back after a failure; the new one is in "
+                  "place"
+                : "put the old folder back after a failure",
+      error, diag);
+  nabla_diag_set_next(diag, "rename it back%s from %s",
+                      at_risk ? ", or the next run will remove it," : "",
+                      folder->old_at);
   return status;
 }
 
-/* For systems that cannot exchange: two renames. ".old" is no name that a
- * clean-up looks for: killed in between, the old folder stays. */
+/* For systems that cannot exchange: two renames. Killed in between, the old
+ * folder stays under its ".old" name. */
 static nabla_status swap_in_two_steps(nabla_output_folder *folder,
                                       nabla_diag *diag) {
   nabla_place *place = &folder->place;
   const nabla_os *os = place->os;
-  int length = snprintf(folder->old_at, NABLA_PATH_SIZE, "%s.old", place->temp);
-  if (length < 0 || length >= NABLA_PATH_SIZE)
+  if (!name_old(place, folder->old_at))
     return nabla_place_fail(place, "move the old folder aside", -ENAMETOOLONG,
                             diag);
   int error = rename_path(os, place->path, folder->old_at, NABLA_OS_NO_REPLACE);

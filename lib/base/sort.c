@@ -10,7 +10,7 @@
 enum { SMALL_RUN = 8, MAX_ITEM = 256 };
 
 typedef struct sorter {
-  nabla_compare *compare;
+  nabla_sort_order *compare;
   const void *context;
   size_t size;
   uint8_t *scratch; /* room for half of the items */
@@ -93,7 +93,7 @@ static void sort_run(const sorter *s, uint8_t *items, size_t count) {
 }
 
 nabla_status nabla_sort(const nabla_allocator *allocator, void *items,
-                        size_t count, size_t size, nabla_compare *compare,
+                        size_t count, size_t size, nabla_sort_order *compare,
                         const void *context, nabla_diag *diag) {
   sorter s = {compare, context, size, NULL};
   if (size == 0 || size > MAX_ITEM) {

@@ -8,14 +8,14 @@
 #include "nabla/status.h"
 
 /* < 0, 0 or > 0 as `a` sorts before, with or after `b`. */
-typedef int nabla_compare(const void *a, const void *b, const void *context);
+typedef int nabla_sort_order(const void *a, const void *b, const void *context);
 
 /* Sorts `count` items of `size` bytes (1 to 256). Items already in order cost
  * count - 1 comparisons and no memory; otherwise half of them are copied.
  * @return NABLA_OK; NABLA_NO_MEMORY with the items untouched */
 NABLA_MUST_USE nabla_status nabla_sort(const nabla_allocator *allocator,
                                        void *items, size_t count, size_t size,
-                                       nabla_compare *compare,
+                                       nabla_sort_order *compare,
                                        const void *context, nabla_diag *diag);
 
 #endif

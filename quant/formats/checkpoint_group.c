@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
+#include "lib/base/checked.h"
 #include "lib/base/sort.h"
 #include "quant/formats/checkpoint_internal.h"
 
@@ -159,8 +160,10 @@ static nabla_status check_table(grouper *g, nabla_part part,
 
 static uint64_t sum_bytes(const grouper *g, const nabla_part *parts,
                           size_t count) {
-  uint64_t sum = 0; /* parts of files that were checked to fit on a disk */
-  for (size_t i = 0; i < count; i++) sum += entry_of(g, parts[i]).bytes;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < count; i++)
+    if (!nabla_add_u64(sum, entry_of(g, parts[i]).bytes, &sum))
+      return UINT64_MAX;
   return sum;
 }
 
@@ -189,6 +192,18 @@ static void fill(nabla_packed *packed, const nabla_description *text,
   find_unsupported(packed, text);
 }
 
+/* (B2): codes are bytes, or those bytes seen as a float type (bitsandbytes'
+ * quant_storage). */
+static nabla_status check_storage(grouper *g, nabla_part codes) {
+  const nabla_dtype dtype = entry_of(g, codes).dtype;
+  if (dtype == NABLA_DTYPE_U8 || nabla_dtype_torch_name(dtype)) return NABLA_OK;
+  return fail_at(g, codes,
+                 nabla_fail(g->diag, NABLA_CORRUPT,
+                            "codes of %s; bitsandbytes stores U8, F16, BF16 "
+                            "or F32",
+                            nabla_dtype_name(dtype)));
+}
+
 /* X + ".quant_state.bitsandbytes__nf4|fp4" (B1)-(B5). */
 static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
                                        const char *suffix) {
@@ -213,13 +228,11 @@ static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
   parts[count++] = map;
   static const char *const nested[] = {NABLA_SUFFIX_NESTED_ABSMAX,
                                        NABLA_SUFFIX_NESTED_MAP};
-  for (int i = 0; i < 2; i++) {
-    if (find(g, state, stem, nested[i], &parts[count]))
-      count++;
-    else if (text.nested)
+  for (int i = 0; i < 2 && text.nested; i++)
+    if (!find(g, state, stem, nested[i], &parts[count++]))
       return corrupt(g, packed.data, "a nested tensor is missing");
-  }
   if (!packed.unsupported[0]) {
+    NABLA_TRY(check_storage(g, packed.data));
     NABLA_TRY(check_sizes(g, &packed));
     NABLA_TRY(check_table(g, map, &packed));
   }
@@ -229,6 +242,26 @@ static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
         parts[i].entry != packed.data.entry)
       mark(g, parts[i]);
   return add_packed(g, &packed, text.shape);
+}
+
+/* (N4): another dtype or shape with as many bytes is another tensor. */
+static nabla_status check_codes(grouper *g, const nabla_packed *packed,
+                                const uint64_t *shape) {
+  const nabla_entry entry = entry_of(g, packed->data);
+  const nabla_dtype is = entry.dtype;
+  if (packed->format.encoding->bits == 8 && is == NABLA_DTYPE_I8 &&
+      (entry.rank != packed->rank ||
+       (entry.rank && memcmp(entry.shape, shape, entry.rank * sizeof *shape))))
+    return corrupt(g, packed->data,
+                   "its codes do not have the shape of its description");
+  const nabla_dtype wanted =
+      packed->format.encoding->bits == 4 ? NABLA_DTYPE_U8 : NABLA_DTYPE_I8;
+  if (is == wanted) return NABLA_OK;
+  return fail_at(
+      g, packed->data,
+      nabla_fail(g->diag, NABLA_CORRUPT, "codes of %s, the encoding %s has %s",
+                 nabla_dtype_name(is), packed->format.encoding->name,
+                 nabla_dtype_name(wanted)));
 }
 
 /* X + ".nabla.format" (N1)-(N5). */
@@ -247,7 +280,10 @@ static nabla_status group_nabla(grouper *g, nabla_part format) {
     parts[count++] = packed.scales;
   else if (!packed.unsupported[0])
     return corrupt(g, packed.data, "its " NABLA_SUFFIX_SCALES " is missing");
-  if (!packed.unsupported[0]) NABLA_TRY(check_sizes(g, &packed));
+  if (!packed.unsupported[0]) {
+    NABLA_TRY(check_codes(g, &packed, text.shape));
+    NABLA_TRY(check_sizes(g, &packed));
+  }
   packed.stored_bytes = sum_bytes(g, parts, count);
   for (size_t i = 1; i < count; i++) mark(g, parts[i]);
   return add_packed(g, &packed, text.shape);
@@ -262,7 +298,9 @@ static nabla_status group_int8(grouper *g, nabla_part scb) {
                          .dtype = NABLA_DTYPE_F32,
                          .layout = NABLA_LAYOUT_BITSANDBYTES};
   if (stem > 0 && entry.name[stem - 1] != '.') return NABLA_OK;
-  if (!find(g, scb, stem, NABLA_SUFFIX_WEIGHT, &packed.data)) return NABLA_OK;
+  if (entry.dtype != NABLA_DTYPE_F32 ||
+      !find(g, scb, stem, NABLA_SUFFIX_WEIGHT, &packed.data))
+    return NABLA_OK;
   const nabla_entry weight = entry_of(g, packed.data);
   if (weight.dtype != NABLA_DTYPE_I8 || weight.rank < 1 || weight.elements == 0)
     return NABLA_OK;
@@ -292,12 +330,13 @@ static nabla_status group_int8(grouper *g, nabla_part scb) {
 }
 
 static nabla_status group_one(grouper *g, nabla_part part) {
-  static const char *const states[] = {NABLA_SUFFIX_STATE "nf4",
-                                       NABLA_SUFFIX_STATE "fp4"};
   const nabla_entry entry = entry_of(g, part);
-  for (int i = 0; i < 2; i++)
-    if (has_suffix(&entry, states[i]))
-      return group_bitsandbytes(g, part, states[i]);
+  size_t count;
+  const nabla_encoding *rows = nabla_encodings(&count);
+  for (size_t i = 0; i < count; i++)
+    if (rows[i].in_bitsandbytes && rows[i].bits == 4 &&
+        has_suffix(&entry, nabla_state_suffix(i)))
+      return group_bitsandbytes(g, part, nabla_state_suffix(i));
   if (has_suffix(&entry, NABLA_SUFFIX_FORMAT)) return group_nabla(g, part);
   if (has_suffix(&entry, NABLA_SUFFIX_SCB) ||
       (entry.name_length == strlen(NABLA_SUFFIX_SCB) &&

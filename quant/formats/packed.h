@@ -55,6 +55,9 @@ typedef struct nabla_components {
   size_t count;
 } nabla_components;
 
+/* The suffix of a quant_state for the row of nabla_encodings() (B1). */
+const char *nabla_state_suffix(size_t row);
+
 /* NULL when `layout` can hold `tensor` in `format`, else why not. */
 const char *nabla_layout_objection(nabla_layout layout,
                                    const nabla_tensor *tensor,

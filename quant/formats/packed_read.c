@@ -16,7 +16,9 @@ typedef enum field {
   FIELD_SCALE,
   FIELD_DTYPE,
   FIELD_SHAPE,
-  FIELD_NESTED,
+  FIELD_NESTED_BLOCK,
+  FIELD_NESTED_DTYPE,
+  FIELD_NESTED_OFFSET,
   FIELD_NONE,
 } field;
 
@@ -29,9 +31,9 @@ static const struct {
     {"blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_BLOCK},
     {"dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_DTYPE},
     {"shape", NABLA_LAYOUT_BITSANDBYTES, FIELD_SHAPE},
-    {"nested_blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED},
-    {"nested_dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED},
-    {"nested_offset", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED},
+    {"nested_blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_BLOCK},
+    {"nested_dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_DTYPE},
+    {"nested_offset", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_OFFSET},
     {"version", NABLA_LAYOUT_NABLA, FIELD_VERSION},
     {"encoding", NABLA_LAYOUT_NABLA, FIELD_ENCODING},
     {"block", NABLA_LAYOUT_NABLA, FIELD_BLOCK},
@@ -180,7 +182,9 @@ static nabla_status take_field(parser *p, field which) {
       return take_dtype(p);
     case FIELD_SHAPE:
       return take_shape(p);
-    case FIELD_NESTED:
+    case FIELD_NESTED_BLOCK:
+    case FIELD_NESTED_DTYPE:
+    case FIELD_NESTED_OFFSET:
     case FIELD_NONE:
       break;
   }
@@ -209,8 +213,7 @@ static nabla_status take_object(parser *p) {
       continue;
     }
     const uint32_t bit = 1u << which;
-    if (which != FIELD_NESTED && (p->seen & bit))
-      return bad(p, "repeated key", event.text);
+    if (p->seen & bit) return bad(p, "repeated key", event.text);
     p->seen |= bit;
     NABLA_TRY(take_field(p, which));
     /* (N3): version comes first, since it decides how the rest is read. */

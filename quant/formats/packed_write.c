@@ -18,6 +18,8 @@ static int ends_in_weight(const nabla_tensor *tensor) {
 
 static const char *bitsandbytes_objection(const nabla_tensor *tensor,
                                           const nabla_format *format) {
+  if (!format->encoding->in_bitsandbytes)
+    return "bitsandbytes has no such encoding";
   if (!nabla_dtype_torch_name(tensor->dtype))
     return "bitsandbytes knows float16, bfloat16 and float32 only";
   if (format->encoding->bits == 4)
@@ -54,7 +56,7 @@ static nabla_component *add(nabla_components *out, nabla_component_kind kind,
 static void set_vector(nabla_component *item, uint64_t count) {
   item->rank = 1;
   item->own_shape[0] = count;
-  item->bytes = count * nabla_dtype_bits(item->dtype) / 8;
+  item->bytes = count * (nabla_dtype_bits(item->dtype) / 8);
 }
 
 /* bitsandbytes keeps 4-bit codes as a column: [(n+1)/2, 1] (B2). */
@@ -84,9 +86,14 @@ static void list_int8(const nabla_tensor *tensor, uint64_t scales,
   mark->bytes = 1; /* a scalar: rank 0 (I3) */
 }
 
-static const char *state_suffix(const nabla_encoding *encoding) {
-  return strcmp(encoding->name, "nf4") ? NABLA_SUFFIX_STATE "fp4"
-                                       : NABLA_SUFFIX_STATE "nf4";
+const char *nabla_state_suffix(size_t row) {
+  static const char *const suffixes[] = {
+#define ENCODING(id, wire, bits, rows, bnb, rmse, summary) \
+  NABLA_SUFFIX_STATE #id,
+#include "quant/encodings.def"
+#undef ENCODING
+  };
+  return suffixes[row];
 }
 
 nabla_status nabla_components_of(const nabla_tensor *tensor,
@@ -97,6 +104,8 @@ nabla_status nabla_components_of(const nabla_tensor *tensor,
   NABLA_TRY(nabla_format_size(format, tensor->elements, &size, diag));
   const int narrow = format->encoding->bits == 4;
   const size_t name = tensor->name_length;
+  size_t count;
+  const nabla_encoding *rows = nabla_encodings(&count);
   out->count = 0;
   if (layout == NABLA_LAYOUT_BITSANDBYTES && !narrow) {
     list_int8(tensor, size.scales, out);
@@ -121,7 +130,8 @@ nabla_status nabla_components_of(const nabla_tensor *tensor,
                TABLE_VALUES);
   nabla_component *text =
       add(out, NABLA_COMPONENT_DESCRIPTION, name,
-          foreign ? state_suffix(format->encoding) : NABLA_SUFFIX_FORMAT,
+          foreign ? nabla_state_suffix((size_t)(format->encoding - rows))
+                  : NABLA_SUFFIX_FORMAT,
           NABLA_DTYPE_U8);
   nabla_description_text json;
   NABLA_TRY(nabla_description_write(tensor, format, layout, &json, diag));

@@ -12,6 +12,8 @@
 #include "quant/formats/safetensors_internal.h"
 
 #define LENGTH_BYTES   8u
+#define MARK           "\xef\xbb\xbf" /* byte order mark */
+#define MARK_BYTES     3u
 #define DOWNLOAD_AGAIN "download or copy it again"
 
 static const char *tensor_name(const void *self, size_t index,
@@ -90,26 +92,26 @@ static nabla_status check_length(const uint8_t head[LENGTH_BYTES],
  * with (RFC 8259, section 8.1). */
 static nabla_status read_length(const nabla_file *file, uint64_t *out_length,
                                 nabla_diag *diag) {
-  uint64_t size = nabla_file_size(file);
-  if (size < LENGTH_BYTES) {
+  uint64_t size = nabla_file_size(file), length = 0;
+  uint8_t head[LENGTH_BYTES + MARK_BYTES];
+  const uint8_t *mark;
+  nabla_cursor cursor = {head, size < sizeof head ? (size_t)size : sizeof head,
+                         0};
+  NABLA_TRY(nabla_file_read(file, 0, head, cursor.size, diag));
+  if (!nabla_cursor_take_u64(&cursor, &length)) {
     nabla_status status = nabla_fail(
         diag, NABLA_CORRUPT,
         "%" PRIu64 " bytes are too few for a safetensors file", size);
     nabla_diag_set_next(diag, DOWNLOAD_AGAIN);
     return status;
   }
-  uint8_t head[LENGTH_BYTES], mark[3];
-  NABLA_TRY(nabla_file_read(file, 0, head, sizeof head, diag));
-  uint64_t length = nabla_load_le64(head);
   NABLA_TRY(check_length(head, length, size - LENGTH_BYTES, diag));
-  if (length >= sizeof mark) {
-    NABLA_TRY(nabla_file_read(file, LENGTH_BYTES, mark, sizeof mark, diag));
-    if (memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0) {
-      nabla_status status = nabla_fail(
-          diag, NABLA_CORRUPT, "the header begins with a byte order mark");
-      nabla_diag_set_offset(diag, LENGTH_BYTES);
-      return status;
-    }
+  if (nabla_cursor_take(&cursor, MARK_BYTES, &mark) &&
+      memcmp(mark, MARK, MARK_BYTES) == 0) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_CORRUPT, "the header begins with a byte order mark");
+    nabla_diag_set_offset(diag, LENGTH_BYTES);
+    return status;
   }
   *out_length = length;
   return NABLA_OK;

@@ -110,6 +110,52 @@ def write_sharded(folder, rows, shards, index=None):
         json.dump(text, file, indent=1)
 
 
+def double_quantized(name):
+    """(B5) of docs/FORMAT.md: 4 x 32 weights whose scales are quantized too."""
+    state = json.dumps({
+        "quant_type": "nf4", "blocksize": 64, "dtype": "float32",
+        "shape": [4, 32], "nested_blocksize": 256, "nested_dtype": "float32",
+        "nested_offset": 0.01}).encode()
+    rows = [("", "U8", [64, 1], 64), (".absmax", "U8", [2], 2),
+            (".quant_map", "F32", [16], 64),
+            (".nested_absmax", "F32", [1], 4),
+            (".nested_quant_map", "F32", [256], 1024)]
+    made = [(name + end, dtype, shape, bytes(size))
+            for end, dtype, shape, size in rows]
+    made.append((name + ".quant_state.bitsandbytes__nf4", "U8",
+                 [len(state)], state))
+    return made
+
+
+EVIL = "e\x1b[31mvil.weight"
+
+
+def write_evil(folder):
+    """Names that would command a terminal, wherever a name can show."""
+    os.makedirs(folder)
+
+    def path(name):
+        return os.path.join(folder, name + ".safetensors")
+
+    # rank 3: bitsandbytes' int8 cannot hold it, and the reason names it
+    rows = [("a.weight", [4, 64]), (EVIL, [2, 3, 32])]
+    write(path("model"), tensors(rows, "F32", 5))
+    write(path("other"), tensors(rows[:1], "F32", 6))
+    write(path("double"), double_quantized(EVIL))
+    # a description whose encoding has such a name
+    text = json.dumps({"version": 1, "encoding": "x\x1b[2Jy", "block": 64,
+                       "scale": "F32", "dtype": "F32", "shape": [4, 16]})
+    write(path("encoding"),
+          tensors([(EVIL, [4, 16])], "BOOL", 5)
+          + [(EVIL + ".nabla.format", "U8", [len(text)], text.encode())])
+    made = tensors(rows, "F32", 5)
+    data = b"".join(row[3] for row in made)
+    write_raw(path("truncated"), json.dumps(header_of(made)), data[:-4])
+    end = len(made[0][3])
+    write_raw(path("overlap"), json.dumps(header_of(made)).replace(
+        f"[{end}, {len(data)}]", f"[{end - 4}, {len(data) - 4}]"), data[:-4])
+
+
 def write_large(path):
     """Zeros that take no room on the disk: work that a signal can interrupt."""
     size = 32 << 20
@@ -179,6 +225,11 @@ def main():
     write(os.path.join(folder, "names.safetensors"),
           tensors([("a\x1b[31mb\n\u009b\u202e.weight", [2, 32])], "F32", 4),
           {"k\x07": "v\x1b[2J"})
+    write_evil(os.path.join(folder, "evil"))
+    write(os.path.join(folder, "wide.safetensors"),
+          [("x.weight", "F32", [1, 64], pack("F32", [0.5, 1e6] + [0.0] * 62))])
+    write(os.path.join(folder, "double.safetensors"),
+          double_quantized("x.weight") + tensors([("y", [3])], "F32", 8))
     write_large(os.path.join(folder, "large.safetensors"))
     write_bad(os.path.join(folder, "bad"))
 

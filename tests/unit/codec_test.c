@@ -434,6 +434,21 @@ Test(codec, rows_too_large_for_llm_int8_are_refused) {
   cr_expect_eq(index, 5);
 }
 
+Test(codec, the_index_may_be_left_out) {
+  nabla_format format = {nabla_encoding_find("int8"), NABLA_PER_ROW, 4};
+  nabla_codec codec = select_codec(&format, NABLA_ISA_BEST);
+  float in[4] = {1, 2, FLT_MAX, 3}, scale;
+  uint8_t codes[4];
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_expect_eq(nabla_encode(&codec, in, 4, codes, &scale, NULL, &diag),
+               NABLA_UNSUPPORTED);
+  cr_expect_not_null(strstr(diag.what, "value 2"), "%s", diag.what);
+  in[2] = NAN;
+  cr_expect_eq(nabla_encode(&codec, in, 4, codes, &scale, NULL, &diag),
+               NABLA_NOT_FINITE);
+  cr_expect_not_null(strstr(diag.what, "value 2"), "%s", diag.what);
+}
+
 Test(codec, row_in_pieces_equals_row) {
   static float in[5000];
   static uint8_t whole[5000], pieces[5000];
@@ -452,8 +467,8 @@ Test(codec, row_in_pieces_equals_row) {
     }
     cr_expect_eq(nabla_bits_of_f32(absmax), nabla_bits_of_f32(scale));
     for (size_t at = 0; at < 5000; at += 625)
-      nabla_int8_encode_scaled((nabla_isa)isa, in + at, 625, absmax,
-                               pieces + at);
+      nabla_encode_scaled(format.encoding, (nabla_isa)isa, in + at, 625, absmax,
+                          pieces + at);
     cr_expect_eq(memcmp(whole, pieces, 5000), 0);
     in[4321] = NAN;
     cr_expect(isnan(nabla_absmax((nabla_isa)isa, in, 5000)));

@@ -61,7 +61,7 @@ Test(dtype, bits_and_names) {
 static uint8_t *all_codes(void) {
   uint8_t *bytes = malloc(2 * 65536);
   for (uint32_t code = 0; code < 65536; code++)
-    nabla_store_le16(bytes + 2 * code, (uint16_t)code);
+    bytes[2 * code] = (uint8_t)code, bytes[2 * code + 1] = (uint8_t)(code >> 8);
   return bytes;
 }
 

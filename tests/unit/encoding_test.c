@@ -167,6 +167,12 @@ Test(encoding, instruction_sets_are_named_and_checked) {
   cr_expect(nabla_isa_available(NABLA_ISA_BEST));
   cr_expect(nabla_isa_available(NABLA_ISA_SCALAR));
   cr_expect_not(nabla_isa_available((nabla_isa)99));
+  nabla_isa best = nabla_isa_resolve(NABLA_ISA_BEST);
+  cr_expect(nabla_isa_available(best) && best != NABLA_ISA_BEST);
+  for (int isa = (int)best + 1; isa <= NABLA_ISA_AVX512; isa++)
+    cr_expect_not(nabla_isa_available((nabla_isa)isa));
+  for (int isa = NABLA_ISA_SCALAR; isa <= NABLA_ISA_AVX512; isa++)
+    cr_expect_eq(nabla_isa_resolve((nabla_isa)isa), (nabla_isa)isa);
 
   nabla_format format = blocks_of(row_at(0), 64);
   nabla_codec codec = {.isa = (nabla_isa)42};

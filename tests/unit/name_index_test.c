@@ -87,6 +87,33 @@ Test(name_index, seeds_differ) {
   nabla_name_index_deinit(&b);
 }
 
+static const char *long_name(const void *self, size_t index,
+                             size_t *out_length) {
+  (void)index;
+  *out_length = strlen(self);
+  return self;
+}
+
+/* Every prefix of a name is another name, also the few that meet its slot. */
+Test(name_index, prefixes_are_other_names) {
+  char name[4001];
+  memset(name, 'n', 4000);
+  name[4000] = '\0';
+  for (size_t seed = 0; seed < 20; seed++) {
+    const nabla_names names = {name, long_name};
+    nabla_name_index index;
+    size_t first, second;
+    cr_assert_eq(
+        nabla_name_index_build(&index, NULL, names, 1, &first, &second, NULL),
+        NABLA_OK);
+    for (size_t length = 0; length < 4000; length++)
+      cr_assert_eq(nabla_name_index_find(&index, names, name, length),
+                   SIZE_MAX);
+    cr_expect_eq(nabla_name_index_find(&index, names, name, 4000), 0);
+    nabla_name_index_deinit(&index);
+  }
+}
+
 Test(name_index, limits) {
   numbers n = {SIZE_MAX};
   nabla_name_index index;

@@ -73,7 +73,8 @@ static int has(const char *relative, const char *text) {
 
 static size_t count_in(const char *relative) {
   temp_folder inner;
-  snprintf(inner.path, sizeof inner.path, "%s", in(relative));
+  int length = snprintf(inner.path, sizeof inner.path, "%s", in(relative));
+  cr_assert_lt(length, (int)sizeof inner.path);
   return temp_folder_count(&inner);
 }
 
@@ -381,7 +382,9 @@ Test(output_folder, an_old_folder_that_cannot_return_is_kept_and_named) {
   cr_expect_eq(faulty.open_fds, 0);
 }
 
-Test(output_folder, an_exchange_that_cannot_be_undone_loses_nothing) {
+/* Fails to put the old folder back after an exchange, with `failures` renames
+ * that fail; returns where the message says that the old folder is. */
+static const char *strand(nabla_diag *diag, uint64_t failures) {
   faulty_os faulty;
   faulty_os_init(&faulty, NULL);
   arrival.name = "out/thesis.tex";
@@ -391,17 +394,38 @@ Test(output_folder, an_exchange_that_cannot_be_undone_loses_nothing) {
   faulty.context = &faulty;
   faulty.fail_kind = FAULTY_RENAME;
   faulty.fail_at = EXCHANGE_CALL + 1;
+  faulty.fail_calls = failures;
   nabla_output_options options = with(&faulty.os, 1);
-  nabla_diag diag = NABLA_DIAG_INIT;
   make_old();
-  cr_expect_eq(make(&options, &diag), NABLA_IO);
-  const char *where = strstr(diag.next, "rename it back from ");
-  cr_assert_not_null(where, "%s", diag.next);
+  cr_expect_eq(make(&options, diag), NABLA_IO);
   cr_expect(holds_new());
+  cr_expect_not_null(strstr(diag->what, "is in place"), "%s", diag->what);
+  cr_expect_eq(faulty.open_fds, 0);
+  const char *where = strstr(diag->next, " from ");
+  cr_assert_not_null(where, "%s", diag->next);
+  return where + strlen(" from ");
+}
+
+Test(output_folder, an_exchange_that_cannot_be_undone_loses_nothing) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_output_options again = with(NULL, 1);
+  const char *where = strand(&diag, 1);
+  cr_expect_eq(strncmp(diag.next, "rename it back from ", 20), 0);
+  cr_expect_eq(make(&again, NULL), NABLA_OK, "the next run, which cleans up");
   remove_tree(path);
-  cr_expect_eq(rename(where + strlen("rename it back from "), path), 0);
+  cr_expect_eq(rename(where, path), 0, "%s", where);
   cr_expect(has("out/thesis.tex", "mine"));
   cr_expect_eq(count_in("out"), 4u);
+}
+
+Test(output_folder, an_old_folder_that_the_next_run_would_remove_is_told) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const char *where = strand(&diag, 2);
+  cr_expect_not_null(strstr(diag.next, "the next run will remove it"), "%s",
+                     diag.next);
+  remove_tree(path);
+  cr_expect_eq(rename(where, path), 0, "%s", where);
+  cr_expect(has("out/thesis.tex", "mine"));
 }
 
 Test(output_folder, one_that_is_being_replaced_is_refused) {

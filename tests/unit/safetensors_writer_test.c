@@ -523,6 +523,41 @@ Test(safetensors_writer, begin_again_after_a_failure) {
   nabla_safetensors_writer_destroy(writer);
 }
 
+/* Also one that failed at any of its allocations. */
+Test(safetensors_writer, begin_again_without_memory) {
+  enum { COUNT = 40 };
+  nabla_status status;
+  size_t fail_at = 0;
+  do {
+    failing_allocator failing;
+    nabla_safetensors_writer *writer = NULL;
+    nabla_safetensors *file = NULL;
+    failing_allocator_init(&failing, 0);
+    cr_assert_eq(nabla_safetensors_writer_create(&failing.allocator, NULL,
+                                                 &writer, &diag),
+                 NABLA_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+      char name[8];
+      snprintf(name, sizeof name, "%zu", COUNT - i);
+      add_bytes(writer, name, 0);
+    }
+    failing.fail_at = failing.requests + ++fail_at;
+    status = begin(writer);
+    cr_expect_eq(status != NABLA_OK, failing.failures == 1);
+    if (status) cr_assert_eq(begin(writer), NABLA_OK, "%s", diag.what);
+    cr_assert_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
+    nabla_safetensors_writer_destroy(writer);
+    cr_expect(failing_allocator_is_clean(&failing));
+    cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+                 NABLA_OK, "%s", diag.what);
+    cr_expect_eq(nabla_safetensors_count(file), COUNT);
+    nabla_safetensors_close(file);
+    cr_assert_eq(unlink(target), 0);
+  } while (status && fail_at < 100);
+  cr_expect_eq(status, NABLA_OK);
+  cr_expect_gt(fail_at, 5);
+}
+
 enum { THREADS = 4, PIECES = 200, PIECE = 97 };
 
 typedef struct share {

@@ -159,7 +159,8 @@ typedef struct cli {
   nabla_environment environment;
   int colored_out, colored_error;
   int error_shown; /* the failure that a verb returns is already on screen */
-  int exit; /* of a verb that worked: CLI_EXIT_OK or CLI_EXIT_DIFFERENT */
+  /* Of a verb that worked: OK, DIFFERENT, and of verify UNSUPPORTED. */
+  int exit;
 } cli;
 
 /* One per verb. With --json it leaves the writer inside the top-level object
@@ -173,9 +174,6 @@ typedef struct cli {
 /* Starts the worker threads that --threads asks for. */
 NABLA_MUST_USE nabla_status cli_start_pool(cli *c, nabla_diag *diag);
 uint32_t cli_threads(const cli *c);
-
-/* The best instruction set of this machine when `isa` asks for it. */
-nabla_isa cli_resolve_isa(nabla_isa isa);
 
 /* Opens operand `index`. */
 NABLA_MUST_USE nabla_status cli_open(cli *c, size_t index,
@@ -224,8 +222,11 @@ void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]);
 void cli_format_text(const nabla_format *format, char out[64]);
 /* "s" where English wants it. */
 const char *cli_plural(uint64_t count);
-/* Prints a name from a file, control bytes as \xNN. */
+/* Prints a name from a file, control bytes as \xNN. What may hold texts of a
+ * file or of the user reaches a terminal only through these two, cli_note,
+ * cli_error and the cells of tables, which all escape. */
 void cli_print_name(FILE *out, const char *name, size_t length);
+void cli_print_text(FILE *out, const char *text);
 /* A note or warning on standard error; silent with -q. */
 void cli_note(cli *c, const char *format, ...) NABLA_PRINTF(2, 3);
 /* An error on standard error. */

@@ -65,16 +65,16 @@ static void print_files(const nabla_checkpoint *checkpoint) {
         nabla_checkpoint_borrow_shard(checkpoint, i);
     const char *name = nabla_checkpoint_shard_name(checkpoint, i);
     cli_size_text(nabla_safetensors_file_size(file), size);
-    cli_print_name(stdout, name, strlen(name));
+    cli_print_text(stdout, name);
     printf(": %s, %zu stored tensor%s\n", size, nabla_safetensors_count(file),
            cli_plural(nabla_safetensors_count(file)));
     for (size_t k = 0; k < nabla_safetensors_metadata_count(file); k++) {
       const char *key, *value;
       nabla_safetensors_metadata(file, k, &key, &value);
       fputs("  ", stdout);
-      cli_print_name(stdout, key, strlen(key));
+      cli_print_text(stdout, key);
       fputs(" = ", stdout);
-      cli_print_name(stdout, value, strlen(value));
+      cli_print_text(stdout, value);
       putchar('\n');
     }
   }
@@ -197,7 +197,7 @@ static void print_tensor(const nabla_checkpoint *checkpoint,
   fputs("tensor    ", stdout);
   cli_print_name(stdout, t->name, t->name_length);
   fputs("\nfile      ", stdout);
-  cli_print_name(stdout, file, strlen(file));
+  cli_print_text(stdout, file);
   printf("\ndtype     %s\nshape     %s, %llu elements\n",
          nabla_dtype_name(t->dtype), shape, (unsigned long long)t->elements);
   printf("stored    %s, %s layout, %s\n",

@@ -4,10 +4,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include "lib/base/signals.h"
 #include "tools/nabla-quant/cli.h"
+#include "tools/nabla-quant/signals.h"
 
 static nabla_status (*const runs[CLI_VERB_COUNT])(cli *, nabla_diag *) = {
 #define VERB(id, operands, min, max, summary, description) cli_run_##id,
@@ -20,19 +21,12 @@ nabla_status cli_start_pool(cli *c, nabla_diag *diag) {
   c->environment.pool = c->pool;
   if (cli_given(&c->options, CLI_OPTION_verbose))
     cli_note(c, "%u threads, %s", cli_threads(c),
-             nabla_isa_name(cli_resolve_isa(c->options.quantize.isa)));
+             nabla_isa_name(nabla_isa_resolve(c->options.quantize.isa)));
   return NABLA_OK;
 }
 
 uint32_t cli_threads(const cli *c) {
   return c->pool ? nabla_pool_size(c->pool) : 1;
-}
-
-nabla_isa cli_resolve_isa(nabla_isa isa) {
-  if (isa != NABLA_ISA_BEST) return isa;
-  for (isa = NABLA_ISA_AVX512; isa > NABLA_ISA_SCALAR; isa--)
-    if (nabla_isa_available(isa)) break;
-  return isa;
 }
 
 nabla_status cli_open(cli *c, size_t index, nabla_checkpoint **out,
@@ -94,13 +88,23 @@ static int finish_stdout(cli *c, int exit_code) {
   return exit_code ? exit_code : cli_exit_of_status(status);
 }
 
+/* Every shard stays open, and models have more of them than the 1024 files
+ * that systems grant at first. Where it fails, opening a shard says so. */
+static void raise_file_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static nabla_status run_verb(cli *c, nabla_diag *diag) {
   c->options.quantize.only = c->options.only;
   c->options.quantize.skip = c->options.skip;
   c->options.quantize.rules = c->options.rules;
+  raise_file_limit();
   /* bench cannot be asked to stop: there a signal does what it always does */
   if (c->options.verb != CLI_VERB_bench) {
-    nabla_signals_install();
+    cli_signals_install();
     cli_progress_begin(c);
   }
   nabla_status status = runs[c->options.verb](c, diag);
@@ -109,9 +113,32 @@ static nabla_status run_verb(cli *c, nabla_diag *diag) {
   return status;
 }
 
+/* The options that do what the library proposes in `next`. */
+static const struct {
+  cli_verb_id verb;
+  nabla_status status;
+  const char *option;
+} hints[] = {
+    {CLI_VERB_quantize, NABLA_NOT_FINITE, "--nonfinite keep"},
+    {CLI_VERB_plan, NABLA_NOT_FINITE, "--nonfinite keep"},
+    {CLI_VERB_quantize, NABLA_UNSUPPORTED, "--skip REGEX"},
+    {CLI_VERB_plan, NABLA_UNSUPPORTED, "--skip REGEX"},
+    {CLI_VERB_dequantize, NABLA_UNSUPPORTED, "--dtype bf16 or f32"},
+};
+
+/* Where the library sees no way out (`next` is empty), no option is one. */
+static void add_hint(const cli *c, nabla_status status, nabla_diag *diag) {
+  if (status == NABLA_EXISTS && !cli_given(&c->options, CLI_OPTION_force))
+    nabla_diag_set_next(diag, "choose another name, or replace it: --force");
+  if (!diag->tensor[0] || !diag->next[0]) return;
+  for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+    if (hints[i].verb == c->options.verb && hints[i].status == status)
+      nabla_diag_set_next(diag, "%s: %s", diag->next, hints[i].option);
+}
+
 static int report(cli *c, nabla_status status, nabla_diag *diag) {
   int exit_code = status ? cli_exit_of_status(status) : c->exit;
-  int signal_number = nabla_signals_received();
+  int signal_number = cli_signals_received();
   if (status == NABLA_CANCELLED) exit_code += signal_number;
   if (status == NABLA_CANCELLED && signal_number) {
     status = nabla_fail(diag, NABLA_CANCELLED,
@@ -122,8 +149,7 @@ static int report(cli *c, nabla_status status, nabla_diag *diag) {
       status = nabla_fail(diag, NABLA_CANCELLED, "stopped by a signal (%s)",
                           strsignal(signal_number));
   }
-  if (status == NABLA_EXISTS && !cli_given(&c->options, CLI_OPTION_force))
-    nabla_diag_set_next(diag, "choose another name, or replace it: --force");
+  add_hint(c, status, diag);
   if (status && !c->error_shown) cli_error(c, diag);
   if (c->json_begun || cli_given(&c->options, CLI_OPTION_json)) {
     nabla_diag why = NABLA_DIAG_INIT;

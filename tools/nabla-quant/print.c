@@ -85,12 +85,18 @@ void cli_print_name(FILE *out, const char *name, size_t length) {
   }
 }
 
+void cli_print_text(FILE *out, const char *text) {
+  cli_print_name(out, text, strlen(text));
+}
+
 static void print_line(cli *c, const char *color, const char *text) {
   cli_progress_clear(c);
   if (c->colored_error)
-    fprintf(stderr, "%snabla-quant:%s %s\n", color, PLAIN, text);
+    fprintf(stderr, "%snabla-quant:%s ", color, PLAIN);
   else
-    fprintf(stderr, "nabla-quant: %s\n", text);
+    fputs("nabla-quant: ", stderr);
+  cli_print_text(stderr, text); /* it may hold names and patterns */
+  fputc('\n', stderr);
 }
 
 void cli_note(cli *c, const char *format, ...) {
@@ -140,10 +146,7 @@ void cli_table_cell(cli_table *table, const char *format, ...) {
   int wrote = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   if (wrote < 0) text[0] = '\0';
-  if (table->status) return;
-  table->status =
-      nabla_buffer_append(&table->cells, text, strlen(text) + 1, table->diag);
-  if (!table->status) end_cell(table, text);
+  cli_table_name(table, text, strlen(text));
 }
 
 void cli_table_name(cli_table *table, const char *name, size_t length) {

@@ -103,11 +103,11 @@ void cli_plan_totals_line(const nabla_plan *plan) {
   char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
   cli_size_text(t.bytes_in, in);
   cli_size_text(t.bytes_out, out);
-  printf(
-      "\n%zu of %zu tensors quantized, %s -> %s (ratio %.2f); "
-      "layout %s: %s\n",
-      t.quantized, t.tensors, in, out, ratio_of(t.bytes_in, t.bytes_out),
-      nabla_layout_name(t.layout), t.layout_reason);
+  printf("\n%zu of %zu tensors quantized, %s -> %s (ratio %.2f); layout %s: ",
+         t.quantized, t.tensors, in, out, ratio_of(t.bytes_in, t.bytes_out),
+         nabla_layout_name(t.layout));
+  cli_print_text(stdout, t.layout_reason);
+  putchar('\n');
 }
 
 /* Asks for the free space of the nearest folder above `path` that exists. */
@@ -232,7 +232,7 @@ void cli_summary_json(cli *c, const nabla_write_summary *s) {
   cli_json_real(json, "gb_per_s", speed_of(s));
   cli_json_number(json, "threads", cli_threads(c));
   cli_json_text(json, "isa",
-                nabla_isa_name(cli_resolve_isa(c->options.quantize.isa)));
+                nabla_isa_name(nabla_isa_resolve(c->options.quantize.isa)));
   cli_json_number(json, "peak_rss_bytes", peak_rss());
   nabla_json_out_object_end(json);
 }
@@ -242,10 +242,11 @@ void cli_summary_line(cli *c, const nabla_write_summary *s) {
   cli_size_text(s->bytes_in, in);
   cli_size_text(s->bytes_out, out);
   cli_size_text(peak_rss(), rss);
+  cli_print_text(stdout, c->options.output);
   printf(
-      "%s: %u file%s, %s -> %s (ratio %.2f), %.2f s (%.2f s of it sync), "
+      ": %u file%s, %s -> %s (ratio %.2f), %.2f s (%.2f s of it sync), "
       "%.2f GB/s, peak memory %s\n",
-      c->options.output, s->files, cli_plural(s->files), in, out,
+      s->files, cli_plural(s->files), in, out,
       ratio_of(s->bytes_in, s->bytes_out), s->seconds, s->sync_seconds,
       speed_of(s), rss);
 }

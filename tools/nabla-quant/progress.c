@@ -3,8 +3,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/base/signals.h"
 #include "tools/nabla-quant/cli.h"
+#include "tools/nabla-quant/signals.h"
 
 #define BAR_INTERVAL  0.1 /* seconds: at most 10 bars a second */
 #define JSON_INTERVAL 0.2 /* and 5 lines */
@@ -95,11 +95,11 @@ int cli_progress_report(void *self, const nabla_progress *progress) {
   cli *c = self;
   cli_progress *p = &c->progress;
   double wait = p->mode == CLI_PROGRESS_JSON ? JSON_INTERVAL : BAR_INTERVAL;
-  if (nabla_signals_received()) return 1;
+  if (cli_signals_received()) return 1;
   double time = now();
-  /* the next phase, or the next of several files */
-  if (progress->phase != p->last.phase ||
-      progress->bytes_done < p->last.bytes_done)
+  /* counted anew: another phase, or the next of several files; waiting for the
+     disk goes on with what was reached */
+  if (!p->last.phase || progress->bytes_done < p->last.bytes_done)
     p->started = time;
   p->last = *progress;
   if (p->mode != CLI_PROGRESS_NONE &&

@@ -1,18 +1,22 @@
 /* nabla-quant verify: checks checkpoints and tells what is wrong with them. */
-#include <string.h>
-
 #include "nabla/measure.h"
 #include "tools/nabla-quant/cli.h"
 
 /* One file in work. */
 typedef struct check {
   cli *c;
-  uint64_t problems;
+  uint64_t problems, unsupported; /* the latter among the former */
 } check;
+
+/* Nothing is wrong with a checkpoint that another version could decode. */
+static int is_only_unsupported(const check *in_work) {
+  return in_work->problems && in_work->problems == in_work->unsupported;
+}
 
 static void report_problem(void *self, const nabla_diag *diag) {
   check *in_work = self;
   in_work->problems++;
+  in_work->unsupported += diag->code == NABLA_UNSUPPORTED;
   cli_error(in_work->c, diag);
   if (!cli_given(&in_work->c->options, CLI_OPTION_json)) return;
   nabla_json_out_object(&in_work->c->json);
@@ -38,11 +42,12 @@ static void end_json(cli *c, int ok, const nabla_verify_summary *summary) {
   nabla_json_out_object_end(json);
 }
 
-static void print_result(cli *c, const char *path, int ok, uint64_t problems,
+static void print_result(const check *in_work, const char *path, int ok,
                          const nabla_verify_summary *summary) {
+  const cli *c = in_work->c;
   char size[CLI_SIZE_TEXT];
   if (cli_given(&c->options, CLI_OPTION_quiet)) return;
-  cli_print_name(stdout, path, strlen(path));
+  cli_print_text(stdout, path);
   cli_size_text(summary->bytes, size);
   if (ok)
     printf(": ok, %llu tensor%s (%llu packed), %s in %u file%s\n",
@@ -50,14 +55,17 @@ static void print_result(cli *c, const char *path, int ok, uint64_t problems,
            (unsigned long long)summary->packed, size, summary->files,
            cli_plural(summary->files));
   else
-    printf(": FAILED, %llu problem%s\n", (unsigned long long)problems,
-           cli_plural(problems));
+    printf(": %s, %llu problem%s\n",
+           is_only_unsupported(in_work) ? "cannot be decoded by this version"
+                                        : "FAILED",
+           (unsigned long long)in_work->problems,
+           cli_plural(in_work->problems));
 }
 
 static nabla_status verify_one(cli *c, const char *path, nabla_diag *diag) {
   int json = cli_given(&c->options, CLI_OPTION_json);
   nabla_verify_summary summary = {0};
-  check in_work = {c, 0};
+  check in_work = {.c = c};
   if (json) {
     nabla_json_out_object(&c->json);
     cli_json_text(&c->json, "file", path);
@@ -71,10 +79,11 @@ static nabla_status verify_one(cli *c, const char *path, nabla_diag *diag) {
   /* a failure that was not about one of the things to check */
   if (status && !stopped && !in_work.problems) report_problem(&in_work, diag);
   if (json) end_json(c, !status, &summary);
-  if (!json && !stopped)
-    print_result(c, path, !status, in_work.problems, &summary);
+  if (!json && !stopped) print_result(&in_work, path, !status, &summary);
   if (status && !is_verdict(status)) return status;
-  if (status) c->exit = CLI_EXIT_DIFFERENT;
+  if (!status || c->exit == CLI_EXIT_DIFFERENT) return NABLA_OK;
+  c->exit =
+      is_only_unsupported(&in_work) ? CLI_EXIT_UNSUPPORTED : CLI_EXIT_DIFFERENT;
   return NABLA_OK;
 }
 

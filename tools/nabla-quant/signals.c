@@ -1,5 +1,5 @@
-/* The one global of lib/base: a signal handler has nowhere else to write. */
-#include "lib/base/signals.h"
+/* The one global of the tool: a signal handler has nowhere else to write. */
+#include "tools/nabla-quant/signals.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ static void note(int number) {
   atomic_compare_exchange_strong(&received, &none, number);
 }
 
-void nabla_signals_install(void) {
+void cli_signals_install(void) {
   struct sigaction action = {.sa_handler = note,
                              .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
   sigemptyset(&action.sa_mask);
@@ -26,4 +26,4 @@ void nabla_signals_install(void) {
   sigaction(SIGPIPE, &ignore, NULL);
 }
 
-int nabla_signals_received(void) { return atomic_load(&received); }
+int cli_signals_received(void) { return atomic_load(&received); }
