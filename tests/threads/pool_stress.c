@@ -57,6 +57,6 @@ static int stress(uint32_t threads, unsigned long regions) {
 }
 
 int main(void) {
-  return stress(1, 100000) || stress(2, 20000) || stress(7, 2000) ||
+  return stress(1, 20000) || stress(2, 5000) || stress(7, 500) ||
          create_and_destroy();
 }
