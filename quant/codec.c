@@ -151,6 +151,17 @@ void nabla_decode(const nabla_codec *codec, const uint8_t *codes,
   codec->decode(codes, scales, count, (size_t)codec->format.block, out);
 }
 
+void nabla_encoding_table(const nabla_encoding *encoding,
+                          float out[NABLA_TABLE_VALUES]) {
+  nabla_kernel_decode *decode = (nabla_kernel_decode *)nabla_kernel_find(
+      encoding->name, NABLA_OPERATION_decode, NABLA_ISA_SCALAR);
+  uint8_t codes[NABLA_TABLE_VALUES / 2];
+  const float one = 1;
+  for (int i = 0; i < NABLA_TABLE_VALUES; i += 2)
+    codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
+  decode(codes, &one, NABLA_TABLE_VALUES, NABLA_TABLE_VALUES, out);
+}
+
 float nabla_absmax(nabla_isa isa, const float *in, size_t count) {
   nabla_kernel_absmax *absmax = (nabla_kernel_absmax *)nabla_kernel_find(
       "int8", NABLA_OPERATION_absmax, nabla_isa_resolve(isa));

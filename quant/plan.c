@@ -68,15 +68,6 @@ static nabla_status take_options(nabla_plan *plan,
   return take_rules(plan, options, diag);
 }
 
-static nabla_status blame(const nabla_plan *plan, const nabla_tensor *tensor,
-                          nabla_status status, nabla_diag *diag) {
-  nabla_diag_set_file(
-      diag, nabla_safetensors_borrow_path(nabla_checkpoint_borrow_shard(
-                plan->checkpoint, tensor->data.shard)));
-  nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
-  return status;
-}
-
 /* What the bitsandbytes layout would have to say no to. */
 typedef struct survey {
   const char *objection;
@@ -117,7 +108,9 @@ static nabla_status refuse_layout(const nabla_plan *plan, const survey *s,
                  "the bitsandbytes layout cannot hold this: %s", why);
   nabla_diag_set_next(diag,
                       "choose the layout nabla or auto, or keep the tensor");
-  return s->objection ? blame(plan, &s->tensor, status, diag) : status;
+  return s->objection ? nabla_checkpoint_blame(plan->checkpoint, &s->tensor,
+                                               status, diag)
+                      : status;
 }
 
 /* A file labelled bitsandbytes holds only what bitsandbytes loads (F2): one
@@ -232,7 +225,8 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
     decision->bytes_out = tensor.stored_bytes;
     if (decision->format.encoding) {
       nabla_status status = measure(plan, &tensor, decision, diag);
-      if (status) return blame(plan, &tensor, status, diag);
+      if (status)
+        return nabla_checkpoint_blame(plan->checkpoint, &tensor, status, diag);
       totals->quantized++;
     }
     if (!nabla_add_u64(totals->bytes_in, tensor.stored_bytes,

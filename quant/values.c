@@ -5,6 +5,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
+#include "quant/formats/checkpoint_internal.h"
 
 /* Cache lines; also what vector loads like. */
 enum { ALIGNMENT = 64 };
@@ -62,11 +63,8 @@ void nabla_scratches_destroy(const nabla_allocator *allocator, uint32_t workers,
 
 nabla_status nabla_values_blame(const nabla_values *values, nabla_status status,
                                 nabla_diag *diag) {
-  const nabla_safetensors *file = nabla_checkpoint_borrow_shard(
-      values->checkpoint, values->tensor.data.shard);
-  nabla_diag_set_file(diag, nabla_safetensors_borrow_path(file));
-  nabla_diag_set_tensor(diag, values->tensor.name, values->tensor.name_length);
-  return status;
+  return nabla_checkpoint_blame(values->checkpoint, &values->tensor, status,
+                                diag);
 }
 
 nabla_status nabla_values_open(const nabla_checkpoint *checkpoint,

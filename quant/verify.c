@@ -3,8 +3,10 @@
 #include <math.h>
 
 #include "lib/base/bytes.h"
+#include "lib/base/checked.h"
 #include "lib/base/memory.h"
 #include "nabla/measure.h"
+#include "quant/formats/checkpoint_internal.h"
 #include "quant/run.h"
 
 /* Scales read at once. */
@@ -20,21 +22,13 @@ typedef struct verifier {
   float *scales;          /* PIECE                */
 } verifier;
 
-/* Records a problem; verification goes on. */
-static void note(verifier *v, const nabla_diag *diag) {
+/* Records a problem; verification goes on. `status` is the diag's. */
+static void note(verifier *v, nabla_status status, const nabla_diag *diag) {
   v->summary.problems++;
   if (v->problem) v->problem(v->self, diag);
   if (v->first) return;
-  v->first = diag->code;
+  v->first = status;
   if (v->first_diag) *v->first_diag = *diag;
-}
-
-static void blame(const nabla_checkpoint *checkpoint,
-                  const nabla_tensor *tensor, nabla_diag *diag) {
-  nabla_diag_set_file(
-      diag, nabla_safetensors_borrow_path(
-                nabla_checkpoint_borrow_shard(checkpoint, tensor->data.shard)));
-  nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
 }
 
 /* What the largest code multiplies its scale by, before LLM.int8 divides. */
@@ -60,15 +54,14 @@ static nabla_status check_scales(verifier *v,
       const float scale = nabla_f32_of_bits(nabla_load_le32(&v->scales[i]));
       if (isfinite(scale * largest)) continue;
       nabla_diag found = NABLA_DIAG_INIT;
-      const nabla_status status =
+      nabla_status status =
           nabla_fail(&found, NABLA_NOT_FINITE,
                      "scale %" PRIu64 " of '%.60s' is %s", at + i, entry.name,
                      isfinite(scale) ? "too large to decode" : "not finite");
-      (void)status; /* the diag carries it */
       nabla_diag_set_offset(&found, entry.offset + (at + i) * sizeof(float));
       nabla_diag_set_next(&found, "quantize the model again from its source");
-      blame(checkpoint, tensor, &found);
-      note(v, &found);
+      note(v, nabla_checkpoint_blame(checkpoint, tensor, status, &found),
+           &found);
       return NABLA_OK;
     }
   }
@@ -85,9 +78,7 @@ static nabla_status check_tensor(verifier *v,
   nabla_diag found = NABLA_DIAG_INIT;
   const nabla_status status = nabla_fail(
       &found, NABLA_UNSUPPORTED, "cannot be decoded: %s", tensor.unsupported);
-  (void)status;
-  blame(checkpoint, &tensor, &found);
-  note(v, &found);
+  note(v, nabla_checkpoint_blame(checkpoint, &tensor, status, &found), &found);
   return NABLA_OK;
 }
 
@@ -97,7 +88,8 @@ static uint64_t data_bytes(const nabla_checkpoint *checkpoint) {
     const nabla_safetensors *file =
         nabla_checkpoint_borrow_shard(checkpoint, s);
     for (size_t i = 0; i < nabla_safetensors_count(file); i++)
-      sum += nabla_safetensors_entry(file, i).bytes;
+      if (!nabla_add_u64(sum, nabla_safetensors_entry(file, i).bytes, &sum))
+        return UINT64_MAX;
   }
   return sum;
 }
@@ -112,9 +104,8 @@ static void check_total(verifier *v, const nabla_checkpoint *checkpoint) {
                                          "the index's total_size is %" PRIu64
                                          ", its tensors have %" PRIu64 " bytes",
                                          declared, bytes);
-  (void)status;
   nabla_diag_set_file(&found, nabla_checkpoint_borrow_path(checkpoint));
-  note(v, &found);
+  note(v, status, &found);
 }
 
 static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
@@ -166,7 +157,7 @@ nabla_status nabla_verify(const char *path,
   nabla_diag stop = NABLA_DIAG_INIT;
   nabla_status status = verify_open(&v, path, &stop);
   nabla_free(allocator, block, PIECE, sizeof(float));
-  if (status && status != NABLA_CANCELLED) note(&v, &stop);
+  if (status && status != NABLA_CANCELLED) note(&v, status, &stop);
   if (status == NABLA_CANCELLED) {
     if (diag) *diag = stop;
     return status;

@@ -7,10 +7,9 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
+#include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/run.h"
-
-enum { TABLE_VALUES = 16 };
 
 static double now(void) {
   struct timespec time;
@@ -169,18 +168,12 @@ static nabla_status add_metadata(nabla_file_job *job,
                                                "1", diag);
 }
 
-/* The 16 values of a 4-bit encoding: what the codes 0..15 decode to. */
 static nabla_status put_table(nabla_file_job *job, const nabla_format *format,
                               size_t id, nabla_diag *diag) {
-  uint8_t codes[TABLE_VALUES / 2], bytes[TABLE_VALUES * 4];
-  float table[TABLE_VALUES];
-  const float one = 1;
-  nabla_codec codec;
-  NABLA_TRY(nabla_codec_select(format, NABLA_ISA_SCALAR, &codec, diag));
-  for (int i = 0; i < TABLE_VALUES; i += 2)
-    codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
-  nabla_decode(&codec, codes, &one, TABLE_VALUES, table);
-  for (int i = 0; i < TABLE_VALUES; i++)
+  uint8_t bytes[NABLA_TABLE_VALUES * 4];
+  float table[NABLA_TABLE_VALUES];
+  nabla_encoding_table(format->encoding, table);
+  for (int i = 0; i < NABLA_TABLE_VALUES; i++)
     nabla_store_le32(bytes + 4 * i, nabla_bits_of_f32(table[i]));
   return nabla_safetensors_writer_write(job->writer, id, 0, bytes, sizeof bytes,
                                         diag);

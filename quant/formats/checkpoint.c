@@ -291,6 +291,15 @@ nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
   return tensor;
 }
 
+nabla_status nabla_checkpoint_blame(const nabla_checkpoint *checkpoint,
+                                    const nabla_tensor *tensor,
+                                    nabla_status status, nabla_diag *diag) {
+  nabla_diag_set_file(diag, nabla_safetensors_borrow_path(
+                                checkpoint->shards[tensor->data.shard].file));
+  nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
+  return status;
+}
+
 int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
                                 uint32_t first, const char *name, size_t length,
                                 nabla_part *out) {

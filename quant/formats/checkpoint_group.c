@@ -8,9 +8,8 @@
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "lib/base/sort.h"
+#include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
-
-enum { TABLE_VALUES = 16 };
 
 typedef struct grouper {
   nabla_checkpoint *checkpoint;
@@ -133,22 +132,15 @@ static nabla_status check_sizes(grouper *g, const nabla_packed *packed) {
 static nabla_status check_table(grouper *g, nabla_part part,
                                 nabla_packed *packed) {
   const nabla_entry entry = entry_of(g, part);
-  if (entry.dtype != NABLA_DTYPE_F32 || entry.elements != TABLE_VALUES)
+  if (entry.dtype != NABLA_DTYPE_F32 || entry.elements != NABLA_TABLE_VALUES)
     return corrupt(g, part, "a quant_map is no vector of 16 F32");
-  uint8_t bytes[TABLE_VALUES * 4];
+  uint8_t bytes[NABLA_TABLE_VALUES * 4];
   NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[part.shard].file,
                                    part.entry, 0, bytes, sizeof bytes,
                                    g->diag));
-  nabla_codec codec;
-  NABLA_TRY(
-      nabla_codec_select(&packed->format, NABLA_ISA_SCALAR, &codec, g->diag));
-  uint8_t codes[TABLE_VALUES / 2];
-  for (int i = 0; i < TABLE_VALUES; i += 2)
-    codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
-  float table[TABLE_VALUES];
-  const float one = 1;
-  nabla_decode(&codec, codes, &one, TABLE_VALUES, table);
-  for (int i = 0; i < TABLE_VALUES; i++) {
+  float table[NABLA_TABLE_VALUES];
+  nabla_encoding_table(packed->format.encoding, table);
+  for (int i = 0; i < NABLA_TABLE_VALUES; i++) {
     const float value = nabla_f32_of_bits(nabla_load_le32(bytes + 4 * i));
     if (!(fabsf(value - table[i]) <= 1e-6f))
       snprintf(packed->unsupported, sizeof packed->unsupported,

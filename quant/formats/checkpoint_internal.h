@@ -72,6 +72,11 @@ int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
                                 uint32_t first, const char *name, size_t length,
                                 nabla_part *out);
 
+/* Adds a tensor's name and file to a diag. Returns `status`. */
+nabla_status nabla_checkpoint_blame(const nabla_checkpoint *checkpoint,
+                                    const nabla_tensor *tensor,
+                                    nabla_status status, nabla_diag *diag);
+
 /* The logical tensor whose data is at a file tensor; SIZE_MAX for companions.
  */
 size_t nabla_checkpoint_find_at(const nabla_checkpoint *checkpoint,

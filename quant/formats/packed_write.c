@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "lib/base/json.h"
+#include "quant/codec.h"
 #include "quant/formats/packed.h"
 
 /* bitsandbytes' kernels know the powers of two from 32 (backends/cuda/ops.py,
  * dequantize_4bit: "blocksize not in (32, 64, ..., 4096)"). */
-enum { BITSANDBYTES_BLOCK_MIN = 32, TABLE_VALUES = 16 };
+enum { BITSANDBYTES_BLOCK_MIN = 32 };
 
 static int ends_in_weight(const nabla_tensor *tensor) {
   static const char tail[] = ".weight";
@@ -127,7 +128,7 @@ nabla_status nabla_components_of(const nabla_tensor *tensor,
   if (foreign)
     set_vector(add(out, NABLA_COMPONENT_TABLE, name, NABLA_SUFFIX_MAP,
                    NABLA_DTYPE_F32),
-               TABLE_VALUES);
+               NABLA_TABLE_VALUES);
   nabla_component *text =
       add(out, NABLA_COMPONENT_DESCRIPTION, name,
           foreign ? nabla_state_suffix((size_t)(format->encoding - rows))

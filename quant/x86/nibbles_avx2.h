@@ -13,7 +13,7 @@ typedef struct nibble_tables {
 } nibble_tables;
 
 /* Minus the rank, 0 to 15, of eight scaled values. */
-typedef __m256i rank_fn(__m256 scaled, const nibble_tables *tables);
+typedef __m256i code_fn(__m256 scaled, const nibble_tables *tables);
 
 /* 2 * rank + (x > bound), all negated. */
 INLINE __m256i step(__m256i rank, __m256 x, __m256 bound) {
@@ -23,7 +23,7 @@ INLINE __m256i step(__m256i rank, __m256 x, __m256 bound) {
 
 /* Pairs of codes of 32 values, as 16 words of which the low byte counts. */
 INLINE __m256i encode_half(const float *in, __m256 inverse0, __m256 inverse1,
-                           const nibble_tables *t, rank_fn *rank) {
+                           const nibble_tables *t, code_fn *rank) {
   __m256i at[4];
   for (int j = 0; j < 4; j++) {
     __m256 x = _mm256_loadu_ps(in + 8 * j);
@@ -36,7 +36,7 @@ INLINE __m256i encode_half(const float *in, __m256 inverse0, __m256 inverse1,
 }
 
 INLINE void encode_values(const float *in, factors inverse, uint8_t *codes,
-                          const nibble_tables *t, rank_fn *rank) {
+                          const nibble_tables *t, code_fn *rank) {
   __m256i low = encode_half(in, inverse.v[0], inverse.v[1], t, rank);
   __m256i high = encode_half(in + 32, inverse.v[2], inverse.v[3], t, rank);
   __m256i bytes = _mm256_packus_epi16(low, high);
@@ -47,7 +47,7 @@ INLINE void encode_values(const float *in, factors inverse, uint8_t *codes,
  * of 64. Blocks that are zero, subnormal or not finite go to `scalar`. */
 INLINE void encode_small(const float *in, size_t count, size_t block,
                          uint8_t *codes, float *scales, const nibble_tables *t,
-                         rank_fn *rank, nabla_kernel_encode *scalar) {
+                         code_fn *rank, nabla_kernel_encode *scalar) {
   for (size_t i = 0; i < count; i += 64) {
     prefetch(in + i);
     factors inverse;
@@ -73,42 +73,7 @@ INLINE void encode_small(const float *in, size_t count, size_t block,
   }
 }
 
-/* Blocks of 128 and more: once over for the absmax, once more for the codes. */
-INLINE void encode_large(const float *in, size_t count, size_t block,
-                         uint8_t *codes, float *scales, const nibble_tables *t,
-                         rank_fn *rank, nabla_kernel_encode *scalar) {
-  for (size_t at = 0; at < count; at += block) {
-    uint32_t most = max_of_span(in + at, block);
-    float absmax = nabla_f32_of_bits(most);
-    *scales = absmax;
-    if (__builtin_expect(is_easy(most, NABLA_F32_NORMAL), 1)) {
-      factors inverse = same(1.0f / absmax);
-      for (size_t i = at; i < at + block; i += 64)
-        encode_values(in + i, inverse, codes + i / 2, t, rank);
-    } else {
-      scalar(in + at, block, block, codes + at / 2, scales);
-    }
-    scales++;
-  }
-}
-
-INLINE void encode_nibbles(const float *in, size_t count, size_t block,
-                           uint8_t *codes, float *scales,
-                           const nibble_tables *t, rank_fn *rank,
-                           nabla_kernel_encode *scalar) {
-  size_t unit = block > 64 ? block : 64, whole = count / unit * unit;
-  if (block == 64)
-    encode_small(in, whole, 64, codes, scales, t, rank, scalar);
-  else if (block == 32)
-    encode_small(in, whole, 32, codes, scales, t, rank, scalar);
-  else if (block == 16)
-    encode_small(in, whole, 16, codes, scales, t, rank, scalar);
-  else
-    encode_large(in, whole, block, codes, scales, t, rank, scalar);
-  if (whole < count)
-    scalar(in + whole, count - whole, block, codes + whole / 2,
-           scales + whole / block);
-}
+#include "quant/x86/nibbles.h"
 
 /* The table of 16 values times a scale, in two halves. */
 typedef struct scaled_table {

@@ -21,10 +21,11 @@ typedef struct nibble_tables {
 } nibble_tables;
 
 /* How one vector of scaled values is looked up. */
-typedef __m512i bin_fn(__m512 scaled, const nibble_tables *tables);
+typedef values factors;
+typedef __m512i code_fn(__m512 scaled, const nibble_tables *tables);
 
 INLINE void encode_values(const float *in, values inverse, uint8_t *codes,
-                          const nibble_tables *t, bin_fn *bin) {
+                          const nibble_tables *t, code_fn *bin) {
   values x = load_values(in);
   __m512i at[4];
   for (int j = 0; j < 4; j++)
@@ -39,7 +40,7 @@ INLINE void encode_values(const float *in, values inverse, uint8_t *codes,
  * of 64. Blocks that are zero, subnormal or not finite go to `scalar`. */
 INLINE void encode_small(const float *in, size_t count, size_t block,
                          uint8_t *codes, float *scales, const nibble_tables *t,
-                         bin_fn *bin, nabla_kernel_encode *scalar) {
+                         code_fn *bin, nabla_kernel_encode *scalar) {
   for (size_t i = 0; i < count; i += 64) {
     prefetch(in + i);
     values x = load_values(in + i), inverse;
@@ -65,42 +66,7 @@ INLINE void encode_small(const float *in, size_t count, size_t block,
   }
 }
 
-/* Blocks of 128 and more: once over for the absmax, once more for the codes. */
-INLINE void encode_large(const float *in, size_t count, size_t block,
-                         uint8_t *codes, float *scales, const nibble_tables *t,
-                         bin_fn *bin, nabla_kernel_encode *scalar) {
-  for (size_t at = 0; at < count; at += block) {
-    uint32_t most = max_of_span(in + at, block);
-    float absmax = nabla_f32_of_bits(most);
-    *scales = absmax;
-    if (__builtin_expect(is_easy(most, NABLA_F32_NORMAL), 1)) {
-      values inverse = same(1.0f / absmax);
-      for (size_t i = at; i < at + block; i += 64)
-        encode_values(in + i, inverse, codes + i / 2, t, bin);
-    } else {
-      scalar(in + at, block, block, codes + at / 2, scales);
-    }
-    scales++;
-  }
-}
-
-INLINE void encode_nibbles(const float *in, size_t count, size_t block,
-                           uint8_t *codes, float *scales,
-                           const nibble_tables *t, bin_fn *bin,
-                           nabla_kernel_encode *scalar) {
-  size_t unit = block > 64 ? block : 64, whole = count / unit * unit;
-  if (block == 64)
-    encode_small(in, whole, 64, codes, scales, t, bin, scalar);
-  else if (block == 32)
-    encode_small(in, whole, 32, codes, scales, t, bin, scalar);
-  else if (block == 16)
-    encode_small(in, whole, 16, codes, scales, t, bin, scalar);
-  else
-    encode_large(in, whole, block, codes, scales, t, bin, scalar);
-  if (whole < count)
-    scalar(in + whole, count - whole, block, codes + whole / 2,
-           scales + whole / block);
-}
+#include "quant/x86/nibbles.h"
 
 /* Decodes 64 values with one table of 16 scaled values per 16 of them. Two
  * permutes: dword (lane / 8) of each 8 bytes, then, shifted so that the lane's
