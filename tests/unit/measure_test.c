@@ -534,3 +534,36 @@ Test(measure, statistics_need_values) {
   cr_expect_str_eq(diag.tensor, "t.weight");
   nabla_checkpoint_close(checkpoint);
 }
+
+/* F64 values that f32 would round to the same, or to infinity. */
+Test(measure, f64_is_looked_at_as_f64) {
+  static const double first[] = {1.0, 1e300}, second[] = {1.0 + 1e-12, 2e300};
+  const model_tensor a = {"x", NABLA_DTYPE_F64, 1, {2}, first};
+  const model_tensor b = {"x", NABLA_DTYPE_F64, 1, {2}, second};
+  nabla_statistics seen;
+  model_write(path_a, &a, 1);
+  model_write(path_b, &b, 1);
+  compare();
+  cr_expect_eq(summary.equal, 0);
+  cr_expect_eq(rows[0].max_abs, 1e300);
+  cr_expect(isinf(rows[0].rel_rmse), "the squares overflow: %g",
+            rows[0].rel_rmse);
+  nabla_checkpoint *checkpoint = model_open(path_a);
+  GOOD(nabla_tensor_statistics(checkpoint, 0, NULL, &seen, &diag));
+  cr_expect_eq(seen.infinite, 0);
+  cr_expect_eq(seen.max, 1e300);
+  nabla_checkpoint_close(checkpoint);
+}
+
+/* E[x^2] - mean^2 would leave a rest. */
+Test(measure, a_constant_has_no_spread) {
+  static float values[1000];
+  nabla_statistics seen;
+  for (size_t i = 0; i < COUNT(values); i++) values[i] = 0.1f;
+  const model_tensor tensor = {"x", NABLA_DTYPE_F32, 1, {1000}, values};
+  model_write(path_a, &tensor, 1);
+  nabla_checkpoint *checkpoint = model_open(path_a);
+  GOOD(nabla_tensor_statistics(checkpoint, 0, NULL, &seen, &diag));
+  cr_expect_lt(seen.std, 1e-15);
+  nabla_checkpoint_close(checkpoint);
+}

@@ -843,3 +843,46 @@ Test(quantize, an_input_behind_a_link_is_never_replaced) {
   cr_expect_eq(quantize(link, model_folder, 1), NABLA_INVALID_ARGUMENT);
   cr_expect(model_exists(real));
 }
+
+/* ---- tensors that only look like something else -------------------------- */
+
+/* Finite, but 127 times it is not: a foreign file may say so. */
+Test(quantize, scales_that_decode_to_infinity_are_refused) {
+  static const int8_t codes[4] = {127, 1, 0, -127};
+  static const float scale[1] = {3e38f};
+  const model_tensor packed[] = {{"p.weight", NABLA_DTYPE_I8, 2, {1, 4}, codes},
+                                 {"p.SCB", NABLA_DTYPE_F32, 1, {1}, scale}};
+  nabla_verify_summary seen;
+  model_write(source, packed, 2);
+  cr_expect_eq(nabla_verify(source, NULL, NULL, NULL, &seen, &diag),
+               NABLA_NOT_FINITE);
+  cr_expect_str_eq(diag.tensor, "p.weight");
+  cr_expect_eq(dequantize(source, out), NABLA_NOT_FINITE);
+  cr_expect(strstr(diag.what, "index 0"), "%s", diag.what);
+  cr_expect_not(model_exists(out));
+}
+
+/* Only a description that says so makes a companion of it. */
+Test(quantize, a_tensor_called_nested_absmax_survives) {
+  static const model_tensor pair[] = {
+      {"a.weight", NABLA_DTYPE_F32, 2, {2, 64}, NULL},
+      {"a.weight.nested_absmax", NABLA_DTYPE_F32, 1, {3}, NULL}};
+  model_write(source, pair, 2);
+  options.encoding = nabla_encoding_find("nf4");
+  GOOD(quantize(source, out, 0));
+  GOOD(dequantize(out, back));
+  nabla_checkpoint *checkpoint = model_open(back);
+  cr_expect_eq(nabla_checkpoint_count(checkpoint), 2);
+  nabla_checkpoint_close(checkpoint);
+}
+
+/* I8 beside an SCB of another type is no LLM.int8. */
+Test(quantize, an_scb_of_another_type_is_dense) {
+  static const model_tensor pair[] = {
+      {"p.weight", NABLA_DTYPE_I8, 2, {2, 4}, NULL},
+      {"p.SCB", NABLA_DTYPE_F16, 1, {2}, NULL}};
+  model_write(source, pair, 2);
+  nabla_checkpoint *checkpoint = model_open(source);
+  cr_expect_eq(nabla_checkpoint_count(checkpoint), 2);
+  nabla_checkpoint_close(checkpoint);
+}
