@@ -67,6 +67,10 @@ nabla_status nabla_codec_select(const nabla_format *format, nabla_isa isa,
       (nabla_kernel_encode *)nabla_kernel_find(name, encode, codec.isa);
   codec.decode =
       (nabla_kernel_decode *)nabla_kernel_find(name, decode, codec.isa);
+  while (codec.isa > NABLA_ISA_SCALAR && /* what the encode kernel is for */
+         nabla_kernel_find(name, encode, (nabla_isa)(codec.isa - 1)) ==
+             (nabla_kernel)codec.encode)
+    codec.isa = (nabla_isa)(codec.isa - 1);
   if (!codec.encode || !codec.decode)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "'%s' is not in the table of encodings", name);

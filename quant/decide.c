@@ -173,7 +173,7 @@ void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
       snprintf(out, size, "no encoding asked for");
       return;
     case NABLA_REASON_DTYPE:
-      snprintf(out, size, "%s is not a float type",
+      snprintf(out, size, "%s is not a type that is quantized",
                nabla_dtype_name(tensor->dtype));
       return;
     case NABLA_REASON_EMPTY:

@@ -24,7 +24,7 @@ typedef void nabla_kernel_decode(const uint8_t *codes, const float *scales,
 /* The same with rows of `block` values, any number from 1. */
 typedef nabla_kernel_encode nabla_kernel_encode_rows;
 typedef nabla_kernel_decode nabla_kernel_decode_rows;
-/* Pieces of encode_rows: see nabla_absmax and nabla_int8_encode_scaled. */
+/* Pieces of encode_rows: see nabla_absmax and nabla_encode_scaled. */
 typedef float nabla_kernel_absmax(const float *in, size_t count);
 typedef void nabla_kernel_encode_scaled(const float *in, size_t count,
                                         float absmax, uint8_t *codes);

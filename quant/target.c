@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
@@ -109,6 +110,19 @@ static nabla_status check_not_input(const nabla_target *target,
   return NABLA_OK;
 }
 
+/* Says whether somebody who writes this surely means a file. */
+static int is_misnamed(const char *path, size_t size) {
+  static const char *const suffixes[] = {".safetensors", ".safetensor", ".st",
+                                         ".bin",         ".gguf",       ".pt",
+                                         ".pth",         ".onnx",       ".npz"};
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    const size_t tail = strlen(suffixes[i]);
+    if (size > tail && !strncasecmp(path + size - tail, suffixes[i], tail))
+      return 1;
+  }
+  return 0;
+}
+
 /* The folder is `path` up to its last slash when it names an index. */
 static nabla_status split(nabla_target *target, const char *path,
                           nabla_diag *diag) {
@@ -131,6 +145,14 @@ static nabla_status split(nabla_target *target, const char *path,
     target->index_name = NABLA_INDEX_NAME;
   }
   while (target->is_folder && size > 1 && path[size - 1] == '/') size--;
+  if (target->is_folder && is_misnamed(path, size)) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "a folder would be made of what is named like a file");
+    nabla_diag_set_file(diag, path);
+    nabla_diag_set_next(diag, "end the name in .safetensors, or in no suffix");
+    return status;
+  }
   if (!size)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the output has no name");
   void *copy;

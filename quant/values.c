@@ -82,7 +82,8 @@ nabla_status nabla_values_open(const nabla_checkpoint *checkpoint,
     if (!nabla_dtype_is_float(values.tensor.dtype))
       return nabla_values_blame(
           &values,
-          nabla_fail(diag, NABLA_UNSUPPORTED, "%s is not a float type here",
+          nabla_fail(diag, NABLA_UNSUPPORTED,
+                     "%s is not a type that is read by value",
                      nabla_dtype_name(values.tensor.dtype)),
           diag);
   } else {

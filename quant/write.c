@@ -179,34 +179,45 @@ static nabla_status put_table(nabla_file_job *job, const nabla_format *format,
                                         diag);
 }
 
-/* Descriptions, tables and marks: everything but codes and scales. */
-static nabla_status put_small_parts(nabla_file_job *job, nabla_diag *diag) {
-  for (size_t i = 0; i < job->count; i++) {
-    const nabla_item *item = &job->items[i];
-    if (item->kind != NABLA_ITEM_ENCODE) continue;
-    const nabla_tensor tensor =
-        nabla_checkpoint_tensor(job->task->checkpoint, item->index);
-    const nabla_format format = nabla_item_format(job, item);
-    nabla_components parts;
-    NABLA_TRY(
-        nabla_components_of(&tensor, &format, job->task->layout, &parts, diag));
-    for (size_t c = 0; c < parts.count; c++) {
-      nabla_description_text text = {.size = 0};
-      const nabla_component_kind kind = parts.item[c].kind;
-      const size_t id = item->id + c;
-      if (kind == NABLA_COMPONENT_TABLE) {
-        NABLA_TRY(put_table(job, &format, id, diag));
-      } else if (kind == NABLA_COMPONENT_ROW_FORMAT) {
-        NABLA_TRY(
-            nabla_safetensors_writer_write(job->writer, id, 0, "", 1, diag));
-      } else if (kind == NABLA_COMPONENT_DESCRIPTION) {
-        NABLA_TRY(nabla_description_write(&tensor, &format, job->task->layout,
-                                          &text, diag));
-        NABLA_TRY(nabla_safetensors_writer_write(job->writer, id, 0, text.data,
-                                                 text.size, diag));
-      }
-    }
+static nabla_status put_description(nabla_file_job *job,
+                                    const nabla_tensor *tensor,
+                                    const nabla_format *format, size_t id,
+                                    nabla_diag *diag) {
+  nabla_description_text text = {.size = 0};
+  NABLA_TRY(
+      nabla_description_write(tensor, format, job->task->layout, &text, diag));
+  return nabla_safetensors_writer_write(job->writer, id, 0, text.data,
+                                        text.size, diag);
+}
+
+/* Everything of one weight but codes and scales. */
+static nabla_status put_small(nabla_file_job *job, const nabla_item *item,
+                              nabla_diag *diag) {
+  const nabla_tensor tensor =
+      nabla_checkpoint_tensor(job->task->checkpoint, item->index);
+  const nabla_format format = nabla_item_format(job, item);
+  nabla_components parts;
+  NABLA_TRY(
+      nabla_components_of(&tensor, &format, job->task->layout, &parts, diag));
+  for (size_t c = 0; c < parts.count; c++) {
+    const nabla_component_kind kind = parts.item[c].kind;
+    const size_t id = item->id + c;
+    nabla_status status = NABLA_OK;
+    if (kind == NABLA_COMPONENT_TABLE)
+      status = put_table(job, &format, id, diag);
+    else if (kind == NABLA_COMPONENT_ROW_FORMAT)
+      status = nabla_safetensors_writer_write(job->writer, id, 0, "", 1, diag);
+    else if (kind == NABLA_COMPONENT_DESCRIPTION)
+      status = put_description(job, &tensor, &format, id, diag);
+    if (status) return status;
   }
+  return NABLA_OK;
+}
+
+static nabla_status put_small_parts(nabla_file_job *job, nabla_diag *diag) {
+  for (size_t i = 0; i < job->count; i++)
+    if (job->items[i].kind == NABLA_ITEM_ENCODE)
+      NABLA_TRY(put_small(job, &job->items[i], diag));
   return NABLA_OK;
 }
 
@@ -344,9 +355,11 @@ static void add_totals(nabla_write_task *task) {
     const nabla_safetensors *file =
         nabla_checkpoint_borrow_shard(checkpoint, s);
     if (task->plan) task->tensors_total += nabla_safetensors_count(file);
-    if (!nabla_add_u64(task->bytes_total, nabla_safetensors_file_size(file),
-                       &task->bytes_total))
-      task->bytes_total = 0; /* unknown */
+    for (size_t i = 0; i < nabla_safetensors_count(file); i++)
+      if (!nabla_add_u64(task->bytes_total,
+                         nabla_safetensors_entry(file, i).bytes,
+                         &task->bytes_total))
+        task->bytes_total = 0; /* unknown */
   }
   if (task->dequantize)
     task->tensors_total = nabla_checkpoint_count(checkpoint);
@@ -368,7 +381,9 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   if (!status) status = nabla_target_commit(target, diag);
   nabla_target_destroy(target);
   if (status) return status;
-  summary.bytes_in = task.bytes_total;
+  for (uint32_t s = 0; s < nabla_checkpoint_shard_count(task.checkpoint); s++)
+    summary.bytes_in += nabla_safetensors_file_size(
+        nabla_checkpoint_borrow_shard(task.checkpoint, s));
   summary.tensors = nabla_checkpoint_count(task.checkpoint);
   summary.seconds = now() - start;
   *out = summary;

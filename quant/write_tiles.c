@@ -308,9 +308,22 @@ static nabla_status scan_rows(nabla_file_job *job, nabla_item *item,
   return nabla_run_tiles(&run, diag);
 }
 
+/* Bytes of a decoded tensor that no tile reads: its description and table. */
+static uint64_t companion_bytes(const nabla_file_job *job,
+                                const nabla_item *item) {
+  if (item->kind != NABLA_ITEM_DECODE) return 0;
+  const nabla_tensor tensor =
+      nabla_checkpoint_tensor(job->task->checkpoint, item->index);
+  nabla_packed_size size;
+  if (nabla_format_size(&tensor.format, tensor.elements, &size, NULL)) return 0;
+  return tensor.stored_bytes - size.code_bytes - size.scales * sizeof(float);
+}
+
 nabla_status nabla_file_job_run(nabla_file_job *job, nabla_diag *diag) {
+  uint64_t companions = 0;
   for (size_t i = 0; i < job->count; i++) {
     nabla_item *item = &job->items[i];
+    companions += companion_bytes(job, item);
     if (item->kind == NABLA_ITEM_ENCODE && nabla_item_tiling(job, item).row)
       NABLA_TRY(scan_rows(job, item, diag));
   }
@@ -326,7 +339,7 @@ nabla_status nabla_file_job_run(nabla_file_job *job, nabla_diag *diag) {
       .bytes_done = job->bytes_before,
   };
   NABLA_TRY(nabla_run_tiles(&run, diag));
-  job->bytes_before = atomic_load(&run.bytes_done);
+  job->bytes_before = atomic_load(&run.bytes_done) + companions;
   job->tensors_before += job->count;
   return NABLA_OK;
 }

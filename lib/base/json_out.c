@@ -46,9 +46,9 @@ static void begin_value(nabla_json_out *out) {
 
 static void open_container(nabla_json_out *out, int is_object) {
   begin_value(out);
-  if (out->depth == NABLA_JSON_MAX_DEPTH)
+  if (out->depth >= NABLA_JSON_MAX_DEPTH)
     fail(out, NABLA_TOO_LARGE, "the JSON to write is nested too deeply");
-  if (out->status) return;
+  if (out->status || out->depth >= NABLA_JSON_MAX_DEPTH) return;
   out->has_item[out->depth++] = is_object ? IS_OBJECT : 0;
   emit_text(out, is_object ? "{" : "[");
 }

@@ -112,12 +112,17 @@ static nabla_status open_single(nabla_checkpoint *checkpoint, const char *path,
 typedef struct listing {
   int has_index, has_single;
   uint32_t files;
-  char only[256]; /* the last .safetensors name seen */
+  char only[256];  /* the last .safetensors name seen       */
+  char other[256]; /* a model file of another kind, or ""   */
 } listing;
 
 static int list_name(void *context, const char *name) {
   listing *found = context;
   if (!strcmp(name, NABLA_INDEX_NAME)) found->has_index = 1;
+  static const char *const others[] = {".bin", ".gguf", ".pt", ".pth", ".onnx"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (ends_with(name, others[i]) && strlen(name) < sizeof found->other)
+      memcpy(found->other, name, strlen(name) + 1);
   if (!ends_with(name, ".safetensors") || name[0] == '.') return 0;
   if (!strcmp(name, SINGLE_NAME)) found->has_single = 1;
   if (strlen(name) < sizeof found->only) {
@@ -125,6 +130,26 @@ static int list_name(void *context, const char *name) {
     found->files++;
   }
   return 0;
+}
+
+static nabla_status refuse_folder(const char *path, const listing *found,
+                                  nabla_diag *diag) {
+  nabla_status status;
+  if (found->files) {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "the folder holds %u .safetensors files and no index",
+                        found->files);
+    nabla_diag_set_next(diag, "name one of them, or add " NABLA_INDEX_NAME);
+  } else {
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "the folder holds no .safetensors file");
+    nabla_diag_set_next(diag,
+                        found->other[0] ? "'%.60s' must be converted first"
+                                        : "name a folder with a model in it%s",
+                        found->other);
+  }
+  nabla_diag_set_file(diag, path);
+  return status;
 }
 
 static nabla_status open_folder(nabla_checkpoint *checkpoint, const char *path,
@@ -141,15 +166,8 @@ static nabla_status open_folder(nabla_checkpoint *checkpoint, const char *path,
   const char *name = found.has_index    ? NABLA_INDEX_NAME
                      : found.has_single ? SINGLE_NAME
                                         : found.only;
-  if (!found.has_index && !found.has_single && found.files != 1) {
-    nabla_status status = nabla_fail(
-        diag, NABLA_INVALID_ARGUMENT,
-        found.files ? "the folder holds several .safetensors files, no index"
-                    : "the folder holds no .safetensors file");
-    nabla_diag_set_file(diag, path);
-    nabla_diag_set_next(diag, "name one file, or add " NABLA_INDEX_NAME);
-    return status;
-  }
+  if (!found.has_index && !found.has_single && found.files != 1)
+    return refuse_folder(path, &found, diag);
   nabla_buffer full;
   nabla_buffer_init(&full, checkpoint->allocator, "path", 1 << 16);
   nabla_status status = nabla_buffer_append(&full, path, strlen(path), diag);

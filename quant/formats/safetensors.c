@@ -38,53 +38,54 @@ static const char *pair_key(const void *self, size_t index,
 }
 
 /* What a file that is no safetensors file probably is, by its first bytes. */
-static const char *guess(const uint8_t head[LENGTH_BYTES]) {
-  static const struct {
-    const char *magic, *next;
-  } rows[] = {
-      {"PK\x03\x04", "it looks like a PyTorch or zip file: convert it first"},
-      {"GGUF", "it is a GGUF file: give a safetensors file"},
-      {"version ", "it is a Git LFS pointer: fetch it with 'git lfs pull'"},
-      {"<", "it looks like a web page: " DOWNLOAD_AGAIN},
-      {"{", "it looks like JSON: give the .safetensors file itself"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (memcmp(head, rows[i].magic, strlen(rows[i].magic)) == 0) {
-      return rows[i].next;
-    }
+static const struct other_kind {
+  const char *magic, *what, *next;
+} other_kinds[] = {
+    {"PK\x03\x04", "this is a zip or PyTorch file", "convert it first"},
+    {"\x80\x02", "this is a PyTorch (pickle) file", "convert it first"},
+    {"GGUF", "this is a GGUF file", "give the safetensors file it was made of"},
+    {"version ", "this is a Git LFS pointer", "fetch it with 'git lfs pull'"},
+    {"<", "this looks like a web page", DOWNLOAD_AGAIN},
+    {"{", "this is JSON", "give the .safetensors file itself"},
+};
+
+static nabla_status refuse_length(const uint8_t head[LENGTH_BYTES],
+                                  uint64_t length, uint64_t room,
+                                  nabla_diag *diag) {
+  for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++) {
+    const struct other_kind *kind = &other_kinds[i];
+    if (memcmp(head, kind->magic, strlen(kind->magic)) != 0) continue;
+    nabla_status status = nabla_fail(diag, NABLA_CORRUPT,
+                                     "%s, not a safetensors file", kind->what);
+    nabla_diag_set_next(diag, "%s", kind->next);
+    return status;
   }
-  return NULL;
+  if (length > NABLA_SAFETENSORS_MAX_HEADER) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_TOO_LARGE, "a header of %" PRIu64 " bytes; the limit is %u",
+        length, NABLA_SAFETENSORS_MAX_HEADER);
+    nabla_diag_set_next(diag, "check that it is a safetensors file");
+    return status;
+  }
+  if (length == 0)
+    return nabla_fail(diag, NABLA_CORRUPT, "the header has no bytes");
+  nabla_status status = nabla_fail(diag, NABLA_CORRUPT,
+                                   "a header of %" PRIu64
+                                   " bytes, but only %" PRIu64 " bytes follow",
+                                   length, room);
+  nabla_diag_set_next(diag,
+                      DOWNLOAD_AGAIN ": at least %" PRIu64 " bytes are missing",
+                      length - room);
+  return status;
 }
 
 static nabla_status check_length(const uint8_t head[LENGTH_BYTES],
                                  uint64_t length, uint64_t room,
                                  nabla_diag *diag) {
-  if (length > 0 && length <= NABLA_SAFETENSORS_MAX_HEADER && length <= room) {
+  if (length > 0 && length <= NABLA_SAFETENSORS_MAX_HEADER && length <= room)
     return NABLA_OK;
-  }
-  nabla_status status;
-  const char *hint = guess(head);
-  if (length == 0) {
-    status = nabla_fail(diag, NABLA_CORRUPT, "the header has no bytes");
-  } else if (length > NABLA_SAFETENSORS_MAX_HEADER) {
-    status = nabla_fail(diag, NABLA_TOO_LARGE,
-                        "a header of %" PRIu64 " bytes; the limit is %u",
-                        length, NABLA_SAFETENSORS_MAX_HEADER);
-    if (!hint) hint = "check that it is a safetensors file";
-  } else {
-    status = nabla_fail(diag, NABLA_CORRUPT,
-                        "a header of %" PRIu64 " bytes, but only %" PRIu64
-                        " bytes follow",
-                        length, room);
-  }
+  nabla_status status = refuse_length(head, length, room, diag);
   nabla_diag_set_offset(diag, 0);
-  if (hint) {
-    nabla_diag_set_next(diag, "%s", hint);
-  } else if (length > room) {
-    nabla_diag_set_next(
-        diag, DOWNLOAD_AGAIN ": at least %" PRIu64 " bytes are missing",
-        length - room);
-  }
   return status;
 }
 

@@ -10,12 +10,33 @@
 
 const char fuzz_shape[] = "bB";
 
-/* Half the widest gap of each table, as a part of absmax: NF4 -1 to -0.696,
- * FP4 2/3 to 1, INT8 one step of 127; and some rounding. */
+static int by_value(const void *a, const void *b) {
+  const float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+/* Half the widest gap between neighbouring values of the codes, as a part of
+ * absmax, and some rounding. Asked of the kernel: a new row needs no line here.
+ */
 static float widest_half_gap(const nabla_encoding *encoding) {
-  if (!strcmp(encoding->name, "nf4")) return 0.15190361f * 1.00001f;
-  if (!strcmp(encoding->name, "fp4")) return 0.16666669f * 1.00001f;
-  return 0.5f / 127.0f * 1.0001f;
+  enum { BLOCK = 16, MOST = 256 };
+  const float in[BLOCK] = {1};
+  uint8_t codes[MOST];
+  float scales[MOST], values[MOST], widest = 0;
+  const nabla_format format = {encoding, NABLA_PER_BLOCK, BLOCK};
+  nabla_codec codec;
+  fuzz_require(!nabla_codec_select(&format, NABLA_ISA_SCALAR, &codec, NULL),
+               "a row of the table has a codec");
+  codec.encode(in, BLOCK, BLOCK, codes, scales);
+  const size_t count = encoding->bits == 4 ? 16 : MOST;
+  for (size_t i = 1; i < MOST / BLOCK; i++) scales[i] = scales[0];
+  for (size_t i = 0; i < count; i++)
+    codes[i] = (uint8_t)(encoding->bits == 4 ? 2 * i << 4 | (2 * i + 1) : i);
+  codec.decode(codes, scales, count, BLOCK, values);
+  qsort(values, count, sizeof *values, by_value);
+  for (size_t i = 1; i < count; i++)
+    widest = fmaxf(widest, values[i] - values[i - 1]);
+  return widest / 2 * 1.0001f;
 }
 
 /* A scale below FLT_MIN is off by up to half a unit of the last place, which

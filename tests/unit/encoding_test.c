@@ -185,3 +185,13 @@ Test(encoding, instruction_sets_are_named_and_checked) {
   for (int isa = NABLA_ISA_SCALAR; isa <= NABLA_ISA_AVX512; isa++)
     cr_expect(!nabla_isa_available((nabla_isa)isa) || (int)codec.isa >= isa);
 }
+
+/* The files of LLM.int8 do not say which encoding they hold. */
+Test(encoding, of_8_bits_bitsandbytes_has_int8_alone) {
+  size_t count;
+  const nabla_encoding *rows = nabla_encodings(&count);
+  for (size_t i = 0; i < count; i++)
+    cr_expect(!rows[i].in_bitsandbytes || rows[i].bits == 4 ||
+                  !strcmp(rows[i].name, "int8"),
+              "%s", rows[i].name);
+}

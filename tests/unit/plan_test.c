@@ -84,9 +84,9 @@ static const struct {
     {{"h.0.gate_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, NULL},
     {{"decoder.output.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, NULL},
     {{"a.i8.weight", NABLA_DTYPE_I8, 2, {4, 64}, NULL},
-     "I8 is not a float type"},
+     "I8 is not a type that is quantized"},
     {{"a.f8.weight", NABLA_DTYPE_F8_E4M3, 2, {4, 64}, NULL},
-     "F8_E4M3 is not a float type"},
+     "F8_E4M3 is not a type that is quantized"},
     {{"a.empty.weight", NABLA_DTYPE_F32, 2, {0, 64}, NULL}, "no elements"},
     {{"a.scalar.weight", NABLA_DTYPE_F32, 0, {0}, NULL},
      "rank 0, not a matrix"},
@@ -195,7 +195,7 @@ Test(plan, rules_cannot_do_the_impossible) {
   options.rules = rules, options.rule_count = 1;
   load(model, COUNT(model));
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
-  expect_reason("step", "I64 is not a float type");
+  expect_reason("step", "I64 is not a type that is quantized");
   cr_expect_eq(row_of("step").rule, SIZE_MAX);
   cr_expect_eq(row_of("table").quantized, 1, "a vector that is asked for");
   expect_reason("table", "rule 1 '.'");

@@ -886,3 +886,18 @@ Test(quantize, an_scb_of_another_type_is_dense) {
   cr_expect_eq(nabla_checkpoint_count(checkpoint), 2);
   nabla_checkpoint_close(checkpoint);
 }
+
+/* Who writes "out.bin" means a file, not a folder. */
+Test(quantize, a_folder_is_not_named_like_a_file) {
+  static const char *const wrong[] = {"x.bin", "x.safetensor", "x.SAFETENSORS",
+                                      "x.gguf", "x.safetensors/"};
+  write_small();
+  for (size_t i = 0; i < COUNT(wrong); i++) {
+    char at[256];
+    temp_folder_path(&folder, wrong[i], at);
+    cr_expect_eq(quantize(source, at, 0), NABLA_INVALID_ARGUMENT, "%s",
+                 wrong[i]);
+    cr_expect(strstr(diag.next, ".safetensors"), "%s", diag.next);
+    cr_expect_not(model_exists(at));
+  }
+}

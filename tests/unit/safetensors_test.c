@@ -259,11 +259,12 @@ Test(safetensors, first_bytes) {
 }
 
 Test(safetensors, other_kinds_of_files) {
-  expect_raw("PK\x03\x04........", 12, NABLA_TOO_LARGE, "PyTorch");
-  expect_raw("GGUF\x03\0\0\0....", 12, NABLA_TOO_LARGE, "GGUF");
-  expect_raw("version https://git", 19, NABLA_TOO_LARGE, "git lfs pull");
-  expect_raw("<!DOCTYPE html>", 15, NABLA_TOO_LARGE, "download");
-  expect_raw("{\"weight_map\":{}}", 17, NABLA_TOO_LARGE, ".safetensors file");
+  expect_raw("PK\x03\x04........", 12, NABLA_CORRUPT, "convert");
+  expect_raw("\x80\x02}q\0......", 12, NABLA_CORRUPT, "convert");
+  expect_raw("GGUF\x03\0\0\0....", 12, NABLA_CORRUPT, "safetensors file");
+  expect_raw("version https://git", 19, NABLA_CORRUPT, "git lfs pull");
+  expect_raw("<!DOCTYPE html>", 15, NABLA_CORRUPT, "download");
+  expect_raw("{\"weight_map\":{}}", 17, NABLA_CORRUPT, ".safetensors file");
 }
 
 Test(safetensors, not_a_regular_file) {
