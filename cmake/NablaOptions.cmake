@@ -2,7 +2,7 @@
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 
-option(NABLA_TESTS "build the tests (needs Criterion)" ON)
+option(NABLA_TESTS "build the tests (those of units need Criterion)" ON)
 option(NABLA_FUZZ "build the fuzzers with libFuzzer (needs clang)" OFF)
 option(NABLA_WERROR "treat warnings as errors" ON)
 option(NABLA_COVERAGE "count executed lines and branches (gcc: gcov)" OFF)
