@@ -404,16 +404,25 @@ static int run(model *m) {
   return 0;
 }
 
+static void print_usage(FILE *to) {
+  fputs(
+      "usage: make_checkpoint --out FOLDER [--megabytes N] [--seed S] "
+      "[--shards K]\n"
+      "         [--dtype bf16|f16|f32] [--single-tensor]\n"
+      "one tensor lies in one shard\n",
+      to);
+}
+
 int main(int argc, char **argv) {
   static model m;
+  if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+    print_usage(stdout);
+    return 0;
+  }
   m.options = (options){
       .megabytes = 100, .seed = 1, .shards = 1, .dtype = NABLA_DTYPE_BF16};
   if (!parse(argc, argv, &m.options)) {
-    fprintf(stderr,
-            "usage: make_checkpoint --out FOLDER [--megabytes N] [--seed S] "
-            "[--shards K]\n"
-            "         [--dtype bf16|f16|f32] [--single-tensor]\n"
-            "one tensor lies in one shard\n");
+    print_usage(stderr);
     return 2;
   }
   if (mkdir(m.options.out, 0777) && errno != EEXIST) {

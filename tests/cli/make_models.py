@@ -230,6 +230,9 @@ def main():
           [("x.weight", "F32", [1, 64], pack("F32", [0.5, 1e6] + [0.0] * 62))])
     write(os.path.join(folder, "double.safetensors"),
           double_quantized("x.weight") + tensors([("y", [3])], "F32", 8))
+    write(os.path.join(folder, "doubles.safetensors"),
+          [part for i in range(13)
+           for part in double_quantized(f"x{i:02}.weight")])
     write_large(os.path.join(folder, "large.safetensors"))
     write_bad(os.path.join(folder, "bad"))
 

@@ -220,6 +220,12 @@ void cli_size_text(uint64_t bytes, char out[CLI_SIZE_TEXT]);
 void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]);
 /* "nf4/64", "int8/row", "keep". */
 void cli_format_text(const nabla_format *format, char out[64]);
+/* Notes and errors of one kind that are shown before the rest is counted;
+ * --verbose shows all. */
+#define CLI_MOST_SHOWN 10
+/* What to do about a tensor that this version cannot decode. */
+#define CLI_DECODE_ELSEWHERE \
+  "dequantize it first with what packed it (such as bitsandbytes)"
 /* "s" where English wants it. */
 const char *cli_plural(uint64_t count);
 /* Prints a name from a file, control bytes as \xNN. What may hold texts of a
@@ -266,11 +272,19 @@ NABLA_MUST_USE nabla_status cli_plan_print_groups(cli *c,
 void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
                    const nabla_plan *plan);
 void cli_plan_totals_line(const nabla_plan *plan);
-/* Warns of what is probably not meant: nothing quantized, a rule that takes no
- * tensor, an output with less room than the plan needs. */
-void cli_plan_warn(cli *c, const nabla_plan *plan);
 /* "summary" or the last line of a writing verb. */
 void cli_summary_json(cli *c, const nabla_write_summary *summary);
 void cli_summary_line(cli *c, const nabla_write_summary *summary);
+
+/* ---- warn.c ---- */
+
+/* Warns of what is probably not meant: nothing quantized, patterns without
+ * effect, an output that exists or has less room than the plan needs. */
+void cli_plan_warn(cli *c, const nabla_checkpoint *checkpoint,
+                   const nabla_plan *plan);
+/* Free bytes where `path` would be written; 0 when that is not known. */
+int cli_free_space(const char *path, uint64_t *out);
+/* Tells of files in an input folder that a written copy lacks. */
+void cli_note_leftovers(cli *c, const nabla_checkpoint *checkpoint);
 
 #endif

@@ -20,6 +20,7 @@ static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
            (unsigned long long)summary.tensors);
     cli_summary_line(c, &summary);
   }
+  cli_note_leftovers(c, checkpoint);
   return NABLA_OK;
 }
 

@@ -15,19 +15,28 @@ static int is_beyond(const cli *c, const nabla_difference *d) {
   return d->problem || d->not_finite || !(d->rel_rmse <= c->options.tolerance);
 }
 
+/* A figure that was not measured is null. */
+static void figure_json(cli *c, const char *key, double value, int measured) {
+  if (measured)
+    cli_json_real(&c->json, key, value);
+  else
+    cli_json_none(&c->json, key);
+}
+
 static void row_json(cli *c, const nabla_difference *d) {
   nabla_json_out *json = &c->json;
+  int measured = !d->problem;
   nabla_json_out_object(json);
   cli_json_text(json, "name", d->name);
   cli_json_number(json, "elements", d->elements);
   cli_json_text(json, "a_stored", d->a_stored);
   cli_json_text(json, "b_stored", d->b_stored);
   cli_json_text(json, "problem", d->problem);
-  cli_json_real(json, "max_abs", d->max_abs);
-  cli_json_real(json, "mean_abs", d->mean_abs);
-  cli_json_real(json, "mean_rel", d->mean_rel);
-  cli_json_real(json, "rel_rmse", d->rel_rmse);
-  cli_json_real(json, "cosine", d->cosine);
+  figure_json(c, "max_abs", d->max_abs, measured);
+  figure_json(c, "mean_abs", d->mean_abs, measured);
+  figure_json(c, "mean_rel", d->mean_rel, measured);
+  figure_json(c, "rel_rmse", d->rel_rmse, measured);
+  figure_json(c, "cosine", d->cosine, measured);
   cli_json_number(json, "not_finite", d->not_finite);
   cli_json_flag(json, "within", !is_beyond(c, d));
   nabla_json_out_object_end(json);
@@ -63,6 +72,10 @@ static int take_row(void *self, const nabla_difference *d) {
   return 0;
 }
 
+static int any_measured(const nabla_difference_summary *s) {
+  return s->problems < s->tensors;
+}
+
 static void end_json(const comparison *all, const nabla_difference_summary *s) {
   nabla_json_out *json = &all->c->json;
   nabla_json_out_key(json, "summary");
@@ -71,7 +84,7 @@ static void end_json(const comparison *all, const nabla_difference_summary *s) {
   cli_json_number(json, "equal", s->equal);
   cli_json_number(json, "problems", s->problems);
   cli_json_number(json, "beyond", all->beyond);
-  cli_json_real(json, "worst_rel_rmse", s->worst_rel_rmse);
+  figure_json(all->c, "worst_rel_rmse", s->worst_rel_rmse, any_measured(s));
   cli_json_real(json, "tolerance", all->c->options.tolerance);
   cli_json_flag(json, "within", !all->beyond);
   nabla_json_out_object_end(json);
@@ -85,12 +98,12 @@ static nabla_status show(comparison *all, const nabla_difference_summary *s) {
     return end_json(all, s), NABLA_OK;
   if (cli_given(&c->options, CLI_OPTION_quiet)) return NABLA_OK;
   NABLA_TRY(cli_table_print(&all->table, c->colored_out));
-  printf(
-      "\n%llu tensor%s, %llu equal, %llu that cannot be compared, worst "
-      "relative RMSE %.4g; ",
-      (unsigned long long)s->tensors, cli_plural(s->tensors),
-      (unsigned long long)s->equal, (unsigned long long)s->problems,
-      s->worst_rel_rmse);
+  printf("\n%llu tensor%s, %llu equal", (unsigned long long)s->tensors,
+         cli_plural(s->tensors), (unsigned long long)s->equal);
+  if (s->problems)
+    printf(", %llu that cannot be compared", (unsigned long long)s->problems);
+  if (any_measured(s)) printf(", worst relative RMSE %.4g", s->worst_rel_rmse);
+  fputs("; ", stdout);
   if (all->beyond)
     printf("%llu beyond tolerance %g\n", (unsigned long long)all->beyond,
            c->options.tolerance);

@@ -82,12 +82,13 @@ static void print_all(FILE *out) {
       "\nexamples:\n"
       "  nabla-quant plan model.safetensors\n"
       "  nabla-quant quantize model.safetensors -o model-nf4.safetensors\n"
-      "  nabla-quant diff model.safetensors model-nf4.safetensors\n",
+      "  nabla-quant diff model.safetensors model-nf4.safetensors "
+      "--tolerance 0.2\n",
       out);
   print_exits(out);
   fputs(
-      "\n'nabla-quant VERB --help' lists the options of a verb; "
-      "--version prints the version.\n",
+      "\n'nabla-quant VERB --help' or 'nabla-quant help VERB' lists the "
+      "options of a\nverb; --version prints the version.\n",
       out);
 }
 

@@ -99,12 +99,20 @@ static void add_row(cli_table *table, const nabla_checkpoint *checkpoint,
   }
 }
 
+static void note_unsupported(cli *c, const nabla_tensor *t, size_t before) {
+  if (before >= CLI_MOST_SHOWN && !cli_given(&c->options, CLI_OPTION_verbose))
+    return;
+  cli_note(c, "tensor '%s' cannot be decoded: %s; " CLI_DECODE_ELSEWHERE,
+           t->name, t->unsupported);
+}
+
 static nabla_status print_all(cli *c, const nabla_checkpoint *checkpoint,
                               nabla_diag *diag) {
   static const char *const heads[] = {"tensor", "dtype",  "shape", "encoding",
                                       "layout", ">bytes", "file"};
   int verbose = cli_given(&c->options, CLI_OPTION_verbose) != 0;
   size_t count = nabla_checkpoint_count(checkpoint), packed = 0;
+  size_t unsupported = 0;
   cli_table table;
   uint64_t bytes = 0; /* of data that lies in files: cannot overflow */
   char size[CLI_SIZE_TEXT];
@@ -115,10 +123,12 @@ static nabla_status print_all(cli *c, const nabla_checkpoint *checkpoint,
     add_row(&table, checkpoint, &tensor, verbose);
     packed += tensor.layout != NABLA_LAYOUT_DENSE;
     bytes += tensor.stored_bytes;
-    if (tensor.unsupported)
-      cli_note(c, "tensor '%s' cannot be decoded: %s", tensor.name,
-               tensor.unsupported);
+    if (tensor.unsupported) note_unsupported(c, &tensor, unsupported++);
   }
+  if (unsupported > CLI_MOST_SHOWN && !verbose)
+    cli_note(c, "and %zu more tensor%s that cannot be decoded (-v shows all)",
+             unsupported - CLI_MOST_SHOWN,
+             cli_plural(unsupported - CLI_MOST_SHOWN));
   NABLA_TRY(cli_table_print(&table, c->colored_out));
   cli_size_text(bytes, size);
   printf("\n%zu tensor%s (%zu packed), %s of data\n", count, cli_plural(count),
@@ -246,9 +256,10 @@ static nabla_status inspect_tensor(cli *c, const nabla_checkpoint *checkpoint,
   print_tensor(checkpoint, &t);
   if (measured)
     print_statistics(&t, &statistics);
+  else if (t.unsupported)
+    note_unsupported(c, &t, 0);
   else
-    cli_note(c, "no statistics: %s",
-             t.unsupported ? t.unsupported : "not a float tensor");
+    cli_note(c, "no statistics: not a float tensor");
   return NABLA_OK;
 }
 

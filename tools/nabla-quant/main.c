@@ -126,11 +126,19 @@ static const struct {
     {CLI_VERB_dequantize, NABLA_UNSUPPORTED, "--dtype bf16 or f32"},
 };
 
-/* Where the library sees no way out (`next` is empty), no option is one. */
+/* Where the library sees no way out (`next` is empty), no option is one: what
+ * cannot be decoded here is decoded elsewhere. */
 static void add_hint(const cli *c, nabla_status status, nabla_diag *diag) {
   if (status == NABLA_EXISTS && !cli_given(&c->options, CLI_OPTION_force))
     nabla_diag_set_next(diag, "choose another name, or replace it: --force");
-  if (!diag->tensor[0] || !diag->next[0]) return;
+  int decodes = c->options.verb == CLI_VERB_dequantize ||
+                c->options.verb == CLI_VERB_diff;
+  if (!diag->tensor[0]) return;
+  if (!diag->next[0]) {
+    if (status == NABLA_UNSUPPORTED && decodes)
+      nabla_diag_set_next(diag, CLI_DECODE_ELSEWHERE);
+    return;
+  }
   for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
     if (hints[i].verb == c->options.verb && hints[i].status == status)
       nabla_diag_set_next(diag, "%s: %s", diag->next, hints[i].option);

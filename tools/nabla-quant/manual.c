@@ -208,7 +208,7 @@ static void print_bash(void) {
       "    COMPREPLY=($(compgen -W \"");
   for (size_t i = 0; i < CLI_VERB_COUNT; i++) printf("%s ", cli_verbs[i].name);
   printf(
-      "--help --version\" -- \"$word\"))\n    return\n  fi\n"
+      "help --help --version\" -- \"$word\"))\n    return\n  fi\n"
       "  case $before in\n");
   for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
     bash_values(&cli_option_rows[i]);

@@ -75,7 +75,7 @@ static nabla_status fail_unknown_long(cli_verb_id verb, const char *element,
 static nabla_status fail_option(int result, int subject, cli_verb_id verb,
                                 const char *element, nabla_diag *diag) {
   cli_option_id id = subject ? option_of(subject) : CLI_OPTION_COUNT;
-  if (result == ':') {
+  if (result == ':' && id < CLI_OPTION_COUNT) {
     const cli_option *row = &cli_option_rows[id];
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "option '--%s' needs an argument: %s", row->name,
@@ -171,6 +171,18 @@ static void set_defaults(cli_options *out) {
   out->quantize.encoding = nabla_encodings(&count);
 }
 
+/* "help" and "help VERB" do what --help does. */
+static nabla_status parse_help(int argc, char **argv, cli_options *out,
+                               nabla_diag *diag) {
+  if (argc > 3)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unexpected operand '%s'",
+                      argv[3]);
+  if (argc > 2 && strcmp(argv[2], "help"))
+    NABLA_TRY(find_verb(argv[2], &out->verb, diag));
+  out->given |= 1u << CLI_OPTION_help;
+  return NABLA_OK;
+}
+
 nabla_status cli_parse(int argc, char **argv, cli_options *out,
                        nabla_diag *diag) {
   struct option rows[CLI_OPTION_COUNT + 1];
@@ -182,6 +194,7 @@ nabla_status cli_parse(int argc, char **argv, cli_options *out,
     return out->given |= 1u << CLI_OPTION_help, NABLA_OK;
   if (!strcmp(argv[1], "--version"))
     return out->given |= 1u << CLI_OPTION_version, NABLA_OK;
+  if (!strcmp(argv[1], "help")) return parse_help(argc, argv, out, diag);
   NABLA_TRY(find_verb(argv[1], &out->verb, diag));
   fill_getopt(rows, letters);
   opterr = 0, optind = 1;

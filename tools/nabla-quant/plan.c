@@ -4,7 +4,7 @@
 static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
                          const nabla_plan *plan, nabla_diag *diag) {
   cli_progress_clear(c);
-  cli_plan_warn(c, plan);
+  cli_plan_warn(c, checkpoint, plan);
   if (cli_given(&c->options, CLI_OPTION_json)) {
     cli_json_begin(c);
     cli_plan_json(c, checkpoint, plan);

@@ -185,7 +185,8 @@ nabla_status cli_table_print(cli_table *table, int colored) {
       print_cell(table, i, table->heads[i] + (*table->heads[i] == '>'));
     fputs(colored ? PLAIN "\n" : "\n", stdout);
   }
-  for (size_t column = 0; text < end; text += strlen(text) + 1) {
+  for (size_t column = 0; text < end && table->columns;
+       text += strlen(text) + 1) {
     print_cell(table, column, text);
     column = (column + 1) % table->columns;
     if (!column) putchar('\n');

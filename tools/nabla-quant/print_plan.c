@@ -110,53 +110,6 @@ void cli_plan_totals_line(const nabla_plan *plan) {
   putchar('\n');
 }
 
-/* Asks for the free space of the nearest folder above `path` that exists. */
-static int free_space(const char *path, uint64_t *out) {
-  const nabla_os *os = nabla_os_default();
-  char folder[4096];
-  size_t length = strlen(path);
-  if (length >= sizeof folder) return 0;
-  memcpy(folder, path, length + 1);
-  for (;;) {
-    if (os->free_bytes(os->self, folder, out) >= 0) return 1;
-    char *slash = strrchr(folder, '/');
-    if (!slash) return os->free_bytes(os->self, ".", out) >= 0;
-    if (slash == folder) return os->free_bytes(os->self, "/", out) >= 0;
-    *slash = '\0';
-  }
-}
-
-static void warn_space(cli *c, const nabla_plan *plan) {
-  uint64_t available, needed = nabla_plan_get_totals(plan).bytes_out;
-  char need[CLI_SIZE_TEXT], have[CLI_SIZE_TEXT];
-  if (!c->options.output || !free_space(c->options.output, &available)) return;
-  if (available >= needed) return;
-  cli_size_text(needed, need);
-  cli_size_text(available, have);
-  cli_note(c, "warning: '%s' needs %s, but only %s are free there",
-           c->options.output, need, have);
-}
-
-static void warn_rules(cli *c, const nabla_plan *plan) {
-  const nabla_quantize_options *o = &c->options.quantize;
-  uint8_t took[NABLA_MAX_PATTERNS] = {0};
-  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
-    size_t rule = nabla_plan_get(plan, i).rule;
-    if (rule < o->rule_count) took[rule] = 1;
-  }
-  for (size_t i = 0; i < o->rule_count; i++)
-    if (!took[i])
-      cli_note(c, "warning: rule %zu '%s' takes no tensor", i + 1,
-               o->rules[i].pattern);
-}
-
-void cli_plan_warn(cli *c, const nabla_plan *plan) {
-  if (!nabla_plan_get_totals(plan).quantized)
-    cli_note(c, "warning: no tensor is quantized; plan says why for each");
-  warn_rules(c, plan);
-  warn_space(c, plan);
-}
-
 static void row_json(cli *c, const nabla_tensor *tensor,
                      const nabla_plan_row *row) {
   nabla_json_out *json = &c->json;
@@ -201,7 +154,7 @@ void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
   cli_json_text(json, "layout", nabla_layout_name(t.layout));
   cli_json_text(json, "layout_reason", t.layout_reason);
   cli_json_number(json, "needed_bytes", t.bytes_out);
-  if (c->options.output && free_space(c->options.output, &available))
+  if (c->options.output && cli_free_space(c->options.output, &available))
     cli_json_number(json, "free_bytes", available);
   else
     cli_json_none(json, "free_bytes");

@@ -30,10 +30,11 @@ static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
                                cli_given(&c->options, CLI_OPTION_force)};
   NABLA_TRY(nabla_plan_create(checkpoint, &c->options.quantize, &c->environment,
                               &plan, diag));
-  cli_plan_warn(c, plan);
+  cli_plan_warn(c, checkpoint, plan);
   nabla_status status =
       nabla_plan_write(plan, &where, &c->environment, &summary, diag);
   if (!status) status = show(c, checkpoint, plan, &summary, diag);
+  if (!status) cli_note_leftovers(c, checkpoint);
   nabla_plan_destroy(plan);
   return status;
 }

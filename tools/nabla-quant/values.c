@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "tools/nabla-quant/cli.h"
 
@@ -23,7 +24,7 @@ static nabla_status find_value(const char *what, cli_values values,
   cli_suggestion near = {argument, NULL, 0};
   const char *value;
   for (size_t i = 0; (value = cli_value(values, i)) != NULL; i++) {
-    if (!strcmp(value, argument)) return *out = i, NABLA_OK;
+    if (!strcasecmp(value, argument)) return *out = i, NABLA_OK;
     cli_suggest(&near, value);
   }
   char legal[120] = "";
@@ -87,7 +88,7 @@ static nabla_status set_encoding(const char *argument,
   size_t index;
   NABLA_TRY(
       find_value("unknown encoding", CLI_ENCODING, argument, &index, diag));
-  *out = nabla_encoding_find(argument);
+  *out = nabla_encoding_find(cli_value(CLI_ENCODING, index));
   return NABLA_OK;
 }
 
@@ -110,13 +111,39 @@ static char *find_split(char *text) {
     const char *name = text + i + 1, *value;
     size_t length = strcspn(name, ":");
     for (size_t k = 0; (value = cli_value(CLI_ENCODING, k)) != NULL; k++)
-      if (strlen(value) == length && !memcmp(value, name, length))
+      if (strlen(value) == length && !strncasecmp(value, name, length))
         return text + i;
   }
   return NULL;
 }
 
+/* What follows the encoding is not ":block=N"; perhaps it was meant so. */
+static nabla_status fail_setting(const char *setting, nabla_diag *diag) {
+  uint64_t ignored;
+  const char *number = setting + (strncmp(setting, "block=", 6) ? 0 : 6);
+  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                   "unknown rule setting '%s'", setting);
+  if (read_number(number, &ignored))
+    nabla_diag_set_next(diag, "did you mean ':block=%s'?", number);
+  else
+    nabla_diag_set_next(diag, "legal is :block=N");
+  return status;
+}
+
+/* What stands behind "=ENCODING," with its comma, or NULL. */
+static const char *find_comma(const char *text) {
+  const char *value;
+  for (; (text = strchr(text, '=')) != NULL; text++)
+    for (size_t k = 0; (value = cli_value(CLI_ENCODING, k)) != NULL; k++)
+      if (!strncasecmp(text + 1, value, strlen(value)) &&
+          text[1 + strlen(value)] == ',')
+        return text + 1 + strlen(value);
+  return NULL;
+}
+
 static nabla_status fail_rule(char *argument, nabla_diag *diag) {
+  const char *comma = find_comma(argument);
+  if (comma) return fail_setting(comma + 1, diag);
   char *end = strstr(argument, ":block=");
   if (end) *end = '\0';
   char *equals = strrchr(argument, '=');
@@ -141,12 +168,7 @@ static nabla_status add_rule(cli_options *options, char *argument,
   char *suffix = strchr(split + 1, ':');
   if (suffix) {
     *suffix++ = '\0';
-    if (strncmp(suffix, "block=", 6)) {
-      nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                                       "unknown rule setting '%s'", suffix);
-      nabla_diag_set_next(diag, "legal is :block=N");
-      return status;
-    }
+    if (strncmp(suffix, "block=", 6)) return fail_setting(suffix, diag);
     NABLA_TRY(set_block(suffix + 6, &rule.block, diag));
   }
   NABLA_TRY(set_encoding(split + 1, &rule.encoding, diag));

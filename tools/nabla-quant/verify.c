@@ -17,11 +17,31 @@ static void report_problem(void *self, const nabla_diag *diag) {
   check *in_work = self;
   in_work->problems++;
   in_work->unsupported += diag->code == NABLA_UNSUPPORTED;
-  cli_error(in_work->c, diag);
-  if (!cli_given(&in_work->c->options, CLI_OPTION_json)) return;
-  nabla_json_out_object(&in_work->c->json);
-  cli_json_diag(&in_work->c->json, diag);
-  nabla_json_out_object_end(&in_work->c->json);
+  cli *c = in_work->c;
+  nabla_diag shown = *diag;
+  if (diag->code == NABLA_UNSUPPORTED && *diag->tensor && !*diag->next)
+    nabla_diag_set_next(&shown, CLI_DECODE_ELSEWHERE);
+  if (in_work->problems <= CLI_MOST_SHOWN ||
+      cli_given(&c->options, CLI_OPTION_verbose))
+    cli_error(c, &shown);
+  if (!cli_given(&c->options, CLI_OPTION_json)) return;
+  nabla_json_out_object(&c->json);
+  cli_json_diag(&c->json, &shown);
+  nabla_json_out_object_end(&c->json);
+}
+
+/* Counts the problems of `path` that were not shown; also with -q. */
+static void report_rest(const check *in_work, const char *path) {
+  if (in_work->problems <= CLI_MOST_SHOWN ||
+      cli_given(&in_work->c->options, CLI_OPTION_verbose))
+    return;
+  uint64_t rest = in_work->problems - CLI_MOST_SHOWN;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  (void)!nabla_fail(&diag, NABLA_CORRUPT, "and %llu more problem%s",
+                    (unsigned long long)rest, cli_plural(rest));
+  nabla_diag_set_file(&diag, path);
+  nabla_diag_set_next(&diag, "-v shows all");
+  cli_error(in_work->c, &diag);
 }
 
 /* Says whether a failure is about the checkpoint; others are about the
@@ -78,6 +98,7 @@ static nabla_status verify_one(cli *c, const char *path, nabla_diag *diag) {
   int stopped = status == NABLA_CANCELLED || status == NABLA_NO_MEMORY;
   /* a failure that was not about one of the things to check */
   if (status && !stopped && !in_work.problems) report_problem(&in_work, diag);
+  report_rest(&in_work, path);
   if (json) end_json(c, !status, &summary);
   if (!json && !stopped) print_result(&in_work, path, !status, &summary);
   if (status && !is_verdict(status)) return status;

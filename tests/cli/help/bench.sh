@@ -1,2 +1,2 @@
 # Help of bench, from the tables.
-q bench --help
+encodings q bench --help

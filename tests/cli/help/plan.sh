@@ -1,2 +1,2 @@
 # Help of plan, from the tables.
-q plan --help
+encodings q plan --help

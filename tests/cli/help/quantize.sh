@@ -1,2 +1,2 @@
 # Help of quantize, from the tables.
-q quantize --help
+encodings q quantize --help

@@ -1,1 +1,1 @@
-q plan x --rule 'ffn=int9'
+encodings q plan x --rule 'ffn=int9'

@@ -1,1 +1,1 @@
-q plan x --rule 'ffn=int9:block=64'
+encodings q plan x --rule 'ffn=int9:block=64'

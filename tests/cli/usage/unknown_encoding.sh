@@ -1,1 +1,1 @@
-q plan x -e nf5
+encodings q plan x -e nf5

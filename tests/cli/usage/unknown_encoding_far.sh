@@ -1,1 +1,1 @@
-q plan x -e gguf
+encodings q plan x -e gguf

@@ -1,0 +1,1 @@
+q plan x --rule 'x=int8,block=64'
