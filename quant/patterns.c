@@ -12,9 +12,9 @@
 #include "nabla/quantize.h"
 
 /* Positions that an expression may have once its repetitions are copied out,
- * and nesting of groups: far above what tensor names need, far below what
- * hurts. */
-enum { MAX_POSITIONS = 2048, MAX_GROUPS = 32 };
+ * nesting of groups, and copies of what may match nothing (each adds all paths
+ * around it): far above what tensor names need, far below what hurts. */
+enum { MAX_POSITIONS = 1100, MAX_GROUPS = 32, MAX_EMPTY_COPIES = 4 };
 
 struct nabla_patterns {
   const nabla_allocator *allocator;
@@ -27,12 +27,14 @@ struct nabla_patterns {
 
 /* An expression while its positions are counted. */
 typedef struct counter {
-  const char *at;
+  const char *text, *at;
   unsigned sums[MAX_GROUPS + 1]; /* positions so far, of each open group */
   int copies[MAX_GROUPS + 1];    /* whether it holds "+" or "{}"         */
   unsigned depth;                /* of them                              */
   unsigned last;                 /* positions of the last atom or group  */
   int last_copies;               /* whether that holds "+" or "{}"       */
+  int empties[MAX_GROUPS + 1];   /* whether it holds what may match nothing */
+  int last_empties;              /* whether the last atom or group does  */
 } counter;
 
 /* Skips "[...]" but for its last byte; one that does not end leaves `at` at the
@@ -70,11 +72,19 @@ static unsigned read_copies(counter *c) {
 }
 
 static const char *repeat(counter *c, unsigned copies) {
+  if (c->last_empties && copies > MAX_EMPTY_COPIES)
+    return "repeats too often what may match nothing";
   if (c->last_copies) return "has a + or {} inside what a + or {} repeats";
   c->sums[c->depth] += c->last * (copies - 1);
   c->last *= copies;
   c->last_copies = c->copies[c->depth] = 1;
   return NULL;
+}
+
+/* "^", "$" and an alternative without a letter match nothing. */
+static int matches_nothing(const counter *c) {
+  if (*c->at != '|') return *c->at == '^' || *c->at == '$';
+  return c->at == c->text || strchr("(|", c->at[-1]) || strchr("|)", c->at[1]);
 }
 
 /* Both factors of `repeat` stay below MAX_POSITIONS + 2: no overflow. */
@@ -89,20 +99,27 @@ static const char *count_one(counter *c) {
   if (byte == '(') {
     if (c->depth == MAX_GROUPS) return "nests too many groups";
     c->sums[++c->depth] = 1;
-    c->copies[c->depth] = 0;
+    c->copies[c->depth] = c->empties[c->depth] = 0;
   } else if (byte == ')' && c->depth) {
     c->last_copies = c->copies[c->depth];
+    c->last_empties = c->empties[c->depth];
     c->last = c->sums[c->depth--];
     c->sums[c->depth] += c->last;
     c->copies[c->depth] |= c->last_copies;
+    c->empties[c->depth] |= c->last_empties;
   } else if (byte == '{') {
+    const int from_none = c->at[1] == '0' || c->at[1] == ',';
     why = repeat(c, read_copies(c));
+    if (from_none) c->last_empties = c->empties[c->depth] = 1;
   } else if (byte == '+') {
     why = repeat(c, 2);
-  } else if (byte != '*' && byte != '?') {
+  } else if (byte == '*' || byte == '?') {
+    c->last_empties = c->empties[c->depth] = 1;
+  } else {
     if (byte == '[') skip_bracket(c);
+    if (matches_nothing(c)) c->empties[c->depth] = 1;
     c->last = 1;
-    c->last_copies = 0;
+    c->last_copies = c->last_empties = 0;
     c->sums[c->depth]++;
   }
   if (why) return why;
@@ -110,7 +127,7 @@ static const char *count_one(counter *c) {
 }
 
 static const char *objection(const char *text) {
-  counter c = {.at = text};
+  counter c = {.text = text, .at = text};
   const char *why = NULL;
   for (; !why && *c.at; c.at++) why = count_one(&c);
   return why;
