@@ -35,6 +35,7 @@ typedef struct counter {
   int last_copies;               /* whether that holds "+" or "{}"       */
   int empties[MAX_GROUPS + 1];   /* whether it holds what may match nothing */
   int last_empties;              /* whether the last atom or group does  */
+  int quantified;                /* whether the last byte was a quantifier */
 } counter;
 
 /* Skips "[...]" but for its last byte; one that does not end leaves `at` at the
@@ -91,6 +92,10 @@ static int matches_nothing(const counter *c) {
 static const char *count_one(counter *c) {
   const char byte = *c->at;
   const char *why = NULL;
+  const int quantifier = strchr("*+?{", byte) != NULL;
+  /* POSIX leaves "a??" undefined; glibc takes time to the fourth for many. */
+  if (quantifier && c->quantified) return "has two of * + ? {} in a row";
+  c->quantified = quantifier;
   if (byte == '\\') {
     c->at++;
     if (*c->at >= '1' && *c->at <= '9') return "has a back-reference";
