@@ -138,10 +138,11 @@ Test(pool, no_pool_is_one_worker) {
 
 /* ---- callers ------------------------------------------------------------ */
 
+enum { CALLERS = 4 };
+
 typedef struct shared {
   nabla_pool *pool;
-  atomic_int inside; /* regions of which a worker is inside its task */
-  atomic_int current;
+  atomic_int inside[CALLERS]; /* workers inside the task of each caller */
   atomic_int mixed;
   tally all;
 } shared;
@@ -155,14 +156,14 @@ typedef struct caller {
 static void take_turns(void *context, uint32_t worker, uint32_t workers) {
   caller *self = context;
   shared *common = self->common;
-  int before = atomic_fetch_add(&common->inside, 1);
-  if (before == 0) atomic_store(&common->current, self->number);
+  int before = atomic_fetch_add(&common->inside[self->number], 1);
   sched_yield();
   count(&common->all, worker, workers);
-  int current = atomic_load(&common->current);
   if (workers == 1 && before != 0) atomic_store(&common->mixed, 1);
-  if (before != 0 && current != self->number) atomic_store(&common->mixed, 1);
-  atomic_fetch_sub(&common->inside, 1);
+  for (int i = 0; i < CALLERS; i++)
+    if (i != self->number && atomic_load(&common->inside[i]))
+      atomic_store(&common->mixed, 1);
+  atomic_fetch_sub(&common->inside[self->number], 1);
 }
 
 static void *call_often(void *argument) {
@@ -176,14 +177,14 @@ Test(pool, concurrent_callers_take_turns) {
   static const uint32_t threads[] = {1, 2, 7};
   for (size_t t = 0; t < 3; t++) {
     shared common = {.pool = make(threads[t])};
-    caller callers[4];
-    pthread_t ids[4];
-    for (int i = 0; i < 4; i++) {
+    caller callers[CALLERS];
+    pthread_t ids[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
       callers[i] = (caller){&common, i};
       cr_assert_eq(pthread_create(&ids[i], NULL, call_often, &callers[i]), 0);
     }
-    for (int i = 0; i < 4; i++) pthread_join(ids[i], NULL);
-    expect_runs(&common.all, threads[t], 2000);
+    for (int i = 0; i < CALLERS; i++) pthread_join(ids[i], NULL);
+    expect_runs(&common.all, threads[t], CALLERS * 500);
     cr_expect_eq(atomic_load(&common.mixed), 0);
     nabla_pool_destroy(common.pool);
   }
