@@ -491,9 +491,121 @@ def codec_seeds(decoding):
         [1.0] + [(i + 0.5) / 127 for i in range(127)])
 
 
+# ---- arrays -----------------------------------------------------------------
+
+
+def npy(text, data=b"", version=1, length=None):
+    text = text.encode("latin-1")
+    length = len(text) if length is None else length
+    size = struct.pack("<H" if version == 1 else "<I", length)
+    return b"\x93NUMPY" + bytes([version, 0]) + size + text + data
+
+
+def npy_text(descr="'<f4'", order="False", shape="(2, 3)"):
+    return (f"{{'descr': {descr}, 'fortran_order': {order}, "
+            f"'shape': {shape}, }}").ljust(117) + "\n"
+
+
+def npy_seeds():
+    for version in (1, 2, 3):
+        yield f"good_{version}", npy(npy_text(), bytes(24), version)
+    for code, size in [("|b1", 1), ("|i1", 1), ("|u1", 1), ("<i2", 2), ("<u2", 2),
+                       ("<f2", 2), ("<i4", 4), ("<i8", 8), ("<f8", 8), (">f4", 4),
+                       ("<c8", 8), ("|O", 8), ("<U3", 12), ("=f4", 4), ("|V2", 2)]:
+        yield f"type_{code[1:]}_{ord(code[0])}", npy(
+            npy_text(f"'{code}'"), bytes(6 * size))
+    yield "structure", npy(npy_text("[('a', '<f4')]"), bytes(24))
+    yield "fortran", npy(npy_text(order="True"), bytes(24))
+    yield "fortran_vector", npy(npy_text(order="True", shape="(6,)"), bytes(24))
+    yield "bool_2", npy(npy_text("'|b1'"), bytes([0, 1, 2, 0, 0, 0]))
+    for i, shape in enumerate(["()", "(6,)", "(6)", "(6L,)", "(0, 5)", "[6]", "6",
+                               "(2, 3,)", "(2 3)", "(-1,)", "(,)", "(2,,3)",
+                               "(" + "1, " * 16 + ")", "(" + "1, " * 17 + ")"]):
+        yield f"shape_{i}", npy(npy_text(shape=shape), bytes(24))
+    for number in COUNTS:
+        yield f"count_{number}", npy(npy_text(shape=f"({number},)"), bytes(24))
+        yield f"twice_{number}", npy(npy_text(shape=f"({number}, {number})"))
+    for i, text in enumerate(NOT_COUNTS):
+        yield f"no_number_{i}", npy(npy_text(shape=f"({text},)"), bytes(24))
+    for length in (0, 1, 117, 119, 65535):
+        yield f"length_{length}", npy(npy_text(), bytes(24), length=length)
+    for length in (65536, 65537, 2**31, 2**32 - 1):
+        yield f"long_{length}", npy(npy_text(), bytes(24), 2, length)
+    for cut in (0, 5, 6, 7, 8, 9, 10, 20, 127, 128, 151):
+        yield f"cut_{cut}", npy(npy_text(), bytes(24))[:cut]
+    yield "more", npy(npy_text(), bytes(25))
+    for i, text in enumerate([
+            "", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'descr': '<f4'}",
+            "{'shape': (1,), 'fortran_order': False, 'descr': \"<f4\"}",
+            "{'descr': '<f4', 'fortran_order': None, 'shape': ()}",
+            "{'a': 1}", npy_text() + "x", "{'descr': '" + "f" * 40]):
+        yield f"text_{i}", npy(text, bytes(4))
+    yield "version_4", npy(npy_text(), bytes(24), 4)
+
+
+# ---- manifests --------------------------------------------------------------
+
+
+def manifest_seeds():
+    x = {"name": "x", "dtype": "F32", "shape": [None, 32]}
+    y = {"name": "", "dtype": "F32", "shape": [None, 4]}
+
+    def packed(encoding, shape, codes, scales, **form):
+        return {"name": "w", "dtype": "F32", "shape": shape, "encoding": encoding,
+                **form, "components": [
+                    {"name": "codes", "dtype": "U8", "bytes": codes},
+                    {"name": "scales", "dtype": "F32", "bytes": scales}]}
+
+    def text(arguments=(x,), results=(y,), name="f", **more):
+        return json.dumps({"abi": 1, "functions": [
+            {"name": name, "arguments": list(arguments),
+             "results": list(results), **more}]}, separators=(",", ":"))
+
+    nf4 = packed("nf4", [4, 32], 64, 8, granularity="block", block=64)
+    splat = {"name": "c", "dtype": "F32", "shape": [4], "encoding": "splat",
+             "components": []}
+    yield "empty", b'{"abi":1,"functions":[]}'
+    yield "abi_2", b'{"abi":2,"functions":[]}'
+    yield "linear", text([x, nf4, splat]).encode()
+    yield "rows", text([x, packed("int8", [4, 32], 128, 16,
+                                  granularity="row")]).encode()
+    yield "rows_block", text([packed("int8", [4, 32], 128, 16, granularity="row",
+                                     block=32)]).encode()
+    yield "two", json.dumps({"abi": 1, "functions": [
+        json.loads(text(name=n))["functions"][0] for n in "fg"]}).encode()
+    yield "twice", json.dumps({"abi": 1, "functions": [
+        json.loads(text())["functions"][0]] * 2}).encode()
+    yield "name_escaped", text(name="f\u00e9\n").encode()
+    yield "unknown_key", text(more=1).encode()
+    whole = text([x, nf4, splat])
+    for i in range(0, len(whole), 9):
+        yield f"cut_{i}", whole[:i].encode()
+    for i, port in enumerate((x, nf4, splat, y)):
+        for key in port:
+            rest = {k: v for k, v in port.items() if k != key}
+            ports = ([rest], [y]) if port is not y else ([x], [rest])
+            yield f"without_{i}_{key}", text(*ports).encode()
+            for j, wrong in enumerate([None, True, -1, 1.5, "x", [], {}, 2**64]):
+                ports = [{**port, key: wrong}]
+                ports = (ports, [y]) if port is not y else ([x], ports)
+                yield f"wrong_{i}_{key}_{j}", text(*ports).encode()
+    for count in COUNTS:
+        yield f"dim_{count}", text([{**x, "shape": [count]}]).encode()
+        yield f"dims_{count}", text([{**x, "shape": [count, count]}]).encode()
+        yield f"codes_{count}", text([packed(
+            "nf4", [4, 32], count, 8, granularity="block", block=64)]).encode()
+        yield f"block_{count}", text([{**nf4, "block": count}]).encode()
+    yield "rank_17", text([{**x, "shape": [1] * 17}]).encode()
+    yield "many", text([{**x, "shape": []}] * 257).encode()
+    yield "packed_result", text([x], [nf4]).encode()
+    yield "empty_rows", text([packed("int8", [0, 2**62, 4], 0, 0,
+                                     granularity="row")]).encode()
+
+
 TARGETS = {
     "header": header_seeds, "index": index_seeds, "state": state_seeds,
     "checkpoint": checkpoint_seeds, "json": json_seeds, "pattern": pattern_seeds,
+    "npy": npy_seeds, "manifest": manifest_seeds,
     "decode": lambda: codec_seeds(True), "encode": lambda: codec_seeds(False),
 }
 

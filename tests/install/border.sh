@@ -1,8 +1,11 @@
 #!/bin/bash
-# libnabla-quant.so needs libc (with libm and libpthread) and nothing else, and
-# exports what the headers mark NABLA_API and nothing else.
+# libnabla-quant.so and libnabla-runtime.so need libc (with libm and libpthread)
+# and nothing else, and export what the headers mark NABLA_API and nothing else.
+#
+#   border.sh SOURCE LIBRARY HEADER...   headers that are not the library's
 set -euo pipefail
 source=$1 library=$2
+shift 2
 
 fail() { echo "FAIL: $*"; exit 1; }
 
@@ -16,13 +19,21 @@ for name in $needed; do
 done
 echo "needs: ${needed//$'\n'/ }"
 
-readelf -d "$library" | grep -qE 'SONAME.*\[libnabla-quant\.so\.[0-9.]+\]' ||
+name=$(basename "$library")
+readelf -d "$library" | grep -qE "SONAME.*\[${name%%.so*}\.so\.[0-9.]+\]" ||
   fail "no versioned soname"
 
 exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort)
 # a declaration starts at NABLA_API; the name is what stands before its first
 # parenthesis that follows an identifier
-declared=$(cat "$source"/include/nabla/*.h |
+headers=()
+for header in "$source"/include/nabla/*.h; do
+  case " $* " in
+    *" ${header##*/} "*) ;;
+    *) headers+=("$header") ;;
+  esac
+done
+declared=$(cat "${headers[@]}" |
   grep -vE '^ *#' | tr '\n' ' ' | grep -oE 'NABLA_API [^;{]*' |
   grep -oE '\bnabla_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u)
 [ "$(wc -w <<<"$declared")" -ge 10 ] || fail "found too few declarations"

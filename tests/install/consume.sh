@@ -32,25 +32,34 @@ cat >>"$scratch/all.cpp" <<'C'
 int main() { return nabla_encoding_find("nf4") ? 0 : 1; }
 C
 
-echo "-- pkg-config"
-pc=$(find "$prefix" -name nabla-quant.pc)
-[ -n "$pc" ] || fail "no nabla-quant.pc"
-export PKG_CONFIG_PATH=${pc%/*}
-libdir=$(dirname "$PKG_CONFIG_PATH")
-# pkg-config quotes the space of the path: eval undoes that
-cflags=() libs=() static=()
-eval "cflags=($(pkg-config --cflags nabla-quant)) libs=($(pkg-config --libs nabla-quant))"
-eval "static=($(pkg-config --static --libs nabla-quant))"
-export LD_LIBRARY_PATH=$libdir
-compile=("$cc" -std=c17 ${flags[@]+"${flags[@]}"} "$source/tests/install/consume.c")
-"${compile[@]}" "${cflags[@]}" "${libs[@]}" -o "$scratch/shared"
-"$scratch/shared" || fail "pkg-config, shared: wrong result"
-readelf -d "$scratch/shared" | grep -q 'NEEDED.*libnabla-quant\.so\.' ||
-  fail "the program does not name the versioned library"
-# --static says what else to link; -l: asks for the archive itself
-static=("${static[@]/#-lnabla-quant/-l:libnabla-quant.a}")
-"${compile[@]}" "${cflags[@]}" "${static[@]}" -o "$scratch/static"
-LD_LIBRARY_PATH='' "$scratch/static" || fail "pkg-config, static: wrong result"
+# with_pkg_config LIBRARY PROGRAM ARGUMENT...: shared and static
+with_pkg_config() {
+  local name=$1 program=$2 pc
+  shift 2
+  echo "-- pkg-config: $name"
+  pc=$(find "$prefix" -name "$name.pc")
+  [ -n "$pc" ] || fail "no $name.pc"
+  export PKG_CONFIG_PATH=${pc%/*}
+  libdir=$(dirname "$PKG_CONFIG_PATH")
+  # pkg-config quotes the space of the path: eval undoes that
+  cflags=() libs=() static=()
+  eval "cflags=($(pkg-config --cflags "$name")) libs=($(pkg-config --libs "$name"))"
+  eval "static=($(pkg-config --static --libs "$name"))"
+  export LD_LIBRARY_PATH=$libdir
+  local compile=("$cc" -std=c17 ${flags[@]+"${flags[@]}"} "$source/tests/install/$program.c")
+  "${compile[@]}" "${cflags[@]}" "${libs[@]}" -o "$scratch/shared"
+  "$scratch/shared" "$@" || fail "pkg-config, $name, shared: wrong result"
+  readelf -d "$scratch/shared" | grep -q "NEEDED.*lib$name\.so\." ||
+    fail "the program does not name the versioned library"
+  # --static says what else to link; -l: asks for the archive itself
+  static=("${static[@]/#-l$name/-l:lib$name.a}")
+  "${compile[@]}" "${cflags[@]}" "${static[@]}" -o "$scratch/static"
+  LD_LIBRARY_PATH='' "$scratch/static" "$@" ||
+    fail "pkg-config, $name, static: wrong result"
+}
+
+with_pkg_config nabla-runtime consume_runtime "$scratch/model.safetensors"
+with_pkg_config nabla-quant consume
 if [ -z "$sanitize" ]; then
   c++ -std=c++17 "${cflags[@]}" "$scratch/all.cpp" "${libs[@]}" -o "$scratch/all"
   "$scratch/all" || fail "C++17 program: wrong result"
@@ -58,7 +67,7 @@ fi
 
 echo "-- CMake"
 mkdir "$scratch/project"
-cp "$source/tests/install/consume.c" "$scratch/project/"
+cp "$source"/tests/install/consume*.c "$scratch/project/"
 cat >"$scratch/project/CMakeLists.txt" <<'C'
 cmake_minimum_required(VERSION 3.25)
 project(consume LANGUAGES C)
@@ -67,6 +76,11 @@ add_executable(shared consume.c)
 target_link_libraries(shared PRIVATE nabla::quant)
 add_executable(static consume.c)
 target_link_libraries(static PRIVATE nabla::quant-static)
+find_package(NablaRuntime 0.1 CONFIG REQUIRED)
+add_executable(runtime consume_runtime.c)
+target_link_libraries(runtime PRIVATE nabla::runtime nabla::quant)
+add_executable(runtime-static consume_runtime.c)
+target_link_libraries(runtime-static PRIVATE nabla::runtime-static nabla::quant-static)
 C
 { cmake -S "$scratch/project" -B "$scratch/out" -G Ninja \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="${flags[*]-}" \
@@ -74,6 +88,10 @@ C
   >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "CMake project"; }
 "$scratch/out/shared" || fail "CMake, shared: wrong result"
 LD_LIBRARY_PATH='' "$scratch/out/static" || fail "CMake, static: wrong result"
+"$scratch/out/runtime" "$scratch/model.safetensors" ||
+  fail "CMake, runtime, shared: wrong result"
+LD_LIBRARY_PATH='' "$scratch/out/runtime-static" "$scratch/model.safetensors" ||
+  fail "CMake, runtime, static: wrong result"
 
 if [ -x "$prefix/bin/nabla-quant" ]; then
   echo "-- the tool"

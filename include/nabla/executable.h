@@ -1,0 +1,104 @@
+/* Compiled functions: what they take and give, weights bound to them, runs.
+ * Part of libnabla-runtime: nothing here needs a compiler. */
+#ifndef NABLA_EXECUTABLE_H
+#define NABLA_EXECUTABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nabla/environment.h"
+#include "nabla/model.h"
+#include "nabla/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NABLA_ARRAY_MAX_RANK 16
+
+/* A dimension that is known at run time only. */
+#define NABLA_DYNAMIC (-1)
+
+/* A dense, row-major array. Who owns `data` is said by each call. */
+typedef struct nabla_array {
+  void *data;
+  nabla_dtype dtype;
+  uint32_t rank;
+  int64_t shape[NABLA_ARRAY_MAX_RANK];
+} nabla_array;
+
+/* What a function takes or gives at one place. */
+typedef struct nabla_port {
+  const char *name; /* of an argument: "x"; of a result: "" or a component */
+  nabla_dtype dtype;
+  uint32_t rank;
+  int64_t shape[NABLA_ARRAY_MAX_RANK]; /* NABLA_DYNAMIC where any size goes */
+  nabla_format format; /* encoding NULL: dense. Else a weight must be bound */
+  uint32_t component_count;
+  const char *encoding_name; /* "" when dense; also of encodings that have no
+                                components and need nothing bound: "splat" */
+} nabla_port;
+
+typedef struct nabla_function {
+  const char *name;
+  size_t argument_count, result_count;
+  const nabla_port *arguments, *results;
+} nabla_function;
+
+typedef struct nabla_executable nabla_executable;
+
+/* Frees code and bindings. NULL is allowed. */
+NABLA_API void nabla_executable_close(nabla_executable *executable);
+
+/* Functions in the order of the module. Pointers live as long as it. */
+NABLA_API size_t
+nabla_executable_function_count(const nabla_executable *executable);
+NABLA_API const nabla_function *nabla_executable_function(
+    const nabla_executable *executable, size_t index);
+/* NULL when there is none of that name. */
+NABLA_API const nabla_function *nabla_executable_find(
+    const nabla_executable *executable, const char *name);
+
+/* Binds `weight` to the arguments called `argument` of all functions; an
+ * earlier binding is replaced. Checked: encoding, block, shape, sizes of the
+ * components. The dtype that a packed weight had before packing is not: it
+ * decodes to what the function says. A dense weight binds to a dense argument
+ * of its dtype and shape. The model must stay open. Not while a run is on.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  no such argument, or one that differs: the
+ *                                 message names both sides */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_executable_bind(nabla_executable *executable, const char *argument,
+                      const nabla_weight *weight, nabla_diag *diag);
+
+/* Runs a function.
+ * @param inputs  one per dense argument that is not bound, in order; borrowed,
+ *                never written. `data` aligned to its dtype; may be NULL when
+ *                there are no elements. Packed arguments must all be bound.
+ * @param outputs one per result. `data` NULL: the result's array is allocated
+ *                and given to the caller (nabla_array_release); the other
+ *                fields need not be set. Else dtype, rank and shape must be
+ *                the result's, and it is copied there. On failure outputs are
+ *                untouched.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  no such function; a count, dtype, rank or
+ *                                 dimension differs; an argument is not bound
+ *         NABLA_NO_MEMORY
+ * Thread-safe; runs of one executable share its pool and wait their turn
+ * there. The bytes of the results do not depend on the number of threads. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_executable_run(
+    nabla_executable *executable, const char *function,
+    const nabla_array *inputs, size_t input_count, nabla_array *outputs,
+    size_t output_count, nabla_diag *diag);
+
+/* Frees the data of an output that nabla_executable_run allocated, and sets it
+ * to NULL. `executable` is the one that ran, and still open: release arrays
+ * before closing it. Thread-safe for distinct arrays. */
+NABLA_API void nabla_array_release(nabla_executable *executable,
+                                   nabla_array *array);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+/* What compiled code calls at run time: one table, passed to every entry point,
+ * so that an object has no undefined symbol but memcpy, memmove and memset. */
+#ifndef NABLA_SERVICES_H
+#define NABLA_SERVICES_H
+
+#include <stdint.h>
+
+#include "nabla/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of the table and of the calling conventions below. It changes when a
+ * member changes; members are only ever appended within a version. */
+#define NABLA_SERVICES_VERSION 1u
+
+/* Alignment, in bytes, of all that `allocate` returns. */
+#define NABLA_SERVICES_ALIGNMENT 64u
+
+/* A kernel: computes the part [begin, end) of its result. `arguments` are
+ * words whose meaning is the kernel's own (transforms/kernels/fused.h).
+ * Kernels allocate nothing, lock nothing and call nothing. */
+typedef void (*nabla_kernel_function)(const uint64_t *arguments, uint64_t begin,
+                                      uint64_t end);
+
+/* Why compiled code stopped: the codes that it passes to `fail`. */
+typedef enum nabla_failure {
+  NABLA_FAILURE_NO_MEMORY = 1, /* allocate returned NULL                      */
+  NABLA_FAILURE_SHAPE = 2,     /* two dimensions that must agree do not: first
+                                  and second are their sizes                  */
+} nabla_failure;
+
+typedef struct nabla_services nabla_services;
+
+/* Byte offsets of the members are part of the ABI of version 1. */
+struct nabla_services {
+  uint32_t version; /* offset 0: NABLA_SERVICES_VERSION */
+  uint32_t size;    /* offset 4: sizeof(nabla_services) */
+  void *self;       /* offset 8: the implementer's      */
+  /* Offset 16. Set to 1 by `fail`; compiled code reads it after a call that may
+   * fail. */
+  uint32_t *failed;
+  /* Offset 24. Returns `bytes` (0 is allowed) at NABLA_SERVICES_ALIGNMENT, not
+   * zeroed, or NULL. Called on the thread that runs the entry point only, as
+   * are all that follow. */
+  void *(*allocate)(const nabla_services *services, uint64_t bytes);
+  /* Offset 32. Frees what allocate returned; NULL is allowed. */
+  void (*release)(const nabla_services *services, void *memory);
+  /* Offset 40. Calls `kernel` until [0, count) is covered once, on any threads,
+   * and returns when all calls have. Ranges begin at multiples of `grain`. */
+  void (*parallel)(const nabla_services *services, nabla_kernel_function kernel,
+                   const uint64_t *arguments, uint64_t count, uint64_t grain);
+  /* Offset 48. Records the first failure of a run. `where` is static text that
+   * names the operation, or NULL. */
+  void (*fail)(const nabla_services *services, uint32_t failure,
+               const char *where, int64_t first, int64_t second);
+};
+
+/* An entry point of compiled code. arguments[i] and results[i] point to a
+ * buffer descriptor as MLIR lays it out for a ranked tensor:
+ *   { void *allocated; void *aligned; int64_t offset; int64_t sizes[rank];
+ *     int64_t strides[rank]; }
+ * Argument descriptors are read; those of results are written, and own what
+ * `allocated` points to (`release` it). When `*services->failed` is 1 on
+ * return, results are undefined, and all that was allocated and not released
+ * is the caller's to release. */
+typedef void (*nabla_entry_function)(const nabla_services *services,
+                                     void *const *arguments,
+                                     void *const *results);
+
+/* Symbols of an object: NABLA_ENTRY_PREFIX then the function's name, and the
+ * NUL-terminated JSON text that describes them (docs/JSON.md, "manifest"). */
+#define NABLA_ENTRY_PREFIX    "nabla_entry_"
+#define NABLA_MANIFEST_SYMBOL "nabla_manifest"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,44 @@
+/* What an engine does: write a model, map it, look at a weight in place. */
+#include <stdio.h>
+#include <string.h>
+
+#include "nabla/executable.h"
+#include "nabla/model.h"
+
+static nabla_status write_model(const char *path, nabla_diag *diag) {
+  const float values[4] = {1, 2, 3, 4};
+  const uint64_t shape[2] = {2, 2};
+  nabla_safetensors_writer *writer = NULL;
+  size_t id;
+  nabla_status status =
+      nabla_safetensors_writer_create(NULL, NULL, &writer, diag);
+  if (status) return status;
+  status = nabla_safetensors_writer_add(writer, "w", 1, NABLA_DTYPE_F32, shape,
+                                        2, &id, diag);
+  if (!status) status = nabla_safetensors_writer_begin(writer, path, 1, diag);
+  if (!status)
+    status = nabla_safetensors_writer_write(writer, id, 0, values,
+                                            sizeof values, diag);
+  if (!status) status = nabla_safetensors_writer_commit(writer, diag);
+  nabla_safetensors_writer_destroy(writer);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_model *model = NULL;
+  nabla_weight weight;
+  if (argc != 2) return 2;
+  nabla_status status = write_model(argv[1], &diag);
+  if (!status) status = nabla_model_open(argv[1], NULL, &model, &diag);
+  if (!status) status = nabla_model_find(model, "w", 1, &weight, &diag);
+  if (status) {
+    fprintf(stderr, "%s\n", diag.what);
+    return 1;
+  }
+  const float *values = weight.components[0].data;
+  const int good = weight.copied_bytes == 0 && values[3] == 4;
+  nabla_model_close(model);
+  nabla_executable_close(NULL);
+  return !good;
+}
