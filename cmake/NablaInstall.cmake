@@ -6,6 +6,29 @@ include(CMakePackageConfigHelpers)
 # Before 1.0 the ABI may change with each minor version, and the soname with it.
 set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
+# nabla_install_package(PACKAGE PC) installs the CMake package of an export
+# set, and PC.pc.
+function(nabla_install_package package pc)
+  set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
+  install(EXPORT ${package} NAMESPACE nabla:: DESTINATION ${folder}
+    FILE ${package}Targets.cmake)
+  configure_package_config_file(
+    "${CMAKE_SOURCE_DIR}/cmake/${package}Config.cmake.in"
+    ${package}Config.cmake INSTALL_DESTINATION ${folder})
+  write_basic_package_version_file(${package}ConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+  install(FILES "${CMAKE_BINARY_DIR}/${package}Config.cmake"
+    "${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake" DESTINATION ${folder})
+
+  # pkg-config: paths relative to the .pc file, so that the tree can be moved.
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY
+    "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE up)
+  configure_file("${CMAKE_SOURCE_DIR}/cmake/${pc}.pc.in"
+    ${pc}.pc @ONLY)
+  install(FILES "${CMAKE_BINARY_DIR}/${pc}.pc"
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
 # nabla_install_library(NAME PACKAGE OBJECTS...) makes libnabla-NAME.so of the
 # object libraries, beside the static one that is there already, and installs
 # both with the CMake package PACKAGE (targets nabla::NAME, nabla::NAME-static)
@@ -32,30 +55,38 @@ function(nabla_install_library name package)
   add_library(nabla::${name}-static ALIAS ${static})
   install(TARGETS ${shared} ${static} EXPORT ${package}
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-
-  set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
-  install(EXPORT ${package} NAMESPACE nabla:: DESTINATION ${folder}
-    FILE ${package}Targets.cmake)
-  configure_package_config_file(
-    "${CMAKE_SOURCE_DIR}/cmake/${package}Config.cmake.in"
-    ${package}Config.cmake INSTALL_DESTINATION ${folder})
-  write_basic_package_version_file(${package}ConfigVersion.cmake
-    COMPATIBILITY SameMinorVersion)
-  install(FILES "${CMAKE_BINARY_DIR}/${package}Config.cmake"
-    "${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake" DESTINATION ${folder})
-
-  # pkg-config: paths relative to the .pc file, so that the tree can be moved.
-  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY
-    "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE up)
-  configure_file("${CMAKE_SOURCE_DIR}/cmake/nabla-${name}.pc.in"
-    nabla-${name}.pc @ONLY)
-  install(FILES "${CMAKE_BINARY_DIR}/nabla-${name}.pc"
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  nabla_install_package(${package} nabla-${name})
 endfunction()
 
 nabla_install_library(quant NablaQuant nabla_base nabla_quant_objects)
 nabla_install_library(runtime NablaRuntime
   nabla_base nabla_quant_objects nabla_runtime_objects)
+
+# libnabla: all of it, with LLVM and MLIR in the process. Shared only; the
+# static form would name a hundred of LLVM's archives.
+if(NABLA_HAS_COMPILER)
+  add_library(nabla-shared SHARED
+    $<TARGET_OBJECTS:nabla_base> $<TARGET_OBJECTS:nabla_quant_objects>
+    $<TARGET_OBJECTS:nabla_runtime_objects> $<TARGET_OBJECTS:nabla_dialect>
+    $<TARGET_OBJECTS:nabla_transforms> $<TARGET_OBJECTS:nabla_compiler>)
+  target_include_directories(nabla-shared PUBLIC
+    "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>")
+  target_link_libraries(nabla-shared PRIVATE $<BUILD_INTERFACE:nabla_flags>
+    $<BUILD_INTERFACE:nabla_mlir> Threads::Threads m)
+  # The archives of MLIR's C API are ours alone.
+  target_link_options(nabla-shared PRIVATE -Wl,--exclude-libs,ALL)
+  set_target_properties(nabla-shared PROPERTIES
+    OUTPUT_NAME nabla EXPORT_NAME nabla LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION} SOVERSION ${abi}
+    INSTALL_RPATH_USE_LINK_PATH ON)
+  add_library(nabla::nabla ALIAS nabla-shared)
+  install(TARGETS nabla-shared EXPORT Nabla
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  nabla_install_package(Nabla nabla)
+  set_target_properties(nabla-opt nabla-compile nabla-run PROPERTIES
+    INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS nabla-opt nabla-compile nabla-run)
+endif()
 
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/nabla"
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

@@ -21,8 +21,9 @@ target_compile_definitions(nabla_flags INTERFACE _GNU_SOURCE)
 # The bytes of a build do not depend on where the checkout lies. Products of
 # floats are not fused: codecs give the same bytes from every compiler.
 target_compile_options(nabla_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-  -Wvla $<$<BOOL:${NABLA_WERROR}>:-Werror> -fno-math-errno -ffp-contract=off
+  -Wall -Wextra -Wconversion -Wshadow -Wvla
+  "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>"
+  $<$<BOOL:${NABLA_WERROR}>:-Werror> -fno-math-errno -ffp-contract=off
   "-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.")
 target_link_options(nabla_flags INTERFACE -Wl,--as-needed)
 

@@ -1,0 +1,95 @@
+// What mlir-c 22 lacks; see bridge.h. Glue without logic.
+#include "dialect/bridge.h"
+
+#include "llvm/TargetParser/X86TargetParser.h"
+#include "mlir/CAPI/IR.h"
+#include "mlir/CAPI/Support.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+using namespace mlir;
+
+namespace {
+// A pass made of a nablaPass; clone() copies the values of its options.
+struct TablePass : Pass {
+  const nablaPass *row;
+  std::vector<std::unique_ptr<Option<std::string>>> options;
+  std::vector<nablaPassValue> values;
+  std::shared_ptr<void> prepared;
+
+  explicit TablePass(const nablaPass *from)
+      : Pass(TypeID::getFromOpaquePointer(from),
+             from->anchor ? std::optional<StringRef>(from->anchor)
+                          : std::nullopt),
+        row(from), values(from->optionCount) {
+    for (intptr_t i = 0; i < row->optionCount; i++)
+      options.push_back(std::make_unique<Option<std::string>>(
+          *this, row->options[i].name,
+          llvm::cl::desc(row->options[i].description),
+          llvm::cl::init(std::string(row->options[i].initial))));
+  }
+  TablePass(const TablePass &other) : TablePass(other.row) {
+    prepared = other.prepared;
+  }
+  StringRef getName() const override { return row->flag; }
+  StringRef getArgument() const override { return row->flag; }
+  StringRef getDescription() const override { return row->summary; }
+  bool canScheduleOn(RegisteredOperationName name) const override {
+    return !row->anchor || name.getStringRef() == row->anchor;
+  }
+  std::unique_ptr<Pass> clonePass() const override {
+    return std::make_unique<TablePass>(*this);
+  }
+  const nablaPassValue *read() {
+    for (size_t i = 0; i < options.size(); i++)
+      values[i].string = options[i]->getValue().c_str();
+    return values.data();
+  }
+  LogicalResult initialize(MLIRContext *context) override {
+    if (!prepared) prepared = {row->prepare(wrap(context), read()), row->release};
+    return success(prepared != nullptr);
+  }
+  void runOnOperation() override {
+    if (failed(unwrap(row->run(wrap(getOperation()), read(), prepared.get()))))
+      signalPassFailure();
+  }
+};
+}  // namespace
+
+void nablaPassRegister(const nablaPass *pass) {
+  registerPass([pass] { return std::make_unique<TablePass>(pass); });
+}
+void nablaPipelineRegister(const char *flag, const char *summary,
+                           const char *text) {
+  registerPassPipeline(
+      flag, summary,
+      [text](OpPassManager &manager, StringRef,
+             function_ref<LogicalResult(const Twine &)>) {
+        return parsePassPipeline(text, manager);
+      },
+      [](function_ref<void(const detail::PassOptions &)>) {});
+}
+int nablaOptMain(int argc, char **argv, const char *title,
+                 MlirDialectRegistry registry) {
+  return asMainReturnCode(MlirOptMain(argc, argv, title, *unwrap(registry)));
+}
+void nablaEmitWarning(MlirLocation location, const char *text) {
+  emitWarning(unwrap(location)) << text;
+}
+void nablaOptimizationRemark(MlirLocation location, bool missed,
+                             const char *name, const char *category,
+                             const char *text) {
+  auto options = remark::RemarkOpts::name(name).category(category);
+  (missed ? remark::missed(unwrap(location), options)
+          : remark::passed(unwrap(location), options)) << text;
+}
+bool nablaCpuFeatures(const char *cpu,
+                      void (*visit)(void *, const char *, intptr_t),
+                      void *self) {
+  if (llvm::X86::parseArchX86(cpu) == llvm::X86::CK_None) return false;
+  SmallVector<StringRef, 64> features;
+  llvm::X86::getFeaturesForCPU(cpu, features);
+  for (StringRef f : features) visit(self, f.data(), intptr_t(f.size()));
+  return true;
+}

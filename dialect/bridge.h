@@ -1,0 +1,71 @@
+/* What mlir-c 22 lacks, given by Bridge.cpp: passes with options, pipelines,
+ * mlir-opt's main, warnings, remarks, features of a CPU. camelCase marks the
+ * border to MLIR. */
+#ifndef NABLA_DIALECT_BRIDGE_H
+#define NABLA_DIALECT_BRIDGE_H
+
+#include <mlir-c/Diagnostics.h>
+#include <mlir-c/IR.h>
+#include <mlir-c/Pass.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Warnings (mlir-c has errors only). */
+void nablaEmitWarning(MlirLocation location, const char *text);
+
+
+/* An optimization remark of MLIR's remark engine: silent unless asked for with
+ * --remarks-filter*. `missed`: the optimization did not happen. */
+void nablaOptimizationRemark(MlirLocation location, bool missed,
+                             const char *name, const char *category,
+                             const char *text);
+
+/* An option of a pass. All are text to MLIR; the pass reads what it means. */
+typedef struct nablaPassOption {
+  const char *name, *description, *initial;
+} nablaPassOption;
+
+typedef struct nablaPassValue {
+  const char *string; /* valid during the call */
+} nablaPassValue;
+
+/* A pass, static for ever. `run` may be called on several threads at once, each
+ * on its own anchor op. */
+typedef struct nablaPass {
+  const char *flag, *summary;
+  const char *anchor; /* "builtin.module", "func.func"; NULL: any op */
+  intptr_t optionCount;
+  const nablaPassOption *options;
+  /* Called once per pass manager run, before threads start. What it returns
+   * (not NULL: that is a failure) is shared, read-only, by all clones. */
+  void *(*prepare)(MlirContext context, const nablaPassValue *values);
+  void (*release)(void *prepared);
+  MlirLogicalResult (*run)(MlirOperation op, const nablaPassValue *values,
+                           void *prepared);
+} nablaPass;
+
+void nablaPassRegister(const nablaPass *pass);
+
+/* A named pipeline; `text` is a textual pipeline, static for ever. */
+void nablaPipelineRegister(const char *flag, const char *summary,
+                           const char *text);
+
+/* MlirOptMain: everything that mlir-opt's command line does. */
+int nablaOptMain(int argc, char **argv, const char *title,
+                 MlirDialectRegistry registry);
+
+/* Calls `visit` with each feature of an x86 CPU as LLVM spells it; false when
+ * LLVM does not know `cpu`. */
+bool nablaCpuFeatures(const char *cpu,
+                      void (*visit)(void *self, const char *feature,
+                                    intptr_t length),
+                      void *self);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

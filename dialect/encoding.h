@@ -1,0 +1,83 @@
+/* What an encoding attribute means, and the components, types and formats of
+ * implicit arrays. Everything per encoding comes from quant/encodings.def. */
+#ifndef NABLA_DIALECT_ENCODING_H
+#define NABLA_DIALECT_ENCODING_H
+
+#include "dialect/dialect.h"
+#include "nabla/encoding.h"
+
+typedef enum nabla_encoding_kind {
+  NABLA_KIND_PACKED, /* a row of quant/encodings.def: codes and scales */
+  NABLA_KIND_SPLAT,  /* one value; no components                       */
+} nabla_encoding_kind;
+
+/* An encoding attribute, read. */
+typedef struct nabla_encoding_info {
+  nabla_encoding_kind kind;
+  const nabla_encoding *row; /* PACKED */
+  nabla_granularity granularity;
+  uint64_t block; /* elements per scale; 0 for rows: the storage says */
+  double value;   /* SPLAT */
+} nabla_encoding_info;
+
+/* Reads `attribute`, which must be an encoding attribute (the hooks see to it
+ * that its parameters are good). */
+nabla_encoding_info nabla_encoding_read(MlirAttribute attribute);
+
+/* The kind and row of an implicit type. */
+nabla_encoding_info nabla_implicit_encoding(MlirType type);
+
+/* A splat attribute. */
+MlirAttribute nabla_splat_attribute(MlirType element_type, double value);
+
+#define NABLA_MAX_PARTS 4
+
+/* One component as a value of the IR: always a tensor of rank 1. */
+typedef struct nabla_implicit_component {
+  const char *name; /* "codes", "scales" */
+  int64_t count;    /* elements */
+  MlirType element; /* i8, f32 */
+} nabla_implicit_component;
+
+/* Lists the components of an implicit type, 0 for splat. */
+uint32_t nabla_implicit_components(
+    MlirType type, nabla_implicit_component out[NABLA_MAX_PARTS]);
+
+/* tensor<COUNTxELEMENT> of a component. */
+MlirType nabla_component_type(const nabla_implicit_component *component);
+
+/* The format of a PACKED type's storage: for rows, block is the row length. */
+nabla_format nabla_implicit_format(MlirType type);
+
+/* Product of the storage's dimensions. */
+uint64_t nabla_implicit_storage_elements(MlirType type);
+
+/* Logical (shape, strides, offset) of a type: those of its view, or row-major
+ * ones for the identity. */
+typedef struct nabla_strided {
+  intptr_t rank;
+  int64_t shape[NABLA_MAX_RANK], strides[NABLA_MAX_RANK];
+  int64_t offset;
+} nabla_strided;
+nabla_strided nabla_implicit_strided(MlirType type);
+
+/* The type of the same storage as `type` under another view, canonical; splat
+ * takes the shape alone. */
+MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view);
+
+/* The view that `reshape` of `type` to `shape` gives; false when no strides
+ * express it. */
+bool nabla_implicit_reshape(MlirType type, intptr_t rank, const int64_t *shape,
+                            nabla_strided *out);
+
+/* tensor<SHAPE x ELEMENT> of an implicit type; a tensor type as it is. */
+MlirType nabla_dense_type(MlirType type);
+
+/* Rank, dimension, element type of a tensor or an implicit array. A dynamic
+ * dimension is INT64_MIN, as in MLIR. */
+intptr_t nabla_array_rank(MlirType type);
+int64_t nabla_array_dim(MlirType type, intptr_t index);
+MlirType nabla_array_element(MlirType type);
+bool nabla_is_dynamic(int64_t dim);
+
+#endif

@@ -1,0 +1,95 @@
+/* From a program in the nabla dialect to code that runs in this process, or to
+ * an object file. Part of libnabla, which needs LLVM and MLIR 22. */
+#ifndef NABLA_COMPILER_H
+#define NABLA_COMPILER_H
+
+#include <stddef.h>
+
+#include "nabla/environment.h"
+#include "nabla/executable.h"
+#include "nabla/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A compiler: MLIR context, LLVM target, JIT, object cache. One call at a time
+ * per compiler; several compilers may work at once. */
+typedef struct nabla_compiler nabla_compiler;
+
+/* Zero-initialised is valid: every default. Texts are copied. */
+typedef struct nabla_compiler_options {
+  /* Folder of the object cache; NULL: $NABLA_CACHE, else
+   * $XDG_CACHE_HOME/nabla, else $HOME/.cache/nabla. "" turns it off. */
+  const char *cache;
+  /* Bytes after which the least recently used entries go; 0: 256 MiB. */
+  uint64_t cache_limit;
+  /* MLIR's diagnostics, one call each, with location; NULL: stderr. */
+  void (*diagnostic)(void *self, const char *text);
+  void *diagnostic_self;
+} nabla_compiler_options;
+
+NABLA_API NABLA_MUST_USE nabla_status nabla_compiler_create(
+    const nabla_compiler_options *options,
+    const nabla_environment *environment, nabla_compiler **out,
+    nabla_diag *diag);
+/* Executables that it made stay valid. NULL is allowed. */
+NABLA_API void nabla_compiler_destroy(nabla_compiler *compiler);
+
+/* Zero-initialised is valid. */
+typedef struct nabla_compile_options {
+  /* CPU and features: "CPU[,+FEATURE|-FEATURE]..."; NULL or "native": this
+   * machine. A CPU is LLVM's name: "x86-64-v3", "skylake-avx512". */
+  const char *target;
+  const char *numerics; /* NULL or "f32"                                     */
+  const char *policy;   /* of nabla-dispatch: NULL or "warn", "off", "error" */
+} nabla_compile_options;
+
+/* Compiles a file, or text that `name` stands for in diagnostics, into this
+ * process. The same program, options and target come from the cache.
+ * @return NABLA_OK
+ *         NABLA_CORRUPT           the program does not parse or verify, or a
+ *                                 pass refused it: diagnostics say where
+ *         NABLA_INVALID_ARGUMENT  an option; NABLA_UNSUPPORTED a target that
+ *                                 this machine cannot run
+ *         NABLA_IO, NABLA_NO_MEMORY */
+NABLA_API NABLA_MUST_USE nabla_status nabla_compile_file(
+    nabla_compiler *compiler, const char *path,
+    const nabla_compile_options *options, nabla_executable **out,
+    nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status nabla_compile_text(
+    nabla_compiler *compiler, const char *text, size_t size, const char *name,
+    const nabla_compile_options *options, nabla_executable **out,
+    nabla_diag *diag);
+
+/* What nabla_emit_* give. */
+typedef enum nabla_emission {
+  NABLA_EMIT_MLIR, /* after the pipeline: LLVM dialect                  */
+  NABLA_EMIT_LLVM, /* LLVM IR, optimised                                */
+  NABLA_EMIT_ASM,
+  NABLA_EMIT_OBJ,
+} nabla_emission;
+
+/* Compiles for `options->target`, which need not be this machine, and gives
+ * the result to `write`, in one or more calls, after all of it was made.
+ * @return as nabla_compile_text, and what `write` returned when not NABLA_OK */
+NABLA_API NABLA_MUST_USE nabla_status nabla_emit_text(
+    nabla_compiler *compiler, const char *text, size_t size, const char *name,
+    const nabla_compile_options *options, nabla_emission emission,
+    nabla_status (*write)(void *self, const void *data, size_t size,
+                          nabla_diag *diag),
+    void *self, nabla_diag *diag);
+
+/* How the last compilation went, for people and benchmarks. */
+typedef struct nabla_compile_report {
+  int from_cache;
+  double parse_ms, passes_ms, translate_ms, optimize_ms, codegen_ms, link_ms;
+} nabla_compile_report;
+NABLA_API nabla_compile_report
+nabla_compiler_last_report(const nabla_compiler *compiler);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,33 @@
+/* From the LLVM dialect to an object: the one path for JIT, files and cache. */
+#ifndef NABLA_COMPILER_CODEGEN_H
+#define NABLA_COMPILER_CODEGEN_H
+
+#include <llvm-c/Core.h>
+#include <mlir-c/IR.h>
+
+#include "lib/compiler/target.h"
+#include "nabla/compiler.h"
+
+/* Translates, optimises and emits `module`: NABLA_EMIT_LLVM, ASM or OBJ. The
+ * result ends with a NUL beyond its size. Times go to `report`. Diagnostics of
+ * LLVM go to `say`.
+ * @return NABLA_CORRUPT (LLVM refuses it), NABLA_UNSUPPORTED (needs an
+ *         instruction that the target lacks) */
+NABLA_MUST_USE nabla_status nabla_codegen(
+    MlirOperation module, const nabla_target *target, nabla_emission emission,
+    LLVMMemoryBufferRef *out, nabla_compile_report *report, nabla_diag *diag);
+
+/* NULL, or the name of a feature that calls of an intrinsic need and `target`
+ * lacks. "" when the intrinsic is of another machine, or unknown here. */
+const char *nabla_intrinsic_objection(const nabla_target *target,
+                                      const char *name, size_t length);
+
+/* NABLA_CORRUPT unless `data` is an ELF object whose only undefined symbols
+ * are memcpy, memmove and memset. */
+NABLA_MUST_USE nabla_status nabla_object_check(const void *data, size_t size,
+                                               nabla_diag *diag);
+
+/* Milliseconds of a clock that never goes back. */
+double nabla_milliseconds(void);
+
+#endif

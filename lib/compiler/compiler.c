@@ -1,0 +1,373 @@
+/* The compiler's public face: nabla/compiler.h. */
+#include "nabla/compiler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/file.h"
+#include "lib/compiler/cache.h"
+#include "lib/compiler/codegen.h"
+#include "lib/compiler/context.h"
+#include "lib/compiler/jit.h"
+#include "lib/compiler/key.h"
+#include "lib/compiler/target.h"
+#include "transforms/pipelines.h"
+
+#define PROGRAM_LIMIT ((size_t)1 << 30) /* bytes of a program */
+
+struct nabla_compiler {
+  nabla_environment environment;
+  nabla_context context;
+  nabla_cache *cache;
+  nabla_target *target; /* of the last compilation: making one takes time */
+  nabla_compile_report report;
+  int store_failed; /* it was said that the cache cannot be written */
+};
+
+/* A program on its way. */
+typedef struct job {
+  nabla_compiler *compiler;
+  const char *numerics, *policy;
+  nabla_text pipeline;
+  nabla_cache_key key;
+} job;
+
+nabla_status nabla_compiler_create(const nabla_compiler_options *options,
+                                   const nabla_environment *environment,
+                                   nabla_compiler **out, nabla_diag *diag) {
+  static const nabla_compiler_options defaults;
+  if (!options) options = &defaults;
+  nabla_compiler *compiler = calloc(1, sizeof *compiler);
+  if (!compiler)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a compiler");
+  if (environment) compiler->environment = *environment;
+  nabla_context_init(&compiler->context, options->diagnostic,
+                     options->diagnostic_self);
+  char why[256];
+  nabla_status status = nabla_cache_open(options->cache, options->cache_limit,
+                                         &compiler->cache, why, diag);
+  if (!status && *why) {
+    char text[300];
+    snprintf(text, sizeof text, "warning: %s", why);
+    nabla_context_say(&compiler->context, text);
+  }
+  if (status)
+    nabla_compiler_destroy(compiler);
+  else
+    *out = compiler;
+  return status;
+}
+
+void nabla_compiler_destroy(nabla_compiler *compiler) {
+  if (!compiler) return;
+  nabla_context_deinit(&compiler->context);
+  nabla_cache_close(compiler->cache);
+  nabla_machine_destroy(compiler->target);
+  free(compiler);
+}
+
+nabla_compile_report nabla_compiler_last_report(
+    const nabla_compiler *compiler) {
+  return compiler->report;
+}
+
+/* ---- options ---- */
+
+static nabla_status check_choice(const char *what, const char *value,
+                                 const char *const *legal, size_t count,
+                                 nabla_diag *diag) {
+  char list[120] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!strcmp(value, legal[i])) return NABLA_OK;
+    int wrote = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                         legal[i]);
+    if (wrote > 0 && (size_t)wrote < sizeof list - used) used += (size_t)wrote;
+  }
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown %s '%s'", what, value);
+  nabla_diag_set_next(diag, "legal are %s", list);
+  return status;
+}
+
+static nabla_status use_target(nabla_compiler *compiler, const char *text,
+                               nabla_diag *diag) {
+  const char *wanted = text && *text ? text : "native";
+  if (compiler->target && !strcmp(compiler->target->text, wanted))
+    return NABLA_OK;
+  nabla_target *target;
+  NABLA_TRY(nabla_machine_create(wanted, &target, diag));
+  nabla_machine_destroy(compiler->target);
+  compiler->target = target;
+  return NABLA_OK;
+}
+
+static nabla_status read_options(job *j, const nabla_compile_options *options,
+                                 nabla_diag *diag) {
+  static const char *const numerics[] = {"f32"};
+  static const char *const policies[] = {"off", "warn", "error"};
+  static const nabla_compile_options defaults;
+  if (!options) options = &defaults;
+  j->numerics = options->numerics ? options->numerics : "f32";
+  j->policy = options->policy ? options->policy : "warn";
+  NABLA_TRY(check_choice("numerics", j->numerics, numerics, 1, diag));
+  NABLA_TRY(check_choice("policy", j->policy, policies, 3, diag));
+  NABLA_TRY(use_target(j->compiler, options->target, diag));
+  char features[256];
+  nabla_features_format(j->compiler->target->kernels, features,
+                        sizeof features);
+  nabla_text_add(&j->pipeline, "builtin.module(");
+  nabla_pipeline_cpu(&j->pipeline, features, j->policy);
+  nabla_text_add(&j->pipeline, ")");
+  if (j->pipeline.failed)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+  return NABLA_OK;
+}
+
+/* ---- compiling ---- */
+
+static nabla_status parse(job *j, const char *text, size_t size,
+                          const char *name, MlirModule *out, nabla_diag *diag) {
+  nabla_compiler *compiler = j->compiler;
+  NABLA_TRY(nabla_context_begin(&compiler->context, name, diag));
+  double start = nabla_milliseconds();
+  NABLA_TRY(nabla_context_parse(&compiler->context, text, size, out, diag));
+  compiler->report.parse_ms = nabla_milliseconds() - start;
+  return NABLA_OK;
+}
+
+static nabla_status run_passes(job *j, MlirModule module, nabla_diag *diag) {
+  nabla_compiler *compiler = j->compiler;
+  double start = nabla_milliseconds();
+  nabla_status status =
+      nabla_context_run(&compiler->context, module, j->pipeline.data, diag);
+  compiler->report.passes_ms = nabla_milliseconds() - start;
+  return status;
+}
+
+static nabla_status link_object(nabla_compiler *compiler, const void *object,
+                                size_t size, nabla_executable **out,
+                                nabla_diag *diag) {
+  nabla_code code;
+  double start = nabla_milliseconds();
+  NABLA_TRY(nabla_jit_link(object, size, &code, diag));
+  NABLA_TRY(nabla_executable_create(&code, &compiler->environment, out, diag));
+  compiler->report.link_ms = nabla_milliseconds() - start;
+  return NABLA_OK;
+}
+
+/* 1 when an entry of the cache became `*out`. One that is sound and does not
+ * link all the same is removed. */
+static int take_cached(job *j, nabla_executable **out) {
+  nabla_compiler *compiler = j->compiler;
+  nabla_cache_entry entry;
+  double start = nabla_milliseconds();
+  if (!nabla_cache_find(compiler->cache, &j->key, &entry)) return 0;
+  nabla_status status =
+      nabla_object_check(entry.object, entry.object_size, NULL);
+  if (!status)
+    status = link_object(compiler, entry.object, entry.object_size, out, NULL);
+  if (status) {
+    nabla_cache_remove(compiler->cache, &j->key);
+  } else {
+    compiler->report.from_cache = 1;
+    compiler->report.link_ms = nabla_milliseconds() - start;
+    nabla_context_replay(&compiler->context, entry.diagnostics,
+                         entry.diagnostics_size);
+  }
+  free(entry.memory);
+  return !status;
+}
+
+static void store(job *j, LLVMMemoryBufferRef object) {
+  nabla_compiler *compiler = j->compiler;
+  const nabla_context *context = &compiler->context;
+  if (context->record_failed) return;
+  nabla_cache_entry entry = {
+      .object = (const uint8_t *)LLVMGetBufferStart(object),
+      .object_size = LLVMGetBufferSize(object),
+      .diagnostics = context->recorded.data,
+      .diagnostics_size = context->recorded.size,
+  };
+  int error = nabla_cache_store(compiler->cache, &j->key, &entry);
+  if (!error || compiler->store_failed) return;
+  char text[200];
+  compiler->store_failed = 1;
+  snprintf(text, sizeof text, "warning: the cache cannot be written: %s",
+           strerror(error));
+  nabla_context_say(context, text);
+}
+
+static nabla_status build(job *j, MlirModule module, nabla_executable **out,
+                          nabla_diag *diag) {
+  nabla_compiler *compiler = j->compiler;
+  LLVMMemoryBufferRef object;
+  NABLA_TRY(run_passes(j, module, diag));
+  NABLA_TRY(nabla_codegen(mlirModuleGetOperation(module), compiler->target,
+                          NABLA_EMIT_OBJ, &object, &compiler->report, diag));
+  nabla_status status = link_object(compiler, LLVMGetBufferStart(object),
+                                    LLVMGetBufferSize(object), out, diag);
+  if (!status) store(j, object);
+  LLVMDisposeMemoryBuffer(object);
+  return status;
+}
+
+static nabla_status compile(job *j, const char *text, size_t size,
+                            const char *name,
+                            const nabla_compile_options *options,
+                            nabla_executable **out, nabla_diag *diag) {
+  nabla_compiler *compiler = j->compiler;
+  MlirModule module;
+  NABLA_TRY(read_options(j, options, diag));
+  if (compiler->target->missing) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_UNSUPPORTED, "this machine lacks %s, which target '%s' has",
+        compiler->target->missing, compiler->target->text);
+    nabla_diag_set_next(diag, "compile for 'native', or run it elsewhere");
+    return status;
+  }
+  NABLA_TRY(parse(j, text, size, name, &module, diag));
+  nabla_status status = NABLA_OK;
+  if (compiler->cache)
+    status = nabla_key_make(module, j->pipeline.data, j->numerics,
+                            compiler->target, &j->key, diag);
+  if (!status && !take_cached(j, out)) status = build(j, module, out, diag);
+  mlirModuleDestroy(module);
+  return status;
+}
+
+/* `text` ends with a NUL beyond `size`. */
+static nabla_status compile_terminated(nabla_compiler *compiler,
+                                       const char *text, size_t size,
+                                       const char *name,
+                                       const nabla_compile_options *options,
+                                       nabla_executable **out,
+                                       nabla_diag *diag) {
+  job j = {.compiler = compiler};
+  compiler->report = (nabla_compile_report){0};
+  nabla_status status = compile(&j, text, size, name, options, out, diag);
+  nabla_text_deinit(&j.pipeline);
+  return status;
+}
+
+static nabla_status copy_text(const char *text, size_t size, nabla_buffer *out,
+                              nabla_diag *diag) {
+  nabla_buffer_init(out, NULL, "a program", PROGRAM_LIMIT);
+  nabla_status status = nabla_buffer_append(out, text, size, diag);
+  if (!status) status = nabla_buffer_append(out, NULL, 1, diag);
+  if (status) nabla_buffer_deinit(out);
+  return status;
+}
+
+nabla_status nabla_compile_text(nabla_compiler *compiler, const char *text,
+                                size_t size, const char *name,
+                                const nabla_compile_options *options,
+                                nabla_executable **out, nabla_diag *diag) {
+  nabla_buffer copy;
+  NABLA_TRY(copy_text(text, size, &copy, diag));
+  nabla_status status = compile_terminated(compiler, (const char *)copy.data,
+                                           size, name, options, out, diag);
+  nabla_buffer_deinit(&copy);
+  return status;
+}
+
+static nabla_status read_program(const nabla_compiler *compiler,
+                                 const char *path, nabla_buffer *out,
+                                 nabla_diag *diag) {
+  nabla_file *file;
+  NABLA_TRY(nabla_file_open(compiler->environment.os,
+                            compiler->environment.allocator, path, &file,
+                            diag));
+  uint64_t size = nabla_file_size(file);
+  nabla_buffer_init(out, NULL, "a program", PROGRAM_LIMIT);
+  nabla_status status;
+  if (size >= PROGRAM_LIMIT)
+    status = nabla_fail(diag, NABLA_TOO_LARGE, "the program is too large");
+  else
+    status = nabla_buffer_append(out, NULL, (size_t)size + 1, diag);
+  if (!status) status = nabla_file_read(file, 0, out->data, (size_t)size, diag);
+  nabla_file_close(file);
+  if (status) nabla_diag_set_file(diag, path);
+  if (status) nabla_buffer_deinit(out);
+  return status;
+}
+
+nabla_status nabla_compile_file(nabla_compiler *compiler, const char *path,
+                                const nabla_compile_options *options,
+                                nabla_executable **out, nabla_diag *diag) {
+  nabla_buffer text;
+  NABLA_TRY(read_program(compiler, path, &text, diag));
+  nabla_status status =
+      compile_terminated(compiler, (const char *)text.data, text.size - 1, path,
+                         options, out, diag);
+  nabla_buffer_deinit(&text);
+  return status;
+}
+
+/* ---- emitting ---- */
+
+/* Where results go. */
+typedef struct sink {
+  nabla_status (*write)(void *self, const void *data, size_t size,
+                        nabla_diag *diag);
+  void *self;
+} sink;
+
+static void add_chunk(MlirStringRef chunk, void *self) {
+  nabla_buffer *buffer = self;
+  if (buffer->limit &&
+      nabla_buffer_append(buffer, chunk.data, chunk.length, NULL))
+    buffer->limit = 0; /* stop */
+}
+
+static nabla_status emit_mlir(MlirModule module, const sink *to,
+                              nabla_diag *diag) {
+  nabla_buffer text;
+  nabla_buffer_init(&text, NULL, "a module", SIZE_MAX / 2);
+  mlirOperationPrint(mlirModuleGetOperation(module), add_chunk, &text);
+  nabla_status status =
+      text.limit ? to->write(to->self, text.data, text.size, diag)
+                 : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a module");
+  nabla_buffer_deinit(&text);
+  return status;
+}
+
+static nabla_status emit(job *j, MlirModule module, nabla_emission emission,
+                         const sink *to, nabla_diag *diag) {
+  NABLA_TRY(run_passes(j, module, diag));
+  if (emission == NABLA_EMIT_MLIR) return emit_mlir(module, to, diag);
+  LLVMMemoryBufferRef result;
+  NABLA_TRY(nabla_codegen(mlirModuleGetOperation(module), j->compiler->target,
+                          emission, &result, &j->compiler->report, diag));
+  nabla_status status = to->write(to->self, LLVMGetBufferStart(result),
+                                  LLVMGetBufferSize(result), diag);
+  LLVMDisposeMemoryBuffer(result);
+  return status;
+}
+
+nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
+                             size_t size, const char *name,
+                             const nabla_compile_options *options,
+                             nabla_emission emission,
+                             nabla_status (*write)(void *self, const void *data,
+                                                   size_t size,
+                                                   nabla_diag *diag),
+                             void *self, nabla_diag *diag) {
+  job j = {.compiler = compiler};
+  sink to = {write, self};
+  MlirModule module;
+  nabla_buffer copy;
+  compiler->report = (nabla_compile_report){0};
+  NABLA_TRY(copy_text(text, size, &copy, diag));
+  nabla_status status = read_options(&j, options, diag);
+  if (!status)
+    status = parse(&j, (const char *)copy.data, size, name, &module, diag);
+  if (!status) {
+    status = emit(&j, module, emission, &to, diag);
+    mlirModuleDestroy(module);
+  }
+  nabla_text_deinit(&j.pipeline);
+  nabla_buffer_deinit(&copy);
+  return status;
+}

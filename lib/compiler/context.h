@@ -1,0 +1,58 @@
+/* MLIR's side of a compiler: context, diagnostics, parsing, passes. */
+#ifndef NABLA_COMPILER_CONTEXT_H
+#define NABLA_COMPILER_CONTEXT_H
+
+#include <mlir-c/Diagnostics.h>
+#include <mlir-c/IR.h>
+
+#include "lib/base/memory.h"
+#include "nabla/status.h"
+
+typedef struct nabla_context {
+  MlirContext mlir; /* null: not made yet */
+  MlirDiagnosticHandlerID handler;
+  uint64_t used; /* bytes of programs that `mlir` has seen */
+  void (*diagnostic)(void *self, const char *text);
+  void *diagnostic_self;
+  const char *source; /* what the program is called in diagnostics */
+  /* Diagnostics of this compilation, for the cache: records of a byte, 1 when
+   * the text follows the name of the program and else 0, and the text with its
+   * NUL. */
+  nabla_buffer recorded;
+  int record_failed; /* no memory for it: do not cache */
+  int errors;        /* of this compilation */
+} nabla_context;
+
+void nabla_context_init(nabla_context *context,
+                        void (*diagnostic)(void *self, const char *text),
+                        void *diagnostic_self);
+void nabla_context_deinit(nabla_context *context);
+
+/* Starts a compilation. MLIR never frees what types and attributes take: the
+ * context is made anew from time to time. No module may be alive. */
+NABLA_MUST_USE nabla_status nabla_context_begin(nabla_context *context,
+                                                const char *source,
+                                                nabla_diag *diag);
+
+/* Parses and verifies. NABLA_CORRUPT after diagnostics. `text` ends with a NUL
+ * that `size` does not count. */
+NABLA_MUST_USE nabla_status nabla_context_parse(nabla_context *context,
+                                                const char *text, size_t size,
+                                                MlirModule *out,
+                                                nabla_diag *diag);
+
+/* Runs the passes of `pipeline`, "builtin.module(...)". NABLA_CORRUPT after
+ * diagnostics. */
+NABLA_MUST_USE nabla_status nabla_context_run(nabla_context *context,
+                                              MlirModule module,
+                                              const char *pipeline,
+                                              nabla_diag *diag);
+
+/* Gives a text to whoever listens to diagnostics. */
+void nabla_context_say(const nabla_context *context, const char *text);
+
+/* Gives the diagnostics of `records`, as recorded in an earlier compilation. */
+void nabla_context_replay(const nabla_context *context, const uint8_t *records,
+                          size_t size);
+
+#endif

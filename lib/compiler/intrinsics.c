@@ -1,0 +1,80 @@
+/* Which intrinsics a target can do: LLVM ends the process when it meets one
+ * that it cannot select, so they are looked at before. */
+#include <string.h>
+
+#include "lib/compiler/codegen.h"
+
+#define X86 "llvm.x86."
+
+/* Sorted, so that of several that match the last is the longest. */
+#define INTRINSIC(prefix, features) {prefix, features},
+static const struct {
+  const char *prefix, *features;
+} rows[] = {
+#include "lib/compiler/x86_intrinsics.def"
+};
+#undef INTRINSIC
+
+/* Intrinsics that are not of one machine have no such first word. */
+static const char *const other_machines[] = {
+    "aarch64",   "amdgcn", "arm",   "bpf", "dx",   "hexagon",
+    "loongarch", "mips",   "nvvm",  "ppc", "r600", "riscv",
+    "s390",      "spv",    "ve",    "vax", "wasm", "xcore",
+    "xtensa",    "msp430", "sparc", "avr", "csky", "directx"};
+
+/* `row` without a '$' at its end begins `name`; with it, it is `name`. */
+static int matches(const char *row, const char *name, size_t length) {
+  size_t size = strlen(row);
+  int whole = size && row[size - 1] == '$';
+  size -= (size_t)whole;
+  return whole ? size == length && !memcmp(row, name, size)
+               : size <= length && !memcmp(row, name, size);
+}
+
+static const char *features_of(const char *name, size_t length) {
+  const char *found = "?";
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (matches(rows[i].prefix, name, length)) found = rows[i].features;
+  return found;
+}
+
+/* The first feature of "a+b" that is missing, as a name of x86_features.def; or
+ * NULL. */
+static const char *missing_of(const nabla_target *target, const char *list,
+                              size_t length) {
+  for (size_t at = 0; at < length;) {
+    size_t name = strcspn(list + at, "+|");
+    size_t feature = nabla_x86_feature_find(list + at, name);
+    if (feature == NABLA_X86_FEATURE_COUNT) return "";
+    if (!target->has[feature]) return nabla_x86_feature_name(feature);
+    at += name + 1;
+  }
+  return NULL;
+}
+
+static const char *objection_x86(const nabla_target *target, const char *name,
+                                 size_t length) {
+  const char *list = features_of(name, length), *first = NULL;
+  while (*list) {
+    size_t alternative = strcspn(list, "|");
+    const char *missing = missing_of(target, list, alternative);
+    if (!missing) return NULL;
+    if (!first) first = missing;
+    list += alternative + (list[alternative] == '|');
+  }
+  return first;
+}
+
+const char *nabla_intrinsic_objection(const nabla_target *target,
+                                      const char *name, size_t length) {
+  size_t prefix = strlen(X86);
+  if (length >= prefix && !memcmp(name, X86, prefix))
+    return objection_x86(target, name + prefix, length - prefix);
+  if (length < 5 || memcmp(name, "llvm.", 5)) return "";
+  size_t word = strcspn(name + 5, ".");
+  for (size_t i = 0; i < sizeof other_machines / sizeof *other_machines; i++)
+    if (strlen(other_machines[i]) == word &&
+        !memcmp(other_machines[i], name + 5, word))
+      return "";
+  return NULL;
+}

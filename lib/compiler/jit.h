@@ -1,0 +1,15 @@
+/* Links objects into this process. */
+#ifndef NABLA_COMPILER_JIT_H
+#define NABLA_COMPILER_JIT_H
+
+#include <stddef.h>
+
+#include "lib/runtime/code.h"
+
+/* Links a copy of an object that nabla_object_check let pass. `out` owns all
+ * that it needs: no compiler has to stay.
+ * @return NABLA_CORRUPT (it does not link, or lacks the manifest) */
+NABLA_MUST_USE nabla_status nabla_jit_link(const void *object, size_t size,
+                                           nabla_code *out, nabla_diag *diag);
+
+#endif

@@ -1,0 +1,364 @@
+/* Kernels of the fused dot product, generated, compiled for every instruction
+ * set that this machine has, and run on arrays between guard pages.
+ *
+ *   fused_test [COUNT [SEED]]    COUNT random geometries beside the fixed ones
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nabla/dtype.h"
+#include "tests/kernels/jit.h"
+#include "tests/kernels/problem.h"
+
+typedef struct run {
+  jit *jit;
+  const jit_level *levels;
+  unsigned level_count;
+  uint64_t state; /* of random numbers */
+  unsigned kernels, failures;
+} run;
+
+#define ROWS_MAX 17
+
+static void describe(const nabla_fused_spec *spec, const jit_level *level) {
+  (void)fprintf(stderr,
+                "  %s%s block %" PRIu64 ", storage %" PRIu64 ", n %" PRIu64
+                " k %" PRIu64 " strides %" PRIu64 " %" PRIu64 " offset %" PRIu64
+                " m %" PRIu64 ", x %s y %s w %s, steps",
+                spec->format.encoding->name,
+                spec->format.granularity == NABLA_PER_ROW ? " rows" : "",
+                spec->format.block, spec->storage_elements, spec->n, spec->k,
+                spec->stride_n, spec->stride_k, spec->offset, spec->m,
+                nabla_dtype_name(spec->x_type), nabla_dtype_name(spec->y_type),
+                nabla_dtype_name(spec->w_type));
+  for (uint32_t i = 0; i < spec->step_count; i++)
+    (void)fprintf(stderr, " %d", (int)spec->steps[i]);
+  (void)fprintf(stderr, ", for %s\n", level->name);
+}
+
+static void fail(run *r, const problem *p, const jit_level *level,
+                 const char *what, uint64_t m, uint64_t n) {
+  if (r->failures++ > 20) exit(1);
+  (void)fprintf(stderr, "%s: M %" PRIu64 ", y[%" PRIu64 "][%" PRIu64 "]\n",
+                what, p->m, m, n);
+  describe(&p->spec, level);
+}
+
+static jit_code *compile(run *r, nabla_fused_spec *spec,
+                         const jit_level *level) {
+  nabla_text text = {0};
+  spec->features = nabla_features_parse(level->features);
+  const char *objection = nabla_fused_objection(spec);
+  if (objection) {
+    (void)fprintf(stderr, "%s\n", objection);
+    describe(spec, level);
+    exit(1);
+  }
+  nabla_fused_emit(spec, "kernel", &text);
+  if (text.failed) exit(1);
+  jit_code *code = jit_compile(r->jit, level, text.data, "kernel");
+  nabla_text_deinit(&text);
+  r->kernels++;
+  return code;
+}
+
+/* Runs [0, N) in parts that begin at multiples of the grain, last part first,
+ * and looks that a part writes its own columns only. */
+static void run_parts(run *r, problem *p, jit_kernel kernel,
+                      const jit_level *level) {
+  uint64_t grain = nabla_fused_grain(&p->spec), n = p->spec.n;
+  uint64_t parts = n / grain + (n % grain != 0);
+  for (uint64_t i = parts; i-- > 0;) {
+    uint64_t begin = i * grain, end = begin + grain < n ? begin + grain : n;
+    kernel(p->words, begin, end);
+    for (uint64_t m = 0; m < p->m && begin; m++)
+      if (!problem_y_is_unset(p, m, begin - 1))
+        fail(r, p, level, "written by a later part", m, begin - 1);
+  }
+}
+
+static uint64_t chain_of(const problem *p) {
+  const nabla_fused_spec *spec = &p->spec;
+  uint64_t chain = nabla_fused_chain(spec);
+  if (p->m == 1 && spec->stride_k == 1 && spec->k / 64 + 8 < chain)
+    chain = spec->k / 64 + 8; /* promised for M = 1 */
+  return chain;
+}
+
+static void compare(run *r, problem *p, const jit_level *level) {
+  uint64_t chain = chain_of(p);
+  for (uint64_t m = 0; m < p->m; m++)
+    for (uint64_t n = 0; n < p->spec.n; n++) {
+      double bound, expected = problem_expect(p, m, n, chain, &bound);
+      double got = problem_y(p, m, n);
+      if (fabs(got - expected) <= bound) continue;
+      (void)fprintf(stderr, "%.9g instead of %.9g, bound %.3g\n", got, expected,
+                    bound);
+      fail(r, p, level, "wrong", m, n);
+      return;
+    }
+}
+
+static void check_rows(run *r, problem *p, jit_kernel kernel,
+                       const jit_level *level, uint64_t m, fill how) {
+  problem_set_rows(p, m, how, &r->state);
+  kernel(p->words, 0, p->spec.n);
+  compare(r, p, level);
+  uint8_t *whole = malloc(p->y.size + 1);
+  memcpy(whole, p->y.data, p->y.size);
+  problem_reset(p);
+  run_parts(r, p, kernel, level);
+  if (memcmp(whole, p->y.data, p->y.size))
+    fail(r, p, level, "parts differ from the whole", 0, 0);
+  free(whole);
+}
+
+/* y as the operand of NABLA_STEP_ADD. */
+static void check_in_place(run *r, problem *p, jit_kernel kernel,
+                           const jit_level *level) {
+  uint64_t word = NABLA_FUSED_EPILOGUE;
+  for (uint32_t i = 0; i < p->spec.step_count; i++) {
+    if (p->spec.steps[i] == NABLA_STEP_ADD) {
+      kernel(p->words, 0, p->spec.n);
+      uint8_t *apart = malloc(p->y.size + 1);
+      memcpy(apart, p->y.data, p->y.size);
+      memcpy(p->y.data, p->operands[i].data, p->y.size);
+      p->words[word] = p->words[NABLA_FUSED_Y];
+      uint64_t grain = nabla_fused_grain(&p->spec);
+      for (uint64_t at = 0; at < p->spec.n; at += grain)
+        kernel(p->words, at, at + grain < p->spec.n ? at + grain : p->spec.n);
+      if (memcmp(apart, p->y.data, p->y.size))
+        fail(r, p, level, "in place differs", 0, 0);
+      free(apart);
+      return;
+    }
+    word += p->spec.steps[i] == NABLA_STEP_BIAS;
+  }
+}
+
+/* Whether the spec admits M = m. */
+static int allowed(const nabla_fused_spec *spec, uint64_t m) {
+  return spec->m == 0 || (spec->m == 1) == (m == 1);
+}
+
+/* One x for each k, 1 there and 0 elsewhere: y is the weight, bit for bit. */
+static void check_one_hot(run *r, problem *p, jit_kernel kernel,
+                          const jit_level *level, uint64_t at_once) {
+  const nabla_fused_spec *spec = &p->spec;
+  if (spec->step_count || spec->y_type != NABLA_DTYPE_F32) return;
+  for (uint64_t first = 0; first < spec->k; first += at_once) {
+    uint64_t m = spec->k - first < at_once ? spec->k - first : at_once;
+    if (!allowed(spec, m)) continue; /* one row is left of a class of many */
+    problem_set_rows(p, m, FILL_RANDOM, &r->state);
+    memset(p->x.data, 0, p->x.size);
+    size_t size = nabla_dtype_bits(spec->x_type) / 8;
+    const float one = 1;
+    for (uint64_t i = 0; i < m; i++)
+      (void)nabla_from_f32(spec->x_type, &one, 1,
+                           p->x.data + (i * spec->k + first + i) * size);
+    kernel(p->words, 0, spec->n);
+    for (uint64_t i = 0; i < m; i++)
+      for (uint64_t n = 0; n < spec->n; n++)
+        if (problem_y(p, i, n) != (double)problem_weight(p, n, first + i)) {
+          fail(r, p, level, "not the decoded weight", first + i, n);
+          return;
+        }
+  }
+}
+
+/* Codes of small numbers, powers of two as scales, small integers as x: every
+ * product and sum is exact. */
+static void check_exact(run *r, problem *p, jit_kernel kernel,
+                        const jit_level *level, uint64_t m) {
+  nabla_fused_spec *spec = &p->spec;
+  static const uint8_t nf4[] = {0, 7, 15}, fp4[] = {0, 3, 5};
+  const uint8_t *codes = spec->format.encoding->wire == 1 ? nf4 : fp4;
+  if (spec->format.granularity == NABLA_PER_ROW || spec->step_count ||
+      spec->y_type != NABLA_DTYPE_F32)
+    return;
+  for (size_t i = 0; i < p->codes.size; i++)
+    p->codes.data[i] =
+        spec->format.encoding->bits == 4
+            ? (uint8_t)(codes[random_below(&r->state, 3)] << 4 |
+                        codes[random_below(&r->state, 3)])
+            : (uint8_t)(int8_t)((int)random_below(&r->state, 7) - 3);
+  for (size_t i = 0; i < p->scales.size / sizeof(float); i++)
+    ((float *)p->scales.data)[i] =
+        ldexpf(1, (int)random_below(&r->state, 5) - 2);
+  problem_decode(p);
+  problem_set_rows(p, m, FILL_RANDOM, &r->state);
+  size_t size = nabla_dtype_bits(spec->x_type) / 8;
+  for (uint64_t i = 0; i < m * spec->k; i++) {
+    float value = (float)((int)random_below(&r->state, 9) - 4);
+    (void)nabla_from_f32(spec->x_type, &value, 1, p->x.data + i * size);
+  }
+  kernel(p->words, 0, spec->n);
+  for (uint64_t i = 0; i < m; i++)
+    for (uint64_t n = 0; n < spec->n; n++) {
+      double ignored, expected = problem_expect(p, i, n, 0, &ignored);
+      if (problem_y(p, i, n) != expected) {
+        fail(r, p, level, "not exact", i, n);
+        return;
+      }
+    }
+}
+
+static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
+  static const uint64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, ROWS_MAX};
+  jit_code *code = compile(r, &spec, level);
+  jit_kernel kernel = jit_entry(code);
+  int small = spec.n * spec.k <= 100000;
+  for (int at_start = 0; at_start < 2; at_start++) {
+    problem p = problem_create(&spec, at_start, &r->state);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+      if ((small || rows[i] <= 2) && allowed(&spec, rows[i]))
+        check_rows(r, &p, kernel, level, rows[i],
+                   (fill)random_below(&r->state, 4));
+    check_in_place(r, &p, kernel, level);
+    if (spec.n * spec.k <= 40000) {
+      if (spec.m != 2) check_one_hot(r, &p, kernel, level, 1);
+      if (spec.m != 1) check_one_hot(r, &p, kernel, level, ROWS_MAX);
+      if (spec.m != 2) check_exact(r, &p, kernel, level, 1);
+      if (spec.m != 1) check_exact(r, &p, kernel, level, 3);
+    }
+    problem_destroy(&p);
+  }
+  jit_release(code);
+}
+
+static void check_spec(run *r, const nabla_fused_spec *spec) {
+  for (unsigned i = 0; i < r->level_count; i++)
+    check_level(r, *spec, &r->levels[i]);
+}
+
+static nabla_dtype random_float(run *r) {
+  static const nabla_dtype types[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F32,
+                                      NABLA_DTYPE_F16, NABLA_DTYPE_BF16};
+  return types[random_below(&r->state, 4)];
+}
+
+/* Sizes at and around what kernels treat apart. */
+static uint64_t random_size(run *r, uint64_t most) {
+  switch (random_below(&r->state, 5)) {
+    case 0:
+      return random_below(&r->state, 4);
+    case 1:
+      return random_below(&r->state, 40);
+    case 2:
+      return 128 * (1 + random_below(&r->state, most / 128));
+    case 3:
+      return 16 * random_below(&r->state, most / 16);
+    default:
+      return random_below(&r->state, most);
+  }
+}
+
+static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
+  static const char *const names[] = {"nf4", "fp4", "int8"};
+  const nabla_encoding *encoding =
+      nabla_encoding_find(names[random_below(&r->state, 3)]);
+  spec->format = (nabla_format){encoding, NABLA_PER_BLOCK,
+                                (uint64_t)16 << random_below(&r->state, 6)};
+  if (encoding->has_rows && random_below(&r->state, 2)) {
+    spec->format.granularity = NABLA_PER_ROW;
+    spec->format.block = random_below(&r->state, 3)
+                             ? (line ? line : 1)
+                             : 1 + random_below(&r->state, 300);
+  }
+}
+
+static void random_steps(run *r, nabla_fused_spec *spec) {
+  spec->step_count = (uint32_t)random_below(&r->state, 4);
+  for (uint32_t i = 0; i < spec->step_count; i++)
+    spec->steps[i] = (nabla_fused_step)random_below(&r->state, 4);
+}
+
+static nabla_fused_spec random_spec(run *r) {
+  nabla_fused_spec spec = {.m = random_below(&r->state, 3),
+                           .n = random_size(r, 300),
+                           .k = random_size(r, 700)};
+  int along_k = random_below(&r->state, 2) != 0;
+  if (!along_k) { /* the roles of n and k swap */
+    uint64_t n = spec.n;
+    spec.n = spec.k;
+    spec.k = n;
+  }
+  uint64_t line = along_k ? spec.k : spec.n, stride = line;
+  if (!random_below(&r->state, 3)) stride += random_below(&r->state, 60);
+  if (!random_below(&r->state, 3)) stride = (stride + 127) / 128 * 128;
+  if (!random_below(&r->state, 12)) stride = 0;
+  spec.stride_n = along_k ? stride : 1;
+  spec.stride_k = along_k ? 1 : stride;
+  spec.offset = random_below(&r->state, 2) ? 0 : random_below(&r->state, 500);
+  if (!random_below(&r->state, 3)) spec.offset = spec.offset / 128 * 128;
+  random_format(r, &spec, stride);
+  uint64_t last = 0;
+  if (spec.n && spec.k)
+    last = 1 + spec.offset + (spec.n - 1) * spec.stride_n +
+           (spec.k - 1) * spec.stride_k;
+  spec.storage_elements =
+      last + random_below(&r->state, 2) * random_below(&r->state, 70);
+  spec.x_type = random_float(r);
+  spec.y_type = random_float(r);
+  spec.w_type = random_below(&r->state, 2) ? NABLA_DTYPE_F32 : random_float(r);
+  random_steps(r, &spec);
+  return spec;
+}
+
+/* What every run checks: whole layers of each encoding, both ways round. */
+static void check_fixed(run *r) {
+  static const struct {
+    const char *name;
+    uint64_t block, n, k; /* block 0: rows */
+  } rows[] = {
+      {"nf4", 64, 48, 1280},  {"nf4", 32, 17, 128},   {"nf4", 16, 33, 256},
+      {"nf4", 128, 16, 2176}, {"nf4", 4096, 20, 640}, {"fp4", 64, 40, 384},
+      {"int8", 64, 31, 1100}, {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
+      {"nf4", 64, 3, 16512},  {"nf4", 64, 5, 16384}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int transposed = 0; transposed < 2; transposed++) {
+      uint64_t n = rows[i].n, k = rows[i].k;
+      nabla_fused_spec spec = {.storage_elements = n * k,
+                               .n = n,
+                               .k = k,
+                               .stride_n = k,
+                               .stride_k = 1,
+                               .x_type = NABLA_DTYPE_F32,
+                               .y_type = NABLA_DTYPE_F32,
+                               .w_type = NABLA_DTYPE_F32};
+      spec.format =
+          (nabla_format){nabla_encoding_find(rows[i].name),
+                         rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
+                         rows[i].block ? rows[i].block : k};
+      if (transposed) {
+        spec.n = k;
+        spec.k = n;
+        spec.stride_n = 1;
+        spec.stride_k = k;
+      }
+      check_spec(r, &spec);
+    }
+}
+
+int main(int argc, char **argv) {
+  unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 40;
+  run r = {.jit = jit_create(),
+           .state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
+  r.level_count = jit_levels(&r.levels);
+  if (!(argc > 3)) check_fixed(&r);
+  for (unsigned long i = 0; i < count; i++) {
+    uint64_t seed = r.state;
+    nabla_fused_spec spec = random_spec(&r);
+    unsigned before = r.failures;
+    check_spec(&r, &spec);
+    if (r.failures > before)
+      (void)fprintf(stderr, "geometry %lu, state %" PRIu64 "\n", i, seed);
+  }
+  jit_destroy(r.jit);
+  printf("%u kernels for %u instruction sets: %u failures\n", r.kernels,
+         r.level_count, r.failures);
+  return r.failures != 0;
+}

@@ -1,0 +1,41 @@
+/* Kernels from their MLIR text to code in this process, for tests and
+ * benchmarks: the passes that the pipeline has for them, and nothing else. */
+#ifndef NABLA_TESTS_KERNELS_JIT_H
+#define NABLA_TESTS_KERNELS_JIT_H
+
+#include "transforms/kernels/fused.h"
+
+/* What is compiled for: a CPU by LLVM's name and the features of it that the
+ * generator may use. */
+typedef struct jit_level {
+  const char *name, *cpu, *features;
+} jit_level;
+
+/* Those that this machine can run; the last is the machine itself. */
+unsigned jit_levels(const jit_level **out);
+
+typedef void (*jit_kernel)(const uint64_t *arguments, uint64_t begin,
+                           uint64_t end);
+
+typedef struct jit jit;
+typedef struct jit_code jit_code;
+
+jit *jit_create(void); /* exits when LLVM does not start */
+void jit_destroy(jit *self);
+
+/* Compiles functions in text, of which `symbol` is a kernel. Exits, with the
+ * text shown, when that fails. */
+jit_code *jit_compile(jit *self, const jit_level *level, const char *text,
+                      const char *symbol);
+jit_kernel jit_entry(const jit_code *code);
+void jit_release(jit_code *code);
+
+/* The same as assembly on standard output. */
+void jit_print_assembly(jit *self, const jit_level *level, const char *text,
+                        const char *symbol);
+
+/* Milliseconds that the last jit_compile took: passes and translation of MLIR,
+ * optimization and code generation of LLVM. */
+void jit_times(const jit *self, double *mlir, double *llvm);
+
+#endif

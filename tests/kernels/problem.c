@@ -1,0 +1,222 @@
+/* Fused dot products to test; see problem.h. */
+#include "tests/kernels/problem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "nabla/dtype.h"
+
+#define PAGE       ((size_t)4096)
+#define UNSET_BYTE 0x7f /* 0x7f7f7f7f is finite, but beyond any result */
+
+/* splitmix64: https://prng.di.unimi.it/splitmix64.c */
+uint64_t random_bits(uint64_t *state) {
+  uint64_t z = *state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+uint64_t random_below(uint64_t *state, uint64_t bound) {
+  return random_bits(state) % bound;
+}
+
+static float random_signed(uint64_t *state) {
+  return (float)((double)(random_bits(state) >> 11) * 0x1p-52 - 1);
+}
+
+guarded guarded_create(size_t size, int at_start) {
+  size_t pages = (size + PAGE - 1) / PAGE * PAGE;
+  guarded self = {.size = size, .map_size = pages + 2 * PAGE};
+  self.map =
+      mmap(NULL, self.map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *inside = (uint8_t *)self.map + PAGE;
+  if (self.map == MAP_FAILED ||
+      (pages && mprotect(inside, pages, PROT_READ | PROT_WRITE))) {
+    perror("guarded memory");
+    exit(1);
+  }
+  self.data = at_start ? inside : inside + pages - size;
+  return self;
+}
+
+void guarded_destroy(guarded *self) {
+  if (self->map) munmap(self->map, self->map_size);
+  *self = (guarded){0};
+}
+
+static size_t size_of(nabla_dtype dtype) { return nabla_dtype_bits(dtype) / 8; }
+
+void problem_decode(problem *self) {
+  const nabla_fused_spec *spec = &self->spec;
+  nabla_codec codec;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (nabla_codec_select(&spec->format, NABLA_ISA_SCALAR, &codec, &diag)) {
+    (void)fprintf(stderr, "%s\n", diag.what);
+    exit(1);
+  }
+  size_t count = (size_t)spec->storage_elements;
+  nabla_decode(&codec, self->codes.data, (const float *)self->scales.data,
+               count, self->dense);
+  if (spec->w_type == NABLA_DTYPE_F32) return;
+  uint16_t *half = malloc(count * 2 + 1);
+  (void)nabla_from_f32(spec->w_type, self->dense, count, half);
+  nabla_to_f32(spec->w_type, half, count, self->dense);
+  free(half);
+}
+
+problem problem_create(const nabla_fused_spec *spec, int at_start,
+                       uint64_t *state) {
+  problem self = {.spec = *spec, .at_start = at_start};
+  nabla_packed_size size;
+  if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
+    exit(1);
+  self.codes = guarded_create((size_t)size.code_bytes, at_start);
+  self.scales = guarded_create((size_t)size.scales * sizeof(float), at_start);
+  for (size_t i = 0; i < self.codes.size; i++)
+    self.codes.data[i] = (uint8_t)random_bits(state);
+  for (size_t i = 0; i < size.scales; i++)
+    ((float *)self.scales.data)[i] =
+        ldexpf(random_signed(state), (int)random_below(state, 5) - 3);
+  self.dense = malloc(((size_t)spec->storage_elements + 1) * sizeof(float));
+  problem_decode(&self);
+  return self;
+}
+
+static void release_rows(problem *self) {
+  guarded_destroy(&self->x);
+  guarded_destroy(&self->y);
+  for (int i = 0; i < NABLA_FUSED_MAX_STEPS; i++)
+    guarded_destroy(&self->operands[i]);
+}
+
+void problem_destroy(problem *self) {
+  release_rows(self);
+  guarded_destroy(&self->codes);
+  guarded_destroy(&self->scales);
+  free(self->dense);
+}
+
+static float element(fill how, size_t index, uint64_t *state) {
+  switch (how) {
+    case FILL_RANDOM:
+      return random_signed(state);
+    case FILL_CONSTANT:
+      return 1.1f;
+    case FILL_POSITIVE:
+      return fabsf(random_signed(state));
+    case FILL_SIGNS:
+      return index % 2 ? -0.7f : 0.7f;
+  }
+  return 0;
+}
+
+static guarded array(const problem *self, nabla_dtype dtype, size_t count,
+                     fill how, uint64_t *state) {
+  guarded result = guarded_create(count * size_of(dtype), self->at_start);
+  for (size_t i = 0; i < count; i++) {
+    float value = element(how, i, state);
+    (void)nabla_from_f32(dtype, &value, 1, result.data + i * size_of(dtype));
+  }
+  return result;
+}
+
+void problem_set_rows(problem *self, uint64_t m, fill how, uint64_t *state) {
+  const nabla_fused_spec *spec = &self->spec;
+  uint64_t word = NABLA_FUSED_EPILOGUE;
+  size_t results = (size_t)(m * spec->n);
+  release_rows(self);
+  self->m = m;
+  self->x = array(self, spec->x_type, (size_t)(m * spec->k), how, state);
+  self->y = guarded_create(results * size_of(spec->y_type), self->at_start);
+  self->words[NABLA_FUSED_X] = (uintptr_t)self->x.data;
+  self->words[NABLA_FUSED_Y] = (uintptr_t)self->y.data;
+  self->words[NABLA_FUSED_M] = m;
+  self->words[NABLA_FUSED_CODES] = (uintptr_t)self->codes.data;
+  self->words[NABLA_FUSED_SCALES] = (uintptr_t)self->scales.data;
+  for (uint32_t i = 0; i < spec->step_count; i++) {
+    size_t count = spec->steps[i] == NABLA_STEP_BIAS  ? (size_t)spec->n
+                   : spec->steps[i] == NABLA_STEP_ADD ? results
+                                                      : SIZE_MAX;
+    if (count == SIZE_MAX) continue;
+    self->operands[i] = array(self, spec->y_type, count, FILL_RANDOM, state);
+    self->words[word++] = (uintptr_t)self->operands[i].data;
+  }
+  problem_reset(self);
+}
+
+void problem_reset(problem *self) {
+  memset(self->y.data, UNSET_BYTE, self->y.size);
+}
+
+float problem_weight(const problem *self, uint64_t n, uint64_t k) {
+  const nabla_fused_spec *spec = &self->spec;
+  return self->dense[spec->offset + n * spec->stride_n + k * spec->stride_k];
+}
+
+static double element_of(const guarded *from, nabla_dtype dtype, size_t index) {
+  float value;
+  nabla_to_f32(dtype, from->data + index * size_of(dtype), 1, &value);
+  return (double)value;
+}
+
+double problem_x(const problem *self, uint64_t m, uint64_t k) {
+  return element_of(&self->x, self->spec.x_type, m * self->spec.k + k);
+}
+
+double problem_y(const problem *self, uint64_t m, uint64_t n) {
+  return element_of(&self->y, self->spec.y_type, m * self->spec.n + n);
+}
+
+int problem_y_is_unset(const problem *self, uint64_t m, uint64_t n) {
+  size_t size = size_of(self->spec.y_type);
+  const uint8_t *at = self->y.data + (m * self->spec.n + n) * size;
+  for (size_t i = 0; i < size; i++)
+    if (at[i] != UNSET_BYTE) return 0;
+  return 1;
+}
+
+/* What one step makes of a value and of its error. */
+static void apply(const problem *self, uint32_t step, uint64_t m, uint64_t n,
+                  double *value, double *bound) {
+  const nabla_fused_spec *spec = &self->spec;
+  switch (spec->steps[step]) {
+    case NABLA_STEP_BIAS:
+    case NABLA_STEP_ADD:
+      *value += element_of(
+          &self->operands[step], spec->y_type,
+          spec->steps[step] == NABLA_STEP_BIAS ? n : m * spec->n + n);
+      *bound += (fabs(*value) + *bound) * 0x1p-24;
+      break;
+    case NABLA_STEP_RELU:
+      *value = fmax(*value, 0);
+      break;
+    case NABLA_STEP_SILU:
+      *value /= 1 + exp(-*value);
+      *bound = *bound * 1.1 + fabs(*value) * 0x1p-23 + 0x1p-149;
+      break;
+  }
+}
+
+double problem_expect(const problem *self, uint64_t m, uint64_t n,
+                      uint64_t chain, double *out_bound) {
+  double sum = 0, size = 0;
+  for (uint64_t k = 0; k < self->spec.k; k++) {
+    double product = problem_x(self, m, k) * (double)problem_weight(self, n, k);
+    sum += product;
+    size += fabs(product);
+  }
+  double bound = (double)(chain + 16) * 0x1p-24 * size;
+  for (uint32_t i = 0; i < self->spec.step_count; i++)
+    apply(self, i, m, n, &sum, &bound);
+  double half = self->spec.y_type == NABLA_DTYPE_F16    ? 0x1p-11
+                : self->spec.y_type == NABLA_DTYPE_BF16 ? 0x1p-8
+                                                        : 0;
+  bound += (fabs(sum) + bound) * half +
+           (self->spec.y_type == NABLA_DTYPE_F16 ? 0x1p-25 : 0);
+  *out_bound = bound;
+  return sum;
+}

@@ -1,0 +1,60 @@
+/* A fused dot product with its arrays, each between pages that cannot be
+ * touched, and what it should give, in f64. */
+#ifndef NABLA_TESTS_KERNELS_PROBLEM_H
+#define NABLA_TESTS_KERNELS_PROBLEM_H
+
+#include "transforms/kernels/fused.h"
+
+/* Bytes that end, or begin, at a page without access. */
+typedef struct guarded {
+  uint8_t *data;
+  size_t size;
+  void *map;
+  size_t map_size;
+} guarded;
+
+typedef enum fill {
+  FILL_RANDOM,
+  FILL_CONSTANT,
+  FILL_POSITIVE,
+  FILL_SIGNS
+} fill;
+
+typedef struct problem {
+  nabla_fused_spec spec;
+  uint64_t m;
+  int at_start; /* arrays begin, and not end, at the guard */
+  guarded x, y, codes, scales, operands[NABLA_FUSED_MAX_STEPS];
+  uint64_t words[NABLA_FUSED_WORDS];
+  float *dense; /* the storage decoded and rounded to w_type */
+} problem;
+
+uint64_t random_bits(uint64_t *state);
+uint64_t random_below(uint64_t *state, uint64_t bound);
+
+guarded guarded_create(size_t size, int at_start);
+void guarded_destroy(guarded *self);
+
+/* Random storage. */
+problem problem_create(const nabla_fused_spec *spec, int at_start,
+                       uint64_t *state);
+void problem_destroy(problem *self);
+/* Decodes the storage again, after a change of codes or scales. */
+void problem_decode(problem *self);
+/* Arrays for M rows: x filled, operands random, y unset. */
+void problem_set_rows(problem *self, uint64_t m, fill how, uint64_t *state);
+/* Fills y with a pattern that no result has. */
+void problem_reset(problem *self);
+
+/* Element (n, k) of w as the kernel sees it, and elements of arrays. */
+float problem_weight(const problem *self, uint64_t n, uint64_t k);
+double problem_x(const problem *self, uint64_t m, uint64_t k);
+double problem_y(const problem *self, uint64_t m, uint64_t n);
+int problem_y_is_unset(const problem *self, uint64_t m, uint64_t n);
+
+/* y[m][n] in f64 from w and x, and how far off the kernel may be when the
+ * longest chain of additions is `chain`. */
+double problem_expect(const problem *self, uint64_t m, uint64_t n,
+                      uint64_t chain, double *out_bound);
+
+#endif

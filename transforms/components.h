@@ -1,0 +1,23 @@
+/* The components of implicit values, once nabla-lower-implicit has split them
+ * at boundaries. */
+#ifndef NABLA_TRANSFORMS_COMPONENTS_H
+#define NABLA_TRANSFORMS_COMPONENTS_H
+
+#include <mlir-c/IR.h>
+
+#include "dialect/encoding.h"
+
+/* Finds the components of `value` through views, which have their operand's,
+ * back to the nabla.pack that made it.
+ * @return how many, or -1 when they are not known here */
+intptr_t nabla_components_find(MlirValue value,
+                               MlirValue out[NABLA_MAX_PARTS]);
+
+/* The same, with a nabla.unpack before `before` where they are not known. */
+intptr_t nabla_components_split(MlirValue value, MlirOperation before,
+                             MlirValue out[NABLA_MAX_PARTS]);
+
+/* Erases packs, unpacks and views of implicit values that nothing uses. */
+void nabla_components_clean(MlirOperation root);
+
+#endif

@@ -1,0 +1,87 @@
+/* See fused_spec.h. */
+#include "transforms/fused_spec.h"
+
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <string.h>
+
+#include "dialect/encoding.h"
+#include "transforms/ir.h"
+
+bool nabla_float_dtype(MlirType type, nabla_dtype *out) {
+  if (mlirTypeIsAF32(type))
+    *out = NABLA_DTYPE_F32;
+  else if (mlirTypeIsAF16(type))
+    *out = NABLA_DTYPE_F16;
+  else if (mlirTypeIsABF16(type))
+    *out = NABLA_DTYPE_BF16;
+  else
+    return false;
+  return true;
+}
+
+const char *nabla_fused_spec_of(MlirType x, MlirType w,
+                                nabla_features features,
+                                nabla_fused_spec *out) {
+  *out = (nabla_fused_spec){0};
+  nabla_strided view = nabla_implicit_strided(w);
+  if (!nabla_float_dtype(nabla_array_element(x), &out->x_type) ||
+      !nabla_float_dtype(nabla_array_element(w), &out->w_type))
+    return "kernels compute in f32, f16 and bf16";
+  if (view.rank != 2) return "the weight is not of rank 2";
+  out->y_type = out->x_type;
+  out->format = nabla_implicit_format(w);
+  out->storage_elements = nabla_implicit_storage_elements(w);
+  out->n = (uint64_t)view.shape[0];
+  out->k = (uint64_t)view.shape[1];
+  out->stride_n = (uint64_t)view.strides[0];
+  out->stride_k = (uint64_t)view.strides[1];
+  out->offset = (uint64_t)view.offset;
+  out->features = features;
+  int64_t m = nabla_array_rank(x) == 2 ? nabla_array_dim(x, 0) : 1;
+  out->m = nabla_is_dynamic(m) ? 0 : m == 1 ? 1 : 2;
+  return nabla_fused_objection(out);
+}
+
+static const char *const step_names[] = {
+    [NABLA_STEP_BIAS] = "bias",
+    [NABLA_STEP_ADD] = "add",
+    [NABLA_STEP_RELU] = "relu",
+    [NABLA_STEP_SILU] = "silu",
+};
+#define STEPS (sizeof step_names / sizeof *step_names)
+
+bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out) {
+  MlirAttribute steps =
+      mlirOperationGetAttributeByName(fused, nabla_ref("epilogue"));
+  intptr_t count =
+      mlirAttributeIsNull(steps) ? 0 : mlirArrayAttrGetNumElements(steps);
+  if (count > NABLA_FUSED_MAX_STEPS) return false;
+  for (intptr_t i = 0; i < count; i++) {
+    MlirStringRef name =
+        mlirStringAttrGetValue(mlirArrayAttrGetElement(steps, i));
+    uint32_t step = 0;
+    while (step < STEPS && (strlen(step_names[step]) != name.length ||
+                            memcmp(step_names[step], name.data, name.length)))
+      step++;
+    if (step == STEPS) return false;
+    out->steps[out->step_count++] = (nabla_fused_step)step;
+  }
+  return true;
+}
+
+void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
+  nabla_text_add(out, "nabla_fused_%s_%s%llu_%llux%llu", s->format.encoding->name,
+                 s->format.granularity == NABLA_PER_ROW ? "row" : "b",
+                 (unsigned long long)s->format.block, (unsigned long long)s->n,
+                 (unsigned long long)s->k);
+  nabla_text_add(out, "_of%llu_at%llu_%llu_%llu",
+                 (unsigned long long)s->storage_elements,
+                 (unsigned long long)s->offset, (unsigned long long)s->stride_n,
+                 (unsigned long long)s->stride_k);
+  nabla_text_add(out, "_%s_%s", nabla_dtype_name(s->x_type),
+                 nabla_dtype_name(s->w_type));
+  if (s->m) nabla_text_add(out, s->m == 1 ? "_one" : "_many");
+  for (uint32_t i = 0; i < s->step_count; i++)
+    nabla_text_add(out, "_%s", step_names[s->steps[i]]);
+}

@@ -1,0 +1,26 @@
+/* From the types of a nabla.fused_dot to the kernel that computes it. */
+#ifndef NABLA_TRANSFORMS_FUSED_SPEC_H
+#define NABLA_TRANSFORMS_FUSED_SPEC_H
+
+#include <mlir-c/IR.h>
+#include <stdbool.h>
+
+#include "transforms/kernels/fused.h"
+
+/* NABLA_DTYPE_F32, F16 or BF16; false for any other element type. */
+bool nabla_float_dtype(MlirType type, nabla_dtype *out);
+
+/* Fills `out` for y = x . w without an epilogue.
+ * @param x          type of x: M x K, M may be known at run time only
+ * @param w          a packed implicit type of rank 2, N x K
+ * @return NULL, or why there is no kernel, as static text */
+const char *nabla_fused_spec_of(MlirType x, MlirType w,
+                                nabla_features features, nabla_fused_spec *out);
+
+/* Adds the epilogue of a fused_dot; false for a step it does not know. */
+bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out);
+
+/* A symbol that tells every field of `spec` but the features. */
+void nabla_fused_name(const nabla_fused_spec *spec, nabla_text *out);
+
+#endif

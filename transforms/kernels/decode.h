@@ -1,0 +1,39 @@
+/* Decoding up to NABLA_LANES consecutive elements of packed storage: how a
+ * kernel reads weights. Everything about the encoding comes from its row
+ * (bits, granularity) and its table of values. */
+#ifndef NABLA_TRANSFORMS_KERNELS_DECODE_H
+#define NABLA_TRANSFORMS_KERNELS_DECODE_H
+
+#include "transforms/kernels/emit.h"
+
+/* Elements flat .. flat + width - 1, all inside the storage. */
+typedef struct nabla_window {
+  nabla_ssa flat;   /* i64 */
+  unsigned width;   /* 1 .. NABLA_LANES */
+  uint64_t aligned; /* flat is a multiple of it; 0 when flat is always 0 */
+  nabla_ssa scale;  /* f32 that all elements share, or 0: look it up */
+} nabla_window;
+
+/* The greatest common divisor; 0 is a multiple of everything. */
+uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
+
+/* Whether `count` elements from `offset` + i * `stride`, for every i below
+ * `lines`, lie under one scale. */
+int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
+                             uint64_t stride, uint64_t count);
+
+/* The scale (f32) of the element at `flat`. */
+nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat);
+
+/* The table of a 4-bit encoding looked up by the low 4 bits of each i32. */
+nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices);
+
+/* vector<16xf32> of the values as nabla_decode gives them, rounded to the
+ * spec's w_type; lanes beyond the width are 0 or -0. */
+nabla_ssa nabla_emit_decode(nabla_emitter *emitter, const nabla_window *window);
+
+/* `value` with +0 in the lanes [0, `first`). */
+nabla_ssa nabla_emit_drop_lanes(nabla_emitter *emitter, nabla_ssa value,
+                                unsigned first);
+
+#endif

@@ -1,0 +1,257 @@
+/* Writing a kernel as MLIR text; see emit.h. */
+#include "transforms/kernels/emit.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *const nabla_type_f32[2] = {"f32", "vector<16xf32>"};
+const char *const nabla_type_i32[2] = {"i32", "vector<16xi32>"};
+const char *const nabla_type_i16[2] = {"i16", "vector<16xi16>"};
+const char *const nabla_type_f16[2] = {"f16", "vector<16xf16>"};
+
+/* No line of a kernel is longer; one that were shows as failure. */
+#define LINE_MAX_BYTES 1024
+
+static void add_line(nabla_emitter *emitter, nabla_ssa result,
+                     const char *format, va_list arguments) {
+  char line[LINE_MAX_BYTES];
+  int length = vsnprintf(line, sizeof line, format, arguments);
+  if (length < 0 || (size_t)length >= sizeof line) emitter->text->failed = 1;
+  if (result)
+    nabla_text_add(emitter->text, "  %%v%u = %s\n", result, line);
+  else
+    nabla_text_add(emitter->text, "  %s\n", line);
+}
+
+nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...) {
+  nabla_ssa result = ++emitter->last;
+  va_list arguments;
+  va_start(arguments, format);
+  add_line(emitter, result, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+void nabla_emit_line(nabla_emitter *emitter, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_line(emitter, 0, format, arguments);
+  va_end(arguments);
+}
+
+nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value) {
+  return nabla_emit(emitter, "arith.constant %" PRId64 " : i64",
+                    (int64_t)value);
+}
+
+nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.addi %%v%u, %%v%u overflow<nsw, nuw> : i64",
+                    a, b);
+}
+
+nabla_ssa nabla_emit_add_constant(nabla_emitter *emitter, nabla_ssa a,
+                                  uint64_t b) {
+  return b ? nabla_emit_add(emitter, a, nabla_emit_i64(emitter, b)) : a;
+}
+
+nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
+  if (b == 1) return a;
+  nabla_ssa factor = nabla_emit_i64(emitter, b);
+  return nabla_emit(emitter, "arith.muli %%v%u, %%v%u overflow<nsw, nuw> : i64",
+                    a, factor);
+}
+
+nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
+  if (b == 1) return a;
+  nabla_ssa divisor = nabla_emit_i64(emitter, b);
+  return nabla_emit(emitter, "arith.divui %%v%u, %%v%u : i64", a, divisor);
+}
+
+nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.minui %%v%u, %%v%u : i64", a, b);
+}
+
+nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
+                         double value) {
+  const char *type = nabla_type_f32[shape];
+  return shape == NABLA_SCALAR
+             ? nabla_emit(emitter, "arith.constant %.17e : %s", value, type)
+             : nabla_emit(emitter, "arith.constant dense<%.17e> : %s", value,
+                          type);
+}
+
+/* A constant vector; the caller adds each lane after open_lanes. */
+static nabla_ssa open_lanes(nabla_emitter *emitter) {
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
+  return result;
+}
+
+static const char *comma(unsigned lane) { return lane ? ", " : ""; }
+
+/* Writes "A, B, C" of values. */
+static void list_values(nabla_emitter *emitter, unsigned count,
+                        const nabla_ssa *values) {
+  for (unsigned i = 0; i < count; i++)
+    nabla_text_add(emitter->text, "%s%%v%u", comma(i), values[i]);
+}
+
+nabla_ssa nabla_emit_f32_lanes(nabla_emitter *emitter, const float *values) {
+  nabla_ssa result = open_lanes(emitter);
+  for (unsigned i = 0; i < NABLA_LANES; i++) {
+    nabla_text_add(emitter->text, "%s", comma(i));
+    nabla_text_add_float(emitter->text, (double)values[i]);
+  }
+  nabla_text_add(emitter->text, "]> : vector<16xf32>\n");
+  return result;
+}
+
+nabla_ssa nabla_emit_i32(nabla_emitter *emitter, nabla_shape shape,
+                         uint32_t value) {
+  const char *type = nabla_type_i32[shape];
+  return shape == NABLA_SCALAR
+             ? nabla_emit(emitter, "arith.constant %" PRId32 " : %s",
+                          (int32_t)value, type)
+             : nabla_emit(emitter, "arith.constant dense<%" PRId32 "> : %s",
+                          (int32_t)value, type);
+}
+
+nabla_ssa nabla_emit_i32_lanes(nabla_emitter *emitter, const uint32_t *values) {
+  nabla_ssa result = open_lanes(emitter);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(emitter->text, "%s%" PRIu32, comma(i), values[i]);
+  nabla_text_add(emitter->text, "]> : vector<16xi32>\n");
+  return result;
+}
+
+nabla_ssa nabla_emit_mask(nabla_emitter *emitter, unsigned first,
+                          unsigned end) {
+  nabla_ssa result = open_lanes(emitter);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(emitter->text, "%s%s", comma(i),
+                   i >= first && i < end ? "true" : "false");
+  nabla_text_add(emitter->text, "]> : vector<16xi1>\n");
+  return result;
+}
+
+nabla_ssa nabla_emit_from_elements(nabla_emitter *emitter, const char *type,
+                                   const nabla_ssa *values) {
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(emitter->text, "  %%v%u = vector.from_elements ", result);
+  list_values(emitter, NABLA_LANES, values);
+  nabla_text_add(emitter->text, " : vector<16x%s>\n", type);
+  return result;
+}
+
+nabla_ssa nabla_emit_binary(nabla_emitter *emitter, nabla_shape shape,
+                            const char *operation, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
+                    nabla_type_f32[shape]);
+}
+
+/* fmuladd and not fma: where the target has no fused instruction, fma would
+ * become a call of libm. */
+nabla_ssa nabla_emit_fma(nabla_emitter *emitter, nabla_shape shape, nabla_ssa a,
+                         nabla_ssa b, nabla_ssa c) {
+  const char *type = nabla_type_f32[shape];
+  return nabla_emit(emitter,
+                    "llvm.intr.fmuladd(%%v%u, %%v%u, %%v%u) : (%s, %s, %s) -> "
+                    "%s",
+                    a, b, c, type, type, type, type);
+}
+
+nabla_ssa nabla_emit_broadcast(nabla_emitter *emitter, const char *type,
+                               nabla_ssa value) {
+  return nabla_emit(emitter, "vector.broadcast %%v%u : %s to vector<16x%s>",
+                    value, type, type);
+}
+
+/* Explicit, not vector.reduction: the order is the same on every target. */
+nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector) {
+  static const char *const halves[3][2] = {
+      {"0, 1, 2, 3, 4, 5, 6, 7", "8, 9, 10, 11, 12, 13, 14, 15"},
+      {"0, 1, 2, 3", "4, 5, 6, 7"},
+      {"0, 1", "2, 3"}};
+  nabla_ssa sum = vector;
+  unsigned lanes = NABLA_LANES;
+  for (int i = 0; i < 3; i++, lanes /= 2) {
+    nabla_ssa half[2];
+    for (int j = 0; j < 2; j++)
+      half[j] = nabla_emit(emitter,
+                           "vector.shuffle %%v%u, %%v%u [%s] : vector<%uxf32>, "
+                           "vector<%uxf32>",
+                           sum, sum, halves[i][j], lanes, lanes);
+    sum = nabla_emit(emitter, "arith.addf %%v%u, %%v%u : vector<%uxf32>",
+                     half[0], half[1], lanes / 2);
+  }
+  nabla_ssa low = nabla_emit(
+      emitter, "vector.extract %%v%u[0] : f32 from vector<2xf32>", sum);
+  nabla_ssa high = nabla_emit(
+      emitter, "vector.extract %%v%u[1] : f32 from vector<2xf32>", sum);
+  return nabla_emit_binary(emitter, NABLA_SCALAR, "addf", low, high);
+}
+
+nabla_ssa nabla_emit_address(nabla_emitter *emitter, nabla_ssa base,
+                             nabla_ssa bytes) {
+  return nabla_emit(emitter,
+                    "llvm.getelementptr %%v%u[%%v%u] : (!llvm.ptr, i64) -> "
+                    "!llvm.ptr, i8",
+                    base, bytes);
+}
+
+nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
+                          nabla_ssa base, nabla_ssa byte, unsigned alignment) {
+  nabla_ssa address = nabla_emit_address(emitter, base, byte);
+  return nabla_emit(emitter,
+                    "llvm.load %%v%u {alignment = %u : i64} : !llvm.ptr -> %s",
+                    address, alignment, type);
+}
+
+void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
+                         nabla_ssa byte) {
+  nabla_ssa address = nabla_emit_address(emitter, base, byte);
+  nabla_emit_line(emitter,
+                  "\"llvm.intr.prefetch\"(%%v%u) <{cache = 1 : i32, hint = 3 : "
+                  "i32, rw = 0 : i32}> : (!llvm.ptr) -> ()",
+                  address);
+}
+
+void nabla_loop_begin(nabla_emitter *emitter, nabla_loop *loop, nabla_ssa from,
+                      nabla_ssa to, uint64_t step, unsigned count,
+                      const nabla_ssa *initial) {
+  nabla_text *text = emitter->text;
+  nabla_ssa by = nabla_emit_i64(emitter, step);
+  loop->count = count;
+  loop->induction = ++emitter->last;
+  for (unsigned i = 0; i < count; i++) loop->carried[i] = ++emitter->last;
+  for (unsigned i = 0; i < count; i++) loop->results[i] = ++emitter->last;
+  nabla_text_add(text, "  ");
+  list_values(emitter, count, loop->results);
+  nabla_text_add(text, "%sscf.for %%v%u = %%v%u to %%v%u step %%v%u",
+                 count ? " = " : "", loop->induction, from, to, by);
+  if (count) {
+    nabla_text_add(text, " iter_args(");
+    for (unsigned i = 0; i < count; i++)
+      nabla_text_add(text, "%s%%v%u = %%v%u", comma(i), loop->carried[i],
+                     initial[i]);
+    nabla_text_add(text, ") -> (");
+    for (unsigned i = 0; i < count; i++)
+      nabla_text_add(text, "%svector<16xf32>", comma(i));
+    nabla_text_add(text, ")");
+  }
+  nabla_text_add(text, " : i64 {\n");
+}
+
+void nabla_loop_end(nabla_emitter *emitter, nabla_loop *loop,
+                    const nabla_ssa *yielded) {
+  if (loop->count) {
+    nabla_text_add(emitter->text, "  scf.yield ");
+    list_values(emitter, loop->count, yielded);
+    nabla_text_add(emitter->text, " : ");
+    for (unsigned i = 0; i < loop->count; i++)
+      nabla_text_add(emitter->text, "%svector<16xf32>", comma(i));
+    nabla_text_add(emitter->text, "\n");
+  }
+  nabla_text_add(emitter->text, "  }\n");
+}

@@ -1,0 +1,125 @@
+/* Writing a kernel as MLIR text: numbered values, loops that carry
+ * accumulators, loads and stores of the floats that arrays hold. */
+#ifndef NABLA_TRANSFORMS_KERNELS_EMIT_H
+#define NABLA_TRANSFORMS_KERNELS_EMIT_H
+
+#include "transforms/kernels/fused.h"
+
+/* Elements of a vector in every kernel; LLVM splits them for smaller ones. */
+#define NABLA_LANES 16u
+
+/* The value %vN of the function being written; 0 is none. */
+typedef unsigned nabla_ssa;
+
+typedef struct nabla_emitter {
+  nabla_text *text;
+  const nabla_fused_spec *spec;
+  nabla_ssa last;                            /* the last number given */
+  nabla_ssa begin, end;                      /* columns of y to compute */
+  nabla_ssa x, y, m, codes, scales;          /* what the words hold */
+  nabla_ssa scratch;                         /* f32 on the stack */
+  nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
+} nabla_emitter;
+
+/* Whether an operation is on one element or on NABLA_LANES. */
+typedef enum nabla_shape { NABLA_SCALAR, NABLA_VECTOR } nabla_shape;
+
+/* Types as text, by shape: "f32" or "vector<16xf32>". */
+extern const char *const nabla_type_f32[2];
+extern const char *const nabla_type_i32[2];
+extern const char *const nabla_type_i16[2];
+extern const char *const nabla_type_f16[2];
+
+/* One operation with one result, or one line without. */
+nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...)
+    NABLA_PRINTF(2, 3);
+void nabla_emit_line(nabla_emitter *emitter, const char *format, ...)
+    NABLA_PRINTF(2, 3);
+
+/* Arithmetic of i64, which indices are. */
+nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value);
+nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
+nabla_ssa nabla_emit_add_constant(nabla_emitter *emitter, nabla_ssa a,
+                                  uint64_t b);
+nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
+nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
+nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
+
+/* Constants of f32: one value in all lanes, or a value for each. */
+nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
+                         double value);
+nabla_ssa nabla_emit_f32_lanes(nabla_emitter *emitter, const float *values);
+nabla_ssa nabla_emit_i32(nabla_emitter *emitter, nabla_shape shape,
+                         uint32_t value);
+nabla_ssa nabla_emit_i32_lanes(nabla_emitter *emitter, const uint32_t *values);
+/* A vector of NABLA_LANES values, each "f32" or "i32". */
+nabla_ssa nabla_emit_from_elements(nabla_emitter *emitter, const char *type,
+                                   const nabla_ssa *values);
+/* Lanes [first, end). */
+nabla_ssa nabla_emit_mask(nabla_emitter *emitter, unsigned first, unsigned end);
+
+/* f32 arithmetic. `nabla_emit_fma` is a * b + c, fused where the target can. */
+nabla_ssa nabla_emit_binary(nabla_emitter *emitter, nabla_shape shape,
+                            const char *operation, nabla_ssa a, nabla_ssa b);
+nabla_ssa nabla_emit_fma(nabla_emitter *emitter, nabla_shape shape, nabla_ssa a,
+                         nabla_ssa b, nabla_ssa c);
+nabla_ssa nabla_emit_broadcast(nabla_emitter *emitter, const char *type,
+                               nabla_ssa value);
+/* The sum of all lanes as a tree: 4 additions long. */
+nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector);
+
+/* The address `bytes` after `base`. */
+nabla_ssa nabla_emit_address(nabla_emitter *emitter, nabla_ssa base,
+                             nabla_ssa bytes);
+/* Loads a value of an MLIR type. */
+nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
+                          nabla_ssa base, nabla_ssa byte, unsigned alignment);
+/* Asks for the cache line at `base` + `byte`, which may lie anywhere. */
+void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
+                         nabla_ssa byte);
+
+/* An array of F32, F16 or BF16 elements at an address. */
+typedef struct nabla_array_ref {
+  nabla_ssa base;
+  nabla_dtype dtype;
+} nabla_array_ref;
+
+/* Elements as f32: one, or `width` <= NABLA_LANES and zeros after them. */
+nabla_ssa nabla_emit_read(nabla_emitter *emitter, nabla_array_ref array,
+                          nabla_ssa index);
+nabla_ssa nabla_emit_read_lanes(nabla_emitter *emitter, nabla_array_ref array,
+                                nabla_ssa index, unsigned width);
+
+/* Stores f32 rounded half to even: one, or NABLA_LANES. */
+void nabla_emit_write(nabla_emitter *emitter, nabla_array_ref array,
+                      nabla_ssa index, nabla_ssa value);
+void nabla_emit_write_lanes(nabla_emitter *emitter, nabla_array_ref array,
+                            nabla_ssa index, nabla_ssa value);
+
+/* i16 bits of F16 or BF16 as f32, and f32 rounded to such bits. */
+nabla_ssa nabla_emit_widen(nabla_emitter *emitter, nabla_shape shape,
+                           nabla_dtype dtype, nabla_ssa half);
+nabla_ssa nabla_emit_narrow(nabla_emitter *emitter, nabla_shape shape,
+                            nabla_dtype dtype, nabla_ssa value);
+
+/* `value` (f32) rounded to a value of `dtype`, as f32. */
+nabla_ssa nabla_emit_round(nabla_emitter *emitter, nabla_shape shape,
+                           nabla_dtype dtype, nabla_ssa value);
+
+/* A loop over i64 that carries accumulators of vector<16xf32>. */
+#define NABLA_LOOP_MAX 32u
+typedef struct nabla_loop {
+  nabla_ssa induction;
+  unsigned count;                    /* of accumulators */
+  nabla_ssa carried[NABLA_LOOP_MAX]; /* inside; after the end: the results */
+  nabla_ssa results[NABLA_LOOP_MAX];
+} nabla_loop;
+
+/* `initial` has `count` values. The body yields as many to nabla_loop_end. */
+void nabla_loop_begin(nabla_emitter *emitter, nabla_loop *loop, nabla_ssa from,
+                      nabla_ssa to, uint64_t step, unsigned count,
+                      const nabla_ssa *initial);
+void nabla_loop_end(nabla_emitter *emitter, nabla_loop *loop,
+                    const nabla_ssa *yielded);
+
+#endif

@@ -1,0 +1,78 @@
+/* What the bodies of a fused kernel share; see shapes.h. */
+#include "transforms/kernels/shapes.h"
+
+unsigned nabla_row_tile(const nabla_fused_spec *spec) {
+  return NABLA_HAS(spec->features, AVX512F) ? 8 : 4;
+}
+
+void nabla_emit_by_rows(nabla_emitter *emitter,
+                        void (*one)(nabla_emitter *emitter),
+                        void (*many)(nabla_emitter *emitter)) {
+  if (emitter->spec->m == 1) {
+    one(emitter);
+    return;
+  }
+  if (emitter->spec->m > 1) {
+    many(emitter);
+    return;
+  }
+  nabla_ssa number = nabla_emit_i64(emitter, 1);
+  nabla_ssa single = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64",
+                                emitter->m, number);
+  nabla_emit_line(emitter, "scf.if %%v%u {", single);
+  one(emitter);
+  nabla_emit_line(emitter, "} else {");
+  many(emitter);
+  nabla_emit_line(emitter, "}");
+}
+
+nabla_ssa nabla_emit_y_index(nabla_emitter *emitter, nabla_ssa row,
+                             nabla_ssa column) {
+  nabla_ssa first = nabla_emit_multiply(emitter, row, emitter->spec->n);
+  return nabla_emit_add(emitter, first, column);
+}
+
+nabla_ssa nabla_emit_flat(nabla_emitter *emitter, nabla_ssa line,
+                          uint64_t stride) {
+  nabla_ssa flat = nabla_emit_multiply(emitter, line, stride);
+  return nabla_emit_add_constant(emitter, flat, emitter->spec->offset);
+}
+
+void nabla_emit_tile_rows(nabla_emitter *emitter, nabla_ssa first,
+                          unsigned count, nabla_ssa *out) {
+  uint64_t size = nabla_dtype_bits(emitter->spec->x_type) / 8;
+  nabla_ssa one = nabla_emit_i64(emitter, 1);
+  nabla_ssa last =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa row = nabla_emit_add_constant(emitter, first, i);
+    row = nabla_emit_minimum(emitter, row, last);
+    out[i] = nabla_emit_address(
+        emitter, emitter->x,
+        nabla_emit_multiply(emitter, row, emitter->spec->k * size));
+  }
+}
+
+static nabla_array_ref kept(const nabla_emitter *emitter) {
+  return (nabla_array_ref){emitter->scratch, NABLA_DTYPE_F32};
+}
+
+void nabla_emit_keep_sums(nabla_emitter *emitter, unsigned count,
+                          const nabla_ssa *sums) {
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa at = nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES);
+    nabla_emit_write_lanes(emitter, kept(emitter), at, sums[i]);
+  }
+}
+
+nabla_ssa nabla_emit_kept_sum(nabla_emitter *emitter, nabla_ssa index) {
+  nabla_ssa at = nabla_emit_multiply(emitter, index, NABLA_LANES);
+  return nabla_emit_read_lanes(emitter, kept(emitter), at, NABLA_LANES);
+}
+
+nabla_ssa nabla_emit_rows_left(nabla_emitter *emitter, nabla_ssa first,
+                               unsigned count) {
+  nabla_ssa left =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, first);
+  return nabla_emit_minimum(emitter, left, nabla_emit_i64(emitter, count));
+}

@@ -1,0 +1,261 @@
+/* nabla-lower-fused: one kernel for each distinct fused operation of a module,
+ * and, where the operation was, its arguments gathered and the call that
+ * spreads it over threads. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dialect/encoding.h"
+#include "transforms/components.h"
+#include "transforms/fused_spec.h"
+#include "transforms/ir.h"
+#include "transforms/passes.h"
+
+static bool is_fused(MlirOperation op) { return nabla_is(op, "nabla.fused_dot"); }
+
+typedef struct lowering {
+  MlirOperation op;
+  nabla_fused_spec spec;
+  nabla_text name, text;
+  MlirValue operands[NABLA_FUSED_WORDS]; /* x, codes, scales, extra, words */
+  intptr_t count;
+} lowering;
+
+/* The function around `op`; null when it stands elsewhere. */
+static MlirOperation function_of(MlirOperation op) {
+  while (!mlirOperationIsNull(op) && !nabla_is(op, "func.func"))
+    op = mlirOperationGetParentOperation(op);
+  return op;
+}
+
+/* The array of argument words, in the function's entry block: an alloca where
+ * the operation stands could be in a loop. */
+static MlirValue words_of(MlirOperation op) {
+  MlirOperation function = function_of(op);
+  MlirContext context = nabla_context(op);
+  int64_t count = NABLA_FUSED_WORDS;
+  MlirType type = mlirMemRefTypeContiguousGet(
+      mlirIntegerTypeGet(context, 64), 1, &count, mlirAttributeGetNull());
+  MlirNamedAttribute segments = nabla_named(
+      context, "operandSegmentSizes",
+      mlirDenseI32ArrayGet(context, 2, (const int32_t[2]){0, 0}));
+  MlirOperation first = mlirBlockGetFirstOperation(
+      mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0)));
+  nabla_op_spec spec = {"memref.alloca", 0, NULL, 1, &type, 1, &segments};
+  return mlirOperationGetResult(nabla_op_create(first, &spec), 0);
+}
+
+static bool gather(lowering *l) {
+  MlirOperation op = l->op;
+  MlirValue components[NABLA_MAX_PARTS];
+  if (mlirOperationIsNull(function_of(op))) {
+    nabla_error_at(op, "is lowered inside of func.func only");
+    return false;
+  }
+  if (nabla_components_split(mlirOperationGetOperand(op, 1), op, components) !=
+      2) {
+    nabla_error_at(op, "has a weight that is not codes and scales");
+    return false;
+  }
+  l->operands[l->count++] = mlirOperationGetOperand(op, 0);
+  l->operands[l->count++] = components[0];
+  l->operands[l->count++] = components[1];
+  for (intptr_t i = 2; i < mlirOperationGetNumOperands(op); i++)
+    l->operands[l->count++] = mlirOperationGetOperand(op, i);
+  l->operands[l->count++] = words_of(op);
+  return true;
+}
+
+/* Loads dimension `dim` of argument `index` as an i64, once. */
+static void add_dim(lowering *l, const char *name, intptr_t index, int dim) {
+  nabla_text_add(&l->text,
+                 "  %%%s_i = arith.constant %d : index\n"
+                 "  %%%s_d = tensor.dim %%a%d, %%%s_i : ",
+                 name, dim, name, (int)index, name);
+  nabla_text_add_type(&l->text, mlirValueGetType(l->operands[index]));
+  nabla_text_add(&l->text,
+                 "\n  %%%s = arith.index_cast %%%s_d : index to i64\n", name,
+                 name);
+}
+
+static void require(lowering *l, intptr_t argument, int dim, const char *equals) {
+  char name[32];
+  MlirType type = mlirValueGetType(l->operands[argument]);
+  if (!nabla_is_dynamic(mlirShapedTypeGetDimSize(type, dim))) {
+    if (strcmp(equals, "m")) return; /* both are static: verified */
+  }
+  snprintf(name, sizeof name, "r%d_%d", (int)argument, dim);
+  add_dim(l, name, argument, dim);
+  nabla_text_add(&l->text,
+                 "  func.call @nabla_require_equal(%%%s, %%%s, %%where) : "
+                 "(i64, i64, !llvm.ptr) -> ()\n",
+                 name, equals);
+}
+
+/* What is not known to agree before the run is checked in it. */
+static void add_checks(lowering *l) {
+  nabla_text_add(&l->text,
+                 "  %%n = arith.constant %llu : i64\n"
+                 "  %%k = arith.constant %llu : i64\n"
+                 "  %%where = llvm.mlir.addressof @nabla_where_fused_dot : "
+                 "!llvm.ptr\n",
+                 (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
+  add_dim(l, "m", 0, 0);
+  require(l, 0, 1, "k");
+  intptr_t at = 3;
+  for (uint32_t i = 0; i < l->spec.step_count; i++) {
+    if (l->spec.steps[i] == NABLA_STEP_BIAS) {
+      require(l, at++, 0, "n");
+    } else if (l->spec.steps[i] == NABLA_STEP_ADD) {
+      require(l, at, 0, "m");
+      require(l, at++, 1, "n");
+    }
+  }
+}
+
+static void add_memref(nabla_text *text, MlirType tensor) {
+  nabla_text_add(text, "memref<");
+  for (intptr_t i = 0; i < mlirShapedTypeGetRank(tensor); i++) {
+    int64_t dim = mlirShapedTypeGetDimSize(tensor, i);
+    if (nabla_is_dynamic(dim))
+      nabla_text_add(text, "?x");
+    else
+      nabla_text_add(text, "%lldx", (long long)dim);
+  }
+  nabla_text_add_type(text, mlirShapedTypeGetElementType(tensor));
+  nabla_text_add(text, ">");
+}
+
+/* words[word] = the address of a buffer, or a number */
+static void add_word(lowering *l, int word, const char *value) {
+  nabla_text_add(&l->text,
+                 "  %%w%d = arith.constant %d : index\n"
+                 "  memref.store %%%s, %%words[%%w%d] : memref<%dxi64>\n",
+                 word, word, value, word, NABLA_FUSED_WORDS);
+}
+
+static void add_address(lowering *l, int word, const char *buffer,
+                        MlirType tensor) {
+  char name[32];
+  nabla_text_add(&l->text,
+                 "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ",
+                 word, buffer);
+  add_memref(&l->text, tensor);
+  nabla_text_add(&l->text,
+                 " -> index\n  %%q%d = arith.index_cast %%p%d : index to i64\n",
+                 word, word);
+  snprintf(name, sizeof name, "q%d", word);
+  add_word(l, word, name);
+}
+
+/* The address of a tensor argument that the kernel only reads. */
+static void add_input(lowering *l, int word, intptr_t argument) {
+  MlirType type = mlirValueGetType(l->operands[argument]);
+  char buffer[32];
+  snprintf(buffer, sizeof buffer, "b%d", word);
+  nabla_text_add(&l->text, "  %%%s = bufferization.to_buffer %%a%d read_only : ",
+                 buffer, (int)argument);
+  nabla_text_add_type(&l->text, type);
+  nabla_text_add(&l->text, " to ");
+  add_memref(&l->text, type);
+  nabla_text_add(&l->text, "\n");
+  add_address(l, word, buffer, type);
+}
+
+static void add_call(lowering *l) {
+  MlirType result = nabla_result_type(l->op, 0);
+  bool dynamic = nabla_is_dynamic(mlirShapedTypeGetDimSize(result, 0));
+  nabla_text_add(&l->text, "  %%y = memref.alloc(%s) : ", dynamic ? "%m_d" : "");
+  add_memref(&l->text, result);
+  nabla_text_add(&l->text, "\n");
+  add_input(l, NABLA_FUSED_X, 0);
+  add_address(l, NABLA_FUSED_Y, "y", result);
+  add_word(l, NABLA_FUSED_M, "m");
+  add_input(l, NABLA_FUSED_CODES, 1);
+  add_input(l, NABLA_FUSED_SCALES, 2);
+  for (intptr_t i = 3; i + 1 < l->count; i++)
+    add_input(l, NABLA_FUSED_EPILOGUE + (int)i - 3, i);
+  nabla_text_add(
+      &l->text,
+      "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
+      "memref<%dxi64> -> index\n"
+      "  %%wq = arith.index_cast %%wi : index to i64\n"
+      "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n"
+      "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
+      "  %%grain = arith.constant %llu : i64\n"
+      "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
+      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
+      "  %%out = bufferization.to_tensor %%y restrict writable : ",
+      NABLA_FUSED_WORDS, l->name.data,
+      (unsigned long long)nabla_fused_grain(&l->spec));
+  add_memref(&l->text, result);
+  nabla_text_add(&l->text, " to ");
+  nabla_text_add_type(&l->text, result);
+  nabla_text_add(&l->text, "\n  return %%out : ");
+  nabla_text_add_type(&l->text, result);
+  nabla_text_add(&l->text, "\n}\n");
+}
+
+static void add_module(lowering *l) {
+  nabla_text_add(
+      &l->text,
+      "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)\n"
+      "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
+      "llvm.mlir.global internal constant @nabla_where_fused_dot("
+      "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
+  if (nabla_module_has(l->op, l->name.data))
+    nabla_text_add(&l->text, "llvm.func @%s(!llvm.ptr, i64, i64)",
+                   l->name.data);
+  else
+    nabla_fused_emit(&l->spec, l->name.data, &l->text);
+  nabla_text_add(&l->text, "\nfunc.func @t(");
+  for (intptr_t i = 0; i < l->count; i++) {
+    bool last = i + 1 == l->count;
+    nabla_text_add(&l->text, "%s%%%s", i ? ", " : "", last ? "words: " : "");
+    if (!last) nabla_text_add(&l->text, "a%d: ", (int)i);
+    nabla_text_add_type(&l->text, mlirValueGetType(l->operands[i]));
+  }
+  nabla_text_add(&l->text, ") -> ");
+  nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
+  nabla_text_add(&l->text, " {\n");
+  add_checks(l);
+  add_call(l);
+}
+
+static bool lower(MlirOperation op, nabla_features features) {
+  lowering l = {.op = op};
+  const char *objection =
+      nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
+                          features, &l.spec);
+  if (objection) {
+    nabla_error_at(op, "has no kernel: %s", objection);
+    return false;
+  }
+  if (!nabla_fused_spec_epilogue(op, &l.spec)) {
+    nabla_error_at(op, "has an epilogue that no kernel has");
+    return false;
+  }
+  if (!gather(&l)) return false;
+  nabla_fused_name(&l.spec, &l.name);
+  add_module(&l);
+  bool done = nabla_template_replace(op, l.count, l.operands, &l.text);
+  nabla_text_deinit(&l.name);
+  nabla_text_deinit(&l.text);
+  return done;
+}
+
+MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
+                                        const nablaPassValue *values,
+                                        void *prepared) {
+  (void)prepared;
+  const char *list = values[0].string;
+  nabla_features features = strcmp(list, "host") ? nabla_features_parse(list)
+                                                 : nabla_features_host();
+  nabla_op_list all = nabla_ops_collect(op, is_fused);
+  bool good = !all.failed;
+  for (size_t i = 0; good && i < all.count; i++)
+    good = lower(all.ops[i], features);
+  nabla_op_list_deinit(&all);
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+}

@@ -1,0 +1,294 @@
+/* nabla-lower-implicit: implicit values are split into their components at
+ * functions, calls and regions. Inside, nabla.pack makes them whole again, so
+ * that operations keep their meaning until they are lowered. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/encoding.h"
+#include "transforms/components.h"
+#include "transforms/ir.h"
+#include "transforms/passes.h"
+
+/* Ops that carry values over a boundary and whose operands, results and block
+ * arguments all are in plain lists. */
+static const char *const carriers[] = {
+    "func.call", "func.return", "scf.for",       "scf.if",
+    "scf.yield", "scf.while",   "scf.condition",
+};
+
+static bool is_carrier(MlirOperation op) {
+  for (size_t i = 0; i < sizeof carriers / sizeof *carriers; i++)
+    if (nabla_is(op, carriers[i])) return true;
+  return false;
+}
+
+static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
+
+/* A growable list of values or types. */
+typedef struct list {
+  void **items;
+  intptr_t count, capacity;
+  bool failed;
+} list;
+
+static void push(list *l, const void *item) {
+  if (l->count == l->capacity) {
+    intptr_t capacity = l->capacity ? 2 * l->capacity : 16;
+    void **items = realloc(l->items, (size_t)capacity * sizeof *items);
+    if (!items) {
+      l->failed = true;
+      return;
+    }
+    l->items = items;
+    l->capacity = capacity;
+  }
+  memcpy(&l->items[l->count++], &item, sizeof item);
+}
+
+static void push_types(list *l, MlirType type) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  if (!nablaTypeIsAImplicit(type)) {
+    push(l, type.ptr);
+    return;
+  }
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++)
+    push(l, nabla_component_type(&parts[i]).ptr);
+}
+
+/* nabla.pack of `type` in front of `before`. */
+static MlirValue pack(MlirOperation before, MlirType type,
+                      const MlirValue *components) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  nabla_op_spec spec = {
+      "nabla.pack",
+      (intptr_t)nabla_implicit_components(type, parts),
+      components,
+      1,
+      &type,
+      0,
+      NULL};
+  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
+/* Splits the implicit arguments of a block; true if there were any. */
+static bool split_arguments(MlirBlock block) {
+  bool any = false;
+  MlirOperation first = mlirBlockGetFirstOperation(block);
+  for (intptr_t i = mlirBlockGetNumArguments(block); i-- > 0;) {
+    MlirValue whole = mlirBlockGetArgument(block, i);
+    MlirType type = mlirValueGetType(whole);
+    if (!nablaTypeIsAImplicit(type)) continue;
+    nabla_implicit_component parts[NABLA_MAX_PARTS];
+    MlirValue values[NABLA_MAX_PARTS];
+    uint32_t count = nabla_implicit_components(type, parts);
+    for (uint32_t p = 0; p < count; p++)
+      values[p] = mlirBlockInsertArgument(
+          block, i + 1 + (intptr_t)p, nabla_component_type(&parts[p]),
+          mlirOperationGetLocation(first));
+    mlirValueReplaceAllUsesOfWith(whole, pack(first, type, values));
+    mlirBlockEraseArgument(block, (unsigned)i);
+    any = true;
+  }
+  return any;
+}
+
+static MlirAttribute attribute(MlirOperation op, const char *name) {
+  return mlirOperationGetAttributeByName(op, nabla_ref(name));
+}
+
+/* Attributes of arguments (results), one dictionary for each component: those
+ * of the whole go to all. */
+static void split_attributes(MlirOperation function, const char *key,
+                             intptr_t count, MlirType type,
+                             MlirType (*get)(MlirType, intptr_t)) {
+  MlirAttribute old = attribute(function, key);
+  if (mlirAttributeIsNull(old)) return;
+  list all = {0};
+  for (intptr_t i = 0; i < count; i++) {
+    list parts = {0};
+    push_types(&parts, get(type, i));
+    for (intptr_t p = 0; p < parts.count; p++)
+      push(&all, mlirArrayAttrGetElement(old, i).ptr);
+    free(parts.items);
+  }
+  MlirAttribute *attributes = (MlirAttribute *)(void *)all.items;
+  mlirOperationSetAttributeByName(
+      function, nabla_ref(key),
+      mlirArrayAttrGet(nabla_context(function), all.count, attributes));
+  free(all.items);
+}
+
+static bool split_function(MlirOperation function) {
+  MlirType type = mlirTypeAttrGetValue(attribute(function, "function_type"));
+  intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
+  intptr_t results = mlirFunctionTypeGetNumResults(type);
+  list in = {0}, out = {0};
+  for (intptr_t i = 0; i < inputs; i++)
+    push_types(&in, mlirFunctionTypeGetInput(type, i));
+  for (intptr_t i = 0; i < results; i++)
+    push_types(&out, mlirFunctionTypeGetResult(type, i));
+  bool failed = in.failed || out.failed;
+  if (!failed) {
+    split_attributes(function, "arg_attrs", inputs, type,
+                     mlirFunctionTypeGetInput);
+    split_attributes(function, "res_attrs", results, type,
+                     mlirFunctionTypeGetResult);
+    MlirType split = mlirFunctionTypeGet(
+        nabla_context(function), in.count, (MlirType *)(void *)in.items,
+        out.count, (MlirType *)(void *)out.items);
+    mlirOperationSetAttributeByName(function, nabla_ref("function_type"),
+                                    mlirTypeAttrGet(split));
+  }
+  free(in.items);
+  free(out.items);
+  MlirBlock entry =
+      mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
+  if (failed || mlirBlockIsNull(entry)) return !failed;
+  if (split_arguments(entry)) {
+    intptr_t count = mlirBlockGetNumArguments(entry);
+    for (intptr_t i = 0; i < count; i++)
+      if (mlirTypeIsATensor(mlirValueGetType(mlirBlockGetArgument(entry, i))))
+        nabla_argument_protect(function, i);
+  }
+  return true;
+}
+
+static bool carries_implicit(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nablaTypeIsAImplicit(nabla_operand_type(op, i))) return true;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (nablaTypeIsAImplicit(nabla_result_type(op, i))) return true;
+  return false;
+}
+
+/* Puts the results together again in front of what follows `made`. */
+static void pack_results(MlirOperation op, MlirOperation made) {
+  intptr_t at = 0;
+  /* `op` itself where nothing follows: the body of a module has no end */
+  MlirOperation next = mlirOperationGetNextInBlock(op);
+  if (mlirOperationIsNull(next)) next = op;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
+    MlirValue whole = mlirOperationGetResult(op, i);
+    MlirType type = mlirValueGetType(whole);
+    MlirValue values[NABLA_MAX_PARTS];
+    nabla_implicit_component parts[NABLA_MAX_PARTS];
+    intptr_t count = nablaTypeIsAImplicit(type)
+                         ? (intptr_t)nabla_implicit_components(type, parts)
+                         : 1;
+    for (intptr_t p = 0; p < count; p++)
+      values[p] = mlirOperationGetResult(made, at++);
+    mlirValueReplaceAllUsesOfWith(
+        whole, nablaTypeIsAImplicit(type) ? pack(next, type, values)
+                                          : values[0]);
+  }
+}
+
+static void push_operands(list *to, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue value = mlirOperationGetOperand(op, i), parts[NABLA_MAX_PARTS];
+    if (!nablaTypeIsAImplicit(mlirValueGetType(value))) {
+      push(to, value.ptr);
+      continue;
+    }
+    intptr_t count = nabla_components_split(value, op, parts);
+    for (intptr_t p = 0; p < count; p++) push(to, parts[p].ptr);
+  }
+}
+
+/* A copy of `op` with these operands and result types, which takes its regions;
+ * null on failure. */
+static MlirOperation remake(MlirOperation op, const list *operands,
+                            const list *results) {
+  MlirOperationState state =
+      mlirOperationStateGet(nabla_name(op), mlirOperationGetLocation(op));
+  mlirOperationStateAddOperands(&state, operands->count,
+                                (MlirValue *)(void *)operands->items);
+  mlirOperationStateAddResults(&state, results->count,
+                               (MlirType *)(void *)results->items);
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+    MlirNamedAttribute named = mlirOperationGetAttribute(op, i);
+    mlirOperationStateAddAttributes(&state, 1, &named);
+  }
+  for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionTakeBody(region, mlirOperationGetRegion(op, i));
+    mlirOperationStateAddOwnedRegions(&state, 1, &region);
+  }
+  MlirOperation made = mlirOperationCreate(&state);
+  if (!mlirOperationIsNull(made))
+    mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, made);
+  return made;
+}
+
+/* Makes `op` anew with components for implicit operands, results and block
+ * arguments. */
+static bool split_carrier(MlirOperation op) {
+  list operands = {0}, results = {0};
+  MlirOperation made = {NULL};
+  push_operands(&operands, op);
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    push_types(&results, nabla_result_type(op, i));
+  if (!operands.failed && !results.failed)
+    made = remake(op, &operands, &results);
+  free(operands.items);
+  free(results.items);
+  if (mlirOperationIsNull(made)) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumRegions(made); i++) {
+    MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(made, i));
+    if (!mlirBlockIsNull(block)) split_arguments(block);
+  }
+  if (mlirOperationGetNumResults(op)) pack_results(op, made);
+  nabla_op_erase(op);
+  return true;
+}
+
+static bool is_split_carrier(MlirOperation op) {
+  return is_carrier(op) && carries_implicit(op);
+}
+
+static bool has_implicit_arguments(MlirOperation op) {
+  for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
+    for (MlirBlock block =
+             mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r));
+         !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block))
+      for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        if (nablaTypeIsAImplicit(
+                mlirValueGetType(mlirBlockGetArgument(block, i))))
+          return true;
+  return false;
+}
+
+/* Any other op outside this dialect that carries an implicit value. */
+static bool is_stranger(MlirOperation op) {
+  MlirStringRef name = nabla_name(op);
+  bool ours = name.length > 6 && !memcmp(name.data, "nabla.", 6);
+  return !ours && (carries_implicit(op) || has_implicit_arguments(op));
+}
+
+MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
+                                           const nablaPassValue *values,
+                                           void *prepared) {
+  (void)values, (void)prepared;
+  bool good = true;
+  nabla_op_list functions = nabla_ops_collect(op, is_function);
+  for (size_t i = 0; good && i < functions.count; i++)
+    good = split_function(functions.ops[i]);
+  nabla_op_list_deinit(&functions);
+  nabla_op_list carried = nabla_ops_collect(op, is_split_carrier);
+  for (size_t i = 0; good && i < carried.count; i++)
+    good = split_carrier(carried.ops[i]);
+  nabla_op_list_deinit(&carried);
+  if (!good) return nabla_error_at(op, "could not be split: out of memory");
+  nabla_op_list strangers = nabla_ops_collect(op, is_stranger);
+  for (size_t i = 0; i < strangers.count; i++)
+    nabla_error_at(strangers.ops[i],
+                   "carries an implicit value, which is split at functions, "
+                   "calls and scf regions only: materialize it before");
+  good = strangers.count == 0;
+  nabla_op_list_deinit(&strangers);
+  nabla_components_clean(op);
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+}

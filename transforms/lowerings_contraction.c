@@ -1,0 +1,139 @@
+/* Lowerings of dot_general and reduce. */
+#include <mlir-c/BuiltinAttributes.h>
+
+#include "dialect/checks.h"
+#include "transforms/lowerings_list.h"
+
+/* The dimensions of a dot_general, and the loop of each: batching, free ones of
+ * lhs, free ones of rhs, contracting. */
+typedef struct contraction {
+  intptr_t batch, contracting, loops;
+  int64_t lhs_batch[NABLA_MAX_RANK], rhs_batch[NABLA_MAX_RANK];
+  int64_t lhs[NABLA_MAX_RANK], rhs[NABLA_MAX_RANK];
+  intptr_t lhs_map[NABLA_MAX_RANK], rhs_map[NABLA_MAX_RANK];
+} contraction;
+
+/* Gives the loop `*at` on to each dimension of `tensor` that has none, and the
+ * sizes to `shape`. */
+static void map_free(nabla_template *t, nabla_tensor *tensor, intptr_t *map,
+                     intptr_t *at, nabla_tensor *shape) {
+  for (intptr_t i = 0; i < tensor->rank; i++) {
+    if (map[i] >= 0) continue;
+    if (nabla_is_dynamic(tensor->dims[i]))
+      shape->sizes[*at] = nabla_tensor_size(t, tensor, i);
+    map[i] = (*at)++;
+  }
+}
+
+static void read_contraction(nabla_template *t, nabla_tensor *lhs,
+                             nabla_tensor *rhs, contraction *c,
+                             nabla_tensor *shape) {
+  c->batch = nabla_op_integers(t->op, "lhs_batching", c->lhs_batch);
+  nabla_op_integers(t->op, "rhs_batching", c->rhs_batch);
+  c->contracting = nabla_op_integers(t->op, "lhs_contracting", c->lhs);
+  nabla_op_integers(t->op, "rhs_contracting", c->rhs);
+  for (intptr_t i = 0; i < NABLA_MAX_RANK; i++)
+    c->lhs_map[i] = c->rhs_map[i] = -1;
+  for (intptr_t i = 0; i < c->batch; i++) {
+    intptr_t a = (intptr_t)c->lhs_batch[i], b = (intptr_t)c->rhs_batch[i];
+    nabla_tensors_agree(t, lhs, a, rhs, b);
+    if (nabla_is_dynamic(lhs->dims[a]))
+      shape->sizes[i] = nabla_tensor_size(t, lhs, a);
+    c->lhs_map[a] = c->rhs_map[b] = i;
+  }
+  for (intptr_t i = 0; i < c->contracting; i++) {
+    intptr_t a = (intptr_t)c->lhs[i], b = (intptr_t)c->rhs[i];
+    nabla_tensors_agree(t, lhs, a, rhs, b);
+    c->lhs_map[a] = c->rhs_map[b] = shape->rank + i;
+  }
+  intptr_t at = c->batch;
+  map_free(t, lhs, c->lhs_map, &at, shape);
+  map_free(t, rhs, c->rhs_map, &at, shape);
+  c->loops = shape->rank + c->contracting;
+}
+
+bool nabla_lower_dot_general(nabla_template *t) {
+  contraction c = {0};
+  nabla_template_open(t);
+  nabla_tensor lhs = nabla_template_operand(t, 0);
+  nabla_tensor rhs = nabla_template_operand(t, 1);
+  nabla_tensor shape = nabla_template_result(t);
+  read_contraction(t, &lhs, &rhs, &c, &shape);
+  const char *work = lhs.element->work;
+  nabla_tensor sum = nabla_tensor_full(t, &shape, work, "0.0");
+  nabla_generic g = {.loops = c.loops, .reductions = c.contracting};
+  nabla_generic_add(&g, &lhs, c.lhs_map);
+  nabla_generic_add(&g, &rhs, c.rhs_map);
+  nabla_generic_add(&g, &sum, NULL);
+  nabla_generic_begin(t, &g);
+  nabla_ssa x = nabla_generic_load(t, &g, 0);
+  nabla_ssa w = nabla_generic_load(t, &g, 1);
+  nabla_ssa product =
+      nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x, w, work);
+  nabla_ssa next = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
+                              g.operands[2].element, product, work);
+  sum = nabla_generic_end(t, &g, next);
+  return nabla_template_close(t,
+                              nabla_tensor_convert(t, &sum, lhs.element).value);
+}
+
+enum { REDUCE_SUM, REDUCE_MAX }; /* of Nabla_ReduceKind */
+
+/* The operation that folds an element into a result. */
+static const char *fold_name(int64_t kind, const nabla_element *element) {
+  if (kind == REDUCE_SUM) return element->is_float ? "addf" : "addi";
+  if (element->is_float) return "maximumf";
+  return element->is_unsigned ? "maxui" : "maxsi";
+}
+
+/* What a reduction writes, and where: the loops are the kept dimensions, then
+ * the reduced ones. */
+typedef struct reduction {
+  uint32_t reduced; /* a bit for each dimension */
+  bool keep_dims;
+  intptr_t kept; /* number of dimensions that stay */
+  intptr_t in_map[NABLA_MAX_RANK], out_map[NABLA_MAX_RANK];
+  nabla_tensor shape;
+} reduction;
+
+static void read_reduction(nabla_template *t, nabla_tensor *in, reduction *r) {
+  int64_t dims[NABLA_MAX_RANK];
+  intptr_t count = nabla_op_integers(t->op, "dims", dims);
+  for (intptr_t i = 0; i < count; i++) r->reduced |= 1u << dims[i];
+  r->keep_dims = !mlirAttributeIsNull(
+      mlirOperationGetAttributeByName(t->op, nabla_ref("keep_dims")));
+  r->shape = nabla_template_result(t);
+  intptr_t at = 0, loop = in->rank - count;
+  for (intptr_t i = 0; i < in->rank; i++) {
+    bool reduced = r->reduced >> i & 1u;
+    r->in_map[i] = reduced ? loop++ : r->kept++;
+    if (reduced && !r->keep_dims) continue;
+    r->out_map[at] = reduced ? NABLA_AT(0) : r->in_map[i];
+    if (!reduced && nabla_is_dynamic(in->dims[i]))
+      r->shape.sizes[at] = nabla_tensor_size(t, in, i);
+    at++;
+  }
+}
+
+bool nabla_lower_reduce(nabla_template *t) {
+  reduction r = {0};
+  int64_t kind = mlirIntegerAttrGetValueInt(
+      mlirOperationGetAttributeByName(t->op, nabla_ref("kind")));
+  nabla_template_open(t);
+  nabla_tensor in = nabla_template_operand(t, 0);
+  read_reduction(t, &in, &r);
+  const nabla_element *element = in.element;
+  const char *zero = element->is_float ? "0.0" : "0";
+  nabla_tensor out = nabla_tensor_full(
+      t, &r.shape, element->work, kind == REDUCE_SUM ? zero : element->least);
+  nabla_generic g = {.loops = in.rank, .reductions = in.rank - r.kept};
+  nabla_generic_add(&g, &in, r.in_map);
+  nabla_generic_add(&g, &out, r.out_map);
+  nabla_generic_begin(t, &g);
+  nabla_ssa value = nabla_generic_load(t, &g, 0);
+  value = nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s",
+                     fold_name(kind, element), g.operands[1].element, value,
+                     element->work);
+  out = nabla_generic_end(t, &g, value);
+  return nabla_template_close(t, nabla_tensor_convert(t, &out, element).value);
+}

@@ -1,0 +1,150 @@
+/* Lowering of materialize: every element decoded where it is asked for. The
+ * values are those of nabla_decode, bit for bit. */
+#include <mlir-c/BuiltinAttributes.h>
+
+#include "quant/codec.h"
+#include "quant/int8.h"
+#include "transforms/components.h"
+#include "transforms/lowerings_list.h"
+
+/* What the body needs. */
+typedef struct decoding {
+  MlirType type; /* implicit */
+  nabla_format format;
+  nabla_tensor codes, scales;
+  nabla_tensor table; /* of 4-bit codes */
+} decoding;
+
+static bool fill(nabla_template *t, MlirType type, double value) {
+  nabla_tensor shape = nabla_template_result(t);
+  nabla_template_open(t);
+  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_ssa constant = ++t->emit.last, full = ++t->emit.last;
+  nabla_type_text text = nabla_tensor_type(&out);
+  nabla_text_add(&t->text, "  %%v%u = arith.constant ", constant);
+  nabla_text_add_attribute(
+      &t->text, mlirFloatAttrDoubleGet(nabla_context(t->op),
+                                       nabla_array_element(type), value));
+  nabla_text_add(&t->text,
+                 "\n  %%v%u = linalg.fill ins(%%v%u : %s) outs(%%v%u : %s) -> "
+                 "%s\n",
+                 full, constant, shape.element->name, out.value, text.data,
+                 text.data);
+  return nabla_template_close(t, full);
+}
+
+/* The values of codes with scale 1, as a constant. */
+static void add_table(nabla_template *t, decoding *d) {
+  float values[NABLA_TABLE_VALUES];
+  int64_t count = NABLA_TABLE_VALUES;
+  nabla_encoding_table(d->format.encoding, values);
+  d->table = nabla_tensor_static("f32", 1, &count);
+  d->table.value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", d->table.value);
+  for (int i = 0; i < NABLA_TABLE_VALUES; i++) {
+    nabla_text_add(&t->text, "%s", i ? ", " : "");
+    nabla_text_add_float(&t->text, (double)values[i]);
+  }
+  nabla_text_add(&t->text, "]> : %s\n", nabla_tensor_type(&d->table).data);
+}
+
+/* Element `at` (i64) of a tensor of rank 1. */
+static nabla_ssa extract(nabla_template *t, const nabla_tensor *from,
+                         nabla_ssa at) {
+  nabla_ssa index =
+      nabla_emit(&t->emit, "arith.index_cast %%v%u : i64 to index", at);
+  return nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", from->value,
+                    index, nabla_tensor_type(from).data);
+}
+
+/* The storage index of the element that the loops are at. */
+static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view) {
+  nabla_ssa at = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
+  for (intptr_t i = 0; i < view->rank; i++) {
+    if (view->strides[i] == 0) continue;
+    nabla_ssa loop =
+        nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64",
+                   nabla_generic_index(t, i));
+    at = nabla_emit_add(
+        &t->emit, at,
+        nabla_emit_multiply(&t->emit, loop, (uint64_t)view->strides[i]));
+  }
+  return at;
+}
+
+/* The table's value for element `at`; the one with the even index is in the
+ * high half of its byte. */
+static nabla_ssa table_value(nabla_template *t, const decoding *d,
+                             nabla_ssa at) {
+  nabla_emitter *e = &t->emit;
+  nabla_ssa byte = extract(t, &d->codes, nabla_emit_divide(e, at, 2));
+  nabla_ssa one = nabla_emit_i64(e, 1), two = nabla_emit_i64(e, 2);
+  nabla_ssa even = nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", at, one);
+  even = nabla_emit(e, "arith.xori %%v%u, %%v%u : i64", even, one);
+  nabla_ssa shift = nabla_emit(e, "arith.shli %%v%u, %%v%u : i64", even, two);
+  byte = nabla_emit(e, "arith.extui %%v%u : i8 to i64", byte);
+  nabla_ssa code = nabla_emit(e, "arith.shrui %%v%u, %%v%u : i64", byte, shift);
+  nabla_ssa mask = nabla_emit_i64(e, NABLA_TABLE_VALUES - 1);
+  code = nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", code, mask);
+  return extract(t, &d->table, code);
+}
+
+static nabla_ssa times(nabla_template *t, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : f32", a, b);
+}
+
+static nabla_ssa decode(nabla_template *t, const decoding *d, nabla_ssa at) {
+  nabla_ssa scale =
+      extract(t, &d->scales, nabla_emit_divide(&t->emit, at, d->format.block));
+  if (d->format.encoding->bits == 4)
+    return times(t, table_value(t, d, at), scale);
+  nabla_ssa code = nabla_emit(&t->emit, "arith.sitofp %%v%u : i8 to f32",
+                              extract(t, &d->codes, at));
+  nabla_ssa value = times(t, code, scale);
+  if (d->format.granularity != NABLA_PER_ROW) return value;
+  return times(t, value,
+               nabla_emit_f32(&t->emit, NABLA_SCALAR, (double)NABLA_INT8_STEP));
+}
+
+static nabla_tensor component(MlirType type, uint32_t index, nabla_ssa value) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  nabla_implicit_components(type, parts);
+  nabla_tensor tensor = {.value = value,
+                         .element = nabla_element_find(parts[index].element),
+                         .rank = 1,
+                         .dims = {parts[index].count}};
+  return tensor;
+}
+
+static bool lower_packed(nabla_template *t, decoding *d) {
+  nabla_template_open(t);
+  d->format = nabla_implicit_format(d->type);
+  d->codes = component(d->type, 0, 1);
+  d->scales = component(d->type, 1, 2);
+  if (d->format.encoding->bits == 4) add_table(t, d);
+  nabla_strided view = nabla_implicit_strided(d->type);
+  nabla_tensor shape = nabla_template_result(t);
+  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_generic g = {.loops = shape.rank};
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  nabla_ssa value = decode(t, d, flat_index(t, &view));
+  value = nabla_element_store(t, shape.element, value);
+  return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
+}
+
+bool nabla_lower_materialize(nabla_template *t) {
+  decoding d = {.type = nabla_operand_type(t->op, 0)};
+  MlirValue packed = t->operands[0];
+  nabla_encoding_info info = nabla_implicit_encoding(d.type);
+  if (info.kind == NABLA_KIND_SPLAT) {
+    t->operand_count = 0;
+    return fill(t, d.type, info.value);
+  }
+  t->operand_count = nabla_components_find(packed, t->operands);
+  if (t->operand_count == 2) return lower_packed(t, &d);
+  nabla_error_at(t->op,
+                 "has an operand whose components are not known here: "
+                 "run --nabla-lower-implicit first");
+  return false;
+}

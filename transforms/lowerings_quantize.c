@@ -1,0 +1,276 @@
+/* Lowering of quantize: codes and scales as the definitions in quant/ give
+ * them, byte for byte (docs/FORMAT.md). */
+#include <mlir-c/BuiltinTypes.h>
+
+#include "quant/int8.h"
+#include "quant/kernel.h"
+#include "transforms/lowerings_list.h"
+
+typedef struct quantizing {
+  nabla_format format;
+  int64_t blocks, block;
+  int64_t code_bytes;
+  nabla_tensor values; /* f32, blocks x block, padded with zeros */
+  nabla_tensor most;   /* i32, blocks: bits of the largest magnitude */
+  nabla_code_steps steps;
+} quantizing;
+
+static nabla_ssa emit_f32(nabla_template *t, double value) {
+  return nabla_emit_f32(&t->emit, NABLA_SCALAR, value);
+}
+
+static nabla_ssa emit_i32(nabla_template *t, uint32_t value) {
+  return nabla_emit_i32(&t->emit, NABLA_SCALAR, value);
+}
+
+static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
+                        nabla_ssa b, const char *type) {
+  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
+                    type);
+}
+
+static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
+                        nabla_ssa no, const char *type) {
+  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s",
+                    condition, yes, no, type);
+}
+
+static nabla_ssa bits_to_f32(nabla_template *t, nabla_ssa bits) {
+  return nabla_emit(&t->emit, "arith.bitcast %%v%u : i32 to f32", bits);
+}
+
+/* The last block filled up with zeros: they do not raise its absmax, and their
+ * code is what pads a last byte. */
+static nabla_tensor pad(nabla_template *t, const nabla_tensor *flat,
+                        int64_t count) {
+  nabla_tensor out = nabla_tensor_static("f32", 1, &count);
+  nabla_ssa zero = emit_f32(t, 0);
+  out.value = ++t->emit.last;
+  nabla_text_add(&t->text,
+                 "  %%v%u = tensor.pad %%v%u low[0] high[%lld] {\n"
+                 "  ^bb0(%%at: index):\n  tensor.yield %%v%u : f32\n  } : %s",
+                 out.value, flat->value, (long long)(count - flat->dims[0]),
+                 zero, nabla_tensor_type(flat).data);
+  nabla_text_add(&t->text, " to %s\n", nabla_tensor_type(&out).data);
+  return out;
+}
+
+static void read_values(nabla_template *t, quantizing *q) {
+  nabla_tensor in = nabla_template_operand(t, 0);
+  in = nabla_tensor_convert(t, &in, nabla_element_named("f32"));
+  nabla_tensor flat = nabla_tensor_flatten(t, &in);
+  int64_t count = q->blocks * q->block;
+  if (flat.dims[0] < count) flat = pad(t, &flat, count);
+  nabla_tensor shape =
+      nabla_tensor_static("f32", 2, (const int64_t[]){q->blocks, q->block});
+  q->values = nabla_tensor_unflatten(t, &flat, &shape);
+}
+
+static void find_most(nabla_template *t, quantizing *q) {
+  nabla_tensor shape = nabla_tensor_static("i32", 1, &q->blocks);
+  nabla_tensor out = nabla_tensor_full(t, &shape, "i32", "0");
+  nabla_generic g = {.loops = 2, .reductions = 1};
+  nabla_generic_add(&g, &q->values, NULL);
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32",
+                              g.operands[0].element);
+  bits = binary(t, "andi", bits, emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
+  bits = binary(t, "maxui", g.operands[1].element, bits, "i32");
+  q->most = nabla_generic_end(t, &g, bits);
+}
+
+/* An f32 of each block, computed from the bits of its absmax. */
+static nabla_tensor per_block(nabla_template *t, const quantizing *q,
+                              nabla_ssa (*compute)(nabla_template *t,
+                                                   const quantizing *q,
+                                                   nabla_ssa most)) {
+  nabla_tensor shape = nabla_tensor_static("f32", 1, &q->blocks);
+  nabla_tensor out = nabla_tensor_empty(t, &shape, "f32");
+  nabla_generic g = {.loops = 1};
+  nabla_generic_add(&g, &q->most, NULL);
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  return nabla_generic_end(t, &g, compute(t, q, g.operands[0].element));
+}
+
+/* absmax; absmax/127 for blocks of 8 bits, but see nabla_int8_scale. */
+static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
+                          nabla_ssa most) {
+  nabla_ssa absmax = bits_to_f32(t, most);
+  if (q->format.encoding->bits == 4 || q->format.granularity == NABLA_PER_ROW)
+    return absmax;
+  nabla_ssa scale = binary(t, "divf", absmax, emit_f32(t, 127), "f32");
+  nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
+  nabla_ssa is_largest = binary(t, "cmpi eq,", most, largest, "i32");
+  nabla_ssa below = emit_f32(t, (double)nabla_int8_scale(FLT_MAX));
+  scale = choose(t, is_largest, below, scale, "f32");
+  nabla_ssa is_finite = binary(t, "cmpi ule,", most, largest, "i32");
+  return choose(t, is_finite, scale, absmax, "f32");
+}
+
+/* What elements are multiplied by: 1/absmax, or 127/absmax. */
+static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
+                           nabla_ssa most) {
+  nabla_ssa top = emit_f32(t, q->format.encoding->bits == 4 ? 1 : 127);
+  return binary(t, "divf", top, bits_to_f32(t, most), "f32");
+}
+
+/* What the body that makes codes has of its block. */
+typedef struct block_facts {
+  nabla_ssa absmax, factor;
+  nabla_ssa usable; /* absmax is neither zero nor infinite nor NaN */
+  nabla_ssa easy;   /* the factor is one: it is finite */
+} block_facts;
+
+static block_facts read_block(nabla_template *t, const quantizing *q,
+                              nabla_ssa most, nabla_ssa factor) {
+  block_facts b = {.absmax = bits_to_f32(t, most), .factor = factor};
+  nabla_ssa one = emit_i32(t, 1);
+  nabla_ssa below = binary(t, "subi", most, one, "i32");
+  b.usable =
+      binary(t, "cmpi ult,", below, emit_i32(t, NABLA_F32_INFINITY - 1), "i32");
+  if (q->format.encoding->bits == 4) {
+    b.easy = binary(t, "cmpi uge,", most, emit_i32(t, NABLA_F32_NORMAL), "i32");
+  } else {
+    nabla_ssa infinity = nabla_emit_f32_bits(t, NABLA_F32_INFINITY);
+    b.easy = binary(t, "cmpf olt,", factor, infinity, "f32");
+  }
+  return b;
+}
+
+/* `x` within [-limit, limit]. */
+static nabla_ssa clamp(nabla_template *t, nabla_ssa x, double limit) {
+  nabla_ssa low = emit_f32(t, -limit), high = emit_f32(t, limit);
+  x = choose(t, binary(t, "cmpf olt,", x, low, "f32"), low, x, "f32");
+  return choose(t, binary(t, "cmpf ogt,", x, high, "f32"), high, x, "f32");
+}
+
+/* The code of an element, an i8, from a table's steps. */
+static nabla_ssa table_code(nabla_template *t, const quantizing *q,
+                            const block_facts *b, nabla_ssa x) {
+  nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
+  nabla_ssa divided = binary(t, "divf", x, b->absmax, "f32");
+  scaled = choose(t, b->easy, scaled, divided, "f32");
+  /* The code of zero where the block is not usable. */
+  scaled = choose(t, b->usable, clamp(t, scaled, 1), emit_f32(t, 0), "f32");
+  nabla_ssa code =
+      nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.first);
+  for (unsigned i = 0; i < q->steps.count; i++) {
+    nabla_ssa from = emit_f32(t, (double)q->steps.steps[i].from);
+    nabla_ssa reached = binary(t, "cmpf oge,", scaled, from, "f32");
+    nabla_ssa next =
+        nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.steps[i].code);
+    code = choose(t, reached, next, code, "i8");
+  }
+  return code;
+}
+
+/* Rounds half to even by adding 1.5 * 2^23: no library call on any target. */
+static nabla_ssa integer_code(nabla_template *t, const block_facts *b,
+                              nabla_ssa x) {
+  nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
+  nabla_ssa divided = binary(t, "divf", x, b->absmax, "f32");
+  divided = binary(t, "mulf", divided, emit_f32(t, 127), "f32");
+  scaled = choose(t, b->easy, scaled, divided, "f32");
+  scaled = choose(t, b->usable, clamp(t, scaled, 127), emit_f32(t, 0), "f32");
+  nabla_ssa magic = emit_f32(t, 0x1.8p23);
+  scaled = binary(t, "addf", scaled, magic, "f32");
+  scaled = binary(t, "subf", scaled, magic, "f32");
+  return nabla_emit(&t->emit, "arith.fptosi %%v%u : f32 to i8", scaled);
+}
+
+/* Adds the inputs that every block has. */
+static void add_block(nabla_generic *g, const quantizing *q,
+                      const nabla_tensor *factors) {
+  const intptr_t block_of[] = {0};
+  nabla_generic_add(g, &q->most, block_of);
+  nabla_generic_add(g, factors, block_of);
+}
+
+static nabla_tensor integer_codes(nabla_template *t, const quantizing *q,
+                                  const nabla_tensor *factors) {
+  nabla_tensor shape = q->values;
+  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+  nabla_generic g = {.loops = 2};
+  add_block(&g, q, factors);
+  nabla_generic_add(&g, &q->values, NULL);
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  block_facts b =
+      read_block(t, q, g.operands[0].element, g.operands[1].element);
+  return nabla_generic_end(t, &g, integer_code(t, &b, g.operands[2].element));
+}
+
+/* Two codes a byte, the element with the even index in the high half. */
+static nabla_tensor table_codes(nabla_template *t, const quantizing *q,
+                                const nabla_tensor *factors) {
+  const int64_t pairs_dims[] = {q->blocks, q->block / 2, 2};
+  const intptr_t first[] = {0, 1, NABLA_AT(0)}, second[] = {0, 1, NABLA_AT(1)};
+  nabla_tensor flat = nabla_tensor_flatten(t, &q->values);
+  nabla_tensor pairs = nabla_tensor_static("f32", 3, pairs_dims);
+  pairs = nabla_tensor_unflatten(t, &flat, &pairs);
+  nabla_tensor shape = nabla_tensor_static("i8", 2, pairs_dims);
+  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+  nabla_generic g = {.loops = 2};
+  add_block(&g, q, factors);
+  nabla_generic_add(&g, &pairs, first);
+  nabla_generic_add(&g, &pairs, second);
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  block_facts b =
+      read_block(t, q, g.operands[0].element, g.operands[1].element);
+  nabla_ssa high = table_code(t, q, &b, g.operands[2].element);
+  nabla_ssa low = table_code(t, q, &b, g.operands[3].element);
+  nabla_ssa four = nabla_emit(&t->emit, "arith.constant 4 : i8");
+  high = binary(t, "shli", high, four, "i8");
+  return nabla_generic_end(t, &g, binary(t, "ori", high, low, "i8"));
+}
+
+/* The first `count` elements of codes, in rank 1. */
+static nabla_tensor cut(nabla_template *t, const nabla_tensor *codes,
+                        int64_t count) {
+  nabla_tensor flat = nabla_tensor_flatten(t, codes);
+  if (flat.dims[0] == count) return flat;
+  nabla_tensor out = nabla_tensor_static("i8", 1, &count);
+  out.value = nabla_emit(
+      &t->emit, "tensor.extract_slice %%v%u[0] [%lld] [1] : %s to %s",
+      flat.value, (long long)count, nabla_tensor_type(&flat).data,
+      nabla_tensor_type(&out).data);
+  return out;
+}
+
+static bool pack(nabla_template *t, const nabla_tensor *codes,
+                 const nabla_tensor *scales) {
+  nabla_ssa packed = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = nabla.pack %%v%u, %%v%u : %s, %s -> ",
+                 packed, codes->value, scales->value,
+                 nabla_tensor_type(codes).data, nabla_tensor_type(scales).data);
+  nabla_text_add_type(&t->text, nabla_result_type(t->op, 0));
+  nabla_text_add(&t->text, "\n");
+  return nabla_template_close(t, packed);
+}
+
+bool nabla_lower_quantize(nabla_template *t) {
+  MlirType type = nabla_result_type(t->op, 0);
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  nabla_implicit_components(type, parts);
+  quantizing q = {.format = nabla_implicit_format(type),
+                  .blocks = parts[1].count,
+                  .code_bytes = parts[0].count};
+  q.block = (int64_t)q.format.block;
+  bool table = q.format.encoding->bits == 4;
+  if (table && !nabla_code_steps_find(q.format.encoding, &q.steps)) {
+    nabla_error_at(t->op, "has an encoding with too many steps to lower");
+    return false;
+  }
+  nabla_template_open(t);
+  read_values(t, &q);
+  find_most(t, &q);
+  nabla_tensor scales = per_block(t, &q, scale_of);
+  nabla_tensor factors = per_block(t, &q, factor_of);
+  nabla_tensor codes =
+      table ? table_codes(t, &q, &factors) : integer_codes(t, &q, &factors);
+  codes = cut(t, &codes, q.code_bytes);
+  return pack(t, &codes, &scales);
+}

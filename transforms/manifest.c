@@ -1,0 +1,286 @@
+/* nabla-manifest: what public functions take and give, as the JSON text that
+ * lib/runtime reads (docs/JSON.md), kept in the module attribute
+ * `nabla.manifest` because lowering forgets implicit types. Also says that
+ * arguments are not written: they may be mapped files. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/checks.h"
+#include "lib/base/json.h"
+#include "transforms/ir.h"
+#include "transforms/passes.h"
+
+/* The name of a dtype as in files; NULL when no array of it can be passed. */
+static const char *dtype_name(MlirType type) {
+  if (mlirTypeIsAF32(type)) return "F32";
+  if (mlirTypeIsAF16(type)) return "F16";
+  if (mlirTypeIsABF16(type)) return "BF16";
+  if (mlirTypeIsAF64(type)) return "F64";
+  if (!mlirTypeIsAInteger(type)) return NULL;
+  unsigned width = mlirIntegerTypeGetWidth(type);
+  if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? "U8" : NULL;
+  if (!mlirIntegerTypeIsSignless(type)) return NULL;
+  return width == 64  ? "I64"
+         : width == 32 ? "I32"
+         : width == 8  ? "I8"
+         : width == 1  ? "BOOL"
+                       : NULL;
+}
+
+static bool can_pass(MlirType type) {
+  if (nablaTypeIsAImplicit(type)) return true;
+  return mlirTypeIsARankedTensor(type) &&
+         mlirShapedTypeGetRank(type) <= NABLA_MAX_RANK &&
+         dtype_name(mlirShapedTypeGetElementType(type));
+}
+
+static nabla_status write_text(void *self, const void *data, size_t size,
+                               nabla_diag *diag) {
+  (void)diag;
+  nabla_text_add(self, "%.*s", (int)size, (const char *)data);
+  return NABLA_OK;
+}
+
+static void put(nabla_json_out *out, const char *key, const char *value) {
+  nabla_json_out_key(out, key);
+  nabla_json_out_string(out, value);
+}
+
+static void put_shape(nabla_json_out *out, intptr_t rank,
+                      const int64_t *shape) {
+  nabla_json_out_key(out, "shape");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < rank; i++) {
+    if (nabla_is_dynamic(shape[i]))
+      nabla_json_out_null(out);
+    else
+      nabla_json_out_u64(out, (uint64_t)shape[i]);
+  }
+  nabla_json_out_array_end(out);
+}
+
+static void put_packed(nabla_json_out *out, MlirType type) {
+  nabla_format format = nabla_implicit_format(type);
+  put(out, "encoding", format.encoding->name);
+  put(out, "granularity",
+      format.granularity == NABLA_PER_ROW ? "row" : "block");
+  nabla_json_out_key(out, "block");
+  nabla_json_out_u64(out, format.block);
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  nabla_json_out_key(out, "components");
+  nabla_json_out_array(out);
+  for (uint32_t i = 0; i < count; i++) {
+    bool f32 = mlirTypeIsAF32(parts[i].element);
+    nabla_json_out_object(out);
+    put(out, "name", parts[i].name);
+    put(out, "dtype", f32 ? "F32" : "U8");
+    nabla_json_out_key(out, "bytes");
+    nabla_json_out_u64(out, (uint64_t)parts[i].count * (f32 ? 4 : 1));
+    nabla_json_out_object_end(out);
+  }
+  nabla_json_out_array_end(out);
+}
+
+static void put_splat(nabla_json_out *out) {
+  put(out, "encoding", "splat");
+  nabla_json_out_key(out, "components");
+  nabla_json_out_array(out);
+  nabla_json_out_array_end(out);
+}
+
+/* One argument, or a dense result. */
+static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
+  int64_t shape[NABLA_MAX_RANK];
+  intptr_t rank = nabla_array_rank(type);
+  for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
+  nabla_json_out_object(out);
+  nabla_json_out_key(out, "name");
+  nabla_json_out_string_n(out, name.data, name.length);
+  put(out, "dtype", dtype_name(nabla_array_element(type)));
+  bool packed = nablaTypeIsAImplicit(type) &&
+                nabla_implicit_encoding(type).kind == NABLA_KIND_PACKED;
+  if (packed) {
+    nablaImplicit p = nablaImplicitTypeParts(type);
+    if (p.storageRank >= 0)
+      put_shape(out, p.storageRank, p.storage);
+    else
+      put_shape(out, rank, shape);
+    put_packed(out, type);
+  } else {
+    put_shape(out, rank, shape);
+    if (nablaTypeIsAImplicit(type)) put_splat(out);
+  }
+  nabla_json_out_object_end(out);
+}
+
+static void put_result(nabla_json_out *out, MlirType type) {
+  if (!nablaTypeIsAImplicit(type)) {
+    put_port(out, nabla_ref(""), type);
+    return;
+  }
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++)
+    put_port(out, nabla_ref(parts[i].name), nabla_component_type(&parts[i]));
+}
+
+/* `nabla.name` of an argument, or "arg3". */
+static MlirStringRef argument_name(MlirOperation function, intptr_t index,
+                                   char fallback[32]) {
+  MlirAttribute all =
+      mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
+  snprintf(fallback, 32, "arg%d", (int)index);
+  if (mlirAttributeIsNull(all)) return nabla_ref(fallback);
+  MlirAttribute name = mlirDictionaryAttrGetElementByName(
+      mlirArrayAttrGetElement(all, index), nabla_ref("nabla.name"));
+  if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name))
+    return nabla_ref(fallback);
+  return mlirStringAttrGetValue(name);
+}
+
+static MlirType function_type(MlirOperation function) {
+  return mlirTypeAttrGetValue(
+      mlirOperationGetAttributeByName(function, nabla_ref("function_type")));
+}
+
+static bool can_enter(MlirOperation function) {
+  MlirType type = function_type(function);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++)
+    if (!can_pass(mlirFunctionTypeGetInput(type, i))) return false;
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
+    if (!can_pass(mlirFunctionTypeGetResult(type, i))) return false;
+  return true;
+}
+
+static bool is_public_function(MlirOperation op) {
+  if (!nabla_is(op, "func.func")) return false;
+  MlirAttribute visibility =
+      mlirOperationGetAttributeByName(op, nabla_ref("sym_visibility"));
+  return (mlirAttributeIsNull(visibility) ||
+          nabla_text_equals(mlirStringAttrGetValue(visibility), "public")) &&
+         !mlirBlockIsNull(
+             mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
+}
+
+static void put_function(nabla_json_out *out, MlirOperation function) {
+  MlirType type = function_type(function);
+  MlirStringRef name = mlirStringAttrGetValue(
+      mlirOperationGetAttributeByName(function, nabla_ref("sym_name")));
+  nabla_json_out_object(out);
+  nabla_json_out_key(out, "name");
+  nabla_json_out_string_n(out, name.data, name.length);
+  nabla_json_out_key(out, "arguments");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
+    char fallback[32];
+    put_port(out, argument_name(function, i, fallback),
+             mlirFunctionTypeGetInput(type, i));
+  }
+  nabla_json_out_array_end(out);
+  nabla_json_out_key(out, "results");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
+    put_result(out, mlirFunctionTypeGetResult(type, i));
+  nabla_json_out_array_end(out);
+  nabla_json_out_object_end(out);
+}
+
+static MlirAttribute replace_element(MlirAttribute array, intptr_t index,
+                                     MlirAttribute element) {
+  intptr_t count = mlirArrayAttrGetNumElements(array);
+  MlirAttribute *all = calloc((size_t)count, sizeof *all);
+  if (!all) return array;
+  for (intptr_t i = 0; i < count; i++)
+    all[i] = i == index ? element : mlirArrayAttrGetElement(array, i);
+  MlirAttribute out =
+      mlirArrayAttrGet(mlirAttributeGetContext(array), count, all);
+  free(all);
+  return out;
+}
+
+/* The names are in the manifest now; LLVM would warn of them. */
+static void drop_names(MlirOperation function) {
+  MlirContext context = nabla_context(function);
+  MlirStringRef key = nabla_ref("arg_attrs");
+  MlirAttribute all = mlirOperationGetAttributeByName(function, key);
+  MlirIdentifier name = mlirIdentifierGet(context, nabla_ref("nabla.name"));
+  if (mlirAttributeIsNull(all)) return;
+  intptr_t count = mlirArrayAttrGetNumElements(all);
+  for (intptr_t i = 0; i < count; i++) {
+    MlirAttribute one = mlirArrayAttrGetElement(all, i);
+    MlirNamedAttribute kept[16];
+    intptr_t had = mlirDictionaryAttrGetNumElements(one), kept_count = 0;
+    for (intptr_t e = 0; e < had && kept_count < 16; e++) {
+      MlirNamedAttribute entry = mlirDictionaryAttrGetElement(one, e);
+      if (!mlirIdentifierEqual(entry.name, name)) kept[kept_count++] = entry;
+    }
+    if (kept_count == had) continue;
+    all = replace_element(
+        all, i, mlirDictionaryAttrGet(context, kept_count, kept));
+  }
+  mlirOperationSetAttributeByName(function, key, all);
+}
+
+static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
+
+/* Arguments are read only, in every function: bufferization would write into
+ * them where it can. */
+static void protect_arguments(MlirOperation function) {
+  MlirType type = function_type(function);
+  intptr_t count = mlirFunctionTypeGetNumInputs(type);
+  if (mlirBlockIsNull(
+          mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0))))
+    return;
+  for (intptr_t i = 0; i < count; i++)
+    if (mlirTypeIsATensor(mlirFunctionTypeGetInput(type, i)))
+      nabla_argument_protect(function, i);
+}
+
+MlirLogicalResult nabla_run_manifest(MlirOperation op,
+                                     const nablaPassValue *values,
+                                     void *prepared) {
+  (void)values, (void)prepared;
+  MlirContext context = nabla_context(op);
+  MlirStringRef key = nabla_ref("nabla.manifest");
+  if (!mlirAttributeIsNull(mlirOperationGetAttributeByName(op, key)))
+    return mlirLogicalResultSuccess();
+  nabla_op_list all = nabla_ops_collect(op, is_function);
+  nabla_text text = {0};
+  nabla_json_out out = {.self = &text, .write = write_text};
+  nabla_json_out_object(&out);
+  nabla_json_out_key(&out, "abi");
+  nabla_json_out_u64(&out, 1);
+  nabla_json_out_key(&out, "functions");
+  nabla_json_out_array(&out);
+  for (size_t i = 0; i < all.count; i++) {
+    protect_arguments(all.ops[i]);
+    if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
+        !is_public_function(all.ops[i]))
+      continue; /* those of nested modules are theirs */
+    if (!can_enter(all.ops[i])) {
+      nablaEmitWarning(mlirOperationGetLocation(all.ops[i]),
+                       "is no entry point: it takes or gives what is neither "
+                       "a tensor nor an implicit array");
+      continue;
+    }
+    put_function(&out, all.ops[i]);
+    mlirOperationSetAttributeByName(all.ops[i],
+                                    nabla_ref("llvm.emit_c_interface"),
+                                    mlirUnitAttrGet(context));
+  }
+  nabla_json_out_array_end(&out);
+  nabla_json_out_object_end(&out);
+  for (size_t i = 0; i < all.count; i++) drop_names(all.ops[i]);
+  bool failed = nabla_json_out_finish(&out) || text.failed || all.failed;
+  if (!failed)
+    mlirOperationSetAttributeByName(
+        op, key, mlirStringAttrGet(context, nabla_ref(text.data)));
+  nabla_text_deinit(&text);
+  nabla_op_list_deinit(&all);
+  return failed ? nabla_error_at(op, "has too many functions to describe")
+                : mlirLogicalResultSuccess();
+}

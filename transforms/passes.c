@@ -1,0 +1,94 @@
+/* The table of passes, made from passes.def, and everything's registration. */
+#include "transforms/passes.h"
+
+#include <mlir-c/RegisterEverything.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "dialect/dialect.h"
+#include "transforms/pipelines.h"
+
+#define MODULE "builtin.module"
+#define ANY    NULL
+
+#define PASS(id, flag, anchor, summary)
+#define OPTION(id, name, initial, description) {name, description, initial},
+static const nablaPassOption options[] = {
+#include "transforms/passes.def"
+};
+#undef OPTION
+#define OPTION(id, name, initial, description) #id,
+static const char *const option_owners[] = {
+#include "transforms/passes.def"
+};
+#undef PASS
+#undef OPTION
+
+#define OPTION(id, name, initial, description)
+#define PASS(id, flag, anchor, summary) #id,
+static const char *const ids[] = {
+#include "transforms/passes.def"
+};
+#undef PASS
+#define PASS(id, flag, anchor, summary) \
+  {flag, summary, anchor, 0, NULL, load_dialects, keep, nabla_run_##id},
+
+/* Dialects that passes create ops of. */
+static const char *const dialects[] = {
+    "nabla",  "func",   "arith", "tensor",        "linalg", "scf", "memref",
+    "vector", "affine", "llvm",  "bufferization", NULL,
+};
+
+/* Passes cannot load dialects once threads run. */
+static void *load_dialects(MlirContext context, const nablaPassValue *values) {
+  (void)values;
+  for (const char *const *name = dialects; *name; name++)
+    mlirContextGetOrLoadDialect(context, mlirStringRefCreateFromCString(*name));
+  static char nothing;
+  return &nothing;
+}
+static void keep(void *prepared) { (void)prepared; }
+
+/* Complete but for the options, which pass_options() fills in. */
+static nablaPass passes[] = {
+#include "transforms/passes.def"
+};
+#undef PASS
+#undef OPTION
+
+#define COUNT(array) ((intptr_t)(sizeof(array) / sizeof *(array)))
+
+/* Options stand together, behind their pass. */
+static void find_options(intptr_t pass) {
+  for (intptr_t i = 0; i < COUNT(options); i++) {
+    if (strcmp(option_owners[i], ids[pass])) continue;
+    if (!passes[pass].options) passes[pass].options = &options[i];
+    passes[pass].optionCount++;
+  }
+}
+
+static void register_once(void) {
+  mlirRegisterAllPasses();
+  for (intptr_t i = 0; i < COUNT(passes); i++) {
+    find_options(i);
+    nablaPassRegister(&passes[i]);
+  }
+  static nabla_text cpu;
+  nabla_pipeline_cpu(&cpu, "host", "warn");
+  if (!cpu.failed)
+    nablaPipelineRegister(
+        "nabla-cpu",
+        "From the nabla dialect to the LLVM dialect, for the host's CPU",
+        cpu.data);
+}
+
+void nabla_passes_register(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, register_once);
+}
+
+void nablaRegisterEverything(MlirDialectRegistry registry) {
+  mlirRegisterAllDialects(registry);
+  mlirDialectHandleInsertDialect(mlirGetDialectHandle__nabla__(), registry);
+  nabla_passes_register();
+}

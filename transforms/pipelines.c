@@ -1,0 +1,31 @@
+/* See pipelines.h. */
+#include "transforms/pipelines.h"
+
+/* Written for the reader of --mlir-print-ir-after-all: each line is a stage. */
+void nabla_pipeline_cpu(nabla_text *out, const char *features,
+                        const char *policy) {
+  nabla_text_add(out,
+                 "nabla-manifest,"
+                 "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
+                 "nabla-simplify,nabla-lower-implicit,"
+                 "nabla-lower-fused{features=\"%s\"},"
+                 "nabla-to-linalg{features=\"%s\"},",
+                 policy, features, features);
+  nabla_text_add(
+      out,
+      "func.func(linalg-fuse-elementwise-ops),canonicalize,cse,"
+      "eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
+      "one-shot-bufferize{bufferize-function-boundaries=true "
+      "allow-return-allocs-from-loops=true "
+      "function-boundary-type-conversion=identity-layout-map},"
+      "drop-equivalent-buffer-results,buffer-deallocation-pipeline,"
+      "convert-bufferization-to-memref,");
+  nabla_text_add(out,
+                 "func.func(convert-linalg-to-loops),"
+                 "convert-vector-to-scf,convert-scf-to-cf,"
+                 "expand-strided-metadata,lower-affine,"
+                 "convert-vector-to-llvm{enable-x86vector "
+                 "reassociate-fp-reductions},convert-to-llvm,"
+                 "reconcile-unrealized-casts,canonicalize,cse,"
+                 "nabla-lower-services");
+}

@@ -1,0 +1,52 @@
+/* Dispatch rules as a table, and the choice among them. */
+#ifndef NABLA_DIALECT_RULES_H
+#define NABLA_DIALECT_RULES_H
+
+#include <mlir-c/IR.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What is asked of an operand. The value is how much a rule says by it. */
+typedef enum nabla_operand_kind {
+  NABLA_OPERAND_NONE,
+  NABLA_OPERAND_ANY,
+  NABLA_OPERAND_DENSE,
+  NABLA_OPERAND_IMPLICIT,
+  NABLA_OPERAND_PACKED,
+  NABLA_OPERAND_SPLAT,
+} nabla_operand_kind;
+
+typedef enum nabla_rule_outcome {
+  NABLA_RULE_APPLIED,  /* the op was replaced and is gone         */
+  NABLA_RULE_REFINED,  /* an operand was replaced: try again      */
+  NABLA_RULE_DECLINED, /* nothing was changed; others may try     */
+  NABLA_RULE_FAILED,   /* an error was reported                   */
+} nabla_rule_outcome;
+
+typedef struct nabla_rule {
+  const char *id, *op;
+  nabla_operand_kind lhs, rhs;
+  int precedence;
+  const char *summary;
+  /* `why` gets static text when it declines. */
+  nabla_rule_outcome (*apply)(MlirOperation op, const char **why);
+} nabla_rule;
+
+const nabla_rule *nabla_rules(size_t *out_count);
+
+/* How much a rule says of its operands: the sum of 0 for ANY, 1 for DENSE and
+ * IMPLICIT, 2 for PACKED and SPLAT. */
+int nabla_rule_specificity(const nabla_rule *rule);
+
+/* Whether `rule` takes `op`'s operands. */
+bool nabla_rule_matches(const nabla_rule *rule, MlirOperation op);
+
+/* Applies the best rule that takes `op`: specificity, then precedence; those
+ * that decline make room for the next. Two equal ones are reported as an error
+ * that names both. `*rule` is the last that was tried, NULL when there was
+ * none. */
+nabla_rule_outcome nabla_rules_apply(const nabla_rule *rules, size_t count,
+                                     MlirOperation op, const nabla_rule **rule,
+                                     const char **why);
+
+#endif

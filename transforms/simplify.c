@@ -1,0 +1,156 @@
+/* nabla-simplify: identities that need no arithmetic. What it folds is exact,
+ * bit for bit; materialize(quantize(x)) is not x and stays. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+
+#include "dialect/checks.h"
+#include "transforms/components.h"
+#include "transforms/ir.h"
+#include "transforms/passes.h"
+
+/* Each returns whether it replaced `op`. */
+typedef bool fold(MlirOperation op);
+
+/* A view that gives its operand back. */
+static bool fold_identity(MlirOperation op) {
+  if (!mlirTypeEqual(nabla_operand_type(op, 0), nabla_result_type(op, 0)))
+    return false;
+  if (mlirOperationGetNumOperands(op) > 1) return false; /* sizes are checked */
+  MlirValue value = mlirOperationGetOperand(op, 0);
+  nabla_op_replace(op, &value);
+  return true;
+}
+
+static bool fold_broadcast(MlirOperation op) {
+  int64_t dims[NABLA_MAX_RANK];
+  intptr_t rank = nabla_op_integers(op, "dims", dims);
+  for (intptr_t i = 0; i < rank; i++)
+    if (dims[i] != i) return false;
+  return fold_identity(op);
+}
+
+/* transpose(transpose(x, p), q) = transpose(x, p[q]); nothing when that is the
+ * identity. */
+static bool fold_transpose(MlirOperation op) {
+  int64_t order[NABLA_MAX_RANK], inner_order[NABLA_MAX_RANK];
+  intptr_t rank = nabla_op_integers(op, "permutation", order);
+  MlirValue value = mlirOperationGetOperand(op, 0);
+  MlirOperation inner = nabla_defining_op(value);
+  bool composed = nabla_is(inner, "nabla.transpose"), same = true;
+  if (composed) {
+    nabla_op_integers(inner, "permutation", inner_order);
+    for (intptr_t i = 0; i < rank; i++) order[i] = inner_order[order[i]];
+    value = mlirOperationGetOperand(inner, 0);
+  }
+  for (intptr_t i = 0; i < rank; i++) same &= order[i] == i;
+  if (!same && !composed) return false;
+  if (!same) {
+    MlirContext context = nabla_context(op);
+    MlirNamedAttribute permutation = nabla_named(
+        context, "permutation", mlirDenseI64ArrayGet(context, rank, order));
+    nabla_op_spec spec = {"nabla.transpose", 1, &value, -1, NULL, 1,
+                          &permutation};
+    value = mlirOperationGetResult(nabla_op_create(op, &spec), 0);
+  }
+  nabla_op_replace(op, &value);
+  return true;
+}
+
+static bool is_static(MlirType type) {
+  for (intptr_t i = 0; i < nabla_array_rank(type); i++)
+    if (nabla_is_dynamic(nabla_array_dim(type, i))) return false;
+  return true;
+}
+
+/* reshape(reshape(x)) = reshape(x), where the shapes are known; the inner one of
+ * others fails at run time where the sizes do not fit. */
+static bool fold_reshape(MlirOperation op) {
+  if (fold_identity(op)) return true;
+  MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
+  if (!nabla_is(inner, "nabla.reshape")) return false;
+  MlirType from = nabla_operand_type(inner, 0), to = nabla_result_type(op, 0);
+  if (!is_static(from) || !is_static(nabla_result_type(inner, 0)) ||
+      !is_static(to) ||
+      nablaTypeIsAImplicit(from) != nablaTypeIsAImplicit(to))
+    return false;
+  MlirValue value = mlirOperationGetOperand(inner, 0);
+  nabla_op_spec spec = {"nabla.reshape", 1, &value, 1, &to, 0, NULL};
+  MlirValue result = mlirOperationGetResult(nabla_op_create(op, &spec), 0);
+  nabla_op_replace(op, &result);
+  fold_identity(nabla_defining_op(result));
+  return true;
+}
+
+static bool fold_unpack(MlirOperation op) {
+  MlirValue components[NABLA_MAX_PARTS];
+  if (nabla_components_find(mlirOperationGetOperand(op, 0), components) < 0)
+    return false;
+  nabla_op_replace(op, components);
+  return true;
+}
+
+/* The value that all elements of a float constant have. */
+static bool splat_value(MlirValue value, double *out) {
+  MlirOperation op = nabla_defining_op(value);
+  if (!nabla_is(op, "nabla.constant")) return false;
+  MlirAttribute elements =
+      mlirOperationGetAttributeByName(op, nabla_ref("value"));
+  if (!mlirAttributeIsADenseElements(elements) ||
+      !mlirDenseElementsAttrIsSplat(elements) ||
+      !mlirTypeIsAFloat(nabla_array_element(mlirValueGetType(value))))
+    return false;
+  MlirAttribute one = mlirDenseElementsAttrGetSplatValue(elements);
+  *out = mlirFloatAttrGetValueDouble(one);
+  return true;
+}
+
+/* x * 1 = x and x + -0 = x; x + 0 is not x for x = -0. */
+static bool fold_neutral(MlirOperation op, double neutral, bool negative) {
+  for (intptr_t i = 0; i < 2; i++) {
+    double value;
+    MlirValue other = mlirOperationGetOperand(op, 1 - i);
+    if (!splat_value(mlirOperationGetOperand(op, i), &value) ||
+        value != neutral || (__builtin_signbit(value) != 0) != negative ||
+        !mlirTypeEqual(mlirValueGetType(other), nabla_result_type(op, 0)))
+      continue;
+    nabla_op_replace(op, &other);
+    return true;
+  }
+  return false;
+}
+static bool fold_add(MlirOperation op) { return fold_neutral(op, 0.0, true); }
+static bool fold_mul(MlirOperation op) { return fold_neutral(op, 1.0, false); }
+
+static const struct {
+  const char *op;
+  fold *fold;
+} folds[] = {
+    {"nabla.transpose", fold_transpose}, {"nabla.reshape", fold_reshape},
+    {"nabla.broadcast_in_dim", fold_broadcast}, {"nabla.unpack", fold_unpack},
+    {"nabla.add", fold_add}, {"nabla.mul", fold_mul},
+};
+#define FOLDS (sizeof folds / sizeof *folds)
+
+static bool can_fold(MlirOperation op) {
+  for (size_t i = 0; i < FOLDS; i++)
+    if (nabla_is(op, folds[i].op)) return true;
+  return false;
+}
+
+MlirLogicalResult nabla_run_simplify(MlirOperation op,
+                                     const nablaPassValue *values,
+                                     void *prepared) {
+  (void)values, (void)prepared;
+  /* operands come before users, so that one round sees what it made */
+  nabla_op_list all = nabla_ops_collect(op, can_fold);
+  for (size_t i = 0; i < all.count; i++)
+    for (size_t f = 0; f < FOLDS; f++)
+      if (nabla_is(all.ops[i], folds[f].op)) {
+        folds[f].fold(all.ops[i]);
+        break;
+      }
+  bool failed = all.failed;
+  nabla_op_list_deinit(&all);
+  nabla_components_clean(op);
+  return failed ? mlirLogicalResultFailure() : mlirLogicalResultSuccess();
+}
