@@ -82,9 +82,11 @@ static void add_dim(lowering *l, const char *name, intptr_t index, int dim) {
 static void require(lowering *l, intptr_t argument, int dim, const char *equals) {
   char name[32];
   MlirType type = mlirValueGetType(l->operands[argument]);
-  if (!nabla_is_dynamic(mlirShapedTypeGetDimSize(type, dim))) {
-    if (strcmp(equals, "m")) return; /* both are static: verified */
-  }
+  MlirType x = mlirValueGetType(l->operands[0]);
+  bool known = strcmp(equals, "m") != 0 ||
+               !nabla_is_dynamic(mlirShapedTypeGetDimSize(x, 0));
+  if (known && !nabla_is_dynamic(mlirShapedTypeGetDimSize(type, dim)))
+    return; /* both are static: verified */
   snprintf(name, sizeof name, "r%d_%d", (int)argument, dim);
   add_dim(l, name, argument, dim);
   nabla_text_add(&l->text,

@@ -223,8 +223,15 @@ static MlirOperation remake(MlirOperation op, const list *operands,
   return made;
 }
 
-/* Makes `op` anew with components for implicit operands, results and block
- * arguments. */
+/* Splits what the regions of `op` are given. */
+static void split_regions(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+    MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+    if (!mlirBlockIsNull(block)) split_arguments(block);
+  }
+}
+
+/* Makes `op` anew with components for implicit operands and results. */
 static bool split_carrier(MlirOperation op) {
   list operands = {0}, results = {0};
   MlirOperation made = {NULL};
@@ -236,10 +243,6 @@ static bool split_carrier(MlirOperation op) {
   free(operands.items);
   free(results.items);
   if (mlirOperationIsNull(made)) return false;
-  for (intptr_t i = 0; i < mlirOperationGetNumRegions(made); i++) {
-    MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(made, i));
-    if (!mlirBlockIsNull(block)) split_arguments(block);
-  }
   if (mlirOperationGetNumResults(op)) pack_results(op, made);
   nabla_op_erase(op);
   return true;
@@ -278,6 +281,9 @@ MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
     good = split_function(functions.ops[i]);
   nabla_op_list_deinit(&functions);
   nabla_op_list carried = nabla_ops_collect(op, is_split_carrier);
+  /* arguments first: what is yielded then finds its components */
+  for (size_t i = 0; good && i < carried.count; i++)
+    split_regions(carried.ops[i]);
   for (size_t i = 0; good && i < carried.count; i++)
     good = split_carrier(carried.ops[i]);
   nabla_op_list_deinit(&carried);

@@ -122,13 +122,19 @@ static nabla_tensor gather(nabla_template *t, const nabla_tensor *flat,
   return nabla_generic_end(t, &g, element);
 }
 
-/* Upstream's expand_shape divides by the static dimensions of the result, so
- * none of them may be 0; there is nothing to move then. */
+static bool is_empty(const nabla_tensor *tensor) {
+  for (intptr_t i = 0; i < tensor->rank; i++)
+    if (tensor->dims[i] == 0) return true;
+  return false;
+}
+
+/* Upstream's expand_shape divides by the static dimensions of the result, and
+ * collapse_shape takes ?x0 for 0 but not for ?, so none of them may be 0; there
+ * is nothing to move then. */
 static nabla_tensor rearrange(nabla_template *t, const nabla_tensor *in,
                               nabla_tensor *shape) {
-  for (intptr_t i = 0; i < shape->rank; i++)
-    if (shape->dims[i] == 0)
-      return nabla_tensor_empty(t, shape, in->element->name);
+  if (is_empty(in) || is_empty(shape))
+    return nabla_tensor_empty(t, shape, in->element->name);
   nabla_tensor flat = nabla_tensor_flatten(t, in);
   return count_dynamic(shape) > 1 ? gather(t, &flat, shape)
                                   : nabla_tensor_unflatten(t, &flat, shape);

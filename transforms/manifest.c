@@ -156,6 +156,11 @@ static bool can_enter(MlirOperation function) {
   return true;
 }
 
+static MlirStringRef symbol(MlirOperation function) {
+  return mlirStringAttrGetValue(
+      mlirOperationGetAttributeByName(function, nabla_ref("sym_name")));
+}
+
 static bool is_public_function(MlirOperation op) {
   if (!nabla_is(op, "func.func")) return false;
   MlirAttribute visibility =
@@ -166,10 +171,28 @@ static bool is_public_function(MlirOperation op) {
              mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
 }
 
+/* Names that objects have for themselves. */
+static bool check_name(MlirOperation function) {
+  static const char *const names[] = {"malloc", "free",    "aligned_alloc",
+                                      "memcpy", "memmove", "memset"};
+  MlirStringRef name = symbol(function);
+  bool good = true;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (name.length == strlen(names[i]) &&
+        !memcmp(name.data, names[i], name.length))
+      good = false;
+  if (name.length >= 6 && (!memcmp(name.data, "nabla_", 6) ||
+                           !memcmp(name.data, "_mlir_", 6)))
+    good = false;
+  if (!good)
+    nabla_error_at(function, "has a name that compiled code has for itself; "
+                             "rename it");
+  return good;
+}
+
 static void put_function(nabla_json_out *out, MlirOperation function) {
   MlirType type = function_type(function);
-  MlirStringRef name = mlirStringAttrGetValue(
-      mlirOperationGetAttributeByName(function, nabla_ref("sym_name")));
+  MlirStringRef name = symbol(function);
   nabla_json_out_object(out);
   nabla_json_out_key(out, "name");
   nabla_json_out_string_n(out, name.data, name.length);
@@ -256,7 +279,9 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   nabla_json_out_u64(&out, 1);
   nabla_json_out_key(&out, "functions");
   nabla_json_out_array(&out);
+  bool good = true;
   for (size_t i = 0; i < all.count; i++) {
+    good = check_name(all.ops[i]) && good;
     protect_arguments(all.ops[i]);
     if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
         !is_public_function(all.ops[i]))
@@ -281,6 +306,6 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
         op, key, mlirStringAttrGet(context, nabla_ref(text.data)));
   nabla_text_deinit(&text);
   nabla_op_list_deinit(&all);
-  return failed ? nabla_error_at(op, "has too many functions to describe")
-                : mlirLogicalResultSuccess();
+  if (failed) return nabla_error_at(op, "has too many functions to describe");
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

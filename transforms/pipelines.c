@@ -18,14 +18,16 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
       "one-shot-bufferize{bufferize-function-boundaries=true "
       "allow-return-allocs-from-loops=true "
       "function-boundary-type-conversion=identity-layout-map},"
-      "drop-equivalent-buffer-results,buffer-deallocation-pipeline,"
-      "convert-bufferization-to-memref,");
+      "drop-equivalent-buffer-results,"
+      "ownership-based-buffer-deallocation,canonicalize,"
+      "buffer-deallocation-simplification,bufferization-lower-deallocations,"
+      "convert-bufferization-to-memref,nabla-expand-copies,");
   nabla_text_add(out,
                  "func.func(convert-linalg-to-loops),"
                  "convert-vector-to-scf,convert-scf-to-cf,"
                  "expand-strided-metadata,lower-affine,"
                  "convert-vector-to-llvm{enable-x86vector "
                  "reassociate-fp-reductions},convert-to-llvm,"
-                 "reconcile-unrealized-casts,canonicalize,cse,"
+                 "reconcile-unrealized-casts,cse,"
                  "nabla-lower-services");
 }

@@ -14,13 +14,16 @@ extern "C" {
 #endif
 
 /* A compiler: MLIR context, LLVM target, JIT, object cache. One call at a time
- * per compiler; several compilers may work at once. */
+ * per compiler; several compilers, and processes, may work at once, also on
+ * one cache. */
 typedef struct nabla_compiler nabla_compiler;
 
 /* Zero-initialised is valid: every default. Texts are copied. */
 typedef struct nabla_compiler_options {
   /* Folder of the object cache; NULL: $NABLA_CACHE, else
-   * $XDG_CACHE_HOME/nabla, else $HOME/.cache/nabla. "" turns it off. */
+   * $XDG_CACHE_HOME/nabla, else $HOME/.cache/nabla. "" turns it off. It is
+   * made when missing, and used only when it belongs to this user and nobody
+   * else may enter it: objects in it are code that will run. */
   const char *cache;
   /* Bytes after which the least recently used entries go; 0: 256 MiB. */
   uint64_t cache_limit;
@@ -30,9 +33,8 @@ typedef struct nabla_compiler_options {
 } nabla_compiler_options;
 
 NABLA_API NABLA_MUST_USE nabla_status nabla_compiler_create(
-    const nabla_compiler_options *options,
-    const nabla_environment *environment, nabla_compiler **out,
-    nabla_diag *diag);
+    const nabla_compiler_options *options, const nabla_environment *environment,
+    nabla_compiler **out, nabla_diag *diag);
 /* Executables that it made stay valid. NULL is allowed. */
 NABLA_API void nabla_compiler_destroy(nabla_compiler *compiler);
 
@@ -46,21 +48,23 @@ typedef struct nabla_compile_options {
 } nabla_compile_options;
 
 /* Compiles a file, or text that `name` stands for in diagnostics, into this
- * process. The same program, options and target come from the cache.
+ * process. The same program, options and target come from the cache, with the
+ * warnings that they had. No failure of the cache fails a compilation.
  * @return NABLA_OK
  *         NABLA_CORRUPT           the program does not parse or verify, or a
  *                                 pass refused it: diagnostics say where
- *         NABLA_INVALID_ARGUMENT  an option; NABLA_UNSUPPORTED a target that
- *                                 this machine cannot run
+ *         NABLA_INVALID_ARGUMENT  an option
+ *         NABLA_UNSUPPORTED       a target that this machine cannot run, or an
+ *                                 intrinsic that the target lacks
  *         NABLA_IO, NABLA_NO_MEMORY */
-NABLA_API NABLA_MUST_USE nabla_status nabla_compile_file(
-    nabla_compiler *compiler, const char *path,
-    const nabla_compile_options *options, nabla_executable **out,
-    nabla_diag *diag);
-NABLA_API NABLA_MUST_USE nabla_status nabla_compile_text(
-    nabla_compiler *compiler, const char *text, size_t size, const char *name,
-    const nabla_compile_options *options, nabla_executable **out,
-    nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_compile_file(nabla_compiler *compiler, const char *path,
+                   const nabla_compile_options *options, nabla_executable **out,
+                   nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_compile_text(nabla_compiler *compiler, const char *text, size_t size,
+                   const char *name, const nabla_compile_options *options,
+                   nabla_executable **out, nabla_diag *diag);
 
 /* What nabla_emit_* give. */
 typedef enum nabla_emission {
@@ -80,7 +84,8 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_emit_text(
                           nabla_diag *diag),
     void *self, nabla_diag *diag);
 
-/* How the last compilation went, for people and benchmarks. */
+/* How the last compilation went, for people and benchmarks. `link_ms` is all
+ * of it but parsing when the object came from the cache. */
 typedef struct nabla_compile_report {
   int from_cache;
   double parse_ms, passes_ms, translate_ms, optimize_ms, codegen_ms, link_ms;

@@ -151,7 +151,7 @@ static nabla_status link_object(nabla_compiler *compiler, const void *object,
                                 nabla_diag *diag) {
   nabla_code code;
   double start = nabla_milliseconds();
-  NABLA_TRY(nabla_jit_link(object, size, &code, diag));
+  NABLA_TRY(nabla_jit_link(compiler->target, object, size, &code, diag));
   NABLA_TRY(nabla_executable_create(&code, &compiler->environment, out, diag));
   compiler->report.link_ms = nabla_milliseconds() - start;
   return NABLA_OK;

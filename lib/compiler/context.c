@@ -212,8 +212,12 @@ nabla_status nabla_context_run(nabla_context *context, MlirModule module,
         nabla_fail(diag, NABLA_UNSUPPORTED, "the pipeline does not parse: %s",
                    errors.data ? errors.data : "no reason given");
   } else {
+    /* once, at the end: after each pass, as nabla-opt does it, verifying takes
+     * a third of the time */
+    mlirPassManagerEnableVerifier(manager, false);
     result = mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module));
-    if (mlirLogicalResultIsFailure(result))
+    if (mlirLogicalResultIsFailure(result) ||
+        !mlirOperationVerify(mlirModuleGetOperation(module)))
       status = fail(context, "the program cannot be compiled", diag);
   }
   nabla_text_deinit(&errors);

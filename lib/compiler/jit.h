@@ -4,12 +4,14 @@
 
 #include <stddef.h>
 
+#include "lib/compiler/target.h"
 #include "lib/runtime/code.h"
 
-/* Links a copy of an object that nabla_object_check let pass. `out` owns all
- * that it needs: no compiler has to stay.
+/* Links a copy of an object for `target` that nabla_object_check let pass.
+ * `out` owns all that it needs: no compiler has to stay.
  * @return NABLA_CORRUPT (it does not link, or lacks the manifest) */
-NABLA_MUST_USE nabla_status nabla_jit_link(const void *object, size_t size,
+NABLA_MUST_USE nabla_status nabla_jit_link(const nabla_target *target,
+                                           const void *object, size_t size,
                                            nabla_code *out, nabla_diag *diag);
 
 #endif

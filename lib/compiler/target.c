@@ -220,7 +220,7 @@ static nabla_status fill(nabla_target *target, nabla_diag *diag) {
 }
 
 nabla_status nabla_machine_create(const char *text, nabla_target **out,
-                                 nabla_diag *diag) {
+                                  nabla_diag *diag) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, initialize);
   nabla_target *target = calloc(1, sizeof *target);

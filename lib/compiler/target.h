@@ -31,8 +31,8 @@ typedef struct nabla_target {
  *         baseline of 64-bit code), NABLA_UNSUPPORTED (LLVM lacks the host),
  *         NABLA_NO_MEMORY */
 NABLA_MUST_USE nabla_status nabla_machine_create(const char *text,
-                                                nabla_target **out,
-                                                nabla_diag *diag);
+                                                 nabla_target **out,
+                                                 nabla_diag *diag);
 void nabla_machine_destroy(nabla_target *target); /* NULL is allowed */
 
 /* Index of a feature, or NABLA_X86_FEATURE_COUNT. */

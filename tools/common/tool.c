@@ -1,0 +1,239 @@
+/* Command lines; see tool.h. */
+#include "tools/common/tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/nabla-quant/cli.h"
+
+#define LONG_BASE 256 /* getopt values of long options: LONG_BASE + index */
+
+int tool_exit_of_status(nabla_status status) {
+  switch (status) {
+#define EXIT(id, code, meaning)
+#define STATUS(status, id) \
+  case NABLA_##status:     \
+    return TOOL_EXIT_##id;
+#include "tools/nabla-quant/exits.def"
+#undef EXIT
+#undef STATUS
+  }
+  return TOOL_EXIT_USAGE;
+}
+
+/* ---- errors ---- */
+
+/* Controls could change what a terminal shows around the text. */
+static void print_escaped(const char *text) {
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+      fprintf(stderr, "\\x%02x", c);
+    else
+      fputc(c, stderr);
+  }
+  fputc('\n', stderr);
+}
+
+void tool_say(const tool *t, const char *text) {
+  fprintf(stderr, "%s: ", t->name);
+  print_escaped(text);
+}
+
+void tool_diagnostic(void *unused, const char *text) {
+  (void)unused;
+  print_escaped(text);
+}
+
+void tool_error(const tool *t, const nabla_diag *diag) {
+  char text[sizeof *diag + 64];
+  nabla_diag_format(diag, text, sizeof text);
+  tool_say(t, text);
+}
+
+int tool_finish(const tool *t, int exit_code) {
+  errno = 0;
+  int failed = ferror(stdout);
+  if (fflush(stdout)) failed = 1;
+  if (!failed) return exit_code;
+  int reason = errno;
+  if (reason == EPIPE) { /* a reader that has gone away is no error */
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+  }
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status =
+      nabla_fail(&diag, NABLA_IO, "cannot write to standard output: %s",
+                 reason ? strerror(reason) : "no reason given");
+  tool_error(t, &diag);
+  return exit_code ? exit_code : tool_exit_of_status(status);
+}
+
+/* ---- options ---- */
+
+static size_t index_of(const tool *t, int value) {
+  if (value >= LONG_BASE) return (size_t)(value - LONG_BASE);
+  for (size_t i = 0; i < t->option_count; i++)
+    if (t->options[i].letter && t->options[i].letter == value) return i;
+  return t->option_count;
+}
+
+static nabla_status fail_unknown(const tool *t, const char *element,
+                                 nabla_diag *diag) {
+  char typed[64];
+  size_t length = strcspn(element + 2, "=");
+  if (length >= sizeof typed) length = sizeof typed - 1;
+  memcpy(typed, element + 2, length);
+  typed[length] = '\0';
+  cli_suggestion near = {typed, NULL, 0};
+  for (size_t i = 0; i < t->option_count; i++)
+    cli_suggest(&near, t->options[i].name);
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown option '--%s'", typed);
+  if (near.best) nabla_diag_set_next(diag, "did you mean '--%s'?", near.best);
+  return status;
+}
+
+/* What getopt_long returned '?' or ':' for. */
+static nabla_status fail_option(const tool *t, int result, int subject,
+                                const char *element, nabla_diag *diag) {
+  size_t index = subject ? index_of(t, subject) : t->option_count;
+  if (result == ':' && index < t->option_count)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "option '--%s' needs an argument: %s",
+                      t->options[index].name, t->options[index].argument);
+  if (index < t->option_count)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "option '--%s' takes no argument",
+                      t->options[index].name);
+  if (subject)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown option '-%c'",
+                      subject);
+  return fail_unknown(t, element, diag);
+}
+
+static nabla_status check_value(const tool_option *row, const char *argument,
+                                nabla_diag *diag) {
+  char words[128], list[160] = "", *save = NULL;
+  if (!row->values) return NABLA_OK;
+  cli_suggestion near = {argument, NULL, 0};
+  snprintf(words, sizeof words, "%s", row->values);
+  for (char *word = strtok_r(words, "|", &save); word;
+       word = strtok_r(NULL, "|", &save)) {
+    if (!strcmp(word, argument)) return NABLA_OK;
+    cli_suggest(&near, word);
+    size_t used = strlen(list);
+    snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word);
+  }
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "--%s: unknown value '%s'",
+                 row->name, argument);
+  if (near.best)
+    nabla_diag_set_next(diag, "did you mean '%s'? Legal are %s", near.best,
+                        list);
+  else
+    nabla_diag_set_next(diag, "legal are %s", list);
+  return status;
+}
+
+static void fill_getopt(const tool *t, struct option *rows, char *letters) {
+  *letters++ = ':'; /* a missing argument is ':' and nothing is printed */
+  for (size_t i = 0; i < t->option_count; i++) {
+    const tool_option *row = &t->options[i];
+    int has = row->argument ? required_argument : no_argument;
+    rows[i] = (struct option){row->name, has, NULL, LONG_BASE + (int)i};
+    if (!row->letter) continue;
+    *letters++ = row->letter;
+    if (row->argument) *letters++ = ':';
+  }
+  rows[t->option_count] = (struct option){NULL, 0, NULL, 0};
+  *letters = '\0';
+}
+
+nabla_status tool_parse(const tool *t, int argc, char **argv, tool_line *out,
+                        nabla_diag *diag) {
+  struct option rows[TOOL_MAX_OPTIONS + 1];
+  char letters[2 * TOOL_MAX_OPTIONS + 2];
+  fill_getopt(t, rows, letters);
+  opterr = 0, optind = 1;
+  *out = (tool_line){0};
+  for (;;) {
+    int result = getopt_long(argc, argv, letters, rows, NULL);
+    if (result < 0) break;
+    if (result == '?' || result == ':')
+      return fail_option(t, result, optopt, argv[optind - 1], diag);
+    size_t index = index_of(t, result);
+    if (index + 2 == t->option_count) {
+      tool_print_help(t, stdout);
+      return out->done = 1, NABLA_OK;
+    }
+    if (index + 1 == t->option_count) {
+      printf("%s %s\n", t->name, NABLA_VERSION);
+      return out->done = 1, NABLA_OK;
+    }
+    if (optarg) NABLA_TRY(check_value(&t->options[index], optarg, diag));
+    NABLA_TRY(t->set(t->self, index, optarg, diag));
+  }
+  out->operands = argv + optind;
+  out->operand_count = argc - optind;
+  return NABLA_OK;
+}
+
+nabla_status tool_number(const char *option, const char *argument,
+                         uint64_t least, uint64_t most, uint64_t *out,
+                         nabla_diag *diag) {
+  uint64_t value = 0;
+  int good = *argument != '\0';
+  for (const char *at = argument; *at && good; at++)
+    good = *at >= '0' && *at <= '9' &&
+           !__builtin_mul_overflow(value, 10u, &value) &&
+           !__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
+  if (!good || value < least || value > most)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s '%s' is not a number from %llu to %llu", option,
+                      argument, (unsigned long long)least,
+                      (unsigned long long)most);
+  *out = value;
+  return NABLA_OK;
+}
+
+/* ---- input ---- */
+
+static nabla_status read_stream(FILE *stream, nabla_buffer *out,
+                                nabla_diag *diag) {
+  char part[65536];
+  size_t got;
+  while ((got = fread(part, 1, sizeof part, stream)) > 0)
+    NABLA_TRY(nabla_buffer_append(out, part, got, diag));
+  if (ferror(stream))
+    return nabla_fail(diag, NABLA_IO, "cannot read: %s", strerror(errno));
+  return nabla_buffer_append(out, NULL, 1, diag);
+}
+
+nabla_status tool_read(const char *path, char **out, size_t *out_size,
+                       nabla_diag *diag) {
+  int standard = !strcmp(path, "-");
+  FILE *stream = standard ? stdin : fopen(path, "rb");
+  nabla_buffer text;
+  if (!stream) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_IO, "cannot open: %s", strerror(errno));
+    nabla_diag_set_file(diag, path);
+    return status;
+  }
+  nabla_buffer_init(&text, NULL, "a program", (size_t)1 << 30);
+  nabla_status status = read_stream(stream, &text, diag);
+  if (!standard) fclose(stream);
+  if (status) {
+    nabla_diag_set_file(diag, standard ? "<stdin>" : path);
+    nabla_buffer_deinit(&text);
+    return status;
+  }
+  *out = (char *)text.data; /* malloc's: the buffer has the default allocator */
+  *out_size = text.size - 1;
+  return NABLA_OK;
+}

@@ -1,0 +1,159 @@
+/* nabla-compile: from a program in the nabla dialect to an object, or to any
+ * form on the way. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/file.h"
+#include "lib/base/memory.h"
+#include "nabla/compiler.h"
+#include "tools/common/tool.h"
+
+enum {
+#define OPTION(id, name, letter, argument, values, fallback, help) OPTION_##id,
+#include "tools/nabla-compile/options.def"
+#undef OPTION
+  OPTION_COUNT
+};
+
+static const tool_option rows[OPTION_COUNT] = {
+#define OPTION(id, name, letter, argument, values, fallback, help) \
+  {name, letter, argument, values, fallback, help},
+#include "tools/nabla-compile/options.def"
+#undef OPTION
+};
+
+typedef struct settings {
+  const char *output;
+  nabla_emission emission;
+  nabla_compile_options compile;
+} settings;
+
+static nabla_status set(void *self, size_t index, char *argument,
+                        nabla_diag *diag) {
+  settings *s = self;
+  switch (index) {
+    case OPTION_output:
+      if (s->output || !*argument)
+        return nabla_fail(
+            diag, NABLA_INVALID_ARGUMENT,
+            s->output ? "two outputs are named" : "the output is empty");
+      s->output = argument;
+      break;
+    case OPTION_emit: /* in the order of nabla_emission */
+      s->emission = !strcmp(argument, "mlir")   ? NABLA_EMIT_MLIR
+                    : !strcmp(argument, "llvm") ? NABLA_EMIT_LLVM
+                    : !strcmp(argument, "asm")  ? NABLA_EMIT_ASM
+                                                : NABLA_EMIT_OBJ;
+      break;
+    case OPTION_target:
+      s->compile.target = argument;
+      break;
+    case OPTION_numerics:
+      s->compile.numerics = argument;
+      break;
+    default:
+      s->compile.policy = argument;
+      break;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status collect(void *self, const void *data, size_t size,
+                            nabla_diag *diag) {
+  return nabla_buffer_append(self, data, size, diag);
+}
+
+static nabla_status write_file(const char *path, const nabla_buffer *result,
+                               nabla_diag *diag) {
+  nabla_output_options options = {.force = 1};
+  nabla_output *output;
+  NABLA_TRY(nabla_output_create(path, &options, &output, diag));
+  nabla_status status =
+      nabla_output_write(output, 0, result->data, result->size, diag);
+  if (!status) status = nabla_output_commit(output, diag);
+  nabla_output_destroy(output);
+  return status;
+}
+
+static int to_stdout(const settings *s) {
+  return !s->output || !strcmp(s->output, "-");
+}
+
+static nabla_status check_line(const settings *s, const tool_line *line,
+                               nabla_diag *diag) {
+  if (line->operand_count != 1)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      line->operand_count ? "more than one program is named"
+                                          : "a program is missing");
+  if (to_stdout(s) && s->emission == NABLA_EMIT_OBJ && isatty(STDOUT_FILENO)) {
+    nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                     "an object is nothing for a terminal");
+    nabla_diag_set_next(diag, "name a file with -o OUT, or --emit asm");
+    return status;
+  }
+  return NABLA_OK;
+}
+
+/* `*out_failed`: it is the program that is wrong. */
+static nabla_status run(const settings *s, const char *path, int *out_failed,
+                        nabla_diag *diag) {
+  nabla_compiler_options options = {.cache = "", .diagnostic = tool_diagnostic};
+  nabla_compiler *compiler;
+  nabla_buffer result;
+  char *text;
+  size_t size;
+  NABLA_TRY(tool_read(path, &text, &size, diag));
+  nabla_status status = nabla_compiler_create(&options, NULL, &compiler, diag);
+  if (status) {
+    free(text);
+    return status;
+  }
+  nabla_buffer_init(&result, NULL, "the result", (size_t)1 << 32);
+  status = nabla_emit_text(compiler, text, size,
+                           strcmp(path, "-") ? path : "<stdin>", &s->compile,
+                           s->emission, collect, &result, diag);
+  *out_failed = status == NABLA_CORRUPT;
+  if (!status && !to_stdout(s)) status = write_file(s->output, &result, diag);
+  if (!status && to_stdout(s)) fwrite(result.data, 1, result.size, stdout);
+  nabla_buffer_deinit(&result);
+  nabla_compiler_destroy(compiler);
+  free(text);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  settings s = {.emission = NABLA_EMIT_OBJ};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  tool_line line;
+  int failed = 0;
+  const tool t = {
+      .name = "nabla-compile",
+      .operands = "PROGRAM.mlir",
+      .summary =
+          "Compiles a program in the nabla dialect. '-' is standard input.",
+      .examples =
+          "  nabla-compile linear.mlir -o linear.o\n"
+          "  nabla-compile linear.mlir --emit asm --target x86-64-v3\n",
+      .failed =
+          "The program does not parse, verify or compile; diagnostics "
+          "say where.",
+      .options = rows,
+      .option_count = OPTION_COUNT,
+      .set = set,
+      .self = &s,
+  };
+  nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
+  if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
+  if (!status) status = check_line(&s, &line, &diag);
+  if (status) {
+    tool_error(&t, &diag);
+    tool_print_usage(&t, stderr);
+    fprintf(stderr, "See '%s --help'.\n", t.name);
+    return tool_exit_of_status(status);
+  }
+  status = run(&s, line.operands[0], &failed, &diag);
+  if (!status) return tool_finish(&t, TOOL_EXIT_OK);
+  tool_error(&t, &diag);
+  return failed ? TOOL_EXIT_FAILED : tool_exit_of_status(status);
+}

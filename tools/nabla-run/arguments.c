@@ -1,0 +1,167 @@
+/* Where the arguments of the function come from: checkpoints and .npy files. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/nabla-quant/cli.h"
+#include "tools/nabla-run/npy.h"
+#include "tools/nabla-run/run.h"
+
+/* A rest of "FILE:TENSOR": names of tensors hold no ':', paths may. */
+static nabla_status find_weight(run *r, const run_pair *bind, nabla_weight *out,
+                                nabla_diag *diag) {
+  char *colon = strrchr(bind->rest, ':');
+  if (!colon || colon == bind->rest || !colon[1]) {
+    nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                     "--bind '%s=%s' does not say which tensor",
+                                     bind->name, bind->rest);
+    nabla_diag_set_next(diag, "write --bind NAME=FILE:TENSOR");
+    return status;
+  }
+  size_t length = (size_t)(colon - bind->rest);
+  run_model *model = NULL;
+  for (size_t i = 0; i < r->model_count && !model; i++)
+    if (strlen(r->models[i].path) == length &&
+        !memcmp(r->models[i].path, bind->rest, length))
+      model = &r->models[i];
+  if (!model) {
+    char *path = strndup(bind->rest, length);
+    if (!path) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a path");
+    nabla_model *opened;
+    nabla_status status =
+        nabla_model_open(path, &r->environment, &opened, diag);
+    if (status) {
+      free(path);
+      return status;
+    }
+    model = &r->models[r->model_count++];
+    *model = (run_model){path, opened};
+  }
+  return nabla_model_find(model->model, colon + 1, strlen(colon + 1), out,
+                          diag);
+}
+
+/* Digits only: the place of an argument. */
+static int is_number(const char *text, size_t number) {
+  char digits[24];
+  snprintf(digits, sizeof digits, "%zu", number);
+  return !strcmp(text, digits);
+}
+
+/* The argument that `name` means: a name counts before a place. */
+static const char *argument_of(const run *r, const char *name) {
+  const nabla_function *f = r->function;
+  for (size_t i = 0; i < f->argument_count; i++)
+    if (!strcmp(f->arguments[i].name, name)) return name;
+  for (size_t i = 0; i < f->argument_count; i++)
+    if (is_number(name, i)) return f->arguments[i].name;
+  return name;
+}
+
+static nabla_status bind_all(run *r, nabla_diag *diag) {
+  for (size_t i = 0; i < r->settings->bind_count; i++) {
+    const run_pair *bind = &r->settings->binds[i];
+    nabla_weight weight;
+    NABLA_TRY(find_weight(r, bind, &weight, diag));
+    NABLA_TRY(nabla_executable_bind(r->executable, argument_of(r, bind->name),
+                                    &weight, diag));
+    r->bound_bytes += weight.tensor.stored_bytes;
+    r->copied_bytes += weight.copied_bytes;
+  }
+  return NABLA_OK;
+}
+
+static int is_bound(const run *r, const nabla_port *port) {
+  for (size_t i = 0; i < r->settings->bind_count; i++)
+    if (!strcmp(argument_of(r, r->settings->binds[i].name), port->name))
+      return 1;
+  return 0;
+}
+
+/* Index of the --input for an argument, or the number of inputs: its name
+ * counts before its place. */
+static size_t find_input(const run *r, size_t argument) {
+  const run_settings *s = r->settings;
+  const char *name = r->function->arguments[argument].name;
+  for (size_t i = 0; i < s->input_count; i++)
+    if (!strcmp(s->inputs[i].name, name)) return i;
+  for (size_t i = 0; i < s->input_count; i++)
+    if (is_number(s->inputs[i].name, argument)) return i;
+  return s->input_count;
+}
+
+static nabla_status fail_missing(const nabla_port *port, nabla_diag *diag) {
+  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                   "argument '%s' is not given", port->name);
+  if (port->component_count)
+    nabla_diag_set_next(diag, "--bind %s=FILE:TENSOR", port->name);
+  else
+    nabla_diag_set_next(diag, "--input %s=FILE.npy", port->name);
+  return status;
+}
+
+/* An --input that names no argument which takes one. */
+static nabla_status fail_unused(const run *r, const char *name,
+                                nabla_diag *diag) {
+  cli_suggestion near = {name, NULL, 0};
+  for (size_t i = 0; i < r->function->argument_count; i++) {
+    const nabla_port *port = &r->function->arguments[i];
+    if (!strcmp(name, port->name) || is_number(name, i))
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "--input %s: argument '%s' takes no input%s", name,
+                        port->name, is_bound(r, port) ? ", it is bound" : "");
+    cli_suggest(&near, port->name);
+  }
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "--input %s: function '%s' has no such argument", name,
+                 r->function->name);
+  if (near.best) nabla_diag_set_next(diag, "did you mean '%s'?", near.best);
+  return status;
+}
+
+static nabla_status read_inputs(run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  uint8_t used[RUN_MAX_PORTS] = {0};
+  for (size_t i = 0; i < r->function->argument_count; i++) {
+    const nabla_port *port = &r->function->arguments[i];
+    int dense = !*port->encoding_name;
+    if (is_bound(r, port) || (!dense && !port->component_count)) continue;
+    size_t input = dense ? find_input(r, i) : s->input_count;
+    if (input == s->input_count) return fail_missing(port, diag);
+    used[input] = 1;
+    const char *rest = s->inputs[input].rest;
+    nabla_array *to = &r->inputs[r->input_count];
+    NABLA_TRY(run_is_random(rest)
+                  ? run_make_random(rest, port, &r->environment, to, diag)
+                  : npy_read(rest, &r->environment, to, diag));
+    r->input_count++;
+  }
+  for (size_t i = 0; i < s->input_count; i++)
+    if (!used[i]) return fail_unused(r, s->inputs[i].name, diag);
+  return NABLA_OK;
+}
+
+nabla_status run_take_arguments(run *r, nabla_diag *diag) {
+  if (r->function->argument_count > RUN_MAX_PORTS ||
+      r->function->result_count > RUN_MAX_PORTS)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "function '%s' has more than %d arguments or results",
+                      r->function->name, RUN_MAX_PORTS);
+  NABLA_TRY(bind_all(r, diag));
+  return read_inputs(r, diag);
+}
+
+void run_release(run *r) {
+  for (size_t i = 0;
+       r->function && i < r->function->result_count && i < RUN_MAX_PORTS; i++)
+    if (r->results[i].data) nabla_array_release(r->executable, &r->results[i]);
+  for (size_t i = 0; i < r->input_count; i++)
+    npy_release(&r->environment, &r->inputs[i]);
+  nabla_executable_close(r->executable);
+  for (size_t i = 0; i < r->model_count; i++) {
+    nabla_model_close(r->models[i].model);
+    free((char *)r->models[i].path);
+  }
+  nabla_compiler_destroy(r->compiler);
+  nabla_pool_destroy(r->environment.pool);
+}

@@ -1,0 +1,272 @@
+/* nabla-run: compiles a program in the nabla dialect, runs one of its functions
+ * on weights of checkpoints and arrays of .npy files. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/nabla-quant/cli.h"
+#include "tools/nabla-run/npy.h"
+#include "tools/nabla-run/run.h"
+
+enum {
+#define OPTION(id, name, letter, argument, values, fallback, help) OPTION_##id,
+#include "tools/nabla-run/options.def"
+#undef OPTION
+  OPTION_COUNT
+};
+
+static const tool_option rows[OPTION_COUNT] = {
+#define OPTION(id, name, letter, argument, values, fallback, help) \
+  {name, letter, argument, values, fallback, help},
+#include "tools/nabla-run/options.def"
+#undef OPTION
+};
+
+#define TIMED_RUNS 7
+#define MOST_RUNS  100000
+
+/* ---- options ---- */
+
+/* Cuts "NAME=REST". */
+static nabla_status add_pair(const char *option, char *argument,
+                             run_pair *pairs, size_t *count, nabla_diag *diag) {
+  char *equals = strchr(argument, '=');
+  if (*count == RUN_MAX_PORTS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s is given more than %d times", option,
+                      RUN_MAX_PORTS);
+  if (!equals || equals == argument || !equals[1])
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s '%s' does not read NAME=FILE", option, argument);
+  *equals = '\0';
+  for (size_t i = 0; i < *count; i++)
+    if (!strcmp(pairs[i].name, argument))
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "--%s %s is given twice",
+                        option, argument);
+  pairs[(*count)++] = (run_pair){argument, equals + 1};
+  return NABLA_OK;
+}
+
+static nabla_status add_file(const char *option, const char *argument,
+                             const char **files, size_t *count,
+                             nabla_diag *diag) {
+  if (*count == RUN_MAX_PORTS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s is given more than %d times", option,
+                      RUN_MAX_PORTS);
+  files[(*count)++] = argument;
+  return NABLA_OK;
+}
+
+static nabla_status set_tolerance(run_settings *s, const char *argument,
+                                  nabla_diag *diag) {
+  char *end;
+  s->tolerance = strtod(argument, &end);
+  if (end == argument || *end || !(s->tolerance >= 0))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--tolerance '%s' is no number from 0", argument);
+  return NABLA_OK;
+}
+
+static nabla_status set(void *self, size_t index, char *argument,
+                        nabla_diag *diag) {
+  run_settings *s = self;
+  switch (index) {
+    case OPTION_entry:
+      return s->entry = argument, NABLA_OK;
+    case OPTION_bind:
+      return add_pair("bind", argument, s->binds, &s->bind_count, diag);
+    case OPTION_input:
+      return add_pair("input", argument, s->inputs, &s->input_count, diag);
+    case OPTION_output:
+      return add_file("output", argument, s->outputs, &s->output_count, diag);
+    case OPTION_expect:
+      return add_file("expect", argument, s->expects, &s->expect_count, diag);
+    case OPTION_tolerance:
+      return set_tolerance(s, argument, diag);
+    case OPTION_threads:
+      return tool_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
+                         &s->threads, diag);
+    case OPTION_repeat:
+      return tool_number("repeat", argument, 1, MOST_RUNS, &s->repeat, diag);
+    case OPTION_time:
+      return s->time = 1, NABLA_OK;
+    case OPTION_json:
+      return s->json = 1, NABLA_OK;
+    case OPTION_target:
+      return s->compile.target = argument, NABLA_OK;
+    case OPTION_numerics:
+      return s->compile.numerics = argument, NABLA_OK;
+    case OPTION_policy:
+      return s->compile.policy = argument, NABLA_OK;
+    default:
+      return s->cache = strcmp(argument, "off") ? argument : "", NABLA_OK;
+  }
+}
+
+/* ---- the run ---- */
+
+static nabla_status compile(run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  nabla_compiler_options options = {.cache = s->cache,
+                                    .diagnostic = tool_diagnostic};
+  char *text;
+  size_t size;
+  NABLA_TRY(tool_read(s->program, &text, &size, diag));
+  nabla_status status =
+      nabla_compiler_create(&options, &r->environment, &r->compiler, diag);
+  if (!status) {
+    status =
+        nabla_compile_text(r->compiler, text, size,
+                           strcmp(s->program, "-") ? s->program : "<stdin>",
+                           &s->compile, &r->executable, diag);
+    r->program_failed = status == NABLA_CORRUPT;
+  }
+  free(text);
+  return status;
+}
+
+static nabla_status choose_function(run *r, nabla_diag *diag) {
+  const char *entry = r->settings->entry;
+  size_t count = nabla_executable_function_count(r->executable);
+  if (!entry && count == 1) {
+    r->function = nabla_executable_function(r->executable, 0);
+    return NABLA_OK;
+  }
+  if (!entry) {
+    nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                     "the program has %zu functions", count);
+    nabla_diag_set_next(diag, "name one: --entry FUNCTION");
+    return status;
+  }
+  r->function = nabla_executable_find(r->executable, entry);
+  if (r->function) return NABLA_OK;
+  cli_suggestion near = {entry, NULL, 0};
+  for (size_t i = 0; i < count; i++)
+    cli_suggest(&near, nabla_executable_function(r->executable, i)->name);
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "the program has no public function '%s'", entry);
+  if (near.best) nabla_diag_set_next(diag, "did you mean '%s'?", near.best);
+  return status;
+}
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double milliseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* Runs as often as asked for; the results of the last run stay. */
+static nabla_status run_function(run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  size_t repeat = s->repeat ? (size_t)s->repeat : s->time ? TIMED_RUNS : 1;
+  double *times = calloc(repeat, sizeof *times);
+  if (!times) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for times");
+  nabla_status status = NABLA_OK;
+  for (size_t i = 0; i < repeat && !status; i++) {
+    for (size_t k = 0; k < r->function->result_count; k++)
+      if (r->results[k].data)
+        nabla_array_release(r->executable, &r->results[k]);
+    memset(r->results, 0, sizeof r->results);
+    double start = milliseconds();
+    status = nabla_executable_run(r->executable, r->function->name, r->inputs,
+                                  r->input_count, r->results,
+                                  r->function->result_count, diag);
+    times[i] = milliseconds() - start;
+  }
+  qsort(times, repeat, sizeof *times, by_size);
+  r->run_ms = times[repeat / 2];
+  free(times);
+  return status;
+}
+
+static nabla_status write_results(run *r, nabla_diag *diag) {
+  for (size_t i = 0; i < r->settings->output_count; i++)
+    NABLA_TRY(npy_write(r->settings->outputs[i], &r->results[i], 1,
+                        &r->environment, diag));
+  return NABLA_OK;
+}
+
+static nabla_status run_all(run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &r->environment.pool,
+                              diag));
+  NABLA_TRY(compile(r, diag));
+  NABLA_TRY(choose_function(r, diag));
+  size_t named =
+      s->output_count > s->expect_count ? s->output_count : s->expect_count;
+  if (named > r->function->result_count)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%zu outputs are named, function '%s' has %zu result%s",
+                      named, r->function->name, r->function->result_count,
+                      r->function->result_count == 1 ? "" : "s");
+  NABLA_TRY(run_take_arguments(r, diag));
+  NABLA_TRY(run_function(r, diag));
+  NABLA_TRY(write_results(r, diag));
+  return run_compare(r, diag);
+}
+
+static int finish(run *r, nabla_status status, const nabla_diag *diag) {
+  int exit_code = tool_exit_of_status(status);
+  if (status && r->program_failed) exit_code = TOOL_EXIT_FAILED;
+  if (!status && r->differs) exit_code = TOOL_EXIT_FAILED;
+  if (status) tool_error(r->tool, diag);
+  if (!status && !r->settings->json) run_print_differences(r);
+  if (r->settings->json) {
+    if (run_print_json(r, status, exit_code, diag) && !exit_code)
+      exit_code = TOOL_EXIT_IO;
+  } else if (!status && r->settings->time) {
+    run_print_times(r);
+  }
+  run_release(r);
+  return tool_finish(r->tool, exit_code);
+}
+
+int main(int argc, char **argv) {
+  static run_settings s;
+  static run r;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  tool_line line;
+  const tool t = {
+      .name = "nabla-run",
+      .operands = "PROGRAM.mlir",
+      .summary =
+          "Compiles a program in the nabla dialect and runs one of its "
+          "functions. '-' is standard input.",
+      .examples =
+          "  nabla-run linear.mlir --entry linear --input x=x.npy \\\n"
+          "      --bind w=model-nf4.safetensors:layers.0.w1.weight "
+          "--output y.npy\n",
+      .failed =
+          "The program does not parse, verify or compile, diagnostics say "
+          "where; or a result is not what --expect says.",
+      .options = rows,
+      .option_count = OPTION_COUNT,
+      .set = set,
+      .self = &s,
+  };
+  r.settings = &s, r.tool = &t;
+  nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
+  if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
+  if (!status && line.operand_count != 1)
+    status = nabla_fail(&diag, NABLA_INVALID_ARGUMENT,
+                        line.operand_count ? "more than one program is named"
+                                           : "a program is missing");
+  if (status) {
+    int code = tool_exit_of_status(status);
+    tool_error(&t, &diag);
+    tool_print_usage(&t, stderr);
+    fprintf(stderr, "See '%s --help'.\n", t.name);
+    if (s.json && run_print_json(&r, status, code, &diag)) code = TOOL_EXIT_IO;
+    return tool_finish(&t, code);
+  }
+  s.program = line.operands[0];
+  status = run_all(&r, &diag);
+  return finish(&r, status, &diag);
+}

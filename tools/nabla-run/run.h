@@ -1,0 +1,78 @@
+/* What the files of nabla-run share. */
+#ifndef NABLA_TOOLS_RUN_H
+#define NABLA_TOOLS_RUN_H
+
+#include "nabla/compiler.h"
+#include "tools/common/tool.h"
+
+#define RUN_MAX_PORTS 256 /* arguments and results of a function */
+
+/* "NAME=REST" of the command line, cut in place. */
+typedef struct run_pair {
+  const char *name, *rest;
+} run_pair;
+
+typedef struct run_settings {
+  const char *program, *entry, *cache;
+  run_pair binds[RUN_MAX_PORTS], inputs[RUN_MAX_PORTS];
+  const char *outputs[RUN_MAX_PORTS], *expects[RUN_MAX_PORTS];
+  size_t bind_count, input_count, output_count, expect_count;
+  double tolerance;         /* relative RMSE that --expect allows */
+  uint64_t threads, repeat; /* 0: not given */
+  int time, json;
+  nabla_compile_options compile;
+} run_settings;
+
+/* A checkpoint that weights were bound from. */
+typedef struct run_model {
+  const char *path;
+  nabla_model *model;
+} run_model;
+
+/* How far a result is from what was expected. */
+typedef struct run_difference {
+  double most;     /* largest absolute difference */
+  double relative; /* RMSE over the RMS of what was expected */
+} run_difference;
+
+typedef struct run {
+  const run_settings *settings;
+  const tool *tool;
+  nabla_environment environment;
+  nabla_compiler *compiler;
+  nabla_executable *executable;
+  const nabla_function *function;
+  run_model models[RUN_MAX_PORTS];
+  size_t model_count;
+  nabla_array inputs[RUN_MAX_PORTS]; /* of arguments that are not bound */
+  size_t input_count;
+  nabla_array results[RUN_MAX_PORTS];
+  double run_ms;
+  run_difference differences[RUN_MAX_PORTS];
+  int differs;           /* beyond the tolerance: exit with 1 */
+  uint64_t bound_bytes;  /* of weights, as stored */
+  uint64_t copied_bytes; /* of weights that lay unaligned in their file */
+  int program_failed;    /* it is the program that is wrong: exit with 1 */
+} run;
+
+/* Binds weights and reads inputs, as the settings say. */
+NABLA_MUST_USE nabla_status run_take_arguments(run *r, nabla_diag *diag);
+void run_release(run *r);
+
+/* --input NAME=random:SHAPE: numbers in [-1, 1), the same each time. */
+int run_is_random(const char *text);
+NABLA_MUST_USE nabla_status run_make_random(
+    const char *text, const nabla_port *port,
+    const nabla_environment *environment, nabla_array *out, nabla_diag *diag);
+
+/* Compares results with the files of --expect. */
+NABLA_MUST_USE nabla_status run_compare(run *r, nabla_diag *diag);
+void run_print_differences(const run *r);
+
+/* Times and results for people; JSON, with the error when there is one. */
+void run_print_times(const run *r);
+NABLA_MUST_USE nabla_status run_print_json(const run *r, nabla_status status,
+                                           int exit_code,
+                                           const nabla_diag *why);
+
+#endif
