@@ -16,7 +16,6 @@ extern "C" {
 /* Warnings (mlir-c has errors only). */
 void nablaEmitWarning(MlirLocation location, const char *text);
 
-
 /* An optimization remark of MLIR's remark engine: silent unless asked for with
  * --remarks-filter*. `missed`: the optimization did not happen. */
 void nablaOptimizationRemark(MlirLocation location, bool missed,

@@ -79,6 +79,5 @@ bool nabla_dims_compatible(int64_t a, int64_t b) {
 }
 
 bool nabla_text_equals(MlirStringRef text, const char *other) {
-  return text.length == strlen(other) &&
-         !memcmp(text.data, other, text.length);
+  return text.length == strlen(other) && !memcmp(text.data, other, text.length);
 }

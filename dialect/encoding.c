@@ -9,8 +9,7 @@
 #include "quant/codec.h"
 
 static bool equals(MlirStringRef text, const char *other) {
-  return text.length == strlen(other) &&
-         !memcmp(text.data, other, text.length);
+  return text.length == strlen(other) && !memcmp(text.data, other, text.length);
 }
 
 static MlirStringRef ref(const char *text) {
@@ -64,6 +63,15 @@ static bool check_keys(const char *name, MlirAttribute parameters,
   return true;
 }
 
+/* An integer that fits in an int64_t. */
+static bool is_number(MlirAttribute value) {
+  if (mlirAttributeIsNull(value) || !mlirAttributeIsAInteger(value))
+    return false;
+  MlirType type = mlirAttributeGetType(value);
+  return mlirTypeIsAIndex(type) || (mlirIntegerTypeIsSignless(type) &&
+                                    mlirIntegerTypeGetWidth(type) <= 64);
+}
+
 /* `blocks` (flat or leading) and `block` fit each other and the encoding. */
 static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
@@ -77,9 +85,10 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
       return complain(message, row->name, "blocks is one of flat, leading");
     leading = equals(mlirStringAttrGetValue(blocks), "leading");
   }
-  if (mlirAttributeIsNull(block) || !mlirAttributeIsAInteger(block))
-    return complain(message, row->name,
-                    "needs block, the number of elements per scale: block = 64");
+  if (!is_number(block))
+    return complain(
+        message, row->name,
+        "needs block, the number of elements per scale: block = 64");
   int64_t size = mlirIntegerAttrGetValueInt(block);
   if (leading) {
     if (!row->has_rows)

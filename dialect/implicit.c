@@ -20,8 +20,7 @@ static bool product(intptr_t rank, const int64_t *shape, uint64_t *out) {
   for (intptr_t i = 0; i < rank; i++) {
     if (shape[i] < 0) return false;
     if (shape[i] == 0) empty = true;
-    if (shape[i] != 0 &&
-        __builtin_mul_overflow(all, (uint64_t)shape[i], &all))
+    if (shape[i] != 0 && __builtin_mul_overflow(all, (uint64_t)shape[i], &all))
       return false;
     if (all >> 62) return false;
   }
@@ -107,8 +106,7 @@ static bool check(const nablaImplicit *p, char message[NABLA_MESSAGE_SIZE]) {
     return complain(message,
                     "elements of an implicit array are f32, f16 or bf16");
   if (!nablaAttributeIsAEncoding(p->encoding))
-    return complain(message,
-                    "expected an encoding, as #nabla.nf4<block = 64>");
+    return complain(message, "expected an encoding, as #nabla.nf4<block = 64>");
   if (!product(p->rank, p->shape, &elements))
     return complain(message,
                     "dimensions of an implicit array are static, with less "
@@ -154,7 +152,7 @@ static void canonicalize(nablaImplicit *p) {
 MlirType nablaImplicitTypeOf(MlirContext context, const nablaImplicit *parts) {
   nablaImplicit p = *parts;
   int64_t view[2 * NABLA_MAX_RANK + 2];
-  nablaImplicitType stored = {p.rank,        0,          p.shape, view,
+  nablaImplicitType stored = {p.rank,        0,         p.shape, view,
                               p.elementType, p.encoding};
   canonicalize(&p);
   if (p.storageRank >= 0) {

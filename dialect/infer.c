@@ -18,7 +18,8 @@ static MlirType tensor(intptr_t rank, const int64_t *shape, MlirType element) {
   return mlirRankedTensorTypeGet(rank, shape, element, mlirAttributeGetNull());
 }
 
-static MlirLogicalResult give(MlirType type, MlirType types[], intptr_t *count) {
+static MlirLogicalResult give(MlirType type, MlirType types[],
+                              intptr_t *count) {
   types[0] = type;
   *count = 1;
   return mlirLogicalResultSuccess();
@@ -152,10 +153,12 @@ static MlirLogicalResult infer_dot_general(const nablaInference *in,
                         : a;
   }
   for (intptr_t i = 0; i < nabla_array_rank(lhs); i++)
-    if (!contains(c.batch, c.lhs_batch, i) && !contains(c.contracting, c.lhs, i))
+    if (!contains(c.batch, c.lhs_batch, i) &&
+        !contains(c.contracting, c.lhs, i))
       shape[rank++] = nabla_array_dim(lhs, i);
   for (intptr_t i = 0; i < nabla_array_rank(rhs); i++)
-    if (!contains(c.batch, c.rhs_batch, i) && !contains(c.contracting, c.rhs, i))
+    if (!contains(c.batch, c.rhs_batch, i) &&
+        !contains(c.contracting, c.rhs, i))
       shape[rank++] = nabla_array_dim(rhs, i);
   if (rank > NABLA_MAX_RANK)
     return ERROR(in, "the result has more than %d dimensions", NABLA_MAX_RANK);
@@ -183,8 +186,8 @@ static bool check_step(const nablaInference *in, MlirAttribute step,
                             nabla_array_element(type_of(in, 0))) &&
               nabla_array_rank(type) == (bias ? 1 : 2);
   for (intptr_t i = 0; good && i < nabla_array_rank(type); i++)
-    good = nabla_dims_compatible(nabla_array_dim(type, i),
-                                 result[bias ? 1 : i]);
+    good =
+        nabla_dims_compatible(nabla_array_dim(type, i), result[bias ? 1 : i]);
   if (!good)
     ERROR(in, "operand of epilogue step '%.*s' must be %s of the result %s",
           (int)name.length, name.data,
@@ -197,8 +200,8 @@ static MlirLogicalResult infer_fused_dot(const nablaInference *in,
                                          MlirType types[], intptr_t *count) {
   MlirType x = type_of(in, 0), w = type_of(in, 1);
   if (nabla_array_rank(x) != 2 || nabla_array_rank(w) != 2)
-    return ERROR(in, "x and w are of rank 2, not %s and %s",
-                 shape_text(x).data, shape_text(w).data);
+    return ERROR(in, "x and w are of rank 2, not %s and %s", shape_text(x).data,
+                 shape_text(w).data);
   if (!nablaTypeIsAImplicit(w) ||
       nabla_implicit_encoding(w).kind != NABLA_KIND_PACKED)
     return ERROR(in, "w is packed");
@@ -210,8 +213,7 @@ static MlirLogicalResult infer_fused_dot(const nablaInference *in,
   MlirAttribute steps = nabla_attribute(in->attributes, "epilogue");
   intptr_t step_count =
       mlirAttributeIsNull(steps) ? 0 : mlirArrayAttrGetNumElements(steps);
-  if (step_count > 8)
-    return ERROR(in, "an epilogue has at most 8 steps");
+  if (step_count > 8) return ERROR(in, "an epilogue has at most 8 steps");
   intptr_t at = 2;
   for (intptr_t i = 0; i < step_count; i++)
     if (!check_step(in, mlirArrayAttrGetElement(steps, i), shape, &at))
@@ -256,8 +258,9 @@ static MlirLogicalResult infer_binary(const nablaInference *in,
   MlirType a = type_of(in, 0), b = type_of(in, 1);
   int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(a);
-  bool good = rank == nabla_array_rank(b) &&
-              mlirTypeEqual(nabla_array_element(a), nabla_array_element(b));
+  if (!mlirTypeEqual(nabla_array_element(a), nabla_array_element(b)))
+    return ERROR(in, "operands have the same element type");
+  bool good = rank == nabla_array_rank(b);
   for (intptr_t i = 0; good && i < rank; i++) {
     int64_t x = nabla_array_dim(a, i), y = nabla_array_dim(b, i);
     good = nabla_dims_compatible(x, y);
@@ -265,7 +268,7 @@ static MlirLogicalResult infer_binary(const nablaInference *in,
   }
   if (!good)
     return ERROR(in,
-                 "operands have one shape and element type, not %s and %s; "
+                 "operands have one shape, not %s and %s; "
                  "nabla.broadcast_in_dim repeats along dimensions",
                  shape_text(a).data, shape_text(b).data);
   return give(tensor(rank, shape, nabla_array_element(a)), types, count);
@@ -279,7 +282,8 @@ static MlirLogicalResult infer_reduce(const nablaInference *in,
   intptr_t dim_count = nabla_integers(in->attributes, "dims", dims);
   if (!nabla_dims_valid(dim_count, dims, rank))
     return ERROR(in, "dims are distinct and less than the rank, %d", (int)rank);
-  bool keep = !mlirAttributeIsNull(nabla_attribute(in->attributes, "keep_dims"));
+  bool keep =
+      !mlirAttributeIsNull(nabla_attribute(in->attributes, "keep_dims"));
   for (intptr_t i = 0; i < rank; i++) {
     bool reduced = contains(dim_count, dims, i);
     if (!reduced) shape[kept++] = nabla_array_dim(type, i);
@@ -296,6 +300,8 @@ static MlirLogicalResult infer_constant(const nablaInference *in,
   MlirType type = mlirAttributeGetType(value);
   if (!mlirTypeIsARankedTensor(type))
     return ERROR(in, "value must be of a ranked tensor type");
+  if (mlirShapedTypeGetRank(type) > NABLA_MAX_RANK)
+    return ERROR(in, "arrays have at most %d dimensions", NABLA_MAX_RANK);
   return give(type, types, count);
 }
 

@@ -6,7 +6,9 @@
 static const nabla_op_row rows[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
            cost)                                                           \
-  {"nabla." #id, NABLA_IMPLICIT_##implicit, #lowering, #vjp, #jvp, #batch, \
+  {"nabla." #id, NABLA_IMPLICIT_##implicit,                                \
+   #lowering,    #vjp,                                                     \
+   #jvp,         #batch,                                                   \
    #factor,      #cost},
 #include "dialect/ops.def"
 #undef OP

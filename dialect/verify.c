@@ -171,8 +171,7 @@ static MlirLogicalResult verify_broadcast(MlirOperation op) {
     view.offset = old.offset;
     memcpy(view.shape, b.dims, sizeof view.shape);
     for (intptr_t i = 0; i < count; i++)
-      view.strides[dims[i]] =
-          a.dims[i] == b.dims[dims[i]] ? old.strides[i] : 0;
+      view.strides[dims[i]] = a.dims[i] == b.dims[dims[i]] ? old.strides[i] : 0;
   }
   return check_view(op, to, &view);
 }

@@ -26,7 +26,7 @@ intptr_t nabla_components_find(MlirValue value,
 }
 
 intptr_t nabla_components_split(MlirValue value, MlirOperation before,
-                             MlirValue out[NABLA_MAX_PARTS]) {
+                                MlirValue out[NABLA_MAX_PARTS]) {
   intptr_t count = nabla_components_find(value, out);
   if (count >= 0) return count;
   nabla_op_spec spec = {"nabla.unpack", 1, &value, -1, NULL, 0, NULL};

@@ -10,12 +10,11 @@
 /* Finds the components of `value` through views, which have their operand's,
  * back to the nabla.pack that made it.
  * @return how many, or -1 when they are not known here */
-intptr_t nabla_components_find(MlirValue value,
-                               MlirValue out[NABLA_MAX_PARTS]);
+intptr_t nabla_components_find(MlirValue value, MlirValue out[NABLA_MAX_PARTS]);
 
 /* The same, with a nabla.unpack before `before` where they are not known. */
 intptr_t nabla_components_split(MlirValue value, MlirOperation before,
-                             MlirValue out[NABLA_MAX_PARTS]);
+                                MlirValue out[NABLA_MAX_PARTS]);
 
 /* Erases packs, unpacks and views of implicit values that nothing uses. */
 void nabla_components_clean(MlirOperation root);

@@ -1,6 +1,6 @@
-/* nabla-dispatch: applies the rules to every op that has implicit operands, then
- * materializes what no rule took, and says so: one line for each pair of op and
- * encoding, with a count. */
+/* nabla-dispatch: applies the rules to every op that has implicit operands,
+ * then materializes what no rule took, and says so: one line for each pair of
+ * op and encoding, with a count. */
 #include <mlir-c/Diagnostics.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 #include "dialect/encoding.h"
 #include "dialect/ops.h"
-#include "transforms/rules.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
+#include "transforms/rules.h"
 
 typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
 
@@ -151,8 +151,10 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
   (void)prepared;
   policy say;
   if (!read_policy(values[0].string, &say))
-    return nabla_error_at(op, "nabla-dispatch: policy '%s' is none of off, "
-                              "warn, error", values[0].string);
+    return nabla_error_at(op,
+                          "nabla-dispatch: policy '%s' is none of off, "
+                          "warn, error",
+                          values[0].string);
   nabla_op_list all = nabla_ops_collect(op, needs_dispatch);
   report r = {NULL, &r.first, all.failed != 0};
   bool good = true;

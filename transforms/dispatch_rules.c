@@ -3,18 +3,18 @@
 #include <string.h>
 
 #include "dialect/encoding.h"
-#include "transforms/rules.h"
 #include "transforms/ir.h"
+#include "transforms/rules.h"
 
-#define RULE(id, op, lhs, rhs, precedence, summary)          \
+#define RULE(id, op, lhs, rhs, precedence, summary)            \
   nabla_rule_outcome nabla_apply_##id(MlirOperation operation, \
                                       const char **why);
 #include "dialect/rules.def"
 #undef RULE
 
 static const nabla_rule table[] = {
-#define RULE(id, op, lhs, rhs, precedence, summary)                     \
-  {#id,        op,      NABLA_OPERAND_##lhs, NABLA_OPERAND_##rhs,       \
+#define RULE(id, op, lhs, rhs, precedence, summary)               \
+  {#id,        op,      NABLA_OPERAND_##lhs, NABLA_OPERAND_##rhs, \
    precedence, summary, nabla_apply_##id},
 #include "dialect/rules.def"
 #undef RULE
@@ -33,27 +33,30 @@ int nabla_rule_specificity(const nabla_rule *rule) {
   return says(rule->lhs) + says(rule->rhs);
 }
 
-static bool takes(nabla_operand_kind kind, MlirOperation op, intptr_t index) {
-  if (index >= mlirOperationGetNumOperands(op))
-    return kind == NABLA_OPERAND_NONE;
+/* What an operand is; NONE behind the last. */
+static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
+  if (index >= mlirOperationGetNumOperands(op)) return NABLA_OPERAND_NONE;
   MlirType type = nabla_operand_type(op, index);
-  bool implicit = nablaTypeIsAImplicit(type);
-  if (kind == NABLA_OPERAND_ANY) return true;
-  if (kind == NABLA_OPERAND_DENSE) return !implicit;
-  if (kind == NABLA_OPERAND_NONE || !implicit) return false;
-  nabla_encoding_kind encoding = nabla_implicit_encoding(type).kind;
-  return kind == NABLA_OPERAND_IMPLICIT ||
-         (kind == NABLA_OPERAND_PACKED && encoding == NABLA_KIND_PACKED) ||
-         (kind == NABLA_OPERAND_SPLAT && encoding == NABLA_KIND_SPLAT);
+  if (!nablaTypeIsAImplicit(type)) return NABLA_OPERAND_DENSE;
+  return nabla_implicit_encoding(type).kind == NABLA_KIND_SPLAT
+             ? NABLA_OPERAND_SPLAT
+             : NABLA_OPERAND_PACKED;
+}
+
+bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given) {
+  if (asked == given) return true;
+  if (given == NABLA_OPERAND_NONE) return false;
+  return asked == NABLA_OPERAND_ANY ||
+         (asked == NABLA_OPERAND_IMPLICIT && given != NABLA_OPERAND_DENSE);
 }
 
 bool nabla_rule_matches(const nabla_rule *rule, MlirOperation op) {
-  return nabla_is(op, rule->op) && takes(rule->lhs, op, 0) &&
-         takes(rule->rhs, op, 1);
+  return nabla_is(op, rule->op) &&
+         nabla_kind_takes(rule->lhs, kind_of(op, 0)) &&
+         nabla_kind_takes(rule->rhs, kind_of(op, 1));
 }
 
-/* Does `a` come before `b`? 0 for a tie. */
-static int order(const nabla_rule *a, const nabla_rule *b) {
+int nabla_rule_order(const nabla_rule *a, const nabla_rule *b) {
   int by = nabla_rule_specificity(a) - nabla_rule_specificity(b);
   return by ? by : a->precedence - b->precedence;
 }
@@ -67,9 +70,9 @@ static const nabla_rule *next_rule(const nabla_rule *rules, size_t count,
   *tie = NULL;
   for (size_t i = 0; i < count; i++) {
     if (!nabla_rule_matches(&rules[i], op) ||
-        (last && order(&rules[i], last) >= 0))
+        (last && nabla_rule_order(&rules[i], last) >= 0))
       continue;
-    int by = best ? order(&rules[i], best) : 1;
+    int by = best ? nabla_rule_order(&rules[i], best) : 1;
     if (by == 0) *tie = &rules[i];
     if (by <= 0) continue;
     best = &rules[i];

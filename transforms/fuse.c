@@ -1,5 +1,5 @@
-/* nabla-fuse: what follows a fused operation, and only it, becomes a step of its
- * epilogue: bias, activation, residual addition. */
+/* nabla-fuse: what follows a fused operation, and only it, becomes a step of
+ * its epilogue: bias, activation, residual addition. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
@@ -88,8 +88,8 @@ static MlirOperation extend(MlirOperation fused, const step *more,
   for (intptr_t i = 0; i < steps; i++)
     names[i] = mlirArrayAttrGetElement(old, i);
   names[steps++] = mlirStringAttrGet(context, nabla_ref(more->name));
-  MlirNamedAttribute epilogue = nabla_named(
-      context, "epilogue", mlirArrayAttrGet(context, steps, names));
+  MlirNamedAttribute epilogue =
+      nabla_named(context, "epilogue", mlirArrayAttrGet(context, steps, names));
   nabla_op_spec spec = {"nabla.fused_dot", count, operands, -1, NULL, 1,
                         &epilogue};
   return nabla_op_create(before, &spec);
@@ -127,8 +127,7 @@ static MlirOperation take_user(MlirOperation fused) {
     user = only_user(value);
   }
   step next;
-  if (!read_step(user, value, mlirOperationIsNull(reshape), &next))
-    return none;
+  if (!read_step(user, value, mlirOperationIsNull(reshape), &next)) return none;
   MlirOperation extended = extend(fused, &next, user);
   if (mlirOperationIsNull(extended)) return none;
   nablaOptimizationRemark(mlirOperationGetLocation(user), false, "Fused",
@@ -142,7 +141,9 @@ static MlirOperation take_user(MlirOperation fused) {
   return extended;
 }
 
-static bool is_fused(MlirOperation op) { return nabla_is(op, "nabla.fused_dot"); }
+static bool is_fused(MlirOperation op) {
+  return nabla_is(op, "nabla.fused_dot");
+}
 
 MlirLogicalResult nabla_run_fuse(MlirOperation op, const nablaPassValue *values,
                                  void *prepared) {

@@ -20,8 +20,7 @@ bool nabla_float_dtype(MlirType type, nabla_dtype *out) {
   return true;
 }
 
-const char *nabla_fused_spec_of(MlirType x, MlirType w,
-                                nabla_features features,
+const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
                                 nabla_fused_spec *out) {
   *out = (nabla_fused_spec){0};
   nabla_strided view = nabla_implicit_strided(w);
@@ -71,7 +70,8 @@ bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out) {
 }
 
 void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
-  nabla_text_add(out, "nabla_fused_%s_%s%llu_%llux%llu", s->format.encoding->name,
+  nabla_text_add(out, "nabla_fused_%s_%s%llu_%llux%llu",
+                 s->format.encoding->name,
                  s->format.granularity == NABLA_PER_ROW ? "row" : "b",
                  (unsigned long long)s->format.block, (unsigned long long)s->n,
                  (unsigned long long)s->k);

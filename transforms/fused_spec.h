@@ -14,8 +14,8 @@ bool nabla_float_dtype(MlirType type, nabla_dtype *out);
  * @param x          type of x: M x K, M may be known at run time only
  * @param w          a packed implicit type of rank 2, N x K
  * @return NULL, or why there is no kernel, as static text */
-const char *nabla_fused_spec_of(MlirType x, MlirType w,
-                                nabla_features features, nabla_fused_spec *out);
+const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
+                                nabla_fused_spec *out);
 
 /* Adds the epilogue of a fused_dot; false for a step it does not know. */
 bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out);

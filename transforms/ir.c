@@ -174,7 +174,8 @@ void nabla_text_add_attribute(nabla_text *text, MlirAttribute attribute) {
 }
 
 static MlirOperation module_of(MlirOperation op) {
-  while (!nabla_is(op, "builtin.module")) op = mlirOperationGetParentOperation(op);
+  while (!nabla_is(op, "builtin.module"))
+    op = mlirOperationGetParentOperation(op);
   return op;
 }
 
@@ -222,8 +223,9 @@ static MlirModule parse(MlirOperation at, const char *text) {
   MlirModule module =
       mlirModuleCreateParse(nabla_context(at), nabla_ref(text ? text : ""));
   if (mlirModuleIsNull(module))
-    nabla_error_at(at, "has a lowering that does not parse; please report this "
-                       "with the program");
+    nabla_error_at(at,
+                   "has a lowering that does not parse; please report this "
+                   "with the program");
   return module;
 }
 

@@ -12,7 +12,9 @@
 #include "transforms/ir.h"
 #include "transforms/passes.h"
 
-static bool is_fused(MlirOperation op) { return nabla_is(op, "nabla.fused_dot"); }
+static bool is_fused(MlirOperation op) {
+  return nabla_is(op, "nabla.fused_dot");
+}
 
 typedef struct lowering {
   MlirOperation op;
@@ -37,9 +39,9 @@ static MlirValue words_of(MlirOperation op) {
   int64_t count = NABLA_FUSED_WORDS;
   MlirType type = mlirMemRefTypeContiguousGet(
       mlirIntegerTypeGet(context, 64), 1, &count, mlirAttributeGetNull());
-  MlirNamedAttribute segments = nabla_named(
-      context, "operandSegmentSizes",
-      mlirDenseI32ArrayGet(context, 2, (const int32_t[2]){0, 0}));
+  MlirNamedAttribute segments =
+      nabla_named(context, "operandSegmentSizes",
+                  mlirDenseI32ArrayGet(context, 2, (const int32_t[2]){0, 0}));
   MlirOperation first = mlirBlockGetFirstOperation(
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0)));
   nabla_op_spec spec = {"memref.alloca", 0, NULL, 1, &type, 1, &segments};
@@ -79,7 +81,8 @@ static void add_dim(lowering *l, const char *name, intptr_t index, int dim) {
                  name);
 }
 
-static void require(lowering *l, intptr_t argument, int dim, const char *equals) {
+static void require(lowering *l, intptr_t argument, int dim,
+                    const char *equals) {
   char name[32];
   MlirType type = mlirValueGetType(l->operands[argument]);
   MlirType x = mlirValueGetType(l->operands[0]);
@@ -156,8 +159,9 @@ static void add_input(lowering *l, int word, intptr_t argument) {
   MlirType type = mlirValueGetType(l->operands[argument]);
   char buffer[32];
   snprintf(buffer, sizeof buffer, "b%d", word);
-  nabla_text_add(&l->text, "  %%%s = bufferization.to_buffer %%a%d read_only : ",
-                 buffer, (int)argument);
+  nabla_text_add(&l->text,
+                 "  %%%s = bufferization.to_buffer %%a%d read_only : ", buffer,
+                 (int)argument);
   nabla_text_add_type(&l->text, type);
   nabla_text_add(&l->text, " to ");
   add_memref(&l->text, type);
@@ -168,7 +172,8 @@ static void add_input(lowering *l, int word, intptr_t argument) {
 static void add_call(lowering *l) {
   MlirType result = nabla_result_type(l->op, 0);
   bool dynamic = nabla_is_dynamic(mlirShapedTypeGetDimSize(result, 0));
-  nabla_text_add(&l->text, "  %%y = memref.alloc(%s) : ", dynamic ? "%m_d" : "");
+  nabla_text_add(&l->text,
+                 "  %%y = memref.alloc(%s) : ", dynamic ? "%m_d" : "");
   add_memref(&l->text, result);
   nabla_text_add(&l->text, "\n");
   add_input(l, NABLA_FUSED_X, 0);
@@ -178,19 +183,18 @@ static void add_call(lowering *l) {
   add_input(l, NABLA_FUSED_SCALES, 2);
   for (intptr_t i = 3; i + 1 < l->count; i++)
     add_input(l, NABLA_FUSED_EPILOGUE + (int)i - 3, i);
-  nabla_text_add(
-      &l->text,
-      "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
-      "memref<%dxi64> -> index\n"
-      "  %%wq = arith.index_cast %%wi : index to i64\n"
-      "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n"
-      "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
-      "  %%grain = arith.constant %llu : i64\n"
-      "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
-      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
-      "  %%out = bufferization.to_tensor %%y restrict writable : ",
-      NABLA_FUSED_WORDS, l->name.data,
-      (unsigned long long)nabla_fused_grain(&l->spec));
+  nabla_text_add(&l->text,
+                 "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
+                 "memref<%dxi64> -> index\n"
+                 "  %%wq = arith.index_cast %%wi : index to i64\n"
+                 "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n"
+                 "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
+                 "  %%grain = arith.constant %llu : i64\n"
+                 "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
+                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
+                 "  %%out = bufferization.to_tensor %%y restrict writable : ",
+                 NABLA_FUSED_WORDS, l->name.data,
+                 (unsigned long long)nabla_fused_grain(&l->spec));
   add_memref(&l->text, result);
   nabla_text_add(&l->text, " to ");
   nabla_text_add_type(&l->text, result);
@@ -227,9 +231,8 @@ static void add_module(lowering *l) {
 
 static bool lower(MlirOperation op, nabla_features features) {
   lowering l = {.op = op};
-  const char *objection =
-      nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
-                          features, &l.spec);
+  const char *objection = nabla_fused_spec_of(
+      nabla_operand_type(op, 0), nabla_operand_type(op, 1), features, &l.spec);
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;
@@ -252,8 +255,8 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         void *prepared) {
   (void)prepared;
   const char *list = values[0].string;
-  nabla_features features = strcmp(list, "host") ? nabla_features_parse(list)
-                                                 : nabla_features_host();
+  nabla_features features =
+      strcmp(list, "host") ? nabla_features_parse(list) : nabla_features_host();
   nabla_op_list all = nabla_ops_collect(op, is_fused);
   bool good = !all.failed;
   for (size_t i = 0; good && i < all.count; i++)

@@ -63,12 +63,9 @@ static MlirValue pack(MlirOperation before, MlirType type,
                       const MlirValue *components) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   nabla_op_spec spec = {
-      "nabla.pack",
-      (intptr_t)nabla_implicit_components(type, parts),
-      components,
-      1,
-      &type,
-      0,
+      "nabla.pack", (intptr_t)nabla_implicit_components(type, parts),
+      components,   1,
+      &type,        0,
       NULL};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
@@ -85,9 +82,9 @@ static bool split_arguments(MlirBlock block) {
     MlirValue values[NABLA_MAX_PARTS];
     uint32_t count = nabla_implicit_components(type, parts);
     for (uint32_t p = 0; p < count; p++)
-      values[p] = mlirBlockInsertArgument(
-          block, i + 1 + (intptr_t)p, nabla_component_type(&parts[p]),
-          mlirOperationGetLocation(first));
+      values[p] = mlirBlockInsertArgument(block, i + 1 + (intptr_t)p,
+                                          nabla_component_type(&parts[p]),
+                                          mlirOperationGetLocation(first));
     mlirValueReplaceAllUsesOfWith(whole, pack(first, type, values));
     mlirBlockEraseArgument(block, (unsigned)i);
     any = true;
@@ -180,9 +177,9 @@ static void pack_results(MlirOperation op, MlirOperation made) {
                          : 1;
     for (intptr_t p = 0; p < count; p++)
       values[p] = mlirOperationGetResult(made, at++);
-    mlirValueReplaceAllUsesOfWith(
-        whole, nablaTypeIsAImplicit(type) ? pack(next, type, values)
-                                          : values[0]);
+    mlirValueReplaceAllUsesOfWith(whole, nablaTypeIsAImplicit(type)
+                                             ? pack(next, type, values)
+                                             : values[0]);
   }
 }
 

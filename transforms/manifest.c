@@ -23,7 +23,7 @@ static const char *dtype_name(MlirType type) {
   unsigned width = mlirIntegerTypeGetWidth(type);
   if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? "U8" : NULL;
   if (!mlirIntegerTypeIsSignless(type)) return NULL;
-  return width == 64  ? "I64"
+  return width == 64   ? "I64"
          : width == 32 ? "I32"
          : width == 8  ? "I8"
          : width == 1  ? "BOOL"
@@ -173,20 +173,20 @@ static bool is_public_function(MlirOperation op) {
 
 /* Names that objects have for themselves. */
 static bool check_name(MlirOperation function) {
-  static const char *const names[] = {"malloc", "free",    "aligned_alloc",
-                                      "memcpy", "memmove", "memset"};
+  static const char *const names[] = {"malloc", "free", "aligned_alloc"};
   MlirStringRef name = symbol(function);
   bool good = true;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (name.length == strlen(names[i]) &&
         !memcmp(name.data, names[i], name.length))
       good = false;
-  if (name.length >= 6 && (!memcmp(name.data, "nabla_", 6) ||
-                           !memcmp(name.data, "_mlir_", 6)))
+  if (name.length >= 6 &&
+      (!memcmp(name.data, "nabla_", 6) || !memcmp(name.data, "_mlir_", 6)))
     good = false;
   if (!good)
-    nabla_error_at(function, "has a name that compiled code has for itself; "
-                             "rename it");
+    nabla_error_at(function,
+                   "has a name that compiled code has for itself; "
+                   "rename it");
   return good;
 }
 
@@ -242,8 +242,8 @@ static void drop_names(MlirOperation function) {
       if (!mlirIdentifierEqual(entry.name, name)) kept[kept_count++] = entry;
     }
     if (kept_count == had) continue;
-    all = replace_element(
-        all, i, mlirDictionaryAttrGet(context, kept_count, kept));
+    all = replace_element(all, i,
+                          mlirDictionaryAttrGet(context, kept_count, kept));
   }
   mlirOperationSetAttributeByName(function, key, all);
 }

@@ -35,8 +35,8 @@ static const char *const ids[] = {
 
 /* Dialects that passes create ops of. */
 static const char *const dialects[] = {
-    "nabla",  "func",   "arith", "tensor",        "linalg", "scf", "memref",
-    "vector", "affine", "llvm",  "bufferization", NULL,
+    "nabla",  "func",   "arith",  "tensor", "linalg",        "scf",
+    "memref", "vector", "affine", "llvm",   "bufferization", NULL,
 };
 
 /* Passes cannot load dialects once threads run. */

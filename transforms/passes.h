@@ -5,10 +5,9 @@
 #include "dialect/bridge.h"
 
 #define OPTION(id, name, initial, description)
-#define PASS(id, flag, anchor, summary)           \
-  MlirLogicalResult nabla_run_##id(MlirOperation op,           \
-                                   const nablaPassValue *values, \
-                                   void *prepared);
+#define PASS(id, flag, anchor, summary) \
+  MlirLogicalResult nabla_run_##id(     \
+      MlirOperation op, const nablaPassValue *values, void *prepared);
 #include "transforms/passes.def"
 #undef PASS
 #undef OPTION

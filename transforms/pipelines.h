@@ -1,4 +1,5 @@
-/* Named pipelines: text, so that a tool shows exactly what the compiler runs. */
+/* Named pipelines: text, so that a tool shows exactly what the compiler runs.
+ */
 #ifndef NABLA_TRANSFORMS_PIPELINES_H
 #define NABLA_TRANSFORMS_PIPELINES_H
 

@@ -38,6 +38,13 @@ const nabla_rule *nabla_rules(size_t *out_count);
  * IMPLICIT, 2 for PACKED and SPLAT. */
 int nabla_rule_specificity(const nabla_rule *rule);
 
+/* > 0 when `a` is asked before `b`, 0 for a tie. */
+int nabla_rule_order(const nabla_rule *a, const nabla_rule *b);
+
+/* Whether a rule that asks for `asked` takes an operand that is `given`: NONE,
+ * DENSE, PACKED or SPLAT. */
+bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given);
+
 /* Whether `rule` takes `op`'s operands. */
 bool nabla_rule_matches(const nabla_rule *rule, MlirOperation op);
 

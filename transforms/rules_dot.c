@@ -1,13 +1,14 @@
-/* Rules for contractions with a packed operand: all become nabla.fused_dot, with
- * the weight as a view of N x K and the other side as a matrix of M x K. */
+/* Rules for contractions with a packed operand: all become nabla.fused_dot,
+ * with the weight as a view of N x K and the other side as a matrix of M x K.
+ */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
 #include "dialect/checks.h"
-#include "transforms/rules.h"
 #include "transforms/fused_spec.h"
 #include "transforms/ir.h"
+#include "transforms/rules.h"
 
 nabla_rule_outcome nabla_apply_dot_packed_lhs(MlirOperation op,
                                               const char **why);
@@ -65,8 +66,8 @@ static const char *x_objection(const side *x) {
 }
 
 /* nabla.transpose, unless it would do nothing. */
-static MlirValue transpose(MlirOperation before, MlirValue value,
-                           intptr_t rank, const int64_t *order) {
+static MlirValue transpose(MlirOperation before, MlirValue value, intptr_t rank,
+                           const int64_t *order) {
   bool same = true;
   for (intptr_t i = 0; i < rank; i++) same &= order[i] == i;
   if (same) return value;

@@ -3,8 +3,8 @@
 #include <mlir-c/BuiltinAttributes.h>
 
 #include "dialect/encoding.h"
-#include "transforms/rules.h"
 #include "transforms/ir.h"
+#include "transforms/rules.h"
 
 nabla_rule_outcome nabla_apply_mul_one_lhs(MlirOperation op, const char **why);
 nabla_rule_outcome nabla_apply_mul_one_rhs(MlirOperation op, const char **why);
@@ -34,13 +34,11 @@ static nabla_rule_outcome to_constants(MlirOperation op) {
   return NABLA_RULE_REFINED;
 }
 
-#define TO_CONSTANTS(id)                                         \
-  nabla_rule_outcome nabla_apply_##id(MlirOperation op,          \
-                                      const char **why);         \
-  nabla_rule_outcome nabla_apply_##id(MlirOperation op,          \
-                                      const char **why) {        \
-    (void)why;                                                   \
-    return to_constants(op);                                     \
+#define TO_CONSTANTS(id)                                                    \
+  nabla_rule_outcome nabla_apply_##id(MlirOperation op, const char **why);  \
+  nabla_rule_outcome nabla_apply_##id(MlirOperation op, const char **why) { \
+    (void)why;                                                              \
+    return to_constants(op);                                                \
   }
 TO_CONSTANTS(dot_splat_lhs)
 TO_CONSTANTS(dot_splat_rhs)

@@ -62,16 +62,15 @@ static bool is_static(MlirType type) {
   return true;
 }
 
-/* reshape(reshape(x)) = reshape(x), where the shapes are known; the inner one of
- * others fails at run time where the sizes do not fit. */
+/* reshape(reshape(x)) = reshape(x), where the shapes are known; the inner one
+ * of others fails at run time where the sizes do not fit. */
 static bool fold_reshape(MlirOperation op) {
   if (fold_identity(op)) return true;
   MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
   if (!nabla_is(inner, "nabla.reshape")) return false;
   MlirType from = nabla_operand_type(inner, 0), to = nabla_result_type(op, 0);
   if (!is_static(from) || !is_static(nabla_result_type(inner, 0)) ||
-      !is_static(to) ||
-      nablaTypeIsAImplicit(from) != nablaTypeIsAImplicit(to))
+      !is_static(to) || nablaTypeIsAImplicit(from) != nablaTypeIsAImplicit(to))
     return false;
   MlirValue value = mlirOperationGetOperand(inner, 0);
   nabla_op_spec spec = {"nabla.reshape", 1, &value, 1, &to, 0, NULL};
@@ -125,9 +124,12 @@ static const struct {
   const char *op;
   fold *fold;
 } folds[] = {
-    {"nabla.transpose", fold_transpose}, {"nabla.reshape", fold_reshape},
-    {"nabla.broadcast_in_dim", fold_broadcast}, {"nabla.unpack", fold_unpack},
-    {"nabla.add", fold_add}, {"nabla.mul", fold_mul},
+    {"nabla.transpose", fold_transpose},
+    {"nabla.reshape", fold_reshape},
+    {"nabla.broadcast_in_dim", fold_broadcast},
+    {"nabla.unpack", fold_unpack},
+    {"nabla.add", fold_add},
+    {"nabla.mul", fold_mul},
 };
 #define FOLDS (sizeof folds / sizeof *folds)
 

@@ -1,0 +1,211 @@
+/* nabla-pages: the generated pages of the documentation.
+ *
+ *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def
+ *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/ops.h"
+#include "transforms/pipelines.h"
+#include "transforms/rules.h"
+
+static const char made_by[] =
+    "Made by `nabla-pages %s` from %s;\n"
+    "`cmake --build BUILD --target update-docs` writes it again.\n\n";
+
+static const struct {
+  const char *id, *flag, *anchor, *summary;
+} passes[] = {
+#define PASS(id, flag, anchor, summary) {#id, flag, #anchor, summary},
+#define OPTION(id, name, initial, description)
+#include "transforms/passes.def"
+#undef PASS
+#undef OPTION
+};
+
+static const struct {
+  const char *pass, *name, *initial, *description;
+} options[] = {
+#define PASS(id, flag, anchor, summary)
+#define OPTION(id, name, initial, description) \
+  {#id, name, initial, description},
+#include "transforms/passes.def"
+#undef PASS
+#undef OPTION
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void print_options(const char *pass) {
+  bool any = false;
+  for (size_t i = 0; i < COUNT(options); i++) {
+    if (strcmp(options[i].pass, pass)) continue;
+    if (!any) printf("\n| option | meaning | default |\n|---|---|---|\n");
+    any = true;
+    printf("| `%s` | %s | `%s` |\n", options[i].name, options[i].description,
+           options[i].initial);
+  }
+}
+
+/* One pass to a line: commas inside of parentheses and braces are no ends. */
+static void print_pipeline(const char *text) {
+  int depth = 0;
+  for (const char *at = text; *at; at++) {
+    depth += (*at == '(' || *at == '{') - (*at == ')' || *at == '}');
+    if (depth == 0 && *at == ',')
+      printf(",\n");
+    else
+      putchar(*at);
+  }
+  printf("\n");
+}
+
+static int print_passes(void) {
+  printf("# Passes\n\n");
+  printf(made_by, "--passes", "transforms/passes.def");
+  printf(
+      "`nabla-opt --FLAG=OPTION=VALUE`, or in a pipeline: "
+      "`--pass-pipeline='builtin.module(\n"
+      "nabla-dispatch{policy=error},func.func(nabla-fuse))'`. A pass on any "
+      "op may stand\nin `func.func(...)`, where it runs on several "
+      "functions at once.\n");
+  for (size_t i = 0; i < COUNT(passes); i++) {
+    bool module = !strcmp(passes[i].anchor, "MODULE");
+    printf("\n## `--%s`\n\n%s. Runs on %s.\n", passes[i].flag,
+           passes[i].summary, module ? "`builtin.module`" : "any op");
+    print_options(passes[i].id);
+  }
+  nabla_text text = {0};
+  nabla_pipeline_cpu(&text, "host", "warn");
+  if (text.failed) return 1;
+  printf(
+      "\n# Pipelines\n\n## `--nabla-cpu`\n\nFrom a program to the LLVM "
+      "dialect, for the CPU that runs the pass; the compiler\nruns the same "
+      "for the features of its target.\n\n```\n");
+  print_pipeline(text.data);
+  printf("```\n");
+  nabla_text_deinit(&text);
+  return 0;
+}
+
+static const char *const kind_names[] = {
+    [NABLA_OPERAND_NONE] = "",         [NABLA_OPERAND_ANY] = "any",
+    [NABLA_OPERAND_DENSE] = "dense",   [NABLA_OPERAND_IMPLICIT] = "implicit",
+    [NABLA_OPERAND_PACKED] = "packed", [NABLA_OPERAND_SPLAT] = "splat",
+};
+
+/* What an operand can be. */
+static const nabla_operand_kind kinds[] = {
+    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT};
+
+static void print_operands(nabla_operand_kind lhs, nabla_operand_kind rhs) {
+  printf("%s%s%s", kind_names[lhs], rhs == NABLA_OPERAND_NONE ? "" : ", ",
+         kind_names[rhs]);
+}
+
+/* The best rule of `op` for these operands behind `last`, NULL when none. */
+static const nabla_rule *next_rule(const char *op, nabla_operand_kind lhs,
+                                   nabla_operand_kind rhs,
+                                   const nabla_rule *last) {
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count), *best = NULL;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(rules[i].op, op) || !nabla_kind_takes(rules[i].lhs, lhs) ||
+        !nabla_kind_takes(rules[i].rhs, rhs) ||
+        (last && nabla_rule_order(&rules[i], last) >= 0))
+      continue;
+    if (!best || nabla_rule_order(&rules[i], best) > 0) best = &rules[i];
+  }
+  return best;
+}
+
+static void print_case(const char *op, nabla_operand_kind lhs,
+                       nabla_operand_kind rhs) {
+  printf("| `%s` | ", op);
+  print_operands(lhs, rhs);
+  printf(" | ");
+  const nabla_rule *rule = NULL;
+  while ((rule = next_rule(op, lhs, rhs, rule)))
+    printf("`%s`, else ", rule->id);
+  printf("materialized |\n");
+}
+
+static bool is_binary(const char *op) {
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count);
+  for (size_t i = 0; i < count; i++)
+    if (!strcmp(rules[i].op, op) && rules[i].rhs != NABLA_OPERAND_NONE)
+      return true;
+  return false;
+}
+
+/* A line for each combination with an implicit operand. */
+static void print_cases(const char *op) {
+  for (size_t l = 0; l < COUNT(kinds); l++) {
+    if (!is_binary(op)) {
+      if (l > 0) print_case(op, kinds[l], NABLA_OPERAND_NONE);
+      continue;
+    }
+    for (size_t r = 0; r < COUNT(kinds); r++)
+      if (l > 0 || r > 0) print_case(op, kinds[l], kinds[r]);
+  }
+}
+
+static void print_ops(void) {
+  size_t count;
+  const nabla_op_row *rows = nabla_op_rows(&count);
+  printf(
+      "## What becomes of implicit operands\n\n"
+      "| operation | operands | becomes |\n|---|---|---|\n");
+  for (size_t i = 0; i < count; i++) switch (rows[i].implicit) {
+      case NABLA_IMPLICIT_none:
+        printf("| `%s` | dense | has no implicit operand |\n", rows[i].name);
+        break;
+      case NABLA_IMPLICIT_takes:
+        printf("| `%s` | implicit | takes it as it is |\n", rows[i].name);
+        break;
+      case NABLA_IMPLICIT_views:
+        printf(
+            "| `%s` | implicit | a view; with a tensor as result "
+            "materialized |\n",
+            rows[i].name);
+        break;
+      case NABLA_IMPLICIT_rules:
+        print_cases(rows[i].name);
+        break;
+    }
+}
+
+static int print_rules(void) {
+  printf("# Rules\n\n");
+  printf(made_by, "--rules", "dialect/rules.def and dialect/ops.def");
+  printf(
+      "`nabla-dispatch` asks rules in the order given here: those that say "
+      "more of the\noperands first, then those of higher precedence; a rule "
+      "may decline. An op of\nwhich a rule replaced an operand is looked at "
+      "again. What is materialized is\nreported, once for each pair of "
+      "operation and encoding, with a count.\n\n");
+  print_ops();
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count);
+  printf(
+      "\n## The rules\n\n| rule | operation | operands | precedence | says "
+      "|\n|---|---|---|---|---|\n");
+  for (size_t i = 0; i < count; i++) {
+    printf("| `%s` | `%s` | ", rules[i].id, rules[i].op);
+    print_operands(rules[i].lhs, rules[i].rhs);
+    printf(" | %d | %s |\n", rules[i].precedence, rules[i].summary);
+  }
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  int status = 2;
+  if (argc == 2 && !strcmp(argv[1], "--passes")) status = print_passes();
+  if (argc == 2 && !strcmp(argv[1], "--rules")) status = print_rules();
+  if (status == 2) fprintf(stderr, "usage: nabla-pages --passes | --rules\n");
+  if (fflush(stdout)) return 1;
+  return status;
+}
