@@ -261,6 +261,11 @@ bool nabla_template_replace(MlirOperation op, intptr_t count,
     nabla_error_at(op, "has a lowering that is too large");
     return false;
   }
+  for (intptr_t i = 0; i < count; i++) {
+    if (!mlirOperationEqual(nabla_defining_op(operands[i]), op)) continue;
+    nabla_error_at(op, "is an operand of itself"); /* in dead code only */
+    return false;
+  }
   MlirModule parsed = parse(op, text->data);
   if (mlirModuleIsNull(parsed)) return false;
   MlirOperation from = mlirModuleGetOperation(parsed);

@@ -109,7 +109,7 @@ nabla_ssa nabla_emit_index(nabla_template *t, int64_t value);
 #define NABLA_GENERIC_LOOPS (2 * NABLA_MAX_RANK)
 typedef struct nabla_generic {
   intptr_t loops, reductions; /* the last loops are the reductions */
-  intptr_t count;
+  intptr_t count, output;     /* operands; the last one is the output */
   struct {
     nabla_tensor tensor;
     intptr_t map[NABLA_MAX_RANK]; /* loop of each dimension, or NABLA_AT(n) */

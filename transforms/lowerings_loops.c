@@ -6,10 +6,10 @@
 
 void nabla_generic_add(nabla_generic *g, const nabla_tensor *tensor,
                        const intptr_t *map) {
-  g->operands[g->count].tensor = *tensor;
+  g->output = g->count++;
+  g->operands[g->output].tensor = *tensor;
   for (intptr_t i = 0; i < tensor->rank; i++)
-    g->operands[g->count].map[i] = map ? map[i] : i;
-  g->count++;
+    g->operands[g->output].map[i] = map ? map[i] : i;
 }
 
 static void add_map(nabla_text *text, intptr_t loops, intptr_t rank,
@@ -52,8 +52,8 @@ void nabla_generic_begin(nabla_template *t, nabla_generic *g) {
     nabla_text_add(text, "%s\"%s\"", i ? ", " : "",
                    i < g->loops - g->reductions ? "parallel" : "reduction");
   nabla_text_add(text, "]}");
-  add_operands(text, g, "ins", 0, g->count - 1);
-  add_operands(text, g, "outs", g->count - 1, g->count);
+  add_operands(text, g, "ins", 0, g->output);
+  add_operands(text, g, "outs", g->output, g->count);
   nabla_text_add(text, " {\n  ^bb0(");
   for (intptr_t i = 0; i < g->count; i++) {
     g->operands[i].element = ++t->emit.last;
@@ -65,7 +65,7 @@ void nabla_generic_begin(nabla_template *t, nabla_generic *g) {
 
 nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
                                nabla_ssa element) {
-  nabla_tensor out = g->operands[g->count - 1].tensor;
+  nabla_tensor out = g->operands[g->output].tensor;
   nabla_text_add(&t->text, "  linalg.yield %%v%u : %s\n  } -> %s\n", element,
                  out.element->name, nabla_tensor_type(&out).data);
   out.value = g->result;

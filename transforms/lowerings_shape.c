@@ -28,10 +28,11 @@ bool nabla_lower_transpose(nabla_template *t) {
   for (intptr_t i = 0; i < in.rank; i++) {
     map[order[i]] = i;
     moves = moves || order[i] != i;
-    if (nabla_is_dynamic(shape.dims[i]))
-      shape.sizes[i] = nabla_tensor_size(t, &in, (intptr_t)order[i]);
   }
   if (!moves) return nabla_template_close(t, in.value);
+  for (intptr_t i = 0; i < in.rank; i++)
+    if (nabla_is_dynamic(shape.dims[i]))
+      shape.sizes[i] = nabla_tensor_size(t, &in, (intptr_t)order[i]);
   return nabla_template_close(t, copy(t, &in, map, &shape).value);
 }
 

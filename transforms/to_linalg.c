@@ -52,6 +52,30 @@ static bool has_implicit_result(MlirOperation op) {
          is_implicit(mlirOperationGetResult(op, 0));
 }
 
+/* Can the elements be counted? A tensor of more than 2^62 is legal in a program
+ * and nowhere else; the passes behind compute with the number. */
+static bool is_countable(MlirType type) {
+  uint64_t all = 1;
+  if (!mlirTypeIsARankedTensor(type)) return true;
+  for (intptr_t i = 0; i < mlirShapedTypeGetRank(type); i++) {
+    int64_t dim = mlirShapedTypeGetDimSize(type, i);
+    if (nabla_is_dynamic(dim) || dim == 0) continue;
+    if (__builtin_mul_overflow(all, (uint64_t)dim, &all) || all >> 62)
+      return false;
+  }
+  return true;
+}
+
+static bool check_sizes(MlirOperation op) {
+  bool good = true;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    good = good && is_countable(nabla_operand_type(op, i));
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    good = good && is_countable(nabla_result_type(op, i));
+  if (!good) nabla_error_at(op, "has a tensor of more than 2^62 elements");
+  return good;
+}
+
 /* Operands are what lowerings can read: plain tensors, and, where an op is made
  * for them, implicit arrays. */
 static bool check_operands(MlirOperation op) {
@@ -77,7 +101,7 @@ static bool check_operands(MlirOperation op) {
 static bool lower(MlirOperation op, nabla_features features) {
   nabla_template t;
   if (!is_quantize(op) && has_implicit_result(op)) return true; /* a view */
-  if (!check_operands(op)) return false;
+  if (!check_operands(op) || !check_sizes(op)) return false;
   for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
     if (!nabla_is(op, lowerings[i].name)) continue;
     bool done = nabla_template_init(&t, op, features) && lowerings[i].lower(&t);

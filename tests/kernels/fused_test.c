@@ -179,12 +179,13 @@ static void check_exact(run *r, problem *p, jit_kernel kernel,
   if (spec->format.granularity == NABLA_PER_ROW || spec->step_count ||
       spec->y_type != NABLA_DTYPE_F32)
     return;
-  for (size_t i = 0; i < p->codes.size; i++)
-    p->codes.data[i] =
-        spec->format.encoding->bits == 4
-            ? (uint8_t)(codes[random_below(&r->state, 3)] << 4 |
-                        codes[random_below(&r->state, 3)])
-            : (uint8_t)(int8_t)((int)random_below(&r->state, 7) - 3);
+  for (size_t i = 0; i < p->codes.size; i++) {
+    int code = (int)random_below(&r->state, 7) - 3;
+    if (spec->format.encoding->bits == 4)
+      code = codes[random_below(&r->state, 3)] << 4 |
+             codes[random_below(&r->state, 3)];
+    p->codes.data[i] = (uint8_t)code;
+  }
   for (size_t i = 0; i < p->scales.size / sizeof(float); i++)
     ((float *)p->scales.data)[i] =
         ldexpf(1, (int)random_below(&r->state, 5) - 2);

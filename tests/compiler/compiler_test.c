@@ -1,0 +1,514 @@
+/* nabla/compiler.h: what is compiled runs, what is wrong is told, and the cache
+ * changes nothing but the time. */
+#include "nabla/compiler.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <ftw.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/temp_folder.h"
+
+static temp_folder folder;
+static char cache[256];
+static char said[8192]; /* what diagnostics said, a line each */
+static nabla_compiler *compiler;
+static nabla_diag diag;
+
+static void listen(void *self, const char *text) {
+  size_t used = strlen(said);
+  (void)self;
+  snprintf(said + used, sizeof said - used, "%s\n", text);
+}
+
+static nabla_compiler *make(const char *where, uint64_t limit) {
+  nabla_compiler_options options = {
+      .cache = where, .cache_limit = limit, .diagnostic = listen};
+  nabla_compiler *made = NULL;
+  cr_assert_eq(nabla_compiler_create(&options, NULL, &made, &diag), NABLA_OK);
+  return made;
+}
+
+static void set_up(void) {
+  temp_folder_create(&folder);
+  temp_folder_path(&folder, "cache", cache);
+  compiler = make("", 0);
+}
+
+static int remove_one(const char *name, const struct stat *info, int type,
+                      struct FTW *at) {
+  (void)info, (void)type, (void)at;
+  return remove(name);
+}
+
+static void tear_down(void) {
+  nabla_compiler_destroy(compiler);
+  (void)nftw(cache, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  temp_folder_destroy(&folder);
+}
+
+TestSuite(compiler, .init = set_up, .fini = tear_down, .timeout = 300);
+
+static nabla_status compile_for(nabla_compiler *with, const char *text,
+                                const nabla_compile_options *options,
+                                nabla_executable **out) {
+  *said = '\0';
+  return nabla_compile_text(with, text, strlen(text), "prog.mlir", options, out,
+                            &diag);
+}
+
+static nabla_executable *compile(const char *text) {
+  nabla_executable *executable = NULL;
+  cr_assert_eq(compile_for(compiler, text, NULL, &executable), NABLA_OK,
+               "%s: %s\n%s", diag.file, diag.what, said);
+  return executable;
+}
+
+static const char twice[] =
+    "func.func @twice(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
+    "  %y = nabla.add %x, %x : tensor<?x4xf32>, tensor<?x4xf32>\n"
+    "  return %y : tensor<?x4xf32>\n"
+    "}\n";
+
+/* Runs @twice on 2 x 4 values. */
+static void expect_twice(nabla_executable *executable) {
+  float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  nabla_array x = {values, NABLA_DTYPE_F32, 2, {2, 4}}, y = {0};
+  cr_assert_eq(nabla_executable_run(executable, "twice", &x, 1, &y, 1, &diag),
+               NABLA_OK, "%s", diag.what);
+  cr_assert_eq(y.rank, 2);
+  cr_expect_eq(y.shape[0], 2);
+  for (int i = 0; i < 8; i++) cr_expect_eq(((float *)y.data)[i], 2 * values[i]);
+  nabla_array_release(executable, &y);
+}
+
+Test(compiler, makes_code_that_runs) {
+  nabla_executable *executable = compile(twice);
+  cr_expect_str_eq(said, "");
+  expect_twice(executable);
+  nabla_compile_report report = nabla_compiler_last_report(compiler);
+  cr_expect_not(report.from_cache);
+  cr_expect_gt(report.codegen_ms, 0);
+  nabla_executable_close(executable);
+}
+
+Test(compiler, executables_outlive_their_compiler) {
+  nabla_compiler *other = make("", 0);
+  nabla_executable *first = NULL, *second = NULL;
+  cr_assert_eq(compile_for(other, twice, NULL, &first), NABLA_OK);
+  cr_assert_eq(compile_for(other, twice, NULL, &second), NABLA_OK);
+  nabla_compiler_destroy(other);
+  nabla_executable_close(first);
+  expect_twice(second);
+  nabla_executable_close(second);
+}
+
+Test(compiler, reads_files) {
+  nabla_executable *executable = NULL;
+  char path[256];
+  temp_folder_write(&folder, "prog.mlir", twice, strlen(twice));
+  temp_folder_path(&folder, "prog.mlir", path);
+  cr_assert_eq(nabla_compile_file(compiler, path, NULL, &executable, &diag),
+               NABLA_OK);
+  expect_twice(executable);
+  nabla_executable_close(executable);
+  temp_folder_path(&folder, "none.mlir", path);
+  cr_expect_eq(nabla_compile_file(compiler, path, NULL, &executable, &diag),
+               NABLA_IO);
+  cr_expect(strstr(diag.file, "none.mlir"));
+}
+
+/* ---- programs that are wrong ---- */
+
+typedef struct wrong {
+  const char *text, *says; /* `says`: in the diagnostics, or in the error */
+} wrong;
+
+static const wrong wrongs[] = {
+    {"func.func @f(", "prog.mlir:1:"},
+    {"func.func @f() { return 1 }", "prog.mlir:1:"},
+    {"func.func @f() { \"no.op\"() : () -> () return }", "error"},
+    {"\xff\xfe", "prog.mlir:1:1: error"},
+    {"ML\xefR garbage", "error"},
+    /* verifies as MLIR, and asks for more than compiled code may have */
+    {"func.func private @system(tensor<4xf32>)\n"
+     "func.func @f(%x: tensor<4xf32>) {\n"
+     "  call @system(%x) : (tensor<4xf32>) -> ()\n  return\n}",
+     "system"},
+    {"llvm.func @puts(!llvm.ptr) -> i32\n"
+     "llvm.func @g(%p: !llvm.ptr) {\n"
+     "  %r = llvm.call @puts(%p) : (!llvm.ptr) -> i32\n  llvm.return\n}\n"
+     "func.func @f(%x: tensor<4xf32>) { return }",
+     "prog.mlir:3:8: error: 'puts' is not defined in the program"},
+    {"llvm.func @g(%p: !llvm.ptr) {\n"
+     "  llvm.call %p() : !llvm.ptr, () -> ()\n  llvm.return\n}\n"
+     "func.func @f(%x: tensor<4xf32>) { return }",
+     "through a pointer"},
+    {"llvm.mlir.global external @stdout() : !llvm.ptr\n"
+     "llvm.func @g() -> !llvm.ptr {\n"
+     "  %p = llvm.mlir.addressof @stdout : !llvm.ptr\n"
+     "  llvm.return %p : !llvm.ptr\n}\n"
+     "func.func @f(%x: tensor<4xf32>) { return }",
+     "is not defined in the program"},
+    {"llvm.func @nabla_entry_f() { llvm.return }\n"
+     "func.func @f(%x: tensor<4xf32>) { return }",
+     "is a name of the runtime"},
+    {"llvm.func @g(%x: f32) -> f32 {\n"
+     "  %y = llvm.call_intrinsic \"llvm.nvvm.ex2.approx.f\"(%x) : (f32) -> "
+     "f32\n"
+     "  llvm.return %y : f32\n}\n"
+     "func.func @f(%x: tensor<4xf32>) { return }",
+     "nvvm"},
+};
+
+Test(compiler, tells_what_is_wrong_with_a_program) {
+  for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+    nabla_executable *executable = NULL;
+    nabla_status status =
+        compile_for(compiler, wrongs[i].text, NULL, &executable);
+    cr_expect(status == NABLA_CORRUPT || status == NABLA_UNSUPPORTED, "%zu: %s",
+              i, nabla_status_name(status));
+    cr_expect_null(executable);
+    cr_expect(strstr(said, wrongs[i].says) || strstr(diag.what, wrongs[i].says),
+              "%zu: %s\n%s", i, said, diag.what);
+    cr_expect_null(strstr(said, "see current operation"));
+  }
+  nabla_executable *executable = compile(twice); /* nothing stuck */
+  expect_twice(executable);
+  nabla_executable_close(executable);
+}
+
+/* ---- options ---- */
+
+Test(compiler, refuses_wrong_options) {
+  static const struct {
+    nabla_compile_options options;
+    nabla_status status;
+    const char *says;
+  } cases[] = {
+      {{.target = "pentium9"}, NABLA_INVALID_ARGUMENT, "unknown CPU"},
+      {{.target = "skylake_avx512"}, NABLA_INVALID_ARGUMENT, "unknown CPU"},
+      {{.target = ",+avx2"}, NABLA_INVALID_ARGUMENT, "unknown CPU"},
+      {{.target = "i686"}, NABLA_INVALID_ARGUMENT, "lacks sse2"},
+      {{.target = "x86-64,-sse"}, NABLA_INVALID_ARGUMENT, "lacks sse2"},
+      {{.target = "native,-64bit"}, NABLA_INVALID_ARGUMENT, "lacks 64bit"},
+      {{.target = "x86-64,+avx9"}, NABLA_INVALID_ARGUMENT, "unknown feature"},
+      {{.target = "x86-64,"}, NABLA_INVALID_ARGUMENT, "unknown feature"},
+      {{.target = "x86-64,+"}, NABLA_INVALID_ARGUMENT, "unknown feature"},
+      {{.target = "x86-64,+amx-avx512"}, NABLA_UNSUPPORTED, "lacks"},
+      {{.numerics = "int1"}, NABLA_INVALID_ARGUMENT, "numerics"},
+      {{.policy = "loud"}, NABLA_INVALID_ARGUMENT, "policy"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    nabla_executable *executable = NULL;
+    cr_expect_eq(compile_for(compiler, twice, &cases[i].options, &executable),
+                 cases[i].status, "%zu: %s", i, diag.what);
+    cr_expect(strstr(diag.what, cases[i].says), "%zu: %s", i, diag.what);
+    cr_expect_neq(diag.next[0], '\0', "%zu: no next step", i);
+  }
+}
+
+Test(compiler, compiles_for_many_targets) {
+  static const char *const targets[] = {NULL,
+                                        "native",
+                                        "x86-64",
+                                        "x86-64,+avx2",
+                                        "x86-64-v3",
+                                        "native,-avx",
+                                        "native,-avx512f",
+                                        "native,-avx2",
+                                        "x86-64-v2",
+                                        "x86-64,+avx2,-avx,+fma"};
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+    nabla_compile_options options = {.target = targets[i]};
+    nabla_executable *executable = NULL;
+    nabla_status status = compile_for(compiler, twice, &options, &executable);
+    if (status == NABLA_UNSUPPORTED) continue; /* this machine is older */
+    cr_assert_eq(status, NABLA_OK, "%s: %s", targets[i], diag.what);
+    expect_twice(executable);
+    nabla_executable_close(executable);
+  }
+}
+
+/* ---- emission ---- */
+
+typedef struct text {
+  char *data;
+  size_t size;
+} text;
+
+static nabla_status keep(void *self, const void *data, size_t size,
+                         nabla_diag *why) {
+  text *out = self;
+  (void)why;
+  out->data = realloc(out->data, out->size + size + 1);
+  cr_assert(out->data);
+  memcpy(out->data + out->size, data, size);
+  out->size += size;
+  out->data[out->size] = '\0';
+  return NABLA_OK;
+}
+
+static nabla_status emit(const char *program, const char *target,
+                         nabla_emission emission, text *out) {
+  nabla_compile_options options = {.target = target};
+  *said = '\0';
+  return nabla_emit_text(compiler, program, strlen(program), "prog.mlir",
+                         &options, emission, keep, out, &diag);
+}
+
+Test(compiler, emits_every_form) {
+  static const struct {
+    nabla_emission emission;
+    const char *holds;
+  } cases[] = {{NABLA_EMIT_MLIR, "llvm.func @nabla_entry_twice"},
+               {NABLA_EMIT_LLVM, "define void @nabla_entry_twice"},
+               {NABLA_EMIT_ASM, "nabla_entry_twice:"},
+               {NABLA_EMIT_OBJ,
+                "\x7f"
+                "ELF"}};
+  for (size_t i = 0; i < 4; i++) {
+    text out = {0};
+    cr_assert_eq(emit(twice, "x86-64", cases[i].emission, &out), NABLA_OK);
+    cr_expect(strstr(out.data, cases[i].holds), "%zu", i);
+    free(out.data);
+  }
+}
+
+Test(compiler, emits_the_same_bytes_again) {
+  text first = {0}, again = {0};
+  nabla_compiler *old = compiler;
+  cr_assert_eq(emit(twice, NULL, NABLA_EMIT_OBJ, &first), NABLA_OK);
+  compiler = make("", 0);
+  cr_assert_eq(emit(twice, NULL, NABLA_EMIT_OBJ, &again), NABLA_OK);
+  cr_assert_eq(first.size, again.size);
+  cr_expect_eq(memcmp(first.data, again.data, first.size), 0);
+  free(first.data), free(again.data);
+  nabla_compiler_destroy(old);
+}
+
+Test(compiler, refuses_intrinsics_that_the_target_lacks) {
+  static const char program[] =
+      "llvm.func @g(%v: vector<16xf32>, %p: vector<16xi32>) -> vector<16xf32> "
+      "{\n  %r = llvm.call_intrinsic \"llvm.x86.avx512.permvar.sf.512\"(%v, "
+      "%p) : (vector<16xf32>, vector<16xi32>) -> vector<16xf32>\n"
+      "  llvm.return %r : vector<16xf32>\n}\n"
+      "func.func @f(%x: tensor<4xf32>) { return }\n";
+  static const char *const lacking[] = {
+      "x86-64", "x86-64-v3", "skylake-avx512,-avx512f", "x86-64-v4,-avx2"};
+  text out = {0};
+  for (size_t i = 0; i < 4; i++) {
+    cr_expect_eq(emit(program, lacking[i], NABLA_EMIT_OBJ, &out),
+                 NABLA_UNSUPPORTED, "%s", lacking[i]);
+    cr_expect(strstr(diag.what, "needs avx512f"), "%s", diag.what);
+  }
+  cr_expect_null(out.data);
+  cr_expect_eq(emit(program, "x86-64-v4", NABLA_EMIT_OBJ, &out), NABLA_OK);
+  cr_expect_eq(emit(program, "x86-64,+avx512bw", NABLA_EMIT_OBJ, &out),
+               NABLA_OK);
+  free(out.data);
+}
+
+/* A function may ask for features by an attribute; the target alone decides. */
+Test(compiler, takes_features_from_the_target_only) {
+  static const char program[] =
+      "llvm.func @g(%v: vector<16xf32>, %p: vector<16xi32>) -> vector<16xf32> "
+      "attributes {target_features = #llvm.target_features<[\"+avx512f\"]>} "
+      "{\n  %r = llvm.call_intrinsic \"llvm.x86.avx512.permvar.sf.512\"(%v, "
+      "%p) : (vector<16xf32>, vector<16xi32>) -> vector<16xf32>\n"
+      "  llvm.return %r : vector<16xf32>\n}\n"
+      "func.func @f(%x: tensor<4xf32>) { return }\n";
+  text out = {0};
+  cr_expect_eq(emit(program, "x86-64", NABLA_EMIT_OBJ, &out),
+               NABLA_UNSUPPORTED);
+}
+
+/* Names of the C library are names like any others. */
+Test(compiler, keeps_names_apart_from_the_c_library) {
+  nabla_executable *executable = compile(
+      "func.func private @memcpy(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
+      "  %y = nabla.add %x, %x : tensor<?x4xf32>, tensor<?x4xf32>\n"
+      "  return %y : tensor<?x4xf32>\n}\n"
+      "func.func @twice(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {\n"
+      "  %y = call @memcpy(%x) : (tensor<?x4xf32>) -> tensor<?x4xf32>\n"
+      "  return %y : tensor<?x4xf32>\n}\n");
+  expect_twice(executable);
+  nabla_executable_close(executable);
+}
+
+/* ---- failures at run time ---- */
+
+static const char sum[] =
+    "func.func @sum(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> "
+    "tensor<?x4xf32> {\n"
+    "  %z = nabla.add %x, %y : tensor<?x4xf32>, tensor<?x4xf32>\n"
+    "  return %z : tensor<?x4xf32>\n}\n";
+
+Test(compiler, dimensions_that_do_not_agree_are_an_error_of_the_run) {
+  nabla_executable *executable = compile(sum);
+  float values[12] = {0};
+  nabla_array inputs[] = {{values, NABLA_DTYPE_F32, 2, {3, 4}},
+                          {values, NABLA_DTYPE_F32, 2, {2, 4}}};
+  nabla_array z = {0};
+  cr_expect_eq(nabla_executable_run(executable, "sum", inputs, 2, &z, 1, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "3 and 2"), "%s", diag.what);
+  cr_expect_null(z.data);
+  nabla_executable_close(executable);
+}
+
+/* 2^40 x 2^40 results of arrays that have no element at all. */
+Test(compiler, sizes_that_wrap_are_no_memory) {
+  nabla_executable *executable = compile(
+      "func.func @outer(%x: tensor<?x0xf32>, %y: tensor<?x0xf32>) -> "
+      "tensor<?x?xf32> {\n"
+      "  %z = nabla.dot_general %x, %y contracting = [1] x [1] : "
+      "tensor<?x0xf32>, tensor<?x0xf32>\n"
+      "  return %z : tensor<?x?xf32>\n}\n");
+  float value = 0;
+  static const int64_t sizes[] = {(int64_t)1 << 31, (int64_t)1 << 32,
+                                  (int64_t)1 << 40, (int64_t)1 << 62};
+  for (size_t i = 0; i < 4; i++) {
+    nabla_array inputs[] = {{&value, NABLA_DTYPE_F32, 2, {sizes[i], 0}},
+                            {&value, NABLA_DTYPE_F32, 2, {sizes[i], 0}}};
+    nabla_array z = {0};
+    nabla_status status =
+        nabla_executable_run(executable, "outer", inputs, 2, &z, 1, &diag);
+    cr_expect_neq(status, NABLA_OK, "%zu", i);
+    cr_expect_null(z.data);
+  }
+  nabla_executable_close(executable);
+}
+
+/* ---- the cache ---- */
+
+static size_t entries(char out_path[512]) {
+  size_t count = 0;
+  DIR *list = opendir(cache);
+  if (!list) return 0;
+  for (struct dirent *item; (item = readdir(list)) != NULL;) {
+    if (item->d_name[0] == '.') continue;
+    snprintf(out_path, 512, "%s/%s", cache, item->d_name);
+    count++;
+  }
+  closedir(list);
+  return count;
+}
+
+static void compile_twice_with(nabla_compiler *with, int from_cache) {
+  nabla_executable *executable = NULL;
+  cr_assert_eq(compile_for(with, twice, NULL, &executable), NABLA_OK);
+  cr_expect_eq(nabla_compiler_last_report(with).from_cache, from_cache);
+  expect_twice(executable);
+  nabla_executable_close(executable);
+}
+
+Test(compiler, finds_in_the_cache_what_was_compiled) {
+  char path[512];
+  nabla_compiler *first = make(cache, 0);
+  compile_twice_with(first, 0);
+  compile_twice_with(first, 1);
+  cr_expect_eq(entries(path), 1);
+  nabla_compiler *second = make(cache, 0);
+  compile_twice_with(second, 1);
+  nabla_compile_options options = {.target = "native,-avx512f"};
+  nabla_executable *executable = NULL;
+  cr_assert_eq(compile_for(second, twice, &options, &executable), NABLA_OK);
+  cr_expect_not(nabla_compiler_last_report(second).from_cache,
+                "another target is other code");
+  nabla_executable_close(executable);
+  nabla_compiler_destroy(first);
+  nabla_compiler_destroy(second);
+}
+
+/* Whatever is wrong with the file, the answer is right. */
+Test(compiler, compiles_anew_what_is_damaged) {
+  char path[512];
+  struct stat info;
+  nabla_compiler *with = make(cache, 0);
+  compile_twice_with(with, 0);
+  cr_assert_eq(entries(path), 1);
+  cr_assert_eq(stat(path, &info), 0);
+  for (off_t at = 0; at < info.st_size; at += 97) {
+    FILE *file = fopen(path, "r+b");
+    cr_assert(file);
+    fseek(file, (long)at, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, (long)at, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    fclose(file);
+    compile_twice_with(with, 0);
+    compile_twice_with(with, 1);
+  }
+  cr_assert_eq(truncate(path, info.st_size / 2), 0);
+  compile_twice_with(with, 0);
+  nabla_compiler_destroy(with);
+}
+
+/* Warnings of a program are shown whether it is compiled or found. */
+Test(compiler, repeats_the_warnings_of_what_it_finds) {
+  static const char program[] =
+      "func.func @f(%w: !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>) -> "
+      "tensor<8xf32> {\n"
+      "  %r = nabla.reduce max %w dims = [1] : !nabla.implicit<8x64xf32, "
+      "#nabla.nf4<block = 64>>\n"
+      "  return %r : tensor<8xf32>\n}\n";
+  char first[sizeof said];
+  nabla_compiler *with = make(cache, 0);
+  for (int i = 0; i < 2; i++) {
+    nabla_executable *executable = NULL;
+    nabla_status status = compile_for(with, program, NULL, &executable);
+    cr_assert_eq(status, NABLA_OK, "%s\n%s", diag.what, said);
+    cr_expect_eq(nabla_compiler_last_report(with).from_cache, i);
+    nabla_executable_close(executable);
+    if (!i) memcpy(first, said, sizeof said);
+  }
+  cr_expect(strstr(first, "prog.mlir:2:"), "%s", first);
+  cr_expect_str_eq(first, said);
+  nabla_compiler_destroy(with);
+}
+
+Test(compiler, works_without_a_cache_folder) {
+  char path[512];
+  cr_assert_eq(mkdir(cache, 0755), 0);
+  *said = '\0';
+  nabla_compiler *with = make(cache, 0);
+  cr_expect(strstr(said, "warning: cache"), "%s", said);
+  compile_twice_with(with, 0);
+  cr_expect_str_eq(said, "", "said once");
+  compile_twice_with(with, 0);
+  cr_expect_eq(entries(path), 0);
+  nabla_compiler_destroy(with);
+}
+
+Test(compiler, several_processes_share_a_cache) {
+  for (int i = 0; i < 3; i++) {
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child) continue;
+    nabla_compiler *with = make(cache, 0);
+    for (int k = 0; k < 5; k++) {
+      nabla_executable *executable = NULL;
+      float values[4] = {1, 2, 3, 4}, doubled[4];
+      nabla_array x = {values, NABLA_DTYPE_F32, 2, {1, 4}};
+      nabla_array y = {doubled, NABLA_DTYPE_F32, 2, {1, 4}};
+      if (compile_for(with, twice, NULL, &executable) ||
+          nabla_executable_run(executable, "twice", &x, 1, &y, 1, NULL) ||
+          doubled[3] != 8)
+        _exit(1);
+      nabla_executable_close(executable);
+    }
+    _exit(0);
+  }
+  for (int i = 0; i < 3; i++) {
+    int status;
+    cr_assert_geq(wait(&status), 0);
+    cr_expect(WIFEXITED(status) && !WEXITSTATUS(status), "%d", status);
+  }
+}

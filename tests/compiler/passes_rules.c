@@ -1,0 +1,246 @@
+/* The choice among dispatch rules: specificity, precedence, declining, ties;
+ * and that the table of dialect/rules.def has no tie for any operands. */
+#include <mlir-c/Diagnostics.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dialect/dialect.h"
+#include "dialect/ops.h"
+#include "transforms/ir.h"
+#include "transforms/rules.h"
+
+static char trace[64]; /* ids of the rules that were tried, in order */
+static char said[512]; /* the last diagnostic */
+static int failures;
+
+static void expect(bool good, const char *what) {
+  if (good) return;
+  printf("failed: %s (tried '%s', said '%s')\n", what, trace, said);
+  failures++;
+}
+
+static nabla_rule_outcome tried(const char *id, nabla_rule_outcome outcome,
+                                const char **why) {
+  size_t used = strlen(trace);
+  snprintf(trace + used, sizeof trace - used, "%s", id);
+  *why = "it does not want to";
+  return outcome;
+}
+#define RULE_FUNCTION(id, outcome)                                   \
+  static nabla_rule_outcome id(MlirOperation op, const char **why) { \
+    (void)op;                                                        \
+    return tried(#id, outcome, why);                                 \
+  }
+RULE_FUNCTION(a, NABLA_RULE_DECLINED)
+RULE_FUNCTION(b, NABLA_RULE_DECLINED)
+RULE_FUNCTION(c, NABLA_RULE_DECLINED)
+RULE_FUNCTION(T, NABLA_RULE_REFINED)
+RULE_FUNCTION(F, NABLA_RULE_FAILED)
+
+/* A rule for nabla.dot_general. */
+#define ROW(f, lhs, rhs, precedence) \
+  {#f,                               \
+   "nabla.dot_general",              \
+   NABLA_OPERAND_##lhs,              \
+   NABLA_OPERAND_##rhs,              \
+   precedence,                       \
+   "",                               \
+   f}
+
+static void print_said(MlirStringRef part, void *self) {
+  (void)self;
+  size_t used = strlen(said);
+  snprintf(said + used, sizeof said - used, "%.*s", (int)part.length,
+           part.data);
+}
+static MlirLogicalResult listen(MlirDiagnostic diagnostic, void *self) {
+  (void)self;
+  said[0] = 0;
+  mlirDiagnosticPrint(diagnostic, print_said, NULL);
+  return mlirLogicalResultSuccess();
+}
+
+typedef struct choice {
+  nabla_rule_outcome outcome;
+  const nabla_rule *rule;
+  const char *why;
+} choice;
+
+static choice choose(MlirOperation op, const nabla_rule *rules, size_t count) {
+  choice out;
+  trace[0] = said[0] = 0;
+  out.outcome = nabla_rules_apply(rules, count, op, &out.rule, &out.why);
+  return out;
+}
+#define CHOOSE(op, ...)                     \
+  const nabla_rule rules[] = {__VA_ARGS__}; \
+  choice got = choose(op, rules, sizeof rules / sizeof *rules)
+
+static void check_none(MlirOperation op) {
+  CHOOSE(op, ROW(a, PACKED, DENSE, 0),
+         {"b", "nabla.add", NABLA_OPERAND_ANY, NABLA_OPERAND_ANY, 0, "", b});
+  expect(got.outcome == NABLA_RULE_DECLINED && !got.rule && !trace[0] &&
+             !strcmp(got.why, "no rule takes it"),
+         "no rule matches");
+}
+
+static void check_order(MlirOperation op) {
+  CHOOSE(op, ROW(a, ANY, PACKED, 0), ROW(b, DENSE, PACKED, 0),
+         ROW(c, DENSE, IMPLICIT, -1));
+  expect(got.outcome == NABLA_RULE_DECLINED && !strcmp(trace, "bac") &&
+             got.rule == &rules[2] && !strcmp(got.why, "it does not want to"),
+         "specificity, then precedence; declining makes room for the next");
+}
+
+static void check_first_wins(MlirOperation op) {
+  CHOOSE(op, ROW(a, ANY, ANY, 9), ROW(b, ANY, ANY, 9), ROW(T, DENSE, ANY, 0));
+  expect(got.outcome == NABLA_RULE_REFINED && !strcmp(trace, "T") &&
+             got.rule == &rules[2] && !said[0],
+         "a tie that nobody gets to is none");
+}
+
+static void check_failure(MlirOperation op) {
+  CHOOSE(op, ROW(F, DENSE, PACKED, 0), ROW(a, ANY, ANY, 0));
+  expect(got.outcome == NABLA_RULE_FAILED && !strcmp(trace, "F"),
+         "a rule that fails ends the search");
+}
+
+static void check_tie(MlirOperation op) {
+  CHOOSE(op, ROW(a, DENSE, IMPLICIT, 0), ROW(b, ANY, PACKED, 0));
+  expect(got.outcome == NABLA_RULE_FAILED && !trace[0] &&
+             strstr(said,
+                    "is taken by two rules that say equally much, a and "
+                    "b: give one a higher precedence"),
+         "a tie is an error that names both, and none is tried");
+}
+
+static void check_late_tie(MlirOperation op) {
+  CHOOSE(op, ROW(a, DENSE, PACKED, 0), ROW(b, ANY, ANY, 0),
+         ROW(c, ANY, ANY, 0));
+  expect(got.outcome == NABLA_RULE_FAILED && !strcmp(trace, "a") &&
+             strstr(said, "b and c"),
+         "a tie behind a rule that declined");
+}
+
+/* What an operand can be; the text is its type. */
+static const struct {
+  const char *name, *type;
+} kinds[] = {
+    {"dense", "tensor<8x64xf32>"},
+    {"nf4", "!nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>"},
+    {"int8", "!nabla.implicit<8x64xf32, #nabla.int8<block = 64>>"},
+    {"rows",
+     "!nabla.implicit<8x64xf32, #nabla.int8<block = 0, "
+     "blocks = leading>>"},
+    {"one", "!nabla.implicit<8x64xf32, #nabla.splat<1.0 : f32>>"},
+    {"two", "!nabla.implicit<8x64xf32, #nabla.splat<2.0 : f32>>"},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+/* How an op that has rules is written with operands %0, %1. */
+static const struct {
+  const char *op, *form;
+  int operands;
+} forms[] = {
+    {"nabla.dot_general", "nabla.dot_general %0, %1 contracting = [1] x [1]",
+     2},
+    {"nabla.add", "nabla.add %0, %1", 2},
+    {"nabla.mul", "nabla.mul %0, %1", 2},
+    {"nabla.relu", "nabla.relu %0", 1},
+    {"nabla.silu", "nabla.silu %0", 1},
+    {"nabla.reduce", "nabla.reduce sum %0 dims = [1]", 1},
+};
+#define FORMS (sizeof forms / sizeof *forms)
+
+static MlirModule parse(MlirContext context, size_t form, size_t lhs,
+                        size_t rhs) {
+  char text[1024];
+  bool two = forms[form].operands == 2;
+  snprintf(text, sizeof text,
+           "%%0 = ub.poison : %s\n%%1 = ub.poison : %s\n%%2 = %s : %s%s%s\n",
+           kinds[lhs].type, kinds[rhs].type, forms[form].form, kinds[lhs].type,
+           two ? ", " : "", two ? kinds[rhs].type : "");
+  return mlirModuleCreateParse(context, nabla_ref(text));
+}
+
+static MlirOperation third(MlirModule module) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module));
+  op = mlirOperationGetNextInBlock(op);
+  return mlirOperationGetNextInBlock(op);
+}
+
+static bool same_rank(const nabla_rule *x, const nabla_rule *y) {
+  return nabla_rule_specificity(x) == nabla_rule_specificity(y) &&
+         x->precedence == y->precedence;
+}
+
+/* No two rules of the table that take these operands are of one rank. */
+static void check_pair(MlirContext context, size_t form, size_t lhs, size_t rhs,
+                       bool *used) {
+  MlirModule module = parse(context, form, lhs, rhs);
+  if (mlirModuleIsNull(module)) {
+    expect(false, forms[form].form);
+    return;
+  }
+  MlirOperation op = third(module);
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count);
+  for (size_t i = 0; i < count; i++) {
+    if (!nabla_rule_matches(&rules[i], op)) continue;
+    used[i] = true;
+    for (size_t j = 0; j < i; j++) {
+      if (!nabla_rule_matches(&rules[j], op) ||
+          !same_rank(&rules[i], &rules[j]))
+        continue;
+      printf("failed: %s of %s and %s: rules %s and %s tie\n", forms[form].op,
+             kinds[lhs].name, kinds[rhs].name, rules[i].id, rules[j].id);
+      failures++;
+    }
+  }
+  mlirModuleDestroy(module);
+}
+
+static void check_table(MlirContext context) {
+  bool used[256] = {false};
+  size_t count, ops;
+  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_op_row *rows = nabla_op_rows(&ops);
+  expect(count <= sizeof used, "the table of rules fits this test");
+  for (size_t form = 0; form < FORMS; form++)
+    for (size_t lhs = 0; lhs < KINDS; lhs++)
+      for (size_t rhs = 0; rhs < (forms[form].operands == 2 ? KINDS : 1); rhs++)
+        check_pair(context, form, lhs, rhs, used);
+  for (size_t i = 0; i < count; i++) expect(used[i], rules[i].id);
+  for (size_t i = 0; i < ops; i++) {
+    bool has_form = rows[i].implicit != NABLA_IMPLICIT_rules;
+    for (size_t form = 0; form < FORMS; form++)
+      has_form |= !strcmp(forms[form].op, rows[i].name);
+    expect(has_form, rows[i].name);
+  }
+}
+
+int main(void) {
+  MlirDialectRegistry registry = mlirDialectRegistryCreate();
+  nablaRegisterEverything(registry);
+  MlirContext context =
+      mlirContextCreateWithRegistry(registry, /*threading=*/false);
+  mlirContextAttachDiagnosticHandler(context, listen, NULL, NULL);
+  mlirContextLoadAllAvailableDialects(context);
+  MlirModule module = parse(context, 0, 0, 1); /* dense . nf4 */
+  if (mlirModuleIsNull(module)) {
+    printf("failed: a program that does not parse: %s\n", said);
+    return 1;
+  }
+  MlirOperation op = third(module);
+  check_none(op);
+  check_order(op);
+  check_first_wins(op);
+  check_failure(op);
+  check_tie(op);
+  check_late_tie(op);
+  mlirModuleDestroy(module);
+  check_table(context);
+  mlirContextDestroy(context);
+  mlirDialectRegistryDestroy(registry);
+  return failures != 0;
+}

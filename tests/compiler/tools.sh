@@ -1,0 +1,199 @@
+#!/bin/sh
+# nabla-compile and nabla-run as people call them: exit codes, what is printed,
+# results against numpy, and that objects stand on their own.
+# usage: tools.sh FOLDER_OF_PROGRAMS PYTHON
+set -u
+bin=$1
+python=$2
+compile=$bin/nabla-compile
+run=$bin/nabla-run
+quant=$bin/nabla-quant
+[ -x "$compile" ] && [ -x "$run" ] && [ -x "$quant" ] || exit 77
+"$python" -c 'import numpy' 2>/dev/null || {
+  echo "skipped: $python has no numpy"
+  exit 77
+}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export NABLA_CACHE="$work/cache"
+unset NABLA_COLOR
+failures=0
+
+fail() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+# expect CODE PATTERN COMMAND...: exit code, and a line of what is printed
+expect() {
+  code=$1
+  pattern=$2
+  shift 2
+  "$@" >out 2>err </dev/null
+  got=$?
+  [ $got -eq "$code" ] || {
+    fail "exit $got, not $code: $*"
+    cat err
+  }
+  [ -z "$pattern" ] || cat out err | grep -q -- "$pattern" || {
+    fail "no '$pattern': $*"
+    cat out err
+  }
+}
+
+cat >linear.mlir <<'EOF'
+func.func @linear(%x: tensor<?x256xf32> {nabla.name = "x"}, %w: !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>> {nabla.name = "w"}, %b: tensor<128xf32> {nabla.name = "b"}) -> tensor<?x128xf32> {
+  %y = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<?x256xf32>, !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
+  %r = nabla.relu %y : tensor<?x128xf32>
+  return %r : tensor<?x128xf32>
+}
+EOF
+cat >many.mlir <<'EOF'
+func.func @sum(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?xf32>) {
+  %s = nabla.add %x, %y : tensor<?x8xf32>, tensor<?x8xf32>
+  %r = nabla.reduce sum %s dims = [1] : tensor<?x8xf32>
+  return %s, %r : tensor<?x8xf32>, tensor<?xf32>
+}
+func.func @silu(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %y = nabla.silu %x : tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+func.func @same(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  return %x, %x : tensor<4xf32>, tensor<4xf32>
+}
+func.func @nothing() { return }
+EOF
+printf 'func.func @f( {' >bad.mlir
+
+# ---- nabla-compile ----
+expect 0 'usage: nabla-compile' "$compile" --help
+expect 0 'nabla-compile [0-9]' "$compile" --version
+expect 2 'a program is missing' "$compile"
+expect 2 'more than one program' "$compile" a b
+expect 2 "did you mean '--target'" "$compile" --targt native linear.mlir
+expect 2 'needs an argument' "$compile" linear.mlir --emit
+expect 2 "did you mean 'asm'" "$compile" linear.mlir --emit asn
+expect 2 'two outputs' "$compile" linear.mlir -o a -o b
+expect 2 'unknown CPU' "$compile" linear.mlir -o a.o --target pentium9
+expect 4 'none.mlir' "$compile" none.mlir
+expect 1 'bad.mlir:1:14: error' "$compile" bad.mlir -o a.o
+expect 4 'nowhere' "$compile" linear.mlir -o nowhere/a.o
+[ ! -e a.o ] || fail 'a failed compilation left its output'
+for kind in mlir llvm asm; do
+  expect 0 nabla_entry_linear "$compile" linear.mlir --emit $kind
+done
+"$compile" - --emit asm <linear.mlir >stdin.s || fail 'standard input'
+grep -q nabla_entry_linear stdin.s || fail 'assembly of standard input'
+expect 0 '' "$compile" linear.mlir -o linear.o
+"$compile" linear.mlir >stdout.o || fail 'an object on standard output'
+cmp -s linear.o stdout.o || fail 'the object differs by where it goes'
+expect 0 '' "$compile" linear.mlir -o linear.o # replaces
+"$compile" linear.mlir --emit asm >/dev/full 2>err && fail 'a full disk'
+"$python" - "$compile" <<'EOF' || fail 'an object went to a terminal'
+import os, pty, subprocess, sys
+main, side = pty.openpty()
+p = subprocess.run([sys.argv[1], "linear.mlir"], stdout=side,
+                   stderr=subprocess.PIPE, text=True)
+sys.exit(not (p.returncode == 2 and "nothing for a terminal" in p.stderr))
+EOF
+
+# ---- objects stand on their own ----
+for target in native x86-64 x86-64-v3 x86-64-v4; do
+  for program in linear many; do
+    "$compile" $program.mlir -o $program.o --target $target ||
+      fail "$program for $target"
+    nm -u $program.o | grep -v -w -e memcpy -e memmove -e memset &&
+      fail "$program.o for $target has undefined symbols"
+    extra=$(nm -g --defined-only $program.o | grep -v -e nabla_entry_ \
+      -e nabla_manifest)
+    [ -z "$extra" ] || fail "$program.o for $target shows $extra"
+  done
+done
+
+# ---- nabla-run ----
+"$python" - <<'EOF' || fail 'numpy'
+import json, struct
+import numpy as np
+rng = np.random.default_rng(1)
+w = rng.standard_normal((128, 256)).astype("f4")
+head = json.dumps({"a.w.weight": {"dtype": "F32", "shape": [128, 256],
+                                  "data_offsets": [0, w.nbytes]}}).encode()
+head += b" " * (-len(head) % 8)
+open("m.safetensors", "wb").write(struct.pack("<Q", len(head)) + head +
+                                  w.tobytes())
+for rows in (0, 1, 3, 17):
+    np.save(f"x{rows}.npy", rng.standard_normal((rows, 256)).astype("f4"))
+np.save("b.npy", np.zeros(128, "f4"))
+np.save("p.npy", rng.standard_normal((3, 8)).astype("f4"))
+np.save("q.npy", rng.standard_normal((3, 8)).astype("f4"))
+np.save("short.npy", rng.standard_normal((2, 8)).astype("f4"))
+np.save("wide.npy", rng.standard_normal((3, 8)))
+np.save("v.npy", np.arange(4, dtype="f4"))
+EOF
+"$quant" quantize -q m.safetensors -o q.safetensors --only weight || fail quant
+"$quant" dequantize -q q.safetensors -o d.safetensors --dtype f32 || fail dequant
+bind=w=q.safetensors:a.w.weight
+for rows in 0 1 3 17; do
+  for threads in 1 2 7; do
+    expect 0 '' "$run" linear.mlir --bind "$bind" --input "x=x$rows.npy" \
+      --input b=b.npy -j $threads --output "y$rows-$threads.npy"
+    cmp "y$rows-1.npy" "y$rows-$threads.npy" || fail 'threads change bytes'
+  done
+done
+"$python" - <<'EOF' || fail 'results differ from numpy'
+import json, struct
+import numpy as np
+data = open("d.safetensors", "rb").read()
+size, = struct.unpack("<Q", data[:8])
+begin, end = json.loads(data[8:8 + size])["a.w.weight"]["data_offsets"]
+w = np.frombuffer(data[8 + size + begin:8 + size + end], "f4").reshape(128, 256)
+for rows in (0, 1, 3, 17):
+    x = np.load(f"x{rows}.npy").astype("f8")
+    y = np.load(f"y{rows}-1.npy")
+    assert y.shape == (rows, 128) and y.dtype == np.float32
+    bound = 300 * 2.0 ** -24 * (np.abs(x) @ np.abs(w.T))
+    assert (np.abs(y - np.maximum(x @ w.T, 0)) <= bound).all()
+EOF
+
+expect 0 '"schema": "nabla-run/1"' "$run" many.mlir --entry sum --input 0=p.npy \
+  --input 1=q.npy --output s.npy --output r.npy --json
+"$python" -m json.tool <out >/dev/null || fail 'not JSON'
+"$python" - <<'EOF' || fail 'sum'
+import numpy as np
+p, q = np.load("p.npy"), np.load("q.npy")
+assert (np.load("s.npy") == p + q).all()
+assert np.allclose(np.load("r.npy"), (p + q).sum(1), atol=1e-5)
+EOF
+expect 0 '' "$run" many.mlir --entry nothing
+expect 0 '' "$run" many.mlir --entry same --input 0=v.npy -o 1.npy -o 2.npy
+for i in 1 2; do cmp $i.npy v.npy || fail 'same'; done
+expect 0 'compile  parse' "$run" many.mlir --entry nothing --time --cache off
+expect 0 'cached' "$run" many.mlir --entry nothing --time
+expect 0 'cached' "$run" many.mlir --entry nothing --time --target native
+"$run" - --entry nothing --time <many.mlir | grep -q 'run ' ||
+  fail 'a program on standard input'
+expect 2 "did you mean 'silu'" "$run" many.mlir --entry sliu
+expect 2 'functions; name one: --entry' "$run" many.mlir
+expect 2 'is not given' "$run" many.mlir --entry silu
+expect 2 'no such argument' "$run" many.mlir --entry nothing --input 9=p.npy
+expect 2 'given twice' "$run" many.mlir --entry silu --input 0=p.npy \
+  --input 0=p.npy
+expect 2 'does not read NAME=FILE' "$run" many.mlir --input p.npy
+expect 2 'outputs are named' "$run" many.mlir --entry nothing --output y.npy
+expect 2 '3 and 2' "$run" many.mlir --entry sum --input 0=p.npy \
+  --input 1=short.npy --output s.npy
+expect 2 'F64' "$run" many.mlir --entry silu --input 0=wide.npy
+expect 2 'is not given' "$run" linear.mlir --input x=x1.npy --input b=b.npy
+expect 2 'which tensor' "$run" linear.mlir --bind w=q.safetensors
+expect 2 'a.w.weight' "$run" linear.mlir --bind "w=q.safetensors:a.w.weigth"
+expect 2 'F32' "$run" linear.mlir --bind "w=d.safetensors:a.w.weight"
+expect 4 'none.npy' "$run" many.mlir --entry silu --input 0=none.npy
+expect 3 'm.safetensors' "$run" many.mlir --entry silu --input 0=m.safetensors
+expect 1 'bad.mlir:1:14: error' "$run" bad.mlir
+expect 1 '"exit": 1' "$run" bad.mlir --json
+expect 6 'lacks' "$run" many.mlir --entry nothing --target native,+amx-avx512
+chmod 755 cache
+expect 0 'others may enter' "$run" many.mlir --entry nothing
+[ $failures -eq 0 ] || exit 1
+echo 'all as expected'

@@ -1,0 +1,140 @@
+// What an encoding attribute refuses, and what it says would be legal.
+// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, splat}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf5<block = 64>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: needs block, the number of elements per scale: block = 64}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4>
+
+// -----
+
+// expected-error @+1 {{expected valid keyword}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: block = 24 is not legal: a power of two from 16 to 4096}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 24>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: block = 8 is not legal: a power of two from 16 to 4096}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 8>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: block = 8192 is not legal: a power of two from 16 to 4096}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 8192>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: block = -64 is not legal: a power of two from 16 to 4096}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = -64>>
+
+// -----
+
+// expected-error @+1 {{#nabla.int8: block = 0 is not legal: a power of two from 16 to 4096, or block = 0 with blocks = leading}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int8<block = 0>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: has no scales per row: leave blocks = leading out}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 0, blocks = leading>>
+
+// -----
+
+// expected-error @+1 {{#nabla.int8: blocks = leading has one scale for each index of the first dimension: block = 0}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int8<block = 64, blocks = leading>>
+
+// -----
+
+// expected-error @+1 {{#nabla.int8: blocks is one of flat, leading}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int8<block = 64, blocks = last>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: scale is f32 in this version}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = bf16>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: scale is f32 in this version}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = #nabla.int8<block = 64>>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: unknown parameter 'zero_point'; legal: block, blocks, scale}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, zero_point = true>>
+
+// -----
+
+// expected-error @+1 {{parameter 'block' is given twice}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, block = 32>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: needs block, the number of elements per scale: block = 64}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 1.0>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: unknown parameter 'value'; legal: block, blocks, scale}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<64>>
+
+// -----
+
+// expected-error @+1 {{expected '>'}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block 64>>
+
+// -----
+
+// expected-error @+1 {{expected valid keyword}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = >>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: needs block, the number of elements per scale: block = 64}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64 : i128>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: needs block, the number of elements per scale: block = 64}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 340282366920938463463374607431768211456 : i256>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: needs block, the number of elements per scale: block = 64}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 18446744073709551680 : i128>>
+
+// -----
+
+// expected-error @+1 {{#nabla.splat: takes one float: #nabla.splat<0.5 : f32>}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.splat>
+
+// -----
+
+// expected-error @+1 {{#nabla.splat: takes one float: #nabla.splat<0.5 : f32>}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.splat<1>>
+
+// -----
+
+// expected-error @+1 {{#nabla.splat: takes one float: #nabla.splat<0.5 : f32>}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.splat<0.5, block = 64>>
+
+// -----
+
+// expected-error @+1 {{#nabla.splat: takes one float: #nabla.splat<0.5 : f32>}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.splat<hello>>
+
+// -----
+
+// expected-error @+1 {{expected 'view'}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64>, window<4x4>>
+
+// -----
+
+// expected-error @+1 {{#nabla.nf4: unknown parameter 'value'; legal: block, blocks, scale}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, value = 3>>

@@ -1,0 +1,19 @@
+// An instruction that the target lacks is not in the kernel.
+// RUN: nabla-opt %s --nabla-lower-fused='features=' | FileCheck %s --check-prefix=NONE
+// RUN: nabla-opt %s --nabla-lower-fused=features=nothing-known | FileCheck %s --check-prefix=NONE
+// RUN: nabla-opt %s --nabla-lower-fused=features=avx2,fma | FileCheck %s --check-prefix=AVX2
+// RUN: nabla-opt %s --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,avx512bw,avx512vl,avx2,fma"})' | FileCheck %s --check-prefix=AVX512
+// RUN: nabla-opt %s --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,-avx2"})' | FileCheck %s --check-prefix=NONE
+// RUN: nabla-opt %s --nabla-lower-fused | FileCheck %s --check-prefix=HOST
+
+// NONE-NOT: llvm.x86
+// NONE: call @nabla_parallel
+// AVX2-NOT: avx512
+// AVX2: llvm.x86.avx2.permps
+// AVX512: llvm.x86.avx512.permvar.sf.512
+// HOST: nabla.kernel
+func.func @linear(%x: tensor<?x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32>) -> tensor<?x128xf32> {
+  %w = nabla.pack %c, %s : tensor<16384xi8>, tensor<512xf32> -> !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
+  %y = nabla.fused_dot %x, %w : tensor<?x256xf32>, !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
+  return %y : tensor<?x128xf32>
+}

@@ -1,0 +1,75 @@
+// What nabla-to-linalg refuses, and which pass should have run.
+// RUN: nabla-opt %s --split-input-file --verify-diagnostics --nabla-to-linalg
+
+func.func @fused(%x: tensor<?x8xf32>, %c: tensor<16xi8>, %s: tensor<1xf32>) -> tensor<?x4xf32> {
+  %w = nabla.pack %c, %s : tensor<16xi8>, tensor<1xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  // expected-error @+1 {{'nabla.fused_dot' op has no lowering to linalg: run --nabla-lower-fused first}}
+  %0 = nabla.fused_dot %x, %w : tensor<?x8xf32>, !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  return %0 : tensor<?x4xf32>
+}
+
+// -----
+
+func.func @dispatch(%c: tensor<16xi8>, %s: tensor<1xf32>) -> tensor<4x8xf32> {
+  %w = nabla.pack %c, %s : tensor<16xi8>, tensor<1xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  // expected-error @+1 {{'nabla.relu' op has an implicit operand: run --nabla-dispatch first}}
+  %0 = nabla.relu %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @reshape(%c: tensor<16xi8>, %s: tensor<1xf32>) -> tensor<32xf32> {
+  %w = nabla.pack %c, %s : tensor<16xi8>, tensor<1xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  // expected-error @+1 {{'nabla.reshape' op has an implicit operand: run --nabla-dispatch first}}
+  %0 = nabla.reshape %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>> -> tensor<32xf32>
+  return %0 : tensor<32xf32>
+}
+
+// -----
+
+func.func @materialize(%w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{'nabla.materialize' op has an operand whose components are not known here: run --nabla-lower-implicit first}}
+  %0 = nabla.materialize %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @unpack(%w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) -> tensor<16xi8> {
+  // expected-error @+1 {{'nabla.unpack' op has an operand whose components are not known here: run --nabla-lower-implicit first}}
+  %c, %s = nabla.unpack %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  return %c : tensor<16xi8>
+}
+
+// -----
+
+func.func @returned(%x: tensor<4x8xf32>) -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>> {
+  // expected-error @+1 {{'nabla.pack' op has an implicit value that is still used: run --nabla-lower-implicit first}}
+  %w = nabla.quantize %x : tensor<4x8xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  // expected-error @+1 {{'func.return' op has an implicit value that is still used: run --nabla-lower-implicit first}}
+  return %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+}
+
+// -----
+
+func.func @passed(%w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>> {
+  // expected-error @+1 {{'func.return' op has an implicit value that is still used: run --nabla-lower-implicit first}}
+  return %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+}
+
+// -----
+
+func.func @attribute(%a: tensor<4xf32, "anything">) {
+  // expected-error @+1 {{'nabla.relu' op has a tensor with an attribute, which says nothing here: write it without}}
+  %0 = nabla.relu %a : tensor<4xf32, "anything">
+  return
+}
+
+// -----
+
+// Nothing to do is no error, and a value that nothing uses goes away.
+func.func @unused(%x: tensor<4x8xf32>) {
+  %w = nabla.quantize %x : tensor<4x8xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  return
+}
