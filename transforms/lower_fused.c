@@ -1,6 +1,9 @@
 /* nabla-lower-fused: one kernel for each distinct fused operation of a module,
- * and, where the operation was, its arguments gathered and the call that
- * spreads it over threads. */
+ * and a function around it that gathers its arguments and spreads it over
+ * threads. The operation becomes a call of that function, which hides the
+ * addresses: passes before bufferization would merge or fold what takes them,
+ * and then what reads x would seem to stand where x was made, before writes
+ * that are behind. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
@@ -19,8 +22,8 @@ static bool is_fused(MlirOperation op) {
 typedef struct lowering {
   MlirOperation op;
   nabla_fused_spec spec;
-  nabla_text name, text;
-  MlirValue operands[NABLA_FUSED_WORDS]; /* x, codes, scales, extra, words */
+  nabla_text name, function, text;
+  MlirValue operands[NABLA_FUSED_WORDS]; /* x, codes, scales, extra */
   intptr_t count;
 } lowering;
 
@@ -29,23 +32,6 @@ static MlirOperation function_of(MlirOperation op) {
   while (!mlirOperationIsNull(op) && !nabla_is(op, "func.func"))
     op = mlirOperationGetParentOperation(op);
   return op;
-}
-
-/* The array of argument words, in the function's entry block: an alloca where
- * the operation stands could be in a loop. */
-static MlirValue words_of(MlirOperation op) {
-  MlirOperation function = function_of(op);
-  MlirContext context = nabla_context(op);
-  int64_t count = NABLA_FUSED_WORDS;
-  MlirType type = mlirMemRefTypeContiguousGet(
-      mlirIntegerTypeGet(context, 64), 1, &count, mlirAttributeGetNull());
-  MlirNamedAttribute segments =
-      nabla_named(context, "operandSegmentSizes",
-                  mlirDenseI32ArrayGet(context, 2, (const int32_t[2]){0, 0}));
-  MlirOperation first = mlirBlockGetFirstOperation(
-      mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0)));
-  nabla_op_spec spec = {"memref.alloca", 0, NULL, 1, &type, 1, &segments};
-  return mlirOperationGetResult(nabla_op_create(first, &spec), 0);
 }
 
 static bool gather(lowering *l) {
@@ -65,7 +51,6 @@ static bool gather(lowering *l) {
   l->operands[l->count++] = components[1];
   for (intptr_t i = 2; i < mlirOperationGetNumOperands(op); i++)
     l->operands[l->count++] = mlirOperationGetOperand(op, i);
-  l->operands[l->count++] = words_of(op);
   return true;
 }
 
@@ -181,7 +166,7 @@ static void add_call(lowering *l) {
   add_word(l, NABLA_FUSED_M, "m");
   add_input(l, NABLA_FUSED_CODES, 1);
   add_input(l, NABLA_FUSED_SCALES, 2);
-  for (intptr_t i = 3; i + 1 < l->count; i++)
+  for (intptr_t i = 3; i < l->count; i++)
     add_input(l, NABLA_FUSED_EPILOGUE + (int)i - 3, i);
   nabla_text_add(&l->text,
                  "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
@@ -203,6 +188,55 @@ static void add_call(lowering *l) {
   nabla_text_add(&l->text, "\n}\n");
 }
 
+/* The kernel's name and, of what differs between its callers, the shapes. */
+static void name_function(lowering *l) {
+  nabla_text_add(&l->function, "%s_on", l->name.data ? l->name.data : "");
+  for (intptr_t i = 0; i < l->count; i++) {
+    MlirType type = mlirValueGetType(l->operands[i]);
+    if (i == 1 || i == 2) continue; /* codes and scales are the kernel's */
+    for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++) {
+      int64_t dim = mlirShapedTypeGetDimSize(type, d);
+      if (nabla_is_dynamic(dim))
+        nabla_text_add(&l->function, "_d");
+      else
+        nabla_text_add(&l->function, "_%lld", (long long)dim);
+    }
+  }
+}
+
+/* "(%a0: TYPE, ...) -> TYPE", or without the names. */
+static void add_signature(lowering *l, bool names) {
+  nabla_text_add(&l->text, "(");
+  for (intptr_t i = 0; i < l->count; i++) {
+    if (i) nabla_text_add(&l->text, ", ");
+    if (names) nabla_text_add(&l->text, "%%a%d: ", (int)i);
+    nabla_text_add_type(&l->text, mlirValueGetType(l->operands[i]));
+  }
+  nabla_text_add(&l->text, ") -> ");
+  nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
+}
+
+/* The words are on the stack of a function of their own: where the operation
+ * stands could be in a loop. */
+static void add_function(lowering *l) {
+  if (nabla_module_has(l->op, l->name.data))
+    nabla_text_add(&l->text, "llvm.func @%s(!llvm.ptr, i64, i64)",
+                   l->name.data);
+  else
+    nabla_fused_emit(&l->spec, l->name.data, &l->text);
+  nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
+  if (nabla_module_has(l->op, l->function.data)) {
+    add_signature(l, false);
+    nabla_text_add(&l->text, "\n");
+    return;
+  }
+  add_signature(l, true);
+  nabla_text_add(&l->text, " {\n  %%words = memref.alloca() : memref<%dxi64>\n",
+                 NABLA_FUSED_WORDS);
+  add_checks(l);
+  add_call(l);
+}
+
 static void add_module(lowering *l) {
   nabla_text_add(
       &l->text,
@@ -210,23 +244,17 @@ static void add_module(lowering *l) {
       "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
       "llvm.mlir.global internal constant @nabla_where_fused_dot("
       "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
-  if (nabla_module_has(l->op, l->name.data))
-    nabla_text_add(&l->text, "llvm.func @%s(!llvm.ptr, i64, i64)",
-                   l->name.data);
-  else
-    nabla_fused_emit(&l->spec, l->name.data, &l->text);
-  nabla_text_add(&l->text, "\nfunc.func @t(");
-  for (intptr_t i = 0; i < l->count; i++) {
-    bool last = i + 1 == l->count;
-    nabla_text_add(&l->text, "%s%%%s", i ? ", " : "", last ? "words: " : "");
-    if (!last) nabla_text_add(&l->text, "a%d: ", (int)i);
-    nabla_text_add_type(&l->text, mlirValueGetType(l->operands[i]));
-  }
-  nabla_text_add(&l->text, ") -> ");
+  add_function(l);
+  nabla_text_add(&l->text, "func.func @t");
+  add_signature(l, true);
+  nabla_text_add(&l->text, " {\n  %%y = func.call @%s(", l->function.data);
+  for (intptr_t i = 0; i < l->count; i++)
+    nabla_text_add(&l->text, "%s%%a%d", i ? ", " : "", (int)i);
+  nabla_text_add(&l->text, ") : ");
+  add_signature(l, false);
+  nabla_text_add(&l->text, "\n  return %%y : ");
   nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
-  nabla_text_add(&l->text, " {\n");
-  add_checks(l);
-  add_call(l);
+  nabla_text_add(&l->text, "\n}\n");
 }
 
 static bool lower(MlirOperation op, nabla_features features) {
@@ -243,9 +271,16 @@ static bool lower(MlirOperation op, nabla_features features) {
   }
   if (!gather(&l)) return false;
   nabla_fused_name(&l.spec, &l.name);
-  add_module(&l);
-  bool done = nabla_template_replace(op, l.count, l.operands, &l.text);
+  name_function(&l);
+  bool done = !l.name.failed && !l.function.failed;
+  if (done) {
+    add_module(&l);
+    done = nabla_template_replace(op, l.count, l.operands, &l.text);
+  } else {
+    nabla_error_at(op, "could not be named: out of memory");
+  }
   nabla_text_deinit(&l.name);
+  nabla_text_deinit(&l.function);
   nabla_text_deinit(&l.text);
   return done;
 }

@@ -173,24 +173,24 @@ static void leave_after(nabla_function_walk *w, MlirOperation call) {
   nabla_op_build(block, none, &state);
 }
 
+static void move_first(MlirBlock block, MlirOperation op) {
+  MlirOperation first = mlirBlockGetFirstOperation(block);
+  if (!mlirOperationEqual(op, first)) mlirOperationMoveBefore(op, first);
+}
+
 /* Stack of the entry block goes to its beginning: behind a branch it would
- * count as of changing size. */
+ * count as of changing size. A size that several have is first again each
+ * time, and so before all of them. */
 static void hoist_stack(MlirBlock entry) {
-  MlirOperation op = mlirBlockGetFirstOperation(entry), first = op, next, size;
+  MlirOperation op = mlirBlockGetFirstOperation(entry), next, size;
   for (; !mlirOperationIsNull(op); op = next) {
     next = mlirOperationGetNextInBlock(op);
     if (!nabla_is(op, "llvm.alloca") ||
         !nabla_value_defined_by(mlirOperationGetOperand(op, 0),
                                 "llvm.mlir.constant", &size))
       continue;
-    if (!mlirOperationEqual(size, first))
-      mlirOperationMoveBefore(size, first);
-    else
-      first = mlirOperationGetNextInBlock(first);
-    if (!mlirOperationEqual(op, first))
-      mlirOperationMoveBefore(op, first);
-    else
-      first = next;
+    move_first(entry, op);
+    move_first(entry, size);
   }
 }
 

@@ -66,6 +66,13 @@ nabla_compile_text(nabla_compiler *compiler, const char *text, size_t size,
                    const char *name, const nabla_compile_options *options,
                    nabla_executable **out, nabla_diag *diag);
 
+/* Where emitted code goes. */
+typedef struct nabla_sink {
+  nabla_status (*write)(void *self, const void *data, size_t size,
+                        nabla_diag *diag);
+  void *self;
+} nabla_sink;
+
 /* What nabla_emit_* give. */
 typedef enum nabla_emission {
   NABLA_EMIT_MLIR, /* after the pipeline: LLVM dialect                  */
@@ -75,14 +82,12 @@ typedef enum nabla_emission {
 } nabla_emission;
 
 /* Compiles for `options->target`, which need not be this machine, and gives
- * the result to `write`, in one or more calls, after all of it was made.
+ * the result to `sink`, in one or more calls, after all of it was made.
  * @return as nabla_compile_text, and what `write` returned when not NABLA_OK */
 NABLA_API NABLA_MUST_USE nabla_status nabla_emit_text(
     nabla_compiler *compiler, const char *text, size_t size, const char *name,
     const nabla_compile_options *options, nabla_emission emission,
-    nabla_status (*write)(void *self, const void *data, size_t size,
-                          nabla_diag *diag),
-    void *self, nabla_diag *diag);
+    const nabla_sink *sink, nabla_diag *diag);
 
 /* How the last compilation went, for people and benchmarks. `link_ms` is all
  * of it but parsing when the object came from the cache. */

@@ -308,11 +308,6 @@ nabla_status nabla_compile_file(nabla_compiler *compiler, const char *path,
 /* ---- emitting ---- */
 
 /* Where results go. */
-typedef struct sink {
-  nabla_status (*write)(void *self, const void *data, size_t size,
-                        nabla_diag *diag);
-  void *self;
-} sink;
 
 static void add_chunk(MlirStringRef chunk, void *self) {
   nabla_buffer *buffer = self;
@@ -321,7 +316,7 @@ static void add_chunk(MlirStringRef chunk, void *self) {
     buffer->limit = 0; /* stop */
 }
 
-static nabla_status emit_mlir(MlirModule module, const sink *to,
+static nabla_status emit_mlir(MlirModule module, const nabla_sink *to,
                               nabla_diag *diag) {
   nabla_buffer text;
   nabla_buffer_init(&text, NULL, "a module", SIZE_MAX / 2);
@@ -334,7 +329,7 @@ static nabla_status emit_mlir(MlirModule module, const sink *to,
 }
 
 static nabla_status emit(job *j, MlirModule module, nabla_emission emission,
-                         const sink *to, nabla_diag *diag) {
+                         const nabla_sink *to, nabla_diag *diag) {
   NABLA_TRY(run_passes(j, module, diag));
   if (emission == NABLA_EMIT_MLIR) return emit_mlir(module, to, diag);
   LLVMMemoryBufferRef result;
@@ -349,13 +344,9 @@ static nabla_status emit(job *j, MlirModule module, nabla_emission emission,
 nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
                              size_t size, const char *name,
                              const nabla_compile_options *options,
-                             nabla_emission emission,
-                             nabla_status (*write)(void *self, const void *data,
-                                                   size_t size,
-                                                   nabla_diag *diag),
-                             void *self, nabla_diag *diag) {
+                             nabla_emission emission, const nabla_sink *sink,
+                             nabla_diag *diag) {
   job j = {.compiler = compiler};
-  sink to = {write, self};
   MlirModule module;
   nabla_buffer copy;
   compiler->report = (nabla_compile_report){0};
@@ -364,7 +355,7 @@ nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
   if (!status)
     status = parse(&j, (const char *)copy.data, size, name, &module, diag);
   if (!status) {
-    status = emit(&j, module, emission, &to, diag);
+    status = emit(&j, module, emission, sink, diag);
     mlirModuleDestroy(module);
   }
   nabla_text_deinit(&j.pipeline);

@@ -258,9 +258,10 @@ static nabla_status keep(void *self, const void *data, size_t size,
 static nabla_status emit(const char *program, const char *target,
                          nabla_emission emission, text *out) {
   nabla_compile_options options = {.target = target};
+  const nabla_sink sink = {keep, out};
   *said = '\0';
   return nabla_emit_text(compiler, program, strlen(program), "prog.mlir",
-                         &options, emission, keep, out, &diag);
+                         &options, emission, &sink, &diag);
 }
 
 Test(compiler, emits_every_form) {

@@ -206,9 +206,10 @@ nabla_status tool_number(const char *option, const char *argument,
 static nabla_status read_stream(FILE *stream, nabla_buffer *out,
                                 nabla_diag *diag) {
   char part[65536];
-  size_t got;
-  while ((got = fread(part, 1, sizeof part, stream)) > 0)
+  while (!feof(stream) && !ferror(stream)) {
+    size_t got = fread(part, 1, sizeof part, stream);
     NABLA_TRY(nabla_buffer_append(out, part, got, diag));
+  }
   if (ferror(stream))
     return nabla_fail(diag, NABLA_IO, "cannot read: %s", strerror(errno));
   return nabla_buffer_append(out, NULL, 1, diag);

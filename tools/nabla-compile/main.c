@@ -110,9 +110,10 @@ static nabla_status run(const settings *s, const char *path, int *out_failed,
     return status;
   }
   nabla_buffer_init(&result, NULL, "the result", (size_t)1 << 32);
+  const nabla_sink sink = {collect, &result};
   status = nabla_emit_text(compiler, text, size,
                            strcmp(path, "-") ? path : "<stdin>", &s->compile,
-                           s->emission, collect, &result, diag);
+                           s->emission, &sink, diag);
   *out_failed = status == NABLA_CORRUPT;
   if (!status && !to_stdout(s)) status = write_file(s->output, &result, diag);
   if (!status && to_stdout(s)) fwrite(result.data, 1, result.size, stdout);

@@ -66,11 +66,11 @@ static int print_passes(void) {
   printf("# Passes\n\n");
   printf(made_by, "--passes", "transforms/passes.def");
   printf(
-      "`nabla-opt --FLAG=OPTION=VALUE`, or in a pipeline: "
-      "`--pass-pipeline='builtin.module(\n"
-      "nabla-dispatch{policy=error},func.func(nabla-fuse))'`. A pass on any "
-      "op may stand\nin `func.func(...)`, where it runs on several "
-      "functions at once.\n");
+      "A pass on any op may stand in `func.func(...)`, where it runs on "
+      "several functions\nat once. The two ways to give options:\n\n```\n"
+      "nabla-opt --nabla-dispatch=policy=error program.mlir\n"
+      "nabla-opt --pass-pipeline='builtin.module(func.func("
+      "nabla-dispatch{policy=error}))' program.mlir\n```\n");
   for (size_t i = 0; i < COUNT(passes); i++) {
     bool module = !strcmp(passes[i].anchor, "MODULE");
     printf("\n## `--%s`\n\n%s. Runs on %s.\n", passes[i].flag,

@@ -233,7 +233,7 @@ int main(int argc, char **argv) {
   static run r;
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
-  const tool t = {
+  static const tool t = {
       .name = "nabla-run",
       .operands = "PROGRAM.mlir",
       .summary =
