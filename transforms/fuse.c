@@ -28,20 +28,98 @@ static MlirOperation only_user(MlirValue value) {
              : none;
 }
 
-/* The vector that `value` repeats along all dimensions but the last; null when
- * it does not. */
-static MlirValue bias_of(MlirValue value, int64_t columns) {
-  MlirOperation op = nabla_defining_op(value);
+/* Where a size comes from: dimension `dim` of an array, or an index (-1). */
+typedef struct size {
+  MlirValue from;
+  int64_t dim;
+} size;
+
+/* The array and dimension that a tensor.dim asks for; false for others. */
+static bool read_dim(MlirOperation op, size *out) {
+  if (!nabla_is(op, "tensor.dim")) return false;
+  MlirOperation index = nabla_defining_op(mlirOperationGetOperand(op, 1));
+  if (!nabla_is(index, "arith.constant")) return false;
+  MlirAttribute value =
+      mlirOperationGetAttributeByName(index, nabla_ref("value"));
+  if (!mlirAttributeIsAInteger(value)) return false;
+  MlirValue array = mlirOperationGetOperand(op, 0);
+  MlirType type = mlirValueGetType(array);
+  int64_t dim = mlirIntegerAttrGetValueInt(value);
+  if (!mlirTypeIsARankedTensor(type) || dim < 0 ||
+      dim >= nabla_array_rank(type) || dim >= NABLA_MAX_RANK)
+    return false;
+  *out = (size){array, dim};
+  return true;
+}
+
+/* The operand of `op`, a reshape or broadcast_in_dim, that gives dimension
+ * `dim` of its result; null when none does. */
+static MlirValue size_operand(MlirOperation op, int64_t dim) {
+  MlirType type = nabla_result_type(op, 0);
+  intptr_t at = 1;
+  if (!nabla_is_dynamic(nabla_array_dim(type, dim)) ||
+      mlirOperationGetNumOperands(op) < 2)
+    return (MlirValue){NULL};
+  for (intptr_t i = 0; i < dim; i++)
+    at += nabla_is_dynamic(nabla_array_dim(type, i));
+  return mlirOperationGetOperand(op, at);
+}
+
+/* One step back from `s`; false at the end. */
+static bool step_back(size *s) {
+  int64_t order[NABLA_MAX_RANK];
+  MlirOperation op = nabla_defining_op(s->from);
+  if (mlirOperationIsNull(op)) return false;
+  if (s->dim < 0) return read_dim(op, s);
+  bool rows = nabla_is(op, "nabla.fused_dot") && s->dim == 0;
+  if (rows || nabla_is(op, "nabla.relu") || nabla_is(op, "nabla.silu")) {
+    s->from = mlirOperationGetOperand(op, 0);
+    return true;
+  }
+  if (nabla_is(op, "nabla.transpose")) {
+    nabla_op_integers(op, "permutation", order);
+    *s = (size){mlirOperationGetOperand(op, 0), order[s->dim]};
+    return true;
+  }
+  if (!nabla_is(op, "nabla.reshape") && !nabla_is(op, "nabla.broadcast_in_dim"))
+    return false;
+  MlirValue given = size_operand(op, s->dim);
+  if (mlirValueIsNull(given)) return false;
+  *s = (size){given, -1};
+  return true;
+}
+
+/* Steps that are followed: code that is never reached may go round. */
+#define MAX_STEPS_BACK 64
+
+/* Are dimension `dim` of `a` and of `b` one and the same? */
+static bool same_size(MlirValue a, MlirValue b, int64_t dim) {
+  size x = {a, dim}, y = {b, dim};
+  for (int i = 0; i < MAX_STEPS_BACK && step_back(&x);) i++;
+  for (int i = 0; i < MAX_STEPS_BACK && step_back(&y);) i++;
+  return x.dim == y.dim && mlirValueEqual(x.from, y.from);
+}
+
+/* The vector that `repeated` has in each of its rows; null when it is no such
+ * array, or when its rows may be more or fewer than those of `value`, which an
+ * addition would find out at run time. */
+static MlirValue bias_of(MlirValue repeated, MlirValue value) {
+  MlirOperation op = nabla_defining_op(repeated);
   int64_t dims[NABLA_MAX_RANK];
   MlirValue none = {NULL};
   if (!nabla_is(op, "nabla.broadcast_in_dim")) return none;
   MlirValue vector = mlirOperationGetOperand(op, 0);
-  MlirType type = mlirValueGetType(vector);
-  intptr_t rank = nabla_array_rank(mlirValueGetType(value));
+  MlirType type = mlirValueGetType(vector), wide = mlirValueGetType(repeated);
+  intptr_t last = nabla_array_rank(wide) - 1;
   if (nablaTypeIsAImplicit(type) || nabla_array_rank(type) != 1 ||
-      nabla_op_integers(op, "dims", dims) != 1 || dims[0] != rank - 1 ||
-      nabla_array_dim(type, 0) != columns)
+      nabla_op_integers(op, "dims", dims) != 1 || dims[0] != last ||
+      nabla_array_dim(type, 0) !=
+          nabla_array_dim(mlirValueGetType(value), last))
     return none;
+  for (intptr_t i = 0; i < last; i++)
+    if (nabla_is_dynamic(nabla_array_dim(wide, i)) &&
+        !same_size(repeated, value, i))
+      return none;
   return vector;
 }
 
@@ -62,8 +140,7 @@ static bool read_step(MlirOperation user, MlirValue value, bool shaped,
   MlirValue other =
       mlirValueEqual(lhs, value) ? mlirOperationGetOperand(user, 1) : lhs;
   if (nablaTypeIsAImplicit(mlirValueGetType(other))) return false;
-  out->operand =
-      bias_of(other, nabla_array_dim(type, nabla_array_rank(type) - 1));
+  out->operand = bias_of(other, value);
   out->name = "bias";
   if (!mlirValueIsNull(out->operand)) return true;
   out->operand = other;

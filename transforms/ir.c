@@ -202,9 +202,15 @@ bool nabla_module_has(MlirOperation op, const char *symbol) {
                     mlirStringAttrGet(nabla_context(op), nabla_ref(symbol)));
 }
 
-/* Moves every symbol of `from` but `skip` that `module` lacks. */
+static MlirWalkResult set_location(MlirOperation op, void *location) {
+  mlirOperationSetLocation(op, *(MlirLocation *)location);
+  return MlirWalkResultAdvance;
+}
+
+/* Moves every symbol of `from` but `skip` that `module` lacks; errors in them
+ * are those of what is at `location`. */
 static void move_symbols(MlirOperation from, MlirOperation module,
-                         MlirOperation skip) {
+                         MlirOperation skip, MlirLocation location) {
   MlirBlock to = body_of(module);
   MlirOperation next;
   for (MlirOperation op = mlirBlockGetFirstOperation(body_of(from));
@@ -216,6 +222,7 @@ static void move_symbols(MlirOperation from, MlirOperation module,
       continue;
     mlirOperationRemoveFromParent(op);
     mlirBlockInsertOwnedOperation(to, 0, op);
+    mlirOperationWalk(op, set_location, &location, MlirWalkPreOrder);
   }
 }
 
@@ -232,14 +239,10 @@ static MlirModule parse(MlirOperation at, const char *text) {
 bool nabla_module_add(MlirOperation module, const char *text) {
   MlirModule parsed = parse(module, text);
   if (mlirModuleIsNull(parsed)) return false;
-  move_symbols(mlirModuleGetOperation(parsed), module, (MlirOperation){NULL});
+  move_symbols(mlirModuleGetOperation(parsed), module, (MlirOperation){NULL},
+               mlirOperationGetLocation(module));
   mlirModuleDestroy(parsed);
   return true;
-}
-
-static MlirWalkResult set_location(MlirOperation op, void *location) {
-  mlirOperationSetLocation(op, *(MlirLocation *)location);
-  return MlirWalkResultAdvance;
 }
 
 /* Moves the body of `block` before `op`; returns its terminator. */
@@ -280,7 +283,7 @@ bool nabla_template_replace(MlirOperation op, intptr_t count,
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, i),
                                   mlirOperationGetOperand(terminator, i));
-  move_symbols(from, module_of(op), function);
+  move_symbols(from, module_of(op), function, mlirOperationGetLocation(op));
   nabla_op_erase(op);
   mlirModuleDestroy(parsed);
   return true;

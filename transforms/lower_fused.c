@@ -231,8 +231,8 @@ static void add_function(lowering *l) {
     return;
   }
   add_signature(l, true);
-  nabla_text_add(&l->text, " {\n  %%words = memref.alloca() : memref<%dxi64>\n",
-                 NABLA_FUSED_WORDS);
+  nabla_text_add(&l->text, " {\n  %%words = %s() : memref<%dxi64>\n",
+                 "memref.alloca", NABLA_FUSED_WORDS);
   add_checks(l);
   add_call(l);
 }

@@ -13,7 +13,8 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
                  policy, features, features);
   nabla_text_add(
       out,
-      "func.func(linalg-fuse-elementwise-ops),canonicalize,cse,"
+      "func.func(convert-elementwise-to-linalg,linalg-fuse-elementwise-ops),"
+      "canonicalize,cse,"
       "eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
       "one-shot-bufferize{bufferize-function-boundaries=true "
       "allow-return-allocs-from-loops=true "
@@ -23,11 +24,12 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
       "buffer-deallocation-simplification,bufferization-lower-deallocations,"
       "convert-bufferization-to-memref,nabla-expand-copies,");
   nabla_text_add(out,
-                 "func.func(convert-linalg-to-loops),"
+                 "func.func(convert-linalg-to-loops,"
+                 "arith-expand{include-bf16=true}),"
                  "convert-vector-to-scf,convert-scf-to-cf,"
                  "expand-strided-metadata,lower-affine,"
                  "convert-vector-to-llvm{enable-x86vector "
                  "reassociate-fp-reductions},convert-to-llvm,"
-                 "reconcile-unrealized-casts,cse,"
+                 "reconcile-unrealized-casts,cse,nabla-lower-bf16,"
                  "nabla-lower-services");
 }

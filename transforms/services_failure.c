@@ -44,9 +44,19 @@ static MlirValue constant(nabla_function_walk *w, MlirOperation before,
       nabla_op_build(mlirOperationGetBlock(before), before, &state), 0);
 }
 
+/* A constant number of elements that are far from 2^64 bytes. */
+static int is_small(MlirValue elements, int64_t each) {
+  MlirOperation op;
+  if (!nabla_value_defined_by(elements, "llvm.mlir.constant", &op)) return 0;
+  MlirAttribute value = mlirOperationGetAttributeByName(op, nabla_ref("value"));
+  if (!mlirAttributeIsAInteger(value)) return 0;
+  int64_t count = mlirIntegerAttrGetValueInt(value);
+  return count >= 0 && count <= ((int64_t)1 << 62) / each;
+}
+
 /* The number of elements that `bytes` is the size of, in the form that the
  * conversion of memref.alloc gives it: getelementptr(null, elements) as an
- * integer. 0 when it has another form, or is constant. */
+ * integer. 0 when it has another form, or cannot wrap. */
 static int find_elements(MlirValue bytes, MlirValue *out, int64_t *out_each) {
   MlirOperation cast, gep, other;
   if (!nabla_value_defined_by(bytes, "llvm.ptrtoint", &cast) ||
@@ -59,8 +69,7 @@ static int find_elements(MlirValue bytes, MlirValue *out, int64_t *out_each) {
   *out = mlirOperationGetOperand(gep, 1);
   *out_each = element_bytes(mlirTypeAttrGetValue(
       mlirOperationGetAttributeByName(gep, nabla_ref("elem_type"))));
-  return *out_each > 0 &&
-         !nabla_value_defined_by(*out, "llvm.mlir.constant", &other);
+  return *out_each > 0 && !is_small(*out, *out_each);
 }
 
 void nabla_services_check_size(nabla_function_walk *w, MlirOperation call) {

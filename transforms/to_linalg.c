@@ -66,13 +66,23 @@ static bool is_countable(MlirType type) {
   return true;
 }
 
-static bool check_sizes(MlirOperation op) {
+static bool is_too_large(MlirOperation op) {
   bool good = true;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    good = good && is_countable(nabla_operand_type(op, i));
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
     good = good && is_countable(nabla_result_type(op, i));
-  if (!good) nabla_error_at(op, "has a tensor of more than 2^62 elements");
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    good =
+        good && (!nabla_op_find(op) || is_countable(nabla_operand_type(op, i)));
+  return !good;
+}
+
+/* Ops of other dialects too: they end in the same buffers. */
+static bool check_sizes(MlirOperation module) {
+  nabla_op_list large = nabla_ops_collect(module, is_too_large);
+  bool good = !large.failed && large.count == 0;
+  for (size_t i = 0; i < large.count; i++)
+    nabla_error_at(large.ops[i], "has a tensor of more than 2^62 elements");
+  nabla_op_list_deinit(&large);
   return good;
 }
 
@@ -101,7 +111,7 @@ static bool check_operands(MlirOperation op) {
 static bool lower(MlirOperation op, nabla_features features) {
   nabla_template t;
   if (!is_quantize(op) && has_implicit_result(op)) return true; /* a view */
-  if (!check_operands(op) || !check_sizes(op)) return false;
+  if (!check_operands(op)) return false;
   for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
     if (!nabla_is(op, lowerings[i].name)) continue;
     bool done = nabla_template_init(&t, op, features) && lowerings[i].lower(&t);
@@ -175,7 +185,7 @@ MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
   const char *list = values[0].string;
   nabla_features features =
       strcmp(list, "host") ? nabla_features_parse(list) : nabla_features_host();
-  bool good = lower_all(module, is_quantize, features) &&
+  bool good = check_sizes(module) && lower_all(module, is_quantize, features) &&
               lower_all(module, is_other, features) &&
               remove_components(module);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();

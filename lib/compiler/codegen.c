@@ -13,11 +13,13 @@
 #include "transforms/text.h"
 
 /* What is left to do for LLVM: kernels come as register tiles, so that of
- * default<O2> these passes matter, in a quarter of its time. */
+ * default<O2> these passes matter, in a quarter of its time. InstCombine ends
+ * the process when one round was not enough, unless told not to look. */
 #define OPTIMISATIONS                                        \
   "always-inline,cgscc(inline,function-attrs),"              \
   "function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg," \
-  "instcombine,loop-mssa(loop-rotate,licm),simplifycfg,"     \
+  "instcombine<no-verify-fixpoint>,"                         \
+  "loop-mssa(loop-rotate,licm),simplifycfg,"                 \
   "loop-vectorize,loop-mssa(licm),early-cse,simplifycfg),"   \
   "globaldce"
 #define ON_FUNCTION ((LLVMAttributeIndex)LLVMAttributeFunctionIndex)

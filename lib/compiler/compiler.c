@@ -134,7 +134,13 @@ static nabla_status parse(job *j, const char *text, size_t size,
   double start = nabla_milliseconds();
   NABLA_TRY(nabla_context_parse(&compiler->context, text, size, out, diag));
   compiler->report.parse_ms = nabla_milliseconds() - start;
-  return NABLA_OK;
+  if (!mlirOperationIsNull(mlirBlockGetFirstOperation(mlirModuleGetBody(*out))))
+    return NABLA_OK;
+  mlirModuleDestroy(*out);
+  nabla_status status = nabla_fail(diag, NABLA_CORRUPT, "the program is empty");
+  nabla_diag_set_file(diag, name);
+  nabla_diag_set_next(diag, "a program has functions: func.func @f(...)");
+  return status;
 }
 
 static nabla_status run_passes(job *j, MlirModule module, nabla_diag *diag) {

@@ -48,7 +48,7 @@ run() {
 run one --mlir-disable-threading
 [ "$(grep -c 'nabla.fused_dot' "$dir/one.mlir")" = 300 ]
 [ "$(grep -c 'warning: .*nabla.reduce' "$dir/one.err")" = 300 ]
-for i in 1 2 3; do
+for _ in 1 2 3; do
   run many
   cmp "$dir/one.mlir" "$dir/many.mlir"
   # remarks come in any order, diagnostics in that of the functions

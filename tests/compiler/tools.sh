@@ -193,6 +193,19 @@ expect 3 'm.safetensors' "$run" many.mlir --entry silu --input 0=m.safetensors
 expect 1 'bad.mlir:1:14: error' "$run" bad.mlir
 expect 1 '"exit": 1' "$run" bad.mlir --json
 expect 6 'lacks' "$run" many.mlir --entry nothing --target native,+amx-avx512
+# outputs replace neither inputs nor each other
+expect 2 'is an input' "$run" many.mlir --entry silu --input 0=p.npy \
+  --output many.mlir
+expect 2 'is an input' "$run" many.mlir --entry silu --input 0=p.npy \
+  --output ./p.npy
+expect 2 "'-' is no file" "$run" many.mlir --entry silu --input 0=p.npy \
+  --output -
+expect 2 'is an input' "$compile" many.mlir -o many.mlir
+expect 1 'is empty' "$compile" - -o empty.o </dev/null
+[ ! -e empty.o ] || fail 'an object of nothing'
+expect 1 'DIFFERS' "$run" many.mlir --entry silu --input 0=p.npy \
+  --expect p.npy
+expect 0 'it ran' "$run" many.mlir --entry silu --input 0=random:2x8
 chmod 755 cache
 expect 0 'others may enter' "$run" many.mlir --entry nothing
 [ $failures -eq 0 ] || exit 1

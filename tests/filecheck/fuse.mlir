@@ -243,3 +243,73 @@ func.func @never_reached(%w: !nabla.implicit<4x4xf32, #nabla.nf4<block = 64>>) {
   %g = nabla.silu %f : tensor<4x4xf32>
   return
 }
+
+// -----
+
+!w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
+
+// How many rows a bias is repeated for is the number of rows of the product, by
+// way of whatever moves x.
+// CHECK-LABEL: func.func @rows_of_x
+// CHECK: nabla.fused_dot {{.*}} epilogue = ["bias", "relu", "bias"]
+// CHECK-NEXT: return
+func.func @rows_of_x(%x: tensor<256x?xf32>, %w: !w, %b: tensor<128xf32>) -> tensor<?x128xf32> {
+  %t = nabla.transpose %x permutation = [1, 0] : tensor<256x?xf32>
+  %y = nabla.fused_dot %t, %w : tensor<?x256xf32>, !w
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c1 : tensor<256x?xf32>
+  %0 = nabla.broadcast_in_dim %b dims = [1] sizes(%m) : tensor<128xf32> -> tensor<?x128xf32>
+  %1 = nabla.add %y, %0 : tensor<?x128xf32>, tensor<?x128xf32>
+  %2 = nabla.relu %1 : tensor<?x128xf32>
+  %n = tensor.dim %t, %c0 : tensor<?x256xf32>
+  %3 = nabla.broadcast_in_dim %b dims = [1] sizes(%n) : tensor<128xf32> -> tensor<?x128xf32>
+  %4 = nabla.add %2, %3 : tensor<?x128xf32>, tensor<?x128xf32>
+  return %4 : tensor<?x128xf32>
+}
+
+// Any other number might not be: the array is added as a whole, which is checked
+// at run time.
+// CHECK-LABEL: func.func @rows_of_something_else
+// CHECK: %[[B:.*]] = nabla.broadcast_in_dim
+// CHECK: nabla.fused_dot %arg0, %arg1(%[[B]]) epilogue = ["add"]
+func.func @rows_of_something_else(%x: tensor<?x256xf32>, %w: !w, %b: tensor<128xf32>, %m: index) -> tensor<?x128xf32> {
+  %y = nabla.fused_dot %x, %w : tensor<?x256xf32>, !w
+  %0 = nabla.broadcast_in_dim %b dims = [1] sizes(%m) : tensor<128xf32> -> tensor<?x128xf32>
+  %1 = nabla.add %y, %0 : tensor<?x128xf32>, tensor<?x128xf32>
+  return %1 : tensor<?x128xf32>
+}
+
+// So might a dimension that there is not.
+// CHECK-LABEL: func.func @rows_of_nothing
+// CHECK-COUNT-3: epilogue = ["add"]
+func.func @rows_of_nothing(%x: tensor<?x256xf32>, %u: tensor<*xf32>, %w: !w, %b: tensor<128xf32>) -> (tensor<?x128xf32>, tensor<?x128xf32>, tensor<?x128xf32>) {
+  %t = nabla.transpose %x permutation = [1, 0] : tensor<?x256xf32>
+  %c99 = arith.constant 99 : index
+  %minus = arith.constant -1 : index
+  %m = tensor.dim %t, %c99 : tensor<256x?xf32>
+  %n = tensor.dim %t, %minus : tensor<256x?xf32>
+  %o = tensor.dim %u, %c99 : tensor<*xf32>
+  %y0 = nabla.fused_dot %x, %w : tensor<?x256xf32>, !w
+  %b0 = nabla.broadcast_in_dim %b dims = [1] sizes(%m) : tensor<128xf32> -> tensor<?x128xf32>
+  %0 = nabla.add %y0, %b0 : tensor<?x128xf32>, tensor<?x128xf32>
+  %y1 = nabla.fused_dot %x, %w : tensor<?x256xf32>, !w
+  %b1 = nabla.broadcast_in_dim %b dims = [1] sizes(%n) : tensor<128xf32> -> tensor<?x128xf32>
+  %1 = nabla.add %y1, %b1 : tensor<?x128xf32>, tensor<?x128xf32>
+  %y2 = nabla.fused_dot %x, %w : tensor<?x256xf32>, !w
+  %b2 = nabla.broadcast_in_dim %b dims = [1] sizes(%o) : tensor<128xf32> -> tensor<?x128xf32>
+  %2 = nabla.add %y2, %b2 : tensor<?x128xf32>, tensor<?x128xf32>
+  return %0, %1, %2 : tensor<?x128xf32>, tensor<?x128xf32>, tensor<?x128xf32>
+}
+
+// CHECK-LABEL: func.func @rows_of_another_reshape
+// CHECK: nabla.fused_dot %arg0, %arg1 : tensor
+// CHECK: nabla.reshape
+// CHECK: nabla.add
+func.func @rows_of_another_reshape(%x: tensor<?x256xf32>, %w: !w, %b: tensor<128xf32>, %m: index, %n: index) -> tensor<?x?x128xf32> {
+  %y = nabla.fused_dot %x, %w : tensor<?x256xf32>, !w
+  %r = nabla.reshape %y sizes(%m, %n) : tensor<?x128xf32> -> tensor<?x?x128xf32>
+  %0 = nabla.broadcast_in_dim %b dims = [2] sizes(%n, %m) : tensor<128xf32> -> tensor<?x?x128xf32>
+  %1 = nabla.add %r, %0 : tensor<?x?x128xf32>, tensor<?x?x128xf32>
+  return %1 : tensor<?x?x128xf32>
+}

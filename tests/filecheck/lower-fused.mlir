@@ -4,11 +4,7 @@
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
-// CHECK: llvm.func internal @[[K:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*]](%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64) attributes {{{.*}}nabla.kernel
-// CHECK-DAG: func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)
-// CHECK-DAG: func.func private @nabla_require_equal(i64, i64, !llvm.ptr)
-// CHECK-DAG: llvm.mlir.global internal constant @nabla_where_fused_dot("nabla.fused_dot\00")
-// CHECK-LABEL: func.func @dynamic(
+// CHECK: func.func private @[[F:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_on_d_256]](%arg0: tensor<?x256xf32>, %arg1: tensor<16384xi8>, %arg2: tensor<512xf32>) -> tensor<?x128xf32> {
 // CHECK: %[[WORDS:.*]] = memref.alloca() : memref<16xi64>
 // CHECK: %[[K256:.*]] = arith.constant 256 : i64
 // CHECK: %[[WHERE:.*]] = llvm.mlir.addressof @nabla_where_fused_dot
@@ -18,10 +14,20 @@
 // CHECK: bufferization.to_buffer %arg0 read_only : tensor<?x256xf32>
 // CHECK: bufferization.to_buffer %arg1 read_only : tensor<16384xi8>
 // CHECK: bufferization.to_buffer %arg2 read_only : tensor<512xf32>
-// CHECK: %[[P:.*]] = llvm.mlir.addressof @[[K]] : !llvm.ptr
+// CHECK: %[[P:.*]] = llvm.mlir.addressof @[[K:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*]] : !llvm.ptr
 // CHECK: call @nabla_parallel(%[[P]], %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
 // CHECK: %[[T:.*]] = bufferization.to_tensor %[[Y]] restrict writable : memref<?x128xf32> to tensor<?x128xf32>
 // CHECK: return %[[T]]
+// CHECK: llvm.func internal @[[K]](%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64) attributes {{{.*}}nabla.kernel
+// CHECK-DAG: func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)
+// CHECK-DAG: func.func private @nabla_require_equal(i64, i64, !llvm.ptr)
+// CHECK-DAG: llvm.mlir.global internal constant @nabla_where_fused_dot("nabla.fused_dot\00")
+// What takes addresses stays in that function: seen from here, x is read where
+// the call stands.
+// CHECK-LABEL: func.func @dynamic(
+// CHECK-NOT: bufferization
+// CHECK: %[[R:.*]] = call @[[F]](%arg0, %arg1, %arg2)
+// CHECK-NEXT: return %[[R]]
 // CHECK-NOT: = nabla.fused_dot
 func.func @dynamic(%x: tensor<?x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32>) -> tensor<?x128xf32> {
   %w = nabla.pack %c, %s : tensor<16384xi8>, tensor<512xf32> -> !w
@@ -34,7 +40,7 @@ func.func @dynamic(%x: tensor<?x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
 // Nothing is checked that the types say.
-// CHECK-LABEL: func.func @known(
+// CHECK-LABEL: func.func private @{{.*}}_on_4_256_128_4_128(
 // CHECK-NOT: call @nabla_require_equal
 // CHECK: memref.alloc() : memref<4x128xf32>
 // CHECK-NOT: call @nabla_require_equal
@@ -51,7 +57,7 @@ func.func @known(%x: tensor<4x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32
 
 // Each `?` is checked, before anything is allocated: K of x, the bias, both
 // dimensions of the residual.
-// CHECK-LABEL: func.func @unknown(
+// CHECK-LABEL: func.func private @{{.*}}_on_d_d_d_d_d(
 // CHECK-DAG: %[[N:.*]] = arith.constant 128 : i64
 // CHECK-DAG: %[[K:.*]] = arith.constant 256 : i64
 // CHECK: %[[MI:.*]] = tensor.dim %arg0, %c0 :
@@ -75,10 +81,13 @@ func.func @unknown(%x: tensor<?x?xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
 // The residual's rows are checked where only x or only it knows them.
-// CHECK-LABEL: func.func @half_known(
-// CHECK-COUNT-2: call @nabla_require_equal
+// CHECK-LABEL: func.func private @{{.*}}_on_d_256_4_128(
+// CHECK-COUNT-1: call @nabla_require_equal
 // CHECK-NOT: call @nabla_require_equal
-// CHECK: return
+// CHECK-LABEL: func.func private @{{.*}}_on_4_256_d_128(
+// CHECK-COUNT-1: call @nabla_require_equal
+// CHECK-NOT: call @nabla_require_equal
+// CHECK-LABEL: func.func @half_known(
 func.func @half_known(%x: tensor<4x256xf32>, %z: tensor<?x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32>, %r: tensor<?x128xf32>, %q: tensor<4x128xf32>) -> (tensor<4x128xf32>, tensor<?x128xf32>) {
   %w = nabla.pack %c, %s : tensor<16384xi8>, tensor<512xf32> -> !w
   %0 = nabla.fused_dot %x, %w(%r) epilogue = ["add"] : tensor<4x256xf32>, !w, tensor<?x128xf32>
@@ -96,8 +105,8 @@ func.func @half_known(%x: tensor<4x256xf32>, %z: tensor<?x256xf32>, %c: tensor<1
 // CHECK-COUNT-6: llvm.func internal @nabla_fused_
 // CHECK-NOT: llvm.func
 // CHECK-LABEL: func.func @first(
-// CHECK: llvm.mlir.addressof @[[A:nabla_fused_.*]] : !llvm.ptr
-// CHECK: llvm.mlir.addressof @[[A]] : !llvm.ptr
+// CHECK: call @[[A:nabla_fused_.*_on_d_256]](
+// CHECK: call @[[A]](
 // CHECK: return
 func.func @first(%x: tensor<?x256xf32>, %z: tensor<?x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32>) -> (tensor<?x128xf32>, tensor<?x128xf32>) {
   %w = nabla.pack %c, %s : tensor<16384xi8>, tensor<512xf32> -> !w
@@ -106,8 +115,8 @@ func.func @first(%x: tensor<?x256xf32>, %z: tensor<?x256xf32>, %c: tensor<16384x
   return %0, %1 : tensor<?x128xf32>, tensor<?x128xf32>
 }
 // CHECK-LABEL: func.func @second(
-// CHECK: llvm.mlir.addressof @[[A]] : !llvm.ptr
-// CHECK-COUNT-5: llvm.mlir.addressof @nabla_fused_
+// CHECK: call @[[A]](
+// CHECK-COUNT-5: call @nabla_fused_
 func.func @second(%x: tensor<?x256xf32>, %h: tensor<?x256xf16>, %one: tensor<1x256xf32>, %four: tensor<4x256xf32>, %c: tensor<16384xi8>, %s: tensor<512xf32>) -> (tensor<?x128xf32>, tensor<?x128xf32>, tensor<?x128xf16>, tensor<?x128xf32>, tensor<1x128xf32>, tensor<4x128xf32>) {
   %w = nabla.pack %c, %s : tensor<16384xi8>, tensor<512xf32> -> !w
   %v = nabla.pack %c, %s : tensor<16384xi8>, tensor<512xf32> -> !v
@@ -125,15 +134,14 @@ func.func @second(%x: tensor<?x256xf32>, %h: tensor<?x256xf16>, %one: tensor<1x2
 !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 !v = !nabla.implicit<64x8xf32, #nabla.nf4<block = 64>, view<8x64, strides = [1, 64], offset = 0>>
 
-// Through a view to the components; the words are in the entry block, not in
-// the loop.
-// CHECK-LABEL: func.func @loop(
+// Through a view to the components; the words are in a function of their own,
+// not in the loop.
+// CHECK: func.func private @[[F:nabla_fused_.*]](%arg0: tensor<4x8xf32>
 // CHECK: memref.alloca() : memref<16xi64>
-// CHECK: scf.for
+// CHECK-LABEL: func.func @loop(
 // CHECK-NOT: memref.alloca
-// CHECK: bufferization.to_buffer %arg1 read_only
-// CHECK: bufferization.to_buffer %arg2 read_only
-// CHECK: call @nabla_parallel
+// CHECK: scf.for
+// CHECK: func.call @[[F]](%arg0, %arg1, %arg2)
 func.func @loop(%x: tensor<4x8xf32>, %c: tensor<256xi8>, %s: tensor<8xf32>, %n: index, %z: tensor<4x64xf32>) -> tensor<4x64xf32> {
   %w = nabla.pack %c, %s : tensor<256xi8>, tensor<8xf32> -> !w
   %t = nabla.transpose %w permutation = [1, 0] : !w

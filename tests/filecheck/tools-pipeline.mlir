@@ -17,8 +17,8 @@
 // HELP-DAG: --features=<string>
 // HELP-DAG: --nabla-cpu
 
-// TEXT: llvm.func internal @nabla_fused_
 // TEXT: call @nabla_parallel
+// TEXT: llvm.func internal @nabla_fused_
 
 // WRONG: no such option policies
 // VALUE: for the --policy option: requires a value!

@@ -72,6 +72,15 @@ NABLA_MUST_USE nabla_status tool_number(const char *option,
 NABLA_MUST_USE nabla_status tool_read(const char *path, char **out,
                                       size_t *out_size, nabla_diag *diag);
 
+/* Whether two paths are one file. */
+int tool_same_file(const char *a, const char *b);
+/* Refuses '-' as the name of a file for a result. */
+NABLA_MUST_USE nabla_status tool_check_output(const char *output,
+                                              nabla_diag *diag);
+/* The error of an output that is an input. */
+NABLA_MUST_USE nabla_status tool_fail_input(const char *output,
+                                            nabla_diag *diag);
+
 /* Ends standard output: a failure to write it is an exit code. */
 int tool_finish(const tool *t, int exit_code);
 

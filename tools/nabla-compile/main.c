@@ -86,6 +86,8 @@ static nabla_status check_line(const settings *s, const tool_line *line,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       line->operand_count ? "more than one program is named"
                                           : "a program is missing");
+  if (!to_stdout(s) && tool_same_file(s->output, line->operands[0]))
+    return tool_fail_input(s->output, diag);
   if (to_stdout(s) && s->emission == NABLA_EMIT_OBJ && isatty(STDOUT_FILENO)) {
     nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                      "an object is nothing for a terminal");

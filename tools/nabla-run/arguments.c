@@ -127,12 +127,20 @@ static nabla_status read_inputs(run *r, nabla_diag *diag) {
     int dense = !*port->encoding_name;
     if (is_bound(r, port) || (!dense && !port->component_count)) continue;
     size_t input = dense ? find_input(r, i) : s->input_count;
+    if (!dense && find_input(r, i) < s->input_count) {
+      nabla_status status =
+          nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                     "--input %s: the argument is packed (%s)", port->name,
+                     port->encoding_name);
+      nabla_diag_set_next(diag, "--bind %s=FILE:TENSOR", port->name);
+      return status;
+    }
     if (input == s->input_count) return fail_missing(port, diag);
     used[input] = 1;
     const char *rest = s->inputs[input].rest;
     nabla_array *to = &r->inputs[r->input_count];
     NABLA_TRY(run_is_random(rest)
-                  ? run_make_random(rest, port, &r->environment, to, diag)
+                  ? run_make_random(rest, port, i, &r->environment, to, diag)
                   : npy_read(rest, &r->environment, to, diag));
     r->input_count++;
   }

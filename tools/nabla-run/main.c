@@ -207,6 +207,7 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
                       named, r->function->name, r->function->result_count,
                       r->function->result_count == 1 ? "" : "s");
   NABLA_TRY(run_take_arguments(r, diag));
+  NABLA_TRY(run_check_outputs(r, diag));
   NABLA_TRY(run_function(r, diag));
   NABLA_TRY(write_results(r, diag));
   return run_compare(r, diag);
@@ -223,6 +224,10 @@ static int finish(run *r, nabla_status status, const nabla_diag *diag) {
       exit_code = TOOL_EXIT_IO;
   } else if (!status && r->settings->time) {
     run_print_times(r);
+  } else if (!status && !r->settings->output_count &&
+             !r->settings->expect_count) {
+    tool_say(r->tool,
+             "it ran; -o FILE.npy keeps a result, --time says how long");
   }
   run_release(r);
   return tool_finish(r->tool, exit_code);

@@ -32,8 +32,8 @@ static int read_shape(const char *text, nabla_array *out, uint64_t *count) {
 }
 
 /* splitmix64 (Steele, Lea, Flood, 2014), as a float in [-1, 1) */
-static float value_of(uint64_t index) {
-  uint64_t z = (index + 1) * 0x9e3779b97f4a7c15u;
+static float value_of(uint64_t seed, uint64_t index) {
+  uint64_t z = (seed << 48) + (index + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   z ^= z >> 31;
@@ -41,14 +41,16 @@ static float value_of(uint64_t index) {
 }
 
 nabla_status run_make_random(const char *text, const nabla_port *port,
+                             uint64_t seed,
                              const nabla_environment *environment,
                              nabla_array *out, nabla_diag *diag) {
   nabla_array array = {.dtype = port->dtype};
   uint64_t count, bytes;
   if (!nabla_dtype_is_float(port->dtype))
     return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "argument '%s' is no array of floats: give a file",
-                      port->name);
+                      "argument '%s' is no array of floats: give a file, "
+                      "--input %s=FILE.npy",
+                      port->name, port->name);
   if (!read_shape(text + strlen(PREFIX), &array, &count) ||
       !nabla_mul_u64(count, nabla_dtype_bits(port->dtype) / 8, &bytes)) {
     nabla_status status =
@@ -59,7 +61,7 @@ nabla_status run_make_random(const char *text, const nabla_port *port,
   }
   NABLA_TRY(nabla_alloc(environment->allocator, bytes, 1, &array.data, diag));
   for (uint64_t i = 0; i < count; i++) {
-    float value = value_of(i);
+    float value = value_of(seed, i);
     (void)nabla_from_f32(port->dtype, &value, 1,
                          (char *)array.data + i * (bytes / count));
   }

@@ -20,8 +20,10 @@ void run_print_times(const run *r) {
   printf("run      %.4f ms\n", r->run_ms);
   struct rusage use;
   if (!getrusage(RUSAGE_SELF, &use))
-    printf("memory   %.1f MiB at most, %.2f MiB of weights bound\n",
-           (double)use.ru_maxrss / 1024.0, (double)r->bound_bytes / 1048576.0);
+    printf(
+        "memory   %.1f MiB of this process at most, %.2f MiB of weights "
+        "bound\n",
+        (double)use.ru_maxrss / 1024.0, (double)r->bound_bytes / 1048576.0);
 }
 
 void run_print_differences(const run *r) {
@@ -72,6 +74,9 @@ static void print_results(const run *r, nabla_json_out *out) {
     if (i < r->settings->expect_count) {
       number(out, "relative_rmse", r->differences[i].relative);
       number(out, "largest_difference", r->differences[i].most);
+      nabla_json_out_key(out, "within");
+      nabla_json_out_bool(out,
+                          r->differences[i].relative <= r->settings->tolerance);
     }
     nabla_json_out_object_end(out);
   }

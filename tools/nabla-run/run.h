@@ -59,10 +59,14 @@ typedef struct run {
 NABLA_MUST_USE nabla_status run_take_arguments(run *r, nabla_diag *diag);
 void run_release(run *r);
 
-/* --input NAME=random:SHAPE: numbers in [-1, 1), the same each time. */
+/* Refuses outputs that are inputs, or named twice. */
+NABLA_MUST_USE nabla_status run_check_outputs(const run *r, nabla_diag *diag);
+
+/* --input NAME=random:SHAPE: numbers even in [-1, 1), the same each time for
+ * one `seed`, the place of the argument. */
 int run_is_random(const char *text);
 NABLA_MUST_USE nabla_status run_make_random(
-    const char *text, const nabla_port *port,
+    const char *text, const nabla_port *port, uint64_t seed,
     const nabla_environment *environment, nabla_array *out, nabla_diag *diag);
 
 /* Compares results with the files of --expect. */

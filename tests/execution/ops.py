@@ -1,0 +1,72 @@
+"""Every operation of dialect/ops.def, and every pair of an encoding with an
+operation that takes implicit arrays, compiled, run and compared with numpy:
+element types, `?` dimensions, rank 0, no elements, NaN, infinities, denormals.
+
+usage: ops.py NABLA_RUN quick|medium
+An op or a pair without a case here fails the test.
+"""
+import os
+import re
+import sys
+
+import harness
+from harness import np
+import arrays
+import dense_ops
+import implicit_ops
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                     "../../dialect/ops.def")
+
+
+def table():
+    """Op: what becomes of its implicit operands."""
+    with open(TABLE, encoding="utf-8") as file:
+        rows = re.findall(r"^OP\(\s*(\w+),\s*\w+,\s*\w+,\s*\w+,\s*(\w+),",
+                          file.read(), re.M)
+    return dict(rows)
+
+
+# Code differs most between these; the results may not.
+TARGETS = {"quick": ["native"], "medium": ["native", "x86-64-v3", "x86-64"]}
+
+
+def can_run(s, target):
+    probe = s.write("func.func @f(%x: tensor<1xf32>) -> tensor<1xf32> "
+                    "{ return %x : tensor<1xf32> }")
+    done = s.start(probe, "--target", target, "--entry", "none")
+    if b"no public function" in done.stderr:
+        return True
+    print("skipped: target %s: %s" % (target, done.stderr.decode().strip()))
+    return False
+
+
+def check_coverage(s, functions):
+    ops = table()
+    s.expect(len(ops) > 10, "dialect/ops.def cannot be read")
+    text = "".join(f.text() for f in functions)
+    for op in ops:
+        s.expect(re.search(r"\bnabla\.%s\b" % op, text), "no case for " + op)
+    names = {str(spec) for spec in arrays.specs()} | {"splat"}
+    known = {(spec, op) for f in functions for spec, op in f.pairs}
+    for op, takes in ops.items():
+        if takes == "none" and op not in ("quantize", "pack"):
+            continue
+        for name in sorted(names):
+            if name == "splat" and op in implicit_ops.NOT_FOR_SPLAT:
+                continue
+            s.expect((name, op) in known, "no case for %s of %s" % (op, name))
+
+
+def test(s):
+    rounds = {"quick": 1, "medium": 3}[sys.argv[2]]
+    rng = np.random.default_rng(harness.seed())
+    functions = dense_ops.cases(rng, rounds) + implicit_ops.cases(rng, rounds)
+    check_coverage(s, functions)
+    for target in TARGETS[sys.argv[2]]:
+        if can_run(s, target):
+            s.run_all(functions, ["--policy", "off", "--target", target])
+            print("%s: %d functions" % (target, len(functions)), flush=True)
+
+
+harness.session(sys.argv[1], test)

@@ -1,0 +1,28 @@
+/* Outputs that must not replace inputs. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/common/tool.h"
+
+int tool_same_file(const char *a, const char *b) {
+  struct stat x, y;
+  if (!strcmp(a, b)) return 1;
+  return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
+nabla_status tool_check_output(const char *output, nabla_diag *diag) {
+  if (strcmp(output, "-")) return NABLA_OK;
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "'-' is no file for a result");
+  nabla_diag_set_next(diag, "name a file; ./- if you mean it");
+  return status;
+}
+
+nabla_status tool_fail_input(const char *output, nabla_diag *diag) {
+  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                   "is an input; it would be replaced");
+  nabla_diag_set_file(diag, output);
+  nabla_diag_set_next(diag, "name another output");
+  return status;
+}
