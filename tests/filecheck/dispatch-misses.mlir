@@ -1,13 +1,13 @@
 // What no rule takes is materialized: one line for each pair of op and
 // encoding, with a count, at the first of them.
-// RUN: nabla-opt %s --split-input-file --nabla-dispatch --verify-diagnostics \
-// RUN:   | FileCheck %s
-// RUN: nabla-opt %s --split-input-file --nabla-dispatch=policy=off 2>&1 \
-// RUN:   | FileCheck %s --check-prefixes=CHECK,OFF
-// RUN: not nabla-opt %s --split-input-file --nabla-dispatch=policy=error 2>&1 \
-// RUN:   | FileCheck %s --check-prefix=ERROR
-// RUN: not nabla-opt %s --nabla-dispatch=policy=loud 2>&1 \
-// RUN:   | FileCheck %s --check-prefix=POLICY
+// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch --verify-diagnostics \
+// RUN:   | FileCheck "%s"
+// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch=policy=off 2>&1 \
+// RUN:   | FileCheck "%s" --check-prefixes=CHECK,OFF
+// RUN: not nabla-opt "%s" --split-input-file --nabla-dispatch=policy=error 2>&1 \
+// RUN:   | FileCheck "%s" --check-prefix=ERROR
+// RUN: not nabla-opt "%s" --nabla-dispatch=policy=loud 2>&1 \
+// RUN:   | FileCheck "%s" --check-prefix=POLICY
 
 // POLICY: error: 'builtin.module' op nabla-dispatch: policy 'loud' is none of off, warn, error
 // OFF-NOT: warning

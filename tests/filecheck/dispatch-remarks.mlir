@@ -1,9 +1,9 @@
 // Which rule took what, and what was missed, as MLIR's optimization remarks.
-// RUN: nabla-opt %s --nabla-dispatch=policy=off --nabla-fuse --remarks-filter='nabla.*' -o %t.mlir 2>&1 | FileCheck %s
-// RUN: nabla-opt %s --nabla-dispatch=policy=off --nabla-fuse --remarks-filter-missed='nabla.*' -o %t.mlir 2>&1 | FileCheck %s --check-prefix=MISSED
-// RUN: nabla-opt %s --nabla-dispatch=policy=off --nabla-fuse -o %t.mlir 2>&1 | count 0
-// RUN: nabla-opt %s --nabla-dispatch=policy=off --nabla-fuse --remarks-filter='nabla.*' --remark-format=yaml --remarks-output-file=%t.yaml -o %t.mlir
-// RUN: FileCheck %s --check-prefix=YAML --input-file=%t.yaml
+// RUN: nabla-opt "%s" --nabla-dispatch=policy=off --nabla-fuse --remarks-filter='nabla.*' -o "%t.mlir" 2>&1 | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-dispatch=policy=off --nabla-fuse --remarks-filter-missed='nabla.*' -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=MISSED
+// RUN: nabla-opt "%s" --nabla-dispatch=policy=off --nabla-fuse -o "%t.mlir" 2>&1 | count 0
+// RUN: nabla-opt "%s" --nabla-dispatch=policy=off --nabla-fuse --remarks-filter='nabla.*' --remark-format=yaml --remarks-output-file="%t.yaml" -o "%t.mlir"
+// RUN: FileCheck "%s" --check-prefix=YAML --input-file="%t.yaml"
 
 // CHECK-DAG: remark: [Passed] dot_packed_rhs | Category:nabla-dispatch | {{.*}}x . w decodes w where it multiplies: fused_dot
 // CHECK-DAG: remark: [Passed] Fused | Category:nabla-fuse | {{.*}}relu

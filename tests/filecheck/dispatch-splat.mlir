@@ -1,7 +1,7 @@
 // Splats are constants: no implicit array may be taken for codes and scales.
-// RUN: nabla-opt %s --split-input-file --nabla-dispatch --verify-diagnostics \
-// RUN:   | FileCheck %s --implicit-check-not=nabla.materialize
-// RUN: nabla-opt %s --split-input-file --nabla-dispatch=policy=error | FileCheck %s
+// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch --verify-diagnostics \
+// RUN:   | FileCheck "%s" --implicit-check-not=nabla.materialize
+// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch=policy=error | FileCheck "%s"
 
 // CHECK-LABEL: func.func @mul_one
 // CHECK-SAME: (%[[X:.*]]: tensor<4x4xf32>

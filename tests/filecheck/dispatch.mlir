@@ -1,7 +1,7 @@
 // Contractions with a packed operand become nabla.fused_dot: the weight as a
 // view of N x K, the other side as a matrix of M x K.
-// RUN: nabla-opt %s --split-input-file --nabla-dispatch --verify-diagnostics \
-// RUN:   | FileCheck %s --implicit-check-not=nabla.materialize
+// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch --verify-diagnostics \
+// RUN:   | FileCheck "%s" --implicit-check-not=nabla.materialize
 
 // x . w, and nothing is moved when both already are as the kernel wants them.
 // CHECK-LABEL: func.func @rhs_rows

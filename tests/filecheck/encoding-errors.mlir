@@ -1,5 +1,5 @@
 // What an encoding attribute refuses, and what it says would be legal.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
 // expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, splat}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf5<block = 64>>

@@ -1,5 +1,5 @@
-// RUN: nabla-opt %s --nabla-expand-copies | FileCheck %s
-// RUN: not nabla-opt %s --nabla-expand-copies=all=true 2>&1 | FileCheck %s --check-prefix=OPTION
+// RUN: nabla-opt "%s" --nabla-expand-copies | FileCheck "%s"
+// RUN: not nabla-opt "%s" --nabla-expand-copies=all=true 2>&1 | FileCheck "%s" --check-prefix=OPTION
 
 // CHECK-LABEL: func.func @strided
 // CHECK-NOT: memref.copy

@@ -1,6 +1,6 @@
 // What nabla-dispatch makes of x of rank 3 is fused too: sizes are followed
 // through its reshapes.
-// RUN: nabla-opt %s --nabla-dispatch --nabla-fuse | FileCheck %s
+// RUN: nabla-opt "%s" --nabla-dispatch --nabla-fuse | FileCheck "%s"
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 

@@ -1,5 +1,5 @@
 // What follows a fused_dot, and only it, becomes a step of its epilogue.
-// RUN: nabla-opt %s --split-input-file --nabla-fuse | FileCheck %s
+// RUN: nabla-opt "%s" --split-input-file --nabla-fuse | FileCheck "%s"
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 

@@ -1,6 +1,6 @@
 // What the implicit type refuses: shapes that its encoding cannot hold, views
 // that reach beyond the storage.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
 // expected-error @+1 {{elements of an implicit array are f32, f16 or bf16}}
 func.func private @f() -> !nabla.implicit<4x4xf64, #nabla.nf4<block = 64>>

@@ -1,5 +1,5 @@
-// RUN: nabla-opt %s --nabla-lower-bf16 | FileCheck %s
-// RUN: not nabla-opt %s --nabla-lower-bf16=bits=8 2>&1 | FileCheck %s --check-prefix=OPTION
+// RUN: nabla-opt "%s" --nabla-lower-bf16 | FileCheck "%s"
+// RUN: not nabla-opt "%s" --nabla-lower-bf16=bits=8 2>&1 | FileCheck "%s" --check-prefix=OPTION
 
 // CHECK-LABEL: llvm.func @copy
 // CHECK: %[[BITS:.*]] = llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr -> i16

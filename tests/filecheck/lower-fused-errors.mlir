@@ -1,4 +1,4 @@
-// RUN: nabla-opt %s --split-input-file --nabla-lower-fused=features=avx2 --verify-diagnostics -o %t
+// RUN: nabla-opt "%s" --split-input-file --nabla-lower-fused=features=avx2 --verify-diagnostics -o "%t"
 
 // No kernel computes in f64.
 func.func @f64(%x: tensor<4x64xf64>, %w: !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>) -> tensor<4x8xf64> {

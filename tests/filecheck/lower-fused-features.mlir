@@ -1,10 +1,10 @@
 // An instruction that the target lacks is not in the kernel.
-// RUN: nabla-opt %s --nabla-lower-fused='features=' | FileCheck %s --check-prefix=NONE
-// RUN: nabla-opt %s --nabla-lower-fused=features=nothing-known | FileCheck %s --check-prefix=NONE
-// RUN: nabla-opt %s --nabla-lower-fused=features=avx2,fma | FileCheck %s --check-prefix=AVX2
-// RUN: nabla-opt %s --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,avx512bw,avx512vl,avx2,fma"})' | FileCheck %s --check-prefix=AVX512
-// RUN: nabla-opt %s --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,-avx2"})' | FileCheck %s --check-prefix=NONE
-// RUN: nabla-opt %s --nabla-lower-fused | FileCheck %s --check-prefix=HOST
+// RUN: nabla-opt "%s" --nabla-lower-fused='features=' | FileCheck "%s" --check-prefix=NONE
+// RUN: nabla-opt "%s" --nabla-lower-fused=features=nothing-known | FileCheck "%s" --check-prefix=NONE
+// RUN: nabla-opt "%s" --nabla-lower-fused=features=avx2,fma | FileCheck "%s" --check-prefix=AVX2
+// RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,avx512bw,avx512vl,avx2,fma"})' | FileCheck "%s" --check-prefix=AVX512
+// RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,-avx2"})' | FileCheck "%s" --check-prefix=NONE
+// RUN: nabla-opt "%s" --nabla-lower-fused | FileCheck "%s" --check-prefix=HOST
 
 // NONE-NOT: llvm.x86
 // NONE: call @nabla_parallel

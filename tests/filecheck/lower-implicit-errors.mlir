@@ -1,6 +1,6 @@
 // What carries an implicit value and is none of functions, calls and scf is an
 // error, never a guess.
-// RUN: nabla-opt %s --split-input-file --nabla-lower-implicit --verify-diagnostics --allow-unregistered-dialect -o %t
+// RUN: nabla-opt "%s" --split-input-file --nabla-lower-implicit --verify-diagnostics --allow-unregistered-dialect -o "%t"
 
 !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 

@@ -1,6 +1,6 @@
 // Implicit values are split into components at functions, calls and regions;
 // inside, nabla.pack makes them whole where something uses them.
-// RUN: nabla-opt %s --split-input-file --nabla-lower-implicit | FileCheck %s
+// RUN: nabla-opt "%s" --split-input-file --nabla-lower-implicit | FileCheck "%s"
 
 !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 !v = !nabla.implicit<64x8xf32, #nabla.nf4<block = 64>, view<8x64, strides = [1, 64], offset = 0>>

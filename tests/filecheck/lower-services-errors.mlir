@@ -1,5 +1,5 @@
 // What compiled code cannot have is refused where it stands.
-// RUN: nabla-opt %s --split-input-file --nabla-lower-services --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --nabla-lower-services --verify-diagnostics
 
 llvm.func @puts(!llvm.ptr) -> i32
 llvm.func @f(%p: !llvm.ptr) {

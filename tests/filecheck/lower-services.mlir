@@ -1,10 +1,10 @@
 // Runtime services come through the table: functions take it, calls pass it,
 // failures leave early, and only entry points and the manifest are seen.
-// RUN: nabla-opt %s --nabla-lower-services | FileCheck %s
-// RUN: nabla-opt %s --nabla-lower-services -o %t.once
-// RUN: nabla-opt %t.once --nabla-lower-services -o %t.twice
-// RUN: diff %t.once %t.twice
-// RUN: nabla-opt %s --nabla-lower-services | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=LLVM
+// RUN: nabla-opt "%s" --nabla-lower-services | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-lower-services -o "%t.once"
+// RUN: nabla-opt "%t.once" --nabla-lower-services -o "%t.twice"
+// RUN: diff "%t.once" "%t.twice"
+// RUN: nabla-opt "%s" --nabla-lower-services | mlir-translate --mlir-to-llvmir | FileCheck "%s" --check-prefix=LLVM
 
 // LLVM: @nabla_manifest = constant [3 x i8] c"{}\00"
 // LLVM: define internal ptr @make
@@ -60,6 +60,20 @@ module attributes {nabla.manifest = "{}"} {
     llvm.return
   }
 
+  // Nor can what is constant: 2^61 + 1 elements of 8 bytes.
+  // CHECK-LABEL: llvm.func internal @vast
+  // CHECK: %[[B:.*]] = llvm.call @nabla.multiply(
+  // CHECK: llvm.call @nabla.allocate(%{{.*}}, %[[B]])
+  llvm.func @vast() {
+    %n = llvm.mlir.constant(2305843009213693953 : index) : i64
+    %null = llvm.mlir.zero : !llvm.ptr
+    %end = llvm.getelementptr %null[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f64
+    %bytes = llvm.ptrtoint %end : !llvm.ptr to i64
+    %p = llvm.call @malloc(%bytes) : (i64) -> !llvm.ptr
+    llvm.call @free(%p) : (!llvm.ptr) -> ()
+    llvm.return
+  }
+
   // What cannot fail does not look, and stack stays in the first block.
   // CHECK-LABEL: llvm.func internal @start
   // CHECK: llvm.alloca
@@ -75,6 +89,21 @@ module attributes {nabla.manifest = "{}"} {
     %words = llvm.alloca %one x i64 : (i64) -> !llvm.ptr
     %kernel = llvm.mlir.addressof @kernel : !llvm.ptr
     llvm.call @nabla_parallel(%kernel, %words, %a, %one) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
+    llvm.return
+  }
+
+  // Stack of one size, which stands before all of it.
+  // CHECK-LABEL: llvm.func internal @stacks
+  // CHECK: %[[SIZE:.*]] = llvm.mlir.constant(16 : i64)
+  // CHECK-NEXT: llvm.alloca %[[SIZE]] x i64
+  // CHECK-NEXT: llvm.alloca %[[SIZE]] x i64
+  // CHECK: llvm.call @nabla.require_equal
+  llvm.func @stacks(%a: i64, %b: i64) {
+    %size = llvm.mlir.constant(16 : i64) : i64
+    %first = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
+    %second = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
+    %null = llvm.mlir.zero : !llvm.ptr
+    llvm.call @nabla_require_equal(%a, %b, %null) : (i64, i64, !llvm.ptr) -> ()
     llvm.return
   }
 

@@ -1,7 +1,7 @@
 // What public functions take and give, as JSON for the runtime; and that
 // arguments, which may be mapped files, are not written.
-// RUN: nabla-opt %s --split-input-file --nabla-manifest --verify-diagnostics | FileCheck %s
-// RUN: nabla-opt %s --split-input-file --nabla-manifest --nabla-manifest 2>/dev/null | FileCheck %s
+// RUN: nabla-opt "%s" --split-input-file --nabla-manifest --verify-diagnostics | FileCheck "%s"
+// RUN: nabla-opt "%s" --split-input-file --nabla-manifest --nabla-manifest 2>/dev/null | FileCheck "%s"
 
 // CHECK: module attributes {nabla.manifest = "{\22abi\22:1,\22functions\22:[
 // CHECK-SAME: {\22name\22:\22linear\22,\22arguments\22:[

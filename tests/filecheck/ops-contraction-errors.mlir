@@ -1,5 +1,5 @@
 // What dot_general, fused_dot refuse.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<4x3xf32>) {
   // expected-error @+1 {{'nabla.dot_general' op the lists of batching dimensions differ in length: 1 and 0}}

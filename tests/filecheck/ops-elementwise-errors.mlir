@@ -1,5 +1,5 @@
 // What relu, silu, add, mul, reduce, constant refuse.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
 func.func @f(%a: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) {
   // expected-error @+1 {{'nabla.relu' op arrays have at most 16 dimensions}}

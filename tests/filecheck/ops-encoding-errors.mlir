@@ -1,5 +1,5 @@
 // What quantize, materialize, pack, unpack refuse.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
 func.func @f(%a: tensor<4x4xf32>) {
   // expected-error @+1 {{'nabla.quantize' op the result describes another array than the operand}}

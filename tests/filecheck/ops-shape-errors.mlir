@@ -1,5 +1,5 @@
 // What transpose, reshape, broadcast_in_dim refuse.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
 func.func @f(%a: tensor<2x3xf32>) {
   // expected-error @+1 {{'nabla.transpose' op permutation must name each of the 2 dimensions once}}

@@ -1,12 +1,12 @@
 // Every operation, printed as it is read; in the generic form too.
-// RUN: nabla-opt %s > %t.once
-// RUN: nabla-opt %t.once > %t.twice
-// RUN: diff %t.once %t.twice
-// RUN: nabla-opt %s --mlir-print-op-generic | nabla-opt > %t.generic
-// RUN: diff %t.once %t.generic
-// RUN: nabla-opt %s --emit-bytecode | nabla-opt > %t.bytecode
-// RUN: diff %t.once %t.bytecode
-// RUN: FileCheck %s --input-file=%t.once
+// RUN: nabla-opt "%s" > "%t.once"
+// RUN: nabla-opt "%t.once" > "%t.twice"
+// RUN: diff "%t.once" "%t.twice"
+// RUN: nabla-opt "%s" --mlir-print-op-generic | nabla-opt > "%t.generic"
+// RUN: diff "%t.once" "%t.generic"
+// RUN: nabla-opt "%s" --emit-bytecode | nabla-opt > "%t.bytecode"
+// RUN: diff "%t.once" "%t.bytecode"
+// RUN: FileCheck "%s" --input-file="%t.once"
 
 !nf4 = !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
 

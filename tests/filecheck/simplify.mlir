@@ -1,5 +1,5 @@
 // Identities that need no arithmetic, exact bit for bit.
-// RUN: nabla-opt %s --split-input-file --nabla-simplify | FileCheck %s
+// RUN: nabla-opt "%s" --split-input-file --nabla-simplify | FileCheck "%s"
 
 // CHECK-LABEL: func.func @views_of_nothing
 // CHECK-SAME: (%[[X:.*]]: tensor<4x4xf32>

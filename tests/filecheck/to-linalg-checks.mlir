@@ -1,6 +1,6 @@
 // Dimensions that must agree and are not known to are compared at run time,
 // before anything that relies on it; known ones are not.
-// RUN: nabla-opt %s --nabla-to-linalg | FileCheck %s
+// RUN: nabla-opt "%s" --nabla-to-linalg | FileCheck "%s"
 
 // CHECK-DAG: llvm.mlir.global internal constant @nabla_where_add("nabla.add\00") {addr_space = 0 : i32}
 // CHECK-DAG: llvm.mlir.global internal constant @nabla_where_dot_general("nabla.dot_general\00")

@@ -1,7 +1,7 @@
 // Implicit arrays: quantize makes the components, materialize reads them, what
 // is packed only to be unpacked disappears.
-// RUN: nabla-opt %s --nabla-to-linalg | FileCheck %s --implicit-check-not='= nabla.' --implicit-check-not=implicit
-// RUN: nabla-opt %s --nabla-cpu | FileCheck %s --check-prefix=LLVM --implicit-check-not=unrealized_conversion_cast
+// RUN: nabla-opt "%s" --nabla-to-linalg | FileCheck "%s" --implicit-check-not='= nabla.' --implicit-check-not=implicit
+// RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=LLVM --implicit-check-not=unrealized_conversion_cast
 // LLVM: llvm.func @nabla_entry_nf4
 
 !nf4 = !nabla.implicit<4x8xf32, #nabla.nf4<block = 16>>

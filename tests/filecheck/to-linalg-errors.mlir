@@ -1,5 +1,5 @@
 // What nabla-to-linalg refuses, and which pass should have run.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics --nabla-to-linalg
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics --nabla-to-linalg
 
 func.func @fused(%x: tensor<?x8xf32>, %c: tensor<16xi8>, %s: tensor<1xf32>) -> tensor<?x4xf32> {
   %w = nabla.pack %c, %s : tensor<16xi8>, tensor<1xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>

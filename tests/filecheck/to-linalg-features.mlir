@@ -1,8 +1,8 @@
 // f16 is converted by instructions where the target has them, else by integer
 // arithmetic: LLVM would call a library. bf16 always is.
-// RUN: nabla-opt %s --nabla-to-linalg=features=avx2,f16c | FileCheck %s --check-prefixes=CHECK,F16C
-// RUN: nabla-opt %s --nabla-to-linalg=features=avx2 | FileCheck %s --check-prefixes=CHECK,PLAIN --implicit-check-not=extf --implicit-check-not=truncf
-// RUN: nabla-opt %s --nabla-to-linalg=features= | FileCheck %s --check-prefixes=CHECK,PLAIN --implicit-check-not=extf --implicit-check-not=truncf
+// RUN: nabla-opt "%s" --nabla-to-linalg=features=avx2,f16c | FileCheck "%s" --check-prefixes=CHECK,F16C
+// RUN: nabla-opt "%s" --nabla-to-linalg=features=avx2 | FileCheck "%s" --check-prefixes=CHECK,PLAIN --implicit-check-not=extf --implicit-check-not=truncf
+// RUN: nabla-opt "%s" --nabla-to-linalg=features= | FileCheck "%s" --check-prefixes=CHECK,PLAIN --implicit-check-not=extf --implicit-check-not=truncf
 
 // CHECK-LABEL: func.func @f16
 // F16C: arith.extf %{{.*}} : f16 to f32

@@ -1,9 +1,9 @@
 // Each operation in linalg, tensor and arith. f16 and bf16 are computed in f32
 // and rounded once; nothing calls libm.
-// RUN: nabla-opt %s --nabla-to-linalg=features=f16c \
-// RUN:   | FileCheck %s --implicit-check-not='= nabla.' --implicit-check-not='math.'
+// RUN: nabla-opt "%s" --nabla-to-linalg=features=f16c \
+// RUN:   | FileCheck "%s" --implicit-check-not='= nabla.' --implicit-check-not='math.'
 // All of it reaches the LLVM dialect.
-// RUN: nabla-opt %s --nabla-cpu | FileCheck %s --check-prefix=LLVM --implicit-check-not=unrealized_conversion_cast
+// RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=LLVM --implicit-check-not=unrealized_conversion_cast
 
 // LLVM: llvm.func @nabla_entry_add
 

@@ -1,7 +1,7 @@
 // Input that is no program: MLIR's diagnostics with a location, exit 1.
-// RUN: nabla-opt %s --split-input-file --verify-diagnostics -o %t
-// RUN: not nabla-opt %s --split-input-file -o %t 2>&1 | FileCheck %s
-// RUN: not nabla-opt %t.missing 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: nabla-opt "%s" --split-input-file --verify-diagnostics -o "%t"
+// RUN: not nabla-opt "%s" --split-input-file -o "%t" 2>&1 | FileCheck "%s"
+// RUN: not nabla-opt "%t.missing" 2>&1 | FileCheck "%s" --check-prefix=MISSING
 
 // MISSING: cannot open input file
 

@@ -1,15 +1,15 @@
 // What mlir-opt's command line does, with our passes, options and pipelines.
-// RUN: nabla-opt %s --help | FileCheck %s --check-prefix=HELP
-// RUN: nabla-opt %s --pass-pipeline='builtin.module(nabla-simplify,func.func(nabla-dispatch{policy=error},nabla-fuse),nabla-lower-implicit,nabla-lower-fused{features="avx2,fma"})' | FileCheck %s --check-prefix=TEXT
-// RUN: not nabla-opt %s --pass-pipeline='builtin.module(nabla-dispatch{policies=off})' 2>&1 | FileCheck %s --check-prefix=WRONG
-// RUN: not nabla-opt %s --pass-pipeline='builtin.module(nabla-dispatch{policy})' 2>&1 | FileCheck %s --check-prefix=VALUE
-// RUN: not nabla-opt %s --pass-pipeline='builtin.module(nabla-despatch)' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not nabla-opt %s --pass-pipeline='builtin.module(func.func(nabla-manifest))' 2>&1 | FileCheck %s --check-prefix=ANCHOR
-// RUN: nabla-opt %s --nabla-cpu --dump-pass-pipeline -o %t.mlir 2>&1 | FileCheck %s --check-prefix=DUMP
-// RUN: nabla-opt %s --nabla-cpu --mlir-print-ir-after-all -o %t.mlir 2>&1 | FileCheck %s --check-prefix=PRINT
-// RUN: nabla-opt %s --nabla-dispatch --mlir-print-ir-before=nabla-dispatch --mlir-print-ir-after-all --mlir-print-ir-after-change -o %t.mlir 2>&1 | FileCheck %s --check-prefix=BEFORE
-// RUN: nabla-opt %s --nabla-cpu --mlir-timing --mlir-timing-display=list -o %t.mlir 2>&1 | FileCheck %s --check-prefix=TIMING
-// RUN: nabla-opt %s --nabla-cpu | FileCheck %s
+// RUN: nabla-opt "%s" --help | FileCheck "%s" --check-prefix=HELP
+// RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-simplify,func.func(nabla-dispatch{policy=error},nabla-fuse),nabla-lower-implicit,nabla-lower-fused{features="avx2,fma"})' | FileCheck "%s" --check-prefix=TEXT
+// RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-dispatch{policies=off})' 2>&1 | FileCheck "%s" --check-prefix=WRONG
+// RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-dispatch{policy})' 2>&1 | FileCheck "%s" --check-prefix=VALUE
+// RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-despatch)' 2>&1 | FileCheck "%s" --check-prefix=UNKNOWN
+// RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(func.func(nabla-manifest))' 2>&1 | FileCheck "%s" --check-prefix=ANCHOR
+// RUN: nabla-opt "%s" --nabla-cpu --dump-pass-pipeline -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=DUMP
+// RUN: nabla-opt "%s" --nabla-cpu --mlir-print-ir-after-all -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=PRINT
+// RUN: nabla-opt "%s" --nabla-dispatch --mlir-print-ir-before=nabla-dispatch --mlir-print-ir-after-all --mlir-print-ir-after-change -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=BEFORE
+// RUN: nabla-opt "%s" --nabla-cpu --mlir-timing --mlir-timing-display=list -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=TIMING
+// RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s"
 
 // HELP-DAG: --nabla-dispatch {{ *}}- {{ *}}Applies the rules for implicit operands
 // HELP-DAG: --policy=<string>
