@@ -387,6 +387,109 @@ Test(compiler, sizes_that_wrap_are_no_memory) {
   nabla_executable_close(executable);
 }
 
+/* The same of sizes that the program says. */
+Test(compiler, static_sizes_that_wrap_are_no_memory) {
+  static const char *const types[] = {
+      "2305843009213693953xf64", /* 8 bytes, modulo 2^64 */
+      "4611686018427387903xf32", /* all but 4; more to align in */
+      "4611686018427387903xi64"};
+  static const nabla_dtype dtypes[] = {NABLA_DTYPE_F64, NABLA_DTYPE_F32,
+                                       NABLA_DTYPE_I64};
+  for (size_t i = 0; i < 3; i++) {
+    char program[1024];
+    const char *type = types[i], *one = strrchr(types[i], 'x') + 1;
+    snprintf(program, sizeof program,
+             "func.func @f(%%a: tensor<%s>) -> tensor<%s> {\n"
+             "  %%b = nabla.broadcast_in_dim %%a dims = [] : tensor<%s> -> "
+             "tensor<%s>\n"
+             "  %%c = nabla.reduce max %%b dims = [0] : tensor<%s>\n"
+             "  %%d = nabla.reduce sum %%b dims = [0] : tensor<%s>\n"
+             "  %%e = nabla.add %%c, %%d : tensor<%s>, tensor<%s>\n"
+             "  return %%e : tensor<%s>\n}\n",
+             one, one, one, type, type, type, one, one, one);
+    nabla_executable *executable = compile(program);
+    double value = 1;
+    nabla_array a = {&value, dtypes[i], 0, {0}}, e = {0};
+    cr_expect_eq(nabla_executable_run(executable, "f", &a, 1, &e, 1, &diag),
+                 NABLA_NO_MEMORY, "%s", type);
+    nabla_executable_close(executable);
+  }
+}
+
+/* ---- several products ---- */
+
+static const char products[] =
+    "!w = !nabla.implicit<2x2xf32, #nabla.nf4<block = 64>>\n"
+    "func.func @products(%a: tensor<?x2xf32>, %d: tensor<2x2xf32>) -> "
+    "(tensor<?x2xf32>, tensor<?x2xf32>, tensor<?x2xf32>) {\n"
+    "  %zero = arith.constant 0 : index\n"
+    "  %nine = arith.constant 9.0 : f32\n"
+    "  %w = nabla.quantize %d : tensor<2x2xf32> -> !w\n"
+    "  %x = nabla.relu %a : tensor<?x2xf32>\n"
+    "  %h = nabla.dot_general %x, %w contracting = [1] x [1] : "
+    "tensor<?x2xf32>, !w\n"
+    "  %x9 = tensor.insert %nine into %x[%zero, %zero] : tensor<?x2xf32>\n"
+    "  %again = nabla.dot_general %x, %w contracting = [1] x [1] : "
+    "tensor<?x2xf32>, !w\n"
+    "  %h9 = tensor.insert %nine into %h[%zero, %zero] : tensor<?x2xf32>\n"
+    "  %y = nabla.dot_general %h, %w contracting = [1] x [1] : "
+    "tensor<?x2xf32>, !w\n"
+    "  %s = nabla.add %x9, %h9 : tensor<?x2xf32>, tensor<?x2xf32>\n"
+    "  return %again, %y, %s : tensor<?x2xf32>, tensor<?x2xf32>, "
+    "tensor<?x2xf32>\n}\n";
+
+/* A product reads its operand as it is where the product stands, whatever is
+ * written before or behind into an array that begins as a copy of it. */
+Test(compiler, products_read_what_they_are_given) {
+  nabla_executable *executable = compile(products);
+  float one[4] = {1, 0, 0, 1}, signs[4] = {1, 1, 1, -1};
+  static const float wanted[3][4] = {
+      {1, 1, 1, -1}, {2, 0, 0, 2}, {18, 1, 1, 0}};
+  nabla_array inputs[] = {{one, NABLA_DTYPE_F32, 2, {2, 2}},
+                          {signs, NABLA_DTYPE_F32, 2, {2, 2}}};
+  nabla_array out[3] = {{0}};
+  cr_assert_eq(
+      nabla_executable_run(executable, "products", inputs, 2, out, 3, &diag),
+      NABLA_OK, "%s", diag.what);
+  for (size_t i = 0; i < 3; i++) {
+    const float *values = out[i].data;
+    for (size_t k = 0; k < 4; k++)
+      cr_expect_eq(values[k], wanted[i][k], "%zu, %zu: %g", i, k,
+                   (double)values[k]);
+    nabla_array_release(executable, &out[i]);
+  }
+  nabla_executable_close(executable);
+}
+
+/* LLVM's InstCombine has something left to do here after its first round. */
+Test(compiler, one_round_of_optimisations_is_enough) {
+  nabla_executable_close(compile(
+      "!u = !nabla.implicit<8x8xf32, #nabla.int8<block = 64>>\n"
+      "!v = !nabla.implicit<16x16xf32, #nabla.int8<block = 64>>\n"
+      "func.func @f(%a: tensor<16x?xf32>, %b: tensor<8x8xf32>, %c: "
+      "tensor<16x16xf32>) -> tensor<8x16xf32> {\n"
+      "  %i0 = arith.constant 0 : index\n"
+      "  %i1 = arith.constant 1 : index\n"
+      "  %i2 = arith.constant 2 : index\n"
+      "  %q = arith.constant 0.25 : f32\n"
+      "  %u = nabla.quantize %b : tensor<8x8xf32> -> !u\n"
+      "  %v = nabla.quantize %c : tensor<16x16xf32> -> !v\n"
+      "  %x = nabla.dot_general %u, %a contracting = [1] x [1] : !u, "
+      "tensor<16x?xf32>\n"
+      "  %r:2 = scf.for %i = %i0 to %i2 step %i1 iter_args(%d = %x, %e = %x) "
+      "-> (tensor<8x16xf32>, tensor<8x16xf32>) {\n"
+      "    %f = nabla.dot_general %d, %v contracting = [1] x [1] : "
+      "tensor<8x16xf32>, !v\n"
+      "    %g = nabla.add %f, %e : tensor<8x16xf32>, tensor<8x16xf32>\n"
+      "    %h = tensor.insert %q into %d[%i0, %i0] : tensor<8x16xf32>\n"
+      "    %j = nabla.dot_general %d, %v contracting = [1] x [1] : "
+      "tensor<8x16xf32>, !v\n"
+      "    %k = nabla.add %g, %j : tensor<8x16xf32>, tensor<8x16xf32>\n"
+      "    scf.yield %k, %h : tensor<8x16xf32>, tensor<8x16xf32>\n"
+      "  }\n"
+      "  return %r#1 : tensor<8x16xf32>\n}\n"));
+}
+
 /* ---- the cache ---- */
 
 static size_t entries(char out_path[512]) {

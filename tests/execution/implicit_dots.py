@@ -77,6 +77,25 @@ def add_more_dimensions(f, rng, q, kind):
     f.give(y, tensor_type((n,), kind), close(want, bound, kind))
 
 
+def add_small(make, spec):
+    """Results that are denormals of bf16, moved to another shape, which must
+    neither lose them nor need functions that no object may call."""
+    rng = make.rng
+    f = make.new(spec, "small")
+    codes, scales = arrays.components(rng, spec, (1, 16))
+    q = implicit(f, rng, spec, (1, 16), "bf16",
+                 given=(codes, np.full(scales.shape, 1e-39, np.float32)))
+    a = values(rng, (2, 3, 16), "bf16")
+    x, x_type = f.argument(a, [0, 1])
+    y = f.op("nabla.dot_general %s, %s contracting = [2] x [1] : %s, %s" % (
+        x, q.value, x_type, q.type()))
+    want, total = product(a.reshape(6, 16), q.dense)
+    # denormals of f32 are rounded in each of the products and sums
+    bound = rounded(want, fused_bound(16, 6, total) + 33 * 2.0 ** -149, "bf16")
+    f.give(y, tensor_type((None, None, 1), "bf16"), close(
+        want.reshape(2, 3, 1), bound.reshape(2, 3, 1), "bf16"))
+
+
 def add_layers(make, spec):
     """What nabla-fuse takes into an epilogue, in two and three dimensions."""
     rng = make.rng
