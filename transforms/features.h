@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "nabla/status.h"
+#include "transforms/x86_features.h"
 
 /* X(id, name): a bit, and LLVM's spelling of the feature. */
 #define NABLA_FEATURE_LIST(X) \
@@ -31,10 +32,13 @@ enum nabla_feature_bit {
 typedef uint32_t nabla_features;
 #define NABLA_HAS(features, id) ((features) >> NABLA_FEATURE_BIT_##id & 1u)
 
-/* Reads a comma-separated list as LLVM spells it: "+avx2,+fma,-avx512f" or
- * "avx2,fma". A feature brings those that it needs, and takes those that need
- * it. Unknown names are ignored: LLVM has hundreds. Later ones win; "" is the
- * empty set. */
+/* The bits of a set that generators know. */
+nabla_features nabla_features_of(const nabla_x86_features *set);
+
+/* "host", or reads a comma-separated list as LLVM spells it:
+ * "+avx2,+fma,-avx512f" or "avx2,fma". A feature brings those that it needs,
+ * and takes those that need it. Unknown names are ignored: LLVM has hundreds.
+ * Later ones win; "" is the empty set. */
 nabla_features nabla_features_parse(const char *list);
 
 /* The same for the CPU that this process runs on. */

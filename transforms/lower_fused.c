@@ -289,9 +289,7 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)prepared;
-  const char *list = values[0].string;
-  nabla_features features =
-      strcmp(list, "host") ? nabla_features_parse(list) : nabla_features_host();
+  nabla_features features = nabla_features_parse(values[0].string);
   nabla_op_list all = nabla_ops_collect(op, is_fused);
   bool good = !all.failed;
   for (size_t i = 0; good && i < all.count; i++)

@@ -182,9 +182,7 @@ MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
                                       const nablaPassValue *values,
                                       void *prepared) {
   (void)prepared;
-  const char *list = values[0].string;
-  nabla_features features =
-      strcmp(list, "host") ? nabla_features_parse(list) : nabla_features_host();
+  nabla_features features = nabla_features_parse(values[0].string);
   bool good = check_sizes(module) && lower_all(module, is_quantize, features) &&
               lower_all(module, is_other, features) &&
               remove_components(module);

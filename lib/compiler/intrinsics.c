@@ -46,7 +46,7 @@ static const char *missing_of(const nabla_target *target, const char *list,
     size_t name = strcspn(list + at, "+|");
     size_t feature = nabla_x86_feature_find(list + at, name);
     if (feature == NABLA_X86_FEATURE_COUNT) return "";
-    if (!target->has[feature]) return nabla_x86_feature_name(feature);
+    if (!target->set.has[feature]) return nabla_x86_feature_name(feature);
     at += name + 1;
   }
   return NULL;

@@ -13,53 +13,9 @@
 
 #define COUNT NABLA_X86_FEATURE_COUNT
 
-#define FEATURE(name, implied) {name, implied},
-static const struct {
-  const char *name, *implied;
-} rows[COUNT] = {
-#include "lib/compiler/x86_features.def"
-};
-#undef FEATURE
-
-size_t nabla_x86_feature_find(const char *name, size_t length) {
-  for (size_t i = 0; i < COUNT; i++)
-    if (strlen(rows[i].name) == length && !memcmp(rows[i].name, name, length))
-      return i;
-  return COUNT;
-}
-
-const char *nabla_x86_feature_name(size_t index) { return rows[index].name; }
-
-/* 1 when row `feature` implies row `other`, directly. */
-static int implies(size_t feature, size_t other) {
-  const char *list = rows[feature].implied;
-  while (*list) {
-    size_t length = strcspn(list, ",");
-    if (nabla_x86_feature_find(list, length) == other) return 1;
-    list += length + (list[length] == ',');
-  }
-  return 0;
-}
-
-/* A feature brings what it implies, and goes with what it needs: rows stand
- * below everything that they imply. */
-static void turn_on(uint8_t *has, size_t feature) {
-  has[feature] = 1;
-  for (size_t i = feature; i-- > 0;)
-    for (size_t k = i + 1; k <= feature && !has[i]; k++)
-      if (has[k] && implies(k, i)) has[i] = 1;
-}
-
-static void turn_off(uint8_t *has, size_t feature) {
-  has[feature] = 0;
-  for (size_t i = feature + 1; i < COUNT; i++)
-    for (size_t k = feature; k < i && has[i]; k++)
-      if (!has[k] && implies(i, k)) has[i] = 0;
-}
-
 static void visit(void *self, const char *name, intptr_t length) {
   size_t feature = nabla_x86_feature_find(name, (size_t)length);
-  if (feature < COUNT) turn_on(self, feature);
+  if (feature < COUNT) nabla_x86_feature_add(self, feature);
 }
 
 static void initialize(void) {
@@ -69,23 +25,15 @@ static void initialize(void) {
 }
 
 /* "+a,-b" of this machine. */
-static void read_host(uint8_t *has, const char *list) {
+static void read_host(nabla_x86_features *host, const char *list) {
   while (*list) {
     size_t length = strcspn(list, ",");
     if (*list == '+' && length > 1) {
       size_t feature = nabla_x86_feature_find(list + 1, length - 1);
-      if (feature < COUNT) has[feature] = 1;
+      if (feature < COUNT) host->has[feature] = 1;
     }
     list += length + (list[length] == ',');
   }
-}
-
-/* Bits that kernel generators know, of the features that are there. */
-static nabla_features kernel_features(const uint8_t *has) {
-  nabla_features features = 0;
-  for (size_t i = 0; i < COUNT; i++)
-    if (has[i]) features |= nabla_features_parse(rows[i].name);
-  return features;
 }
 
 static nabla_status fail_cpu(const char *cpu, size_t length, nabla_diag *diag) {
@@ -99,7 +47,8 @@ static nabla_status fail_cpu(const char *cpu, size_t length, nabla_diag *diag) {
 }
 
 /* Fills what is known of the CPU in `target->text`. */
-static nabla_status read_cpu(nabla_target *target, const uint8_t *host,
+static nabla_status read_cpu(nabla_target *target,
+                             const nabla_x86_features *host,
                              const char *host_list, nabla_diag *diag) {
   size_t length = strcspn(target->text, ",");
   if (length == 6 && !memcmp(target->text, "native", 6)) {
@@ -107,18 +56,18 @@ static nabla_status read_cpu(nabla_target *target, const uint8_t *host,
     target->cpu = strdup(name);
     LLVMDisposeMessage(name);
     target->features = strdup(host_list);
-    memcpy(target->has, host, COUNT);
+    target->set = *host;
   } else {
     target->cpu = strndup(target->text, length);
     target->features = strdup("+64bit,+sse2");
     /* names with '_' are those of __builtin_cpu_is: not all are CPUs of LLVM */
     if (target->cpu && (!*target->cpu || strchr(target->cpu, '_') ||
-                        !nablaCpuFeatures(target->cpu, visit, target->has)))
+                        !nablaCpuFeatures(target->cpu, visit, &target->set)))
       return fail_cpu(target->cpu, length, diag);
     /* not in every list, though all 64-bit CPUs have them */
-    turn_on(target->has, nabla_x86_feature_find("64bit", 5));
-    if (target->cpu && target->has[nabla_x86_feature_find("sse", 3)])
-      turn_on(target->has, nabla_x86_feature_find("sse2", 4));
+    nabla_x86_feature_add(&target->set, nabla_x86_feature_find("64bit", 5));
+    if (target->cpu && target->set.has[nabla_x86_feature_find("sse", 3)])
+      nabla_x86_feature_add(&target->set, nabla_x86_feature_find("sse2", 4));
   }
   if (!target->cpu || !target->features)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
@@ -148,10 +97,11 @@ static nabla_status read_features(nabla_target *target, nabla_diag *diag) {
       return status;
     }
     if (off)
-      turn_off(target->has, feature);
+      nabla_x86_feature_remove(&target->set, feature);
     else
-      turn_on(target->has, feature);
-    nabla_text_add(&all, ",%c%s", off ? '-' : '+', rows[feature].name);
+      nabla_x86_feature_add(&target->set, feature);
+    nabla_text_add(&all, ",%c%s", off ? '-' : '+',
+                   nabla_x86_feature_name(feature));
     list += length;
   }
   free(target->features);
@@ -166,7 +116,7 @@ static nabla_status check_baseline(const nabla_target *target,
                                    nabla_diag *diag) {
   static const char *const needed[] = {"64bit", "sse2"};
   for (size_t i = 0; i < 2; i++) {
-    if (target->has[nabla_x86_feature_find(needed[i], strlen(needed[i]))])
+    if (target->set.has[nabla_x86_feature_find(needed[i], strlen(needed[i]))])
       continue;
     nabla_status status =
         nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -202,20 +152,21 @@ static nabla_status make_machine(nabla_target *target, nabla_diag *diag) {
 }
 
 static nabla_status fill(nabla_target *target, nabla_diag *diag) {
-  uint8_t host[COUNT] = {0};
+  nabla_x86_features host = {{0}};
   char *list = LLVMGetHostCPUFeatures();
-  read_host(host, list);
-  nabla_status status = read_cpu(target, host, list, diag);
+  read_host(&host, list);
+  nabla_status status = read_cpu(target, &host, list, diag);
   LLVMDisposeMessage(list);
   NABLA_TRY(status);
   NABLA_TRY(read_features(target, diag));
 #if defined(__x86_64__)
   NABLA_TRY(check_baseline(target, diag));
 #endif
-  target->kernels = kernel_features(target->has);
+  target->kernels = nabla_features_of(&target->set);
   for (size_t i = 0; i < COUNT && !target->missing; i++)
-    if (target->has[i] && !host[i] && strcmp(rows[i].name, "x87"))
-      target->missing = rows[i].name;
+    if (target->set.has[i] && !host.has[i] &&
+        strcmp(nabla_x86_feature_name(i), "x87"))
+      target->missing = nabla_x86_feature_name(i);
   return make_machine(target, diag);
 }
 

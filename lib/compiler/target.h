@@ -7,20 +7,11 @@
 #include "nabla/status.h"
 #include "transforms/features.h"
 
-/* Rows of x86_features.def. */
-#define FEATURE(name, implied) +1
-enum {
-  NABLA_X86_FEATURE_COUNT = 0
-#include "lib/compiler/x86_features.def"
-};
-#undef FEATURE
-
 typedef struct nabla_target {
-  char *text;         /* what was asked for */
-  char *cpu, *triple; /* as LLVM spells them */
-  char *features;     /* of the machine: "+avx2,-avx512f" */
-  /* Row i is there: has[i]. All of them, implied ones too. */
-  uint8_t has[NABLA_X86_FEATURE_COUNT];
+  char *text;             /* what was asked for */
+  char *cpu, *triple;     /* as LLVM spells them */
+  char *features;         /* of the machine: "+avx2,-avx512f" */
+  nabla_x86_features set; /* all that are there, implied ones too */
   nabla_features kernels; /* what kernel generators may use */
   const char *missing;    /* a feature that this machine lacks, or NULL */
   LLVMTargetMachineRef machine;
@@ -34,10 +25,5 @@ NABLA_MUST_USE nabla_status nabla_machine_create(const char *text,
                                                  nabla_target **out,
                                                  nabla_diag *diag);
 void nabla_machine_destroy(nabla_target *target); /* NULL is allowed */
-
-/* Index of a feature, or NABLA_X86_FEATURE_COUNT. */
-size_t nabla_x86_feature_find(const char *name, size_t length);
-/* Name of a row. */
-const char *nabla_x86_feature_name(size_t index);
 
 #endif
