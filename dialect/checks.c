@@ -7,16 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-MlirLogicalResult nabla_op_error(MlirLocation location, MlirStringRef op,
-                                 const char *format, ...) {
+MlirLogicalResult nabla_op_error_list(MlirLocation location, MlirStringRef op,
+                                      const char *format, va_list arguments) {
   char text[512];
   int at = snprintf(text, sizeof text, "'%.*s' op ",
                     (int)(op.length < 64 ? op.length : 64), op.data);
+  vsnprintf(text + at, sizeof text - (size_t)at, format, arguments);
+  mlirEmitError(location, text);
+  return mlirLogicalResultFailure();
+}
+
+MlirLogicalResult nabla_op_error(MlirLocation location, MlirStringRef op,
+                                 const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text + at, sizeof text - (size_t)at, format, arguments);
+  nabla_op_error_list(location, op, format, arguments);
   va_end(arguments);
-  mlirEmitError(location, text);
   return mlirLogicalResultFailure();
 }
 

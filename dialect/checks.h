@@ -3,12 +3,19 @@
 #ifndef NABLA_DIALECT_CHECKS_H
 #define NABLA_DIALECT_CHECKS_H
 
+#include <stdarg.h>
+
 #include "dialect/encoding.h"
 #include "nabla/status.h"
 
 /* Emits "'OP' op TEXT" at `location`; returns failure. */
 MlirLogicalResult nabla_op_error(MlirLocation location, MlirStringRef op,
                                  const char *format, ...) NABLA_PRINTF(3, 4);
+
+/* The same with the arguments of `format` in a list. */
+MlirLogicalResult nabla_op_error_list(MlirLocation location, MlirStringRef op,
+                                      const char *format, va_list arguments)
+    NABLA_PRINTF(3, 0);
 
 /* Integers of a DenseI64ArrayAttr under `key` of the dictionary; a missing one
  * is empty. At most NABLA_MAX_RANK are stored; returns the true number. */

@@ -53,9 +53,8 @@ nablaImplicitType nablaImplicitTypeStored(MlirType type);
 MlirType nablaImplicitTypeGet(MlirContext context,
                               const nablaImplicitType *stored);
 
-/* In C (implicit.c). `parts` must be good; the view is made canonical. */
+/* In C (implicit.c). */
 nablaImplicit nablaImplicitTypeParts(MlirType type);
-MlirType nablaImplicitTypeOf(MlirContext context, const nablaImplicit *parts);
 
 /* Hooks, in C. Messages go to `message`, NUL-terminated. */
 #define NABLA_MESSAGE_SIZE 256

@@ -6,18 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "quant/codec.h"
-
-static bool equals(MlirStringRef text, const char *other) {
-  return text.length == strlen(other) && !memcmp(text.data, other, text.length);
-}
+#include "dialect/checks.h"
 
 static MlirStringRef ref(const char *text) {
   return mlirStringRefCreateFromCString(text);
-}
-
-static MlirAttribute get(MlirAttribute parameters, const char *key) {
-  return mlirDictionaryAttrGetElementByName(parameters, ref(key));
 }
 
 static bool complain(char message[NABLA_MESSAGE_SIZE], const char *name,
@@ -37,7 +29,7 @@ static void list_names(char *out, size_t size) {
 
 static bool check_splat(MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
-  MlirAttribute value = get(parameters, "value");
+  MlirAttribute value = nabla_attribute(parameters, "value");
   if (mlirAttributeIsNull(value) || !mlirAttributeIsAFloat(value) ||
       mlirDictionaryAttrGetNumElements(parameters) != 1)
     return complain(message, "splat",
@@ -52,7 +44,8 @@ static bool check_keys(const char *name, MlirAttribute parameters,
   for (intptr_t i = 0; i < count; i++) {
     MlirStringRef key =
         mlirIdentifierStr(mlirDictionaryAttrGetElement(parameters, i).name);
-    if (equals(key, "block") || equals(key, "blocks") || equals(key, "scale"))
+    if (nabla_text_equals(key, "block") || nabla_text_equals(key, "blocks") ||
+        nabla_text_equals(key, "scale"))
       continue;
     char text[160];
     snprintf(text, sizeof text,
@@ -75,15 +68,15 @@ static bool is_number(MlirAttribute value) {
 /* `blocks` (flat or leading) and `block` fit each other and the encoding. */
 static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
-  MlirAttribute blocks = get(parameters, "blocks");
-  MlirAttribute block = get(parameters, "block");
+  MlirAttribute blocks = nabla_attribute(parameters, "blocks");
+  MlirAttribute block = nabla_attribute(parameters, "block");
   bool leading = false;
   if (!mlirAttributeIsNull(blocks)) {
     if (!mlirAttributeIsAString(blocks) ||
-        (!equals(mlirStringAttrGetValue(blocks), "flat") &&
-         !equals(mlirStringAttrGetValue(blocks), "leading")))
+        (!nabla_text_equals(mlirStringAttrGetValue(blocks), "flat") &&
+         !nabla_text_equals(mlirStringAttrGetValue(blocks), "leading")))
       return complain(message, row->name, "blocks is one of flat, leading");
-    leading = equals(mlirStringAttrGetValue(blocks), "leading");
+    leading = nabla_text_equals(mlirStringAttrGetValue(blocks), "leading");
   }
   if (!is_number(block))
     return complain(
@@ -113,7 +106,7 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
 
 static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
-  MlirAttribute scale = get(parameters, "scale");
+  MlirAttribute scale = nabla_attribute(parameters, "scale");
   if (mlirAttributeIsNull(scale)) return true;
   if (mlirAttributeIsAType(scale) &&
       mlirTypeIsAF32(mlirTypeAttrGetValue(scale)))
@@ -125,14 +118,14 @@ static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
 static MlirAttribute canonical(MlirContext context, MlirAttribute parameters) {
   MlirNamedAttribute kept[2];
   intptr_t count = 0;
-  MlirAttribute block = get(parameters, "block");
+  MlirAttribute block = nabla_attribute(parameters, "block");
   MlirType i64 = mlirIntegerTypeGet(context, 64);
   kept[count++] = mlirNamedAttributeGet(
       mlirIdentifierGet(context, ref("block")),
       mlirIntegerAttrGet(i64, mlirIntegerAttrGetValueInt(block)));
-  MlirAttribute blocks = get(parameters, "blocks");
+  MlirAttribute blocks = nabla_attribute(parameters, "blocks");
   if (!mlirAttributeIsNull(blocks) &&
-      equals(mlirStringAttrGetValue(blocks), "leading"))
+      nabla_text_equals(mlirStringAttrGetValue(blocks), "leading"))
     kept[count++] = mlirNamedAttributeGet(
         mlirIdentifierGet(context, ref("blocks")), blocks);
   return mlirDictionaryAttrGet(context, count, kept);
@@ -145,7 +138,7 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
   snprintf(text, sizeof text, "%.*s",
            (int)(name.length < 60 ? name.length : 60), name.data);
   *outParameters = parameters;
-  if (equals(name, "splat")) return check_splat(parameters, message);
+  if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -185,7 +178,7 @@ void nablaHookEncodingPrint(MlirAttribute attribute, MlirStringCallback print,
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(parameters, i);
     MlirStringRef key = mlirIdentifierStr(entry.name);
     print(ref(i ? ", " : "<"), self);
-    if (!equals(key, "value")) {
+    if (!nabla_text_equals(key, "value")) {
       print(key, self);
       print(ref(" = "), self);
     }
@@ -198,28 +191,21 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   nabla_encoding_info info = {NABLA_KIND_SPLAT, NULL, NABLA_PER_BLOCK, 0, 0.0};
   MlirAttribute parameters;
   MlirStringRef name = nablaEncodingAttrParts(attribute, &parameters);
-  if (equals(name, "splat")) {
-    info.value = mlirFloatAttrGetValueDouble(get(parameters, "value"));
+  if (nabla_text_equals(name, "splat")) {
+    info.value =
+        mlirFloatAttrGetValueDouble(nabla_attribute(parameters, "value"));
     return info;
   }
   char text[64];
   snprintf(text, sizeof text, "%.*s", (int)name.length, name.data);
   info.kind = NABLA_KIND_PACKED;
   info.row = nabla_encoding_find(text);
-  info.block = (uint64_t)mlirIntegerAttrGetValueInt(get(parameters, "block"));
+  info.block = (uint64_t)mlirIntegerAttrGetValueInt(
+      nabla_attribute(parameters, "block"));
   if (info.block == 0) info.granularity = NABLA_PER_ROW;
   return info;
 }
 
 nabla_encoding_info nabla_implicit_encoding(MlirType type) {
   return nabla_encoding_read(nablaImplicitTypeParts(type).encoding);
-}
-
-MlirAttribute nabla_splat_attribute(MlirType element_type, double value) {
-  MlirContext context = mlirTypeGetContext(element_type);
-  MlirNamedAttribute entry = mlirNamedAttributeGet(
-      mlirIdentifierGet(context, ref("value")),
-      mlirFloatAttrDoubleGet(context, element_type, value));
-  return nablaEncodingAttrGet(context, ref("splat"),
-                              mlirDictionaryAttrGet(context, 1, &entry));
 }

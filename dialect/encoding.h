@@ -27,9 +27,6 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute);
 /* The kind and row of an implicit type. */
 nabla_encoding_info nabla_implicit_encoding(MlirType type);
 
-/* A splat attribute. */
-MlirAttribute nabla_splat_attribute(MlirType element_type, double value);
-
 #define NABLA_MAX_PARTS 4
 
 /* One component as a value of the IR: always a tensor of rank 1. */

@@ -149,7 +149,7 @@ static void canonicalize(nablaImplicit *p) {
   if (same) p->storageRank = -1, p->offset = 0;
 }
 
-MlirType nablaImplicitTypeOf(MlirContext context, const nablaImplicit *parts) {
+static MlirType type_of(MlirContext context, const nablaImplicit *parts) {
   nablaImplicit p = *parts;
   int64_t view[2 * NABLA_MAX_RANK + 2];
   nablaImplicitType stored = {p.rank,        0,         p.shape, view,
@@ -179,7 +179,7 @@ MlirType nablaHookImplicitCanonical(MlirContext context,
   nablaImplicit parts;
   char message[NABLA_MESSAGE_SIZE];
   (void)read_stored(stored, &parts, message);
-  return nablaImplicitTypeOf(context, &parts);
+  return type_of(context, &parts);
 }
 
 static void print_list(intptr_t count, const int64_t *list, const char *between,
@@ -283,7 +283,7 @@ MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view) {
   }
   p.rank = view->rank;
   memcpy(p.shape, view->shape, sizeof p.shape);
-  return nablaImplicitTypeOf(mlirTypeGetContext(type), &p);
+  return type_of(mlirTypeGetContext(type), &p);
 }
 
 /* Groups dimensions that are contiguous among themselves, then cuts each group

@@ -19,7 +19,7 @@ const nabla_op_row *nabla_op_rows(size_t *out_count) {
   return rows;
 }
 
-const nabla_op_row *nabla_op_find_name(MlirStringRef name) {
+static const nabla_op_row *find_name(MlirStringRef name) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strlen(rows[i].name) == name.length &&
         !memcmp(rows[i].name, name.data, name.length))
@@ -28,5 +28,5 @@ const nabla_op_row *nabla_op_find_name(MlirStringRef name) {
 }
 
 const nabla_op_row *nabla_op_find(MlirOperation op) {
-  return nabla_op_find_name(mlirIdentifierStr(mlirOperationGetName(op)));
+  return find_name(mlirIdentifierStr(mlirOperationGetName(op)));
 }

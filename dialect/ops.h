@@ -24,7 +24,5 @@ const nabla_op_row *nabla_op_rows(size_t *out_count);
 
 /* NULL when `op` is not of this dialect. */
 const nabla_op_row *nabla_op_find(MlirOperation op);
-/* The same by name: "nabla.add". */
-const nabla_op_row *nabla_op_find_name(MlirStringRef name);
 
 #endif

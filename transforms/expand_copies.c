@@ -19,7 +19,8 @@ static bool is_strided_copy(MlirOperation op) {
            is_contiguous(nabla_operand_type(op, 1)));
 }
 
-static bool expand(MlirOperation op) {
+static bool expand(MlirOperation op, void *unused) {
+  (void)unused;
   nabla_text text = {0};
   MlirType from = nabla_operand_type(op, 0), to = nabla_operand_type(op, 1);
   MlirValue operands[2] = {mlirOperationGetOperand(op, 0),
@@ -42,9 +43,5 @@ MlirLogicalResult nabla_run_expand_copies(MlirOperation op,
                                           const nablaPassValue *values,
                                           void *prepared) {
   (void)values, (void)prepared;
-  nabla_op_list all = nabla_ops_collect(op, is_strided_copy);
-  bool good = !all.failed;
-  for (size_t i = 0; good && i < all.count; i++) good = expand(all.ops[i]);
-  nabla_op_list_deinit(&all);
-  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+  return nabla_ops_each(op, is_strided_copy, expand, NULL);
 }

@@ -8,7 +8,8 @@
 #include "dialect/encoding.h"
 #include "transforms/ir.h"
 
-bool nabla_float_dtype(MlirType type, nabla_dtype *out) {
+/* The dtype of a float of at most 32 bits; false for any other element. */
+static bool float_dtype(MlirType type, nabla_dtype *out) {
   if (mlirTypeIsAF32(type))
     *out = NABLA_DTYPE_F32;
   else if (mlirTypeIsAF16(type))
@@ -24,8 +25,8 @@ const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
                                 nabla_fused_spec *out) {
   *out = (nabla_fused_spec){0};
   nabla_strided view = nabla_implicit_strided(w);
-  if (!nabla_float_dtype(nabla_array_element(x), &out->x_type) ||
-      !nabla_float_dtype(nabla_array_element(w), &out->w_type))
+  if (!float_dtype(nabla_array_element(x), &out->x_type) ||
+      !float_dtype(nabla_array_element(w), &out->w_type))
     return "kernels compute in f32, f16 and bf16";
   if (view.rank != 2) return "the weight is not of rank 2";
   out->y_type = out->x_type;

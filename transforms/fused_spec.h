@@ -7,9 +7,6 @@
 
 #include "transforms/kernels/fused.h"
 
-/* NABLA_DTYPE_F32, F16 or BF16; false for any other element type. */
-bool nabla_float_dtype(MlirType type, nabla_dtype *out);
-
 /* Fills `out` for y = x . w without an epilogue.
  * @param x          type of x: M x K, M may be known at run time only
  * @param w          a packed implicit type of rank 2, N x K

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dialect/checks.h"
+
 MlirStringRef nabla_ref(const char *text) {
   return mlirStringRefCreateFromCString(text);
 }
@@ -48,15 +50,11 @@ intptr_t nabla_use_count(MlirValue value) {
 }
 
 MlirLogicalResult nabla_error_at(MlirOperation op, const char *format, ...) {
-  char text[512];
-  MlirStringRef name = nabla_name(op);
-  int at = snprintf(text, sizeof text, "'%.*s' op ",
-                    (int)(name.length < 64 ? name.length : 64), name.data);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text + at, sizeof text - (size_t)at, format, arguments);
+  nabla_op_error_list(mlirOperationGetLocation(op), nabla_name(op), format,
+                      arguments);
   va_end(arguments);
-  mlirEmitError(mlirOperationGetLocation(op), text);
   return mlirLogicalResultFailure();
 }
 
@@ -87,6 +85,18 @@ nabla_op_list nabla_ops_collect(MlirOperation root,
   collector c = {{NULL, 0, 0, 0}, want};
   mlirOperationWalk(root, collect, &c, MlirWalkPostOrder);
   return c.list;
+}
+
+MlirLogicalResult nabla_ops_each(MlirOperation root,
+                                 bool (*want)(MlirOperation op),
+                                 bool (*change)(MlirOperation op, void *self),
+                                 void *self) {
+  nabla_op_list all = nabla_ops_collect(root, want);
+  bool good = !all.failed;
+  for (size_t i = 0; good && i < all.count; i++)
+    good = change(all.ops[i], self);
+  nabla_op_list_deinit(&all);
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }
 
 void nabla_op_list_deinit(nabla_op_list *list) {
@@ -234,15 +244,6 @@ static MlirModule parse(MlirOperation at, const char *text) {
                    "has a lowering that does not parse; please report this "
                    "with the program");
   return module;
-}
-
-bool nabla_module_add(MlirOperation module, const char *text) {
-  MlirModule parsed = parse(module, text);
-  if (mlirModuleIsNull(parsed)) return false;
-  move_symbols(mlirModuleGetOperation(parsed), module, (MlirOperation){NULL},
-               mlirOperationGetLocation(module));
-  mlirModuleDestroy(parsed);
-  return true;
 }
 
 /* Moves the body of `block` before `op`; returns its terminator. */

@@ -35,6 +35,13 @@ nabla_op_list nabla_ops_collect(MlirOperation root,
                                 bool (*want)(MlirOperation op));
 void nabla_op_list_deinit(nabla_op_list *list);
 
+/* Calls `change` for each of those ops, until it returns false: it has reported
+ * why. It may erase the op that it is given, no other that `want` wants. */
+MlirLogicalResult nabla_ops_each(MlirOperation root,
+                                 bool (*want)(MlirOperation op),
+                                 bool (*change)(MlirOperation op, void *self),
+                                 void *self);
+
 /* Creates an op before `before`. `attributes` may be NULL. Result types:
  * `result_count` of them, or -1 to have them inferred. Null op on failure
  * (reported). */
@@ -68,10 +75,6 @@ void nabla_text_add_attribute(nabla_text *text, MlirAttribute attribute);
 
 /* Whether the module around `op` has a symbol of this name. */
 bool nabla_module_has(MlirOperation op, const char *symbol);
-
-/* The module's body gets what `text`, a module, declares, except symbols that
- * it has. False when the text does not parse (reported at `module`). */
-bool nabla_module_add(MlirOperation module, const char *text);
 
 /* Replaces an op by text. `text` is a module with a function @t of one block
  * whose arguments are `operands`: its body is moved before `op`, what it

@@ -35,7 +35,8 @@ static MlirOperation remake(MlirOperation op, intptr_t operands,
   return nabla_op_create(op, &spec);
 }
 
-static bool lower(MlirOperation op) {
+static bool lower(MlirOperation op, void *unused) {
+  (void)unused;
   MlirContext context = nabla_context(op);
   MlirType bits = mlirIntegerTypeGet(context, 16);
   MlirValue operands[2] = {mlirOperationGetOperand(op, 0)};
@@ -58,9 +59,5 @@ MlirLogicalResult nabla_run_lower_bf16(MlirOperation op,
                                        const nablaPassValue *values,
                                        void *prepared) {
   (void)values, (void)prepared;
-  nabla_op_list all = nabla_ops_collect(op, is_bf16_move);
-  bool good = !all.failed;
-  for (size_t i = 0; good && i < all.count; i++) good = lower(all.ops[i]);
-  nabla_op_list_deinit(&all);
-  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+  return nabla_ops_each(op, is_bf16_move, lower, NULL);
 }

@@ -257,10 +257,11 @@ static void add_module(lowering *l) {
   nabla_text_add(&l->text, "\n}\n");
 }
 
-static bool lower(MlirOperation op, nabla_features features) {
+static bool lower(MlirOperation op, void *features) {
   lowering l = {.op = op};
-  const char *objection = nabla_fused_spec_of(
-      nabla_operand_type(op, 0), nabla_operand_type(op, 1), features, &l.spec);
+  const char *objection =
+      nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
+                          *(const nabla_features *)features, &l.spec);
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;
@@ -290,10 +291,5 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         void *prepared) {
   (void)prepared;
   nabla_features features = nabla_features_parse(values[0].string);
-  nabla_op_list all = nabla_ops_collect(op, is_fused);
-  bool good = !all.failed;
-  for (size_t i = 0; good && i < all.count; i++)
-    good = lower(all.ops[i], features);
-  nabla_op_list_deinit(&all);
-  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+  return nabla_ops_each(op, is_fused, lower, &features);
 }

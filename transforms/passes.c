@@ -82,13 +82,9 @@ static void register_once(void) {
         cpu.data);
 }
 
-void nabla_passes_register(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, register_once);
-}
-
 void nablaRegisterEverything(MlirDialectRegistry registry) {
   mlirRegisterAllDialects(registry);
   mlirDialectHandleInsertDialect(mlirGetDialectHandle__nabla__(), registry);
-  nabla_passes_register();
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, register_once);
 }

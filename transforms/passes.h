@@ -1,4 +1,4 @@
-/* The passes of passes.def, and their registration. */
+/* The passes of passes.def. nablaRegisterEverything registers them. */
 #ifndef NABLA_TRANSFORMS_PASSES_H
 #define NABLA_TRANSFORMS_PASSES_H
 
@@ -11,8 +11,5 @@
 #include "transforms/passes.def"
 #undef PASS
 #undef OPTION
-
-/* Registers every pass and pipeline, once per process. */
-void nabla_passes_register(void);
 
 #endif

@@ -108,13 +108,15 @@ static bool check_operands(MlirOperation op) {
   return true;
 }
 
-static bool lower(MlirOperation op, nabla_features features) {
+static bool lower(MlirOperation op, void *features) {
   nabla_template t;
   if (!is_quantize(op) && has_implicit_result(op)) return true; /* a view */
   if (!check_operands(op)) return false;
   for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
     if (!nabla_is(op, lowerings[i].name)) continue;
-    bool done = nabla_template_init(&t, op, features) && lowerings[i].lower(&t);
+    bool done =
+        nabla_template_init(&t, op, *(const nabla_features *)features) &&
+        lowerings[i].lower(&t);
     nabla_template_deinit(&t);
     return done;
   }
@@ -124,12 +126,8 @@ static bool lower(MlirOperation op, nabla_features features) {
 
 static bool lower_all(MlirOperation module, bool (*want)(MlirOperation),
                       nabla_features features) {
-  nabla_op_list all = nabla_ops_collect(module, want);
-  bool good = !all.failed;
-  for (size_t i = 0; good && i < all.count; i++)
-    good = lower(all.ops[i], features);
-  nabla_op_list_deinit(&all);
-  return good;
+  return mlirLogicalResultIsSuccess(
+      nabla_ops_each(module, want, lower, &features));
 }
 
 static bool is_unpack(MlirOperation op) { return nabla_is(op, "nabla.unpack"); }
