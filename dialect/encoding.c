@@ -150,7 +150,9 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
   if (!row || !compiles(row)) {
     list_names(names, sizeof names);
     snprintf(message, NABLA_MESSAGE_SIZE,
-             "unknown encoding '%s'; this version has %s", text, names);
+             row ? "'%s' is not compiled yet, only %s: decode its weights first"
+                 : "unknown encoding '%s'; this version has %s",
+             text, names);
     return false;
   }
   if (!check_keys(text, parameters, message) ||
