@@ -111,19 +111,30 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
   return true;
 }
 
+/* The scale type that `parameters` ask for; false when they ask for another
+ * than is compiled. */
+static bool scale_of(MlirAttribute parameters, nabla_scale_type *out) {
+  MlirAttribute scale = nabla_attribute(parameters, "scale");
+  *out = NABLA_SCALE_F32;
+  if (mlirAttributeIsNull(scale)) return true;
+  if (!mlirAttributeIsAType(scale)) return false;
+  MlirType type = mlirTypeAttrGetValue(scale);
+  if (mlirTypeIsAF16(type)) *out = NABLA_SCALE_F16;
+  if (mlirTypeIsABF16(type)) *out = NABLA_SCALE_BF16;
+  return *out != NABLA_SCALE_F32 || mlirTypeIsAF32(type);
+}
+
 static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
-  MlirAttribute scale = nabla_attribute(parameters, "scale");
-  if (mlirAttributeIsNull(scale)) return true;
-  if (mlirAttributeIsAType(scale) &&
-      mlirTypeIsAF32(mlirTypeAttrGetValue(scale)))
-    return true;
-  return complain(message, row->name, "scale is f32 in this version");
+  nabla_scale_type ignored;
+  return scale_of(parameters, &ignored) ||
+         complain(message, row->name, "scale is f32, f16 or bf16");
 }
 
 /* Keeps what is not a default, with `block` as an i64. */
 static MlirAttribute canonical(MlirContext context, MlirAttribute parameters) {
-  MlirNamedAttribute kept[2];
+  MlirNamedAttribute kept[3];
+  nabla_scale_type scale;
   intptr_t count = 0;
   MlirAttribute block = nabla_attribute(parameters, "block");
   MlirType i64 = mlirIntegerTypeGet(context, 64);
@@ -135,6 +146,10 @@ static MlirAttribute canonical(MlirContext context, MlirAttribute parameters) {
       nabla_text_equals(mlirStringAttrGetValue(blocks), "leading"))
     kept[count++] = mlirNamedAttributeGet(
         mlirIdentifierGet(context, ref("blocks")), blocks);
+  if (scale_of(parameters, &scale) && scale != NABLA_SCALE_F32)
+    kept[count++] =
+        mlirNamedAttributeGet(mlirIdentifierGet(context, ref("scale")),
+                              nabla_attribute(parameters, "scale"));
   return mlirDictionaryAttrGet(context, count, kept);
 }
 
@@ -197,7 +212,7 @@ void nablaHookEncodingPrint(MlirAttribute attribute, MlirStringCallback print,
 }
 
 nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
-  nabla_encoding_info info = {NABLA_KIND_SPLAT, NULL, NABLA_PER_BLOCK, 0, 0.0};
+  nabla_encoding_info info = {.kind = NABLA_KIND_SPLAT};
   MlirAttribute parameters;
   MlirStringRef name = nablaEncodingAttrParts(attribute, &parameters);
   if (nabla_text_equals(name, "splat")) {
@@ -212,6 +227,7 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   info.block = (uint64_t)mlirIntegerAttrGetValueInt(
       nabla_attribute(parameters, "block"));
   if (info.block == 0) info.granularity = NABLA_PER_ROW;
+  (void)scale_of(parameters, &info.scale);
   return info;
 }
 

@@ -230,7 +230,8 @@ nabla_format nabla_implicit_format(MlirType type) {
   nabla_encoding_info info = nabla_encoding_read(p.encoding);
   nabla_format format = {.encoding = info.row,
                          .granularity = info.granularity,
-                         .block = info.block};
+                         .block = info.block,
+                         .scale = info.scale};
   if (info.granularity == NABLA_PER_ROW) {
     int64_t rows = p.storageRank >= 0 ? p.storage[0] : p.shape[0];
     uint64_t stored = nabla_implicit_storage_elements(type);
@@ -238,6 +239,12 @@ nabla_format nabla_implicit_format(MlirType type) {
     if (format.block == 0) format.block = 1; /* no elements */
   }
   return format;
+}
+
+static MlirType scale_element(MlirContext context, nabla_scale_type type) {
+  if (type == NABLA_SCALE_F16) return mlirF16TypeGet(context);
+  if (type == NABLA_SCALE_BF16) return mlirBF16TypeGet(context);
+  return mlirF32TypeGet(context);
 }
 
 uint32_t nabla_implicit_components(
@@ -253,7 +260,7 @@ uint32_t nabla_implicit_components(
   out[0] = (nabla_implicit_component){"codes", (int64_t)size.code_bytes,
                                       mlirIntegerTypeGet(context, 8)};
   out[1] = (nabla_implicit_component){"scales", (int64_t)size.scales,
-                                      mlirF32TypeGet(context)};
+                                      scale_element(context, format.scale)};
   return 2;
 }
 

@@ -96,12 +96,13 @@ static nabla_ssa times(nabla_template *t, nabla_ssa a, nabla_ssa b) {
 static nabla_ssa decode(nabla_template *t, const decoding *d, nabla_ssa at) {
   nabla_ssa scale =
       extract(t, &d->scales, nabla_emit_divide(&t->emit, at, d->format.block));
+  scale = nabla_element_load(t, d->scales.element, scale);
   if (d->format.encoding->bits == 4)
     return times(t, table_value(t, d, at), scale);
   nabla_ssa code = nabla_emit(&t->emit, "arith.sitofp %%v%u : i8 to f32",
                               extract(t, &d->codes, at));
   nabla_ssa value = times(t, code, scale);
-  if (d->format.granularity != NABLA_PER_ROW) return value;
+  if (!nabla_format_is_llm_int8(&d->format)) return value;
   return times(t, value,
                nabla_emit_f32(&t->emit, NABLA_SCALAR, (double)NABLA_INT8_STEP));
 }

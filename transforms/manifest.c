@@ -74,12 +74,13 @@ static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_json_out_key(out, "components");
   nabla_json_out_array(out);
   for (uint32_t i = 0; i < count; i++) {
-    bool f32 = mlirTypeIsAF32(parts[i].element);
+    const char *dtype = i == 0 ? "U8" : nabla_scale_info_of(format.scale)->name;
+    uint64_t width = i == 0 ? 1 : nabla_scale_info_of(format.scale)->bytes;
     nabla_json_out_object(out);
     put(out, "name", parts[i].name);
-    put(out, "dtype", f32 ? "F32" : "U8");
+    put(out, "dtype", dtype);
     nabla_json_out_key(out, "bytes");
-    nabla_json_out_u64(out, (uint64_t)parts[i].count * (f32 ? 4 : 1));
+    nabla_json_out_u64(out, (uint64_t)parts[i].count * width);
     nabla_json_out_object_end(out);
   }
   nabla_json_out_array_end(out);

@@ -56,12 +56,12 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int8<block = 64, block
 
 // -----
 
-// expected-error @+1 {{#nabla.nf4: scale is f32 in this version}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = bf16>>
+// expected-error @+1 {{#nabla.nf4: scale is f32, f16 or bf16}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = f64>>
 
 // -----
 
-// expected-error @+1 {{#nabla.nf4: scale is f32 in this version}}
+// expected-error @+1 {{#nabla.nf4: scale is f32, f16 or bf16}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = #nabla.int8<block = 64>>>
 
 // -----
