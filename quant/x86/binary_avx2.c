@@ -66,7 +66,7 @@ INLINE void binary_narrow(unit_target at, unit_blocks blocks, size_t units) {
   for (int j = 0; j < 2; j++) {
     const __m256 all = _mm256_set1_ps(-blocks.scale[j]);
     uint8_t words[2 * UNIT];
-    const unit_target memory = {NULL, words, at.dtype, 0};
+    const unit_target memory = {NULL, words, at.dtype};
     put_sixteen(memory, 0, all, all);
     scale[j] = load_bytes(words);
   }
@@ -76,8 +76,7 @@ INLINE void binary_narrow(unit_target at, unit_blocks blocks, size_t units) {
       const __m256i codes = _mm256_set1_epi16((short)nabla_load_le16(from));
       const __m256i set =
           _mm256_and_si256(_mm256_mullo_epi16(codes, places), sign);
-      put_bytes(at.out + 2 * (i + 16 * j), _mm256_xor_si256(scale[j], set),
-                at.stream);
+      store_bytes(at.out + 2 * (i + 16 * j), _mm256_xor_si256(scale[j], set));
     }
 }
 

@@ -17,24 +17,12 @@ typedef struct unit_target {
   const uint8_t *codes;
   uint8_t *out;
   nabla_dtype dtype;
-  int stream;
 } unit_target;
 
 /* Decodes `units` units.
  * @param values  of the encoding */
 typedef void run_fn(unit_target at, unit_blocks blocks, size_t units,
                     const void *values);
-
-/* Streaming takes halves: malloc aligns to no more than 16 bytes. */
-INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
-  if (stream) {
-    _mm_stream_si128((__m128i *)(void *)out, _mm256_castsi256_si128(x));
-    _mm_stream_si128((__m128i *)(void *)(out + 16),
-                     _mm256_extracti128_si256(x, 1));
-  } else {
-    store_bytes(out, x);
-  }
-}
 
 /* Half to even. What is NaN has a payload that does not overflow: it was made
  * here or is that of an 8-bit code, scales being what `plain` leaves. */
@@ -50,8 +38,8 @@ INLINE void put_sixteen(unit_target at, size_t i, __m256 x0, __m256 x1) {
   uint8_t *out = at.out + i * width_of(at.dtype);
   __m256i halves;
   if (at.dtype == NABLA_DTYPE_F32) {
-    put_bytes(out, _mm256_castps_si256(x0), at.stream);
-    put_bytes(out + 32, _mm256_castps_si256(x1), at.stream);
+    store_bytes(out, _mm256_castps_si256(x0));
+    store_bytes(out + 32, _mm256_castps_si256(x1));
     return;
   }
   if (at.dtype == NABLA_DTYPE_F16) {
@@ -62,7 +50,7 @@ INLINE void put_sixteen(unit_target at, size_t i, __m256 x0, __m256 x1) {
     halves = _mm256_permute4x64_epi64(
         _mm256_packus_epi32(round_bf16(x0), round_bf16(x1)), 0xd8);
   }
-  put_bytes(out, halves, at.stream);
+  store_bytes(out, halves);
 }
 
 /* Any NaN as the one that has no payload. */
@@ -106,19 +94,6 @@ INLINE void decode_dtype(const nabla_blocks *blocks, unit_target at,
     decode_units(blocks, at, count, block, bits, run, values);
 }
 
-INLINE void decode_stores(const nabla_blocks *blocks, unit_target at,
-                          size_t count, size_t block, size_t bits, run_fn *run,
-                          const void *values) {
-  if (at.stream) {
-    at.stream = 1;
-    decode_dtype(blocks, at, count, block, bits, run, values);
-    _mm_sfence();
-  } else {
-    at.stream = 0;
-    decode_dtype(blocks, at, count, block, bits, run, values);
-  }
-}
-
 /* What is left, fewer values than a unit: in copies. */
 static inline void decode_rest(const nabla_blocks *blocks, unit_target at,
                                size_t count, size_t block, size_t bits,
@@ -140,23 +115,67 @@ static inline void decode_rest(const nabla_blocks *blocks, unit_target at,
   memcpy(at.out + done * width, out, rest * width);
 }
 
+/* Past the caches. Halves of vectors: malloc aligns to no more than 16 bytes.
+ */
+static inline void stream_bytes(uint8_t *out, const uint8_t *in, size_t size) {
+  for (size_t i = 0; i < size; i += 64)
+    for (size_t j = i; j < i + 64; j += 16)
+      _mm_stream_si128((__m128i *)(void *)(out + j), load_half(in + j));
+}
+
+/* Values that are decoded into the first cache before they are streamed from
+ * there: the processor writes a line that is half full as soon as nothing
+ * follows, so that stores must come without pause. */
+enum { STREAMED = 1024 };
+
+/* All of it but less than STREAMED values at the end of a block or of all.
+ * @return the values done */
+static inline size_t decode_stream(const nabla_blocks *blocks, unit_target at,
+                                   size_t count, size_t block, size_t bits,
+                                   nabla_kernel_decode *self) {
+  _Alignas(64) uint8_t out[STREAMED * sizeof(float)];
+  const size_t width = width_of(at.dtype);
+  size_t done = 0;
+  for (; done + STREAMED <= count; done += STREAMED) {
+    nabla_blocks some = *blocks;
+    some.scales += done / block;
+    if (some.zeros) some.zeros += done / block;
+    self(&some, at.codes + done / 8 * bits, STREAMED,
+         block < STREAMED ? block : STREAMED, at.dtype, out, 0);
+    stream_bytes(at.out + done * width, out, STREAMED * width);
+  }
+  _mm_sfence();
+  return done;
+}
+
 /* The whole stage.
- * @param self  the stage itself, for the rest */
+ * @param self  the stage itself, for parts of it */
 INLINE void decode_all(const nabla_blocks *blocks, const uint8_t *codes,
                        size_t count, size_t block, nabla_dtype dtype, void *out,
                        int stream, size_t bits, run_fn *run, const void *values,
                        nabla_kernel_decode *self) {
-  unit_target at = {codes, out, dtype, stream && (uintptr_t)out % 16 == 0};
+  unit_target at = {codes, out, dtype};
+  if (stream && (uintptr_t)out % 16 == 0) {
+    const size_t done = decode_stream(blocks, at, count, block, bits, self);
+    nabla_blocks rest = *blocks;
+    if (done == count) return;
+    rest.scales += done / block;
+    if (rest.zeros) rest.zeros += done / block;
+    self(&rest, codes + done / 8 * bits, count - done,
+         block < count - done ? block : count - done, dtype,
+         at.out + done * width_of(dtype), 0);
+    return;
+  }
   if (count % UNIT) decode_rest(blocks, at, count, block, bits, self);
   if (dtype == NABLA_DTYPE_F32) {
     at.dtype = NABLA_DTYPE_F32;
-    decode_stores(blocks, at, count, block, bits, run, values);
+    decode_dtype(blocks, at, count, block, bits, run, values);
   } else if (dtype == NABLA_DTYPE_F16) {
     at.dtype = NABLA_DTYPE_F16;
-    decode_stores(blocks, at, count, block, bits, run, values);
+    decode_dtype(blocks, at, count, block, bits, run, values);
   } else {
     at.dtype = NABLA_DTYPE_BF16;
-    decode_stores(blocks, at, count, block, bits, run, values);
+    decode_dtype(blocks, at, count, block, bits, run, values);
   }
 }
 

@@ -56,7 +56,7 @@ INLINE byte_tables byte_tables_of(const float values[16], unit_blocks blocks,
   for (int j = 0; j < 2; j++) {
     const code_table t = table_of(values, blocks.scale[j], blocks.zero[j]);
     uint8_t words[2 * UNIT];
-    const unit_target memory = {NULL, words, dtype, 0};
+    const unit_target memory = {NULL, words, dtype};
     put_sixteen(memory, 0, t.low, t.high);
     const __m256i apart = _mm256_shuffle_epi8(
         load_bytes(words),
@@ -90,9 +90,8 @@ INLINE void decode_narrow(unit_target at, unit_blocks blocks, size_t units,
     const __m256i high = _mm256_shuffle_epi8(t.high, nibbles);
     const __m256i a = _mm256_unpacklo_epi8(low, high);
     const __m256i b = _mm256_unpackhi_epi8(low, high);
-    put_bytes(at.out + 2 * i, _mm256_permute2x128_si256(a, b, 0x20), at.stream);
-    put_bytes(at.out + 2 * i + 32, _mm256_permute2x128_si256(a, b, 0x31),
-              at.stream);
+    store_bytes(at.out + 2 * i, _mm256_permute2x128_si256(a, b, 0x20));
+    store_bytes(at.out + 2 * i + 32, _mm256_permute2x128_si256(a, b, 0x31));
   }
 }
 

@@ -69,7 +69,7 @@ INLINE void ternary_narrow(unit_target at, unit_blocks blocks, size_t units) {
   for (int j = 0; j < 2; j++) {
     const __m256 table = ternary_table(blocks.scale[j], blocks.zero[j]);
     uint8_t words[2 * UNIT];
-    const unit_target memory = {NULL, words, at.dtype, 0};
+    const unit_target memory = {NULL, words, at.dtype};
     put_sixteen(memory, 0, table, table);
     const __m256i wide = _mm256_cvtepu16_epi32(load_half(words));
     first[j] = _mm256_castsi256_ps(wide);
@@ -83,8 +83,7 @@ INLINE void ternary_narrow(unit_target at, unit_blocks blocks, size_t units) {
       const __m256i high = _mm256_srli_epi32(low, 2);
       const __m256 both = _mm256_or_ps(_mm256_permutevar_ps(first[j], low),
                                        _mm256_permutevar_ps(second[j], high));
-      put_bytes(at.out + 2 * (i + 16 * j), _mm256_castps_si256(both),
-                at.stream);
+      store_bytes(at.out + 2 * (i + 16 * j), _mm256_castps_si256(both));
     }
 }
 
