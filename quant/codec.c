@@ -202,30 +202,40 @@ static float value_at(const nabla_codec *codec, const uint8_t *in, size_t i) {
                                          : nabla_bf16_to_f32(half);
 }
 
+/* The largest value of the first block whose scale cannot be stored. */
+static size_t find_worst(const chunk *c) {
+  size_t bad = 0, worst;
+  while (bad + 1 < c->blocks && isfinite(c->scales[bad]) &&
+         isfinite(c->wanted[bad]))
+    bad++;
+  worst = bad * c->block;
+  for (size_t i = worst; i < c->count && i < (bad + 1) * c->block; i++)
+    if (fabsf(value_at(c->codec, c->in, i)) >
+        fabsf(value_at(c->codec, c->in, worst)))
+      worst = i;
+  return worst;
+}
+
 /* Says what is wrong with a chunk: a value that is not finite, or else the
  * largest of a block whose scale is not. */
 static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
                             nabla_diag *diag) {
   const nabla_codec *codec = c->codec;
-  size_t worst = 0;
-  float most = -1;
   for (size_t i = 0; i < c->count; i++) {
     const float x = value_at(codec, c->in, i);
-    if (!isfinite(x)) {
-      if (out_index) *out_index = first + i;
-      nabla_status status =
-          nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s", first + i,
-                     isnan(x) ? "NaN" : "infinite");
-      nabla_diag_set_next(diag, "repair the input");
-      return status;
-    }
-    if (fabsf(x) > most) most = fabsf(x), worst = i;
+    if (isfinite(x)) continue;
+    if (out_index) *out_index = first + i;
+    nabla_status status = nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s",
+                                     first + i, isnan(x) ? "NaN" : "infinite");
+    nabla_diag_set_next(diag, "repair the input");
+    return status;
   }
+  const size_t worst = find_worst(c);
   if (out_index) *out_index = first + worst;
   const int llm = nabla_format_is_llm_int8(&codec->format);
   nabla_status status = nabla_fail(
       diag, NABLA_UNSUPPORTED, "value %zu is %g, beyond what %s can hold",
-      first + worst, (double)most,
+      first + worst, (double)value_at(codec, c->in, worst),
       llm ? "LLM.int8" : nabla_scale_info_of(codec->format.scale)->name);
   nabla_diag_set_next(
       diag, llm ? "use blocks instead of rows" : "use scales of a wider type");
