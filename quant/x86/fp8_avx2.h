@@ -50,35 +50,54 @@ INLINE void e5m2_unit(unit_place at, unit_scales scales, const void *unused) {
   fp8_unit(at, scales, 2, 113, 57344.0f);
 }
 
-/* Eight codes as the high bytes of f16, which E5M2 is. */
-INLINE __m256 e5m2_eight(const uint8_t *codes, const void *unused) {
-  (void)unused;
-  const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)codes);
-  return _mm256_cvtph_ps(_mm_unpacklo_epi8(_mm_setzero_si128(), bytes));
+/* E5M2 is the high byte of f16. */
+INLINE void e5m2_sixteen(const uint8_t *codes, __m256 out[2]) {
+  const __m128i bytes = load_half(codes), none = _mm_setzero_si128();
+  out[0] = _mm256_cvtph_ps(_mm_unpacklo_epi8(none, bytes));
+  out[1] = _mm256_cvtph_ps(_mm_unpackhi_epi8(none, bytes));
 }
 
-/* E4M3 one bit lower: 2^-8 times the value, but for NaN, which is moved to
- * where f16 has it. */
-INLINE __m256 e4m3_eight(const uint8_t *codes, const void *unused) {
-  (void)unused;
-  const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)codes);
-  const __m128i words = _mm_slli_epi16(_mm_cvtepi8_epi16(bytes), 7);
-  const __m128i all = _mm_set1_epi16(0x3f80);
-  const __m128i is_nan = _mm_cmpeq_epi16(_mm_and_si128(words, all), all);
-  const __m128i half = _mm_and_si128(words, _mm_set1_epi16((short)0xbf80));
-  const __m128i shift = _mm_and_si128(is_nan, _mm_set1_epi16(0x7e00 - 0x3f80));
-  return _mm256_mul_ps(_mm256_cvtph_ps(_mm_add_epi16(half, shift)),
-                       _mm256_set1_ps(256.0f));
+/* E4M3 is that one bit lower: 2^-8 times the value, but for NaN, which is moved
+ * to where f16 has it. */
+INLINE void e4m3_sixteen(const uint8_t *codes, __m256 out[2]) {
+  const __m256i words =
+      _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_half(codes)), 7);
+  const __m256i all = _mm256_set1_epi16(0x3f80);
+  const __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(words, all), all);
+  const __m256i shift =
+      _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00 - 0x3f80));
+  const __m256i half = _mm256_add_epi16(
+      _mm256_and_si256(words, _mm256_set1_epi16((short)0xbf80)), shift);
+  out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(half));
+  out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
 }
 
 INLINE void e5m2_run(unit_target at, unit_blocks blocks, size_t units,
                      const void *unused) {
-  decode_eights(at, blocks, units, unused, e5m2_eight);
+  (void)unused;
+  decode_bytes(at, blocks, units, e5m2_sixteen, 0);
 }
 
+/* The same with a scale that 2^8 might make overflow. */
+INLINE void e4m3_large_sixteen(const uint8_t *codes, __m256 out[2]) {
+  e4m3_sixteen(codes, out);
+  for (int i = 0; i < 2; i++)
+    out[i] = _mm256_mul_ps(out[i], _mm256_set1_ps(256.0f));
+}
+
+/* The scale takes the 2^8, but where it might overflow. */
 INLINE void e4m3_run(unit_target at, unit_blocks blocks, size_t units,
                      const void *unused) {
-  decode_eights(at, blocks, units, unused, e4m3_eight);
+  (void)unused;
+  const int large = !(fabsf(blocks.scale[0]) < 0x1p119f) ||
+                    !(fabsf(blocks.scale[1]) < 0x1p119f);
+  if (__builtin_expect(large, 0)) {
+    decode_bytes(at, blocks, units, e4m3_large_sixteen, 0);
+    return;
+  }
+  blocks.scale[0] *= 256.0f;
+  blocks.scale[1] *= 256.0f;
+  decode_bytes(at, blocks, units, e4m3_sixteen, 0);
 }
 
 /* The stages of an encoding with elements of one of the formats. */
