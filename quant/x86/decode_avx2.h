@@ -55,9 +55,8 @@ INLINE __m256i round_bf16(__m256 x) {
 /* 16 values as 16 bits. */
 INLINE __m256i narrow(__m256 x0, __m256 x1, nabla_dtype dtype) {
   if (dtype == NABLA_DTYPE_F16) {
-    const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    return _mm256_set_m128i(_mm256_cvtps_ph(x1, nearest),
-                            _mm256_cvtps_ph(x0, nearest));
+    return _mm256_set_m128i(_mm256_cvtps_ph(x1, _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(x0, _MM_FROUND_TO_NEAREST_INT));
   }
   return _mm256_permute4x64_epi64(
       _mm256_packus_epi32(round_bf16(x0), round_bf16(x1)), 0xd8);
