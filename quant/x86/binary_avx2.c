@@ -42,7 +42,7 @@ INLINE void binary_wide(unit_target at, unit_blocks blocks, size_t units) {
   const __m256i shifts = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
   const __m256i sign = _mm256_set1_epi32(INT32_MIN);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
-    prefetch_codes(at.codes + i / 8);
+    look_ahead(at, i, 1);
     const __m256i codes =
         _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 8));
     __m256 x[4];
@@ -68,7 +68,7 @@ INLINE void binary_narrow(unit_target at, unit_blocks blocks, size_t units) {
     scale[j] = narrow(all, all, at.dtype);
   }
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
-    prefetch_codes(at.codes + i / 8);
+    look_ahead(at, i, 1);
     for (size_t j = 0; j < 2; j++) {
       const uint8_t *from = at.codes + i / 8 + 2 * j;
       const __m256i codes = _mm256_set1_epi16((short)nabla_load_le16(from));

@@ -25,14 +25,6 @@ typedef struct unit_target {
 typedef void run_fn(unit_target at, unit_blocks blocks, size_t units,
                     const void *values);
 
-/* Codes are asked for so far ahead: the processor does so by itself, but hardly
- * while stores stream past the caches, which then wait for each load. */
-enum { CODES_AHEAD = 2048 };
-
-INLINE void prefetch_codes(const uint8_t *codes) {
-  _mm_prefetch((const char *)((uintptr_t)codes + CODES_AHEAD), _MM_HINT_T0);
-}
-
 INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
   if (!stream) {
     store_bytes(out, x);
@@ -50,6 +42,20 @@ INLINE __m256i round_bf16(__m256 x) {
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
   const __m256i up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
   return _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
+}
+
+/* Asks for codes and, where stores do not go past the caches, for the memory
+ * they go to, ahead of the unit whose first value is `i`. The processor does
+ * so by itself, but hardly while stores are many: past the caches they would
+ * wait for each load of codes. */
+INLINE void look_ahead(unit_target at, size_t i, size_t bits) {
+  const uintptr_t codes = (uintptr_t)at.codes + i / 8 * bits + 2048;
+  const uintptr_t out = (uintptr_t)at.out + i * width_of(at.dtype) + 2048;
+  _mm_prefetch((const char *)codes, _MM_HINT_T0);
+  if (at.stream) return;
+  __builtin_prefetch((const void *)out, 1);
+  if (at.dtype == NABLA_DTYPE_F32)
+    __builtin_prefetch((const void *)(out + 64), 1);
 }
 
 /* 16 values as 16 bits. */
@@ -178,7 +184,7 @@ INLINE void decode_bytes(unit_target at, unit_blocks blocks, size_t units,
   const __m256 after = _mm256_set1_ps(blocks.after);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
     __m256 x[4];
-    prefetch_codes(at.codes + i);
+    look_ahead(at, i, 8);
     sixteen(at.codes + i, x);
     sixteen(at.codes + i + 16, x + 2);
     for (int j = 0; j < 4; j++) {

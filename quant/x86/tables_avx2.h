@@ -38,7 +38,7 @@ INLINE void decode_wide(unit_target at, unit_blocks blocks, size_t units,
     t[j] = table_of(values, blocks.scale[j], blocks.zero[j]);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
     __m256 x[4];
-    prefetch_codes(at.codes + i / 2);
+    look_ahead(at, i, 4);
     for (size_t j = 0; j < 4; j++)
       x[j] = decode_eight(at.codes + i / 2 + 4 * j, t[j / 2], high_first);
     put_unit(at, i, x);
@@ -83,7 +83,7 @@ INLINE void decode_narrow(unit_target at, unit_blocks blocks, size_t units,
                           const float *values, int high_first) {
   const byte_tables t = byte_tables_of(values, blocks, at.dtype);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
-    prefetch_codes(at.codes + i / 2);
+    look_ahead(at, i, 4);
     const __m256i nibbles = nibbles_of(at.codes + i / 2, high_first);
     const __m256i low = _mm256_shuffle_epi8(t.low, nibbles);
     const __m256i high = _mm256_shuffle_epi8(t.high, nibbles);

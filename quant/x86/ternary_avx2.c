@@ -52,7 +52,7 @@ INLINE void ternary_wide(unit_target at, unit_blocks blocks, size_t units) {
     table[j] = ternary_table(blocks.scale[j], blocks.zero[j]);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
     __m256 x[4];
-    prefetch_codes(at.codes + i / 4);
+    look_ahead(at, i, 2);
     for (size_t j = 0; j < 4; j += 2) {
       const __m256i codes =
           _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 4 + 2 * j));
@@ -78,7 +78,7 @@ INLINE void ternary_narrow(unit_target at, unit_blocks blocks, size_t units) {
     second[j] = _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   }
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
-    prefetch_codes(at.codes + i / 4);
+    look_ahead(at, i, 2);
     for (size_t j = 0; j < 2; j++) {
       const __m256i codes =
           _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 4 + 4 * j));
