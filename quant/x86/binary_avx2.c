@@ -17,9 +17,9 @@ INLINE void binary_unit(unit_place at, unit_scales scales, const void *unused) {
   if (at.dtype == NABLA_DTYPE_F32) {
     __m256 compared[4];
     for (size_t j = 0; j < 4; j++)
-      compared[j] = _mm256_cmp_ps(load_eight(at.in, at.dtype, 8 * j),
+      compared[j] = _mm256_cmp_ps(load_part(at.in, at.dtype, j),
                                   _mm256_setzero_ps(), _CMP_GE_OQ);
-    bits = bits_of(compared);
+    bits = bits_of(compared, at.dtype);
   } else {
     const __m256i words = _mm256_packs_epi16(
         not_negative(load_bytes(at.in)), not_negative(load_bytes(at.in + 32)));

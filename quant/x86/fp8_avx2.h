@@ -37,7 +37,8 @@ INLINE void fp8_unit(unit_place at, unit_scales scales, int mantissa, int least,
   }
   const __m256i signs =
       _mm256_and_si256(pack_bytes(sign), _mm256_set1_epi8(INT8_MIN));
-  store_bytes(at.codes, in_order(_mm256_or_si256(pack_bytes(code), signs)));
+  store_bytes(at.codes,
+              in_order(_mm256_or_si256(pack_bytes(code), signs), at.dtype));
 }
 
 INLINE void e4m3_unit(unit_place at, unit_scales scales, const void *unused) {

@@ -18,13 +18,14 @@ INLINE void ternary_unit(unit_place at, unit_scales scales,
     bound[i] = _mm256_or_ps(magnitude_of(scale), _mm256_and_ps(zero, none));
   }
   for (int j = 0; j < 4; j++) {
-    const __m256 x = load_eight(at.in, at.dtype, 8 * (size_t)j);
+    const __m256 x = load_part(at.in, at.dtype, (size_t)j);
     const __m256 doubled = _mm256_mul_ps(x, twice[j / 2]);
     const __m256 least = _mm256_xor_ps(bound[j / 2], minus);
     above[j] = _mm256_cmp_ps(doubled, bound[j / 2], _CMP_GT_OQ);
     below[j] = _mm256_cmp_ps(doubled, least, _CMP_LT_OQ);
   }
-  const uint32_t twos = bits_of(above), ones = ~(twos | bits_of(below));
+  const uint32_t twos = bits_of(above, at.dtype),
+                 ones = ~(twos | bits_of(below, at.dtype));
   const uint64_t even = UINT64_C(0x5555555555555555);
   const uint64_t codes = _pdep_u64(ones, even) | _pdep_u64(twos, even << 1);
   memcpy(at.codes, &codes, sizeof codes);
