@@ -68,6 +68,13 @@ INLINE __m256i narrow(__m256 x0, __m256 x1, nabla_dtype dtype) {
       _mm256_packus_epi32(round_bf16(x0), round_bf16(x1)), 0xd8);
 }
 
+/* The same of values that BF16 has. */
+INLINE __m256i narrow_exact(__m256 x0, __m256 x1) {
+  const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(x0), 16);
+  const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(x1), 16);
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+}
+
 /* The unit whose first value is `i`, to the target. */
 INLINE void put_unit(unit_target at, size_t i, const __m256 x[4]) {
   uint8_t *out = at.out + i * width_of(at.dtype);
@@ -178,9 +185,14 @@ INLINE void decode_all(const nabla_blocks *blocks, const uint8_t *codes,
 /* Values of 16 codes of 8 bits with scale 1. */
 typedef void sixteen_fn(const uint8_t *codes, __m256 out[2]);
 
-/* @param extra  0: no zero points, and nothing comes after */
+/* What decode_bytes does besides multiplying by the scale. */
+enum {
+  BYTES_EXTRA = 1, /* zero points, and what comes after           */
+  BYTES_EXACT = 2, /* BF16 has all products: nothing need rounding */
+};
+
 INLINE void decode_bytes(unit_target at, unit_blocks blocks, size_t units,
-                         sixteen_fn *sixteen, int extra) {
+                         sixteen_fn *sixteen, int how) {
   const __m256 after = _mm256_set1_ps(blocks.after);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
     __m256 x[4];
@@ -189,11 +201,16 @@ INLINE void decode_bytes(unit_target at, unit_blocks blocks, size_t units,
     sixteen(at.codes + i + 16, x + 2);
     for (int j = 0; j < 4; j++) {
       const __m256 zero = _mm256_set1_ps(blocks.zero[j / 2]);
-      if (extra) x[j] = _mm256_sub_ps(x[j], zero);
+      if (how & BYTES_EXTRA) x[j] = _mm256_sub_ps(x[j], zero);
       x[j] = _mm256_mul_ps(x[j], _mm256_set1_ps(blocks.scale[j / 2]));
-      if (extra) x[j] = _mm256_mul_ps(x[j], after);
+      if (how & BYTES_EXTRA) x[j] = _mm256_mul_ps(x[j], after);
     }
-    put_unit(at, i, x);
+    if (how & BYTES_EXACT) {
+      put_bytes(at.out + 2 * i, narrow_exact(x[0], x[1]), at.stream);
+      put_bytes(at.out + 2 * i + 32, narrow_exact(x[2], x[3]), at.stream);
+    } else {
+      put_unit(at, i, x);
+    }
   }
 }
 

@@ -31,7 +31,7 @@ INLINE void int8_run(unit_target at, unit_blocks blocks, size_t units,
 INLINE void int8_run_extra(unit_target at, unit_blocks blocks, size_t units,
                            const void *unused) {
   (void)unused;
-  decode_bytes(at, blocks, units, int8_sixteen, 1);
+  decode_bytes(at, blocks, units, int8_sixteen, BYTES_EXTRA);
 }
 
 void nabla_int8_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,

@@ -78,6 +78,14 @@ INLINE __m256i nibbles_of(const uint8_t *codes, int high_first) {
   return _mm256_and_si256(_mm256_or_si256(up, down), _mm256_set1_epi8(15));
 }
 
+/* 32 values of 16 bits, of which bytes unpacked by halves: 0 and on, 16 and on;
+ * then 8 and on, 24 and on. */
+INLINE void put_lanes(unit_target at, size_t i, __m256i a, __m256i b) {
+  uint8_t *out = at.out + 2 * i;
+  put_bytes(out, _mm256_permute2x128_si256(a, b, 0x20), at.stream);
+  put_bytes(out + 32, _mm256_permute2x128_si256(a, b, 0x31), at.stream);
+}
+
 /* To 16 bits: the two bytes of a value are looked up apart. */
 INLINE void decode_narrow(unit_target at, unit_blocks blocks, size_t units,
                           const float *values, int high_first) {
@@ -89,9 +97,7 @@ INLINE void decode_narrow(unit_target at, unit_blocks blocks, size_t units,
     const __m256i high = _mm256_shuffle_epi8(t.high, nibbles);
     const __m256i a = _mm256_unpacklo_epi8(low, high);
     const __m256i b = _mm256_unpackhi_epi8(low, high);
-    put_bytes(at.out + 2 * i, _mm256_permute2x128_si256(a, b, 0x20), at.stream);
-    put_bytes(at.out + 2 * i + 32, _mm256_permute2x128_si256(a, b, 0x31),
-              at.stream);
+    put_lanes(at, i, a, b);
   }
 }
 
