@@ -42,7 +42,12 @@ TestSuite(output_folder, .init = set_up, .fini = tear_down, .timeout = 120);
 
 /* ---- helpers ------------------------------------------------------------ */
 
-static int is_ours(const char *name) { return strncmp(name, "part-", 5) == 0; }
+static int owns(void *self, const char *name, int is_folder) {
+  (void)self;
+  return !is_folder && strncmp(name, "part-", 5) == 0;
+}
+
+static const nabla_output_owner parts = {NULL, owns};
 
 static const char *in(const char *relative) {
   static char full[512];
@@ -122,7 +127,7 @@ static nabla_status add(nabla_output_folder *output,
 static nabla_status make(const nabla_output_options *options,
                          nabla_diag *diag) {
   nabla_output_folder *output;
-  NABLA_TRY(nabla_output_folder_create(path, options, is_ours, &output, diag));
+  NABLA_TRY(nabla_output_folder_create(path, options, &parts, &output, diag));
   nabla_status status = add(output, options, "part-1", "new 1", diag);
   if (!status) status = add(output, options, "part-2", "new 2", diag);
   if (!status) status = nabla_output_folder_commit(output, diag);
@@ -136,7 +141,7 @@ static void expect_refused(const char *name, int force, nabla_status code,
   nabla_output_folder *output = NULL;
   nabla_diag diag = NABLA_DIAG_INIT;
   cr_expect_eq(
-      nabla_output_folder_create(name, &options, is_ours, &output, &diag), code,
+      nabla_output_folder_create(name, &options, &parts, &output, &diag), code,
       "%s", diag.what);
   cr_expect_null(output);
   cr_expect_eq(diag.code, code);
@@ -147,7 +152,7 @@ static void expect_refused(const char *name, int force, nabla_status code,
 
 Test(output_folder, appears_whole_at_commit) {
   nabla_output_folder *output;
-  cr_assert_eq(nabla_output_folder_create(path, NULL, is_ours, &output, NULL),
+  cr_assert_eq(nabla_output_folder_create(path, NULL, &parts, &output, NULL),
                NABLA_OK);
   char temp[512];
   snprintf(temp, sizeof temp, "%s/.out.nabla-%ld-0", folder.path,
@@ -164,7 +169,7 @@ Test(output_folder, appears_whole_at_commit) {
 
 Test(output_folder, destroyed_before_commit_leaves_nothing) {
   nabla_output_folder *output;
-  cr_assert_eq(nabla_output_folder_create(path, NULL, is_ours, &output, NULL),
+  cr_assert_eq(nabla_output_folder_create(path, NULL, &parts, &output, NULL),
                NABLA_OK);
   cr_expect_eq(add(output, NULL, "part-1", "new 1", NULL), NABLA_OK);
   nabla_output_folder_destroy(output);
@@ -252,7 +257,7 @@ Test(output_folder, a_folder_inside_is_foreign_whatever_its_name) {
   expect_refused(path, 1, NABLA_EXISTS, "'part-4'");
 }
 
-Test(output_folder, without_is_ours_everything_is_foreign) {
+Test(output_folder, without_an_owner_everything_is_foreign) {
   make_old();
   nabla_output_options options = with(NULL, 1);
   nabla_output_folder *output;
@@ -433,7 +438,7 @@ Test(output_folder, one_that_is_being_replaced_is_refused) {
   nabla_output_options options = with(NULL, 1);
   nabla_output_folder *output;
   cr_assert_eq(
-      nabla_output_folder_create(path, &options, is_ours, &output, NULL),
+      nabla_output_folder_create(path, &options, &parts, &output, NULL),
       NABLA_OK);
   int fd = nabla_os_default()->open(NULL, path, NABLA_OS_FOLDER);
   cr_assert_eq(nabla_os_default()->lock(NULL, fd), 0);
@@ -466,7 +471,7 @@ Test(output_folder, a_live_temporary_stays_a_killed_one_goes) {
   cr_assert_geq(child, 0);
   if (child == 0) {
     nabla_output_folder *output;
-    if (nabla_output_folder_create(path, NULL, is_ours, &output, NULL))
+    if (nabla_output_folder_create(path, NULL, &parts, &output, NULL))
       _exit(1);
     if (add(output, NULL, "part-1", "child", NULL)) _exit(1);
     if (write(ready[1], "r", 1) != 1) _exit(1);
@@ -508,7 +513,7 @@ Test(output_folder, a_cleaner_between_create_and_lock_does_no_harm) {
     nabla_output_options options = with(&faulty.os, 0);
     nabla_output_folder *output;
     cr_assert_eq(
-        nabla_output_folder_create(path, &options, is_ours, &output, NULL),
+        nabla_output_folder_create(path, &options, &parts, &output, NULL),
         NABLA_OK);
     cr_expect_eq(faulty.calls[FAULTY_MAKE_FOLDER], 2u);
     nabla_output_folder_destroy(output);
