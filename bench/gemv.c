@@ -167,9 +167,10 @@ static nabla_fused_spec spec_of(const options *o) {
       .y_type = NABLA_DTYPE_F32,
       .w_type = NABLA_DTYPE_F32,
       .features = nabla_features_parse(o->level->features)};
-  spec.format = (nabla_format){nabla_encoding_find(rows ? "int8" : o->encoding),
-                               rows ? NABLA_PER_ROW : NABLA_PER_BLOCK,
-                               rows ? k : o->numbers[3]};
+  spec.format = (nabla_format){
+      .encoding = nabla_encoding_find(rows ? "int8" : o->encoding),
+      .granularity = rows ? NABLA_PER_ROW : NABLA_PER_BLOCK,
+      .block = rows ? k : o->numbers[3]};
   return spec;
 }
 

@@ -18,12 +18,19 @@ static bool complain(char message[NABLA_MESSAGE_SIZE], const char *name,
   return false;
 }
 
+/* What the lowerings can decode: tables of 16 values with the first code in the
+ * high half of its byte, and int8. */
+static bool compiles(const nabla_encoding *row) {
+  return row->bits == 4 ? row->high_first : !strcmp(row->name, "int8");
+}
+
 /* The names of all encodings, for errors. */
 static void list_names(char *out, size_t size) {
   size_t count, at = 0;
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
-    at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
+    if (compiles(&rows[i]))
+      at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
   if (at < size) snprintf(out + at, size - at, "splat");
 }
 
@@ -140,10 +147,12 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
   *outParameters = parameters;
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
-  if (!row) {
+  if (!row || !compiles(row)) {
     list_names(names, sizeof names);
     snprintf(message, NABLA_MESSAGE_SIZE,
-             "unknown encoding '%s'; this version has %s", text, names);
+             row ? "'%s' is not compiled yet, only %s: decode its weights first"
+                 : "unknown encoding '%s'; this version has %s",
+             text, names);
     return false;
   }
   if (!check_keys(text, parameters, message) ||

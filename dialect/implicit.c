@@ -228,7 +228,9 @@ uint64_t nabla_implicit_storage_elements(MlirType type) {
 nabla_format nabla_implicit_format(MlirType type) {
   nablaImplicit p = nablaImplicitTypeParts(type);
   nabla_encoding_info info = nabla_encoding_read(p.encoding);
-  nabla_format format = {info.row, info.granularity, info.block};
+  nabla_format format = {.encoding = info.row,
+                         .granularity = info.granularity,
+                         .block = info.block};
   if (info.granularity == NABLA_PER_ROW) {
     int64_t rows = p.storageRank >= 0 ? p.storage[0] : p.shape[0];
     uint64_t stored = nabla_implicit_storage_elements(type);
@@ -245,9 +247,9 @@ uint32_t nabla_implicit_components(
   MlirContext context = mlirTypeGetContext(type);
   nabla_format format = nabla_implicit_format(type);
   uint64_t stored = nabla_implicit_storage_elements(type);
-  nabla_packed_size size = {0, 0};
+  nabla_packed_size size = {0};
   if (nabla_format_size(&format, stored, &size, NULL))
-    size = (nabla_packed_size){0, 0}; /* the verifier has seen the sizes */
+    size = (nabla_packed_size){0}; /* the verifier has seen the sizes */
   out[0] = (nabla_implicit_component){"codes", (int64_t)size.code_bytes,
                                       mlirIntegerTypeGet(context, 8)};
   out[1] = (nabla_implicit_component){"scales", (int64_t)size.scales,

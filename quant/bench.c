@@ -73,12 +73,12 @@ static double time_copy(const bench *b) {
 
 static nabla_status time_kernel(const bench *b, const nabla_codec *codec,
                                 int decode, double *out, nabla_diag *diag) {
+  const nabla_packed packed = {.codes = b->codes, .scales = b->scales};
   double start = now();
   if (decode)
-    nabla_decode(codec, b->codes, b->scales, b->count, b->out);
+    nabla_decode(codec, &packed, b->count, b->out);
   else
-    NABLA_TRY(
-        nabla_encode(codec, b->in, b->count, b->codes, b->scales, NULL, diag));
+    NABLA_TRY(nabla_encode(codec, b->in, NULL, b->count, &packed, NULL, diag));
   *out = now() - start;
   return NABLA_OK;
 }
@@ -113,7 +113,8 @@ static nabla_status measure_format(bench *b, nabla_isa isa,
                                    const nabla_format *format,
                                    nabla_diag *diag) {
   nabla_codec codec;
-  NABLA_TRY(nabla_codec_select(format, isa, &codec, diag));
+  const nabla_codec_options how = {.isa = isa};
+  NABLA_TRY(nabla_codec_select(format, &how, &codec, diag));
   NABLA_TRY(measure(b, &codec, 0, diag));
   return measure(b, &codec, 1, diag);
 }
@@ -125,8 +126,11 @@ static nabla_status measure_all(bench *b, const nabla_bench_options *options,
   for (size_t i = 0; i < count; i++) {
     const nabla_encoding *e = &rows[i];
     if (options->encoding && options->encoding != e) continue;
-    nabla_format blocks = {e, NABLA_PER_BLOCK, block};
-    nabla_format by_row = {e, NABLA_PER_ROW, NABLA_BENCH_ROW};
+    nabla_format blocks = {.encoding = e, .block = block};
+    nabla_format by_row = {
+        .encoding = e, .granularity = NABLA_PER_ROW, .block = NABLA_BENCH_ROW};
+    if (e->is_mx)
+      blocks.block = NABLA_BLOCK_MX, blocks.scale = NABLA_SCALE_E8M0;
     NABLA_TRY(measure_format(b, options->isa, &blocks, diag));
     if (e->has_rows) NABLA_TRY(measure_format(b, options->isa, &by_row, diag));
   }

@@ -1,183 +1,381 @@
-/* Chooses kernels, and wraps them in calls that look for bad values. */
+/* Takes values through the stages of quant/kernel.h, chunk by chunk, and looks
+ * for bad values. */
 #include "quant/codec.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "lib/base/floats.h"
+#include "quant/int8.h"
 #include "quant/kernel.h"
 
-typedef struct kernel_row {
-  const char *encoding;
-  nabla_operation operation;
-  nabla_isa isa;
-  nabla_kernel code;
-} kernel_row;
-
-#define ISA_scalar NABLA_ISA_SCALAR
-#define ISA_avx2   NABLA_ISA_AVX2
-#define ISA_avx512 NABLA_ISA_AVX512
-#define KERNEL(id, operation, isa)              \
-  {#id, NABLA_OPERATION_##operation, ISA_##isa, \
-   (nabla_kernel)nabla_##id##_##operation##_##isa},
-#define ENCODING(id, wire, bits, rows, bnb, rmse, summary) \
-  KERNEL(id, encode, scalar)                               \
-  KERNEL(id, decode, scalar)                               \
-  NABLA_SCALAR_ROWS_##rows(id)
-
-/* From slowest to fastest within each operation. */
-static const kernel_row kernels[] = {
-#include "quant/encodings.def"
-#if NABLA_X86
-#include "quant/kernels.def"
-#endif
-};
-
-nabla_kernel nabla_kernel_find(const char *encoding, nabla_operation operation,
-                               nabla_isa isa) {
-  nabla_kernel found = NULL;
-  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-    const kernel_row *row = &kernels[i];
-    if (row->operation == operation && row->isa <= isa &&
-        !strcmp(row->encoding, encoding))
-      found = row->code;
-  }
-  return found;
+int nabla_format_is_llm_int8(const nabla_format *format) {
+  return format->granularity == NABLA_PER_ROW && !format->zero_point &&
+         format->scale == NABLA_SCALE_F32 &&
+         format->encoding == nabla_encoding_find("int8");
 }
 
-nabla_status nabla_codec_select(const nabla_format *format, nabla_isa isa,
+size_t nabla_scale_width(const nabla_format *format) {
+  return format->scale == NABLA_SCALE_DYNAMIC8
+             ? sizeof(float)
+             : nabla_scale_info_of(format->scale)->bytes;
+}
+
+uint64_t nabla_scale_index(const nabla_format *format, uint64_t index) {
+  if (!format->segment) return index / format->block;
+  const uint64_t per_segment =
+      format->segment / format->block + (format->segment % format->block != 0);
+  return index / format->segment * per_segment +
+         index % format->segment / format->block;
+}
+
+static nabla_status refuse_isa(nabla_isa isa, nabla_diag *diag) {
+  nabla_status status = nabla_fail(diag, NABLA_UNSUPPORTED,
+                                   "this CPU or this build cannot run %s code",
+                                   nabla_isa_name(isa));
+  nabla_diag_set_next(diag, "leave the instruction set to the program");
+  return status;
+}
+
+nabla_status nabla_codec_select(const nabla_format *format,
+                                const nabla_codec_options *options,
                                 nabla_codec *out, nabla_diag *diag) {
+  const nabla_codec_options none = {0};
+  if (!options) options = &none;
   nabla_packed_size ignored;
   NABLA_TRY(nabla_format_size(format, 0, &ignored, diag));
-  if (!nabla_isa_available(isa)) {
-    nabla_status status = nabla_fail(
-        diag, NABLA_UNSUPPORTED, "this CPU or this build cannot run %s code",
-        nabla_isa_name(isa));
-    nabla_diag_set_next(diag, "leave the instruction set to the program");
+  if (!nabla_isa_available(options->isa)) return refuse_isa(options->isa, diag);
+  nabla_codec codec = {
+      .format = *format,
+      .isa = nabla_isa_resolve(options->isa),
+      .dtype = options->dtype ? options->dtype : NABLA_DTYPE_F32,
+      .search = options->search};
+  if (codec.dtype != NABLA_DTYPE_F32 && codec.dtype != NABLA_DTYPE_F16 &&
+      codec.dtype != NABLA_DTYPE_BF16)
+    return nabla_fail(diag, NABLA_UNSUPPORTED, "values of %s are not encoded",
+                      nabla_dtype_name(codec.dtype));
+  if (codec.search) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_UNSUPPORTED, "no search for scales is there");
+    nabla_diag_set_next(diag, "leave the search out");
     return status;
   }
-  int rows = format->granularity == NABLA_PER_ROW;
-  nabla_operation encode =
-      rows ? NABLA_OPERATION_encode_rows : NABLA_OPERATION_encode;
-  nabla_operation decode =
-      rows ? NABLA_OPERATION_decode_rows : NABLA_OPERATION_decode;
-  const char *name = format->encoding->name;
-  nabla_codec codec = {.format = *format, .isa = nabla_isa_resolve(isa)};
-  codec.encode =
-      (nabla_kernel_encode *)nabla_kernel_find(name, encode, codec.isa);
-  codec.decode =
-      (nabla_kernel_decode *)nabla_kernel_find(name, decode, codec.isa);
-  while (codec.isa > NABLA_ISA_SCALAR && /* what the encode kernel is for */
-         nabla_kernel_find(name, encode, (nabla_isa)(codec.isa - 1)) ==
-             (nabla_kernel)codec.encode)
-    codec.isa = (nabla_isa)(codec.isa - 1);
-  if (!codec.encode || !codec.decode)
+  codec.stages = nabla_stages_find(format->encoding, codec.isa);
+  codec.recipe = nabla_recipe_find(format->encoding);
+  if (!codec.stages || !codec.recipe)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "'%s' is not in the table of encodings", name);
+                      "the encoding is not in the table of encodings");
+  while (
+      codec.isa > NABLA_ISA_SCALAR && /* what the code stage is for */
+      nabla_stages_find(format->encoding, (nabla_isa)(codec.isa - 1))->code ==
+          codec.stages->code)
+    codec.isa = (nabla_isa)(codec.isa - 1);
   *out = codec;
   return NABLA_OK;
 }
 
-/* Magnitudes above `low` up to `high`, as f32 bits. */
-typedef struct range {
-  uint32_t low, high;
-} range;
+/* The blocks of one chunk on their way. */
+typedef struct chunk {
+  const nabla_codec *codec;
+  const uint8_t *in;
+  const float *weights;
+  size_t count, block, blocks;
+  float wanted[NABLA_CHUNK_BLOCKS], scales[NABLA_CHUNK_BLOCKS],
+      factors[NABLA_CHUNK_BLOCKS], low[NABLA_CHUNK_BLOCKS],
+      zeros[NABLA_CHUNK_BLOCKS];
+} chunk;
 
-static int in_range(float value, range bad) {
-  uint32_t bits = nabla_bits_of_f32(value) & NABLA_F32_MAGNITUDE;
-  return bits > bad.low && bits <= bad.high;
+static int is_zero_code(const nabla_codec *codec) {
+  return codec->format.zero_point;
 }
 
-/* No early exit, so that the compiler can use vectors. */
-static int any_in_range(const float *values, size_t count, range bad) {
-  int any = 0;
-  for (size_t i = 0; i < count; i++) any |= in_range(values[i], bad);
-  return any;
-}
-
-/* The first bad value of the first block with a bad scale. */
-static size_t find_bad(const nabla_codec *codec, const float *in,
-                       const float *scales, range bad) {
-  size_t block = (size_t)codec->format.block, at = 0;
-  while (!in_range(*scales, bad)) scales++, at += block;
-  while (!in_range(in[at], bad)) at++;
-  return at;
-}
-
-static nabla_status fail_not_finite(float value, size_t index,
-                                    nabla_diag *diag) {
-  nabla_status status = nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s",
-                                   index, isnan(value) ? "NaN" : "infinite");
-  nabla_diag_set_next(diag, "repair the input");
-  return status;
-}
-
-static nabla_status fail_too_large_for_rows(float value, size_t index,
-                                            nabla_diag *diag) {
-  nabla_status status = nabla_fail(
-      diag, NABLA_UNSUPPORTED,
-      "value %zu is %g, beyond what LLM.int8 can decode", index, value);
-  nabla_diag_set_next(diag, "use blocks instead of rows");
-  return status;
-}
-
-/* A stored scale is not finite exactly when its block is not, so the scales
- * tell of bad values without a second look at the input. In a row, a scale of
- * which 127 times is infinite cannot be decoded; this is looked for first,
- * because a caller may choose to live with NaN but not with that. */
-nabla_status nabla_encode(const nabla_codec *codec, const float *in,
-                          size_t count, uint8_t *codes, float *scales,
-                          size_t *out_index, nabla_diag *diag) {
-  size_t index, block = (size_t)codec->format.block;
-  size_t blocks = count / block + (count % block != 0);
-  codec->encode(in, count, block, codes, scales);
-
-  /* FLT_MAX / 127 in f32 is rounded up: 127 times it is infinite. */
-  range too_large = {nabla_bits_of_f32(FLT_MAX / 127.0f) - 1,
-                     NABLA_F32_INFINITY - 1};
-  range not_finite = {NABLA_F32_INFINITY - 1, NABLA_F32_MAGNITUDE};
-  if (codec->format.granularity == NABLA_PER_ROW &&
-      any_in_range(scales, blocks, too_large)) {
-    index = find_bad(codec, in, scales, too_large);
-    if (out_index) *out_index = index;
-    return fail_too_large_for_rows(in[index], index, diag);
+/* The scale before rounding: from absmax (1) or as such (0). */
+static int want_scales(chunk *c) {
+  const nabla_codec *codec = c->codec;
+  const nabla_stages *stages = codec->stages;
+  if (is_zero_code(codec)) {
+    const float levels = (float)(2 * codec->recipe->bias - 1);
+    stages->range(c->in, codec->dtype, c->count, c->block, c->low, c->wanted);
+    for (size_t i = 0; i < c->blocks; i++)
+      c->wanted[i] = (c->wanted[i] - c->low[i]) / levels;
+    return 0;
   }
-  if (any_in_range(scales, blocks, not_finite)) {
-    index = find_bad(codec, in, scales, not_finite);
-    if (out_index) *out_index = index;
-    return fail_not_finite(in[index], index, diag);
+  if (codec->recipe->statistic == NABLA_STATISTIC_MEAN) {
+    stages->mean(c->in, codec->dtype, c->count, c->block, c->wanted);
+    return 0;
+  }
+  stages->absmax(c->in, codec->dtype, c->count, c->block, c->wanted);
+  return 1;
+}
+
+/* z = round(-min/scale) within 0..levels (E4), stored above the bias for
+ * int8, whose codes are too. */
+static void choose_zeros(chunk *c, uint8_t *stored) {
+  const int bias = c->codec->recipe->bias, levels = 2 * bias - 1;
+  const int shift = c->codec->format.encoding->bits == 8 ? bias : 0;
+  for (size_t i = 0; i < c->blocks; i++) {
+    const float z =
+        c->scales[i] == 0.0f ? 0.0f : rintf(-c->low[i] / c->scales[i]);
+    const int whole = !(z > 0.0f) ? 0 : z < (float)levels ? (int)z : levels;
+    c->zeros[i] = (float)(whole - bias);
+    stored[i] = (uint8_t)(whole - shift);
+  }
+}
+
+static int too_large_for_llm(const chunk *c) {
+  /* FLT_MAX / 127 in f32 is rounded up: 127 times it is infinite. */
+  return nabla_format_is_llm_int8(&c->codec->format) &&
+         c->wanted[0] >= FLT_MAX / 127.0f;
+}
+
+/* @return 0 when some block cannot be encoded */
+static int encode_chunk(chunk *c, uint8_t *codes, void *scales,
+                        uint8_t *zero_points) {
+  const nabla_codec *codec = c->codec;
+  const int from_peaks = want_scales(c);
+  const int is_f32 = codec->format.scale == NABLA_SCALE_F32 ||
+                     codec->format.scale == NABLA_SCALE_DYNAMIC8;
+  const nabla_rounding rounding = {.recipe = codec->recipe,
+                                   .type = codec->format.scale,
+                                   .from_peaks = from_peaks,
+                                   .count = c->blocks,
+                                   .wanted = c->wanted,
+                                   .scales = c->scales,
+                                   .factors = c->factors,
+                                   .stored = scales};
+  const int flags = codec->stages->round(&rounding);
+  if (flags & NABLA_ROUND_BAD || too_large_for_llm(c)) return 0;
+  if (nabla_format_is_llm_int8(&codec->format))
+    memcpy(scales, c->wanted, sizeof(float));
+  const int of_peaks = is_f32 && from_peaks;
+  nabla_blocks blocks = {.scales = c->scales,
+                         .factors = c->factors,
+                         .divisors = of_peaks ? c->wanted : c->scales,
+                         .times = of_peaks ? codec->recipe->limit : 1.0f};
+  if (is_zero_code(codec)) {
+    choose_zeros(c, zero_points);
+    blocks.zeros = c->zeros;
+  }
+  nabla_kernel_code *code = flags & NABLA_ROUND_DIVIDE
+                                ? codec->stages->code_scalar
+                                : codec->stages->code;
+  code(&blocks, c->in, codec->dtype, c->count, c->block, codes);
+  return 1;
+}
+
+static size_t value_width(const nabla_codec *codec) {
+  return nabla_dtype_bits(codec->dtype) / 8;
+}
+
+static float value_at(const nabla_codec *codec, const uint8_t *in, size_t i) {
+  const size_t width = value_width(codec);
+  float value;
+  uint16_t half;
+  if (width == 4) {
+    memcpy(&value, in + i * width, width);
+    return value;
+  }
+  memcpy(&half, in + i * width, width);
+  return codec->dtype == NABLA_DTYPE_F16 ? nabla_f16_to_f32(half)
+                                         : nabla_bf16_to_f32(half);
+}
+
+/* Says what is wrong with a chunk: a value that is not finite, or else the
+ * largest of a block whose scale is not. */
+static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
+                            nabla_diag *diag) {
+  const nabla_codec *codec = c->codec;
+  size_t worst = 0;
+  float most = -1;
+  for (size_t i = 0; i < c->count; i++) {
+    const float x = value_at(codec, c->in, i);
+    if (!isfinite(x)) {
+      if (out_index) *out_index = first + i;
+      nabla_status status =
+          nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s", first + i,
+                     isnan(x) ? "NaN" : "infinite");
+      nabla_diag_set_next(diag, "repair the input");
+      return status;
+    }
+    if (fabsf(x) > most) most = fabsf(x), worst = i;
+  }
+  if (out_index) *out_index = first + worst;
+  const int llm = nabla_format_is_llm_int8(&codec->format);
+  nabla_status status = nabla_fail(
+      diag, NABLA_UNSUPPORTED, "value %zu is %g, beyond what %s can hold",
+      first + worst, (double)most,
+      llm ? "LLM.int8" : nabla_scale_info_of(codec->format.scale)->name);
+  nabla_diag_set_next(
+      diag, llm ? "use blocks instead of rows" : "use scales of a wider type");
+  return status;
+}
+
+/* One segment, or everything. */
+static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
+                                const float *weights, size_t count,
+                                const nabla_packed *out, size_t first,
+                                size_t *out_index, nabla_diag *diag) {
+  const size_t block = (size_t)codec->format.block;
+  const int is_pieces = codec->format.granularity != NABLA_PER_BLOCK;
+  const size_t step = is_pieces || block > NABLA_CHUNK ? block : NABLA_CHUNK;
+  const size_t width = nabla_scale_width(&codec->format);
+  chunk c = {.codec = codec};
+  for (size_t at = 0; at < count; at += step) {
+    c.in = in + at * value_width(codec);
+    c.weights = weights ? weights + at : NULL;
+    c.count = count - at < step ? count - at : step;
+    c.block = is_pieces ? c.count : block;
+    c.blocks = c.count / c.block + (c.count % c.block != 0);
+    const size_t done = at / block;
+    if (!encode_chunk(&c, out->codes + nabla_code_bytes(&codec->format, at),
+                      (uint8_t *)out->scales + done * width,
+                      out->zero_points ? out->zero_points + done : NULL))
+      return explain(&c, first + at, out_index, diag);
   }
   return NABLA_OK;
 }
 
-void nabla_decode(const nabla_codec *codec, const uint8_t *codes,
-                  const float *scales, size_t count, float *out) {
-  codec->decode(codes, scales, count, (size_t)codec->format.block, out);
+/* The components of what follows the first `index` values. */
+static nabla_packed packed_at(const nabla_codec *codec, const nabla_packed *all,
+                              size_t index) {
+  const nabla_format *format = &codec->format;
+  const size_t scale = (size_t)nabla_scale_index(format, index);
+  return (nabla_packed){
+      .codes = all->codes + nabla_code_bytes(format, index),
+      .scales = (uint8_t *)all->scales + scale * nabla_scale_width(format),
+      .zero_points = all->zero_points ? all->zero_points + scale : NULL};
+}
+
+nabla_status nabla_encode(const nabla_codec *codec, const void *in,
+                          const float *weights, size_t count,
+                          const nabla_packed *out, size_t *out_index,
+                          nabla_diag *diag) {
+  const size_t segment =
+      codec->format.segment ? (size_t)codec->format.segment : count;
+  for (size_t at = 0; at < count; at += segment) {
+    const nabla_packed part = packed_at(codec, out, at);
+    const size_t size = count - at < segment ? count - at : segment;
+    NABLA_TRY(encode_span(codec, (const uint8_t *)in + at * value_width(codec),
+                          weights ? weights + at : NULL, size, &part, at,
+                          out_index, diag));
+  }
+  return NABLA_OK;
+}
+
+int nabla_encode_part(const nabla_codec *codec, const void *in, size_t count,
+                      float absmax, uint8_t *codes, void *scale) {
+  float kept, factor, stored;
+  nabla_rounding rounding = {.recipe = codec->recipe,
+                             .type = codec->format.scale,
+                             .from_peaks = 1,
+                             .count = 1,
+                             .wanted = &absmax,
+                             .scales = &kept,
+                             .factors = &factor,
+                             .stored = &stored};
+  const int flags = codec->stages->round(&rounding);
+  const int llm = nabla_format_is_llm_int8(&codec->format);
+  if (flags & NABLA_ROUND_BAD || (llm && absmax >= FLT_MAX / 127.0f)) return 0;
+  const int is_f32 = codec->format.scale == NABLA_SCALE_F32 ||
+                     codec->format.scale == NABLA_SCALE_DYNAMIC8;
+  const nabla_blocks blocks = {.scales = &kept,
+                               .factors = &factor,
+                               .divisors = is_f32 ? &absmax : &kept,
+                               .times = is_f32 ? codec->recipe->limit : 1.0f};
+  nabla_kernel_code *code = flags & NABLA_ROUND_DIVIDE
+                                ? codec->stages->code_scalar
+                                : codec->stages->code;
+  code(&blocks, in, codec->dtype, count, count, codes);
+  if (scale)
+    memcpy(scale, llm ? &absmax : &stored, nabla_scale_width(&codec->format));
+  return 1;
+}
+
+/* Scales and zero points that are widened at a time. */
+enum { WIDENED = 1024 };
+
+typedef struct widened {
+  float scales[WIDENED], zeros[WIDENED];
+} widened;
+
+static float widen_e8m0(uint8_t e) {
+  if (e == 255) return NAN;
+  return nabla_f32_of_bits(e ? (uint32_t)e << 23 : NABLA_F32_NORMAL / 2);
+}
+
+static void widen(const nabla_codec *codec, const nabla_packed *in,
+                  size_t count, widened *out) {
+  const nabla_scale_type type = codec->format.scale;
+  if (type == NABLA_SCALE_F16)
+    nabla_to_f32(NABLA_DTYPE_F16, in->scales, count, out->scales);
+  else if (type == NABLA_SCALE_BF16)
+    nabla_to_f32(NABLA_DTYPE_BF16, in->scales, count, out->scales);
+  else if (type == NABLA_SCALE_E8M0)
+    for (size_t i = 0; i < count; i++)
+      out->scales[i] = widen_e8m0(((const uint8_t *)in->scales)[i]);
+  else
+    memcpy(out->scales, in->scales, count * sizeof(float));
+  if (!codec->format.zero_point) return;
+  const int is_signed = codec->format.encoding->bits == 8;
+  for (size_t i = 0; i < count; i++)
+    out->zeros[i] =
+        is_signed ? (float)(int8_t)in->zero_points[i]
+                  : (float)in->zero_points[i] - (float)codec->recipe->bias;
+}
+
+static void decode_span(const nabla_codec *codec, const nabla_packed *in,
+                        size_t count, uint8_t *out, int stream) {
+  const nabla_format *format = &codec->format;
+  const size_t block = (size_t)format->block;
+  const int direct = (format->scale == NABLA_SCALE_F32 ||
+                      format->scale == NABLA_SCALE_DYNAMIC8) &&
+                     !format->zero_point;
+  const int regular = block >= NABLA_BLOCK_MIN && block <= NABLA_BLOCK_MAX &&
+                      (block & (block - 1)) == 0;
+  const size_t some = regular ? WIDENED : 1; /* blocks at a time */
+  const size_t step = direct && regular ? count : some * block;
+  nabla_blocks blocks = {
+      .after = nabla_format_is_llm_int8(format) ? NABLA_INT8_STEP : 1.0f};
+  widened wide;
+  for (size_t at = 0; at < count; at += step) {
+    const size_t size = count - at < step ? count - at : step;
+    const nabla_packed part = packed_at(codec, in, at);
+    blocks.scales = direct ? part.scales : wide.scales;
+    if (!direct) widen(codec, &part, size / block + (size % block != 0), &wide);
+    if (format->zero_point) blocks.zeros = wide.zeros;
+    codec->stages->decode(&blocks, part.codes, size, regular ? block : size,
+                          codec->dtype, out + at * value_width(codec), stream);
+  }
+}
+
+void nabla_decode(const nabla_codec *codec, const nabla_packed *in,
+                  size_t count, void *out) {
+  const size_t segment =
+      codec->format.segment ? (size_t)codec->format.segment : count;
+  const int stream = count >= NABLA_STREAM_BYTES / value_width(codec);
+  nabla_codec flat = *codec;
+  flat.format.segment = 0;
+  for (size_t at = 0; at < count; at += segment) {
+    const nabla_packed part = packed_at(codec, in, at);
+    const size_t size = count - at < segment ? count - at : segment;
+    decode_span(&flat, &part, size, (uint8_t *)out + at * value_width(codec),
+                stream);
+  }
 }
 
 void nabla_encoding_table(const nabla_encoding *encoding,
                           float out[NABLA_TABLE_VALUES]) {
-  nabla_kernel_decode *decode = (nabla_kernel_decode *)nabla_kernel_find(
-      encoding->name, NABLA_OPERATION_decode, NABLA_ISA_SCALAR);
-  uint8_t codes[NABLA_TABLE_VALUES / 2];
-  const float one = 1;
-  for (int i = 0; i < NABLA_TABLE_VALUES; i += 2)
-    codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
-  decode(codes, &one, NABLA_TABLE_VALUES, NABLA_TABLE_VALUES, out);
+  const nabla_recipe *recipe = nabla_recipe_find(encoding);
+  for (int i = 0; i < NABLA_TABLE_VALUES; i++)
+    out[i] = recipe->value((uint8_t)i);
 }
 
 float nabla_absmax(nabla_isa isa, const float *in, size_t count) {
-  nabla_kernel_absmax *absmax = (nabla_kernel_absmax *)nabla_kernel_find(
-      "int8", NABLA_OPERATION_absmax, nabla_isa_resolve(isa));
-  return absmax(in, count);
-}
-
-void nabla_encode_scaled(const nabla_encoding *encoding, nabla_isa isa,
-                         const float *in, size_t count, float absmax,
-                         uint8_t *codes) {
-  nabla_kernel_encode_scaled *encode =
-      (nabla_kernel_encode_scaled *)nabla_kernel_find(
-          encoding->name, NABLA_OPERATION_encode_scaled,
-          nabla_isa_resolve(isa));
-  encode(in, count, absmax, codes);
+  float most = 0;
+  size_t ignored;
+  if (count)
+    nabla_stages_find(nabla_encodings(&ignored), nabla_isa_resolve(isa))
+        ->absmax(in, NABLA_DTYPE_F32, count, count, &most);
+  return most;
 }

@@ -1,5 +1,5 @@
-/* Inside quant/: the signatures that encodings implement, and the pieces that
- * the tile runner needs when one row is larger than a tile. */
+/* Inside quant/: pieces of encoding that the tile runner, the dialect and the
+ * formats need. */
 #ifndef NABLA_QUANT_CODEC_H
 #define NABLA_QUANT_CODEC_H
 
@@ -12,14 +12,36 @@
 void nabla_encoding_table(const nabla_encoding *encoding,
                           float out[NABLA_TABLE_VALUES]);
 
+/* Says whether the format is LLM.int8, which stores absmax (FORMAT.md, N5). */
+int nabla_format_is_llm_int8(const nabla_format *format);
+
+/* Bytes of the codes of `count` values; the last may be shared by none. */
+static inline uint64_t nabla_code_bytes(const nabla_format *format,
+                                        uint64_t count) {
+  const uint64_t per_byte = 8 / format->encoding->bits;
+  return count / per_byte + (count % per_byte != 0);
+}
+
+/* Values of a block, row, or segment of blocks: where codes and scales of a
+ * span may begin anew. */
+static inline uint64_t nabla_format_unit(const nabla_format *format) {
+  return format->segment ? format->segment : format->block;
+}
+
+/* Which scale the block that holds value `index` has. */
+uint64_t nabla_scale_index(const nabla_format *format, uint64_t index);
+
+/* Bytes of one scale as nabla_encode gives it: 4 for DYNAMIC8. */
+size_t nabla_scale_width(const nabla_format *format);
+
 /* Largest |x| by the bits without sign, so that NaN counts as larger than
  * infinity and wins; 0 for count 0. */
 float nabla_absmax(nabla_isa isa, const float *in, size_t count);
 
-/* Codes of part of a row whose absmax (finite) is already known; the encoding
- * has rows. */
-void nabla_encode_scaled(const nabla_encoding *encoding, nabla_isa isa,
-                         const float *in, size_t count, float absmax,
-                         uint8_t *codes);
+/* Encodes part of a row (or tensor) whose absmax is already known.
+ * @param scale  room for one scale; NULL when another part stores it
+ * @return 0 when the scale is not finite or cannot be decoded */
+int nabla_encode_part(const nabla_codec *codec, const void *in, size_t count,
+                      float absmax, uint8_t *codes, void *scale);
 
 #endif

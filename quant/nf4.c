@@ -1,22 +1,22 @@
-/* NF4, the definition: docs/FORMAT.md. Fast paths give the same bytes. */
+/* NF4, the definition: docs/FORMAT.md (B6, B7). */
 #include "quant/nf4.h"
 
-#include "quant/nibbles.h"
+#include "quant/scalar.h"
 
-/* The code is the number of thresholds below `scaled`. */
-static uint8_t code_of(float scaled) {
+/* The number of thresholds below the scaled value. */
+static uint8_t code_of(float x, const nabla_scaler *s) {
+  const float scaled = nabla_clamp(nabla_scaled(x, s), -1.0f, 1.0f);
   unsigned below = 0;
   for (int i = 0; i < 15; i++) below += scaled > nabla_nf4_thresholds[i];
   return (uint8_t)below;
 }
 
-void nabla_nf4_encode_scalar(const float *in, size_t count, size_t block,
-                             uint8_t *codes, float *scales) {
-  nabla_nibbles_encode(in, count, block, codes, scales, NABLA_NF4_ZERO,
-                       code_of);
-}
+static float value_of(uint8_t code) { return nabla_nf4_values[code]; }
 
-void nabla_nf4_decode_scalar(const uint8_t *codes, const float *scales,
-                             size_t count, size_t block, float *out) {
-  nabla_nibbles_decode(codes, scales, count, block, out, nabla_nf4_values);
-}
+const nabla_recipe nabla_nf4_recipe = {.statistic = NABLA_STATISTIC_ABSMAX,
+                                       .limit = 1.0f,
+                                       .divide_at = 0x1p-126f,
+                                       .code = code_of,
+                                       .value = value_of};
+
+NABLA_SCALAR_STAGES(nf4, 4, 1)

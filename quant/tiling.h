@@ -35,17 +35,11 @@ nabla_tiling nabla_tiling_of(const nabla_format *format, uint64_t elements,
 void nabla_tiling_get(const nabla_tiling *tiling, uint64_t index,
                       uint64_t *first, uint64_t *count);
 
-/* Where element `first` of a packed tensor starts in its codes (bytes), and
- * which scale it has. `first` is the start of a tile. */
+/* Where element `first` of a packed tensor starts in its codes, in bytes.
+ * `first` is the start of a tile. */
 static inline uint64_t nabla_code_offset(const nabla_format *format,
                                          uint64_t first) {
-  return format->encoding->bits == 4 ? first / 2 : first;
-}
-
-/* Bytes of the codes of `count` elements; an odd one takes a whole byte. */
-static inline uint64_t nabla_code_bytes(const nabla_format *format,
-                                        uint64_t count) {
-  return format->encoding->bits == 4 ? count / 2 + count % 2 : count;
+  return first / (8 / format->encoding->bits);
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
+#include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 
 /* Cache lines; also what vector loads like. */
@@ -87,8 +88,9 @@ nabla_status nabla_values_open(const nabla_checkpoint *checkpoint,
                      nabla_dtype_name(values.tensor.dtype)),
           diag);
   } else {
+    const nabla_codec_options how = {.isa = isa};
     nabla_status status =
-        nabla_codec_select(&values.tensor.format, isa, &values.codec, diag);
+        nabla_codec_select(&values.tensor.format, &how, &values.codec, diag);
     if (status) return nabla_values_blame(&values, status, diag);
   }
   *out = values;
@@ -122,7 +124,7 @@ static void decode_rows(const nabla_values *values, uint64_t first,
                         uint64_t count, nabla_scratch *scratch) {
   const uint64_t row = values->tensor.format.block;
   nabla_codec codec = values->codec;
-  const float *scales = scratch->scales;
+  float *scales = scratch->scales;
   for (uint64_t done = 0; done < count;) {
     const uint64_t left = count - done, at = (first + done) % row;
     const int whole = at == 0 && left >= row;
@@ -130,8 +132,9 @@ static void decode_rows(const nabla_values *values, uint64_t first,
                            : left < row - at ? left
                                              : row - at;
     codec.format.block = whole ? row : piece;
-    nabla_decode(&codec, scratch->raw + done, scales, (size_t)piece,
-                 scratch->values + done);
+    const nabla_packed packed = {.codes = scratch->raw + done,
+                                 .scales = scales};
+    nabla_decode(&codec, &packed, (size_t)piece, scratch->values + done);
     scales += piece / codec.format.block;
     done += piece;
   }
@@ -161,8 +164,9 @@ nabla_status nabla_values_read(const nabla_values *values, uint64_t first,
   if (rows) {
     decode_rows(values, first, count, scratch);
   } else {
-    nabla_decode(&values->codec, scratch->raw, scratch->scales, (size_t)length,
-                 scratch->values);
+    const nabla_packed packed = {.codes = scratch->raw,
+                                 .scales = scratch->scales};
+    nabla_decode(&values->codec, &packed, (size_t)length, scratch->values);
     if (skip)
       memmove(scratch->values, scratch->values + skip,
               (size_t)count * sizeof(float));

@@ -107,12 +107,17 @@ static nabla_status encode_piece(nabla_file_job *job, const nabla_item *item,
                                  nabla_diag *diag) {
   const uint64_t row = first / format->block;
   float absmax = nabla_f32_of_bits(atomic_load(&item->row_absmax[row]));
-  nabla_encode_scaled(format->encoding, job->task->isa, scratch->values,
-                      (size_t)count, absmax, scratch->raw);
+  const nabla_codec_options how = {.isa = job->task->isa};
+  nabla_codec codec;
+  NABLA_TRY(nabla_codec_select(format, &how, &codec, diag));
+  if (!nabla_encode_part(&codec, scratch->values, (size_t)count, absmax,
+                         scratch->raw, scratch->scales))
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "the scale of row %" PRIu64 " is not finite", row);
   NABLA_TRY(nabla_safetensors_writer_write(job->writer, item->id, first,
                                            scratch->raw, (size_t)count, diag));
   if (first % format->block) return NABLA_OK;
-  return put_scales(job, item, row, &absmax, 1, diag);
+  return put_scales(job, item, row, scratch->scales, 1, diag);
 }
 
 static nabla_status encode_tile(nabla_run *run, const nabla_item *item,
@@ -130,10 +135,12 @@ static nabla_status encode_tile(nabla_run *run, const nabla_item *item,
     return encode_piece(job, item, &format, first, count, scratch, diag);
   nabla_codec codec;
   size_t index;
-  NABLA_TRY(nabla_codec_select(&format, job->task->isa, &codec, diag));
-  nabla_status status =
-      nabla_encode(&codec, scratch->values, (size_t)count, scratch->raw,
-                   scratch->scales, &index, NULL);
+  const nabla_codec_options how = {.isa = job->task->isa};
+  const nabla_packed packed = {.codes = scratch->raw,
+                               .scales = scratch->scales};
+  NABLA_TRY(nabla_codec_select(&format, &how, &codec, diag));
+  nabla_status status = nabla_encode(&codec, scratch->values, NULL,
+                                     (size_t)count, &packed, &index, NULL);
   if (status)
     return refuse_value(&values, status, first + index, scratch->values[index],
                         diag);

@@ -94,7 +94,7 @@ static nabla_tensor per_block(nabla_template *t, const quantizing *q,
   return nabla_generic_end(t, &g, compute(t, q, g.operands[0].element));
 }
 
-/* absmax; absmax/127 for blocks of 8 bits, but see nabla_int8_scale. */
+/* absmax; absmax/127 for blocks of 8 bits, but for FLT_MAX. */
 static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
                           nabla_ssa most) {
   nabla_ssa absmax = bits_to_f32(t, most);
@@ -103,7 +103,7 @@ static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
   nabla_ssa scale = binary(t, "divf", absmax, emit_f32(t, 127), "f32");
   nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
   nabla_ssa is_largest = binary(t, "cmpi eq,", most, largest, "i32");
-  nabla_ssa below = emit_f32(t, (double)nabla_int8_scale(FLT_MAX));
+  nabla_ssa below = emit_f32(t, (double)NABLA_INT8_SCALE_MAX);
   scale = choose(t, is_largest, below, scale, "f32");
   nabla_ssa is_finite = binary(t, "cmpi ule,", most, largest, "i32");
   return choose(t, is_finite, scale, absmax, "f32");

@@ -6,11 +6,10 @@
 #include "quant/kernel.h"
 #include "transforms/lowerings.h"
 
-#define PROBE 16 /* elements of a block that is asked about */
-#define ONE   0x3f800000
+#define ONE 0x3f800000
 
 typedef struct search {
-  nabla_kernel_encode *encode;
+  const nabla_recipe *recipe;
   nabla_code_steps *out;
   bool overflows;
 } search;
@@ -23,10 +22,9 @@ static float float_at(int32_t key) {
 
 /* The block's absmax is 1: its elements are not scaled. */
 static uint8_t code_at(const search *s, int32_t key) {
-  float in[PROBE] = {float_at(key), 1.0f}, scale;
-  uint8_t codes[PROBE];
-  s->encode(in, PROBE, PROBE, codes, &scale);
-  return codes[0] >> 4;
+  const nabla_scaler scaler = {
+      .scale = 1, .factor = 1, .divisor = 1, .times = 1};
+  return s->recipe->code(float_at(key), &scaler);
 }
 
 /* Adds the steps in (low, high], whose codes are known. A code that both ends
@@ -49,9 +47,7 @@ static void find_steps(search *s, int32_t low, uint8_t low_code, int32_t high,
 
 bool nabla_code_steps_find(const nabla_encoding *encoding,
                            nabla_code_steps *out) {
-  search s = {(nabla_kernel_encode *)nabla_kernel_find(
-                  encoding->name, NABLA_OPERATION_encode, NABLA_ISA_SCALAR),
-              out, false};
+  search s = {nabla_recipe_find(encoding), out, false};
   memset(out, 0, sizeof *out);
   out->first = code_at(&s, -ONE);
   find_steps(&s, -ONE, out->first, ONE, code_at(&s, ONE));

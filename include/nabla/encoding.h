@@ -17,16 +17,57 @@ extern "C" {
 #define NABLA_BLOCK_MIN 16
 #define NABLA_BLOCK_MAX 4096
 
+/* What may share one scale. */
+typedef enum nabla_granularity {
+  NABLA_PER_BLOCK,  /* `block` consecutive elements of the flattened tensor;
+                       the last block may be short                          */
+  NABLA_PER_ROW,    /* a row: an index of the first dimension               */
+  NABLA_PER_TENSOR, /* all of it                                            */
+} nabla_granularity;
+
+/* How a scale is stored: the rows of quant/scales.def, by their numbers. */
+typedef enum nabla_scale_type {
+  NABLA_SCALE_F32 = 0,
+  NABLA_SCALE_F16 = 1,
+  NABLA_SCALE_BF16 = 2,
+  NABLA_SCALE_DYNAMIC8 = 3, /* bitsandbytes' double quantization; the calls of
+                               this header see f32, nabla/dynamic8.h does the
+                               rest                                         */
+  NABLA_SCALE_E8M0 = 4,     /* a power of two in a byte                     */
+} nabla_scale_type;
+
+typedef struct nabla_scale_info {
+  const char *name;    /* as in files: "F32", "dynamic8"           */
+  const char *option;  /* as on the command line: "f32", "dynamic8" */
+  const char *summary; /* one line for people                       */
+  nabla_dtype dtype;   /* of one stored scale                       */
+  size_t bytes;        /* of one stored scale                       */
+} nabla_scale_info;
+
+/* Describes a scale type; NULL for a number that has no row. */
+NABLA_API const nabla_scale_info *nabla_scale_info_of(nabla_scale_type type);
+
+/* Finds a scale type by the name in files or on the command line.
+ * @return 1 and the type in *out, or 0 */
+NABLA_API int nabla_scale_type_find(const char *name, nabla_scale_type *out);
+
 /* One row of quant/encodings.def. Rows are static; never free one. */
 typedef struct nabla_encoding {
   const char *name;    /* as on the command line and in files: "nf4"        */
   const char *summary; /* one line for people                               */
   uint32_t wire;       /* pinned number of the encoding                     */
-  uint32_t bits;       /* bits of one code: 4 or 8                          */
+  uint32_t bits;       /* bits of one code: 1, 2, 4 or 8                    */
+  int high_first;      /* the first code of a byte is in its highest bits   */
   int has_rows;        /* may have one scale per row instead of per block   */
+  int has_tensor;      /* may have one scale for all elements               */
+  int has_zero_point;  /* may have zero points                              */
+  int is_mx;           /* has E8M0 scales and blocks of 32, always          */
   int in_bitsandbytes; /* the bitsandbytes layout can hold it               */
   double rmse_bound;   /* relative RMSE on N(0,1), block 64; tests enforce  */
 } nabla_encoding;
+
+/* The block size of mx encodings (OCP Microscaling Formats 1.0, 5.1). */
+#define NABLA_BLOCK_MX 32
 
 /* Returns the table of encodings and stores its length in `*out_count`. */
 NABLA_API const nabla_encoding *nabla_encodings(size_t *out_count);
@@ -34,25 +75,27 @@ NABLA_API const nabla_encoding *nabla_encodings(size_t *out_count);
 /* Finds a row by name; NULL when there is none. */
 NABLA_API const nabla_encoding *nabla_encoding_find(const char *name);
 
-/* How scales are laid over the elements. */
-typedef enum nabla_granularity {
-  NABLA_PER_BLOCK, /* one scale per `block` consecutive elements of the
-                      flattened tensor; the last block may be short         */
-  NABLA_PER_ROW,   /* one scale per row: LLM.int8 (docs/FORMAT.md)          */
-} nabla_granularity;
-
-/* An encoding with its parameters. */
+/* An encoding with its parameters. Zero-initialised fields are defaults, but
+ * mx encodings need scale E8M0 and block 32. */
 typedef struct nabla_format {
   const nabla_encoding *encoding;
   nabla_granularity granularity;
   uint64_t block; /* elements per scale: a power of two in NABLA_BLOCK_MIN ..
-                     NABLA_BLOCK_MAX, or the row length for PER_ROW         */
+                     NABLA_BLOCK_MAX, the row length, or all elements       */
+  nabla_scale_type scale;
+  int zero_point;   /* 1: each block has a zero point                       */
+  uint64_t segment; /* PER_BLOCK: blocks begin anew after so many elements,
+                       which fill whole bytes; 0: never                     */
 } nabla_format;
 
-/* Sizes of the two components of a packed tensor. */
+/* Says whether two formats are the same. */
+NABLA_API int nabla_format_equal(const nabla_format *a, const nabla_format *b);
+
+/* Sizes of the components of a packed tensor. */
 typedef struct nabla_packed_size {
   uint64_t code_bytes;
-  uint64_t scales; /* number of f32 */
+  uint64_t scales;      /* number of scales, and of zero points if any  */
+  uint64_t scale_bytes; /* of all of them, in the format's scale type   */
 } nabla_packed_size;
 
 /* Computes the component sizes of `elements` elements.
@@ -87,47 +130,69 @@ NABLA_API nabla_isa nabla_isa_resolve(nabla_isa isa);
 /* A format bound to code for an instruction set. A value; copy freely. */
 typedef struct nabla_codec {
   nabla_format format;
-  nabla_isa isa; /* what was chosen; never NABLA_ISA_BEST */
-  void (*encode)(const float *in, size_t count, size_t block, uint8_t *codes,
-                 float *scales);
-  void (*decode)(const uint8_t *codes, const float *scales, size_t count,
-                 size_t block, float *out);
+  nabla_isa isa;     /* what was chosen; never NABLA_ISA_BEST               */
+  nabla_dtype dtype; /* of dense values: F32, F16 or BF16                   */
+  int search;        /* encode with scales of least squared error           */
+  const struct nabla_recipe *recipe; /* the definition: quant/<id>.c        */
+  const struct nabla_stages *stages; /* the code: quant/kernels.def         */
 } nabla_codec;
 
-/* Chooses code for `format`. An encoding without a fast path for `isa` uses
- * the best one below it; `isa` itself must be available.
- * @return NABLA_OK
- *         NABLA_INVALID_ARGUMENT a bad block, or rows where there are none
- *         NABLA_UNSUPPORTED      this CPU or build lacks `isa`
- * Thread-safe, allocates nothing. */
-NABLA_API NABLA_MUST_USE nabla_status
-nabla_codec_select(const nabla_format *format, nabla_isa isa, nabla_codec *out,
-                   nabla_diag *diag);
+/* How to encode and decode. Zero-initialised: f32, best code, no search. */
+typedef struct nabla_codec_options {
+  nabla_isa isa;
+  nabla_dtype dtype; /* of dense values; 0 (BOOL) stands for F32 */
+  int search;        /* PER_BLOCK only                           */
+} nabla_codec_options;
 
-/* Encodes `count` values that start on a block (or row) boundary.
+/* Chooses code for `format`; `options` may be NULL. An encoding without a fast
+ * path for an instruction set uses the best one below it; what is asked for
+ * must be available.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT a bad block, or what the encoding has not
+ *         NABLA_UNSUPPORTED      this CPU or build lacks the instruction set;
+ *                                a dtype other than F32, F16, BF16; a search
+ *                                for rows or a tensor
+ * Thread-safe, allocates nothing. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_codec_select(
+    const nabla_format *format, const nabla_codec_options *options,
+    nabla_codec *out, nabla_diag *diag);
+
+/* Where the components of packed values are. Scales are f32 for DYNAMIC8 (see
+ * nabla/dynamic8.h), else of the format's scale type in native byte order. No
+ * pointer needs alignment beyond its type's. */
+typedef struct nabla_packed {
+  uint8_t *codes;
+  void *scales;
+  uint8_t *zero_points; /* NULL without; signed for int8 */
+} nabla_packed;
+
+/* Encodes `count` values that start on a block (row, segment) boundary.
  *
- * @param in     count f32 values
- * @param codes  nabla_format_size(count).code_bytes bytes
- * @param scales nabla_format_size(count).scales floats: absmax for nf4, fp4
- *               and rows; absmax/127 for int8 blocks (docs/FORMAT.md, N5)
+ * @param in      count values of codec->dtype
+ * @param weights NULL, or with `search` the importance of each value: finite,
+ *                not negative
+ * @param out     room for what nabla_format_size(count) says
  * @param out_index written only with the two failures below; may be NULL
  * @return NABLA_OK
  *         NABLA_NOT_FINITE  a value is NaN or infinite; `*out_index` is the
  *                           first such. Outputs are then defined bytes that
  *                           nobody should use.
- *         NABLA_UNSUPPORTED int8 rows only: absmax above FLT_MAX/127, which
- *                           LLM.int8 cannot decode; `*out_index` is the value
- * Pointers need no alignment beyond their type's. The bytes are the same for
- * every instruction set. Thread-safe, allocates nothing. */
-NABLA_API NABLA_MUST_USE nabla_status nabla_encode(
-    const nabla_codec *codec, const float *in, size_t count, uint8_t *codes,
-    float *scales, size_t *out_index, nabla_diag *diag);
+ *         NABLA_UNSUPPORTED a finite block whose scale is infinite in the scale
+ *                           type, or cannot be decoded (LLM.int8: absmax above
+ *                           FLT_MAX/127); `*out_index` is its largest value
+ * The bytes are the same for every instruction set. Thread-safe, allocates
+ * nothing. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_encode(const nabla_codec *codec, const void *in, const float *weights,
+             size_t count, const nabla_packed *out, size_t *out_index,
+             nabla_diag *diag);
 
-/* Decodes `count` values that start on a block (or row) boundary. Any bytes
- * decode; a scale that is not finite gives values that are not finite.
+/* Decodes `count` values that start on a block (row, segment) boundary to
+ * codec->dtype, rounding half to even. Any bytes decode; a scale that is not
+ * finite gives values that are not finite. F16 may become infinite.
  * Thread-safe, allocates nothing, the same bits for every instruction set. */
-NABLA_API void nabla_decode(const nabla_codec *codec, const uint8_t *codes,
-                            const float *scales, size_t count, float *out);
+NABLA_API void nabla_decode(const nabla_codec *codec, const nabla_packed *in,
+                            size_t count, void *out);
 
 #ifdef __cplusplus
 }

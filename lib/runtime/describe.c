@@ -40,9 +40,15 @@ static void add_shape(line *to, uint32_t rank, const int64_t *shape) {
 static void add_format(line *to, const nabla_format *format) {
   add(to, "%s", format->encoding->name);
   if (format->granularity == NABLA_PER_ROW)
-    add(to, " in rows, ");
+    add(to, " in rows");
+  else if (format->granularity == NABLA_PER_TENSOR)
+    add(to, " as one");
   else
-    add(to, " in blocks of %" PRIu64 ", ", format->block);
+    add(to, " in %s of %" PRIu64, format->segment ? "leading blocks" : "blocks",
+        format->block);
+  if (format->scale != NABLA_SCALE_F32)
+    add(to, " with %s scales", nabla_scale_info_of(format->scale)->option);
+  add(to, "%s, ", format->zero_point ? ", zero points" : "");
 }
 
 nabla_text_80 nabla_describe_array(nabla_dtype dtype, uint32_t rank,

@@ -148,9 +148,7 @@ static int same_shape(const nabla_port *port, const nabla_tensor *tensor) {
 }
 
 static int same_format(const nabla_format *a, const nabla_format *b) {
-  return a->encoding == b->encoding &&
-         (!a->encoding ||
-          (a->granularity == b->granularity && a->block == b->block));
+  return a->encoding ? nabla_format_equal(a, b) : !b->encoding;
 }
 
 /* Sizes of the components: those of a packed argument follow from its shape
@@ -166,7 +164,7 @@ static int same_sizes(const nabla_port *port, const nabla_weight *weight) {
          !nabla_format_size(&port->format, weight->tensor.elements, &size,
                             NULL) &&
          weight->components[0].bytes == size.code_bytes &&
-         weight->components[1].bytes == size.scales * sizeof(float);
+         weight->components[1].bytes == size.scale_bytes;
 }
 
 static int fits(const nabla_port *port, const nabla_weight *weight) {

@@ -204,8 +204,9 @@ static nabla_status take_components(parser *p, nabla_port *port) {
   const nabla_dtype codes =
       port->format.encoding->bits == 8 ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8;
   NABLA_TRY(take_component(p, "codes", codes, size.code_bytes));
-  NABLA_TRY(take_component(p, "scales", NABLA_DTYPE_F32,
-                           size.scales * sizeof(float)));
+  NABLA_TRY(take_component(p, "scales",
+                           nabla_scale_info_of(port->format.scale)->dtype,
+                           size.scale_bytes));
   port->component_count = 2;
   return take_kind(p, NABLA_JSON_ARRAY_END, "the end of the components");
 }

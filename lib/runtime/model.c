@@ -188,7 +188,8 @@ static nabla_status add_components(nabla_model *model, nabla_weight *out,
   const nabla_dtype codes =
       tensor->format.encoding->bits == 8 ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8;
   NABLA_TRY(add_component(model, tensor->data, "codes", codes, out, diag));
-  return add_component(model, tensor->scales, "scales", NABLA_DTYPE_F32, out,
+  return add_component(model, tensor->scales, "scales",
+                       nabla_scale_info_of(tensor->format.scale)->dtype, out,
                        diag);
 }
 

@@ -293,8 +293,8 @@ nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
                          .data = {head->shard, head->entry},
                          .stored_bytes = entry.bytes};
   if (head->packed == NABLA_NOT_PACKED) return tensor;
-  const nabla_packed *packed =
-      (const nabla_packed *)(const void *)checkpoint->packed.data +
+  const nabla_packed_entry *packed =
+      (const nabla_packed_entry *)(const void *)checkpoint->packed.data +
       head->packed;
   tensor.dtype = packed->dtype;
   tensor.rank = packed->rank;

@@ -63,9 +63,9 @@ static int find(const grouper *g, nabla_part from, size_t stem,
                                      stem + size, out);
 }
 
-static nabla_status add_packed(grouper *g, const nabla_packed *packed,
+static nabla_status add_packed(grouper *g, const nabla_packed_entry *packed,
                                const uint64_t *shape) {
-  nabla_packed copy = *packed;
+  nabla_packed_entry copy = *packed;
   copy.shape = (uint32_t)(g->checkpoint->shapes.size / sizeof(uint64_t));
   NABLA_TRY(nabla_buffer_append(&g->checkpoint->shapes, shape,
                                 packed->rank * sizeof *shape, g->diag));
@@ -102,7 +102,7 @@ static nabla_status describe(grouper *g, nabla_part part, nabla_layout layout,
 
 /* (B2), (N4): codes and scales have exactly the sizes that the description
  * implies. */
-static nabla_status check_sizes(grouper *g, const nabla_packed *packed) {
+static nabla_status check_sizes(grouper *g, const nabla_packed_entry *packed) {
   const nabla_entry codes = entry_of(g, packed->data);
   const nabla_entry scales = entry_of(g, packed->scales);
   nabla_packed_size size;
@@ -130,7 +130,7 @@ static nabla_status check_sizes(grouper *g, const nabla_packed *packed) {
 /* (B3): other 4-bit tables than bitsandbytes' own decode differently. Readers
  * use the table of the file; this build has its own and insists. */
 static nabla_status check_table(grouper *g, nabla_part part,
-                                nabla_packed *packed) {
+                                nabla_packed_entry *packed) {
   const nabla_entry entry = entry_of(g, part);
   if (entry.dtype != NABLA_DTYPE_F32 || entry.elements != NABLA_TABLE_VALUES)
     return corrupt(g, part, "a quant_map is no vector of 16 F32");
@@ -161,20 +161,20 @@ static uint64_t sum_bytes(const grouper *g, const nabla_part *parts,
 
 /* What this build cannot decode is listed, not refused (a reader of one tensor
  * need not care about another). */
-static void find_unsupported(nabla_packed *packed,
+static void find_unsupported(nabla_packed_entry *packed,
                              const nabla_description *text) {
   memcpy(packed->unsupported, text->unsupported, sizeof packed->unsupported);
   if (packed->unsupported[0]) return;
   const char *why = NULL;
-  nabla_codec codec;
+  nabla_packed_size size;
   if (text->nested) why = "double quantization is unknown to this version";
   if (text->elements == 0) why = "it is packed but has no elements";
-  if (!why && nabla_codec_select(&text->format, NABLA_ISA_SCALAR, &codec, NULL))
+  if (!why && nabla_format_size(&text->format, text->elements, &size, NULL))
     why = "its block size is unknown to this version";
   if (why) snprintf(packed->unsupported, sizeof packed->unsupported, "%s", why);
 }
 
-static void fill(nabla_packed *packed, const nabla_description *text,
+static void fill(nabla_packed_entry *packed, const nabla_description *text,
                  nabla_layout layout) {
   packed->layout = layout;
   packed->dtype = text->dtype;
@@ -201,7 +201,7 @@ static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
                                        const char *suffix) {
   const nabla_entry entry = entry_of(g, state);
   const size_t stem = entry.name_length - strlen(suffix);
-  nabla_packed packed = {0};
+  nabla_packed_entry packed = {0};
   nabla_description text;
   nabla_part parts[6] = {state};
   size_t count = 1;
@@ -237,7 +237,7 @@ static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
 }
 
 /* (N4): another dtype or shape with as many bytes is another tensor. */
-static nabla_status check_codes(grouper *g, const nabla_packed *packed,
+static nabla_status check_codes(grouper *g, const nabla_packed_entry *packed,
                                 const uint64_t *shape) {
   const nabla_entry entry = entry_of(g, packed->data);
   const nabla_dtype is = entry.dtype;
@@ -260,7 +260,7 @@ static nabla_status check_codes(grouper *g, const nabla_packed *packed,
 static nabla_status group_nabla(grouper *g, nabla_part format) {
   const nabla_entry entry = entry_of(g, format);
   const size_t stem = entry.name_length - strlen(NABLA_SUFFIX_FORMAT);
-  nabla_packed packed = {0};
+  nabla_packed_entry packed = {0};
   nabla_description text;
   if (!find(g, format, stem, "", &packed.data))
     return corrupt(g, format, "a description without its weight");
@@ -286,9 +286,9 @@ static nabla_status group_nabla(grouper *g, nabla_part format) {
 static nabla_status group_int8(grouper *g, nabla_part scb) {
   const nabla_entry entry = entry_of(g, scb);
   const size_t stem = entry.name_length - strlen(NABLA_SUFFIX_SCB);
-  nabla_packed packed = {.scales = scb,
-                         .dtype = NABLA_DTYPE_F32,
-                         .layout = NABLA_LAYOUT_BITSANDBYTES};
+  nabla_packed_entry packed = {.scales = scb,
+                               .dtype = NABLA_DTYPE_F32,
+                               .layout = NABLA_LAYOUT_BITSANDBYTES};
   if (stem > 0 && entry.name[stem - 1] != '.') return NABLA_OK;
   if (entry.dtype != NABLA_DTYPE_F32 ||
       !find(g, scb, stem, NABLA_SUFFIX_WEIGHT, &packed.data))
@@ -344,8 +344,8 @@ static int compare_parts(nabla_part a, nabla_part b) {
 
 /* Finds which packed tensor has its codes at `part`. */
 static uint32_t packed_at(const nabla_checkpoint *checkpoint, nabla_part part) {
-  const nabla_packed *packed =
-      (const nabla_packed *)(const void *)checkpoint->packed.data;
+  const nabla_packed_entry *packed =
+      (const nabla_packed_entry *)(const void *)checkpoint->packed.data;
   size_t low = 0, high = checkpoint->packed.size / sizeof *packed;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -361,13 +361,14 @@ static uint32_t packed_at(const nabla_checkpoint *checkpoint, nabla_part part) {
 
 static int order_packed(const void *a, const void *b, const void *context) {
   (void)context;
-  return compare_parts(((const nabla_packed *)a)->data,
-                       ((const nabla_packed *)b)->data);
+  return compare_parts(((const nabla_packed_entry *)a)->data,
+                       ((const nabla_packed_entry *)b)->data);
 }
 
 /* Two packed tensors on the same codes are refused. */
 static nabla_status sort_packed(grouper *g) {
-  nabla_packed *packed = (nabla_packed *)(void *)g->checkpoint->packed.data;
+  nabla_packed_entry *packed =
+      (nabla_packed_entry *)(void *)g->checkpoint->packed.data;
   const size_t count = g->checkpoint->packed.size / sizeof *packed;
   NABLA_TRY(nabla_sort(g->checkpoint->allocator, packed, count, sizeof *packed,
                        order_packed, NULL, g->diag));

@@ -20,7 +20,7 @@ typedef struct nabla_head {
 } nabla_head;
 
 /* What a head needs in addition when it is packed. */
-typedef struct nabla_packed {
+typedef struct nabla_packed_entry {
   nabla_part data, scales;
   nabla_dtype dtype;
   nabla_layout layout;
@@ -30,7 +30,7 @@ typedef struct nabla_packed {
   uint64_t elements;
   uint64_t stored_bytes;
   char unsupported[96];
-} nabla_packed;
+} nabla_packed_entry;
 
 struct nabla_checkpoint {
   const nabla_allocator *allocator;
@@ -42,7 +42,7 @@ struct nabla_checkpoint {
   nabla_shard *shards; /* `shard_count` of them, sorted by name */
   uint32_t shard_count;
   nabla_buffer heads;  /* nabla_head, sorted by (shard, entry)   */
-  nabla_buffer packed; /* nabla_packed, sorted by data part      */
+  nabla_buffer packed; /* nabla_packed_entry, sorted by data part      */
   nabla_buffer shapes; /* uint64_t                               */
 };
 

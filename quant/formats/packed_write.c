@@ -89,8 +89,7 @@ static void list_int8(const nabla_tensor *tensor, uint64_t scales,
 
 const char *nabla_state_suffix(size_t row) {
   static const char *const suffixes[] = {
-#define ENCODING(id, wire, bits, rows, bnb, rmse, summary) \
-  NABLA_SUFFIX_STATE #id,
+#define ENCODING(id, ...) NABLA_SUFFIX_STATE #id,
 #include "quant/encodings.def"
 #undef ENCODING
   };

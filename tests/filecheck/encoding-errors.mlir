@@ -138,3 +138,43 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64>, windo
 
 // expected-error @+1 {{#nabla.nf4: unknown parameter 'value'; legal: block, blocks, scale}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, value = 3>>
+
+// -----
+
+// expected-error @+1 {{'int4' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int4<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'ternary' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.ternary<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'binary' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.binary<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'fp8' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.fp8<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'fp8_e5m2' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.fp8_e5m2<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'mxfp4' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp4<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'mxfp8' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp8<block = 32>>
+
+// -----
+
+// expected-error @+1 {{'mxfp8_e5m2' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp8_e5m2<block = 32>>

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
+#include "tests/support/codec_calls.h"
 
 int codec_case_read(const uint8_t *data, size_t size, codec_case *out) {
   if (size < FUZZ_OPTIONS) return 0;
@@ -32,7 +33,7 @@ int codec_case_read(const uint8_t *data, size_t size, codec_case *out) {
 
 nabla_codec codec_case_select(const codec_case *at, nabla_isa isa) {
   nabla_codec codec = {0};
-  fuzz_require(!nabla_codec_select(&at->format, isa, &codec, NULL),
+  fuzz_require(!select_codec(&at->format, isa, &codec, NULL),
                "an available instruction set can be selected");
   return codec;
 }

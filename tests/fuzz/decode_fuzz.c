@@ -7,6 +7,7 @@
 
 #include "quant/codec.h"
 #include "tests/fuzz/codec_cases.h"
+#include "tests/support/codec_calls.h"
 
 const char fuzz_shape[] = "bB";
 
@@ -32,12 +33,12 @@ static void drop(packed *p) {
 static void decode_everywhere(const codec_case *at, const packed *p,
                               float *out) {
   nabla_codec scalar = codec_case_select(at, NABLA_ISA_SCALAR);
-  nabla_decode(&scalar, p->codes, p->scales, at->count, out);
+  decode_f32(&scalar, p->codes, p->scales, at->count, out);
   for (int isa = NABLA_ISA_AVX2; isa <= NABLA_ISA_AVX512; isa++) {
     if (!nabla_isa_available((nabla_isa)isa)) continue;
     nabla_codec fast = codec_case_select(at, (nabla_isa)isa);
     float *other = codec_case_buffer(at->count * sizeof(float));
-    nabla_decode(&fast, p->codes, p->scales, at->count, other);
+    decode_f32(&fast, p->codes, p->scales, at->count, other);
     fuzz_require(!memcmp(out, other, at->count * sizeof(float)),
                  "every instruction set decodes to the same bits");
     free(other);
@@ -55,8 +56,8 @@ static int encode(const codec_case *at, const float *values, packed *out) {
   nabla_codec codec = codec_case_select(at, NABLA_ISA_BEST);
   nabla_diag diag = NABLA_DIAG_INIT;
   size_t index = SIZE_MAX;
-  nabla_status status = nabla_encode(&codec, values, at->count, out->codes,
-                                     out->scales, &index, &diag);
+  nabla_status status = encode_f32(&codec, values, at->count, out->codes,
+                                   out->scales, &index, &diag);
   fuzz_check_diag(status, &diag);
   if (!status) return 1;
   fuzz_require(

@@ -8,6 +8,7 @@
 #include "nabla/measure.h"
 #include "quant/formats/packed.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/codec_calls.h"
 
 const char fuzz_shape[] = "J";
 
@@ -37,7 +38,7 @@ static const struct variant {
 static int is_supported(const nabla_description *text) {
   nabla_codec codec;
   return !text->unsupported[0] && !text->nested && text->elements > 0 &&
-         !nabla_codec_select(&text->format, NABLA_ISA_SCALAR, &codec, NULL);
+         !select_codec(&text->format, NABLA_ISA_SCALAR, &codec, NULL);
 }
 
 static int same_format(const nabla_format *a, const nabla_format *b) {
@@ -139,21 +140,22 @@ static void write_file(fuzz_world *world, const part *parts, size_t count) {
 }
 
 static void fill_table(const char *encoding, float table[TABLE_VALUES]) {
-  nabla_format format = {nabla_encoding_find(encoding), NABLA_PER_BLOCK,
-                         TABLE_VALUES};
+  nabla_format format = {.encoding = nabla_encoding_find(encoding),
+                         .granularity = NABLA_PER_BLOCK,
+                         .block = TABLE_VALUES};
   nabla_codec codec;
-  fuzz_require(!nabla_codec_select(&format, NABLA_ISA_SCALAR, &codec, NULL),
+  fuzz_require(!select_codec(&format, NABLA_ISA_SCALAR, &codec, NULL),
                "the table's codec");
   uint8_t codes[TABLE_VALUES / 2];
   for (int i = 0; i < TABLE_VALUES / 2; i++)
     codes[i] = (uint8_t)(2 * i << 4 | (2 * i + 1));
   const float one = 1;
-  nabla_decode(&codec, codes, &one, TABLE_VALUES, table);
+  decode_f32(&codec, codes, &one, TABLE_VALUES, table);
 }
 
 /* Codes and scales as described where they are small, else too few. */
 static nabla_packed_size sizes_of(const nabla_description *text, int parsed) {
-  nabla_packed_size size = {8, 1};
+  nabla_packed_size size = {8, 1, 4};
   nabla_packed_size said;
   if (parsed && text->format.encoding &&
       !nabla_format_size(&text->format, text->elements, &said, NULL) &&

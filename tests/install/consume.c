@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/codec_calls.h"
 #include "nabla/encoding.h"
 
 int main(void) {
@@ -12,12 +13,12 @@ int main(void) {
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_format format = {nabla_encoding_find("nf4"), NABLA_PER_BLOCK, 64};
   nabla_codec codec;
-  if (nabla_codec_select(&format, NABLA_ISA_BEST, &codec, &diag) ||
-      nabla_encode(&codec, in, 4, codes, scales, &where, &diag)) {
+  if (select_codec(&format, NABLA_ISA_BEST, &codec, &diag) ||
+      encode_f32(&codec, in, 4, codes, scales, &where, &diag)) {
     fprintf(stderr, "%s\n", diag.what);
     return 1;
   }
-  nabla_decode(&codec, codes, scales, 4, out);
+  decode_f32(&codec, codes, scales, 4, out);
   /* zero and the block's extremes are exact in nf4 */
   return !(out[0] == 0.0f && out[1] == -1.0f && out[3] == 1.0f);
 }

@@ -261,8 +261,9 @@ static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
   static const char *const names[] = {"nf4", "fp4", "int8"};
   const nabla_encoding *encoding =
       nabla_encoding_find(names[random_below(&r->state, 3)]);
-  spec->format = (nabla_format){encoding, NABLA_PER_BLOCK,
-                                (uint64_t)16 << random_below(&r->state, 6)};
+  spec->format =
+      (nabla_format){.encoding = encoding,
+                     .block = (uint64_t)16 << random_below(&r->state, 6)};
   if (encoding->has_rows && random_below(&r->state, 2)) {
     spec->format.granularity = NABLA_PER_ROW;
     spec->format.block = random_below(&r->state, 3)
@@ -330,10 +331,10 @@ static void check_fixed(run *r) {
                                .x_type = NABLA_DTYPE_F32,
                                .y_type = NABLA_DTYPE_F32,
                                .w_type = NABLA_DTYPE_F32};
-      spec.format =
-          (nabla_format){nabla_encoding_find(rows[i].name),
-                         rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
-                         rows[i].block ? rows[i].block : k};
+      spec.format = (nabla_format){
+          .encoding = nabla_encoding_find(rows[i].name),
+          .granularity = rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
+          .block = rows[i].block ? rows[i].block : k};
       if (transposed) {
         spec.n = k;
         spec.k = n;

@@ -1,4 +1,5 @@
 /* Fused dot products to test; see problem.h. */
+#include "tests/support/codec_calls.h"
 #include "tests/kernels/problem.h"
 
 #include <math.h>
@@ -54,12 +55,12 @@ void problem_decode(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
   nabla_codec codec;
   nabla_diag diag = NABLA_DIAG_INIT;
-  if (nabla_codec_select(&spec->format, NABLA_ISA_SCALAR, &codec, &diag)) {
+  if (select_codec(&spec->format, NABLA_ISA_SCALAR, &codec, &diag)) {
     (void)fprintf(stderr, "%s\n", diag.what);
     exit(1);
   }
   size_t count = (size_t)spec->storage_elements;
-  nabla_decode(&codec, self->codes.data, (const float *)self->scales.data,
+  decode_f32(&codec, self->codes.data, (const float *)self->scales.data,
                count, self->dense);
   if (spec->w_type == NABLA_DTYPE_F32) return;
   uint16_t *half = malloc(count * 2 + 1);

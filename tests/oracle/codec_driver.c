@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "nabla/encoding.h"
+#include "tests/support/codec_calls.h"
 
 typedef struct request {
   nabla_format format;
@@ -45,8 +46,8 @@ static const char *answer(const request *r, const nabla_codec *codec,
                           uint8_t *codes, float *scales, float *back) {
   size_t index;
   nabla_status status =
-      nabla_encode(codec, in, r->count, codes, scales, &index, NULL);
-  nabla_decode(codec, codes, scales, r->count, back);
+      encode_f32(codec, in, r->count, codes, scales, &index, NULL);
+  decode_f32(codec, codes, scales, r->count, back);
   FILE *file = fopen(r->out, "wb");
   if (!file) return "NO_OUTPUT";
   size_t written = fwrite(codes, 1, size.code_bytes, file);
@@ -60,7 +61,7 @@ static const char *answer(const request *r, const nabla_codec *codec,
 static const char *run(const request *r) {
   nabla_codec codec;
   nabla_packed_size size;
-  nabla_status status = nabla_codec_select(&r->format, r->isa, &codec, NULL);
+  nabla_status status = select_codec(&r->format, r->isa, &codec, NULL);
   if (!status) status = nabla_format_size(&r->format, r->count, &size, NULL);
   if (status) return nabla_status_name(status);
   float *in = malloc(r->count * sizeof *in + 1);

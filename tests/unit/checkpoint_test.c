@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/codec_calls.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
 
@@ -31,12 +32,14 @@ static const char good_format[] =
 
 static void set_up(void) {
   nabla_codec codec;
-  const nabla_format format = {nabla_encoding_find("nf4"), NABLA_PER_BLOCK, 64};
+  const nabla_format format = {.encoding = nabla_encoding_find("nf4"),
+                               .granularity = NABLA_PER_BLOCK,
+                               .block = 64};
   uint8_t codes[8];
   const float one = 1;
   for (int i = 0; i < 16; i += 2) codes[i / 2] = (uint8_t)(i << 4 | (i + 1));
-  cr_assert_eq(nabla_codec_select(&format, NABLA_ISA_SCALAR, &codec, NULL), 0);
-  nabla_decode(&codec, codes, &one, 16, table);
+  cr_assert_eq(select_codec(&format, NABLA_ISA_SCALAR, &codec, NULL), 0);
+  decode_f32(&codec, codes, &one, 16, table);
   temp_folder_create(&folder);
   temp_folder_path(&folder, "x.safetensors", path);
   diag = (nabla_diag)NABLA_DIAG_INIT;

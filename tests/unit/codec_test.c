@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "quant/kernel.h"
+#include "tests/support/codec_calls.h"
 
 enum { GUARD = 80, CANARY = 0xA5, MOST = 1 << 16 };
 
@@ -95,9 +96,9 @@ static void packed_destroy(packed *p) {
   free(p->scale_memory);
 }
 
-static nabla_codec select_codec(const nabla_format *format, nabla_isa isa) {
+static nabla_codec codec_for(const nabla_format *format, nabla_isa isa) {
   nabla_codec codec;
-  cr_assert_eq(nabla_codec_select(format, isa, &codec, NULL), NABLA_OK);
+  cr_assert_eq(select_codec(format, isa, &codec, NULL), NABLA_OK);
   return codec;
 }
 
@@ -106,8 +107,8 @@ static nabla_codec select_codec(const nabla_format *format, nabla_isa isa) {
 static void expect_equal_to_scalar(nabla_format format, nabla_isa isa,
                                    const float *in, size_t count,
                                    size_t shift) {
-  nabla_codec scalar = select_codec(&format, NABLA_ISA_SCALAR);
-  nabla_codec fast = select_codec(&format, isa);
+  nabla_codec scalar = codec_for(&format, NABLA_ISA_SCALAR);
+  nabla_codec fast = codec_for(&format, isa);
   packed a = packed_create(&format, count, 0);
   packed b = packed_create(&format, count, shift);
   float *memory = malloc((count + shift) * sizeof *in + 1);
@@ -115,9 +116,9 @@ static void expect_equal_to_scalar(nabla_format format, nabla_isa isa,
   memcpy(copy, in, count * sizeof *in);
   size_t index_a = 0, index_b = 0;
   nabla_status status_a =
-      nabla_encode(&scalar, in, count, a.codes, a.scales, &index_a, NULL);
+      encode_f32(&scalar, in, count, a.codes, a.scales, &index_a, NULL);
   nabla_status status_b =
-      nabla_encode(&fast, copy, count, b.codes, b.scales, &index_b, NULL);
+      encode_f32(&fast, copy, count, b.codes, b.scales, &index_b, NULL);
   cr_assert_eq(status_a, status_b);
   cr_assert_eq(index_a, index_b);
   const char *name = format.encoding->name;
@@ -128,8 +129,8 @@ static void expect_equal_to_scalar(nabla_format format, nabla_isa isa,
                "%s scales, block %zu, count %zu", name, (size_t)format.block,
                count);
   float *back = malloc(count * sizeof *back + 1);
-  nabla_decode(&scalar, a.codes, a.scales, count, back);
-  nabla_decode(&fast, b.codes, b.scales, count, copy);
+  decode_f32(&scalar, a.codes, a.scales, count, back);
+  decode_f32(&fast, b.codes, b.scales, count, copy);
   cr_assert_eq(memcmp(back, copy, count * sizeof *back), 0,
                "%s decoded, block %zu, count %zu", name, (size_t)format.block,
                count);
@@ -160,14 +161,14 @@ ParameterizedTest(size_t *number, codec, round_trip_stays_in_bound) {
   nabla_format format;
   nabla_isa isa;
   cr_assert(case_of(*number, &format, &isa));
-  nabla_codec codec = select_codec(&format, isa);
+  nabla_codec codec = codec_for(&format, isa);
   static float in[MOST], back[MOST];
   for (size_t i = 0; i < MOST; i++) in[i] = random_normal();
   packed p = packed_create(&format, MOST, 0);
   size_t index;
-  cr_assert_eq(nabla_encode(&codec, in, MOST, p.codes, p.scales, &index, NULL),
+  cr_assert_eq(encode_f32(&codec, in, MOST, p.codes, p.scales, &index, NULL),
                NABLA_OK);
-  nabla_decode(&codec, p.codes, p.scales, MOST, back);
+  decode_f32(&codec, p.codes, p.scales, MOST, back);
   double error = 0, norm = 0;
   for (size_t i = 0; i < MOST; i++) {
     error += pow((double)in[i] - back[i], 2);
@@ -281,12 +282,12 @@ ParameterizedTest(size_t *number, codec, nonfinite_values_are_found) {
       for (size_t j = 0; j < 1000; j++) in[j] = random_normal();
       in[i] = nabla_f32_of_bits(bad[i % 6]);
       in[999] = nabla_f32_of_bits(bad[n % 6]);
-      nabla_codec codec = select_codec(&format, isa);
+      nabla_codec codec = codec_for(&format, isa);
       packed p = packed_create(&format, 1000, 1);
       size_t index = 5000;
       nabla_diag diag = NABLA_DIAG_INIT;
       cr_assert_eq(
-          nabla_encode(&codec, in, 1000, p.codes, p.scales, &index, &diag),
+          encode_f32(&codec, in, 1000, p.codes, p.scales, &index, &diag),
           NABLA_NOT_FINITE);
       cr_expect_eq(index, i);
       cr_expect(strlen(diag.what) > 0);
@@ -302,14 +303,14 @@ ParameterizedTest(size_t *number, codec, zero_decodes_to_zero) {
   nabla_format format;
   nabla_isa isa;
   cr_assert(case_of(*number, &format, &isa));
-  nabla_codec codec = select_codec(&format, isa);
+  nabla_codec codec = codec_for(&format, isa);
   float in[300], back[300];
   for (size_t i = 0; i < 300; i++) in[i] = i % 3 ? 0.0f : -0.0f;
   packed p = packed_create(&format, 300, 0);
   size_t index;
-  cr_assert_eq(nabla_encode(&codec, in, 300, p.codes, p.scales, &index, NULL),
+  cr_assert_eq(encode_f32(&codec, in, 300, p.codes, p.scales, &index, NULL),
                NABLA_OK);
-  nabla_decode(&codec, p.codes, p.scales, 300, back);
+  decode_f32(&codec, p.codes, p.scales, 300, back);
   for (size_t i = 0; i < 300; i++)
     cr_expect_eq(nabla_bits_of_f32(back[i]), 0, "+0, not %g", back[i]);
   for (size_t i = 0; i < p.size.scales; i++)
@@ -326,21 +327,20 @@ ParameterizedTest(size_t *number, codec, second_round_trip_changes_nothing) {
   nabla_isa isa;
   cr_assert(case_of(*number, &format, &isa));
   if (format.encoding->bits != 4) cr_skip("scales of 8-bit codes may move");
-  nabla_codec codec = select_codec(&format, isa);
+  nabla_codec codec = codec_for(&format, isa);
   static float in[MOST], back[MOST];
   for (size_t i = 0; i < MOST; i++) in[i] = random_normal();
   packed a = packed_create(&format, MOST, 0),
          b = packed_create(&format, MOST, 0);
   size_t index;
-  cr_assert_eq(nabla_encode(&codec, in, MOST, a.codes, a.scales, &index, NULL),
+  cr_assert_eq(encode_f32(&codec, in, MOST, a.codes, a.scales, &index, NULL),
                NABLA_OK);
-  nabla_decode(&codec, a.codes, a.scales, MOST, back);
-  cr_assert_eq(
-      nabla_encode(&codec, back, MOST, b.codes, b.scales, &index, NULL),
-      NABLA_OK);
+  decode_f32(&codec, a.codes, a.scales, MOST, back);
+  cr_assert_eq(encode_f32(&codec, back, MOST, b.codes, b.scales, &index, NULL),
+               NABLA_OK);
   cr_expect_eq(memcmp(a.scales, b.scales, a.size.scales * sizeof(float)), 0);
   float *again = in;
-  nabla_decode(&codec, b.codes, b.scales, MOST, again);
+  decode_f32(&codec, b.codes, b.scales, MOST, again);
   for (size_t i = 0; i < MOST; i++) cr_assert_eq(again[i], back[i]);
   packed_destroy(&a);
   packed_destroy(&b);
@@ -361,11 +361,11 @@ ParameterizedTest(size_t *number, codec, any_bytes_decode_alike) {
       p.codes[i] = (uint8_t)random_bits();
     for (size_t i = 0; i < p.size.scales; i++)
       p.scales[i] = nabla_f32_of_bits(random_bits());
-    nabla_codec scalar = select_codec(&format, NABLA_ISA_SCALAR);
-    nabla_codec fast = select_codec(&format, isa);
+    nabla_codec scalar = codec_for(&format, NABLA_ISA_SCALAR);
+    nabla_codec fast = codec_for(&format, isa);
     float *a = malloc(count * sizeof *a), *b = malloc(count * sizeof *b);
-    nabla_decode(&scalar, p.codes, p.scales, count, a);
-    nabla_decode(&fast, p.codes, p.scales, count, b);
+    decode_f32(&scalar, p.codes, p.scales, count, a);
+    decode_f32(&fast, p.codes, p.scales, count, b);
     cr_assert_eq(memcmp(a, b, count * sizeof *a), 0);
     free(a);
     free(b);
@@ -384,7 +384,8 @@ ParameterizedTest(size_t *number, codec, large_decode_equals_scalar) {
   static const uint64_t blocks[] = {16, 32, 64, 4096},
                         rows[] = {100, 101, 4096};
   int by_row = format.granularity == NABLA_PER_ROW;
-  const size_t count = NABLA_STREAM_VALUES + 77, shifts[] = {0, 1, 4};
+  const size_t count = (NABLA_STREAM_BYTES / sizeof(float)) + 77,
+               shifts[] = {0, 1, 4};
   float *want = malloc(count * sizeof *want);
   float *memory = malloc((count + 4 + 2 * GUARD) * sizeof *memory);
   for (size_t n = 0; n < (by_row ? 3 : 4); n++) {
@@ -393,13 +394,13 @@ ParameterizedTest(size_t *number, codec, large_decode_equals_scalar) {
     for (size_t i = 0; i < p.size.code_bytes; i++)
       p.codes[i] = (uint8_t)random_bits();
     for (size_t i = 0; i < p.size.scales; i++) p.scales[i] = random_normal();
-    nabla_codec scalar = select_codec(&format, NABLA_ISA_SCALAR);
-    nabla_codec fast = select_codec(&format, isa);
-    nabla_decode(&scalar, p.codes, p.scales, count, want);
+    nabla_codec scalar = codec_for(&format, NABLA_ISA_SCALAR);
+    nabla_codec fast = codec_for(&format, isa);
+    decode_f32(&scalar, p.codes, p.scales, count, want);
     for (size_t i = 0; i < 3; i++) {
       float *got = memory + GUARD + shifts[i];
       memset(memory, CANARY, (count + 4 + 2 * GUARD) * sizeof *memory);
-      nabla_decode(&fast, p.codes, p.scales, count, got);
+      decode_f32(&fast, p.codes, p.scales, count, got);
       cr_assert_eq(memcmp(got, want, count * sizeof *got), 0);
       expect_canaries(got - GUARD, GUARD * sizeof *got);
       expect_canaries(got + count, GUARD * sizeof *got);
@@ -411,40 +412,44 @@ ParameterizedTest(size_t *number, codec, large_decode_equals_scalar) {
 }
 
 Test(codec, rows_too_large_for_llm_int8_are_refused) {
-  nabla_format format = {nabla_encoding_find("int8"), NABLA_PER_ROW, 4};
-  nabla_codec codec = select_codec(&format, NABLA_ISA_BEST);
+  nabla_format format = {.encoding = nabla_encoding_find("int8"),
+                         .granularity = NABLA_PER_ROW,
+                         .block = 4};
+  nabla_codec codec = codec_for(&format, NABLA_ISA_BEST);
   float limit = nextafterf(FLT_MAX / 127.0f, 0.0f); /* 127 times it: finite */
   float in[8] = {1, limit, 0, 0, 0, -limit, 2, 3}, back[8], scales[2];
   uint8_t codes[8];
   size_t index = 99;
-  cr_assert_eq(nabla_encode(&codec, in, 8, codes, scales, &index, NULL),
+  cr_assert_eq(encode_f32(&codec, in, 8, codes, scales, &index, NULL),
                NABLA_OK);
-  nabla_decode(&codec, codes, scales, 8, back);
+  decode_f32(&codec, codes, scales, 8, back);
   for (int i = 0; i < 8; i++) cr_expect(isfinite(back[i]));
 
   in[5] = -FLT_MAX / 127.0f;
   nabla_diag diag = NABLA_DIAG_INIT;
-  cr_expect_eq(nabla_encode(&codec, in, 8, codes, scales, &index, &diag),
+  cr_expect_eq(encode_f32(&codec, in, 8, codes, scales, &index, &diag),
                NABLA_UNSUPPORTED);
   cr_expect_eq(index, 5);
   cr_expect(strlen(diag.next) > 0);
   in[0] = NAN; /* does not hide it */
-  cr_expect_eq(nabla_encode(&codec, in, 8, codes, scales, &index, NULL),
+  cr_expect_eq(encode_f32(&codec, in, 8, codes, scales, &index, NULL),
                NABLA_UNSUPPORTED);
   cr_expect_eq(index, 5);
 }
 
 Test(codec, the_index_may_be_left_out) {
-  nabla_format format = {nabla_encoding_find("int8"), NABLA_PER_ROW, 4};
-  nabla_codec codec = select_codec(&format, NABLA_ISA_BEST);
+  nabla_format format = {.encoding = nabla_encoding_find("int8"),
+                         .granularity = NABLA_PER_ROW,
+                         .block = 4};
+  nabla_codec codec = codec_for(&format, NABLA_ISA_BEST);
   float in[4] = {1, 2, FLT_MAX, 3}, scale;
   uint8_t codes[4];
   nabla_diag diag = NABLA_DIAG_INIT;
-  cr_expect_eq(nabla_encode(&codec, in, 4, codes, &scale, NULL, &diag),
+  cr_expect_eq(encode_f32(&codec, in, 4, codes, &scale, NULL, &diag),
                NABLA_UNSUPPORTED);
   cr_expect_not_null(strstr(diag.what, "value 2"), "%s", diag.what);
   in[2] = NAN;
-  cr_expect_eq(nabla_encode(&codec, in, 4, codes, &scale, NULL, &diag),
+  cr_expect_eq(encode_f32(&codec, in, 4, codes, &scale, NULL, &diag),
                NABLA_NOT_FINITE);
   cr_expect_not_null(strstr(diag.what, "value 2"), "%s", diag.what);
 }
@@ -455,11 +460,13 @@ Test(codec, row_in_pieces_equals_row) {
   for (size_t i = 0; i < 5000; i++) in[i] = random_normal();
   for (int isa = NABLA_ISA_SCALAR; isa <= NABLA_ISA_AVX512; isa++) {
     if (!nabla_isa_available((nabla_isa)isa)) continue;
-    nabla_format format = {nabla_encoding_find("int8"), NABLA_PER_ROW, 5000};
-    nabla_codec codec = select_codec(&format, (nabla_isa)isa);
+    nabla_format format = {.encoding = nabla_encoding_find("int8"),
+                           .granularity = NABLA_PER_ROW,
+                           .block = 5000};
+    nabla_codec codec = codec_for(&format, (nabla_isa)isa);
     float scale, absmax = 0;
     size_t index;
-    cr_assert_eq(nabla_encode(&codec, in, 5000, whole, &scale, &index, NULL),
+    cr_assert_eq(encode_f32(&codec, in, 5000, whole, &scale, &index, NULL),
                  NABLA_OK);
     for (size_t at = 0; at < 5000; at += 625) {
       float most = nabla_absmax((nabla_isa)isa, in + at, 625);
@@ -467,8 +474,8 @@ Test(codec, row_in_pieces_equals_row) {
     }
     cr_expect_eq(nabla_bits_of_f32(absmax), nabla_bits_of_f32(scale));
     for (size_t at = 0; at < 5000; at += 625)
-      nabla_encode_scaled(format.encoding, (nabla_isa)isa, in + at, 625, absmax,
-                          pieces + at);
+      cr_assert(
+          nabla_encode_part(&codec, in + at, 625, absmax, pieces + at, NULL));
     cr_expect_eq(memcmp(whole, pieces, 5000), 0);
     in[4321] = NAN;
     cr_expect(isnan(nabla_absmax((nabla_isa)isa, in, 5000)));

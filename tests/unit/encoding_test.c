@@ -5,6 +5,8 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
+#include "tests/support/codec_calls.h"
+
 /* Each case runs in a process of its own: the parameter is a row number. */
 static struct criterion_test_params every_row(void) {
   static size_t rows[64];
@@ -20,7 +22,8 @@ static const nabla_encoding *row_at(size_t row) {
 }
 
 static nabla_format blocks_of(const nabla_encoding *e, uint64_t block) {
-  return (nabla_format){e, NABLA_PER_BLOCK, block};
+  return (nabla_format){
+      .encoding = e, .granularity = NABLA_PER_BLOCK, .block = block};
 }
 
 ParameterizedTestParameters(encoding, is_found_by_name) { return every_row(); }
@@ -75,7 +78,7 @@ ParameterizedTest(size_t *row, encoding, size_of_hostile_count_is_refused) {
                               UINT64_MAX / 2 + 1, UINT64_MAX / 2};
   for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
     nabla_format format = blocks_of(e, NABLA_BLOCK_MIN);
-    nabla_packed_size size = {42, 43};
+    nabla_packed_size size = {42, 43, 44};
     nabla_diag diag = NABLA_DIAG_INIT;
     uint64_t bytes =
         hostile[i] / 8 * e->bits + (hostile[i] % 8 * e->bits + 7) / 8;
@@ -93,7 +96,9 @@ ParameterizedTest(size_t *row, encoding, size_of_hostile_count_is_refused) {
 }
 
 Test(encoding, size_of_one_value_rows_is_checked) {
-  nabla_format format = {nabla_encoding_find("int8"), NABLA_PER_ROW, 1};
+  nabla_format format = {.encoding = nabla_encoding_find("int8"),
+                         .granularity = NABLA_PER_ROW,
+                         .block = 1};
   nabla_packed_size size;
   uint64_t most = INT64_MAX / sizeof(float);
   cr_expect_eq(nabla_format_size(&format, most, &size, NULL), NABLA_OK);
@@ -109,13 +114,13 @@ ParameterizedTest(size_t *row, encoding, bad_blocks_are_refused) {
   const nabla_encoding *e = row_at(*row);
   const uint64_t bad[] = {0,  1,    8,    15,         17,        48,
                           63, 4095, 8192, UINT64_MAX, 1ULL << 63};
-  nabla_packed_size size = {42, 43};
+  nabla_packed_size size = {42, 43, 44};
   nabla_codec codec;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     nabla_format format = blocks_of(e, bad[i]);
     cr_expect_eq(nabla_format_size(&format, 64, &size, NULL),
                  NABLA_INVALID_ARGUMENT);
-    cr_expect_eq(nabla_codec_select(&format, NABLA_ISA_BEST, &codec, NULL),
+    cr_expect_eq(select_codec(&format, NABLA_ISA_BEST, &codec, NULL),
                  NABLA_INVALID_ARGUMENT);
   }
   cr_expect_eq(size.code_bytes, 42);
@@ -130,13 +135,13 @@ ParameterizedTestParameters(encoding, rows_only_where_the_table_says) {
 }
 ParameterizedTest(size_t *row, encoding, rows_only_where_the_table_says) {
   const nabla_encoding *e = row_at(*row);
-  nabla_format format = {e, NABLA_PER_ROW, 100};
+  nabla_format format = {
+      .encoding = e, .granularity = NABLA_PER_ROW, .block = 100};
   nabla_packed_size size;
   nabla_codec codec;
   nabla_status expected = e->has_rows ? NABLA_OK : NABLA_INVALID_ARGUMENT;
   cr_expect_eq(nabla_format_size(&format, 100, &size, NULL), expected);
-  cr_expect_eq(nabla_codec_select(&format, NABLA_ISA_SCALAR, &codec, NULL),
-               expected);
+  cr_expect_eq(select_codec(&format, NABLA_ISA_SCALAR, &codec, NULL), expected);
   format.block = 0;
   cr_expect_eq(nabla_format_size(&format, 100, &size, NULL),
                NABLA_INVALID_ARGUMENT);
@@ -145,7 +150,8 @@ ParameterizedTest(size_t *row, encoding, rows_only_where_the_table_says) {
 Test(encoding, broken_formats_are_refused) {
   nabla_packed_size size;
   nabla_codec codec;
-  nabla_format none = {NULL, NABLA_PER_BLOCK, 64};
+  nabla_format none = {
+      .encoding = NULL, .granularity = NABLA_PER_BLOCK, .block = 64};
   cr_expect_eq(nabla_format_size(&none, 1, &size, NULL),
                NABLA_INVALID_ARGUMENT);
   nabla_format odd = blocks_of(row_at(0), 64);
@@ -154,7 +160,7 @@ Test(encoding, broken_formats_are_refused) {
   nabla_encoding strange = *row_at(0);
   strange.name = "strange";
   nabla_format unknown = blocks_of(&strange, 64);
-  cr_expect_eq(nabla_codec_select(&unknown, NABLA_ISA_BEST, &codec, NULL),
+  cr_expect_eq(select_codec(&unknown, NABLA_ISA_BEST, &codec, NULL),
                NABLA_INVALID_ARGUMENT);
 }
 
@@ -176,11 +182,10 @@ Test(encoding, instruction_sets_are_named_and_checked) {
 
   nabla_format format = blocks_of(row_at(0), 64);
   nabla_codec codec = {.isa = (nabla_isa)42};
-  cr_expect_eq(nabla_codec_select(&format, (nabla_isa)99, &codec, NULL),
+  cr_expect_eq(select_codec(&format, (nabla_isa)99, &codec, NULL),
                NABLA_UNSUPPORTED);
   cr_expect_eq(codec.isa, (nabla_isa)42, "untouched on failure");
-  cr_assert_eq(nabla_codec_select(&format, NABLA_ISA_BEST, &codec, NULL),
-               NABLA_OK);
+  cr_assert_eq(select_codec(&format, NABLA_ISA_BEST, &codec, NULL), NABLA_OK);
   cr_expect(nabla_isa_available(codec.isa) && codec.isa != NABLA_ISA_BEST);
   for (int isa = NABLA_ISA_SCALAR; isa <= NABLA_ISA_AVX512; isa++)
     cr_expect(!nabla_isa_available((nabla_isa)isa) || (int)codec.isa >= isa);

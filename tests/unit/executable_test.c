@@ -492,7 +492,9 @@ static nabla_weight nf4_weight(void) {
                  .rank = 2,
                  .shape = shape,
                  .elements = 128,
-                 .format = {nabla_encoding_find("nf4"), NABLA_PER_BLOCK, 64}},
+                 .format = {.encoding = nabla_encoding_find("nf4"),
+                            .granularity = NABLA_PER_BLOCK,
+                            .block = 64}},
       .component_count = 2,
       .components = {{"codes", NABLA_DTYPE_U8, codes, 64},
                      {"scales", NABLA_DTYPE_F32, scales, 8}}};
@@ -565,8 +567,9 @@ Test(executable, weights_that_do_not_fit_are_refused) {
   weight.tensor.format.encoding = nabla_encoding_find("fp4");
   expect_refusal(bind("w", &weight), "the weight is fp4");
   weight = nf4_weight();
-  weight.tensor.format =
-      (nabla_format){nabla_encoding_find("int8"), NABLA_PER_ROW, 32};
+  weight.tensor.format = (nabla_format){.encoding = nabla_encoding_find("int8"),
+                                        .granularity = NABLA_PER_ROW,
+                                        .block = 32};
   expect_refusal(bind("w", &weight), "the weight is int8 in rows, [4,32]");
   weight = nf4_weight();
   weight.tensor.shape = other;

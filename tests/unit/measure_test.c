@@ -11,6 +11,7 @@
 
 #include "nabla/quantize.h"
 #include "quant/values.h"
+#include "tests/support/codec_calls.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
 
@@ -126,12 +127,12 @@ Test(measure, figures_of_a_packed_tensor) {
   nabla_checkpoint *from = model_open(path_a), *to = model_open(path_b);
   const nabla_tensor packed = model_tensor_of(to, "t.weight");
   nabla_codec codec;
-  GOOD(nabla_codec_select(&packed.format, NABLA_ISA_SCALAR, &codec, &diag));
+  GOOD(select_codec(&packed.format, NABLA_ISA_SCALAR, &codec, &diag));
   float *a = model_bytes(from, "t.weight", NULL);
   uint8_t *codes = model_bytes(to, "t.weight", NULL);
   float *scales = model_bytes(to, "t.weight.absmax", NULL);
   float *b = malloc(count * sizeof *b);
-  nabla_decode(&codec, codes, scales, count, b);
+  decode_f32(&codec, codes, scales, count, b);
   nabla_checkpoint_close(from);
   nabla_checkpoint_close(to);
   long double abs_sum = 0, rel = 0, square = 0, aa = 0, bb = 0, ab = 0;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "nabla/measure.h"
+#include "tests/support/codec_calls.h"
 #include "tests/support/faulty_os.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
@@ -157,7 +158,7 @@ static void expect_encoded(const nabla_checkpoint *from,
   cr_expect_arr_eq(packed.shape, dense.shape, dense.rank * sizeof(uint64_t));
   nabla_codec codec;
   nabla_packed_size size;
-  GOOD(nabla_codec_select(&packed.format, NABLA_ISA_SCALAR, &codec, &diag));
+  GOOD(select_codec(&packed.format, NABLA_ISA_SCALAR, &codec, &diag));
   GOOD(nabla_format_size(&packed.format, count, &size, &diag));
   float *values = malloc(count * sizeof *values);
   float *scales = malloc((size_t)size.scales * sizeof *scales);
@@ -165,7 +166,7 @@ static void expect_encoded(const nabla_checkpoint *from,
   size_t bad;
   void *raw = model_bytes(from, name, NULL);
   nabla_to_f32(dense.dtype, raw, count, values);
-  GOOD(nabla_encode(&codec, values, count, codes, scales, &bad, &diag));
+  GOOD(encode_f32(&codec, values, count, codes, scales, &bad, &diag));
   size_t code_bytes, scale_bytes;
   void *got_codes = model_bytes(to, name, &code_bytes);
   const nabla_safetensors *file =

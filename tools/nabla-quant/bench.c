@@ -10,7 +10,9 @@ static void print_head(void) {
 
 static void report(void *context, const nabla_bench_result *result) {
   cli *c = context;
-  nabla_format format = {result->encoding, result->granularity, result->block};
+  nabla_format format = {.encoding = result->encoding,
+                         .granularity = result->granularity,
+                         .block = result->block};
   char name[64];
   if (!cli_given(&c->options, CLI_OPTION_json)) {
     cli_format_text(&format, name);
