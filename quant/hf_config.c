@@ -11,7 +11,6 @@ typedef struct reader {
   nabla_json *json;
   nabla_hf_config *out;
   const char *text;
-  size_t mark; /* bytes of the byte order mark: parser offsets lack them */
   nabla_diag *diag;
 } reader;
 
@@ -100,12 +99,9 @@ static nabla_status take_member(const reader *r, nabla_json_event event) {
     out->key = (size_t)event.offset;
     out->before = out->last;
   }
-  const size_t key_end = here(r);
   if (!out->members++) out->first = (size_t)event.offset;
   NABLA_TRY(nabla_json_next(r->json, &event, r->diag));
-  if (out->members == 1)
-    out->spaced = (size_t)event.offset > key_end &&
-                  r->text[event.offset - 1] != ':';
+  if (out->members == 1) out->spaced = r->text[event.offset - 1] != ':';
   NABLA_TRY(take_value(r, key, &event));
   out->last = here(r);
   if (is_member) out->end = out->last;
@@ -138,7 +134,7 @@ nabla_status nabla_hf_config_read(const nabla_allocator *allocator,
       size >= mark_size && !memcmp(text, byte_order_mark, mark_size) ? mark_size
                                                                      : 0;
   nabla_hf_config config = {.spaced = 1};
-  reader r = {.out = &config, .text = text, .mark = mark, .diag = diag};
+  reader r = {.out = &config, .text = text, .diag = diag};
   NABLA_TRY(nabla_json_create_span(allocator, r.text + mark, size - mark, mark,
                                    &r.json, diag));
   nabla_json_allow_nonfinite(r.json);

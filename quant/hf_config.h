@@ -28,13 +28,13 @@ typedef struct nabla_hf_config {
   nabla_hf_quantization quantization;
   char dtype[NABLA_HF_TEXT]; /* "torch_dtype" or "dtype", or ""             */
   int has_member;
-  int is_null;                  /* the member is null                       */
-  size_t key, begin, end;       /* of the member: its key, its value        */
-  size_t before;                /* end of the value before it, or behind '{' */
-  size_t after;                 /* key of the member after it; 0: none      */
-  size_t open;                  /* behind the '{' of the whole              */
-  size_t first;                 /* of the first key; 0: there is none       */
-  size_t last;                  /* end of the last value                    */
+  int is_null;            /* the member is null                       */
+  size_t key, begin, end; /* of the member: its key, its value        */
+  size_t before;          /* end of the value before it, or behind '{' */
+  size_t after;           /* key of the member after it; 0: none      */
+  size_t open;            /* behind the '{' of the whole              */
+  size_t first;           /* of the first key; 0: there is none       */
+  size_t last;            /* end of the last value                    */
   size_t members;
   int spaced; /* a space follows the first ':', or there is none */
 } nabla_hf_config;
@@ -46,9 +46,9 @@ typedef struct nabla_hf_config {
  *         NABLA_TOO_LARGE   more than NABLA_HF_CONFIG_MAX bytes, or nested
  *                           deeper than NABLA_JSON_MAX_DEPTH
  *         NABLA_NO_MEMORY */
-NABLA_MUST_USE nabla_status nabla_hf_config_read(
-    const nabla_allocator *allocator, const void *text, size_t size,
-    nabla_hf_config *out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_hf_config_read(const nabla_allocator *allocator, const void *text,
+                     size_t size, nabla_hf_config *out, nabla_diag *diag);
 
 /* Reads a whole file into `text`, an initialised buffer of that limit, and
  * then as above; errors name the file. */
@@ -71,11 +71,8 @@ typedef struct nabla_hf_value {
 
 /* Appends the text with the member set to `value`, or without it when `value`
  * is NULL, to `out`, in the indentation and line ends of the text. */
-NABLA_MUST_USE nabla_status nabla_hf_config_splice(const void *text,
-                                                   size_t size,
-                                                   const nabla_hf_config *from,
-                                                   const nabla_hf_value *value,
-                                                   nabla_buffer *out,
-                                                   nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_hf_config_splice(
+    const void *text, size_t size, const nabla_hf_config *from,
+    const nabla_hf_value *value, nabla_buffer *out, nabla_diag *diag);
 
 #endif

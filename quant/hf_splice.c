@@ -132,10 +132,8 @@ static style style_of(const char *text, size_t size,
     end = from->open;
     while (end < size && text[end] != '}') end++;
   }
-  style s = {.end = "\n",
-             .indent = "  ",
-             .indent_size = 2,
-             .spaced = from->spaced};
+  style s = {
+      .end = "\n", .indent = "  ", .indent_size = 2, .spaced = from->spaced};
   for (size_t i = from->open; i < end; i++) {
     if (text[i] != '\n') continue;
     s.is_lines = 1;

@@ -69,9 +69,9 @@ static nabla_status check_names(const nabla_output_folder *folder,
   if (result == 0) return NABLA_OK;
   if (result < 0)
     return nabla_place_fail(place, "list the folder to replace", result, diag);
-  nabla_status status = nabla_fail(
-      diag, NABLA_EXISTS, "the folder holds '%s', which is not ours to remove",
-      foreign);
+  nabla_status status =
+      nabla_fail(diag, NABLA_EXISTS,
+                 "the folder holds '%s', which is not ours to remove", foreign);
   nabla_diag_set_file(diag, place->path);
   nabla_diag_set_next(diag, "move it away, or choose another name");
   return status;

@@ -38,10 +38,10 @@ nabla_status nabla_place_refuse(const nabla_place *place, nabla_status code,
 /* 1 when the whole text fitted. */
 static int fits(int length) { return length >= 0 && length < NABLA_PATH_SIZE; }
 
-/* `folder` is never empty and has no trailing slash, unless it is "/". */
+/* `folder` is never empty. */
 int nabla_place_join(char out[NABLA_PATH_SIZE], const char *folder,
                      const char *name) {
-  const char *slash = strcmp(folder, "/") == 0 ? "" : "/";
+  const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
   return fits(snprintf(out, NABLA_PATH_SIZE, "%s%s%s", folder, slash, name));
 }
 

@@ -471,8 +471,7 @@ Test(output_folder, a_live_temporary_stays_a_killed_one_goes) {
   cr_assert_geq(child, 0);
   if (child == 0) {
     nabla_output_folder *output;
-    if (nabla_output_folder_create(path, NULL, &parts, &output, NULL))
-      _exit(1);
+    if (nabla_output_folder_create(path, NULL, &parts, &output, NULL)) _exit(1);
     if (add(output, NULL, "part-1", "child", NULL)) _exit(1);
     if (write(ready[1], "r", 1) != 1) _exit(1);
     for (;;) pause();
