@@ -328,7 +328,7 @@ static nabla_status decide_quantized(survey *s, nabla_diag *diag) {
     return set(folder, NABLA_CONFIG_KEEP, 1, "nothing is packed");
   if (totals.layout == NABLA_LAYOUT_NABLA) {
     char why[200];
-    snprintf(why, sizeof why, "it has the Nabla layout: %.150s",
+    snprintf(why, sizeof why, "the layout is Nabla's: %.150s",
              totals.layout_reason);
     return remove_member(folder, 0, why, diag);
   }

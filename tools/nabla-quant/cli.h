@@ -288,7 +288,8 @@ NABLA_MUST_USE nabla_status cli_folder_open(cli *c,
                                             nabla_diag *diag);
 NABLA_MUST_USE nabla_status cli_folder_print(cli *c, const nabla_folder *folder,
                                              nabla_diag *diag);
-void cli_folder_line(const nabla_folder *folder);
+/* How many are copied (`done`: were) and what config.json says. */
+void cli_folder_line(const nabla_folder *folder, int done);
 /* Tells what is left out, and when transformers cannot load the result. */
 void cli_folder_notes(cli *c, const nabla_folder *folder);
 void cli_folder_json(cli *c, const nabla_folder *folder); /* "folder" */

@@ -19,7 +19,7 @@ static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
     printf("%llu of %llu tensors decoded\n",
            (unsigned long long)summary.changed,
            (unsigned long long)summary.tensors);
-    cli_folder_line(folder);
+    cli_folder_line(folder, 1);
     cli_summary_line(c, &summary);
   }
   cli_note_leftovers(c, checkpoint);

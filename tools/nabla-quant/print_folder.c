@@ -52,14 +52,15 @@ nabla_status cli_folder_print(cli *c, const nabla_folder *folder,
   return cli_table_print(&table, c->colored_out);
 }
 
-void cli_folder_line(const nabla_folder *folder) {
+void cli_folder_line(const nabla_folder *folder, int done) {
   if (!folder || !nabla_folder_count(folder)) return;
   const nabla_folder_totals totals = nabla_folder_get_totals(folder);
   const nabla_config_change change = nabla_folder_get_config(folder);
   char bytes[CLI_SIZE_TEXT];
   cli_size_text(totals.bytes, bytes);
-  printf("%zu other file%s to copy (%s), %zu left out", totals.copied,
-         cli_plural(totals.copied), bytes, totals.left_out);
+  printf("%zu other file%s %s (%s), %zu left out", totals.copied,
+         cli_plural(totals.copied), done ? "copied" : "to copy", bytes,
+         totals.left_out);
   if (config_actions[change.action].text) {
     printf("; config.json %s: ", config_actions[change.action].text);
     cli_print_text(stdout, change.reason);

@@ -19,7 +19,7 @@ static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
   }
   NABLA_TRY(cli_plan_print_groups(c, plan, diag));
   cli_plan_totals_line(plan);
-  cli_folder_line(folder);
+  cli_folder_line(folder, 1);
   cli_summary_line(c, summary);
   return NABLA_OK;
 }
