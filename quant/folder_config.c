@@ -168,7 +168,7 @@ static nabla_status check_list(survey *s, int reversed, nabla_diag *diag) {
     if (memcmp(reversed ? end : packed->name, kept->name, kept->length) != 0)
       continue;
     snprintf(s->objection, sizeof s->objection,
-             "leaving '%.*s' dense would leave '%.*s' dense as well",
+             "leaving '%.*s' dense would leave '%.*s' dense too",
              kept->length < 70 ? (int)kept->length : 70, kept->name,
              packed->length < 70 ? (int)packed->length : 70, packed->name);
     return NABLA_OK;
