@@ -105,7 +105,7 @@ def Nabla_Array : AnyTypeOf<[Nabla_Tensor, Nabla_ImplicitType],
                             "tensor or implicit array">;
 def Nabla_FloatArray : AnyTypeOf<[Nabla_FloatTensor, Nabla_ImplicitType],
                                  "tensor of floats or implicit array">;
-def Nabla_Component : 1DTensorOf<[I8, F32]>;
+def Nabla_Component : 1DTensorOf<[I8, F32, F16, BF16]>;
 
 def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
   let summary = "Encodes a dense array";

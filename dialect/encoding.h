@@ -17,6 +17,7 @@ typedef struct nabla_encoding_info {
   const nabla_encoding *row; /* PACKED */
   nabla_granularity granularity;
   uint64_t block; /* elements per scale; 0 for rows: the storage says */
+  nabla_scale_type scale;
   double value;   /* SPLAT */
 } nabla_encoding_info;
 

@@ -230,14 +230,23 @@ nabla_format nabla_implicit_format(MlirType type) {
   nabla_encoding_info info = nabla_encoding_read(p.encoding);
   nabla_format format = {.encoding = info.row,
                          .granularity = info.granularity,
-                         .block = info.block};
-  if (info.granularity == NABLA_PER_ROW) {
+                         .block = info.block,
+                         .scale = info.scale};
+  if (info.granularity != NABLA_PER_BLOCK) {
     int64_t rows = p.storageRank >= 0 ? p.storage[0] : p.shape[0];
     uint64_t stored = nabla_implicit_storage_elements(type);
+    if (info.granularity == NABLA_PER_TENSOR) rows = 1;
     format.block = rows > 0 ? stored / (uint64_t)rows : 0;
     if (format.block == 0) format.block = 1; /* no elements */
   }
   return format;
+}
+
+static MlirType scale_element(MlirContext context, nabla_scale_type type) {
+  if (type == NABLA_SCALE_E8M0) return mlirIntegerTypeGet(context, 8);
+  if (type == NABLA_SCALE_F16) return mlirF16TypeGet(context);
+  if (type == NABLA_SCALE_BF16) return mlirBF16TypeGet(context);
+  return mlirF32TypeGet(context);
 }
 
 uint32_t nabla_implicit_components(
@@ -253,7 +262,7 @@ uint32_t nabla_implicit_components(
   out[0] = (nabla_implicit_component){"codes", (int64_t)size.code_bytes,
                                       mlirIntegerTypeGet(context, 8)};
   out[1] = (nabla_implicit_component){"scales", (int64_t)size.scales,
-                                      mlirF32TypeGet(context)};
+                                      scale_element(context, format.scale)};
   return 2;
 }
 

@@ -133,6 +133,8 @@ nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
 nabla_ssa nabla_generic_load(nabla_template *t, const nabla_generic *g,
                              intptr_t index);
 /* A value of the work type as an element. */
+nabla_ssa nabla_element_load(nabla_template *t, const nabla_element *element,
+                             nabla_ssa value);
 nabla_ssa nabla_element_store(nabla_template *t, const nabla_element *element,
                               nabla_ssa value);
 /* The index of a loop, as an index. */

@@ -74,8 +74,12 @@ nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
 
 nabla_ssa nabla_generic_load(nabla_template *t, const nabla_generic *g,
                              intptr_t index) {
-  const nabla_element *element = g->operands[index].tensor.element;
-  nabla_ssa value = g->operands[index].element;
+  return nabla_element_load(t, g->operands[index].tensor.element,
+                            g->operands[index].element);
+}
+
+nabla_ssa nabla_element_load(nabla_template *t, const nabla_element *element,
+                             nabla_ssa value) {
   if (element->half != NABLA_DTYPE_F32) {
     nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : %s to i16",
                                 value, element->name);

@@ -2,6 +2,7 @@
  * them, byte for byte (docs/FORMAT.md). */
 #include <mlir-c/BuiltinTypes.h>
 
+#include "quant/codec.h"
 #include "quant/int8.h"
 #include "quant/kernel.h"
 #include "transforms/lowerings_list.h"
@@ -94,11 +95,11 @@ static nabla_tensor per_block(nabla_template *t, const quantizing *q,
   return nabla_generic_end(t, &g, compute(t, q, g.operands[0].element));
 }
 
-/* absmax; absmax/127 for blocks of 8 bits, but for FLT_MAX. */
-static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
-                          nabla_ssa most) {
+/* absmax; absmax/127 for 8 bits, but for FLT_MAX. */
+static nabla_ssa wide_scale_of(nabla_template *t, const quantizing *q,
+                               nabla_ssa most) {
   nabla_ssa absmax = bits_to_f32(t, most);
-  if (q->format.encoding->bits == 4 || q->format.granularity == NABLA_PER_ROW)
+  if (q->format.encoding->bits == 4 || nabla_format_is_llm_int8(&q->format))
     return absmax;
   nabla_ssa scale = binary(t, "divf", absmax, emit_f32(t, 127), "f32");
   nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
@@ -109,28 +110,47 @@ static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
   return choose(t, is_finite, scale, absmax, "f32");
 }
 
-/* What elements are multiplied by: 1/absmax, or 127/absmax. */
+static bool is_narrow(const quantizing *q) {
+  return q->format.scale != NABLA_SCALE_F32;
+}
+
+/* The same as it is stored. */
+static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
+                          nabla_ssa most) {
+  nabla_ssa scale = wide_scale_of(t, q, most);
+  nabla_dtype dtype = nabla_scale_info_of(q->format.scale)->dtype;
+  return nabla_emit_round(&t->emit, NABLA_SCALAR, dtype, scale);
+}
+
+/* What elements are multiplied by: 1/absmax, or 127/absmax, or 1/scale of a
+ * scale that was rounded (FORMAT.md, E2). */
 static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
                            nabla_ssa most) {
+  if (is_narrow(q))
+    return binary(t, "divf", emit_f32(t, 1), scale_of(t, q, most), "f32");
   nabla_ssa top = emit_f32(t, q->format.encoding->bits == 4 ? 1 : 127);
   return binary(t, "divf", top, bits_to_f32(t, most), "f32");
 }
 
 /* What the body that makes codes has of its block. */
 typedef struct block_facts {
-  nabla_ssa absmax, factor;
-  nabla_ssa usable; /* absmax is neither zero nor infinite nor NaN */
-  nabla_ssa easy;   /* the factor is one: it is finite */
+  nabla_ssa divisor, factor; /* divisor: absmax, or the rounded scale */
+  nabla_ssa usable;          /* it is neither zero nor infinite nor NaN */
+  nabla_ssa easy;            /* the factor is one: it is finite */
 } block_facts;
 
 static block_facts read_block(nabla_template *t, const quantizing *q,
                               nabla_ssa most, nabla_ssa factor) {
-  block_facts b = {.absmax = bits_to_f32(t, most), .factor = factor};
+  nabla_ssa divisor =
+      is_narrow(q) ? scale_of(t, q, most) : bits_to_f32(t, most);
+  block_facts b = {.divisor = divisor, .factor = factor};
   nabla_ssa one = emit_i32(t, 1);
-  nabla_ssa below = binary(t, "subi", most, one, "i32");
+  nabla_ssa bits =
+      nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32", divisor);
+  nabla_ssa below = binary(t, "subi", bits, one, "i32");
   b.usable =
       binary(t, "cmpi ult,", below, emit_i32(t, NABLA_F32_INFINITY - 1), "i32");
-  if (q->format.encoding->bits == 4) {
+  if (q->format.encoding->bits == 4 && !is_narrow(q)) {
     b.easy = binary(t, "cmpi uge,", most, emit_i32(t, NABLA_F32_NORMAL), "i32");
   } else {
     nabla_ssa infinity = nabla_emit_f32_bits(t, NABLA_F32_INFINITY);
@@ -150,7 +170,7 @@ static nabla_ssa clamp(nabla_template *t, nabla_ssa x, double limit) {
 static nabla_ssa table_code(nabla_template *t, const quantizing *q,
                             const block_facts *b, nabla_ssa x) {
   nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
-  nabla_ssa divided = binary(t, "divf", x, b->absmax, "f32");
+  nabla_ssa divided = binary(t, "divf", x, b->divisor, "f32");
   scaled = choose(t, b->easy, scaled, divided, "f32");
   /* The code of zero where the block is not usable. */
   scaled = choose(t, b->usable, clamp(t, scaled, 1), emit_f32(t, 0), "f32");
@@ -167,11 +187,12 @@ static nabla_ssa table_code(nabla_template *t, const quantizing *q,
 }
 
 /* Rounds half to even by adding 1.5 * 2^23: no library call on any target. */
-static nabla_ssa integer_code(nabla_template *t, const block_facts *b,
-                              nabla_ssa x) {
+static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
+                              const block_facts *b, nabla_ssa x) {
   nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
-  nabla_ssa divided = binary(t, "divf", x, b->absmax, "f32");
-  divided = binary(t, "mulf", divided, emit_f32(t, 127), "f32");
+  nabla_ssa divided = binary(t, "divf", x, b->divisor, "f32");
+  if (!is_narrow(q))
+    divided = binary(t, "mulf", divided, emit_f32(t, 127), "f32");
   scaled = choose(t, b->easy, scaled, divided, "f32");
   scaled = choose(t, b->usable, clamp(t, scaled, 127), emit_f32(t, 0), "f32");
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
@@ -199,7 +220,8 @@ static nabla_tensor integer_codes(nabla_template *t, const quantizing *q,
   nabla_generic_begin(t, &g);
   block_facts b =
       read_block(t, q, g.operands[0].element, g.operands[1].element);
-  return nabla_generic_end(t, &g, integer_code(t, &b, g.operands[2].element));
+  return nabla_generic_end(t, &g,
+                           integer_code(t, q, &b, g.operands[2].element));
 }
 
 /* Two codes a byte, the element with the even index in the high half. */
@@ -259,7 +281,13 @@ bool nabla_lower_quantize(nabla_template *t) {
                   .blocks = parts[1].count,
                   .code_bytes = parts[0].count};
   q.block = (int64_t)q.format.block;
-  bool table = q.format.encoding->bits == 4;
+  bool table = q.format.encoding->bits == 4 && q.format.encoding->high_first;
+  if (!table && !nabla_encoding_is_int8(q.format.encoding)) {
+    nabla_error_at(t->op,
+                   "has an encoding that is not compiled: quantize the weight "
+                   "with nabla-quant and bind it");
+    return false;
+  }
   if (table && !nabla_code_steps_find(q.format.encoding, &q.steps)) {
     nabla_error_at(t->op, "has an encoding with too many steps to lower");
     return false;
@@ -272,5 +300,7 @@ bool nabla_lower_quantize(nabla_template *t) {
   nabla_tensor codes =
       table ? table_codes(t, &q, &factors) : integer_codes(t, &q, &factors);
   codes = cut(t, &codes, q.code_bytes);
+  scales = nabla_tensor_convert(t, &scales, /* exact */
+                                nabla_element_find(parts[1].element));
   return pack(t, &codes, &scales);
 }

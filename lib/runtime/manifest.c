@@ -139,17 +139,20 @@ static nabla_status take_granularity(const parser *p, nabla_port *port,
   nabla_json_event kind;
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a granularity",
                               &kind, p->diag));
-  const int rows = !strcmp(kind.text, "row");
+  const int whole = !strcmp(kind.text, "tensor");
+  const int rows = whole || !strcmp(kind.text, "row");
   if (!rows && strcmp(kind.text, "block") != 0)
     return corrupt_at(p, &kind,
                       nabla_fail(p->diag, NABLA_CORRUPT,
                                  "'%.40s' is no granularity", kind.text));
   uint64_t row = 1; /* after a first size of 0, anything may follow */
-  for (uint32_t i = 1; i < port->rank; i++)
+  for (uint32_t i = whole ? 0 : 1; i < port->rank; i++)
     if (!nabla_mul_u64(row, (uint64_t)port->shape[i], &row))
       return nabla_fail(p->diag, NABLA_TOO_LARGE, "a row overflows");
   const int is_empty = row == 0 || (port->rank > 0 && port->shape[0] == 0);
-  port->format.granularity = rows ? NABLA_PER_ROW : NABLA_PER_BLOCK;
+  port->format.granularity = whole  ? NABLA_PER_TENSOR
+                             : rows ? NABLA_PER_ROW
+                                    : NABLA_PER_BLOCK;
   port->format.block = row;
   NABLA_TRY(nabla_json_next(p->json, event, p->diag));
   if (rows && event->kind == NABLA_JSON_KEY &&
@@ -167,33 +170,53 @@ static nabla_status take_granularity(const parser *p, nabla_port *port,
   return nabla_json_next(p->json, event, p->diag);
 }
 
-/* Reads one component, which must be the one that follows from the format. */
-static nabla_status take_component(parser *p, const char *name,
-                                   nabla_dtype dtype, uint64_t bytes) {
-  const char *given_name;
-  nabla_dtype given;
-  uint64_t size;
+/* A component as it is given. */
+typedef struct component {
+  const char *name;
+  nabla_dtype dtype;
+  uint64_t bytes;
+} component;
+
+static nabla_status take_component(parser *p, component *out) {
   NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_BEGIN, "a component"));
-  NABLA_TRY(take_name(p, &given_name));
-  NABLA_TRY(take_dtype(p, &given));
-  NABLA_TRY(take_u64(p, "bytes", &size));
-  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_END, "the end of a component"));
+  NABLA_TRY(take_name(p, &out->name));
+  NABLA_TRY(take_dtype(p, &out->dtype));
+  NABLA_TRY(take_u64(p, "bytes", &out->bytes));
+  return take_kind(p, NABLA_JSON_OBJECT_END, "the end of a component");
+}
+
+/* It must be the one that follows from the format. */
+static nabla_status check_component(const parser *p, const component *given,
+                                    const component *needed) {
   const int same_dtype =
-      given == dtype || (nabla_dtype_bits(dtype) == 8 &&
-                         (given == NABLA_DTYPE_U8 || given == NABLA_DTYPE_I8));
-  if (!strcmp(given_name, name) && same_dtype && size == bytes) return NABLA_OK;
+      given->dtype == needed->dtype ||
+      (nabla_dtype_bits(needed->dtype) == 8 &&
+       (given->dtype == NABLA_DTYPE_U8 || given->dtype == NABLA_DTYPE_I8));
+  if (!strcmp(given->name, needed->name) && same_dtype &&
+      given->bytes == needed->bytes)
+    return NABLA_OK;
   return nabla_fail(p->diag, NABLA_CORRUPT,
                     "a component '%.20s' of %" PRIu64
                     " bytes of %s; its "
                     "argument needs '%s', %" PRIu64 " of %s",
-                    given_name, size, nabla_dtype_name(given), name, bytes,
-                    nabla_dtype_name(dtype));
+                    given->name, given->bytes, nabla_dtype_name(given->dtype),
+                    needed->name, needed->bytes,
+                    nabla_dtype_name(needed->dtype));
+}
+
+/* The scale type is that of the component: f32, f16 or bf16. */
+static void take_scale_type(const component *given, nabla_port *port) {
+  nabla_scale_type type;
+  if ((given->dtype == NABLA_DTYPE_F16 || given->dtype == NABLA_DTYPE_BF16) &&
+      nabla_scale_type_find(nabla_dtype_name(given->dtype), &type))
+    port->format.scale = type;
 }
 
 /* The components of an encoding that this build knows: codes and scales. */
 static nabla_status take_components(parser *p, nabla_port *port) {
   uint64_t elements = 1;
   nabla_packed_size size;
+  component codes, scales;
   for (uint32_t i = 0; i < port->rank; i++)
     if (!nabla_mul_u64(elements, (uint64_t)port->shape[i], &elements))
       return nabla_fail(p->diag, NABLA_TOO_LARGE, "the shape overflows");
@@ -201,12 +224,18 @@ static nabla_status take_components(parser *p, nabla_port *port) {
   if (nabla_format_size(&port->format, elements, &size, &why))
     return nabla_fail(p->diag, NABLA_CORRUPT, "argument '%.60s': %s",
                       port->name, why.what);
-  const nabla_dtype codes =
-      port->format.encoding->bits == 8 ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8;
-  NABLA_TRY(take_component(p, "codes", codes, size.code_bytes));
-  NABLA_TRY(take_component(p, "scales",
-                           nabla_scale_info_of(port->format.scale)->dtype,
-                           size.scale_bytes));
+  const component needed = {
+      "codes",
+      port->format.encoding->bits == 8 ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8,
+      size.code_bytes};
+  NABLA_TRY(take_component(p, &codes));
+  NABLA_TRY(check_component(p, &codes, &needed));
+  NABLA_TRY(take_component(p, &scales));
+  take_scale_type(&scales, port);
+  const nabla_scale_info *info = nabla_scale_info_of(port->format.scale);
+  NABLA_TRY(check_component(
+      p, &scales,
+      &(component){"scales", info->dtype, size.scales * info->bytes}));
   port->component_count = 2;
   return take_kind(p, NABLA_JSON_ARRAY_END, "the end of the components");
 }
@@ -218,6 +247,8 @@ static nabla_status take_encoding(parser *p, nabla_port *port) {
   if (!*port->encoding_name)
     return nabla_fail(p->diag, NABLA_CORRUPT, "an encoding has no name");
   port->format.encoding = nabla_encoding_find(port->encoding_name);
+  if (port->format.encoding && port->format.encoding->is_mx)
+    port->format.scale = NABLA_SCALE_E8M0;
   for (uint32_t i = 0; i < port->rank; i++)
     if (port->format.encoding && port->shape[i] == NABLA_DYNAMIC)
       return nabla_fail(p->diag, NABLA_CORRUPT,

@@ -127,7 +127,7 @@ class Implicit:
 
 class Splat:
     """Stands for an encoding: one constant, exact in every element type."""
-    name, block = "splat", None
+    name, block, scale = "splat", None, "f32"
 
     def __init__(self, value):
         self.value = value
@@ -150,7 +150,7 @@ def components(rng, spec, storage, special=False):
         edges = f32([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38])
         for edge in edges[:scales]:
             scale[rng.integers(scales)] = edge
-    return codes, scale
+    return codes, harness.widen(harness.narrow(scale, spec.scale))
 
 
 def implicit(function, rng, spec, storage, kind="f32", special=False,
@@ -168,7 +168,7 @@ def implicit(function, rng, spec, storage, kind="f32", special=False,
     index = np.arange(dense.size, dtype=np.int64).reshape(storage)
     out = Implicit(function, None, spec, kind, dense, index, storage)
     c, c_type = function.argument(codes.view(np.int8))
-    s, s_type = function.argument(scales)
+    s, s_type = function.argument(harness.narrow(scales, spec.scale))
     out.value = function.op("nabla.pack %s, %s : %s, %s -> %s" % (
         c, s, c_type, s_type, out.type()))
     return out
@@ -177,11 +177,12 @@ def implicit(function, rng, spec, storage, kind="f32", special=False,
 def packed(spec, codes, scales, shape):
     """The tensors of a weight "w" in the Nabla layout (docs/FORMAT.md, N)."""
     about = {"version": 1, "encoding": spec.name, "block": spec.block or "row",
-             "scale": "F32", "dtype": "F32", "shape": list(shape)}
+             "scale": spec.scale.upper(), "dtype": "F32", "shape": list(shape)}
     if spec.codec.bits == 8:
         codes = codes.view(np.int8).reshape(shape)
     text = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    return {"w": codes, "w.nabla.scales": scales, "w.nabla.format": text}
+    return {"w": codes, "w.nabla.scales": harness.narrow(scales, spec.scale),
+            "w.nabla.format": text}
 
 
 # ---- contractions ------------------------------------------------------------

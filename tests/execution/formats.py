@@ -43,6 +43,30 @@ def absmax_of(x, block):
     return padded.reshape(count, block).max(axis=1, initial=f32(0))
 
 
+def narrow_f16(scales):
+    with np.errstate(all="ignore"):
+        return scales.astype(np.float16).astype(f32)
+
+
+def narrow_bf16(scales):
+    bits = scales.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16).astype(
+        np.uint32).view(f32)
+
+
+NARROW = {"f32": None, "f16": narrow_f16, "bf16": narrow_bf16}
+
+
+def by_scale(x, scales, block):
+    """x over the stored scale of its block, rounded before: (E2)."""
+    a = each(scales, block, len(x))
+    usable = (a != 0) & np.isfinite(a)
+    a = np.where(usable, a, f32(1))
+    factor = f32(1) / a
+    scaled = np.where(np.isfinite(factor), x * factor, x / a)
+    return np.where(usable, scaled, f32(0))
+
+
 def unit(x, absmax):
     """x over its block's absmax, which is given for each element: (B6)."""
     nonzero = np.where(absmax == 0, f32(1), absmax)
@@ -59,8 +83,12 @@ class Nibbles:
         self.table, self.code_of, self.zero = table, code_of, zero
         self.exact = exact  # codes whose values multiply without rounding
 
-    def encode(self, x, block):
+    def encode(self, x, block, narrow=None):
         absmax = absmax_of(x, block)
+        if narrow:
+            absmax = narrow(absmax)
+            scaled = np.clip(by_scale(x, absmax, block), f32(-1), f32(1))
+            return self.pack(self.code_of(scaled)), absmax
         a = each(absmax, block, len(x))
         codes = np.where(a == 0, self.zero, self.code_of(unit(x, a)))
         return self.pack(codes), absmax
@@ -86,17 +114,22 @@ class Bytes:
     def __init__(self, rows):
         self.rows = rows
 
-    def encode(self, x, block):
+    def encode(self, x, block, narrow=None):
         absmax = absmax_of(x, block)
+        if narrow:
+            scales = narrow(self.scales_of(absmax))
+            q = np.clip(np.rint(by_scale(x, scales, block)), -127, 127)
+            return q.astype(np.int8).view(np.uint8), scales
         a = each(np.where(absmax == 0, f32(1), absmax), block, len(x))
         factor = f32(127) / a
         q = np.where(np.isfinite(factor), x * factor, x / a * f32(127))
         codes = np.clip(np.rint(q), -127, 127).astype(np.int8).view(np.uint8)
-        if self.rows:
-            return codes, absmax
+        return codes, absmax if self.rows else self.scales_of(absmax)
+
+    def scales_of(self, absmax):
         largest = absmax == np.finfo(f32).max
         below = f32(float.fromhex("0x1.020406p+121"))
-        return codes, np.where(largest, below, absmax / f32(127))
+        return np.where(largest, below, absmax / f32(127))
 
     def pack(self, codes):
         return np.asarray(codes).astype(np.uint8)
@@ -128,15 +161,19 @@ class Spec:
     """An encoding with its parameters. block 0: one scale for each index of
     the first dimension."""
 
-    def __init__(self, name, block):
-        self.name, self.block = name, block
-        self.codec = (CODECS if block else ROWS)[name]
+    def __init__(self, name, block, scale="f32"):
+        self.name, self.block, self.scale = name, block, scale
+        llm = not block and scale == "f32"
+        self.codec = (ROWS if llm else CODECS)[name]
 
     def __str__(self):
-        return "%s_%s" % (self.name, self.block or "rows")
+        more = "" if self.scale == "f32" else "_" + self.scale
+        return "%s_%s%s" % (self.name, self.block or "rows", more)
 
     def attribute(self):
         more = "" if self.block else ", blocks = leading"
+        if self.scale != "f32":
+            more += ", scale = " + self.scale
         return "#nabla.%s<block = %d%s>" % (self.name, self.block, more)
 
     def block_of(self, shape):
@@ -151,7 +188,8 @@ class Spec:
     def encode(self, x):
         with np.errstate(all="ignore"):
             return self.codec.encode(x.reshape(-1).astype(f32),
-                                     self.block_of(x.shape))
+                                     self.block_of(x.shape),
+                                     NARROW[self.scale])
 
     def decode(self, codes, scales, shape):
         count = int(np.prod(shape, dtype=np.int64))
@@ -160,21 +198,29 @@ class Spec:
                                      count).reshape(shape)
 
 
-def encodings():
-    """(name, has rows) of each row of the table that the dialect compiles:
-    tests/filecheck/encoding-errors.mlir names those that it refuses."""
+def names():
     with open(TABLE, encoding="utf-8") as file:
-        names = re.findall(r"^ENCODING\(\s*(\w+)\s*,", file.read(), re.M)
-    lost = [name for name in CODECS if name not in names]
+        return re.findall(r"^ENCODING\(\s*(\w+)\s*,", file.read(), re.M)
+
+
+def encodings():
+    """(name, has rows) of each row of the table that programs also make and
+    have kernels for; decode_only.py has the others."""
+    rows = names()
+    lost = [name for name in CODECS if name not in rows]
     if lost:
         raise SystemExit("FAILED: not in the table: " + ", ".join(lost))
-    return [(name, name in ROWS) for name in names if name in CODECS]
+    return [(name, name in ROWS) for name in rows if name in CODECS]
 
 
 def specs(blocks=(16, 64, 4096)):
-    """Every encoding with each of the block sizes, and by rows."""
+    """Every encoding with each of the block sizes, and by rows; the smallest
+    block with each scale type."""
     out = []
     for name, rows in encodings():
         out += [Spec(name, block) for block in blocks]
+        sizes = [min(blocks)] + ([0] if rows else [])
         out += [Spec(name, 0)] if rows else []
+        out += [Spec(name, block, scale) for block in sizes
+                for scale in NARROW if NARROW[scale]]
     return out

@@ -84,7 +84,8 @@ def add_small(make, spec):
     f = make.new(spec, "small")
     codes, scales = arrays.components(rng, spec, (1, 16))
     q = implicit(f, rng, spec, (1, 16), "bf16",
-                 given=(codes, np.full(scales.shape, 1e-39, np.float32)))
+                 given=(codes, harness.widen(harness.narrow(
+                     np.full(scales.shape, 1e-39, np.float32), spec.scale))))
     a = values(rng, (2, 3, 16), "bf16")
     x, x_type = f.argument(a, [0, 1])
     y = f.op("nabla.dot_general %s, %s contracting = [2] x [1] : %s, %s" % (

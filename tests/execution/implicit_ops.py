@@ -70,7 +70,7 @@ def add_quantize(make, spec, rounds):
         q_type = "!nabla.implicit<%s" % x_type[len("tensor<"):-1] + \
             ", %s>" % spec.attribute()
         q = f.op("nabla.quantize %s : %s -> %s" % (x, x_type, q_type))
-        unpack(f, q, q_type, codes, scales)
+        unpack(f, q, q_type, codes, harness.narrow(scales, spec.scale))
         d = f.op("nabla.materialize %s : %s" % (q, q_type))
         f.give(d, x_type, exact(harness.narrow(
             spec.decode(codes, scales, shape), kind)))
@@ -82,7 +82,8 @@ def unpack(f, q, q_type, codes, scales):
     f.lines.append("%s:2 = nabla.unpack %s : %s" % (pair, q, q_type))
     f.give(pair + "#0", tensor_type(codes.shape, "i8"),
            exact(codes.view(np.int8)))
-    f.give(pair + "#1", tensor_type(scales.shape, "f32"), exact(scales))
+    f.give(pair + "#1", tensor_type(scales.shape, harness.NAMES[scales.dtype]),
+           exact(scales))
 
 
 def add_not_finite(make, spec):
@@ -112,7 +113,8 @@ def add_components(make, spec, rounds):
         f.give(q.materialize(), q.tensor(), exact(q.dense))
         if spec.name != "splat":
             f.pairs.append((str(spec), "unpack"))
-            given = [f.inputs[name] for name in list(f.inputs)]
+            given = {**f.inputs, **f.binds}
+            given = [given[name] for name in sorted(given)]
             unpack(f, q.value, q.type(), *given)
 
 

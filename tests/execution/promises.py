@@ -218,7 +218,7 @@ def test(s):
         add_views(functions, rng, spec, 12 if medium else 4)
         add_bounds(functions, rng, spec, [7, 33, 256, 1000, 4096] if medium
                    else [33, 256, 700])
-        if spec.block or spec.codec.bits == 4:  # rows multiply by 1/127
+        if spec.block or spec.scale != "f32":  # LLM.int8 multiplies by 1/127
             add_exact(functions, rng, spec)
         add_one_hot(functions, rng, spec)
         check_threads(s, rng, spec)

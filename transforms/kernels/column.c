@@ -40,8 +40,10 @@ static void prefetch(nabla_emitter *emitter, nabla_ssa flat, uint64_t stride) {
       emitter, emitter->codes,
       nabla_emit_divide(emitter, ahead, 8 / format->encoding->bits));
   nabla_ssa scale = nabla_emit_divide(emitter, ahead, format->block);
-  nabla_emit_prefetch(emitter, emitter->scales,
-                      nabla_emit_multiply(emitter, scale, sizeof(float)));
+  nabla_emit_prefetch(
+      emitter, emitter->scales,
+      nabla_emit_multiply(emitter, scale,
+                          nabla_scale_info_of(format->scale)->bytes));
 }
 
 /* Adds the products of row k of the storage to the sums. */

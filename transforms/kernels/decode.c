@@ -7,6 +7,10 @@
 /* 16 codes of 4 bits are this many bytes. */
 #define CODE_BYTES (NABLA_LANES / 2)
 
+nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec) {
+  return nabla_scale_info_of(spec->format.scale)->dtype;
+}
+
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b) {
   while (b) {
     uint64_t rest = a % b;
@@ -25,7 +29,8 @@ int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
 
 /* The scale at `index` of the scales. */
 static nabla_ssa scale_at(nabla_emitter *emitter, nabla_ssa index) {
-  nabla_array_ref scales = {emitter->scales, NABLA_DTYPE_F32};
+  nabla_array_ref scales = {emitter->scales,
+                            nabla_spec_scale_dtype(emitter->spec)};
   return nabla_emit_read(emitter, scales, index);
 }
 
@@ -316,7 +321,7 @@ nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
   nabla_ssa value = unscaled(emitter, window);
   value = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
                             scale_lanes(emitter, window));
-  if (format->granularity == NABLA_PER_ROW) /* in this order: quant/int8.c */
+  if (nabla_format_is_llm_int8(format)) /* in this order: FORMAT.md (I4) */
     value = nabla_emit_binary(
         emitter, NABLA_VECTOR, "mulf", value,
         nabla_emit_f32(emitter, NABLA_VECTOR, (double)NABLA_INT8_STEP));

@@ -14,6 +14,9 @@ typedef struct nabla_window {
   nabla_ssa scale;  /* f32 that all elements share, or 0: look it up */
 } nabla_window;
 
+/* F32, F16 or BF16. */
+nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec);
+
 /* The greatest common divisor; 0 is a multiple of everything. */
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 

@@ -74,16 +74,21 @@ static nabla_ssa line_scales(nabla_emitter *emitter, nabla_ssa flat) {
   nabla_ssa first = nabla_emit_divide(emitter, flat, block);
   char type[32];
   nabla_text *text = emitter->text;
-  (void)snprintf(type, sizeof type, "vector<%uxf32>", count);
-  nabla_ssa scales = nabla_emit_load(emitter, type, emitter->scales,
-                                     nabla_emit_multiply(emitter, first, 4), 4);
+  nabla_dtype dtype = nabla_spec_scale_dtype(emitter->spec);
+  unsigned width = nabla_dtype_bits(dtype) / 8;
+  (void)snprintf(type, sizeof type, "vector<%ux%s>", count,
+                 width == 4 ? "f32" : "i16");
+  nabla_ssa scales =
+      nabla_emit_load(emitter, type, emitter->scales,
+                      nabla_emit_multiply(emitter, first, width), width);
   nabla_ssa result = ++emitter->last;
   nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result,
                  scales, scales);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     nabla_text_add(text, "%s%u", i ? ", " : "", i * count / NABLA_LANES);
   nabla_text_add(text, "] : %s, %s\n", type, type);
-  return result;
+  return width == 4 ? result
+                    : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, result);
 }
 
 /* How many sums run side by side in a line: with few lines the chain of 8
