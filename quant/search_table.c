@@ -17,7 +17,7 @@ static const struct {
 } kinds[] = {
     {"nf4", 0.80f, 1.10f, 1},
     {"fp4", 0.75f, 1.10f, 0},
-    {"int4", 0.70f, 1.05f, 0},
+    {"int4", 0.75f, 1.05f, 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -32,13 +32,13 @@ static float value_of_scaled(const nabla_recipe *recipe, float scaled) {
 }
 
 /* Floats in their order, as integers: -0 and 0 are both 0. */
-static int32_t rank_of(float x) {
+static int64_t rank_of(float x) {
   const uint32_t bits = nabla_bits_of_f32(x);
-  const int32_t magnitude = (int32_t)(bits & NABLA_F32_MAGNITUDE);
+  const int64_t magnitude = (int64_t)(bits & NABLA_F32_MAGNITUDE);
   return bits >> 31 ? -magnitude : magnitude;
 }
 
-static float of_rank(int32_t rank) {
+static float of_rank(int64_t rank) {
   return rank < 0 ? -nabla_f32_of_bits((uint32_t)-rank)
                   : nabla_f32_of_bits((uint32_t)rank);
 }
@@ -47,12 +47,12 @@ static float of_rank(int32_t rank) {
  * either never falls. */
 static float last_alike(const nabla_search_table *t, float low, float high,
                         int of_bins) {
-  int32_t first = rank_of(low), last = rank_of(high);
+  int64_t first = rank_of(low), last = rank_of(high);
   const float want = of_bins
                          ? (float)nabla_search_bin(t->per_unit, t->reach, low)
                          : value_of_scaled(t->recipe, low);
   while (first < last) {
-    const int32_t middle = first + (last - first) / 2 + 1;
+    const int64_t middle = first + (last - first) / 2 + 1;
     const float x = of_rank(middle);
     const float have = of_bins
                            ? (float)nabla_search_bin(t->per_unit, t->reach, x)
@@ -69,13 +69,18 @@ static float last_alike(const nabla_search_table *t, float low, float high,
  * zeros. */
 static void fill_bins(nabla_search_table *t) {
   float low = -t->reach;
-  for (;;) {
+  for (unsigned step = 0;;) {
+    assert(step < 16);
     const int bin = nabla_search_bin(t->per_unit, t->reach, low);
     const float high = last_alike(t, low, t->reach, 1);
     const float last = last_alike(t, low, high, 0);
     t->below[bin] = value_of_scaled(t->recipe, low);
     t->above[bin] = value_of_scaled(t->recipe, high);
     t->thresholds[bin] = last;
+    t->first[bin] = (uint8_t)step;
+    t->values[step] = t->below[bin];
+    t->ends[step] = last;
+    if (last != high) t->values[++step] = t->above[bin];
     /* At most one threshold in a bin. */
     assert(last == high ||
            last_alike(t, of_rank(rank_of(last) + 1), high, 0) == high);

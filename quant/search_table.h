@@ -35,6 +35,10 @@ typedef struct nabla_search_table {
   _Alignas(64) float thresholds[NABLA_SEARCH_BINS];
   _Alignas(64) float below[NABLA_SEARCH_BINS];
   _Alignas(64) float above[NABLA_SEARCH_BINS];
+  /* The same in steps: values in rising order, where each ends, and the first
+   * that a bin has. */
+  _Alignas(64) float values[16], ends[16];
+  _Alignas(64) uint8_t first[NABLA_SEARCH_BINS];
   float limit;    /* absmax / plain scale                                */
   float reach;    /* scaled values beyond it have the code of +-reach    */
   float per_unit; /* bin = floor(s * per_unit + 16), s within reach      */
