@@ -8,9 +8,10 @@
 /* What a search is given and gives: whole blocks of f32 (the last may be
  * short). */
 typedef struct nabla_search {
-  const nabla_format *format; /* PER_BLOCK: encoding, block, scale, zero_point */
-  const float *in;            /* count values                               */
-  const float *weights;       /* NULL, or count weights: finite, >= 0       */
+  const nabla_format
+      *format;          /* PER_BLOCK: encoding, block, scale, zero_point */
+  const float *in;      /* count values                               */
+  const float *weights; /* NULL, or count weights: finite, >= 0       */
   size_t count;
   float *scales; /* out: one per block, for the round stage as they are
                     (from_peaks 0). Rounding to the scale type changes none,

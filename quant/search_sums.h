@@ -18,8 +18,7 @@ static inline float nabla_search_sum16(const float lanes[16]) {
 
 /* The scale as stored and widened. */
 static inline float nabla_search_rounded(float scale, nabla_scale_type type) {
-  if (type == NABLA_SCALE_F16)
-    return nabla_f16_to_f32(nabla_f32_to_f16(scale));
+  if (type == NABLA_SCALE_F16) return nabla_f16_to_f32(nabla_f32_to_f16(scale));
   if (type == NABLA_SCALE_BF16)
     return nabla_bf16_to_f32(nabla_f32_to_bf16(scale));
   return scale;

@@ -8,16 +8,15 @@
 #include "lib/base/floats.h"
 #include "quant/search_sums.h"
 
-/* Encodings with tables, and where good scales lie, in plain scales: found by
- * trial on normal and Laplace distributions. */
 static const struct {
   const char *encoding;
   float low, high;
-  int both_signs; /* the values are not symmetric */
+  int signs, has_table;
 } kinds[] = {
-    {"nf4", 0.80f, 1.10f, 1},
-    {"fp4", 0.75f, 1.10f, 0},
-    {"int4", 0.75f, 1.05f, 0},
+#define SEARCH(id, low, high, count, signs, moves, fits, table) \
+  {#id, low, high, signs, table},
+#include "quant/searches.def"
+#undef SEARCH
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -94,8 +93,7 @@ static void fill_steps(nabla_search_table *t) {
     const double factor = (double)t->factors[k];
     for (int bin = 0; bin < NABLA_SEARCH_STEPS; bin++) {
       const double x = 2 * bin - 127.5; /* between the two of the bin */
-      const double scaled =
-          x / NABLA_SEARCH_PEAK / factor * (double)t->limit;
+      const double scaled = x / NABLA_SEARCH_PEAK / factor * (double)t->limit;
       const double back = (double)value_of_scaled(t->recipe, (float)scaled) *
                           factor / (double)t->limit * NABLA_SEARCH_PEAK;
       assert(fabs(back) < 127.5);
@@ -112,8 +110,7 @@ static void fill_table(size_t kind) {
   t->limit = t->recipe->limit;
   t->reach = t->limit;
   t->per_unit = 15.5f / t->reach;
-  const int signs = kinds[kind].both_signs ? 2 : 1;
-  const int each = NABLA_SEARCH_CANDIDATES / signs;
+  const int each = NABLA_SEARCH_CANDIDATES / kinds[kind].signs;
   for (int k = 0; k < NABLA_SEARCH_CANDIDATES; k++) {
     const float step = (kinds[kind].high - kinds[kind].low) / (float)(each - 1);
     const float factor = kinds[kind].low + step * (float)(k % each);
@@ -124,13 +121,15 @@ static void fill_table(size_t kind) {
 }
 
 static void fill(void) {
-  for (size_t i = 0; i < KINDS; i++) fill_table(i);
+  for (size_t i = 0; i < KINDS; i++)
+    if (kinds[i].has_table) fill_table(i);
 }
 
 const nabla_search_table *nabla_search_table_find(
     const nabla_encoding *encoding) {
   for (size_t i = 0; i < KINDS; i++) {
-    if (strcmp(kinds[i].encoding, encoding->name) != 0) continue;
+    if (!kinds[i].has_table || strcmp(kinds[i].encoding, encoding->name) != 0)
+      continue;
     pthread_once(&once, fill);
     return &tables[i];
   }

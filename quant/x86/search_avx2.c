@@ -70,8 +70,8 @@ INLINE __m256 absmax_of(const float *in, int vectors) {
   for (int b = 0; b < BATCH; b++) {
     __m256 most = magnitude(_mm256_loadu_ps(in + 8 * vectors * b));
     for (int v = 1; v < vectors; v++)
-      most = larger(
-          most, magnitude(_mm256_loadu_ps(in + 8 * vectors * b + 8 * v)));
+      most = larger(most,
+                    magnitude(_mm256_loadu_ps(in + 8 * vectors * b + 8 * v)));
     c.of[SLOT(b)] = most;
   }
   return folded(&c, larger);
@@ -103,8 +103,8 @@ INLINE __m256i four_blocks(const float *in, int vectors, const float *unit) {
 INLINE void put_bytes(bytes *out, int at, __m256i value) {
   const __m256i positive =
       _mm256_xor_si256(value, _mm256_set1_epi8((char)0x80));
-  const __m256i bin = _mm256_and_si256(_mm256_srli_epi16(positive, 1),
-                                       _mm256_set1_epi8(0x7f));
+  const __m256i bin =
+      _mm256_and_si256(_mm256_srli_epi16(positive, 1), _mm256_set1_epi8(0x7f));
   out->value[at] = value;
   for (int j = 0; j < SIXTEENTHS; j++) {
     /* 0 to 15 where it is the right one, else beyond as bytes without sign,
@@ -171,16 +171,14 @@ INLINE __m256 looked_up(__m256 low, __m256 high, __m256i at) {
 /* Decoded values with scale 1. */
 INLINE __m256 value_of(const tables *t, __m256 x, __m256 factor) {
   const __m256 scaled = _mm256_mul_ps(x, factor);
-  const __m256 s = _mm256_max_ps(
-      _mm256_min_ps(scaled, t->reach),
-      _mm256_sub_ps(_mm256_setzero_ps(), t->reach));
+  const __m256 s = _mm256_max_ps(_mm256_min_ps(scaled, t->reach),
+                                 _mm256_sub_ps(_mm256_setzero_ps(), t->reach));
   const __m256i bin = _mm256_cvttps_epi32(
       _mm256_add_ps(_mm256_mul_ps(s, t->per_unit), _mm256_set1_ps(16.0f)));
   /* The three high bytes of a dword are 0 and stay first[0], which is 0. */
-  const __m256i first =
-      _mm256_blendv_epi8(_mm256_shuffle_epi8(t->first_low, bin),
-                         _mm256_shuffle_epi8(t->first_high, bin),
-                         _mm256_slli_epi16(bin, 3));
+  const __m256i first = _mm256_blendv_epi8(
+      _mm256_shuffle_epi8(t->first_low, bin),
+      _mm256_shuffle_epi8(t->first_high, bin), _mm256_slli_epi16(bin, 3));
   const __m256 end = looked_up(t->ends_low, t->ends_high, first);
   const __m256i is_above =
       _mm256_castps_si256(_mm256_cmp_ps(s, end, _CMP_GT_OQ));
@@ -252,11 +250,11 @@ INLINE __m256 search_batch(const tables *t, const float *in, int vectors,
       _mm256_cmp_ps(absmax, _mm256_set1_ps(range.high), _CMP_LE_OQ));
   if (_mm256_movemask_ps(is_usual) == 0) return plain;
   bytes x;
-  bytes_of(in, vectors,
-           _mm256_and_ps(is_usual, _mm256_div_ps(
-                                       _mm256_set1_ps(NABLA_SEARCH_PEAK),
-                                       absmax)),
-           &x);
+  bytes_of(
+      in, vectors,
+      _mm256_and_ps(is_usual,
+                    _mm256_div_ps(_mm256_set1_ps(NABLA_SEARCH_PEAK), absmax)),
+      &x);
   const __m256 first = _mm256_mul_ps(wanted, best_factors(t, &x, vectors));
   const __m256 scale = rounded(refined(t, in, vectors, first), type);
   const __m256 is_better =

@@ -67,8 +67,8 @@ INLINE __m512 absmax_of(const float *in, int vectors) {
   for (int b = 0; b < BATCH; b++) {
     __m512 most = _mm512_abs_ps(_mm512_loadu_ps(in + 16 * vectors * b));
     for (int v = 1; v < vectors; v++)
-      most = larger(most, _mm512_abs_ps(_mm512_loadu_ps(
-                              in + 16 * vectors * b + 16 * v)));
+      most = larger(
+          most, _mm512_abs_ps(_mm512_loadu_ps(in + 16 * vectors * b + 16 * v)));
     c.of[SLOT(b)] = most;
   }
   return folded(&c, larger);
@@ -108,7 +108,8 @@ INLINE void bytes_of(const float *in, int vectors, __m512 unit, bytes *out) {
   for (int v = 0; v < vectors; v++) {
     __m512i z[4], half[4];
     for (int i = 0; i < 4; i++)
-      z[i] = four_blocks(in + 16 * v + 64 * vectors * i, vectors, units + 4 * i);
+      z[i] =
+          four_blocks(in + 16 * v + 64 * vectors * i, vectors, units + 4 * i);
     half[0] = _mm512_shuffle_i32x4(z[0], z[1], 0x44);
     half[1] = _mm512_shuffle_i32x4(z[2], z[3], 0x44);
     half[2] = _mm512_shuffle_i32x4(z[0], z[1], 0xee);
@@ -220,15 +221,15 @@ INLINE __m512 search_batch(const tables *t, const float *in, int vectors,
       _mm512_cmp_ps_mask(absmax, _mm512_set1_ps(range.high), _CMP_LE_OQ);
   if (is_usual == 0) return plain;
   bytes x;
-  bytes_of(in, vectors,
-           _mm512_maskz_div_ps(is_usual, _mm512_set1_ps(NABLA_SEARCH_PEAK),
-                               absmax),
-           &x);
+  bytes_of(
+      in, vectors,
+      _mm512_maskz_div_ps(is_usual, _mm512_set1_ps(NABLA_SEARCH_PEAK), absmax),
+      &x);
   const __m512 first = _mm512_mul_ps(wanted, best_factors(t, &x, vectors));
   const __m512 scale = rounded(refined(t, in, vectors, first), type);
-  const __mmask16 is_better = _mm512_mask_cmp_ps_mask(
-      is_usual, errors_of(t, in, vectors, scale),
-      errors_of(t, in, vectors, plain), _CMP_LT_OQ);
+  const __mmask16 is_better =
+      _mm512_mask_cmp_ps_mask(is_usual, errors_of(t, in, vectors, scale),
+                              errors_of(t, in, vectors, plain), _CMP_LT_OQ);
   return _mm512_mask_mov_ps(plain, is_better, scale);
 }
 
