@@ -34,9 +34,12 @@ static LogicalResult inferInC(MLIRContext *context,
     if (properties)
       all = Op::getPropertiesAsAttr(
           context, *properties.as<typename Op::Properties *>());
-  nablaInference in = {wrap(Op::getOperationName()), wrap(context),
+  nablaInference in = {wrap(Op::getOperationName()),
+                       wrap(context),
                        wrap(location.value_or(UnknownLoc::get(context))),
-                       intptr_t(values.size()), values.data(), wrap(all)};
+                       intptr_t(values.size()),
+                       values.data(),
+                       wrap(all)};
   MlirType out[NABLA_MAX_RESULTS];
   intptr_t count = 0;
   auto result = unwrap(nablaInferOp(&in, out, &count));
@@ -55,6 +58,8 @@ static ParseResult parseEntry(AsmParser &parser, NamedAttrList &entries) {
     failed(parser.parseOptionalEqual())
         ? (void)(value = StringAttr::get(parser.getContext(), word))
         : (void)(key = word);
+  if (key == "blocks" && succeeded(parser.parseOptionalKeyword(&word)))
+    value = StringAttr::get(parser.getContext(), word);  // "tensor" is no type
   if (!value) {
     auto parsed = parser.parseOptionalType(type);
     if (parsed.has_value() && succeeded(*parsed)) value = TypeAttr::get(type);
@@ -98,8 +103,9 @@ void NablaDialect::printAttribute(Attribute attribute,
 
 static nablaImplicitType stored(ArrayRef<int64_t> shape, Type elementType,
                                 Attribute encoding, ArrayRef<int64_t> view) {
-  return {intptr_t(shape.size()), intptr_t(view.size()), shape.data(),
-          view.data(), wrap(elementType), wrap(encoding)};
+  return {intptr_t(shape.size()), intptr_t(view.size()),
+          shape.data(),           view.data(),
+          wrap(elementType),      wrap(encoding)};
 }
 
 // `, view<STORAGE, strides = [...], offset = N>`: see nablaImplicitType.
@@ -139,9 +145,9 @@ Type ImplicitType::parse(AsmParser &parser) {
 void ImplicitType::print(AsmPrinter &printer) const {
   nablaHookImplicitPrint(wrap(Type(*this)), ::nabla::print, &printer);
 }
-LogicalResult ImplicitType::verify(
-    function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-    Type elementType, Attribute encoding, ArrayRef<int64_t> view) {
+LogicalResult ImplicitType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   ArrayRef<int64_t> shape, Type elementType,
+                                   Attribute encoding, ArrayRef<int64_t> view) {
   char message[NABLA_MESSAGE_SIZE];
   auto s = stored(shape, elementType, encoding, view);
   if (nablaHookImplicitVerify(&s, message)) return success();
@@ -154,8 +160,8 @@ LogicalResult ImplicitType::verify(
 #define GET_TYPEDEF_CLASSES
 #include "dialect/NablaTypes.cpp.inc"
 #define GET_OP_CLASSES
-#include "dialect/NablaOps.cpp.inc"
 #include "dialect/NablaDialect.cpp.inc"
+#include "dialect/NablaOps.cpp.inc"
 
 void nabla::NablaDialect::initialize() {
   addAttributes<EncodingAttr>();
@@ -187,7 +193,7 @@ nablaImplicitType nablaImplicitTypeStored(MlirType t) {
                 type.getView());
 }
 MlirType nablaImplicitTypeGet(MlirContext context, const nablaImplicitType *s) {
-  return wrap(ImplicitType::get(
-      unwrap(context), ArrayRef(s->shape, s->rank), unwrap(s->elementType),
-      unwrap(s->encoding), ArrayRef(s->view, s->viewSize)));
+  return wrap(ImplicitType::get(unwrap(context), ArrayRef(s->shape, s->rank),
+                                unwrap(s->elementType), unwrap(s->encoding),
+                                ArrayRef(s->view, s->viewSize)));
 }

@@ -18,19 +18,12 @@ static bool complain(char message[NABLA_MESSAGE_SIZE], const char *name,
   return false;
 }
 
-/* What the lowerings can decode: tables of 16 values with the first code in the
- * high half of its byte, and int8. */
-static bool compiles(const nabla_encoding *row) {
-  return row->bits == 4 ? row->high_first : !strcmp(row->name, "int8");
-}
-
 /* The names of all encodings, for errors. */
 static void list_names(char *out, size_t size) {
   size_t count, at = 0;
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
-    if (compiles(&rows[i]))
-      at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
+    at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
   if (at < size) snprintf(out + at, size - at, "splat");
 }
 
@@ -72,34 +65,64 @@ static bool is_number(MlirAttribute value) {
                                     mlirIntegerTypeGetWidth(type) <= 64);
 }
 
-/* `blocks` (flat or leading) and `block` fit each other and the encoding. */
+/* What shares a scale, as `blocks` says; false when it says something else. */
+static bool granularity_of(MlirAttribute parameters, nabla_granularity *out) {
+  static const struct {
+    const char *name;
+    nabla_granularity granularity;
+  } words[] = {{"flat", NABLA_PER_BLOCK},
+               {"leading", NABLA_PER_ROW},
+               {"tensor", NABLA_PER_TENSOR}};
+  MlirAttribute blocks = nabla_attribute(parameters, "blocks");
+  *out = NABLA_PER_BLOCK;
+  if (mlirAttributeIsNull(blocks)) return true;
+  if (!mlirAttributeIsAString(blocks)) return false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (!nabla_text_equals(mlirStringAttrGetValue(blocks), words[i].name))
+      continue;
+    *out = words[i].granularity;
+    return true;
+  }
+  return false;
+}
+
+/* A whole row or all of the storage has one scale: block = 0. */
+static bool check_whole(const nabla_encoding *row, nabla_granularity whole,
+                        int64_t block, char message[NABLA_MESSAGE_SIZE]) {
+  bool rows = whole == NABLA_PER_ROW;
+  if (!(rows ? row->has_rows : row->has_tensor))
+    return complain(message, row->name,
+                    rows ? "has no scales per row: leave blocks = leading out"
+                         : "has no form with one scale: leave blocks = tensor "
+                           "out");
+  if (block != 0)
+    return complain(message, row->name,
+                    rows ? "blocks = leading has one scale for each index of "
+                           "the first dimension: block = 0"
+                         : "blocks = tensor has one scale: block = 0");
+  return true;
+}
+
+/* `blocks` and `block` fit each other and the encoding. */
 static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
-  MlirAttribute blocks = nabla_attribute(parameters, "blocks");
   MlirAttribute block = nabla_attribute(parameters, "block");
-  bool leading = false;
-  if (!mlirAttributeIsNull(blocks)) {
-    if (!mlirAttributeIsAString(blocks) ||
-        (!nabla_text_equals(mlirStringAttrGetValue(blocks), "flat") &&
-         !nabla_text_equals(mlirStringAttrGetValue(blocks), "leading")))
-      return complain(message, row->name, "blocks is one of flat, leading");
-    leading = nabla_text_equals(mlirStringAttrGetValue(blocks), "leading");
-  }
+  nabla_granularity granularity;
+  if (!granularity_of(parameters, &granularity))
+    return complain(message, row->name,
+                    "blocks is one of flat, leading, tensor");
+  if (row->is_mx && mlirAttributeIsNull(block) &&
+      granularity == NABLA_PER_BLOCK)
+    return true;
   if (!is_number(block))
     return complain(
         message, row->name,
         "needs block, the number of elements per scale: block = 64");
   int64_t size = mlirIntegerAttrGetValueInt(block);
-  if (leading) {
-    if (!row->has_rows)
-      return complain(message, row->name,
-                      "has no scales per row: leave blocks = leading out");
-    if (size != 0)
-      return complain(message, row->name,
-                      "blocks = leading has one scale for each index of the "
-                      "first dimension: block = 0");
-    return true;
-  }
+  if (granularity != NABLA_PER_BLOCK)
+    return check_whole(row, granularity, size, message);
+  if (row->is_mx && size != NABLA_BLOCK_MX)
+    return complain(message, row->name, "has blocks of 32: leave block out");
   if (size < NABLA_BLOCK_MIN || size > NABLA_BLOCK_MAX || (size & (size - 1))) {
     char text[160];
     snprintf(text, sizeof text,
@@ -127,29 +150,38 @@ static bool scale_of(MlirAttribute parameters, nabla_scale_type *out) {
 static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
   nabla_scale_type ignored;
+  if (row->is_mx)
+    return mlirAttributeIsNull(nabla_attribute(parameters, "scale")) ||
+           complain(message, row->name,
+                    "has powers of two as scales: leave scale out");
   return scale_of(parameters, &ignored) ||
          complain(message, row->name, "scale is f32, f16 or bf16");
 }
 
+static MlirNamedAttribute keep(MlirContext context, const char *key,
+                               MlirAttribute value) {
+  return mlirNamedAttributeGet(mlirIdentifierGet(context, ref(key)), value);
+}
+
 /* Keeps what is not a default, with `block` as an i64. */
-static MlirAttribute canonical(MlirContext context, MlirAttribute parameters) {
+static MlirAttribute canonical(MlirContext context, const nabla_encoding *row,
+                               MlirAttribute parameters) {
   MlirNamedAttribute kept[3];
   nabla_scale_type scale;
+  nabla_granularity granularity;
   intptr_t count = 0;
   MlirAttribute block = nabla_attribute(parameters, "block");
-  MlirType i64 = mlirIntegerTypeGet(context, 64);
-  kept[count++] = mlirNamedAttributeGet(
-      mlirIdentifierGet(context, ref("block")),
-      mlirIntegerAttrGet(i64, mlirIntegerAttrGetValueInt(block)));
-  MlirAttribute blocks = nabla_attribute(parameters, "blocks");
-  if (!mlirAttributeIsNull(blocks) &&
-      nabla_text_equals(mlirStringAttrGetValue(blocks), "leading"))
-    kept[count++] = mlirNamedAttributeGet(
-        mlirIdentifierGet(context, ref("blocks")), blocks);
+  if (!row->is_mx)
+    kept[count++] = keep(context, "block",
+                         mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64),
+                                            mlirIntegerAttrGetValueInt(block)));
+  if (granularity_of(parameters, &granularity) &&
+      granularity != NABLA_PER_BLOCK)
+    kept[count++] =
+        keep(context, "blocks", nabla_attribute(parameters, "blocks"));
   if (scale_of(parameters, &scale) && scale != NABLA_SCALE_F32)
     kept[count++] =
-        mlirNamedAttributeGet(mlirIdentifierGet(context, ref("scale")),
-                              nabla_attribute(parameters, "scale"));
+        keep(context, "scale", nabla_attribute(parameters, "scale"));
   return mlirDictionaryAttrGet(context, count, kept);
 }
 
@@ -162,19 +194,17 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
   *outParameters = parameters;
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
-  if (!row || !compiles(row)) {
+  if (!row) {
     list_names(names, sizeof names);
     snprintf(message, NABLA_MESSAGE_SIZE,
-             row ? "'%s' is not compiled yet, only %s: decode its weights first"
-                 : "unknown encoding '%s'; this version has %s",
-             text, names);
+             "unknown encoding '%s'; this version has %s", text, names);
     return false;
   }
   if (!check_keys(text, parameters, message) ||
       !check_block(row, parameters, message) ||
       !check_scale(row, parameters, message))
     return false;
-  *outParameters = canonical(context, parameters);
+  *outParameters = canonical(context, row, parameters);
   return true;
 }
 
@@ -224,9 +254,14 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   snprintf(text, sizeof text, "%.*s", (int)name.length, name.data);
   info.kind = NABLA_KIND_PACKED;
   info.row = nabla_encoding_find(text);
+  if (info.row->is_mx) {
+    info.block = NABLA_BLOCK_MX;
+    info.scale = NABLA_SCALE_E8M0;
+    return info;
+  }
   info.block = (uint64_t)mlirIntegerAttrGetValueInt(
       nabla_attribute(parameters, "block"));
-  if (info.block == 0) info.granularity = NABLA_PER_ROW;
+  (void)granularity_of(parameters, &info.granularity);
   (void)scale_of(parameters, &info.scale);
   return info;
 }

@@ -232,9 +232,10 @@ nabla_format nabla_implicit_format(MlirType type) {
                          .granularity = info.granularity,
                          .block = info.block,
                          .scale = info.scale};
-  if (info.granularity == NABLA_PER_ROW) {
+  if (info.granularity != NABLA_PER_BLOCK) {
     int64_t rows = p.storageRank >= 0 ? p.storage[0] : p.shape[0];
     uint64_t stored = nabla_implicit_storage_elements(type);
+    if (info.granularity == NABLA_PER_TENSOR) rows = 1;
     format.block = rows > 0 ? stored / (uint64_t)rows : 0;
     if (format.block == 0) format.block = 1; /* no elements */
   }
@@ -242,6 +243,7 @@ nabla_format nabla_implicit_format(MlirType type) {
 }
 
 static MlirType scale_element(MlirContext context, nabla_scale_type type) {
+  if (type == NABLA_SCALE_E8M0) return mlirIntegerTypeGet(context, 8);
   if (type == NABLA_SCALE_F16) return mlirF16TypeGet(context);
   if (type == NABLA_SCALE_BF16) return mlirBF16TypeGet(context);
   return mlirF32TypeGet(context);

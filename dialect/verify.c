@@ -50,6 +50,12 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
   return good();
 }
 
+static const char *element_name(MlirType element) {
+  if (mlirTypeIsAF32(element)) return "f32";
+  if (mlirTypeIsAF16(element)) return "f16";
+  return mlirTypeIsABF16(element) ? "bf16" : "i8";
+}
+
 static MlirLogicalResult verify_pack(MlirOperation op) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   uint32_t count = nabla_implicit_components(result(op), parts);
@@ -60,8 +66,7 @@ static MlirLogicalResult verify_pack(MlirOperation op) {
     if (!mlirTypeEqual(operand(op, (intptr_t)i),
                        nabla_component_type(&parts[i])))
       return ERROR(op, "component '%s' is tensor<%lldx%s>", parts[i].name,
-                   (long long)parts[i].count,
-                   mlirTypeIsAF32(parts[i].element) ? "f32" : "i8");
+                   (long long)parts[i].count, element_name(parts[i].element));
   return good();
 }
 

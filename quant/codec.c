@@ -10,10 +10,14 @@
 #include "quant/int8.h"
 #include "quant/kernel.h"
 
+int nabla_encoding_is_int8(const nabla_encoding *encoding) {
+  return !strcmp(encoding->name, "int8");
+}
+
 int nabla_format_is_llm_int8(const nabla_format *format) {
   return format->granularity == NABLA_PER_ROW && !format->zero_point &&
          format->scale == NABLA_SCALE_F32 &&
-         format->encoding == nabla_encoding_find("int8");
+         nabla_encoding_is_int8(format->encoding);
 }
 
 size_t nabla_scale_width(const nabla_format *format) {

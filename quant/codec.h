@@ -12,6 +12,9 @@
 void nabla_encoding_table(const nabla_encoding *encoding,
                           float out[NABLA_TABLE_VALUES]);
 
+/* int8 alone decodes by conversion; the codes of all others are looked up. */
+int nabla_encoding_is_int8(const nabla_encoding *encoding);
+
 /* Says whether the format is LLM.int8, which stores absmax (FORMAT.md, N5). */
 int nabla_format_is_llm_int8(const nabla_format *format);
 

@@ -1,9 +1,11 @@
 /* Lowering of materialize: every element decoded where it is asked for. The
  * values are those of nabla_decode, bit for bit. */
+#include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
 
 #include "quant/codec.h"
 #include "quant/int8.h"
+#include "quant/kernel.h"
 #include "transforms/components.h"
 #include "transforms/lowerings_list.h"
 
@@ -33,18 +35,16 @@ static bool fill(nabla_template *t, MlirType type, double value) {
   return nabla_template_close(t, full);
 }
 
-/* The values of codes with scale 1, as a constant. */
+/* The values of codes with scale 1, as a constant; bits, since some are NaN. */
 static void add_table(nabla_template *t, decoding *d) {
-  float values[NABLA_TABLE_VALUES];
-  int64_t count = NABLA_TABLE_VALUES;
-  nabla_encoding_table(d->format.encoding, values);
+  const nabla_recipe *recipe = nabla_recipe_find(d->format.encoding);
+  int64_t count = (int64_t)1 << d->format.encoding->bits;
   d->table = nabla_tensor_static("f32", 1, &count);
   d->table.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", d->table.value);
-  for (int i = 0; i < NABLA_TABLE_VALUES; i++) {
-    nabla_text_add(&t->text, "%s", i ? ", " : "");
-    nabla_text_add_float(&t->text, (double)values[i]);
-  }
+  for (int i = 0; i < count; i++)
+    nabla_text_add(&t->text, "%s0x%08" PRIX32, i ? ", " : "",
+                   nabla_bits_of_f32(recipe->value((uint8_t)i)));
   nabla_text_add(&t->text, "]> : %s\n", nabla_tensor_type(&d->table).data);
 }
 
@@ -72,21 +72,43 @@ static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view) {
   return at;
 }
 
-/* The table's value for element `at`; the one with the even index is in the
- * high half of its byte. */
+/* The table's value for element `at`. A place in a byte is counted from its
+ * highest or its lowest bits, as the row says. */
 static nabla_ssa table_value(nabla_template *t, const decoding *d,
                              nabla_ssa at) {
   nabla_emitter *e = &t->emit;
-  nabla_ssa byte = extract(t, &d->codes, nabla_emit_divide(e, at, 2));
-  nabla_ssa one = nabla_emit_i64(e, 1), two = nabla_emit_i64(e, 2);
-  nabla_ssa even = nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", at, one);
-  even = nabla_emit(e, "arith.xori %%v%u, %%v%u : i64", even, one);
-  nabla_ssa shift = nabla_emit(e, "arith.shli %%v%u, %%v%u : i64", even, two);
+  const nabla_encoding *row = d->format.encoding;
+  uint64_t per_byte = 8 / row->bits;
+  nabla_ssa byte = extract(t, &d->codes, nabla_emit_divide(e, at, per_byte));
+  nabla_ssa last = nabla_emit_i64(e, per_byte - 1);
+  nabla_ssa place = nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", at, last);
+  if (row->high_first)
+    place = nabla_emit(e, "arith.xori %%v%u, %%v%u : i64", place, last);
+  nabla_ssa shift = nabla_emit_multiply(e, place, row->bits);
   byte = nabla_emit(e, "arith.extui %%v%u : i8 to i64", byte);
   nabla_ssa code = nabla_emit(e, "arith.shrui %%v%u, %%v%u : i64", byte, shift);
-  nabla_ssa mask = nabla_emit_i64(e, NABLA_TABLE_VALUES - 1);
+  nabla_ssa mask = nabla_emit_i64(e, ((uint64_t)1 << row->bits) - 1);
   code = nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", code, mask);
   return extract(t, &d->table, code);
+}
+
+/* 2^(e - 127) of a byte: an exponent field, but for the subnormal of 0 and the
+ * NaN of 255. */
+static nabla_ssa e8m0_value(nabla_template *t, nabla_ssa byte) {
+  nabla_emitter *e = &t->emit;
+  nabla_ssa wide = nabla_emit(e, "arith.extui %%v%u : i8 to i32", byte);
+  nabla_ssa by = nabla_emit_i32(e, NABLA_SCALAR, 23);
+  nabla_ssa bits = nabla_emit(e, "arith.shli %%v%u, %%v%u : i32", wide, by);
+  static const struct {
+    uint32_t byte, bits;
+  } apart[] = {{0, NABLA_F32_NORMAL / 2}, {255, 0x7fc00000}};
+  for (int i = 0; i < 2; i++) {
+    nabla_ssa is = nabla_emit(e, "arith.cmpi eq, %%v%u, %%v%u : i32", wide,
+                              nabla_emit_i32(e, NABLA_SCALAR, apart[i].byte));
+    bits = nabla_emit(e, "arith.select %%v%u, %%v%u, %%v%u : i32", is,
+                      nabla_emit_i32(e, NABLA_SCALAR, apart[i].bits), bits);
+  }
+  return nabla_emit(e, "arith.bitcast %%v%u : i32 to f32", bits);
 }
 
 static nabla_ssa times(nabla_template *t, nabla_ssa a, nabla_ssa b) {
@@ -96,8 +118,10 @@ static nabla_ssa times(nabla_template *t, nabla_ssa a, nabla_ssa b) {
 static nabla_ssa decode(nabla_template *t, const decoding *d, nabla_ssa at) {
   nabla_ssa scale =
       extract(t, &d->scales, nabla_emit_divide(&t->emit, at, d->format.block));
-  scale = nabla_element_load(t, d->scales.element, scale);
-  if (d->format.encoding->bits == 4)
+  scale = d->format.scale == NABLA_SCALE_E8M0
+              ? e8m0_value(t, scale)
+              : nabla_element_load(t, d->scales.element, scale);
+  if (!nabla_encoding_is_int8(d->format.encoding))
     return times(t, table_value(t, d, at), scale);
   nabla_ssa code = nabla_emit(&t->emit, "arith.sitofp %%v%u : i8 to f32",
                               extract(t, &d->codes, at));
@@ -122,7 +146,7 @@ static bool lower_packed(nabla_template *t, decoding *d) {
   d->format = nabla_implicit_format(d->type);
   d->codes = component(d->type, 0, 1);
   d->scales = component(d->type, 1, 2);
-  if (d->format.encoding->bits == 4) add_table(t, d);
+  if (!nabla_encoding_is_int8(d->format.encoding)) add_table(t, d);
   nabla_strided view = nabla_implicit_strided(d->type);
   nabla_tensor shape = nabla_template_result(t);
   nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);

@@ -281,7 +281,13 @@ bool nabla_lower_quantize(nabla_template *t) {
                   .blocks = parts[1].count,
                   .code_bytes = parts[0].count};
   q.block = (int64_t)q.format.block;
-  bool table = q.format.encoding->bits == 4;
+  bool table = q.format.encoding->bits == 4 && q.format.encoding->high_first;
+  if (!table && !nabla_encoding_is_int8(q.format.encoding)) {
+    nabla_error_at(t->op,
+                   "has an encoding that is not compiled: quantize the weight "
+                   "with nabla-quant and bind it");
+    return false;
+  }
   if (table && !nabla_code_steps_find(q.format.encoding, &q.steps)) {
     nabla_error_at(t->op, "has an encoding with too many steps to lower");
     return false;

@@ -66,7 +66,9 @@ static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_format format = nabla_implicit_format(type);
   put(out, "encoding", format.encoding->name);
   put(out, "granularity",
-      format.granularity == NABLA_PER_ROW ? "row" : "block");
+      format.granularity == NABLA_PER_ROW      ? "row"
+      : format.granularity == NABLA_PER_TENSOR ? "tensor"
+                                               : "block");
   nabla_json_out_key(out, "block");
   nabla_json_out_u64(out, format.block);
   nabla_implicit_component parts[NABLA_MAX_PARTS];
@@ -74,7 +76,8 @@ static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_json_out_key(out, "components");
   nabla_json_out_array(out);
   for (uint32_t i = 0; i < count; i++) {
-    const char *dtype = i == 0 ? "U8" : nabla_scale_info_of(format.scale)->name;
+    nabla_dtype stored = nabla_scale_info_of(format.scale)->dtype;
+    const char *dtype = i == 0 ? "U8" : nabla_dtype_name(stored);
     uint64_t width = i == 0 ? 1 : nabla_scale_info_of(format.scale)->bytes;
     nabla_json_out_object(out);
     put(out, "name", parts[i].name);

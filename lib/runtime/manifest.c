@@ -139,17 +139,20 @@ static nabla_status take_granularity(const parser *p, nabla_port *port,
   nabla_json_event kind;
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a granularity",
                               &kind, p->diag));
-  const int rows = !strcmp(kind.text, "row");
+  const int whole = !strcmp(kind.text, "tensor");
+  const int rows = whole || !strcmp(kind.text, "row");
   if (!rows && strcmp(kind.text, "block") != 0)
     return corrupt_at(p, &kind,
                       nabla_fail(p->diag, NABLA_CORRUPT,
                                  "'%.40s' is no granularity", kind.text));
   uint64_t row = 1; /* after a first size of 0, anything may follow */
-  for (uint32_t i = 1; i < port->rank; i++)
+  for (uint32_t i = whole ? 0 : 1; i < port->rank; i++)
     if (!nabla_mul_u64(row, (uint64_t)port->shape[i], &row))
       return nabla_fail(p->diag, NABLA_TOO_LARGE, "a row overflows");
   const int is_empty = row == 0 || (port->rank > 0 && port->shape[0] == 0);
-  port->format.granularity = rows ? NABLA_PER_ROW : NABLA_PER_BLOCK;
+  port->format.granularity = whole  ? NABLA_PER_TENSOR
+                             : rows ? NABLA_PER_ROW
+                                    : NABLA_PER_BLOCK;
   port->format.block = row;
   NABLA_TRY(nabla_json_next(p->json, event, p->diag));
   if (rows && event->kind == NABLA_JSON_KEY &&
@@ -244,6 +247,8 @@ static nabla_status take_encoding(parser *p, nabla_port *port) {
   if (!*port->encoding_name)
     return nabla_fail(p->diag, NABLA_CORRUPT, "an encoding has no name");
   port->format.encoding = nabla_encoding_find(port->encoding_name);
+  if (port->format.encoding && port->format.encoding->is_mx)
+    port->format.scale = NABLA_SCALE_E8M0;
   for (uint32_t i = 0; i < port->rank; i++)
     if (port->format.encoding && port->shape[i] == NABLA_DYNAMIC)
       return nabla_fail(p->diag, NABLA_CORRUPT,

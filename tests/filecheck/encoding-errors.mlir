@@ -1,7 +1,7 @@
 // What an encoding attribute refuses, and what it says would be legal.
 // RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, splat}}
+// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, splat}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf5<block = 64>>
 
 // -----
@@ -141,40 +141,25 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, value 
 
 // -----
 
-// expected-error @+1 {{'int4' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int4<block = 32>>
+// expected-error @+1 {{#nabla.mxfp4: has blocks of 32: leave block out}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp4<block = 64>>
 
 // -----
 
-// expected-error @+1 {{'ternary' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.ternary<block = 32>>
+// expected-error @+1 {{#nabla.mxfp8: has powers of two as scales: leave scale out}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp8<scale = f16>>
 
 // -----
 
-// expected-error @+1 {{'binary' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.binary<block = 32>>
+// expected-error @+1 {{#nabla.nf4: has no form with one scale: leave blocks = tensor out}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 0, blocks = tensor>>
 
 // -----
 
-// expected-error @+1 {{'fp8' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.fp8<block = 32>>
+// expected-error @+1 {{#nabla.fp8: blocks = tensor has one scale: block = 0}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.fp8<block = 64, blocks = tensor>>
 
 // -----
 
-// expected-error @+1 {{'fp8_e5m2' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.fp8_e5m2<block = 32>>
-
-// -----
-
-// expected-error @+1 {{'mxfp4' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp4<block = 32>>
-
-// -----
-
-// expected-error @+1 {{'mxfp8' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp8<block = 32>>
-
-// -----
-
-// expected-error @+1 {{'mxfp8_e5m2' is not compiled yet, only nf4, fp4, int8, splat: decode its weights first}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.mxfp8_e5m2<block = 32>>
+// expected-error @+1 {{#nabla.ternary: has no scales per row: leave blocks = leading out}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.ternary<block = 0, blocks = leading>>

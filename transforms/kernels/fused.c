@@ -2,6 +2,7 @@
  * the bodies of row.c, line.c and column.c. */
 #include "transforms/kernels/fused.h"
 
+#include "quant/codec.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/shapes.h"
 
@@ -48,12 +49,19 @@ static const char *objection_to_steps(const nabla_fused_spec *spec) {
   return NULL;
 }
 
+/* Tables of 16 values with the first code in the high half of its byte, and
+ * int8. */
+static int has_kernel(const nabla_encoding *encoding) {
+  return encoding->bits == 4 ? encoding->high_first
+                             : nabla_encoding_is_int8(encoding);
+}
+
 const char *nabla_fused_objection(const nabla_fused_spec *spec) {
   nabla_packed_size size;
   uint64_t last;
   const nabla_encoding *encoding = spec->format.encoding;
-  if (!encoding || (encoding->bits != 4 && encoding->bits != 8))
-    return "codes are neither 4 nor 8 bits";
+  if (!encoding || !has_kernel(encoding))
+    return "only nf4, fp4 and int8 have kernels";
   if (spec->format.granularity == NABLA_PER_ROW && encoding->bits != 8)
     return "only 8-bit codes have one scale per row";
   if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))

@@ -1,0 +1,92 @@
+/* What the AVX2 stages share: values of each dtype as vectors of f32, and
+ * packing. Values are taken 32 at a time, a "unit": codes of all widths then
+ * fill whole bytes, and no block of 32 and more ends inside one. */
+#ifndef NABLA_QUANT_X86_AVX2_H
+#define NABLA_QUANT_X86_AVX2_H
+
+#include <immintrin.h>
+
+#include "quant/kernel.h"
+
+/* Parameters that are constants where these are called (dtype, unit functions)
+ * must reach the innermost loop as such. */
+#define INLINE static inline __attribute__((always_inline))
+
+enum { UNIT = 32 };
+
+/* Every stage asks for what lies this far ahead, past the end of the buffer
+ * too, which is harmless: the first stage of a chunk otherwise waits for
+ * memory, and the second leaves it idle. Two chunks of 16 bits or one of 32. */
+enum { AHEAD = 4096 };
+
+INLINE size_t width_of(nabla_dtype dtype) {
+  return dtype == NABLA_DTYPE_F32 ? 4 : 2;
+}
+
+/* The unit that lies AHEAD. */
+INLINE void prefetch_unit(const uint8_t *in, nabla_dtype dtype) {
+  const uintptr_t ahead = (uintptr_t)in + AHEAD;
+  _mm_prefetch((const char *)ahead, _MM_HINT_T0);
+  if (dtype == NABLA_DTYPE_F32)
+    _mm_prefetch((const char *)(ahead + 64), _MM_HINT_T0);
+}
+
+INLINE __m256i load_bytes(const uint8_t *in) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)in);
+}
+
+INLINE __m128i load_half(const uint8_t *in) {
+  return _mm_loadu_si128((const __m128i *)(const void *)in);
+}
+
+INLINE void store_bytes(uint8_t *out, __m256i x) {
+  _mm256_storeu_si256((__m256i *)(void *)out, x);
+}
+
+INLINE void store_half(uint8_t *out, __m128i x) {
+  _mm_storeu_si128((__m128i *)(void *)out, x);
+}
+
+/* Values i to i + 7. */
+INLINE __m256 load_eight(const uint8_t *in, nabla_dtype dtype, size_t i) {
+  const uint8_t *at = in + i * width_of(dtype);
+  if (dtype == NABLA_DTYPE_F32) return _mm256_castsi256_ps(load_bytes(at));
+  if (dtype == NABLA_DTYPE_F16) return _mm256_cvtph_ps(load_half(at));
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(at)), 16));
+}
+
+INLINE __m256 magnitude_of(__m256 x) {
+  return _mm256_and_ps(
+      x, _mm256_castsi256_ps(_mm256_set1_epi32((int)NABLA_F32_MAGNITUDE)));
+}
+
+/* The dwords of four vectors as bytes, saturated, but for their order: each
+ * dword has four codes in order, and `in_order` puts the dwords right. */
+INLINE __m256i pack_bytes(const __m256i x[4]) {
+  return _mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]),
+                            _mm256_packs_epi32(x[2], x[3]));
+}
+
+INLINE __m256i in_order(__m256i bytes) {
+  return _mm256_permutevar8x32_epi32(bytes,
+                                     _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* Compares of four vectors as 32 bits. */
+INLINE uint32_t bits_of(const __m256 compared[4]) {
+  __m256i x[4];
+  for (int j = 0; j < 4; j++) x[j] = _mm256_castps_si256(compared[j]);
+  return (uint32_t)_mm256_movemask_epi8(in_order(pack_bytes(x)));
+}
+
+/* Pairs of codes as bytes: the even one times `even`, the odd one times `odd`,
+ * of which one is 1 and one 16. */
+INLINE __m128i pack_nibbles(__m256i codes, int even, int odd) {
+  const __m256i words =
+      _mm256_maddubs_epi16(codes, _mm256_set1_epi16((short)(odd << 8 | even)));
+  return _mm_packus_epi16(_mm256_castsi256_si128(words),
+                          _mm256_extracti128_si256(words, 1));
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* FP4 for AVX2: the bits of quant/fp4.c. */
+#include "quant/fp4.h"
+#include "quant/x86/nibbles_avx2.h"
+#include "quant/x86/tables_avx2.h"
+
+/* -0 has no sign. The clamp to [-1, 1] changes no compare: all thresholds are
+ * below 1. */
+INLINE void fp4_unit(unit_place at, unit_scales scales, const void *tables) {
+  const signed_tables *t = tables;
+  __m256i ranks[4];
+  for (int j = 0; j < 4; j++) {
+    const __m256 x = scaled_eight(at, &scales, j);
+    const __m256 below = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ);
+    ranks[j] = signed_rank(_mm256_castps_si256(below), x, t);
+  }
+  const __m256i codes = codes_of_ranks(ranks, t->codes);
+  store_half(at.codes, pack_nibbles(codes, 16, 1));
+}
+
+void nabla_fp4_code_avx2(const nabla_blocks *blocks, const void *in,
+                         nabla_dtype dtype, size_t count, size_t block,
+                         uint8_t *codes) {
+  uint8_t by_rank[16];
+  for (int i = 0; i < 8; i++) {
+    by_rank[i] = nabla_fp4_codes[i];
+    by_rank[i + 8] = nabla_fp4_codes[i] | NABLA_FP4_SIGN;
+  }
+  const signed_tables t = signed_tables_of(nabla_fp4_thresholds, by_rank);
+  code_all(blocks, in, dtype, count, block, codes, 4, fp4_unit, &t,
+           nabla_fp4_code_avx2);
+}
+
+void nabla_fp4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
+                           size_t count, size_t block, nabla_dtype dtype,
+                           void *out, int stream) {
+  decode_tables(blocks, codes, count, block, dtype, out, stream,
+                nabla_fp4_values, 1, nabla_fp4_decode_avx2);
+}

@@ -1,0 +1,35 @@
+/* INT8 for AVX2: the bits of quant/int8.c. */
+#include "quant/x86/decode_avx2.h"
+#include "quant/x86/integers_avx2.h"
+
+/* @param tables  the least code */
+INLINE void int8_unit(unit_place at, unit_scales scales, const void *tables) {
+  const __m256i *least = tables;
+  store_bytes(at.codes, _mm256_max_epi8(round_unit(at, &scales), *least));
+}
+
+void nabla_int8_code_avx2(const nabla_blocks *blocks, const void *in,
+                          nabla_dtype dtype, size_t count, size_t block,
+                          uint8_t *codes) {
+  const __m256i least = _mm256_set1_epi8(blocks->zeros ? -128 : -127);
+  code_all(blocks, in, dtype, count, block, codes, 8, int8_unit, &least,
+           nabla_int8_code_avx2);
+}
+
+INLINE __m256 int8_eight(const uint8_t *codes, const void *unused) {
+  (void)unused;
+  const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)codes);
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+
+INLINE void int8_run(unit_target at, unit_blocks blocks, size_t units,
+                     const void *values) {
+  decode_eights(at, blocks, units, values, int8_eight);
+}
+
+void nabla_int8_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
+                            size_t count, size_t block, nabla_dtype dtype,
+                            void *out, int stream) {
+  decode_all(blocks, codes, count, block, dtype, out, stream, 8, int8_run, NULL,
+             nabla_int8_decode_avx2);
+}

@@ -1,0 +1,40 @@
+/* MXFP4 for AVX2: the bits of quant/mxfp4.c. */
+#include "quant/mxfp4.h"
+#include "quant/x86/nibbles_avx2.h"
+#include "quant/x86/tables_avx2.h"
+
+/* The sign is that of the bits: -0 has it. */
+INLINE void mxfp4_unit(unit_place at, unit_scales scales, const void *tables) {
+  const signed_tables *t = tables;
+  __m256i ranks[4];
+  for (int j = 0; j < 4; j++) {
+    const __m256 x = scaled_eight(at, &scales, j);
+    const __m256i sign = _mm256_srai_epi32(_mm256_castps_si256(x), 31);
+    ranks[j] = signed_rank(sign, x, t);
+  }
+  const __m256i codes = codes_of_ranks(ranks, t->codes);
+  store_half(at.codes, pack_nibbles(codes, 1, 16));
+}
+
+void nabla_mxfp4_code_avx2(const nabla_blocks *blocks, const void *in,
+                           nabla_dtype dtype, size_t count, size_t block,
+                           uint8_t *codes) {
+  /* At the odd midpoints the upper code wins: these are above all that is
+   * below the midpoint. */
+  float thresholds[7];
+  uint8_t by_rank[16];
+  for (unsigned i = 0; i < 7; i++)
+    thresholds[i] =
+        nabla_f32_of_bits(nabla_bits_of_f32(nabla_mxfp4_midpoints[i]) - i % 2);
+  for (uint8_t i = 0; i < 16; i++) by_rank[i] = i;
+  const signed_tables t = signed_tables_of(thresholds, by_rank);
+  code_all(blocks, in, dtype, count, block, codes, 4, mxfp4_unit, &t,
+           nabla_mxfp4_code_avx2);
+}
+
+void nabla_mxfp4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
+                             size_t count, size_t block, nabla_dtype dtype,
+                             void *out, int stream) {
+  decode_tables(blocks, codes, count, block, dtype, out, stream,
+                nabla_mxfp4_values, 0, nabla_mxfp4_decode_avx2);
+}
