@@ -92,7 +92,8 @@ static void fill_steps(nabla_search_table *t) {
   for (int k = 0; k < NABLA_SEARCH_CANDIDATES; k++) {
     const double factor = (double)t->factors[k];
     for (int bin = 0; bin < NABLA_SEARCH_STEPS; bin++) {
-      const double x = 2 * bin - 127.5; /* between the two of the bin */
+      /* Between the two of the bin, but 0 stays 0, and fills blocks up. */
+      const double x = bin == NABLA_SEARCH_STEPS / 2 ? 0.0 : 2 * bin - 127.5;
       const double scaled = x / NABLA_SEARCH_PEAK / factor * (double)t->limit;
       const double back = (double)value_of_scaled(t->recipe, (float)scaled) *
                           factor / (double)t->limit * NABLA_SEARCH_PEAK;

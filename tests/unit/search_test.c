@@ -209,7 +209,7 @@ static void fill_awkward(void) {
       if (kind == 5) x[i] = -5.0f;
       if (kind == 6) x[i] = ldexpf(x[i], (int)(random_bits() % 40) - 30);
       if (kind == 7) x[i] = (float)((int)(random_bits() % 65) - 32) / 32.0f;
-      if (kind == 8) x[i] = i % 5 ? 0.0f : nabla_f32_of_bits(i + 1u);
+      if (kind == 8) x[i] = i % 5 ? 0.0f : nabla_f32_of_bits((uint32_t)i + 1);
     }
   }
 }
@@ -300,7 +300,9 @@ ParameterizedTest(size_t *number, search, heeds_weights) {
     b += error_of(&format, values + at, weights + at, block, without.scales[i],
                   zero ? without.zeros[i] : 0);
   }
-  cr_expect_lt(a, b, "%s block %zu: %g with weights, %g without",
+  /* Of three powers of two a normal distribution may always want the same. */
+  cr_expect_lt(a, b + format.encoding->is_mx * 1e-9 * b,
+               "%s block %zu: %g with weights, %g without",
                format.encoding->name, block, a, b);
 }
 
