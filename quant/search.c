@@ -40,6 +40,7 @@ typedef struct work {
   const nabla_search *search;
   const nabla_stages *stages;
   const nabla_recipe *recipe;
+  nabla_search_sum *sum;
   reach reach;
   const float *in;
   size_t count, block, blocks;
@@ -105,33 +106,6 @@ static void find_plain(work *w) {
   }
 }
 
-/* Sums over one block, of misses and codes with scale 1. */
-typedef struct sums {
-  float miss_miss, miss_code, code_code;
-} sums;
-
-static inline void add_to_sums(const work *w, size_t at, size_t count,
-                               float scale, float lanes[3][16]) {
-  for (size_t j = 0; j < count; j++) {
-    const float code = w->values[at + j];
-    const float miss = w->in[at + j] - code * scale;
-    const float weight = w->has_weights ? w->weights[at + j] : 1.0f;
-    lanes[0][j] += weight * (miss * miss);
-    lanes[1][j] += weight * (miss * code);
-    lanes[2][j] += weight * (code * code);
-  }
-}
-
-static sums sums_of(const work *w, size_t at, size_t size, float scale) {
-  float lanes[3][16] = {0};
-  size_t i = 0;
-  for (; size - i >= 16; i += 16) add_to_sums(w, at + i, 16, scale, lanes);
-  add_to_sums(w, at + i, size - i, scale, lanes);
-  return (sums){.miss_miss = nabla_search_sum16(lanes[0]),
-                .miss_code = nabla_search_sum16(lanes[1]),
-                .code_code = nabla_search_sum16(lanes[2])};
-}
-
 static void keep(choice *best, const choice *other, size_t i) {
   if (!(other->error[i] < best->error[i])) return;
   best->scale[i] = other->scale[i];
@@ -171,7 +145,9 @@ static void trial(work *w) {
     const size_t at = i * w->block;
     const size_t size = w->count - at < w->block ? w->count - at : w->block;
     const float scale = w->tried.scale[i];
-    const sums s = sums_of(w, at, size, scale);
+    const nabla_search_sums s =
+        w->sum(w->in + at, w->values + at,
+               w->has_weights ? w->weights + at : NULL, size, scale);
     const float step = s.miss_code / s.code_code;
     w->tried.error[i] = s.miss_miss;
     w->refined.scale[i] = scale + step;
@@ -268,6 +244,15 @@ static nabla_search_blocks *fast_search(const nabla_search *search,
   return nabla_search_blocks_scalar;
 }
 
+static nabla_search_sum *sum_for(nabla_isa isa) {
+#if NABLA_X86
+  if (isa == NABLA_ISA_AVX512) return nabla_search_sum_avx512;
+  if (isa == NABLA_ISA_AVX2) return nabla_search_sum_avx2;
+#endif
+  (void)isa;
+  return nabla_search_sum_scalar;
+}
+
 void nabla_search_run(const nabla_search *search, nabla_isa isa) {
   const nabla_format *format = search->format;
   isa = nabla_isa_resolve(isa);
@@ -283,6 +268,7 @@ void nabla_search_run(const nabla_search *search, nabla_isa isa) {
   work w = {.search = search,
             .stages = nabla_stages_find(format->encoding, isa),
             .recipe = nabla_recipe_find(format->encoding),
+            .sum = sum_for(isa),
             .reach = reach_of(format->encoding),
             .block = block};
   if (format->zero_point) w.levels = 2 * w.recipe->bias - 1;

@@ -16,6 +16,19 @@ static inline float nabla_search_sum16(const float lanes[16]) {
   return sum[0];
 }
 
+/* Sums over one block, of misses x - code * scale and codes with scale 1. */
+typedef struct nabla_search_sums {
+  float miss_miss, miss_code, code_code;
+} nabla_search_sums;
+
+/* @param weights  NULL for ones */
+typedef nabla_search_sums nabla_search_sum(const float *in, const float *codes,
+                                           const float *weights, size_t count,
+                                           float scale);
+
+nabla_search_sum nabla_search_sum_scalar, nabla_search_sum_avx2,
+    nabla_search_sum_avx512;
+
 /* The scale as stored and widened. */
 static inline float nabla_search_rounded(float scale, nabla_scale_type type) {
   if (type == NABLA_SCALE_F16) return nabla_f16_to_f32(nabla_f32_to_f16(scale));

@@ -217,3 +217,19 @@ void nabla_search_blocks_scalar(const nabla_search_table *table,
     *scales++ = search_block(table, &x, type);
   }
 }
+
+nabla_search_sums nabla_search_sum_scalar(const float *in, const float *codes,
+                                          const float *weights, size_t count,
+                                          float scale) {
+  float mm[16] = {0}, mc[16] = {0}, cc[16] = {0};
+  for (size_t i = 0; i < count; i++) {
+    const float miss = in[i] - codes[i] * scale;
+    const float weight = weights ? weights[i] : 1.0f;
+    mm[i % 16] += weight * (miss * miss);
+    mc[i % 16] += weight * (miss * codes[i]);
+    cc[i % 16] += weight * (codes[i] * codes[i]);
+  }
+  return (nabla_search_sums){.miss_miss = nabla_search_sum16(mm),
+                             .miss_code = nabla_search_sum16(mc),
+                             .code_code = nabla_search_sum16(cc)};
+}

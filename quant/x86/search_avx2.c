@@ -288,3 +288,70 @@ void nabla_search_blocks_avx2(const nabla_search_table *table, const float *in,
   else
     search_all(table, in, count, 2, type, scales);
 }
+
+typedef struct sums {
+  __m256 miss_miss, miss_code, code_code;
+} sums;
+
+INLINE void add_products(sums *s, __m256 x, __m256 code, __m256 weight,
+                         int has_weight, __m256 scale) {
+  const __m256 miss = _mm256_sub_ps(x, _mm256_mul_ps(code, scale));
+  __m256 mm = _mm256_mul_ps(miss, miss), mc = _mm256_mul_ps(miss, code),
+         cc = _mm256_mul_ps(code, code);
+  if (has_weight) {
+    mm = _mm256_mul_ps(weight, mm);
+    mc = _mm256_mul_ps(weight, mc);
+    cc = _mm256_mul_ps(weight, cc);
+  }
+  s->miss_miss = add(s->miss_miss, mm);
+  s->miss_code = add(s->miss_code, mc);
+  s->code_code = add(s->code_code, cc);
+}
+
+/* Of two vectors: lanes 8 apart, then 4, 2 and 1. */
+INLINE float folded_two(__m256 low, __m256 high) {
+  const __m256 a = add(low, high);
+  const __m128 b =
+      _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+INLINE void add_sixteen(sums s[2], const float *in, const float *codes,
+                        const float *weights, __m256 scale, int has_weights) {
+  for (int h = 0; h < 2; h++)
+    add_products(&s[h], _mm256_loadu_ps(in + 8 * h),
+                 _mm256_loadu_ps(codes + 8 * h),
+                 has_weights ? _mm256_loadu_ps(weights + 8 * h) : scale,
+                 has_weights, scale);
+}
+
+INLINE nabla_search_sums sum_all(const float *in, const float *codes,
+                                 const float *weights, size_t count,
+                                 __m256 scale, int has_weights) {
+  const __m256 zero = _mm256_setzero_ps();
+  sums s[2] = {{zero, zero, zero}, {zero, zero, zero}};
+  size_t i = 0;
+  for (; count - i >= 16; i += 16)
+    add_sixteen(s, in + i, codes + i, has_weights ? weights + i : weights,
+                scale, has_weights);
+  if (i < count) {
+    float rest[3][16] = {0};
+    memcpy(rest[0], in + i, (count - i) * sizeof *in);
+    memcpy(rest[1], codes + i, (count - i) * sizeof *in);
+    if (has_weights) memcpy(rest[2], weights + i, (count - i) * sizeof *in);
+    add_sixteen(s, rest[0], rest[1], rest[2], scale, has_weights);
+  }
+  return (nabla_search_sums){
+      .miss_miss = folded_two(s[0].miss_miss, s[1].miss_miss),
+      .miss_code = folded_two(s[0].miss_code, s[1].miss_code),
+      .code_code = folded_two(s[0].code_code, s[1].code_code)};
+}
+
+nabla_search_sums nabla_search_sum_avx2(const float *in, const float *codes,
+                                        const float *weights, size_t count,
+                                        float scale) {
+  const __m256 all = _mm256_set1_ps(scale);
+  return weights ? sum_all(in, codes, weights, count, all, 1)
+                 : sum_all(in, codes, weights, count, all, 0);
+}

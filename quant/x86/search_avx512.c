@@ -259,3 +259,63 @@ void nabla_search_blocks_avx512(const nabla_search_table *table,
   else
     search_all(table, in, count, 1, type, scales);
 }
+
+typedef struct sums {
+  __m512 miss_miss, miss_code, code_code;
+} sums;
+
+INLINE void add_products(sums *s, __m512 x, __m512 code, __m512 weight,
+                         int has_weight, __m512 scale) {
+  const __m512 miss = _mm512_sub_ps(x, _mm512_mul_ps(code, scale));
+  __m512 mm = _mm512_mul_ps(miss, miss), mc = _mm512_mul_ps(miss, code),
+         cc = _mm512_mul_ps(code, code);
+  if (has_weight) {
+    mm = _mm512_mul_ps(weight, mm);
+    mc = _mm512_mul_ps(weight, mc);
+    cc = _mm512_mul_ps(weight, cc);
+  }
+  s->miss_miss = add(s->miss_miss, mm);
+  s->miss_code = add(s->miss_code, mc);
+  s->code_code = add(s->code_code, cc);
+}
+
+INLINE float folded_one(__m512 v) {
+  const __m256 a =
+      _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 b =
+      _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+INLINE nabla_search_sums sum_all(const float *in, const float *codes,
+                                 const float *weights, size_t count,
+                                 __m512 scale, int has_weights) {
+  const __m512 zero = _mm512_setzero_ps();
+  sums s = {zero, zero, zero};
+  __m512 weight = zero;
+  size_t i = 0;
+  for (; count - i >= 16; i += 16) {
+    if (has_weights) weight = _mm512_loadu_ps(weights + i);
+    add_products(&s, _mm512_loadu_ps(in + i), _mm512_loadu_ps(codes + i),
+                 weight, has_weights, scale);
+  }
+  if (i < count) {
+    const __mmask16 left = (__mmask16)((1u << (count - i)) - 1);
+    if (has_weights) weight = _mm512_maskz_loadu_ps(left, weights + i);
+    add_products(&s, _mm512_maskz_loadu_ps(left, in + i),
+                 _mm512_maskz_loadu_ps(left, codes + i), weight, has_weights,
+                 scale);
+  }
+  return (nabla_search_sums){.miss_miss = folded_one(s.miss_miss),
+                             .miss_code = folded_one(s.miss_code),
+                             .code_code = folded_one(s.code_code)};
+}
+
+nabla_search_sums nabla_search_sum_avx512(const float *in, const float *codes,
+                                          const float *weights, size_t count,
+                                          float scale) {
+  const __m512 all = _mm512_set1_ps(scale);
+  return weights ? sum_all(in, codes, weights, count, all, 1)
+                 : sum_all(in, codes, weights, count, all, 0);
+}
