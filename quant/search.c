@@ -10,17 +10,23 @@
 #include "quant/search_table.h"
 
 typedef struct reach {
-  float low, high;
+  float low, high, widen;
   int count, signs, moves, fits;
 } reach;
+
+/* The larger a block, the further its absmax lies from the other values. */
+static reach widened(reach r, uint64_t block) {
+  for (; block > 64; block /= 2) r.low -= r.widen;
+  return r;
+}
 
 static reach reach_of(const nabla_encoding *encoding) {
   static const struct {
     const char *name;
     reach reach;
   } rows[] = {
-#define SEARCH(id, low, high, count, signs, moves, fits, table) \
-  {#id, {low, high, count, signs, moves, fits}},
+#define SEARCH(id, low, high, widen, count, signs, moves, fits, table) \
+  {#id, {low, high, widen, count, signs, moves, fits}},
 #include "quant/searches.def"
 #undef SEARCH
   };
@@ -269,7 +275,7 @@ void nabla_search_run(const nabla_search *search, nabla_isa isa) {
             .stages = nabla_stages_find(format->encoding, isa),
             .recipe = nabla_recipe_find(format->encoding),
             .sum = sum_for(isa),
-            .reach = reach_of(format->encoding),
+            .reach = widened(reach_of(format->encoding), format->block),
             .block = block};
   if (format->zero_point) w.levels = 2 * w.recipe->bias - 1;
   for (size_t i = 0; i < NABLA_CHUNK_BLOCKS; i++) w.ones[i] = 1.0f;

@@ -13,7 +13,7 @@ static const struct {
   float low, high;
   int signs, has_table;
 } kinds[] = {
-#define SEARCH(id, low, high, count, signs, moves, fits, table) \
+#define SEARCH(id, low, high, widen, count, signs, moves, fits, table) \
   {#id, low, high, signs, table},
 #include "quant/searches.def"
 #undef SEARCH
@@ -89,14 +89,15 @@ static void fill_bins(nabla_search_table *t) {
 }
 
 static void fill_steps(nabla_search_table *t) {
+  const int peak = NABLA_SEARCH_PEAK;
   for (int k = 0; k < NABLA_SEARCH_CANDIDATES; k++) {
     const double factor = (double)t->factors[k];
     for (int bin = 0; bin < NABLA_SEARCH_STEPS; bin++) {
       /* Between the two of the bin, but 0 stays 0, and fills blocks up. */
       const double x = bin == NABLA_SEARCH_STEPS / 2 ? 0.0 : 2 * bin - 127.5;
-      const double scaled = x / NABLA_SEARCH_PEAK / factor * (double)t->limit;
+      const double scaled = x / (double)peak / factor * (double)t->limit;
       const double back = (double)value_of_scaled(t->recipe, (float)scaled) *
-                          factor / (double)t->limit * NABLA_SEARCH_PEAK;
+                          factor / (double)t->limit * (double)peak;
       assert(fabs(back) < 127.5);
       t->steps[k][bin] = (int8_t)lrint(back);
       assert(fabs(x) > NABLA_SEARCH_PEAK + 1 ||

@@ -17,7 +17,7 @@
 enum {
   NABLA_SEARCH_CANDIDATES = 16,
   NABLA_SEARCH_STEPS = 128, /* bins of the 8-bit values, two to each        */
-  NABLA_SEARCH_PEAK = 114,  /* what absmax becomes: 1.11 times it fits      */
+  NABLA_SEARCH_PEAK = 113,  /* what absmax becomes: 1.12 times it fits      */
   NABLA_SEARCH_BINS = 32,   /* of scaled values, at most one threshold each */
   NABLA_SEARCH_LARGEST = 64 /* block */
 };
