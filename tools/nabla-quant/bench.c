@@ -46,7 +46,8 @@ static void report(void *context, const nabla_bench_result *result) {
   cli_json_text(&c->json, "stores", result->stores);
   cli_json_text(&c->json, "dtype", nabla_dtype_name(result->dtype));
   cli_json_text(&c->json, "isa", nabla_isa_name(result->isa));
-  cli_json_bool(&c->json, "search", result->search);
+  nabla_json_out_key(&c->json, "search");
+  nabla_json_out_bool(&c->json, result->search);
   cli_json_real(&c->json, "gb_per_s", result->gb_per_s);
   cli_json_real(&c->json, "memcpy_gb_per_s", result->memcpy_gb_per_s);
   cli_json_real(&c->json, "ratio", result->ratio);
