@@ -375,18 +375,27 @@ static float widen_e8m0(uint8_t e) {
   return nabla_f32_of_bits(e ? (uint32_t)e << 23 : NABLA_F32_NORMAL / 2);
 }
 
+void nabla_scales_widen(nabla_scale_type type, const void *in, size_t count,
+                        float *out) {
+  const uint8_t *bytes = in;
+  if (type == NABLA_SCALE_F16)
+    nabla_to_f32(NABLA_DTYPE_F16, in, count, out);
+  else if (type == NABLA_SCALE_BF16)
+    nabla_to_f32(NABLA_DTYPE_BF16, in, count, out);
+  else if (type == NABLA_SCALE_E8M0)
+    for (size_t i = 0; i < count; i++) out[i] = widen_e8m0(bytes[i]);
+  else
+    for (size_t i = 0; i < count; i++)
+      out[i] = nabla_f32_of_bits(nabla_load_le32(bytes + 4 * i));
+}
+
 static void widen(const nabla_codec *codec, const nabla_packed *in,
                   size_t count, widened *out) {
   const nabla_scale_type type = codec->format.scale;
-  if (type == NABLA_SCALE_F16)
-    nabla_to_f32(NABLA_DTYPE_F16, in->scales, count, out->scales);
-  else if (type == NABLA_SCALE_BF16)
-    nabla_to_f32(NABLA_DTYPE_BF16, in->scales, count, out->scales);
-  else if (type == NABLA_SCALE_E8M0)
-    for (size_t i = 0; i < count; i++)
-      out->scales[i] = widen_e8m0(((const uint8_t *)in->scales)[i]);
-  else
+  if (type == NABLA_SCALE_F32 || type == NABLA_SCALE_DYNAMIC8)
     memcpy(out->scales, in->scales, count * sizeof(float));
+  else
+    nabla_scales_widen(type, in->scales, count, out->scales);
   if (!codec->format.zero_point) return;
   const int is_signed = codec->format.encoding->bits == 8;
   for (size_t i = 0; i < count; i++)

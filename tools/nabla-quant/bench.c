@@ -63,9 +63,12 @@ nabla_status cli_run_bench(cli *c, nabla_diag *diag) {
   const cli_options *o = &c->options;
   int json = cli_given(o, CLI_OPTION_json);
   nabla_bench_options how = {.isa = o->quantize.isa,
-                             .block = o->quantize.block,
+                             .block = o->quantize.settings.block,
                              .bytes = o->size_mib << 20,
                              .repetitions = (uint32_t)o->repeat};
+  if (how.block == NABLA_BLOCK_ROW || how.block == NABLA_BLOCK_TENSOR)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "bench measures blocks of a number of values");
   if (cli_given(o, CLI_OPTION_encoding)) {
     how.encoding = o->quantize.encoding;
     if (!how.encoding)
