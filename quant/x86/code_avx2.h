@@ -118,14 +118,16 @@ INLINE void code_all(const nabla_blocks *blocks, const void *in,
 }
 
 /* The chunk that follows is read while this one is coded, so that memory never
- * waits: `most` gets a vector of magnitudes for each unit, or block of 16. */
+ * waits: `most` gets a vector of magnitudes for each unit, or block of 16.
+ * @param turn  values that are looked at and then coded, of one block or a
+ *              unit */
 INLINE void code_and_look(const nabla_blocks *blocks, unit_place at,
-                          size_t block, size_t bits, unit_fn *unit,
+                          size_t block, size_t turn, size_t bits, unit_fn *unit,
                           const void *tables, __m256i *most) {
-  const size_t bytes = UNIT * width_of(at.dtype);
-  const size_t span = block < UNIT ? bytes / 2 : bytes;
-  const uint8_t *next = at.in + NABLA_CHUNK * width_of(at.dtype);
-  for (size_t i = 0; i < NABLA_CHUNK; i += UNIT) {
+  const size_t width = width_of(at.dtype), bytes = turn * width;
+  const size_t span = width * (block < UNIT ? 16 : UNIT);
+  const uint8_t *next = at.in + NABLA_CHUNK * width;
+  for (size_t i = 0; i < NABLA_CHUNK; i += turn) {
     const size_t b = i / block;
     const unit_scales scales = scales_of(blocks, b, block < UNIT ? b + 1 : b);
     for (size_t line = 0; line < bytes; line += 64)
@@ -133,10 +135,12 @@ INLINE void code_and_look(const nabla_blocks *blocks, unit_place at,
                    _MM_HINT_T0);
     for (size_t j = 0; j < bytes; j += span)
       *most++ = max_of_span(next + j, span, at.dtype);
-    unit(at, scales, tables);
+    for (size_t j = 0; j < turn; j += UNIT) {
+      unit(at, scales, tables);
+      at.in += UNIT * width;
+      at.codes += UNIT / 8 * bits;
+    }
     next += bytes;
-    at.in += bytes;
-    at.codes += UNIT / 8 * bits;
   }
 }
 
@@ -164,9 +168,11 @@ INLINE void code_ahead_dtype(const nabla_blocks *blocks, unit_place at,
                              const void *tables, float *peaks) {
   __m256i most[NABLA_CHUNK_BLOCKS];
   if (block < UNIT)
-    code_and_look(blocks, at, 16, bits, unit, tables, most);
+    code_and_look(blocks, at, 16, UNIT, bits, unit, tables, most);
+  else if (block == UNIT)
+    code_and_look(blocks, at, UNIT, UNIT, bits, unit, tables, most);
   else
-    code_and_look(blocks, at, block, bits, unit, tables, most);
+    code_and_look(blocks, at, block, 2 * UNIT, bits, unit, tables, most);
   const size_t each = block < UNIT ? 1 : block / UNIT;
   if (each == 2)
     peaks_of(most, NABLA_CHUNK / block, 2, at.dtype, peaks);

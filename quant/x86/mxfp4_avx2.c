@@ -36,13 +36,6 @@ void nabla_mxfp4_code_avx2(const nabla_blocks *blocks, const void *in,
            nabla_mxfp4_code_avx2);
 }
 
-void nabla_mxfp4_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
-                                 nabla_dtype dtype, size_t block,
-                                 uint8_t *codes, float *peaks) {
-  const signed_tables t = mxfp4_tables();
-  code_ahead_all(blocks, in, dtype, block, codes, 4, mxfp4_unit, &t, peaks);
-}
-
 void nabla_mxfp4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
                              size_t count, size_t block, nabla_dtype dtype,
                              void *out, int stream) {
