@@ -127,6 +127,19 @@ static void choose_zeros(chunk *c, uint8_t *stored) {
   }
 }
 
+/* With zero points the scale was rounded, perhaps up: the largest code times it
+ * could be infinite. */
+static int range_is_finite(const chunk *c, size_t b) {
+  const float levels = (float)(2 * c->codec->recipe->bias - 1);
+  return !c->codec->format.zero_point || isfinite(c->scales[b] * levels);
+}
+
+static int all_finite(const chunk *c) {
+  int finite = 1;
+  for (size_t i = 0; i < c->blocks; i++) finite &= range_is_finite(c, i);
+  return finite;
+}
+
 static int too_large_for_llm(const chunk *c) {
   /* FLT_MAX / 127 in f32 is rounded up: 127 times it is infinite. */
   return nabla_format_is_llm_int8(&c->codec->format) &&
@@ -164,7 +177,8 @@ static int encode_chunk(chunk *c, uint8_t *codes, void *scales,
                                    .factors = c->factors,
                                    .stored = scales};
   const int flags = codec->stages->round(&rounding);
-  if (flags & NABLA_ROUND_BAD || too_large_for_llm(c)) return 0;
+  if (flags & NABLA_ROUND_BAD || too_large_for_llm(c) || !all_finite(c))
+    return 0;
   if (nabla_format_is_llm_int8(&codec->format))
     memcpy(scales, c->wanted, sizeof(float));
   const int of_peaks = is_f32 && from_peaks;
@@ -206,7 +220,7 @@ static float value_at(const nabla_codec *codec, const uint8_t *in, size_t i) {
 static size_t find_worst(const chunk *c) {
   size_t bad = 0, worst;
   while (bad + 1 < c->blocks && isfinite(c->scales[bad]) &&
-         isfinite(c->wanted[bad]))
+         isfinite(c->wanted[bad]) && range_is_finite(c, bad))
     bad++;
   worst = bad * c->block;
   for (size_t i = worst; i < c->count && i < (bad + 1) * c->block; i++)

@@ -9,7 +9,8 @@
 #include "quant/folder.h"
 #include "quant/plan.h"
 
-#define TAIL ".weight"
+#define TAIL    ".weight"
+#define LM_HEAD "lm_head"
 
 /* What the written model holds. */
 typedef struct survey {
@@ -62,10 +63,33 @@ static int is_kind(const char *kind, const char *wanted) {
 }
 
 static int is_lm_head(const nabla_module *module) {
-  static const char head[] = "lm_head";
-  const size_t size = sizeof head - 1;
+  const size_t size = sizeof LM_HEAD - 1;
   return module->length >= size &&
-         !memcmp(module->name + module->length - size, head, size);
+         !memcmp(module->name + module->length - size, LM_HEAD, size);
+}
+
+/* Models whose matrices are transformers' Conv1D: stored transposed, which the
+ * loader of packed weights does not expect. */
+static int is_transposed(const char *model_type) {
+  static const char *const types[] = {"gpt2", "openai-gpt", "imagegpt",
+                                      "decision_transformer", "clvp"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (!strcmp(model_type, types[i])) return 1;
+  return 0;
+}
+
+/* Whether "experts.NUMBER." is in the name: transformers 5 loads all experts
+ * of a layer as one tensor, which bitsandbytes does not pack. */
+static int is_expert(const nabla_module *module) {
+  static const char part[] = "experts.";
+  const char *end = module->name + module->length;
+  const char *at = module->name;
+  while ((at = memmem(at, (size_t)(end - at), part, sizeof part - 1))) {
+    const int starts = at == module->name || at[-1] == '.';
+    at += sizeof part - 1;
+    if (starts && at < end && *at >= '0' && *at <= '9') return 1;
+  }
+  return 0;
 }
 
 static nabla_status take_packed(survey *s, const nabla_tensor *tensor,
@@ -86,6 +110,9 @@ static nabla_status take_packed(survey *s, const nabla_tensor *tensor,
   const char *kind = kind_of(&module);
   if (is_kind(kind, "embedding"))
     object(s, tensor, "is packed, but bitsandbytes leaves embeddings dense");
+  if (is_expert(&module))
+    object(s, tensor,
+           "is packed, but transformers keeps experts in one tensor");
   s->has_packed_head |= is_kind(kind, "output head");
   s->has_lm_head |= is_lm_head(&module);
   return nabla_buffer_append(&s->packed, &module, sizeof module, diag);
@@ -104,7 +131,8 @@ static nabla_status survey_all(survey *s, nabla_diag *diag) {
       s->packed_newly += (size_t)!was_packed;
       NABLA_TRY(take_packed(s, &tensor, &format, diag));
     } else if (module_of(&tensor, &module)) {
-      s->has_lm_head |= is_lm_head(&module);
+      s->has_lm_head |=
+          module.length == sizeof LM_HEAD - 1 && is_lm_head(&module);
       NABLA_TRY(
           nabla_buffer_append(&folder->skip, &module, sizeof module, diag));
     }
@@ -176,10 +204,11 @@ static nabla_status check_list(survey *s, int reversed, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* A list turns off the default, which keeps an output head that shares the
- * embedding's weight and has no tensor of its own: it is named then. */
+/* A list turns off the default, which keeps an output head dense that shares
+ * the embedding's weight and has no tensor of its own, or has one of another
+ * name ("language_model.lm_head"): it is named then. */
 static nabla_status finish_list(survey *s, nabla_diag *diag) {
-  static const nabla_module head = {"lm_head", 7};
+  static const nabla_module head = {LM_HEAD, sizeof LM_HEAD - 1};
   nabla_buffer *skip = &s->folder->skip;
   if (modules(skip) && !s->has_lm_head)
     NABLA_TRY(nabla_buffer_append(skip, &head, sizeof head, diag));
@@ -332,6 +361,9 @@ static nabla_status decide_quantized(survey *s, nabla_diag *diag) {
              totals.layout_reason);
     return remove_member(folder, 0, why, diag);
   }
+  if (is_transposed(config->model_type))
+    snprintf(s->objection, sizeof s->objection,
+             "it stores the matrices of a '%s' transposed", config->model_type);
   if (!*s->objection) NABLA_TRY(finish_list(s, diag));
   if (*s->objection) return remove_member(folder, 0, s->objection, diag);
   return put_member(s, diag);

@@ -72,6 +72,7 @@ static nabla_status take_value(const reader *r, const char *key,
   nabla_hf_config *out = r->out;
   if (!strcmp(key, "torch_dtype") || !strcmp(key, "dtype"))
     keep_text(event, out->dtype);
+  if (!strcmp(key, "model_type")) keep_text(event, out->model_type);
   if (strcmp(key, NABLA_HF_CONFIG_MEMBER) != 0)
     return nabla_json_skip(r->json, event, r->diag);
   out->begin = (size_t)event->offset;

@@ -26,6 +26,7 @@ typedef struct nabla_hf_quantization {
  * the first byte of the text. */
 typedef struct nabla_hf_config {
   nabla_hf_quantization quantization;
+  char model_type[NABLA_HF_TEXT]; /* or "" */
   char dtype[NABLA_HF_TEXT]; /* "torch_dtype" or "dtype", or ""             */
   int has_member;
   int is_null;            /* the member is null                       */

@@ -90,7 +90,7 @@ nabla_status nabla_verify_config(const nabla_checkpoint *checkpoint,
   if (!info.is_folder || !nabla_place_join(path, folder, NABLA_HF_CONFIG_NAME))
     return NABLA_OK;
   NABLA_OS_RETRY(error, os->path_info(os->self, path, 1, &info));
-  if (error == -ENOENT) return NABLA_OK;
+  if (error == -ENOENT || (error >= 0 && !info.is_file)) return NABLA_OK;
   nabla_buffer text;
   nabla_hf_config config;
   nabla_buffer_init(&text, allocator, NABLA_HF_CONFIG_NAME,

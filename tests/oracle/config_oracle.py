@@ -127,8 +127,8 @@ def without(text, key):
         '"' + key + r'"\s*:\s*', text)]
     for start in at:
         _, end = decoder.raw_decode(text, start)
-        rest = json.loads(text[:start] + "null" + text[end:])
-        if rest.get(key, 0) is None:
+        rest = json.loads(text[:start] + '"here"' + text[end:])
+        if rest.get(key) == "here":
             return text[:start], text[end:]
     return None
 

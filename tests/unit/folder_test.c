@@ -339,6 +339,26 @@ Test(folder, what_transformers_cannot_load) {
   expect_unloadable(&options, "the layout is Nabla's: asked for");
 }
 
+Test(folder, what_transformers_keeps_otherwise) {
+  static const model_tensor experts[] = {
+      {"m.experts.0.up.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
+      {"m.shared_experts.up.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
+  nabla_quantize_options options = all_as("nf4");
+  nabla_config_change change =
+      change_of("{\"model_type\": \"gpt2\"}", &options);
+  cr_expect_eq(change.action, NABLA_CONFIG_KEEP);
+  cr_expect_not_null(strstr(change.reason, "'gpt2' transposed"), "%s",
+                     change.reason);
+  change = change_of("{\"model_type\": \"gpt_neo\"}", &options);
+  cr_expect_eq(change.action, NABLA_CONFIG_INSERT);
+  model_write(at(in, "model.safetensors"), experts, 2);
+  expect_unloadable(&options, "transformers keeps experts in one tensor");
+  static const char *const skip[] = {"\\.experts\\."};
+  options.skip = skip;
+  options.skip_count = 1;
+  expect_skip(&options, "lm_head m.experts.0.up");
+}
+
 Test(folder, a_list_must_not_name_a_packed_module_as_well) {
   static const model_tensor before[] = {
       {"m.gate.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
