@@ -52,14 +52,18 @@ def mean_ties(count, rng):
 
 
 def mean_order(count, rng):
-    """Sums whose last bits, and then the rounded mean, depend on the order."""
-    small = rng.choice([0, 2.0 ** -53, 2.0 ** -54, 2.0 ** -55, 3 * 2.0 ** -54], count)
-    runs = rng.choice([16, 32, 64], count)
-    for at in range(0, count - 64, 64):  # the sum is a tie of f32, or nearly
-        small[at + rng.integers(0, 64 if runs[at] == 64 else 16)] = 1
-        small[at + rng.integers(0, 64 if runs[at] == 64 else 16)] += 2.0 ** -24
-    return small.astype(f32) * rng.choice(f32([1, -1, 3, 2.0 ** 60]), count // 64 + 1
-                                          ).repeat(64)[:count]
+    """Runs whose sum is a tie of f32, but for two to four values that the order
+    of the sum keeps or loses: each is at most half a last bit of f64."""
+    runs = -(-count // 64)
+    x = np.zeros((runs, 64))
+    for run, length in zip(x, rng.choice([16, 32, 64], runs)):
+        at = rng.permutation(length)[:6]
+        if rng.random() < 0.5:  # in the lane that is added last to the first's
+            at = rng.integers(0, 7) + np.array([0, 1, 8, 24, 40, 56])
+        run[at[:2]] = 1, 2.0 ** -24
+        run[at[2:2 + rng.integers(2, 5)]] = 2.0 ** -rng.integers(53, 55)
+    x *= rng.choice([1, -1, 3, 2.0 ** 60], runs)[:, None]
+    return x.reshape(-1)[:count].astype(f32)
 
 
 def edges(count, rng):
