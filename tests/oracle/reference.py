@@ -211,6 +211,9 @@ def encode_segment(form, x):
     stored = elements.store(wanted, scale_dtype(form))
     scale = elements.load(stored, scale_dtype(form))
     refused = ~np.isfinite(scale)
+    if form.zero_point:  # (E4)
+        with np.errstate(all="ignore"):
+            refused |= ~np.isfinite(scale * f32(2 ** row.bits - 1))
     zeros = zero_points(row, scale, low) if form.zero_point else none
     if is_llm_int8(form):  # (I2)
         refused = absmax >= FLT_MAX / f32(127)
