@@ -50,9 +50,8 @@ INLINE void put_thirty_two(unit_target at, size_t i, __m512 x0, __m512 x1) {
     _mm512_storeu_ps(out, x0);
     _mm512_storeu_ps(out + 64, x1);
   } else if (at.dtype == NABLA_DTYPE_F16) {
-    const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    store_half(out, _mm512_cvtps_ph(x0, nearest));
-    store_half(out + 32, _mm512_cvtps_ph(x1, nearest));
+    store_half(out, _mm512_cvtps_ph(x0, _MM_FROUND_TO_NEAREST_INT));
+    store_half(out + 32, _mm512_cvtps_ph(x1, _MM_FROUND_TO_NEAREST_INT));
   } else {
     _mm512_storeu_si512(out, high_words(round_bf16(x0), round_bf16(x1)));
   }
