@@ -462,33 +462,62 @@ def pattern_seeds():
     yield "pattern_many_a", b"(a*)*b" + CUT + b"a" * 4096
 
 
+# The rows of quant/encodings.def, by their place there: what the option bytes of
+# codec_cases.h choose.
+ENCODINGS = ["nf4", "fp4", "int8", "int4", "ternary", "binary", "fp8", "fp8_e5m2",
+             "mxfp4", "mxfp8", "mxfp8_e5m2"]
+
+
+def codec_thresholds():
+    middle = [(a + b) / 2 for a, b in zip(NF4, NF4[1:])]
+    yield "nf4", [1.0] + middle
+    yield "fp4", [1.0, 0.00260417, 0.0859375, 0.20833333, 0.29166667, 0.4166667,
+                  0.583333, 0.8333333]
+    yield "int8", [127.0] + [i + 0.5 for i in range(127)]
+    yield "int4", [-7.0] + [i - 6.5 for i in range(14)]
+    yield "ternary", [0.5, 1.5, -0.5, -1.5] * 4
+    yield "mxfp4", [6.0, 7.0, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -0.25, -5.0]
+    for name, bits, largest in (("8", 3, 448.0), ("8_e5m2", 2, 57344.0)):
+        steps = [2.0 ** e * (1 + (i + 0.5) / 2 ** bits)
+                 for e in (-14, -9, -7, -6, 0, 5, 8, 15) for i in range(2 ** bits)]
+        steps = [x for x in steps if x < largest] + [2.0 ** -10, 2.0 ** -17]
+        yield "fp" + name, [largest] + steps
+        yield "mxfp" + name, [largest] + steps
+
+
+def codec_heads():
+    """Option bytes of many formats: (name, bytes)."""
+    for number, name in enumerate(ENCODINGS):
+        for form in range(16):  # scale type, zero points, segments
+            size = (0, 2, 6, 8, 0x80, 0x82, 0xff, 9, 20, 0xc3)[(number + form) % 10]
+            count = (40, 129, 1025, 8199)[(number + form) % 4]
+            raw = 0xe000 if count > 599 else 0
+            count = raw + (count - raw) % (8501 if raw else 600)
+            yield f"{name}_{form:02}", bytes([number | form << 4, size]) + \
+                struct.pack("<H", count)
+
+
 def codec_seeds(decoding):
-    interesting = [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, 1.1754944e-38, 1e-38,
-                   3.4028235e38, -3.4028235e38, 2.6793887e36, 2.6793884e36, 0.5,
-                   7e-39, 1e30, -1e-30]
-    special = [float("nan"), float("inf"), -float("inf")]
-    for kind, block in itertools.product(range(3), (0, 2, 6, 8, 0x80, 0x82, 0xff)):
-        count = (40, 129, 1025, 8199)[block % 4]
-        raw = 0xe000 if count > 599 else 0
-        size = raw + (count - raw) % (8501 if raw else 600)
-        head = bytes([kind, block]) + struct.pack("<H", size)
-        name = f"{kind}_{block:02x}"
-        yield f"{name}_ramp", head + floats(
-            [(i - 60) / 60 for i in range(121)])
-        yield f"{name}_edges", head + floats(interesting)
-        yield f"{name}_subnormal", head + floats(
-            [1e-39, -7e-40, 1e-45, 0.0, 3e-40, -1e-41, 9e-40, -1e-39])
-        yield f"{name}_special", head + floats(interesting + special)
-        if decoding:
-            yield f"{name}_codes", head + floats([1.5, 0.25]) + bytes(range(256))
-    table = [NF4, FP4][0]
-    middle = [(a + b) / 2 for a, b in zip(table, table[1:])]
-    yield "nf4_ties", bytes([0, 0, 40, 0]) + floats([1.0] + middle)
-    limits = [0.00260417, 0.0859375, 0.20833333, 0.29166667, 0.4166667, 0.583333,
-              0.8333333]
-    yield "fp4_ties", bytes([1, 0, 40, 0]) + floats([1.0] + limits)
-    yield "int8_ties", bytes([2, 0, 200, 0]) + floats(
-        [1.0] + [(i + 0.5) / 127 for i in range(127)])
+    edges = [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, 1.1754944e-38, 1e-38,
+             3.4028235e38, -3.4028235e38, 2.6793887e36, 2.6793884e36, 0.5, 7e-39,
+             1e30, -1e-30, 65504.0, 65519.0, 65520.0, 6e-8, 3e-8]
+    contents = [
+        ("ramp", floats([(i - 60) / 60 for i in range(121)])),
+        ("edges", floats(edges)),
+        ("subnormal", floats([1e-39, -7e-40, 1e-45, 0.0, 3e-40, -1e-41, 9e-40])),
+        ("special", floats(edges + [float("nan"), float("inf"), -float("inf")])),
+        ("one_sided", floats([3 + i / 7 for i in range(70)])),
+        ("halves", struct.pack("<9e", 0, 1, -1, 65504, -65504, 6e-8, 1e-5, 0.1, 7)),
+    ]
+    if decoding:
+        contents.append(("codes", floats([1.5, 0.25]) + bytes(range(256))))
+    for i, (name, head) in enumerate(codec_heads()):
+        for what, data in contents[i % 2::2]:
+            yield f"{name}_{what}", head + data
+    for name, values in codec_thresholds():
+        number = ENCODINGS.index(name)
+        yield f"{name}_ties", bytes([number, 0 if number < 8 else 1]) + \
+            struct.pack("<H", 200) + floats(values)
 
 
 # ---- arrays -----------------------------------------------------------------

@@ -20,11 +20,13 @@ def moved(x, rng):
 
 
 def magnitudes(count, rng):
-    """One for each run of values: powers of two, half of them times 1.37."""
+    """One for each run of values: powers of two, half of them with a mantissa;
+    a part around the smallest normal number."""
     runs = -(-count // RUN)
-    exponents = np.repeat(rng.integers(-126, 120, -(-runs // 64)), 64)[:runs]
-    scale = np.ldexp(f32(1), exponents).astype(f32)
-    scale[: runs // 2] *= f32(1.37)
+    exponents = np.repeat(rng.integers(-130, 120, -(-runs // 64)), 64)[:runs]
+    exponents[: runs // 8] = rng.integers(-129, -124, len(exponents[: runs // 8]))
+    mantissas = np.where(np.arange(runs) < runs // 2, rng.uniform(1, 2, runs), 1)
+    scale = np.ldexp(mantissas, exponents).astype(f32)
     some = slice(runs // 4, 3 * runs // 4)  # within the range of F16
     scale[some] = rng.choice(f32([1, 2.0 ** -9]), len(scale[some]))
     return np.repeat(scale, RUN)[:count]
@@ -47,6 +49,37 @@ def mean_ties(count, rng):
     mean = magnitudes(count, rng)
     part = np.where(np.arange(count) % 2 == 0, f32(0.5), f32(1.5))
     return moved(part * mean * rng.choice(f32([-1, 1]), count), rng)
+
+
+def mean_order(count, rng):
+    """Runs whose sum is a tie of f32, but for two to four values that the order
+    of the sum keeps or loses: each is at most half a last bit of f64."""
+    runs = -(-count // 64)
+    x = np.zeros((runs, 64))
+    for run, length in zip(x, rng.choice([16, 32, 64], runs)):
+        at = rng.permutation(length)[:6]
+        if rng.random() < 0.5:  # in the lane that is added last to the first's
+            at = rng.integers(0, 7) + np.array([0, 1, 8, 24, 40, 56])
+        run[at[:2]] = 1, 2.0 ** -24
+        run[at[2:2 + rng.integers(2, 5)]] = 2.0 ** -rng.integers(53, 55)
+    x *= rng.choice([1, -1, 3, 2.0 ** 60], runs)[:, None]
+    return x.reshape(-1)[:count].astype(f32)
+
+
+def edges(count, rng):
+    """Runs whose largest value is the last or first that a format can hold."""
+    tops = np.array([FLT_MAX, 65504, 65519.996, 65520, 2.0 ** -14, 2.0 ** -25,
+                     2.0 ** -126, 2.0 ** -127, 2.0 ** -134, 2.0 ** -149,
+                     3.3895314e38, 3.3961775e38], np.float64)
+    divisors = [1, 7, 127, 15, 255, 448, 57344]
+    with np.errstate(all="ignore"):
+        all_edges = np.concatenate([(tops / d).astype(f32) for d in divisors] +
+                                   [(tops * d).astype(f32) for d in divisors])
+        all_edges = all_edges[np.isfinite(all_edges)]
+        top = moved(rng.choice(all_edges, -(-count // RUN)), rng)
+    x = np.repeat(top, RUN)[:count] * rng.uniform(-1, 1, count).astype(f32)
+    x[::RUN] = top * rng.choice(f32([-1, 1]), len(top))
+    return x
 
 
 def affine_ties(levels):
@@ -147,6 +180,7 @@ DISTRIBUTIONS = {
     "huge": huge, "any bits": any_bits, "ties nf4": ties(NF4_BOUNDS, 1),
     "ties fp4": ties(FP4_BOUNDS, 1), "ties int8": ties(steps(127), 127),
     "ties int4": ties(steps(7), 7), "ties mean": mean_ties,
+    "order of means": mean_order, "edges": edges,
     "ties E2M1": ties(E2M1.bounds, 6), "ties E4M3": ties(E4M3.bounds, 448),
     "ties E5M2": ties(E5M2.bounds, 57344), "ties 15": affine_ties(15),
     "ties 255": affine_ties(255),

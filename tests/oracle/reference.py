@@ -214,7 +214,10 @@ def encode_segment(form, x):
     if form.zero_point:  # (E4)
         with np.errstate(all="ignore"):
             refused |= ~np.isfinite(scale * f32(2 ** row.bits - 1))
-    zeros = zero_points(row, scale, low) if form.zero_point else none
+    zeros = none
+    if form.zero_point:  # (E4)
+        zeros = zero_points(row, scale, low)
+        refused |= ~np.isfinite(scale * f32(2 ** row.bits - 1))
     if is_llm_int8(form):  # (I2)
         refused = absmax >= FLT_MAX / f32(127)
         stored = elements.store(absmax, "F32")
