@@ -3,18 +3,23 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "quant/codec.h"
+#include "quant/kernel.h"
 
 enum {
-  DEFAULT_REPETITIONS = 9,
+  DEFAULT_REPETITIONS = 7,
   MAX_REPETITIONS = 1001,
   PATTERN = 1 << 20, /* values made; the rest of the buffer repeats them */
+  PIECE = 4 << 20,   /* bytes of a call that decodes with plain stores */
+  HUGE_PAGE = 2 << 20,
 };
 
-#define DEFAULT_BYTES (UINT64_C(256) << 20)
+#define DEFAULT_BYTES (UINT64_C(512) << 20)
 
 typedef struct bench {
   const nabla_allocator *allocator;
@@ -22,11 +27,18 @@ typedef struct bench {
   void *context;
   uint32_t repetitions;
   size_t count; /* values */
-  float *in, *out, *scales;
-  uint8_t *codes;
+  float *in, *out;
+  void *half; /* the values as F16 or BF16 */
+  nabla_packed packed;
   double *kernel_times, *copy_times; /* seconds, one per repetition */
   size_t scale_count;
 } bench;
+
+/* One thing to measure. */
+typedef struct job {
+  nabla_codec codec;
+  int decode, stream; /* stream: past the caches */
+} job;
 
 static double now(void) {
   struct timespec time;
@@ -71,52 +83,154 @@ static double time_copy(const bench *b) {
   return now() - start;
 }
 
-static nabla_status time_kernel(const bench *b, const nabla_codec *codec,
-                                int decode, double *out, nabla_diag *diag) {
-  const nabla_packed packed = {.codes = b->codes, .scales = b->scales};
+/* Pieces are small enough for stores that stay in the caches. */
+static void decode_pieces(const bench *b, const nabla_codec *codec) {
+  const size_t width = nabla_dtype_bits(codec->dtype) / 8;
+  const size_t piece = PIECE / width;
+  for (size_t at = 0; at < b->count; at += piece) {
+    const size_t size = b->count - at < piece ? b->count - at : piece;
+    const size_t scale = (size_t)nabla_scale_index(&codec->format, at);
+    const nabla_packed part = {
+        .codes = b->packed.codes + nabla_code_bytes(&codec->format, at),
+        .scales = (uint8_t *)b->packed.scales +
+                  scale * nabla_scale_width(&codec->format),
+        .zero_points = b->packed.zero_points + scale};
+    nabla_decode(codec, &part, size, (uint8_t *)b->out + at * width);
+  }
+}
+
+static nabla_status time_job(const bench *b, const job *j, double *out,
+                             nabla_diag *diag) {
+  const void *in = j->codec.dtype == NABLA_DTYPE_F32 ? b->in : b->half;
   double start = now();
-  if (decode)
-    nabla_decode(codec, &packed, b->count, b->out);
+  if (!j->decode)
+    NABLA_TRY(
+        nabla_encode(&j->codec, in, NULL, b->count, &b->packed, NULL, diag));
+  else if (j->stream)
+    nabla_decode(&j->codec, &b->packed, b->count, b->out);
   else
-    NABLA_TRY(nabla_encode(codec, b->in, NULL, b->count, &packed, NULL, diag));
+    decode_pieces(b, &j->codec);
   *out = now() - start;
   return NABLA_OK;
 }
 
-static nabla_status measure(bench *b, const nabla_codec *codec, int decode,
-                            nabla_diag *diag) {
+static double target_of(const nabla_bench_result *r) {
+  static const struct {
+    const char *operation, *encoding, *isa, *dtype, *form, *stores;
+    double ratio;
+  } rows[] = {
+#define TARGET(operation, encoding, isa, dtype, form, stores, ratio) \
+  {#operation, #encoding, #isa, #dtype, #form, #stores, ratio},
+#include "quant/bench.def"
+#undef TARGET
+  };
+  const int plain = r->format.scale != NABLA_SCALE_F16 &&
+                    r->format.scale != NABLA_SCALE_BF16 &&
+                    !r->format.zero_point;
+  const char *const is[] = {r->operation,
+                            r->format.encoding->name,
+                            nabla_isa_name(r->isa),
+                            r->dtype == NABLA_DTYPE_F32 ? "F32" : "half",
+                            plain ? "plain" : "other",
+                            r->stores};
+  if (r->search) return 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *const wants[] = {rows[i].operation, rows[i].encoding,
+                                 rows[i].isa,       rows[i].dtype,
+                                 rows[i].form,      rows[i].stores};
+    size_t k = 0;
+    while (k < 6 && (!strcmp(wants[k], "any") || !strcmp(wants[k], is[k]))) k++;
+    if (k == 6) return rows[i].ratio;
+  }
+  return 0;
+}
+
+static nabla_status measure(bench *b, const job *j, nabla_diag *diag) {
   double warm_up;
-  NABLA_TRY(time_kernel(b, codec, decode, &warm_up, diag));
+  NABLA_TRY(time_job(b, j, &warm_up, diag));
   for (uint32_t i = 0; i < b->repetitions; i++) {
     b->copy_times[i] = time_copy(b);
-    NABLA_TRY(time_kernel(b, codec, decode, &b->kernel_times[i], diag));
+    NABLA_TRY(time_job(b, j, &b->kernel_times[i], diag));
   }
-  double gigabytes = 1e-9 * (double)b->count * sizeof *b->in;
+  const double width = nabla_dtype_bits(j->codec.dtype) / 8;
+  const double values = 1e-9 * (double)b->count;
   double copy = median(b->copy_times, b->repetitions);
   double kernel = median(b->kernel_times, b->repetitions);
   nabla_bench_result result = {
-      .encoding = codec->format.encoding,
-      .granularity = codec->format.granularity,
-      .operation = decode ? "decode" : "encode",
-      .isa = codec->isa,
-      .block = codec->format.block,
-      .gb_per_s = gigabytes / kernel,
-      .memcpy_gb_per_s = gigabytes / copy,
-      .ratio = copy / kernel,
+      .format = j->codec.format,
+      .operation = j->decode ? "decode" : "encode",
+      .stores = !j->decode  ? "any"
+                : j->stream ? "nt"
+                            : "plain",
+      .isa = j->codec.isa,
+      .dtype = j->codec.dtype,
+      .search = j->codec.search,
+      .gb_per_s = values * width / kernel,
+      .memcpy_gb_per_s = values * sizeof *b->in / copy,
       .spread =
           (b->kernel_times[b->repetitions - 1] - b->kernel_times[0]) / kernel};
+  result.ratio = result.gb_per_s / result.memcpy_gb_per_s;
+  result.target = target_of(&result);
   b->report(b->context, &result);
   return NABLA_OK;
 }
 
-static nabla_status measure_format(bench *b, nabla_isa isa,
-                                   const nabla_format *format,
+/* Encoding, and then decoding of what it has left. */
+static nabla_status measure_dtype(bench *b, nabla_isa isa,
+                                  const nabla_format *format, nabla_dtype dtype,
+                                  int search, nabla_diag *diag) {
+  const nabla_codec_options how = {
+      .isa = isa, .dtype = dtype, .search = search};
+  const size_t width = nabla_dtype_bits(dtype) / 8;
+  job j = {0};
+  NABLA_TRY(nabla_codec_select(format, &how, &j.codec, diag));
+  if (dtype != NABLA_DTYPE_F32)
+    (void)nabla_from_f32(dtype, b->in, b->count, b->half);
+  NABLA_TRY(measure(b, &j, diag));
+  if (search) return NABLA_OK;
+  j.decode = 1;
+  NABLA_TRY(measure(b, &j, diag));
+  j.stream = 1;
+  return b->count >= NABLA_STREAM_BYTES / width ? measure(b, &j, diag)
+                                                : NABLA_OK;
+}
+
+/* The encoding as most use it, from and to each dtype. */
+static nabla_status measure_encoding(bench *b, nabla_isa isa,
+                                     const nabla_encoding *e, uint64_t block,
+                                     nabla_diag *diag) {
+  static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_BF16,
+                                       NABLA_DTYPE_F16};
+  nabla_format format = {.encoding = e, .block = block};
+  if (e->is_mx) format.block = NABLA_BLOCK_MX, format.scale = NABLA_SCALE_E8M0;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    NABLA_TRY(measure_dtype(b, isa, &format, dtypes[i], 0, diag));
+  if (e->is_mx) return NABLA_OK;
+  format.scale = NABLA_SCALE_F16;
+  NABLA_TRY(measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag));
+  format.scale = NABLA_SCALE_F32;
+  if (e->has_zero_point) {
+    format.zero_point = 1;
+    NABLA_TRY(measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag));
+    format.zero_point = 0;
+  }
+  if (!e->has_rows) return NABLA_OK;
+  format.granularity = NABLA_PER_ROW;
+  format.block = NABLA_BENCH_ROW;
+  return measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag);
+}
+
+/* The search of 4-bit tables, which has targets of its own in GB/s. */
+static nabla_status measure_search(bench *b, nabla_isa isa,
+                                   const nabla_encoding *e, uint64_t block,
                                    nabla_diag *diag) {
-  nabla_codec codec;
-  const nabla_codec_options how = {.isa = isa};
-  NABLA_TRY(nabla_codec_select(format, &how, &codec, diag));
-  NABLA_TRY(measure(b, &codec, 0, diag));
-  return measure(b, &codec, 1, diag);
+  nabla_format format = {.encoding = e, .block = block};
+  if (e->is_mx) format.block = NABLA_BLOCK_MX, format.scale = NABLA_SCALE_E8M0;
+  NABLA_TRY(measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 1, diag));
+  if (block != 64 || strcmp(e->name, "nf4") != 0) return NABLA_OK;
+  format.block = 32;
+  format.scale = NABLA_SCALE_F16;
+  return measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 1, diag);
 }
 
 static nabla_status measure_all(bench *b, const nabla_bench_options *options,
@@ -124,34 +238,48 @@ static nabla_status measure_all(bench *b, const nabla_bench_options *options,
   size_t count;
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count; i++) {
-    const nabla_encoding *e = &rows[i];
-    if (options->encoding && options->encoding != e) continue;
-    nabla_format blocks = {.encoding = e, .block = block};
-    nabla_format by_row = {
-        .encoding = e, .granularity = NABLA_PER_ROW, .block = NABLA_BENCH_ROW};
-    if (e->is_mx)
-      blocks.block = NABLA_BLOCK_MX, blocks.scale = NABLA_SCALE_E8M0;
-    NABLA_TRY(measure_format(b, options->isa, &blocks, diag));
-    if (e->has_rows) NABLA_TRY(measure_format(b, options->isa, &by_row, diag));
+    if (options->encoding && options->encoding != &rows[i]) continue;
+    NABLA_TRY(measure_encoding(b, options->isa, &rows[i], block, diag));
+    NABLA_TRY(measure_search(b, options->isa, &rows[i], block, diag));
   }
   return NABLA_OK;
 }
 
+/* A buffer in huge pages, so that the page walks of the machine at hand are not
+ * what is measured. */
+static nabla_status allocate_large(const bench *b, size_t count, size_t size,
+                                   void **out, nabla_diag *diag) {
+  NABLA_TRY(nabla_alloc(b->allocator, count, size, out, diag));
+#ifdef MADV_HUGEPAGE
+  const uintptr_t begin = (uintptr_t)*out, end = begin + count * size;
+  const uintptr_t first = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  if (first < end) /* a wish: what it is worth shows in the figures */
+    (void)madvise((void *)first, (end - first) / HUGE_PAGE * HUGE_PAGE,
+                  MADV_HUGEPAGE);
+#endif
+  memset(*out, 0, count * size); /* touch every page */
+  return NABLA_OK;
+}
+
 static nabla_status allocate(bench *b, nabla_diag *diag) {
-  const nabla_allocator *a = b->allocator;
-  uint32_t times = b->repetitions;
   void *block;
-  NABLA_TRY(nabla_alloc(a, b->count, sizeof *b->in, &block, diag));
+  NABLA_TRY(allocate_large(b, b->count, sizeof *b->in, &block, diag));
   b->in = block;
-  NABLA_TRY(nabla_alloc(a, b->count, sizeof *b->out, &block, diag));
+  NABLA_TRY(allocate_large(b, b->count, sizeof *b->out, &block, diag));
   b->out = block;
-  NABLA_TRY(nabla_alloc(a, b->scale_count, sizeof *b->scales, &block, diag));
-  b->scales = block;
-  NABLA_TRY(nabla_alloc(a, b->count, 1, &block, diag));
-  b->codes = block;
-  NABLA_TRY(nabla_alloc(a, times, sizeof *b->kernel_times, &block, diag));
+  NABLA_TRY(allocate_large(b, b->count, 2, &b->half, diag));
+  NABLA_TRY(allocate_large(b, b->scale_count, sizeof(float), &b->packed.scales,
+                           diag));
+  NABLA_TRY(allocate_large(b, b->scale_count, 1, &block, diag));
+  b->packed.zero_points = block;
+  NABLA_TRY(allocate_large(b, b->count, 1, &block, diag));
+  b->packed.codes = block;
+  const uint32_t times = b->repetitions;
+  NABLA_TRY(
+      nabla_alloc(b->allocator, times, sizeof *b->kernel_times, &block, diag));
   b->kernel_times = block;
-  NABLA_TRY(nabla_alloc(a, times, sizeof *b->copy_times, &block, diag));
+  NABLA_TRY(
+      nabla_alloc(b->allocator, times, sizeof *b->copy_times, &block, diag));
   b->copy_times = block;
   return NABLA_OK;
 }
@@ -160,8 +288,10 @@ static void release(bench *b) {
   const nabla_allocator *a = b->allocator;
   nabla_free(a, b->in, b->count, sizeof *b->in);
   nabla_free(a, b->out, b->count, sizeof *b->out);
-  nabla_free(a, b->scales, b->scale_count, sizeof *b->scales);
-  nabla_free(a, b->codes, b->count, 1);
+  nabla_free(a, b->half, b->count, 2);
+  nabla_free(a, b->packed.scales, b->scale_count, sizeof(float));
+  nabla_free(a, b->packed.zero_points, b->scale_count, 1);
+  nabla_free(a, b->packed.codes, b->count, 1);
   nabla_free(a, b->kernel_times, b->repetitions, sizeof *b->kernel_times);
   nabla_free(a, b->copy_times, b->repetitions, sizeof *b->copy_times);
 }
@@ -187,9 +317,6 @@ nabla_status nabla_bench_codecs(const nabla_bench_options *options,
   nabla_status status = allocate(&b, diag);
   if (!status) {
     fill_normal(b.in, b.count);
-    memset(b.out, 0, b.count * sizeof *b.out); /* touch every page */
-    memset(b.codes, 0, b.count);
-    memset(b.scales, 0, b.scale_count * sizeof *b.scales);
     uint64_t block = options->block ? options->block : 64;
     status = measure_all(&b, options, block, diag);
   }

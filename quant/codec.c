@@ -9,6 +9,7 @@
 #include "lib/base/floats.h"
 #include "quant/int8.h"
 #include "quant/kernel.h"
+#include "quant/search.h"
 
 int nabla_encoding_is_int8(const nabla_encoding *encoding) {
   return !strcmp(encoding->name, "int8");
@@ -59,10 +60,11 @@ nabla_status nabla_codec_select(const nabla_format *format,
       codec.dtype != NABLA_DTYPE_BF16)
     return nabla_fail(diag, NABLA_UNSUPPORTED, "values of %s are not encoded",
                       nabla_dtype_name(codec.dtype));
-  if (codec.search) {
-    nabla_status status =
-        nabla_fail(diag, NABLA_UNSUPPORTED, "no search for scales is there");
-    nabla_diag_set_next(diag, "leave the search out");
+  if (codec.search && format->granularity != NABLA_PER_BLOCK) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_UNSUPPORTED,
+        "the search is for scales of blocks, not of rows or tensors");
+    nabla_diag_set_next(diag, "give a block size, or leave the search out");
     return status;
   }
   codec.stages = nabla_stages_find(format->encoding, codec.isa);
@@ -85,20 +87,38 @@ typedef struct chunk {
   const uint8_t *in;
   const float *weights;
   size_t count, block, blocks;
+  int knows_peaks; /* `wanted` has them: code_ahead has looked */
+  int may_look;    /* as many values follow, and may be looked at */
+  int stream;      /* codes go past the caches */
   float wanted[NABLA_CHUNK_BLOCKS], scales[NABLA_CHUNK_BLOCKS],
       factors[NABLA_CHUNK_BLOCKS], low[NABLA_CHUNK_BLOCKS],
       zeros[NABLA_CHUNK_BLOCKS];
 } chunk;
 
-static int is_zero_code(const nabla_codec *codec) {
-  return codec->format.zero_point;
+/* The search is of f32. */
+static void search_scales(chunk *c) {
+  const nabla_codec *codec = c->codec;
+  float values[NABLA_BLOCK_MAX];
+  nabla_to_f32(codec->dtype, c->in, c->count, values);
+  const nabla_search search = {
+      .format = &codec->format,
+      .in = values,
+      .weights = c->weights,
+      .count = c->count,
+      .scales = c->wanted,
+      .zeros = codec->format.zero_point ? c->zeros : NULL};
+  nabla_search_run(&search, codec->isa);
 }
 
 /* The scale before rounding: from absmax (1) or as such (0). */
 static int want_scales(chunk *c) {
   const nabla_codec *codec = c->codec;
   const nabla_stages *stages = codec->stages;
-  if (is_zero_code(codec)) {
+  if (codec->search) {
+    search_scales(c);
+    return 0;
+  }
+  if (codec->format.zero_point) {
     const float levels = (float)(2 * codec->recipe->bias - 1);
     stages->range(c->in, codec->dtype, c->count, c->block, c->low, c->wanted);
     for (size_t i = 0; i < c->blocks; i++)
@@ -109,7 +129,8 @@ static int want_scales(chunk *c) {
     stages->mean(c->in, codec->dtype, c->count, c->block, c->wanted);
     return 0;
   }
-  stages->absmax(c->in, codec->dtype, c->count, c->block, c->wanted);
+  if (!c->knows_peaks)
+    stages->absmax(c->in, codec->dtype, c->count, c->block, c->wanted);
   return 1;
 }
 
@@ -119,18 +140,47 @@ static void choose_zeros(chunk *c, uint8_t *stored) {
   const int bias = c->codec->recipe->bias, levels = 2 * bias - 1;
   const int shift = c->codec->format.encoding->bits == 8 ? bias : 0;
   for (size_t i = 0; i < c->blocks; i++) {
-    const float z =
-        c->scales[i] == 0.0f ? 0.0f : rintf(-c->low[i] / c->scales[i]);
+    const float z = c->codec->search       ? c->zeros[i]
+                    : c->scales[i] == 0.0f ? 0.0f
+                                           : rintf(-c->low[i] / c->scales[i]);
     const int whole = !(z > 0.0f) ? 0 : z < (float)levels ? (int)z : levels;
     c->zeros[i] = (float)(whole - bias);
     stored[i] = (uint8_t)(whole - shift);
   }
 }
 
+/* With zero points the scale was rounded, perhaps up: the largest code times it
+ * could be infinite. */
+static int range_is_finite(const chunk *c, size_t b) {
+  const float levels = (float)(2 * c->codec->recipe->bias - 1);
+  return !c->codec->format.zero_point || isfinite(c->scales[b] * levels);
+}
+
+static int all_finite(const chunk *c) {
+  int finite = 1;
+  for (size_t i = 0; i < c->blocks; i++) finite &= range_is_finite(c, i);
+  return finite;
+}
+
 static int too_large_for_llm(const chunk *c) {
   /* FLT_MAX / 127 in f32 is rounded up: 127 times it is infinite. */
   return nabla_format_is_llm_int8(&c->codec->format) &&
          c->wanted[0] >= FLT_MAX / 127.0f;
+}
+
+/* The code stage, with a look at the chunk that follows where that is of use:
+ * its peaks are what this chunk's are no longer needed for. */
+static void make_codes(chunk *c, const nabla_blocks *blocks, int flags,
+                       int from_peaks, uint8_t *codes) {
+  const nabla_codec *codec = c->codec;
+  const nabla_stages *stages = codec->stages;
+  const int plain = !(flags & NABLA_ROUND_DIVIDE);
+  c->knows_peaks = plain && from_peaks && c->may_look && stages->code_ahead;
+  if (c->knows_peaks)
+    stages->code_ahead(blocks, c->in, codec->dtype, c->block, codes, c->wanted);
+  else
+    (plain ? stages->code : stages->code_scalar)(blocks, c->in, codec->dtype,
+                                                 c->count, c->block, codes);
 }
 
 /* @return 0 when some block cannot be encoded */
@@ -149,7 +199,8 @@ static int encode_chunk(chunk *c, uint8_t *codes, void *scales,
                                    .factors = c->factors,
                                    .stored = scales};
   const int flags = codec->stages->round(&rounding);
-  if (flags & NABLA_ROUND_BAD || too_large_for_llm(c)) return 0;
+  if (flags & NABLA_ROUND_BAD || too_large_for_llm(c) || !all_finite(c))
+    return 0;
   if (nabla_format_is_llm_int8(&codec->format))
     memcpy(scales, c->wanted, sizeof(float));
   const int of_peaks = is_f32 && from_peaks;
@@ -157,14 +208,16 @@ static int encode_chunk(chunk *c, uint8_t *codes, void *scales,
                          .factors = c->factors,
                          .divisors = of_peaks ? c->wanted : c->scales,
                          .times = of_peaks ? codec->recipe->limit : 1.0f};
-  if (is_zero_code(codec)) {
+  if (codec->format.zero_point) {
     choose_zeros(c, zero_points);
     blocks.zeros = c->zeros;
   }
-  nabla_kernel_code *code = flags & NABLA_ROUND_DIVIDE
-                                ? codec->stages->code_scalar
-                                : codec->stages->code;
-  code(&blocks, c->in, codec->dtype, c->count, c->block, codes);
+  uint8_t line[NABLA_CHUNK];
+  uint8_t *to = c->stream ? line : codes;
+  make_codes(c, &blocks, flags, from_peaks, to);
+  if (c->stream)
+    codec->stages->stream(codes, line,
+                          nabla_code_bytes(&codec->format, c->count));
   return 1;
 }
 
@@ -185,30 +238,40 @@ static float value_at(const nabla_codec *codec, const uint8_t *in, size_t i) {
                                          : nabla_bf16_to_f32(half);
 }
 
+/* The largest value of the first block whose scale cannot be stored. */
+static size_t find_worst(const chunk *c) {
+  size_t bad = 0, worst;
+  while (bad + 1 < c->blocks && isfinite(c->scales[bad]) &&
+         isfinite(c->wanted[bad]) && range_is_finite(c, bad))
+    bad++;
+  worst = bad * c->block;
+  for (size_t i = worst; i < c->count && i < (bad + 1) * c->block; i++)
+    if (fabsf(value_at(c->codec, c->in, i)) >
+        fabsf(value_at(c->codec, c->in, worst)))
+      worst = i;
+  return worst;
+}
+
 /* Says what is wrong with a chunk: a value that is not finite, or else the
  * largest of a block whose scale is not. */
 static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
                             nabla_diag *diag) {
   const nabla_codec *codec = c->codec;
-  size_t worst = 0;
-  float most = -1;
   for (size_t i = 0; i < c->count; i++) {
     const float x = value_at(codec, c->in, i);
-    if (!isfinite(x)) {
-      if (out_index) *out_index = first + i;
-      nabla_status status =
-          nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s", first + i,
-                     isnan(x) ? "NaN" : "infinite");
-      nabla_diag_set_next(diag, "repair the input");
-      return status;
-    }
-    if (fabsf(x) > most) most = fabsf(x), worst = i;
+    if (isfinite(x)) continue;
+    if (out_index) *out_index = first + i;
+    nabla_status status = nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s",
+                                     first + i, isnan(x) ? "NaN" : "infinite");
+    nabla_diag_set_next(diag, "repair the input");
+    return status;
   }
+  const size_t worst = find_worst(c);
   if (out_index) *out_index = first + worst;
   const int llm = nabla_format_is_llm_int8(&codec->format);
   nabla_status status = nabla_fail(
       diag, NABLA_UNSUPPORTED, "value %zu is %g, beyond what %s can hold",
-      first + worst, (double)most,
+      first + worst, (double)value_at(codec, c->in, worst),
       llm ? "LLM.int8" : nabla_scale_info_of(codec->format.scale)->name);
   nabla_diag_set_next(
       diag, llm ? "use blocks instead of rows" : "use scales of a wider type");
@@ -224,19 +287,23 @@ static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
   const int is_pieces = codec->format.granularity != NABLA_PER_BLOCK;
   const size_t step = is_pieces || block > NABLA_CHUNK ? block : NABLA_CHUNK;
   const size_t width = nabla_scale_width(&codec->format);
-  chunk c = {.codec = codec};
+  const int stream = !is_pieces && step == NABLA_CHUNK &&
+                     count >= NABLA_STREAM_BYTES / value_width(codec);
+  chunk c = {.codec = codec, .stream = stream};
   for (size_t at = 0; at < count; at += step) {
     c.in = in + at * value_width(codec);
     c.weights = weights ? weights + at : NULL;
     c.count = count - at < step ? count - at : step;
     c.block = is_pieces ? c.count : block;
     c.blocks = c.count / c.block + (c.count % c.block != 0);
+    c.may_look = !is_pieces && step == NABLA_CHUNK && count - at >= 2 * step;
     const size_t done = at / block;
     if (!encode_chunk(&c, out->codes + nabla_code_bytes(&codec->format, at),
                       (uint8_t *)out->scales + done * width,
                       out->zero_points ? out->zero_points + done : NULL))
       return explain(&c, first + at, out_index, diag);
   }
+  if (stream) codec->stages->stream(NULL, NULL, 0);
   return NABLA_OK;
 }
 

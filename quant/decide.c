@@ -24,6 +24,14 @@ static int part_matches(const char *part, size_t size, keep_how how,
   return memmem(part, size, text, length) != NULL;
 }
 
+const char *nabla_keep_reason_of_part(const char *part, size_t size) {
+  for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++)
+    if (keeps[i].how != KEEP_ALL &&
+        part_matches(part, size, keeps[i].how, keeps[i].text))
+      return keeps[i].why;
+  return NULL;
+}
+
 static int row_matches(const nabla_tensor *tensor, size_t row) {
   const char *name = tensor->name, *text = keeps[row].text;
   if (keeps[row].how == KEEP_ALL) {

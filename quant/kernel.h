@@ -90,6 +90,14 @@ typedef void nabla_kernel_mean(const void *in, nabla_dtype dtype, size_t count,
 typedef void nabla_kernel_code(const nabla_blocks *blocks, const void *in,
                                nabla_dtype dtype, size_t count, size_t block,
                                uint8_t *codes);
+/* Optional: codes of NABLA_CHUNK values, and `peaks`: what absmax gives of the
+ * NABLA_CHUNK values that follow them in memory. `block` is 16 to 1024. */
+typedef void nabla_kernel_code_ahead(const nabla_blocks *blocks, const void *in,
+                                     nabla_dtype dtype, size_t block,
+                                     uint8_t *codes, float *peaks);
+/* Copies past the caches, for codes that nobody reads soon; size 0 ends a row
+ * of such copies, which other threads may see only then. */
+typedef void nabla_kernel_stream(uint8_t *out, const uint8_t *in, size_t size);
 /* @param stream  1: write past the caches, where `out` is aligned enough */
 typedef void nabla_kernel_decode(const nabla_blocks *blocks,
                                  const uint8_t *codes, size_t count,
@@ -122,7 +130,9 @@ typedef struct nabla_stages {
   nabla_kernel_range *range;
   nabla_kernel_mean *mean;
   nabla_kernel_round *round;
+  nabla_kernel_stream *stream;
   nabla_kernel_code *code, *code_scalar;
+  nabla_kernel_code_ahead *code_ahead; /* NULL: use absmax and code */
   nabla_kernel_decode *decode;
 } nabla_stages;
 
@@ -144,6 +154,7 @@ KERNEL(any, absmax, scalar)
 KERNEL(any, range, scalar)
 KERNEL(any, mean, scalar)
 KERNEL(any, round, scalar)
+KERNEL(any, stream, scalar)
 #include "quant/encodings.def"
 #if NABLA_X86
 #include "quant/kernels.def"

@@ -77,6 +77,10 @@ NABLA_MUST_USE nabla_status nabla_importance_read(
     const nabla_plan *plan, uint64_t tensor, uint64_t first, uint64_t count,
     nabla_scratch *scratch, const float **out, nabla_diag *diag);
 
+/* What one part of a tensor's name says of it: the reason of the first row of
+ * keep.def that it matches, or NULL. */
+const char *nabla_keep_reason_of_part(const char *part, size_t size);
+
 /* Writes the reason of a decision as one clause. */
 void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
                             const nabla_decision *decision, char *out,

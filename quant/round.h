@@ -7,6 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 #include "lib/base/floats.h"
 #include "quant/kernel.h"
 
@@ -18,22 +22,25 @@ static inline int nabla_is_finite_bits(float x) {
  * for subnormals, whose scale is the smallest anyway since emax is at least 2.
  * What is not finite gets the largest. */
 static inline int nabla_round_e8m0(const nabla_rounding *r) {
-  uint8_t *stored = r->stored;
-  int flags = 0;
-  for (size_t i = 0; i < r->count; i++) {
-    const uint32_t bits = nabla_bits_of_f32(r->wanted[i]);
-    int e = (int)(bits >> 23 & 0xff) - (r->from_peaks ? r->recipe->emax : 0);
-    if (e < 0) e = 0;
-    if (e > 254) e = 254;
-    if (!nabla_is_finite_bits(r->wanted[i])) flags |= NABLA_ROUND_BAD;
+  /* Apart from each other, which vectors need to be told. */
+  const float *restrict wanted = r->wanted;
+  float *restrict scales = r->scales, *restrict factors = r->factors;
+  uint8_t *restrict stored = r->stored;
+  const size_t count = r->count;
+  const int below = r->from_peaks ? r->recipe->emax : 0;
+  int bad = 0;
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t bits = nabla_bits_of_f32(wanted[i]);
+    int e = (int)(bits >> 23 & 0xff) - below;
+    e = e < 0 ? 0 : e > 254 ? 254 : e;
+    bad |= !nabla_is_finite_bits(wanted[i]);
     stored[i] = (uint8_t)e;
     /* 2^(e - 127) and 2^(127 - e): both may be the subnormal 2^-127. */
-    r->scales[i] =
-        nabla_f32_of_bits(e ? (uint32_t)e << 23 : NABLA_F32_NORMAL / 2);
-    r->factors[i] = nabla_f32_of_bits(e < 254 ? (uint32_t)(254 - e) << 23
-                                              : NABLA_F32_NORMAL / 2);
+    const uint32_t up = (uint32_t)e << 23, down = (uint32_t)(254 - e) << 23;
+    scales[i] = nabla_f32_of_bits(up ? up : NABLA_F32_NORMAL / 2);
+    factors[i] = nabla_f32_of_bits(down ? down : NABLA_F32_NORMAL / 2);
   }
-  return flags;
+  return bad ? NABLA_ROUND_BAD : 0;
 }
 
 /* absmax / limit, but for FLT_MAX where the recipe has another. */
@@ -47,22 +54,43 @@ static inline void nabla_scales_of_peaks(const nabla_rounding *r) {
   }
 }
 
+/* Eight scales by F16C, as many as there are.
+ * @return the number done */
+static inline size_t nabla_narrow_eights(float *scales, size_t count,
+                                         uint8_t *stored) {
+  size_t i = 0;
+#ifdef __F16C__
+  for (; i + 8 <= count; i += 8) {
+    const __m128i halves =
+        _mm256_cvtps_ph(_mm256_loadu_ps(scales + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128((__m128i *)(void *)(stored + 2 * i), halves);
+    _mm256_storeu_ps(scales + i, _mm256_cvtph_ps(halves));
+  }
+#else
+  (void)scales, (void)count, (void)stored;
+#endif
+  return i;
+}
+
 static inline void nabla_narrow_scales(const nabla_rounding *r) {
-  uint8_t *stored = r->stored;
+  uint8_t *restrict stored = r->stored;
+  float *restrict scales = r->scales;
+  const size_t count = r->count;
   if (r->type == NABLA_SCALE_F16) {
-    for (size_t i = 0; i < r->count; i++) {
-      const uint16_t half = nabla_f32_to_f16(r->scales[i]);
+    for (size_t i = nabla_narrow_eights(scales, count, stored); i < count;
+         i++) {
+      const uint16_t half = nabla_f32_to_f16(scales[i]);
       memcpy(stored + 2 * i, &half, sizeof half);
-      r->scales[i] = nabla_f16_to_f32(half);
+      scales[i] = nabla_f16_to_f32(half);
     }
   } else if (r->type == NABLA_SCALE_BF16) {
-    for (size_t i = 0; i < r->count; i++) {
-      const uint16_t half = nabla_f32_to_bf16(r->scales[i]);
+    for (size_t i = 0; i < count; i++) {
+      const uint16_t half = nabla_f32_to_bf16(scales[i]);
       memcpy(stored + 2 * i, &half, sizeof half);
-      r->scales[i] = nabla_bf16_to_f32(half);
+      scales[i] = nabla_bf16_to_f32(half);
     }
   } else {
-    memcpy(stored, r->scales, r->count * sizeof(float));
+    memcpy(stored, scales, count * sizeof(float));
   }
 }
 

@@ -12,7 +12,9 @@ typedef enum stage {
   STAGE_range,
   STAGE_mean,
   STAGE_round,
+  STAGE_stream,
   STAGE_code,
+  STAGE_code_ahead,
   STAGE_decode,
 } stage;
 
@@ -35,6 +37,7 @@ typedef struct kernel_row {
 /* From slowest to fastest within each stage. */
 static const kernel_row rows[] = {KERNEL(any, absmax, scalar) KERNEL(
     any, range, scalar) KERNEL(any, mean, scalar) KERNEL(any, round, scalar)
+                                      KERNEL(any, stream, scalar)
 #include "quant/encodings.def"
 #if NABLA_X86
 #include "quant/kernels.def"
@@ -73,6 +76,12 @@ static void put(nabla_stages *stages, const kernel_row *row) {
       return;
     case STAGE_round:
       stages->round = (nabla_kernel_round *)row->code;
+      return;
+    case STAGE_stream:
+      stages->stream = (nabla_kernel_stream *)row->code;
+      return;
+    case STAGE_code_ahead:
+      stages->code_ahead = (nabla_kernel_code_ahead *)row->code;
       return;
     case STAGE_code:
       stages->code = (nabla_kernel_code *)row->code;

@@ -11,36 +11,17 @@
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
 #include "lib/base/os_call.h"
+#include "quant/target_internal.h"
 
 #define LONE_SHARD         "model.safetensors"
 #define LONE_INDEXED_SHARD "model-00001-of-00001.safetensors"
-
-struct nabla_target {
-  const nabla_allocator *allocator;
-  const nabla_os *os;
-  const nabla_checkpoint *checkpoint;
-  char *path; /* of the file or the folder, without trailing slashes */
-  size_t path_size;
-  const char *index_name; /* NULL: no index; borrowed from the caller */
-  int is_folder, force;
-  uint32_t files;
-  nabla_output_folder *folder;
-  nabla_buffer names; /* for the index: u32 file, name, NUL */
-  uint64_t total;     /* bytes of all noted tensors         */
-};
 
 static int ends_with(const char *text, const char *tail) {
   const size_t size = strlen(text), tail_size = strlen(tail);
   return size > tail_size && !strcmp(text + size - tail_size, tail);
 }
 
-/* Second net of nabla_output_folder_commit, which looks again when the folders
- * are exchanged; check_replaceable below is the real rule. */
-static int is_ours(const char *name) {
-  return ends_with(name, ".safetensors") || ends_with(name, ".json");
-}
-
-static nabla_status refuse_input(const char *path, nabla_diag *diag) {
+nabla_status nabla_target_refuse_input(const char *path, nabla_diag *diag) {
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the output is the input");
   nabla_diag_set_file(diag, path);
@@ -61,11 +42,9 @@ static nabla_status folder_of(const nabla_target *target, const char *path,
   return NABLA_OK;
 }
 
-/* What is at `path`, if anything; only that there is nothing may pass for
- * that, since what follows protects the input. */
-static nabla_status look(const nabla_target *target, const char *path,
-                         nabla_os_info *out, int *out_exists,
-                         nabla_diag *diag) {
+nabla_status nabla_target_look(const nabla_target *target, const char *path,
+                               nabla_os_info *out, int *out_exists,
+                               nabla_diag *diag) {
   const nabla_os *os = target->os;
   int error;
   NABLA_OS_RETRY(error, os->path_info(os->self, path, 1, out));
@@ -87,7 +66,8 @@ static nabla_status is_input(const nabla_target *target,
     NABLA_TRY(folder_of(target, nabla_safetensors_borrow_path(file), &folder,
                         &size, diag));
     int exists;
-    nabla_status status = look(target, folder, &input, &exists, diag);
+    nabla_status status =
+        nabla_target_look(target, folder, &input, &exists, diag);
     nabla_free(target->allocator, folder, size, 1);
     if (status || !exists) return status; /* gone: nothing to overwrite */
   }
@@ -99,13 +79,13 @@ static nabla_status check_not_input(const nabla_target *target,
                                     nabla_diag *diag) {
   nabla_os_info output;
   int exists;
-  NABLA_TRY(look(target, target->path, &output, &exists, diag));
+  NABLA_TRY(nabla_target_look(target, target->path, &output, &exists, diag));
   if (!exists) return NABLA_OK;
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(target->checkpoint);
        i++) {
     int found = 0;
     NABLA_TRY(is_input(target, &output, i, &found, diag));
-    if (found) return refuse_input(target->path, diag);
+    if (found) return nabla_target_refuse_input(target->path, diag);
   }
   return NABLA_OK;
 }
@@ -163,15 +143,15 @@ static nabla_status split(nabla_target *target, const char *path,
   return NABLA_OK;
 }
 
-static const char *file_name(const nabla_target *target, uint32_t file) {
+const char *nabla_target_file_name(const nabla_target *target, uint32_t file) {
   if (target->files > 1)
     return nabla_checkpoint_shard_name(target->checkpoint, file);
   return target->index_name ? LONE_INDEXED_SHARD : LONE_SHARD;
 }
 
-static nabla_status join(const nabla_target *target, const char *folder,
-                         const char *name, char **out, size_t *out_size,
-                         nabla_diag *diag) {
+nabla_status nabla_target_join(const nabla_target *target, const char *folder,
+                               const char *name, char **out, size_t *out_size,
+                               nabla_diag *diag) {
   const size_t head = strlen(folder), tail = strlen(name);
   void *block;
   NABLA_TRY(nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
@@ -184,136 +164,37 @@ static nabla_status join(const nabla_target *target, const char *folder,
   return NABLA_OK;
 }
 
-/* What an existing output folder holds. */
-typedef struct listing {
-  const nabla_target *target;
-  const nabla_checkpoint *old; /* the checkpoint in it, or NULL */
-  uint64_t names;
-  nabla_status status;
-  nabla_diag *diag;
-} listing;
-
-/* The names that this run writes, and those of the checkpoint that is there. */
-static int may_replace(const listing *l, const char *name) {
-  const nabla_target *target = l->target;
-  if (target->index_name && !strcmp(name, target->index_name)) return 1;
-  for (uint32_t i = 0; i < target->files; i++)
-    if (!strcmp(name, file_name(target, i))) return 1;
-  if (!l->old) return 0;
-  if (nabla_checkpoint_has_index(l->old) && !strcmp(name, NABLA_INDEX_NAME))
-    return 1;
-  for (uint32_t i = 0; i < nabla_checkpoint_shard_count(l->old); i++)
-    if (!strcmp(name, nabla_checkpoint_shard_name(l->old, i))) return 1;
-  return 0;
-}
-
-/* Refuses a folder that holds a shard of the input, perhaps behind a link. */
-static nabla_status check_no_shard(const nabla_target *target, const char *path,
-                                   nabla_diag *diag) {
-  nabla_os_info info;
-  int exists;
-  NABLA_TRY(look(target, path, &info, &exists, diag));
-  const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
-  for (uint32_t i = 0; exists && i < shards; i++) {
-    const nabla_os_info input = nabla_safetensors_info(
-        nabla_checkpoint_borrow_shard(target->checkpoint, i));
-    if (nabla_os_same(&input, &info)) return refuse_input(path, diag);
-  }
-  return NABLA_OK;
-}
-
-static nabla_status check_name(const listing *l, const char *name,
-                               nabla_diag *diag) {
-  const nabla_target *target = l->target;
-  char *path = NULL;
-  size_t size = 0;
-  NABLA_TRY(join(target, target->path, name, &path, &size, diag));
-  nabla_status status = check_no_shard(target, path, diag);
-  nabla_free(target->allocator, path, size, 1);
-  if (status || !target->force || may_replace(l, name)) return status;
-  status = nabla_fail(diag, NABLA_EXISTS,
-                      "the folder holds '%.80s', which is no part of a "
-                      "checkpoint in it and would be lost",
-                      name);
-  nabla_diag_set_file(diag, target->path);
-  nabla_diag_set_next(diag, "name another folder, or move that file away");
+/* The other files, when there is a folder for them. */
+static nabla_status take_folder(nabla_target *target, const nabla_folder *files,
+                                nabla_diag *diag) {
+  if (!files) return NABLA_OK;
+  NABLA_TRY(nabla_folder_check(files, diag));
+  target->files_beside = files;
+  if (!target->index_name || !nabla_folder_writes(files, target->index_name, 0))
+    return NABLA_OK;
+  nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "the index would have the name of a file that is copied");
+  nabla_diag_set_file(diag, target->index_name);
+  nabla_diag_set_next(diag, "name it FOLDER/" NABLA_INDEX_NAME);
   return status;
 }
 
-static int list_name(void *context, const char *name) {
-  listing *l = context;
-  l->names++;
-  l->status = check_name(l, name, l->diag);
-  return l->status != NABLA_OK;
-}
-
-static nabla_status list_folder(listing *l) {
-  const nabla_os *os = l->target->os;
-  int error;
-  do {
-    l->names = 0;
-    error = os->list(os->self, l->target->path, list_name, l);
-  } while (error == -EINTR);
-  if (l->status) return l->status;
-  if (error < 0)
-    return nabla_os_fail(os, NULL, l->target->path, "list the folder", error,
-                         l->diag);
-  return NABLA_OK;
-}
-
-/* Opens the checkpoint that the output folder already holds; *out is NULL when
- * that is none, or a broken one. */
-static nabla_status open_old(const nabla_target *target,
-                             const nabla_environment *environment,
-                             nabla_checkpoint **out, nabla_diag *diag) {
-  char *path = NULL;
-  size_t size = 0;
-  nabla_diag why = NABLA_DIAG_INIT; /* not the caller's: most are no errors */
-  nabla_status status = NABLA_CORRUPT;
-  *out = NULL;
-  if (target->index_name) {
-    NABLA_TRY(
-        join(target, target->path, target->index_name, &path, &size, diag));
-    status = nabla_checkpoint_open(path, environment, out, &why);
-    nabla_free(target->allocator, path, size, 1);
-  }
-  if (status && status != NABLA_NO_MEMORY)
-    status = nabla_checkpoint_open(target->path, environment, out, &why);
-  if (status != NABLA_NO_MEMORY) return NABLA_OK;
-  if (diag) *diag = why;
-  return status;
-}
-
-/* An existing folder is replaced only when nothing is lost but a checkpoint:
- * an empty one always, another with `force`, one with an input never. */
-static nabla_status check_replaceable(nabla_target *target,
-                                      const nabla_environment *environment,
-                                      nabla_diag *diag) {
-  nabla_os_info info;
-  int exists;
-  NABLA_TRY(look(target, target->path, &info, &exists, diag));
-  if (!exists || !info.is_folder) return NABLA_OK;
-  nabla_checkpoint *old = NULL;
-  if (target->force) NABLA_TRY(open_old(target, environment, &old, diag));
-  listing l = {.target = target, .old = old, .diag = diag};
-  const nabla_status status = list_folder(&l);
-  nabla_checkpoint_close(old);
-  if (!status && !l.names) target->force = 1;
-  return status;
-}
-
-static nabla_status start(nabla_target *target, const char *path,
+static nabla_status start(nabla_target *target,
+                          const nabla_write_options *where,
                           const nabla_environment *environment,
                           nabla_diag *diag) {
-  NABLA_TRY(split(target, path, diag));
+  NABLA_TRY(split(target, where->path, diag));
   NABLA_TRY(check_not_input(target, diag));
   target->files =
       target->is_folder ? nabla_checkpoint_shard_count(target->checkpoint) : 1;
   if (!target->is_folder) return NABLA_OK;
-  NABLA_TRY(check_replaceable(target, environment, diag));
+  NABLA_TRY(take_folder(target, where->folder, diag));
+  NABLA_TRY(nabla_target_check_replaceable(target, environment, diag));
   const nabla_output_options options = {target->os, target->allocator,
                                         target->force};
-  return nabla_output_folder_create(target->path, &options, is_ours,
+  const nabla_output_owner owner = {target, nabla_target_owns};
+  return nabla_output_folder_create(target->path, &options, &owner,
                                     &target->folder, diag);
 }
 
@@ -333,7 +214,9 @@ nabla_status nabla_target_create(const nabla_checkpoint *checkpoint,
   target->force = where->force;
   /* The names of the input's headers, at most, and their companions. */
   nabla_buffer_init(&target->names, allocator, "index", (size_t)1 << 30);
-  nabla_status status = start(target, where->path, environment, diag);
+  nabla_buffer_init(&target->accepted, allocator, "names in the old folder",
+                    (size_t)1 << 26);
+  nabla_status status = start(target, where, environment, diag);
   if (status) {
     nabla_target_destroy(target);
     return status;
@@ -346,6 +229,7 @@ void nabla_target_destroy(nabla_target *target) {
   if (!target) return;
   nabla_output_folder_destroy(target->folder);
   nabla_buffer_deinit(&target->names);
+  nabla_buffer_deinit(&target->accepted);
   nabla_free(target->allocator, target->path, target->path_size, 1);
   nabla_free(target->allocator, target, 1, sizeof *target);
 }
@@ -364,8 +248,9 @@ void nabla_target_shards(const nabla_target *target, uint32_t file,
 nabla_status nabla_target_path(const nabla_target *target, uint32_t file,
                                char **out, size_t *out_size, nabla_diag *diag) {
   if (target->is_folder)
-    return join(target, nabla_output_folder_borrow_path(target->folder),
-                file_name(target, file), out, out_size, diag);
+    return nabla_target_join(
+        target, nabla_output_folder_borrow_path(target->folder),
+        nabla_target_file_name(target, file), out, out_size, diag);
   void *copy;
   NABLA_TRY(nabla_alloc(target->allocator, target->path_size, 1, &copy, diag));
   memcpy(copy, target->path, target->path_size);
@@ -395,6 +280,10 @@ nabla_status nabla_target_check_space(const nabla_target *target,
                                       uint64_t needed, nabla_diag *diag) {
   uint64_t available;
   char *folder = NULL;
+  if (target->files_beside &&
+      !nabla_add_u64(
+          needed, nabla_folder_get_totals(target->files_beside).bytes, &needed))
+    return nabla_fail(diag, NABLA_TOO_LARGE, "the output's size overflows");
   size_t size;
   NABLA_TRY(folder_of(target, target->path, &folder, &size, diag));
   int error;
@@ -410,6 +299,16 @@ nabla_status nabla_target_check_space(const nabla_target *target,
   nabla_diag_set_file(diag, target->path);
   nabla_diag_set_next(diag, "free space, or write to another disk");
   return status;
+}
+
+nabla_status nabla_target_write_files(const nabla_target *target,
+                                      const nabla_environment *environment,
+                                      const nabla_progress *progress,
+                                      nabla_write_summary *summary,
+                                      nabla_diag *diag) {
+  if (!target->files_beside) return NABLA_OK;
+  return nabla_folder_write(target->files_beside, target->folder, environment,
+                            progress, summary, diag);
 }
 
 /* The sink of the index: a small buffer before the file. */
@@ -458,7 +357,7 @@ static nabla_status fill_index(const nabla_target *target, sink *s,
     const uint32_t file = nabla_load_le32(target->names.data + at);
     const char *name = (const char *)target->names.data + at + 4;
     nabla_json_out_key(&json, name);
-    nabla_json_out_string(&json, file_name(target, file));
+    nabla_json_out_string(&json, nabla_target_file_name(target, file));
     at += 4 + strlen(name) + 1;
   }
   nabla_json_out_object_end(&json);
@@ -472,8 +371,9 @@ static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
   char *path;
   size_t size;
   sink s = {0};
-  NABLA_TRY(join(target, nabla_output_folder_borrow_path(target->folder),
-                 target->index_name, &path, &size, diag));
+  NABLA_TRY(nabla_target_join(target,
+                              nabla_output_folder_borrow_path(target->folder),
+                              target->index_name, &path, &size, diag));
   const nabla_output_options options = {target->os, target->allocator, 0};
   nabla_status status = nabla_output_create(path, &options, &s.output, diag);
   if (!status) status = fill_index(target, &s, diag);

@@ -32,10 +32,17 @@ NABLA_MUST_USE nabla_status nabla_target_note(nabla_target *target,
                                               size_t length, uint64_t bytes,
                                               nabla_diag *diag);
 
-/* Fails with NABLA_IO when fewer than `needed` bytes are free; says both. */
+/* Fails with NABLA_IO when fewer than `needed` bytes, and those of the other
+ * files, are free; says both. */
 NABLA_MUST_USE nabla_status nabla_target_check_space(const nabla_target *target,
                                                      uint64_t needed,
                                                      nabla_diag *diag);
+
+/* Writes the files beside the weights, if any were given. */
+NABLA_MUST_USE nabla_status nabla_target_write_files(
+    const nabla_target *target, const nabla_environment *environment,
+    const nabla_progress *progress, nabla_write_summary *summary,
+    nabla_diag *diag);
 
 /* Writes the index where one is due, and gives a folder its final name. */
 NABLA_MUST_USE nabla_status nabla_target_commit(nabla_target *target,

@@ -11,6 +11,7 @@
 #include "quant/kernel.h"
 #include "quant/run.h"
 #include "quant/values.h"
+#include "quant/verify_config.h"
 
 /* Scales, or bytes of codes, read at once. */
 enum { PIECE = 1 << 16 };
@@ -175,6 +176,21 @@ static void check_total(verifier *v, const nabla_checkpoint *checkpoint) {
   note(v, status, &found);
 }
 
+/* A config.json that is wrong is a problem; one that cannot be read stops. */
+static nabla_status check_config(verifier *v,
+                                 const nabla_checkpoint *checkpoint,
+                                 nabla_diag *diag) {
+  nabla_diag found = NABLA_DIAG_INIT;
+  const nabla_status status =
+      nabla_verify_config(checkpoint, v->environment, &found);
+  if (status == NABLA_CORRUPT || status == NABLA_TOO_LARGE) {
+    note(v, status, &found);
+    return NABLA_OK;
+  }
+  if (status && diag) *diag = found;
+  return status;
+}
+
 static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
                               nabla_diag *diag) {
   const size_t count = nabla_checkpoint_count(checkpoint);
@@ -184,6 +200,7 @@ static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
     v->summary.bytes += nabla_safetensors_file_size(
         nabla_checkpoint_borrow_shard(checkpoint, s));
   check_total(v, checkpoint);
+  NABLA_TRY(check_config(v, checkpoint, diag));
   for (size_t i = 0; i < count; i++) {
     const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, i);
     const nabla_progress progress = {.phase = "verify",

@@ -412,6 +412,12 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   NABLA_TRY(nabla_target_create(task.checkpoint, where, task.environment,
                                 &target, diag));
   nabla_status status = nabla_target_check_space(target, task.bytes_out, diag);
+  const nabla_progress progress = {.phase = "copy",
+                                   .bytes_total = task.bytes_total,
+                                   .tensors_total = task.tensors_total};
+  if (!status)
+    status = nabla_target_write_files(target, task.environment, &progress,
+                                      &summary, diag);
   if (!status) status = write_files(&task, target, &summary, diag);
   if (!status) status = nabla_target_commit(target, diag);
   nabla_target_destroy(target);

@@ -19,22 +19,25 @@ typedef struct nabla_bench_options {
   const nabla_encoding *encoding; /* NULL: every row of nabla_encodings()   */
   nabla_isa isa;
   uint64_t block;       /* 0: 64                                            */
-  uint64_t bytes;       /* of the f32 buffer; 0: 256 MiB. Rounded down to a
+  uint64_t bytes;       /* of the f32 buffer; 0: 512 MiB. Rounded down to a
                            multiple of 16 KiB, at least one                  */
-  uint32_t repetitions; /* 0: 9                                             */
+  uint32_t repetitions; /* 0: 7                                             */
 } nabla_bench_options;
 
-/* One measured kernel. Rates count bytes of f32: read when encoding, written
- * when decoding. */
+/* One measured kernel. Rates count bytes of the dense side: read when encoding,
+ * written when decoding. */
 typedef struct nabla_bench_result {
-  const nabla_encoding *encoding;
-  nabla_granularity granularity;
+  nabla_format format;
   const char *operation;  /* "encode" or "decode"                            */
+  const char *stores;     /* of decoding: "plain", "nt" (past the caches);
+                             else "any"                                      */
   nabla_isa isa;          /* never NABLA_ISA_BEST                            */
-  uint64_t block;         /* values per scale                                */
+  nabla_dtype dtype;      /* of the dense side                               */
+  int search;             /* scales of least squared error                   */
   double gb_per_s;        /* median, 10^9 bytes per second                   */
   double memcpy_gb_per_s; /* median of the copies between its runs           */
   double ratio;           /* gb_per_s / memcpy_gb_per_s                      */
+  double target;          /* of the ratio (quant/bench.def); 0: none         */
   double spread; /* (slowest - fastest) / median of its times               */
 } nabla_bench_result;
 
@@ -42,10 +45,11 @@ typedef void (*nabla_bench_report)(void *context,
                                    const nabla_bench_result *result);
 
 /* Runs on the calling thread. Each repetition of each kernel is preceded by a
- * memcpy of the same f32 buffer, so that both see the same machine; buffers
- * are touched before the first measurement. Values are normal(0, 1). One call
- * covers the whole buffer, so that large ones measure memory; below 8 MiB
- * decoding stays in the caches.
+ * memcpy of the f32 buffer, so that both see the same machine; buffers are
+ * touched before the first measurement, and lie in huge pages where the system
+ * gives them (Linux: madvise). Values are normal(0, 1). One call covers the
+ * whole buffer, so that large ones measure memory; decoding with plain stores
+ * is called for 4 MiB at a time, and below 8 MiB is not measured otherwise.
  *
  * @param allocator NULL for malloc; up to 4 times `bytes` are allocated
  * @param report    called once per kernel, in the order of the table

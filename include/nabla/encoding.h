@@ -190,7 +190,8 @@ nabla_encode(const nabla_codec *codec, const void *in, const float *weights,
 /* Decodes `count` values that start on a block (row, segment) boundary to
  * codec->dtype, rounding half to even. Any bytes decode; a scale that is not
  * finite gives values that are not finite. F16 may become infinite.
- * Thread-safe, allocates nothing, the same bits for every instruction set. */
+ * Thread-safe, allocates nothing, the same bits for every instruction set, but
+ * that a NaN may be any NaN. */
 NABLA_API void nabla_decode(const nabla_codec *codec, const nabla_packed *in,
                             size_t count, void *out);
 

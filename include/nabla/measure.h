@@ -19,8 +19,8 @@ typedef struct nabla_verify_summary {
 } nabla_verify_summary;
 
 /* Verifies a checkpoint: everything that nabla_checkpoint_open checks, the
- * index's total_size, that every packed tensor can be decoded, and that every
- * scale is finite.
+ * index's total_size, that every packed tensor can be decoded, that every scale
+ * is finite, and in a folder that config.json agrees with what is packed.
  * @param problem  called on the calling thread for each problem found; may be
  *                 NULL
  * @return NABLA_OK, or the code of the first problem with its diag */

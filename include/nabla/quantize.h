@@ -117,9 +117,11 @@ NABLA_API nabla_plan_totals nabla_plan_get_totals(const nabla_plan *plan);
 typedef struct nabla_write_summary {
   uint64_t tensors, changed;    /* changed: quantized or dequantized         */
   uint64_t bytes_in, bytes_out; /* whole files                               */
-  uint32_t files;
-  double seconds;      /* in all                                    */
-  double sync_seconds; /* of which waiting for the disk             */
+  uint32_t files;        /* of weights                                     */
+  uint32_t copied;       /* other files                               */
+  uint64_t copied_bytes; /* of them                                   */
+  double seconds;        /* in all                                    */
+  double sync_seconds;   /* of which waiting for the disk             */
 } nabla_write_summary;
 
 /* Where and how to write.
@@ -130,6 +132,9 @@ typedef struct nabla_write_summary {
 typedef struct nabla_write_options {
   const char *path;
   int force; /* replace what is there; never an input */
+  /* The other files to write with a folder (nabla/folder.h), made for the same
+   * plan or for decoding; NULL: weights alone. Without use for one file. */
+  const struct nabla_folder *folder;
 } nabla_write_options;
 
 /* Writes the checkpoint as planned. Streams: memory does not depend on the

@@ -72,17 +72,34 @@ NABLA_MUST_USE nabla_status nabla_output_commit(nabla_output *output,
 /* Frees; removes the temporary when it was not committed. NULL is allowed. */
 void nabla_output_destroy(nabla_output *output);
 
+/* Folders in an output folder, one inside the other: of what is made, and of
+ * what is replaced. */
+#define NABLA_OUTPUT_MAX_DEPTH 8
+
 /* An output folder under construction: "DIR/.NAME.nabla-PID-N" beside its
- * final name, renamed whole. It is flat: files only. */
+ * final name, renamed whole. */
 typedef struct nabla_output_folder nabla_output_folder;
 
+/* Says what of an existing folder may go when it is replaced. `path` is
+ * relative to it. NULL: nothing. */
+typedef struct nabla_output_owner {
+  void *self;
+  int (*owns)(void *self, const char *path, int is_folder);
+} nabla_output_owner;
+
 /* As nabla_output_create. With `force` an existing folder is exchanged with
- * the new one and then removed, but only when every name in it satisfies
- * `is_ours`; else NABLA_EXISTS naming the first that does not. */
+ * the new one and then removed, but only when everything in it is owned (which
+ * is asked again at commit); else NABLA_EXISTS naming the first that is not.
+ * `owner` may be NULL; what it points to must outlive the output. */
 NABLA_MUST_USE nabla_status nabla_output_folder_create(
     const char *path, const nabla_output_options *options,
-    int (*is_ours)(const char *name), nabla_output_folder **out,
+    const nabla_output_owner *owner, nabla_output_folder **out,
     nabla_diag *diag);
+
+/* Makes the folder `path`, relative to the output, unless it is there; the one
+ * it lies in must be. What is made is as durable at commit as the rest. */
+NABLA_MUST_USE nabla_status nabla_output_folder_add(
+    const nabla_output_folder *folder, const char *path, nabla_diag *diag);
 
 /* Path of the temporary folder, to create outputs in. */
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder);
@@ -92,7 +109,7 @@ const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder);
 NABLA_MUST_USE nabla_status
 nabla_output_folder_commit(nabla_output_folder *folder, nabla_diag *diag);
 
-/* Frees; removes the temporary folder and its files when not committed. */
+/* Frees; removes the temporary folder and all in it when not committed. */
 void nabla_output_folder_destroy(nabla_output_folder *folder);
 
 #endif

@@ -2,6 +2,8 @@
  * one bit per open container. */
 #include "lib/base/json.h"
 
+#include <assert.h>
+
 #include "lib/base/json_lex.h"
 
 typedef enum state {
@@ -18,6 +20,7 @@ struct nabla_json {
   state state;
   uint32_t depth;
   uint32_t objects; /* bit d: the container at depth d + 1 is an object */
+  int nonfinite;    /* NaN, Infinity and -Infinity are numbers */
   nabla_status failed;
 };
 
@@ -73,6 +76,15 @@ void nabla_json_destroy(nabla_json *json) {
   nabla_buffer_deinit(&json->lexer.text);
   nabla_free(json->allocator, json->lexer.window, NABLA_JSON_WINDOW, 1);
   nabla_free(json->allocator, json, 1, sizeof *json);
+}
+
+void nabla_json_allow_nonfinite(nabla_json *json) {
+  assert(!json->lexer.window);
+  json->nonfinite = 1;
+}
+
+uint64_t nabla_json_offset(const nabla_json *json) {
+  return nabla_json_lex_offset(&json->lexer);
 }
 
 static int in_object(const nabla_json *json) {
@@ -137,6 +149,24 @@ static nabla_status read_literal(nabla_json *json, int byte,
   return nabla_json_lex_unexpected(&json->lexer, byte, "a value", diag);
 }
 
+/* Whether what stands here begins like a number that is not finite. */
+static int is_nonfinite(const nabla_json *json, int byte) {
+  const nabla_json_lexer *lexer = &json->lexer;
+  if (!json->nonfinite) return 0;
+  if (byte == 'N' || byte == 'I') return 1;
+  return byte == '-' && lexer->end - lexer->at > 1 &&
+         lexer->data[lexer->at + 1] == 'I';
+}
+
+static nabla_status read_nonfinite(nabla_json *json, int byte,
+                                   nabla_json_event *event, nabla_diag *diag) {
+  event->kind = NABLA_JSON_NUMBER;
+  event->text = "";
+  if (byte == '-') json->lexer.at++;
+  return nabla_json_lex_literal(&json->lexer, byte == 'N' ? "NaN" : "Infinity",
+                                diag);
+}
+
 static nabla_status read_value(nabla_json *json, int byte,
                                nabla_json_event *event, nabla_diag *diag) {
   if (byte == '{') return open_container(json, 1, event, diag);
@@ -148,6 +178,7 @@ static nabla_status read_value(nabla_json *json, int byte,
     set_text(json, event);
     return NABLA_OK;
   }
+  if (is_nonfinite(json, byte)) return read_nonfinite(json, byte, event, diag);
   if (byte == '-' || (byte >= '0' && byte <= '9')) {
     NABLA_TRY(nabla_json_lex_number(&json->lexer, diag));
     event->kind = NABLA_JSON_NUMBER;

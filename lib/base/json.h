@@ -61,6 +61,13 @@ NABLA_MUST_USE nabla_status nabla_json_create_span(
 
 void nabla_json_destroy(nabla_json *json);
 
+/* From now on NaN, Infinity and -Infinity are numbers too, as Python's json
+ * writes and reads them; their event has no text. Only over bytes in memory. */
+void nabla_json_allow_nonfinite(nabla_json *json);
+
+/* Offset of the byte behind the last event. */
+uint64_t nabla_json_offset(const nabla_json *json);
+
 /* Delivers the next event, or NABLA_CORRUPT (bad JSON, with offset),
  * NABLA_TOO_LARGE (depth, string or number limit), or the source's error. */
 NABLA_MUST_USE nabla_status nabla_json_next(nabla_json *json,

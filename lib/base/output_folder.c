@@ -11,7 +11,7 @@
 
 struct nabla_output_folder {
   const nabla_allocator *allocator;
-  int (*is_ours)(const char *name);
+  nabla_output_owner owner;
   int force;
   int old_fd;                   /* locks what is being replaced; or -1 */
   char old_at[NABLA_PATH_SIZE]; /* where it is after the swap          */
@@ -22,39 +22,56 @@ struct nabla_output_folder {
 
 typedef struct search {
   const nabla_output_folder *folder;
-  const char *in;
-  char foreign[256];
+  char *foreign;  /* 256 bytes for the first path that is not ours */
+  const char *in; /* what is listed                                */
+  size_t root;    /* bytes of `in` that are not of relative paths  */
+  int depth;
 } search;
+
+static int look(void *context, const char *name);
+
+/* Lists `in`; recursion is bounded by the depth. */
+static int look_in(const search *above, const char *in) {
+  search job = *above;
+  const nabla_os *os = job.folder->place.os;
+  int result;
+  job.in = in;
+  if (++job.depth > NABLA_OUTPUT_MAX_DEPTH) return 1;
+  NABLA_OS_RETRY(result, os->list(os->self, in, look, &job));
+  return result;
+}
 
 /* Stops (1) at the first name that we would not have made. */
 static int look(void *context, const char *name) {
-  search *job = context;
+  const search *job = context;
   const nabla_os *os = job->folder->place.os;
+  const nabla_output_owner *owner = &job->folder->owner;
   char path[NABLA_PATH_SIZE];
-  nabla_os_info info;
+  nabla_os_info info = {0};
   int result = -ENAMETOOLONG;
   if (nabla_place_join(path, job->in, name))
     NABLA_OS_RETRY(result, os->path_info(os->self, path, 0, &info));
   if (result < 0 && result != -ENOENT) return result;
-  int ours = job->folder->is_ours && job->folder->is_ours(name);
-  if (ours && (result == -ENOENT || !info.is_folder)) return 0;
-  (void)snprintf(job->foreign, sizeof job->foreign, "%s", name);
-  return 1;
+  (void)snprintf(job->foreign, 256, "%s", path + job->root);
+  if (!owner->owns ||
+      !owner->owns(owner->self, path + job->root, info.is_folder))
+    return 1;
+  return info.is_folder ? look_in(job, path) : 0;
 }
 
 /* NABLA_EXISTS when the folder at `in` holds what is not ours. */
 static nabla_status check_names(const nabla_output_folder *folder,
                                 const char *in, nabla_diag *diag) {
   const nabla_place *place = &folder->place;
-  search job = {.folder = folder, .in = in};
-  int result;
-  NABLA_OS_RETRY(result, place->os->list(place->os->self, in, look, &job));
+  char foreign[256] = "";
+  const search job = {folder, foreign, NULL, strlen(in) + 1, -1};
+  const int result = look_in(&job, in);
   if (result == 0) return NABLA_OK;
   if (result < 0)
     return nabla_place_fail(place, "list the folder to replace", result, diag);
-  nabla_status status = nabla_fail(
-      diag, NABLA_EXISTS, "the folder holds '%s', which is not ours to remove",
-      job.foreign);
+  nabla_status status =
+      nabla_fail(diag, NABLA_EXISTS,
+                 "the folder holds '%s', which is not ours to remove", foreign);
   nabla_diag_set_file(diag, place->path);
   nabla_diag_set_next(diag, "move it away, or choose another name");
   return status;
@@ -96,7 +113,7 @@ static nabla_status start(nabla_output_folder *folder, nabla_diag *diag) {
 
 nabla_status nabla_output_folder_create(const char *path,
                                         const nabla_output_options *options,
-                                        int (*is_ours)(const char *name),
+                                        const nabla_output_owner *owner,
                                         nabla_output_folder **out,
                                         nabla_diag *diag) {
   static const nabla_output_options defaults = {0};
@@ -108,7 +125,7 @@ nabla_status nabla_output_folder_create(const char *path,
   nabla_output_folder *folder = block;
   folder->allocator = options->allocator;
   folder->force = options->force;
-  folder->is_ours = is_ours;
+  if (owner) folder->owner = *owner;
   folder->old_fd = -1;
   nabla_status status = nabla_place_open(&folder->place, os, path, 1, diag);
   if (!status) status = start(folder, diag);
@@ -121,6 +138,34 @@ nabla_status nabla_output_folder_create(const char *path,
 
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder) {
   return folder->place.temp;
+}
+
+/* Brings the names in the folder at `path` to the disk. */
+static int sync_at(const nabla_os *os, const char *path) {
+  int fd, result;
+  NABLA_OS_RETRY(fd, os->open(os->self, path, NABLA_OS_FOLDER));
+  if (fd < 0) return fd;
+  NABLA_OS_RETRY(result, os->sync(os->self, fd));
+  os->close(os->self, fd);
+  return result == -EINVAL ? 0 : result; /* as nabla_place_sync_folder */
+}
+
+nabla_status nabla_output_folder_add(const nabla_output_folder *folder,
+                                     const char *path, nabla_diag *diag) {
+  const nabla_place *place = &folder->place;
+  const nabla_os *os = place->os;
+  char full[NABLA_PATH_SIZE];
+  int error = -ENAMETOOLONG;
+  if (nabla_place_join(full, place->temp, path))
+    NABLA_OS_RETRY(error, os->make_folder(os->self, full));
+  if (error == -EEXIST) return NABLA_OK;
+  if (error >= 0) {
+    char *slash = strrchr(full, '/'); /* there is one: after the temporary */
+    *slash = '\0';
+    error = sync_at(os, full);
+  }
+  if (error >= 0) return NABLA_OK;
+  return nabla_place_fail(place, "make a folder in it", error, diag);
 }
 
 /* ---- replacing ---------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/file.h"
 #include "lib/base/os_call.h"
 
 #define MARK ".nabla-"
@@ -37,10 +38,10 @@ nabla_status nabla_place_refuse(const nabla_place *place, nabla_status code,
 /* 1 when the whole text fitted. */
 static int fits(int length) { return length >= 0 && length < NABLA_PATH_SIZE; }
 
-/* `folder` is never empty and has no trailing slash, unless it is "/". */
+/* `folder` is never empty. */
 int nabla_place_join(char out[NABLA_PATH_SIZE], const char *folder,
                      const char *name) {
-  const char *slash = strcmp(folder, "/") == 0 ? "" : "/";
+  const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
   return fits(snprintf(out, NABLA_PATH_SIZE, "%s%s%s", folder, slash, name));
 }
 
@@ -156,22 +157,33 @@ static int unlink_path(const nabla_os *os, const char *path) {
 typedef struct emptying {
   const nabla_os *os;
   const char *folder;
+  int depth; /* folders above `folder` that are being emptied too */
 } emptying;
+
+static int remove_folder(const nabla_os *os, const char *path, int depth);
 
 static int remove_one(void *context, const char *name) {
   const emptying *job = context;
   char path[NABLA_PATH_SIZE];
   if (!nabla_place_join(path, job->folder, name)) return -ENAMETOOLONG;
-  return unlink_path(job->os, path);
+  int result = unlink_path(job->os, path);
+  return result == -EISDIR ? remove_folder(job->os, path, job->depth + 1)
+                           : result;
 }
 
-int nabla_place_remove_folder(const nabla_os *os, const char *path) {
-  emptying job = {os, path};
+/* Recursion is bounded by the depth. */
+static int remove_folder(const nabla_os *os, const char *path, int depth) {
+  emptying job = {os, path, depth};
   int result;
+  if (depth > NABLA_OUTPUT_MAX_DEPTH) return -ELOOP;
   NABLA_OS_RETRY(result, os->list(os->self, path, remove_one, &job));
   if (result < 0) return result;
   NABLA_OS_RETRY(result, os->remove_folder(os->self, path));
   return result;
+}
+
+int nabla_place_remove_folder(const nabla_os *os, const char *path) {
+  return remove_folder(os, path, 0);
 }
 
 /* Removes `path`, a temporary, if nobody holds its lock and it is still what

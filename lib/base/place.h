@@ -79,7 +79,8 @@ int nabla_place_is_at(const nabla_os *os, int fd, const char *path);
 int nabla_place_join(char out[NABLA_PATH_SIZE], const char *folder,
                      const char *name);
 
-/* Removes a flat folder: its files, then itself. 0 or -errno. */
+/* Removes a folder: what is in it, at most NABLA_OUTPUT_MAX_DEPTH folders deep,
+ * then itself. Links are removed, not followed. 0 or -errno. */
 int nabla_place_remove_folder(const nabla_os *os, const char *path);
 
 #endif

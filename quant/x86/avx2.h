@@ -56,28 +56,39 @@ INLINE __m256 load_eight(const uint8_t *in, nabla_dtype dtype, size_t i) {
       _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(at)), 16));
 }
 
+/* Vector `j` of a unit: values 8 j and on; of BF16, half of these and half of
+ * others from the same half of the unit, which takes one instruction. */
+INLINE __m256 load_part(const uint8_t *in, nabla_dtype dtype, size_t j) {
+  if (dtype != NABLA_DTYPE_BF16) return load_eight(in, dtype, 8 * j);
+  const __m256i words = load_bytes(in + j / 2 * 32);
+  const __m256i zero = _mm256_setzero_si256();
+  return _mm256_castsi256_ps(j % 2 ? _mm256_unpackhi_epi16(zero, words)
+                                   : _mm256_unpacklo_epi16(zero, words));
+}
+
 INLINE __m256 magnitude_of(__m256 x) {
   return _mm256_and_ps(
       x, _mm256_castsi256_ps(_mm256_set1_epi32((int)NABLA_F32_MAGNITUDE)));
 }
 
-/* The dwords of four vectors as bytes, saturated, but for their order: each
- * dword has four codes in order, and `in_order` puts the dwords right. */
+/* The dwords of the four vectors of a unit as bytes, saturated, in some order
+ * that `in_order` puts right: groups of four are in order already. */
 INLINE __m256i pack_bytes(const __m256i x[4]) {
   return _mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]),
                             _mm256_packs_epi32(x[2], x[3]));
 }
 
-INLINE __m256i in_order(__m256i bytes) {
+INLINE __m256i in_order(__m256i bytes, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_BF16) return _mm256_permute4x64_epi64(bytes, 0xd8);
   return _mm256_permutevar8x32_epi32(bytes,
                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* Compares of four vectors as 32 bits. */
-INLINE uint32_t bits_of(const __m256 compared[4]) {
+/* Compares of the four vectors of a unit as 32 bits. */
+INLINE uint32_t bits_of(const __m256 compared[4], nabla_dtype dtype) {
   __m256i x[4];
   for (int j = 0; j < 4; j++) x[j] = _mm256_castps_si256(compared[j]);
-  return (uint32_t)_mm256_movemask_epi8(in_order(pack_bytes(x)));
+  return (uint32_t)_mm256_movemask_epi8(in_order(pack_bytes(x), dtype));
 }
 
 /* Pairs of codes as bytes: the even one times `even`, the odd one times `odd`,

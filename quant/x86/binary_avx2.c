@@ -17,9 +17,9 @@ INLINE void binary_unit(unit_place at, unit_scales scales, const void *unused) {
   if (at.dtype == NABLA_DTYPE_F32) {
     __m256 compared[4];
     for (size_t j = 0; j < 4; j++)
-      compared[j] = _mm256_cmp_ps(load_eight(at.in, at.dtype, 8 * j),
+      compared[j] = _mm256_cmp_ps(load_part(at.in, at.dtype, j),
                                   _mm256_setzero_ps(), _CMP_GE_OQ);
-    bits = bits_of(compared);
+    bits = bits_of(compared, at.dtype);
   } else {
     const __m256i words = _mm256_packs_epi16(
         not_negative(load_bytes(at.in)), not_negative(load_bytes(at.in + 32)));
@@ -42,6 +42,7 @@ INLINE void binary_wide(unit_target at, unit_blocks blocks, size_t units) {
   const __m256i shifts = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
   const __m256i sign = _mm256_set1_epi32(INT32_MIN);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    look_ahead(at, i, 1);
     const __m256i codes =
         _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 8));
     __m256 x[4];
@@ -52,8 +53,7 @@ INLINE void binary_wide(unit_target at, unit_blocks blocks, size_t units) {
       x[j] = _mm256_xor_ps(_mm256_set1_ps(-blocks.scale[j / 2]),
                            _mm256_castsi256_ps(set));
     }
-    put_sixteen(at, i, x[0], x[1]);
-    put_sixteen(at, i + 16, x[2], x[3]);
+    put_unit(at, i, x);
   }
 }
 
@@ -65,19 +65,19 @@ INLINE void binary_narrow(unit_target at, unit_blocks blocks, size_t units) {
   __m256i scale[2];
   for (int j = 0; j < 2; j++) {
     const __m256 all = _mm256_set1_ps(-blocks.scale[j]);
-    uint8_t words[2 * UNIT];
-    const unit_target memory = {NULL, words, at.dtype};
-    put_sixteen(memory, 0, all, all);
-    scale[j] = load_bytes(words);
+    scale[j] = narrow(all, all, at.dtype);
   }
-  for (size_t i = 0; i < units * UNIT; i += UNIT)
+  for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    look_ahead(at, i, 1);
     for (size_t j = 0; j < 2; j++) {
       const uint8_t *from = at.codes + i / 8 + 2 * j;
       const __m256i codes = _mm256_set1_epi16((short)nabla_load_le16(from));
       const __m256i set =
           _mm256_and_si256(_mm256_mullo_epi16(codes, places), sign);
-      store_bytes(at.out + 2 * (i + 16 * j), _mm256_xor_si256(scale[j], set));
+      put_bytes(at.out + 2 * (i + 16 * j), _mm256_xor_si256(scale[j], set),
+                at.stream);
     }
+  }
 }
 
 INLINE void binary_run(unit_target at, unit_blocks blocks, size_t units,

@@ -22,9 +22,9 @@ typedef struct unit_place {
 /* @param tables  of the encoding, kept in registers */
 typedef void unit_fn(unit_place at, unit_scales scales, const void *tables);
 
-/* The scaled values j * 8 to j * 8 + 7 of a unit. */
+/* Vector `j` of a unit, scaled. */
 INLINE __m256 scaled_eight(unit_place at, const unit_scales *scales, int j) {
-  return _mm256_mul_ps(load_eight(at.in, at.dtype, 8 * (size_t)j),
+  return _mm256_mul_ps(load_part(at.in, at.dtype, (size_t)j),
                        scales->factor[j / 2]);
 }
 

@@ -17,12 +17,23 @@ typedef struct unit_target {
   const uint8_t *codes;
   uint8_t *out;
   nabla_dtype dtype;
+  int stream;
 } unit_target;
 
 /* Decodes `units` units.
  * @param values  of the encoding */
 typedef void run_fn(unit_target at, unit_blocks blocks, size_t units,
                     const void *values);
+
+INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
+  if (!stream) {
+    store_bytes(out, x);
+    return;
+  } /* halves: malloc aligns to no more than 16 bytes */
+  _mm_stream_si128((__m128i *)(void *)out, _mm256_castsi256_si128(x));
+  _mm_stream_si128((__m128i *)(void *)(out + 16),
+                   _mm256_extracti128_si256(x, 1));
+}
 
 /* Half to even. What is NaN has a payload that does not overflow: it was made
  * here or is that of an 8-bit code, scales being what `plain` leaves. */
@@ -33,24 +44,49 @@ INLINE __m256i round_bf16(__m256 x) {
   return _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
 }
 
-/* 16 values, from `i` on, to the target. */
-INLINE void put_sixteen(unit_target at, size_t i, __m256 x0, __m256 x1) {
+/* Asks for codes and, where stores do not go past the caches, for the memory
+ * they go to, ahead of the unit whose first value is `i`. The processor does
+ * so by itself, but hardly while stores are many: past the caches they would
+ * wait for each load of codes. */
+INLINE void look_ahead(unit_target at, size_t i, size_t bits) {
+  const uintptr_t codes = (uintptr_t)at.codes + i / 8 * bits + 2048;
+  const uintptr_t out = (uintptr_t)at.out + i * width_of(at.dtype) + 2048;
+  _mm_prefetch((const char *)codes, _MM_HINT_T0);
+  if (at.stream) return;
+  __builtin_prefetch((const void *)out, 1);
+  if (at.dtype == NABLA_DTYPE_F32)
+    __builtin_prefetch((const void *)(out + 64), 1);
+}
+
+/* 16 values as 16 bits. */
+INLINE __m256i narrow(__m256 x0, __m256 x1, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_F16) {
+    return _mm256_set_m128i(_mm256_cvtps_ph(x1, _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(x0, _MM_FROUND_TO_NEAREST_INT));
+  }
+  return _mm256_permute4x64_epi64(
+      _mm256_packus_epi32(round_bf16(x0), round_bf16(x1)), 0xd8);
+}
+
+/* The same of values that BF16 has. */
+INLINE __m256i narrow_exact(__m256 x0, __m256 x1) {
+  const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(x0), 16);
+  const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(x1), 16);
+  return _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+}
+
+/* The unit whose first value is `i`, to the target. */
+INLINE void put_unit(unit_target at, size_t i, const __m256 x[4]) {
   uint8_t *out = at.out + i * width_of(at.dtype);
-  __m256i halves;
   if (at.dtype == NABLA_DTYPE_F32) {
-    store_bytes(out, _mm256_castps_si256(x0));
-    store_bytes(out + 32, _mm256_castps_si256(x1));
+    for (size_t j = 0; j < 4; j++)
+      put_bytes(out + 32 * j, _mm256_castps_si256(x[j]), at.stream);
     return;
   }
-  if (at.dtype == NABLA_DTYPE_F16) {
-    const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    halves = _mm256_set_m128i(_mm256_cvtps_ph(x1, nearest),
-                              _mm256_cvtps_ph(x0, nearest));
-  } else {
-    halves = _mm256_permute4x64_epi64(
-        _mm256_packus_epi32(round_bf16(x0), round_bf16(x1)), 0xd8);
-  }
-  store_bytes(out, halves);
+  const __m256i first = narrow(x[0], x[1], at.dtype);
+  const __m256i second = narrow(x[2], x[3], at.dtype);
+  put_bytes(out, first, at.stream);
+  put_bytes(out + 32, second, at.stream);
 }
 
 /* Any NaN as the one that has no payload. */
@@ -88,10 +124,21 @@ INLINE void decode_dtype(const nabla_blocks *blocks, unit_target at,
                          const void *values) {
   if (block < UNIT)
     decode_units(blocks, at, count, 16, bits, run, values);
-  else if (block == 64)
-    decode_units(blocks, at, count, 64, bits, run, values);
   else
     decode_units(blocks, at, count, block, bits, run, values);
+}
+
+INLINE void decode_stores(const nabla_blocks *blocks, unit_target at,
+                          size_t count, size_t block, size_t bits, run_fn *run,
+                          const void *values) {
+  if (at.stream) {
+    at.stream = 1;
+    decode_dtype(blocks, at, count, block, bits, run, values);
+    _mm_sfence();
+  } else {
+    at.stream = 0;
+    decode_dtype(blocks, at, count, block, bits, run, values);
+  }
 }
 
 /* What is left, fewer values than a unit: in copies. */
@@ -115,88 +162,56 @@ static inline void decode_rest(const nabla_blocks *blocks, unit_target at,
   memcpy(at.out + done * width, out, rest * width);
 }
 
-/* Past the caches. Halves of vectors: malloc aligns to no more than 16 bytes.
- */
-static inline void stream_bytes(uint8_t *out, const uint8_t *in, size_t size) {
-  for (size_t i = 0; i < size; i += 64)
-    for (size_t j = i; j < i + 64; j += 16)
-      _mm_stream_si128((__m128i *)(void *)(out + j), load_half(in + j));
-}
-
-/* Values that are decoded into the first cache before they are streamed from
- * there: the processor writes a line that is half full as soon as nothing
- * follows, so that stores must come without pause. */
-enum { STREAMED = 1024 };
-
-/* All of it but less than STREAMED values at the end of a block or of all.
- * @return the values done */
-static inline size_t decode_stream(const nabla_blocks *blocks, unit_target at,
-                                   size_t count, size_t block, size_t bits,
-                                   nabla_kernel_decode *self) {
-  _Alignas(64) uint8_t out[STREAMED * sizeof(float)];
-  const size_t width = width_of(at.dtype);
-  size_t done = 0;
-  for (; done + STREAMED <= count; done += STREAMED) {
-    nabla_blocks some = *blocks;
-    some.scales += done / block;
-    if (some.zeros) some.zeros += done / block;
-    self(&some, at.codes + done / 8 * bits, STREAMED,
-         block < STREAMED ? block : STREAMED, at.dtype, out, 0);
-    stream_bytes(at.out + done * width, out, STREAMED * width);
-  }
-  _mm_sfence();
-  return done;
-}
-
 /* The whole stage.
- * @param self  the stage itself, for parts of it */
+ * @param self  the stage itself, for the rest */
 INLINE void decode_all(const nabla_blocks *blocks, const uint8_t *codes,
                        size_t count, size_t block, nabla_dtype dtype, void *out,
                        int stream, size_t bits, run_fn *run, const void *values,
                        nabla_kernel_decode *self) {
-  unit_target at = {codes, out, dtype};
-  if (stream && (uintptr_t)out % 16 == 0) {
-    const size_t done = decode_stream(blocks, at, count, block, bits, self);
-    nabla_blocks rest = *blocks;
-    if (done == count) return;
-    rest.scales += done / block;
-    if (rest.zeros) rest.zeros += done / block;
-    self(&rest, codes + done / 8 * bits, count - done,
-         block < count - done ? block : count - done, dtype,
-         at.out + done * width_of(dtype), 0);
-    return;
-  }
+  unit_target at = {codes, out, dtype, stream && (uintptr_t)out % 16 == 0};
   if (count % UNIT) decode_rest(blocks, at, count, block, bits, self);
   if (dtype == NABLA_DTYPE_F32) {
     at.dtype = NABLA_DTYPE_F32;
-    decode_dtype(blocks, at, count, block, bits, run, values);
+    decode_stores(blocks, at, count, block, bits, run, values);
   } else if (dtype == NABLA_DTYPE_F16) {
     at.dtype = NABLA_DTYPE_F16;
-    decode_dtype(blocks, at, count, block, bits, run, values);
+    decode_stores(blocks, at, count, block, bits, run, values);
   } else {
     at.dtype = NABLA_DTYPE_BF16;
-    decode_dtype(blocks, at, count, block, bits, run, values);
+    decode_stores(blocks, at, count, block, bits, run, values);
   }
 }
 
-/* Values of eight codes of 8 bits with scale 1. */
-typedef __m256 eight_fn(const uint8_t *codes, const void *values);
+/* Values of 16 codes of 8 bits with scale 1. */
+typedef void sixteen_fn(const uint8_t *codes, __m256 out[2]);
 
-INLINE void decode_eights(unit_target at, unit_blocks blocks, size_t units,
-                          const void *values, eight_fn *eight) {
+/* What decode_bytes does besides multiplying by the scale. */
+enum {
+  BYTES_EXTRA = 1, /* zero points, and what comes after           */
+  BYTES_EXACT = 2, /* BF16 has all products: nothing need rounding */
+};
+
+INLINE void decode_bytes(unit_target at, unit_blocks blocks, size_t units,
+                         sixteen_fn *sixteen, int how) {
   const __m256 after = _mm256_set1_ps(blocks.after);
-  for (size_t i = 0; i < units * UNIT; i += UNIT)
-    for (size_t j = 0; j < 2; j++) {
-      const __m256 scale = _mm256_set1_ps(blocks.scale[j]);
-      const __m256 zero = _mm256_set1_ps(blocks.zero[j]);
-      __m256 x[2];
-      for (size_t k = 0; k < 2; k++) {
-        x[k] = eight(at.codes + i + 16 * j + 8 * k, values);
-        x[k] = _mm256_mul_ps(_mm256_sub_ps(x[k], zero), scale);
-        x[k] = _mm256_mul_ps(x[k], after); /* 1 changes nothing */
-      }
-      put_sixteen(at, i + 16 * j, x[0], x[1]);
+  for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    __m256 x[4];
+    look_ahead(at, i, 8);
+    sixteen(at.codes + i, x);
+    sixteen(at.codes + i + 16, x + 2);
+    for (int j = 0; j < 4; j++) {
+      const __m256 zero = _mm256_set1_ps(blocks.zero[j / 2]);
+      if (how & BYTES_EXTRA) x[j] = _mm256_sub_ps(x[j], zero);
+      x[j] = _mm256_mul_ps(x[j], _mm256_set1_ps(blocks.scale[j / 2]));
+      if (how & BYTES_EXTRA) x[j] = _mm256_mul_ps(x[j], after);
     }
+    if (how & BYTES_EXACT) {
+      put_bytes(at.out + 2 * i, narrow_exact(x[0], x[1]), at.stream);
+      put_bytes(at.out + 2 * i + 32, narrow_exact(x[2], x[3]), at.stream);
+    } else {
+      put_unit(at, i, x);
+    }
+  }
 }
 
 #endif

@@ -13,7 +13,7 @@ INLINE void fp4_unit(unit_place at, unit_scales scales, const void *tables) {
     const __m256 below = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ);
     ranks[j] = signed_rank(_mm256_castps_si256(below), x, t);
   }
-  const __m256i codes = codes_of_ranks(ranks, t->codes);
+  const __m256i codes = codes_of_ranks(ranks, t->codes, at.dtype);
   store_half(at.codes, pack_nibbles(codes, 16, 1));
 }
 

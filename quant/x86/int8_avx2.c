@@ -16,20 +16,31 @@ void nabla_int8_code_avx2(const nabla_blocks *blocks, const void *in,
            nabla_int8_code_avx2);
 }
 
-INLINE __m256 int8_eight(const uint8_t *codes, const void *unused) {
-  (void)unused;
-  const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)codes);
-  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+INLINE void int8_sixteen(const uint8_t *codes, __m256 out[2]) {
+  const __m128i bytes = load_half(codes);
+  out[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  out[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
 }
 
 INLINE void int8_run(unit_target at, unit_blocks blocks, size_t units,
-                     const void *values) {
-  decode_eights(at, blocks, units, values, int8_eight);
+                     const void *unused) {
+  (void)unused;
+  decode_bytes(at, blocks, units, int8_sixteen, 0);
+}
+
+INLINE void int8_run_extra(unit_target at, unit_blocks blocks, size_t units,
+                           const void *unused) {
+  (void)unused;
+  decode_bytes(at, blocks, units, int8_sixteen, BYTES_EXTRA);
 }
 
 void nabla_int8_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
                             size_t count, size_t block, nabla_dtype dtype,
                             void *out, int stream) {
-  decode_all(blocks, codes, count, block, dtype, out, stream, 8, int8_run, NULL,
-             nabla_int8_decode_avx2);
+  if (blocks->zeros || blocks->after != 1.0f)
+    decode_all(blocks, codes, count, block, dtype, out, stream, 8,
+               int8_run_extra, NULL, nabla_int8_decode_avx2);
+  else
+    decode_all(blocks, codes, count, block, dtype, out, stream, 8, int8_run,
+               NULL, nabla_int8_decode_avx2);
 }

@@ -15,7 +15,7 @@ INLINE __m256i round_unit(unit_place at, const unit_scales *scales) {
   for (int i = 0; i < 2; i++)
     words[i] = _mm256_adds_epi16(_mm256_packs_epi32(q[2 * i], q[2 * i + 1]),
                                  scales->zero[i]);
-  return in_order(_mm256_packs_epi16(words[0], words[1]));
+  return in_order(_mm256_packs_epi16(words[0], words[1]), at.dtype);
 }
 
 #endif

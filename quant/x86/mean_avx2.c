@@ -1,20 +1,14 @@
 /* Means of the absolute values of blocks for AVX2: the bits of quant/stages.c,
  * whose sixteen partial sums are four vectors. */
+#include "quant/scalar.h"
 #include "quant/x86/avx2.h"
 
-INLINE __m256d magnitudes_of(__m256d x) {
-  return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x);
-}
-
-/* Adds values i to i + 15. */
-INLINE void add_sixteen(__m256d sums[4], const uint8_t *in, nabla_dtype dtype,
-                        size_t i) {
-  for (size_t j = 0; j < 4; j += 2) {
-    const __m256 x = load_eight(in, dtype, i + 4 * j);
-    const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(x));
-    const __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
-    sums[j] = _mm256_add_pd(sums[j], magnitudes_of(low));
-    sums[j + 1] = _mm256_add_pd(sums[j + 1], magnitudes_of(high));
+/* Adds 16 values: four from memory widen faster than half a register. */
+INLINE void add_sixteen(__m256d sums[4], const float *in) {
+  const __m256d minus = _mm256_set1_pd(-0.0);
+  for (int j = 0; j < 4; j++) {
+    const __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(in + 4 * j));
+    sums[j] = _mm256_add_pd(sums[j], _mm256_andnot_pd(minus, x));
   }
 }
 
@@ -27,35 +21,51 @@ INLINE double sum_of(const __m256d sums[4]) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-INLINE float mean_of_block(const uint8_t *in, nabla_dtype dtype, size_t count) {
+INLINE float mean_of_block(const float *in, size_t count) {
   __m256d sums[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(),
                      _mm256_setzero_pd(), _mm256_setzero_pd()};
   size_t i = 0;
-  for (; i + 16 <= count; i += 16) add_sixteen(sums, in, dtype, i);
+  for (; i + 16 <= count; i += 16) add_sixteen(sums, in + i);
   if (i < count) { /* adding 0.0 changes nothing */
-    uint8_t rest[16 * sizeof(float)] = {0};
-    memcpy(rest, in + i * width_of(dtype), (count - i) * width_of(dtype));
-    add_sixteen(sums, rest, dtype, 0);
+    float rest[16] = {0};
+    memcpy(rest, in + i, (count - i) * sizeof *in);
+    add_sixteen(sums, rest);
   }
   return (float)(sum_of(sums) / (double)count);
 }
 
-INLINE void mean_all(const uint8_t *in, nabla_dtype dtype, size_t count,
-                     size_t block, float *out) {
-  for (size_t at = 0; at < count; at += block) {
-    const uint8_t *from = in + at * width_of(dtype);
-    const size_t size = count - at < block ? count - at : block;
-    *out++ = size == 64 ? mean_of_block(from, dtype, 64)
-                        : mean_of_block(from, dtype, size);
-  }
+/* Values of 16 bits as f32. */
+static void widen(const uint8_t *in, nabla_dtype dtype, size_t count,
+                  float *out) {
+  size_t i = 0;
+  for (; i + 8 <= count && dtype == NABLA_DTYPE_F16; i += 8)
+    _mm256_storeu_ps(out + i, load_eight(in, NABLA_DTYPE_F16, i));
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(out + i, load_eight(in, NABLA_DTYPE_BF16, i));
+  for (; i < count; i++) out[i] = nabla_load_value(in, dtype, i);
 }
 
 void nabla_any_mean_avx2(const void *in, nabla_dtype dtype, size_t count,
                          size_t block, float *out) {
-  if (dtype == NABLA_DTYPE_F32)
-    mean_all(in, NABLA_DTYPE_F32, count, block, out);
-  else if (dtype == NABLA_DTYPE_F16)
-    mean_all(in, NABLA_DTYPE_F16, count, block, out);
-  else
-    mean_all(in, NABLA_DTYPE_BF16, count, block, out);
+  float wide[NABLA_BLOCK_MAX];
+  const int is_wide = dtype == NABLA_DTYPE_F32;
+  if (!is_wide && block > NABLA_BLOCK_MAX) {
+    nabla_any_mean_scalar(in, dtype, count, block, out);
+    return;
+  }
+  /* Of 16 bits a chunk at a time is made f32. */
+  const size_t piece = is_wide               ? count
+                       : block > NABLA_CHUNK ? block
+                                             : NABLA_CHUNK;
+  for (size_t at = 0; at < count; at += piece) {
+    const size_t size = count - at < piece ? count - at : piece;
+    const uint8_t *from = (const uint8_t *)in + at * width_of(dtype);
+    const float *values = is_wide ? (const float *)(const void *)from : wide;
+    if (!is_wide) widen(from, dtype, size, wide);
+    for (size_t i = 0; i < size; i += block) {
+      const size_t some = size - i < block ? size - i : block;
+      *out++ = some == 64 ? mean_of_block(values + i, 64)
+                          : mean_of_block(values + i, some);
+    }
+  }
 }

@@ -12,7 +12,7 @@ INLINE void mxfp4_unit(unit_place at, unit_scales scales, const void *tables) {
     const __m256i sign = _mm256_srai_epi32(_mm256_castps_si256(x), 31);
     ranks[j] = signed_rank(sign, x, t);
   }
-  const __m256i codes = codes_of_ranks(ranks, t->codes);
+  const __m256i codes = codes_of_ranks(ranks, t->codes, at.dtype);
   store_half(at.codes, pack_nibbles(codes, 1, 16));
 }
 

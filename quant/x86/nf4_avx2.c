@@ -18,7 +18,7 @@ INLINE void nf4_unit(unit_place at, unit_scales scales, const void *tables) {
     rank = step(rank, x, _mm256_permutevar_ps(t->step[2], rank));
     ranks[j] = step(rank, x, _mm256_permutevar8x32_ps(t->step[3], rank));
   }
-  const __m256i codes = _mm256_abs_epi8(in_order(pack_bytes(ranks)));
+  const __m256i codes = _mm256_abs_epi8(in_order(pack_bytes(ranks), at.dtype));
   store_half(at.codes, pack_nibbles(codes, 16, 1));
 }
 

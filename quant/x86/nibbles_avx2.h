@@ -49,8 +49,9 @@ INLINE signed_tables signed_tables_of(const float thresholds[7],
 }
 
 /* Four vectors of minus ranks as codes in order. */
-INLINE __m256i codes_of_ranks(const __m256i ranks[4], __m256i codes) {
-  const __m256i positive = _mm256_abs_epi8(in_order(pack_bytes(ranks)));
+INLINE __m256i codes_of_ranks(const __m256i ranks[4], __m256i codes,
+                              nabla_dtype dtype) {
+  const __m256i positive = _mm256_abs_epi8(in_order(pack_bytes(ranks), dtype));
   return _mm256_shuffle_epi8(codes, positive);
 }
 

@@ -36,12 +36,13 @@ INLINE void decode_wide(unit_target at, unit_blocks blocks, size_t units,
   code_table t[2];
   for (int j = 0; j < 2; j++)
     t[j] = table_of(values, blocks.scale[j], blocks.zero[j]);
-  for (size_t i = 0; i < units * UNIT; i += UNIT)
-    for (size_t j = 0; j < 2; j++) {
-      const uint8_t *codes = at.codes + i / 2 + 8 * j;
-      put_sixteen(at, i + 16 * j, decode_eight(codes, t[j], high_first),
-                  decode_eight(codes + 4, t[j], high_first));
-    }
+  for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    __m256 x[4];
+    look_ahead(at, i, 4);
+    for (size_t j = 0; j < 4; j++)
+      x[j] = decode_eight(at.codes + i / 2 + 4 * j, t[j / 2], high_first);
+    put_unit(at, i, x);
+  }
 }
 
 /* The low bytes, or the high ones, of 16 values of 16 bits. */
@@ -55,11 +56,8 @@ INLINE byte_tables byte_tables_of(const float values[16], unit_blocks blocks,
   __m128i low[2], high[2];
   for (int j = 0; j < 2; j++) {
     const code_table t = table_of(values, blocks.scale[j], blocks.zero[j]);
-    uint8_t words[2 * UNIT];
-    const unit_target memory = {NULL, words, dtype};
-    put_sixteen(memory, 0, t.low, t.high);
     const __m256i apart = _mm256_shuffle_epi8(
-        load_bytes(words),
+        narrow(t.low, t.high, dtype),
         _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
                          0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
     const __m128i first = _mm256_castsi256_si128(apart);
@@ -80,18 +78,26 @@ INLINE __m256i nibbles_of(const uint8_t *codes, int high_first) {
   return _mm256_and_si256(_mm256_or_si256(up, down), _mm256_set1_epi8(15));
 }
 
+/* 32 values of 16 bits, of which bytes unpacked by halves: 0 and on, 16 and on;
+ * then 8 and on, 24 and on. */
+INLINE void put_lanes(unit_target at, size_t i, __m256i a, __m256i b) {
+  uint8_t *out = at.out + 2 * i;
+  put_bytes(out, _mm256_permute2x128_si256(a, b, 0x20), at.stream);
+  put_bytes(out + 32, _mm256_permute2x128_si256(a, b, 0x31), at.stream);
+}
+
 /* To 16 bits: the two bytes of a value are looked up apart. */
 INLINE void decode_narrow(unit_target at, unit_blocks blocks, size_t units,
                           const float *values, int high_first) {
   const byte_tables t = byte_tables_of(values, blocks, at.dtype);
   for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    look_ahead(at, i, 4);
     const __m256i nibbles = nibbles_of(at.codes + i / 2, high_first);
     const __m256i low = _mm256_shuffle_epi8(t.low, nibbles);
     const __m256i high = _mm256_shuffle_epi8(t.high, nibbles);
     const __m256i a = _mm256_unpacklo_epi8(low, high);
     const __m256i b = _mm256_unpackhi_epi8(low, high);
-    store_bytes(at.out + 2 * i, _mm256_permute2x128_si256(a, b, 0x20));
-    store_bytes(at.out + 2 * i + 32, _mm256_permute2x128_si256(a, b, 0x31));
+    put_lanes(at, i, a, b);
   }
 }
 

@@ -18,13 +18,14 @@ INLINE void ternary_unit(unit_place at, unit_scales scales,
     bound[i] = _mm256_or_ps(magnitude_of(scale), _mm256_and_ps(zero, none));
   }
   for (int j = 0; j < 4; j++) {
-    const __m256 x = load_eight(at.in, at.dtype, 8 * (size_t)j);
+    const __m256 x = load_part(at.in, at.dtype, (size_t)j);
     const __m256 doubled = _mm256_mul_ps(x, twice[j / 2]);
     const __m256 least = _mm256_xor_ps(bound[j / 2], minus);
     above[j] = _mm256_cmp_ps(doubled, bound[j / 2], _CMP_GT_OQ);
     below[j] = _mm256_cmp_ps(doubled, least, _CMP_LT_OQ);
   }
-  const uint32_t twos = bits_of(above), ones = ~(twos | bits_of(below));
+  const uint32_t twos = bits_of(above, at.dtype),
+                 ones = ~(twos | bits_of(below, at.dtype));
   const uint64_t even = UINT64_C(0x5555555555555555);
   const uint64_t codes = _pdep_u64(ones, even) | _pdep_u64(twos, even << 1);
   memcpy(at.codes, &codes, sizeof codes);
@@ -50,15 +51,19 @@ INLINE void ternary_wide(unit_target at, unit_blocks blocks, size_t units) {
   __m256 table[2];
   for (int j = 0; j < 2; j++)
     table[j] = ternary_table(blocks.scale[j], blocks.zero[j]);
-  for (size_t i = 0; i < units * UNIT; i += UNIT)
-    for (size_t j = 0; j < 2; j++) {
+  for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    __m256 x[4];
+    look_ahead(at, i, 2);
+    for (size_t j = 0; j < 4; j += 2) {
       const __m256i codes =
-          _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 4 + 4 * j));
+          _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 4 + 2 * j));
       const __m256i low = _mm256_srlv_epi32(codes, shifts);
       const __m256i high = _mm256_srli_epi32(low, 16);
-      put_sixteen(at, i + 16 * j, _mm256_permutevar_ps(table[j], low),
-                  _mm256_permutevar_ps(table[j], high));
+      x[j] = _mm256_permutevar_ps(table[j / 2], low);
+      x[j + 1] = _mm256_permutevar_ps(table[j / 2], high);
     }
+    put_unit(at, i, x);
+  }
 }
 
 /* To 16 bits: the two values of a dword have tables of their own, which leave
@@ -68,14 +73,13 @@ INLINE void ternary_narrow(unit_target at, unit_blocks blocks, size_t units) {
   __m256 first[2], second[2];
   for (int j = 0; j < 2; j++) {
     const __m256 table = ternary_table(blocks.scale[j], blocks.zero[j]);
-    uint8_t words[2 * UNIT];
-    const unit_target memory = {NULL, words, at.dtype};
-    put_sixteen(memory, 0, table, table);
-    const __m256i wide = _mm256_cvtepu16_epi32(load_half(words));
+    const __m256i wide = _mm256_cvtepu16_epi32(
+        _mm256_castsi256_si128(narrow(table, table, at.dtype)));
     first[j] = _mm256_castsi256_ps(wide);
     second[j] = _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   }
-  for (size_t i = 0; i < units * UNIT; i += UNIT)
+  for (size_t i = 0; i < units * UNIT; i += UNIT) {
+    look_ahead(at, i, 2);
     for (size_t j = 0; j < 2; j++) {
       const __m256i codes =
           _mm256_set1_epi32((int)nabla_load_le32(at.codes + i / 4 + 4 * j));
@@ -83,8 +87,10 @@ INLINE void ternary_narrow(unit_target at, unit_blocks blocks, size_t units) {
       const __m256i high = _mm256_srli_epi32(low, 2);
       const __m256 both = _mm256_or_ps(_mm256_permutevar_ps(first[j], low),
                                        _mm256_permutevar_ps(second[j], high));
-      store_bytes(at.out + 2 * (i + 16 * j), _mm256_castps_si256(both));
+      put_bytes(at.out + 2 * (i + 16 * j), _mm256_castps_si256(both),
+                at.stream);
     }
+  }
 }
 
 INLINE void ternary_run(unit_target at, unit_blocks blocks, size_t units,

@@ -156,6 +156,32 @@ def write_evil(folder):
         f"[{end}, {len(data)}]", f"[{end - 4}, {len(data) - 4}]"), data[:-4])
 
 
+def write_folder(folder):
+    """A model as on Hugging Face, with what such folders hold."""
+    write_sharded(folder, MODEL, 2)
+    files = {
+        "config.json": """{
+  "architectures": ["LlamaForCausalLM"],
+  "rms_norm_eps": 1e-05,
+  "time_step_limit": [0.0, Infinity],
+  "torch_dtype": "bfloat16"
+}
+""",
+        "tokenizer.json": '{"version": "1.0"}\n',
+        "README.md": "# A model\n",
+        "pytorch_model.bin": "the same weights",
+        "onnx/model.onnx": "the same weights",
+        "1_Pooling/config.json": "{}\n",
+        ".gitattributes": "* text\n",
+    }
+    for name, text in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    os.symlink("README.md", os.path.join(folder, "LICENSE"))
+
+
 def write_large(path):
     """Zeros that take no room on the disk: work that a signal can interrupt."""
     size = 32 << 20
@@ -214,6 +240,7 @@ def main():
         write(os.path.join(folder, dtype.lower() + ".safetensors"),
               tensors(MODEL, dtype, 1), {"format": "pt", "made": "for tests"})
     write_sharded(os.path.join(folder, "sharded"), MODEL, 3)
+    write_folder(os.path.join(folder, "hf"))
     write(os.path.join(folder, "odd.safetensors"), tensors(ODD, "F32", 2))
     made = tensors(MODEL, "F32", 1)
     for i, row in enumerate(made):

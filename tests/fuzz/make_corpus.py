@@ -602,7 +602,38 @@ def manifest_seeds():
                                      granularity="row")]).encode()
 
 
+# ---- config.json ------------------------------------------------------------
+
+
+def config_seeds():
+    rest = {"architectures": ["X"], "eps": 1e-05, "torch_dtype": "bfloat16",
+            "limits": [0.0, float("inf")], "nested": {"quantization_config": {}}}
+    member = {"quant_method": "bitsandbytes", "load_in_4bit": True,
+              "bnb_4bit_quant_type": "nf4", "llm_int8_skip_modules": ["a", "b"]}
+    orders = {"none": rest, "last": {**rest, "quantization_config": member},
+              "first": {"quantization_config": member, **rest},
+              "null": {"quantization_config": None, **rest},
+              "only": {"quantization_config": member}, "empty": {},
+              "list": {"quantization_config": [1]}, "gptq": {
+                  **rest, "quantization_config": {"quant_method": "gptq"}}}
+    for name, value in orders.items():
+        for indent in (None, 0, 2, "\t"):
+            text = json.dumps(value, indent=indent)
+            yield f"{name}_{indent!r}".replace("'", ""), text.encode()
+            yield (f"{name}_{indent!r}_crlf".replace("'", ""),
+                   text.replace("\n", "\r\n").encode())
+        yield f"{name}_compact", json.dumps(value, separators=(",", ":")).encode()
+    yield "mark", b"\xef\xbb\xbf" + json.dumps(rest).encode()
+    yield "twice", b'{"quantization_config":{},"a":1,"quantization_config":{}}'
+    yield "escaped", b'{"quantization\\u005fconfig" : {} , "b" : NaN}'
+    yield "spaces", b' \n{ \n } \n'
+    yield "array", b"[]"
+    for i, text in enumerate(["-Infinity", "-Inf", "Inf", "NaN", "nan", "-NaN"]):
+        yield f"number_{i}", ('{"a": ' + text + "}").encode()
+
+
 TARGETS = {
+    "config": config_seeds,
     "header": header_seeds, "index": index_seeds, "state": state_seeds,
     "checkpoint": checkpoint_seeds, "json": json_seeds, "pattern": pattern_seeds,
     "npy": npy_seeds, "manifest": manifest_seeds,

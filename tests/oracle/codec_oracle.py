@@ -1,14 +1,11 @@
-"""Checks the codecs, bit for bit, against an implementation of the rules of
-docs/FORMAT.md that shares nothing with them: numpy, whole arrays at a time,
-codes by binary search or by comparison with every threshold.
+"""Checks the codecs, bit for bit, against reference.py: every encoding, scale
+type, dtype and instruction set of this machine.
 
-usage: codec_oracle.py PATH_OF_codec_driver [VALUES_PER_CASE]
+usage: codec_oracle.py PATH_OF_codec_driver [VALUES_PER_CASE [SEED]]
 Exits 77, which ctest shows as skipped, when numpy is missing.
 """
-import os
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 import encoding_rows  # noqa: E402
@@ -19,223 +16,243 @@ except ImportError:
     print("skipped: needs numpy (Debian: python3-numpy)")
     sys.exit(77)
 
+import elements  # noqa: E402
+import reference  # noqa: E402
+from codec_values import DISTRIBUTIONS, narrowed  # noqa: E402
+from reference import Form  # noqa: E402
+
 f32 = np.float32
 ISAS = ("scalar", "avx2", "avx512")
+DTYPES = ("F32", "F16", "BF16")
 BLOCKS = [16 << i for i in range(9)]
-FLT_MAX = np.finfo(f32).max
-
-
-def from_bits(text):
-    return np.array([int(word, 16) for word in text.split()], np.uint32).view(f32)
-
-
-# bitsandbytes, functional.py: the 16 values of NF4, as the bits of f32. The
-# thresholds are computed here as the midpoints, rounded to f32.
-NF4 = from_bits("bf800000 bf3239b1 bf066b30 beca32a0 be91a24d be3d353f bdba7871 0 "
-                "3da2faff 3e24cae3 3e7c04dd 3ead033a 3ee1a4b8 3f1007ab 3f3913b3 3f800000")
-NF4_BOUNDS = ((NF4[1:].astype(np.float64) + NF4[:-1]) / 2).astype(f32)
-# bitsandbytes, csrc/kernels.cu: FP4's magnitudes by code, and the constants
-# that its encoder compares with.
-FP4 = from_bits("0 3baaaaab 3f2aaaab 3f800000 3eaaaaab 3f000000 3e2aaaab 3e800000")
-FP4 = np.concatenate([FP4, -FP4])
-FP4_BOUNDS = np.array([0.00260417, 0.0859375, 0.20833333, 0.29166667,
-                       0.4166667, 0.583333, 0.8333333]).astype(f32)
-
-
-def blocks_of(x, block):
-    """Rows of `block` values, the last filled up with zeros."""
-    count = -(-len(x) // block)
-    padded = np.zeros(count * block, f32)
-    padded[:len(x)] = x
-    return padded.reshape(count, block)
-
-
-def unit_scaled(rows, absmax):
-    """x / absmax as the rule computes it; zero where absmax is zero."""
-    a = absmax[:, None]
-    tiny = a < f32(2.0 ** -126)
-    safe = np.where(a == 0, f32(1), a)
-    by_inverse = rows * (f32(1) / np.where(tiny, f32(1), safe))
-    scaled = np.where(tiny, rows / safe, by_inverse)
-    return np.clip(scaled, f32(-1), f32(1))
-
-
-def nibbles(codes, pad):
-    if len(codes) % 2:
-        codes = np.append(codes, pad)
-    codes = codes.astype(np.uint8)
-    return codes[0::2] * np.uint8(16) + codes[1::2]
-
-
-def code_nf4(scaled):
-    return np.searchsorted(NF4_BOUNDS, scaled, side="left")
-
-
-def code_fp4(scaled):
-    size = np.searchsorted(FP4_BOUNDS, np.abs(scaled), side="left")
-    by_size = np.argsort(FP4[:8])  # the code of the n-th smallest magnitude
-    return by_size[size] + 8 * (scaled < 0)
-
-
-def four_bits(x, block, code_of, table, pad):
-    rows = blocks_of(x, block)
-    absmax = np.abs(rows).max(axis=1)
-    codes = code_of(unit_scaled(rows, absmax))
-    codes[absmax == 0] = pad
-    codes = codes.reshape(-1)[:len(x)]
-    decoded = table[codes] * np.repeat(absmax, block)[:len(x)]
-    return nibbles(codes, pad), absmax, decoded
-
-
-def int8(x, block, per_row):
-    rows = blocks_of(x, block)
-    absmax = np.abs(rows).max(axis=1)
-    a = np.where(absmax == 0, f32(1), absmax)[:, None]
-    factor = f32(127) / a
-    finite = np.isfinite(factor)
-    product = np.where(finite, rows * np.where(finite, factor, f32(1)),
-                       (rows / a) * f32(127))
-    codes = np.clip(np.rint(product), -127, 127).astype(np.int8).reshape(-1)[:len(x)]
-    q = codes.astype(f32)
-    scales = absmax if per_row else np.where(
-        absmax == FLT_MAX, f32(float.fromhex('0x1.020406p+121')),
-        absmax / f32(127))
-    each = np.repeat(scales, block)[:len(x)]
-    decoded = (q * each) * f32(7.874015718698502e-3) if per_row else q * each
-    return codes.view(np.uint8), scales, decoded
-
-
-REFERENCES = {
-    "nf4": lambda x, block, per_row: four_bits(x, block, code_nf4, NF4, 7),
-    "fp4": lambda x, block, per_row: four_bits(x, block, code_fp4, FP4, 0),
-    "int8": int8,
-}
-ENCODINGS, MISSING = encoding_rows.split(REFERENCES)
-
-
-def expected(encoding, x, block, per_row):
-    with np.errstate(all="ignore"):
-        return REFERENCES[encoding](x, block, per_row)
+LENGTHS = (1, 3, 27, 64, 100, 1000, 4096, 11008)  # of rows
+ENCODINGS, MISSING = encoding_rows.split(reference.ROWS)
 
 
 class Driver:
-    """The C code: one process, one request per line."""
+    """The C code: one process, one request at a time."""
 
-    def __init__(self, path, folder):
-        self.input = os.path.join(folder, "in")
-        self.output = os.path.join(folder, "out")
+    def __init__(self, path):
         self.process = subprocess.Popen([path], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE)
+        self.checks = 0
+        self.sent = b""
 
-    def load(self, x):
-        x.tofile(self.input)
-        self.x = x
+    def load(self, *parts):
+        """Sets the bytes of the requests that follow."""
+        self.sent = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
 
-    def ask(self, encoding, block, per_row, isa, count):
-        kind = "row" if per_row else "block"
-        self.process.stdin.write(f"{encoding} {kind} {block} {isa} {count} "
-                                 f"{self.input} {self.output}\n")
+    def ask(self, verb, form, isa, dtype, count):
+        """@return (status, index, bytes)"""
+        self.process.stdin.write(
+            f"{verb} {form.encoding} {form.span} {form.size} {form.scale} "
+            f"{int(form.zero_point)} {form.segment} {isa} {dtype} {count} "
+            f"{len(self.sent)}\n".encode() + self.sent)
         self.process.stdin.flush()
-        status = self.process.stdout.readline().strip()
-        if status != "OK":
-            return status, None
-        return status, np.fromfile(self.output, np.uint8)
+        self.checks += 1
+        line = self.process.stdout.readline().decode().split()
+        if len(line) != 3:
+            fail(form, isa, dtype, count, "the driver ended")
+        data = self.process.stdout.read(int(line[2]))
+        return line[0], int(line[1]), np.frombuffer(data, np.uint8)
 
 
-checks = 0
+def fail(form, isa, dtype, count, what):
+    sys.exit(f"FAILED {form}, {isa}, {dtype}, {count} values: {what}")
 
 
-def compare(driver, isas, encoding, block, per_row=False, count=None):
-    """Fails unless every isa gives the expected codes, scales and values."""
-    global checks
-    x = driver.x if count is None else driver.x[:count]
-    parts = expected(encoding, x, block, per_row)
-    want = np.concatenate([np.ascontiguousarray(p).view(np.uint8) for p in parts])
-    for isa in isas:
-        status, got = driver.ask(encoding, block, per_row, isa, len(x))
-        where = f"{encoding} {'row' if per_row else 'block'} {block} {isa} {len(x)}"
-        if status != "OK":
-            sys.exit(f"FAILED {where}: {status}")
-        if len(got) != len(want):
-            sys.exit(f"FAILED {where}: {len(got)} bytes, not {len(want)}")
-        if not np.array_equal(got, want):
-            at = int(np.argmax(got != want))
-            part = "codes" if at < len(parts[0]) else "scales or values"
-            sys.exit(f"FAILED {where}: byte {at} ({part}) is {got[at]}, not {want[at]}")
-        checks += 1
-    return parts
-
-
-def near(bounds, scales, rng):
-    """Scaled bounds of either sign, up to 2 ulp away."""
-    picked = rng.choice(bounds, len(scales)) * rng.choice(f32([-1, 1]), len(scales))
-    bits = (picked * scales).astype(f32).view(np.int32) + rng.integers(-2, 3, len(scales))
-    x = bits.astype(np.int32).view(f32)
-    return np.where(np.isfinite(x), x, f32(1))
-
-
-def ties(bounds, count, rng):
-    """Every 16 values: the scale itself once, the rest around thresholds."""
-    exponents = np.repeat(rng.integers(-126, 127, -(-count // 4096)), 4096)[:count]
-    scales = np.ldexp(f32(1), exponents).astype(f32)
-    scales[: count // 2] *= f32(1.37)
+def stored(values):
+    """f32 as the bytes of all dtypes, one after the other."""
     with np.errstate(all="ignore"):
-        x = near(bounds, scales, rng)
-    x[::16] = scales[::16]
-    return x
+        return [elements.store(values, dtype) for dtype in DTYPES]
 
 
-def distributions(count, rng):
-    normal = rng.standard_normal(count).astype(f32)
-    yield "normal", normal
-    yield "bf16", (normal.view(np.uint32) & np.uint32(0xffff0000)).view(f32)
-    yield "uniform", rng.uniform(-3, 3, count).astype(f32)
-    yield "ties nf4", ties(NF4_BOUNDS, count, rng)
-    yield "ties fp4", ties(FP4_BOUNDS, count, rng)
-    halves = ((np.arange(127) + 0.5) / 127).astype(f32)
-    yield "ties int8", ties(halves, count, rng)
-    zeros = np.where(rng.random(count) < 0.98, f32(0), normal)
-    zeros[rng.random(count) < 0.5] *= f32(-1)
-    zeros[: count // 3] = 0
-    yield "zeros", zeros
-    small = rng.integers(0, 2 ** 23, count, np.uint32)
-    small >>= np.repeat(rng.integers(0, 23, -(-count // 64)).astype(np.uint32), 64)[:count]
-    small |= rng.integers(0, 2, count, np.uint32) << np.uint32(31)
-    yield "subnormal", small.view(f32)
-    tiny = (normal * f32(2.0 ** -121)).astype(f32)
-    yield "tiny", tiny
-    huge = rng.uniform(-1, 1, count) * float(FLT_MAX)
-    huge[::97] = float(FLT_MAX)
-    yield "huge", huge.astype(f32)
-    bits = rng.integers(0, 2 ** 32, count, np.uint32)
-    bits[(bits & 0x7f800000) == 0x7f800000] &= np.uint32(0xff7fffff)
-    yield "any bits", bits.view(f32)
+def explain(got, want, names):
+    """Which part differs first."""
+    if len(got) != sum(map(len, want)):
+        return f"{len(got)} bytes, not {sum(map(len, want))}"
+    for name, part in zip(names, want):
+        if not np.array_equal(got[:len(part)], part):
+            at = int(np.argmax(got[:len(part)] != part))
+            return f"byte {at} of {name} is {got[at]}, not {part[at]}"
+        got = got[len(part):]
+    return "equal"
 
 
-def check_distributions(driver, isas, rng, count):
-    for name, x in distributions(count, rng):
-        driver.load(x)
-        for encoding in ENCODINGS:
-            for block in BLOCKS:
-                compare(driver, isas, encoding, block)
-        if np.abs(x).max() < float(FLT_MAX) / 127:
-            for length in (1, 3, 27, 64, 100, 4096, 11008):
-                compare(driver, isas, "int8", length, True)
-        print(f"{name}: equal", flush=True)
+PARTS = ("scales", "zero points", "codes", "F32", "F16", "BF16")
 
 
-def check_tails(driver, isas, rng):
-    driver.load(rng.standard_normal(8192).astype(f32))
-    for encoding in ENCODINGS:
-        for block in BLOCKS:
-            step = 1 if block <= 128 else block // 32 + 1
-            for tail in range(1, block + 1, step):
-                compare(driver, isas, encoding, block, count=block + tail)
-                compare(driver, isas, encoding, block, count=tail)
+def refuse(form, x, refused):
+    """Sets to zero what lies in refused blocks."""
+    return np.where(refused[reference.blocks_in(form, len(x))], f32(0), x)
+
+
+def expect_refusal(driver, isas, form, dtype, x, refused):
+    """Some refused block's largest value is told."""
+    block = reference.blocks_in(form, len(x))
+    for isa in isas:
+        status, index, _ = driver.ask("encode", form, isa, dtype, len(x))
+        if status != "UNSUPPORTED":
+            fail(form, isa, dtype, len(x), f"{status}, not UNSUPPORTED")
+        if not refused[block[index]]:
+            fail(form, isa, dtype, len(x), f"value {index} is in a good block")
+        if np.abs(x[index]) != np.abs(x[block == block[index]]).max():
+            fail(form, isa, dtype, len(x), f"value {index} is not the largest")
+
+
+def compare(driver, isas, form, x, dtype="F32"):
+    """Fails unless every isa gives the expected bytes and values."""
+    driver.load(elements.store(x, dtype))
+    packed = reference.encode(form, x)
+    if packed.refused.any():
+        expect_refusal(driver, isas, form, dtype, x, packed.refused)
+        x = refuse(form, x, packed.refused)
+        return compare(driver, isas, form, x, dtype)
+    values = reference.decode(form, len(x), packed.codes, packed.scales, packed.zeros)
+    want = [packed.scales, packed.zeros, packed.codes, *stored(values)]
+    whole = np.concatenate(want)
+    for isa in isas:
+        status, index, got = driver.ask("encode", form, isa, dtype, len(x))
+        if status != "OK":
+            fail(form, isa, dtype, len(x), f"{status}, value {index}")
+        if not np.array_equal(got, whole):
+            fail(form, isa, dtype, len(x), explain(got, want, PARTS))
+    return values
+
+
+def forms_of(encodings):
+    return [form for form in reference.every_form()
+            if form.encoding in encodings and reference.is_allowed(form)]
+
+
+def sized(form, number):
+    """The form with a block or row length of its own, by number."""
+    if form.scale == "E8M0":
+        return form
+    sizes = BLOCKS if form.span == "block" else LENGTHS
+    return form._replace(size=sizes[number % len(sizes)])
+
+
+def check_refusals(driver):
+    """What the table has not cannot be selected."""
+    driver.load()
+    forms = list(reference.every_form())
+    for form in forms_of(ENCODINGS):
+        forms += [form._replace(size=size) for size in
+                  (0, 1, 8, 16, 24, 32, 48, 64, 4096, 4097, 8192)]
+        forms += [form._replace(segment=segment) for segment in (1, 2, 4, 8, 64)]
+    for form in forms:
+        status, _, _ = driver.ask("encode", form, "scalar", "F32", 0)
+        want = "OK" if reference.is_allowed(form) else "INVALID_ARGUMENT"
+        if status != want:
+            fail(form, "scalar", "F32", 0, f"{status}, not {want}")
+    print(f"{len(forms)} formats: refused or not as they should", flush=True)
+
+
+def check_tails(driver, isas, rng, most=130):
+    x = rng.standard_normal(2 * 4096 + 3 * most).astype(f32)
+    for number, form in enumerate(forms_of(ENCODINGS)):
+        for tail in range(0, most + 1):
+            dtype = DTYPES[tail % 3]
+            for i in range(3):
+                dtype = DTYPES[(tail + i) % 3]
+                if form.span == "block":
+                    at = sized(form, (tail + number + i) % 4)
+                    count = tail if i else tail + at.size
+                else:
+                    at = form._replace(size=max(tail, 1))
+                    count = tail * (1 if form.span == "tensor" else 3)
+                compare(driver, isas, at, narrowed(x[i:count + i], dtype), dtype)
+        for size in BLOCKS[4:] if at.span == "block" and at.scale != "E8M0" else []:
+            for count in (size - 1, size + 1, 2 * size - 17, 2 * size):
+                compare(driver, isas, form._replace(size=size), x[:count])
     print("tails: equal", flush=True)
 
 
-# Mean absolute and mean relative error on N(0,1), from docs/FORMAT.md.
+def check_distributions(driver, isas, rng, count):
+    number = 0
+    for name, make in DISTRIBUTIONS.items():
+        for form in forms_of(ENCODINGS):
+            number += 1
+            at = sized(form, number // 3)
+            x = make(count + number % 64, rng)
+            if form.span == "tensor":
+                at = at._replace(size=len(x))
+            dtype = DTYPES[number % 3]
+            compare(driver, isas, at, narrowed(x, dtype), dtype)
+        print(f"{name}: equal", flush=True)
+
+
+def check_segments(driver, isas, rng):
+    """Blocks that begin anew within the values."""
+    for number, form in enumerate(forms_of(ENCODINGS)):
+        if form.span != "block":
+            continue
+        for segment in (8, 16, 40, 64, 104, 1000, 4104):
+            at = sized(form._replace(segment=segment), number + segment)
+            for count in (segment - 1, segment, 3 * segment, 5 * segment + 3):
+                compare(driver, isas, at, rng.standard_normal(count).astype(f32))
+    print("segments: equal", flush=True)
+
+
+def check_nonfinite(driver, isas, rng):
+    """The first value that is not finite is told."""
+    for number, form in enumerate(forms_of(ENCODINGS)):
+        at = sized(form, number)
+        for first in (0, 1, 15, 16, 100, 299):
+            x = rng.standard_normal(300).astype(f32)
+            at = at._replace(size=300) if at.span == "tensor" else at
+            dtype = DTYPES[(number + first) % 3]
+            x[first] = rng.choice(f32([np.inf, -np.inf, np.nan]))
+            x[first + 1:][rng.random(299 - first) < 0.01] = np.nan
+            raw = {"F32": x, "F16": x.astype(np.float16),
+                   "BF16": (x.view(np.uint32) >> 16).astype(np.uint16)}
+            driver.load(raw[dtype])
+            for isa in isas:
+                got = driver.ask("encode", at, isa, dtype, 300)[:2]
+                if got != ("NOT_FINITE", first):
+                    fail(at, isa, dtype, 300, f"{got}, not value {first}")
+    print("bad values: found", flush=True)
+
+
+def same_values(got, want):
+    """Bit for bit, but that any NaN stands for any."""
+    for dtype, kind in zip(DTYPES, (np.uint32, np.uint16, np.uint16)):
+        part, got = got[:len(want[0])], got[len(want[0]):]
+        a, b = elements.load(part, dtype), elements.load(want[0], dtype)
+        same = (part.view(kind) == want[0].view(kind)) | (np.isnan(a) & np.isnan(b))
+        if not same.all():
+            return f"{dtype} value {int(np.argmin(same))}"
+        want = want[1:]
+    return None
+
+
+def check_any_bytes(driver, isas, rng):
+    """All codes, all scales, all zero points decode."""
+    for number, form in enumerate(forms_of(ENCODINGS)):
+        for i in range(3):
+            at = sized(form, number + i)
+            count = int(rng.integers(1, 3000)) + (70000 if i == 2 else 0)
+            at = at._replace(size=count) if at.span == "tensor" else at
+            blocks = -(-count // at.size)
+            row = reference.ROWS[at.encoding]
+            width = {"E8M0": 1, "F16": 2, "BF16": 2}.get(at.scale, 4)
+            scales = rng.integers(0, 256, blocks * width, np.uint8)
+            zeros = rng.integers(0, 256 if row.bits == 8 else 16,
+                                 blocks if at.zero_point else 0, np.uint8)
+            codes = rng.integers(0, 256, -(-count * row.bits // 8), np.uint8)
+            want = stored(reference.decode(at, count, codes, scales, zeros))
+            driver.load(scales, zeros, codes)
+            for isa in isas:
+                status, _, got = driver.ask("decode", at, isa, "F32", count)
+                wrong = status == "OK" and same_values(got, want)
+                if status != "OK" or wrong:
+                    fail(at, isa, "any", count, f"{status}, {wrong}")
+    print("any bytes: decode alike", flush=True)
+
+
+# Mean absolute and mean relative error on N(0,1), from bitsandbytes' papers and
+# tests (see docs/FORMAT.md).
 ERRORS = {
     ("nf4", 32): (.0677, .190), ("nf4", 64): (.0728, .203),
     ("nf4", 128): (.0768, .215), ("nf4", 4096): (.0925, .262),
@@ -245,32 +262,37 @@ ERRORS = {
 
 
 def check_errors(driver, isas, rng):
-    driver.load(rng.standard_normal(1 << 24).astype(f32))
-    x = driver.x.astype(np.float64)
+    x = rng.standard_normal(1 << 21).astype(f32)
     for (encoding, block), table in ERRORS.items():
-        status, got = driver.ask(encoding, block, False, isas[-1], len(x))
-        assert status == "OK", status
-        error = np.abs(got[-4 * len(x):].view(f32) - x)
+        back = compare(driver, isas[-1:], Form(encoding, size=block), x)
+        error = np.abs(back - x.astype(np.float64))
         found = error.mean(), (error / np.abs(x)).mean()
         print(f"{encoding} block {block}: mean error {found[0]:.5f}, relative {found[1]:.4f}")
         for value, wanted in zip(found, table):
-            if abs(value / wanted - 1) > 0.005:
+            if abs(value / wanted - 1) > 0.01:
                 sys.exit(f"FAILED {encoding} block {block}: {value}, not {wanted}")
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        driver = Driver(sys.argv[1], folder)
-        rng = np.random.default_rng(1)
-        driver.load(np.zeros(64, f32))
-        isas = [isa for isa in ISAS
-                if driver.ask("nf4", 64, False, isa, 64)[0] == "OK"]
-        print("instruction sets:", *isas)
-        check_tails(driver, isas, rng)
-        count = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_003
-        check_distributions(driver, isas, rng, count)
-        check_errors(driver, isas, rng)
-    print(f"{checks} comparisons, all equal{encoding_rows.skipped(MISSING)}")
+    rng = np.random.default_rng(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    try:
+        print(elements.check_against_ml_dtypes(rng))
+    except ImportError:
+        print("skipped: ml_dtypes is not installed")
+    driver = Driver(sys.argv[1])
+    driver.load(np.zeros(64, f32))
+    isas = [isa for isa in ISAS
+            if driver.ask("encode", Form("nf4"), isa, "F32", 64)[0] == "OK"]
+    print("instruction sets:", *isas)
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
+    check_refusals(driver)
+    check_tails(driver, isas, rng)
+    check_segments(driver, isas, rng)
+    check_nonfinite(driver, isas, rng)
+    check_any_bytes(driver, isas, rng)
+    check_distributions(driver, isas, rng, count)
+    check_errors(driver, isas, rng)
+    print(f"{driver.checks} comparisons, all equal{encoding_rows.skipped(MISSING)}")
 
 
 main()

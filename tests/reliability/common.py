@@ -94,6 +94,19 @@ def make_model(maker, path, megabytes, *arguments):
     ], check=True, stdout=subprocess.DEVNULL)
 
 
+def add_files(folder, megabytes):
+    """What lies beside the weights on Hugging Face, one large file among it."""
+    os.makedirs(os.path.join(folder, "sub", "deep"))
+    for name, text in (("config.json", '{\n  "torch_dtype": "bfloat16"\n}\n'),
+                       ("model.onnx", "left out"),
+                       ("sub/deep/vocab.txt", "words\n")):
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write(text)
+    with open(os.path.join(folder, "sub", "tokenizer.model"), "wb") as file:
+        for i in range(megabytes):
+            file.write(bytes([i % 251]) * (1 << 20))
+
+
 def sparse_model(path, rows, columns, tensors):
     """F32 zeros that take no room on the disk."""
     size = rows * columns * 4
@@ -116,7 +129,7 @@ def temporaries(folder):
 
 
 def same(a, b):
-    """The same bytes, of two files or two flat folders."""
+    """The same bytes, of two files or two folders."""
     if os.path.isdir(b):
         names = sorted(os.listdir(b))
         return (os.path.isdir(a) and sorted(os.listdir(a)) == names

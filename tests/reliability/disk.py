@@ -156,6 +156,44 @@ def full_disk(options, report, disk):
         unmount(disk)
 
 
+def full_disk_for_a_folder(options, report, disk):
+    """The same with a folder and the files beside its weights; then over an old
+    one, which stays."""
+    model = os.path.join(os.path.dirname(options.model), "whole")
+    good = model + ".good"
+    common.make_model(options.maker, model, 4, "--shards", "2")
+    common.add_files(model, 2)
+    common.run(options.tool, "quantize", model, "-o", good)
+    size = sum(os.path.getsize(os.path.join(folder, name))
+               for folder, _, names in os.walk(good) for name in names)
+    for step in range(STEPS + 2):
+        room = max(16384, size * step // STEPS // 4096 * 4096 + 65536)
+        mount(disk, "size=%d" % room)
+        output = os.path.join(disk, "q")
+        if step % 2:
+            os.makedirs(output)
+            with open(os.path.join(output, "config.json"), "w",
+                      encoding="ascii") as file:
+                file.write("old")
+        result = common.run(options.tool, "quantize", model, "-o", output,
+                            "--force")
+        label = "tmpfs of %d bytes for a folder of %d" % (room, size)
+        if not result.returncode:
+            report.check(common.same(output, good), label + ": other bytes")
+        elif step % 2:
+            report.check(result.returncode == common.IO
+                         and "free" in result.stderr,
+                         label + ": " + result.stderr)
+            report.check(os.listdir(output) == ["config.json"],
+                         label + ": the old folder has changed")
+            left = common.temporaries(disk)
+            report.check(not left, "%s: left %s" % (label, left))
+        else:
+            refuse(report, result, output, label)
+        unmount(disk)
+    report.check(result.returncode == 0, label + ": " + result.stderr)
+
+
 def filling_disk(options, report, disk):
     """Somebody else takes the space while the output is being written."""
     size = os.path.getsize(options.good)
@@ -205,7 +243,7 @@ def odd_file_systems(options, report, disk):
 def inside(options):
     report = common.Report()
     with common.Folder() as folder:
-        for test in (full_disk, filling_disk, odd_file_systems):
+        for test in (full_disk, full_disk_for_a_folder, filling_disk, odd_file_systems):
             test(options, report, folder.path)
     common.finish(report)
 

@@ -12,6 +12,8 @@ import time
 
 import common
 
+OLD_FILES = ("model.safetensors.index.json", "config.json",
+             "sub/deep/vocab.txt")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
@@ -29,21 +31,28 @@ class Trial:
             with open(self.output, "w", encoding="ascii") as file:
                 file.write("old")
         elif self.force:
-            os.mkdir(self.output)
-            with open(os.path.join(self.output, "model.safetensors.index.json"),
-                      "w", encoding="ascii") as file:
-                file.write("old")
+            os.makedirs(os.path.join(self.output, "sub", "deep"))
+            for name in OLD_FILES:
+                with open(os.path.join(self.output, name), "w",
+                          encoding="ascii") as file:
+                    file.write("old")
 
     def is_as_before(self):
         if not self.force:
             return not os.path.lexists(self.output)
-        path = self.output
-        if os.path.isdir(path):
-            if os.listdir(path) != ["model.safetensors.index.json"]:
+        paths = [self.output]
+        if os.path.isdir(self.output):
+            found = sorted(
+                os.path.relpath(os.path.join(folder, name), self.output)
+                for folder, _, names in os.walk(self.output) for name in names)
+            if found != sorted(OLD_FILES):
                 return False
-            path = os.path.join(path, "model.safetensors.index.json")
-        with open(path, "rb") as file:
-            return file.read(4) == b"old"
+            paths = [os.path.join(self.output, name) for name in OLD_FILES]
+        for path in paths:
+            with open(path, "rb") as file:
+                if file.read(4) != b"old":
+                    return False
+        return True
 
     def command(self, tool, model):
         force = ["--force"] if self.force else []
@@ -105,6 +114,7 @@ def main():
         model = folder / "model"
         common.make_model(options.maker, model, options.megabytes, "--shards",
                           "3")
+        common.add_files(model, options.megabytes // 8)
         os.mkdir(folder / "out")
         trials = [
             Trial("file", folder / "out/f.safetensors", False),

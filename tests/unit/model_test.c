@@ -119,7 +119,7 @@ static void write_packed(const packing *how, const char *path) {
       .layout = how->layout,
       .only = only,
       .only_count = 1};
-  const nabla_write_options where = {path, 1};
+  const nabla_write_options where = {.path = path, .force = 1};
   nabla_checkpoint *checkpoint = model_open(dense_path);
   nabla_plan *plan = NULL;
   nabla_write_summary summary;

@@ -42,7 +42,12 @@ TestSuite(output_folder, .init = set_up, .fini = tear_down, .timeout = 120);
 
 /* ---- helpers ------------------------------------------------------------ */
 
-static int is_ours(const char *name) { return strncmp(name, "part-", 5) == 0; }
+static int owns(void *self, const char *name, int is_folder) {
+  (void)self;
+  return !is_folder && strncmp(name, "part-", 5) == 0;
+}
+
+static const nabla_output_owner parts = {NULL, owns};
 
 static const char *in(const char *relative) {
   static char full[512];
@@ -122,7 +127,7 @@ static nabla_status add(nabla_output_folder *output,
 static nabla_status make(const nabla_output_options *options,
                          nabla_diag *diag) {
   nabla_output_folder *output;
-  NABLA_TRY(nabla_output_folder_create(path, options, is_ours, &output, diag));
+  NABLA_TRY(nabla_output_folder_create(path, options, &parts, &output, diag));
   nabla_status status = add(output, options, "part-1", "new 1", diag);
   if (!status) status = add(output, options, "part-2", "new 2", diag);
   if (!status) status = nabla_output_folder_commit(output, diag);
@@ -136,7 +141,7 @@ static void expect_refused(const char *name, int force, nabla_status code,
   nabla_output_folder *output = NULL;
   nabla_diag diag = NABLA_DIAG_INIT;
   cr_expect_eq(
-      nabla_output_folder_create(name, &options, is_ours, &output, &diag), code,
+      nabla_output_folder_create(name, &options, &parts, &output, &diag), code,
       "%s", diag.what);
   cr_expect_null(output);
   cr_expect_eq(diag.code, code);
@@ -147,7 +152,7 @@ static void expect_refused(const char *name, int force, nabla_status code,
 
 Test(output_folder, appears_whole_at_commit) {
   nabla_output_folder *output;
-  cr_assert_eq(nabla_output_folder_create(path, NULL, is_ours, &output, NULL),
+  cr_assert_eq(nabla_output_folder_create(path, NULL, &parts, &output, NULL),
                NABLA_OK);
   char temp[512];
   snprintf(temp, sizeof temp, "%s/.out.nabla-%ld-0", folder.path,
@@ -164,7 +169,7 @@ Test(output_folder, appears_whole_at_commit) {
 
 Test(output_folder, destroyed_before_commit_leaves_nothing) {
   nabla_output_folder *output;
-  cr_assert_eq(nabla_output_folder_create(path, NULL, is_ours, &output, NULL),
+  cr_assert_eq(nabla_output_folder_create(path, NULL, &parts, &output, NULL),
                NABLA_OK);
   cr_expect_eq(add(output, NULL, "part-1", "new 1", NULL), NABLA_OK);
   nabla_output_folder_destroy(output);
@@ -252,7 +257,122 @@ Test(output_folder, a_folder_inside_is_foreign_whatever_its_name) {
   expect_refused(path, 1, NABLA_EXISTS, "'part-4'");
 }
 
-Test(output_folder, without_is_ours_everything_is_foreign) {
+static int owns_tree(void *self, const char *name, int is_folder) {
+  (void)self;
+  const char *last = strrchr(name, '/');
+  return strncmp(last ? last + 1 : name, is_folder ? "sub" : "part-",
+                 is_folder ? 3 : 5) == 0;
+}
+
+static const nabla_output_owner tree = {NULL, owns_tree};
+
+/* "out" with "sub/sub/part-2" in it. */
+static nabla_status make_tree(const nabla_output_options *options,
+                              nabla_diag *diag) {
+  nabla_output_folder *output;
+  NABLA_TRY(nabla_output_folder_create(path, options, &tree, &output, diag));
+  nabla_status status = add(output, options, "part-1", "new 1", diag);
+  if (!status) status = nabla_output_folder_add(output, "sub", diag);
+  if (!status) status = nabla_output_folder_add(output, "sub", diag);
+  if (!status) status = nabla_output_folder_add(output, "sub/sub", diag);
+  if (!status) status = add(output, options, "sub/sub/part-2", "new 2", diag);
+  if (!status) status = nabla_output_folder_commit(output, diag);
+  nabla_output_folder_destroy(output);
+  return status;
+}
+
+static int holds_tree(void) {
+  return exists("out") && count_in("out") == 2 && has("out/part-1", "new 1") &&
+         count_in("out/sub") == 1 && count_in("out/sub/sub") == 1 &&
+         has("out/sub/sub/part-2", "new 2");
+}
+
+static void make_old_tree(void) {
+  make_old();
+  cr_assert_eq(mkdir(in("out/sub-old"), 0777), 0);
+  put("out/sub-old/part-9", "old 9");
+}
+
+Test(output_folder, folders_inside_are_replaced_and_removed_whole) {
+  nabla_output_options options = with(NULL, 1);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  make_old_tree();
+  cr_assert_eq(make_tree(&options, &diag), NABLA_OK, "%s", diag.what);
+  cr_expect(holds_tree());
+  cr_assert_eq(make_tree(&options, &diag), NABLA_OK, "%s", diag.what);
+  cr_expect(holds_tree());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+Test(output_folder, a_foreign_file_in_a_folder_inside_is_named) {
+  nabla_output_options options = with(NULL, 1);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  make_old_tree();
+  put("out/sub-old/thesis.tex", "mine");
+  cr_expect_eq(make_tree(&options, &diag), NABLA_EXISTS);
+  cr_expect_not_null(strstr(diag.what, "'sub-old/thesis.tex'"), "%s",
+                     diag.what);
+  cr_expect(has("out/sub-old/thesis.tex", "mine"));
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+Test(output_folder, a_link_to_a_folder_is_not_followed) {
+  nabla_output_options options = with(NULL, 1);
+  make_old();
+  cr_assert_eq(mkdir(in("else"), 0777), 0);
+  put("else/part-7", "mine");
+  cr_assert_eq(symlink("../else", in("out/part-4")), 0);
+  cr_assert_eq(make_tree(&options, NULL), NABLA_OK);
+  cr_expect(holds_tree());
+  cr_expect(has("else/part-7", "mine"));
+}
+
+Test(output_folder, folders_nested_too_deep_are_foreign) {
+  char name[128] = "out";
+  make_old();
+  for (int i = 0; i <= NABLA_OUTPUT_MAX_DEPTH; i++) {
+    strcat(name, "/sub");
+    cr_assert_eq(mkdir(in(name), 0777), 0);
+  }
+  nabla_output_options options = with(NULL, 1);
+  cr_expect_eq(make_tree(&options, NULL), NABLA_EXISTS);
+  cr_expect(exists(name));
+}
+
+/* What a killed process left, folders and all, is removed by the next. */
+Test(output_folder, a_stale_tree_is_removed) {
+  make_stale();
+  cr_assert_eq(mkdir(in(STALE "/sub"), 0777), 0);
+  put(STALE "/sub/part-3", "stale");
+  nabla_output_options options = with(NULL, 0);
+  cr_assert_eq(make_tree(&options, NULL), NABLA_OK);
+  cr_expect(holds_tree());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+}
+
+Test(output_folder, every_call_of_a_tree_fails_once) {
+  for (uint64_t n = 1;; n++) {
+    faulty_os faulty;
+    faulty_os_init(&faulty, NULL);
+    faulty.fail_at = n;
+    nabla_output_options options = with(&faulty.os, 1);
+    nabla_diag diag = NABLA_DIAG_INIT;
+    make_old_tree();
+    const nabla_status status = make_tree(&options, &diag);
+    const int is_old =
+        exists("out/sub-old/part-9") && has("out/part-1", "old 1");
+    cr_assert(is_old || holds_tree(), "call %d: %s", (int)n, diag.what);
+    cr_assert(status == NABLA_IO || (!status && holds_tree()), "call %d: %s",
+              (int)n, diag.what);
+    cr_assert_eq(temp_folder_count(&folder), 1u, "call %d: %s", (int)n,
+                 diag.what);
+    cr_assert_eq(faulty.open_fds, 0);
+    remove_tree(path);
+    if (!faulty.faults) return;
+  }
+}
+
+Test(output_folder, without_an_owner_everything_is_foreign) {
   make_old();
   nabla_output_options options = with(NULL, 1);
   nabla_output_folder *output;
@@ -433,7 +553,7 @@ Test(output_folder, one_that_is_being_replaced_is_refused) {
   nabla_output_options options = with(NULL, 1);
   nabla_output_folder *output;
   cr_assert_eq(
-      nabla_output_folder_create(path, &options, is_ours, &output, NULL),
+      nabla_output_folder_create(path, &options, &parts, &output, NULL),
       NABLA_OK);
   int fd = nabla_os_default()->open(NULL, path, NABLA_OS_FOLDER);
   cr_assert_eq(nabla_os_default()->lock(NULL, fd), 0);
@@ -466,8 +586,7 @@ Test(output_folder, a_live_temporary_stays_a_killed_one_goes) {
   cr_assert_geq(child, 0);
   if (child == 0) {
     nabla_output_folder *output;
-    if (nabla_output_folder_create(path, NULL, is_ours, &output, NULL))
-      _exit(1);
+    if (nabla_output_folder_create(path, NULL, &parts, &output, NULL)) _exit(1);
     if (add(output, NULL, "part-1", "child", NULL)) _exit(1);
     if (write(ready[1], "r", 1) != 1) _exit(1);
     for (;;) pause();
@@ -508,7 +627,7 @@ Test(output_folder, a_cleaner_between_create_and_lock_does_no_harm) {
     nabla_output_options options = with(&faulty.os, 0);
     nabla_output_folder *output;
     cr_assert_eq(
-        nabla_output_folder_create(path, &options, is_ours, &output, NULL),
+        nabla_output_folder_create(path, &options, &parts, &output, NULL),
         NABLA_OK);
     cr_expect_eq(faulty.calls[FAULTY_MAKE_FOLDER], 2u);
     nabla_output_folder_destroy(output);

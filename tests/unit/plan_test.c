@@ -379,7 +379,7 @@ Test(plan, packed_tensors_are_kept) {
   load(model, COUNT(model));
   options.rules = rules, options.rule_count = 2;
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
-  const nabla_write_options where = {packed, 0};
+  const nabla_write_options where = {.path = packed, .force = 0};
   cr_assert_eq(nabla_plan_write(plan, &where, NULL, &summary, &diag), NABLA_OK,
                "%s", diag.what);
   nabla_plan_destroy(plan);

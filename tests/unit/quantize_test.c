@@ -42,7 +42,7 @@ TestSuite(quantize, .init = set_up, .fini = tear_down);
 static nabla_status write_plan(const nabla_checkpoint *checkpoint,
                                const char *to, int force) {
   nabla_plan *plan = NULL;
-  const nabla_write_options where = {to, force};
+  const nabla_write_options where = {.path = to, .force = force};
   diag = (nabla_diag)NABLA_DIAG_INIT;
   nabla_status status =
       nabla_plan_create(checkpoint, &options, &environment, &plan, &diag);
@@ -64,7 +64,7 @@ static nabla_status quantize(const char *from, const char *to, int force) {
 
 static nabla_status dequantize(const char *from, const char *to) {
   nabla_checkpoint *checkpoint = NULL;
-  const nabla_write_options where = {to, 0};
+  const nabla_write_options where = {.path = to, .force = 0};
   diag = (nabla_diag)NABLA_DIAG_INIT;
   nabla_status status =
       nabla_checkpoint_open(from, &environment, &checkpoint, &diag);

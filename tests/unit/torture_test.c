@@ -81,7 +81,7 @@ static nabla_status quantize_from(const char *from, const char *to, int force,
       .skip_count = 1,
       .rules = &rule,
       .rule_count = 1};
-  const nabla_write_options where = {to, force};
+  const nabla_write_options where = {.path = to, .force = force};
   nabla_checkpoint *checkpoint = NULL;
   nabla_plan *plan = NULL;
   nabla_write_summary summary;
@@ -115,7 +115,7 @@ static nabla_status over_folder(const nabla_environment *e, nabla_diag *diag) {
 static nabla_status decode(const nabla_environment *e, nabla_diag *diag) {
   const nabla_dequantize_options options = {.has_dtype = 1,
                                             .dtype = NABLA_DTYPE_F32};
-  const nabla_write_options where = {out_file, 0};
+  const nabla_write_options where = {.path = out_file, .force = 0};
   nabla_checkpoint *checkpoint = NULL;
   nabla_write_summary summary;
   nabla_status status =

@@ -11,6 +11,7 @@
 #include "lib/base/memory.h"
 #include "nabla/checkpoint.h"
 #include "nabla/environment.h"
+#include "nabla/folder.h"
 #include "nabla/quantize.h"
 
 /* ---- tables.c: verbs.def, options.def, exits.def ---- */
@@ -275,23 +276,42 @@ NABLA_MUST_USE nabla_status cli_plan_print(cli *c,
 NABLA_MUST_USE nabla_status cli_plan_print_groups(cli *c,
                                                   const nabla_plan *plan,
                                                   nabla_diag *diag);
-/* "tensors" and "totals"; free_bytes is null when it is not known. */
+/* "tensors" and "totals"; free_bytes is null when it is not known. `folder`
+ * may be NULL, here and below. */
 void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
-                   const nabla_plan *plan);
+                   const nabla_plan *plan, const nabla_folder *folder);
 void cli_plan_totals_line(const nabla_plan *plan);
 /* "summary" or the last line of a writing verb. */
 void cli_summary_json(cli *c, const nabla_write_summary *summary);
 void cli_summary_line(cli *c, const nabla_write_summary *summary);
+
+/* ---- print_folder.c: shared by plan, quantize and dequantize ---- */
+
+/* The files beside the weights, when the output is a folder; else NULL. */
+NABLA_MUST_USE nabla_status cli_folder_open(cli *c,
+                                            const nabla_checkpoint *checkpoint,
+                                            const nabla_plan *plan,
+                                            nabla_folder **out,
+                                            nabla_diag *diag);
+NABLA_MUST_USE nabla_status cli_folder_print(cli *c, const nabla_folder *folder,
+                                             nabla_diag *diag);
+/* How many are copied (`done`: were) and what config.json says. */
+void cli_folder_line(const nabla_folder *folder, int done);
+/* Tells what is left out, and when transformers cannot load the result. */
+void cli_folder_notes(cli *c, const nabla_folder *folder);
+void cli_folder_json(cli *c, const nabla_folder *folder); /* "folder" */
 
 /* ---- warn.c ---- */
 
 /* Warns of what is probably not meant: nothing quantized, patterns without
  * effect, an output that exists or has less room than the plan needs. */
 void cli_plan_warn(cli *c, const nabla_checkpoint *checkpoint,
-                   const nabla_plan *plan);
+                   const nabla_plan *plan, const nabla_folder *folder);
+/* Says whether an output of that name is one file. */
+int cli_is_file_name(const char *path);
 /* Free bytes where `path` would be written; 0 when that is not known. */
 int cli_free_space(const char *path, uint64_t *out);
-/* Tells of files in an input folder that a written copy lacks. */
+/* Tells of files in an input folder that one written file lacks. */
 void cli_note_leftovers(cli *c, const nabla_checkpoint *checkpoint);
 
 #endif

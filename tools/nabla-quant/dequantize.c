@@ -1,11 +1,11 @@
 /* nabla-quant dequantize: writes a checkpoint with every tensor dense. */
 #include "tools/nabla-quant/cli.h"
 
-static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
-                        nabla_diag *diag) {
+static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
+                          const nabla_folder *folder, nabla_diag *diag) {
   nabla_write_summary summary = {0};
-  nabla_write_options where = {c->options.output,
-                               cli_given(&c->options, CLI_OPTION_force)};
+  const nabla_write_options where = {
+      c->options.output, cli_given(&c->options, CLI_OPTION_force), folder};
   nabla_dequantize_options how = {cli_given(&c->options, CLI_OPTION_dtype),
                                   c->options.dtype, c->options.quantize.isa};
   NABLA_TRY(nabla_dequantize(checkpoint, &how, &where, &c->environment,
@@ -13,15 +13,27 @@ static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
   cli_progress_clear(c);
   if (cli_given(&c->options, CLI_OPTION_json)) {
     cli_json_begin(c);
+    cli_folder_json(c, folder);
     cli_summary_json(c, &summary);
   } else if (!cli_given(&c->options, CLI_OPTION_quiet)) {
     printf("%llu of %llu tensors decoded\n",
            (unsigned long long)summary.changed,
            (unsigned long long)summary.tensors);
+    cli_folder_line(folder, 1);
     cli_summary_line(c, &summary);
   }
   cli_note_leftovers(c, checkpoint);
+  cli_folder_notes(c, folder);
   return NABLA_OK;
+}
+
+static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
+                        nabla_diag *diag) {
+  nabla_folder *folder = NULL;
+  NABLA_TRY(cli_folder_open(c, checkpoint, NULL, &folder, diag));
+  nabla_status status = write(c, checkpoint, folder, diag);
+  nabla_folder_destroy(folder);
+  return status;
 }
 
 nabla_status cli_run_dequantize(cli *c, nabla_diag *diag) {

@@ -134,7 +134,7 @@ static void row_json(cli *c, const nabla_tensor *tensor,
 }
 
 void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
-                   const nabla_plan *plan) {
+                   const nabla_plan *plan, const nabla_folder *folder) {
   nabla_json_out *json = &c->json;
   nabla_plan_totals t = nabla_plan_get_totals(plan);
   uint64_t available;
@@ -155,12 +155,15 @@ void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
   cli_json_real(json, "ratio", ratio_of(t.bytes_in, t.bytes_out));
   cli_json_text(json, "layout", nabla_layout_name(t.layout));
   cli_json_text(json, "layout_reason", t.layout_reason);
-  cli_json_number(json, "needed_bytes", t.bytes_out);
+  cli_json_number(
+      json, "needed_bytes",
+      t.bytes_out + (folder ? nabla_folder_get_totals(folder).bytes : 0));
   if (c->options.output && cli_free_space(c->options.output, &available))
     cli_json_number(json, "free_bytes", available);
   else
     cli_json_none(json, "free_bytes");
   nabla_json_out_object_end(json);
+  cli_folder_json(c, folder);
 }
 
 static uint64_t peak_rss(void) {
@@ -180,6 +183,8 @@ void cli_summary_json(cli *c, const nabla_write_summary *s) {
   cli_json_number(json, "files", s->files);
   cli_json_number(json, "tensors", s->tensors);
   cli_json_number(json, "changed", s->changed);
+  cli_json_number(json, "copied", s->copied);
+  cli_json_number(json, "copied_bytes", s->copied_bytes);
   cli_json_real(json, "seconds", s->seconds);
   cli_json_real(json, "sync_seconds", s->sync_seconds);
   cli_json_number(json, "bytes_in", s->bytes_in);
@@ -194,14 +199,18 @@ void cli_summary_json(cli *c, const nabla_write_summary *s) {
 
 void cli_summary_line(cli *c, const nabla_write_summary *s) {
   char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT], rss[CLI_SIZE_TEXT];
+  char beside[64] = "";
+  if (s->copied)
+    snprintf(beside, sizeof beside, " and %u other%s", s->copied,
+             cli_plural(s->copied));
   cli_size_text(s->bytes_in, in);
   cli_size_text(s->bytes_out, out);
   cli_size_text(peak_rss(), rss);
   cli_print_text(stdout, c->options.output);
   printf(
-      ": %u file%s, %s -> %s (ratio %.2f), %.2f s (%.2f s of it sync), "
+      ": %u file%s%s, %s -> %s (ratio %.2f), %.2f s (%.2f s of it sync), "
       "%.2f GB/s, peak memory %s\n",
-      s->files, cli_plural(s->files), in, out,
+      s->files, cli_plural(s->files), beside, in, out,
       ratio_of(s->bytes_in, s->bytes_out), s->seconds, s->sync_seconds,
       speed_of(s), rss);
 }

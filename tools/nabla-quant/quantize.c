@@ -2,39 +2,51 @@
 #include "tools/nabla-quant/cli.h"
 
 static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
-                         const nabla_plan *plan,
+                         const nabla_plan *plan, const nabla_folder *folder,
                          const nabla_write_summary *summary, nabla_diag *diag) {
   cli_progress_clear(c);
   if (cli_given(&c->options, CLI_OPTION_json)) {
     cli_json_begin(c);
-    cli_plan_json(c, checkpoint, plan);
+    cli_plan_json(c, checkpoint, plan, folder);
     cli_summary_json(c, summary);
     return NABLA_OK;
   }
   if (cli_given(&c->options, CLI_OPTION_quiet)) return NABLA_OK;
   if (cli_given(&c->options, CLI_OPTION_verbose)) {
     NABLA_TRY(cli_plan_print(c, checkpoint, plan, diag));
+    NABLA_TRY(cli_folder_print(c, folder, diag));
     putchar('\n');
   }
   NABLA_TRY(cli_plan_print_groups(c, plan, diag));
   cli_plan_totals_line(plan);
+  cli_folder_line(folder, 1);
   cli_summary_line(c, summary);
+  return NABLA_OK;
+}
+
+static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
+                          const nabla_plan *plan, const nabla_folder *folder,
+                          nabla_diag *diag) {
+  nabla_write_summary summary = {0};
+  const nabla_write_options where = {
+      c->options.output, cli_given(&c->options, CLI_OPTION_force), folder};
+  cli_plan_warn(c, checkpoint, plan, folder);
+  NABLA_TRY(nabla_plan_write(plan, &where, &c->environment, &summary, diag));
+  NABLA_TRY(show(c, checkpoint, plan, folder, &summary, diag));
+  cli_note_leftovers(c, checkpoint);
+  cli_folder_notes(c, folder);
   return NABLA_OK;
 }
 
 static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
                         nabla_diag *diag) {
   nabla_plan *plan = NULL;
-  nabla_write_summary summary = {0};
-  nabla_write_options where = {c->options.output,
-                               cli_given(&c->options, CLI_OPTION_force)};
+  nabla_folder *folder = NULL;
   NABLA_TRY(nabla_plan_create(checkpoint, &c->options.quantize, &c->environment,
                               &plan, diag));
-  cli_plan_warn(c, checkpoint, plan);
-  nabla_status status =
-      nabla_plan_write(plan, &where, &c->environment, &summary, diag);
-  if (!status) status = show(c, checkpoint, plan, &summary, diag);
-  if (!status) cli_note_leftovers(c, checkpoint);
+  nabla_status status = cli_folder_open(c, checkpoint, plan, &folder, diag);
+  if (!status) status = write(c, checkpoint, plan, folder, diag);
+  nabla_folder_destroy(folder);
   nabla_plan_destroy(plan);
   return status;
 }

@@ -113,6 +113,8 @@ static int ends_in(const char *text, const char *tail) {
   return length >= size && !strcmp(text + length - size, tail);
 }
 
+int cli_is_file_name(const char *path) { return ends_in(path, ".safetensors"); }
+
 /* The folder of `path`; 0 when its name has no room. */
 static int folder_of(const char *path, char out[PATH_ROOM]) {
   const char *slash = strrchr(path, '/');
@@ -171,7 +173,7 @@ static int is_taken(const char *path, int as_folder) {
 static void warn_output(cli *c, const nabla_checkpoint *checkpoint) {
   const char *output = c->options.output;
   char from[PATH_ROOM], place[PATH_ROOM];
-  int as_file = ends_in(output, ".safetensors");
+  int as_file = cli_is_file_name(output);
   if (!input_folder(c, from)) return;
   if (!ends_in(output, ".json"))
     snprintf(place, sizeof place, "%s", output);
@@ -201,8 +203,10 @@ int cli_free_space(const char *path, uint64_t *out) {
   }
 }
 
-static void warn_space(cli *c, const nabla_plan *plan) {
+static void warn_space(cli *c, const nabla_plan *plan,
+                       const nabla_folder *folder) {
   uint64_t available, needed = nabla_plan_get_totals(plan).bytes_out;
+  if (folder) needed += nabla_folder_get_totals(folder).bytes;
   char need[CLI_SIZE_TEXT], have[CLI_SIZE_TEXT];
   if (!cli_free_space(c->options.output, &available)) return;
   if (available >= needed) return;
@@ -229,7 +233,7 @@ static void note_importance(cli *c, const nabla_checkpoint *checkpoint,
 }
 
 void cli_plan_warn(cli *c, const nabla_checkpoint *checkpoint,
-                   const nabla_plan *plan) {
+                   const nabla_plan *plan, const nabla_folder *folder) {
   if (cli_given(&c->options, CLI_OPTION_quiet)) return;
   if (!nabla_plan_get_totals(plan).quantized)
     cli_note(c, "warning: no tensor is quantized; plan says why for each");
@@ -237,7 +241,7 @@ void cli_plan_warn(cli *c, const nabla_checkpoint *checkpoint,
   note_importance(c, checkpoint, plan);
   if (!c->options.output) return;
   if (c->options.verb == CLI_VERB_plan) warn_output(c, checkpoint);
-  warn_space(c, plan);
+  warn_space(c, plan, folder);
 }
 
 /* Files of the input's folder that are not of the checkpoint. */
@@ -280,7 +284,9 @@ void cli_note_leftovers(cli *c, const nabla_checkpoint *checkpoint) {
   nabla_os_info info;
   char to[PATH_ROOM], names[3 * 64] = "";
   size_t used = 0;
-  if (cli_given(&c->options, CLI_OPTION_quiet)) return;
+  if (cli_given(&c->options, CLI_OPTION_quiet) ||
+      !cli_is_file_name(c->options.output))
+    return;
   if (!info_of(folder, &info) || !info.is_folder) return;
   if (folder_of(c->options.output, to) && is_same(to, folder)) return;
   if (os->list(os->self, folder, take_leftover, &all) < 0 || !all.count) return;

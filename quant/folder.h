@@ -1,0 +1,69 @@
+/* Inside quant/: what a nabla_folder holds, and writing it. */
+#ifndef NABLA_QUANT_FOLDER_H
+#define NABLA_QUANT_FOLDER_H
+
+#include "lib/base/file.h"
+#include "lib/base/memory.h"
+#include "nabla/folder.h"
+#include "quant/hf_config.h"
+
+/* One file; small and of fixed size, so that rows can be sorted. */
+typedef struct nabla_folder_row {
+  size_t path; /* in `texts` */
+  nabla_os_info info;
+  nabla_folder_action action;
+  const char *reason; /* of LEAVE */
+  int is_hidden;
+} nabla_folder_row;
+
+struct nabla_folder {
+  const nabla_allocator *allocator;
+  const nabla_os *os;
+  const nabla_checkpoint *checkpoint;
+  const nabla_plan *plan; /* NULL: decoded; not used once it is made */
+  nabla_os_info output;   /* of what is at the output, if has_output */
+  int has_output;
+  nabla_buffer rows, texts;
+  nabla_folder_totals totals;
+
+  int has_config;
+  nabla_buffer config; /* the text of config.json */
+  nabla_hf_config parsed;
+  nabla_config_change change;
+  nabla_buffer new_config; /* with INSERT, REPLACE and REMOVE */
+  nabla_buffer skip;       /* of nabla_module */
+};
+
+/* A module by its name in the checkpoint, without ".weight". */
+typedef struct nabla_module {
+  const char *name;
+  size_t length;
+} nabla_module;
+
+const nabla_folder_row *nabla_folder_row_at(const nabla_folder *folder,
+                                            size_t index);
+const char *nabla_folder_path_at(const nabla_folder *folder, size_t index);
+
+/* Whether a file of that path, or a folder, is written. */
+int nabla_folder_writes(const nabla_folder *folder, const char *path,
+                        int is_folder);
+
+/* Lists the files: fills rows, texts and totals. */
+NABLA_MUST_USE nabla_status nabla_folder_scan(nabla_folder *folder,
+                                              nabla_diag *diag);
+
+/* Decides about config.json: fills `change`, `skip` and `new_config`. */
+NABLA_MUST_USE nabla_status nabla_folder_decide(nabla_folder *folder,
+                                                nabla_diag *diag);
+
+/* NABLA_UNSUPPORTED when the decision is to refuse. */
+NABLA_MUST_USE nabla_status nabla_folder_check(const nabla_folder *folder,
+                                               nabla_diag *diag);
+
+/* Writes everything into an output folder; adds to the summary. */
+NABLA_MUST_USE nabla_status nabla_folder_write(
+    const nabla_folder *folder, const nabla_output_folder *output,
+    const nabla_environment *environment, const nabla_progress *progress,
+    nabla_write_summary *summary, nabla_diag *diag);
+
+#endif

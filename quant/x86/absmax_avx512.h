@@ -1,0 +1,68 @@
+/* Largest magnitudes for AVX-512. */
+#ifndef NABLA_QUANT_X86_ABSMAX_AVX512_H
+#define NABLA_QUANT_X86_ABSMAX_AVX512_H
+
+#include "quant/x86/avx512.h"
+
+/* Magnitudes are compared as integers: of dwords, or of words as they are, 16
+ * bits being in the same order as what they widen to. */
+INLINE __m512i magnitudes_of(__m512i x, nabla_dtype dtype) {
+  return _mm512_and_si512(x, dtype == NABLA_DTYPE_F32
+                                 ? _mm512_set1_epi32((int)NABLA_F32_MAGNITUDE)
+                                 : _mm512_set1_epi16(0x7fff));
+}
+
+INLINE __m512i larger(__m512i a, __m512i b, nabla_dtype dtype) {
+  return dtype == NABLA_DTYPE_F32 ? _mm512_max_epu32(a, b)
+                                  : _mm512_max_epu16(a, b);
+}
+
+/* `bytes` bytes: 32 or a multiple of 64. */
+INLINE __m512i max_of_span(const uint8_t *in, size_t bytes, nabla_dtype dtype) {
+  if (bytes == 32)
+    return magnitudes_of(_mm512_zextsi256_si512(load_half(in)), dtype);
+  __m512i most = magnitudes_of(load_bytes(in), dtype), other = most;
+  size_t i = 64;
+  for (; i + 128 <= bytes; i += 128) {
+    most = larger(most, magnitudes_of(load_bytes(in + i), dtype), dtype);
+    other = larger(other, magnitudes_of(load_bytes(in + i + 64), dtype), dtype);
+  }
+  if (i < bytes)
+    most = larger(most, magnitudes_of(load_bytes(in + i), dtype), dtype);
+  return larger(most, other, dtype);
+}
+
+/* The largest of words as dwords: of each pair. */
+INLINE __m512i dwords_of(__m512i most, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_F32) return most;
+  const __m512i low = _mm512_and_si512(most, _mm512_set1_epi32(0xffff));
+  return _mm512_max_epu16(low, _mm512_srli_epi32(most, 16));
+}
+
+/* The magnitude as f32, from the bits of the dtype. */
+INLINE __m512 widened(__m512i most, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_F32) return _mm512_castsi512_ps(most);
+  if (dtype == NABLA_DTYPE_BF16)
+    return _mm512_castsi512_ps(_mm512_slli_epi32(most, 16));
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(most));
+}
+
+/* Largest dwords of sixteen vectors, one each, in order. */
+INLINE __m512i max_of_sixteen(const __m512i x[16]) {
+  __m512i pairs[8], fours[4], eights[2];
+  for (int i = 0; i < 8; i++)
+    pairs[i] = _mm512_max_epu32(_mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]),
+                                _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]));
+  for (int i = 0; i < 4; i++)
+    fours[i] =
+        _mm512_max_epu32(_mm512_unpacklo_epi64(pairs[2 * i], pairs[2 * i + 1]),
+                         _mm512_unpackhi_epi64(pairs[2 * i], pairs[2 * i + 1]));
+  for (int i = 0; i < 2; i++)
+    eights[i] = _mm512_max_epu32(
+        _mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0x88),
+        _mm512_shuffle_i32x4(fours[2 * i], fours[2 * i + 1], 0xdd));
+  return _mm512_max_epu32(_mm512_shuffle_i32x4(eights[0], eights[1], 0x88),
+                          _mm512_shuffle_i32x4(eights[0], eights[1], 0xdd));
+}
+
+#endif

@@ -1,0 +1,3 @@
+# Every file with what becomes of it; nothing is written.
+q plan $DATA/hf --only q_proj
+ls

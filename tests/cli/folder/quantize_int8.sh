@@ -1,0 +1,3 @@
+q quantize $DATA/hf -o out -q -e int8
+cat out/config.json
+q verify out
