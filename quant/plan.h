@@ -71,14 +71,15 @@ NABLA_MUST_USE nabla_status nabla_plan_decide(const nabla_plan *plan,
                                               nabla_decision *out,
                                               nabla_diag *diag);
 
-/* What one part of a tensor's name says of it: the reason of the first row of
- * keep.def that it matches, or NULL. */
-const char *nabla_keep_reason_of_part(const char *part, size_t size);
 /* The weight of each of `count` values of a tile in a search, in a part of
  * scratch->raw that codes leave free; *out NULL when all weigh the same. */
 NABLA_MUST_USE nabla_status nabla_importance_read(
     const nabla_plan *plan, uint64_t tensor, uint64_t first, uint64_t count,
     nabla_scratch *scratch, const float **out, nabla_diag *diag);
+
+/* What one part of a tensor's name says of it: the reason of the first row of
+ * keep.def that it matches, or NULL. */
+const char *nabla_keep_reason_of_part(const char *part, size_t size);
 
 /* Writes the reason of a decision as one clause. */
 void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,

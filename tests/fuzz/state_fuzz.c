@@ -37,19 +37,17 @@ static const struct variant {
 /* 1 when this build can decode what is described. */
 static int is_supported(const nabla_description *text) {
   nabla_codec codec;
-  return !text->unsupported[0] && !text->nested && text->elements > 0 &&
+  return !text->unsupported[0] && text->elements > 0 &&
          !select_codec(&text->format, NABLA_ISA_SCALAR, &codec, NULL);
 }
 
 static int same_format(const nabla_format *a, const nabla_format *b) {
-  return a->encoding == b->encoding && a->granularity == b->granularity &&
-         a->block == b->block;
+  return nabla_format_equal(a, b);
 }
 
-/* Keys that an accepted description may repeat: those that only say that it is
- * nested, and all of a newer version. */
-static int may_repeat(const nabla_description *text, const char *key) {
-  return text->unsupported[0] || !strncmp(key, "nested_", strlen("nested_"));
+/* A newer version may repeat its keys, as far as this build can tell. */
+static int may_repeat(const nabla_description *text) {
+  return text->unsupported[0] != 0;
 }
 
 /* No key of the text stands in it twice. */
@@ -67,9 +65,8 @@ static void check_keys(const nabla_allocator *allocator,
          count < MAX_KEYS) {
     (void)snprintf(keys[count], sizeof keys[count], "%s", event.text);
     for (size_t i = 0; i < count; i++)
-      fuzz_require(
-          strcmp(keys[i], keys[count]) != 0 || may_repeat(text, keys[i]),
-          "keys are not repeated");
+      fuzz_require(strcmp(keys[i], keys[count]) != 0 || may_repeat(text),
+                   "keys are not repeated");
     count++;
     fuzz_require(!nabla_json_next(json, &event, NULL) &&
                      !nabla_json_skip(json, &event, NULL),
@@ -94,7 +91,7 @@ static void write_again(const nabla_allocator *allocator,
   nabla_description_text out;
   nabla_diag diag = NABLA_DIAG_INIT;
   fuzz_require(!nabla_description_write(&tensor, &text->format, variant->layout,
-                                        &out, &diag),
+                                        text->nested_offset, &out, &diag),
                "a description can be written");
   nabla_description_source source = {variant->layout, variant->encoding,
                                      out.data, out.size, 0};
@@ -167,55 +164,88 @@ static nabla_packed_size sizes_of(const nabla_description *text, int parsed) {
 static void build(fuzz_world *world, const struct variant *variant,
                   fuzz_span input, const nabla_description *text,
                   nabla_packed_size size) {
+  const nabla_format *format = &text->format;
+  const int known = format->encoding != NULL;
+  const nabla_scale_info *scale = nabla_scale_info_of(format->scale);
+  const int is_int8 = known && !strcmp(format->encoding->name, "int8");
+  const uint64_t width = known ? scale->bytes : sizeof(float);
   uint8_t *codes = calloc((size_t)size.code_bytes + 1, 1);
-  float *scales = calloc((size_t)size.scales + 1, sizeof *scales);
+  uint8_t *scales = calloc((size_t)size.scales + 1, sizeof(float));
   fuzz_require(codes && scales, "memory for codes and scales");
-  for (uint64_t i = 0; i < size.code_bytes; i++)
-    codes[i] = (uint8_t)(i * 37 + 11);
-  for (uint64_t i = 0; i < size.scales; i++) scales[i] = 0.5f + (float)(i % 7);
-  float table[TABLE_VALUES] = {0};
-  part parts[6] = {
+  for (uint64_t i = 0; i < size.code_bytes; i++) /* none is no number */
+    codes[i] = (uint8_t)(is_int8 || !known || format->encoding->bits < 8
+                             ? i * 37 + 11
+                             : (i * 37 + 11) & 0x3f);
+  for (uint64_t i = 0; i < size.scales; i++) /* the highest byte: about 1 */
+    scales[i * width + width - 1] = (uint8_t)(width == 1 ? 120 + i % 7 : 0x3f);
+  float table[NABLA_DYNAMIC8_CODES] = {0};
+  const float absmax[NABLA_DYNAMIC8_CODES] = {1};
+  const uint64_t block =
+      text->nested_block ? text->nested_block : NABLA_DYNAMIC8_BLOCK;
+  const uint64_t groups = (size.scales + block - 1) / block;
+  const int foreign = variant->encoding != NULL;
+  part parts[8] = {
       {"w", NABLA_DTYPE_U8, size.code_bytes, codes, size.code_bytes, NULL, 0},
-      {variant->scales, NABLA_DTYPE_F32, size.scales, scales,
-       size.scales * sizeof *scales, NULL, 0},
+      {variant->scales, known ? scale->dtype : NABLA_DTYPE_F32, size.scales,
+       scales, size.scales * width, NULL, 0},
       {variant->description, NABLA_DTYPE_U8, input.size, input.data, input.size,
        NULL, 0}};
   size_t count = 3;
-  /* (N4): 8-bit codes are I8 and have the weight's shape */
-  if (text->format.encoding && text->format.encoding->bits == 8) {
-    parts[0].dtype = NABLA_DTYPE_I8;
-    if (size.code_bytes == text->elements) {
-      parts[0].shape = text->shape;
-      parts[0].rank = text->rank;
-    }
+  /* (N4): 8-bit codes have the weight's shape, and those of int8 are I8 */
+  if (is_int8) parts[0].dtype = NABLA_DTYPE_I8;
+  if (known && format->encoding->bits == 8 &&
+      size.code_bytes == text->elements) {
+    parts[0].shape = text->shape;
+    parts[0].rank = text->rank;
   }
-  if (variant->encoding) {
+  if (foreign) {
     fill_table(variant->encoding, table);
     parts[count++] = (part){"w" NABLA_SUFFIX_MAP,
                             NABLA_DTYPE_F32,
                             TABLE_VALUES,
                             table,
-                            sizeof table,
+                            TABLE_VALUES * sizeof *table,
                             NULL,
                             0};
   }
-  if (text->nested) {
-    parts[count++] = (part){"w" NABLA_SUFFIX_NESTED_ABSMAX,
-                            NABLA_DTYPE_F32,
-                            1,
-                            table,
-                            sizeof *table,
+  if (known && format->zero_point)
+    parts[count++] = (part){"w" NABLA_SUFFIX_ZERO_POINTS,
+                            parts[0].dtype,
+                            size.scales,
+                            scales,
+                            size.scales,
                             NULL,
                             0};
-    parts[count++] = (part){"w" NABLA_SUFFIX_NESTED_MAP,
+  float *nested = calloc((size_t)groups + 1, sizeof *nested);
+  fuzz_require(nested != NULL, "memory for nested scales");
+  if (format->scale == NABLA_SCALE_DYNAMIC8) {
+    parts[count++] = (part){foreign ? "w" NABLA_SUFFIX_NESTED_ABSMAX
+                                    : "w" NABLA_SUFFIX_NESTED_SCALES,
                             NABLA_DTYPE_F32,
-                            1,
-                            table,
-                            sizeof *table,
+                            groups,
+                            nested,
+                            groups * sizeof *nested,
                             NULL,
                             0};
+    parts[count++] = (part){
+        foreign ? "w" NABLA_SUFFIX_NESTED_MAP : "w" NABLA_SUFFIX_NESTED_TABLE,
+        NABLA_DTYPE_F32,
+        NABLA_DYNAMIC8_CODES,
+        absmax,
+        sizeof absmax,
+        NULL,
+        0};
+    if (!foreign)
+      parts[count++] = (part){"w" NABLA_SUFFIX_NESTED_OFFSET,
+                              NABLA_DTYPE_F32,
+                              1,
+                              absmax,
+                              sizeof *absmax,
+                              &size.scales,
+                              0};
   }
   write_file(world, parts, count);
+  free(nested);
   free(codes);
   free(scales);
 }

@@ -31,7 +31,7 @@ sed 's/ternary/thirds/g' tests/golden/ternary.txt >tests/golden/thirds.txt
   cmake -S . -B "$work/build" -DCMAKE_C_COMPILER="$cc" -DNABLA_COMPILER=OFF \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1
   cmake --build "$work/build" --parallel --target nabla-quant \
-    --target GOLDEN
+    --target golden_test
 } >"$work/log" 2>&1 || {
   tail -n 40 "$work/log"
   echo "FAILED: the sources with a new encoding do not build"

@@ -297,7 +297,7 @@ Test(folder, without_dense_modules_there_is_no_list) {
       {"a.fc1.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   static const model_tensor head[] = {
       {"lm_head.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
-  nabla_rule rule = {"lm_head", nabla_encoding_find("nf4"), 0};
+  nabla_rule rule = {"lm_head", nabla_encoding_find("nf4"), {.block = 0}};
   nabla_quantize_options options = all_as("nf4");
   options.rules = &rule;
   options.rule_count = 1;
@@ -324,15 +324,15 @@ static void expect_unloadable(const nabla_quantize_options *options,
 
 Test(folder, what_transformers_cannot_load) {
   nabla_quantize_options options = all_as("nf4");
-  nabla_rule rule = {"up_proj.w", nabla_encoding_find("int8"), 0};
+  nabla_rule rule = {"up_proj.w", nabla_encoding_find("int8"), {.block = 0}};
   options.rules = &rule;
   options.rule_count = 1;
   expect_unloadable(&options, "4-bit or 8-bit weights, not both");
   rule.encoding = nabla_encoding_find("fp4");
   expect_unloadable(&options, "has another encoding than the rest");
-  rule = (nabla_rule){"embed", nabla_encoding_find("nf4"), 0};
+  rule = (nabla_rule){"embed", nabla_encoding_find("nf4"), {.block = 0}};
   expect_unloadable(&options, "bitsandbytes leaves embeddings dense");
-  rule = (nabla_rule){"bias", nabla_encoding_find("nf4"), 0};
+  rule = (nabla_rule){"bias", nabla_encoding_find("nf4"), {.block = 0}};
   expect_unloadable(&options, "no matrix whose name ends in .weight");
   options.rule_count = 0;
   options.layout = NABLA_CHOOSE_NABLA;

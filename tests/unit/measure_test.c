@@ -72,7 +72,7 @@ static void quantize(const char *encoding, uint64_t block) {
   nabla_write_summary written;
   const nabla_write_options where = {.path = path_b, .force = 1};
   const nabla_quantize_options options = {
-      .encoding = nabla_encoding_find(encoding), .block = block};
+      .encoding = nabla_encoding_find(encoding), .settings = {.block = block}};
   nabla_checkpoint *checkpoint = model_open(path_a);
   GOOD(nabla_plan_create(checkpoint, &options, NULL, &plan, &diag));
   GOOD(nabla_plan_write(plan, &where, NULL, &written, &diag));

@@ -115,7 +115,7 @@ static void write_packed(const packing *how, const char *path) {
   static const char *const only[] = {"w1"};
   const nabla_quantize_options options = {
       .encoding = nabla_encoding_find(how->encoding),
-      .block = how->block,
+      .settings = {.block = how->block},
       .layout = how->layout,
       .only = only,
       .only_count = 1};

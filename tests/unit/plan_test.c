@@ -156,11 +156,15 @@ Test(plan, skip_then_only_then_rules_then_defaults) {
   static const char *const only[] = {"layers", "embed"};
   static const char *const skip[] = {"nothing", "\\.1\\.attn"};
   const nabla_rule rules[] = {
-      {"mlp", nabla_encoding_find("fp4"), 128},
-      {"1", nabla_encoding_find("int8"), 0}, /* the first match wins */
-      {"0\\.attn", NULL, 0},
-      {"embed", nabla_encoding_find("int8"), 0},
-      {"table", nabla_encoding_find("nf4"), 0}, /* --only comes first */
+      {"mlp", nabla_encoding_find("fp4"), {.block = 128}},
+      {"1",
+       nabla_encoding_find("int8"),
+       {.block = 0}}, /* the first match wins */
+      {"0\\.attn", NULL, {.block = 0}},
+      {"embed", nabla_encoding_find("int8"), {.block = 0}},
+      {"table",
+       nabla_encoding_find("nf4"),
+       {.block = 0}}, /* --only comes first */
   };
   options.only = only, options.only_count = 2;
   options.skip = skip, options.skip_count = 2;
@@ -191,7 +195,7 @@ Test(plan, skip_then_only_then_rules_then_defaults) {
 }
 
 Test(plan, rules_cannot_do_the_impossible) {
-  const nabla_rule rules[] = {{".", nabla_encoding_find("nf4"), 0}};
+  const nabla_rule rules[] = {{".", nabla_encoding_find("nf4"), {.block = 0}}};
   options.rules = rules, options.rule_count = 1;
   load(model, COUNT(model));
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
@@ -228,12 +232,12 @@ Test(plan, bad_blocks_are_refused) {
   static const uint64_t blocks[] = {1, 8, 15, 17, 48, 8192, UINT64_MAX};
   load(model, COUNT(model));
   for (size_t i = 0; i < COUNT(blocks); i++) {
-    options.block = blocks[i];
+    options.settings.block = blocks[i];
     cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT, "%zu", i);
     cr_expect(strstr(diag.what, "block: "), "%s", diag.what);
     cr_expect(strstr(diag.next, "16 to 4096"), "%s", diag.next);
-    options.block = 0;
-    const nabla_rule rule = {"mlp", options.encoding, blocks[i]};
+    options.settings.block = 0;
+    const nabla_rule rule = {"mlp", options.encoding, {.block = blocks[i]}};
     options.rules = &rule, options.rule_count = 1;
     cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT, "%zu", i);
     cr_expect(strstr(diag.what, "rule: "), "%s", diag.what);
@@ -243,7 +247,7 @@ Test(plan, bad_blocks_are_refused) {
 
 Test(plan, bad_patterns_are_refused) {
   static const char *const bad[] = {"("};
-  const nabla_rule rule = {"[", options.encoding, 0};
+  const nabla_rule rule = {"[", options.encoding, {.block = 0}};
   load(model, COUNT(model));
   options.only = bad, options.only_count = 1;
   cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT);
@@ -258,7 +262,7 @@ Test(plan, bad_patterns_are_refused) {
   cr_expect(strstr(diag.what, "rule '['"), "%s", diag.what);
   nabla_rule many[NABLA_MAX_PATTERNS + 1];
   for (size_t i = 0; i < COUNT(many); i++)
-    many[i] = (nabla_rule){"a", options.encoding, 0};
+    many[i] = (nabla_rule){"a", options.encoding, {.block = 0}};
   options.rules = many, options.rule_count = COUNT(many);
   cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "257 rules"), "%s", diag.what);
@@ -295,7 +299,7 @@ ParameterizedTestParameters(plan, layout_is_what_can_hold_it) {
 ParameterizedTest(size_t *index, plan, layout_is_what_can_hold_it) {
   const layout_case *c = &layouts[*index];
   options.encoding = nabla_encoding_find(c->encoding);
-  options.block = c->block;
+  options.settings.block = c->block;
   load(&c->tensor, 1);
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
   nabla_plan_totals totals = nabla_plan_get_totals(plan);
@@ -330,7 +334,7 @@ ParameterizedTest(size_t *index, plan, layout_is_what_can_hold_it) {
 
 /* bitsandbytes loads a model as 4-bit or as 8-bit, not as both. */
 Test(plan, mixed_methods_need_our_layout) {
-  const nabla_rule rule = {"mlp", nabla_encoding_find("int8"), 0};
+  const nabla_rule rule = {"mlp", nabla_encoding_find("int8"), {.block = 0}};
   options.rules = &rule, options.rule_count = 1;
   load(model, COUNT(model));
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
@@ -368,7 +372,8 @@ Test(plan, bytes_are_those_of_all_components) {
 
 Test(plan, packed_tensors_are_kept) {
   char packed[256];
-  const nabla_rule rules[] = {{"mlp", options.encoding, 0}, {".", NULL, 0}};
+  const nabla_rule rules[] = {{"mlp", options.encoding, {.block = 0}},
+                              {".", NULL, {.block = 0}}};
   nabla_write_summary summary;
   temp_folder_path(&folder, "q.safetensors", packed);
   load(model, COUNT(model));

@@ -94,9 +94,9 @@ static const model_tensor zoo[] = {
 };
 
 static const nabla_rule zoo_rules[] = {
-    {"half", NULL, 0}, /* filled by use_zoo_rules */
-    {"vector", NULL, 0},
-    {"brain", NULL, 0},
+    {"half", NULL, {.block = 0}}, /* filled by use_zoo_rules */
+    {"vector", NULL, {.block = 0}},
+    {"brain", NULL, {.block = 0}},
 };
 
 static nabla_rule used_rules[COUNT(zoo_rules)];
@@ -104,7 +104,7 @@ static nabla_rule used_rules[COUNT(zoo_rules)];
 static void use_zoo_rules(void) {
   memcpy(used_rules, zoo_rules, sizeof zoo_rules);
   used_rules[0].encoding = nabla_encoding_find("fp4");
-  used_rules[0].block = 32;
+  used_rules[0].settings.block = 32;
   used_rules[1].encoding = nabla_encoding_find("nf4");
   used_rules[2].encoding = nabla_encoding_find("int8");
   options.rules = used_rules;
@@ -249,7 +249,7 @@ ParameterizedTest(size_t *row, quantize, every_method_is_encoded_exactly) {
       {"b.weight", NABLA_DTYPE_F32, 2, {3, 5}, NULL}};
   model_write(source, model, 2);
   options.encoding = nabla_encoding_find(plain[*row].encoding);
-  options.block = plain[*row].block;
+  options.settings.block = plain[*row].block;
   options.layout = plain[*row].layout;
   GOOD(quantize(source, out, 0));
   nabla_checkpoint *from = model_open(source), *to = model_open(out);
@@ -381,7 +381,7 @@ Test(quantize, llm_int8_overflow_is_refused) {
   free(plant(200001, -1e37f));
   expect_planted(200001, NABLA_UNSUPPORTED);
   cr_expect(strstr(diag.what, "LLM.int8"), "%s", diag.what);
-  options.block = 64; /* blocks can hold it */
+  options.settings.block = 64; /* blocks can hold it */
   GOOD(quantize(source, out, 0));
 }
 

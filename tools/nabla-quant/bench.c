@@ -10,14 +10,11 @@ static void print_head(void) {
          "dtype", "isa", "GB/s", "memcpy GB/s", "ratio", "target", "spread");
 }
 
-/* "nf4/64 f16 search": what differs from f32 scales as absmax gives them. */
+/* "nf4/64:f16 search": what differs from f32 scales as absmax gives them. */
 static void name_of(const nabla_bench_result *result, char *out, size_t size) {
-  const nabla_format *format = &result->format;
   char name[64];
-  cli_format_text(format, name);
-  const int narrow = format->scale == NABLA_SCALE_F16 && !strchr(name, ' ');
-  snprintf(out, size, "%s%s%s%s", name, narrow ? " f16" : "",
-           format->zero_point ? " zero" : "", result->search ? " search" : "");
+  cli_format_text(&result->format, name);
+  snprintf(out, size, "%s%s", name, result->search ? " search" : "");
 }
 
 static void print_row(const nabla_bench_result *result) {
