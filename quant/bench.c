@@ -222,11 +222,12 @@ static nabla_status measure_encoding(bench *b, nabla_isa isa,
 
 /* The search of 4-bit tables, which has targets of its own in GB/s. */
 static nabla_status measure_search(bench *b, nabla_isa isa,
-                                   const nabla_encoding *e, nabla_diag *diag) {
-  nabla_format format = {.encoding = e, .block = 64};
+                                   const nabla_encoding *e, uint64_t block,
+                                   nabla_diag *diag) {
+  nabla_format format = {.encoding = e, .block = block};
   if (e->is_mx) format.block = NABLA_BLOCK_MX, format.scale = NABLA_SCALE_E8M0;
   NABLA_TRY(measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 1, diag));
-  if (strcmp(e->name, "nf4") != 0) return NABLA_OK;
+  if (block != 64 || strcmp(e->name, "nf4") != 0) return NABLA_OK;
   format.block = 32;
   format.scale = NABLA_SCALE_F16;
   return measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 1, diag);
@@ -239,7 +240,7 @@ static nabla_status measure_all(bench *b, const nabla_bench_options *options,
   for (size_t i = 0; i < count; i++) {
     if (options->encoding && options->encoding != &rows[i]) continue;
     NABLA_TRY(measure_encoding(b, options->isa, &rows[i], block, diag));
-    NABLA_TRY(measure_search(b, options->isa, &rows[i], diag));
+    NABLA_TRY(measure_search(b, options->isa, &rows[i], block, diag));
   }
   return NABLA_OK;
 }

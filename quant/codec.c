@@ -9,6 +9,7 @@
 #include "lib/base/floats.h"
 #include "quant/int8.h"
 #include "quant/kernel.h"
+#include "quant/search.h"
 
 int nabla_encoding_is_int8(const nabla_encoding *encoding) {
   return !strcmp(encoding->name, "int8");
@@ -59,10 +60,11 @@ nabla_status nabla_codec_select(const nabla_format *format,
       codec.dtype != NABLA_DTYPE_BF16)
     return nabla_fail(diag, NABLA_UNSUPPORTED, "values of %s are not encoded",
                       nabla_dtype_name(codec.dtype));
-  if (codec.search) {
-    nabla_status status =
-        nabla_fail(diag, NABLA_UNSUPPORTED, "no search for scales is there");
-    nabla_diag_set_next(diag, "leave the search out");
+  if (codec.search && format->granularity != NABLA_PER_BLOCK) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_UNSUPPORTED,
+        "the search is for scales of blocks, not of rows or tensors");
+    nabla_diag_set_next(diag, "give a block size, or leave the search out");
     return status;
   }
   codec.stages = nabla_stages_find(format->encoding, codec.isa);
@@ -93,10 +95,29 @@ typedef struct chunk {
       zeros[NABLA_CHUNK_BLOCKS];
 } chunk;
 
+/* The search is of f32. */
+static void search_scales(chunk *c) {
+  const nabla_codec *codec = c->codec;
+  float values[NABLA_BLOCK_MAX];
+  nabla_to_f32(codec->dtype, c->in, c->count, values);
+  const nabla_search search = {
+      .format = &codec->format,
+      .in = values,
+      .weights = c->weights,
+      .count = c->count,
+      .scales = c->wanted,
+      .zeros = codec->format.zero_point ? c->zeros : NULL};
+  nabla_search_run(&search, codec->isa);
+}
+
 /* The scale before rounding: from absmax (1) or as such (0). */
 static int want_scales(chunk *c) {
   const nabla_codec *codec = c->codec;
   const nabla_stages *stages = codec->stages;
+  if (codec->search) {
+    search_scales(c);
+    return 0;
+  }
   if (codec->format.zero_point) {
     const float levels = (float)(2 * codec->recipe->bias - 1);
     stages->range(c->in, codec->dtype, c->count, c->block, c->low, c->wanted);
@@ -119,8 +140,9 @@ static void choose_zeros(chunk *c, uint8_t *stored) {
   const int bias = c->codec->recipe->bias, levels = 2 * bias - 1;
   const int shift = c->codec->format.encoding->bits == 8 ? bias : 0;
   for (size_t i = 0; i < c->blocks; i++) {
-    const float z =
-        c->scales[i] == 0.0f ? 0.0f : rintf(-c->low[i] / c->scales[i]);
+    const float z = c->codec->search       ? c->zeros[i]
+                    : c->scales[i] == 0.0f ? 0.0f
+                                           : rintf(-c->low[i] / c->scales[i]);
     const int whole = !(z > 0.0f) ? 0 : z < (float)levels ? (int)z : levels;
     c->zeros[i] = (float)(whole - bias);
     stored[i] = (uint8_t)(whole - shift);
@@ -353,18 +375,27 @@ static float widen_e8m0(uint8_t e) {
   return nabla_f32_of_bits(e ? (uint32_t)e << 23 : NABLA_F32_NORMAL / 2);
 }
 
+void nabla_scales_widen(nabla_scale_type type, const void *in, size_t count,
+                        float *out) {
+  const uint8_t *bytes = in;
+  if (type == NABLA_SCALE_F16)
+    nabla_to_f32(NABLA_DTYPE_F16, in, count, out);
+  else if (type == NABLA_SCALE_BF16)
+    nabla_to_f32(NABLA_DTYPE_BF16, in, count, out);
+  else if (type == NABLA_SCALE_E8M0)
+    for (size_t i = 0; i < count; i++) out[i] = widen_e8m0(bytes[i]);
+  else
+    for (size_t i = 0; i < count; i++)
+      out[i] = nabla_f32_of_bits(nabla_load_le32(bytes + 4 * i));
+}
+
 static void widen(const nabla_codec *codec, const nabla_packed *in,
                   size_t count, widened *out) {
   const nabla_scale_type type = codec->format.scale;
-  if (type == NABLA_SCALE_F16)
-    nabla_to_f32(NABLA_DTYPE_F16, in->scales, count, out->scales);
-  else if (type == NABLA_SCALE_BF16)
-    nabla_to_f32(NABLA_DTYPE_BF16, in->scales, count, out->scales);
-  else if (type == NABLA_SCALE_E8M0)
-    for (size_t i = 0; i < count; i++)
-      out->scales[i] = widen_e8m0(((const uint8_t *)in->scales)[i]);
-  else
+  if (type == NABLA_SCALE_F32 || type == NABLA_SCALE_DYNAMIC8)
     memcpy(out->scales, in->scales, count * sizeof(float));
+  else
+    nabla_scales_widen(type, in->scales, count, out->scales);
   if (!codec->format.zero_point) return;
   const int is_signed = codec->format.encoding->bits == 8;
   for (size_t i = 0; i < count; i++)

@@ -18,6 +18,11 @@ int nabla_encoding_is_int8(const nabla_encoding *encoding);
 /* Says whether the format is LLM.int8, which stores absmax (FORMAT.md, N5). */
 int nabla_format_is_llm_int8(const nabla_format *format);
 
+/* What codes, and zero points, are in the Nabla layout (N4). */
+static inline nabla_dtype nabla_code_dtype(const nabla_encoding *encoding) {
+  return nabla_encoding_is_int8(encoding) ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8;
+}
+
 /* Bytes of the codes of `count` values; the last may be shared by none. */
 static inline uint64_t nabla_code_bytes(const nabla_format *format,
                                         uint64_t count) {
@@ -34,8 +39,30 @@ static inline uint64_t nabla_format_unit(const nabla_format *format) {
 /* Which scale the block that holds value `index` has. */
 uint64_t nabla_scale_index(const nabla_format *format, uint64_t index);
 
+/* How many scales the `count` values from `first` on have a part in. */
+static inline uint64_t nabla_scale_span(const nabla_format *format,
+                                        uint64_t first, uint64_t count) {
+  return count ? nabla_scale_index(format, first + count - 1) + 1 -
+                     nabla_scale_index(format, first)
+               : 0;
+}
+
 /* Bytes of one scale as nabla_encode gives it: 4 for DYNAMIC8. */
 size_t nabla_scale_width(const nabla_format *format);
+
+/* Widens `count` little-endian scales of a file to f32; e = 255 (E5) to NaN.
+ * `in` may be `out` for F32. Not for DYNAMIC8. */
+void nabla_scales_widen(nabla_scale_type type, const void *in, size_t count,
+                        float *out);
+
+/* What the largest finite code multiplies its scale by, before LLM.int8
+ * divides. */
+float nabla_format_largest(const nabla_format *format);
+
+/* Says whether `size` bytes of codes with scales up to `most` surely decode to
+ * values that are finite in `dtype`, so that nobody need look at each. */
+int nabla_codes_stay_within(const nabla_format *format, const uint8_t *codes,
+                            size_t size, float most, nabla_dtype dtype);
 
 /* Largest |x| by the bits without sign, so that NaN counts as larger than
  * infinity and wins; 0 for count 0. */

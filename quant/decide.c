@@ -5,8 +5,6 @@
 
 #include "quant/plan.h"
 
-enum { DEFAULT_BLOCK = 64 };
-
 typedef enum keep_how { KEEP_IS, KEEP_HAS, KEEP_ALL } keep_how;
 
 static const struct {
@@ -64,23 +62,6 @@ static int ends_in_weight(const nabla_tensor *tensor) {
          !memcmp(tensor->name + tensor->name_length - size, tail, size);
 }
 
-/* Without a block size int8 means LLM.int8: one scale per row, where there are
- * rows and unless the Nabla layout is asked for. */
-static nabla_format choose_format(const nabla_plan *plan,
-                                  const nabla_tensor *tensor,
-                                  const nabla_encoding *encoding,
-                                  uint64_t block) {
-  nabla_format format = {.encoding = encoding,
-                         .granularity = NABLA_PER_BLOCK,
-                         .block = block ? block : DEFAULT_BLOCK};
-  if (encoding->has_rows && !block && tensor->rank >= 2 &&
-      plan->choice != NABLA_CHOOSE_NABLA) {
-    format.granularity = NABLA_PER_ROW;
-    format.block = tensor->elements / tensor->shape[0];
-  }
-  return format;
-}
-
 static void keep(nabla_decision *out, nabla_reason reason, size_t detail) {
   *out = (nabla_decision){.reason = reason, .detail = (uint32_t)detail};
 }
@@ -100,13 +81,14 @@ static int cannot(const nabla_tensor *tensor, nabla_decision *out) {
 
 static void by_rule(const nabla_plan *plan, const nabla_tensor *tensor,
                     size_t rule, nabla_decision *out) {
-  const nabla_encoding *encoding = plan->rule_encodings[rule];
+  const nabla_encoding *encoding = plan->rule[rule].encoding;
   if (encoding && cannot(tensor, out)) return;
   keep(out, NABLA_REASON_RULE, rule);
   if (!encoding) return;
-  const uint64_t block = plan->rule_blocks[rule];
-  out->format =
-      choose_format(plan, tensor, encoding, block ? block : plan->block);
+  const nabla_settings settings =
+      nabla_settings_of_rule(plan, &plan->rule[rule]);
+  out->format = nabla_settings_format(plan, tensor, encoding, &settings);
+  out->search = settings.search;
 }
 
 nabla_status nabla_plan_decide(const nabla_plan *plan,
@@ -143,7 +125,9 @@ nabla_status nabla_plan_decide(const nabla_plan *plan,
     keep(out, NABLA_REASON_KEEP, row);
   else {
     keep(out, NABLA_REASON_DEFAULT, 0);
-    out->format = choose_format(plan, tensor, plan->encoding, plan->block);
+    out->format =
+        nabla_settings_format(plan, tensor, plan->encoding, &plan->settings);
+    out->search = plan->settings.search;
   }
   return NABLA_OK;
 }

@@ -7,21 +7,9 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/packed.h"
-
-static nabla_status check_block(uint64_t block, const char *what,
-                                nabla_diag *diag) {
-  if (!block || (block >= NABLA_BLOCK_MIN && block <= NABLA_BLOCK_MAX &&
-                 (block & (block - 1)) == 0))
-    return NABLA_OK;
-  nabla_status status =
-      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                 "%s: %" PRIu64 " is no block size", what, block);
-  nabla_diag_set_next(diag, "use a power of two from %u to %u", NABLA_BLOCK_MIN,
-                      NABLA_BLOCK_MAX);
-  return status;
-}
 
 static nabla_status take_rules(nabla_plan *plan,
                                const nabla_quantize_options *options,
@@ -32,17 +20,16 @@ static nabla_status take_rules(nabla_plan *plan,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%zu rules, at most %u are allowed", options->rule_count,
                       NABLA_MAX_PATTERNS);
-  NABLA_TRY(nabla_alloc(plan->allocator, NABLA_MAX_PATTERNS,
-                        sizeof *plan->rule_encodings, &block, diag));
-  plan->rule_encodings = block;
-  NABLA_TRY(nabla_alloc(plan->allocator, NABLA_MAX_PATTERNS,
-                        sizeof *plan->rule_blocks, &block, diag));
-  plan->rule_blocks = block;
+  NABLA_TRY(nabla_alloc(plan->allocator, NABLA_MAX_PATTERNS, sizeof *plan->rule,
+                        &block, diag));
+  plan->rule = block;
   for (size_t i = 0; i < options->rule_count; i++) {
-    NABLA_TRY(check_block(options->rules[i].block, "rule", diag));
-    texts[i] = options->rules[i].pattern;
-    plan->rule_encodings[i] = options->rules[i].encoding;
-    plan->rule_blocks[i] = options->rules[i].block;
+    const nabla_rule *rule = &options->rules[i];
+    NABLA_TRY(
+        nabla_settings_check(&rule->settings, rule->encoding, "rule", diag));
+    texts[i] = rule->pattern;
+    plan->rule[i] = *rule;
+    plan->rule[i].pattern = NULL; /* the caller's */
   }
   return nabla_patterns_create(plan->allocator, "rule", texts,
                                options->rule_count, &plan->rules, diag);
@@ -52,11 +39,13 @@ static nabla_status take_options(nabla_plan *plan,
                                  const nabla_quantize_options *options,
                                  nabla_diag *diag) {
   plan->encoding = options->encoding;
-  plan->block = options->block;
+  plan->settings = options->settings;
+  plan->importance = options->importance;
   plan->choice = options->layout;
   plan->nonfinite = options->nonfinite;
   plan->isa = options->isa;
-  NABLA_TRY(check_block(options->block, "block", diag));
+  NABLA_TRY(nabla_settings_check(&options->settings, options->encoding, "block",
+                                 diag));
   if (!nabla_isa_available(options->isa))
     return nabla_fail(diag, NABLA_UNSUPPORTED,
                       "this CPU or this build cannot run %s code",
@@ -65,7 +54,15 @@ static nabla_status take_options(nabla_plan *plan,
                                   options->only_count, &plan->only, diag));
   NABLA_TRY(nabla_patterns_create(plan->allocator, "skip", options->skip,
                                   options->skip_count, &plan->skip, diag));
-  return take_rules(plan, options, diag);
+  NABLA_TRY(take_rules(plan, options, diag));
+  int searches = options->settings.search;
+  for (size_t i = 0; i < options->rule_count; i++)
+    searches |= options->rules[i].settings.search;
+  if (!options->importance || searches) return NABLA_OK;
+  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                   "an importance is given, but no search");
+  nabla_diag_set_next(diag, "ask for the search too, or leave it out");
+  return status;
 }
 
 /* What the bitsandbytes layout would have to say no to. */
@@ -157,7 +154,7 @@ static nabla_status check_readable(const nabla_plan *plan,
   char name[NABLA_SAFETENSORS_MAX_NAME + sizeof NABLA_SUFFIX_SCB];
   nabla_part part;
   if (plan->totals.layout != NABLA_LAYOUT_NABLA ||
-      format->encoding->bits != 8 || tensor->name_length < tail)
+      !nabla_encoding_is_int8(format->encoding) || tensor->name_length < tail)
     return NABLA_OK;
   const size_t stem = tensor->name_length - tail;
   memcpy(name, tensor->name, stem);
@@ -201,6 +198,31 @@ static nabla_status check_names(const nabla_plan *plan,
   return NABLA_OK;
 }
 
+/* Finds the importance of a searched weight, and checks its form. */
+static nabla_status find_importance(const nabla_plan *plan,
+                                    const nabla_tensor *tensor,
+                                    nabla_decision *decision,
+                                    nabla_diag *diag) {
+  decision->importance = SIZE_MAX;
+  if (!plan->importance || !decision->search) return NABLA_OK;
+  const size_t index = nabla_checkpoint_find(plan->importance, tensor->name,
+                                             tensor->name_length);
+  if (index == SIZE_MAX) return NABLA_OK;
+  const nabla_tensor found = nabla_checkpoint_tensor(plan->importance, index);
+  const uint64_t columns = tensor->shape[tensor->rank - 1];
+  decision->importance = index;
+  if (found.layout == NABLA_LAYOUT_DENSE && found.dtype == NABLA_DTYPE_F32 &&
+      found.rank == 1 && found.elements == columns)
+    return NABLA_OK;
+  nabla_status status = nabla_fail(
+      diag, NABLA_INVALID_ARGUMENT,
+      "an importance of %s, rank %" PRIu32 " and %" PRIu64
+      " elements; the weight needs F32, rank 1 and %" PRIu64,
+      nabla_dtype_name(found.dtype), found.rank, found.elements, columns);
+  nabla_diag_set_next(diag, "make one number per column of the weight");
+  return nabla_checkpoint_blame(plan->importance, &found, status, diag);
+}
+
 static nabla_status measure(const nabla_plan *plan, const nabla_tensor *tensor,
                             nabla_decision *decision, nabla_diag *diag) {
   nabla_components parts;
@@ -223,11 +245,15 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
     nabla_decision *decision = &plan->decisions[i];
     const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
     decision->bytes_out = tensor.stored_bytes;
+    decision->importance = SIZE_MAX;
     if (decision->format.encoding) {
+      NABLA_TRY(find_importance(plan, &tensor, decision, diag));
       nabla_status status = measure(plan, &tensor, decision, diag);
       if (status)
         return nabla_checkpoint_blame(plan->checkpoint, &tensor, status, diag);
       totals->quantized++;
+      totals->searched += decision->search != 0;
+      totals->weighted += decision->importance != SIZE_MAX;
     }
     if (!nabla_add_u64(totals->bytes_in, tensor.stored_bytes,
                        &totals->bytes_in) ||
@@ -283,10 +309,7 @@ void nabla_plan_destroy(nabla_plan *plan) {
   nabla_patterns_destroy(plan->only);
   nabla_patterns_destroy(plan->skip);
   nabla_patterns_destroy(plan->rules);
-  nabla_free(allocator, plan->rule_encodings, NABLA_MAX_PATTERNS,
-             sizeof *plan->rule_encodings);
-  nabla_free(allocator, plan->rule_blocks, NABLA_MAX_PATTERNS,
-             sizeof *plan->rule_blocks);
+  nabla_free(allocator, plan->rule, NABLA_MAX_PATTERNS, sizeof *plan->rule);
   nabla_free(allocator, plan->decisions, plan->count, sizeof *plan->decisions);
   nabla_free(allocator, plan, 1, sizeof *plan);
 }
@@ -300,6 +323,9 @@ nabla_plan_row nabla_plan_get(const nabla_plan *plan, size_t row) {
       .tensor = row,
       .quantized = decision->format.encoding != NULL,
       .format = decision->format,
+      .search = decision->search,
+      .has_importance = decision->format.encoding && decision->search &&
+                        decision->importance != SIZE_MAX,
       .bytes_in = tensor.stored_bytes,
       .bytes_out = decision->bytes_out,
       .rule =

@@ -4,6 +4,7 @@
 
 #include "nabla/quantize.h"
 #include "quant/patterns.h"
+#include "quant/values.h"
 
 /* Why a row is what it is; the text is made when it is asked for. */
 typedef enum nabla_reason {
@@ -24,9 +25,11 @@ typedef enum nabla_reason {
 /* One logical tensor; small, since a file may hold two million. */
 typedef struct nabla_decision {
   nabla_format format; /* encoding NULL: kept */
-  uint32_t reason;     /* nabla_reason */
-  uint32_t detail;     /* rule, pattern or row of keep.def */
-  uint64_t index;      /* of the first value that is not finite */
+  int search;
+  size_t importance; /* tensor of plan->importance, or SIZE_MAX */
+  uint32_t reason;   /* nabla_reason */
+  uint32_t detail;   /* rule, pattern or row of keep.def */
+  uint64_t index;    /* of the first value that is not finite */
   uint64_t bytes_out;
 } nabla_decision;
 
@@ -34,10 +37,10 @@ struct nabla_plan {
   const nabla_allocator *allocator;
   const nabla_checkpoint *checkpoint;
   nabla_patterns *only, *skip, *rules;
-  const nabla_encoding **rule_encodings; /* NABLA_MAX_PATTERNS of each */
-  uint64_t *rule_blocks;
+  nabla_rule *rule; /* NABLA_MAX_PATTERNS, without their patterns */
   const nabla_encoding *encoding;
-  uint64_t block;
+  nabla_settings settings;
+  const nabla_checkpoint *importance; /* may be NULL */
   nabla_layout_choice choice;
   nabla_nonfinite_policy nonfinite;
   nabla_isa isa;
@@ -45,6 +48,22 @@ struct nabla_plan {
   size_t count;
   nabla_plan_totals totals;
 };
+
+/* Says whether `encoding` can have `settings` at all. */
+NABLA_MUST_USE nabla_status nabla_settings_check(const nabla_settings *settings,
+                                                 const nabla_encoding *encoding,
+                                                 const char *what,
+                                                 nabla_diag *diag);
+
+/* What a rule says with what the options add. */
+nabla_settings nabla_settings_of_rule(const nabla_plan *plan,
+                                      const nabla_rule *rule);
+
+/* The format of a tensor that is not empty and has a dimension. */
+nabla_format nabla_settings_format(const nabla_plan *plan,
+                                   const nabla_tensor *tensor,
+                                   const nabla_encoding *encoding,
+                                   const nabla_settings *settings);
 
 /* Decides one tensor by name, dtype and shape. */
 NABLA_MUST_USE nabla_status nabla_plan_decide(const nabla_plan *plan,
@@ -55,6 +74,11 @@ NABLA_MUST_USE nabla_status nabla_plan_decide(const nabla_plan *plan,
 /* What one part of a tensor's name says of it: the reason of the first row of
  * keep.def that it matches, or NULL. */
 const char *nabla_keep_reason_of_part(const char *part, size_t size);
+/* The weight of each of `count` values of a tile in a search, in a part of
+ * scratch->raw that codes leave free; *out NULL when all weigh the same. */
+NABLA_MUST_USE nabla_status nabla_importance_read(
+    const nabla_plan *plan, uint64_t tensor, uint64_t first, uint64_t count,
+    nabla_scratch *scratch, const float **out, nabla_diag *diag);
 
 /* Writes the reason of a decision as one clause. */
 void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,

@@ -68,7 +68,7 @@ static inline void nabla_put_code(uint8_t *codes, size_t i, unsigned bits,
   const unsigned shift = high_first ? 8 - bits - place * bits : place * bits;
   uint8_t *byte = &codes[i / per_byte];
   if (place == 0) *byte = 0;
-  *byte = (uint8_t)(*byte | code << shift);
+  *byte = (uint8_t)(*byte | (unsigned)code << shift);
 }
 
 static inline uint8_t nabla_get_code(const uint8_t *codes, size_t i,

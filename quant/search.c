@@ -32,7 +32,12 @@ static reach reach_of(const nabla_encoding *encoding) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(rows[i].name, encoding->name)) return rows[i].reach;
-  return (reach){.low = 1.0f, .high = 1.0f, .count = 1, .signs = 1};
+  return (reach){/* of an encoding without a row */
+                 .low = 0.8f,
+                 .high = 1.1f,
+                 .count = 16,
+                 .signs = 1,
+                 .fits = 1};
 }
 
 /* What is known of a candidate for each block. */

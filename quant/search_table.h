@@ -1,5 +1,5 @@
 /* Inside quant/: the fast search, for encodings of up to 16 values in blocks of
- * 16, 32 or 64, without weights and zero points.
+ * 16 to 256, without weights and zero points.
  *
  * A block is brought to integers of 8 bits, of which a candidate for the scale
  * makes others: a table of 128 bytes. The sums of squared differences are
@@ -16,10 +16,10 @@
 
 enum {
   NABLA_SEARCH_CANDIDATES = 16,
-  NABLA_SEARCH_STEPS = 128, /* bins of the 8-bit values, two to each        */
-  NABLA_SEARCH_PEAK = 113,  /* what absmax becomes: 1.12 times it fits      */
-  NABLA_SEARCH_BINS = 32,   /* of scaled values, at most one threshold each */
-  NABLA_SEARCH_LARGEST = 64 /* block */
+  NABLA_SEARCH_STEPS = 128,  /* bins of the 8-bit values, two to each        */
+  NABLA_SEARCH_PEAK = 113,   /* what absmax becomes: 1.12 times it fits      */
+  NABLA_SEARCH_BINS = 32,    /* of scaled values, at most one threshold each */
+  NABLA_SEARCH_LARGEST = 256 /* block */
 };
 
 /* Largest difference of 8-bit values: 32 squares, in pairs, fit in 16 bits. */
@@ -61,7 +61,7 @@ static inline nabla_search_range nabla_search_range_of(nabla_scale_type type) {
   return (nabla_search_range){0x1p-60f, 0x1p60f};
 }
 
-/* @param block  16, 32 or 64
+/* @param block  a power of two from 16 to NABLA_SEARCH_LARGEST
  * @param scales out: as nabla_search has them */
 typedef void nabla_search_blocks(const nabla_search_table *table,
                                  const float *in, size_t count, size_t block,

@@ -54,10 +54,14 @@ static void merge_spread(partial *sum, const partial *p) {
 
 static void count_codes(const survey *s, const uint8_t *codes, uint64_t count,
                         uint64_t *table) {
-  const int narrow = s->values.tensor.format.encoding->bits == 4;
+  const nabla_encoding *encoding = s->values.tensor.format.encoding;
+  const uint32_t bits = encoding->bits, per_byte = 8 / bits;
+  const unsigned mask = (1u << bits) - 1;
   for (uint64_t i = 0; i < count; i++) {
-    const uint8_t byte = codes[narrow ? i / 2 : i];
-    table[!narrow ? byte : i % 2 ? byte & 15 : byte >> 4]++;
+    const uint32_t at = (uint32_t)(i % per_byte);
+    const uint32_t shift =
+        bits * (encoding->high_first ? per_byte - 1 - at : at);
+    table[codes[i / per_byte] >> shift & mask]++;
   }
 }
 

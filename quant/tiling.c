@@ -2,9 +2,10 @@
 #include "quant/tiling.h"
 
 #include "lib/base/checked.h"
+#include "quant/codec.h"
 
 /* Elements of all workers together: 32 MiB of buffers. */
-#define SHARED ((uint64_t)1 << 21)
+#define SHARED (((uint64_t)32 << 20) / 19)
 
 uint64_t nabla_tile_for(uint32_t workers) {
   uint64_t tile = NABLA_TILE_LARGE;
@@ -15,14 +16,16 @@ uint64_t nabla_tile_for(uint32_t workers) {
 nabla_tiling nabla_tiling_of(const nabla_format *format, uint64_t elements,
                              uint64_t tile) {
   nabla_tiling tiling = {.elements = elements, .span = tile};
-  if (format && format->encoding && format->granularity == NABLA_PER_ROW) {
-    if (format->block > tile) {
-      tiling.row = format->block;
-      tiling.tiles_per_row = nabla_ceil_div_u64(format->block, tile);
-      tiling.tiles = elements / format->block * tiling.tiles_per_row;
+  if (format && format->encoding &&
+      (format->granularity != NABLA_PER_BLOCK || format->segment)) {
+    const uint64_t unit = nabla_format_unit(format);
+    if (unit > tile) {
+      tiling.row = unit;
+      tiling.tiles_per_row = nabla_ceil_div_u64(unit, tile);
+      tiling.tiles = elements / unit * tiling.tiles_per_row;
       return tiling;
     }
-    tiling.span = tile / format->block * format->block;
+    tiling.span = tile / unit * unit;
   }
   tiling.tiles = nabla_ceil_div_u64(elements, tiling.span);
   return tiling;

@@ -1,5 +1,5 @@
 /* Cuts a tensor into tiles that workers process on their own: whole blocks,
- * whole rows, or pieces of one row when a row is larger than a tile. */
+ * whole rows or segments, or pieces of one that is larger than a tile. */
 #ifndef NABLA_QUANT_TILING_H
 #define NABLA_QUANT_TILING_H
 
@@ -8,7 +8,7 @@
 #include "nabla/encoding.h"
 
 /* Elements of a tile, a multiple of the largest block and of two (nibbles).
- * Each worker has 16 bytes of buffers per element: LARGE is for few workers,
+ * Each worker has 19 bytes of buffers per element: LARGE is for few workers,
  * SMALL for sums whose order must not depend on the number of workers, and
  * which at most NABLA_FIXED_WORKERS share. */
 #define NABLA_TILE_LARGE    ((uint64_t)1 << 18)
@@ -22,8 +22,9 @@ uint64_t nabla_tile_for(uint32_t workers);
 typedef struct nabla_tiling {
   uint64_t elements;
   uint64_t span;          /* elements of a full tile              */
-  uint64_t row;           /* row length when rows are cut, else 0 */
-  uint64_t tiles_per_row; /* when rows are cut                    */
+  uint64_t row;           /* length of the rows (segments, the tensor) that
+                             are cut, else 0                       */
+  uint64_t tiles_per_row; /* when they are cut                    */
   uint64_t tiles;
 } nabla_tiling;
 

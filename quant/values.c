@@ -11,13 +11,18 @@
 /* Cache lines; also what vector loads like. */
 enum { ALIGNMENT = 64 };
 
+/* Files are. */
+#define IS_LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+
 nabla_status nabla_scratch_create(const nabla_allocator *allocator,
                                   uint64_t tile, nabla_scratch *out,
                                   nabla_diag *diag) {
   const size_t raw = (size_t)tile * 8;
   const size_t scales = (size_t)tile * sizeof(float) + ALIGNMENT;
   const size_t values = ((size_t)tile + NABLA_BLOCK_MAX) * sizeof(float);
-  const size_t size = raw + scales + values + ALIGNMENT;
+  const size_t stored = (size_t)tile * 2 + ALIGNMENT;
+  const size_t zeros = (size_t)tile + ALIGNMENT;
+  const size_t size = raw + scales + values + stored + zeros + ALIGNMENT;
   void *block;
   NABLA_TRY(nabla_alloc(allocator, size, 1, &block, diag));
   uint8_t *at = block;
@@ -26,6 +31,8 @@ nabla_status nabla_scratch_create(const nabla_allocator *allocator,
                          .raw = at,
                          .scales = (float *)(void *)(at + raw),
                          .values = (float *)(void *)(at + raw + scales),
+                         .stored = at + raw + scales + values,
+                         .zeros = at + raw + scales + values + stored,
                          .block = block,
                          .block_size = size};
   return NABLA_OK;
@@ -110,7 +117,7 @@ static nabla_status read_dense(const nabla_values *values, uint64_t first,
                                nabla_diag *diag) {
   const nabla_dtype dtype = values->tensor.dtype;
   const uint64_t size = nabla_dtype_bits(dtype) / 8;
-  if (dtype == NABLA_DTYPE_F32 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+  if (dtype == NABLA_DTYPE_F32 && IS_LITTLE)
     return read_part(values, values->tensor.data, first * size, scratch->values,
                      (size_t)(count * size), diag);
   NABLA_TRY(read_part(values, values->tensor.data, first * size, scratch->raw,
@@ -119,59 +126,140 @@ static nabla_status read_dense(const nabla_values *values, uint64_t first,
   return NABLA_OK;
 }
 
-/* A piece of a row decodes as a short row of its own. */
-static void decode_rows(const nabla_values *values, uint64_t first,
-                        uint64_t count, nabla_scratch *scratch) {
-  const uint64_t row = values->tensor.format.block;
+nabla_status nabla_values_load(const nabla_values *values, uint64_t first,
+                               uint64_t count, nabla_scratch *scratch,
+                               nabla_dtype *out, nabla_diag *diag) {
+  const nabla_dtype dtype = values->tensor.dtype;
+  const uint64_t size = nabla_dtype_bits(dtype) / 8;
+  if (size > sizeof(float) || !IS_LITTLE) {
+    *out = NABLA_DTYPE_F32;
+    return read_dense(values, first, count, scratch, diag);
+  }
+  *out = dtype;
+  return read_part(values, values->tensor.data, first * size, scratch->values,
+                   (size_t)(count * size), diag);
+}
+
+nabla_range nabla_values_range(const nabla_format *format, uint64_t first,
+                               uint64_t count) {
+  nabla_range range = {.start = first, .length = count};
+  if (format->granularity == NABLA_PER_BLOCK) {
+    const uint64_t in =
+        format->segment ? first % format->segment : first; /* the segment */
+    range.start = first - in % format->block;
+    range.length = count + in % format->block;
+  }
+  range.first_scale = nabla_scale_index(format, first);
+  range.scales = nabla_scale_span(format, first, count);
+  return range;
+}
+
+/* Scales of dynamic8: their codes and the absmax of their groups. */
+static nabla_status fetch_nested(const nabla_values *values,
+                                 const nabla_range *range,
+                                 nabla_scratch *scratch, nabla_diag *diag) {
+  const nabla_nested *nested = values->tensor.nested;
+  const uint64_t group = range->first_scale / nested->how.block;
+  const uint64_t in = range->first_scale % nested->how.block;
+  const uint64_t groups =
+      nabla_ceil_div_u64(in + range->scales, nested->how.block);
+  float *absmax = scratch->values; /* nothing is there yet */
+  NABLA_TRY(read_part(values, values->tensor.scales, range->first_scale,
+                      scratch->stored, (size_t)range->scales, diag));
+  NABLA_TRY(read_part(values, nested->absmax, group * sizeof(float), absmax,
+                      (size_t)groups * sizeof(float), diag));
+  for (uint64_t i = 0; i < groups && !IS_LITTLE; i++)
+    absmax[i] = nabla_f32_of_bits(nabla_load_le32(&absmax[i]));
+  nabla_dynamic8_decode(&nested->how, scratch->stored, absmax, (size_t)in,
+                        (size_t)range->scales, scratch->scales);
+  return NABLA_OK;
+}
+
+static nabla_status fetch_scales(const nabla_values *values,
+                                 const nabla_range *range,
+                                 nabla_scratch *scratch, nabla_diag *diag) {
+  const nabla_scale_type type = values->tensor.format.scale;
+  const size_t width = nabla_scale_info_of(type)->bytes;
+  if (type == NABLA_SCALE_DYNAMIC8)
+    return fetch_nested(values, range, scratch, diag);
+  void *raw = type == NABLA_SCALE_F32 ? (void *)scratch->scales
+                                      : (void *)scratch->stored;
+  NABLA_TRY(read_part(values, values->tensor.scales, range->first_scale * width,
+                      raw, (size_t)range->scales * width, diag));
+  nabla_scales_widen(type, raw, (size_t)range->scales, scratch->scales);
+  return NABLA_OK;
+}
+
+nabla_status nabla_values_fetch(const nabla_values *values,
+                                const nabla_range *range,
+                                nabla_scratch *scratch, nabla_diag *diag) {
+  const nabla_tensor *tensor = &values->tensor;
+  const nabla_format *format = &tensor->format;
+  NABLA_TRY(fetch_scales(values, range, scratch, diag));
+  if (format->zero_point)
+    NABLA_TRY(read_part(values, tensor->zero_points, range->first_scale,
+                        scratch->zeros, (size_t)range->scales, diag));
+  return read_part(values, tensor->data,
+                   nabla_code_offset(format, range->start), scratch->raw,
+                   (size_t)nabla_code_bytes(format, range->length), diag);
+}
+
+/* How many of the `left` values at `first` share what decodes them at once: a
+ * piece of a row, segment or block of its own, or many whole ones. */
+static uint64_t next_piece(const nabla_format *format, uint64_t first,
+                           uint64_t left, int *is_whole) {
+  const uint64_t unit = nabla_format_unit(format);
+  const uint64_t at = first % unit;
+  *is_whole = at == 0 && left >= unit;
+  if (*is_whole) return left / unit * unit;
+  return left < unit - at ? left : unit - at;
+}
+
+void nabla_values_decode(const nabla_values *values, const nabla_range *range,
+                         const nabla_scratch *scratch, nabla_dtype dtype,
+                         void *out) {
+  const nabla_format *format = &values->tensor.format;
+  const int is_rows = format->granularity != NABLA_PER_BLOCK;
+  const size_t width = nabla_dtype_bits(dtype) / 8;
   nabla_codec codec = values->codec;
-  float *scales = scratch->scales;
-  for (uint64_t done = 0; done < count;) {
-    const uint64_t left = count - done, at = (first + done) % row;
-    const int whole = at == 0 && left >= row;
-    const uint64_t piece = whole             ? left / row * row
-                           : left < row - at ? left
-                                             : row - at;
-    codec.format.block = whole ? row : piece;
-    const nabla_packed packed = {.codes = scratch->raw + done,
-                                 .scales = scales};
-    nabla_decode(&codec, &packed, (size_t)piece, scratch->values + done);
-    scales += piece / codec.format.block;
-    done += piece;
+  if (format->scale != NABLA_SCALE_F32) /* f32, but not LLM.int8 */
+    codec.format.scale = NABLA_SCALE_DYNAMIC8;
+  codec.dtype = dtype;
+  if (!is_rows && !format->segment) {
+    const nabla_packed packed = {scratch->raw, scratch->scales, scratch->zeros};
+    nabla_decode(&codec, &packed, (size_t)range->length, out);
+    return;
+  }
+  uint64_t piece;
+  for (uint64_t done = 0; done < range->length; done += piece) {
+    const uint64_t first = range->start + done;
+    int is_whole;
+    piece = next_piece(format, first, range->length - done, &is_whole);
+    if (is_rows) codec.format.block = is_whole ? format->block : piece;
+    codec.format.segment = is_whole ? format->segment : 0;
+    const uint64_t scale =
+        nabla_scale_index(format, first) - range->first_scale;
+    const nabla_packed packed = {scratch->raw + nabla_code_bytes(format, done),
+                                 scratch->scales + scale,
+                                 scratch->zeros + scale};
+    nabla_decode(&codec, &packed, (size_t)piece, (uint8_t *)out + done * width);
   }
 }
 
 nabla_status nabla_values_read(const nabla_values *values, uint64_t first,
                                uint64_t count, nabla_scratch *scratch,
                                uint64_t *out_scales, nabla_diag *diag) {
-  const nabla_tensor *tensor = &values->tensor;
-  const nabla_format *format = &tensor->format;
+  const nabla_format *format = &values->tensor.format;
   if (out_scales) *out_scales = 0;
   if (!format->encoding) return read_dense(values, first, count, scratch, diag);
-  const int rows = format->granularity == NABLA_PER_ROW;
-  const uint64_t skip = first % format->block;
-  const uint64_t start = rows ? first : first - skip;
-  const uint64_t length = rows ? count : count + skip;
-  const uint64_t scales = nabla_ceil_div_u64(skip + count, format->block);
-  NABLA_TRY(read_part(values, tensor->data, nabla_code_offset(format, start),
-                      scratch->raw, (size_t)nabla_code_bytes(format, length),
-                      diag));
-  NABLA_TRY(read_part(values, tensor->scales,
-                      first / format->block * sizeof(float), scratch->scales,
-                      (size_t)scales * sizeof(float), diag));
-  for (uint64_t i = 0; i < scales; i++) /* files are little-endian */
-    scratch->scales[i] =
-        nabla_f32_of_bits(nabla_load_le32(&scratch->scales[i]));
-  if (rows) {
-    decode_rows(values, first, count, scratch);
-  } else {
-    const nabla_packed packed = {.codes = scratch->raw,
-                                 .scales = scratch->scales};
-    nabla_decode(&values->codec, &packed, (size_t)length, scratch->values);
-    if (skip)
-      memmove(scratch->values, scratch->values + skip,
-              (size_t)count * sizeof(float));
-  }
-  if (out_scales) *out_scales = scales;
+  const nabla_range range = nabla_values_range(format, first, count);
+  NABLA_TRY(nabla_values_fetch(values, &range, scratch, diag));
+  nabla_values_decode(values, &range, scratch, NABLA_DTYPE_F32,
+                      scratch->values);
+  if (first > range.start)
+    memmove(scratch->values, scratch->values + (first - range.start),
+            (size_t)count * sizeof(float));
+  if (out_scales) *out_scales = range.scales;
   return NABLA_OK;
 }
 

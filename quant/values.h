@@ -9,11 +9,13 @@
 /* Buffers of one worker, for tiles of at most `tile` elements. */
 typedef struct nabla_scratch {
   uint64_t tile;
-  uint8_t *raw;  /* 8 * tile bytes: file bytes of any dtype, or codes     */
-  float *scales; /* tile + 1: rows of one element have one scale each     */
-  float *values; /* tile + NABLA_BLOCK_MAX: a range may begin inside a
-                    block, which is decoded from its start                */
-  void *block;   /* what was allocated                                    */
+  uint8_t *raw;    /* 8 * tile bytes: file bytes of any dtype, or codes     */
+  float *scales;   /* tile + 1: rows of one element have one scale each     */
+  uint8_t *stored; /* 2 * (tile + 1): narrow scales as they are in the file */
+  uint8_t *zeros;  /* tile + 1: zero points                                 */
+  float *values;   /* tile + NABLA_BLOCK_MAX: a range may begin inside a
+                      block, which is decoded from its start                */
+  void *block;     /* what was allocated                                    */
   size_t block_size;
 } nabla_scratch;
 
@@ -51,6 +53,39 @@ NABLA_MUST_USE nabla_status nabla_values_read(const nabla_values *values,
                                               nabla_scratch *scratch,
                                               uint64_t *out_scales,
                                               nabla_diag *diag);
+
+/* Reads the `count` values of a dense tensor from `first` on as they are, into
+ * scratch->values; what nabla_encode does not take (F64) becomes f32.
+ * @param out  the dtype that they have there */
+NABLA_MUST_USE nabla_status nabla_values_load(const nabla_values *values,
+                                              uint64_t first, uint64_t count,
+                                              nabla_scratch *scratch,
+                                              nabla_dtype *out,
+                                              nabla_diag *diag);
+
+/* The codes of a packed range: where they are in scratch->raw, which value is
+ * the first of them, and how many there are. */
+typedef struct nabla_range {
+  uint64_t start, length;
+  uint64_t first_scale, scales;
+} nabla_range;
+
+/* The whole blocks, but of rows the piece itself, that [first, first + count)
+ * lies in. */
+nabla_range nabla_values_range(const nabla_format *format, uint64_t first,
+                               uint64_t count);
+
+/* Reads codes, scales and zero points of a range: codes into raw, scales
+ * widened to f32 into scales. */
+NABLA_MUST_USE nabla_status nabla_values_fetch(const nabla_values *values,
+                                               const nabla_range *range,
+                                               nabla_scratch *scratch,
+                                               nabla_diag *diag);
+
+/* Decodes what was fetched to `dtype` (F32, F16 or BF16) into `out`. */
+void nabla_values_decode(const nabla_values *values, const nabla_range *range,
+                         const nabla_scratch *scratch, nabla_dtype dtype,
+                         void *out);
 
 /* Turns what nabla_values_read has left in `scratch` into doubles, which take
  * the place of raw: exact for F64, whose values f32 cannot all hold. */

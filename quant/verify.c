@@ -1,16 +1,19 @@
 /* Verification of a checkpoint: what opening checks, and every scale. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-#include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
 #include "nabla/measure.h"
+#include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
+#include "quant/kernel.h"
 #include "quant/run.h"
+#include "quant/values.h"
 #include "quant/verify_config.h"
 
-/* Scales read at once. */
+/* Scales, or bytes of codes, read at once. */
 enum { PIECE = 1 << 16 };
 
 typedef struct verifier {
@@ -20,7 +23,7 @@ typedef struct verifier {
   nabla_verify_summary summary;
   nabla_status first;     /* of the first problem */
   nabla_diag *first_diag; /* may be NULL          */
-  float *scales;          /* PIECE                */
+  nabla_scratch scratch;  /* of PIECE             */
 } verifier;
 
 /* Records a problem; verification goes on. `status` is the diag's. */
@@ -32,37 +35,95 @@ static void note(verifier *v, nabla_status status, const nabla_diag *diag) {
   if (v->first_diag) *v->first_diag = *diag;
 }
 
-/* What the largest code multiplies its scale by, before LLM.int8 divides. */
-static float largest_factor(const nabla_encoding *encoding) {
-  return encoding->bits == 4 ? 1 : 127;
+/* Notes a problem with element `index` of a component of `width` bytes each. */
+static void note_at(verifier *v, const nabla_checkpoint *checkpoint,
+                    const nabla_tensor *tensor, const nabla_entry *entry,
+                    uint64_t offset, nabla_diag *found) {
+  const nabla_status status = found->code;
+  nabla_diag_set_offset(found, entry->offset + offset);
+  nabla_diag_set_next(found, "quantize the model again from its source");
+  note(v, nabla_checkpoint_blame(checkpoint, tensor, status, found), found);
 }
 
-/* Reads all scales of a tensor; the first that is not finite is noted. */
-static nabla_status check_scales(verifier *v,
-                                 const nabla_checkpoint *checkpoint,
-                                 const nabla_tensor *tensor, nabla_diag *diag) {
+/* What the largest code that is written multiplies its scale by, before
+ * LLM.int8 divides. With zero points that depends on them. */
+static float largest_factor(const nabla_format *format) {
+  if (format->zero_point) return 1;
+  if (nabla_encoding_is_int8(format->encoding)) return 127;
+  if (!strcmp(format->encoding->name, "int4")) return 7;
+  return nabla_format_largest(format);
+}
+
+/* Reads all scales of a tensor; the first that does not decode is noted. */
+static nabla_status check_scales(verifier *v, const nabla_values *values,
+                                 nabla_diag *diag) {
+  const nabla_tensor *tensor = &values->tensor;
   const nabla_safetensors *file =
-      nabla_checkpoint_borrow_shard(checkpoint, tensor->scales.shard);
+      nabla_checkpoint_borrow_shard(values->checkpoint, tensor->scales.shard);
   const nabla_entry entry = nabla_safetensors_entry(file, tensor->scales.entry);
-  const float largest = largest_factor(tensor->format.encoding);
+  const float largest = largest_factor(&tensor->format);
+  const size_t width = nabla_scale_info_of(tensor->format.scale)->bytes;
   for (uint64_t at = 0; at < entry.elements; at += PIECE) {
     const uint64_t left = entry.elements - at;
-    const size_t count = left < PIECE ? (size_t)left : PIECE;
-    NABLA_TRY(nabla_safetensors_read(file, tensor->scales.entry,
-                                     at * sizeof(float), v->scales,
-                                     count * sizeof(float), diag));
-    for (size_t i = 0; i < count; i++) {
-      const float scale = nabla_f32_of_bits(nabla_load_le32(&v->scales[i]));
+    const nabla_range range = {.first_scale = at,
+                               .scales = left < PIECE ? left : PIECE};
+    NABLA_TRY(nabla_values_fetch(values, &range, &v->scratch, diag));
+    for (size_t i = 0; i < range.scales; i++) {
+      const float scale = v->scratch.scales[i];
       if (isfinite(scale * largest)) continue;
       nabla_diag found = NABLA_DIAG_INIT;
-      nabla_status status =
-          nabla_fail(&found, NABLA_NOT_FINITE,
-                     "scale %" PRIu64 " of '%.60s' is %s", at + i, entry.name,
-                     isfinite(scale) ? "too large to decode" : "not finite");
-      nabla_diag_set_offset(&found, entry.offset + (at + i) * sizeof(float));
-      nabla_diag_set_next(&found, "quantize the model again from its source");
-      note(v, nabla_checkpoint_blame(checkpoint, tensor, status, &found),
-           &found);
+      (void)!nabla_fail(&found, NABLA_NOT_FINITE,
+                        "scale %" PRIu64 " of '%.60s' is %s", at + i,
+                        entry.name,
+                        isfinite(scale) ? "too large to decode" : "not finite");
+      note_at(v, values->checkpoint, tensor, &entry, (at + i) * width, &found);
+      return NABLA_OK;
+    }
+  }
+  return NABLA_OK;
+}
+
+/* Which codes an encoding has not (docs/FORMAT.md, E): those that are no
+ * number, 3 of ternary, and 0 of int4 without zero points. */
+static void list_bad_codes(const nabla_format *format, uint8_t bad[256]) {
+  const nabla_encoding *encoding = format->encoding;
+  const nabla_recipe *recipe = nabla_recipe_find(encoding);
+  const uint32_t per_byte = 8 / encoding->bits;
+  const unsigned mask = (1u << encoding->bits) - 1;
+  for (unsigned byte = 0; byte < 256; byte++)
+    for (uint32_t i = 0; i < per_byte; i++) {
+      const unsigned code = byte >> i * encoding->bits & mask;
+      if (!isfinite(recipe->value((uint8_t)code)) ||
+          (encoding->bits == 2 && code == 3) ||
+          (code == 0 && !strcmp(encoding->name, "int4") && !format->zero_point))
+        bad[byte] = 1;
+    }
+}
+
+static nabla_status check_codes(verifier *v, const nabla_values *values,
+                                nabla_diag *diag) {
+  const nabla_tensor *tensor = &values->tensor;
+  const nabla_safetensors *file =
+      nabla_checkpoint_borrow_shard(values->checkpoint, tensor->data.shard);
+  const nabla_entry entry = nabla_safetensors_entry(file, tensor->data.entry);
+  uint8_t bad[256] = {0};
+  list_bad_codes(&tensor->format, bad);
+  if (!memchr(bad, 1, sizeof bad)) return NABLA_OK;
+  for (uint64_t at = 0; at < entry.bytes; at += PIECE) {
+    const uint64_t left = entry.bytes - at;
+    const size_t count = left < PIECE ? (size_t)left : PIECE;
+    NABLA_TRY(nabla_safetensors_read(file, tensor->data.entry, at,
+                                     v->scratch.raw, count, diag));
+    for (size_t i = 0; i < count; i++) {
+      if (!bad[v->scratch.raw[i]]) continue;
+      nabla_diag found = NABLA_DIAG_INIT;
+      (void)!nabla_fail(&found, NABLA_CORRUPT,
+                        "byte %" PRIu64
+                        " of its codes, 0x%02x, holds a code "
+                        "that %s has not",
+                        at + i, v->scratch.raw[i],
+                        tensor->format.encoding->name);
+      note_at(v, values->checkpoint, tensor, &entry, at + i, &found);
       return NABLA_OK;
     }
   }
@@ -75,7 +136,13 @@ static nabla_status check_tensor(verifier *v,
   const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, index);
   if (tensor.layout == NABLA_LAYOUT_DENSE) return NABLA_OK;
   v->summary.packed++;
-  if (!tensor.unsupported) return check_scales(v, checkpoint, &tensor, diag);
+  if (!tensor.unsupported) {
+    nabla_values values;
+    NABLA_TRY(
+        nabla_values_open(checkpoint, index, NABLA_ISA_BEST, &values, diag));
+    NABLA_TRY(check_scales(v, &values, diag));
+    return check_codes(v, &values, diag);
+  }
   nabla_diag found = NABLA_DIAG_INIT;
   const nabla_status status = nabla_fail(
       &found, NABLA_UNSUPPORTED, "cannot be decoded: %s", tensor.unsupported);
@@ -168,12 +235,10 @@ nabla_status nabla_verify(const char *path,
                 .first_diag = diag};
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
-  void *block;
-  NABLA_TRY(nabla_alloc(allocator, PIECE, sizeof(float), &block, diag));
-  v.scales = block;
+  NABLA_TRY(nabla_scratch_create(allocator, PIECE, &v.scratch, diag));
   nabla_diag stop = NABLA_DIAG_INIT;
   nabla_status status = verify_open(&v, path, &stop);
-  nabla_free(allocator, block, PIECE, sizeof(float));
+  nabla_scratch_destroy(allocator, &v.scratch);
   if (status && status != NABLA_CANCELLED) note(&v, status, &stop);
   if (status == NABLA_CANCELLED) {
     if (diag) *diag = stop;

@@ -2,6 +2,7 @@
  * small components, the tiles, the commit. */
 #include "quant/write.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,7 +39,7 @@ static nabla_status list_items(nabla_file_job *job, nabla_target *target,
     for (size_t i = 0; i < nabla_safetensors_count(source); i++) {
       const nabla_entry entry = nabla_safetensors_entry(source, i);
       const size_t tensor = nabla_checkpoint_find_at(checkpoint, shard, i);
-      nabla_item item = {NABLA_ITEM_COPY, shard, i, 0, NULL};
+      nabla_item item = {.kind = NABLA_ITEM_COPY, .shard = shard, .index = i};
       if (tensor != SIZE_MAX && task->plan &&
           task->plan->decisions[tensor].format.encoding) {
         item.kind = NABLA_ITEM_ENCODE;
@@ -71,7 +72,8 @@ static nabla_status declare(nabla_file_job *job, nabla_target *target,
                            entry->bytes, diag);
 }
 
-/* The components in the order of nabla_components_of: codes, then scales. */
+/* The components in the order of nabla_components_of: codes, then scales, then
+ * zero points. */
 static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
                                    uint32_t file, nabla_item *item,
                                    nabla_diag *diag) {
@@ -97,6 +99,12 @@ static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
     NABLA_TRY(declare(job, target, file, &entry, &id, diag));
     if (i == 0) item->id = id;
   }
+  if (format.scale != NABLA_SCALE_DYNAMIC8) return NABLA_OK;
+  nabla_packed_size size;
+  NABLA_TRY(nabla_format_size(&format, tensor.elements, &size, diag));
+  item->spill = job->spilled;
+  if (!nabla_add_u64(job->spilled, size.scales, &job->spilled))
+    return nabla_fail(diag, NABLA_TOO_LARGE, "too many scales");
   return NABLA_OK;
 }
 
@@ -135,6 +143,21 @@ static nabla_status add_item(nabla_file_job *job, nabla_target *target,
   return NABLA_OK;
 }
 
+/* The highest version of the layout among the weights of the output. */
+static uint32_t newest_version(const nabla_file_job *job) {
+  const nabla_write_task *task = job->task;
+  uint32_t newest = 1;
+  for (size_t i = 0; i < nabla_checkpoint_count(task->checkpoint); i++) {
+    const nabla_tensor tensor = nabla_checkpoint_tensor(task->checkpoint, i);
+    const nabla_format *format = tensor.layout == NABLA_LAYOUT_DENSE
+                                     ? &task->plan->decisions[i].format
+                                     : &tensor.format;
+    if (format->encoding && nabla_layout_version(format) > newest)
+      newest = nabla_layout_version(format);
+  }
+  return newest;
+}
+
 /* Metadata of the sources but for our labels, then the labels (F2). Hugging
  * Face's loader wants a "format" as soon as there is metadata at all. */
 static nabla_status add_metadata(nabla_file_job *job,
@@ -164,8 +187,10 @@ static nabla_status add_metadata(nabla_file_job *job,
       job->writer, NABLA_LABEL_LAYOUT, nabla_layout_name(job->task->layout),
       diag));
   if (job->task->layout != NABLA_LAYOUT_NABLA) return NABLA_OK;
+  char version[16];
+  snprintf(version, sizeof version, "%u", newest_version(job));
   return nabla_safetensors_writer_add_metadata(job->writer, NABLA_LABEL_VERSION,
-                                               "1", diag);
+                                               version, diag);
 }
 
 static nabla_status put_table(nabla_file_job *job, const nabla_format *format,
@@ -184,8 +209,8 @@ static nabla_status put_description(nabla_file_job *job,
                                     const nabla_format *format, size_t id,
                                     nabla_diag *diag) {
   nabla_description_text text = {.size = 0};
-  NABLA_TRY(
-      nabla_description_write(tensor, format, job->task->layout, &text, diag));
+  NABLA_TRY(nabla_description_write(tensor, format, job->task->layout, 0, &text,
+                                    diag));
   return nabla_safetensors_writer_write(job->writer, id, 0, text.data,
                                         text.size, diag);
 }
@@ -207,7 +232,8 @@ static nabla_status put_small(nabla_file_job *job, const nabla_item *item,
       status = put_table(job, &format, id, diag);
     else if (kind == NABLA_COMPONENT_ROW_FORMAT)
       status = nabla_safetensors_writer_write(job->writer, id, 0, "", 1, diag);
-    else if (kind == NABLA_COMPONENT_DESCRIPTION)
+    else if (kind == NABLA_COMPONENT_DESCRIPTION &&
+             !nabla_description_is_late(&format, job->task->layout))
       status = put_description(job, &tensor, &format, id, diag);
     if (status) return status;
   }
@@ -228,6 +254,11 @@ static nabla_status begin(nabla_file_job *job, const nabla_target *target,
   NABLA_TRY(nabla_target_path(target, file, &path, &size, diag));
   nabla_status status = nabla_safetensors_writer_begin(
       job->writer, path, nabla_target_may_replace(target), diag);
+  const nabla_environment *environment = job->task->environment;
+  if (!status && job->spilled)
+    status = nabla_spill_create(allocator_of(job->task),
+                                environment ? environment->os : NULL, path,
+                                job->spilled, &job->spill, diag);
   nabla_free(allocator_of(job->task), path, size, 1);
   return status;
 }
@@ -267,6 +298,7 @@ static nabla_status fill(nabla_file_job *job, nabla_target *target,
   NABLA_TRY(begin(job, target, file, diag));
   NABLA_TRY(put_small_parts(job, diag));
   NABLA_TRY(nabla_file_job_run(job, diag));
+  NABLA_TRY(nabla_file_job_nest(job, diag));
   NABLA_TRY(check_sources(job, target, file, diag));
   return commit(job, summary, diag);
 }
@@ -306,6 +338,8 @@ static nabla_status write_file(nabla_file_job *job, nabla_target *target,
   job->items = NULL;
   job->first_tile = NULL;
   job->writer = NULL;
+  job->spill = NULL;
+  job->spilled = 0;
   nabla_status status = nabla_alloc(allocator_of(task), job->room,
                                     sizeof(nabla_item), &block, diag);
   if (!status) {
@@ -321,6 +355,7 @@ static nabla_status write_file(nabla_file_job *job, nabla_target *target,
   }
   if (!status) status = fill(job, target, file, summary, diag);
   nabla_safetensors_writer_destroy(job->writer);
+  nabla_spill_destroy(job->spill);
   free_items(job);
   return status;
 }

@@ -6,6 +6,7 @@
 #include "nabla/quantize.h"
 #include "quant/formats/packed.h"
 #include "quant/plan.h"
+#include "quant/spill.h"
 #include "quant/target.h"
 #include "quant/values.h"
 
@@ -34,9 +35,10 @@ typedef enum nabla_item_kind {
 /* One thing to do for an output file; small, there may be two million. */
 typedef struct nabla_item {
   uint32_t kind;
-  uint32_t shard;               /* COPY                                     */
-  uint64_t index;               /* entry of the shard, or logical tensor    */
-  size_t id;                    /* of the first component in the writer     */
+  uint32_t shard; /* COPY                                     */
+  uint64_t index; /* entry of the shard, or logical tensor    */
+  size_t id;      /* of the first component in the writer     */
+  uint64_t spill; /* ENCODE with dynamic8: where its f32 scales begin       */
   _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
 } nabla_item;
 
@@ -49,7 +51,9 @@ typedef struct nabla_file_job {
   uint64_t *first_tile; /* count + 1 */
   nabla_scratch *scratches;
   uint32_t workers;
-  uint64_t tile;                         /* elements */
+  uint64_t tile;      /* elements */
+  nabla_spill *spill; /* of `spilled` scales, or NULL */
+  uint64_t spilled;
   uint64_t bytes_before, tensors_before; /* done for earlier files */
 } nabla_file_job;
 
@@ -59,6 +63,10 @@ nabla_tiling nabla_item_tiling(const nabla_file_job *job,
 /* Source tensor and target format of an ENCODE or DECODE item. */
 nabla_format nabla_item_format(const nabla_file_job *job,
                                const nabla_item *item);
+
+/* Writes dynamic8 scales, once all tiles have run. */
+NABLA_MUST_USE nabla_status nabla_file_job_nest(nabla_file_job *job,
+                                                nabla_diag *diag);
 
 /* Runs all tiles of the job. */
 NABLA_MUST_USE nabla_status nabla_file_job_run(nabla_file_job *job,

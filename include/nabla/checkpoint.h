@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nabla/dynamic8.h"
 #include "nabla/encoding.h"
 #include "nabla/environment.h"
 #include "nabla/safetensors.h"
@@ -42,6 +43,12 @@ typedef struct nabla_part {
   size_t entry;
 } nabla_part;
 
+/* What dynamic8 scales need besides their codes. */
+typedef struct nabla_nested {
+  nabla_dynamic8 how;
+  nabla_part absmax; /* F32, one per how.block scales */
+} nabla_nested;
+
 /* A logical tensor. Pointers live as long as the checkpoint. */
 typedef struct nabla_tensor {
   const char *name;
@@ -51,9 +58,11 @@ typedef struct nabla_tensor {
   const uint64_t *shape;
   uint64_t elements;
   nabla_layout layout;
-  nabla_format format;     /* encoding NULL when dense                       */
-  nabla_part data;         /* values, or codes                               */
-  nabla_part scales;       /* packed only                                    */
+  nabla_format format;    /* encoding NULL when dense                       */
+  nabla_part data;        /* values, or codes                               */
+  nabla_part scales;      /* packed only                                    */
+  nabla_part zero_points; /* with format.zero_point                         */
+  const nabla_nested *nested; /* with dynamic8 scales, else NULL             */
   uint64_t stored_bytes;   /* of all components                              */
   const char *unsupported; /* NULL, or why this build cannot decode it     */
 } nabla_tensor;

@@ -26,17 +26,40 @@ typedef enum nabla_nonfinite_policy {
                              costs a first pass over the data               */
 } nabla_nonfinite_policy;
 
-/* Tensors whose name `pattern` matches somewhere get `encoding`. */
+/* Blocks that are no number of values. */
+#define NABLA_BLOCK_ROW    1u /* one scale per row         */
+#define NABLA_BLOCK_TENSOR 2u /* one scale for all values  */
+
+/* How tensors are encoded. Zero-initialised: the defaults. mx encodings have
+ * blocks of 32 and scales E8M0 by themselves; other wishes for them are errors.
+ */
+typedef struct nabla_settings {
+  uint64_t block; /* 0: 64, and for int8 one scale per row            */
+  int has_scale;
+  nabla_scale_type scale; /* with has_scale; else F32                         */
+  int zero_point;
+  int leading; /* of weights of rank 3 and more: blocks begin anew at each
+                  index of the first dimension                         */
+  int search;  /* scales of least squared error                        */
+} nabla_settings;
+
+/* Tensors whose name `pattern` matches somewhere get `encoding`. What its
+ * settings leave open is as in the options, where the encoding can have it. */
 typedef struct nabla_rule {
   const char *pattern;            /* POSIX extended regular expression */
   const nabla_encoding *encoding; /* NULL: keep as it is    */
-  uint64_t block;                 /* 0: that of the options            */
+  nabla_settings settings;
 } nabla_rule;
 
 /* Zero-initialised: keeps everything. */
 typedef struct nabla_quantize_options {
   const nabla_encoding *encoding; /* NULL: keep                            */
-  uint64_t block; /* 0: 64, and for int8 one scale per row                 */
+  nabla_settings settings;
+  /* With a search: for a weight that has a tensor of its name here, the
+   * importance of each column (index of the last dimension): F32 of that
+   * length, finite, not negative. NULL: all weigh the same. Must outlive the
+   * plan. */
+  const nabla_checkpoint *importance;
   nabla_layout_choice layout;
   nabla_nonfinite_policy nonfinite;
   nabla_isa isa;
@@ -56,6 +79,8 @@ typedef struct nabla_plan_row {
   size_t tensor;       /* index in the checkpoint                           */
   int quantized;       /* 0: copied as it is                                */
   nabla_format format; /* when quantized                                    */
+  int search;          /* scales of least squared error                     */
+  int has_importance;  /* weighted by the column                            */
   uint64_t bytes_in;
   uint64_t bytes_out;
   double bits_per_weight; /* of the output; 0 for empty tensors             */
@@ -65,6 +90,7 @@ typedef struct nabla_plan_row {
 
 typedef struct nabla_plan_totals {
   size_t tensors, quantized;
+  size_t searched, weighted; /* with search, and of these with importance   */
   uint64_t bytes_in, bytes_out; /* of tensor data                           */
   nabla_layout layout;          /* of the output; DENSE if nothing is packed */
   char layout_reason[160];      /* why the layout is what it is             */

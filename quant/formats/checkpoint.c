@@ -215,6 +215,8 @@ nabla_status nabla_checkpoint_open(const char *path,
                     SIZE_MAX / 2);
   nabla_buffer_init(&checkpoint->shapes, allocator, "list of shapes",
                     SIZE_MAX / 2);
+  nabla_buffer_init(&checkpoint->nested, allocator, "list of nested scales",
+                    SIZE_MAX / 2);
   nabla_status status = open_any(checkpoint, path, diag);
   if (!status) status = nabla_checkpoint_group(checkpoint, diag);
   if (status) {
@@ -238,6 +240,7 @@ void nabla_checkpoint_close(nabla_checkpoint *checkpoint) {
   nabla_buffer_deinit(&checkpoint->heads);
   nabla_buffer_deinit(&checkpoint->packed);
   nabla_buffer_deinit(&checkpoint->shapes);
+  nabla_buffer_deinit(&checkpoint->nested);
   nabla_free(allocator, checkpoint, 1, sizeof *checkpoint);
 }
 
@@ -304,8 +307,13 @@ nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
   tensor.layout = packed->layout;
   tensor.format = packed->format;
   tensor.scales = packed->scales;
+  tensor.zero_points = packed->zero_points;
   tensor.stored_bytes = packed->stored_bytes;
   tensor.unsupported = packed->unsupported[0] ? packed->unsupported : NULL;
+  if (packed->format.scale == NABLA_SCALE_DYNAMIC8 && !tensor.unsupported)
+    tensor.nested =
+        (const nabla_nested *)(const void *)checkpoint->nested.data +
+        packed->nested;
   return tensor;
 }
 

@@ -100,11 +100,22 @@ static nabla_status describe(grouper *g, nabla_part part, nabla_layout layout,
   return status ? fail_at(g, part, status) : NABLA_OK;
 }
 
+static nabla_status check_vector(grouper *g, nabla_part part, const char *what,
+                                 uint64_t count, nabla_dtype dtype) {
+  const nabla_entry entry = entry_of(g, part);
+  if (entry.dtype == dtype && entry.elements == count) return NABLA_OK;
+  return fail_at(
+      g, part,
+      nabla_fail(g->diag, NABLA_CORRUPT,
+                 "%" PRIu64 " %s of %s, the weight needs %" PRIu64 " of %s",
+                 entry.elements, what, nabla_dtype_name(entry.dtype), count,
+                 nabla_dtype_name(dtype)));
+}
+
 /* (B2), (N4): codes and scales have exactly the sizes that the description
  * implies. */
 static nabla_status check_sizes(grouper *g, const nabla_packed_entry *packed) {
   const nabla_entry codes = entry_of(g, packed->data);
-  const nabla_entry scales = entry_of(g, packed->scales);
   nabla_packed_size size;
   nabla_status status =
       nabla_format_size(&packed->format, packed->elements, &size, g->diag);
@@ -117,14 +128,11 @@ static nabla_status check_sizes(grouper *g, const nabla_packed_entry *packed) {
                         codes.bytes, size.code_bytes);
     return fail_at(g, packed->data, status);
   }
-  if (scales.dtype != NABLA_DTYPE_F32 || scales.elements != size.scales) {
-    status = nabla_fail(
-        g->diag, NABLA_CORRUPT,
-        "%" PRIu64 " scales of %s, the weight needs %" PRIu64 " of F32",
-        scales.elements, nabla_dtype_name(scales.dtype), size.scales);
-    return fail_at(g, packed->scales, status);
-  }
-  return NABLA_OK;
+  NABLA_TRY(check_vector(g, packed->scales, "scales", size.scales,
+                         nabla_scale_info_of(packed->format.scale)->dtype));
+  if (!packed->format.zero_point) return NABLA_OK;
+  return check_vector(g, packed->zero_points, "zero points", size.scales,
+                      nabla_code_dtype(packed->format.encoding));
 }
 
 /* (B3): other 4-bit tables than bitsandbytes' own decode differently. Readers
@@ -150,6 +158,51 @@ static nabla_status check_table(grouper *g, nabla_part part,
   return NABLA_OK;
 }
 
+static nabla_status read_floats(grouper *g, nabla_part part, float *out,
+                                size_t count) {
+  NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[part.shard].file,
+                                   part.entry, 0, out, count * sizeof *out,
+                                   g->diag));
+  for (size_t i = 0; i < count; i++) {
+    out[i] = nabla_f32_of_bits(nabla_load_le32(&out[i]));
+    if (isfinite(out[i])) continue;
+    return fail_at(
+        g, part,
+        nabla_fail(g->diag, NABLA_CORRUPT, "element %zu is not finite", i));
+  }
+  return NABLA_OK;
+}
+
+/* (B5), (N6): the scales of the scales. `offset` is a part in the Nabla layout
+ * and in the description of bitsandbytes. */
+static nabla_status add_nested(grouper *g, nabla_packed_entry *packed,
+                               const nabla_description *text, nabla_part absmax,
+                               nabla_part map, const nabla_part *offset) {
+  nabla_nested nested = {.absmax = absmax};
+  nabla_packed_size size;
+  nested.how.block =
+      text->nested_block ? (uint32_t)text->nested_block : NABLA_DYNAMIC8_BLOCK;
+  nested.how.offset = text->nested_offset;
+  nabla_status status =
+      nabla_format_size(&packed->format, packed->elements, &size, g->diag);
+  if (status) return fail_at(g, packed->data, status);
+  NABLA_TRY(check_vector(g, absmax, "nested scales",
+                         nabla_ceil_div_u64(size.scales, nested.how.block),
+                         NABLA_DTYPE_F32));
+  NABLA_TRY(check_vector(g, map, "values of a map", NABLA_DYNAMIC8_CODES,
+                         NABLA_DTYPE_F32));
+  NABLA_TRY(read_floats(g, map, nested.how.map, NABLA_DYNAMIC8_CODES));
+  if (offset) {
+    if (entry_of(g, *offset).rank)
+      return corrupt(g, *offset, "an offset is no scalar");
+    NABLA_TRY(check_vector(g, *offset, "offsets", 1, NABLA_DTYPE_F32));
+    NABLA_TRY(read_floats(g, *offset, &nested.how.offset, 1));
+  }
+  packed->nested = (uint32_t)(g->checkpoint->nested.size / sizeof nested);
+  return nabla_buffer_append(&g->checkpoint->nested, &nested, sizeof nested,
+                             g->diag);
+}
+
 static uint64_t sum_bytes(const grouper *g, const nabla_part *parts,
                           size_t count) {
   uint64_t sum = 0;
@@ -167,7 +220,6 @@ static void find_unsupported(nabla_packed_entry *packed,
   if (packed->unsupported[0]) return;
   const char *why = NULL;
   nabla_packed_size size;
-  if (text->nested) why = "double quantization is unknown to this version";
   if (text->elements == 0) why = "it is packed but has no elements";
   if (!why && nabla_format_size(&text->format, text->elements, &size, NULL))
     why = "its block size is unknown to this version";
@@ -220,13 +272,16 @@ static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
   parts[count++] = map;
   static const char *const nested[] = {NABLA_SUFFIX_NESTED_ABSMAX,
                                        NABLA_SUFFIX_NESTED_MAP};
-  for (int i = 0; i < 2 && text.nested; i++)
+  const int is_nested = text.format.scale == NABLA_SCALE_DYNAMIC8;
+  for (int i = 0; i < 2 && is_nested; i++)
     if (!find(g, state, stem, nested[i], &parts[count++]))
       return corrupt(g, packed.data, "a nested tensor is missing");
   if (!packed.unsupported[0]) {
     NABLA_TRY(check_storage(g, packed.data));
     NABLA_TRY(check_sizes(g, &packed));
     NABLA_TRY(check_table(g, map, &packed));
+    if (is_nested)
+      NABLA_TRY(add_nested(g, &packed, &text, parts[4], parts[5], NULL));
   }
   packed.stored_bytes = sum_bytes(g, parts, count);
   for (size_t i = 0; i < count; i++)
@@ -241,13 +296,12 @@ static nabla_status check_codes(grouper *g, const nabla_packed_entry *packed,
                                 const uint64_t *shape) {
   const nabla_entry entry = entry_of(g, packed->data);
   const nabla_dtype is = entry.dtype;
-  if (packed->format.encoding->bits == 8 && is == NABLA_DTYPE_I8 &&
+  if (packed->format.encoding->bits == 8 &&
       (entry.rank != packed->rank ||
        (entry.rank && memcmp(entry.shape, shape, entry.rank * sizeof *shape))))
     return corrupt(g, packed->data,
                    "its codes do not have the shape of its description");
-  const nabla_dtype wanted =
-      packed->format.encoding->bits == 4 ? NABLA_DTYPE_U8 : NABLA_DTYPE_I8;
+  const nabla_dtype wanted = nabla_code_dtype(packed->format.encoding);
   if (is == wanted) return NABLA_OK;
   return fail_at(
       g, packed->data,
@@ -256,7 +310,10 @@ static nabla_status check_codes(grouper *g, const nabla_packed_entry *packed,
                  nabla_dtype_name(wanted)));
 }
 
-/* X + ".nabla.format" (N1)-(N5). */
+/* The weight, its description and what that may ask for. */
+enum { MAX_PARTS = 7 };
+
+/* X + ".nabla.format" (N1)-(N6). */
 static nabla_status group_nabla(grouper *g, nabla_part format) {
   const nabla_entry entry = entry_of(g, format);
   const size_t stem = entry.name_length - strlen(NABLA_SUFFIX_FORMAT);
@@ -266,15 +323,39 @@ static nabla_status group_nabla(grouper *g, nabla_part format) {
     return corrupt(g, format, "a description without its weight");
   NABLA_TRY(describe(g, format, NABLA_LAYOUT_NABLA, NULL, &text));
   fill(&packed, &text, NABLA_LAYOUT_NABLA);
-  nabla_part parts[3] = {packed.data, format};
+  nabla_part nested[3];
+  const int is_known = !packed.unsupported[0];
+  const int is_nested = text.format.scale == NABLA_SCALE_DYNAMIC8;
+  const struct {
+    const char *suffix;
+    int needed;
+    nabla_part *out;
+  } companions[] = {
+      {NABLA_SUFFIX_SCALES, 1, &packed.scales},
+      {NABLA_SUFFIX_ZERO_POINTS, text.format.zero_point, &packed.zero_points},
+      {NABLA_SUFFIX_NESTED_SCALES, is_nested, &nested[0]},
+      {NABLA_SUFFIX_NESTED_TABLE, is_nested, &nested[1]},
+      {NABLA_SUFFIX_NESTED_OFFSET, is_nested, &nested[2]},
+  };
+  nabla_part parts[MAX_PARTS] = {packed.data, format};
   size_t count = 2;
-  if (find(g, format, stem, NABLA_SUFFIX_SCALES, &packed.scales))
-    parts[count++] = packed.scales;
-  else if (!packed.unsupported[0])
-    return corrupt(g, packed.data, "its " NABLA_SUFFIX_SCALES " is missing");
-  if (!packed.unsupported[0]) {
+  for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+    /* what a newer version has is its own, but goes with its weight */
+    if (is_known && !companions[i].needed) continue;
+    if (find(g, format, stem, companions[i].suffix, companions[i].out)) {
+      parts[count++] = *companions[i].out;
+    } else if (is_known) {
+      char what[64];
+      snprintf(what, sizeof what, "its %s is missing", companions[i].suffix);
+      return corrupt(g, packed.data, what);
+    }
+  }
+  if (is_known) {
     NABLA_TRY(check_codes(g, &packed, text.shape));
     NABLA_TRY(check_sizes(g, &packed));
+    if (is_nested)
+      NABLA_TRY(
+          add_nested(g, &packed, &text, nested[0], nested[1], &nested[2]));
   }
   packed.stored_bytes = sum_bytes(g, parts, count);
   for (size_t i = 1; i < count; i++) mark(g, parts[i]);

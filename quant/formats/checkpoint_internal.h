@@ -21,12 +21,13 @@ typedef struct nabla_head {
 
 /* What a head needs in addition when it is packed. */
 typedef struct nabla_packed_entry {
-  nabla_part data, scales;
+  nabla_part data, scales, zero_points;
   nabla_dtype dtype;
   nabla_layout layout;
   nabla_format format;
   uint32_t rank;
-  uint32_t shape; /* index of the first dimension in `shapes` */
+  uint32_t shape;  /* index of the first dimension in `shapes` */
+  uint32_t nested; /* index in `nested`, with dynamic8 scales  */
   uint64_t elements;
   uint64_t stored_bytes;
   char unsupported[96];
@@ -44,6 +45,7 @@ struct nabla_checkpoint {
   nabla_buffer heads;  /* nabla_head, sorted by (shard, entry)   */
   nabla_buffer packed; /* nabla_packed_entry, sorted by data part      */
   nabla_buffer shapes; /* uint64_t                               */
+  nabla_buffer nested; /* nabla_nested                           */
 };
 
 /* Copies `size` bytes and a NUL with the checkpoint's allocator. */

@@ -7,9 +7,8 @@
 #include "lib/base/memory.h"
 #include "nabla/checkpoint.h"
 
-/* Version of the Nabla layout that this build writes, and the newest that it
- * reads (N2). */
-#define NABLA_LAYOUT_VERSION 1u
+/* The newest version of the Nabla layout that this build reads (N2). */
+#define NABLA_LAYOUT_VERSION 2u
 
 /* Keys of __metadata__ that label a file (F2). */
 #define NABLA_LABEL_PREFIX  "nabla."
@@ -26,6 +25,10 @@
 #define NABLA_SUFFIX_ROW_FORMAT    "weight_format"
 #define NABLA_SUFFIX_FORMAT        ".nabla.format"
 #define NABLA_SUFFIX_SCALES        ".nabla.scales"
+#define NABLA_SUFFIX_ZERO_POINTS   ".nabla.zero_points"
+#define NABLA_SUFFIX_NESTED_SCALES ".nabla.nested_scales"
+#define NABLA_SUFFIX_NESTED_TABLE  ".nabla.nested_map"
+#define NABLA_SUFFIX_NESTED_OFFSET ".nabla.nested_offset"
 
 typedef enum nabla_component_kind {
   NABLA_COMPONENT_CODES,
@@ -33,9 +36,14 @@ typedef enum nabla_component_kind {
   NABLA_COMPONENT_DESCRIPTION, /* JSON text                     */
   NABLA_COMPONENT_TABLE,       /* the 16 values of a 4-bit code */
   NABLA_COMPONENT_ROW_FORMAT,  /* LLM.int8: one byte, 0 = row   */
+  NABLA_COMPONENT_ZERO_POINTS,
+  NABLA_COMPONENT_NESTED_SCALES, /* dynamic8: absmax of the scales */
+  NABLA_COMPONENT_NESTED_MAP,
+  NABLA_COMPONENT_NESTED_OFFSET,
+  NABLA_COMPONENT_KINDS,
 } nabla_component_kind;
 
-#define NABLA_MAX_COMPONENTS 4
+#define NABLA_MAX_COMPONENTS 8
 
 /* One file tensor of a packed tensor. Its name is the first `stem` bytes of
  * the weight's name followed by `suffix`. */
@@ -63,6 +71,13 @@ const char *nabla_layout_objection(nabla_layout layout,
                                    const nabla_tensor *tensor,
                                    const nabla_format *format);
 
+/* The lowest version of the Nabla layout that can say `format` (N2). */
+uint32_t nabla_layout_version(const nabla_format *format);
+
+/* Says whether scales and codes of `format` need a nested description that is
+ * known only when all scales are: bitsandbytes' nested_offset (B5). */
+int nabla_description_is_late(const nabla_format *format, nabla_layout layout);
+
 /* Lists the components of `tensor` in `format`; `layout` must not object. The
  * result points into `tensor` and into itself: do not copy it. */
 NABLA_MUST_USE nabla_status nabla_components_of(const nabla_tensor *tensor,
@@ -77,12 +92,11 @@ typedef struct nabla_description_text {
   size_t size;
 } nabla_description_text;
 
-/* Writes the description of `tensor` in `format`. */
-NABLA_MUST_USE nabla_status nabla_description_write(const nabla_tensor *tensor,
-                                                    const nabla_format *format,
-                                                    nabla_layout layout,
-                                                    nabla_description_text *out,
-                                                    nabla_diag *diag);
+/* Writes the description of `tensor` in `format`. Its size does not depend on
+ * `offset`, the nested_offset of bitsandbytes: spaces follow the text. */
+NABLA_MUST_USE nabla_status nabla_description_write(
+    const nabla_tensor *tensor, const nabla_format *format, nabla_layout layout,
+    float offset, nabla_description_text *out, nabla_diag *diag);
 
 /* What a description says. */
 typedef struct nabla_description {
@@ -91,8 +105,9 @@ typedef struct nabla_description {
   uint32_t rank;
   uint64_t shape[NABLA_SAFETENSORS_MAX_RANK];
   uint64_t elements;
-  int nested;           /* bitsandbytes' double quantization      */
-  char unsupported[96]; /* "", or why this build cannot decode it */
+  uint64_t nested_block; /* bitsandbytes' double quantization:     */
+  float nested_offset;   /* format.scale is DYNAMIC8               */
+  char unsupported[96];  /* "", or why this build cannot decode it */
 } nabla_description;
 
 /* The text to parse, and what is known about it from outside. */

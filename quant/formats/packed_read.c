@@ -1,7 +1,10 @@
 /* Parses the JSON descriptions of packed tensors (docs/FORMAT.md). They are
  * hostile: every key is known, unique and checked, or the file is refused. */
 #include <inttypes.h>
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/checked.h"
@@ -16,6 +19,8 @@ typedef enum field {
   FIELD_SCALE,
   FIELD_DTYPE,
   FIELD_SHAPE,
+  FIELD_ZERO_POINT,
+  FIELD_BLOCKS,
   FIELD_NESTED_BLOCK,
   FIELD_NESTED_DTYPE,
   FIELD_NESTED_OFFSET,
@@ -26,20 +31,23 @@ static const struct {
   const char *key;
   nabla_layout layout;
   field field;
+  uint64_t since; /* version of the Nabla layout */
 } known[] = {
-    {"quant_type", NABLA_LAYOUT_BITSANDBYTES, FIELD_ENCODING},
-    {"blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_BLOCK},
-    {"dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_DTYPE},
-    {"shape", NABLA_LAYOUT_BITSANDBYTES, FIELD_SHAPE},
-    {"nested_blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_BLOCK},
-    {"nested_dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_DTYPE},
-    {"nested_offset", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_OFFSET},
-    {"version", NABLA_LAYOUT_NABLA, FIELD_VERSION},
-    {"encoding", NABLA_LAYOUT_NABLA, FIELD_ENCODING},
-    {"block", NABLA_LAYOUT_NABLA, FIELD_BLOCK},
-    {"scale", NABLA_LAYOUT_NABLA, FIELD_SCALE},
-    {"dtype", NABLA_LAYOUT_NABLA, FIELD_DTYPE},
-    {"shape", NABLA_LAYOUT_NABLA, FIELD_SHAPE},
+    {"quant_type", NABLA_LAYOUT_BITSANDBYTES, FIELD_ENCODING, 0},
+    {"blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_BLOCK, 0},
+    {"dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_DTYPE, 0},
+    {"shape", NABLA_LAYOUT_BITSANDBYTES, FIELD_SHAPE, 0},
+    {"nested_blocksize", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_BLOCK, 0},
+    {"nested_dtype", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_DTYPE, 0},
+    {"nested_offset", NABLA_LAYOUT_BITSANDBYTES, FIELD_NESTED_OFFSET, 0},
+    {"version", NABLA_LAYOUT_NABLA, FIELD_VERSION, 0},
+    {"encoding", NABLA_LAYOUT_NABLA, FIELD_ENCODING, 0},
+    {"block", NABLA_LAYOUT_NABLA, FIELD_BLOCK, 0},
+    {"scale", NABLA_LAYOUT_NABLA, FIELD_SCALE, 0},
+    {"dtype", NABLA_LAYOUT_NABLA, FIELD_DTYPE, 0},
+    {"shape", NABLA_LAYOUT_NABLA, FIELD_SHAPE, 0},
+    {"zero_point", NABLA_LAYOUT_NABLA, FIELD_ZERO_POINT, 2},
+    {"blocks", NABLA_LAYOUT_NABLA, FIELD_BLOCKS, 2},
 };
 
 typedef struct parser {
@@ -48,13 +56,15 @@ typedef struct parser {
   const char *encoding; /* from the suffix, or NULL */
   nabla_description *out;
   uint64_t version;
+  int leading;
   uint32_t seen;
   nabla_diag *diag;
 } parser;
 
-static field field_of(const nabla_json_event *key, nabla_layout layout) {
+static field field_of(const parser *p, const nabla_json_event *key) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (known[i].layout == layout && strlen(known[i].key) == key->length &&
+    if (known[i].layout == p->layout && known[i].since <= p->version &&
+        strlen(known[i].key) == key->length &&
         !memcmp(known[i].key, key->text, key->length))
       return known[i].field;
   return FIELD_NONE;
@@ -92,6 +102,11 @@ static nabla_status take_block(parser *p) {
   if (event.kind == NABLA_JSON_STRING && p->layout == NABLA_LAYOUT_NABLA &&
       !strcmp(event.text, "row")) {
     p->out->format.granularity = NABLA_PER_ROW;
+    return NABLA_OK;
+  }
+  if (event.kind == NABLA_JSON_STRING && p->version >= 2 &&
+      !strcmp(event.text, "tensor")) {
+    p->out->format.granularity = NABLA_PER_TENSOR;
     return NABLA_OK;
   }
   if (event.kind != NABLA_JSON_NUMBER)
@@ -149,8 +164,30 @@ static nabla_status take_scale(parser *p) {
   nabla_json_event event;
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a scale type",
                               &event, p->diag));
-  if (strcmp(event.text, "F32"))
+  nabla_scale_type type;
+  if (!nabla_scale_type_find(event.text, &type) ||
+      strcmp(nabla_scale_info_of(type)->name, event.text) != 0)
     mark_unsupported(p->out, "scale type", event.text);
+  else
+    p->out->format.scale = type;
+  return NABLA_OK;
+}
+
+/* A version 2 key that says what is otherwise: it has one value. */
+static nabla_status take_zero_point(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_TRUE, "true as zero_point",
+                              &event, p->diag));
+  p->out->format.zero_point = 1;
+  return NABLA_OK;
+}
+
+static nabla_status take_blocks(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "how blocks lie",
+                              &event, p->diag));
+  if (strcmp(event.text, "leading") != 0) return bad(p, "blocks", event.text);
+  p->leading = 1;
   return NABLA_OK;
 }
 
@@ -161,11 +198,39 @@ static nabla_status take_version(parser *p) {
   return nabla_json_u64(&event, "version", &p->version, p->diag);
 }
 
-static nabla_status take_nested(parser *p) {
+static nabla_status take_nested_block(parser *p) {
   nabla_json_event event;
-  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-  p->out->nested = 1;
-  return nabla_json_skip(p->json, &event, p->diag);
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a nested_blocksize",
+                              &event, p->diag));
+  uint64_t *block = &p->out->nested_block;
+  NABLA_TRY(nabla_json_u64(&event, "nested_blocksize", block, p->diag));
+  if (*block < NABLA_BLOCK_MIN || *block > NABLA_BLOCK_MAX ||
+      (*block & (*block - 1)) != 0)
+    mark_unsupported(p->out, "nested_blocksize", event.text);
+  return NABLA_OK;
+}
+
+static nabla_status take_nested_dtype(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a nested_dtype",
+                              &event, p->diag));
+  if (strcmp(event.text, "float32") != 0)
+    mark_unsupported(p->out, "nested_dtype", event.text);
+  return NABLA_OK;
+}
+
+static nabla_status take_nested_offset(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a nested_offset",
+                              &event, p->diag));
+  /* a program may have set a locale in which "0.5" is 0 */
+  const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+  if (!plain) return nabla_fail(p->diag, NABLA_NO_MEMORY, "no locale");
+  p->out->nested_offset = (float)strtod_l(event.text, NULL, plain);
+  freelocale(plain);
+  return isfinite(p->out->nested_offset)
+             ? NABLA_OK
+             : bad(p, "infinite nested_offset", event.text);
 }
 
 static nabla_status take_field(parser *p, field which) {
@@ -182,13 +247,20 @@ static nabla_status take_field(parser *p, field which) {
       return take_dtype(p);
     case FIELD_SHAPE:
       return take_shape(p);
+    case FIELD_ZERO_POINT:
+      return take_zero_point(p);
+    case FIELD_BLOCKS:
+      return take_blocks(p);
     case FIELD_NESTED_BLOCK:
+      return take_nested_block(p);
     case FIELD_NESTED_DTYPE:
+      return take_nested_dtype(p);
     case FIELD_NESTED_OFFSET:
+      return take_nested_offset(p);
     case FIELD_NONE:
       break;
   }
-  return take_nested(p);
+  return NABLA_OK;
 }
 
 /* A newer version may mean anything by its keys: they are read past (N2). */
@@ -207,7 +279,7 @@ static nabla_status take_object(parser *p) {
   for (;;) {
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
     if (event.kind == NABLA_JSON_OBJECT_END) break;
-    const field which = field_of(&event, p->layout);
+    const field which = field_of(p, &event);
     if (which == FIELD_NONE || (p->version > NABLA_LAYOUT_VERSION)) {
       NABLA_TRY(take_unknown(p, &event));
       continue;
@@ -235,16 +307,23 @@ static nabla_status check(parser *p) {
   }
   const uint32_t common = 1u << FIELD_ENCODING | 1u << FIELD_BLOCK |
                           1u << FIELD_DTYPE | 1u << FIELD_SHAPE;
+  const uint32_t nested = 1u << FIELD_NESTED_BLOCK | 1u << FIELD_NESTED_DTYPE |
+                          1u << FIELD_NESTED_OFFSET;
   const uint32_t needed = p->layout == NABLA_LAYOUT_NABLA
                               ? common | 1u << FIELD_VERSION | 1u << FIELD_SCALE
-                              : common;
+                          : p->seen & nested ? common | nested
+                                             : common;
+  if (p->seen & nested) out->format.scale = NABLA_SCALE_DYNAMIC8;
   if ((p->seen & needed) != needed)
     return nabla_fail(p->diag, NABLA_CORRUPT, "the description lacks a key");
   if (p->layout == NABLA_LAYOUT_NABLA && p->version == 0)
     return nabla_fail(p->diag, NABLA_CORRUPT, "layout version 0");
-  if (out->format.granularity == NABLA_PER_ROW && out->rank > 0 &&
-      out->shape[0] > 0)
+  if (out->format.granularity == NABLA_PER_TENSOR)
+    out->format.block = out->elements;
+  if (out->rank == 0 || out->shape[0] == 0) return NABLA_OK;
+  if (out->format.granularity == NABLA_PER_ROW)
     out->format.block = out->elements / out->shape[0];
+  if (p->leading) out->format.segment = out->elements / out->shape[0];
   return NABLA_OK;
 }
 

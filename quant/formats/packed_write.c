@@ -2,6 +2,7 @@
  * JSON descriptions (docs/FORMAT.md). */
 #include <string.h>
 
+#include "lib/base/checked.h"
 #include "lib/base/json.h"
 #include "quant/codec.h"
 #include "quant/formats/packed.h"
@@ -19,11 +20,18 @@ static int ends_in_weight(const nabla_tensor *tensor) {
 
 static const char *bitsandbytes_objection(const nabla_tensor *tensor,
                                           const nabla_format *format) {
+  const int narrow = format->encoding->bits == 4;
   if (!format->encoding->in_bitsandbytes)
     return "bitsandbytes has no such encoding";
   if (!nabla_dtype_torch_name(tensor->dtype))
     return "bitsandbytes knows float16, bfloat16 and float32 only";
-  if (format->encoding->bits == 4)
+  if (format->zero_point) return "bitsandbytes has no zero points";
+  if (format->segment) return "bitsandbytes lets blocks run on";
+  if (format->scale != NABLA_SCALE_F32 &&
+      (!narrow || format->scale != NABLA_SCALE_DYNAMIC8))
+    return narrow ? "bitsandbytes has scales of f32 and dynamic8"
+                  : "LLM.int8 has scales of f32";
+  if (narrow)
     return format->granularity == NABLA_PER_BLOCK &&
                    format->block >= BITSANDBYTES_BLOCK_MIN
                ? NULL
@@ -96,34 +104,80 @@ const char *nabla_state_suffix(size_t row) {
   return suffixes[row];
 }
 
+uint32_t nabla_layout_version(const nabla_format *format) {
+  return format->granularity == NABLA_PER_TENSOR || format->zero_point ||
+                 format->segment
+             ? 2
+             : 1;
+}
+
+int nabla_description_is_late(const nabla_format *format, nabla_layout layout) {
+  return layout == NABLA_LAYOUT_BITSANDBYTES &&
+         format->scale == NABLA_SCALE_DYNAMIC8;
+}
+
+/* (B5), (N6) */
+static void list_nested(const nabla_tensor *tensor, uint64_t scales,
+                        nabla_layout layout, nabla_components *out) {
+  const int foreign = layout == NABLA_LAYOUT_BITSANDBYTES;
+  const size_t name = tensor->name_length;
+  set_vector(
+      add(out, NABLA_COMPONENT_NESTED_SCALES, name,
+          foreign ? NABLA_SUFFIX_NESTED_ABSMAX : NABLA_SUFFIX_NESTED_SCALES,
+          NABLA_DTYPE_F32),
+      nabla_ceil_div_u64(scales, NABLA_DYNAMIC8_BLOCK));
+  set_vector(add(out, NABLA_COMPONENT_NESTED_MAP, name,
+                 foreign ? NABLA_SUFFIX_NESTED_MAP : NABLA_SUFFIX_NESTED_TABLE,
+                 NABLA_DTYPE_F32),
+             NABLA_DYNAMIC8_CODES);
+  if (foreign) return;
+  add(out, NABLA_COMPONENT_NESTED_OFFSET, name, NABLA_SUFFIX_NESTED_OFFSET,
+      NABLA_DTYPE_F32)
+      ->bytes = sizeof(float); /* rank 0 */
+}
+
+/* Codes, scales and zero points of both layouts but for LLM.int8. */
+static void list_values(const nabla_tensor *tensor, const nabla_format *format,
+                        const nabla_packed_size *size, nabla_layout layout,
+                        nabla_components *out) {
+  const int foreign = layout == NABLA_LAYOUT_BITSANDBYTES;
+  const size_t name = tensor->name_length;
+  const nabla_dtype dtype = nabla_code_dtype(format->encoding);
+  nabla_component *codes = add(out, NABLA_COMPONENT_CODES, name, "", dtype);
+  if (foreign)
+    set_column(codes, size->code_bytes);
+  else if (format->encoding->bits < 8)
+    set_vector(codes, size->code_bytes);
+  else
+    set_like(codes, tensor);
+  set_vector(add(out, NABLA_COMPONENT_SCALES, name,
+                 foreign ? NABLA_SUFFIX_ABSMAX : NABLA_SUFFIX_SCALES,
+                 nabla_scale_info_of(format->scale)->dtype),
+             size->scales);
+  if (format->zero_point)
+    set_vector(add(out, NABLA_COMPONENT_ZERO_POINTS, name,
+                   NABLA_SUFFIX_ZERO_POINTS, dtype),
+               size->scales);
+  if (format->scale == NABLA_SCALE_DYNAMIC8)
+    list_nested(tensor, size->scales, layout, out);
+}
+
 nabla_status nabla_components_of(const nabla_tensor *tensor,
                                  const nabla_format *format,
                                  nabla_layout layout, nabla_components *out,
                                  nabla_diag *diag) {
   nabla_packed_size size;
   NABLA_TRY(nabla_format_size(format, tensor->elements, &size, diag));
-  const int narrow = format->encoding->bits == 4;
   const size_t name = tensor->name_length;
   size_t count;
   const nabla_encoding *rows = nabla_encodings(&count);
   out->count = 0;
-  if (layout == NABLA_LAYOUT_BITSANDBYTES && !narrow) {
+  if (layout == NABLA_LAYOUT_BITSANDBYTES && format->encoding->bits != 4) {
     list_int8(tensor, size.scales, out);
     return NABLA_OK;
   }
   const int foreign = layout == NABLA_LAYOUT_BITSANDBYTES;
-  nabla_component *codes = add(out, NABLA_COMPONENT_CODES, name, "",
-                               narrow ? NABLA_DTYPE_U8 : NABLA_DTYPE_I8);
-  if (foreign)
-    set_column(codes, size.code_bytes);
-  else if (narrow)
-    set_vector(codes, size.code_bytes);
-  else
-    set_like(codes, tensor);
-  set_vector(
-      add(out, NABLA_COMPONENT_SCALES, name,
-          foreign ? NABLA_SUFFIX_ABSMAX : NABLA_SUFFIX_SCALES, NABLA_DTYPE_F32),
-      size.scales);
+  list_values(tensor, format, &size, layout, out);
   if (foreign)
     set_vector(add(out, NABLA_COMPONENT_TABLE, name, NABLA_SUFFIX_MAP,
                    NABLA_DTYPE_F32),
@@ -134,7 +188,7 @@ nabla_status nabla_components_of(const nabla_tensor *tensor,
                   : NABLA_SUFFIX_FORMAT,
           NABLA_DTYPE_U8);
   nabla_description_text json;
-  NABLA_TRY(nabla_description_write(tensor, format, layout, &json, diag));
+  NABLA_TRY(nabla_description_write(tensor, format, layout, 0, &json, diag));
   set_vector(text, json.size);
   return NABLA_OK;
 }
@@ -157,38 +211,77 @@ static void put_shape(nabla_json_out *json, const nabla_tensor *tensor) {
   nabla_json_out_array_end(json);
 }
 
+/* (B4), (B5), keys in bitsandbytes' order. */
+static void describe_foreign(nabla_json_out *json, const nabla_tensor *tensor,
+                             const nabla_format *format, float offset) {
+  nabla_json_out_key(json, "quant_type");
+  nabla_json_out_string(json, format->encoding->name);
+  nabla_json_out_key(json, "blocksize");
+  nabla_json_out_u64(json, format->block);
+  nabla_json_out_key(json, "dtype");
+  nabla_json_out_string(json, nabla_dtype_torch_name(tensor->dtype));
+  put_shape(json, tensor);
+  if (format->scale != NABLA_SCALE_DYNAMIC8) return;
+  nabla_json_out_key(json, "nested_blocksize");
+  nabla_json_out_u64(json, NABLA_DYNAMIC8_BLOCK);
+  nabla_json_out_key(json, "nested_dtype");
+  nabla_json_out_string(json, "float32");
+  nabla_json_out_key(json, "nested_offset");
+  nabla_json_out_double(json, (double)offset);
+}
+
+/* (N3) */
+static void describe_ours(nabla_json_out *json, const nabla_tensor *tensor,
+                          const nabla_format *format) {
+  nabla_json_out_key(json, "version");
+  nabla_json_out_u64(json, nabla_layout_version(format));
+  nabla_json_out_key(json, "encoding");
+  nabla_json_out_string(json, format->encoding->name);
+  nabla_json_out_key(json, "block");
+  if (format->granularity == NABLA_PER_ROW)
+    nabla_json_out_string(json, "row");
+  else if (format->granularity == NABLA_PER_TENSOR)
+    nabla_json_out_string(json, "tensor");
+  else
+    nabla_json_out_u64(json, format->block);
+  nabla_json_out_key(json, "scale");
+  nabla_json_out_string(json, nabla_scale_info_of(format->scale)->name);
+  nabla_json_out_key(json, "dtype");
+  nabla_json_out_string(json, nabla_dtype_name(tensor->dtype));
+  put_shape(json, tensor);
+  if (format->zero_point) {
+    nabla_json_out_key(json, "zero_point");
+    nabla_json_out_bool(json, 1);
+  }
+  if (format->segment) {
+    nabla_json_out_key(json, "blocks");
+    nabla_json_out_string(json, "leading");
+  }
+}
+
+/* Of a float as nabla_json_out_double writes it: "-1.23456789e-38". */
+enum { FLOAT_TEXT = 15 };
+
 nabla_status nabla_description_write(const nabla_tensor *tensor,
                                      const nabla_format *format,
-                                     nabla_layout layout,
+                                     nabla_layout layout, float offset,
                                      nabla_description_text *out,
                                      nabla_diag *diag) {
   out->size = 0;
   nabla_json_out json = {
       .self = out, .write = append, .diag = diag, .spaced = 1};
   nabla_json_out_object(&json);
-  if (layout == NABLA_LAYOUT_BITSANDBYTES) { /* (B4), keys in its order */
-    nabla_json_out_key(&json, "quant_type");
-    nabla_json_out_string(&json, format->encoding->name);
-    nabla_json_out_key(&json, "blocksize");
-    nabla_json_out_u64(&json, format->block);
-    nabla_json_out_key(&json, "dtype");
-    nabla_json_out_string(&json, nabla_dtype_torch_name(tensor->dtype));
-  } else { /* (N3) */
-    nabla_json_out_key(&json, "version");
-    nabla_json_out_u64(&json, NABLA_LAYOUT_VERSION);
-    nabla_json_out_key(&json, "encoding");
-    nabla_json_out_string(&json, format->encoding->name);
-    nabla_json_out_key(&json, "block");
-    if (format->granularity == NABLA_PER_ROW)
-      nabla_json_out_string(&json, "row");
-    else
-      nabla_json_out_u64(&json, format->block);
-    nabla_json_out_key(&json, "scale");
-    nabla_json_out_string(&json, "F32");
-    nabla_json_out_key(&json, "dtype");
-    nabla_json_out_string(&json, nabla_dtype_name(tensor->dtype));
-  }
-  put_shape(&json, tensor);
+  if (layout == NABLA_LAYOUT_BITSANDBYTES)
+    describe_foreign(&json, tensor, format, offset);
+  else
+    describe_ours(&json, tensor, format);
   nabla_json_out_object_end(&json);
-  return nabla_json_out_finish(&json);
+  NABLA_TRY(nabla_json_out_finish(&json));
+  if (!nabla_description_is_late(format, layout)) return NABLA_OK;
+  /* The offset is known after the size is written: spaces make up for it. */
+  const size_t used = out->size;
+  const char *number = (const char *)memrchr(out->data, ' ', used) + 1;
+  size_t left = FLOAT_TEXT + 1 - (size_t)(out->data + used - number);
+  for (; left > 0; left--) NABLA_TRY(append(out, " ", 1, diag));
+  return NABLA_OK;
 }

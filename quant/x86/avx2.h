@@ -19,6 +19,10 @@ enum { UNIT = 32 };
  * memory, and the second leaves it idle. Two chunks of 16 bits or one of 32. */
 enum { AHEAD = 4096 };
 
+/* The same for a stage that reads all of its input from memory: as in
+ * avx512.h. */
+enum { LOOK_AHEAD = 29 * 64 };
+
 INLINE size_t width_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F32 ? 4 : 2;
 }

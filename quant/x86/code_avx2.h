@@ -3,7 +3,7 @@
 #ifndef NABLA_QUANT_X86_CODE_AVX2_H
 #define NABLA_QUANT_X86_CODE_AVX2_H
 
-#include "quant/x86/avx2.h"
+#include "quant/x86/absmax_avx2.h"
 
 /* What the blocks of a unit have: one for its first 16 values, one for the
  * others, which are the same unless blocks are of 16. */
@@ -114,6 +114,87 @@ INLINE void code_all(const nabla_blocks *blocks, const void *in,
   } else {
     at.dtype = NABLA_DTYPE_BF16;
     code_dtype(blocks, at, count, block, bits, unit, tables);
+  }
+}
+
+/* The chunk that follows is read while this one is coded, so that memory never
+ * waits: `most` gets a vector of magnitudes for each unit, or block of 16.
+ * @param turn  values that are looked at and then coded, of one block or a
+ *              unit */
+INLINE void code_and_look(const nabla_blocks *blocks, unit_place at,
+                          size_t block, size_t turn, size_t bits, unit_fn *unit,
+                          const void *tables, __m256i *most) {
+  const size_t width = width_of(at.dtype), bytes = turn * width;
+  const size_t span = width * (block < UNIT ? 16 : UNIT);
+  const uint8_t *next = at.in + NABLA_CHUNK * width;
+  for (size_t i = 0; i < NABLA_CHUNK; i += turn) {
+    const size_t b = i / block;
+    const unit_scales scales = scales_of(blocks, b, block < UNIT ? b + 1 : b);
+    for (size_t line = 0; line < bytes; line += 64)
+      _mm_prefetch((const char *)((uintptr_t)next + LOOK_AHEAD + line),
+                   _MM_HINT_T0);
+    for (size_t j = 0; j < bytes; j += span)
+      *most++ = max_of_span(next + j, span, at.dtype);
+    for (size_t j = 0; j < turn; j += UNIT) {
+      unit(at, scales, tables);
+      at.in += UNIT * width;
+      at.codes += UNIT / 8 * bits;
+    }
+    next += bytes;
+  }
+}
+
+/* Largest magnitudes of `count` blocks, of which each has `each` vectors. */
+INLINE void peaks_of(const __m256i *most, size_t count, size_t each,
+                     nabla_dtype dtype, float *peaks) {
+  for (size_t i = 0; i < count; i += 8) {
+    const size_t some = count - i < 8 ? count - i : 8;
+    __m256i dwords[8];
+    float out[8];
+    for (size_t j = 0; j < 8; j++) {
+      __m256i x = *most;
+      for (size_t k = 1; k < each; k++) x = larger(x, most[k], dtype);
+      dwords[j] = dwords_of(x, dtype);
+      if (j + 1 < some) most += each;
+    }
+    most += each;
+    _mm256_storeu_ps(out, widened(max_of_eight(dwords), dtype));
+    memcpy(peaks + i, out, some * sizeof *out);
+  }
+}
+
+INLINE void code_ahead_dtype(const nabla_blocks *blocks, unit_place at,
+                             size_t block, size_t bits, unit_fn *unit,
+                             const void *tables, float *peaks) {
+  __m256i most[NABLA_CHUNK_BLOCKS];
+  if (block < UNIT)
+    code_and_look(blocks, at, 16, UNIT, bits, unit, tables, most);
+  else if (block == UNIT)
+    code_and_look(blocks, at, UNIT, UNIT, bits, unit, tables, most);
+  else
+    code_and_look(blocks, at, block, 2 * UNIT, bits, unit, tables, most);
+  const size_t each = block < UNIT ? 1 : block / UNIT;
+  if (each == 2)
+    peaks_of(most, NABLA_CHUNK / block, 2, at.dtype, peaks);
+  else
+    peaks_of(most, NABLA_CHUNK / block, each, at.dtype, peaks);
+}
+
+/* The whole stage that codes one chunk and looks at the next. */
+INLINE void code_ahead_all(const nabla_blocks *blocks, const void *in,
+                           nabla_dtype dtype, size_t block, uint8_t *codes,
+                           size_t bits, unit_fn *unit, const void *tables,
+                           float *peaks) {
+  unit_place at = {in, dtype, codes};
+  if (dtype == NABLA_DTYPE_F32) {
+    at.dtype = NABLA_DTYPE_F32;
+    code_ahead_dtype(blocks, at, block, bits, unit, tables, peaks);
+  } else if (dtype == NABLA_DTYPE_F16) {
+    at.dtype = NABLA_DTYPE_F16;
+    code_ahead_dtype(blocks, at, block, bits, unit, tables, peaks);
+  } else {
+    at.dtype = NABLA_DTYPE_BF16;
+    code_ahead_dtype(blocks, at, block, bits, unit, tables, peaks);
   }
 }
 

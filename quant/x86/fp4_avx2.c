@@ -17,17 +17,28 @@ INLINE void fp4_unit(unit_place at, unit_scales scales, const void *tables) {
   store_half(at.codes, pack_nibbles(codes, 16, 1));
 }
 
-void nabla_fp4_code_avx2(const nabla_blocks *blocks, const void *in,
-                         nabla_dtype dtype, size_t count, size_t block,
-                         uint8_t *codes) {
+INLINE signed_tables fp4_tables(void) {
   uint8_t by_rank[16];
   for (int i = 0; i < 8; i++) {
     by_rank[i] = nabla_fp4_codes[i];
     by_rank[i + 8] = nabla_fp4_codes[i] | NABLA_FP4_SIGN;
   }
-  const signed_tables t = signed_tables_of(nabla_fp4_thresholds, by_rank);
+  return signed_tables_of(nabla_fp4_thresholds, by_rank);
+}
+
+void nabla_fp4_code_avx2(const nabla_blocks *blocks, const void *in,
+                         nabla_dtype dtype, size_t count, size_t block,
+                         uint8_t *codes) {
+  const signed_tables t = fp4_tables();
   code_all(blocks, in, dtype, count, block, codes, 4, fp4_unit, &t,
            nabla_fp4_code_avx2);
+}
+
+void nabla_fp4_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
+                               nabla_dtype dtype, size_t block, uint8_t *codes,
+                               float *peaks) {
+  const signed_tables t = fp4_tables();
+  code_ahead_all(blocks, in, dtype, block, codes, 4, fp4_unit, &t, peaks);
 }
 
 void nabla_fp4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,

@@ -1,7 +1,6 @@
 /* FP4 for AVX-512: the bits of quant/fp4.c. */
 #include "quant/fp4.h"
 #include "quant/x86/bins_avx512.h"
-#include "quant/x86/tables_avx512.h"
 
 /* Bins of width 1/15 from 0: no two thresholds share one. */
 #define PER_UNIT 15.0f
@@ -61,11 +60,4 @@ void nabla_fp4_code_ahead_avx512(const nabla_blocks *blocks, const void *in,
                                  uint8_t *codes, float *peaks) {
   const bin_tables t = fp4_tables();
   code_ahead_all(blocks, in, dtype, block, codes, 4, fp4_unit, &t, peaks);
-}
-
-void nabla_fp4_decode_avx512(const nabla_blocks *blocks, const uint8_t *codes,
-                             size_t count, size_t block, nabla_dtype dtype,
-                             void *out, int stream) {
-  decode_tables(blocks, codes, count, block, dtype, out, stream,
-                nabla_fp4_values, 1, nabla_fp4_decode_avx512);
 }

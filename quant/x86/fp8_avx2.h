@@ -175,6 +175,12 @@ INLINE void e4m3_run(unit_target at, unit_blocks blocks, size_t units,
     code_all(blocks, in, dtype, count, block, codes, 8, format##_unit, NULL, \
              nabla_##id##_code_avx2);                                        \
   }                                                                          \
+  void nabla_##id##_code_ahead_avx2(                                         \
+      const nabla_blocks *blocks, const void *in, nabla_dtype dtype,         \
+      size_t block, uint8_t *codes, float *peaks) {                          \
+    code_ahead_all(blocks, in, dtype, block, codes, 8, format##_unit, NULL,  \
+                   peaks);                                                   \
+  }                                                                          \
   void nabla_##id##_decode_avx2(                                             \
       const nabla_blocks *blocks, const uint8_t *codes, size_t count,        \
       size_t block, nabla_dtype dtype, void *out, int stream) {              \

@@ -19,6 +19,13 @@ void nabla_int4_code_avx2(const nabla_blocks *blocks, const void *in,
            nabla_int4_code_avx2);
 }
 
+void nabla_int4_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
+                                nabla_dtype dtype, size_t block, uint8_t *codes,
+                                float *peaks) {
+  const __m256i least = _mm256_set1_epi8(blocks->zeros ? -8 : -7);
+  code_ahead_all(blocks, in, dtype, block, codes, 4, int4_unit, &least, peaks);
+}
+
 void nabla_int4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
                             size_t count, size_t block, nabla_dtype dtype,
                             void *out, int stream) {

@@ -1,6 +1,5 @@
 /* INT4 for AVX-512: the bits of quant/int4.c. */
 #include "quant/x86/integers_avx512.h"
-#include "quant/x86/tables_avx512.h"
 
 /* @param tables  the least integer */
 INLINE void int4_unit(unit_place at, const unit_scales *scales,
@@ -24,13 +23,4 @@ void nabla_int4_code_ahead_avx512(const nabla_blocks *blocks, const void *in,
                                   uint8_t *codes, float *peaks) {
   const __m512i least = _mm512_set1_epi32(blocks->zeros ? -8 : -7);
   code_ahead_all(blocks, in, dtype, block, codes, 4, int4_unit, &least, peaks);
-}
-
-void nabla_int4_decode_avx512(const nabla_blocks *blocks, const uint8_t *codes,
-                              size_t count, size_t block, nabla_dtype dtype,
-                              void *out, int stream) {
-  static const float values[16] = {-8, -7, -6, -5, -4, -3, -2, -1,
-                                   0,  1,  2,  3,  4,  5,  6,  7};
-  decode_tables(blocks, codes, count, block, dtype, out, stream, values, 0,
-                nabla_int4_decode_avx512);
 }

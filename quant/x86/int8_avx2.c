@@ -16,6 +16,13 @@ void nabla_int8_code_avx2(const nabla_blocks *blocks, const void *in,
            nabla_int8_code_avx2);
 }
 
+void nabla_int8_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
+                                nabla_dtype dtype, size_t block, uint8_t *codes,
+                                float *peaks) {
+  const __m256i least = _mm256_set1_epi8(blocks->zeros ? -128 : -127);
+  code_ahead_all(blocks, in, dtype, block, codes, 8, int8_unit, &least, peaks);
+}
+
 INLINE void int8_sixteen(const uint8_t *codes, __m256 out[2]) {
   const __m128i bytes = load_half(codes);
   out[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));

@@ -16,9 +16,7 @@ INLINE void mxfp4_unit(unit_place at, unit_scales scales, const void *tables) {
   store_half(at.codes, pack_nibbles(codes, 1, 16));
 }
 
-void nabla_mxfp4_code_avx2(const nabla_blocks *blocks, const void *in,
-                           nabla_dtype dtype, size_t count, size_t block,
-                           uint8_t *codes) {
+INLINE signed_tables mxfp4_tables(void) {
   /* At the odd midpoints the upper code wins: these are above all that is
    * below the midpoint. */
   float thresholds[7];
@@ -27,7 +25,13 @@ void nabla_mxfp4_code_avx2(const nabla_blocks *blocks, const void *in,
     thresholds[i] =
         nabla_f32_of_bits(nabla_bits_of_f32(nabla_mxfp4_midpoints[i]) - i % 2);
   for (uint8_t i = 0; i < 16; i++) by_rank[i] = i;
-  const signed_tables t = signed_tables_of(thresholds, by_rank);
+  return signed_tables_of(thresholds, by_rank);
+}
+
+void nabla_mxfp4_code_avx2(const nabla_blocks *blocks, const void *in,
+                           nabla_dtype dtype, size_t count, size_t block,
+                           uint8_t *codes) {
+  const signed_tables t = mxfp4_tables();
   code_all(blocks, in, dtype, count, block, codes, 4, mxfp4_unit, &t,
            nabla_mxfp4_code_avx2);
 }

@@ -22,14 +22,26 @@ INLINE void nf4_unit(unit_place at, unit_scales scales, const void *tables) {
   store_half(at.codes, pack_nibbles(codes, 16, 1));
 }
 
-void nabla_nf4_code_avx2(const nabla_blocks *blocks, const void *in,
-                         nabla_dtype dtype, size_t count, size_t block,
-                         uint8_t *codes) {
+INLINE nf4_tables nf4_tables_of(void) {
   nf4_tables t;
   for (int i = 0; i < 4; i++)
     t.step[i] = bounds_of_step(nabla_nf4_thresholds, 4, i);
+  return t;
+}
+
+void nabla_nf4_code_avx2(const nabla_blocks *blocks, const void *in,
+                         nabla_dtype dtype, size_t count, size_t block,
+                         uint8_t *codes) {
+  const nf4_tables t = nf4_tables_of();
   code_all(blocks, in, dtype, count, block, codes, 4, nf4_unit, &t,
            nabla_nf4_code_avx2);
+}
+
+void nabla_nf4_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
+                               nabla_dtype dtype, size_t block, uint8_t *codes,
+                               float *peaks) {
+  const nf4_tables t = nf4_tables_of();
+  code_ahead_all(blocks, in, dtype, block, codes, 4, nf4_unit, &t, peaks);
 }
 
 void nabla_nf4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,

@@ -1,7 +1,6 @@
 /* NF4 for AVX-512: the bits of quant/nf4.c. */
 #include "quant/nf4.h"
 #include "quant/x86/bins_avx512.h"
-#include "quant/x86/tables_avx512.h"
 
 /* Bins of width 1/14.6 around the 16th: no two thresholds share one. */
 #define PER_UNIT 14.6f
@@ -84,11 +83,4 @@ void nabla_nf4_code_ahead_avx512(const nabla_blocks *blocks, const void *in,
                                  uint8_t *codes, float *peaks) {
   const bin_tables t = nf4_tables();
   code_ahead_all(blocks, in, dtype, block, codes, 4, nf4_unit, &t, peaks);
-}
-
-void nabla_nf4_decode_avx512(const nabla_blocks *blocks, const uint8_t *codes,
-                             size_t count, size_t block, nabla_dtype dtype,
-                             void *out, int stream) {
-  decode_tables(blocks, codes, count, block, dtype, out, stream,
-                nabla_nf4_values, 1, nabla_nf4_decode_avx512);
 }

@@ -5,7 +5,7 @@
 
 #include "quant/search_sums.h"
 
-enum { BATCH = 8, SIXTEENTHS = NABLA_SEARCH_STEPS / 16 };
+enum { BATCH = 8, FLUSH = 16, SIXTEENTHS = NABLA_SEARCH_STEPS / 16 };
 
 typedef struct tables {
   const nabla_search_table *t;
@@ -138,6 +138,19 @@ INLINE __m256i stepped(const __m256i *steps, const __m256i *place) {
   return _mm256_or_si256(low, high);
 }
 
+/* Sums of squared misses over at most FLUSH vectors: in pairs they fit in 16
+ * bits (NABLA_SEARCH_MISS). */
+INLINE __m256i misses(const bytes *x, int from, int vectors,
+                      const __m256i *steps) {
+  __m256i sum = _mm256_setzero_si256();
+  for (int i = from; i < vectors && i < from + FLUSH; i++) {
+    const __m256i miss = _mm256_abs_epi8(
+        _mm256_sub_epi8(x->value[i], stepped(steps, x->place[i])));
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(miss, miss));
+  }
+  return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+}
+
 /* The best factor of each block. */
 INLINE __m256 best_factors(const tables *t, const bytes *x, int vectors) {
   __m256i least = _mm256_set1_epi32(INT32_MAX);
@@ -148,12 +161,8 @@ INLINE __m256 best_factors(const tables *t, const bytes *x, int vectors) {
     for (int j = 0; j < SIXTEENTHS; j++)
       steps[j] = twice(t->t->steps[k] + 16 * j);
     __m256i sum = _mm256_setzero_si256();
-    for (int i = 0; i < 2 * vectors; i++) {
-      const __m256i miss = _mm256_abs_epi8(
-          _mm256_sub_epi8(x->value[i], stepped(steps, x->place[i])));
-      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(miss, miss));
-    }
-    sum = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+    for (int i = 0; i < 2 * vectors; i += FLUSH)
+      sum = _mm256_add_epi32(sum, misses(x, i, 2 * vectors, steps));
     const __m256i is_better = _mm256_cmpgt_epi32(least, sum);
     least = _mm256_min_epi32(sum, least);
     best = _mm256_blendv_ps(best, _mm256_set1_ps(t->t->factors[k]),
@@ -272,7 +281,8 @@ INLINE void search_all(const nabla_search_table *table, const float *in,
   for (; count - at >= step; at += step, scales += BATCH)
     _mm256_storeu_ps(scales, search_batch(&t, in + at, vectors, type));
   if (at == count) return;
-  float rest[BATCH * NABLA_SEARCH_LARGEST] = {0}, last[BATCH];
+  float rest[BATCH * NABLA_SEARCH_LARGEST], last[BATCH];
+  memset(rest, 0, step * sizeof *rest);
   memcpy(rest, in + at, (count - at) * sizeof *in);
   _mm256_storeu_ps(last, search_batch(&t, rest, vectors, type));
   memcpy(scales, last, (count - at + block - 1) / block * sizeof *scales);
@@ -281,12 +291,23 @@ INLINE void search_all(const nabla_search_table *table, const float *in,
 void nabla_search_blocks_avx2(const nabla_search_table *table, const float *in,
                               size_t count, size_t block, nabla_scale_type type,
                               float *scales) {
-  if (block == 64)
-    search_all(table, in, count, 8, type, scales);
-  else if (block == 32)
-    search_all(table, in, count, 4, type, scales);
-  else
-    search_all(table, in, count, 2, type, scales);
+  switch (block) {
+    case 16:
+      search_all(table, in, count, 2, type, scales);
+      return;
+    case 32:
+      search_all(table, in, count, 4, type, scales);
+      return;
+    case 64:
+      search_all(table, in, count, 8, type, scales);
+      return;
+    case 128:
+      search_all(table, in, count, 16, type, scales);
+      return;
+    default:
+      search_all(table, in, count, 32, type, scales);
+      return;
+  }
 }
 
 typedef struct sums {

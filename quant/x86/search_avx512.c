@@ -5,7 +5,7 @@
 
 #include "quant/search_sums.h"
 
-enum { BATCH = 16 };
+enum { BATCH = 16, FLUSH = 16 };
 
 typedef struct tables {
   const nabla_search_table *t;
@@ -121,6 +121,19 @@ INLINE void bytes_of(const float *in, int vectors, __m512 unit, bytes *out) {
   }
 }
 
+/* Sums of squared misses over at most FLUSH vectors: in pairs they fit in 16
+ * bits (NABLA_SEARCH_MISS). */
+INLINE __m512i misses(const bytes *x, int from, int vectors, __m512i low,
+                      __m512i high) {
+  __m512i sum = _mm512_setzero_si512();
+  for (int i = from; i < vectors && i < from + FLUSH; i++) {
+    const __m512i miss = _mm512_abs_epi8(_mm512_sub_epi8(
+        x->value[i], _mm512_permutex2var_epi8(low, x->bin[i], high)));
+    sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(miss, miss));
+  }
+  return _mm512_madd_epi16(sum, _mm512_set1_epi16(1));
+}
+
 /* The best factor of each block. */
 INLINE __m512 best_factors(const tables *t, const bytes *x, int vectors) {
   __m512i least = _mm512_set1_epi32(INT32_MAX);
@@ -129,12 +142,8 @@ INLINE __m512 best_factors(const tables *t, const bytes *x, int vectors) {
     const __m512i low = _mm512_load_si512(t->t->steps[k]);
     const __m512i high = _mm512_load_si512(t->t->steps[k] + 64);
     __m512i sum = _mm512_setzero_si512();
-    for (int i = 0; i < 4 * vectors; i++) {
-      const __m512i miss = _mm512_abs_epi8(_mm512_sub_epi8(
-          x->value[i], _mm512_permutex2var_epi8(low, x->bin[i], high)));
-      sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(miss, miss));
-    }
-    sum = _mm512_madd_epi16(sum, _mm512_set1_epi16(1));
+    for (int i = 0; i < 4 * vectors; i += FLUSH)
+      sum = _mm512_add_epi32(sum, misses(x, i, 4 * vectors, low, high));
     const __mmask16 is_better = _mm512_cmplt_epi32_mask(sum, least);
     least = _mm512_min_epi32(sum, least);
     best = _mm512_mask_mov_epi32(best, is_better, _mm512_set1_epi32(k));
@@ -242,7 +251,8 @@ INLINE void search_all(const nabla_search_table *table, const float *in,
   for (; count - at >= step; at += step, scales += BATCH)
     _mm512_storeu_ps(scales, search_batch(&t, in + at, vectors, type));
   if (at == count) return;
-  float rest[BATCH * NABLA_SEARCH_LARGEST] = {0};
+  float rest[BATCH * NABLA_SEARCH_LARGEST];
+  memset(rest, 0, step * sizeof *rest);
   memcpy(rest, in + at, (count - at) * sizeof *in);
   const __mmask16 left =
       (__mmask16)((1u << ((count - at + block - 1) / block)) - 1);
@@ -252,12 +262,23 @@ INLINE void search_all(const nabla_search_table *table, const float *in,
 void nabla_search_blocks_avx512(const nabla_search_table *table,
                                 const float *in, size_t count, size_t block,
                                 nabla_scale_type type, float *scales) {
-  if (block == 64)
-    search_all(table, in, count, 4, type, scales);
-  else if (block == 32)
-    search_all(table, in, count, 2, type, scales);
-  else
-    search_all(table, in, count, 1, type, scales);
+  switch (block) {
+    case 16:
+      search_all(table, in, count, 1, type, scales);
+      return;
+    case 32:
+      search_all(table, in, count, 2, type, scales);
+      return;
+    case 64:
+      search_all(table, in, count, 4, type, scales);
+      return;
+    case 128:
+      search_all(table, in, count, 8, type, scales);
+      return;
+    default:
+      search_all(table, in, count, 16, type, scales);
+      return;
+  }
 }
 
 typedef struct sums {

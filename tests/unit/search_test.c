@@ -151,11 +151,11 @@ static errors compare(const nabla_format *format, const float *in,
 /* Each case runs in a process of its own: a number names encoding, scale type,
  * zero point and block. */
 static int case_of(size_t number, nabla_format *format) {
-  static const uint64_t sizes[] = {16, 32, 64, 256, 4096};
+  static const uint64_t sizes[] = {16, 32, 64, 128, 256, 4096};
   size_t rows;
   const nabla_encoding *encodings = nabla_encodings(&rows);
-  *format = (nabla_format){.block = sizes[number % 5]};
-  number /= 5;
+  *format = (nabla_format){.block = sizes[number % 6]};
+  number /= 6;
   format->zero_point = number % 2;
   number /= 2;
   format->scale = (nabla_scale_type)(number % 5);

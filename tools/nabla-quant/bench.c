@@ -46,7 +46,8 @@ static void report(void *context, const nabla_bench_result *result) {
   cli_json_text(&c->json, "stores", result->stores);
   cli_json_text(&c->json, "dtype", nabla_dtype_name(result->dtype));
   cli_json_text(&c->json, "isa", nabla_isa_name(result->isa));
-  cli_json_bool(&c->json, "search", result->search);
+  nabla_json_out_key(&c->json, "search");
+  nabla_json_out_bool(&c->json, result->search);
   cli_json_real(&c->json, "gb_per_s", result->gb_per_s);
   cli_json_real(&c->json, "memcpy_gb_per_s", result->memcpy_gb_per_s);
   cli_json_real(&c->json, "ratio", result->ratio);
@@ -62,9 +63,12 @@ nabla_status cli_run_bench(cli *c, nabla_diag *diag) {
   const cli_options *o = &c->options;
   int json = cli_given(o, CLI_OPTION_json);
   nabla_bench_options how = {.isa = o->quantize.isa,
-                             .block = o->quantize.block,
+                             .block = o->quantize.settings.block,
                              .bytes = o->size_mib << 20,
                              .repetitions = (uint32_t)o->repeat};
+  if (how.block == NABLA_BLOCK_ROW || how.block == NABLA_BLOCK_TENSOR)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "bench measures blocks of a number of values");
   if (cli_given(o, CLI_OPTION_encoding)) {
     how.encoding = o->quantize.encoding;
     if (!how.encoding)

@@ -38,6 +38,8 @@ typedef enum cli_values {
   CLI_TEXT,
   CLI_ENCODING,
   CLI_BLOCK,
+  CLI_SCALE,
+  CLI_BLOCKS,
   CLI_LAYOUT,
   CLI_NONFINITE,
   CLI_DTYPE,
@@ -111,7 +113,7 @@ typedef enum cli_progress_mode {
 typedef struct cli_options {
   cli_verb_id verb; /* CLI_VERB_COUNT: none given (help or version) */
   uint32_t given;   /* bit 1 << cli_option_id */
-  const char *output, *tensor;
+  const char *output, *tensor, *importance;
   nabla_quantize_options quantize; /* only, skip and rules point below */
   const char *only[NABLA_MAX_PATTERNS], *skip[NABLA_MAX_PATTERNS];
   nabla_rule rules[NABLA_MAX_PATTERNS];
@@ -180,6 +182,10 @@ uint32_t cli_threads(const cli *c);
 NABLA_MUST_USE nabla_status cli_open(cli *c, size_t index,
                                      nabla_checkpoint **out, nabla_diag *diag);
 
+/* Opens what --importance names; *out NULL without it. */
+NABLA_MUST_USE nabla_status cli_open_importance(cli *c, nabla_checkpoint **out,
+                                                nabla_diag *diag);
+
 /* ---- progress.c ---- */
 
 void cli_progress_begin(cli *c);
@@ -199,7 +205,8 @@ void cli_json_real(nabla_json_out *out, const char *key, double value);
 void cli_json_flag(nabla_json_out *out, const char *key, int value);
 void cli_json_none(nabla_json_out *out, const char *key);
 void cli_json_shape(nabla_json_out *out, const nabla_tensor *tensor);
-/* "encoding" and "block" of a packed format; nulls when encoding is NULL. */
+/* "encoding", "block", "scale", "zero_point" and "blocks" of a packed format;
+ * nulls when encoding is NULL. */
 void cli_json_format(nabla_json_out *out, const nabla_format *format);
 /* The members of an error object: status, file, tensor, offset, what, next. */
 void cli_json_diag(nabla_json_out *out, const nabla_diag *diag);
@@ -219,7 +226,7 @@ nabla_json_out cli_json_to(FILE *stream);
 void cli_size_text(uint64_t bytes, char out[CLI_SIZE_TEXT]);
 /* "[2, 3]"; "[]" for rank 0. */
 void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]);
-/* "nf4/64", "int8/row", "keep". */
+/* "nf4/64", "int8/row", "int4/32:f16:zero-point", "keep". */
 void cli_format_text(const nabla_format *format, char out[64]);
 /* Notes and errors of one kind that are shown before the rest is counted;
  * --verbose shows all. */

@@ -71,15 +71,22 @@ void cli_json_shape(nabla_json_out *out, const nabla_tensor *tensor) {
 
 void cli_json_format(nabla_json_out *out, const nabla_format *format) {
   if (!format->encoding) {
-    cli_json_none(out, "encoding");
-    cli_json_none(out, "block");
+    static const char *const keys[] = {"encoding", "block", "scale",
+                                       "zero_point", "blocks"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+      cli_json_none(out, keys[i]);
     return;
   }
   cli_json_text(out, "encoding", format->encoding->name);
   if (format->granularity == NABLA_PER_ROW)
     cli_json_text(out, "block", "row");
+  else if (format->granularity == NABLA_PER_TENSOR)
+    cli_json_text(out, "block", "tensor");
   else
     cli_json_number(out, "block", format->block);
+  cli_json_text(out, "scale", nabla_scale_info_of(format->scale)->option);
+  cli_json_flag(out, "zero_point", format->zero_point);
+  cli_json_text(out, "blocks", format->segment ? "leading" : "flat");
 }
 
 static const char *text_or_null(const char *text) {

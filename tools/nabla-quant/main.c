@@ -35,6 +35,15 @@ nabla_status cli_open(cli *c, size_t index, nabla_checkpoint **out,
                                diag);
 }
 
+nabla_status cli_open_importance(cli *c, nabla_checkpoint **out,
+                                 nabla_diag *diag) {
+  if (!c->options.importance) return NABLA_OK;
+  NABLA_TRY(
+      nabla_checkpoint_open(c->options.importance, &c->environment, out, diag));
+  c->options.quantize.importance = *out;
+  return NABLA_OK;
+}
+
 static int colored(const cli *c, int fd) {
   const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
   if (c->options.color != CLI_AUTO) return c->options.color == CLI_ALWAYS;

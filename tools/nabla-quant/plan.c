@@ -24,9 +24,10 @@ nabla_status cli_run_plan(cli *c, nabla_diag *diag) {
   nabla_plan *plan = NULL;
   nabla_folder *folder = NULL;
   NABLA_TRY(cli_open(c, 0, &checkpoint, diag));
-  nabla_status status = NABLA_OK;
+  nabla_checkpoint *importance = NULL;
+  nabla_status status = cli_open_importance(c, &importance, diag);
   /* only this policy reads data */
-  if (c->options.quantize.nonfinite == NABLA_NONFINITE_KEEP)
+  if (!status && c->options.quantize.nonfinite == NABLA_NONFINITE_KEEP)
     status = cli_start_pool(c, diag);
   if (!status)
     status = nabla_plan_create(checkpoint, &c->options.quantize,
@@ -35,6 +36,7 @@ nabla_status cli_run_plan(cli *c, nabla_diag *diag) {
   if (!status) status = show(c, checkpoint, plan, folder, diag);
   nabla_folder_destroy(folder);
   nabla_plan_destroy(plan);
+  nabla_checkpoint_close(importance);
   nabla_checkpoint_close(checkpoint);
   return status;
 }

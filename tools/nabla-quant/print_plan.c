@@ -120,6 +120,8 @@ static void row_json(cli *c, const nabla_tensor *tensor,
   cli_json_text(json, "dtype", nabla_dtype_name(tensor->dtype));
   cli_json_text(json, "action", row->quantized ? "quantize" : "keep");
   cli_json_format(json, row->quantized ? &row->format : &none);
+  cli_json_flag(json, "search", row->search);
+  cli_json_flag(json, "importance", row->has_importance);
   cli_json_text(json, "reason", row->reason);
   cli_json_text(json, "rule",
                 row->rule < c->options.quantize.rule_count

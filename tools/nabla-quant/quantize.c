@@ -54,8 +54,11 @@ static nabla_status run(cli *c, const nabla_checkpoint *checkpoint,
 nabla_status cli_run_quantize(cli *c, nabla_diag *diag) {
   nabla_checkpoint *checkpoint = NULL;
   NABLA_TRY(cli_open(c, 0, &checkpoint, diag));
-  nabla_status status = cli_start_pool(c, diag);
+  nabla_checkpoint *importance = NULL;
+  nabla_status status = cli_open_importance(c, &importance, diag);
+  if (!status) status = cli_start_pool(c, diag);
   if (!status) status = run(c, checkpoint, diag);
+  nabla_checkpoint_close(importance);
   nabla_checkpoint_close(checkpoint);
   return status;
 }

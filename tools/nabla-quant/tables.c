@@ -59,8 +59,10 @@ static const char *const policies[] = {"refuse", "keep"};
 static const char *const dtypes[] = {"f32", "f16", "bf16"};
 static const char *const modes[] = {"auto", "bar", "json", "none"};
 static const char *const whens[] = {"auto", "always", "never"};
-static const char *const blocks[] = {"16",  "32",   "64",   "128", "256",
-                                     "512", "1024", "2048", "4096"};
+static const char *const blocks[] = {"16",   "32",  "64",    "128",
+                                     "256",  "512", "1024",  "2048",
+                                     "4096", "row", "tensor"};
+static const char *const runs[] = {"flat", "leading"};
 
 #define PICK(array) \
   return index < sizeof array / sizeof *array ? array[index] : NULL
@@ -78,6 +80,12 @@ const char *cli_value(cli_values values, size_t index) {
                                        : NULL;
     case CLI_BLOCK:
       PICK(blocks);
+    case CLI_BLOCKS:
+      PICK(runs);
+    case CLI_SCALE: /* e8m0 is not asked for: mx encodings have it */
+      return index < NABLA_SCALE_E8M0
+                 ? nabla_scale_info_of((nabla_scale_type)index)->option
+                 : NULL;
     case CLI_LAYOUT:
       PICK(layouts);
     case CLI_NONFINITE:

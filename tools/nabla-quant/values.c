@@ -69,6 +69,9 @@ static nabla_status set_number(const char *option, const char *argument,
 static nabla_status set_block(const char *argument, uint64_t *out,
                               nabla_diag *diag) {
   uint64_t value;
+  if (!strcasecmp(argument, "row")) return *out = NABLA_BLOCK_ROW, NABLA_OK;
+  if (!strcasecmp(argument, "tensor"))
+    return *out = NABLA_BLOCK_TENSOR, NABLA_OK;
   if (read_number(argument, &value) && value >= NABLA_BLOCK_MIN &&
       value <= NABLA_BLOCK_MAX && !(value & (value - 1)))
     return *out = value, NABLA_OK;
@@ -117,7 +120,7 @@ static char *find_split(char *text) {
   return NULL;
 }
 
-/* What follows the encoding is not ":block=N"; perhaps it was meant so. */
+/* What follows the encoding is no setting; perhaps ":block=N" was meant. */
 static nabla_status fail_setting(const char *setting, nabla_diag *diag) {
   uint64_t ignored;
   const char *number = setting + (strncmp(setting, "block=", 6) ? 0 : 6);
@@ -126,8 +129,55 @@ static nabla_status fail_setting(const char *setting, nabla_diag *diag) {
   if (read_number(number, &ignored))
     nabla_diag_set_next(diag, "did you mean ':block=%s'?", number);
   else
-    nabla_diag_set_next(diag, "legal is :block=N");
+    nabla_diag_set_next(diag,
+                        "legal are :block=N, :scale=TYPE, :zero-point, "
+                        ":blocks=HOW and :search");
   return status;
+}
+
+/* Sets what one option, or the setting of a rule, says: "scale" and its
+ * argument. @return 0 in *known when there is no such setting */
+static nabla_status set_setting(nabla_settings *settings, const char *name,
+                                const char *argument, int *known,
+                                nabla_diag *diag) {
+  size_t index;
+  *known = 1;
+  if (!strcmp(name, "zero-point") && !argument) {
+    settings->zero_point = 1;
+  } else if (!strcmp(name, "search") && !argument) {
+    settings->search = 1;
+  } else if (!strcmp(name, "block") && argument) {
+    return set_block(argument, &settings->block, diag);
+  } else if (!strcmp(name, "scale") && argument) {
+    NABLA_TRY(
+        find_value("unknown scale type", CLI_SCALE, argument, &index, diag));
+    settings->has_scale = 1;
+    settings->scale = (nabla_scale_type)index;
+  } else if (!strcmp(name, "blocks") && argument) {
+    NABLA_TRY(find_value("blocks", CLI_BLOCKS, argument, &index, diag));
+    settings->leading = index == 1;
+  } else {
+    *known = 0;
+  }
+  return NABLA_OK;
+}
+
+/* The settings of a rule, separated by ':'; cut in place. */
+static nabla_status set_settings(char *text, nabla_settings *out,
+                                 nabla_diag *diag) {
+  while (text) {
+    int known;
+    char *next = strchr(text, ':');
+    if (next) *next++ = '\0';
+    char *argument = strchr(text, '=');
+    if (argument) *argument = '\0';
+    NABLA_TRY(
+        set_setting(out, text, argument ? argument + 1 : NULL, &known, diag));
+    if (argument) *argument = '=';
+    if (!known) return fail_setting(text, diag);
+    text = next;
+  }
+  return NABLA_OK;
 }
 
 /* What stands behind "=ENCODING," with its comma, or NULL. */
@@ -152,13 +202,13 @@ static nabla_status fail_rule(char *argument, nabla_diag *diag) {
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                  "rule '%s' does not say which encoding", argument);
-  nabla_diag_set_next(diag, "write --rule 'REGEX=ENCODING[:block=N]'");
+  nabla_diag_set_next(diag, "write --rule 'REGEX=ENCODING[:SETTING...]'");
   return status;
 }
 
 static nabla_status add_rule(cli_options *options, char *argument,
                              nabla_diag *diag) {
-  nabla_rule rule = {argument, NULL, 0};
+  nabla_rule rule = {.pattern = argument};
   if (options->quantize.rule_count == NABLA_MAX_PATTERNS)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--rule is given more than %u times", NABLA_MAX_PATTERNS);
@@ -168,8 +218,7 @@ static nabla_status add_rule(cli_options *options, char *argument,
   char *suffix = strchr(split + 1, ':');
   if (suffix) {
     *suffix++ = '\0';
-    if (strncmp(suffix, "block=", 6)) return fail_setting(suffix, diag);
-    NABLA_TRY(set_block(suffix + 6, &rule.block, diag));
+    NABLA_TRY(set_settings(suffix, &rule.settings, diag));
   }
   NABLA_TRY(set_encoding(split + 1, &rule.encoding, diag));
   options->rules[options->quantize.rule_count++] = rule;
@@ -231,13 +280,21 @@ static nabla_status set_choice(cli_options *o, cli_option_id id,
 nabla_status cli_set_option(cli_options *o, cli_option_id id, char *argument,
                             nabla_diag *diag) {
   uint64_t number = 0;
+  int known;
   switch (id) {
     case CLI_OPTION_output:
       return set_output(o, argument, diag);
     case CLI_OPTION_encoding:
       return set_encoding(argument, &o->quantize.encoding, diag);
     case CLI_OPTION_block:
-      return set_block(argument, &o->quantize.block, diag);
+    case CLI_OPTION_scale:
+    case CLI_OPTION_zero_point:
+    case CLI_OPTION_blocks:
+    case CLI_OPTION_search:
+      return set_setting(&o->quantize.settings, cli_option_rows[id].name,
+                         argument, &known, diag);
+    case CLI_OPTION_importance:
+      return o->importance = argument, NABLA_OK;
     case CLI_OPTION_only:
       return add_pattern("only", argument, o->only, &o->quantize.only_count,
                          diag);

@@ -216,12 +216,29 @@ static void warn_space(cli *c, const nabla_plan *plan,
            c->options.output, need, have);
 }
 
+/* Which weights a search weighs by column; with -v by name. */
+static void note_importance(cli *c, const nabla_checkpoint *checkpoint,
+                            const nabla_plan *plan) {
+  const nabla_plan_totals totals = nabla_plan_get_totals(plan);
+  if (!c->options.importance) return;
+  cli_note(c, "%zu of %zu searched weights have an importance", totals.weighted,
+           totals.searched);
+  if (!cli_given(&c->options, CLI_OPTION_verbose)) return;
+  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
+    const nabla_plan_row row = nabla_plan_get(plan, i);
+    if (row.quantized && row.search)
+      cli_note(c, "%s: %s", row.has_importance ? "importance" : "no importance",
+               nabla_checkpoint_tensor(checkpoint, row.tensor).name);
+  }
+}
+
 void cli_plan_warn(cli *c, const nabla_checkpoint *checkpoint,
                    const nabla_plan *plan, const nabla_folder *folder) {
   if (cli_given(&c->options, CLI_OPTION_quiet)) return;
   if (!nabla_plan_get_totals(plan).quantized)
     cli_note(c, "warning: no tensor is quantized; plan says why for each");
   warn_patterns(c, checkpoint, plan);
+  note_importance(c, checkpoint, plan);
   if (!c->options.output) return;
   if (c->options.verb == CLI_VERB_plan) warn_output(c, checkpoint);
   warn_space(c, plan, folder);

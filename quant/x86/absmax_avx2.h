@@ -1,0 +1,66 @@
+/* Largest magnitudes for AVX2. */
+#ifndef NABLA_QUANT_X86_ABSMAX_AVX2_H
+#define NABLA_QUANT_X86_ABSMAX_AVX2_H
+
+#include "quant/x86/avx2.h"
+
+/* Magnitudes are compared as integers: of dwords, or of words as they are, 16
+ * bits being in the same order as what they widen to. */
+INLINE __m256i magnitudes_of(__m256i x, nabla_dtype dtype) {
+  return _mm256_and_si256(x, dtype == NABLA_DTYPE_F32
+                                 ? _mm256_set1_epi32((int)NABLA_F32_MAGNITUDE)
+                                 : _mm256_set1_epi16(0x7fff));
+}
+
+INLINE __m256i larger(__m256i a, __m256i b, nabla_dtype dtype) {
+  return dtype == NABLA_DTYPE_F32 ? _mm256_max_epu32(a, b)
+                                  : _mm256_max_epu16(a, b);
+}
+
+INLINE __m256i magnitudes_at(const uint8_t *in, nabla_dtype dtype) {
+  return magnitudes_of(load_bytes(in), dtype);
+}
+
+/* The largest of words as dwords: of each pair. */
+INLINE __m256i dwords_of(__m256i most, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_F32) return most;
+  const __m256i low = _mm256_and_si256(most, _mm256_set1_epi32(0xffff));
+  return _mm256_max_epu16(low, _mm256_srli_epi32(most, 16));
+}
+
+/* The magnitude as f32, from the bits of the dtype. */
+INLINE __m256 widened(__m256i most, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_F32) return _mm256_castsi256_ps(most);
+  if (dtype == NABLA_DTYPE_BF16)
+    return _mm256_castsi256_ps(_mm256_slli_epi32(most, 16));
+  return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(most),
+                                          _mm256_extracti128_si256(most, 1)));
+}
+
+/* Largest magnitudes of eight vectors, one each. */
+INLINE __m256i max_of_eight(const __m256i x[8]) {
+  __m256i pairs[4], fours[2];
+  for (int i = 0; i < 4; i++)
+    pairs[i] = _mm256_max_epu32(_mm256_unpacklo_epi32(x[2 * i], x[2 * i + 1]),
+                                _mm256_unpackhi_epi32(x[2 * i], x[2 * i + 1]));
+  for (int i = 0; i < 2; i++)
+    fours[i] =
+        _mm256_max_epu32(_mm256_unpacklo_epi64(pairs[2 * i], pairs[2 * i + 1]),
+                         _mm256_unpackhi_epi64(pairs[2 * i], pairs[2 * i + 1]));
+  return _mm256_max_epu32(_mm256_permute2x128_si256(fours[0], fours[1], 0x20),
+                          _mm256_permute2x128_si256(fours[0], fours[1], 0x31));
+}
+
+/* The largest of `bytes` bytes, a multiple of a vector. */
+INLINE __m256i max_of_span(const uint8_t *in, size_t bytes, nabla_dtype dtype) {
+  __m256i most = magnitudes_at(in, dtype), other = most;
+  size_t i = 32;
+  for (; i + 64 <= bytes; i += 64) {
+    most = larger(most, magnitudes_at(in + i, dtype), dtype);
+    other = larger(other, magnitudes_at(in + i + 32, dtype), dtype);
+  }
+  if (i < bytes) most = larger(most, magnitudes_at(in + i, dtype), dtype);
+  return larger(most, other, dtype);
+}
+
+#endif
