@@ -121,8 +121,7 @@ static nabla_status run(const request *r, const void *in, answer *a) {
   if (r->bytes != wanted) return NABLA_CORRUPT;
   b.packed = malloc(b.packed_bytes + 1);
   a->data = malloc(b.packed_bytes + r->count * 8 + 1);
-  status =
-      b.packed && a->data ? fill(r, &codec, in, &b, a) : NABLA_NO_MEMORY;
+  status = b.packed && a->data ? fill(r, &codec, in, &b, a) : NABLA_NO_MEMORY;
   free(b.packed);
   return status;
 }
