@@ -7,12 +7,18 @@
  *
  * To encode, the request has COUNT values of DTYPE, and the answer scales, zero
  * points and codes; to decode, the request has these. The answer ends with the
- * decoded values as F32, F16 and BF16. INDEX is that of a bad value. */
+ * decoded values as F32, F16 and BF16. INDEX is that of a bad value.
+ *
+ *   dynamic8 BYTES
+ *
+ * has scales in f32; the answer is offset, map, codes, absmax and the decoded
+ * scales. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nabla/dynamic8.h"
 #include "nabla/encoding.h"
 #include "quant/codec.h"
 
@@ -121,9 +127,41 @@ static nabla_status run(const request *r, const void *in, answer *a) {
   if (r->bytes != wanted) return NABLA_CORRUPT;
   b.packed = malloc(b.packed_bytes + 1);
   a->data = malloc(b.packed_bytes + r->count * 8 + 1);
-  status =
-      b.packed && a->data ? fill(r, &codec, in, &b, a) : NABLA_NO_MEMORY;
+  status = b.packed && a->data ? fill(r, &codec, in, &b, a) : NABLA_NO_MEMORY;
   free(b.packed);
+  return status;
+}
+
+static void put(answer *a, const void *bytes, size_t size) {
+  memcpy(a->data + a->bytes, bytes, size);
+  a->bytes += size;
+}
+
+static nabla_status run_dynamic8(const float *in, size_t count, answer *a) {
+  const size_t groups =
+      (count + NABLA_DYNAMIC8_BLOCK - 1) / NABLA_DYNAMIC8_BLOCK;
+  nabla_dynamic8 how = {.block = NABLA_DYNAMIC8_BLOCK};
+  memcpy(how.map, nabla_dynamic8_map(), sizeof how.map);
+  how.offset = nabla_dynamic8_offset(nabla_dynamic8_add(0, in, count), count);
+  uint8_t *codes = malloc(count + 1);
+  float *absmax = malloc(groups * sizeof *absmax + 1);
+  float *back = malloc(count * sizeof *back + 1);
+  a->data = malloc(sizeof how + count * 5 + groups * sizeof *absmax);
+  nabla_status status = NABLA_NO_MEMORY;
+  if (codes && absmax && back && a->data) {
+    status = nabla_dynamic8_encode(in, count, how.offset, codes, absmax)
+                 ? NABLA_OK
+                 : NABLA_NOT_FINITE;
+    nabla_dynamic8_decode(&how, codes, absmax, 0, count, back);
+    put(a, &how.offset, sizeof how.offset);
+    put(a, how.map, sizeof how.map);
+    put(a, codes, count);
+    put(a, absmax, groups * sizeof *absmax);
+    put(a, back, count * sizeof *back);
+  }
+  free(codes);
+  free(absmax);
+  free(back);
   return status;
 }
 
@@ -132,10 +170,13 @@ int main(void) {
   while (fgets(line, sizeof line, stdin)) {
     request r = {0};
     answer a = {0};
-    if (!parse(line, &r)) return 2;
+    const int nested = sscanf(line, "dynamic8 %zu", &r.bytes) == 1;
+    if (!nested && !parse(line, &r)) return 2;
     void *in = malloc(r.bytes + 1);
     if (!in || fread(in, 1, r.bytes, stdin) != r.bytes) return 3;
-    const nabla_status status = run(&r, in, &a);
+    const nabla_status status =
+        nested ? run_dynamic8(in, r.bytes / sizeof(float), &a)
+               : run(&r, in, &a);
     if (status) a.bytes = 0;
     printf("%s %zu %zu\n", nabla_status_name(status), a.index, a.bytes);
     fwrite(a.data ? a.data : in, 1, a.bytes, stdout);

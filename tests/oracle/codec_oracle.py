@@ -277,6 +277,26 @@ def check_any_bytes(driver, isas, rng):
     print("any bytes: decode alike", flush=True)
 
 
+def check_dynamic8(driver, rng):
+    """Scales of scales, whose offsets and codes have an order of their own."""
+    for count in (1, 2, 255, 256, 257, 4095, 4097, 20000):
+        for make in ("normal", "constant", "tiny", "small for F16", "mixed"):
+            scales = np.abs(DISTRIBUTIONS[make](count, rng))
+            codes, absmax, table, offset = reference.quantize_scales(scales)
+            back = reference.restore_scales(codes, absmax, table, offset)
+            want = b"".join(np.ascontiguousarray(part).tobytes() for part in
+                            (offset, table, codes, absmax, back))
+            data = scales.tobytes()
+            driver.process.stdin.write(f"dynamic8 {len(data)}\n".encode() + data)
+            driver.process.stdin.flush()
+            line = driver.process.stdout.readline().decode().split()
+            got = driver.process.stdout.read(int(line[2]))
+            if line[0] != "OK" or got != want:
+                sys.exit(f"FAILED dynamic8, {make}, {count} scales: {line[0]}")
+            driver.checks += 1
+    print("dynamic8: equal", flush=True)
+
+
 # Mean absolute and mean relative error on N(0,1), from bitsandbytes' papers and
 # tests (see docs/FORMAT.md).
 ERRORS = {
@@ -316,6 +336,7 @@ def main():
     check_segments(driver, isas, rng)
     check_nonfinite(driver, isas, rng)
     check_any_bytes(driver, isas, rng)
+    check_dynamic8(driver, rng)
     check_distributions(driver, isas, rng, count)
     check_errors(driver, isas, rng)
     print(f"{driver.checks} comparisons, all equal{encoding_rows.skipped(MISSING)}")
