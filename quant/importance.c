@@ -51,7 +51,12 @@ nabla_status nabla_importance_read(const nabla_plan *plan, uint64_t tensor,
     NABLA_TRY(check(plan, &source, column, weights + done, piece, diag));
     done += piece;
   }
-  for (; done < count; done++) weights[done] = weights[done - columns];
+  while (done < count) { /* done is a row at least */
+    const uint64_t piece = count - done < columns ? count - done : columns;
+    memcpy(weights + done, weights + done - columns,
+           (size_t)piece * sizeof(float));
+    done += piece;
+  }
   *out = weights;
   return NABLA_OK;
 }

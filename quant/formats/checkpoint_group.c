@@ -221,7 +221,9 @@ static void find_unsupported(nabla_packed_entry *packed,
   const char *why = NULL;
   nabla_packed_size size;
   if (text->elements == 0) why = "it is packed but has no elements";
-  if (!why && nabla_format_size(&text->format, text->elements, &size, NULL))
+  /* a size that overflows is an error, when sizes are checked */
+  if (!why && nabla_format_size(&text->format, text->elements, &size, NULL) ==
+                  NABLA_INVALID_ARGUMENT)
     why = "its block size is unknown to this version";
   if (why) snprintf(packed->unsupported, sizeof packed->unsupported, "%s", why);
 }

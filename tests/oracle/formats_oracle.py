@@ -216,6 +216,11 @@ def cases():
         yield ["-e", encoding, "--blocks", "leading", "--skip", "b.weight"], 2
     yield ["-e", "int8", "--blocks", "leading", "--zero-point", "--scale",
            "dynamic8"], 2
+    for words in (["nf4"], ["nf4", "--scale", "dynamic8"], ["fp4"]):
+        yield ["-e", *words, "--search"], 0
+    for words in (["int4", "--scale", "f16"], ["ternary"], ["mxfp4"]):
+        yield ["-e", *words, "--search"], 1
+    yield ["-e", "int4", "--zero-point", "--search"], 2
     yield ["-e", "nf4", "--rule", "^[ab]=int4:block=32:scale=f16:zero-point",
            "--rule", "c=mxfp8", "--rule", "d=fp8:block=tensor"], 2
 

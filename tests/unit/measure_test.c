@@ -335,7 +335,7 @@ Test(measure, verify_reads_every_scale) {
 
 Test(measure, verify_says_what_cannot_be_decoded) {
   static const char text[] =
-      "{\"version\": 2, \"encoding\": \"nf4\", \"new\": true}";
+      "{\"version\": 3, \"encoding\": \"nf4\", \"new\": true}";
   static const model_tensor model[] = {
       {"a.weight", NABLA_DTYPE_U8, 1, {32}, NULL},
       {"a.weight.nabla.format", NABLA_DTYPE_U8, 1, {sizeof text - 1}, text},
@@ -345,7 +345,7 @@ Test(measure, verify_says_what_cannot_be_decoded) {
   model_write(path_a, model, 3);
   cr_expect_eq(verify(path_a, &verified), NABLA_UNSUPPORTED);
   cr_expect_eq(verified.packed, 1);
-  cr_expect(strstr(diag.what, "version 2 is newer than this build's 1"), "%s",
+  cr_expect(strstr(diag.what, "version 3 is newer than this build's 2"), "%s",
             diag.what);
   nabla_checkpoint *checkpoint = model_open(path_a);
   cr_expect_eq(nabla_tensor_statistics(checkpoint, 0, NULL, &statistics, &diag),

@@ -229,7 +229,7 @@ Test(plan, options_are_copied) {
 /* ---- what cannot be asked for -------------------------------------------- */
 
 Test(plan, bad_blocks_are_refused) {
-  static const uint64_t blocks[] = {1, 8, 15, 17, 48, 8192, UINT64_MAX};
+  static const uint64_t blocks[] = {3, 8, 15, 17, 48, 8192, UINT64_MAX};
   load(model, COUNT(model));
   for (size_t i = 0; i < COUNT(blocks); i++) {
     options.settings.block = blocks[i];

@@ -1,1 +1,1 @@
-q plan $DATA/f32.safetensors --enc fp4 --bl=32
+q plan $DATA/f32.safetensors --enc fp4 --lay auto --block=32
