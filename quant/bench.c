@@ -17,6 +17,9 @@ enum {
   PATTERN = 1 << 20, /* values made; the rest of the buffer repeats them */
   PIECE = 4 << 20,   /* bytes of a call that decodes with plain stores */
   HUGE_PAGE = 2 << 20,
+  BUFFERS = 6,
+  STAGGER =
+      17 << 12, /* equal addresses in all buffers would collide in caches */
 };
 
 #define DEFAULT_BYTES (UINT64_C(512) << 20)
@@ -32,6 +35,8 @@ typedef struct bench {
   nabla_packed packed;
   double *kernel_times, *copy_times; /* seconds, one per repetition */
   size_t scale_count;
+  void *blocks[BUFFERS]; /* what was allocated for the buffers */
+  size_t block_sizes[BUFFERS], block_count;
 } bench;
 
 /* One thing to measure. */
@@ -245,19 +250,27 @@ static nabla_status measure_all(bench *b, const nabla_bench_options *options,
   return NABLA_OK;
 }
 
-/* A buffer in huge pages, so that the page walks of the machine at hand are not
- * what is measured. */
-static nabla_status allocate_large(const bench *b, size_t count, size_t size,
+/* A buffer that begins with a huge page, so that the page walks of the machine
+ * at hand are not what is measured. */
+static nabla_status allocate_large(bench *b, size_t count, size_t size,
                                    void **out, nabla_diag *diag) {
-  NABLA_TRY(nabla_alloc(b->allocator, count, size, out, diag));
-#ifdef MADV_HUGEPAGE
-  const uintptr_t begin = (uintptr_t)*out, end = begin + count * size;
-  const uintptr_t first = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  if (first < end) /* a wish: what it is worth shows in the figures */
-    (void)madvise((void *)first, (end - first) / HUGE_PAGE * HUGE_PAGE,
-                  MADV_HUGEPAGE);
+  size_t bytes, room;
+  void *block;
+  if (!nabla_mul_size(count, size, &bytes) || bytes > SIZE_MAX - 2 * HUGE_PAGE)
+    return nabla_fail(diag, NABLA_TOO_LARGE, "the buffer is too large");
+  room = bytes + 2 * HUGE_PAGE;
+  NABLA_TRY(nabla_alloc(b->allocator, room, 1, &block, diag));
+  b->blocks[b->block_count] = block;
+  b->block_sizes[b->block_count++] = room;
+  const uintptr_t begin = (uintptr_t)block;
+  const size_t skip = (size_t)(HUGE_PAGE - begin % HUGE_PAGE);
+  uint8_t *at = (uint8_t *)block + skip;
+#ifdef MADV_HUGEPAGE /* a wish: what it is worth shows in the figures */
+  (void)madvise(at, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
-  memset(*out, 0, count * size); /* touch every page */
+  at += (b->block_count - 1) * STAGGER;
+  memset(at, 0, bytes); /* touch every page */
+  *out = at;
   return NABLA_OK;
 }
 
@@ -286,12 +299,8 @@ static nabla_status allocate(bench *b, nabla_diag *diag) {
 
 static void release(bench *b) {
   const nabla_allocator *a = b->allocator;
-  nabla_free(a, b->in, b->count, sizeof *b->in);
-  nabla_free(a, b->out, b->count, sizeof *b->out);
-  nabla_free(a, b->half, b->count, 2);
-  nabla_free(a, b->packed.scales, b->scale_count, sizeof(float));
-  nabla_free(a, b->packed.zero_points, b->scale_count, 1);
-  nabla_free(a, b->packed.codes, b->count, 1);
+  for (size_t i = 0; i < b->block_count; i++)
+    nabla_free(a, b->blocks[i], b->block_sizes[i], 1);
   nabla_free(a, b->kernel_times, b->repetitions, sizeof *b->kernel_times);
   nabla_free(a, b->copy_times, b->repetitions, sizeof *b->copy_times);
 }
