@@ -18,7 +18,7 @@ typedef struct nabla_encoding_info {
   nabla_granularity granularity;
   uint64_t block; /* elements per scale; 0 for rows: the storage says */
   nabla_scale_type scale;
-  double value;   /* SPLAT */
+  double value; /* SPLAT */
 } nabla_encoding_info;
 
 /* Reads `attribute`, which must be an encoding attribute (the hooks see to it

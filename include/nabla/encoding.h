@@ -182,10 +182,9 @@ typedef struct nabla_packed {
  *                           FLT_MAX/127); `*out_index` is its largest value
  * The bytes are the same for every instruction set. Thread-safe, allocates
  * nothing. */
-NABLA_API NABLA_MUST_USE nabla_status
-nabla_encode(const nabla_codec *codec, const void *in, const float *weights,
-             size_t count, const nabla_packed *out, size_t *out_index,
-             nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status nabla_encode(
+    const nabla_codec *codec, const void *in, const float *weights,
+    size_t count, const nabla_packed *out, size_t *out_index, nabla_diag *diag);
 
 /* Decodes `count` values that start on a block (row, segment) boundary to
  * codec->dtype, rounding half to even. Any bytes decode; a scale that is not

@@ -119,10 +119,9 @@ static nabla_status encode_to(const nabla_checkpoint *checkpoint,
   size_t encodings;
   const nabla_encoding *rows = nabla_encodings(&encodings);
   size_t choice = options[1] % (encodings + 1);
-  nabla_rule rule = {
-      .pattern = "a",
-      .encoding = choice < encodings ? &rows[choice] : NULL,
-      .settings = {.block = options[1] & 0x80 ? 32 : 0}};
+  nabla_rule rule = {.pattern = "a",
+                     .encoding = choice < encodings ? &rows[choice] : NULL,
+                     .settings = {.block = options[1] & 0x80 ? 32 : 0}};
   nabla_quantize_options how = {.encoding = rule.encoding,
                                 .nonfinite = options[1] & 0x40
                                                  ? NABLA_NONFINITE_KEEP

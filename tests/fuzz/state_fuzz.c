@@ -161,93 +161,95 @@ static nabla_packed_size sizes_of(const nabla_description *text, int parsed) {
   return size;
 }
 
+/* Codes and scales that decode to numbers. */
+static void fill_bytes(const nabla_format *format, nabla_packed_size size,
+                       uint8_t *codes, uint8_t *scales) {
+  const int known = format->encoding != NULL;
+  const int is_float = known && format->encoding->bits == 8 &&
+                       strcmp(format->encoding->name, "int8") != 0;
+  const uint64_t width =
+      known ? nabla_scale_info_of(format->scale)->bytes : sizeof(float);
+  for (uint64_t i = 0; i < size.code_bytes; i++) /* none is no number */
+    codes[i] = (uint8_t)(is_float ? (i * 37 + 11) & 0x3f : i * 37 + 11);
+  for (uint64_t i = 0; i < size.scales; i++) /* the highest byte: about 1 */
+    scales[i * width + width - 1] = (uint8_t)(width == 1 ? 120 + i % 7 : 0x3f);
+}
+
+/* What the parts of a file are made of. */
+typedef struct material {
+  const nabla_description *text;
+  nabla_packed_size size;
+  uint8_t *codes, *scales;
+  float *nested;
+  uint64_t groups;
+  float table[NABLA_DYNAMIC8_CODES], ones[NABLA_DYNAMIC8_CODES];
+  part parts[8];
+  size_t count;
+} material;
+
+static void add(material *m, const char *name, nabla_dtype dtype,
+                uint64_t count, const void *data, uint64_t bytes) {
+  m->parts[m->count++] = (part){name, dtype, count, data, bytes, NULL, 0};
+}
+
+static void add_nested(material *m, int foreign) {
+  add(m,
+      foreign ? "w" NABLA_SUFFIX_NESTED_ABSMAX : "w" NABLA_SUFFIX_NESTED_SCALES,
+      NABLA_DTYPE_F32, m->groups, m->nested, m->groups * sizeof *m->nested);
+  add(m, foreign ? "w" NABLA_SUFFIX_NESTED_MAP : "w" NABLA_SUFFIX_NESTED_TABLE,
+      NABLA_DTYPE_F32, NABLA_DYNAMIC8_CODES, m->ones, sizeof m->ones);
+  if (foreign) return;
+  add(m, "w" NABLA_SUFFIX_NESTED_OFFSET, NABLA_DTYPE_F32, 1, m->ones,
+      sizeof *m->ones);
+  m->parts[m->count - 1].shape = &m->size.scales; /* of rank 0 */
+}
+
+/* (N4): 8-bit codes have the weight's shape, and those of int8 are I8. */
+static void shape_codes(material *m) {
+  const nabla_format *format = &m->text->format;
+  if (!format->encoding || format->encoding->bits != 8) return;
+  if (!strcmp(format->encoding->name, "int8"))
+    m->parts[0].dtype = NABLA_DTYPE_I8;
+  if (m->size.code_bytes != m->text->elements) return;
+  m->parts[0].shape = m->text->shape;
+  m->parts[0].rank = m->text->rank;
+}
+
 static void build(fuzz_world *world, const struct variant *variant,
                   fuzz_span input, const nabla_description *text,
                   nabla_packed_size size) {
   const nabla_format *format = &text->format;
-  const int known = format->encoding != NULL;
+  const int known = format->encoding != NULL, foreign = variant->encoding != 0;
   const nabla_scale_info *scale = nabla_scale_info_of(format->scale);
-  const int is_int8 = known && !strcmp(format->encoding->name, "int8");
   const uint64_t width = known ? scale->bytes : sizeof(float);
-  uint8_t *codes = calloc((size_t)size.code_bytes + 1, 1);
-  uint8_t *scales = calloc((size_t)size.scales + 1, sizeof(float));
-  fuzz_require(codes && scales, "memory for codes and scales");
-  for (uint64_t i = 0; i < size.code_bytes; i++) /* none is no number */
-    codes[i] = (uint8_t)(is_int8 || !known || format->encoding->bits < 8
-                             ? i * 37 + 11
-                             : (i * 37 + 11) & 0x3f);
-  for (uint64_t i = 0; i < size.scales; i++) /* the highest byte: about 1 */
-    scales[i * width + width - 1] = (uint8_t)(width == 1 ? 120 + i % 7 : 0x3f);
-  float table[NABLA_DYNAMIC8_CODES] = {0};
-  const float absmax[NABLA_DYNAMIC8_CODES] = {1};
   const uint64_t block =
       text->nested_block ? text->nested_block : NABLA_DYNAMIC8_BLOCK;
-  const uint64_t groups = (size.scales + block - 1) / block;
-  const int foreign = variant->encoding != NULL;
-  part parts[8] = {
-      {"w", NABLA_DTYPE_U8, size.code_bytes, codes, size.code_bytes, NULL, 0},
-      {variant->scales, known ? scale->dtype : NABLA_DTYPE_F32, size.scales,
-       scales, size.scales * width, NULL, 0},
-      {variant->description, NABLA_DTYPE_U8, input.size, input.data, input.size,
-       NULL, 0}};
-  size_t count = 3;
-  /* (N4): 8-bit codes have the weight's shape, and those of int8 are I8 */
-  if (is_int8) parts[0].dtype = NABLA_DTYPE_I8;
-  if (known && format->encoding->bits == 8 &&
-      size.code_bytes == text->elements) {
-    parts[0].shape = text->shape;
-    parts[0].rank = text->rank;
-  }
+  material m = {.text = text, .size = size, .ones = {1}};
+  m.groups = (size.scales + block - 1) / block;
+  m.codes = calloc((size_t)size.code_bytes + 1, 1);
+  m.scales = calloc((size_t)size.scales + 1, sizeof(float));
+  m.nested = calloc((size_t)m.groups + 1, sizeof *m.nested);
+  fuzz_require(m.codes && m.scales && m.nested, "memory for components");
+  fill_bytes(format, size, m.codes, m.scales);
+  add(&m, "w", NABLA_DTYPE_U8, size.code_bytes, m.codes, size.code_bytes);
+  shape_codes(&m);
+  add(&m, variant->scales, known ? scale->dtype : NABLA_DTYPE_F32, size.scales,
+      m.scales, size.scales * width);
+  add(&m, variant->description, NABLA_DTYPE_U8, input.size, input.data,
+      input.size);
   if (foreign) {
-    fill_table(variant->encoding, table);
-    parts[count++] = (part){"w" NABLA_SUFFIX_MAP,
-                            NABLA_DTYPE_F32,
-                            TABLE_VALUES,
-                            table,
-                            TABLE_VALUES * sizeof *table,
-                            NULL,
-                            0};
+    fill_table(variant->encoding, m.table);
+    add(&m, "w" NABLA_SUFFIX_MAP, NABLA_DTYPE_F32, TABLE_VALUES, m.table,
+        TABLE_VALUES * sizeof *m.table);
   }
   if (known && format->zero_point)
-    parts[count++] = (part){"w" NABLA_SUFFIX_ZERO_POINTS,
-                            parts[0].dtype,
-                            size.scales,
-                            scales,
-                            size.scales,
-                            NULL,
-                            0};
-  float *nested = calloc((size_t)groups + 1, sizeof *nested);
-  fuzz_require(nested != NULL, "memory for nested scales");
-  if (format->scale == NABLA_SCALE_DYNAMIC8) {
-    parts[count++] = (part){foreign ? "w" NABLA_SUFFIX_NESTED_ABSMAX
-                                    : "w" NABLA_SUFFIX_NESTED_SCALES,
-                            NABLA_DTYPE_F32,
-                            groups,
-                            nested,
-                            groups * sizeof *nested,
-                            NULL,
-                            0};
-    parts[count++] = (part){
-        foreign ? "w" NABLA_SUFFIX_NESTED_MAP : "w" NABLA_SUFFIX_NESTED_TABLE,
-        NABLA_DTYPE_F32,
-        NABLA_DYNAMIC8_CODES,
-        absmax,
-        sizeof absmax,
-        NULL,
-        0};
-    if (!foreign)
-      parts[count++] = (part){"w" NABLA_SUFFIX_NESTED_OFFSET,
-                              NABLA_DTYPE_F32,
-                              1,
-                              absmax,
-                              sizeof *absmax,
-                              &size.scales,
-                              0};
-  }
-  write_file(world, parts, count);
-  free(nested);
-  free(codes);
-  free(scales);
+    add(&m, "w" NABLA_SUFFIX_ZERO_POINTS, m.parts[0].dtype, size.scales,
+        m.scales, size.scales);
+  if (format->scale == NABLA_SCALE_DYNAMIC8) add_nested(&m, foreign);
+  write_file(world, m.parts, m.count);
+  free(m.nested);
+  free(m.codes);
+  free(m.scales);
 }
 
 static void check_opened(const nabla_checkpoint *checkpoint,

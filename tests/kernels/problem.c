@@ -1,5 +1,4 @@
 /* Fused dot products to test; see problem.h. */
-#include "tests/support/codec_calls.h"
 #include "tests/kernels/problem.h"
 
 #include <math.h>
@@ -9,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "nabla/dtype.h"
+#include "tests/support/codec_calls.h"
 
 #define PAGE       ((size_t)4096)
 #define UNSET_BYTE 0x7f /* 0x7f7f7f7f is finite, but beyond any result */
@@ -60,8 +60,8 @@ void problem_decode(problem *self) {
     exit(1);
   }
   size_t count = (size_t)spec->storage_elements;
-  decode_f32(&codec, self->codes.data, (const float *)self->scales.data,
-               count, self->dense);
+  decode_f32(&codec, self->codes.data, (const float *)self->scales.data, count,
+             self->dense);
   if (spec->w_type == NABLA_DTYPE_F32) return;
   uint16_t *half = malloc(count * 2 + 1);
   (void)nabla_from_f32(spec->w_type, self->dense, count, half);

@@ -190,7 +190,7 @@ static nabla_status try_once(outcome before, failing_allocator *allocator,
   return status;
 }
 
-static const outcome befores[] = {ABSENT, OLD};
+static const outcome earlier[] = {ABSENT, OLD};
 
 ParameterizedTestParameters(folder_torture, every_allocation_fails_once) {
   static size_t rows[] = {0, 1};
@@ -203,7 +203,7 @@ ParameterizedTest(size_t *row, folder_torture, every_allocation_fails_once) {
     faulty_os os;
     failing_allocator_init(&allocator, n);
     faulty_os_init(&os, &quick);
-    const nabla_status status = try_once(befores[*row], &allocator, &os);
+    const nabla_status status = try_once(earlier[*row], &allocator, &os);
     if (allocator.failures == 0) {
       cr_assert_eq(status, NABLA_OK);
       return;
@@ -233,7 +233,7 @@ ParameterizedTest(size_t *row, folder_torture, every_call_fails_once) {
     faulty_os_init(&os, &quick);
     os.fail_at = n;
     os.error = errors[e].error;
-    const nabla_status status = try_once(befores[*row % 2], &allocator, &os);
+    const nabla_status status = try_once(earlier[*row % 2], &allocator, &os);
     if (os.faults == 0) {
       cr_assert_eq(status, NABLA_OK);
       cr_expect_gt(n, 100u);
@@ -256,7 +256,7 @@ ParameterizedTest(size_t *row, folder_torture, full_disk) {
     failing_allocator_init(&allocator, 0);
     faulty_os_init(&os, &quick);
     os.space = space;
-    const nabla_status status = try_once(befores[*row], &allocator, &os);
+    const nabla_status status = try_once(earlier[*row], &allocator, &os);
     if (!status) {
       cr_expect_gt(space, 1000u);
       return;
@@ -267,13 +267,13 @@ ParameterizedTest(size_t *row, folder_torture, full_disk) {
 }
 
 Test(folder_torture, interrupted_and_short_transfers) {
-  for (size_t i = 0; i < 2 * COUNT(befores); i++) {
+  for (size_t i = 0; i < 2 * COUNT(earlier); i++) {
     failing_allocator allocator;
     faulty_os os;
     failing_allocator_init(&allocator, 0);
     faulty_os_init(&os, &quick);
     os.interrupt = i < 2;
     os.short_transfers = i >= 2;
-    cr_assert_eq(try_once(befores[i % 2], &allocator, &os), NABLA_OK);
+    cr_assert_eq(try_once(earlier[i % 2], &allocator, &os), NABLA_OK);
   }
 }

@@ -331,7 +331,8 @@ Test(output_folder, folders_nested_too_deep_are_foreign) {
   char name[128] = "out";
   make_old();
   for (int i = 0; i <= NABLA_OUTPUT_MAX_DEPTH; i++) {
-    strcat(name, "/sub");
+    const size_t used = strlen(name);
+    (void)snprintf(name + used, sizeof name - used, "/sub");
     cr_assert_eq(mkdir(in(name), 0777), 0);
   }
   nabla_output_options options = with(NULL, 1);
