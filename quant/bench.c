@@ -259,7 +259,12 @@ static nabla_status allocate_large(bench *b, size_t count, size_t size,
   if (!nabla_mul_size(count, size, &bytes) || bytes > SIZE_MAX - 2 * HUGE_PAGE)
     return nabla_fail(diag, NABLA_TOO_LARGE, "the buffer is too large");
   room = bytes + 2 * HUGE_PAGE;
-  NABLA_TRY(nabla_alloc(b->allocator, room, 1, &block, diag));
+  /* Not nabla_alloc, which touches the pages before they can be huge. */
+  const nabla_allocator *a =
+      b->allocator ? b->allocator : nabla_allocator_default();
+  block = a->resize(a->self, NULL, 0, room);
+  if (!block)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "cannot allocate %zu bytes", room);
   b->blocks[b->block_count] = block;
   b->block_sizes[b->block_count++] = room;
   const uintptr_t begin = (uintptr_t)block;

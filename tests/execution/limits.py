@@ -182,6 +182,8 @@ def reshape_static(f):
 def fused_cases(rng):
     out = []
     for spec in arrays.specs((64,)):
+        if spec.scale == "bf16":
+            continue  # .npy has no bf16: such inputs are bound
         f = Function("fused_%s" % spec)
         q = arrays.implicit(f, rng, spec, (20, 33))
         named = [f.argument(np.zeros(size, f32), range(len(size)))
