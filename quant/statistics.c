@@ -61,7 +61,7 @@ static void count_codes(const survey *s, const uint8_t *codes, uint64_t count,
     const uint32_t at = (uint32_t)(i % per_byte);
     const uint32_t shift =
         bits * (encoding->high_first ? per_byte - 1 - at : at);
-    table[codes[i / per_byte] >> shift & mask]++;
+    table[(unsigned)codes[i / per_byte] >> shift & mask]++;
   }
 }
 
