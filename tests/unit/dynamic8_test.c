@@ -105,6 +105,6 @@ Test(dynamic8, the_sum_does_not_depend_on_the_pieces) {
                            COUNT - NABLA_DYNAMIC8_CHUNK);
   cr_expect_eq(sum, expected);
   cr_expect_eq(nabla_dynamic8_offset(expected, COUNT),
-               (float)(expected / COUNT));
+               (float)(expected / (double)COUNT));
   cr_expect_eq(nabla_dynamic8_offset(0, 0), 0);
 }
