@@ -315,7 +315,9 @@ static nabla_packed packed_at(const nabla_codec *codec, const nabla_packed *all,
   return (nabla_packed){
       .codes = all->codes + nabla_code_bytes(format, index),
       .scales = (uint8_t *)all->scales + scale * nabla_scale_width(format),
-      .zero_points = format->zero_point ? all->zero_points + scale : NULL};
+      .zero_points = format->zero_point && all->zero_points
+                         ? all->zero_points + scale
+                         : NULL};
 }
 
 /* One segment, or everything. */
