@@ -1,0 +1,41 @@
+/* Inside quant/: what the files that process tiles share. */
+#ifndef NABLA_QUANT_WRITE_INTERNAL_H
+#define NABLA_QUANT_WRITE_INTERNAL_H
+
+#include "quant/run.h"
+#include "quant/write.h"
+
+/* Lists what becomes of every file tensor of output file `file`, and declares
+ * it to the writer. */
+NABLA_MUST_USE nabla_status nabla_file_job_list(nabla_file_job *job,
+                                                nabla_target *target,
+                                                uint32_t file,
+                                                nabla_diag *diag);
+
+/* One tile of an ENCODE or DECODE item: the values [first, first + count). */
+NABLA_MUST_USE nabla_status nabla_tile_encode(nabla_run *run,
+                                              const nabla_item *item,
+                                              uint64_t first, uint64_t count,
+                                              nabla_scratch *scratch,
+                                              nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_tile_decode(nabla_run *run,
+                                              const nabla_item *item,
+                                              uint64_t first, uint64_t count,
+                                              nabla_scratch *scratch,
+                                              nabla_diag *diag);
+
+/* Says which value cannot be encoded, by tensor, index and byte. */
+NABLA_MUST_USE nabla_status nabla_value_refuse(const nabla_values *values,
+                                               const nabla_format *format,
+                                               nabla_status status,
+                                               uint64_t index, float value,
+                                               nabla_diag *diag);
+
+/* Fills item->row_absmax of an item whose rows are cut. */
+NABLA_MUST_USE nabla_status nabla_item_scan(nabla_file_job *job,
+                                            nabla_item *item, nabla_diag *diag);
+
+/* The name of what an item reads. */
+const char *nabla_item_name(const nabla_file_job *job, const nabla_item *item);
+
+#endif
