@@ -243,11 +243,17 @@ static nabla_status write_files(const nabla_write_task *task,
                                 nabla_write_summary *summary,
                                 nabla_diag *diag) {
   nabla_file_job job = {.task = task};
+  pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+  void *waiting;
+  job.turn = &turn;
   job.workers = nabla_run_workers(task->environment);
   job.tile = nabla_tile_for(job.workers);
-  NABLA_TRY(nabla_scratches_create(allocator_of(task), job.workers, job.tile,
-                                   &job.scratches, diag));
-  nabla_status status = NABLA_OK;
+  NABLA_TRY(nabla_alloc(allocator_of(task), job.workers,
+                        sizeof(nabla_packed_tile), &waiting, diag));
+  memset(waiting, 0, job.workers * sizeof(nabla_packed_tile));
+  job.waiting = waiting;
+  nabla_status status = nabla_scratches_create(allocator_of(task), job.workers,
+                                               job.tile, &job.scratches, diag);
   for (uint32_t i = 0; i < nabla_target_files(target) && !status; i++)
     status = write_file(&job, target, i, summary, diag);
   /* Components may have been read from shards whose own check was earlier. */
@@ -257,6 +263,9 @@ static nabla_status write_files(const nabla_write_task *task,
     status = nabla_safetensors_check_unchanged(
         nabla_checkpoint_borrow_shard(task->checkpoint, i), diag);
   nabla_scratches_destroy(allocator_of(task), job.workers, job.scratches);
+  nabla_free(allocator_of(task), waiting, job.workers,
+             sizeof(nabla_packed_tile));
+  pthread_mutex_destroy(&turn);
   return status;
 }
 

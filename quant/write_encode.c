@@ -54,65 +54,23 @@ nabla_status nabla_value_refuse(const nabla_values *values,
   return nabla_values_blame(values, status, diag);
 }
 
-/* Files are little-endian. */
-static void swap_scales(nabla_scale_type type, void *scales, uint64_t count) {
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-  const size_t width = nabla_scale_info_of(type)->bytes;
-  uint8_t *at = scales;
-  for (uint64_t i = 0; i < count; i++, at += width)
-    for (size_t b = 0; b < width / 2; b++) {
-      const uint8_t low = at[b];
-      at[b] = at[width - 1 - b];
-      at[width - 1 - b] = low;
-    }
-#else
-  (void)type;
-  (void)scales;
-  (void)count;
-#endif
-}
-
-static nabla_status put_scales(nabla_file_job *job, const nabla_item *item,
-                               const nabla_format *format, uint64_t scale,
-                               const nabla_packed *packed, uint64_t count,
-                               nabla_diag *diag) {
-  const size_t width = nabla_scale_width(format);
-  if (packed->zero_points)
-    NABLA_TRY(nabla_safetensors_writer_write(job->writer, item->id + 2, scale,
-                                             packed->zero_points, (size_t)count,
-                                             diag));
-  if (format->scale == NABLA_SCALE_DYNAMIC8)
-    return nabla_spill_write(job->spill, item->spill + scale, packed->scales,
-                             (size_t)count, diag);
-  swap_scales(format->scale, packed->scales, count);
-  return nabla_safetensors_writer_write(job->writer, item->id + 1,
-                                        scale * width, packed->scales,
-                                        (size_t)count * width, diag);
-}
-
 /* A piece of one row, or of a tensor with one scale, whose absmax an earlier
  * pass has found. */
-static nabla_status encode_piece(nabla_file_job *job, const nabla_item *item,
-                                 const nabla_codec *codec, uint64_t first,
-                                 uint64_t count, nabla_scratch *scratch,
+static nabla_status encode_piece(const nabla_packed_tile *tile,
+                                 const nabla_codec *codec,
+                                 const nabla_scratch *scratch,
                                  nabla_diag *diag) {
-  const nabla_format *format = &codec->format;
-  const nabla_packed packed = {.codes = scratch->raw,
-                               .scales = scratch->scales};
-  const uint64_t row = first / format->block;
-  float absmax = nabla_f32_of_bits(atomic_load(&item->row_absmax[row]));
-  if (!nabla_encode_part(codec, scratch->values, (size_t)count, absmax,
-                         packed.codes, packed.scales))
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "row %" PRIu64
-                      " with values up to %g is too large for "
-                      "scales of %s",
-                      row, (double)absmax,
-                      nabla_scale_info_of(format->scale)->option);
-  NABLA_TRY(nabla_safetensors_writer_write(job->writer, item->id, first,
-                                           packed.codes, (size_t)count, diag));
-  if (first % format->block) return NABLA_OK;
-  return put_scales(job, item, format, row, &packed, 1, diag);
+  const uint64_t row = tile->first / codec->format.block;
+  float absmax = nabla_f32_of_bits(atomic_load(&tile->item->row_absmax[row]));
+  if (nabla_encode_part(codec, scratch->values, (size_t)tile->count, absmax,
+                        tile->packed.codes, tile->packed.scales))
+    return NABLA_OK;
+  return nabla_fail(diag, NABLA_UNSUPPORTED,
+                    "row %" PRIu64
+                    " with values up to %g is too large for "
+                    "scales of %s",
+                    row, (double)absmax,
+                    nabla_scale_info_of(codec->format.scale)->option);
 }
 
 static nabla_status select_codec(const nabla_file_job *job,
@@ -129,47 +87,83 @@ static nabla_status select_codec(const nabla_file_job *job,
   return nabla_codec_select(&format, &how, out, diag);
 }
 
-nabla_status nabla_tile_encode(nabla_run *run, const nabla_item *item,
-                               uint64_t first, uint64_t count,
-                               nabla_scratch *scratch, nabla_diag *diag) {
-  nabla_file_job *job = run->self;
-  const nabla_format format = nabla_item_format(job, item);
-  nabla_values values;
+/* Encodes the values [part->first, part->first + part->count). */
+static nabla_status encode_values(nabla_run *run, const nabla_values *values,
+                                  const nabla_packed_tile *part,
+                                  nabla_scratch *scratch, nabla_diag *diag) {
+  const nabla_file_job *job = run->self;
+  const nabla_item *item = part->item;
+  const uint64_t first = part->first, count = part->count;
   nabla_dtype dtype;
   nabla_codec codec;
   const float *weights;
   size_t index;
-  NABLA_TRY(nabla_values_open(job->task->checkpoint, item->index,
-                              job->task->isa, &values, diag));
-  NABLA_TRY(nabla_values_load(&values, first, count, scratch, &dtype, diag));
+  NABLA_TRY(nabla_values_load(values, first, count, scratch, &dtype, diag));
   atomic_fetch_add(&run->bytes_done,
-                   count * nabla_dtype_bits(values.tensor.dtype) / 8);
+                   count * nabla_dtype_bits(values->tensor.dtype) / 8);
   NABLA_TRY(select_codec(job, item, dtype, first, count, &codec, diag));
   if (item->row_absmax) {
-    nabla_status status =
-        encode_piece(job, item, &codec, first, count, scratch, diag);
-    return status ? nabla_values_blame(&values, status, diag) : NABLA_OK;
+    nabla_status status = encode_piece(part, &codec, scratch, diag);
+    return status ? nabla_values_blame(values, status, diag) : NABLA_OK;
   }
   NABLA_TRY(nabla_importance_read(job->task->plan, item->index, first, count,
                                   scratch, &weights, diag));
-  const nabla_packed packed = {
-      .codes = scratch->raw,
-      .scales = scratch->scales,
-      .zero_points = format.zero_point ? scratch->zeros : NULL};
-  nabla_status status = nabla_encode(&codec, scratch->values, weights,
-                                     (size_t)count, &packed, &index, NULL);
-  if (status) {
-    float value;
-    nabla_to_f32(dtype,
-                 (const uint8_t *)scratch->values +
-                     index * (nabla_dtype_bits(dtype) / 8),
-                 1, &value);
-    return nabla_value_refuse(&values, &format, status, first + index, value,
-                              diag);
+  nabla_status status =
+      nabla_encode(&codec, scratch->values, weights, (size_t)count,
+                   &part->packed, &index, NULL);
+  if (!status) return NABLA_OK;
+  const nabla_format format = nabla_item_format(job, item);
+  float value;
+  nabla_to_f32(
+      dtype,
+      (const uint8_t *)scratch->values + index * (nabla_dtype_bits(dtype) / 8),
+      1, &value);
+  return nabla_value_refuse(values, &format, status, first + index, value,
+                            diag);
+}
+
+/* Plain blocks are read and encoded in pieces that stay in the second cache. */
+static nabla_status encode_blocks(nabla_run *run, const nabla_values *values,
+                                  const nabla_format *format,
+                                  const nabla_packed_tile *tile,
+                                  nabla_scratch *scratch, nabla_diag *diag) {
+  nabla_packed_tile part = *tile;
+  for (uint64_t done = 0; done < tile->count; done += part.count) {
+    const uint64_t left = tile->count - done, scale = done / format->block;
+    part.first = tile->first + done;
+    part.count = left < NABLA_READ_VALUES ? left : NABLA_READ_VALUES;
+    part.packed.codes = tile->packed.codes + nabla_code_bytes(format, done);
+    part.packed.scales =
+        (uint8_t *)tile->packed.scales + scale * nabla_scale_width(format);
+    if (format->zero_point)
+      part.packed.zero_points = tile->packed.zero_points + scale;
+    NABLA_TRY(encode_values(run, values, &part, scratch, diag));
   }
-  NABLA_TRY(nabla_safetensors_writer_write(
-      job->writer, item->id, nabla_code_offset(&format, first), scratch->raw,
-      (size_t)nabla_code_bytes(&format, count), diag));
-  return put_scales(job, item, &format, nabla_scale_index(&format, first),
-                    &packed, nabla_scale_span(&format, first, count), diag);
+  return NABLA_OK;
+}
+
+nabla_status nabla_tile_encode(nabla_run *run, const nabla_packed_tile *tile,
+                               uint32_t worker, nabla_diag *diag) {
+  nabla_file_job *job = run->self;
+  nabla_scratch *scratch = &job->scratches[worker];
+  const nabla_format format = nabla_item_format(job, tile->item);
+  nabla_packed_tile out = *tile;
+  nabla_values values;
+  NABLA_TRY(nabla_values_open(job->task->checkpoint, tile->item->index,
+                              job->task->isa, &values, diag));
+  if (format.granularity == NABLA_PER_BLOCK && !format.segment) {
+    const nabla_encoded *room = nabla_tile_buffers(job, worker);
+    out.packed = (nabla_packed){
+        .codes = room->codes,
+        .scales = room->scales,
+        .zero_points = format.zero_point ? room->zero_points : NULL};
+    NABLA_TRY(encode_blocks(run, &values, &format, &out, scratch, diag));
+    return nabla_tile_put_soon(job, worker, &out, diag);
+  }
+  out.packed =
+      (nabla_packed){.codes = scratch->raw,
+                     .scales = scratch->scales,
+                     .zero_points = format.zero_point ? scratch->zeros : NULL};
+  NABLA_TRY(encode_values(run, &values, &out, scratch, diag));
+  return nabla_tile_put(job, &out, diag);
 }

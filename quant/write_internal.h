@@ -12,12 +12,32 @@ NABLA_MUST_USE nabla_status nabla_file_job_list(nabla_file_job *job,
                                                 uint32_t file,
                                                 nabla_diag *diag);
 
-/* One tile of an ENCODE or DECODE item: the values [first, first + count). */
+/* Writes the components of a tile. */
+NABLA_MUST_USE nabla_status nabla_tile_put(const nabla_file_job *job,
+                                           const nabla_packed_tile *tile,
+                                           nabla_diag *diag);
+
+/* The buffers that `worker` may encode into. */
+nabla_encoded *nabla_tile_buffers(const nabla_file_job *job, uint32_t worker);
+
+/* Writes a tile in these buffers, now or later. */
+NABLA_MUST_USE nabla_status nabla_tile_put_soon(nabla_file_job *job,
+                                                uint32_t worker,
+                                                const nabla_packed_tile *tile,
+                                                nabla_diag *diag);
+
+/* nabla_run.finish: writes what waits. */
+NABLA_MUST_USE nabla_status nabla_tile_put_rest(nabla_run *run, uint32_t worker,
+                                                uint64_t *out_tile,
+                                                nabla_diag *diag);
+
+/* Tile `number`, the values [first, first + count) of an ENCODE item. */
 NABLA_MUST_USE nabla_status nabla_tile_encode(nabla_run *run,
-                                              const nabla_item *item,
-                                              uint64_t first, uint64_t count,
-                                              nabla_scratch *scratch,
+                                              const nabla_packed_tile *tile,
+                                              uint32_t worker,
                                               nabla_diag *diag);
+
+/* The same of a DECODE item. */
 NABLA_MUST_USE nabla_status nabla_tile_decode(nabla_run *run,
                                               const nabla_item *item,
                                               uint64_t first, uint64_t count,

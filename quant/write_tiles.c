@@ -55,7 +55,11 @@ static nabla_status run_tile(nabla_run *run, uint32_t worker, uint64_t tile,
   if (item->kind == NABLA_ITEM_COPY)
     return copy_tile(run, item, first, count, scratch, diag);
   if (item->kind == NABLA_ITEM_ENCODE)
-    return nabla_tile_encode(run, item, first, count, scratch, diag);
+    return nabla_tile_encode(
+        run,
+        &(nabla_packed_tile){
+            .item = item, .number = tile, .first = first, .count = count},
+        worker, diag);
   return nabla_tile_decode(run, item, first, count, scratch, diag);
 }
 
@@ -106,6 +110,7 @@ nabla_status nabla_file_job_run(nabla_file_job *job, nabla_diag *diag) {
       .bytes_total = job->task->bytes_total,
       .tensors_total = job->task->tensors_total,
       .tile = run_tile,
+      .finish = nabla_tile_put_rest,
       .locate = locate,
       .self = job,
       .bytes_done = job->bytes_before,
