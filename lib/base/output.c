@@ -1,5 +1,6 @@
 /* Output files that appear whole or not at all. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "lib/base/checked.h"
@@ -11,9 +12,14 @@
 /* As in file.c: below what Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)
 
+/* So many bytes after the last time the disk is asked to begin: it works while
+ * the rest is made, and little is left for the final sync. */
+#define START_SYNC ((uint64_t)32 << 20)
+
 struct nabla_output {
   const nabla_allocator *allocator;
   int force;
+  _Atomic uint64_t written;
   nabla_place place;
 };
 
@@ -79,6 +85,13 @@ static nabla_status fail_write(const nabla_output *output, uint64_t at,
   return status;
 }
 
+static void note_written(nabla_output *output, uint64_t size) {
+  const nabla_os *os = output->place.os;
+  const uint64_t before = atomic_fetch_add(&output->written, size);
+  if (os->start_sync && before / START_SYNC != (before + size) / START_SYNC)
+    (void)os->start_sync(os->self, output->place.fd);
+}
+
 nabla_status nabla_output_write(nabla_output *output, uint64_t at,
                                 const void *data, size_t size,
                                 nabla_diag *diag) {
@@ -94,6 +107,7 @@ nabla_status nabla_output_write(nabla_output *output, uint64_t at,
                    os->pwrite(os->self, output->place.fd, from, piece, at));
     if (put <= 0)
       return fail_write(output, at, size, put ? (int)put : -EIO, diag);
+    note_written(output, (uint64_t)put);
     from += put;
     at += (uint64_t)put; /* stays below `end` */
     size -= (size_t)put;
