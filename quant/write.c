@@ -298,7 +298,7 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   add_totals(&task);
   NABLA_TRY(nabla_target_create(task.checkpoint, where, task.environment,
                                 &target, diag));
-  nabla_status status = nabla_target_check_space(target, task.bytes_out, diag);
+  nabla_status status = nabla_write_check_space(&task, target, diag);
   const nabla_progress progress = {.phase = "copy",
                                    .bytes_total = task.bytes_total,
                                    .tensors_total = task.tensors_total};
