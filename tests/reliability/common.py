@@ -126,7 +126,10 @@ def sparse_model(path, rows, columns, tensors):
 
 
 def temporaries(folder):
-    return [name for name in os.listdir(folder) if ".nabla-" in name]
+    return [
+        name for name in os.listdir(folder)
+        if ".nabla-" in name or ".scales-" in name
+    ]
 
 
 def same(a, b):
