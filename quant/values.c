@@ -22,7 +22,7 @@ nabla_status nabla_scratch_create(const nabla_allocator *allocator,
   const size_t values = ((size_t)tile + NABLA_BLOCK_MAX) * sizeof(float);
   const size_t stored = (size_t)tile * 2 + ALIGNMENT;
   const size_t zeros = (size_t)tile + ALIGNMENT;
-  const size_t blocks = (size_t)tile / NABLA_BLOCK_MIN;
+  const size_t blocks = (size_t)NABLA_ENCODED_SCALES(tile);
   const size_t encoded = (size_t)tile + blocks * (sizeof(float) + 1);
   const size_t start = raw + scales + values + stored + zeros;
   const size_t size = start + 2 * (encoded + ALIGNMENT) + ALIGNMENT;

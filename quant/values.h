@@ -6,15 +6,18 @@
 #include "nabla/checkpoint.h"
 #include "quant/tiling.h"
 
-/* Values that are read and encoded at a time, where blocks allow it: they stay
- * in the second cache, codes of a whole tile go to the file at once. */
+/* Values that are read and encoded at a time, where blocks and rows allow it:
+ * they stay in the second cache, codes of a whole tile go to the file at once.
+ */
 #define NABLA_READ_VALUES ((uint64_t)1 << 16)
 
-/* The components of one encoded tile in plain blocks. */
+/* The components of one encoded tile. Blocks that begin anew after at least
+ * NABLA_BLOCK_MIN values may be twice as many as those of that size. */
+#define NABLA_ENCODED_SCALES(tile) ((tile) / NABLA_BLOCK_MIN * 2)
 typedef struct nabla_encoded {
-  uint8_t *codes;       /* tile bytes                       */
-  float *scales;        /* tile / NABLA_BLOCK_MIN, any type */
-  uint8_t *zero_points; /* tile / NABLA_BLOCK_MIN           */
+  uint8_t *codes;       /* tile bytes                           */
+  float *scales;        /* NABLA_ENCODED_SCALES(tile), any type */
+  uint8_t *zero_points; /* NABLA_ENCODED_SCALES(tile)           */
 } nabla_encoded;
 
 /* Buffers of one worker, for tiles of at most `tile` elements. */

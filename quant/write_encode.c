@@ -122,16 +122,27 @@ static nabla_status encode_values(nabla_run *run, const nabla_values *values,
                             diag);
 }
 
-/* Plain blocks are read and encoded in pieces that stay in the second cache. */
-static nabla_status encode_blocks(nabla_run *run, const nabla_values *values,
-                                  const nabla_format *format,
+/* How many values are read and encoded at a time: whole blocks, rows or
+ * segments that stay in the second cache; 0 when one of them does not, or is so
+ * short that nabla_encoded has no room for its scales. */
+static uint64_t piece_of(const nabla_item *item, const nabla_format *format) {
+  const uint64_t unit = nabla_format_unit(format);
+  if (item->row_absmax || unit < NABLA_BLOCK_MIN || unit > NABLA_READ_VALUES)
+    return 0;
+  return NABLA_READ_VALUES / unit * unit;
+}
+
+static nabla_status encode_pieces(nabla_run *run, const nabla_values *values,
+                                  const nabla_format *format, uint64_t piece,
                                   const nabla_packed_tile *tile,
                                   nabla_scratch *scratch, nabla_diag *diag) {
+  const uint64_t first_scale = nabla_scale_index(format, tile->first);
   nabla_packed_tile part = *tile;
   for (uint64_t done = 0; done < tile->count; done += part.count) {
-    const uint64_t left = tile->count - done, scale = done / format->block;
+    const uint64_t left = tile->count - done;
     part.first = tile->first + done;
-    part.count = left < NABLA_READ_VALUES ? left : NABLA_READ_VALUES;
+    part.count = left < piece ? left : piece;
+    const uint64_t scale = nabla_scale_index(format, part.first) - first_scale;
     part.packed.codes = tile->packed.codes + nabla_code_bytes(format, done);
     part.packed.scales =
         (uint8_t *)tile->packed.scales + scale * nabla_scale_width(format);
@@ -151,13 +162,14 @@ nabla_status nabla_tile_encode(nabla_run *run, const nabla_packed_tile *tile,
   nabla_values values;
   NABLA_TRY(nabla_values_open(job->task->checkpoint, tile->item->index,
                               job->task->isa, &values, diag));
-  if (format.granularity == NABLA_PER_BLOCK && !format.segment) {
+  const uint64_t piece = piece_of(tile->item, &format);
+  if (piece) {
     const nabla_encoded *room = nabla_tile_buffers(job, worker);
     out.packed = (nabla_packed){
         .codes = room->codes,
         .scales = room->scales,
         .zero_points = format.zero_point ? room->zero_points : NULL};
-    NABLA_TRY(encode_blocks(run, &values, &format, &out, scratch, diag));
+    NABLA_TRY(encode_pieces(run, &values, &format, piece, &out, scratch, diag));
     return nabla_tile_put_soon(job, worker, &out, diag);
   }
   out.packed =
