@@ -12,9 +12,11 @@
 /* As in file.c: below what Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)
 
-/* So many bytes after the last time the disk is asked to begin: it works while
- * the rest is made, and little is left for the final sync. */
-#define START_SYNC ((uint64_t)32 << 20)
+/* From the first of these on, the disk is asked to begin after each of the
+ * second: it works while the rest is made. That costs the workers some of their
+ * time, while less output than the first is soon brought to the disk. */
+#define SYNC_FROM  ((uint64_t)512 << 20)
+#define SYNC_EVERY ((uint64_t)64 << 20)
 
 struct nabla_output {
   const nabla_allocator *allocator;
@@ -88,7 +90,8 @@ static nabla_status fail_write(const nabla_output *output, uint64_t at,
 static void note_written(nabla_output *output, uint64_t size) {
   const nabla_os *os = output->place.os;
   const uint64_t before = atomic_fetch_add(&output->written, size);
-  if (os->start_sync && before / START_SYNC != (before + size) / START_SYNC)
+  if (os->start_sync && before + size >= SYNC_FROM &&
+      before / SYNC_EVERY != (before + size) / SYNC_EVERY)
     (void)os->start_sync(os->self, output->place.fd);
 }
 

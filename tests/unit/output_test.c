@@ -674,7 +674,8 @@ static int64_t swallow(void *self, int fd, const void *in, size_t size,
 }
 
 Test(output, asks_the_disk_to_begin_and_does_not_mind_a_refusal) {
-  enum { PIECE = 24 << 20, PIECES = 5 }; /* 32 MiB are passed three times */
+  /* 512, 576 and 640 MiB are passed */
+  enum { PIECE = 24 << 20, PIECES = 27 };
   nabla_os quick = *nabla_os_default();
   faulty_os faulty;
   quick.pwrite = swallow;
