@@ -4,10 +4,15 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/CAPI/Registration.h"
+#include "mlir/CAPI/Rewrite.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/InliningUtils.h"
 
 using namespace mlir;
 #include "dialect/NablaDialect.h.inc"
@@ -46,6 +51,28 @@ static LogicalResult inferInC(MLIRContext *context,
   for (intptr_t i = 0; i < count; i++) types.push_back(unwrap(out[i]));
   return result;
 }
+
+// A canonicalization that is written in C.
+struct FoldInC : RewritePattern {
+  FoldInC(StringRef op, MLIRContext *context)
+      : RewritePattern(op, /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    RewriterBase *base = &rewriter;
+    return success(nablaFoldControl(wrap(op), wrap(base)));
+  }
+};
+
+// Every op may be inlined into every region.
+struct Inliner : DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const override {
+    return true;
+  }
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const override {
+    return true;
+  }
+};
 
 // `KEY = VALUE`, or a VALUE alone, which is called "value"; a VALUE is a type,
 // an attribute or a keyword.
@@ -170,6 +197,7 @@ void nabla::NablaDialect::initialize() {
 #define GET_OP_LIST
 #include "dialect/NablaOps.cpp.inc"
       >();
+  addInterfaces<Inliner>();
 }
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Nabla, nabla, nabla::NablaDialect)
 using namespace nabla;
