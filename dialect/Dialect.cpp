@@ -2,6 +2,34 @@
 // of the implicit type, and the hooks to C. Glue without logic.
 #include "dialect/dialect.h"
 
+#include "mlir/Support/TypeID.h"
+
+// MLIR knows a trait by the name that its compiler prints of a template's
+// argument. Debian's libMLIR was built with clang, which prints another one
+// than gcc: what gcc compiles would have none of these traits, unless they are
+// given clang's names before anything asks.
+struct TraitName : mlir::detail::FallbackTypeIDResolver {
+  static mlir::TypeID id(llvm::StringRef name) {
+    return registerImplicitTypeID(name);
+  }
+};
+#define TRAIT(name)                                                      \
+  namespace mlir::OpTrait {                                              \
+  template <typename>                                                    \
+  class name;                                                            \
+  }                                                                      \
+  template <>                                                            \
+  mlir::TypeID mlir::TypeID::get<mlir::OpTrait::name>() {                \
+    static TypeID id = TraitName::id("mlir::OpTrait::" #name "<Empty>"); \
+    return id;                                                           \
+  }
+TRAIT(IsTerminator)
+TRAIT(IsCommutative)
+TRAIT(SingleBlock)
+TRAIT(AttrSizedOperandSegments)
+TRAIT(HasRecursiveMemoryEffects)
+#undef TRAIT
+
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/CAPI/Registration.h"
 #include "mlir/CAPI/Rewrite.h"
@@ -66,7 +94,8 @@ struct FoldInC : RewritePattern {
 // Every op may be inlined into every region.
 struct Inliner : DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
-  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const override {
+  bool isLegalToInline(Operation *, Region *, bool,
+                       IRMapping &) const override {
     return true;
   }
   bool isLegalToInline(Region *, Region *, bool, IRMapping &) const override {

@@ -58,10 +58,10 @@ static bool inline_branch(MlirOperation op, MlirRewriterBase rewriter) {
 }
 
 static bool is_inside(MlirOperation op, MlirValue value) {
-  MlirOperation at = mlirValueIsAOpResult(value)
-                         ? mlirOpResultGetOwner(value)
-                         : mlirBlockGetParentOperation(
-                               mlirBlockArgumentGetOwner(value));
+  MlirOperation at =
+      mlirValueIsAOpResult(value)
+          ? mlirOpResultGetOwner(value)
+          : mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
   if (mlirOperationEqual(at, op)) return mlirValueIsABlockArgument(value);
   while (!mlirOperationIsNull(at)) {
     if (mlirOperationEqual(at, op)) return true;
@@ -149,14 +149,12 @@ static bool is_idle(MlirOperation op, intptr_t index, intptr_t carries) {
   return true;
 }
 
-static void drop_operand(MlirOperation op, intptr_t index) {
+/* `values` has room for the operands of `op`. */
+static void drop_operand(MlirOperation op, intptr_t index, MlirValue *values) {
   intptr_t count = mlirOperationGetNumOperands(op), kept = 0;
-  MlirValue *values = calloc((size_t)count, sizeof *values);
-  if (!values) abort();
   for (intptr_t i = 0; i < count; i++)
     if (i != index) values[kept++] = mlirOperationGetOperand(op, i);
   mlirOperationSetOperands(op, kept, values);
-  free(values);
 }
 
 /* Adds operands and attributes of `op` without operand `index` (-1: all). */
@@ -183,13 +181,16 @@ static void copy_operands(MlirOperationState *state, MlirOperation op,
 }
 
 /* `op` anew without result `index` and what makes it. */
-static void drop_result(MlirOperation op, intptr_t index, intptr_t carries,
+static bool drop_result(MlirOperation op, intptr_t index, intptr_t carries,
                         MlirRewriterBase rewriter) {
   intptr_t results = mlirOperationGetNumResults(op);
   intptr_t regions = mlirOperationGetNumRegions(op);
   bool carried = index < carries;
-  MlirOperationState state = mlirOperationStateGet(
-      mlirIdentifierStr(mlirOperationGetName(op)), mlirOperationGetLocation(op));
+  MlirValue *scratch = calloc((size_t)results + 2, sizeof *scratch);
+  if (!scratch) return false; /* it stays as it is */
+  MlirOperationState state =
+      mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)),
+                            mlirOperationGetLocation(op));
   copy_operands(&state, op, carried ? index : -1);
   for (intptr_t i = 0; i < results; i++) {
     MlirType type = mlirValueGetType(mlirOperationGetResult(op, i));
@@ -197,7 +198,7 @@ static void drop_result(MlirOperation op, intptr_t index, intptr_t carries,
   }
   for (intptr_t r = 0; r < regions; r++) {
     MlirBlock block = nabla_region_block(op, r);
-    drop_operand(nabla_block_end(block), handed_on(op, r, index));
+    drop_operand(nabla_block_end(block), handed_on(op, r, index), scratch);
     if (carried) mlirBlockEraseArgument(block, (unsigned)index);
     MlirRegion region = mlirRegionCreate();
     mlirRegionTakeBody(region, mlirOperationGetRegion(op, r));
@@ -212,6 +213,8 @@ static void drop_result(MlirOperation op, intptr_t index, intptr_t carries,
                                          mlirOperationGetResult(op, i),
                                          mlirOperationGetResult(made, at++));
   mlirRewriterBaseEraseOp(rewriter, op);
+  free(scratch);
+  return true;
 }
 
 bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter) {
@@ -228,8 +231,7 @@ bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter) {
   intptr_t results = mlirOperationGetNumResults(op);
   for (intptr_t i = results; results > 1 && i-- > 0;) {
     if (!is_idle(op, i, carries)) continue;
-    drop_result(op, i, carries, rewriter);
-    return true;
+    return drop_result(op, i, carries, rewriter);
   }
   return false;
 }

@@ -195,6 +195,8 @@ static MlirLogicalResult check_counts(const nabla_scan *s, MlirBlock block,
   if (s->outputs < 0)
     return ERROR(s->op, "has a result for each of the %d carries",
                  (int)s->carries);
+  if (s->carries + s->outputs == 0)
+    return ERROR(s->op, "needs a carry or an output");
   if (!s->inputs && !s->lengths)
     return ERROR(s->op, "needs an input or a length");
   if (s->inputs && s->lengths)

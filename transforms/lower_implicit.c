@@ -15,7 +15,7 @@
  * arguments all are in plain lists. */
 static const char *const carriers[] = {
     "func.call", "func.return", "scf.for",       "scf.if",
-    "scf.yield", "scf.while",   "scf.condition",
+    "scf.yield", "scf.while",   "scf.condition", "scf.index_switch",
 };
 
 static bool is_carrier(MlirOperation op) {
