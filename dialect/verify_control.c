@@ -75,8 +75,8 @@ static MlirLogicalResult same_count(MlirOperation op, intptr_t region,
                                     const char *what, intptr_t have,
                                     const char *where, intptr_t want) {
   if (have == want) return good();
-  return ERROR(op, "region #%d %s %d values for %d %s", (int)region, what,
-               (int)have, (int)want, where);
+  return ERROR(op, "region #%d %s %d values, not %d: one for each %s",
+               (int)region, what, (int)have, (int)want, where);
 }
 
 /* Operands of `end` from `first` on are the results of `op`. */
@@ -126,7 +126,7 @@ MlirLogicalResult verify_while(MlirOperation op) {
   for (intptr_t r = 0; r < 2; r++) {
     MlirBlock block = nabla_region_block(op, r);
     if (failed(same_count(op, r, "takes", mlirBlockGetNumArguments(block),
-                          "carries", carries)))
+                          "carry", carries)))
       return mlirLogicalResultFailure();
     for (intptr_t i = 0; i < carries; i++)
       if (failed(same(op, r, "takes", argument(block, i), "carry", i,
@@ -193,8 +193,8 @@ static intptr_t unknown_sizes(const nabla_scan *s, MlirOperation end) {
 static MlirLogicalResult check_counts(const nabla_scan *s, MlirBlock block,
                                       MlirOperation end) {
   if (s->outputs < 0)
-    return ERROR(s->op, "has a result for each of the %d carries",
-                 (int)s->carries);
+    return ERROR(s->op, "gives %d results, not one for each of %d carries",
+                 (int)mlirOperationGetNumResults(s->op), (int)s->carries);
   if (s->carries + s->outputs == 0)
     return ERROR(s->op, "needs a carry or an output");
   if (!s->inputs && !s->lengths)
@@ -202,10 +202,10 @@ static MlirLogicalResult check_counts(const nabla_scan *s, MlirBlock block,
   if (s->inputs && s->lengths)
     return ERROR(s->op, "has the length of its inputs: leave length away");
   if (failed(same_count(s->op, 0, "takes", mlirBlockGetNumArguments(block),
-                        "carries and inputs", s->carries + s->inputs)))
+                        "carry and input", s->carries + s->inputs)))
     return mlirLogicalResultFailure();
   return same_count(s->op, 0, "hands on", mlirOperationGetNumOperands(end),
-                    "results", s->carries + s->outputs);
+                    "result", s->carries + s->outputs);
 }
 
 MlirLogicalResult verify_scan(MlirOperation op) {

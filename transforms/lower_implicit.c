@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/encoding.h"
+#include "dialect/ops.h"
 #include "transforms/components.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
@@ -118,6 +119,31 @@ static void split_attributes(MlirOperation function, const char *key,
   free(all.items);
 }
 
+/* Components that a private function is given may be a part of others: callers
+ * copy no slice. What is public begins where its memory does. */
+static void allow_offsets(MlirOperation function, MlirType type) {
+  MlirAttribute seen = attribute(function, "sym_visibility");
+  if (mlirAttributeIsNull(seen) ||
+      !mlirStringRefEqual(mlirStringAttrGetValue(seen), nabla_ref("private")))
+    return;
+  int64_t one = 1;
+  MlirAttribute layout = mlirStridedLayoutAttrGet(
+      nabla_context(function), mlirShapedTypeGetDynamicStrideOrOffset(), 1,
+      &one);
+  intptr_t at = 0;
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
+    MlirType input = mlirFunctionTypeGetInput(type, i);
+    nabla_implicit_component parts[NABLA_MAX_PARTS];
+    intptr_t count = 1;
+    bool implicit = nablaTypeIsAImplicit(input);
+    if (implicit) count = (intptr_t)nabla_implicit_components(input, parts);
+    for (intptr_t p = 0; implicit && p < count; p++)
+      nabla_argument_set(function, at + p, "bufferization.buffer_layout",
+                         layout);
+    at += count;
+  }
+}
+
 static bool split_function(MlirOperation function) {
   MlirType type = mlirTypeAttrGetValue(attribute(function, "function_type"));
   intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
@@ -149,6 +175,7 @@ static bool split_function(MlirOperation function) {
     for (intptr_t i = 0; i < count; i++)
       if (mlirTypeIsATensor(mlirValueGetType(mlirBlockGetArgument(entry, i))))
         nabla_argument_protect(function, i);
+    allow_offsets(function, type);
   }
   return true;
 }
@@ -268,10 +295,28 @@ static bool is_stranger(MlirOperation op) {
   return !ours && (carries_implicit(op) || has_implicit_arguments(op));
 }
 
+/* One that nabla-lower-control makes a carrier of. */
+static bool is_early(MlirOperation op) {
+  const nabla_op_row *row = nabla_op_find(op);
+  return row && row->implicit == NABLA_IMPLICIT_flows && carries_implicit(op);
+}
+
+static bool check_control(MlirOperation op) {
+  nabla_op_list early = nabla_ops_collect(op, is_early);
+  bool good = !early.failed && early.count == 0;
+  for (size_t i = 0; i < early.count; i++)
+    nabla_error_at(early.ops[i],
+                   "carries an implicit value: run --nabla-lower-control "
+                   "first");
+  nabla_op_list_deinit(&early);
+  return good;
+}
+
 MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
                                            const nablaPassValue *values,
                                            void *prepared) {
   (void)values, (void)prepared;
+  if (!check_control(op)) return mlirLogicalResultFailure();
   bool good = true;
   nabla_op_list functions = nabla_ops_collect(op, is_function);
   for (size_t i = 0; good && i < functions.count; i++)

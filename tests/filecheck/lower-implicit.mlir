@@ -118,6 +118,31 @@ func.func @while(%w: !w, %b: i1) -> !w {
   return %0 : !w
 }
 
+// CHECK-LABEL: func.func @switched
+// CHECK: scf.index_switch %{{.*}} -> tensor<256xi8>, tensor<8xf32>
+// CHECK: case 0 {
+// CHECK-NEXT: scf.yield %{{.*}}, %{{.*}} : tensor<256xi8>, tensor<8xf32>
+// CHECK: default {
+// CHECK-NEXT: scf.yield %{{.*}}, %{{.*}} : tensor<256xi8>, tensor<8xf32>
+func.func @switched(%w: !w, %v: !w, %n: index) -> !w {
+  %0 = scf.index_switch %n -> !w
+  case 0 {
+    scf.yield %w : !w
+  }
+  default {
+    scf.yield %v : !w
+  }
+  return %0 : !w
+}
+
+// What a private function is given may begin within another buffer.
+// CHECK-LABEL: func.func private @inner
+// CHECK-SAME: (%{{.*}}: f32, %{{.*}}: tensor<256xi8> {bufferization.buffer_layout = strided<[1], offset: ?>, bufferization.writable = false}, %{{.*}}: tensor<8xf32> {bufferization.buffer_layout = strided<[1], offset: ?>, bufferization.writable = false}, %{{.*}}: tensor<4xf32> {bufferization.writable = false})
+func.func private @inner(%f: f32, %w: !w, %x: tensor<4xf32>) -> tensor<8x64xf32> {
+  %d = nabla.materialize %w : !w
+  return %d : tensor<8x64xf32>
+}
+
 // One inside of another, and a call in the middle.
 // CHECK-LABEL: func.func @nested
 // CHECK: scf.for {{.*}} -> (tensor<256xi8>, tensor<8xf32>) {
