@@ -1,7 +1,7 @@
 // Operations with regions: cond, while, scan, and what ends their regions, with
 // what upstream passes ask of them: which region follows which, what is handed
-// on, what a loop carries. Verifiers are in verify_control.c, canonical folds in
-// control_folds.c. Calls are func.call.
+// on, what a loop carries. Verifiers are in verify_control.c, canonical folds
+// in control_folds.c. Calls are func.call. Code stands where mlir is used.
 #ifndef NABLA_CONTROL_TD
 #define NABLA_CONTROL_TD
 
@@ -24,11 +24,11 @@ class Nabla_RegionOp<string mnemonic, list<Trait> traits>
   let hasVerifier = 1;
   let hasCanonicalizer = 1;
   code hooks = [{
-    ::llvm::LogicalResult $cppClass::verify() {
+    LogicalResult $cppClass::verify() {
       return ::unwrap(nablaVerifyOp(::wrap(getOperation())));
     }
     void $cppClass::getCanonicalizationPatterns(
-        ::mlir::RewritePatternSet &patterns, ::mlir::MLIRContext *context) {
+        RewritePatternSet &patterns, MLIRContext *context) {
       patterns.add<::nabla::FoldInC>(getOperationName(), context);
     }
   }];
@@ -58,23 +58,26 @@ def Nabla_CondOp : Nabla_RegionOp<"cond", [RecursivelySpeculatable,
   let assemblyFormat = "$selector attr-dict `:` type($selector) "
                        "(`->` qualified(type($results))^)? $branches";
   let extraClassDefinition = hooks # [{
-    void $cppClass::getSuccessorRegions(::mlir::RegionBranchPoint point,
-                                     ::mlir::SmallVectorImpl<::mlir::RegionSuccessor> &regions) {
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint point, SmallVectorImpl<RegionSuccessor> &regions) {
       if (!point.isParent()) {
         regions.emplace_back(getOperation(), getOperation()->getResults());
         return;
       }
-      for (::mlir::Region &region : getBranches()) regions.emplace_back(&region);
+      for (Region &region : getBranches()) regions.emplace_back(&region);
     }
     void $cppClass::getEntrySuccessorRegions(
-        ::mlir::ArrayRef<::mlir::Attribute> operands, ::mlir::SmallVectorImpl<::mlir::RegionSuccessor> &regions) {
+        ArrayRef<Attribute> operands,
+        SmallVectorImpl<RegionSuccessor> &regions) {
       intptr_t chosen =
           nablaCondChoice(::wrap(operands[0]), intptr_t(getBranches().size()));
-      if (chosen < 0) return getSuccessorRegions(::mlir::RegionBranchPoint::parent(), regions);
+      if (chosen < 0)
+        return getSuccessorRegions(RegionBranchPoint::parent(), regions);
       regions.emplace_back(&getBranches()[size_t(chosen)]);
     }
     void $cppClass::getRegionInvocationBounds(
-        ::mlir::ArrayRef<::mlir::Attribute> operands, ::mlir::SmallVectorImpl<::mlir::InvocationBounds> &bounds) {
+        ArrayRef<Attribute> operands,
+        SmallVectorImpl<InvocationBounds> &bounds) {
       unsigned count = unsigned(getBranches().size());
       intptr_t chosen = nablaCondChoice(::wrap(operands[0]), count);
       for (unsigned i = 0; i < count; i++)
@@ -115,12 +118,12 @@ def Nabla_WhileOp : Nabla_RegionOp<"while", [
   let assemblyFormat = "(`(` $initial^ `)` `:` qualified(type($initial)))? "
                        "attr-dict-with-keyword `cond` $condition `do` $body";
   let extraClassDefinition = hooks # [{
-    ::mlir::OperandRange $cppClass::getEntrySuccessorOperands(::mlir::RegionSuccessor) {
+    OperandRange $cppClass::getEntrySuccessorOperands(RegionSuccessor) {
       return getInitial();
     }
-    void $cppClass::getSuccessorRegions(::mlir::RegionBranchPoint point,
-                                      ::mlir::SmallVectorImpl<::mlir::RegionSuccessor> &regions) {
-      ::mlir::Operation *from = point.getTerminatorPredecessorOrNull();
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint point, SmallVectorImpl<RegionSuccessor> &regions) {
+      Operation *from = point.getTerminatorPredecessorOrNull();
       if (!from || from->getParentRegion() == &getBody()) {
         regions.emplace_back(&getCondition(), getCondition().getArguments());
         return;
@@ -128,19 +131,20 @@ def Nabla_WhileOp : Nabla_RegionOp<"while", [
       regions.emplace_back(&getBody(), getBody().getArguments());
       regions.emplace_back(getOperation(), getOperation()->getResults());
     }
-    ::mlir::SmallVector<::mlir::Region *> $cppClass::getLoopRegions() {
+    SmallVector<Region *> $cppClass::getLoopRegions() {
       return {&getCondition(), &getBody()};
     }
-    ::mlir::MutableArrayRef<::mlir::OpOperand> $cppClass::getInitsMutable() {
+    MutableArrayRef<OpOperand> $cppClass::getInitsMutable() {
       return getInitialMutable();
     }
-    ::mlir::Block::BlockArgListType $cppClass::getRegionIterArgs() {
+    Block::BlockArgListType $cppClass::getRegionIterArgs() {
       return getCondition().getArguments();
     }
-    ::std::optional<::mlir::MutableArrayRef<::mlir::OpOperand>> $cppClass::getYieldedValuesMutable() {
+    std::optional<MutableArrayRef<OpOperand>>
+    $cppClass::getYieldedValuesMutable() {
       return getBody().front().getTerminator()->getOpOperands();
     }
-    ::std::optional<::mlir::ResultRange> $cppClass::getLoopResults() {
+    std::optional<ResultRange> $cppClass::getLoopResults() {
       return getOperation()->getResults();
     }
   }];
@@ -189,26 +193,29 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
     (`->` qualified(type($results))^)? $body
   }];
   let extraClassDefinition = hooks # [{
-    ::mlir::OperandRange $cppClass::getEntrySuccessorOperands(::mlir::RegionSuccessor) {
+    OperandRange $cppClass::getEntrySuccessorOperands(RegionSuccessor) {
       return getInitial();
     }
-    void $cppClass::getSuccessorRegions(::mlir::RegionBranchPoint,
-                                     ::mlir::SmallVectorImpl<::mlir::RegionSuccessor> &regions) {
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint, SmallVectorImpl<RegionSuccessor> &regions) {
       regions.emplace_back(&getBody(), getRegionIterArgs());
       regions.emplace_back(getOperation(), *getLoopResults());
     }
-    ::mlir::SmallVector<::mlir::Region *> $cppClass::getLoopRegions() { return {&getBody()}; }
-    ::mlir::MutableArrayRef<::mlir::OpOperand> $cppClass::getInitsMutable() {
+    SmallVector<Region *> $cppClass::getLoopRegions() {
+      return {&getBody()};
+    }
+    MutableArrayRef<OpOperand> $cppClass::getInitsMutable() {
       return getInitialMutable();
     }
-    ::mlir::Block::BlockArgListType $cppClass::getRegionIterArgs() {
+    Block::BlockArgListType $cppClass::getRegionIterArgs() {
       return getBody().getArguments().take_front(getInitial().size());
     }
-    ::std::optional<::mlir::MutableArrayRef<::mlir::OpOperand>> $cppClass::getYieldedValuesMutable() {
+    std::optional<MutableArrayRef<OpOperand>>
+    $cppClass::getYieldedValuesMutable() {
       return getBody().front().getTerminator()->getOpOperands().take_front(
           getInitial().size());
     }
-    ::std::optional<::mlir::ResultRange> $cppClass::getLoopResults() {
+    std::optional<ResultRange> $cppClass::getLoopResults() {
       return getOperation()->getResults().take_front(getInitial().size());
     }
   }];
@@ -228,9 +235,10 @@ def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
       "($values^ `:` qualified(type($values)))? attr-dict";
   // Of scan's yield the carries are handed on; stacked slices are not.
   let extraClassDefinition = [{
-    ::mlir::MutableOperandRange $cppClass::getMutableSuccessorOperands(::mlir::RegionSuccessor) {
+    MutableOperandRange
+    $cppClass::getMutableSuccessorOperands(RegionSuccessor) {
       auto all = getValuesMutable();
-      auto scan = ::llvm::dyn_cast<ScanOp>((*this)->getParentOp());
+      auto scan = dyn_cast<ScanOp>((*this)->getParentOp());
       return scan ? all.slice(0, unsigned(scan.getInitial().size())) : all;
     }
   }];
@@ -244,7 +252,8 @@ def Nabla_ConditionOp : Nabla_TerminatorOp<"condition",
   let assemblyFormat = "$predicate (`,` $values^)? attr-dict `:` "
       "type($predicate) (`,` qualified(type($values))^)?";
   let extraClassDefinition = [{
-    ::mlir::MutableOperandRange $cppClass::getMutableSuccessorOperands(::mlir::RegionSuccessor) {
+    MutableOperandRange
+    $cppClass::getMutableSuccessorOperands(RegionSuccessor) {
       return getValuesMutable();
     }
   }];

@@ -31,7 +31,7 @@ typedef struct nabla_scan_text {
   nabla_scan s;
   nabla_stack *inputs, *outputs;
   nabla_typed *carries, *given; /* in the body: its carries; what it gives */
-  int64_t known; /* the length, or that it is dynamic */
+  int64_t known;                /* the length, or that it is dynamic */
   nabla_ssa length, at, zero, one;
 } nabla_scan_text;
 
