@@ -8,6 +8,7 @@
 
 #include "dialect/encoding.h"
 #include "dialect/ops.h"
+#include "transforms/carried_buffers.h"
 #include "transforms/components.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
@@ -48,31 +49,37 @@ static void push(list *l, const void *item) {
   memcpy(&l->items[l->count++], &item, sizeof item);
 }
 
-static void push_types(list *l, MlirType type) {
+/* Types of what stands for a value; `buffers`: where a loop carries it. */
+static void push_types(list *l, MlirType type, bool buffers) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   if (!nablaTypeIsAImplicit(type)) {
     push(l, type.ptr);
     return;
   }
   uint32_t count = nabla_implicit_components(type, parts);
-  for (uint32_t i = 0; i < count; i++)
-    push(l, nabla_component_type(&parts[i]).ptr);
+  for (uint32_t i = 0; i < count; i++) {
+    MlirType component = nabla_component_type(&parts[i]);
+    push(l, (buffers ? nabla_carried_type(component) : component).ptr);
+  }
 }
 
-/* nabla.pack of `type` in front of `before`. */
+/* nabla.pack of `type` in front of `before`; of buffers, if they are some. */
 static MlirValue pack(MlirOperation before, MlirType type,
-                      const MlirValue *components) {
+                      const MlirValue *given) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
-  nabla_op_spec spec = {
-      "nabla.pack", (intptr_t)nabla_implicit_components(type, parts),
-      components,   1,
-      &type,        0,
-      NULL};
+  MlirValue components[NABLA_MAX_PARTS];
+  intptr_t count = (intptr_t)nabla_implicit_components(type, parts);
+  for (intptr_t i = 0; i < count; i++)
+    components[i] = mlirTypeIsAMemRef(mlirValueGetType(given[i]))
+                        ? nabla_carried_component(
+                              given[i], nabla_component_type(&parts[i]), before)
+                        : given[i];
+  nabla_op_spec spec = {"nabla.pack", count, components, 1, &type, 0, NULL};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
 /* Splits the implicit arguments of a block; true if there were any. */
-static bool split_arguments(MlirBlock block) {
+static bool split_arguments(MlirBlock block, bool buffers) {
   bool any = false;
   MlirOperation first = mlirBlockGetFirstOperation(block);
   for (intptr_t i = mlirBlockGetNumArguments(block); i-- > 0;) {
@@ -82,10 +89,13 @@ static bool split_arguments(MlirBlock block) {
     nabla_implicit_component parts[NABLA_MAX_PARTS];
     MlirValue values[NABLA_MAX_PARTS];
     uint32_t count = nabla_implicit_components(type, parts);
-    for (uint32_t p = 0; p < count; p++)
-      values[p] = mlirBlockInsertArgument(block, i + 1 + (intptr_t)p,
-                                          nabla_component_type(&parts[p]),
-                                          mlirOperationGetLocation(first));
+    for (uint32_t p = 0; p < count; p++) {
+      MlirType component = nabla_component_type(&parts[p]);
+      values[p] = mlirBlockInsertArgument(
+          block, i + 1 + (intptr_t)p,
+          buffers ? nabla_carried_type(component) : component,
+          mlirOperationGetLocation(first));
+    }
     mlirValueReplaceAllUsesOfWith(whole, pack(first, type, values));
     mlirBlockEraseArgument(block, (unsigned)i);
     any = true;
@@ -107,7 +117,7 @@ static void split_attributes(MlirOperation function, const char *key,
   list all = {0};
   for (intptr_t i = 0; i < count; i++) {
     list parts = {0};
-    push_types(&parts, get(type, i));
+    push_types(&parts, get(type, i), false);
     for (intptr_t p = 0; p < parts.count; p++)
       push(&all, mlirArrayAttrGetElement(old, i).ptr);
     free(parts.items);
@@ -150,9 +160,9 @@ static bool split_function(MlirOperation function) {
   intptr_t results = mlirFunctionTypeGetNumResults(type);
   list in = {0}, out = {0};
   for (intptr_t i = 0; i < inputs; i++)
-    push_types(&in, mlirFunctionTypeGetInput(type, i));
+    push_types(&in, mlirFunctionTypeGetInput(type, i), false);
   for (intptr_t i = 0; i < results; i++)
-    push_types(&out, mlirFunctionTypeGetResult(type, i));
+    push_types(&out, mlirFunctionTypeGetResult(type, i), false);
   bool failed = in.failed || out.failed;
   if (!failed) {
     split_attributes(function, "arg_attrs", inputs, type,
@@ -170,7 +180,7 @@ static bool split_function(MlirOperation function) {
   MlirBlock entry =
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (failed || mlirBlockIsNull(entry)) return !failed;
-  if (split_arguments(entry)) {
+  if (split_arguments(entry, false)) {
     intptr_t count = mlirBlockGetNumArguments(entry);
     for (intptr_t i = 0; i < count; i++)
       if (mlirTypeIsATensor(mlirValueGetType(mlirBlockGetArgument(entry, i))))
@@ -211,6 +221,7 @@ static void pack_results(MlirOperation op, MlirOperation made) {
 }
 
 static void push_operands(list *to, MlirOperation op) {
+  bool buffers = nabla_carries_buffers(op);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i), parts[NABLA_MAX_PARTS];
     if (!nablaTypeIsAImplicit(mlirValueGetType(value))) {
@@ -218,7 +229,8 @@ static void push_operands(list *to, MlirOperation op) {
       continue;
     }
     intptr_t count = nabla_components_split(value, op, parts);
-    for (intptr_t p = 0; p < count; p++) push(to, parts[p].ptr);
+    for (intptr_t p = 0; p < count; p++)
+      push(to, (buffers ? nabla_carried_buffer(parts[p], op) : parts[p]).ptr);
   }
 }
 
@@ -251,7 +263,8 @@ static MlirOperation remake(MlirOperation op, const list *operands,
 static void split_regions(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
-    if (!mlirBlockIsNull(block)) split_arguments(block);
+    if (!mlirBlockIsNull(block))
+      split_arguments(block, nabla_carries_buffers(op));
   }
 }
 
@@ -261,7 +274,7 @@ static bool split_carrier(MlirOperation op) {
   MlirOperation made = {NULL};
   push_operands(&operands, op);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    push_types(&results, nabla_result_type(op, i));
+    push_types(&results, nabla_result_type(op, i), nabla_carries_buffers(op));
   if (!operands.failed && !results.failed)
     made = remake(op, &operands, &results);
   free(operands.items);

@@ -289,6 +289,53 @@ def add_swap(make, spec, kind):
             f.give(d, q.tensor(), exact(harness.plain(q.dense)))
 
 
+def add_requantized(make, spec):
+    """A packed carry that each step makes anew; what it starts with is made of
+    a tensor that is written before the loop and behind it."""
+    rng = make.rng
+    f = make.new("%s_requantized" % spec)
+    shape_ = (3, spec.block or 20)
+    codes, scales = arrays.components(rng, spec, shape_)
+    codes[0] = scales[0] = 0
+    q = implicit(f, rng, spec, shape_, given=(codes, scales))
+    c_type = tensor_type(codes.shape, "i8")
+    s_type = tensor_type(scales.shape, spec.scale)
+    pair = f.region(2, "nabla.unpack %s : %s" % (q.value, q.type()))
+    zero, two = (f.op("arith.constant %d : index" % i) for i in (0, 2))
+    eleven = f.op("arith.constant 11 : i8")
+    written = f.op("tensor.insert %s into %s[%s] : %s" % (eleven, pair[0], zero,
+                                                          c_type))
+    start = f.op("nabla.pack %s, %s : %s, %s -> %s" % (
+        written, pair[1], c_type, s_type, q.type()))
+    length = int(rng.integers(4))
+    steps = rng.standard_normal((length, *shape_)).astype(f32)
+    xs, xs_type = f.argument(steps, [0])
+    x_type = q.tensor()
+    z = f.region(2, (
+        "nabla.scan init(%s, %s : %s, %s) over(%s : %s) -> %s, %s {\n"
+        "^bb0(%%a: %s, %%b: %s, %%x: %s):\n"
+        "  %%d = nabla.materialize %%a : %s\n"
+        "  %%e = nabla.add %%d, %%x : %s, %s\n"
+        "  %%q = nabla.quantize %%e : %s -> %s\n"
+        "  nabla.yield %%q, %%a : %s, %s\n}") % (
+            start, start, q.type(), q.type(), xs, xs_type, *[q.type()] * 4,
+            x_type, q.type(), x_type, x_type, x_type, *[q.type()] * 3))
+    spoiled = f.op("tensor.insert %s into %s[%s] : %s" % (eleven, written, two,
+                                                          c_type))
+    codes[0] = 11
+    before = spec.decode(codes, scales, shape_)
+    now = before
+    for x in steps:
+        before = now
+        now = spec.decode(*spec.encode(now + x), shape_)
+    for value, dense in ((z[0], now), (z[1], before)):
+        d = f.op("nabla.materialize %s : %s" % (value, q.type()))
+        f.give(d, x_type, exact(dense))
+    late = codes.copy()
+    late[2] = 11
+    f.give(spoiled, c_type, exact(late.view(np.int8)))
+
+
 def add_layers(make, spec, kind):
     """A packed array for each step, where slices are whole blocks: taken,
     carried to the next step, and stacked again. Else slices are tensors."""
@@ -350,6 +397,20 @@ def add_calls(make, spec, kind):
             p, p_type, out, f.name, a.value, b.value, a.type(), b.type(),
             t.type(), t.type(), t.tensor()))
     f.give(z, out, exact(np.array([(a if x else b).dense.T for x in truth])))
+    f.callees.append(
+        "func.func private @%s_round(%%n: index, %%a: %s, %%b: %s) -> (%s, %s) {"
+        "\n  %%r:2 = nabla.scan init(%%a, %%b : %s, %s) length(%%n) -> %s, %s {\n"
+        "  ^bb0(%%c: %s, %%d: %s):\n    nabla.yield %%d, %%c : %s, %s\n  }\n"
+        "  return %%r#0, %%r#1 : %s, %s\n}\n" % (
+            f.name, *[a.type()] * 14))
+    for turns in (0, 3):
+        n = f.size(turns)
+        r = f.region(2, "func.call @%s_round(%s, %s, %s) : (index, %s, %s) -> "
+                     "(%s, %s)" % (f.name, n, a.value, b.value,
+                                   *[a.type()] * 4))
+        for value, q in zip(r, (b, a) if turns % 2 else (a, b)):
+            d = f.op("nabla.materialize %s : %s" % (value, q.type()))
+            f.give(d, q.tensor(), exact(harness.plain(q.dense)))
 
 
 def cases(rng, rounds):
@@ -360,4 +421,6 @@ def cases(rng, rounds):
     add_counted(make)
     for spec in arrays.specs() + [arrays.Splat(0.375)]:
         add_implicit(make, spec, rounds)
+        if spec.name != "splat":
+            add_requantized(make, spec)
     return make.functions

@@ -78,3 +78,18 @@ func.func @chosen(%p: tensor<i1>, %a: !w, %b: !w, %x: tensor<?x64xf32>) -> tenso
   %y = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<?x64xf32>, !w
   return %y : tensor<?x8xf32>
 }
+
+// Packed values that change places in each step, and slices that are carried on.
+// CHECK-LABEL: func.func @rotated
+// CHECK-NOT: memref.copy {{.*}}xi8
+// CHECK: scf.for
+// CHECK-NOT: memref.copy {{.*}}xi8
+// CHECK: return
+func.func @rotated(%a: !w, %b: !w, %ws: !ws, %x: tensor<?x64xf32>) -> tensor<?x8xf32> {
+  %r:3 = nabla.scan init(%a, %b, %b : !w, !w, !w) over(%ws : !ws) -> !w, !w, !w {
+  ^bb0(%c: !w, %d: !w, %e: !w, %f: !w):
+    nabla.yield %d, %e, %f : !w, !w, !w
+  }
+  %y = nabla.dot_general %x, %r#0 contracting = [1] x [1] : tensor<?x64xf32>, !w
+  return %y : tensor<?x8xf32>
+}
