@@ -2,6 +2,7 @@
  * inputs are parts of their components, so that nothing is decoded; outputs are
  * written where they belong, into one tensor for each part. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "transforms/lower_scan.h"
 
@@ -71,7 +72,8 @@ void nabla_stack_open_input(nabla_scan_text *l, intptr_t index) {
       s->sizes[i] = nabla_scan_dim(l, value, s->whole, i + 1);
 }
 
-/* A tensor for a part of an output. */
+/* A tensor whose `?` are, in order, those of `sizes`: one for each dimension,
+ * 0 for a static one. */
 static nabla_ssa empty(nabla_scan_text *l, MlirType type,
                        const nabla_ssa *sizes) {
   nabla_text *text = &l->t.text;
@@ -80,7 +82,7 @@ static nabla_ssa empty(nabla_scan_text *l, MlirType type,
   nabla_text_add(text, "  %%v%u = tensor.empty(", out);
   for (intptr_t i = 0; i < rank_of(type); i++) {
     if (!nabla_is_dynamic(nabla_array_dim(type, i))) continue;
-    nabla_text_add(text, "%s%%v%u", comma, i ? sizes[i - 1] : l->length);
+    nabla_text_add(text, "%s%%v%u", comma, sizes[i]);
     comma = ", ";
   }
   nabla_text_add(text, ") : ");
@@ -101,8 +103,10 @@ void nabla_stack_open_output(nabla_scan_text *l, intptr_t index,
   int64_t length = nabla_array_dim(s->whole, 0);
   if (!nabla_is_dynamic(length) && length != l->known)
     nabla_template_require(&l->t, nabla_emit_index(&l->t, length), l->length);
+  nabla_ssa sizes[NABLA_MAX_RANK + 1] = {l->length};
+  memcpy(sizes + 1, s->sizes, sizeof s->sizes);
   for (intptr_t i = 0; i < s->count; i++)
-    s->parts[i].value = empty(l, s->parts[i].type, s->sizes);
+    s->parts[i].value = empty(l, s->parts[i].type, sizes);
 }
 
 /* "[%at, 0, 0] [1, 4, %n] [1, 1, 1] : " for a slice of a tensor. */
@@ -137,9 +141,17 @@ static nabla_ssa first_element(nabla_scan_text *l, const nabla_stack *s,
                     count);
 }
 
+/* Known to have no elements: MLIR takes no slice at 0 of 0. */
+static bool is_empty(const nabla_stack *s) {
+  for (intptr_t i = 0; i < rank_of(s->slice); i++)
+    if (nabla_array_dim(s->slice, i) == 0) return !s->implicit;
+  return false;
+}
+
 nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s) {
   nabla_text *text = &l->t.text;
   nabla_typed parts[NABLA_MAX_PARTS];
+  if (is_empty(s)) return (nabla_typed){empty(l, s->slice, s->sizes), s->slice};
   for (intptr_t i = 0; i < s->count; i++) {
     nabla_ssa first = s->implicit ? first_element(l, s, i) : 0;
     parts[i] = (nabla_typed){nabla_scan_fresh(l), s->slice};
@@ -173,7 +185,7 @@ void nabla_stack_put(nabla_scan_text *l, nabla_stack *s, nabla_typed given) {
     if (s->sizes[i])
       nabla_template_require(
           &l->t, nabla_scan_dim(l, given.value, given.type, i), s->sizes[i]);
-  for (intptr_t i = 0; i < s->count; i++) {
+  for (intptr_t i = 0; i < s->count && !is_empty(s); i++) {
     nabla_ssa first = s->implicit ? first_element(l, s, i) : 0;
     nabla_ssa out = nabla_scan_fresh(l);
     nabla_text_add(text, "  %%v%u = tensor.insert_slice %%v%u into %%v%u", out,

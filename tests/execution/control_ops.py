@@ -147,7 +147,7 @@ def add_scans(make, rounds):
     for kind in ALL:
         f = make.new("scan_" + kind)
         for length in [0, 1, 4] + [int(rng.integers(7)) for _ in range(rounds)]:
-            dims = shape(rng, int(rng.integers(3)))
+            dims = shape(rng, int(rng.integers(3)), empty=rng.random() < 0.2)
             hide = hidden(rng, len(dims))
             steps = values(rng, (length, *dims), kind, True)
             more = values(rng, (length, *dims), kind, True)
@@ -343,8 +343,9 @@ def add_layers(make, spec, kind):
     f = make.new("%s_scan" % spec)
     f.pairs += [(str(spec), op) for op in ("scan", "yield")]
     block = spec.block or 16
-    rows = int(rng.integers(1, 4))
-    length = int(rng.integers(1, 4))
+    rows, length = (int(rng.choice([0, 1, 2, 3])) for _ in range(2))
+    if not spec.block:
+        rows, length = rows + 1, length + 1
     q = implicit(f, rng, spec, (length, rows, block), kind, special=True)
     first = implicit(f, rng, spec, (rows, block), kind, special=True)
     if spec.name != "splat" and not spec.block:
@@ -363,7 +364,7 @@ def add_layers(make, spec, kind):
             "reverse" if back else "", first.type(), q.type(), q.tensor(),
             *[first.type()] * 5, first.tensor()))
     order = [first.dense, *q.dense[::-1 if back else 1]]
-    stacked = np.array(order[:-1])[::-1 if back else 1]
+    stacked = np.array(order[:-1] or q.dense)[::-1 if back else 1]
     for value, type_text, dense in ((z[0], first, order[-1]),
                                     (z[1], q, stacked)):
         d = f.op("nabla.materialize %s : %s" % (value, type_text.type()))
