@@ -48,13 +48,19 @@ static bool inline_branch(MlirOperation op, MlirRewriterBase rewriter) {
   intptr_t count = mlirOperationGetNumOperands(end);
   MlirValue *values = calloc((size_t)count + 1, sizeof *values);
   if (!values) return false;
-  for (intptr_t i = 0; i < count; i++)
+  bool good = true; /* its own result: in code that is never reached */
+  for (intptr_t i = 0; i < count; i++) {
     values[i] = mlirOperationGetOperand(end, i);
-  mlirRewriterBaseInlineBlockBefore(rewriter, block, op, 0, NULL);
-  mlirRewriterBaseReplaceOpWithValues(rewriter, op, count, values);
-  mlirRewriterBaseEraseOp(rewriter, end);
+    good = good && !(mlirValueIsAOpResult(values[i]) &&
+                     mlirOperationEqual(mlirOpResultGetOwner(values[i]), op));
+  }
+  if (good) {
+    mlirRewriterBaseInlineBlockBefore(rewriter, block, op, 0, NULL);
+    mlirRewriterBaseReplaceOpWithValues(rewriter, op, count, values);
+    mlirRewriterBaseEraseOp(rewriter, end);
+  }
   free(values);
-  return true;
+  return good;
 }
 
 static bool is_inside(MlirOperation op, MlirValue value) {

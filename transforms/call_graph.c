@@ -14,15 +14,19 @@ typedef struct node {
 static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
 static bool is_call(MlirOperation op) { return nabla_is(op, "func.call"); }
 
-/* Functions are few; the name of each is unique in its module. */
-static node *find(node *nodes, size_t count, MlirOperation call) {
+/* The function beside `caller` that `call` names. Functions are few. */
+static node *find(node *nodes, size_t count, MlirOperation caller,
+                  MlirOperation call) {
+  MlirOperation module = mlirOperationGetParentOperation(caller);
   MlirAttribute callee =
       mlirOperationGetAttributeByName(call, nabla_ref("callee"));
   MlirStringRef name = mlirFlatSymbolRefAttrGetValue(callee);
   for (size_t i = 0; i < count; i++) {
     MlirAttribute symbol = mlirOperationGetAttributeByName(
         nodes[i].function, nabla_ref("sym_name"));
-    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), name))
+    if (mlirStringRefEqual(mlirStringAttrGetValue(symbol), name) &&
+        mlirOperationEqual(mlirOperationGetParentOperation(nodes[i].function),
+                           module))
       return &nodes[i];
   }
   return NULL;
@@ -41,7 +45,7 @@ static bool walk(node *nodes, size_t count, node *start, node **path) {
       continue;
     }
     MlirOperation call = at->calls.ops[at->next++];
-    node *to = find(nodes, count, call);
+    node *to = find(nodes, count, at->function, call);
     if (!to || to->state == DONE) continue;
     if (to->state == ACTIVE) {
       nabla_error_at(call,

@@ -118,3 +118,26 @@ func.func @swap(%w: !w, %v: !w, %n: index) -> !w {
   }
   return %0#0 : !w
 }
+
+// Values that are their own, in code that is never reached.
+// CHECK-LABEL: func.func @never_reached
+// CHECK: nabla.cond
+// CHECK: nabla.while
+func.func @never_reached() {
+  return
+^bb1:
+  %true = arith.constant true
+  %0 = nabla.cond %true : i1 -> f32 {
+    nabla.yield %0 : f32
+  }, {
+    nabla.yield %0 : f32
+  }
+  %1:2 = nabla.while(%1#0, %0) : f32, f32 cond {
+  ^bb0(%a: f32, %b: f32):
+    nabla.condition %true, %a, %b : i1, f32, f32
+  } do {
+  ^bb0(%a: f32, %b: f32):
+    nabla.yield %a, %b : f32, f32
+  }
+  cf.br ^bb1
+}

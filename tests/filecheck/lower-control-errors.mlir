@@ -47,3 +47,23 @@ func.func private @once(%x: f32) -> f32 {
   return %0 : f32
 }
 func.func private @outside(f32) -> f32
+
+// -----
+
+// A function of the same name in another module is another one.
+module @outer {
+  func.func @f(%x: f32) -> f32 {
+    return %x : f32
+  }
+  module @inner {
+    func.func @g(%x: f32) -> f32 {
+      %0 = call @f(%x) : (f32) -> f32
+      return %0 : f32
+    }
+    func.func private @f(f32) -> f32
+  }
+  func.func @g(%x: f32) -> f32 {
+    %0 = call @f(%x) : (f32) -> f32
+    return %0 : f32
+  }
+}
