@@ -38,6 +38,12 @@ static MlirAttribute constant_of(MlirValue value) {
       op, mlirStringRefCreateFromCString("value"));
 }
 
+/* In code that is never reached an op may use its own results. */
+static bool is_result_of(MlirOperation op, MlirValue value) {
+  return mlirValueIsAOpResult(value) &&
+         mlirOperationEqual(mlirOpResultGetOwner(value), op);
+}
+
 static bool inline_branch(MlirOperation op, MlirRewriterBase rewriter) {
   intptr_t regions = mlirOperationGetNumRegions(op);
   intptr_t choice =
@@ -48,11 +54,10 @@ static bool inline_branch(MlirOperation op, MlirRewriterBase rewriter) {
   intptr_t count = mlirOperationGetNumOperands(end);
   MlirValue *values = calloc((size_t)count + 1, sizeof *values);
   if (!values) return false;
-  bool good = true; /* its own result: in code that is never reached */
+  bool good = true;
   for (intptr_t i = 0; i < count; i++) {
     values[i] = mlirOperationGetOperand(end, i);
-    good = good && !(mlirValueIsAOpResult(values[i]) &&
-                     mlirOperationEqual(mlirOpResultGetOwner(values[i]), op));
+    good = good && !is_result_of(op, values[i]);
   }
   if (good) {
     mlirRewriterBaseInlineBlockBefore(rewriter, block, op, 0, NULL);
@@ -93,7 +98,7 @@ static bool share_results(MlirOperation op, MlirRewriterBase rewriter) {
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
     MlirValue value, result = mlirOperationGetResult(op, i);
     if (!is_used(result) || !same_everywhere(op, i, &value) ||
-        mlirValueEqual(value, result))
+        is_result_of(op, value))
       continue;
     mlirRewriterBaseReplaceAllUsesWith(rewriter, result, value);
     changed = true;
@@ -129,7 +134,7 @@ static bool capture_carries(MlirOperation op, intptr_t carries,
     if (!never_changes(op, i)) continue;
     MlirValue initial = mlirOperationGetOperand(op, i);
     MlirValue result = mlirOperationGetResult(op, i);
-    if (mlirValueEqual(initial, result)) continue; /* in dead code only */
+    if (is_result_of(op, initial)) continue;
     for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
       MlirValue inner = mlirBlockGetArgument(nabla_region_block(op, r), i);
       if (!is_used(inner)) continue;
