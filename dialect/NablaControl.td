@@ -167,9 +167,9 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
     `?` of the slices of stacked outputs.
 
     Carries stay implicit. A slice of an implicit input is implicit where its
-    components are a part of the whole's: under the identity view, a slice
-    having whole blocks. Its argument may be a tensor instead: then the input
-    is materialized, reported. Outputs stack likewise, at a known length.
+    components are a part of the whole's: slices of whole blocks, one behind
+    the other, each seen as the whole is. Its argument may be a tensor instead:
+    then the input is materialized, reported. Outputs stack likewise.
 
     ```mlir
     %h, %ys = nabla.scan init(%h0 : tensor<4xf32>) over(%xs : tensor<?x4xf32>)

@@ -42,16 +42,67 @@ static bool is_slice(MlirType whole, MlirType slice) {
   return true;
 }
 
+/* Elements of storage from one slice to the next, and the storage of a slice;
+ * its first dimension is that of the whole left away, where that has it. */
+static int64_t slice_storage(const nablaImplicit *whole,
+                             const nabla_strided *view, nablaImplicit *slice) {
+  bool same = whole->storageRank < 0 ||
+              (whole->storageRank > 1 && whole->storage[0] == whole->shape[0]);
+  const int64_t *from = whole->storageRank < 0 ? whole->shape : whole->storage;
+  if (!same) from = whole->shape;
+  slice->storageRank =
+      same && whole->storageRank > 0 ? whole->storageRank - 1 : slice->rank;
+  int64_t elements = 1;
+  for (intptr_t i = 0; i < slice->storageRank; i++) {
+    slice->storage[i] = from[i + 1];
+    elements *= from[i + 1];
+  }
+  if (whole->shape[0] > 1 && elements && elements != view->strides[0]) {
+    elements = view->strides[0]; /* slices that overlap, or miss some */
+    slice->storageRank = 1;
+    slice->storage[0] = elements;
+  }
+  return elements;
+}
+
+/* The type of a slice of `whole`; null when it has none. */
+static MlirType slice_type(MlirType whole) {
+  MlirType none = {NULL};
+  nablaImplicit a = nablaImplicitTypeParts(whole), b = {.rank = a.rank - 1};
+  nabla_strided view = nabla_implicit_strided(whole);
+  int64_t stored_view[2 * NABLA_MAX_RANK + 2], *at = stored_view;
+  nablaImplicitType stored = {
+      b.rank, 0, a.shape + 1, stored_view, a.elementType, a.encoding};
+  char message[NABLA_MESSAGE_SIZE];
+  if (nabla_encoding_read(a.encoding).kind == NABLA_KIND_PACKED) {
+    if (slice_storage(&a, &view, &b) < 0) return none;
+    if (b.storageRank > 0) {
+      *at++ = b.storageRank;
+      for (intptr_t i = 0; i < b.storageRank; i++) *at++ = b.storage[i];
+      for (intptr_t i = 0; i < b.rank; i++) *at++ = view.strides[i + 1];
+      *at++ = view.offset;
+    }
+    stored.viewSize = at - stored_view;
+  }
+  if (!nablaHookImplicitVerify(&stored, message)) return none;
+  return nablaHookImplicitCanonical(mlirTypeGetContext(whole), &stored);
+}
+
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
   nabla_implicit_component all[NABLA_MAX_PARTS], part[NABLA_MAX_PARTS];
   if (!nablaTypeIsAImplicit(whole) || !nablaTypeIsAImplicit(slice) ||
       !is_slice(whole, slice))
     return false;
-  nablaImplicit a = nablaImplicitTypeParts(whole);
-  nablaImplicit b = nablaImplicitTypeParts(slice);
-  if (!mlirAttributeEqual(a.encoding, b.encoding) || a.storageRank >= 0 ||
-      b.storageRank >= 0)
-    return false;
+  if (nabla_array_dim(whole, 0) == 0) {
+    /* no slices: strides of what has no elements are not known */
+    if (!mlirAttributeEqual(nablaImplicitTypeParts(whole).encoding,
+                            nablaImplicitTypeParts(slice).encoding))
+      return false;
+  } else {
+    MlirType expected = slice_type(whole);
+    if (mlirTypeIsNull(expected) || !mlirTypeEqual(expected, slice))
+      return false;
+  }
   out->components = nabla_implicit_components(whole, all);
   nabla_implicit_components(slice, part);
   if (out->components == 0) return true; /* nothing is stored */
@@ -61,7 +112,8 @@ bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
   for (uint32_t i = 0; i < out->components; i++) {
     out->count[i] = part[i].count;
     int64_t stacked;
-    if (__builtin_mul_overflow(part[i].count, a.shape[0], &stacked) ||
+    if (__builtin_mul_overflow(part[i].count, nabla_array_dim(whole, 0),
+                               &stacked) ||
         stacked != all[i].count)
       return false;
   }

@@ -30,7 +30,8 @@ typedef struct nabla_slices {
 } nabla_slices;
 
 /* Is an array of type `slice` a part, without the first dimension, of one of
- * the implicit type `whole`, component by component? */
+ * the implicit type `whole`, component by component? Slices of `whole` have
+ * whole blocks, one behind the other; each is seen as the whole is. */
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out);
 
 /* Is `slice` the type of a part of `whole` without its first dimension, as a

@@ -162,8 +162,8 @@ static MlirLogicalResult check_slice(MlirOperation op, const char *where,
   if (dense || nabla_slices_find(whole, slice, &slices)) return good();
   return ERROR(op, "%s #%d is %s: %s is no slice of it%s", where, (int)index,
                text_of(whole).data, text_of(slice).data,
-               implicit ? "; an implicit one has whole blocks, under the "
-                          "identity view"
+               implicit ? "; implicit ones have whole blocks, one "
+                          "behind the other"
                         : "");
 }
 

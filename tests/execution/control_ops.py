@@ -348,12 +348,14 @@ def add_layers(make, spec, kind):
         rows, length = rows + 1, length + 1
     q = implicit(f, rng, spec, (length, rows, block), kind, special=True)
     first = implicit(f, rng, spec, (rows, block), kind, special=True)
+    if rng.integers(2):  # slices that are views
+        q, first = q.transpose([0, 2, 1]), first.transpose([1, 0])
     if spec.name != "splat" and not spec.block:
         z, = f.region(1, (
             "nabla.scan over(%s : %s) -> %s {\n^bb0(%%x: %s):\n"
             "  nabla.yield %%x : %s\n}") % (
                 q.value, q.type(), q.tensor(), first.tensor(), first.tensor()))
-        f.give(z, q.tensor(), exact(q.dense))
+        f.give(z, q.tensor(), exact(harness.plain(q.dense)))
         return
     back = int(rng.integers(2))
     z = f.region(3, (
@@ -369,7 +371,7 @@ def add_layers(make, spec, kind):
                                     (z[1], q, stacked)):
         d = f.op("nabla.materialize %s : %s" % (value, type_text.type()))
         f.give(d, type_text.tensor(), exact(harness.plain(dense)))
-    f.give(z[2], q.tensor(), exact(q.dense))
+    f.give(z[2], q.tensor(), exact(harness.plain(q.dense)))
 
 
 def add_calls(make, spec, kind):

@@ -320,13 +320,28 @@ func.func @scan_slice(%y: tensor<3x4xf32>) -> tensor<3xf32> {
 !ws = !nabla.implicit<3x4x8xf32, #nabla.nf4<block = 64>>
 !w = !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
 func.func @scan_blocks(%y: !ws) -> tensor<3x4x8xf32> {
-  // expected-error @below {{!nabla.implicit<4x8xf32, #nabla.nf4<block = 64>> is no slice of it; an implicit one has whole blocks, under the identity view}}
+  // expected-error @below {{!nabla.implicit<4x8xf32, #nabla.nf4<block = 64>> is no slice of it; implicit ones have whole blocks, one behind the other}}
   %0 = nabla.scan over(%y : !ws) -> tensor<3x4x8xf32> {
   ^bb0(%a: !w):
     %d = nabla.materialize %a : !w
     nabla.yield %d : tensor<4x8xf32>
   }
   return %0 : tensor<3x4x8xf32>
+}
+
+// -----
+
+// Columns, which lie between each other.
+!ws = !nabla.implicit<64x3x8xf32, #nabla.nf4<block = 64>, view<3x8x64, strides = [1, 512, 64], offset = 0>>
+!w = !nabla.implicit<3x8xf32, #nabla.nf4<block = 64>>
+func.func @scan_columns(%y: !ws) -> tensor<64x3x8xf32> {
+  // expected-error @below {{!nabla.implicit<3x8xf32, #nabla.nf4<block = 64>> is no slice of it; implicit ones have whole blocks, one behind the other}}
+  %0 = nabla.scan over(%y : !ws) -> tensor<64x3x8xf32> {
+  ^bb0(%a: !w):
+    %d = nabla.materialize %a : !w
+    nabla.yield %d : tensor<3x8xf32>
+  }
+  return %0 : tensor<64x3x8xf32>
 }
 
 // -----

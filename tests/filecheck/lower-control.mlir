@@ -174,3 +174,30 @@ func.func @nested(%x: tensor<?x4xf32>, %p: i1, %n: index) -> tensor<4xf32> {
   }
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Slices of views, each seen as the whole is: transposed, of fewer dimensions,
+// a part of each row. The same parts of the components.
+!t = !nabla.implicit<3x8x16xf32, #nabla.nf4<block = 64>, view<3x16x8, strides = [128, 1, 8], offset = 0>>
+!ts = !nabla.implicit<8x16xf32, #nabla.nf4<block = 64>, view<16x8, strides = [1, 8], offset = 0>>
+!r = !nabla.implicit<3x4x16xf32, #nabla.nf4<block = 64>, view<12x16, strides = [64, 16, 1], offset = 0>>
+!rs = !nabla.implicit<4x16xf32, #nabla.nf4<block = 64>>
+!p = !nabla.implicit<3x4x8xf32, #nabla.nf4<block = 64>, view<3x4x16, strides = [64, 16, 1], offset = 4>>
+!ps = !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>, view<4x16, strides = [16, 1], offset = 4>>
+
+// CHECK-LABEL: func.func @views
+// CHECK: tensor.extract_slice %{{.*}}[%{{.*}}] [64] [1] : tensor<192xi8> to tensor<64xi8>
+// CHECK: tensor.extract_slice %{{.*}}[%{{.*}}] [2] [1] : tensor<6xf32> to tensor<2xf32>
+// CHECK: nabla.pack {{.*}} -> !nabla.implicit<8x16xf32, #nabla.nf4<block = 64>, view<16x8, strides = [1, 8], offset = 0>>
+// CHECK: tensor.extract_slice %{{.*}}[%{{.*}}] [32] [1] : tensor<96xi8> to tensor<32xi8>
+// CHECK: nabla.pack {{.*}} -> !nabla.implicit<4x16xf32, #nabla.nf4<block = 64>>
+// CHECK: tensor.extract_slice %{{.*}}[%{{.*}}] [32] [1] : tensor<96xi8> to tensor<32xi8>
+// CHECK: nabla.pack {{.*}} -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>, view<4x16, strides = [16, 1], offset = 4>>
+func.func @views(%t: !t, %r: !r, %p: !p) -> (!t, !r, !p) {
+  %0:3 = nabla.scan over(%t, %r, %p : !t, !r, !p) -> !t, !r, !p {
+  ^bb0(%a: !ts, %b: !rs, %c: !ps):
+    nabla.yield %a, %b, %c : !ts, !rs, !ps
+  }
+  return %0#0, %0#1, %0#2 : !t, !r, !p
+}
