@@ -168,22 +168,48 @@ static void drop_operand(MlirOperation op, intptr_t index, MlirValue *values) {
   mlirOperationSetOperands(op, kept, values);
 }
 
-/* Adds operands and attributes of `op` without operand `index` (-1: all). */
+/* Operands that only serve one result, and the group that they are of. */
+typedef struct span {
+  intptr_t from, to;
+  int group;
+} span;
+
+/* Those of a carry are its first value, those of a scan's output its sizes. */
+static span operands_of(MlirOperation op, intptr_t index, intptr_t carries) {
+  span none = {0, 0, 0};
+  if (index < carries) return (span){index, index + 1, 0};
+  if (!is(op, "nabla.scan")) return none;
+  nabla_scan s = nabla_scan_read(op);
+  MlirOperation end = nabla_block_end(nabla_region_block(op, 0));
+  span sizes = {s.carries + s.inputs + s.lengths, 0, 3};
+  for (intptr_t i = carries; i <= index; i++) {
+    MlirType slice = mlirValueGetType(mlirOperationGetOperand(end, i));
+    intptr_t unknown = 0;
+    for (intptr_t d = 0; d < nabla_array_rank(slice); d++)
+      unknown += nabla_is_dynamic(nabla_array_dim(slice, d));
+    sizes.to = sizes.from + unknown;
+    if (i < index) sizes.from = sizes.to;
+  }
+  return sizes;
+}
+
+/* Adds operands and attributes of `op` without some operands. */
 static void copy_operands(MlirOperationState *state, MlirOperation op,
-                          intptr_t index) {
+                          span without) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
-    if (i != index) mlirOperationStateAddOperands(state, 1, &value);
+    if (i < without.from || i >= without.to)
+      mlirOperationStateAddOperands(state, 1, &value);
   }
   MlirStringRef segments =
       mlirStringRefCreateFromCString("operandSegmentSizes");
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute named = mlirOperationGetAttribute(op, i);
-    if (index >= 0 &&
-        mlirStringRefEqual(mlirIdentifierStr(named.name), segments)) {
+    if (mlirStringRefEqual(mlirIdentifierStr(named.name), segments)) {
       nabla_scan s = nabla_scan_read(op);
-      int32_t sizes[4] = {(int32_t)s.carries - 1, (int32_t)s.inputs,
+      int32_t sizes[4] = {(int32_t)s.carries, (int32_t)s.inputs,
                           (int32_t)s.lengths, (int32_t)s.sizes};
+      sizes[without.group] -= (int32_t)(without.to - without.from);
       named.attribute =
           mlirDenseI32ArrayGet(mlirOperationGetContext(op), 4, sizes);
     }
@@ -202,7 +228,7 @@ static bool drop_result(MlirOperation op, intptr_t index, intptr_t carries,
   MlirOperationState state =
       mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)),
                             mlirOperationGetLocation(op));
-  copy_operands(&state, op, carried ? index : -1);
+  copy_operands(&state, op, operands_of(op, index, carries));
   for (intptr_t i = 0; i < results; i++) {
     MlirType type = mlirValueGetType(mlirOperationGetResult(op, i));
     if (i != index) mlirOperationStateAddResults(&state, 1, &type);

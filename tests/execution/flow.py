@@ -1,15 +1,19 @@
 """Networks by scan, with packed weights that nothing materializes: an LSTM both
 ways over a sequence, a stack of layers whose weights are one packed array; and
-the memory that loops over packed arrays take.
+the memory that loops over packed arrays take; and every case of control_ops
+again, behind the passes of upstream that see through regions.
 
 usage: flow.py NABLA_RUN networks
+       flow.py NABLA_RUN upstream NABLA_OPT quick|medium
        flow.py NABLA_RUN peak
 """
+import subprocess
 import sys
 
 import harness
 from harness import np, close, tensor_type
 import arrays
+import control_ops
 from arrays import implicit, packed
 from control_ops import Flow
 from memory import peak
@@ -196,9 +200,40 @@ def check_peak(s):
     s.expect(full - bare < bytes_ + 8 * 2 ** 20, "a layer was copied")
 
 
+# ---- upstream ----------------------------------------------------------------------
+
+
+PASSES = ["--inline", "--sccp", "--canonicalize", "--cse",
+          "--loop-invariant-code-motion", "--control-flow-sink",
+          "--remove-dead-values", "--symbol-dce"]
+
+
+def check_upstream(s):
+    """The same results, whatever those passes move, fold or drop."""
+    write, changed = s.write, []
+
+    def optimized(text):
+        path = write(text)
+        out = s.path(".mlir")
+        done = subprocess.run([sys.argv[3], path, *PASSES, "-o", out],
+                              capture_output=True, timeout=300)
+        s.expect(done.returncode == 0, "nabla-opt: " + done.stderr.decode())
+        with open(out, encoding="utf-8") as file:
+            changed.append("func.call" not in file.read())
+        return out
+
+    s.write = optimized
+    rounds = {"quick": 1, "medium": 3}[sys.argv[4]]
+    rng = np.random.default_rng(harness.seed())
+    s.run_all(control_ops.cases(rng, rounds), ["--policy", "off"])
+    s.expect(changed and all(changed), "calls are inlined")
+
+
 def test(s):
     if sys.argv[2] == "peak":
         check_peak(s)
+    elif sys.argv[2] == "upstream":
+        check_upstream(s)
     else:
         check_networks(s)
 

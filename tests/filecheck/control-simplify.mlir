@@ -108,6 +108,19 @@ func.func @unused(%h: tensor<8xf32>, %x: tensor<?x8xf32>) -> tensor<?x8xf32> {
   return %0#2 : tensor<?x8xf32>
 }
 
+// With an output go the sizes of its slices.
+// CHECK-LABEL: func.func @unused_sizes
+// CHECK-SAME: %[[A:[^ :]*]]: index, %[[B:[^ :]*]]: index, %[[C:[^ :]*]]: index, %[[D:[^ :]*]]: index)
+// CHECK: nabla.scan over(%{{.*}} : tensor<2x?x?xf32>) sizes(%[[A]], %[[B]]) -> tensor<2x?x?xf32> {
+// CHECK: return
+func.func @unused_sizes(%x: tensor<2x?x?xf32>, %a: index, %b: index, %c: index, %d: index) -> tensor<2x?x?xf32> {
+  %0:3 = nabla.scan over(%x : tensor<2x?x?xf32>) sizes(%c, %d, %a, %b, %d, %c) -> tensor<2x?x?xf32>, tensor<2x?x?xf32>, tensor<2x?x?xf32> {
+  ^bb0(%y: tensor<?x?xf32>):
+    nabla.yield %y, %y, %y : tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x?xf32>
+  }
+  return %0#1 : tensor<2x?x?xf32>
+}
+
 // Must stay: carries that change places.
 // CHECK-LABEL: func.func @swap
 // CHECK: nabla.scan init(%{{.*}}, %{{.*}} : !nabla
