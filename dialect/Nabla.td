@@ -262,4 +262,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
   let assemblyFormat = "$value attr-dict";
 }
 
+include "NablaControl.td"
+
 #endif

@@ -139,10 +139,33 @@ static bool can_fold(MlirOperation op) {
   return false;
 }
 
+static bool is_control(MlirOperation op) {
+  return nabla_is(op, "nabla.cond") || nabla_is(op, "nabla.while") ||
+         nabla_is(op, "nabla.scan");
+}
+
+/* Again as long as something changes: a fold makes an op anew. */
+static bool fold_control(MlirOperation op) {
+  MlirRewriterBase rewriter = mlirIRRewriterCreate(nabla_context(op));
+  bool failed = false;
+  for (bool changed = true; changed && !failed;) {
+    nabla_op_list all = nabla_ops_collect(op, is_control);
+    failed = all.failed;
+    changed = false;
+    /* an op comes behind those in its regions, which may go with it */
+    for (size_t i = 0; i < all.count; i++)
+      changed |= nablaFoldControl(all.ops[i], rewriter);
+    nabla_op_list_deinit(&all);
+  }
+  mlirIRRewriterDestroy(rewriter);
+  return !failed;
+}
+
 MlirLogicalResult nabla_run_simplify(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
   (void)values, (void)prepared;
+  if (!fold_control(op)) return mlirLogicalResultFailure();
   /* operands come before users, so that one round sees what it made */
   nabla_op_list all = nabla_ops_collect(op, can_fold);
   for (size_t i = 0; i < all.count; i++)

@@ -136,4 +136,5 @@ def test(s):
     check_guards(s, rng, 40 if sys.argv[3] == "medium" else 6)
 
 
-harness.session(sys.argv[1], test)
+if __name__ == "__main__":
+    harness.session(sys.argv[1], test)

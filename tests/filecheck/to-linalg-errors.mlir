@@ -73,3 +73,15 @@ func.func @unused(%x: tensor<4x8xf32>) {
   %w = nabla.quantize %x : tensor<4x8xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
   return
 }
+
+// -----
+
+func.func @control(%p: i1, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nabla.cond %p : i1 -> tensor<4xf32> {
+    // expected-error @below {{'nabla.yield' op has no lowering to linalg: run --nabla-lower-control first}}
+    nabla.yield %x : tensor<4xf32>
+  }, {
+    nabla.yield %y : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
