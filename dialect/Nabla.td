@@ -217,6 +217,123 @@ def Nabla_BroadcastInDimOp : Nabla_Op<"broadcast_in_dim"> {
       "attr-dict `:` qualified(type($input)) `->` qualified(type($result))";
 }
 
+// Where a slice begins.
+def Nabla_Start : AnyTypeOf<[Index, 0DTensorOf<[I64, I32]>],
+                            "index or integer scalar">;
+
+def Nabla_SliceOp : Nabla_InferOp<"slice"> {
+  let summary = "Takes a box of an array, or every n-th index of it";
+  let description = [{
+    StableHLO's slice: indices starts, starts + strides, ... below limits;
+    strides are 1 if they are not given. A limit of -1 is the end of the
+    dimension. Of an implicit array: a view.
+  }];
+  let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$starts,
+      DenseI64ArrayAttr:$limits,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides);
+  let results = (outs Nabla_Array:$result);
+  let assemblyFormat = [{
+    $input `starts` `=` $starts `limits` `=` $limits
+    (`strides` `=` $strides^)? attr-dict `:` qualified(type($input))
+  }];
+}
+
+def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]> {
+  let summary = "Takes a box of an array that begins where operands say";
+  let description = [{
+    The result type gives the size of the box, `sizes` each `?` of it. Where it
+    would reach beyond the array it is moved inside (StableHLO). A packed
+    operand is decoded only there (`fused_gather`).
+  }];
+  let arguments = (ins Nabla_Array:$input, Variadic<Nabla_Start>:$starts,
+                       Variadic<Index>:$sizes);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `at` `(` ($starts^ `:` type($starts))? `)` (`sizes` `(` $sizes^ `)`)?
+    attr-dict `:` qualified(type($input)) `->` type($result)
+  }];
+}
+
+def Nabla_DynamicUpdateSliceOp : Nabla_InferOp<"dynamic_update_slice"> {
+  let summary = "Gives an array with a box of it replaced";
+  let description = [{
+    The box has the shape of the second operand; where it would reach beyond
+    the array it is moved inside (StableHLO). In place when nothing else reads
+    the array.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_Array:$update,
+                       Variadic<Nabla_Start>:$starts);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `,` $update `at` `(` ($starts^ `:` type($starts))? `)` attr-dict
+    `:` qualified(type($input)) `,` qualified(type($update))
+  }];
+}
+
+class Nabla_JoinOp<string mnemonic> : Nabla_InferOp<mnemonic> {
+  let arguments = (ins Variadic<Nabla_Array>:$inputs, I64Attr:$dim);
+  let results = (outs Nabla_Array:$result);
+  let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` "
+                       "qualified(type($inputs))";
+}
+def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
+  let summary = "Joins arrays along a dimension";
+  let description = [{
+    Of implicit arrays of one encoding: implicit, when the components joined
+    are those of the result. That is so along the first dimension of more than
+    one element, for arrays that are no views, with blocks of the flattened
+    storage each of which (but the last array) ends with a block, or with
+    `blocks = leading`. Otherwise the operands are materialized.
+  }];
+}
+def Nabla_StackOp : Nabla_JoinOp<"stack"> {
+  let summary = "Joins arrays along a new dimension";
+  let description = [{
+    Of implicit arrays of one encoding: a view of them concatenated, where that
+    stays packed and `dim` is 0.
+  }];
+}
+
+def Nabla_SplitOp : Nabla_InferOp<"split"> {
+  let summary = "Cuts an array into pieces along a dimension";
+  let description = [{
+    `sizes` gives the pieces, which are the whole. Of an implicit array: views.
+  }];
+  let arguments = (ins Nabla_Array:$input, I64Attr:$dim,
+                       DenseI64ArrayAttr:$sizes);
+  let results = (outs Variadic<Nabla_Array>:$results);
+  let assemblyFormat = "$input `dim` `=` $dim `sizes` `=` $sizes attr-dict "
+                       "`:` qualified(type($input))";
+}
+
+def Nabla_PadOp : Nabla_InferOp<"pad"> {
+  let summary = "Puts a value around, and between, the elements of an array";
+  let description = [{
+    StableHLO's pad: `interior` between neighbours (0 if it is not given),
+    `low` before and `high` behind; negative ones of these take away.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_Tensor:$value,
+      DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$interior);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `,` $value `low` `=` $low `high` `=` $high
+    (`interior` `=` $interior^)? attr-dict
+    `:` qualified(type($input)) `,` type($value)
+  }];
+}
+
+def Nabla_FlipOp : Nabla_InferOp<"flip"> {
+  let summary = "Turns dimensions round";
+  let description = [{
+    Of an implicit array no view, since strides of views are not negative.
+  }];
+  let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$dims);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input `dims` `=` $dims attr-dict `:` "
+                       "qualified(type($input))";
+}
+
 class Nabla_UnaryOp<string mnemonic> : Nabla_InferOp<mnemonic> {
   let arguments = (ins Nabla_FloatArray:$input);
   let results = (outs Nabla_FloatTensor:$result);

@@ -28,6 +28,9 @@ intptr_t nabla_op_integers(MlirOperation op, const char *key,
 /* An attribute of the dictionary; null when missing. */
 MlirAttribute nabla_attribute(MlirAttribute attributes, const char *key);
 
+/* Operands of group `index` of an op with several variadic ones. */
+intptr_t nabla_op_segment(MlirOperation op, intptr_t index);
+
 /* "4x?x3" of a shape. */
 typedef struct nabla_shape_text {
   char data[160];

@@ -31,7 +31,7 @@ typedef struct nabla_template {
   nabla_fused_spec spec; /* for its features */
   nabla_emitter emit;    /* numbers values; writes to `text` */
   /* Those of the op, unless a lowering sets others before it opens. */
-  MlirValue operands[NABLA_MAX_RANK + 2];
+  MlirValue operands[NABLA_MAX_OPERANDS];
   intptr_t operand_count;
   nabla_ssa where; /* the text that names the op in failures; 0: not used */
 } nabla_template;
@@ -45,6 +45,8 @@ void nabla_template_deinit(nabla_template *t);
 void nabla_template_open(nabla_template *t);
 /* Ends it, and puts it in the op's place: `result` replaces the op's. */
 bool nabla_template_close(nabla_template *t, nabla_ssa result);
+/* The same with a value for each result of the op. */
+bool nabla_template_close_all(nabla_template *t, const nabla_ssa *results);
 
 /* A tensor of the function. */
 typedef struct nabla_tensor {
