@@ -14,6 +14,7 @@ from harness import np
 import arrays
 import dense_ops
 import implicit_ops
+import shape_ops
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "../../dialect/ops.def")
@@ -61,7 +62,8 @@ def check_coverage(s, functions):
 def test(s):
     rounds = {"quick": 1, "medium": 3}[sys.argv[2]]
     rng = np.random.default_rng(harness.seed())
-    functions = dense_ops.cases(rng, rounds) + implicit_ops.cases(rng, rounds)
+    functions = (dense_ops.cases(rng, rounds) + implicit_ops.cases(rng, rounds)
+                 + shape_ops.cases(rng, rounds))
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:
         if can_run(s, target):

@@ -1,0 +1,22 @@
+// Operations that move elements and have no rule for packed arrays: one warning
+// for each, with a count. Where joined components are not those of the result,
+// the reason is given.
+// RUN: nabla-opt "%s" --nabla-dispatch --verify-diagnostics -o /dev/null
+
+!w = !nabla.implicit<4x5xf32, #nabla.nf4<block = 64>>
+
+func.func @misses(%w: !w, %x: tensor<2x2xf32>, %i: index, %v: tensor<f32>) {
+  // expected-warning @+1 {{'nabla.dynamic_update_slice' op materializes 2 operands of #nabla.nf4<block = 64>, 40 elements: no rule takes it}}
+  %1 = nabla.dynamic_update_slice %w, %x at(%i, %i : index, index) : !w, tensor<2x2xf32>
+  %2 = nabla.dynamic_update_slice %w, %x at(%i, %i : index, index) : !w, tensor<2x2xf32>
+  // expected-warning @+1 {{'nabla.pad' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
+  %3 = nabla.pad %w, %v low = [0, 0] high = [1, 0] : !w, tensor<f32>
+  // expected-warning @+1 {{'nabla.flip' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
+  %4 = nabla.flip %w dims = [0] : !w
+  // expected-warning @+1 {{'nabla.concatenate' op materializes 4 operands of #nabla.nf4<block = 64>, 80 elements: its components, joined, are not those of the result}}
+  %5 = nabla.concatenate %w, %w dim = 0 : !w, !w
+  %6 = nabla.concatenate %w, %w dim = 1 : !w, !w
+  // expected-warning @+1 {{'nabla.stack' op materializes 2 operands of #nabla.nf4<block = 64>, 40 elements: its components, joined, are not those of the result}}
+  %7 = nabla.stack %w, %w dim = 0 : !w, !w
+  return
+}
