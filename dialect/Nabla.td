@@ -67,6 +67,14 @@ def Nabla_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction computes", [
   let cppNamespace = "::nabla";
 }
 
+def Nabla_ScatterKind : I32EnumAttr<"ScatterKind",
+    "what a scatter does with an element and its update", [
+  I32EnumAttrCase<"set", 0>, I32EnumAttrCase<"add", 1>,
+  I32EnumAttrCase<"mul", 2>, I32EnumAttrCase<"min", 3>,
+  I32EnumAttrCase<"max", 4>]> {
+  let cppNamespace = "::nabla";
+}
+
 class Nabla_Op<string mnemonic, list<Trait> traits = []>
     : Op<Nabla_Dialect, mnemonic, !listconcat([Pure], traits)> {
   let hasVerifier = 1;
@@ -332,6 +340,77 @@ def Nabla_FlipOp : Nabla_InferOp<"flip"> {
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$input `dims` `=` $dims attr-dict `:` "
                        "qualified(type($input))";
+}
+
+def Nabla_IndexTensor : RankedTensorOf<[I64, I32], [], "tensor of i64 or i32">;
+
+// The dimension numbers of StableHLO's gather.
+class Nabla_GatherBase<string mnemonic, Type operand>
+    : Nabla_InferOp<mnemonic> {
+  let arguments = (ins operand:$input, Nabla_IndexTensor:$indices,
+      DenseI64ArrayAttr:$offset_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$collapsed_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_batching,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$indices_batching,
+      DenseI64ArrayAttr:$index_map, I64Attr:$vector_dim,
+      DenseI64ArrayAttr:$sizes);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `,` $indices `offset_dims` `=` $offset_dims
+    (`collapsed_dims` `=` $collapsed_dims^)?
+    (`batching` `=` $input_batching^ `x` $indices_batching)?
+    `index_map` `=` $index_map `vector_dim` `=` $vector_dim `sizes` `=` $sizes
+    attr-dict `:` qualified(type($input)) `,` type($indices)
+  }];
+}
+def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
+  let summary = "Takes boxes of an array that begin where indices say";
+  let description = [{
+    StableHLO's gather. `vector_dim` is the dimension of the indices along which
+    the components of one place lie, or their rank when a place is one number;
+    component i is of dimension index_map[i] of the array. There begins a box of
+    `sizes` (-1: the whole dimension), moved inside where it would reach beyond
+    the array. Dimensions of the box go to offset_dims of the result, but for
+    those of size 1 in collapsed_dims and in batching; the result's others are
+    those of the indices. `batching` pairs dimensions of array and indices.
+    Rows of a table: `offset_dims = [1] collapsed_dims = [0] index_map = [0]
+    vector_dim = 1 sizes = [1, 64]`. A packed operand is decoded where it is
+    read (`fused_gather`).
+  }];
+}
+def Nabla_FusedGatherOp
+    : Nabla_GatherBase<"fused_gather", Nabla_ImplicitType> {
+  let summary = "Decodes boxes of a packed array, and nothing else of it";
+  let description = [{
+    What `gather` says, exactly. Made by `nabla-dispatch`.
+  }];
+}
+
+def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
+  let summary = "Gives an array with boxes of it set or changed";
+  let description = [{
+    StableHLO's scatter; the dimension numbers are those of a `gather` that
+    would take the updates (offset_dims are update_window_dims, collapsed_dims
+    inserted_window_dims). Elements outside of the array are left out. Updates
+    are applied one after the other in row-major order, each rounded to the
+    element type; `min` and `max` of a NaN are NaN.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_IndexTensor:$indices,
+      Nabla_Array:$updates, Nabla_ScatterKind:$kind,
+      DenseI64ArrayAttr:$offset_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$collapsed_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_batching,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$indices_batching,
+      DenseI64ArrayAttr:$index_map, I64Attr:$vector_dim);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $kind $input `,` $indices `,` $updates `offset_dims` `=` $offset_dims
+    (`collapsed_dims` `=` $collapsed_dims^)?
+    (`batching` `=` $input_batching^ `x` $indices_batching)?
+    `index_map` `=` $index_map `vector_dim` `=` $vector_dim
+    attr-dict `:` qualified(type($input)) `,` type($indices) `,`
+    qualified(type($updates))
+  }];
 }
 
 class Nabla_UnaryOp<string mnemonic> : Nabla_InferOp<mnemonic> {

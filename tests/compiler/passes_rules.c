@@ -138,7 +138,7 @@ static const struct {
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* How an op that has rules is written with operands %0, %1; behind their types
- * comes `tail`. %i is an index, %v a scalar. */
+ * comes `tail`. %i is an index, %v a scalar, %p are places, %u updates. */
 static const struct {
   const char *op, *form;
   int operands;
@@ -162,6 +162,14 @@ static const struct {
     {"nabla.pad", "nabla.pad %0, %v low = [0, 0] high = [0, 0]", 1,
      ", tensor<f32>"},
     {"nabla.flip", "nabla.flip %0 dims = [1]", 1, ""},
+    {"nabla.gather",
+     "nabla.gather %0, %p offset_dims = [1] collapsed_dims = [0] index_map = "
+     "[0] vector_dim = 1 sizes = [1, 64]",
+     1, ", tensor<3xi32>"},
+    {"nabla.scatter",
+     "nabla.scatter add %0, %p, %u offset_dims = [1] collapsed_dims = [0] "
+     "index_map = [0] vector_dim = 1",
+     1, ", tensor<3xi32>, tensor<3x64xf32>"},
 };
 #define FORMS (sizeof forms / sizeof *forms)
 
@@ -171,7 +179,9 @@ static MlirModule parse(MlirContext context, size_t form, size_t lhs,
   bool two = forms[form].operands == 2;
   snprintf(text, sizeof text,
            "%%0 = ub.poison : %s\n%%1 = ub.poison : %s\n%%2 = %s : %s%s%s%s\n"
-           "%%i = ub.poison : index\n%%v = ub.poison : tensor<f32>\n",
+           "%%i = ub.poison : index\n%%v = ub.poison : tensor<f32>\n"
+           "%%p = ub.poison : tensor<3xi32>\n"
+           "%%u = ub.poison : tensor<3x64xf32>\n",
            kinds[lhs].type, kinds[rhs].type, forms[form].form, kinds[lhs].type,
            two ? ", " : "", two ? kinds[rhs].type : "", forms[form].tail);
   return mlirModuleCreateParse(context, nabla_ref(text));

@@ -13,6 +13,7 @@ import harness
 from harness import np
 import arrays
 import dense_ops
+import gather_ops
 import implicit_ops
 import shape_ops
 
@@ -63,7 +64,8 @@ def test(s):
     rounds = {"quick": 1, "medium": 3}[sys.argv[2]]
     rng = np.random.default_rng(harness.seed())
     functions = (dense_ops.cases(rng, rounds) + implicit_ops.cases(rng, rounds)
-                 + shape_ops.cases(rng, rounds))
+                 + shape_ops.cases(rng, rounds)
+                 + gather_ops.cases(rng, rounds))
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:
         if can_run(s, target):

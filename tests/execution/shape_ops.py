@@ -354,18 +354,19 @@ def add_implicit(make, rounds):
 
 
 class Maker:
-    def __init__(self, rng):
-        self.rng, self.functions = rng, []
+    def __init__(self, rng, letter):
+        self.rng, self.letter, self.functions = rng, letter, []
 
     def new(self, what):
-        f = harness.Function("s%d_%s" % (len(self.functions), what))
+        f = harness.Function("%s%d_%s" % (self.letter, len(self.functions),
+                                          what))
         f.pairs = []
         self.functions.append(f)
         return f
 
 
 def cases(rng, rounds):
-    make = Maker(rng)
+    make = Maker(rng, "s")
     add_dense(make, rounds)
     add_implicit(make, rounds)
     return make.functions
