@@ -29,6 +29,14 @@ ROWS = [
     ("pad to less than nothing", ((4, 6), ()),
      "nabla.pad {0}, {1} low = [-2, 0] high = [-1, 0] : {0t}, {1t}",
      (None, None), [((2, 6), ())]),
+    ("gather of too much", ((4, 6), (3,)),
+     "nabla.gather {0}, %p offset_dims = [0, 1] index_map = [0, 1] vector_dim = "
+     "0 sizes = [2, 3] : {0t}, tensor<?xi64>", (2, 3), [((1, 6), (3,)),
+                                                      ((4, 2), (3,))]),
+    ("scatter of too much", ((4, 6), (2, 3)),
+     "nabla.scatter add {0}, %p, {1} offset_dims = [0, 1] index_map = [0, 1] "
+     "vector_dim = 0 : {0t}, tensor<?xi64>, {1t}", (None, None),
+     [((4, 6), (5, 3)), ((4, 2), (2, 3))]),
 ]
 
 
@@ -42,9 +50,12 @@ def add(case):
                                        range(len(shape)))
                 names[str(i)], names["%dt" % i] = x, x_type
             f.op("arith.constant 1 : index")
+            f.op("tensor.from_elements %v1, %v1 : tensor<2xindex>")
+            f.op("arith.index_cast %v2 : tensor<2xindex> to tensor<2xi64>")
+            f.op("tensor.cast %v3 : tensor<2xi64> to tensor<?xi64>")
             for key, value in names.items():
                 text = text.replace("{%s}" % key, value)
-            f.give(f.op(text.replace("%i", "%v1")), tensor_type(out, "f32"),
+            f.give(f.op(text.replace("%i", "%v1").replace("%p", "%v4")), tensor_type(out, "f32"),
                    None)
         for bad in refused:
             case(what, build, list(bad), text.split()[0])
