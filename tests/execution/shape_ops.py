@@ -5,7 +5,7 @@ from harness import np, exact, tensor_type
 import arrays
 from arrays import values, shape, hidden
 from dense_ops import ALL, shapes
-from implicit_dots import KINDS, storage_of
+from implicit_dots import KINDS, storage_of, give_product
 
 
 def known(dims, hide):
@@ -281,6 +281,22 @@ def views(make, f, q):
         give_implicit(f, part)
 
 
+def products(make, f, spec, kind):
+    """Contractions with strided views whose offset is not 0."""
+    rng = make.rng
+    q = arrays.implicit(f, rng, spec, (37, 150), kind)
+    for cut in (([5, 0], [30, 150], [1, 1]), ([3, 7], [37, 141], [1, 1]),
+                ([1, 16], [37, 144], [3, 1]), ([0, 3], [37, 150], [1, 2])):
+        for w in (q.slice(*cut), q.transpose([1, 0]).slice(*[c[::-1]
+                                                             for c in cut])):
+            m = int(rng.choice([1, 4]))
+            a = values(rng, (m, w.dense.shape[1]), kind)
+            x, x_type = f.argument(a, [0] if m == 4 else [])
+            y = f.op("nabla.dot_general %s, %s contracting = [1] x [1] : %s, %s"
+                     % (x, w.value, x_type, w.type()))
+            give_product(f, y, x_type, a, w.dense, kind, False)
+
+
 def joins(make, f, spec, kind):
     """Joined where blocks end, and where they do not."""
     rng = make.rng
@@ -351,6 +367,8 @@ def add_implicit(make, rounds):
             views(make, f, q)
             views(make, f, t)
             joins(make, f, spec, kind)
+            f = make.new("products_%s" % spec)
+            products(make, f, spec, kind)
 
 
 class Maker:
