@@ -75,6 +75,12 @@ def Nabla_ScatterKind : I32EnumAttr<"ScatterKind",
   let cppNamespace = "::nabla";
 }
 
+def Nabla_PoolKind : I32EnumAttr<"PoolKind", "what is made of a window", [
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
+  I32EnumAttrCase<"min", 2>, I32EnumAttrCase<"avg", 3>]> {
+  let cppNamespace = "::nabla";
+}
+
 class Nabla_Op<string mnemonic, list<Trait> traits = []>
     : Op<Nabla_Dialect, mnemonic, !listconcat([Pure], traits)> {
   let hasVerifier = 1;
@@ -410,6 +416,64 @@ def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
     `index_map` `=` $index_map `vector_dim` `=` $vector_dim
     attr-dict `:` qualified(type($input)) `,` type($indices) `,`
     qualified(type($updates))
+  }];
+}
+
+def Nabla_ConvGeneralOp : Nabla_InferOp<"conv_general"> {
+  let summary = "Convolves an array with a kernel";
+  let description = [{
+    StableHLO's convolution with one batch group, unreversed. `input_dims` and
+    `output_dims` say which dimension is the batch, which the feature, and which
+    the spatial ones are; `kernel_dims` which is the output feature, which the
+    input feature, and the spatial ones: 0, 1, 2, ... if they are not given. For
+    each spatial dimension `strides`, `input_dilation` and `kernel_dilation` (1
+    if they are not given) and the padding, `low` and `high` (0, may be
+    negative). With `groups` the features are cut into as many parts, each with
+    kernels of its own. f16 and bf16 accumulate in f32 and round once.
+  }];
+  let arguments = (ins Nabla_FloatArray:$input, Nabla_FloatArray:$kernel,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$low,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$high,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_dilation,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$kernel_dilation,
+      DefaultValuedOptionalAttr<I64Attr, "1">:$groups,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$kernel_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$output_dims);
+  let results = (outs Nabla_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $kernel (`strides` `=` $strides^)? (`low` `=` $low^)?
+    (`high` `=` $high^)? (`input_dilation` `=` $input_dilation^)?
+    (`kernel_dilation` `=` $kernel_dilation^)? (`groups` `=` $groups^)?
+    (`input_dims` `=` $input_dims^)? (`kernel_dims` `=` $kernel_dims^)?
+    (`output_dims` `=` $output_dims^)? attr-dict
+    `:` qualified(type($input)) `,` qualified(type($kernel))
+  }];
+}
+
+def Nabla_PoolOp : Nabla_InferOp<"pool"> {
+  let summary = "Reduces the windows of an array";
+  let description = [{
+    StableHLO's reduce_window: for each dimension the size of the `window`, and
+    `strides`, `dilation` (1 if they are not given) and the padding, `low` and
+    `high` (0, may be negative), which counts as nothing. `avg`, of floats,
+    divides by the number of elements of the array in the window (NaN for none),
+    with `count_padding` by the size of the window. `max` and `min` of a NaN are
+    NaN. f16 and bf16 sum in f32 and round once.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_PoolKind:$kind,
+      DenseI64ArrayAttr:$window,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$dilation,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$low,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$high,
+      UnitAttr:$count_padding);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $kind $input `window` `=` $window (`strides` `=` $strides^)?
+    (`dilation` `=` $dilation^)? (`low` `=` $low^)? (`high` `=` $high^)?
+    (`count_padding` $count_padding^)? attr-dict `:` qualified(type($input))
   }];
 }
 

@@ -17,6 +17,8 @@ nabla_inference infer_slice, infer_split, infer_pad, infer_flip,
 nabla_inference infer_concatenate, infer_stack;
 /* infer_gather.c */
 nabla_inference infer_gather, infer_scatter;
+/* infer_window.c */
+nabla_inference infer_conv_general, infer_pool;
 
 /* ---- what they share ---- */
 

@@ -162,6 +162,8 @@ static const struct {
     {"nabla.pad", "nabla.pad %0, %v low = [0, 0] high = [0, 0]", 1,
      ", tensor<f32>"},
     {"nabla.flip", "nabla.flip %0 dims = [1]", 1, ""},
+    {"nabla.conv_general", "nabla.conv_general %0, %1", 2, ""},
+    {"nabla.pool", "nabla.pool max %0 window = [2, 2]", 1, ""},
     {"nabla.gather",
      "nabla.gather %0, %p offset_dims = [1] collapsed_dims = [0] index_map = "
      "[0] vector_dim = 1 sizes = [1, 64]",

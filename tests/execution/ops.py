@@ -16,6 +16,7 @@ import dense_ops
 import gather_ops
 import implicit_ops
 import shape_ops
+import window_ops
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "../../dialect/ops.def")
@@ -65,7 +66,8 @@ def test(s):
     rng = np.random.default_rng(harness.seed())
     functions = (dense_ops.cases(rng, rounds) + implicit_ops.cases(rng, rounds)
                  + shape_ops.cases(rng, rounds)
-                 + gather_ops.cases(rng, rounds))
+                 + gather_ops.cases(rng, rounds)
+                 + window_ops.cases(rng, rounds))
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:
         if can_run(s, target):
