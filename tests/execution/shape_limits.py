@@ -37,6 +37,16 @@ ROWS = [
      "nabla.scatter add {0}, %p, {1} offset_dims = [0, 1] index_map = [0, 1] "
      "vector_dim = 0 : {0t}, tensor<?xi64>, {1t}", (None, None),
      [((4, 6), (5, 3)), ((4, 2), (2, 3))]),
+    ("conv_general of other features", ((2, 4, 9), (6, 2, 3)),
+     "nabla.conv_general {0}, {1} groups = 2 : {0t}, {1t}", (None, None, None),
+     [((2, 4, 9), (6, 3, 3)), ((2, 5, 9), (6, 2, 3)), ((2, 4, 9), (5, 2, 3)),
+      ((2, 0, 9), (6, 2, 3))]),
+    ("conv_general of less than nothing", ((2, 4, 9), (6, 4, 3)),
+     "nabla.conv_general {0}, {1} low = [-3] high = [-1] : {0t}, {1t}",
+     (None, None, None), [((2, 4, 3), (6, 4, 3))]),
+    ("pool of less than nothing", X,
+     "nabla.pool max {0} window = [1, 1] low = [-2, -2] high = [0, -1] : {0t}",
+     (None, None), [((1, 6),), ((4, 2),)]),
 ]
 
 

@@ -5,7 +5,7 @@
 
 !w = !nabla.implicit<4x5xf32, #nabla.nf4<block = 64>>
 
-func.func @misses(%w: !w, %x: tensor<2x2xf32>, %i: index, %v: tensor<f32>, %p: tensor<1xi32>) {
+func.func @misses(%w: !w, %x: tensor<2x2xf32>, %i: index, %v: tensor<f32>, %p: tensor<1xi32>, %y: tensor<2x5xf32>) {
   // expected-warning @+1 {{'nabla.dynamic_update_slice' op materializes 2 operands of #nabla.nf4<block = 64>, 40 elements: no rule takes it}}
   %1 = nabla.dynamic_update_slice %w, %x at(%i, %i : index, index) : !w, tensor<2x2xf32>
   %2 = nabla.dynamic_update_slice %w, %x at(%i, %i : index, index) : !w, tensor<2x2xf32>
@@ -13,6 +13,10 @@ func.func @misses(%w: !w, %x: tensor<2x2xf32>, %i: index, %v: tensor<f32>, %p: t
   %8 = nabla.dynamic_slice %w at(%i, %i : index, index) sizes(%i) : !w -> tensor<?x5xf32>
   // expected-warning @+1 {{'nabla.scatter' op materializes 2 operands of #nabla.nf4<block = 64>, 40 elements: no rule takes it}}
   %9 = nabla.scatter add %w, %p, %w offset_dims = [0, 1] index_map = [0] vector_dim = 0 : !w, tensor<1xi32>, !w
+  // expected-warning @+1 {{'nabla.conv_general' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
+  %10 = nabla.conv_general %y, %w : tensor<2x5xf32>, !w
+  // expected-warning @+1 {{'nabla.pool' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
+  %11 = nabla.pool max %w window = [2, 2] : !w
   // expected-warning @+1 {{'nabla.pad' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
   %3 = nabla.pad %w, %v low = [0, 0] high = [1, 0] : !w, tensor<f32>
   // expected-warning @+1 {{'nabla.flip' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
