@@ -110,7 +110,8 @@ nabla_ssa nabla_emit_index(nabla_template *t, int64_t value);
 #define NABLA_GENERIC_MAX   6
 #define NABLA_GENERIC_LOOPS (2 * NABLA_MAX_RANK)
 typedef struct nabla_generic {
-  intptr_t loops, reductions; /* the last loops are the reductions */
+  intptr_t loops, reductions; /* the last loops are the reductions, */
+  intptr_t inner;             /* but for so many behind them        */
   intptr_t count, output;     /* operands; the last one is the output */
   struct {
     nabla_tensor tensor;

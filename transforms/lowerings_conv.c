@@ -12,7 +12,8 @@ typedef struct convolution {
   /* batch, feature (of a kernel: output, input feature), spatial ones */
   int64_t in_of[NABLA_MAX_RANK], kernel_of[NABLA_MAX_RANK];
   int64_t out_of[NABLA_MAX_RANK];
-  nabla_windows w;           /* by dimension of the input */
+  nabla_windows w;                  /* by dimension of the input */
+  intptr_t loop_of[NABLA_MAX_RANK]; /* of each dimension of the result */
   nabla_ssa features, group; /* kernel's input features; outputs in a group */
 } convolution;
 
@@ -80,23 +81,27 @@ static void find_sizes(nabla_template *t, const convolution *c,
   }
 }
 
-/* In the body: the element of the input. Loops: the result's dimensions, then
- * the kernel's input feature and spatial dimensions. */
+/* The loop of a dimension of the kernel, but its output feature. */
+static intptr_t kernel_loop(const convolution *c, intptr_t i) {
+  return c->rank - 1 + i - 1;
+}
+
+/* In the body: the element of the input. */
 static nabla_ssa input_element(nabla_template *t, const convolution *c,
                                const nabla_tensor *padded) {
   nabla_ssa at[NABLA_MAX_RANK];
-  at[c->in_of[0]] = nabla_generic_index(t, (intptr_t)c->out_of[0]);
-  at[c->in_of[1]] = nabla_generic_index(t, c->rank);
+  at[c->in_of[0]] = nabla_generic_index(t, c->loop_of[c->out_of[0]]);
+  at[c->in_of[1]] = nabla_generic_index(t, kernel_loop(c, 1));
   if (c->groups > 1) {
     nabla_ssa group = nabla_emit_index_op(
-        t, "divui", nabla_generic_index(t, (intptr_t)c->out_of[1]), c->group);
+        t, "divui", nabla_generic_index(t, c->loop_of[c->out_of[1]]), c->group);
     group = nabla_emit_index_op(t, "muli", group, c->features);
     at[c->in_of[1]] = nabla_emit_index_op(t, "addi", at[c->in_of[1]], group);
   }
   for (intptr_t i = 2; i < c->rank; i++) {
     int64_t dim = c->in_of[i];
-    at[dim] = nabla_windows_place(t, (intptr_t)c->out_of[i], c->w.stride[dim],
-                                  c->rank + i - 1, c->w.dilation[dim]);
+    at[dim] = nabla_windows_place(t, c->loop_of[c->out_of[i]], c->w.stride[dim],
+                                  kernel_loop(c, i), c->w.dilation[dim]);
   }
   return nabla_element_load(t, padded->element,
                             nabla_emit_extract(t, padded, at));
@@ -115,11 +120,13 @@ bool nabla_lower_conv_general(nabla_template *t) {
   nabla_tensor padded = nabla_windows_pad(t, &in, &c.w, "0.0");
   find_sizes(t, &c, &padded, &kernel, &shape);
   nabla_tensor sum = nabla_tensor_full(t, &shape, work, "0.0");
-  nabla_generic g = {.loops = 2 * c.rank - 1, .reductions = c.rank - 1};
-  map[c.kernel_of[0]] = (intptr_t)c.out_of[1];
-  for (intptr_t i = 1; i < c.rank; i++) map[c.kernel_of[i]] = c.rank + i - 1;
+  nabla_generic g = {0};
+  nabla_windows_loops(c.rank, c.rank - 1, &g, c.loop_of);
+  map[c.kernel_of[0]] = c.loop_of[c.out_of[1]];
+  for (intptr_t i = 1; i < c.rank; i++)
+    map[c.kernel_of[i]] = kernel_loop(&c, i);
   nabla_generic_add(&g, &kernel, map);
-  nabla_generic_add(&g, &sum, NULL);
+  nabla_generic_add(&g, &sum, c.loop_of);
   nabla_generic_begin(t, &g);
   nabla_ssa x = input_element(t, &c, &padded);
   nabla_ssa product = nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x,

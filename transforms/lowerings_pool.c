@@ -47,20 +47,21 @@ static const char *fold_of(int64_t kind, const nabla_element *element) {
 static nabla_tensor reduce_windows(nabla_template *t, const pool *p,
                                    nabla_tensor *in, nabla_tensor *shape) {
   const nabla_element *element = in->element;
-  intptr_t rank = in->rank, map[NABLA_MAX_RANK];
+  intptr_t rank = in->rank, map[NABLA_MAX_RANK], loop_of[NABLA_MAX_RANK];
   nabla_ssa at[NABLA_MAX_RANK];
   nabla_tensor sizes = nabla_tensor_static(element->name, rank, p->size);
   nabla_tensor window = nabla_tensor_empty(t, &sizes, element->name);
   nabla_tensor out =
       nabla_tensor_full(t, shape, element->work, initial_of(p->kind, element));
-  nabla_generic g = {.loops = 2 * rank, .reductions = rank};
-  for (intptr_t i = 0; i < rank; i++) map[i] = rank + i;
+  nabla_generic g = {0};
+  nabla_windows_loops(rank, rank, &g, loop_of);
+  for (intptr_t i = 0; i < rank; i++) map[i] = rank - 1 + i;
   nabla_generic_add(&g, &window, map); /* says how far the loops go */
-  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_add(&g, &out, loop_of);
   nabla_generic_begin(t, &g);
   for (intptr_t i = 0; i < rank; i++)
-    at[i] =
-        nabla_windows_place(t, i, p->w.stride[i], rank + i, p->w.dilation[i]);
+    at[i] = nabla_windows_place(t, loop_of[i], p->w.stride[i], map[i],
+                                p->w.dilation[i]);
   nabla_ssa value =
       nabla_element_load(t, element, nabla_emit_extract(t, in, at));
   value = nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s",

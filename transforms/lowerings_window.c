@@ -68,6 +68,15 @@ nabla_ssa nabla_windows_count(nabla_template *t, nabla_tensor *in, intptr_t dim,
                     zero, count);
 }
 
+void nabla_windows_loops(intptr_t rank, intptr_t reductions, nabla_generic *g,
+                         intptr_t loop_of[NABLA_MAX_RANK]) {
+  g->loops = rank + reductions;
+  g->reductions = reductions;
+  g->inner = rank > 0;
+  for (intptr_t i = 0; i < rank; i++)
+    loop_of[i] = i + 1 < rank ? i : g->loops - 1;
+}
+
 nabla_ssa nabla_windows_place(nabla_template *t, intptr_t window,
                               int64_t stride, intptr_t inside,
                               int64_t dilation) {

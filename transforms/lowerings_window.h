@@ -24,6 +24,12 @@ nabla_ssa nabla_windows_count(nabla_template *t, nabla_tensor *padded,
                               intptr_t dim, nabla_ssa size, int64_t stride,
                               int64_t dilation);
 
+/* Loops over a result of `rank` dimensions and, inside of all but its last,
+ * `reductions` others: neighbours are computed together, each in the order of
+ * the reductions. Sets the loop of each dimension of the result. */
+void nabla_windows_loops(intptr_t rank, intptr_t reductions, nabla_generic *g,
+                         intptr_t loop_of[NABLA_MAX_RANK]);
+
 /* In a body: window * stride + inside * dilation, both loops. */
 nabla_ssa nabla_windows_place(nabla_template *t, intptr_t window,
                               int64_t stride, intptr_t inside,
