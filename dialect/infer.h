@@ -22,6 +22,11 @@ nabla_inference infer_conv_general, infer_pool;
 
 /* ---- what they share ---- */
 
+/* What padding, windows, strides and dilations may be, so that the sizes that
+ * are known at run time only cannot overflow: no tensor has 2^42 elements. */
+#define NABLA_MAX_PADDING  (INT64_C(1) << 40)
+#define NABLA_MAX_DILATION (INT64_C(1) << 20)
+
 #define NABLA_INFER_ERROR(in, ...) \
   nabla_op_error((in)->location, (in)->op, __VA_ARGS__)
 
@@ -35,6 +40,8 @@ nabla_shape_text nabla_infer_text(MlirType type);
 
 /* An integer attribute that ODS requires; -1 where it is missing. */
 int64_t nabla_infer_integer(const nablaInference *in, const char *key);
+
+bool nabla_infer_padding_fits(int64_t padding);
 
 /* A list with an entry for each of `rank` dimensions; where it may be empty
  * that means `initial` for each. False, reported, when it has another length.

@@ -152,6 +152,10 @@ MlirLogicalResult infer_split(const nablaInference *in, MlirType types[],
   return mlirLogicalResultSuccess();
 }
 
+bool nabla_infer_padding_fits(int64_t padding) {
+  return padding >= -NABLA_MAX_PADDING && padding <= NABLA_MAX_PADDING;
+}
+
 /* The padded size; -1 when it is negative or too large. */
 static int64_t padded(int64_t size, int64_t low, int64_t high,
                       int64_t interior) {
@@ -180,7 +184,12 @@ MlirLogicalResult infer_pad(const nablaInference *in, MlirType types[],
       !nabla_infer_list(in, "interior", rank, true, 0, interior))
     return mlirLogicalResultFailure();
   for (intptr_t i = 0; i < rank; i++) {
-    if (interior[i] < 0) return ERROR(in, "interior is not negative");
+    if (interior[i] < 0 || interior[i] > NABLA_MAX_DILATION)
+      return ERROR(in, "interior lies in 0 to 2^20, not %lld",
+                   (long long)interior[i]);
+    if (!nabla_infer_padding_fits(low[i]) || !nabla_infer_padding_fits(high[i]))
+      return ERROR(in, "low and high lie within +-2^40, not %lld and %lld",
+                   (long long)low[i], (long long)high[i]);
     shape[i] = padded(nabla_array_dim(type, i), low[i], high[i], interior[i]);
     if (shape[i] == -1)
       return ERROR(in, "dimension %d becomes negative or too large", (int)i);

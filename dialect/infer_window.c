@@ -19,13 +19,23 @@ static bool dilate(int64_t n, int64_t dilation, int64_t *out) {
          !__builtin_add_overflow(*out, 1, out);
 }
 
+static bool is_step(int64_t step) {
+  return step >= 1 && step <= NABLA_MAX_DILATION;
+}
+
 /* How many windows of `size` there are along a dimension of `n`; -1 after an
  * error. */
 static int64_t count_windows(const nablaInference *in, int dim, int64_t n,
                              int64_t size, const window *w) {
   int64_t reach, padded;
-  if (w->stride < 1 || w->dilation < 1 || w->input_dilation < 1) {
-    ERROR(in, "strides and dilations are positive");
+  if (!is_step(w->stride) || !is_step(w->dilation) ||
+      !is_step(w->input_dilation)) {
+    ERROR(in, "strides and dilations lie in 1 to 2^20");
+    return -1;
+  }
+  if (!nabla_infer_padding_fits(w->low) || !nabla_infer_padding_fits(w->high) ||
+      size > NABLA_MAX_PADDING) {
+    ERROR(in, "low and high lie within +-2^40, windows have at most 2^40");
     return -1;
   }
   if (nabla_is_dynamic(n) || nabla_is_dynamic(size))

@@ -275,7 +275,7 @@ func.func @f(%a: tensor<2xf32>, %v: tensor<f32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>, %v: tensor<f32>) {
-  // expected-error @+1 {{'nabla.pad' op interior is not negative}}
+  // expected-error @+1 {{'nabla.pad' op interior lies in 0 to 2^20, not -1}}
   %0 = nabla.pad %a, %v low = [0] high = [0] interior = [-1] : tensor<2xf32>, tensor<f32>
   return
 }
@@ -291,7 +291,7 @@ func.func @f(%a: tensor<2xf32>, %v: tensor<f32>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>, %v: tensor<f32>) {
-  // expected-error @+1 {{'nabla.pad' op dimension 0 becomes negative or too large}}
+  // expected-error @+1 {{'nabla.pad' op interior lies in 0 to 2^20, not 9223372036854775807}}
   %0 = nabla.pad %a, %v low = [0] high = [0] interior = [9223372036854775807] : tensor<3xf32>, tensor<f32>
   return
 }
@@ -309,5 +309,21 @@ func.func @f(%a: tensor<2x3xf32>) {
 func.func @f(%a: tensor<2x3xf32>) {
   // expected-error @+1 {{'nabla.split' op sizes has 1 to 64 entries, not 0}}
   nabla.split %a dim = 1 sizes = [] : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<?xf32>, %v: tensor<f32>) {
+  // expected-error @+1 {{'nabla.pad' op low and high lie within +-2^40, not 0 and -1099511627777}}
+  %0 = nabla.pad %a, %v low = [0] high = [-1099511627777] : tensor<?xf32>, tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8796093022208xf32>, %v: tensor<f32>) {
+  // expected-error @+1 {{'nabla.pad' op dimension 0 becomes negative or too large}}
+  %0 = nabla.pad %a, %v low = [0] high = [0] interior = [1048576] : tensor<8796093022208xf32>, tensor<f32>
   return
 }

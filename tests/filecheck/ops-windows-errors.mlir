@@ -82,7 +82,7 @@ func.func @f(%x: tensor<2x4x9xf32>, %k: tensor<6x2x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<2x4x9xf32>, %k: tensor<6x2x3xf32>) {
-  // expected-error @+1 {{'nabla.conv_general' op strides and dilations are positive}}
+  // expected-error @+1 {{'nabla.conv_general' op strides and dilations lie in 1 to 2^20}}
   %0 = nabla.conv_general %x, %k strides = [0] groups = 2 : tensor<2x4x9xf32>, tensor<6x2x3xf32>
   return
 }
@@ -130,7 +130,7 @@ func.func @f(%x: tensor<2x4x9xf32>, %k: tensor<6x2x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<2x4x9xf32>, %k: tensor<6x2x3xf32>) {
-  // expected-error @+1 {{'nabla.conv_general' op padded dimension 2 becomes negative or too large}}
+  // expected-error @+1 {{'nabla.conv_general' op low and high lie within +-2^40, windows have at most 2^40}}
   %0 = nabla.conv_general %x, %k low = [9223372036854775807] groups = 2 : tensor<2x4x9xf32>, tensor<6x2x3xf32>
   return
 }
@@ -154,7 +154,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nabla.pool' op strides and dilations are positive}}
+  // expected-error @+1 {{'nabla.pool' op strides and dilations lie in 1 to 2^20}}
   %0 = nabla.pool max %x window = [2, 2] dilation = [1, -1] : tensor<4x8xf32>
   return
 }
@@ -178,7 +178,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nabla.pool' op padded dimension 1 becomes negative or too large}}
+  // expected-error @+1 {{'nabla.pool' op low and high lie within +-2^40, windows have at most 2^40}}
   %0 = nabla.pool max %x window = [2, 9223372036854775807] dilation = [1, 3] : tensor<4x8xf32>
   return
 }
