@@ -111,8 +111,8 @@ static bool check_operands(MlirOperation op) {
 static bool lower(MlirOperation op, void *features) {
   nabla_template t;
   if (!is_quantize(op) && has_implicit_result(op) &&
-      nabla_op_find(op)->implicit != NABLA_IMPLICIT_rules)
-    return true; /* a view */
+      nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
+    return true;
   if (!check_operands(op)) return false;
   for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
     if (!nabla_is(op, lowerings[i].name)) continue;
