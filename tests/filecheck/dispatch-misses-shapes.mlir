@@ -11,6 +11,8 @@ func.func @misses(%w: !w, %x: tensor<2x2xf32>, %i: index, %v: tensor<f32>, %p: t
   %2 = nabla.dynamic_update_slice %w, %x at(%i, %i : index, index) : !w, tensor<2x2xf32>
   // expected-warning @+1 {{'nabla.dynamic_slice' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: its size is not known}}
   %8 = nabla.dynamic_slice %w at(%i, %i : index, index) sizes(%i) : !w -> tensor<?x5xf32>
+  // expected-warning @+1 {{'nabla.gather' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: it has too many attributes}}
+  %12 = nabla.gather %w, %p offset_dims = [0, 1] index_map = [0] vector_dim = 0 sizes = [1, 5] {a, b, c, d, e, f, g, h, i, j, k, l, m} : !w, tensor<1xi32>
   // expected-warning @+1 {{'nabla.scatter' op materializes 2 operands of #nabla.nf4<block = 64>, 40 elements: no rule takes it}}
   %9 = nabla.scatter add %w, %p, %w offset_dims = [0, 1] index_map = [0] vector_dim = 0 : !w, tensor<1xi32>, !w
   // expected-warning @+1 {{'nabla.conv_general' op materializes 1 operand of #nabla.nf4<block = 64>, 20 elements: no rule takes it}}
