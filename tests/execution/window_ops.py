@@ -112,7 +112,7 @@ def convolve(f, c, a, k, x, k_name, types, kind, hides):
     want = c.apply(*wide).astype(f64)
     total = c.apply(*(np.abs(w) for w in wide)).astype(f64)
     terms = int(np.prod(c.k[1:]))
-    bound = rounded(want, (terms + 16) * UNIT.get(kind, 2.0 ** -24) * total,
+    bound = rounded(want, (terms + 32) * UNIT.get(kind, 2.0 ** -24) * total,
                     kind)
     dims = list(want.shape)
     for i in range(len(dims)):

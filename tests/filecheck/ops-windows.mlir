@@ -4,7 +4,7 @@
 // RUN: diff "%t.once" "%t.twice"
 // RUN: FileCheck "%s" --input-file="%t.once"
 // RUN: nabla-opt "%s" --nabla-dispatch=policy=error | FileCheck "%s" --check-prefix=RULE --implicit-check-not=nabla.materialize
-// RUN: nabla-opt "%s" --nabla-dispatch --nabla-to-linalg=features=f16c | FileCheck "%s" --check-prefix=LINALG --implicit-check-not='= nabla.'
+// RUN: nabla-opt "%s" --nabla-dispatch --nabla-lower-implicit --nabla-lower-fused --nabla-to-linalg=features=f16c | FileCheck "%s" --check-prefix=LINALG --implicit-check-not='= nabla.'
 // RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=LLVM --implicit-check-not=unrealized_conversion_cast
 
 // LLVM: llvm.func @nabla_entry_image
@@ -66,4 +66,17 @@ func.func @splats(%x: tensor<1x3x5x5xf32>, %s: !half) -> (tensor<1x4x3x3xf32>, t
   %1 = nabla.conv_general %s, %s low = [1, 1] : !half, !half
   %2 = nabla.pool sum %s window = [1, 1, 3, 3] : !half
   return %0, %1, %2 : tensor<1x4x3x3xf32>, tensor<4x4x2x2xf32>, tensor<4x3x1x1xf32>
+}
+
+// Windows of the input are the rows that a packed kernel multiplies.
+// RULE-LABEL: func.func @packed
+// RULE: nabla.pad %arg0, %{{.*}} low = [0, 1, 0] high = [0, 0, 0] interior = [0, 0, 0] : tensor<?x9x8xf16>, tensor<f16>
+// RULE: nabla.slice %{{.*}} starts = [0, 0, 0] limits = [-1, 9, -1] strides = [1, 2, 1]
+// RULE: nabla.slice %{{.*}} starts = [0, 1, 0] limits = [-1, 10, -1] strides = [1, 2, 1]
+// RULE: nabla.stack %{{.*}} dim = 3 : tensor<?x5x8xf16>, tensor<?x5x8xf16>
+// RULE: nabla.fused_dot %{{.*}}, %{{.*}} : tensor<?x16xf16>, !nabla.implicit<4x16xf16, #nabla.nf4<block = 64>
+// RULE: nabla.transpose %{{.*}} permutation = [0, 1, 2] : tensor<?x5x4xf16>
+func.func @packed(%x: tensor<?x9x8xf16>, %k: !nabla.implicit<4x8x2xf16, #nabla.nf4<block = 64>>) -> tensor<?x5x4xf16> {
+  %0 = nabla.conv_general %x, %k strides = [2] low = [1] input_dims = [0, 2, 1] output_dims = [0, 2, 1] : tensor<?x9x8xf16>, !nabla.implicit<4x8x2xf16, #nabla.nf4<block = 64>>
+  return %0 : tensor<?x5x4xf16>
 }
