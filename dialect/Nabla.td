@@ -295,9 +295,9 @@ def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
   let description = [{
     Of implicit arrays of one encoding: implicit, when the components joined
     are those of the result. That is so along the first dimension of more than
-    one element, for arrays that are no views, with blocks of the flattened
-    storage each of which (but the last array) ends with a block, or with
-    `blocks = leading`. Otherwise the operands are materialized.
+    one element, for arrays, or pieces of arrays in order, that begin with a
+    block and (but the last one) end with one; with `blocks = leading` for
+    rows. Otherwise the operands are materialized.
   }];
 }
 def Nabla_StackOp : Nabla_JoinOp<"stack"> {

@@ -3,6 +3,7 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "dialect/cut.h"
 #include "dialect/infer.h"
 
 #define ERROR(in, ...) NABLA_INFER_ERROR(in, __VA_ARGS__)
@@ -36,9 +37,8 @@ static bool read_operands(const nablaInference *in, intptr_t apart,
   return true;
 }
 
-/* Does operand `n` end where a block does? */
-static bool ends_with_block(const nablaInference *in, intptr_t n) {
-  MlirType type = nabla_infer_operand(in, n);
+/* Does an array end where a block does? */
+static bool ends_with_block(MlirType type) {
   nabla_format format = nabla_implicit_format(type);
   if (format.granularity == NABLA_PER_ROW) return true;
   return format.granularity == NABLA_PER_BLOCK &&
@@ -47,13 +47,15 @@ static bool ends_with_block(const nablaInference *in, intptr_t n) {
 
 /* Are the components of the operands, joined, those of `joined`? */
 static bool components_join(const nablaInference *in, MlirType joined) {
-  nabla_implicit_component whole[NABLA_MAX_PARTS], part[NABLA_MAX_PARTS];
+  nabla_implicit_component whole[NABLA_MAX_PARTS];
   uint32_t count = nabla_implicit_components(joined, whole);
+  nabla_cut cut;
   for (intptr_t n = 0; n < in->operandCount; n++) {
     bool last = n + 1 == in->operandCount;
-    if (count > 0 && !last && !ends_with_block(in, n)) return false;
-    nabla_implicit_components(nabla_infer_operand(in, n), part);
-    for (uint32_t i = 0; i < count; i++) whole[i].count -= part[i].count;
+    if (!nabla_cut_read(nabla_infer_operand(in, n), &cut) ||
+        (count > 0 && !last && !ends_with_block(cut.alone)))
+      return false;
+    for (uint32_t i = 0; i < count; i++) whole[i].count -= cut.size[i];
   }
   for (uint32_t i = 0; i < count; i++)
     if (whole[i].count != 0) return false;
@@ -70,9 +72,8 @@ static bool join_implicit(const nablaInference *in, intptr_t dim,
   for (intptr_t n = 0; n < in->operandCount; n++) {
     MlirType type = nabla_infer_operand(in, n);
     if (!nablaTypeIsAImplicit(type)) return false;
-    nablaImplicit other = nablaImplicitTypeParts(type);
-    if (other.storageRank >= 0 ||
-        !mlirAttributeEqual(parts.encoding, other.encoding))
+    if (!mlirAttributeEqual(parts.encoding,
+                            nablaImplicitTypeParts(type).encoding))
       return false;
   }
   nabla_encoding_info info = nabla_encoding_read(parts.encoding);

@@ -3,19 +3,40 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
-#include "dialect/encoding.h"
+#include "dialect/cut.h"
 #include "transforms/components.h"
 #include "transforms/ir.h"
 #include "transforms/rules.h"
 
+static MlirNamedAttribute integer_list(MlirContext context, const char *key,
+                                       int64_t value) {
+  return nabla_named(context, key, mlirDenseI64ArrayGet(context, 1, &value));
+}
+
+/* Component `part` of an operand: a piece of its storage's. */
+static MlirValue piece(MlirOperation op, intptr_t operand, uint32_t part) {
+  MlirValue value = mlirOperationGetOperand(op, operand);
+  MlirValue components[NABLA_MAX_PARTS];
+  MlirContext context = nabla_context(op);
+  nabla_cut cut;
+  (void)nabla_cut_read(mlirValueGetType(value), &cut); /* inference has seen */
+  nabla_components_split(value, op, components);
+  MlirNamedAttribute attributes[] = {
+      integer_list(context, "starts", cut.first[part]),
+      integer_list(context, "limits", cut.first[part] + cut.size[part])};
+  nabla_op_spec spec = {"nabla.slice", 1, &components[part], -1,
+                        NULL,          2, attributes};
+  if (mlirShapedTypeGetDimSize(mlirValueGetType(components[part]), 0) ==
+      cut.size[part])
+    return components[part];
+  return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
+}
+
 /* Component `part` of all operands in one tensor. */
 static MlirValue join_part(MlirOperation op, uint32_t part) {
-  MlirValue pieces[NABLA_MAX_OPERANDS], components[NABLA_MAX_PARTS];
+  MlirValue pieces[NABLA_MAX_OPERANDS];
   intptr_t count = mlirOperationGetNumOperands(op);
-  for (intptr_t n = 0; n < count; n++) {
-    nabla_components_split(mlirOperationGetOperand(op, n), op, components);
-    pieces[n] = components[part];
-  }
+  for (intptr_t n = 0; n < count; n++) pieces[n] = piece(op, n, part);
   if (count == 1) return pieces[0];
   MlirContext context = nabla_context(op);
   MlirType i64 = mlirIntegerTypeGet(context, 64);

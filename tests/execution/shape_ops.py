@@ -310,8 +310,40 @@ def joins(make, f, spec, kind):
         join_implicit(f, "concatenate", 1, [parts[0], parts[0]])
         join_implicit(f, "stack", 0, [parts[1], parts[1]])
         join_implicit(f, "stack", 1, [parts[1], parts[1]])
+    pieces_again(make, f, spec, kind)
     join_implicit(f, "concatenate", 1, [parts[0].slice(
         [0, 1], [rows[0], 3], [1, 1])] * 2)
+
+
+def pieces_again(make, f, spec, kind):
+    """Pieces of an array in another order, and with another array."""
+    rng, block = make.rng, spec.block or 16
+    q = arrays.implicit(f, rng, spec, (6, block), kind, special=True)
+    a, b, c = q.split(0, [1, 3, 2])
+    join_implicit(f, "concatenate", 0, [c, a, q, b])
+    join_implicit(f, "stack", 0, [c, c])
+    flat = q.reshape((3, 2 * block))
+    join_implicit(f, "concatenate", 0, [flat, flat])
+    join_implicit(f, "concatenate", 0, [q, b.slice([0, 0], [1, block], [1, 1])])
+    half = q.reshape((12, block // 2))
+    for first in (0, 1):  # the last may end within a block, none may begin so
+        cut = half.slice([first, 0], [first + 3, block // 2], [1, 1])
+        join_implicit(f, "concatenate", 0, [half, cut])
+        join_implicit(f, "concatenate", 0, [cut, half])
+
+
+def is_piece(p):
+    """An array, or a piece of one in order that begins with a block."""
+    if p.storage == p.dense.shape and p.index.strides == p.row_major():
+        return True
+    flat = p.index.reshape(-1)
+    if not flat.size or (np.diff(flat) != 1).any():
+        return False
+    if p.spec.block:
+        return flat[0] % p.spec.block == 0
+    row = int(np.prod(p.storage[1:]))
+    return (p.dense.ndim > 1 and flat[0] % row == 0
+            and int(np.prod(p.dense.shape[1:])) == row)
 
 
 def stays_packed(spec, op, dim, parts):
@@ -319,7 +351,7 @@ def stays_packed(spec, op, dim, parts):
     if spec.name == "splat":
         return op == "concatenate" or dim == 0
     dims = parts[0].dense.shape
-    if any(p.storage != p.dense.shape for p in parts):
+    if not all(is_piece(p) for p in parts):
         return False
     if op == "concatenate" and any(d != 1 for d in dims[:dim]):
         return False

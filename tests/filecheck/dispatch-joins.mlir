@@ -26,6 +26,18 @@ func.func @stack(%a: !w, %b: !w, %x: tensor<3x64xf32>) -> tensor<3x2x4xf32> {
   return %1 : tensor<3x2x4xf32>
 }
 
+// Of a piece the components are pieces.
+// CHECK-LABEL: func.func @pieces
+// CHECK: nabla.slice %{{.*}} starts = [32] limits = [128] : tensor<128xi8>
+// CHECK: nabla.concatenate %{{.*}}, %{{.*}} dim = 0 : tensor<96xi8>, tensor<128xi8>
+// CHECK: nabla.slice %{{.*}} starts = [1] limits = [4] : tensor<4xf32>
+// CHECK: nabla.pack %{{.*}}, %{{.*}} : tensor<224xi8>, tensor<7xf32>
+func.func @pieces(%a: !w) -> !nabla.implicit<7x64xf32, #nabla.nf4<block = 64>> {
+  %0 = nabla.slice %a starts = [1, 0] limits = [4, 64] : !w
+  %1 = nabla.concatenate %0, %a dim = 0 : !nabla.implicit<3x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [64, 1], offset = 64>>, !w
+  return %1 : !nabla.implicit<7x64xf32, #nabla.nf4<block = 64>>
+}
+
 // One array is that array.
 // CHECK-LABEL: func.func @one
 // CHECK: %[[U:.*]]:2 = nabla.unpack %arg0

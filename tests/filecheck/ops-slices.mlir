@@ -74,9 +74,15 @@ func.func @join(%x: tensor<?x8xf32>, %y: tensor<2x?xf32>, %w: !w, %odd: !odd, %r
   %18 = nabla.concatenate %rows, %odd dim = 0 : !rows, !odd
   // CHECK: nabla.relu %{{.*}} : tensor<6x5xf32>
   %19 = nabla.relu %18 : tensor<6x5xf32>
-  %20 = nabla.slice %w starts = [0, 0] limits = [2, 64] : !w
-  %21 = nabla.concatenate %20, %20 dim = 0 : !nabla.implicit<2x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [64, 1], offset = 0>>, !nabla.implicit<2x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [64, 1], offset = 0>>
+  %20 = nabla.slice %w starts = [0, 0] limits = [3, 64] strides = [2, 1] : !w
+  %21 = nabla.concatenate %20, %20 dim = 0 : !nabla.implicit<2x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [128, 1], offset = 0>>, !nabla.implicit<2x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [128, 1], offset = 0>>
   // CHECK: nabla.relu %{{.*}} : tensor<4x64xf32>
   %22 = nabla.relu %21 : tensor<4x64xf32>
+
+  // Pieces that begin with a block are arrays.
+  %23:2 = nabla.split %w dim = 0 sizes = [1, 3] : !w
+  %24 = nabla.concatenate %23#1, %23#0 dim = 0 : !nabla.implicit<3x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [64, 1], offset = 64>>, !nabla.implicit<1x64xf32, #nabla.nf4<block = 64>, view<4x64, strides = [0, 1], offset = 0>>
+  // CHECK: nabla.relu %{{.*}} : !nabla.implicit<4x64xf32, #nabla.nf4<block = 64>>
+  %25 = nabla.relu %24 : !w
   return
 }
