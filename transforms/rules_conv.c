@@ -40,6 +40,26 @@ static void read_list(const convolution *c, const char *key, int64_t initial,
   for (intptr_t i = 2; i < c->rank; i++) out[i] = given ? list[i - 2] : initial;
 }
 
+/* Windows for each output feature up to which they are put together: measured
+ * with nf4, 512 x 512 x 3 over 16 places is 6 times as fast as materializing
+ * the kernel, 64 x 64 x 3 x 3 over 16384 takes 4 times as long. */
+#define MOST_WINDOWS 8
+
+/* More windows than that are more memory, too, than the decoded kernel. */
+static const char *windows_objection(const convolution *c) {
+  int64_t rows =
+      nabla_array_dim(nabla_operand_type(c->op, 0), (intptr_t)c->in_of[0]);
+  int64_t outputs = c->windows[1];
+  if (c->positions == 1) return NULL;
+  if (nabla_is_dynamic(rows)) rows = 1;
+  bool over = false;
+  for (intptr_t i = 2; i < c->rank; i++)
+    over = over || __builtin_mul_overflow(rows, c->windows[i], &rows);
+  return over || rows / MOST_WINDOWS > outputs
+             ? "it has so many windows that decoding the kernel costs less"
+             : NULL;
+}
+
 /* Reads the op; NULL, or why it is not taken. */
 static const char *read_convolution(convolution *c) {
   MlirType input = nabla_operand_type(c->op, 0);
@@ -69,7 +89,8 @@ static const char *read_convolution(convolution *c) {
         __builtin_mul_overflow(c->positions, c->window[i], &c->positions))
       return "its windows are too large";
   }
-  return c->positions > NABLA_MAX_OPERANDS ? "its windows are too large" : NULL;
+  return c->positions > NABLA_MAX_OPERANDS ? "its windows are too large"
+                                           : windows_objection(c);
 }
 
 /* The kernel as a matrix, and as what is contracted; NULL, or why not. */

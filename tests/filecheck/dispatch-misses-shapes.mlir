@@ -36,7 +36,8 @@ func.func @misses(%w: !w, %x: tensor<2x2xf32>, %i: index, %v: tensor<f32>, %p: t
 !h = !nabla.implicit<4x2x65xf32, #nabla.fp4<block = 16>>
 !i = !nabla.implicit<4x2x3xf32, #nabla.int8<block = 16>, view<2x4x3, strides = [3, 12, 1], offset = 0>>
 !j = !nabla.implicit<4x2x3xf32, #nabla.int8<block = 64>>
-func.func @convolutions(%x: tensor<1x4x9xf32>, %y: tensor<1x2x?xf32>, %z: tensor<1x2x9xf32>, %e: !e, %f: !f, %g: !g, %h: !h, %i: !i, %j: !j, %v: tensor<1x2x70xf32>) {
+!k = !nabla.implicit<4x2x3xf32, #nabla.nf4<block = 32>>
+func.func @convolutions(%x: tensor<1x4x9xf32>, %y: tensor<1x2x?xf32>, %z: tensor<1x2x9xf32>, %e: !e, %f: !f, %g: !g, %h: !h, %i: !i, %j: !j, %v: tensor<1x2x70xf32>, %k: !k) {
   // expected-warning @+1 {{'nabla.conv_general' op materializes 1 operand of #nabla.nf4<block = 64>, 24 elements: groups have no kernel}}
   %0 = nabla.conv_general %x, %e groups = 2 : tensor<1x4x9xf32>, !e
   // expected-warning @+1 {{'nabla.conv_general' op materializes 1 operand of #nabla.fp4<block = 64>, 24 elements: a feature or spatial dimension of the input is not known}}
@@ -49,5 +50,7 @@ func.func @convolutions(%x: tensor<1x4x9xf32>, %y: tensor<1x2x?xf32>, %z: tensor
   %4 = nabla.conv_general %z, %i : tensor<1x2x9xf32>, !i
   // expected-warning @+1 {{'nabla.conv_general' op materializes 2 operands of #nabla.int8<block = 64>, 48 elements: no rule takes it}}
   %5 = nabla.conv_general %j, %j low = [2] input_dims = [1, 0, 2] kernel_dims = [1, 0, 2] : !j, !j
+  // expected-warning @+1 {{'nabla.conv_general' op materializes 1 operand of #nabla.nf4<block = 32>, 24 elements: it has so many windows that decoding the kernel costs less}}
+  %6 = nabla.conv_general %v, %k : tensor<1x2x70xf32>, !k
   return
 }
