@@ -86,7 +86,9 @@ typedef struct nablaInference {
   const MlirValue *operands;
   MlirAttribute attributes; /* dictionary */
 } nablaInference;
-#define NABLA_MAX_RESULTS 4
+/* The most operands and results of an op. */
+#define NABLA_MAX_OPERANDS 64
+#define NABLA_MAX_RESULTS  64
 MlirLogicalResult nablaInferOp(const nablaInference *in,
                                MlirType types[NABLA_MAX_RESULTS],
                                intptr_t *outCount);

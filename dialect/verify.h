@@ -10,5 +10,7 @@ typedef MlirLogicalResult nabla_verifier(MlirOperation op);
 
 /* verify_control.c */
 nabla_verifier verify_cond, verify_while, verify_scan;
+/* verify_shape.c */
+nabla_verifier verify_dynamic_slice;
 
 #endif

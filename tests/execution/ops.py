@@ -12,9 +12,12 @@ import sys
 import harness
 from harness import np
 import arrays
-import dense_ops
-import implicit_ops
 import control_ops
+import dense_ops
+import gather_ops
+import implicit_ops
+import shape_ops
+import window_ops
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "../../dialect/ops.def")
@@ -63,7 +66,10 @@ def test(s):
     rounds = {"quick": 1, "medium": 3}[sys.argv[2]]
     rng = np.random.default_rng(harness.seed())
     functions = (dense_ops.cases(rng, rounds) + implicit_ops.cases(rng, rounds)
-                 + control_ops.cases(rng, rounds))
+                 + control_ops.cases(rng, rounds)
+                 + shape_ops.cases(rng, rounds)
+                 + gather_ops.cases(rng, rounds)
+                 + window_ops.cases(rng, rounds))
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:
         if can_run(s, target):
