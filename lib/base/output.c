@@ -1,5 +1,6 @@
 /* Output files that appear whole or not at all. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "lib/base/checked.h"
@@ -11,9 +12,16 @@
 /* As in file.c: below what Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)
 
+/* From the first of these on, the disk is asked to begin after each of the
+ * second: it works while the rest is made. That costs the workers some of their
+ * time, while less output than the first is soon brought to the disk. */
+#define SYNC_FROM  ((uint64_t)512 << 20)
+#define SYNC_EVERY ((uint64_t)64 << 20)
+
 struct nabla_output {
   const nabla_allocator *allocator;
   int force;
+  _Atomic uint64_t written;
   nabla_place place;
 };
 
@@ -79,6 +87,14 @@ static nabla_status fail_write(const nabla_output *output, uint64_t at,
   return status;
 }
 
+static void note_written(nabla_output *output, uint64_t size) {
+  const nabla_os *os = output->place.os;
+  const uint64_t before = atomic_fetch_add(&output->written, size);
+  if (os->start_sync && before + size >= SYNC_FROM &&
+      before / SYNC_EVERY != (before + size) / SYNC_EVERY)
+    (void)os->start_sync(os->self, output->place.fd);
+}
+
 nabla_status nabla_output_write(nabla_output *output, uint64_t at,
                                 const void *data, size_t size,
                                 nabla_diag *diag) {
@@ -94,6 +110,7 @@ nabla_status nabla_output_write(nabla_output *output, uint64_t at,
                    os->pwrite(os->self, output->place.fd, from, piece, at));
     if (put <= 0)
       return fail_write(output, at, size, put ? (int)put : -EIO, diag);
+    note_written(output, (uint64_t)put);
     from += put;
     at += (uint64_t)put; /* stays below `end` */
     size -= (size_t)put;

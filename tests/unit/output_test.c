@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -663,6 +664,41 @@ Test(output, offsets_beyond_what_files_have_are_refused) {
                  NABLA_IO);
     cr_expect_eq(diag.offset, offsets[i]);
   }
+  nabla_output_destroy(output);
+}
+
+static int64_t swallow(void *self, int fd, const void *in, size_t size,
+                       uint64_t at) {
+  (void)self, (void)fd, (void)in, (void)at;
+  return (int64_t)size;
+}
+
+Test(output, asks_the_disk_to_begin_and_does_not_mind_a_refusal) {
+  /* 512, 576 and 640 MiB are passed */
+  enum { PIECE = 24 << 20, PIECES = 27 };
+  nabla_os quick = *nabla_os_default();
+  faulty_os faulty;
+  quick.pwrite = swallow;
+  faulty_os_init(&faulty, &quick);
+  faulty.fail_kind = FAULTY_START_SYNC;
+  faulty.fail_at = 2;
+  uint8_t *piece = calloc(PIECE, 1);
+  cr_assert_not_null(piece);
+  nabla_output *output = begin(&faulty.os, 0);
+  for (int i = 0; i < PIECES; i++)
+    cr_expect_eq(
+        nabla_output_write(output, (uint64_t)i * PIECE, piece, PIECE, NULL),
+        NABLA_OK);
+  cr_expect_eq(nabla_output_commit(output, NULL), NABLA_OK);
+  nabla_output_destroy(output);
+  free(piece);
+  cr_expect_eq(faulty.calls[FAULTY_START_SYNC], 3u);
+  cr_expect_eq(faulty.faults, 1u);
+  quick.start_sync = NULL; /* an embedder's table need not have it */
+  faulty_os_init(&faulty, &quick);
+  output = begin(&faulty.os, 1);
+  cr_expect_eq(nabla_output_write(output, 0, content, BYTES, NULL), NABLA_OK);
+  cr_expect_eq(nabla_output_commit(output, NULL), NABLA_OK);
   nabla_output_destroy(output);
 }
 
