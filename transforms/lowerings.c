@@ -98,14 +98,15 @@ static const char *short_name(const nabla_template *t, int *length) {
 }
 
 bool nabla_template_close(nabla_template *t, nabla_ssa result) {
-  return nabla_template_close_all(t, &result);
+  return nabla_template_close_all(t, 1, &result);
 }
 
-bool nabla_template_close_all(nabla_template *t, const nabla_ssa *results) {
+bool nabla_template_close_all(nabla_template *t, intptr_t count,
+                              const nabla_ssa *results) {
   int length;
   const char *name = short_name(t, &length);
   nabla_text_add(&t->text, "  return");
-  for (intptr_t i = 0; i < mlirOperationGetNumResults(t->op); i++)
+  for (intptr_t i = 0; i < count; i++)
     nabla_text_add(&t->text, "%s%%v%u", i ? ", " : " ", results[i]);
   nabla_text_add(&t->text, " : ");
   add_result_types(t);

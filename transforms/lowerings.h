@@ -45,8 +45,9 @@ void nabla_template_deinit(nabla_template *t);
 void nabla_template_open(nabla_template *t);
 /* Ends it, and puts it in the op's place: `result` replaces the op's. */
 bool nabla_template_close(nabla_template *t, nabla_ssa result);
-/* The same with a value for each result of the op. */
-bool nabla_template_close_all(nabla_template *t, const nabla_ssa *results);
+/* The same with a value for each of the op's `count` results. */
+bool nabla_template_close_all(nabla_template *t, intptr_t count,
+                              const nabla_ssa *results);
 
 /* A tensor of the function. */
 typedef struct nabla_tensor {

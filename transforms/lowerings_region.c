@@ -34,8 +34,10 @@ nabla_ssa nabla_template_place(nabla_template *t, intptr_t index) {
   if (mlirTypeIsAIndex(mlirValueGetType(t->operands[index])))
     return (nabla_ssa)index + 1;
   nabla_tensor scalar = nabla_template_operand(t, index);
-  return nabla_emit(&t->emit, "arith.index_cast %%v%u : %s to index",
-                    nabla_emit_extract(t, &scalar, NULL), scalar.element->name);
+  nabla_ssa value = nabla_emit(&t->emit, "tensor.extract %%v%u[] : %s",
+                               scalar.value, nabla_tensor_type(&scalar).data);
+  return nabla_emit(&t->emit, "arith.index_cast %%v%u : %s to index", value,
+                    scalar.element->name);
 }
 
 nabla_ssa nabla_emit_clamp(nabla_template *t, nabla_ssa place, nabla_ssa size,

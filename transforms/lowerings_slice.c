@@ -69,7 +69,7 @@ static intptr_t read_dim(MlirOperation op) {
 bool nabla_lower_split(nabla_template *t) {
   nabla_ssa results[NABLA_MAX_RESULTS], first[NABLA_MAX_RANK];
   int64_t steps[NABLA_MAX_RANK], at = 0;
-  intptr_t dim = read_dim(t->op);
+  intptr_t dim = read_dim(t->op), count = mlirOperationGetNumResults(t->op);
   nabla_template_open(t);
   nabla_tensor in = nabla_template_operand(t, 0);
   nabla_tensor shape = in;
@@ -79,7 +79,7 @@ bool nabla_lower_split(nabla_template *t) {
     first[i] = nabla_emit_index(t, 0);
     if (i != dim) shape.sizes[i] = nabla_tensor_size(t, &in, i);
   }
-  for (intptr_t n = 0; n < mlirOperationGetNumResults(t->op); n++) {
+  for (intptr_t n = 0; n < count; n++) {
     shape.dims[dim] =
         mlirShapedTypeGetDimSize(nabla_result_type(t->op, n), dim);
     shape.sizes[dim] = 0;
@@ -90,7 +90,7 @@ bool nabla_lower_split(nabla_template *t) {
   if (nabla_is_dynamic(in.dims[dim]))
     nabla_template_require(t, nabla_emit_index(t, at),
                            nabla_tensor_size(t, &in, dim));
-  return nabla_template_close_all(t, results);
+  return nabla_template_close_all(t, count, results);
 }
 
 /* ---- dynamic_slice, dynamic_update_slice ---- */

@@ -287,14 +287,15 @@ def products(make, f, spec, kind):
     q = arrays.implicit(f, rng, spec, (37, 150), kind)
     for cut in (([5, 0], [30, 150], [1, 1]), ([3, 7], [37, 141], [1, 1]),
                 ([1, 16], [37, 144], [3, 1]), ([0, 3], [37, 150], [1, 2])):
-        for w in (q.slice(*cut), q.transpose([1, 0]).slice(*[c[::-1]
-                                                             for c in cut])):
-            m = int(rng.choice([1, 4]))
-            a = values(rng, (m, w.dense.shape[1]), kind)
-            x, x_type = f.argument(a, [0] if m == 4 else [])
-            y = f.op("nabla.dot_general %s, %s contracting = [1] x [1] : %s, %s"
-                     % (x, w.value, x_type, w.type()))
-            give_product(f, y, x_type, a, w.dense, kind, False)
+        w, m = q, int(rng.choice([1, 4]))
+        if rng.random() < 0.5:
+            w, cut = q.transpose([1, 0]), [c[::-1] for c in cut]
+        w = w.slice(*cut)
+        a = values(rng, (m, w.dense.shape[1]), kind)
+        x, x_type = f.argument(a, [0] if m == 4 else [])
+        y = f.op("nabla.dot_general %s, %s contracting = [1] x [1] : %s, %s"
+                 % (x, w.value, x_type, w.type()))
+        give_product(f, y, x_type, a, w.dense, kind, False)
 
 
 def joins(make, f, spec, kind):
