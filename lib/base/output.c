@@ -12,15 +12,10 @@
 /* As in file.c: below what Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)
 
-/* From the first of these on, the disk is asked to begin after each of the
- * second: it works while the rest is made. That costs the workers some of their
- * time, while less output than the first is soon brought to the disk. */
-#define SYNC_FROM  ((uint64_t)512 << 20)
-#define SYNC_EVERY ((uint64_t)64 << 20)
-
 struct nabla_output {
   const nabla_allocator *allocator;
   int force;
+  int is_early; /* the disk begins while it is written */
   _Atomic uint64_t written;
   nabla_place place;
 };
@@ -69,6 +64,8 @@ nabla_status nabla_output_create(const char *path,
   nabla_output *output = block;
   output->allocator = options->allocator;
   output->force = options->force;
+  output->is_early =
+      os->start_sync && options->expected >= NABLA_OUTPUT_EARLY_FROM;
   nabla_status status = nabla_place_open(&output->place, os, path, 0, diag);
   if (!status) status = start(output, diag);
   if (status)
@@ -89,9 +86,10 @@ static nabla_status fail_write(const nabla_output *output, uint64_t at,
 
 static void note_written(nabla_output *output, uint64_t size) {
   const nabla_os *os = output->place.os;
+  if (!output->is_early) return;
   const uint64_t before = atomic_fetch_add(&output->written, size);
-  if (os->start_sync && before + size >= SYNC_FROM &&
-      before / SYNC_EVERY != (before + size) / SYNC_EVERY)
+  if (before / NABLA_OUTPUT_EARLY_EVERY !=
+      (before + size) / NABLA_OUTPUT_EARLY_EVERY)
     (void)os->start_sync(os->self, output->place.fd);
 }
 

@@ -135,60 +135,55 @@ static nabla_format format_of(const char *encoding, nabla_settings settings,
                                &settings);
 }
 
-Test(settings, formats) {
+static const struct {
+  const char *encoding;
+  nabla_settings settings;
+  uint32_t rank;
+  nabla_layout_choice choice;
+  nabla_granularity granularity;
+  uint64_t block, segment;
+  nabla_scale_type scale;
+} formats[] = {
+    {"nf4", {0}, 3, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
+    {"nf4", {.block = 16}, 3, 0, NABLA_PER_BLOCK, 16, 0, NABLA_SCALE_F32},
+    /* without a block int8 is LLM.int8, unless something else is asked for */
+    {"int8", {0}, 3, 0, NABLA_PER_ROW, 40, 0, NABLA_SCALE_F32},
+    {"int8", {SCALE(F32)}, 2, 0, NABLA_PER_ROW, 5, 0, NABLA_SCALE_F32},
+    {"int8", {0}, 1, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
+    {"int8", {SCALE(F16)}, 2, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F16},
+    {"int8", {.search = 1}, 2, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
+    {"int8",
+     {0},
+     2,
+     NABLA_CHOOSE_NABLA,
+     NABLA_PER_BLOCK,
+     64,
+     0,
+     NABLA_SCALE_F32},
+    {"fp8",
+     {.block = NABLA_BLOCK_TENSOR},
+     3,
+     0,
+     NABLA_PER_TENSOR,
+     240,
+     0,
+     NABLA_SCALE_F32},
+    {"mxfp4", {0}, 3, 0, NABLA_PER_BLOCK, 32, 0, NABLA_SCALE_E8M0},
+    /* blocks begin anew where an index is no whole number of them */
+    {"nf4", {.leading = 1}, 3, 0, NABLA_PER_BLOCK, 64, 40, NABLA_SCALE_F32},
+    {"mxfp4", {.leading = 1}, 3, 0, NABLA_PER_BLOCK, 32, 40, NABLA_SCALE_E8M0},
+    {"nf4", {.leading = 1}, 2, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
+};
+
+Test(settings, formats_follow) {
   static const uint64_t shape[] = {6, 5, 8}; /* indices of 40 values */
-  static const struct {
-    const char *encoding;
-    nabla_settings settings;
-    uint32_t rank;
-    nabla_layout_choice choice;
-    nabla_granularity granularity;
-    uint64_t block, segment;
-    nabla_scale_type scale;
-  } rows[] = {
-      {"nf4", {0}, 3, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
-      {"nf4", {.block = 16}, 3, 0, NABLA_PER_BLOCK, 16, 0, NABLA_SCALE_F32},
-      /* without a block int8 is LLM.int8, unless something else is asked for */
-      {"int8", {0}, 3, 0, NABLA_PER_ROW, 40, 0, NABLA_SCALE_F32},
-      {"int8", {SCALE(F32)}, 2, 0, NABLA_PER_ROW, 5, 0, NABLA_SCALE_F32},
-      {"int8", {0}, 1, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
-      {"int8", {SCALE(F16)}, 2, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F16},
-      {"int8", {.search = 1}, 2, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
-      {"int8",
-       {0},
-       2,
-       NABLA_CHOOSE_NABLA,
-       NABLA_PER_BLOCK,
-       64,
-       0,
-       NABLA_SCALE_F32},
-      {"fp8",
-       {.block = NABLA_BLOCK_TENSOR},
-       3,
-       0,
-       NABLA_PER_TENSOR,
-       240,
-       0,
-       NABLA_SCALE_F32},
-      {"mxfp4", {0}, 3, 0, NABLA_PER_BLOCK, 32, 0, NABLA_SCALE_E8M0},
-      /* blocks begin anew where an index is no whole number of them */
-      {"nf4", {.leading = 1}, 3, 0, NABLA_PER_BLOCK, 64, 40, NABLA_SCALE_F32},
-      {"mxfp4",
-       {.leading = 1},
-       3,
-       0,
-       NABLA_PER_BLOCK,
-       32,
-       40,
-       NABLA_SCALE_E8M0},
-      {"nf4", {.leading = 1}, 2, 0, NABLA_PER_BLOCK, 64, 0, NABLA_SCALE_F32},
-  };
-  for (size_t i = 0; i < COUNT(rows); i++) {
-    const nabla_format f = format_of(rows[i].encoding, rows[i].settings,
-                                     rows[i].rank, shape, rows[i].choice);
-    cr_expect(f.granularity == rows[i].granularity &&
-                  f.block == rows[i].block && f.segment == rows[i].segment &&
-                  f.scale == rows[i].scale,
+  for (size_t i = 0; i < COUNT(formats); i++) {
+    const nabla_format f = format_of(formats[i].encoding, formats[i].settings,
+                                     formats[i].rank, shape, formats[i].choice);
+    cr_expect(f.granularity == formats[i].granularity &&
+                  f.block == formats[i].block &&
+                  f.segment == formats[i].segment &&
+                  f.scale == formats[i].scale,
               "row %zu: block %lu, segment %lu", i, (unsigned long)f.block,
               (unsigned long)f.segment);
   }
