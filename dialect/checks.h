@@ -28,6 +28,10 @@ intptr_t nabla_op_integers(MlirOperation op, const char *key,
 /* An attribute of the dictionary; null when missing. */
 MlirAttribute nabla_attribute(MlirAttribute attributes, const char *key);
 
+/* Whether an op takes arrays of the element type of `type`: its column `types`
+ * of ops.def. Reports what is legal. True of what is no array. */
+bool nabla_types_check(MlirLocation location, MlirStringRef op, MlirType type);
+
 /* "4x?x3" of a shape. */
 typedef struct nabla_shape_text {
   char data[160];

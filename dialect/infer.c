@@ -311,7 +311,7 @@ static const struct {
   inference *infer;
 } rows[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
+           cost, types)                                                    \
   {"nabla." #id, infer_##infer},
 #include "dialect/ops.def"
 #undef OP
@@ -320,7 +320,10 @@ static const struct {
 MlirLogicalResult nablaInferOp(const nablaInference *in,
                                MlirType types[NABLA_MAX_RESULTS],
                                intptr_t *outCount) {
-  if (!ranks_fit(in)) return mlirLogicalResultFailure();
+  if (!ranks_fit(in) ||
+      (in->operandCount > 0 &&
+       !nabla_types_check(in->location, in->op, type_of(in, 0))))
+    return mlirLogicalResultFailure();
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].infer && nabla_text_equals(in->op, rows[i].name))
       return rows[i].infer(in, types, outCount);
