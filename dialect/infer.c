@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "dialect/infer_math.h"
 
 typedef MlirLogicalResult inference(const nablaInference *in,
                                     MlirType types[NABLA_MAX_RESULTS],
@@ -274,6 +275,27 @@ static MlirLogicalResult infer_binary(const nablaInference *in,
   return give(tensor(rank, shape, nabla_array_element(a)), types, count);
 }
 
+/* What `any` and `all`, and `mean`, reduce. */
+static bool reduce_takes(const nablaInference *in) {
+  enum { MEAN = 4, ANY = 5, ALL = 6 }; /* of Nabla_ReduceKind */
+  MlirAttribute attribute = nabla_attribute(in->attributes, "kind");
+  int64_t kind = mlirAttributeIsNull(attribute)
+                     ? 0
+                     : mlirIntegerAttrGetValueInt(attribute);
+  MlirType element = nabla_array_element(type_of(in, 0));
+  bool is_bool =
+      mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 1;
+  if (kind == MEAN && !mlirTypeIsAFloat(element)) {
+    ERROR(in, "mean is of floats; nabla.convert makes them");
+    return false;
+  }
+  if ((kind == ANY || kind == ALL) && !is_bool) {
+    ERROR(in, "any and all are of i1; nabla.compare makes it");
+    return false;
+  }
+  return true;
+}
+
 static MlirLogicalResult infer_reduce(const nablaInference *in,
                                       MlirType types[], intptr_t *count) {
   MlirType type = type_of(in, 0);
@@ -289,7 +311,9 @@ static MlirLogicalResult infer_reduce(const nablaInference *in,
     if (!reduced) shape[kept++] = nabla_array_dim(type, i);
     if (reduced && keep) shape[kept++] = 1;
   }
-  return give(tensor(kept, shape, nabla_array_element(type)), types, count);
+  return reduce_takes(in) ? give(tensor(kept, shape, nabla_array_element(type)),
+                                 types, count)
+                          : mlirLogicalResultFailure();
 }
 
 static MlirLogicalResult infer_constant(const nablaInference *in,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "dialect/infer_math.h"
 
 typedef MlirLogicalResult verifier(MlirOperation op);
 
