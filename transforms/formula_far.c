@@ -2,6 +2,8 @@
  * by the bits of 2/pi that matter, in integers. */
 #include "transforms/formula_far.h"
 
+#include <inttypes.h>
+
 /* 64 zeros, then the bits of 2/pi. */
 static const uint64_t two_over_pi[] = {
     0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0,
@@ -24,16 +26,20 @@ static nabla_ssa with(nabla_template *t, const char *operation, nabla_ssa a,
   return binary(t, operation, a, nabla_emit_i64(&t->emit, b));
 }
 
-/* Word `index` of the table, as a chain of choices outside of memory. */
-static nabla_ssa word(nabla_template *t, nabla_ssa index) {
-  nabla_ssa found = nabla_emit_i64(&t->emit, two_over_pi[0]);
-  for (size_t i = 1; i < WORDS; i++) {
-    nabla_ssa here = with(t, "cmpi eq,", index, i);
-    nabla_ssa value = nabla_emit_i64(&t->emit, two_over_pi[i]);
-    found = nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : i64", here,
-                       value, found);
-  }
-  return found;
+/* The table as a tensor. */
+static nabla_ssa table_of(nabla_template *t) {
+  nabla_ssa table = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", table);
+  for (size_t i = 0; i < WORDS; i++)
+    nabla_text_add(&t->text, "%s0x%016" PRIX64, i ? ", " : "", two_over_pi[i]);
+  nabla_text_add(&t->text, "]> : tensor<%zuxi64>\n", WORDS);
+  return table;
+}
+
+static nabla_ssa word(nabla_template *t, nabla_ssa table, nabla_ssa index) {
+  index = nabla_emit(&t->emit, "arith.index_cast %%v%u : i64 to index", index);
+  return nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : tensor<%zuxi64>",
+                    table, index, WORDS);
 }
 
 /* Low and high half of a product. */
@@ -49,12 +55,12 @@ static void multiply(nabla_template *t, nabla_ssa a, nabla_ssa b,
 /* 192 bits of 2/pi from where x = mantissa 2^e makes them less than 4: `e` - 2
  * bits are left out. Words from high to low. */
 static void take_bits(nabla_template *t, nabla_ssa exponent, nabla_ssa out[3]) {
-  nabla_ssa words[4];
+  nabla_ssa words[4], table = table_of(t);
   nabla_ssa at = with(t, "addi", exponent, 62);
   nabla_ssa first = with(t, "shrui", at, 6), shift = with(t, "andi", at, 63);
   nabla_ssa back = binary(t, "subi", nabla_emit_i64(&t->emit, 63), shift);
   for (unsigned i = 0; i < 4; i++)
-    words[i] = word(t, with(t, "addi", first, i));
+    words[i] = word(t, table, with(t, "addi", first, i));
   for (unsigned i = 0; i < 3; i++) {
     nabla_ssa low = binary(t, "shrui", with(t, "shrui", words[i + 1], 1), back);
     out[i] = binary(t, "ori", binary(t, "shli", words[i], shift), low);

@@ -7,9 +7,10 @@
 #include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
 
+/* 0, the value that it has then, where the attribute is not written. */
 static int64_t integer(const nabla_template *t, const char *key) {
-  return mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(t->op, nabla_ref(key)));
+  MlirAttribute value = mlirOperationGetAttributeByName(t->op, nabla_ref(key));
+  return mlirAttributeIsNull(value) ? 0 : mlirIntegerAttrGetValueInt(value);
 }
 
 /* An empty result whose sizes are operands from `first` on. */
