@@ -74,8 +74,8 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // expected-error @+1 {{custom op 'nabla.reduce' expected string or keyword containing one of the following enum values for attribute 'kind' [sum, max]}}
-  %0 = nabla.reduce prod %a dims = [1] : tensor<2x3xf32>
+  // expected-error @+1 {{custom op 'nabla.reduce' expected string or keyword containing one of the following enum values for attribute 'kind' [sum, max, prod, min, mean, any, all]}}
+  %0 = nabla.reduce median %a dims = [1] : tensor<2x3xf32>
   return
 }
 
