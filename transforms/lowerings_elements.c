@@ -89,6 +89,24 @@ static const struct {
     {"xor", NULL, "xori", "xori"},
 };
 
+/* arith-expand leaves it open which of 0 and -0 is the larger one. Of equal
+ * floats the bits differ in the sign of zeros alone: both must have it for the
+ * maximum, one for the minimum. */
+static nabla_ssa order_zeros(nabla_template *t, const nabla_element *in,
+                             const nabla_ssa *x, bool is_max, nabla_ssa y) {
+  const char *bits = strcmp(in->work, "f64") != 0 ? "i32" : "i64";
+  nabla_ssa both[2];
+  for (int i = 0; i < 2; i++)
+    both[i] = nabla_emit(&t->emit, "arith.bitcast %%v%u : %s to %s", x[i],
+                         in->work, bits);
+  nabla_ssa joined =
+      nabla_emit_two(t, is_max ? "andi" : "ori", both[0], both[1], bits);
+  joined = nabla_emit(&t->emit, "arith.bitcast %%v%u : %s to %s", joined, bits,
+                      in->work);
+  nabla_ssa equal = nabla_emit_two(t, "cmpf oeq,", x[0], x[1], in->work);
+  return nabla_emit_select(t, equal, joined, y, in->work);
+}
+
 static nabla_ssa pair(nabla_template *t, const nabla_element *in,
                       const nabla_ssa *x) {
   nabla_short_name name = nabla_template_name(t);
@@ -97,7 +115,11 @@ static nabla_ssa pair(nabla_template *t, const nabla_element *in,
   const char *operation = in->is_float      ? pairs[i].of_floats
                           : in->is_unsigned ? pairs[i].of_unsigned
                                             : pairs[i].of_signed;
-  return nabla_emit_two(t, operation, x[0], x[1], in->work);
+  nabla_ssa y = nabla_emit_two(t, operation, x[0], x[1], in->work);
+  bool is_max = !strcmp(name.data, "maximum");
+  if (in->is_float && (is_max || !strcmp(name.data, "minimum")))
+    y = order_zeros(t, in, x, is_max, y);
+  return y;
 }
 bool nabla_lower_pair(nabla_template *t) {
   return nabla_lower_elements(t, pair);

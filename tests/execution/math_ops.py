@@ -84,31 +84,40 @@ def spread_values(rng, a, kind):
 
 
 def add_functions(make, rounds):
+    """Small programs: each function is much code."""
     rng = make.rng
     for kind in FLOATS:
-        f = make.new("functions_" + kind)
-        for dims in shapes(rng, rounds) + [(600,)]:
-            a = values(rng, dims, kind, True)
-            if dims == (600,):
-                a = spread_values(rng, a, kind)
-            x, x_type = f.argument(a, hidden(rng, len(dims)))
-            for op, (function, ulps) in FUNCTIONS.items():
-                y = f.op("nabla.%s %s : %s" % (op, x, x_type))
-                f.give(y, x_type, check_function(function, ulps, a, kind))
-            for how, function in (("", gelu), (" approximate = none", gelu),
-                                  (" approximate = tanh", gelu_tanh)):
-                y = f.op("nabla.gelu %s%s : %s" % (x, how, x_type))
-                wide = np.abs(harness.widen(a).astype(f64))
-                with np.errstate(all="ignore"):  # exp of x^2
-                    off = np.where(np.isfinite(wide),
-                                   np.abs(function(-wide)) * wide * wide
-                                   * 2.0 ** -50, 0) + 1e-320
-                    ends = np.where(wide == 40, 1, off)
-                f.give(y, x_type, check_function(function, 8, a, kind, ends))
-            for op, function in EXACT.items():
-                y = f.op("nabla.%s %s : %s" % (op, x, x_type))
-                want = harness.narrow(function(harness.widen(a)), kind)
-                f.give(y, x_type, exact(want))
+        sizes = [(), (3, 0, 2), (600,)]
+        sizes += [arrays.shape(rng, int(rng.integers(1, 5)))
+                  for _ in range(rounds)]
+        for number, op in enumerate(list(FUNCTIONS) + ["gelu"] + list(EXACT)):
+            f = make.new("%s_%s" % (op, kind))
+            for dims in ((600,), sizes[number % len(sizes)]):
+                a = values(rng, dims, kind, True)
+                if dims == (600,):
+                    a = spread_values(rng, a, kind)
+                x, x_type = f.argument(a, hidden(rng, len(dims)))
+                add_function(f, op, a, x, x_type, kind)
+
+
+def add_function(f, op, a, x, x_type, kind):
+    if op in EXACT:
+        y = f.op("nabla.%s %s : %s" % (op, x, x_type))
+        want = harness.narrow(EXACT[op](harness.widen(a)), kind)
+        f.give(y, x_type, exact(want))
+    elif op in FUNCTIONS:
+        function, ulps = FUNCTIONS[op]
+        y = f.op("nabla.%s %s : %s" % (op, x, x_type))
+        f.give(y, x_type, check_function(function, ulps, a, kind))
+    else:
+        for how, function in (("", gelu), (" approximate = tanh", gelu_tanh)):
+            y = f.op("nabla.gelu %s%s : %s" % (x, how, x_type))
+            wide = np.abs(harness.widen(a).astype(f64))
+            with np.errstate(all="ignore"):  # exp of x^2
+                off = np.where(np.isfinite(wide), np.abs(function(-wide))
+                               * wide * wide * 2.0 ** -50, 0) + 1e-320
+                ends = np.where(wide == 40, 1, off)
+            f.give(y, x_type, check_function(function, 8, a, kind, ends))
 
 
 def add_predicates(make, rounds):
