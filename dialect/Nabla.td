@@ -63,7 +63,10 @@ def Nabla_ImplicitType : TypeDef<Nabla_Dialect, "Implicit"> {
 }
 
 def Nabla_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction computes", [
-  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>]> {
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
+  I32EnumAttrCase<"prod", 2>, I32EnumAttrCase<"min", 3>,
+  I32EnumAttrCase<"mean", 4>, I32EnumAttrCase<"any", 5>,
+  I32EnumAttrCase<"all", 6>]> {
   let cppNamespace = "::nabla";
 }
 
@@ -81,8 +84,8 @@ def Nabla_PoolKind : I32EnumAttr<"PoolKind", "what is made of a window", [
   let cppNamespace = "::nabla";
 }
 
-class Nabla_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Nabla_Dialect, mnemonic, !listconcat([Pure], traits)> {
+class Nabla_EffectOp<string mnemonic, list<Trait> traits = []>
+    : Op<Nabla_Dialect, mnemonic, traits> {
   let hasVerifier = 1;
   code verifyHook = [{
     ::llvm::LogicalResult $cppClass::verify() {
@@ -101,6 +104,9 @@ class Nabla_Op<string mnemonic, list<Trait> traits = []>
   }];
   let extraClassDefinition = verifyHook;
 }
+
+class Nabla_Op<string mnemonic, list<Trait> traits = []>
+    : Nabla_EffectOp<mnemonic, !listconcat([Pure], traits)>;
 
 // An op whose result types follow from its operands.
 class Nabla_InferOp<string mnemonic, list<Trait> traits = []>
@@ -505,8 +511,10 @@ def Nabla_MulOp : Nabla_BinaryOp<"mul"> {
 def Nabla_ReduceOp : Nabla_InferOp<"reduce"> {
   let summary = "Sums, or takes the largest, along dimensions";
   let description = [{
-    Over no elements `sum` is 0, `max` the lowest value of the type (-inf).
-    `max` of a NaN is NaN. f16 and bf16 sum in f32 and round once.
+    Over no elements `sum` is 0, `prod` 1, `max` the lowest value of the type
+    (-inf), `min` the highest, `mean` NaN, `any` false and `all` true. `max` and
+    `min` of a NaN are NaN. f16 and bf16 are summed, or multiplied, in f32 and
+    rounded once; integers wrap. `mean` is of floats, `any` and `all` are of i1.
   }];
   let arguments = (ins Nabla_Array:$input, Nabla_ReduceKind:$kind,
                        DenseI64ArrayAttr:$dims, UnitAttr:$keep_dims);
@@ -523,5 +531,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 }
 
 include "NablaControl.td"
+include "NablaMath.td"
 
 #endif

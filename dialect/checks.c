@@ -2,10 +2,13 @@
 #include "dialect/checks.h"
 
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Diagnostics.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "dialect/ops.h"
 
 MlirLogicalResult nabla_op_error_list(MlirLocation location, MlirStringRef op,
                                       const char *format, va_list arguments) {
@@ -95,4 +98,15 @@ bool nabla_dims_compatible(int64_t a, int64_t b) {
 
 bool nabla_text_equals(MlirStringRef text, const char *other) {
   return text.length == strlen(other) && !memcmp(text.data, other, text.length);
+}
+
+bool nabla_types_check(MlirLocation location, MlirStringRef op, MlirType type) {
+  const nabla_op_row *row = nabla_op_named(op);
+  if (!row || (!nablaTypeIsAImplicit(type) && !mlirTypeIsARankedTensor(type)) ||
+      nabla_type_class_has(row->types, nabla_array_element(type)))
+    return true;
+  nabla_op_error(location, op,
+                 "takes elements of types %s; nabla.convert makes them",
+                 nabla_type_class_types(row->types));
+  return false;
 }

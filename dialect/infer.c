@@ -6,6 +6,8 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
+#include "dialect/infer_math.h"
+
 typedef MlirLogicalResult inference(const nablaInference *in,
                                     MlirType types[NABLA_MAX_RESULTS],
                                     intptr_t *count);
@@ -280,6 +282,27 @@ static MlirLogicalResult infer_binary(const nablaInference *in,
   return give(tensor(rank, shape, nabla_array_element(a)), types, count);
 }
 
+/* What `any` and `all`, and `mean`, reduce. */
+static bool reduce_takes(const nablaInference *in) {
+  enum { MEAN = 4, ANY = 5, ALL = 6 }; /* of Nabla_ReduceKind */
+  MlirAttribute attribute = nabla_attribute(in->attributes, "kind");
+  int64_t kind = mlirAttributeIsNull(attribute)
+                     ? 0
+                     : mlirIntegerAttrGetValueInt(attribute);
+  MlirType element = nabla_array_element(type_of(in, 0));
+  bool is_bool =
+      mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 1;
+  if (kind == MEAN && !mlirTypeIsAFloat(element)) {
+    ERROR(in, "mean is of floats; nabla.convert makes them");
+    return false;
+  }
+  if ((kind == ANY || kind == ALL) && !is_bool) {
+    ERROR(in, "any and all are of i1; nabla.compare makes it");
+    return false;
+  }
+  return true;
+}
+
 static MlirLogicalResult infer_reduce(const nablaInference *in,
                                       MlirType types[], intptr_t *count) {
   MlirType type = type_of(in, 0);
@@ -295,7 +318,9 @@ static MlirLogicalResult infer_reduce(const nablaInference *in,
     if (!reduced) shape[kept++] = nabla_array_dim(type, i);
     if (reduced && keep) shape[kept++] = 1;
   }
-  return give(tensor(kept, shape, nabla_array_element(type)), types, count);
+  return reduce_takes(in) ? give(tensor(kept, shape, nabla_array_element(type)),
+                                 types, count)
+                          : mlirLogicalResultFailure();
 }
 
 static MlirLogicalResult infer_constant(const nablaInference *in,
@@ -317,7 +342,7 @@ static const struct {
   inference *infer;
 } rows[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
+           cost, types)                                                    \
   {"nabla." #id, infer_##infer},
 #include "dialect/ops.def"
 #undef OP
@@ -326,7 +351,10 @@ static const struct {
 MlirLogicalResult nablaInferOp(const nablaInference *in,
                                MlirType types[NABLA_MAX_RESULTS],
                                intptr_t *outCount) {
-  if (!ranks_fit(in)) return mlirLogicalResultFailure();
+  if (!ranks_fit(in) ||
+      (in->operandCount > 0 &&
+       !nabla_types_check(in->location, in->op, type_of(in, 0))))
+    return mlirLogicalResultFailure();
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].infer && nabla_text_equals(in->op, rows[i].name))
       return rows[i].infer(in, types, outCount);

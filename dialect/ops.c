@@ -1,15 +1,36 @@
 /* ops.def as a table; see ops.h. */
 #include "dialect/ops.h"
 
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 #include <string.h>
+
+static const char *const class_types[] = {
+#define TYPES(id, types, what) types,
+#include "dialect/type_classes.def"
+#undef TYPES
+};
+
+static const struct {
+  const char *operations, *bytes;
+} costs[] = {
+#define COST(id, operations, bytes) {operations, bytes},
+#include "dialect/costs.def"
+#undef COST
+};
 
 static const nabla_op_row rows[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
-  {"nabla." #id, NABLA_IMPLICIT_##implicit,                                \
-   #lowering,    #vjp,                                                     \
-   #jvp,         #batch,                                                   \
-   #factor,      #cost},
+           cost, types)                                                    \
+  {"nabla." #id,                                                           \
+   NABLA_IMPLICIT_##implicit,                                              \
+   #lowering,                                                              \
+   #vjp,                                                                   \
+   #jvp,                                                                   \
+   #batch,                                                                 \
+   #factor,                                                                \
+   NABLA_COST_##cost,                                                      \
+   NABLA_TYPES_##types},
 #include "dialect/ops.def"
 #undef OP
 };
@@ -19,7 +40,7 @@ const nabla_op_row *nabla_op_rows(size_t *out_count) {
   return rows;
 }
 
-static const nabla_op_row *find_name(MlirStringRef name) {
+const nabla_op_row *nabla_op_named(MlirStringRef name) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strlen(rows[i].name) == name.length &&
         !memcmp(rows[i].name, name.data, name.length))
@@ -28,5 +49,43 @@ static const nabla_op_row *find_name(MlirStringRef name) {
 }
 
 const nabla_op_row *nabla_op_find(MlirOperation op) {
-  return find_name(mlirIdentifierStr(mlirOperationGetName(op)));
+  return nabla_op_named(mlirIdentifierStr(mlirOperationGetName(op)));
+}
+
+const char *nabla_type_class_types(nabla_type_class types) {
+  return class_types[types];
+}
+
+const char *nabla_cost_operations(nabla_cost_class cost) {
+  return costs[cost].operations;
+}
+
+const char *nabla_cost_bytes(nabla_cost_class cost) {
+  return costs[cost].bytes;
+}
+
+/* The type as it is spelt in IR: "f32", "ui8"; empty for what no array has. */
+static void spell(MlirType type, char out[16]) {
+  out[0] = 0;
+  if (mlirTypeIsABF16(type)) {
+    strcpy(out, "bf16");
+  } else if (mlirTypeIsAF16(type) || mlirTypeIsAF32(type) ||
+             mlirTypeIsAF64(type)) {
+    (void)snprintf(out, 16, "f%u", mlirFloatTypeGetWidth(type));
+  } else if (mlirTypeIsAInteger(type) && !mlirIntegerTypeIsSigned(type)) {
+    (void)snprintf(out, 16, "%si%u", mlirIntegerTypeIsUnsigned(type) ? "u" : "",
+                   mlirIntegerTypeGetWidth(type));
+  }
+}
+
+bool nabla_type_class_has(nabla_type_class types, MlirType element) {
+  char name[16];
+  spell(element, name);
+  size_t length = strlen(name);
+  for (const char *at = class_types[types]; *at && length;) {
+    size_t word = strcspn(at, " ");
+    if (word == length && !memcmp(at, name, length)) return true;
+    at += word + (at[word] == ' ');
+  }
+  return false;
 }

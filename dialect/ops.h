@@ -3,6 +3,7 @@
 #define NABLA_DIALECT_OPS_H
 
 #include <mlir-c/IR.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What becomes of an implicit operand; see ops.def. */
@@ -14,15 +15,40 @@ typedef enum nabla_implicit_use {
   NABLA_IMPLICIT_rules,
 } nabla_implicit_use;
 
+/* Element types that an op takes; see type_classes.def. */
+typedef enum nabla_type_class {
+#define TYPES(id, types, what) NABLA_TYPES_##id,
+#include "dialect/type_classes.def"
+#undef TYPES
+} nabla_type_class;
+
+/* What an op costs; see costs.def. */
+typedef enum nabla_cost_class {
+#define COST(id, operations, bytes) NABLA_COST_##id,
+#include "dialect/costs.def"
+#undef COST
+} nabla_cost_class;
+
+/* A row of type_classes.def, and of costs.def. */
+const char *nabla_type_class_types(nabla_type_class types);
+const char *nabla_cost_operations(nabla_cost_class cost);
+const char *nabla_cost_bytes(nabla_cost_class cost);
+
+/* Whether a class has an element type. */
+bool nabla_type_class_has(nabla_type_class types, MlirType element);
+
 /* A row of ops.def. Texts are the columns' spelling, "_" where empty. */
 typedef struct nabla_op_row {
   const char *name; /* "nabla.add" */
   nabla_implicit_use implicit;
-  const char *lowering, *vjp, *jvp, *batch, *factor, *cost;
+  const char *lowering, *vjp, *jvp, *batch, *factor;
+  nabla_cost_class cost;
+  nabla_type_class types;
 } nabla_op_row;
 
 const nabla_op_row *nabla_op_rows(size_t *out_count);
 
+const nabla_op_row *nabla_op_named(MlirStringRef name);
 /* NULL when `op` is not of this dialect. */
 const nabla_op_row *nabla_op_find(MlirOperation op);
 

@@ -5,6 +5,8 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
+#include "dialect/infer_math.h"
+
 static MlirType operand(MlirOperation op, intptr_t index) {
   return mlirValueGetType(mlirOperationGetOperand(op, index));
 }
@@ -185,7 +187,7 @@ static const struct {
   nabla_verifier *verify;
 } rows[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
+           cost, types)                                                    \
   {"nabla." #id, verify_##verify},
 #include "dialect/ops.def"
 #undef OP
@@ -193,6 +195,11 @@ static const struct {
 
 MlirLogicalResult nablaVerifyOp(MlirOperation op) {
   MlirStringRef name = name_of(op);
+  bool has_operand = mlirOperationGetNumOperands(op) > 0;
+  if (!has_operand && mlirOperationGetNumResults(op) == 0) return good();
+  if (!nabla_types_check(mlirOperationGetLocation(op), name,
+                         has_operand ? operand(op, 0) : result(op)))
+    return mlirLogicalResultFailure();
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].verify && nabla_text_equals(name, rows[i].name))
       return rows[i].verify(op);

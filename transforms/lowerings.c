@@ -26,6 +26,14 @@ const nabla_element *nabla_element_named(const char *name) {
   return NULL;
 }
 
+const char *nabla_element_greatest(const nabla_element *element) {
+  if (!strcmp(element->work, "f64")) return "0x7FF0000000000000";
+  if (element->is_float) return "0x7F800000";
+  if (element->is_unsigned) return "-1";
+  if (!strcmp(element->work, "i8")) return "127";
+  return !strcmp(element->work, "i32") ? "2147483647" : "9223372036854775807";
+}
+
 static const char *integer_name(MlirType type) {
   unsigned width = mlirIntegerTypeGetWidth(type);
   if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? "ui8" : NULL;
@@ -115,6 +123,7 @@ bool nabla_template_close_all(nabla_template *t, intptr_t count,
     nabla_text_add(
         &t->text,
         "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
+        "func.func private @nabla_require_divisors(i64, !llvm.ptr)\n"
         "llvm.mlir.global internal constant @nabla_where_%.*s("
         "\"nabla.%.*s\\00\") {addr_space = 0 : i32}\n",
         length, name, length, name);
@@ -291,13 +300,25 @@ static nabla_ssa as_i64(nabla_template *t, nabla_ssa index) {
   return nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", index);
 }
 
-void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b) {
+static void name_op(nabla_template *t) {
   int length;
   const char *name = short_name(t, &length);
   if (!t->where)
     t->where = nabla_emit(&t->emit,
                           "llvm.mlir.addressof @nabla_where_%.*s : !llvm.ptr",
                           length, name);
+}
+
+void nabla_template_require_divisors(nabla_template *t, nabla_ssa zeros) {
+  name_op(t);
+  nabla_emit_line(&t->emit,
+                  "func.call @nabla_require_divisors(%%v%u, %%v%u) : "
+                  "(i64, !llvm.ptr) -> ()",
+                  zeros, t->where);
+}
+
+void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b) {
+  name_op(t);
   nabla_ssa first = as_i64(t, a), second = as_i64(t, b);
   nabla_emit_line(&t->emit,
                   "func.call @nabla_require_equal(%%v%u, %%v%u, %%v%u) : "

@@ -25,6 +25,9 @@ const nabla_element *nabla_element_find(MlirType type);
 /* `name` must be in the table. */
 const nabla_element *nabla_element_named(const char *name);
 
+/* The highest value, as `least`. */
+const char *nabla_element_greatest(const nabla_element *element);
+
 typedef struct nabla_template {
   MlirOperation op;
   nabla_text text;
@@ -94,6 +97,8 @@ nabla_tensor nabla_tensor_unflatten(nabla_template *t, const nabla_tensor *flat,
 
 /* Fails at run time unless two sizes (index) are equal. */
 void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b);
+/* Fails at run time unless `zeros`, i64, is 0: how many divisors are. */
+void nabla_template_require_divisors(nabla_template *t, nabla_ssa zeros);
 /* The same for two dimensions; nothing when it is known before. */
 void nabla_tensors_agree(nabla_template *t, nabla_tensor *a, intptr_t a_dim,
                          nabla_tensor *b, intptr_t b_dim);
@@ -132,6 +137,10 @@ void nabla_generic_begin(nabla_template *t, nabla_generic *g);
 /* Ends the body with `element`, of the output's type. */
 nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
                                nabla_ssa element);
+/* The same where the operand behind the output is one too, which `output` - 1
+ * said before the body began; gives the first. */
+nabla_tensor nabla_generic_end_two(nabla_template *t, nabla_generic *g,
+                                   nabla_ssa element, nabla_ssa second);
 
 /* In a body: element of operand `index` as its work type. */
 nabla_ssa nabla_generic_load(nabla_template *t, const nabla_generic *g,

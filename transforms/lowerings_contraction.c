@@ -1,5 +1,6 @@
 /* Lowerings of dot_general and reduce. */
 #include <mlir-c/BuiltinAttributes.h>
+#include <string.h>
 
 #include "dialect/checks.h"
 #include "transforms/lowerings_list.h"
@@ -77,13 +78,59 @@ bool nabla_lower_dot_general(nabla_template *t) {
                               nabla_tensor_convert(t, &sum, lhs.element).value);
 }
 
-enum { REDUCE_SUM, REDUCE_MAX }; /* of Nabla_ReduceKind */
+enum { MEAN = 4 }; /* of Nabla_ReduceKind */
 
-/* The operation that folds an element into a result. */
+/* How an element is folded into a result, by Nabla_ReduceKind: operations of
+ * floats, signed and unsigned integers; what a result begins with, "least" or
+ * "greatest" being those of the type. */
+static const struct {
+  const char *operations[3], *float_initial, *integer_initial;
+} folds[] = {
+    {{"addf", "addi", "addi"}, "0.0", "0"},
+    {{"maximumf", "maxsi", "maxui"}, "least", "least"},
+    {{"mulf", "muli", "muli"}, "1.0", "1"},
+    {{"minimumf", "minsi", "minui"}, "greatest", "greatest"},
+    {{"addf", "addi", "addi"}, "0.0", "0"},
+    {{"ori", "ori", "ori"}, "0", "0"},
+    {{"andi", "andi", "andi"}, "1", "-1"},
+};
+
+static const char *initial_of(int64_t kind, const nabla_element *element) {
+  const char *text = element->is_float ? folds[kind].float_initial
+                                       : folds[kind].integer_initial;
+  if (!strcmp(text, "least")) return element->least;
+  if (!strcmp(text, "greatest")) return nabla_element_greatest(element);
+  /* "1" of i1 is written as its sign bit */
+  return !strcmp(text, "1") && !strcmp(element->name, "i1") ? "-1" : text;
+}
+
 static const char *fold_name(int64_t kind, const nabla_element *element) {
-  if (kind == REDUCE_SUM) return element->is_float ? "addf" : "addi";
-  if (element->is_float) return "maximumf";
-  return element->is_unsigned ? "maxui" : "maxsi";
+  return folds[kind].operations[element->is_float      ? 0
+                                : element->is_unsigned ? 2
+                                                       : 1];
+}
+
+/* The sums over their number of terms. */
+static nabla_tensor divide_by_count(nabla_template *t, nabla_tensor *in,
+                                    uint32_t reduced,
+                                    const nabla_tensor *sums) {
+  const char *work = in->element->work;
+  nabla_ssa count = nabla_emit_index(t, 1);
+  for (intptr_t i = 0; i < in->rank; i++)
+    if (reduced >> i & 1u)
+      count = nabla_emit(&t->emit, "arith.muli %%v%u, %%v%u : index", count,
+                         nabla_tensor_size(t, in, i));
+  count = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", count);
+  count = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to %s", count, work);
+  nabla_tensor shape = *sums;
+  nabla_tensor out = nabla_tensor_empty(t, &shape, work);
+  nabla_generic g = {.loops = sums->rank};
+  nabla_generic_add(&g, sums, NULL);
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  nabla_ssa mean = nabla_emit(&t->emit, "arith.divf %%v%u, %%v%u : %s",
+                              g.operands[0].element, count, work);
+  return nabla_generic_end(t, &g, mean);
 }
 
 /* What a reduction writes, and where: the loops are the kept dimensions, then
@@ -123,9 +170,8 @@ bool nabla_lower_reduce(nabla_template *t) {
   nabla_tensor in = nabla_template_operand(t, 0);
   read_reduction(t, &in, &r);
   const nabla_element *element = in.element;
-  const char *zero = element->is_float ? "0.0" : "0";
-  nabla_tensor out = nabla_tensor_full(
-      t, &r.shape, element->work, kind == REDUCE_SUM ? zero : element->least);
+  nabla_tensor out =
+      nabla_tensor_full(t, &r.shape, element->work, initial_of(kind, element));
   nabla_generic g = {.loops = in.rank, .reductions = in.rank - r.kept};
   nabla_generic_add(&g, &in, r.in_map);
   nabla_generic_add(&g, &out, r.out_map);
@@ -135,5 +181,6 @@ bool nabla_lower_reduce(nabla_template *t) {
                      fold_name(kind, element), g.operands[1].element, value,
                      element->work);
   out = nabla_generic_end(t, &g, value);
+  if (kind == MEAN) out = divide_by_count(t, &in, r.reduced, &out);
   return nabla_template_close(t, nabla_tensor_convert(t, &out, element).value);
 }

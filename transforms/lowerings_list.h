@@ -6,7 +6,7 @@
 
 /* Two rows that share a lowering declare it twice, which C allows. */
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
+           cost, types)                                                    \
   bool nabla_lower_##lowering(nabla_template *t);
 #include "dialect/ops.def"
 #undef OP

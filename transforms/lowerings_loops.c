@@ -40,9 +40,11 @@ static void add_operands(nabla_text *text, const nabla_generic *g,
 
 void nabla_generic_begin(nabla_template *t, nabla_generic *g) {
   nabla_text *text = &t->text;
+  bool has_second = g->count - g->output > 1;
   g->result = ++t->emit.last;
-  nabla_text_add(text, "  %%v%u = linalg.generic {indexing_maps = [",
-                 g->result);
+  nabla_text_add(text, "  %%v%u", g->result);
+  if (has_second) nabla_text_add(text, ", %%v%u", ++t->emit.last);
+  nabla_text_add(text, " = linalg.generic {indexing_maps = [");
   for (intptr_t i = 0; i < g->count; i++) {
     nabla_text_add(text, "%s", i ? ", " : "");
     add_map(text, g->loops, g->operands[i].tensor.rank, g->operands[i].map);
@@ -70,6 +72,18 @@ nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
   nabla_tensor out = g->operands[g->output].tensor;
   nabla_text_add(&t->text, "  linalg.yield %%v%u : %s\n  } -> %s\n", element,
                  out.element->name, nabla_tensor_type(&out).data);
+  out.value = g->result;
+  return out;
+}
+
+nabla_tensor nabla_generic_end_two(nabla_template *t, nabla_generic *g,
+                                   nabla_ssa element, nabla_ssa second) {
+  nabla_tensor out = g->operands[g->output].tensor;
+  const nabla_tensor *other = &g->operands[g->output + 1].tensor;
+  nabla_text_add(&t->text, "  linalg.yield %%v%u, %%v%u : %s, %s\n  } -> (%s, ",
+                 element, second, out.element->name, other->element->name,
+                 nabla_tensor_type(&out).data);
+  nabla_text_add(&t->text, "%s)\n", nabla_tensor_type(other).data);
   out.value = g->result;
   return out;
 }

@@ -7,6 +7,7 @@
 #include "transforms/components.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
+#include "transforms/simplify_math.h"
 #include "transforms/simplify_views.h"
 
 /* Each returns whether it replaced `op`. */
@@ -132,6 +133,21 @@ static const struct {
     {"nabla.unpack", fold_unpack},
     {"nabla.add", fold_add},
     {"nabla.mul", fold_mul},
+    {"nabla.neg", nabla_fold_inverse},
+    {"nabla.not", nabla_fold_inverse},
+    {"nabla.abs", nabla_fold_idempotent},
+    {"nabla.floor", nabla_fold_idempotent},
+    {"nabla.ceil", nabla_fold_idempotent},
+    {"nabla.round", nabla_fold_idempotent},
+    {"nabla.trunc", nabla_fold_idempotent},
+    {"nabla.convert", nabla_fold_convert},
+    {"nabla.select", nabla_fold_select},
+    {"nabla.maximum", nabla_fold_same},
+    {"nabla.minimum", nabla_fold_same},
+    {"nabla.and", nabla_fold_same},
+    {"nabla.or", nabla_fold_same},
+    {"nabla.sub", nabla_fold_sub},
+    {"nabla.div", nabla_fold_div},
 };
 #define FOLDS (sizeof folds / sizeof *folds)
 

@@ -35,7 +35,7 @@ static const struct {
   bool (*lower)(nabla_template *t);
 } lowerings[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
+           cost, types)                                                    \
   {"nabla." #id, nabla_lower_##lowering},
 #include "dialect/ops.def"
 #undef OP

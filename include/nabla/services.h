@@ -29,6 +29,7 @@ typedef enum nabla_failure {
   NABLA_FAILURE_NO_MEMORY = 1, /* allocate returned NULL                      */
   NABLA_FAILURE_SHAPE = 2,     /* two dimensions that must agree do not: first
                                   and second are their sizes                  */
+  NABLA_FAILURE_DIVISION = 3,  /* integers divided by zero: first is how many */
 } nabla_failure;
 
 typedef struct nabla_services nabla_services;

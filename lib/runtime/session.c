@@ -105,6 +105,10 @@ nabla_status nabla_session_status(const nabla_session *session,
   if (!session->failed) return NABLA_OK;
   if (session->failure == NABLA_FAILURE_NO_MEMORY)
     return fail_memory(session, diag);
+  if (session->failure == NABLA_FAILURE_DIVISION)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%s%s%" PRId64 " integers are divided by zero",
+                      where ? where : "", where ? ": " : "", session->first);
   if (session->failure != NABLA_FAILURE_SHAPE)
     return nabla_fail(
         diag, NABLA_UNSUPPORTED,

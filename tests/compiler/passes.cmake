@@ -15,7 +15,7 @@ add_test(NAME passes.parallel COMMAND
 
 # Generated pages are what the tables say.
 set(again "build the target update-docs")
-foreach(page passes rules)
+foreach(page passes rules ops)
   string(TOUPPER ${page} name)
   add_test(NAME docs.${page} COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"

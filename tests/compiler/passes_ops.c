@@ -3,23 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 9 };
+enum { COLUMNS = 10 };
 
 static const struct {
   const char *op, *values[COLUMNS];
 } rows[] = {
-#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost)                                                           \
-  {#id,                                                                    \
-   {#verify, #infer, #lowering, #implicit, #vjp, #jvp, #batch, #factor,    \
-    #cost}},
+#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor,     \
+           cost, types)                                                        \
+  {#id,                                                                        \
+   {#verify, #infer, #lowering, #implicit, #vjp, #jvp, #batch, #factor, #cost, \
+    #types}},
 #include "dialect/ops.def"
 #undef OP
 };
 
 static const char *const columns[COLUMNS] = {
     "verify", "infer", "lowering", "implicit", "vjp",
-    "jvp",    "batch", "factor",   "cost",
+    "jvp",    "batch", "factor",   "cost",     "types",
 };
 
 int main(void) {

@@ -268,6 +268,46 @@ def check_sizes(s, rng):
                "nabla.fused_dot")
 
 
+def check_math(s):
+    """Divisors that are zero, sizes below 0, lines without elements."""
+    f = Function("divide")
+    x, x_type = f.argument(np.arange(6, dtype=np.int32), [0])
+    y, y_type = f.argument(np.ones(6, np.int32), [0])
+    for op in ("div", "mod"):
+        f.give(f.op("nabla.%s %s, %s : %s, %s" % (op, x, y, x_type, y_type)),
+               x_type, None)
+    program = s.write(f.text())
+    s.expect(run(s, program, f, f.inputs).returncode == 0, "good divisors")
+    zeros = dict(f.inputs)
+    zeros[y[1:]] = np.array([1, 0, 2, 0, 0, 1], np.int32)
+    refuse(s, "zeros", run(s, program, f, zeros), USAGE, "nabla.div",
+           "3 integers are divided by zero")
+    shorter = dict(f.inputs)
+    shorter[y[1:]] = np.ones(5, np.int32)
+    refuse(s, "another size", run(s, program, f, shorter), USAGE, "nabla.div",
+           "5", "6")
+    texts = ["nabla.iota dim = 0 sizes(%s) -> tensor<?xi64>",
+             "nabla.full 7 : i64 sizes(%s) -> tensor<?xi64>"]
+    for number, text in enumerate(texts):
+        f = Function("create%d" % number)
+        n = f.size(4)
+        f.give(f.op(text % n), "tensor<?xi64>", None)
+        program = s.write(f.text())
+        name = list(f.inputs)[0]
+        s.expect(run(s, program, f, f.inputs).returncode == 0, "a good size")
+        for size in (-1, -2 ** 63, 2 ** 60):
+            refuse(s, "size %d" % size, run(s, program, f, {
+                name: np.array([size], np.int64)}), (USAGE, MEMORY))
+    f = Function("choose")
+    x, x_type = f.argument(np.zeros((2, 3), f32), [0, 1])
+    f.give(f.op("nabla.argmax %s dim = 1 : %s" % (x, x_type)),
+           "tensor<?xi64>", None)
+    program = s.write(f.text())
+    s.expect(run(s, program, f, f.inputs).returncode == 0, "a good line")
+    refuse(s, "no elements", run(s, program, f, {
+        x[1:]: np.zeros((2, 0), f32)}), USAGE, "nabla.argmax")
+
+
 # ---- weights that do not fit -----------------------------------------------------
 
 
@@ -323,6 +363,7 @@ def test(s):
     check_arguments(s)
     check_files(s)
     check_sizes(s, rng)
+    check_math(s)
     check_weights(s, rng)
 
 

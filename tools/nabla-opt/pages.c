@@ -1,7 +1,8 @@
 /* nabla-pages: the generated pages of the documentation.
  *
  *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def
- *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def */
+ *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def
+ *   nabla-pages --ops      docs/OPS.md, of dialect/ops.def */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,11 +206,34 @@ static int print_rules(void) {
   return 0;
 }
 
+/* Types and cost of every operation. */
+static int print_operations(void) {
+  size_t count;
+  const nabla_op_row *rows = nabla_op_rows(&count);
+  printf("# Operations\n\n");
+  printf(made_by, "--ops", "dialect/ops.def");
+  printf(
+      "Syntax and meaning: DIALECT.md. *Types* are those of the first operand, "
+      "or of the\nresult where there is no operand. *Cost*: operations, and "
+      "bytes moved, where n is\nthe number of elements of the result, m of the "
+      "first operand, k of those that are\ncontracted into one; in, out are "
+      "the bytes of operands and results, packed ones\nwith their packed "
+      "size.\n\n| operation | types | operations | bytes "
+      "|\n|---|---|---|---|\n");
+  for (size_t i = 0; i < count; i++)
+    printf("| `%s` | %s | %s | %s |\n", rows[i].name,
+           nabla_type_class_types(rows[i].types),
+           nabla_cost_operations(rows[i].cost), nabla_cost_bytes(rows[i].cost));
+  return 0;
+}
+
 int main(int argc, char **argv) {
   int status = 2;
   if (argc == 2 && !strcmp(argv[1], "--passes")) status = print_passes();
   if (argc == 2 && !strcmp(argv[1], "--rules")) status = print_rules();
-  if (status == 2) fprintf(stderr, "usage: nabla-pages --passes | --rules\n");
+  if (argc == 2 && !strcmp(argv[1], "--ops")) status = print_operations();
+  if (status == 2)
+    fprintf(stderr, "usage: nabla-pages --passes | --rules | --ops\n");
   if (fflush(stdout)) return 1;
   return status;
 }

@@ -1,0 +1,215 @@
+// Element by element, creation, and reduction along one dimension. Included by
+// Nabla.td, which has the base classes.
+#ifndef NABLA_DIALECT_MATH_TD
+#define NABLA_DIALECT_MATH_TD
+
+class Nabla_MathOp<string mnemonic, string text, list<Trait> traits = []>
+    : Nabla_InferOp<mnemonic, traits> {
+  let summary = text;
+  let arguments = (ins Nabla_Array:$input);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` qualified(type($input))";
+}
+
+def Nabla_AbsOp : Nabla_MathOp<"abs", "|x|; the lowest integer stays">;
+def Nabla_NegOp : Nabla_MathOp<"neg", "-x; integers wrap">;
+def Nabla_SignOp : Nabla_MathOp<"sign", "-1, 0 or 1; zeros and NaN stay">;
+def Nabla_ExpOp : Nabla_MathOp<"exp", "e^x">;
+def Nabla_LogOp : Nabla_MathOp<"log", "Natural logarithm; NaN below 0">;
+def Nabla_Log1pOp : Nabla_MathOp<"log1p", "log(1 + x), exact near 0">;
+def Nabla_SqrtOp : Nabla_MathOp<"sqrt", "Square root; NaN below 0">;
+def Nabla_RsqrtOp : Nabla_MathOp<"rsqrt", "1 / sqrt(x)">;
+def Nabla_SinOp : Nabla_MathOp<"sin", "Sine, of any finite argument">;
+def Nabla_CosOp : Nabla_MathOp<"cos", "Cosine, of any finite argument">;
+def Nabla_TanOp : Nabla_MathOp<"tan", "Tangent, of any finite argument">;
+def Nabla_AcosOp : Nabla_MathOp<"acos", "Arc cosine; NaN beyond [-1, 1]">;
+def Nabla_AtanhOp : Nabla_MathOp<"atanh",
+    "Area tangent; NaN beyond [-1, 1]">;
+def Nabla_TanhOp : Nabla_MathOp<"tanh", "Hyperbolic tangent">;
+def Nabla_ErfOp : Nabla_MathOp<"erf", "Error function">;
+def Nabla_SigmoidOp : Nabla_MathOp<"sigmoid", "1 / (1 + exp(-x))">;
+def Nabla_FloorOp : Nabla_MathOp<"floor", "The next integer below">;
+def Nabla_CeilOp : Nabla_MathOp<"ceil", "The next integer above">;
+def Nabla_RoundOp : Nabla_MathOp<"round", "The nearest integer, half to even">;
+def Nabla_TruncOp : Nabla_MathOp<"trunc", "The next integer towards 0">;
+def Nabla_NotOp : Nabla_MathOp<"not", "All bits inverted">;
+def Nabla_IsNanOp : Nabla_MathOp<"is_nan", "Whether x is NaN, as i1">;
+def Nabla_IsInfOp : Nabla_MathOp<"is_inf", "Whether x is infinite, as i1">;
+
+def Nabla_GeluKind : I32EnumAttr<"GeluKind", "how gelu is computed", [
+  I32EnumAttrCase<"none", 0>, I32EnumAttrCase<"tanh", 1>]> {
+  let cppNamespace = "::nabla";
+}
+def Nabla_GeluOp : Nabla_InferOp<"gelu"> {
+  let summary = "x times the normal distribution's function of x";
+  let description = [{
+    `none`: x (1 + erf(x / sqrt(2))) / 2; `tanh`: x (1 + tanh(sqrt(2 / pi) (x +
+    0.044715 x^3))) / 2.
+  }];
+  let arguments = (ins Nabla_Array:$input,
+      DefaultValuedAttr<Nabla_GeluKind, "::nabla::GeluKind::none">:$approximate);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input (`approximate` `=` $approximate^)? attr-dict "
+                       "`:` qualified(type($input))";
+}
+
+class Nabla_PairOp<string mnemonic, string text, list<Trait> traits = []>
+    : Nabla_InferOp<mnemonic, traits> {
+  let summary = text;
+  let arguments = (ins Nabla_Array:$lhs, Nabla_Array:$rhs);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` qualified(type($lhs)) `,` "
+                       "qualified(type($rhs))";
+}
+
+// Integer division fails at run time, and is not moved to where it was not.
+class Nabla_DivisionOp<string mnemonic, string text>
+    : Nabla_EffectOp<mnemonic, [NoMemoryEffect,
+        DeclareOpInterfaceMethods<InferTypeOpInterface>,
+        DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {
+  let summary = text;
+  let arguments = (ins Nabla_Array:$lhs, Nabla_Array:$rhs);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` qualified(type($lhs)) `,` "
+                       "qualified(type($rhs))";
+  let extraClassDefinition = verifyHook # inferHook # [{
+    ::mlir::Speculation::Speculatability $cppClass::getSpeculatability() {
+      return ::mlir::isa<::mlir::FloatType>(
+                 getResult().getType().getElementType())
+                 ? ::mlir::Speculation::Speculatable
+                 : ::mlir::Speculation::NotSpeculatable;
+    }
+  }];
+}
+
+def Nabla_SubOp : Nabla_PairOp<"sub",
+    "Subtracts element by element; integers wrap">;
+def Nabla_DivOp : Nabla_DivisionOp<"div",
+    "Divides; integers towards 0, by 0 is an error of the program">;
+def Nabla_ModOp : Nabla_DivisionOp<"mod",
+    "x - floor(x / y) y, of the sign of y; integers by 0 are an error">;
+def Nabla_PowOp : Nabla_PairOp<"pow", "x to the power of y">;
+def Nabla_MaximumOp : Nabla_PairOp<"maximum",
+    "The greater one; NaN if one is NaN, 0 of 0 and -0", [Commutative]>;
+def Nabla_MinimumOp : Nabla_PairOp<"minimum",
+    "The smaller one; NaN if one is NaN, -0 of 0 and -0", [Commutative]>;
+def Nabla_AndOp : Nabla_PairOp<"and", "Bits that both have", [Commutative]>;
+def Nabla_OrOp : Nabla_PairOp<"or", "Bits that one has", [Commutative]>;
+def Nabla_XorOp : Nabla_PairOp<"xor", "Bits that differ", [Commutative]>;
+
+def Nabla_CompareKind : I32EnumAttr<"CompareKind", "a comparison", [
+  I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,
+  I32EnumAttrCase<"le", 3>, I32EnumAttrCase<"gt", 4>,
+  I32EnumAttrCase<"ge", 5>]> {
+  let cppNamespace = "::nabla";
+}
+def Nabla_CompareOp : Nabla_InferOp<"compare"> {
+  let summary = "Compares element by element, giving i1";
+  let description = [{
+    False where one is NaN, but for `ne`, which is true. 0 equals -0.
+  }];
+  let arguments = (ins Nabla_CompareKind:$kind, Nabla_Array:$lhs,
+                       Nabla_Array:$rhs);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$kind $lhs `,` $rhs attr-dict `:` "
+                       "qualified(type($lhs)) `,` qualified(type($rhs))";
+}
+
+def Nabla_SelectOp : Nabla_InferOp<"select"> {
+  let summary = "The elements of one array where a condition holds, else those "
+                "of another";
+  let arguments = (ins Nabla_Array:$condition, Nabla_Array:$yes,
+                       Nabla_Array:$no);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$condition `,` $yes `,` $no attr-dict `:` "
+      "qualified(type($condition)) `,` qualified(type($yes)) `,` "
+      "qualified(type($no))";
+}
+
+def Nabla_ConvertOp : Nabla_Op<"convert"> {
+  let summary = "Gives every element another type";
+  let description = [{
+    To floats: rounded once, half to even. Floats to integers: towards 0, what
+    is out of range becomes the nearest value, NaN 0. Integers to narrower ones
+    wrap. To i1: whether it is not 0; NaN is not 0.
+  }];
+  let arguments = (ins Nabla_Array:$input);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` qualified(type($input)) `->` "
+                       "type($result)";
+}
+
+// `sizes` gives each `?` of the result.
+class Nabla_CreateOp<string mnemonic, string text> : Nabla_Op<mnemonic> {
+  let summary = text;
+  let results = (outs Nabla_Tensor:$result);
+}
+def Nabla_FullOp : Nabla_CreateOp<"full", "An array of one value"> {
+  let arguments = (ins AnyAttr:$value, Variadic<Index>:$sizes);
+  let assemblyFormat = "$value (`sizes` `(` $sizes^ `)`)? attr-dict `->` "
+                       "type($result)";
+}
+def Nabla_IotaOp : Nabla_CreateOp<"iota",
+    "The index along a dimension; integers wrap"> {
+  let arguments = (ins I64Attr:$dim, Variadic<Index>:$sizes);
+  let assemblyFormat = "`dim` `=` $dim (`sizes` `(` $sizes^ `)`)? attr-dict "
+                       "`->` type($result)";
+}
+def Nabla_TriOp : Nabla_CreateOp<"tri",
+    "1 where the last index is at most the one before + `diagonal`, else 0"> {
+  let arguments = (ins DefaultValuedOptionalAttr<I64Attr, "0">:$diagonal,
+                       Variadic<Index>:$sizes);
+  let assemblyFormat = "(`diagonal` `=` $diagonal^)? (`sizes` `(` $sizes^ "
+                       "`)`)? attr-dict `->` type($result)";
+}
+class Nabla_RandomOp<string mnemonic, string text>
+    : Nabla_CreateOp<mnemonic, text> {
+  let arguments = (ins RankedTensorOf<[I64], [], "seed">:$seed,
+                       Variadic<Index>:$sizes);
+  let assemblyFormat = "$seed (`sizes` `(` $sizes^ `)`)? attr-dict `:` "
+                       "type($seed) `->` type($result)";
+}
+def Nabla_UniformOp : Nabla_RandomOp<"uniform", "Random numbers in [0, 1)"> {
+  let description = [{
+    Philox 4x32-10: the key is the seed, the counter (i, 0, 0) with i the 64 bits
+    of the flat index of the element; its four words are a, b, c, d. f32 takes
+    the upper 24 bits of a, f16 11, bf16 8, f64 the upper 53 of (a, b), behind
+    the point. The numbers depend on seed, shape and type alone.
+  }];
+}
+def Nabla_NormalOp : Nabla_RandomOp<"normal",
+    "Random numbers of the normal distribution"> {
+  let description = [{
+    sqrt(-2 log u) cos(2 pi v) of `uniform`'s words: u the upper 53 bits of (a,
+    b), plus 1, and v those of (c, d), behind the point. Computed in f64.
+  }];
+}
+
+class Nabla_AlongOp<string mnemonic, string text> : Nabla_InferOp<mnemonic> {
+  let summary = text;
+  let arguments = (ins Nabla_Array:$input, I64Attr:$dim);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input `dim` `=` $dim attr-dict `:` "
+                       "qualified(type($input))";
+}
+class Nabla_AcrossOp<string mnemonic, string text> : Nabla_InferOp<mnemonic> {
+  let summary = text;
+  let arguments = (ins Nabla_Array:$input, I64Attr:$dim, UnitAttr:$keep_dims);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input `dim` `=` $dim (`keep_dims` $keep_dims^)? "
+                       "attr-dict `:` qualified(type($input))";
+}
+def Nabla_ArgmaxOp : Nabla_AcrossOp<"argmax",
+    "Index (i64) of the first largest element; NaN is larger than all">;
+def Nabla_ArgminOp : Nabla_AcrossOp<"argmin",
+    "Index (i64) of the first smallest element; NaN is smaller than all">;
+def Nabla_LogsumexpOp : Nabla_AcrossOp<"logsumexp",
+    "log of the sum of exp(x) along a dimension; summed in f64">;
+def Nabla_CumsumOp : Nabla_AlongOp<"cumsum",
+    "Sums of the elements up to each one along a dimension; integers wrap">;
+def Nabla_SoftmaxOp : Nabla_AlongOp<"softmax",
+    "exp(x) over its sum along a dimension; summed in f64">;
+def Nabla_LogSoftmaxOp : Nabla_AlongOp<"log_softmax",
+    "log of softmax; summed in f64">;
+
+#endif
