@@ -2,12 +2,45 @@
 // of the implicit type, and the hooks to C. Glue without logic.
 #include "dialect/dialect.h"
 
+#include "mlir/Support/TypeID.h"
+
+// MLIR knows a trait by the name that its compiler prints of a template's
+// argument. Debian's libMLIR was built with clang, which prints another one
+// than gcc: what gcc compiles would have none of these traits, unless they are
+// given clang's names before anything asks.
+struct TraitName : mlir::detail::FallbackTypeIDResolver {
+  static mlir::TypeID id(llvm::StringRef name) {
+    return registerImplicitTypeID(name);
+  }
+};
+#define TRAIT(name)                                                      \
+  namespace mlir::OpTrait {                                              \
+  template <typename>                                                    \
+  class name;                                                            \
+  }                                                                      \
+  template <>                                                            \
+  mlir::TypeID mlir::TypeID::get<mlir::OpTrait::name>() {                \
+    static TypeID id = TraitName::id("mlir::OpTrait::" #name "<Empty>"); \
+    return id;                                                           \
+  }
+TRAIT(IsTerminator)
+TRAIT(IsCommutative)
+TRAIT(SingleBlock)
+TRAIT(AttrSizedOperandSegments)
+TRAIT(HasRecursiveMemoryEffects)
+#undef TRAIT
+
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/CAPI/Registration.h"
+#include "mlir/CAPI/Rewrite.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/InliningUtils.h"
 
 using namespace mlir;
 #include "dialect/NablaDialect.h.inc"
@@ -46,6 +79,29 @@ static LogicalResult inferInC(MLIRContext *context,
   for (intptr_t i = 0; i < count; i++) types.push_back(unwrap(out[i]));
   return result;
 }
+
+// A canonicalization that is written in C.
+struct FoldInC : RewritePattern {
+  FoldInC(StringRef op, MLIRContext *context)
+      : RewritePattern(op, /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    RewriterBase *base = &rewriter;
+    return success(nablaFoldControl(wrap(op), wrap(base)));
+  }
+};
+
+// Every op may be inlined into every region.
+struct Inliner : DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+  bool isLegalToInline(Operation *, Region *, bool,
+                       IRMapping &) const override {
+    return true;
+  }
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const override {
+    return true;
+  }
+};
 
 // `KEY = VALUE`, or a VALUE alone, which is called "value"; a VALUE is a type,
 // an attribute or a keyword.
@@ -170,6 +226,7 @@ void nabla::NablaDialect::initialize() {
 #define GET_OP_LIST
 #include "dialect/NablaOps.cpp.inc"
       >();
+  addInterfaces<Inliner>();
 }
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Nabla, nabla, nabla::NablaDialect)
 using namespace nabla;

@@ -70,6 +70,20 @@ def Nabla_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction computes", [
   let cppNamespace = "::nabla";
 }
 
+def Nabla_ScatterKind : I32EnumAttr<"ScatterKind",
+    "what a scatter does with an element and its update", [
+  I32EnumAttrCase<"set", 0>, I32EnumAttrCase<"add", 1>,
+  I32EnumAttrCase<"mul", 2>, I32EnumAttrCase<"min", 3>,
+  I32EnumAttrCase<"max", 4>]> {
+  let cppNamespace = "::nabla";
+}
+
+def Nabla_PoolKind : I32EnumAttr<"PoolKind", "what is made of a window", [
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
+  I32EnumAttrCase<"min", 2>, I32EnumAttrCase<"avg", 3>]> {
+  let cppNamespace = "::nabla";
+}
+
 class Nabla_EffectOp<string mnemonic, list<Trait> traits = []>
     : Op<Nabla_Dialect, mnemonic, traits> {
   let hasVerifier = 1;
@@ -223,6 +237,252 @@ def Nabla_BroadcastInDimOp : Nabla_Op<"broadcast_in_dim"> {
       "attr-dict `:` qualified(type($input)) `->` qualified(type($result))";
 }
 
+// Where a slice begins.
+def Nabla_Start : AnyTypeOf<[Index, 0DTensorOf<[I64, I32]>],
+                            "index or integer scalar">;
+
+def Nabla_SliceOp : Nabla_InferOp<"slice"> {
+  let summary = "Takes a box of an array, or every n-th index of it";
+  let description = [{
+    StableHLO's slice: indices starts, starts + strides, ... below limits;
+    strides are 1 if they are not given. A limit of -1 is the end of the
+    dimension. Of an implicit array: a view.
+  }];
+  let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$starts,
+      DenseI64ArrayAttr:$limits,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides);
+  let results = (outs Nabla_Array:$result);
+  let assemblyFormat = [{
+    $input `starts` `=` $starts `limits` `=` $limits
+    (`strides` `=` $strides^)? attr-dict `:` qualified(type($input))
+  }];
+}
+
+def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]> {
+  let summary = "Takes a box of an array that begins where operands say";
+  let description = [{
+    The result type gives the size of the box, `sizes` each `?` of it. Where it
+    would reach beyond the array it is moved inside (StableHLO). A packed
+    operand is decoded only there (`fused_gather`).
+  }];
+  let arguments = (ins Nabla_Array:$input, Variadic<Nabla_Start>:$starts,
+                       Variadic<Index>:$sizes);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `at` `(` ($starts^ `:` type($starts))? `)` (`sizes` `(` $sizes^ `)`)?
+    attr-dict `:` qualified(type($input)) `->` type($result)
+  }];
+}
+
+def Nabla_DynamicUpdateSliceOp : Nabla_InferOp<"dynamic_update_slice"> {
+  let summary = "Gives an array with a box of it replaced";
+  let description = [{
+    The box has the shape of the second operand; where it would reach beyond
+    the array it is moved inside (StableHLO). In place when nothing else reads
+    the array.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_Array:$update,
+                       Variadic<Nabla_Start>:$starts);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `,` $update `at` `(` ($starts^ `:` type($starts))? `)` attr-dict
+    `:` qualified(type($input)) `,` qualified(type($update))
+  }];
+}
+
+class Nabla_JoinOp<string mnemonic> : Nabla_InferOp<mnemonic> {
+  let arguments = (ins Variadic<Nabla_Array>:$inputs, I64Attr:$dim);
+  let results = (outs Nabla_Array:$result);
+  let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` "
+                       "qualified(type($inputs))";
+}
+def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
+  let summary = "Joins arrays along a dimension";
+  let description = [{
+    Of implicit arrays of one encoding: implicit, when the components joined
+    are those of the result. That is so along the first dimension of more than
+    one element, for arrays, or pieces of arrays in order, that begin with a
+    block and (but the last one) end with one; with `blocks = leading` for
+    rows. Otherwise the operands are materialized.
+  }];
+}
+def Nabla_StackOp : Nabla_JoinOp<"stack"> {
+  let summary = "Joins arrays along a new dimension";
+  let description = [{
+    Of implicit arrays of one encoding: a view of them concatenated, where that
+    stays packed and `dim` is 0.
+  }];
+}
+
+def Nabla_SplitOp : Nabla_InferOp<"split"> {
+  let summary = "Cuts an array into pieces along a dimension";
+  let description = [{
+    `sizes` gives the pieces, which are the whole. Of an implicit array: views.
+  }];
+  let arguments = (ins Nabla_Array:$input, I64Attr:$dim,
+                       DenseI64ArrayAttr:$sizes);
+  let results = (outs Variadic<Nabla_Array>:$results);
+  let assemblyFormat = "$input `dim` `=` $dim `sizes` `=` $sizes attr-dict "
+                       "`:` qualified(type($input))";
+}
+
+def Nabla_PadOp : Nabla_InferOp<"pad"> {
+  let summary = "Puts a value around, and between, the elements of an array";
+  let description = [{
+    StableHLO's pad: `interior` between neighbours (0 if it is not given),
+    `low` before and `high` behind; negative ones of these take away.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_Tensor:$value,
+      DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$interior);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `,` $value `low` `=` $low `high` `=` $high
+    (`interior` `=` $interior^)? attr-dict
+    `:` qualified(type($input)) `,` type($value)
+  }];
+}
+
+def Nabla_FlipOp : Nabla_InferOp<"flip"> {
+  let summary = "Turns dimensions round";
+  let description = [{
+    Of an implicit array no view, since strides of views are not negative.
+  }];
+  let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$dims);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input `dims` `=` $dims attr-dict `:` "
+                       "qualified(type($input))";
+}
+
+def Nabla_IndexTensor : RankedTensorOf<[I64, I32], [], "tensor of i64 or i32">;
+
+// The dimension numbers of StableHLO's gather.
+class Nabla_GatherBase<string mnemonic, Type operand>
+    : Nabla_InferOp<mnemonic> {
+  let arguments = (ins operand:$input, Nabla_IndexTensor:$indices,
+      DenseI64ArrayAttr:$offset_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$collapsed_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_batching,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$indices_batching,
+      DenseI64ArrayAttr:$index_map, I64Attr:$vector_dim,
+      DenseI64ArrayAttr:$sizes);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $input `,` $indices `offset_dims` `=` $offset_dims
+    (`collapsed_dims` `=` $collapsed_dims^)?
+    (`batching` `=` $input_batching^ `x` $indices_batching)?
+    `index_map` `=` $index_map `vector_dim` `=` $vector_dim `sizes` `=` $sizes
+    attr-dict `:` qualified(type($input)) `,` type($indices)
+  }];
+}
+def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
+  let summary = "Takes boxes of an array that begin where indices say";
+  let description = [{
+    StableHLO's gather. `vector_dim` is the dimension of the indices along which
+    the components of one place lie, or their rank when a place is one number;
+    component i is of dimension index_map[i] of the array. There begins a box of
+    `sizes` (-1: the whole dimension), moved inside where it would reach beyond
+    the array. Dimensions of the box go to offset_dims of the result, but for
+    those of size 1 in collapsed_dims and in batching; the result's others are
+    those of the indices. `batching` pairs dimensions of array and indices.
+    Rows of a table: `offset_dims = [1] collapsed_dims = [0] index_map = [0]
+    vector_dim = 1 sizes = [1, 64]`. A packed operand is decoded where it is
+    read (`fused_gather`).
+  }];
+}
+def Nabla_FusedGatherOp
+    : Nabla_GatherBase<"fused_gather", Nabla_ImplicitType> {
+  let summary = "Decodes boxes of a packed array, and nothing else of it";
+  let description = [{
+    What `gather` says, exactly. Made by `nabla-dispatch`.
+  }];
+}
+
+def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
+  let summary = "Gives an array with boxes of it set or changed";
+  let description = [{
+    StableHLO's scatter; the dimension numbers are those of a `gather` that
+    would take the updates (offset_dims are update_window_dims, collapsed_dims
+    inserted_window_dims). Elements outside of the array are left out. Updates
+    are applied one after the other in row-major order, each rounded to the
+    element type; `min` and `max` of a NaN are NaN.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_IndexTensor:$indices,
+      Nabla_Array:$updates, Nabla_ScatterKind:$kind,
+      DenseI64ArrayAttr:$offset_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$collapsed_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_batching,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$indices_batching,
+      DenseI64ArrayAttr:$index_map, I64Attr:$vector_dim);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $kind $input `,` $indices `,` $updates `offset_dims` `=` $offset_dims
+    (`collapsed_dims` `=` $collapsed_dims^)?
+    (`batching` `=` $input_batching^ `x` $indices_batching)?
+    `index_map` `=` $index_map `vector_dim` `=` $vector_dim
+    attr-dict `:` qualified(type($input)) `,` type($indices) `,`
+    qualified(type($updates))
+  }];
+}
+
+def Nabla_ConvGeneralOp : Nabla_InferOp<"conv_general"> {
+  let summary = "Convolves an array with a kernel";
+  let description = [{
+    StableHLO's convolution with one batch group, unreversed. `input_dims` and
+    `output_dims` say which dimension is the batch, which the feature, and which
+    the spatial ones are; `kernel_dims` which is the output feature, which the
+    input feature, and the spatial ones: 0, 1, 2, ... if they are not given. For
+    each spatial dimension `strides`, `input_dilation` and `kernel_dilation` (1
+    if they are not given) and the padding, `low` and `high` (0, may be
+    negative). With `groups` the features are cut into as many parts, each with
+    kernels of its own. f16 and bf16 accumulate in f32 and round once.
+  }];
+  let arguments = (ins Nabla_FloatArray:$input, Nabla_FloatArray:$kernel,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$low,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$high,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_dilation,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$kernel_dilation,
+      DefaultValuedOptionalAttr<I64Attr, "1">:$groups,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$input_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$kernel_dims,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$output_dims);
+  let results = (outs Nabla_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $kernel (`strides` `=` $strides^)? (`low` `=` $low^)?
+    (`high` `=` $high^)? (`input_dilation` `=` $input_dilation^)?
+    (`kernel_dilation` `=` $kernel_dilation^)? (`groups` `=` $groups^)?
+    (`input_dims` `=` $input_dims^)? (`kernel_dims` `=` $kernel_dims^)?
+    (`output_dims` `=` $output_dims^)? attr-dict
+    `:` qualified(type($input)) `,` qualified(type($kernel))
+  }];
+}
+
+def Nabla_PoolOp : Nabla_InferOp<"pool"> {
+  let summary = "Reduces the windows of an array";
+  let description = [{
+    StableHLO's reduce_window: for each dimension the size of the `window`, and
+    `strides`, `dilation` (1 if they are not given) and the padding, `low` and
+    `high` (0, may be negative), which counts as nothing. `avg`, of floats,
+    divides by the number of elements of the array in the window (NaN for none),
+    with `count_padding` by the size of the window. `max` and `min` of a NaN are
+    NaN. f16 and bf16 sum in f32 and round once.
+  }];
+  let arguments = (ins Nabla_Array:$input, Nabla_PoolKind:$kind,
+      DenseI64ArrayAttr:$window,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$dilation,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$low,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$high,
+      UnitAttr:$count_padding);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = [{
+    $kind $input `window` `=` $window (`strides` `=` $strides^)?
+    (`dilation` `=` $dilation^)? (`low` `=` $low^)? (`high` `=` $high^)?
+    (`count_padding` $count_padding^)? attr-dict `:` qualified(type($input))
+  }];
+}
+
 class Nabla_UnaryOp<string mnemonic> : Nabla_InferOp<mnemonic> {
   let arguments = (ins Nabla_FloatArray:$input);
   let results = (outs Nabla_FloatTensor:$result);
@@ -271,5 +531,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 }
 
 include "NablaMath.td"
+include "NablaControl.td"
 
 #endif

@@ -57,6 +57,15 @@ intptr_t nabla_op_integers(MlirOperation op, const char *key,
       out);
 }
 
+intptr_t nabla_op_segment(MlirOperation op, intptr_t index) {
+  MlirAttribute sizes = mlirOperationGetAttributeByName(
+      op, mlirStringRefCreateFromCString("operandSegmentSizes"));
+  if (mlirAttributeIsNull(sizes) || !mlirAttributeIsADenseI32Array(sizes) ||
+      index >= mlirDenseArrayGetNumElements(sizes))
+    return 0;
+  return mlirDenseI32ArrayGetElement(sizes, index);
+}
+
 nabla_shape_text nabla_shape_format(intptr_t rank, const int64_t *shape) {
   nabla_shape_text text = {{0}};
   size_t at = 0;

@@ -32,6 +32,9 @@ MlirAttribute nabla_attribute(MlirAttribute attributes, const char *key);
  * of ops.def. Reports what is legal. True of what is no array. */
 bool nabla_types_check(MlirLocation location, MlirStringRef op, MlirType type);
 
+/* Operands of group `index` of an op with several variadic ones. */
+intptr_t nabla_op_segment(MlirOperation op, intptr_t index);
+
 /* "4x?x3" of a shape. */
 typedef struct nabla_shape_text {
   char data[160];

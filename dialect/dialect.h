@@ -4,6 +4,7 @@
 #define NABLA_DIALECT_DIALECT_H
 
 #include <mlir-c/IR.h>
+#include <mlir-c/Rewrite.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -71,6 +72,11 @@ bool nablaHookImplicitVerify(const nablaImplicitType *stored,
 MlirType nablaHookImplicitCanonical(MlirContext context,
                                     const nablaImplicitType *stored);
 MlirLogicalResult nablaVerifyOp(MlirOperation op);
+/* Simplifies a cond, while or scan; false when nothing was to be done. */
+bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter);
+/* The branch that a cond of `count` takes for a constant selector; -1 when it
+ * is not known (null). */
+intptr_t nablaCondChoice(MlirAttribute selector, intptr_t count);
 
 typedef struct nablaInference {
   MlirStringRef op;
@@ -80,7 +86,9 @@ typedef struct nablaInference {
   const MlirValue *operands;
   MlirAttribute attributes; /* dictionary */
 } nablaInference;
-#define NABLA_MAX_RESULTS 4
+/* The most operands and results of an op. */
+#define NABLA_MAX_OPERANDS 64
+#define NABLA_MAX_RESULTS  64
 MlirLogicalResult nablaInferOp(const nablaInference *in,
                                MlirType types[NABLA_MAX_RESULTS],
                                intptr_t *outCount);

@@ -1,5 +1,7 @@
 /* Result types from operands and attributes: one function for each name in the
  * column `infer` of ops.def. An error says what would be legal. */
+#include "dialect/infer.h"
+
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
@@ -36,10 +38,16 @@ static nabla_shape_text shape_text(MlirType type) {
   return nabla_shape_format(rank, shape);
 }
 
+/* Operand `index` says where, and is no array. */
+static bool is_place(const nablaInference *in, intptr_t index) {
+  return index >= 2 && nabla_text_equals(in->op, "nabla.dynamic_update_slice");
+}
+
 /* Operands are arrays that fit on the stack. */
 static bool ranks_fit(const nablaInference *in) {
   for (intptr_t i = 0; i < in->operandCount; i++) {
     MlirType type = type_of(in, i);
+    if (is_place(in, i)) continue;
     if (!nablaTypeIsAImplicit(type) && !mlirTypeIsARankedTensor(type)) {
       ERROR(in, "operand #%d must be a ranked tensor or an implicit array",
             (int)i);

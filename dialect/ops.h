@@ -10,6 +10,7 @@
 typedef enum nabla_implicit_use {
   NABLA_IMPLICIT_none,
   NABLA_IMPLICIT_takes,
+  NABLA_IMPLICIT_flows,
   NABLA_IMPLICIT_views,
   NABLA_IMPLICIT_rules,
 } nabla_implicit_use;

@@ -1,12 +1,12 @@
 /* What inference does not see: ops whose result type is written. One function
  * for each name in the column `verify` of ops.def. */
+#include "dialect/verify.h"
+
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
 #include "dialect/checks.h"
 #include "dialect/infer_math.h"
-
-typedef MlirLogicalResult verifier(MlirOperation op);
 
 static MlirType operand(MlirOperation op, intptr_t index) {
   return mlirValueGetType(mlirOperationGetOperand(op, index));
@@ -185,7 +185,7 @@ static MlirLogicalResult verify_broadcast(MlirOperation op) {
 #define verify__ NULL
 static const struct {
   const char *name;
-  verifier *verify;
+  nabla_verifier *verify;
 } rows[] = {
 #define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
            cost, types)                                                    \

@@ -8,6 +8,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "nabla/dynamic8.h"
 #include "quant/codec.h"
 #include "quant/kernel.h"
 
@@ -104,6 +105,18 @@ static void decode_pieces(const bench *b, const nabla_codec *codec) {
   }
 }
 
+/* What dynamic8 adds to encoding: the offset, and codes of the scales. */
+static nabla_status encode_scales(const bench *b, const nabla_format *format,
+                                  nabla_diag *diag) {
+  const size_t count = (size_t)nabla_scale_index(format, b->count);
+  const double sum = nabla_dynamic8_add(0, b->packed.scales, count);
+  const float offset = nabla_dynamic8_offset(sum, count);
+  if (nabla_dynamic8_encode(b->packed.scales, count, offset,
+                            b->packed.zero_points, b->half))
+    return NABLA_OK;
+  return nabla_fail(diag, NABLA_NOT_FINITE, "a scale is not finite");
+}
+
 static nabla_status time_job(const bench *b, const job *j, double *out,
                              nabla_diag *diag) {
   const void *in = j->codec.dtype == NABLA_DTYPE_F32 ? b->in : b->half;
@@ -115,6 +128,8 @@ static nabla_status time_job(const bench *b, const job *j, double *out,
     nabla_decode(&j->codec, &b->packed, b->count, b->out);
   else
     decode_pieces(b, &j->codec);
+  if (j->codec.format.scale == NABLA_SCALE_DYNAMIC8)
+    NABLA_TRY(encode_scales(b, &j->codec.format, diag));
   *out = now() - start;
   return NABLA_OK;
 }
@@ -131,6 +146,7 @@ static double target_of(const nabla_bench_result *r) {
   };
   const int plain = r->format.scale != NABLA_SCALE_F16 &&
                     r->format.scale != NABLA_SCALE_BF16 &&
+                    r->format.scale != NABLA_SCALE_DYNAMIC8 &&
                     !r->format.zero_point;
   const char *const is[] = {r->operation,
                             r->format.encoding->name,
@@ -192,7 +208,7 @@ static nabla_status measure_dtype(bench *b, nabla_isa isa,
   if (dtype != NABLA_DTYPE_F32)
     (void)nabla_from_f32(dtype, b->in, b->count, b->half);
   NABLA_TRY(measure(b, &j, diag));
-  if (search) return NABLA_OK;
+  if (search || format->scale == NABLA_SCALE_DYNAMIC8) return NABLA_OK;
   j.decode = 1;
   NABLA_TRY(measure(b, &j, diag));
   j.stream = 1;
@@ -212,6 +228,8 @@ static nabla_status measure_encoding(bench *b, nabla_isa isa,
     NABLA_TRY(measure_dtype(b, isa, &format, dtypes[i], 0, diag));
   if (e->is_mx) return NABLA_OK;
   format.scale = NABLA_SCALE_F16;
+  NABLA_TRY(measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag));
+  format.scale = NABLA_SCALE_DYNAMIC8;
   NABLA_TRY(measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag));
   format.scale = NABLA_SCALE_F32;
   if (e->has_zero_point) {

@@ -2,13 +2,12 @@
  * for bad values. */
 #include "quant/codec.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "lib/base/floats.h"
 #include "quant/int8.h"
-#include "quant/kernel.h"
+#include "quant/scalar.h"
 #include "quant/search.h"
 
 int nabla_encoding_is_int8(const nabla_encoding *encoding) {
@@ -21,10 +20,16 @@ int nabla_format_is_llm_int8(const nabla_format *format) {
          nabla_encoding_is_int8(format->encoding);
 }
 
+/* Says whether a codec takes scales as they are: those of dynamic8 are made
+ * from f32, and back, elsewhere. */
+static int scales_are_f32(const nabla_format *format) {
+  return format->scale == NABLA_SCALE_F32 ||
+         format->scale == NABLA_SCALE_DYNAMIC8;
+}
+
 size_t nabla_scale_width(const nabla_format *format) {
-  return format->scale == NABLA_SCALE_DYNAMIC8
-             ? sizeof(float)
-             : nabla_scale_info_of(format->scale)->bytes;
+  return scales_are_f32(format) ? sizeof(float)
+                                : nabla_scale_info_of(format->scale)->bytes;
 }
 
 uint64_t nabla_scale_index(const nabla_format *format, uint64_t index) {
@@ -90,9 +95,13 @@ typedef struct chunk {
   int knows_peaks; /* `wanted` has them: code_ahead has looked */
   int may_look;    /* as many values follow, and may be looked at */
   int stream;      /* codes go past the caches */
+  int carries;     /* `line` begins with codes that are yet to be written */
   float wanted[NABLA_CHUNK_BLOCKS], scales[NABLA_CHUNK_BLOCKS],
       factors[NABLA_CHUNK_BLOCKS], low[NABLA_CHUNK_BLOCKS],
       zeros[NABLA_CHUNK_BLOCKS];
+  /* Codes on their way past the caches, as many bytes above a multiple of 64 as
+   * where they go. */
+  _Alignas(64) uint8_t line[64 + NABLA_CHUNK];
 } chunk;
 
 /* The search is of f32. */
@@ -110,6 +119,11 @@ static void search_scales(chunk *c) {
   nabla_search_run(&search, codec->isa);
 }
 
+/* The largest of the codes with zero points, counted from 0. */
+static int levels_of(const nabla_codec *codec) {
+  return 2 * codec->recipe->bias - 1;
+}
+
 /* The scale before rounding: from absmax (1) or as such (0). */
 static int want_scales(chunk *c) {
   const nabla_codec *codec = c->codec;
@@ -119,7 +133,7 @@ static int want_scales(chunk *c) {
     return 0;
   }
   if (codec->format.zero_point) {
-    const float levels = (float)(2 * codec->recipe->bias - 1);
+    const float levels = (float)levels_of(codec);
     stages->range(c->in, codec->dtype, c->count, c->block, c->low, c->wanted);
     for (size_t i = 0; i < c->blocks; i++)
       c->wanted[i] = (c->wanted[i] - c->low[i]) / levels;
@@ -137,7 +151,7 @@ static int want_scales(chunk *c) {
 /* z = round(-min/scale) within 0..levels (E4), stored above the bias for
  * int8, whose codes are too. */
 static void choose_zeros(chunk *c, uint8_t *stored) {
-  const int bias = c->codec->recipe->bias, levels = 2 * bias - 1;
+  const int bias = c->codec->recipe->bias, levels = levels_of(c->codec);
   const int shift = c->codec->format.encoding->bits == 8 ? bias : 0;
   for (size_t i = 0; i < c->blocks; i++) {
     const float z = c->codec->search       ? c->zeros[i]
@@ -152,44 +166,72 @@ static void choose_zeros(chunk *c, uint8_t *stored) {
 /* With zero points the scale was rounded, perhaps up: the largest code times it
  * could be infinite. */
 static int range_is_finite(const chunk *c, size_t b) {
-  const float levels = (float)(2 * c->codec->recipe->bias - 1);
+  const float levels = (float)levels_of(c->codec);
   return !c->codec->format.zero_point || isfinite(c->scales[b] * levels);
 }
 
 static int all_finite(const chunk *c) {
-  int finite = 1;
-  for (size_t i = 0; i < c->blocks; i++) finite &= range_is_finite(c, i);
-  return finite;
+  size_t i = c->codec->format.zero_point ? 0 : c->blocks;
+  while (i < c->blocks && range_is_finite(c, i)) i++;
+  return i == c->blocks;
 }
 
-static int too_large_for_llm(const chunk *c) {
-  /* FLT_MAX / 127 in f32 is rounded up: 127 times it is infinite. */
-  return nabla_format_is_llm_int8(&c->codec->format) &&
-         c->wanted[0] >= FLT_MAX / 127.0f;
+static int too_large_for_llm(const nabla_codec *codec, float absmax) {
+  return nabla_format_is_llm_int8(&codec->format) &&
+         absmax >= NABLA_LLM_INT8_LIMIT;
+}
+
+/* What the code stage needs of blocks whose scales were rounded. */
+static nabla_blocks blocks_of(const nabla_codec *codec,
+                              const nabla_rounding *rounding) {
+  const int by_peaks = rounding->from_peaks && scales_are_f32(&codec->format);
+  return (nabla_blocks){
+      .scales = rounding->scales,
+      .factors = rounding->factors,
+      .divisors = by_peaks ? rounding->wanted : rounding->scales,
+      .times = by_peaks ? codec->recipe->limit : 1.0f};
 }
 
 /* The code stage, with a look at the chunk that follows where that is of use:
  * its peaks are what this chunk's are no longer needed for. */
-static void make_codes(chunk *c, const nabla_blocks *blocks, int flags,
-                       int from_peaks, uint8_t *codes) {
+static void make_codes(chunk *c, const nabla_blocks *blocks, int plain,
+                       uint8_t *codes, uint8_t *past) {
   const nabla_codec *codec = c->codec;
   const nabla_stages *stages = codec->stages;
-  const int plain = !(flags & NABLA_ROUND_DIVIDE);
-  c->knows_peaks = plain && from_peaks && c->may_look && stages->code_ahead;
+  const nabla_ahead ahead = {.peaks = c->wanted, .past = past};
   if (c->knows_peaks)
-    stages->code_ahead(blocks, c->in, codec->dtype, c->block, codes, c->wanted);
+    stages->code_ahead(blocks, c->in, codec->dtype, c->block, codes, &ahead);
   else
     (plain ? stages->code : stages->code_scalar)(blocks, c->in, codec->dtype,
                                                  c->count, c->block, codes);
 }
 
-/* @return 0 when some block cannot be encoded */
-static int encode_chunk(chunk *c, uint8_t *codes, void *scales,
-                        uint8_t *zero_points) {
+/* Writes what the line carries to before `codes`. */
+static void put_carried(chunk *c, uint8_t *codes) {
+  const size_t before = (uintptr_t)codes % 64;
+  if (c->carries && before) memcpy(codes - before, c->line, before);
+  c->carries = 0;
+}
+
+/* The same, past the caches: whole lines as they fill, if the stage can. */
+static void stream_codes(chunk *c, const nabla_blocks *blocks, int plain,
+                         uint8_t *codes) {
+  const size_t before = (uintptr_t)codes % 64;
+  const size_t size = nabla_code_bytes(&c->codec->format, c->count);
+  const int by_lines = c->knows_peaks && c->carries;
+  if (!by_lines) put_carried(c, codes);
+  make_codes(c, blocks, plain, c->line + before,
+             by_lines ? codes - before : NULL);
+  if (!by_lines) c->codec->stages->stream(codes, c->line + before, size);
+  c->carries = c->knows_peaks;
+  if (before) memcpy(c->line, c->line + size - size % 64, before);
+}
+
+/* @param out  of the chunk; without zero points if the format has none
+ * @return 0 when some block cannot be encoded */
+static int encode_chunk(chunk *c, const nabla_packed *out) {
   const nabla_codec *codec = c->codec;
   const int from_peaks = want_scales(c);
-  const int is_f32 = codec->format.scale == NABLA_SCALE_F32 ||
-                     codec->format.scale == NABLA_SCALE_DYNAMIC8;
   const nabla_rounding rounding = {.recipe = codec->recipe,
                                    .type = codec->format.scale,
                                    .from_peaks = from_peaks,
@@ -197,27 +239,25 @@ static int encode_chunk(chunk *c, uint8_t *codes, void *scales,
                                    .wanted = c->wanted,
                                    .scales = c->scales,
                                    .factors = c->factors,
-                                   .stored = scales};
+                                   .stored = out->scales};
   const int flags = codec->stages->round(&rounding);
-  if (flags & NABLA_ROUND_BAD || too_large_for_llm(c) || !all_finite(c))
+  if (flags & NABLA_ROUND_BAD || too_large_for_llm(codec, c->wanted[0]) ||
+      !all_finite(c))
     return 0;
   if (nabla_format_is_llm_int8(&codec->format))
-    memcpy(scales, c->wanted, sizeof(float));
-  const int of_peaks = is_f32 && from_peaks;
-  nabla_blocks blocks = {.scales = c->scales,
-                         .factors = c->factors,
-                         .divisors = of_peaks ? c->wanted : c->scales,
-                         .times = of_peaks ? codec->recipe->limit : 1.0f};
-  if (codec->format.zero_point) {
-    choose_zeros(c, zero_points);
+    memcpy(out->scales, c->wanted, sizeof(float));
+  nabla_blocks blocks = blocks_of(codec, &rounding);
+  if (out->zero_points) {
+    choose_zeros(c, out->zero_points);
     blocks.zeros = c->zeros;
   }
-  uint8_t line[NABLA_CHUNK];
-  uint8_t *to = c->stream ? line : codes;
-  make_codes(c, &blocks, flags, from_peaks, to);
+  const int plain = !(flags & NABLA_ROUND_DIVIDE);
+  c->knows_peaks =
+      plain && from_peaks && c->may_look && codec->stages->code_ahead;
   if (c->stream)
-    codec->stages->stream(codes, line,
-                          nabla_code_bytes(&codec->format, c->count));
+    stream_codes(c, &blocks, plain, out->codes);
+  else
+    make_codes(c, &blocks, plain, out->codes, NULL);
   return 1;
 }
 
@@ -225,17 +265,8 @@ static size_t value_width(const nabla_codec *codec) {
   return nabla_dtype_bits(codec->dtype) / 8;
 }
 
-static float value_at(const nabla_codec *codec, const uint8_t *in, size_t i) {
-  const size_t width = value_width(codec);
-  float value;
-  uint16_t half;
-  if (width == 4) {
-    memcpy(&value, in + i * width, width);
-    return value;
-  }
-  memcpy(&half, in + i * width, width);
-  return codec->dtype == NABLA_DTYPE_F16 ? nabla_f16_to_f32(half)
-                                         : nabla_bf16_to_f32(half);
+static float value_at(const chunk *c, size_t i) {
+  return nabla_load_value(c->in, c->codec->dtype, i);
 }
 
 /* The largest value of the first block whose scale cannot be stored. */
@@ -246,9 +277,7 @@ static size_t find_worst(const chunk *c) {
     bad++;
   worst = bad * c->block;
   for (size_t i = worst; i < c->count && i < (bad + 1) * c->block; i++)
-    if (fabsf(value_at(c->codec, c->in, i)) >
-        fabsf(value_at(c->codec, c->in, worst)))
-      worst = i;
+    if (fabsf(value_at(c, i)) > fabsf(value_at(c, worst))) worst = i;
   return worst;
 }
 
@@ -258,7 +287,7 @@ static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
                             nabla_diag *diag) {
   const nabla_codec *codec = c->codec;
   for (size_t i = 0; i < c->count; i++) {
-    const float x = value_at(codec, c->in, i);
+    const float x = value_at(c, i);
     if (isfinite(x)) continue;
     if (out_index) *out_index = first + i;
     nabla_status status = nabla_fail(diag, NABLA_NOT_FINITE, "value %zu is %s",
@@ -271,40 +300,11 @@ static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
   const int llm = nabla_format_is_llm_int8(&codec->format);
   nabla_status status = nabla_fail(
       diag, NABLA_UNSUPPORTED, "value %zu is %g, beyond what %s can hold",
-      first + worst, (double)value_at(codec, c->in, worst),
+      first + worst, (double)value_at(c, worst),
       llm ? "LLM.int8" : nabla_scale_info_of(codec->format.scale)->name);
   nabla_diag_set_next(
       diag, llm ? "use blocks instead of rows" : "use scales of a wider type");
   return status;
-}
-
-/* One segment, or everything. */
-static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
-                                const float *weights, size_t count,
-                                const nabla_packed *out, size_t first,
-                                size_t *out_index, nabla_diag *diag) {
-  const size_t block = (size_t)codec->format.block;
-  const int is_pieces = codec->format.granularity != NABLA_PER_BLOCK;
-  const size_t step = is_pieces || block > NABLA_CHUNK ? block : NABLA_CHUNK;
-  const size_t width = nabla_scale_width(&codec->format);
-  const int stream = !is_pieces && step == NABLA_CHUNK &&
-                     count >= NABLA_STREAM_BYTES / value_width(codec);
-  chunk c = {.codec = codec, .stream = stream};
-  for (size_t at = 0; at < count; at += step) {
-    c.in = in + at * value_width(codec);
-    c.weights = weights ? weights + at : NULL;
-    c.count = count - at < step ? count - at : step;
-    c.block = is_pieces ? c.count : block;
-    c.blocks = c.count / c.block + (c.count % c.block != 0);
-    c.may_look = !is_pieces && step == NABLA_CHUNK && count - at >= 2 * step;
-    const size_t done = at / block;
-    if (!encode_chunk(&c, out->codes + nabla_code_bytes(&codec->format, at),
-                      (uint8_t *)out->scales + done * width,
-                      out->zero_points ? out->zero_points + done : NULL))
-      return explain(&c, first + at, out_index, diag);
-  }
-  if (stream) codec->stages->stream(NULL, NULL, 0);
-  return NABLA_OK;
 }
 
 /* The components of what follows the first `index` values. */
@@ -315,7 +315,38 @@ static nabla_packed packed_at(const nabla_codec *codec, const nabla_packed *all,
   return (nabla_packed){
       .codes = all->codes + nabla_code_bytes(format, index),
       .scales = (uint8_t *)all->scales + scale * nabla_scale_width(format),
-      .zero_points = all->zero_points ? all->zero_points + scale : NULL};
+      .zero_points = format->zero_point && all->zero_points
+                         ? all->zero_points + scale
+                         : NULL};
+}
+
+/* One segment, or everything. */
+static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
+                                const float *weights, size_t count,
+                                const nabla_packed *out, size_t first,
+                                size_t *out_index, nabla_diag *diag) {
+  const size_t block = (size_t)codec->format.block;
+  const int is_pieces = codec->format.granularity != NABLA_PER_BLOCK;
+  const size_t step = is_pieces || block > NABLA_CHUNK ? block : NABLA_CHUNK;
+  const int stream = !is_pieces && step == NABLA_CHUNK &&
+                     count >= NABLA_STREAM_BYTES / value_width(codec);
+  chunk c;
+  c.codec = codec;
+  c.stream = stream;
+  c.knows_peaks = c.carries = 0;
+  for (size_t at = 0; at < count; at += step) {
+    c.in = in + at * value_width(codec);
+    c.weights = weights ? weights + at : NULL;
+    c.count = count - at < step ? count - at : step;
+    c.block = is_pieces ? c.count : block;
+    c.blocks = c.count / c.block + (c.count % c.block != 0);
+    c.may_look = !is_pieces && step == NABLA_CHUNK && count - at >= 2 * step;
+    const nabla_packed part = packed_at(codec, out, at);
+    if (!encode_chunk(&c, &part))
+      return explain(&c, first + at, out_index, diag);
+  }
+  if (stream) codec->stages->stream(NULL, NULL, 0);
+  return NABLA_OK;
 }
 
 nabla_status nabla_encode(const nabla_codec *codec, const void *in,
@@ -337,27 +368,21 @@ nabla_status nabla_encode(const nabla_codec *codec, const void *in,
 int nabla_encode_part(const nabla_codec *codec, const void *in, size_t count,
                       float absmax, uint8_t *codes, void *scale) {
   float kept, factor, stored;
-  nabla_rounding rounding = {.recipe = codec->recipe,
-                             .type = codec->format.scale,
-                             .from_peaks = 1,
-                             .count = 1,
-                             .wanted = &absmax,
-                             .scales = &kept,
-                             .factors = &factor,
-                             .stored = &stored};
+  const nabla_rounding rounding = {.recipe = codec->recipe,
+                                   .type = codec->format.scale,
+                                   .from_peaks = 1,
+                                   .count = 1,
+                                   .wanted = &absmax,
+                                   .scales = &kept,
+                                   .factors = &factor,
+                                   .stored = &stored};
   const int flags = codec->stages->round(&rounding);
+  if (flags & NABLA_ROUND_BAD || too_large_for_llm(codec, absmax)) return 0;
+  const nabla_blocks blocks = blocks_of(codec, &rounding);
+  const int plain = !(flags & NABLA_ROUND_DIVIDE);
+  (plain ? codec->stages->code : codec->stages->code_scalar)(
+      &blocks, in, codec->dtype, count, count, codes);
   const int llm = nabla_format_is_llm_int8(&codec->format);
-  if (flags & NABLA_ROUND_BAD || (llm && absmax >= FLT_MAX / 127.0f)) return 0;
-  const int is_f32 = codec->format.scale == NABLA_SCALE_F32 ||
-                     codec->format.scale == NABLA_SCALE_DYNAMIC8;
-  const nabla_blocks blocks = {.scales = &kept,
-                               .factors = &factor,
-                               .divisors = is_f32 ? &absmax : &kept,
-                               .times = is_f32 ? codec->recipe->limit : 1.0f};
-  nabla_kernel_code *code = flags & NABLA_ROUND_DIVIDE
-                                ? codec->stages->code_scalar
-                                : codec->stages->code;
-  code(&blocks, in, codec->dtype, count, count, codes);
   if (scale)
     memcpy(scale, llm ? &absmax : &stored, nabla_scale_width(&codec->format));
   return 1;
@@ -391,11 +416,10 @@ void nabla_scales_widen(nabla_scale_type type, const void *in, size_t count,
 
 static void widen(const nabla_codec *codec, const nabla_packed *in,
                   size_t count, widened *out) {
-  const nabla_scale_type type = codec->format.scale;
-  if (type == NABLA_SCALE_F32 || type == NABLA_SCALE_DYNAMIC8)
+  if (scales_are_f32(&codec->format))
     memcpy(out->scales, in->scales, count * sizeof(float));
   else
-    nabla_scales_widen(type, in->scales, count, out->scales);
+    nabla_scales_widen(codec->format.scale, in->scales, count, out->scales);
   if (!codec->format.zero_point) return;
   const int is_signed = codec->format.encoding->bits == 8;
   for (size_t i = 0; i < count; i++)
@@ -408,9 +432,7 @@ static void decode_span(const nabla_codec *codec, const nabla_packed *in,
                         size_t count, uint8_t *out, int stream) {
   const nabla_format *format = &codec->format;
   const size_t block = (size_t)format->block;
-  const int direct = (format->scale == NABLA_SCALE_F32 ||
-                      format->scale == NABLA_SCALE_DYNAMIC8) &&
-                     !format->zero_point;
+  const int direct = scales_are_f32(format) && !format->zero_point;
   const int regular = block >= NABLA_BLOCK_MIN && block <= NABLA_BLOCK_MAX &&
                       (block & (block - 1)) == 0;
   const size_t some = regular ? WIDENED : 1; /* blocks at a time */

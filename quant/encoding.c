@@ -170,11 +170,11 @@ nabla_status nabla_format_size(const nabla_format *format, uint64_t elements,
                                nabla_packed_size *out, nabla_diag *diag) {
   nabla_packed_size size;
   NABLA_TRY(check_format(format, diag));
+  const nabla_scale_info *scale = nabla_scale_info_of(format->scale);
   size.code_bytes = nabla_ceil_div_u64(elements, 8 / format->encoding->bits);
   if (size.code_bytes > INT64_MAX ||
       !count_scales(format, elements, &size.scales) ||
-      !nabla_mul_u64(size.scales, scale_types[format->scale].bytes,
-                     &size.scale_bytes) ||
+      !nabla_mul_u64(size.scales, scale->bytes, &size.scale_bytes) ||
       size.scale_bytes > INT64_MAX ||
       size.scales > INT64_MAX / sizeof(float)) /* dynamic8 is f32 at first */
     return nabla_fail(diag, NABLA_TOO_LARGE,

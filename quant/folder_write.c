@@ -83,7 +83,8 @@ static nabla_status make_folders(copy *job, const char *path) {
 static nabla_status write_row(copy *job, size_t index) {
   const nabla_folder *folder = job->folder;
   const char *name = nabla_folder_path_at(folder, index);
-  const nabla_output_options options = {folder->os, folder->allocator, 0};
+  const nabla_output_options options = {.os = folder->os,
+                                        .allocator = folder->allocator};
   char from[NABLA_PATH_SIZE], to[NABLA_PATH_SIZE];
   nabla_output *output = NULL;
   NABLA_TRY(make_folders(job, name));

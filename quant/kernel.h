@@ -90,11 +90,18 @@ typedef void nabla_kernel_mean(const void *in, nabla_dtype dtype, size_t count,
 typedef void nabla_kernel_code(const nabla_blocks *blocks, const void *in,
                                nabla_dtype dtype, size_t count, size_t block,
                                uint8_t *codes);
-/* Optional: codes of NABLA_CHUNK values, and `peaks`: what absmax gives of the
- * NABLA_CHUNK values that follow them in memory. `block` is 16 to 1024. */
+/* What the next stage does besides coding. */
+typedef struct nabla_ahead {
+  float *peaks;  /* out: what absmax gives of the values that follow */
+  uint8_t *past; /* NULL; or a multiple of 64: the line in which `codes` begins
+                    and all that it fills are copied here, past the caches */
+} nabla_ahead;
+
+/* Optional: codes of NABLA_CHUNK values, and a look at the NABLA_CHUNK values
+ * that follow them in memory. `block` is 16 to 1024. */
 typedef void nabla_kernel_code_ahead(const nabla_blocks *blocks, const void *in,
                                      nabla_dtype dtype, size_t block,
-                                     uint8_t *codes, float *peaks);
+                                     uint8_t *codes, const nabla_ahead *ahead);
 /* Copies past the caches, for codes that nobody reads soon; size 0 ends a row
  * of such copies, which other threads may see only then. */
 typedef void nabla_kernel_stream(uint8_t *out, const uint8_t *in, size_t size);

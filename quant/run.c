@@ -57,11 +57,8 @@ static nabla_status report(nabla_run *run, uint64_t tile, nabla_diag *diag) {
   return nabla_run_report(run->environment, &progress, diag);
 }
 
-static void work(void *context, uint32_t worker, uint32_t workers) {
-  region *r = context;
+static void run_tiles(region *r, uint32_t worker) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  (void)workers;
-  if (r->run->workers && worker >= r->run->workers) return;
   while (!atomic_load(&r->stop)) {
     const uint64_t tile = atomic_fetch_add(&r->next, 1);
     if (tile >= r->run->tiles) return;
@@ -69,6 +66,18 @@ static void work(void *context, uint32_t worker, uint32_t workers) {
     if (!status && worker == 0) status = report(r->run, tile, &diag);
     if (status) record(r, tile, status, &diag);
   }
+}
+
+static void work(void *context, uint32_t worker, uint32_t workers) {
+  region *r = context;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  uint64_t tile = 0;
+  (void)workers;
+  if (r->run->workers && worker >= r->run->workers) return;
+  run_tiles(r, worker);
+  if (!r->run->finish) return;
+  nabla_status status = r->run->finish(r->run, worker, &tile, &diag);
+  if (status) record(r, tile, status, &diag);
 }
 
 nabla_status nabla_run_tiles(nabla_run *run, nabla_diag *diag) {

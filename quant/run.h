@@ -19,6 +19,10 @@ struct nabla_run {
   /* One tile; `worker` < nabla_run_workers(). */
   nabla_status (*tile)(nabla_run *run, uint32_t worker, uint64_t tile,
                        nabla_diag *diag);
+  /* What `worker` has put off while tiles ran; once for each, also after a
+   * failure. Sets the tile that a failure belongs to. May be NULL. */
+  nabla_status (*finish)(nabla_run *run, uint32_t worker, uint64_t *out_tile,
+                         nabla_diag *diag);
   /* For progress: the ordinal of a tile's tensor, and its name. */
   uint64_t (*locate)(const nabla_run *run, uint64_t tile,
                      const char **out_name);

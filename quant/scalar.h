@@ -79,29 +79,38 @@ static inline uint8_t nabla_get_code(const uint8_t *codes, size_t i,
   return (uint8_t)((unsigned)codes[i / per_byte] >> shift & ((1u << bits) - 1));
 }
 
-static inline void nabla_scalar_code(
-    const nabla_blocks *blocks, const void *in, nabla_dtype dtype, size_t count,
-    size_t block, uint8_t *codes, unsigned bits, int high_first,
-    uint8_t (*code)(float, const nabla_scaler *)) {
-  const size_t per_byte = 8 / bits;
+/* How the codes of an encoding lie in bytes, and what they mean. */
+typedef struct nabla_scalar_form {
+  unsigned bits;
+  int high_first;
+  uint8_t (*code)(float, const nabla_scaler *);
+  float (*value)(uint8_t);
+} nabla_scalar_form;
+
+static inline void nabla_scalar_code(const nabla_scalar_form *form,
+                                     const nabla_blocks *blocks, const void *in,
+                                     nabla_dtype dtype, size_t count,
+                                     size_t block, uint8_t *codes) {
+  const unsigned bits = form->bits;
   nabla_scaler s = {0};
   for (size_t i = 0; i < count; i++) {
     if (i % block == 0) s = nabla_scaler_of(blocks, i / block);
-    nabla_put_code(codes, i, bits, high_first,
-                   code(nabla_load_value(in, dtype, i), &s));
+    nabla_put_code(codes, i, bits, form->high_first,
+                   form->code(nabla_load_value(in, dtype, i), &s));
   }
-  for (size_t i = count; i % per_byte; i++)
-    nabla_put_code(codes, i, bits, high_first, code(0.0f, &s));
+  for (size_t i = count; i % (8 / bits); i++)
+    nabla_put_code(codes, i, bits, form->high_first, form->code(0.0f, &s));
 }
 
-static inline void nabla_scalar_decode(const nabla_blocks *blocks,
+static inline void nabla_scalar_decode(const nabla_scalar_form *form,
+                                       const nabla_blocks *blocks,
                                        const uint8_t *codes, size_t count,
                                        size_t block, nabla_dtype dtype,
-                                       void *out, unsigned bits, int high_first,
-                                       float (*value)(uint8_t)) {
+                                       void *out) {
   for (size_t i = 0; i < count; i++) {
     const size_t b = i / block;
-    float x = value(nabla_get_code(codes, i, bits, high_first));
+    float x =
+        form->value(nabla_get_code(codes, i, form->bits, form->high_first));
     if (blocks->zeros) x -= blocks->zeros[b];
     x *= blocks->scales[b];
     if (blocks->after != 1.0f) x *= blocks->after;
@@ -111,18 +120,18 @@ static inline void nabla_scalar_decode(const nabla_blocks *blocks,
 
 /* Defines nabla_<id>_code_scalar and nabla_<id>_decode_scalar. */
 #define NABLA_SCALAR_STAGES(id, bits, high_first)                              \
+  static const nabla_scalar_form id##_form = {bits, high_first, code_of,       \
+                                              value_of};                       \
   void nabla_##id##_code_scalar(const nabla_blocks *blocks, const void *in,    \
                                 nabla_dtype dtype, size_t count, size_t block, \
                                 uint8_t *codes) {                              \
-    nabla_scalar_code(blocks, in, dtype, count, block, codes, bits,            \
-                      high_first, code_of);                                    \
+    nabla_scalar_code(&id##_form, blocks, in, dtype, count, block, codes);     \
   }                                                                            \
   void nabla_##id##_decode_scalar(                                             \
       const nabla_blocks *blocks, const uint8_t *codes, size_t count,          \
       size_t block, nabla_dtype dtype, void *out, int stream) {                \
     (void)stream;                                                              \
-    nabla_scalar_decode(blocks, codes, count, block, dtype, out, bits,         \
-                        high_first, value_of);                                 \
+    nabla_scalar_decode(&id##_form, blocks, codes, count, block, dtype, out);  \
   }
 
 #endif

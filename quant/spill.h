@@ -12,6 +12,9 @@
 
 typedef struct nabla_spill nabla_spill;
 
+/* Bytes that `count` floats take on the disk; 0 when they stay in memory. */
+uint64_t nabla_spill_disk_bytes(uint64_t count);
+
 /* Makes room for `count` floats. A file is made beside `path` and loses its
  * name at once: nothing is left behind, however the process ends.
  * @return NABLA_NO_MEMORY, NABLA_IO */

@@ -191,8 +191,8 @@ static nabla_status start(nabla_target *target,
   if (!target->is_folder) return NABLA_OK;
   NABLA_TRY(take_folder(target, where->folder, diag));
   NABLA_TRY(nabla_target_check_replaceable(target, environment, diag));
-  const nabla_output_options options = {target->os, target->allocator,
-                                        target->force};
+  const nabla_output_options options = {
+      .os = target->os, .allocator = target->allocator, .force = target->force};
   const nabla_output_owner owner = {target, nabla_target_owns};
   return nabla_output_folder_create(target->path, &options, &owner,
                                     &target->folder, diag);
@@ -374,7 +374,8 @@ static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
   NABLA_TRY(nabla_target_join(target,
                               nabla_output_folder_borrow_path(target->folder),
                               target->index_name, &path, &size, diag));
-  const nabla_output_options options = {target->os, target->allocator, 0};
+  const nabla_output_options options = {.os = target->os,
+                                        .allocator = target->allocator};
   nabla_status status = nabla_output_create(path, &options, &s.output, diag);
   if (!status) status = fill_index(target, &s, diag);
   if (!status) status = nabla_output_commit(s.output, diag);

@@ -5,7 +5,7 @@
 #include "quant/codec.h"
 
 /* Elements of all workers together: 32 MiB of buffers. */
-#define SHARED (((uint64_t)32 << 20) / 19)
+#define SHARED (((uint64_t)32 << 20) / 23)
 
 uint64_t nabla_tile_for(uint32_t workers) {
   uint64_t tile = NABLA_TILE_LARGE;

@@ -8,7 +8,7 @@
 #include "nabla/encoding.h"
 
 /* Elements of a tile, a multiple of the largest block and of two (nibbles).
- * Each worker has 19 bytes of buffers per element: LARGE is for few workers,
+ * Each worker has 23 bytes of buffers per element: LARGE is for few workers,
  * SMALL for sums whose order must not depend on the number of workers, and
  * which at most NABLA_FIXED_WORKERS share. */
 #define NABLA_TILE_LARGE    ((uint64_t)1 << 18)

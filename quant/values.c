@@ -22,9 +22,12 @@ nabla_status nabla_scratch_create(const nabla_allocator *allocator,
   const size_t values = ((size_t)tile + NABLA_BLOCK_MAX) * sizeof(float);
   const size_t stored = (size_t)tile * 2 + ALIGNMENT;
   const size_t zeros = (size_t)tile + ALIGNMENT;
-  const size_t size = raw + scales + values + stored + zeros + ALIGNMENT;
+  const size_t blocks = (size_t)NABLA_ENCODED_SCALES(tile);
+  const size_t encoded = (size_t)tile + blocks * (sizeof(float) + 1);
+  const size_t start = raw + scales + values + stored + zeros;
+  const size_t size = start + 2 * (encoded + ALIGNMENT) + ALIGNMENT;
   void *block;
-  NABLA_TRY(nabla_alloc(allocator, size, 1, &block, diag));
+  NABLA_TRY(nabla_alloc_raw(allocator, size, 1, &block, diag));
   uint8_t *at = block;
   at += (ALIGNMENT - (uintptr_t)at % ALIGNMENT) % ALIGNMENT;
   *out = (nabla_scratch){.tile = tile,
@@ -35,6 +38,14 @@ nabla_status nabla_scratch_create(const nabla_allocator *allocator,
                          .zeros = at + raw + scales + values + stored,
                          .block = block,
                          .block_size = size};
+  for (size_t i = 0; i < 2; i++) {
+    uint8_t *codes = at + start + i * (encoded + ALIGNMENT);
+    codes += (ALIGNMENT - (uintptr_t)codes % ALIGNMENT) % ALIGNMENT;
+    out->encoded[i] =
+        (nabla_encoded){.codes = codes,
+                        .scales = (float *)(void *)(codes + tile),
+                        .zero_points = codes + tile + blocks * sizeof(float)};
+  }
   return NABLA_OK;
 }
 

@@ -6,6 +6,20 @@
 #include "nabla/checkpoint.h"
 #include "quant/tiling.h"
 
+/* Values that are read and encoded at a time, where blocks and rows allow it:
+ * they stay in the second cache, codes of a whole tile go to the file at once.
+ */
+#define NABLA_READ_VALUES ((uint64_t)1 << 16)
+
+/* The components of one encoded tile. Blocks that begin anew after at least
+ * NABLA_BLOCK_MIN values may be twice as many as those of that size. */
+#define NABLA_ENCODED_SCALES(tile) ((tile) / NABLA_BLOCK_MIN * 2)
+typedef struct nabla_encoded {
+  uint8_t *codes;       /* tile bytes                           */
+  float *scales;        /* NABLA_ENCODED_SCALES(tile), any type */
+  uint8_t *zero_points; /* NABLA_ENCODED_SCALES(tile)           */
+} nabla_encoded;
+
 /* Buffers of one worker, for tiles of at most `tile` elements. */
 typedef struct nabla_scratch {
   uint64_t tile;
@@ -15,7 +29,8 @@ typedef struct nabla_scratch {
   uint8_t *zeros;  /* tile + 1: zero points                                 */
   float *values;   /* tile + NABLA_BLOCK_MAX: a range may begin inside a
                       block, which is decoded from its start                */
-  void *block;     /* what was allocated                                    */
+  nabla_encoded encoded[2]; /* one may wait to be written       */
+  void *block; /* what was allocated                                    */
   size_t block_size;
 } nabla_scratch;
 

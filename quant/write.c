@@ -9,8 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "quant/codec.h"
-#include "quant/formats/checkpoint_internal.h"
-#include "quant/run.h"
+#include "quant/write_internal.h"
 
 static double now(void) {
   struct timespec time;
@@ -20,127 +19,6 @@ static double now(void) {
 
 static const nabla_allocator *allocator_of(const nabla_write_task *task) {
   return task->environment ? task->environment->allocator : NULL;
-}
-
-static nabla_status add_item(nabla_file_job *job, nabla_target *target,
-                             uint32_t file, const nabla_item *item,
-                             nabla_diag *diag);
-
-/* Lists what becomes of every file tensor of the shards [first, end). */
-static nabla_status list_items(nabla_file_job *job, nabla_target *target,
-                               uint32_t file, nabla_diag *diag) {
-  const nabla_write_task *task = job->task;
-  const nabla_checkpoint *checkpoint = task->checkpoint;
-  uint32_t first, end;
-  nabla_target_shards(target, file, &first, &end);
-  for (uint32_t shard = first; shard < end; shard++) {
-    const nabla_safetensors *source =
-        nabla_checkpoint_borrow_shard(checkpoint, shard);
-    for (size_t i = 0; i < nabla_safetensors_count(source); i++) {
-      const nabla_entry entry = nabla_safetensors_entry(source, i);
-      const size_t tensor = nabla_checkpoint_find_at(checkpoint, shard, i);
-      nabla_item item = {.kind = NABLA_ITEM_COPY, .shard = shard, .index = i};
-      if (tensor != SIZE_MAX && task->plan &&
-          task->plan->decisions[tensor].format.encoding) {
-        item.kind = NABLA_ITEM_ENCODE;
-        item.index = tensor;
-      } else if (task->dequantize && tensor == SIZE_MAX) {
-        continue; /* a companion: its weight is decoded */
-      } else if (task->dequantize &&
-                 nabla_checkpoint_tensor(checkpoint, tensor).layout !=
-                     NABLA_LAYOUT_DENSE) {
-        item.kind = NABLA_ITEM_DECODE;
-        item.index = tensor;
-      }
-      nabla_status status = add_item(job, target, file, &item, diag);
-      if (!status) continue;
-      nabla_diag_set_file(diag, nabla_safetensors_borrow_path(source));
-      nabla_diag_set_tensor(diag, entry.name, entry.name_length);
-      return status;
-    }
-  }
-  return NABLA_OK;
-}
-
-static nabla_status declare(nabla_file_job *job, nabla_target *target,
-                            uint32_t file, const nabla_entry *entry,
-                            size_t *out_id, nabla_diag *diag) {
-  NABLA_TRY(nabla_safetensors_writer_add(
-      job->writer, entry->name, entry->name_length, entry->dtype, entry->shape,
-      entry->rank, out_id, diag));
-  return nabla_target_note(target, file, entry->name, entry->name_length,
-                           entry->bytes, diag);
-}
-
-/* The components in the order of nabla_components_of: codes, then scales, then
- * zero points. */
-static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
-                                   uint32_t file, nabla_item *item,
-                                   nabla_diag *diag) {
-  const nabla_tensor tensor =
-      nabla_checkpoint_tensor(job->task->checkpoint, item->index);
-  const nabla_format format = nabla_item_format(job, item);
-  nabla_components parts;
-  NABLA_TRY(
-      nabla_components_of(&tensor, &format, job->task->layout, &parts, diag));
-  for (size_t i = 0; i < parts.count; i++) {
-    const nabla_component *part = &parts.item[i];
-    char name[NABLA_SAFETENSORS_MAX_NAME + 64];
-    const size_t tail = strlen(part->suffix);
-    memcpy(name, tensor.name, part->stem);
-    memcpy(name + part->stem, part->suffix, tail + 1);
-    const nabla_entry entry = {.name = name,
-                               .name_length = part->stem + tail,
-                               .dtype = part->dtype,
-                               .rank = part->rank,
-                               .shape = part->shape,
-                               .bytes = part->bytes};
-    size_t id;
-    NABLA_TRY(declare(job, target, file, &entry, &id, diag));
-    if (i == 0) item->id = id;
-  }
-  if (format.scale != NABLA_SCALE_DYNAMIC8) return NABLA_OK;
-  nabla_packed_size size;
-  NABLA_TRY(nabla_format_size(&format, tensor.elements, &size, diag));
-  item->spill = job->spilled;
-  if (!nabla_add_u64(job->spilled, size.scales, &job->spilled))
-    return nabla_fail(diag, NABLA_TOO_LARGE, "too many scales");
-  return NABLA_OK;
-}
-
-static nabla_status add_item(nabla_file_job *job, nabla_target *target,
-                             uint32_t file, const nabla_item *item,
-                             nabla_diag *diag) {
-  const nabla_checkpoint *checkpoint = job->task->checkpoint;
-  nabla_item *out = &job->items[job->count];
-  *out = *item;
-  if (item->kind == NABLA_ITEM_ENCODE) {
-    NABLA_TRY(declare_packed(job, target, file, out, diag));
-  } else {
-    nabla_entry entry;
-    if (item->kind == NABLA_ITEM_COPY) {
-      entry = nabla_safetensors_entry(
-          nabla_checkpoint_borrow_shard(checkpoint, item->shard), item->index);
-    } else {
-      nabla_values values;
-      NABLA_TRY(nabla_values_open(checkpoint, item->index, job->task->isa,
-                                  &values, diag));
-      const nabla_tensor *tensor = &values.tensor;
-      const nabla_dequantize_options *options = job->task->dequantize;
-      entry = (nabla_entry){
-          .name = tensor->name,
-          .name_length = tensor->name_length,
-          .dtype = options->has_dtype ? options->dtype : tensor->dtype,
-          .rank = tensor->rank,
-          .shape = tensor->shape};
-      entry.bytes = tensor->elements * (nabla_dtype_bits(entry.dtype) / 8);
-    }
-    NABLA_TRY(declare(job, target, file, &entry, &out->id, diag));
-  }
-  job->first_tile[job->count + 1] =
-      job->first_tile[job->count] + nabla_item_tiling(job, out).tiles;
-  job->count++;
-  return NABLA_OK;
 }
 
 /* The highest version of the layout among the weights of the output. */
@@ -293,7 +171,7 @@ static nabla_status commit(nabla_file_job *job, nabla_write_summary *summary,
 static nabla_status fill(nabla_file_job *job, nabla_target *target,
                          uint32_t file, nabla_write_summary *summary,
                          nabla_diag *diag) {
-  NABLA_TRY(list_items(job, target, file, diag));
+  NABLA_TRY(nabla_file_job_list(job, target, file, diag));
   NABLA_TRY(add_metadata(job, target, file, diag));
   NABLA_TRY(begin(job, target, file, diag));
   NABLA_TRY(put_small_parts(job, diag));
@@ -365,11 +243,17 @@ static nabla_status write_files(const nabla_write_task *task,
                                 nabla_write_summary *summary,
                                 nabla_diag *diag) {
   nabla_file_job job = {.task = task};
+  pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+  void *waiting;
+  job.turn = &turn;
   job.workers = nabla_run_workers(task->environment);
   job.tile = nabla_tile_for(job.workers);
-  NABLA_TRY(nabla_scratches_create(allocator_of(task), job.workers, job.tile,
-                                   &job.scratches, diag));
-  nabla_status status = NABLA_OK;
+  NABLA_TRY(nabla_alloc(allocator_of(task), job.workers,
+                        sizeof(nabla_packed_tile), &waiting, diag));
+  memset(waiting, 0, job.workers * sizeof(nabla_packed_tile));
+  job.waiting = waiting;
+  nabla_status status = nabla_scratches_create(allocator_of(task), job.workers,
+                                               job.tile, &job.scratches, diag);
   for (uint32_t i = 0; i < nabla_target_files(target) && !status; i++)
     status = write_file(&job, target, i, summary, diag);
   /* Components may have been read from shards whose own check was earlier. */
@@ -379,6 +263,9 @@ static nabla_status write_files(const nabla_write_task *task,
     status = nabla_safetensors_check_unchanged(
         nabla_checkpoint_borrow_shard(task->checkpoint, i), diag);
   nabla_scratches_destroy(allocator_of(task), job.workers, job.scratches);
+  nabla_free(allocator_of(task), waiting, job.workers,
+             sizeof(nabla_packed_tile));
+  pthread_mutex_destroy(&turn);
   return status;
 }
 
@@ -411,7 +298,7 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   add_totals(&task);
   NABLA_TRY(nabla_target_create(task.checkpoint, where, task.environment,
                                 &target, diag));
-  nabla_status status = nabla_target_check_space(target, task.bytes_out, diag);
+  nabla_status status = nabla_write_check_space(&task, target, diag);
   const nabla_progress progress = {.phase = "copy",
                                    .bytes_total = task.bytes_total,
                                    .tensors_total = task.tensors_total};

@@ -3,6 +3,8 @@
 #ifndef NABLA_QUANT_WRITE_H
 #define NABLA_QUANT_WRITE_H
 
+#include <pthread.h>
+
 #include "nabla/quantize.h"
 #include "quant/formats/packed.h"
 #include "quant/plan.h"
@@ -42,6 +44,14 @@ typedef struct nabla_item {
   _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
 } nabla_item;
 
+/* The components of a tile: the values [first, first + count) of an item. */
+typedef struct nabla_packed_tile {
+  const nabla_item *item; /* NULL: none */
+  uint64_t number;        /* of the tile */
+  uint64_t first, count;
+  nabla_packed packed;
+} nabla_packed_tile;
+
 /* The work for one output file. */
 typedef struct nabla_file_job {
   const nabla_write_task *task;
@@ -50,6 +60,8 @@ typedef struct nabla_file_job {
   size_t count, room;
   uint64_t *first_tile; /* count + 1 */
   nabla_scratch *scratches;
+  nabla_packed_tile *waiting; /* of each worker, to be written: write_put.c */
+  pthread_mutex_t *turn;      /* held while one of them writes              */
   uint32_t workers;
   uint64_t tile;      /* elements */
   nabla_spill *spill; /* of `spilled` scales, or NULL */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialect/encoding.h"
+#include "dialect/control.h"
 #include "dialect/ops.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
@@ -92,13 +92,25 @@ static void remark(MlirOperation op, bool missed, const char *rule,
                           "nabla-dispatch", text);
 }
 
+/* Is operand `index` one that the op takes as it is? Of a scan's, all but the
+ * inputs whose slices are tensors. */
+static bool flows(MlirOperation op, intptr_t index) {
+  if (nabla_op_find(op)->implicit != NABLA_IMPLICIT_flows) return false;
+  if (!nabla_is(op, "nabla.scan")) return true;
+  nabla_scan scan = nabla_scan_read(op);
+  if (index < scan.carries || index >= scan.carries + scan.inputs) return true;
+  MlirBlock body = nabla_region_block(op, 0);
+  return nablaTypeIsAImplicit(
+      mlirValueGetType(mlirBlockGetArgument(body, index)));
+}
+
 /* A nabla.materialize in front of each implicit operand. */
 static bool materialize(MlirOperation op, report *r, const char *why) {
   remark(op, true, "Materialized", why);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i);
     MlirType type = mlirValueGetType(value);
-    if (!nablaTypeIsAImplicit(type)) continue;
+    if (!nablaTypeIsAImplicit(type) || flows(op, i)) continue;
     count_miss(r, op, type, why);
     nabla_op_spec spec = {"nabla.materialize", 1, &value, -1, NULL, 0, NULL};
     MlirOperation dense = nabla_op_create(op, &spec);
@@ -110,7 +122,8 @@ static bool materialize(MlirOperation op, report *r, const char *why) {
 
 static bool has_implicit_operand(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
-    if (nablaTypeIsAImplicit(nabla_operand_type(op, i))) return true;
+    if (nablaTypeIsAImplicit(nabla_operand_type(op, i)) && !flows(op, i))
+      return true;
   return false;
 }
 
@@ -119,6 +132,7 @@ static bool needs_dispatch(MlirOperation op) {
   const nabla_op_row *row = nabla_op_find(op);
   if (!row || !has_implicit_operand(op)) return false;
   return row->implicit == NABLA_IMPLICIT_rules ||
+         row->implicit == NABLA_IMPLICIT_flows ||
          (row->implicit == NABLA_IMPLICIT_views &&
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
@@ -136,6 +150,8 @@ static bool dispatch(MlirOperation op, report *r) {
     if (outcome == NABLA_RULE_DECLINED) {
       if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
         why = "the result is a tensor";
+      if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
+        why = "its slices are tensors";
       return materialize(op, r, why);
     }
     nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",

@@ -128,6 +128,12 @@ MlirOperation nabla_op_create(MlirOperation before, const nabla_op_spec *spec) {
 }
 
 void nabla_argument_protect(MlirOperation function, intptr_t index) {
+  nabla_argument_set(function, index, "bufferization.writable",
+                     mlirBoolAttrGet(nabla_context(function), 0));
+}
+
+void nabla_argument_set(MlirOperation function, intptr_t index, const char *key,
+                        MlirAttribute value) {
   MlirContext context = nabla_context(function);
   MlirBlock entry =
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
@@ -143,8 +149,7 @@ void nabla_argument_protect(MlirOperation function, intptr_t index) {
   MlirNamedAttribute *entries = calloc((size_t)had + 1, sizeof *entries);
   if (entries) {
     intptr_t kept = 0;
-    MlirNamedAttribute mine = nabla_named(context, "bufferization.writable",
-                                          mlirBoolAttrGet(context, 0));
+    MlirNamedAttribute mine = nabla_named(context, key, value);
     for (intptr_t i = 0; i < had; i++) {
       entries[kept] = mlirDictionaryAttrGetElement(all[index], i);
       kept += !mlirIdentifierEqual(entries[kept].name, mine.name);

@@ -62,6 +62,10 @@ MlirNamedAttribute nabla_named(MlirContext context, const char *key,
  * caller's memory, which may be a mapped file, is never written. */
 void nabla_argument_protect(MlirOperation function, intptr_t index);
 
+/* Sets an attribute of an argument of a func.func. */
+void nabla_argument_set(MlirOperation function, intptr_t index, const char *key,
+                        MlirAttribute value);
+
 /* Replaces all uses of the op's results and erases it. An op that is to be
  * replaced by a result of its own, as is legal in code that is never reached,
  * stays as it is. */

@@ -104,7 +104,14 @@ static void add_checks(lowering *l) {
   }
 }
 
-static void add_memref(nabla_text *text, MlirType tensor) {
+/* Components may be a part of others, a slice that a scan takes: their buffers
+ * begin anywhere. All else begins where its memory does. */
+#define LAYOUT "strided<[1], offset: ?>"
+static bool is_component(intptr_t argument) {
+  return argument == 1 || argument == 2;
+}
+
+static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
   nabla_text_add(text, "memref<");
   for (intptr_t i = 0; i < mlirShapedTypeGetRank(tensor); i++) {
     int64_t dim = mlirShapedTypeGetDimSize(tensor, i);
@@ -114,7 +121,7 @@ static void add_memref(nabla_text *text, MlirType tensor) {
       nabla_text_add(text, "%lldx", (long long)dim);
   }
   nabla_text_add_type(text, mlirShapedTypeGetElementType(tensor));
-  nabla_text_add(text, ">");
+  nabla_text_add(text, anywhere ? ", " LAYOUT ">" : ">");
 }
 
 /* words[word] = the address of a buffer, or a number */
@@ -125,16 +132,36 @@ static void add_word(lowering *l, int word, const char *value) {
                  word, word, value, word, NABLA_FUSED_WORDS);
 }
 
+/* Adds to the address %pWORD the offset at which `buffer` begins. */
+static void add_offset(lowering *l, int word, const char *buffer,
+                       MlirType tensor) {
+  MlirType element = mlirShapedTypeGetElementType(tensor);
+  int bytes = mlirTypeIsAF32(element) ? 4 : mlirTypeIsAInteger(element) ? 1 : 2;
+  nabla_text_add(&l->text,
+                 "  %%m%d:4 = memref.extract_strided_metadata %%%s : ", word,
+                 buffer);
+  add_memref(&l->text, tensor, true);
+  nabla_text_add(&l->text, " -> memref<");
+  nabla_text_add_type(&l->text, element);
+  nabla_text_add(&l->text,
+                 ">, index, index, index\n"
+                 "  %%s%d = arith.constant %d : index\n"
+                 "  %%o%d = arith.muli %%m%d#1, %%s%d : index\n"
+                 "  %%t%d = arith.addi %%p%d, %%o%d : index\n",
+                 word, bytes, word, word, word, word, word, word);
+}
+
 static void add_address(lowering *l, int word, const char *buffer,
-                        MlirType tensor) {
+                        MlirType tensor, bool anywhere) {
   char name[32];
   nabla_text_add(&l->text,
                  "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ",
                  word, buffer);
-  add_memref(&l->text, tensor);
-  nabla_text_add(&l->text,
-                 " -> index\n  %%q%d = arith.index_cast %%p%d : index to i64\n",
-                 word, word);
+  add_memref(&l->text, tensor, anywhere);
+  nabla_text_add(&l->text, " -> index\n");
+  if (anywhere) add_offset(l, word, buffer, tensor);
+  nabla_text_add(&l->text, "  %%q%d = arith.index_cast %%%c%d : index to i64\n",
+                 word, anywhere ? 't' : 'p', word);
   snprintf(name, sizeof name, "q%d", word);
   add_word(l, word, name);
 }
@@ -149,9 +176,9 @@ static void add_input(lowering *l, int word, intptr_t argument) {
                  (int)argument);
   nabla_text_add_type(&l->text, type);
   nabla_text_add(&l->text, " to ");
-  add_memref(&l->text, type);
+  add_memref(&l->text, type, is_component(argument));
   nabla_text_add(&l->text, "\n");
-  add_address(l, word, buffer, type);
+  add_address(l, word, buffer, type, is_component(argument));
 }
 
 static void add_call(lowering *l) {
@@ -159,10 +186,10 @@ static void add_call(lowering *l) {
   bool dynamic = nabla_is_dynamic(mlirShapedTypeGetDimSize(result, 0));
   nabla_text_add(&l->text,
                  "  %%y = memref.alloc(%s) : ", dynamic ? "%m_d" : "");
-  add_memref(&l->text, result);
+  add_memref(&l->text, result, false);
   nabla_text_add(&l->text, "\n");
   add_input(l, NABLA_FUSED_X, 0);
-  add_address(l, NABLA_FUSED_Y, "y", result);
+  add_address(l, NABLA_FUSED_Y, "y", result, false);
   add_word(l, NABLA_FUSED_M, "m");
   add_input(l, NABLA_FUSED_CODES, 1);
   add_input(l, NABLA_FUSED_SCALES, 2);
@@ -180,7 +207,7 @@ static void add_call(lowering *l) {
                  "  %%out = bufferization.to_tensor %%y restrict writable : ",
                  NABLA_FUSED_WORDS, l->name.data,
                  (unsigned long long)nabla_fused_grain(&l->spec));
-  add_memref(&l->text, result);
+  add_memref(&l->text, result, false);
   nabla_text_add(&l->text, " to ");
   nabla_text_add_type(&l->text, result);
   nabla_text_add(&l->text, "\n  return %%out : ");
@@ -193,7 +220,7 @@ static void name_function(lowering *l) {
   nabla_text_add(&l->function, "%s_on", l->name.data ? l->name.data : "");
   for (intptr_t i = 0; i < l->count; i++) {
     MlirType type = mlirValueGetType(l->operands[i]);
-    if (i == 1 || i == 2) continue; /* codes and scales are the kernel's */
+    if (is_component(i)) continue; /* codes and scales are the kernel's */
     for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++) {
       int64_t dim = mlirShapedTypeGetDimSize(type, d);
       if (nabla_is_dynamic(dim))
@@ -204,13 +231,16 @@ static void name_function(lowering *l) {
   }
 }
 
-/* "(%a0: TYPE, ...) -> TYPE", or without the names. */
-static void add_signature(lowering *l, bool names) {
+/* "(%a0: TYPE, ...) -> TYPE", or without the names; `layouts`: with the layout
+ * of what may begin anywhere. */
+static void add_signature(lowering *l, bool names, bool layouts) {
   nabla_text_add(&l->text, "(");
   for (intptr_t i = 0; i < l->count; i++) {
     if (i) nabla_text_add(&l->text, ", ");
     if (names) nabla_text_add(&l->text, "%%a%d: ", (int)i);
     nabla_text_add_type(&l->text, mlirValueGetType(l->operands[i]));
+    if (layouts && is_component(i))
+      nabla_text_add(&l->text, " {bufferization.buffer_layout = " LAYOUT "}");
   }
   nabla_text_add(&l->text, ") -> ");
   nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
@@ -226,11 +256,11 @@ static void add_function(lowering *l) {
     nabla_fused_emit(&l->spec, l->name.data, &l->text);
   nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
   if (nabla_module_has(l->op, l->function.data)) {
-    add_signature(l, false);
+    add_signature(l, false, false);
     nabla_text_add(&l->text, "\n");
     return;
   }
-  add_signature(l, true);
+  add_signature(l, true, true);
   nabla_text_add(&l->text, " {\n  %%words = %s() : memref<%dxi64>\n",
                  "memref.alloca", NABLA_FUSED_WORDS);
   add_checks(l);
@@ -246,12 +276,12 @@ static void add_module(lowering *l) {
       "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
   add_function(l);
   nabla_text_add(&l->text, "func.func @t");
-  add_signature(l, true);
+  add_signature(l, true, false);
   nabla_text_add(&l->text, " {\n  %%y = func.call @%s(", l->function.data);
   for (intptr_t i = 0; i < l->count; i++)
     nabla_text_add(&l->text, "%s%%a%d", i ? ", " : "", (int)i);
   nabla_text_add(&l->text, ") : ");
-  add_signature(l, false);
+  add_signature(l, false, false);
   nabla_text_add(&l->text, "\n  return %%y : ");
   nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
   nabla_text_add(&l->text, "\n}\n");

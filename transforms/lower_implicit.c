@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "dialect/encoding.h"
+#include "dialect/ops.h"
+#include "transforms/carried_buffers.h"
 #include "transforms/components.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
@@ -15,7 +17,7 @@
  * arguments all are in plain lists. */
 static const char *const carriers[] = {
     "func.call", "func.return", "scf.for",       "scf.if",
-    "scf.yield", "scf.while",   "scf.condition",
+    "scf.yield", "scf.while",   "scf.condition", "scf.index_switch",
 };
 
 static bool is_carrier(MlirOperation op) {
@@ -47,31 +49,37 @@ static void push(list *l, const void *item) {
   memcpy(&l->items[l->count++], &item, sizeof item);
 }
 
-static void push_types(list *l, MlirType type) {
+/* Types of what stands for a value; `buffers`: where a loop carries it. */
+static void push_types(list *l, MlirType type, bool buffers) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   if (!nablaTypeIsAImplicit(type)) {
     push(l, type.ptr);
     return;
   }
   uint32_t count = nabla_implicit_components(type, parts);
-  for (uint32_t i = 0; i < count; i++)
-    push(l, nabla_component_type(&parts[i]).ptr);
+  for (uint32_t i = 0; i < count; i++) {
+    MlirType component = nabla_component_type(&parts[i]);
+    push(l, (buffers ? nabla_carried_type(component) : component).ptr);
+  }
 }
 
-/* nabla.pack of `type` in front of `before`. */
+/* nabla.pack of `type` in front of `before`; of buffers, if they are some. */
 static MlirValue pack(MlirOperation before, MlirType type,
-                      const MlirValue *components) {
+                      const MlirValue *given) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
-  nabla_op_spec spec = {
-      "nabla.pack", (intptr_t)nabla_implicit_components(type, parts),
-      components,   1,
-      &type,        0,
-      NULL};
+  MlirValue components[NABLA_MAX_PARTS];
+  intptr_t count = (intptr_t)nabla_implicit_components(type, parts);
+  for (intptr_t i = 0; i < count; i++)
+    components[i] = mlirTypeIsAMemRef(mlirValueGetType(given[i]))
+                        ? nabla_carried_component(
+                              given[i], nabla_component_type(&parts[i]), before)
+                        : given[i];
+  nabla_op_spec spec = {"nabla.pack", count, components, 1, &type, 0, NULL};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
 /* Splits the implicit arguments of a block; true if there were any. */
-static bool split_arguments(MlirBlock block) {
+static bool split_arguments(MlirBlock block, bool buffers) {
   bool any = false;
   MlirOperation first = mlirBlockGetFirstOperation(block);
   for (intptr_t i = mlirBlockGetNumArguments(block); i-- > 0;) {
@@ -81,10 +89,13 @@ static bool split_arguments(MlirBlock block) {
     nabla_implicit_component parts[NABLA_MAX_PARTS];
     MlirValue values[NABLA_MAX_PARTS];
     uint32_t count = nabla_implicit_components(type, parts);
-    for (uint32_t p = 0; p < count; p++)
-      values[p] = mlirBlockInsertArgument(block, i + 1 + (intptr_t)p,
-                                          nabla_component_type(&parts[p]),
-                                          mlirOperationGetLocation(first));
+    for (uint32_t p = 0; p < count; p++) {
+      MlirType component = nabla_component_type(&parts[p]);
+      values[p] = mlirBlockInsertArgument(
+          block, i + 1 + (intptr_t)p,
+          buffers ? nabla_carried_type(component) : component,
+          mlirOperationGetLocation(first));
+    }
     mlirValueReplaceAllUsesOfWith(whole, pack(first, type, values));
     mlirBlockEraseArgument(block, (unsigned)i);
     any = true;
@@ -106,7 +117,7 @@ static void split_attributes(MlirOperation function, const char *key,
   list all = {0};
   for (intptr_t i = 0; i < count; i++) {
     list parts = {0};
-    push_types(&parts, get(type, i));
+    push_types(&parts, get(type, i), false);
     for (intptr_t p = 0; p < parts.count; p++)
       push(&all, mlirArrayAttrGetElement(old, i).ptr);
     free(parts.items);
@@ -118,15 +129,40 @@ static void split_attributes(MlirOperation function, const char *key,
   free(all.items);
 }
 
+/* Components that a private function is given may be a part of others: callers
+ * copy no slice. What is public begins where its memory does. */
+static void allow_offsets(MlirOperation function, MlirType type) {
+  MlirAttribute seen = attribute(function, "sym_visibility");
+  if (mlirAttributeIsNull(seen) ||
+      !mlirStringRefEqual(mlirStringAttrGetValue(seen), nabla_ref("private")))
+    return;
+  int64_t one = 1;
+  MlirAttribute layout = mlirStridedLayoutAttrGet(
+      nabla_context(function), mlirShapedTypeGetDynamicStrideOrOffset(), 1,
+      &one);
+  intptr_t at = 0;
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
+    MlirType input = mlirFunctionTypeGetInput(type, i);
+    nabla_implicit_component parts[NABLA_MAX_PARTS];
+    intptr_t count = 1;
+    bool implicit = nablaTypeIsAImplicit(input);
+    if (implicit) count = (intptr_t)nabla_implicit_components(input, parts);
+    for (intptr_t p = 0; implicit && p < count; p++)
+      nabla_argument_set(function, at + p, "bufferization.buffer_layout",
+                         layout);
+    at += count;
+  }
+}
+
 static bool split_function(MlirOperation function) {
   MlirType type = mlirTypeAttrGetValue(attribute(function, "function_type"));
   intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
   intptr_t results = mlirFunctionTypeGetNumResults(type);
   list in = {0}, out = {0};
   for (intptr_t i = 0; i < inputs; i++)
-    push_types(&in, mlirFunctionTypeGetInput(type, i));
+    push_types(&in, mlirFunctionTypeGetInput(type, i), false);
   for (intptr_t i = 0; i < results; i++)
-    push_types(&out, mlirFunctionTypeGetResult(type, i));
+    push_types(&out, mlirFunctionTypeGetResult(type, i), false);
   bool failed = in.failed || out.failed;
   if (!failed) {
     split_attributes(function, "arg_attrs", inputs, type,
@@ -144,11 +180,12 @@ static bool split_function(MlirOperation function) {
   MlirBlock entry =
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (failed || mlirBlockIsNull(entry)) return !failed;
-  if (split_arguments(entry)) {
+  if (split_arguments(entry, false)) {
     intptr_t count = mlirBlockGetNumArguments(entry);
     for (intptr_t i = 0; i < count; i++)
       if (mlirTypeIsATensor(mlirValueGetType(mlirBlockGetArgument(entry, i))))
         nabla_argument_protect(function, i);
+    allow_offsets(function, type);
   }
   return true;
 }
@@ -184,6 +221,7 @@ static void pack_results(MlirOperation op, MlirOperation made) {
 }
 
 static void push_operands(list *to, MlirOperation op) {
+  bool buffers = nabla_carries_buffers(op);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
     MlirValue value = mlirOperationGetOperand(op, i), parts[NABLA_MAX_PARTS];
     if (!nablaTypeIsAImplicit(mlirValueGetType(value))) {
@@ -191,7 +229,8 @@ static void push_operands(list *to, MlirOperation op) {
       continue;
     }
     intptr_t count = nabla_components_split(value, op, parts);
-    for (intptr_t p = 0; p < count; p++) push(to, parts[p].ptr);
+    for (intptr_t p = 0; p < count; p++)
+      push(to, (buffers ? nabla_carried_buffer(parts[p], op) : parts[p]).ptr);
   }
 }
 
@@ -224,7 +263,8 @@ static MlirOperation remake(MlirOperation op, const list *operands,
 static void split_regions(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
-    if (!mlirBlockIsNull(block)) split_arguments(block);
+    if (!mlirBlockIsNull(block))
+      split_arguments(block, nabla_carries_buffers(op));
   }
 }
 
@@ -234,7 +274,7 @@ static bool split_carrier(MlirOperation op) {
   MlirOperation made = {NULL};
   push_operands(&operands, op);
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
-    push_types(&results, nabla_result_type(op, i));
+    push_types(&results, nabla_result_type(op, i), nabla_carries_buffers(op));
   if (!operands.failed && !results.failed)
     made = remake(op, &operands, &results);
   free(operands.items);
@@ -268,10 +308,28 @@ static bool is_stranger(MlirOperation op) {
   return !ours && (carries_implicit(op) || has_implicit_arguments(op));
 }
 
+/* One that nabla-lower-control makes a carrier of. */
+static bool is_early(MlirOperation op) {
+  const nabla_op_row *row = nabla_op_find(op);
+  return row && row->implicit == NABLA_IMPLICIT_flows && carries_implicit(op);
+}
+
+static bool check_control(MlirOperation op) {
+  nabla_op_list early = nabla_ops_collect(op, is_early);
+  bool good = !early.failed && early.count == 0;
+  for (size_t i = 0; i < early.count; i++)
+    nabla_error_at(early.ops[i],
+                   "carries an implicit value: run --nabla-lower-control "
+                   "first");
+  nabla_op_list_deinit(&early);
+  return good;
+}
+
 MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
                                            const nablaPassValue *values,
                                            void *prepared) {
   (void)values, (void)prepared;
+  if (!check_control(op)) return mlirLogicalResultFailure();
   bool good = true;
   nabla_op_list functions = nabla_ops_collect(op, is_function);
   for (size_t i = 0; good && i < functions.count; i++)

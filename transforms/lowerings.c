@@ -69,7 +69,7 @@ bool nabla_template_init(nabla_template *t, MlirOperation op,
   t->emit.text = &t->text;
   t->emit.spec = &t->spec;
   t->operand_count = mlirOperationGetNumOperands(op);
-  if (t->operand_count > NABLA_MAX_RANK + 2) {
+  if (t->operand_count > NABLA_MAX_OPERANDS) {
     nabla_error_at(op, "has more operands than a lowering takes");
     return false;
   }
@@ -80,15 +80,22 @@ bool nabla_template_init(nabla_template *t, MlirOperation op,
 
 void nabla_template_deinit(nabla_template *t) { nabla_text_deinit(&t->text); }
 
+static void add_result_types(nabla_template *t) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(t->op); i++) {
+    nabla_text_add(&t->text, "%s", i ? ", " : "");
+    nabla_text_add_type(&t->text, nabla_result_type(t->op, i));
+  }
+}
+
 void nabla_template_open(nabla_template *t) {
   nabla_text_add(&t->text, "func.func @t(");
   for (intptr_t i = 0; i < t->operand_count; i++) {
     nabla_text_add(&t->text, "%s%%v%u: ", i ? ", " : "", ++t->emit.last);
     nabla_text_add_type(&t->text, mlirValueGetType(t->operands[i]));
   }
-  nabla_text_add(&t->text, ") -> ");
-  nabla_text_add_type(&t->text, nabla_result_type(t->op, 0));
-  nabla_text_add(&t->text, " {\n");
+  nabla_text_add(&t->text, ") -> (");
+  add_result_types(t);
+  nabla_text_add(&t->text, ") {\n");
 }
 
 /* The op's name without its dialect's. */
@@ -99,10 +106,18 @@ static const char *short_name(const nabla_template *t, int *length) {
 }
 
 bool nabla_template_close(nabla_template *t, nabla_ssa result) {
+  return nabla_template_close_all(t, 1, &result);
+}
+
+bool nabla_template_close_all(nabla_template *t, intptr_t count,
+                              const nabla_ssa *results) {
   int length;
   const char *name = short_name(t, &length);
-  nabla_text_add(&t->text, "  return %%v%u : ", result);
-  nabla_text_add_type(&t->text, nabla_result_type(t->op, 0));
+  nabla_text_add(&t->text, "  return");
+  for (intptr_t i = 0; i < count; i++)
+    nabla_text_add(&t->text, "%s%%v%u", i ? ", " : " ", results[i]);
+  nabla_text_add(&t->text, " : ");
+  add_result_types(t);
   nabla_text_add(&t->text, "\n}\n");
   if (t->where)
     nabla_text_add(

@@ -34,7 +34,7 @@ typedef struct nabla_template {
   nabla_fused_spec spec; /* for its features */
   nabla_emitter emit;    /* numbers values; writes to `text` */
   /* Those of the op, unless a lowering sets others before it opens. */
-  MlirValue operands[NABLA_MAX_RANK + 2];
+  MlirValue operands[NABLA_MAX_OPERANDS];
   intptr_t operand_count;
   nabla_ssa where; /* the text that names the op in failures; 0: not used */
 } nabla_template;
@@ -48,6 +48,9 @@ void nabla_template_deinit(nabla_template *t);
 void nabla_template_open(nabla_template *t);
 /* Ends it, and puts it in the op's place: `result` replaces the op's. */
 bool nabla_template_close(nabla_template *t, nabla_ssa result);
+/* The same with a value for each of the op's `count` results. */
+bool nabla_template_close_all(nabla_template *t, intptr_t count,
+                              const nabla_ssa *results);
 
 /* A tensor of the function. */
 typedef struct nabla_tensor {
@@ -113,7 +116,8 @@ nabla_ssa nabla_emit_index(nabla_template *t, int64_t value);
 #define NABLA_GENERIC_MAX   6
 #define NABLA_GENERIC_LOOPS (2 * NABLA_MAX_RANK)
 typedef struct nabla_generic {
-  intptr_t loops, reductions; /* the last loops are the reductions */
+  intptr_t loops, reductions; /* the last loops are the reductions, */
+  intptr_t inner;             /* but for so many behind them        */
   intptr_t count, output;     /* operands; the last one is the output */
   struct {
     nabla_tensor tensor;

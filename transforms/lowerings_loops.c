@@ -50,9 +50,11 @@ void nabla_generic_begin(nabla_template *t, nabla_generic *g) {
     add_map(text, g->loops, g->operands[i].tensor.rank, g->operands[i].map);
   }
   nabla_text_add(text, "], iterator_types = [");
+  intptr_t first = g->loops - g->inner - g->reductions;
   for (intptr_t i = 0; i < g->loops; i++)
-    nabla_text_add(text, "%s\"%s\"", i ? ", " : "",
-                   i < g->loops - g->reductions ? "parallel" : "reduction");
+    nabla_text_add(
+        text, "%s\"%s\"", i ? ", " : "",
+        i >= first && i < first + g->reductions ? "reduction" : "parallel");
   nabla_text_add(text, "]}");
   add_operands(text, g, "ins", 0, g->output);
   add_operands(text, g, "outs", g->output, g->count);

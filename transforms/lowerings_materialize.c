@@ -7,15 +7,10 @@
 #include "quant/int8.h"
 #include "quant/kernel.h"
 #include "transforms/components.h"
+#include "transforms/lowerings_decode.h"
 #include "transforms/lowerings_list.h"
 
-/* What the body needs. */
-typedef struct decoding {
-  MlirType type; /* implicit */
-  nabla_format format;
-  nabla_tensor codes, scales;
-  nabla_tensor table; /* of 4-bit codes */
-} decoding;
+typedef nabla_decoding decoding;
 
 static bool fill(nabla_template *t, MlirType type, double value) {
   nabla_tensor shape = nabla_template_result(t);
@@ -115,7 +110,8 @@ static nabla_ssa times(nabla_template *t, nabla_ssa a, nabla_ssa b) {
   return nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : f32", a, b);
 }
 
-static nabla_ssa decode(nabla_template *t, const decoding *d, nabla_ssa at) {
+nabla_ssa nabla_decoding_value(nabla_template *t, const nabla_decoding *d,
+                               nabla_ssa at) {
   nabla_ssa scale =
       extract(t, &d->scales, nabla_emit_divide(&t->emit, at, d->format.block));
   scale = d->format.scale == NABLA_SCALE_E8M0
@@ -141,19 +137,23 @@ static nabla_tensor component(MlirType type, uint32_t index, nabla_ssa value) {
   return tensor;
 }
 
+void nabla_decoding_begin(nabla_template *t, MlirType type, nabla_decoding *d) {
+  *d = (nabla_decoding){.type = type, .format = nabla_implicit_format(type)};
+  d->codes = component(type, 0, 1);
+  d->scales = component(type, 1, 2);
+  if (!nabla_encoding_is_int8(d->format.encoding)) add_table(t, d);
+}
+
 static bool lower_packed(nabla_template *t, decoding *d) {
   nabla_template_open(t);
-  d->format = nabla_implicit_format(d->type);
-  d->codes = component(d->type, 0, 1);
-  d->scales = component(d->type, 1, 2);
-  if (!nabla_encoding_is_int8(d->format.encoding)) add_table(t, d);
+  nabla_decoding_begin(t, d->type, d);
   nabla_strided view = nabla_implicit_strided(d->type);
   nabla_tensor shape = nabla_template_result(t);
   nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
   nabla_generic g = {.loops = shape.rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  nabla_ssa value = decode(t, d, flat_index(t, &view));
+  nabla_ssa value = nabla_decoding_value(t, d, flat_index(t, &view));
   value = nabla_element_store(t, shape.element, value);
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
 }

@@ -49,6 +49,16 @@ TO_CONSTANTS(mul_splat_rhs)
 TO_CONSTANTS(relu_splat)
 TO_CONSTANTS(silu_splat)
 TO_CONSTANTS(reduce_splat)
+TO_CONSTANTS(dynamic_slice_splat)
+TO_CONSTANTS(update_splat_lhs)
+TO_CONSTANTS(update_splat_rhs)
+TO_CONSTANTS(pad_splat)
+TO_CONSTANTS(flip_splat)
+TO_CONSTANTS(gather_splat)
+TO_CONSTANTS(scatter_splat)
+TO_CONSTANTS(conv_splat_lhs)
+TO_CONSTANTS(conv_splat_rhs)
+TO_CONSTANTS(pool_splat)
 
 /* x where the other operand is all ones and the types agree. */
 static nabla_rule_outcome mul_one(MlirOperation op, intptr_t splat,

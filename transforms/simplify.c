@@ -8,6 +8,7 @@
 #include "transforms/ir.h"
 #include "transforms/passes.h"
 #include "transforms/simplify_math.h"
+#include "transforms/simplify_views.h"
 
 /* Each returns whether it replaced `op`. */
 typedef bool fold(MlirOperation op);
@@ -26,8 +27,8 @@ static bool fold_broadcast(MlirOperation op) {
   int64_t dims[NABLA_MAX_RANK];
   intptr_t rank = nabla_op_integers(op, "dims", dims);
   for (intptr_t i = 0; i < rank; i++)
-    if (dims[i] != i) return false;
-  return fold_identity(op);
+    if (dims[i] != i) return nabla_fold_broadcasts(op);
+  return fold_identity(op) || nabla_fold_broadcasts(op);
 }
 
 /* transpose(transpose(x, p), q) = transpose(x, p[q]); nothing when that is the
@@ -57,12 +58,6 @@ static bool fold_transpose(MlirOperation op) {
   return true;
 }
 
-static bool is_static(MlirType type) {
-  for (intptr_t i = 0; i < nabla_array_rank(type); i++)
-    if (nabla_is_dynamic(nabla_array_dim(type, i))) return false;
-  return true;
-}
-
 /* reshape(reshape(x)) = reshape(x), where the shapes are known; the inner one
  * of others fails at run time where the sizes do not fit. */
 static bool fold_reshape(MlirOperation op) {
@@ -70,8 +65,10 @@ static bool fold_reshape(MlirOperation op) {
   MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
   if (!nabla_is(inner, "nabla.reshape")) return false;
   MlirType from = nabla_operand_type(inner, 0), to = nabla_result_type(op, 0);
-  if (!is_static(from) || !is_static(nabla_result_type(inner, 0)) ||
-      !is_static(to) || nablaTypeIsAImplicit(from) != nablaTypeIsAImplicit(to))
+  if (!nabla_array_is_static(from) ||
+      !nabla_array_is_static(nabla_result_type(inner, 0)) ||
+      !nabla_array_is_static(to) ||
+      nablaTypeIsAImplicit(from) != nablaTypeIsAImplicit(to))
     return false;
   MlirValue value = mlirOperationGetOperand(inner, 0);
   nabla_op_spec spec = {"nabla.reshape", 1, &value, 1, &to, 0, NULL};
@@ -128,6 +125,11 @@ static const struct {
     {"nabla.transpose", fold_transpose},
     {"nabla.reshape", fold_reshape},
     {"nabla.broadcast_in_dim", fold_broadcast},
+    {"nabla.slice", nabla_fold_slice},
+    {"nabla.split", nabla_fold_split},
+    {"nabla.concatenate", nabla_fold_concatenate},
+    {"nabla.flip", nabla_fold_flip},
+    {"nabla.pad", nabla_fold_pad},
     {"nabla.unpack", fold_unpack},
     {"nabla.add", fold_add},
     {"nabla.mul", fold_mul},
@@ -155,16 +157,39 @@ static bool can_fold(MlirOperation op) {
   return false;
 }
 
+static bool is_control(MlirOperation op) {
+  return nabla_is(op, "nabla.cond") || nabla_is(op, "nabla.while") ||
+         nabla_is(op, "nabla.scan");
+}
+
+/* Again as long as something changes: a fold makes an op anew. */
+static bool fold_control(MlirOperation op) {
+  MlirRewriterBase rewriter = mlirIRRewriterCreate(nabla_context(op));
+  bool failed = false;
+  for (bool changed = true; changed && !failed;) {
+    nabla_op_list all = nabla_ops_collect(op, is_control);
+    failed = all.failed;
+    changed = false;
+    /* an op comes behind those in its regions, which may go with it */
+    for (size_t i = 0; i < all.count; i++)
+      changed |= nablaFoldControl(all.ops[i], rewriter);
+    nabla_op_list_deinit(&all);
+  }
+  mlirIRRewriterDestroy(rewriter);
+  return !failed;
+}
+
 MlirLogicalResult nabla_run_simplify(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
   (void)values, (void)prepared;
+  if (!fold_control(op)) return mlirLogicalResultFailure();
   /* operands come before users, so that one round sees what it made */
   nabla_op_list all = nabla_ops_collect(op, can_fold);
   for (size_t i = 0; i < all.count; i++)
     for (size_t f = 0; f < FOLDS; f++)
       if (nabla_is(all.ops[i], folds[f].op)) {
-        folds[f].fold(all.ops[i]);
+        if (!nabla_fold_view_chain(all.ops[i])) folds[f].fold(all.ops[i]);
         break;
       }
   bool failed = all.failed;

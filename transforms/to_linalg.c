@@ -18,6 +18,12 @@ bool nabla_lower_kernel(nabla_template *t) {
   return false;
 }
 
+bool nabla_lower_control(nabla_template *t) {
+  nabla_error_at(t->op,
+                 "has no lowering to linalg: run --nabla-lower-control first");
+  return false;
+}
+
 /* Left to remove_components. */
 bool nabla_lower_components(nabla_template *t) {
   (void)t;
@@ -110,7 +116,9 @@ static bool check_operands(MlirOperation op) {
 
 static bool lower(MlirOperation op, void *features) {
   nabla_template t;
-  if (!is_quantize(op) && has_implicit_result(op)) return true; /* a view */
+  if (!is_quantize(op) && has_implicit_result(op) &&
+      nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
+    return true;
   if (!check_operands(op)) return false;
   for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
     if (!nabla_is(op, lowerings[i].name)) continue;

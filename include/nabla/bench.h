@@ -24,8 +24,9 @@ typedef struct nabla_bench_options {
   uint32_t repetitions; /* 0: 7                                             */
 } nabla_bench_options;
 
-/* One measured kernel. Rates count bytes of the dense side: read when encoding,
- * written when decoding. */
+/* One measured kernel; with scales of dynamic8, these are encoded as well, and
+ * decoding is not measured. Rates count bytes of the dense side: read when
+ * encoding, written when decoding. */
 typedef struct nabla_bench_result {
   nabla_format format;
   const char *operation;  /* "encode" or "decode"                            */

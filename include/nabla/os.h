@@ -59,6 +59,9 @@ typedef struct nabla_os {
   int (*list)(void *self, const char *path,
               int (*each)(void *context, const char *name), void *context);
   int (*free_bytes)(void *self, const char *path, uint64_t *out);
+  /* begins to bring to the disk what was written, without waiting for it: a
+   * hint, whose result nobody looks at; may be NULL */
+  int (*start_sync)(void *self, int fd);
 } nabla_os;
 
 /* Returns the table that stands behind NULL: the real system calls. */

@@ -44,8 +44,16 @@ typedef struct nabla_output nabla_output;
 typedef struct nabla_output_options {
   const nabla_os *os;               /* NULL: the operating system */
   const nabla_allocator *allocator; /* NULL: malloc               */
-  int force; /* replace an existing file; else NABLA_EXISTS        */
+  int force;         /* replace an existing file; else NABLA_EXISTS        */
+  uint64_t expected; /* bytes that it will have; 0: unknown                */
 } nabla_output_options;
+
+/* While an output of at least so many bytes is written, the disk is asked to
+ * begin each time that so many more are there: little is left for the final
+ * sync. That costs the writers some of their time, which pays where the sync
+ * would take seconds. */
+#define NABLA_OUTPUT_EARLY_FROM  ((uint64_t)1 << 30)
+#define NABLA_OUTPUT_EARLY_EVERY ((uint64_t)64 << 20)
 
 /* Starts an output. Refuses at once, before any work: an existing `path`
  * without `force` (NABLA_EXISTS), a symbolic link or anything but a regular

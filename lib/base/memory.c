@@ -28,8 +28,8 @@ static void *resize(const nabla_allocator *allocator, void *block,
   return allocator->resize(allocator->self, block, old_size, new_size);
 }
 
-nabla_status nabla_alloc(const nabla_allocator *allocator, size_t count,
-                         size_t size, void **out, nabla_diag *diag) {
+nabla_status nabla_alloc_raw(const nabla_allocator *allocator, size_t count,
+                             size_t size, void **out, nabla_diag *diag) {
   size_t bytes;
   if (!nabla_mul_size(count, size, &bytes))
     return nabla_fail(diag, NABLA_TOO_LARGE,
@@ -43,7 +43,15 @@ nabla_status nabla_alloc(const nabla_allocator *allocator, size_t count,
   if (!block)
     return nabla_fail(diag, NABLA_NO_MEMORY, "cannot allocate %zu bytes",
                       bytes);
-  memset(block, 0, bytes);
+  *out = block;
+  return NABLA_OK;
+}
+
+nabla_status nabla_alloc(const nabla_allocator *allocator, size_t count,
+                         size_t size, void **out, nabla_diag *diag) {
+  void *block = NULL;
+  NABLA_TRY(nabla_alloc_raw(allocator, count, size, &block, diag));
+  if (block) memset(block, 0, count * size); /* which did not overflow */
   *out = block;
   return NABLA_OK;
 }

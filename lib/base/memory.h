@@ -15,6 +15,12 @@ NABLA_MUST_USE nabla_status nabla_alloc(const nabla_allocator *allocator,
                                         size_t count, size_t size, void **out,
                                         nabla_diag *diag);
 
+/* The same without zeroing: for large buffers of which only what was written is
+ * read. Pages that nobody touches take no memory. */
+NABLA_MUST_USE nabla_status nabla_alloc_raw(const nabla_allocator *allocator,
+                                            size_t count, size_t size,
+                                            void **out, nabla_diag *diag);
+
 /* Frees what nabla_alloc gave with the same count and size; NULL is allowed. */
 void nabla_free(const nabla_allocator *allocator, void *block, size_t count,
                 size_t size);

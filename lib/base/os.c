@@ -58,6 +58,11 @@ static int os_sync(void *self, int fd) {
   return or_errno(fsync(fd));
 }
 
+static int os_start_sync(void *self, int fd) {
+  (void)self;
+  return or_errno(sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE));
+}
+
 static int os_lock(void *self, int fd) {
   (void)self;
   return or_errno(flock(fd, LOCK_EX | LOCK_NB));
@@ -200,6 +205,7 @@ const nabla_os *nabla_os_default(void) {
       .remove_folder = os_remove_folder,
       .list = os_list,
       .free_bytes = os_free_bytes,
+      .start_sync = os_start_sync,
   };
   return &real;
 }

@@ -1,5 +1,6 @@
 /* Output files that appear whole or not at all. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "lib/base/checked.h"
@@ -14,6 +15,8 @@
 struct nabla_output {
   const nabla_allocator *allocator;
   int force;
+  int is_early; /* the disk begins while it is written */
+  _Atomic uint64_t written;
   nabla_place place;
 };
 
@@ -61,6 +64,8 @@ nabla_status nabla_output_create(const char *path,
   nabla_output *output = block;
   output->allocator = options->allocator;
   output->force = options->force;
+  output->is_early =
+      os->start_sync && options->expected >= NABLA_OUTPUT_EARLY_FROM;
   nabla_status status = nabla_place_open(&output->place, os, path, 0, diag);
   if (!status) status = start(output, diag);
   if (status)
@@ -79,6 +84,15 @@ static nabla_status fail_write(const nabla_output *output, uint64_t at,
   return status;
 }
 
+static void note_written(nabla_output *output, uint64_t size) {
+  const nabla_os *os = output->place.os;
+  if (!output->is_early) return;
+  const uint64_t before = atomic_fetch_add(&output->written, size);
+  if (before / NABLA_OUTPUT_EARLY_EVERY !=
+      (before + size) / NABLA_OUTPUT_EARLY_EVERY)
+    (void)os->start_sync(os->self, output->place.fd);
+}
+
 nabla_status nabla_output_write(nabla_output *output, uint64_t at,
                                 const void *data, size_t size,
                                 nabla_diag *diag) {
@@ -94,6 +108,7 @@ nabla_status nabla_output_write(nabla_output *output, uint64_t at,
                    os->pwrite(os->self, output->place.fd, from, piece, at));
     if (put <= 0)
       return fail_write(output, at, size, put ? (int)put : -EIO, diag);
+    note_written(output, (uint64_t)put);
     from += put;
     at += (uint64_t)put; /* stays below `end` */
     size -= (size_t)put;

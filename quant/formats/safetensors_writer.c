@@ -423,10 +423,11 @@ nabla_status nabla_safetensors_writer_begin(nabla_safetensors_writer *writer,
                                             const char *path, int force,
                                             nabla_diag *diag) {
   NABLA_TRY(check_open(writer, diag));
-  const nabla_output_options options = {writer->os, writer->allocator, force};
+  nabla_output_options options = {writer->os, writer->allocator, force, 0};
   nabla_output *output;
   nabla_status status = lay_out(writer, diag);
   if (!status) status = measure(writer, diag);
+  if (!status) options.expected = nabla_safetensors_writer_file_size(writer);
   if (!status) status = nabla_output_create(path, &options, &output, diag);
   if (!status) {
     status = write_header(writer, output, diag);

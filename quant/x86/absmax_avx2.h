@@ -17,10 +17,6 @@ INLINE __m256i larger(__m256i a, __m256i b, nabla_dtype dtype) {
                                   : _mm256_max_epu16(a, b);
 }
 
-INLINE __m256i magnitudes_at(const uint8_t *in, nabla_dtype dtype) {
-  return magnitudes_of(load_bytes(in), dtype);
-}
-
 /* The largest of words as dwords: of each pair. */
 INLINE __m256i dwords_of(__m256i most, nabla_dtype dtype) {
   if (dtype == NABLA_DTYPE_F32) return most;
@@ -37,8 +33,8 @@ INLINE __m256 widened(__m256i most, nabla_dtype dtype) {
                                           _mm256_extracti128_si256(most, 1)));
 }
 
-/* Largest magnitudes of eight vectors, one each. */
-INLINE __m256i max_of_eight(const __m256i x[8]) {
+/* Largest dwords of eight vectors, one each. */
+INLINE __m256i max_of_lanes(const __m256i x[8]) {
   __m256i pairs[4], fours[2];
   for (int i = 0; i < 4; i++)
     pairs[i] = _mm256_max_epu32(_mm256_unpacklo_epi32(x[2 * i], x[2 * i + 1]),
@@ -51,16 +47,12 @@ INLINE __m256i max_of_eight(const __m256i x[8]) {
                           _mm256_permute2x128_si256(fours[0], fours[1], 0x31));
 }
 
-/* The largest of `bytes` bytes, a multiple of a vector. */
-INLINE __m256i max_of_span(const uint8_t *in, size_t bytes, nabla_dtype dtype) {
-  __m256i most = magnitudes_at(in, dtype), other = most;
-  size_t i = 32;
-  for (; i + 64 <= bytes; i += 64) {
-    most = larger(most, magnitudes_at(in + i, dtype), dtype);
-    other = larger(other, magnitudes_at(in + i + 32, dtype), dtype);
-  }
-  if (i < bytes) most = larger(most, magnitudes_at(in + i, dtype), dtype);
-  return larger(most, other, dtype);
+/* The largest dword in every lane. */
+INLINE __m256i max_of_vector(__m256i x) {
+  const __m256i eight[8] = {x, x, x, x, x, x, x, x};
+  return max_of_lanes(eight);
 }
+
+#include "quant/x86/absmax.h"
 
 #endif

@@ -17,21 +17,6 @@ INLINE __m512i larger(__m512i a, __m512i b, nabla_dtype dtype) {
                                   : _mm512_max_epu16(a, b);
 }
 
-/* `bytes` bytes: 32 or a multiple of 64. */
-INLINE __m512i max_of_span(const uint8_t *in, size_t bytes, nabla_dtype dtype) {
-  if (bytes == 32)
-    return magnitudes_of(_mm512_zextsi256_si512(load_half(in)), dtype);
-  __m512i most = magnitudes_of(load_bytes(in), dtype), other = most;
-  size_t i = 64;
-  for (; i + 128 <= bytes; i += 128) {
-    most = larger(most, magnitudes_of(load_bytes(in + i), dtype), dtype);
-    other = larger(other, magnitudes_of(load_bytes(in + i + 64), dtype), dtype);
-  }
-  if (i < bytes)
-    most = larger(most, magnitudes_of(load_bytes(in + i), dtype), dtype);
-  return larger(most, other, dtype);
-}
-
 /* The largest of words as dwords: of each pair. */
 INLINE __m512i dwords_of(__m512i most, nabla_dtype dtype) {
   if (dtype == NABLA_DTYPE_F32) return most;
@@ -48,7 +33,7 @@ INLINE __m512 widened(__m512i most, nabla_dtype dtype) {
 }
 
 /* Largest dwords of sixteen vectors, one each, in order. */
-INLINE __m512i max_of_sixteen(const __m512i x[16]) {
+INLINE __m512i max_of_lanes(const __m512i x[16]) {
   __m512i pairs[8], fours[4], eights[2];
   for (int i = 0; i < 8; i++)
     pairs[i] = _mm512_max_epu32(_mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]),
@@ -64,5 +49,12 @@ INLINE __m512i max_of_sixteen(const __m512i x[16]) {
   return _mm512_max_epu32(_mm512_shuffle_i32x4(eights[0], eights[1], 0x88),
                           _mm512_shuffle_i32x4(eights[0], eights[1], 0xdd));
 }
+
+/* The largest dword in every lane. */
+INLINE __m512i max_of_vector(__m512i x) {
+  return _mm512_set1_epi32((int)_mm512_reduce_max_epu32(x));
+}
+
+#include "quant/x86/absmax.h"
 
 #endif

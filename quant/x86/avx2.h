@@ -12,16 +12,18 @@
  * must reach the innermost loop as such. */
 #define INLINE static inline __attribute__((always_inline))
 
-enum { UNIT = 32 };
+enum {
+  UNIT = 32,
+  PARTS = UNIT / 16, /* of which each has a block of its own, or all have one */
+  LANES = 8,         /* dwords of a vector */
+};
+
+typedef __m256i vector;
 
 /* Every stage asks for what lies this far ahead, past the end of the buffer
  * too, which is harmless: the first stage of a chunk otherwise waits for
  * memory, and the second leaves it idle. Two chunks of 16 bits or one of 32. */
 enum { AHEAD = 4096 };
-
-/* The same for a stage that reads all of its input from memory: as in
- * avx512.h. */
-enum { LOOK_AHEAD = 29 * 64 };
 
 INLINE size_t width_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F32 ? 4 : 2;
@@ -42,6 +44,23 @@ INLINE __m256i load_bytes(const uint8_t *in) {
 INLINE __m128i load_half(const uint8_t *in) {
   return _mm_loadu_si128((const __m128i *)(const void *)in);
 }
+
+/* Fewer bytes than a vector has, and zeros. */
+INLINE __m256i load_rest(const uint8_t *in, size_t bytes) {
+  uint8_t copy[sizeof(__m256i)] = {0};
+  memcpy(copy, in, bytes);
+  return load_bytes(copy);
+}
+
+/* 64 bytes past the caches; both addresses are multiples of that. */
+INLINE void stream_line(uint8_t *out, const uint8_t *in) {
+  for (int i = 0; i < 64; i += 32)
+    _mm256_stream_si256(
+        (__m256i *)(void *)(out + i),
+        _mm256_load_si256((const __m256i *)(const void *)(in + i)));
+}
+
+INLINE void store_floats(float *out, __m256 x) { _mm256_storeu_ps(out, x); }
 
 INLINE void store_bytes(uint8_t *out, __m256i x) {
   _mm256_storeu_si256((__m256i *)(void *)out, x);

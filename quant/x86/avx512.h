@@ -11,7 +11,13 @@
  * must reach the innermost loop as such. */
 #define INLINE static inline __attribute__((always_inline))
 
-enum { UNIT = 64 };
+enum {
+  UNIT = 64,
+  PARTS = UNIT / 16, /* of which each may have a block of its own */
+  LANES = 16,        /* dwords of a vector */
+};
+
+typedef __m512i vector;
 
 INLINE size_t width_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F32 ? 4 : 2;
@@ -22,11 +28,6 @@ INLINE size_t width_of(nabla_dtype dtype) {
  * second leaves it idle: the second asks for the next chunk, of f32 one, of 16
  * bits two. */
 enum { AHEAD = 4096 };
-
-/* The same for a stage that reads all of its input from memory. An odd number
- * of lines: with an even one the processor, which fetches lines in pairs, was
- * measured to lose up to 40 % (Sapphire Rapids). */
-enum { LOOK_AHEAD = 29 * 64 };
 
 INLINE void prefetch_unit(const uint8_t *in, nabla_dtype dtype) {
   const uintptr_t ahead = (uintptr_t)in + AHEAD;
@@ -39,6 +40,19 @@ INLINE __m512i load_bytes(const uint8_t *in) { return _mm512_loadu_si512(in); }
 INLINE __m256i load_half(const uint8_t *in) {
   return _mm256_loadu_si256((const __m256i *)(const void *)in);
 }
+
+/* Fewer bytes than a vector has, and zeros. */
+INLINE __m512i load_rest(const uint8_t *in, size_t bytes) {
+  if (bytes == 32) return _mm512_zextsi256_si512(load_half(in));
+  return _mm512_maskz_loadu_epi8(_bzhi_u64(~UINT64_C(0), (unsigned)bytes), in);
+}
+
+/* 64 bytes past the caches; both addresses are multiples of that. */
+INLINE void stream_line(uint8_t *out, const uint8_t *in) {
+  _mm512_stream_si512((__m512i *)(void *)out, _mm512_load_si512(in));
+}
+
+INLINE void store_floats(float *out, __m512 x) { _mm512_storeu_ps(out, x); }
 
 INLINE void store_half(uint8_t *out, __m256i x) {
   _mm256_storeu_si256((__m256i *)(void *)out, x);
@@ -53,29 +67,53 @@ INLINE __m512 load_sixteen(const uint8_t *in, nabla_dtype dtype, size_t i) {
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_half(at)), 16));
 }
 
+/* Vector `j` of a unit: values 16 j and on; of BF16, half of these and half of
+ * others from the same half of the unit, which takes one instruction. */
+INLINE __m512 load_part(const uint8_t *in, nabla_dtype dtype, size_t j) {
+  if (dtype != NABLA_DTYPE_BF16) return load_sixteen(in, dtype, 16 * j);
+  const __m512i words = load_bytes(in + j / 2 * 64);
+  const __m512i zero = _mm512_setzero_si512();
+  return _mm512_castsi512_ps(j % 2 ? _mm512_unpackhi_epi16(zero, words)
+                                   : _mm512_unpacklo_epi16(zero, words));
+}
+
 INLINE __m512 magnitude_of(__m512 x) {
   return _mm512_and_ps(
       x, _mm512_castsi512_ps(_mm512_set1_epi32((int)NABLA_F32_MAGNITUDE)));
 }
 
-/* For _mm512_permutex2var_epi8: the low byte of each dword of two vectors. */
-static const uint8_t low_bytes[64] __attribute__((aligned(64))) = {
-    0,  4,  8,  12, 16, 20, 24, 28, 32, 36,  40,  44,  48,  52,  56,  60,
-    64, 68, 72, 76, 80, 84, 88, 92, 96, 100, 104, 108, 112, 116, 120, 124};
-
-/* The low bytes of 64 dwords, in order. */
+/* The dwords of the four vectors of a unit as bytes, saturated, in some order
+ * that `in_order` puts right: groups of four are in order already. */
 INLINE __m512i pack_bytes(const __m512i x[4]) {
-  const __m512i picks = _mm512_load_si512(low_bytes);
-  const __m512i low = _mm512_permutex2var_epi8(x[0], picks, x[1]);
-  const __m512i high = _mm512_permutex2var_epi8(x[2], picks, x[3]);
-  return _mm512_inserti64x4(low, _mm512_castsi512_si256(high), 1);
+  return _mm512_packs_epi16(_mm512_packs_epi32(x[0], x[1]),
+                            _mm512_packs_epi32(x[2], x[3]));
 }
 
-/* Pairs of codes as bytes: the even one times `even`, the odd one times `odd`,
- * of which one is 1 and one 16. */
-INLINE __m256i pack_nibbles(__m512i codes, int even, int odd) {
-  return _mm512_cvtepi16_epi8(
-      _mm512_maddubs_epi16(codes, _mm512_set1_epi16((short)(odd << 8 | even))));
+INLINE __m512i in_order(__m512i bytes, nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_BF16)
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7),
+                                    bytes);
+  return _mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+      bytes);
+}
+
+/* The even bytes, in the order of in_order; then those of BF16. */
+static const uint8_t even_bytes[2][32] __attribute__((aligned(32))) = {
+    {0, 2,  16, 18, 32, 34, 48, 50, 4,  6,  20, 22, 36, 38, 52, 54,
+     8, 10, 24, 26, 40, 42, 56, 58, 12, 14, 28, 30, 44, 46, 60, 62},
+    {0, 2,  4,  6,  16, 18, 20, 22, 32, 34, 36, 38, 48, 50, 52, 54,
+     8, 10, 12, 14, 24, 26, 28, 30, 40, 42, 44, 46, 56, 58, 60, 62}};
+
+/* Pairs of codes that are as pack_bytes leaves them as bytes in order: the even
+ * one times `even`, the odd one times `odd`, of which one is 1 and one 16. */
+INLINE __m256i nibbles_in_order(__m512i codes, int even, int odd,
+                                nabla_dtype dtype) {
+  const __m512i words =
+      _mm512_maddubs_epi16(codes, _mm512_set1_epi16((short)(odd << 8 | even)));
+  const __m256i picks = load_half(even_bytes[dtype == NABLA_DTYPE_BF16]);
+  return _mm512_castsi512_si256(
+      _mm512_permutexvar_epi8(_mm512_castsi256_si512(picks), words));
 }
 
 #endif

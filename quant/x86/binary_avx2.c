@@ -10,7 +10,8 @@ INLINE __m256i not_negative(__m256i words) {
                          _mm256_cmpeq_epi16(words, least));
 }
 
-INLINE void binary_unit(unit_place at, unit_scales scales, const void *unused) {
+INLINE void binary_unit(unit_place at, const unit_scales *scales,
+                        const void *unused) {
   (void)scales;
   (void)unused;
   uint32_t bits;
@@ -29,12 +30,7 @@ INLINE void binary_unit(unit_place at, unit_scales scales, const void *unused) {
   memcpy(at.codes, &bits, sizeof bits);
 }
 
-void nabla_binary_code_avx2(const nabla_blocks *blocks, const void *in,
-                            nabla_dtype dtype, size_t count, size_t block,
-                            uint8_t *codes) {
-  code_all(blocks, in, dtype, count, block, codes, 1, binary_unit, NULL,
-           nabla_binary_code_avx2);
-}
+CODE_STAGE(binary, avx2, 1, binary_unit, no_tables, NO_TABLES)
 
 /* -scale, its sign turned where the bit is set: the bit is moved to the sign,
  * by a shift, or by a multiplication where words have no such shift. */
@@ -89,9 +85,4 @@ INLINE void binary_run(unit_target at, unit_blocks blocks, size_t units,
     binary_narrow(at, blocks, units);
 }
 
-void nabla_binary_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
-                              size_t count, size_t block, nabla_dtype dtype,
-                              void *out, int stream) {
-  decode_all(blocks, codes, count, block, dtype, out, stream, 1, binary_run,
-             NULL, nabla_binary_decode_avx2);
-}
+DECODE_STAGE(binary, 1, binary_run, NULL)

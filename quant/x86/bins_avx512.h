@@ -20,10 +20,11 @@ typedef struct bin_tables {
   __m512i codes;    /* by side and bin, and sign where it counts */
 } bin_tables;
 
-/* The bin of `x`, in the low bits; `first` is the bin of 0. */
+/* The bin of `x`, of 32; `first` is the bin of 0. */
 INLINE __m512i bin_of(__m512 x, float per_unit, float first) {
-  return _mm512_castps_si512(_mm512_fmadd_ps(x, _mm512_set1_ps(per_unit),
-                                             _mm512_set1_ps(ROUNDER + first)));
+  const __m512 sum = _mm512_fmadd_ps(x, _mm512_set1_ps(per_unit),
+                                     _mm512_set1_ps(ROUNDER + first));
+  return _mm512_and_si512(_mm512_castps_si512(sum), _mm512_set1_epi32(31));
 }
 
 /* Magnitudes above 1 as 1, with their sign. */

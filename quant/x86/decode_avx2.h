@@ -25,6 +25,14 @@ typedef struct unit_target {
 typedef void run_fn(unit_target at, unit_blocks blocks, size_t units,
                     const void *values);
 
+/* An encoding: constants, as those of a coder (code.h). */
+typedef struct decoder {
+  size_t bits;
+  run_fn *run;
+  const void *values;        /* of the encoding, for `run` */
+  nabla_kernel_decode *self; /* the stage itself, for what is left of a unit */
+} decoder;
+
 INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
   if (!stream) {
     store_bytes(out, x);
@@ -104,47 +112,44 @@ INLINE unit_blocks blocks_at(const nabla_blocks *blocks, size_t first,
 }
 
 /* All whole units. */
-INLINE void decode_units(const nabla_blocks *blocks, unit_target at,
-                         size_t count, size_t block, size_t bits, run_fn *run,
-                         const void *values) {
+INLINE void decode_units(const decoder *d, const nabla_blocks *blocks,
+                         unit_target at, size_t count, size_t block) {
   size_t b = 0;
   while (count >= UNIT) {
     const size_t step = block < UNIT ? UNIT : block;
     const size_t units = (count < step ? count : step) / UNIT;
-    run(at, blocks_at(blocks, b, block < UNIT ? b + 1 : b), units, values);
-    at.codes += units * UNIT / 8 * bits;
+    d->run(at, blocks_at(blocks, b, block < UNIT ? b + 1 : b), units,
+           d->values);
+    at.codes += units * UNIT / 8 * d->bits;
     at.out += units * UNIT * width_of(at.dtype);
     count -= units * UNIT;
     b += block < UNIT ? UNIT / block : 1;
   }
 }
 
-INLINE void decode_dtype(const nabla_blocks *blocks, unit_target at,
-                         size_t count, size_t block, size_t bits, run_fn *run,
-                         const void *values) {
+INLINE void decode_dtype(const decoder *d, const nabla_blocks *blocks,
+                         unit_target at, size_t count, size_t block) {
   if (block < UNIT)
-    decode_units(blocks, at, count, 16, bits, run, values);
+    decode_units(d, blocks, at, count, 16);
   else
-    decode_units(blocks, at, count, block, bits, run, values);
+    decode_units(d, blocks, at, count, block);
 }
 
-INLINE void decode_stores(const nabla_blocks *blocks, unit_target at,
-                          size_t count, size_t block, size_t bits, run_fn *run,
-                          const void *values) {
+INLINE void decode_stores(const decoder *d, const nabla_blocks *blocks,
+                          unit_target at, size_t count, size_t block) {
   if (at.stream) {
     at.stream = 1;
-    decode_dtype(blocks, at, count, block, bits, run, values);
+    decode_dtype(d, blocks, at, count, block);
     _mm_sfence();
   } else {
     at.stream = 0;
-    decode_dtype(blocks, at, count, block, bits, run, values);
+    decode_dtype(d, blocks, at, count, block);
   }
 }
 
 /* What is left, fewer values than a unit: in copies. */
-static inline void decode_rest(const nabla_blocks *blocks, unit_target at,
-                               size_t count, size_t block, size_t bits,
-                               nabla_kernel_decode *self) {
+static inline void decode_rest(const decoder *d, const nabla_blocks *blocks,
+                               unit_target at, size_t count, size_t block) {
   const size_t done = count / UNIT * UNIT, rest = count - done;
   const size_t width = width_of(at.dtype);
   const size_t b[2] = {done / block, (count - 1) / block};
@@ -157,30 +162,39 @@ static inline void decode_rest(const nabla_blocks *blocks, unit_target at,
   nabla_blocks copy = *blocks;
   copy.scales = scales;
   if (blocks->zeros) copy.zeros = zeros;
-  memcpy(codes, at.codes + done / 8 * bits, (rest * bits + 7) / 8);
-  self(&copy, codes, UNIT, block == 16 ? 16 : UNIT, at.dtype, out, 0);
+  memcpy(codes, at.codes + done / 8 * d->bits, (rest * d->bits + 7) / 8);
+  d->self(&copy, codes, UNIT, block == 16 ? 16 : UNIT, at.dtype, out, 0);
   memcpy(at.out + done * width, out, rest * width);
 }
 
-/* The whole stage.
- * @param self  the stage itself, for the rest */
-INLINE void decode_all(const nabla_blocks *blocks, const uint8_t *codes,
-                       size_t count, size_t block, nabla_dtype dtype, void *out,
-                       int stream, size_t bits, run_fn *run, const void *values,
-                       nabla_kernel_decode *self) {
+/* The whole stage. */
+INLINE void decode_all(const decoder *d, const nabla_blocks *blocks,
+                       const uint8_t *codes, size_t count, size_t block,
+                       nabla_dtype dtype, void *out, int stream) {
   unit_target at = {codes, out, dtype, stream && (uintptr_t)out % 16 == 0};
-  if (count % UNIT) decode_rest(blocks, at, count, block, bits, self);
+  if (count % UNIT) decode_rest(d, blocks, at, count, block);
   if (dtype == NABLA_DTYPE_F32) {
     at.dtype = NABLA_DTYPE_F32;
-    decode_stores(blocks, at, count, block, bits, run, values);
+    decode_stores(d, blocks, at, count, block);
   } else if (dtype == NABLA_DTYPE_F16) {
     at.dtype = NABLA_DTYPE_F16;
-    decode_stores(blocks, at, count, block, bits, run, values);
+    decode_stores(d, blocks, at, count, block);
   } else {
     at.dtype = NABLA_DTYPE_BF16;
-    decode_stores(blocks, at, count, block, bits, run, values);
+    decode_stores(d, blocks, at, count, block);
   }
 }
+
+/* Defines nabla_<id>_decode_avx2. */
+#define DECODE_STAGE(id, bits, run, values)                            \
+  static const decoder id##_decoder = {bits, run, values,              \
+                                       nabla_##id##_decode_avx2};      \
+  void nabla_##id##_decode_avx2(                                       \
+      const nabla_blocks *blocks, const uint8_t *codes, size_t count,  \
+      size_t block, nabla_dtype dtype, void *out, int stream) {        \
+    decode_all(&id##_decoder, blocks, codes, count, block, dtype, out, \
+               stream);                                                \
+  }
 
 /* Values of 16 codes of 8 bits with scale 1. */
 typedef void sixteen_fn(const uint8_t *codes, __m256 out[2]);

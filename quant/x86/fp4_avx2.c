@@ -5,11 +5,12 @@
 
 /* -0 has no sign. The clamp to [-1, 1] changes no compare: all thresholds are
  * below 1. */
-INLINE void fp4_unit(unit_place at, unit_scales scales, const void *tables) {
+INLINE void fp4_unit(unit_place at, const unit_scales *scales,
+                     const void *tables) {
   const signed_tables *t = tables;
   __m256i ranks[4];
   for (int j = 0; j < 4; j++) {
-    const __m256 x = scaled_eight(at, &scales, j);
+    const __m256 x = scaled_part(at, scales, j);
     const __m256 below = _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ);
     ranks[j] = signed_rank(_mm256_castps_si256(below), x, t);
   }
@@ -17,7 +18,8 @@ INLINE void fp4_unit(unit_place at, unit_scales scales, const void *tables) {
   store_half(at.codes, pack_nibbles(codes, 16, 1));
 }
 
-INLINE signed_tables fp4_tables(void) {
+INLINE signed_tables fp4_tables(const nabla_blocks *blocks) {
+  (void)blocks;
   uint8_t by_rank[16];
   for (int i = 0; i < 8; i++) {
     by_rank[i] = nabla_fp4_codes[i];
@@ -26,24 +28,6 @@ INLINE signed_tables fp4_tables(void) {
   return signed_tables_of(nabla_fp4_thresholds, by_rank);
 }
 
-void nabla_fp4_code_avx2(const nabla_blocks *blocks, const void *in,
-                         nabla_dtype dtype, size_t count, size_t block,
-                         uint8_t *codes) {
-  const signed_tables t = fp4_tables();
-  code_all(blocks, in, dtype, count, block, codes, 4, fp4_unit, &t,
-           nabla_fp4_code_avx2);
-}
+CODE_STAGES(fp4, avx2, 4, fp4_unit, signed_tables, fp4_tables, 109, 17)
 
-void nabla_fp4_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
-                               nabla_dtype dtype, size_t block, uint8_t *codes,
-                               float *peaks) {
-  const signed_tables t = fp4_tables();
-  code_ahead_all(blocks, in, dtype, block, codes, 4, fp4_unit, &t, peaks);
-}
-
-void nabla_fp4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
-                           size_t count, size_t block, nabla_dtype dtype,
-                           void *out, int stream) {
-  decode_tables(blocks, codes, count, block, dtype, out, stream,
-                nabla_fp4_values, 1, nabla_fp4_decode_avx2);
-}
+DECODE_STAGE(fp4, 4, run_high_first, nabla_fp4_values)

@@ -28,7 +28,7 @@ INLINE void fp4_unit(unit_place at, const unit_scales *scales,
   const bin_tables *t = tables;
   __m512i bins[4];
   for (int j = 0; j < 4; j++) {
-    const __m512 x = scaled_sixteen(at, scales, j);
+    const __m512 x = scaled_part(at, scales, j);
     const __m512 size = _mm512_min_ps(magnitude_of(x), _mm512_set1_ps(1.0f));
     __m512i bin = bin_of(size, PER_UNIT, FIRST);
     const __m512 bound = _mm512_permutexvar_ps(bin, t->bounds[0]);
@@ -39,25 +39,13 @@ INLINE void fp4_unit(unit_place at, const unit_scales *scales,
     bins[j] = _mm512_mask_or_epi32(bin, below, bin, _mm512_set1_epi32(32));
   }
   const __m512i codes = _mm512_permutexvar_epi8(pack_bytes(bins), t->codes);
-  store_half(at.codes, pack_nibbles(codes, 16, 1));
+  store_half(at.codes, nibbles_in_order(codes, 16, 1, at.dtype));
 }
 
-INLINE bin_tables fp4_tables(void) {
+INLINE bin_tables fp4_tables(const nabla_blocks *blocks) {
+  (void)blocks;
   return (bin_tables){{_mm512_load_ps(bounds), _mm512_setzero_ps()},
                       _mm512_load_si512(codes_of_bins)};
 }
 
-void nabla_fp4_code_avx512(const nabla_blocks *blocks, const void *in,
-                           nabla_dtype dtype, size_t count, size_t block,
-                           uint8_t *codes) {
-  const bin_tables t = fp4_tables();
-  code_all(blocks, in, dtype, count, block, codes, 4, fp4_unit, &t,
-           nabla_fp4_code_avx512);
-}
-
-void nabla_fp4_code_ahead_avx512(const nabla_blocks *blocks, const void *in,
-                                 nabla_dtype dtype, size_t block,
-                                 uint8_t *codes, float *peaks) {
-  const bin_tables t = fp4_tables();
-  code_ahead_all(blocks, in, dtype, block, codes, 4, fp4_unit, &t, peaks);
-}
+CODE_STAGES(fp4, avx512, 4, fp4_unit, bin_tables, fp4_tables, 109, 17)

@@ -27,11 +27,11 @@ INLINE __m256i code_magnitude(__m256 x, int mantissa, int least, float most) {
                           _mm256_srli_epi32(exponent, 23 - mantissa));
 }
 
-INLINE void fp8_unit(unit_place at, unit_scales scales, int mantissa, int least,
-                     float most) {
+INLINE void fp8_unit(unit_place at, const unit_scales *scales, int mantissa,
+                     int least, float most) {
   __m256i code[4], sign[4];
   for (int j = 0; j < 4; j++) {
-    const __m256 x = scaled_eight(at, &scales, j);
+    const __m256 x = scaled_part(at, scales, j);
     code[j] = code_magnitude(x, mantissa, least, most);
     sign[j] = _mm256_castps_si256(x);
   }
@@ -41,12 +41,14 @@ INLINE void fp8_unit(unit_place at, unit_scales scales, int mantissa, int least,
               in_order(_mm256_or_si256(pack_bytes(code), signs), at.dtype));
 }
 
-INLINE void e4m3_unit(unit_place at, unit_scales scales, const void *unused) {
+INLINE void e4m3_unit(unit_place at, const unit_scales *scales,
+                      const void *unused) {
   (void)unused;
   fp8_unit(at, scales, 3, 121, 448.0f);
 }
 
-INLINE void e5m2_unit(unit_place at, unit_scales scales, const void *unused) {
+INLINE void e5m2_unit(unit_place at, const unit_scales *scales,
+                      const void *unused) {
   (void)unused;
   fp8_unit(at, scales, 2, 113, 57344.0f);
 }
@@ -168,24 +170,8 @@ INLINE void e4m3_run(unit_target at, unit_blocks blocks, size_t units,
 }
 
 /* The stages of an encoding with elements of one of the formats. */
-#define FP8_STAGES(id, format)                                               \
-  void nabla_##id##_code_avx2(const nabla_blocks *blocks, const void *in,    \
-                              nabla_dtype dtype, size_t count, size_t block, \
-                              uint8_t *codes) {                              \
-    code_all(blocks, in, dtype, count, block, codes, 8, format##_unit, NULL, \
-             nabla_##id##_code_avx2);                                        \
-  }                                                                          \
-  void nabla_##id##_code_ahead_avx2(                                         \
-      const nabla_blocks *blocks, const void *in, nabla_dtype dtype,         \
-      size_t block, uint8_t *codes, float *peaks) {                          \
-    code_ahead_all(blocks, in, dtype, block, codes, 8, format##_unit, NULL,  \
-                   peaks);                                                   \
-  }                                                                          \
-  void nabla_##id##_decode_avx2(                                             \
-      const nabla_blocks *blocks, const uint8_t *codes, size_t count,        \
-      size_t block, nabla_dtype dtype, void *out, int stream) {              \
-    decode_all(blocks, codes, count, block, dtype, out, stream, 8,           \
-               format##_run, NULL, nabla_##id##_decode_avx2);                \
-  }
+#define FP8_STAGES(id, format)                                          \
+  CODE_STAGES(id, avx2, 8, format##_unit, no_tables, NO_TABLES, 77, 29) \
+  DECODE_STAGE(id, 8, format##_run, NULL)
 
 #endif

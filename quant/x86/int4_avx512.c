@@ -5,22 +5,12 @@
 INLINE void int4_unit(unit_place at, const unit_scales *scales,
                       const void *tables) {
   const __m512i *least = tables;
-  const __m512i q = round_unit(at, scales, *least, _mm512_set1_epi32(7));
-  store_half(at.codes,
-             pack_nibbles(_mm512_add_epi8(q, _mm512_set1_epi8(8)), 1, 16));
+  const __m512i q = _mm512_max_epi8(round_unit(at, scales), *least);
+  const __m512i code = _mm512_add_epi8(_mm512_min_epi8(q, _mm512_set1_epi8(7)),
+                                       _mm512_set1_epi8(8));
+  store_half(at.codes, nibbles_in_order(code, 1, 16, at.dtype));
 }
 
-void nabla_int4_code_avx512(const nabla_blocks *blocks, const void *in,
-                            nabla_dtype dtype, size_t count, size_t block,
-                            uint8_t *codes) {
-  const __m512i least = _mm512_set1_epi32(blocks->zeros ? -8 : -7);
-  code_all(blocks, in, dtype, count, block, codes, 4, int4_unit, &least,
-           nabla_int4_code_avx512);
-}
+#define LEAST(blocks) least_of(-7, -8, blocks)
 
-void nabla_int4_code_ahead_avx512(const nabla_blocks *blocks, const void *in,
-                                  nabla_dtype dtype, size_t block,
-                                  uint8_t *codes, float *peaks) {
-  const __m512i least = _mm512_set1_epi32(blocks->zeros ? -8 : -7);
-  code_ahead_all(blocks, in, dtype, block, codes, 4, int4_unit, &least, peaks);
-}
+CODE_STAGES(int4, avx512, 4, int4_unit, __m512i, LEAST, 45, 21)

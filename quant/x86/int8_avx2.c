@@ -3,25 +3,15 @@
 #include "quant/x86/integers_avx2.h"
 
 /* @param tables  the least code */
-INLINE void int8_unit(unit_place at, unit_scales scales, const void *tables) {
+INLINE void int8_unit(unit_place at, const unit_scales *scales,
+                      const void *tables) {
   const __m256i *least = tables;
-  store_bytes(at.codes, _mm256_max_epi8(round_unit(at, &scales), *least));
+  store_bytes(at.codes, _mm256_max_epi8(round_unit(at, scales), *least));
 }
 
-void nabla_int8_code_avx2(const nabla_blocks *blocks, const void *in,
-                          nabla_dtype dtype, size_t count, size_t block,
-                          uint8_t *codes) {
-  const __m256i least = _mm256_set1_epi8(blocks->zeros ? -128 : -127);
-  code_all(blocks, in, dtype, count, block, codes, 8, int8_unit, &least,
-           nabla_int8_code_avx2);
-}
+#define LEAST(blocks) least_of(-127, -128, blocks)
 
-void nabla_int8_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
-                                nabla_dtype dtype, size_t block, uint8_t *codes,
-                                float *peaks) {
-  const __m256i least = _mm256_set1_epi8(blocks->zeros ? -128 : -127);
-  code_ahead_all(blocks, in, dtype, block, codes, 8, int8_unit, &least, peaks);
-}
+CODE_STAGES(int8, avx2, 8, int8_unit, __m256i, LEAST, 77, 29)
 
 INLINE void int8_sixteen(const uint8_t *codes, __m256 out[2]) {
   const __m128i bytes = load_half(codes);
@@ -44,10 +34,11 @@ INLINE void int8_run_extra(unit_target at, unit_blocks blocks, size_t units,
 void nabla_int8_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
                             size_t count, size_t block, nabla_dtype dtype,
                             void *out, int stream) {
+  static const decoder plain = {8, int8_run, NULL, nabla_int8_decode_avx2};
+  static const decoder extra = {8, int8_run_extra, NULL,
+                                nabla_int8_decode_avx2};
   if (blocks->zeros || blocks->after != 1.0f)
-    decode_all(blocks, codes, count, block, dtype, out, stream, 8,
-               int8_run_extra, NULL, nabla_int8_decode_avx2);
+    decode_all(&extra, blocks, codes, count, block, dtype, out, stream);
   else
-    decode_all(blocks, codes, count, block, dtype, out, stream, 8, int8_run,
-               NULL, nabla_int8_decode_avx2);
+    decode_all(&plain, blocks, codes, count, block, dtype, out, stream);
 }

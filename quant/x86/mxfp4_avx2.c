@@ -4,11 +4,12 @@
 #include "quant/x86/tables_avx2.h"
 
 /* The sign is that of the bits: -0 has it. */
-INLINE void mxfp4_unit(unit_place at, unit_scales scales, const void *tables) {
+INLINE void mxfp4_unit(unit_place at, const unit_scales *scales,
+                       const void *tables) {
   const signed_tables *t = tables;
   __m256i ranks[4];
   for (int j = 0; j < 4; j++) {
-    const __m256 x = scaled_eight(at, &scales, j);
+    const __m256 x = scaled_part(at, scales, j);
     const __m256i sign = _mm256_srai_epi32(_mm256_castps_si256(x), 31);
     ranks[j] = signed_rank(sign, x, t);
   }
@@ -16,7 +17,8 @@ INLINE void mxfp4_unit(unit_place at, unit_scales scales, const void *tables) {
   store_half(at.codes, pack_nibbles(codes, 1, 16));
 }
 
-INLINE signed_tables mxfp4_tables(void) {
+INLINE signed_tables mxfp4_tables(const nabla_blocks *blocks) {
+  (void)blocks;
   /* At the odd midpoints the upper code wins: these are above all that is
    * below the midpoint. */
   float thresholds[7];
@@ -28,17 +30,6 @@ INLINE signed_tables mxfp4_tables(void) {
   return signed_tables_of(thresholds, by_rank);
 }
 
-void nabla_mxfp4_code_avx2(const nabla_blocks *blocks, const void *in,
-                           nabla_dtype dtype, size_t count, size_t block,
-                           uint8_t *codes) {
-  const signed_tables t = mxfp4_tables();
-  code_all(blocks, in, dtype, count, block, codes, 4, mxfp4_unit, &t,
-           nabla_mxfp4_code_avx2);
-}
+CODE_STAGES(mxfp4, avx2, 4, mxfp4_unit, signed_tables, mxfp4_tables, 109, 17)
 
-void nabla_mxfp4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
-                             size_t count, size_t block, nabla_dtype dtype,
-                             void *out, int stream) {
-  decode_tables(blocks, codes, count, block, dtype, out, stream,
-                nabla_mxfp4_values, 0, nabla_mxfp4_decode_avx2);
-}
+DECODE_STAGE(mxfp4, 4, run_low_first, nabla_mxfp4_values)

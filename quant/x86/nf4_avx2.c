@@ -8,11 +8,12 @@ typedef struct nf4_tables {
 } nf4_tables;
 
 /* The clamp to [-1, 1] changes no compare: all thresholds lie between. */
-INLINE void nf4_unit(unit_place at, unit_scales scales, const void *tables) {
+INLINE void nf4_unit(unit_place at, const unit_scales *scales,
+                     const void *tables) {
   const nf4_tables *t = tables;
   __m256i ranks[4];
   for (int j = 0; j < 4; j++) {
-    const __m256 x = scaled_eight(at, &scales, j);
+    const __m256 x = scaled_part(at, scales, j);
     __m256i rank = step(_mm256_setzero_si256(), x, t->step[0]);
     rank = step(rank, x, _mm256_permutevar_ps(t->step[1], rank));
     rank = step(rank, x, _mm256_permutevar_ps(t->step[2], rank));
@@ -22,31 +23,14 @@ INLINE void nf4_unit(unit_place at, unit_scales scales, const void *tables) {
   store_half(at.codes, pack_nibbles(codes, 16, 1));
 }
 
-INLINE nf4_tables nf4_tables_of(void) {
+INLINE nf4_tables nf4_tables_of(const nabla_blocks *blocks) {
+  (void)blocks;
   nf4_tables t;
   for (int i = 0; i < 4; i++)
     t.step[i] = bounds_of_step(nabla_nf4_thresholds, 4, i);
   return t;
 }
 
-void nabla_nf4_code_avx2(const nabla_blocks *blocks, const void *in,
-                         nabla_dtype dtype, size_t count, size_t block,
-                         uint8_t *codes) {
-  const nf4_tables t = nf4_tables_of();
-  code_all(blocks, in, dtype, count, block, codes, 4, nf4_unit, &t,
-           nabla_nf4_code_avx2);
-}
+CODE_STAGES(nf4, avx2, 4, nf4_unit, nf4_tables, nf4_tables_of, 109, 17)
 
-void nabla_nf4_code_ahead_avx2(const nabla_blocks *blocks, const void *in,
-                               nabla_dtype dtype, size_t block, uint8_t *codes,
-                               float *peaks) {
-  const nf4_tables t = nf4_tables_of();
-  code_ahead_all(blocks, in, dtype, block, codes, 4, nf4_unit, &t, peaks);
-}
-
-void nabla_nf4_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
-                           size_t count, size_t block, nabla_dtype dtype,
-                           void *out, int stream) {
-  decode_tables(blocks, codes, count, block, dtype, out, stream,
-                nabla_nf4_values, 1, nabla_nf4_decode_avx2);
-}
+DECODE_STAGE(nf4, 4, run_high_first, nabla_nf4_values)

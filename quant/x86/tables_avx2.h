@@ -117,13 +117,4 @@ INLINE void run_low_first(unit_target at, unit_blocks blocks, size_t units,
     decode_narrow(at, blocks, units, values, 0);
 }
 
-/* The whole stage. */
-INLINE void decode_tables(const nabla_blocks *blocks, const uint8_t *codes,
-                          size_t count, size_t block, nabla_dtype dtype,
-                          void *out, int stream, const float values[16],
-                          int high_first, nabla_kernel_decode *self) {
-  decode_all(blocks, codes, count, block, dtype, out, stream, 4,
-             high_first ? run_high_first : run_low_first, values, self);
-}
-
 #endif

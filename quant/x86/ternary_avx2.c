@@ -6,13 +6,13 @@
 
 /* rint(x / scale) is not 0 where 2|x| > |scale|, and has the sign of both; a
  * scale of 0 gives 0. Code 1 is where neither side is. */
-INLINE void ternary_unit(unit_place at, unit_scales scales,
+INLINE void ternary_unit(unit_place at, const unit_scales *scales,
                          const void *unused) {
   (void)unused;
   const __m256 minus = _mm256_set1_ps(-0.0f), none = _mm256_set1_ps(INFINITY);
   __m256 twice[2], bound[2], above[4], below[4];
   for (int i = 0; i < 2; i++) {
-    const __m256 scale = scales.scale[i], sign = _mm256_and_ps(scale, minus);
+    const __m256 scale = scales->scale[i], sign = _mm256_and_ps(scale, minus);
     const __m256 zero = _mm256_cmp_ps(scale, _mm256_setzero_ps(), _CMP_EQ_OQ);
     twice[i] = _mm256_or_ps(_mm256_set1_ps(2.0f), sign);
     bound[i] = _mm256_or_ps(magnitude_of(scale), _mm256_and_ps(zero, none));
@@ -31,12 +31,7 @@ INLINE void ternary_unit(unit_place at, unit_scales scales,
   memcpy(at.codes, &codes, sizeof codes);
 }
 
-void nabla_ternary_code_avx2(const nabla_blocks *blocks, const void *in,
-                             nabla_dtype dtype, size_t count, size_t block,
-                             uint8_t *codes) {
-  code_all(blocks, in, dtype, count, block, codes, 2, ternary_unit, NULL,
-           nabla_ternary_code_avx2);
-}
+CODE_STAGE(ternary, avx2, 2, ternary_unit, no_tables, NO_TABLES)
 
 /* What the four codes decode to, in both halves. */
 INLINE __m256 ternary_table(float scale, float zero) {
@@ -102,9 +97,4 @@ INLINE void ternary_run(unit_target at, unit_blocks blocks, size_t units,
     ternary_narrow(at, blocks, units);
 }
 
-void nabla_ternary_decode_avx2(const nabla_blocks *blocks, const uint8_t *codes,
-                               size_t count, size_t block, nabla_dtype dtype,
-                               void *out, int stream) {
-  decode_all(blocks, codes, count, block, dtype, out, stream, 2, ternary_run,
-             NULL, nabla_ternary_decode_avx2);
-}
+DECODE_STAGE(ternary, 2, ternary_run, NULL)

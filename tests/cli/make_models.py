@@ -192,6 +192,28 @@ def write_large(path):
     os.truncate(path, os.path.getsize(path) + 4 * size)
 
 
+def write_importance(folder):
+    """Importances of the columns of q_proj in f32, good and bad."""
+    os.makedirs(folder)
+    name, width = LAYER + "self_attn.q_proj.weight", 64
+    good = [1.0 + i % 4 for i in range(width)]
+
+    def put(case, values, dtype="F32", shape=None, called=name):
+        write(os.path.join(folder, case + ".safetensors"),
+              [(called, dtype, shape or [len(values)], pack(dtype, values))])
+
+    put("good", good)
+    put("short", good[:-1])
+    put("rank", good, shape=[1, width])
+    put("dtype", good, "F16")
+    put("missing", good, called="elsewhere.weight")
+    put("nan", good[:5] + [float("nan")] + good[6:])
+    put("infinite", good[:-1] + [float("inf")])
+    put("negative", [-0.5] + good[1:])
+    with open(os.path.join(folder, "text"), "w", encoding="ascii") as file:
+        file.write("not a safetensors file, but long enough for a header")
+
+
 def write_bad(folder):
     os.makedirs(folder)
 
@@ -253,6 +275,7 @@ def main():
           tensors([("a\x1b[31mb\n\u009b\u202e.weight", [2, 32])], "F32", 4),
           {"k\x07": "v\x1b[2J"})
     write_evil(os.path.join(folder, "evil"))
+    write_importance(os.path.join(folder, "importance"))
     write(os.path.join(folder, "wide.safetensors"),
           [("x.weight", "F32", [1, 64], pack("F32", [0.5, 1e6] + [0.0] * 62))])
     write(os.path.join(folder, "double.safetensors"),

@@ -137,18 +137,41 @@ static const struct {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-/* How an op that has rules is written with operands %0, %1. */
+/* How an op that has rules is written with operands %0, %1; behind their types
+ * comes `tail`. %i is an index, %v a scalar, %p are places, %u updates. */
 static const struct {
   const char *op, *form;
   int operands;
+  const char *tail;
 } forms[] = {
-    {"nabla.dot_general", "nabla.dot_general %0, %1 contracting = [1] x [1]",
-     2},
-    {"nabla.add", "nabla.add %0, %1", 2},
-    {"nabla.mul", "nabla.mul %0, %1", 2},
-    {"nabla.relu", "nabla.relu %0", 1},
-    {"nabla.silu", "nabla.silu %0", 1},
-    {"nabla.reduce", "nabla.reduce sum %0 dims = [1]", 1},
+    {"nabla.dot_general", "nabla.dot_general %0, %1 contracting = [1] x [1]", 2,
+     ""},
+    {"nabla.add", "nabla.add %0, %1", 2, ""},
+    {"nabla.mul", "nabla.mul %0, %1", 2, ""},
+    {"nabla.relu", "nabla.relu %0", 1, ""},
+    {"nabla.silu", "nabla.silu %0", 1, ""},
+    {"nabla.reduce", "nabla.reduce sum %0 dims = [1]", 1, ""},
+    {"nabla.concatenate", "nabla.concatenate %0, %1 dim = 0", 2, ""},
+    {"nabla.concatenate", "nabla.concatenate %0 dim = 0", 1, ""},
+    {"nabla.stack", "nabla.stack %0, %1 dim = 0", 2, ""},
+    {"nabla.stack", "nabla.stack %0 dim = 0", 1, ""},
+    {"nabla.dynamic_slice", "nabla.dynamic_slice %0 at(%i, %i : index, index)",
+     1, " -> tensor<8x64xf32>"},
+    {"nabla.dynamic_update_slice",
+     "nabla.dynamic_update_slice %0, %1 at(%i, %i : index, index)", 2, ""},
+    {"nabla.pad", "nabla.pad %0, %v low = [0, 0] high = [0, 0]", 1,
+     ", tensor<f32>"},
+    {"nabla.flip", "nabla.flip %0 dims = [1]", 1, ""},
+    {"nabla.conv_general", "nabla.conv_general %0, %1", 2, ""},
+    {"nabla.pool", "nabla.pool max %0 window = [2, 2]", 1, ""},
+    {"nabla.gather",
+     "nabla.gather %0, %p offset_dims = [1] collapsed_dims = [0] index_map = "
+     "[0] vector_dim = 1 sizes = [1, 64]",
+     1, ", tensor<3xi32>"},
+    {"nabla.scatter",
+     "nabla.scatter add %0, %p, %u offset_dims = [1] collapsed_dims = [0] "
+     "index_map = [0] vector_dim = 1",
+     1, ", tensor<3xi32>, tensor<3x64xf32>"},
 };
 #define FORMS (sizeof forms / sizeof *forms)
 
@@ -157,9 +180,12 @@ static MlirModule parse(MlirContext context, size_t form, size_t lhs,
   char text[1024];
   bool two = forms[form].operands == 2;
   snprintf(text, sizeof text,
-           "%%0 = ub.poison : %s\n%%1 = ub.poison : %s\n%%2 = %s : %s%s%s\n",
+           "%%0 = ub.poison : %s\n%%1 = ub.poison : %s\n%%2 = %s : %s%s%s%s\n"
+           "%%i = ub.poison : index\n%%v = ub.poison : tensor<f32>\n"
+           "%%p = ub.poison : tensor<3xi32>\n"
+           "%%u = ub.poison : tensor<3x64xf32>\n",
            kinds[lhs].type, kinds[rhs].type, forms[form].form, kinds[lhs].type,
-           two ? ", " : "", two ? kinds[rhs].type : "");
+           two ? ", " : "", two ? kinds[rhs].type : "", forms[form].tail);
   return mlirModuleCreateParse(context, nabla_ref(text));
 }
 

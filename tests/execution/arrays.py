@@ -64,9 +64,10 @@ class Implicit:
                 self.storage != self.dense.shape
                 or self.index.strides != self.row_major()):
             size = self.index.itemsize
-            text += ", view<%s, strides = [%s], offset = 0>" % (
+            offset = self.index.flat[0] if self.index.size else 0
+            text += ", view<%s, strides = [%s], offset = %d>" % (
                 "x".join(str(d) for d in self.storage),
-                ", ".join(str(s // size) for s in self.index.strides))
+                ", ".join(str(s // size) for s in self.index.strides), offset)
         return text + ">"
 
     def row_major(self):
@@ -118,6 +119,29 @@ class Implicit:
         out.value = self.function.op(
             "nabla.broadcast_in_dim %s dims = %s : %s -> %s" % (
                 self.value, list(dims), self.type(), out.type()))
+        return out
+
+    def cut(self, value, places):
+        index = None if self.index is None else self.index[places]
+        return self.then(value, self.dense[places], index)
+
+    def slice(self, starts, limits, strides):
+        text = "nabla.slice %s starts = %s limits = %s strides = %s : %s" % (
+            self.value, starts, limits, strides, self.type())
+        return self.cut(self.function.op(text), tuple(
+            slice(*cut) for cut in zip(starts, limits, strides)))
+
+    def split(self, dim, sizes):
+        f = self.function
+        f.count += 1
+        f.lines.append("%%v%d:%d = nabla.split %s dim = %d sizes = %s : %s" % (
+            f.count, len(sizes), self.value, dim, sizes, self.type()))
+        out, at = [], 0
+        for i, size in enumerate(sizes):
+            places = [slice(None)] * self.dense.ndim
+            places[dim] = slice(at, at + size)
+            out.append(self.cut("%%v%d#%d" % (f.count, i), tuple(places)))
+            at += size
         return out
 
     def materialize(self):

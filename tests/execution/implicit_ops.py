@@ -11,7 +11,7 @@ from dense_ops import silu
 
 f32, f64 = np.float32, np.float64
 # It has no components, and nothing can be encoded into it.
-NOT_FOR_SPLAT = ("quantize", "unpack", "fused_dot")
+NOT_FOR_SPLAT = ("quantize", "unpack", "fused_dot", "fused_gather")
 
 
 class Maker:

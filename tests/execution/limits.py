@@ -9,6 +9,7 @@ import sys
 import harness
 from harness import np, Function, tensor_type
 import arrays
+import shape_limits
 from arrays import packed
 
 f32 = np.float32
@@ -167,10 +168,44 @@ def sizes_that_differ():
         x, x_type = f.argument(np.zeros(35, one), [0])
         to = tensor_type((5, None), "f32")
         f.give(f.op("nabla.reshape %s : %s -> %s" % (x, x_type, to)), to, None)
+    add_scans(case)
     case("reshape that leaves a rest", infer, [(36,)], "nabla.reshape")
     case("reshape of none to some", lambda f: reshape_static(f), [(0,)],
          "nabla.reshape")
+    shape_limits.add(case)
     return out
+
+
+def add_scans(case):
+    """Lengths that differ, and sizes that are not those of the slices."""
+    row = tensor_type((None,), "f32")
+
+    def build(length):
+        def scan(f):
+            x, x_type = f.argument(np.zeros((3, 4), f32), [0, 1])
+            y, y_type = f.argument(np.zeros(3, f32), [0])
+            n = f.size(4)
+            out = tensor_type((length, None), "f32")
+            f.give(f.op(
+                "nabla.scan over(%s, %s : %s, %s) sizes(%s) -> %s {\n^bb0(%%a: "
+                "%s, %%b: tensor<f32>):\n  nabla.yield %%a : %s\n}" % (
+                    x, y, x_type, y_type, n, out, row, row)), out, None)
+        return scan
+    for what, length, bad in (
+            ("lengths", None, [(3, 4), (2,), 4]),
+            ("a length of 0", None, [(0, 4), (3,), 4]),
+            ("the length of the result", 3, [(2, 4), (2,), 4]),
+            ("the size of slices", None, [(3, 5), (3,), 4]),
+            ("a size below 0", None, [(3, 4), (3,), -4])):
+        case("scan: " + what, build(length), bad, "nabla.scan")
+
+    def counted(f):
+        x, x_type = f.argument(np.zeros(3, f32), [0])
+        n = f.size(2)
+        f.give(f.op("nabla.scan init(%s : %s) length(%s) -> %s {\n^bb0(%%a: %s):"
+                    "\n  nabla.yield %%a : %s\n}" % (
+                        x, x_type, n, x_type, row, row)), row, None)
+    case("scan: a length below 0", counted, [(3,), -1], "nabla.scan")
 
 
 def reshape_static(f):

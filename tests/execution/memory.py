@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import harness
-from harness import np, Function, close, tensor_type
+from harness import np, Function, close, exact, tensor_type
 import arrays
 from arrays import fused_bound, packed
 
@@ -41,6 +41,9 @@ def check_guards(s, rng, rounds):
             f = Function("g%d_%s" % (len(functions), spec))
             functions.append(f)
             add_guarded(s, f, rng, spec, (m, n, k), stored)
+        f = Function("m%d_%s" % (len(functions), spec))
+        functions.append(f)
+        add_moved(s, f, rng, spec)
     s.run_all(functions)
 
 
@@ -72,6 +75,39 @@ def add_guarded(s, f, rng, spec, sizes, stored):
     bound = fused_bound(k, m, total, by_rows) + harness.ulp(
         "f32", np.abs(want) + total)
     f.give(y, y_type, close(want, bound, "f32"))
+
+
+def add_moved(s, f, rng, spec):
+    """Rows of a table, some of them asked for outside; boxes and windows of an
+    array, some of them beyond its end."""
+    n, k = int(rng.integers(1, 20)), int(rng.integers(3, 70))
+    codes, scales = arrays.components(rng, spec, (n, k))
+    tensors = packed(spec, codes, scales, (n, k))
+    a = tensors["x"] = rng.standard_normal((n, k)).astype(f32)
+    path = s.path(".safetensors")
+    last = ("w", "w.nabla.scales", "x")[int(rng.integers(3))]
+    harness.write_safetensors(path, guarded(tensors, last), PAGE)
+    q_type = "!nabla.implicit<%dx%dxf32, %s>" % (n, k, spec.attribute())
+    x_type = tensor_type((None, k), "f32")
+    q, x = f.bound(q_type, path, "w"), f.bound(x_type, path, "x")
+    w = spec.decode(codes, scales, (n, k))
+    edges = np.iinfo(np.int64)
+    tokens = np.array([-1, 0, n - 1, n, edges.min, edges.max])
+    t, t_type = f.argument(tokens)
+    rows = np.clip(tokens, 0, n - 1)
+    for table, table_type, want in ((q, q_type, w), (x, x_type, a)):
+        y = f.op("nabla.gather %s, %s offset_dims = [1] collapsed_dims = [0] "
+                 "index_map = [0] vector_dim = 1 sizes = [1, %d] : %s, %s" % (
+                     table, t, k, table_type, t_type))
+        f.give(y, tensor_type((6, k), "f32"), exact(want[rows].astype(f32)))
+    at, one = f.size(edges.max), f.size(1)
+    y = f.op("nabla.dynamic_slice %s at(%s, %s : index, index) : %s -> "
+             "tensor<1x2xf32>" % (x, at, one, x_type))
+    f.give(y, tensor_type((1, 2), "f32"), exact(a[n - 1:, 1:3]))
+    y = f.op("nabla.pool max %s window = [1, 3] high = [0, 2] : %s" % (x, x_type))
+    wide = np.concatenate([a, np.full((n, 2), -np.inf, f32)], axis=1)
+    want = np.maximum(np.maximum(wide[:, :k], wide[:, 1:k + 1]), wide[:, 2:])
+    f.give(y, x_type, exact(want))
 
 
 # ---- peak --------------------------------------------------------------------------
@@ -136,4 +172,5 @@ def test(s):
     check_guards(s, rng, 40 if sys.argv[3] == "medium" else 6)
 
 
-harness.session(sys.argv[1], test)
+if __name__ == "__main__":
+    harness.session(sys.argv[1], test)

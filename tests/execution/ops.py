@@ -13,10 +13,14 @@ import harness
 from harness import np
 import arrays
 import create_ops
+import control_ops
 import dense_ops
+import gather_ops
 import implicit_ops
 import implicit_math
 import math_ops
+import shape_ops
+import window_ops
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                       "../../dialect")
@@ -75,8 +79,9 @@ def check_coverage(s, functions):
 def test(s):
     rounds = {"quick": 1, "medium": 3}[sys.argv[2]]
     rng = np.random.default_rng(harness.seed())
-    functions = [f for cases in (dense_ops, math_ops, create_ops, implicit_ops,
-                                 implicit_math) for f in cases.cases(rng, rounds)]
+    modules = (dense_ops, math_ops, create_ops, implicit_ops, implicit_math,
+               control_ops, shape_ops, gather_ops, window_ops)
+    functions = [f for module in modules for f in module.cases(rng, rounds)]
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:
         if can_run(s, target):

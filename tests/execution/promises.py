@@ -13,6 +13,7 @@ from harness import np, Function, exact, close, tensor_type
 import arrays
 from arrays import implicit, fused_bound
 from dense_ops import factored
+from shape_ops import several, slice_text
 
 f32, f64 = np.float32, np.float64
 
@@ -26,10 +27,31 @@ def new(functions, what):
 # ---- 1: views ----------------------------------------------------------------
 
 
+def random_cut(rng, q, dense, known, split):
+    """A strided slice, or a piece, seldom empty."""
+    f, dense_type = q.function, tensor_type(known, q.kind)
+    if split and known:
+        dim = int(rng.integers(len(known)))
+        first = int(rng.integers(known[dim] + 1))
+        sizes, which = [first, known[dim] - first], int(rng.integers(2))
+        view = q.split(dim, sizes)[which]
+        text = "nabla.split %s dim = %d sizes = %s : %s" % (
+            dense, dim, sizes, dense_type)
+        return view, several(f, text, 2)[which]
+    starts = [int(rng.integers(max(d, 1))) for d in known]
+    limits = [int(rng.integers(min(s + 1, d), d + 1))
+              for s, d in zip(starts, known)]
+    strides = [int(rng.integers(1, 4)) for _ in known]
+    view = q.slice(starts, limits, strides)
+    return view, f.op(slice_text(dense, dense_type, starts, limits, strides))
+
+
 def random_view(rng, q, dense, known):
     """One more view of both; None if strides cannot express it."""
     f, rank = q.function, len(known)
-    kind = int(rng.integers(3))
+    kind = int(rng.integers(5))
+    if kind >= 3:
+        return random_cut(rng, q, dense, known, kind == 4)
     if kind == 0:
         order = [int(i) for i in rng.permutation(rank)]
         text = "nabla.transpose %s permutation = %s : %s" % (
@@ -37,7 +59,7 @@ def random_view(rng, q, dense, known):
         return q.transpose(order), f.op(text)
     if kind == 1:
         shape = factored(rng, q.dense.size)
-        if rng.random() < 0.5:  # joins or cuts neighbours: often expressible
+        if rank and q.dense.size and rng.random() < 0.5:  # joins or cuts neighbours: often expressible
             at = int(rng.integers(rank))
             cuts = [d for d in range(1, known[at] + 1) if known[at] % d == 0]
             cut = int(rng.choice(cuts))

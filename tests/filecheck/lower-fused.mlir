@@ -4,7 +4,7 @@
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
-// CHECK: func.func private @[[F:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_on_d_256]](%arg0: tensor<?x256xf32>, %arg1: tensor<16384xi8>, %arg2: tensor<512xf32>) -> tensor<?x128xf32> {
+// CHECK: func.func private @[[F:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_on_d_256]](%arg0: tensor<?x256xf32>, %arg1: tensor<16384xi8> {bufferization.buffer_layout = strided<[1], offset: ?>}, %arg2: tensor<512xf32> {bufferization.buffer_layout = strided<[1], offset: ?>}) -> tensor<?x128xf32> {
 // CHECK: %[[WORDS:.*]] = memref.alloca() : memref<16xi64>
 // CHECK: %[[K256:.*]] = arith.constant 256 : i64
 // CHECK: %[[WHERE:.*]] = llvm.mlir.addressof @nabla_where_fused_dot
@@ -12,8 +12,13 @@
 // CHECK-NOT: nabla_require_equal
 // CHECK: %[[Y:.*]] = memref.alloc(%[[M]]) : memref<?x128xf32>
 // CHECK: bufferization.to_buffer %arg0 read_only : tensor<?x256xf32>
-// CHECK: bufferization.to_buffer %arg1 read_only : tensor<16384xi8>
-// CHECK: bufferization.to_buffer %arg2 read_only : tensor<512xf32>
+// CHECK: bufferization.to_buffer %arg1 read_only : tensor<16384xi8> to memref<16384xi8, strided<[1], offset: ?>>
+// CHECK: memref.extract_strided_metadata
+// CHECK: %[[B:.*]] = bufferization.to_buffer %arg2 read_only : tensor<512xf32> to memref<512xf32, strided<[1], offset: ?>>
+// CHECK: %[[A:.*]] = memref.extract_aligned_pointer_as_index %[[B]]
+// CHECK: %{{.*}}, %[[O:[^,]*]], %{{.*}}, %{{.*}} = memref.extract_strided_metadata %[[B]]
+// CHECK: %[[BYTES:.*]] = arith.muli %[[O]], %c4
+// CHECK: arith.addi %[[A]], %[[BYTES]] : index
 // CHECK: %[[P:.*]] = llvm.mlir.addressof @[[K:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*]] : !llvm.ptr
 // CHECK: call @nabla_parallel(%[[P]], %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
 // CHECK: %[[T:.*]] = bufferization.to_tensor %[[Y]] restrict writable : memref<?x128xf32> to tensor<?x128xf32>

@@ -61,3 +61,19 @@ func.func @indirect(%w: !w) {
   call_indirect %f(%w) : (!w) -> ()
   return
 }
+
+// -----
+
+!w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+
+func.func @early(%p: i1, %w: !w, %v: !w) -> !w {
+  // expected-error @below {{'nabla.cond' op carries an implicit value: run --nabla-lower-control first}}
+  %0 = nabla.cond %p : i1 -> !w {
+    // expected-error @below {{'nabla.yield' op carries an implicit value: run --nabla-lower-control first}}
+    nabla.yield %w : !w
+  }, {
+    // expected-error @below {{'nabla.yield' op carries}}
+    nabla.yield %v : !w
+  }
+  return %0 : !w
+}

@@ -74,11 +74,18 @@ func.func @calls(%w: !w, %s: !s, %f: f32) -> tensor<8x64xf32> {
 
 !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 
+// Loops carry components as buffers, which are handed on as they are.
 // CHECK-LABEL: func.func @carried
 // CHECK-SAME: (%[[C:.*]]: tensor<256xi8> {{.*}}, %[[S:.*]]: tensor<8xf32>
-// CHECK: %[[R:.*]]:3 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[CI:.*]] = %[[C]], %[[SI:.*]] = %[[S]]) -> (f32, tensor<256xi8>, tensor<8xf32>) {
-// CHECK: scf.yield %{{.*}}, %[[CI]], %[[SI]] : f32, tensor<256xi8>, tensor<8xf32>
-// CHECK: return %[[R]]#1, %[[R]]#2
+// CHECK: %[[CB:.*]] = bufferization.to_buffer %[[C]] read_only : tensor<256xi8> to memref<256xi8, strided<[1], offset: ?>>
+// CHECK: %[[SB:.*]] = bufferization.to_buffer %[[S]] read_only : tensor<8xf32> to memref<8xf32, strided<[1], offset: ?>>
+// CHECK: %[[R:.*]]:3 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[CI:.*]] = %[[CB]], %[[SI:.*]] = %[[SB]]) -> (f32, memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>) {
+// CHECK: %[[CT:.*]] = bufferization.to_tensor %[[CI]] restrict
+// CHECK: %[[CO:.*]] = bufferization.to_buffer %[[CT]] read_only
+// CHECK: scf.yield %{{.*}}, %[[CO]], %{{.*}} : f32, memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>
+// CHECK-DAG: %[[RC:.*]] = bufferization.to_tensor %[[R]]#1 restrict
+// CHECK-DAG: %[[RS:.*]] = bufferization.to_tensor %[[R]]#2 restrict
+// CHECK: return %[[RC]], %[[RS]]
 func.func @carried(%w: !w, %a: index, %b: index, %c: index, %f: f32) -> !w {
   %0:2 = scf.for %i = %a to %b step %c iter_args(%g = %f, %v = %w) -> (f32, !w) {
     scf.yield %g, %v : f32, !w
@@ -104,10 +111,12 @@ func.func @chosen(%x: tensor<?x64xf32>, %w: !w, %v: !w, %b: i1) -> tensor<?x8xf3
 }
 
 // CHECK-LABEL: func.func @while
-// CHECK: scf.while (%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}) : (tensor<256xi8>, tensor<8xf32>) -> (tensor<256xi8>, tensor<8xf32>) {
-// CHECK: scf.condition(%{{.*}}) %[[A]], %[[B]] : tensor<256xi8>, tensor<8xf32>
-// CHECK: ^bb0(%[[D:.*]]: tensor<256xi8>, %[[E:.*]]: tensor<8xf32>):
-// CHECK: scf.yield %[[D]], %[[E]] : tensor<256xi8>, tensor<8xf32>
+// CHECK: scf.while (%[[A:[^ ]*]] = %{{.*}}, %[[B:[^ ]*]] = %{{.*}}) : (memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>) -> (memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>) {
+// CHECK: %[[T:.*]] = bufferization.to_tensor %[[A]] restrict
+// CHECK: %[[O:.*]] = bufferization.to_buffer %[[T]] read_only
+// CHECK: scf.condition(%{{.*}}) %[[O]], %{{.*}} : memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>
+// CHECK: ^bb0(%[[D:[^:]*]]: memref<256xi8, strided<[1], offset: ?>>, %{{.*}}: memref<8xf32, strided<[1], offset: ?>>):
+// CHECK: scf.yield %{{.*}}, %{{.*}} : memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>
 func.func @while(%w: !w, %b: i1) -> !w {
   %0 = scf.while (%v = %w) : (!w) -> !w {
     scf.condition(%b) %v : !w
@@ -118,9 +127,34 @@ func.func @while(%w: !w, %b: i1) -> !w {
   return %0 : !w
 }
 
+// CHECK-LABEL: func.func @switched
+// CHECK: scf.index_switch %{{.*}} -> tensor<256xi8>, tensor<8xf32>
+// CHECK: case 0 {
+// CHECK-NEXT: scf.yield %{{.*}}, %{{.*}} : tensor<256xi8>, tensor<8xf32>
+// CHECK: default {
+// CHECK-NEXT: scf.yield %{{.*}}, %{{.*}} : tensor<256xi8>, tensor<8xf32>
+func.func @switched(%w: !w, %v: !w, %n: index) -> !w {
+  %0 = scf.index_switch %n -> !w
+  case 0 {
+    scf.yield %w : !w
+  }
+  default {
+    scf.yield %v : !w
+  }
+  return %0 : !w
+}
+
+// What a private function is given may begin within another buffer.
+// CHECK-LABEL: func.func private @inner
+// CHECK-SAME: (%{{.*}}: f32, %{{.*}}: tensor<256xi8> {bufferization.buffer_layout = strided<[1], offset: ?>, bufferization.writable = false}, %{{.*}}: tensor<8xf32> {bufferization.buffer_layout = strided<[1], offset: ?>, bufferization.writable = false}, %{{.*}}: tensor<4xf32> {bufferization.writable = false})
+func.func private @inner(%f: f32, %w: !w, %x: tensor<4xf32>) -> tensor<8x64xf32> {
+  %d = nabla.materialize %w : !w
+  return %d : tensor<8x64xf32>
+}
+
 // One inside of another, and a call in the middle.
 // CHECK-LABEL: func.func @nested
-// CHECK: scf.for {{.*}} -> (tensor<256xi8>, tensor<8xf32>) {
+// CHECK: scf.for {{.*}} -> (memref<256xi8, strided<[1], offset: ?>>, memref<8xf32, strided<[1], offset: ?>>) {
 // CHECK: scf.if {{.*}} -> (tensor<256xi8>, tensor<8xf32>) {
 // CHECK: call @nested({{.*}} : (tensor<256xi8>, tensor<8xf32>, index, i1) -> (tensor<256xi8>, tensor<8xf32>)
 func.func @nested(%w: !w, %n: index, %b: i1) -> !w {
@@ -134,6 +168,32 @@ func.func @nested(%w: !w, %n: index, %b: i1) -> !w {
     scf.yield %1 : !w
   }
   return %0 : !w
+}
+
+// What may be written is copied before a loop reads it as a buffer: a tensor of
+// the program, a quantized value that the program takes apart; not one that it
+// never writes.
+// CHECK-LABEL: func.func @written
+// CHECK: %[[Q:.*]] = nabla.quantize
+// CHECK: %[[U:.*]]:2 = nabla.unpack %[[Q]]
+// CHECK: tensor.insert
+// CHECK: %[[P:.*]] = nabla.quantize
+// CHECK: bufferization.alloc_tensor() copy(%arg0) : tensor<256xi8>
+// CHECK: bufferization.alloc_tensor() copy(%{{.*}}) : tensor<256xi8>
+// CHECK: %[[V:.*]]:2 = nabla.unpack %[[P]]
+// CHECK: bufferization.to_buffer %[[V]]#0 read_only
+// CHECK: bufferization.to_buffer %[[V]]#1 read_only
+// CHECK: scf.for
+func.func @written(%c: tensor<256xi8>, %s: tensor<8xf32>, %x: tensor<8x64xf32>, %n: index, %i: i8) -> (!w, tensor<256xi8>) {
+  %a = nabla.pack %c, %s : tensor<256xi8>, tensor<8xf32> -> !w
+  %q = nabla.quantize %x : tensor<8x64xf32> -> !w
+  %u:2 = nabla.unpack %q : !w
+  %t = tensor.insert %i into %u#0[%n] : tensor<256xi8>
+  %p = nabla.quantize %x : tensor<8x64xf32> -> !w
+  %r:3 = scf.for %j = %n to %n step %n iter_args(%v = %a, %y = %q, %z = %p) -> (!w, !w, !w) {
+    scf.yield %y, %z, %v : !w, !w, !w
+  }
+  return %r#0, %t : !w, tensor<256xi8>
 }
 
 // Must not fire: nothing implicit.

@@ -36,6 +36,24 @@ func.func @materialize(%w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) -> 
 
 // -----
 
+func.func @fused_gather(%w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>, %i: tensor<2xi64>) -> tensor<1x8xf32> {
+  // expected-error @+1 {{'nabla.fused_gather' op has an operand whose components are not known here: run --nabla-lower-implicit first}}
+  %0 = nabla.fused_gather %w, %i offset_dims = [0, 1] index_map = [0, 1] vector_dim = 0 sizes = [1, 8] : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>, tensor<2xi64>
+  return %0 : tensor<1x8xf32>
+}
+
+// -----
+
+func.func @concatenate(%c: tensor<32xi8>, %s: tensor<1xf32>) -> tensor<2x64xf32> {
+  %w = nabla.pack %c, %s : tensor<32xi8>, tensor<1xf32> -> !nabla.implicit<1x64xf32, #nabla.nf4<block = 64>>
+  // expected-error @+1 {{'nabla.concatenate' op has an implicit operand: run --nabla-dispatch first}}
+  %0 = nabla.concatenate %w, %w dim = 0 : !nabla.implicit<1x64xf32, #nabla.nf4<block = 64>>, !nabla.implicit<1x64xf32, #nabla.nf4<block = 64>>
+  %1 = nabla.materialize %0 : !nabla.implicit<2x64xf32, #nabla.nf4<block = 64>>
+  return %1 : tensor<2x64xf32>
+}
+
+// -----
+
 func.func @unpack(%w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) -> tensor<16xi8> {
   // expected-error @+1 {{'nabla.unpack' op has an operand whose components are not known here: run --nabla-lower-implicit first}}
   %c, %s = nabla.unpack %w : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
@@ -72,4 +90,16 @@ func.func @attribute(%a: tensor<4xf32, "anything">) {
 func.func @unused(%x: tensor<4x8xf32>) {
   %w = nabla.quantize %x : tensor<4x8xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
   return
+}
+
+// -----
+
+func.func @control(%p: i1, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nabla.cond %p : i1 -> tensor<4xf32> {
+    // expected-error @below {{'nabla.yield' op has no lowering to linalg: run --nabla-lower-control first}}
+    nabla.yield %x : tensor<4xf32>
+  }, {
+    nabla.yield %y : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
 }

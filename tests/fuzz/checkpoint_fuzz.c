@@ -7,8 +7,9 @@
 #include "nabla/quantize.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Option bytes: dtype to decode to, encoding to encode with, which allocation
- * fails, bytes of one read. */
+/* Option bytes: dtype to decode to (2 bits) and settings to encode with (see
+ * settings_of), encoding to encode with, which allocation fails, bytes of one
+ * read. */
 const char fuzz_shape[] = "bS";
 
 #define INPUT   "/m.safetensors"
@@ -113,6 +114,19 @@ static void decode(const nabla_checkpoint *checkpoint, fuzz_world *world,
   nabla_checkpoint_close(dense);
 }
 
+/* Scale type, zero points, leading blocks, search; the encoding may lack them.
+ */
+static nabla_settings settings_of(const uint8_t *options) {
+  static const nabla_scale_type scales[] = {
+      NABLA_SCALE_F32, NABLA_SCALE_F16, NABLA_SCALE_BF16, NABLA_SCALE_DYNAMIC8};
+  return (nabla_settings){.block = options[1] & 0x80 ? 32 : 0,
+                          .has_scale = options[0] >> 2 & 3,
+                          .scale = scales[options[0] >> 2 & 3],
+                          .zero_point = options[0] >> 4 & 1,
+                          .leading = options[0] >> 5 & 1,
+                          .search = options[0] >> 6 & 1};
+}
+
 static nabla_status encode_to(const nabla_checkpoint *checkpoint,
                               const nabla_environment *environment,
                               const uint8_t *options, nabla_diag *diag) {
@@ -121,13 +135,16 @@ static nabla_status encode_to(const nabla_checkpoint *checkpoint,
   size_t choice = options[1] % (encodings + 1);
   nabla_rule rule = {.pattern = "a",
                      .encoding = choice < encodings ? &rows[choice] : NULL,
-                     .settings = {.block = options[1] & 0x80 ? 32 : 0}};
-  nabla_quantize_options how = {.encoding = rule.encoding,
-                                .nonfinite = options[1] & 0x40
-                                                 ? NABLA_NONFINITE_KEEP
-                                                 : NABLA_NONFINITE_REFUSE,
-                                .rules = &rule,
-                                .rule_count = options[1] >> 5 & 1};
+                     .settings = settings_of(options)};
+  nabla_quantize_options how = {
+      .encoding = rule.encoding,
+      .settings = settings_of(options),
+      .layout =
+          options[0] & 0x80 ? NABLA_CHOOSE_BITSANDBYTES : NABLA_CHOOSE_AUTO,
+      .nonfinite =
+          options[1] & 0x40 ? NABLA_NONFINITE_KEEP : NABLA_NONFINITE_REFUSE,
+      .rules = &rule,
+      .rule_count = options[1] >> 5 & 1};
   nabla_plan *plan = NULL;
   NABLA_TRY(nabla_plan_create(checkpoint, &how, environment, &plan, diag));
   fuzz_require(nabla_plan_count(plan) == nabla_checkpoint_count(checkpoint),

@@ -242,6 +242,88 @@ def nabla(kind, shape, block=64, dtype="F32", text=None, scales=None):
             ("a.weight.nabla.format", "U8", [len(text)], text.encode())]
 
 
+# Of version 2 and of other scale types: bits of a code, width of a scale.
+BITS = {"binary": 1, "ternary": 2, "int4": 4, "nf4": 4, "fp4": 4, "mxfp4": 4}
+SCALES = {"F32": ("F32", 4), "F16": ("F16", 2), "BF16": ("BF16", 2),
+          "E8M0": ("U8", 1), "dynamic8": ("U8", 1)}
+
+
+def description(encoding, shape, block=16, scale="F32", zero=False,
+                leading=False, dtype="F32"):
+    newer = zero or leading or block == "tensor"
+    out = {"version": 2 if newer else 1, "encoding": encoding, "block": block,
+           "scale": scale, "dtype": dtype, "shape": shape}
+    if zero:
+        out["zero_point"] = True
+    if leading:
+        out["blocks"] = "leading"
+    return out
+
+
+def newer(encoding, shape, block=16, scale="F32", zero=False, leading=False,
+          offset=0.25):
+    """The components of any weight in the Nabla layout (FORMAT.md, N)."""
+    count = 1
+    for dim in shape:
+        count *= dim
+    bits = BITS.get(encoding, 8)
+    each = count // shape[0]
+    if block == "tensor":
+        scales = 1
+    elif block == "row":
+        scales = shape[0]
+    elif leading:
+        scales = shape[0] * -(-each // block)
+    else:
+        scales = -(-count // block)
+    dtype, width = SCALES[scale]
+    size = -(-count * bits // 8)
+    code = "I8" if encoding == "int8" else "U8"
+    codes = bytes((i * 37 + 11) & (63 if bits == 8 else 255) for i in range(size))
+    top = 120 if width == 1 else 0x3f  # about 1
+    text = json.dumps(description(encoding, shape, block, scale, zero, leading))
+    parts = [("a.weight", code, shape if bits == 8 else [size], codes),
+             ("a.weight.nabla.scales", dtype, [scales],
+              (bytes(width - 1) + bytes([top])) * scales),
+             ("a.weight.nabla.format", "U8", [len(text)], text.encode())]
+    if zero:
+        parts.append(("a.weight.nabla.zero_points", code, [scales],
+                      bytes(i % 16 for i in range(scales))))
+    if scale == "dynamic8":
+        groups = -(-scales // 256)
+        values = [(i - 127) / 128 for i in range(256)]
+        parts += [("a.weight.nabla.nested_scales", "F32", [groups],
+                   floats([0.5] * groups)),
+                  ("a.weight.nabla.nested_map", "F32", [256], floats(values)),
+                  ("a.weight.nabla.nested_offset", "F32", [], floats([offset]))]
+    return parts
+
+
+NEWER = {
+    "tensor": ("fp8", [3, 7], "tensor"),
+    "tensor_f16": ("fp8_e5m2", [5], "tensor", "F16"),
+    "row_bf16": ("fp8", [3, 7], "row", "BF16"),
+    "zero_int4": ("int4", [4, 33], 32, "F16", True),
+    "zero_int8": ("int8", [4, 33], 64, "BF16", True),
+    "zero_rows": ("int8", [4, 33], "row", "F32", True),
+    "leading": ("nf4", [3, 5, 8], 16, "F32", False, True),
+    "leading_zero": ("int4", [2, 3, 12], 16, "F16", True, True),
+    "leading_dynamic8": ("int4", [2, 5, 8], 16, "dynamic8", True, True),
+    "dynamic8": ("nf4", [9, 32], 16, "dynamic8"),
+    "dynamic8_groups": ("binary", [4112], 16, "dynamic8"),
+    "mxfp4": ("mxfp4", [3, 33], 32, "E8M0"),
+    "mxfp8": ("mxfp8", [64], 32, "E8M0"),
+    "mx_block": ("mxfp8", [64], 16, "E8M0"),
+    "mx_f32": ("mxfp4", [64], 32, "F32"),
+    "e8m0_nf4": ("nf4", [64], 32, "E8M0"),
+    "zero_nf4": ("nf4", [64], 32, "F32", True),
+    "leading_vector": ("nf4", [64], 32, "F32", False, True),
+    "leading_half_byte": ("int4", [3, 5], 16, "F32", False, True),
+    "ternary": ("ternary", [2, 9], 16),
+    "binary": ("binary", [3, 11], 32, "F16"),
+}
+
+
 def int8_rows(shape, scales=None, order=b"\0", prefix="a."):
     count = shape[0] * shape[1]
     scales = scales or [1.5 + i for i in range(shape[0])]
@@ -303,6 +385,26 @@ def packed_files():
         ("a.weight.nested_quant_map", "F32", [256], floats([0.0] * 256))])
     nested[1] = ("a.weight.absmax", "U8", [1], b"\x80")
     yield "nested", pack(nested)
+    nested[1] = ("a.weight.absmax", "U8", [2], b"\x80\x00")
+    yield "nested_too_many", pack(nested)
+    for dtype in ("F16", "BF16", "F32"):  # bitsandbytes' quant_storage
+        parts = bitsandbytes("nf4", [64])
+        width = DTYPES[dtype] // 8
+        parts[0] = ("a.weight", dtype, [32 // width, 1], codes_of(32))
+        yield f"storage_{dtype}", pack(parts)
+    for name, arguments in NEWER.items():
+        parts = newer(*arguments)
+        yield f"newer_{name}", pack(parts)
+        if name in ("leading_dynamic8", "zero_int8"):
+            for missing in range(1, len(parts)):
+                yield f"newer_{name}_without_{missing}", pack(
+                    parts[:missing] + parts[missing + 1:])
+    for offset in (nan, inf, 3.4e38, -3.4e38):
+        yield f"newer_offset_{offset}", pack(
+            newer("nf4", [40], 16, "dynamic8", offset=offset))
+    parts = newer("mxfp8", [64], 32, "E8M0")
+    parts[1] = (*parts[1][:3], b"\xff\x00")
+    yield "newer_e8m0_nan", pack(parts)
     yield "companion_packed", pack(nabla("nf4", [64]) + [
         ("a.weight.nabla.scales.nabla.format", "U8", [2], b"{}")])
     inner = nabla("nf4", [64])[2][3]
@@ -318,6 +420,11 @@ def checkpoint_seeds():
         yield name, bytes([i % 4, i % 4, 0, 0]) + data
         if i < 12:
             yield f"{name}_rows", bytes([3, 0x22, 1 + 9 * i, 5]) + data
+    dense = pack([("a.weight", "F32", [16, 8], None),
+                  ("e.weight", "BF16", [3, 2, 20], None)])
+    for i in range(16):  # encoded with other settings
+        yield f"settings_{i}", bytes([(i * 37 + 4) % 256, i % 11 | (i & 1) << 7,
+                                      0, 0]) + dense
 
 
 # ---- descriptions -----------------------------------------------------------
@@ -356,6 +463,23 @@ def state_seeds():
         for kind in ("nf4", "int8"):
             yield f"block_{block}_{kind}", json.dumps(
                 {**ours, "block": block, "encoding": kind}).encode()
+    for name, arguments in NEWER.items():
+        good = description(*arguments)
+        yield f"newer_{name}", json.dumps(good).encode()
+        if name == "leading_dynamic8":
+            for key in good:
+                rest = {k: v for k, v in good.items() if k != key}
+                yield f"newer_without_{key}", json.dumps(rest).encode()
+                for i, wrong in enumerate([None, False, 1, "x", "leading", []]):
+                    yield (f"newer_{key}_{i}",
+                           json.dumps({**good, key: wrong}).encode())
+        yield f"newer_{name}_as_1", json.dumps({**good, "version": 1}).encode()
+    for key, wrong in itertools.product(
+            ("nested_blocksize", "nested_dtype", "nested_offset"),
+            (None, 0, 16, 100, 8192, -1.5, 1e39, "float16", True)):
+        yield f"nested_{key}_{wrong}", json.dumps(
+            {**theirs, "nested_blocksize": 256, "nested_dtype": "float32",
+             "nested_offset": 0.04, key: wrong}).encode()
     for kind in ("fp4", "nf3", "int8", ""):
         yield f"kind_{kind}", json.dumps({**theirs, "quant_type": kind}).encode()
     for dtype in ("F16", "BF16", "F64", "I8", "float32", "bfloat16", "float64"):

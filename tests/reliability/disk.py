@@ -194,6 +194,33 @@ def full_disk_for_a_folder(options, report, disk):
     report.check(result.returncode == 0, label + ": " + result.stderr)
 
 
+def full_disk_with_spill(options, report, disk):
+    """Scales of dynamic8 that wait on the disk need room beside the output."""
+    model = os.path.join(os.path.dirname(options.model), "sparse.safetensors")
+    good = model + ".good.safetensors"
+    common.sparse_model(model, 8400, 4096, 1)
+    more = ("--scale", "dynamic8", "--block", "16")
+    spill = 8400 * 4096 // 16 * 4
+    common.run(options.tool, "quantize", model, "-o", good, *more)
+    size = os.path.getsize(good)
+    for step in range(STEPS + 2):
+        room = max(4096, (size + spill) * step // STEPS // 4096 * 4096)
+        mount(disk, "size=%d" % room)
+        output = os.path.join(disk, "q.safetensors")
+        result = common.run(options.tool, "quantize", model, "-o", output,
+                            *more)
+        label = "tmpfs of %d bytes for %d and %d" % (room, size, spill)
+        if result.returncode:
+            report.check(room < size + spill + 4096,
+                         label + ": " + result.stderr)
+            refuse(report, result, output, label)
+            report.check("free" in result.stderr, label + ": " + result.stderr)
+        else:
+            report.check(common.same(output, good), label + ": other bytes")
+        unmount(disk)
+    report.check(result.returncode == 0, label + ": " + result.stderr)
+
+
 def filling_disk(options, report, disk):
     """Somebody else takes the space while the output is being written."""
     size = os.path.getsize(options.good)
@@ -243,7 +270,8 @@ def odd_file_systems(options, report, disk):
 def inside(options):
     report = common.Report()
     with common.Folder() as folder:
-        for test in (full_disk, full_disk_for_a_folder, filling_disk, odd_file_systems):
+        for test in (full_disk, full_disk_for_a_folder, full_disk_with_spill,
+                     filling_disk, odd_file_systems):
             test(options, report, folder.path)
     common.finish(report)
 

@@ -18,10 +18,12 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 class Trial:
-    """One way of writing: a file or a folder, over an old one or not."""
+    """One way of writing: a file or a folder, over an old one or not, and
+    what else is asked for."""
 
-    def __init__(self, name, output, force):
+    def __init__(self, name, output, force, more=()):
         self.name, self.output, self.force = name, output, force
+        self.more = more
         self.seconds = 0.0
         self.good = output + ".good"
 
@@ -56,7 +58,10 @@ class Trial:
 
     def command(self, tool, model):
         force = ["--force"] if self.force else []
-        return [tool, "quantize", model, "-o", self.output, "-q", *force]
+        return [
+            tool, "quantize", model, "-o", self.output, "-q", *self.more,
+            *force
+        ]
 
 
 def stop_once(options, report, trial, number, moment, model):
@@ -103,7 +108,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     parser.add_argument("--maker", required=True)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -121,6 +126,9 @@ def main():
             Trial("folder", folder / "out/d", False),
             Trial("replaced file", folder / "out/of.safetensors", True),
             Trial("replaced folder", folder / "out/od", True),
+            # so many scales that they wait on the disk
+            Trial("spilled scales", folder / "out/s.safetensors", False,
+                  ("--scale", "dynamic8", "--block", "16")),
         ]
         for trial in trials:
             learn(options, report, trial, model)

@@ -157,6 +157,13 @@ static int do_free_bytes(void *self, const char *path, uint64_t *out) {
   return 0;
 }
 
+static int do_start_sync(void *self, int fd) {
+  faulty_os *faulty = self;
+  int error = enter(faulty, FAULTY_START_SYNC, NULL);
+  if (error || !faulty->inner->start_sync) return error;
+  return faulty->inner->start_sync(faulty->inner->self, fd);
+}
+
 void faulty_os_init(faulty_os *faulty, const nabla_os *inner) {
   *faulty = (faulty_os){
       .os = {.self = faulty,
@@ -173,7 +180,8 @@ void faulty_os_init(faulty_os *faulty, const nabla_os *inner) {
              .make_folder = do_make_folder,
              .remove_folder = do_remove_folder,
              .list = do_list,
-             .free_bytes = do_free_bytes},
+             .free_bytes = do_free_bytes,
+             .start_sync = do_start_sync},
       .inner = inner ? inner : nabla_os_default(),
       .fail_calls = 1,
       .fail_kind = FAULTY_ANY,

@@ -23,6 +23,7 @@ typedef enum faulty_call {
   FAULTY_REMOVE_FOLDER,
   FAULTY_LIST,
   FAULTY_FREE_BYTES,
+  FAULTY_START_SYNC,
   FAULTY_ANY, /* for fail_kind: calls of all kinds count */
 } faulty_call;
 

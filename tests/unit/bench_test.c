@@ -27,12 +27,12 @@ static void count_result(void *context, const nabla_bench_result *result) {
 }
 
 /* Encoding and decoding of three dtypes, with f16 scales, with zero points, by
- * rows; encoding with the search. Buffers are too small for the rows that are
- * of memory only. */
+ * rows; encoding with dynamic8, and with the search. Buffers are too small for
+ * the rows that are of memory only. */
 static size_t expected_rows(const nabla_encoding *e) {
   const size_t pairs = 3u + (e->is_mx ? 0 : 1) + (e->has_zero_point ? 1 : 0) +
                        (e->has_rows ? 1 : 0);
-  return 2 * pairs + (strcmp(e->name, "nf4") ? 1 : 2);
+  return 2 * pairs + (e->is_mx ? 0 : 1) + (strcmp(e->name, "nf4") ? 1 : 2);
 }
 
 Test(bench, reports_every_kernel) {

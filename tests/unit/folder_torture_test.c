@@ -58,8 +58,9 @@ static void make_folder(const char *folder, const char *name) {
 
 static nabla_status quantize(int force, const nabla_environment *environment,
                              nabla_diag *diag) {
-  const nabla_quantize_options options = {.encoding =
-                                              nabla_encoding_find("nf4")};
+  const nabla_quantize_options options = {
+      .encoding = nabla_encoding_find("nf4"),
+      .settings = {.has_scale = 1, .scale = NABLA_SCALE_DYNAMIC8}};
   nabla_checkpoint *checkpoint = NULL;
   nabla_plan *plan = NULL;
   nabla_folder *folder = NULL;

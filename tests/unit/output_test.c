@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -664,6 +665,61 @@ Test(output, offsets_beyond_what_files_have_are_refused) {
     cr_expect_eq(diag.offset, offsets[i]);
   }
   nabla_output_destroy(output);
+}
+
+static int64_t swallow(void *self, int fd, const void *in, size_t size,
+                       uint64_t at) {
+  (void)self, (void)fd, (void)in, (void)at;
+  return (int64_t)size;
+}
+
+/* As much as would ask the disk to begin. */
+static void write_once(const nabla_os *os, uint64_t expected) {
+  nabla_os quick = *os;
+  quick.pwrite = swallow;
+  nabla_output_options options = with(&quick, 1);
+  options.expected = expected;
+  nabla_output *output = NULL;
+  uint8_t *piece = calloc(NABLA_OUTPUT_EARLY_EVERY, 1);
+  cr_assert_not_null(piece);
+  cr_assert_eq(nabla_output_create(path, &options, &output, NULL), NABLA_OK);
+  cr_expect_eq(
+      nabla_output_write(output, 0, piece, NABLA_OUTPUT_EARLY_EVERY, NULL),
+      NABLA_OK);
+  cr_expect_eq(nabla_output_commit(output, NULL), NABLA_OK);
+  nabla_output_destroy(output);
+  free(piece);
+}
+
+Test(output, asks_the_disk_to_begin_and_does_not_mind_a_refusal) {
+  enum { PIECE = 24 << 20, PIECES = 9 }; /* 64, 128 and 192 MiB are passed */
+  nabla_os quick = *nabla_os_default();
+  faulty_os faulty;
+  quick.pwrite = swallow;
+  faulty_os_init(&faulty, &quick);
+  faulty.fail_kind = FAULTY_START_SYNC;
+  faulty.fail_at = 2;
+  uint8_t *piece = calloc(PIECE, 1);
+  cr_assert_not_null(piece);
+  nabla_output_options options = with(&faulty.os, 0);
+  options.expected = NABLA_OUTPUT_EARLY_FROM;
+  nabla_output *output = NULL;
+  cr_assert_eq(nabla_output_create(path, &options, &output, NULL), NABLA_OK);
+  for (int i = 0; i < PIECES; i++)
+    cr_expect_eq(
+        nabla_output_write(output, (uint64_t)i * PIECE, piece, PIECE, NULL),
+        NABLA_OK);
+  cr_expect_eq(nabla_output_commit(output, NULL), NABLA_OK);
+  nabla_output_destroy(output);
+  free(piece);
+  cr_expect_eq(faulty.calls[FAULTY_START_SYNC], 3u);
+  cr_expect_eq(faulty.faults, 1u);
+  quick.start_sync = NULL; /* an embedder's table need not have it */
+  write_once(&quick, NABLA_OUTPUT_EARLY_FROM);
+  faulty_os_init(&faulty, NULL);
+  write_once(&faulty.os, NABLA_OUTPUT_EARLY_FROM - 1); /* soon synced */
+  write_once(&faulty.os, 0);
+  cr_expect_eq(faulty.calls[FAULTY_START_SYNC], 0u);
 }
 
 Test(output, survives_failing_allocations) {

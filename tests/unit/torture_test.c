@@ -25,6 +25,7 @@ enum { MAX_STEPS = 5000 };
 static temp_folder folder;
 static char index_path[256], packed_path[256], out_file[256], out_folder[256];
 static char good_file[256], good_folder[256], good_decoded[256];
+static char rich_path[256], importance_path[256], varied_path[256];
 
 /* Results of the operations that only look. */
 static union {
@@ -66,6 +67,22 @@ static void write_inputs(void) {
                     sizeof index_text - 1);
 }
 
+/* What the variants below are made from: ranks 1 to 3, three dtypes. */
+static void write_rich(void) {
+  static const model_tensor tensors[] = {
+      {"a.weight", NABLA_DTYPE_F32, 2, {33, 64}, NULL},
+      {"e.weight", NABLA_DTYPE_BF16, 3, {3, 5, 24}, NULL},
+      {"f.weight", NABLA_DTYPE_F64, 2, {5, 32}, NULL},
+      {"c.bias", NABLA_DTYPE_F32, 1, {3}, NULL}};
+  static float weights[64];
+  for (size_t i = 0; i < COUNT(weights); i++) weights[i] = (float)(i % 5);
+  const model_tensor importance[] = {
+      {"a.weight", NABLA_DTYPE_F32, 1, {64}, weights},
+      {"e.weight", NABLA_DTYPE_F32, 1, {24}, weights}};
+  model_write(rich_path, tensors, COUNT(tensors));
+  model_write(importance_path, importance, COUNT(importance));
+}
+
 /* ---- operations
  * --------------------------------------------------------------- */
 
@@ -96,6 +113,83 @@ static nabla_status quantize_from(const char *from, const char *to, int force,
   return status;
 }
 
+/* Ways to encode that take paths of their own. */
+typedef struct variant {
+  const char *encoding;
+  nabla_settings settings;
+  nabla_layout_choice layout;
+  int is_weighted;
+} variant;
+
+static const variant nested = {
+    "nf4",
+    {.block = 64, .has_scale = 1, .scale = NABLA_SCALE_DYNAMIC8},
+    NABLA_CHOOSE_BITSANDBYTES,
+    0};
+static const variant leading = {"int4",
+                                {.block = 16,
+                                 .has_scale = 1,
+                                 .scale = NABLA_SCALE_DYNAMIC8,
+                                 .zero_point = 1,
+                                 .leading = 1},
+                                NABLA_CHOOSE_NABLA,
+                                0};
+static const variant weighted = {
+    "int8", {.block = 32, .zero_point = 1, .search = 1}, NABLA_CHOOSE_AUTO, 1};
+static const variant whole = {
+    "fp8", {.block = NABLA_BLOCK_TENSOR}, NABLA_CHOOSE_AUTO, 0};
+
+static const variant *now; /* of the operation in work */
+
+static nabla_status quantize_variant(const nabla_environment *e,
+                                     nabla_diag *diag) {
+  static const char *const skip[] = {"f.weight"}; /* not for bitsandbytes */
+  nabla_quantize_options options = {
+      .encoding = nabla_encoding_find(now->encoding),
+      .settings = now->settings,
+      .layout = now->layout,
+      .skip = skip,
+      .skip_count = now->layout == NABLA_CHOOSE_BITSANDBYTES};
+  const nabla_write_options where = {.path = out_file};
+  nabla_checkpoint *checkpoint = NULL, *importance = NULL;
+  nabla_plan *plan = NULL;
+  nabla_write_summary summary;
+  nabla_status status = nabla_checkpoint_open(rich_path, e, &checkpoint, diag);
+  if (!status && now->is_weighted)
+    status = nabla_checkpoint_open(importance_path, e, &importance, diag);
+  options.importance = importance;
+  if (!status) status = nabla_plan_create(checkpoint, &options, e, &plan, diag);
+  if (!status) status = nabla_plan_write(plan, &where, e, &summary, diag);
+  nabla_plan_destroy(plan);
+  nabla_checkpoint_close(importance);
+  nabla_checkpoint_close(checkpoint);
+  return status;
+}
+
+static nabla_status decode_file(const char *from, const nabla_environment *e,
+                                nabla_diag *diag) {
+  const nabla_dequantize_options options = {.has_dtype = 1,
+                                            .dtype = NABLA_DTYPE_F32};
+  const nabla_write_options where = {.path = out_file, .force = 0};
+  nabla_checkpoint *checkpoint = NULL;
+  nabla_write_summary summary;
+  nabla_status status = nabla_checkpoint_open(from, e, &checkpoint, diag);
+  if (!status)
+    status = nabla_dequantize(checkpoint, &options, &where, e, &summary, diag);
+  nabla_checkpoint_close(checkpoint);
+  return status;
+}
+
+static nabla_status decode_variant(const nabla_environment *e,
+                                   nabla_diag *diag) {
+  return decode_file(varied_path, e, diag);
+}
+
+static nabla_status verify_variant(const nabla_environment *e,
+                                   nabla_diag *diag) {
+  return nabla_verify(varied_path, e, NULL, NULL, &seen.verified, diag);
+}
+
 static nabla_status to_file(const nabla_environment *e, nabla_diag *diag) {
   return quantize_from(index_path, out_file, 0, e, diag);
 }
@@ -113,17 +207,7 @@ static nabla_status over_folder(const nabla_environment *e, nabla_diag *diag) {
 }
 
 static nabla_status decode(const nabla_environment *e, nabla_diag *diag) {
-  const nabla_dequantize_options options = {.has_dtype = 1,
-                                            .dtype = NABLA_DTYPE_F32};
-  const nabla_write_options where = {.path = out_file, .force = 0};
-  nabla_checkpoint *checkpoint = NULL;
-  nabla_write_summary summary;
-  nabla_status status =
-      nabla_checkpoint_open(packed_path, e, &checkpoint, diag);
-  if (!status)
-    status = nabla_dequantize(checkpoint, &options, &where, e, &summary, diag);
-  nabla_checkpoint_close(checkpoint);
-  return status;
+  return decode_file(packed_path, e, diag);
 }
 
 static nabla_status open_only(const nabla_environment *e, nabla_diag *diag) {
@@ -185,6 +269,7 @@ static outcome look_at_file(const char *good) {
 }
 
 static outcome look_at_quantized(void) { return look_at_file(good_file); }
+static outcome look_at_varied(void) { return look_at_file(varied_path); }
 static outcome look_at_decoded(void) { return look_at_file(good_decoded); }
 
 static void in_folder(const char *parent, const char *name, char *path) {
@@ -237,17 +322,34 @@ static const struct operation {
   outcome (*look)(void);
   outcome before;
   uint32_t threads;
+  const variant *variant; /* NULL: as in quantize_from */
 } operations[] = {
-    {"open", open_only, reset_result, look_at_result, ABSENT, 0},
-    {"verify", verify, reset_result, look_at_result, ABSENT, 0},
-    {"compare", compare, reset_result, look_at_result, ABSENT, 0},
-    {"statistics", statistics, reset_result, look_at_result, ABSENT, 0},
-    {"to file", to_file, reset_file, look_at_quantized, ABSENT, 0},
-    {"to file, 3 threads", to_file, reset_file, look_at_quantized, ABSENT, 3},
-    {"over file", over_file, reset_old_file, look_at_quantized, OLD, 0},
-    {"to folder", to_folder, reset_folder, look_at_folder, ABSENT, 0},
-    {"over folder", over_folder, reset_old_folder, look_at_folder, OLD, 0},
-    {"decode", decode, reset_file, look_at_decoded, ABSENT, 0},
+    {"open", open_only, reset_result, look_at_result, ABSENT, 0, NULL},
+    {"verify", verify, reset_result, look_at_result, ABSENT, 0, NULL},
+    {"compare", compare, reset_result, look_at_result, ABSENT, 0, NULL},
+    {"statistics", statistics, reset_result, look_at_result, ABSENT, 0, NULL},
+    {"verify dynamic8", verify_variant, reset_result, look_at_result, ABSENT, 0,
+     &nested},
+    {"to file", to_file, reset_file, look_at_quantized, ABSENT, 0, NULL},
+    {"to file, 3 threads", to_file, reset_file, look_at_quantized, ABSENT, 3,
+     NULL},
+    {"over file", over_file, reset_old_file, look_at_quantized, OLD, 0, NULL},
+    {"to folder", to_folder, reset_folder, look_at_folder, ABSENT, 0, NULL},
+    {"over folder", over_folder, reset_old_folder, look_at_folder, OLD, 0,
+     NULL},
+    {"decode", decode, reset_file, look_at_decoded, ABSENT, 0, NULL},
+    {"dynamic8", quantize_variant, reset_file, look_at_varied, ABSENT, 0,
+     &nested},
+    {"leading blocks, zero points, dynamic8, 3 threads", quantize_variant,
+     reset_file, look_at_varied, ABSENT, 3, &leading},
+    {"search by importance", quantize_variant, reset_file, look_at_varied,
+     ABSENT, 0, &weighted},
+    {"one scale per tensor", quantize_variant, reset_file, look_at_varied,
+     ABSENT, 0, &whole},
+    {"decode dynamic8", decode_variant, reset_file, look_at_decoded, ABSENT, 0,
+     &nested},
+    {"decode leading blocks", decode_variant, reset_file, look_at_decoded,
+     ABSENT, 0, &leading},
 };
 
 /* ---- set-up
@@ -265,7 +367,11 @@ static void set_up(void) {
   temp_folder_path(&folder, "good.st.safetensors", good_file);
   temp_folder_path(&folder, "good.decoded.safetensors", good_decoded);
   temp_folder_path(&folder, "good", good_folder);
+  temp_folder_path(&folder, "rich.st.safetensors", rich_path);
+  temp_folder_path(&folder, "importance.st.safetensors", importance_path);
+  temp_folder_path(&folder, "varied.st.safetensors", varied_path);
   write_inputs();
+  write_rich();
   cr_assert_eq(to_folder(&none, &diag), NABLA_OK, "%s", diag.what);
   cr_assert_eq(rename(out_folder, good_folder), 0);
   cr_assert_eq(to_file(&none, &diag), NABLA_OK, "%s", diag.what);
@@ -290,10 +396,22 @@ static size_t count_temporaries(void) {
   return count;
 }
 
+/* Makes what a variant's operations are compared with. */
+static void learn_variant(const nabla_environment *none) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  reset_file();
+  cr_assert_eq(quantize_variant(none, &diag), NABLA_OK, "%s", diag.what);
+  cr_assert_eq(rename(out_file, varied_path), 0);
+  cr_assert_eq(decode_variant(none, &diag), NABLA_OK, "%s", diag.what);
+  cr_assert_eq(rename(out_file, good_decoded), 0);
+}
+
 /* What the operation gives when nothing fails. */
 static void learn(const struct operation *operation) {
   nabla_diag diag = NABLA_DIAG_INIT;
   const nabla_environment none = {.os = &quick};
+  now = operation->variant;
+  if (now) learn_variant(&none);
   operation->reset();
   cr_assert_eq(operation->run(&none, &diag), NABLA_OK, "%s: %s",
                operation->name, diag.what);
@@ -421,7 +539,8 @@ ParameterizedTest(size_t *row, torture, interrupted_and_short_transfers) {
 ParameterizedTestParameters(torture, full_disk) {
   static size_t rows[COUNT(operations)];
   size_t count = 0;
-  for (size_t i = 4; i < COUNT(operations); i++) rows[count++] = i;
+  for (size_t i = 0; i < COUNT(operations); i++)
+    if (operations[i].look != look_at_result) rows[count++] = i;
   return cr_make_param_array(size_t, rows, count);
 }
 

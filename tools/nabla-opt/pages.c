@@ -167,6 +167,10 @@ static void print_ops(void) {
       case NABLA_IMPLICIT_takes:
         printf("| `%s` | implicit | takes it as it is |\n", rows[i].name);
         break;
+      case NABLA_IMPLICIT_flows:
+        printf("| `%s` | implicit | stays implicit through its regions |\n",
+               rows[i].name);
+        break;
       case NABLA_IMPLICIT_views:
         printf(
             "| `%s` | implicit | a view; with a tensor as result "

@@ -154,7 +154,7 @@ static nabla_status set_setting(nabla_settings *settings, const char *name,
     settings->has_scale = 1;
     settings->scale = (nabla_scale_type)index;
   } else if (!strcmp(name, "blocks") && argument) {
-    NABLA_TRY(find_value("blocks", CLI_BLOCKS, argument, &index, diag));
+    NABLA_TRY(find_value("unknown blocks", CLI_BLOCKS, argument, &index, diag));
     settings->leading = index == 1;
   } else {
     *known = 0;
@@ -221,6 +221,13 @@ static nabla_status add_rule(cli_options *options, char *argument,
     NABLA_TRY(set_settings(suffix, &rule.settings, diag));
   }
   NABLA_TRY(set_encoding(split + 1, &rule.encoding, diag));
+  if (suffix && !rule.encoding) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT,
+        "rule '%s' keeps tensors as they are: it has no settings", argument);
+    nabla_diag_set_next(diag, "leave ':%s' out", suffix);
+    return status;
+  }
   options->rules[options->quantize.rule_count++] = rule;
   return NABLA_OK;
 }

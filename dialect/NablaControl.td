@@ -1,0 +1,262 @@
+// Operations with regions: cond, while, scan, and what ends their regions, with
+// what upstream passes ask of them: which region follows which, what is handed
+// on, what a loop carries. Verifiers are in verify_control.c, canonical folds
+// in control_folds.c. Calls are func.call. Code stands where mlir is used.
+#ifndef NABLA_CONTROL_TD
+#define NABLA_CONTROL_TD
+
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/LoopLikeInterface.td"
+
+def Nabla_Carry : AnyTypeOf<
+    [Nabla_Array, Index, AnySignlessInteger, Nabla_Float],
+    "tensor, implicit array or scalar">;
+def Nabla_Selector : AnyTypeOf<
+    [I1, I32, I64, Index, 0DTensorOf<[I1, I32, I64]>],
+    "i1, i32, i64, index, or a tensor of one of the first three, of rank 0">;
+def Nabla_Predicate : AnyTypeOf<[I1, 0DTensorOf<[I1]>],
+                                "i1 or tensor of i1 of rank 0">;
+
+// An op whose regions' effects are its own.
+class Nabla_RegionOp<string mnemonic, list<Trait> traits>
+    : Op<Nabla_Dialect, mnemonic,
+         !listconcat([SingleBlock, RecursiveMemoryEffects], traits)> {
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+  code hooks = [{
+    LogicalResult $cppClass::verify() {
+      return ::unwrap(nablaVerifyOp(::wrap(getOperation())));
+    }
+    void $cppClass::getCanonicalizationPatterns(
+        RewritePatternSet &patterns, MLIRContext *context) {
+      patterns.add<::nabla::FoldInC>(getOperationName(), context);
+    }
+  }];
+}
+
+def Nabla_CondOp : Nabla_RegionOp<"cond", [RecursivelySpeculatable,
+    DeclareOpInterfaceMethods<RegionBranchOpInterface,
+        ["getEntrySuccessorRegions", "getRegionInvocationBounds"]>]> {
+  let summary = "Runs one of its regions";
+  let description = [{
+    With i1 the first of two regions when it is true, else the second, as
+    StableHLO's `if`. With an integer the region of that number; the last one
+    for any other number, negative ones too, as StableHLO's `case`. Regions use
+    values from outside as they are. Implicit results stay implicit.
+
+    ```mlir
+    %y = nabla.cond %p : i1 -> tensor<4xf32> {
+      nabla.yield %a : tensor<4xf32>
+    }, {
+      nabla.yield %b : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nabla_Selector:$selector);
+  let results = (outs Variadic<Nabla_Carry>:$results);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$branches);
+  let assemblyFormat = "$selector attr-dict `:` type($selector) "
+                       "(`->` qualified(type($results))^)? $branches";
+  let extraClassDefinition = hooks # [{
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint point, SmallVectorImpl<RegionSuccessor> &regions) {
+      if (!point.isParent()) {
+        regions.emplace_back(getOperation(), getOperation()->getResults());
+        return;
+      }
+      for (Region &region : getBranches()) regions.emplace_back(&region);
+    }
+    void $cppClass::getEntrySuccessorRegions(
+        ArrayRef<Attribute> operands,
+        SmallVectorImpl<RegionSuccessor> &regions) {
+      intptr_t chosen =
+          nablaCondChoice(::wrap(operands[0]), intptr_t(getBranches().size()));
+      if (chosen < 0)
+        return getSuccessorRegions(RegionBranchPoint::parent(), regions);
+      regions.emplace_back(&getBranches()[size_t(chosen)]);
+    }
+    void $cppClass::getRegionInvocationBounds(
+        ArrayRef<Attribute> operands,
+        SmallVectorImpl<InvocationBounds> &bounds) {
+      unsigned count = unsigned(getBranches().size());
+      intptr_t chosen = nablaCondChoice(::wrap(operands[0]), count);
+      for (unsigned i = 0; i < count; i++)
+        bounds.emplace_back(chosen == intptr_t(i) ? 1u : 0u,
+                            chosen < 0 || chosen == intptr_t(i) ? 1u : 0u);
+    }
+  }];
+}
+
+def Nabla_WhileOp : Nabla_RegionOp<"while", [
+    RangedTypesMatchWith<"results have the types of the carries", "initial",
+                         "results", "$_self">,
+    DeclareOpInterfaceMethods<RegionBranchOpInterface,
+        ["getEntrySuccessorOperands"]>,
+    DeclareOpInterfaceMethods<LoopLikeOpInterface,
+        ["getInitsMutable", "getRegionIterArgs", "getYieldedValuesMutable",
+         "getLoopResults"]>]> {
+  let summary = "Runs its body as long as a condition holds";
+  let description = [{
+    Both regions take the carries. The first ends with `nabla.condition`, which
+    says whether the body follows and hands the carries on to it, or to the
+    results; the body ends with `nabla.yield` of the next carries. Their types
+    never change; a size that does is `?`. Implicit carries stay implicit.
+
+    ```mlir
+    %r = nabla.while(%a) : tensor<4xf32> cond {
+    ^bb0(%x: tensor<4xf32>):
+      nabla.condition %p, %x : i1, tensor<4xf32>
+    } do {
+    ^bb0(%x: tensor<4xf32>):
+      nabla.yield %x : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Nabla_Carry>:$initial);
+  let results = (outs Variadic<Nabla_Carry>:$results);
+  let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
+  let assemblyFormat = "(`(` $initial^ `)` `:` qualified(type($initial)))? "
+                       "attr-dict-with-keyword `cond` $condition `do` $body";
+  let extraClassDefinition = hooks # [{
+    OperandRange $cppClass::getEntrySuccessorOperands(RegionSuccessor) {
+      return getInitial();
+    }
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint point, SmallVectorImpl<RegionSuccessor> &regions) {
+      Operation *from = point.getTerminatorPredecessorOrNull();
+      if (!from || from->getParentRegion() == &getBody()) {
+        regions.emplace_back(&getCondition(), getCondition().getArguments());
+        return;
+      }
+      regions.emplace_back(&getBody(), getBody().getArguments());
+      regions.emplace_back(getOperation(), getOperation()->getResults());
+    }
+    SmallVector<Region *> $cppClass::getLoopRegions() {
+      return {&getCondition(), &getBody()};
+    }
+    MutableArrayRef<OpOperand> $cppClass::getInitsMutable() {
+      return getInitialMutable();
+    }
+    Block::BlockArgListType $cppClass::getRegionIterArgs() {
+      return getCondition().getArguments();
+    }
+    std::optional<MutableArrayRef<OpOperand>>
+    $cppClass::getYieldedValuesMutable() {
+      return getBody().front().getTerminator()->getOpOperands();
+    }
+    std::optional<ResultRange> $cppClass::getLoopResults() {
+      return getOperation()->getResults();
+    }
+  }];
+}
+
+def Nabla_ScanOp : Nabla_RegionOp<"scan", [
+    AttrSizedOperandSegments, RecursivelySpeculatable,
+    DeclareOpInterfaceMethods<RegionBranchOpInterface,
+        ["getEntrySuccessorOperands"]>,
+    DeclareOpInterfaceMethods<LoopLikeOpInterface,
+        ["getInitsMutable", "getRegionIterArgs", "getYieldedValuesMutable",
+         "getLoopResults"]>]> {
+  let summary = "Runs its body for each index of the first dimension";
+  let description = [{
+    The body takes the carries, then one slice of each stacked input, without
+    its first dimension. It yields the next carries, then one slice of each
+    stacked output. Results are the last carries, then the stacked outputs.
+    The length is that of the inputs, which agree; without inputs `length`
+    gives it. `reverse` starts at the last index. `sizes` gives, in order, each
+    `?` of the slices of stacked outputs.
+
+    Carries stay implicit. A slice of an implicit input is implicit where its
+    components are a part of the whole's: slices of whole blocks, one behind
+    the other, each seen as the whole is. Its argument may be a tensor instead:
+    then the input is materialized, reported. Outputs stack likewise.
+
+    ```mlir
+    %h, %ys = nabla.scan init(%h0 : tensor<4xf32>) over(%xs : tensor<?x4xf32>)
+        -> tensor<4xf32>, tensor<?x4xf32> {
+    ^bb0(%h: tensor<4xf32>, %x: tensor<4xf32>):
+      %y = nabla.add %h, %x : tensor<4xf32>, tensor<4xf32>
+      nabla.yield %y, %y : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Nabla_Carry>:$initial,
+      Variadic<Nabla_Array>:$inputs, Optional<Index>:$length,
+      Variadic<Index>:$sizes, UnitAttr:$reverse);
+  let results = (outs Variadic<Nabla_Carry>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`init` `(` $initial^ `:` qualified(type($initial)) `)`)?
+    (`over` `(` $inputs^ `:` qualified(type($inputs)) `)`)?
+    (`length` `(` $length^ `)`)? (`sizes` `(` $sizes^ `)`)?
+    (`reverse` $reverse^)? attr-dict-with-keyword
+    (`->` qualified(type($results))^)? $body
+  }];
+  let extraClassDefinition = hooks # [{
+    OperandRange $cppClass::getEntrySuccessorOperands(RegionSuccessor) {
+      return getInitial();
+    }
+    void $cppClass::getSuccessorRegions(
+        RegionBranchPoint, SmallVectorImpl<RegionSuccessor> &regions) {
+      regions.emplace_back(&getBody(), getRegionIterArgs());
+      regions.emplace_back(getOperation(), *getLoopResults());
+    }
+    SmallVector<Region *> $cppClass::getLoopRegions() {
+      return {&getBody()};
+    }
+    MutableArrayRef<OpOperand> $cppClass::getInitsMutable() {
+      return getInitialMutable();
+    }
+    Block::BlockArgListType $cppClass::getRegionIterArgs() {
+      return getBody().getArguments().take_front(getInitial().size());
+    }
+    std::optional<MutableArrayRef<OpOperand>>
+    $cppClass::getYieldedValuesMutable() {
+      return getBody().front().getTerminator()->getOpOperands().take_front(
+          getInitial().size());
+    }
+    std::optional<ResultRange> $cppClass::getLoopResults() {
+      return getOperation()->getResults().take_front(getInitial().size());
+    }
+  }];
+}
+
+class Nabla_TerminatorOp<string mnemonic, list<Trait> traits>
+    : Op<Nabla_Dialect, mnemonic,
+         !listconcat([Pure, Terminator,
+                      DeclareOpInterfaceMethods<
+                          RegionBranchTerminatorOpInterface>], traits)>;
+
+def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
+    [ParentOneOf<["CondOp", "WhileOp", "ScanOp"]>]> {
+  let summary = "Ends a region of cond or scan, or the body of while";
+  let arguments = (ins Variadic<Nabla_Carry>:$values);
+  let assemblyFormat =
+      "($values^ `:` qualified(type($values)))? attr-dict";
+  // Of scan's yield the carries are handed on; stacked slices are not.
+  let extraClassDefinition = [{
+    MutableOperandRange
+    $cppClass::getMutableSuccessorOperands(RegionSuccessor) {
+      auto all = getValuesMutable();
+      auto scan = dyn_cast<ScanOp>((*this)->getParentOp());
+      return scan ? all.slice(0, unsigned(scan.getInitial().size())) : all;
+    }
+  }];
+}
+
+def Nabla_ConditionOp : Nabla_TerminatorOp<"condition",
+    [HasParent<"WhileOp">]> {
+  let summary = "Ends the first region of while: goes on if it is true";
+  let arguments = (ins Nabla_Predicate:$predicate,
+                       Variadic<Nabla_Carry>:$values);
+  let assemblyFormat = "$predicate (`,` $values^)? attr-dict `:` "
+      "type($predicate) (`,` qualified(type($values))^)?";
+  let extraClassDefinition = [{
+    MutableOperandRange
+    $cppClass::getMutableSuccessorOperands(RegionSuccessor) {
+      return getValuesMutable();
+    }
+  }];
+}
+
+#endif

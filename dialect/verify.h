@@ -1,0 +1,16 @@
+/* Verifiers that are not in verify.c: one function for each name in the column
+ * `verify` of ops.def. */
+#ifndef NABLA_DIALECT_VERIFY_H
+#define NABLA_DIALECT_VERIFY_H
+
+#include "dialect/checks.h"
+
+/* Failure after an error was reported, which says what would be legal. */
+typedef MlirLogicalResult nabla_verifier(MlirOperation op);
+
+/* verify_control.c */
+nabla_verifier verify_cond, verify_while, verify_scan;
+/* verify_shape.c */
+nabla_verifier verify_dynamic_slice;
+
+#endif

@@ -1,0 +1,1 @@
+encodings q plan $DATA/f32.safetensors --encoding int8 --zero-point --layout bitsandbytes
