@@ -68,7 +68,7 @@ const char *nabla_cost_bytes(nabla_cost_class cost) {
 static void spell(MlirType type, char out[16]) {
   out[0] = 0;
   if (mlirTypeIsABF16(type)) {
-    strcpy(out, "bf16");
+    (void)snprintf(out, 16, "bf16");
   } else if (mlirTypeIsAF16(type) || mlirTypeIsAF32(type) ||
              mlirTypeIsAF64(type)) {
     (void)snprintf(out, 16, "f%u", mlirFloatTypeGetWidth(type));

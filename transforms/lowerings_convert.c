@@ -8,7 +8,7 @@
 #include "transforms/lowerings_list.h"
 
 static int width_of(const nabla_element *element) {
-  return atoi(element->work + 1); /* "i32", "f64" */
+  return (int)strtol(element->work + 1, NULL, 10); /* "i32", "f64" */
 }
 
 static nabla_ssa number(nabla_template *t, const char *value,

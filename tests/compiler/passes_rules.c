@@ -138,18 +138,60 @@ static const struct {
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* How an op that has rules is written with operands %0, %1; behind their types
- * comes `tail`. %i is an index, %v a scalar, %p are places, %u updates. */
+ * comes `tail`. %i is an index, %v a scalar, %p are places, %u updates, %c
+ * truths. */
 static const struct {
   const char *op, *form;
   int operands;
   const char *tail;
 } forms[] = {
+#define UNARY(op)  {"nabla." #op, "nabla." #op " %0", 1, ""}
+#define BINARY(op) {"nabla." #op, "nabla." #op " %0, %1", 2, ""}
+#define ALONG(op)  {"nabla." #op, "nabla." #op " %0 dim = 1", 1, ""}
     {"nabla.dot_general", "nabla.dot_general %0, %1 contracting = [1] x [1]", 2,
      ""},
-    {"nabla.add", "nabla.add %0, %1", 2, ""},
-    {"nabla.mul", "nabla.mul %0, %1", 2, ""},
-    {"nabla.relu", "nabla.relu %0", 1, ""},
-    {"nabla.silu", "nabla.silu %0", 1, ""},
+    UNARY(abs),
+    UNARY(neg),
+    UNARY(sign),
+    UNARY(exp),
+    UNARY(log),
+    UNARY(log1p),
+    UNARY(sqrt),
+    UNARY(rsqrt),
+    UNARY(sin),
+    UNARY(cos),
+    UNARY(tan),
+    UNARY(acos),
+    UNARY(atanh),
+    UNARY(tanh),
+    UNARY(erf),
+    UNARY(sigmoid),
+    UNARY(floor),
+    UNARY(ceil),
+    UNARY(round),
+    UNARY(trunc),
+    UNARY(gelu),
+    UNARY(is_nan),
+    UNARY(is_inf),
+    UNARY(relu),
+    UNARY(silu),
+    BINARY(add),
+    BINARY(sub),
+    BINARY(mul),
+    BINARY(div),
+    BINARY(mod),
+    BINARY(pow),
+    BINARY(maximum),
+    BINARY(minimum),
+    ALONG(argmax),
+    ALONG(argmin),
+    ALONG(logsumexp),
+    ALONG(cumsum),
+    ALONG(softmax),
+    ALONG(log_softmax),
+    {"nabla.compare", "nabla.compare lt %0, %1", 2, ""},
+    {"nabla.select", "nabla.select %c, %0, %1", 2, ""},
+    {"nabla.convert", "nabla.convert %0", 1, " -> tensor<8x64xf16>"},
     {"nabla.reduce", "nabla.reduce sum %0 dims = [1]", 1, ""},
     {"nabla.concatenate", "nabla.concatenate %0, %1 dim = 0", 2, ""},
     {"nabla.concatenate", "nabla.concatenate %0 dim = 0", 1, ""},
@@ -175,17 +217,24 @@ static const struct {
 };
 #define FORMS (sizeof forms / sizeof *forms)
 
+/* What is written before the types of %0 and %1. */
+static const char *head_of(const char *op) {
+  return strcmp(op, "nabla.select") ? "" : "tensor<8x64xi1>, ";
+}
+
 static MlirModule parse(MlirContext context, size_t form, size_t lhs,
                         size_t rhs) {
   char text[1024];
   bool two = forms[form].operands == 2;
   snprintf(text, sizeof text,
-           "%%0 = ub.poison : %s\n%%1 = ub.poison : %s\n%%2 = %s : %s%s%s%s\n"
+           "%%0 = ub.poison : %s\n%%1 = ub.poison : %s\n%%2 = %s : %s%s%s%s%s\n"
            "%%i = ub.poison : index\n%%v = ub.poison : tensor<f32>\n"
            "%%p = ub.poison : tensor<3xi32>\n"
-           "%%u = ub.poison : tensor<3x64xf32>\n",
-           kinds[lhs].type, kinds[rhs].type, forms[form].form, kinds[lhs].type,
-           two ? ", " : "", two ? kinds[rhs].type : "", forms[form].tail);
+           "%%u = ub.poison : tensor<3x64xf32>\n"
+           "%%c = ub.poison : tensor<8x64xi1>\n",
+           kinds[lhs].type, kinds[rhs].type, forms[form].form,
+           head_of(forms[form].op), kinds[lhs].type, two ? ", " : "",
+           two ? kinds[rhs].type : "", forms[form].tail);
   return mlirModuleCreateParse(context, nabla_ref(text));
 }
 
