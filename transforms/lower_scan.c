@@ -219,14 +219,14 @@ static void describe_all(nabla_scan_text *l) {
   for (intptr_t i = 0; i < l->s.carries + l->s.outputs; i++)
     l->given[i].type = nabla_operand_type(end, i);
   for (intptr_t i = 0; i < l->s.carries; i++)
-    l->carries[i].type = l->given[i].type;
+    l->carries[i].type = nabla_operand_type(end, i);
   for (intptr_t i = 0; i < l->s.inputs; i++)
     nabla_stack_describe(
         &l->inputs[i], nabla_operand_type(op, first + i),
         mlirValueGetType(mlirBlockGetArgument(body, first + i)));
   for (intptr_t i = 0; i < l->s.outputs; i++)
     nabla_stack_describe(&l->outputs[i], nabla_result_type(op, first + i),
-                         l->given[first + i].type);
+                         nabla_operand_type(end, first + i));
 }
 
 static bool write_text(nabla_scan_text *l) {

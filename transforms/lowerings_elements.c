@@ -57,8 +57,11 @@ nabla_tensor nabla_elements_emit(nabla_template *t,
                                  nabla_element_function *compute) {
   nabla_tensor operands[NABLA_GENERIC_MAX];
   nabla_ssa x[NABLA_GENERIC_MAX];
-  for (intptr_t i = 0; i < t->operand_count; i++)
+  const nabla_element *element = NULL; /* of the last: select's first is i1 */
+  for (intptr_t i = 0; i < t->operand_count; i++) {
     operands[i] = nabla_template_operand(t, i);
+    element = operands[i].element;
+  }
   nabla_tensor out = result_of(t, operands);
   nabla_generic g = {.loops = out.rank};
   for (intptr_t i = 0; i < t->operand_count; i++)
@@ -67,7 +70,7 @@ nabla_tensor nabla_elements_emit(nabla_template *t,
   nabla_generic_begin(t, &g);
   for (intptr_t i = 0; i < t->operand_count; i++)
     x[i] = nabla_generic_load(t, &g, i);
-  nabla_ssa y = compute(t, operands[t->operand_count - 1].element, x);
+  nabla_ssa y = compute(t, element, x);
   return nabla_generic_end(t, &g, nabla_element_store(t, out.element, y));
 }
 
