@@ -215,7 +215,7 @@ static void describe_all(nabla_scan_text *l) {
   MlirOperation op = l->s.op;
   MlirBlock body = nabla_region_block(op, 0);
   MlirOperation end = nabla_block_end(body);
-  intptr_t first = l->s.carries;
+  const intptr_t first = l->s.carries;
   for (intptr_t i = 0; i < l->s.carries + l->s.outputs; i++)
     l->given[i].type = nabla_operand_type(end, i);
   for (intptr_t i = 0; i < l->s.carries; i++)
@@ -224,8 +224,9 @@ static void describe_all(nabla_scan_text *l) {
     nabla_stack_describe(
         &l->inputs[i], nabla_operand_type(op, first + i),
         mlirValueGetType(mlirBlockGetArgument(body, first + i)));
+  nabla_stack *output = l->outputs;
   for (intptr_t i = 0; i < l->s.outputs; i++)
-    nabla_stack_describe(&l->outputs[i], nabla_result_type(op, first + i),
+    nabla_stack_describe(output++, nabla_result_type(op, first + i),
                          nabla_operand_type(end, first + i));
 }
 

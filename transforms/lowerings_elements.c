@@ -57,15 +57,16 @@ nabla_tensor nabla_elements_emit(nabla_template *t,
                                  nabla_element_function *compute) {
   nabla_tensor operands[NABLA_GENERIC_MAX];
   nabla_ssa x[NABLA_GENERIC_MAX];
-  const nabla_element *element = NULL; /* of the last: select's first is i1 */
-  for (intptr_t i = 0; i < t->operand_count; i++) {
+  for (intptr_t i = 0; i < t->operand_count; i++)
     operands[i] = nabla_template_operand(t, i);
-    element = operands[i].element;
-  }
   nabla_tensor out = result_of(t, operands);
   nabla_generic g = {.loops = out.rank};
-  for (intptr_t i = 0; i < t->operand_count; i++)
+  const nabla_element *element = out.element;
+  for (intptr_t i = 0; i < t->operand_count; i++) {
     nabla_generic_add(&g, &operands[i], NULL);
+    element =
+        operands[i].element; /* the last's: that of select's first is i1 */
+  }
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
   for (intptr_t i = 0; i < t->operand_count; i++)
