@@ -1,7 +1,7 @@
 /* Inside quant/: the stages that encoding and decoding are made of, their
  * prototypes (made from the tables), and how they are found.
  *
- * quant/codec.c cuts its input into chunks of whole blocks that stay in the
+ * quant/encode.c cuts its input into chunks of whole blocks that stay in the
  * first cache, and takes each through the stages:
  *
  *   absmax, range or mean   a statistic of each block
