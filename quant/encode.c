@@ -147,7 +147,8 @@ static void stream_codes(chunk *c, const nabla_blocks *blocks, int plain,
              by_lines ? codes - before : NULL);
   if (!by_lines) c->codec->stages->stream(codes, c->line + before, size);
   c->carries = c->knows_peaks;
-  if (before) memcpy(c->line, c->line + size - size % 64, before);
+  if (c->carries && before) /* such a chunk is full: of whole lines */
+    memcpy(c->line, c->line + size, before);
 }
 
 /* @param out  of the chunk; without zero points if the format has none
@@ -236,6 +237,7 @@ static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
   const size_t step = is_pieces || block > NABLA_CHUNK ? block : NABLA_CHUNK;
   const int stream = !is_pieces && step == NABLA_CHUNK &&
                      count >= NABLA_STREAM_BYTES / nabla_value_width(codec);
+  nabla_status status = NABLA_OK;
   chunk c;
   c.codec = codec;
   c.stream = stream;
@@ -248,11 +250,13 @@ static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
     c.blocks = c.count / c.block + (c.count % c.block != 0);
     c.may_look = !is_pieces && step == NABLA_CHUNK && count - at >= 2 * step;
     const nabla_packed part = nabla_packed_at(codec, out, at);
-    if (!encode_chunk(&c, &part))
-      return explain(&c, first + at, out_index, diag);
+    if (!encode_chunk(&c, &part)) {
+      status = explain(&c, first + at, out_index, diag);
+      break;
+    }
   }
   if (stream) codec->stages->stream(NULL, NULL, 0);
-  return NABLA_OK;
+  return status;
 }
 
 nabla_status nabla_encode(const nabla_codec *codec, const void *in,
