@@ -47,6 +47,22 @@ static inline uint64_t nabla_scale_span(const nabla_format *format,
                : 0;
 }
 
+/* Bytes of a value on the dense side. */
+static inline size_t nabla_value_width(const nabla_codec *codec) {
+  return nabla_dtype_bits(codec->dtype) / 8;
+}
+
+/* The components of what follows the first `index` values. */
+nabla_packed nabla_packed_at(const nabla_codec *codec, const nabla_packed *all,
+                             size_t index);
+
+/* Says whether scales are f32 on their way in and out: those of dynamic8 are
+ * made from f32, and back, elsewhere. */
+static inline int nabla_scales_are_f32(const nabla_format *format) {
+  return format->scale == NABLA_SCALE_F32 ||
+         format->scale == NABLA_SCALE_DYNAMIC8;
+}
+
 /* Bytes of one scale as nabla_encode gives it: 4 for DYNAMIC8. */
 size_t nabla_scale_width(const nabla_format *format);
 

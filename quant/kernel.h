@@ -1,7 +1,7 @@
 /* Inside quant/: the stages that encoding and decoding are made of, their
  * prototypes (made from the tables), and how they are found.
  *
- * quant/codec.c cuts its input into chunks of whole blocks that stay in the
+ * quant/encode.c cuts its input into chunks of whole blocks that stay in the
  * first cache, and takes each through the stages:
  *
  *   absmax, range or mean   a statistic of each block
@@ -173,9 +173,9 @@ KERNEL(any, stream, scalar)
 #define NABLA_F32_INFINITY  0x7f800000u /* magnitudes from here: not finite */
 #define NABLA_F32_NORMAL    0x00800000u /* 2^-126: below are subnormals     */
 
-/* From this many bytes up a call decodes past the caches, with stores that do
- * not read the memory they replace; below, the result is likely read soon and
- * should stay in them. */
+/* From this many bytes of values up decoding, and the codes of a call or
+ * segment, go past the caches, with stores that do not read the memory they
+ * replace; below, the result is likely read soon and should stay in them. */
 #define NABLA_STREAM_BYTES ((size_t)8 << 20)
 
 #endif

@@ -175,8 +175,8 @@ typedef struct nabla_packed {
  * @param out_index written only with the two failures below; may be NULL
  * @return NABLA_OK
  *         NABLA_NOT_FINITE  a value is NaN or infinite; `*out_index` is the
- *                           first such. Outputs are then defined bytes that
- *                           nobody should use.
+ *                           first such. Outputs are then written in part, and
+ *                           nobody should use them.
  *         NABLA_UNSUPPORTED a finite block whose scale is infinite in the scale
  *                           type, or cannot be decoded (LLM.int8: absmax above
  *                           FLT_MAX/127); `*out_index` is its largest value

@@ -1,5 +1,5 @@
 /* Stored data decodes to the same bits for ever: tests/golden/<encoding>.txt
- * (each file says what its lines mean). */
+ * and dynamic8.scales (each file says what its lines mean). */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
+#include "nabla/dynamic8.h"
 #include "nabla/encoding.h"
 #include "quant/codec.h"
 #include "tests/support/codec_calls.h"
@@ -170,4 +171,55 @@ ParameterizedTest(size_t *row, golden, decodes_to_the_same_bits) {
   expect_everything(e, &all);
   fclose(file);
   free(s);
+}
+
+enum { SCALES = 600 };
+
+/* Scales in 8 bits, as the file has them. */
+typedef struct nested {
+  nabla_dynamic8 how;
+  uint8_t codes[SCALES];
+  float absmax[3], values[SCALES];
+  size_t maps, absmaxes, offsets, code_count, value_count;
+} nested;
+
+static void take_nested(nested *n, const char *key, uint32_t bits) {
+  const float value = nabla_f32_of_bits(bits);
+  if (!strcmp(key, "map") && n->maps < NABLA_DYNAMIC8_CODES)
+    n->how.map[n->maps++] = value;
+  else if (!strcmp(key, "absmax") && n->absmaxes < 3)
+    n->absmax[n->absmaxes++] = value;
+  else if (!strcmp(key, "offset") && n->offsets++ < 1)
+    n->how.offset = value;
+  else if (!strcmp(key, "codes") && n->code_count < SCALES)
+    n->codes[n->code_count++] = (uint8_t)bits;
+  else if (!strcmp(key, "values") && n->value_count < SCALES)
+    n->values[n->value_count++] = value;
+  else
+    cr_assert_fail("%s: unknown, or too many", key);
+}
+
+Test(golden, dynamic8_decodes_to_the_same_bits) {
+  char line[LINE], key[16];
+  static nested n = {.how.block = NABLA_DYNAMIC8_BLOCK};
+  static float out[SCALES];
+  FILE *file = fopen(NABLA_GOLDEN_DIR "/dynamic8.scales", "r");
+  cr_assert_not_null(file);
+  while (fgets(line, sizeof line, file)) {
+    int taken = 0;
+    if (line[0] == '#' || sscanf(line, "%15s%n", key, &taken) != 1) continue;
+    char *rest = line + taken, *end;
+    for (;; rest = end) {
+      const unsigned long bits = strtoul(rest, &end, 16);
+      if (end == rest) break;
+      take_nested(&n, key, (uint32_t)bits);
+    }
+  }
+  fclose(file);
+  cr_assert(n.maps == NABLA_DYNAMIC8_CODES && n.absmaxes == 3 &&
+            n.offsets == 1 && n.code_count == SCALES &&
+            n.value_count == SCALES);
+  cr_expect_arr_eq(n.how.map, nabla_dynamic8_map(), sizeof n.how.map);
+  nabla_dynamic8_decode(&n.how, n.codes, n.absmax, 0, SCALES, out);
+  cr_expect_arr_eq(out, n.values, sizeof out);
 }
