@@ -98,10 +98,21 @@ static nabla_ssa emit_sqrt(nabla_template *t, const nabla_ssa *x) {
   return nabla_emit(&t->emit, "math.sqrt %%v%u : f64", x[0]);
 }
 
+/* A choice, not bits put together: LLVM would make them its copysign, whose
+ * sign it rounds to f16 where the result is f16, and f64 to f16 is a function
+ * of a library that compiled code does not have. */
+nabla_ssa nabla_emit_copysign(nabla_template *t, nabla_ssa size,
+                              nabla_ssa sign) {
+  nabla_ssa zero = nabla_emit_i64(&t->emit, 0);
+  nabla_ssa below = binary(t, "cmpi slt,", bits_of(t, sign), zero, "i64");
+  nabla_ssa above = emit_abs(t, &size);
+  nabla_ssa minus = nabla_emit(&t->emit, "arith.negf %%v%u : f64", above);
+  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", below,
+                    minus, above);
+}
+
 static nabla_ssa emit_copysign(nabla_template *t, const nabla_ssa *x) {
-  nabla_ssa sign = with_bits(t, bits_of(t, x[1]), "andi", UINT64_C(1) << 63);
-  nabla_ssa rest = with_bits(t, bits_of(t, x[0]), "andi", UINT64_MAX >> 1);
-  return of_bits(t, binary(t, "ori", rest, sign, "i64"));
+  return nabla_emit_copysign(t, x[0], x[1]);
 }
 
 /* Adding 1.5 2^52 leaves no bits behind the point. */

@@ -27,6 +27,10 @@ typedef struct nabla_formula {
 /* NULL when there is none of this name. */
 const nabla_formula *nabla_formula_find(const char *name);
 
+/* |size| with the sign of `sign`, both f64; a zero and a NaN have one too. */
+nabla_ssa nabla_emit_copysign(nabla_template *t, nabla_ssa size,
+                              nabla_ssa sign);
+
 /* Its value of f64 arguments. */
 nabla_ssa nabla_formula_emit(nabla_template *t, const nabla_formula *formula,
                              const nabla_ssa *arguments);

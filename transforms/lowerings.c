@@ -170,7 +170,7 @@ nabla_tensor nabla_template_result(const nabla_template *t) {
 nabla_tensor nabla_tensor_static(const char *element, intptr_t rank,
                                  const int64_t *dims) {
   nabla_tensor tensor = {.element = nabla_element_named(element), .rank = rank};
-  memcpy(tensor.dims, dims, (size_t)rank * sizeof *dims);
+  for (intptr_t i = 0; i < rank; i++) tensor.dims[i] = dims[i];
   return tensor;
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "transforms/formula.h"
 #include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
 
@@ -146,15 +147,14 @@ static nabla_ssa float_modulo(nabla_template *t, nabla_ssa x, nabla_ssa y) {
   nabla_ssa good = nabla_emit_two(t, "andi", finite, real, "i1");
   nabla_ssa r = remainder_of(t, nabla_emit_select(t, good, a, zero, "f64"),
                              nabla_emit_select(t, good, b, infinite, "f64"));
-  r = nabla_emit(&t->emit, "math.copysign %%v%u, %%v%u : f64", r, x);
+  r = nabla_emit_copysign(t, r, x);
   nabla_ssa some = nabla_emit_two(t, "cmpf une,", r, zero, "f64");
   nabla_ssa r_below = nabla_emit_two(t, "cmpf olt,", r, zero, "f64");
   nabla_ssa y_below = nabla_emit_two(t, "cmpf olt,", y, zero, "f64");
   nabla_ssa other = nabla_emit_two(t, "xori", r_below, y_below, "i1");
   nabla_ssa moved = nabla_emit_two(t, "addf", r, y, "f64");
   nabla_ssa kept = nabla_emit_select(t, other, moved, r, "f64");
-  nabla_ssa none =
-      nabla_emit(&t->emit, "math.copysign %%v%u, %%v%u : f64", zero, y);
+  nabla_ssa none = nabla_emit_copysign(t, zero, y);
   return nabla_emit_select(
       t, good, nabla_emit_select(t, some, kept, none, "f64"), nan, "f64");
 }
