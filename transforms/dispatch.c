@@ -161,6 +161,26 @@ static bool dispatch(MlirOperation op, report *r) {
   return true;
 }
 
+/* A rule may make ops that want dispatch themselves: so many times over. */
+#define MAX_ROUNDS 32
+
+static bool dispatch_all(MlirOperation root, report *r) {
+  bool good = true;
+  for (int round = 0; good && round < MAX_ROUNDS; round++) {
+    nabla_op_list all = nabla_ops_collect(root, needs_dispatch);
+    size_t count = all.count;
+    good = !all.failed;
+    for (size_t i = 0; good && i < count; i++) good = dispatch(all.ops[i], r);
+    nabla_op_list_deinit(&all);
+    if (count == 0) return good;
+  }
+  if (good)
+    nabla_error_at(root,
+                   "has rules that make each other's operations without "
+                   "end: nabla-dispatch gave up");
+  return false;
+}
+
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -171,11 +191,8 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
-  nabla_op_list all = nabla_ops_collect(op, needs_dispatch);
-  report r = {NULL, &r.first, all.failed != 0};
-  bool good = true;
-  for (size_t i = 0; good && i < all.count; i++)
-    good = dispatch(all.ops[i], &r);
+  report r = {NULL, &r.first, false};
+  bool good = dispatch_all(op, &r);
   print_misses(&r, say);
   good = good && !r.failed && !(say == POLICY_ERROR && r.first);
   while (r.first) {
@@ -183,6 +200,5 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
     free(r.first);
     r.first = next;
   }
-  nabla_op_list_deinit(&all);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -26,6 +26,7 @@ const nabla_rule *nabla_rules(size_t *out_count) {
 }
 
 static int says(nabla_operand_kind kind) {
+  if (kind == NABLA_OPERAND_LORA) return 3;
   return kind <= NABLA_OPERAND_ANY ? 0 : kind >= NABLA_OPERAND_PACKED ? 2 : 1;
 }
 
@@ -38,14 +39,15 @@ static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
   if (index >= mlirOperationGetNumOperands(op)) return NABLA_OPERAND_NONE;
   MlirType type = nabla_operand_type(op, index);
   if (!nablaTypeIsAImplicit(type)) return NABLA_OPERAND_DENSE;
-  return nabla_implicit_encoding(type).kind == NABLA_KIND_SPLAT
-             ? NABLA_OPERAND_SPLAT
-             : NABLA_OPERAND_PACKED;
+  nabla_encoding_kind kind = nabla_implicit_encoding(type).kind;
+  if (kind == NABLA_KIND_LORA) return NABLA_OPERAND_LORA;
+  return kind == NABLA_KIND_SPLAT ? NABLA_OPERAND_SPLAT : NABLA_OPERAND_PACKED;
 }
 
 bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given) {
   if (asked == given) return true;
   if (given == NABLA_OPERAND_NONE) return false;
+  if (asked == NABLA_OPERAND_PACKED && given == NABLA_OPERAND_LORA) return true;
   return asked == NABLA_OPERAND_ANY ||
          (asked == NABLA_OPERAND_IMPLICIT && given != NABLA_OPERAND_DENSE);
 }
