@@ -8,6 +8,7 @@
 
 #include "dialect/checks.h"
 #include "dialect/encoding_nested.h"
+#include "quant/codec.h"
 
 static MlirStringRef ref(const char *text) {
   return mlirStringRefCreateFromCString(text);
@@ -167,8 +168,15 @@ static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
     return complain(message, row->name,
                     "scale is f32, f16, bf16 or an encoding, as "
                     "#nabla.dynamic8<block = 256>");
-  return mlirAttributeIsNull(scale) || !nablaAttributeIsAEncoding(scale) ||
-         nabla_scales_check(row->name, scale, message);
+  if (mlirAttributeIsNull(scale) || !nablaAttributeIsAEncoding(scale))
+    return true;
+  nabla_granularity granularity = NABLA_PER_BLOCK;
+  (void)granularity_of(parameters, &granularity);
+  if (nabla_encoding_is_int8(row) && granularity == NABLA_PER_ROW)
+    return complain(message, row->name, /* f32 ones mean LLM.int8's absmax */
+                    "rows have scales of f32, f16 or bf16; blocks have packed "
+                    "ones: block = 64, without blocks = leading");
+  return nabla_scales_check(row->name, scale, message);
 }
 
 static bool has_zero_point(MlirAttribute parameters) {
@@ -261,6 +269,8 @@ static void print_value(MlirAttribute value, MlirStringCallback print,
                         void *self) {
   if (mlirAttributeIsAString(value)) {
     print(mlirStringAttrGetValue(value), self);
+  } else if (mlirAttributeIsABool(value)) {
+    print(ref(mlirBoolAttrGetValue(value) ? "true" : "false"), self);
   } else if (mlirAttributeIsAInteger(value)) {
     char text[32];
     snprintf(text, sizeof text, "%lld",

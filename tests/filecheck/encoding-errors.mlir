@@ -62,7 +62,7 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale 
 // -----
 
 // expected-error @+1 {{#nabla.nf4: scale is f32, f16, bf16 or an encoding, as #nabla.dynamic8<block = 256>}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = #nabla.int8<block = 64>>>
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = "int8">>
 
 // -----
 
