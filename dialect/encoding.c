@@ -173,7 +173,7 @@ static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
   nabla_granularity granularity = NABLA_PER_BLOCK;
   (void)granularity_of(parameters, &granularity);
   if (nabla_encoding_is_int8(row) && granularity == NABLA_PER_ROW)
-    return complain(message, row->name, /* f32 ones mean LLM.int8's absmax */
+    return complain(message, row->name, /* f32 would mean LLM.int8 */
                     "rows have scales of f32, f16 or bf16; blocks have packed "
                     "ones: block = 64, without blocks = leading");
   return nabla_scales_check(row->name, scale, message);

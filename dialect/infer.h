@@ -15,6 +15,8 @@ nabla_inference infer_slice, infer_split, infer_pad, infer_flip,
     infer_dynamic_update_slice;
 /* infer_join.c */
 nabla_inference infer_concatenate, infer_stack;
+/* infer_encoding.c */
+nabla_inference infer_materialize, infer_unpack, infer_implicit_depth;
 /* infer_gather.c */
 nabla_inference infer_gather, infer_scatter;
 /* infer_window.c */

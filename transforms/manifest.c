@@ -10,8 +10,8 @@
 
 #include "dialect/checks.h"
 #include "dialect/encoding_nested.h"
-#include "lib/base/json.h"
 #include "transforms/ir.h"
+#include "transforms/manifest_components.h"
 #include "transforms/passes.h"
 
 /* The name of a dtype as in files; NULL when no array of it can be passed. */
@@ -29,21 +29,6 @@ static const char *dtype_name(MlirType type) {
          : width == 8  ? "I8"
          : width == 1  ? "BOOL"
                        : NULL;
-}
-
-/* Are scales in bitsandbytes' 8 bits, which files hold? */
-static bool is_dynamic8(const nabla_encoding_info *info) {
-  if (mlirAttributeIsNull(info->nested)) return false;
-  nabla_encoding_info inner = nabla_encoding_read(info->nested);
-  return inner.kind == NABLA_KIND_DYNAMIC8 && mlirAttributeIsNull(inner.nested);
-}
-
-/* Is there a file layout of it? */
-static bool can_bind(MlirType type) {
-  nabla_encoding_info info = nabla_implicit_encoding(type);
-  return info.kind == NABLA_KIND_SPLAT ||
-         (info.kind == NABLA_KIND_PACKED &&
-          (mlirAttributeIsNull(info.nested) || is_dynamic8(&info)));
 }
 
 static bool can_pass(MlirType type) {
@@ -78,30 +63,6 @@ static void put_shape(nabla_json_out *out, intptr_t rank,
   nabla_json_out_array_end(out);
 }
 
-/* The leaves of `type`, named with those that they are in: "scales.codes". */
-static void put_components(nabla_json_out *out, MlirType type,
-                           const char *prefix) {
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
-  uint32_t count = nabla_implicit_components(type, parts);
-  for (uint32_t i = 0; i < count; i++) {
-    char name[NABLA_MAX_NESTING * 8 + 16];
-    snprintf(name, sizeof name, "%s%s%s", prefix, *prefix ? "." : "",
-             parts[i].name);
-    if (nablaTypeIsAImplicit(parts[i].type)) {
-      put_components(out, parts[i].type, name);
-      continue;
-    }
-    bool is_byte = mlirTypeIsAInteger(parts[i].element);
-    uint64_t width = is_byte ? 1 : mlirTypeIsAF32(parts[i].element) ? 4 : 2;
-    nabla_json_out_object(out);
-    put(out, "name", name);
-    put(out, "dtype", is_byte ? "U8" : dtype_name(parts[i].element));
-    nabla_json_out_key(out, "bytes");
-    nabla_json_out_u64(out, (uint64_t)parts[i].count * width);
-    nabla_json_out_object_end(out);
-  }
-}
-
 static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_format format = nabla_implicit_format(type);
   put(out, "encoding", format.encoding->name);
@@ -112,13 +73,13 @@ static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_json_out_key(out, "block");
   nabla_json_out_u64(out, format.block);
   nabla_encoding_info info = nabla_implicit_encoding(type);
-  if (is_dynamic8(&info)) {
+  if (nabla_manifest_is_dynamic8(&info)) {
     nabla_json_out_key(out, "nested_block");
     nabla_json_out_u64(out, nabla_encoding_read(info.nested).block);
   }
   nabla_json_out_key(out, "components");
   nabla_json_out_array(out);
-  put_components(out, type, "");
+  nabla_manifest_components(out, type, "");
   nabla_json_out_array_end(out);
 }
 
@@ -203,7 +164,8 @@ static MlirType nothing_binds(MlirOperation function) {
   MlirType type = function_type(function);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     MlirType input = mlirFunctionTypeGetInput(type, i);
-    if (nablaTypeIsAImplicit(input) && !can_bind(input)) return input;
+    if (nablaTypeIsAImplicit(input) && !nabla_manifest_can_bind(input))
+      return input;
   }
   return (MlirType){NULL};
 }

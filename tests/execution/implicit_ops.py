@@ -111,6 +111,9 @@ def add_components(make, spec, rounds):
         f.pairs += [(str(spec), op) for op in ("pack", "materialize")]
         q = implicit(f, rng, spec, storage_of(rng, spec), kind, special=True)
         f.give(q.materialize(), q.tensor(), exact(q.dense))
+        f.pairs.append((str(spec), "implicit_depth"))
+        depth = f.op("nabla.implicit_depth %s : %s" % (q.value, q.type()))
+        f.give(depth, "tensor<i64>", exact(np.array(1, np.int64)))
         if spec.name != "splat":
             f.pairs.append((str(spec), "unpack"))
             given = {**f.inputs, **f.binds}
