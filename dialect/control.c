@@ -91,7 +91,7 @@ static MlirType slice_type(MlirType whole) {
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
   nabla_implicit_component all[NABLA_MAX_PARTS], part[NABLA_MAX_PARTS];
   if (!nablaTypeIsAImplicit(whole) || !nablaTypeIsAImplicit(slice) ||
-      !is_slice(whole, slice))
+      !nabla_implicit_has_views(whole) || !is_slice(whole, slice))
     return false;
   if (nabla_array_dim(whole, 0) == 0) {
     /* no slices: strides of what has no elements are not known */

@@ -24,7 +24,7 @@ static void list_names(char *out, size_t size) {
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
-  if (at < size) snprintf(out + at, size - at, "splat");
+  if (at < size) snprintf(out + at, size - at, "splat, identity");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -35,6 +35,12 @@ static bool check_splat(MlirAttribute parameters,
     return complain(message, "splat",
                     "takes one float: #nabla.splat<0.5 : f32>");
   return true;
+}
+
+static bool check_identity(MlirAttribute parameters,
+                           char message[NABLA_MESSAGE_SIZE]) {
+  return mlirDictionaryAttrGetNumElements(parameters) == 0 ||
+         complain(message, "identity", "has no parameters: #nabla.identity");
 }
 
 /* Every key is known; `block` says so itself. */
@@ -193,6 +199,8 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
            (int)(name.length < 60 ? name.length : 60), name.data);
   *outParameters = parameters;
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
+  if (nabla_text_equals(name, "identity"))
+    return check_identity(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -248,6 +256,10 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   if (nabla_text_equals(name, "splat")) {
     info.value =
         mlirFloatAttrGetValueDouble(nabla_attribute(parameters, "value"));
+    return info;
+  }
+  if (nabla_text_equals(name, "identity")) {
+    info.kind = NABLA_KIND_IDENTITY;
     return info;
   }
   char text[64];

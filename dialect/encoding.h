@@ -7,8 +7,9 @@
 #include "nabla/encoding.h"
 
 typedef enum nabla_encoding_kind {
-  NABLA_KIND_PACKED, /* a row of quant/encodings.def: codes and scales */
-  NABLA_KIND_SPLAT,  /* one value; no components                       */
+  NABLA_KIND_PACKED,   /* a row of quant/encodings.def: codes and scales */
+  NABLA_KIND_SPLAT,    /* one value; no components                       */
+  NABLA_KIND_IDENTITY, /* 1 where row and column agree, else 0; none    */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
@@ -62,6 +63,10 @@ nabla_strided nabla_implicit_strided(MlirType type);
 /* The type of the same storage as `type` under another view, canonical; splat
  * takes the shape alone. */
 MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view);
+
+/* Whether every box and order of the array is an array of its encoding: not of
+ * an identity, of which only the transpose is one. */
+bool nabla_implicit_has_views(MlirType type);
 
 /* The view that `reshape` of `type` to `shape` gives; false when no strides
  * express it. */

@@ -111,10 +111,14 @@ static bool check(const nablaImplicit *p, char message[NABLA_MESSAGE_SIZE]) {
     return complain(message,
                     "dimensions of an implicit array are static, with less "
                     "than 2^62 elements");
-  if (nabla_encoding_read(p->encoding).kind == NABLA_KIND_PACKED)
-    return check_packed(p, message);
+  nabla_encoding_kind kind = nabla_encoding_read(p->encoding).kind;
+  if (kind == NABLA_KIND_PACKED) return check_packed(p, message);
   if (p->storageRank >= 0)
-    return complain(message, "#nabla.splat has no storage to view");
+    return complain(message, kind == NABLA_KIND_SPLAT
+                                 ? "#nabla.splat has no storage to view"
+                                 : "#nabla.identity has no storage to view");
+  if (kind == NABLA_KIND_IDENTITY && p->rank != 2)
+    return complain(message, "#nabla.identity is a matrix, of rank 2");
   return true;
 }
 
@@ -297,12 +301,17 @@ MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view) {
   return type_of(mlirTypeGetContext(type), &p);
 }
 
+bool nabla_implicit_has_views(MlirType type) {
+  return nabla_implicit_encoding(type).kind != NABLA_KIND_IDENTITY;
+}
+
 /* Groups dimensions that are contiguous among themselves, then cuts each group
  * as the new shape asks, as numpy's attempt_nocopy_reshape does. */
 bool nabla_implicit_reshape(MlirType type, intptr_t rank, const int64_t *shape,
                             nabla_strided *out) {
   nabla_strided from = nabla_implicit_strided(type);
   *out = (nabla_strided){rank, {0}, {0}, from.offset};
+  if (!nabla_implicit_has_views(type)) return false;
   memcpy(out->shape, shape, (size_t)rank * sizeof *shape);
   for (intptr_t i = 0; i < rank; i++)
     if (shape[i] == 0) return true;

@@ -13,6 +13,10 @@ typedef MlirLogicalResult nabla_inference(const nablaInference *in,
 /* infer_shape.c */
 nabla_inference infer_slice, infer_split, infer_pad, infer_flip,
     infer_dynamic_update_slice;
+/* infer.c */
+nabla_inference infer_binary;
+/* scale.c */
+nabla_inference infer_neg, infer_mul;
 /* infer_join.c */
 nabla_inference infer_concatenate, infer_stack;
 /* infer_gather.c */

@@ -38,9 +38,14 @@ static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
   if (index >= mlirOperationGetNumOperands(op)) return NABLA_OPERAND_NONE;
   MlirType type = nabla_operand_type(op, index);
   if (!nablaTypeIsAImplicit(type)) return NABLA_OPERAND_DENSE;
-  return nabla_implicit_encoding(type).kind == NABLA_KIND_SPLAT
-             ? NABLA_OPERAND_SPLAT
-             : NABLA_OPERAND_PACKED;
+  switch (nabla_implicit_encoding(type).kind) {
+    case NABLA_KIND_SPLAT:
+      return NABLA_OPERAND_SPLAT;
+    case NABLA_KIND_IDENTITY:
+      return NABLA_OPERAND_IDENTITY;
+    default:
+      return NABLA_OPERAND_PACKED;
+  }
 }
 
 bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given) {

@@ -19,6 +19,7 @@ import gather_ops
 import implicit_math
 import implicit_ops
 import math_ops
+import scale_ops
 import shape_ops
 import window_ops
 
@@ -80,7 +81,7 @@ def test(s):
     rounds = 1  # for more: another NABLA_TEST_SEED
     rng = np.random.default_rng(harness.seed())
     modules = (dense_ops, math_ops, create_ops, implicit_ops, implicit_math,
-               control_ops, shape_ops, gather_ops, window_ops)
+               control_ops, shape_ops, gather_ops, window_ops, scale_ops)
     functions = [f for m in modules for f in m.cases(rng, rounds)]
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:

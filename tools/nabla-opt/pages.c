@@ -92,14 +92,19 @@ static int print_passes(void) {
 }
 
 static const char *const kind_names[] = {
-    [NABLA_OPERAND_NONE] = "",         [NABLA_OPERAND_ANY] = "any",
-    [NABLA_OPERAND_DENSE] = "dense",   [NABLA_OPERAND_IMPLICIT] = "implicit",
-    [NABLA_OPERAND_PACKED] = "packed", [NABLA_OPERAND_SPLAT] = "splat",
+    [NABLA_OPERAND_NONE] = "",
+    [NABLA_OPERAND_ANY] = "any",
+    [NABLA_OPERAND_DENSE] = "dense",
+    [NABLA_OPERAND_IMPLICIT] = "implicit",
+    [NABLA_OPERAND_PACKED] = "packed",
+    [NABLA_OPERAND_SPLAT] = "splat",
+    [NABLA_OPERAND_IDENTITY] = "identity",
 };
 
 /* What an operand can be. */
 static const nabla_operand_kind kinds[] = {
-    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT};
+    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT,
+    NABLA_OPERAND_IDENTITY};
 
 static void print_operands(nabla_operand_kind lhs, nabla_operand_kind rhs) {
   printf("%s%s%s", kind_names[lhs], rhs == NABLA_OPERAND_NONE ? "" : ", ",
@@ -130,7 +135,8 @@ static void print_case(const char *op, nabla_operand_kind lhs,
   const nabla_rule *rule = NULL;
   while ((rule = next_rule(op, lhs, rhs, rule)))
     printf("`%s`, else ", rule->id);
-  printf("materialized |\n");
+  bool splat = lhs == NABLA_OPERAND_SPLAT || rhs == NABLA_OPERAND_SPLAT;
+  printf(splat ? "the splat becomes a constant |\n" : "materialized |\n");
 }
 
 static bool is_binary(const char *op) {
