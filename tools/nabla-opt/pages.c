@@ -180,6 +180,12 @@ static void print_ops(void) {
       case NABLA_IMPLICIT_rules:
         print_cases(rows[i].name);
         break;
+      case NABLA_IMPLICIT_parts:
+        printf(
+            "| `%s` | implicit | what it is made of, and what becomes of that "
+            "|\n",
+            rows[i].name);
+        break;
     }
 }
 
