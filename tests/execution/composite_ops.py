@@ -97,12 +97,16 @@ def add_packed_linear(make):
 def norm_of(a, parameters, eps, centered, unit):
     """What a norm gives, and how far off it may be."""
     size = a.shape[-1]
+
+    def mean(x):
+        return x.sum(axis=-1, keepdims=True) / np.float64(size)
+
     with np.errstate(all="ignore"):
-        middle = a.mean(axis=-1, keepdims=True) if centered else 0
-        lost = (size + 3) * unit * np.abs(a).mean(axis=-1, keepdims=True)
+        middle = mean(a) if centered else 0
+        lost = (size + 3) * unit * mean(np.abs(a))
         lost = lost + 2 * unit * np.abs(a - middle) if centered else 0
         c = a - middle
-        square = (c * c).mean(axis=-1, keepdims=True) + eps
+        square = mean(c * c) + eps
         scale = 1 / np.sqrt(square)
         y = c * scale
         bound = lost * scale * 2 + np.abs(y) * (size + 16) * unit
@@ -117,8 +121,8 @@ def norm_of(a, parameters, eps, centered, unit):
 def norm(f, op, kind, x, x_type, a, parameters, eps):
     names = "".join(", " + p[0] for p in parameters)
     types = "".join(", " + p[1] for p in parameters)
-    y = f.op("nabla.%s %s%s eps = %r : %s%s" % (op, x, names, eps, x_type,
-                                                types))
+    y = f.op("nabla.%s %s%s eps = %.17e : %s%s" % (
+        op, x, names, eps, x_type, types))
     dense = [wide(p[2]) for p in parameters]
     want, bound = norm_of(wide(a), dense, eps, op == "layer_norm", UNIT[kind])
     finish(f, y, dims_of(x_type), want, bound, kind)
@@ -188,7 +192,7 @@ def add_rope(make, rounds):
             x, x_type = f.argument(a, hidden(rng, a.ndim))
             offset, theta = ((0, 1e4), (7, 500000.0))[number % 2]
             p = np.arange(dims[dim]) + offset
-            y = f.op("nabla.rope %s %s dim = %d theta = %r offset = %d : %s" % (
+            y = f.op("nabla.rope %s %s dim = %d theta = %.17e offset = %d : %s" % (
                 pairs, x, dim, theta, offset, x_type))
             finish(f, y, dims_of(x_type), *turned(
                 wide(a), p, dim, pairs, theta, UNIT[kind]), kind)
@@ -266,7 +270,7 @@ def attention(f, rng, kind, number, q, k, v, names, types):
     if scale is None and unknown:
         scale = 0.25
     if scale is not None:
-        text += " scale = %r" % scale
+        text += " scale = %.17e" % scale
     if causal:
         text += " causal"
     y = f.op("nabla.attention %s : %s" % (text, ", ".join(types)))
