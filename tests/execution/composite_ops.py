@@ -329,8 +329,46 @@ def add_implicit(make, spec):
         attention(f, rng, "f32", 0, *dense, names, types)
 
 
+# ---- layers ------------------------------------------------------------------
+
+
+def add_layers(make):
+    """Copies of the same operations, which are compiled as one function: its
+    arguments are packed, and used in several places; some of what it gives is
+    used much later."""
+    rng = make.rng
+    for spec in (arrays.specs()[0], arrays.Splat(0.25)):
+        f = make.new("layers_%s" % spec)
+        a, b = values(rng, (3, 64), "f32"), values(rng, (3, 64), "f32")
+        x, kind = f.argument(a, [0])
+        bias, _ = f.argument(b, [0])
+        early, x0 = [], wide(a)
+        c = f.op("nabla.constant dense<0.01> : tensor<3x64xf32>")
+        c = f.op("tensor.cast %s : tensor<3x64xf32> to %s" % (c, kind))
+        for _ in range(5):
+            q = implicit(f, rng, spec, (64, 64), "f32")
+            q.value = f.op("nabla.reshape %s : %s -> %s" % (q.value, q.type(),
+                                                            q.type()))
+            y = f.op("nabla.linear %s, %s : %s, %s" % (x, q.value, kind,
+                                                       q.type()))
+            two = ": %s, %s" % (kind, kind)
+            y = f.op("nabla.mul %s, %s %s" % (y, c, two))
+            y = f.op("nabla.tanh %s : %s" % (y, kind))
+            z = f.op("nabla.add %s, %s %s" % (y, bias, two))
+            y = f.op("nabla.neg %s : %s" % (z, kind))
+            y = f.op("nabla.mul %s, %s %s" % (y, bias, two))
+            y = f.op("nabla.sub %s, %s %s" % (y, x, two))
+            x = f.op("nabla.tanh %s : %s" % (y, kind))
+            z0 = np.tanh(x0 @ wide(q.dense).T * 0.01) + wide(b)
+            x0 = np.tanh(-z0 * wide(b) - x0)
+            early.append((z, z0))
+        for value, want in [(x, x0), early[1], early[3]]:
+            f.give(value, kind, close(want, 1e-4, "f32"))
+
+
 def cases(rng, rounds):
     make = Maker(rng)
+    add_layers(make)
     for add in (add_linear, add_norms, add_rope, add_attention):
         add(make, rounds)
     add_packed_linear(make)
