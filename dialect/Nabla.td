@@ -545,5 +545,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 
 include "NablaControl.td"
 include "NablaMath.td"
+include "NablaComposite.td"
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "dialect/control.h"
 #include "dialect/ops.h"
+#include "transforms/decompositions.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
 #include "transforms/rules.h"
@@ -177,6 +178,26 @@ static bool dispatch(MlirOperation op, report *r) {
   return true;
 }
 
+static bool is_composite(MlirOperation op) {
+  return nabla_is_composite(op) && has_implicit_operand(op);
+}
+
+/* A composite that no rule takes whole becomes its parts, which have rules. */
+static bool dispatch_composite(MlirOperation op, void *self) {
+  (void)self;
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count), *rule;
+  const char *why;
+  MlirLocation location = mlirOperationGetLocation(op);
+  nabla_rule_outcome outcome = nabla_rules_apply(rules, count, op, &rule, &why);
+  if (outcome == NABLA_RULE_DECLINED) return nabla_decompose(op);
+  if (outcome == NABLA_RULE_FAILED) return false;
+  if (outcome != NABLA_RULE_APPLIED) return nabla_decompose(op);
+  nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                          rule->summary);
+  return true;
+}
+
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -187,6 +208,9 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
+  if (mlirLogicalResultIsFailure(
+          nabla_ops_each(op, is_composite, dispatch_composite, NULL)))
+    return mlirLogicalResultFailure();
   nabla_op_list all = nabla_ops_collect(op, needs_dispatch);
   report r = {NULL, &r.first, all.failed != 0};
   bool good = true;
