@@ -35,7 +35,7 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
   let summary = "an encoding with its parameters: #nabla.nf4<block = 64>";
   let description = [{
     `#nabla.NAME<PARAMETER, ...>`, where NAME is a row of quant/encodings.def,
-    or `splat`. Parameters that have their default are not printed.
+    `splat` or `identity`. Parameters that have their default are not printed.
     * `block`: elements per scale, a power of two from 16 to 4096
     * `blocks = flat | leading`: blocks of the flattened storage, or one for
       each index of the first dimension (`block = 0`; LLM.int8's rows)
@@ -54,6 +54,10 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
       rounds), *unmerge* is the base that `unpack` gives, which was never
       changed; `quantize` into a lora gives a and b of zeros
     * `#nabla.splat<0.5 : f32>`: a constant, nothing is stored
+    * `#nabla.identity`: 1 where row and column of a matrix agree, else 0.
+      `dot_general` with a square one gives the other operand back: elements are
+      not multiplied by its zeros, so that a NaN or an infinity spoils no other
+      element, and -0 stays
   }];
   let parameters = (ins StringRefParameter<>:$encoding,
                         "::mlir::DictionaryAttr":$parameters);
@@ -551,6 +555,15 @@ def Nabla_AddOp : Nabla_BinaryOp<"add"> {
 }
 def Nabla_MulOp : Nabla_BinaryOp<"mul"> {
   let summary = "Multiplies element by element; integers wrap";
+  let description = [{
+    Of a packed array and a `#nabla.splat`: packed, of scales that were
+    multiplied, where these are f32 and so are the elements, or where they are
+    f32 or bf16 and the factor is a power of two. With a power of two the dense
+    values are the same, bit for bit, as long as no product of a scale leaves
+    the range of its type; with other factors an element is value * (scale *
+    factor), not (value * scale) * factor.
+  }];
+  let results = (outs Nabla_Array:$result);
 }
 
 def Nabla_ReduceOp : Nabla_InferOp<"reduce"> {
@@ -577,5 +590,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 
 include "NablaControl.td"
 include "NablaMath.td"
+include "NablaComposite.td"
 
 #endif

@@ -12,7 +12,13 @@ class Nabla_MathOp<string mnemonic, string text, list<Trait> traits = []>
 }
 
 def Nabla_AbsOp : Nabla_MathOp<"abs", "|x|; the lowest integer stays">;
-def Nabla_NegOp : Nabla_MathOp<"neg", "-x; integers wrap">;
+def Nabla_NegOp : Nabla_MathOp<"neg", "-x; integers wrap"> {
+  let description = [{
+    Of a packed array whose scales have a sign: packed, of negated scales. So
+    are its dense values, bit for bit.
+  }];
+  let results = (outs Nabla_Array:$result);
+}
 def Nabla_SignOp : Nabla_MathOp<"sign", "-1, 0 or 1; zeros and NaN stay">;
 def Nabla_ExpOp : Nabla_MathOp<"exp", "e^x">;
 def Nabla_LogOp : Nabla_MathOp<"log", "Natural logarithm; NaN below 0">;
@@ -132,11 +138,16 @@ def Nabla_ConvertOp : Nabla_Op<"convert"> {
     To floats: rounded once, half to even. Floats to integers: towards 0, what
     is out of range becomes the nearest value, NaN 0. Integers to narrower ones
     wrap. To i1: whether it is not 0; NaN is not 0.
+
+    An implicit result is the same components, read as another element type. Of
+    elements of f32 that is what the conversion of the dense array gives, bit
+    for bit; of f16 and bf16, which were rounded from f32, that rounding is not
+    made.
   }];
   let arguments = (ins Nabla_Array:$input);
-  let results = (outs Nabla_Tensor:$result);
+  let results = (outs Nabla_Array:$result);
   let assemblyFormat = "$input attr-dict `:` qualified(type($input)) `->` "
-                       "type($result)";
+                       "qualified(type($result))";
 }
 
 // `sizes` gives each `?` of the result.

@@ -57,6 +57,14 @@ intptr_t nabla_op_integers(MlirOperation op, const char *key,
       out);
 }
 
+int64_t nabla_op_integer(MlirOperation op, const char *key, int64_t missing) {
+  MlirAttribute value =
+      mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(key));
+  return mlirAttributeIsNull(value) || !mlirAttributeIsAInteger(value)
+             ? missing
+             : mlirIntegerAttrGetValueInt(value);
+}
+
 intptr_t nabla_op_segment(MlirOperation op, intptr_t index) {
   MlirAttribute sizes = mlirOperationGetAttributeByName(
       op, mlirStringRefCreateFromCString("operandSegmentSizes"));

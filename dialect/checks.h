@@ -25,6 +25,9 @@ intptr_t nabla_integers(MlirAttribute attributes, const char *key,
 intptr_t nabla_op_integers(MlirOperation op, const char *key,
                            int64_t out[NABLA_MAX_RANK]);
 
+/* An integer or enum attribute of an op; `missing` where it is not written. */
+int64_t nabla_op_integer(MlirOperation op, const char *key, int64_t missing);
+
 /* An attribute of the dictionary; null when missing. */
 MlirAttribute nabla_attribute(MlirAttribute attributes, const char *key);
 

@@ -119,7 +119,7 @@ static bool find_leaves(MlirType whole, MlirType slice, int64_t length,
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
   *out = (nabla_slices){0};
   if (!nablaTypeIsAImplicit(whole) || !nablaTypeIsAImplicit(slice) ||
-      !is_slice(whole, slice))
+      !nabla_implicit_has_views(whole) || !is_slice(whole, slice))
     return false;
   if (nabla_array_dim(whole, 0) == 0) {
     /* no slices: strides of what has no elements are not known */

@@ -26,7 +26,8 @@ static void list_names(char *out, size_t size) {
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
-  if (at < size) snprintf(out + at, size - at, "dynamic8, lora, splat");
+  if (at < size)
+    snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -37,6 +38,12 @@ static bool check_splat(MlirAttribute parameters,
     return complain(message, "splat",
                     "takes one float: #nabla.splat<0.5 : f32>");
   return true;
+}
+
+static bool check_identity(MlirAttribute parameters,
+                           char message[NABLA_MESSAGE_SIZE]) {
+  return mlirDictionaryAttrGetNumElements(parameters) == 0 ||
+         complain(message, "identity", "has no parameters: #nabla.identity");
 }
 
 /* Every key is known; `block` says so itself. */
@@ -248,6 +255,8 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
     return nabla_dynamic8_check(context, parameters, outParameters, message);
   if (nabla_text_equals(name, "lora"))
     return nabla_lora_check(context, parameters, outParameters, message);
+  if (nabla_text_equals(name, "identity"))
+    return check_identity(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -262,41 +271,6 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
     return false;
   *outParameters = canonical(context, row, parameters);
   return true;
-}
-
-/* A parameter as it is written: numbers without a type, keywords bare. */
-static void print_value(MlirAttribute value, MlirStringCallback print,
-                        void *self) {
-  if (mlirAttributeIsAString(value)) {
-    print(mlirStringAttrGetValue(value), self);
-  } else if (mlirAttributeIsABool(value)) {
-    print(ref(mlirBoolAttrGetValue(value) ? "true" : "false"), self);
-  } else if (mlirAttributeIsAInteger(value)) {
-    char text[32];
-    snprintf(text, sizeof text, "%lld",
-             (long long)mlirIntegerAttrGetValueInt(value));
-    print(ref(text), self);
-  } else {
-    mlirAttributePrint(value, print, self);
-  }
-}
-
-void nablaHookEncodingPrint(MlirAttribute attribute, MlirStringCallback print,
-                            void *self) {
-  MlirAttribute parameters;
-  print(nablaEncodingAttrParts(attribute, &parameters), self);
-  intptr_t count = mlirDictionaryAttrGetNumElements(parameters);
-  for (intptr_t i = 0; i < count; i++) {
-    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(parameters, i);
-    MlirStringRef key = mlirIdentifierStr(entry.name);
-    print(ref(i ? ", " : "<"), self);
-    if (!nabla_text_equals(key, "value")) {
-      print(key, self);
-      print(ref(" = "), self);
-    }
-    print_value(entry.attribute, print, self);
-  }
-  if (count) print(ref(">"), self);
 }
 
 nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
@@ -322,6 +296,10 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
     info.kind = NABLA_KIND_DYNAMIC8;
     info.block = (uint64_t)mlirIntegerAttrGetValueInt(
         nabla_attribute(parameters, "block"));
+    return info;
+  }
+  if (nabla_text_equals(name, "identity")) {
+    info.kind = NABLA_KIND_IDENTITY;
     return info;
   }
   char text[64];

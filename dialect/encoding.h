@@ -12,6 +12,7 @@ typedef enum nabla_encoding_kind {
   NABLA_KIND_DYNAMIC8, /* bitsandbytes' codes of scales: codes, scales,
                           offset, map                                  */
   NABLA_KIND_LORA,     /* base + b.a                                   */
+  NABLA_KIND_IDENTITY, /* 1 where row and column agree, else 0; none    */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
@@ -80,6 +81,10 @@ MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view);
 
 /* The same array in another encoding, of the same storage. */
 MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding);
+
+/* Whether every box and order of the array is an array of its encoding: not of
+ * an identity, of which only the transpose is one. */
+bool nabla_implicit_has_views(MlirType type);
 
 /* The view that `reshape` of `type` to `shape` gives; false when no strides
  * express it. */

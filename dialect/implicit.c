@@ -133,10 +133,14 @@ static bool check(const nablaImplicit *p, char message[NABLA_MESSAGE_SIZE]) {
     return complain(message,
                     "dimensions of an implicit array are static, with less "
                     "than 2^62 elements");
-  if (nabla_encoding_is_stored(nabla_encoding_read(p->encoding).kind))
-    return check_stored(p, message);
+  nabla_encoding_kind kind = nabla_encoding_read(p->encoding).kind;
+  if (nabla_encoding_is_stored(kind)) return check_stored(p, message);
   if (p->storageRank >= 0)
-    return complain(message, "#nabla.splat has no storage to view");
+    return complain(message, kind == NABLA_KIND_SPLAT
+                                 ? "#nabla.splat has no storage to view"
+                                 : "#nabla.identity has no storage to view");
+  if (kind == NABLA_KIND_IDENTITY && p->rank != 2)
+    return complain(message, "#nabla.identity is a matrix, of rank 2");
   return true;
 }
 
@@ -204,39 +208,6 @@ MlirType nablaHookImplicitCanonical(MlirContext context,
   return type_of(context, &parts);
 }
 
-static void print_list(intptr_t count, const int64_t *list, const char *between,
-                       MlirStringCallback print, void *self) {
-  for (intptr_t i = 0; i < count; i++) {
-    char text[40];
-    int length = snprintf(text, sizeof text, "%s%lld", i ? between : "",
-                          (long long)list[i]);
-    print(mlirStringRefCreate(text, (size_t)length), self);
-  }
-}
-
-void nablaHookImplicitPrint(MlirType type, MlirStringCallback print,
-                            void *self) {
-#define PRINT(text) print(mlirStringRefCreateFromCString(text), self)
-  nablaImplicit p = nablaImplicitTypeParts(type);
-  PRINT("<");
-  print_list(p.rank, p.shape, "x", print, self);
-  if (p.rank) PRINT("x");
-  mlirTypePrint(p.elementType, print, self);
-  PRINT(", ");
-  mlirAttributePrint(p.encoding, print, self);
-  if (p.storageRank >= 0) {
-    PRINT(", view<");
-    print_list(p.storageRank, p.storage, "x", print, self);
-    PRINT(", strides = [");
-    print_list(p.rank, p.strides, ", ", print, self);
-    PRINT("], offset = ");
-    print_list(1, &p.offset, "", print, self);
-    PRINT(">");
-  }
-  PRINT(">");
-#undef PRINT
-}
-
 uint64_t nabla_implicit_storage_elements(MlirType type) {
   nablaImplicit p = nablaImplicitTypeParts(type);
   uint64_t stored = 0;
@@ -279,12 +250,17 @@ MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding) {
   return type_of(mlirTypeGetContext(type), &p);
 }
 
+bool nabla_implicit_has_views(MlirType type) {
+  return nabla_implicit_encoding(type).kind != NABLA_KIND_IDENTITY;
+}
+
 /* Groups dimensions that are contiguous among themselves, then cuts each group
  * as the new shape asks, as numpy's attempt_nocopy_reshape does. */
 bool nabla_implicit_reshape(MlirType type, intptr_t rank, const int64_t *shape,
                             nabla_strided *out) {
   nabla_strided from = nabla_implicit_strided(type);
   *out = (nabla_strided){rank, {0}, {0}, from.offset};
+  if (!nabla_implicit_has_views(type)) return false;
   memcpy(out->shape, shape, (size_t)rank * sizeof *shape);
   for (intptr_t i = 0; i < rank; i++)
     if (shape[i] == 0) return true;

@@ -243,8 +243,8 @@ static MlirLogicalResult infer_unary(const nablaInference *in, MlirType types[],
   return give(nabla_dense_type(type_of(in, 0)), types, count);
 }
 
-static MlirLogicalResult infer_binary(const nablaInference *in,
-                                      MlirType types[], intptr_t *count) {
+MlirLogicalResult infer_binary(const nablaInference *in, MlirType types[],
+                               intptr_t *count) {
   MlirType a = type_of(in, 0), b = type_of(in, 1);
   int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(a);

@@ -13,6 +13,10 @@ typedef MlirLogicalResult nabla_inference(const nablaInference *in,
 /* infer_shape.c */
 nabla_inference infer_slice, infer_split, infer_pad, infer_flip,
     infer_dynamic_update_slice;
+/* infer.c */
+nabla_inference infer_binary;
+/* scale.c */
+nabla_inference infer_neg, infer_mul;
 /* infer_join.c */
 nabla_inference infer_concatenate, infer_stack;
 /* infer_encoding.c */
@@ -21,6 +25,9 @@ nabla_inference infer_materialize, infer_unpack, infer_implicit_depth;
 nabla_inference infer_gather, infer_scatter;
 /* infer_window.c */
 nabla_inference infer_conv_general, infer_pool;
+/* infer_composite.c */
+nabla_inference infer_linear, infer_rms_norm, infer_layer_norm, infer_rope,
+    infer_attention;
 
 /* ---- what they share ---- */
 

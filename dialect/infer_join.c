@@ -79,7 +79,8 @@ static bool components_join(intptr_t operands, const MlirType *types,
 static bool join_implicit(const nablaInference *in, intptr_t dim,
                           const int64_t *shape, MlirType *out) {
   MlirType first = nabla_infer_operand(in, 0);
-  if (!nablaTypeIsAImplicit(first)) return false;
+  if (!nablaTypeIsAImplicit(first) || !nabla_implicit_has_views(first))
+    return false;
   nablaImplicit parts = nablaImplicitTypeParts(first);
   for (intptr_t n = 0; n < in->operandCount; n++) {
     MlirType type = nabla_infer_operand(in, n);

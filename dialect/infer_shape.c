@@ -77,7 +77,7 @@ static int64_t cut_size(const nablaInference *in, int dim, int64_t size,
 /* `type` with cuts taken, dense or as a view. */
 static MlirType cut_type(MlirType type, const cut *cuts, const int64_t *sizes) {
   intptr_t rank = nabla_array_rank(type);
-  if (!nablaTypeIsAImplicit(type))
+  if (!nablaTypeIsAImplicit(type) || !nabla_implicit_has_views(type))
     return nabla_infer_tensor(rank, sizes, nabla_array_element(type));
   nabla_strided view = nabla_implicit_strided(type);
   bool empty = false;

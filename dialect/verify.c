@@ -46,7 +46,7 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
   if (nablaImplicitTypeParts(to).storageRank >= 0)
     return ERROR(op, "the result is no view: quantize, then take the view");
   if (!nabla_encoding_is_stored(nabla_implicit_encoding(to).kind))
-    return ERROR(op, "cannot encode into a splat");
+    return ERROR(op, "cannot encode into a splat or an identity");
   return good();
 }
 
@@ -177,6 +177,10 @@ static MlirLogicalResult verify_broadcast(MlirOperation op) {
       mlirLogicalResultIsFailure(check_sizes(op, &b, false)))
     return mlirLogicalResultFailure();
   if (!nablaTypeIsAImplicit(to)) return good();
+  if (nablaTypeIsAImplicit(from) && !nabla_implicit_has_views(from))
+    return ERROR(op,
+                 "no strides express this of an identity: write the tensor "
+                 "type as result, it is materialized");
   nabla_strided view = {b.rank, {0}, {0}, 0};
   if (nablaTypeIsAImplicit(from)) {
     nabla_strided old = nabla_implicit_strided(from);

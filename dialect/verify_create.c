@@ -36,6 +36,27 @@ static bool takes(MlirOperation op, MlirType type) {
                            mlirIdentifierStr(mlirOperationGetName(op)), type);
 }
 
+/* An implicit result is the operand with another element type. */
+static MlirLogicalResult check_reading(MlirOperation op, MlirType from,
+                                       MlirType to) {
+  if (!nablaTypeIsAImplicit(from))
+    return ERROR(op,
+                 "an implicit result needs an implicit operand; "
+                 "nabla.quantize makes one");
+  if (nabla_implicit_encoding(from).kind == NABLA_KIND_LORA &&
+      !mlirTypeEqual(from, to))
+    return ERROR(op,
+                 "the factors of a lora have its element type: unpack it, "
+                 "convert its components and pack them");
+  nablaImplicitType a = nablaImplicitTypeStored(from);
+  a.elementType = nabla_array_element(to);
+  if (!mlirTypeEqual(nablaImplicitTypeGet(mlirTypeGetContext(from), &a), to))
+    return ERROR(op,
+                 "an implicit result differs from the operand in the "
+                 "element type alone");
+  return mlirLogicalResultSuccess();
+}
+
 MlirLogicalResult verify_convert(MlirOperation op) {
   MlirType from = mlirValueGetType(mlirOperationGetOperand(op, 0));
   MlirType to = result(op);
@@ -46,6 +67,7 @@ MlirLogicalResult verify_convert(MlirOperation op) {
   for (intptr_t i = 0; good && i < rank; i++)
     good = nabla_array_dim(from, i) == nabla_array_dim(to, i);
   if (!good) return ERROR(op, "the result has the shape of the operand");
+  if (nablaTypeIsAImplicit(to)) return check_reading(op, from, to);
   return takes(op, to) ? mlirLogicalResultSuccess()
                        : mlirLogicalResultFailure();
 }

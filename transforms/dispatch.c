@@ -8,9 +8,11 @@
 
 #include "dialect/control.h"
 #include "dialect/ops.h"
+#include "transforms/decompositions.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
 #include "transforms/rules.h"
+#include "transforms/splats.h"
 
 typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
 
@@ -137,6 +139,18 @@ static bool needs_dispatch(MlirOperation op) {
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
 
+/* Splats that no rule took become constants, which the passes behind know: 1 if
+ * there were some, 0 if not, -1 after an error. */
+static int take_splats(MlirOperation op, MlirLocation location) {
+  nabla_implicit_use use = nabla_op_find(op)->implicit;
+  if (use != NABLA_IMPLICIT_rules && use != NABLA_IMPLICIT_views) return 0;
+  int count = nabla_splats_to_constants(op);
+  if (count > 0)
+    nablaOptimizationRemark(location, false, "splat", "nabla-dispatch",
+                            "a splat is a constant");
+  return count > 0 ? 1 : count;
+}
+
 static bool dispatch(MlirOperation op, report *r) {
   size_t count;
   const nabla_rule *rules = nabla_rules(&count), *rule;
@@ -148,6 +162,9 @@ static bool dispatch(MlirOperation op, report *r) {
         nabla_rules_apply(rules, count, op, &rule, &why);
     if (outcome == NABLA_RULE_FAILED) return false;
     if (outcome == NABLA_RULE_DECLINED) {
+      int taken = take_splats(op, location);
+      if (taken < 0) return false;
+      if (taken > 0) continue;
       if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
         why = "the result is a tensor";
       if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
@@ -181,6 +198,26 @@ static bool dispatch_all(MlirOperation root, report *r) {
   return false;
 }
 
+static bool is_composite(MlirOperation op) {
+  return nabla_is_composite(op) && has_implicit_operand(op);
+}
+
+/* A composite that no rule takes whole becomes its parts, which have rules. */
+static bool dispatch_composite(MlirOperation op, void *self) {
+  (void)self;
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count), *rule;
+  const char *why;
+  MlirLocation location = mlirOperationGetLocation(op);
+  nabla_rule_outcome outcome = nabla_rules_apply(rules, count, op, &rule, &why);
+  if (outcome == NABLA_RULE_DECLINED) return nabla_decompose(op);
+  if (outcome == NABLA_RULE_FAILED) return false;
+  if (outcome != NABLA_RULE_APPLIED) return nabla_decompose(op);
+  nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                          rule->summary);
+  return true;
+}
+
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -191,6 +228,9 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
+  if (mlirLogicalResultIsFailure(
+          nabla_ops_each(op, is_composite, dispatch_composite, NULL)))
+    return mlirLogicalResultFailure();
   report r = {NULL, &r.first, false};
   bool good = dispatch_all(op, &r);
   print_misses(&r, say);

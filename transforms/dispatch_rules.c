@@ -39,9 +39,16 @@ static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
   if (index >= mlirOperationGetNumOperands(op)) return NABLA_OPERAND_NONE;
   MlirType type = nabla_operand_type(op, index);
   if (!nablaTypeIsAImplicit(type)) return NABLA_OPERAND_DENSE;
-  nabla_encoding_kind kind = nabla_implicit_encoding(type).kind;
-  if (kind == NABLA_KIND_LORA) return NABLA_OPERAND_LORA;
-  return kind == NABLA_KIND_SPLAT ? NABLA_OPERAND_SPLAT : NABLA_OPERAND_PACKED;
+  switch (nabla_implicit_encoding(type).kind) {
+    case NABLA_KIND_SPLAT:
+      return NABLA_OPERAND_SPLAT;
+    case NABLA_KIND_IDENTITY:
+      return NABLA_OPERAND_IDENTITY;
+    case NABLA_KIND_LORA:
+      return NABLA_OPERAND_LORA;
+    default:
+      return NABLA_OPERAND_PACKED;
+  }
 }
 
 bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given) {

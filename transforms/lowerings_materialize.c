@@ -24,6 +24,25 @@ static bool fill(nabla_template *t, MlirType type, double value) {
   return nabla_template_close(t, full);
 }
 
+/* 1 where row and column agree, else 0. */
+static bool eye(nabla_template *t) {
+  nabla_tensor shape = nabla_template_result(t);
+  nabla_template_open(t);
+  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_generic g = {.loops = shape.rank};
+  nabla_generic_add(&g, &out, NULL);
+  nabla_generic_begin(t, &g);
+  const char *type = shape.element->name;
+  nabla_ssa row = nabla_generic_index(t, 0), column = nabla_generic_index(t, 1);
+  nabla_ssa same =
+      nabla_emit(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", row, column);
+  nabla_ssa one = nabla_emit(&t->emit, "arith.constant 1.0 : %s", type);
+  nabla_ssa zero = nabla_emit(&t->emit, "arith.constant 0.0 : %s", type);
+  nabla_ssa value = nabla_emit(
+      &t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s", same, one, zero, type);
+  return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
+}
+
 /* The storage index of the element that the loops are at. */
 static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view) {
   nabla_ssa at = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
@@ -61,6 +80,10 @@ bool nabla_lower_materialize(nabla_template *t) {
   if (info.kind == NABLA_KIND_SPLAT) {
     t->operand_count = 0;
     return fill(t, type, info.value);
+  }
+  if (info.kind == NABLA_KIND_IDENTITY) {
+    t->operand_count = 0;
+    return eye(t);
   }
   t->operand_count = nabla_leaves_find(packed, t->operands);
   if (t->operand_count > 0) return lower_stored(t, type);

@@ -83,8 +83,10 @@ static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_json_out_array_end(out);
 }
 
-static void put_splat(nabla_json_out *out) {
-  put(out, "encoding", "splat");
+/* Nothing is stored. */
+static void put_implied(nabla_json_out *out, MlirType type) {
+  bool splat = nabla_implicit_encoding(type).kind == NABLA_KIND_SPLAT;
+  put(out, "encoding", splat ? "splat" : "identity");
   nabla_json_out_key(out, "components");
   nabla_json_out_array(out);
   nabla_json_out_array_end(out);
@@ -110,7 +112,7 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
     put_packed(out, type);
   } else {
     put_shape(out, rank, shape);
-    if (nablaTypeIsAImplicit(type)) put_splat(out);
+    if (nablaTypeIsAImplicit(type)) put_implied(out, type);
   }
   nabla_json_out_object_end(out);
 }

@@ -5,10 +5,12 @@
 
 #include "dialect/checks.h"
 #include "transforms/components.h"
+#include "transforms/identities.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
 #include "transforms/simplify_math.h"
 #include "transforms/simplify_views.h"
+#include "transforms/splats.h"
 
 /* Each returns whether it replaced `op`. */
 typedef bool fold(MlirOperation op);
@@ -86,38 +88,6 @@ static bool fold_unpack(MlirOperation op) {
   return true;
 }
 
-/* The value that all elements of a float constant have. */
-static bool splat_value(MlirValue value, double *out) {
-  MlirOperation op = nabla_defining_op(value);
-  if (!nabla_is(op, "nabla.constant")) return false;
-  MlirAttribute elements =
-      mlirOperationGetAttributeByName(op, nabla_ref("value"));
-  if (!mlirAttributeIsADenseElements(elements) ||
-      !mlirDenseElementsAttrIsSplat(elements) ||
-      !mlirTypeIsAFloat(nabla_array_element(mlirValueGetType(value))))
-    return false;
-  MlirAttribute one = mlirDenseElementsAttrGetSplatValue(elements);
-  *out = mlirFloatAttrGetValueDouble(one);
-  return true;
-}
-
-/* x * 1 = x and x + -0 = x; x + 0 is not x for x = -0. */
-static bool fold_neutral(MlirOperation op, double neutral, bool negative) {
-  for (intptr_t i = 0; i < 2; i++) {
-    double value;
-    MlirValue other = mlirOperationGetOperand(op, 1 - i);
-    if (!splat_value(mlirOperationGetOperand(op, i), &value) ||
-        value != neutral || (__builtin_signbit(value) != 0) != negative ||
-        !mlirTypeEqual(mlirValueGetType(other), nabla_result_type(op, 0)))
-      continue;
-    nabla_op_replace(op, &other);
-    return true;
-  }
-  return false;
-}
-static bool fold_add(MlirOperation op) { return fold_neutral(op, 0.0, true); }
-static bool fold_mul(MlirOperation op) { return fold_neutral(op, 1.0, false); }
-
 static const struct {
   const char *op;
   fold *fold;
@@ -131,8 +101,6 @@ static const struct {
     {"nabla.flip", nabla_fold_flip},
     {"nabla.pad", nabla_fold_pad},
     {"nabla.unpack", fold_unpack},
-    {"nabla.add", fold_add},
-    {"nabla.mul", fold_mul},
     {"nabla.neg", nabla_fold_inverse},
     {"nabla.not", nabla_fold_inverse},
     {"nabla.abs", nabla_fold_idempotent},
@@ -146,15 +114,22 @@ static const struct {
     {"nabla.minimum", nabla_fold_same},
     {"nabla.and", nabla_fold_same},
     {"nabla.or", nabla_fold_same},
-    {"nabla.sub", nabla_fold_sub},
-    {"nabla.div", nabla_fold_div},
 };
 #define FOLDS (sizeof folds / sizeof *folds)
 
 static bool can_fold(MlirOperation op) {
   for (size_t i = 0; i < FOLDS; i++)
     if (nabla_is(op, folds[i].op)) return true;
-  return false;
+  return nabla_folds_splats(op) || nabla_has_identities(op);
+}
+
+static void fold_op(MlirOperation op) {
+  if (nabla_fold_splats(op) || nabla_fold_identities(op)) return;
+  for (size_t i = 0; i < FOLDS; i++) {
+    if (!nabla_is(op, folds[i].op)) continue;
+    if (!nabla_fold_view_chain(op)) folds[i].fold(op);
+    return;
+  }
 }
 
 static bool is_control(MlirOperation op) {
@@ -186,12 +161,7 @@ MlirLogicalResult nabla_run_simplify(MlirOperation op,
   if (!fold_control(op)) return mlirLogicalResultFailure();
   /* operands come before users, so that one round sees what it made */
   nabla_op_list all = nabla_ops_collect(op, can_fold);
-  for (size_t i = 0; i < all.count; i++)
-    for (size_t f = 0; f < FOLDS; f++)
-      if (nabla_is(all.ops[i], folds[f].op)) {
-        if (!nabla_fold_view_chain(all.ops[i])) folds[f].fold(all.ops[i]);
-        break;
-      }
+  for (size_t i = 0; i < all.count; i++) fold_op(all.ops[i]);
   bool failed = all.failed;
   nabla_op_list_deinit(&all);
   nabla_components_clean(op);

@@ -53,22 +53,3 @@ bool nabla_fold_same(MlirOperation op) {
   return mlirValueEqual(lhs, mlirOperationGetOperand(op, 1)) &&
          replace(op, lhs);
 }
-
-/* x where the second operand is a constant, all elements being `neutral`. */
-static bool fold_second(MlirOperation op, double neutral) {
-  MlirOperation constant = nabla_defining_op(mlirOperationGetOperand(op, 1));
-  if (!nabla_is(constant, "nabla.constant")) return false;
-  MlirAttribute value =
-      mlirOperationGetAttributeByName(constant, nabla_ref("value"));
-  if (!mlirAttributeIsADenseElements(value) ||
-      !mlirDenseElementsAttrIsSplat(value) ||
-      !mlirTypeIsAFloat(nabla_array_element(nabla_operand_type(op, 1))))
-    return false;
-  double number =
-      mlirFloatAttrGetValueDouble(mlirDenseElementsAttrGetSplatValue(value));
-  return number == neutral && !__builtin_signbit(number) &&
-         replace(op, mlirOperationGetOperand(op, 0));
-}
-
-bool nabla_fold_sub(MlirOperation op) { return fold_second(op, 0.0); }
-bool nabla_fold_div(MlirOperation op) { return fold_second(op, 1.0); }

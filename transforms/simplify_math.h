@@ -12,7 +12,5 @@ nabla_fold nabla_fold_inverse, nabla_fold_idempotent;
 /* A conversion to the type that it has; one of two equal choices; the larger,
  * or both bits, of one with itself. */
 nabla_fold nabla_fold_convert, nabla_fold_select, nabla_fold_same;
-/* x - 0 and x / 1, of floats. */
-nabla_fold nabla_fold_sub, nabla_fold_div;
 
 #endif

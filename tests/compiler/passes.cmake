@@ -10,6 +10,8 @@ add_test(NAME passes.ops COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
   "${CMAKE_CURRENT_SOURCE_DIR}/passes_ops.txt"
   "write there which columns of dialect/ops.def are empty now"
   $<TARGET_FILE:passes_ops>)
+add_test(NAME passes.rows COMMAND
+  "${CMAKE_CURRENT_SOURCE_DIR}/rows_tested.sh" "${CMAKE_SOURCE_DIR}")
 add_test(NAME passes.parallel COMMAND
   "${CMAKE_CURRENT_SOURCE_DIR}/opt_parallel.sh" "$<TARGET_FILE:nabla-opt>")
 

@@ -1,16 +1,22 @@
 /* The choice among dispatch rules: specificity, precedence, declining, ties;
- * and that the table of dialect/rules.def has no tie for any operands. */
+ * that the table of dialect/rules.def has no tie for any operands; and, of
+ * every op with every kind of operand, that nabla-dispatch materializes what no
+ * rule takes, and nothing else, and says so once for each encoding, with the
+ * right counts. An op without a form here fails the test. */
 #include <mlir-c/Diagnostics.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "dialect/dialect.h"
+#include "dialect/encoding.h"
 #include "dialect/ops.h"
 #include "transforms/ir.h"
+#include "transforms/passes.h"
 #include "transforms/rules.h"
 
-static char trace[64]; /* ids of the rules that were tried, in order */
-static char said[512]; /* the last diagnostic */
+static char trace[64];    /* ids of the rules that were tried, in order */
+static char said[512];    /* the last diagnostic */
+static char warned[4096]; /* all warnings, a line each */
 static int failures;
 
 static void expect(bool good, const char *what) {
@@ -57,6 +63,10 @@ static MlirLogicalResult listen(MlirDiagnostic diagnostic, void *self) {
   (void)self;
   said[0] = 0;
   mlirDiagnosticPrint(diagnostic, print_said, NULL);
+  if (mlirDiagnosticGetSeverity(diagnostic) == MlirDiagnosticWarning) {
+    size_t used = strlen(warned);
+    snprintf(warned + used, sizeof warned - used, "%s\n", said);
+  }
   return mlirLogicalResultSuccess();
 }
 
@@ -140,6 +150,7 @@ static const struct {
      "#nabla.dynamic8<block = 16>, zero_point = true>>"},
     {"one", "!nabla.implicit<8x64xf32, #nabla.splat<1.0 : f32>>"},
     {"two", "!nabla.implicit<8x64xf32, #nabla.splat<2.0 : f32>>"},
+    {"identity", "!nabla.implicit<8x64xf32, #nabla.identity>"},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
@@ -220,6 +231,9 @@ static const struct {
      "nabla.scatter add %0, %p, %u offset_dims = [1] collapsed_dims = [0] "
      "index_map = [0] vector_dim = 1",
      1, ", tensor<3xi32>, tensor<3x64xf32>"},
+    {"nabla.reshape", "nabla.reshape %0", 1, " -> tensor<512xf32>"},
+    {"nabla.broadcast_in_dim", "nabla.broadcast_in_dim %0 dims = [0, 1]", 1,
+     " -> tensor<8x64xf32>"},
 };
 #define FORMS (sizeof forms / sizeof *forms)
 
@@ -281,6 +295,106 @@ static void check_pair(MlirContext context, size_t form, size_t lhs, size_t rhs,
   mlirModuleDestroy(module);
 }
 
+/* ---- what is materialized ---- */
+
+typedef struct operands {
+  intptr_t count;
+  MlirType types[2];
+} operands;
+
+static bool is_splat(MlirType type) {
+  return nablaTypeIsAImplicit(type) &&
+         nabla_implicit_encoding(type).kind == NABLA_KIND_SPLAT;
+}
+
+/* Whether a rule is asked of such operands; splats that none takes become
+ * dense. */
+static bool is_ruled(MlirContext context, size_t form, size_t lhs, size_t rhs) {
+  MlirModule module = parse(context, form, lhs, rhs);
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count);
+  bool any = false;
+  for (size_t i = 0; i < count; i++)
+    any = any || nabla_rule_matches(&rules[i], third(module));
+  mlirModuleDestroy(module);
+  bool splats =
+      strstr(kinds[lhs].type, "#nabla.splat") ||
+      (forms[form].operands == 2 && strstr(kinds[rhs].type, "#nabla.splat"));
+  if (any || !splats) return any;
+  return is_ruled(context, form,
+                  strstr(kinds[lhs].type, "#nabla.splat") ? 0 : lhs,
+                  strstr(kinds[rhs].type, "#nabla.splat") ? 0 : rhs);
+}
+
+/* "'OP' op materializes N operands of ENCODING, M elements: " for each encoding
+ * among the operands that are no splats, a line each. */
+static void expected_lines(const char *op, const operands *given,
+                           nabla_text *out) {
+  for (intptr_t i = 0; i < given->count; i++) {
+    MlirType type = given->types[i];
+    int same = 1;
+    if (!nablaTypeIsAImplicit(type) || is_splat(type)) continue;
+    if (i == 1 && mlirTypeEqual(type, given->types[0])) continue;
+    if (i == 0 && given->count == 2 && mlirTypeEqual(type, given->types[1]))
+      same = 2;
+    nabla_text_add(out, "'%s' op materializes %d operand%s of ", op, same,
+                   same == 1 ? "" : "s");
+    nabla_text_add_attribute(out, nablaImplicitTypeParts(type).encoding);
+    nabla_text_add(out, ", %d elements: \n", 512 * same);
+  }
+}
+
+/* Every line of `want` begins a line of `warned`, in order, and there are no
+ * others; `why` (NULL: any) is behind each. */
+static bool warnings_are(const char *want, const char *why) {
+  const char *got = warned;
+  while (*want) {
+    size_t length = (size_t)(strchr(want, '\n') - want);
+    if (strncmp(got, want, length) != 0) return false;
+    if (why && strncmp(got + length, why, strlen(why)) != 0) return false;
+    got = strchr(got, '\n') + 1;
+    want += length + 1;
+  }
+  return !*got;
+}
+
+/* Where no rule is asked, one warning for each encoding; where one is, none, or
+ * the same with the rule's reason. */
+static void check_misses(MlirContext context, size_t form, size_t lhs,
+                         size_t rhs) {
+  MlirModule module = parse(context, form, lhs, rhs);
+  if (mlirModuleIsNull(module)) return; /* reported by check_pair */
+  MlirOperation op = third(module);
+  operands given = {.count = 0};
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirOperation made = nabla_defining_op(mlirOperationGetOperand(op, i));
+    MlirType type = nabla_operand_type(op, i);
+    if (nablaTypeIsAImplicit(type) && nabla_is(made, "ub.poison") &&
+        given.count < 2)
+      given.types[given.count++] = type;
+  }
+  nabla_text want = {0};
+  expected_lines(forms[form].op, &given, &want);
+  bool ruled = is_ruled(context, form, lhs, rhs) ||
+               nabla_op_find(op)->implicit == NABLA_IMPLICIT_views;
+  nablaPassValue policy = {"warn"};
+  warned[0] = 0;
+  bool good = mlirLogicalResultIsSuccess(
+      nabla_run_dispatch(mlirModuleGetOperation(module), &policy, NULL));
+  const char *lines = want.data ? want.data : "";
+  if (ruled)
+    good = good && (!*warned || warnings_are(lines, NULL));
+  else
+    good = good && warnings_are(lines, "no rule takes it");
+  if (!good) {
+    printf("failed: %s of %s and %s says\n%s, not\n%s", forms[form].op,
+           kinds[lhs].name, kinds[rhs].name, warned, lines);
+    failures++;
+  }
+  nabla_text_deinit(&want);
+  mlirModuleDestroy(module);
+}
+
 static void check_table(MlirContext context) {
   bool used[256] = {false};
   size_t count, ops;
@@ -289,8 +403,11 @@ static void check_table(MlirContext context) {
   expect(count <= sizeof used, "the table of rules fits this test");
   for (size_t form = 0; form < FORMS; form++)
     for (size_t lhs = 0; lhs < KINDS; lhs++)
-      for (size_t rhs = 0; rhs < (forms[form].operands == 2 ? KINDS : 1); rhs++)
+      for (size_t rhs = 0; rhs < (forms[form].operands == 2 ? KINDS : 1);
+           rhs++) {
         check_pair(context, form, lhs, rhs, used);
+        check_misses(context, form, lhs, rhs);
+      }
   for (size_t i = 0; i < count; i++) expect(used[i], rules[i].id);
   for (size_t i = 0; i < ops; i++) {
     bool has_form = rows[i].implicit != NABLA_IMPLICIT_rules;

@@ -1,25 +1,8 @@
-// Splats are constants: no implicit array may be taken for codes and scales.
+// Splats that no rule takes are constants, which nabla-simplify folds; no
+// implicit array may be taken for codes and scales.
 // RUN: nabla-opt "%s" --split-input-file --nabla-dispatch --verify-diagnostics \
 // RUN:   | FileCheck "%s" --implicit-check-not=nabla.materialize
 // RUN: nabla-opt "%s" --split-input-file --nabla-dispatch=policy=error | FileCheck "%s"
-
-// CHECK-LABEL: func.func @mul_one
-// CHECK-SAME: (%[[X:.*]]: tensor<4x4xf32>
-// CHECK-NEXT: return %[[X]], %[[X]]
-func.func @mul_one(%x: tensor<4x4xf32>, %s: !nabla.implicit<4x4xf32, #nabla.splat<1.0 : f32>>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
-  %0 = nabla.mul %x, %s : tensor<4x4xf32>, !nabla.implicit<4x4xf32, #nabla.splat<1.0 : f32>>
-  %1 = nabla.mul %s, %x : !nabla.implicit<4x4xf32, #nabla.splat<1.0 : f32>>, tensor<4x4xf32>
-  return %0, %1 : tensor<4x4xf32>, tensor<4x4xf32>
-}
-
-// The more specific rule declines: the result knows more than x.
-// CHECK-LABEL: func.func @mul_one_unknown
-// CHECK: %[[C:.*]] = nabla.constant dense<1.000000e+00> : tensor<4xf32>
-// CHECK: nabla.mul %{{.*}}, %[[C]] : tensor<?xf32>, tensor<4xf32>
-func.func @mul_one_unknown(%x: tensor<?xf32>, %s: !nabla.implicit<4xf32, #nabla.splat<1.0 : f32>>) -> tensor<4xf32> {
-  %0 = nabla.mul %x, %s : tensor<?xf32>, !nabla.implicit<4xf32, #nabla.splat<1.0 : f32>>
-  return %0 : tensor<4xf32>
-}
 
 // CHECK-LABEL: func.func @mul_half
 // CHECK: %[[C:.*]] = nabla.constant dense<5.000000e-01> : tensor<4xf16>

@@ -162,3 +162,11 @@ func.func @f(%ws: !nabla.implicit<3x8x16xf32, #nabla.nf4<block = 16, scale = #na
   }
   return
 }
+
+// -----
+
+func.func @f(%w: !nabla.implicit<4x64xf32, #nabla.lora<base = #nabla.nf4<block = 64>, rank = 1>>) {
+  // expected-error @+1 {{'nabla.convert' op the factors of a lora have its element type: unpack it, convert its components and pack them}}
+  %0 = nabla.convert %w : !nabla.implicit<4x64xf32, #nabla.lora<base = #nabla.nf4<block = 64>, rank = 1>> -> !nabla.implicit<4x64xf16, #nabla.lora<base = #nabla.nf4<block = 64>, rank = 1>>
+  return
+}

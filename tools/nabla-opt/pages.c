@@ -92,15 +92,20 @@ static int print_passes(void) {
 }
 
 static const char *const kind_names[] = {
-    [NABLA_OPERAND_NONE] = "",         [NABLA_OPERAND_ANY] = "any",
-    [NABLA_OPERAND_DENSE] = "dense",   [NABLA_OPERAND_IMPLICIT] = "implicit",
-    [NABLA_OPERAND_PACKED] = "packed", [NABLA_OPERAND_SPLAT] = "splat",
+    [NABLA_OPERAND_NONE] = "",
+    [NABLA_OPERAND_ANY] = "any",
+    [NABLA_OPERAND_DENSE] = "dense",
+    [NABLA_OPERAND_IMPLICIT] = "implicit",
+    [NABLA_OPERAND_PACKED] = "packed",
+    [NABLA_OPERAND_SPLAT] = "splat",
+    [NABLA_OPERAND_IDENTITY] = "identity",
     [NABLA_OPERAND_LORA] = "lora",
 };
 
 /* What an operand can be. */
 static const nabla_operand_kind kinds[] = {
-    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT};
+    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT,
+    NABLA_OPERAND_IDENTITY};
 
 static void print_operands(nabla_operand_kind lhs, nabla_operand_kind rhs) {
   printf("%s%s%s", kind_names[lhs], rhs == NABLA_OPERAND_NONE ? "" : ", ",
@@ -131,7 +136,8 @@ static void print_case(const char *op, nabla_operand_kind lhs,
   const nabla_rule *rule = NULL;
   while ((rule = next_rule(op, lhs, rhs, rule)))
     printf("`%s`, else ", rule->id);
-  printf("materialized |\n");
+  bool splat = lhs == NABLA_OPERAND_SPLAT || rhs == NABLA_OPERAND_SPLAT;
+  printf(splat ? "the splat becomes a constant |\n" : "materialized |\n");
 }
 
 static bool is_binary(const char *op) {
@@ -192,6 +198,12 @@ static void print_ops(void) {
       case NABLA_IMPLICIT_rules:
         print_cases(rows[i].name);
         break;
+      case NABLA_IMPLICIT_parts:
+        printf(
+            "| `%s` | implicit | what it is made of, and what becomes of that "
+            "|\n",
+            rows[i].name);
+        break;
     }
 }
 
@@ -228,9 +240,13 @@ static int print_operations(void) {
       "Syntax and meaning: DIALECT.md. *Types* are those of the first operand, "
       "or of the\nresult where there is no operand. *Cost*: operations, and "
       "bytes moved, where n is\nthe number of elements of the result, m of the "
-      "first operand, k of those that are\ncontracted into one; in, out are "
-      "the bytes of operands and results, packed ones\nwith their packed "
-      "size.\n\n| operation | types | operations | bytes "
+      "first operand, k of those that are\ncontracted into one (of attention: "
+      "that a "
+      "query may see), r rows of the\nfirst operand; in, out are the bytes of "
+      "operands and results, packed ones with\ntheir packed size, part those "
+      "of "
+      "the first operand that the result takes.\n`nabla-opt --nabla-cost` "
+      "counts with these.\n\n| operation | types | operations | bytes "
       "|\n|---|---|---|---|\n");
   for (size_t i = 0; i < count; i++)
     printf("| `%s` | %s | %s | %s |\n", rows[i].name,

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Each row of the tables of folds has a case in its FileCheck test.
+#   rows_tested.sh SOURCE_FOLDER
+set -eu
+cd "$1"
+missing=0
+
+# expect PATTERN FILE WHAT
+expect() {
+  grep -q -- "$1" "tests/filecheck/$2" && return
+  echo "no case for $3 in tests/filecheck/$2"
+  missing=1
+}
+
+for id in $(sed -n 's/^IDENTITY(\([a-z_]*\),.*/\1/p' transforms/identities.def); do
+  expect "^func.func @$id(" simplify-identities.mlir "$id"
+done
+for op in $(sed -n 's/^[A-Z12]*(\([a-z_]*\), .*/\1/p' transforms/splats.def); do
+  expect " nabla\.$op " simplify-splats.mlir "$op"
+done
+test "$(grep -c '^IDENTITY(' transforms/identities.def)" -gt 20
+test "$(grep -c '^SPLAT(' transforms/splats.def)" -gt 10
+exit $missing
