@@ -198,6 +198,26 @@ static bool dispatch_composite(MlirOperation op, void *self) {
   return true;
 }
 
+/* A rule may make ops that want dispatch themselves: so many times over. */
+#define MAX_ROUNDS 32
+
+static bool dispatch_all(MlirOperation root, report *r) {
+  bool good = true;
+  for (int round = 0; good && round < MAX_ROUNDS; round++) {
+    nabla_op_list all = nabla_ops_collect(root, needs_dispatch);
+    size_t count = all.count;
+    good = !all.failed;
+    for (size_t i = 0; good && i < count; i++) good = dispatch(all.ops[i], r);
+    nabla_op_list_deinit(&all);
+    if (count == 0) return good;
+  }
+  if (good)
+    nabla_error_at(root,
+                   "has rules that make each other's operations without "
+                   "end: nabla-dispatch gave up");
+  return false;
+}
+
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -211,11 +231,8 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
   if (mlirLogicalResultIsFailure(
           nabla_ops_each(op, is_composite, dispatch_composite, NULL)))
     return mlirLogicalResultFailure();
-  nabla_op_list all = nabla_ops_collect(op, needs_dispatch);
-  report r = {NULL, &r.first, all.failed != 0};
-  bool good = true;
-  for (size_t i = 0; good && i < all.count; i++)
-    good = dispatch(all.ops[i], &r);
+  report r = {NULL, &r.first, false};
+  bool good = dispatch_all(op, &r);
   print_misses(&r, say);
   good = good && !r.failed && !(say == POLICY_ERROR && r.first);
   while (r.first) {
@@ -223,6 +240,5 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
     free(r.first);
     r.first = next;
   }
-  nabla_op_list_deinit(&all);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -99,6 +99,7 @@ static const char *const kind_names[] = {
     [NABLA_OPERAND_PACKED] = "packed",
     [NABLA_OPERAND_SPLAT] = "splat",
     [NABLA_OPERAND_IDENTITY] = "identity",
+    [NABLA_OPERAND_LORA] = "lora",
 };
 
 /* What an operand can be. */
@@ -148,6 +149,16 @@ static bool is_binary(const char *op) {
   return false;
 }
 
+/* Lora is packed to most rules; lines for the others. */
+static void print_lora_cases(const char *op) {
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count);
+  for (size_t i = 0; i < count; i++)
+    if (!strcmp(rules[i].op, op) && (rules[i].lhs == NABLA_OPERAND_LORA ||
+                                     rules[i].rhs == NABLA_OPERAND_LORA))
+      print_case(op, rules[i].lhs, rules[i].rhs);
+}
+
 /* A line for each combination with an implicit operand. */
 static void print_cases(const char *op) {
   for (size_t l = 0; l < COUNT(kinds); l++) {
@@ -158,6 +169,7 @@ static void print_cases(const char *op) {
     for (size_t r = 0; r < COUNT(kinds); r++)
       if (l > 0 || r > 0) print_case(op, kinds[l], kinds[r]);
   }
+  print_lora_cases(op);
 }
 
 static void print_ops(void) {
