@@ -26,8 +26,7 @@ static void list_names(char *out, size_t size) {
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
-  if (at < size)
-    snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
+  if (at < size) snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -251,12 +250,12 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
            (int)(name.length < 60 ? name.length : 60), name.data);
   *outParameters = parameters;
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
+  if (nabla_text_equals(name, "identity"))
+    return check_identity(parameters, message);
   if (nabla_text_equals(name, "dynamic8"))
     return nabla_dynamic8_check(context, parameters, outParameters, message);
   if (nabla_text_equals(name, "lora"))
     return nabla_lora_check(context, parameters, outParameters, message);
-  if (nabla_text_equals(name, "identity"))
-    return check_identity(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -282,6 +281,10 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
         mlirFloatAttrGetValueDouble(nabla_attribute(parameters, "value"));
     return info;
   }
+  if (nabla_text_equals(name, "identity")) {
+    info.kind = NABLA_KIND_IDENTITY;
+    return info;
+  }
   info.nested = nabla_attribute(parameters, "scale");
   if (!mlirAttributeIsNull(info.nested) &&
       !nablaAttributeIsAEncoding(info.nested))
@@ -296,10 +299,6 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
     info.kind = NABLA_KIND_DYNAMIC8;
     info.block = (uint64_t)mlirIntegerAttrGetValueInt(
         nabla_attribute(parameters, "block"));
-    return info;
-  }
-  if (nabla_text_equals(name, "identity")) {
-    info.kind = NABLA_KIND_IDENTITY;
     return info;
   }
   char text[64];

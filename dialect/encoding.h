@@ -9,10 +9,10 @@
 typedef enum nabla_encoding_kind {
   NABLA_KIND_PACKED,   /* a row of quant/encodings.def: codes and scales */
   NABLA_KIND_SPLAT,    /* one value; no components                       */
+  NABLA_KIND_IDENTITY, /* 1 where row and column agree, else 0; none    */
   NABLA_KIND_DYNAMIC8, /* bitsandbytes' codes of scales: codes, scales,
                           offset, map                                  */
   NABLA_KIND_LORA,     /* base + b.a                                   */
-  NABLA_KIND_IDENTITY, /* 1 where row and column agree, else 0; none    */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
@@ -79,12 +79,12 @@ nabla_strided nabla_implicit_strided(MlirType type);
  * takes the shape alone. */
 MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view);
 
-/* The same array in another encoding, of the same storage. */
-MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding);
-
 /* Whether every box and order of the array is an array of its encoding: not of
  * an identity, of which only the transpose is one. */
 bool nabla_implicit_has_views(MlirType type);
+
+/* The same array in another encoding, of the same storage. */
+MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding);
 
 /* The view that `reshape` of `type` to `shape` gives; false when no strides
  * express it. */

@@ -244,14 +244,14 @@ MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view) {
   return type_of(mlirTypeGetContext(type), &p);
 }
 
+bool nabla_implicit_has_views(MlirType type) {
+  return nabla_implicit_encoding(type).kind != NABLA_KIND_IDENTITY;
+}
+
 MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding) {
   nablaImplicit p = nablaImplicitTypeParts(type);
   p.encoding = encoding;
   return type_of(mlirTypeGetContext(type), &p);
-}
-
-bool nabla_implicit_has_views(MlirType type) {
-  return nabla_implicit_encoding(type).kind != NABLA_KIND_IDENTITY;
 }
 
 /* Groups dimensions that are contiguous among themselves, then cuts each group

@@ -178,26 +178,6 @@ static bool dispatch(MlirOperation op, report *r) {
   return true;
 }
 
-/* A rule may make ops that want dispatch themselves: so many times over. */
-#define MAX_ROUNDS 32
-
-static bool dispatch_all(MlirOperation root, report *r) {
-  bool good = true;
-  for (int round = 0; good && round < MAX_ROUNDS; round++) {
-    nabla_op_list all = nabla_ops_collect(root, needs_dispatch);
-    size_t count = all.count;
-    good = !all.failed;
-    for (size_t i = 0; good && i < count; i++) good = dispatch(all.ops[i], r);
-    nabla_op_list_deinit(&all);
-    if (count == 0) return good;
-  }
-  if (good)
-    nabla_error_at(root,
-                   "has rules that make each other's operations without "
-                   "end: nabla-dispatch gave up");
-  return false;
-}
-
 static bool is_composite(MlirOperation op) {
   return nabla_is_composite(op) && has_implicit_operand(op);
 }
@@ -216,6 +196,26 @@ static bool dispatch_composite(MlirOperation op, void *self) {
   nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
                           rule->summary);
   return true;
+}
+
+/* A rule may make ops that want dispatch themselves: so many times over. */
+#define MAX_ROUNDS 32
+
+static bool dispatch_all(MlirOperation root, report *r) {
+  bool good = true;
+  for (int round = 0; good && round < MAX_ROUNDS; round++) {
+    nabla_op_list all = nabla_ops_collect(root, needs_dispatch);
+    size_t count = all.count;
+    good = !all.failed;
+    for (size_t i = 0; good && i < count; i++) good = dispatch(all.ops[i], r);
+    nabla_op_list_deinit(&all);
+    if (count == 0) return good;
+  }
+  if (good)
+    nabla_error_at(root,
+                   "has rules that make each other's operations without "
+                   "end: nabla-dispatch gave up");
+  return false;
 }
 
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
