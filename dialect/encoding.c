@@ -26,7 +26,8 @@ static void list_names(char *out, size_t size) {
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
-  if (at < size) snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
+  if (at < size)
+    snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
 }
 
 static bool check_splat(MlirAttribute parameters,
