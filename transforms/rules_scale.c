@@ -31,7 +31,7 @@ static nabla_rule_outcome pack(MlirOperation op, intptr_t count,
 nabla_rule_outcome nabla_apply_neg_packed(MlirOperation op, const char **why) {
   MlirValue whole = mlirOperationGetOperand(op, 0), parts[NABLA_MAX_PARTS];
   int at = nabla_scales_find(mlirValueGetType(whole));
-  *why = "its scales have no sign";
+  *why = "its scales have no sign, or are packed";
   if (at < 0) return NABLA_RULE_DECLINED;
   intptr_t count = nabla_components_split(whole, op, parts);
   nabla_op_spec spec = {"nabla.neg", 1, &parts[at], -1, NULL, 0, NULL};
