@@ -144,8 +144,8 @@ int main(int argc, char **argv) {
   int failed = 0;
   for (int i = 0; argc < 2 && !failed && i < 3; i++) failed = measure(usual[i]);
   for (int i = 1; !failed && i < argc; i++) {
-    int layers = atoi(argv[i]);
-    failed = layers < 1 || layers > MAX_LAYERS || measure(layers);
+    long layers = strtol(argv[i], NULL, 10);
+    failed = layers < 1 || layers > MAX_LAYERS || measure((int)layers);
   }
   return failed;
 }

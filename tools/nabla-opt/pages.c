@@ -222,9 +222,11 @@ static int print_operations(void) {
       "Syntax and meaning: DIALECT.md. *Types* are those of the first operand, "
       "or of the\nresult where there is no operand. *Cost*: operations, and "
       "bytes moved, where n is\nthe number of elements of the result, m of the "
-      "first operand, k of those that are\ncontracted into one (of attention: that a "
+      "first operand, k of those that are\ncontracted into one (of attention: "
+      "that a "
       "query may see), r rows of the\nfirst operand; in, out are the bytes of "
-      "operands and results, packed ones with\ntheir packed size, part those of "
+      "operands and results, packed ones with\ntheir packed size, part those "
+      "of "
       "the first operand that the result takes.\n`nabla-opt --nabla-cost` "
       "counts with these.\n\n| operation | types | operations | bytes "
       "|\n|---|---|---|---|\n");
