@@ -30,7 +30,7 @@ def product(q, factor):
 def stays(spec, kind, factor):
     """Whether a product with a splat is packed."""
     power = abs(np.frexp(f32(factor))[0]) == 0.5
-    if spec.scale == "f16":
+    if "f16" in (spec.scale, kind):
         return False
     return power or (spec.scale == "f32" and kind == "f32")
 
