@@ -13,8 +13,8 @@ bool nabla_scales_negate(MlirType type);
 
 /* Whether scales times `factor` are the scales of the array times `factor`:
  * powers of two where scales and elements have the range of f32 (not f16), and
- * any finite factor where both are f32. There an element is value * (scale * factor) and
- * not (value * scale) * factor. */
+ * any finite factor where both are f32. There an element is value * (scale *
+ * factor) and not (value * scale) * factor. */
 bool nabla_scales_multiply(MlirType type, double factor);
 
 /* The number that all elements of a #nabla.splat are: its value, rounded to the
