@@ -129,7 +129,20 @@ static ParseResult parseEntry(AsmParser &parser, NamedAttrList &entries) {
   return entries.append(key, value), success();
 }
 
+// How many encodings of this thread stand in each other: hostile text would
+// fill the stack before the innermost could be checked.
+static thread_local int nesting;
+struct Nesting {
+  Nesting() { nesting++; }
+  ~Nesting() { nesting--; }
+};
+
 Attribute NablaDialect::parseAttribute(DialectAsmParser &parser, Type) const {
+  Nesting here;
+  if (nesting > NABLA_MAX_NESTING)
+    return parser.emitError(parser.getCurrentLocation(), "at most ")
+               << NABLA_MAX_NESTING << " encodings stand in each other",
+           Attribute();
   StringRef encoding;
   NamedAttrList entries;
   MlirAttribute canonical;

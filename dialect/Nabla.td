@@ -39,6 +39,20 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
     * `block`: elements per scale, a power of two from 16 to 4096
     * `blocks = flat | leading`: blocks of the flattened storage, or one for
       each index of the first dimension (`block = 0`; LLM.int8's rows)
+    * `scale`: what scales are stored as: f32 (the default), f16, bf16, or an
+      encoding, which makes them an implicit array: `#nabla.nf4<block = 64,
+      scale = #nabla.dynamic8<block = 256>>`. Encodings stand in each other to
+      a depth of 8; scales have no rows (`blocks = leading`)
+    * `zero_point = true`: each block has a zero point (int4, int8)
+    * `#nabla.dynamic8<block = 256>`: bitsandbytes' codes of scales, value
+      map[code] * scales[i / block] + offset; `scale` as above, but for f16 and
+      bf16
+    * `#nabla.lora<base = ENCODING, rank = 8>`: a weight of rank 2 in `base`
+      with an update of low rank: base + b . a. `dot_general` multiplies by
+      base, a and b, and by nothing of the size of the weight.
+      *Merge* is `quantize(materialize(w))` into the encoding of the base (it
+      rounds), *unmerge* is the base that `unpack` gives, which was never
+      changed; `quantize` into a lora gives a and b of zeros
     * `#nabla.splat<0.5 : f32>`: a constant, nothing is stored
     * `#nabla.identity`: 1 where row and column of a matrix agree, else 0.
       `dot_general` with a square one gives the other operand back: elements are
@@ -132,7 +146,9 @@ def Nabla_Array : AnyTypeOf<[Nabla_Tensor, Nabla_ImplicitType],
                             "or implicit array">;
 def Nabla_FloatArray : AnyTypeOf<[Nabla_FloatTensor, Nabla_ImplicitType],
                                  "tensor of floats or implicit array">;
-def Nabla_Component : 1DTensorOf<[I8, F32, F16, BF16]>;
+def Nabla_Component : AnyTypeOf<[RankedTensorOf<[I8, F32, F16, BF16]>,
+                                 Nabla_ImplicitType],
+                                "component of an implicit array">;
 
 def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
   let summary = "Encodes a dense array";
@@ -149,16 +165,45 @@ def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
 
 def Nabla_MaterializeOp : Nabla_InferOp<"materialize"> {
   let summary = "Decodes an implicit array into a dense one";
-  let arguments = (ins Nabla_ImplicitType:$input);
-  let results = (outs Nabla_FloatTensor:$output);
+  let description = [{
+    With `levels`, so many of the innermost levels are decoded: of an array
+    whose scales are packed, levels = 1 gives the same codes with scales that
+    are packed one level less. All levels one by one, or at once, give the same
+    bits; the last gives the tensor. See `implicit_depth`.
+  }];
+  let arguments = (ins Nabla_ImplicitType:$input,
+                       OptionalAttr<I64Attr>:$levels);
+  let results = (outs Nabla_FloatArray:$output);
+  let assemblyFormat = "$input (`levels` `=` $levels^)? attr-dict `:` "
+                       "qualified(type($input))";
+}
+
+def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
+  let summary = "How many levels an implicit array has";
+  let description = [{
+    0 of a tensor, 1 of a packed array, and one more for each encoding that its
+    scales are in: so many times `materialize levels = 1` gives the tensor. A
+    lora has the levels of its base. A constant: nothing is read.
+  }];
+  let arguments = (ins Nabla_Array:$input);
+  let results = (outs 0DTensorOf<[I64]>:$depth);
   let assemblyFormat = "$input attr-dict `:` qualified(type($input))";
 }
 
 def Nabla_PackOp : Nabla_Op<"pack"> {
   let summary = "Makes an implicit array of its components";
   let description = [{
-    Components are of rank 1, in the order in which `unpack` gives them; for a
-    view they are the whole storage's.
+    Components are those that `unpack` gives, in its order; for a view they are
+    the whole storage's. Codes and zero points are i8 lists, scales a list of
+    f32, f16, bf16 or, packed themselves, an implicit array of f32; those of
+    mx encodings i8.
+
+    | encoding | components |
+    |---|---|
+    | all but these | codes, scales, zero_points if it has them |
+    | `dynamic8` | codes, scales, offset (f32, rank 0), map (256 f32) |
+    | `lora` | base (implicit), a (rank x columns), b (rows x rank) |
+    | `splat` | none |
   }];
   let arguments = (ins Variadic<Nabla_Component>:$components);
   let results = (outs Nabla_ImplicitType:$output);
@@ -549,5 +594,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 
 include "NablaControl.td"
 include "NablaMath.td"
+include "NablaComposite.td"
 
 #endif

@@ -74,7 +74,7 @@ static MlirType slice_type(MlirType whole) {
   nablaImplicitType stored = {
       b.rank, 0, a.shape + 1, stored_view, a.elementType, a.encoding};
   char message[NABLA_MESSAGE_SIZE];
-  if (nabla_encoding_read(a.encoding).kind == NABLA_KIND_PACKED) {
+  if (nabla_encoding_is_stored(nabla_encoding_read(a.encoding).kind)) {
     if (slice_storage(&a, &view, &b) < 0) return none;
     if (b.storageRank > 0) {
       *at++ = b.storageRank;
@@ -88,8 +88,36 @@ static MlirType slice_type(MlirType whole) {
   return nablaHookImplicitCanonical(mlirTypeGetContext(whole), &stored);
 }
 
-bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
+/* Adds the leaves of both, of which the whole has `length` slices. */
+static bool find_leaves(MlirType whole, MlirType slice, int64_t length,
+                        nabla_slices *out) {
   nabla_implicit_component all[NABLA_MAX_PARTS], part[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(whole, all);
+  nabla_implicit_components(slice, part);
+  if (count == 0) return true; /* nothing is stored */
+  /* whole blocks, or the next slice would begin within one */
+  uint64_t elements = nabla_implicit_storage_elements(slice);
+  if (elements % nabla_implicit_format(whole).block) return false;
+  bool dynamic8 = nabla_implicit_encoding(whole).kind == NABLA_KIND_DYNAMIC8;
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t stacked;
+    bool shared = dynamic8 && i >= 2; /* offset and map are the tensor's */
+    if (!shared && (__builtin_mul_overflow(part[i].count, length, &stacked) ||
+                    stacked != all[i].count))
+      return false;
+    if (nablaTypeIsAImplicit(all[i].type)) {
+      if (!find_leaves(all[i].type, part[i].type, length, out)) return false;
+      continue;
+    }
+    out->shared[out->leaves] = shared;
+    out->any_shared = out->any_shared || shared;
+    out->count[out->leaves++] = part[i].count;
+  }
+  return true;
+}
+
+bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
+  *out = (nabla_slices){0};
   if (!nablaTypeIsAImplicit(whole) || !nablaTypeIsAImplicit(slice) ||
       !nabla_implicit_has_views(whole) || !is_slice(whole, slice))
     return false;
@@ -103,21 +131,7 @@ bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
     if (mlirTypeIsNull(expected) || !mlirTypeEqual(expected, slice))
       return false;
   }
-  out->components = nabla_implicit_components(whole, all);
-  nabla_implicit_components(slice, part);
-  if (out->components == 0) return true; /* nothing is stored */
-  /* whole blocks, or the next slice would begin within one */
-  uint64_t elements = nabla_implicit_storage_elements(slice);
-  if (elements % nabla_implicit_format(whole).block) return false;
-  for (uint32_t i = 0; i < out->components; i++) {
-    out->count[i] = part[i].count;
-    int64_t stacked;
-    if (__builtin_mul_overflow(part[i].count, nabla_array_dim(whole, 0),
-                               &stacked) ||
-        stacked != all[i].count)
-      return false;
-  }
-  return true;
+  return find_leaves(whole, slice, nabla_array_dim(whole, 0), out);
 }
 
 bool nabla_slice_is_dense(MlirType whole, MlirType slice) {

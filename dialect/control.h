@@ -5,7 +5,7 @@
 
 #include <mlir-c/Rewrite.h>
 
-#include "dialect/encoding.h"
+#include "dialect/encoding_nested.h"
 
 MlirBlock nabla_region_block(MlirOperation op, intptr_t region);
 
@@ -22,15 +22,18 @@ typedef struct nabla_scan {
 } nabla_scan;
 nabla_scan nabla_scan_read(MlirOperation op);
 
-/* How a slice of an implicit array lies in the whole: component i of the slice
- * is a part of that of the whole, `count[i]` elements at index * count[i]. */
+/* How a slice of an implicit array lies in the whole: leaf i of the slice is a
+ * part of that of the whole, `count[i]` elements at index * count[i], or, where
+ * `shared`, all of it. */
 typedef struct nabla_slices {
-  uint32_t components;
-  int64_t count[NABLA_MAX_PARTS];
+  uint32_t leaves;
+  int64_t count[NABLA_MAX_LEAVES];
+  bool shared[NABLA_MAX_LEAVES];
+  bool any_shared; /* slices can be taken, but not be stacked */
 } nabla_slices;
 
 /* Is an array of type `slice` a part, without the first dimension, of one of
- * the implicit type `whole`, component by component? Slices of `whole` have
+ * the implicit type `whole`, leaf by leaf? Slices of `whole` have
  * whole blocks, one behind the other; each is seen as the whole is. */
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out);
 

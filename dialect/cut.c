@@ -26,6 +26,30 @@ static bool read_alone(MlirType type, const nabla_strided *view,
   return true;
 }
 
+/* Elements [first, first + size) of packed scales, which are a list, begin
+ * where a block of theirs does. */
+static bool cut_scales(MlirType scales, int64_t first, int64_t size) {
+  nabla_strided view = {1, {size}, {1}, first};
+  nabla_cut cut;
+  if (!nablaTypeIsAImplicit(scales)) return true;
+  if (size == 0) return false;
+  return nabla_cut_read(nabla_implicit_with_view(scales, &view), &cut);
+}
+
+/* The piece begins with a block, and its codes with a byte. */
+static bool cut_blocks(MlirType type, uint64_t offset, nabla_cut *out) {
+  nabla_format format = nabla_implicit_format(type);
+  nabla_format alone = nabla_implicit_format(out->alone);
+  uint64_t bits = format.encoding ? format.encoding->bits : 8;
+  if (format.granularity == NABLA_PER_TENSOR || format.block != alone.block ||
+      offset % format.block != 0 || offset % 8 * bits % 8 != 0)
+    return false;
+  out->first[0] = (int64_t)(offset / 8 * bits + offset % 8 * bits / 8);
+  out->first[1] = (int64_t)(offset / format.block);
+  if (format.zero_point) out->first[2] = out->first[1];
+  return true;
+}
+
 bool nabla_cut_read(MlirType type, nabla_cut *out) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   *out = (nabla_cut){.alone = type};
@@ -37,15 +61,9 @@ bool nabla_cut_read(MlirType type, nabla_cut *out) {
   out->count = nabla_implicit_components(out->alone, parts);
   for (uint32_t i = 0; i < out->count; i++) out->size[i] = parts[i].count;
   if (!is_view) return true;
-  nabla_format format = nabla_implicit_format(type);
-  nabla_format alone = nabla_implicit_format(out->alone);
-  uint64_t offset = (uint64_t)view.offset;
-  if (out->count != 2 || format.granularity == NABLA_PER_TENSOR ||
-      format.block != alone.block || offset % format.block != 0 ||
-      offset % 8 * format.encoding->bits % 8 != 0)
+  if (nabla_implicit_encoding(type).kind == NABLA_KIND_LORA || out->count < 2 ||
+      !cut_blocks(type, (uint64_t)view.offset, out))
     return false;
-  out->first[0] = (int64_t)(offset / 8 * format.encoding->bits +
-                            offset % 8 * format.encoding->bits / 8);
-  out->first[1] = (int64_t)(offset / format.block);
-  return true;
+  nabla_implicit_components(type, parts);
+  return cut_scales(parts[1].type, out->first[1], out->size[1]);
 }

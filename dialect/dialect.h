@@ -27,6 +27,9 @@ MlirStringRef nablaEncodingAttrParts(MlirAttribute attribute,
 /* The most dimensions of an array: arrays on the stack have this size. */
 #define NABLA_MAX_RANK 16
 
+/* The most encodings that stand in each other. */
+#define NABLA_MAX_NESTING 8
+
 /* An implicit type as it is stored. `view` is empty for the identity, else
  * the storage's rank and shape, a stride for each dimension, and the offset. */
 typedef struct nablaImplicitType {

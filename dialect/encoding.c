@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "dialect/encoding_nested.h"
+#include "quant/codec.h"
 
 static MlirStringRef ref(const char *text) {
   return mlirStringRefCreateFromCString(text);
@@ -24,7 +26,7 @@ static void list_names(char *out, size_t size) {
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
-  if (at < size) snprintf(out + at, size - at, "splat, identity");
+  if (at < size) snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -51,11 +53,12 @@ static bool check_keys(const char *name, MlirAttribute parameters,
     MlirStringRef key =
         mlirIdentifierStr(mlirDictionaryAttrGetElement(parameters, i).name);
     if (nabla_text_equals(key, "block") || nabla_text_equals(key, "blocks") ||
-        nabla_text_equals(key, "scale"))
+        nabla_text_equals(key, "scale") || nabla_text_equals(key, "zero_point"))
       continue;
     char text[160];
     snprintf(text, sizeof text,
-             "unknown parameter '%.*s'; legal: block, blocks, scale",
+             "unknown parameter '%.*s'; legal: block, blocks, scale, "
+             "zero_point",
              (int)(key.length < 64 ? key.length : 64), key.data);
     return complain(message, name, text);
   }
@@ -63,12 +66,17 @@ static bool check_keys(const char *name, MlirAttribute parameters,
 }
 
 /* An integer that fits in an int64_t. */
-static bool is_number(MlirAttribute value) {
+bool nabla_parameter_is_number(MlirAttribute value) {
   if (mlirAttributeIsNull(value) || !mlirAttributeIsAInteger(value))
     return false;
   MlirType type = mlirAttributeGetType(value);
   return mlirTypeIsAIndex(type) || (mlirIntegerTypeIsSignless(type) &&
                                     mlirIntegerTypeGetWidth(type) <= 64);
+}
+
+bool nabla_parameter_is_block(int64_t block) {
+  return block >= NABLA_BLOCK_MIN && block <= NABLA_BLOCK_MAX &&
+         (block & (block - 1)) == 0;
 }
 
 /* What shares a scale, as `blocks` says; false when it says something else. */
@@ -120,7 +128,7 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
   if (row->is_mx && mlirAttributeIsNull(block) &&
       granularity == NABLA_PER_BLOCK)
     return true;
-  if (!is_number(block))
+  if (!nabla_parameter_is_number(block))
     return complain(
         message, row->name,
         "needs block, the number of elements per scale: block = 64");
@@ -129,7 +137,7 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
     return check_whole(row, granularity, size, message);
   if (row->is_mx && size != NABLA_BLOCK_MX)
     return complain(message, row->name, "has blocks of 32: leave block out");
-  if (size < NABLA_BLOCK_MIN || size > NABLA_BLOCK_MAX || (size & (size - 1))) {
+  if (!nabla_parameter_is_block(size)) {
     char text[160];
     snprintf(text, sizeof text,
              "block = %lld is not legal: a power of two from %d to %d%s",
@@ -140,12 +148,13 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
   return true;
 }
 
-/* The scale type that `parameters` ask for; false when they ask for another
- * than is compiled. */
+/* The scale type that `parameters` ask for, F32 for packed ones; false when
+ * they ask for what is none. */
 static bool scale_of(MlirAttribute parameters, nabla_scale_type *out) {
   MlirAttribute scale = nabla_attribute(parameters, "scale");
   *out = NABLA_SCALE_F32;
-  if (mlirAttributeIsNull(scale)) return true;
+  if (mlirAttributeIsNull(scale) || nablaAttributeIsAEncoding(scale))
+    return true;
   if (!mlirAttributeIsAType(scale)) return false;
   MlirType type = mlirTypeAttrGetValue(scale);
   if (mlirTypeIsAF16(type)) *out = NABLA_SCALE_F16;
@@ -156,51 +165,97 @@ static bool scale_of(MlirAttribute parameters, nabla_scale_type *out) {
 static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
   nabla_scale_type ignored;
+  MlirAttribute scale = nabla_attribute(parameters, "scale");
   if (row->is_mx)
-    return mlirAttributeIsNull(nabla_attribute(parameters, "scale")) ||
+    return mlirAttributeIsNull(scale) ||
            complain(message, row->name,
                     "has powers of two as scales: leave scale out");
-  return scale_of(parameters, &ignored) ||
-         complain(message, row->name, "scale is f32, f16 or bf16");
+  if (!scale_of(parameters, &ignored))
+    return complain(message, row->name,
+                    "scale is f32, f16, bf16 or an encoding, as "
+                    "#nabla.dynamic8<block = 256>");
+  if (mlirAttributeIsNull(scale) || !nablaAttributeIsAEncoding(scale))
+    return true;
+  nabla_granularity granularity = NABLA_PER_BLOCK;
+  (void)granularity_of(parameters, &granularity);
+  if (nabla_encoding_is_int8(row) && granularity == NABLA_PER_ROW)
+    return complain(message, row->name, /* f32 ones mean LLM.int8's absmax */
+                    "rows have scales of f32, f16 or bf16; blocks have packed "
+                    "ones: block = 64, without blocks = leading");
+  return nabla_scales_check(row->name, scale, message);
 }
 
-static MlirNamedAttribute keep(MlirContext context, const char *key,
-                               MlirAttribute value) {
+static bool has_zero_point(MlirAttribute parameters) {
+  MlirAttribute zero = nabla_attribute(parameters, "zero_point");
+  return !mlirAttributeIsNull(zero) && mlirBoolAttrGetValue(zero);
+}
+
+static bool check_zero_point(const nabla_encoding *row,
+                             MlirAttribute parameters,
+                             char message[NABLA_MESSAGE_SIZE]) {
+  MlirAttribute zero = nabla_attribute(parameters, "zero_point");
+  nabla_granularity granularity = NABLA_PER_BLOCK;
+  if (mlirAttributeIsNull(zero)) return true;
+  if (!mlirAttributeIsABool(zero))
+    return complain(message, row->name, "zero_point is true or false");
+  if (!mlirBoolAttrGetValue(zero)) return true;
+  if (!row->has_zero_point)
+    return complain(message, row->name,
+                    "has no zero points: int4 and int8 have them");
+  (void)granularity_of(parameters, &granularity);
+  return granularity == NABLA_PER_BLOCK ||
+         complain(message, row->name,
+                  "has zero points with blocks only: block = 64, without "
+                  "blocks = leading");
+}
+
+MlirNamedAttribute nabla_parameter(MlirContext context, const char *key,
+                                   MlirAttribute value) {
   return mlirNamedAttributeGet(mlirIdentifierGet(context, ref(key)), value);
 }
 
 /* Keeps what is not a default, with `block` as an i64. */
 static MlirAttribute canonical(MlirContext context, const nabla_encoding *row,
                                MlirAttribute parameters) {
-  MlirNamedAttribute kept[3];
+  MlirNamedAttribute kept[4];
   nabla_scale_type scale;
   nabla_granularity granularity;
   intptr_t count = 0;
   MlirAttribute block = nabla_attribute(parameters, "block");
   if (!row->is_mx)
-    kept[count++] = keep(context, "block",
-                         mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64),
-                                            mlirIntegerAttrGetValueInt(block)));
+    kept[count++] =
+        nabla_parameter(context, "block",
+                        mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64),
+                                           mlirIntegerAttrGetValueInt(block)));
   if (granularity_of(parameters, &granularity) &&
       granularity != NABLA_PER_BLOCK)
+    kept[count++] = nabla_parameter(context, "blocks",
+                                    nabla_attribute(parameters, "blocks"));
+  MlirAttribute given = nabla_attribute(parameters, "scale");
+  if (scale_of(parameters, &scale) &&
+      (scale != NABLA_SCALE_F32 ||
+       (!mlirAttributeIsNull(given) && nablaAttributeIsAEncoding(given))))
+    kept[count++] = nabla_parameter(context, "scale", given);
+  if (has_zero_point(parameters))
     kept[count++] =
-        keep(context, "blocks", nabla_attribute(parameters, "blocks"));
-  if (scale_of(parameters, &scale) && scale != NABLA_SCALE_F32)
-    kept[count++] =
-        keep(context, "scale", nabla_attribute(parameters, "scale"));
+        nabla_parameter(context, "zero_point", mlirBoolAttrGet(context, 1));
   return mlirDictionaryAttrGet(context, count, kept);
 }
 
 bool nablaHookEncoding(MlirContext context, MlirStringRef name,
                        MlirAttribute parameters, MlirAttribute *outParameters,
                        char message[NABLA_MESSAGE_SIZE]) {
-  char text[64], names[128];
+  char text[64], names[150];
   snprintf(text, sizeof text, "%.*s",
            (int)(name.length < 60 ? name.length : 60), name.data);
   *outParameters = parameters;
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
   if (nabla_text_equals(name, "identity"))
     return check_identity(parameters, message);
+  if (nabla_text_equals(name, "dynamic8"))
+    return nabla_dynamic8_check(context, parameters, outParameters, message);
+  if (nabla_text_equals(name, "lora"))
+    return nabla_lora_check(context, parameters, outParameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -210,7 +265,8 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
   }
   if (!check_keys(text, parameters, message) ||
       !check_block(row, parameters, message) ||
-      !check_scale(row, parameters, message))
+      !check_scale(row, parameters, message) ||
+      !check_zero_point(row, parameters, message))
     return false;
   *outParameters = canonical(context, row, parameters);
   return true;
@@ -221,6 +277,8 @@ static void print_value(MlirAttribute value, MlirStringCallback print,
                         void *self) {
   if (mlirAttributeIsAString(value)) {
     print(mlirStringAttrGetValue(value), self);
+  } else if (mlirAttributeIsABool(value)) {
+    print(ref(mlirBoolAttrGetValue(value) ? "true" : "false"), self);
   } else if (mlirAttributeIsAInteger(value)) {
     char text[32];
     snprintf(text, sizeof text, "%lld",
@@ -262,9 +320,26 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
     info.kind = NABLA_KIND_IDENTITY;
     return info;
   }
+  info.nested = nabla_attribute(parameters, "scale");
+  if (!mlirAttributeIsNull(info.nested) &&
+      !nablaAttributeIsAEncoding(info.nested))
+    info.nested = (MlirAttribute){NULL};
+  if (nabla_text_equals(name, "lora")) {
+    info.kind = NABLA_KIND_LORA;
+    info.base = nabla_attribute(parameters, "base");
+    info.rank = mlirIntegerAttrGetValueInt(nabla_attribute(parameters, "rank"));
+    return info;
+  }
+  if (nabla_text_equals(name, "dynamic8")) {
+    info.kind = NABLA_KIND_DYNAMIC8;
+    info.block = (uint64_t)mlirIntegerAttrGetValueInt(
+        nabla_attribute(parameters, "block"));
+    return info;
+  }
   char text[64];
   snprintf(text, sizeof text, "%.*s", (int)name.length, name.data);
   info.kind = NABLA_KIND_PACKED;
+  info.zero_point = has_zero_point(parameters);
   info.row = nabla_encoding_find(text);
   if (info.row->is_mx) {
     info.block = NABLA_BLOCK_MX;
@@ -276,6 +351,11 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   (void)granularity_of(parameters, &info.granularity);
   (void)scale_of(parameters, &info.scale);
   return info;
+}
+
+bool nabla_encoding_is_stored(nabla_encoding_kind kind) {
+  return kind == NABLA_KIND_PACKED || kind == NABLA_KIND_DYNAMIC8 ||
+         kind == NABLA_KIND_LORA;
 }
 
 nabla_encoding_info nabla_implicit_encoding(MlirType type) {

@@ -10,6 +10,9 @@ typedef enum nabla_encoding_kind {
   NABLA_KIND_PACKED,   /* a row of quant/encodings.def: codes and scales */
   NABLA_KIND_SPLAT,    /* one value; no components                       */
   NABLA_KIND_IDENTITY, /* 1 where row and column agree, else 0; none    */
+  NABLA_KIND_DYNAMIC8, /* bitsandbytes' codes of scales: codes, scales,
+                          offset, map                                  */
+  NABLA_KIND_LORA,     /* base + b.a                                   */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
@@ -17,9 +20,13 @@ typedef struct nabla_encoding_info {
   nabla_encoding_kind kind;
   const nabla_encoding *row; /* PACKED */
   nabla_granularity granularity;
-  uint64_t block; /* elements per scale; 0 for rows: the storage says */
-  nabla_scale_type scale;
-  double value; /* SPLAT */
+  uint64_t block;         /* elements per scale; 0 for rows: the storage says */
+  nabla_scale_type scale; /* F32 for packed scales */
+  bool zero_point;
+  MlirAttribute nested; /* the encoding of the scales, or null */
+  double value;         /* SPLAT */
+  MlirAttribute base;   /* LORA: of the weight that is changed; */
+  int64_t rank;         /* columns of b, rows of a              */
 } nabla_encoding_info;
 
 /* Reads `attribute`, which must be an encoding attribute (the hooks see to it
@@ -31,21 +38,29 @@ nabla_encoding_info nabla_implicit_encoding(MlirType type);
 
 #define NABLA_MAX_PARTS 4
 
-/* One component as a value of the IR: always a tensor of rank 1. */
+/* Has it components that views name places in? */
+bool nabla_encoding_is_stored(nabla_encoding_kind kind);
+
+/* One component as a value of the IR: a tensor, of rank 1 unless it is told
+ * here, or, nested, an implicit array of rank 1 (of a lora: its base). */
 typedef struct nabla_implicit_component {
-  const char *name; /* "codes", "scales" */
+  const char *name; /* "codes", "scales"; DYNAMIC8: "offset" (rank 0), "map";
+                       LORA: "base", "a" (RANK x K), "b" (N x RANK) */
   int64_t count;    /* elements */
   MlirType element; /* i8, f32 */
+  MlirType type;
 } nabla_implicit_component;
 
 /* Lists the components of an implicit type, 0 for splat. */
 uint32_t nabla_implicit_components(
     MlirType type, nabla_implicit_component out[NABLA_MAX_PARTS]);
 
-/* tensor<COUNTxELEMENT> of a component. */
+/* Its type. */
 MlirType nabla_component_type(const nabla_implicit_component *component);
 
-/* The format of a PACKED type's storage: for rows, block is the row length. */
+/* The format of a PACKED type's storage: for rows, block is the row length;
+ * packed scales count as the f32 that they stand for. Of DYNAMIC8 it has the
+ * block alone, encoding NULL; of LORA that is 1. */
 nabla_format nabla_implicit_format(MlirType type);
 
 /* Product of the storage's dimensions. */
@@ -67,6 +82,9 @@ MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view);
 /* Whether every box and order of the array is an array of its encoding: not of
  * an identity, of which only the transpose is one. */
 bool nabla_implicit_has_views(MlirType type);
+
+/* The same array in another encoding, of the same storage. */
+MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding);
 
 /* The view that `reshape` of `type` to `shape` gives; false when no strides
  * express it. */

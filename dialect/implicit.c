@@ -50,7 +50,26 @@ static bool check_view(const nablaImplicit *p, uint64_t stored,
   return false;
 }
 
-static bool check_packed(const nablaImplicit *p,
+/* A lora changes a matrix, which its base can hold, by factors that can be. */
+static bool check_lora(const nabla_encoding_info *info, intptr_t rank,
+                       const int64_t *storage,
+                       char message[NABLA_MESSAGE_SIZE]) {
+  if (rank != 2) {
+    snprintf(message, NABLA_MESSAGE_SIZE,
+             "#nabla.lora needs a storage of rank 2, rows and columns, not of "
+             "rank %d",
+             (int)rank);
+    return false;
+  }
+  for (int i = 0; i < 2; i++)
+    if (storage[i] > ((int64_t)1 << 62) / info->rank)
+      return complain(message,
+                      "the factors of #nabla.lora have less than 2^62 "
+                      "elements");
+  return true;
+}
+
+static bool check_stored(const nablaImplicit *p,
                          char message[NABLA_MESSAGE_SIZE]) {
   nabla_encoding_info info = nabla_encoding_read(p->encoding);
   intptr_t rank = p->storageRank >= 0 ? p->storageRank : p->rank;
@@ -67,6 +86,9 @@ static bool check_packed(const nablaImplicit *p,
              info.row->name, (int)rank);
     return false;
   }
+  for (nabla_encoding_info at = info; at.kind == NABLA_KIND_LORA;
+       at = nabla_encoding_read(at.base))
+    if (!check_lora(&at, rank, storage, message)) return false;
   return p->storageRank < 0 || check_view(p, stored, message);
 }
 
@@ -112,7 +134,7 @@ static bool check(const nablaImplicit *p, char message[NABLA_MESSAGE_SIZE]) {
                     "dimensions of an implicit array are static, with less "
                     "than 2^62 elements");
   nabla_encoding_kind kind = nabla_encoding_read(p->encoding).kind;
-  if (kind == NABLA_KIND_PACKED) return check_packed(p, message);
+  if (nabla_encoding_is_stored(kind)) return check_stored(p, message);
   if (p->storageRank >= 0)
     return complain(message, kind == NABLA_KIND_SPLAT
                                  ? "#nabla.splat has no storage to view"
@@ -229,52 +251,6 @@ uint64_t nabla_implicit_storage_elements(MlirType type) {
   return stored;
 }
 
-nabla_format nabla_implicit_format(MlirType type) {
-  nablaImplicit p = nablaImplicitTypeParts(type);
-  nabla_encoding_info info = nabla_encoding_read(p.encoding);
-  nabla_format format = {.encoding = info.row,
-                         .granularity = info.granularity,
-                         .block = info.block,
-                         .scale = info.scale};
-  if (info.granularity != NABLA_PER_BLOCK) {
-    int64_t rows = p.storageRank >= 0 ? p.storage[0] : p.shape[0];
-    uint64_t stored = nabla_implicit_storage_elements(type);
-    if (info.granularity == NABLA_PER_TENSOR) rows = 1;
-    format.block = rows > 0 ? stored / (uint64_t)rows : 0;
-    if (format.block == 0) format.block = 1; /* no elements */
-  }
-  return format;
-}
-
-static MlirType scale_element(MlirContext context, nabla_scale_type type) {
-  if (type == NABLA_SCALE_E8M0) return mlirIntegerTypeGet(context, 8);
-  if (type == NABLA_SCALE_F16) return mlirF16TypeGet(context);
-  if (type == NABLA_SCALE_BF16) return mlirBF16TypeGet(context);
-  return mlirF32TypeGet(context);
-}
-
-uint32_t nabla_implicit_components(
-    MlirType type, nabla_implicit_component out[NABLA_MAX_PARTS]) {
-  nablaImplicit p = nablaImplicitTypeParts(type);
-  if (nabla_encoding_read(p.encoding).kind != NABLA_KIND_PACKED) return 0;
-  MlirContext context = mlirTypeGetContext(type);
-  nabla_format format = nabla_implicit_format(type);
-  uint64_t stored = nabla_implicit_storage_elements(type);
-  nabla_packed_size size = {0};
-  if (nabla_format_size(&format, stored, &size, NULL))
-    size = (nabla_packed_size){0}; /* the verifier has seen the sizes */
-  out[0] = (nabla_implicit_component){"codes", (int64_t)size.code_bytes,
-                                      mlirIntegerTypeGet(context, 8)};
-  out[1] = (nabla_implicit_component){"scales", (int64_t)size.scales,
-                                      scale_element(context, format.scale)};
-  return 2;
-}
-
-MlirType nabla_component_type(const nabla_implicit_component *component) {
-  return mlirRankedTensorTypeGet(1, &component->count, component->element,
-                                 mlirAttributeGetNull());
-}
-
 nabla_strided nabla_implicit_strided(MlirType type) {
   nablaImplicit p = nablaImplicitTypeParts(type);
   nabla_strided out = {p.rank, {0}, {0}, p.offset};
@@ -288,7 +264,7 @@ nabla_strided nabla_implicit_strided(MlirType type) {
 
 MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view) {
   nablaImplicit p = nablaImplicitTypeParts(type);
-  if (nabla_encoding_read(p.encoding).kind == NABLA_KIND_PACKED) {
+  if (nabla_encoding_is_stored(nabla_encoding_read(p.encoding).kind)) {
     if (p.storageRank < 0) {
       p.storageRank = p.rank;
       memcpy(p.storage, p.shape, sizeof p.storage);
@@ -303,6 +279,12 @@ MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view) {
 
 bool nabla_implicit_has_views(MlirType type) {
   return nabla_implicit_encoding(type).kind != NABLA_KIND_IDENTITY;
+}
+
+MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding) {
+  nablaImplicit p = nablaImplicitTypeParts(type);
+  p.encoding = encoding;
+  return type_of(mlirTypeGetContext(type), &p);
 }
 
 /* Groups dimensions that are contiguous among themselves, then cuts each group

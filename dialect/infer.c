@@ -6,6 +6,7 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
+#include "dialect/encoding_nested.h"
 #include "dialect/infer_math.h"
 
 typedef MlirLogicalResult inference(const nablaInference *in,
@@ -60,11 +61,37 @@ static bool ranks_fit(const nablaInference *in) {
   return true;
 }
 
+/* `levels` of the innermost levels are decoded, all without it: what is left is
+ * implicit, or, at the last, a tensor. */
 static MlirLogicalResult infer_materialize(const nablaInference *in,
                                            MlirType types[], intptr_t *count) {
   if (!nablaTypeIsAImplicit(type_of(in, 0)))
     return ERROR(in, "operand must be an implicit array");
-  return give(nabla_dense_type(type_of(in, 0)), types, count);
+  nablaImplicit parts = nablaImplicitTypeParts(type_of(in, 0));
+  MlirAttribute levels = nabla_attribute(in->attributes, "levels");
+  if (mlirAttributeIsNull(levels))
+    return give(nabla_dense_type(type_of(in, 0)), types, count);
+  int depth = nabla_encoding_depth(parts.encoding);
+  int64_t wanted = mlirIntegerAttrGetValueInt(levels);
+  if (wanted < 1 || wanted > depth)
+    return ERROR(in,
+                 "levels = %lld is not legal: the array has %d, leave "
+                 "levels out to decode all",
+                 (long long)wanted, depth);
+  if (wanted == depth)
+    return give(nabla_dense_type(type_of(in, 0)), types, count);
+  for (int64_t i = 0; i < wanted; i++)
+    parts.encoding = nabla_encoding_peel(parts.encoding);
+  return give(nabla_implicit_with_encoding(type_of(in, 0), parts.encoding),
+              types, count);
+}
+
+/* Levels are of the type: no element is looked at. */
+static MlirLogicalResult infer_implicit_depth(const nablaInference *in,
+                                              MlirType types[],
+                                              intptr_t *count) {
+  return give(tensor(0, NULL, mlirIntegerTypeGet(in->context, 64)), types,
+              count);
 }
 
 static MlirLogicalResult infer_unpack(const nablaInference *in,

@@ -23,6 +23,9 @@ nabla_inference infer_concatenate, infer_stack;
 nabla_inference infer_gather, infer_scatter;
 /* infer_window.c */
 nabla_inference infer_conv_general, infer_pool;
+/* infer_composite.c */
+nabla_inference infer_linear, infer_rms_norm, infer_layer_norm, infer_rope,
+    infer_attention;
 
 /* ---- what they share ---- */
 

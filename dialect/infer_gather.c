@@ -52,7 +52,7 @@ MlirLogicalResult infer_gather(const nablaInference *in, MlirType types[],
   nabla_gather g;
   int64_t sizes[NABLA_MAX_RANK], shape[NABLA_MAX_RANK];
   if (nablaTypeIsAImplicit(array) &&
-      nabla_implicit_encoding(array).kind != NABLA_KIND_PACKED &&
+      !nabla_encoding_is_stored(nabla_implicit_encoding(array).kind) &&
       nabla_text_equals(in->op, "nabla.fused_gather"))
     return ERROR(in, "the array is packed");
   if (!read_dims(in, &g) ||

@@ -45,21 +45,33 @@ static bool ends_with_block(MlirType type) {
          nabla_implicit_storage_elements(type) % format.block == 0;
 }
 
-/* Are the components of the operands, joined, those of `joined`? */
-static bool components_join(const nablaInference *in, MlirType joined) {
-  nabla_implicit_component whole[NABLA_MAX_PARTS];
+/* Elements [first, first + size) of scales that are packed. */
+static MlirType piece_of_scales(MlirType scales, const nabla_cut *cut) {
+  nabla_strided view = {1, {cut->size[1]}, {1}, cut->first[1]};
+  return nabla_implicit_with_view(scales, &view);
+}
+
+/* Are the components of the arrays, joined, those of `joined`? Those of their
+ * scales, if these are packed, must be so too. */
+static bool components_join(intptr_t operands, const MlirType *types,
+                            MlirType joined) {
+  nabla_implicit_component whole[NABLA_MAX_PARTS], parts[NABLA_MAX_PARTS];
   uint32_t count = nabla_implicit_components(joined, whole);
+  MlirType pieces[NABLA_MAX_OPERANDS];
   nabla_cut cut;
-  for (intptr_t n = 0; n < in->operandCount; n++) {
-    bool last = n + 1 == in->operandCount;
-    if (!nabla_cut_read(nabla_infer_operand(in, n), &cut) ||
+  bool nested = count > 1 && nablaTypeIsAImplicit(whole[1].type);
+  for (intptr_t n = 0; n < operands; n++) {
+    bool last = n + 1 == operands;
+    if (!nabla_cut_read(types[n], &cut) ||
         (count > 0 && !last && !ends_with_block(cut.alone)))
       return false;
     for (uint32_t i = 0; i < count; i++) whole[i].count -= cut.size[i];
+    nabla_implicit_components(types[n], parts);
+    if (nested) pieces[n] = piece_of_scales(parts[1].type, &cut);
   }
   for (uint32_t i = 0; i < count; i++)
     if (whole[i].count != 0) return false;
-  return true;
+  return !nested || components_join(operands, pieces, whole[1].type);
 }
 
 /* The operands, implicit and joined along `dim`; false where that is no array
@@ -78,6 +90,7 @@ static bool join_implicit(const nablaInference *in, intptr_t dim,
       return false;
   }
   nabla_encoding_info info = nabla_encoding_read(parts.encoding);
+  if (info.kind == NABLA_KIND_LORA && in->operandCount > 1) return false;
   if (info.kind != NABLA_KIND_SPLAT) {
     if (info.granularity == NABLA_PER_ROW && dim != 0) return false;
     for (intptr_t i = 0; i < dim; i++)
@@ -88,7 +101,10 @@ static bool join_implicit(const nablaInference *in, intptr_t dim,
                               parts.encoding};
   if (!nablaHookImplicitVerify(&stored, message)) return false; /* too large */
   *out = nablaImplicitTypeGet(in->context, &stored);
-  return components_join(in, *out);
+  MlirType types[NABLA_MAX_OPERANDS];
+  for (intptr_t n = 0; n < in->operandCount; n++)
+    types[n] = nabla_infer_operand(in, n);
+  return components_join(in->operandCount, types, *out);
 }
 
 static bool check_count(const nablaInference *in) {

@@ -13,6 +13,7 @@ typedef enum nabla_implicit_use {
   NABLA_IMPLICIT_flows,
   NABLA_IMPLICIT_views,
   NABLA_IMPLICIT_rules,
+  NABLA_IMPLICIT_parts,
 } nabla_implicit_use;
 
 /* Element types that an op takes; see type_classes.def. */

@@ -15,7 +15,9 @@ int nabla_scales_find(MlirType type) {
     return -1;
   uint32_t count = nabla_implicit_components(type, parts);
   for (uint32_t i = 0; i < count; i++)
-    if (!strcmp(parts[i].name, "scales") && mlirTypeIsAFloat(parts[i].element))
+    if (!strcmp(parts[i].name, "scales") &&
+        !nablaTypeIsAImplicit(parts[i].type) &&
+        mlirTypeIsAFloat(parts[i].element))
       return (int)i;
   return -1;
 }

@@ -44,15 +44,21 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
     return ERROR(op, "the result describes another array than the operand");
   if (nablaImplicitTypeParts(to).storageRank >= 0)
     return ERROR(op, "the result is no view: quantize, then take the view");
-  if (nabla_implicit_encoding(to).kind != NABLA_KIND_PACKED)
+  if (!nabla_encoding_is_stored(nabla_implicit_encoding(to).kind))
     return ERROR(op, "cannot encode into a splat or an identity");
   return good();
 }
 
-static const char *element_name(MlirType element) {
-  if (mlirTypeIsAF32(element)) return "f32";
-  if (mlirTypeIsAF16(element)) return "f16";
-  return mlirTypeIsABF16(element) ? "bf16" : "i8";
+/* The text of a type, cut where it is longer. */
+typedef struct type_text {
+  char data[240];
+  size_t used;
+} type_text;
+
+static void add_type_text(MlirStringRef part, void *self) {
+  type_text *text = self;
+  for (size_t i = 0; i < part.length && text->used + 1 < sizeof text->data; i++)
+    text->data[text->used++] = part.data[i];
 }
 
 static MlirLogicalResult verify_pack(MlirOperation op) {
@@ -61,11 +67,12 @@ static MlirLogicalResult verify_pack(MlirOperation op) {
   if (mlirOperationGetNumOperands(op) != (intptr_t)count)
     return ERROR(op, "the encoding has %u components, not %d", count,
                  (int)mlirOperationGetNumOperands(op));
-  for (uint32_t i = 0; i < count; i++)
-    if (!mlirTypeEqual(operand(op, (intptr_t)i),
-                       nabla_component_type(&parts[i])))
-      return ERROR(op, "component '%s' is tensor<%lldx%s>", parts[i].name,
-                   (long long)parts[i].count, element_name(parts[i].element));
+  for (uint32_t i = 0; i < count; i++) {
+    type_text text = {{0}, 0};
+    if (mlirTypeEqual(operand(op, (intptr_t)i), parts[i].type)) continue;
+    mlirTypePrint(parts[i].type, add_type_text, &text);
+    return ERROR(op, "component '%s' is %s", parts[i].name, text.data);
+  }
   return good();
 }
 

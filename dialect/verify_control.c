@@ -158,7 +158,13 @@ static MlirLogicalResult check_slice(MlirOperation op, const char *where,
   if (nabla_is_dynamic(*length)) *length = dim;
   bool dense = nabla_slice_is_dense(whole, slice);
   if (implicit && where[0] == 'o') dense = false; /* nothing encodes it */
-  if (dense || nabla_slices_find(whole, slice, &slices)) return good();
+  bool parts = nabla_slices_find(whole, slice, &slices);
+  if (parts && where[0] == 'o' && slices.any_shared)
+    return ERROR(op,
+                 "%s #%d is %s, whose scales have one offset and one map: "
+                 "arrays with their own cannot be stacked",
+                 where, (int)index, text_of(whole).data);
+  if (dense || parts) return good();
   return ERROR(op, "%s #%d is %s: %s is no slice of it%s", where, (int)index,
                text_of(whole).data, text_of(slice).data,
                implicit ? "; implicit ones have whole blocks, one "

@@ -13,13 +13,26 @@ bool nabla_carries_buffers(MlirOperation op) {
          nabla_is(op, "scf.condition");
 }
 
+MlirAttribute nabla_carried_layout(MlirType component) {
+  int64_t strides[NABLA_MAX_RANK], stride = 1;
+  intptr_t rank = mlirShapedTypeGetRank(component);
+  for (intptr_t i = rank; i-- > 0;) {
+    strides[i] = stride;
+    stride *= mlirShapedTypeGetDimSize(component, i);
+  }
+  return mlirStridedLayoutAttrGet(mlirTypeGetContext(component),
+                                  mlirShapedTypeGetDynamicStrideOrOffset(),
+                                  rank, strides);
+}
+
 MlirType nabla_carried_type(MlirType component) {
-  int64_t size = mlirShapedTypeGetDimSize(component, 0), one = 1;
-  MlirAttribute layout = mlirStridedLayoutAttrGet(
-      mlirTypeGetContext(component), mlirShapedTypeGetDynamicStrideOrOffset(),
-      1, &one);
-  return mlirMemRefTypeGet(mlirShapedTypeGetElementType(component), 1, &size,
-                           layout, mlirAttributeGetNull());
+  int64_t shape[NABLA_MAX_RANK];
+  intptr_t rank = mlirShapedTypeGetRank(component);
+  for (intptr_t i = 0; i < rank; i++)
+    shape[i] = mlirShapedTypeGetDimSize(component, i);
+  return mlirMemRefTypeGet(mlirShapedTypeGetElementType(component), rank, shape,
+                           nabla_carried_layout(component),
+                           mlirAttributeGetNull());
 }
 
 /* An argument of a function that says that it is not written. */
@@ -64,10 +77,10 @@ static bool is_packed_only_read(MlirValue packed, int depth) {
     bool apart = nabla_is(op, "nabla.unpack");
     for (intptr_t i = 0; good && i < mlirOperationGetNumResults(op); i++) {
       MlirValue result = mlirOperationGetResult(op, i);
-      if (apart)
-        good = is_only_read(result, 0);
-      else if (nablaTypeIsAImplicit(mlirValueGetType(result)))
+      if (nablaTypeIsAImplicit(mlirValueGetType(result)))
         good = is_packed_only_read(result, depth + 1);
+      else if (apart)
+        good = is_only_read(result, 0);
     }
   }
   return good;

@@ -9,7 +9,9 @@
 /* Does `op` hand values on to a step of a loop? */
 bool nabla_carries_buffers(MlirOperation op);
 
-/* The type of the buffer of a component, which may begin within another. */
+/* The layout and the type of the buffer of a component, which may begin within
+ * another. */
+MlirAttribute nabla_carried_layout(MlirType component);
 MlirType nabla_carried_type(MlirType component);
 
 /* The buffer of a component; a copy, if something may write what it is made

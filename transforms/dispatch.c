@@ -8,6 +8,7 @@
 
 #include "dialect/control.h"
 #include "dialect/ops.h"
+#include "transforms/decompositions.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
 #include "transforms/rules.h"
@@ -177,6 +178,46 @@ static bool dispatch(MlirOperation op, report *r) {
   return true;
 }
 
+static bool is_composite(MlirOperation op) {
+  return nabla_is_composite(op) && has_implicit_operand(op);
+}
+
+/* A composite that no rule takes whole becomes its parts, which have rules. */
+static bool dispatch_composite(MlirOperation op, void *self) {
+  (void)self;
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count), *rule;
+  const char *why;
+  MlirLocation location = mlirOperationGetLocation(op);
+  nabla_rule_outcome outcome = nabla_rules_apply(rules, count, op, &rule, &why);
+  if (outcome == NABLA_RULE_DECLINED) return nabla_decompose(op);
+  if (outcome == NABLA_RULE_FAILED) return false;
+  if (outcome != NABLA_RULE_APPLIED) return nabla_decompose(op);
+  nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                          rule->summary);
+  return true;
+}
+
+/* A rule may make ops that want dispatch themselves: so many times over. */
+#define MAX_ROUNDS 32
+
+static bool dispatch_all(MlirOperation root, report *r) {
+  bool good = true;
+  for (int round = 0; good && round < MAX_ROUNDS; round++) {
+    nabla_op_list all = nabla_ops_collect(root, needs_dispatch);
+    size_t count = all.count;
+    good = !all.failed;
+    for (size_t i = 0; good && i < count; i++) good = dispatch(all.ops[i], r);
+    nabla_op_list_deinit(&all);
+    if (count == 0) return good;
+  }
+  if (good)
+    nabla_error_at(root,
+                   "has rules that make each other's operations without "
+                   "end: nabla-dispatch gave up");
+  return false;
+}
+
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -187,11 +228,11 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
-  nabla_op_list all = nabla_ops_collect(op, needs_dispatch);
-  report r = {NULL, &r.first, all.failed != 0};
-  bool good = true;
-  for (size_t i = 0; good && i < all.count; i++)
-    good = dispatch(all.ops[i], &r);
+  if (mlirLogicalResultIsFailure(
+          nabla_ops_each(op, is_composite, dispatch_composite, NULL)))
+    return mlirLogicalResultFailure();
+  report r = {NULL, &r.first, false};
+  bool good = dispatch_all(op, &r);
   print_misses(&r, say);
   good = good && !r.failed && !(say == POLICY_ERROR && r.first);
   while (r.first) {
@@ -199,6 +240,5 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
     free(r.first);
     r.first = next;
   }
-  nabla_op_list_deinit(&all);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -26,6 +26,7 @@ const nabla_rule *nabla_rules(size_t *out_count) {
 }
 
 static int says(nabla_operand_kind kind) {
+  if (kind == NABLA_OPERAND_LORA) return 3;
   return kind <= NABLA_OPERAND_ANY ? 0 : kind >= NABLA_OPERAND_PACKED ? 2 : 1;
 }
 
@@ -43,6 +44,8 @@ static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
       return NABLA_OPERAND_SPLAT;
     case NABLA_KIND_IDENTITY:
       return NABLA_OPERAND_IDENTITY;
+    case NABLA_KIND_LORA:
+      return NABLA_OPERAND_LORA;
     default:
       return NABLA_OPERAND_PACKED;
   }
@@ -51,6 +54,7 @@ static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
 bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given) {
   if (asked == given) return true;
   if (given == NABLA_OPERAND_NONE) return false;
+  if (asked == NABLA_OPERAND_PACKED && given == NABLA_OPERAND_LORA) return true;
   return asked == NABLA_OPERAND_ANY ||
          (asked == NABLA_OPERAND_IMPLICIT && given != NABLA_OPERAND_DENSE);
 }

@@ -84,6 +84,7 @@ void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
                  nabla_dtype_name(s->w_type));
   if (s->format.scale != NABLA_SCALE_F32)
     nabla_text_add(out, "_scale%s", nabla_scale_info_of(s->format.scale)->name);
+  if (s->format.zero_point) nabla_text_add(out, "_zero");
   if (s->m) nabla_text_add(out, s->m == 1 ? "_one" : "_many");
   for (uint32_t i = 0; i < s->step_count; i++)
     nabla_text_add(out, "_%s", step_names[s->steps[i]]);

@@ -23,8 +23,9 @@ typedef struct lowering {
   MlirOperation op;
   nabla_fused_spec spec;
   nabla_text name, function, text;
-  MlirValue operands[NABLA_FUSED_WORDS]; /* x, codes, scales, extra */
-  intptr_t count;
+  /* x, codes, scales, zero points if there are, extra */
+  MlirValue operands[NABLA_FUSED_WORDS];
+  intptr_t count, components;
 } lowering;
 
 /* The function around `op`; null when it stands elsewhere. */
@@ -34,6 +35,17 @@ static MlirOperation function_of(MlirOperation op) {
   return op;
 }
 
+/* Scales that are packed themselves, as f32: kernels read these. */
+static MlirValue plain_scales(MlirOperation op, MlirValue scales) {
+  if (!nablaTypeIsAImplicit(mlirValueGetType(scales))) return scales;
+  nablaOptimizationRemark(mlirOperationGetLocation(op), true,
+                          "ScalesMaterialized", "nabla-lower-fused",
+                          "decodes the packed scales of its weight in front of "
+                          "the kernel: kernels read f32, f16 and bf16");
+  nabla_op_spec spec = {"nabla.materialize", 1, &scales, -1, NULL, 0, NULL};
+  return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
+}
+
 static bool gather(lowering *l) {
   MlirOperation op = l->op;
   MlirValue components[NABLA_MAX_PARTS];
@@ -41,14 +53,16 @@ static bool gather(lowering *l) {
     nabla_error_at(op, "is lowered inside of func.func only");
     return false;
   }
-  if (nabla_components_split(mlirOperationGetOperand(op, 1), op, components) !=
-      2) {
+  l->components =
+      nabla_components_split(mlirOperationGetOperand(op, 1), op, components);
+  if (l->components != (l->spec.format.zero_point ? 3 : 2)) {
     nabla_error_at(op, "has a weight that is not codes and scales");
     return false;
   }
+  components[1] = plain_scales(op, components[1]);
   l->operands[l->count++] = mlirOperationGetOperand(op, 0);
-  l->operands[l->count++] = components[0];
-  l->operands[l->count++] = components[1];
+  for (intptr_t i = 0; i < l->components; i++)
+    l->operands[l->count++] = components[i];
   for (intptr_t i = 2; i < mlirOperationGetNumOperands(op); i++)
     l->operands[l->count++] = mlirOperationGetOperand(op, i);
   return true;
@@ -93,7 +107,7 @@ static void add_checks(lowering *l) {
                  (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
   add_dim(l, "m", 0, 0);
   require(l, 0, 1, "k");
-  intptr_t at = 3;
+  intptr_t at = 1 + l->components;
   for (uint32_t i = 0; i < l->spec.step_count; i++) {
     if (l->spec.steps[i] == NABLA_STEP_BIAS) {
       require(l, at++, 0, "n");
@@ -107,8 +121,8 @@ static void add_checks(lowering *l) {
 /* Components may be a part of others, a slice that a scan takes: their buffers
  * begin anywhere. All else begins where its memory does. */
 #define LAYOUT "strided<[1], offset: ?>"
-static bool is_component(intptr_t argument) {
-  return argument == 1 || argument == 2;
+static bool is_component(const lowering *l, intptr_t argument) {
+  return argument >= 1 && argument <= l->components;
 }
 
 static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
@@ -176,9 +190,9 @@ static void add_input(lowering *l, int word, intptr_t argument) {
                  (int)argument);
   nabla_text_add_type(&l->text, type);
   nabla_text_add(&l->text, " to ");
-  add_memref(&l->text, type, is_component(argument));
+  add_memref(&l->text, type, is_component(l, argument));
   nabla_text_add(&l->text, "\n");
-  add_address(l, word, buffer, type, is_component(argument));
+  add_address(l, word, buffer, type, is_component(l, argument));
 }
 
 static void add_call(lowering *l) {
@@ -193,8 +207,9 @@ static void add_call(lowering *l) {
   add_word(l, NABLA_FUSED_M, "m");
   add_input(l, NABLA_FUSED_CODES, 1);
   add_input(l, NABLA_FUSED_SCALES, 2);
-  for (intptr_t i = 3; i < l->count; i++)
-    add_input(l, NABLA_FUSED_EPILOGUE + (int)i - 3, i);
+  if (l->components > 2) add_input(l, NABLA_FUSED_ZERO_POINTS, 3);
+  for (intptr_t i = 1 + l->components; i < l->count; i++)
+    add_input(l, NABLA_FUSED_EPILOGUE + (int)(i - 1 - l->components), i);
   nabla_text_add(&l->text,
                  "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
                  "memref<%dxi64> -> index\n"
@@ -220,7 +235,7 @@ static void name_function(lowering *l) {
   nabla_text_add(&l->function, "%s_on", l->name.data ? l->name.data : "");
   for (intptr_t i = 0; i < l->count; i++) {
     MlirType type = mlirValueGetType(l->operands[i]);
-    if (is_component(i)) continue; /* codes and scales are the kernel's */
+    if (is_component(l, i)) continue; /* codes and scales are the kernel's */
     for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++) {
       int64_t dim = mlirShapedTypeGetDimSize(type, d);
       if (nabla_is_dynamic(dim))
@@ -239,7 +254,7 @@ static void add_signature(lowering *l, bool names, bool layouts) {
     if (i) nabla_text_add(&l->text, ", ");
     if (names) nabla_text_add(&l->text, "%%a%d: ", (int)i);
     nabla_text_add_type(&l->text, mlirValueGetType(l->operands[i]));
-    if (layouts && is_component(i))
+    if (layouts && is_component(l, i))
       nabla_text_add(&l->text, " {bufferization.buffer_layout = " LAYOUT "}");
   }
   nabla_text_add(&l->text, ") -> ");

@@ -51,31 +51,27 @@ static void push(list *l, const void *item) {
 
 /* Types of what stands for a value; `buffers`: where a loop carries it. */
 static void push_types(list *l, MlirType type, bool buffers) {
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  MlirType leaves[NABLA_MAX_LEAVES];
   if (!nablaTypeIsAImplicit(type)) {
     push(l, type.ptr);
     return;
   }
-  uint32_t count = nabla_implicit_components(type, parts);
-  for (uint32_t i = 0; i < count; i++) {
-    MlirType component = nabla_component_type(&parts[i]);
-    push(l, (buffers ? nabla_carried_type(component) : component).ptr);
-  }
+  uint32_t count = nabla_implicit_leaves(type, leaves);
+  for (uint32_t i = 0; i < count; i++)
+    push(l, (buffers ? nabla_carried_type(leaves[i]) : leaves[i]).ptr);
 }
 
 /* nabla.pack of `type` in front of `before`; of buffers, if they are some. */
 static MlirValue pack(MlirOperation before, MlirType type,
                       const MlirValue *given) {
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
-  MlirValue components[NABLA_MAX_PARTS];
-  intptr_t count = (intptr_t)nabla_implicit_components(type, parts);
-  for (intptr_t i = 0; i < count; i++)
-    components[i] = mlirTypeIsAMemRef(mlirValueGetType(given[i]))
-                        ? nabla_carried_component(
-                              given[i], nabla_component_type(&parts[i]), before)
-                        : given[i];
-  nabla_op_spec spec = {"nabla.pack", count, components, 1, &type, 0, NULL};
-  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+  MlirType types[NABLA_MAX_LEAVES];
+  MlirValue leaves[NABLA_MAX_LEAVES];
+  uint32_t count = nabla_implicit_leaves(type, types);
+  for (uint32_t i = 0; i < count; i++)
+    leaves[i] = mlirTypeIsAMemRef(mlirValueGetType(given[i]))
+                    ? nabla_carried_component(given[i], types[i], before)
+                    : given[i];
+  return nabla_leaves_pack(before, type, leaves);
 }
 
 /* Splits the implicit arguments of a block; true if there were any. */
@@ -86,16 +82,14 @@ static bool split_arguments(MlirBlock block, bool buffers) {
     MlirValue whole = mlirBlockGetArgument(block, i);
     MlirType type = mlirValueGetType(whole);
     if (!nablaTypeIsAImplicit(type)) continue;
-    nabla_implicit_component parts[NABLA_MAX_PARTS];
-    MlirValue values[NABLA_MAX_PARTS];
-    uint32_t count = nabla_implicit_components(type, parts);
-    for (uint32_t p = 0; p < count; p++) {
-      MlirType component = nabla_component_type(&parts[p]);
+    MlirType leaves[NABLA_MAX_LEAVES];
+    MlirValue values[NABLA_MAX_LEAVES];
+    uint32_t count = nabla_implicit_leaves(type, leaves);
+    for (uint32_t p = 0; p < count; p++)
       values[p] = mlirBlockInsertArgument(
           block, i + 1 + (intptr_t)p,
-          buffers ? nabla_carried_type(component) : component,
+          buffers ? nabla_carried_type(leaves[p]) : leaves[p],
           mlirOperationGetLocation(first));
-    }
     mlirValueReplaceAllUsesOfWith(whole, pack(first, type, values));
     mlirBlockEraseArgument(block, (unsigned)i);
     any = true;
@@ -136,20 +130,16 @@ static void allow_offsets(MlirOperation function, MlirType type) {
   if (mlirAttributeIsNull(seen) ||
       !mlirStringRefEqual(mlirStringAttrGetValue(seen), nabla_ref("private")))
     return;
-  int64_t one = 1;
-  MlirAttribute layout = mlirStridedLayoutAttrGet(
-      nabla_context(function), mlirShapedTypeGetDynamicStrideOrOffset(), 1,
-      &one);
   intptr_t at = 0;
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     MlirType input = mlirFunctionTypeGetInput(type, i);
-    nabla_implicit_component parts[NABLA_MAX_PARTS];
+    MlirType leaves[NABLA_MAX_LEAVES];
     intptr_t count = 1;
     bool implicit = nablaTypeIsAImplicit(input);
-    if (implicit) count = (intptr_t)nabla_implicit_components(input, parts);
+    if (implicit) count = (intptr_t)nabla_implicit_leaves(input, leaves);
     for (intptr_t p = 0; implicit && p < count; p++)
       nabla_argument_set(function, at + p, "bufferization.buffer_layout",
-                         layout);
+                         nabla_carried_layout(leaves[p]));
     at += count;
   }
 }
@@ -207,10 +197,10 @@ static void pack_results(MlirOperation op, MlirOperation made) {
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
     MlirValue whole = mlirOperationGetResult(op, i);
     MlirType type = mlirValueGetType(whole);
-    MlirValue values[NABLA_MAX_PARTS];
-    nabla_implicit_component parts[NABLA_MAX_PARTS];
+    MlirValue values[NABLA_MAX_LEAVES];
+    MlirType leaves[NABLA_MAX_LEAVES];
     intptr_t count = nablaTypeIsAImplicit(type)
-                         ? (intptr_t)nabla_implicit_components(type, parts)
+                         ? (intptr_t)nabla_implicit_leaves(type, leaves)
                          : 1;
     for (intptr_t p = 0; p < count; p++)
       values[p] = mlirOperationGetResult(made, at++);
@@ -223,12 +213,12 @@ static void pack_results(MlirOperation op, MlirOperation made) {
 static void push_operands(list *to, MlirOperation op) {
   bool buffers = nabla_carries_buffers(op);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
-    MlirValue value = mlirOperationGetOperand(op, i), parts[NABLA_MAX_PARTS];
+    MlirValue value = mlirOperationGetOperand(op, i), parts[NABLA_MAX_LEAVES];
     if (!nablaTypeIsAImplicit(mlirValueGetType(value))) {
       push(to, value.ptr);
       continue;
     }
-    intptr_t count = nabla_components_split(value, op, parts);
+    intptr_t count = nabla_leaves_split(value, op, parts);
     for (intptr_t p = 0; p < count; p++)
       push(to, (buffers ? nabla_carried_buffer(parts[p], op) : parts[p]).ptr);
   }

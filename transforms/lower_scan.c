@@ -173,7 +173,7 @@ static void add_return(nabla_scan_text *l, const nabla_ssa *results) {
     nabla_stack *s = &l->outputs[o];
     for (intptr_t i = 0; i < s->count; i++) s->parts[i].value = *at++;
     if (s->implicit)
-      s->parts[0].value = nabla_stack_pack(l, s->parts, s->count, s->whole);
+      s->parts[0].value = nabla_stack_pack(l, s->parts, s->whole);
   }
   nabla_text_add(text, "  return ");
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)

@@ -19,11 +19,11 @@ typedef struct nabla_typed {
 typedef struct nabla_stack {
   MlirType whole, slice;
   bool implicit;
-  nabla_slices slices;                 /* implicit */
-  intptr_t count;                      /* of parts */
-  nabla_typed parts[NABLA_MAX_PARTS];  /* the tensor, or its components */
-  nabla_typed filled[NABLA_MAX_PARTS]; /* of an output, in the loop's body */
-  nabla_ssa sizes[NABLA_MAX_RANK];     /* of the slice; 0 where static */
+  nabla_slices slices;                  /* implicit */
+  intptr_t count;                       /* of parts */
+  nabla_typed parts[NABLA_MAX_LEAVES];  /* the tensor, or the leaves */
+  nabla_typed filled[NABLA_MAX_LEAVES]; /* of an output, in the loop's body */
+  nabla_ssa sizes[NABLA_MAX_RANK];      /* of the slice; 0 where static */
 } nabla_stack;
 
 typedef struct nabla_scan_text {
@@ -52,8 +52,8 @@ void nabla_stack_open_output(nabla_scan_text *l, intptr_t index,
 /* In the loop, at index `at`. */
 nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s);
 void nabla_stack_put(nabla_scan_text *l, nabla_stack *s, nabla_typed given);
-/* nabla.pack of parts. */
-nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *parts,
-                           intptr_t count, MlirType type);
+/* nabla.pack of leaves, and of what is packed of them. */
+nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *leaves,
+                           MlirType type);
 
 #endif

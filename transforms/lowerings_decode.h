@@ -3,16 +3,27 @@
 #ifndef NABLA_TRANSFORMS_LOWERINGS_DECODE_H
 #define NABLA_TRANSFORMS_LOWERINGS_DECODE_H
 
+#include "dialect/encoding_nested.h"
 #include "transforms/lowerings.h"
+
+/* One encoding of those that stand in each other. */
+typedef struct nabla_decoding_level {
+  nabla_encoding_kind kind;
+  nabla_format format;
+  nabla_tensor codes, scales, zero_points;
+  nabla_tensor table;  /* the values of codes; DYNAMIC8: the map */
+  nabla_tensor offset; /* DYNAMIC8 */
+  nabla_tensor a, b;   /* LORA */
+  uint64_t columns;    /* LORA: of the weight */
+  bool nested;         /* the next level is that of its scales (its base) */
+} nabla_decoding_level;
 
 typedef struct nabla_decoding {
   MlirType type; /* implicit */
-  nabla_format format;
-  nabla_tensor codes, scales;
-  nabla_tensor table; /* of 4-bit codes */
+  nabla_decoding_level levels[NABLA_MAX_NESTING];
 } nabla_decoding;
 
-/* Once, outside of loops. The function's first operands are the components of
+/* Once, outside of loops. The function's first operands are the leaves of
  * `type`. */
 void nabla_decoding_begin(nabla_template *t, MlirType type,
                           nabla_decoding *out);

@@ -136,7 +136,7 @@ bool nabla_lower_fused_gather(nabla_template *t) {
   nabla_decoding decoding;
   nabla_ssa at[NABLA_MAX_RANK];
   gather g;
-  t->operand_count = nabla_components_find(packed, t->operands);
+  t->operand_count = nabla_leaves_find(packed, t->operands);
   if (t->operand_count < 0) {
     nabla_error_at(t->op,
                    "has an operand whose components are not known here: run "

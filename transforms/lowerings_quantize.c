@@ -1,5 +1,7 @@
 /* Lowering of quantize: codes and scales as the definitions in quant/ give
  * them, byte for byte (docs/FORMAT.md). */
+#include "transforms/lowerings_quantize.h"
+
 #include <mlir-c/BuiltinTypes.h>
 
 #include "quant/codec.h"
@@ -11,6 +13,8 @@ typedef struct quantizing {
   nabla_format format;
   int64_t blocks, block;
   int64_t code_bytes;
+  bool table;          /* codes are places in a table, else integers */
+  double limit;        /* what the largest magnitude is scaled to */
   nabla_tensor values; /* f32, blocks x block, padded with zeros */
   nabla_tensor most;   /* i32, blocks: bits of the largest magnitude */
   nabla_code_steps steps;
@@ -56,29 +60,34 @@ static nabla_tensor pad(nabla_template *t, const nabla_tensor *flat,
   return out;
 }
 
+nabla_tensor nabla_quantize_blocks(nabla_template *t, const nabla_tensor *in,
+                                   int64_t blocks, int64_t block) {
+  nabla_tensor flat = nabla_tensor_flatten(t, in);
+  if (flat.dims[0] < blocks * block) flat = pad(t, &flat, blocks * block);
+  nabla_tensor shape =
+      nabla_tensor_static("f32", 2, (const int64_t[]){blocks, block});
+  return nabla_tensor_unflatten(t, &flat, &shape);
+}
+
 static void read_values(nabla_template *t, quantizing *q) {
   nabla_tensor in = nabla_template_operand(t, 0);
   in = nabla_tensor_convert(t, &in, nabla_element_named("f32"));
-  nabla_tensor flat = nabla_tensor_flatten(t, &in);
-  int64_t count = q->blocks * q->block;
-  if (flat.dims[0] < count) flat = pad(t, &flat, count);
-  nabla_tensor shape =
-      nabla_tensor_static("f32", 2, (const int64_t[]){q->blocks, q->block});
-  q->values = nabla_tensor_unflatten(t, &flat, &shape);
+  q->values = nabla_quantize_blocks(t, &in, q->blocks, q->block);
 }
 
-static void find_most(nabla_template *t, quantizing *q) {
-  nabla_tensor shape = nabla_tensor_static("i32", 1, &q->blocks);
+nabla_tensor nabla_quantize_most(nabla_template *t,
+                                 const nabla_tensor *values) {
+  nabla_tensor shape = nabla_tensor_static("i32", 1, values->dims);
   nabla_tensor out = nabla_tensor_full(t, &shape, "i32", "0");
   nabla_generic g = {.loops = 2, .reductions = 1};
-  nabla_generic_add(&g, &q->values, NULL);
+  nabla_generic_add(&g, values, NULL);
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
   nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32",
                               g.operands[0].element);
   bits = binary(t, "andi", bits, emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
   bits = binary(t, "maxui", g.operands[1].element, bits, "i32");
-  q->most = nabla_generic_end(t, &g, bits);
+  return nabla_generic_end(t, &g, bits);
 }
 
 /* An f32 of each block, computed from the bits of its absmax. */
@@ -95,13 +104,13 @@ static nabla_tensor per_block(nabla_template *t, const quantizing *q,
   return nabla_generic_end(t, &g, compute(t, q, g.operands[0].element));
 }
 
-/* absmax; absmax/127 for 8 bits, but for FLT_MAX. */
+/* absmax; of integers divided by the largest, but for int8 of FLT_MAX. */
 static nabla_ssa wide_scale_of(nabla_template *t, const quantizing *q,
                                nabla_ssa most) {
   nabla_ssa absmax = bits_to_f32(t, most);
-  if (q->format.encoding->bits == 4 || nabla_format_is_llm_int8(&q->format))
-    return absmax;
-  nabla_ssa scale = binary(t, "divf", absmax, emit_f32(t, 127), "f32");
+  if (q->table || nabla_format_is_llm_int8(&q->format)) return absmax;
+  nabla_ssa scale = binary(t, "divf", absmax, emit_f32(t, q->limit), "f32");
+  if (q->format.encoding->bits == 4) return scale;
   nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
   nabla_ssa is_largest = binary(t, "cmpi eq,", most, largest, "i32");
   nabla_ssa below = emit_f32(t, (double)NABLA_INT8_SCALE_MAX);
@@ -122,13 +131,13 @@ static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
   return nabla_emit_round(&t->emit, NABLA_SCALAR, dtype, scale);
 }
 
-/* What elements are multiplied by: 1/absmax, or 127/absmax, or 1/scale of a
- * scale that was rounded (FORMAT.md, E2). */
+/* What elements are multiplied by: limit/absmax, or 1/scale of a scale that was
+ * rounded (FORMAT.md, E2). */
 static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
                            nabla_ssa most) {
   if (is_narrow(q))
     return binary(t, "divf", emit_f32(t, 1), scale_of(t, q, most), "f32");
-  nabla_ssa top = emit_f32(t, q->format.encoding->bits == 4 ? 1 : 127);
+  nabla_ssa top = emit_f32(t, q->limit);
   return binary(t, "divf", top, bits_to_f32(t, most), "f32");
 }
 
@@ -150,7 +159,7 @@ static block_facts read_block(nabla_template *t, const quantizing *q,
   nabla_ssa below = binary(t, "subi", bits, one, "i32");
   b.usable =
       binary(t, "cmpi ult,", below, emit_i32(t, NABLA_F32_INFINITY - 1), "i32");
-  if (q->format.encoding->bits == 4 && !is_narrow(q)) {
+  if (q->table && !is_narrow(q)) {
     b.easy = binary(t, "cmpi uge,", most, emit_i32(t, NABLA_F32_NORMAL), "i32");
   } else {
     nabla_ssa infinity = nabla_emit_f32_bits(t, NABLA_F32_INFINITY);
@@ -192,9 +201,10 @@ static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
   nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
   nabla_ssa divided = binary(t, "divf", x, b->divisor, "f32");
   if (!is_narrow(q))
-    divided = binary(t, "mulf", divided, emit_f32(t, 127), "f32");
+    divided = binary(t, "mulf", divided, emit_f32(t, q->limit), "f32");
   scaled = choose(t, b->easy, scaled, divided, "f32");
-  scaled = choose(t, b->usable, clamp(t, scaled, 127), emit_f32(t, 0), "f32");
+  scaled =
+      choose(t, b->usable, clamp(t, scaled, q->limit), emit_f32(t, 0), "f32");
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
   scaled = binary(t, "addf", scaled, magic, "f32");
   scaled = binary(t, "subf", scaled, magic, "f32");
@@ -224,15 +234,35 @@ static nabla_tensor integer_codes(nabla_template *t, const quantizing *q,
                            integer_code(t, q, &b, g.operands[2].element));
 }
 
-/* Two codes a byte, the element with the even index in the high half. */
-static nabla_tensor table_codes(nabla_template *t, const quantizing *q,
-                                const nabla_tensor *factors) {
-  const int64_t pairs_dims[] = {q->blocks, q->block / 2, 2};
+nabla_tensor nabla_quantize_pairs(nabla_template *t,
+                                  const nabla_tensor *values) {
+  const int64_t dims[] = {values->dims[0], values->dims[1] / 2, 2};
+  nabla_tensor flat = nabla_tensor_flatten(t, values);
+  nabla_tensor pairs = nabla_tensor_static("f32", 3, dims);
+  return nabla_tensor_unflatten(t, &flat, &pairs);
+}
+
+nabla_ssa nabla_quantize_join(nabla_template *t, nabla_ssa first,
+                              nabla_ssa second, bool high_first) {
+  nabla_ssa four = nabla_emit(&t->emit, "arith.constant 4 : i8");
+  nabla_ssa high = high_first ? first : second;
+  high = binary(t, "shli", high, four, "i8");
+  return binary(t, "ori", high, high_first ? second : first, "i8");
+}
+
+static nabla_ssa narrow_code(nabla_template *t, const quantizing *q,
+                             const block_facts *b, nabla_ssa x) {
+  if (q->table) return table_code(t, q, b, x);
+  nabla_ssa eight = nabla_emit(&t->emit, "arith.constant 8 : i8");
+  return binary(t, "addi", integer_code(t, q, b, x), eight, "i8");
+}
+
+/* Two codes a byte. */
+static nabla_tensor narrow_codes(nabla_template *t, const quantizing *q,
+                                 const nabla_tensor *factors) {
   const intptr_t first[] = {0, 1, NABLA_AT(0)}, second[] = {0, 1, NABLA_AT(1)};
-  nabla_tensor flat = nabla_tensor_flatten(t, &q->values);
-  nabla_tensor pairs = nabla_tensor_static("f32", 3, pairs_dims);
-  pairs = nabla_tensor_unflatten(t, &flat, &pairs);
-  nabla_tensor shape = nabla_tensor_static("i8", 2, pairs_dims);
+  nabla_tensor pairs = nabla_quantize_pairs(t, &q->values);
+  nabla_tensor shape = nabla_tensor_static("i8", 2, pairs.dims);
   nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 2};
   add_block(&g, q, factors);
@@ -242,16 +272,14 @@ static nabla_tensor table_codes(nabla_template *t, const quantizing *q,
   nabla_generic_begin(t, &g);
   block_facts b =
       read_block(t, q, g.operands[0].element, g.operands[1].element);
-  nabla_ssa high = table_code(t, q, &b, g.operands[2].element);
-  nabla_ssa low = table_code(t, q, &b, g.operands[3].element);
-  nabla_ssa four = nabla_emit(&t->emit, "arith.constant 4 : i8");
-  high = binary(t, "shli", high, four, "i8");
-  return nabla_generic_end(t, &g, binary(t, "ori", high, low, "i8"));
+  nabla_ssa even = narrow_code(t, q, &b, g.operands[2].element);
+  nabla_ssa odd = narrow_code(t, q, &b, g.operands[3].element);
+  return nabla_generic_end(
+      t, &g, nabla_quantize_join(t, even, odd, q->format.encoding->high_first));
 }
 
-/* The first `count` elements of codes, in rank 1. */
-static nabla_tensor cut(nabla_template *t, const nabla_tensor *codes,
-                        int64_t count) {
+nabla_tensor nabla_quantize_cut(nabla_template *t, const nabla_tensor *codes,
+                                int64_t count) {
   nabla_tensor flat = nabla_tensor_flatten(t, codes);
   if (flat.dims[0] == count) return flat;
   nabla_tensor out = nabla_tensor_static("i8", 1, &count);
@@ -262,45 +290,58 @@ static nabla_tensor cut(nabla_template *t, const nabla_tensor *codes,
   return out;
 }
 
-static bool pack(nabla_template *t, const nabla_tensor *codes,
-                 const nabla_tensor *scales) {
+bool nabla_quantize_pack(nabla_template *t, intptr_t count,
+                         const nabla_tensor *parts) {
   nabla_ssa packed = ++t->emit.last;
-  nabla_text_add(&t->text, "  %%v%u = nabla.pack %%v%u, %%v%u : %s, %s -> ",
-                 packed, codes->value, scales->value,
-                 nabla_tensor_type(codes).data, nabla_tensor_type(scales).data);
+  nabla_text_add(&t->text, "  %%v%u = nabla.pack ", packed);
+  for (intptr_t i = 0; i < count; i++)
+    nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", parts[i].value);
+  for (intptr_t i = 0; i < count; i++)
+    nabla_text_add(&t->text, "%s%s", i ? ", " : " : ",
+                   nabla_tensor_type(&parts[i]).data);
+  nabla_text_add(&t->text, " -> ");
   nabla_text_add_type(&t->text, nabla_result_type(t->op, 0));
   nabla_text_add(&t->text, "\n");
   return nabla_template_close(t, packed);
+}
+
+static bool lower_scaled(nabla_template *t, quantizing *q,
+                         const nabla_element *scale) {
+  nabla_template_open(t);
+  read_values(t, q);
+  q->most = nabla_quantize_most(t, &q->values);
+  nabla_tensor scales = per_block(t, q, scale_of);
+  nabla_tensor factors = per_block(t, q, factor_of);
+  nabla_tensor codes = q->format.encoding->bits == 4
+                           ? narrow_codes(t, q, &factors)
+                           : integer_codes(t, q, &factors);
+  nabla_tensor parts[] = {nabla_quantize_cut(t, &codes, q->code_bytes),
+                          nabla_tensor_convert(t, &scales, scale)}; /* exact */
+  return nabla_quantize_pack(t, 2, parts);
 }
 
 bool nabla_lower_quantize(nabla_template *t) {
   MlirType type = nabla_result_type(t->op, 0);
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   nabla_implicit_components(type, parts);
-  quantizing q = {.format = nabla_implicit_format(type),
+  nabla_format format = nabla_implicit_format(type);
+  if (!format.encoding) return nabla_quantize_dynamic8(t);
+  if (format.zero_point) return nabla_quantize_zero_points(t);
+  quantizing q = {.format = format,
                   .blocks = parts[1].count,
+                  .block = (int64_t)format.block,
                   .code_bytes = parts[0].count};
-  q.block = (int64_t)q.format.block;
-  bool table = q.format.encoding->bits == 4 && q.format.encoding->high_first;
-  if (!table && !nabla_encoding_is_int8(q.format.encoding)) {
+  q.table = format.encoding->bits == 4 && format.encoding->high_first;
+  q.limit = q.table ? 1 : nabla_recipe_find(format.encoding)->limit;
+  if (!q.table && !format.encoding->has_zero_point) {
     nabla_error_at(t->op,
                    "has an encoding that is not compiled: quantize the weight "
                    "with nabla-quant and bind it");
     return false;
   }
-  if (table && !nabla_code_steps_find(q.format.encoding, &q.steps)) {
+  if (q.table && !nabla_code_steps_find(format.encoding, &q.steps)) {
     nabla_error_at(t->op, "has an encoding with too many steps to lower");
     return false;
   }
-  nabla_template_open(t);
-  read_values(t, &q);
-  find_most(t, &q);
-  nabla_tensor scales = per_block(t, &q, scale_of);
-  nabla_tensor factors = per_block(t, &q, factor_of);
-  nabla_tensor codes =
-      table ? table_codes(t, &q, &factors) : integer_codes(t, &q, &factors);
-  codes = cut(t, &codes, q.code_bytes);
-  scales = nabla_tensor_convert(t, &scales, /* exact */
-                                nabla_element_find(parts[1].element));
-  return pack(t, &codes, &scales);
+  return lower_scaled(t, &q, nabla_element_find(parts[1].element));
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "dialect/encoding_nested.h"
 #include "lib/base/json.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
@@ -28,6 +29,21 @@ static const char *dtype_name(MlirType type) {
          : width == 8  ? "I8"
          : width == 1  ? "BOOL"
                        : NULL;
+}
+
+/* Are scales in bitsandbytes' 8 bits, which files hold? */
+static bool is_dynamic8(const nabla_encoding_info *info) {
+  if (mlirAttributeIsNull(info->nested)) return false;
+  nabla_encoding_info inner = nabla_encoding_read(info->nested);
+  return inner.kind == NABLA_KIND_DYNAMIC8 && mlirAttributeIsNull(inner.nested);
+}
+
+/* Is there a file layout of it? */
+static bool can_bind(MlirType type) {
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  return info.kind == NABLA_KIND_SPLAT ||
+         (info.kind == NABLA_KIND_PACKED &&
+          (mlirAttributeIsNull(info.nested) || is_dynamic8(&info)));
 }
 
 static bool can_pass(MlirType type) {
@@ -62,6 +78,30 @@ static void put_shape(nabla_json_out *out, intptr_t rank,
   nabla_json_out_array_end(out);
 }
 
+/* The leaves of `type`, named with those that they are in: "scales.codes". */
+static void put_components(nabla_json_out *out, MlirType type,
+                           const char *prefix) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++) {
+    char name[NABLA_MAX_NESTING * 8 + 16];
+    snprintf(name, sizeof name, "%s%s%s", prefix, *prefix ? "." : "",
+             parts[i].name);
+    if (nablaTypeIsAImplicit(parts[i].type)) {
+      put_components(out, parts[i].type, name);
+      continue;
+    }
+    bool is_byte = mlirTypeIsAInteger(parts[i].element);
+    uint64_t width = is_byte ? 1 : mlirTypeIsAF32(parts[i].element) ? 4 : 2;
+    nabla_json_out_object(out);
+    put(out, "name", name);
+    put(out, "dtype", is_byte ? "U8" : dtype_name(parts[i].element));
+    nabla_json_out_key(out, "bytes");
+    nabla_json_out_u64(out, (uint64_t)parts[i].count * width);
+    nabla_json_out_object_end(out);
+  }
+}
+
 static void put_packed(nabla_json_out *out, MlirType type) {
   nabla_format format = nabla_implicit_format(type);
   put(out, "encoding", format.encoding->name);
@@ -71,21 +111,14 @@ static void put_packed(nabla_json_out *out, MlirType type) {
                                                : "block");
   nabla_json_out_key(out, "block");
   nabla_json_out_u64(out, format.block);
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
-  uint32_t count = nabla_implicit_components(type, parts);
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  if (is_dynamic8(&info)) {
+    nabla_json_out_key(out, "nested_block");
+    nabla_json_out_u64(out, nabla_encoding_read(info.nested).block);
+  }
   nabla_json_out_key(out, "components");
   nabla_json_out_array(out);
-  for (uint32_t i = 0; i < count; i++) {
-    nabla_dtype stored = nabla_scale_info_of(format.scale)->dtype;
-    const char *dtype = i == 0 ? "U8" : nabla_dtype_name(stored);
-    uint64_t width = i == 0 ? 1 : nabla_scale_info_of(format.scale)->bytes;
-    nabla_json_out_object(out);
-    put(out, "name", parts[i].name);
-    put(out, "dtype", dtype);
-    nabla_json_out_key(out, "bytes");
-    nabla_json_out_u64(out, (uint64_t)parts[i].count * width);
-    nabla_json_out_object_end(out);
-  }
+  put_components(out, type, "");
   nabla_json_out_array_end(out);
 }
 
@@ -123,15 +156,20 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
   nabla_json_out_object_end(out);
 }
 
-static void put_result(nabla_json_out *out, MlirType type) {
+/* A dense result, or the leaves of an implicit one. */
+static void put_result(nabla_json_out *out, MlirType type, const char *name) {
   if (!nablaTypeIsAImplicit(type)) {
-    put_port(out, nabla_ref(""), type);
+    put_port(out, nabla_ref(name), type);
     return;
   }
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   uint32_t count = nabla_implicit_components(type, parts);
-  for (uint32_t i = 0; i < count; i++)
-    put_port(out, nabla_ref(parts[i].name), nabla_component_type(&parts[i]));
+  for (uint32_t i = 0; i < count; i++) {
+    char inner[NABLA_MAX_NESTING * 8 + 16];
+    snprintf(inner, sizeof inner, "%s%s%s", name, *name ? "." : "",
+             parts[i].name);
+    put_result(out, parts[i].type, inner);
+  }
 }
 
 /* `nabla.name` of an argument, or "arg3". */
@@ -160,6 +198,26 @@ static bool can_enter(MlirOperation function) {
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
     if (!can_pass(mlirFunctionTypeGetResult(type, i))) return false;
   return true;
+}
+
+/* The type of an argument that nothing in a file can be bound to, or null. */
+static MlirType nothing_binds(MlirOperation function) {
+  MlirType type = function_type(function);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
+    MlirType input = mlirFunctionTypeGetInput(type, i);
+    if (nablaTypeIsAImplicit(input) && !can_bind(input)) return input;
+  }
+  return (MlirType){NULL};
+}
+
+static void warn_unbound(MlirOperation function, MlirType type) {
+  nabla_text text = {0};
+  nabla_text_add(&text, "is no entry point: no file holds ");
+  nabla_text_add_attribute(&text, nablaImplicitTypeParts(type).encoding);
+  nabla_text_add(&text, "; take its components and nabla.pack them");
+  if (text.data)
+    nablaEmitWarning(mlirOperationGetLocation(function), text.data);
+  nabla_text_deinit(&text);
 }
 
 static MlirStringRef symbol(MlirOperation function) {
@@ -213,7 +271,7 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   nabla_json_out_key(out, "results");
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
-    put_result(out, mlirFunctionTypeGetResult(type, i));
+    put_result(out, mlirFunctionTypeGetResult(type, i), "");
   nabla_json_out_array_end(out);
   nabla_json_out_object_end(out);
 }
@@ -292,6 +350,11 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
     if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
         !is_public_function(all.ops[i]))
       continue; /* those of nested modules are theirs */
+    MlirType unbound = nothing_binds(all.ops[i]);
+    if (!mlirTypeIsNull(unbound)) {
+      warn_unbound(all.ops[i], unbound);
+      continue;
+    }
     if (!can_enter(all.ops[i])) {
       nablaEmitWarning(mlirOperationGetLocation(all.ops[i]),
                        "is no entry point: it takes or gives what is neither "

@@ -15,6 +15,7 @@ typedef enum nabla_operand_kind {
   NABLA_OPERAND_PACKED,
   NABLA_OPERAND_SPLAT,
   NABLA_OPERAND_IDENTITY,
+  NABLA_OPERAND_LORA, /* also PACKED */
 } nabla_operand_kind;
 
 typedef enum nabla_rule_outcome {
@@ -36,14 +37,14 @@ typedef struct nabla_rule {
 const nabla_rule *nabla_rules(size_t *out_count);
 
 /* How much a rule says of its operands: the sum of 0 for ANY, 1 for DENSE and
- * IMPLICIT, 2 for PACKED, SPLAT and IDENTITY. */
+ * IMPLICIT, 2 for PACKED, SPLAT and IDENTITY, 3 for LORA. */
 int nabla_rule_specificity(const nabla_rule *rule);
 
 /* > 0 when `a` is asked before `b`, 0 for a tie. */
 int nabla_rule_order(const nabla_rule *a, const nabla_rule *b);
 
 /* Whether a rule that asks for `asked` takes an operand that is `given`: NONE,
- * DENSE, PACKED, SPLAT or IDENTITY. */
+ * DENSE, PACKED, SPLAT, IDENTITY or LORA. */
 bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given);
 
 /* Whether `rule` takes `op`'s operands. */

@@ -13,30 +13,23 @@ static MlirNamedAttribute integer_list(MlirContext context, const char *key,
   return nabla_named(context, key, mlirDenseI64ArrayGet(context, 1, &value));
 }
 
-/* Component `part` of an operand: a piece of its storage's. */
-static MlirValue piece(MlirOperation op, intptr_t operand, uint32_t part) {
-  MlirValue value = mlirOperationGetOperand(op, operand);
-  MlirValue components[NABLA_MAX_PARTS];
+/* Part [first, first + size) of a component: a slice, which of an implicit one
+ * is a view. */
+static MlirValue piece(MlirOperation op, MlirValue component, int64_t first,
+                       int64_t size) {
   MlirContext context = nabla_context(op);
-  nabla_cut cut;
-  (void)nabla_cut_read(mlirValueGetType(value), &cut); /* inference has seen */
-  nabla_components_split(value, op, components);
+  MlirType type = mlirValueGetType(component);
   MlirNamedAttribute attributes[] = {
-      integer_list(context, "starts", cut.first[part]),
-      integer_list(context, "limits", cut.first[part] + cut.size[part])};
-  nabla_op_spec spec = {"nabla.slice", 1, &components[part], -1,
-                        NULL,          2, attributes};
-  if (mlirShapedTypeGetDimSize(mlirValueGetType(components[part]), 0) ==
-      cut.size[part])
-    return components[part];
+      integer_list(context, "starts", first),
+      integer_list(context, "limits", first + size)};
+  nabla_op_spec spec = {"nabla.slice", 1, &component, -1, NULL, 2, attributes};
+  if (nabla_array_rank(type) != 1 || nabla_array_dim(type, 0) == size)
+    return component;
   return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
 }
 
-/* Component `part` of all operands in one tensor. */
-static MlirValue join_part(MlirOperation op, uint32_t part) {
-  MlirValue pieces[NABLA_MAX_OPERANDS];
-  intptr_t count = mlirOperationGetNumOperands(op);
-  for (intptr_t n = 0; n < count; n++) pieces[n] = piece(op, n, part);
+static MlirValue concatenate(MlirOperation op, intptr_t count,
+                             const MlirValue *pieces) {
   if (count == 1) return pieces[0];
   MlirContext context = nabla_context(op);
   MlirType i64 = mlirIntegerTypeGet(context, 64);
@@ -46,19 +39,36 @@ static MlirValue join_part(MlirOperation op, uint32_t part) {
   return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
 }
 
-static nabla_rule_outcome join(MlirOperation op, const char **why) {
-  MlirType type = nabla_result_type(op, 0);
+/* Arrays that are cuts, as inference has seen, in one of `type`. */
+static MlirValue join(MlirOperation op, intptr_t count, const MlirValue *arrays,
+                      MlirType type) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
-  MlirValue components[NABLA_MAX_PARTS];
+  MlirValue joined[NABLA_MAX_PARTS], pieces[NABLA_MAX_OPERANDS];
+  MlirValue given[NABLA_MAX_PARTS];
+  nabla_cut cut;
+  uint32_t components = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < components; i++) {
+    for (intptr_t n = 0; n < count; n++) {
+      (void)nabla_cut_read(mlirValueGetType(arrays[n]), &cut);
+      nabla_components_split(arrays[n], op, given);
+      pieces[n] = piece(op, given[i], cut.first[i], cut.size[i]);
+    }
+    joined[i] = nablaTypeIsAImplicit(parts[i].type)
+                    ? join(op, count, pieces, parts[i].type)
+                    : concatenate(op, count, pieces);
+  }
+  return nabla_components_pack(op, type, joined);
+}
+
+static nabla_rule_outcome apply(MlirOperation op, const char **why) {
+  MlirType type = nabla_result_type(op, 0);
+  MlirValue arrays[NABLA_MAX_OPERANDS];
+  intptr_t count = mlirOperationGetNumOperands(op);
   *why = "its components, joined, are not those of the result";
   if (!nablaTypeIsAImplicit(type)) return NABLA_RULE_DECLINED;
-  uint32_t count = nabla_implicit_components(type, parts);
-  for (uint32_t i = 0; i < count; i++) components[i] = join_part(op, i);
-  nabla_op_spec spec = {"nabla.pack", (intptr_t)count, components, 1, &type, 0,
-                        NULL};
-  MlirOperation pack = nabla_op_create(op, &spec);
-  if (mlirOperationIsNull(pack)) return NABLA_RULE_FAILED;
-  MlirValue result = mlirOperationGetResult(pack, 0);
+  for (intptr_t n = 0; n < count; n++)
+    arrays[n] = mlirOperationGetOperand(op, n);
+  MlirValue result = join(op, count, arrays, type);
   nabla_op_replace(op, &result);
   return NABLA_RULE_APPLIED;
 }
@@ -66,7 +76,7 @@ static nabla_rule_outcome join(MlirOperation op, const char **why) {
 #define JOIN(id)                                                            \
   nabla_rule_outcome nabla_apply_##id(MlirOperation op, const char **why);  \
   nabla_rule_outcome nabla_apply_##id(MlirOperation op, const char **why) { \
-    return join(op, why);                                                   \
+    return apply(op, why);                                                  \
   }
 JOIN(concatenate_join)
 JOIN(concatenate_one)

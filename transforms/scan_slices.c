@@ -14,42 +14,59 @@ void nabla_stack_describe(nabla_stack *s, MlirType whole, MlirType slice) {
   s->count = 1;
   s->parts[0].type = whole;
   if (!s->implicit) return;
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  MlirType leaves[NABLA_MAX_LEAVES];
   nabla_slices_find(whole, slice, &s->slices);
-  s->count = (intptr_t)nabla_implicit_components(whole, parts);
-  for (intptr_t i = 0; i < s->count; i++)
-    s->parts[i].type = nabla_component_type(&parts[i]);
+  s->count = (intptr_t)nabla_implicit_leaves(whole, leaves);
+  for (intptr_t i = 0; i < s->count; i++) s->parts[i].type = leaves[i];
 }
 
-static MlirType slice_component(const nabla_stack *s, intptr_t index) {
-  nabla_implicit_component parts[NABLA_MAX_PARTS];
-  nabla_implicit_components(s->slice, parts);
-  return nabla_component_type(&parts[index]);
+static MlirType slice_leaf(const nabla_stack *s, intptr_t index) {
+  MlirType leaves[NABLA_MAX_LEAVES];
+  nabla_implicit_leaves(s->slice, leaves);
+  return leaves[index];
 }
 
-/* "%a:2 = nabla.unpack VALUE : TYPE"; values of the parts go to `out`. */
+/* "%a, %b = nabla.unpack VALUE : TYPE", and so on for components that are
+ * implicit; leaves go to `out`, which is moved behind them. */
 static void unpack(nabla_scan_text *l, nabla_ssa value, MlirType type,
-                   intptr_t count, nabla_typed *out) {
+                   nabla_typed **out) {
   nabla_text *text = &l->t.text;
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  nabla_ssa values[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
   if (count == 0) return;
   nabla_text_add(text, "  ");
-  for (intptr_t i = 0; i < count; i++) {
-    out[i].value = nabla_scan_fresh(l);
-    nabla_text_add(text, "%s%%v%u", i ? ", " : "", out[i].value);
+  for (uint32_t i = 0; i < count; i++) {
+    values[i] = nabla_scan_fresh(l);
+    nabla_text_add(text, "%s%%v%u", i ? ", " : "", values[i]);
   }
   nabla_text_add(text, " = nabla.unpack %%v%u : ", value);
   nabla_scan_type(l, type);
   nabla_text_add(text, "\n");
+  for (uint32_t i = 0; i < count; i++) {
+    if (nablaTypeIsAImplicit(parts[i].type))
+      unpack(l, values[i], parts[i].type, out);
+    else
+      (*out)++->value = values[i];
+  }
 }
 
-nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *parts,
-                           intptr_t count, MlirType type) {
+/* `leaves` is moved behind those of `type`. */
+static nabla_ssa pack(nabla_scan_text *l, const nabla_typed **leaves,
+                      MlirType type) {
   nabla_text *text = &l->t.text;
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  nabla_ssa values[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++)
+    values[i] = nablaTypeIsAImplicit(parts[i].type)
+                    ? pack(l, leaves, parts[i].type)
+                    : (*leaves)++->value;
   nabla_ssa out = nabla_scan_fresh(l);
   nabla_text_add(text, "  %%v%u = nabla.pack ", out);
-  for (intptr_t i = 0; i < count; i++)
-    nabla_text_add(text, "%s%%v%u", i ? ", " : "", parts[i].value);
-  for (intptr_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; i++)
+    nabla_text_add(text, "%s%%v%u", i ? ", " : "", values[i]);
+  for (uint32_t i = 0; i < count; i++) {
     nabla_text_add(text, "%s", i ? ", " : " : ");
     nabla_scan_type(l, parts[i].type);
   }
@@ -59,11 +76,17 @@ nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *parts,
   return out;
 }
 
+nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *leaves,
+                           MlirType type) {
+  return pack(l, &leaves, type);
+}
+
 void nabla_stack_open_input(nabla_scan_text *l, intptr_t index) {
   nabla_stack *s = &l->inputs[index];
   nabla_ssa value = nabla_scan_argument(l->s.carries + index);
   if (s->implicit) {
-    unpack(l, value, s->whole, s->count, s->parts);
+    nabla_typed *parts = s->parts;
+    unpack(l, value, s->whole, &parts);
     return;
   }
   s->parts[0].value = value;
@@ -150,12 +173,14 @@ static bool is_empty(const nabla_stack *s) {
 
 nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s) {
   nabla_text *text = &l->t.text;
-  nabla_typed parts[NABLA_MAX_PARTS];
+  nabla_typed parts[NABLA_MAX_LEAVES];
   if (is_empty(s)) return (nabla_typed){empty(l, s->slice, s->sizes), s->slice};
   for (intptr_t i = 0; i < s->count; i++) {
+    parts[i] = s->parts[i];
+    if (s->implicit && s->slices.shared[i]) continue;
     nabla_ssa first = s->implicit ? first_element(l, s, i) : 0;
     parts[i] = (nabla_typed){nabla_scan_fresh(l), s->slice};
-    if (s->implicit) parts[i].type = slice_component(s, i);
+    if (s->implicit) parts[i].type = slice_leaf(s, i);
     nabla_text_add(text, "  %%v%u = tensor.extract_slice %%v%u", parts[i].value,
                    s->parts[i].value);
     if (s->implicit)
@@ -168,18 +193,17 @@ nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s) {
     nabla_text_add(text, "\n");
   }
   if (!s->implicit) return parts[0];
-  return (nabla_typed){nabla_stack_pack(l, parts, s->count, s->slice),
-                       s->slice};
+  return (nabla_typed){nabla_stack_pack(l, parts, s->slice), s->slice};
 }
 
 /* Puts the slice `given` into the output; sizes are those that were said. */
 void nabla_stack_put(nabla_scan_text *l, nabla_stack *s, nabla_typed given) {
   nabla_text *text = &l->t.text;
-  nabla_typed parts[NABLA_MAX_PARTS] = {given};
+  nabla_typed parts[NABLA_MAX_LEAVES] = {given};
   if (s->implicit) {
-    unpack(l, given.value, given.type, s->count, parts);
-    for (intptr_t i = 0; i < s->count; i++)
-      parts[i].type = slice_component(s, i);
+    nabla_typed *at = parts;
+    unpack(l, given.value, given.type, &at);
+    for (intptr_t i = 0; i < s->count; i++) parts[i].type = slice_leaf(s, i);
   }
   for (intptr_t i = 0; !s->implicit && i < rank_of(s->slice); i++)
     if (s->sizes[i])

@@ -8,6 +8,7 @@
 #include "dialect/checks.h"
 #include "dialect/ops.h"
 #include "transforms/components.h"
+#include "transforms/expand_nested.h"
 #include "transforms/lowerings_list.h"
 #include "transforms/passes.h"
 
@@ -189,7 +190,8 @@ MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
                                       void *prepared) {
   (void)prepared;
   nabla_features features = nabla_features_parse(values[0].string);
-  bool good = check_sizes(module) && lower_all(module, is_quantize, features) &&
+  bool good = check_sizes(module) && nabla_nested_expand(module) &&
+              lower_all(module, is_quantize, features) &&
               lower_all(module, is_other, features) &&
               remove_components(module);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();

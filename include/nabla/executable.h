@@ -35,6 +35,8 @@ typedef struct nabla_port {
   int64_t shape[NABLA_ARRAY_MAX_RANK]; /* NABLA_DYNAMIC where any size goes */
   nabla_format format; /* encoding NULL: dense. Else a weight must be bound */
   uint32_t component_count;
+  uint32_t nested_block;     /* with format.scale DYNAMIC8: scales that share an
+                                absmax, else 0                                   */
   const char *encoding_name; /* "" when dense; also of encodings that have no
                                 components and need nothing bound: "splat" */
 } nabla_port;

@@ -17,11 +17,13 @@ extern "C" {
 
 typedef struct nabla_model nabla_model;
 
-#define NABLA_WEIGHT_MAX_COMPONENTS 4
+#define NABLA_WEIGHT_MAX_COMPONENTS 6
 
 /* One component of a weight: codes, scales, or the values of a dense one. */
 typedef struct nabla_weight_component {
-  const char *name; /* "codes", "scales", "values"; static text             */
+  const char *name; /* "codes", "scales", "zero_points", "values"; of scales
+                       in 8 bits "scales.codes", "scales.scales",
+                       "scales.offset", "scales.map"; static text           */
   nabla_dtype dtype;
   const void *data; /* aligned to `dtype`; lives as long as the model       */
   uint64_t bytes;

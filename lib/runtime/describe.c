@@ -37,7 +37,8 @@ static void add_shape(line *to, uint32_t rank, const int64_t *shape) {
   add(to, "]");
 }
 
-static void add_format(line *to, const nabla_format *format) {
+/* `nested`: scales in 8 bits share an absmax in so many. */
+static void add_format(line *to, const nabla_format *format, uint32_t nested) {
   add(to, "%s", format->encoding->name);
   if (format->granularity == NABLA_PER_ROW)
     add(to, " in rows");
@@ -48,6 +49,8 @@ static void add_format(line *to, const nabla_format *format) {
         format->block);
   if (format->scale != NABLA_SCALE_F32)
     add(to, " with %s scales", nabla_scale_info_of(format->scale)->option);
+  if (format->scale == NABLA_SCALE_DYNAMIC8 && nested != NABLA_DYNAMIC8_BLOCK)
+    add(to, " of %u", nested);
   add(to, "%s, ", format->zero_point ? ", zero points" : "");
 }
 
@@ -62,7 +65,7 @@ nabla_text_80 nabla_describe_array(nabla_dtype dtype, uint32_t rank,
 nabla_text_80 nabla_describe_port(const nabla_port *port) {
   line to = {0};
   if (port->format.encoding)
-    add_format(&to, &port->format);
+    add_format(&to, &port->format, port->nested_block);
   else if (*port->encoding_name)
     add(&to, "%.40s, ", port->encoding_name);
   else
@@ -74,7 +77,8 @@ nabla_text_80 nabla_describe_port(const nabla_port *port) {
 nabla_text_80 nabla_describe_weight(const nabla_tensor *tensor) {
   line to = {0};
   if (tensor->format.encoding)
-    add_format(&to, &tensor->format);
+    add_format(&to, &tensor->format,
+               tensor->nested ? tensor->nested->how.block : 0);
   else
     add(&to, "%s ", nabla_dtype_name(tensor->dtype));
   add(&to, "[");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/runtime/block.h"
+#include "lib/runtime/components.h"
 #include "lib/runtime/describe.h"
 #include "lib/runtime/executable_internal.h"
 #include "lib/runtime/nearest.h"
@@ -159,19 +160,25 @@ static int same_sizes(const nabla_port *port, const nabla_weight *weight) {
     return weight->component_count == 1 &&
            !__builtin_mul_overflow(bytes, weight->tensor.elements, &bytes) &&
            weight->components[0].bytes == bytes;
-  nabla_packed_size size;
-  return weight->component_count == port->component_count &&
-         !nabla_format_size(&port->format, weight->tensor.elements, &size,
-                            NULL) &&
-         weight->components[0].bytes == size.code_bytes &&
-         weight->components[1].bytes == size.scale_bytes;
+  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  const uint32_t count = nabla_port_components(port, parts, NULL);
+  if (weight->component_count != count) return 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (weight->components[i].bytes != parts[i].bytes) return 0;
+  return 1;
+}
+
+/* Scales in 8 bits share an absmax in the same number. */
+static int same_nesting(const nabla_port *port, const nabla_tensor *tensor) {
+  return !tensor->nested || tensor->nested->how.block == port->nested_block;
 }
 
 static int fits(const nabla_port *port, const nabla_weight *weight) {
   const nabla_tensor *tensor = &weight->tensor;
   if (!port->format.encoding && port->dtype != tensor->dtype) return 0;
   return same_format(&port->format, &tensor->format) &&
-         same_shape(port, tensor) && same_sizes(port, weight);
+         same_nesting(port, tensor) && same_shape(port, tensor) &&
+         same_sizes(port, weight);
 }
 
 static nabla_status check_fit(const nabla_port *port,

@@ -6,6 +6,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/json.h"
+#include "lib/runtime/components.h"
 #include "nabla/services.h"
 
 typedef struct parser {
@@ -177,8 +178,8 @@ typedef struct component {
   uint64_t bytes;
 } component;
 
+/* Reads one behind its '{'. */
 static nabla_status take_component(parser *p, component *out) {
-  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_BEGIN, "a component"));
   NABLA_TRY(take_name(p, &out->name));
   NABLA_TRY(take_dtype(p, &out->dtype));
   NABLA_TRY(take_u64(p, "bytes", &out->bytes));
@@ -187,7 +188,7 @@ static nabla_status take_component(parser *p, component *out) {
 
 /* It must be the one that follows from the format. */
 static nabla_status check_component(const parser *p, const component *given,
-                                    const component *needed) {
+                                    const nabla_port_component *needed) {
   const int same_dtype =
       given->dtype == needed->dtype ||
       (nabla_dtype_bits(needed->dtype) == 8 &&
@@ -204,40 +205,66 @@ static nabla_status check_component(const parser *p, const component *given,
                     nabla_dtype_name(needed->dtype));
 }
 
-/* The scale type is that of the component: f32, f16 or bf16. */
-static void take_scale_type(const component *given, nabla_port *port) {
+/* What components say of the format: scales f16 or bf16, zero points. */
+static void take_format(const component *given, nabla_port *port) {
   nabla_scale_type type;
-  if ((given->dtype == NABLA_DTYPE_F16 || given->dtype == NABLA_DTYPE_BF16) &&
-      nabla_scale_type_find(nabla_dtype_name(given->dtype), &type))
+  if (!strcmp(given->name, "zero_points"))
+    port->format.zero_point = 1;
+  else if (!strcmp(given->name, "scales") &&
+           (given->dtype == NABLA_DTYPE_F16 ||
+            given->dtype == NABLA_DTYPE_BF16) &&
+           nabla_scale_type_find(nabla_dtype_name(given->dtype), &type))
     port->format.scale = type;
 }
 
-/* The components of an encoding that this build knows: codes and scales. */
+/* The components of an encoding that this build knows. */
 static nabla_status take_components(parser *p, nabla_port *port) {
-  uint64_t elements = 1;
-  nabla_packed_size size;
-  component codes, scales;
-  for (uint32_t i = 0; i < port->rank; i++)
-    if (!nabla_mul_u64(elements, (uint64_t)port->shape[i], &elements))
-      return nabla_fail(p->diag, NABLA_TOO_LARGE, "the shape overflows");
+  component given[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_port_component needed[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_json_event event;
+  uint32_t count = 0;
+  for (;; count++) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) break;
+    if (event.kind != NABLA_JSON_OBJECT_BEGIN ||
+        count == NABLA_WEIGHT_MAX_COMPONENTS)
+      return corrupt_at(p, &event,
+                        nabla_fail(p->diag, NABLA_CORRUPT,
+                                   "at most %d components, objects, are there",
+                                   NABLA_WEIGHT_MAX_COMPONENTS));
+    NABLA_TRY(take_component(p, &given[count]));
+    take_format(&given[count], port);
+  }
   nabla_diag why = NABLA_DIAG_INIT;
-  if (nabla_format_size(&port->format, elements, &size, &why))
+  port->component_count = nabla_port_components(port, needed, &why);
+  if (!port->component_count)
     return nabla_fail(p->diag, NABLA_CORRUPT, "argument '%.60s': %s",
                       port->name, why.what);
-  const component needed = {
-      "codes",
-      port->format.encoding->bits == 8 ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8,
-      size.code_bytes};
-  NABLA_TRY(take_component(p, &codes));
-  NABLA_TRY(check_component(p, &codes, &needed));
-  NABLA_TRY(take_component(p, &scales));
-  take_scale_type(&scales, port);
-  const nabla_scale_info *info = nabla_scale_info_of(port->format.scale);
-  NABLA_TRY(check_component(
-      p, &scales,
-      &(component){"scales", info->dtype, size.scales * info->bytes}));
-  port->component_count = 2;
-  return take_kind(p, NABLA_JSON_ARRAY_END, "the end of the components");
+  if (count != port->component_count)
+    return nabla_fail(p->diag, NABLA_CORRUPT,
+                      "argument '%.60s' has %u components, not %u", port->name,
+                      count, port->component_count);
+  for (uint32_t i = 0; i < count; i++)
+    NABLA_TRY(check_component(p, &given[i], &needed[i]));
+  return NABLA_OK;
+}
+
+/* Reads the number behind "nested_block" and the key that follows. */
+static nabla_status take_nested_block(const parser *p, nabla_port *port,
+                                      nabla_json_event *event) {
+  uint64_t block;
+  nabla_json_event number;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a block size",
+                              &number, p->diag));
+  NABLA_TRY(nabla_json_u64(&number, "nested_block", &block, p->diag));
+  if (block < NABLA_BLOCK_MIN || block > NABLA_BLOCK_MAX ||
+      (block & (block - 1)) != 0)
+    return corrupt_at(p, &number,
+                      nabla_fail(p->diag, NABLA_CORRUPT,
+                                 "a nested_block of %" PRIu64, block));
+  port->nested_block = (uint32_t)block;
+  port->format.scale = NABLA_SCALE_DYNAMIC8;
+  return nabla_json_next(p->json, event, p->diag);
 }
 
 /* Reads what follows the key "encoding". */
@@ -258,6 +285,8 @@ static nabla_status take_encoding(parser *p, nabla_port *port) {
   if (port->format.encoding) {
     NABLA_TRY(check_key(p, &event, "granularity"));
     NABLA_TRY(take_granularity(p, port, &event));
+    if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "nested_block"))
+      NABLA_TRY(take_nested_block(p, port, &event));
   }
   NABLA_TRY(check_key(p, &event, "components"));
   NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "components"));

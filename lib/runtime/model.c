@@ -177,6 +177,27 @@ static nabla_status add_component(nabla_model *model, nabla_part part,
   return NABLA_OK;
 }
 
+/* Scales as they are, or in 8 bits with what these need: the offset and the map
+ * were read when the checkpoint was opened, which keeps them. */
+static nabla_status add_scales(nabla_model *model, nabla_weight *out,
+                               nabla_diag *diag) {
+  const nabla_tensor *tensor = &out->tensor;
+  const nabla_scale_type type = tensor->format.scale;
+  if (type != NABLA_SCALE_DYNAMIC8)
+    return add_component(model, tensor->scales, "scales",
+                         nabla_scale_info_of(type)->dtype, out, diag);
+  const nabla_dynamic8 *how = &tensor->nested->how;
+  NABLA_TRY(add_component(model, tensor->scales, "scales.codes", NABLA_DTYPE_U8,
+                          out, diag));
+  NABLA_TRY(add_component(model, tensor->nested->absmax, "scales.scales",
+                          NABLA_DTYPE_F32, out, diag));
+  out->components[out->component_count++] = (nabla_weight_component){
+      "scales.offset", NABLA_DTYPE_F32, &how->offset, sizeof how->offset};
+  out->components[out->component_count++] = (nabla_weight_component){
+      "scales.map", NABLA_DTYPE_F32, how->map, sizeof how->map};
+  return NABLA_OK;
+}
+
 static nabla_status add_components(nabla_model *model, nabla_weight *out,
                                    nabla_diag *diag) {
   const nabla_tensor *tensor = &out->tensor;
@@ -188,9 +209,10 @@ static nabla_status add_components(nabla_model *model, nabla_weight *out,
   const nabla_dtype codes =
       tensor->format.encoding->bits == 8 ? NABLA_DTYPE_I8 : NABLA_DTYPE_U8;
   NABLA_TRY(add_component(model, tensor->data, "codes", codes, out, diag));
-  return add_component(model, tensor->scales, "scales",
-                       nabla_scale_info_of(tensor->format.scale)->dtype, out,
-                       diag);
+  NABLA_TRY(add_scales(model, out, diag));
+  if (!tensor->format.zero_point) return NABLA_OK;
+  return add_component(model, tensor->zero_points, "zero_points",
+                       NABLA_DTYPE_U8, out, diag);
 }
 
 static nabla_status fail_not_found(const nabla_model *model, const char *name,

@@ -7,6 +7,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "lib/runtime/components.h"
 #include "lib/runtime/describe.h"
 #include "lib/runtime/executable_internal.h"
 #include "lib/runtime/session.h"
@@ -151,14 +152,12 @@ static size_t add_bound(frame *f, const nabla_port *port,
         describe(f, binding->data[0], port->rank, binding->shape);
     return 1;
   }
-  nabla_packed_size size = {0};
-  uint64_t elements = 1; /* the manifest has checked both of these */
-  for (uint32_t i = 0; i < port->rank; i++)
-    elements *= (uint64_t)port->shape[i];
-  (void)!nabla_format_size(&port->format, elements, &size, NULL);
-  const int64_t counts[] = {(int64_t)size.code_bytes, (int64_t)size.scales};
-  for (uint32_t i = 0; i < port->component_count; i++)
-    f->arguments[at + i] = describe(f, binding->data[i], 1, &counts[i]);
+  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  (void)nabla_port_components(port, parts, NULL); /* the manifest has checked */
+  for (uint32_t i = 0; i < port->component_count; i++) {
+    const int64_t count = (int64_t)parts[i].count;
+    f->arguments[at + i] = describe(f, binding->data[i], parts[i].rank, &count);
+  }
   return port->component_count;
 }
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "quant/x86/ahead.h"
 #include "quant/x86/avx2.h"
 
 /* As in code_avx2.h: of the first 16 values of a unit, and of the others. */
@@ -58,12 +59,11 @@ INLINE __m256i round_bf16(__m256 x) {
  * wait for each load of codes. */
 INLINE void look_ahead(unit_target at, size_t i, size_t bits) {
   const uintptr_t codes = (uintptr_t)at.codes + i / 8 * bits + 2048;
-  const uintptr_t out = (uintptr_t)at.out + i * width_of(at.dtype) + 2048;
+  const uintptr_t out = (uintptr_t)at.out + i * width_of(at.dtype);
   _mm_prefetch((const char *)codes, _MM_HINT_T0);
   if (at.stream) return;
-  __builtin_prefetch((const void *)out, 1);
-  if (at.dtype == NABLA_DTYPE_F32)
-    __builtin_prefetch((const void *)(out + 64), 1);
+  ask_for_line(out);
+  if (at.dtype == NABLA_DTYPE_F32) ask_for_line(out + 64);
 }
 
 /* 16 values as 16 bits. */

@@ -4,6 +4,7 @@
 #ifndef NABLA_QUANT_X86_MXFP8_AVX512_H
 #define NABLA_QUANT_X86_MXFP8_AVX512_H
 
+#include "quant/x86/ahead.h"
 #include "quant/x86/fp8_avx512.h"
 
 /* BF16 of the 128 magnitudes, 32 in each vector, and which of these no factor
@@ -71,10 +72,12 @@ INLINE size_t decode_moderate(const nabla_blocks *blocks, const uint8_t *codes,
     if (exponent - 27 > 200) break;
     _mm_prefetch((const char *)((uintptr_t)from + 2048), _MM_HINT_T0);
     const __m512i values = decode_block(from, m, exponent);
-    if (stream)
+    if (stream) {
       _mm512_stream_si512((__m512i *)(void *)(out + 64 * b), values);
-    else
+    } else {
+      ask_for_line((uintptr_t)(out + 64 * b));
       _mm512_storeu_si512(out + 64 * b, values);
+    }
   }
   return b;
 }

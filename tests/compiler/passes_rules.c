@@ -142,6 +142,12 @@ static const struct {
     {"rows",
      "!nabla.implicit<8x64xf32, #nabla.int8<block = 0, "
      "blocks = leading>>"},
+    {"lora",
+     "!nabla.implicit<8x64xf32, #nabla.lora<base = #nabla.nf4<block = 64>, "
+     "rank = 2>>"},
+    {"nested",
+     "!nabla.implicit<8x64xf32, #nabla.int4<block = 16, scale = "
+     "#nabla.dynamic8<block = 16>, zero_point = true>>"},
     {"one", "!nabla.implicit<8x64xf32, #nabla.splat<1.0 : f32>>"},
     {"two", "!nabla.implicit<8x64xf32, #nabla.splat<2.0 : f32>>"},
     {"identity", "!nabla.implicit<8x64xf32, #nabla.identity>"},

@@ -64,6 +64,14 @@ func.func @same(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 }
 func.func @nothing() { return }
 EOF
+cat >halves.mlir <<'EOF'
+func.func @signs(%x: tensor<?xf16>, %y: tensor<?xf16>) -> (tensor<?xf16>, tensor<?xf16>, tensor<?xf16>) {
+  %a = nabla.erf %x : tensor<?xf16>
+  %b = nabla.tanh %y : tensor<?xf16>
+  %c = nabla.mod %x, %y : tensor<?xf16>, tensor<?xf16>
+  return %a, %b, %c : tensor<?xf16>, tensor<?xf16>, tensor<?xf16>
+}
+EOF
 printf 'func.func @f( {' >bad.mlir
 
 # ---- nabla-compile ----
@@ -100,7 +108,7 @@ EOF
 
 # ---- objects stand on their own ----
 for target in native x86-64 x86-64-v3 x86-64-v4; do
-  for program in linear many; do
+  for program in linear many halves; do
     "$compile" $program.mlir -o $program.o --target $target ||
       fail "$program for $target"
     nm -u $program.o | grep -v -w -e memcpy -e memmove -e memset &&

@@ -12,6 +12,7 @@ import sys
 import harness
 from harness import np
 import arrays
+import composite_ops
 import control_ops
 import create_ops
 import dense_ops
@@ -67,7 +68,7 @@ def check_coverage(s, functions):
     for op, takes in ops.items():
         if takes == "none" and op not in ("quantize", "pack"):
             continue
-        if takes == "rules" and op not in rules:
+        if takes in ("rules", "parts") and op not in rules:
             s.expect(any(op == known_op for _, known_op in known),
                      "no case for %s of an implicit array" % op)
             continue
@@ -81,7 +82,8 @@ def test(s):
     rounds = 1  # for more: another NABLA_TEST_SEED
     rng = np.random.default_rng(harness.seed())
     modules = (dense_ops, math_ops, create_ops, implicit_ops, implicit_math,
-               control_ops, shape_ops, gather_ops, window_ops, scale_ops)
+               control_ops, shape_ops, gather_ops, window_ops, scale_ops,
+               composite_ops)
     functions = [f for m in modules for f in m.cases(rng, rounds)]
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:

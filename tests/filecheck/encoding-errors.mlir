@@ -1,7 +1,7 @@
 // What an encoding attribute refuses, and what it says would be legal.
 // RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, splat, identity}}
+// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, dynamic8, lora, splat, identity}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf5<block = 64>>
 
 // -----
@@ -56,17 +56,17 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int8<block = 64, block
 
 // -----
 
-// expected-error @+1 {{#nabla.nf4: scale is f32, f16 or bf16}}
+// expected-error @+1 {{#nabla.nf4: scale is f32, f16, bf16 or an encoding, as #nabla.dynamic8<block = 256>}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = f64>>
 
 // -----
 
-// expected-error @+1 {{#nabla.nf4: scale is f32, f16 or bf16}}
-func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = #nabla.int8<block = 64>>>
+// expected-error @+1 {{#nabla.nf4: scale is f32, f16, bf16 or an encoding, as #nabla.dynamic8<block = 256>}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, scale = "int8">>
 
 // -----
 
-// expected-error @+1 {{#nabla.nf4: unknown parameter 'zero_point'; legal: block, blocks, scale}}
+// expected-error @+1 {{#nabla.nf4: has no zero points: int4 and int8 have them}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64, zero_point = true>>
 
 // -----

@@ -29,6 +29,8 @@
 #define PARTS(dtype, codes, scales)                              \
   "{\"name\":\"codes\",\"dtype\":\"" dtype "\",\"bytes\":" codes \
   "},{\"name\":\"scales\",\"dtype\":\"F32\",\"bytes\":" scales "}"
+#define PART(name, dtype, bytes) \
+  "{\"name\":\"" name "\",\"dtype\":\"" dtype "\",\"bytes\":" bytes "}"
 #define FOUR  "1,1,1,1"
 #define TEN_4 FOUR "," FOUR "," FOUR "," FOUR
 
@@ -54,6 +56,17 @@ static const row rows[] = {
      ""},
     {PACKED("4,32", "int8", ROWS, PARTS("U8", "128", "16")), NABLA_OK, ""},
     {PACKED("4,32", "int8", ROWS ",\"block\":32", PARTS("I8", "128", "16")),
+     NABLA_OK, ""},
+    {PACKED("4,32", "int4", BLOCK("64"),
+            PARTS("U8", "64", "8") ",{\"name\":\"zero_points\",\"dtype\":"
+                                   "\"U8\",\"bytes\":2}"),
+     NABLA_OK, ""},
+    {PACKED(
+         "4,32", "nf4", BLOCK("16") ",\"nested_block\":256",
+         PART("codes", "U8", "64") "," PART("scales.codes", "U8", "8") "," PART(
+             "scales.scales", "F32",
+             "4") "," PART("scales.offset", "F32",
+                           "4") "," PART("scales.map", "F32", "1024")),
      NABLA_OK, ""},
     {PACKED("0,32", "nf4", BLOCK("64"), PARTS("U8", "0", "0")), NABLA_OK, ""},
     {PACKED("0,32", "int8", ROWS ",\"block\":1", PARTS("I8", "0", "0")),
@@ -161,16 +174,33 @@ static const row rows[] = {
      "needs 'scales', 8 of F32"},
     {PACKED("4,32", "nf4", BLOCK("64"), PARTS("F32", "64", "8")), NABLA_CORRUPT,
      "of F32"},
-    {PACKED("4,32", "nf4", BLOCK("64"), ""), NABLA_CORRUPT, "a component"},
+    {PACKED("4,32", "nf4", BLOCK("64"), ""), NABLA_CORRUPT,
+     "has 0 components, not 2"},
     {PACKED("4,32", "nf4", BLOCK("64"),
             "{\"name\":\"codes\",\"dtype\":\"U8\",\"bytes\":64}"),
-     NABLA_CORRUPT, "a component"},
+     NABLA_CORRUPT, "has 1 components, not 2"},
     {PACKED("4,32", "nf4", BLOCK("64"),
             PARTS("U8", "64", "8") "," PARTS("U8", "64", "8")),
-     NABLA_CORRUPT, "the end of the components"},
+     NABLA_CORRUPT, "has 4 components, not 2"},
     {PACKED("4,32", "nf4", BLOCK("64"),
-            "{\"name\":\"scales\",\"dtype\":\"F32\",\"bytes\":8}"),
-     NABLA_CORRUPT, "'scales'"},
+            "{\"name\":\"scales\",\"dtype\":\"F32\",\"bytes\":8},"
+            "{\"name\":\"codes\",\"dtype\":\"U8\",\"bytes\":64}"),
+     NABLA_CORRUPT, "a component 'scales' of 8 bytes"},
+    {PACKED("4,32", "nf4", BLOCK("64"), "1"), NABLA_CORRUPT, "objects"},
+    {PACKED("4,32", "int4", BLOCK("64") ",\"nested_block\":48",
+            PARTS("U8", "64", "8")),
+     NABLA_CORRUPT, "a nested_block of 48"},
+    {PACKED("4,32", "int4", BLOCK("64") ",\"nested_block\":256",
+            PARTS("U8", "64", "8")),
+     NABLA_CORRUPT, "has 2 components, not 5"},
+    {PACKED("4,32", "nf4", BLOCK("64"),
+            PARTS("U8", "64", "8") ",{\"name\":\"zero_points\",\"dtype\":"
+                                   "\"U8\",\"bytes\":2}"),
+     NABLA_CORRUPT, "has no zero points"},
+    {PACKED("4,32", "int4", BLOCK("64"),
+            PARTS("U8", "64", "8") ",{\"name\":\"zero_points\",\"dtype\":"
+                                   "\"U8\",\"bytes\":3}"),
+     NABLA_CORRUPT, "needs 'zero_points', 2 of U8"},
 };
 
 static nabla_diag diag;

@@ -100,6 +100,7 @@ static const char *const kind_names[] = {
     [NABLA_OPERAND_PACKED] = "packed",
     [NABLA_OPERAND_SPLAT] = "splat",
     [NABLA_OPERAND_IDENTITY] = "identity",
+    [NABLA_OPERAND_LORA] = "lora",
 };
 
 /* What an operand can be. */
@@ -149,6 +150,16 @@ static bool is_binary(const char *op) {
   return false;
 }
 
+/* Lora is packed to most rules; lines for the others. */
+static void print_lora_cases(const char *op) {
+  size_t count;
+  const nabla_rule *rules = nabla_rules(&count);
+  for (size_t i = 0; i < count; i++)
+    if (!strcmp(rules[i].op, op) && (rules[i].lhs == NABLA_OPERAND_LORA ||
+                                     rules[i].rhs == NABLA_OPERAND_LORA))
+      print_case(op, rules[i].lhs, rules[i].rhs);
+}
+
 /* A line for each combination with an implicit operand. */
 static void print_cases(const char *op) {
   for (size_t l = 0; l < COUNT(kinds); l++) {
@@ -159,6 +170,7 @@ static void print_cases(const char *op) {
     for (size_t r = 0; r < COUNT(kinds); r++)
       if (l > 0 || r > 0) print_case(op, kinds[l], kinds[r]);
   }
+  print_lora_cases(op);
 }
 
 static void print_ops(void) {
@@ -186,6 +198,12 @@ static void print_ops(void) {
         break;
       case NABLA_IMPLICIT_rules:
         print_cases(rows[i].name);
+        break;
+      case NABLA_IMPLICIT_parts:
+        printf(
+            "| `%s` | implicit | what it is made of, and what becomes of that "
+            "|\n",
+            rows[i].name);
         break;
     }
 }
@@ -289,9 +307,11 @@ static int print_operations(void) {
       "Syntax and meaning: DIALECT.md. *Types* are those of the first operand, "
       "or of the\nresult where there is no operand. *Cost*: operations, and "
       "bytes moved, where n is\nthe number of elements of the result, m of the "
-      "first operand, k of those that are\ncontracted into one; in, out are "
-      "the bytes of operands and results, packed ones\nwith their packed "
-      "size.\n\n| operation | types | operations | bytes "
+      "first operand, k of those that are\ncontracted into one (of attention: that a "
+      "query may see), r rows of the\nfirst operand; in, out are the bytes of "
+      "operands and results, packed ones with\ntheir packed size, part those of "
+      "the first operand that the result takes.\n`nabla-opt --nabla-cost` "
+      "counts with these.\n\n| operation | types | operations | bytes "
       "|\n|---|---|---|---|\n");
   for (size_t i = 0; i < count; i++)
     printf("| `%s` | %s | %s | %s |\n", rows[i].name,

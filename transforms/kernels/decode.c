@@ -11,6 +11,10 @@ nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec) {
   return nabla_scale_info_of(spec->format.scale)->dtype;
 }
 
+int nabla_spec_is_integer(const nabla_encoding *encoding) {
+  return encoding->has_zero_point;
+}
+
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b) {
   while (b) {
     uint64_t rest = a % b;
@@ -40,96 +44,6 @@ nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat) {
   return scale_at(emitter, index);
 }
 
-/* AVX-512 looks up 16 values in one instruction, by the low 4 bits. */
-static nabla_ssa lookup_avx512(nabla_emitter *emitter, const float *table,
-                               nabla_ssa indices) {
-  nabla_ssa values = nabla_emit_f32_lanes(emitter, table);
-  return nabla_emit(emitter,
-                    "llvm.call_intrinsic \"llvm.x86.avx512.permvar.sf.512\""
-                    "(%%v%u, %%v%u) : (vector<16xf32>, vector<16xi32>) -> "
-                    "vector<16xf32>",
-                    values, indices);
-}
-
-static nabla_ssa half_of(nabla_emitter *emitter, const char *type,
-                         nabla_ssa vector, int high) {
-  return nabla_emit(
-      emitter,
-      "vector.shuffle %%v%u, %%v%u [%s] : vector<16x%s>, "
-      "vector<16x%s>",
-      vector, vector,
-      high ? "8, 9, 10, 11, 12, 13, 14, 15" : "0, 1, 2, 3, 4, 5, 6, 7", type,
-      type);
-}
-
-static nabla_ssa bit_set(nabla_emitter *emitter, nabla_ssa indices,
-                         uint32_t bit) {
-  nabla_ssa mask = nabla_emit_i32(emitter, NABLA_VECTOR, bit);
-  nabla_ssa only = nabla_emit(
-      emitter, "arith.andi %%v%u, %%v%u : vector<16xi32>", indices, mask);
-  nabla_ssa zero = nabla_emit_i32(emitter, NABLA_VECTOR, 0);
-  return nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
-                    only, zero);
-}
-
-static nabla_ssa pick(nabla_emitter *emitter, nabla_ssa mask, nabla_ssa yes,
-                      nabla_ssa no) {
-  return nabla_emit(emitter,
-                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
-                    "vector<16xf32>",
-                    mask, yes, no);
-}
-
-/* AVX2 looks up 8 values by 3 bits: both halves of the table, then a choice by
- * the fourth bit. */
-static nabla_ssa lookup_avx2(nabla_emitter *emitter, const float *table,
-                             nabla_ssa indices) {
-  nabla_ssa values = nabla_emit_f32_lanes(emitter, table), found[2];
-  nabla_ssa index[2] = {half_of(emitter, "i32", indices, 0),
-                        half_of(emitter, "i32", indices, 1)};
-  for (int part = 0; part < 2; part++) {
-    nabla_ssa half = half_of(emitter, "f32", values, part), low_high[2];
-    for (int i = 0; i < 2; i++)
-      low_high[i] = nabla_emit(emitter,
-                               "llvm.call_intrinsic \"llvm.x86.avx2.permps\""
-                               "(%%v%u, %%v%u) : (vector<8xf32>, "
-                               "vector<8xi32>) -> vector<8xf32>",
-                               half, index[i]);
-    found[part] = nabla_emit(emitter,
-                             "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 4, 5, "
-                             "6, 7, 8, 9, 10, 11, 12, 13, 14, 15] : "
-                             "vector<8xf32>, vector<8xf32>",
-                             low_high[0], low_high[1]);
-  }
-  return pick(emitter, bit_set(emitter, indices, 8), found[1], found[0]);
-}
-
-/* Any target: a tree of choices by one bit each. Slow, but no memory and no
- * instruction that could be missing. */
-static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
-                                 nabla_ssa indices) {
-  nabla_ssa values[NABLA_TABLE_VALUES];
-  for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
-    values[i] = nabla_emit_f32(emitter, NABLA_VECTOR, (double)table[i]);
-  unsigned count = NABLA_TABLE_VALUES;
-  for (uint32_t bit = 1; count > 1; bit *= 2, count /= 2) {
-    nabla_ssa set = bit_set(emitter, indices, bit);
-    for (unsigned i = 0; i < count / 2; i++)
-      values[i] = pick(emitter, set, values[2 * i + 1], values[2 * i]);
-  }
-  return values[0];
-}
-
-nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices) {
-  nabla_features features = emitter->spec->features;
-  float table[NABLA_TABLE_VALUES];
-  nabla_encoding_table(emitter->spec->format.encoding, table);
-  if (NABLA_HAS(features, AVX512F))
-    return lookup_avx512(emitter, table, indices);
-  if (NABLA_HAS(features, AVX2)) return lookup_avx2(emitter, table, indices);
-  return lookup_portable(emitter, table, indices);
-}
-
 /* One byte of the codes as i32, zero- or sign-extended. */
 static nabla_ssa code_byte(nabla_emitter *emitter, nabla_ssa byte,
                            const char *extend) {
@@ -137,14 +51,20 @@ static nabla_ssa code_byte(nabla_emitter *emitter, nabla_ssa byte,
   return nabla_emit(emitter, "arith.%s %%v%u : i8 to i32", extend, raw);
 }
 
-/* Brings code i of the 8 in a dword to the bottom of lanes i and 8 + i. Of a
- * dword as it lies in memory code i ^ 1 is the i-th nibble from the bottom; of
- * one with its bytes swapped, code i is the i-th from the top. */
+static int high_first(const nabla_emitter *emitter) {
+  return emitter->spec->format.encoding->high_first;
+}
+
+/* Brings code i of the 8 in a dword to the bottom of lanes i and 8 + i. With
+ * the low nibble of a byte first that is the i-th nibble from the bottom. Else,
+ * of a dword as it lies in memory, it is code i ^ 1; of one with its bytes
+ * swapped, code i is the i-th from the top. */
 static nabla_ssa shift_lanes(nabla_emitter *emitter, nabla_ssa words,
                              int swapped) {
   uint32_t shifts[NABLA_LANES];
+  uint32_t flip = high_first(emitter) ? 1 : 0;
   for (uint32_t i = 0; i < NABLA_LANES; i++)
-    shifts[i] = swapped ? 28 - i % 8 * 4 : (i % 8 ^ 1) * 4;
+    shifts[i] = swapped ? 28 - i % 8 * 4 : (i % 8 ^ flip) * 4;
   nabla_ssa by = nabla_emit_i32_lanes(emitter, shifts);
   return nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>", words,
                     by);
@@ -172,8 +92,11 @@ static nabla_ssa even_codes(nabla_emitter *emitter, nabla_ssa flat) {
   return shift_lanes(emitter, join_words(emitter, low, high), 0);
 }
 
-static nabla_ssa swapped_word(nabla_emitter *emitter, nabla_ssa byte) {
+/* Eight bytes of codes, in an order in which they follow each other: from the
+ * bottom with the low nibble first, else from the top. */
+static nabla_ssa ordered_word(nabla_emitter *emitter, nabla_ssa byte) {
   nabla_ssa word = nabla_emit_load(emitter, "i64", emitter->codes, byte, 1);
+  if (!high_first(emitter)) return word;
   return nabla_emit(emitter, "llvm.intr.bswap(%%v%u) : (i64) -> i64", word);
 }
 
@@ -183,30 +106,35 @@ static nabla_ssa i64_constant(nabla_emitter *emitter, const char *operation,
   return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : i64", operation, a, b);
 }
 
-/* 16 codes of 4 bits from any position. With the bytes swapped, codes are in
- * order from the top of a word; from an odd position the first half byte is
- * shifted out, and the last comes from a ninth byte. That byte is read as the
- * last of a word that ends there, so nothing is read beyond it; from an even
- * position both words are the same. */
+/* 16 codes of 4 bits from any position. With the bytes in order, from an odd
+ * position the first half byte is shifted out, and the last comes from a ninth
+ * byte. That byte is read as the last of a word that ends there, so nothing is
+ * read beyond it; from an even position both words are the same. */
 static nabla_ssa any_codes(nabla_emitter *emitter, nabla_ssa flat) {
+  int top = high_first(emitter);
   nabla_ssa first = nabla_emit_divide(emitter, flat, 2);
   nabla_ssa last = nabla_emit_add_constant(emitter, flat, NABLA_LANES - 1);
   last = nabla_emit_divide(emitter, last, 2);
   last = i64_constant(emitter, "subi", last, CODE_BYTES - 1);
-  nabla_ssa even = swapped_word(emitter, first);
-  nabla_ssa tail = swapped_word(emitter, last);
-  tail = i64_constant(emitter, "shrui", tail, 4);
+  nabla_ssa even = ordered_word(emitter, first);
+  nabla_ssa tail = ordered_word(emitter, last);
+  tail = i64_constant(emitter, "shrui", tail, top ? 4 : 56);
   tail = i64_constant(emitter, "andi", tail, 15);
-  nabla_ssa odd = i64_constant(emitter, "shli", even, 4);
+  if (!top) tail = i64_constant(emitter, "shli", tail, 60);
+  nabla_ssa odd = i64_constant(emitter, top ? "shli" : "shrui", even, 4);
   odd = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i64", odd, tail);
   nabla_ssa parity =
       nabla_emit(emitter, "arith.trunci %%v%u : i64 to i1", flat);
   nabla_ssa word = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
                               parity, odd, even);
-  nabla_ssa low = i64_constant(emitter, "shrui", word, 32);
-  low = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i32", low);
-  nabla_ssa high = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i32", word);
-  return shift_lanes(emitter, join_words(emitter, low, high), 1);
+  nabla_ssa upper = i64_constant(emitter, "shrui", word, 32);
+  upper = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i32", upper);
+  nabla_ssa lower =
+      nabla_emit(emitter, "arith.trunci %%v%u : i64 to i32", word);
+  return shift_lanes(emitter,
+                     top ? join_words(emitter, upper, lower)
+                         : join_words(emitter, lower, upper),
+                     top);
 }
 
 /* Codes of a narrow window, one by one; 0 beyond it. */
@@ -229,8 +157,11 @@ static nabla_ssa few_codes(nabla_emitter *emitter, const nabla_window *window) {
     nabla_ssa high =
         nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : i32", byte, four);
     nabla_ssa odd = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i1", at);
-    nabla_ssa code = nabla_emit(
-        emitter, "arith.select %%v%u, %%v%u, %%v%u : i32", odd, byte, high);
+    nabla_ssa at_odd = high_first(emitter) ? byte : high;
+    nabla_ssa at_even = high_first(emitter) ? high : byte;
+    nabla_ssa code =
+        nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i32", odd,
+                   at_odd, at_even);
     nabla_ssa low4 = nabla_emit_i32(emitter, NABLA_SCALAR, 15);
     values[i] =
         nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i32", code, low4);
@@ -238,33 +169,59 @@ static nabla_ssa few_codes(nabla_emitter *emitter, const nabla_window *window) {
   return nabla_emit_from_elements(emitter, "i32", values);
 }
 
-/* What the codes stand for, before the scale. */
-static nabla_ssa unscaled(nabla_emitter *emitter, const nabla_window *window) {
-  nabla_ssa codes;
-  if (emitter->spec->format.encoding->bits == 4) {
-    if (window->width < NABLA_LANES)
-      codes = few_codes(emitter, window);
-    else if (window->aligned % 2 == 0)
-      codes = even_codes(emitter, window->flat);
-    else
-      codes = any_codes(emitter, window->flat);
-    return nabla_emit_lookup(emitter, codes);
-  }
-  if (window->width < NABLA_LANES) {
-    codes = few_codes(emitter, window);
-  } else {
-    codes = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
-                            window->flat, 1);
-    codes = nabla_emit(
+/* A value for each lane: `at` of the block that its element is in. */
+typedef nabla_ssa lookup(nabla_emitter *emitter, nabla_ssa index);
+static nabla_ssa block_lanes(nabla_emitter *emitter, const nabla_window *window,
+                             lookup *at, const char *type);
+
+/* The codes as they are stored, i32. */
+static nabla_ssa raw_codes(nabla_emitter *emitter, const nabla_window *window) {
+  if (window->width < NABLA_LANES) return few_codes(emitter, window);
+  if (emitter->spec->format.encoding->bits == 8) {
+    nabla_ssa codes = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
+                                      window->flat, 1);
+    return nabla_emit(
         emitter, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>", codes);
   }
+  return window->aligned % 2 == 0 ? even_codes(emitter, window->flat)
+                                  : any_codes(emitter, window->flat);
+}
+
+/* The zero point (i32) at `index`, which int8 has with a sign. */
+static nabla_ssa zero_at(nabla_emitter *emitter, nabla_ssa index) {
+  nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->zeros, index, 1);
+  int wide = emitter->spec->format.encoding->bits == 8;
+  return nabla_emit(emitter, "arith.%s %%v%u : i8 to i32",
+                    wide ? "extsi" : "extui", raw);
+}
+
+/* What the codes stand for, before the scale. */
+static nabla_ssa unscaled(nabla_emitter *emitter, const nabla_window *window) {
+  const nabla_format *format = &emitter->spec->format;
+  nabla_ssa codes = raw_codes(emitter, window);
+  if (!nabla_spec_is_integer(format->encoding))
+    return nabla_emit_lookup(emitter, codes);
+  if (format->encoding->bits == 4) {
+    nabla_ssa mask = nabla_emit_i32(emitter, NABLA_VECTOR, 15);
+    codes = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi32>",
+                       codes, mask);
+  }
+  nabla_ssa zero = 0;
+  if (format->zero_point)
+    zero = block_lanes(emitter, window, zero_at, "i32");
+  else if (format->encoding->bits == 4)
+    zero = nabla_emit_i32(emitter, NABLA_VECTOR, 8);
+  if (zero)
+    codes = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : vector<16xi32>",
+                       codes, zero);
   return nabla_emit(
       emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", codes);
 }
 
-/* A window that may reach into a second block, but not a third: the scale of
+/* A window that may reach into a second block, but not a third: the value of
  * each lane is that of the first element or that of the last. */
-static nabla_ssa two_scales(nabla_emitter *emitter, nabla_ssa flat) {
+static nabla_ssa two_blocks(nabla_emitter *emitter, nabla_ssa flat, lookup *at,
+                            const char *type) {
   uint64_t block = emitter->spec->format.block;
   uint32_t lanes[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) lanes[i] = i;
@@ -283,36 +240,48 @@ static nabla_ssa two_scales(nabla_emitter *emitter, nabla_ssa flat) {
   nabla_ssa lane = nabla_emit_i32_lanes(emitter, lanes);
   nabla_ssa later = nabla_emit(
       emitter, "arith.cmpi uge, %%v%u, %%v%u : vector<16xi32>", lane, left);
-  nabla_ssa low =
-      nabla_emit_broadcast(emitter, "f32", scale_at(emitter, first));
-  nabla_ssa high =
-      nabla_emit_broadcast(emitter, "f32", scale_at(emitter, last));
-  return pick(emitter, later, high, low);
+  nabla_ssa low = nabla_emit_broadcast(emitter, type, at(emitter, first));
+  nabla_ssa high = nabla_emit_broadcast(emitter, type, at(emitter, last));
+  return nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+                    "vector<16x%s>",
+                    later, high, low, type);
 }
 
-/* A scale for each lane, looked up one by one. */
-static nabla_ssa scale_of_each(nabla_emitter *emitter,
-                               const nabla_window *window) {
+/* A value for each lane, looked up one by one; 0 beyond the window. */
+static nabla_ssa each_block(nabla_emitter *emitter, const nabla_window *window,
+                            lookup *at, const char *type) {
+  uint64_t block = emitter->spec->format.block;
   nabla_ssa values[NABLA_LANES];
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    values[i] = i < window->width
-                    ? nabla_emit_scale(emitter, nabla_emit_add_constant(
-                                                    emitter, window->flat, i))
-                    : nabla_emit_f32(emitter, NABLA_SCALAR, 0);
-  return nabla_emit_from_elements(emitter, "f32", values);
+  for (unsigned i = 0; i < NABLA_LANES; i++) {
+    nabla_ssa flat = nabla_emit_add_constant(emitter, window->flat, i);
+    if (i < window->width)
+      values[i] = at(emitter, nabla_emit_divide(emitter, flat, block));
+    else
+      values[i] = *type == 'f' ? nabla_emit_f32(emitter, NABLA_SCALAR, 0)
+                               : nabla_emit_i32(emitter, NABLA_SCALAR, 0);
+  }
+  return nabla_emit_from_elements(emitter, type, values);
+}
+
+static nabla_ssa block_lanes(nabla_emitter *emitter, const nabla_window *window,
+                             lookup *at, const char *type) {
+  uint64_t block = emitter->spec->format.block;
+  int whole = window->width == NABLA_LANES;
+  if (whole && block % NABLA_LANES == 0 && window->aligned % NABLA_LANES == 0)
+    return nabla_emit_broadcast(
+        emitter, type,
+        at(emitter, nabla_emit_divide(emitter, window->flat, block)));
+  if (whole && block >= NABLA_LANES)
+    return two_blocks(emitter, window->flat, at, type);
+  return each_block(emitter, window, at, type);
 }
 
 static nabla_ssa scale_lanes(nabla_emitter *emitter,
                              const nabla_window *window) {
-  uint64_t block = emitter->spec->format.block;
-  int whole = window->width == NABLA_LANES;
-  if (window->scale && whole)
+  if (window->scale && window->width == NABLA_LANES)
     return nabla_emit_broadcast(emitter, "f32", window->scale);
-  if (whole && block % NABLA_LANES == 0 && window->aligned % NABLA_LANES == 0)
-    return nabla_emit_broadcast(emitter, "f32",
-                                nabla_emit_scale(emitter, window->flat));
-  if (whole && block >= NABLA_LANES) return two_scales(emitter, window->flat);
-  return scale_of_each(emitter, window);
+  return block_lanes(emitter, window, scale_at, "f32");
 }
 
 nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
@@ -331,6 +300,8 @@ nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
 nabla_ssa nabla_emit_drop_lanes(nabla_emitter *emitter, nabla_ssa value,
                                 unsigned first) {
   nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  return pick(emitter, nabla_emit_mask(emitter, first, NABLA_LANES), value,
-              zero);
+  return nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+                    "vector<16xf32>",
+                    nabla_emit_mask(emitter, first, NABLA_LANES), value, zero);
 }

@@ -17,6 +17,9 @@ typedef struct nabla_window {
 /* F32, F16 or BF16. */
 nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec);
 
+/* Are the codes integers, int8 or int4? Those may have zero points. */
+int nabla_spec_is_integer(const nabla_encoding *encoding);
+
 /* The greatest common divisor; 0 is a multiple of everything. */
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 

@@ -16,7 +16,7 @@ typedef struct nabla_emitter {
   const nabla_fused_spec *spec;
   nabla_ssa last;                            /* the last number given */
   nabla_ssa begin, end;                      /* columns of y to compute */
-  nabla_ssa x, y, m, codes, scales;          /* what the words hold */
+  nabla_ssa x, y, m, codes, scales, zeros;   /* what the words hold */
   nabla_ssa scratch;                         /* f32 on the stack */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
 } nabla_emitter;

@@ -50,10 +50,10 @@ static const char *objection_to_steps(const nabla_fused_spec *spec) {
 }
 
 /* Tables of 16 values with the first code in the high half of its byte, and
- * int8. */
+ * integers. */
 static int has_kernel(const nabla_encoding *encoding) {
-  return encoding->bits == 4 ? encoding->high_first
-                             : nabla_encoding_is_int8(encoding);
+  return nabla_spec_is_integer(encoding) ||
+         (encoding->bits == 4 && encoding->high_first);
 }
 
 const char *nabla_fused_objection(const nabla_fused_spec *spec) {
@@ -61,7 +61,7 @@ const char *nabla_fused_objection(const nabla_fused_spec *spec) {
   uint64_t last;
   const nabla_encoding *encoding = spec->format.encoding;
   if (!encoding || !has_kernel(encoding))
-    return "only nf4, fp4 and int8 have kernels";
+    return "only nf4, fp4, int8 and int4 have kernels";
   if (spec->format.granularity == NABLA_PER_ROW && encoding->bits != 8)
     return "only 8-bit codes have one scale per row";
   if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
@@ -115,6 +115,8 @@ static void emit_prologue(nabla_emitter *emitter) {
   emitter->m = load_word(emitter, NABLA_FUSED_M);
   emitter->codes = load_pointer(emitter, NABLA_FUSED_CODES);
   emitter->scales = load_pointer(emitter, NABLA_FUSED_SCALES);
+  if (spec->format.zero_point)
+    emitter->zeros = load_pointer(emitter, NABLA_FUSED_ZERO_POINTS);
   for (uint32_t i = 0; i < spec->step_count; i++)
     if (has_operand(spec->steps[i]))
       emitter->operands[i] = load_pointer(emitter, word++);

@@ -21,13 +21,14 @@
 
 /* What the words of a kernel's argument array hold. Pointers are addresses. */
 typedef enum nabla_fused_word {
-  NABLA_FUSED_X = 0,        /* address of x                                  */
-  NABLA_FUSED_Y = 1,        /* address of y                                  */
-  NABLA_FUSED_M = 2,        /* rows of x and y                               */
-  NABLA_FUSED_CODES = 3,    /* address of the codes, any alignment           */
-  NABLA_FUSED_SCALES = 4,   /* address of the scales, aligned to their type  */
-  NABLA_FUSED_EPILOGUE = 5, /* from here: one word for each step that has an
-                               operand, in order of the steps: its address   */
+  NABLA_FUSED_X = 0,      /* address of x                                  */
+  NABLA_FUSED_Y = 1,      /* address of y                                  */
+  NABLA_FUSED_M = 2,      /* rows of x and y                               */
+  NABLA_FUSED_CODES = 3,  /* address of the codes, any alignment           */
+  NABLA_FUSED_SCALES = 4, /* address of the scales, aligned to their type  */
+  NABLA_FUSED_ZERO_POINTS = 5, /* address of the zero points, if any */
+  NABLA_FUSED_EPILOGUE = 6,    /* from here: one word for each step that has an
+                                  operand, in order of the steps: its address   */
   NABLA_FUSED_WORDS = 16
 } nabla_fused_word;
 

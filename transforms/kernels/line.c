@@ -15,6 +15,7 @@ int nabla_lines_apply(const nabla_fused_spec *spec) {
   uint64_t stride = spec->n > 1 ? spec->stride_n : 0;
   return NABLA_HAS(spec->features, AVX512F) &&
          spec->format.encoding->bits == 4 &&
+         !nabla_spec_is_integer(spec->format.encoding) &&
          spec->format.granularity == NABLA_PER_BLOCK &&
          spec->w_type == NABLA_DTYPE_F32 && spec->k > 0 &&
          spec->k <= NABLA_LINE_K_MAX && spec->k % NABLA_LINE_ELEMENTS == 0 &&

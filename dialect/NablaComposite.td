@@ -1,0 +1,109 @@
+// Composites: operations that models are written in, each of which is made of
+// others (transforms/decompositions.def). Included by Nabla.td, which has the
+// base classes.
+#ifndef NABLA_DIALECT_COMPOSITE_TD
+#define NABLA_DIALECT_COMPOSITE_TD
+
+class Nabla_CompositeOp<string mnemonic, string text>
+    : Nabla_InferOp<mnemonic> {
+  let summary = text;
+  let results = (outs Nabla_FloatTensor:$result);
+}
+
+def Nabla_LinearOp : Nabla_CompositeOp<"linear",
+    "A layer: x w^T, plus a bias"> {
+  let description = [{
+    `x` has rows of K elements in its last dimension, `w` is N x K, the bias has
+    N elements; the result has rows of N. A packed `w` becomes `fused_dot`, with
+    the bias in its epilogue. f16 and bf16 accumulate in f32; they round once,
+    with a packed `w` that no kernel takes before the bias is added, too.
+  }];
+  let arguments = (ins Nabla_FloatArray:$x, Nabla_FloatArray:$w,
+                       Optional<Nabla_FloatArray>:$bias);
+  let assemblyFormat = [{
+    $x `,` $w (`,` $bias^)? attr-dict `:` qualified(type($x)) `,`
+    qualified(type($w)) (`,` qualified(type($bias))^)?
+  }];
+}
+
+def Nabla_RmsNormOp : Nabla_CompositeOp<"rms_norm",
+    "x over the root of the mean of its squares, times a weight"> {
+  let description = [{
+    x / sqrt(mean(x^2) + eps) along the last dimension, times the weight of each
+    place in it if there is one. f16 and bf16 are computed in f32 and rounded
+    once.
+  }];
+  let arguments = (ins Nabla_FloatArray:$input,
+                       Optional<Nabla_FloatArray>:$weight, F64Attr:$eps);
+  let assemblyFormat = [{
+    $input (`,` $weight^)? `eps` `=` $eps attr-dict `:` qualified(type($input))
+    (`,` qualified(type($weight))^)?
+  }];
+}
+
+def Nabla_LayerNormOp : Nabla_CompositeOp<"layer_norm",
+    "x less its mean, over its standard deviation, times a weight, plus a bias"> {
+  let description = [{
+    (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) along the last dimension,
+    times the weight and plus the bias of each place in it: `parameters` are
+    none, the weight, or both. f16 and bf16 are computed in f32 and rounded
+    once.
+  }];
+  let arguments = (ins Nabla_FloatArray:$input,
+                       Variadic<Nabla_FloatArray>:$parameters, F64Attr:$eps);
+  let assemblyFormat = [{
+    $input (`,` $parameters^)? `eps` `=` $eps attr-dict
+    `:` qualified(type($input)) (`,` qualified(type($parameters))^)?
+  }];
+}
+
+def Nabla_RopePairs : I32EnumAttr<"RopePairs", "which elements rope turns", [
+  I32EnumAttrCase<"interleaved", 0>, I32EnumAttrCase<"halves", 1>]> {
+  let cppNamespace = "::nabla";
+}
+def Nabla_RopeOp : Nabla_CompositeOp<"rope",
+    "Turns pairs of elements by angles that grow with the position"> {
+  let description = [{
+    Rotary position embedding. The last dimension has D elements, in D / 2
+    pairs: `interleaved` pairs elements 2i and 2i + 1 (llama2.c, GGUF), `halves`
+    i and i + D / 2 (Hugging Face). At position p pair i is turned by
+    p theta^(-2i / D). Positions run along `dim`: those of the operand, one for
+    each index, else `offset`, `offset` + 1, ... Angles are computed in f64;
+    f16 and bf16 are turned in f32 and rounded once.
+  }];
+  let arguments = (ins Nabla_FloatArray:$input,
+      Optional<Nabla_IndexTensor>:$positions, I64Attr:$dim,
+      DefaultValuedAttr<Nabla_RopePairs, "::nabla::RopePairs::interleaved">:$pairs,
+      DefaultValuedOptionalAttr<F64Attr, "10000.0">:$theta,
+      DefaultValuedOptionalAttr<I64Attr, "0">:$offset);
+  let assemblyFormat = [{
+    $pairs $input (`,` $positions^)? `dim` `=` $dim (`theta` `=` $theta^)?
+    (`offset` `=` $offset^)? attr-dict `:` qualified(type($input))
+    (`,` type($positions)^)?
+  }];
+}
+
+def Nabla_AttentionOp : Nabla_CompositeOp<"attention",
+    "softmax(q k^T scale + mask) v"> {
+  let description = [{
+    The last dimensions are T x D of `q`, S x D of `k` and S x E of `v`, T x E
+    of the result; before them stands the number of heads, before that what is
+    equal in all three. `q` may have a multiple of the heads of `k` and `v`:
+    its first H / H' ones use the first of theirs, and so on (grouped queries).
+    `scale` is 1 / sqrt(D) if it is not given. The mask is T x S, or has heads
+    and so on before that: i1, true where a query sees a key, or floats, which
+    are added. With `causal` query i sees key j only if j - S <= i - T: the last
+    query sees all. A query that sees no key gives NaN; without keys all is 0.
+    f16 and bf16 are computed in f32, scores and softmax too, and rounded once.
+  }];
+  let arguments = (ins Nabla_FloatArray:$q, Nabla_FloatArray:$k,
+      Nabla_FloatArray:$v, Optional<Nabla_Array>:$mask,
+      OptionalAttr<F64Attr>:$scale, UnitAttr:$causal);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` `(` $mask^ `:` qualified(type($mask)) `)`)?
+    (`scale` `=` $scale^)? (`causal` $causal^)? attr-dict
+    `:` qualified(type($q)) `,` qualified(type($k)) `,` qualified(type($v))
+  }];
+}
+
+#endif

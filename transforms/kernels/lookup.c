@@ -1,0 +1,93 @@
+/* Looking up the values of 4-bit codes in a table of 16; see decode.h. */
+#include "quant/codec.h"
+#include "transforms/kernels/decode.h"
+
+/* AVX-512 looks up 16 values in one instruction, by the low 4 bits. */
+static nabla_ssa lookup_avx512(nabla_emitter *emitter, const float *table,
+                               nabla_ssa indices) {
+  nabla_ssa values = nabla_emit_f32_lanes(emitter, table);
+  return nabla_emit(emitter,
+                    "llvm.call_intrinsic \"llvm.x86.avx512.permvar.sf.512\""
+                    "(%%v%u, %%v%u) : (vector<16xf32>, vector<16xi32>) -> "
+                    "vector<16xf32>",
+                    values, indices);
+}
+
+static nabla_ssa half_of(nabla_emitter *emitter, const char *type,
+                         nabla_ssa vector, int high) {
+  return nabla_emit(
+      emitter,
+      "vector.shuffle %%v%u, %%v%u [%s] : vector<16x%s>, "
+      "vector<16x%s>",
+      vector, vector,
+      high ? "8, 9, 10, 11, 12, 13, 14, 15" : "0, 1, 2, 3, 4, 5, 6, 7", type,
+      type);
+}
+
+static nabla_ssa bit_set(nabla_emitter *emitter, nabla_ssa indices,
+                         uint32_t bit) {
+  nabla_ssa mask = nabla_emit_i32(emitter, NABLA_VECTOR, bit);
+  nabla_ssa only = nabla_emit(
+      emitter, "arith.andi %%v%u, %%v%u : vector<16xi32>", indices, mask);
+  nabla_ssa zero = nabla_emit_i32(emitter, NABLA_VECTOR, 0);
+  return nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
+                    only, zero);
+}
+
+static nabla_ssa pick(nabla_emitter *emitter, nabla_ssa mask, nabla_ssa yes,
+                      nabla_ssa no) {
+  return nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+                    "vector<16xf32>",
+                    mask, yes, no);
+}
+
+/* AVX2 looks up 8 values by 3 bits: both halves of the table, then a choice by
+ * the fourth bit. */
+static nabla_ssa lookup_avx2(nabla_emitter *emitter, const float *table,
+                             nabla_ssa indices) {
+  nabla_ssa values = nabla_emit_f32_lanes(emitter, table), found[2];
+  nabla_ssa index[2] = {half_of(emitter, "i32", indices, 0),
+                        half_of(emitter, "i32", indices, 1)};
+  for (int part = 0; part < 2; part++) {
+    nabla_ssa half = half_of(emitter, "f32", values, part), low_high[2];
+    for (int i = 0; i < 2; i++)
+      low_high[i] = nabla_emit(emitter,
+                               "llvm.call_intrinsic \"llvm.x86.avx2.permps\""
+                               "(%%v%u, %%v%u) : (vector<8xf32>, "
+                               "vector<8xi32>) -> vector<8xf32>",
+                               half, index[i]);
+    found[part] = nabla_emit(emitter,
+                             "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 4, 5, "
+                             "6, 7, 8, 9, 10, 11, 12, 13, 14, 15] : "
+                             "vector<8xf32>, vector<8xf32>",
+                             low_high[0], low_high[1]);
+  }
+  return pick(emitter, bit_set(emitter, indices, 8), found[1], found[0]);
+}
+
+/* Any target: a tree of choices by one bit each. Slow, but no memory and no
+ * instruction that could be missing. */
+static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
+                                 nabla_ssa indices) {
+  nabla_ssa values[NABLA_TABLE_VALUES];
+  for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
+    values[i] = nabla_emit_f32(emitter, NABLA_VECTOR, (double)table[i]);
+  unsigned count = NABLA_TABLE_VALUES;
+  for (uint32_t bit = 1; count > 1; bit *= 2, count /= 2) {
+    nabla_ssa set = bit_set(emitter, indices, bit);
+    for (unsigned i = 0; i < count / 2; i++)
+      values[i] = pick(emitter, set, values[2 * i + 1], values[2 * i]);
+  }
+  return values[0];
+}
+
+nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices) {
+  nabla_features features = emitter->spec->features;
+  float table[NABLA_TABLE_VALUES];
+  nabla_encoding_table(emitter->spec->format.encoding, table);
+  if (NABLA_HAS(features, AVX512F))
+    return lookup_avx512(emitter, table, indices);
+  if (NABLA_HAS(features, AVX2)) return lookup_avx2(emitter, table, indices);
+  return lookup_portable(emitter, table, indices);
+}
