@@ -74,7 +74,7 @@ static MlirType slice_type(MlirType whole) {
   nablaImplicitType stored = {
       b.rank, 0, a.shape + 1, stored_view, a.elementType, a.encoding};
   char message[NABLA_MESSAGE_SIZE];
-  if (nabla_encoding_read(a.encoding).kind == NABLA_KIND_PACKED) {
+  if (nabla_encoding_read(a.encoding).kind != NABLA_KIND_SPLAT) {
     if (slice_storage(&a, &view, &b) < 0) return none;
     if (b.storageRank > 0) {
       *at++ = b.storageRank;
@@ -108,7 +108,11 @@ bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
   if (out->components == 0) return true; /* nothing is stored */
   /* whole blocks, or the next slice would begin within one */
   uint64_t elements = nabla_implicit_storage_elements(slice);
-  if (elements % nabla_implicit_format(whole).block) return false;
+  nabla_encoding_info info = nabla_implicit_encoding(whole);
+  uint64_t block = info.kind == NABLA_KIND_CUSTOM
+                       ? info.block
+                       : nabla_implicit_format(whole).block;
+  if (block == 0 || elements % block) return false;
   for (uint32_t i = 0; i < out->components; i++) {
     out->count[i] = part[i].count;
     int64_t stacked;

@@ -37,6 +37,7 @@ bool nabla_cut_read(MlirType type, nabla_cut *out) {
   out->count = nabla_implicit_components(out->alone, parts);
   for (uint32_t i = 0; i < out->count; i++) out->size[i] = parts[i].count;
   if (!is_view) return true;
+  if (nabla_implicit_encoding(type).kind != NABLA_KIND_PACKED) return false;
   nabla_format format = nabla_implicit_format(type);
   nabla_format alone = nabla_implicit_format(out->alone);
   uint64_t offset = (uint64_t)view.offset;

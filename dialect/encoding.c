@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "dialect/custom_encoding.h"
 
 static MlirStringRef ref(const char *text) {
   return mlirStringRefCreateFromCString(text);
@@ -24,7 +25,7 @@ static void list_names(char *out, size_t size) {
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
-  if (at < size) snprintf(out + at, size - at, "splat");
+  if (at < size) snprintf(out + at, size - at, "custom, splat");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -193,6 +194,8 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
            (int)(name.length < 60 ? name.length : 60), name.data);
   *outParameters = parameters;
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
+  if (nabla_text_equals(name, "custom"))
+    return nabla_custom_check(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -226,17 +229,22 @@ static void print_value(MlirAttribute value, MlirStringCallback print,
 void nablaHookEncodingPrint(MlirAttribute attribute, MlirStringCallback print,
                             void *self) {
   MlirAttribute parameters;
-  print(nablaEncodingAttrParts(attribute, &parameters), self);
+  MlirStringRef name = nablaEncodingAttrParts(attribute, &parameters);
+  print(name, self);
   intptr_t count = mlirDictionaryAttrGetNumElements(parameters);
   for (intptr_t i = 0; i < count; i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(parameters, i);
     MlirStringRef key = mlirIdentifierStr(entry.name);
     print(ref(i ? ", " : "<"), self);
-    if (!nabla_text_equals(key, "value")) {
+    bool plain = nabla_text_equals(name, "custom");
+    if (!plain && !nabla_text_equals(key, "value")) {
       print(key, self);
       print(ref(" = "), self);
     }
-    print_value(entry.attribute, print, self);
+    if (plain)
+      mlirAttributePrint(entry.attribute, print, self);
+    else
+      print_value(entry.attribute, print, self);
   }
   if (count) print(ref(">"), self);
 }
@@ -248,6 +256,11 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   if (nabla_text_equals(name, "splat")) {
     info.value =
         mlirFloatAttrGetValueDouble(nabla_attribute(parameters, "value"));
+    return info;
+  }
+  if (nabla_text_equals(name, "custom")) {
+    info.kind = NABLA_KIND_CUSTOM;
+    info.block = nabla_custom_cut(attribute);
     return info;
   }
   char text[64];
@@ -268,4 +281,12 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
 
 nabla_encoding_info nabla_implicit_encoding(MlirType type) {
   return nabla_encoding_read(nablaImplicitTypeParts(type).encoding);
+}
+
+bool nabla_encoding_is_named(MlirAttribute attribute, const char *name) {
+  MlirAttribute parameters;
+  MlirStringRef own = nablaEncodingAttrParts(attribute, &parameters);
+  if (!nabla_text_equals(own, "custom")) return nabla_text_equals(own, name);
+  return nabla_text_equals(
+      mlirStringAttrGetValue(nabla_attribute(parameters, "value")), name);
 }

@@ -9,6 +9,7 @@
 typedef enum nabla_encoding_kind {
   NABLA_KIND_PACKED, /* a row of quant/encodings.def: codes and scales */
   NABLA_KIND_SPLAT,  /* one value; no components                       */
+  NABLA_KIND_CUSTOM, /* dialect/custom_encoding.h                      */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
@@ -16,7 +17,9 @@ typedef struct nabla_encoding_info {
   nabla_encoding_kind kind;
   const nabla_encoding *row; /* PACKED */
   nabla_granularity granularity;
-  uint64_t block; /* elements per scale; 0 for rows: the storage says */
+  /* elements per scale; 0 for rows: the storage says. CUSTOM: storages may be
+   * cut at multiples of it; 0: nowhere */
+  uint64_t block;
   nabla_scale_type scale;
   double value; /* SPLAT */
 } nabla_encoding_info;
@@ -24,6 +27,9 @@ typedef struct nabla_encoding_info {
 /* Reads `attribute`, which must be an encoding attribute (the hooks see to it
  * that its parameters are good). */
 nabla_encoding_info nabla_encoding_read(MlirAttribute attribute);
+
+/* Whether it is called `name`: "nf4", or the name of a custom encoding. */
+bool nabla_encoding_is_named(MlirAttribute attribute, const char *name);
 
 /* The kind and row of an implicit type. */
 nabla_encoding_info nabla_implicit_encoding(MlirType type);

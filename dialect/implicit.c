@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dialect/custom_encoding.h"
 #include "dialect/encoding.h"
 #include "lib/base/checked.h"
 
@@ -67,6 +68,9 @@ static bool check_packed(const nablaImplicit *p,
              info.row->name, (int)rank);
     return false;
   }
+  if (info.kind == NABLA_KIND_CUSTOM &&
+      !nabla_custom_check_storage(p->encoding, rank, storage, message))
+    return false;
   return p->storageRank < 0 || check_view(p, stored, message);
 }
 
@@ -111,7 +115,7 @@ static bool check(const nablaImplicit *p, char message[NABLA_MESSAGE_SIZE]) {
     return complain(message,
                     "dimensions of an implicit array are static, with less "
                     "than 2^62 elements");
-  if (nabla_encoding_read(p->encoding).kind == NABLA_KIND_PACKED)
+  if (nabla_encoding_read(p->encoding).kind != NABLA_KIND_SPLAT)
     return check_packed(p, message);
   if (p->storageRank >= 0)
     return complain(message, "#nabla.splat has no storage to view");
@@ -252,7 +256,13 @@ static MlirType scale_element(MlirContext context, nabla_scale_type type) {
 uint32_t nabla_implicit_components(
     MlirType type, nabla_implicit_component out[NABLA_MAX_PARTS]) {
   nablaImplicit p = nablaImplicitTypeParts(type);
-  if (nabla_encoding_read(p.encoding).kind != NABLA_KIND_PACKED) return 0;
+  nabla_encoding_kind kind = nabla_encoding_read(p.encoding).kind;
+  if (kind == NABLA_KIND_SPLAT) return 0;
+  if (kind == NABLA_KIND_CUSTOM)
+    return p.storageRank < 0
+               ? nabla_custom_components(p.encoding, p.rank, p.shape, out)
+               : nabla_custom_components(p.encoding, p.storageRank, p.storage,
+                                         out);
   MlirContext context = mlirTypeGetContext(type);
   nabla_format format = nabla_implicit_format(type);
   uint64_t stored = nabla_implicit_storage_elements(type);
@@ -284,7 +294,7 @@ nabla_strided nabla_implicit_strided(MlirType type) {
 
 MlirType nabla_implicit_with_view(MlirType type, const nabla_strided *view) {
   nablaImplicit p = nablaImplicitTypeParts(type);
-  if (nabla_encoding_read(p.encoding).kind == NABLA_KIND_PACKED) {
+  if (nabla_encoding_read(p.encoding).kind != NABLA_KIND_SPLAT) {
     if (p.storageRank < 0) {
       p.storageRank = p.rank;
       memcpy(p.storage, p.shape, sizeof p.storage);

@@ -46,14 +46,20 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
   if (nablaImplicitTypeParts(to).storageRank >= 0)
     return ERROR(op, "the result is no view: quantize, then take the view");
   if (nabla_implicit_encoding(to).kind != NABLA_KIND_PACKED)
-    return ERROR(op, "cannot encode into a splat");
+    return ERROR(op, nabla_implicit_encoding(to).kind == NABLA_KIND_CUSTOM
+                         ? "a custom encoding says how to decode only: make "
+                           "the components, and nabla.pack them"
+                         : "cannot encode into a splat");
   return good();
 }
 
 static const char *element_name(MlirType element) {
   if (mlirTypeIsAF32(element)) return "f32";
   if (mlirTypeIsAF16(element)) return "f16";
-  return mlirTypeIsABF16(element) ? "bf16" : "i8";
+  if (mlirTypeIsABF16(element)) return "bf16";
+  if (mlirTypeIsAF64(element)) return "f64";
+  unsigned width = mlirIntegerTypeGetWidth(element);
+  return width == 64 ? "i64" : width == 32 ? "i32" : "i8";
 }
 
 static MlirLogicalResult verify_pack(MlirOperation op) {

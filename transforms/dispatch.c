@@ -8,9 +8,11 @@
 
 #include "dialect/control.h"
 #include "dialect/ops.h"
-#include "transforms/ir.h"
+#include "transforms/dispatch_work.h"
 #include "transforms/passes.h"
 #include "transforms/rules.h"
+
+#define MAX_ROUNDS 64 /* rules that take one operation, one after another */
 
 typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
 
@@ -137,52 +139,115 @@ static bool needs_dispatch(MlirOperation op) {
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
 
-static bool dispatch(MlirOperation op, report *r) {
-  size_t count;
-  const nabla_rule *rules = nabla_rules(&count), *rule;
-  const char *why = "";
+/* Those, and what rules from outside may want. */
+static bool may_be_asked(MlirOperation op) {
+  if (needs_dispatch(op)) return true;
+  if (!nabla_op_find(op)) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nablaTypeIsAImplicit(nabla_operand_type(op, i))) return true;
+  return false;
+}
+
+typedef struct dispatching {
+  const nabla_rule_set *rules;
+  nabla_work work;
+  report report;
+} dispatching;
+
+static nabla_rule_outcome call_rule(const nabla_rule *rule, MlirOperation op,
+                                    const char **why, void *self) {
+  dispatching *d = self;
+  if (rule->apply) return rule->apply(op, why);
+  size_t index = (size_t)(rule - d->rules->rules) - d->rules->table_count;
+  return nabla_work_ask_added(&d->work, &d->rules->added[index], why);
+}
+
+/* Rules of files come first, in their order. */
+static nabla_rule_outcome ask_files(dispatching *d, MlirOperation op) {
   MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
-  /* each refinement leaves one kind of implicit operand less */
-  for (int round = 0; round < 4 && needs_dispatch(op); round++) {
-    nabla_rule_outcome outcome =
-        nabla_rules_apply(rules, count, op, &rule, &why);
-    if (outcome == NABLA_RULE_FAILED) return false;
-    if (outcome == NABLA_RULE_DECLINED) {
-      if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
-        why = "the result is a tensor";
-      if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
-        why = "its slices are tensors";
-      return materialize(op, r, why);
-    }
+  for (size_t i = 0; i < d->rules->file_count; i++) {
+    const nabla_file_rule *rule = &d->rules->files[i];
+    if (!nabla_is(op, rule->op)) continue;
+    nabla_rule_outcome outcome = nabla_work_ask_file(&d->work, rule);
+    if (outcome == NABLA_RULE_DECLINED) continue;
+    if (outcome != NABLA_RULE_FAILED)
+      nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                              rule->file);
+    return outcome;
+  }
+  return NABLA_RULE_DECLINED;
+}
+
+static nabla_rule_outcome ask_rules(dispatching *d, MlirOperation op,
+                                    const char **why) {
+  MlirLocation location = mlirOperationGetLocation(op);
+  const nabla_rule_choice among = {
+      d->rules->rules, d->rules->table_count + d->rules->added_count, call_rule,
+      d};
+  const nabla_rule *rule;
+  nabla_rule_outcome outcome = nabla_rules_choose(&among, op, &rule, why);
+  if (outcome == NABLA_RULE_APPLIED || outcome == NABLA_RULE_REFINED)
     nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
                             rule->summary);
+  return outcome;
+}
+
+static bool dispatch(dispatching *d, MlirOperation op) {
+  const char *why = "";
+  /* each refinement by the table leaves one kind of implicit operand less, and
+   * those from outside are counted */
+  for (int round = 0; round < MAX_ROUNDS && may_be_asked(op); round++) {
+    nabla_rule_outcome outcome = ask_files(d, op);
+    if (outcome == NABLA_RULE_DECLINED) outcome = ask_rules(d, op, &why);
+    if (outcome == NABLA_RULE_FAILED) return false;
     if (outcome == NABLA_RULE_APPLIED) return true;
+    if (outcome == NABLA_RULE_REFINED) continue;
+    if (!needs_dispatch(op)) return true;
+    if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
+      why = "the result is a tensor";
+    if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
+      why = "its slices are tensors";
+    return materialize(op, &d->report, why);
   }
   return true;
+}
+
+void *nabla_prepare_dispatch(MlirContext context,
+                             const nablaPassValue *values) {
+  return nabla_rule_set_create(context, values[1].string);
+}
+
+void nabla_release_dispatch(void *prepared) {
+  nabla_rule_set_destroy(prepared);
 }
 
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
-  (void)prepared;
   policy say;
   if (!read_policy(values[0].string, &say))
     return nabla_error_at(op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
-  nabla_op_list all = nabla_ops_collect(op, needs_dispatch);
-  report r = {NULL, &r.first, all.failed != 0};
-  bool good = true;
-  for (size_t i = 0; good && i < all.count; i++)
-    good = dispatch(all.ops[i], &r);
-  print_misses(&r, say);
-  good = good && !r.failed && !(say == POLICY_ERROR && r.first);
-  while (r.first) {
-    miss *next = r.first->next;
-    free(r.first);
-    r.first = next;
+  dispatching d = {.rules = prepared,
+                   .work = nabla_work_begin(op, may_be_asked)};
+  report *r = &d.report;
+  r->end = &r->first;
+  bool good = !d.work.failed;
+  for (MlirOperation at;
+       good && !mlirOperationIsNull(at = nabla_work_next(&d.work));)
+    good = dispatch(&d, at);
+  print_misses(r, say);
+  good = good && !r->failed && !(say == POLICY_ERROR && r->first);
+  while (r->first) {
+    miss *next = r->first->next;
+    free(r->first);
+    r->first = next;
   }
-  nabla_op_list_deinit(&all);
+  /* what rules from outside built was verified by itself: here is the rest,
+   * what stands before what it uses */
+  if (good && d.work.rewrites) good = mlirOperationVerify(op);
+  nabla_work_end(&d.work);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -52,8 +52,7 @@ static nabla_ssa extract(nabla_template *t, const nabla_tensor *from,
                     index, nabla_tensor_type(from).data);
 }
 
-/* The storage index of the element that the loops are at. */
-static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view) {
+nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view) {
   nabla_ssa at = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
   for (intptr_t i = 0; i < view->rank; i++) {
     if (view->strides[i] == 0) continue;
@@ -153,7 +152,7 @@ static bool lower_packed(nabla_template *t, decoding *d) {
   nabla_generic g = {.loops = shape.rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  nabla_ssa value = nabla_decoding_value(t, d, flat_index(t, &view));
+  nabla_ssa value = nabla_decoding_value(t, d, nabla_flat_index(t, &view));
   value = nabla_element_store(t, shape.element, value);
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
 }
@@ -166,6 +165,7 @@ bool nabla_lower_materialize(nabla_template *t) {
     t->operand_count = 0;
     return fill(t, d.type, info.value);
   }
+  if (info.kind == NABLA_KIND_CUSTOM) return nabla_lower_custom(t, d.type);
   t->operand_count = nabla_components_find(packed, t->operands);
   if (t->operand_count == 2) return lower_packed(t, &d);
   nabla_error_at(t->op,

@@ -39,7 +39,7 @@ static bool is_view(MlirOperation op) {
 /* Does a reshape of `from` give exactly the view `to`? */
 static bool reshapes(MlirType from, MlirType to) {
   nabla_strided want = nabla_implicit_strided(to), view;
-  return nabla_implicit_encoding(from).kind == NABLA_KIND_PACKED &&
+  return nabla_implicit_encoding(from).kind != NABLA_KIND_SPLAT &&
          nabla_implicit_storage_elements(from) > 0 &&
          nabla_implicit_reshape(from, want.rank, want.shape, &view) &&
          mlirTypeEqual(nabla_implicit_with_view(from, &view), to);

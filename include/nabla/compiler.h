@@ -7,6 +7,7 @@
 
 #include "nabla/environment.h"
 #include "nabla/executable.h"
+#include "nabla/sink.h"
 #include "nabla/status.h"
 
 #ifdef __cplusplus
@@ -65,13 +66,6 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_compile_text(nabla_compiler *compiler, const char *text, size_t size,
                    const char *name, const nabla_compile_options *options,
                    nabla_executable **out, nabla_diag *diag);
-
-/* Where emitted code goes. */
-typedef struct nabla_sink {
-  nabla_status (*write)(void *self, const void *data, size_t size,
-                        nabla_diag *diag);
-  void *self;
-} nabla_sink;
 
 /* What nabla_emit_* give. */
 typedef enum nabla_emission {

@@ -95,11 +95,13 @@ static const char *const kind_names[] = {
     [NABLA_OPERAND_NONE] = "",         [NABLA_OPERAND_ANY] = "any",
     [NABLA_OPERAND_DENSE] = "dense",   [NABLA_OPERAND_IMPLICIT] = "implicit",
     [NABLA_OPERAND_PACKED] = "packed", [NABLA_OPERAND_SPLAT] = "splat",
+    [NABLA_OPERAND_CUSTOM] = "custom",
 };
 
 /* What an operand can be. */
 static const nabla_operand_kind kinds[] = {
-    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT};
+    NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT,
+    NABLA_OPERAND_CUSTOM};
 
 static void print_operands(nabla_operand_kind lhs, nabla_operand_kind rhs) {
   printf("%s%s%s", kind_names[lhs], rhs == NABLA_OPERAND_NONE ? "" : ", ",
