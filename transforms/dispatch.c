@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dialect/checks.h"
 #include "dialect/control.h"
 #include "dialect/ops.h"
 #include "transforms/dispatch_work.h"
@@ -42,7 +43,15 @@ typedef struct report {
 
 static void encoding_text(MlirType type, char *out, size_t size) {
   nabla_text text = {0};
-  nabla_text_add_attribute(&text, nablaImplicitTypeParts(type).encoding);
+  MlirAttribute encoding = nablaImplicitTypeParts(type).encoding, parameters;
+  (void)nablaEncodingAttrParts(encoding, &parameters);
+  if (nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM) {
+    nabla_text_add(&text, "#nabla.custom<"); /* what follows is long */
+    nabla_text_add_attribute(&text, nabla_attribute(parameters, "value"));
+    nabla_text_add(&text, ">");
+  } else {
+    nabla_text_add_attribute(&text, encoding);
+  }
   snprintf(out, size, "%s", text.data ? text.data : "");
   nabla_text_deinit(&text);
 }

@@ -46,6 +46,10 @@ typedef struct nabla_compile_options {
   const char *target;
   const char *numerics; /* NULL or "f32"                                     */
   const char *policy;   /* of nabla-dispatch: NULL or "warn", "off", "error" */
+  /* Files of rules (.pdl.mlir, docs/COMPILER.md), asked before all others; what
+   * they hold is a part of the cache's keys. */
+  const char *const *rules;
+  size_t rule_count;
 } nabla_compile_options;
 
 /* Compiles a file, or text that `name` stands for in diagnostics, into this
