@@ -125,7 +125,7 @@ def Nabla_Array : AnyTypeOf<[Nabla_Tensor, Nabla_ImplicitType],
                             "tensor or implicit array">;
 def Nabla_FloatArray : AnyTypeOf<[Nabla_FloatTensor, Nabla_ImplicitType],
                                  "tensor of floats or implicit array">;
-def Nabla_Component : 1DTensorOf<[I8, F32, F16, BF16]>;
+def Nabla_Component : 1DTensorOf<[I8, F32, F16, BF16, F64, I32, I64]>;
 
 def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
   let summary = "Encodes a dense array";
@@ -532,5 +532,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 
 include "NablaControl.td"
 include "NablaMath.td"
+include "NablaCall.td"
 
 #endif

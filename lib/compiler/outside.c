@@ -6,6 +6,7 @@
 
 #include "dialect/custom_encoding.h"
 #include "lib/base/file.h"
+#include "transforms/calls.h"
 #include "transforms/outside_rules.h"
 
 nabla_status nabla_outside_option(const nabla_compile_options *options,
@@ -62,6 +63,7 @@ nabla_status nabla_outside_describe(const nabla_compile_options *options,
     NABLA_TRY(describe_file(options->rules[i], out, diag));
   *out_known = nabla_added_rules_describe(out);
   *out_known = nabla_custom_describe(add_encoding, out) && *out_known;
+  nabla_call_handlers_describe(out);
   if (out->failed)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a key");
   return NABLA_OK;
