@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 
 #include "transforms/calls.h"
 #include "transforms/lowerings.h"

@@ -1,6 +1,7 @@
 /* The rule for custom calls: a handler that takes components of an encoding
  * gets them. */
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
 #include "transforms/calls.h"
