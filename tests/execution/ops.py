@@ -12,6 +12,7 @@ import sys
 import harness
 from harness import np
 import arrays
+import call_ops
 import control_ops
 import create_ops
 import dense_ops
@@ -80,7 +81,7 @@ def test(s):
     rounds = 1  # for more: another NABLA_TEST_SEED
     rng = np.random.default_rng(harness.seed())
     modules = (dense_ops, math_ops, create_ops, implicit_ops, implicit_math,
-               control_ops, shape_ops, gather_ops, window_ops)
+               control_ops, shape_ops, gather_ops, window_ops, call_ops)
     functions = [f for m in modules for f in m.cases(rng, rounds)]
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:

@@ -115,7 +115,7 @@ func.func @f(%c: tensor<?xi8>, %s: tensor<1xf32>) {
 // -----
 
 func.func @f(%c: tensor<4x4xi8>, %s: tensor<1xf32>) {
-  // expected-error @+1 {{'nabla.pack' op operand #0 must be variadic of 1D tensor of 8-bit signless integer or 32-bit float or 16-bit float or bfloat16 type values, but got 'tensor<4x4xi8>'}}
+  // expected-error @+1 {{'nabla.pack' op operand #0 must be variadic of 1D tensor of 8-bit signless integer or 32-bit float or 16-bit float or bfloat16 type or 64-bit float or 32-bit signless integer or 64-bit signless integer values, but got 'tensor<4x4xi8>'}}
   %0 = nabla.pack %c, %s : tensor<4x4xi8>, tensor<1xf32> -> !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
   return
 }
