@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "dialect/infer.h"
+
 static void push(nabla_work *w, MlirOperation op, uint32_t depth,
                  const char *by) {
   if (w->count == w->capacity) {
@@ -134,7 +136,9 @@ nabla_rule_outcome nabla_work_ask_file(nabla_work *w,
   MlirOperation op = current(w)->op;
   const source from = {rule->id, rule->file, mlirOperationGetLocation(op)};
   const nablaWatch watch = watch_begin(w);
+  nabla_infer_guard();
   bool did = nablaRewritePattern(op, &watch, rule->patterns);
+  if (nabla_infer_unguard()) return complain(&from, "failed while it built");
   return judge(w, &from, did ? NABLA_RULE_APPLIED : NABLA_RULE_DECLINED);
 }
 

@@ -43,6 +43,10 @@ bool nabla_rule_file_read(MlirContext context, const char *path,
                           nabla_rule_set *to);
 void nabla_file_rule_deinit(nabla_file_rule *rule);
 
+/* rule_checks.c: whether an operation of the dialect pdl is one that cannot end
+ * the process. False after an error. */
+bool nabla_rule_op_check(MlirOperation op);
+
 /* rule_natives.c: whether the native functions that `op`, of the dialect pdl,
  * applies are ours and used as they are meant; true for other operations. */
 bool nabla_rule_natives_check(MlirOperation op);

@@ -116,7 +116,7 @@ static MlirWalkResult check_op(MlirOperation op, void *self) {
       object(c, op,
              "names no operation that is replaced: pdl.rewrite %root { ... }");
   }
-  if (c->good && !nabla_rule_natives_check(op)) c->good = false;
+  if (c->good && !nabla_rule_op_check(op)) c->good = false;
   return c->good ? MlirWalkResultAdvance : MlirWalkResultInterrupt;
 }
 

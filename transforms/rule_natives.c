@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/encoding.h"
+#include "dialect/infer.h"
 #include "transforms/ir.h"
 #include "transforms/outside_rules.h"
 
@@ -23,6 +24,20 @@ static bool implicit_of(size_t count, MlirPDLValue *values, MlirType *out) {
   if (count < 1) return false;
   *out = mlirPDLValueAsType(values[0]);
   return !mlirTypeIsNull(*out) && nablaTypeIsAImplicit(*out);
+}
+
+/* For a rewrite that cannot be done: MLIR ends the process when one fails. What
+ * is given instead is never seen: nabla_infer_unguard tells. */
+static MlirLogicalResult give_nothing(MlirPatternRewriter rewriter, bool type,
+                                      MlirPDLResultList results) {
+  MlirContext context =
+      mlirRewriterBaseGetContext(mlirPatternRewriterAsBase(rewriter));
+  nabla_infer_fail();
+  if (type)
+    mlirPDLResultListPushBackType(results, mlirNoneTypeGet(context));
+  else
+    mlirPDLResultListPushBackAttribute(results, mlirUnitAttrGet(context));
+  return mlirLogicalResultSuccess();
 }
 
 #define NATIVE(id)                                                           \
@@ -67,7 +82,7 @@ NATIVE(is_whole) {
 NATIVE(dense_type) {
   UNUSED;
   MlirType type = count ? mlirPDLValueAsType(values[0]) : (MlirType){NULL};
-  if (mlirTypeIsNull(type)) return holds(false);
+  if (mlirTypeIsNull(type)) return give_nothing(rewriter, true, results);
   mlirPDLResultListPushBackType(results, nabla_dense_type(type));
   return holds(true);
 }
@@ -75,7 +90,8 @@ NATIVE(dense_type) {
 NATIVE(encoding) {
   MlirType type;
   UNUSED;
-  if (!implicit_of(count, values, &type)) return holds(false);
+  if (!implicit_of(count, values, &type))
+    return give_nothing(rewriter, false, results);
   mlirPDLResultListPushBackAttribute(results, nabla_type_encoding(type));
   return holds(true);
 }
@@ -84,16 +100,18 @@ NATIVE(component_type) {
   MlirType type;
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   UNUSED;
-  if (count < 2 || !implicit_of(count, values, &type)) return holds(false);
+  if (count < 2 || !implicit_of(count, values, &type))
+    return give_nothing(rewriter, true, results);
   MlirAttribute number = mlirPDLValueAsAttribute(values[1]);
   if (mlirAttributeIsNull(number) || !mlirAttributeIsAInteger(number) ||
       !mlirTypeIsAInteger(mlirAttributeGetType(number)) ||
       !mlirIntegerTypeIsSignless(mlirAttributeGetType(number)) ||
       mlirIntegerTypeGetWidth(mlirAttributeGetType(number)) > 64)
-    return holds(false);
+    return give_nothing(rewriter, true, results);
   int64_t at = mlirIntegerAttrGetValueInt(number);
   uint32_t had = nabla_implicit_components(type, parts);
-  if (at < 0 || at >= (int64_t)had) return holds(false);
+  if (at < 0 || at >= (int64_t)had)
+    return give_nothing(rewriter, true, results);
   mlirPDLResultListPushBackType(results, nabla_component_type(&parts[at]));
   return holds(true);
 }
