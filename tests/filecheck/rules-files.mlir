@@ -55,7 +55,6 @@ pdl.pattern @dense_nf4 : benefit(1) {
 // nonsense, but it builds what another rule takes
 pdl.pattern @add_is_dot : benefit(1) {
   %x = pdl.operand
-  %w = pdl.operand
   %tw = pdl.type
   %name = pdl.attribute = "int8"
   %ty = pdl.type : tensor<4x4xf32>
