@@ -44,7 +44,7 @@ def cases(rng, rounds):
     make = Maker(rng)
     add_dense(make)
     add_dynamic(make)
-    for spec in arrays.specs():
+    for spec in arrays.specs() + [arrays.Splat(0.375)]:
         for _ in range(rounds):
             add_implicit(make, spec)
     return make.functions
