@@ -40,6 +40,7 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
     * `blocks = flat | leading`: blocks of the flattened storage, or one for
       each index of the first dimension (`block = 0`; LLM.int8's rows)
     * `#nabla.splat<0.5 : f32>`: a constant, nothing is stored
+    * `#nabla.custom<"name", {parameters}>`: from outside, docs/EXTENDING.md
   }];
   let parameters = (ins StringRefParameter<>:$encoding,
                         "::mlir::DictionaryAttr":$parameters);
