@@ -185,6 +185,42 @@ static void print_ops(void) {
     }
 }
 
+/* The letters of operands of rule_natives.def as words. */
+static void print_letters(const char *letters) {
+  for (; *letters; letters++)
+    printf("%s%s",
+           *letters == 't'   ? "type"
+           : *letters == 'v' ? "value"
+                             : "attribute",
+           letters[1] ? ", " : "");
+}
+
+/* What rules of files may apply. */
+static void print_natives(void) {
+  static const struct {
+    const char *name, *operands, *result, *what;
+  } natives[] = {
+#define CONSTRAINT(id, operands, what) {"nabla." #id, operands, "", what},
+#define REWRITE(id, operands, result, what) \
+  {"nabla." #id, operands, result, what},
+#include "transforms/rule_natives.def"
+#undef CONSTRAINT
+#undef REWRITE
+  };
+  printf(
+      "\n## Native functions of rules of files\n\n[EXTENDING.md](EXTENDING.md) "
+      "shows such a file.\n\n| constraint or rewrite | takes | gives | what "
+      "|\n|---|---|---|---|\n");
+  for (size_t i = 0; i < COUNT(natives); i++) {
+    printf("| `%s` | ", natives[i].name);
+    print_letters(natives[i].operands);
+    printf(" | ");
+    print_letters(*natives[i].result ? natives[i].result : "");
+    printf("%s | %s |\n", *natives[i].result ? "" : "holds or not",
+           natives[i].what);
+  }
+}
+
 static int print_rules(void) {
   printf("# Rules\n\n");
   printf(made_by, "--rules", "dialect/rules.def and dialect/ops.def");
@@ -205,6 +241,7 @@ static int print_rules(void) {
     print_operands(rules[i].lhs, rules[i].rhs);
     printf(" | %d | %s |\n", rules[i].precedence, rules[i].summary);
   }
+  print_natives();
   return 0;
 }
 
