@@ -4,13 +4,14 @@
 /* Written for the reader of --mlir-print-ir-after-all: each line is a stage. */
 void nabla_pipeline_cpu(nabla_text *out, const char *features,
                         const char *policy) {
-  nabla_text_add(out,
-                 "nabla-manifest,"
-                 "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
-                 "nabla-simplify,nabla-calls,nabla-lower-control,nabla-lower-implicit,"
-                 "nabla-lower-fused{features=\"%s\"},"
-                 "nabla-to-linalg{features=\"%s\"},",
-                 policy, features, features);
+  nabla_text_add(
+      out,
+      "nabla-manifest,"
+      "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
+      "nabla-simplify,nabla-calls,nabla-lower-control,nabla-lower-implicit,"
+      "nabla-lower-fused{features=\"%s\"},"
+      "nabla-to-linalg{features=\"%s\"},",
+      policy, features, features);
   nabla_text_add(
       out,
       "func.func(convert-elementwise-to-linalg,linalg-fuse-elementwise-ops),"

@@ -242,7 +242,9 @@ Test(cache, rules, .timeout = 120) {
   cr_expect(!hit, "rules are a part of the key");
   COMPILE(path);
   cr_expect(hit);
-  write_text(path, strcat(strcpy((char[1024]){0}, rules), "// changed\n"));
+  char changed[1024];
+  snprintf(changed, sizeof changed, "%s// changed\n", rules);
+  write_text(path, changed);
   COMPILE(path);
   cr_expect(!hit, "what a file of rules holds is a part of the key");
   nabla_rule_description rule = rule_of(decline);
@@ -531,13 +533,17 @@ Test(calls, failures, .timeout = 60) {
   cr_expect_eq(made, freed);
 }
 
+#define LIST_SIZE 200
+
 static int list(void *self, const nabla_call_handler *handler) {
-  strcat(strcat((char *)self, handler->target), " ");
+  char *names = self;
+  size_t used = strlen(names);
+  snprintf(names + used, LIST_SIZE - used, "%s ", handler->target);
   return 1;
 }
 
 Test(calls, registry) {
-  char names[200] = "";
+  char names[LIST_SIZE] = "";
   nabla_call_handler h = handler_of(&any);
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_OK);
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
