@@ -336,9 +336,9 @@ nabla_status nabla_custom_decode(MlirType type, const char *name,
   nabla_encoding_storage storage;
   bool whole = p.storageRank < 0;
   nabla_status status = NABLA_NO_MEMORY;
-  if (describe_storage(&c, whole ? p.rank : p.storageRank,
-                       whole ? p.shape : p.storage, &arena, &parameters,
-                       &storage))
+  if (c.described && describe_storage(&c, whole ? p.rank : p.storageRank,
+                                      whole ? p.shape : p.storage, &arena,
+                                      &parameters, &storage))
     status = c.described->decode(c.described->self, &storage, name, to, diag);
   nabla_arena_clear(&arena);
   return status;

@@ -88,21 +88,29 @@ static nabla_status check(const nabla_encoding_description *e,
   return NABLA_OK;
 }
 
+/* A copy of a text that may be NULL; `*good` is cleared without memory. */
+static const char *copy_text(const char *text, bool *good) {
+  char *copy = text ? strdup(text) : NULL;
+  if (text && !copy) *good = false;
+  return copy;
+}
+
+static void free_text(const char *text) { free((char *)(uintptr_t)text); }
+
 static bool copy(const nabla_encoding_description *e,
                  nabla_encoding_description *out) {
-  char *texts[2 + NABLA_ENCODING_MAX_COMPONENTS] = {NULL};
-  uint32_t count = e->component_count;
-  bool good = (texts[0] = strdup(e->name)) != NULL;
-  if (e->version) good = good && (texts[1] = strdup(e->version));
-  for (uint32_t i = 0; good && i < count; i++)
-    good = (texts[2 + i] = strdup(e->components[i].name)) != NULL;
-  for (uint32_t i = 0; !good && i < 2 + count; i++) free(texts[i]);
-  if (!good) return false;
+  bool good = true;
   *out = *e;
-  out->name = texts[0];
-  out->version = texts[1];
-  for (uint32_t i = 0; i < count; i++) out->components[i].name = texts[2 + i];
-  return true;
+  out->name = copy_text(e->name, &good);
+  out->version = copy_text(e->version, &good);
+  for (uint32_t i = 0; i < e->component_count; i++)
+    out->components[i].name = copy_text(e->components[i].name, &good);
+  if (good) return true;
+  free_text(out->name);
+  free_text(out->version);
+  for (uint32_t i = 0; i < e->component_count; i++)
+    free_text(out->components[i].name);
+  return false;
 }
 
 nabla_status nabla_add_encoding(const nabla_encoding_description *encoding,
