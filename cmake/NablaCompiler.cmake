@@ -44,6 +44,6 @@ include(AddMLIR)
 add_library(nabla_mlir INTERFACE)
 target_include_directories(nabla_mlir SYSTEM INTERFACE
   ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-set(archives RegisterEverything Target LLVM Transforms IR)
+set(archives RegisterEverything Target LLVM PDL Transforms IR)
 list(TRANSFORM archives REPLACE "(.+)" "$<TARGET_FILE:MLIRCAPI\\1>")
 target_link_libraries(nabla_mlir INTERFACE ${archives} MLIR LLVM)

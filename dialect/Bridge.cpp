@@ -3,9 +3,11 @@
 
 #include "llvm/TargetParser/X86TargetParser.h"
 #include "mlir/CAPI/IR.h"
+#include "mlir/CAPI/Rewrite.h"
 #include "mlir/CAPI/Support.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
+#include "mlir/Rewrite/PatternApplicator.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 using namespace mlir;
@@ -22,7 +24,8 @@ struct TablePass : Pass {
       : Pass(TypeID::getFromOpaquePointer(from),
              from->anchor ? std::optional<StringRef>(from->anchor)
                           : std::nullopt),
-        row(from), values(from->optionCount) {
+        row(from),
+        values(from->optionCount) {
     for (intptr_t i = 0; i < row->optionCount; i++)
       options.push_back(std::make_unique<Option<std::string>>(
           *this, row->options[i].name,
@@ -47,7 +50,8 @@ struct TablePass : Pass {
     return values.data();
   }
   LogicalResult initialize(MLIRContext *context) override {
-    if (!prepared) prepared = {row->prepare(wrap(context), read()), row->release};
+    if (!prepared)
+      prepared = {row->prepare(wrap(context), read()), row->release};
     return success(prepared != nullptr);
   }
   void runOnOperation() override {
@@ -55,8 +59,47 @@ struct TablePass : Pass {
       signalPassFailure();
   }
 };
+
+// Tells a nablaWatch of what a rewriter does.
+struct Watcher : RewriterBase::Listener {
+  const nablaWatch *watch;
+  explicit Watcher(const nablaWatch *to) : watch(to) {}
+  void notifyOperationInserted(Operation *op,
+                               OpBuilder::InsertPoint from) override {
+    if (!from.isSet()) watch->inserted(watch->self, wrap(op));
+  }
+  void notifyOperationErased(Operation *op) override {
+    watch->erased(watch->self, wrap(op));
+  }
+  void notifyOperationReplaced(Operation *op, ValueRange values) override {
+    watch->replaced(watch->self, wrap(op),
+                    TypeRange(values) == TypeRange(op->getResults()));
+  }
+};
+struct WatchedRewriter {
+  Watcher watcher;
+  PatternRewriter rewriter;
+  WatchedRewriter(MlirOperation op, const nablaWatch *watch)
+      : watcher(watch), rewriter(unwrap(op)->getContext()) {
+    rewriter.setListener(&watcher);
+    rewriter.setInsertionPoint(unwrap(op));
+  }
+};
 }  // namespace
 
+void nablaRewrite(MlirOperation op, const nablaWatch *watch,
+                  void (*run)(MlirRewriterBase, void *), void *self) {
+  WatchedRewriter watched(op, watch);
+  RewriterBase *base = &watched.rewriter;
+  run(wrap(base), self);
+}
+bool nablaRewritePattern(MlirOperation op, const nablaWatch *watch,
+                         MlirFrozenRewritePatternSet patterns) {
+  WatchedRewriter watched(op, watch);
+  PatternApplicator applicator(*unwrap(patterns));
+  applicator.applyDefaultCostModel();
+  return succeeded(applicator.matchAndRewrite(unwrap(op), watched.rewriter));
+}
 void nablaPassRegister(const nablaPass *pass) {
   registerPass([pass] { return std::make_unique<TablePass>(pass); });
 }
@@ -82,7 +125,8 @@ void nablaOptimizationRemark(MlirLocation location, bool missed,
                              const char *text) {
   auto options = remark::RemarkOpts::name(name).category(category);
   (missed ? remark::missed(unwrap(location), options)
-          : remark::passed(unwrap(location), options)) << text;
+          : remark::passed(unwrap(location), options))
+      << text;
 }
 bool nablaCpuFeatures(const char *cpu,
                       void (*visit)(void *, const char *, intptr_t),

@@ -124,6 +124,7 @@ static ParseResult parseEntry(AsmParser &parser, NamedAttrList &entries) {
       value = StringAttr::get(parser.getContext(), word);
     if (!value) return failure();
   }
+  if (key == "value" && entries.get(key)) key = "values";  // {...} of custom
   if (entries.get(key))
     return parser.emitError(at) << "parameter '" << key << "' is given twice";
   return entries.append(key, value), success();

@@ -58,6 +58,7 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
       `dot_general` with a square one gives the other operand back: elements are
       not multiplied by its zeros, so that a NaN or an infinity spoils no other
       element, and -0 stays
+    * `#nabla.custom<"name", {parameters}>`: from outside, docs/EXTENDING.md
   }];
   let parameters = (ins StringRefParameter<>:$encoding,
                         "::mlir::DictionaryAttr":$parameters);
@@ -146,9 +147,10 @@ def Nabla_Array : AnyTypeOf<[Nabla_Tensor, Nabla_ImplicitType],
                             "or implicit array">;
 def Nabla_FloatArray : AnyTypeOf<[Nabla_FloatTensor, Nabla_ImplicitType],
                                  "tensor of floats or implicit array">;
-def Nabla_Component : AnyTypeOf<[RankedTensorOf<[I8, F32, F16, BF16]>,
-                                 Nabla_ImplicitType],
-                                "component of an implicit array">;
+def Nabla_Component
+    : AnyTypeOf<[RankedTensorOf<[I8, F32, F16, BF16, F64, I32, I64]>,
+                 Nabla_ImplicitType],
+                "component of an implicit array">;
 
 def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
   let summary = "Encodes a dense array";
@@ -595,5 +597,6 @@ def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
 include "NablaControl.td"
 include "NablaMath.td"
 include "NablaComposite.td"
+include "NablaCall.td"
 
 #endif

@@ -7,6 +7,7 @@
 #include <mlir-c/Diagnostics.h>
 #include <mlir-c/IR.h>
 #include <mlir-c/Pass.h>
+#include <mlir-c/Rewrite.h>
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -62,6 +63,23 @@ bool nablaCpuFeatures(const char *cpu,
                       void (*visit)(void *self, const char *feature,
                                     intptr_t length),
                       void *self);
+
+/* What is told of changes that are made through a rewriter. */
+typedef struct nablaWatch {
+  void *self;
+  void (*inserted)(void *self, MlirOperation op);
+  void (*erased)(void *self, MlirOperation op);
+  /* `same`: the values have the types of the results that they replace */
+  void (*replaced)(void *self, MlirOperation op, bool same);
+} nablaWatch;
+
+/* Calls `run` with a rewriter that inserts before `op`. */
+void nablaRewrite(MlirOperation op, const nablaWatch *watch,
+                  void (*run)(MlirRewriterBase rewriter, void *self),
+                  void *self);
+/* Applies the best pattern that matches `op`, once. */
+bool nablaRewritePattern(MlirOperation op, const nablaWatch *watch,
+                         MlirFrozenRewritePatternSet patterns);
 
 #ifdef __cplusplus
 }

@@ -97,8 +97,12 @@ static bool find_leaves(MlirType whole, MlirType slice, int64_t length,
   if (count == 0) return true; /* nothing is stored */
   /* whole blocks, or the next slice would begin within one */
   uint64_t elements = nabla_implicit_storage_elements(slice);
-  if (elements % nabla_implicit_format(whole).block) return false;
-  bool dynamic8 = nabla_implicit_encoding(whole).kind == NABLA_KIND_DYNAMIC8;
+  nabla_encoding_info info = nabla_implicit_encoding(whole);
+  uint64_t block = info.kind == NABLA_KIND_CUSTOM
+                       ? info.block
+                       : nabla_implicit_format(whole).block;
+  if (block == 0 || elements % block) return false;
+  bool dynamic8 = info.kind == NABLA_KIND_DYNAMIC8;
   for (uint32_t i = 0; i < count; i++) {
     int64_t stacked;
     bool shared = dynamic8 && i >= 2; /* offset and map are the tensor's */

@@ -61,7 +61,8 @@ bool nabla_cut_read(MlirType type, nabla_cut *out) {
   out->count = nabla_implicit_components(out->alone, parts);
   for (uint32_t i = 0; i < out->count; i++) out->size[i] = parts[i].count;
   if (!is_view) return true;
-  if (nabla_implicit_encoding(type).kind == NABLA_KIND_LORA || out->count < 2 ||
+  nabla_encoding_kind kind = nabla_implicit_encoding(type).kind;
+  if (kind == NABLA_KIND_LORA || kind == NABLA_KIND_CUSTOM || out->count < 2 ||
       !cut_blocks(type, (uint64_t)view.offset, out))
     return false;
   nabla_implicit_components(type, parts);

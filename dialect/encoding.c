@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "dialect/custom_encoding.h"
 #include "dialect/encoding_nested.h"
 #include "quant/codec.h"
 
@@ -27,7 +28,7 @@ static void list_names(char *out, size_t size) {
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
   if (at < size)
-    snprintf(out + at, size - at, "dynamic8, lora, splat, identity");
+    snprintf(out + at, size - at, "dynamic8, lora, splat, identity, custom");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -257,6 +258,8 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
     return nabla_dynamic8_check(context, parameters, outParameters, message);
   if (nabla_text_equals(name, "lora"))
     return nabla_lora_check(context, parameters, outParameters, message);
+  if (nabla_text_equals(name, "custom"))
+    return nabla_custom_check(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -284,6 +287,11 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   }
   if (nabla_text_equals(name, "identity")) {
     info.kind = NABLA_KIND_IDENTITY;
+    return info;
+  }
+  if (nabla_text_equals(name, "custom")) {
+    info.kind = NABLA_KIND_CUSTOM;
+    info.block = nabla_custom_cut(attribute);
     return info;
   }
   info.nested = nabla_attribute(parameters, "scale");
@@ -320,10 +328,17 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
 }
 
 bool nabla_encoding_is_stored(nabla_encoding_kind kind) {
-  return kind == NABLA_KIND_PACKED || kind == NABLA_KIND_DYNAMIC8 ||
-         kind == NABLA_KIND_LORA;
+  return kind != NABLA_KIND_SPLAT && kind != NABLA_KIND_IDENTITY;
 }
 
 nabla_encoding_info nabla_implicit_encoding(MlirType type) {
   return nabla_encoding_read(nablaImplicitTypeParts(type).encoding);
+}
+
+bool nabla_encoding_is_named(MlirAttribute attribute, const char *name) {
+  MlirAttribute parameters;
+  MlirStringRef own = nablaEncodingAttrParts(attribute, &parameters);
+  if (!nabla_text_equals(own, "custom")) return nabla_text_equals(own, name);
+  return nabla_text_equals(
+      mlirStringAttrGetValue(nabla_attribute(parameters, "value")), name);
 }

@@ -13,6 +13,7 @@ typedef enum nabla_encoding_kind {
   NABLA_KIND_DYNAMIC8, /* bitsandbytes' codes of scales: codes, scales,
                           offset, map                                  */
   NABLA_KIND_LORA,     /* base + b.a                                   */
+  NABLA_KIND_CUSTOM,   /* dialect/custom_encoding.h                    */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
@@ -20,7 +21,9 @@ typedef struct nabla_encoding_info {
   nabla_encoding_kind kind;
   const nabla_encoding *row; /* PACKED */
   nabla_granularity granularity;
-  uint64_t block;         /* elements per scale; 0 for rows: the storage says */
+  /* elements per scale; 0 for rows: the storage says. CUSTOM: storages may be
+   * cut at multiples of it; 0: nowhere */
+  uint64_t block;
   nabla_scale_type scale; /* F32 for packed scales */
   bool zero_point;
   MlirAttribute nested; /* the encoding of the scales, or null */
@@ -32,6 +35,9 @@ typedef struct nabla_encoding_info {
 /* Reads `attribute`, which must be an encoding attribute (the hooks see to it
  * that its parameters are good). */
 nabla_encoding_info nabla_encoding_read(MlirAttribute attribute);
+
+/* Whether it is called `name`: "nf4", or the name of a custom encoding. */
+bool nabla_encoding_is_named(MlirAttribute attribute, const char *name);
 
 /* The kind and row of an implicit type. */
 nabla_encoding_info nabla_implicit_encoding(MlirType type);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dialect/custom_encoding.h"
 #include "dialect/encoding.h"
 #include "lib/base/checked.h"
 
@@ -89,6 +90,9 @@ static bool check_stored(const nablaImplicit *p,
   for (nabla_encoding_info at = info; at.kind == NABLA_KIND_LORA;
        at = nabla_encoding_read(at.base))
     if (!check_lora(&at, rank, storage, message)) return false;
+  if (info.kind == NABLA_KIND_CUSTOM &&
+      !nabla_custom_check_storage(p->encoding, rank, storage, message))
+    return false;
   return p->storageRank < 0 || check_view(p, stored, message);
 }
 

@@ -3,6 +3,7 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "dialect/custom_encoding.h"
 #include "dialect/encoding.h"
 #include "nabla/dynamic8.h"
 
@@ -116,6 +117,11 @@ uint32_t nabla_implicit_components(
   if (info.kind == NABLA_KIND_DYNAMIC8)
     return dynamic8_components(type, &info, out);
   if (info.kind == NABLA_KIND_LORA) return lora_components(&p, &info, out);
+  if (info.kind == NABLA_KIND_CUSTOM)
+    return p.storageRank < 0
+               ? nabla_custom_components(p.encoding, p.rank, p.shape, out)
+               : nabla_custom_components(p.encoding, p.storageRank, p.storage,
+                                         out);
   return 0;
 }
 

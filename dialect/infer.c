@@ -327,7 +327,7 @@ static const struct {
 #undef OP
 };
 
-MlirLogicalResult nablaInferOp(const nablaInference *in,
+static MlirLogicalResult infer(const nablaInference *in,
                                MlirType types[NABLA_MAX_RESULTS],
                                intptr_t *outCount) {
   if (!ranks_fit(in) ||
@@ -338,4 +338,29 @@ MlirLogicalResult nablaInferOp(const nablaInference *in,
     if (rows[i].infer && nabla_text_equals(in->op, rows[i].name))
       return rows[i].infer(in, types, outCount);
   return ERROR(in, "has no inference of result types");
+}
+
+static _Thread_local bool is_guarded, has_failed;
+
+void nabla_infer_guard(void) {
+  is_guarded = true;
+  has_failed = false;
+}
+
+bool nabla_infer_unguard(void) {
+  is_guarded = false;
+  return has_failed;
+}
+
+void nabla_infer_fail(void) { has_failed = true; }
+
+MlirLogicalResult nablaInferOp(const nablaInference *in,
+                               MlirType types[NABLA_MAX_RESULTS],
+                               intptr_t *outCount) {
+  MlirLogicalResult result = infer(in, types, outCount);
+  if (!is_guarded || mlirLogicalResultIsSuccess(result)) return result;
+  has_failed = true;
+  *outCount = 1;
+  types[0] = mlirNoneTypeGet(in->context);
+  return mlirLogicalResultSuccess();
 }

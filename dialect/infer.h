@@ -29,6 +29,15 @@ nabla_inference infer_conv_general, infer_pool;
 nabla_inference infer_linear, infer_rms_norm, infer_layer_norm, infer_rope,
     infer_attention;
 
+/* MLIR's interpreter of rules goes on without an operation whose types cannot
+ * be inferred, and crashes. Between these two calls, on this thread, inference
+ * that fails gives one type that nothing takes; whether it has, the second
+ * says. */
+void nabla_infer_guard(void);
+bool nabla_infer_unguard(void);
+/* Something else has failed that MLIR cannot be told. */
+void nabla_infer_fail(void);
+
 /* ---- what they share ---- */
 
 /* What padding, windows, strides and dilations may be, so that the sizes that

@@ -39,6 +39,10 @@ static bool read_operands(const nablaInference *in, intptr_t apart,
 
 /* Does an array end where a block does? */
 static bool ends_with_block(MlirType type) {
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  if (info.kind == NABLA_KIND_CUSTOM)
+    return info.block &&
+           nabla_implicit_storage_elements(type) % info.block == 0;
   nabla_format format = nabla_implicit_format(type);
   if (format.granularity == NABLA_PER_ROW) return true;
   return format.granularity == NABLA_PER_BLOCK &&

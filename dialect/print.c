@@ -28,17 +28,22 @@ static void print_value(MlirAttribute value, MlirStringCallback print,
 void nablaHookEncodingPrint(MlirAttribute attribute, MlirStringCallback print,
                             void *self) {
   MlirAttribute parameters;
-  print(nablaEncodingAttrParts(attribute, &parameters), self);
+  MlirStringRef name = nablaEncodingAttrParts(attribute, &parameters);
+  bool plain = nabla_text_equals(name, "custom");
+  print(name, self);
   intptr_t count = mlirDictionaryAttrGetNumElements(parameters);
   for (intptr_t i = 0; i < count; i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(parameters, i);
     MlirStringRef key = mlirIdentifierStr(entry.name);
     print(ref(i ? ", " : "<"), self);
-    if (!nabla_text_equals(key, "value")) {
+    if (!plain && !nabla_text_equals(key, "value")) {
       print(key, self);
       print(ref(" = "), self);
     }
-    print_value(entry.attribute, print, self);
+    if (plain)
+      mlirAttributePrint(entry.attribute, print, self);
+    else
+      print_value(entry.attribute, print, self);
   }
   if (count) print(ref(">"), self);
 }

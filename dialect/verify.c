@@ -44,6 +44,10 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
     return ERROR(op, "the result describes another array than the operand");
   if (nablaImplicitTypeParts(to).storageRank >= 0)
     return ERROR(op, "the result is no view: quantize, then take the view");
+  if (nabla_implicit_encoding(to).kind == NABLA_KIND_CUSTOM)
+    return ERROR(op,
+                 "a custom encoding says how to decode only: make the "
+                 "components, and nabla.pack them");
   if (!nabla_encoding_is_stored(nabla_implicit_encoding(to).kind))
     return ERROR(op, "cannot encode into a splat or an identity");
   return good();

@@ -10,6 +10,8 @@ typedef MlirLogicalResult nabla_verifier(MlirOperation op);
 
 /* verify_control.c */
 nabla_verifier verify_cond, verify_while, verify_scan;
+/* verify_call.c */
+nabla_verifier verify_custom_call;
 /* verify_shape.c */
 nabla_verifier verify_dynamic_slice, verify_conv_general;
 

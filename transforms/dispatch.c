@@ -6,13 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dialect/checks.h"
 #include "dialect/control.h"
 #include "dialect/ops.h"
 #include "transforms/decompositions.h"
-#include "transforms/ir.h"
+#include "transforms/dispatch_work.h"
 #include "transforms/passes.h"
 #include "transforms/rules.h"
 #include "transforms/splats.h"
+
+/* Rules that take one operation, one after another; and passes over what the
+ * rules of the table and decompositions made. */
+#define MAX_ROUNDS 64
+#define MAX_PASSES 32
 
 typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
 
@@ -42,7 +48,15 @@ typedef struct report {
 
 static void encoding_text(MlirType type, char *out, size_t size) {
   nabla_text text = {0};
-  nabla_text_add_attribute(&text, nablaImplicitTypeParts(type).encoding);
+  MlirAttribute encoding = nablaImplicitTypeParts(type).encoding, parameters;
+  (void)nablaEncodingAttrParts(encoding, &parameters);
+  if (nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM) {
+    nabla_text_add(&text, "#nabla.custom<"); /* what follows is long */
+    nabla_text_add_attribute(&text, nabla_attribute(parameters, "value"));
+    nabla_text_add(&text, ">");
+  } else {
+    nabla_text_add_attribute(&text, encoding);
+  }
   snprintf(out, size, "%s", text.data ? text.data : "");
   nabla_text_deinit(&text);
 }
@@ -135,8 +149,62 @@ static bool needs_dispatch(MlirOperation op) {
   if (!row || !has_implicit_operand(op)) return false;
   return row->implicit == NABLA_IMPLICIT_rules ||
          row->implicit == NABLA_IMPLICIT_flows ||
+         row->implicit == NABLA_IMPLICIT_parts ||
          (row->implicit == NABLA_IMPLICIT_views &&
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
+}
+
+/* Those, and what rules from outside may want. */
+static bool may_be_asked(MlirOperation op) {
+  if (needs_dispatch(op)) return true;
+  if (!nabla_op_find(op)) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nablaTypeIsAImplicit(nabla_operand_type(op, i))) return true;
+  return false;
+}
+
+typedef struct dispatching {
+  const nabla_rule_set *rules;
+  nabla_work work;
+  report report;
+} dispatching;
+
+static nabla_rule_outcome call_rule(const nabla_rule *rule, MlirOperation op,
+                                    const char **why, void *self) {
+  dispatching *d = self;
+  if (rule->apply) return rule->apply(op, why);
+  size_t index = (size_t)(rule - d->rules->rules) - d->rules->table_count;
+  return nabla_work_ask_added(&d->work, &d->rules->added[index], why);
+}
+
+/* Rules of files come first, in their order. */
+static nabla_rule_outcome ask_files(dispatching *d, MlirOperation op) {
+  MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
+  for (size_t i = 0; i < d->rules->file_count; i++) {
+    const nabla_file_rule *rule = &d->rules->files[i];
+    if (!nabla_is(op, rule->op)) continue;
+    nabla_rule_outcome outcome = nabla_work_ask_file(&d->work, rule);
+    if (outcome == NABLA_RULE_DECLINED) continue;
+    if (outcome != NABLA_RULE_FAILED)
+      nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                              rule->file);
+    return outcome;
+  }
+  return NABLA_RULE_DECLINED;
+}
+
+static nabla_rule_outcome ask_rules(dispatching *d, MlirOperation op,
+                                    const char **why) {
+  MlirLocation location = mlirOperationGetLocation(op);
+  const nabla_rule_choice among = {
+      d->rules->rules, d->rules->table_count + d->rules->added_count, call_rule,
+      d};
+  const nabla_rule *rule;
+  nabla_rule_outcome outcome = nabla_rules_choose(&among, op, &rule, why);
+  if (outcome == NABLA_RULE_APPLIED || outcome == NABLA_RULE_REFINED)
+    nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                            rule->summary);
+  return outcome;
 }
 
 /* Splats that no rule took become constants, which the passes behind know: 1 if
@@ -151,94 +219,92 @@ static int take_splats(MlirOperation op, MlirLocation location) {
   return count > 0 ? 1 : count;
 }
 
-static bool dispatch(MlirOperation op, report *r) {
-  size_t count;
-  const nabla_rule *rules = nabla_rules(&count), *rule;
+/* What no rule took: a composite becomes its parts, which have rules. */
+static bool fall_back(dispatching *d, MlirOperation op, const char *why) {
+  if (nabla_is_composite(op)) return nabla_decompose(op);
+  if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
+    why = "the result is a tensor";
+  if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
+    why = "its slices are tensors";
+  return materialize(op, &d->report, why);
+}
+
+static bool dispatch(dispatching *d, MlirOperation op) {
   const char *why = "";
   MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
-  /* each refinement leaves one kind of implicit operand less */
-  for (int round = 0; round < 4 && needs_dispatch(op); round++) {
-    nabla_rule_outcome outcome =
-        nabla_rules_apply(rules, count, op, &rule, &why);
+  /* each refinement by the table leaves one kind of implicit operand less, and
+   * those from outside are counted */
+  for (int round = 0; round < MAX_ROUNDS && may_be_asked(op); round++) {
+    nabla_rule_outcome outcome = ask_files(d, op);
+    if (outcome == NABLA_RULE_DECLINED) outcome = ask_rules(d, op, &why);
     if (outcome == NABLA_RULE_FAILED) return false;
-    if (outcome == NABLA_RULE_DECLINED) {
-      int taken = take_splats(op, location);
-      if (taken < 0) return false;
-      if (taken > 0) continue;
-      if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
-        why = "the result is a tensor";
-      if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
-        why = "its slices are tensors";
-      return materialize(op, r, why);
-    }
-    nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
-                            rule->summary);
     if (outcome == NABLA_RULE_APPLIED) return true;
+    if (outcome == NABLA_RULE_REFINED) continue;
+    if (!needs_dispatch(op)) return true;
+    int taken = take_splats(op, location);
+    if (taken < 0) return false;
+    if (taken == 0) return fall_back(d, op, why);
   }
   return true;
 }
 
-static bool is_composite(MlirOperation op) {
-  return nabla_is_composite(op) && has_implicit_operand(op);
+/* Everything that there is now. */
+static bool dispatch_pass(dispatching *d, MlirOperation root) {
+  d->work = nabla_work_begin(root, may_be_asked);
+  bool good = !d->work.failed;
+  for (MlirOperation at;
+       good && !mlirOperationIsNull(at = nabla_work_next(&d->work));)
+    good = dispatch(d, at);
+  /* what rules from outside built was verified by itself: here is the rest,
+   * what stands before what it uses */
+  if (good && d->work.rewrites) good = mlirOperationVerify(root);
+  nabla_work_end(&d->work);
+  return good;
 }
 
-/* A composite that no rule takes whole becomes its parts, which have rules. */
-static bool dispatch_composite(MlirOperation op, void *self) {
-  (void)self;
-  size_t count;
-  const nabla_rule *rules = nabla_rules(&count), *rule;
-  const char *why;
-  MlirLocation location = mlirOperationGetLocation(op);
-  nabla_rule_outcome outcome = nabla_rules_apply(rules, count, op, &rule, &why);
-  if (outcome == NABLA_RULE_DECLINED) return nabla_decompose(op);
-  if (outcome == NABLA_RULE_FAILED) return false;
-  if (outcome != NABLA_RULE_APPLIED) return nabla_decompose(op);
-  nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
-                          rule->summary);
-  return true;
-}
-
-/* A rule may make ops that want dispatch themselves: so many times over. */
-#define MAX_ROUNDS 32
-
-static bool dispatch_all(MlirOperation root, report *r) {
-  bool good = true;
-  for (int round = 0; good && round < MAX_ROUNDS; round++) {
-    nabla_op_list all = nabla_ops_collect(root, needs_dispatch);
-    size_t count = all.count;
-    good = !all.failed;
-    for (size_t i = 0; good && i < count; i++) good = dispatch(all.ops[i], r);
-    nabla_op_list_deinit(&all);
-    if (count == 0) return good;
+/* Rules of the table and decompositions make ops that want dispatch too. */
+static bool dispatch_all(dispatching *d, MlirOperation root) {
+  for (int pass = 0; pass < MAX_PASSES; pass++) {
+    if (!dispatch_pass(d, root)) return false;
+    nabla_op_list left = nabla_ops_collect(root, needs_dispatch);
+    bool done = left.count == 0 && !left.failed, failed = left.failed;
+    nabla_op_list_deinit(&left);
+    if (done || failed) return !failed;
   }
-  if (good)
-    nabla_error_at(root,
-                   "has rules that make each other's operations without "
-                   "end: nabla-dispatch gave up");
+  nabla_error_at(root,
+                 "has rules that make each other's operations without end: "
+                 "nabla-dispatch gave up");
   return false;
+}
+
+void *nabla_prepare_dispatch(MlirContext context,
+                             const nablaPassValue *values) {
+  return nabla_rule_set_create(context, values[1].string);
+}
+
+void nabla_release_dispatch(void *prepared) {
+  nabla_rule_set_destroy(prepared);
 }
 
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
-  (void)prepared;
   policy say;
   if (!read_policy(values[0].string, &say))
     return nabla_error_at(op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
-  if (mlirLogicalResultIsFailure(
-          nabla_ops_each(op, is_composite, dispatch_composite, NULL)))
-    return mlirLogicalResultFailure();
-  report r = {NULL, &r.first, false};
-  bool good = dispatch_all(op, &r);
-  print_misses(&r, say);
-  good = good && !r.failed && !(say == POLICY_ERROR && r.first);
-  while (r.first) {
-    miss *next = r.first->next;
-    free(r.first);
-    r.first = next;
+  dispatching d = {.rules = prepared};
+  report *r = &d.report;
+  r->end = &r->first;
+  bool good = dispatch_all(&d, op);
+  print_misses(r, say);
+  good = good && !r->failed && !(say == POLICY_ERROR && r->first);
+  while (r->first) {
+    miss *next = r->first->next;
+    free(r->first);
+    r->first = next;
   }
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -46,6 +46,8 @@ static nabla_operand_kind kind_of(MlirOperation op, intptr_t index) {
       return NABLA_OPERAND_IDENTITY;
     case NABLA_KIND_LORA:
       return NABLA_OPERAND_LORA;
+    case NABLA_KIND_CUSTOM:
+      return NABLA_OPERAND_CUSTOM;
     default:
       return NABLA_OPERAND_PACKED;
   }
@@ -90,14 +92,14 @@ static const nabla_rule *next_rule(const nabla_rule *rules, size_t count,
   return best;
 }
 
-nabla_rule_outcome nabla_rules_apply(const nabla_rule *rules, size_t count,
-                                     MlirOperation op, const nabla_rule **rule,
-                                     const char **why) {
+nabla_rule_outcome nabla_rules_choose(const nabla_rule_choice *among,
+                                      MlirOperation op, const nabla_rule **rule,
+                                      const char **why) {
   const nabla_rule *tie;
   *rule = NULL;
   *why = "no rule takes it";
   for (const nabla_rule *at = NULL;
-       (at = next_rule(rules, count, op, at, &tie));) {
+       (at = next_rule(among->rules, among->count, op, at, &tie));) {
     *rule = at;
     if (tie) {
       nabla_error_at(op,
@@ -106,8 +108,21 @@ nabla_rule_outcome nabla_rules_apply(const nabla_rule *rules, size_t count,
                      at->id, tie->id);
       return NABLA_RULE_FAILED;
     }
-    nabla_rule_outcome outcome = at->apply(op, why);
+    nabla_rule_outcome outcome = among->call(at, op, why, among->self);
     if (outcome != NABLA_RULE_DECLINED) return outcome;
   }
   return NABLA_RULE_DECLINED;
+}
+
+static nabla_rule_outcome call(const nabla_rule *rule, MlirOperation op,
+                               const char **why, void *self) {
+  (void)self;
+  return rule->apply(op, why);
+}
+
+nabla_rule_outcome nabla_rules_apply(const nabla_rule *rules, size_t count,
+                                     MlirOperation op, const nabla_rule **rule,
+                                     const char **why) {
+  const nabla_rule_choice among = {rules, count, call, NULL};
+  return nabla_rules_choose(&among, op, rule, why);
 }

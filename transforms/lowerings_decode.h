@@ -28,6 +28,12 @@ typedef struct nabla_decoding {
 void nabla_decoding_begin(nabla_template *t, MlirType type,
                           nabla_decoding *out);
 
+/* In a loop: the storage index (i64) of the element that it is at. */
+nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view);
+
+/* materialize of an encoding from outside. */
+bool nabla_lower_custom(nabla_template *t, MlirType type);
+
 /* The f32 value at a flat storage index (i64). */
 nabla_ssa nabla_decoding_value(nabla_template *t, const nabla_decoding *d,
                                nabla_ssa at);

@@ -43,8 +43,7 @@ static bool eye(nabla_template *t) {
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
 }
 
-/* The storage index of the element that the loops are at. */
-static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view) {
+nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view) {
   nabla_ssa at = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
   for (intptr_t i = 0; i < view->rank; i++) {
     if (view->strides[i] == 0) continue;
@@ -68,7 +67,7 @@ static bool lower_stored(nabla_template *t, MlirType type) {
   nabla_generic g = {.loops = shape.rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  nabla_ssa value = nabla_decoding_value(t, &d, flat_index(t, &view));
+  nabla_ssa value = nabla_decoding_value(t, &d, nabla_flat_index(t, &view));
   value = nabla_element_store(t, shape.element, value);
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
 }
@@ -85,6 +84,7 @@ bool nabla_lower_materialize(nabla_template *t) {
     t->operand_count = 0;
     return eye(t);
   }
+  if (info.kind == NABLA_KIND_CUSTOM) return nabla_lower_custom(t, type);
   t->operand_count = nabla_leaves_find(packed, t->operands);
   if (t->operand_count > 0) return lower_stored(t, type);
   nabla_error_at(t->op,

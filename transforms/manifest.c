@@ -117,6 +117,30 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
   nabla_json_out_object_end(out);
 }
 
+/* An argument of an encoding from outside: its components are inputs. */
+static void put_components(nabla_json_out *out, MlirStringRef name,
+                           MlirType type) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++) {
+    nabla_text text = {0};
+    nabla_text_add(&text, "%.*s.%s", (int)name.length, name.data,
+                   parts[i].name);
+    put_port(out, nabla_ref(text.data ? text.data : parts[i].name),
+             nabla_component_type(&parts[i]));
+    nabla_text_deinit(&text);
+  }
+}
+
+static void put_argument(nabla_json_out *out, MlirStringRef name,
+                         MlirType type) {
+  if (nablaTypeIsAImplicit(type) &&
+      nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
+    put_components(out, name, type);
+  else
+    put_port(out, name, type);
+}
+
 /* A dense result, or the leaves of an implicit one. */
 static void put_result(nabla_json_out *out, MlirType type, const char *name) {
   if (!nablaTypeIsAImplicit(type)) {
@@ -226,8 +250,8 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     char fallback[32];
-    put_port(out, argument_name(function, i, fallback),
-             mlirFunctionTypeGetInput(type, i));
+    put_argument(out, argument_name(function, i, fallback),
+                 mlirFunctionTypeGetInput(type, i));
   }
   nabla_json_out_array_end(out);
   nabla_json_out_key(out, "results");

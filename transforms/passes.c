@@ -67,10 +67,20 @@ static void find_options(intptr_t pass) {
   }
 }
 
+static void *prepare_dispatch(MlirContext context,
+                              const nablaPassValue *values) {
+  (void)load_dialects(context, values);
+  return nabla_prepare_dispatch(context, values);
+}
+
 static void register_once(void) {
   mlirRegisterAllPasses();
   for (intptr_t i = 0; i < COUNT(passes); i++) {
     find_options(i);
+    if (passes[i].run == nabla_run_dispatch) {
+      passes[i].prepare = prepare_dispatch;
+      passes[i].release = nabla_release_dispatch;
+    }
     nablaPassRegister(&passes[i]);
   }
   static nabla_text cpu;

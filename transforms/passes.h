@@ -12,4 +12,8 @@
 #undef PASS
 #undef OPTION
 
+/* Rules that dispatch reads before it runs. */
+void *nabla_prepare_dispatch(MlirContext context, const nablaPassValue *values);
+void nabla_release_dispatch(void *prepared);
+
 #endif

@@ -7,7 +7,7 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
   nabla_text_add(out,
                  "nabla-manifest,"
                  "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
-                 "nabla-outline,nabla-decompose,nabla-simplify,"
+                 "nabla-outline,nabla-decompose,nabla-simplify,nabla-calls,"
                  "nabla-lower-control,cse,nabla-lower-implicit,"
                  "nabla-lower-fused{features=\"%s\"},"
                  "nabla-to-linalg{features=\"%s\"},",

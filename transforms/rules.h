@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "nabla/mlir.h"
+
 /* What is asked of an operand. The value is how much a rule says by it. */
 typedef enum nabla_operand_kind {
   NABLA_OPERAND_NONE,
@@ -16,21 +18,15 @@ typedef enum nabla_operand_kind {
   NABLA_OPERAND_SPLAT,
   NABLA_OPERAND_IDENTITY,
   NABLA_OPERAND_LORA, /* also PACKED */
+  NABLA_OPERAND_CUSTOM,
 } nabla_operand_kind;
-
-typedef enum nabla_rule_outcome {
-  NABLA_RULE_APPLIED,  /* the op was replaced and is gone         */
-  NABLA_RULE_REFINED,  /* an operand was replaced: try again      */
-  NABLA_RULE_DECLINED, /* nothing was changed; others may try     */
-  NABLA_RULE_FAILED,   /* an error was reported                   */
-} nabla_rule_outcome;
 
 typedef struct nabla_rule {
   const char *id, *op;
   nabla_operand_kind lhs, rhs;
   int precedence;
   const char *summary;
-  /* `why` gets static text when it declines. */
+  /* `why` gets static text when it declines. NULL: one from outside. */
   nabla_rule_outcome (*apply)(MlirOperation op, const char **why);
 } nabla_rule;
 
@@ -57,5 +53,19 @@ bool nabla_rule_matches(const nabla_rule *rule, MlirOperation op);
 nabla_rule_outcome nabla_rules_apply(const nabla_rule *rules, size_t count,
                                      MlirOperation op, const nabla_rule **rule,
                                      const char **why);
+
+/* The same where `call` calls a rule, with `self`. */
+typedef nabla_rule_outcome nabla_rule_caller(const nabla_rule *rule,
+                                             MlirOperation op, const char **why,
+                                             void *self);
+typedef struct nabla_rule_choice {
+  const nabla_rule *rules;
+  size_t count;
+  nabla_rule_caller *call;
+  void *self;
+} nabla_rule_choice;
+nabla_rule_outcome nabla_rules_choose(const nabla_rule_choice *among,
+                                      MlirOperation op, const nabla_rule **rule,
+                                      const char **why);
 
 #endif

@@ -13,6 +13,7 @@ _Static_assert(offsetof(nabla_services, allocate) == 24, "ABI");
 _Static_assert(offsetof(nabla_services, release) == 32, "ABI");
 _Static_assert(offsetof(nabla_services, parallel) == 40, "ABI");
 _Static_assert(offsetof(nabla_services, fail) == 48, "ABI");
+_Static_assert(offsetof(nabla_services, call) == 56, "ABI");
 _Static_assert(NABLA_SERVICES_ALIGNMENT == 64, "ABI");
 
 #define HELPER "attributes {always_inline, " NABLA_HELPER_MARK "}"
@@ -67,6 +68,12 @@ static const char nabla_services_helpers[] =
     "%words: !llvm.ptr, %count: i64, %grain: i64) " HELPER " {\n" MEMBER("40")
     "  llvm.call %f(%s, %kernel, %words, %count, %grain) : !llvm.ptr, "
     "(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
+    "  llvm.return\n"
+    "}\n"
+    "llvm.func internal @nabla.call(%s: !llvm.ptr, %site: i64, %words: "
+    "!llvm.ptr) " HELPER " {\n" MEMBER("56")
+    "  llvm.call %f(%s, %site, %words) : !llvm.ptr, (!llvm.ptr, i64, "
+    "!llvm.ptr) -> ()\n"
     "  llvm.return\n"
     "}\n"
     "llvm.func internal @nabla.require_equal(%s: !llvm.ptr, %a: i64, %b: i64, "

@@ -7,6 +7,7 @@
 
 #include "nabla/environment.h"
 #include "nabla/executable.h"
+#include "nabla/sink.h"
 #include "nabla/status.h"
 
 #ifdef __cplusplus
@@ -45,6 +46,10 @@ typedef struct nabla_compile_options {
   const char *target;
   const char *numerics; /* NULL or "f32"                                     */
   const char *policy;   /* of nabla-dispatch: NULL or "warn", "off", "error" */
+  /* Files of rules (.pdl.mlir, docs/COMPILER.md), asked before all others; what
+   * they hold is a part of the cache's keys. */
+  const char *const *rules;
+  size_t rule_count;
 } nabla_compile_options;
 
 /* Compiles a file, or text that `name` stands for in diagnostics, into this
@@ -65,13 +70,6 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_compile_text(nabla_compiler *compiler, const char *text, size_t size,
                    const char *name, const nabla_compile_options *options,
                    nabla_executable **out, nabla_diag *diag);
-
-/* Where emitted code goes. */
-typedef struct nabla_sink {
-  nabla_status (*write)(void *self, const void *data, size_t size,
-                        nabla_diag *diag);
-  void *self;
-} nabla_sink;
 
 /* What nabla_emit_* give. */
 typedef enum nabla_emission {

@@ -30,6 +30,7 @@ typedef enum nabla_failure {
   NABLA_FAILURE_SHAPE = 2,     /* two dimensions that must agree do not: first
                                   and second are their sizes                  */
   NABLA_FAILURE_DIVISION = 3,  /* integers divided by zero: first is how many */
+  NABLA_FAILURE_CALL = 4,      /* a custom call: reported by `call` itself    */
 } nabla_failure;
 
 typedef struct nabla_services nabla_services;
@@ -56,6 +57,11 @@ struct nabla_services {
    * names the operation, or NULL. */
   void (*fail)(const nabla_services *services, uint32_t failure,
                const char *where, int64_t first, int64_t second);
+  /* Offset 56. Makes custom call number `site` of the manifest. `words`: the
+   * numbers of arguments and of results, then for each its dtype (nabla_dtype),
+   * rank, address and dimensions. A failure is as one of `fail`. */
+  void (*call)(const nabla_services *services, uint64_t site,
+               const uint64_t *words);
 };
 
 /* An entry point of compiled code. arguments[i] and results[i] point to a

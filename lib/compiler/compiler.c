@@ -11,6 +11,7 @@
 #include "lib/compiler/context.h"
 #include "lib/compiler/jit.h"
 #include "lib/compiler/key.h"
+#include "lib/compiler/outside.h"
 #include "lib/compiler/target.h"
 #include "transforms/pipelines.h"
 
@@ -29,8 +30,10 @@ struct nabla_compiler {
 typedef struct job {
   nabla_compiler *compiler;
   const char *numerics, *policy;
-  nabla_text pipeline;
+  const nabla_compile_options *options;
+  nabla_text pipeline, outside; /* of the key, beside the pipeline */
   nabla_cache_key key;
+  bool keyed; /* the program can be cached */
 } job;
 
 nabla_status nabla_compiler_create(const nabla_compiler_options *options,
@@ -109,6 +112,7 @@ static nabla_status read_options(job *j, const nabla_compile_options *options,
   static const char *const policies[] = {"off", "warn", "error"};
   static const nabla_compile_options defaults;
   if (!options) options = &defaults;
+  j->options = options;
   j->numerics = options->numerics ? options->numerics : "f32";
   j->policy = options->policy ? options->policy : "warn";
   NABLA_TRY(check_choice("numerics", j->numerics, numerics, 1, diag));
@@ -117,8 +121,15 @@ static nabla_status read_options(job *j, const nabla_compile_options *options,
   char features[256];
   nabla_features_format(j->compiler->target->kernels, features,
                         sizeof features);
+  nabla_text dispatch = {0};
+  nabla_text_add(&dispatch, "%s", j->policy);
+  nabla_status status = nabla_outside_option(options, &dispatch, diag);
   nabla_text_add(&j->pipeline, "builtin.module(");
-  nabla_pipeline_cpu(&j->pipeline, features, j->policy);
+  nabla_pipeline_cpu(&j->pipeline, features,
+                     dispatch.data ? dispatch.data : j->policy);
+  j->pipeline.failed |= dispatch.failed;
+  nabla_text_deinit(&dispatch);
+  NABLA_TRY(status);
   nabla_text_add(&j->pipeline, ")");
   if (j->pipeline.failed)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
@@ -186,8 +197,20 @@ static int take_cached(job *j, nabla_executable **out) {
   return !status;
 }
 
+/* Whether files of rules are what they were when the key was made. */
+static bool is_unchanged(const job *j) {
+  nabla_text now = {0};
+  bool known,
+      same = !nabla_outside_describe(j->options, &now, &known, NULL) && known &&
+             now.size == j->outside.size &&
+             (!now.size || !memcmp(now.data, j->outside.data, now.size));
+  nabla_text_deinit(&now);
+  return same;
+}
+
 static void store(job *j, LLVMMemoryBufferRef object) {
   nabla_compiler *compiler = j->compiler;
+  if (!j->keyed || !is_unchanged(j)) return;
   const nabla_context *context = &compiler->context;
   if (context->record_failed) return;
   nabla_cache_entry entry = {
@@ -219,6 +242,22 @@ static nabla_status build(job *j, MlirModule module, nabla_executable **out,
   return status;
 }
 
+/* Of the program, the pipeline, and what comes from outside. */
+static nabla_status make_key(job *j, MlirModule module, nabla_diag *diag) {
+  nabla_text all = {0};
+  nabla_status status =
+      nabla_outside_describe(j->options, &j->outside, &j->keyed, diag);
+  nabla_text_add(&all, "%s\n%s", j->pipeline.data,
+                 j->outside.data ? j->outside.data : "");
+  if (!status && all.failed)
+    status = nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a key");
+  if (!status && j->keyed)
+    status = nabla_key_make(module, all.data, j->numerics, j->compiler->target,
+                            &j->key, diag);
+  nabla_text_deinit(&all);
+  return status;
+}
+
 static nabla_status compile(job *j, const char *text, size_t size,
                             const char *name,
                             const nabla_compile_options *options,
@@ -235,10 +274,9 @@ static nabla_status compile(job *j, const char *text, size_t size,
   }
   NABLA_TRY(parse(j, text, size, name, &module, diag));
   nabla_status status = NABLA_OK;
-  if (compiler->cache)
-    status = nabla_key_make(module, j->pipeline.data, j->numerics,
-                            compiler->target, &j->key, diag);
-  if (!status && !take_cached(j, out)) status = build(j, module, out, diag);
+  if (compiler->cache) status = make_key(j, module, diag);
+  if (!status && !(j->keyed && take_cached(j, out)))
+    status = build(j, module, out, diag);
   mlirModuleDestroy(module);
   return status;
 }
@@ -254,6 +292,7 @@ static nabla_status compile_terminated(nabla_compiler *compiler,
   compiler->report = (nabla_compile_report){0};
   nabla_status status = compile(&j, text, size, name, options, out, diag);
   nabla_text_deinit(&j.pipeline);
+  nabla_text_deinit(&j.outside);
   return status;
 }
 

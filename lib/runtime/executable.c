@@ -49,7 +49,8 @@ static nabla_status fill(nabla_executable *executable, nabla_diag *diag) {
   executable->bindings = bindings;
   for (size_t i = 0; i < manifest->function_count; i++)
     NABLA_TRY(look_up(executable, i, diag));
-  return NABLA_OK;
+  return nabla_calls_open(manifest->calls, manifest->call_count,
+                          &executable->calls, diag);
 }
 
 static void destroy_code(const nabla_code *code) {
@@ -82,6 +83,7 @@ nabla_status nabla_executable_create(const nabla_code *take_code,
 void nabla_executable_close(nabla_executable *executable) {
   if (!executable) return;
   const nabla_allocator *allocator = executable->environment.allocator;
+  nabla_calls_close(executable->calls);
   nabla_free(allocator, executable->bindings, executable->manifest.port_count,
              sizeof(nabla_binding));
   nabla_free(allocator, executable->entries,

@@ -2,6 +2,7 @@
 #ifndef NABLA_RUNTIME_EXECUTABLE_INTERNAL_H
 #define NABLA_RUNTIME_EXECUTABLE_INTERNAL_H
 
+#include "lib/runtime/calls.h"
 #include "lib/runtime/code.h"
 #include "lib/runtime/manifest.h"
 
@@ -19,6 +20,7 @@ struct nabla_executable {
   nabla_manifest manifest;
   nabla_entry_function *entries; /* one per function             */
   nabla_binding *bindings;       /* one per port of the manifest */
+  nabla_calls *calls;            /* of the manifest              */
 };
 
 static inline nabla_binding *nabla_executable_binding(

@@ -372,6 +372,35 @@ static nabla_status take_functions(parser *p) {
   }
 }
 
+static nabla_status take_call(parser *p) {
+  nabla_call_site site;
+  NABLA_TRY(take_key(p, "target"));
+  NABLA_TRY(take_string(p, "a target", &site.target));
+  NABLA_TRY(take_key(p, "attributes"));
+  NABLA_TRY(take_string(p, "attributes", &site.attributes));
+  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_END, "the end of a custom call"));
+  return nabla_buffer_append(&p->out->call_buffer, &site, sizeof site, p->diag);
+}
+
+/* The custom calls, where there are some, and the end. */
+static nabla_status take_calls(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (event.kind == NABLA_JSON_OBJECT_END) return NABLA_OK;
+  NABLA_TRY(check_key(p, &event, "calls"));
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "custom calls"));
+  for (;;) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) break;
+    if (event.kind != NABLA_JSON_OBJECT_BEGIN)
+      return corrupt_at(
+          p, &event,
+          nabla_fail(p->diag, NABLA_CORRUPT, "a custom call is no object"));
+    NABLA_TRY(take_call(p));
+  }
+  return take_kind(p, NABLA_JSON_OBJECT_END, "the end of the manifest");
+}
+
 static nabla_status take_manifest(parser *p) {
   uint64_t abi;
   NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_BEGIN, "an object"));
@@ -386,7 +415,7 @@ static nabla_status take_manifest(parser *p) {
     return status;
   }
   NABLA_TRY(take_functions(p));
-  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_END, "the end of the manifest"));
+  NABLA_TRY(take_calls(p));
   return take_kind(p, NABLA_JSON_END, "the end");
 }
 
@@ -408,6 +437,8 @@ static nabla_status link_up(nabla_manifest *out, nabla_diag *diag) {
   out->function_count = out->function_buffer.size / sizeof(nabla_function);
   out->ports = (nabla_port *)(void *)out->port_buffer.data;
   out->port_count = out->port_buffer.size / sizeof(nabla_port);
+  out->calls = (nabla_call_site *)(void *)out->call_buffer.data;
+  out->call_count = out->call_buffer.size / sizeof(nabla_call_site);
   size_t at = 0;
   for (size_t i = 0; i < out->function_count; i++) {
     nabla_function *function = &out->functions[i];
@@ -455,6 +486,8 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
   nabla_buffer_init(&manifest.port_buffer, allocator, "arguments and results",
                     (size_t)2 * NABLA_MANIFEST_MAX_PORTS *
                         NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_port));
+  nabla_buffer_init(&manifest.call_buffer, allocator, "custom calls",
+                    NABLA_MANIFEST_MAX_CALLS * sizeof(nabla_call_site));
   const nabla_status status = parse(text, size, &manifest, diag);
   if (status) {
     nabla_diag_set_file(diag, "manifest");
@@ -467,6 +500,7 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
 
 void nabla_manifest_deinit(nabla_manifest *manifest) {
   nabla_name_index_deinit(&manifest->names);
+  nabla_buffer_deinit(&manifest->call_buffer);
   nabla_buffer_deinit(&manifest->port_buffer);
   nabla_buffer_deinit(&manifest->function_buffer);
   nabla_free(manifest->allocator, manifest->texts, manifest->texts_size, 1);

@@ -5,6 +5,7 @@
 #define NABLA_RUNTIME_MANIFEST_H
 
 #include "lib/base/memory.h"
+#include "lib/runtime/calls.h"
 #include "nabla/executable.h"
 #include "quant/formats/name_index.h"
 
@@ -12,6 +13,7 @@
 #define NABLA_MANIFEST_MAX           (16u << 20) /* bytes of text      */
 #define NABLA_MANIFEST_MAX_FUNCTIONS 4096u
 #define NABLA_MANIFEST_MAX_PORTS     4096u /* arguments, and results, of each */
+#define NABLA_MANIFEST_MAX_CALLS     4096u
 
 typedef struct nabla_manifest {
   const nabla_allocator *allocator;
@@ -21,8 +23,10 @@ typedef struct nabla_manifest {
   size_t function_count;
   nabla_port *ports; /* of all functions: arguments, then results */
   size_t port_count;
-  nabla_buffer function_buffer, port_buffer; /* own the two arrays */
-  nabla_name_index names;                    /* of the functions   */
+  nabla_call_site *calls; /* custom calls, by number */
+  size_t call_count;
+  nabla_buffer function_buffer, port_buffer, call_buffer; /* own the arrays */
+  nabla_name_index names; /* of the functions   */
 } nabla_manifest;
 
 /* @return NABLA_OK, `out` is the caller's to deinit

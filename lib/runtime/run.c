@@ -332,6 +332,7 @@ static nabla_status call(frame *f, const nabla_executable *executable,
                          nabla_entry_function entry) {
   nabla_session session;
   nabla_session_begin(&session, &executable->environment);
+  session.calls = executable->calls;
   entry(&session.services, f->arguments, f->results);
   nabla_status status = nabla_session_status(&session, f->diag);
   for (size_t i = 0; i < f->function->result_count && !status; i++)

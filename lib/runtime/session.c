@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "lib/base/checked.h"
 
@@ -12,7 +13,8 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
                    offsetof(nabla_services, release) == 32 &&
                    offsetof(nabla_services, parallel) == 40 &&
                    offsetof(nabla_services, fail) == 48 &&
-                   sizeof(nabla_services) == 56,
+                   offsetof(nabla_services, call) == 56 &&
+                   sizeof(nabla_services) == 64,
                "the offsets that compiled code uses");
 
 static void *allocate(const nabla_services *services, uint64_t bytes) {
@@ -71,6 +73,19 @@ static void fail(const nabla_services *services, uint32_t failure,
   session->failed = 1;
 }
 
+static void call(const nabla_services *services, uint64_t site,
+                 const uint64_t *words) {
+  nabla_session *session = services->self;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status = nabla_calls_run(session->calls, site, words, &diag);
+  if (!status) return;
+  if (!session->failed) {
+    session->call_status = status;
+    memcpy(session->call_what, diag.what, sizeof session->call_what);
+  }
+  fail(services, NABLA_FAILURE_CALL, NULL, 0, 0);
+}
+
 void nabla_session_begin(nabla_session *session,
                          const nabla_environment *environment) {
   *session = (nabla_session){
@@ -81,7 +96,8 @@ void nabla_session_begin(nabla_session *session,
                    .allocate = allocate,
                    .release = release,
                    .parallel = parallel,
-                   .fail = fail},
+                   .fail = fail,
+                   .call = call},
       .allocator = environment->allocator,
       .pool = environment->pool,
       .refused = UINT64_MAX,
@@ -105,6 +121,8 @@ nabla_status nabla_session_status(const nabla_session *session,
   if (!session->failed) return NABLA_OK;
   if (session->failure == NABLA_FAILURE_NO_MEMORY)
     return fail_memory(session, diag);
+  if (session->failure == NABLA_FAILURE_CALL)
+    return nabla_fail(diag, session->call_status, "%s", session->call_what);
   if (session->failure == NABLA_FAILURE_DIVISION)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%s%s%" PRId64 " integers are divided by zero",

@@ -4,6 +4,7 @@
 #define NABLA_RUNTIME_SESSION_H
 
 #include "lib/runtime/block.h"
+#include "lib/runtime/calls.h"
 #include "nabla/environment.h"
 #include "nabla/services.h"
 
@@ -17,6 +18,9 @@ typedef struct nabla_session {
   uint32_t failure; /* the first that was reported, and its details */
   const char *where;
   int64_t first, second;
+  nabla_calls *calls;       /* of the executable */
+  nabla_status call_status; /* of a custom call that failed */
+  char call_what[sizeof((nabla_diag *)0)->what];
 } nabla_session;
 
 /* Begins a run. `session` must stay where it is until the end. */

@@ -6,6 +6,7 @@ foreach(name passes_rules passes_ops)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
 endforeach()
 add_test(NAME passes.rules COMMAND passes_rules)
+add_test(NAME compiler.example_extend COMMAND extend)
 add_test(NAME passes.ops COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
   "${CMAKE_CURRENT_SOURCE_DIR}/passes_ops.txt"
   "write there which columns of dialect/ops.def are empty now"

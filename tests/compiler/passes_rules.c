@@ -151,6 +151,9 @@ static const struct {
     {"one", "!nabla.implicit<8x64xf32, #nabla.splat<1.0 : f32>>"},
     {"two", "!nabla.implicit<8x64xf32, #nabla.splat<2.0 : f32>>"},
     {"identity", "!nabla.implicit<8x64xf32, #nabla.identity>"},
+    {"custom",
+     "!nabla.implicit<8x64xf32, #nabla.custom<\"c\", {components = "
+     "[[\"codes\", i8, affine_map<(n) -> (n)>]], decode = @f}>>"},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
@@ -234,11 +237,15 @@ static const struct {
     {"nabla.reshape", "nabla.reshape %0", 1, " -> tensor<512xf32>"},
     {"nabla.broadcast_in_dim", "nabla.broadcast_in_dim %0 dims = [0, 1]", 1,
      " -> tensor<8x64xf32>"},
+    {"nabla.custom_call", "nabla.custom_call @f(%0, %1)", 2,
+     ") -> tensor<2xf32>"},
+    {"nabla.custom_call", "nabla.custom_call @f(%0)", 1, ") -> tensor<2xf32>"},
 };
 #define FORMS (sizeof forms / sizeof *forms)
 
 /* What is written before the types of %0 and %1. */
 static const char *head_of(const char *op) {
+  if (!strcmp(op, "nabla.custom_call")) return "(";
   return strcmp(op, "nabla.select") ? "" : "tensor<8x64xi1>, ";
 }
 

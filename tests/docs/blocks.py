@@ -19,6 +19,8 @@ import sys
 import tempfile
 
 
+NEED_COMPILER = ("COMPILER.md", "EXTENDING.md")
+
 def blocks_of(page):
     """Yields (line number, language, text, reason not to run or None)."""
     lines = page.read_text(encoding="utf-8").split("\n")
@@ -118,7 +120,7 @@ def main():
     ran = failed = 0
     for page in pages:
         name = page.relative_to(options.source)
-        if page.name == "COMPILER.md" and not options.compiler:
+        if page.name in NEED_COMPILER and not options.compiler:
             print(f"SKIP: {name}: this build has no compiler")
             continue
         with tempfile.TemporaryDirectory() as folder:

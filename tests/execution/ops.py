@@ -12,6 +12,7 @@ import sys
 import harness
 from harness import np
 import arrays
+import call_ops
 import composite_ops
 import control_ops
 import create_ops
@@ -84,7 +85,7 @@ def test(s):
     rng = np.random.default_rng(harness.seed())
     modules = (dense_ops, math_ops, create_ops, implicit_ops, implicit_math,
                control_ops, shape_ops, gather_ops, window_ops, scale_ops,
-               composite_ops, implicit_composites)
+               composite_ops, implicit_composites, call_ops)
     functions = [f for m in modules for f in m.cases(rng, rounds)]
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:

@@ -27,7 +27,7 @@
 
 // DUMP: nabla-manifest
 // DUMP: nabla-simplify
-// DUMP: nabla-dispatch{policy=warn}
+// DUMP: nabla-dispatch{policy=warn rules=}
 // DUMP: nabla-fuse
 // DUMP: nabla-lower-implicit
 // DUMP: nabla-lower-fused{features=host}

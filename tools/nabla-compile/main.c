@@ -23,10 +23,13 @@ static const tool_option rows[OPTION_COUNT] = {
 #undef OPTION
 };
 
+#define MOST_RULES 16 /* files */
+
 typedef struct settings {
   const char *output;
   nabla_emission emission;
   nabla_compile_options compile;
+  const char *rules[MOST_RULES];
 } settings;
 
 static nabla_status set(void *self, size_t index, char *argument,
@@ -51,6 +54,13 @@ static nabla_status set(void *self, size_t index, char *argument,
       break;
     case OPTION_numerics:
       s->compile.numerics = argument;
+      break;
+    case OPTION_rules:
+      if (s->compile.rule_count == MOST_RULES)
+        return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                          "--rules is given more than %d times", MOST_RULES);
+      s->compile.rules = s->rules;
+      s->rules[s->compile.rule_count++] = argument;
       break;
     default:
       s->compile.policy = argument;

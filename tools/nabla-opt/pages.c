@@ -101,12 +101,13 @@ static const char *const kind_names[] = {
     [NABLA_OPERAND_SPLAT] = "splat",
     [NABLA_OPERAND_IDENTITY] = "identity",
     [NABLA_OPERAND_LORA] = "lora",
+    [NABLA_OPERAND_CUSTOM] = "custom",
 };
 
 /* What an operand can be. */
 static const nabla_operand_kind kinds[] = {
     NABLA_OPERAND_DENSE, NABLA_OPERAND_PACKED, NABLA_OPERAND_SPLAT,
-    NABLA_OPERAND_IDENTITY};
+    NABLA_OPERAND_IDENTITY, NABLA_OPERAND_CUSTOM};
 
 static void print_operands(nabla_operand_kind lhs, nabla_operand_kind rhs) {
   printf("%s%s%s", kind_names[lhs], rhs == NABLA_OPERAND_NONE ? "" : ", ",
@@ -271,6 +272,42 @@ static void print_folds(void) {
       ".\nA sum is folded where every partial sum is exact, in any order.\n");
 }
 
+/* The letters of operands of rule_natives.def as words. */
+static void print_letters(const char *letters) {
+  for (; *letters; letters++)
+    printf("%s%s",
+           *letters == 't'   ? "type"
+           : *letters == 'v' ? "value"
+                             : "attribute",
+           letters[1] ? ", " : "");
+}
+
+/* What rules of files may apply. */
+static void print_natives(void) {
+  static const struct {
+    const char *name, *operands, *result, *what;
+  } natives[] = {
+#define CONSTRAINT(id, operands, what) {"nabla." #id, operands, "", what},
+#define REWRITE(id, operands, result, what) \
+  {"nabla." #id, operands, result, what},
+#include "transforms/rule_natives.def"
+#undef CONSTRAINT
+#undef REWRITE
+  };
+  printf(
+      "\n## Native functions of rules of files\n\n[EXTENDING.md](EXTENDING.md) "
+      "shows such a file.\n\n| constraint or rewrite | takes | gives | what "
+      "|\n|---|---|---|---|\n");
+  for (size_t i = 0; i < COUNT(natives); i++) {
+    printf("| `%s` | ", natives[i].name);
+    print_letters(natives[i].operands);
+    printf(" | ");
+    print_letters(*natives[i].result ? natives[i].result : "");
+    printf("%s | %s |\n", *natives[i].result ? "" : "holds or not",
+           natives[i].what);
+  }
+}
+
 static int print_rules(void) {
   printf("# Rules\n\n");
   printf(made_by, "--rules",
@@ -294,6 +331,7 @@ static int print_rules(void) {
     printf(" | %d | %s |\n", rules[i].precedence, rules[i].summary);
   }
   print_folds();
+  print_natives();
   return 0;
 }
 

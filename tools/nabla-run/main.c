@@ -99,6 +99,10 @@ static nabla_status set(void *self, size_t index, char *argument,
       return s->compile.numerics = argument, NABLA_OK;
     case OPTION_policy:
       return s->compile.policy = argument, NABLA_OK;
+    case OPTION_rules:
+      s->compile.rules = s->rules;
+      return add_file("rules", argument, s->rules, &s->compile.rule_count,
+                      diag);
     default:
       return s->cache = strcmp(argument, "off") ? argument : "", NABLA_OK;
   }

@@ -16,6 +16,7 @@ typedef struct run_settings {
   const char *program, *entry, *cache;
   run_pair binds[RUN_MAX_PORTS], inputs[RUN_MAX_PORTS];
   const char *outputs[RUN_MAX_PORTS], *expects[RUN_MAX_PORTS];
+  const char *rules[RUN_MAX_PORTS];
   size_t bind_count, input_count, output_count, expect_count;
   double tolerance;         /* relative RMSE that --expect allows */
   uint64_t threads, repeat; /* 0: not given */

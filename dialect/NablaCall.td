@@ -1,0 +1,41 @@
+// Calls of C functions that are registered by name.
+#ifndef NABLA_CALL_TD
+#define NABLA_CALL_TD
+
+def Nabla_CallOperand : AnyTypeOf<[Nabla_Tensor, Nabla_ImplicitType, Index],
+                                  "tensor, implicit array or index">;
+
+def Nabla_CustomCallOp : Nabla_EffectOp<"custom_call",
+    [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "Calls a C function that a program has registered by name";
+  let description = [{
+    `nabla.custom_call @target(%x, %n) {by = 2.0} : (tensor<?xf32>, index) ->
+    tensor<?xf32>`. The handler of `target` (nabla/custom_call.h) gets the
+    arrays, the attributes of the dictionary and room for the results; operands
+    of type index stand behind the arrays and give each `?` of the results.
+    `nabla-calls` checks numbers of arguments, dtypes, ranks and attributes
+    against what the handler says. An implicit operand comes as its components
+    where the handler takes them (then `parts` says how many there are of each
+    argument), else it is materialized, reported. `pure`: the call may be left
+    out or merged with an equal one; its handler has to say so too.
+  }];
+  let arguments = (ins SymbolNameAttr:$target,
+                       Variadic<Nabla_CallOperand>:$inputs, UnitAttr:$pure,
+                       OptionalAttr<DenseI64ArrayAttr>:$parts);
+  let results = (outs Variadic<Nabla_Tensor>:$results);
+  let assemblyFormat = [{
+    $target `(` $inputs `)` (`pure` $pure^)? (`parts` `=` $parts^)? attr-dict
+    `:` functional-type($inputs, $results)
+  }];
+  let extraClassDefinition = verifyHook # [{
+    void $cppClass::getEffects(
+        ::llvm::SmallVectorImpl<::mlir::SideEffects::EffectInstance<
+            ::mlir::MemoryEffects::Effect>> &effects) {
+      if (getPure()) return;
+      effects.emplace_back(::mlir::MemoryEffects::Read::get());
+      effects.emplace_back(::mlir::MemoryEffects::Write::get());
+    }
+  }];
+}
+
+#endif

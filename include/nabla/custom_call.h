@@ -1,0 +1,137 @@
+/* Custom calls: C functions that programs call by name,
+ *   %y = nabla.custom_call @scale(%x) {by = 2.0} : (tensor<4xf32>) ->
+ *        tensor<4xf32>
+ * Part of libnabla-runtime: what was compiled needs its handlers when it is
+ * opened, in whatever process; no address of theirs is kept in code. */
+#ifndef NABLA_CUSTOM_CALL_H
+#define NABLA_CUSTOM_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nabla/dtype.h"
+#include "nabla/setting.h"
+#include "nabla/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Structures grow at their end: `struct_size` says which members there are. */
+#define NABLA_CALL_API 1u
+
+/* An array that a handler is given: row-major, without gaps. */
+typedef struct nabla_call_buffer {
+  size_t struct_size;
+  nabla_dtype dtype; /* I1 values are BOOL: a byte each */
+  uint32_t rank;
+  const int64_t *dims;
+  void *data; /* of an argument: not to be written */
+} nabla_call_buffer;
+
+/* How a call ended; numbers and meaning are those of absl's status codes. */
+typedef enum nabla_call_code {
+  NABLA_CALL_OK = 0,
+  NABLA_CALL_CANCELLED = 1,
+  NABLA_CALL_UNKNOWN = 2,
+  NABLA_CALL_INVALID_ARGUMENT = 3,
+  NABLA_CALL_DEADLINE_EXCEEDED = 4,
+  NABLA_CALL_NOT_FOUND = 5,
+  NABLA_CALL_ALREADY_EXISTS = 6,
+  NABLA_CALL_PERMISSION_DENIED = 7,
+  NABLA_CALL_RESOURCE_EXHAUSTED = 8,
+  NABLA_CALL_FAILED_PRECONDITION = 9,
+  NABLA_CALL_ABORTED = 10,
+  NABLA_CALL_OUT_OF_RANGE = 11,
+  NABLA_CALL_UNIMPLEMENTED = 12,
+  NABLA_CALL_INTERNAL = 13,
+  NABLA_CALL_UNAVAILABLE = 14,
+  NABLA_CALL_DATA_LOSS = 15,
+  NABLA_CALL_UNAUTHENTICATED = 16,
+} nabla_call_code;
+
+/* What a handler is called with; valid during the call. */
+typedef struct nabla_call_frame {
+  size_t struct_size;
+  uint32_t api; /* NABLA_CALL_API of the caller */
+  uint32_t argument_count, result_count;
+  const nabla_call_buffer *arguments;
+  const nabla_call_buffer *results; /* to be filled, all of them */
+  const nabla_setting *attributes;  /* a dictionary, sorted by name */
+  void *self;                       /* of the handler */
+  void *state;                      /* what `create` made */
+  uint64_t state_type;              /* of the handler */
+  /* Where the text of a failure goes, NUL-terminated; shown to whoever runs
+   * the program. */
+  char *message;
+  size_t message_size;
+} nabla_call_frame;
+
+/* What is known of an argument or result. */
+typedef struct nabla_call_parameter {
+  const char *name;
+  uint32_t dtypes; /* NABLA_CALL_DTYPE(F32) | ...; 0: any */
+  int rank;        /* -1: any */
+  /* Of an argument: NULL, or the name of an encoding ("nf4", a custom one's):
+   * then an implicit array of it that is no view comes as its components, a
+   * buffer each, and nothing else is taken. */
+  const char *encoding;
+} nabla_call_parameter;
+#define NABLA_CALL_DTYPE(name) (UINT32_C(1) << NABLA_DTYPE_##name)
+
+typedef struct nabla_call_attribute {
+  const char *name;
+  nabla_setting_kind kind;
+  int is_optional;
+} nabla_call_attribute;
+
+/* Traits. */
+#define NABLA_CALL_PURE   1u /* the results follow from the arguments alone */
+#define NABLA_CALL_SERIAL 2u /* one call at a time for each state */
+
+typedef struct nabla_call_handler {
+  size_t struct_size;   /* sizeof(nabla_call_handler) */
+  const char *target;   /* letters, digits, '_', '.' and '-' */
+  const char *platform; /* "cpu" */
+  uint32_t traits;
+  const nabla_call_parameter *arguments, *results;
+  size_t argument_count, result_count;
+  int is_variadic; /* any number of arguments like the last one */
+  const nabla_call_attribute *attributes;
+  size_t attribute_count;
+  int takes_any_attributes; /* also such as are not listed */
+  /* Does the work. May be called on several threads at once (unless SERIAL). */
+  nabla_call_code (*execute)(const nabla_call_frame *frame);
+  /* NULL, or: makes what a call of the program keeps, when the compiled program
+   * is opened, with attributes and without buffers; and frees it, when it is
+   * closed. */
+  nabla_call_code (*create)(const nabla_call_frame *frame, void **out_state);
+  void (*destroy)(void *self, void *state);
+  uint64_t state_type; /* of nabla_call_type; 0: none */
+  void *self;
+} nabla_call_handler;
+
+/* Adds a handler for the rest of the process. What it points to is copied but
+ * for `self`. @return NABLA_OK, NABLA_INVALID_ARGUMENT (what is not legal, or
+ * the target has a handler for the platform), NABLA_NO_MEMORY. Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_add_call_handler(const nabla_call_handler *handler, nabla_diag *diag);
+
+/* Calls `visit` for every handler, in the order of their targets, until it
+ * returns 0. `platform` NULL: of all platforms. */
+NABLA_API void nabla_call_handlers(const char *platform,
+                                   int (*visit)(void *self,
+                                                const nabla_call_handler *),
+                                   void *self);
+
+/* The number of a type of states: the same for the same name, another for
+ * another one, in this process; never 0 but without memory. Thread-safe. */
+NABLA_API uint64_t nabla_call_type(const char *name);
+/* The state of a frame, when it has that type; else NULL. */
+NABLA_API void *nabla_call_state(const nabla_call_frame *frame, uint64_t type);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,87 @@
+/* Extending the compiler from C: dispatch rules. The one header of the project
+ * that mentions MLIR types; encodings from outside are in
+ * nabla/custom_encoding.h, custom calls in nabla/custom_call.h. */
+#ifndef NABLA_MLIR_H
+#define NABLA_MLIR_H
+
+#include <mlir-c/IR.h>
+#include <mlir-c/Rewrite.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "nabla/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a rule did. */
+typedef enum nabla_rule_outcome {
+  NABLA_RULE_APPLIED,  /* the op was replaced and is gone         */
+  NABLA_RULE_REFINED,  /* an operand was replaced: try again      */
+  NABLA_RULE_DECLINED, /* nothing was changed; others may try     */
+  NABLA_RULE_FAILED,   /* an error was reported                   */
+} nabla_rule_outcome;
+
+/* What a rule is called with. */
+typedef struct nabla_rule_call {
+  size_t struct_size;
+  void *self; /* of the description */
+  MlirOperation op;
+  /* Change the program through this alone: mlirRewriterBaseInsert,
+   * mlirRewriterBaseReplaceOpWithValues, mlirRewriterBaseEraseOp. It inserts
+   * before `op`. */
+  MlirRewriterBase rewriter;
+  /* To be set when it declines, for the report of what is materialized: text
+   * that lives as long as the process. */
+  const char *why;
+} nabla_rule_call;
+
+/* A dispatch rule, as the rows of dialect/rules.def are. */
+typedef struct nabla_rule_description {
+  size_t struct_size;  /* sizeof(nabla_rule_description) */
+  const char *id;      /* unique among all rules; in remarks and errors */
+  const char *op;      /* "nabla.dot_general" */
+  const char *lhs;     /* kind of the first operand, a word of docs/RULES.md: */
+  const char *rhs;     /* "dense", "packed", ...; of the second, "" for none  */
+  int precedence;      /* among rules that say equally much of the operands */
+  const char *summary; /* what it says, for people; NULL: the id */
+  /* A text that changes when the rule does. It becomes a part of the keys of
+   * the object cache. NULL: what is compiled from then on is not cached. */
+  const char *version;
+  nabla_rule_outcome (*apply)(nabla_rule_call *call);
+  void *self;
+} nabla_rule_description;
+
+/* Adds a rule for all compilations of this process that begin afterwards. It
+ * stays until the process ends, and so must what `self` points to; texts are
+ * copied. `apply` may be called on several threads at once, each with its own
+ * part of the program, of which it sees the function that `op` is in.
+ *
+ * Order: rules of files first (docs/COMPILER.md), then this one and the
+ * built-in ones by how much they say of the operands, then by precedence; two
+ * that are equal in both are an error of the compilation that names both.
+ *
+ * What it built is verified, and dispatched in turn. Rules that build
+ * operations for each other without end are stopped, and the compilation fails.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  a name or kind is none, or the id is taken
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_add_rule(const nabla_rule_description *rule, nabla_diag *diag);
+
+/* Helpers for rules. Of a type that is no implicit array: false, a null
+ * attribute, the type itself. */
+NABLA_API bool nabla_type_is_implicit(MlirType type);
+/* The encoding's name: "nf4"; of #nabla.custom<"name", ...> "name". */
+NABLA_API bool nabla_type_has_encoding(MlirType type, const char *name);
+NABLA_API MlirAttribute nabla_type_encoding(MlirType type);
+/* The tensor that nabla.materialize gives. */
+NABLA_API MlirType nabla_type_dense(MlirType type);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

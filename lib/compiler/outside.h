@@ -1,0 +1,22 @@
+/* What programs depend on beside themselves: rules of files, and what C
+ * programs have added to this process. */
+#ifndef NABLA_COMPILER_OUTSIDE_H
+#define NABLA_COMPILER_OUTSIDE_H
+
+#include <stdbool.h>
+
+#include "nabla/compiler.h"
+#include "nabla/status.h"
+#include "transforms/text.h"
+
+/* The option `rules` of nabla-dispatch: `rules="a;b"`, or nothing. */
+NABLA_MUST_USE nabla_status nabla_outside_option(
+    const nabla_compile_options *options, nabla_text *out, nabla_diag *diag);
+
+/* Appends what belongs into a key of the object cache. `*out_known` is false
+ * when something has no version: nothing may be cached. */
+NABLA_MUST_USE nabla_status
+nabla_outside_describe(const nabla_compile_options *options, nabla_text *out,
+                       bool *out_known, nabla_diag *diag);
+
+#endif
