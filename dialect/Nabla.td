@@ -135,12 +135,15 @@ class Nabla_InferOp<string mnemonic, list<Trait> traits = []>
 }
 
 def Nabla_Float : AnyTypeOf<[F64, F32, F16, BF16]>;
-def Nabla_Tensor : RankedTensorOf<[F64, F32, F16, BF16, I64, I32, I8, UI8, I1],
-                                  [], "tensor">;
+def Nabla_Tensor : AnyTypeOf<
+    [RankedTensorOf<[F64, F32, F16, BF16, I64, I32, I8, UI8, I1]>],
+    "tensor of f64 f32 f16 bf16 i64 i32 i8 ui8 or i1",
+    "::mlir::RankedTensorType">;
 def Nabla_FloatTensor : RankedTensorOf<[F64, F32, F16, BF16], [],
                                        "tensor of floats">;
 def Nabla_Array : AnyTypeOf<[Nabla_Tensor, Nabla_ImplicitType],
-                            "tensor or implicit array">;
+                            "tensor of f64 f32 f16 bf16 i64 i32 i8 ui8 or i1, "
+                            "or implicit array">;
 def Nabla_FloatArray : AnyTypeOf<[Nabla_FloatTensor, Nabla_ImplicitType],
                                  "tensor of floats or implicit array">;
 def Nabla_Component : AnyTypeOf<[RankedTensorOf<[I8, F32, F16, BF16]>,
@@ -477,7 +480,8 @@ def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
 def Nabla_ConvGeneralOp : Nabla_InferOp<"conv_general"> {
   let summary = "Convolves an array with a kernel";
   let description = [{
-    StableHLO's convolution with one batch group, unreversed. `input_dims` and
+    StableHLO's convolution with one batch group, unreversed (`flip` turns a
+    kernel round). `input_dims` and
     `output_dims` say which dimension is the batch, which the feature, and which
     the spatial ones are; `kernel_dims` which is the output feature, which the
     input feature, and the spatial ones: 0, 1, 2, ... if they are not given. For
@@ -557,8 +561,8 @@ def Nabla_MulOp : Nabla_BinaryOp<"mul"> {
   let summary = "Multiplies element by element; integers wrap";
   let description = [{
     Of a packed array and a `#nabla.splat`: packed, of scales that were
-    multiplied, where these are f32 and so are the elements, or where they are
-    f32 or bf16 and the factor is a power of two. With a power of two the dense
+    multiplied, where these are f32 and so are the elements, or where neither is
+    f16 and the factor is a power of two. With a power of two the dense
     values are the same, bit for bit, as long as no product of a scale leaves
     the range of its type; with other factors an element is value * (scale *
     factor), not (value * scale) * factor.

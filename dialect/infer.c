@@ -27,7 +27,7 @@ static MlirLogicalResult give(MlirType type, MlirType types[],
   return mlirLogicalResultSuccess();
 }
 
-#define ERROR(in, ...) nabla_op_error((in)->location, (in)->op, __VA_ARGS__)
+#define ERROR(in, ...) NABLA_INFER_ERROR(in, __VA_ARGS__)
 
 static nabla_shape_text shape_text(MlirType type) {
   int64_t shape[NABLA_MAX_RANK];
@@ -267,10 +267,7 @@ MlirLogicalResult infer_binary(const nablaInference *in, MlirType types[],
 /* What `any` and `all`, and `mean`, reduce. */
 static bool reduce_takes(const nablaInference *in) {
   enum { MEAN = 4, ANY = 5, ALL = 6 }; /* of Nabla_ReduceKind */
-  MlirAttribute attribute = nabla_attribute(in->attributes, "kind");
-  int64_t kind = mlirAttributeIsNull(attribute)
-                     ? 0
-                     : mlirIntegerAttrGetValueInt(attribute);
+  int64_t kind = nabla_infer_integer(in, "kind");
   MlirType element = nabla_array_element(type_of(in, 0));
   bool is_bool =
       mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 1;

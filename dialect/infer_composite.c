@@ -1,4 +1,5 @@
 /* Result types of NablaComposite.td's ops; see infer.h. */
+#include <assert.h>
 #include <math.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
@@ -75,6 +76,7 @@ static MlirLogicalResult give_rows(const nablaInference *in, int64_t last,
   MlirType type = nabla_infer_operand(in, 0);
   int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(type);
+  assert(rank >= 1 && rank < NABLA_MAX_RANK); /* check_rank */
   for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
   shape[rank - 1] = last;
   return nabla_infer_give(

@@ -4,7 +4,9 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
-#define ERROR(in, ...) nabla_op_error((in)->location, (in)->op, __VA_ARGS__)
+#include "dialect/infer.h"
+
+#define ERROR(in, ...) NABLA_INFER_ERROR(in, __VA_ARGS__)
 
 static MlirType type_of(const nablaInference *in, intptr_t index) {
   return mlirValueGetType(in->operands[index]);
@@ -88,11 +90,8 @@ MlirLogicalResult infer_select(const nablaInference *in, MlirType types[],
 }
 
 static bool read_dim(const nablaInference *in, int64_t *out) {
-  MlirAttribute dim = nabla_attribute(in->attributes, "dim");
   intptr_t rank = nabla_array_rank(type_of(in, 0));
-  *out = mlirAttributeIsNull(dim) || !mlirAttributeIsAInteger(dim)
-             ? -1
-             : mlirIntegerAttrGetValueInt(dim);
+  *out = nabla_infer_integer(in, "dim");
   if (*out >= 0 && *out < rank) return true;
   ERROR(in, "dim is less than the rank, %d", (int)rank);
   return false;

@@ -34,7 +34,9 @@ bool nabla_scales_multiply(MlirType type, double factor) {
   int at = nabla_scales_find(type);
   if (at < 0 || !isfinite(factor)) return false;
   nabla_implicit_components(type, parts);
-  if (mlirTypeIsAF16(parts[at].element)) return false; /* little range */
+  if (mlirTypeIsAF16(parts[at].element) ||
+      mlirTypeIsAF16(nabla_array_element(type)))
+    return false; /* little range: subnormals would be rounded elsewhere */
   return is_power_of_two(factor) || (mlirTypeIsAF32(parts[at].element) &&
                                      mlirTypeIsAF32(nabla_array_element(type)));
 }

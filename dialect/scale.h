@@ -12,9 +12,9 @@ int nabla_scales_find(MlirType type);
 bool nabla_scales_negate(MlirType type);
 
 /* Whether scales times `factor` are the scales of the array times `factor`:
- * powers of two where scales have the range of f32, and any finite factor where
- * scales and elements are f32. There an element is value * (scale * factor) and
- * not (value * scale) * factor. */
+ * powers of two where scales and elements have the range of f32 (not f16), and
+ * any finite factor where both are f32. There an element is value * (scale *
+ * factor) and not (value * scale) * factor. */
 bool nabla_scales_multiply(MlirType type, double factor);
 
 /* The number that all elements of a #nabla.splat are: its value, rounded to the

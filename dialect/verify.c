@@ -18,8 +18,7 @@ static MlirStringRef name_of(MlirOperation op) {
 }
 static MlirLogicalResult good(void) { return mlirLogicalResultSuccess(); }
 
-#define ERROR(op, ...) \
-  nabla_op_error(mlirOperationGetLocation(op), name_of(op), __VA_ARGS__)
+#define ERROR(op, ...) NABLA_VERIFY_ERROR(op, __VA_ARGS__)
 
 typedef struct shape {
   intptr_t rank;
@@ -77,18 +76,6 @@ static MlirLogicalResult verify_pack(MlirOperation op) {
   return good();
 }
 
-/* Operands after the first give each `?` of a tensor result. */
-static MlirLogicalResult check_sizes(MlirOperation op, const shape *to,
-                                     bool may_infer) {
-  intptr_t sizes = mlirOperationGetNumOperands(op) - 1, dynamic = 0;
-  for (intptr_t i = 0; i < to->rank; i++)
-    dynamic += nabla_is_dynamic(to->dims[i]);
-  if (sizes == dynamic || (may_infer && sizes == 0 && dynamic == 1))
-    return good();
-  return ERROR(op, "the result has %d dynamic dimensions, sizes has %d",
-               (int)dynamic, (int)sizes);
-}
-
 static MlirLogicalResult check_elements(MlirOperation op, MlirType from,
                                         MlirType to) {
   if (mlirTypeEqual(nabla_array_element(from), nabla_array_element(to)))
@@ -111,16 +98,22 @@ static MlirLogicalResult check_view(MlirOperation op, MlirType to,
   return good();
 }
 
-/* Elements of the static dimensions, and whether all are. */
+/* Elements of the static dimensions, UINT64_MAX for too many, and whether all
+ * are. */
 static bool static_elements(const shape *s, uint64_t *out) {
   *out = 1;
-  bool all = true;
-  for (intptr_t i = 0; i < s->rank; i++) {
+  bool all = true, empty = false, large = false;
+  for (intptr_t i = 0; i < s->rank && !large; i++) {
     if (nabla_is_dynamic(s->dims[i]))
       all = false;
-    else if (__builtin_mul_overflow(*out, (uint64_t)s->dims[i], out))
-      *out = UINT64_MAX;
+    else if (s->dims[i] == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(*out, (uint64_t)s->dims[i], out) ||
+             *out >> 62)
+      large = true;
   }
+  if (large) *out = UINT64_MAX;
+  if (empty) *out = 0;
   return all;
 }
 
@@ -132,12 +125,14 @@ static MlirLogicalResult verify_reshape(MlirOperation op) {
     return ERROR(op, "arrays have at most %d dimensions", NABLA_MAX_RANK);
   bool all = static_elements(&a, &have);
   all = static_elements(&b, &want) && all;
+  if (have == UINT64_MAX || want == UINT64_MAX)
+    return ERROR(op, "has a tensor of more than 2^62 elements");
   if (all && have != want)
     return ERROR(op, "%s has %llu elements, %s has %llu", text_of(&a).data,
                  (unsigned long long)have, text_of(&b).data,
                  (unsigned long long)want);
   if (mlirLogicalResultIsFailure(check_elements(op, from, to)) ||
-      mlirLogicalResultIsFailure(check_sizes(op, &b, true)))
+      mlirLogicalResultIsFailure(nabla_verify_sizes(op, 1, true)))
     return mlirLogicalResultFailure();
   if (!nablaTypeIsAImplicit(to)) return good();
   nabla_strided view;
@@ -174,7 +169,7 @@ static MlirLogicalResult verify_broadcast(MlirOperation op) {
   intptr_t count = nabla_op_integers(op, "dims", dims);
   if (mlirLogicalResultIsFailure(check_elements(op, from, to)) ||
       mlirLogicalResultIsFailure(check_broadcast(op, &a, &b, dims, count)) ||
-      mlirLogicalResultIsFailure(check_sizes(op, &b, false)))
+      mlirLogicalResultIsFailure(nabla_verify_sizes(op, 1, false)))
     return mlirLogicalResultFailure();
   if (!nablaTypeIsAImplicit(to)) return good();
   if (nablaTypeIsAImplicit(from) && !nabla_implicit_has_views(from))

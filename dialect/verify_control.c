@@ -6,9 +6,7 @@
 #include "dialect/control.h"
 #include "dialect/verify.h"
 
-#define ERROR(op, ...)                         \
-  nabla_op_error(mlirOperationGetLocation(op), \
-                 mlirIdentifierStr(mlirOperationGetName(op)), __VA_ARGS__)
+#define ERROR(op, ...) NABLA_VERIFY_ERROR(op, __VA_ARGS__)
 
 static MlirLogicalResult good(void) { return mlirLogicalResultSuccess(); }
 static bool failed(MlirLogicalResult result) {

@@ -3,32 +3,12 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/infer_math.h"
+#include "dialect/verify.h"
 
-#define ERROR(op, ...)                         \
-  nabla_op_error(mlirOperationGetLocation(op), \
-                 mlirIdentifierStr(mlirOperationGetName(op)), __VA_ARGS__)
+#define ERROR(op, ...) NABLA_VERIFY_ERROR(op, __VA_ARGS__)
 
 static MlirType result(MlirOperation op) {
   return mlirValueGetType(mlirOperationGetResult(op, 0));
-}
-
-static int64_t integer(MlirOperation op, const char *key) {
-  return mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(key)));
-}
-
-/* Operands from `first` on give each `?` of the result. */
-static MlirLogicalResult check_sizes(MlirOperation op, intptr_t first) {
-  MlirType to = result(op);
-  intptr_t rank = nabla_array_rank(to), dynamic = 0;
-  if (rank > NABLA_MAX_RANK)
-    return ERROR(op, "arrays have at most %d dimensions", NABLA_MAX_RANK);
-  for (intptr_t i = 0; i < rank; i++)
-    dynamic += nabla_is_dynamic(nabla_array_dim(to, i));
-  intptr_t sizes = mlirOperationGetNumOperands(op) - first;
-  if (sizes == dynamic) return mlirLogicalResultSuccess();
-  return ERROR(op, "the result has %d dynamic dimensions, sizes has %d",
-               (int)dynamic, (int)sizes);
 }
 
 static bool takes(MlirOperation op, MlirType type) {
@@ -80,22 +60,22 @@ MlirLogicalResult verify_full(MlirOperation op) {
   if (!is_number || !mlirTypeEqual(mlirAttributeGetType(value),
                                    nabla_array_element(result(op))))
     return ERROR(op, "value is of the element type of the result");
-  return check_sizes(op, 0);
+  return nabla_verify_sizes(op, 0, false);
 }
 
 MlirLogicalResult verify_iota(MlirOperation op) {
   intptr_t rank = nabla_array_rank(result(op));
-  int64_t dim = integer(op, "dim");
+  int64_t dim = nabla_op_integer(op, "dim", -1);
   if (!takes(op, result(op))) return mlirLogicalResultFailure();
   if (dim < 0 || dim >= rank)
     return ERROR(op, "dim is less than the rank, %d", (int)rank);
-  return check_sizes(op, 0);
+  return nabla_verify_sizes(op, 0, false);
 }
 
 MlirLogicalResult verify_tri(MlirOperation op) {
   if (nabla_array_rank(result(op)) < 2)
     return ERROR(op, "the result has at least 2 dimensions");
-  return check_sizes(op, 0);
+  return nabla_verify_sizes(op, 0, false);
 }
 
 MlirLogicalResult verify_random(MlirOperation op) {
@@ -104,5 +84,5 @@ MlirLogicalResult verify_random(MlirOperation op) {
     return ERROR(op, "the seed is a tensor<i64>");
   if (!mlirTypeIsAFloat(nabla_array_element(result(op))))
     return ERROR(op, "the result is of floats");
-  return check_sizes(op, 1);
+  return nabla_verify_sizes(op, 1, false);
 }

@@ -178,7 +178,8 @@ static bool find_functions(counter *c) {
   if (!c->functions) return false;
   for (MlirOperation op = mlirBlockGetFirstOperation(body);
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
-    if (nabla_is(op, "func.func")) c->functions[c->count++].op = op;
+    if (nabla_is(op, "func.func") && c->count < count)
+      c->functions[c->count++].op = op;
   return true;
 }
 

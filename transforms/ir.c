@@ -110,6 +110,19 @@ MlirNamedAttribute nabla_named(MlirContext context, const char *key,
                                value);
 }
 
+MlirValue nabla_value_transpose(MlirOperation before, MlirValue value,
+                                intptr_t rank, const int64_t *order) {
+  bool same = true;
+  for (intptr_t i = 0; i < rank; i++) same = same && order[i] == i;
+  if (same) return value;
+  MlirContext context = nabla_context(before);
+  MlirNamedAttribute permutation = nabla_named(
+      context, "permutation", mlirDenseI64ArrayGet(context, rank, order));
+  nabla_op_spec spec = {"nabla.transpose", 1, &value, -1, NULL, 1,
+                        &permutation};
+  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
 MlirOperation nabla_op_create(MlirOperation before, const nabla_op_spec *spec) {
   MlirOperationState state = mlirOperationStateGet(
       nabla_ref(spec->name), mlirOperationGetLocation(before));

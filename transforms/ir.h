@@ -58,6 +58,11 @@ MlirOperation nabla_op_create(MlirOperation before, const nabla_op_spec *spec);
 MlirNamedAttribute nabla_named(MlirContext context, const char *key,
                                MlirAttribute value);
 
+/* `value`, an array of rank `rank`, with its dimensions in an order: a
+ * nabla.transpose before `before`, or as it is where that is its own. */
+MlirValue nabla_value_transpose(MlirOperation before, MlirValue value,
+                                intptr_t rank, const int64_t *order);
+
 /* Sets `bufferization.writable = false` on an argument of a func.func: the
  * caller's memory, which may be a mapped file, is never written. */
 void nabla_argument_protect(MlirOperation function, intptr_t index);

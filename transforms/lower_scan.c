@@ -254,12 +254,29 @@ static bool is_placeholder(MlirOperation op) {
              mlirOperationGetAttributeByName(op, nabla_ref(MARK)));
 }
 
-/* Moves `body` to where the placeholder is. */
-static bool fill_in(MlirOperation around, MlirBlock body) {
+/* The placeholder that is not among those of before, which are a program's own.
+ */
+static bool find_placeholder(MlirOperation around, const nabla_op_list *before,
+                             MlirOperation *out) {
   nabla_op_list found = nabla_ops_collect(around, is_placeholder);
-  bool good = !found.failed && found.count == 1;
+  bool good =
+      !found.failed && !before->failed && found.count == before->count + 1;
+  size_t at = 0; /* both are in the order of the program */
+  while (good && at < before->count &&
+         mlirOperationEqual(found.ops[at], before->ops[at]))
+    at++;
+  if (good) *out = found.ops[at];
+  nabla_op_list_deinit(&found);
+  return good;
+}
+
+/* Moves `body` to where the placeholder is. */
+static bool fill_in(MlirOperation around, const nabla_op_list *before,
+                    MlirBlock body) {
+  MlirOperation at;
+  bool good = find_placeholder(around, before, &at);
   if (good) {
-    MlirOperation at = found.ops[0], end = nabla_block_end(body), next;
+    MlirOperation end = nabla_block_end(body), next;
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
       mlirValueReplaceAllUsesOfWith(mlirBlockGetArgument(body, i),
                                     mlirOperationGetOperand(at, i));
@@ -273,7 +290,6 @@ static bool fill_in(MlirOperation around, MlirBlock body) {
                                     mlirOperationGetOperand(end, i));
     nabla_op_erase(at);
   }
-  nabla_op_list_deinit(&found);
   return good;
 }
 
@@ -287,11 +303,13 @@ static bool replace(nabla_scan_text *l) {
     operands[i] = mlirOperationGetOperand(op, i);
   MlirRegion kept = mlirRegionCreate();
   mlirRegionTakeBody(kept, mlirOperationGetRegion(op, 0));
+  nabla_op_list before = nabla_ops_collect(around, is_placeholder);
   bool good = nabla_template_replace(op, count, operands, &l->t.text);
   if (good)
-    good = fill_in(around, mlirRegionGetFirstBlock(kept));
+    good = fill_in(around, &before, mlirRegionGetFirstBlock(kept));
   else
     mlirRegionTakeBody(mlirOperationGetRegion(op, 0), kept);
+  nabla_op_list_deinit(&before);
   mlirRegionDestroy(kept);
   free(operands);
   return good;

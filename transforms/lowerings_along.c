@@ -2,6 +2,7 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <string.h>
 
+#include "dialect/checks.h"
 #include "transforms/formula.h"
 #include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
@@ -18,8 +19,7 @@ typedef struct along {
 static along open(nabla_template *t) {
   nabla_template_open(t);
   along a = {.in = nabla_template_operand(t, 0)};
-  a.dim = (intptr_t)mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(t->op, nabla_ref("dim")));
+  a.dim = (intptr_t)nabla_op_integer(t->op, "dim", 0);
   a.line = (nabla_tensor){.element = a.in.element};
   for (intptr_t i = 0; i < a.in.rank; i++) {
     if (nabla_is_dynamic(a.in.dims[i])) nabla_tensor_size(t, &a.in, i);

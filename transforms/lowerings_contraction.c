@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
 
 /* The dimensions of a dot_general, and the loop of each: batching, free ones of
@@ -78,7 +79,7 @@ bool nabla_lower_dot_general(nabla_template *t) {
                               nabla_tensor_convert(t, &sum, lhs.element).value);
 }
 
-enum { MEAN = 4 }; /* of Nabla_ReduceKind */
+enum { MAX = 1, MIN = 3, MEAN = 4 }; /* of Nabla_ReduceKind */
 
 /* How an element is folded into a result, by Nabla_ReduceKind: operations of
  * floats, signed and unsigned integers; what a result begins with, "least" or
@@ -164,8 +165,7 @@ static void read_reduction(nabla_template *t, nabla_tensor *in, reduction *r) {
 
 bool nabla_lower_reduce(nabla_template *t) {
   reduction r = {0};
-  int64_t kind = mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(t->op, nabla_ref("kind")));
+  int64_t kind = nabla_op_integer(t->op, "kind", 0);
   nabla_template_open(t);
   nabla_tensor in = nabla_template_operand(t, 0);
   read_reduction(t, &in, &r);
@@ -177,9 +177,11 @@ bool nabla_lower_reduce(nabla_template *t) {
   nabla_generic_add(&g, &out, r.out_map);
   nabla_generic_begin(t, &g);
   nabla_ssa value = nabla_generic_load(t, &g, 0);
-  value = nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s",
-                     fold_name(kind, element), g.operands[1].element, value,
-                     element->work);
+  nabla_ssa both[] = {g.operands[1].element, value};
+  value = nabla_emit_two(t, fold_name(kind, element), both[0], both[1],
+                         element->work);
+  if (element->is_float && (kind == MAX || kind == MIN))
+    value = nabla_emit_order_zeros(t, element, both, kind == MAX, value);
   out = nabla_generic_end(t, &g, value);
   if (kind == MEAN) out = divide_by_count(t, &in, r.reduced, &out);
   return nabla_template_close(t, nabla_tensor_convert(t, &out, element).value);

@@ -27,10 +27,7 @@ static void read_convolution(nabla_template *t, convolution *c) {
   int64_t lists[5][NABLA_MAX_RANK];
   static const char *const keys[5] = {"low", "high", "input_dilation",
                                       "strides", "kernel_dilation"};
-  MlirAttribute groups =
-      mlirOperationGetAttributeByName(t->op, nabla_ref("groups"));
-  c->groups =
-      mlirAttributeIsNull(groups) ? 1 : mlirIntegerAttrGetValueInt(groups);
+  c->groups = nabla_op_integer(t->op, "groups", 1);
   read_order(t, "input_dims", c->rank, c->in_of);
   read_order(t, "kernel_dims", c->rank, c->kernel_of);
   read_order(t, "output_dims", c->rank, c->out_of);

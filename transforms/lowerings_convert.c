@@ -61,8 +61,9 @@ static nabla_ssa gather_low_bits(nabla_template *t, nabla_ssa x) {
   return nabla_emit_select(t, large, whole, x, "i64");
 }
 
-static nabla_ssa integer_to_float(nabla_template *t, const nabla_element *from,
-                                  const nabla_element *to, nabla_ssa x) {
+nabla_ssa nabla_emit_integer_to_float(nabla_template *t,
+                                      const nabla_element *from,
+                                      const nabla_element *to, nabla_ssa x) {
   const char *operation = from->is_unsigned ? "uitofp" : "sitofp";
   if (to->half == NABLA_DTYPE_F32)
     return nabla_emit(&t->emit, "arith.%s %%v%u : %s to %s", operation, x,
@@ -141,7 +142,7 @@ static nabla_ssa convert(nabla_template *t, const nabla_element *from,
   if (!strcmp(to->name, "i1")) return to_bool(t, from, x[0]);
   if (from->is_float && to->is_float) return float_to_float(t, from, to, x[0]);
   if (from->is_float) return float_to_integer(t, from, to, x[0]);
-  if (to->is_float) return integer_to_float(t, from, to, x[0]);
+  if (to->is_float) return nabla_emit_integer_to_float(t, from, to, x[0]);
   return integer_to_integer(t, from, to, x[0]);
 }
 bool nabla_lower_convert(nabla_template *t) {

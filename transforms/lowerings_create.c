@@ -3,15 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dialect/checks.h"
 #include "transforms/formula.h"
 #include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
-
-/* 0, the value that it has then, where the attribute is not written. */
-static int64_t integer(const nabla_template *t, const char *key) {
-  MlirAttribute value = mlirOperationGetAttributeByName(t->op, nabla_ref(key));
-  return mlirAttributeIsNull(value) ? 0 : mlirIntegerAttrGetValueInt(value);
-}
 
 /* An empty result whose sizes are operands from `first` on. */
 static nabla_tensor open_result(nabla_template *t, intptr_t first) {
@@ -62,10 +57,11 @@ bool nabla_lower_iota(nabla_template *t) {
   nabla_tensor out = open_result(t, 0);
   nabla_generic g = {0};
   begin(t, &g, &out);
-  nabla_ssa i = index_as_i64(t, (intptr_t)integer(t, "dim"));
+  nabla_ssa i = index_as_i64(t, (intptr_t)nabla_op_integer(t->op, "dim", 0));
   const char *work = out.element->work;
   if (out.element->is_float)
-    i = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to %s", i, work);
+    i = nabla_emit_integer_to_float(t, nabla_element_named("i64"), out.element,
+                                    i);
   else if (strcmp(work, "i64") != 0)
     i = nabla_emit(&t->emit, "arith.trunci %%v%u : i64 to %s", i, work);
   return close_result(t, &g, &out, i);
@@ -81,7 +77,8 @@ bool nabla_lower_tri(nabla_template *t) {
   nabla_ssa row = index_as_i64(t, out.rank - 2);
   nabla_ssa column = index_as_i64(t, out.rank - 1);
   nabla_ssa behind = nabla_emit_two(t, "subi", column, row, "i64");
-  nabla_ssa last = nabla_emit_i64(&t->emit, (uint64_t)integer(t, "diagonal"));
+  nabla_ssa last = nabla_emit_i64(
+      &t->emit, (uint64_t)nabla_op_integer(t->op, "diagonal", 0));
   nabla_ssa inside = nabla_emit_two(t, "cmpi sle,", behind, last, "i64");
   if (is_bool) return close_result(t, &g, &out, inside);
   nabla_ssa yes =

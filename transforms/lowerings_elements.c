@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dialect/checks.h"
 #include "transforms/formula.h"
 #include "transforms/lowerings_list.h"
 
@@ -96,8 +97,9 @@ static const struct {
 /* arith-expand leaves it open which of 0 and -0 is the larger one. Of equal
  * floats the bits differ in the sign of zeros alone: both must have it for the
  * maximum, one for the minimum. */
-static nabla_ssa order_zeros(nabla_template *t, const nabla_element *in,
-                             const nabla_ssa *x, bool is_max, nabla_ssa y) {
+nabla_ssa nabla_emit_order_zeros(nabla_template *t, const nabla_element *in,
+                                 const nabla_ssa x[2], bool is_max,
+                                 nabla_ssa y) {
   const char *bits = strcmp(in->work, "f64") != 0 ? "i32" : "i64";
   nabla_ssa both[2];
   for (int i = 0; i < 2; i++)
@@ -122,7 +124,7 @@ static nabla_ssa pair(nabla_template *t, const nabla_element *in,
   nabla_ssa y = nabla_emit_two(t, operation, x[0], x[1], in->work);
   bool is_max = !strcmp(name.data, "maximum");
   if (in->is_float && (is_max || !strcmp(name.data, "minimum")))
-    y = order_zeros(t, in, x, is_max, y);
+    y = nabla_emit_order_zeros(t, in, x, is_max, y);
   return y;
 }
 bool nabla_lower_pair(nabla_template *t) {
@@ -152,8 +154,7 @@ bool nabla_lower_pow(nabla_template *t) {
 static nabla_ssa gelu(nabla_template *t, const nabla_element *in,
                       const nabla_ssa *x) {
   enum { TANH = 1 }; /* of Nabla_GeluKind */
-  int64_t kind = mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(t->op, nabla_ref("approximate")));
+  int64_t kind = nabla_op_integer(t->op, "approximate", 0);
   return by_formula(t, in, x, kind == TANH ? "gelu_tanh" : "gelu");
 }
 bool nabla_lower_gelu(nabla_template *t) {
@@ -252,8 +253,7 @@ static nabla_ssa compare(nabla_template *t, const nabla_element *in,
                {"cmpf ole,", "cmpi sle,", "cmpi ule,"},
                {"cmpf ogt,", "cmpi sgt,", "cmpi ugt,"},
                {"cmpf oge,", "cmpi sge,", "cmpi uge,"}};
-  int64_t kind = mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(t->op, nabla_ref("kind")));
+  int64_t kind = nabla_op_integer(t->op, "kind", 0);
   const char *operation = in->is_float      ? kinds[kind].of_floats
                           : in->is_unsigned ? kinds[kind].of_unsigned
                                             : kinds[kind].of_signed;

@@ -22,6 +22,17 @@ nabla_ssa nabla_emit_two(nabla_template *t, const char *operation, nabla_ssa a,
                          nabla_ssa b, const char *type);
 nabla_ssa nabla_emit_select(nabla_template *t, nabla_ssa condition,
                             nabla_ssa yes, nabla_ssa no, const char *type);
+/* Puts the zeros in order in `y`, the larger (smaller) one of a and b by
+ * arith.maximumf (minimumf), which leaves it open which of 0 and -0 it gives: 0
+ * is the larger one. */
+nabla_ssa nabla_emit_order_zeros(nabla_template *t,
+                                 const nabla_element *element,
+                                 const nabla_ssa ab[2], bool is_max,
+                                 nabla_ssa y);
+/* A float's work value of an integer's, rounded once to the float. */
+nabla_ssa nabla_emit_integer_to_float(nabla_template *t,
+                                      const nabla_element *from,
+                                      const nabla_element *to, nabla_ssa x);
 /* The op's name without its dialect's, NUL-terminated. */
 typedef struct nabla_short_name {
   char data[32];

@@ -56,9 +56,12 @@ static bool lower_unary(nabla_template *t,
 }
 
 static nabla_ssa relu(nabla_template *t, const char *work, nabla_ssa x) {
+  /* -0 is not above 0, which is given for it; NaN is */
   nabla_ssa zero = nabla_emit(&t->emit, "arith.constant 0.0 : %s", work);
-  return nabla_emit(&t->emit, "arith.maximumf %%v%u, %%v%u : %s", x, zero,
-                    work);
+  nabla_ssa keep =
+      nabla_emit(&t->emit, "arith.cmpf ugt, %%v%u, %%v%u : %s", x, zero, work);
+  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s", keep, x,
+                    zero, work);
 }
 
 bool nabla_lower_relu(nabla_template *t) { return lower_unary(t, relu); }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dialect/checks.h"
+#include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
 #include "transforms/lowerings_window.h"
 
@@ -64,9 +65,11 @@ static nabla_tensor reduce_windows(nabla_template *t, const pool *p,
                                 p->w.dilation[i]);
   nabla_ssa value =
       nabla_element_load(t, element, nabla_emit_extract(t, in, at));
-  value = nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s",
-                     fold_of(p->kind, element), g.operands[1].element, value,
-                     element->work);
+  nabla_ssa both[] = {g.operands[1].element, value};
+  value = nabla_emit_two(t, fold_of(p->kind, element), both[0], both[1],
+                         element->work);
+  if (element->is_float && (p->kind == MAX || p->kind == MIN))
+    value = nabla_emit_order_zeros(t, element, both, p->kind == MAX, value);
   return nabla_generic_end(t, &g, value);
 }
 
@@ -115,8 +118,7 @@ static nabla_tensor divide(nabla_template *t, const pool *p, nabla_tensor *in,
 }
 
 bool nabla_lower_pool(nabla_template *t) {
-  pool p = {.kind = mlirIntegerAttrGetValueInt(
-                mlirOperationGetAttributeByName(t->op, nabla_ref("kind")))};
+  pool p = {.kind = nabla_op_integer(t->op, "kind", 0)};
   nabla_template_open(t);
   nabla_tensor in = nabla_template_operand(t, 0);
   nabla_tensor shape = nabla_template_result(t);

@@ -4,6 +4,7 @@
 
 #include "dialect/checks.h"
 #include "dialect/gather.h"
+#include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
 #include "transforms/lowerings_region.h"
 
@@ -118,9 +119,11 @@ static nabla_ssa combine(nabla_template *t, const scatter *s, nabla_ssa now,
       nabla_element_load(t, element, nabla_emit_extract(t, &array, at));
   update = nabla_element_load(t, element, update);
   int column = element->is_float ? 0 : element->is_unsigned ? 2 : 1;
-  nabla_ssa value =
-      nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s",
-                 operations[s->kind][column], old, update, element->work);
+  nabla_ssa both[] = {old, update};
+  nabla_ssa value = nabla_emit_two(t, operations[s->kind][column], old, update,
+                                   element->work);
+  if (element->is_float && (s->kind == MAX || s->kind == MIN))
+    value = nabla_emit_order_zeros(t, element, both, s->kind == MAX, value);
   return nabla_element_store(t, element, value);
 }
 
@@ -144,8 +147,7 @@ static nabla_ssa apply(nabla_template *t, const scatter *s, nabla_ssa now) {
 }
 
 bool nabla_lower_scatter(nabla_template *t) {
-  scatter s = {.kind = mlirIntegerAttrGetValueInt(
-                   mlirOperationGetAttributeByName(t->op, nabla_ref("kind")))};
+  scatter s = {.kind = nabla_op_integer(t->op, "kind", 0)};
   MlirAttribute none = {NULL};
   nabla_template_open(t);
   s.array = nabla_template_operand(t, 0);

@@ -62,8 +62,7 @@ bool nabla_lower_slice(nabla_template *t) {
 }
 
 static intptr_t read_dim(MlirOperation op) {
-  return (intptr_t)mlirIntegerAttrGetValueInt(
-      mlirOperationGetAttributeByName(op, nabla_ref("dim")));
+  return (intptr_t)nabla_op_integer(op, "dim", 0);
 }
 
 bool nabla_lower_split(nabla_template *t) {

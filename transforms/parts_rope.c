@@ -1,5 +1,6 @@
 /* What rope is made of: a table of cosines and sines, which ropes of the same
  * positions share once common subexpressions are removed, and turned pairs. */
+#include <assert.h>
 #include <math.h>
 #include <mlir-c/BuiltinTypes.h>
 
@@ -26,6 +27,7 @@ static rope read_rope(const nabla_builder *b, MlirOperation op) {
   r.shape = nabla_build_shape_of(b, x);
   r.dim = (intptr_t)nabla_parts_integer(op, "dim", 0);
   r.halves = nabla_parts_integer(op, "pairs", 0) != 0;
+  assert(r.shape.rank >= 2 && r.shape.rank < NABLA_MAX_RANK); /* verified */
   intptr_t last = r.shape.rank - 1;
   for (intptr_t i = 0; i < last; i++)
     nabla_build_shape_add(&r.paired, &r.shape, i);
@@ -111,6 +113,7 @@ MlirValue nabla_parts_rope(const nabla_builder *b, MlirOperation op) {
   x = nabla_build_reshape(b, x, &r.paired);
   x = nabla_build_convert(b, x, r.work);
   nabla_built_shape one = r.paired;
+  assert(r.pair >= 1 && r.pair < one.rank);
   one.dims[r.pair] = 1;
   MlirValue first = nabla_build_slice(b, x, r.pair, 0, 1);
   MlirValue second = nabla_build_slice(b, x, r.pair, 1, 2);

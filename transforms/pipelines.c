@@ -7,8 +7,8 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
   nabla_text_add(out,
                  "nabla-manifest,"
                  "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
-                 "nabla-outline,nabla-decompose,cse,"
-                 "nabla-simplify,nabla-lower-control,nabla-lower-implicit,"
+                 "nabla-outline,nabla-decompose,nabla-simplify,"
+                 "nabla-lower-control,cse,nabla-lower-implicit,"
                  "nabla-lower-fused{features=\"%s\"},"
                  "nabla-to-linalg{features=\"%s\"},",
                  policy, features, features);

@@ -64,10 +64,7 @@ static const char *windows_objection(const convolution *c) {
 static const char *read_convolution(convolution *c) {
   MlirType input = nabla_operand_type(c->op, 0);
   MlirType kernel = nabla_operand_type(c->op, 1);
-  MlirAttribute groups =
-      mlirOperationGetAttributeByName(c->op, nabla_ref("groups"));
-  if (!mlirAttributeIsNull(groups) && mlirIntegerAttrGetValueInt(groups) != 1)
-    return "groups have no kernel";
+  if (nabla_op_integer(c->op, "groups", 1) != 1) return "groups have no kernel";
   read_order(c, "input_dims", c->in_of);
   read_order(c, "kernel_dims", c->kernel_of);
   read_order(c, "output_dims", c->out_of);
@@ -197,8 +194,7 @@ static MlirValue arrange(const convolution *c, MlirValue product) {
     int64_t at = c->in_of[i] - (c->in_of[i] > c->in_of[1]);
     order[c->out_of[i]] = i == 1 ? c->rank - 1 : at;
   }
-  MlirNamedAttribute permutation = list(c, "permutation", c->rank, order);
-  return emit(c, "nabla.transpose", 1, &product, NULL, 1, &permutation);
+  return nabla_value_transpose(c->op, product, c->rank, order);
 }
 
 nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why) {
@@ -211,9 +207,8 @@ nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why) {
   if (!*why) *why = read_kernel(&c);
   if (*why) return NABLA_RULE_DECLINED;
   for (intptr_t i = 0; i < c.rank; i++) order[i] = c.kernel_of[i];
-  MlirNamedAttribute permutation = list(&c, "permutation", c.rank, order);
-  MlirValue kernel = mlirOperationGetOperand(op, 1);
-  kernel = emit(&c, "nabla.transpose", 1, &kernel, NULL, 1, &permutation);
+  MlirValue kernel =
+      nabla_value_transpose(op, mlirOperationGetOperand(op, 1), c.rank, order);
   MlirValue operands[2] = {
       stack(&c), emit(&c, "nabla.reshape", 1, &kernel, &c.kernel, 0, NULL)};
   int64_t lhs[2] = {c.in_of[1], c.in_of[1] + 1}, rhs[2] = {1, 2};

@@ -1,7 +1,5 @@
 /* Rules for a contraction with an identity: the other operand, its dimensions
  * in the order of the result. */
-#include <mlir-c/BuiltinAttributes.h>
-
 #include "dialect/checks.h"
 #include "transforms/ir.h"
 #include "transforms/rules.h"
@@ -10,20 +8,6 @@ nabla_rule_outcome nabla_apply_dot_identity_lhs(MlirOperation op,
                                                 const char **why);
 nabla_rule_outcome nabla_apply_dot_identity_rhs(MlirOperation op,
                                                 const char **why);
-
-/* `value` with its dimensions in an order; as it is where that is its own. */
-static MlirValue ordered(MlirOperation op, MlirValue value, intptr_t rank,
-                         const int64_t *order) {
-  bool same = true;
-  for (intptr_t i = 0; i < rank; i++) same = same && order[i] == i;
-  if (same) return value;
-  MlirNamedAttribute permutation =
-      nabla_named(nabla_context(op), "permutation",
-                  mlirDenseI64ArrayGet(nabla_context(op), rank, order));
-  nabla_op_spec spec = {"nabla.transpose", 1, &value, -1, NULL, 1,
-                        &permutation};
-  return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
-}
 
 /* NULL, or why the identity does not give the other operand back. */
 static const char *objection(MlirOperation op, intptr_t identity,
@@ -54,7 +38,7 @@ static nabla_rule_outcome dot_identity(MlirOperation op, intptr_t identity,
   for (intptr_t i = 0; i < rank; i++)
     if (i != dim) order[at++] = i;
   if (identity) order[at++] = dim;
-  value = ordered(op, value, rank, order);
+  value = nabla_value_transpose(op, value, rank, order);
   if (nablaTypeIsAImplicit(mlirValueGetType(value))) {
     nabla_op_spec spec = {"nabla.materialize", 1, &value, -1, NULL, 0, NULL};
     value = mlirOperationGetResult(nabla_op_create(op, &spec), 0);

@@ -56,8 +56,8 @@ static nabla_rule_outcome mul_scales(MlirOperation op, intptr_t splat,
   MlirType type = mlirValueGetType(whole);
   double number = nabla_splat_number(nabla_operand_type(op, splat));
   *why =
-      "its scales do not hold the products: of f32 they take any factor, of "
-      "bf16 powers of two";
+      "its scales do not hold the products: f32 of f32 takes any factor, bf16 "
+      "powers of two";
   if (!nabla_scales_multiply(type, number)) return NABLA_RULE_DECLINED;
   if (number == 1.0) {
     nabla_op_replace(op, &whole);

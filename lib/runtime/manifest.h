@@ -11,7 +11,7 @@
 /* Limits, each refused with NABLA_TOO_LARGE. */
 #define NABLA_MANIFEST_MAX           (16u << 20) /* bytes of text      */
 #define NABLA_MANIFEST_MAX_FUNCTIONS 4096u
-#define NABLA_MANIFEST_MAX_PORTS     256u /* arguments, and results, of each */
+#define NABLA_MANIFEST_MAX_PORTS     4096u /* arguments, and results, of each */
 
 typedef struct nabla_manifest {
   const nabla_allocator *allocator;

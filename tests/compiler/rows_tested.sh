@@ -12,10 +12,12 @@ expect() {
   missing=1
 }
 
-for id in $(sed -n 's/^IDENTITY(\([a-z_]*\),.*/\1/p' transforms/identities.def); do
+rows=$(sed -n 's/^IDENTITY(\([a-z_]*\),.*/\1/p' transforms/identities.def)
+for id in $rows; do
   expect "^func.func @$id(" simplify-identities.mlir "$id"
 done
-for op in $(sed -n 's/^[A-Z12]*(\([a-z_]*\), .*/\1/p' transforms/splats.def); do
+rows=$(sed -n 's/^[A-Z12]*(\([a-z_]*\), .*/\1/p' transforms/splats.def)
+for op in $rows; do
   expect " nabla\.$op " simplify-splats.mlir "$op"
 done
 test "$(grep -c '^IDENTITY(' transforms/identities.def)" -gt 20

@@ -94,15 +94,24 @@ def add_unary(make, rounds):
             f.give(y, x_type, close(*silu(a, kind), kind))
 
 
+def extreme(wide, how, axes, keep):
+    """The largest or smallest of floats: NaN wins, 0 is above -0."""
+    is_max = how == "max"
+    want = (wide.max if is_max else wide.min)(
+        axis=axes, keepdims=keep, initial=-np.inf if is_max else np.inf)
+    there = (wide == 0) & (np.signbit(wide) != is_max)
+    found = there.any(axis=axes, keepdims=keep)
+    zero = np.where(found == is_max, wide.dtype.type(0), -wide.dtype.type(0))
+    return np.where(want == 0, zero, want)
+
+
 def reduced(a, kind, how, axes, keep):
     """A check of the reduction in numpy."""
     axes = tuple(axes)
     if how == "max":
         if kind in FLOATS:
-            wide = harness.widen(a).astype(f64)
-            want = wide.max(axis=axes, keepdims=keep, initial=-np.inf)
-            return exact(harness.narrow(want if kind == "f64" else
-                                        want.astype(f32), kind), signs=False)
+            want = extreme(harness.widen(a), how, axes, keep)
+            return exact(harness.narrow(want, kind))
         least = False if kind == "i1" else np.iinfo(a.dtype).min
         return exact(a.max(axis=axes, keepdims=keep, initial=least))
     if kind == "i1":

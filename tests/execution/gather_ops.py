@@ -6,6 +6,7 @@ import arrays
 from arrays import values, hidden
 from dense_ops import ALL
 from implicit_dots import KINDS, storage_of
+from math_ops import maximum
 from shape_ops import Maker, known, give
 
 
@@ -143,8 +144,9 @@ def change(how, old, new, kind):
         return {"add": old ^ new, "mul": old & new, "min": old & new,
                 "max": old | new}[how]
     old, new = harness.widen(old), harness.widen(new)
-    numpy = {"add": np.add, "mul": np.multiply, "min": np.minimum,
-             "max": np.maximum}[how]
+    numpy = {"add": np.add, "mul": np.multiply,
+             "min": lambda a, b: maximum(a, b, np.minimum),
+             "max": lambda a, b: maximum(a, b, np.maximum)}[how]
     with np.errstate(all="ignore"):
         out = numpy(old, new)
     return harness.narrow(out, kind) if kind in harness.FLOATS else out
@@ -174,7 +176,7 @@ def add_scatter(make, f, dims, kind):
         how, x, i, u, numbers.text(), x_type, i_type, u_type))
     want = scattered(numbers, how, a, indices, updates, kind)
     f.give(y, tensor_type(known(dims, hide), kind),
-           exact(want, signs=how not in ("min", "max")))
+           exact(want))
 
 
 SHAPES = ((), (1,), (0,), (5,), (3, 0, 2), (4, 6), (3, 1, 5), (2, 3, 4, 2))

@@ -17,6 +17,7 @@ import control_ops
 import create_ops
 import dense_ops
 import gather_ops
+import implicit_composites
 import implicit_math
 import implicit_ops
 import math_ops
@@ -83,7 +84,7 @@ def test(s):
     rng = np.random.default_rng(harness.seed())
     modules = (dense_ops, math_ops, create_ops, implicit_ops, implicit_math,
                control_ops, shape_ops, gather_ops, window_ops, scale_ops,
-               composite_ops)
+               composite_ops, implicit_composites)
     functions = [f for m in modules for f in m.cases(rng, rounds)]
     check_coverage(s, functions)
     for target in TARGETS[sys.argv[2]]:

@@ -6,6 +6,7 @@ import arrays
 from arrays import implicit, values
 from implicit_dots import KINDS, storage_of
 from implicit_ops import Maker
+from control_ops import Flow
 import math_ops
 
 f32, f64 = np.float32, np.float64
@@ -30,7 +31,7 @@ def product(q, factor):
 def stays(spec, kind, factor):
     """Whether a product with a splat is packed."""
     power = abs(np.frexp(f32(factor))[0]) == 0.5
-    if spec.scale == "f16":
+    if "f16" in (spec.scale, kind):
         return False
     return power or (spec.scale == "f32" and kind == "f32")
 
@@ -79,6 +80,32 @@ def add_dot(make, spec):
     f.give(y, tensor_type((None, n), "f32"), close(
         -(a.astype(f64) @ q.dense.astype(f64).T),
         arrays.fused_bound(k, 3, total), "f32"))
+
+
+def add_loop(make, spec):
+    """x . -w0 . -w1 ..., the w being the slices of one packed array."""
+    rng, size = make.rng, max(spec.block, 16)
+    f = Flow("loop_%s" % spec)
+    make.functions.append(f)
+    layers = implicit(f, rng, spec, (3, size, size))
+    layers.dense *= f32(0.25)  # scaled in the loop
+    w_type = layers.type().replace("<3x", "<", 1)
+    s_type = w_type[:w_type.index("#nabla")] + "#nabla.splat<0.25 : f32>>"
+    a = rng.standard_normal((2, size)).astype(f32)
+    x, x_type = f.argument(a, [0])
+    s = f.op("nabla.pack -> " + s_type)
+    y, = f.region(1, (
+        "nabla.scan init(%s : %s) over(%s : %s) -> %s {\n^bb0(%%a: %s, %%w: %s):"
+        "\n  %%n = nabla.neg %%w : %s\n  %%q = nabla.mul %%n, %s : %s, %s\n"
+        "  %%y = nabla.dot_general %%a, %%q contracting = [1] x [1] : %s, %s\n"
+        "  nabla.yield %%y : %s\n}") % (
+            x, x_type, layers.value, layers.type(), x_type, x_type, w_type,
+            w_type, s, w_type, s_type, x_type, w_type, x_type))
+    want, total = a.astype(f64), np.abs(a).astype(f64)
+    for w in layers.dense.astype(f64):
+        want, total = want @ -w.T, total @ np.abs(w).T
+    f.give(y, x_type, close(want, 4 * arrays.fused_bound(size, 2, total),
+                            "f32"))
 
 
 def add_converted(make, spec):
@@ -175,6 +202,8 @@ def cases(rng, rounds):
             add_scaled(make, spec, KINDS[(number + index) % 3])
             add_scaled(make, spec, "f32")
             add_dot(make, spec)
+            if spec.block in (16, 64) and spec.scale != "f16":
+                add_loop(make, spec)
             add_converted(make, spec)
         for kind in harness.FLOATS:
             if kind != "f64":

@@ -5,6 +5,7 @@ from harness import np, close, exact, tensor_type
 import arrays
 from arrays import values, hidden, rounded
 from dense_ops import ALL, moderate
+from math_ops import maximum
 from implicit_dots import KINDS
 from shape_ops import Maker, padded
 
@@ -164,12 +165,13 @@ def pooled(how, a, kind, window, strides, dilation, low, high, count_padding):
                 out = fold(out, at_window(array, 0, at, counts, strides,
                                           dilation))
         return out
-    folds = {"max": np.maximum, "min": np.minimum}
+    folds = {"max": lambda a, b: maximum(a, b, np.maximum),
+             "min": lambda a, b: maximum(a, b, np.minimum)}
     fold = folds.get(how, np.logical_xor if kind == "i1" else np.add)
     want = over(wide, wide.dtype.type(fill), fold)
     if how in folds:
         return want.shape, exact(harness.narrow(want, kind) if is_float else
-                                 want.astype(a.dtype), signs=False)
+                                 want.astype(a.dtype))
     if not is_float:
         return want.shape, exact(want.astype(a.dtype))
     total = over(np.abs(wide), wide.dtype.type(0), np.add)

@@ -1,7 +1,7 @@
 // What an encoding attribute refuses, and what it says would be legal.
 // RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, dynamic8, lora, splat}}
+// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, dynamic8, lora, splat, identity}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf5<block = 64>>
 
 // -----
@@ -163,3 +163,8 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.fp8<block = 64, blocks
 
 // expected-error @+1 {{#nabla.ternary: has no scales per row: leave blocks = leading out}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.ternary<block = 0, blocks = leading>>
+
+// -----
+
+// expected-error @+1 {{#nabla.identity: has no parameters: #nabla.identity}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.identity<block = 64>>

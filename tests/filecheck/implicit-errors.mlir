@@ -104,3 +104,13 @@ func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.int8<block = 0, blocks
 
 // expected-error @+1 {{integer value too large}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf4<block = 64>, view<4x4, strides = [1, 4], offset = 99999999999999999999999>>
+
+// -----
+
+// expected-error @+1 {{#nabla.identity is a matrix, of rank 2}}
+func.func private @f() -> !nabla.implicit<4x4x4xf32, #nabla.identity>
+
+// -----
+
+// expected-error @+1 {{#nabla.identity has no storage to view}}
+func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.identity, view<4x4, strides = [1, 4], offset = 0>>

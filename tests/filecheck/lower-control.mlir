@@ -201,3 +201,21 @@ func.func @views(%t: !t, %r: !r, %p: !p) -> (!t, !r, !p) {
   }
   return %0#0, %0#1, %0#2 : !t, !r, !p
 }
+
+// A cast of the program's own is not taken for a scan's body, before or behind.
+// CHECK-LABEL: func.func @marked
+// CHECK: builtin.unrealized_conversion_cast %{{.*}} {nabla.body}
+// CHECK: scf.for
+// CHECK: nabla.add
+// CHECK: builtin.unrealized_conversion_cast %{{.*}} {nabla.body}
+func.func @marked(%x: tensor<4xf32>, %a: tensor<f32>) -> (tensor<f32>, i64, i32) {
+  %i = arith.constant 3 : index
+  %k = builtin.unrealized_conversion_cast %i : index to i64 {nabla.body}
+  %s = nabla.scan init(%a : tensor<f32>) over(%x : tensor<4xf32>) -> tensor<f32> {
+  ^bb0(%c: tensor<f32>, %e: tensor<f32>):
+    %d = nabla.add %c, %e : tensor<f32>, tensor<f32>
+    nabla.yield %d : tensor<f32>
+  }
+  %l = builtin.unrealized_conversion_cast %i : index to i32 {nabla.body}
+  return %s, %k, %l : tensor<f32>, i64, i32
+}

@@ -98,7 +98,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // expected-error @+1 {{'nabla.constant' op result #0 must be tensor of 64-bit float or 32-bit float or 16-bit float or bfloat16 type or 64-bit signless integer or 32-bit signless integer or 8-bit signless integer or 8-bit unsigned integer or 1-bit signless integer values, but got 'tensor<4xi16>'}}
+  // expected-error @+1 {{'nabla.constant' op result #0 must be tensor of f64 f32 f16 bf16 i64 i32 i8 ui8 or i1, but got 'tensor<4xi16>'}}
   %0 = nabla.constant dense<1> : tensor<4xi16>
   return
 }

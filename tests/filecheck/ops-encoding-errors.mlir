@@ -34,7 +34,7 @@ func.func @f(%a: tensor<4x8xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nabla.quantize' op cannot encode into a splat}}
+  // expected-error @+1 {{'nabla.quantize' op cannot encode into a splat or an identity}}
   %0 = nabla.quantize %a : tensor<4x8xf32> -> !nabla.implicit<4x8xf32, #nabla.splat<0.5 : f32>>
   return
 }

@@ -246,3 +246,51 @@ func.func @f(%a: tensor<3xi32>) {
   %0 = nabla.reduce any %a dims = [0] : tensor<3xi32>
   return
 }
+
+// -----
+
+func.func @f(%s: tensor<i64>) {
+  // expected-error @+1 {{'nabla.uniform' op result #0 must be tensor of f64 f32 f16 bf16 i64 i32 i8 ui8 or i1, but got 'tensor<3xf80>'}}
+  %0 = nabla.uniform %s : tensor<i64> -> tensor<3xf80>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xf32>) {
+  // expected-error @+1 {{'nabla.convert' op result #0 must be tensor of f64 f32 f16 bf16 i64 i32 i8 ui8 or i1, or implicit array, but got 'tensor<4xf8E4M3FN>'}}
+  %0 = nabla.convert %a : tensor<4xf32> -> tensor<4xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf32>) {
+  // expected-error @+1 {{'nabla.convert' op an implicit result needs an implicit operand; nabla.quantize makes one}}
+  %0 = nabla.convert %a : tensor<4x8xf32> -> !nabla.implicit<4x8xf16, #nabla.nf4<block = 64>>
+  return
+}
+
+// -----
+
+func.func @f(%a: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) {
+  // expected-error @+1 {{'nabla.convert' op an implicit result differs from the operand in the element type alone}}
+  %0 = nabla.convert %a : !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>> -> !nabla.implicit<4x8xf16, #nabla.nf4<block = 32>>
+  return
+}
+
+// -----
+
+func.func @f(%a: !nabla.implicit<4x8xf32, #nabla.identity>) {
+  // expected-error @+1 {{'nabla.broadcast_in_dim' op no strides express this of an identity: write the tensor type as result, it is materialized}}
+  %0 = nabla.broadcast_in_dim %a dims = [0, 1] : !nabla.implicit<4x8xf32, #nabla.identity> -> !nabla.implicit<4x8xf32, #nabla.identity>
+  return
+}
+
+// -----
+
+func.func @f(%a: !nabla.implicit<4x4xf32, #nabla.identity>) {
+  // expected-error @+1 {{'nabla.reshape' op no strides express this reshape of the operand: write the tensor type as result, it is materialized}}
+  %0 = nabla.reshape %a : !nabla.implicit<4x4xf32, #nabla.identity> -> !nabla.implicit<2x8xf32, #nabla.identity>
+  return
+}

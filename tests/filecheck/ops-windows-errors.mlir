@@ -190,3 +190,19 @@ func.func @f(%x: tensor<4x8xi32>) {
   %0 = nabla.pool avg %x window = [2, 2] : tensor<4x8xi32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @+1 {{'nabla.conv_general' op has no attribute 'batch_groups': there is one batch group: convolve slices of the batch with slices of the kernel and concatenate the features}}
+  %0 = nabla.conv_general %x, %w {batch_groups = 2 : i64} : tensor<2x4x8xf32>, tensor<6x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4x8xf32>, %w: tensor<6x4x3xf32>) {
+  // expected-error @+1 {{'nabla.conv_general' op has no attribute 'window_reversal': windows are not reversed: nabla.flip turns the kernel's spatial dimensions round}}
+  %0 = nabla.conv_general %x, %w {window_reversal = [true]} : tensor<2x4x8xf32>, tensor<6x4x3xf32>
+  return
+}

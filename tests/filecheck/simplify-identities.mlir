@@ -211,6 +211,15 @@ func.func @kept(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<
   return %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xf32>
 }
 
+// Zeros times what is not finite are NaN, in a contraction, too.
+// CHECK-LABEL: func.func @dot_with_zeros
+// CHECK: nabla.dot_general
+func.func @dot_with_zeros(%x: tensor<3x4xf32>) -> tensor<3x2xf32> {
+  %zero = nabla.constant dense<0.0> : tensor<4x2xf32>
+  %0 = nabla.dot_general %x, %zero contracting = [1] x [0] : tensor<3x4xf32>, tensor<4x2xf32>
+  return %0 : tensor<3x2xf32>
+}
+
 // A size that is compared at run time stays compared.
 // CHECK-LABEL: func.func @compared
 // CHECK: nabla.add

@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @f16
 // F16C: arith.extf %{{.*}} : f16 to f32
 // PLAIN: arith.bitcast %{{.*}} : f16 to i16
-// CHECK: arith.maximumf %{{.*}}, %{{.*}} : f32
+// CHECK: arith.cmpf ugt, %{{.*}}, %{{.*}} : f32
 // F16C: arith.truncf %{{.*}} : f32 to f16
 // PLAIN: arith.bitcast %{{.*}} : i16 to f16
 func.func @f16(%a: tensor<4xf16>) -> tensor<4xf16> {
@@ -17,7 +17,7 @@ func.func @f16(%a: tensor<4xf16>) -> tensor<4xf16> {
 
 // CHECK-LABEL: func.func @bf16
 // CHECK-NOT: extf
-// CHECK: arith.maximumf %{{.*}}, %{{.*}} : f32
+// CHECK: arith.cmpf ugt, %{{.*}}, %{{.*}} : f32
 // CHECK-NOT: truncf
 // CHECK: arith.bitcast %{{.*}} : i16 to bf16
 func.func @bf16(%a: tensor<4xbf16>) -> tensor<4xbf16> {

@@ -52,7 +52,8 @@ func.func @add_bf16(%a: tensor<4xbf16>) -> tensor<4xbf16> {
 }
 
 // CHECK: %[[Z:.*]] = arith.constant 0.000000e+00 : f32
-// CHECK: arith.maximumf %{{.*}}, %[[Z]] : f32
+// CHECK: %[[K:.*]] = arith.cmpf ugt, %[[X:.*]], %[[Z]] : f32
+// CHECK: arith.select %[[K]], %[[X]], %[[Z]] : f32
 func.func @relu(%a: tensor<?xf32>) -> tensor<?xf32> {
   %0 = nabla.relu %a : tensor<?xf32>
   return %0 : tensor<?xf32>

@@ -1,7 +1,8 @@
 /* nabla-pages: the generated pages of the documentation.
  *
  *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def
- *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def
+ *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def,
+ *                          transforms/identities.def and splats.def
  *   nabla-pages --ops      docs/OPS.md, of dialect/ops.def */
 #include <stdbool.h>
 #include <stdio.h>
@@ -207,9 +208,74 @@ static void print_ops(void) {
     }
 }
 
+/* Rows of identities.def. */
+static const struct {
+  const char *op, *where, *value, *types, *gives, *says;
+} identities[] = {
+#define IDENTITY(id, op, where, value, types, gives, says) \
+  {op, #where, #value, #types, #gives, says},
+#include "transforms/identities.def"
+#undef IDENTITY
+};
+
+/* Names of the ops of splats.def, and of those that have a row twice, for
+ * floats and for integers, once. */
+static const char *const folded[] = {
+#define FLOAT1(op, value)   #op,
+#define FLOAT2(op, value)   #op,
+#define INTEGER1(op, value) #op,
+#define INTEGER2(op, value) #op,
+#define SPLAT(op, function) #op,
+#include "transforms/splats.def"
+#undef FLOAT1
+#undef FLOAT2
+#undef INTEGER1
+#undef INTEGER2
+#undef SPLAT
+};
+
+/* An operand that is written as its number, or as words in capitals. */
+static void print_operand(const char *text) {
+  bool number = *text >= '0' && *text <= '9';
+  if (number) printf("operand ");
+  for (const char *at = text; *at; at++)
+    putchar(*at == '_' ? ' ' : *at >= 'A' && *at <= 'Z' ? *at + 32 : *at);
+}
+
+static void print_folds(void) {
+  printf(
+      "\n## Folds of constants\n\nA splat that no rule takes becomes a "
+      "constant. What `nabla-simplify` folds is exact,\nfor every value of "
+      "the other operand: x + 0 is not, of -0; x . 0 is not, of what is\nnot "
+      "finite or negative; a product of arrays with zeros is not.\n\n"
+      "| operation | constant operand | is | of | result | since |\n"
+      "|---|---|---|---|---|---|\n");
+  for (size_t i = 0; i < COUNT(identities); i++) {
+    printf("| `%s` | ", identities[i].op);
+    print_operand(identities[i].where);
+    printf(" | ");
+    print_operand(identities[i].value);
+    printf(" | %s | ", identities[i].types);
+    print_operand(identities[i].gives);
+    printf(" | %s |\n", identities[i].says);
+  }
+  printf(
+      "\nWhere all operands are constants of one value, so is the result, if "
+      "it can be told\nexactly, of");
+  for (size_t i = 0; i < COUNT(folded); i++) {
+    bool seen = false;
+    for (size_t j = 0; j < i; j++) seen = seen || !strcmp(folded[i], folded[j]);
+    if (!seen) printf("%s\n`%s`", i ? "," : "", folded[i]);
+  }
+  printf(
+      ".\nA sum is folded where every partial sum is exact, in any order.\n");
+}
+
 static int print_rules(void) {
   printf("# Rules\n\n");
-  printf(made_by, "--rules", "dialect/rules.def and dialect/ops.def");
+  printf(made_by, "--rules",
+         "dialect/rules.def and ops.def, transforms/identities.def and "
+         "splats.def");
   printf(
       "`nabla-dispatch` asks rules in the order given here: those that say "
       "more of the\noperands first, then those of higher precedence; a rule "
@@ -227,6 +293,7 @@ static int print_rules(void) {
     print_operands(rules[i].lhs, rules[i].rhs);
     printf(" | %d | %s |\n", rules[i].precedence, rules[i].summary);
   }
+  print_folds();
   return 0;
 }
 
