@@ -12,9 +12,10 @@ bool nabla_manifest_is_dynamic8(const nabla_encoding_info *info) {
 
 bool nabla_manifest_can_bind(MlirType type) {
   nabla_encoding_info info = nabla_implicit_encoding(type);
-  return info.kind == NABLA_KIND_SPLAT || (info.kind == NABLA_KIND_PACKED &&
-                                           (mlirAttributeIsNull(info.nested) ||
-                                            nabla_manifest_is_dynamic8(&info)));
+  return info.kind == NABLA_KIND_SPLAT || info.kind == NABLA_KIND_CUSTOM ||
+         (info.kind == NABLA_KIND_PACKED &&
+          (mlirAttributeIsNull(info.nested) ||
+           nabla_manifest_is_dynamic8(&info)));
 }
 
 static void put(nabla_json_out *out, const char *key, const char *value) {

@@ -24,9 +24,14 @@ static const struct {
   const char *name;
   nabla_operand_kind kind;
 } kinds[] = {
-    {"", NABLA_OPERAND_NONE},         {"any", NABLA_OPERAND_ANY},
-    {"dense", NABLA_OPERAND_DENSE},   {"implicit", NABLA_OPERAND_IMPLICIT},
-    {"packed", NABLA_OPERAND_PACKED}, {"splat", NABLA_OPERAND_SPLAT},
+    {"", NABLA_OPERAND_NONE},
+    {"any", NABLA_OPERAND_ANY},
+    {"dense", NABLA_OPERAND_DENSE},
+    {"implicit", NABLA_OPERAND_IMPLICIT},
+    {"packed", NABLA_OPERAND_PACKED},
+    {"splat", NABLA_OPERAND_SPLAT},
+    {"identity", NABLA_OPERAND_IDENTITY},
+    {"lora", NABLA_OPERAND_LORA},
     {"custom", NABLA_OPERAND_CUSTOM},
 };
 

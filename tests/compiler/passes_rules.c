@@ -384,10 +384,12 @@ static void check_misses(MlirContext context, size_t form, size_t lhs,
   expected_lines(forms[form].op, &given, &want);
   bool ruled = is_ruled(context, form, lhs, rhs) ||
                nabla_op_find(op)->implicit == NABLA_IMPLICIT_views;
-  nablaPassValue policy = {"warn"};
+  nablaPassValue values[] = {{"warn"}, {""}};
+  void *prepared = nabla_prepare_dispatch(context, values);
   warned[0] = 0;
   bool good = mlirLogicalResultIsSuccess(
-      nabla_run_dispatch(mlirModuleGetOperation(module), &policy, NULL));
+      nabla_run_dispatch(mlirModuleGetOperation(module), values, prepared));
+  nabla_release_dispatch(prepared);
   const char *lines = want.data ? want.data : "";
   if (ruled)
     good = good && (!*warned || warnings_are(lines, NULL));
