@@ -346,7 +346,10 @@ static void expected_lines(const char *op, const operands *given,
       same = 2;
     nabla_text_add(out, "'%s' op materializes %d operand%s of ", op, same,
                    same == 1 ? "" : "s");
-    nabla_text_add_attribute(out, nablaImplicitTypeParts(type).encoding);
+    if (nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
+      nabla_text_add(out, "#nabla.custom<\"c\">"); /* the rest is long */
+    else
+      nabla_text_add_attribute(out, nablaImplicitTypeParts(type).encoding);
     nabla_text_add(out, ", %d elements: \n", 512 * same);
   }
 }
