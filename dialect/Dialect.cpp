@@ -223,6 +223,18 @@ LogicalResult ImplicitType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (nablaHookImplicitVerify(&s, message)) return success();
   return emitError() << message;
 }
+// Of nabla.materialize: a number, or "all", which is what no attribute means.
+static ParseResult parseLevels(OpAsmParser &parser, IntegerAttr &levels) {
+  int64_t count;
+  if (succeeded(parser.parseOptionalKeyword("all"))) return success();
+  if (parser.parseInteger(count)) return failure();
+  levels = parser.getBuilder().getI64IntegerAttr(count);
+  return success();
+}
+static void printLevels(OpAsmPrinter &printer, Operation *,
+                        IntegerAttr levels) {
+  printer << levels.getInt();
+}
 }  // namespace nabla
 #include "dialect/NablaEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES

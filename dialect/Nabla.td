@@ -168,7 +168,8 @@ def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
 def Nabla_MaterializeOp : Nabla_InferOp<"materialize"> {
   let summary = "Decodes an implicit array into a dense one";
   let description = [{
-    With `levels`, so many of the innermost levels are decoded: of an array
+    All levels (`levels = all`, which is not printed), or as many of the
+    innermost ones as `levels` says: of an array
     whose scales are packed, levels = 1 gives the same codes with scales that
     are packed one level less. All levels one by one, or at once, give the same
     bits; the last gives the tensor. See `implicit_depth`.
@@ -176,8 +177,8 @@ def Nabla_MaterializeOp : Nabla_InferOp<"materialize"> {
   let arguments = (ins Nabla_ImplicitType:$input,
                        OptionalAttr<I64Attr>:$levels);
   let results = (outs Nabla_FloatArray:$output);
-  let assemblyFormat = "$input (`levels` `=` $levels^)? attr-dict `:` "
-                       "qualified(type($input))";
+  let assemblyFormat = "$input (`levels` `=` custom<Levels>($levels)^)? "
+                       "attr-dict `:` qualified(type($input))";
 }
 
 def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {

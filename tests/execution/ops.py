@@ -46,7 +46,9 @@ def ruled():
 
 
 # Code differs most between these; the results may not.
-TARGETS = {"quick": ["native"], "medium": ["native", "x86-64-v3", "x86-64"]}
+TARGETS = {"quick": ["native"], "medium": ["x86-64-v3", "x86-64"]}
+# One function of so many is run for each target; the first is of the seed's.
+PARTS = {"quick": 1, "medium": 2}
 
 
 def can_run(s, target):
@@ -88,10 +90,12 @@ def test(s):
                composite_ops, implicit_composites, call_ops)
     functions = [f for m in modules for f in m.cases(rng, rounds)]
     check_coverage(s, functions)
-    for target in TARGETS[sys.argv[2]]:
+    parts = int(os.environ.get("NABLA_TEST_PARTS", PARTS[sys.argv[2]]))
+    for i, target in enumerate(TARGETS[sys.argv[2]]):
         if can_run(s, target):
-            s.run_all(functions, ["--policy", "off", "--target", target])
-            print("%s: %d functions" % (target, len(functions)), flush=True)
+            some = functions[(harness.seed() + i) % parts::parts]
+            s.run_all(some, ["--policy", "off", "--target", target])
+            print("%s: %d functions" % (target, len(some)), flush=True)
 
 
 harness.session(sys.argv[1], test)

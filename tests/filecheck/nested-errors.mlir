@@ -170,3 +170,11 @@ func.func @f(%w: !nabla.implicit<4x64xf32, #nabla.lora<base = #nabla.nf4<block =
   %0 = nabla.convert %w : !nabla.implicit<4x64xf32, #nabla.lora<base = #nabla.nf4<block = 64>, rank = 1>> -> !nabla.implicit<4x64xf16, #nabla.lora<base = #nabla.nf4<block = 64>, rank = 1>>
   return
 }
+
+// -----
+
+func.func @f(%q: !nabla.implicit<4x64xf32, #nabla.nf4<block = 16>>) {
+  // expected-error @+1 {{expected integer value}}
+  %0 = nabla.materialize %q levels = some : !nabla.implicit<4x64xf32, #nabla.nf4<block = 16>>
+  return
+}

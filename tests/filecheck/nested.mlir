@@ -54,3 +54,10 @@ func.func @levels(%c: tensor<128xi8>, %sc: tensor<16xi8>, %ssc: tensor<1xi8>, %s
   %8 = nabla.implicit_depth %5 : !two
   return %7, %8 : tensor<4x64xf32>, tensor<i64>
 }
+
+// CHECK-LABEL: func.func @all_levels
+// CHECK: nabla.materialize %{{.*}} : !nabla.implicit<4x64xf32, #nabla.nf4<block = 16, scale = #nabla.int8<block = 16, scale = #nabla.dynamic8<block = 16>>>>
+func.func @all_levels(%q: !three) -> tensor<4x64xf32> {
+  %0 = nabla.materialize %q levels = all : !three
+  return %0 : tensor<4x64xf32>
+}
