@@ -57,7 +57,10 @@ func.func @levels(%c: tensor<128xi8>, %sc: tensor<16xi8>, %ssc: tensor<1xi8>, %s
 
 // CHECK-LABEL: func.func @all_levels
 // CHECK: nabla.materialize %{{.*}} : !nabla.implicit<4x64xf32, #nabla.nf4<block = 16, scale = #nabla.int8<block = 16, scale = #nabla.dynamic8<block = 16>>>>
-func.func @all_levels(%q: !three) -> tensor<4x64xf32> {
-  %0 = nabla.materialize %q levels = all : !three
-  return %0 : tensor<4x64xf32>
+func.func @all_levels(%c: tensor<128xi8>, %sc: tensor<16xi8>, %ssc: tensor<1xi8>, %sss: tensor<1xf32>, %o: tensor<f32>, %m: tensor<256xf32>) -> tensor<4x64xf32> {
+  %0 = nabla.pack %ssc, %sss, %o, %m : tensor<1xi8>, tensor<1xf32>, tensor<f32>, tensor<256xf32> -> !nabla.implicit<1xf32, #nabla.dynamic8<block = 16>>
+  %1 = nabla.pack %sc, %0 : tensor<16xi8>, !nabla.implicit<1xf32, #nabla.dynamic8<block = 16>> -> !nabla.implicit<16xf32, #nabla.int8<block = 16, scale = #nabla.dynamic8<block = 16>>>
+  %2 = nabla.pack %c, %1 : tensor<128xi8>, !nabla.implicit<16xf32, #nabla.int8<block = 16, scale = #nabla.dynamic8<block = 16>>> -> !three
+  %3 = nabla.materialize %2 levels = all : !three
+  return %3 : tensor<4x64xf32>
 }
