@@ -32,28 +32,33 @@ static bool fail_at(MlirContext context, const char *path, unsigned line,
 
 /* ---- reading ---- */
 
-static nabla_status read_file(const char *path, char **out, size_t *out_size,
+static nabla_status read_text(nabla_file *file, char **out, size_t *out_size,
                               nabla_diag *diag) {
-  nabla_file *file;
-  NABLA_TRY(nabla_file_open(NULL, NULL, path, &file, diag));
-  uint64_t size = nabla_file_size(file);
-  nabla_status status = NABLA_OK;
-  char *text = NULL;
+  const uint64_t size = nabla_file_size(file);
   if (size > NABLA_RULE_FILE_LIMIT)
-    status = nabla_fail(diag, NABLA_TOO_LARGE, "has more than %zu bytes",
-                        NABLA_RULE_FILE_LIMIT);
-  else if (!(text = malloc((size_t)size + 1)))
-    status = nabla_fail(diag, NABLA_NO_MEMORY, "no memory for rules");
-  if (!status) status = nabla_file_read(file, 0, text, (size_t)size, diag);
-  nabla_file_close(file);
+    return nabla_fail(diag, NABLA_TOO_LARGE, "has more than %zu bytes",
+                      NABLA_RULE_FILE_LIMIT);
+  char *text = malloc((size_t)size + 1);
+  if (!text) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for rules");
+  text[size] = '\0';
+  const nabla_status status =
+      nabla_file_read(file, 0, text, (size_t)size, diag);
   if (status) {
     free(text);
     return status;
   }
-  text[size] = '\0';
   *out = text;
   *out_size = (size_t)size;
   return NABLA_OK;
+}
+
+static nabla_status read_file(const char *path, char **out, size_t *out_size,
+                              nabla_diag *diag) {
+  nabla_file *file;
+  NABLA_TRY(nabla_file_open(NULL, NULL, path, &file, diag));
+  const nabla_status status = read_text(file, out, out_size, diag);
+  nabla_file_close(file);
+  return status;
 }
 
 /* MLIR's parser goes as deep as brackets do, and stops at a NUL. */
