@@ -246,8 +246,8 @@ static bool add_all(MlirContext context, const char *path, MlirModule module,
 bool nabla_rule_file_read(MlirContext context, const char *path,
                           nabla_rule_set *to) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  char *text;
-  size_t size;
+  char *text = NULL;
+  size_t size = 0;
   if (read_file(path, &text, &size, &diag)) {
     char what[300];
     snprintf(what, sizeof what, "rules cannot be read: %s", diag.what);
