@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "transforms/formula_far.h"
+#include "transforms/lowerings_elements.h"
 
 static const nabla_formula formulas[] = {
 #define FORMULA(id, arguments, text) {#id, arguments, text},
@@ -71,12 +72,6 @@ static nabla_ssa number(nabla_template *t, double value) {
                     (unsigned long long)bits);
 }
 
-static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
-                        nabla_ssa b, const char *type) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    type);
-}
-
 static nabla_ssa bits_of(nabla_template *t, nabla_ssa x) {
   return nabla_emit(&t->emit, "arith.bitcast %%v%u : f64 to i64", x);
 }
@@ -87,7 +82,7 @@ static nabla_ssa of_bits(nabla_template *t, nabla_ssa x) {
 
 static nabla_ssa with_bits(nabla_template *t, nabla_ssa x, const char *what,
                            uint64_t mask) {
-  return binary(t, what, x, nabla_emit_i64(&t->emit, mask), "i64");
+  return nabla_emit_two(t, what, x, nabla_emit_i64(&t->emit, mask), "i64");
 }
 
 static nabla_ssa emit_abs(nabla_template *t, const nabla_ssa *x) {
@@ -104,7 +99,8 @@ static nabla_ssa emit_sqrt(nabla_template *t, const nabla_ssa *x) {
 nabla_ssa nabla_emit_copysign(nabla_template *t, nabla_ssa size,
                               nabla_ssa sign) {
   nabla_ssa zero = nabla_emit_i64(&t->emit, 0);
-  nabla_ssa below = binary(t, "cmpi slt,", bits_of(t, sign), zero, "i64");
+  nabla_ssa below =
+      nabla_emit_two(t, "cmpi slt,", bits_of(t, sign), zero, "i64");
   nabla_ssa above = emit_abs(t, &size);
   nabla_ssa minus = nabla_emit(&t->emit, "arith.negf %%v%u : f64", above);
   return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", below,
@@ -118,7 +114,8 @@ static nabla_ssa emit_copysign(nabla_template *t, const nabla_ssa *x) {
 /* Adding 1.5 2^52 leaves no bits behind the point. */
 static nabla_ssa emit_rint(nabla_template *t, const nabla_ssa *x) {
   nabla_ssa magic = number(t, 0x1.8p52);
-  return binary(t, "subf", binary(t, "addf", x[0], magic, "f64"), magic, "f64");
+  return nabla_emit_two(
+      t, "subf", nabla_emit_two(t, "addf", x[0], magic, "f64"), magic, "f64");
 }
 
 static nabla_ssa power_of_two(nabla_template *t, nabla_ssa exponent) {
@@ -129,13 +126,13 @@ static nabla_ssa power_of_two(nabla_template *t, nabla_ssa exponent) {
 /* In two steps, since 2^n may be out of range while the product is not; n of
  * what is not finite is whatever, but in range. */
 static nabla_ssa emit_scale(nabla_template *t, const nabla_ssa *x) {
-  nabla_ssa n = binary(t, "maxnumf", x[1], number(t, -2000), "f64");
-  n = binary(t, "minnumf", n, number(t, 2000), "f64");
+  nabla_ssa n = nabla_emit_two(t, "maxnumf", x[1], number(t, -2000), "f64");
+  n = nabla_emit_two(t, "minnumf", n, number(t, 2000), "f64");
   n = nabla_emit(&t->emit, "arith.fptosi %%v%u : f64 to i64", n);
   nabla_ssa half = with_bits(t, n, "shrsi", 1);
-  nabla_ssa rest = binary(t, "subi", n, half, "i64");
-  nabla_ssa y = binary(t, "mulf", x[0], power_of_two(t, half), "f64");
-  return binary(t, "mulf", y, power_of_two(t, rest), "f64");
+  nabla_ssa rest = nabla_emit_two(t, "subi", n, half, "i64");
+  nabla_ssa y = nabla_emit_two(t, "mulf", x[0], power_of_two(t, half), "f64");
+  return nabla_emit_two(t, "mulf", y, power_of_two(t, rest), "f64");
 }
 
 static nabla_ssa emit_exponent(nabla_template *t, const nabla_ssa *x) {
@@ -174,7 +171,8 @@ static const struct {
 static nabla_ssa polynomial(nabla_template *t, const nabla_ssa *x, int count) {
   nabla_ssa sum = x[count - 1];
   for (int i = count - 2; i > 0; i--)
-    sum = binary(t, "addf", binary(t, "mulf", sum, x[0], "f64"), x[i], "f64");
+    sum = nabla_emit_two(t, "addf", nabla_emit_two(t, "mulf", sum, x[0], "f64"),
+                         x[i], "f64");
   return sum;
 }
 
@@ -226,7 +224,7 @@ static nabla_ssa product(parser *p) {
   for (;;) {
     const char *operation = take(p, "*") ? "mulf" : take(p, "/") ? "divf" : 0;
     if (!operation) return left;
-    left = binary(p->t, operation, left, factor(p), "f64");
+    left = nabla_emit_two(p->t, operation, left, factor(p), "f64");
   }
 }
 
@@ -235,7 +233,7 @@ static nabla_ssa sum(parser *p) {
   for (;;) {
     const char *operation = take(p, "+") ? "addf" : take(p, "-") ? "subf" : 0;
     if (!operation) return left;
-    left = binary(p->t, operation, left, product(p), "f64");
+    left = nabla_emit_two(p->t, operation, left, product(p), "f64");
   }
 }
 
@@ -247,7 +245,8 @@ static nabla_ssa choice(parser *p) {
   nabla_ssa left = sum(p);
   for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
     if (!take(p, signs[i].sign)) continue;
-    nabla_ssa test = binary(p->t, signs[i].operation, left, sum(p), "f64");
+    nabla_ssa test =
+        nabla_emit_two(p->t, signs[i].operation, left, sum(p), "f64");
     expect(p, "?");
     nabla_ssa yes = choice(p);
     expect(p, ":");

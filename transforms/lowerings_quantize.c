@@ -7,6 +7,7 @@
 #include "quant/codec.h"
 #include "quant/int8.h"
 #include "quant/kernel.h"
+#include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_list.h"
 
 typedef struct quantizing {
@@ -26,18 +27,6 @@ static nabla_ssa emit_f32(nabla_template *t, double value) {
 
 static nabla_ssa emit_i32(nabla_template *t, uint32_t value) {
   return nabla_emit_i32(&t->emit, NABLA_SCALAR, value);
-}
-
-static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
-                        nabla_ssa b, const char *type) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    type);
-}
-
-static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
-                        nabla_ssa no, const char *type) {
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s",
-                    condition, yes, no, type);
 }
 
 static nabla_ssa bits_to_f32(nabla_template *t, nabla_ssa bits) {
@@ -85,8 +74,9 @@ nabla_tensor nabla_quantize_most(nabla_template *t,
   nabla_generic_begin(t, &g);
   nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32",
                               g.operands[0].element);
-  bits = binary(t, "andi", bits, emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
-  bits = binary(t, "maxui", g.operands[1].element, bits, "i32");
+  bits =
+      nabla_emit_two(t, "andi", bits, emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
+  bits = nabla_emit_two(t, "maxui", g.operands[1].element, bits, "i32");
   return nabla_generic_end(t, &g, bits);
 }
 
@@ -109,14 +99,15 @@ static nabla_ssa wide_scale_of(nabla_template *t, const quantizing *q,
                                nabla_ssa most) {
   nabla_ssa absmax = bits_to_f32(t, most);
   if (q->table || nabla_format_is_llm_int8(&q->format)) return absmax;
-  nabla_ssa scale = binary(t, "divf", absmax, emit_f32(t, q->limit), "f32");
+  nabla_ssa scale =
+      nabla_emit_two(t, "divf", absmax, emit_f32(t, q->limit), "f32");
   if (q->format.encoding->bits == 4) return scale;
   nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
-  nabla_ssa is_largest = binary(t, "cmpi eq,", most, largest, "i32");
+  nabla_ssa is_largest = nabla_emit_two(t, "cmpi eq,", most, largest, "i32");
   nabla_ssa below = emit_f32(t, (double)NABLA_INT8_SCALE_MAX);
-  scale = choose(t, is_largest, below, scale, "f32");
-  nabla_ssa is_finite = binary(t, "cmpi ule,", most, largest, "i32");
-  return choose(t, is_finite, scale, absmax, "f32");
+  scale = nabla_emit_select(t, is_largest, below, scale, "f32");
+  nabla_ssa is_finite = nabla_emit_two(t, "cmpi ule,", most, largest, "i32");
+  return nabla_emit_select(t, is_finite, scale, absmax, "f32");
 }
 
 static bool is_narrow(const quantizing *q) {
@@ -136,9 +127,10 @@ static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
 static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
                            nabla_ssa most) {
   if (is_narrow(q))
-    return binary(t, "divf", emit_f32(t, 1), scale_of(t, q, most), "f32");
+    return nabla_emit_two(t, "divf", emit_f32(t, 1), scale_of(t, q, most),
+                          "f32");
   nabla_ssa top = emit_f32(t, q->limit);
-  return binary(t, "divf", top, bits_to_f32(t, most), "f32");
+  return nabla_emit_two(t, "divf", top, bits_to_f32(t, most), "f32");
 }
 
 /* What the body that makes codes has of its block. */
@@ -156,14 +148,15 @@ static block_facts read_block(nabla_template *t, const quantizing *q,
   nabla_ssa one = emit_i32(t, 1);
   nabla_ssa bits =
       nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32", divisor);
-  nabla_ssa below = binary(t, "subi", bits, one, "i32");
-  b.usable =
-      binary(t, "cmpi ult,", below, emit_i32(t, NABLA_F32_INFINITY - 1), "i32");
+  nabla_ssa below = nabla_emit_two(t, "subi", bits, one, "i32");
+  b.usable = nabla_emit_two(t, "cmpi ult,", below,
+                            emit_i32(t, NABLA_F32_INFINITY - 1), "i32");
   if (q->table && !is_narrow(q)) {
-    b.easy = binary(t, "cmpi uge,", most, emit_i32(t, NABLA_F32_NORMAL), "i32");
+    b.easy = nabla_emit_two(t, "cmpi uge,", most, emit_i32(t, NABLA_F32_NORMAL),
+                            "i32");
   } else {
     nabla_ssa infinity = nabla_emit_f32_bits(t, NABLA_F32_INFINITY);
-    b.easy = binary(t, "cmpf olt,", factor, infinity, "f32");
+    b.easy = nabla_emit_two(t, "cmpf olt,", factor, infinity, "f32");
   }
   return b;
 }
@@ -171,26 +164,29 @@ static block_facts read_block(nabla_template *t, const quantizing *q,
 /* `x` within [-limit, limit]. */
 static nabla_ssa clamp(nabla_template *t, nabla_ssa x, double limit) {
   nabla_ssa low = emit_f32(t, -limit), high = emit_f32(t, limit);
-  x = choose(t, binary(t, "cmpf olt,", x, low, "f32"), low, x, "f32");
-  return choose(t, binary(t, "cmpf ogt,", x, high, "f32"), high, x, "f32");
+  x = nabla_emit_select(t, nabla_emit_two(t, "cmpf olt,", x, low, "f32"), low,
+                        x, "f32");
+  return nabla_emit_select(t, nabla_emit_two(t, "cmpf ogt,", x, high, "f32"),
+                           high, x, "f32");
 }
 
 /* The code of an element, an i8, from a table's steps. */
 static nabla_ssa table_code(nabla_template *t, const quantizing *q,
                             const block_facts *b, nabla_ssa x) {
-  nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
-  nabla_ssa divided = binary(t, "divf", x, b->divisor, "f32");
-  scaled = choose(t, b->easy, scaled, divided, "f32");
+  nabla_ssa scaled = nabla_emit_two(t, "mulf", x, b->factor, "f32");
+  nabla_ssa divided = nabla_emit_two(t, "divf", x, b->divisor, "f32");
+  scaled = nabla_emit_select(t, b->easy, scaled, divided, "f32");
   /* The code of zero where the block is not usable. */
-  scaled = choose(t, b->usable, clamp(t, scaled, 1), emit_f32(t, 0), "f32");
+  scaled = nabla_emit_select(t, b->usable, clamp(t, scaled, 1), emit_f32(t, 0),
+                             "f32");
   nabla_ssa code =
       nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.first);
   for (unsigned i = 0; i < q->steps.count; i++) {
     nabla_ssa from = emit_f32(t, (double)q->steps.steps[i].from);
-    nabla_ssa reached = binary(t, "cmpf oge,", scaled, from, "f32");
+    nabla_ssa reached = nabla_emit_two(t, "cmpf oge,", scaled, from, "f32");
     nabla_ssa next =
         nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.steps[i].code);
-    code = choose(t, reached, next, code, "i8");
+    code = nabla_emit_select(t, reached, next, code, "i8");
   }
   return code;
 }
@@ -198,16 +194,16 @@ static nabla_ssa table_code(nabla_template *t, const quantizing *q,
 /* Rounds half to even by adding 1.5 * 2^23: no library call on any target. */
 static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
                               const block_facts *b, nabla_ssa x) {
-  nabla_ssa scaled = binary(t, "mulf", x, b->factor, "f32");
-  nabla_ssa divided = binary(t, "divf", x, b->divisor, "f32");
+  nabla_ssa scaled = nabla_emit_two(t, "mulf", x, b->factor, "f32");
+  nabla_ssa divided = nabla_emit_two(t, "divf", x, b->divisor, "f32");
   if (!is_narrow(q))
-    divided = binary(t, "mulf", divided, emit_f32(t, q->limit), "f32");
-  scaled = choose(t, b->easy, scaled, divided, "f32");
-  scaled =
-      choose(t, b->usable, clamp(t, scaled, q->limit), emit_f32(t, 0), "f32");
+    divided = nabla_emit_two(t, "mulf", divided, emit_f32(t, q->limit), "f32");
+  scaled = nabla_emit_select(t, b->easy, scaled, divided, "f32");
+  scaled = nabla_emit_select(t, b->usable, clamp(t, scaled, q->limit),
+                             emit_f32(t, 0), "f32");
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
-  scaled = binary(t, "addf", scaled, magic, "f32");
-  scaled = binary(t, "subf", scaled, magic, "f32");
+  scaled = nabla_emit_two(t, "addf", scaled, magic, "f32");
+  scaled = nabla_emit_two(t, "subf", scaled, magic, "f32");
   return nabla_emit(&t->emit, "arith.fptosi %%v%u : f32 to i8", scaled);
 }
 
@@ -246,15 +242,15 @@ nabla_ssa nabla_quantize_join(nabla_template *t, nabla_ssa first,
                               nabla_ssa second, bool high_first) {
   nabla_ssa four = nabla_emit(&t->emit, "arith.constant 4 : i8");
   nabla_ssa high = high_first ? first : second;
-  high = binary(t, "shli", high, four, "i8");
-  return binary(t, "ori", high, high_first ? second : first, "i8");
+  high = nabla_emit_two(t, "shli", high, four, "i8");
+  return nabla_emit_two(t, "ori", high, high_first ? second : first, "i8");
 }
 
 static nabla_ssa narrow_code(nabla_template *t, const quantizing *q,
                              const block_facts *b, nabla_ssa x) {
   if (q->table) return table_code(t, q, b, x);
   nabla_ssa eight = nabla_emit(&t->emit, "arith.constant 8 : i8");
-  return binary(t, "addi", integer_code(t, q, b, x), eight, "i8");
+  return nabla_emit_two(t, "addi", integer_code(t, q, b, x), eight, "i8");
 }
 
 /* Two codes a byte. */

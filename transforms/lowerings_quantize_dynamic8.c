@@ -4,21 +4,10 @@
 #include "nabla/dynamic8.h"
 #include "quant/codec.h"
 #include "quant/kernel.h"
+#include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_quantize.h"
 
 #define CODES NABLA_DYNAMIC8_CODES
-
-static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
-                        nabla_ssa b, const char *type) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    type);
-}
-
-static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
-                        nabla_ssa no, const char *type) {
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s",
-                    condition, yes, no, type);
-}
 
 /* "%out = scf.for %i = %from to %to step %step iter_args(%sum = %start)". */
 typedef struct loop {
@@ -51,17 +40,17 @@ static nabla_ssa mean(nabla_template *t, const nabla_tensor *values) {
   nabla_ssa size = nabla_emit_index(t, NABLA_DYNAMIC8_CHUNK);
   nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
   loop chunks = open_loop(t, zero, end, size, none);
-  nabla_ssa last = binary(t, "addi", chunks.at, size, "index");
-  last = binary(t, "minsi", last, end, "index");
+  nabla_ssa last = nabla_emit_two(t, "addi", chunks.at, size, "index");
+  last = nabla_emit_two(t, "minsi", last, end, "index");
   loop inner = open_loop(t, chunks.at, last, one, none);
   nabla_ssa value =
       nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", values->value, inner.at,
                  nabla_tensor_type(values).data);
   value = nabla_emit(e, "arith.extf %%v%u : f32 to f64", value);
-  close_loop(t, binary(t, "addf", inner.sum, value, "f64"));
-  close_loop(t, binary(t, "addf", chunks.sum, inner.out, "f64"));
+  close_loop(t, nabla_emit_two(t, "addf", inner.sum, value, "f64"));
+  close_loop(t, nabla_emit_two(t, "addf", chunks.sum, inner.out, "f64"));
   nabla_ssa number = nabla_emit(e, "arith.constant %" PRId64 ".0 : f64", count);
-  nabla_ssa offset = binary(t, "divf", chunks.out, number, "f64");
+  nabla_ssa offset = nabla_emit_two(t, "divf", chunks.out, number, "f64");
   return nabla_emit(e, "arith.truncf %%v%u : f64 to f32", offset);
 }
 
@@ -74,7 +63,7 @@ static nabla_tensor less(nabla_template *t, const nabla_tensor *values,
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
   return nabla_generic_end(
-      t, &g, binary(t, "subf", g.operands[0].element, offset, "f32"));
+      t, &g, nabla_emit_two(t, "subf", g.operands[0].element, offset, "f32"));
 }
 
 /* 256 values of f32 as a constant. */
@@ -105,13 +94,14 @@ static nabla_ssa code_of(nabla_template *t, const nabla_tensor *limits,
   nabla_ssa code = nabla_emit_index(t, 0);
   for (int64_t step = CODES / 2; step; step /= 2) {
     nabla_ssa next =
-        binary(t, "addi", code, nabla_emit_index(t, step), "index");
-    nabla_ssa place = binary(t, "subi", next, nabla_emit_index(t, 1), "index");
+        nabla_emit_two(t, "addi", code, nabla_emit_index(t, step), "index");
+    nabla_ssa place =
+        nabla_emit_two(t, "subi", next, nabla_emit_index(t, 1), "index");
     nabla_ssa limit =
         nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", limits->value,
                    place, nabla_tensor_type(limits).data);
-    nabla_ssa above = binary(t, "cmpf ogt,", x, limit, "f32");
-    code = choose(t, above, next, code, "index");
+    nabla_ssa above = nabla_emit_two(t, "cmpf ogt,", x, limit, "f32");
+    code = nabla_emit_select(t, above, next, code, "index");
   }
   return nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i8", code);
 }
@@ -121,12 +111,13 @@ static nabla_ssa scaled(nabla_template *t, nabla_ssa x, nabla_ssa absmax) {
   nabla_ssa one = nabla_emit_f32(&t->emit, NABLA_SCALAR, 1);
   nabla_ssa none = nabla_emit_f32(&t->emit, NABLA_SCALAR, 0);
   nabla_ssa least = nabla_emit_f32(&t->emit, NABLA_SCALAR, 0x1p-126);
-  nabla_ssa factor = binary(t, "divf", one, absmax, "f32");
-  nabla_ssa easy = binary(t, "cmpf oge,", absmax, least, "f32");
-  nabla_ssa value = choose(t, easy, binary(t, "mulf", x, factor, "f32"),
-                           binary(t, "divf", x, absmax, "f32"), "f32");
-  nabla_ssa any = binary(t, "cmpf ogt,", absmax, none, "f32");
-  return choose(t, any, value, none, "f32");
+  nabla_ssa factor = nabla_emit_two(t, "divf", one, absmax, "f32");
+  nabla_ssa easy = nabla_emit_two(t, "cmpf oge,", absmax, least, "f32");
+  nabla_ssa value =
+      nabla_emit_select(t, easy, nabla_emit_two(t, "mulf", x, factor, "f32"),
+                        nabla_emit_two(t, "divf", x, absmax, "f32"), "f32");
+  nabla_ssa any = nabla_emit_two(t, "cmpf ogt,", absmax, none, "f32");
+  return nabla_emit_select(t, any, value, none, "f32");
 }
 
 static nabla_tensor codes_of(nabla_template *t, const nabla_tensor *groups,

@@ -1,5 +1,6 @@
 /* Lowering of quantize with zero points: docs/FORMAT.md (E4), byte for byte. */
 #include "quant/codec.h"
+#include "transforms/lowerings_elements.h"
 #include "transforms/lowerings_quantize.h"
 
 typedef struct zeroed {
@@ -13,30 +14,24 @@ static nabla_ssa emit_f32(nabla_template *t, double value) {
   return nabla_emit_f32(&t->emit, NABLA_SCALAR, value);
 }
 
-static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
-                        nabla_ssa b, const char *type) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    type);
-}
-
 static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
                         nabla_ssa no) {
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f32",
-                    condition, yes, no);
+  return nabla_emit_select(t, condition, yes, no, "f32");
 }
 
 /* Within [low, high]; NaN gives `low`. */
 static nabla_ssa clamp(nabla_template *t, nabla_ssa x, double low,
                        double high) {
   nabla_ssa least = emit_f32(t, low), most = emit_f32(t, high);
-  x = choose(t, binary(t, "cmpf ogt,", x, least, "f32"), x, least);
-  return choose(t, binary(t, "cmpf olt,", x, most, "f32"), x, most);
+  x = choose(t, nabla_emit_two(t, "cmpf ogt,", x, least, "f32"), x, least);
+  return choose(t, nabla_emit_two(t, "cmpf olt,", x, most, "f32"), x, most);
 }
 
 /* Half to even, of a magnitude below 2^22, by adding 1.5 * 2^23. */
 static nabla_ssa round_even(nabla_template *t, nabla_ssa x) {
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
-  return binary(t, "subf", binary(t, "addf", x, magic, "f32"), magic, "f32");
+  return nabla_emit_two(t, "subf", nabla_emit_two(t, "addf", x, magic, "f32"),
+                        magic, "f32");
 }
 
 static nabla_tensor per_block(const zeroed *z) {
@@ -53,7 +48,7 @@ static nabla_tensor extreme(nabla_template *t, const zeroed *z,
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
   nabla_ssa x = g.operands[0].element, so_far = g.operands[1].element;
-  nabla_ssa beyond = binary(t, compare, x, so_far, "f32");
+  nabla_ssa beyond = nabla_emit_two(t, compare, x, so_far, "f32");
   return nabla_generic_end(t, &g, choose(t, beyond, x, so_far));
 }
 
@@ -66,9 +61,10 @@ static nabla_tensor scales_of(nabla_template *t, const zeroed *z) {
   nabla_generic_add(&g, &z->high, NULL);
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  nabla_ssa range =
-      binary(t, "subf", g.operands[1].element, g.operands[0].element, "f32");
-  nabla_ssa scale = binary(t, "divf", range, emit_f32(t, z->levels), "f32");
+  nabla_ssa range = nabla_emit_two(t, "subf", g.operands[1].element,
+                                   g.operands[0].element, "f32");
+  nabla_ssa scale =
+      nabla_emit_two(t, "divf", range, emit_f32(t, z->levels), "f32");
   nabla_dtype dtype = nabla_scale_info_of(z->format.scale)->dtype;
   return nabla_generic_end(
       t, &g, nabla_emit_round(&t->emit, NABLA_SCALAR, dtype, scale));
@@ -86,17 +82,17 @@ static nabla_tensor zeros_of(nabla_template *t, const zeroed *z) {
   nabla_ssa scale = g.operands[1].element, none = emit_f32(t, 0);
   nabla_ssa low =
       nabla_emit(&t->emit, "arith.negf %%v%u : f32", g.operands[0].element);
-  nabla_ssa zero = binary(t, "divf", low, scale, "f32");
+  nabla_ssa zero = nabla_emit_two(t, "divf", low, scale, "f32");
   zero = round_even(t, clamp(t, zero, 0, z->levels));
-  nabla_ssa is_none = binary(t, "cmpf oeq,", scale, none, "f32");
+  nabla_ssa is_none = nabla_emit_two(t, "cmpf oeq,", scale, none, "f32");
   return nabla_generic_end(t, &g, choose(t, is_none, none, zero));
 }
 
 /* `value`, an integer of [0, levels], less `by`, as an i8. */
 static nabla_ssa as_code(nabla_template *t, nabla_ssa value, unsigned by) {
   value = nabla_emit(&t->emit, "arith.fptosi %%v%u : f32 to i32", value);
-  value = binary(t, "subi", value, nabla_emit_i32(&t->emit, NABLA_SCALAR, by),
-                 "i32");
+  value = nabla_emit_two(t, "subi", value,
+                         nabla_emit_i32(&t->emit, NABLA_SCALAR, by), "i32");
   return nabla_emit(&t->emit, "arith.trunci %%v%u : i32 to i8", value);
 }
 
@@ -121,16 +117,16 @@ static nabla_tensor stored_zeros(nabla_template *t, const zeroed *z) {
 static nabla_ssa code_of(nabla_template *t, const zeroed *z, nabla_ssa x,
                          nabla_ssa scale, nabla_ssa zero) {
   nabla_ssa none = emit_f32(t, 0);
-  nabla_ssa factor = binary(t, "divf", emit_f32(t, 1), scale, "f32");
+  nabla_ssa factor = nabla_emit_two(t, "divf", emit_f32(t, 1), scale, "f32");
   nabla_ssa most = emit_f32(t, 0x1.fffffep+127);
   nabla_ssa size = nabla_emit(&t->emit, "math.absf %%v%u : f32", factor);
-  nabla_ssa easy = binary(t, "cmpf ole,", size, most, "f32");
-  nabla_ssa q = choose(t, easy, binary(t, "mulf", x, factor, "f32"),
-                       binary(t, "divf", x, scale, "f32"));
-  nabla_ssa is_none = binary(t, "cmpf oeq,", scale, none, "f32");
+  nabla_ssa easy = nabla_emit_two(t, "cmpf ole,", size, most, "f32");
+  nabla_ssa q = choose(t, easy, nabla_emit_two(t, "mulf", x, factor, "f32"),
+                       nabla_emit_two(t, "divf", x, scale, "f32"));
+  nabla_ssa is_none = nabla_emit_two(t, "cmpf oeq,", scale, none, "f32");
   q = choose(t, is_none, none, q);
   q = round_even(t, clamp(t, q, -1024, 1024));
-  q = clamp(t, binary(t, "addf", q, zero, "f32"), 0, z->levels);
+  q = clamp(t, nabla_emit_two(t, "addf", q, zero, "f32"), 0, z->levels);
   return as_code(t, q, shift_of(z));
 }
 

@@ -1,27 +1,21 @@
 /* silu of f64, without libm. Narrower types: kernels/epilogue.h. */
 #include "transforms/lowerings.h"
+#include "transforms/lowerings_elements.h"
 
 static nabla_ssa constant(nabla_template *t, double value) {
   return nabla_emit(&t->emit, "arith.constant %.17e : f64", value);
 }
 
-static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
-                        nabla_ssa b, const char *type) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    type);
-}
-
 static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
                         nabla_ssa no) {
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64",
-                    condition, yes, no);
+  return nabla_emit_select(t, condition, yes, no, "f64");
 }
 
 /* 2^exponent of an i64 within +-1000. */
 static nabla_ssa power(nabla_template *t, nabla_ssa exponent) {
   nabla_ssa bits = nabla_emit_i64(&t->emit, 1023);
-  bits = binary(t, "addi", exponent, bits, "i64");
-  bits = binary(t, "shli", bits, nabla_emit_i64(&t->emit, 52), "i64");
+  bits = nabla_emit_two(t, "addi", exponent, bits, "i64");
+  bits = nabla_emit_two(t, "shli", bits, nabla_emit_i64(&t->emit, 52), "i64");
   return nabla_emit(&t->emit, "arith.bitcast %%v%u : i64 to f64", bits);
 }
 
@@ -33,9 +27,9 @@ typedef struct exponential {
 
 static nabla_ssa times_exp(nabla_template *t, nabla_ssa factor,
                            const exponential *e) {
-  factor = binary(t, "mulf", factor, e->mantissa, "f64");
-  factor = binary(t, "mulf", factor, e->scale[0], "f64");
-  return binary(t, "mulf", factor, e->scale[1], "f64");
+  factor = nabla_emit_two(t, "mulf", factor, e->mantissa, "f64");
+  factor = nabla_emit_two(t, "mulf", factor, e->scale[0], "f64");
+  return nabla_emit_two(t, "mulf", factor, e->scale[1], "f64");
 }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts (fdlibm, e_exp.c) of
@@ -43,26 +37,29 @@ static nabla_ssa times_exp(nabla_template *t, nabla_ssa factor,
 static exponential exp_of(nabla_template *t, nabla_ssa x) {
   exponential e;
   nabla_ssa magic = constant(t, 0x1.8p52);
-  nabla_ssa n = binary(t, "mulf", x, constant(t, 0x1.71547652b82fep0), "f64");
-  n = binary(t, "addf", n, magic, "f64");
-  n = binary(t, "subf", n, magic, "f64");
+  nabla_ssa n =
+      nabla_emit_two(t, "mulf", x, constant(t, 0x1.71547652b82fep0), "f64");
+  n = nabla_emit_two(t, "addf", n, magic, "f64");
+  n = nabla_emit_two(t, "subf", n, magic, "f64");
   nabla_ssa high = constant(t, 0x1.62e42feep-1);
   nabla_ssa low = constant(t, 0x1.a39ef35793c76p-33);
-  nabla_ssa r = binary(t, "subf", x, binary(t, "mulf", n, high, "f64"), "f64");
-  r = binary(t, "subf", r, binary(t, "mulf", n, low, "f64"), "f64");
+  nabla_ssa r = nabla_emit_two(
+      t, "subf", x, nabla_emit_two(t, "mulf", n, high, "f64"), "f64");
+  r = nabla_emit_two(t, "subf", r, nabla_emit_two(t, "mulf", n, low, "f64"),
+                     "f64");
   double factorial = 6227020800.0; /* 13! */
   e.mantissa = constant(t, 1 / factorial);
   for (int i = 13; i > 0; i--) {
     factorial /= i;
-    e.mantissa = binary(t, "mulf", e.mantissa, r, "f64");
-    e.mantissa =
-        binary(t, "addf", e.mantissa, constant(t, 1 / factorial), "f64");
+    e.mantissa = nabla_emit_two(t, "mulf", e.mantissa, r, "f64");
+    e.mantissa = nabla_emit_two(t, "addf", e.mantissa,
+                                constant(t, 1 / factorial), "f64");
   }
   n = nabla_emit(&t->emit, "arith.fptosi %%v%u : f64 to i64", n);
   nabla_ssa one = nabla_emit_i64(&t->emit, 1);
-  nabla_ssa half = binary(t, "shrsi", n, one, "i64");
+  nabla_ssa half = nabla_emit_two(t, "shrsi", n, one, "i64");
   e.scale[0] = power(t, half);
-  e.scale[1] = power(t, binary(t, "subi", n, half, "i64"));
+  e.scale[1] = power(t, nabla_emit_two(t, "subi", n, half, "i64"));
   return e;
 }
 
@@ -70,15 +67,17 @@ static exponential exp_of(nabla_template *t, nabla_ssa x) {
  * overflows. Below -800 the result is -0; NaN passes every comparison. */
 nabla_ssa nabla_emit_silu_f64(nabla_template *t, nabla_ssa x) {
   nabla_ssa zero = constant(t, 0), limit = constant(t, -800);
-  nabla_ssa inside = binary(t, "cmpf uge,", x, limit, "f64");
+  nabla_ssa inside = nabla_emit_two(t, "cmpf uge,", x, limit, "f64");
   x = choose(t, inside, x, limit);
-  nabla_ssa below = binary(t, "cmpf olt,", x, zero, "f64");
-  nabla_ssa negative = choose(t, below, x, binary(t, "subf", zero, x, "f64"));
-  inside = binary(t, "cmpf oge,", negative, limit, "f64");
+  nabla_ssa below = nabla_emit_two(t, "cmpf olt,", x, zero, "f64");
+  nabla_ssa negative =
+      choose(t, below, x, nabla_emit_two(t, "subf", zero, x, "f64"));
+  inside = nabla_emit_two(t, "cmpf oge,", negative, limit, "f64");
   negative = choose(t, inside, negative, limit);
   exponential e = exp_of(t, negative);
   nabla_ssa one = constant(t, 1);
-  nabla_ssa bottom = binary(t, "addf", one, times_exp(t, one, &e), "f64");
+  nabla_ssa bottom =
+      nabla_emit_two(t, "addf", one, times_exp(t, one, &e), "f64");
   nabla_ssa top = choose(t, below, times_exp(t, x, &e), x);
-  return binary(t, "divf", top, bottom, "f64");
+  return nabla_emit_two(t, "divf", top, bottom, "f64");
 }

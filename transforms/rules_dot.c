@@ -65,20 +65,6 @@ static const char *x_objection(const side *x) {
   return NULL;
 }
 
-/* nabla.transpose, unless it would do nothing. */
-static MlirValue transpose(MlirOperation before, MlirValue value, intptr_t rank,
-                           const int64_t *order) {
-  bool same = true;
-  for (intptr_t i = 0; i < rank; i++) same &= order[i] == i;
-  if (same) return value;
-  MlirContext context = nabla_context(before);
-  MlirNamedAttribute permutation = nabla_named(
-      context, "permutation", mlirDenseI64ArrayGet(context, rank, order));
-  nabla_op_spec spec = {"nabla.transpose", 1, &value, -1, NULL, 1,
-                        &permutation};
-  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
-}
-
 /* nabla.reshape to `type`, unless it would do nothing. `sizes`: NULL, or a
  * value for each dynamic dimension. */
 static MlirValue reshape(MlirOperation before, MlirValue value, MlirType type,
@@ -128,7 +114,7 @@ static const char *weight_type(const side *w, MlirType *out) {
 /* x as M x K. */
 static MlirValue as_matrix(MlirOperation op, const side *x, int64_t k,
                            MlirType element) {
-  MlirValue value = transpose(op, x->value, x->rank, x->order);
+  MlirValue value = nabla_value_transpose(op, x->value, x->rank, x->order);
   if (x->rank == 2 && x->free == 1) return value;
   int64_t m = extent(x, 0, x->free);
   if (!nabla_is_dynamic(m))
@@ -147,7 +133,7 @@ static MlirValue as_matrix(MlirOperation op, const side *x, int64_t k,
 /* y, M x N, in the shape and order of the result. */
 static MlirValue as_result(MlirOperation op, MlirValue y, const side *x,
                            bool swap) {
-  if (swap) y = transpose(op, y, 2, (const int64_t[2]){1, 0});
+  if (swap) y = nabla_value_transpose(op, y, 2, (const int64_t[2]){1, 0});
   MlirValue sizes[NABLA_MAX_RANK];
   intptr_t count = 0;
   MlirType result = nabla_result_type(op, 0);
@@ -172,7 +158,8 @@ static nabla_rule_outcome fuse(MlirOperation op, intptr_t weight,
   if (*why) return NABLA_RULE_DECLINED;
   MlirValue operands[2] = {
       as_matrix(op, &x, nabla_array_dim(type, 1), element),
-      reshape(op, transpose(op, w.value, w.rank, w.order), type, 0, NULL)};
+      reshape(op, nabla_value_transpose(op, w.value, w.rank, w.order), type, 0,
+              NULL)};
   nabla_op_spec spec = {"nabla.fused_dot", 2, operands, -1, NULL, 0, NULL};
   MlirOperation fused = nabla_op_create(op, &spec);
   if (mlirOperationIsNull(fused)) return NABLA_RULE_FAILED;

@@ -94,10 +94,12 @@ static nabla_status check_attributes(const nabla_call_handler *h,
   return NABLA_OK;
 }
 
-nabla_status nabla_call_check(
-    const nabla_call_handler *h, const nabla_call_type_of *arguments,
-    size_t argument_count, const nabla_call_type_of *results,
-    size_t result_count, const nabla_setting *attributes, nabla_diag *diag) {
+/* Arguments, then results. */
+static nabla_status check_types(const nabla_call_handler *h,
+                                const nabla_call_type_of *arguments,
+                                size_t argument_count,
+                                const nabla_call_type_of *results,
+                                size_t result_count, nabla_diag *diag) {
   size_t least = h->argument_count - (h->is_variadic ? 1 : 0);
   if (h->is_variadic ? argument_count < least : argument_count != least)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -115,6 +117,15 @@ nabla_status nabla_call_check(
         &arguments[i], diag));
   for (size_t i = 0; i < result_count; i++)
     NABLA_TRY(check_one(h, "result", i, &h->results[i], &results[i], diag));
+  return NABLA_OK;
+}
+
+nabla_status nabla_call_check(
+    const nabla_call_handler *h, const nabla_call_type_of *arguments,
+    size_t argument_count, const nabla_call_type_of *results,
+    size_t result_count, const nabla_setting *attributes, nabla_diag *diag) {
+  NABLA_TRY(
+      check_types(h, arguments, argument_count, results, result_count, diag));
   return check_attributes(h, attributes, diag);
 }
 
@@ -248,7 +259,7 @@ static const uint64_t *read_buffers(const uint64_t *words, uint64_t count,
 }
 
 /* Whether the buffers are what the handler says now: it may be another one than
- * when the program was compiled. */
+ * when the program was compiled. Attributes were checked when it was opened. */
 static nabla_status check_frame(const site *s, const nabla_call_frame *frame,
                                 nabla_diag *diag) {
   nabla_call_type_of types[2 * NABLA_CALL_MAX_BUFFERS];
@@ -261,8 +272,8 @@ static nabla_status check_frame(const site *s, const nabla_call_frame *frame,
   for (uint32_t i = 0; i < frame->result_count; i++)
     types[at + i] = (nabla_call_type_of){NULL, frame->results[i].dtype,
                                          frame->results[i].rank};
-  return nabla_call_check(s->handler, types, count, types + count,
-                          frame->result_count, &s->attributes, diag);
+  return check_types(s->handler, types, count, types + count,
+                     frame->result_count, diag);
 }
 
 nabla_status nabla_calls_run(nabla_calls *calls, uint64_t number,

@@ -9,8 +9,6 @@ usage: decoder.py NABLA_RUN NABLA_QUANT NABLA_OPT SOURCE_FOLDER
 The model is looked for in $NABLA_MODELS, or in ../shared/models beside the
 source folder. Exits 77, which ctest shows as skipped, without it.
 """
-import json
-import os
 import subprocess
 import sys
 
@@ -32,29 +30,6 @@ MATRICES = {"q_proj": (DIM, DIM), "k_proj": (SHARED * WIDTH, DIM),
 PACKED = "(embed_tokens|_proj).weight"
 # Beginning of sequence; then "Once upon a time, there was a little girl named"
 BEGIN = 1
-
-
-def find_model():
-    folder = os.environ.get("NABLA_MODELS") or os.path.join(
-        sys.argv[4], "..", "shared", "models")
-    path = os.path.join(folder, FILE)
-    if not os.path.exists(path):
-        print("SKIP: there is no " + FILE)
-        sys.exit(77)
-    return path
-
-
-def read_all(path):
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header, data = json.loads(file.read(size)), file.read()
-    out = {}
-    for name, info in header.items():
-        if name != "__metadata__":
-            begin, end = info["data_offsets"]
-            out[name] = np.frombuffer(data[begin:end], f32).reshape(
-                info["shape"])
-    return out
 
 
 def tool(*command):
@@ -242,7 +217,7 @@ def give_tokens(f, tokens):
 
 def run_both(s, dense, packed, decoded, label, blocks, rng):
     """`dense` and `packed` are (function, program)."""
-    weights = read_all(decoded)
+    weights = harness.read_safetensors(decoded)
     for count in (1, 2, 17):
         tokens = [BEGIN] + list(rng.integers(3, VOCABULARY, count - 1))
         want, far = bounds(weights, tokens, blocks, rng)
@@ -287,7 +262,7 @@ def implicitize(s, f, program, spec):
 
 def check_text(s, model, f, program):
     """Greedy: the tokens of the f64 pass, one after the other."""
-    reference, tokens = Reference(read_all(model)), [BEGIN]
+    reference, tokens = Reference(harness.read_safetensors(model)), [BEGIN]
     f.checks = [None, None]
     for _ in range(24):
         give_tokens(f, tokens)
@@ -301,7 +276,7 @@ def check_text(s, model, f, program):
 
 
 def test(s):
-    model = find_model()
+    model = harness.find_model(sys.argv[4], FILE)
     rng = np.random.default_rng(harness.seed())
     for blocks in (1, 5):
         f = Decoder(model, blocks)

@@ -224,6 +224,33 @@ def write_safetensors(path, arrays, ends_at=64):
         file.write(len(text).to_bytes(8, "little") + text + data)
 
 
+def read_safetensors(path):
+    """Name: array, of the f32 tensors of a file."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header, data = json.loads(file.read(size)), file.read()
+    out = {}
+    for name, info in header.items():
+        if name == "__metadata__" or info["dtype"] != "F32":
+            continue
+        begin, end = info["data_offsets"]
+        out[name] = np.frombuffer(data[begin:end], np.float32).reshape(
+            info["shape"])
+    return out
+
+
+def find_model(repository, name):
+    """A file of $NABLA_MODELS, or of ../shared/models beside the repository;
+    ends the process as skipped where there is none."""
+    folder = os.environ.get("NABLA_MODELS") or os.path.join(
+        repository, "..", "shared", "models")
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        print("SKIP: there is no " + name)
+        sys.exit(77)
+    return path
+
+
 # ---- runs --------------------------------------------------------------------
 
 

@@ -7,8 +7,6 @@ usage: model.py NABLA_RUN NABLA_QUANT quick|medium SOURCE_FOLDER
 The model is looked for in $NABLA_MODELS, or in ../shared/models beside the
 source folder. Exits 77, which ctest shows as skipped, without it.
 """
-import json
-import os
 import subprocess
 import sys
 
@@ -22,26 +20,6 @@ FILE = "stories260K/stories260K-f32.safetensors"
 TENSORS = ("model.layers.0.mlp.gate_proj.weight",
            "model.layers.0.mlp.down_proj.weight")
 BLOCKS = [16 << i for i in range(9)]
-
-
-def find_model():
-    folder = os.environ.get("NABLA_MODELS") or os.path.join(
-        sys.argv[4], "..", "shared", "models")
-    path = os.path.join(folder, FILE)
-    if not os.path.exists(path):
-        print("SKIP: there is no " + FILE)
-        sys.exit(77)
-    return path
-
-
-def read_tensor(path, name):
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        info = json.loads(file.read(size))[name]
-        begin, end = info["data_offsets"]
-        file.seek(8 + size + begin)
-        assert info["dtype"] == "F32", info
-        return np.frombuffer(file.read(end - begin), f32).reshape(info["shape"])
 
 
 def packings(blocks):
@@ -70,7 +48,7 @@ def pack(s, model, spec, layout, tensor):
         done = subprocess.run(tool + command + ["--quiet"], capture_output=True)
         if done.returncode:
             raise SystemExit("FAILED: %s: %s" % (command, done.stderr.decode()))
-    return paths[0], read_tensor(paths[1], tensor)
+    return paths[0], harness.read_safetensors(paths[1])[tensor]
 
 
 def layer(spec, w, path, tensor):
@@ -144,7 +122,7 @@ def check_threads(s, f, inputs, program, label):
 
 def check_dense(s, model, tensor, rng):
     """A weight that is not packed is bound just so."""
-    w = read_tensor(model, tensor)
+    w = harness.read_safetensors(model)[tensor]
     f = Function("dense")
     w_type = tensor_type(w.shape, "f32")
     q = f.bound(w_type, model, tensor)
@@ -162,7 +140,7 @@ def check_dense(s, model, tensor, rng):
 
 def test(s):
     medium = sys.argv[3] == "medium"
-    model = find_model()
+    model = harness.find_model(sys.argv[4], FILE)
     rng = np.random.default_rng(harness.seed())
     count = 0
     for spec, layout in packings(BLOCKS if medium else [16, 64, 1024, 4096]):

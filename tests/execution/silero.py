@@ -8,7 +8,6 @@ usage: silero.py NABLA_RUN NABLA_QUANT SOURCE_FOLDER
 The model is looked for in $NABLA_MODELS, or in ../shared/models beside the
 source folder. Exits 77, which ctest shows as skipped, without it.
 """
-import json
 import os
 import re
 import subprocess
@@ -31,28 +30,7 @@ ALIASES = {"conv1.weight": "conv1", "conv2.weight": "conv2",
 
 
 def find(name):
-    folder = os.environ.get("NABLA_MODELS") or os.path.join(
-        sys.argv[3], "..", "shared", "models")
-    path = os.path.join(folder, FOLDER, name)
-    if not os.path.exists(path):
-        print("SKIP: there is no %s/%s" % (FOLDER, name))
-        sys.exit(77)
-    return path
-
-
-def read_tensors(path):
-    """Name: array, of the f32 tensors of a file."""
-    with open(path, "rb") as file:
-        data = file.read()
-    start = 8 + int.from_bytes(data[:8], "little")
-    out = {}
-    for name, info in json.loads(data[8:start]).items():
-        if name == "__metadata__" or info["dtype"] != "F32":
-            continue
-        begin, end = info["data_offsets"]
-        out[name] = np.frombuffer(data[start + begin:start + end],
-                                  f32).reshape(info["shape"])
-    return out
+    return harness.find_model(sys.argv[3], FOLDER + "/" + name)
 
 
 def read_speech(path):
@@ -131,7 +109,7 @@ def run(s, path, frames, weights):
     inputs, outputs = s.path(".npy"), [s.path(".npy") for _ in range(3)]
     np.save(inputs, frames)
     command = ["--policy", "error", "--input", "frames=" + inputs]
-    for name in read_tensors(find("silero_vad_16k.safetensors")):
+    for name in harness.read_safetensors(find("silero_vad_16k.safetensors")):
         command += ["--bind", "%s=%s:%s" % (name, weights, name)]
     for output in outputs:
         command += ["--output", output]
@@ -171,7 +149,7 @@ def compare(s, what, got, want, bound):
 
 
 def check_dense(s, model, frames):
-    tensors = read_tensors(model)
+    tensors = harness.read_safetensors(model)
     dense = program(s)
     want = forward(tensors, frames)
     got = run(s, dense, frames, model)
@@ -192,8 +170,8 @@ def check_dense(s, model, frames):
 
 def check_packed(s, model, spec, frames):
     packed, decoded = quantize(s, model, spec)
-    tensors = read_tensors(decoded)
-    original = read_tensors(model)
+    tensors = harness.read_safetensors(decoded)
+    original = harness.read_safetensors(model)
     for name in ALIASES:
         s.expect(not np.array_equal(tensors[name], original[name]),
                  "%s is not packed" % name)
