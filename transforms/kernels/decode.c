@@ -32,6 +32,14 @@ int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
   return count <= block && first <= block - count;
 }
 
+nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat) {
+  const nabla_fused_spec *spec = emitter->spec;
+  if (!spec->format.encoding)
+    return nabla_emit_multiply(emitter, flat,
+                               nabla_dtype_bits(spec->dense) / 8);
+  return nabla_emit_divide(emitter, flat, 8 / spec->format.encoding->bits);
+}
+
 /* A power of two in a byte (E5): exponent 0 is subnormal, 255 is NaN. */
 static nabla_ssa power_of_two(nabla_emitter *emitter, nabla_ssa index) {
   nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->scales, index, 1);

@@ -29,6 +29,9 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
                              uint64_t stride, uint64_t count);
 
+/* The byte of the codes, or of a dense weight, in which element `flat` is. */
+nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat);
+
 /* The scale (f32) at `index` of the scales. */
 nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index);
 
