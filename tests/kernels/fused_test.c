@@ -227,7 +227,20 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   kernels_destroy(&k);
 }
 
+/* Whether the same can be computed with N and K told by the call. */
+static int has_any_size(const nabla_fused_spec *spec) {
+  return spec->k && spec->k % 16 == 0 && spec->stride_k == 1 &&
+         spec->stride_n == spec->k && !spec->offset &&
+         spec->storage_elements == spec->n * spec->k &&
+         (spec->format.granularity != NABLA_PER_ROW ||
+          spec->format.block == spec->k);
+}
+
 static void check_spec(run *r, const nabla_fused_spec *spec) {
+  nabla_fused_spec any = *spec;
+  any.any_size = spec->k % 256 == 0 ? 256 : spec->k % 64 == 0 ? 64 : 16;
+  if (has_any_size(spec) && spec->n > 1)
+    check_level(r, any, &r->levels[r->level_count - 1]);
   for (unsigned i = 0; i < r->level_count; i++)
     check_level(r, *spec, &r->levels[i]);
 }

@@ -40,6 +40,21 @@ nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat) {
   return nabla_emit_divide(emitter, flat, 8 / spec->format.encoding->bits);
 }
 
+/* Rows of any size: as long as K. */
+static int has_open_rows(const nabla_fused_spec *spec) {
+  return spec->any_size && spec->format.granularity == NABLA_PER_ROW;
+}
+
+nabla_ssa nabla_emit_block(nabla_emitter *emitter, nabla_ssa flat) {
+  const nabla_fused_spec *spec = emitter->spec;
+  if (spec->any_size && spec->format.granularity == NABLA_PER_TENSOR)
+    return nabla_emit_i64(emitter, 0);
+  if (!has_open_rows(spec))
+    return nabla_emit_divide(emitter, flat, spec->format.block);
+  return nabla_emit(emitter, "arith.divui %%v%u, %%v%u : i64", flat,
+                    emitter->k);
+}
+
 /* A power of two in a byte (E5): exponent 0 is subnormal, 255 is NaN. */
 static nabla_ssa power_of_two(nabla_emitter *emitter, nabla_ssa index) {
   nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->scales, index, 1);
@@ -89,9 +104,7 @@ nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index) {
 }
 
 nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat) {
-  nabla_ssa index =
-      nabla_emit_divide(emitter, flat, emitter->spec->format.block);
-  return nabla_emit_scale_at(emitter, index);
+  return nabla_emit_scale_at(emitter, nabla_emit_block(emitter, flat));
 }
 
 /* One byte of the codes as i32, zero- or sign-extended. */
@@ -280,12 +293,14 @@ static nabla_ssa each_block(nabla_emitter *emitter, const nabla_window *window,
 
 static nabla_ssa block_lanes(nabla_emitter *emitter, const nabla_window *window,
                              lookup *at, const char *type) {
-  uint64_t block = emitter->spec->format.block;
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t block = spec->format.block;
   int whole = window->width == NABLA_LANES;
-  if (whole && block % NABLA_LANES == 0 && window->aligned % NABLA_LANES == 0)
+  int one = spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
+  if (one ||
+      (whole && block % NABLA_LANES == 0 && window->aligned % NABLA_LANES == 0))
     return nabla_emit_broadcast(
-        emitter, type,
-        at(emitter, nabla_emit_divide(emitter, window->flat, block)));
+        emitter, type, at(emitter, nabla_emit_block(emitter, window->flat)));
   if (whole && block >= NABLA_LANES)
     return two_blocks(emitter, window->flat, at, type);
   return each_block(emitter, window, at, type);

@@ -32,6 +32,9 @@ int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
 /* The byte of the codes, or of a dense weight, in which element `flat` is. */
 nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat);
 
+/* The block, whose scale it has, of the element at `flat`. */
+nabla_ssa nabla_emit_block(nabla_emitter *emitter, nabla_ssa flat);
+
 /* The scale (f32) at `index` of the scales. */
 nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index);
 

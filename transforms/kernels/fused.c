@@ -60,7 +60,10 @@ static const char *objection_to_format(const nabla_fused_spec *spec) {
 
 static const char *objection_to_sizes(const nabla_fused_spec *spec) {
   uint64_t last;
-  if (spec->any_size) return NULL;
+  if (spec->any_size)
+    return spec->any_size % NABLA_LANES || spec->any_size > 4096
+               ? "K of any size is a multiple of 16 to 4096"
+               : NULL;
   if (spec->storage_elements > ELEMENTS_MAX || spec->n > ELEMENTS_MAX ||
       spec->k > ELEMENTS_MAX)
     return "the weight has more than 2^48 elements";

@@ -44,7 +44,7 @@ static int has_lines(const nabla_fused_spec *spec) {
 static int has_lane_scales(const nabla_fused_spec *spec) {
   uint64_t elements = elements_of(spec), block = spec->format.block;
   if (spec->format.granularity != NABLA_PER_BLOCK)
-    return !spec->any_size && block % elements == 0;
+    return spec->any_size || block % elements == 0;
   if (block >= elements) return block % elements == 0;
   return !is_wide(spec) && elements / block <= NABLA_LANES;
 }
@@ -157,8 +157,10 @@ static code_line begin_line(nabla_emitter *emitter, nabla_ssa flat) {
   const nabla_format *format = &emitter->spec->format;
   unsigned elements = elements_of(emitter->spec);
   unsigned count =
-      format->block >= elements ? 1 : elements / (unsigned)format->block;
-  nabla_ssa first = nabla_emit_divide(emitter, flat, format->block);
+      format->granularity != NABLA_PER_BLOCK || format->block >= elements
+          ? 1
+          : elements / (unsigned)format->block;
+  nabla_ssa first = nabla_emit_block(emitter, flat);
   int packed = format->scale == NABLA_SCALE_E8M0 ||
                format->scale == NABLA_SCALE_DYNAMIC8;
   code_line result = {

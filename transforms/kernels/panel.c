@@ -40,6 +40,11 @@ static uint64_t alignment(const nabla_fused_spec *spec, unsigned aligned) {
   return nabla_common_divisor(rows, aligned);
 }
 
+/* Each row has one scale, or all have, whatever their length. */
+static int has_row_scales(const nabla_fused_spec *spec) {
+  return spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
+}
+
 /* Dwords can be transposed: rows start at whole steps, blocks are whole steps
  * or whole dwords of a step, and the panels' ends are whole steps. */
 static int by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
@@ -48,6 +53,7 @@ static int by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
   uint64_t step = step_of(spec), block = format->block;
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
   if (k % step || alignment(spec, aligned) % step) return 0;
+  if (has_row_scales(spec)) return 1;
   if (block >= step) return block % step == 0;
   return step % block == 0 && step / block <= NABLA_LANES;
 }
@@ -136,7 +142,7 @@ static void rows_first(nabla_emitter *emitter, const nabla_panel *panel,
 /* Blocks of a row in one step. */
 static unsigned groups_of(const nabla_fused_spec *spec) {
   uint64_t step = step_of(spec), block = spec->format.block;
-  return block >= step ? 1 : (unsigned)(step / block);
+  return has_row_scales(spec) || block >= step ? 1 : (unsigned)(step / block);
 }
 
 /* The scales, and zero points, of 16 rows at `flats` for each block of a step,
@@ -148,7 +154,7 @@ static void load_scales(nabla_emitter *emitter, const nabla_panel *panel,
   for (unsigned g = 0; g < groups_of(emitter->spec); g++) {
     nabla_ssa scales[NABLA_LANES], zeros[NABLA_LANES];
     for (unsigned i = 0; i < NABLA_LANES; i++) {
-      nabla_ssa index = nabla_emit_divide(emitter, flats[i], format->block);
+      nabla_ssa index = nabla_emit_block(emitter, flats[i]);
       index = nabla_emit_add_constant(emitter, index, g);
       scales[i] = nabla_emit_scale_at(emitter, index);
       zeros[i] = nabla_emit_zero_value(emitter, index);

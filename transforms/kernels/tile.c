@@ -289,7 +289,7 @@ static void run(nabla_emitter *emitter) {
 }
 
 static int applies(const nabla_fused_spec *spec) {
-  return nabla_spec_is_row(spec) && spec->m_min > 1 &&
+  return nabla_spec_is_row(spec) && (spec->m_min > 1 || spec->any_size) &&
          spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
 }
