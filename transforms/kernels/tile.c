@@ -1,7 +1,7 @@
 /* y = x . w for many rows of x: panels of w are decoded once into the scratch,
- * rows of w in lanes, and multiplied with tiles of x that `prepare` has made,
- * column by column: each element of x is spread over a vector. Sums of a panel
- * begin at zero and are added to totals in the scratch.
+ * rows of w in lanes, and multiplied with tiles of some rows of x, each element
+ * of which is spread over a vector. Sums of a panel begin at zero and are added
+ * to totals in the scratch. x that is not f32 is widened by `prepare`.
  *
  * The scratch: a panel of COLUMNS rows of w, totals of ROWS x COLUMNS, and what
  * nabla_emit_panel needs. */
@@ -57,52 +57,51 @@ static nabla_ssa left_of(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
   return nabla_emit_minimum(emitter, left, nabla_emit_i64(emitter, count));
 }
 
-/* ---- x: tiles of rows, column by column -----------------------------------
+/* ---- x as f32 ---------------------------------------------------------------
  */
 
-/* Elements [k, k + width) of the rows from `first` on: read along k, written
- * across. Rows beyond the last are the last again. */
-static void pack_square(nabla_emitter *emitter, nabla_ssa first, nabla_ssa k,
-                        unsigned width) {
-  unsigned rows = shape_of(emitter->spec).rows;
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
-  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
-  nabla_array_ref out = floats_at(emitter->workspace);
-  nabla_ssa to = nabla_emit_product(emitter, first, emitter->k);
-  to = nabla_emit_add(emitter, to, nabla_emit_multiply(emitter, k, rows));
-  for (unsigned i = 0; i < rows; i++) {
-    nabla_ssa row = nabla_emit_minimum(
-        emitter, nabla_emit_add_constant(emitter, first, i), last);
-    nabla_ssa from = nabla_emit_product(emitter, row, emitter->k);
-    from = nabla_emit_add(emitter, from, k);
-    nabla_ssa values = nabla_emit_read_lanes(emitter, x, from, width);
-    for (unsigned j = 0; j < width; j++)
-      nabla_emit_write(emitter, out,
-                       nabla_emit_add_constant(emitter, to, j * rows + i),
-                       nabla_emit(emitter,
-                                  "vector.extract %%v%u[%u] : f32 from "
-                                  "vector<16xf32>",
-                                  values, j));
-  }
+static int is_widened(const nabla_fused_spec *spec) {
+  return spec->x_type != NABLA_DTYPE_F32;
 }
 
 static void prepare(nabla_emitter *emitter) {
-  unsigned rows = shape_of(emitter->spec).rows;
-  nabla_loop tiles, steps;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, emitter->k, NABLA_LANES);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
-  nabla_loop_begin(emitter, &tiles, emitter->begin, emitter->end, rows, 0,
-                   NULL);
-  nabla_loop_begin(emitter, &steps, zero, whole, NABLA_LANES, 0, NULL);
-  pack_square(emitter, tiles.induction, steps.induction, NABLA_LANES);
-  nabla_loop_end(emitter, &steps, NULL);
-  nabla_loop_begin(emitter, &steps, whole, emitter->k, 1, 0, NULL);
-  pack_square(emitter, tiles.induction, steps.induction, 1);
-  nabla_loop_end(emitter, &steps, NULL);
-  nabla_loop_end(emitter, &tiles, NULL);
+  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
+  nabla_array_ref out = floats_at(emitter->workspace);
+  nabla_loop loop;
+  nabla_ssa begin = nabla_emit_product(emitter, emitter->begin, emitter->k);
+  nabla_ssa end = nabla_emit_product(emitter, emitter->end, emitter->k);
+  nabla_ssa count =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end, begin);
+  count = nabla_emit_divide(emitter, count, NABLA_LANES);
+  nabla_ssa whole = nabla_emit_multiply(emitter, count, NABLA_LANES);
+  whole = nabla_emit_add(emitter, begin, whole);
+  nabla_loop_begin(emitter, &loop, begin, whole, NABLA_LANES, 0, NULL);
+  nabla_emit_write_lanes(
+      emitter, out, loop.induction,
+      nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
+  nabla_loop_end(emitter, &loop, NULL);
+  nabla_loop_begin(emitter, &loop, whole, end, 1, 0, NULL);
+  nabla_emit_write(emitter, out, loop.induction,
+                   nabla_emit_read(emitter, x, loop.induction));
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
+/* Addresses of elements k of the rows from `first` on; of the last row beyond
+ * it. */
+static void rows_of_x(nabla_emitter *emitter, nabla_ssa first, nabla_ssa k,
+                      nabla_ssa *out) {
+  nabla_ssa base = is_widened(emitter->spec) ? emitter->workspace : emitter->x;
+  nabla_ssa one = nabla_emit_i64(emitter, 1);
+  nabla_ssa last =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
+  for (unsigned r = 0; r < shape_of(emitter->spec).rows; r++) {
+    nabla_ssa row = nabla_emit_minimum(
+        emitter, nabla_emit_add_constant(emitter, first, r), last);
+    row = nabla_emit_add(emitter, nabla_emit_product(emitter, row, emitter->k),
+                         k);
+    out[r] =
+        nabla_emit_address(emitter, base, nabla_emit_multiply(emitter, row, 4));
+  }
 }
 
 /* ---- tiles ----------------------------------------------------------------
@@ -110,9 +109,9 @@ static void prepare(nabla_emitter *emitter) {
 
 /* What is multiplied: `count` elements of k. */
 typedef struct tile {
-  nabla_ssa x;     /* address of the tile's first */
-  nabla_ssa w;     /* address in the panel */
-  nabla_ssa total; /* number of the first total */
+  nabla_ssa x[NABLA_LOOP_MAX]; /* addresses of its rows */
+  nabla_ssa w;                 /* address in the panel */
+  nabla_ssa total;             /* number of the first total */
   nabla_ssa count;
 } tile;
 
@@ -120,7 +119,7 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
   tile_shape s = shape_of(emitter->spec);
   unsigned sums = s.rows * s.vectors;
   nabla_ssa none[NABLA_LOOP_MAX], next[NABLA_LOOP_MAX], w[4];
-  nabla_array_ref x = floats_at(t->x), panel = floats_at(t->w);
+  nabla_array_ref panel = floats_at(t->w);
   nabla_array_ref totals = floats_at(part(emitter, totals_at()));
   nabla_loop loop;
   nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
@@ -134,10 +133,9 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
         emitter, panel,
         nabla_emit_add_constant(emitter, at, (uint64_t)v * NABLA_LANES),
         NABLA_LANES);
-  at = nabla_emit_multiply(emitter, loop.induction, s.rows);
   for (unsigned r = 0; r < s.rows; r++) {
     nabla_ssa one =
-        nabla_emit_read(emitter, x, nabla_emit_add_constant(emitter, at, r));
+        nabla_emit_read(emitter, floats_at(t->x[r]), loop.induction);
     one = nabla_emit_broadcast(emitter, "f32", one);
     for (unsigned v = 0; v < s.vectors; v++) {
       unsigned i = r * s.vectors + v;
@@ -169,20 +167,16 @@ static void multiply_panel(nabla_emitter *emitter, const block *b, nabla_ssa k,
   unsigned rows = shape_of(emitter->spec).rows, width = width_of(emitter->spec);
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop parts, tiles;
-  nabla_ssa x = nabla_emit_product(emitter, b->row, emitter->k);
-  x = nabla_emit_add(emitter, x, nabla_emit_multiply(emitter, k, rows));
   nabla_loop_begin(emitter, &parts, zero, b->columns, width, 0, NULL);
   nabla_ssa w =
       nabla_emit_multiply(emitter, parts.induction, (uint64_t)PANEL * 4);
   w = nabla_emit_address(emitter, emitter->scratch, w);
   nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
-  nabla_ssa from = nabla_emit_product(emitter, tiles.induction, emitter->k);
-  from = nabla_emit_multiply(emitter, nabla_emit_add(emitter, x, from), 4);
   nabla_ssa total = nabla_emit_multiply(emitter, tiles.induction, COLUMNS);
-  tile t = {.x = nabla_emit_address(emitter, emitter->workspace, from),
-            .w = w,
+  tile t = {.w = w,
             .total = nabla_emit_add(emitter, total, parts.induction),
             .count = count};
+  rows_of_x(emitter, nabla_emit_add(emitter, b->row, tiles.induction), k, t.x);
   multiply(emitter, &t);
   nabla_loop_end(emitter, &tiles, NULL);
   nabla_loop_end(emitter, &parts, NULL);
@@ -301,9 +295,8 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  unsigned rows = shape_of(spec).rows;
   out->grain = GRAIN;
-  out->workspace = (nabla_kernel_tiles){rows, 1, rows * 4};
+  if (is_widened(spec)) out->workspace = (nabla_kernel_tiles){1, 16, 64};
 }
 
 static uint64_t chain(const nabla_fused_spec *spec) {
@@ -317,6 +310,7 @@ const nabla_body nabla_body_tiles = {.name = "tiles",
                                      .cost = cost,
                                      .run = run,
                                      .prepare = prepare,
+                                     .has_prepare = is_widened,
                                      .describe = describe,
                                      .chain = chain,
                                      .scratch = scratch};
