@@ -273,7 +273,7 @@ static void add_whole(writer *w) {
 /* Rows of the weight are columns of the result. */
 static void add_rows(writer *w) {
   const pointer *y = &w->pointers[w->arguments];
-  const int64_t rows = y->sizes[y->rank - 1];
+  const int64_t rows = y->sizes[1];
   nabla_text_add(&w->text,
                  "/* The same for rows [begin, end) of the weight, of %" PRId64
                  ", on the calling thread: columns\n"
@@ -368,7 +368,7 @@ static nabla_status write_all(writer *w, const nabla_manifest *manifest,
     add_whole(w);
     const pointer *y = &w->pointers[w->arguments];
     if (is_product(self, w->function->name) && w->count - w->arguments == 1 &&
-        y->rank && y->sizes[y->rank - 1] >= 0 &&
+        y->rank == 2 && y->sizes[1] >= 0 &&
         !has_function(manifest, w->function->name, "_rows"))
       add_rows(w);
   }
