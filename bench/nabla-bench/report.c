@@ -1,8 +1,12 @@
 /* The verb report: the tables of docs/BENCHMARKS.md, as Markdown, and the
  * chart.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench/nabla-bench/chart.h"
 #include "bench/nabla-bench/measure.h"
@@ -79,78 +83,110 @@ static void print_head(const char *table) {
       "the larger of reading the weight and of multiplying in registers");
 }
 
-static void print_peers(const bench_measured *m) {
-  const char *separator = "";
-  for (uint32_t i = 0; i < m->count; i++) {
-    if (!m->peers[i] || m->rows[i].failed) continue;
-    printf("%s%s %.2f", separator, m->rows[i].name,
-           bench_measured_ratio(m, (int)i));
-    separator = ", ";
-  }
+/* What a problem's process found out. */
+typedef struct outcome {
+  int done; /* it came to its end */
+  nabla_status status;
+  char why[512]; /* there are no figures */
+  char format[80], limit[64], peers[512];
+  int has_kernel;
+  double us, gb_per_s, gflop_per_s, share;
+} outcome;
+
+static void list_peers(const bench_measured *m, outcome *out) {
+  size_t used = 0;
+  for (uint32_t i = 0; i < m->count && used < sizeof out->peers; i++)
+    if (m->peers[i] && !m->rows[i].failed)
+      used += (size_t)snprintf(out->peers + used, sizeof out->peers - used,
+                               "%s%s %.2f", used ? ", " : "", m->rows[i].name,
+                               bench_measured_ratio(m, (int)i));
 }
 
-static void print_row(const bench_measured *m, double target) {
-  const bench_problem *p = &m->problem;
+static void fill_outcome(const bench_measured *m, outcome *out) {
+  const char *why = "it failed";
+  for (uint32_t i = 0; i < m->skipped_count; i++)
+    if (!strcmp(m->skipped[i].name, "kernel")) why = m->skipped[i].why;
+  snprintf(out->format, sizeof out->format, "%s",
+           bench_kernel_format(m->kernel));
+  snprintf(out->limit, sizeof out->limit, "%s", m->rows[m->limit_row].name);
+  snprintf(out->why, sizeof out->why, "no kernel: %s", why);
+  if (m->kernel_row < 0 || m->rows[m->kernel_row].failed) return;
+  const contestant *kernel = &m->rows[m->kernel_row];
+  out->has_kernel = 1;
+  out->us = kernel->median * 1e6;
+  out->gb_per_s = kernel->bytes / kernel->median * 1e-9;
+  out->gflop_per_s = kernel->flops / kernel->median * 1e-9;
+  out->share = bench_measured_share(m, m->kernel_row);
+  list_peers(m, out);
+}
+
+/* In a process of its own: a kernel that crashes costs its row only. */
+static void measure_apart(const bench_settings *s, const bench_problem *p,
+                          const char *peers, outcome *shared) {
+  *shared = (outcome){.why = "its process failed"};
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    bench_measured measured;
+    nabla_diag diag = NABLA_DIAG_INIT;
+    shared->status =
+        bench_measure(p, peers, bytes_of(s), turns_of(s), &measured, &diag);
+    if (shared->status)
+      snprintf(shared->why, sizeof shared->why, "%s", diag.what);
+    else
+      fill_outcome(&measured, shared);
+    if (!shared->status) bench_measured_free(&measured);
+    shared->done = 1;
+    _exit(0);
+  }
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+  if (child < 0 || !shared->done) shared->has_kernel = 0;
+}
+
+static void print_row(const bench_problem *p, const outcome *o, double target) {
   printf("| %s%s | %s%s%s, %s | %llu x %llu | %llu | %u |",
-         bench_kernel_format(m->kernel), p->transposed ? " transposed" : "",
-         nabla_numerics_name(p->numerics), strcmp(p->isa, "best") ? " " : "",
+         *o->format ? o->format : p->encoding,
+         p->transposed ? " transposed" : "", nabla_numerics_name(p->numerics),
+         strcmp(p->isa, "best") ? " " : "",
          strcmp(p->isa, "best") ? p->isa : "",
          nabla_weight_layout_name(p->layout), (unsigned long long)p->n,
          (unsigned long long)p->k, (unsigned long long)p->m, p->threads);
-  if (m->kernel_row < 0) {
-    printf(" | | | | | no kernel: %s |\n",
-           m->skipped_count ? m->skipped[0].why : "");
+  if (!o->has_kernel) {
+    printf(" | | | | | %s |\n", o->why);
     return;
   }
-  const contestant *kernel = &m->rows[m->kernel_row];
-  printf(" %.0f | %.1f | %.0f | %.2f (%s) |", kernel->median * 1e6,
-         kernel->bytes / kernel->median * 1e-9,
-         kernel->flops / kernel->median * 1e-9,
-         bench_measured_share(m, m->kernel_row), m->rows[m->limit_row].name);
+  printf(" %.0f | %.1f | %.0f | %.2f (%s) |", o->us, o->gb_per_s,
+         o->gflop_per_s, o->share, o->limit);
   if (target > 0)
     printf(" %.2f | ", target);
   else
     printf(" | ");
-  print_peers(m);
-  printf(" |\n");
+  printf("%s |\n", o->peers);
 }
 
-/* What `--rows` does not name, or a problem that this program cannot make
- * (encodings that it does not know), is no error here. */
-static nabla_status run_row(const bench_settings *s, const report_row *row,
-                            nabla_diag *diag) {
+static void run_row(const bench_settings *s, const report_row *row,
+                    outcome *shared) {
   static const uint64_t rows_of_weight[] = {4096, 11008};
   for (int shape = 0; shape < row->shapes; shape++)
     for (uint32_t threads = 1; threads <= 2; threads++) {
       bench_problem p = row->problem;
-      bench_measured measured;
       p.n = rows_of_weight[shape];
       p.threads = threads;
-      nabla_status status = bench_measure(&p, s->peers, bytes_of(s),
-                                          turns_of(s), &measured, diag);
-      if (status == NABLA_INVALID_ARGUMENT || status == NABLA_UNSUPPORTED) {
-        printf("| %s | %s | | | | | | | | | not measured: %s |\n", p.encoding,
-               nabla_numerics_name(p.numerics), diag->what);
-        return NABLA_OK;
-      }
-      if (status) return status;
-      print_row(&measured, threads == 1 ? row->one : row->two);
+      measure_apart(s, &p, s->peers, shared);
+      print_row(&p, shared, threads == 1 ? row->one : row->two);
       fflush(stdout);
-      bench_measured_free(&measured);
     }
-  return NABLA_OK;
 }
 
-static nabla_status print_tables(const bench_settings *s, nabla_diag *diag) {
+static void print_tables(const bench_settings *s, outcome *shared) {
   const char *table = "";
   for (size_t i = 0; i < REPORT_ROWS; i++) {
     const report_row *row = &report_rows[i];
     if (s->rows && strcmp(s->rows, row->table) != 0) continue;
     if (strcmp(table, row->table) != 0) print_head(row->table);
     table = row->table;
-    NABLA_TRY(run_row(s, row, diag));
+    run_row(s, row, shared);
   }
-  return NABLA_OK;
 }
 
 /* ---- the chart ---- */
@@ -161,32 +197,21 @@ typedef struct curve {
 } curve;
 
 /* A curve without a kernel has no points. */
-static nabla_status measure_curve(const bench_settings *s,
-                                  const bench_problem *problem, curve *out,
-                                  nabla_diag *diag) {
+static void measure_curve(const bench_settings *s, const bench_problem *problem,
+                          outcome *shared, curve *out) {
   for (size_t i = 0; i < MS; i++) {
     bench_problem p = *problem;
-    bench_measured measured;
     p.m = ms[i];
-    nabla_status status =
-        bench_measure(&p, "none", bytes_of(s), turns_of(s), &measured, diag);
-    if (status == NABLA_INVALID_ARGUMENT || status == NABLA_UNSUPPORTED)
-      return NABLA_OK;
-    if (status) return status;
+    measure_apart(s, &p, "none", shared);
+    if (!shared->has_kernel) continue;
     snprintf(out->line.name, sizeof out->line.name, "%.30s %s%s",
-             bench_kernel_format(measured.kernel),
-             nabla_numerics_name(p.numerics),
+             shared->format, nabla_numerics_name(p.numerics),
              p.layout == NABLA_WEIGHT_LAYOUT_PREPACKED ? ", prepacked" : "");
-    if (measured.kernel_row >= 0) {
-      const unsigned at = out->line.count++;
-      out->line.m[at] = ms[i];
-      out->line.share[at] =
-          bench_measured_share(&measured, measured.kernel_row);
-      out->us[at] = measured.rows[measured.kernel_row].median * 1e6;
-    }
-    bench_measured_free(&measured);
+    const unsigned at = out->line.count++;
+    out->line.m[at] = ms[i];
+    out->line.share[at] = shared->share;
+    out->us[at] = shared->us;
   }
-  return NABLA_OK;
 }
 
 static void print_curve(const curve *c) {
@@ -203,7 +228,8 @@ static void print_curve(const curve *c) {
   fflush(stdout);
 }
 
-static nabla_status draw_chart(const bench_settings *s, nabla_diag *diag) {
+static nabla_status draw_chart(const bench_settings *s, outcome *shared,
+                               nabla_diag *diag) {
   static curve all[CURVES];
   chart_line lines[CURVES];
   unsigned count = 0;
@@ -215,7 +241,7 @@ static nabla_status draw_chart(const bench_settings *s, nabla_diag *diag) {
   for (size_t i = 0; i < MS; i++) printf("---|");
   printf("\n");
   for (size_t i = 0; i < CURVES; i++) {
-    NABLA_TRY(measure_curve(s, &curves[i], &all[i], diag));
+    measure_curve(s, &curves[i], shared, &all[i]);
     if (!all[i].line.count) continue;
     print_curve(&all[i]);
     lines[count++] = all[i].line;
@@ -224,7 +250,13 @@ static nabla_status draw_chart(const bench_settings *s, nabla_diag *diag) {
 }
 
 nabla_status bench_run_report(const bench_settings *s, nabla_diag *diag) {
-  if (!s->rows || strcmp(s->rows, "chart") != 0)
-    NABLA_TRY(print_tables(s, diag));
-  return s->svg ? draw_chart(s, diag) : NABLA_OK;
+  outcome *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
+  nabla_status status = NABLA_OK;
+  if (!s->rows || strcmp(s->rows, "chart") != 0) print_tables(s, shared);
+  if (s->svg) status = draw_chart(s, shared, diag);
+  munmap(shared, sizeof *shared);
+  return status;
 }

@@ -248,8 +248,7 @@ double bench_weights_at(const bench_made *self, uint64_t element) {
   const uint64_t scale = nabla_scale_index(&self->format, element);
   float nested = 0;
   const uint64_t begin = element / NABLA_BLOCK_MIN * NABLA_BLOCK_MIN;
-  if (one.granularity == NABLA_PER_ROW) one.granularity = NABLA_PER_BLOCK;
-  if (!one.encoding->is_mx) one.block = NABLA_BLOCK_MIN;
+  if (!one.encoding->is_mx) one.block = NABLA_BLOCK_MIN; /* or row */
   if (nabla_codec_select(&one, NULL, &codec, NULL)) return NAN;
   nabla_packed part = {.codes = w->areas[self->codes].base +
                                 nabla_code_bytes(&self->format, begin),

@@ -107,7 +107,14 @@ static void make_weight(enum ggml_type type, const peer_problem *p,
     memcpy(out + i * row, out + (i - rows) * row, row);
 }
 
+/* ggml tells of every weight that it repacks. */
+static void say_nothing(enum ggml_log_level level, const char *text,
+                        void *unused) {
+  (void)level, (void)text, (void)unused;
+}
+
 static int start(const peer_problem *p) {
+  ggml_log_set(say_nothing, NULL);
   struct ggml_threadpool_params params =
       ggml_threadpool_params_default((int)p->threads);
   ggml_backend_t backend = ggml_backend_cpu_init();
