@@ -141,7 +141,7 @@ static nabla_status add_pointer(writer *w, const char *name, const char *part,
 
 static nabla_status add_port(writer *w, const nabla_port *port,
                              const char *name, bool is_result) {
-  pointer *p;
+  pointer *p = NULL;
   if (*port->encoding_name && !port->component_count) return NABLA_OK;
   if (!port->component_count) {
     NABLA_TRY(add_pointer(w, name, "", port->dtype, &p));
