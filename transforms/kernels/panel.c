@@ -1,7 +1,8 @@
-/* Decoding panels; see panel.h. Two ways: where codes of 16 rows lie in whole
- * dwords under one scale each, dwords are transposed and then decoded, rows in
- * lanes; else 16 consecutive elements of a row are decoded and then
- * transposed. */
+/* Decoding panels; see panel.h. A weight that is consecutive along n needs its
+ * elements decoded only. One that is consecutive along k, two ways: where codes
+ * of 16 rows lie in whole dwords under one scale each, dwords are transposed
+ * and then decoded, rows in lanes; else 16 consecutive elements of a row are
+ * decoded and then transposed. */
 #include "transforms/kernels/panel.h"
 
 #include "quant/codec.h"
@@ -263,13 +264,45 @@ static void dwords_first(nabla_emitter *emitter, const nabla_panel *panel,
   nabla_loop_end(emitter, &loop, NULL);
 }
 
+/* ---- consecutive along n: rows in lanes already ----------------------------
+ */
+
+/* 16 columns from `row` on, or the last 16. */
+static void columns_first(nabla_emitter *emitter, const nabla_panel *panel,
+                          nabla_ssa row) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t stride = spec->k > 1 ? spec->stride_k : 0;
+  nabla_loop loop;
+  nabla_ssa column =
+      nabla_emit_minimum(emitter, nabla_emit_add(emitter, panel->first, row),
+                         nabla_emit_i64(emitter, spec->n - NABLA_LANES));
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), panel->count, 1,
+                   0, NULL);
+  nabla_ssa k = nabla_emit_add(emitter, panel->k, loop.induction);
+  nabla_ssa flat = nabla_emit_multiply(emitter, k, stride);
+  flat = nabla_emit_add_constant(emitter, flat, spec->offset);
+  nabla_window window = {
+      .flat = nabla_emit_add(emitter, flat, column),
+      .width = NABLA_LANES,
+      .aligned = nabla_common_divisor(
+          NABLA_LANES, nabla_common_divisor(spec->offset, stride))};
+  nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
+  nabla_emit_write_lanes(emitter, floats_at(panel->out),
+                         nabla_emit_add(emitter, to, row),
+                         nabla_emit_decode(emitter, &window));
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
 void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel) {
-  int dwords = by_dwords(emitter->spec, panel->aligned);
+  int rows = nabla_spec_is_row(emitter->spec);
+  int dwords = rows && by_dwords(emitter->spec, panel->aligned);
   nabla_loop loop;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop_begin(emitter, &loop, zero, nabla_emit_i64(emitter, panel->width),
                    NABLA_LANES, 0, NULL);
-  if (dwords)
+  if (!rows)
+    columns_first(emitter, panel, loop.induction);
+  else if (dwords)
     dwords_first(emitter, panel, loop.induction);
   else
     rows_first(emitter, panel, loop.induction);

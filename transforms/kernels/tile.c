@@ -3,14 +3,14 @@
  * of which is spread over a vector. Sums of a panel begin at zero and are added
  * to totals in the scratch. x that is not f32 is widened by `prepare`.
  *
- * The scratch: a panel of COLUMNS rows of w, totals of ROWS x COLUMNS, and what
- * nabla_emit_panel needs. */
+ * The scratch: a panel, totals of ROWS x COLUMNS, and what nabla_emit_panel
+ * needs. */
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/panel.h"
 
 #define PANEL   256u /* elements of k */
-#define COLUMNS 64u  /* rows of w whose panels are decoded together */
+#define COLUMNS 64u  /* rows of w that share a look at x */
 #define ROWS    256u /* rows of x that a decoded panel is used for */
 #define GRAIN   32u
 
@@ -29,15 +29,16 @@ static unsigned width_of(const nabla_fused_spec *spec) {
   return shape_of(spec).vectors * NABLA_LANES;
 }
 
-static uint64_t totals_at(void) { return (uint64_t)PANEL * COLUMNS * 4; }
+static uint64_t totals_at(const nabla_fused_spec *spec) {
+  return (uint64_t)PANEL * width_of(spec) * 4;
+}
 
-static uint64_t work_at(void) {
-  return totals_at() + (uint64_t)ROWS * COLUMNS * 4;
+static uint64_t work_at(const nabla_fused_spec *spec) {
+  return totals_at(spec) + (uint64_t)ROWS * COLUMNS * 4;
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
-  (void)spec;
-  return work_at() + NABLA_PANEL_SCRATCH;
+  return work_at(spec) + NABLA_PANEL_SCRATCH;
 }
 
 static nabla_array_ref floats_at(nabla_ssa base) {
@@ -120,7 +121,7 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
   unsigned sums = s.rows * s.vectors;
   nabla_ssa none[NABLA_LOOP_MAX], next[NABLA_LOOP_MAX], w[4];
   nabla_array_ref panel = floats_at(t->w);
-  nabla_array_ref totals = floats_at(part(emitter, totals_at()));
+  nabla_array_ref totals = floats_at(part(emitter, totals_at(emitter->spec)));
   nabla_loop loop;
   nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   for (unsigned i = 0; i < sums; i++) none[i] = zero;
@@ -161,19 +162,31 @@ typedef struct block {
   nabla_ssa row, rows, column, columns;
 } block;
 
-/* Adds the products of the panel at k to the totals. */
-static void multiply_panel(nabla_emitter *emitter, const block *b, nabla_ssa k,
-                           nabla_ssa count) {
+/* Decodes the panel at k of the columns from `column` of the block on. */
+static void decode_panel(nabla_emitter *emitter, const block *b,
+                         nabla_ssa column, nabla_ssa k, nabla_ssa count) {
+  nabla_panel panel = {.first = nabla_emit_add(emitter, b->column, column),
+                       .width = width_of(emitter->spec),
+                       .k = k,
+                       .count = count,
+                       .aligned = PANEL,
+                       .out = emitter->scratch,
+                       .scratch = part(emitter, work_at(emitter->spec))};
+  nabla_emit_panel(emitter, &panel);
+}
+
+/* Adds the products of the panels at k to the totals: each is used as soon as
+ * it is decoded, while the first cache holds it. */
+static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
+                            nabla_ssa count) {
   unsigned rows = shape_of(emitter->spec).rows, width = width_of(emitter->spec);
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop parts, tiles;
   nabla_loop_begin(emitter, &parts, zero, b->columns, width, 0, NULL);
-  nabla_ssa w =
-      nabla_emit_multiply(emitter, parts.induction, (uint64_t)PANEL * 4);
-  w = nabla_emit_address(emitter, emitter->scratch, w);
+  decode_panel(emitter, b, parts.induction, k, count);
   nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
   nabla_ssa total = nabla_emit_multiply(emitter, tiles.induction, COLUMNS);
-  tile t = {.w = w,
+  tile t = {.w = emitter->scratch,
             .total = nabla_emit_add(emitter, total, parts.induction),
             .count = count};
   rows_of_x(emitter, nabla_emit_add(emitter, b->row, tiles.induction), k, t.x);
@@ -182,28 +195,8 @@ static void multiply_panel(nabla_emitter *emitter, const block *b, nabla_ssa k,
   nabla_loop_end(emitter, &parts, NULL);
 }
 
-static void decode_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
-                          nabla_ssa count) {
-  unsigned width = width_of(emitter->spec);
-  nabla_loop parts;
-  nabla_loop_begin(emitter, &parts, nabla_emit_i64(emitter, 0), b->columns,
-                   width, 0, NULL);
-  nabla_ssa out =
-      nabla_emit_multiply(emitter, parts.induction, (uint64_t)PANEL * 4);
-  nabla_panel panel = {
-      .first = nabla_emit_add(emitter, b->column, parts.induction),
-      .width = width,
-      .k = k,
-      .count = count,
-      .aligned = PANEL,
-      .out = nabla_emit_address(emitter, emitter->scratch, out),
-      .scratch = part(emitter, work_at())};
-  nabla_emit_panel(emitter, &panel);
-  nabla_loop_end(emitter, &parts, NULL);
-}
-
 static void clear_totals(nabla_emitter *emitter, const block *b) {
-  nabla_array_ref totals = floats_at(part(emitter, totals_at()));
+  nabla_array_ref totals = floats_at(part(emitter, totals_at(emitter->spec)));
   unsigned height = shape_of(emitter->spec).rows;
   nabla_ssa rows = nabla_emit_add_constant(emitter, b->rows, height - 1);
   rows = nabla_emit_divide(emitter, rows, height);
@@ -222,7 +215,7 @@ static void clear_totals(nabla_emitter *emitter, const block *b) {
 
 static void finish(nabla_emitter *emitter, const block *b, nabla_ssa row,
                    nabla_ssa column, nabla_shape shape) {
-  nabla_array_ref totals = floats_at(part(emitter, totals_at()));
+  nabla_array_ref totals = floats_at(part(emitter, totals_at(emitter->spec)));
   nabla_array_ref y = {emitter->y, emitter->spec->y_type};
   nabla_ssa at = nabla_emit_multiply(emitter, row, COLUMNS);
   at = nabla_emit_add(emitter, at, column);
@@ -274,8 +267,7 @@ static void run(nabla_emitter *emitter) {
   clear_totals(emitter, &b);
   nabla_loop_begin(emitter, &panels, zero, emitter->k, PANEL, 0, NULL);
   nabla_ssa count = left_of(emitter, emitter->k, panels.induction, PANEL);
-  decode_panels(emitter, &b, panels.induction, count);
-  multiply_panel(emitter, &b, panels.induction, count);
+  multiply_panels(emitter, &b, panels.induction, count);
   nabla_loop_end(emitter, &panels, NULL);
   write_block(emitter, &b);
   nabla_loop_end(emitter, &rows, NULL);
@@ -283,7 +275,9 @@ static void run(nabla_emitter *emitter) {
 }
 
 static int applies(const nabla_fused_spec *spec) {
-  return nabla_spec_is_row(spec) && (spec->m_min > 1 || spec->any_size) &&
+  int is_row = nabla_spec_is_row(spec);
+  return (is_row || (spec->n && spec->n % NABLA_LANES == 0)) &&
+         (spec->m_min > 1 || spec->any_size) &&
          spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
 }
