@@ -229,7 +229,7 @@ nabla_status bench_peer_run(void *context, uint64_t first, uint32_t count,
                (unsigned long long)first, (unsigned long long)first + 1, count);
   kill(self->pid, SIGCONT);
   if (write(self->to, request, (size_t)length) != length)
-    return nabla_fail(diag, NABLA_IO, "it takes no request");
+    return nabla_fail(diag, NABLA_IO, "it ended by itself");
   NABLA_TRY(read_times(self, 1, &warm, diag));
   NABLA_TRY(read_times(self, count, out, diag));
   kill(self->pid, SIGSTOP);
