@@ -174,6 +174,9 @@ nabla_status bench_peer_open(const char *name, const char *format,
   bench_peer *self = calloc(1, sizeof *self);
   if (!self) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
   self->to = self->from = -1;
+  /* those that allocate by themselves get huge pages too: else they wait for
+   * the translation of addresses, several times longer than for the weights */
+  (void)setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
   snprintf(self->name, sizeof self->name, "%s %s", name, format);
   char form[32];
   snprintf(form, sizeof form, "%s", format);
