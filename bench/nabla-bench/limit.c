@@ -88,16 +88,15 @@ typedef struct peak {
 } peak;
 
 #if defined(__x86_64__)
+/* Variables, not an array: one that stays in memory would be waited for. */
 /* clang-format off */
-#define LOOP(type, zero, step)                                         \
-  type a[CHAINS];                                                      \
-  for (int i = 0; i < CHAINS; i++) a[i] = zero;                        \
-  for (uint64_t n = 0; n < repeats; n++) {                             \
-    step(a[0]); step(a[1]); step(a[2]); step(a[3]);                    \
-    step(a[4]); step(a[5]); step(a[6]); step(a[7]);                    \
-    step(a[8]); step(a[9]); step(a[10]); step(a[11]);                  \
-  }                                                                    \
-  for (int i = 0; i < CHAINS; i++) __asm__ volatile("" ::"v"(a[i]))
+#define LOOP(type, zero, step)                                             \
+  type a = zero, c = zero, d = zero, e = zero, f = zero, g = zero;         \
+  type h = zero, i = zero, j = zero, k = zero, l = zero, m = zero;         \
+  for (uint64_t n = 0; n < repeats; n++) {                                 \
+    step(a); step(c); step(d); step(e); step(f); step(g);                  \
+    step(h); step(i); step(j); step(k); step(l); step(m);                  \
+  }
 /* clang-format on */
 
 /* Written as instructions: a compiler would fold what is computed here. */

@@ -172,7 +172,7 @@ static nabla_status find_verb(bench_settings *s, const tool_line *line,
 static nabla_status check_options(const bench_settings *s, nabla_diag *diag) {
   for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
     if (!(s->given >> i & 1)) continue;
-    const char *name = verbs[s->verb].name;
+    const char *name = s->verb < BENCH_VERB_COUNT ? verbs[s->verb].name : "";
     const int all_but = strstr(option_verbs[i], "all but") != NULL;
     if (!strstr(option_verbs[i], name) == !all_but)
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s has no option '--%s'",

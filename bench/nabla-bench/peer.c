@@ -174,6 +174,9 @@ nabla_status bench_peer_open(const char *name, const char *format,
   bench_peer *self = calloc(1, sizeof *self);
   if (!self) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
   self->to = self->from = -1;
+  /* those that allocate by themselves get huge pages too: else they wait for
+   * the translation of addresses, several times longer than for the weights */
+  (void)setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
   snprintf(self->name, sizeof self->name, "%s %s", name, format);
   char form[32];
   snprintf(form, sizeof form, "%s", format);
@@ -229,7 +232,7 @@ nabla_status bench_peer_run(void *context, uint64_t first, uint32_t count,
                (unsigned long long)first, (unsigned long long)first + 1, count);
   kill(self->pid, SIGCONT);
   if (write(self->to, request, (size_t)length) != length)
-    return nabla_fail(diag, NABLA_IO, "it takes no request");
+    return nabla_fail(diag, NABLA_IO, "it ended by itself");
   NABLA_TRY(read_times(self, 1, &warm, diag));
   NABLA_TRY(read_times(self, count, out, diag));
   kill(self->pid, SIGSTOP);

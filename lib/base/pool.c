@@ -39,6 +39,7 @@ typedef struct worker {
 /* Words that different threads write are on lines of their own. */
 #define LINE 64
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): on purpose */
 struct nabla_pool {
   void *block; /* that the pool lies in: the allocator aligns to no lines */
   const nabla_allocator *allocator;
