@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "tests/kernels/jit.h"
+#include "tests/kernels/kernels.h"
 
 #define ROTATED ((size_t)400 << 20)
 #define ROUNDS  5
@@ -78,18 +78,20 @@ static void report(const char *name, double *seconds, size_t count,
 }
 
 /* Kernel and read over `copies` weights, in turns. */
-static void measure(const nabla_fused_spec *spec, jit_kernel kernel,
+static void measure(const nabla_fused_spec *spec, const kernels *compiled,
                     uint64_t m) {
+  const nabla_kernel *kernel = kernels_for(compiled, m);
   nabla_packed_size size;
   if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
     exit(1);
   size_t bytes = (size_t)size.code_bytes + (size_t)size.scales * 4;
   size_t copies = ROTATED / bytes + 1, count = copies * ROUNDS, at = 0;
   weights *all = calloc(copies, sizeof *all);
-  double *kernels = calloc(count, sizeof *kernels);
+  double *times = calloc(count, sizeof *kernels);
   double *reads = calloc(count, sizeof *reads);
   float *x = pages((size_t)(m * spec->k * 4));
   float *y = pages((size_t)(m * spec->n * 4));
+  void *workspace = pages((size_t)kernels_workspace(compiled, m) + 1);
   uint64_t seed = 1, sink = 0;
   for (uint64_t i = 0; i < m * spec->k; i++) x[i] = (float)(i % 7) - 3;
   for (size_t i = 0; i < copies; i++) {
@@ -107,16 +109,18 @@ static void measure(const nabla_fused_spec *spec, jit_kernel kernel,
       uint64_t words[NABLA_FUSED_WORDS] = {(uintptr_t)x, (uintptr_t)y, m,
                                            (uintptr_t)w->codes,
                                            (uintptr_t)w->scales};
+      words[NABLA_FUSED_WORKSPACE] = (uintptr_t)workspace;
       double start = now();
-      kernel(words, 0, spec->n);
+      kernels_prepare(compiled, words);
+      kernel->run(words, 0, spec->n);
       double middle = now();
       sink ^= read_all(other->codes, (size_t)size.code_bytes);
       sink ^= read_all(other->scales, (size_t)size.scales * 4);
       reads[at] = now() - middle;
-      kernels[at] = middle - start;
+      times[at] = middle - start;
     }
   report("read", reads, count, (double)bytes, NULL);
-  report("kernel", kernels, count, (double)bytes, reads);
+  report("kernel", times, count, (double)bytes, reads);
   printf("(%zu weights of %zu bytes, check %" PRIx64 ")\n", copies, bytes,
          sink & 15);
 }
@@ -157,7 +161,8 @@ static nabla_fused_spec spec_of(const options *o) {
   uint64_t n = o->numbers[0], k = o->numbers[1];
   int rows = !strcmp(o->encoding, "int8-rows");
   nabla_fused_spec spec = {
-      .m = o->numbers[2] == 1 ? 1 : 2,
+      .m_min = o->numbers[2],
+      .m_max = o->numbers[2],
       .storage_elements = n * k,
       .n = n,
       .k = k,
@@ -175,21 +180,32 @@ static nabla_fused_spec spec_of(const options *o) {
 }
 
 static void compile_and_measure(jit *compiler, const options *o,
-                                const nabla_fused_spec *spec,
-                                const char *text) {
+                                const nabla_fused_spec *spec) {
   double mlir, llvm;
-  jit_code *code = NULL;
+  kernels compiled = {0};
   for (int i = 0; i < 5; i++) { /* the last is warm */
-    jit_release(code);
-    code = jit_compile(compiler, o->level, text, "kernel");
+    kernels_destroy(&compiled);
+    compiled = kernels_create(compiler, *spec, o->level);
   }
   jit_times(compiler, &mlir, &llvm);
   printf("%s%s, N %" PRIu64 " K %" PRIu64 " M %" PRIu64
-         ", %s, one thread; compiled in %.1f + %.1f ms (MLIR + LLVM)\n",
+         ", %s, kernel '%s', one thread; compiled in %.1f + %.1f ms (MLIR + "
+         "LLVM)\n",
          o->encoding, o->transposed ? " transposed" : "", spec->n, spec->k,
-         o->numbers[2], o->level->name, mlir, llvm);
-  measure(spec, jit_entry(code), o->numbers[2]);
-  jit_release(code);
+         o->numbers[2], o->level->name, nabla_fused_body(&compiled.specs[0]),
+         mlir, llvm);
+  measure(spec, &compiled, o->numbers[2]);
+  kernels_destroy(&compiled);
+}
+
+static void print_assembly(jit *compiler, const options *o,
+                           const nabla_fused_spec *spec) {
+  nabla_fused_spec parts[NABLA_FUSED_CLASSES_MAX];
+  nabla_text text = {0};
+  (void)nabla_fused_classes(spec, parts);
+  nabla_fused_emit(&parts[0], "kernel", &text);
+  if (!text.failed) jit_print_assembly(compiler, o->level, text.data, "kernel");
+  nabla_text_deinit(&text);
 }
 
 int main(int argc, char **argv) {
@@ -204,15 +220,11 @@ int main(int argc, char **argv) {
     (void)fprintf(stderr, "gemv: %s\n", objection);
     return 2;
   }
-  nabla_text text = {0};
-  nabla_fused_emit(&spec, "kernel", &text);
-  if (text.failed) return 1;
   jit *compiler = jit_create();
   if (o.assembly)
-    jit_print_assembly(compiler, o.level, text.data, "kernel");
+    print_assembly(compiler, &o, &spec);
   else
-    compile_and_measure(compiler, &o, &spec, text.data);
-  nabla_text_deinit(&text);
+    compile_and_measure(compiler, &o, &spec);
   jit_destroy(compiler);
   return 0;
 }

@@ -39,7 +39,7 @@ const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
   out->offset = (uint64_t)view.offset;
   out->features = features;
   int64_t m = nabla_array_rank(x) == 2 ? nabla_array_dim(x, 0) : 1;
-  out->m = nabla_is_dynamic(m) ? 0 : m == 1 ? 1 : 2;
+  if (!nabla_is_dynamic(m)) out->m_min = out->m_max = (uint64_t)m;
   return nabla_fused_objection(out);
 }
 
@@ -85,7 +85,12 @@ void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
   if (s->format.scale != NABLA_SCALE_F32)
     nabla_text_add(out, "_scale%s", nabla_scale_info_of(s->format.scale)->name);
   if (s->format.zero_point) nabla_text_add(out, "_zero");
-  if (s->m) nabla_text_add(out, s->m == 1 ? "_one" : "_many");
+  if (s->nested_block)
+    nabla_text_add(out, "_nested%llu", (unsigned long long)s->nested_block);
+  if (s->numerics) nabla_text_add(out, "_%s", nabla_numerics_name(s->numerics));
+  if (s->m_min > 0 || s->m_max)
+    nabla_text_add(out, "_m%llu", (unsigned long long)s->m_min);
+  if (s->m_max) nabla_text_add(out, "to%llu", (unsigned long long)s->m_max);
   for (uint32_t i = 0; i < s->step_count; i++)
     nabla_text_add(out, "_%s", step_names[s->steps[i]]);
 }

@@ -22,6 +22,9 @@ static bool is_fused(MlirOperation op) {
 typedef struct lowering {
   MlirOperation op;
   nabla_fused_spec spec;
+  nabla_fused_spec classes[NABLA_FUSED_CLASSES_MAX]; /* by ranges of M */
+  nabla_text names[NABLA_FUSED_CLASSES_MAX];         /* of their kernels */
+  uint32_t class_count;
   nabla_text name, function, text;
   /* x, codes, scales, zero points if there are, extra */
   MlirValue operands[NABLA_FUSED_WORDS];
@@ -195,6 +198,103 @@ static void add_input(lowering *l, int word, intptr_t argument) {
   add_address(l, word, buffer, type, is_component(l, argument));
 }
 
+/* %NAME, a `type`: of the values %NAMEi of all classes that of the one that M
+ * is in. */
+static void add_choice(lowering *l, const char *name, const char *type) {
+  nabla_text *text = &l->text;
+  uint32_t last = l->class_count - 1;
+  for (uint32_t i = last; i-- > 0;) {
+    nabla_text_add(text,
+                   "  %%%ss%u = arith.select %%is%u, %%%s%u, %%%s%s%u : ", name,
+                   i, i, name, i, name, i + 1 == last ? "" : "s", i + 1);
+    nabla_text_add(text, "%s\n", type);
+  }
+}
+
+/* The name that add_choice gave its result. */
+static const char *chosen(const lowering *l) {
+  return l->class_count == 1 ? "0" : "s0";
+}
+
+static void add_constant(lowering *l, const char *name, uint32_t class,
+                         uint64_t value) {
+  nabla_text_add(&l->text, "  %%%s%u = arith.constant %llu : i64\n", name,
+                 class, (unsigned long long)value);
+}
+
+/* For each class: %isC whether M is at most its largest, %kernelC, %grainC. */
+static void add_classes(lowering *l) {
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    nabla_kernel kernel;
+    nabla_fused_describe(&l->classes[i], &kernel);
+    nabla_text_add(&l->text,
+                   "  %%kernel%u = llvm.mlir.addressof @%s : !llvm.ptr\n", i,
+                   l->names[i].data);
+    add_constant(l, "grain", i, kernel.grain);
+    if (i + 1 == l->class_count) break;
+    add_constant(l, "most", i, l->classes[i].m_max);
+    nabla_text_add(&l->text, "  %%is%u = arith.cmpi ule, %%m, %%most%u : i64\n",
+                   i, i);
+  }
+  add_choice(l, "kernel", "!llvm.ptr");
+  add_choice(l, "grain", "i64");
+}
+
+static bool has_prepare(const lowering *l) {
+  for (uint32_t i = 0; i < l->class_count; i++)
+    if (nabla_fused_has_prepare(&l->classes[i])) return true;
+  return false;
+}
+
+/* %prepareC, and its %rowsC of x (those classes without have none), %sizeC of
+ * the workspace in bytes. */
+static void add_prepare_class(lowering *l, uint32_t class) {
+  nabla_kernel kernel;
+  const nabla_fused_spec *spec = &l->classes[class];
+  nabla_fused_describe(spec, &kernel);
+  int has = nabla_fused_has_prepare(spec);
+  uint64_t row = 0, tile = has ? kernel.workspace.rows : 1;
+  if (has) (void)nabla_kernel_tiles_size(&kernel.workspace, 1, spec->k, &row);
+  nabla_text_add(&l->text,
+                 "  %%prepare%u = llvm.mlir.addressof @%s%s : !llvm.ptr\n",
+                 class, l->names[class].data, has ? "_prepare" : "");
+  add_constant(l, "tile", class, tile);
+  add_constant(l, "one_size", class, row);
+  nabla_text_add(&l->text,
+                 "  %%tiles%u = arith.ceildivui %%m, %%tile%u : i64\n"
+                 "  %%size%u = arith.muli %%tiles%u, %%one_size%u : i64\n",
+                 class, class, class, class, class);
+  if (!has) add_constant(l, "rows", class, 0);
+  if (has)
+    nabla_text_add(&l->text, "  %%rows%u = arith.maxui %%m, %%m : i64\n",
+                   class);
+}
+
+/* Allocates the workspace and fills it from x. */
+static void add_prepare(lowering *l) {
+  if (!has_prepare(l)) return;
+  for (uint32_t i = 0; i < l->class_count; i++) add_prepare_class(l, i);
+  add_choice(l, "prepare", "!llvm.ptr");
+  add_choice(l, "rows", "i64");
+  add_choice(l, "size", "i64");
+  add_choice(l, "tile", "i64");
+  const char *at = chosen(l);
+  nabla_text_add(
+      &l->text,
+      "  %%bytes = arith.index_cast %%size%s : i64 to index\n"
+      "  %%work = memref.alloc(%%bytes) {alignment = 64 : i64} : memref<?xi8>\n"
+      "  %%work_i = memref.extract_aligned_pointer_as_index %%work : "
+      "memref<?xi8> -> index\n"
+      "  %%work_q = arith.index_cast %%work_i : index to i64\n",
+      at);
+  add_word(l, NABLA_FUSED_WORKSPACE, "work_q");
+  nabla_text_add(
+      &l->text,
+      "  func.call @nabla_parallel(%%prepare%s, %%wp, %%rows%s, %%tile%s) : "
+      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+      at, at, at);
+}
+
 static void add_call(lowering *l) {
   MlirType result = nabla_result_type(l->op, 0);
   bool dynamic = nabla_is_dynamic(mlirShapedTypeGetDimSize(result, 0));
@@ -214,14 +314,16 @@ static void add_call(lowering *l) {
                  "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
                  "memref<%dxi64> -> index\n"
                  "  %%wq = arith.index_cast %%wi : index to i64\n"
-                 "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n"
-                 "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
-                 "  %%grain = arith.constant %llu : i64\n"
-                 "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
-                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
-                 "  %%out = bufferization.to_tensor %%y restrict writable : ",
-                 NABLA_FUSED_WORDS, l->name.data,
-                 (unsigned long long)nabla_fused_grain(&l->spec));
+                 "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n",
+                 NABLA_FUSED_WORDS);
+  add_classes(l);
+  add_prepare(l);
+  nabla_text_add(
+      &l->text,
+      "  func.call @nabla_parallel(%%kernel%s, %%wp, %%n, %%grain%s) : "
+      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
+      "  %%out = bufferization.to_tensor %%y restrict writable : ",
+      chosen(l), chosen(l));
   add_memref(&l->text, result, false);
   nabla_text_add(&l->text, " to ");
   nabla_text_add_type(&l->text, result);
@@ -261,14 +363,23 @@ static void add_signature(lowering *l, bool names, bool layouts) {
   nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
 }
 
+/* The kernel of a class, declared when the module has it. */
+static void add_kernel(lowering *l, uint32_t class) {
+  const char *name = l->names[class].data;
+  if (!nabla_module_has(l->op, name)) {
+    nabla_fused_emit(&l->classes[class], name, &l->text);
+    return;
+  }
+  nabla_text_add(&l->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", name);
+  if (nabla_fused_has_prepare(&l->classes[class]))
+    nabla_text_add(&l->text, "llvm.func @%s_prepare(!llvm.ptr, i64, i64)\n",
+                   name);
+}
+
 /* The words are on the stack of a function of their own: where the operation
  * stands could be in a loop. */
 static void add_function(lowering *l) {
-  if (nabla_module_has(l->op, l->name.data))
-    nabla_text_add(&l->text, "llvm.func @%s(!llvm.ptr, i64, i64)",
-                   l->name.data);
-  else
-    nabla_fused_emit(&l->spec, l->name.data, &l->text);
+  for (uint32_t i = 0; i < l->class_count; i++) add_kernel(l, i);
   nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
   if (nabla_module_has(l->op, l->function.data)) {
     add_signature(l, false, false);
@@ -302,6 +413,45 @@ static void add_module(lowering *l) {
   nabla_text_add(&l->text, "\n}\n");
 }
 
+/* Names the wrapper and the kernel of each range of M. */
+static bool name_kernels(lowering *l) {
+  bool failed = false;
+  nabla_fused_name(&l->spec, &l->name);
+  name_function(l);
+  l->class_count = nabla_fused_classes(&l->spec, l->classes);
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    nabla_fused_name(&l->classes[i], &l->names[i]);
+    failed = failed || l->names[i].failed;
+  }
+  return !failed && !l->name.failed && !l->function.failed;
+}
+
+/* Says which bodies were chosen. */
+static void report(const lowering *l) {
+  char text[256];
+  int used = snprintf(text, sizeof text,
+                      "%s numerics:", nabla_numerics_name(l->spec.numerics));
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    const nabla_fused_spec *spec = &l->classes[i];
+    const char *body = nabla_fused_body(spec);
+    char range[48] = "";
+    if (spec->m_max && spec->m_max == spec->m_min)
+      snprintf(range, sizeof range, "%llu", (unsigned long long)spec->m_max);
+    else if (spec->m_max)
+      snprintf(range, sizeof range, "%llu..%llu",
+               (unsigned long long)spec->m_min,
+               (unsigned long long)spec->m_max);
+    else
+      snprintf(range, sizeof range, "%llu and more",
+               (unsigned long long)spec->m_min);
+    if (used < (int)sizeof text)
+      used += snprintf(text + used, sizeof text - (size_t)used,
+                       "%s kernel '%s' for M = %s", i ? "," : "", body, range);
+  }
+  nablaOptimizationRemark(mlirOperationGetLocation(l->op), false,
+                          "KernelChosen", "nabla-lower-fused", text);
+}
+
 static bool lower(MlirOperation op, void *features) {
   lowering l = {.op = op};
   const char *objection =
@@ -316,15 +466,15 @@ static bool lower(MlirOperation op, void *features) {
     return false;
   }
   if (!gather(&l)) return false;
-  nabla_fused_name(&l.spec, &l.name);
-  name_function(&l);
-  bool done = !l.name.failed && !l.function.failed;
+  bool done = name_kernels(&l);
   if (done) {
+    report(&l);
     add_module(&l);
     done = nabla_template_replace(op, l.count, l.operands, &l.text);
   } else {
     nabla_error_at(op, "could not be named: out of memory");
   }
+  for (uint32_t i = 0; i < l.class_count; i++) nabla_text_deinit(&l.names[i]);
   nabla_text_deinit(&l.name);
   nabla_text_deinit(&l.function);
   nabla_text_deinit(&l.text);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "nabla/dtype.h"
-#include "tests/kernels/jit.h"
+#include "tests/kernels/kernels.h"
 #include "tests/kernels/problem.h"
 
 typedef struct run {
@@ -27,13 +27,13 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
   (void)fprintf(stderr,
                 "  %s%s block %" PRIu64 ", storage %" PRIu64 ", n %" PRIu64
                 " k %" PRIu64 " strides %" PRIu64 " %" PRIu64 " offset %" PRIu64
-                " m %" PRIu64 ", x %s y %s w %s, steps",
+                " m %" PRIu64 "..%" PRIu64 ", x %s y %s w %s, steps",
                 spec->format.encoding->name,
                 spec->format.granularity == NABLA_PER_ROW ? " rows" : "",
                 spec->format.block, spec->storage_elements, spec->n, spec->k,
-                spec->stride_n, spec->stride_k, spec->offset, spec->m,
-                nabla_dtype_name(spec->x_type), nabla_dtype_name(spec->y_type),
-                nabla_dtype_name(spec->w_type));
+                spec->stride_n, spec->stride_k, spec->offset, spec->m_min,
+                spec->m_max, nabla_dtype_name(spec->x_type),
+                nabla_dtype_name(spec->y_type), nabla_dtype_name(spec->w_type));
   for (uint32_t i = 0; i < spec->step_count; i++)
     (void)fprintf(stderr, " %d", (int)spec->steps[i]);
   (void)fprintf(stderr, ", for %s\n", level->name);
@@ -47,49 +47,42 @@ static void fail(run *r, const problem *p, const jit_level *level,
   describe(&p->spec, level);
 }
 
-static jit_code *compile(run *r, nabla_fused_spec *spec,
-                         const jit_level *level) {
-  nabla_text text = {0};
-  spec->features = nabla_features_parse(level->features);
-  const char *objection = nabla_fused_objection(spec);
-  if (objection) {
-    (void)fprintf(stderr, "%s\n", objection);
-    describe(spec, level);
-    exit(1);
-  }
-  nabla_fused_emit(spec, "kernel", &text);
-  if (text.failed) exit(1);
-  jit_code *code = jit_compile(r->jit, level, text.data, "kernel");
-  nabla_text_deinit(&text);
-  r->kernels++;
-  return code;
-}
-
 /* Runs [0, N) in parts that begin at multiples of the grain, last part first,
  * and looks that a part writes its own columns only. */
-static void run_parts(run *r, problem *p, jit_kernel kernel,
+static void run_parts(run *r, problem *p, const kernels *k,
                       const jit_level *level) {
-  uint64_t grain = nabla_fused_grain(&p->spec), n = p->spec.n;
+  const nabla_kernel *kernel = kernels_for(k, p->m);
+  uint64_t grain = kernel->grain, n = p->spec.n;
   uint64_t parts = n / grain + (n % grain != 0);
   for (uint64_t i = parts; i-- > 0;) {
     uint64_t begin = i * grain, end = begin + grain < n ? begin + grain : n;
-    kernel(p->words, begin, end);
+    kernel->run(p->words, begin, end);
     for (uint64_t m = 0; m < p->m && begin; m++)
       if (!problem_y_is_unset(p, m, begin - 1))
         fail(r, p, level, "written by a later part", m, begin - 1);
   }
 }
 
-static uint64_t chain_of(const problem *p) {
+static uint64_t chain_of(const problem *p, const kernels *k) {
   const nabla_fused_spec *spec = &p->spec;
-  uint64_t chain = nabla_fused_chain(spec);
+  uint32_t class = nabla_fused_class_of(k->specs, k->count, p->m);
+  uint64_t chain = nabla_fused_chain(&k->specs[class]);
   if (p->m == 1 && spec->stride_k == 1 && spec->k / 64 + 8 < chain)
     chain = spec->k / 64 + 8; /* promised for M = 1 */
   return chain;
 }
 
-static void compare(run *r, problem *p, const jit_level *level) {
-  uint64_t chain = chain_of(p);
+/* Everything, from x to y. */
+static void run_whole(problem *p, const kernels *k) {
+  problem_give_room(p, kernels_workspace(k, p->m), kernels_packed(k, p->m));
+  kernels_prepack(k, p->words, p->m);
+  kernels_prepare(k, p->words);
+  kernels_for(k, p->m)->run(p->words, 0, p->spec.n);
+}
+
+static void compare(run *r, problem *p, const kernels *k,
+                    const jit_level *level) {
+  uint64_t chain = chain_of(p, k);
   for (uint64_t m = 0; m < p->m; m++)
     for (uint64_t n = 0; n < p->spec.n; n++) {
       double bound, expected = problem_expect(p, m, n, chain, &bound);
@@ -102,34 +95,36 @@ static void compare(run *r, problem *p, const jit_level *level) {
     }
 }
 
-static void check_rows(run *r, problem *p, jit_kernel kernel,
+static void check_rows(run *r, problem *p, const kernels *k,
                        const jit_level *level, uint64_t m, fill how) {
   problem_set_rows(p, m, how, &r->state);
-  kernel(p->words, 0, p->spec.n);
-  compare(r, p, level);
+  run_whole(p, k);
+  compare(r, p, k, level);
   uint8_t *whole = malloc(p->y.size + 1);
   memcpy(whole, p->y.data, p->y.size);
   problem_reset(p);
-  run_parts(r, p, kernel, level);
+  run_parts(r, p, k, level);
   if (memcmp(whole, p->y.data, p->y.size))
     fail(r, p, level, "parts differ from the whole", 0, 0);
   free(whole);
 }
 
 /* y as the operand of NABLA_STEP_ADD. */
-static void check_in_place(run *r, problem *p, jit_kernel kernel,
+static void check_in_place(run *r, problem *p, const kernels *k,
                            const jit_level *level) {
   uint64_t word = NABLA_FUSED_EPILOGUE;
   for (uint32_t i = 0; i < p->spec.step_count; i++) {
     if (p->spec.steps[i] == NABLA_STEP_ADD) {
-      kernel(p->words, 0, p->spec.n);
+      run_whole(p, k);
       uint8_t *apart = malloc(p->y.size + 1);
       memcpy(apart, p->y.data, p->y.size);
       memcpy(p->y.data, p->operands[i].data, p->y.size);
       p->words[word] = p->words[NABLA_FUSED_Y];
-      uint64_t grain = nabla_fused_grain(&p->spec);
+      const nabla_kernel *kernel = kernels_for(k, p->m);
+      uint64_t grain = kernel->grain;
       for (uint64_t at = 0; at < p->spec.n; at += grain)
-        kernel(p->words, at, at + grain < p->spec.n ? at + grain : p->spec.n);
+        kernel->run(p->words, at,
+                    at + grain < p->spec.n ? at + grain : p->spec.n);
       if (memcmp(apart, p->y.data, p->y.size))
         fail(r, p, level, "in place differs", 0, 0);
       free(apart);
@@ -141,11 +136,11 @@ static void check_in_place(run *r, problem *p, jit_kernel kernel,
 
 /* Whether the spec admits M = m. */
 static int allowed(const nabla_fused_spec *spec, uint64_t m) {
-  return spec->m == 0 || (spec->m == 1) == (m == 1);
+  return m >= spec->m_min && (!spec->m_max || m <= spec->m_max);
 }
 
 /* One x for each k, 1 there and 0 elsewhere: y is the weight, bit for bit. */
-static void check_one_hot(run *r, problem *p, jit_kernel kernel,
+static void check_one_hot(run *r, problem *p, const kernels *k,
                           const jit_level *level, uint64_t at_once) {
   const nabla_fused_spec *spec = &p->spec;
   if (spec->step_count || spec->y_type != NABLA_DTYPE_F32) return;
@@ -159,7 +154,7 @@ static void check_one_hot(run *r, problem *p, jit_kernel kernel,
     for (uint64_t i = 0; i < m; i++)
       (void)nabla_from_f32(spec->x_type, &one, 1,
                            p->x.data + (i * spec->k + first + i) * size);
-    kernel(p->words, 0, spec->n);
+    run_whole(p, k);
     for (uint64_t i = 0; i < m; i++)
       for (uint64_t n = 0; n < spec->n; n++)
         if (problem_y(p, i, n) != (double)problem_weight(p, n, first + i)) {
@@ -171,7 +166,7 @@ static void check_one_hot(run *r, problem *p, jit_kernel kernel,
 
 /* Codes of small numbers, powers of two as scales, small integers as x: every
  * product and sum is exact. */
-static void check_exact(run *r, problem *p, jit_kernel kernel,
+static void check_exact(run *r, problem *p, const kernels *k,
                         const jit_level *level, uint64_t m) {
   nabla_fused_spec *spec = &p->spec;
   static const uint8_t nf4[] = {0, 7, 15}, fp4[] = {0, 3, 5};
@@ -196,7 +191,7 @@ static void check_exact(run *r, problem *p, jit_kernel kernel,
     float value = (float)((int)random_below(&r->state, 9) - 4);
     (void)nabla_from_f32(spec->x_type, &value, 1, p->x.data + i * size);
   }
-  kernel(p->words, 0, spec->n);
+  run_whole(p, k);
   for (uint64_t i = 0; i < m; i++)
     for (uint64_t n = 0; n < spec->n; n++) {
       double ignored, expected = problem_expect(p, i, n, 0, &ignored);
@@ -209,25 +204,24 @@ static void check_exact(run *r, problem *p, jit_kernel kernel,
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   static const uint64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, ROWS_MAX};
-  jit_code *code = compile(r, &spec, level);
-  jit_kernel kernel = jit_entry(code);
+  kernels k = kernels_create(r->jit, spec, level);
+  r->kernels += k.count;
   int small = spec.n * spec.k <= 100000;
   for (int at_start = 0; at_start < 2; at_start++) {
     problem p = problem_create(&spec, at_start, &r->state);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
       if ((small || rows[i] <= 2) && allowed(&spec, rows[i]))
-        check_rows(r, &p, kernel, level, rows[i],
-                   (fill)random_below(&r->state, 4));
-    check_in_place(r, &p, kernel, level);
+        check_rows(r, &p, &k, level, rows[i], (fill)random_below(&r->state, 4));
+    check_in_place(r, &p, &k, level);
     if (spec.n * spec.k <= 40000) {
-      if (spec.m != 2) check_one_hot(r, &p, kernel, level, 1);
-      if (spec.m != 1) check_one_hot(r, &p, kernel, level, ROWS_MAX);
-      if (spec.m != 2) check_exact(r, &p, kernel, level, 1);
-      if (spec.m != 1) check_exact(r, &p, kernel, level, 3);
+      if (allowed(&spec, 1)) check_one_hot(r, &p, &k, level, 1);
+      if (allowed(&spec, ROWS_MAX)) check_one_hot(r, &p, &k, level, ROWS_MAX);
+      if (allowed(&spec, 1)) check_exact(r, &p, &k, level, 1);
+      if (allowed(&spec, 3)) check_exact(r, &p, &k, level, 3);
     }
     problem_destroy(&p);
   }
-  jit_release(code);
+  kernels_destroy(&k);
 }
 
 static void check_spec(run *r, const nabla_fused_spec *spec) {
@@ -279,9 +273,11 @@ static void random_steps(run *r, nabla_fused_spec *spec) {
 }
 
 static nabla_fused_spec random_spec(run *r) {
-  nabla_fused_spec spec = {.m = random_below(&r->state, 3),
-                           .n = random_size(r, 300),
-                           .k = random_size(r, 700)};
+  nabla_fused_spec spec = {.n = random_size(r, 300), .k = random_size(r, 700)};
+  static const uint64_t ranges[3][2] = {{0, 0}, {1, 1}, {2, 0}};
+  const uint64_t *range = ranges[random_below(&r->state, 3)];
+  spec.m_min = range[0];
+  spec.m_max = range[1];
   int along_k = random_below(&r->state, 2) != 0;
   if (!along_k) { /* the roles of n and k swap */
     uint64_t n = spec.n;

@@ -20,7 +20,7 @@
   "builtin.module(convert-vector-to-scf,"     \
   "convert-scf-to-cf,convert-vector-to-llvm," \
   "convert-to-llvm,reconcile-unrealized-casts)"
-#define ENTRY "test_entry"
+#define ENTRY "entry_of_" /* and the kernel's name */
 
 struct jit {
   MlirDialectRegistry registry;
@@ -30,8 +30,15 @@ struct jit {
 
 struct jit_code {
   LLVMOrcLLJITRef session;
-  jit_kernel entry;
+  jit_kernel entry; /* of the first symbol */
 };
+
+/* What is to be compiled. */
+typedef struct source {
+  const char *text;
+  const char *const *symbols; /* the kernels in it */
+  unsigned count;
+} source;
 
 static double now(void) {
   struct timespec t;
@@ -97,16 +104,17 @@ static void show(MlirStringRef text, void *file) {
   (void)fwrite(text.data, 1, text.length, file);
 }
 
-/* Kernels are internal: an entry that calls makes one visible. */
-static MlirModule parse(jit *self, const char *text, const char *symbol) {
+/* Kernels are internal: entries that call make them visible. */
+static MlirModule parse(jit *self, const source *from) {
   nabla_text all = {0};
-  nabla_text_add(&all, "%s\n", text);
-  nabla_text_add(&all,
-                 "llvm.func @" ENTRY
-                 "(%%a: !llvm.ptr, %%b: i64, %%e: i64) {\n"
-                 "  llvm.call @%s(%%a, %%b, %%e) : (!llvm.ptr, i64, i64) -> ()"
-                 "\n  llvm.return\n}\n",
-                 symbol);
+  nabla_text_add(&all, "%s\n", from->text);
+  for (unsigned i = 0; i < from->count; i++)
+    nabla_text_add(&all,
+                   "llvm.func @" ENTRY
+                   "%s(%%a: !llvm.ptr, %%b: i64, %%e: i64) {\n"
+                   "  llvm.call @%s(%%a, %%b, %%e) : (!llvm.ptr, i64, i64) -> "
+                   "()\n  llvm.return\n}\n",
+                   from->symbols[i], from->symbols[i]);
   if (all.failed) give_up("jit", "out of memory");
   MlirModule module = mlirModuleCreateParse(
       self->context, mlirStringRefCreate(all.data, all.size));
@@ -148,15 +156,14 @@ static LLVMTargetMachineRef target_of(const jit_level *level) {
 }
 
 static LLVMMemoryBufferRef emit(jit *self, const jit_level *level,
-                                const char *text, const char *symbol,
-                                LLVMCodeGenFileType kind) {
+                                const source *from, LLVMCodeGenFileType kind) {
   double begin = now();
-  MlirModule module = parse(self, text, symbol);
+  MlirModule module = parse(self, from);
   lower(self, module);
   LLVMContextRef context = LLVMContextCreate();
   LLVMModuleRef ir =
       mlirTranslateModuleToLLVMIR(mlirModuleGetOperation(module), context);
-  if (!ir) give_up("translate", text);
+  if (!ir) give_up("translate", from->text);
   mlirModuleDestroy(module);
   self->mlir = now() - begin;
   LLVMTargetMachineRef machine = target_of(level);
@@ -191,12 +198,22 @@ static void define(LLVMOrcLLJITRef session, const char *name,
         name);
 }
 
+static jit_kernel find(const jit_code *code, const char *symbol) {
+  char name[128];
+  LLVMOrcExecutorAddress address = 0;
+  (void)snprintf(name, sizeof name, ENTRY "%s", symbol);
+  LLVMErrorRef error = LLVMOrcLLJITLookup(code->session, &address, name);
+  if (error) LLVMConsumeError(error);
+  return error ? NULL : (jit_kernel)(uintptr_t)address;
+}
+
 /* No other symbol than these three can be used: see docs on objects. */
-jit_code *jit_compile(jit *self, const jit_level *level, const char *text,
-                      const char *symbol) {
+jit_code *jit_compile_all(jit *self, const jit_level *level, const char *text,
+                          const char *const *symbols, unsigned count) {
+  const source from = {text, symbols, count};
   jit_code *code = calloc(1, sizeof *code);
   if (!code) give_up("jit", "out of memory");
-  LLVMMemoryBufferRef object = emit(self, level, text, symbol, LLVMObjectFile);
+  LLVMMemoryBufferRef object = emit(self, level, &from, LLVMObjectFile);
   check(LLVMOrcCreateLLJIT(&code->session, LLVMOrcCreateLLJITBuilder()),
         "session");
   define(code->session, "memcpy", (uintptr_t)memcpy);
@@ -205,10 +222,18 @@ jit_code *jit_compile(jit *self, const jit_level *level, const char *text,
   check(LLVMOrcLLJITAddObjectFile(
             code->session, LLVMOrcLLJITGetMainJITDylib(code->session), object),
         "object");
-  LLVMOrcExecutorAddress address;
-  check(LLVMOrcLLJITLookup(code->session, &address, ENTRY), text);
-  code->entry = (jit_kernel)(uintptr_t)address;
+  code->entry = find(code, symbols[0]);
+  if (!code->entry) give_up("not found", symbols[0]);
   return code;
+}
+
+jit_code *jit_compile(jit *self, const jit_level *level, const char *text,
+                      const char *symbol) {
+  return jit_compile_all(self, level, text, &symbol, 1);
+}
+
+jit_kernel jit_find(const jit_code *code, const char *symbol) {
+  return find(code, symbol);
 }
 
 jit_kernel jit_entry(const jit_code *code) { return code->entry; }
@@ -221,8 +246,8 @@ void jit_release(jit_code *code) {
 
 void jit_print_assembly(jit *self, const jit_level *level, const char *text,
                         const char *symbol) {
-  LLVMMemoryBufferRef buffer =
-      emit(self, level, text, symbol, LLVMAssemblyFile);
+  const source from = {text, &symbol, 1};
+  LLVMMemoryBufferRef buffer = emit(self, level, &from, LLVMAssemblyFile);
   (void)fwrite(LLVMGetBufferStart(buffer), 1, LLVMGetBufferSize(buffer),
                stdout);
   LLVMDisposeMemoryBuffer(buffer);

@@ -27,7 +27,11 @@ void jit_destroy(jit *self);
  * text shown, when that fails. */
 jit_code *jit_compile(jit *self, const jit_level *level, const char *text,
                       const char *symbol);
-jit_kernel jit_entry(const jit_code *code);
+jit_code *jit_compile_all(jit *self, const jit_level *level, const char *text,
+                          const char *const *symbols, unsigned count);
+jit_kernel jit_entry(const jit_code *code); /* of the first symbol */
+/* NULL when `symbol` was not named. */
+jit_kernel jit_find(const jit_code *code, const char *symbol);
 void jit_release(jit_code *code);
 
 /* The same as assembly on standard output. */

@@ -90,6 +90,8 @@ problem problem_create(const nabla_fused_spec *spec, int at_start,
 static void release_rows(problem *self) {
   guarded_destroy(&self->x);
   guarded_destroy(&self->y);
+  guarded_destroy(&self->workspace);
+  guarded_destroy(&self->packed);
   for (int i = 0; i < NABLA_FUSED_MAX_STEPS; i++)
     guarded_destroy(&self->operands[i]);
 }
@@ -147,6 +149,23 @@ void problem_set_rows(problem *self, uint64_t m, fill how, uint64_t *state) {
     self->words[word++] = (uintptr_t)self->operands[i].data;
   }
   problem_reset(self);
+}
+
+/* Such room is aligned, so what is beyond it is next to the guard only when its
+ * size is a multiple of 64. */
+static guarded room(size_t size) {
+  guarded result = guarded_create((size + 63) / 64 * 64, 0);
+  if (result.size) memset(result.data, 0xff, result.size);
+  return result;
+}
+
+void problem_give_room(problem *self, uint64_t workspace, uint64_t packed) {
+  guarded_destroy(&self->workspace);
+  guarded_destroy(&self->packed);
+  self->workspace = room((size_t)workspace);
+  self->packed = room((size_t)packed);
+  self->words[NABLA_FUSED_WORKSPACE] = (uintptr_t)self->workspace.data;
+  self->words[NABLA_FUSED_PACKED] = (uintptr_t)self->packed.data;
 }
 
 void problem_reset(problem *self) {

@@ -23,7 +23,8 @@ typedef enum fill {
 typedef struct problem {
   nabla_fused_spec spec;
   uint64_t m;
-  int at_start; /* arrays begin, and not end, at the guard */
+  int at_start;              /* arrays begin, and not end, at the guard */
+  guarded workspace, packed; /* set by problem_give_room */
   guarded x, y, codes, scales, operands[NABLA_FUSED_MAX_STEPS];
   uint64_t words[NABLA_FUSED_WORDS];
   float *dense; /* the storage decoded and rounded to w_type */
@@ -43,6 +44,9 @@ void problem_destroy(problem *self);
 void problem_decode(problem *self);
 /* Arrays for M rows: x filled, operands random, y unset. */
 void problem_set_rows(problem *self, uint64_t m, fill how, uint64_t *state);
+/* Room for a workspace and a prepacked weight, filled with NaN, until M is set
+ * again. */
+void problem_give_room(problem *self, uint64_t workspace, uint64_t packed);
 /* Fills y with a pattern that no result has. */
 void problem_reset(problem *self);
 

@@ -11,6 +11,9 @@
 #define PREFETCH_ROWS  16u
 #define GRAIN          (SINGLE_WINDOWS * NABLA_LANES)
 
+/* Elements of k that one accumulator sums before it is added to the total. */
+#define PANEL 256u
+
 /* Columns that are summed together, and rows of x. */
 typedef struct block {
   unsigned windows, rows;
@@ -87,10 +90,8 @@ static void sum_panels(nabla_emitter *emitter, const block *b,
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   nabla_loop panels, steps;
   for (unsigned i = 0; i < count; i++) sums[i] = none;
-  nabla_loop_begin(emitter, &panels, zero, end, NABLA_COLUMN_PANEL, count,
-                   sums);
-  nabla_ssa stop =
-      nabla_emit_add_constant(emitter, panels.induction, NABLA_COLUMN_PANEL);
+  nabla_loop_begin(emitter, &panels, zero, end, PANEL, count, sums);
+  nabla_ssa stop = nabla_emit_add_constant(emitter, panels.induction, PANEL);
   stop = nabla_emit_minimum(emitter, stop, end);
   nabla_loop_begin(emitter, &steps, panels.induction, stop, 1, count, sums);
   for (unsigned i = 0; i < count; i++) sums[i] = steps.carried[i];
@@ -220,13 +221,39 @@ static void emit_tiles(nabla_emitter *emitter) {
   nabla_loop_end(emitter, &rows, NULL);
 }
 
-void nabla_emit_columns(nabla_emitter *emitter) {
+static int applies(const nabla_fused_spec *spec) {
+  return !nabla_spec_is_row(spec) && spec->numerics == NABLA_NUMERICS_F32 &&
+         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
+}
+
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  unsigned height = nabla_row_tile(spec);
+  return 300.0 * (double)((m + height - 1) / height) + 30.0 * (double)m;
+}
+
+static void emit_all(nabla_emitter *emitter) {
   nabla_emit_by_rows(emitter, emit_single, emit_tiles);
 }
 
-uint64_t nabla_columns_chain(const nabla_fused_spec *spec) {
-  uint64_t panel = NABLA_COLUMN_PANEL;
+static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  (void)spec;
+  out->grain = GRAIN;
+}
+
+static uint64_t chain(const nabla_fused_spec *spec) {
+  uint64_t panel = PANEL;
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
 
-uint64_t nabla_columns_grain(void) { return GRAIN; }
+static uint64_t scratch(const nabla_fused_spec *spec) {
+  (void)spec;
+  return NABLA_SUMS_BYTES;
+}
+
+const nabla_body nabla_body_columns = {.name = "columns",
+                                       .applies = applies,
+                                       .cost = cost,
+                                       .run = emit_all,
+                                       .describe = describe,
+                                       .chain = chain,
+                                       .scratch = scratch};

@@ -62,6 +62,11 @@ nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
                     a, factor);
 }
 
+nabla_ssa nabla_emit_product(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.muli %%v%u, %%v%u overflow<nsw, nuw> : i64",
+                    a, b);
+}
+
 nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
   if (b == 1) return a;
   nabla_ssa divisor = nabla_emit_i64(emitter, b);

@@ -14,10 +14,12 @@ typedef unsigned nabla_ssa;
 typedef struct nabla_emitter {
   nabla_text *text;
   const nabla_fused_spec *spec;
-  nabla_ssa last;                            /* the last number given */
-  nabla_ssa begin, end;                      /* columns of y to compute */
-  nabla_ssa x, y, m, codes, scales, zeros;   /* what the words hold */
-  nabla_ssa scratch;                         /* f32 on the stack */
+  nabla_ssa last;                          /* the last number given */
+  nabla_ssa begin, end;                    /* columns of y to compute */
+  nabla_ssa x, y, m, codes, scales, zeros; /* what the words hold */
+  nabla_ssa n, k;                          /* constants or words, i64 */
+  nabla_ssa workspace, packed;
+  nabla_ssa scratch; /* on the stack, if the body asks */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
 } nabla_emitter;
 
@@ -42,6 +44,7 @@ nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
 nabla_ssa nabla_emit_add_constant(nabla_emitter *emitter, nabla_ssa a,
                                   uint64_t b);
 nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
+nabla_ssa nabla_emit_product(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
 nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
 nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
 

@@ -146,7 +146,7 @@ nabla_ssa nabla_emit_epilogue(nabla_emitter *emitter, nabla_shape shape,
     switch (spec->steps[i]) {
       case NABLA_STEP_ADD:
         index = nabla_emit_add(
-            emitter, nabla_emit_multiply(emitter, row, spec->n), column);
+            emitter, nabla_emit_product(emitter, row, emitter->n), column);
         /* fall through */
       case NABLA_STEP_BIAS: {
         nabla_ssa other =

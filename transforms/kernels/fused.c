@@ -1,21 +1,13 @@
 /* Kernels of the fused dot product: what is possible, and the function around
- * the bodies of row.c, line.c and column.c. */
+ * the bodies. */
 #include "transforms/kernels/fused.h"
 
 #include "quant/codec.h"
+#include "transforms/kernels/bodies.h"
 #include "transforms/kernels/decode.h"
-#include "transforms/kernels/shapes.h"
-
-/* y in one thread's range begins and ends at cache lines. */
-#define ROW_GRAIN 16u
 
 /* Sizes up to here keep every address of the kernel in an i64. */
 #define ELEMENTS_MAX ((uint64_t)1 << 48)
-
-static int is_row(const nabla_fused_spec *spec) {
-  if (spec->k <= 1 && spec->stride_n == 1) return 0;
-  return spec->stride_k == 1 || spec->k <= 1;
-}
 
 /* The last element of w, if that can be represented. */
 static int last_element(const nabla_fused_spec *spec, uint64_t *out) {
@@ -56,39 +48,53 @@ static int has_kernel(const nabla_encoding *encoding) {
          (encoding->bits == 4 && encoding->high_first);
 }
 
-const char *nabla_fused_objection(const nabla_fused_spec *spec) {
+static const char *objection_to_format(const nabla_fused_spec *spec) {
   nabla_packed_size size;
-  uint64_t last;
   const nabla_encoding *encoding = spec->format.encoding;
   if (!encoding || !has_kernel(encoding))
     return "only nf4, fp4, int8 and int4 have kernels";
   if (spec->format.granularity == NABLA_PER_ROW && encoding->bits != 8)
     return "only 8-bit codes have one scale per row";
-  if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
+  if (!spec->any_size &&
+      nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
     return "the storage is not one that the encoding can have";
+  return NULL;
+}
+
+static const char *objection_to_sizes(const nabla_fused_spec *spec) {
+  uint64_t last;
+  if (spec->any_size) return NULL;
   if (spec->storage_elements > ELEMENTS_MAX || spec->n > ELEMENTS_MAX ||
       spec->k > ELEMENTS_MAX)
     return "the weight has more than 2^48 elements";
-  if (!is_float(spec->x_type) || !is_float(spec->y_type) ||
-      !is_float(spec->w_type))
-    return "elements are neither F32 nor F16 nor BF16";
   if (spec->n > 1 && spec->k > 1 && spec->stride_n != 1 && spec->stride_k != 1)
     return "the weight is consecutive along neither dimension";
   if (spec->n && spec->k &&
       (!last_element(spec, &last) || last >= spec->storage_elements))
     return "the view reaches beyond the storage";
-  return objection_to_steps(spec);
+  return NULL;
 }
 
-uint64_t nabla_fused_grain(const nabla_fused_spec *spec) {
-  return is_row(spec) ? ROW_GRAIN : nabla_columns_grain();
+/* Every part of the range of M has a body. */
+static const char *objection_to_bodies(const nabla_fused_spec *spec) {
+  nabla_fused_spec parts[NABLA_FUSED_CLASSES_MAX];
+  uint32_t count = nabla_fused_classes(spec, parts);
+  for (uint32_t i = 0; i < count; i++)
+    if (!nabla_body_of(&parts[i]))
+      return "no kernel has these numerics and this layout for the encoding "
+             "and the target";
+  return NULL;
 }
 
-uint64_t nabla_fused_chain(const nabla_fused_spec *spec) {
-  if (!is_row(spec)) return nabla_columns_chain(spec);
-  uint64_t chain = nabla_rows_chain(spec);
-  uint64_t lines = nabla_lines_apply(spec) ? nabla_lines_chain(spec) : 0;
-  return lines > chain ? lines : chain;
+const char *nabla_fused_objection(const nabla_fused_spec *spec) {
+  const char *why = objection_to_format(spec);
+  if (!why) why = objection_to_sizes(spec);
+  if (why) return why;
+  if (!is_float(spec->x_type) || !is_float(spec->y_type) ||
+      !is_float(spec->w_type))
+    return "elements are neither F32 nor F16 nor BF16";
+  why = objection_to_steps(spec);
+  return why ? why : objection_to_bodies(spec);
 }
 
 static nabla_ssa load_word(nabla_emitter *emitter, uint64_t word) {
@@ -105,53 +111,76 @@ static nabla_ssa load_pointer(nabla_emitter *emitter, uint64_t word) {
   return nabla_emit(emitter, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
 }
 
-/* The words of the argument array, and the scratch: for x rearranged (line.c)
- * or for sums. */
-static void emit_prologue(nabla_emitter *emitter) {
+/* N or K: a constant, or a word. */
+static nabla_ssa size_of(nabla_emitter *emitter, uint64_t known,
+                         uint64_t word) {
+  return emitter->spec->any_size ? load_word(emitter, word)
+                                 : nabla_emit_i64(emitter, known);
+}
+
+/* What the words hold; what a function does not use is removed later. */
+static void load_words(nabla_emitter *emitter) {
   const nabla_fused_spec *spec = emitter->spec;
   uint64_t word = NABLA_FUSED_EPILOGUE;
   emitter->x = load_pointer(emitter, NABLA_FUSED_X);
   emitter->y = load_pointer(emitter, NABLA_FUSED_Y);
   emitter->m = load_word(emitter, NABLA_FUSED_M);
+  emitter->n = size_of(emitter, spec->n, NABLA_FUSED_N);
+  emitter->k = size_of(emitter, spec->k, NABLA_FUSED_K);
   emitter->codes = load_pointer(emitter, NABLA_FUSED_CODES);
   emitter->scales = load_pointer(emitter, NABLA_FUSED_SCALES);
   if (spec->format.zero_point)
     emitter->zeros = load_pointer(emitter, NABLA_FUSED_ZERO_POINTS);
+  emitter->workspace = load_pointer(emitter, NABLA_FUSED_WORKSPACE);
+  emitter->packed = load_pointer(emitter, NABLA_FUSED_PACKED);
   for (uint32_t i = 0; i < spec->step_count; i++)
     if (has_operand(spec->steps[i]))
       emitter->operands[i] = load_pointer(emitter, word++);
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  emitter->begin = nabla_emit(emitter, "arith.addi %%begin, %%v%u : i64", zero);
-  emitter->end = nabla_emit(emitter, "arith.addi %%end, %%v%u : i64", zero);
-  uint64_t room = (uint64_t)NABLA_SUMS_MAX * NABLA_LANES;
-  if (is_row(spec) && nabla_lines_apply(spec) && spec->k > room) room = spec->k;
-  nabla_ssa count = nabla_emit_i64(emitter, room);
-  emitter->scratch = nabla_emit(
+}
+
+/* Bytes on the stack. */
+static nabla_ssa reserve(nabla_emitter *emitter, uint64_t bytes) {
+  nabla_ssa count = nabla_emit_i64(emitter, bytes);
+  return nabla_emit(
       emitter,
-      "llvm.alloca %%v%u x f32 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
+      "llvm.alloca %%v%u x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
       count);
 }
 
-/* The stack is probed page by page, so that the room for x never steps over
- * its end unseen; on AVX-512 the whole width is wanted also where the tuning of
- * a CPU prefers half of it. */
-void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
-                      nabla_text *text) {
+/* One function. The stack is probed page by page, so that its room never steps
+ * over its end unseen; on AVX-512 the whole width is wanted also where the
+ * tuning of a CPU prefers half of it. */
+static void emit_function(const nabla_fused_spec *spec, const char *name,
+                          const char *suffix, uint64_t scratch,
+                          void (*body)(nabla_emitter *), nabla_text *text) {
   nabla_emitter emitter = {.text = text, .spec = spec};
   nabla_text_add(text,
-                 "llvm.func internal @%s(%%args: !llvm.ptr, %%begin: i64, "
+                 "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
                  "[\"nounwind\", [\"probe-stack\", \"inline-asm\"]%s]} {\n",
-                 name,
+                 name, suffix,
                  NABLA_HAS(spec->features, AVX512F)
                      ? ", [\"prefer-vector-width\", \"512\"]"
                      : "");
-  if (spec->n) {
-    emit_prologue(&emitter);
-    if (is_row(spec))
-      nabla_emit_rows(&emitter);
-    else
-      nabla_emit_columns(&emitter);
+  if (spec->n || spec->any_size) {
+    load_words(&emitter);
+    nabla_ssa zero = nabla_emit_i64(&emitter, 0);
+    emitter.begin =
+        nabla_emit(&emitter, "arith.addi %%begin, %%v%u : i64", zero);
+    emitter.end = nabla_emit(&emitter, "arith.addi %%end, %%v%u : i64", zero);
+    if (scratch) emitter.scratch = reserve(&emitter, scratch);
+    body(&emitter);
   }
   nabla_text_add(text, "  llvm.return\n}\n");
+}
+
+void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
+                      nabla_text *text) {
+  const nabla_body *body = nabla_body_of(spec);
+  uint64_t scratch = body->scratch ? body->scratch(spec) : 0;
+  emit_function(spec, name, "", scratch, body->run, text);
+  if (nabla_fused_has_prepare(spec))
+    emit_function(spec, name, "_prepare", 0, body->prepare, text);
+  if (nabla_fused_has_prepack(spec))
+    emit_function(spec, name, "_prepack", 0, body->prepack, text);
 }

@@ -1,36 +1,21 @@
-/* The fused dot product with a packed weight: y = epilogue(x . w), as a kernel
- * (nabla/services.h) that decodes w where it uses it.
+/* The fused dot product with a packed weight: y = epilogue(x . w), as kernels
+ * (lib/runtime/kernel.h) that decode w where they use it.
  *
- * x is M x K, dense, row-major; y is M x N, dense, row-major. M is known at run
- * time only (but see nabla_fused_spec.m); N, K and all about w are static. w is
- * N x K by a view of packed storage: element (n, k) is flat element offset + n
- * * stride_n + k * stride_k of the storage. A kernel computes all rows of x for
- * the columns [begin, end) of y. The bytes of y do not depend on how [0, N) is
- * cut.
- *
- * Argument words: see nabla_fused_word. */
+ * x is M x K, dense, row-major; y is M x N, dense, row-major. w is N x K by a
+ * view of packed storage: element (n, k) is flat element offset + n * stride_n
+ * + k * stride_k of the storage. M is known at run time only; a kernel is made
+ * for a range of it (nabla_fused_classes). N, K and all about w are static, but
+ * see `any_size`. The bytes of y do not depend on how [0, N) is cut. */
 #ifndef NABLA_TRANSFORMS_KERNELS_FUSED_H
 #define NABLA_TRANSFORMS_KERNELS_FUSED_H
 
 #include <stdint.h>
 
+#include "lib/runtime/kernel.h"
 #include "nabla/encoding.h"
 #include "nabla/status.h"
 #include "transforms/features.h"
 #include "transforms/text.h"
-
-/* What the words of a kernel's argument array hold. Pointers are addresses. */
-typedef enum nabla_fused_word {
-  NABLA_FUSED_X = 0,      /* address of x                                  */
-  NABLA_FUSED_Y = 1,      /* address of y                                  */
-  NABLA_FUSED_M = 2,      /* rows of x and y                               */
-  NABLA_FUSED_CODES = 3,  /* address of the codes, any alignment           */
-  NABLA_FUSED_SCALES = 4, /* address of the scales, aligned to their type  */
-  NABLA_FUSED_ZERO_POINTS = 5, /* address of the zero points, if any */
-  NABLA_FUSED_EPILOGUE = 6,    /* from here: one word for each step that has an
-                                  operand, in order of the steps: its address   */
-  NABLA_FUSED_WORDS = 16
-} nabla_fused_word;
 
 /* A step of the epilogue, applied to each element of y in order, in f32. */
 typedef enum nabla_fused_step {
@@ -42,26 +27,56 @@ typedef enum nabla_fused_step {
 #define NABLA_FUSED_MAX_STEPS 8
 
 typedef struct nabla_fused_spec {
-  nabla_format format;       /* of the storage; block is the elements per
-                                scale, also for rows (NABLA_PER_ROW)        */
-  uint64_t storage_elements; /* of the whole storage                       */
-  uint64_t m; /* what is known of M: 1: it is 1; 2: it is not 1; 0: nothing.
-                 Knowing more gives less code, not other numbers             */
+  nabla_format format; /* of the storage; block is the elements per scale, also
+                          for rows (NABLA_PER_ROW). encoding NULL: w is dense */
+  nabla_dtype dense;   /* of a dense w: F32, F16, BF16 */
+  uint64_t nested_block;     /* scale DYNAMIC8: scales that share an absmax */
+  uint64_t storage_elements; /* of the whole storage                        */
+  uint64_t m_min, m_max; /* M lies in it; m_max 0: there is no limit. A narrower
+                            range gives less or faster code, not other numbers
+                            where the body is the same                        */
   uint64_t n, k;
   uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
                                           extent is at most 1; 0 broadcasts */
+  /* Not 0: N and K are words of the call; K is a multiple of it, w is the whole
+   * storage, row-major; n, k, storage_elements, strides, offset mean nothing */
+  uint64_t any_size;
+  nabla_numerics numerics;
+  nabla_weight_layout layout;
   nabla_dtype x_type, y_type; /* F32, F16, BF16                             */
   nabla_dtype w_type;         /* values of w are rounded to it: F32 is exact */
   nabla_fused_step steps[NABLA_FUSED_MAX_STEPS];
   uint32_t step_count;
   nabla_features features; /* what the target has */
+  const char *body;        /* the body to use (bodies.def); NULL: the best  */
 } nabla_fused_spec;
 
-/* NULL when a kernel exists for `spec`, else why not, as static text. */
+/* NULL when kernels exist for `spec`, else why not, as static text. */
 const char *nabla_fused_objection(const nabla_fused_spec *spec);
 
-/* The multiple at which [0, N) should be cut for threads. */
-uint64_t nabla_fused_grain(const nabla_fused_spec *spec);
+/* The ranges of M that kernels are made for. */
+#define NABLA_FUSED_CLASSES_MAX 4u
+
+/* Cuts spec's range of M into those that one kernel serves each, in rising
+ * order, each with all else as in `spec`, which must not object. Of a single M
+ * above 1 it is the range of the kernel that serves M. Returns how many. The
+ * functions below take such a spec. */
+uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
+                             nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]);
+
+/* Which of `count` ranges M = m is in; the last one if none. */
+uint32_t nabla_fused_class_of(const nabla_fused_spec *classes, uint32_t count,
+                              uint64_t m);
+
+/* The name of the body in bodies.def that computes `spec`. */
+const char *nabla_fused_body(const nabla_fused_spec *spec);
+
+/* What callers need to know: tiles and grain, not the functions; those of
+ * prepare and prepack are not NULL where there are such functions: use
+ * nabla_fused_has_prepare and nabla_fused_has_prepack. */
+void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out);
+int nabla_fused_has_prepare(const nabla_fused_spec *spec);
+int nabla_fused_has_prepack(const nabla_fused_spec *spec);
 
 /* Longest chain of dependent additions for one element of y, which bounds the
  * error: (D + 16) * 2^-24 * sum |x||w| (DIALECT.md, promise 2). */
@@ -70,8 +85,9 @@ uint64_t nabla_fused_chain(const nabla_fused_spec *spec);
 /* Appends
  *   llvm.func internal @NAME(%args: !llvm.ptr, %begin: i64, %end: i64)
  *       attributes {nabla.kernel, ...} { ... }
- * whose body is llvm, arith, vector, math-free and scf; and nothing else.
- * `spec` must not object. Failure shows in text->failed only. */
+ * and, where the spec has them, @NAME_prepare and @NAME_prepack likewise, whose
+ * bodies are llvm, arith, vector, math-free and scf; and nothing else. `spec`
+ * must not object. Failure shows in text->failed only. */
 void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
                       nabla_text *text);
 

@@ -8,6 +8,11 @@
 #define SINGLE_SUMS 4u
 #define SINGLE_STEP (NABLA_LANES * SINGLE_SUMS)
 
+/* Elements of k that one accumulator sums before it is added to the total, and
+ * columns whose y begins and ends at cache lines. */
+#define PANEL 1024u
+#define GRAIN 16u
+
 /* Rows of x that a decoded vector is multiplied with, and their sums. */
 typedef struct tile {
   unsigned count;
@@ -22,13 +27,9 @@ typedef struct line {
   uint64_t aligned; /* flat is a multiple of it */
 } line;
 
-static uint64_t stride_between(const nabla_fused_spec *spec) {
-  return spec->n > 1 ? spec->stride_n : 0;
-}
-
 static line begin_line(nabla_emitter *emitter, nabla_ssa n) {
   const nabla_fused_spec *spec = emitter->spec;
-  uint64_t stride = stride_between(spec);
+  uint64_t stride = nabla_spec_row_stride(spec);
   line result = {.flat = nabla_emit_flat(emitter, n, stride),
                  .aligned = nabla_common_divisor(spec->offset, stride)};
   if (spec->k && nabla_lines_share_scales(spec, spec->n, stride, spec->k))
@@ -163,10 +164,8 @@ static void sum_panels(nabla_emitter *emitter, const line *at, tile *t) {
   nabla_loop panels, steps;
   nabla_ssa none[NABLA_LOOP_MAX];
   zeros(emitter, none, t->count);
-  nabla_loop_begin(emitter, &panels, zero, end, NABLA_ROW_PANEL, t->count,
-                   none);
-  nabla_ssa stop =
-      nabla_emit_add_constant(emitter, panels.induction, NABLA_ROW_PANEL);
+  nabla_loop_begin(emitter, &panels, zero, end, PANEL, t->count, none);
+  nabla_ssa stop = nabla_emit_add_constant(emitter, panels.induction, PANEL);
   stop = nabla_emit_minimum(emitter, stop, end);
   nabla_loop_begin(emitter, &steps, panels.induction, stop, NABLA_LANES,
                    t->count, none);
@@ -202,20 +201,48 @@ static void emit_tiles(nabla_emitter *emitter) {
   nabla_loop_end(emitter, &rows, NULL);
 }
 
-void nabla_emit_rows(nabla_emitter *emitter) {
-  int lines = nabla_lines_apply(emitter->spec);
-  nabla_emit_by_rows(emitter, lines ? nabla_emit_lines : emit_single,
-                     emit_tiles);
+static int applies(const nabla_fused_spec *spec) {
+  return nabla_spec_is_row(spec) && !spec->any_size &&
+         spec->numerics == NABLA_NUMERICS_F32 &&
+         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
+}
+
+/* A vector of 16 weights is decoded in some 5 ns for a tile of rows. */
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  unsigned height = nabla_row_tile(spec);
+  return 300.0 * (double)((m + height - 1) / height) + 30.0 * (double)m;
+}
+
+static void emit_rows(nabla_emitter *emitter) {
+  nabla_emit_by_rows(emitter, emit_single, emit_tiles);
+}
+
+static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  (void)spec;
+  out->grain = GRAIN;
+}
+
+static uint64_t scratch(const nabla_fused_spec *spec) {
+  (void)spec;
+  return NABLA_SUMS_BYTES;
 }
 
 /* The tree of a vector's lanes is 4 long. M = 1: a sum of every fourth vector,
  * two levels, and what is left. More: a panel, the panels, the rest. */
-uint64_t nabla_rows_chain(const nabla_fused_spec *spec) {
+static uint64_t chain(const nabla_fused_spec *spec) {
   uint64_t vectors = spec->k / NABLA_LANES + (spec->k % NABLA_LANES != 0);
-  uint64_t panel = NABLA_ROW_PANEL / NABLA_LANES;
+  uint64_t panel = PANEL / NABLA_LANES;
   uint64_t single = vectors / SINGLE_SUMS + 3;
   if (single < vectors % SINGLE_SUMS + 1) single = vectors % SINGLE_SUMS + 1;
   uint64_t tiles =
       (vectors < panel ? vectors : panel) + (vectors + panel - 1) / panel + 1;
   return (single > tiles ? single : tiles) + 4;
 }
+
+const nabla_body nabla_body_rows = {.name = "rows",
+                                    .applies = applies,
+                                    .cost = cost,
+                                    .run = emit_rows,
+                                    .describe = describe,
+                                    .chain = chain,
+                                    .scratch = scratch};

@@ -8,11 +8,11 @@ unsigned nabla_row_tile(const nabla_fused_spec *spec) {
 void nabla_emit_by_rows(nabla_emitter *emitter,
                         void (*one)(nabla_emitter *emitter),
                         void (*many)(nabla_emitter *emitter)) {
-  if (emitter->spec->m == 1) {
+  if (emitter->spec->m_max == 1) {
     one(emitter);
     return;
   }
-  if (emitter->spec->m > 1) {
+  if (emitter->spec->m_min > 1) {
     many(emitter);
     return;
   }
@@ -28,7 +28,7 @@ void nabla_emit_by_rows(nabla_emitter *emitter,
 
 nabla_ssa nabla_emit_y_index(nabla_emitter *emitter, nabla_ssa row,
                              nabla_ssa column) {
-  nabla_ssa first = nabla_emit_multiply(emitter, row, emitter->spec->n);
+  nabla_ssa first = nabla_emit_product(emitter, row, emitter->n);
   return nabla_emit_add(emitter, first, column);
 }
 
@@ -47,9 +47,9 @@ void nabla_emit_tile_rows(nabla_emitter *emitter, nabla_ssa first,
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa row = nabla_emit_add_constant(emitter, first, i);
     row = nabla_emit_minimum(emitter, row, last);
-    out[i] = nabla_emit_address(
-        emitter, emitter->x,
-        nabla_emit_multiply(emitter, row, emitter->spec->k * size));
+    row = nabla_emit_product(emitter, row, emitter->k);
+    out[i] = nabla_emit_address(emitter, emitter->x,
+                                nabla_emit_multiply(emitter, row, size));
   }
 }
 

@@ -1,39 +1,16 @@
-/* The bodies of a fused kernel, by how the weight lies in storage, and their
- * tiles: row.c, line.c and column.c. */
+/* What the bodies of a fused kernel share: tiles of rows of x, sums that wait,
+ * places in y. */
 #ifndef NABLA_TRANSFORMS_KERNELS_SHAPES_H
 #define NABLA_TRANSFORMS_KERNELS_SHAPES_H
 
-#include "transforms/kernels/emit.h"
+#include "transforms/kernels/bodies.h"
 
-/* Elements of k that one accumulator sums before it is added to the total. */
-#define NABLA_ROW_PANEL    1024u
-#define NABLA_COLUMN_PANEL 256u
-
-/* Sums that wait in the scratch, at most. */
-#define NABLA_SUMS_MAX 16u
+/* Sums that wait in the scratch, at most, and their bytes. */
+#define NABLA_SUMS_MAX   16u
+#define NABLA_SUMS_BYTES ((uint64_t)NABLA_SUMS_MAX * NABLA_LANES * 4)
 
 /* Bytes of codes that are asked for ahead of use. */
 #define NABLA_PREFETCH_BYTES 2048u
-
-/* 64 bytes of 4-bit codes, and the largest K of which a rearranged copy of x
- * is kept on the stack: 64 KiB of f32. */
-#define NABLA_LINE_ELEMENTS 128u
-#define NABLA_LINE_K_MAX    16384u
-
-/* Storage is consecutive along k: one sum of products for each n. */
-void nabla_emit_rows(nabla_emitter *emitter);
-uint64_t nabla_rows_chain(const nabla_fused_spec *spec);
-
-/* The same for M = 1 and 4-bit codes in whole cache lines, with room for K f32
- * in the scratch. */
-int nabla_lines_apply(const nabla_fused_spec *spec);
-void nabla_emit_lines(nabla_emitter *emitter);
-uint64_t nabla_lines_chain(const nabla_fused_spec *spec);
-
-/* Storage is consecutive along n: NABLA_LANES columns at a time. */
-void nabla_emit_columns(nabla_emitter *emitter);
-uint64_t nabla_columns_chain(const nabla_fused_spec *spec);
-uint64_t nabla_columns_grain(void);
 
 /* Rows of x that are multiplied by a decoded weight at once, when M > 1. */
 unsigned nabla_row_tile(const nabla_fused_spec *spec);
