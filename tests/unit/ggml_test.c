@@ -96,7 +96,7 @@ ParameterizedTest(size_t *row, ggml, codes_fill_the_block) {
     cr_assert_eq(seen[high] & more, 0, "%s element %u", f->name, i);
     seen[high] = (uint8_t)(seen[high] | more);
   }
-  const uint32_t halves = (l->is_e8m0 ? 1 : 2) + (l->min < 0 ? 0 : 2);
+  const uint32_t halves = (l->is_e8m0 ? 1u : 2u) + (l->min < 0 ? 0u : 2u);
   const uint32_t sub = l->sub == NABLA_GGML_SUB_PACKED6 ? 12
                        : l->sub == NABLA_GGML_SUB_BYTES
                            ? f->elements / NABLA_GGML_BYTES_PART
