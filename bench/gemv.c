@@ -3,7 +3,8 @@
  *   gemv [--assembly] [--transposed] [--level=NAME]
  *        [ENCODING [N [K [M [BLOCK]]]]]
  *
- * ENCODING is nf4, fp4, int8 or int8-rows; NAME a level of tests/kernels/jit.h.
+ * ENCODING is nf4, fp4, int8, int8-rows or a block format of GGUF files (q4_0);
+ * NAME a level of tests/kernels/jit.h.
  * y = x W^T on one thread, weights in the bitsandbytes layout in place. Copies
  * of the weight rotate through at least 400 MB, so that no cache holds them;
  * kernel and read take turns on the same bytes. */
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "quant/ggml.h"
 #include "tests/kernels/kernels.h"
 
 #define ROTATED ((size_t)400 << 20)
@@ -77,17 +79,32 @@ static void report(const char *name, double *seconds, size_t count,
   printf("\n");
 }
 
+/* Factors and minima of random blocks that are usual numbers. */
+static void moderate(const nabla_ggml *format, uint8_t *blocks, size_t bytes) {
+  const nabla_ggml_layout *l = format->layout;
+  for (size_t at = 0; at < bytes; at += format->bytes) {
+    if (l->is_e8m0)
+      blocks[at + l->d] = 120;
+    else
+      blocks[at + l->d + 1] = 0x24;
+    if (l->min >= 0) blocks[at + (size_t)l->min + 1] = 0x24;
+  }
+}
+
 /* Kernel and read over `copies` weights, in turns. */
 static void measure(const nabla_fused_spec *spec, const kernels *compiled,
                     uint64_t m) {
   const nabla_kernel *kernel = kernels_for(compiled, m);
-  nabla_packed_size size;
-  if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
+  nabla_packed_size size = {0};
+  if (spec->ggml ? nabla_ggml_size(spec->ggml, spec->storage_elements,
+                                   &size.code_bytes, NULL)
+                 : nabla_format_size(&spec->format, spec->storage_elements,
+                                     &size, NULL))
     exit(1);
   size_t bytes = (size_t)size.code_bytes + (size_t)size.scales * 4;
   size_t copies = ROTATED / bytes + 1, count = copies * ROUNDS, at = 0;
   weights *all = calloc(copies, sizeof *all);
-  double *times = calloc(count, sizeof *kernels);
+  double *times = calloc(count, sizeof *times);
   double *reads = calloc(count, sizeof *reads);
   float *x = pages((size_t)(m * spec->k * 4));
   float *y = pages((size_t)(m * spec->n * 4));
@@ -102,6 +119,7 @@ static void measure(const nabla_fused_spec *spec, const kernels *compiled,
       memcpy(all[i].codes + j, &seed, 8);
     }
     for (size_t j = 0; j < size.scales; j++) all[i].scales[j] = 0.01f;
+    if (spec->ggml) moderate(spec->ggml, all[i].codes, (size_t)size.code_bytes);
   }
   for (int round = 0; round < ROUNDS; round++)
     for (size_t i = 0; i < copies; i++, at++) {
@@ -172,10 +190,13 @@ static nabla_fused_spec spec_of(const options *o) {
       .y_type = NABLA_DTYPE_F32,
       .w_type = NABLA_DTYPE_F32,
       .features = nabla_features_parse(o->level->features)};
+  spec.ggml = nabla_ggml_find(o->encoding);
   spec.format = (nabla_format){
       .encoding = nabla_encoding_find(rows ? "int8" : o->encoding),
       .granularity = rows ? NABLA_PER_ROW : NABLA_PER_BLOCK,
-      .block = rows ? k : o->numbers[3]};
+      .block = rows        ? k
+               : spec.ggml ? spec.ggml->elements
+                           : o->numbers[3]};
   return spec;
 }
 

@@ -58,11 +58,12 @@ static bool gather(lowering *l) {
   }
   l->components =
       nabla_components_split(mlirOperationGetOperand(op, 1), op, components);
-  if (l->components != (l->spec.format.zero_point ? 3 : 2)) {
+  intptr_t wanted = l->spec.ggml ? 1 : l->spec.format.zero_point ? 3 : 2;
+  if (l->components != wanted) {
     nabla_error_at(op, "has a weight that is not codes and scales");
     return false;
   }
-  components[1] = plain_scales(op, components[1]);
+  if (wanted > 1) components[1] = plain_scales(op, components[1]);
   l->operands[l->count++] = mlirOperationGetOperand(op, 0);
   for (intptr_t i = 0; i < l->components; i++)
     l->operands[l->count++] = components[i];
@@ -306,7 +307,7 @@ static void add_call(lowering *l) {
   add_address(l, NABLA_FUSED_Y, "y", result, false);
   add_word(l, NABLA_FUSED_M, "m");
   add_input(l, NABLA_FUSED_CODES, 1);
-  add_input(l, NABLA_FUSED_SCALES, 2);
+  if (l->components > 1) add_input(l, NABLA_FUSED_SCALES, 2);
   if (l->components > 2) add_input(l, NABLA_FUSED_ZERO_POINTS, 3);
   for (intptr_t i = 1 + l->components; i < l->count; i++)
     add_input(l, NABLA_FUSED_EPILOGUE + (int)(i - 1 - l->components), i);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "nabla/dtype.h"
+#include "quant/ggml.h"
 #include "tests/support/codec_calls.h"
 
 #define PAGE       ((size_t)4096)
@@ -51,6 +52,16 @@ void guarded_destroy(guarded *self) {
 
 static size_t size_of(nabla_dtype dtype) { return nabla_dtype_bits(dtype) / 8; }
 
+/* Rounds the decoded storage to what the kernel takes it as. */
+static void round_dense(problem *self, size_t count) {
+  const nabla_fused_spec *spec = &self->spec;
+  if (spec->w_type == NABLA_DTYPE_F32) return;
+  uint16_t *half = malloc(count * 2 + 1);
+  (void)nabla_from_f32(spec->w_type, self->dense, count, half);
+  nabla_to_f32(spec->w_type, half, count, self->dense);
+  free(half);
+}
+
 void problem_decode(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
   nabla_codec codec;
@@ -62,17 +73,47 @@ void problem_decode(problem *self) {
   size_t count = (size_t)spec->storage_elements;
   decode_f32(&codec, self->codes.data, (const float *)self->scales.data, count,
              self->dense);
-  if (spec->w_type == NABLA_DTYPE_F32) return;
-  uint16_t *half = malloc(count * 2 + 1);
-  (void)nabla_from_f32(spec->w_type, self->dense, count, half);
-  nabla_to_f32(spec->w_type, half, count, self->dense);
-  free(half);
+  round_dense(self, count);
+}
+
+/* Random blocks whose factors and minima are of moderate size. */
+static void fill_blocks(problem *self, uint64_t *state) {
+  const nabla_ggml *format = self->spec.ggml;
+  const nabla_ggml_layout *l = format->layout;
+  size_t blocks = (size_t)self->spec.storage_elements / format->elements;
+  for (size_t i = 0; i < self->codes.size; i++)
+    self->codes.data[i] = (uint8_t)random_bits(state);
+  for (size_t i = 0; i < blocks; i++) {
+    uint8_t *block = self->codes.data + i * format->bytes;
+    if (l->is_e8m0) {
+      block[l->d] = (uint8_t)(120 + random_below(state, 8));
+      continue;
+    }
+    for (int j = 0; j < (l->min < 0 ? 1 : 2); j++) {
+      const float value = random_signed(state) * 0.1f;
+      nabla_from_f32(NABLA_DTYPE_F16, &value, 1,
+                     block + (j ? (size_t)l->min : l->d));
+    }
+  }
+  if (nabla_ggml_decode(format, NABLA_DTYPE_F32, self->codes.data, blocks,
+                        self->dense, NULL))
+    exit(1);
+  round_dense(self, (size_t)self->spec.storage_elements);
 }
 
 problem problem_create(const nabla_fused_spec *spec, int at_start,
                        uint64_t *state) {
   problem self = {.spec = *spec, .at_start = at_start};
   nabla_packed_size size;
+  self.dense = malloc(((size_t)spec->storage_elements + 1) * sizeof(float));
+  if (spec->ggml) {
+    uint64_t bytes;
+    if (nabla_ggml_size(spec->ggml, spec->storage_elements, &bytes, NULL))
+      exit(1);
+    self.codes = guarded_create((size_t)bytes, at_start);
+    fill_blocks(&self, state);
+    return self;
+  }
   if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
     exit(1);
   self.codes = guarded_create((size_t)size.code_bytes, at_start);
@@ -82,7 +123,6 @@ problem problem_create(const nabla_fused_spec *spec, int at_start,
   for (size_t i = 0; i < size.scales; i++)
     ((float *)self.scales.data)[i] =
         ldexpf(random_signed(state), (int)random_below(state, 5) - 3);
-  self.dense = malloc(((size_t)spec->storage_elements + 1) * sizeof(float));
   problem_decode(&self);
   return self;
 }

@@ -39,9 +39,8 @@ static void prefetch(nabla_emitter *emitter, nabla_ssa flat, uint64_t stride) {
   const nabla_format *format = &emitter->spec->format;
   nabla_ssa ahead =
       nabla_emit_add_constant(emitter, flat, PREFETCH_ROWS * stride);
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_divide(emitter, ahead, 8 / format->encoding->bits));
+  nabla_emit_prefetch_codes(emitter, ahead, 0);
+  if (emitter->spec->ggml) return;
   nabla_ssa scale = nabla_emit_divide(emitter, ahead, format->block);
   nabla_emit_prefetch(
       emitter, emitter->scales,
@@ -251,6 +250,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_columns = {.name = "columns",
+                                       .takes_blocks = 1,
                                        .applies = applies,
                                        .cost = cost,
                                        .run = emit_all,

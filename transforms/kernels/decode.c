@@ -3,6 +3,7 @@
 
 #include "quant/codec.h"
 #include "quant/int8.h"
+#include "transforms/kernels/decode_ggml.h"
 
 /* 16 codes of 4 bits are this many bytes. */
 #define CODE_BYTES (NABLA_LANES / 2)
@@ -27,6 +28,7 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b) {
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
                              uint64_t stride, uint64_t count) {
   uint64_t block = spec->format.block, first = spec->offset % block;
+  if (spec->ggml) return 0;
   if (lines > 1 && stride % block) return 0;
   return count <= block && first <= block - count;
 }
@@ -284,9 +286,23 @@ static nabla_ssa scale_lanes(nabla_emitter *emitter,
   return block_lanes(emitter, window, scale_at, "f32");
 }
 
+void nabla_emit_prefetch_codes(nabla_emitter *emitter, nabla_ssa flat,
+                               uint64_t more) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_ssa byte =
+      spec->ggml
+          ? nabla_emit_multiply(
+                emitter, nabla_emit_divide(emitter, flat, spec->ggml->elements),
+                spec->ggml->bytes)
+          : nabla_emit_divide(emitter, flat, 8 / spec->format.encoding->bits);
+  nabla_emit_prefetch(emitter, emitter->codes,
+                      nabla_emit_add_constant(emitter, byte, more));
+}
+
 nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
                             const nabla_window *window) {
   const nabla_format *format = &emitter->spec->format;
+  if (emitter->spec->ggml) return nabla_emit_decode_ggml(emitter, window);
   nabla_ssa value = unscaled(emitter, window);
   value = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
                             scale_lanes(emitter, window));

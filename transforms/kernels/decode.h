@@ -34,9 +34,17 @@ nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat);
 /* The table of a 4-bit encoding looked up by the low 4 bits of each i32. */
 nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices);
 
+/* The same in another table, a vector<16xf32>; for AVX2 and AVX-512. */
+nabla_ssa nabla_emit_lookup_in(nabla_emitter *emitter, nabla_ssa table,
+                               nabla_ssa indices);
+
 /* vector<16xf32> of the values as nabla_decode gives them, rounded to the
  * spec's w_type; lanes beyond the width are 0 or -0. */
 nabla_ssa nabla_emit_decode(nabla_emitter *emitter, const nabla_window *window);
+
+/* Asks for the codes `more` bytes behind those of the element at `flat`. */
+void nabla_emit_prefetch_codes(nabla_emitter *emitter, nabla_ssa flat,
+                               uint64_t more);
 
 /* `value` with +0 in the lanes [0, `first`). */
 nabla_ssa nabla_emit_drop_lanes(nabla_emitter *emitter, nabla_ssa value,

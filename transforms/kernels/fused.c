@@ -50,9 +50,16 @@ static int has_kernel(const nabla_encoding *encoding) {
 
 static const char *objection_to_format(const nabla_fused_spec *spec) {
   nabla_packed_size size;
+  uint64_t bytes;
   const nabla_encoding *encoding = spec->format.encoding;
+  if (spec->ggml)
+    return nabla_ggml_size(spec->ggml,
+                           spec->any_size ? 0 : spec->storage_elements, &bytes,
+                           NULL)
+               ? "the storage is no whole number of blocks"
+               : NULL;
   if (!encoding || !has_kernel(encoding))
-    return "only nf4, fp4, int8 and int4 have kernels";
+    return "only nf4, fp4, int8, int4 and ggml have kernels";
   if (spec->format.granularity == NABLA_PER_ROW && encoding->bits != 8)
     return "only 8-bit codes have one scale per row";
   if (!spec->any_size &&

@@ -97,11 +97,8 @@ static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
 
 /* Asks for the codes that follow those at `k`. */
 static void prefetch(nabla_emitter *emitter, const line *at, nabla_ssa k) {
-  uint64_t per_byte = 8 / emitter->spec->format.encoding->bits;
-  nabla_ssa byte = nabla_emit_divide(
-      emitter, nabla_emit_add(emitter, at->flat, k), per_byte);
-  byte = nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES);
-  nabla_emit_prefetch(emitter, emitter->codes, byte);
+  nabla_emit_prefetch_codes(emitter, nabla_emit_add(emitter, at->flat, k),
+                            NABLA_PREFETCH_BYTES);
 }
 
 /* The sum for one row of x: SINGLE_SUMS sums side by side, so that no chain of
@@ -240,6 +237,7 @@ static uint64_t chain(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_rows = {.name = "rows",
+                                    .takes_blocks = 1,
                                     .applies = applies,
                                     .cost = cost,
                                     .run = emit_rows,
