@@ -113,7 +113,7 @@ static void measure(const nabla_fused_spec *spec, const kernels *compiled,
   for (uint64_t i = 0; i < m * spec->k; i++) x[i] = (float)(i % 7) - 3;
   for (size_t i = 0; i < copies; i++) {
     all[i].codes = pages((size_t)size.code_bytes);
-    all[i].scales = pages((size_t)size.scales * 4);
+    all[i].scales = pages((size_t)size.scales * 4 + 1); /* blocks: none */
     for (size_t j = 0; j + 8 <= size.code_bytes; j += 8) {
       seed = seed * 6364136223846793005u + 1442695040888963407u;
       memcpy(all[i].codes + j, &seed, 8);

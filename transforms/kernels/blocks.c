@@ -117,22 +117,31 @@ static nabla_ssa spread(nabla_emitter *emitter, nabla_ssa vector,
   return splat(emitter, one);
 }
 
+/* The f16 at a byte of the block, widened in all lanes: that is cheaper than to
+ * spread it afterwards. */
+static nabla_ssa half_lanes(nabla_emitter *emitter, const block *b,
+                            uint32_t at) {
+  nabla_ssa half = nabla_emit_load(emitter, "i16", emitter->codes,
+                                   at_byte(emitter, b, at), 1);
+  return nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_F16,
+                          nabla_emit_broadcast(emitter, "i16", half));
+}
+
 /* The factor of the block in all lanes; with PACKED6 the minimum, negated, in
  * the upper ones. */
 static nabla_ssa block_factor(nabla_emitter *emitter, const block *b) {
   const nabla_ggml_layout *l = layout_of(emitter);
-  nabla_ssa d = at_byte(emitter, b, l->d);
-  d = l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d)
-                 : nabla_emit_ggml_half(emitter, d);
-  nabla_ssa all = splat(emitter, d);
+  nabla_ssa all = l->is_e8m0
+                      ? splat(emitter, nabla_emit_ggml_e8m0(
+                                           emitter, at_byte(emitter, b, l->d)))
+                      : half_lanes(emitter, b, l->d);
   if (l->sub != NABLA_GGML_SUB_PACKED6) return all;
-  nabla_ssa min =
-      nabla_emit_ggml_half(emitter, at_byte(emitter, b, (uint32_t)l->min));
-  min = nabla_emit(emitter, "arith.negf %%v%u : f32", min);
+  nabla_ssa min = half_lanes(emitter, b, (uint32_t)l->min);
+  min = nabla_emit(emitter, "arith.negf %%v%u : vector<16xf32>", min);
   return nabla_emit(emitter,
                     "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
                     "vector<16xf32>",
-                    nabla_emit_mask(emitter, 0, 8), all, splat(emitter, min));
+                    nabla_emit_mask(emitter, 0, 8), all, min);
 }
 
 /* The parts of a block, and how many elements each has. */
@@ -144,10 +153,7 @@ static uint32_t parts_of(nabla_emitter *emitter, const block *b,
   uint32_t size = format->elements;
   if (l->sub == NABLA_GGML_SUB_NONE) {
     out[0] = (part){.factor = by};
-    if (l->min >= 0)
-      out[0].min = splat(
-          emitter,
-          nabla_emit_ggml_half(emitter, at_byte(emitter, b, (uint32_t)l->min)));
+    if (l->min >= 0) out[0].min = half_lanes(emitter, b, (uint32_t)l->min);
   } else {
     int packed6 = l->sub == NABLA_GGML_SUB_PACKED6;
     nabla_ssa lanes =
