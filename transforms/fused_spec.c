@@ -28,10 +28,12 @@ const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
   if (!float_dtype(nabla_array_element(x), &out->x_type) ||
       !float_dtype(nabla_array_element(w), &out->w_type))
     return "kernels compute in f32, f16 and bf16";
+  nabla_encoding_info info = nabla_implicit_encoding(w);
+  if (!info.row && !info.ggml) return "only codes with scales have kernels";
   if (view.rank != 2) return "the weight is not of rank 2";
   out->y_type = out->x_type;
   out->format = nabla_implicit_format(w);
-  out->ggml = nabla_implicit_encoding(w).ggml;
+  out->ggml = info.ggml;
   out->storage_elements = nabla_implicit_storage_elements(w);
   out->n = (uint64_t)view.shape[0];
   out->k = (uint64_t)view.shape[1];

@@ -1,5 +1,7 @@
-/* Looking up the values of 4-bit codes in a table of 16; see decode.h. */
+/* Looking up the values of codes of up to 4 bits in a table of 16; see
+ * decode.h. */
 #include "quant/codec.h"
+#include "quant/kernel.h"
 #include "transforms/kernels/decode_ggml.h"
 
 /* AVX-512 looks up 16 values in one instruction, by the low 4 bits. */
@@ -81,15 +83,18 @@ static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
   return values[0];
 }
 
-/* The values of codes with scale 1. */
+/* The values of codes with scale 1, those of fewer bits again and again. */
 static void table_of(const nabla_fused_spec *spec, float *out) {
-  if (!spec->ggml) {
-    nabla_encoding_table(spec->format.encoding, out);
-    return;
+  const nabla_encoding *encoding = spec->format.encoding;
+  for (int i = 0; i < NABLA_TABLE_VALUES; i++) {
+    if (encoding) {
+      const int codes = 1 << encoding->bits;
+      out[i] = nabla_recipe_find(encoding)->value((uint8_t)(i % codes));
+    } else {
+      const nabla_ggml_layout *l = spec->ggml->layout;
+      out[i] = (float)(l->table ? l->table[i] : i - l->bias);
+    }
   }
-  const nabla_ggml_layout *l = spec->ggml->layout;
-  for (int i = 0; i < NABLA_TABLE_VALUES; i++)
-    out[i] = (float)(l->table ? l->table[i] : i - l->bias);
 }
 
 nabla_ssa nabla_emit_lookup_in(nabla_emitter *emitter, nabla_ssa table,

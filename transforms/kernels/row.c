@@ -97,8 +97,10 @@ static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
 
 /* Asks for the codes that follow those at `k`. */
 static void prefetch(nabla_emitter *emitter, const line *at, nabla_ssa k) {
-  nabla_emit_prefetch_codes(emitter, nabla_emit_add(emitter, at->flat, k),
-                            NABLA_PREFETCH_BYTES);
+  nabla_ssa byte =
+      nabla_emit_code_byte(emitter, nabla_emit_add(emitter, at->flat, k));
+  byte = nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES);
+  nabla_emit_prefetch(emitter, emitter->codes, byte);
 }
 
 /* The sum for one row of x: SINGLE_SUMS sums side by side, so that no chain of
