@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/x86_features.h"
 #include "quant/kernel.h"
 
 #define HIGH   1
@@ -198,20 +199,19 @@ const char *nabla_isa_name(nabla_isa isa) {
   return "unknown";
 }
 
-/* What the fast paths are compiled for. __builtin_cpu_supports also asks
- * whether the operating system saves the wider registers. */
+/* What the fast paths are compiled for. */
 #if NABLA_X86
 static int has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+  return nabla_x86_has(NABLA_X86_AVX2) && nabla_x86_has(NABLA_X86_FMA) &&
+         nabla_x86_has(NABLA_X86_F16C) && nabla_x86_has(NABLA_X86_BMI2);
 }
 
 static int has_avx512(void) {
-  return has_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vbmi");
+  return has_avx2() && nabla_x86_has(NABLA_X86_AVX512F) &&
+         nabla_x86_has(NABLA_X86_AVX512BW) &&
+         nabla_x86_has(NABLA_X86_AVX512DQ) &&
+         nabla_x86_has(NABLA_X86_AVX512VL) &&
+         nabla_x86_has(NABLA_X86_AVX512VBMI);
 }
 #else
 static int has_avx2(void) { return 0; }

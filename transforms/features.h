@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
+#include "lib/base/x86_features.h"
 #include "nabla/status.h"
-#include "transforms/x86_features.h"
 
 /* X(id, name): a bit, and LLVM's spelling of the feature. */
 #define NABLA_FEATURE_LIST(X) \

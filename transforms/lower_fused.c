@@ -15,6 +15,7 @@
 #include "transforms/components.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
+#include "transforms/products.h"
 
 static bool is_fused(MlirOperation op) {
   return nabla_is(op, "nabla.fused_dot");
@@ -374,5 +375,6 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         void *prepared) {
   (void)prepared;
   nabla_features features = nabla_features_parse(values[0].string);
+  nabla_products_mark(op);
   return nabla_ops_each(op, is_fused, lower, &features);
 }

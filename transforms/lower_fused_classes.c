@@ -106,11 +106,13 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l) {
       "  %%work_q = arith.index_cast %%work_i : index to i64\n",
       at);
   nabla_fused_add_word(l, NABLA_FUSED_WORKSPACE, "work_q");
-  nabla_text_add(
-      &l->text,
-      "  func.call @nabla_parallel(%%prepare%s, %%wp, %%rows%s, %%tile%s) : "
-      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
-      at, at, at);
+  nabla_text_add(&l->text,
+                 "  %%whole = arith.constant %lld : i64\n"
+                 "  %%whole_tile = arith.ori %%tile%s, %%whole : i64\n"
+                 "  func.call @nabla_parallel(%%prepare%s, %%wp, %%rows%s, "
+                 "%%whole_tile) : "
+                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+                 (long long)NABLA_PARALLEL_WHOLE, at, at, at);
 }
 
 /* The kernel of a class, declared when the module has it. */

@@ -77,15 +77,41 @@ typedef enum nabla_emission {
   NABLA_EMIT_LLVM, /* LLVM IR, optimised                                */
   NABLA_EMIT_ASM,
   NABLA_EMIT_OBJ,
+  NABLA_EMIT_SO, /* a saved program: nabla_executable_open, docs/SAVED.md */
 } nabla_emission;
 
 /* Compiles for `options->target`, which need not be this machine, and gives
  * the result to `sink`, in one or more calls, after all of it was made.
- * @return as nabla_compile_text, and what `write` returned when not NABLA_OK */
+ * NABLA_EMIT_SO runs the linker ld.lld-22, or cc, of PATH, on files in a
+ * temporary folder under $TMPDIR (else /tmp), which is removed.
+ * @return as nabla_compile_text, and what `write` returned when not NABLA_OK;
+ *         NABLA_UNSUPPORTED  neither linker is there
+ *         NABLA_IO           the linker fails: its output goes to diagnostics
+ */
 NABLA_API NABLA_MUST_USE nabla_status nabla_emit_text(
     nabla_compiler *compiler, const char *text, size_t size, const char *name,
     const nabla_compile_options *options, nabla_emission emission,
     const nabla_sink *sink, nabla_diag *diag);
+
+/* Where an object and its header go. */
+typedef struct nabla_static_sinks {
+  nabla_sink object, header;
+  const char *prefix; /* of the names of its functions: a C identifier */
+} nabla_static_sinks;
+
+/* An object for static linking, as NABLA_EMIT_OBJ, and a C header for it:
+ * functions called PREFIX_NAME of pointers and sizes, for C17 and C++17, which
+ * need libc alone (docs/SAVED.md). The header is given first, both after all
+ * passes.
+ * @return as nabla_emit_text;
+ *         NABLA_INVALID_ARGUMENT  the prefix, or a function's name, is no name
+ *                                 in C
+ *         NABLA_UNSUPPORTED       custom calls, or more than 256 arrays in a
+ *                                 function */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_emit_static(nabla_compiler *compiler, const char *text, size_t size,
+                  const char *name, const nabla_compile_options *options,
+                  const nabla_static_sinks *sinks, nabla_diag *diag);
 
 /* How the last compilation went, for people and benchmarks. `link_ms` is all
  * of it but parsing when the object came from the cache. */

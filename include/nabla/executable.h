@@ -49,6 +49,31 @@ typedef struct nabla_function {
 
 typedef struct nabla_executable nabla_executable;
 
+/* Opens a saved program, made by nabla-compile -o PROGRAM.so, without a
+ * compiler: docs/SAVED.md. A saved program is code, and as trusted as the
+ * program that opens it: it is loaded from the path that the caller names and
+ * found nowhere else. Before any of it runs, a record at its end is checked: a
+ * hash of the file, the version of the services, the kind of machine, and
+ * features that the CPU must have. The hash guards against damage, not malice.
+ * The file must not be written to while it is open; to replace it, rename
+ * another over it, as nabla-compile does.
+ * @param environment  NULL or pool and allocator, which must outlive the
+ *                     executable; `os` is not asked: the system's loader reads
+ *                     the file
+ * @param out          the caller's, to close
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  not a regular file
+ *         NABLA_CORRUPT      no saved program, truncated, or damaged
+ *         NABLA_UNSUPPORTED  another version, machine or ABI, a feature that
+ *                            this CPU lacks, a custom call without a handler
+ *         NABLA_TOO_LARGE    more than 1 GiB
+ *         NABLA_IO           it cannot be read, or the system's loader refuses
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_executable_open(const char *path, const nabla_environment *environment,
+                      nabla_executable **out, nabla_diag *diag);
+
 /* Frees code and bindings. NULL is allowed. */
 NABLA_API void nabla_executable_close(nabla_executable *executable);
 

@@ -18,6 +18,10 @@ extern "C" {
 /* Alignment, in bytes, of all that `allocate` returns. */
 #define NABLA_SERVICES_ALIGNMENT 64u
 
+/* A bit of `grain`: all of [0, count) is needed also by a caller that wants a
+ * part of the result alone. */
+#define NABLA_PARALLEL_WHOLE ((uint64_t)1 << 63)
+
 /* A kernel: computes the part [begin, end) of its result. `arguments` are
  * words whose meaning is the kernel's own (transforms/kernels/fused.h).
  * Kernels allocate nothing, lock nothing and call nothing. */
@@ -50,7 +54,8 @@ struct nabla_services {
   /* Offset 32. Frees what allocate returned; NULL is allowed. */
   void (*release)(const nabla_services *services, void *memory);
   /* Offset 40. Calls `kernel` until [0, count) is covered once, on any threads,
-   * and returns when all calls have. Ranges begin at multiples of `grain`. */
+   * and returns when all calls have. Ranges begin at multiples of `grain`, of
+   * which NABLA_PARALLEL_WHOLE is no part. */
   void (*parallel)(const nabla_services *services, nabla_kernel_function kernel,
                    const uint64_t *arguments, uint64_t count, uint64_t grain);
   /* Offset 48. Records the first failure of a run. `where` is static text that

@@ -5,6 +5,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/floats.h"
+#include "lib/base/x86_features.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -122,7 +123,7 @@ TARGET_F16C static size_t f32_to_f16_f16c(const float *in, size_t count,
 }
 
 static int has_f16c(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return nabla_x86_has(NABLA_X86_AVX2) && nabla_x86_has(NABLA_X86_F16C);
 }
 #endif
 

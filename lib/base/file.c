@@ -86,6 +86,8 @@ const nabla_os_info *nabla_file_borrow_info(const nabla_file *file) {
   return &file->info;
 }
 
+int nabla_file_borrow_descriptor(const nabla_file *file) { return file->fd; }
+
 static nabla_status fail_at(const nabla_file *file, uint64_t at, int error,
                             nabla_diag *diag) {
   nabla_status status =

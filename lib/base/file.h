@@ -24,6 +24,8 @@ void nabla_file_close(nabla_file *file); /* NULL is allowed */
 uint64_t nabla_file_size(const nabla_file *file);
 const char *nabla_file_borrow_path(const nabla_file *file);
 const nabla_os_info *nabla_file_borrow_info(const nabla_file *file);
+/* Closed with the file. */
+int nabla_file_borrow_descriptor(const nabla_file *file);
 
 /* Reads exactly `size` bytes at `at`. Retries EINTR and short reads. The end
  * of the file is NABLA_CORRUPT (it shrank while open), an error NABLA_IO; both

@@ -23,6 +23,10 @@
 /* Looks at the word between two looks at the clock, which costs as much. */
 #define LOOKS 16
 
+/* Within this time nobody is let run instead: regions that follow each other
+ * closely would wait for the system call. */
+#define ALONE_NS 20000
+
 /* The kernel refuses sets that are too small for its CPUs; none has more. */
 #define MAX_CPUS ((size_t)1 << 20)
 
@@ -32,29 +36,30 @@ typedef struct worker {
   uint32_t number;
 } worker;
 
-/* Bytes between words that different threads write: the allocator promises no
- * alignment to cache lines, but 64 bytes apart is never on one. */
+/* Words that different threads write are on lines of their own. */
 #define LINE 64
 
 struct nabla_pool {
+  void *block; /* that the pool lies in: the allocator aligns to no lines */
   const nabla_allocator *allocator;
   uint32_t size;    /* workers, the caller included     */
   uint32_t started; /* threads that run: size - 1       */
   uint64_t spin_ns;
   pthread_mutex_t turn; /* held for the length of a region  */
+  /* What workers wait for, and what they need to know then: one line, so that
+   * it comes to them once. */
+  _Alignas(LINE) _Atomic uint32_t generation; /* futex of the workers */
+  int caller_cpu;       /* where the region was announced   */
   nabla_pool_task task; /* NULL: stop                       */
   void *context;
-  int caller_cpu; /* where the region was announced   */
-  char gap_1[LINE];
-  _Atomic uint32_t generation; /* futex of the workers */
-  char gap_2[LINE];
-  _Atomic uint32_t asleep; /* workers on that futex */
-  char gap_3[LINE];
-  _Atomic uint32_t pending;       /* workers not done; futex of the caller */
-  _Atomic uint32_t caller_asleep; /* 1: wake it at the end                 */
-  char gap_4[LINE];
-  worker workers[NABLA_POOL_MAX_THREADS];
+  _Alignas(LINE) _Atomic uint32_t asleep; /* workers on that futex */
+  /* workers not done; futex of the caller */
+  _Alignas(LINE) _Atomic uint32_t pending;
+  _Atomic uint32_t caller_asleep; /* 1: wake it at the end */
+  _Alignas(LINE) worker workers[NABLA_POOL_MAX_THREADS];
 };
+
+#define BLOCK (sizeof(nabla_pool) + LINE - 1)
 
 /* ---- waiting ------------------------------------------------------------ */
 
@@ -72,19 +77,21 @@ static uint64_t now_ns(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Spins while *word is `old`. 1 when it changed, 0 when time ran out. Yields
- * now and then: whoever is to change it may be waiting for this CPU. */
+/* Spins while *word is `old`. 1 when it changed, 0 when time ran out. Later on
+ * it yields now and then: whoever is to change it may be waiting for this CPU.
+ */
 static int spin(const _Atomic uint32_t *word, uint32_t old, uint64_t ns) {
   if (atomic_load(word) != old) return 1;
   if (ns == 0) return 0;
-  uint64_t start = now_ns();
+  uint64_t start = now_ns(), passed = 0;
   do {
     for (int i = 0; i < LOOKS; i++) {
       if (atomic_load(word) != old) return 1;
       relax();
     }
-    sched_yield();
-  } while (now_ns() - start < ns);
+    if (passed >= ALONE_NS) sched_yield();
+    passed = now_ns() - start;
+  } while (passed < ns);
   return 0;
 }
 
@@ -129,10 +136,12 @@ static void await_generation(nabla_pool *pool, uint32_t old) {
 }
 
 static void announce(nabla_pool *pool, nabla_pool_task task, void *context) {
+  const int cpu = sched_getcpu();
+  /* nobody looks at these before the generation changes, which orders them */
+  atomic_store_explicit(&pool->pending, pool->started, memory_order_relaxed);
   pool->task = task;
   pool->context = context;
-  pool->caller_cpu = sched_getcpu();
-  atomic_store(&pool->pending, pool->started);
+  pool->caller_cpu = cpu;
   atomic_fetch_add(&pool->generation, 1);
   if (atomic_load(&pool->asleep) > 0)
     wake(&pool->generation, NABLA_POOL_MAX_THREADS);
@@ -229,8 +238,9 @@ static nabla_status make(uint32_t threads, uint32_t cpus,
                          const nabla_allocator *allocator, nabla_pool **out,
                          nabla_diag *diag) {
   void *block;
-  NABLA_TRY(nabla_alloc(allocator, sizeof(nabla_pool), 1, &block, diag));
-  nabla_pool *pool = block;
+  NABLA_TRY(nabla_alloc(allocator, BLOCK, 1, &block, diag));
+  nabla_pool *pool = (void *)(((uintptr_t)block + LINE - 1) / LINE * LINE);
+  pool->block = block;
   pool->allocator = allocator;
   pool->size = threads;
   pool->spin_ns = threads > cpus ? 0 : SPIN_NS;
@@ -267,7 +277,7 @@ void nabla_pool_destroy(nabla_pool *pool) {
   for (uint32_t i = 0; i < pool->started; i++)
     pthread_join(pool->workers[i].thread, NULL);
   pthread_mutex_destroy(&pool->turn);
-  nabla_free(pool->allocator, pool, sizeof *pool, 1);
+  nabla_free(pool->allocator, pool->block, BLOCK, 1);
 }
 
 uint32_t nabla_pool_size(const nabla_pool *pool) { return pool->size; }

@@ -131,6 +131,9 @@ static nabla_status prepare(LLVMModuleRef module, const nabla_target *target,
                         "the program uses '%s', which it does not define",
                         name);
     if (!is_kept(name)) LLVMSetLinkage(g, LLVMInternalLinkage);
+    /* several objects may be in one program: nobody looks for it there */
+    if (!strcmp(name, NABLA_MANIFEST_SYMBOL))
+      LLVMSetLinkage(g, LLVMWeakAnyLinkage);
   }
   char *error = NULL;
   nabla_status status = NABLA_OK;
@@ -139,6 +142,20 @@ static nabla_status prepare(LLVMModuleRef module, const nabla_target *target,
         nabla_fail(diag, NABLA_CORRUPT, "LLVM refuses the program: %s", error);
   LLVMDisposeMessage(error);
   return status;
+}
+
+/* What LLVM may use anywhere, and what the module asks for. */
+static void collect_features(LLVMModuleRef module, const nabla_target *target,
+                             nabla_x86_features *out) {
+  *out = (nabla_x86_features){{0}};
+  for (size_t i = 0; i < NABLA_X86_FEATURE_COUNT; i++)
+    out->has[i] = target->set.has[i] && !nabla_x86_feature_is_asked(i);
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f;
+       f = LLVMGetNextFunction(f)) {
+    size_t length;
+    const char *name = LLVMGetValueName2(f, &length);
+    if (LLVMGetIntrinsicID(f)) nabla_intrinsic_add(target, name, length, out);
+  }
 }
 
 /* ---- the path ---- */
@@ -180,8 +197,10 @@ static nabla_status emit(LLVMModuleRef module, const nabla_target *target,
 
 static nabla_status generate(LLVMModuleRef module, const nabla_target *target,
                              nabla_emission emission, LLVMMemoryBufferRef *out,
+                             nabla_x86_features *needed,
                              nabla_compile_report *report, nabla_diag *diag) {
   NABLA_TRY(prepare(module, target, diag));
+  if (needed) collect_features(module, target, needed);
   double start = nabla_milliseconds();
   NABLA_TRY(optimise(module, target, diag));
   double optimised = nabla_milliseconds();
@@ -193,6 +212,7 @@ static nabla_status generate(LLVMModuleRef module, const nabla_target *target,
 
 nabla_status nabla_codegen(MlirOperation module, const nabla_target *target,
                            nabla_emission emission, LLVMMemoryBufferRef *out,
+                           nabla_x86_features *needed,
                            nabla_compile_report *report, nabla_diag *diag) {
   error_text error = {0, ""};
   double start = nabla_milliseconds();
@@ -203,7 +223,7 @@ nabla_status nabla_codegen(MlirOperation module, const nabla_target *target,
   LLVMMemoryBufferRef buffer = NULL;
   nabla_status status;
   if (llvm)
-    status = generate(llvm, target, emission, &buffer, report, diag);
+    status = generate(llvm, target, emission, &buffer, needed, report, diag);
   else
     status = nabla_fail(diag, NABLA_CORRUPT,
                         "the program cannot be translated to LLVM IR");

@@ -9,18 +9,23 @@
 #include "nabla/compiler.h"
 
 /* Translates, optimises and emits `module`: NABLA_EMIT_LLVM, ASM or OBJ. The
- * result ends with a NUL beyond its size. Times go to `report`. Diagnostics of
- * LLVM go to `say`.
+ * result ends with a NUL beyond its size. Times go to `report`; `needed`,
+ * unless NULL, gets the features that a CPU must have to run it.
  * @return NABLA_CORRUPT (LLVM refuses it), NABLA_UNSUPPORTED (needs an
  *         instruction that the target lacks) */
 NABLA_MUST_USE nabla_status nabla_codegen(
     MlirOperation module, const nabla_target *target, nabla_emission emission,
-    LLVMMemoryBufferRef *out, nabla_compile_report *report, nabla_diag *diag);
+    LLVMMemoryBufferRef *out, nabla_x86_features *needed,
+    nabla_compile_report *report, nabla_diag *diag);
 
 /* NULL, or the name of a feature that calls of an intrinsic need and `target`
  * lacks. "" when the intrinsic is of another machine, or unknown here. */
 const char *nabla_intrinsic_objection(const nabla_target *target,
                                       const char *name, size_t length);
+
+/* Adds to `needed` the features by which `target` can do an intrinsic. */
+void nabla_intrinsic_add(const nabla_target *target, const char *name,
+                         size_t length, nabla_x86_features *needed);
 
 /* NABLA_CORRUPT unless `data` is an ELF object whose only undefined symbols
  * are memcpy, memmove and memset. */

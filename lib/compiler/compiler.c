@@ -1,6 +1,7 @@
 /* The compiler's public face: nabla/compiler.h. */
 #include "nabla/compiler.h"
 
+#include <mlir-c/BuiltinAttributes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,15 @@
 #include "lib/compiler/cache.h"
 #include "lib/compiler/codegen.h"
 #include "lib/compiler/context.h"
+#include "lib/compiler/header.h"
 #include "lib/compiler/jit.h"
 #include "lib/compiler/key.h"
+#include "lib/compiler/link.h"
 #include "lib/compiler/outside.h"
 #include "lib/compiler/target.h"
+#include "lib/runtime/saved.h"
 #include "transforms/pipelines.h"
+#include "transforms/products.h"
 
 #define PROGRAM_LIMIT ((size_t)1 << 30) /* bytes of a program */
 
@@ -234,7 +239,8 @@ static nabla_status build(job *j, MlirModule module, nabla_executable **out,
   LLVMMemoryBufferRef object;
   NABLA_TRY(run_passes(j, module, diag));
   NABLA_TRY(nabla_codegen(mlirModuleGetOperation(module), compiler->target,
-                          NABLA_EMIT_OBJ, &object, &compiler->report, diag));
+                          NABLA_EMIT_OBJ, &object, NULL, &compiler->report,
+                          diag));
   nabla_status status = link_object(compiler, LLVMGetBufferStart(object),
                                     LLVMGetBufferSize(object), out, diag);
   if (!status) store(j, object);
@@ -373,24 +379,85 @@ static nabla_status emit_mlir(MlirModule module, const nabla_sink *to,
   return status;
 }
 
-static nabla_status emit(job *j, MlirModule module, nabla_emission emission,
-                         const nabla_sink *to, nabla_diag *diag) {
+static bool is_product(const void *module, const char *function) {
+  return nabla_products_has(*(const MlirOperation *)module, function);
+}
+
+/* The header of the object that `module` has become. */
+static nabla_status emit_header(MlirOperation module, const char *prefix,
+                                const nabla_sink *to, nabla_diag *diag) {
+  MlirAttribute text = mlirOperationGetAttributeByName(
+      module, mlirStringRefCreateFromCString("nabla.manifest"));
+  if (mlirAttributeIsNull(text) || !mlirAttributeIsAString(text))
+    return nabla_fail(diag, NABLA_CORRUPT, "the program has no manifest");
+  MlirStringRef json = mlirStringAttrGetValue(text);
+  nabla_manifest manifest;
+  NABLA_TRY(
+      nabla_manifest_parse(NULL, json.data, json.length, &manifest, diag));
+  const nabla_status status =
+      nabla_header_write(&manifest, prefix, is_product, &module, to, diag);
+  nabla_manifest_deinit(&manifest);
+  return status;
+}
+
+static void say(const void *context, const char *text) {
+  nabla_context_say(context, text);
+}
+
+/* A library with its record. */
+static nabla_status emit_saved(nabla_compiler *compiler, const void *object,
+                               size_t size, const nabla_x86_features *needed,
+                               const nabla_sink *to, nabla_diag *diag) {
+  nabla_buffer file;
+  double start = nabla_milliseconds();
+  nabla_buffer_init(&file, NULL, "a saved program", NABLA_SAVED_MAX);
+  nabla_status status =
+      nabla_link_library(object, size, &file, say, &compiler->context, diag);
+  if (!status)
+    status = nabla_saved_append(&file, compiler->target->triple, needed, diag);
+  compiler->report.link_ms = nabla_milliseconds() - start;
+  if (!status) status = to->write(to->self, file.data, file.size, diag);
+  nabla_buffer_deinit(&file);
+  return status;
+}
+
+/* Where what is made goes. */
+typedef struct destination {
+  nabla_emission emission;
+  const nabla_sink *to;
+  const nabla_sink *header; /* or NULL */
+  const char *prefix;
+} destination;
+
+static nabla_status emit(job *j, MlirModule module, const destination *d,
+                         nabla_diag *diag) {
+  const nabla_emission emission = d->emission;
+  const nabla_sink *to = d->to;
   NABLA_TRY(run_passes(j, module, diag));
+  if (d->header)
+    NABLA_TRY(emit_header(mlirModuleGetOperation(module), d->prefix, d->header,
+                          diag));
   if (emission == NABLA_EMIT_MLIR) return emit_mlir(module, to, diag);
+  nabla_compiler *compiler = j->compiler;
+  const bool saved = emission == NABLA_EMIT_SO;
   LLVMMemoryBufferRef result;
-  NABLA_TRY(nabla_codegen(mlirModuleGetOperation(module), j->compiler->target,
-                          emission, &result, &j->compiler->report, diag));
-  nabla_status status = to->write(to->self, LLVMGetBufferStart(result),
-                                  LLVMGetBufferSize(result), diag);
+  nabla_x86_features needed;
+  NABLA_TRY(nabla_codegen(mlirModuleGetOperation(module), compiler->target,
+                          saved ? NABLA_EMIT_OBJ : emission, &result, &needed,
+                          &compiler->report, diag));
+  const char *data = LLVMGetBufferStart(result);
+  const size_t size = LLVMGetBufferSize(result);
+  nabla_status status =
+      saved ? emit_saved(compiler, data, size, &needed, to, diag)
+            : to->write(to->self, data, size, diag);
   LLVMDisposeMemoryBuffer(result);
   return status;
 }
 
-nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
-                             size_t size, const char *name,
-                             const nabla_compile_options *options,
-                             nabla_emission emission, const nabla_sink *sink,
-                             nabla_diag *diag) {
+static nabla_status emit_text(nabla_compiler *compiler, const char *text,
+                              size_t size, const char *name,
+                              const nabla_compile_options *options,
+                              const destination *d, nabla_diag *diag) {
   job j = {.compiler = compiler};
   MlirModule module;
   nabla_buffer copy;
@@ -400,10 +467,31 @@ nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
   if (!status)
     status = parse(&j, (const char *)copy.data, size, name, &module, diag);
   if (!status) {
-    status = emit(&j, module, emission, sink, diag);
+    status = emit(&j, module, d, diag);
     mlirModuleDestroy(module);
   }
   nabla_text_deinit(&j.pipeline);
   nabla_buffer_deinit(&copy);
   return status;
+}
+
+nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
+                             size_t size, const char *name,
+                             const nabla_compile_options *options,
+                             nabla_emission emission, const nabla_sink *sink,
+                             nabla_diag *diag) {
+  const destination d = {.emission = emission, .to = sink};
+  return emit_text(compiler, text, size, name, options, &d, diag);
+}
+
+nabla_status nabla_emit_static(nabla_compiler *compiler, const char *text,
+                               size_t size, const char *name,
+                               const nabla_compile_options *options,
+                               const nabla_static_sinks *sinks,
+                               nabla_diag *diag) {
+  const destination d = {.emission = NABLA_EMIT_OBJ,
+                         .to = &sinks->object,
+                         .header = &sinks->header,
+                         .prefix = sinks->prefix};
+  return emit_text(compiler, text, size, name, options, &d, diag);
 }

@@ -52,24 +52,53 @@ static const char *missing_of(const nabla_target *target, const char *list,
   return NULL;
 }
 
-static const char *objection_x86(const nabla_target *target, const char *name,
-                                 size_t length) {
-  const char *list = features_of(name, length), *first = NULL;
+/* The first alternative of "a+b|c" that the target has, and its length; or NULL
+ * and, in `out_missing`, what the first one lacks. */
+static const char *alternative_of(const nabla_target *target, const char *list,
+                                  size_t *out_length,
+                                  const char **out_missing) {
+  *out_missing = NULL;
   while (*list) {
-    size_t alternative = strcspn(list, "|");
-    const char *missing = missing_of(target, list, alternative);
-    if (!missing) return NULL;
-    if (!first) first = missing;
-    list += alternative + (list[alternative] == '|');
+    *out_length = strcspn(list, "|");
+    const char *missing = missing_of(target, list, *out_length);
+    if (!missing) return list;
+    if (!*out_missing) *out_missing = missing;
+    list += *out_length + (list[*out_length] == '|');
   }
-  return first;
+  return NULL;
+}
+
+static int is_x86(const char *name, size_t length) {
+  return length >= strlen(X86) && !memcmp(name, X86, strlen(X86));
+}
+
+void nabla_intrinsic_add(const nabla_target *target, const char *name,
+                         size_t length, nabla_x86_features *needed) {
+  size_t size = 0;
+  const char *missing;
+  if (!is_x86(name, length)) return;
+  const char *list = alternative_of(
+      target, features_of(name + strlen(X86), length - strlen(X86)), &size,
+      &missing);
+  for (size_t at = 0; list && at < size;) {
+    const size_t word = strcspn(list + at, "+|");
+    const size_t feature = nabla_x86_feature_find(list + at, word);
+    if (feature < NABLA_X86_FEATURE_COUNT)
+      nabla_x86_feature_add(needed, feature);
+    at += word + 1;
+  }
 }
 
 const char *nabla_intrinsic_objection(const nabla_target *target,
                                       const char *name, size_t length) {
-  size_t prefix = strlen(X86);
-  if (length >= prefix && !memcmp(name, X86, prefix))
-    return objection_x86(target, name + prefix, length - prefix);
+  if (is_x86(name, length)) {
+    size_t size;
+    const char *missing;
+    (void)alternative_of(target,
+                         features_of(name + strlen(X86), length - strlen(X86)),
+                         &size, &missing);
+    return missing;
+  }
   if (length < 5 || memcmp(name, "llvm.", 5)) return "";
   size_t word = strcspn(name + 5, ".");
   for (size_t i = 0; i < sizeof other_machines / sizeof *other_machines; i++)

@@ -52,6 +52,7 @@ static void parallel(const nabla_services *services,
                      uint64_t count, uint64_t grain) {
   const nabla_session *session = services->self;
   if (count == 0) return;
+  grain &= ~NABLA_PARALLEL_WHOLE;
   if (grain == 0) grain = 1;
   region all = {kernel, arguments, count, grain,
                 nabla_ceil_div_u64(count, grain)};

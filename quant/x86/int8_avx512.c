@@ -1,4 +1,5 @@
 /* INT8 for AVX-512: the bits of quant/int8.c. */
+#include "lib/base/x86_features.h"
 #include "quant/x86/ahead.h"
 #include "quant/x86/integers_avx512.h"
 
@@ -87,7 +88,7 @@ void nabla_int8_decode_avx512(const nabla_blocks *blocks, const uint8_t *codes,
                               void *out, int stream) {
   const int fits = dtype == NABLA_DTYPE_BF16 && block >= 64 &&
                    (!stream || (uintptr_t)out % 64 == 0);
-  if (fits && __builtin_cpu_supports("avx512bf16"))
+  if (fits && nabla_x86_has(NABLA_X86_AVX512BF16))
     decode_bf16(blocks, codes, count, block, out, stream);
   else
     nabla_int8_decode_avx2(blocks, codes, count, block, dtype, out, stream);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the JSON on standard input against docs/schema/nabla-quant-1.json.
+"""Checks the JSON on standard input against the schema that it names, of those
+in docs/schema.
 
 check_json.py VERB [PATH...] prints "VERB: valid", then the value at each PATH
 (members and indices joined by dots). Knows the keywords that the schema uses
@@ -9,8 +10,9 @@ import json
 import os
 import sys
 
-SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                      "../../docs/schema/nabla-quant-1.json")
+SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                       "../../docs/schema")
+KNOWN = ("nabla-quant/1", "nabla-bench/1")
 ANNOTATIONS = {"$schema", "$id", "$defs", "title", "description"}
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool,
          "null": type(None)}
@@ -84,11 +86,13 @@ def problems(value, rule, root, where):
 
 
 def main():
-    with open(SCHEMA, encoding="utf-8") as file:
-        schema = json.load(file)
     text = sys.stdin.buffer.read().decode("utf-8")
     value = json.loads(text, object_pairs_hook=refuse_duplicates,
                        parse_constant=lambda name: 1 / 0)
+    assert value["schema"] in KNOWN, value["schema"]
+    name = value["schema"].replace("/", "-") + ".json"
+    with open(os.path.join(SCHEMAS, name), encoding="utf-8") as file:
+        schema = json.load(file)
     verb = sys.argv[1]
     # the branch of the verb alone gives a clearer complaint than oneOf
     rule = schema["$defs"]["failure" if "error" in value else verb]

@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 
-NEED_COMPILER = ("COMPILER.md", "EXTENDING.md")
+NEED_COMPILER = ("COMPILER.md", "EXTENDING.md", "SAVED.md")
 
 def blocks_of(page):
     """Yields (line number, language, text, reason not to run or None)."""

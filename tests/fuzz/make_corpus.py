@@ -785,7 +785,47 @@ def config_seeds():
         yield f"number_{i}", ('{"a": ' + text + "}").encode()
 
 
+def saved_seeds():
+    """Four bytes: how much is in front; then the end of a saved program."""
+    x86, arm = "x86_64-pc-linux-gnu", "aarch64-unknown-linux-gnu"
+
+    def record(triple=x86, features="", front=64, size=None, text_size=None,
+               zero=0, abi=1, version=1, magic=b"NablaRun", text=None):
+        if text is None:
+            text = f"{triple}\0{features}\0".encode()
+        size = front if size is None else size
+        text_size = len(text) if text_size is None else text_size
+        return (struct.pack("<I", front) + text +
+                struct.pack("<QIIII", size, text_size, zero, abi, version) +
+                magic + b"h" * 16)
+
+    good = record(features="sse2,avx2,fma")
+    yield "good", good
+    yield "no_features", record()
+    yield "other_machine", record(triple=arm)
+    yield "other_system", record(triple="x86_64-pc-windows-msvc")
+    yield "no_triple", record(triple="")
+    for features in ["avx512f,amx-fp8", "sse2,", ",", "later", "sse2,,avx"]:
+        yield "features_" + features.replace(",", "_"), record(features=features)
+    yield "abi", record(abi=2**32 - 1)
+    yield "version", record(version=2)
+    yield "magic", record(magic=b"nablarun")
+    yield "zero", record(zero=1)
+    for i, size in enumerate([0, 63, 65, 2**63, 2**64 - 1, 2**64 - 80]):
+        yield f"size_{i}", record(size=size)
+    for i, size in enumerate([0, 1, 20, 8192, 8193, 2**31, 2**32 - 1]):
+        yield f"text_size_{i}", record(text_size=size)
+    for i, text in enumerate([b"", b"\0", b"\0\0", b"\0\0\0", b"a\0b", b"ab"]):
+        yield f"text_{i}", record(text=text)
+    yield "long_text", record(features="a" * 8100)
+    yield "too_long_text", record(features="a" * 8200)
+    for size in (4, 5, 51, 52, 53, len(good) - 1):
+        yield f"end_{size}", good[:4] + good[-size + 4:] if size > 4 else good[:4]
+        yield f"begin_{size}", good[:size]
+
+
 TARGETS = {
+    "saved": saved_seeds,
     "config": config_seeds,
     "header": header_seeds, "index": index_seeds, "state": state_seeds,
     "checkpoint": checkpoint_seeds, "json": json_seeds, "pattern": pattern_seeds,

@@ -244,11 +244,19 @@ void jit_release(jit_code *code) {
   free(code);
 }
 
-void jit_print_assembly(jit *self, const jit_level *level, const char *text,
-                        const char *symbol) {
+char *jit_assembly(jit *self, const jit_level *level, const char *text,
+                   const char *symbol) {
   const source from = {text, &symbol, 1};
   LLVMMemoryBufferRef buffer = emit(self, level, &from, LLVMAssemblyFile);
-  (void)fwrite(LLVMGetBufferStart(buffer), 1, LLVMGetBufferSize(buffer),
-               stdout);
+  char *result = strndup(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  if (!result) give_up("jit", "out of memory");
   LLVMDisposeMemoryBuffer(buffer);
+  return result;
+}
+
+void jit_print_assembly(jit *self, const jit_level *level, const char *text,
+                        const char *symbol) {
+  char *assembly = jit_assembly(self, level, text, symbol);
+  (void)fputs(assembly, stdout);
+  free(assembly);
 }

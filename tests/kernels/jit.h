@@ -34,7 +34,9 @@ jit_kernel jit_entry(const jit_code *code); /* of the first symbol */
 jit_kernel jit_find(const jit_code *code, const char *symbol);
 void jit_release(jit_code *code);
 
-/* The same as assembly on standard output. */
+/* The same as assembly, NUL-terminated, to be freed; or on standard output. */
+char *jit_assembly(jit *self, const jit_level *level, const char *text,
+                   const char *symbol);
 void jit_print_assembly(jit *self, const jit_level *level, const char *text,
                         const char *symbol);
 

@@ -1,8 +1,14 @@
-/* Outputs that must not replace inputs. */
+/* Names of files: suffixes, outputs that must not replace inputs. */
 #include <string.h>
 #include <sys/stat.h>
 
 #include "tools/common/tool.h"
+
+int tool_has_suffix(const char *path, const char *suffix) {
+  const size_t length = strlen(path), size = strlen(suffix);
+  return length > size && !strcmp(path + length - size, suffix) &&
+         path[length - size - 1] != '/';
+}
 
 int tool_same_file(const char *a, const char *b) {
   struct stat x, y;

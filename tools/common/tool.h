@@ -72,6 +72,8 @@ NABLA_MUST_USE nabla_status tool_number(const char *option,
 NABLA_MUST_USE nabla_status tool_read(const char *path, char **out,
                                       size_t *out_size, nabla_diag *diag);
 
+/* Whether a path ends with `suffix` behind a name. */
+int tool_has_suffix(const char *path, const char *suffix);
 /* Whether two paths are one file. */
 int tool_same_file(const char *a, const char *b);
 /* Refuses '-' as the name of a file for a result. */

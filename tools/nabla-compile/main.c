@@ -1,5 +1,5 @@
-/* nabla-compile: from a program in the nabla dialect to an object, or to any
- * form on the way. */
+/* nabla-compile: from a program in the nabla dialect to an object or a saved
+ * program, or to any form on the way. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +26,8 @@ static const tool_option rows[OPTION_COUNT] = {
 #define MOST_RULES 16 /* files */
 
 typedef struct settings {
-  const char *output;
+  const char *output, *header;
+  int has_emission; /* --emit was given */
   nabla_emission emission;
   nabla_compile_options compile;
   const char *rules[MOST_RULES];
@@ -44,10 +45,15 @@ static nabla_status set(void *self, size_t index, char *argument,
       s->output = argument;
       break;
     case OPTION_emit: /* in the order of nabla_emission */
+      s->has_emission = 1;
       s->emission = !strcmp(argument, "mlir")   ? NABLA_EMIT_MLIR
                     : !strcmp(argument, "llvm") ? NABLA_EMIT_LLVM
                     : !strcmp(argument, "asm")  ? NABLA_EMIT_ASM
+                    : !strcmp(argument, "so")   ? NABLA_EMIT_SO
                                                 : NABLA_EMIT_OBJ;
+      break;
+    case OPTION_header:
+      s->header = argument;
       break;
     case OPTION_target:
       s->compile.target = argument;
@@ -90,6 +96,38 @@ static int to_stdout(const settings *s) {
   return !s->output || !strcmp(s->output, "-");
 }
 
+/* What is not for people to read. */
+static int is_binary(nabla_emission emission) {
+  return emission == NABLA_EMIT_OBJ || emission == NABLA_EMIT_SO;
+}
+
+#define MOST_NAME 256
+
+/* "linear" of "out/linear.h". */
+static void read_prefix(const char *header, char out[MOST_NAME]) {
+  const char *slash = strrchr(header, '/');
+  (void)snprintf(out, MOST_NAME, "%s", slash ? slash + 1 : header);
+  out[strcspn(out, ".")] = 0;
+}
+
+static nabla_status check_header(const settings *s, const tool_line *line,
+                                 nabla_diag *diag) {
+  if (!s->header) return NABLA_OK;
+  NABLA_TRY(tool_check_output(s->header, diag));
+  if (s->emission != NABLA_EMIT_OBJ || to_stdout(s)) {
+    nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                     "--header goes with an object in a file");
+    nabla_diag_set_next(diag, "add -o OUT.o");
+    return status;
+  }
+  if (tool_same_file(s->header, line->operands[0]))
+    return tool_fail_input(s->header, diag);
+  if (tool_same_file(s->header, s->output))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the header and the object are one file");
+  return NABLA_OK;
+}
+
 static nabla_status check_line(const settings *s, const tool_line *line,
                                nabla_diag *diag) {
   if (line->operand_count != 1)
@@ -98,7 +136,8 @@ static nabla_status check_line(const settings *s, const tool_line *line,
                                           : "a program is missing");
   if (!to_stdout(s) && tool_same_file(s->output, line->operands[0]))
     return tool_fail_input(s->output, diag);
-  if (to_stdout(s) && s->emission == NABLA_EMIT_OBJ && isatty(STDOUT_FILENO)) {
+  NABLA_TRY(check_header(s, line, diag));
+  if (to_stdout(s) && is_binary(s->emission) && isatty(STDOUT_FILENO)) {
     nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                      "an object is nothing for a terminal");
     nabla_diag_set_next(diag, "name a file with -o OUT, or --emit asm");
@@ -107,31 +146,58 @@ static nabla_status check_line(const settings *s, const tool_line *line,
   return NABLA_OK;
 }
 
+/* What is made, before any of it is written. */
+typedef struct made {
+  nabla_buffer result, header;
+} made;
+
+static nabla_status emit(const settings *s, nabla_compiler *compiler,
+                         const char *path, made *out, nabla_diag *diag) {
+  char *text;
+  size_t size;
+  char prefix[MOST_NAME];
+  NABLA_TRY(tool_read(path, &text, &size, diag));
+  const char *name = strcmp(path, "-") ? path : "<stdin>";
+  const nabla_sink sink = {collect, &out->result};
+  nabla_status status;
+  if (s->header) {
+    read_prefix(s->header, prefix);
+    const nabla_static_sinks sinks = {sink, {collect, &out->header}, prefix};
+    status = nabla_emit_static(compiler, text, size, name, &s->compile, &sinks,
+                               diag);
+  } else {
+    status = nabla_emit_text(compiler, text, size, name, &s->compile,
+                             s->emission, &sink, diag);
+  }
+  free(text);
+  return status;
+}
+
+static nabla_status write_made(const settings *s, const made *m,
+                               nabla_diag *diag) {
+  if (to_stdout(s)) {
+    fwrite(m->result.data, 1, m->result.size, stdout);
+    return NABLA_OK;
+  }
+  if (s->header) NABLA_TRY(write_file(s->header, &m->header, diag));
+  return write_file(s->output, &m->result, diag);
+}
+
 /* `*out_failed`: it is the program that is wrong. */
 static nabla_status run(const settings *s, const char *path, int *out_failed,
                         nabla_diag *diag) {
   nabla_compiler_options options = {.cache = "", .diagnostic = tool_diagnostic};
   nabla_compiler *compiler;
-  nabla_buffer result;
-  char *text;
-  size_t size;
-  NABLA_TRY(tool_read(path, &text, &size, diag));
-  nabla_status status = nabla_compiler_create(&options, NULL, &compiler, diag);
-  if (status) {
-    free(text);
-    return status;
-  }
-  nabla_buffer_init(&result, NULL, "the result", (size_t)1 << 32);
-  const nabla_sink sink = {collect, &result};
-  status = nabla_emit_text(compiler, text, size,
-                           strcmp(path, "-") ? path : "<stdin>", &s->compile,
-                           s->emission, &sink, diag);
+  made m;
+  NABLA_TRY(nabla_compiler_create(&options, NULL, &compiler, diag));
+  nabla_buffer_init(&m.result, NULL, "the result", (size_t)1 << 32);
+  nabla_buffer_init(&m.header, NULL, "the header", (size_t)1 << 32);
+  nabla_status status = emit(s, compiler, path, &m, diag);
   *out_failed = status == NABLA_CORRUPT;
-  if (!status && !to_stdout(s)) status = write_file(s->output, &result, diag);
-  if (!status && to_stdout(s)) fwrite(result.data, 1, result.size, stdout);
-  nabla_buffer_deinit(&result);
+  if (!status) status = write_made(s, &m, diag);
+  nabla_buffer_deinit(&m.header);
+  nabla_buffer_deinit(&m.result);
   nabla_compiler_destroy(compiler);
-  free(text);
   return status;
 }
 
@@ -147,6 +213,8 @@ int main(int argc, char **argv) {
           "Compiles a program in the nabla dialect. '-' is standard input.",
       .examples =
           "  nabla-compile linear.mlir -o linear.o\n"
+          "  nabla-compile linear.mlir -o linear.so --target x86-64-v4\n"
+          "  nabla-compile linear.mlir -o linear.o --header linear.h\n"
           "  nabla-compile linear.mlir --emit asm --target x86-64-v3\n",
       .failed =
           "The program does not parse, verify or compile; diagnostics "
@@ -158,6 +226,8 @@ int main(int argc, char **argv) {
   };
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
+  if (!s.has_emission && s.output && tool_has_suffix(s.output, ".so"))
+    s.emission = NABLA_EMIT_SO;
   if (!status) status = check_line(&s, &line, &diag);
   if (status) {
     tool_error(&t, &diag);

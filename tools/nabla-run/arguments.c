@@ -165,11 +165,10 @@ void run_release(run *r) {
     if (r->results[i].data) nabla_array_release(r->executable, &r->results[i]);
   for (size_t i = 0; i < r->input_count; i++)
     npy_release(&r->environment, &r->inputs[i]);
-  nabla_executable_close(r->executable);
+  run_release_program(r);
   for (size_t i = 0; i < r->model_count; i++) {
     nabla_model_close(r->models[i].model);
     free((char *)r->models[i].path);
   }
-  nabla_compiler_destroy(r->compiler);
   nabla_pool_destroy(r->environment.pool);
 }

@@ -1,5 +1,6 @@
-/* nabla-run: compiles a program in the nabla dialect, runs one of its functions
- * on weights of checkpoints and arrays of .npy files. */
+/* nabla-run: compiles a program in the nabla dialect, or opens a saved one, and
+ * runs one of its functions on weights of checkpoints and arrays of .npy files.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -110,26 +111,6 @@ static nabla_status set(void *self, size_t index, char *argument,
 
 /* ---- the run ---- */
 
-static nabla_status compile(run *r, nabla_diag *diag) {
-  const run_settings *s = r->settings;
-  nabla_compiler_options options = {.cache = s->cache,
-                                    .diagnostic = tool_diagnostic};
-  char *text;
-  size_t size;
-  NABLA_TRY(tool_read(s->program, &text, &size, diag));
-  nabla_status status =
-      nabla_compiler_create(&options, &r->environment, &r->compiler, diag);
-  if (!status) {
-    status =
-        nabla_compile_text(r->compiler, text, size,
-                           strcmp(s->program, "-") ? s->program : "<stdin>",
-                           &s->compile, &r->executable, diag);
-    r->program_failed = status == NABLA_CORRUPT;
-  }
-  free(text);
-  return status;
-}
-
 static nabla_status choose_function(run *r, nabla_diag *diag) {
   const char *entry = r->settings->entry;
   size_t count = nabla_executable_function_count(r->executable);
@@ -160,7 +141,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double milliseconds(void) {
+double run_milliseconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
@@ -178,11 +159,11 @@ static nabla_status run_function(run *r, nabla_diag *diag) {
       if (r->results[k].data)
         nabla_array_release(r->executable, &r->results[k]);
     memset(r->results, 0, sizeof r->results);
-    double start = milliseconds();
+    double start = run_milliseconds();
     status = nabla_executable_run(r->executable, r->function->name, r->inputs,
                                   r->input_count, r->results,
                                   r->function->result_count, diag);
-    times[i] = milliseconds() - start;
+    times[i] = run_milliseconds() - start;
   }
   qsort(times, repeat, sizeof *times, by_size);
   r->run_ms = times[repeat / 2];
@@ -201,7 +182,7 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
   NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &r->environment.pool,
                               diag));
-  NABLA_TRY(compile(r, diag));
+  NABLA_TRY(run_open_program(r, diag));
   NABLA_TRY(choose_function(r, diag));
   size_t named =
       s->output_count > s->expect_count ? s->output_count : s->expect_count;
@@ -244,14 +225,17 @@ int main(int argc, char **argv) {
   tool_line line;
   static const tool t = {
       .name = "nabla-run",
-      .operands = "PROGRAM.mlir",
+      .operands = "PROGRAM",
       .summary =
-          "Compiles a program in the nabla dialect and runs one of its "
-          "functions. '-' is standard input.",
+          "Compiles a program in the nabla dialect, or opens a saved one "
+          "(nabla-compile -o PROGRAM.so), and runs one of its functions. '-' "
+          "is "
+          "a program to compile on standard input.",
       .examples =
           "  nabla-run linear.mlir --entry linear --input x=x.npy \\\n"
           "      --bind w=model-nf4.safetensors:layers.0.w1.weight "
-          "--output y.npy\n",
+          "--output y.npy\n"
+          "  nabla-run linear.so -i x=random:4x192 --time\n",
       .failed =
           "The program does not parse, verify or compile, diagnostics say "
           "where; or a result is not what --expect says.",

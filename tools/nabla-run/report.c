@@ -7,8 +7,10 @@
 #include "tools/nabla-run/run.h"
 
 void run_print_times(const run *r) {
-  nabla_compile_report c = nabla_compiler_last_report(r->compiler);
-  if (c.from_cache)
+  const nabla_compile_report c = r->compiled;
+  if (r->is_saved)
+    printf("open     %.2f ms\n", r->open_ms);
+  else if (c.from_cache)
     printf("compile  parse %.2f ms, cached, link %.2f ms\n", c.parse_ms,
            c.link_ms);
   else
@@ -84,7 +86,7 @@ static void print_results(const run *r, nabla_json_out *out) {
 }
 
 static void print_compile(const run *r, nabla_json_out *out) {
-  nabla_compile_report c = nabla_compiler_last_report(r->compiler);
+  const nabla_compile_report c = r->compiled;
   nabla_json_out_key(out, "compile");
   nabla_json_out_object(out);
   nabla_json_out_key(out, "from_cache");
@@ -127,7 +129,10 @@ nabla_status run_print_json(const run *r, nabla_status status, int exit_code,
     text_or_null(&out, "function", r->function->name);
     print_results(r, &out);
   }
-  if (r->executable) print_compile(r, &out);
+  if (r->executable && r->is_saved)
+    number(&out, "open_ms", r->open_ms);
+  else if (r->executable)
+    print_compile(r, &out);
   if (!status) {
     number(&out, "run_ms", r->run_ms);
     nabla_json_out_key(&out, "bound_bytes");

@@ -41,7 +41,10 @@ typedef struct run {
   const tool *tool;
   nabla_environment environment;
   nabla_compiler *compiler;
+  nabla_compile_report compiled; /* of a program that was compiled */
   nabla_executable *executable;
+  int is_saved;   /* the program is a saved one */
+  double open_ms; /* that it took to open it    */
   const nabla_function *function;
   run_model models[RUN_MAX_PORTS];
   size_t model_count;
@@ -55,6 +58,13 @@ typedef struct run {
   uint64_t copied_bytes; /* of weights that lay unaligned in their file */
   int program_failed;    /* it is the program that is wrong: exit with 1 */
 } run;
+
+/* Compiles the program, or opens it. */
+NABLA_MUST_USE nabla_status run_open_program(run *r, nabla_diag *diag);
+void run_release_program(run *r);
+
+/* A clock that never goes back. */
+double run_milliseconds(void);
 
 /* Binds weights and reads inputs, as the settings say. */
 NABLA_MUST_USE nabla_status run_take_arguments(run *r, nabla_diag *diag);

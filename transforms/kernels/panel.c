@@ -20,13 +20,6 @@ static nabla_array_ref floats_at(nabla_ssa base) {
   return (nabla_array_ref){base, NABLA_DTYPE_F32};
 }
 
-static nabla_ssa offset_address(nabla_emitter *emitter, nabla_ssa base,
-                                uint64_t bytes) {
-  return bytes
-             ? nabla_emit_address(emitter, base, nabla_emit_i64(emitter, bytes))
-             : base;
-}
-
 /* Codes of a row in 16 dwords. */
 static unsigned step_of(const nabla_fused_spec *spec) {
   return 16 * 32 / spec->format.encoding->bits;
@@ -145,28 +138,55 @@ static unsigned groups_of(const nabla_fused_spec *spec) {
   return has_row_scales(spec) || block >= step ? 1 : (unsigned)(step / block);
 }
 
-/* The scales, and zero points, of 16 rows at `flats` for each block of a step,
- * to the scratch. */
+/* The scales, and zero points, of the blocks of a step at `flat`, for lane
+ * `row`, to the scratch. */
 static void load_scales(nabla_emitter *emitter, const nabla_panel *panel,
-                        const nabla_ssa flats[NABLA_LANES]) {
-  const nabla_format *format = &emitter->spec->format;
+                        nabla_ssa flat, nabla_ssa row) {
   nabla_array_ref out = floats_at(panel->scratch);
+  nabla_ssa first = nabla_emit_block(emitter, flat);
   for (unsigned g = 0; g < groups_of(emitter->spec); g++) {
-    nabla_ssa scales[NABLA_LANES], zeros[NABLA_LANES];
-    for (unsigned i = 0; i < NABLA_LANES; i++) {
-      nabla_ssa index = nabla_emit_block(emitter, flats[i]);
-      index = nabla_emit_add_constant(emitter, index, g);
-      scales[i] = nabla_emit_scale_at(emitter, index);
-      zeros[i] = nabla_emit_zero_value(emitter, index);
-    }
-    nabla_ssa all = nabla_emit_from_elements(emitter, "f32", scales);
-    uint64_t at = SCALES_AT / 4 + (uint64_t)g * NABLA_LANES;
-    nabla_emit_write_lanes(emitter, out, nabla_emit_i64(emitter, at), all);
-    if (!format->zero_point) continue;
-    all = nabla_emit_from_elements(emitter, "f32", zeros);
-    at = ZEROS_AT / 4 + (uint64_t)g * NABLA_LANES;
-    nabla_emit_write_lanes(emitter, out, nabla_emit_i64(emitter, at), all);
+    nabla_ssa index = nabla_emit_add_constant(emitter, first, g);
+    uint64_t at = (uint64_t)g * NABLA_LANES;
+    nabla_emit_write(emitter, out,
+                     nabla_emit_add_constant(emitter, row, SCALES_AT / 4 + at),
+                     nabla_emit_scale_at(emitter, index));
+    nabla_ssa zero = nabla_emit_zero_value(emitter, index);
+    if (zero)
+      nabla_emit_write(emitter, out,
+                       nabla_emit_add_constant(emitter, row, ZEROS_AT / 4 + at),
+                       zero);
   }
+}
+
+static void store_words(nabla_emitter *emitter, const nabla_panel *panel,
+                        nabla_ssa row, nabla_ssa words) {
+  nabla_ssa address = nabla_emit_address(emitter, panel->scratch,
+                                         nabla_emit_multiply(emitter, row, 64));
+  nabla_emit_line(
+      emitter,
+      "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : vector<16xi32>, "
+      "!llvm.ptr",
+      words, address);
+}
+
+/* A step of 16 rows to the scratch, one by one: that is little code, and the
+ * copies stay in the first cache. */
+static void collect(nabla_emitter *emitter, const nabla_panel *panel,
+                    nabla_ssa first, nabla_ssa k) {
+  const nabla_encoding *encoding = emitter->spec->format.encoding;
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
+                   nabla_emit_i64(emitter, NABLA_LANES), 1, 0, NULL);
+  nabla_ssa row = nabla_emit_add(emitter, first, rows.induction);
+  nabla_ssa flat = row_flat(emitter, panel, row, k);
+  nabla_ssa byte = nabla_emit_divide(emitter, flat, 8 / encoding->bits);
+  nabla_emit_prefetch(emitter, emitter->codes,
+                      nabla_emit_add_constant(emitter, byte, AHEAD_BYTES));
+  store_words(
+      emitter, panel, rows.induction,
+      nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1));
+  load_scales(emitter, panel, flat, rows.induction);
+  nabla_loop_end(emitter, &rows, NULL);
 }
 
 /* Where, of the codes in a dword, the one for element `i` lies, from the
@@ -176,25 +196,15 @@ static unsigned place_of(const nabla_encoding *encoding, unsigned i) {
   return encoding->high_first ? i ^ (per_byte - 1) : i;
 }
 
-/* Transposes a step's dwords of 16 rows into the scratch. */
-static void turn(nabla_emitter *emitter, const nabla_panel *panel,
-                 const nabla_ssa flats[NABLA_LANES]) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
+/* Transposes the dwords in the scratch. */
+static void turn(nabla_emitter *emitter, const nabla_panel *panel) {
   nabla_ssa words[NABLA_LANES];
-  for (unsigned i = 0; i < NABLA_LANES; i++) {
-    nabla_ssa byte = nabla_emit_divide(emitter, flats[i], 8 / encoding->bits);
-    words[i] =
-        nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1);
-    nabla_emit_prefetch(emitter, emitter->codes,
-                        nabla_emit_add_constant(emitter, byte, AHEAD_BYTES));
-  }
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    words[i] = nabla_emit_load(emitter, "vector<16xi32>", panel->scratch,
+                               nabla_emit_i64(emitter, (uint64_t)i * 64), 64);
   nabla_emit_transpose(emitter, "i32", words);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_emit_line(
-        emitter,
-        "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : vector<16xi32>, "
-        "!llvm.ptr",
-        words[i], offset_address(emitter, panel->scratch, (uint64_t)i * 64));
+    store_words(emitter, panel, nabla_emit_i64(emitter, i), words[i]);
 }
 
 /* Decodes the 16 transposed dwords to the panel, from element `to` on. */
@@ -242,15 +252,12 @@ static void decode_words(nabla_emitter *emitter, const nabla_panel *panel,
 static void dwords_first(nabla_emitter *emitter, const nabla_panel *panel,
                          nabla_ssa row) {
   nabla_loop loop;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), flats[NABLA_LANES];
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop_begin(emitter, &loop, zero, panel->count, step_of(emitter->spec),
                    0, NULL);
-  nabla_ssa k = nabla_emit_add(emitter, panel->k, loop.induction);
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    flats[i] =
-        row_flat(emitter, panel, nabla_emit_add_constant(emitter, row, i), k);
-  turn(emitter, panel, flats);
-  load_scales(emitter, panel, flats);
+  collect(emitter, panel, row,
+          nabla_emit_add(emitter, panel->k, loop.induction));
+  turn(emitter, panel);
   nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
   decode_words(emitter, panel, nabla_emit_add(emitter, to, row));
   nabla_loop_end(emitter, &loop, NULL);

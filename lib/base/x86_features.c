@@ -1,13 +1,17 @@
 /* See x86_features.h. */
-#include "transforms/x86_features.h"
+#include "lib/base/x86_features.h"
 
 #include <string.h>
 
-#define FEATURE(name, implied) {name, implied},
+#define ASKED 1
+#define FREE  0
+#define FEATURE(id, name, implied, leaf, subleaf, reg, bit, state, use) \
+  {name, implied, use},
 static const struct {
   const char *name, *implied;
+  int asked;
 } rows[NABLA_X86_FEATURE_COUNT] = {
-#include "transforms/x86_features.def"
+#include "lib/base/x86_features.def"
 };
 #undef FEATURE
 
@@ -23,6 +27,8 @@ size_t nabla_x86_feature_find(const char *name, size_t length) {
 }
 
 const char *nabla_x86_feature_name(size_t index) { return rows[index].name; }
+
+int nabla_x86_feature_is_asked(size_t index) { return rows[index].asked; }
 
 /* Cuts the next name off a list "a,b"; 0 at its end. */
 static size_t next_name(const char **list, const char **out) {

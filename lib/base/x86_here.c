@@ -1,0 +1,96 @@
+/* Which features of x86_features.def are here. Wider registers count only where
+ * the operating system keeps them: XCR0 tells. */
+#include <pthread.h>
+#include <string.h>
+
+#include "lib/base/x86_features.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+enum { EAX, EBX, ECX, EDX };
+
+/* Bits of XCR0. */
+#define ANY 0u
+#define YMM 0x6u
+#define ZMM 0xe6u
+#define TMM 0x60000u
+#define APX 0x80000u
+
+#define AVX10_LEAF 0x24u /* version of AVX10; which is there: leaf 7.1 */
+
+#define FEATURE(id, name, implied, leaf, subleaf, reg, bit, state, use) \
+  {leaf, subleaf, reg, bit, state},
+static const struct {
+  uint32_t leaf;
+  uint8_t subleaf, reg, bit;
+  uint32_t state;
+} rows[NABLA_X86_FEATURE_COUNT] = {
+#include "lib/base/x86_features.def"
+};
+#undef FEATURE
+
+/* What CPUID has said: in a virtual machine each question takes microseconds.
+ */
+typedef struct answers {
+  size_t count;
+  struct {
+    uint32_t leaf, subleaf, regs[4];
+  } all[16];
+} answers;
+
+/* What CPUID says; zeros where it has no such leaf. */
+static const uint32_t *ask(answers *a, uint32_t leaf, uint32_t subleaf) {
+  const size_t room = sizeof a->all / sizeof *a->all;
+  for (size_t i = 0; i < a->count; i++)
+    if (a->all[i].leaf == leaf && a->all[i].subleaf == subleaf)
+      return a->all[i].regs;
+  if (a->count == room) a->count--;
+  uint32_t *regs = a->all[a->count].regs;
+  memset(regs, 0, 4 * sizeof *regs);
+  a->all[a->count].leaf = leaf;
+  a->all[a->count++].subleaf = subleaf;
+  (void)__get_cpuid_count(leaf, subleaf, &regs[EAX], &regs[EBX], &regs[ECX],
+                          &regs[EDX]);
+  return regs;
+}
+
+__attribute__((target("xsave"))) static uint64_t read_state(void) {
+  return (uint64_t)_xgetbv(0);
+}
+
+/* Registers that the operating system keeps. */
+static uint64_t kept_state(answers *a) {
+  return ask(a, 1, 0)[ECX] >> 27 & 1u ? read_state() : 0;
+}
+
+static int has(answers *a, size_t row, uint64_t state) {
+  const uint32_t leaf = rows[row].leaf, subleaf = rows[row].subleaf;
+  if ((state & rows[row].state) != rows[row].state) return 0;
+  if (leaf == AVX10_LEAF)
+    return (ask(a, 7, 1)[EDX] >> 19 & 1u) &&
+           (ask(a, leaf, 0)[EBX] & 0xffu) >= rows[row].bit;
+  if (leaf == 7 && ask(a, 7, 0)[EAX] < subleaf) return 0; /* the last one */
+  return ask(a, leaf, subleaf)[rows[row].reg] >> rows[row].bit & 1u;
+}
+
+static void look(nabla_x86_features *out) {
+  answers a = {0};
+  const uint64_t state = kept_state(&a);
+  for (size_t i = 0; i < NABLA_X86_FEATURE_COUNT; i++)
+    out->has[i] = (uint8_t)has(&a, i, state);
+}
+#else
+static void look(nabla_x86_features *out) { *out = (nabla_x86_features){{0}}; }
+#endif
+
+static nabla_x86_features here;
+
+static void look_once(void) { look(&here); }
+
+const nabla_x86_features *nabla_x86_features_here(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, look_once);
+  return &here;
+}

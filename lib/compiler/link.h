@@ -1,0 +1,19 @@
+/* Makes a shared library of an object, by a linker of the system. */
+#ifndef NABLA_COMPILER_LINK_H
+#define NABLA_COMPILER_LINK_H
+
+#include "lib/base/memory.h"
+#include "nabla/status.h"
+
+/* Runs ld.lld-22, or cc where there is none, on files in a new folder under
+ * $TMPDIR (else /tmp), which is removed. The library is appended to `out`.
+ * Interruptions (SIGINT, SIGTERM, SIGHUP) of the calling thread wait until the
+ * folder is gone. A child process must be waitable: SIGCHLD not ignored.
+ * @return NABLA_UNSUPPORTED (no linker), NABLA_IO (files, processes; a linker
+ *         that fails: `say` gets what it printed), NABLA_NO_MEMORY */
+NABLA_MUST_USE nabla_status
+nabla_link_library(const void *object, size_t size, nabla_buffer *out,
+                   void (*say)(const void *self, const char *text),
+                   const void *say_self, nabla_diag *diag);
+
+#endif

@@ -1,0 +1,1 @@
+nb --version | sed 's/[0-9.]*$/VERSION/'
