@@ -69,12 +69,18 @@ static bool is_taken(const char *name) {
   return strstr(words, word) != NULL;
 }
 
+/* Whether `name` is NAME_3, a size of `array`. */
+static bool is_size_of(const char *name, const char *array) {
+  const size_t length = strlen(array);
+  return !strncmp(name, array, length) && name[length] == '_' &&
+         is_digit(name[length + 1]);
+}
+
 static bool is_used(const writer *w, const char *name) {
   for (size_t i = 0; i < w->count; i++) {
-    const size_t length = strlen(w->pointers[i].name);
-    /* NAME, or NAME_3, a size of it */
-    if (!strncmp(w->pointers[i].name, name, length) &&
-        (!name[length] || (name[length] == '_' && is_digit(name[length + 1]))))
+    const char *other = w->pointers[i].name;
+    if (!strcmp(name, other) || is_size_of(name, other) ||
+        is_size_of(other, name))
       return true;
   }
   return is_taken(name);
@@ -121,7 +127,7 @@ static const char *c_type(nabla_dtype dtype) {
 }
 
 static nabla_status add_pointer(writer *w, const char *name, const char *part,
-                                nabla_dtype dtype, pointer **out) {
+                                nabla_dtype dtype) {
   if (w->count == NABLA_HEADER_MAX_PORTS)
     return nabla_fail(w->diag, NABLA_UNSUPPORTED,
                       "function '%.60s' has more than %u arrays: too many for "
@@ -135,16 +141,15 @@ static nabla_status add_pointer(writer *w, const char *name, const char *part,
   *p = (pointer){.type = c_type(dtype), .element = nabla_dtype_bits(dtype) / 8};
   make_name(w, name, part, p->name);
   w->count++;
-  *out = p;
   return NABLA_OK;
 }
 
 static nabla_status add_port(writer *w, const nabla_port *port,
                              const char *name, bool is_result) {
-  pointer *p = NULL;
   if (*port->encoding_name && !port->component_count) return NABLA_OK;
   if (!port->component_count) {
-    NABLA_TRY(add_pointer(w, name, "", port->dtype, &p));
+    NABLA_TRY(add_pointer(w, name, "", port->dtype));
+    pointer *p = &w->pointers[w->count - 1];
     p->rank = port->rank;
     p->is_result = is_result;
     memcpy(p->sizes, port->shape, sizeof p->sizes);
@@ -153,7 +158,8 @@ static nabla_status add_port(writer *w, const nabla_port *port,
   nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
   const uint32_t count = nabla_port_components(port, parts, w->diag);
   for (uint32_t i = 0; i < count; i++) {
-    NABLA_TRY(add_pointer(w, name, parts[i].name, parts[i].dtype, &p));
+    NABLA_TRY(add_pointer(w, name, parts[i].name, parts[i].dtype));
+    pointer *p = &w->pointers[w->count - 1];
     p->rank = parts[i].rank;
     p->sizes[0] = (int64_t)parts[i].count;
   }
