@@ -34,8 +34,8 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
   let attrName = "nabla.encoding";
   let summary = "an encoding with its parameters: #nabla.nf4<block = 64>";
   let description = [{
-    `#nabla.NAME<PARAMETER, ...>`, where NAME is a row of quant/encodings.def,
-    `splat` or `identity`. Parameters that have their default are not printed.
+    `#nabla.NAME<PARAMETER, ...>`, where NAME is a row of quant/encodings.def or
+    one of those below. Parameters that have their default are not printed.
     * `block`: elements per scale, a power of two from 16 to 4096
     * `blocks = flat | leading`: blocks of the flattened storage, or one for
       each index of the first dimension (`block = 0`; LLM.int8's rows)
@@ -53,6 +53,8 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
       *Merge* is `quantize(materialize(w))` into the encoding of the base (it
       rounds), *unmerge* is the base that `unpack` gives, which was never
       changed; `quantize` into a lora gives a and b of zeros
+    * `#nabla.ggml<q4_0>`: blocks as GGUF files have them (docs/FORMAT.md, G);
+      the storage is a whole number of them. Programs decode them only
     * `#nabla.splat<0.5 : f32>`: a constant, nothing is stored
     * `#nabla.identity`: 1 where row and column of a matrix agree, else 0.
       `dot_general` with a square one gives the other operand back: elements are

@@ -50,6 +50,14 @@ static bool cut_blocks(MlirType type, uint64_t offset, nabla_cut *out) {
   return true;
 }
 
+/* The piece is whole blocks. */
+static bool cut_ggml(const nabla_ggml *format, uint64_t offset,
+                     nabla_cut *out) {
+  if (offset % format->elements) return false;
+  out->first[0] = (int64_t)(offset / format->elements * format->bytes);
+  return true;
+}
+
 bool nabla_cut_read(MlirType type, nabla_cut *out) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   *out = (nabla_cut){.alone = type};
@@ -61,7 +69,10 @@ bool nabla_cut_read(MlirType type, nabla_cut *out) {
   out->count = nabla_implicit_components(out->alone, parts);
   for (uint32_t i = 0; i < out->count; i++) out->size[i] = parts[i].count;
   if (!is_view) return true;
-  nabla_encoding_kind kind = nabla_implicit_encoding(type).kind;
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  nabla_encoding_kind kind = info.kind;
+  if (kind == NABLA_KIND_GGML)
+    return cut_ggml(info.ggml, (uint64_t)view.offset, out);
   if (kind == NABLA_KIND_LORA || kind == NABLA_KIND_CUSTOM || out->count < 2 ||
       !cut_blocks(type, (uint64_t)view.offset, out))
     return false;

@@ -28,7 +28,8 @@ static void list_names(char *out, size_t size) {
   for (size_t i = 0; i < count && at < size; i++)
     at += (size_t)snprintf(out + at, size - at, "%s, ", rows[i].name);
   if (at < size)
-    snprintf(out + at, size - at, "dynamic8, lora, splat, identity, custom");
+    snprintf(out + at, size - at,
+             "ggml, dynamic8, lora, splat, identity, custom");
 }
 
 static bool check_splat(MlirAttribute parameters,
@@ -45,6 +46,31 @@ static bool check_identity(MlirAttribute parameters,
                            char message[NABLA_MESSAGE_SIZE]) {
   return mlirDictionaryAttrGetNumElements(parameters) == 0 ||
          complain(message, "identity", "has no parameters: #nabla.identity");
+}
+
+/* The row that a ggml names; NULL when it names none. */
+static const nabla_ggml *ggml_of(MlirAttribute parameters) {
+  char name[16];
+  MlirAttribute value = nabla_attribute(parameters, "value");
+  if (mlirAttributeIsNull(value) || !mlirAttributeIsAString(value) ||
+      mlirDictionaryAttrGetNumElements(parameters) != 1)
+    return NULL;
+  MlirStringRef text = mlirStringAttrGetValue(value);
+  if (text.length >= sizeof name) return NULL;
+  snprintf(name, sizeof name, "%.*s", (int)text.length, text.data);
+  return nabla_ggml_find(name);
+}
+
+static bool check_ggml(MlirAttribute parameters,
+                       char message[NABLA_MESSAGE_SIZE]) {
+  char text[160] = "takes the name of a format: ";
+  size_t count, at = strlen(text);
+  const nabla_ggml *rows = nabla_ggml_formats(&count);
+  if (ggml_of(parameters)) return true;
+  for (size_t i = 0; i < count && at < sizeof text; i++)
+    at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? ", " : "",
+                           rows[i].name);
+  return complain(message, "ggml", text);
 }
 
 /* Every key is known; `block` says so itself. */
@@ -260,6 +286,7 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
     return nabla_lora_check(context, parameters, outParameters, message);
   if (nabla_text_equals(name, "custom"))
     return nabla_custom_check(parameters, message);
+  if (nabla_text_equals(name, "ggml")) return check_ggml(parameters, message);
   const nabla_encoding *row = nabla_encoding_find(text);
   if (!row) {
     list_names(names, sizeof names);
@@ -292,6 +319,12 @@ nabla_encoding_info nabla_encoding_read(MlirAttribute attribute) {
   if (nabla_text_equals(name, "custom")) {
     info.kind = NABLA_KIND_CUSTOM;
     info.block = nabla_custom_cut(attribute);
+    return info;
+  }
+  if (nabla_text_equals(name, "ggml")) {
+    info.kind = NABLA_KIND_GGML;
+    info.ggml = ggml_of(parameters);
+    info.block = info.ggml->elements;
     return info;
   }
   info.nested = nabla_attribute(parameters, "scale");

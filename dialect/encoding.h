@@ -5,6 +5,7 @@
 
 #include "dialect/dialect.h"
 #include "nabla/encoding.h"
+#include "nabla/ggml.h"
 
 typedef enum nabla_encoding_kind {
   NABLA_KIND_PACKED,   /* a row of quant/encodings.def: codes and scales */
@@ -14,15 +15,17 @@ typedef enum nabla_encoding_kind {
                           offset, map                                  */
   NABLA_KIND_LORA,     /* base + b.a                                   */
   NABLA_KIND_CUSTOM,   /* dialect/custom_encoding.h                    */
+  NABLA_KIND_GGML,     /* a row of quant/ggml.def: blocks              */
 } nabla_encoding_kind;
 
 /* An encoding attribute, read. */
 typedef struct nabla_encoding_info {
   nabla_encoding_kind kind;
   const nabla_encoding *row; /* PACKED */
+  const nabla_ggml *ggml;    /* GGML   */
   nabla_granularity granularity;
-  /* elements per scale; 0 for rows: the storage says. CUSTOM: storages may be
-   * cut at multiples of it; 0: nowhere */
+  /* elements per scale; 0 for rows: the storage says. GGML: those of a block.
+   * CUSTOM: storages may be cut at multiples of it; 0: nowhere */
   uint64_t block;
   nabla_scale_type scale; /* F32 for packed scales */
   bool zero_point;
@@ -51,7 +54,8 @@ bool nabla_encoding_is_stored(nabla_encoding_kind kind);
  * here, or, nested, an implicit array of rank 1 (of a lora: its base). */
 typedef struct nabla_implicit_component {
   const char *name; /* "codes", "scales"; DYNAMIC8: "offset" (rank 0), "map";
-                       LORA: "base", "a" (RANK x K), "b" (N x RANK) */
+                       LORA: "base", "a" (RANK x K), "b" (N x RANK);
+                       GGML: "blocks" */
   int64_t count;    /* elements */
   MlirType element; /* i8, f32 */
   MlirType type;
@@ -65,8 +69,8 @@ uint32_t nabla_implicit_components(
 MlirType nabla_component_type(const nabla_implicit_component *component);
 
 /* The format of a PACKED type's storage: for rows, block is the row length;
- * packed scales count as the f32 that they stand for. Of DYNAMIC8 it has the
- * block alone, encoding NULL; of LORA that is 1. */
+ * packed scales count as the f32 that they stand for. Of DYNAMIC8 and GGML it
+ * has the block alone, encoding NULL; of LORA that is 1. */
 nabla_format nabla_implicit_format(MlirType type);
 
 /* Product of the storage's dimensions. */

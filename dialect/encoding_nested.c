@@ -158,8 +158,7 @@ bool nabla_lora_check(MlirContext context, MlirAttribute parameters,
                     "needs base, the encoding of the weight that it changes: "
                     "base = #nabla.nf4<block = 64>");
   nabla_encoding_kind kind = nabla_encoding_read(base).kind;
-  if (kind != NABLA_KIND_PACKED && kind != NABLA_KIND_DYNAMIC8 &&
-      kind != NABLA_KIND_LORA)
+  if (!nabla_encoding_is_stored(kind) || kind == NABLA_KIND_CUSTOM)
     return complain(message, "lora", "base is an encoding that is stored");
   if (!nabla_parameter_is_number(rank) ||
       mlirIntegerAttrGetValueInt(rank) < 1 ||

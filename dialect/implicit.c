@@ -70,6 +70,20 @@ static bool check_lora(const nabla_encoding_info *info, intptr_t rank,
   return true;
 }
 
+/* The storage is a whole number of blocks. */
+static bool check_ggml(const nabla_ggml *format, uint64_t stored,
+                       char message[NABLA_MESSAGE_SIZE]) {
+  uint64_t bytes;
+  if (!nabla_ggml_size(format, stored, &bytes, NULL)) return true;
+  snprintf(message, NABLA_MESSAGE_SIZE,
+           "#nabla.ggml<%s> has blocks of %u elements: a storage of %llu "
+           "elements is no whole number of them, one of %llu is",
+           format->name, format->elements, (unsigned long long)stored,
+           (unsigned long long)(stored - stored % format->elements +
+                                format->elements));
+  return false;
+}
+
 static bool check_stored(const nablaImplicit *p,
                          char message[NABLA_MESSAGE_SIZE]) {
   nabla_encoding_info info = nabla_encoding_read(p->encoding);
@@ -87,9 +101,11 @@ static bool check_stored(const nablaImplicit *p,
              info.row->name, (int)rank);
     return false;
   }
-  for (nabla_encoding_info at = info; at.kind == NABLA_KIND_LORA;
-       at = nabla_encoding_read(at.base))
+  nabla_encoding_info at = info;
+  for (; at.kind == NABLA_KIND_LORA; at = nabla_encoding_read(at.base))
     if (!check_lora(&at, rank, storage, message)) return false;
+  if (at.kind == NABLA_KIND_GGML && !check_ggml(at.ggml, stored, message))
+    return false;
   if (info.kind == NABLA_KIND_CUSTOM &&
       !nabla_custom_check_storage(p->encoding, rank, storage, message))
     return false;

@@ -87,6 +87,17 @@ static uint32_t dynamic8_components(MlirType type,
   return 4;
 }
 
+static uint32_t ggml_components(MlirType type, const nabla_encoding_info *info,
+                                nabla_implicit_component *out) {
+  uint64_t bytes = 0;
+  if (nabla_ggml_size(info->ggml, nabla_implicit_storage_elements(type), &bytes,
+                      NULL))
+    bytes = 0; /* the verifier has seen the size */
+  out[0] =
+      list("blocks", bytes, mlirIntegerTypeGet(mlirTypeGetContext(type), 8));
+  return 1;
+}
+
 static uint32_t lora_components(const nablaImplicit *p,
                                 const nabla_encoding_info *info,
                                 nabla_implicit_component *out) {
@@ -117,6 +128,7 @@ uint32_t nabla_implicit_components(
   if (info.kind == NABLA_KIND_DYNAMIC8)
     return dynamic8_components(type, &info, out);
   if (info.kind == NABLA_KIND_LORA) return lora_components(&p, &info, out);
+  if (info.kind == NABLA_KIND_GGML) return ggml_components(type, &info, out);
   if (info.kind == NABLA_KIND_CUSTOM)
     return p.storageRank < 0
                ? nabla_custom_components(p.encoding, p.rank, p.shape, out)

@@ -192,8 +192,9 @@ static MlirLogicalResult infer_fused_dot(const nablaInference *in,
   if (nabla_array_rank(x) != 2 || nabla_array_rank(w) != 2)
     return ERROR(in, "x and w are of rank 2, not %s and %s", shape_text(x).data,
                  shape_text(w).data);
-  if (!nablaTypeIsAImplicit(w) ||
-      nabla_implicit_encoding(w).kind != NABLA_KIND_PACKED)
+  if (!nablaTypeIsAImplicit(w)) return ERROR(in, "w is packed");
+  nabla_encoding_kind kind = nabla_implicit_encoding(w).kind;
+  if (kind != NABLA_KIND_PACKED && kind != NABLA_KIND_GGML)
     return ERROR(in, "w is packed");
   if (!nabla_dims_compatible(nabla_array_dim(x, 1), nabla_array_dim(w, 1)))
     return ERROR(in, "contracted dimensions disagree: %lld and %lld",

@@ -38,6 +38,13 @@ static nabla_shape_text text_of(const shape *s) {
   return nabla_shape_format(s->rank, s->dims);
 }
 
+/* What a lora is an update of in the end; another encoding as it is. */
+static nabla_encoding_kind base_kind(MlirType type) {
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  while (info.kind == NABLA_KIND_LORA) info = nabla_encoding_read(info.base);
+  return info.kind;
+}
+
 static MlirLogicalResult verify_quantize(MlirOperation op) {
   MlirType to = result(op), dense = nabla_dense_type(to);
   if (!mlirTypeEqual(dense, operand(op, 0)))
@@ -48,6 +55,10 @@ static MlirLogicalResult verify_quantize(MlirOperation op) {
     return ERROR(op,
                  "a custom encoding says how to decode only: make the "
                  "components, and nabla.pack them");
+  if (base_kind(to) == NABLA_KIND_GGML)
+    return ERROR(op,
+                 "programs decode the blocks of GGUF files only: make them "
+                 "with nabla_ggml_encode (nabla/ggml.h), and nabla.pack them");
   if (!nabla_encoding_is_stored(nabla_implicit_encoding(to).kind))
     return ERROR(op, "cannot encode into a splat or an identity");
   return good();

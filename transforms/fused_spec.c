@@ -28,11 +28,12 @@ const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
   if (!float_dtype(nabla_array_element(x), &out->x_type) ||
       !float_dtype(nabla_array_element(w), &out->w_type))
     return "kernels compute in f32, f16 and bf16";
-  if (!nabla_implicit_encoding(w).row)
-    return "only codes with scales have kernels";
+  nabla_encoding_info info = nabla_implicit_encoding(w);
+  if (!info.row && !info.ggml) return "only codes with scales have kernels";
   if (view.rank != 2) return "the weight is not of rank 2";
   out->y_type = out->x_type;
   out->format = nabla_implicit_format(w);
+  out->ggml = info.ggml;
   out->storage_elements = nabla_implicit_storage_elements(w);
   out->n = (uint64_t)view.shape[0];
   out->k = (uint64_t)view.shape[1];
@@ -73,8 +74,9 @@ bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out) {
 }
 
 void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
-  nabla_text_add(out, "nabla_fused_%s_%s%llu_%llux%llu",
-                 s->format.encoding->name,
+  nabla_text_add(out, "nabla_fused_%s%s_%s%llu_%llux%llu",
+                 s->ggml ? "ggml_" : "",
+                 s->ggml ? s->ggml->name : s->format.encoding->name,
                  s->format.granularity == NABLA_PER_ROW ? "row" : "b",
                  (unsigned long long)s->format.block, (unsigned long long)s->n,
                  (unsigned long long)s->k);

@@ -80,14 +80,15 @@ static bool gather(nabla_fused_lowering *l) {
   }
   intptr_t count =
       nabla_components_split(mlirOperationGetOperand(op, 1), op, components);
-  if (count != (l->spec.format.zero_point ? 3 : 2)) {
+  intptr_t wanted = l->spec.ggml ? 1 : l->spec.format.zero_point ? 3 : 2;
+  if (count != wanted) {
     nabla_error_at(op, "has a weight that is not codes and scales");
     return false;
   }
-  gather_nested(l, &components[1], nested);
+  if (count > 1) gather_nested(l, &components[1], nested);
   l->operands[l->count++] = mlirOperationGetOperand(op, 0);
   add_component(l, components[0], NABLA_FUSED_CODES);
-  add_component(l, components[1], NABLA_FUSED_SCALES);
+  if (count > 1) add_component(l, components[1], NABLA_FUSED_SCALES);
   if (count > 2) add_component(l, components[2], NABLA_FUSED_ZERO_POINTS);
   for (int i = 0; i < 3; i++)
     if (!mlirValueIsNull(nested[i]))

@@ -172,6 +172,7 @@ static nabla_ssa lora_value(nabla_template *t, const level *d, nabla_ssa at) {
 static nabla_ssa value_of(nabla_template *t, const level *d, nabla_ssa at) {
   if (d->kind == NABLA_KIND_LORA) return lora_value(t, d, at);
   if (d->kind == NABLA_KIND_DYNAMIC8) return dynamic8_value(t, d, at);
+  if (d->kind == NABLA_KIND_GGML) return nabla_ggml_value(t, d, at);
   return packed_value(t, d, at);
 }
 
@@ -215,6 +216,9 @@ static void begin(nabla_template *t, MlirType type, level *d, nabla_ssa *next) {
   } else if (d->kind == NABLA_KIND_DYNAMIC8) {
     d->offset = leaves[2];
     d->table = leaves[3];
+  } else if (d->kind == NABLA_KIND_GGML) {
+    d->ggml = nabla_implicit_encoding(type).ggml;
+    nabla_ggml_begin(t, d);
   } else {
     d->zero_points = leaves[2];
     if (!nabla_encoding_is_int8(d->format.encoding) && !d->format.zero_point)

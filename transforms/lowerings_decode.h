@@ -11,11 +11,12 @@ typedef struct nabla_decoding_level {
   nabla_encoding_kind kind;
   nabla_format format;
   nabla_tensor codes, scales, zero_points;
-  nabla_tensor table;  /* the values of codes; DYNAMIC8: the map */
-  nabla_tensor offset; /* DYNAMIC8 */
-  nabla_tensor a, b;   /* LORA */
-  uint64_t columns;    /* LORA: of the weight */
-  bool nested;         /* the next level is that of its scales (its base) */
+  nabla_tensor table;     /* the values of codes; DYNAMIC8: the map */
+  nabla_tensor offset;    /* DYNAMIC8 */
+  nabla_tensor a, b;      /* LORA */
+  const nabla_ggml *ggml; /* GGML: codes are the blocks */
+  uint64_t columns;       /* LORA: of the weight */
+  bool nested;            /* the next level is that of its scales (its base) */
 } nabla_decoding_level;
 
 typedef struct nabla_decoding {
@@ -30,6 +31,11 @@ void nabla_decoding_begin(nabla_template *t, MlirType type,
 
 /* In a loop: the storage index (i64) of the element that it is at. */
 nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view);
+
+/* Of a GGML level (lowerings_ggml.c): the tables, and a value. */
+void nabla_ggml_begin(nabla_template *t, nabla_decoding_level *level);
+nabla_ssa nabla_ggml_value(nabla_template *t, const nabla_decoding_level *level,
+                           nabla_ssa at);
 
 /* materialize of an encoding from outside. */
 bool nabla_lower_custom(nabla_template *t, MlirType type);

@@ -30,7 +30,7 @@ typedef enum bench_verb {
 
 /* One product y = x W^T (or x W): what kernel, limit and peers compute. */
 typedef struct bench_problem {
-  const char *encoding; /* of nabla/encoding.h, or "dense" */
+  const char *encoding; /* of nabla/encoding.h, nabla/ggml.h, or "dense" */
   uint64_t block;       /* 0: what is usual; BENCH_BLOCK_ROW */
   uint64_t n, k, m;
   uint32_t threads;

@@ -44,6 +44,7 @@ static void fill_spec(bench_kernel *self) {
   self->spec = (nabla_fused_spec){
       .format = self->made.format,
       .dense = self->made.dense,
+      .ggml = self->made.ggml,
       .nested_block = self->made.nested_block,
       .storage_elements = p->n * p->k,
       .m_min = p->m,

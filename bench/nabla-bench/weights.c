@@ -7,6 +7,7 @@
 #include "lib/runtime/kernel.h"
 #include "nabla/dynamic8.h"
 #include "quant/codec.h"
+#include "quant/ggml.h"
 #include "tools/nabla-quant/cli.h"
 
 #define MOST_BYTES  ((uint64_t)1 << 36)
@@ -17,6 +18,8 @@ static nabla_status fail_encoding(const char *name, nabla_diag *diag) {
   const nabla_encoding *rows = nabla_encodings(&count);
   cli_suggestion near = {name, NULL, 0};
   for (size_t i = 0; i < count; i++) cli_suggest(&near, rows[i].name);
+  const nabla_ggml *formats = nabla_ggml_formats(&count);
+  for (size_t i = 0; i < count; i++) cli_suggest(&near, formats[i].name);
   cli_suggest(&near, "dense");
   nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                    "--encoding: unknown encoding '%s'", name);
@@ -44,6 +47,12 @@ static nabla_status choose_format(const bench_problem *p, bench_made *out,
     return NABLA_OK;
   }
   const nabla_encoding *encoding = nabla_encoding_find(p->encoding);
+  out->ggml = encoding ? NULL : nabla_ggml_find(p->encoding);
+  if (out->ggml) {
+    *f = (nabla_format){.block = out->ggml->elements};
+    snprintf(out->name, sizeof out->name, "%s", p->encoding);
+    return NABLA_OK;
+  }
   if (!encoding) return fail_encoding(p->encoding, diag);
   const int rows = p->block == BENCH_BLOCK_ROW;
   *f = (nabla_format){.encoding = encoding,
@@ -78,6 +87,12 @@ static nabla_status choose_areas(const bench_problem *p, bench_made *out,
   nabla_packed_size size;
   out->codes = out->scales = out->zero_points = -1;
   out->nested_scales = out->nested_offset = out->nested_map = -1;
+  if (out->ggml) {
+    uint64_t bytes;
+    NABLA_TRY(nabla_ggml_size(out->ggml, elements, &bytes, diag));
+    out->codes = add_area(w, bytes);
+    return NABLA_OK;
+  }
   if (!out->format.encoding) {
     out->codes = add_area(w, elements * (nabla_dtype_bits(out->dense) / 8));
     return NABLA_OK;
@@ -136,13 +151,26 @@ static void fill_scales(const bench_made *self, uint8_t *out, size_t bytes) {
     (void)nabla_from_f32(dtype, &value, 1, out + at);
 }
 
+/* Any codes, and factors and minima that are usual numbers. */
+static void fill_blocks(const bench_made *self, uint8_t *out, size_t bytes,
+                        uint64_t seed) {
+  const nabla_ggml_layout *l = self->ggml->layout;
+  fill_codes(self, out, bytes, seed);
+  for (size_t at = 0; at < bytes; at += self->ggml->bytes) {
+    out[at + l->d + (l->is_e8m0 ? 0 : 1)] = l->is_e8m0 ? 120 : 0x24;
+    if (l->min >= 0) out[at + (size_t)l->min + 1] = 0x24;
+  }
+}
+
 static void fill_copy(bench_made *self, uint32_t copy) {
   bench_weights *w = &self->weights;
   uint8_t *at[BENCH_MAX_AREAS];
   for (uint32_t i = 0; i < w->area_count; i++)
     at[i] = w->areas[i].base + copy * w->areas[i].stride;
   const size_t codes = w->areas[self->codes].bytes;
-  if (!self->format.encoding)
+  if (self->ggml)
+    fill_blocks(self, at[self->codes], codes, copy);
+  else if (!self->format.encoding)
     fill_floats(self->dense, at[self->codes],
                 codes / (nabla_dtype_bits(self->dense) / 8), copy);
   else
@@ -237,6 +265,15 @@ static float nested_scale(const bench_made *self, uint64_t scale) {
 double bench_weights_at(const bench_made *self, uint64_t element) {
   const bench_weights *w = &self->weights;
   static float values[NABLA_BLOCK_MAX];
+  if (self->ggml) {
+    const uint64_t block = element / self->ggml->elements;
+    if (nabla_ggml_decode(
+            self->ggml, NABLA_DTYPE_F32,
+            w->areas[self->codes].base + block * self->ggml->bytes, 1, values,
+            NULL))
+      return NAN;
+    return (double)values[element % self->ggml->elements];
+  }
   if (!self->format.encoding) {
     const size_t width = nabla_dtype_bits(self->dense) / 8;
     (void)nabla_to_f32(self->dense, w->areas[0].base + element * width, 1,

@@ -4,11 +4,13 @@
 
 #include "bench/nabla-bench/limit.h"
 #include "nabla/encoding.h"
+#include "nabla/ggml.h"
 
 typedef struct bench_made {
   bench_weights weights;
   nabla_format format; /* encoding NULL: dense */
   nabla_dtype dense;
+  const nabla_ggml *ggml; /* blocks of GGUF files; format.encoding is NULL */
   uint64_t nested_block;
   char name[80]; /* "nf4/64:f16", "dense f32" */
   /* number of the area of each component, or -1 */

@@ -1,7 +1,7 @@
 // What an encoding attribute refuses, and what it says would be legal.
 // RUN: nabla-opt "%s" --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, dynamic8, lora, splat, identity, custom}}
+// expected-error @+1 {{unknown encoding 'nf5'; this version has nf4, fp4, int8, int4, ternary, binary, fp8, fp8_e5m2, mxfp4, mxfp8, mxfp8_e5m2, ggml, dynamic8, lora, splat, identity, custom}}
 func.func private @f() -> !nabla.implicit<4x4xf32, #nabla.nf5<block = 64>>
 
 // -----

@@ -32,6 +32,12 @@ static const variant variants[] = {
     {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"mxfp4", 32, 4096, 4096, 1, 0, NABLA_SCALE_E8M0},
     {"mxfp4", 32, 4096, 4096, 32, 0, NABLA_SCALE_E8M0},
+    /* blocks of GGUF files */
+    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
 };
 
 static nabla_fused_spec spec_of(const variant *v) {
@@ -50,6 +56,8 @@ static nabla_fused_spec spec_of(const variant *v) {
                      .granularity = v->block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
                      .block = v->block ? v->block : v->k,
                      .scale = v->scale};
+  spec.ggml = spec.format.encoding ? NULL : nabla_ggml_find(v->encoding);
+  if (spec.ggml) spec.format = (nabla_format){.block = spec.ggml->elements};
   return spec;
 }
 

@@ -28,7 +28,9 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 "  %s%s block %" PRIu64 ", storage %" PRIu64 ", n %" PRIu64
                 " k %" PRIu64 " strides %" PRIu64 " %" PRIu64 " offset %" PRIu64
                 " m %" PRIu64 "..%" PRIu64 ", x %s y %s w %s, steps",
-                spec->format.encoding ? spec->format.encoding->name : "dense",
+                spec->ggml              ? spec->ggml->name
+                : spec->format.encoding ? spec->format.encoding->name
+                                        : "dense",
                 spec->format.granularity == NABLA_PER_ROW ? " rows" : "",
                 spec->format.block, spec->storage_elements, spec->n, spec->k,
                 spec->stride_n, spec->stride_k, spec->offset, spec->m_min,
@@ -267,6 +269,14 @@ static uint64_t random_size(run *r, uint64_t most) {
   }
 }
 
+static void set_blocks(nabla_fused_spec *spec, const nabla_ggml *format) {
+  spec->ggml = format;
+  spec->format = (nabla_format){.block = format->elements};
+  spec->nested_block = 0;
+  spec->storage_elements = (spec->storage_elements + format->elements - 1) /
+                           format->elements * format->elements;
+}
+
 /* Scales of any type, zero points where there may be some. */
 static void random_scales(run *r, nabla_format *format,
                           uint64_t *nested_block) {
@@ -339,6 +349,11 @@ static nabla_fused_spec random_spec(run *r) {
            (spec.k - 1) * spec.stride_k;
   spec.storage_elements =
       last + random_below(&r->state, 2) * random_below(&r->state, 70);
+  if (!random_below(&r->state, 4)) {
+    size_t count;
+    const nabla_ggml *formats = nabla_ggml_formats(&count);
+    set_blocks(&spec, &formats[random_below(&r->state, count)]);
+  }
   spec.x_type = random_float(r);
   spec.y_type = random_float(r);
   spec.w_type = random_below(&r->state, 2) ? NABLA_DTYPE_F32 : random_float(r);
@@ -384,12 +399,41 @@ static void check_fixed(run *r) {
     }
 }
 
+/* Blocks of GGUF files: whole ones, groups of them and what is left, rows that
+ * end within one, both ways round. */
+static void check_blocks(run *r) {
+  size_t count;
+  const nabla_ggml *formats = nabla_ggml_formats(&count);
+  for (size_t i = 0; i < count; i++) {
+    const uint64_t e = formats[i].elements;
+    const uint64_t sizes[][3] = {/* n, k, offset */
+                                 {5, 5 * e, e},
+                                 {3, e + e / 2, e / 4}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+      for (int transposed = 0; transposed < 2; transposed++) {
+        const uint64_t n = sizes[s][0], k = sizes[s][1];
+        nabla_fused_spec spec = {.storage_elements = n * k + sizes[s][2],
+                                 .n = transposed ? k : n,
+                                 .k = transposed ? n : k,
+                                 .stride_n = transposed ? 1 : k,
+                                 .stride_k = transposed ? k : 1,
+                                 .offset = sizes[s][2],
+                                 .x_type = NABLA_DTYPE_F32,
+                                 .y_type = NABLA_DTYPE_F32,
+                                 .w_type = NABLA_DTYPE_F32};
+        set_blocks(&spec, &formats[i]);
+        check_spec(r, &spec);
+      }
+  }
+}
+
 int main(int argc, char **argv) {
   unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 40;
   run r = {.jit = jit_create(),
            .state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
   r.level_count = jit_levels(&r.levels);
   if (!(argc > 3)) check_fixed(&r);
+  if (!(argc > 3)) check_blocks(&r);
   for (unsigned long i = 0; i < count; i++) {
     uint64_t seed = r.state;
     nabla_fused_spec spec = random_spec(&r);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "nabla/dtype.h"
+#include "quant/ggml.h"
 
 #define PAGE       ((size_t)4096)
 #define UNSET_BYTE 0x7f /* 0x7f7f7f7f is finite, but beyond any result */
@@ -56,6 +57,13 @@ static void decode_dense(problem *self) {
                (size_t)self->spec.storage_elements, self->dense);
 }
 
+static void decode_blocks(problem *self) {
+  const nabla_ggml *format = self->spec.ggml;
+  if (nabla_ggml_decode(format, NABLA_DTYPE_F32, self->codes.data,
+                        self->codes.size / format->bytes, self->dense, NULL))
+    exit(1);
+}
+
 static void decode_packed(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
   const nabla_codec_options options = {.isa = NABLA_ISA_SCALAR};
@@ -87,7 +95,9 @@ static void decode_packed(problem *self) {
 void problem_decode(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
   size_t count = (size_t)spec->storage_elements;
-  if (spec->format.encoding)
+  if (spec->ggml)
+    decode_blocks(self);
+  else if (spec->format.encoding)
     decode_packed(self);
   else
     decode_dense(self);
@@ -154,11 +164,37 @@ static void create_packed(problem *self, uint64_t *state) {
     fill_nested(self, scales, state);
 }
 
+/* Random blocks whose factors and minima are of moderate size. */
+static void create_blocks(problem *self, uint64_t *state) {
+  const nabla_ggml *format = self->spec.ggml;
+  const nabla_ggml_layout *l = format->layout;
+  uint64_t bytes;
+  if (nabla_ggml_size(format, self->spec.storage_elements, &bytes, NULL))
+    exit(1);
+  self->codes = guarded_create((size_t)bytes, self->at_start);
+  for (size_t i = 0; i < self->codes.size; i++)
+    self->codes.data[i] = (uint8_t)random_bits(state);
+  for (size_t at = 0; at < self->codes.size; at += format->bytes) {
+    uint8_t *block = self->codes.data + at;
+    if (l->is_e8m0) {
+      block[l->d] = (uint8_t)(120 + random_below(state, 8));
+      continue;
+    }
+    for (int j = 0; j < (l->min < 0 ? 1 : 2); j++) {
+      const float value = random_signed(state) * 0.1f;
+      (void)nabla_from_f32(NABLA_DTYPE_F16, &value, 1,
+                           block + (j ? (size_t)l->min : l->d));
+    }
+  }
+}
+
 problem problem_create(const nabla_fused_spec *spec, int at_start,
                        uint64_t *state) {
   problem self = {.spec = *spec, .at_start = at_start};
   size_t count = (size_t)spec->storage_elements;
-  if (spec->format.encoding) {
+  if (spec->ggml) {
+    create_blocks(&self, state);
+  } else if (spec->format.encoding) {
     create_packed(&self, state);
   } else {
     self.codes = guarded_create(count * size_of(spec->dense), at_start);

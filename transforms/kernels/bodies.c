@@ -53,6 +53,7 @@ const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
   uint64_t m = typical_m(spec);
   for (size_t i = 0; i < BODIES; i++) {
     if (spec->body && strcmp(spec->body, bodies[i]->name)) continue;
+    if (spec->ggml && !bodies[i]->takes_blocks) continue;
     if (!bodies[i]->applies(spec)) continue;
     double cost = bodies[i]->cost(spec, m);
     if (best && cost >= least) continue;

@@ -251,6 +251,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_columns = {.name = "columns",
+                                       .takes_blocks = 1,
                                        .applies = applies,
                                        .cost = cost,
                                        .run = emit_all,

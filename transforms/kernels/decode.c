@@ -2,6 +2,7 @@
 #include "transforms/kernels/decode.h"
 
 #include "quant/codec.h"
+#include "transforms/kernels/decode_ggml.h"
 #include "transforms/kernels/value.h"
 
 /* 16 codes of 4 bits are this many bytes. */
@@ -34,6 +35,10 @@ int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
 
 nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat) {
   const nabla_fused_spec *spec = emitter->spec;
+  if (spec->ggml)
+    return nabla_emit_multiply(
+        emitter, nabla_emit_divide(emitter, flat, spec->ggml->elements),
+        spec->ggml->bytes);
   if (!spec->format.encoding)
     return nabla_emit_multiply(emitter, flat,
                                nabla_dtype_bits(spec->dense) / 8);
@@ -323,6 +328,7 @@ static nabla_ssa dense(nabla_emitter *emitter, const nabla_window *window) {
 
 nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
                             const nabla_window *window) {
+  if (emitter->spec->ggml) return nabla_emit_decode_ggml(emitter, window);
   if (!emitter->spec->format.encoding) return dense(emitter, window);
   nabla_ssa value = nabla_emit_code_value(emitter, raw_codes(emitter, window));
   nabla_ssa zero =

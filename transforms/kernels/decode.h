@@ -29,7 +29,8 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
                              uint64_t stride, uint64_t count);
 
-/* The byte of the codes, or of a dense weight, in which element `flat` is. */
+/* The byte of the codes, or of a dense weight, in which element `flat` is; of
+ * blocks the first of its block. */
 nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat);
 
 /* The block, whose scale it has, of the element at `flat`. */
@@ -44,6 +45,10 @@ nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat);
 /* The table of an encoding of at most 4 bits looked up by the low bits of each
  * i32; those above mean nothing. */
 nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices);
+
+/* The same in another table, a vector<16xf32>; for AVX2 and AVX-512. */
+nabla_ssa nabla_emit_lookup_in(nabla_emitter *emitter, nabla_ssa table,
+                               nabla_ssa indices);
 
 /* vector<16xf32> of the values as nabla_decode gives them, rounded to the
  * spec's w_type; lanes beyond the width are 0 or -0. */

@@ -43,6 +43,13 @@ static const char *objection_to_steps(const nabla_fused_spec *spec) {
 
 static const char *objection_to_format(const nabla_fused_spec *spec) {
   nabla_packed_size size;
+  uint64_t bytes;
+  if (spec->ggml)
+    return nabla_ggml_size(spec->ggml,
+                           spec->any_size ? 0 : spec->storage_elements, &bytes,
+                           NULL)
+               ? "the storage is no whole number of blocks"
+               : NULL;
   const nabla_format *format = &spec->format;
   if (!format->encoding)
     return is_float(spec->dense) ? NULL

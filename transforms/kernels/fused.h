@@ -13,6 +13,7 @@
 
 #include "lib/runtime/kernel.h"
 #include "nabla/encoding.h"
+#include "nabla/ggml.h"
 #include "nabla/status.h"
 #include "transforms/features.h"
 #include "transforms/text.h"
@@ -30,6 +31,8 @@ typedef struct nabla_fused_spec {
   nabla_format format; /* of the storage; block is the elements per scale, also
                           for rows (NABLA_PER_ROW). encoding NULL: w is dense */
   nabla_dtype dense;   /* of a dense w: F32, F16, BF16 */
+  const nabla_ggml *ggml;    /* not NULL: w is blocks of it, format.encoding is
+                                NULL    and format.block the elements of one */
   uint64_t nested_block;     /* scale DYNAMIC8: scales that share an absmax */
   uint64_t storage_elements; /* of the whole storage                        */
   uint64_t m_min, m_max; /* M lies in it; m_max 0: there is no limit. A narrower

@@ -2,12 +2,11 @@
  * decode.h. */
 #include "quant/codec.h"
 #include "quant/kernel.h"
-#include "transforms/kernels/decode.h"
+#include "transforms/kernels/decode_ggml.h"
 
 /* AVX-512 looks up 16 values in one instruction, by the low 4 bits. */
-static nabla_ssa lookup_avx512(nabla_emitter *emitter, const float *table,
+static nabla_ssa lookup_avx512(nabla_emitter *emitter, nabla_ssa values,
                                nabla_ssa indices) {
-  nabla_ssa values = nabla_emit_f32_lanes(emitter, table);
   return nabla_emit(emitter,
                     "llvm.call_intrinsic \"llvm.x86.avx512.permvar.sf.512\""
                     "(%%v%u, %%v%u) : (vector<16xf32>, vector<16xi32>) -> "
@@ -46,9 +45,9 @@ static nabla_ssa pick(nabla_emitter *emitter, nabla_ssa mask, nabla_ssa yes,
 
 /* AVX2 looks up 8 values by 3 bits: both halves of the table, then a choice by
  * the fourth bit. */
-static nabla_ssa lookup_avx2(nabla_emitter *emitter, const float *table,
+static nabla_ssa lookup_avx2(nabla_emitter *emitter, nabla_ssa values,
                              nabla_ssa indices) {
-  nabla_ssa values = nabla_emit_f32_lanes(emitter, table), found[2];
+  nabla_ssa found[2];
   nabla_ssa index[2] = {half_of(emitter, "i32", indices, 0),
                         half_of(emitter, "i32", indices, 1)};
   for (int part = 0; part < 2; part++) {
@@ -84,15 +83,33 @@ static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
   return values[0];
 }
 
+/* The values of codes with scale 1, those of fewer bits again and again. */
+static void table_of(const nabla_fused_spec *spec, float *out) {
+  const nabla_encoding *encoding = spec->format.encoding;
+  for (int i = 0; i < NABLA_TABLE_VALUES; i++) {
+    if (encoding) {
+      const int codes = 1 << encoding->bits;
+      out[i] = nabla_recipe_find(encoding)->value((uint8_t)(i % codes));
+    } else {
+      const nabla_ggml_layout *l = spec->ggml->layout;
+      out[i] = (float)(l->table ? l->table[i] : i - l->bias);
+    }
+  }
+}
+
+nabla_ssa nabla_emit_lookup_in(nabla_emitter *emitter, nabla_ssa table,
+                               nabla_ssa indices) {
+  return NABLA_HAS(emitter->spec->features, AVX512F)
+             ? lookup_avx512(emitter, table, indices)
+             : lookup_avx2(emitter, table, indices);
+}
+
 nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices) {
   nabla_features features = emitter->spec->features;
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
-  unsigned codes = 1u << encoding->bits; /* of fewer bits: again and again */
   float table[NABLA_TABLE_VALUES];
-  for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
-    table[i] = nabla_recipe_find(encoding)->value((uint8_t)(i % codes));
-  if (NABLA_HAS(features, AVX512F))
-    return lookup_avx512(emitter, table, indices);
-  if (NABLA_HAS(features, AVX2)) return lookup_avx2(emitter, table, indices);
-  return lookup_portable(emitter, table, indices);
+  table_of(emitter->spec, table);
+  if (!NABLA_HAS(features, AVX512F) && !NABLA_HAS(features, AVX2))
+    return lookup_portable(emitter, table, indices);
+  return nabla_emit_lookup_in(emitter, nabla_emit_f32_lanes(emitter, table),
+                              indices);
 }

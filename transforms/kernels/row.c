@@ -239,6 +239,7 @@ static uint64_t chain(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_rows = {.name = "rows",
+                                    .takes_blocks = 1,
                                     .applies = applies,
                                     .cost = cost,
                                     .run = emit_rows,
