@@ -1,6 +1,7 @@
 /* GEMV with packed weights, against a plain read of the same bytes.
  *
- *   gemv [--assembly] [--transposed] [--level=NAME]
+ *   gemv [--assembly] [--transposed] [--level=NAME] [--numerics=NAME]
+ *        [--layout=NAME] [--body=NAME]
  *        [ENCODING [N [K [M [BLOCK]]]]]
  *
  * ENCODING is nf4, fp4, int8 or int8-rows; NAME a level of tests/kernels/jit.h.
@@ -22,11 +23,12 @@
 typedef struct weights {
   uint8_t *codes;
   float *scales;
+  uint8_t *packed; /* NULL: read in place */
 } weights;
 
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* others use the machine */
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -57,6 +59,7 @@ static void *pages(size_t size) {
     perror("mmap");
     exit(1);
   }
+  (void)madvise(data, size, MADV_HUGEPAGE);
   return data;
 }
 
@@ -77,6 +80,22 @@ static void report(const char *name, double *seconds, size_t count,
   printf("\n");
 }
 
+/* Rearranges a weight and lets go of what is in place. */
+static void prepack(const kernels *compiled, weights *w, size_t size,
+                    uint64_t m) {
+  w->packed = pages(size);
+  memset(w->packed, 0, size);
+  uint64_t words[NABLA_FUSED_WORDS] = {0};
+  words[NABLA_FUSED_CODES] = (uintptr_t)w->codes;
+  words[NABLA_FUSED_SCALES] = (uintptr_t)w->scales;
+  words[NABLA_FUSED_PACKED] = (uintptr_t)w->packed;
+  double start = now();
+  kernels_prepack(compiled, words, m);
+  static int told;
+  if (!told++)
+    printf("prepacked %zu bytes in %.1f us\n", size, (now() - start) * 1e6);
+}
+
 /* Kernel and read over `copies` weights, in turns. */
 static void measure(const nabla_fused_spec *spec, const kernels *compiled,
                     uint64_t m) {
@@ -84,10 +103,12 @@ static void measure(const nabla_fused_spec *spec, const kernels *compiled,
   nabla_packed_size size;
   if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
     exit(1);
-  size_t bytes = (size_t)size.code_bytes + (size_t)size.scales * 4;
+  size_t packed = kernel->prepack ? (size_t)kernels_packed(compiled, m) : 0;
+  size_t bytes =
+      packed ? packed : (size_t)size.code_bytes + (size_t)size.scales * 4;
   size_t copies = ROTATED / bytes + 1, count = copies * ROUNDS, at = 0;
   weights *all = calloc(copies, sizeof *all);
-  double *times = calloc(count, sizeof *kernels);
+  double *times = calloc(count, sizeof *times);
   double *reads = calloc(count, sizeof *reads);
   float *x = pages((size_t)(m * spec->k * 4));
   float *y = pages((size_t)(m * spec->n * 4));
@@ -102,6 +123,7 @@ static void measure(const nabla_fused_spec *spec, const kernels *compiled,
       memcpy(all[i].codes + j, &seed, 8);
     }
     for (size_t j = 0; j < size.scales; j++) all[i].scales[j] = 0.01f;
+    if (packed) prepack(compiled, &all[i], packed, m);
   }
   for (int round = 0; round < ROUNDS; round++)
     for (size_t i = 0; i < copies; i++, at++) {
@@ -110,23 +132,34 @@ static void measure(const nabla_fused_spec *spec, const kernels *compiled,
                                            (uintptr_t)w->codes,
                                            (uintptr_t)w->scales};
       words[NABLA_FUSED_WORKSPACE] = (uintptr_t)workspace;
+      words[NABLA_FUSED_PACKED] = (uintptr_t)w->packed;
       double start = now();
       kernels_prepare(compiled, words);
       kernel->run(words, 0, spec->n);
       double middle = now();
-      sink ^= read_all(other->codes, (size_t)size.code_bytes);
-      sink ^= read_all(other->scales, (size_t)size.scales * 4);
+      if (packed) {
+        sink ^= read_all(other->packed, packed);
+      } else {
+        sink ^= read_all(other->codes, (size_t)size.code_bytes);
+        sink ^= read_all(other->scales, (size_t)size.scales * 4);
+      }
       reads[at] = now() - middle;
       times[at] = middle - start;
     }
   report("read", reads, count, (double)bytes, NULL);
   report("kernel", times, count, (double)bytes, reads);
+  printf("best %.1f, median %.1f G operations/s\n",
+         2e-9 * (double)(m * spec->n * spec->k) / times[0],
+         2e-9 * (double)(m * spec->n * spec->k) / times[count / 2]);
   printf("(%zu weights of %zu bytes, check %" PRIx64 ")\n", copies, bytes,
          sink & 15);
 }
 
 typedef struct options {
   int assembly, transposed;
+  nabla_numerics numerics;
+  nabla_weight_layout layout;
+  const char *body;
   const jit_level *level;
   const char *encoding;
   uint64_t numbers[4]; /* N, K, M, block */
@@ -147,6 +180,12 @@ static int parse(int argc, char **argv, options *out) {
       out->level = NULL;
       for (unsigned j = 0; j < count; j++)
         if (!strcmp(levels[j].name, argv[i] + 8)) out->level = &levels[j];
+    } else if (!strncmp(argv[i], "--numerics=", 11)) {
+      if (!nabla_numerics_find(argv[i] + 11, &out->numerics)) return 0;
+    } else if (!strncmp(argv[i], "--layout=", 9)) {
+      if (!nabla_weight_layout_find(argv[i] + 9, &out->layout)) return 0;
+    } else if (!strncmp(argv[i], "--body=", 7)) {
+      out->body = argv[i] + 7;
     } else if (at == 0) {
       out->encoding = argv[i];
       at++;
@@ -171,6 +210,9 @@ static nabla_fused_spec spec_of(const options *o) {
       .x_type = NABLA_DTYPE_F32,
       .y_type = NABLA_DTYPE_F32,
       .w_type = NABLA_DTYPE_F32,
+      .numerics = o->numerics,
+      .layout = o->layout,
+      .body = o->body,
       .features = nabla_features_parse(o->level->features)};
   spec.format = (nabla_format){
       .encoding = nabla_encoding_find(rows ? "int8" : o->encoding),
@@ -211,7 +253,7 @@ static void print_assembly(jit *compiler, const options *o,
 int main(int argc, char **argv) {
   options o;
   if (!parse(argc, argv, &o)) {
-    (void)fprintf(stderr, "gemv: this machine has no such level\n");
+    (void)fprintf(stderr, "gemv: no such level, numerics or layout here\n");
     return 2;
   }
   nabla_fused_spec spec = spec_of(&o);

@@ -36,7 +36,9 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 nabla_dtype_name(spec->y_type), nabla_dtype_name(spec->w_type));
   for (uint32_t i = 0; i < spec->step_count; i++)
     (void)fprintf(stderr, " %d", (int)spec->steps[i]);
-  (void)fprintf(stderr, ", for %s\n", level->name);
+  (void)fprintf(stderr, ", %s %s, for %s\n",
+                nabla_numerics_name(spec->numerics),
+                nabla_weight_layout_name(spec->layout), level->name);
 }
 
 static void fail(run *r, const problem *p, const jit_level *level,
@@ -139,6 +141,28 @@ static int allowed(const nabla_fused_spec *spec, uint64_t m) {
   return m >= spec->m_min && (!spec->m_max || m <= spec->m_max);
 }
 
+/* Whether y may be `got` where the weight is `w` and x is 1 there: in int8 the
+ * quotient by 127 and the factors are rounded, and tables are bytes. */
+static int is_weight(const problem *p, double got, double w, double scale) {
+  switch (p->spec.numerics) {
+    case NABLA_NUMERICS_INT8: {
+      int exact = p->spec.format.encoding->has_zero_point;
+      return fabs(got - w) <= fabs(w) * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
+                                  (exact ? 0 : fabs(scale) / 253) + 0x1p-24;
+    }
+    case NABLA_NUMERICS_BF16:
+      return fabs(got - w) <= fabs(w) * 0x1p-8;
+    default:
+      return got == w;
+  }
+}
+
+static double scale_of(const problem *p, uint64_t n, uint64_t k) {
+  const nabla_fused_spec *spec = &p->spec;
+  uint64_t flat = spec->offset + n * spec->stride_n + k * spec->stride_k;
+  return (double)((const float *)p->scales.data)[flat / spec->format.block];
+}
+
 /* One x for each k, 1 there and 0 elsewhere: y is the weight, bit for bit. */
 static void check_one_hot(run *r, problem *p, const kernels *k,
                           const jit_level *level, uint64_t at_once) {
@@ -157,15 +181,18 @@ static void check_one_hot(run *r, problem *p, const kernels *k,
     run_whole(p, k);
     for (uint64_t i = 0; i < m; i++)
       for (uint64_t n = 0; n < spec->n; n++)
-        if (problem_y(p, i, n) != (double)problem_weight(p, n, first + i)) {
+        if (!is_weight(p, problem_y(p, i, n),
+                       (double)problem_weight(p, n, first + i),
+                       scale_of(p, n, first + i))) {
           fail(r, p, level, "not the decoded weight", first + i, n);
           return;
         }
   }
 }
 
-/* Codes of small numbers, powers of two as scales, small integers as x: every
- * product and sum is exact. */
+/* Codes of small numbers, powers of two as scales, small integers as x (in
+ * int8 with 127 in each block): every product and sum is exact. But the bytes
+ * of tables count 1/127 each, which is rounded. */
 static void check_exact(run *r, problem *p, const kernels *k,
                         const jit_level *level, uint64_t m) {
   nabla_fused_spec *spec = &p->spec;
@@ -189,13 +216,18 @@ static void check_exact(run *r, problem *p, const kernels *k,
   size_t size = nabla_dtype_bits(spec->x_type) / 8;
   for (uint64_t i = 0; i < m * spec->k; i++) {
     float value = (float)((int)random_below(&r->state, 9) - 4);
+    if (spec->numerics == NABLA_NUMERICS_INT8 && i % spec->k % 16 == 0)
+      value = random_below(&r->state, 2) ? 127 : -127;
     (void)nabla_from_f32(spec->x_type, &value, 1, p->x.data + i * size);
   }
   run_whole(p, k);
   for (uint64_t i = 0; i < m; i++)
     for (uint64_t n = 0; n < spec->n; n++) {
       double ignored, expected = problem_expect(p, i, n, 0, &ignored);
-      if (problem_y(p, i, n) != expected) {
+      int bytes = spec->numerics == NABLA_NUMERICS_INT8 &&
+                  !spec->format.encoding->has_zero_point;
+      double allowed = bytes ? 0x1p-20 * 127 * 4 * (double)spec->k : 0;
+      if (fabs(problem_y(p, i, n) - expected) > allowed) {
         fail(r, p, level, "not exact", i, n);
         return;
       }
@@ -252,9 +284,9 @@ static uint64_t random_size(run *r, uint64_t most) {
 }
 
 static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
-  static const char *const names[] = {"nf4", "fp4", "int8"};
+  static const char *const names[] = {"nf4", "fp4", "int8", "int4"};
   const nabla_encoding *encoding =
-      nabla_encoding_find(names[random_below(&r->state, 3)]);
+      nabla_encoding_find(names[random_below(&r->state, 4)]);
   spec->format =
       (nabla_format){.encoding = encoding,
                      .block = (uint64_t)16 << random_below(&r->state, 6)};
@@ -303,6 +335,8 @@ static nabla_fused_spec random_spec(run *r) {
   spec.y_type = random_float(r);
   spec.w_type = random_below(&r->state, 2) ? NABLA_DTYPE_F32 : random_float(r);
   random_steps(r, &spec);
+  if (random_below(&r->state, 2))
+    spec.numerics = (nabla_numerics)(1 + random_below(&r->state, 2));
   return spec;
 }
 
@@ -315,7 +349,8 @@ static void check_fixed(run *r) {
       {"nf4", 64, 48, 1280},  {"nf4", 32, 17, 128},   {"nf4", 16, 33, 256},
       {"nf4", 128, 16, 2176}, {"nf4", 4096, 20, 640}, {"fp4", 64, 40, 384},
       {"int8", 64, 31, 1100}, {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
-      {"nf4", 64, 3, 16512},  {"nf4", 64, 5, 16384}};
+      {"nf4", 64, 3, 16512},  {"nf4", 64, 5, 16384},  {"int4", 32, 35, 416},
+      {"nf4", 64, 37, 576},   {"int8", 32, 21, 160},  {"fp4", 16, 18, 112}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;
@@ -337,7 +372,10 @@ static void check_fixed(run *r) {
         spec.stride_n = 1;
         spec.stride_k = k;
       }
-      check_spec(r, &spec);
+      for (int numerics = 0; numerics < NABLA_NUMERICS_COUNT; numerics++) {
+        spec.numerics = (nabla_numerics)numerics;
+        if (!numerics || !transposed) check_spec(r, &spec);
+      }
     }
 }
 
