@@ -426,9 +426,10 @@ static bool name_kernels(lowering *l) {
   return !failed && !l->name.failed && !l->function.failed;
 }
 
-/* Says which bodies were chosen. */
+/* Says which bodies were chosen, and which of them compute in f32 although less
+ * would do. */
 static void report(const lowering *l) {
-  char text[256];
+  char text[320];
   int used = snprintf(text, sizeof text,
                       "%s numerics:", nabla_numerics_name(l->spec.numerics));
   for (uint32_t i = 0; i < l->class_count; i++) {
@@ -446,17 +447,27 @@ static void report(const lowering *l) {
                (unsigned long long)spec->m_min);
     if (used < (int)sizeof text)
       used += snprintf(text + used, sizeof text - (size_t)used,
-                       "%s kernel '%s' for M = %s", i ? "," : "", body, range);
+                       "%s kernel '%s'%s for M = %s", i ? "," : "", body,
+                       spec->numerics == l->spec.numerics ? "" : " in f32",
+                       range);
   }
   nablaOptimizationRemark(mlirOperationGetLocation(l->op), false,
                           "KernelChosen", "nabla-lower-fused", text);
 }
 
-static bool lower(MlirOperation op, void *features) {
+/* What the pass was told. */
+typedef struct settings {
+  nabla_features features;
+  nabla_numerics numerics;
+} settings;
+
+static bool lower(MlirOperation op, void *given) {
+  const settings *options = given;
   lowering l = {.op = op};
   const char *objection =
       nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
-                          *(const nabla_features *)features, &l.spec);
+                          options->features, &l.spec);
+  l.spec.numerics = options->numerics;
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;
@@ -485,6 +496,11 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)prepared;
-  nabla_features features = nabla_features_parse(values[0].string);
-  return nabla_ops_each(op, is_fused, lower, &features);
+  settings options = {.features = nabla_features_parse(values[0].string)};
+  if (!nabla_numerics_find(values[1].string, &options.numerics))
+    return nabla_error_at(op,
+                          "nabla-lower-fused: numerics '%s' is none of f32, "
+                          "bf16, int8",
+                          values[1].string);
+  return nabla_ops_each(op, is_fused, lower, &options);
 }
