@@ -28,7 +28,7 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 "  %s%s block %" PRIu64 ", storage %" PRIu64 ", n %" PRIu64
                 " k %" PRIu64 " strides %" PRIu64 " %" PRIu64 " offset %" PRIu64
                 " m %" PRIu64 "..%" PRIu64 ", x %s y %s w %s, steps",
-                spec->format.encoding->name,
+                spec->format.encoding ? spec->format.encoding->name : "dense",
                 spec->format.granularity == NABLA_PER_ROW ? " rows" : "",
                 spec->format.block, spec->storage_elements, spec->n, spec->k,
                 spec->stride_n, spec->stride_k, spec->offset, spec->m_min,
@@ -146,7 +146,9 @@ static int allowed(const nabla_fused_spec *spec, uint64_t m) {
 static int is_weight(const problem *p, double got, double w, double scale) {
   switch (p->spec.numerics) {
     case NABLA_NUMERICS_INT8: {
-      int exact = p->spec.format.encoding->has_zero_point;
+      int exact = !p->spec.format.encoding ||
+                  p->spec.format.encoding->bits == 8 ||
+                  p->spec.format.encoding->has_zero_point;
       return fabs(got - w) <= fabs(w) * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
                                   (exact ? 0 : fabs(scale) / 253) + 0x1p-24;
     }
@@ -155,12 +157,6 @@ static int is_weight(const problem *p, double got, double w, double scale) {
     default:
       return got == w;
   }
-}
-
-static double scale_of(const problem *p, uint64_t n, uint64_t k) {
-  const nabla_fused_spec *spec = &p->spec;
-  uint64_t flat = spec->offset + n * spec->stride_n + k * spec->stride_k;
-  return (double)((const float *)p->scales.data)[flat / spec->format.block];
 }
 
 /* One x for each k, 1 there and 0 elsewhere: y is the weight, bit for bit. */
@@ -183,7 +179,7 @@ static void check_one_hot(run *r, problem *p, const kernels *k,
       for (uint64_t n = 0; n < spec->n; n++)
         if (!is_weight(p, problem_y(p, i, n),
                        (double)problem_weight(p, n, first + i),
-                       scale_of(p, n, first + i))) {
+                       problem_scale(p, n, first + i))) {
           fail(r, p, level, "not the decoded weight", first + i, n);
           return;
         }
@@ -197,13 +193,15 @@ static void check_exact(run *r, problem *p, const kernels *k,
                         const jit_level *level, uint64_t m) {
   nabla_fused_spec *spec = &p->spec;
   static const uint8_t nf4[] = {0, 7, 15}, fp4[] = {0, 3, 5};
-  const uint8_t *codes = spec->format.encoding->wire == 1 ? nf4 : fp4;
-  if (spec->format.granularity == NABLA_PER_ROW || spec->step_count ||
-      spec->y_type != NABLA_DTYPE_F32)
+  const nabla_encoding *encoding = spec->format.encoding;
+  if (!encoding || (encoding->wire > 3) || spec->step_count ||
+      spec->format.granularity == NABLA_PER_ROW || spec->format.zero_point ||
+      spec->format.scale != NABLA_SCALE_F32 || spec->y_type != NABLA_DTYPE_F32)
     return;
+  const uint8_t *codes = encoding->wire == 1 ? nf4 : fp4;
   for (size_t i = 0; i < p->codes.size; i++) {
     int code = (int)random_below(&r->state, 7) - 3;
-    if (spec->format.encoding->bits == 4)
+    if (encoding->bits == 4)
       code = codes[random_below(&r->state, 3)] << 4 |
              codes[random_below(&r->state, 3)];
     p->codes.data[i] = (uint8_t)code;
@@ -224,8 +222,8 @@ static void check_exact(run *r, problem *p, const kernels *k,
   for (uint64_t i = 0; i < m; i++)
     for (uint64_t n = 0; n < spec->n; n++) {
       double ignored, expected = problem_expect(p, i, n, 0, &ignored);
-      int bytes = spec->numerics == NABLA_NUMERICS_INT8 &&
-                  !spec->format.encoding->has_zero_point;
+      int bytes =
+          spec->numerics == NABLA_NUMERICS_INT8 && !encoding->has_zero_point;
       double allowed = bytes ? 0x1p-20 * 127 * 4 * (double)spec->k : 0;
       if (fabs(problem_y(p, i, n) - expected) > allowed) {
         fail(r, p, level, "not exact", i, n);
@@ -234,8 +232,42 @@ static void check_exact(run *r, problem *p, const kernels *k,
     }
 }
 
+/* Rows of zeros, of subnormals, of very large numbers, and with NaN or infinity
+ * in one place. */
+static void check_special(run *r, problem *p, const kernels *k,
+                          const jit_level *level, uint64_t m) {
+  const nabla_fused_spec *spec = &p->spec;
+  static const float sizes[] = {0, 0x1p-133f, 0x1p96f, NAN, INFINITY};
+  if (spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
+      spec->x_type != NABLA_DTYPE_F32 || !spec->n || !spec->k)
+    return;
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    problem_set_rows(p, m, FILL_RANDOM, &r->state);
+    float *x = (float *)p->x.data;
+    size_t last = (size_t)(m * spec->k - 1); /* of the last row */
+    if (i < 3)
+      for (size_t j = 0; j <= last; j++) x[j] *= sizes[i];
+    else
+      x[last - (size_t)random_below(&r->state, spec->k)] = sizes[i];
+    run_whole(p, k);
+    for (uint64_t n = 0; n < spec->n; n++) {
+      double bound, got = problem_y(p, m - 1, n);
+      double expected = problem_expect(p, m - 1, n, chain_of(p, k), &bound);
+      int good =
+          i < 3 ? fabs(got - expected) <= bound + (double)spec->k * 0x1p-136
+                : !isfinite(got);
+      if (good && (i || got == 0)) continue;
+      (void)fprintf(stderr, "%.9g instead of %.9g, x times %g\n", got, expected,
+                    (double)sizes[i]);
+      fail(r, p, level, "wrong for a special x", m - 1, n);
+      return;
+    }
+  }
+}
+
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   static const uint64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, ROWS_MAX};
+  if (getenv("VERBOSE")) describe(&spec, level);
   kernels k = kernels_create(r->jit, spec, level);
   r->kernels += k.count;
   int small = spec.n * spec.k <= 100000;
@@ -250,6 +282,8 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
       if (allowed(&spec, ROWS_MAX)) check_one_hot(r, &p, &k, level, ROWS_MAX);
       if (allowed(&spec, 1)) check_exact(r, &p, &k, level, 1);
       if (allowed(&spec, 3)) check_exact(r, &p, &k, level, 3);
+      if (allowed(&spec, 1)) check_special(r, &p, &k, level, 1);
+      if (allowed(&spec, 9)) check_special(r, &p, &k, level, 9);
     }
     problem_destroy(&p);
   }
@@ -257,8 +291,13 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
 }
 
 static void check_spec(run *r, const nabla_fused_spec *spec) {
-  for (unsigned i = 0; i < r->level_count; i++)
+  for (unsigned i = 0; i < r->level_count; i++) {
+    nabla_fused_spec here = *spec;
+    here.features = nabla_features_parse(r->levels[i].features);
+    /* not every kernel can read a prepacked weight */
+    if (spec->layout && nabla_fused_objection(&here)) continue;
     check_level(r, *spec, &r->levels[i]);
+  }
 }
 
 static nabla_dtype random_float(run *r) {
@@ -283,19 +322,43 @@ static uint64_t random_size(run *r, uint64_t most) {
   }
 }
 
+/* Scales of any type, zero points where there may be some. */
+static void random_scales(run *r, nabla_format *format,
+                          uint64_t *nested_block) {
+  static const nabla_scale_type types[] = {NABLA_SCALE_F32, NABLA_SCALE_F32,
+                                           NABLA_SCALE_F16, NABLA_SCALE_BF16,
+                                           NABLA_SCALE_DYNAMIC8};
+  format->scale = types[random_below(&r->state, 5)];
+  if (format->scale == NABLA_SCALE_DYNAMIC8)
+    *nested_block = (uint64_t)16 << random_below(&r->state, 5);
+  format->zero_point =
+      format->encoding->has_zero_point && random_below(&r->state, 3) == 0;
+}
+
 static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
-  static const char *const names[] = {"nf4", "fp4", "int8", "int4"};
-  const nabla_encoding *encoding =
-      nabla_encoding_find(names[random_below(&r->state, 4)]);
-  spec->format =
-      (nabla_format){.encoding = encoding,
-                     .block = (uint64_t)16 << random_below(&r->state, 6)};
+  size_t count;
+  const nabla_encoding *all = nabla_encodings(&count);
+  uint64_t which = random_below(&r->state, count + 1);
+  if (which == count) {
+    spec->dense = random_float(r);
+    return;
+  }
+  const nabla_encoding *encoding = &all[which];
+  spec->format = (nabla_format){.encoding = encoding};
+  if (encoding->is_mx) {
+    spec->format.block = NABLA_BLOCK_MX;
+    spec->format.scale = NABLA_SCALE_E8M0;
+    return;
+  }
+  spec->format.block = (uint64_t)16 << random_below(&r->state, 6);
   if (encoding->has_rows && random_below(&r->state, 2)) {
     spec->format.granularity = NABLA_PER_ROW;
     spec->format.block = random_below(&r->state, 3)
                              ? (line ? line : 1)
                              : 1 + random_below(&r->state, 300);
+    return;
   }
+  random_scales(r, &spec->format, &spec->nested_block);
 }
 
 static void random_steps(run *r, nabla_fused_spec *spec) {
@@ -337,7 +400,16 @@ static nabla_fused_spec random_spec(run *r) {
   random_steps(r, &spec);
   if (random_below(&r->state, 2))
     spec.numerics = (nabla_numerics)(1 + random_below(&r->state, 2));
+  if (!random_below(&r->state, 4)) spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   return spec;
+}
+
+/* The same in other numerics, and prepacked. */
+static void check_numerics(run *r, nabla_fused_spec spec) {
+  spec.numerics = NABLA_NUMERICS_INT8;
+  check_spec(r, &spec);
+  spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
+  check_spec(r, &spec);
 }
 
 /* What every run checks: whole layers of each encoding, both ways round. */
@@ -346,11 +418,13 @@ static void check_fixed(run *r) {
     const char *name;
     uint64_t block, n, k; /* block 0: rows */
   } rows[] = {
-      {"nf4", 64, 48, 1280},  {"nf4", 32, 17, 128},   {"nf4", 16, 33, 256},
-      {"nf4", 128, 16, 2176}, {"nf4", 4096, 20, 640}, {"fp4", 64, 40, 384},
-      {"int8", 64, 31, 1100}, {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
-      {"nf4", 64, 3, 16512},  {"nf4", 64, 5, 16384},  {"int4", 32, 35, 416},
-      {"nf4", 64, 37, 576},   {"int8", 32, 21, 160},  {"fp4", 16, 18, 112}};
+      {"nf4", 64, 48, 1280},    {"nf4", 32, 17, 128},   {"nf4", 16, 33, 256},
+      {"nf4", 128, 16, 2176},   {"nf4", 4096, 20, 640}, {"fp4", 64, 40, 384},
+      {"int8", 64, 31, 1100},   {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
+      {"nf4", 64, 3, 16512},    {"nf4", 64, 5, 16384},  {"int4", 64, 37, 512},
+      {"ternary", 64, 34, 768}, {"fp8", 128, 40, 320},  {"mxfp8", 32, 33, 256},
+      {"mxfp4", 32, 70, 512},   {"mxfp4", 32, 9, 100},  {"int4", 32, 35, 416},
+      {"nf4", 64, 37, 576},     {"int8", 32, 21, 160},  {"fp4", 16, 18, 112}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;
@@ -366,16 +440,15 @@ static void check_fixed(run *r) {
           .encoding = nabla_encoding_find(rows[i].name),
           .granularity = rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
           .block = rows[i].block ? rows[i].block : k};
+      if (spec.format.encoding->is_mx) spec.format.scale = NABLA_SCALE_E8M0;
       if (transposed) {
         spec.n = k;
         spec.k = n;
         spec.stride_n = 1;
         spec.stride_k = k;
       }
-      for (int numerics = 0; numerics < NABLA_NUMERICS_COUNT; numerics++) {
-        spec.numerics = (nabla_numerics)numerics;
-        if (!numerics || !transposed) check_spec(r, &spec);
-      }
+      check_spec(r, &spec);
+      if (!transposed) check_numerics(r, spec);
     }
 }
 

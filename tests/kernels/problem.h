@@ -25,7 +25,8 @@ typedef struct problem {
   uint64_t m;
   int at_start;              /* arrays begin, and not end, at the guard */
   guarded workspace, packed; /* set by problem_give_room */
-  guarded x, y, codes, scales, operands[NABLA_FUSED_MAX_STEPS];
+  guarded nested_scales, nested_offset, nested_map; /* of scales in 8 bits */
+  guarded x, y, codes, scales, zeros, operands[NABLA_FUSED_MAX_STEPS];
   uint64_t words[NABLA_FUSED_WORDS];
   float *dense; /* the storage decoded and rounded to w_type */
 } problem;
@@ -52,6 +53,8 @@ void problem_reset(problem *self);
 
 /* Element (n, k) of w as the kernel sees it, and elements of arrays. */
 float problem_weight(const problem *self, uint64_t n, uint64_t k);
+/* The scale of that element, in f64; 0 of a dense weight. */
+double problem_scale(const problem *self, uint64_t n, uint64_t k);
 double problem_x(const problem *self, uint64_t m, uint64_t k);
 double problem_y(const problem *self, uint64_t m, uint64_t n);
 int problem_y_is_unset(const problem *self, uint64_t m, uint64_t n);

@@ -59,8 +59,8 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   const nabla_encoding *encoding = spec->format.encoding;
   *out = (nabla_int8){0};
   if (spec->numerics != NABLA_NUMERICS_INT8 || spec->any_size || !encoding ||
-      spec->nested_block || !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
-      spec->k > K_MAX || spec->format.segment)
+      !nabla_spec_is_row(spec) || !spec->n || !spec->k || spec->k > K_MAX ||
+      spec->format.segment)
     return 0;
   if (!is_table(encoding) && !nabla_spec_is_integer(encoding)) return 0;
   if (!has_instructions(spec->features, &out->vnni)) return 0;

@@ -164,7 +164,7 @@ static nabla_int8_factors factors_of(nabla_emitter *emitter,
                                      uint64_t elements) {
   uint64_t line = nabla_int8_line(self);
   nabla_int8_factors out = {0, 0, 0, 0};
-  nabla_ssa zeros[NABLA_LANES];
+  nabla_ssa zeros[NABLA_LANES] = {0}, scales[NABLA_LANES] = {0};
   if (self->span >= line) {
     out.w =
         nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
@@ -175,11 +175,15 @@ static nabla_int8_factors factors_of(nabla_emitter *emitter,
   }
   unsigned spans = (unsigned)(line / self->span);
   unsigned count = (unsigned)((elements + self->span - 1) / self->span);
-  out.w = load_scales(emitter, flat, count, spans);
-  for (unsigned i = 0; self->has_zero && i < count; i++)
-    zeros[i] = nabla_emit_int8_negative(
-        emitter, self,
-        nabla_emit_add_constant(emitter, flat, (uint64_t)i * self->span));
+  int nested = emitter->spec->format.scale == NABLA_SCALE_DYNAMIC8;
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa at =
+        nabla_emit_add_constant(emitter, flat, (uint64_t)i * self->span);
+    if (nested) scales[i] = nabla_emit_scale(emitter, at);
+    if (self->has_zero) zeros[i] = nabla_emit_int8_negative(emitter, self, at);
+  }
+  out.w = nested ? spread(emitter, scales, count, spans)
+                 : load_scales(emitter, flat, count, spans);
   if (self->has_zero) out.negative = spread(emitter, zeros, count, spans);
   return out;
 }
