@@ -341,11 +341,19 @@ static bool name_kernels(nabla_fused_lowering *l) {
   return !failed && !l->name.failed && !l->function.failed;
 }
 
-static bool lower(MlirOperation op, void *features) {
+/* What the pass was told. */
+typedef struct settings {
+  nabla_features features;
+  nabla_numerics numerics;
+} settings;
+
+static bool lower(MlirOperation op, void *given) {
+  const settings *options = given;
   nabla_fused_lowering l = {.op = op};
   const char *objection =
       nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
-                          *(const nabla_features *)features, &l.spec);
+                          options->features, &l.spec);
+  l.spec.numerics = options->numerics;
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;
@@ -374,7 +382,12 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)prepared;
-  nabla_features features = nabla_features_parse(values[0].string);
+  settings options = {.features = nabla_features_parse(values[0].string)};
+  if (!nabla_numerics_find(values[1].string, &options.numerics))
+    return nabla_error_at(op,
+                          "nabla-lower-fused: numerics '%s' is none of f32, "
+                          "bf16, int8",
+                          values[1].string);
   nabla_products_mark(op);
-  return nabla_ops_each(op, is_fused, lower, &features);
+  return nabla_ops_each(op, is_fused, lower, &options);
 }

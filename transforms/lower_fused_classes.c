@@ -128,9 +128,10 @@ void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class) {
                    name);
 }
 
-/* Says which bodies were chosen. */
+/* Says which bodies were chosen, and which of them compute in f32 although less
+ * would do. */
 void nabla_fused_report(const nabla_fused_lowering *l) {
-  char text[256];
+  char text[320];
   int used = snprintf(text, sizeof text,
                       "%s numerics:", nabla_numerics_name(l->spec.numerics));
   for (uint32_t i = 0; i < l->class_count; i++) {
@@ -147,8 +148,10 @@ void nabla_fused_report(const nabla_fused_lowering *l) {
       snprintf(range, sizeof range, "%llu and more",
                (unsigned long long)spec->m_min);
     if (used < (int)sizeof text)
-      used += snprintf(text + used, sizeof text - (size_t)used,
-                       "%s kernel '%s' for M = %s", i ? "," : "", body, range);
+      used +=
+          snprintf(text + used, sizeof text - (size_t)used,
+                   "%s kernel '%s'%s for M = %s", i ? "," : "", body,
+                   spec->numerics == l->spec.numerics ? "" : " in f32", range);
   }
   nablaOptimizationRemark(mlirOperationGetLocation(l->op), false,
                           "KernelChosen", "nabla-lower-fused", text);

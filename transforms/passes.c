@@ -84,7 +84,7 @@ static void register_once(void) {
     nablaPassRegister(&passes[i]);
   }
   static nabla_text cpu;
-  nabla_pipeline_cpu(&cpu, "host", "warn");
+  nabla_pipeline_cpu(&cpu, "host", "warn", "f32");
   if (!cpu.failed)
     nablaPipelineRegister(
         "nabla-cpu",

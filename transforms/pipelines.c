@@ -3,15 +3,15 @@
 
 /* Written for the reader of --mlir-print-ir-after-all: each line is a stage. */
 void nabla_pipeline_cpu(nabla_text *out, const char *features,
-                        const char *policy) {
+                        const char *policy, const char *numerics) {
   nabla_text_add(out,
                  "nabla-manifest,"
                  "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
                  "nabla-outline,nabla-decompose,nabla-simplify,nabla-calls,"
                  "nabla-lower-control,cse,nabla-lower-implicit,"
-                 "nabla-lower-fused{features=\"%s\"},"
+                 "nabla-lower-fused{features=\"%s\" numerics=%s},"
                  "nabla-to-linalg{features=\"%s\"},",
-                 policy, features, features);
+                 policy, features, numerics, features);
   nabla_text_add(
       out,
       "func.func(convert-elementwise-to-linalg,linalg-fuse-elementwise-ops),"

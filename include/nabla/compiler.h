@@ -44,7 +44,8 @@ typedef struct nabla_compile_options {
   /* CPU and features: "CPU[,+FEATURE|-FEATURE]..."; NULL or "native": this
    * machine. A CPU is LLVM's name: "x86-64-v3", "skylake-avx512". */
   const char *target;
-  const char *numerics; /* NULL or "f32"                                     */
+  const char *numerics; /* of packed weights' products: NULL or "f32", "bf16",
+                           "int8" (nabla/numerics.h, docs/COMPILER.md)      */
   const char *policy;   /* of nabla-dispatch: NULL or "warn", "off", "error" */
   /* Files of rules (.pdl.mlir, docs/COMPILER.md), asked before all others; what
    * they hold is a part of the cache's keys. */

@@ -17,6 +17,7 @@
 #include "lib/compiler/outside.h"
 #include "lib/compiler/target.h"
 #include "lib/runtime/saved.h"
+#include "nabla/numerics.h"
 #include "transforms/pipelines.h"
 #include "transforms/products.h"
 
@@ -113,14 +114,19 @@ static nabla_status use_target(nabla_compiler *compiler, const char *text,
 
 static nabla_status read_options(job *j, const nabla_compile_options *options,
                                  nabla_diag *diag) {
-  static const char *const numerics[] = {"f32"};
+  static const char *const numerics[] = {
+#define NUMERICS_NAME(id, name, summary) name,
+      NABLA_NUMERICS_LIST(NUMERICS_NAME)
+#undef NUMERICS_NAME
+  };
   static const char *const policies[] = {"off", "warn", "error"};
   static const nabla_compile_options defaults;
   if (!options) options = &defaults;
   j->options = options;
   j->numerics = options->numerics ? options->numerics : "f32";
   j->policy = options->policy ? options->policy : "warn";
-  NABLA_TRY(check_choice("numerics", j->numerics, numerics, 1, diag));
+  NABLA_TRY(check_choice("numerics", j->numerics, numerics,
+                         sizeof numerics / sizeof *numerics, diag));
   NABLA_TRY(check_choice("policy", j->policy, policies, 3, diag));
   NABLA_TRY(use_target(j->compiler, options->target, diag));
   char features[256];
@@ -131,7 +137,7 @@ static nabla_status read_options(job *j, const nabla_compile_options *options,
   nabla_status status = nabla_outside_option(options, &dispatch, diag);
   nabla_text_add(&j->pipeline, "builtin.module(");
   nabla_pipeline_cpu(&j->pipeline, features,
-                     dispatch.data ? dispatch.data : j->policy);
+                     dispatch.data ? dispatch.data : j->policy, j->numerics);
   j->pipeline.failed |= dispatch.failed;
   nabla_text_deinit(&dispatch);
   NABLA_TRY(status);

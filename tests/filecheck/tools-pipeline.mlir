@@ -30,7 +30,7 @@
 // DUMP: nabla-dispatch{policy=warn rules=}
 // DUMP: nabla-fuse
 // DUMP: nabla-lower-implicit
-// DUMP: nabla-lower-fused{features=host}
+// DUMP: nabla-lower-fused{features=host numerics=f32}
 // DUMP: nabla-to-linalg
 // DUMP: one-shot-bufferize
 // DUMP: nabla-lower-services

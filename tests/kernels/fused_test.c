@@ -38,7 +38,9 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 nabla_dtype_name(spec->y_type), nabla_dtype_name(spec->w_type));
   for (uint32_t i = 0; i < spec->step_count; i++)
     (void)fprintf(stderr, " %d", (int)spec->steps[i]);
-  (void)fprintf(stderr, ", for %s\n", level->name);
+  (void)fprintf(stderr, ", %s %s, for %s\n",
+                nabla_numerics_name(spec->numerics),
+                nabla_weight_layout_name(spec->layout), level->name);
 }
 
 static void fail(run *r, const problem *p, const jit_level *level,
@@ -141,6 +143,24 @@ static int allowed(const nabla_fused_spec *spec, uint64_t m) {
   return m >= spec->m_min && (!spec->m_max || m <= spec->m_max);
 }
 
+/* Whether y may be `got` where the weight is `w` and x is 1 there: in int8 the
+ * quotient by 127 and the factors are rounded, and tables are bytes. */
+static int is_weight(const problem *p, double got, double w, double scale) {
+  switch (p->spec.numerics) {
+    case NABLA_NUMERICS_INT8: {
+      int exact = !p->spec.format.encoding ||
+                  p->spec.format.encoding->bits == 8 ||
+                  p->spec.format.encoding->has_zero_point;
+      return fabs(got - w) <= fabs(w) * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
+                                  (exact ? 0 : fabs(scale) / 253) + 0x1p-24;
+    }
+    case NABLA_NUMERICS_BF16:
+      return fabs(got - w) <= fabs(w) * 0x1p-8;
+    default:
+      return got == w;
+  }
+}
+
 /* One x for each k, 1 there and 0 elsewhere: y is the weight, bit for bit. */
 static void check_one_hot(run *r, problem *p, const kernels *k,
                           const jit_level *level, uint64_t at_once) {
@@ -159,15 +179,18 @@ static void check_one_hot(run *r, problem *p, const kernels *k,
     run_whole(p, k);
     for (uint64_t i = 0; i < m; i++)
       for (uint64_t n = 0; n < spec->n; n++)
-        if (problem_y(p, i, n) != (double)problem_weight(p, n, first + i)) {
+        if (!is_weight(p, problem_y(p, i, n),
+                       (double)problem_weight(p, n, first + i),
+                       problem_scale(p, n, first + i))) {
           fail(r, p, level, "not the decoded weight", first + i, n);
           return;
         }
   }
 }
 
-/* Codes of small numbers, powers of two as scales, small integers as x: every
- * product and sum is exact. */
+/* Codes of small numbers, powers of two as scales, small integers as x (in
+ * int8 with 127 in each block): every product and sum is exact. But the bytes
+ * of tables count 1/127 each, which is rounded. */
 static void check_exact(run *r, problem *p, const kernels *k,
                         const jit_level *level, uint64_t m) {
   nabla_fused_spec *spec = &p->spec;
@@ -193,17 +216,55 @@ static void check_exact(run *r, problem *p, const kernels *k,
   size_t size = nabla_dtype_bits(spec->x_type) / 8;
   for (uint64_t i = 0; i < m * spec->k; i++) {
     float value = (float)((int)random_below(&r->state, 9) - 4);
+    if (spec->numerics == NABLA_NUMERICS_INT8 && i % spec->k % 16 == 0)
+      value = random_below(&r->state, 2) ? 127 : -127;
     (void)nabla_from_f32(spec->x_type, &value, 1, p->x.data + i * size);
   }
   run_whole(p, k);
   for (uint64_t i = 0; i < m; i++)
     for (uint64_t n = 0; n < spec->n; n++) {
       double ignored, expected = problem_expect(p, i, n, 0, &ignored);
-      if (problem_y(p, i, n) != expected) {
+      int bytes =
+          spec->numerics == NABLA_NUMERICS_INT8 && !encoding->has_zero_point;
+      double allowed = bytes ? 0x1p-20 * 127 * 4 * (double)spec->k : 0;
+      if (fabs(problem_y(p, i, n) - expected) > allowed) {
         fail(r, p, level, "not exact", i, n);
         return;
       }
     }
+}
+
+/* Rows of zeros, of subnormals, of very large numbers, and with NaN or infinity
+ * in one place. */
+static void check_special(run *r, problem *p, const kernels *k,
+                          const jit_level *level, uint64_t m) {
+  const nabla_fused_spec *spec = &p->spec;
+  static const float sizes[] = {0, 0x1p-133f, 0x1p96f, NAN, INFINITY};
+  if (spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
+      spec->x_type != NABLA_DTYPE_F32 || !spec->n || !spec->k)
+    return;
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    problem_set_rows(p, m, FILL_RANDOM, &r->state);
+    float *x = (float *)p->x.data;
+    size_t last = (size_t)(m * spec->k - 1); /* of the last row */
+    if (i < 3)
+      for (size_t j = 0; j <= last; j++) x[j] *= sizes[i];
+    else
+      x[last - (size_t)random_below(&r->state, spec->k)] = sizes[i];
+    run_whole(p, k);
+    for (uint64_t n = 0; n < spec->n; n++) {
+      double bound, got = problem_y(p, m - 1, n);
+      double expected = problem_expect(p, m - 1, n, chain_of(p, k), &bound);
+      int good =
+          i < 3 ? fabs(got - expected) <= bound + (double)spec->k * 0x1p-136
+                : !isfinite(got);
+      if (good && (i || got == 0)) continue;
+      (void)fprintf(stderr, "%.9g instead of %.9g, x times %g\n", got, expected,
+                    (double)sizes[i]);
+      fail(r, p, level, "wrong for a special x", m - 1, n);
+      return;
+    }
+  }
 }
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
@@ -223,6 +284,8 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
       if (allowed(&spec, ROWS_MAX)) check_one_hot(r, &p, &k, level, ROWS_MAX);
       if (allowed(&spec, 1)) check_exact(r, &p, &k, level, 1);
       if (allowed(&spec, 3)) check_exact(r, &p, &k, level, 3);
+      if (allowed(&spec, 1)) check_special(r, &p, &k, level, 1);
+      if (allowed(&spec, 9)) check_special(r, &p, &k, level, 9);
     }
     problem_destroy(&p);
   }
@@ -241,10 +304,17 @@ static int has_any_size(const nabla_fused_spec *spec) {
 static void check_spec(run *r, const nabla_fused_spec *spec) {
   nabla_fused_spec any = *spec;
   any.any_size = spec->k % 256 == 0 ? 256 : spec->k % 64 == 0 ? 64 : 16;
-  if (has_any_size(spec) && spec->n > 1)
+  any.features =
+      nabla_features_parse(r->levels[r->level_count - 1].features);
+  if (has_any_size(spec) && spec->n > 1 && !nabla_fused_objection(&any))
     check_level(r, any, &r->levels[r->level_count - 1]);
-  for (unsigned i = 0; i < r->level_count; i++)
+  for (unsigned i = 0; i < r->level_count; i++) {
+    nabla_fused_spec here = *spec;
+    here.features = nabla_features_parse(r->levels[i].features);
+    /* not every kernel can read a prepacked weight */
+    if (spec->layout && nabla_fused_objection(&here)) continue;
     check_level(r, *spec, &r->levels[i]);
+  }
 }
 
 static nabla_dtype random_float(run *r) {
@@ -358,7 +428,18 @@ static nabla_fused_spec random_spec(run *r) {
   spec.y_type = random_float(r);
   spec.w_type = random_below(&r->state, 2) ? NABLA_DTYPE_F32 : random_float(r);
   random_steps(r, &spec);
+  if (random_below(&r->state, 2))
+    spec.numerics = (nabla_numerics)(1 + random_below(&r->state, 2));
+  if (!random_below(&r->state, 4)) spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   return spec;
+}
+
+/* The same in other numerics, and prepacked. */
+static void check_numerics(run *r, nabla_fused_spec spec) {
+  spec.numerics = NABLA_NUMERICS_INT8;
+  check_spec(r, &spec);
+  spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
+  check_spec(r, &spec);
 }
 
 /* What every run checks: whole layers of each encoding, both ways round. */
@@ -372,7 +453,8 @@ static void check_fixed(run *r) {
       {"int8", 64, 31, 1100},   {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
       {"nf4", 64, 3, 16512},    {"nf4", 64, 5, 16384},  {"int4", 64, 37, 512},
       {"ternary", 64, 34, 768}, {"fp8", 128, 40, 320},  {"mxfp8", 32, 33, 256},
-      {"mxfp4", 32, 70, 512},   {"mxfp4", 32, 9, 100}};
+      {"mxfp4", 32, 70, 512},   {"mxfp4", 32, 9, 100},  {"int4", 32, 35, 416},
+      {"nf4", 64, 37, 576},     {"int8", 32, 21, 160},  {"fp4", 16, 18, 112}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;
@@ -396,6 +478,7 @@ static void check_fixed(run *r) {
         spec.stride_k = k;
       }
       check_spec(r, &spec);
+      if (!transposed) check_numerics(r, spec);
     }
 }
 

@@ -353,6 +353,62 @@ static void apply(const problem *self, uint32_t step, uint64_t m, uint64_t n,
   }
 }
 
+double problem_scale(const problem *self, uint64_t n, uint64_t k) {
+  const nabla_fused_spec *spec = &self->spec;
+  uint64_t flat = spec->offset + n * spec->stride_n + k * spec->stride_k;
+  if (!spec->format.encoding) return 0;
+  size_t at = (size_t)(flat / spec->format.block);
+  nabla_scale_type type = spec->format.scale;
+  const nabla_scale_info *info = nabla_scale_info_of(type);
+  const uint8_t *raw = self->scales.data + at * info->bytes;
+  float value;
+  if (type == NABLA_SCALE_E8M0) return ldexp(1, *raw - 127);
+  if (type != NABLA_SCALE_DYNAMIC8) {
+    nabla_to_f32(info->dtype, raw, 1, &value);
+    return (double)value;
+  }
+  const float *absmax = (const float *)self->nested_scales.data;
+  return (double)((const float *)self->nested_map.data)[*raw] *
+             (double)absmax[at / spec->nested_block] +
+         (double)*(const float *)self->nested_offset.data;
+}
+
+/* How far the byte that a table's value becomes may be off: of nf4 and fp4. */
+static double codebook_error(const problem *self, uint64_t n, uint64_t k) {
+  const nabla_encoding *encoding = self->spec.format.encoding;
+  if (!encoding || encoding->bits != 4 || encoding->has_zero_point) return 0;
+  return fabs(problem_scale(self, n, k)) / 254;
+}
+
+/* What the rounding of w to w_type may be, which int8 leaves out. */
+static double type_error(const nabla_fused_spec *spec, double w) {
+  if (spec->w_type == NABLA_DTYPE_F16) return fabs(w) * 0x1p-11 + 0x1p-24;
+  return spec->w_type == NABLA_DTYPE_BF16 ? fabs(w) * 0x1p-8 : 0;
+}
+
+/* What numerics other than f32 may be off beyond f32's bound: docs/COMPILER.md
+ * "Numerics". */
+static double numerics_error(const problem *self, uint64_t m, uint64_t n) {
+  const nabla_fused_spec *spec = &self->spec;
+  double sum = 0;
+  for (uint64_t at = 0; at < spec->k; at += 64) {
+    double absmax = 0, weights = 0;
+    uint64_t end = spec->k - at < 64 ? spec->k : at + 64;
+    for (uint64_t k = at; k < end; k++) {
+      double x = fabs(problem_x(self, m, k));
+      double w = fabs((double)problem_weight(self, n, k));
+      double off = spec->numerics == NABLA_NUMERICS_BF16
+                       ? w * 0x1p-7
+                       : codebook_error(self, n, k) + type_error(spec, w);
+      sum += x * off;
+      weights += w + off;
+      if (x > absmax) absmax = x;
+    }
+    if (spec->numerics == NABLA_NUMERICS_INT8) sum += absmax / 254 * weights;
+  }
+  return sum * (1 + 0x1p-20);
+}
+
 double problem_expect(const problem *self, uint64_t m, uint64_t n,
                       uint64_t chain, double *out_bound) {
   double sum = 0, size = 0;
@@ -362,6 +418,7 @@ double problem_expect(const problem *self, uint64_t m, uint64_t n,
     size += fabs(product);
   }
   double bound = (double)(chain + 16) * 0x1p-24 * size;
+  if (self->spec.numerics) bound += numerics_error(self, m, n);
   for (uint32_t i = 0; i < self->spec.step_count; i++)
     apply(self, i, m, n, &sum, &bound);
   double half = self->spec.y_type == NABLA_DTYPE_F16    ? 0x1p-11

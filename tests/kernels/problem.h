@@ -53,6 +53,8 @@ void problem_reset(problem *self);
 
 /* Element (n, k) of w as the kernel sees it, and elements of arrays. */
 float problem_weight(const problem *self, uint64_t n, uint64_t k);
+/* The scale of that element, in f64; 0 of a dense weight. */
+double problem_scale(const problem *self, uint64_t n, uint64_t k);
 double problem_x(const problem *self, uint64_t m, uint64_t k);
 double problem_y(const problem *self, uint64_t m, uint64_t n);
 int problem_y_is_unset(const problem *self, uint64_t m, uint64_t n);

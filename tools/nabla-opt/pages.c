@@ -80,7 +80,7 @@ static int print_passes(void) {
     print_options(passes[i].id);
   }
   nabla_text text = {0};
-  nabla_pipeline_cpu(&text, "host", "warn");
+  nabla_pipeline_cpu(&text, "host", "warn", "f32");
   if (text.failed) return 1;
   printf(
       "\n# Pipelines\n\n## `--nabla-cpu`\n\nFrom a program to the LLVM "

@@ -47,6 +47,14 @@ uint32_t nabla_fused_class_of(const nabla_fused_spec *list, uint32_t count,
   return i;
 }
 
+/* Numerics allow errors and do not ask for them: what computes in f32 serves
+ * bf16 and int8 too, where it is faster or there is nothing else. */
+static int serves(const nabla_body *body, const nabla_fused_spec *spec) {
+  nabla_fused_spec exact = *spec;
+  exact.numerics = NABLA_NUMERICS_F32;
+  return body->applies(spec) || body->applies(&exact);
+}
+
 const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
   const nabla_body *best = NULL;
   double least = 0;
@@ -54,7 +62,7 @@ const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
   for (size_t i = 0; i < BODIES; i++) {
     if (spec->body && strcmp(spec->body, bodies[i]->name)) continue;
     if (spec->ggml && !bodies[i]->takes_blocks) continue;
-    if (!bodies[i]->applies(spec)) continue;
+    if (!serves(bodies[i], spec)) continue;
     double cost = bodies[i]->cost(spec, m);
     if (best && cost >= least) continue;
     best = bodies[i];
@@ -75,6 +83,7 @@ static uint32_t cut(const nabla_fused_spec *spec,
     one.m_max = classes[i].last < last ? classes[i].last : last;
     if (one.m_max == UINT64_MAX) one.m_max = 0;
     const nabla_body *body = nabla_body_of(&one);
+    if (body && !body->applies(&one)) one.numerics = NABLA_NUMERICS_F32;
     if (count && body == before)
       out[count - 1].m_max = one.m_max;
     else
