@@ -60,14 +60,15 @@ endfunction()
 
 nabla_install_library(quant NablaQuant nabla_base nabla_quant_objects)
 nabla_install_library(runtime NablaRuntime
-  nabla_base nabla_quant_objects nabla_runtime_objects)
+  nabla_base nabla_quant_objects nabla_runtime_objects nabla_ahead_none)
 
 # libnabla: all of it, with LLVM and MLIR in the process. Shared only; the
 # static form would name a hundred of LLVM's archives.
 if(NABLA_HAS_COMPILER)
   add_library(nabla-shared SHARED
     $<TARGET_OBJECTS:nabla_base> $<TARGET_OBJECTS:nabla_quant_objects>
-    $<TARGET_OBJECTS:nabla_runtime_objects> $<TARGET_OBJECTS:nabla_dialect>
+    $<TARGET_OBJECTS:nabla_runtime_objects> $<TARGET_OBJECTS:nabla_ahead_none>
+    $<TARGET_OBJECTS:nabla_dialect>
     $<TARGET_OBJECTS:nabla_transforms> $<TARGET_OBJECTS:nabla_compiler>)
   target_include_directories(nabla-shared PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>")
