@@ -165,7 +165,8 @@ typedef struct nabla_matmul_info {
   nabla_numerics numerics;        /* that are used                      */
   nabla_weight_layout layout;     /* that is used                       */
   uint64_t n, k, m_max;           /* m_max 0: there is no limit         */
-  uint64_t packed_bytes;          /* of the rearranged copy, if there is one */
+  uint64_t packed_bytes;          /* of a rearranged copy, and of scales in f32
+                                     where kernels do not read those in 8 bits */
   double packed_ms;               /* that making it took                */
   uint32_t kernel_count;          /* in rising order of m_last          */
   struct {

@@ -7,6 +7,7 @@
 
 #include "lib/base/memory.h"
 #include "lib/runtime/matmul_internal.h"
+#include "quant/codec.h"
 
 static const char *const names[] = {
 #define ROW(id, name, summary) name,
@@ -27,25 +28,50 @@ const char *nabla_matmul_provider_name(nabla_matmul_provider provider) {
 /* ---- choosing ---------------------------------------------------------------
  */
 
+/* A request with scales in f32 instead of those in 8 bits. */
+static nabla_matmul_request widened(const nabla_matmul_request *request) {
+  nabla_matmul_request out = *request;
+  out.weight.format.scale = NABLA_SCALE_F32;
+  return out;
+}
+
+/* Asks for what is wanted, with scales as they are or in f32. */
+static nabla_status ask_once(nabla_matmul_plan *plan,
+                             nabla_matmul_provider from, nabla_diag *diag) {
+  nabla_provide_function *const provide = providers[from];
+  const nabla_matmul_request *request = &plan->request;
+  NABLA_TRY(provide(NULL, request, &plan->provided, diag));
+  if (plan->provided.count || !request->weight.format.encoding ||
+      request->weight.format.scale != NABLA_SCALE_DYNAMIC8)
+    return NABLA_OK;
+  const nabla_matmul_request other = widened(request);
+  if (nabla_format_is_llm_int8(&other.weight.format))
+    return NABLA_OK; /* f32 scales have another meaning there */
+  NABLA_TRY(provide(NULL, &other, &plan->provided, diag));
+  plan->is_widened = plan->provided.count != 0;
+  return NABLA_OK;
+}
+
 /* Asks for what is wanted, then for less: in place, then f32. */
 static nabla_status ask(nabla_matmul_plan *plan, nabla_matmul_provider from,
                         nabla_diag *diag) {
-  const nabla_matmul_request wanted = plan->request;
   nabla_matmul_request *request = &plan->request;
-  for (int exact = 0; exact < 2; exact++)
-    for (int in_place = 0; in_place < 2; in_place++) {
-      if ((exact && wanted.numerics == NABLA_NUMERICS_F32) ||
-          (in_place && wanted.layout == NABLA_WEIGHT_LAYOUT_IN_PLACE))
-        continue;
-      if (exact) request->numerics = NABLA_NUMERICS_F32;
-      request->layout = in_place ? NABLA_WEIGHT_LAYOUT_IN_PLACE : wanted.layout;
-      NABLA_TRY(providers[from](NULL, request, &plan->provided, diag));
-      if (plan->provided.count) {
-        plan->provider = from;
-        return NABLA_OK;
-      }
-    }
-  *request = wanted;
+  const nabla_numerics numerics = request->numerics;
+  const nabla_weight_layout layout = request->layout;
+  for (int i = 0; i < 4; i++) {
+    const int exact = i & 2, in_place = i & 1;
+    if ((exact && numerics == NABLA_NUMERICS_F32) ||
+        (in_place && layout == NABLA_WEIGHT_LAYOUT_IN_PLACE))
+      continue;
+    request->numerics = exact ? NABLA_NUMERICS_F32 : numerics;
+    request->layout = in_place ? NABLA_WEIGHT_LAYOUT_IN_PLACE : layout;
+    NABLA_TRY(ask_once(plan, from, diag));
+    if (!plan->provided.count) continue;
+    plan->provider = from;
+    return NABLA_OK;
+  }
+  request->numerics = numerics;
+  request->layout = layout;
   return NABLA_OK;
 }
 
@@ -115,7 +141,7 @@ static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
     packing share = {kernel, words, weight->n};
     nabla_pool_run(plan->environment.pool, pack_share, &share);
   }
-  if (plan->packed_bytes) plan->packed_ms = milliseconds() - start;
+  plan->packed_ms = milliseconds() - start;
   return NABLA_OK;
 }
 
@@ -149,6 +175,23 @@ static uint64_t limit_of(const nabla_matmul_plan *plan) {
   return asked && asked < limit ? asked : limit;
 }
 
+/* Scales in f32 where the kernels want them. */
+static nabla_status widen(nabla_matmul_plan *plan, nabla_diag *diag) {
+  const nabla_matmul_weight *weight = &plan->request.weight;
+  if (!plan->is_widened) return NABLA_OK;
+  const uint64_t count = weight->scale_bytes; /* a byte each */
+  float *scales = nabla_blocks_allocate(
+      &plan->blocks, plan->environment.allocator, count * sizeof(float));
+  if (!scales)
+    return nabla_fail(diag, NABLA_NO_MEMORY,
+                      "cannot allocate %" PRIu64 " scales", count);
+  nabla_dynamic8_decode(&plan->request.nested, weight->scales,
+                        weight->nested_scales, 0, (size_t)count, scales);
+  plan->packed_bytes += count * sizeof(float);
+  plan->words[NABLA_FUSED_SCALES] = (uintptr_t)scales;
+  return NABLA_OK;
+}
+
 static nabla_status fill(nabla_matmul_plan *plan,
                          const nabla_matmul_weight *weight,
                          const nabla_matmul_options *options,
@@ -158,6 +201,7 @@ static nabla_status fill(nabla_matmul_plan *plan,
   NABLA_TRY(choose(plan, options->provider, diag));
   plan->m_limit = limit_of(plan);
   set_words(plan);
+  NABLA_TRY(widen(plan, diag));
   return rearrange(plan, diag);
 }
 

@@ -158,6 +158,7 @@ static nabla_status check_packed(uint64_t elements, nabla_matmul_request *out,
   if (format->zero_point)
     NABLA_TRY(check_part("zero points", weight->zero_points,
                          weight->zero_point_bytes, size.scales, 1, diag));
+  weight->scale_bytes = size.scale_bytes; /* more may have been given */
   if (format->scale != NABLA_SCALE_DYNAMIC8) return NABLA_OK;
   return check_nested(weight, size.scales, &out->nested, diag);
 }

@@ -12,6 +12,7 @@ struct nabla_matmul_plan {
   nabla_matmul_provider provider;
   nabla_blocks blocks; /* of rearranged copies */
   void *packed[NABLA_MATMUL_MAX_KERNELS];
+  int is_widened; /* the kernels read scales in f32, which are to be made */
   uint64_t packed_bytes;
   double packed_ms;
   uint64_t m_limit; /* more rows than memory can hold, or m_max */

@@ -310,7 +310,8 @@ Test(matmul, weights_of_a_model) {
                NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "rank 3"), "%s", diag.what);
   cr_expect_str_eq(diag.tensor, "cube");
-  cr_assert_eq(nabla_matmul_plan_create(&weight, NULL, &plan, &diag), NABLA_OK);
+  cr_assert_eq(nabla_matmul_plan_create(&weight, NULL, &plan, &diag), NABLA_OK,
+               "%s", diag.what);
   expect_columns(plan, dense);
   nabla_matmul_plan_destroy(plan);
   nabla_model_close(model);
