@@ -87,7 +87,7 @@ static void measure(const nabla_fused_spec *spec, const kernels *compiled,
   size_t bytes = (size_t)size.code_bytes + (size_t)size.scales * 4;
   size_t copies = ROTATED / bytes + 1, count = copies * ROUNDS, at = 0;
   weights *all = calloc(copies, sizeof *all);
-  double *times = calloc(count, sizeof *kernels);
+  double *times = calloc(count, sizeof *times);
   double *reads = calloc(count, sizeof *reads);
   float *x = pages((size_t)(m * spec->k * 4));
   float *y = pages((size_t)(m * spec->n * 4));

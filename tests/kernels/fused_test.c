@@ -28,7 +28,7 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 "  %s%s block %" PRIu64 ", storage %" PRIu64 ", n %" PRIu64
                 " k %" PRIu64 " strides %" PRIu64 " %" PRIu64 " offset %" PRIu64
                 " m %" PRIu64 "..%" PRIu64 ", x %s y %s w %s, steps",
-                spec->format.encoding->name,
+                spec->format.encoding ? spec->format.encoding->name : "dense",
                 spec->format.granularity == NABLA_PER_ROW ? " rows" : "",
                 spec->format.block, spec->storage_elements, spec->n, spec->k,
                 spec->stride_n, spec->stride_k, spec->offset, spec->m_min,
@@ -170,13 +170,15 @@ static void check_exact(run *r, problem *p, const kernels *k,
                         const jit_level *level, uint64_t m) {
   nabla_fused_spec *spec = &p->spec;
   static const uint8_t nf4[] = {0, 7, 15}, fp4[] = {0, 3, 5};
-  const uint8_t *codes = spec->format.encoding->wire == 1 ? nf4 : fp4;
-  if (spec->format.granularity == NABLA_PER_ROW || spec->step_count ||
-      spec->y_type != NABLA_DTYPE_F32)
+  const nabla_encoding *encoding = spec->format.encoding;
+  if (!encoding || (encoding->wire > 3) || spec->step_count ||
+      spec->format.granularity == NABLA_PER_ROW || spec->format.zero_point ||
+      spec->format.scale != NABLA_SCALE_F32 || spec->y_type != NABLA_DTYPE_F32)
     return;
+  const uint8_t *codes = encoding->wire == 1 ? nf4 : fp4;
   for (size_t i = 0; i < p->codes.size; i++) {
     int code = (int)random_below(&r->state, 7) - 3;
-    if (spec->format.encoding->bits == 4)
+    if (encoding->bits == 4)
       code = codes[random_below(&r->state, 3)] << 4 |
              codes[random_below(&r->state, 3)];
     p->codes.data[i] = (uint8_t)code;
@@ -204,6 +206,7 @@ static void check_exact(run *r, problem *p, const kernels *k,
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   static const uint64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, ROWS_MAX};
+  if (getenv("VERBOSE")) describe(&spec, level);
   kernels k = kernels_create(r->jit, spec, level);
   r->kernels += k.count;
   int small = spec.n * spec.k <= 100000;
@@ -251,19 +254,43 @@ static uint64_t random_size(run *r, uint64_t most) {
   }
 }
 
+/* Scales of any type, zero points where there may be some. */
+static void random_scales(run *r, nabla_format *format,
+                          uint64_t *nested_block) {
+  static const nabla_scale_type types[] = {NABLA_SCALE_F32, NABLA_SCALE_F32,
+                                           NABLA_SCALE_F16, NABLA_SCALE_BF16,
+                                           NABLA_SCALE_DYNAMIC8};
+  format->scale = types[random_below(&r->state, 5)];
+  if (format->scale == NABLA_SCALE_DYNAMIC8)
+    *nested_block = (uint64_t)16 << random_below(&r->state, 5);
+  format->zero_point =
+      format->encoding->has_zero_point && random_below(&r->state, 3) == 0;
+}
+
 static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
-  static const char *const names[] = {"nf4", "fp4", "int8"};
-  const nabla_encoding *encoding =
-      nabla_encoding_find(names[random_below(&r->state, 3)]);
-  spec->format =
-      (nabla_format){.encoding = encoding,
-                     .block = (uint64_t)16 << random_below(&r->state, 6)};
+  size_t count;
+  const nabla_encoding *all = nabla_encodings(&count);
+  uint64_t which = random_below(&r->state, count + 1);
+  if (which == count) {
+    spec->dense = random_float(r);
+    return;
+  }
+  const nabla_encoding *encoding = &all[which];
+  spec->format = (nabla_format){.encoding = encoding};
+  if (encoding->is_mx) {
+    spec->format.block = NABLA_BLOCK_MX;
+    spec->format.scale = NABLA_SCALE_E8M0;
+    return;
+  }
+  spec->format.block = (uint64_t)16 << random_below(&r->state, 6);
   if (encoding->has_rows && random_below(&r->state, 2)) {
     spec->format.granularity = NABLA_PER_ROW;
     spec->format.block = random_below(&r->state, 3)
                              ? (line ? line : 1)
                              : 1 + random_below(&r->state, 300);
+    return;
   }
+  random_scales(r, &spec->format, &spec->nested_block);
 }
 
 static void random_steps(run *r, nabla_fused_spec *spec) {
@@ -312,10 +339,12 @@ static void check_fixed(run *r) {
     const char *name;
     uint64_t block, n, k; /* block 0: rows */
   } rows[] = {
-      {"nf4", 64, 48, 1280},  {"nf4", 32, 17, 128},   {"nf4", 16, 33, 256},
-      {"nf4", 128, 16, 2176}, {"nf4", 4096, 20, 640}, {"fp4", 64, 40, 384},
-      {"int8", 64, 31, 1100}, {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
-      {"nf4", 64, 3, 16512},  {"nf4", 64, 5, 16384}};
+      {"nf4", 64, 48, 1280},    {"nf4", 32, 17, 128},   {"nf4", 16, 33, 256},
+      {"nf4", 128, 16, 2176},   {"nf4", 4096, 20, 640}, {"fp4", 64, 40, 384},
+      {"int8", 64, 31, 1100},   {"int8", 0, 29, 1088},  {"int8", 0, 35, 333},
+      {"nf4", 64, 3, 16512},    {"nf4", 64, 5, 16384},  {"int4", 64, 37, 512},
+      {"ternary", 64, 34, 768}, {"fp8", 128, 40, 320},  {"mxfp8", 32, 33, 256},
+      {"mxfp4", 32, 70, 512},   {"mxfp4", 32, 9, 100}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;
@@ -331,6 +360,7 @@ static void check_fixed(run *r) {
           .encoding = nabla_encoding_find(rows[i].name),
           .granularity = rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
           .block = rows[i].block ? rows[i].block : k};
+      if (spec.format.encoding->is_mx) spec.format.scale = NABLA_SCALE_E8M0;
       if (transposed) {
         spec.n = k;
         spec.k = n;

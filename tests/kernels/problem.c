@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 
 #include "nabla/dtype.h"
-#include "tests/support/codec_calls.h"
 
 #define PAGE       ((size_t)4096)
 #define UNSET_BYTE 0x7f /* 0x7f7f7f7f is finite, but beyond any result */
@@ -51,17 +50,47 @@ void guarded_destroy(guarded *self) {
 
 static size_t size_of(nabla_dtype dtype) { return nabla_dtype_bits(dtype) / 8; }
 
-void problem_decode(problem *self) {
+/* A dense weight is what it is. */
+static void decode_dense(problem *self) {
+  nabla_to_f32(self->spec.dense, self->codes.data,
+               (size_t)self->spec.storage_elements, self->dense);
+}
+
+static void decode_packed(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
+  const nabla_codec_options options = {.isa = NABLA_ISA_SCALAR};
   nabla_codec codec;
   nabla_diag diag = NABLA_DIAG_INIT;
-  if (select_codec(&spec->format, NABLA_ISA_SCALAR, &codec, &diag)) {
+  if (nabla_codec_select(&spec->format, &options, &codec, &diag)) {
     (void)fprintf(stderr, "%s\n", diag.what);
     exit(1);
   }
+  nabla_packed packed = {self->codes.data, self->scales.data, self->zeros.data};
+  float *scales = NULL;
+  if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
+    size_t count = self->scales.size;
+    scales = malloc(count * sizeof *scales + 1);
+    for (size_t i = 0; i < count; i++) {
+      const float *map = (const float *)self->nested_map.data;
+      const float *absmax = (const float *)self->nested_scales.data;
+      const float *offset = (const float *)self->nested_offset.data;
+      const float product =
+          map[self->scales.data[i]] * absmax[i / spec->nested_block];
+      scales[i] = product + *offset;
+    }
+    packed.scales = scales;
+  }
+  nabla_decode(&codec, &packed, (size_t)spec->storage_elements, self->dense);
+  free(scales);
+}
+
+void problem_decode(problem *self) {
+  const nabla_fused_spec *spec = &self->spec;
   size_t count = (size_t)spec->storage_elements;
-  decode_f32(&codec, self->codes.data, (const float *)self->scales.data, count,
-             self->dense);
+  if (spec->format.encoding)
+    decode_packed(self);
+  else
+    decode_dense(self);
   if (spec->w_type == NABLA_DTYPE_F32) return;
   uint16_t *half = malloc(count * 2 + 1);
   (void)nabla_from_f32(spec->w_type, self->dense, count, half);
@@ -69,20 +98,77 @@ void problem_decode(problem *self) {
   free(half);
 }
 
-problem problem_create(const nabla_fused_spec *spec, int at_start,
-                       uint64_t *state) {
-  problem self = {.spec = *spec, .at_start = at_start};
+/* `count` scales: of either sign and about 1, a power of two where they are
+ * such. */
+static void fill_scales(problem *self, size_t count, uint64_t *state) {
+  nabla_scale_type type = self->spec.format.scale;
+  const nabla_scale_info *info = nabla_scale_info_of(type);
+  for (size_t i = 0; i < count; i++) {
+    float value = ldexpf(random_signed(state), (int)random_below(state, 5) - 3);
+    uint8_t *at = self->scales.data + i * info->bytes;
+    if (type == NABLA_SCALE_E8M0)
+      *at = (uint8_t)(122 + random_below(state, 10));
+    else if (type == NABLA_SCALE_DYNAMIC8)
+      *at = (uint8_t)random_bits(state);
+    else
+      (void)nabla_from_f32(info->dtype, &value, 1, at);
+  }
+}
+
+static void fill_nested(problem *self, size_t scales, uint64_t *state) {
+  size_t blocks = scales / (size_t)self->spec.nested_block + 1;
+  guarded *parts[] = {&self->nested_scales, &self->nested_offset,
+                      &self->nested_map};
+  const size_t counts[] = {blocks, 1, 256};
+  for (int i = 0; i < 3; i++) {
+    *parts[i] = guarded_create(counts[i] * sizeof(float), self->at_start);
+    for (size_t j = 0; j < counts[i]; j++)
+      ((float *)parts[i]->data)[j] = random_signed(state);
+  }
+}
+
+static void create_packed(problem *self, uint64_t *state) {
+  const nabla_fused_spec *spec = &self->spec;
   nabla_packed_size size;
   if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
     exit(1);
-  self.codes = guarded_create((size_t)size.code_bytes, at_start);
-  self.scales = guarded_create((size_t)size.scales * sizeof(float), at_start);
-  for (size_t i = 0; i < self.codes.size; i++)
-    self.codes.data[i] = (uint8_t)random_bits(state);
-  for (size_t i = 0; i < size.scales; i++)
-    ((float *)self.scales.data)[i] =
-        ldexpf(random_signed(state), (int)random_below(state, 5) - 3);
-  self.dense = malloc(((size_t)spec->storage_elements + 1) * sizeof(float));
+  size_t scales = (size_t)size.scales;
+  self->codes = guarded_create((size_t)size.code_bytes, self->at_start);
+  for (size_t i = 0; i < self->codes.size; i++) {
+    self->codes.data[i] = (uint8_t)random_bits(state);
+    /* no NaN of FP8, nor infinity */
+    if (spec->format.encoding->bits == 8 &&
+        !spec->format.encoding->has_zero_point)
+      self->codes.data[i] &= 0xbb;
+  }
+  self->scales = guarded_create(
+      scales * nabla_scale_info_of(spec->format.scale)->bytes, self->at_start);
+  fill_scales(self, scales, state);
+  if (spec->format.zero_point) {
+    self->zeros = guarded_create(scales, self->at_start);
+    unsigned mask = spec->format.encoding->bits == 4 ? 15 : 255;
+    for (size_t i = 0; i < scales; i++)
+      self->zeros.data[i] = (uint8_t)(random_bits(state) & mask);
+  }
+  if (spec->format.scale == NABLA_SCALE_DYNAMIC8)
+    fill_nested(self, scales, state);
+}
+
+problem problem_create(const nabla_fused_spec *spec, int at_start,
+                       uint64_t *state) {
+  problem self = {.spec = *spec, .at_start = at_start};
+  size_t count = (size_t)spec->storage_elements;
+  if (spec->format.encoding) {
+    create_packed(&self, state);
+  } else {
+    self.codes = guarded_create(count * size_of(spec->dense), at_start);
+    for (size_t i = 0; i < count; i++) {
+      float value = random_signed(state);
+      (void)nabla_from_f32(spec->dense, &value, 1,
+                           self.codes.data + i * size_of(spec->dense));
+    }
+  }
+  self.dense = malloc((count + 1) * sizeof(float));
   problem_decode(&self);
   return self;
 }
@@ -100,6 +186,10 @@ void problem_destroy(problem *self) {
   release_rows(self);
   guarded_destroy(&self->codes);
   guarded_destroy(&self->scales);
+  guarded_destroy(&self->zeros);
+  guarded_destroy(&self->nested_scales);
+  guarded_destroy(&self->nested_offset);
+  guarded_destroy(&self->nested_map);
   free(self->dense);
 }
 
@@ -140,6 +230,12 @@ void problem_set_rows(problem *self, uint64_t m, fill how, uint64_t *state) {
   self->words[NABLA_FUSED_M] = m;
   self->words[NABLA_FUSED_CODES] = (uintptr_t)self->codes.data;
   self->words[NABLA_FUSED_SCALES] = (uintptr_t)self->scales.data;
+  self->words[NABLA_FUSED_ZERO_POINTS] = (uintptr_t)self->zeros.data;
+  self->words[NABLA_FUSED_NESTED_SCALES] = (uintptr_t)self->nested_scales.data;
+  self->words[NABLA_FUSED_NESTED_OFFSET] = (uintptr_t)self->nested_offset.data;
+  self->words[NABLA_FUSED_NESTED_MAP] = (uintptr_t)self->nested_map.data;
+  self->words[NABLA_FUSED_N] = spec->n;
+  self->words[NABLA_FUSED_K] = spec->k;
   for (uint32_t i = 0; i < spec->step_count; i++) {
     size_t count = spec->steps[i] == NABLA_STEP_BIAS  ? (size_t)spec->n
                    : spec->steps[i] == NABLA_STEP_ADD ? results

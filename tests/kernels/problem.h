@@ -25,7 +25,8 @@ typedef struct problem {
   uint64_t m;
   int at_start;              /* arrays begin, and not end, at the guard */
   guarded workspace, packed; /* set by problem_give_room */
-  guarded x, y, codes, scales, operands[NABLA_FUSED_MAX_STEPS];
+  guarded nested_scales, nested_offset, nested_map; /* of scales in 8 bits */
+  guarded x, y, codes, scales, zeros, operands[NABLA_FUSED_MAX_STEPS];
   uint64_t words[NABLA_FUSED_WORDS];
   float *dense; /* the storage decoded and rounded to w_type */
 } problem;

@@ -39,9 +39,9 @@ static void prefetch(nabla_emitter *emitter, nabla_ssa flat, uint64_t stride) {
   const nabla_format *format = &emitter->spec->format;
   nabla_ssa ahead =
       nabla_emit_add_constant(emitter, flat, PREFETCH_ROWS * stride);
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_divide(emitter, ahead, 8 / format->encoding->bits));
+  nabla_emit_prefetch(emitter, emitter->codes,
+                      nabla_emit_code_byte(emitter, ahead));
+  if (!format->encoding) return;
   nabla_ssa scale = nabla_emit_divide(emitter, ahead, format->block);
   nabla_emit_prefetch(
       emitter, emitter->scales,

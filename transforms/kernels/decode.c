@@ -2,7 +2,7 @@
 #include "transforms/kernels/decode.h"
 
 #include "quant/codec.h"
-#include "quant/int8.h"
+#include "transforms/kernels/value.h"
 
 /* 16 codes of 4 bits are this many bytes. */
 #define CODE_BYTES (NABLA_LANES / 2)
@@ -26,22 +26,72 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b) {
 
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
                              uint64_t stride, uint64_t count) {
+  if (!spec->format.encoding) return 0;
   uint64_t block = spec->format.block, first = spec->offset % block;
   if (lines > 1 && stride % block) return 0;
   return count <= block && first <= block - count;
 }
 
-/* The scale at `index` of the scales. */
-static nabla_ssa scale_at(nabla_emitter *emitter, nabla_ssa index) {
+nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat) {
+  const nabla_fused_spec *spec = emitter->spec;
+  if (!spec->format.encoding)
+    return nabla_emit_multiply(emitter, flat,
+                               nabla_dtype_bits(spec->dense) / 8);
+  return nabla_emit_divide(emitter, flat, 8 / spec->format.encoding->bits);
+}
+
+/* A power of two in a byte (E5): exponent 0 is subnormal, 255 is NaN. */
+static nabla_ssa power_of_two(nabla_emitter *emitter, nabla_ssa index) {
+  nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->scales, index, 1);
+  nabla_ssa wide = nabla_emit(emitter, "arith.extui %%v%u : i8 to i32", raw);
+  nabla_ssa by = nabla_emit_i32(emitter, NABLA_SCALAR, 23);
+  nabla_ssa bits =
+      nabla_emit(emitter, "arith.shli %%v%u, %%v%u : i32", wide, by);
+  nabla_ssa least = nabla_emit_i32(emitter, NABLA_SCALAR, 0x00400000);
+  bits = nabla_emit(emitter, "arith.maxui %%v%u, %%v%u : i32", bits, least);
+  nabla_ssa infinity = nabla_emit_i32(emitter, NABLA_SCALAR, 0x7f800000);
+  nabla_ssa is_nan =
+      nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i32", bits, infinity);
+  nabla_ssa nan = nabla_emit_i32(emitter, NABLA_SCALAR, 0x7fc00000);
+  bits = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i32", is_nan,
+                    nan, bits);
+  return nabla_emit(emitter, "arith.bitcast %%v%u : i32 to f32", bits);
+}
+
+/* map[code] * absmax + offset, two roundings (nabla/dynamic8.h). */
+static nabla_ssa nested_scale(nabla_emitter *emitter, nabla_ssa index) {
+  nabla_array_ref map = {emitter->nested_map, NABLA_DTYPE_F32};
+  nabla_array_ref absmax = {emitter->nested_scales, NABLA_DTYPE_F32};
+  nabla_array_ref offset = {emitter->nested_offset, NABLA_DTYPE_F32};
+  nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->scales, index, 1);
+  nabla_ssa code = nabla_emit(emitter, "arith.extui %%v%u : i8 to i64", raw);
+  nabla_ssa block =
+      nabla_emit_divide(emitter, index, emitter->spec->nested_block);
+  nabla_ssa product = nabla_emit_binary(
+      emitter, NABLA_SCALAR, "mulf", nabla_emit_read(emitter, map, code),
+      nabla_emit_read(emitter, absmax, block));
+  return nabla_emit_binary(
+      emitter, NABLA_SCALAR, "addf", product,
+      nabla_emit_read(emitter, offset, nabla_emit_i64(emitter, 0)));
+}
+
+nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index) {
   nabla_array_ref scales = {emitter->scales,
                             nabla_spec_scale_dtype(emitter->spec)};
-  return nabla_emit_read(emitter, scales, index);
+  switch (emitter->spec->format.scale) {
+    case NABLA_SCALE_E8M0:
+      return power_of_two(emitter, index);
+    case NABLA_SCALE_DYNAMIC8:
+      return nested_scale(emitter, index);
+    default:
+      return nabla_emit_read(emitter, scales, index);
+  }
 }
 
 nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat) {
   nabla_ssa index =
       nabla_emit_divide(emitter, flat, emitter->spec->format.block);
-  return scale_at(emitter, index);
+  return nabla_emit_scale_at(emitter, index);
 }
 
 /* One byte of the codes as i32, zero- or sign-extended. */
@@ -137,9 +187,10 @@ static nabla_ssa any_codes(nabla_emitter *emitter, nabla_ssa flat) {
                      top);
 }
 
-/* Codes of a narrow window, one by one; 0 beyond it. */
+/* Codes one by one, the bits above them whatever they are; 0 beyond the
+ * window. */
 static nabla_ssa few_codes(nabla_emitter *emitter, const nabla_window *window) {
-  int nibbles = emitter->spec->format.encoding->bits == 4;
+  unsigned bits = emitter->spec->format.encoding->bits, per_byte = 8 / bits;
   nabla_ssa values[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++) {
     if (i >= window->width) {
@@ -147,24 +198,16 @@ static nabla_ssa few_codes(nabla_emitter *emitter, const nabla_window *window) {
       continue;
     }
     nabla_ssa at = nabla_emit_add_constant(emitter, window->flat, i);
-    if (!nibbles) {
-      values[i] = code_byte(emitter, at, "extsi");
-      continue;
-    }
-    nabla_ssa half = nabla_emit_divide(emitter, at, 2);
-    nabla_ssa byte = code_byte(emitter, half, "extui");
-    nabla_ssa four = nabla_emit_i32(emitter, NABLA_SCALAR, 4);
-    nabla_ssa high =
-        nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : i32", byte, four);
-    nabla_ssa odd = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i1", at);
-    nabla_ssa at_odd = high_first(emitter) ? byte : high;
-    nabla_ssa at_even = high_first(emitter) ? high : byte;
-    nabla_ssa code =
-        nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i32", odd,
-                   at_odd, at_even);
-    nabla_ssa low4 = nabla_emit_i32(emitter, NABLA_SCALAR, 15);
+    nabla_ssa place = nabla_emit_divide(emitter, at, per_byte);
+    values[i] = code_byte(emitter, place, "extui");
+    if (per_byte == 1) continue;
+    nabla_ssa which = i64_constant(emitter, "andi", at, per_byte - 1);
+    if (high_first(emitter))
+      which = i64_constant(emitter, "xori", which, per_byte - 1);
+    which = nabla_emit_multiply(emitter, which, bits);
+    which = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i32", which);
     values[i] =
-        nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i32", code, low4);
+        nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : i32", values[i], which);
   }
   return nabla_emit_from_elements(emitter, "i32", values);
 }
@@ -174,10 +217,12 @@ typedef nabla_ssa lookup(nabla_emitter *emitter, nabla_ssa index);
 static nabla_ssa block_lanes(nabla_emitter *emitter, const nabla_window *window,
                              lookup *at, const char *type);
 
-/* The codes as they are stored, i32. */
+/* The codes in the low bits of each i32. */
 static nabla_ssa raw_codes(nabla_emitter *emitter, const nabla_window *window) {
-  if (window->width < NABLA_LANES) return few_codes(emitter, window);
-  if (emitter->spec->format.encoding->bits == 8) {
+  unsigned bits = emitter->spec->format.encoding->bits;
+  if (window->width < NABLA_LANES || bits < 4)
+    return few_codes(emitter, window);
+  if (bits == 8) {
     nabla_ssa codes = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
                                       window->flat, 1);
     return nabla_emit(
@@ -185,37 +230,6 @@ static nabla_ssa raw_codes(nabla_emitter *emitter, const nabla_window *window) {
   }
   return window->aligned % 2 == 0 ? even_codes(emitter, window->flat)
                                   : any_codes(emitter, window->flat);
-}
-
-/* The zero point (i32) at `index`, which int8 has with a sign. */
-static nabla_ssa zero_at(nabla_emitter *emitter, nabla_ssa index) {
-  nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->zeros, index, 1);
-  int wide = emitter->spec->format.encoding->bits == 8;
-  return nabla_emit(emitter, "arith.%s %%v%u : i8 to i32",
-                    wide ? "extsi" : "extui", raw);
-}
-
-/* What the codes stand for, before the scale. */
-static nabla_ssa unscaled(nabla_emitter *emitter, const nabla_window *window) {
-  const nabla_format *format = &emitter->spec->format;
-  nabla_ssa codes = raw_codes(emitter, window);
-  if (!nabla_spec_is_integer(format->encoding))
-    return nabla_emit_lookup(emitter, codes);
-  if (format->encoding->bits == 4) {
-    nabla_ssa mask = nabla_emit_i32(emitter, NABLA_VECTOR, 15);
-    codes = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi32>",
-                       codes, mask);
-  }
-  nabla_ssa zero = 0;
-  if (format->zero_point)
-    zero = block_lanes(emitter, window, zero_at, "i32");
-  else if (format->encoding->bits == 4)
-    zero = nabla_emit_i32(emitter, NABLA_VECTOR, 8);
-  if (zero)
-    codes = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : vector<16xi32>",
-                       codes, zero);
-  return nabla_emit(
-      emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", codes);
 }
 
 /* A window that may reach into a second block, but not a third: the value of
@@ -281,20 +295,26 @@ static nabla_ssa scale_lanes(nabla_emitter *emitter,
                              const nabla_window *window) {
   if (window->scale && window->width == NABLA_LANES)
     return nabla_emit_broadcast(emitter, "f32", window->scale);
-  return block_lanes(emitter, window, scale_at, "f32");
+  return block_lanes(emitter, window, nabla_emit_scale_at, "f32");
+}
+
+/* Elements of a dense weight. */
+static nabla_ssa dense(nabla_emitter *emitter, const nabla_window *window) {
+  nabla_array_ref array = {emitter->codes, emitter->spec->dense};
+  return nabla_emit_round(
+      emitter, NABLA_VECTOR, emitter->spec->w_type,
+      nabla_emit_read_lanes(emitter, array, window->flat, window->width));
 }
 
 nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
                             const nabla_window *window) {
-  const nabla_format *format = &emitter->spec->format;
-  nabla_ssa value = unscaled(emitter, window);
-  value = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
-                            scale_lanes(emitter, window));
-  if (nabla_format_is_llm_int8(format)) /* in this order: FORMAT.md (I4) */
-    value = nabla_emit_binary(
-        emitter, NABLA_VECTOR, "mulf", value,
-        nabla_emit_f32(emitter, NABLA_VECTOR, (double)NABLA_INT8_STEP));
-  return nabla_emit_round(emitter, NABLA_VECTOR, emitter->spec->w_type, value);
+  if (!emitter->spec->format.encoding) return dense(emitter, window);
+  nabla_ssa value = nabla_emit_code_value(emitter, raw_codes(emitter, window));
+  nabla_ssa zero =
+      emitter->spec->format.zero_point
+          ? block_lanes(emitter, window, nabla_emit_zero_value, "f32")
+          : 0;
+  return nabla_emit_scaled(emitter, value, zero, scale_lanes(emitter, window));
 }
 
 nabla_ssa nabla_emit_drop_lanes(nabla_emitter *emitter, nabla_ssa value,

@@ -1,6 +1,6 @@
 /* Decoding up to NABLA_LANES consecutive elements of packed storage: how a
  * kernel reads weights. Everything about the encoding comes from its row
- * (bits, granularity) and its table of values. */
+ * (bits, granularity) and its definition (quant/kernel.h). */
 #ifndef NABLA_TRANSFORMS_KERNELS_DECODE_H
 #define NABLA_TRANSFORMS_KERNELS_DECODE_H
 
@@ -17,7 +17,8 @@ typedef struct nabla_window {
 /* F32, F16 or BF16. */
 nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec);
 
-/* Are the codes integers, int8 or int4? Those may have zero points. */
+/* Are the codes integers, int8 or int4? Those may have zero points. Not of a
+ * dense weight (NULL). */
 int nabla_spec_is_integer(const nabla_encoding *encoding);
 
 /* The greatest common divisor; 0 is a multiple of everything. */
@@ -28,10 +29,17 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
                              uint64_t stride, uint64_t count);
 
+/* The byte of the codes, or of a dense weight, in which element `flat` is. */
+nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat);
+
+/* The scale (f32) at `index` of the scales. */
+nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index);
+
 /* The scale (f32) of the element at `flat`. */
 nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat);
 
-/* The table of a 4-bit encoding looked up by the low 4 bits of each i32. */
+/* The table of an encoding of at most 4 bits looked up by the low bits of each
+ * i32; those above mean nothing. */
 nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices);
 
 /* vector<16xf32> of the values as nabla_decode gives them, rounded to the

@@ -19,6 +19,7 @@ typedef struct nabla_emitter {
   nabla_ssa x, y, m, codes, scales, zeros; /* what the words hold */
   nabla_ssa n, k;                          /* constants or words, i64 */
   nabla_ssa workspace, packed;
+  nabla_ssa nested_scales, nested_offset, nested_map; /* with DYNAMIC8 */
   nabla_ssa scratch; /* on the stack, if the body asks */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
 } nabla_emitter;

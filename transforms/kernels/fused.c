@@ -41,22 +41,19 @@ static const char *objection_to_steps(const nabla_fused_spec *spec) {
   return NULL;
 }
 
-/* Tables of 16 values with the first code in the high half of its byte, and
- * integers. */
-static int has_kernel(const nabla_encoding *encoding) {
-  return nabla_spec_is_integer(encoding) ||
-         (encoding->bits == 4 && encoding->high_first);
-}
-
 static const char *objection_to_format(const nabla_fused_spec *spec) {
   nabla_packed_size size;
-  const nabla_encoding *encoding = spec->format.encoding;
-  if (!encoding || !has_kernel(encoding))
-    return "only nf4, fp4, int8 and int4 have kernels";
-  if (spec->format.granularity == NABLA_PER_ROW && encoding->bits != 8)
-    return "only 8-bit codes have one scale per row";
+  const nabla_format *format = &spec->format;
+  if (!format->encoding)
+    return is_float(spec->dense) ? NULL
+                                 : "a dense weight is not F32, F16 or BF16";
+  if (format->granularity == NABLA_PER_TENSOR)
+    return "one scale for all elements";
+  if (format->segment) return "blocks that begin anew in each row";
+  if (format->scale == NABLA_SCALE_DYNAMIC8 && !spec->nested_block)
+    return "packed scales without a block";
   if (!spec->any_size &&
-      nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
+      nabla_format_size(format, spec->storage_elements, &size, NULL))
     return "the storage is not one that the encoding can have";
   return NULL;
 }
@@ -131,6 +128,11 @@ static void load_words(nabla_emitter *emitter) {
   emitter->scales = load_pointer(emitter, NABLA_FUSED_SCALES);
   if (spec->format.zero_point)
     emitter->zeros = load_pointer(emitter, NABLA_FUSED_ZERO_POINTS);
+  if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
+    emitter->nested_scales = load_pointer(emitter, NABLA_FUSED_NESTED_SCALES);
+    emitter->nested_offset = load_pointer(emitter, NABLA_FUSED_NESTED_OFFSET);
+    emitter->nested_map = load_pointer(emitter, NABLA_FUSED_NESTED_MAP);
+  }
   emitter->workspace = load_pointer(emitter, NABLA_FUSED_WORKSPACE);
   emitter->packed = load_pointer(emitter, NABLA_FUSED_PACKED);
   for (uint32_t i = 0; i < spec->step_count; i++)
@@ -145,6 +147,14 @@ static nabla_ssa reserve(nabla_emitter *emitter, uint64_t bytes) {
       emitter,
       "llvm.alloca %%v%u x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
       count);
+}
+
+/* Bodies for few rows expect one. */
+static void open_if_rows(nabla_emitter *emitter) {
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa some = nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : i64",
+                              emitter->m, zero);
+  nabla_emit_line(emitter, "scf.if %%v%u {", some);
 }
 
 /* One function. The stack is probed page by page, so that its room never steps
@@ -169,7 +179,10 @@ static void emit_function(const nabla_fused_spec *spec, const char *name,
         nabla_emit(&emitter, "arith.addi %%begin, %%v%u : i64", zero);
     emitter.end = nabla_emit(&emitter, "arith.addi %%end, %%v%u : i64", zero);
     if (scratch) emitter.scratch = reserve(&emitter, scratch);
+    int guarded = !spec->m_min && !*suffix;
+    if (guarded) open_if_rows(&emitter);
     body(&emitter);
+    if (guarded) nabla_emit_line(&emitter, "}");
   }
   nabla_text_add(text, "  llvm.return\n}\n");
 }

@@ -1,5 +1,7 @@
-/* Looking up the values of 4-bit codes in a table of 16; see decode.h. */
+/* Looking up the values of codes of up to 4 bits in a table of 16; see
+ * decode.h. */
 #include "quant/codec.h"
+#include "quant/kernel.h"
 #include "transforms/kernels/decode.h"
 
 /* AVX-512 looks up 16 values in one instruction, by the low 4 bits. */
@@ -84,8 +86,11 @@ static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
 
 nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices) {
   nabla_features features = emitter->spec->features;
+  const nabla_encoding *encoding = emitter->spec->format.encoding;
+  unsigned codes = 1u << encoding->bits; /* of fewer bits: again and again */
   float table[NABLA_TABLE_VALUES];
-  nabla_encoding_table(emitter->spec->format.encoding, table);
+  for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
+    table[i] = nabla_recipe_find(encoding)->value((uint8_t)(i % codes));
   if (NABLA_HAS(features, AVX512F))
     return lookup_avx512(emitter, table, indices);
   if (NABLA_HAS(features, AVX2)) return lookup_avx2(emitter, table, indices);

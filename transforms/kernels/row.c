@@ -97,9 +97,8 @@ static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
 
 /* Asks for the codes that follow those at `k`. */
 static void prefetch(nabla_emitter *emitter, const line *at, nabla_ssa k) {
-  uint64_t per_byte = 8 / emitter->spec->format.encoding->bits;
-  nabla_ssa byte = nabla_emit_divide(
-      emitter, nabla_emit_add(emitter, at->flat, k), per_byte);
+  nabla_ssa byte =
+      nabla_emit_code_byte(emitter, nabla_emit_add(emitter, at->flat, k));
   byte = nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES);
   nabla_emit_prefetch(emitter, emitter->codes, byte);
 }

@@ -1,0 +1,26 @@
+/* Panels: rows of the weight decoded once, in the form that tiles multiply:
+ * element (k, lane) of a panel of `width` rows is at k * width + lane, f32. */
+#ifndef NABLA_TRANSFORMS_KERNELS_PANEL_H
+#define NABLA_TRANSFORMS_KERNELS_PANEL_H
+
+#include "transforms/kernels/bodies.h"
+
+/* Bytes of the scratch that nabla_emit_panel uses beside the panel. */
+#define NABLA_PANEL_SCRATCH 4096u
+
+/* Which part of the weight. */
+typedef struct nabla_panel {
+  nabla_ssa first;   /* row of w; rows beyond the last are the last again */
+  unsigned width;    /* rows: a multiple of NABLA_LANES                   */
+  nabla_ssa k;       /* first element of each row: a multiple of `aligned` */
+  nabla_ssa count;   /* elements of each row, at most KC                  */
+  unsigned aligned;  /* a power of two                                    */
+  nabla_ssa out;     /* address; room for `count` rounded up to 16        */
+  nabla_ssa scratch; /* address; NABLA_PANEL_SCRATCH bytes                */
+} nabla_panel;
+
+/* Decodes a panel. Elements beyond `count`, up to the next multiple of 16, may
+ * be written too. */
+void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel);
+
+#endif

@@ -1,0 +1,31 @@
+/* See transpose.h. */
+#include "transforms/kernels/transpose.h"
+
+/* For half 0 the lanes of `a` and `b` whose bit `apart` is 0, each followed at
+ * that distance by its partner; for half 1 those whose bit is 1. */
+static nabla_ssa interleave(nabla_emitter *emitter, const char *element,
+                            nabla_ssa a, nabla_ssa b, unsigned apart,
+                            unsigned half) {
+  nabla_text *text = emitter->text;
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
+  for (unsigned i = 0; i < NABLA_LANES; i++) {
+    unsigned from = (i & ~apart) | (half ? apart : 0);
+    nabla_text_add(text, "%s%u", i ? ", " : "",
+                   i & apart ? from + NABLA_LANES : from);
+  }
+  nabla_text_add(text, "] : vector<16x%s>, vector<16x%s>\n", element, element);
+  return result;
+}
+
+/* Each step trades one bit of the row number for the same bit of the lane. */
+void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
+                          nabla_ssa rows[NABLA_LANES]) {
+  for (unsigned apart = 1; apart < NABLA_LANES; apart *= 2)
+    for (unsigned i = 0; i < NABLA_LANES; i++) {
+      if (i & apart) continue;
+      nabla_ssa a = rows[i], b = rows[i | apart];
+      rows[i] = interleave(emitter, element, a, b, apart, 0);
+      rows[i | apart] = interleave(emitter, element, a, b, apart, 1);
+    }
+}

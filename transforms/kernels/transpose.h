@@ -1,0 +1,12 @@
+/* Transposing squares of 32-bit values in vectors. */
+#ifndef NABLA_TRANSFORMS_KERNELS_TRANSPOSE_H
+#define NABLA_TRANSFORMS_KERNELS_TRANSPOSE_H
+
+#include "transforms/kernels/emit.h"
+
+/* rows[i] lane j becomes rows[j] lane i; 16 vectors of 16 `element`s, "f32" or
+ * "i32": 64 shuffles of two vectors. */
+void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
+                          nabla_ssa rows[NABLA_LANES]);
+
+#endif
