@@ -80,8 +80,6 @@ static const char *spec_of(const nabla_matmul_request *request,
   const nabla_matmul_weight *weight = &request->weight;
   if (!weight->n || !weight->k) return "the weight has no elements";
   if (weight->format.segment) return "blocks end with rows, but not all alike";
-  if (weight->format.encoding && weight->format.scale == NABLA_SCALE_DYNAMIC8)
-    return "scales in 8 bits are widened first";
   *out = (nabla_fused_spec){.format = weight->format,
                             .dense = weight->dtype,
                             .nested_block = weight->nested_block,
