@@ -28,6 +28,8 @@ const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
   if (!float_dtype(nabla_array_element(x), &out->x_type) ||
       !float_dtype(nabla_array_element(w), &out->w_type))
     return "kernels compute in f32, f16 and bf16";
+  if (!nabla_implicit_encoding(w).row)
+    return "only codes with scales have kernels";
   if (view.rank != 2) return "the weight is not of rank 2";
   out->y_type = out->x_type;
   out->format = nabla_implicit_format(w);

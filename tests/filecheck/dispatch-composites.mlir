@@ -35,9 +35,9 @@ func.func @dense(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
 // CHECK-LABEL: func.func @without_kernel(
 // CHECK: nabla.materialize
 // CHECK: nabla.dot_general
-func.func @without_kernel(%x: tensor<4x256xf32>, %w: !nabla.implicit<128x256xf32, #nabla.ternary<block = 64>>) -> tensor<4x128xf32> {
-  // expected-warning @+1 {{'nabla.dot_general' op materializes 1 operand of #nabla.ternary<block = 64>, 32768 elements}}
-  %y = nabla.linear %x, %w : tensor<4x256xf32>, !nabla.implicit<128x256xf32, #nabla.ternary<block = 64>>
+func.func @without_kernel(%x: tensor<4x256xf32>, %w: !nabla.implicit<128x256xf32, #nabla.dynamic8<block = 64>>) -> tensor<4x128xf32> {
+  // expected-warning @+1 {{'nabla.dot_general' op materializes 1 operand of #nabla.dynamic8<block = 64>, 32768 elements}}
+  %y = nabla.linear %x, %w : tensor<4x256xf32>, !nabla.implicit<128x256xf32, #nabla.dynamic8<block = 64>>
   return %y : tensor<4x128xf32>
 }
 

@@ -5,7 +5,7 @@
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
 // CHECK: func.func private @[[F:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_on_d_256]](%arg0: tensor<?x256xf32>, %arg1: tensor<16384xi8> {bufferization.buffer_layout = strided<[1], offset: ?>}, %arg2: tensor<512xf32> {bufferization.buffer_layout = strided<[1], offset: ?>}) -> tensor<?x128xf32> {
-// CHECK: %[[WORDS:.*]] = memref.alloca() : memref<16xi64>
+// CHECK: %[[WORDS:.*]] = memref.alloca() : memref<24xi64>
 // CHECK: %[[K256:.*]] = arith.constant 256 : i64
 // CHECK: %[[WHERE:.*]] = llvm.mlir.addressof @nabla_where_fused_dot
 // CHECK: %[[M:.*]] = tensor.dim %arg0, %c0
@@ -19,11 +19,18 @@
 // CHECK: %{{.*}}, %[[O:[^,]*]], %{{.*}}, %{{.*}} = memref.extract_strided_metadata %[[B]]
 // CHECK: %[[BYTES:.*]] = arith.muli %[[O]], %c4
 // CHECK: arith.addi %[[A]], %[[BYTES]] : index
-// CHECK: %[[P:.*]] = llvm.mlir.addressof @[[K:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*]] : !llvm.ptr
+// The kernel for one row, and that for more; the second has x prepared.
+// CHECK: %[[ONE:.*]] = llvm.mlir.addressof @[[K:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_m0to1]] : !llvm.ptr
+// CHECK: %[[IS:.*]] = arith.cmpi ule, %{{.*}}, %c1_i64 : i64
+// CHECK: %[[MANY:.*]] = llvm.mlir.addressof @[[L:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_m2]] : !llvm.ptr
+// CHECK: %[[P:.*]] = arith.select %[[IS]], %[[ONE]], %[[MANY]] : !llvm.ptr
+// CHECK: llvm.mlir.addressof @[[L]]_prepare : !llvm.ptr
+// CHECK: memref.alloc(%{{.*}}) {alignment = 64 : i64} : memref<?xi8>
+// CHECK: call @nabla_parallel(
 // CHECK: call @nabla_parallel(%[[P]], %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
 // CHECK: %[[T:.*]] = bufferization.to_tensor %[[Y]] restrict writable : memref<?x128xf32> to tensor<?x128xf32>
 // CHECK: return %[[T]]
-// CHECK: llvm.func internal @[[K]](%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64) attributes {{{.*}}nabla.kernel
+// CHECK-DAG: llvm.func internal @[[K]](%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64) attributes {{{.*}}nabla.kernel
 // CHECK-DAG: func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)
 // CHECK-DAG: func.func private @nabla_require_equal(i64, i64, !llvm.ptr)
 // CHECK-DAG: llvm.mlir.global internal constant @nabla_where_fused_dot("nabla.fused_dot\00")
@@ -106,8 +113,8 @@ func.func @half_known(%x: tensor<4x256xf32>, %z: tensor<?x256xf32>, %c: tensor<1
 !v = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>, view<256x128, strides = [1, 128], offset = 0>>
 
 // One kernel for equal operations, also of another function; another one for
-// each view, epilogue and element type, and for what is known of M.
-// CHECK-COUNT-6: llvm.func internal @nabla_fused_
+// each view, epilogue and element type, and for ranges of M (with `prepare`).
+// CHECK-COUNT-11: llvm.func internal @nabla_fused_
 // CHECK-NOT: llvm.func
 // CHECK-LABEL: func.func @first(
 // CHECK: call @[[A:nabla_fused_.*_on_d_256]](
@@ -142,7 +149,7 @@ func.func @second(%x: tensor<?x256xf32>, %h: tensor<?x256xf16>, %one: tensor<1x2
 // Through a view to the components; the words are in a function of their own,
 // not in the loop.
 // CHECK: func.func private @[[F:nabla_fused_.*]](%arg0: tensor<4x8xf32>
-// CHECK: memref.alloca() : memref<16xi64>
+// CHECK: memref.alloca() : memref<24xi64>
 // CHECK-LABEL: func.func @loop(
 // CHECK-NOT: memref.alloca
 // CHECK: scf.for

@@ -21,7 +21,8 @@ typedef struct tile_shape {
 
 /* AVX-512 has 32 registers, AVX2 16 of half the size. */
 static tile_shape shape_of(const nabla_fused_spec *spec) {
-  return NABLA_HAS(spec->features, AVX512F) ? (tile_shape){8, 2} : (tile_shape){4, 1};
+  return NABLA_HAS(spec->features, AVX512F) ? (tile_shape){8, 2}
+                                            : (tile_shape){4, 1};
 }
 
 static unsigned width_of(const nabla_fused_spec *spec) {
