@@ -26,7 +26,7 @@ static void reveal(char *text) {
     memcpy(at + before, "hidden  ", strlen("internal"));
 }
 
-/* Linkers of this process ask for a manifest; there is nothing in it. */
+/* All kernels, and nothing that other objects could have too. */
 static void write(const nabla_kernel_object *kernels, const char *prefix,
                   nabla_text *text) {
   nabla_text name = {0};
@@ -40,9 +40,11 @@ static void write(const nabla_kernel_object *kernels, const char *prefix,
   }
   nabla_text_deinit(&name);
   if (!text->failed) reveal(text->data);
-  nabla_text_add(text,
-                 "llvm.mlir.global external hidden constant "
-                 "@" NABLA_MANIFEST_SYMBOL "(\"\\00\")\n");
+  /* the linker of this process asks for a manifest; there is nothing in it */
+  if (!*prefix)
+    nabla_text_add(text,
+                   "llvm.mlir.global external hidden constant "
+                   "@" NABLA_MANIFEST_SYMBOL "(\"\\00\")\n");
 }
 
 static nabla_status compile(nabla_context *context, const nabla_target *target,

@@ -24,7 +24,8 @@ typedef struct nabla_kernel_object {
 int nabla_kernel_has_part(const nabla_fused_spec *spec, uint32_t part);
 
 /* Compiles `spec`, with the features of `target`. Kernel i is the symbol
- * nabla_entry_<prefix><i> and a suffix, hidden.
+ * nabla_entry_<prefix><i> and a suffix, hidden. `prefix` "": for
+ * nabla_jit_link.
  * @return NABLA_UNSUPPORTED  there is no such kernel
  *         NABLA_NO_MEMORY, NABLA_CORRUPT as of nabla_codegen */
 NABLA_MUST_USE nabla_status nabla_kernels_compile(nabla_context *context,
