@@ -1,0 +1,154 @@
+/* Kernels made ahead of time, where this library has them: columns all over
+ * the weight against the C kernels. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/runtime/ahead.h"
+#include "tests/support/model.h"
+#include "tests/support/product.h"
+
+#define STEP 61 /* between columns that are looked at */
+
+static nabla_diag diag;
+
+/* The C kernels, whose own test is f64, read the same weight: columns of both
+ * agree within the bounds of both. */
+static void expect_same(const nabla_matmul_weight *weight, uint64_t m,
+                        const float *y, const float *sizes,
+                        const float *wanted) {
+  const uint64_t n = weight->n;
+  size_t wrong = 0;
+  for (uint64_t i = 0; i < m; i++)
+    for (uint64_t j = 0; j < n; j += STEP)
+      wrong += !(fabs((double)y[i * n + j] - (double)wanted[i * n + j]) <=
+                 (double)(weight->k + 32) * 0x1p-24 * (double)sizes[i]);
+  cr_expect_eq(wrong, 0, "%zu wrong, M %u", wrong, (unsigned)m);
+}
+
+typedef struct arrays {
+  uint8_t *codes;
+  void *scales;
+  float *x, *y, *wanted;
+  void *workspace;
+} arrays;
+
+enum { M_MOST = 33 };
+
+static arrays arrays_of(const nabla_packed_size *size, uint64_t n, uint64_t k) {
+  arrays a = {.codes = malloc((size_t)size->code_bytes),
+              .scales = malloc((size_t)size->scale_bytes),
+              .x = malloc(M_MOST * k * sizeof(float)),
+              .y = malloc(M_MOST * n * sizeof(float)),
+              .wanted = malloc(M_MOST * n * sizeof(float))};
+  cr_assert(a.codes && a.scales && a.x && a.y && a.wanted);
+  uint64_t seed = n + k;
+  for (size_t i = 0; i < size->code_bytes; i++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    a.codes[i] = (uint8_t)(seed >> 56);
+  }
+  for (size_t i = 0; i < size->scales; i++)
+    ((float *)a.scales)[i] = 0.01f * (float)(1 + i % 5);
+  model_fill(a.x, (size_t)(M_MOST * k), 3);
+  return a;
+}
+
+static void free_arrays(arrays *a) {
+  free(a->codes);
+  free(a->scales);
+  free(a->x);
+  free(a->y);
+  free(a->wanted);
+  free(a->workspace);
+}
+
+static nabla_matmul_plan *plan_of(const nabla_matmul_weight *weight,
+                                  nabla_matmul_provider provider,
+                                  nabla_isa isa) {
+  const nabla_matmul_options options = {.provider = provider, .isa = isa};
+  nabla_matmul_plan *plan = NULL;
+  cr_assert_eq(nabla_matmul_plan_create_from(weight, &options, &plan, &diag),
+               NABLA_OK, "%s", diag.what);
+  return plan;
+}
+
+/* Sums of |x| times the largest |w| that codes of a scale up to 0.05 give. */
+static void sizes_of(const float *x, uint64_t k, float *out) {
+  for (uint64_t i = 0; i < M_MOST; i++) {
+    out[i] = 0;
+    for (uint64_t j = 0; j < k; j++) out[i] += fabsf(x[i * k + j]) * 0.05f;
+  }
+}
+
+static void expect_set(const nabla_ahead_set *set, nabla_isa isa) {
+  static const uint64_t some_m[] = {1, 3, 7, M_MOST};
+  float sizes[M_MOST];
+  nabla_packed_size size;
+  nabla_matmul_weight weight = {
+      .format = {.encoding = nabla_encoding_find(set->encoding),
+                 .granularity = set->granularity,
+                 .block = set->block ? set->block : set->k,
+                 .scale = set->scale},
+      .n = set->n ? set->n : 97,
+      .k = set->k ? set->k : 6 * set->any_size};
+  cr_assert_eq(
+      nabla_format_size(&weight.format, weight.n * weight.k, &size, NULL), 0);
+  arrays a = arrays_of(&size, weight.n, weight.k);
+  weight.codes = a.codes;
+  weight.code_bytes = size.code_bytes;
+  weight.scales = a.scales;
+  weight.scale_bytes = size.scale_bytes;
+  nabla_matmul_plan *plan = plan_of(&weight, NABLA_MATMUL_AHEAD, isa);
+  nabla_matmul_plan *c = plan_of(&weight, NABLA_MATMUL_C, isa);
+  const uint64_t bytes = nabla_matmul_plan_workspace_max(plan, M_MOST);
+  a.workspace = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
+  sizes_of(a.x, weight.k, sizes);
+  if (weight.format.encoding->bits == 8 && set->block) /* codes to 127 */
+    for (int i = 0; i < M_MOST; i++) sizes[i] *= 128;
+  else if (!strcmp(set->encoding, "int4"))
+    for (int i = 0; i < M_MOST; i++) sizes[i] *= 8;
+  for (size_t i = 0; i < 4; i++) {
+    const uint64_t m = some_m[i];
+    cr_assert_eq(nabla_matmul_plan_run(plan, a.x, m, a.y, a.workspace, &diag),
+                 0);
+    cr_assert_eq(nabla_matmul_plan_run(c, a.x, m, a.wanted, NULL, &diag), 0);
+    expect_same(&weight, m, a.y, sizes, a.wanted);
+  }
+  nabla_matmul_plan_destroy(plan);
+  nabla_matmul_plan_destroy(c);
+  free_arrays(&a);
+}
+
+Test(matmul_ahead, kernels_give_what_c_gives) {
+  for (size_t i = 0; i < nabla_ahead.count; i++) {
+    const nabla_ahead_set *set = &nabla_ahead.sets[i];
+    const nabla_isa isa =
+        set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
+    if (nabla_level_available(set->level, isa)) expect_set(set, isa);
+  }
+}
+
+Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
+  float values[6] = {0};
+  const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
+                                      .n = 2,
+                                      .k = 3,
+                                      .codes = values,
+                                      .code_bytes = sizeof values};
+  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD};
+  nabla_matmul_plan *plan = NULL;
+  cr_expect_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+               NABLA_UNSUPPORTED);
+  cr_expect(strstr(diag.what, "ahead of time"), "%s", diag.what);
+  cr_expect(strlen(diag.next) > 0);
+}
+
+/* Code for what the CPU has not is never chosen. */
+Test(matmul_ahead, limits_are_kept) {
+  for (int level = 0; level < NABLA_LEVEL_COUNT; level++) {
+    cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_SCALAR));
+    if (level != NABLA_LEVEL_avx2)
+      cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_AVX2));
+  }
+}
