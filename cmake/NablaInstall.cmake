@@ -60,14 +60,15 @@ endfunction()
 
 nabla_install_library(quant NablaQuant nabla_base nabla_quant_objects)
 nabla_install_library(runtime NablaRuntime
-  nabla_base nabla_quant_objects nabla_runtime_objects)
+  nabla_base nabla_quant_objects nabla_runtime_objects ${NABLA_AHEAD})
 
 # libnabla: all of it, with LLVM and MLIR in the process. Shared only; the
 # static form would name a hundred of LLVM's archives.
 if(NABLA_HAS_COMPILER)
   add_library(nabla-shared SHARED
     $<TARGET_OBJECTS:nabla_base> $<TARGET_OBJECTS:nabla_quant_objects>
-    $<TARGET_OBJECTS:nabla_runtime_objects> $<TARGET_OBJECTS:nabla_dialect>
+    $<TARGET_OBJECTS:nabla_runtime_objects> $<TARGET_OBJECTS:${NABLA_AHEAD}>
+    $<TARGET_OBJECTS:nabla_dialect>
     $<TARGET_OBJECTS:nabla_transforms> $<TARGET_OBJECTS:nabla_compiler>)
   target_include_directories(nabla-shared PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>")
@@ -86,6 +87,15 @@ if(NABLA_HAS_COMPILER)
   set_target_properties(nabla-opt nabla-compile nabla-run PROPERTIES
     INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS nabla-opt nabla-compile nabla-run)
+endif()
+
+# The kernels that the table names.
+if(NABLA_AHEAD STREQUAL "nabla_ahead")
+  get_target_property(kernels nabla_ahead NABLA_OBJECTS)
+  foreach(library nabla-runtime-static nabla-runtime-shared nabla-shared)
+    target_sources(${library} PRIVATE ${kernels})
+    add_dependencies(${library} nabla_ahead)
+  endforeach()
 endif()
 
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/nabla"

@@ -123,6 +123,16 @@ typedef struct nabla_compile_report {
 NABLA_API nabla_compile_report
 nabla_compiler_last_report(const nabla_compiler *compiler);
 
+/* From here on plans (nabla/matmul.h) get code generated for exactly their
+ * shape, where kernels have the encoding: about 15 ms for the first plan of a
+ * kind, nothing for the next in this process. Plans that exist stay as they
+ * are. Thread-safe; a second call changes nothing. */
+NABLA_API void nabla_compiler_provide_plans(void);
+
+/* Ends that, and frees code that no plan uses; plans that use it keep it.
+ * Thread-safe; also without a call before. */
+NABLA_API void nabla_compiler_withhold_plans(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -36,6 +36,7 @@ typedef enum nabla_fused_word {
   NABLA_FUSED_NESTED_SCALES = 10,
   NABLA_FUSED_NESTED_OFFSET = 11,
   NABLA_FUSED_NESTED_MAP = 12,
+  NABLA_FUSED_CONTEXT = 13,  /* of kernels in C: address of what they need  */
   NABLA_FUSED_EPILOGUE = 16, /* from here: one word for each step that has an
                                 operand, in order of the steps: its address  */
   NABLA_FUSED_WORDS = 24

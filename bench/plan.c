@@ -1,0 +1,182 @@
+/* What a plan costs beside its kernel.
+ *
+ *   plan          the first result of this process with kernels made ahead of
+ *                 time, the call of a plan beside the bare kernel, and a region
+ *                 of two threads
+ *
+ * CPU time of one thread for the calls, so that others on the machine do not
+ * count; best and median of many turns, the two sides in turns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/runtime/matmul_internal.h"
+
+#define N 4096u
+#define K 4096u
+
+enum { TURNS = 400, CALLS = 200, REGIONS = 20 };
+
+static double read_clock(clockid_t id) {
+  struct timespec t;
+  clock_gettime(id, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static int maps_llvm(void) {
+  char line[512];
+  int found = 0;
+  FILE *file = fopen("/proc/self/maps", "r");
+  while (file && fgets(line, sizeof line, file))
+    found |= strstr(line, "LLVM") || strstr(line, "MLIR");
+  if (file) (void)fclose(file);
+  return found;
+}
+
+typedef struct weight {
+  uint8_t *codes;
+  float *scales;
+  nabla_matmul_weight described;
+} weight;
+
+/* nf4 by blocks of 64; made up. */
+static weight weight_of(uint64_t n, uint64_t k) {
+  const size_t codes = (size_t)(n * k / 2), scales = (size_t)(n * k / 64);
+  weight w = {.codes = malloc(codes), .scales = malloc(scales * 4)};
+  if (!w.codes || !w.scales) exit(1);
+  for (size_t i = 0; i < codes; i++) w.codes[i] = (uint8_t)(i * 37);
+  for (size_t i = 0; i < scales; i++) w.scales[i] = 0.01f;
+  w.described = (nabla_matmul_weight){
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
+      .n = n,
+      .k = k,
+      .codes = w.codes,
+      .code_bytes = codes,
+      .scales = w.scales,
+      .scale_bytes = scales * 4};
+  return w;
+}
+
+static void destroy(weight *w) {
+  free(w->codes);
+  free(w->scales);
+}
+
+static nabla_matmul_plan *plan_of(const weight *w) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_matmul_plan *plan = NULL;
+  if (nabla_matmul_plan_create_from(&w->described, NULL, &plan, &diag)) {
+    (void)fprintf(stderr, "plan: %s\n", diag.what);
+    exit(1);
+  }
+  return plan;
+}
+
+static void say_plan(const nabla_matmul_plan *plan) {
+  nabla_matmul_info info;
+  nabla_matmul_plan_describe(plan, &info);
+  printf("nf4 %llu x %llu, %s, kernel '%s'", (unsigned long long)info.n,
+         (unsigned long long)info.k, nabla_matmul_provider_name(info.provider),
+         info.kernels[0].name);
+}
+
+/* `started`: CPU time of the process when main began. */
+static void measure_cold(double started) {
+  static _Alignas(64) float x[K], y[N];
+  weight w = weight_of(N, K);
+  const double begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  nabla_matmul_plan *plan = plan_of(&w);
+  const double created = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  const uint64_t bytes = nabla_matmul_plan_workspace_size(plan, 1);
+  void *room = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
+  if (!room || nabla_matmul_plan_run(plan, x, 1, y, room, NULL)) exit(1);
+  const double done = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  say_plan(plan);
+  printf(
+      "\ncold process: %.2f ms to main, %.3f ms plan, %.2f ms first result, "
+      "%.2f ms in all; LLVM %s\n",
+      started * 1e-6, (created - begin) * 1e-6, (done - created) * 1e-6,
+      (started + done - begin) * 1e-6, maps_llvm() ? "is mapped" : "is not");
+  free(room);
+  nabla_matmul_plan_destroy(plan);
+  destroy(&w);
+}
+
+static void measure_calls(void) {
+  static _Alignas(64) float x[64], y[16], room[4096];
+  double plans[TURNS], kernels[TURNS], beyond[TURNS];
+  weight w = weight_of(16, 64);
+  nabla_matmul_plan *plan = plan_of(&w);
+  const nabla_kernel *kernel = &plan->provided.kernels[0].code;
+  if (nabla_matmul_plan_workspace_size(plan, 1) > sizeof room) exit(1);
+  uint64_t words[NABLA_FUSED_WORDS];
+  memcpy(words, plan->words, sizeof words);
+  words[NABLA_FUSED_X] = (uintptr_t)x;
+  words[NABLA_FUSED_Y] = (uintptr_t)y;
+  words[NABLA_FUSED_M] = 1;
+  words[NABLA_FUSED_WORKSPACE] = (uintptr_t)room;
+  for (int i = 0; i < TURNS; i++) {
+    const double a = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    for (int j = 0; j < CALLS; j++)
+      if (nabla_matmul_plan_run(plan, x, 1, y, room, NULL)) exit(1);
+    const double b = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    for (int j = 0; j < CALLS; j++) {
+      if (kernel->prepare) kernel->prepare(words, 0, 1);
+      kernel->run(words, 0, 16);
+    }
+    const double c = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    plans[i] = (b - a) / CALLS;
+    kernels[i] = (c - b) / CALLS;
+    beyond[i] = plans[i] - kernels[i];
+  }
+  qsort(plans, TURNS, sizeof *plans, ascending);
+  qsort(kernels, TURNS, sizeof *kernels, ascending);
+  qsort(beyond, TURNS, sizeof *beyond, ascending);
+  say_plan(plan);
+  printf(
+      "\ncall: plan %.0f ns (best %.0f), kernel %.0f ns (best %.0f), beyond "
+      "it median %.0f ns\n",
+      plans[TURNS / 2], plans[0], kernels[TURNS / 2], kernels[0],
+      beyond[TURNS / 2]);
+  nabla_matmul_plan_destroy(plan);
+  destroy(&w);
+}
+
+static void do_nothing(void *context, uint32_t worker, uint32_t workers) {
+  (void)context;
+  (void)worker;
+  (void)workers;
+}
+
+/* For a second at most: a busy machine makes a worker wait for a CPU. */
+static void measure_region(void) {
+  double times[TURNS];
+  int count = 0;
+  nabla_pool *pool = NULL;
+  if (nabla_pool_create(2, NULL, &pool, NULL)) exit(1);
+  const double start = read_clock(CLOCK_MONOTONIC);
+  double end = start;
+  while (count < TURNS && end - start < 1e9) {
+    const double begin = end;
+    for (int j = 0; j < REGIONS; j++) nabla_pool_run(pool, do_nothing, NULL);
+    end = read_clock(CLOCK_MONOTONIC);
+    times[count++] = (end - begin) / REGIONS;
+  }
+  qsort(times, (size_t)count, sizeof *times, ascending);
+  printf("region of two threads: median %.0f ns, best %.0f ns\n",
+         times[count / 2], times[0]);
+  nabla_pool_destroy(pool);
+}
+
+int main(void) {
+  measure_cold(read_clock(CLOCK_PROCESS_CPUTIME_ID));
+  measure_calls();
+  measure_region();
+  return 0;
+}

@@ -1,0 +1,204 @@
+/* Makes the kernels of transforms/kernels/ahead.def when the libraries are
+ * built.
+ *
+ *   generate FOLDER   writes FOLDER/<id>.o for each row, and FOLDER/table.c,
+ *                     the nabla_ahead of lib/runtime/ahead.h */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/compiler/kernels.h"
+#include "lib/runtime/ahead.h"
+#include "transforms/text.h"
+
+typedef struct row {
+  const char *id, *level, *target, *encoding, *granularity_name, *scale_name,
+      *numerics_name, *layout_name;
+  nabla_granularity granularity;
+  uint64_t block;
+  nabla_scale_type scale;
+  uint64_t n, k, any;
+  nabla_numerics numerics;
+  nabla_weight_layout layout;
+} row;
+
+/* Targets of levels, by name. */
+#define LEVEL(id, isa, also, target) \
+  static const char *const id##_target = target;
+#include "lib/runtime/levels.def"
+#undef LEVEL
+
+static const row rows[] = {
+#define AHEAD(id, level, encoding, granularity, block, scale, n, k, any, \
+              numerics, layout)                                          \
+  {#id,                                                                  \
+   #level,                                                               \
+   level##_target,                                                       \
+   #encoding,                                                            \
+   "NABLA_PER_" #granularity,                                            \
+   "NABLA_SCALE_" #scale,                                                \
+   "NABLA_NUMERICS_" #numerics,                                          \
+   "NABLA_WEIGHT_LAYOUT_" #layout,                                       \
+   NABLA_PER_##granularity,                                              \
+   block,                                                                \
+   NABLA_SCALE_##scale,                                                  \
+   n,                                                                    \
+   k,                                                                    \
+   any,                                                                  \
+   NABLA_NUMERICS_##numerics,                                            \
+   NABLA_WEIGHT_LAYOUT_##layout},
+#include "transforms/kernels/ahead.def"
+#undef AHEAD
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* What is written: the table's parts, in the order of its file. */
+typedef struct output {
+  const char *folder;
+  nabla_text symbols, kernels, sets;
+} output;
+
+static nabla_fused_spec spec_of(const row *r) {
+  return (nabla_fused_spec){
+      .format = {.encoding = nabla_encoding_find(r->encoding),
+                 .granularity = r->granularity,
+                 .block = r->block ? r->block : r->k,
+                 .scale = r->scale},
+      .storage_elements = r->n * r->k,
+      .m_min = 1,
+      .n = r->n,
+      .k = r->k,
+      .stride_n = r->k,
+      .stride_k = 1,
+      .any_size = r->any,
+      .numerics = r->numerics,
+      .layout = r->layout,
+      .x_type = NABLA_DTYPE_F32,
+      .y_type = NABLA_DTYPE_F32,
+      .w_type = NABLA_DTYPE_F32};
+}
+
+static void add_tiles(nabla_text *text, const nabla_kernel_tiles *tiles) {
+  nabla_text_add(text, ", {%uu, %uu, %uu}", tiles->rows, tiles->columns,
+                 tiles->bytes);
+}
+
+/* One kernel of a row: its symbols, declared, and its description. */
+static void add_kernel(output *out, const row *r, uint32_t i,
+                       const nabla_fused_spec *spec) {
+  static const char *const suffixes[] = NABLA_KERNEL_SUFFIXES;
+  nabla_kernel kernel;
+  nabla_fused_describe(spec, &kernel);
+  nabla_text_add(&out->kernels, "    {{");
+  for (uint32_t part = 0; part < NABLA_KERNEL_PARTS; part++) {
+    const char *comma = part ? ", " : "";
+    if (!nabla_kernel_has_part(spec, part)) {
+      nabla_text_add(&out->kernels, "%sNULL", comma);
+      continue;
+    }
+    nabla_text_add(&out->symbols,
+                   "void nabla_entry_ahead_%s_%u%s(const uint64_t *, uint64_t, "
+                   "uint64_t);\n",
+                   r->id, i, suffixes[part]);
+    nabla_text_add(&out->kernels, "%snabla_entry_ahead_%s_%u%s", comma, r->id,
+                   i, suffixes[part]);
+  }
+  add_tiles(&out->kernels, &kernel.workspace);
+  add_tiles(&out->kernels, &kernel.packed);
+  nabla_text_add(&out->kernels, ", %uu}, \"%s, %s\", UINT64_C(%llu)},\n",
+                 kernel.grain, nabla_fused_body(spec), r->level,
+                 (unsigned long long)(spec->m_max ? spec->m_max : UINT64_MAX));
+}
+
+static void add_set(output *out, const row *r,
+                    const nabla_kernel_object *kernels) {
+  nabla_text_add(&out->kernels, "static const nabla_provided_kernel %s[] = {\n",
+                 r->id);
+  for (uint32_t i = 0; i < kernels->count; i++)
+    add_kernel(out, r, i, &kernels->specs[i]);
+  nabla_text_add(&out->kernels, "};\n");
+  nabla_text_add(&out->sets,
+                 "    {.encoding = \"%s\", .granularity = %s, .scale = %s,\n"
+                 "     .block = %llu, .n = %llu, .k = %llu, .any_size = %llu,\n"
+                 "     .numerics = %s, .layout = %s,\n"
+                 "     .level = NABLA_LEVEL_%s, .count = %u, .kernels = %s},\n",
+                 r->encoding, r->granularity_name, r->scale_name,
+                 (unsigned long long)r->block, (unsigned long long)r->n,
+                 (unsigned long long)r->k, (unsigned long long)r->any,
+                 r->numerics_name, r->layout_name, r->level, kernels->count,
+                 r->id);
+}
+
+static int write_file(const char *folder, const char *name, const char *suffix,
+                      const void *data, size_t size) {
+  nabla_text path = {0};
+  nabla_text_add(&path, "%s/%s%s", folder, name, suffix);
+  FILE *file = path.failed ? NULL : fopen(path.data, "wb");
+  int good = file && fwrite(data, 1, size, file) == size;
+  if (file) good = !fclose(file) && good;
+  if (!good) (void)fprintf(stderr, "generate: cannot write %s\n", name);
+  nabla_text_deinit(&path);
+  return good;
+}
+
+static int make_row(nabla_context *context, output *out, const row *r) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_target *target = NULL;
+  nabla_kernel_object kernels = {0};
+  nabla_text prefix = {0};
+  const nabla_fused_spec spec = spec_of(r);
+  nabla_text_add(&prefix, "ahead_%s_", r->id);
+  nabla_status status = prefix.failed
+                            ? NABLA_NO_MEMORY
+                            : nabla_machine_create(r->target, &target, &diag);
+  if (!status)
+    status = nabla_kernels_compile(context, target, &spec, prefix.data,
+                                   &kernels, &diag);
+  int good = !status;
+  if (status)
+    (void)fprintf(stderr, "generate: %s: %s\n", r->id, diag.what);
+  else
+    good =
+        write_file(out->folder, r->id, ".o", LLVMGetBufferStart(kernels.object),
+                   LLVMGetBufferSize(kernels.object));
+  if (good) add_set(out, r, &kernels);
+  if (kernels.object) LLVMDisposeMemoryBuffer(kernels.object);
+  nabla_machine_destroy(target);
+  nabla_text_deinit(&prefix);
+  return good;
+}
+
+static int write_table(const output *out) {
+  nabla_text all = {0};
+  nabla_text_add(&all,
+                 "/* Made by lib/ahead/generate.c. */\n"
+                 "#include \"lib/runtime/ahead.h\"\n\n"
+                 "%s\n%s\n"
+                 "static const nabla_ahead_set sets[] = {\n%s};\n\n"
+                 "const nabla_ahead_table nabla_ahead = "
+                 "{sets, sizeof sets / sizeof *sets};\n",
+                 out->symbols.data, out->kernels.data, out->sets.data);
+  const int good = !all.failed && !out->symbols.failed &&
+                   !out->kernels.failed && !out->sets.failed &&
+                   write_file(out->folder, "table", ".c", all.data, all.size);
+  nabla_text_deinit(&all);
+  return good;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    (void)fprintf(stderr, "usage: generate FOLDER\n");
+    return 2;
+  }
+  output out = {.folder = argv[1]};
+  nabla_context context;
+  nabla_context_init(&context, NULL, NULL);
+  int good = 1;
+  for (size_t i = 0; i < ROWS && good; i++)
+    good = make_row(&context, &out, &rows[i]);
+  nabla_context_deinit(&context);
+  good = good && write_table(&out);
+  nabla_text_deinit(&out.symbols);
+  nabla_text_deinit(&out.kernels);
+  nabla_text_deinit(&out.sets);
+  return !good;
+}

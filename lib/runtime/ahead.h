@@ -1,0 +1,43 @@
+/* Kernels made ahead of time: a table that the build generates (lib/ahead), or
+ * the empty one of a library that is built without the compiler. */
+#ifndef NABLA_RUNTIME_AHEAD_H
+#define NABLA_RUNTIME_AHEAD_H
+
+#include "lib/runtime/provider.h"
+
+/* What code is compiled for: rows of levels.def. */
+typedef enum nabla_level {
+#define LEVEL(id, isa, also, target) NABLA_LEVEL_##id,
+#include "lib/runtime/levels.def"
+#undef LEVEL
+  NABLA_LEVEL_COUNT
+} nabla_level;
+
+/* Kernels of one row of transforms/kernels/ahead.def at one level. */
+typedef struct nabla_ahead_set {
+  const char *encoding; /* NULL: dense */
+  nabla_dtype dense;
+  nabla_granularity granularity;
+  nabla_scale_type scale;
+  uint64_t block;        /* 0: the granularity says it                  */
+  uint64_t nested_block; /* of DYNAMIC8 scales                          */
+  uint64_t n, k;         /* 0: any N, and any multiple of `any_size`    */
+  uint64_t any_size;
+  nabla_numerics numerics;
+  nabla_weight_layout layout;
+  nabla_level level;
+  uint32_t count;
+  const nabla_provided_kernel *kernels; /* in rising order of m_last */
+} nabla_ahead_set;
+
+typedef struct nabla_ahead_table {
+  const nabla_ahead_set *sets;
+  size_t count;
+} nabla_ahead_table;
+
+extern const nabla_ahead_table nabla_ahead;
+
+/* Can this CPU run it, and does `limit` allow it? */
+int nabla_level_available(nabla_level level, nabla_isa limit);
+
+#endif

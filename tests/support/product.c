@@ -1,0 +1,176 @@
+/* See product.h. */
+#include "tests/support/product.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "nabla/dynamic8.h"
+#include "tests/support/model.h"
+
+#define PAGE ((size_t)4096)
+
+static void require(int good, const char *what) {
+  if (good) return;
+  (void)fprintf(stderr, "product: %s\n", what);
+  abort();
+}
+
+guarded_bytes guarded_bytes_create(size_t size, int at_start) {
+  const size_t inside = (size + PAGE - 1) / PAGE * PAGE + PAGE;
+  guarded_bytes out = {.size = size, .map_size = inside + 2 * PAGE};
+  out.map =
+      mmap(NULL, out.map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  require(out.map != MAP_FAILED, "mmap");
+  uint8_t *first = (uint8_t *)out.map + PAGE;
+  require(!mprotect(first, inside, PROT_READ | PROT_WRITE), "mprotect");
+  out.data = at_start ? first : first + inside - size;
+  return out;
+}
+
+void guarded_bytes_destroy(guarded_bytes *bytes) {
+  if (bytes->map) (void)munmap(bytes->map, bytes->map_size);
+  *bytes = (guarded_bytes){0};
+}
+
+/* Scales in 8 bits from those in f32, and back: as they will be decoded. */
+static void nest(product *self, float *scales, size_t count) {
+  enum { BLOCK = NABLA_DYNAMIC8_BLOCK };
+  const size_t groups = (count + BLOCK - 1) / BLOCK;
+  nabla_dynamic8 how = {.block = BLOCK};
+  how.offset =
+      nabla_dynamic8_offset(nabla_dynamic8_add(0, scales, count), count);
+  self->nested_offset = guarded_bytes_create(sizeof(float), self->at_start);
+  memcpy(self->nested_offset.data, &how.offset, sizeof how.offset);
+  self->scales = guarded_bytes_create(count, self->at_start);
+  self->nested_scales = guarded_bytes_create(groups * 4, self->at_start);
+  float *absmax = (float *)(void *)self->nested_scales.data;
+  require(nabla_dynamic8_encode(scales, count, how.offset, self->scales.data,
+                                absmax),
+          "scales");
+  memcpy(how.map, nabla_dynamic8_map(), sizeof how.map);
+  nabla_dynamic8_decode(&how, self->scales.data, absmax, 0, count, scales);
+  self->weight.nested_scales = absmax;
+  self->weight.nested_scale_bytes = groups * 4;
+  self->weight.nested_offset = (float *)(void *)self->nested_offset.data;
+  self->weight.nested_map = nabla_dynamic8_map();
+  self->weight.nested_block = BLOCK;
+}
+
+static void pack(product *self, const float *values, size_t count) {
+  nabla_matmul_weight *weight = &self->weight;
+  const nabla_format *format = &weight->format;
+  nabla_packed_size size;
+  nabla_codec codec;
+  const nabla_codec_options options = {.isa = NABLA_ISA_SCALAR};
+  require(!nabla_format_size(format, count, &size, NULL), "format");
+  require(!nabla_codec_select(format, &options, &codec, NULL), "codec");
+  const int nested = format->scale == NABLA_SCALE_DYNAMIC8;
+  float *room = calloc(size.scales + 1, sizeof *room);
+  require(room != NULL, "memory");
+  self->codes = guarded_bytes_create(size.code_bytes, self->at_start);
+  self->zero_points = guarded_bytes_create(size.scales, self->at_start);
+  if (!nested)
+    self->scales = guarded_bytes_create(size.scale_bytes, self->at_start);
+  nabla_packed packed = {self->codes.data,
+                         nested ? (void *)room : self->scales.data,
+                         format->zero_point ? self->zero_points.data : NULL};
+  require(!nabla_encode(&codec, values, NULL, count, &packed, NULL, NULL),
+          "encode");
+  if (nested) nest(self, room, size.scales);
+  nabla_decode(&codec, &packed, count, self->dense);
+  free(room);
+  weight->codes = self->codes.data;
+  weight->code_bytes = size.code_bytes;
+  weight->scales = self->scales.data;
+  weight->scale_bytes = size.scale_bytes;
+  weight->zero_points = packed.zero_points;
+  weight->zero_point_bytes = format->zero_point ? size.scales : 0;
+}
+
+static void store(product *self, const float *values, size_t count) {
+  const nabla_dtype dtype = self->weight.dtype;
+  const size_t bytes = count * (nabla_dtype_bits(dtype) / 8);
+  self->codes = guarded_bytes_create(bytes, self->at_start);
+  (void)nabla_from_f32(dtype, values, count, self->codes.data);
+  nabla_to_f32(dtype, self->codes.data, count, self->dense);
+  self->weight.codes = self->codes.data;
+  self->weight.code_bytes = bytes;
+}
+
+product product_create(const product_shape *shape) {
+  const size_t count = (size_t)(shape->n * shape->k);
+  product self = {.weight = {.format = shape->format,
+                             .dtype = shape->dtype,
+                             .n = shape->n,
+                             .k = shape->k},
+                  .at_start = shape->at_start};
+  float *values = calloc(count + 1, sizeof *values);
+  self.dense = calloc(count + 1, sizeof *self.dense);
+  require(values && self.dense, "memory");
+  model_fill(values, count, shape->n * 1000 + shape->k);
+  if (shape->format.encoding)
+    pack(&self, values, count);
+  else
+    store(&self, values, count);
+  free(values);
+  return self;
+}
+
+void product_destroy(product *self) {
+  guarded_bytes_destroy(&self->codes);
+  guarded_bytes_destroy(&self->scales);
+  guarded_bytes_destroy(&self->zero_points);
+  guarded_bytes_destroy(&self->nested_scales);
+  guarded_bytes_destroy(&self->nested_offset);
+  free(self->dense);
+}
+
+guarded_bytes product_x(const product *self, uint64_t m, nabla_dtype type,
+                        uint64_t seed) {
+  const size_t count = (size_t)(m * self->weight.k);
+  float *values = calloc(count + 1, sizeof *values);
+  guarded_bytes x = guarded_bytes_create(count * (nabla_dtype_bits(type) / 8),
+                                         self->at_start);
+  require(values != NULL, "memory");
+  model_fill(values, count, seed);
+  for (size_t i = 0; i < count; i++) values[i] *= 20;
+  (void)nabla_from_f32(type, values, count, x.data);
+  free(values);
+  return x;
+}
+
+static double element(const void *data, nabla_dtype type, size_t index) {
+  float value;
+  nabla_to_f32(type,
+               (const uint8_t *)data + index * (nabla_dtype_bits(type) / 8), 1,
+               &value);
+  return (double)value;
+}
+
+size_t product_count_wrong(const product *self, const void *x,
+                           nabla_dtype x_type, uint64_t m, const void *bias,
+                           const void *y, nabla_dtype y_type, uint64_t chain) {
+  const uint64_t n = self->weight.n, k = self->weight.k;
+  const double rounds = y_type == NABLA_DTYPE_F16    ? 0x1p-11
+                        : y_type == NABLA_DTYPE_BF16 ? 0x1p-8
+                                                     : 0x1p-24;
+  size_t wrong = 0;
+  for (size_t i = 0; i < m; i++)
+    for (size_t j = 0; j < n; j++) {
+      double sum = 0, size = 0;
+      for (size_t l = 0; l < k; l++) {
+        const double part =
+            element(x, x_type, i * k + l) * (double)self->dense[j * k + l];
+        sum += part;
+        size += fabs(part);
+      }
+      if (bias) sum += element(bias, y_type, j);
+      double bound = (double)(chain + 16) * 0x1p-24 * size;
+      bound += (fabs(sum) + bound) * rounds + 0x1p-25;
+      wrong += !(fabs(element(y, y_type, i * n + j) - sum) <= bound);
+    }
+  return wrong;
+}

@@ -1,0 +1,170 @@
+/* Kernels made ahead of time, where this library has them: columns all over
+ * the weight against the C kernels. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/runtime/ahead.h"
+#include "tests/support/model.h"
+#include "tests/support/product.h"
+
+#define COLUMNS 64u /* that are computed, in three places */
+
+static nabla_diag diag;
+
+typedef struct arrays {
+  uint8_t *codes;
+  void *scales;
+  float *x, *y, *wanted;
+  void *workspace;
+} arrays;
+
+enum { M_MOST = 33 };
+
+static arrays arrays_of(const nabla_packed_size *size, uint64_t n, uint64_t k) {
+  arrays a = {.codes = malloc((size_t)size->code_bytes),
+              .scales = malloc((size_t)size->scale_bytes),
+              .x = malloc(M_MOST * k * sizeof(float)),
+              .y = malloc(M_MOST * n * sizeof(float)),
+              .wanted = malloc(M_MOST * n * sizeof(float))};
+  cr_assert(a.codes && a.scales && a.x && a.y && a.wanted);
+  uint64_t seed = n + k;
+  for (size_t i = 0; i + 8 <= size->code_bytes; i += 8) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    memcpy(a.codes + i, &seed, 8);
+  }
+  for (size_t i = 0; i < size->scales; i++)
+    ((float *)a.scales)[i] = 0.01f * (float)(1 + i % 5);
+  model_fill(a.x, (size_t)(M_MOST * k), 3);
+  return a;
+}
+
+static void free_arrays(arrays *a) {
+  free(a->codes);
+  free(a->scales);
+  free(a->x);
+  free(a->y);
+  free(a->wanted);
+  free(a->workspace);
+}
+
+static nabla_matmul_plan *plan_of(const nabla_matmul_weight *weight,
+                                  nabla_matmul_provider provider,
+                                  nabla_isa isa) {
+  const nabla_matmul_options options = {.provider = provider, .isa = isa};
+  nabla_matmul_plan *plan = NULL;
+  cr_assert_eq(nabla_matmul_plan_create_from(weight, &options, &plan, &diag),
+               NABLA_OK, "%s", diag.what);
+  return plan;
+}
+
+/* Sums of |x| times the largest |w| that codes of a scale up to 0.05 give. */
+static void sizes_of(const float *x, uint64_t k, float *out) {
+  for (uint64_t i = 0; i < M_MOST; i++) {
+    out[i] = 0;
+    for (uint64_t j = 0; j < k; j++) out[i] += fabsf(x[i * k + j]) * 0.05f;
+  }
+}
+
+/* The C kernels, whose own test is f64, read the same weight: columns from `n0`
+ * on of both agree within the bounds of both. */
+static void expect_columns(const nabla_matmul_plan *ahead,
+                           const nabla_matmul_plan *c, const arrays *a,
+                           const float *sizes, uint64_t m, uint64_t n0) {
+  nabla_matmul_info info;
+  nabla_matmul_plan_describe(ahead, &info);
+  const uint64_t n1 = n0 + COLUMNS < info.n ? n0 + COLUMNS : info.n;
+  size_t wrong = 0;
+  cr_assert_eq(nabla_matmul_plan_run_rows(ahead, a->x, m, a->y, n0, n1,
+                                          a->workspace, &diag),
+               NABLA_OK, "%s", diag.what);
+  cr_assert_eq(
+      nabla_matmul_plan_run_rows(c, a->x, m, a->wanted, n0, n1, NULL, &diag),
+      NABLA_OK);
+  for (uint64_t i = 0; i < m; i++)
+    for (uint64_t j = i * info.n + n0; j < i * info.n + n1; j++)
+      wrong += !(fabs((double)a->y[j] - (double)a->wanted[j]) <=
+                 (double)(info.k + 32) * 0x1p-24 * (double)sizes[i]);
+  cr_expect_eq(wrong, 0, "%zu wrong, kernel '%s', M %u, columns from %u", wrong,
+               info.kernels[0].name, (unsigned)m, (unsigned)n0);
+}
+
+static void expect_runs(const nabla_matmul_plan *ahead,
+                        const nabla_matmul_plan *c, const arrays *a,
+                        const float *sizes, uint64_t n) {
+  static const uint64_t some_m[] = {1, 3, 7, M_MOST};
+  for (size_t i = 0; i < 4; i++) {
+    const uint64_t m = some_m[i], grain = nabla_matmul_plan_grain(ahead, m);
+    cr_assert_eq(nabla_matmul_plan_prepare(ahead, a->x, m, a->workspace, &diag),
+                 0);
+    expect_columns(ahead, c, a, sizes, m, 0);
+    expect_columns(ahead, c, a, sizes, m, n / 2 / grain * grain);
+    expect_columns(ahead, c, a, sizes, m, (n - 1) / grain * grain);
+  }
+}
+
+static void expect_set(const nabla_ahead_set *set, nabla_isa isa) {
+  float sizes[M_MOST];
+  nabla_packed_size size;
+  nabla_matmul_weight weight = {
+      .format = {.encoding = nabla_encoding_find(set->encoding),
+                 .granularity = set->granularity,
+                 .block = set->block ? set->block : set->k,
+                 .scale = set->scale},
+      .n = set->n ? set->n : 97,
+      .k = set->k ? set->k : 6 * set->any_size};
+  cr_assert_eq(
+      nabla_format_size(&weight.format, weight.n * weight.k, &size, NULL), 0);
+  arrays a = arrays_of(&size, weight.n, weight.k);
+  weight.codes = a.codes;
+  weight.code_bytes = size.code_bytes;
+  weight.scales = a.scales;
+  weight.scale_bytes = size.scale_bytes;
+  nabla_matmul_plan *plan = plan_of(&weight, NABLA_MATMUL_AHEAD, isa);
+  nabla_matmul_plan *c = plan_of(&weight, NABLA_MATMUL_C, isa);
+  const uint64_t bytes = nabla_matmul_plan_workspace_max(plan, M_MOST);
+  a.workspace = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
+  sizes_of(a.x, weight.k, sizes);
+  if (weight.format.encoding->bits == 8 && set->block) /* codes to 127 */
+    for (int i = 0; i < M_MOST; i++) sizes[i] *= 128;
+  else if (!strcmp(set->encoding, "int4"))
+    for (int i = 0; i < M_MOST; i++) sizes[i] *= 8;
+  expect_runs(plan, c, &a, sizes, weight.n);
+  nabla_matmul_plan_destroy(plan);
+  nabla_matmul_plan_destroy(c);
+  free_arrays(&a);
+}
+
+Test(matmul_ahead, kernels_give_what_c_gives) {
+  for (size_t i = 0; i < nabla_ahead.count; i++) {
+    const nabla_ahead_set *set = &nabla_ahead.sets[i];
+    const nabla_isa isa =
+        set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
+    if (nabla_level_available(set->level, isa)) expect_set(set, isa);
+  }
+}
+
+Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
+  float values[6] = {0};
+  const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
+                                      .n = 2,
+                                      .k = 3,
+                                      .codes = values,
+                                      .code_bytes = sizeof values};
+  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD};
+  nabla_matmul_plan *plan = NULL;
+  cr_expect_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+               NABLA_UNSUPPORTED);
+  cr_expect(strstr(diag.what, "ahead of time"), "%s", diag.what);
+  cr_expect(strlen(diag.next) > 0);
+}
+
+/* Code for what the CPU has not is never chosen. */
+Test(matmul_ahead, limits_are_kept) {
+  for (int level = 0; level < NABLA_LEVEL_COUNT; level++) {
+    cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_SCALAR));
+    if (level != NABLA_LEVEL_avx2)
+      cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_AVX2));
+  }
+}
