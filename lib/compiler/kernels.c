@@ -58,7 +58,7 @@ static nabla_status compile(nabla_context *context, const nabla_target *target,
   if (!status) status = nabla_context_run(context, module, PIPELINE, diag);
   if (!status)
     status = nabla_codegen(mlirModuleGetOperation(module), target,
-                           NABLA_EMIT_OBJ, out, &report, diag);
+                           NABLA_EMIT_OBJ, out, NULL, &report, diag);
   if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
   return status;
 }
