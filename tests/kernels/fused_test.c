@@ -195,12 +195,15 @@ static void check_exact(run *r, problem *p, const kernels *k,
                         const jit_level *level, uint64_t m) {
   nabla_fused_spec *spec = &p->spec;
   static const uint8_t nf4[] = {0, 7, 15}, fp4[] = {0, 3, 5};
+  static const uint8_t whole[] = {0, 3, 11}; /* of fp4: 1/2 is no byte */
   const nabla_encoding *encoding = spec->format.encoding;
   if (!encoding || (encoding->wire > 3) || spec->step_count ||
       spec->format.granularity == NABLA_PER_ROW || spec->format.zero_point ||
       spec->format.scale != NABLA_SCALE_F32 || spec->y_type != NABLA_DTYPE_F32)
     return;
-  const uint8_t *codes = encoding->wire == 1 ? nf4 : fp4;
+  const uint8_t *codes = encoding->wire == 1 ? nf4
+                         : spec->numerics    ? whole
+                                             : fp4;
   for (size_t i = 0; i < p->codes.size; i++) {
     int code = (int)random_below(&r->state, 7) - 3;
     if (encoding->bits == 4)

@@ -71,6 +71,14 @@ const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
   return best;
 }
 
+/* Whether `body` is the best for two ranges, one behind the other, as one. */
+static int serves_both(const nabla_fused_spec *low,
+                       const nabla_fused_spec *high, const nabla_body *body) {
+  nabla_fused_spec both = *low;
+  both.m_max = high->m_max;
+  return low->numerics == high->numerics && nabla_body_of(&both) == body;
+}
+
 static uint32_t cut(const nabla_fused_spec *spec,
                     nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]) {
   uint64_t first = spec->m_min, last = nabla_spec_last_m(spec);
@@ -84,7 +92,7 @@ static uint32_t cut(const nabla_fused_spec *spec,
     if (one.m_max == UINT64_MAX) one.m_max = 0;
     const nabla_body *body = nabla_body_of(&one);
     if (body && !body->applies(&one)) one.numerics = NABLA_NUMERICS_F32;
-    if (count && body == before)
+    if (count && body == before && serves_both(&out[count - 1], &one, body))
       out[count - 1].m_max = one.m_max;
     else
       out[count++] = one;
