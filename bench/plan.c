@@ -16,7 +16,9 @@
 #define N 4096u
 #define K 4096u
 
-enum { TURNS = 400, CALLS = 200, REGIONS = 20 };
+#define TURNS   400
+#define CALLS   200
+#define REGIONS 20
 
 static double read_clock(clockid_t id) {
   struct timespec t;

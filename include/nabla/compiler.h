@@ -124,9 +124,10 @@ NABLA_API nabla_compile_report
 nabla_compiler_last_report(const nabla_compiler *compiler);
 
 /* From here on plans (nabla/matmul.h) get code generated for exactly their
- * shape, where kernels have the encoding: about 15 ms for the first plan of a
- * kind, nothing for the next in this process. Plans that exist stay as they
- * are. Thread-safe; a second call changes nothing. */
+ * shape, where kernels have the encoding: tens of milliseconds for each range
+ * of M of the first plan of a kind (a small m_max makes it less), nothing for
+ * the next in this process. Plans that exist stay as they are. Thread-safe; a
+ * second call changes nothing. */
 NABLA_API void nabla_compiler_provide_plans(void);
 
 /* Ends that, and frees code that no plan uses; plans that use it keep it.

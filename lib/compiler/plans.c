@@ -35,8 +35,8 @@ static const char *const target_names[NABLA_ISA_AVX512 + 1] = {
     [NABLA_ISA_SCALAR] = "x86-64",
     [NABLA_ISA_AVX2] = "x86-64,+avx2,+fma,+f16c",
     [NABLA_ISA_AVX512] =
-        "x86-64,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,"
-        "+avx512vbmi"};
+        ("x86-64,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,"
+         "+avx512vbmi")};
 
 static void say_nothing(void *self, const char *text) {
   (void)self;
