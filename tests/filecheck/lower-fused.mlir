@@ -112,7 +112,7 @@ func.func @half_known(%x: tensor<4x256xf32>, %z: tensor<?x256xf32>, %c: tensor<1
 
 // One kernel for equal operations, also of another function; another one for
 // each view, epilogue and element type, and for ranges of M (with `prepare`).
-// CHECK-COUNT-9: llvm.func internal @nabla_fused_
+// CHECK-COUNT-10: llvm.func internal @nabla_fused_
 // CHECK-NOT: llvm.func
 // CHECK-LABEL: func.func @first(
 // CHECK: call @[[A:nabla_fused_.*_on_d_256]](

@@ -2,6 +2,9 @@
  * set that this machine has, and run on arrays between guard pages.
  *
  *   fused_test [COUNT [SEED]]    COUNT random geometries beside the fixed ones
+ *
+ * Each is compiled for the machine itself and for one of the other sets in
+ * turn; for all of them when COUNT is at least 60.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +22,8 @@ typedef struct run {
   unsigned level_count;
   uint64_t state; /* of random numbers */
   unsigned kernels, failures;
+  unsigned turn; /* geometries so far */
+  int all;       /* instruction sets for each */
 } run;
 
 #define ROWS_MAX 17
@@ -307,11 +312,12 @@ static int has_any_size(const nabla_fused_spec *spec) {
 static void check_spec(run *r, const nabla_fused_spec *spec) {
   nabla_fused_spec any = *spec;
   any.any_size = spec->k % 256 == 0 ? 256 : spec->k % 64 == 0 ? 64 : 16;
-  any.features =
-      nabla_features_parse(r->levels[r->level_count - 1].features);
+  any.features = nabla_features_parse(r->levels[r->level_count - 1].features);
   if (has_any_size(spec) && spec->n > 1 && !nabla_fused_objection(&any))
     check_level(r, any, &r->levels[r->level_count - 1]);
+  unsigned others = r->level_count - 1, turn = r->turn++;
   for (unsigned i = 0; i < r->level_count; i++) {
+    if (!r->all && i < others && i != turn % others) continue;
     nabla_fused_spec here = *spec;
     here.features = nabla_features_parse(r->levels[i].features);
     /* not every kernel can read a prepacked weight */
@@ -514,10 +520,11 @@ static void check_blocks(run *r) {
 }
 
 int main(int argc, char **argv) {
-  unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 40;
+  unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 20;
   run r = {.jit = jit_create(),
            .state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
   r.level_count = jit_levels(&r.levels);
+  r.all = count >= 60;
   if (!(argc > 3)) check_fixed(&r);
   if (!(argc > 3)) check_blocks(&r);
   for (unsigned long i = 0; i < count; i++) {
