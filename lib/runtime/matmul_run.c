@@ -9,8 +9,7 @@
  * the workers takes as long. */
 #define SHARED_WORK ((uint64_t)1 << 18)
 
-/* ---- kernels
- * ----------------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------- */
 
 static uint32_t index_for(const nabla_matmul_plan *plan, uint64_t m) {
   const nabla_provided *provided = &plan->provided;
@@ -52,8 +51,7 @@ uint64_t nabla_matmul_plan_grain(const nabla_matmul_plan *plan, uint64_t m) {
   return grain ? grain : 1;
 }
 
-/* ---- checking
- * ---------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------ */
 
 static nabla_status fail_pointer(const char *name, const void *pointer,
                                  uint64_t alignment, nabla_diag *diag) {
@@ -114,8 +112,7 @@ static nabla_status set_y(call *c, void *y, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* ---- running
- * ----------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------- */
 
 static void add_bias(const call *c, uint64_t n0, uint64_t n1) {
   const float *bias = c->plan->request.bias;
@@ -144,11 +141,16 @@ static void run_share(void *context, uint32_t worker, uint32_t workers) {
   if (begin_at < end_at) run_columns(c, begin_at, end_at);
 }
 
+/* Rows of x are cut between tiles of the workspace. */
 static void prepare_share(void *context, uint32_t worker, uint32_t workers) {
   const call *c = context;
+  const uint64_t m = c->words[NABLA_FUSED_M];
+  const uint64_t rows = c->kernel->workspace.rows;
   uint64_t begin_at, end_at;
-  nabla_pool_split(c->words[NABLA_FUSED_M], workers, worker, &begin_at,
+  nabla_pool_split(m / rows + (m % rows != 0), workers, worker, &begin_at,
                    &end_at);
+  begin_at *= rows;
+  end_at = end_at * rows < m ? end_at * rows : m;
   if (begin_at < end_at) c->kernel->prepare(c->words, begin_at, end_at);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/runtime/ahead.h"
+#include "quant/codec.h"
 #include "tests/support/model.h"
 #include "tests/support/product.h"
 
@@ -22,7 +23,20 @@ typedef struct arrays {
 
 enum { M_MOST = 33 };
 
-static arrays arrays_of(const nabla_packed_size *size, uint64_t n, uint64_t k) {
+/* Scales up to .05, or powers of two about 1/32. */
+static void fill_scales(const nabla_format *format, size_t count, void *out) {
+  const nabla_scale_info *info = nabla_scale_info_of(format->scale);
+  for (size_t i = 0; i < count; i++) {
+    const float value = 0.01f * (float)(1 + i % 5);
+    if (format->scale == NABLA_SCALE_E8M0)
+      ((uint8_t *)out)[i] = (uint8_t)(120 + i % 3);
+    else
+      nabla_from_f32(info->dtype, &value, 1, (uint8_t *)out + i * info->bytes);
+  }
+}
+
+static arrays arrays_of(const nabla_format *format,
+                        const nabla_packed_size *size, uint64_t n, uint64_t k) {
   arrays a = {.codes = malloc((size_t)size->code_bytes),
               .scales = malloc((size_t)size->scale_bytes),
               .x = malloc(M_MOST * k * sizeof(float)),
@@ -32,10 +46,13 @@ static arrays arrays_of(const nabla_packed_size *size, uint64_t n, uint64_t k) {
   uint64_t seed = n + k;
   for (size_t i = 0; i + 8 <= size->code_bytes; i += 8) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    memcpy(a.codes + i, &seed, 8);
+    const uint64_t codes =
+        format->encoding->bits == 8 && !format->encoding->has_zero_point
+            ? seed & 0xbbbbbbbbbbbbbbbb /* no NaN of FP8 */
+            : seed;
+    memcpy(a.codes + i, &codes, 8);
   }
-  for (size_t i = 0; i < size->scales; i++)
-    ((float *)a.scales)[i] = 0.01f * (float)(1 + i % 5);
+  fill_scales(format, (size_t)size->scales, a.scales);
   model_fill(a.x, (size_t)(M_MOST * k), 3);
   return a;
 }
@@ -114,9 +131,10 @@ static void expect_set(const nabla_ahead_set *set, nabla_isa isa) {
                  .scale = set->scale},
       .n = set->n ? set->n : 97,
       .k = set->k ? set->k : 6 * set->any_size};
+  if (!weight.format.block) weight.format.block = weight.k;
   cr_assert_eq(
       nabla_format_size(&weight.format, weight.n * weight.k, &size, NULL), 0);
-  arrays a = arrays_of(&size, weight.n, weight.k);
+  arrays a = arrays_of(&weight.format, &size, weight.n, weight.k);
   weight.codes = a.codes;
   weight.code_bytes = size.code_bytes;
   weight.scales = a.scales;
@@ -126,10 +144,8 @@ static void expect_set(const nabla_ahead_set *set, nabla_isa isa) {
   const uint64_t bytes = nabla_matmul_plan_workspace_max(plan, M_MOST);
   a.workspace = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
   sizes_of(a.x, weight.k, sizes);
-  if (weight.format.encoding->bits == 8 && set->block) /* codes to 127 */
-    for (int i = 0; i < M_MOST; i++) sizes[i] *= 128;
-  else if (!strcmp(set->encoding, "int4"))
-    for (int i = 0; i < M_MOST; i++) sizes[i] *= 8;
+  const float largest = nabla_format_largest(&weight.format);
+  for (int i = 0; i < M_MOST && largest > 1; i++) sizes[i] *= largest;
   expect_runs(plan, c, &a, sizes, weight.n);
   nabla_matmul_plan_destroy(plan);
   nabla_matmul_plan_destroy(c);
