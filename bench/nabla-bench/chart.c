@@ -6,15 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-  WIDTH = 860,
-  HEIGHT = 460,
-  LEFT = 50,
-  TOP = 40,
-  PLOT_WIDTH = 590,
-  PLOT_HEIGHT = 360,
-  LAST_M = 512
-};
+#define WIDTH       860
+#define HEIGHT      460
+#define LEFT        50
+#define TOP         40
+#define PLOT_WIDTH  590
+#define PLOT_HEIGHT 360
+#define LAST_M      512
 
 /* Distinct for most eyes: Okabe and Ito's, then the same with dashes. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73",
