@@ -1,6 +1,6 @@
-/* y[n] = sum over k of x[k] * w[n][k] for M = 1 and blocks of GGUF files, whole
- * blocks at a time, where they lie. Which bytes and bits an element has is
- * known when the code is made, so that there are constants only. Codes of 4
+/* y[n] = sum over k of x[k] * w[n][k] for M up to 4 and blocks of GGUF files,
+ * whole blocks at a time, where they lie. Which bytes and bits an element has
+ * is known when the code is made, so that there are constants only. Codes of 4
  * bits are looked up in a table that was multiplied with the factor (and added
  * to the minimum) of their part; all other products of codes and factors are
  * exact as well, so that weights are what nabla_ggml_decode gives. */
@@ -371,36 +371,40 @@ static void sum_row(nabla_emitter *emitter, nabla_ssa row, nabla_ssa *sums) {
   }
 }
 
-/* Where columns end: without a row of x there are none. */
-static nabla_ssa end_of(nabla_emitter *emitter) {
-  if (emitter->spec->m_min) return emitter->end;
-  nabla_ssa none = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64",
-                              emitter->m, nabla_emit_i64(emitter, 0));
-  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64", none,
-                    emitter->begin, emitter->end);
-}
-
-static void run(nabla_emitter *emitter) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_array_ref y = {emitter->y, spec->y_type};
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), sums[SUMS];
-  nabla_loop rows;
-  nabla_ssa end = end_of(emitter);
-  nabla_loop_begin(emitter, &rows, emitter->begin, end, 1, 0, NULL);
-  nabla_ssa row =
-      nabla_emit_flat(emitter, rows.induction, nabla_spec_row_stride(spec));
-  row = nabla_emit_divide(emitter, row, spec->ggml->elements);
-  row = nabla_emit_multiply(emitter, row, spec->ggml->bytes);
+/* y[m][n] for the row of w at byte `row`: each row of x decodes it again, but
+ * from the first cache. */
+static void one_product(nabla_emitter *emitter, nabla_ssa row, nabla_ssa m,
+                        nabla_ssa n) {
+  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
+  nabla_ssa sums[SUMS], x = emitter->x;
+  uint64_t size = nabla_dtype_bits(emitter->spec->x_type) / 8;
+  nabla_ssa at = nabla_emit_product(emitter, m, emitter->k);
+  emitter->x =
+      nabla_emit_address(emitter, x, nabla_emit_multiply(emitter, at, size));
   sum_row(emitter, row, sums);
+  emitter->x = x;
   for (unsigned apart = 1; apart < SUMS; apart *= 2)
     for (unsigned i = 0; i < SUMS; i += 2 * apart)
       sums[i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[i],
                                   sums[i + apart]);
   nabla_ssa value = nabla_emit_sum(emitter, sums[0]);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, zero,
-                              rows.induction, 1);
-  nabla_emit_write(emitter, y, rows.induction, value);
+  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, m, n, 1);
+  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, m, n), value);
+}
+
+static void run(nabla_emitter *emitter) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_loop columns, rows;
+  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, 1, 0, NULL);
+  nabla_ssa row =
+      nabla_emit_flat(emitter, columns.induction, nabla_spec_row_stride(spec));
+  row = nabla_emit_divide(emitter, row, spec->ggml->elements);
+  row = nabla_emit_multiply(emitter, row, spec->ggml->bytes);
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m, 1, 0,
+                   NULL);
+  one_product(emitter, row, rows.induction, columns.induction);
   nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_end(emitter, &columns, NULL);
 }
 
 /* ---- what it is for ---- */
@@ -410,7 +414,7 @@ static int applies(const nabla_fused_spec *spec) {
       spec->layout != NABLA_WEIGHT_LAYOUT_IN_PLACE)
     return 0;
   uint64_t elements = spec->ggml->elements;
-  return nabla_spec_last_m(spec) == 1 && nabla_spec_is_row(spec) &&
+  return nabla_spec_last_m(spec) <= 4 && nabla_spec_is_row(spec) &&
          NABLA_HAS(spec->features, AVX512F) &&
          spec->w_type == NABLA_DTYPE_F32 && spec->k > 0 &&
          spec->k % elements == 0 && spec->offset % elements == 0 &&

@@ -108,6 +108,13 @@ nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index) {
   }
 }
 
+void nabla_emit_prefetch_scale(nabla_emitter *emitter, nabla_ssa flat) {
+  uint64_t bytes = nabla_scale_info_of(emitter->spec->format.scale)->bytes;
+  nabla_ssa index = nabla_emit_block(emitter, flat);
+  nabla_emit_prefetch(emitter, emitter->scales,
+                      nabla_emit_multiply(emitter, index, bytes));
+}
+
 nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat) {
   return nabla_emit_scale_at(emitter, nabla_emit_block(emitter, flat));
 }

@@ -39,6 +39,10 @@ nabla_ssa nabla_emit_block(nabla_emitter *emitter, nabla_ssa flat);
 /* The scale (f32) at `index` of the scales. */
 nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index);
 
+/* Asks for the line of the scales with that of element `flat`, which may lie
+ * beyond the storage. */
+void nabla_emit_prefetch_scale(nabla_emitter *emitter, nabla_ssa flat);
+
 /* The scale (f32) of the element at `flat`. */
 nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat);
 

@@ -17,6 +17,9 @@
 /* Ahead of a row's codes in a panel, those for the next panel. */
 #define AHEAD_BYTES 128u
 
+/* Elements after those in use whose scales are asked for: the next panel's. */
+#define SCALES_AHEAD 512u
+
 static nabla_array_ref floats_at(nabla_ssa base) {
   return (nabla_array_ref){base, NABLA_DTYPE_F32};
 }
@@ -183,6 +186,9 @@ static void collect(nabla_emitter *emitter, const nabla_panel *panel,
   nabla_ssa byte = nabla_emit_divide(emitter, flat, 8 / encoding->bits);
   nabla_emit_prefetch(emitter, emitter->codes,
                       nabla_emit_add_constant(emitter, byte, AHEAD_BYTES));
+  if (emitter->spec->format.granularity == NABLA_PER_BLOCK)
+    nabla_emit_prefetch_scale(
+        emitter, nabla_emit_add_constant(emitter, flat, SCALES_AHEAD));
   store_words(
       emitter, panel, rows.induction,
       nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1));

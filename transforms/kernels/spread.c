@@ -14,12 +14,9 @@
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/value.h"
 
-#define COLUMNS 2048u
+#define COLUMNS 4096u
 #define PANEL   256u
 #define DEPTH   4u /* elements of k at a time */
-
-/* How far ahead of the codes in use others are asked for. */
-#define AHEAD_BYTES 1024u
 
 static unsigned elements_of(const nabla_fused_spec *spec) {
   return 512 / spec->format.encoding->bits;
@@ -93,8 +90,13 @@ static code_line load_line(nabla_emitter *emitter, nabla_ssa flat,
       .factor = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", x, scales)};
   if (emitter->spec->format.zero_point)
     result.zeros = lanes_of(emitter, flat, nabla_emit_zero_value);
+  /* the same columns of the next elements of k: what follows in memory may be
+   * of columns that are another turn's, or thread's */
+  nabla_ssa next =
+      nabla_emit_add_constant(emitter, flat, DEPTH * stride_of(emitter->spec));
   nabla_emit_prefetch(emitter, emitter->codes,
-                      nabla_emit_add_constant(emitter, byte, AHEAD_BYTES));
+                      nabla_emit_code_byte(emitter, next));
+  nabla_emit_prefetch_scale(emitter, next);
   return result;
 }
 

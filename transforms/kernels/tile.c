@@ -300,6 +300,7 @@ static uint64_t chain(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_tiles = {.name = "tiles",
+                                     .takes_blocks = 1,
                                      .applies = applies,
                                      .cost = cost,
                                      .run = run,
