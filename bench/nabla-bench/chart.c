@@ -39,9 +39,9 @@ static void draw_axes(FILE *out) {
   for (int i = 0; i <= 10; i += 2)
     fprintf(out,
             "<path d=\"M%d %.1fH%d\" stroke=\"#dddddd\"/>"
-            "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">.%d</text>\n",
+            "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.1f</text>\n",
             LEFT, y_of(i / 10.0), LEFT + PLOT_WIDTH, LEFT - 6,
-            y_of(i / 10.0) + 4, i);
+            y_of(i / 10.0) + 4, i / 10.0);
   for (unsigned m = 1; m <= LAST_M; m *= 2)
     fprintf(out,
             "<path d=\"M%.1f %dV%d\" stroke=\"#eeeeee\"/>"
