@@ -13,10 +13,9 @@
 typedef struct row {
   const char *id, *level, *target, *encoding, *granularity_name, *scale_name,
       *numerics_name, *layout_name;
+  uint64_t block, n, k, any;
   nabla_granularity granularity;
-  uint64_t block;
   nabla_scale_type scale;
-  uint64_t n, k, any;
   nabla_numerics numerics;
   nabla_weight_layout layout;
 } row;
@@ -38,12 +37,12 @@ static const row rows[] = {
    "NABLA_SCALE_" #scale,                                                \
    "NABLA_NUMERICS_" #numerics,                                          \
    "NABLA_WEIGHT_LAYOUT_" #layout,                                       \
-   NABLA_PER_##granularity,                                              \
    block,                                                                \
-   NABLA_SCALE_##scale,                                                  \
    n,                                                                    \
    k,                                                                    \
    any,                                                                  \
+   NABLA_PER_##granularity,                                              \
+   NABLA_SCALE_##scale,                                                  \
    NABLA_NUMERICS_##numerics,                                            \
    NABLA_WEIGHT_LAYOUT_##layout},
 #include "transforms/kernels/ahead.def"

@@ -178,11 +178,14 @@ static nabla_status get(const nabla_fused_spec *spec, nabla_isa isa,
   if (*out) return NABLA_OK;
   entry *e = calloc(1, sizeof *e);
   if (e) e->key = strdup(key);
-  nabla_status status =
-      e && e->key ? make(spec, isa, e, diag)
-                  : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a kernel");
+  if (!e || !e->key) {
+    free(e);
+    (void)!nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a kernel");
+    return NABLA_NO_MEMORY;
+  }
+  nabla_status status = make(spec, isa, e, diag);
   if (status) {
-    if (e) destroy(e);
+    destroy(e);
     return status;
   }
   e->provided.numerics = spec->numerics;
@@ -211,7 +214,7 @@ static nabla_status provide(void *self, const nabla_matmul_request *request,
   nabla_status status =
       key.failed ? nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a kernel")
                  : get(&spec, request->isa, key.data, &e, diag);
-  if (!status) {
+  if (e) {
     e->plans++;
     *out = e->provided;
   }

@@ -87,10 +87,10 @@ static nabla_status begin(const nabla_matmul_plan *plan, const void *x,
                           uint64_t m, void *workspace, call *out,
                           nabla_diag *diag) {
   const uint64_t element = nabla_dtype_bits(plan->request.x_type) / 8;
-  if (m > plan->m_limit) return fail_rows(plan, m, diag);
   const uint32_t index = index_for(plan, m);
   out->plan = plan;
   out->kernel = &plan->provided.kernels[index].code;
+  if (m > plan->m_limit) return fail_rows(plan, m, diag);
   if (plan->request.weight.k && is_bad(x, element))
     return fail_pointer("x", x, element, diag);
   if (out->kernel->workspace.bytes && plan->request.weight.k &&
