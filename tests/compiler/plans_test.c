@@ -6,6 +6,7 @@
 
 #include "nabla/compiler.h"
 #include "nabla/matmul.h"
+#include "nabla/pool.h"
 #include "tests/support/product.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -130,6 +131,39 @@ Test(plans, limits_of_the_instruction_set) {
                                           .isa = (nabla_isa)isa};
     if (nabla_isa_available((nabla_isa)isa)) expect_products(&shape, &options);
   }
+}
+
+/* x in 8 bits is prepared in tiles of rows, on several threads where there are
+ * enough elements: 70 rows have no half that is whole tiles. */
+Test(plans, any_number_of_threads_gives_the_same_bytes) {
+  enum { M = 70, N = 48, K = 4096 };
+  const product_shape shape = {
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
+      .n = N,
+      .k = K};
+  product p = product_create(&shape);
+  guarded_bytes x = product_x(&p, M, NABLA_DTYPE_F32, 5);
+  static float y[4][M * N];
+  for (uint32_t threads = 1; threads <= 4; threads++) {
+    nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+                                    .numerics = NABLA_NUMERICS_INT8};
+    nabla_pool *pool;
+    cr_assert_eq(nabla_pool_create(threads, NULL, &pool, &diag), NABLA_OK);
+    options.environment.pool = pool;
+    nabla_matmul_plan *plan = plan_of(&p, &options);
+    const size_t bytes = nabla_matmul_plan_workspace_size(plan, M);
+    guarded_bytes room = guarded_bytes_create((bytes + 63) / 64 * 64, 0);
+    memset(room.data, 0xff, room.size); /* nothing of an earlier run */
+    cr_assert_eq(nabla_matmul_plan_run(plan, x.data, M, y[threads - 1],
+                                       room.data, &diag),
+                 NABLA_OK, "%s", diag.what);
+    cr_expect(!memcmp(y[0], y[threads - 1], sizeof *y), "%u threads", threads);
+    guarded_bytes_destroy(&room);
+    nabla_matmul_plan_destroy(plan);
+    nabla_pool_destroy(pool);
+  }
+  guarded_bytes_destroy(&x);
+  product_destroy(&p);
 }
 
 /* The best provider is the compiler where it has a kernel, and C where not. */

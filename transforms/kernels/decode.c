@@ -345,6 +345,20 @@ nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
   return nabla_emit_scaled(emitter, value, zero, scale_lanes(emitter, window));
 }
 
+nabla_ssa nabla_emit_block_lanes(nabla_emitter *emitter, nabla_ssa first,
+                                 unsigned count,
+                                 nabla_ssa (*at)(nabla_emitter *, nabla_ssa)) {
+  nabla_ssa values[NABLA_LANES];
+  unsigned lanes = NABLA_LANES / count; /* that share a block */
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    values[i] =
+        i % lanes
+            ? values[i - 1]
+            : at(emitter, nabla_emit_add_constant(emitter, first, i / lanes));
+  return count == 1 ? nabla_emit_broadcast(emitter, "f32", values[0])
+                    : nabla_emit_from_elements(emitter, "f32", values);
+}
+
 nabla_ssa nabla_emit_drop_lanes(nabla_emitter *emitter, nabla_ssa value,
                                 unsigned first) {
   nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);

@@ -24,6 +24,13 @@ int nabla_spec_is_integer(const nabla_encoding *encoding);
 /* The greatest common divisor; 0 is a multiple of everything. */
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 
+/* vector<16xf32> for 16 groups of consecutive elements that follow each other:
+ * `at` of the block of each. `first` is the block of the first, and `count`, a
+ * power of two up to 16, how many blocks all lie in. */
+nabla_ssa nabla_emit_block_lanes(nabla_emitter *emitter, nabla_ssa first,
+                                 unsigned count,
+                                 nabla_ssa (*at)(nabla_emitter *, nabla_ssa));
+
 /* Whether `count` elements from `offset` + i * `stride`, for every i below
  * `lines`, lie under one scale. */
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,

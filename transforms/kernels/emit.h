@@ -88,6 +88,11 @@ typedef struct nabla_array_ref {
   nabla_dtype dtype;
 } nabla_array_ref;
 
+/* An array of f32. */
+static inline nabla_array_ref nabla_floats_at(nabla_ssa base) {
+  return (nabla_array_ref){base, NABLA_DTYPE_F32};
+}
+
 /* Elements as f32: one, or `width` <= NABLA_LANES and zeros after them. */
 nabla_ssa nabla_emit_read(nabla_emitter *emitter, nabla_array_ref array,
                           nabla_ssa index);

@@ -107,24 +107,6 @@ static void prepare(nabla_emitter *emitter) {
   nabla_loop_end(emitter, &loop, NULL);
 }
 
-/* The value at `index` of block of each dword of a line, looked up one by one:
- * `count` blocks from `first` on. */
-static nabla_ssa each_lane(nabla_emitter *emitter, nabla_ssa first,
-                           unsigned count,
-                           nabla_ssa (*at)(nabla_emitter *, nabla_ssa)) {
-  nabla_ssa values[NABLA_LANES];
-  for (unsigned i = 0; i < NABLA_LANES; i++) {
-    unsigned block = i * count / NABLA_LANES;
-    unsigned same = i ? (i - 1) * count / NABLA_LANES : count;
-    values[i] =
-        i && same == block
-            ? values[i - 1]
-            : at(emitter, nabla_emit_add_constant(emitter, first, block));
-  }
-  return count == 1 ? nabla_emit_broadcast(emitter, "f32", values[0])
-                    : nabla_emit_from_elements(emitter, "f32", values);
-}
-
 /* `count` scales from `first` on, of f32, f16 or bf16, at once. */
 static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa first,
                              unsigned count) {
@@ -165,11 +147,13 @@ static code_line begin_line(nabla_emitter *emitter, nabla_ssa flat) {
                format->scale == NABLA_SCALE_DYNAMIC8;
   code_line result = {
       .codes = nabla_emit_divide(emitter, flat, 8 / format->encoding->bits)};
-  result.scales = count == 1 || packed
-                      ? each_lane(emitter, first, count, nabla_emit_scale_at)
-                      : load_scales(emitter, first, count);
+  result.scales =
+      count == 1 || packed
+          ? nabla_emit_block_lanes(emitter, first, count, nabla_emit_scale_at)
+          : load_scales(emitter, first, count);
   if (format->zero_point)
-    result.zeros = each_lane(emitter, first, count, nabla_emit_zero_value);
+    result.zeros =
+        nabla_emit_block_lanes(emitter, first, count, nabla_emit_zero_value);
   nabla_emit_prefetch(
       emitter, emitter->codes,
       nabla_emit_add_constant(emitter, result.codes, NABLA_PREFETCH_BYTES));
@@ -281,9 +265,8 @@ static void finish_column(nabla_emitter *emitter, unsigned count,
   }
 }
 
-static void emit_lines(nabla_emitter *emitter) {
+static void emit_rows(nabla_emitter *emitter, unsigned count) {
   const nabla_fused_spec *spec = emitter->spec;
-  unsigned count = (unsigned)nabla_spec_last_m(spec);
   nabla_loop columns, lines;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_ssa none[ROWS_MAX], x[ROWS_MAX], k[ROWS_MAX], totals[ROWS_MAX];
@@ -307,6 +290,23 @@ static void emit_lines(nabla_emitter *emitter) {
   nabla_loop_end(emitter, &lines, totals);
   finish_column(emitter, count, lines.results, columns.induction);
   nabla_loop_end(emitter, &columns, NULL);
+}
+
+/* Two rows have code of their own: with that for four they would cost more
+ * than twice one row. */
+static void emit_lines(nabla_emitter *emitter) {
+  unsigned count = (unsigned)nabla_spec_last_m(emitter->spec);
+  if (count <= 2 || emitter->spec->m_min > 2) {
+    emit_rows(emitter, count);
+    return;
+  }
+  nabla_ssa two = nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : i64",
+                             emitter->m, nabla_emit_i64(emitter, 2));
+  nabla_emit_line(emitter, "scf.if %%v%u {", two);
+  emit_rows(emitter, 2);
+  nabla_emit_line(emitter, "} else {");
+  emit_rows(emitter, count);
+  nabla_emit_line(emitter, "}");
 }
 
 static uint64_t chain(const nabla_fused_spec *spec) {

@@ -14,15 +14,10 @@
 #define SCALES_AT NABLA_LANES * NABLA_LANES * 4
 #define ZEROS_AT  (2 * SCALES_AT)
 
-/* Ahead of a row's codes in a panel, those for the next panel. */
-#define AHEAD_BYTES 128u
-
-/* Elements after those in use whose scales are asked for: the next panel's. */
+/* Elements after those in use whose codes are asked for, those of the next
+ * panel of 256, and whose scales: a line of memory has those of many. */
+#define CODES_AHEAD  256u
 #define SCALES_AHEAD 512u
-
-static nabla_array_ref floats_at(nabla_ssa base) {
-  return (nabla_array_ref){base, NABLA_DTYPE_F32};
-}
 
 /* Codes of a row in 16 dwords. */
 static unsigned step_of(const nabla_fused_spec *spec) {
@@ -80,8 +75,8 @@ static nabla_ssa row_flat(nabla_emitter *emitter, const nabla_panel *panel,
 /* Decodes elements [k, k + width) of 16 rows from `row` on and stores them. */
 static void square(nabla_emitter *emitter, const nabla_panel *panel,
                    nabla_ssa row, nabla_ssa at, unsigned width) {
-  nabla_array_ref scratch = floats_at(panel->scratch);
-  nabla_array_ref out = floats_at(panel->out);
+  nabla_array_ref scratch = nabla_floats_at(panel->scratch);
+  nabla_array_ref out = nabla_floats_at(panel->out);
   nabla_loop rows;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_ssa lanes = nabla_emit_i64(emitter, NABLA_LANES);
@@ -146,7 +141,7 @@ static unsigned groups_of(const nabla_fused_spec *spec) {
  * `row`, to the scratch. */
 static void load_scales(nabla_emitter *emitter, const nabla_panel *panel,
                         nabla_ssa flat, nabla_ssa row) {
-  nabla_array_ref out = floats_at(panel->scratch);
+  nabla_array_ref out = nabla_floats_at(panel->scratch);
   nabla_ssa first = nabla_emit_block(emitter, flat);
   for (unsigned g = 0; g < groups_of(emitter->spec); g++) {
     nabla_ssa index = nabla_emit_add_constant(emitter, first, g);
@@ -185,7 +180,8 @@ static void collect(nabla_emitter *emitter, const nabla_panel *panel,
   nabla_ssa flat = row_flat(emitter, panel, row, k);
   nabla_ssa byte = nabla_emit_divide(emitter, flat, 8 / encoding->bits);
   nabla_emit_prefetch(emitter, emitter->codes,
-                      nabla_emit_add_constant(emitter, byte, AHEAD_BYTES));
+                      nabla_emit_add_constant(
+                          emitter, byte, CODES_AHEAD / (8 / encoding->bits)));
   if (emitter->spec->format.granularity == NABLA_PER_BLOCK)
     nabla_emit_prefetch_scale(
         emitter, nabla_emit_add_constant(emitter, flat, SCALES_AHEAD));
@@ -220,7 +216,7 @@ static void decode_words(nabla_emitter *emitter, const nabla_panel *panel,
   const nabla_fused_spec *spec = emitter->spec;
   const nabla_format *format = &spec->format;
   unsigned per_word = 32 / format->encoding->bits, groups = groups_of(spec);
-  nabla_array_ref scratch = floats_at(panel->scratch);
+  nabla_array_ref scratch = nabla_floats_at(panel->scratch);
   nabla_loop words;
   nabla_ssa zero = nabla_emit_i64(emitter, 0), zeros = 0;
   nabla_loop_begin(emitter, &words, zero, nabla_emit_i64(emitter, NABLA_LANES),
@@ -249,7 +245,7 @@ static void decode_words(nabla_emitter *emitter, const nabla_panel *panel,
         emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>", word, by);
     nabla_ssa value = nabla_emit_code_value(emitter, code);
     nabla_emit_write_lanes(
-        emitter, floats_at(panel->out),
+        emitter, nabla_floats_at(panel->out),
         nabla_emit_add_constant(emitter, row, (uint64_t)i * panel->width),
         nabla_emit_scaled(emitter, value, zeros, scales));
   }
@@ -293,7 +289,7 @@ static void columns_first(nabla_emitter *emitter, const nabla_panel *panel,
       .aligned = nabla_common_divisor(
           NABLA_LANES, nabla_common_divisor(spec->offset, stride))};
   nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
-  nabla_emit_write_lanes(emitter, floats_at(panel->out),
+  nabla_emit_write_lanes(emitter, nabla_floats_at(panel->out),
                          nabla_emit_add(emitter, to, row),
                          nabla_emit_decode(emitter, &window));
   nabla_loop_end(emitter, &loop, NULL);

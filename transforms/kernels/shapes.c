@@ -70,9 +70,14 @@ nabla_ssa nabla_emit_kept_sum(nabla_emitter *emitter, nabla_ssa index) {
   return nabla_emit_read_lanes(emitter, kept(emitter), at, NABLA_LANES);
 }
 
+nabla_ssa nabla_emit_left(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
+                          uint64_t count) {
+  nabla_ssa left =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end, at);
+  return nabla_emit_minimum(emitter, left, nabla_emit_i64(emitter, count));
+}
+
 nabla_ssa nabla_emit_rows_left(nabla_emitter *emitter, nabla_ssa first,
                                unsigned count) {
-  nabla_ssa left =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, first);
-  return nabla_emit_minimum(emitter, left, nabla_emit_i64(emitter, count));
+  return nabla_emit_left(emitter, emitter->m, first, count);
 }

@@ -39,6 +39,10 @@ void nabla_emit_keep_sums(nabla_emitter *emitter, unsigned count,
                           const nabla_ssa *sums);
 nabla_ssa nabla_emit_kept_sum(nabla_emitter *emitter, nabla_ssa index);
 
+/* The least of `count` and what is left of [at, end). */
+nabla_ssa nabla_emit_left(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
+                          uint64_t count);
+
 /* How many of the `count` rows from `first` on there are. */
 nabla_ssa nabla_emit_rows_left(nabla_emitter *emitter, nabla_ssa first,
                                unsigned count);

@@ -59,20 +59,11 @@ static nabla_array_ref sums_of(const nabla_emitter *emitter) {
 /* A value for each lane of the line at `flat`. */
 static nabla_ssa lanes_of(nabla_emitter *emitter, nabla_ssa flat,
                           nabla_ssa (*at)(nabla_emitter *, nabla_ssa)) {
-  const nabla_format *format = &emitter->spec->format;
+  uint64_t block = emitter->spec->format.block;
   uint64_t elements = elements_of(emitter->spec);
-  unsigned count =
-      format->block >= elements ? 1 : (unsigned)(elements / format->block);
-  nabla_ssa first = nabla_emit_block(emitter, flat), values[NABLA_LANES];
-  for (unsigned i = 0; i < NABLA_LANES; i++) {
-    unsigned block = i * count / NABLA_LANES;
-    int is_new = i == 0 || (i - 1) * count / NABLA_LANES != block;
-    values[i] =
-        is_new ? at(emitter, nabla_emit_add_constant(emitter, first, block))
-               : values[i - 1];
-  }
-  return count == 1 ? nabla_emit_broadcast(emitter, "f32", values[0])
-                    : nabla_emit_from_elements(emitter, "f32", values);
+  unsigned count = block >= elements ? 1 : (unsigned)(elements / block);
+  return nabla_emit_block_lanes(emitter, nabla_emit_block(emitter, flat), count,
+                                at);
 }
 
 /* One line of codes and what its values are multiplied by. */
@@ -196,19 +187,11 @@ static void finish(nabla_emitter *emitter, nabla_ssa first, nabla_ssa count) {
   nabla_loop_end(emitter, &lines, NULL);
 }
 
-/* The least of `count` and what is left of [at, end). */
-static nabla_ssa left_of(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
-                         uint64_t count) {
-  nabla_ssa left =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end, at);
-  return nabla_emit_minimum(emitter, left, nabla_emit_i64(emitter, count));
-}
-
 /* A panel: DEPTH elements of k at a time, then one. */
 static void add_panel(nabla_emitter *emitter, nabla_ssa first, nabla_ssa count,
                       nabla_ssa k) {
   nabla_loop steps;
-  nabla_ssa size = left_of(emitter, emitter->k, k, PANEL);
+  nabla_ssa size = nabla_emit_left(emitter, emitter->k, k, PANEL);
   nabla_ssa whole = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, size, DEPTH), DEPTH);
   whole = nabla_emit_add(emitter, k, whole);
@@ -227,7 +210,7 @@ static void run(nabla_emitter *emitter) {
   nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, COLUMNS, 0,
                    NULL);
   nabla_ssa first = columns.induction;
-  nabla_ssa count = left_of(emitter, emitter->end, first, COLUMNS);
+  nabla_ssa count = nabla_emit_left(emitter, emitter->end, first, COLUMNS);
   turn_over(emitter, count, 1);
   nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
                    PANEL, 0, NULL);

@@ -8,6 +8,7 @@
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/panel.h"
+#include "transforms/kernels/shapes.h"
 
 #define PANEL   256u /* elements of k */
 #define COLUMNS 64u  /* rows of w that share a look at x */
@@ -41,21 +42,9 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return work_at(spec) + NABLA_PANEL_SCRATCH;
 }
 
-static nabla_array_ref floats_at(nabla_ssa base) {
-  return (nabla_array_ref){base, NABLA_DTYPE_F32};
-}
-
 static nabla_ssa part(nabla_emitter *emitter, uint64_t bytes) {
   return nabla_emit_address(emitter, emitter->scratch,
                             nabla_emit_i64(emitter, bytes));
-}
-
-/* The least of `count` and what is left of [at, end). */
-static nabla_ssa left_of(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
-                         uint64_t count) {
-  nabla_ssa left =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end, at);
-  return nabla_emit_minimum(emitter, left, nabla_emit_i64(emitter, count));
 }
 
 /* ---- x as f32 ---------------------------------------------------------------
@@ -67,7 +56,7 @@ static int is_widened(const nabla_fused_spec *spec) {
 
 static void prepare(nabla_emitter *emitter) {
   nabla_array_ref x = {emitter->x, emitter->spec->x_type};
-  nabla_array_ref out = floats_at(emitter->workspace);
+  nabla_array_ref out = nabla_floats_at(emitter->workspace);
   nabla_loop loop;
   nabla_ssa begin = nabla_emit_product(emitter, emitter->begin, emitter->k);
   nabla_ssa end = nabla_emit_product(emitter, emitter->end, emitter->k);
@@ -120,8 +109,9 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
   tile_shape s = shape_of(emitter->spec);
   unsigned sums = s.rows * s.vectors;
   nabla_ssa none[NABLA_LOOP_MAX], next[NABLA_LOOP_MAX], w[4];
-  nabla_array_ref panel = floats_at(t->w);
-  nabla_array_ref totals = floats_at(part(emitter, totals_at(emitter->spec)));
+  nabla_array_ref panel = nabla_floats_at(t->w);
+  nabla_array_ref totals =
+      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
   nabla_loop loop;
   nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   for (unsigned i = 0; i < sums; i++) none[i] = zero;
@@ -136,7 +126,7 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
         NABLA_LANES);
   for (unsigned r = 0; r < s.rows; r++) {
     nabla_ssa one =
-        nabla_emit_read(emitter, floats_at(t->x[r]), loop.induction);
+        nabla_emit_read(emitter, nabla_floats_at(t->x[r]), loop.induction);
     one = nabla_emit_broadcast(emitter, "f32", one);
     for (unsigned v = 0; v < s.vectors; v++) {
       unsigned i = r * s.vectors + v;
@@ -196,7 +186,8 @@ static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
 }
 
 static void clear_totals(nabla_emitter *emitter, const block *b) {
-  nabla_array_ref totals = floats_at(part(emitter, totals_at(emitter->spec)));
+  nabla_array_ref totals =
+      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
   unsigned height = shape_of(emitter->spec).rows;
   nabla_ssa rows = nabla_emit_add_constant(emitter, b->rows, height - 1);
   rows = nabla_emit_divide(emitter, rows, height);
@@ -215,7 +206,8 @@ static void clear_totals(nabla_emitter *emitter, const block *b) {
 
 static void finish(nabla_emitter *emitter, const block *b, nabla_ssa row,
                    nabla_ssa column, nabla_shape shape) {
-  nabla_array_ref totals = floats_at(part(emitter, totals_at(emitter->spec)));
+  nabla_array_ref totals =
+      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
   nabla_array_ref y = {emitter->y, emitter->spec->y_type};
   nabla_ssa at = nabla_emit_multiply(emitter, row, COLUMNS);
   at = nabla_emit_add(emitter, at, column);
@@ -260,13 +252,14 @@ static void run(nabla_emitter *emitter) {
   nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, COLUMNS, 0,
                    NULL);
   b.column = columns.induction;
-  b.columns = left_of(emitter, emitter->end, b.column, COLUMNS);
+  b.columns = nabla_emit_left(emitter, emitter->end, b.column, COLUMNS);
   nabla_loop_begin(emitter, &rows, zero, emitter->m, ROWS, 0, NULL);
   b.row = rows.induction;
-  b.rows = left_of(emitter, emitter->m, b.row, ROWS);
+  b.rows = nabla_emit_left(emitter, emitter->m, b.row, ROWS);
   clear_totals(emitter, &b);
   nabla_loop_begin(emitter, &panels, zero, emitter->k, PANEL, 0, NULL);
-  nabla_ssa count = left_of(emitter, emitter->k, panels.induction, PANEL);
+  nabla_ssa count =
+      nabla_emit_left(emitter, emitter->k, panels.induction, PANEL);
   multiply_panels(emitter, &b, panels.induction, count);
   nabla_loop_end(emitter, &panels, NULL);
   write_block(emitter, &b);
@@ -295,7 +288,6 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 
 static uint64_t chain(const nabla_fused_spec *spec) {
   uint64_t panel = PANEL;
-  if (spec->any_size) return 2 * panel;
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
 
