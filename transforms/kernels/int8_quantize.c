@@ -3,6 +3,7 @@
 
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
+#include "transforms/kernels/transpose.h"
 
 /* Adding it rounds to an integer, whose last bits then are the last of the f32:
  * half to even, and no value can be out of range. */
@@ -138,27 +139,8 @@ static unsigned pick_around(unsigned lane, unsigned context) {
   return (lane + context) % NABLA_LANES;
 }
 
-/* Lanes of a and b in turns: of their first halves, or of their second. */
-static unsigned pick_turns(unsigned lane, unsigned context) {
-  return lane / 2 + context + (lane % 2 ? NABLA_LANES : 0);
-}
-
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows) {
   return rows * (self->block + (nabla_int8_has_sums(self) ? 8 : 4));
-}
-
-/* A vector of dwords for each row to vectors in which rows are neighbours: bit
- * by bit, the number of a row moves from the vectors' number to the lanes'. */
-static void mix_rows(nabla_emitter *emitter, unsigned rows, nabla_ssa *v) {
-  for (unsigned apart = rows / 2; apart; apart /= 2)
-    for (unsigned i = 0; i < rows; i++) {
-      if (i & apart) continue;
-      nabla_ssa a = v[i], b = v[i + apart];
-      v[i] = nabla_emit_shuffle(emitter, "i32", NABLA_LANES, a, b, NABLA_LANES,
-                                pick_turns, 0);
-      v[i + apart] = nabla_emit_shuffle(emitter, "i32", NABLA_LANES, a, b,
-                                        NABLA_LANES, pick_turns, 8);
-    }
 }
 
 /* The first `count` lanes of a vector of 16, stored. */
@@ -210,7 +192,7 @@ static void store_tile(nabla_emitter *emitter, const nabla_int8 *self,
     nabla_emit_store(emitter, "f32", blocks[i].scale, tile,
                      nabla_emit_i64(emitter, rows * self->block + 4 * i), 4);
   }
-  mix_rows(emitter, rows, v);
+  nabla_emit_mix_rows(emitter, "i32", rows, v);
   for (unsigned i = 0; i * NABLA_LANES < dwords; i++)
     store_lanes(emitter, "i32", dwords < NABLA_LANES ? dwords : NABLA_LANES,
                 v[i], tile, (uint64_t)i * NABLA_BYTES);

@@ -1,19 +1,23 @@
 /* y = x . w for many rows of x: panels of w are decoded once into the scratch,
  * rows of w in lanes, and multiplied with tiles of some rows of x, each element
- * of which is spread over a vector. Sums of a panel begin at zero and are added
- * to totals in the scratch. x that is not f32 is widened by `prepare`.
+ * of which is spread over a vector; `prepare` puts those of a tile together.
+ * Sums of a panel begin at zero and are added to totals in the scratch. All
+ * columns that share totals are multiplied with one range of k before the next
+ * range: x comes from the second cache then.
  *
  * The scratch: a panel, totals of ROWS x COLUMNS, and what nabla_emit_panel
  * needs. */
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/epilogue.h"
+#include "transforms/kernels/pack_rows.h"
 #include "transforms/kernels/panel.h"
 #include "transforms/kernels/shapes.h"
 
 #define PANEL   256u /* elements of k */
-#define COLUMNS 64u  /* rows of w that share a look at x */
+#define COLUMNS 192u /* rows of w that share a look at x */
 #define ROWS    256u /* rows of x that a decoded panel is used for */
 #define GRAIN   32u
+#define UNROLL  2u /* elements of k in a turn of the innermost loop */
 
 /* What one multiplication computes: `rows` of x times `vectors` of columns. */
 typedef struct tile_shape {
@@ -28,6 +32,14 @@ static tile_shape shape_of(const nabla_fused_spec *spec) {
 
 static unsigned width_of(const nabla_fused_spec *spec) {
   return shape_of(spec).vectors * NABLA_LANES;
+}
+
+static nabla_row_tiles row_tiles(const nabla_fused_spec *spec) {
+  return (nabla_row_tiles){shape_of(spec).rows, PANEL};
+}
+
+static void prepare(nabla_emitter *emitter) {
+  nabla_emit_pack_rows(emitter, row_tiles(emitter->spec));
 }
 
 static uint64_t totals_at(const nabla_fused_spec *spec) {
@@ -47,78 +59,24 @@ static nabla_ssa part(nabla_emitter *emitter, uint64_t bytes) {
                             nabla_emit_i64(emitter, bytes));
 }
 
-/* ---- x as f32 ---------------------------------------------------------------
- */
-
-static int is_widened(const nabla_fused_spec *spec) {
-  return spec->x_type != NABLA_DTYPE_F32;
-}
-
-static void prepare(nabla_emitter *emitter) {
-  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
-  nabla_array_ref out = nabla_floats_at(emitter->workspace);
-  nabla_loop loop;
-  nabla_ssa begin = nabla_emit_product(emitter, emitter->begin, emitter->k);
-  nabla_ssa end = nabla_emit_product(emitter, emitter->end, emitter->k);
-  nabla_ssa count =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end, begin);
-  count = nabla_emit_divide(emitter, count, NABLA_LANES);
-  nabla_ssa whole = nabla_emit_multiply(emitter, count, NABLA_LANES);
-  whole = nabla_emit_add(emitter, begin, whole);
-  nabla_loop_begin(emitter, &loop, begin, whole, NABLA_LANES, 0, NULL);
-  nabla_emit_write_lanes(
-      emitter, out, loop.induction,
-      nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
-  nabla_loop_end(emitter, &loop, NULL);
-  nabla_loop_begin(emitter, &loop, whole, end, 1, 0, NULL);
-  nabla_emit_write(emitter, out, loop.induction,
-                   nabla_emit_read(emitter, x, loop.induction));
-  nabla_loop_end(emitter, &loop, NULL);
-}
-
-/* Addresses of elements k of the rows from `first` on; of the last row beyond
- * it. */
-static void rows_of_x(nabla_emitter *emitter, nabla_ssa first, nabla_ssa k,
-                      nabla_ssa *out) {
-  nabla_ssa base = is_widened(emitter->spec) ? emitter->workspace : emitter->x;
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
-  for (unsigned r = 0; r < shape_of(emitter->spec).rows; r++) {
-    nabla_ssa row = nabla_emit_minimum(
-        emitter, nabla_emit_add_constant(emitter, first, r), last);
-    row = nabla_emit_add(emitter, nabla_emit_product(emitter, row, emitter->k),
-                         k);
-    out[r] =
-        nabla_emit_address(emitter, base, nabla_emit_multiply(emitter, row, 4));
-  }
-}
-
 /* ---- tiles ----------------------------------------------------------------
  */
 
 /* What is multiplied: `count` elements of k. */
 typedef struct tile {
-  nabla_ssa x[NABLA_LOOP_MAX]; /* addresses of its rows */
-  nabla_ssa w;                 /* address in the panel */
-  nabla_ssa total;             /* number of the first total */
+  nabla_ssa x, w;  /* addresses of packed rows, and of the panel */
+  nabla_ssa total; /* number of the first total */
   nabla_ssa count;
 } tile;
 
-static void multiply(nabla_emitter *emitter, const tile *t) {
+/* Adds the products of one element of k, number `k` of the panel, to `sums`. */
+static void multiply_one(nabla_emitter *emitter, const tile *t, nabla_ssa k,
+                         nabla_ssa *sums) {
   tile_shape s = shape_of(emitter->spec);
-  unsigned sums = s.rows * s.vectors;
-  nabla_ssa none[NABLA_LOOP_MAX], next[NABLA_LOOP_MAX], w[4];
-  nabla_array_ref panel = nabla_floats_at(t->w);
-  nabla_array_ref totals =
-      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
-  nabla_loop loop;
-  nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  for (unsigned i = 0; i < sums; i++) none[i] = zero;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), t->count, 1,
-                   sums, none);
-  nabla_ssa at =
-      nabla_emit_multiply(emitter, loop.induction, s.vectors * NABLA_LANES);
+  nabla_ssa w[4];
+  nabla_array_ref x = nabla_floats_at(t->x), panel = nabla_floats_at(t->w);
+  nabla_ssa at = nabla_emit_multiply(emitter, k, s.vectors * NABLA_LANES);
+  nabla_ssa first = nabla_emit_multiply(emitter, k, s.rows);
   for (unsigned v = 0; v < s.vectors; v++)
     w[v] = nabla_emit_read_lanes(
         emitter, panel,
@@ -126,23 +84,52 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
         NABLA_LANES);
   for (unsigned r = 0; r < s.rows; r++) {
     nabla_ssa one =
-        nabla_emit_read(emitter, nabla_floats_at(t->x[r]), loop.induction);
+        nabla_emit_read(emitter, x, nabla_emit_add_constant(emitter, first, r));
     one = nabla_emit_broadcast(emitter, "f32", one);
     for (unsigned v = 0; v < s.vectors; v++) {
-      unsigned i = r * s.vectors + v;
-      next[i] =
-          nabla_emit_fma(emitter, NABLA_VECTOR, one, w[v], loop.carried[i]);
+      nabla_ssa *sum = &sums[r * s.vectors + v];
+      *sum = nabla_emit_fma(emitter, NABLA_VECTOR, one, w[v], *sum);
     }
   }
+}
+
+/* The same for elements [from, to), `step` in a turn. */
+static void multiply_range(nabla_emitter *emitter, const tile *t,
+                           nabla_ssa from, nabla_ssa to, unsigned step,
+                           nabla_ssa *sums) {
+  tile_shape s = shape_of(emitter->spec);
+  unsigned count = s.rows * s.vectors;
+  nabla_ssa next[NABLA_LOOP_MAX];
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, from, to, step, count, sums);
+  for (unsigned i = 0; i < count; i++) next[i] = loop.carried[i];
+  for (unsigned i = 0; i < step; i++)
+    multiply_one(emitter, t,
+                 nabla_emit_add_constant(emitter, loop.induction, i), next);
   nabla_loop_end(emitter, &loop, next);
-  for (unsigned i = 0; i < sums; i++) {
+  for (unsigned i = 0; i < count; i++) sums[i] = loop.results[i];
+}
+
+static void multiply(nabla_emitter *emitter, const tile *t) {
+  const nabla_fused_spec *spec = emitter->spec;
+  tile_shape s = shape_of(spec);
+  unsigned count = s.rows * s.vectors;
+  nabla_ssa sums[NABLA_LOOP_MAX];
+  nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(spec)));
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  for (unsigned i = 0; i < count; i++) sums[i] = none;
+  nabla_ssa whole = nabla_emit_divide(emitter, t->count, UNROLL);
+  whole = nabla_emit_multiply(emitter, whole, UNROLL);
+  multiply_range(emitter, t, nabla_emit_i64(emitter, 0), whole, UNROLL, sums);
+  if ((spec->any_size ? spec->any_size : spec->k) % UNROLL)
+    multiply_range(emitter, t, whole, t->count, 1, sums);
+  for (unsigned i = 0; i < count; i++) {
     nabla_ssa index = nabla_emit_add_constant(
         emitter, t->total,
         (uint64_t)(i / s.vectors) * COLUMNS + i % s.vectors * NABLA_LANES);
     nabla_ssa total =
         nabla_emit_read_lanes(emitter, totals, index, NABLA_LANES);
-    total = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total,
-                              loop.results[i]);
+    total = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total, sums[i]);
     nabla_emit_write_lanes(emitter, totals, index, total);
   }
 }
@@ -176,10 +163,12 @@ static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
   decode_panel(emitter, b, parts.induction, k, count);
   nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
   nabla_ssa total = nabla_emit_multiply(emitter, tiles.induction, COLUMNS);
-  tile t = {.w = emitter->scratch,
+  nabla_ssa row = nabla_emit_add(emitter, b->row, tiles.induction);
+  tile t = {.x = nabla_emit_packed_rows(emitter, row_tiles(emitter->spec), row,
+                                        k, count),
+            .w = emitter->scratch,
             .total = nabla_emit_add(emitter, total, parts.induction),
             .count = count};
-  rows_of_x(emitter, nabla_emit_add(emitter, b->row, tiles.induction), k, t.x);
   multiply(emitter, &t);
   nabla_loop_end(emitter, &tiles, NULL);
   nabla_loop_end(emitter, &parts, NULL);
@@ -283,7 +272,7 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->grain = GRAIN;
-  if (is_widened(spec)) out->workspace = (nabla_kernel_tiles){1, 16, 64};
+  out->workspace = nabla_row_tiles_size(row_tiles(spec));
 }
 
 static uint64_t chain(const nabla_fused_spec *spec) {
@@ -297,7 +286,6 @@ const nabla_body nabla_body_tiles = {.name = "tiles",
                                      .cost = cost,
                                      .run = run,
                                      .prepare = prepare,
-                                     .has_prepare = is_widened,
                                      .describe = describe,
                                      .chain = chain,
                                      .scratch = scratch};

@@ -29,3 +29,29 @@ void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
       rows[i | apart] = interleave(emitter, element, a, b, apart, 1);
     }
 }
+
+/* Lanes of `a` and `b` in turns: of their first halves, or of their second. */
+static nabla_ssa in_turns(nabla_emitter *emitter, const char *element,
+                          nabla_ssa a, nabla_ssa b, unsigned half) {
+  nabla_text *text = emitter->text;
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(text, "%s%u", i ? ", " : "",
+                   i / 2 + half * NABLA_LANES / 2 + (i % 2 ? NABLA_LANES : 0));
+  nabla_text_add(text, "] : vector<16x%s>, vector<16x%s>\n", element, element);
+  return result;
+}
+
+/* Bit by bit, the number of a row moves from the vectors' number to the
+ * lanes'. */
+void nabla_emit_mix_rows(nabla_emitter *emitter, const char *element,
+                         unsigned rows, nabla_ssa *v) {
+  for (unsigned apart = rows / 2; apart; apart /= 2)
+    for (unsigned i = 0; i < rows; i++) {
+      if (i & apart) continue;
+      nabla_ssa a = v[i], b = v[i | apart];
+      v[i] = in_turns(emitter, element, a, b, 0);
+      v[i | apart] = in_turns(emitter, element, a, b, 1);
+    }
+}

@@ -9,4 +9,10 @@
 void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
                           nabla_ssa rows[NABLA_LANES]);
 
+/* A vector of 16 `element`s for each of `rows` rows, a power of two up to 16,
+ * to as many in which element k of all rows are neighbours: in order [k][row].
+ */
+void nabla_emit_mix_rows(nabla_emitter *emitter, const char *element,
+                         unsigned rows, nabla_ssa *v);
+
 #endif
