@@ -7,6 +7,7 @@
 
 #include "quant/codec.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
 #include "transforms/kernels/value.h"
 
@@ -69,36 +70,104 @@ static nabla_ssa row_flat(nabla_emitter *emitter, const nabla_panel *panel,
   return nabla_emit_add(emitter, flat, k);
 }
 
+/* ---- the next panel --------------------------------------------------------
+ */
+
+/* Bytes of `count` consecutive elements. */
+static uint64_t bytes_of(const nabla_fused_spec *spec, uint64_t count) {
+  if (spec->ggml) {
+    uint64_t size = spec->ggml->elements;
+    return (count + size - 1) / size * spec->ggml->bytes;
+  }
+  uint64_t bits = spec->format.encoding ? spec->format.encoding->bits
+                                        : nabla_dtype_bits(spec->dense);
+  return (count * bits + 7) / 8;
+}
+
+/* Lines of what is consecutive in a panel: a power of two at least as large. */
+static uint64_t piece_lines(const nabla_fused_spec *spec, unsigned width,
+                            unsigned elements) {
+  unsigned count = nabla_spec_is_row(spec) ? elements : width;
+  uint64_t lines = (bytes_of(spec, count) + 63) / 64, power = 1;
+  while (power < lines) power *= 2;
+  return power;
+}
+
+uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
+                           unsigned elements) {
+  unsigned pieces = nabla_spec_is_row(spec) ? width : elements;
+  return pieces * piece_lines(spec, width, elements);
+}
+
+void nabla_emit_panel_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+                            unsigned elements, nabla_ssa line) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t lines = piece_lines(spec, panel->width, elements);
+  nabla_ssa piece = nabla_emit_divide(emitter, line, lines), flat;
+  nabla_ssa by = nabla_emit_i64(emitter, lines);
+  nabla_ssa rest =
+      nabla_emit(emitter, "arith.remui %%v%u, %%v%u : i64", line, by);
+  if (nabla_spec_is_row(spec)) {
+    flat = row_flat(emitter, panel, piece, panel->k);
+  } else {
+    flat = nabla_emit_add(emitter, panel->k, piece);
+    flat = nabla_emit_flat(emitter, flat, spec->k > 1 ? spec->stride_k : 0);
+    flat = nabla_emit_add(emitter, flat, panel->first);
+  }
+  nabla_emit_prefetch(
+      emitter, emitter->codes,
+      nabla_emit_add(emitter, nabla_emit_code_byte(emitter, flat),
+                     nabla_emit_multiply(emitter, rest, 64)));
+}
+
 /* ---- rows first: 16 elements of each row, then transposed -----------------
  */
+
+/* Elements [k, k + width) of row `row` of the panel. */
+static nabla_ssa row_lanes(nabla_emitter *emitter, const nabla_panel *panel,
+                           nabla_ssa row, nabla_ssa at, unsigned width) {
+  nabla_ssa k = nabla_emit_add(emitter, panel->k, at);
+  unsigned lanes = panel->aligned < NABLA_LANES ? panel->aligned : NABLA_LANES;
+  nabla_window window = {.flat = row_flat(emitter, panel, row, k),
+                         .width = width,
+                         .aligned = alignment(emitter->spec, lanes)};
+  return nabla_emit_decode(emitter, &window);
+}
+
+/* The same of 16 rows from `row` on. What takes some instructions to decode is
+ * in a loop, so that it is in the code once. */
+static void square_rows(nabla_emitter *emitter, const nabla_panel *panel,
+                        nabla_ssa row, nabla_ssa at, unsigned width,
+                        nabla_ssa *out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_loop rows;
+  if (!spec->format.encoding && !spec->ggml) {
+    for (unsigned i = 0; i < NABLA_LANES; i++)
+      out[i] = row_lanes(emitter, panel,
+                         nabla_emit_add_constant(emitter, row, i), at, width);
+    return;
+  }
+  nabla_array_ref scratch = nabla_floats_at(panel->scratch);
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
+                   nabla_emit_i64(emitter, NABLA_LANES), 1, 0, NULL);
+  nabla_emit_write_lanes(
+      emitter, scratch,
+      nabla_emit_multiply(emitter, rows.induction, NABLA_LANES),
+      row_lanes(emitter, panel, nabla_emit_add(emitter, row, rows.induction),
+                at, width));
+  nabla_loop_end(emitter, &rows, NULL);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    out[i] = nabla_emit_read_lanes(
+        emitter, scratch, nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
+        NABLA_LANES);
+}
 
 /* Decodes elements [k, k + width) of 16 rows from `row` on and stores them. */
 static void square(nabla_emitter *emitter, const nabla_panel *panel,
                    nabla_ssa row, nabla_ssa at, unsigned width) {
-  nabla_array_ref scratch = nabla_floats_at(panel->scratch);
   nabla_array_ref out = nabla_floats_at(panel->out);
-  nabla_loop rows;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa lanes = nabla_emit_i64(emitter, NABLA_LANES);
-  nabla_loop_begin(emitter, &rows, zero, lanes, 1, 0, NULL);
-  nabla_ssa k = nabla_emit_add(emitter, panel->k, at);
-  nabla_window window = {
-      .flat = row_flat(emitter, panel,
-                       nabla_emit_add(emitter, row, rows.induction), k),
-      .width = width,
-      .aligned =
-          alignment(emitter->spec, panel->aligned < NABLA_LANES ? panel->aligned
-                                                                : NABLA_LANES)};
-  nabla_emit_write_lanes(
-      emitter, scratch,
-      nabla_emit_multiply(emitter, rows.induction, NABLA_LANES),
-      nabla_emit_decode(emitter, &window));
-  nabla_loop_end(emitter, &rows, NULL);
   nabla_ssa values[NABLA_LANES];
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    values[i] = nabla_emit_read_lanes(
-        emitter, scratch, nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
-        NABLA_LANES);
+  square_rows(emitter, panel, row, at, width, values);
   nabla_emit_transpose(emitter, "f32", values);
   nabla_ssa to = nabla_emit_multiply(emitter, at, panel->width);
   to = nabla_emit_add(emitter, to, row);

@@ -23,4 +23,13 @@ typedef struct nabla_panel {
  * be written too. */
 void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel);
 
+/* Lines of memory, 64 bytes each, that hold a panel's codes, about. */
+uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
+                           unsigned elements);
+
+/* Asks for line number `line` of those of a panel of `elements` elements of
+ * each row; its `count`, `out` and `scratch` mean nothing. */
+void nabla_emit_panel_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+                            unsigned elements, nabla_ssa line);
+
 #endif

@@ -7,27 +7,31 @@
  *
  * The scratch: a panel, totals of ROWS x COLUMNS, and what nabla_emit_panel
  * needs. */
+
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/pack_rows.h"
 #include "transforms/kernels/panel.h"
 #include "transforms/kernels/shapes.h"
 
-#define PANEL   256u /* elements of k */
-#define COLUMNS 192u /* rows of w that share a look at x */
-#define ROWS    256u /* rows of x that a decoded panel is used for */
-#define GRAIN   32u
-#define UNROLL  2u /* elements of k in a turn of the innermost loop */
+#define PANEL      256u /* elements of k */
+#define COLUMNS    192u /* rows of w that share a look at x */
+#define ROWS       256u /* rows of x that a decoded panel is used for */
+#define WIDE_FROM  768u
+#define AHEAD_MOST 2u /* lines asked for in a turn of the innermost loop */
+#define UNROLL     2u /* elements of k in a turn of the innermost loop */
 
 /* What one multiplication computes: `rows` of x times `vectors` of columns. */
 typedef struct tile_shape {
   unsigned rows, vectors;
 } tile_shape;
 
-/* AVX-512 has 32 registers, AVX2 16 of half the size. */
+/* AVX-512 has 32 registers, AVX2 16 of half the size. Three vectors need fewer
+ * loads for a product than two, but waste more of a small N. */
 static tile_shape shape_of(const nabla_fused_spec *spec) {
-  return NABLA_HAS(spec->features, AVX512F) ? (tile_shape){8, 2}
-                                            : (tile_shape){4, 1};
+  if (!NABLA_HAS(spec->features, AVX512F)) return (tile_shape){4, 1};
+  int is_small = spec->n < WIDE_FROM && spec->n % (3 * NABLA_LANES) != 0;
+  return (tile_shape){8, is_small && !spec->any_size ? 2 : 3};
 }
 
 static unsigned width_of(const nabla_fused_spec *spec) {
@@ -67,7 +71,35 @@ typedef struct tile {
   nabla_ssa x, w;  /* addresses of packed rows, and of the panel */
   nabla_ssa total; /* number of the first total */
   nabla_ssa count;
+  const nabla_panel *next; /* the panel after this one, or NULL     */
+  nabla_ssa line;          /* of it, the first to ask for meanwhile */
 } tile;
+
+/* How many lines of the next panel are asked for in each turn: all of them
+ * while the tiles of few rows are multiplied. */
+static uint64_t lines_ahead(const nabla_fused_spec *spec) {
+  unsigned rows = shape_of(spec).rows;
+  uint64_t tiles = (spec->m_min + rows - 1) / rows;
+  uint64_t turns = (tiles ? tiles : 1) * (PANEL / UNROLL);
+  uint64_t lines = nabla_panel_lines(spec, width_of(spec), PANEL);
+  uint64_t each = (lines + turns - 1) / turns;
+  return each < AHEAD_MOST ? each : AHEAD_MOST;
+}
+
+/* Asks for lines of the next panel in the turn that begins with element k. */
+static void ask_ahead(nabla_emitter *emitter, const tile *t, nabla_ssa k) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t each = lines_ahead(spec);
+  uint64_t last = nabla_panel_lines(spec, width_of(spec), PANEL) - 1;
+  nabla_ssa line = nabla_emit_divide(emitter, k, UNROLL);
+  line = nabla_emit_multiply(emitter, line, each);
+  line = nabla_emit_add(emitter, t->line, line);
+  for (uint64_t i = 0; i < each; i++)
+    nabla_emit_panel_ahead(
+        emitter, t->next, PANEL,
+        nabla_emit_minimum(emitter, nabla_emit_add_constant(emitter, line, i),
+                           nabla_emit_i64(emitter, last)));
+}
 
 /* Adds the products of one element of k, number `k` of the panel, to `sums`. */
 static void multiply_one(nabla_emitter *emitter, const tile *t, nabla_ssa k,
@@ -103,6 +135,7 @@ static void multiply_range(nabla_emitter *emitter, const tile *t,
   nabla_loop loop;
   nabla_loop_begin(emitter, &loop, from, to, step, count, sums);
   for (unsigned i = 0; i < count; i++) next[i] = loop.carried[i];
+  if (t->next && step == UNROLL) ask_ahead(emitter, t, loop.induction);
   for (unsigned i = 0; i < step; i++)
     multiply_one(emitter, t,
                  nabla_emit_add_constant(emitter, loop.induction, i), next);
@@ -152,6 +185,32 @@ static void decode_panel(nabla_emitter *emitter, const block *b,
   nabla_emit_panel(emitter, &panel);
 }
 
+static nabla_ssa select_index(nabla_emitter *emitter, nabla_ssa condition,
+                              nabla_ssa yes, nabla_ssa no) {
+  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
+                    condition, yes, no);
+}
+
+/* The panel after that of the columns from `column` of the block on. */
+static nabla_panel panel_after(nabla_emitter *emitter, const block *b,
+                               nabla_ssa column, nabla_ssa k) {
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa next =
+      nabla_emit_add_constant(emitter, column, width_of(emitter->spec));
+  nabla_ssa k_next = nabla_emit_add_constant(emitter, k, PANEL);
+  nabla_ssa is_last = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
+                                 next, b->columns);
+  nabla_ssa ends = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
+                              k_next, emitter->k);
+  /* the first of the next range of k, or of the next columns */
+  nabla_ssa start = select_index(emitter, ends, b->columns, zero);
+  k_next = select_index(emitter, ends, zero, k_next);
+  next = select_index(emitter, is_last, start, next);
+  return (nabla_panel){.first = nabla_emit_add(emitter, b->column, next),
+                       .width = width_of(emitter->spec),
+                       .k = select_index(emitter, is_last, k_next, k)};
+}
+
 /* Adds the products of the panels at k to the totals: each is used as soon as
  * it is decoded, while the first cache holds it. */
 static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
@@ -161,15 +220,30 @@ static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
   nabla_loop parts, tiles;
   nabla_loop_begin(emitter, &parts, zero, b->columns, width, 0, NULL);
   decode_panel(emitter, b, parts.induction, k, count);
+  nabla_panel next = panel_after(emitter, b, parts.induction, k);
   nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
   nabla_ssa total = nabla_emit_multiply(emitter, tiles.induction, COLUMNS);
   nabla_ssa row = nabla_emit_add(emitter, b->row, tiles.induction);
+  nabla_ssa line = nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, tiles.induction, rows),
+      PANEL / UNROLL * lines_ahead(emitter->spec));
   tile t = {.x = nabla_emit_packed_rows(emitter, row_tiles(emitter->spec), row,
                                         k, count),
             .w = emitter->scratch,
             .total = nabla_emit_add(emitter, total, parts.induction),
-            .count = count};
+            .count = count,
+            .line = line};
+  nabla_ssa lines =
+      nabla_emit_i64(emitter, nabla_panel_lines(emitter->spec, width, PANEL));
+  nabla_ssa asks =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", line, lines);
+  nabla_emit_line(emitter, "scf.if %%v%u {", asks);
+  t.next = &next;
   multiply(emitter, &t);
+  nabla_emit_line(emitter, "} else {");
+  t.next = NULL;
+  multiply(emitter, &t);
+  nabla_emit_line(emitter, "}");
   nabla_loop_end(emitter, &tiles, NULL);
   nabla_loop_end(emitter, &parts, NULL);
 }
@@ -271,7 +345,7 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  out->grain = GRAIN;
+  out->grain = width_of(spec);
   out->workspace = nabla_row_tiles_size(row_tiles(spec));
 }
 
