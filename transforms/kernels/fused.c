@@ -205,5 +205,5 @@ void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
   if (nabla_fused_has_prepare(spec))
     emit_function(spec, name, "_prepare", 0, body->prepare, text);
   if (nabla_fused_has_prepack(spec))
-    emit_function(spec, name, "_prepack", 0, body->prepack, text);
+    emit_function(spec, name, "_prepack", scratch, body->prepack, text);
 }

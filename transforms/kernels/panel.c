@@ -1,59 +1,26 @@
 /* Decoding panels; see panel.h. A weight that is consecutive along n needs its
  * elements decoded only. One that is consecutive along k, two ways: where codes
  * of 16 rows lie in whole dwords under one scale each, dwords are transposed
- * and then decoded, rows in lanes; else 16 consecutive elements of a row are
- * decoded and then transposed. */
+ * and then decoded (panel_words.h); else 16 consecutive elements of a row are
+ * decoded and then transposed. A prepacked one has rows in lanes already
+ * (packed.h). */
 #include "transforms/kernels/panel.h"
 
-#include "quant/codec.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/packed.h"
+#include "transforms/kernels/panel_words.h"
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
-#include "transforms/kernels/value.h"
 
-/* Scales of 16 rows, then zero points, for up to 16 blocks. */
-#define SCALES_AT NABLA_LANES * NABLA_LANES * 4
-#define ZEROS_AT  (2 * SCALES_AT)
-
-/* Elements after those in use whose codes are asked for, those of the next
- * panel of 256, and whose scales: a line of memory has those of many. */
-#define CODES_AHEAD  256u
-#define SCALES_AHEAD 512u
-
-/* Codes of a row in 16 dwords. */
-static unsigned step_of(const nabla_fused_spec *spec) {
-  return 16 * 32 / spec->format.encoding->bits;
-}
-
-/* What row starts and the panel's k are multiples of. */
-static uint64_t alignment(const nabla_fused_spec *spec, unsigned aligned) {
+uint64_t nabla_panel_alignment(const nabla_fused_spec *spec, unsigned aligned) {
   if (spec->any_size) return nabla_common_divisor(spec->any_size, aligned);
   uint64_t rows =
       nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
   return nabla_common_divisor(rows, aligned);
 }
 
-/* Each row has one scale, or all have, whatever their length. */
-static int has_row_scales(const nabla_fused_spec *spec) {
-  return spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
-}
-
-/* Dwords can be transposed: rows start at whole steps, blocks are whole steps
- * or whole dwords of a step, and the panels' ends are whole steps. */
-static int by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
-  const nabla_format *format = &spec->format;
-  if (!format->encoding) return 0;
-  uint64_t step = step_of(spec), block = format->block;
-  uint64_t k = spec->any_size ? spec->any_size : spec->k;
-  if (k % step || alignment(spec, aligned) % step) return 0;
-  if (has_row_scales(spec)) return 1;
-  if (block >= step) return block % step == 0;
-  return step % block == 0 && step / block <= NABLA_LANES;
-}
-
-/* The flat index of row `first` + `lane`, or of the last row, at k. */
-static nabla_ssa row_flat(nabla_emitter *emitter, const nabla_panel *panel,
-                          nabla_ssa row, nabla_ssa k) {
+nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
+                           nabla_ssa row, nabla_ssa k) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
@@ -93,22 +60,46 @@ static uint64_t piece_lines(const nabla_fused_spec *spec, unsigned width,
   return power;
 }
 
+/* Of a prepacked weight 16 rows are consecutive. */
+static uint64_t packed_lines(const nabla_fused_spec *spec, unsigned elements) {
+  return (nabla_packed_bytes(spec, elements) + 63) / 64;
+}
+
 uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
                            unsigned elements) {
+  if (nabla_packed_applies(spec))
+    return width / NABLA_LANES * packed_lines(spec, elements);
   unsigned pieces = nabla_spec_is_row(spec) ? width : elements;
   return pieces * piece_lines(spec, width, elements);
+}
+
+static void packed_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+                         unsigned elements, nabla_ssa line) {
+  uint64_t lines = packed_lines(emitter->spec, elements);
+  nabla_ssa piece = nabla_emit_divide(emitter, line, lines);
+  nabla_ssa by = nabla_emit_i64(emitter, lines);
+  nabla_ssa rest =
+      nabla_emit(emitter, "arith.remui %%v%u, %%v%u : i64", line, by);
+  nabla_ssa row = nabla_emit_multiply(emitter, piece, NABLA_LANES);
+  row = nabla_emit_add(emitter, panel->first, row);
+  nabla_emit_prefetch(emitter, nabla_emit_packed_at(emitter, row, panel->k),
+                      nabla_emit_multiply(emitter, rest, 64));
 }
 
 void nabla_emit_panel_ahead(nabla_emitter *emitter, const nabla_panel *panel,
                             unsigned elements, nabla_ssa line) {
   const nabla_fused_spec *spec = emitter->spec;
+  if (nabla_packed_applies(spec)) {
+    packed_ahead(emitter, panel, elements, line);
+    return;
+  }
   uint64_t lines = piece_lines(spec, panel->width, elements);
   nabla_ssa piece = nabla_emit_divide(emitter, line, lines), flat;
   nabla_ssa by = nabla_emit_i64(emitter, lines);
   nabla_ssa rest =
       nabla_emit(emitter, "arith.remui %%v%u, %%v%u : i64", line, by);
   if (nabla_spec_is_row(spec)) {
-    flat = row_flat(emitter, panel, piece, panel->k);
+    flat = nabla_panel_flat(emitter, panel, piece, panel->k);
   } else {
     flat = nabla_emit_add(emitter, panel->k, piece);
     flat = nabla_emit_flat(emitter, flat, spec->k > 1 ? spec->stride_k : 0);
@@ -128,9 +119,10 @@ static nabla_ssa row_lanes(nabla_emitter *emitter, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa at, unsigned width) {
   nabla_ssa k = nabla_emit_add(emitter, panel->k, at);
   unsigned lanes = panel->aligned < NABLA_LANES ? panel->aligned : NABLA_LANES;
-  nabla_window window = {.flat = row_flat(emitter, panel, row, k),
-                         .width = width,
-                         .aligned = alignment(emitter->spec, lanes)};
+  nabla_window window = {
+      .flat = nabla_panel_flat(emitter, panel, row, k),
+      .width = width,
+      .aligned = nabla_panel_alignment(emitter->spec, lanes)};
   return nabla_emit_decode(emitter, &window);
 }
 
@@ -197,144 +189,6 @@ static void rows_first(nabla_emitter *emitter, const nabla_panel *panel,
   nabla_emit_line(emitter, "}");
 }
 
-/* ---- dwords first: transposed, then decoded -------------------------------
- */
-
-/* Blocks of a row in one step. */
-static unsigned groups_of(const nabla_fused_spec *spec) {
-  uint64_t step = step_of(spec), block = spec->format.block;
-  return has_row_scales(spec) || block >= step ? 1 : (unsigned)(step / block);
-}
-
-/* The scales, and zero points, of the blocks of a step at `flat`, for lane
- * `row`, to the scratch. */
-static void load_scales(nabla_emitter *emitter, const nabla_panel *panel,
-                        nabla_ssa flat, nabla_ssa row) {
-  nabla_array_ref out = nabla_floats_at(panel->scratch);
-  nabla_ssa first = nabla_emit_block(emitter, flat);
-  for (unsigned g = 0; g < groups_of(emitter->spec); g++) {
-    nabla_ssa index = nabla_emit_add_constant(emitter, first, g);
-    uint64_t at = (uint64_t)g * NABLA_LANES;
-    nabla_emit_write(emitter, out,
-                     nabla_emit_add_constant(emitter, row, SCALES_AT / 4 + at),
-                     nabla_emit_scale_at(emitter, index));
-    nabla_ssa zero = nabla_emit_zero_value(emitter, index);
-    if (zero)
-      nabla_emit_write(emitter, out,
-                       nabla_emit_add_constant(emitter, row, ZEROS_AT / 4 + at),
-                       zero);
-  }
-}
-
-static void store_words(nabla_emitter *emitter, const nabla_panel *panel,
-                        nabla_ssa row, nabla_ssa words) {
-  nabla_ssa address = nabla_emit_address(emitter, panel->scratch,
-                                         nabla_emit_multiply(emitter, row, 64));
-  nabla_emit_line(
-      emitter,
-      "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : vector<16xi32>, "
-      "!llvm.ptr",
-      words, address);
-}
-
-/* A step of 16 rows to the scratch, one by one: that is little code, and the
- * copies stay in the first cache. */
-static void collect(nabla_emitter *emitter, const nabla_panel *panel,
-                    nabla_ssa first, nabla_ssa k) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
-  nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_LANES), 1, 0, NULL);
-  nabla_ssa row = nabla_emit_add(emitter, first, rows.induction);
-  nabla_ssa flat = row_flat(emitter, panel, row, k);
-  nabla_ssa byte = nabla_emit_divide(emitter, flat, 8 / encoding->bits);
-  nabla_emit_prefetch(emitter, emitter->codes,
-                      nabla_emit_add_constant(
-                          emitter, byte, CODES_AHEAD / (8 / encoding->bits)));
-  if (emitter->spec->format.granularity == NABLA_PER_BLOCK)
-    nabla_emit_prefetch_scale(
-        emitter, nabla_emit_add_constant(emitter, flat, SCALES_AHEAD));
-  store_words(
-      emitter, panel, rows.induction,
-      nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1));
-  load_scales(emitter, panel, flat, rows.induction);
-  nabla_loop_end(emitter, &rows, NULL);
-}
-
-/* Where, of the codes in a dword, the one for element `i` lies, from the
- * bottom. */
-static unsigned place_of(const nabla_encoding *encoding, unsigned i) {
-  unsigned per_byte = 8 / encoding->bits;
-  return encoding->high_first ? i ^ (per_byte - 1) : i;
-}
-
-/* Transposes the dwords in the scratch. */
-static void turn(nabla_emitter *emitter, const nabla_panel *panel) {
-  nabla_ssa words[NABLA_LANES];
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    words[i] = nabla_emit_load(emitter, "vector<16xi32>", panel->scratch,
-                               nabla_emit_i64(emitter, (uint64_t)i * 64), 64);
-  nabla_emit_transpose(emitter, "i32", words);
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    store_words(emitter, panel, nabla_emit_i64(emitter, i), words[i]);
-}
-
-/* Decodes the 16 transposed dwords to the panel, from element `to` on. */
-static void decode_words(nabla_emitter *emitter, const nabla_panel *panel,
-                         nabla_ssa to) {
-  const nabla_fused_spec *spec = emitter->spec;
-  const nabla_format *format = &spec->format;
-  unsigned per_word = 32 / format->encoding->bits, groups = groups_of(spec);
-  nabla_array_ref scratch = nabla_floats_at(panel->scratch);
-  nabla_loop words;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), zeros = 0;
-  nabla_loop_begin(emitter, &words, zero, nabla_emit_i64(emitter, NABLA_LANES),
-                   1, 0, NULL);
-  nabla_ssa word =
-      nabla_emit_load(emitter, "vector<16xi32>", panel->scratch,
-                      nabla_emit_multiply(emitter, words.induction, 64), 64);
-  nabla_ssa group =
-      nabla_emit_divide(emitter, words.induction, NABLA_LANES / groups);
-  group = nabla_emit_multiply(emitter, group, NABLA_LANES);
-  nabla_ssa scales = nabla_emit_read_lanes(
-      emitter, scratch, nabla_emit_add_constant(emitter, group, SCALES_AT / 4),
-      NABLA_LANES);
-  if (format->zero_point)
-    zeros = nabla_emit_read_lanes(
-        emitter, scratch, nabla_emit_add_constant(emitter, group, ZEROS_AT / 4),
-        NABLA_LANES);
-  nabla_ssa row = nabla_emit_multiply(emitter, words.induction,
-                                      (uint64_t)per_word * panel->width);
-  row = nabla_emit_add(emitter, to, row);
-  for (unsigned i = 0; i < per_word; i++) {
-    nabla_ssa by =
-        nabla_emit_i32(emitter, NABLA_VECTOR,
-                       format->encoding->bits * place_of(format->encoding, i));
-    nabla_ssa code = nabla_emit(
-        emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>", word, by);
-    nabla_ssa value = nabla_emit_code_value(emitter, code);
-    nabla_emit_write_lanes(
-        emitter, nabla_floats_at(panel->out),
-        nabla_emit_add_constant(emitter, row, (uint64_t)i * panel->width),
-        nabla_emit_scaled(emitter, value, zeros, scales));
-  }
-  nabla_loop_end(emitter, &words, NULL);
-}
-
-static void dwords_first(nabla_emitter *emitter, const nabla_panel *panel,
-                         nabla_ssa row) {
-  nabla_loop loop;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_loop_begin(emitter, &loop, zero, panel->count, step_of(emitter->spec),
-                   0, NULL);
-  collect(emitter, panel, row,
-          nabla_emit_add(emitter, panel->k, loop.induction));
-  turn(emitter, panel);
-  nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
-  decode_words(emitter, panel, nabla_emit_add(emitter, to, row));
-  nabla_loop_end(emitter, &loop, NULL);
-}
-
 /* ---- consecutive along n: rows in lanes already ----------------------------
  */
 
@@ -366,15 +220,17 @@ static void columns_first(nabla_emitter *emitter, const nabla_panel *panel,
 
 void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel) {
   int rows = nabla_spec_is_row(emitter->spec);
-  int dwords = rows && by_dwords(emitter->spec, panel->aligned);
+  int dwords = rows && nabla_panel_by_words(emitter->spec, panel->aligned);
   nabla_loop loop;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop_begin(emitter, &loop, zero, nabla_emit_i64(emitter, panel->width),
                    NABLA_LANES, 0, NULL);
-  if (!rows)
+  if (nabla_packed_applies(emitter->spec))
+    nabla_emit_packed_panel(emitter, panel, loop.induction);
+  else if (!rows)
     columns_first(emitter, panel, loop.induction);
   else if (dwords)
-    dwords_first(emitter, panel, loop.induction);
+    nabla_emit_panel_words(emitter, panel, loop.induction);
   else
     rows_first(emitter, panel, loop.induction);
   nabla_loop_end(emitter, &loop, NULL);
