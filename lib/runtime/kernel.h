@@ -48,6 +48,13 @@ typedef struct nabla_kernel_tiles {
   uint32_t rows, columns, bytes;
 } nabla_kernel_tiles;
 
+/* Ways to arrange a prepacked weight. */
+typedef enum nabla_packed_form {
+  NABLA_PACKED_NONE = 0,
+  NABLA_PACKED_VALUES, /* for products in f32 */
+  NABLA_PACKED_BYTES,  /* in integers         */
+} nabla_packed_form;
+
 /* A kernel as one that calls it sees it. */
 typedef struct nabla_kernel {
   nabla_kernel_function run;
@@ -56,6 +63,8 @@ typedef struct nabla_kernel {
   nabla_kernel_tiles workspace;  /* of x: M x K      */
   nabla_kernel_tiles packed;     /* of w: N x K      */
   uint32_t grain;                /* of [0, N)        */
+  uint32_t form; /* nabla_packed_form: kernels for one weight that have the same
+                    read the same prepacked array */
 } nabla_kernel;
 
 /* Bytes for an array of `rows` x `columns` elements.

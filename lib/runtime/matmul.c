@@ -118,6 +118,16 @@ static void pack_share(void *context, uint32_t worker, uint32_t workers) {
   if (begin < end) p->kernel->prepack(p->words, begin, end);
 }
 
+/* What a kernel before number `i` reads that has the same form; NULL if none.
+ */
+static void *packed_before(const nabla_matmul_plan *plan, uint32_t i) {
+  const uint32_t form = plan->provided.kernels[i].code.form;
+  for (uint32_t j = 0; form && j < i; j++)
+    if (plan->packed[j] && plan->provided.kernels[j].code.form == form)
+      return plan->packed[j];
+  return NULL;
+}
+
 static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
   const nabla_matmul_weight *weight = &plan->request.weight;
   const double start = milliseconds();
@@ -128,6 +138,8 @@ static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
     if (!nabla_kernel_tiles_size(&kernel->packed, weight->n, weight->k, &bytes))
       return nabla_fail(diag, NABLA_TOO_LARGE,
                         "the rearranged weight is larger than any memory");
+    plan->packed[i] = packed_before(plan, i);
+    if (plan->packed[i]) continue;
     plan->packed[i] = nabla_blocks_allocate(&plan->blocks,
                                             plan->environment.allocator, bytes);
     if (!plan->packed[i])

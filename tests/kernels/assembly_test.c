@@ -14,30 +14,37 @@ typedef struct variant {
   uint64_t m;
   int transposed;
   nabla_scale_type scale;
+  nabla_weight_layout layout;
 } variant;
 
+#define IN_PLACE  NABLA_WEIGHT_LAYOUT_IN_PLACE
+#define PREPACKED NABLA_WEIGHT_LAYOUT_PREPACKED
+
 static const variant variants[] = {
-    {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F16},
-    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"nf4", 64, 4096, 4096, 1, 1, NABLA_SCALE_F32},
-    {"fp4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"fp4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"int4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"int4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"int8", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"int8", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"int8", 0, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"mxfp4", 32, 4096, 4096, 1, 0, NABLA_SCALE_E8M0},
-    {"mxfp4", 32, 4096, 4096, 32, 0, NABLA_SCALE_E8M0},
+    {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F16, IN_PLACE},
+    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"nf4", 64, 4096, 4096, 1, 1, NABLA_SCALE_F32, IN_PLACE},
+    {"fp4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"fp4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"int4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"int4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"int8", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"int8", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"int8", 0, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"mxfp4", 32, 4096, 4096, 1, 0, NABLA_SCALE_E8M0, IN_PLACE},
+    {"mxfp4", 32, 4096, 4096, 32, 0, NABLA_SCALE_E8M0, IN_PLACE},
+    {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, PREPACKED},
+    {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F32, PREPACKED},
+    {"int8", 64, 4096, 4096, 512, 0, NABLA_SCALE_F32, PREPACKED},
     /* blocks of GGUF files */
-    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
 };
 
 static nabla_fused_spec spec_of(const variant *v) {
@@ -46,6 +53,7 @@ static nabla_fused_spec spec_of(const variant *v) {
                            .m_max = v->m,
                            .n = v->n,
                            .k = v->k,
+                           .layout = v->layout,
                            .stride_n = v->transposed ? 1 : v->k,
                            .stride_k = v->transposed ? v->n : 1,
                            .x_type = NABLA_DTYPE_F32,

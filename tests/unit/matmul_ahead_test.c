@@ -91,7 +91,10 @@ static void expect_columns(const nabla_matmul_plan *ahead,
                            const float *sizes, uint64_t m, uint64_t n0) {
   nabla_matmul_info info;
   nabla_matmul_plan_describe(ahead, &info);
-  const uint64_t n1 = n0 + COLUMNS < info.n ? n0 + COLUMNS : info.n;
+  const uint64_t grain = nabla_matmul_plan_grain(ahead, m);
+  n0 = n0 / grain * grain;
+  uint64_t n1 = (n0 + COLUMNS + grain - 1) / grain * grain;
+  if (n1 > info.n) n1 = info.n;
   size_t wrong = 0;
   cr_assert_eq(nabla_matmul_plan_run_rows(ahead, a->x, m, a->y, n0, n1,
                                           a->workspace, &diag),

@@ -187,6 +187,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->packed =
       (nabla_kernel_tiles){NABLA_LANES, (uint32_t)spec->k,
                            (uint32_t)nabla_int8_packed_of(spec, &self).size};
+  out->form = NABLA_PACKED_BYTES;
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {

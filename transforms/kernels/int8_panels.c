@@ -255,10 +255,11 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->workspace = (nabla_kernel_tiles){
       NABLA_PANEL_ROWS, (uint32_t)self.block,
       (uint32_t)nabla_int8_tile_bytes(&self, NABLA_PANEL_ROWS)};
-  if (spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED)
-    out->packed =
-        (nabla_kernel_tiles){NABLA_LANES, (uint32_t)spec->k,
-                             (uint32_t)nabla_int8_packed_of(spec, &self).size};
+  if (spec->layout != NABLA_WEIGHT_LAYOUT_PREPACKED) return;
+  out->packed =
+      (nabla_kernel_tiles){NABLA_LANES, (uint32_t)spec->k,
+                           (uint32_t)nabla_int8_packed_of(spec, &self).size};
+  out->form = NABLA_PACKED_BYTES;
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {

@@ -370,7 +370,9 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->grain = width_of(spec);
   out->workspace = nabla_row_tiles_size(row_tiles(spec));
-  if (nabla_packed_applies(spec)) out->packed = nabla_packed_tiles(spec);
+  if (!nabla_packed_applies(spec)) return;
+  out->packed = nabla_packed_tiles(spec);
+  out->form = NABLA_PACKED_VALUES;
 }
 
 static uint64_t chain(const nabla_fused_spec *spec) {
