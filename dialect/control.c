@@ -65,8 +65,7 @@ static int64_t slice_storage(const nablaImplicit *whole,
   return elements;
 }
 
-/* The type of a slice of `whole`; null when it has none. */
-static MlirType slice_type(MlirType whole) {
+MlirType nabla_slice_type(MlirType whole) {
   MlirType none = {NULL};
   nablaImplicit a = nablaImplicitTypeParts(whole), b = {.rank = a.rank - 1};
   nabla_strided view = nabla_implicit_strided(whole);
@@ -131,7 +130,7 @@ bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out) {
                             nablaImplicitTypeParts(slice).encoding))
       return false;
   } else {
-    MlirType expected = slice_type(whole);
+    MlirType expected = nabla_slice_type(whole);
     if (mlirTypeIsNull(expected) || !mlirTypeEqual(expected, slice))
       return false;
   }

@@ -37,6 +37,10 @@ typedef struct nabla_slices {
  * whole blocks, one behind the other; each is seen as the whole is. */
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out);
 
+/* The type that such a slice of an implicit type of rank 1 or more has; null
+ * when it has none. nabla_slices_find says whether it is one. */
+MlirType nabla_slice_type(MlirType whole);
+
 /* Is `slice` the type of a part of `whole` without its first dimension, as a
  * tensor? */
 bool nabla_slice_is_dense(MlirType whole, MlirType slice);

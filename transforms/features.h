@@ -7,7 +7,8 @@
 #include "lib/base/x86_features.h"
 #include "nabla/status.h"
 
-/* X(id, name): a bit, and LLVM's spelling of the feature. */
+/* X(id, name): a bit, and LLVM's spelling of the feature: of x86 but NEON,
+ * which every AArch64 CPU has. */
 #define NABLA_FEATURE_LIST(X) \
   X(AVX, "avx")               \
   X(AVX2, "avx2")             \
@@ -19,7 +20,8 @@
   X(AVX512VL, "avx512vl")     \
   X(AVX512VBMI, "avx512vbmi") \
   X(AVX512VNNI, "avx512vnni") \
-  X(AVX512BF16, "avx512bf16")
+  X(AVX512BF16, "avx512bf16") \
+  X(NEON, "neon")
 
 enum nabla_feature_bit {
 #define NABLA_FEATURE_ROW(id, name) NABLA_FEATURE_BIT_##id,

@@ -21,26 +21,47 @@ static bool float_dtype(MlirType type, nabla_dtype *out) {
   return true;
 }
 
-const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
-                                nabla_fused_spec *out) {
-  *out = (nabla_fused_spec){0};
-  nabla_strided view = nabla_implicit_strided(w);
-  if (!float_dtype(nabla_array_element(x), &out->x_type) ||
-      !float_dtype(nabla_array_element(w), &out->w_type))
+const char *nabla_fused_weight_of(MlirType w, nabla_features features,
+                                  nabla_fused_spec *out) {
+  *out = (nabla_fused_spec){.features = features};
+  if (!float_dtype(nabla_array_element(w), &out->w_type))
     return "kernels compute in f32, f16 and bf16";
   nabla_encoding_info info = nabla_implicit_encoding(w);
   if (!info.row && !info.ggml) return "only codes with scales have kernels";
-  if (view.rank != 2) return "the weight is not of rank 2";
-  out->y_type = out->x_type;
   out->format = nabla_implicit_format(w);
   out->ggml = info.ggml;
   out->storage_elements = nabla_implicit_storage_elements(w);
+  return NULL;
+}
+
+/* All of the storage in order, whose absmax is dense. */
+bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out) {
+  nabla_encoding_info info = nabla_implicit_encoding(scales);
+  nabla_strided view = nabla_implicit_strided(scales);
+  if (info.kind != NABLA_KIND_DYNAMIC8 || !mlirAttributeIsNull(info.nested) ||
+      !mlirTypeIsAF32(nabla_array_element(scales)) || view.rank != 1 ||
+      view.offset != 0 || view.strides[0] != 1 ||
+      (uint64_t)view.shape[0] != nabla_implicit_storage_elements(scales))
+    return false;
+  out->format.scale = NABLA_SCALE_DYNAMIC8;
+  out->nested_block = info.block;
+  return true;
+}
+
+const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
+                                nabla_fused_spec *out) {
+  const char *objection = nabla_fused_weight_of(w, features, out);
+  nabla_strided view = nabla_implicit_strided(w);
+  if (objection) return objection;
+  if (!float_dtype(nabla_array_element(x), &out->x_type))
+    return "kernels compute in f32, f16 and bf16";
+  if (view.rank != 2) return "the weight is not of rank 2";
+  out->y_type = out->x_type;
   out->n = (uint64_t)view.shape[0];
   out->k = (uint64_t)view.shape[1];
   out->stride_n = (uint64_t)view.strides[0];
   out->stride_k = (uint64_t)view.strides[1];
   out->offset = (uint64_t)view.offset;
-  out->features = features;
   int64_t m = nabla_array_rank(x) == 2 ? nabla_array_dim(x, 0) : 1;
   if (!nabla_is_dynamic(m)) out->m_min = out->m_max = (uint64_t)m;
   return nabla_fused_objection(out);

@@ -14,6 +14,14 @@
 const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
                                 nabla_fused_spec *out);
 
+/* The storage of a packed implicit type, its encoding and w_type alone.
+ * @return NULL, or why no kernel decodes it, as static text */
+const char *nabla_fused_weight_of(MlirType w, nabla_features features,
+                                  nabla_fused_spec *out);
+
+/* Whether kernels read scales of this implicit type, and how. */
+bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out);
+
 /* Adds the epilogue of a fused_dot; false for a step it does not know. */
 bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out);
 

@@ -40,20 +40,14 @@ static MlirValue plain_scales(MlirOperation op, MlirValue scales) {
   return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
 }
 
-/* Scales in dynamic8, all of the storage in order, whose absmax is dense. */
-static bool are_nested(MlirType type) {
-  if (!nablaTypeIsAImplicit(type)) return false;
-  nabla_encoding_info info = nabla_implicit_encoding(type);
-  nabla_strided view = nabla_implicit_strided(type);
-  return info.kind == NABLA_KIND_DYNAMIC8 && mlirAttributeIsNull(info.nested) &&
-         mlirTypeIsAF32(nabla_array_element(type)) && view.rank == 1 &&
-         view.offset == 0 && view.strides[0] == 1 &&
-         (uint64_t)view.shape[0] == nabla_implicit_storage_elements(type);
+static void add_argument(nabla_fused_lowering *l, MlirValue value) {
+  l->operands[l->count++] = value;
+  nabla_words_add_argument(&l->call, mlirValueGetType(value));
 }
 
 static void add_component(nabla_fused_lowering *l, MlirValue value, int word) {
   l->operands[l->count++] = value;
-  l->words[l->components++] = word;
+  nabla_words_add_component(&l->call, mlirValueGetType(value), word);
 }
 
 /* Codes of scales where the scales are; the rest behind all others. */
@@ -61,12 +55,13 @@ static void gather_nested(nabla_fused_lowering *l, MlirValue *scales,
                           MlirValue rest[3]) {
   MlirValue parts[NABLA_MAX_PARTS];
   MlirType type = mlirValueGetType(*scales);
-  if (!are_nested(type) || nabla_components_split(*scales, l->op, parts) != 4) {
+  nabla_fused_spec spec = l->spec;
+  if (!nablaTypeIsAImplicit(type) || !nabla_fused_nested_scales(type, &spec) ||
+      nabla_components_split(*scales, l->op, parts) != 4) {
     *scales = plain_scales(l->op, *scales);
     return;
   }
-  l->spec.format.scale = NABLA_SCALE_DYNAMIC8;
-  l->spec.nested_block = nabla_implicit_encoding(type).block;
+  l->spec = spec;
   *scales = parts[0];
   for (int i = 0; i < 3; i++) rest[i] = parts[i + 1];
 }
@@ -86,7 +81,9 @@ static bool gather(nabla_fused_lowering *l) {
     return false;
   }
   if (count > 1) gather_nested(l, &components[1], nested);
-  l->operands[l->count++] = mlirOperationGetOperand(op, 0);
+  l->call.text = &l->text;
+  l->call.result = nabla_result_type(op, 0);
+  add_argument(l, mlirOperationGetOperand(op, 0));
   add_component(l, components[0], NABLA_FUSED_CODES);
   if (count > 1) add_component(l, components[1], NABLA_FUSED_SCALES);
   if (count > 2) add_component(l, components[2], NABLA_FUSED_ZERO_POINTS);
@@ -94,7 +91,7 @@ static bool gather(nabla_fused_lowering *l) {
     if (!mlirValueIsNull(nested[i]))
       add_component(l, nested[i], NABLA_FUSED_NESTED_SCALES + i);
   for (intptr_t i = 2; i < mlirOperationGetNumOperands(op); i++)
-    l->operands[l->count++] = mlirOperationGetOperand(op, i);
+    add_argument(l, mlirOperationGetOperand(op, i));
   return true;
 }
 
@@ -138,7 +135,7 @@ static void add_checks(nabla_fused_lowering *l) {
                  (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
   add_dim(l, "m", 0, 0);
   require(l, 0, 1, "k");
-  intptr_t at = 1 + l->components;
+  intptr_t at = 1 + l->call.components;
   for (uint32_t i = 0; i < l->spec.step_count; i++) {
     if (l->spec.steps[i] == NABLA_STEP_BIAS) {
       require(l, at++, 0, "n");
@@ -149,114 +146,25 @@ static void add_checks(nabla_fused_lowering *l) {
   }
 }
 
-/* Components may be a part of others, a slice that a scan takes: their buffers
- * begin anywhere. All else begins where its memory does. */
-static const char *layout_of(MlirType tensor) {
-  return mlirShapedTypeGetRank(tensor) ? "strided<[1], offset: ?>"
-                                       : "strided<[], offset: ?>";
-}
-
-static bool is_component(const nabla_fused_lowering *l, intptr_t argument) {
-  return argument >= 1 && argument <= l->components;
-}
-
-static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
-  nabla_text_add(text, "memref<");
-  for (intptr_t i = 0; i < mlirShapedTypeGetRank(tensor); i++) {
-    int64_t dim = mlirShapedTypeGetDimSize(tensor, i);
-    if (nabla_is_dynamic(dim))
-      nabla_text_add(text, "?x");
-    else
-      nabla_text_add(text, "%lldx", (long long)dim);
-  }
-  nabla_text_add_type(text, mlirShapedTypeGetElementType(tensor));
-  if (anywhere) nabla_text_add(text, ", %s", layout_of(tensor));
-  nabla_text_add(text, ">");
-}
-
-/* Adds to the address %pWORD the offset at which `buffer` begins. */
-static void add_offset(nabla_fused_lowering *l, int word, const char *buffer,
-                       MlirType tensor) {
-  MlirType element = mlirShapedTypeGetElementType(tensor);
-  int bytes = mlirTypeIsAF32(element) ? 4 : mlirTypeIsAInteger(element) ? 1 : 2;
-  nabla_text_add(&l->text,
-                 "  %%m%d:%d = memref.extract_strided_metadata %%%s : ", word,
-                 mlirShapedTypeGetRank(tensor) ? 4 : 2, buffer);
-  add_memref(&l->text, tensor, true);
-  nabla_text_add(&l->text, " -> memref<");
-  nabla_text_add_type(&l->text, element);
-  nabla_text_add(&l->text,
-                 ">, index%s\n"
-                 "  %%s%d = arith.constant %d : index\n"
-                 "  %%o%d = arith.muli %%m%d#1, %%s%d : index\n"
-                 "  %%t%d = arith.addi %%p%d, %%o%d : index\n",
-                 mlirShapedTypeGetRank(tensor) ? ", index, index" : "", word,
-                 bytes, word, word, word, word, word, word);
-}
-
-static void add_address(nabla_fused_lowering *l, int word, const char *buffer,
-                        MlirType tensor, bool anywhere) {
-  char name[32];
-  nabla_text_add(&l->text,
-                 "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ",
-                 word, buffer);
-  add_memref(&l->text, tensor, anywhere);
-  nabla_text_add(&l->text, " -> index\n");
-  if (anywhere) add_offset(l, word, buffer, tensor);
-  nabla_text_add(&l->text, "  %%q%d = arith.index_cast %%%c%d : index to i64\n",
-                 word, anywhere ? 't' : 'p', word);
-  snprintf(name, sizeof name, "q%d", word);
-  nabla_fused_add_word(l, word, name);
-}
-
-/* The address of a tensor argument that the kernel only reads. */
-static void add_input(nabla_fused_lowering *l, int word, intptr_t argument) {
-  MlirType type = mlirValueGetType(l->operands[argument]);
-  char buffer[32];
-  snprintf(buffer, sizeof buffer, "b%d", word);
-  nabla_text_add(&l->text,
-                 "  %%%s = bufferization.to_buffer %%a%d read_only : ", buffer,
-                 (int)argument);
-  nabla_text_add_type(&l->text, type);
-  nabla_text_add(&l->text, " to ");
-  add_memref(&l->text, type, is_component(l, argument));
-  nabla_text_add(&l->text, "\n");
-  add_address(l, word, buffer, type, is_component(l, argument));
-}
-
 static void add_call(nabla_fused_lowering *l) {
-  MlirType result = nabla_result_type(l->op, 0);
-  bool dynamic = nabla_is_dynamic(mlirShapedTypeGetDimSize(result, 0));
-  nabla_text_add(&l->text,
-                 "  %%y = memref.alloc(%s) : ", dynamic ? "%m_d" : "");
-  add_memref(&l->text, result, false);
-  nabla_text_add(&l->text, "\n");
-  add_input(l, NABLA_FUSED_X, 0);
-  add_address(l, NABLA_FUSED_Y, "y", result, false);
-  nabla_fused_add_word(l, NABLA_FUSED_M, "m");
-  for (intptr_t i = 0; i < l->components; i++) add_input(l, l->words[i], 1 + i);
-  for (intptr_t i = 1 + l->components; i < l->count; i++)
-    add_input(l, NABLA_FUSED_EPILOGUE + (int)(i - 1 - l->components), i);
-  nabla_text_add(&l->text,
-                 "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
-                 "memref<%dxi64> -> index\n"
-                 "  %%wq = arith.index_cast %%wi : index to i64\n"
-                 "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n",
-                 NABLA_FUSED_WORDS);
+  const nabla_kernel_words *w = &l->call;
+  bool open = nabla_is_dynamic(mlirShapedTypeGetDimSize(w->result, 0));
+  nabla_words_result(w, open ? "m_d" : "");
+  nabla_words_input(w, NABLA_FUSED_X, 0);
+  nabla_words_store(w, NABLA_FUSED_M, "m");
+  nabla_words_components(w);
+  for (intptr_t i = 1 + w->components; i < w->count; i++)
+    nabla_words_input(w, NABLA_FUSED_EPILOGUE + (int)(i - 1 - w->components),
+                      i);
+  nabla_words_pointer(w);
   nabla_fused_add_classes(l);
   nabla_fused_add_prepare(l);
   nabla_text_add(
       &l->text,
       "  func.call @nabla_parallel(%%kernel%s, %%wp, %%n, %%grain%s) : "
-      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n"
-      "  %%out = bufferization.to_tensor %%y restrict writable : ",
+      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
       nabla_fused_chosen(l), nabla_fused_chosen(l));
-  add_memref(&l->text, result, false);
-  nabla_text_add(&l->text, " to ");
-  nabla_text_add_type(&l->text, result);
-  nabla_text_add(&l->text, "\n  return %%out : ");
-  nabla_text_add_type(&l->text, result);
-  nabla_text_add(&l->text, "\n}\n");
+  nabla_words_return(w);
 }
 
 /* The kernel's name and, of what differs between its callers, the shapes. */
@@ -264,7 +172,7 @@ static void name_function(nabla_fused_lowering *l) {
   nabla_text_add(&l->function, "%s_on", l->name.data ? l->name.data : "");
   for (intptr_t i = 0; i < l->count; i++) {
     MlirType type = mlirValueGetType(l->operands[i]);
-    if (is_component(l, i)) continue; /* codes and scales are the kernel's */
+    if (i >= 1 && i <= l->call.components) continue; /* they are the kernel's */
     for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++) {
       int64_t dim = mlirShapedTypeGetDimSize(type, d);
       if (nabla_is_dynamic(dim))
@@ -275,35 +183,19 @@ static void name_function(nabla_fused_lowering *l) {
   }
 }
 
-/* "(%a0: TYPE, ...) -> TYPE", or without the names; `layouts`: with the layout
- * of what may begin anywhere. */
-static void add_signature(nabla_fused_lowering *l, bool names, bool layouts) {
-  nabla_text_add(&l->text, "(");
-  for (intptr_t i = 0; i < l->count; i++) {
-    if (i) nabla_text_add(&l->text, ", ");
-    if (names) nabla_text_add(&l->text, "%%a%d: ", (int)i);
-    nabla_text_add_type(&l->text, mlirValueGetType(l->operands[i]));
-    if (layouts && is_component(l, i))
-      nabla_text_add(&l->text, " {bufferization.buffer_layout = %s}",
-                     layout_of(mlirValueGetType(l->operands[i])));
-  }
-  nabla_text_add(&l->text, ") -> ");
-  nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
-}
-
 /* The words are on the stack of a function of their own: where the operation
  * stands could be in a loop. */
 static void add_function(nabla_fused_lowering *l) {
   for (uint32_t i = 0; i < l->class_count; i++) nabla_fused_add_kernel(l, i);
   nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
   if (nabla_module_has(l->op, l->function.data)) {
-    add_signature(l, false, false);
+    nabla_words_signature(&l->call, false, false);
     nabla_text_add(&l->text, "\n");
     return;
   }
-  add_signature(l, true, true);
-  nabla_text_add(&l->text, " {\n  %%words = %s() : memref<%dxi64>\n",
-                 "memref.alloca", NABLA_FUSED_WORDS);
+  nabla_words_signature(&l->call, true, true);
+  nabla_text_add(&l->text, " {\n");
+  nabla_words_open(&l->call);
   add_checks(l);
   add_call(l);
 }
@@ -317,12 +209,12 @@ static void add_module(nabla_fused_lowering *l) {
       "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
   add_function(l);
   nabla_text_add(&l->text, "func.func @t");
-  add_signature(l, true, false);
+  nabla_words_signature(&l->call, true, false);
   nabla_text_add(&l->text, " {\n  %%y = func.call @%s(", l->function.data);
   for (intptr_t i = 0; i < l->count; i++)
     nabla_text_add(&l->text, "%s%%a%d", i ? ", " : "", (int)i);
   nabla_text_add(&l->text, ") : ");
-  add_signature(l, false, false);
+  nabla_words_signature(&l->call, false, false);
   nabla_text_add(&l->text, "\n  return %%y : ");
   nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
   nabla_text_add(&l->text, "\n}\n");

@@ -6,6 +6,7 @@
 #include <mlir-c/IR.h>
 
 #include "transforms/fused_spec.h"
+#include "transforms/kernel_words.h"
 
 typedef struct nabla_fused_lowering {
   MlirOperation op;
@@ -16,12 +17,9 @@ typedef struct nabla_fused_lowering {
   nabla_text name, function, text;
   /* x, components of the weight, extra */
   MlirValue operands[NABLA_FUSED_WORDS];
-  intptr_t count, components;
-  int words[NABLA_FUSED_WORDS]; /* of each component */
+  intptr_t count;
+  nabla_kernel_words call; /* with the types of these */
 } nabla_fused_lowering;
-
-/* Appends the store of %VALUE to the word, whose index is made too. */
-void nabla_fused_add_word(nabla_fused_lowering *l, int word, const char *value);
 
 /* Appends the kernel of a class, or its declaration when the module has it. */
 void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class);

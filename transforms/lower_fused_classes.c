@@ -6,15 +6,6 @@
 #include "transforms/ir.h"
 #include "transforms/lower_fused.h"
 
-/* words[word] = the address of a buffer, or a number */
-void nabla_fused_add_word(nabla_fused_lowering *l, int word,
-                          const char *value) {
-  nabla_text_add(&l->text,
-                 "  %%w%d = arith.constant %d : index\n"
-                 "  memref.store %%%s, %%words[%%w%d] : memref<%dxi64>\n",
-                 word, word, value, word, NABLA_FUSED_WORDS);
-}
-
 /* %NAME, a `type`: of the values %NAMEi of all classes that of the one that M
  * is in. */
 static void add_choice(nabla_fused_lowering *l, const char *name,
@@ -105,7 +96,7 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l) {
       "memref<?xi8> -> index\n"
       "  %%work_q = arith.index_cast %%work_i : index to i64\n",
       at);
-  nabla_fused_add_word(l, NABLA_FUSED_WORKSPACE, "work_q");
+  nabla_words_store(&l->call, NABLA_FUSED_WORKSPACE, "work_q");
   nabla_text_add(&l->text,
                  "  %%whole = arith.constant %lld : i64\n"
                  "  %%whole_tile = arith.ori %%tile%s, %%whole : i64\n"

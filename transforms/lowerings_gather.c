@@ -5,9 +5,11 @@
 #include "dialect/checks.h"
 #include "dialect/gather.h"
 #include "transforms/components.h"
+#include "transforms/kernels/decode.h"
 #include "transforms/lowerings_decode.h"
 #include "transforms/lowerings_list.h"
 #include "transforms/lowerings_region.h"
+#include "transforms/lowerings_runs.h"
 
 typedef struct gather {
   nabla_gather dims;
@@ -70,12 +72,14 @@ static nabla_ssa start(nabla_template *t, const gather *g, intptr_t d,
   return nabla_emit_index_op(t, "maxsi", value, nabla_emit_index(t, 0));
 }
 
-/* In the body: the index into each dimension of the array. */
-static void find_element(nabla_template *t, const gather *g, nabla_ssa *at) {
+/* In the body: the index into each dimension of the array, of the element of
+ * the result that the first `outer` loops are at; the others are at 0. */
+static void find_element(nabla_template *t, const gather *g, intptr_t outer,
+                         nabla_ssa *at) {
   const nabla_gather *dims = &g->dims;
   nabla_ssa loops[NABLA_MAX_RANK];
   for (intptr_t i = 0; i < dims->result_rank; i++)
-    loops[i] = nabla_generic_index(t, i);
+    loops[i] = i < outer ? nabla_generic_index(t, i) : nabla_emit_index(t, 0);
   for (intptr_t d = 0; d < dims->rank; d++) {
     at[d] = dims->start_of[d] >= 0 ? start(t, g, d, loops) : 0;
     if (dims->batch_of[d] >= 0)
@@ -110,7 +114,7 @@ bool nabla_lower_gather(nabla_template *t) {
   nabla_generic body = {.loops = out.rank};
   nabla_generic_add(&body, &out, NULL);
   nabla_generic_begin(t, &body);
-  find_element(t, &g, at);
+  find_element(t, &g, out.rank, at);
   out = nabla_generic_end(t, &body, nabla_emit_extract(t, &g.array, at));
   return nabla_template_close(t, out.value);
 }
@@ -129,13 +133,74 @@ static nabla_ssa flatten(nabla_template *t, const nabla_strided *view,
   return sum;
 }
 
-bool nabla_lower_fused_gather(nabla_template *t) {
-  MlirType type = nabla_operand_type(t->op, 0);
-  MlirValue packed = t->operands[0], indices = t->operands[1];
-  nabla_strided view = nabla_implicit_strided(type);
+/* How much of a box lies in one piece of the storage. */
+static void find_runs(const gather *g, const nabla_strided *view,
+                      nabla_runs *runs) {
+  const nabla_gather *dims = &g->dims;
+  runs->outer = dims->result_rank;
+  runs->length = 1;
+  runs->aligned = (uint64_t)view->offset;
+  bool joins = true;
+  for (intptr_t d = view->rank; d-- > 0;) {
+    intptr_t at = dims->offset_of[d];
+    joins = joins && at >= 0 && at == runs->outer - 1 &&
+            nabla_runs_join(runs, g->shape.dims[at], view->strides[d]);
+    if (joins) runs->outer--;
+    if (!joins || dims->start_of[d] >= 0)
+      runs->aligned =
+          nabla_common_divisor(runs->aligned, (uint64_t)view->strides[d]);
+  }
+}
+
+/* What the functions below share; its operands are leaves, then indices. */
+typedef struct fused {
+  gather g;
+  nabla_strided view;
+  MlirType type;
+} fused;
+
+static bool lower_runs(nabla_template *t, fused *f, nabla_runs *runs) {
+  gather *g = &f->g;
+  nabla_ssa at[NABLA_MAX_RANK];
+  nabla_template_open(t);
+  prepare(t, g);
+  nabla_tensor shape = g->shape;
+  shape.rank = runs->outer;
+  nabla_tensor out = nabla_tensor_empty(t, &shape, "i64");
+  nabla_generic body = {.loops = out.rank};
+  nabla_generic_add(&body, &out, NULL);
+  nabla_generic_begin(t, &body);
+  find_element(t, g, runs->outer, at);
+  out = nabla_generic_end(t, &body, flatten(t, &f->view, at));
+  for (intptr_t i = 0; i < g->shape.rank; i++)
+    (void)nabla_tensor_size(t, &g->shape, i);
+  return nabla_template_close(t,
+                              nabla_runs_end(t, runs, &out, &g->shape).value);
+}
+
+static bool lower_elements(nabla_template *t, fused *f) {
+  gather *g = &f->g;
   nabla_decoding decoding;
   nabla_ssa at[NABLA_MAX_RANK];
-  gather g;
+  nabla_template_open(t);
+  prepare(t, g);
+  nabla_decoding_begin(t, f->type, &decoding);
+  nabla_tensor out = nabla_tensor_empty(t, &g->shape, g->shape.element->name);
+  nabla_generic body = {.loops = out.rank};
+  nabla_generic_add(&body, &out, NULL);
+  nabla_generic_begin(t, &body);
+  find_element(t, g, out.rank, at);
+  nabla_ssa value =
+      nabla_decoding_value(t, &decoding, flatten(t, &f->view, at));
+  value = nabla_element_store(t, out.element, value);
+  return nabla_template_close(t, nabla_generic_end(t, &body, value).value);
+}
+
+bool nabla_lower_fused_gather(nabla_template *t) {
+  MlirValue packed = t->operands[0], indices = t->operands[1];
+  fused f = {.type = nabla_operand_type(t->op, 0)};
+  nabla_runs runs = {0};
+  f.view = nabla_implicit_strided(f.type);
   t->operand_count = nabla_leaves_find(packed, t->operands);
   if (t->operand_count < 0) {
     nabla_error_at(t->op,
@@ -144,18 +209,14 @@ bool nabla_lower_fused_gather(nabla_template *t) {
     return false;
   }
   t->operands[t->operand_count++] = indices;
-  nabla_template_open(t);
-  read(t, &g, t->operand_count - 1);
-  g.array = (nabla_tensor){.element = g.shape.element, .rank = view.rank};
-  for (intptr_t i = 0; i < view.rank; i++) g.array.dims[i] = view.shape[i];
-  prepare(t, &g);
-  nabla_decoding_begin(t, type, &decoding);
-  nabla_tensor out = nabla_tensor_empty(t, &g.shape, g.shape.element->name);
-  nabla_generic body = {.loops = out.rank};
-  nabla_generic_add(&body, &out, NULL);
-  nabla_generic_begin(t, &body);
-  find_element(t, &g, at);
-  nabla_ssa value = nabla_decoding_value(t, &decoding, flatten(t, &view, at));
-  value = nabla_element_store(t, out.element, value);
-  return nabla_template_close(t, nabla_generic_end(t, &body, value).value);
+  read(t, &f.g, t->operand_count - 1);
+  f.g.array = (nabla_tensor){.element = f.g.shape.element, .rank = f.view.rank};
+  for (intptr_t i = 0; i < f.view.rank; i++)
+    f.g.array.dims[i] = f.view.shape[i];
+  find_runs(&f.g, &f.view, &runs);
+  bool done = nabla_runs_begin(t, &runs, f.type, &f.g.shape)
+                  ? lower_runs(t, &f, &runs)
+                  : lower_elements(t, &f);
+  nabla_runs_deinit(&runs);
+  return done;
 }

@@ -1,10 +1,13 @@
-/* Lowering of materialize: every element decoded where it is asked for
- * (lowerings_decode.c); and of implicit_depth, which is a constant. */
+/* Lowering of materialize: rows decoded by a kernel (lowerings_runs.c), or
+ * every element where it is asked for (lowerings_decode.c); and of
+ * implicit_depth, which is a constant. */
 #include <mlir-c/BuiltinAttributes.h>
 
 #include "transforms/components.h"
+#include "transforms/kernels/decode.h"
 #include "transforms/lowerings_decode.h"
 #include "transforms/lowerings_list.h"
+#include "transforms/lowerings_runs.h"
 
 static bool fill(nabla_template *t, MlirType type, double value) {
   nabla_tensor shape = nabla_template_result(t);
@@ -43,9 +46,12 @@ static bool eye(nabla_template *t) {
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
 }
 
-nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view) {
+/* The storage index (i64) of the element that loops over the first `outer`
+ * dimensions are at; the others are at 0. */
+static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view,
+                            intptr_t outer) {
   nabla_ssa at = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
-  for (intptr_t i = 0; i < view->rank; i++) {
+  for (intptr_t i = 0; i < outer; i++) {
     if (view->strides[i] == 0) continue;
     nabla_ssa loop =
         nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64",
@@ -57,7 +63,37 @@ nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view) {
   return at;
 }
 
-static bool lower_stored(nabla_template *t, MlirType type) {
+nabla_ssa nabla_flat_index(nabla_template *t, const nabla_strided *view) {
+  return flat_index(t, view, view->rank);
+}
+
+static void find_runs(const nabla_strided *view, nabla_runs *runs) {
+  runs->outer = view->rank;
+  runs->length = 1;
+  runs->aligned = (uint64_t)view->offset;
+  while (runs->outer > 0 && nabla_runs_join(runs, view->shape[runs->outer - 1],
+                                            view->strides[runs->outer - 1]))
+    runs->outer--;
+  for (intptr_t i = 0; i < runs->outer; i++)
+    runs->aligned =
+        nabla_common_divisor(runs->aligned, (uint64_t)view->strides[i]);
+}
+
+static bool lower_runs(nabla_template *t, const nabla_strided *view,
+                       const nabla_runs *runs) {
+  nabla_template_open(t);
+  nabla_tensor shape = nabla_template_result(t), starts = shape;
+  starts.rank = runs->outer;
+  starts = nabla_tensor_empty(t, &starts, "i64");
+  nabla_generic g = {.loops = starts.rank};
+  nabla_generic_add(&g, &starts, NULL);
+  nabla_generic_begin(t, &g);
+  starts = nabla_generic_end(t, &g, flat_index(t, view, runs->outer));
+  return nabla_template_close(t,
+                              nabla_runs_end(t, runs, &starts, &shape).value);
+}
+
+static bool lower_elements(nabla_template *t, MlirType type) {
   nabla_decoding d;
   nabla_template_open(t);
   nabla_decoding_begin(t, type, &d);
@@ -70,6 +106,18 @@ static bool lower_stored(nabla_template *t, MlirType type) {
   nabla_ssa value = nabla_decoding_value(t, &d, nabla_flat_index(t, &view));
   value = nabla_element_store(t, shape.element, value);
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
+}
+
+static bool lower_stored(nabla_template *t, MlirType type) {
+  nabla_strided view = nabla_implicit_strided(type);
+  nabla_tensor shape = nabla_template_result(t);
+  nabla_runs runs = {0};
+  find_runs(&view, &runs);
+  bool done = nabla_runs_begin(t, &runs, type, &shape)
+                  ? lower_runs(t, &view, &runs)
+                  : lower_elements(t, type);
+  nabla_runs_deinit(&runs);
+  return done;
 }
 
 bool nabla_lower_materialize(nabla_template *t) {

@@ -1,6 +1,6 @@
 /* Rules for contractions with a packed operand: all become nabla.fused_dot,
  * with the weight as a view of N x K and the other side as a matrix of M x K.
- */
+ * Those with batches: rules_batched.c. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "transforms/fused_spec.h"
 #include "transforms/ir.h"
 #include "transforms/rules.h"
+#include "transforms/rules_batched.h"
 
 nabla_rule_outcome nabla_apply_dot_packed_lhs(MlirOperation op,
                                               const char **why);
@@ -147,11 +148,11 @@ static MlirValue as_result(MlirOperation op, MlirValue y, const side *x,
 static nabla_rule_outcome fuse(MlirOperation op, intptr_t weight,
                                const char **why) {
   int64_t batch[NABLA_MAX_RANK];
+  if (nabla_op_integers(op, "lhs_batching", batch))
+    return nabla_dot_by_batch(op, weight, why);
   side w = side_of(op, weight), x = side_of(op, 1 - weight);
   nabla_fused_spec unused;
   MlirType type, element = nabla_array_element(x.type);
-  *why = "batched contractions have no kernel";
-  if (nabla_op_integers(op, "lhs_batching", batch)) return NABLA_RULE_DECLINED;
   *why = weight_type(&w, &type);
   if (!*why) *why = x_objection(&x);
   if (!*why) *why = nabla_fused_spec_of(x.type, type, 0, &unused);

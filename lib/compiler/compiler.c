@@ -277,6 +277,14 @@ static nabla_status compile(job *j, const char *text, size_t size,
   nabla_compiler *compiler = j->compiler;
   MlirModule module;
   NABLA_TRY(read_options(j, options, diag));
+  if (compiler->target->is_foreign) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_UNSUPPORTED,
+                   "target '%s' is another kind of machine than this one",
+                   compiler->target->text);
+    nabla_diag_set_next(diag, "write a file for it: nabla-compile -o OUT.o");
+    return status;
+  }
   if (compiler->target->missing) {
     nabla_status status = nabla_fail(
         diag, NABLA_UNSUPPORTED, "this machine lacks %s, which target '%s' has",

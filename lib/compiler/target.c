@@ -4,6 +4,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
+#include <llvm/Config/Targets.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,69 @@ static void initialize(void) {
   LLVMInitializeNativeTarget();
   LLVMInitializeNativeAsmPrinter();
   LLVMInitializeNativeAsmParser();
+#if LLVM_HAS_AARCH64_TARGET
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+  LLVMInitializeAArch64AsmParser();
+#endif
 }
+
+/* ---- other kinds of machines -------------------------------------------- */
+
+/* Each with the least that all of its kind have. */
+typedef struct machine_row {
+  const char *name, *triple, *cpu;
+  int is_there; /* LLVM was built with it */
+} machine_row;
+
+#ifndef LLVM_HAS_AARCH64_TARGET
+#define LLVM_HAS_AARCH64_TARGET 0
+#endif
+
+static const machine_row machines[] = {
+    {"aarch64", "aarch64-unknown-linux-gnu", "generic",
+     LLVM_HAS_AARCH64_TARGET},
+};
+#define MACHINES (sizeof machines / sizeof *machines)
+
+/* The machine that `text` begins with, followed by nothing or features. */
+static const machine_row *find_machine(const char *text) {
+  size_t length = strcspn(text, ",");
+  for (size_t i = 0; i < MACHINES; i++)
+    if (strlen(machines[i].name) == length &&
+        !memcmp(machines[i].name, text, length))
+      return &machines[i];
+  return NULL;
+}
+
+static nabla_status fill_machine(nabla_target *target, const machine_row *is,
+                                 nabla_diag *diag) {
+  if (target->text[strlen(is->name)]) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "'%.80s': features are chosen for x86 only", target->text);
+    nabla_diag_set_next(diag, "say '%s': what all of them have", is->name);
+    return status;
+  }
+  if (!is->is_there)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "LLVM was built without code for %s", is->name);
+  target->cpu = strdup(is->cpu);
+  target->features = strdup("");
+  target->triple = strdup(is->triple);
+  if (!target->cpu || !target->features || !target->triple)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
+  return NABLA_OK;
+}
+
+int nabla_target_is(const nabla_target *target, const char *machine) {
+  size_t length = strcspn(target->triple, "-");
+  return strlen(machine) == length && !memcmp(target->triple, machine, length);
+}
+
+/* ---- CPUs and features of this one -------------------------------------- */
 
 /* "+a,-b" of this machine. */
 static void read_host(nabla_x86_features *host, const char *list) {
@@ -42,7 +105,7 @@ static nabla_status fail_cpu(const char *cpu, size_t length, nabla_diag *diag) {
                  (int)(length & 127), cpu);
   nabla_diag_set_next(diag,
                       "LLVM's names are legal: native, x86-64-v3, x86-64-v4, "
-                      "skylake-avx512, znver4, ...");
+                      "skylake-avx512, znver4, ...; and aarch64");
   return status;
 }
 
@@ -130,11 +193,7 @@ static nabla_status check_baseline(const nabla_target *target,
 
 static nabla_status make_machine(nabla_target *target, nabla_diag *diag) {
   LLVMTargetRef llvm;
-  char *error = NULL, *triple = LLVMGetDefaultTargetTriple();
-  target->triple = strdup(triple);
-  LLVMDisposeMessage(triple);
-  if (!target->triple)
-    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
+  char *error = NULL;
   if (LLVMGetTargetFromTriple(target->triple, &llvm, &error)) {
     nabla_status status =
         nabla_fail(diag, NABLA_UNSUPPORTED, "LLVM cannot make code for %s: %s",
@@ -151,7 +210,7 @@ static nabla_status make_machine(nabla_target *target, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-static nabla_status fill(nabla_target *target, nabla_diag *diag) {
+static nabla_status fill_cpu(nabla_target *target, nabla_diag *diag) {
   nabla_x86_features host = {{0}};
   char *list = LLVMGetHostCPUFeatures();
   read_host(&host, list);
@@ -162,11 +221,38 @@ static nabla_status fill(nabla_target *target, nabla_diag *diag) {
 #if defined(__x86_64__)
   NABLA_TRY(check_baseline(target, diag));
 #endif
-  target->kernels = nabla_features_of(&target->set);
   for (size_t i = 0; i < COUNT && !target->missing; i++)
     if (target->set.has[i] && !host.has[i] &&
         strcmp(nabla_x86_feature_name(i), "x87"))
       target->missing = nabla_x86_feature_name(i);
+  return NABLA_OK;
+}
+
+/* The triple of this machine, and whether the target is another one. */
+static nabla_status read_triple(nabla_target *target, nabla_diag *diag) {
+  char *triple = LLVMGetDefaultTargetTriple();
+  if (!target->triple)
+    target->triple = strdup(triple);
+  else
+    target->is_foreign = strcspn(triple, "-") != strcspn(target->triple, "-") ||
+                         strncmp(triple, target->triple, strcspn(triple, "-"));
+  LLVMDisposeMessage(triple);
+  return target->triple
+             ? NABLA_OK
+             : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
+}
+
+static nabla_status fill(nabla_target *target, nabla_diag *diag) {
+  const machine_row *other = find_machine(target->text);
+  if (other) {
+    NABLA_TRY(fill_machine(target, other, diag));
+  } else {
+    NABLA_TRY(fill_cpu(target, diag));
+  }
+  NABLA_TRY(read_triple(target, diag));
+  target->kernels = nabla_features_of(&target->set);
+  if (nabla_target_is(target, "aarch64"))
+    target->kernels = nabla_features_parse("neon");
   return make_machine(target, diag);
 }
 

@@ -14,16 +14,21 @@ typedef struct nabla_target {
   nabla_x86_features set; /* all that are there, implied ones too */
   nabla_features kernels; /* what kernel generators may use */
   const char *missing;    /* a feature that this machine lacks, or NULL */
+  int is_foreign;         /* it is another kind of machine than this one */
   LLVMTargetMachineRef machine;
 } nabla_target;
 
-/* Reads "CPU[,+FEATURE|-FEATURE|,FEATURE]..."; NULL is "native".
+/* Reads "CPU[,+FEATURE|-FEATURE|,FEATURE]...", or a kind of machine, "aarch64";
+ * NULL is "native".
  * @return NABLA_INVALID_ARGUMENT (unknown CPU or feature, or one without the
- *         baseline of 64-bit code), NABLA_UNSUPPORTED (LLVM lacks the host),
+ *         baseline of 64-bit code), NABLA_UNSUPPORTED (LLVM lacks the machine),
  *         NABLA_NO_MEMORY */
 NABLA_MUST_USE nabla_status nabla_machine_create(const char *text,
                                                  nabla_target **out,
                                                  nabla_diag *diag);
 void nabla_machine_destroy(nabla_target *target); /* NULL is allowed */
+
+/* Whether it is "x86_64" or "aarch64". */
+int nabla_target_is(const nabla_target *target, const char *machine);
 
 #endif

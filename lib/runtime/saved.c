@@ -145,7 +145,7 @@ static nabla_status check_machine(const char *triple, nabla_diag *diag) {
   const nabla_status status = nabla_fail(
       diag, NABLA_UNSUPPORTED,
       "the saved program is for %.60s; this is " MACHINE "-linux", triple);
-  nabla_diag_set_next(diag, "compile it on such a machine");
+  nabla_diag_set_next(diag, "compile it for this machine");
   return status;
 }
 

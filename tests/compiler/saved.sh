@@ -49,6 +49,13 @@ func.func @linear(%x: tensor<?x192xf32> {nabla.name = "x"},
   %z = nabla.add %y, %bias : tensor<?x37xf32>, tensor<?x37xf32>
   return %z : tensor<?x37xf32>
 }
+func.func @looked(%i: tensor<?xi64> {nabla.name = "i"}, %e: !w {nabla.name = "e"},
+                  %w: !w {nabla.name = "w"}) -> tensor<?x37xf32> {
+  %x = nabla.gather %e, %i offset_dims = [1] collapsed_dims = [0] index_map = [0]
+      vector_dim = 1 sizes = [1, 192] : !w, tensor<?xi64>
+  %y = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<?x192xf32>, !w
+  return %y : tensor<?x37xf32>
+}
 func.func @several(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %i: tensor<4xi32>)
     -> (tensor<?x8xf32>, tensor<?xf32>, tensor<8x?xf32>, tensor<4xi32>) {
   %s = nabla.add %x, %y : tensor<?x8xf32>, tensor<?x8xf32>

@@ -121,6 +121,29 @@ static void check_refusals(void) {
         "an empty range");
 }
 
+/* Rows of the table are needed whole for any rows of the weight. */
+static void check_looked(void) {
+  static float whole[3 * N], parts[3 * N];
+  const float *weights = (const float *)(const void *)scales;
+  const int64_t rows[3] = {36, 0, 7};
+  nabla_object_pool pool;
+  pool.self = NULL;
+  pool.parallel = parallel;
+  check(
+      !linear_looked(rows, 3, codes, weights, codes, weights, whole, 3, &pool),
+      "rows by number, multiplied");
+  for (int begin = 0; begin < N; begin += 5)
+    check(!linear_looked_rows(rows, 3, codes, weights, codes, weights, parts, 3,
+                              begin, begin + 5 < N ? begin + 5 : N),
+          "the same by rows of the weight");
+  check(!memcmp(whole, parts, sizeof whole) && parts[0] != 0, "equal");
+  for (int i = 0; i < 3; i++) {
+    float sum = 0;
+    for (int k = 0; k < N; k++) sum += whole[i * N + k] * whole[i * N + k];
+    check(sum > 0 && whole[i * N + rows[i]] > 0, "a row with itself");
+  }
+}
+
 static void check_several(void) {
   float a[24], sums[3], transposed[24], s[24];
   int32_t i[4] = {7, 7, 7, 7}, q[4];
@@ -152,6 +175,7 @@ int main(void) {
   }
   check(regions > 0, "the pool was used");
   check_refusals();
+  check_looked();
   check_several();
   check(!linear_main(four, y, NULL) && !memcmp(y, four, sizeof y),
         "an argument that is a result");

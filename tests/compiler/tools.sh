@@ -106,10 +106,22 @@ p = subprocess.run([sys.argv[1], "linear.mlir"], stdout=side,
 sys.exit(not (p.returncode == 2 and "nothing for a terminal" in p.stderr))
 EOF
 
+expect 2 'features are chosen for x86 only' "$compile" linear.mlir -o a.o \
+  --target aarch64,+sve
+expect 2 "unknown CPU 'aarch65'.*; and aarch64" "$compile" linear.mlir -o a.o \
+  --target aarch65
+
 # ---- objects stand on their own ----
-for target in native x86-64 x86-64-v3 x86-64-v4; do
+targets='native x86-64 x86-64-v3 x86-64-v4'
+if "$compile" many.mlir -o a.o --target aarch64 2>err; then
+  targets="$targets aarch64"
+else
+  grep -q 'LLVM was built without code for aarch64' err || { fail aarch64; cat err; }
+  echo 'SKIP: this LLVM has no AArch64'
+fi
+for target in $targets; do
   for program in linear many halves; do
-    "$compile" $program.mlir -o $program.o --target $target ||
+    "$compile" $program.mlir -o $program.o --target "$target" ||
       fail "$program for $target"
     nm -u $program.o | grep -v -w -e memcpy -e memmove -e memset &&
       fail "$program.o for $target has undefined symbols"
@@ -120,6 +132,15 @@ for target in native x86-64 x86-64-v3 x86-64-v4; do
 done
 
 # ---- nabla-run ----
+case $targets in *aarch64)
+  expect 6 'another kind of machine than this one; write a file for it' \
+    "$run" many.mlir -e nothing --target aarch64
+  "$compile" linear.mlir --emit asm --target aarch64 >linear.s || fail 'aarch64'
+  grep -q 'fmla.*\.4s' linear.s || fail 'no vectors of AArch64'
+  "$compile" many.mlir -o other.so --target aarch64 || fail 'a library of aarch64'
+  expect 6 'is for aarch64-unknown-linux-gnu; this is .*; compile it for this machine' \
+    "$run" other.so -e nothing ;;
+esac
 "$python" - <<'EOF' || fail 'numpy'
 import json, struct
 import numpy as np

@@ -130,6 +130,21 @@ def add_dot(c, form):
                      "f32"))
 
 
+def add_batches(c, form):
+    """A weight of blocks for each of three matrices: nothing is materialized."""
+    name, count, _ = form
+    f = c.new("batches_" + name)
+    w = Weight(f, c.rng, form, (3, 5, count), finite=True)
+    x = c.rng.standard_normal((3, 2, count)).astype(f32)
+    a, a_type = f.argument(x, [1])
+    y = f.op("nabla.dot_general %s, %s batching = [0] x [0] contracting = [2] x [2] "
+             ": %s, %s" % (a, w.value, a_type, w.type))
+    wide, total = w.dense.astype(np.float64), np.abs(w.dense)
+    f.give(y, tensor_type((3, None, 5), "f32"),
+           close(x @ wide.transpose(0, 2, 1), (count + 16) * 2.0 ** -24
+                 * (np.abs(x) @ total.transpose(0, 2, 1)), "f32"))
+
+
 def add_lora(c, form):
     name, count, _ = form
     f = c.new("lora_" + name)
@@ -160,6 +175,7 @@ def test(s):
         add_types(c, form)
         add_pieces(c, form)
         add_dot(c, form)
+        add_batches(c, form)
         add_lora(c, form)
     s.run_all(c.functions, ["--policy", "off"])
     print("%d functions" % len(c.functions))

@@ -81,7 +81,8 @@ def ulp(name, magnitude):
     return np.exp2(np.maximum(exponent - digits, least))
 
 
-# ---- comparisons: each gives a check, which gives None or what is wrong --------
+# ---- comparisons: each gives a check of a shape,
+# which gives None or what is wrong --------
 
 
 def exact(want, signs=True):
@@ -99,6 +100,7 @@ def exact(want, signs=True):
         return "%d of %d differ; at %s %r, not %r" % (
             same.size - same.sum(), same.size, tuple(map(int, at)),
             widen(got)[at], widen(want)[at])
+    check.shape = want.shape
     return check
 
 
@@ -120,6 +122,7 @@ def close(want, bound, name):
         return "%d of %d beyond the bound; at %s %.9g, not %.9g +- %.3g" % (
             good.size - good.sum(), good.size, tuple(map(int, at)), wide[at],
             np.asarray(want)[at], np.broadcast_to(bound, good.shape)[at])
+    check.shape = np.shape(want)
     return check
 
 

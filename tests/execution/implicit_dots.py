@@ -77,6 +77,53 @@ def add_more_dimensions(f, rng, q, kind):
     f.give(y, tensor_type((n,), kind), close(want, bound, kind))
 
 
+def add_batches(make, spec):
+    """Several weights and a matrix for each, batches anywhere in x; those of the
+    weight one behind the other, as whole blocks where that can be."""
+    rng = make.rng
+    block = min(spec.block or 16, 64)
+    for kind, weight_first, order in (("f32", False, (0, 1, 2)),
+                                      ("f16", True, (1, 0, 2)),
+                                      ("bf16", False, (1, 2, 0))):
+        f = make.new(spec, "batches")
+        f.pairs.append((str(spec), "dot_general"))
+        e, m, n, k = 3, 4, int(rng.choice([2, 5])), block
+        q = implicit(f, rng, spec, (e, n, k), kind)
+        a = values(rng, (e, m, k), kind)
+        x, x_type = f.argument(a.transpose(order),
+                               [i for i in range(3) if order[i] == 1])
+        at = list(order).index
+        sides = [(x, x_type, at(0), at(2)), (q.value, q.type(), 0, 2)]
+        sides = sides[::-1] if weight_first else sides
+        y = f.op("nabla.dot_general %s, %s batching = [%d] x [%d] contracting = "
+                 "[%d] x [%d] : %s, %s" % tuple(
+                     side[i] for i in (0, 2, 3, 1) for side in sides))
+        wide = [harness.widen(v).astype(f64) for v in (a, q.dense)]
+        want = wide[0] @ wide[1].transpose(0, 2, 1)
+        total = np.abs(wide[0]) @ np.abs(wide[1]).transpose(0, 2, 1)
+        bound = rounded(want, fused_bound(k, m, total, False), kind)
+        dims = (e, None, n)
+        if weight_first:
+            want, bound = want.transpose(0, 2, 1), bound.transpose(0, 2, 1)
+            dims = (e, n, None)
+        f.give(y, tensor_type(dims, kind), close(want, bound, kind))
+    add_two_batches(make, spec, block)
+
+
+def add_two_batches(make, spec, block):
+    rng = make.rng
+    f = make.new(spec, "batches2")
+    q = implicit(f, rng, spec, (2, 3, block, 5), "f32")
+    a = values(rng, (3, 4, 2, block), "f32")
+    x, x_type = f.argument(a, [1])
+    y = f.op("nabla.dot_general %s, %s batching = [2, 0] x [0, 1] contracting = "
+             "[3] x [2] : %s, %s" % (x, q.value, x_type, q.type()))
+    left, right = a.astype(f64).transpose(2, 0, 1, 3), q.dense.astype(f64)
+    want, total = left @ right, np.abs(left) @ np.abs(right)
+    bound = fused_bound(block, 4, total, False)
+    f.give(y, tensor_type((2, 3, None, 5), "f32"), close(want, bound, "f32"))
+
+
 def add_small(make, spec):
     """Results that are denormals of bf16, moved to another shape, which must
     neither lose them nor need functions that no object may call."""

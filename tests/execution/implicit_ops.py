@@ -197,6 +197,7 @@ def cases(rng, rounds):
             implicit_dots.add_fused(make, spec, rounds)
             implicit_dots.add_layers(make, spec)
             implicit_dots.add_small(make, spec)
+            implicit_dots.add_batches(make, spec)
         for add in (add_components, add_views, add_elementwise,
                     implicit_dots.add_dots, implicit_dots.add_wide_weights):
             add(make, spec, rounds)

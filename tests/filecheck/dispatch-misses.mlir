@@ -47,16 +47,16 @@ func.func @more(%w: !nabla.implicit<64xf32, #nabla.nf4<block = 64>>, %x: tensor<
 // -----
 
 // Batched contractions.
-// ERROR: error: 'nabla.dot_general' op would materialize 2 operands of #nabla.int8<block = 64>, 1024 elements: batched contractions have no kernel
+// ERROR: error: 'nabla.dot_general' op would materialize 2 operands of #nabla.int8<block = 128>, 1024 elements: batches of the weight do not begin with whole blocks, one behind the other
 // CHECK-LABEL: func.func @batched
 // CHECK: %[[D:.*]] = nabla.materialize
 // CHECK: nabla.dot_general %{{.*}}, %[[D]] batching = [0] x [0]
 // CHECK: nabla.materialize
 // CHECK-NOT: nabla.fused_dot
-func.func @batched(%x: tensor<8x4x16xf32>, %w: !nabla.implicit<8x4x16xf32, #nabla.int8<block = 64>>) -> (tensor<8x4x4xf32>, tensor<8x4x4xf32>) {
-  // expected-warning @below {{'nabla.dot_general' op materializes 2 operands of #nabla.int8<block = 64>, 1024 elements: batched contractions have no kernel}}
-  %0 = nabla.dot_general %x, %w batching = [0] x [0] contracting = [2] x [2] : tensor<8x4x16xf32>, !nabla.implicit<8x4x16xf32, #nabla.int8<block = 64>>
-  %1 = nabla.dot_general %w, %x batching = [0] x [0] contracting = [2] x [2] : !nabla.implicit<8x4x16xf32, #nabla.int8<block = 64>>, tensor<8x4x16xf32>
+func.func @batched(%x: tensor<8x4x16xf32>, %w: !nabla.implicit<8x4x16xf32, #nabla.int8<block = 128>>) -> (tensor<8x4x4xf32>, tensor<8x4x4xf32>) {
+  // expected-warning @below {{'nabla.dot_general' op materializes 2 operands of #nabla.int8<block = 128>, 1024 elements: batches of the weight do not begin with whole blocks, one behind the other}}
+  %0 = nabla.dot_general %x, %w batching = [0] x [0] contracting = [2] x [2] : tensor<8x4x16xf32>, !nabla.implicit<8x4x16xf32, #nabla.int8<block = 128>>
+  %1 = nabla.dot_general %w, %x batching = [0] x [0] contracting = [2] x [2] : !nabla.implicit<8x4x16xf32, #nabla.int8<block = 128>>, tensor<8x4x16xf32>
   return %0, %1 : tensor<8x4x4xf32>, tensor<8x4x4xf32>
 }
 

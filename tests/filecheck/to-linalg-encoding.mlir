@@ -105,3 +105,16 @@ func.func @unpack(%c: tensor<16xi8>, %s: tensor<2xf32>) -> (tensor<16xi8>, tenso
   %c2, %s2 = nabla.unpack %t : !nf4t
   return %c2, %s2 : tensor<16xi8>, tensor<2xf32>
 }
+
+// Many elements in rows: a kernel on several threads, all of whose rows are
+// needed by a caller that wants a part of the result (the highest bit).
+// CHECK-LABEL: func.func @rows
+// CHECK: %[[AT:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<64xi64>)
+// CHECK: call @nabla_runs_as_F32_nabla_fused_nf4_b64_1x40_of4096_at0_64_1_F32_F32_m1to1_of_64(%{{.*}}, %arg0, %arg1) : (tensor<64xi64>, tensor<2048xi8>, tensor<64xf32>) -> tensor<2560xf32>
+// CHECK: tensor.expand_shape
+func.func @rows(%c: tensor<2048xi8>, %s: tensor<64xf32>) -> tensor<64x40xf32> {
+  %q = nabla.pack %c, %s : tensor<2048xi8>, tensor<64xf32> -> !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>
+  %p = nabla.slice %q starts = [0, 0] limits = [64, 40] strides = [1, 1] : !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>
+  %0 = nabla.materialize %p : !nabla.implicit<64x40xf32, #nabla.nf4<block = 64>, view<64x64, strides = [64, 1], offset = 0>>
+  return %0 : tensor<64x40xf32>
+}

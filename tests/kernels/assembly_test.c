@@ -1,10 +1,15 @@
 /* The assembly of the kernels that are chosen by default: innermost loops have
  * no gather, call nothing, and leave the stack alone but for the scratch. A
- * loop is a label, and a jump back to it with no other label between. */
+ * loop is a label, and a jump back to it with no other label between. For
+ * AArch64, with its vectors and with portable code alone: kernels multiply
+ * vectors and call nothing. */
+#include <llvm-c/Target.h>
+#include <llvm/Config/Targets.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/ggml.h"
 #include "tests/kernels/kernels.h"
 
 /* A kernel to look at: rows of N x K, M in one class. */
@@ -46,6 +51,14 @@ static const variant variants[] = {
     {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
     {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
 };
+
+#define VARIANTS (sizeof variants / sizeof *variants)
+
+/* Values come from a table of 16. */
+static int has_table(const nabla_fused_spec *spec) {
+  return spec->ggml ? spec->ggml->layout->table != NULL
+                    : spec->format.encoding->bits <= 4;
+}
 
 static nabla_fused_spec spec_of(const variant *v) {
   nabla_fused_spec spec = {.storage_elements = v->n * v->k,
@@ -150,35 +163,104 @@ static unsigned check(const char *assembly, unsigned *out_loops) {
   return failures;
 }
 
-int main(void) {
-  const jit_level *levels;
-  unsigned level_count = jit_levels(&levels), failures = 0, kernels_seen = 0;
-  const jit_level *level = &levels[level_count - 1];
-  if (!NABLA_HAS(nabla_features_parse(level->features), AVX512F)) {
-    printf("skipped: the default kernels are for AVX-512\n");
-    return 77;
-  }
-  jit *compiler = jit_create();
-  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-    nabla_fused_spec spec = spec_of(&variants[i]), parts[4];
-    nabla_text text = {0};
+/* The kernel of a variant, as assembly; its body's name and chosen spec. */
+static char *assembly_of(jit *compiler, const jit_level *level,
+                         const variant *v, nabla_fused_spec *out) {
+  nabla_fused_spec spec = spec_of(v), parts[NABLA_FUSED_CLASSES_MAX];
+  nabla_text text = {0};
+  spec.features = nabla_features_parse(level->features);
+  (void)nabla_fused_classes(&spec, parts);
+  nabla_fused_emit(&parts[0], "kernel", &text);
+  char *assembly = jit_assembly(compiler, level, text.data, "kernel");
+  nabla_text_deinit(&text);
+  *out = parts[0];
+  return assembly;
+}
+
+static void show(const variant *v, const nabla_fused_spec *spec,
+                 const jit_level *level, const char *what) {
+  (void)fprintf(stderr, "%s: %s, M = %d%s, kernel '%s', for %s\n", what,
+                v->encoding, (int)v->m, v->transposed ? ", transposed" : "",
+                nabla_fused_body(spec), level->name);
+}
+
+static unsigned check_x86(jit *compiler, const jit_level *level) {
+  unsigned failures = 0;
+  for (size_t i = 0; i < VARIANTS; i++) {
+    nabla_fused_spec spec;
     unsigned loops = 0;
-    spec.features = nabla_features_parse(level->features);
-    (void)nabla_fused_classes(&spec, parts);
-    nabla_fused_emit(&parts[0], "kernel", &text);
-    char *assembly = jit_assembly(compiler, level, text.data, "kernel");
+    char *assembly = assembly_of(compiler, level, &variants[i], &spec);
     unsigned found = check(assembly, &loops);
     if (found || !loops)
-      (void)fprintf(stderr, "  of %s, M = %d%s, kernel '%s', %u loops\n",
-                    variants[i].encoding, (int)variants[i].m,
-                    variants[i].transposed ? ", transposed" : "",
-                    nabla_fused_body(&parts[0]), loops);
+      show(&variants[i], &spec, level, loops ? "see above" : "no loops");
     failures += found + !loops;
-    kernels_seen++;
     free(assembly);
-    nabla_text_deinit(&text);
   }
+  return failures;
+}
+
+#if LLVM_HAS_AARCH64_TARGET
+
+/* Calls of what is not in the text, but for what objects may have. */
+static unsigned calls_outside(const char *assembly) {
+  unsigned count = 0;
+  const char *line;
+  size_t length;
+  while ((line = next_line(&assembly, &length)))
+    if (holds(line, length, "\tbl\t") && !holds(line, length, "\tkernel") &&
+        !holds(line, length, "\tmem"))
+      count++;
+  return count;
+}
+
+static unsigned check_aarch64(jit *compiler) {
+  static const jit_level levels[] = {
+      {"AArch64", "generic", "neon", "aarch64-linux-gnu"},
+      {"AArch64, portable", "generic", "", "aarch64-linux-gnu"}};
+  unsigned failures = 0;
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+  for (size_t i = 0; i < 2 * VARIANTS; i++) {
+    const jit_level *level = &levels[i % 2];
+    const variant *v = &variants[i / 2];
+    nabla_fused_spec spec;
+    char *assembly = assembly_of(compiler, level, v, &spec);
+    const char *what = NULL;
+    if (calls_outside(assembly)) what = "calls something";
+    if (!strstr(assembly, "fmla\tv")) what = "no vectors are multiplied";
+    if (i % 2 == 0 && has_table(&spec) && !strstr(assembly, "tbl\tv"))
+      what = "no lookup by bytes";
+    if (what) show(v, &spec, level, what);
+    failures += what != NULL;
+    free(assembly);
+  }
+  return failures;
+}
+
+#else
+
+static unsigned check_aarch64(jit *compiler) {
+  (void)compiler;
+  printf("SKIP: this LLVM has no AArch64\n");
+  return 0;
+}
+
+#endif
+
+int main(void) {
+  const jit_level *levels;
+  unsigned level_count = jit_levels(&levels);
+  const jit_level *level = &levels[level_count - 1];
+  jit *compiler = jit_create();
+  unsigned failures = check_aarch64(compiler);
+  if (NABLA_HAS(nabla_features_parse(level->features), AVX512F))
+    failures += check_x86(compiler, level);
+  else
+    printf("SKIP: the default kernels of x86 are for AVX-512\n");
   jit_destroy(compiler);
-  printf("%u kernels: %u failures\n", kernels_seen, failures);
+  printf("%u kernels for each machine: %u failures\n", (unsigned)VARIANTS,
+         failures);
   return failures != 0;
 }

@@ -27,6 +27,8 @@ static void check_features(void) {
   expect("+avx512bf16,-avx", "");
   expect("-avx2,+avx2", "avx,avx2");
   expect("avx512f,avx512vl,-avx512f", "avx,avx2,fma,f16c");
+  expect("+neon,+fp-armv8", "neon");
+  expect("neon,-neon", "");
   char all[160], small[8];
   nabla_features_format(~(nabla_features)0 >> (32 - NABLA_FEATURE_COUNT), all,
                         sizeof all);

@@ -43,7 +43,8 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 nabla_dtype_name(spec->y_type), nabla_dtype_name(spec->w_type));
   for (uint32_t i = 0; i < spec->step_count; i++)
     (void)fprintf(stderr, " %d", (int)spec->steps[i]);
-  (void)fprintf(stderr, ", %s %s, for %s\n",
+  (void)fprintf(stderr, ", %s%s %s, for %s\n",
+                spec->any_size ? "any size, " : "",
                 nabla_numerics_name(spec->numerics),
                 nabla_weight_layout_name(spec->layout), level->name);
 }
@@ -309,13 +310,22 @@ static int has_any_size(const nabla_fused_spec *spec) {
           spec->format.block == spec->k);
 }
 
-static void check_spec(run *r, const nabla_fused_spec *spec) {
+static void check_any_size(run *r, const nabla_fused_spec *spec,
+                           const jit_level *level) {
   nabla_fused_spec any = *spec;
-  any.any_size = spec->k % 256 == 0 ? 256 : spec->k % 64 == 0 ? 64 : 16;
-  any.features = nabla_features_parse(r->levels[r->level_count - 1].features);
+  any.any_size = spec->k % 256 == 0  ? 256
+                 : spec->k % 64 == 0 ? 64
+                 : spec->k % 32 == 0 ? 32
+                                     : 16;
+  any.features = nabla_features_parse(level->features);
   if (has_any_size(spec) && spec->n > 1 && !nabla_fused_objection(&any))
-    check_level(r, any, &r->levels[r->level_count - 1]);
+    check_level(r, any, level);
+}
+
+static void check_spec(run *r, const nabla_fused_spec *spec) {
   unsigned others = r->level_count - 1, turn = r->turn++;
+  check_any_size(r, spec, &r->levels[others]);
+  check_any_size(r, spec, &r->levels[turn % others]);
   for (unsigned i = 0; i < r->level_count; i++) {
     if (!r->all && i < others && i != turn % others) continue;
     nabla_fused_spec here = *spec;
@@ -503,9 +513,12 @@ static void check_blocks(run *r) {
     const uint64_t e = formats[i].elements;
     const uint64_t sizes[][3] = {/* n, k, offset */
                                  {5, 5 * e, e},
+                                 {6, 6 * e, 0},
+                                 {3, 7 * e, 0},
                                  {3, e + e / 2, e / 4}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-      for (int transposed = 0; transposed < 2; transposed++) {
+      for (int transposed = 0; transposed < (sizes[s][2] ? 2 : 1);
+           transposed++) {
         const uint64_t n = sizes[s][0], k = sizes[s][1];
         nabla_fused_spec spec = {.storage_elements = n * k + sizes[s][2],
                                  .n = transposed ? k : n,

@@ -59,18 +59,20 @@ unsigned jit_levels(const jit_level **out) {
   static jit_level levels[5];
   static char host[160];
   unsigned count = 0;
-  levels[count++] = (jit_level){"portable", "x86-64", ""};
+  levels[count++] = (jit_level){"portable", "x86-64", "", NULL};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    levels[count++] = (jit_level){"avx2 without f16c", "x86-64-v3", "avx2,fma"};
-    levels[count++] = (jit_level){"avx2", "x86-64-v3", "avx,avx2,fma,f16c"};
+    levels[count++] =
+        (jit_level){"avx2 without f16c", "x86-64-v3", "avx2,fma", NULL};
+    levels[count++] =
+        (jit_level){"avx2", "x86-64-v3", "avx,avx2,fma,f16c", NULL};
   }
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-    levels[count++] =
-        (jit_level){"avx512", "x86-64-v4",
-                    "avx,avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"};
+    levels[count++] = (jit_level){
+        "avx512", "x86-64-v4",
+        "avx,avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl", NULL};
   nabla_features_format(nabla_features_host(), host, sizeof host);
-  levels[count++] = (jit_level){"host", NULL, host};
+  levels[count++] = (jit_level){"host", NULL, host, NULL};
   *out = levels;
   return count;
 }
@@ -139,7 +141,9 @@ static void lower(jit *self, MlirModule module) {
 }
 
 static LLVMTargetMachineRef target_of(const jit_level *level) {
-  char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
+  char *triple = level->triple ? LLVMCreateMessage(level->triple)
+                               : LLVMGetDefaultTargetTriple();
+  char *error = NULL;
   char *host_cpu = LLVMGetHostCPUName();
   char *host_features = LLVMGetHostCPUFeatures();
   LLVMTargetRef target;

@@ -6,9 +6,10 @@
 #include "transforms/kernels/fused.h"
 
 /* What is compiled for: a CPU by LLVM's name and the features of it that the
- * generator may use. */
+ * generator may use; `triple`: of another machine than this one, for assembly
+ * alone, whose target the caller has initialized. */
 typedef struct jit_level {
-  const char *name, *cpu, *features;
+  const char *name, *cpu, *features, *triple;
 } jit_level;
 
 /* Those that this machine can run; the last is the machine itself. */

@@ -347,28 +347,34 @@ static void add_blocks(nabla_emitter *emitter, nabla_ssa row, nabla_ssa k,
   }
 }
 
+/* Adds the products of elements [from, to), `step` at a time. */
+static void sum_range(nabla_emitter *emitter, nabla_ssa row, nabla_ssa from,
+                      nabla_ssa to, uint32_t step, nabla_ssa *sums) {
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, from, to, step, SUMS, sums);
+  for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.carried[j];
+  add_blocks(emitter, row, loop.induction, step / emitter->spec->ggml->elements,
+             sums);
+  nabla_loop_end(emitter, &loop, sums);
+  for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.results[j];
+}
+
 static void sum_row(nabla_emitter *emitter, nabla_ssa row, nabla_ssa *sums) {
   const nabla_fused_spec *spec = emitter->spec;
   uint32_t elements = spec->ggml->elements;
   uint32_t group = elements < GROUP ? GROUP : elements;
-  uint64_t grouped = spec->k / group * group;
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
   for (unsigned i = 0; i < SUMS; i++) sums[i] = none;
-  const struct {
-    uint64_t from, to;
-    uint32_t step;
-  } loops[] = {{0, grouped, group}, {grouped, spec->k, elements}};
-  for (int i = 0; i < 2; i++) {
-    nabla_loop loop;
-    if (loops[i].from == loops[i].to) continue;
-    nabla_ssa from = nabla_emit_i64(emitter, loops[i].from);
-    nabla_ssa to = nabla_emit_i64(emitter, loops[i].to);
-    nabla_loop_begin(emitter, &loop, from, to, loops[i].step, SUMS, sums);
-    for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.carried[j];
-    add_blocks(emitter, row, loop.induction, loops[i].step / elements, sums);
-    nabla_loop_end(emitter, &loop, sums);
-    for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.results[j];
-  }
+  uint64_t multiple = spec->any_size ? spec->any_size : spec->k;
+  nabla_ssa grouped = emitter->k;
+  if (multiple % group)
+    grouped = nabla_emit_multiply(
+        emitter, nabla_emit_divide(emitter, emitter->k, group), group);
+  if (spec->any_size || spec->k >= group)
+    sum_range(emitter, row, zero, grouped, group, sums);
+  if (multiple % group)
+    sum_range(emitter, row, grouped, emitter->k, elements, sums);
 }
 
 /* y[m][n] for the row of w at byte `row`: each row of x decodes it again, but
@@ -396,8 +402,10 @@ static void run(nabla_emitter *emitter) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_loop columns, rows;
   nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, 1, 0, NULL);
-  nabla_ssa row =
-      nabla_emit_flat(emitter, columns.induction, nabla_spec_row_stride(spec));
+  nabla_ssa row = spec->any_size ? nabla_emit_product(
+                                       emitter, columns.induction, emitter->k)
+                                 : nabla_emit_flat(emitter, columns.induction,
+                                                   nabla_spec_row_stride(spec));
   row = nabla_emit_divide(emitter, row, spec->ggml->elements);
   row = nabla_emit_multiply(emitter, row, spec->ggml->bytes);
   nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m, 1, 0,
@@ -410,15 +418,17 @@ static void run(nabla_emitter *emitter) {
 /* ---- what it is for ---- */
 
 static int applies(const nabla_fused_spec *spec) {
-  if (!spec->ggml || spec->any_size || spec->numerics != NABLA_NUMERICS_F32 ||
+  if (!spec->ggml || spec->numerics != NABLA_NUMERICS_F32 ||
       spec->layout != NABLA_WEIGHT_LAYOUT_IN_PLACE)
     return 0;
   uint64_t elements = spec->ggml->elements;
+  if (spec->any_size && spec->any_size % elements) return 0;
   return nabla_spec_last_m(spec) <= 4 && nabla_spec_is_row(spec) &&
          NABLA_HAS(spec->features, AVX512F) &&
-         spec->w_type == NABLA_DTYPE_F32 && spec->k > 0 &&
-         spec->k % elements == 0 && spec->offset % elements == 0 &&
-         nabla_spec_row_stride(spec) % elements == 0;
+         spec->w_type == NABLA_DTYPE_F32 &&
+         (spec->any_size || (spec->k > 0 && spec->k % elements == 0 &&
+                             spec->offset % elements == 0 &&
+                             nabla_spec_row_stride(spec) % elements == 0));
 }
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {

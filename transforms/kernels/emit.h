@@ -33,6 +33,12 @@ extern const char *const nabla_type_i32[2];
 extern const char *const nabla_type_i16[2];
 extern const char *const nabla_type_f16[2];
 
+/* Appends a function of the kernel: @NAME and a suffix, what loads the words,
+ * and in it what `body` writes, with so many bytes of the stack. */
+void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
+                         const char *suffix, uint64_t scratch,
+                         void (*body)(nabla_emitter *), nabla_text *text);
+
 /* One operation with one result, or one line without. */
 nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...)
     NABLA_PRINTF(2, 3);

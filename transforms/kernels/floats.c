@@ -1,6 +1,6 @@
 /* Loads and stores of F32, F16 and BF16 as f32. BF16, and F16 where the target
- * has no F16C, go through integers: LLVM would call its runtime library, or
- * (vcvtneps2bf16) flush small values to zero. */
+ * cannot convert it, go through integers: LLVM would call its runtime library,
+ * or (vcvtneps2bf16) flush small values to zero. */
 #include "transforms/kernels/emit.h"
 
 static nabla_ssa bits_binary(nabla_emitter *emitter, nabla_shape shape,
@@ -108,9 +108,15 @@ static nabla_ssa narrow_bf16(nabla_emitter *emitter, nabla_shape shape,
   return bits_constant(emitter, shape, "shrui", up, 16);
 }
 
+/* AArch64 has instructions for it too. */
+static int has_f16(const nabla_emitter *emitter) {
+  return NABLA_HAS(emitter->spec->features, F16C) ||
+         NABLA_HAS(emitter->spec->features, NEON);
+}
+
 nabla_ssa nabla_emit_widen(nabla_emitter *emitter, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa half) {
-  if (dtype == NABLA_DTYPE_F16 && NABLA_HAS(emitter->spec->features, F16C)) {
+  if (dtype == NABLA_DTYPE_F16 && has_f16(emitter)) {
     nabla_ssa value =
         nabla_emit(emitter, "arith.bitcast %%v%u : %s to %s", half,
                    nabla_type_i16[shape], nabla_type_f16[shape]);
@@ -126,7 +132,7 @@ nabla_ssa nabla_emit_widen(nabla_emitter *emitter, nabla_shape shape,
 
 nabla_ssa nabla_emit_narrow(nabla_emitter *emitter, nabla_shape shape,
                             nabla_dtype dtype, nabla_ssa value) {
-  if (dtype == NABLA_DTYPE_F16 && NABLA_HAS(emitter->spec->features, F16C)) {
+  if (dtype == NABLA_DTYPE_F16 && has_f16(emitter)) {
     nabla_ssa half = nabla_emit(emitter, "arith.truncf %%v%u : %s to %s", value,
                                 nabla_type_f32[shape], nabla_type_f16[shape]);
     return nabla_emit(emitter, "arith.bitcast %%v%u : %s to %s", half,

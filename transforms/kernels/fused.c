@@ -167,12 +167,12 @@ static void open_if_rows(nabla_emitter *emitter) {
   nabla_emit_line(emitter, "scf.if %%v%u {", some);
 }
 
-/* One function. The stack is probed page by page, so that its room never steps
+/* The stack is probed page by page, so that its room never steps
  * over its end unseen; on AVX-512 the whole width is wanted also where the
  * tuning of a CPU prefers half of it. */
-static void emit_function(const nabla_fused_spec *spec, const char *name,
-                          const char *suffix, uint64_t scratch,
-                          void (*body)(nabla_emitter *), nabla_text *text) {
+void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
+                         const char *suffix, uint64_t scratch,
+                         void (*body)(nabla_emitter *), nabla_text *text) {
   nabla_emitter emitter = {.text = text, .spec = spec};
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
@@ -201,9 +201,9 @@ void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
                       nabla_text *text) {
   const nabla_body *body = nabla_body_of(spec);
   uint64_t scratch = body->scratch ? body->scratch(spec) : 0;
-  emit_function(spec, name, "", scratch, body->run, text);
+  nabla_emit_function(spec, name, "", scratch, body->run, text);
   if (nabla_fused_has_prepare(spec))
-    emit_function(spec, name, "_prepare", 0, body->prepare, text);
+    nabla_emit_function(spec, name, "_prepare", 0, body->prepare, text);
   if (nabla_fused_has_prepack(spec))
-    emit_function(spec, name, "_prepack", scratch, body->prepack, text);
+    nabla_emit_function(spec, name, "_prepack", scratch, body->prepack, text);
 }

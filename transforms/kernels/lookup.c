@@ -1,5 +1,7 @@
 /* Looking up the values of codes of up to 4 bits in a table of 16; see
  * decode.h. */
+#include <string.h>
+
 #include "quant/codec.h"
 #include "quant/kernel.h"
 #include "transforms/kernels/decode_ggml.h"
@@ -83,6 +85,59 @@ static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
   return values[0];
 }
 
+/* AArch64 looks up 16 bytes by the low 4 bits of 16 others: one of the four
+ * bytes of each value. */
+static nabla_ssa byte_plane(nabla_emitter *emitter, const float *table,
+                            unsigned byte, nabla_ssa indices) {
+  nabla_ssa bytes = ++emitter->last;
+  uint32_t any = 0;
+  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", bytes);
+  for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++) {
+    uint32_t bits;
+    memcpy(&bits, &table[i], sizeof bits);
+    bits = bits >> 8 * byte & 255;
+    any |= bits;
+    nabla_text_add(emitter->text, "%s%u", i ? ", " : "", bits);
+  }
+  nabla_text_add(emitter->text, "]> : vector<16xi8>\n");
+  if (!any) return bytes; /* the same for every index */
+  return nabla_emit(emitter,
+                    "llvm.call_intrinsic \"llvm.aarch64.neon.tbl1.v16i8\""
+                    "(%%v%u, %%v%u) : (vector<16xi8>, vector<16xi8>) -> "
+                    "vector<16xi8>",
+                    bytes, indices);
+}
+
+/* Elements of two vectors of 16 in turn, two of which make one of the result.
+ */
+static nabla_ssa interleave(nabla_emitter *emitter, nabla_ssa low,
+                            nabla_ssa high, const char *from, const char *to) {
+  nabla_ssa both = nabla_emit(
+      emitter,
+      "vector.shuffle %%v%u, %%v%u [0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, "
+      "6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, "
+      "31] : vector<16x%s>, vector<16x%s>",
+      low, high, from, from);
+  return nabla_emit(emitter,
+                    "llvm.bitcast %%v%u : vector<32x%s> to "
+                    "vector<16x%s>",
+                    both, from, to);
+}
+
+static nabla_ssa lookup_neon(nabla_emitter *emitter, const float *table,
+                             nabla_ssa indices) {
+  nabla_ssa mask = nabla_emit_i32(emitter, NABLA_VECTOR, 15), planes[4];
+  nabla_ssa low = nabla_emit(
+      emitter, "arith.andi %%v%u, %%v%u : vector<16xi32>", indices, mask);
+  low = nabla_emit(emitter,
+                   "arith.trunci %%v%u : vector<16xi32> to vector<16xi8>", low);
+  for (unsigned i = 0; i < 4; i++)
+    planes[i] = byte_plane(emitter, table, i, low);
+  return interleave(
+      emitter, interleave(emitter, planes[0], planes[1], "i8", "i16"),
+      interleave(emitter, planes[2], planes[3], "i8", "i16"), "i16", "f32");
+}
+
 /* The values of codes with scale 1, those of fewer bits again and again. */
 static void table_of(const nabla_fused_spec *spec, float *out) {
   const nabla_encoding *encoding = spec->format.encoding;
@@ -108,6 +163,7 @@ nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices) {
   nabla_features features = emitter->spec->features;
   float table[NABLA_TABLE_VALUES];
   table_of(emitter->spec, table);
+  if (NABLA_HAS(features, NEON)) return lookup_neon(emitter, table, indices);
   if (!NABLA_HAS(features, AVX512F) && !NABLA_HAS(features, AVX2))
     return lookup_portable(emitter, table, indices);
   return nabla_emit_lookup_in(emitter, nabla_emit_f32_lanes(emitter, table),

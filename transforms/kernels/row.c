@@ -27,8 +27,19 @@ typedef struct line {
   uint64_t aligned; /* flat is a multiple of it */
 } line;
 
+/* A row of a weight of any size, whose rows or whole may have one scale. */
+static line begin_open_line(nabla_emitter *emitter, nabla_ssa n) {
+  const nabla_fused_spec *spec = emitter->spec;
+  line result = {.flat = nabla_emit_product(emitter, n, emitter->k),
+                 .aligned = spec->any_size};
+  if (spec->format.encoding && spec->format.granularity != NABLA_PER_BLOCK)
+    result.scale = nabla_emit_scale(emitter, result.flat);
+  return result;
+}
+
 static line begin_line(nabla_emitter *emitter, nabla_ssa n) {
   const nabla_fused_spec *spec = emitter->spec;
+  if (spec->any_size) return begin_open_line(emitter, n);
   uint64_t stride = nabla_spec_row_stride(spec);
   line result = {.flat = nabla_emit_flat(emitter, n, stride),
                  .aligned = nabla_common_divisor(spec->offset, stride)};
@@ -69,9 +80,18 @@ static void multiply(nabla_emitter *emitter, const line *at, nabla_ssa k,
   }
 }
 
+/* K without what is left of a `unit`. */
+static nabla_ssa whole_units(nabla_emitter *emitter, uint64_t unit) {
+  const nabla_fused_spec *spec = emitter->spec;
+  if (!spec->any_size) return nabla_emit_i64(emitter, spec->k / unit * unit);
+  if (spec->any_size % unit == 0) return emitter->k;
+  return nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, emitter->k, unit), unit);
+}
+
 /* The same for the K % NABLA_LANES elements at the end. */
 static void multiply_rest(nabla_emitter *emitter, const line *at, tile *t) {
-  uint64_t k = emitter->spec->k;
+  uint64_t k = emitter->spec->any_size ? 0 : emitter->spec->k;
   unsigned rest = (unsigned)(k % NABLA_LANES);
   if (!rest) return;
   int overlaps = k >= NABLA_LANES;
@@ -107,14 +127,17 @@ static void prefetch(nabla_emitter *emitter, const line *at, nabla_ssa k) {
  * additions is longer than K / 64 + 8. */
 static nabla_ssa sum_single(nabla_emitter *emitter, const line *at) {
   nabla_ssa zero = nabla_emit_i64(emitter, 0), sums[SINGLE_SUMS];
-  uint64_t steps = emitter->spec->k / SINGLE_STEP * SINGLE_STEP;
-  uint64_t vectors = emitter->spec->k / NABLA_LANES * NABLA_LANES;
+  const nabla_fused_spec *spec = emitter->spec;
+  int has_steps = spec->any_size || spec->k >= SINGLE_STEP;
+  int has_vectors = spec->any_size ? spec->any_size % SINGLE_STEP != 0
+                                   : spec->k % SINGLE_STEP >= NABLA_LANES;
+  nabla_ssa steps = whole_units(emitter, SINGLE_STEP);
   tile t = {.count = 1, .rows = {emitter->x}};
   nabla_ssa none = zeros(emitter, sums, SINGLE_SUMS);
-  if (steps) {
+  if (has_steps) {
     nabla_loop loop;
-    nabla_ssa end = nabla_emit_i64(emitter, steps);
-    nabla_loop_begin(emitter, &loop, zero, end, SINGLE_STEP, SINGLE_SUMS, sums);
+    nabla_loop_begin(emitter, &loop, zero, steps, SINGLE_STEP, SINGLE_SUMS,
+                     sums);
     prefetch(emitter, at, loop.induction);
     for (unsigned i = 0; i < SINGLE_SUMS; i++) {
       nabla_ssa k = nabla_emit_add_constant(emitter, loop.induction,
@@ -130,11 +153,10 @@ static nabla_ssa sum_single(nabla_emitter *emitter, const line *at) {
     sums[i] =
         nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[i], sums[i + 2]);
   t.sums[0] = none;
-  if (steps < vectors) {
+  if (has_vectors) {
     nabla_loop loop;
-    nabla_ssa from = nabla_emit_i64(emitter, steps);
-    nabla_ssa to = nabla_emit_i64(emitter, vectors);
-    nabla_loop_begin(emitter, &loop, from, to, NABLA_LANES, 1, t.sums);
+    nabla_ssa to = whole_units(emitter, NABLA_LANES);
+    nabla_loop_begin(emitter, &loop, steps, to, NABLA_LANES, 1, t.sums);
     t.sums[0] = loop.carried[0];
     multiply(emitter, at, loop.induction, &t);
     nabla_loop_end(emitter, &loop, t.sums);
@@ -157,9 +179,8 @@ static void emit_single(nabla_emitter *emitter) {
 
 /* The sums of a tile, in panels that begin at zero. */
 static void sum_panels(nabla_emitter *emitter, const line *at, tile *t) {
-  uint64_t vectors = emitter->spec->k / NABLA_LANES * NABLA_LANES;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa end = nabla_emit_i64(emitter, vectors);
+  nabla_ssa end = whole_units(emitter, NABLA_LANES);
   nabla_loop panels, steps;
   nabla_ssa none[NABLA_LOOP_MAX];
   zeros(emitter, none, t->count);
@@ -201,8 +222,7 @@ static void emit_tiles(nabla_emitter *emitter) {
 }
 
 static int applies(const nabla_fused_spec *spec) {
-  return nabla_spec_is_row(spec) && !spec->any_size &&
-         spec->numerics == NABLA_NUMERICS_F32 &&
+  return nabla_spec_is_row(spec) && spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
 }
 

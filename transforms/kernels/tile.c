@@ -354,7 +354,7 @@ static void run(nabla_emitter *emitter) {
 static int applies(const nabla_fused_spec *spec) {
   int is_row = nabla_spec_is_row(spec);
   return (is_row || (spec->n && spec->n % NABLA_LANES == 0)) &&
-         (spec->m_min > 1 || spec->any_size || nabla_packed_applies(spec)) &&
+         (spec->m_min > 1 || nabla_packed_applies(spec)) &&
          spec->numerics == NABLA_NUMERICS_F32 &&
          (spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE ||
           nabla_packed_applies(spec));
