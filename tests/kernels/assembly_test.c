@@ -40,6 +40,22 @@ static const variant variants[] = {
     {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
 };
 
+/* In int8 numerics: blocks of GGUF files, N = K = 4096. */
+static const variant integer_variants[] = {
+    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_1", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q5_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q5_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_0", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
+    {"q8_0", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
+    {"q4_k", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
+    {"q6_k", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
+};
+
 static nabla_fused_spec spec_of(const variant *v) {
   nabla_fused_spec spec = {.storage_elements = v->n * v->k,
                            .m_min = v->m,
@@ -142,6 +158,27 @@ static unsigned check(const char *assembly, unsigned *out_loops) {
   return failures;
 }
 
+/* What is wrong with the first kernel of a variant. */
+static unsigned check_variant(jit *compiler, const jit_level *level,
+                              const variant *v, int integers) {
+  nabla_fused_spec spec = spec_of(v), parts[NABLA_FUSED_CLASSES_MAX];
+  nabla_text text = {0};
+  unsigned loops = 0;
+  spec.features = nabla_features_parse(level->features);
+  if (integers) spec.numerics = NABLA_NUMERICS_INT8;
+  (void)nabla_fused_classes(&spec, parts);
+  nabla_fused_emit(&parts[0], "kernel", &text);
+  char *assembly = jit_assembly(compiler, level, text.data, "kernel");
+  unsigned found = check(assembly, &loops);
+  if (found || !loops)
+    (void)fprintf(stderr, "  of %s, M = %d%s, kernel '%s', %u loops\n",
+                  v->encoding, (int)v->m, v->transposed ? ", transposed" : "",
+                  nabla_fused_body(&parts[0]), loops);
+  free(assembly);
+  nabla_text_deinit(&text);
+  return found + !loops;
+}
+
 int main(void) {
   const jit_level *levels;
   unsigned level_count = jit_levels(&levels), failures = 0, kernels_seen = 0;
@@ -152,23 +189,13 @@ int main(void) {
   }
   jit *compiler = jit_create();
   for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-    nabla_fused_spec spec = spec_of(&variants[i]), parts[4];
-    nabla_text text = {0};
-    unsigned loops = 0;
-    spec.features = nabla_features_parse(level->features);
-    (void)nabla_fused_classes(&spec, parts);
-    nabla_fused_emit(&parts[0], "kernel", &text);
-    char *assembly = jit_assembly(compiler, level, text.data, "kernel");
-    unsigned found = check(assembly, &loops);
-    if (found || !loops)
-      (void)fprintf(stderr, "  of %s, M = %d%s, kernel '%s', %u loops\n",
-                    variants[i].encoding, (int)variants[i].m,
-                    variants[i].transposed ? ", transposed" : "",
-                    nabla_fused_body(&parts[0]), loops);
-    failures += found + !loops;
+    failures += check_variant(compiler, level, &variants[i], 0);
     kernels_seen++;
-    free(assembly);
-    nabla_text_deinit(&text);
+  }
+  for (size_t i = 0; i < sizeof integer_variants / sizeof *integer_variants;
+       i++) {
+    failures += check_variant(compiler, level, &integer_variants[i], 1);
+    kernels_seen++;
   }
   jit_destroy(compiler);
   printf("%u kernels: %u failures\n", kernels_seen, failures);

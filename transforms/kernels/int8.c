@@ -8,9 +8,6 @@
 #include "quant/int8.h"
 #include "transforms/kernels/decode.h"
 
-/* Longest product of sizes that addresses in tiles are made of. */
-#define K_MAX ((uint64_t)1 << 24)
-
 /* The elements along k under one scale, which begin with the row; 0 if it is
  * not so. */
 static uint64_t span_of(const nabla_fused_spec *spec) {
@@ -49,7 +46,7 @@ static int offset_of(const nabla_fused_spec *spec, int vnni) {
   return vnni ? 128 : 0;
 }
 
-static int has_instructions(nabla_features features, int *vnni) {
+int nabla_int8_has_instructions(nabla_features features, int *vnni) {
   *vnni = NABLA_HAS(features, AVX512VNNI) && NABLA_HAS(features, AVX512BW) &&
           NABLA_HAS(features, AVX512VL);
   return *vnni || (NABLA_HAS(features, AVX2) && NABLA_HAS(features, FMA));
@@ -59,11 +56,11 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   const nabla_encoding *encoding = spec->format.encoding;
   *out = (nabla_int8){0};
   if (spec->numerics != NABLA_NUMERICS_INT8 || spec->any_size || !encoding ||
-      !nabla_spec_is_row(spec) || !spec->n || !spec->k || spec->k > K_MAX ||
-      spec->format.segment)
+      !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
+      spec->k > NABLA_INT8_K_MAX || spec->format.segment)
     return 0;
   if (!is_table(encoding) && !nabla_spec_is_integer(encoding)) return 0;
-  if (!has_instructions(spec->features, &out->vnni)) return 0;
+  if (!nabla_int8_has_instructions(spec->features, &out->vnni)) return 0;
   uint64_t stride = nabla_spec_row_stride(spec);
   out->bits = encoding->bits;
   out->parts = encoding->bits == 4 ? 2 : 1;
@@ -121,8 +118,8 @@ nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
   return result;
 }
 
-/* vector<64xi8>, the same 16 values in each quarter, where lookups read. */
-static nabla_ssa quarters(nabla_emitter *emitter, const int *values) {
+nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
+                                const int values[NABLA_LANES]) {
   nabla_ssa result = ++emitter->last;
   nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
   for (unsigned i = 0; i < NABLA_BYTES; i++)
@@ -132,7 +129,7 @@ static nabla_ssa quarters(nabla_emitter *emitter, const int *values) {
   return result;
 }
 
-static nabla_ssa splat(nabla_emitter *emitter, int value) {
+nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value) {
   return nabla_emit(emitter, "arith.constant dense<%d> : vector<64xi8>",
                     (int)(int8_t)(uint8_t)value);
 }
@@ -143,9 +140,8 @@ static nabla_ssa halves(nabla_emitter *emitter, nabla_ssa vector, int high) {
                             high ? NABLA_BYTES / 2 : 0);
 }
 
-/* table[index & 15] of each byte whose high bit is 0. */
-static nabla_ssa lookup(nabla_emitter *emitter, const nabla_int8 *self,
-                        nabla_ssa table, nabla_ssa index) {
+nabla_ssa nabla_emit_int8_lookup(nabla_emitter *emitter, const nabla_int8 *self,
+                                 nabla_ssa table, nabla_ssa index) {
   nabla_ssa found[2];
   if (self->vnni)
     return nabla_emit(emitter,
@@ -171,12 +167,12 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
   if (nabla_spec_is_integer(spec->format.encoding)) {
     if (self->vnni || self->has_zero) return 0;
     for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++) values[i] = i - 8;
-    return quarters(emitter, values);
+    return nabla_emit_int8_table(emitter, values);
   }
   nabla_encoding_table(spec->format.encoding, table);
   for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
     values[i] = (int)lrint((double)table[i] / self->unit) + self->offset;
-  return quarters(emitter, values);
+  return nabla_emit_int8_table(emitter, values);
 }
 
 void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
@@ -186,11 +182,12 @@ void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
   if (self->bits == 8) {
     out[0] = self->vnni ? nabla_emit(emitter,
                                      "arith.xori %%v%u, %%v%u : vector<64xi8>",
-                                     bytes, splat(emitter, 128))
+                                     bytes, nabla_emit_int8_splat(emitter, 128))
                         : bytes;
     return;
   }
-  nabla_ssa table = table_of(emitter, self), part[2], mask = splat(emitter, 15);
+  nabla_ssa table = table_of(emitter, self), part[2],
+            mask = nabla_emit_int8_splat(emitter, 15);
   nabla_ssa four = nabla_emit_i32(emitter, NABLA_VECTOR, 4);
   nabla_ssa high = nabla_emit(
       emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>", codes, four);
@@ -201,7 +198,8 @@ void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
     nabla_ssa index = nabla_emit(
         emitter, "arith.andi %%v%u, %%v%u : vector<64xi8>", part[i], mask);
     unsigned to = emitter->spec->format.encoding->high_first ? 1 - i : i;
-    out[to] = table ? lookup(emitter, self, table, index) : index;
+    out[to] =
+        table ? nabla_emit_int8_lookup(emitter, self, table, index) : index;
   }
 }
 
@@ -254,7 +252,7 @@ nabla_ssa nabla_emit_int8_zeros(nabla_emitter *emitter) {
 }
 
 nabla_ssa nabla_emit_int8_ones(nabla_emitter *emitter) {
-  return splat(emitter, 1);
+  return nabla_emit_int8_splat(emitter, 1);
 }
 
 nabla_ssa nabla_emit_int8_sums(nabla_emitter *emitter, const nabla_int8 *self,

@@ -10,6 +10,9 @@
 
 #include "transforms/kernels/bodies.h"
 
+/* Longest product of sizes that addresses in tiles are made of. */
+#define NABLA_INT8_K_MAX ((uint64_t)1 << 24)
+
 /* Bytes of a vector, of 16 lanes with 4 each. */
 #define NABLA_BYTES 64u
 
@@ -28,6 +31,9 @@ typedef struct nabla_int8 {
  * and scales, or the target has neither set of instructions. */
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out);
 
+/* Whether a target has instructions for such products, and which. */
+int nabla_int8_has_instructions(nabla_features features, int *out_vnni);
+
 /* Elements of k in 64 bytes of codes. */
 uint64_t nabla_int8_line(const nabla_int8 *self);
 
@@ -40,6 +46,14 @@ void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
 /* Adds the products of bytes of w with x (vector<64xi8>) to 16 sums of 4. */
 nabla_ssa nabla_emit_int8_dot(nabla_emitter *emitter, const nabla_int8 *self,
                               nabla_ssa sums, nabla_ssa w, nabla_ssa x);
+
+/* vector<64xi8>: one value in all bytes; the same 16 in each quarter, where
+ * lookups read; table[index] of each byte of `index`, which is below 16. */
+nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value);
+nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
+                                const int values[NABLA_LANES]);
+nabla_ssa nabla_emit_int8_lookup(nabla_emitter *emitter, const nabla_int8 *self,
+                                 nabla_ssa table, nabla_ssa index);
 
 /* vector<16xi32> of zeros, or of the bytes 1 to multiply with. */
 nabla_ssa nabla_emit_int8_zeros(nabla_emitter *emitter);

@@ -5,21 +5,16 @@
 #include <stdio.h>
 
 #include "transforms/kernels/decode.h"
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/int8.h"
+#include "transforms/kernels/int8_rows.h"
 #include "transforms/kernels/shapes.h"
 
-#define GRAIN     16u
-#define ROWS_MOST 4u
+#define GRAIN 16u
 
 static int applies(const nabla_fused_spec *spec) {
   nabla_int8 self;
   return nabla_int8_of(spec, &self) &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
-}
-
-static unsigned rows_of(const nabla_fused_spec *spec) {
-  return nabla_spec_last_m(spec) == 1 ? 1 : ROWS_MOST;
 }
 
 static uint64_t line_bytes(const nabla_int8 *self) {
@@ -87,30 +82,31 @@ static nabla_ssa line_at(nabla_emitter *emitter, const nabla_int8 *self,
       emitter, base, nabla_emit_multiply(emitter, line, line_bytes(self)));
 }
 
-static void prepare(nabla_emitter *emitter) {
-  nabla_int8 self;
-  const nabla_fused_spec *spec = emitter->spec;
-  if (!nabla_int8_of(spec, &self)) return;
-  uint64_t line = nabla_int8_line(&self), whole = spec->k / line * line;
-  nabla_loop rows, lines;
-  nabla_ssa begin = emitter->begin, end = emitter->end, x;
-  nabla_loop_begin(emitter, &rows, begin, end, 1, 0, NULL);
-  nabla_emit_tile_rows(emitter, rows.induction, 1, &x);
-  nabla_ssa base = nabla_emit_address(
-      emitter, emitter->workspace,
-      nabla_emit_multiply(emitter, rows.induction, row_bytes(spec, &self)));
+/* Writes a row of x, `row`, to address `to`. */
+static void prepare_row(nabla_emitter *emitter, const void *context,
+                        nabla_ssa row, nabla_ssa to) {
+  const nabla_int8 *self = context;
+  uint64_t line = nabla_int8_line(self), k = emitter->spec->k;
+  uint64_t whole = k / line * line;
+  nabla_loop lines;
   nabla_ssa from = nabla_emit_i64(emitter, 0);
-  nabla_ssa to = nabla_emit_i64(emitter, whole);
+  nabla_ssa end = nabla_emit_i64(emitter, whole);
   if (whole) {
-    nabla_loop_begin(emitter, &lines, from, to, line, 0, NULL);
-    prepare_line(emitter, &self, x, lines.induction, line,
-                 line_at(emitter, &self, base, lines.induction));
+    nabla_loop_begin(emitter, &lines, from, end, line, 0, NULL);
+    prepare_line(emitter, self, row, lines.induction, line,
+                 line_at(emitter, self, to, lines.induction));
     nabla_loop_end(emitter, &lines, NULL);
   }
-  if (spec->k > whole)
-    prepare_line(emitter, &self, x, to, spec->k - whole,
-                 line_at(emitter, &self, base, to));
-  nabla_loop_end(emitter, &rows, NULL);
+  if (k > whole)
+    prepare_line(emitter, self, row, end, k - whole,
+                 line_at(emitter, self, to, end));
+}
+
+static void prepare(nabla_emitter *emitter) {
+  nabla_int8 self;
+  if (!nabla_int8_of(emitter->spec, &self)) return;
+  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter->spec, &self),
+                               prepare_row, &self);
 }
 
 /* Which of the values that belong to the spans of a line a lane has. Context:
@@ -150,13 +146,6 @@ static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
   return width == 4 ? lanes
                     : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, lanes);
 }
-
-/* What the codes of a row are read with. */
-typedef struct row {
-  nabla_ssa flat; /* of k = 0 */
-  nabla_ssa x[ROWS_MOST];
-  unsigned count; /* of x */
-} row;
 
 /* Scale and zero points of the lanes of the line from `k` on. */
 static nabla_int8_factors factors_of(nabla_emitter *emitter,
@@ -212,8 +201,8 @@ static nabla_ssa load_vector(nabla_emitter *emitter, const char *type,
 
 /* Adds the products of `elements` elements from `k` on to the totals. */
 static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
-                          const row *r, nabla_ssa k, uint64_t elements,
-                          nabla_ssa *totals) {
+                          const nabla_int8_row *r, nabla_ssa k,
+                          uint64_t elements, nabla_ssa *totals) {
   unsigned each = (unsigned)(nabla_int8_line(self) / NABLA_LANES);
   nabla_ssa flat = nabla_emit_add(emitter, r->flat, k), w[2] = {0, 0};
   nabla_ssa byte = nabla_emit_divide(emitter, flat, self->parts);
@@ -241,8 +230,9 @@ static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
 }
 
 /* The sums of a row of w, one vector for each row of x. */
-static void sum_row(nabla_emitter *emitter, const nabla_int8 *self,
-                    const row *r, nabla_ssa *totals) {
+static void sum_row(nabla_emitter *emitter, const void *context,
+                    const nabla_int8_row *r, nabla_ssa *totals) {
+  const nabla_int8 *self = context;
   uint64_t line = nabla_int8_line(self), k = emitter->spec->k;
   uint64_t whole = k / line * line;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
@@ -260,56 +250,11 @@ static void sum_row(nabla_emitter *emitter, const nabla_int8 *self,
   if (k > whole) multiply_line(emitter, self, r, end, k - whole, totals);
 }
 
-static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa m,
-                   nabla_ssa n) {
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa value = nabla_emit_sum(emitter, sums);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, m, n, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, m, n), value);
-}
-
-/* The rows of x of a tile, or the last row, in the workspace. */
-static void find_rows(nabla_emitter *emitter, const nabla_int8 *self,
-                      nabla_ssa first, row *out) {
-  uint64_t bytes = row_bytes(emitter->spec, self);
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
-  for (unsigned i = 0; i < out->count; i++) {
-    nabla_ssa at = nabla_emit_add_constant(emitter, first, i);
-    at = nabla_emit_minimum(emitter, at, last);
-    out->x[i] = nabla_emit_address(emitter, emitter->workspace,
-                                   nabla_emit_multiply(emitter, at, bytes));
-  }
-}
-
 static void emit_lines(nabla_emitter *emitter) {
   nabla_int8 self;
-  const nabla_fused_spec *spec = emitter->spec;
-  if (!nabla_int8_of(spec, &self)) return;
-  row r = {.count = rows_of(spec)};
-  nabla_loop rows, columns, each;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), totals[ROWS_MOST];
-  nabla_ssa begin = emitter->begin, end = emitter->end;
-  nabla_loop_begin(emitter, &rows, zero, emitter->m, r.count, 0, NULL);
-  find_rows(emitter, &self, rows.induction, &r);
-  nabla_loop_begin(emitter, &columns, begin, end, 1, 0, NULL);
-  r.flat =
-      nabla_emit_flat(emitter, columns.induction, nabla_spec_row_stride(spec));
-  sum_row(emitter, &self, &r, totals);
-  if (r.count == 1) {
-    finish(emitter, totals[0], rows.induction, columns.induction);
-  } else {
-    nabla_emit_keep_sums(emitter, r.count, totals);
-    nabla_ssa left = nabla_emit_rows_left(emitter, rows.induction, r.count);
-    nabla_loop_begin(emitter, &each, zero, left, 1, 0, NULL);
-    finish(emitter, nabla_emit_kept_sum(emitter, each.induction),
-           nabla_emit_add(emitter, rows.induction, each.induction),
-           columns.induction);
-    nabla_loop_end(emitter, &each, NULL);
-  }
-  nabla_loop_end(emitter, &columns, NULL);
-  nabla_loop_end(emitter, &rows, NULL);
+  if (!nabla_int8_of(emitter->spec, &self)) return;
+  nabla_emit_int8_columns(emitter, row_bytes(emitter->spec, &self), sum_row,
+                          &self);
 }
 
 /* An addition for each line, the tree, and roundings of the factors. */
@@ -317,14 +262,6 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   nabla_int8 self;
   if (!nabla_int8_of(spec, &self)) return 0;
   return spec->k / nabla_int8_line(&self) + 8;
-}
-
-/* Memory is what a single row waits for; 4 rows cost twice the work. */
-static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  unsigned height = rows_of(spec);
-  double tiles = (double)((m + height - 1) / height);
-  int wide = NABLA_HAS(spec->features, AVX512VNNI);
-  return tiles * (height == 1 ? 20 : 40) * (wide ? 1 : 3);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
@@ -342,7 +279,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_body nabla_body_int8_lines = {.name = "int8_lines",
                                           .applies = applies,
-                                          .cost = cost,
+                                          .cost = nabla_int8_rows_cost,
                                           .run = emit_lines,
                                           .prepare = prepare,
                                           .describe = describe,
