@@ -155,9 +155,9 @@ static int is_weight(const problem *p, double got, uint64_t n, uint64_t k) {
   double size = problem_weight_size(p, n, k);
   switch (p->spec.numerics) {
     case NABLA_NUMERICS_INT8: {
-      int exact = !p->spec.format.encoding ||
-                  p->spec.format.encoding->bits == 8 ||
-                  p->spec.format.encoding->has_zero_point;
+      const nabla_encoding *encoding = p->spec.format.encoding;
+      int exact = !encoding || encoding->bits != 4 ||
+                  encoding->has_zero_point || encoding->is_mx;
       return fabs(got - w) <= size * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
                                   (exact ? 0 : fabs(scale) / 253) + 0x1p-24;
     }

@@ -406,7 +406,9 @@ double problem_scale(const problem *self, uint64_t n, uint64_t k) {
 /* How far the byte that a table's value becomes may be off: of nf4 and fp4. */
 static double codebook_error(const problem *self, uint64_t n, uint64_t k) {
   const nabla_encoding *encoding = self->spec.format.encoding;
-  if (!encoding || encoding->bits != 4 || encoding->has_zero_point) return 0;
+  if (!encoding || encoding->bits != 4 || encoding->has_zero_point ||
+      encoding->is_mx)
+    return 0;
   return fabs(problem_scale(self, n, k)) / 254;
 }
 

@@ -18,8 +18,7 @@ static uint64_t span_of(const nabla_fused_spec *spec) {
 }
 
 static int is_table(const nabla_encoding *encoding) {
-  return encoding->bits == 4 && !nabla_spec_is_integer(encoding) &&
-         encoding->high_first;
+  return encoding->bits == 4 && !nabla_spec_is_integer(encoding);
 }
 
 /* The largest magnitude in the table. */
@@ -32,8 +31,13 @@ static double table_size(const nabla_encoding *encoding) {
   return most;
 }
 
-/* What the byte of a code counts. */
+static int is_ternary(const nabla_encoding *encoding) {
+  return encoding->bits == 2;
+}
+
+/* What the byte of a code counts. Twice a value of MXFP4 is an integer. */
 static double unit_of(const nabla_fused_spec *spec) {
+  if (spec->format.encoding->is_mx) return 0.5;
   if (is_table(spec->format.encoding))
     return table_size(spec->format.encoding) / 127;
   return nabla_format_is_llm_int8(&spec->format) ? (double)NABLA_INT8_STEP : 1;
@@ -41,6 +45,7 @@ static double unit_of(const nabla_fused_spec *spec) {
 
 static int offset_of(const nabla_fused_spec *spec, int vnni) {
   const nabla_encoding *encoding = spec->format.encoding;
+  if (is_ternary(encoding)) return 1;
   if (encoding->bits == 4 && nabla_spec_is_integer(encoding))
     return vnni && !spec->format.zero_point ? 8 : 0;
   return vnni ? 128 : 0;
@@ -59,11 +64,13 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
       !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
       spec->k > NABLA_INT8_K_MAX || spec->format.segment)
     return 0;
-  if (!is_table(encoding) && !nabla_spec_is_integer(encoding)) return 0;
+  if (!is_table(encoding) && !nabla_spec_is_integer(encoding) &&
+      !is_ternary(encoding))
+    return 0;
   if (!nabla_int8_has_instructions(spec->features, &out->vnni)) return 0;
   uint64_t stride = nabla_spec_row_stride(spec);
   out->bits = encoding->bits;
-  out->parts = encoding->bits == 4 ? 2 : 1;
+  out->parts = 8 / encoding->bits;
   if (spec->offset % out->parts || stride % out->parts) return 0;
   out->span = span_of(spec);
   out->block = nabla_common_divisor(out->span, NABLA_BYTES);
@@ -164,6 +171,7 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
   const nabla_fused_spec *spec = emitter->spec;
   int values[NABLA_TABLE_VALUES];
   float table[NABLA_TABLE_VALUES];
+  if (is_ternary(spec->format.encoding)) return 0;
   if (nabla_spec_is_integer(spec->format.encoding)) {
     if (self->vnni || self->has_zero) return 0;
     for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++) values[i] = i - 8;
@@ -176,7 +184,7 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
 }
 
 void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
-                           nabla_ssa codes, nabla_ssa out[2]) {
+                           nabla_ssa codes, nabla_ssa out[NABLA_INT8_PARTS]) {
   nabla_ssa bytes =
       nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", codes);
   if (self->bits == 8) {
@@ -186,19 +194,21 @@ void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
                         : bytes;
     return;
   }
-  nabla_ssa table = table_of(emitter, self), part[2],
-            mask = nabla_emit_int8_splat(emitter, 15);
-  nabla_ssa four = nabla_emit_i32(emitter, NABLA_VECTOR, 4);
-  nabla_ssa high = nabla_emit(
-      emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>", codes, four);
-  part[0] = bytes;
-  part[1] =
-      nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", high);
-  for (unsigned i = 0; i < 2; i++) {
+  nabla_ssa table = table_of(emitter, self);
+  nabla_ssa mask = nabla_emit_int8_splat(emitter, (1 << self->bits) - 1);
+  for (unsigned i = 0; i < self->parts; i++) {
+    nabla_ssa part = bytes;
+    if (i) {
+      nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, i * self->bits);
+      part = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
+                        codes, by);
+      part =
+          nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", part);
+    }
     nabla_ssa index = nabla_emit(
-        emitter, "arith.andi %%v%u, %%v%u : vector<64xi8>", part[i], mask);
-    unsigned to = emitter->spec->format.encoding->high_first ? 1 - i : i;
-    out[to] =
+        emitter, "arith.andi %%v%u, %%v%u : vector<64xi8>", part, mask);
+    int turned = emitter->spec->format.encoding->high_first;
+    out[turned ? self->parts - 1 - i : i] =
         table ? nabla_emit_int8_lookup(emitter, self, table, index) : index;
   }
 }

@@ -16,9 +16,11 @@
 /* Bytes of a vector, of 16 lanes with 4 each. */
 #define NABLA_BYTES 64u
 
+#define NABLA_INT8_PARTS 4u /* nabla_int8.parts at most */
+
 typedef struct nabla_int8 {
-  unsigned bits;  /* of a code: 4 or 8                                    */
-  unsigned parts; /* vectors of bytes that a vector of codes is: 2 or 1   */
+  unsigned bits;  /* of a code: 2, 4 or 8                                 */
+  unsigned parts; /* vectors of bytes that a vector of codes is: 8 / bits */
   uint64_t block; /* elements of x that share a scale: 64, 32 or 16       */
   uint64_t span;  /* elements along k that share a scale of w             */
   int vnni;       /* else AVX2                                            */
@@ -38,10 +40,10 @@ int nabla_int8_has_instructions(nabla_features features, int *out_vnni);
 uint64_t nabla_int8_line(const nabla_int8 *self);
 
 /* Splits 64 bytes of codes (vector<16xi32>) into bytes to multiply with,
- * vector<64xi8>: of 4-bit codes elements 0, 2, 4, 6 of each 8, then 1, 3, 5, 7.
- */
+ * vector<64xi8> for each part: of 4-bit codes elements 0, 2, 4, 6 of each 8,
+ * then 1, 3, 5, 7; of 2 bits each fourth. */
 void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
-                           nabla_ssa codes, nabla_ssa out[2]);
+                           nabla_ssa codes, nabla_ssa out[NABLA_INT8_PARTS]);
 
 /* Adds the products of bytes of w with x (vector<64xi8>) to 16 sums of 4. */
 nabla_ssa nabla_emit_int8_dot(nabla_emitter *emitter, const nabla_int8 *self,

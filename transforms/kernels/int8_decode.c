@@ -23,7 +23,7 @@ nabla_ssa nabla_emit_int8_after(nabla_emitter *emitter, nabla_ssa base,
 /* Stores the bytes of a vector of codes, which is number `dword` of a group. */
 static void store_bytes(nabla_emitter *emitter, const nabla_int8 *self,
                         nabla_ssa codes, nabla_ssa to, nabla_ssa dword) {
-  nabla_ssa w[2] = {0, 0};
+  nabla_ssa w[NABLA_INT8_PARTS] = {0};
   nabla_emit_int8_split(emitter, self, codes, w);
   nabla_ssa byte =
       nabla_emit_multiply(emitter, dword, (uint64_t)NABLA_BYTES * self->parts);

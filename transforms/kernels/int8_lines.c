@@ -35,12 +35,34 @@ static void store_vector(nabla_emitter *emitter, const char *type,
                    nabla_emit_i64(emitter, part * NABLA_BYTES), 4);
 }
 
+/* Consecutive bytes to each `parts`th of them, from number 0, 1, ... on: even
+ * and odd ones, and of those even and odd ones. */
+static void take_turns(nabla_emitter *emitter, unsigned parts,
+                       nabla_ssa bytes[NABLA_INT8_PARTS]) {
+  nabla_ssa v[NABLA_INT8_PARTS];
+  for (unsigned size = parts; size > 1; size /= 2)
+    for (unsigned i = 0; i < parts; i++) {
+      unsigned half = size / 2, first = i - i % size, pair = i % half;
+      if (i == first)
+        for (unsigned j = 0; j < size; j++) v[first + j] = bytes[first + j];
+      bytes[i] =
+          nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, v[first + 2 * pair],
+                             v[first + 2 * pair + 1], NABLA_BYTES,
+                             nabla_pick_second, i % size / half);
+    }
+  if (parts != 4) return;
+  nabla_ssa second = bytes[1]; /* of four the number is mirrored in bits */
+  bytes[1] = bytes[2];
+  bytes[2] = second;
+}
+
 /* Writes what meets the line of codes from element `k` on, of which `count`
  * elements are there, to address `to`. */
 static void prepare_line(nabla_emitter *emitter, const nabla_int8 *self,
                          nabla_ssa row, nabla_ssa k, uint64_t count,
                          nabla_ssa to) {
-  nabla_ssa pieces[8] = {0}, lanes[NABLA_LANES], bytes[2] = {0, 0};
+  nabla_ssa pieces[4 * NABLA_INT8_PARTS] = {0}, lanes[NABLA_LANES],
+                       bytes[NABLA_INT8_PARTS] = {0};
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_SCALAR, 0);
   uint64_t each = nabla_int8_line(self) / NABLA_LANES;
   for (unsigned i = 0; i < NABLA_LANES; i++) lanes[i] = none;
@@ -54,12 +76,7 @@ static void prepare_line(nabla_emitter *emitter, const nabla_int8 *self,
   }
   for (unsigned i = 0; i < self->parts; i++)
     bytes[i] = nabla_emit_int8_join(emitter, pieces + (size_t)4 * i);
-  if (self->parts == 2) {
-    nabla_ssa a = bytes[0], b = bytes[1];
-    for (unsigned i = 0; i < 2; i++)
-      bytes[i] = nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, a, b,
-                                    NABLA_BYTES, nabla_pick_second, i);
-  }
+  take_turns(emitter, self->parts, bytes);
   for (unsigned i = 0; i < self->parts; i++)
     store_vector(emitter, "vector<64xi8>", bytes[i], to, i);
   store_vector(emitter, "vector<16xf32>",
@@ -132,8 +149,9 @@ static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
                              unsigned count, unsigned spans) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_dtype dtype = nabla_spec_scale_dtype(spec);
-  unsigned width = nabla_dtype_bits(dtype) / 8;
-  const char *element = width == 4 ? "f32" : "i16";
+  int powers = spec->format.scale == NABLA_SCALE_E8M0;
+  unsigned width = powers ? 1 : nabla_dtype_bits(dtype) / 8;
+  const char *element = width == 4 ? "f32" : width == 2 ? "i16" : "i8";
   char type[32];
   (void)snprintf(type, sizeof type, "vector<%ux%s>", count, element);
   nabla_ssa index = nabla_emit_divide(emitter, flat, spec->format.block);
@@ -143,6 +161,7 @@ static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
   nabla_ssa lanes =
       nabla_emit_shuffle(emitter, element, count, scales, scales, NABLA_LANES,
                          pick_span, spans + 256 * count);
+  if (powers) return nabla_emit_e8m0(emitter, NABLA_VECTOR, lanes);
   return width == 4 ? lanes
                     : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, lanes);
 }
@@ -204,7 +223,8 @@ static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
                           const nabla_int8_row *r, nabla_ssa k,
                           uint64_t elements, nabla_ssa *totals) {
   unsigned each = (unsigned)(nabla_int8_line(self) / NABLA_LANES);
-  nabla_ssa flat = nabla_emit_add(emitter, r->flat, k), w[2] = {0, 0};
+  nabla_ssa flat = nabla_emit_add(emitter, r->flat, k);
+  nabla_ssa w[NABLA_INT8_PARTS] = {0};
   nabla_ssa byte = nabla_emit_divide(emitter, flat, self->parts);
   nabla_ssa codes = load_codes(emitter, byte, (unsigned)elements / each);
   nabla_emit_prefetch(

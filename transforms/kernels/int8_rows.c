@@ -78,10 +78,13 @@ void nabla_emit_int8_columns(nabla_emitter *emitter, uint64_t bytes,
   nabla_loop_end(emitter, &rows, NULL);
 }
 
-/* Memory is what a single row waits for; 4 rows cost twice the work. */
+/* Memory is what a single row waits for, which codes of 2 bits take half of; 4
+ * rows cost twice the work. */
 double nabla_int8_rows_cost(const nabla_fused_spec *spec, uint64_t m) {
+  const nabla_encoding *encoding = spec->format.encoding;
   unsigned height = nabla_int8_row_tile(spec);
   double tiles = (double)((m + height - 1) / height);
-  int wide = NABLA_HAS(spec->features, AVX512VNNI);
-  return tiles * (height == 1 ? 20 : 40) * (wide ? 1 : 3);
+  double each = height == 1 ? 20 : 40;
+  if (encoding && encoding->bits == 2) each /= 2;
+  return tiles * each * (NABLA_HAS(spec->features, AVX512VNNI) ? 1 : 3);
 }
