@@ -1,12 +1,12 @@
 /* Products in integers; see int8.h. */
-#include "transforms/kernels/int8.h"
+#include "quant/int8.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "quant/codec.h"
-#include "quant/int8.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/int8_blocks.h"
 
 /* The elements along k under one scale, which begin with the row; 0 if it is
  * not so. */
@@ -60,6 +60,7 @@ int nabla_int8_has_instructions(nabla_features features, int *vnni) {
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   const nabla_encoding *encoding = spec->format.encoding;
   *out = (nabla_int8){0};
+  if (spec->ggml) return nabla_int8_panel_of(spec, out);
   if (spec->numerics != NABLA_NUMERICS_INT8 || spec->any_size || !encoding ||
       !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
       spec->k > NABLA_INT8_K_MAX || spec->format.segment)
@@ -279,6 +280,12 @@ nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
                               nabla_ssa dot, const nabla_int8_factors *by) {
   nabla_ssa value = nabla_emit(
       emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", dot);
+  if (by->has_min) {
+    nabla_ssa min =
+        nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", by->negative, by->sum);
+    value = nabla_emit_fma(emitter, NABLA_VECTOR, value, by->w, min);
+    return nabla_emit_fma(emitter, NABLA_VECTOR, value, by->x, total);
+  }
   if (by->negative)
     value = nabla_emit_fma(emitter, NABLA_VECTOR, by->negative, by->sum, value);
   nabla_ssa factor =

@@ -24,12 +24,14 @@ typedef struct nabla_int8 {
   uint64_t block; /* elements of x that share a scale: 64, 32 or 16       */
   uint64_t span;  /* elements along k that share a scale of w             */
   int vnni;       /* else AVX2                                            */
-  int has_zero;   /* zero points                                          */
+  int has_zero;   /* zero points; or                                      */
+  int has_min;    /* with it: minima of blocks of GGUF files in their place */
   int offset;     /* a constant of the byte's offset                      */
   double unit;    /* what a byte counts, before the scale                 */
 } nabla_int8;
 
-/* Fills `out`; 0 when the weight's rows do not begin with whole bytes, blocks
+/* Fills `out`, for blocks of GGUF files with what panels of them are like; 0
+ * when the weight's rows do not begin with whole bytes, blocks
  * and scales, or the target has neither set of instructions. */
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out);
 
@@ -87,10 +89,12 @@ nabla_ssa nabla_emit_int8_join(nabla_emitter *emitter,
 
 /* For the group of 4 * 16 products in f32: sum + dot * scale of w * scale of x,
  * zero points (f32, negative) times sums of x added to the dot product first,
- * where there are. */
+ * where there are; minima times sums of x to its product with the scale of w.
+ */
 typedef struct nabla_int8_factors {
   nabla_ssa w, x;          /* scales */
   nabla_ssa negative, sum; /* of zero points; of x */
+  int has_min;             /* `negative` are minima */
 } nabla_int8_factors;
 nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
                               nabla_ssa dot, const nabla_int8_factors *by);
@@ -126,6 +130,10 @@ nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows);
 void nabla_emit_int8_tiles(nabla_emitter *emitter, const nabla_int8 *self,
                            unsigned rows);
+
+/* Turns 16 rows of 16 dwords. */
+void nabla_emit_int8_turn_rows(nabla_emitter *emitter,
+                               nabla_ssa rows[NABLA_LANES]);
 
 /* Codes of 16 rows of w with rows in lanes: a vector for each dword of a row,
  * from `dword` on, `count` of them, at most 16. */

@@ -54,4 +54,19 @@ nabla_ssa nabla_emit_int8_block_minima(nabla_emitter *emitter,
                                        const nabla_int8_blocks *self,
                                        const nabla_int8_line_ref *line);
 
+/* nabla_int8_of for blocks: natural order, one scale of x for each part. */
+int nabla_int8_panel_of(const nabla_fused_spec *spec, nabla_int8 *out);
+
+/* What is decoded of 16 rows, and where it goes (addresses). */
+typedef struct nabla_int8_block_panel {
+  nabla_ssa k, count;       /* the first element of each row, and how many */
+  nabla_ssa bytes;          /* a vector of 16 rows for each 4 elements */
+  nabla_ssa scales, minima; /* for each part 16 f32 */
+} nabla_int8_block_panel;
+
+/* Decodes it; `flats` are the elements of w at k = 0 of the rows. */
+void nabla_emit_int8_block_panel(nabla_emitter *emitter,
+                                 const nabla_ssa flats[NABLA_LANES],
+                                 const nabla_int8_block_panel *panel);
+
 #endif

@@ -1,5 +1,6 @@
 /* Decoding panels of w to bytes with rows in lanes; see int8_panels.h. */
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/int8_blocks.h"
 #include "transforms/kernels/int8_panels.h"
 #include "transforms/kernels/shapes.h"
 
@@ -137,6 +138,13 @@ void nabla_emit_int8_panel(nabla_emitter *emitter, const nabla_int8_panel *p) {
     copy_scales(emitter, p, from, count, scales, zeros);
   } else {
     nabla_emit_int8_rows(emitter, self, n, rows, flats);
+    if (emitter->spec->ggml) {
+      nabla_emit_int8_block_panel(
+          emitter, flats,
+          &(nabla_int8_block_panel){p->k, p->count, to, scales, zeros});
+      nabla_loop_end(emitter, &groups, NULL);
+      return;
+    }
     decode_in_place(emitter, p, rows, to);
     nabla_emit_int8_spans(emitter, self, flats, p->k, count, scales, zeros);
   }

@@ -171,7 +171,7 @@ static nabla_int8_factors factors_of(nabla_emitter *emitter,
                                      const nabla_int8 *self, nabla_ssa flat,
                                      uint64_t elements) {
   uint64_t line = nabla_int8_line(self);
-  nabla_int8_factors out = {0, 0, 0, 0};
+  nabla_int8_factors out = {.w = 0};
   nabla_ssa zeros[NABLA_LANES] = {0}, scales[NABLA_LANES] = {0};
   if (self->span >= line) {
     out.w =

@@ -95,7 +95,7 @@ static void multiply_block(nabla_emitter *emitter, const group *g, nabla_ssa k,
   dot_block(emitter, g, k, tile, dots);
   nabla_ssa span = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, k, self->span), NABLA_BYTES);
-  nabla_int8_factors by = {0, 0, 0, 0};
+  nabla_int8_factors by = {.w = 0};
   by.w = nabla_emit_load(emitter, "vector<16xf32>",
                          constant_at(emitter, g->w, g->layout.scales), span, 4);
   if (self->has_zero)
