@@ -501,6 +501,7 @@ static void check_blocks(run *r) {
     const uint64_t sizes[][3] = {/* n, k, offset */
                                  {5, 5 * e, e},
                                  {4, 11 * e, 0},
+                                 {37, 3 * e, 0},
                                  {3, e + e / 2, e / 4}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
       for (int transposed = 0; transposed < 2; transposed++) {

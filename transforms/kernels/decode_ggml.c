@@ -133,12 +133,6 @@ static void factors(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   }
 }
 
-void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
-                             nabla_ssa out[2]) {
-  place p = place_of(emitter, flat);
-  factors(emitter, &p, out);
-}
-
 /* ---- codes ---- */
 
 /* Where the lower bits of the code of an element are: a byte of the block, and

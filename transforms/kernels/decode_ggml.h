@@ -10,10 +10,6 @@
 nabla_ssa nabla_emit_decode_ggml(nabla_emitter *emitter,
                                  const nabla_window *window);
 
-/* The factor (f32) of the element at `flat`, and what is added: 0 for none. */
-void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
-                             nabla_ssa out[2]);
-
 /* arith.OPERATION of i32. */
 nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
                                 const char *operation, nabla_ssa a,
