@@ -54,6 +54,23 @@ static const variant variants[] = {
 
 #define VARIANTS (sizeof variants / sizeof *variants)
 
+/* In int8 numerics: blocks of GGUF files. */
+static const variant integer_variants[] = {
+    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_1", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q5_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q5_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_0", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q8_0", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_k", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q6_k", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32, IN_PLACE},
+};
+#define INTEGER_VARIANTS (sizeof integer_variants / sizeof *integer_variants)
+
 /* Values come from a table of 16. */
 static int has_table(const nabla_fused_spec *spec) {
   return spec->ggml ? spec->ggml->layout->table != NULL
@@ -165,8 +182,10 @@ static unsigned check(const char *assembly, unsigned *out_loops) {
 
 /* The kernel of a variant, as assembly; its body's name and chosen spec. */
 static char *assembly_of(jit *compiler, const jit_level *level,
-                         const variant *v, nabla_fused_spec *out) {
+                         const variant *v, nabla_numerics numerics,
+                         nabla_fused_spec *out) {
   nabla_fused_spec spec = spec_of(v), parts[NABLA_FUSED_CLASSES_MAX];
+  spec.numerics = numerics;
   nabla_text text = {0};
   spec.features = nabla_features_parse(level->features);
   (void)nabla_fused_classes(&spec, parts);
@@ -184,18 +203,25 @@ static void show(const variant *v, const nabla_fused_spec *spec,
                 nabla_fused_body(spec), level->name);
 }
 
+static unsigned check_variant(jit *compiler, const jit_level *level,
+                              const variant *v, nabla_numerics numerics) {
+  nabla_fused_spec spec;
+  unsigned loops = 0;
+  char *assembly = assembly_of(compiler, level, v, numerics, &spec);
+  unsigned found = check(assembly, &loops);
+  if (found || !loops) show(v, &spec, level, loops ? "see above" : "no loops");
+  free(assembly);
+  return found + !loops;
+}
+
 static unsigned check_x86(jit *compiler, const jit_level *level) {
   unsigned failures = 0;
-  for (size_t i = 0; i < VARIANTS; i++) {
-    nabla_fused_spec spec;
-    unsigned loops = 0;
-    char *assembly = assembly_of(compiler, level, &variants[i], &spec);
-    unsigned found = check(assembly, &loops);
-    if (found || !loops)
-      show(&variants[i], &spec, level, loops ? "see above" : "no loops");
-    failures += found + !loops;
-    free(assembly);
-  }
+  for (size_t i = 0; i < VARIANTS; i++)
+    failures +=
+        check_variant(compiler, level, &variants[i], NABLA_NUMERICS_F32);
+  for (size_t i = 0; i < INTEGER_VARIANTS; i++)
+    failures += check_variant(compiler, level, &integer_variants[i],
+                              NABLA_NUMERICS_INT8);
   return failures;
 }
 
@@ -226,7 +252,7 @@ static unsigned check_aarch64(jit *compiler) {
     const jit_level *level = &levels[i % 2];
     const variant *v = &variants[i / 2];
     nabla_fused_spec spec;
-    char *assembly = assembly_of(compiler, level, v, &spec);
+    char *assembly = assembly_of(compiler, level, v, NABLA_NUMERICS_F32, &spec);
     const char *what = NULL;
     if (calls_outside(assembly)) what = "calls something";
     if (!strstr(assembly, "fmla\tv")) what = "no vectors are multiplied";

@@ -149,15 +149,17 @@ static int allowed(const nabla_fused_spec *spec, uint64_t m) {
   return m >= spec->m_min && (!spec->m_max || m <= spec->m_max);
 }
 
-/* Whether y may be `got` where the weight is `w` and x is 1 there: in int8 the
+/* Whether y may be `got` where x is 1 at the weight (n, k) alone: in int8 the
  * quotient by 127 and the factors are rounded, and tables are bytes. */
-static int is_weight(const problem *p, double got, double w, double scale) {
+static int is_weight(const problem *p, double got, uint64_t n, uint64_t k) {
+  double w = (double)problem_weight(p, n, k), scale = problem_scale(p, n, k);
+  double size = problem_weight_size(p, n, k);
   switch (p->spec.numerics) {
     case NABLA_NUMERICS_INT8: {
-      int exact = !p->spec.format.encoding ||
-                  p->spec.format.encoding->bits == 8 ||
-                  p->spec.format.encoding->has_zero_point;
-      return fabs(got - w) <= fabs(w) * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
+      const nabla_encoding *encoding = p->spec.format.encoding;
+      int exact = !encoding || encoding->bits != 4 ||
+                  encoding->has_zero_point || encoding->is_mx;
+      return fabs(got - w) <= size * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
                                   (exact ? 0 : fabs(scale) / 253) + 0x1p-24;
     }
     case NABLA_NUMERICS_BF16:
@@ -185,9 +187,7 @@ static void check_one_hot(run *r, problem *p, const kernels *k,
     run_whole(p, k);
     for (uint64_t i = 0; i < m; i++)
       for (uint64_t n = 0; n < spec->n; n++)
-        if (!is_weight(p, problem_y(p, i, n),
-                       (double)problem_weight(p, n, first + i),
-                       problem_scale(p, n, first + i))) {
+        if (!is_weight(p, problem_y(p, i, n), n, first + i)) {
           fail(r, p, level, "not the decoded weight", first + i, n);
           return;
         }
@@ -512,10 +512,9 @@ static void check_blocks(run *r) {
   for (size_t i = 0; i < count; i++) {
     const uint64_t e = formats[i].elements;
     const uint64_t sizes[][3] = {/* n, k, offset */
-                                 {5, 5 * e, e},
-                                 {6, 6 * e, 0},
-                                 {3, 7 * e, 0},
-                                 {3, e + e / 2, e / 4}};
+                                 {5, 5 * e, e},  {6, 6 * e, 0},
+                                 {3, 7 * e, 0},  {4, 11 * e, 0},
+                                 {37, 3 * e, 0}, {3, e + e / 2, e / 4}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
       for (int transposed = 0; transposed < (sizes[s][2] ? 2 : 1);
            transposed++) {
@@ -531,6 +530,8 @@ static void check_blocks(run *r) {
                                  .w_type = NABLA_DTYPE_F32};
         set_blocks(&spec, &formats[i]);
         check_spec(r, &spec);
+        spec.numerics = NABLA_NUMERICS_INT8;
+        if (!transposed) check_spec(r, &spec);
       }
   }
 }

@@ -64,6 +64,22 @@ static void decode_blocks(problem *self) {
     exit(1);
 }
 
+/* What blocks decode to when all their codes are 0. */
+static void decode_minima(problem *self) {
+  const nabla_ggml *format = self->spec.ggml;
+  const nabla_ggml_layout *l = format->layout;
+  uint8_t *blocks = malloc(self->codes.size + 1);
+  memcpy(blocks, self->codes.data, self->codes.size);
+  for (size_t at = 0; at < self->codes.size; at += format->bytes) {
+    memset(blocks + at + l->codes, 0, format->elements / 2);
+    memset(blocks + at + l->high, 0, format->elements * l->bits / 8);
+  }
+  if (nabla_ggml_decode(format, NABLA_DTYPE_F32, blocks,
+                        self->codes.size / format->bytes, self->minima, NULL))
+    exit(1);
+  free(blocks);
+}
+
 static void decode_packed(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
   const nabla_codec_options options = {.isa = NABLA_ISA_SCALAR};
@@ -101,6 +117,7 @@ void problem_decode(problem *self) {
     decode_packed(self);
   else
     decode_dense(self);
+  if (self->minima) decode_minima(self);
   if (spec->w_type == NABLA_DTYPE_F32) return;
   uint16_t *half = malloc(count * 2 + 1);
   (void)nabla_from_f32(spec->w_type, self->dense, count, half);
@@ -205,6 +222,8 @@ problem problem_create(const nabla_fused_spec *spec, int at_start,
     }
   }
   self.dense = malloc((count + 1) * sizeof(float));
+  if (spec->ggml && spec->ggml->layout->min >= 0)
+    self.minima = malloc((count + 1) * sizeof(float));
   problem_decode(&self);
   return self;
 }
@@ -227,6 +246,7 @@ void problem_destroy(problem *self) {
   guarded_destroy(&self->nested_offset);
   guarded_destroy(&self->nested_map);
   free(self->dense);
+  free(self->minima);
 }
 
 static float element(fill how, size_t index, uint64_t *state) {
@@ -309,6 +329,16 @@ float problem_weight(const problem *self, uint64_t n, uint64_t k) {
   return self->dense[spec->offset + n * spec->stride_n + k * spec->stride_k];
 }
 
+double problem_weight_size(const problem *self, uint64_t n, uint64_t k) {
+  const nabla_fused_spec *spec = &self->spec;
+  double w = (double)problem_weight(self, n, k);
+  if (!self->minima || spec->numerics != NABLA_NUMERICS_INT8) return fabs(w);
+  double min =
+      (double)
+          self->minima[spec->offset + n * spec->stride_n + k * spec->stride_k];
+  return fabs(w - min) + fabs(min);
+}
+
 static double element_of(const guarded *from, nabla_dtype dtype, size_t index) {
   float value;
   nabla_to_f32(dtype, from->data + index * size_of(dtype), 1, &value);
@@ -376,7 +406,9 @@ double problem_scale(const problem *self, uint64_t n, uint64_t k) {
 /* How far the byte that a table's value becomes may be off: of nf4 and fp4. */
 static double codebook_error(const problem *self, uint64_t n, uint64_t k) {
   const nabla_encoding *encoding = self->spec.format.encoding;
-  if (!encoding || encoding->bits != 4 || encoding->has_zero_point) return 0;
+  if (!encoding || encoding->bits != 4 || encoding->has_zero_point ||
+      encoding->is_mx)
+    return 0;
   return fabs(problem_scale(self, n, k)) / 254;
 }
 
@@ -415,7 +447,7 @@ double problem_expect(const problem *self, uint64_t m, uint64_t n,
   for (uint64_t k = 0; k < self->spec.k; k++) {
     double product = problem_x(self, m, k) * (double)problem_weight(self, n, k);
     sum += product;
-    size += fabs(product);
+    size += fabs(problem_x(self, m, k)) * problem_weight_size(self, n, k);
   }
   double bound = (double)(chain + 16) * 0x1p-24 * size;
   if (self->spec.numerics) bound += numerics_error(self, m, n);

@@ -28,7 +28,8 @@ typedef struct problem {
   guarded nested_scales, nested_offset, nested_map; /* of scales in 8 bits */
   guarded x, y, codes, scales, zeros, operands[NABLA_FUSED_MAX_STEPS];
   uint64_t words[NABLA_FUSED_WORDS];
-  float *dense; /* the storage decoded and rounded to w_type */
+  float *dense;  /* the storage decoded and rounded to w_type */
+  float *minima; /* what is added in it, of blocks that have such; or NULL */
 } problem;
 
 uint64_t random_bits(uint64_t *state);
@@ -53,6 +54,9 @@ void problem_reset(problem *self);
 
 /* Element (n, k) of w as the kernel sees it, and elements of arrays. */
 float problem_weight(const problem *self, uint64_t n, uint64_t k);
+/* Its magnitude; where it is a product and a minimum, that of both together,
+ * which integer numerics round one by one. */
+double problem_weight_size(const problem *self, uint64_t n, uint64_t k);
 /* The scale of that element, in f64; 0 of a dense weight. */
 double problem_scale(const problem *self, uint64_t n, uint64_t k);
 double problem_x(const problem *self, uint64_t m, uint64_t k);

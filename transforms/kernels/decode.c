@@ -60,22 +60,29 @@ nabla_ssa nabla_emit_block(nabla_emitter *emitter, nabla_ssa flat) {
                     emitter->k);
 }
 
-/* A power of two in a byte (E5): exponent 0 is subnormal, 255 is NaN. */
+nabla_ssa nabla_emit_e8m0(nabla_emitter *emitter, nabla_shape shape,
+                          nabla_ssa bytes) {
+  const char *type = nabla_type_i32[shape];
+  nabla_ssa bits = nabla_emit(emitter, "arith.extui %%v%u : %s to %s", bytes,
+                              shape ? "vector<16xi8>" : "i8", type);
+  bits = nabla_emit(emitter, "arith.shli %%v%u, %%v%u : %s", bits,
+                    nabla_emit_i32(emitter, shape, 23), type);
+  bits = nabla_emit(emitter, "arith.maxui %%v%u, %%v%u : %s", bits,
+                    nabla_emit_i32(emitter, shape, 0x00400000), type);
+  nabla_ssa is_nan =
+      nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : %s", bits,
+                 nabla_emit_i32(emitter, shape, 0x7f800000), type);
+  bits = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : %s%s", is_nan,
+                    nabla_emit_i32(emitter, shape, 0x7fc00000), bits,
+                    shape ? "vector<16xi1>, " : "", type);
+  return nabla_emit(emitter, "arith.bitcast %%v%u : %s to %s", bits, type,
+                    nabla_type_f32[shape]);
+}
+
+/* A power of two in a byte. */
 static nabla_ssa power_of_two(nabla_emitter *emitter, nabla_ssa index) {
   nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->scales, index, 1);
-  nabla_ssa wide = nabla_emit(emitter, "arith.extui %%v%u : i8 to i32", raw);
-  nabla_ssa by = nabla_emit_i32(emitter, NABLA_SCALAR, 23);
-  nabla_ssa bits =
-      nabla_emit(emitter, "arith.shli %%v%u, %%v%u : i32", wide, by);
-  nabla_ssa least = nabla_emit_i32(emitter, NABLA_SCALAR, 0x00400000);
-  bits = nabla_emit(emitter, "arith.maxui %%v%u, %%v%u : i32", bits, least);
-  nabla_ssa infinity = nabla_emit_i32(emitter, NABLA_SCALAR, 0x7f800000);
-  nabla_ssa is_nan =
-      nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i32", bits, infinity);
-  nabla_ssa nan = nabla_emit_i32(emitter, NABLA_SCALAR, 0x7fc00000);
-  bits = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i32", is_nan,
-                    nan, bits);
-  return nabla_emit(emitter, "arith.bitcast %%v%u : i32 to f32", bits);
+  return nabla_emit_e8m0(emitter, NABLA_SCALAR, raw);
 }
 
 /* map[code] * absmax + offset, two roundings (nabla/dynamic8.h). */

@@ -43,6 +43,10 @@ nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat);
 /* The block, whose scale it has, of the element at `flat`. */
 nabla_ssa nabla_emit_block(nabla_emitter *emitter, nabla_ssa flat);
 
+/* f32 of bytes that are powers of two (E5): 0 is subnormal, 255 NaN. */
+nabla_ssa nabla_emit_e8m0(nabla_emitter *emitter, nabla_shape shape,
+                          nabla_ssa bytes);
+
 /* The scale (f32) at `index` of the scales. */
 nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index);
 

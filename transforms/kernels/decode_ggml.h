@@ -22,6 +22,15 @@ nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
 nabla_ssa nabla_emit_ggml_half(nabla_emitter *emitter, nabla_ssa byte);
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte);
 
+/* The f16 at a byte of the blocks, widened in all lanes: that is cheaper than
+ * to spread it afterwards. */
+nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *emitter, nabla_ssa byte);
+
+/* What the parts of the block at byte `base` are multiplied with, 16 lanes in
+ * f32: with BYTES part j in lane j; with PACKED6 that of part j in lane 2 * j
+ * and what is added, which is negative, in the one after it. */
+nabla_ssa nabla_emit_ggml_sub_lanes(nabla_emitter *emitter, nabla_ssa base);
+
 /* The values of a format's codes of 4 bits, as f32. */
 nabla_ssa nabla_emit_ggml_table(nabla_emitter *emitter);
 

@@ -1,15 +1,12 @@
 /* Products in integers; see int8.h. */
-#include "transforms/kernels/int8.h"
+#include "quant/int8.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "quant/codec.h"
-#include "quant/int8.h"
 #include "transforms/kernels/decode.h"
-
-/* Longest product of sizes that addresses in tiles are made of. */
-#define K_MAX ((uint64_t)1 << 24)
+#include "transforms/kernels/int8_blocks.h"
 
 /* The elements along k under one scale, which begin with the row; 0 if it is
  * not so. */
@@ -21,8 +18,7 @@ static uint64_t span_of(const nabla_fused_spec *spec) {
 }
 
 static int is_table(const nabla_encoding *encoding) {
-  return encoding->bits == 4 && !nabla_spec_is_integer(encoding) &&
-         encoding->high_first;
+  return encoding->bits == 4 && !nabla_spec_is_integer(encoding);
 }
 
 /* The largest magnitude in the table. */
@@ -35,8 +31,13 @@ static double table_size(const nabla_encoding *encoding) {
   return most;
 }
 
-/* What the byte of a code counts. */
+static int is_ternary(const nabla_encoding *encoding) {
+  return encoding->bits == 2;
+}
+
+/* What the byte of a code counts. Twice a value of MXFP4 is an integer. */
 static double unit_of(const nabla_fused_spec *spec) {
+  if (spec->format.encoding->is_mx) return 0.5;
   if (is_table(spec->format.encoding))
     return table_size(spec->format.encoding) / 127;
   return nabla_format_is_llm_int8(&spec->format) ? (double)NABLA_INT8_STEP : 1;
@@ -44,12 +45,13 @@ static double unit_of(const nabla_fused_spec *spec) {
 
 static int offset_of(const nabla_fused_spec *spec, int vnni) {
   const nabla_encoding *encoding = spec->format.encoding;
+  if (is_ternary(encoding)) return 1;
   if (encoding->bits == 4 && nabla_spec_is_integer(encoding))
     return vnni && !spec->format.zero_point ? 8 : 0;
   return vnni ? 128 : 0;
 }
 
-static int has_instructions(nabla_features features, int *vnni) {
+int nabla_int8_has_instructions(nabla_features features, int *vnni) {
   *vnni = NABLA_HAS(features, AVX512VNNI) && NABLA_HAS(features, AVX512BW) &&
           NABLA_HAS(features, AVX512VL);
   return *vnni || (NABLA_HAS(features, AVX2) && NABLA_HAS(features, FMA));
@@ -58,15 +60,18 @@ static int has_instructions(nabla_features features, int *vnni) {
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   const nabla_encoding *encoding = spec->format.encoding;
   *out = (nabla_int8){0};
+  if (spec->ggml) return nabla_int8_panel_of(spec, out);
   if (spec->numerics != NABLA_NUMERICS_INT8 || spec->any_size || !encoding ||
-      !nabla_spec_is_row(spec) || !spec->n || !spec->k || spec->k > K_MAX ||
-      spec->format.segment)
+      !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
+      spec->k > NABLA_INT8_K_MAX || spec->format.segment)
     return 0;
-  if (!is_table(encoding) && !nabla_spec_is_integer(encoding)) return 0;
-  if (!has_instructions(spec->features, &out->vnni)) return 0;
+  if (!is_table(encoding) && !nabla_spec_is_integer(encoding) &&
+      !is_ternary(encoding))
+    return 0;
+  if (!nabla_int8_has_instructions(spec->features, &out->vnni)) return 0;
   uint64_t stride = nabla_spec_row_stride(spec);
   out->bits = encoding->bits;
-  out->parts = encoding->bits == 4 ? 2 : 1;
+  out->parts = 8 / encoding->bits;
   if (spec->offset % out->parts || stride % out->parts) return 0;
   out->span = span_of(spec);
   out->block = nabla_common_divisor(out->span, NABLA_BYTES);
@@ -121,8 +126,8 @@ nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
   return result;
 }
 
-/* vector<64xi8>, the same 16 values in each quarter, where lookups read. */
-static nabla_ssa quarters(nabla_emitter *emitter, const int *values) {
+nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
+                                const int values[NABLA_LANES]) {
   nabla_ssa result = ++emitter->last;
   nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
   for (unsigned i = 0; i < NABLA_BYTES; i++)
@@ -132,7 +137,7 @@ static nabla_ssa quarters(nabla_emitter *emitter, const int *values) {
   return result;
 }
 
-static nabla_ssa splat(nabla_emitter *emitter, int value) {
+nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value) {
   return nabla_emit(emitter, "arith.constant dense<%d> : vector<64xi8>",
                     (int)(int8_t)(uint8_t)value);
 }
@@ -143,9 +148,8 @@ static nabla_ssa halves(nabla_emitter *emitter, nabla_ssa vector, int high) {
                             high ? NABLA_BYTES / 2 : 0);
 }
 
-/* table[index & 15] of each byte whose high bit is 0. */
-static nabla_ssa lookup(nabla_emitter *emitter, const nabla_int8 *self,
-                        nabla_ssa table, nabla_ssa index) {
+nabla_ssa nabla_emit_int8_lookup(nabla_emitter *emitter, const nabla_int8 *self,
+                                 nabla_ssa table, nabla_ssa index) {
   nabla_ssa found[2];
   if (self->vnni)
     return nabla_emit(emitter,
@@ -168,40 +172,45 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
   const nabla_fused_spec *spec = emitter->spec;
   int values[NABLA_TABLE_VALUES];
   float table[NABLA_TABLE_VALUES];
+  if (is_ternary(spec->format.encoding)) return 0;
   if (nabla_spec_is_integer(spec->format.encoding)) {
     if (self->vnni || self->has_zero) return 0;
     for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++) values[i] = i - 8;
-    return quarters(emitter, values);
+    return nabla_emit_int8_table(emitter, values);
   }
   nabla_encoding_table(spec->format.encoding, table);
   for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
     values[i] = (int)lrint((double)table[i] / self->unit) + self->offset;
-  return quarters(emitter, values);
+  return nabla_emit_int8_table(emitter, values);
 }
 
 void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
-                           nabla_ssa codes, nabla_ssa out[2]) {
+                           nabla_ssa codes, nabla_ssa out[NABLA_INT8_PARTS]) {
   nabla_ssa bytes =
       nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", codes);
   if (self->bits == 8) {
     out[0] = self->vnni ? nabla_emit(emitter,
                                      "arith.xori %%v%u, %%v%u : vector<64xi8>",
-                                     bytes, splat(emitter, 128))
+                                     bytes, nabla_emit_int8_splat(emitter, 128))
                         : bytes;
     return;
   }
-  nabla_ssa table = table_of(emitter, self), part[2], mask = splat(emitter, 15);
-  nabla_ssa four = nabla_emit_i32(emitter, NABLA_VECTOR, 4);
-  nabla_ssa high = nabla_emit(
-      emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>", codes, four);
-  part[0] = bytes;
-  part[1] =
-      nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", high);
-  for (unsigned i = 0; i < 2; i++) {
+  nabla_ssa table = table_of(emitter, self);
+  nabla_ssa mask = nabla_emit_int8_splat(emitter, (1 << self->bits) - 1);
+  for (unsigned i = 0; i < self->parts; i++) {
+    nabla_ssa part = bytes;
+    if (i) {
+      nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, i * self->bits);
+      part = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
+                        codes, by);
+      part =
+          nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", part);
+    }
     nabla_ssa index = nabla_emit(
-        emitter, "arith.andi %%v%u, %%v%u : vector<64xi8>", part[i], mask);
-    unsigned to = emitter->spec->format.encoding->high_first ? 1 - i : i;
-    out[to] = table ? lookup(emitter, self, table, index) : index;
+        emitter, "arith.andi %%v%u, %%v%u : vector<64xi8>", part, mask);
+    int turned = emitter->spec->format.encoding->high_first;
+    out[turned ? self->parts - 1 - i : i] =
+        table ? nabla_emit_int8_lookup(emitter, self, table, index) : index;
   }
 }
 
@@ -254,7 +263,7 @@ nabla_ssa nabla_emit_int8_zeros(nabla_emitter *emitter) {
 }
 
 nabla_ssa nabla_emit_int8_ones(nabla_emitter *emitter) {
-  return splat(emitter, 1);
+  return nabla_emit_int8_splat(emitter, 1);
 }
 
 nabla_ssa nabla_emit_int8_sums(nabla_emitter *emitter, const nabla_int8 *self,
@@ -271,6 +280,12 @@ nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
                               nabla_ssa dot, const nabla_int8_factors *by) {
   nabla_ssa value = nabla_emit(
       emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", dot);
+  if (by->has_min) {
+    nabla_ssa min =
+        nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", by->negative, by->sum);
+    value = nabla_emit_fma(emitter, NABLA_VECTOR, value, by->w, min);
+    return nabla_emit_fma(emitter, NABLA_VECTOR, value, by->x, total);
+  }
   if (by->negative)
     value = nabla_emit_fma(emitter, NABLA_VECTOR, by->negative, by->sum, value);
   nabla_ssa factor =

@@ -10,36 +10,54 @@
 
 #include "transforms/kernels/bodies.h"
 
+/* Longest product of sizes that addresses in tiles are made of. */
+#define NABLA_INT8_K_MAX ((uint64_t)1 << 24)
+
 /* Bytes of a vector, of 16 lanes with 4 each. */
 #define NABLA_BYTES 64u
 
+#define NABLA_INT8_PARTS 4u /* nabla_int8.parts at most */
+
 typedef struct nabla_int8 {
-  unsigned bits;  /* of a code: 4 or 8                                    */
-  unsigned parts; /* vectors of bytes that a vector of codes is: 2 or 1   */
+  unsigned bits;  /* of a code: 2, 4 or 8                                 */
+  unsigned parts; /* vectors of bytes that a vector of codes is: 8 / bits */
   uint64_t block; /* elements of x that share a scale: 64, 32 or 16       */
   uint64_t span;  /* elements along k that share a scale of w             */
   int vnni;       /* else AVX2                                            */
-  int has_zero;   /* zero points                                          */
+  int has_zero;   /* zero points; or                                      */
+  int has_min;    /* with it: minima of blocks of GGUF files in their place */
   int offset;     /* a constant of the byte's offset                      */
   double unit;    /* what a byte counts, before the scale                 */
 } nabla_int8;
 
-/* Fills `out`; 0 when the weight's rows do not begin with whole bytes, blocks
+/* Fills `out`, for blocks of GGUF files with what panels of them are like; 0
+ * when the weight's rows do not begin with whole bytes, blocks
  * and scales, or the target has neither set of instructions. */
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out);
+
+/* Whether a target has instructions for such products, and which. */
+int nabla_int8_has_instructions(nabla_features features, int *out_vnni);
 
 /* Elements of k in 64 bytes of codes. */
 uint64_t nabla_int8_line(const nabla_int8 *self);
 
 /* Splits 64 bytes of codes (vector<16xi32>) into bytes to multiply with,
- * vector<64xi8>: of 4-bit codes elements 0, 2, 4, 6 of each 8, then 1, 3, 5, 7.
- */
+ * vector<64xi8> for each part: of 4-bit codes elements 0, 2, 4, 6 of each 8,
+ * then 1, 3, 5, 7; of 2 bits each fourth. */
 void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
-                           nabla_ssa codes, nabla_ssa out[2]);
+                           nabla_ssa codes, nabla_ssa out[NABLA_INT8_PARTS]);
 
 /* Adds the products of bytes of w with x (vector<64xi8>) to 16 sums of 4. */
 nabla_ssa nabla_emit_int8_dot(nabla_emitter *emitter, const nabla_int8 *self,
                               nabla_ssa sums, nabla_ssa w, nabla_ssa x);
+
+/* vector<64xi8>: one value in all bytes; the same 16 in each quarter, where
+ * lookups read; table[index] of each byte of `index`, which is below 16. */
+nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value);
+nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
+                                const int values[NABLA_LANES]);
+nabla_ssa nabla_emit_int8_lookup(nabla_emitter *emitter, const nabla_int8 *self,
+                                 nabla_ssa table, nabla_ssa index);
 
 /* vector<16xi32> of zeros, or of the bytes 1 to multiply with. */
 nabla_ssa nabla_emit_int8_zeros(nabla_emitter *emitter);
@@ -71,10 +89,12 @@ nabla_ssa nabla_emit_int8_join(nabla_emitter *emitter,
 
 /* For the group of 4 * 16 products in f32: sum + dot * scale of w * scale of x,
  * zero points (f32, negative) times sums of x added to the dot product first,
- * where there are. */
+ * where there are; minima times sums of x to its product with the scale of w.
+ */
 typedef struct nabla_int8_factors {
   nabla_ssa w, x;          /* scales */
   nabla_ssa negative, sum; /* of zero points; of x */
+  int has_min;             /* `negative` are minima */
 } nabla_int8_factors;
 nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
                               nabla_ssa dot, const nabla_int8_factors *by);
@@ -110,6 +130,10 @@ nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows);
 void nabla_emit_int8_tiles(nabla_emitter *emitter, const nabla_int8 *self,
                            unsigned rows);
+
+/* Turns 16 rows of 16 dwords. */
+void nabla_emit_int8_turn_rows(nabla_emitter *emitter,
+                               nabla_ssa rows[NABLA_LANES]);
 
 /* Codes of 16 rows of w with rows in lanes: a vector for each dword of a row,
  * from `dword` on, `count` of them, at most 16. */

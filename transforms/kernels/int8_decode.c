@@ -1,5 +1,6 @@
 /* Decoding panels of w to bytes with rows in lanes; see int8_panels.h. */
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/int8_blocks.h"
 #include "transforms/kernels/int8_panels.h"
 #include "transforms/kernels/shapes.h"
 
@@ -23,7 +24,7 @@ nabla_ssa nabla_emit_int8_after(nabla_emitter *emitter, nabla_ssa base,
 /* Stores the bytes of a vector of codes, which is number `dword` of a group. */
 static void store_bytes(nabla_emitter *emitter, const nabla_int8 *self,
                         nabla_ssa codes, nabla_ssa to, nabla_ssa dword) {
-  nabla_ssa w[2] = {0, 0};
+  nabla_ssa w[NABLA_INT8_PARTS] = {0};
   nabla_emit_int8_split(emitter, self, codes, w);
   nabla_ssa byte =
       nabla_emit_multiply(emitter, dword, (uint64_t)NABLA_BYTES * self->parts);
@@ -137,6 +138,13 @@ void nabla_emit_int8_panel(nabla_emitter *emitter, const nabla_int8_panel *p) {
     copy_scales(emitter, p, from, count, scales, zeros);
   } else {
     nabla_emit_int8_rows(emitter, self, n, rows, flats);
+    if (emitter->spec->ggml) {
+      nabla_emit_int8_block_panel(
+          emitter, flats,
+          &(nabla_int8_block_panel){p->k, p->count, to, scales, zeros});
+      nabla_loop_end(emitter, &groups, NULL);
+      return;
+    }
     decode_in_place(emitter, p, rows, to);
     nabla_emit_int8_spans(emitter, self, flats, p->k, count, scales, zeros);
   }

@@ -5,21 +5,16 @@
 #include <stdio.h>
 
 #include "transforms/kernels/decode.h"
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/int8.h"
+#include "transforms/kernels/int8_rows.h"
 #include "transforms/kernels/shapes.h"
 
-#define GRAIN     16u
-#define ROWS_MOST 4u
+#define GRAIN 16u
 
 static int applies(const nabla_fused_spec *spec) {
   nabla_int8 self;
   return nabla_int8_of(spec, &self) &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
-}
-
-static unsigned rows_of(const nabla_fused_spec *spec) {
-  return nabla_spec_last_m(spec) == 1 ? 1 : ROWS_MOST;
 }
 
 static uint64_t line_bytes(const nabla_int8 *self) {
@@ -40,12 +35,34 @@ static void store_vector(nabla_emitter *emitter, const char *type,
                    nabla_emit_i64(emitter, part * NABLA_BYTES), 4);
 }
 
+/* Consecutive bytes to each `parts`th of them, from number 0, 1, ... on: even
+ * and odd ones, and of those even and odd ones. */
+static void take_turns(nabla_emitter *emitter, unsigned parts,
+                       nabla_ssa bytes[NABLA_INT8_PARTS]) {
+  nabla_ssa v[NABLA_INT8_PARTS];
+  for (unsigned size = parts; size > 1; size /= 2)
+    for (unsigned i = 0; i < parts; i++) {
+      unsigned half = size / 2, first = i - i % size, pair = i % half;
+      if (i == first)
+        for (unsigned j = 0; j < size; j++) v[first + j] = bytes[first + j];
+      bytes[i] =
+          nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, v[first + 2 * pair],
+                             v[first + 2 * pair + 1], NABLA_BYTES,
+                             nabla_pick_second, i % size / half);
+    }
+  if (parts != 4) return;
+  nabla_ssa second = bytes[1]; /* of four the number is mirrored in bits */
+  bytes[1] = bytes[2];
+  bytes[2] = second;
+}
+
 /* Writes what meets the line of codes from element `k` on, of which `count`
  * elements are there, to address `to`. */
 static void prepare_line(nabla_emitter *emitter, const nabla_int8 *self,
                          nabla_ssa row, nabla_ssa k, uint64_t count,
                          nabla_ssa to) {
-  nabla_ssa pieces[8] = {0}, lanes[NABLA_LANES], bytes[2] = {0, 0};
+  nabla_ssa pieces[4 * NABLA_INT8_PARTS] = {0}, lanes[NABLA_LANES],
+                       bytes[NABLA_INT8_PARTS] = {0};
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_SCALAR, 0);
   uint64_t each = nabla_int8_line(self) / NABLA_LANES;
   for (unsigned i = 0; i < NABLA_LANES; i++) lanes[i] = none;
@@ -59,12 +76,7 @@ static void prepare_line(nabla_emitter *emitter, const nabla_int8 *self,
   }
   for (unsigned i = 0; i < self->parts; i++)
     bytes[i] = nabla_emit_int8_join(emitter, pieces + (size_t)4 * i);
-  if (self->parts == 2) {
-    nabla_ssa a = bytes[0], b = bytes[1];
-    for (unsigned i = 0; i < 2; i++)
-      bytes[i] = nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, a, b,
-                                    NABLA_BYTES, nabla_pick_second, i);
-  }
+  take_turns(emitter, self->parts, bytes);
   for (unsigned i = 0; i < self->parts; i++)
     store_vector(emitter, "vector<64xi8>", bytes[i], to, i);
   store_vector(emitter, "vector<16xf32>",
@@ -87,30 +99,31 @@ static nabla_ssa line_at(nabla_emitter *emitter, const nabla_int8 *self,
       emitter, base, nabla_emit_multiply(emitter, line, line_bytes(self)));
 }
 
-static void prepare(nabla_emitter *emitter) {
-  nabla_int8 self;
-  const nabla_fused_spec *spec = emitter->spec;
-  if (!nabla_int8_of(spec, &self)) return;
-  uint64_t line = nabla_int8_line(&self), whole = spec->k / line * line;
-  nabla_loop rows, lines;
-  nabla_ssa begin = emitter->begin, end = emitter->end, x;
-  nabla_loop_begin(emitter, &rows, begin, end, 1, 0, NULL);
-  nabla_emit_tile_rows(emitter, rows.induction, 1, &x);
-  nabla_ssa base = nabla_emit_address(
-      emitter, emitter->workspace,
-      nabla_emit_multiply(emitter, rows.induction, row_bytes(spec, &self)));
+/* Writes a row of x, `row`, to address `to`. */
+static void prepare_row(nabla_emitter *emitter, const void *context,
+                        nabla_ssa row, nabla_ssa to) {
+  const nabla_int8 *self = context;
+  uint64_t line = nabla_int8_line(self), k = emitter->spec->k;
+  uint64_t whole = k / line * line;
+  nabla_loop lines;
   nabla_ssa from = nabla_emit_i64(emitter, 0);
-  nabla_ssa to = nabla_emit_i64(emitter, whole);
+  nabla_ssa end = nabla_emit_i64(emitter, whole);
   if (whole) {
-    nabla_loop_begin(emitter, &lines, from, to, line, 0, NULL);
-    prepare_line(emitter, &self, x, lines.induction, line,
-                 line_at(emitter, &self, base, lines.induction));
+    nabla_loop_begin(emitter, &lines, from, end, line, 0, NULL);
+    prepare_line(emitter, self, row, lines.induction, line,
+                 line_at(emitter, self, to, lines.induction));
     nabla_loop_end(emitter, &lines, NULL);
   }
-  if (spec->k > whole)
-    prepare_line(emitter, &self, x, to, spec->k - whole,
-                 line_at(emitter, &self, base, to));
-  nabla_loop_end(emitter, &rows, NULL);
+  if (k > whole)
+    prepare_line(emitter, self, row, end, k - whole,
+                 line_at(emitter, self, to, end));
+}
+
+static void prepare(nabla_emitter *emitter) {
+  nabla_int8 self;
+  if (!nabla_int8_of(emitter->spec, &self)) return;
+  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter->spec, &self),
+                               prepare_row, &self);
 }
 
 /* Which of the values that belong to the spans of a line a lane has. Context:
@@ -136,8 +149,9 @@ static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
                              unsigned count, unsigned spans) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_dtype dtype = nabla_spec_scale_dtype(spec);
-  unsigned width = nabla_dtype_bits(dtype) / 8;
-  const char *element = width == 4 ? "f32" : "i16";
+  int powers = spec->format.scale == NABLA_SCALE_E8M0;
+  unsigned width = powers ? 1 : nabla_dtype_bits(dtype) / 8;
+  const char *element = width == 4 ? "f32" : width == 2 ? "i16" : "i8";
   char type[32];
   (void)snprintf(type, sizeof type, "vector<%ux%s>", count, element);
   nabla_ssa index = nabla_emit_divide(emitter, flat, spec->format.block);
@@ -147,23 +161,17 @@ static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
   nabla_ssa lanes =
       nabla_emit_shuffle(emitter, element, count, scales, scales, NABLA_LANES,
                          pick_span, spans + 256 * count);
+  if (powers) return nabla_emit_e8m0(emitter, NABLA_VECTOR, lanes);
   return width == 4 ? lanes
                     : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, lanes);
 }
-
-/* What the codes of a row are read with. */
-typedef struct row {
-  nabla_ssa flat; /* of k = 0 */
-  nabla_ssa x[ROWS_MOST];
-  unsigned count; /* of x */
-} row;
 
 /* Scale and zero points of the lanes of the line from `k` on. */
 static nabla_int8_factors factors_of(nabla_emitter *emitter,
                                      const nabla_int8 *self, nabla_ssa flat,
                                      uint64_t elements) {
   uint64_t line = nabla_int8_line(self);
-  nabla_int8_factors out = {0, 0, 0, 0};
+  nabla_int8_factors out = {.w = 0};
   nabla_ssa zeros[NABLA_LANES] = {0}, scales[NABLA_LANES] = {0};
   if (self->span >= line) {
     out.w =
@@ -212,10 +220,11 @@ static nabla_ssa load_vector(nabla_emitter *emitter, const char *type,
 
 /* Adds the products of `elements` elements from `k` on to the totals. */
 static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
-                          const row *r, nabla_ssa k, uint64_t elements,
-                          nabla_ssa *totals) {
+                          const nabla_int8_row *r, nabla_ssa k,
+                          uint64_t elements, nabla_ssa *totals) {
   unsigned each = (unsigned)(nabla_int8_line(self) / NABLA_LANES);
-  nabla_ssa flat = nabla_emit_add(emitter, r->flat, k), w[2] = {0, 0};
+  nabla_ssa flat = nabla_emit_add(emitter, r->flat, k);
+  nabla_ssa w[NABLA_INT8_PARTS] = {0};
   nabla_ssa byte = nabla_emit_divide(emitter, flat, self->parts);
   nabla_ssa codes = load_codes(emitter, byte, (unsigned)elements / each);
   nabla_emit_prefetch(
@@ -241,8 +250,9 @@ static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
 }
 
 /* The sums of a row of w, one vector for each row of x. */
-static void sum_row(nabla_emitter *emitter, const nabla_int8 *self,
-                    const row *r, nabla_ssa *totals) {
+static void sum_row(nabla_emitter *emitter, const void *context,
+                    const nabla_int8_row *r, nabla_ssa *totals) {
+  const nabla_int8 *self = context;
   uint64_t line = nabla_int8_line(self), k = emitter->spec->k;
   uint64_t whole = k / line * line;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
@@ -260,56 +270,11 @@ static void sum_row(nabla_emitter *emitter, const nabla_int8 *self,
   if (k > whole) multiply_line(emitter, self, r, end, k - whole, totals);
 }
 
-static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa m,
-                   nabla_ssa n) {
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa value = nabla_emit_sum(emitter, sums);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, m, n, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, m, n), value);
-}
-
-/* The rows of x of a tile, or the last row, in the workspace. */
-static void find_rows(nabla_emitter *emitter, const nabla_int8 *self,
-                      nabla_ssa first, row *out) {
-  uint64_t bytes = row_bytes(emitter->spec, self);
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
-  for (unsigned i = 0; i < out->count; i++) {
-    nabla_ssa at = nabla_emit_add_constant(emitter, first, i);
-    at = nabla_emit_minimum(emitter, at, last);
-    out->x[i] = nabla_emit_address(emitter, emitter->workspace,
-                                   nabla_emit_multiply(emitter, at, bytes));
-  }
-}
-
 static void emit_lines(nabla_emitter *emitter) {
   nabla_int8 self;
-  const nabla_fused_spec *spec = emitter->spec;
-  if (!nabla_int8_of(spec, &self)) return;
-  row r = {.count = rows_of(spec)};
-  nabla_loop rows, columns, each;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), totals[ROWS_MOST];
-  nabla_ssa begin = emitter->begin, end = emitter->end;
-  nabla_loop_begin(emitter, &rows, zero, emitter->m, r.count, 0, NULL);
-  find_rows(emitter, &self, rows.induction, &r);
-  nabla_loop_begin(emitter, &columns, begin, end, 1, 0, NULL);
-  r.flat =
-      nabla_emit_flat(emitter, columns.induction, nabla_spec_row_stride(spec));
-  sum_row(emitter, &self, &r, totals);
-  if (r.count == 1) {
-    finish(emitter, totals[0], rows.induction, columns.induction);
-  } else {
-    nabla_emit_keep_sums(emitter, r.count, totals);
-    nabla_ssa left = nabla_emit_rows_left(emitter, rows.induction, r.count);
-    nabla_loop_begin(emitter, &each, zero, left, 1, 0, NULL);
-    finish(emitter, nabla_emit_kept_sum(emitter, each.induction),
-           nabla_emit_add(emitter, rows.induction, each.induction),
-           columns.induction);
-    nabla_loop_end(emitter, &each, NULL);
-  }
-  nabla_loop_end(emitter, &columns, NULL);
-  nabla_loop_end(emitter, &rows, NULL);
+  if (!nabla_int8_of(emitter->spec, &self)) return;
+  nabla_emit_int8_columns(emitter, row_bytes(emitter->spec, &self), sum_row,
+                          &self);
 }
 
 /* An addition for each line, the tree, and roundings of the factors. */
@@ -317,14 +282,6 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   nabla_int8 self;
   if (!nabla_int8_of(spec, &self)) return 0;
   return spec->k / nabla_int8_line(&self) + 8;
-}
-
-/* Memory is what a single row waits for; 4 rows cost twice the work. */
-static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  unsigned height = rows_of(spec);
-  double tiles = (double)((m + height - 1) / height);
-  int wide = NABLA_HAS(spec->features, AVX512VNNI);
-  return tiles * (height == 1 ? 20 : 40) * (wide ? 1 : 3);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
@@ -342,7 +299,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_body nabla_body_int8_lines = {.name = "int8_lines",
                                           .applies = applies,
-                                          .cost = cost,
+                                          .cost = nabla_int8_rows_cost,
                                           .run = emit_lines,
                                           .prepare = prepare,
                                           .describe = describe,

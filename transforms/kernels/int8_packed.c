@@ -46,7 +46,7 @@ static void dot_block(nabla_emitter *emitter, const group *g, nabla_ssa k,
   const nabla_int8 *self = g->self;
   unsigned dwords = (unsigned)self->block / 4 / self->parts;
   unsigned sums = sums_of(g->rows);
-  nabla_ssa part[4 * ROWS_MOST] = {0}, w[2] = {0, 0};
+  nabla_ssa part[4 * ROWS_MOST] = {0}, w[NABLA_INT8_PARTS] = {0};
   nabla_ssa byte = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, k, self->parts), NABLA_LANES);
   nabla_ssa codes = nabla_emit_address(emitter, g->w, byte);
@@ -95,7 +95,7 @@ static void multiply_block(nabla_emitter *emitter, const group *g, nabla_ssa k,
   dot_block(emitter, g, k, tile, dots);
   nabla_ssa span = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, k, self->span), NABLA_BYTES);
-  nabla_int8_factors by = {0, 0, 0, 0};
+  nabla_int8_factors by = {.w = 0};
   by.w = nabla_emit_load(emitter, "vector<16xf32>",
                          constant_at(emitter, g->w, g->layout.scales), span, 4);
   if (self->has_zero)

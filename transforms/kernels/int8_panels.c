@@ -11,7 +11,8 @@
 
 static int applies(const nabla_fused_spec *spec) {
   nabla_int8 self;
-  return nabla_int8_of(spec, &self) && self.vnni;
+  return nabla_int8_of(spec, &self) && self.vnni &&
+         !(spec->ggml && spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED);
 }
 
 static void prepare(nabla_emitter *emitter) {
@@ -123,7 +124,7 @@ static void add_block(nabla_emitter *emitter, const nabla_int8_panel *p,
     unsigned r = i / NABLA_PANEL_GROUPS, g = i % NABLA_PANEL_GROUPS;
     uint64_t group = g * p->room.spans * NABLA_BYTES;
     uint64_t scale = NABLA_PANEL_ROWS * self->block + 4 * r;
-    nabla_int8_factors by = {0, 0, 0, 0};
+    nabla_int8_factors by = {.has_min = self->has_min};
     by.w = nabla_emit_load(emitter, "vector<16xf32>", base,
                            nabla_emit_i64(emitter, p->room.scales + group), 64);
     by.x = nabla_emit_int8_spread(emitter, "f32", tile,
@@ -268,6 +269,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_int8_panels = {.name = "int8_panels",
+                                           .takes_blocks = 1,
                                            .applies = applies,
                                            .cost = cost,
                                            .run = run,

@@ -128,11 +128,11 @@ nabla_ssa nabla_emit_int8_join(nabla_emitter *emitter,
                             NABLA_BYTES, nabla_pick_from, 0);
 }
 
-/* Of each 8 bytes first those at even places. */
-static unsigned pick_even_first(unsigned lane, unsigned context) {
-  (void)context;
-  unsigned i = lane % 8;
-  return lane - i + (i < 4 ? 2 * i : 2 * i - 7);
+/* Of each 4 * `parts` bytes first those at multiples of `parts`, then those
+ * behind them. */
+static unsigned pick_parts(unsigned lane, unsigned parts) {
+  unsigned i = lane % (4 * parts);
+  return lane - i + i % 4 * parts + i / 4;
 }
 
 static unsigned pick_around(unsigned lane, unsigned context) {
@@ -184,9 +184,9 @@ static void store_tile(nabla_emitter *emitter, const nabla_int8 *self,
   unsigned dwords = (unsigned)self->block / 4 * rows;
   for (unsigned i = 0; i < rows; i++) {
     nabla_ssa bytes = nabla_emit_int8_join(emitter, blocks[i].pieces);
-    if (self->bits == 4)
+    if (self->parts > 1)
       bytes = nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, bytes, bytes,
-                                 NABLA_BYTES, pick_even_first, 0);
+                                 NABLA_BYTES, pick_parts, self->parts);
     v[i] =
         nabla_emit_bitcast(emitter, "vector<64xi8>", "vector<16xi32>", bytes);
     nabla_emit_store(emitter, "f32", blocks[i].scale, tile,

@@ -45,9 +45,10 @@ static nabla_ssa shuffle(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b,
                             pick, context);
 }
 
-/* Turns 16 rows of 16 dwords: dwords of 4 rows come together, in quarters by
- * their number, then the quarters of all rows. */
-static void turn(nabla_emitter *emitter, nabla_ssa v[NABLA_LANES]) {
+/* Dwords of 4 rows come together, in quarters by their number, then the
+ * quarters of all rows. */
+void nabla_emit_int8_turn_rows(nabla_emitter *emitter,
+                               nabla_ssa v[NABLA_LANES]) {
   nabla_ssa t[4][4], out[NABLA_LANES];
   for (unsigned q = 0; q < 4; q++) {
     nabla_ssa *r = &v[4 * q], pair[2][2];
@@ -88,7 +89,7 @@ void nabla_emit_int8_turn(nabla_emitter *emitter, const nabla_int8 *self,
       out[i] = nabla_emit_shuffle(emitter, "i32", count, out[i], out[i],
                                   NABLA_LANES, pick_again, count);
   }
-  turn(emitter, out);
+  nabla_emit_int8_turn_rows(emitter, out);
 }
 
 nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
