@@ -19,7 +19,10 @@
   X(AVX512VL, "avx512vl")     \
   X(AVX512VBMI, "avx512vbmi") \
   X(AVX512VNNI, "avx512vnni") \
-  X(AVX512BF16, "avx512bf16")
+  X(AVX512BF16, "avx512bf16") \
+  X(AVX512FP16, "avx512fp16") \
+  X(AMX_BF16, "amx-bf16")     \
+  X(AMX_INT8, "amx-int8")
 
 enum nabla_feature_bit {
 #define NABLA_FEATURE_ROW(id, name) NABLA_FEATURE_BIT_##id,
@@ -41,7 +44,8 @@ nabla_features nabla_features_of(const nabla_x86_features *set);
  * Later ones win; "" is the empty set. */
 nabla_features nabla_features_parse(const char *list);
 
-/* The same for the CPU that this process runs on. */
+/* The same for the CPU that this process runs on; with AMX where the operating
+ * system, which is asked, permits it. */
 nabla_features nabla_features_host(void);
 
 /* Writes the names in `features`, comma-separated and NUL-terminated; 160 bytes

@@ -445,6 +445,8 @@ static nabla_fused_spec random_spec(run *r) {
 
 /* The same in other numerics, and prepacked. */
 static void check_numerics(run *r, nabla_fused_spec spec) {
+  spec.numerics = NABLA_NUMERICS_BF16;
+  check_spec(r, &spec);
   spec.numerics = NABLA_NUMERICS_INT8;
   check_spec(r, &spec);
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;

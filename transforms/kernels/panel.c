@@ -7,6 +7,7 @@
 
 #include "quant/codec.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
 #include "transforms/kernels/value.h"
 
@@ -24,14 +25,6 @@ static unsigned step_of(const nabla_fused_spec *spec) {
   return 16 * 32 / spec->format.encoding->bits;
 }
 
-/* What row starts and the panel's k are multiples of. */
-static uint64_t alignment(const nabla_fused_spec *spec, unsigned aligned) {
-  if (spec->any_size) return nabla_common_divisor(spec->any_size, aligned);
-  uint64_t rows =
-      nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
-  return nabla_common_divisor(rows, aligned);
-}
-
 /* Each row has one scale, or all have, whatever their length. */
 static int has_row_scales(const nabla_fused_spec *spec) {
   return spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
@@ -44,7 +37,7 @@ static int by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
   if (!format->encoding) return 0;
   uint64_t step = step_of(spec), block = format->block;
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
-  if (k % step || alignment(spec, aligned) % step) return 0;
+  if (k % step || nabla_row_alignment(spec, aligned) % step) return 0;
   if (has_row_scales(spec)) return 1;
   if (block >= step) return block % step == 0;
   return step % block == 0 && step / block <= NABLA_LANES;
@@ -53,20 +46,12 @@ static int by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
 /* The flat index of row `first` + `lane`, or of the last row, at k. */
 static nabla_ssa row_flat(nabla_emitter *emitter, const nabla_panel *panel,
                           nabla_ssa row, nabla_ssa k) {
-  const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
   row = nabla_emit_minimum(emitter, nabla_emit_add(emitter, panel->first, row),
                            last);
-  nabla_ssa flat =
-      spec->any_size
-          ? nabla_emit_product(emitter, row, emitter->k)
-          : nabla_emit_add_constant(
-                emitter,
-                nabla_emit_multiply(emitter, row, nabla_spec_row_stride(spec)),
-                spec->offset);
-  return nabla_emit_add(emitter, flat, k);
+  return nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
 }
 
 /* ---- rows first: 16 elements of each row, then transposed -----------------
@@ -86,9 +71,9 @@ static void square(nabla_emitter *emitter, const nabla_panel *panel,
       .flat = row_flat(emitter, panel,
                        nabla_emit_add(emitter, row, rows.induction), k),
       .width = width,
-      .aligned =
-          alignment(emitter->spec, panel->aligned < NABLA_LANES ? panel->aligned
-                                                                : NABLA_LANES)};
+      .aligned = nabla_row_alignment(emitter->spec, panel->aligned < NABLA_LANES
+                                                        ? panel->aligned
+                                                        : NABLA_LANES)};
   nabla_emit_write_lanes(
       emitter, scratch,
       nabla_emit_multiply(emitter, rows.induction, NABLA_LANES),
