@@ -389,7 +389,7 @@ static double type_error(const nabla_fused_spec *spec, double w) {
 /* What is lost of x times w in bf16: the rounding of both; all of it where one
  * is subnormal, which counts as 0. */
 static double bf16_error(double x, double w) {
-  return x < 0x1p-126 || w < 0x1p-126 ? x * w : x * w * 0x1p-7;
+  return x < 0x1p-126 || w < 0x1p-126 ? x * w : x * w * (0x1p-7 + 0x1p-16);
 }
 
 /* What numerics other than f32 may be off beyond f32's bound: docs/COMPILER.md

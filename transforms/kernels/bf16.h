@@ -19,7 +19,7 @@
 
 /* Panels: rows of w that are decoded for elements of k. */
 #define NABLA_BF16_ROWS  32u
-#define NABLA_BF16_DEPTH 512u
+#define NABLA_BF16_DEPTH 256u
 #define NABLA_BF16_HALF \
   ((uint64_t)NABLA_BF16_DEPTH / NABLA_BF16_STEP * NABLA_TILE_BYTES)
 
@@ -50,5 +50,50 @@ typedef struct nabla_bf16_panel {
 
 void nabla_emit_bf16_panel(nabla_emitter *emitter,
                            const nabla_bf16_panel *panel);
+
+/* Asks for what row `row` of the panel at k is decoded from. */
+void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
+                              nabla_ssa k);
+
+/* ---- products ---- */
+
+#define NABLA_BF16_HALVES  (NABLA_BF16_ROWS / NABLA_TILE_ROWS)
+#define NABLA_BF16_AT_ONCE 2u /* tiles of x */
+
+/* Rows of x and of w, and elements of k, that are multiplied. */
+typedef struct nabla_bf16_block {
+  nabla_ssa row, rows;       /* of x: the first, and how many sums wait     */
+  nabla_ssa tiles;           /* of x                                        */
+  nabla_ssa column, columns; /* rows of w                             */
+  nabla_ssa next, next_k;    /* row of w, and element of k, of the next panel */
+  nabla_ssa k, steps;        /* the first element, and the tiles from there */
+} nabla_bf16_block;
+
+/* What is multiplied at once: addresses of the tiles of sums (those of a tile
+ * of x follow each other), of the first tile of each tile of x, and how many
+ * of these. */
+typedef struct nabla_bf16_square {
+  nabla_ssa sums, x[NABLA_BF16_AT_ONCE];
+  unsigned count;
+  nabla_ssa is_first; /* of the panel, i1 */
+} nabla_bf16_square;
+
+/* Adds the products of a square of tiles and of b->steps tiles along k. */
+typedef void nabla_bf16_multiplier(nabla_emitter *emitter,
+                                   const nabla_bf16_block *b,
+                                   const nabla_bf16_square *s);
+
+/* Where the panel is in the scratch, whose first 64 bytes are free. */
+nabla_ssa nabla_emit_bf16_panel_at(nabla_emitter *emitter);
+
+/* The inside of run. */
+void nabla_emit_bf16_run(nabla_emitter *emitter,
+                         nabla_bf16_multiplier *multiply);
+
+/* What a body says of itself; a row of x costs `row` ps for an element. */
+double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double row);
+void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
+uint64_t nabla_bf16_chain(const nabla_fused_spec *spec);
+uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);
 
 #endif

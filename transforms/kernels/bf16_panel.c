@@ -5,7 +5,8 @@
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/value.h"
 
-#define WORDS "vector<32xi16>"
+#define WORDS      "vector<32xi16>"
+#define CACHE_LINE 64u
 
 /* Elements under one table of 16 values. */
 #define HALF_LINE (NABLA_BF16_LINE / 2)
@@ -179,4 +180,26 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_bf16_panel *p) {
   else
     decode_row(emitter, p, flat, out);
   nabla_loop_end(emitter, &rows, NULL);
+}
+
+/* Bytes of codes that a row of a panel has. */
+static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
+  if (spec->ggml)
+    return NABLA_BF16_DEPTH * spec->ggml->bytes / spec->ggml->elements;
+  unsigned bits = spec->format.encoding ? spec->format.encoding->bits
+                                        : nabla_dtype_bits(spec->dense);
+  return (uint64_t)NABLA_BF16_DEPTH * bits / 8;
+}
+
+void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
+                              nabla_ssa k) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_ssa flat =
+      nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
+  nabla_ssa byte = nabla_emit_code_byte(emitter, flat);
+  for (uint64_t i = 0; i < bytes_of_row(spec); i += CACHE_LINE)
+    nabla_emit_prefetch(emitter, emitter->codes,
+                        nabla_emit_add_constant(emitter, byte, i));
+  if (spec->format.encoding && spec->format.granularity == NABLA_PER_BLOCK)
+    nabla_emit_prefetch_scale(emitter, flat);
 }
