@@ -4,24 +4,24 @@
 
 /* Numbers of tiles. */
 static unsigned sum_tile(unsigned i, unsigned half) {
-  return i * NABLA_BF16_HALVES + half;
+  return i * NABLA_TILED_HALVES + half;
 }
-#define W_TILE (NABLA_BF16_AT_ONCE * NABLA_BF16_HALVES)
-#define X_TILE (W_TILE + NABLA_BF16_HALVES)
+#define W_TILE (NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES)
+#define X_TILE (W_TILE + NABLA_TILED_HALVES)
 
-static void each_sum(nabla_emitter *emitter, const nabla_bf16_square *s,
+static void each_sum(nabla_emitter *emitter, const nabla_tiled_square *s,
                      void (*move)(nabla_emitter *, unsigned, nabla_ssa,
                                   nabla_ssa)) {
-  for (unsigned i = 0; i < s->count * NABLA_BF16_HALVES; i++)
-    move(emitter, sum_tile(i / NABLA_BF16_HALVES, i % NABLA_BF16_HALVES),
+  for (unsigned i = 0; i < s->count * NABLA_TILED_HALVES; i++)
+    move(emitter, sum_tile(i / NABLA_TILED_HALVES, i % NABLA_TILED_HALVES),
          s->sums, nabla_emit_i64(emitter, (uint64_t)i * NABLA_TILE_BYTES));
 }
 
 /* The step's share of the next panel, while tiles are multiplied: a row of it
  * lies in lines far from those of the next, which no CPU foresees. */
-static void prefetch(nabla_emitter *emitter, const nabla_bf16_block *b,
-                     const nabla_bf16_square *s, nabla_ssa step) {
-  unsigned rows = NABLA_BF16_ROWS * NABLA_BF16_STEP / NABLA_BF16_DEPTH;
+static void prefetch(nabla_emitter *emitter, const nabla_tiled_block *b,
+                     const nabla_tiled_square *s, nabla_ssa step) {
+  unsigned rows = NABLA_TILED_ROWS * NABLA_BF16_STEP / NABLA_BF16_DEPTH;
   nabla_ssa first = nabla_emit_add(emitter, b->next,
                                    nabla_emit_multiply(emitter, step, rows));
   nabla_emit_line(emitter, "scf.if %%v%u {", s->is_first);
@@ -31,22 +31,22 @@ static void prefetch(nabla_emitter *emitter, const nabla_bf16_block *b,
   nabla_emit_line(emitter, "}");
 }
 
-static void multiply(nabla_emitter *emitter, const nabla_bf16_block *b,
-                     const nabla_bf16_square *s) {
+static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
+                     const nabla_tiled_square *s) {
   nabla_loop steps;
-  nabla_ssa panel = nabla_emit_bf16_panel_at(emitter);
+  nabla_ssa panel = b->panel;
   each_sum(emitter, s, nabla_emit_tile_load);
   nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), b->steps, 1, 0,
                    NULL);
   nabla_ssa at =
       nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
-  for (unsigned h = 0; h < NABLA_BF16_HALVES; h++)
+  for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
     nabla_emit_tile_load(
         emitter, W_TILE + h, panel,
         nabla_emit_add_constant(emitter, at, h * NABLA_BF16_HALF));
   for (unsigned i = 0; i < s->count; i++) {
     nabla_emit_tile_load(emitter, X_TILE + i, s->x[i], at);
-    for (unsigned h = 0; h < NABLA_BF16_HALVES; h++)
+    for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
       nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i, h), W_TILE + h,
                           X_TILE + i);
   }
@@ -55,9 +55,11 @@ static void multiply(nabla_emitter *emitter, const nabla_bf16_block *b,
   each_sum(emitter, s, nabla_emit_tile_store);
 }
 
+static const nabla_tiled tiled = {NABLA_BF16_TILED, .multiply = multiply};
+
 static void run(nabla_emitter *emitter) {
   nabla_emit_tiles_begin(emitter, emitter->scratch);
-  nabla_emit_bf16_run(emitter, multiply);
+  nabla_emit_tiled(emitter, &tiled);
   nabla_emit_tiles_end(emitter);
 }
 

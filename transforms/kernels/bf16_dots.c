@@ -13,11 +13,11 @@ static nabla_ssa pairs_type(nabla_emitter *emitter, nabla_ssa words) {
 
 /* UNROLL pairs from pair `pair` on of a tile of rows of w at `w` and of each
  * tile of x at `x`. */
-static void dot_pairs(nabla_emitter *emitter, const nabla_bf16_square *s,
+static void dot_pairs(nabla_emitter *emitter, const nabla_tiled_square *s,
                       nabla_ssa w, const nabla_ssa *x, nabla_ssa pair,
                       nabla_ssa *sums) {
   nabla_ssa dword = nabla_emit_multiply(emitter, pair, 4),
-            columns[NABLA_BF16_AT_ONCE];
+            columns[NABLA_TILED_AT_ONCE];
   nabla_ssa row = nabla_emit_multiply(emitter, pair, NABLA_TILE_ROW_BYTES);
   for (unsigned p = 0; p < UNROLL; p++) {
     for (unsigned i = 0; i < s->count; i++)
@@ -47,17 +47,17 @@ static void dot_pairs(nabla_emitter *emitter, const nabla_bf16_square *s,
 
 /* DOT_ROWS rows of w, whose panel is at `panel` and whose sums are at `sums`.
  */
-static void dot_rows(nabla_emitter *emitter, const nabla_bf16_block *b,
-                     const nabla_bf16_square *s, nabla_ssa panel,
+static void dot_rows(nabla_emitter *emitter, const nabla_tiled_block *b,
+                     const nabla_tiled_square *s, nabla_ssa panel,
                      nabla_ssa sums) {
   unsigned count = DOT_ROWS * s->count;
-  nabla_ssa values[DOT_ROWS * NABLA_BF16_AT_ONCE], x[NABLA_BF16_AT_ONCE];
+  nabla_ssa values[DOT_ROWS * NABLA_TILED_AT_ONCE], x[NABLA_TILED_AT_ONCE];
   nabla_array_ref totals = nabla_floats_at(sums);
   nabla_loop steps, pairs;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   for (unsigned i = 0; i < count; i++) {
     uint64_t tile =
-        (uint64_t)(i % s->count) * NABLA_BF16_HALVES * NABLA_TILE_BYTES;
+        (uint64_t)(i % s->count) * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
     values[i] = nabla_emit_read_lanes(
         emitter, totals,
         nabla_emit_i64(emitter,
@@ -79,7 +79,7 @@ static void dot_rows(nabla_emitter *emitter, const nabla_bf16_block *b,
   nabla_loop_end(emitter, &steps, pairs.results);
   for (unsigned i = 0; i < count; i++) {
     uint64_t tile =
-        (uint64_t)(i % s->count) * NABLA_BF16_HALVES * NABLA_TILE_BYTES;
+        (uint64_t)(i % s->count) * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
     nabla_emit_write_lanes(
         emitter, totals,
         nabla_emit_i64(emitter,
@@ -88,27 +88,28 @@ static void dot_rows(nabla_emitter *emitter, const nabla_bf16_block *b,
   }
 }
 
-static void multiply(nabla_emitter *emitter, const nabla_bf16_block *b,
-                     const nabla_bf16_square *s) {
+static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
+                     const nabla_tiled_square *s) {
   nabla_loop parts;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop_begin(emitter, &parts, zero,
-                   nabla_emit_i64(emitter, NABLA_BF16_ROWS), DOT_ROWS, 0, NULL);
+                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), DOT_ROWS, 0,
+                   NULL);
   nabla_ssa half = nabla_emit_divide(emitter, parts.induction, NABLA_TILE_ROWS);
   nabla_ssa row =
       nabla_emit_multiply(emitter, parts.induction, NABLA_TILE_ROW_BYTES);
   nabla_ssa skip =
       nabla_emit_multiply(emitter, half, NABLA_BF16_HALF - NABLA_TILE_BYTES);
-  dot_rows(emitter, b, s,
-           nabla_emit_address(emitter, nabla_emit_bf16_panel_at(emitter),
-                              nabla_emit_add(emitter, row, skip)),
-           nabla_emit_address(emitter, s->sums, row));
+  dot_rows(
+      emitter, b, s,
+      nabla_emit_address(emitter, b->panel, nabla_emit_add(emitter, row, skip)),
+      nabla_emit_address(emitter, s->sums, row));
   nabla_loop_end(emitter, &parts, NULL);
 }
 
-static void run(nabla_emitter *emitter) {
-  nabla_emit_bf16_run(emitter, multiply);
-}
+static const nabla_tiled tiled = {NABLA_BF16_TILED, .multiply = multiply};
+
+static void run(nabla_emitter *emitter) { nabla_emit_tiled(emitter, &tiled); }
 
 /* Twice as fast as f32 on AMD's CPUs, half as fast on Intel's, of which those
  * that have bf16 have AVX512-FP16 too, and AMD's have not. */

@@ -59,7 +59,7 @@ static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
 }
 
 /* The row from `flat` on, the first of which goes to the address `out`. */
-static void decode_row(nabla_emitter *emitter, const nabla_bf16_panel *p,
+static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
                        nabla_ssa flat, nabla_ssa out) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
@@ -144,7 +144,7 @@ static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
   }
 }
 
-static void decode_lines(nabla_emitter *emitter, const nabla_bf16_panel *p,
+static void decode_lines(nabla_emitter *emitter, const nabla_tiled_block *p,
                          nabla_ssa flat, nabla_ssa out) {
   nabla_loop lines;
   nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), p->count,
@@ -156,15 +156,15 @@ static void decode_lines(nabla_emitter *emitter, const nabla_bf16_panel *p,
   nabla_loop_end(emitter, &lines, NULL);
 }
 
-void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_bf16_panel *p) {
+void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
   nabla_loop rows;
   nabla_ssa zero = nabla_emit_i64(emitter, 0), one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
   nabla_loop_begin(emitter, &rows, zero,
-                   nabla_emit_i64(emitter, NABLA_BF16_ROWS), 1, 0, NULL);
+                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
   nabla_ssa row = nabla_emit_minimum(
-      emitter, nabla_emit_add(emitter, p->row, rows.induction), last);
+      emitter, nabla_emit_add(emitter, p->column, rows.induction), last);
   nabla_ssa flat =
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), p->k);
   /* r * 64 within a half: half * (HALF - 16 * 64) more */
@@ -174,7 +174,7 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_bf16_panel *p) {
   to = nabla_emit_add(
       emitter, to,
       nabla_emit_multiply(emitter, half, NABLA_BF16_HALF - NABLA_TILE_BYTES));
-  nabla_ssa out = nabla_emit_address(emitter, p->out, to);
+  nabla_ssa out = nabla_emit_address(emitter, p->panel, to);
   if (nabla_bf16_by_lines(emitter->spec))
     decode_lines(emitter, p, flat, out);
   else

@@ -6,12 +6,7 @@
 
 #define ROWS NABLA_TILE_ROWS
 
-nabla_ssa nabla_emit_bf16_steps(nabla_emitter *emitter) {
-  return nabla_emit_divide(
-      emitter,
-      nabla_emit_add_constant(emitter, emitter->k, NABLA_BF16_STEP - 1),
-      NABLA_BF16_STEP);
-}
+static const nabla_tiled tiled = {NABLA_BF16_TILED};
 
 nabla_ssa nabla_emit_bf16_round(nabla_emitter *emitter, nabla_ssa low,
                                 nabla_ssa high) {
@@ -91,7 +86,8 @@ void nabla_emit_bf16_x(nabla_emitter *emitter) {
                    NULL);
   nabla_emit_tile_rows(emitter, tiles.induction, ROWS, rows);
   nabla_ssa first = nabla_emit_divide(emitter, tiles.induction, ROWS);
-  first = nabla_emit_product(emitter, first, nabla_emit_bf16_steps(emitter));
+  first = nabla_emit_product(
+      emitter, first, nabla_emit_tiled_steps(emitter, &tiled, emitter->k));
   nabla_ssa base =
       nabla_emit_address(emitter, emitter->workspace,
                          nabla_emit_multiply(emitter, first, NABLA_TILE_BYTES));
@@ -100,4 +96,28 @@ void nabla_emit_bf16_x(nabla_emitter *emitter) {
   nabla_loop_end(emitter, &steps, NULL);
   if (rest) write_step(emitter, rows, base, whole, rest);
   nabla_loop_end(emitter, &tiles, NULL);
+}
+
+/* ---- what bodies say of themselves ----------------------------------------
+ */
+
+double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double row) {
+  return nabla_tiled_cost(&tiled, m, nabla_bf16_by_lines(spec) ? 25 : 60, row);
+}
+
+void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  (void)spec;
+  out->grain = NABLA_TILED_ROWS;
+  out->workspace =
+      (nabla_kernel_tiles){ROWS, NABLA_BF16_STEP, NABLA_TILE_BYTES};
+}
+
+/* Of a tile 16 pairs in turn, then that of the next. */
+uint64_t nabla_bf16_chain(const nabla_fused_spec *spec) {
+  return spec->k + NABLA_BF16_STEP;
+}
+
+uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec) {
+  (void)spec;
+  return nabla_tiled_scratch(&tiled);
 }

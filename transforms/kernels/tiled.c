@@ -1,40 +1,47 @@
-/* y = x . w in bf16 pairs for many rows of x: panels of 32 rows of w and up to
- * 512 elements of k are decoded to the scratch, where they stay in the first
- * cache, and multiplied with all rows of x whose sums wait: tiles of 32 x 32.
- * How tiles are multiplied: bf16_amx.c, bf16_dots.c. */
-#include "transforms/kernels/bf16.h"
+/* Products of decoded panels with tiles of x; see tiled.h. */
+#include "transforms/kernels/tiled.h"
+
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
 
-#define ROWS    NABLA_TILE_ROWS
-#define WAITING 128u /* rows of x whose sums wait */
+#define ROWS NABLA_TILE_ROWS
 
-/* The scratch: what AMX is set up with, the panel, a tile of sums for each tile
- * of x and half of the panel. */
-#define PANEL_AT  64u
-#define TOTALS_AT (PANEL_AT + NABLA_BF16_HALVES * NABLA_BF16_HALF)
-#define TOTALS ((uint64_t)WAITING / ROWS * NABLA_BF16_HALVES * NABLA_TILE_BYTES)
+/* The scratch: 64 bytes that AMX is set up with, the panel, a tile of sums for
+ * each tile of x and half of the panel. */
+#define PANEL_AT 64u
+
+static uint64_t totals_at(const nabla_tiled *self) {
+  return PANEL_AT + self->panel;
+}
+
+uint64_t nabla_tiled_scratch(const nabla_tiled *self) {
+  return totals_at(self) +
+         (uint64_t)self->waiting / ROWS * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
+}
 
 static nabla_ssa part(nabla_emitter *emitter, uint64_t byte) {
   return nabla_emit_address(emitter, emitter->scratch,
                             nabla_emit_i64(emitter, byte));
 }
 
-nabla_ssa nabla_emit_bf16_panel_at(nabla_emitter *emitter) {
-  return part(emitter, PANEL_AT);
+nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
+                                 const nabla_tiled *self, nabla_ssa count) {
+  return nabla_emit_divide(
+      emitter, nabla_emit_add_constant(emitter, count, self->step - 1),
+      self->step);
 }
 
 /* ---- from sums to y -------------------------------------------------------
  */
 
-static void clear_totals(nabla_emitter *emitter, const nabla_bf16_block *b) {
-  nabla_array_ref totals = nabla_floats_at(part(emitter, TOTALS_AT));
+static void clear_totals(nabla_emitter *emitter, const nabla_tiled_block *b) {
+  nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(b->self)));
   nabla_loop loop;
   nabla_loop_begin(
       emitter, &loop, nabla_emit_i64(emitter, 0),
       nabla_emit_multiply(emitter, b->tiles,
-                          NABLA_BF16_HALVES * NABLA_TILE_BYTES / 4),
+                          NABLA_TILED_HALVES * NABLA_TILE_BYTES / 4),
       NABLA_LANES, 0, NULL);
   nabla_emit_write_lanes(emitter, totals, loop.induction,
                          nabla_emit_f32(emitter, NABLA_VECTOR, 0));
@@ -56,7 +63,7 @@ static void turn(nabla_emitter *emitter, nabla_ssa tile) {
                            v[i]);
 }
 
-static void write_block(nabla_emitter *emitter, const nabla_bf16_block *b) {
+static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
   nabla_loop tiles, halves, rows;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_loop_begin(emitter, &tiles, zero, b->rows, ROWS, 0, NULL);
@@ -65,9 +72,10 @@ static void write_block(nabla_emitter *emitter, const nabla_bf16_block *b) {
   nabla_ssa at = nabla_emit_add(
       emitter,
       nabla_emit_multiply(emitter, tiles.induction,
-                          NABLA_BF16_HALVES * NABLA_TILE_BYTES / ROWS),
+                          NABLA_TILED_HALVES * NABLA_TILE_BYTES / ROWS),
       nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_BYTES / ROWS));
-  nabla_ssa tile = nabla_emit_address(emitter, part(emitter, TOTALS_AT), at);
+  nabla_ssa tile =
+      nabla_emit_address(emitter, part(emitter, totals_at(b->self)), at);
   turn(emitter, tile);
   nabla_ssa width =
       nabla_emit_left(emitter, b->columns, halves.induction, ROWS);
@@ -92,118 +100,97 @@ static void write_block(nabla_emitter *emitter, const nabla_bf16_block *b) {
  */
 
 /* Multiplies `count` tiles of x from tile `tile` of the block on. */
-static void multiply_square(nabla_emitter *emitter, const nabla_bf16_block *b,
-                            nabla_ssa tile, unsigned count,
-                            nabla_bf16_multiplier *multiply) {
-  nabla_bf16_square s = {.count = count};
+static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
+                            nabla_ssa tile, unsigned count) {
+  const nabla_tiled *self = b->self;
+  nabla_tiled_square s = {.count = count};
   s.is_first = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64", tile,
                           nabla_emit_i64(emitter, 0));
-  nabla_ssa all = nabla_emit_bf16_steps(emitter);
+  nabla_ssa all = nabla_emit_tiled_steps(emitter, self, emitter->k);
   nabla_ssa first = nabla_emit_divide(emitter, b->row, ROWS);
-  nabla_ssa step = nabla_emit_divide(emitter, b->k, NABLA_BF16_STEP);
+  nabla_ssa step = nabla_emit_divide(emitter, b->k, self->step);
   s.sums = nabla_emit_address(
-      emitter, part(emitter, TOTALS_AT),
-      nabla_emit_multiply(emitter, tile, NABLA_BF16_HALVES * NABLA_TILE_BYTES));
+      emitter, part(emitter, totals_at(b->self)),
+      nabla_emit_multiply(emitter, tile,
+                          NABLA_TILED_HALVES * NABLA_TILE_BYTES));
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa at = nabla_emit_add(emitter, first, tile);
     at = nabla_emit_add_constant(emitter, at, i);
     at = nabla_emit_add(emitter, nabla_emit_product(emitter, at, all), step);
     s.x[i] =
         nabla_emit_address(emitter, emitter->workspace,
-                           nabla_emit_multiply(emitter, at, NABLA_TILE_BYTES));
+                           nabla_emit_multiply(emitter, at, self->step_bytes));
   }
-  multiply(emitter, b, &s);
+  self->multiply(emitter, b, &s);
 }
 
-static void multiply_panel(nabla_emitter *emitter, const nabla_bf16_block *b,
-                           nabla_bf16_multiplier *multiply) {
+static void multiply_panel(nabla_emitter *emitter, const nabla_tiled_block *b) {
+  unsigned at_once = b->self->at_once;
   nabla_loop tiles;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, b->tiles, NABLA_BF16_AT_ONCE);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_BF16_AT_ONCE);
-  nabla_loop_begin(emitter, &tiles, zero, whole, NABLA_BF16_AT_ONCE, 0, NULL);
-  multiply_square(emitter, b, tiles.induction, NABLA_BF16_AT_ONCE, multiply);
+  nabla_ssa whole = nabla_emit_divide(emitter, b->tiles, at_once);
+  whole = nabla_emit_multiply(emitter, whole, at_once);
+  nabla_loop_begin(emitter, &tiles, zero, whole, at_once, 0, NULL);
+  multiply_square(emitter, b, tiles.induction, at_once);
   nabla_loop_end(emitter, &tiles, NULL);
   nabla_loop_begin(emitter, &tiles, whole, b->tiles, 1, 0, NULL);
-  multiply_square(emitter, b, tiles.induction, 1, multiply);
+  multiply_square(emitter, b, tiles.induction, 1);
   nabla_loop_end(emitter, &tiles, NULL);
 }
 
 /* The panel after that at b->k: the same rows, or the next ones. */
-static void set_next(nabla_emitter *emitter, nabla_bf16_block *b) {
-  nabla_ssa k = nabla_emit_add_constant(emitter, b->k, NABLA_BF16_DEPTH);
+static void set_next(nabla_emitter *emitter, nabla_tiled_block *b) {
+  nabla_ssa k = nabla_emit_add_constant(emitter, b->k, b->self->depth);
   nabla_ssa more =
       nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", k, emitter->k);
-  nabla_ssa rows = nabla_emit_add_constant(emitter, b->column, NABLA_BF16_ROWS);
+  nabla_ssa rows =
+      nabla_emit_add_constant(emitter, b->column, NABLA_TILED_ROWS);
   b->next_k = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
                          more, k, nabla_emit_i64(emitter, 0));
   b->next = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64", more,
                        b->column, rows);
 }
 
-static void sum_columns(nabla_emitter *emitter, nabla_bf16_block *b,
-                        nabla_bf16_multiplier *multiply) {
+static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
+  const nabla_tiled *self = b->self;
   nabla_loop panels;
   clear_totals(emitter, b);
   nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
-                   NABLA_BF16_DEPTH, 0, NULL);
-  nabla_bf16_panel panel = {
-      .row = b->column,
-      .k = panels.induction,
-      .count = nabla_emit_left(emitter, emitter->k, panels.induction,
-                               NABLA_BF16_DEPTH),
-      .out = nabla_emit_bf16_panel_at(emitter)};
-  b->k = panel.k;
+                   self->depth, 0, NULL);
+  b->k = panels.induction;
+  b->count = nabla_emit_left(emitter, emitter->k, b->k, self->depth);
+  b->steps = nabla_emit_tiled_steps(emitter, self, b->count);
+  b->panel = part(emitter, PANEL_AT);
   set_next(emitter, b);
-  b->steps = nabla_emit_divide(
-      emitter,
-      nabla_emit_add_constant(emitter, panel.count, NABLA_BF16_STEP - 1),
-      NABLA_BF16_STEP);
-  nabla_emit_bf16_panel(emitter, &panel);
-  multiply_panel(emitter, b, multiply);
+  self->decode(emitter, b);
+  multiply_panel(emitter, b);
   nabla_loop_end(emitter, &panels, NULL);
   write_block(emitter, b);
 }
 
-void nabla_emit_bf16_run(nabla_emitter *emitter,
-                         nabla_bf16_multiplier *multiply) {
-  nabla_bf16_block b;
+void nabla_emit_tiled(nabla_emitter *emitter, const nabla_tiled *self) {
+  nabla_tiled_block b = {.self = self};
   nabla_loop rows, columns;
   nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m,
-                   WAITING, 0, NULL);
+                   self->waiting, 0, NULL);
   b.row = rows.induction;
-  b.rows = nabla_emit_left(emitter, emitter->m, b.row, WAITING);
+  b.rows = nabla_emit_left(emitter, emitter->m, b.row, self->waiting);
   b.tiles = nabla_emit_divide(
       emitter, nabla_emit_add_constant(emitter, b.rows, ROWS - 1), ROWS);
   nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
-                   NABLA_BF16_ROWS, 0, NULL);
+                   NABLA_TILED_ROWS, 0, NULL);
   b.column = columns.induction;
-  b.columns = nabla_emit_left(emitter, emitter->end, b.column, NABLA_BF16_ROWS);
-  sum_columns(emitter, &b, multiply);
+  b.columns =
+      nabla_emit_left(emitter, emitter->end, b.column, NABLA_TILED_ROWS);
+  sum_columns(emitter, &b);
   nabla_loop_end(emitter, &columns, NULL);
   nabla_loop_end(emitter, &rows, NULL);
 }
 
-/* Decoding, once for WAITING rows, and products of whole tiles. */
-double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double row) {
+/* Decoding, once for the rows that wait, and products of whole tiles. */
+double nabla_tiled_cost(const nabla_tiled *self, uint64_t m, double decode,
+                        double row) {
   double tiles = (double)((m + ROWS - 1) / ROWS);
-  double blocks = (double)((m + WAITING - 1) / WAITING);
-  return blocks * (nabla_bf16_by_lines(spec) ? 25 : 60) + tiles * ROWS * row;
-}
-
-void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  (void)spec;
-  out->grain = NABLA_BF16_ROWS;
-  out->workspace =
-      (nabla_kernel_tiles){ROWS, NABLA_BF16_STEP, NABLA_TILE_BYTES};
-}
-
-/* Of a tile 16 pairs in turn, then that of the next. */
-uint64_t nabla_bf16_chain(const nabla_fused_spec *spec) {
-  return spec->k + NABLA_BF16_STEP;
-}
-
-uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec) {
-  (void)spec;
-  return TOTALS_AT + TOTALS;
+  double blocks = (double)((m + self->waiting - 1) / self->waiting);
+  return blocks * decode + tiles * ROWS * row;
 }
