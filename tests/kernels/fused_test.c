@@ -471,8 +471,12 @@ static void check_numerics(run *r, nabla_fused_spec spec) {
   check_body(r, spec, "bf16_dots");
   spec.numerics = NABLA_NUMERICS_INT8;
   check_spec(r, &spec);
+  check_body(r, spec, "int8_amx");
+  check_body(r, spec, "int8_panels");
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   check_spec(r, &spec);
+  check_body(r, spec, "int8_amx");
+  check_body(r, spec, "int8_panels");
 }
 
 /* What every run checks: whole layers of each encoding, both ways round. */
@@ -549,6 +553,8 @@ static void tell_skipped(const run *r) {
   if (!NABLA_HAS(here, AMX_BF16))
     printf(
         "skipped: bf16_amx, as there is no AMX, or no permission to use it\n");
+  if (!NABLA_HAS(here, AMX_INT8))
+    printf("skipped: int8_amx, for the same reason\n");
   if (!NABLA_HAS(here, AVX512BF16))
     printf("skipped: bf16_dots, as there is no AVX512-BF16\n");
 }

@@ -13,16 +13,18 @@ static nabla_ssa number_of(nabla_emitter *emitter, unsigned tile) {
   return nabla_emit(emitter, "arith.constant %u : i8", tile);
 }
 
-void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room) {
-  unsigned char bytes[CONFIG_BYTES] = {1};
+void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
+                            unsigned bytes) {
+  unsigned values[CONFIG_BYTES] = {1};
   for (unsigned i = 0; i < TILES; i++) {
-    bytes[LENGTHS_AT + 2 * i] = NABLA_TILE_ROW_BYTES;
-    bytes[ROWS_AT + i] = NABLA_TILE_ROWS;
+    int is_w = i >= NABLA_W_TILE && i < NABLA_X_TILE;
+    values[LENGTHS_AT + 2 * i] = is_w ? bytes : NABLA_TILE_ROW_BYTES;
+    values[ROWS_AT + i] = i >= NABLA_X_TILE ? bytes / 4 : NABLA_TILE_ROWS;
   }
   nabla_ssa config = ++emitter->last;
   nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", config);
   for (unsigned i = 0; i < CONFIG_BYTES; i++)
-    nabla_text_add(emitter->text, "%s%u", i ? ", " : "", bytes[i]);
+    nabla_text_add(emitter->text, "%s%u", i ? ", " : "", values[i]);
   nabla_text_add(emitter->text, "]> : vector<64xi8>\n");
   nabla_emit_line(emitter,
                   "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : "

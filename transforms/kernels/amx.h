@@ -10,8 +10,13 @@
 #define NABLA_TILE_ROW_BYTES 64u
 #define NABLA_TILE_BYTES     (NABLA_TILE_ROWS * NABLA_TILE_ROW_BYTES)
 
-/* Sets all tiles up as whole ones; `room` is the address of 64 bytes. */
-void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room);
+/* What tiles are for: sums are 0 to 3. */
+#define NABLA_W_TILE 4u /* and 5: 16 rows of `bytes`, a multiple of 4  */
+#define NABLA_X_TILE 6u /* and 7: bytes / 4 rows                       */
+
+/* Sets the tiles up; `room` is the address of 64 bytes. */
+void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
+                            unsigned bytes);
 void nabla_emit_tiles_end(nabla_emitter *emitter);
 
 /* Tiles from and to memory, where their rows follow each other. */

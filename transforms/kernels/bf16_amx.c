@@ -6,8 +6,6 @@
 static unsigned sum_tile(unsigned i, unsigned half) {
   return i * NABLA_TILED_HALVES + half;
 }
-#define W_TILE (NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES)
-#define X_TILE (W_TILE + NABLA_TILED_HALVES)
 
 static void each_sum(nabla_emitter *emitter, const nabla_tiled_square *s,
                      void (*move)(nabla_emitter *, unsigned, nabla_ssa,
@@ -42,13 +40,13 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
       nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
   for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
     nabla_emit_tile_load(
-        emitter, W_TILE + h, panel,
+        emitter, NABLA_W_TILE + h, panel,
         nabla_emit_add_constant(emitter, at, h * NABLA_BF16_HALF));
   for (unsigned i = 0; i < s->count; i++) {
-    nabla_emit_tile_load(emitter, X_TILE + i, s->x[i], at);
+    nabla_emit_tile_load(emitter, NABLA_X_TILE + i, s->x[i], at);
     for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
-      nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i, h), W_TILE + h,
-                          X_TILE + i);
+      nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i, h),
+                          NABLA_W_TILE + h, NABLA_X_TILE + i);
   }
   prefetch(emitter, b, s, steps.induction);
   nabla_loop_end(emitter, &steps, NULL);
@@ -58,7 +56,7 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
 static const nabla_tiled tiled = {NABLA_BF16_TILED, .multiply = multiply};
 
 static void run(nabla_emitter *emitter) {
-  nabla_emit_tiles_begin(emitter, emitter->scratch);
+  nabla_emit_tiles_begin(emitter, emitter->scratch, NABLA_TILE_ROW_BYTES);
   nabla_emit_tiled(emitter, &tiled);
   nabla_emit_tiles_end(emitter);
 }

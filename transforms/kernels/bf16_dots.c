@@ -68,7 +68,7 @@ static void dot_rows(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_ssa at =
       nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
   nabla_ssa w = nabla_emit_address(emitter, panel, at);
-  for (unsigned i = 0; i < s->count; i++)
+  for (unsigned i = 0; i < s->count && i < NABLA_TILED_AT_ONCE; i++)
     x[i] = nabla_emit_address(emitter, s->x[i], at);
   nabla_loop_begin(emitter, &pairs, zero,
                    nabla_emit_i64(emitter, NABLA_TILE_ROWS), UNROLL, count,

@@ -10,10 +10,11 @@
 #include "transforms/kernels/amx.h"
 #include "transforms/kernels/bodies.h"
 
-#define NABLA_TILED_ROWS    32u /* of w in a panel, the grain */
-#define NABLA_TILED_HALVES  (NABLA_TILED_ROWS / NABLA_TILE_ROWS)
-#define NABLA_TILED_AT_ONCE 2u /* most tiles of x that are multiplied at once \
-                                */
+#define NABLA_TILED_ROWS   32u /* of w in a panel, the grain */
+#define NABLA_TILED_HALVES (NABLA_TILED_ROWS / NABLA_TILE_ROWS)
+#define NABLA_TILED_AT_ONCE                         \
+  2u /* most tiles of x that are multiplied at once \
+      */
 
 typedef struct nabla_tiled nabla_tiled;
 
