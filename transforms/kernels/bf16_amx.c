@@ -70,6 +70,7 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 }
 
 const nabla_body nabla_body_bf16_amx = {.name = "bf16_amx",
+                                        .instruction = "tdpbf16ps",
                                         .takes_blocks = 1,
                                         .applies = applies,
                                         .cost = cost,

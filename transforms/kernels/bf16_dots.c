@@ -119,6 +119,7 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 }
 
 const nabla_body nabla_body_bf16_dots = {.name = "bf16_dots",
+                                         .instruction = "vdpbf16ps",
                                          .takes_blocks = 1,
                                          .applies = nabla_bf16_applies,
                                          .cost = cost,

@@ -210,6 +210,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_int8_amx = {.name = "int8_amx",
+                                        .instruction = "tdpbssd",
                                         .applies = applies,
                                         .cost = cost,
                                         .run = run,
