@@ -57,7 +57,10 @@ nabla_features nabla_features_host(void) {
   char *list = LLVMGetHostCPUFeatures();
   nabla_features features = nabla_features_parse(list);
   LLVMDisposeMessage(list);
-  return features;
+  const nabla_features tiles = (nabla_features)1 << NABLA_FEATURE_BIT_AMX_BF16 |
+                               (nabla_features)1 << NABLA_FEATURE_BIT_AMX_INT8;
+  return features & tiles && !nabla_x86_tiles_allowed() ? features & ~tiles
+                                                        : features;
 }
 
 void nabla_features_format(nabla_features features, char *out, uint64_t size) {

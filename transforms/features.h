@@ -21,6 +21,9 @@
   X(AVX512VBMI, "avx512vbmi") \
   X(AVX512VNNI, "avx512vnni") \
   X(AVX512BF16, "avx512bf16") \
+  X(AVX512FP16, "avx512fp16") \
+  X(AMX_BF16, "amx-bf16")     \
+  X(AMX_INT8, "amx-int8")     \
   X(NEON, "neon")
 
 enum nabla_feature_bit {
@@ -43,7 +46,8 @@ nabla_features nabla_features_of(const nabla_x86_features *set);
  * Later ones win; "" is the empty set. */
 nabla_features nabla_features_parse(const char *list);
 
-/* The same for the CPU that this process runs on. */
+/* The same for the CPU that this process runs on; with AMX where the operating
+ * system, which is asked, permits it. */
 nabla_features nabla_features_host(void);
 
 /* Writes the names in `features`, comma-separated and NUL-terminated; 160 bytes

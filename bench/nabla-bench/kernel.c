@@ -333,6 +333,11 @@ const char *bench_kernel_body(const bench_kernel *self) {
   return self->objection ? NULL : nabla_fused_body(&self->compiled.specs[0]);
 }
 
+const char *bench_kernel_instruction(const bench_kernel *self) {
+  return self->objection ? NULL
+                         : nabla_fused_instruction(&self->compiled.specs[0]);
+}
+
 const char *bench_kernel_features(const bench_kernel *self) {
   return self->level->features;
 }

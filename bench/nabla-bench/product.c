@@ -19,18 +19,27 @@ static void print_head(const bench_measured *m) {
   const bench_problem *p = &m->problem;
   const bench_weights *w = bench_kernel_weights(m->kernel);
   const char *body = bench_kernel_body(m->kernel);
+  const char *instruction = bench_kernel_instruction(m->kernel);
   printf("%s%s, N %llu, K %llu, M %llu, %u thread%s, %s, %s",
          bench_kernel_format(m->kernel), p->transposed ? " transposed" : "",
          (unsigned long long)p->n, (unsigned long long)p->k,
          (unsigned long long)p->m, p->threads, p->threads == 1 ? "" : "s",
          nabla_numerics_name(p->numerics), nabla_weight_layout_name(p->layout));
   if (body) printf(", kernel '%s'", body);
+  if (instruction) printf(" by %s", instruction);
   printf("\nfor: %s\n", bench_kernel_features(m->kernel));
   printf("%u weights of %.2f MB, %u turns; times are %s\n\n", w->copies,
          (double)w->bytes * 1e-6, m->turns,
          p->threads == 1 ? "of the thread's CPU" : "of the clock");
   printf("%-24s %10s %7s %10s %8s %8s %9s %12s\n", "", "median us", "spread",
          "fastest us", "GB/s", "GFLOP/s", "of limit", "kernel's");
+}
+
+/* Instructions of AMX, of which limits know nothing: they are the same on CPUs
+ * that have it and on others. */
+static int is_by_tiles(const bench_measured *m) {
+  const char *instruction = bench_kernel_instruction(m->kernel);
+  return instruction && *instruction == 't';
 }
 
 static void print_row(const bench_measured *m, int i) {
@@ -62,6 +71,8 @@ static void print_text(const bench_measured *m) {
     printf("\nprepacking takes %.2f times a copy of the codes\n",
            contest_ratio(&m->rows[m->prepack_row], &m->rows[m->copy_row],
                          m->turns));
+  if (is_by_tiles(m))
+    printf("\n'of limit': of the peak of vectors; tiles (AMX) can do more\n");
   printf("\n'kernel's': how many times as fast as the peer the kernel is\n");
   for (uint32_t i = 0; i < m->count; i++)
     if (m->peers[i])
@@ -86,6 +97,7 @@ static void json_problem(nabla_json_out *out, const bench_measured *m) {
   bench_json_text(out, "isa", p->isa);
   bench_json_text(out, "features", bench_kernel_features(m->kernel));
   bench_json_text(out, "kernel", bench_kernel_body(m->kernel));
+  bench_json_text(out, "instruction", bench_kernel_instruction(m->kernel));
   bench_json_count(out, "turns", m->turns);
   bench_json_count(out, "weights", bench_kernel_weights(m->kernel)->copies);
   bench_json_count(out, "weight_bytes", bench_kernel_weights(m->kernel)->bytes);

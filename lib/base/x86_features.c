@@ -5,11 +5,16 @@
 
 #define ASKED 1
 #define FREE  0
+#define ANY   0
+#define YMM   0
+#define ZMM   0
+#define APX   0
+#define TMM   1
 #define FEATURE(id, name, implied, leaf, subleaf, reg, bit, state, use) \
-  {name, implied, use},
+  {name, implied, use, state},
 static const struct {
   const char *name, *implied;
-  int asked;
+  int asked, tiles;
 } rows[NABLA_X86_FEATURE_COUNT] = {
 #include "lib/base/x86_features.def"
 };
@@ -29,6 +34,8 @@ size_t nabla_x86_feature_find(const char *name, size_t length) {
 const char *nabla_x86_feature_name(size_t index) { return rows[index].name; }
 
 int nabla_x86_feature_is_asked(size_t index) { return rows[index].asked; }
+
+int nabla_x86_feature_uses_tiles(size_t index) { return rows[index].tiles; }
 
 /* Cuts the next name off a list "a,b"; 0 at its end. */
 static size_t next_name(const char **list, const char **out) {

@@ -34,6 +34,14 @@ void nabla_x86_feature_remove(nabla_x86_features *set, size_t feature);
  * XGETBV tell; none on other machines. Asked once. Thread-safe. */
 const nabla_x86_features *nabla_x86_features_here(void);
 
+/* Asks the operating system, once, whether this process may use the tile
+ * registers of AMX; without it their instructions end the process. Thread-safe.
+ * @return 1, or 0 where they are not there or not to be had */
+int nabla_x86_tiles_allowed(void);
+
+/* 1 for features whose instructions use tile registers. */
+int nabla_x86_feature_uses_tiles(size_t index);
+
 static inline int nabla_x86_has(nabla_x86_feature feature) {
   return nabla_x86_features_here()->has[feature];
 }

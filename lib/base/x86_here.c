@@ -2,6 +2,10 @@
  * the operating system keeps them: XCR0 tells. */
 #include <pthread.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "lib/base/x86_features.h"
 
@@ -84,6 +88,35 @@ static void look(nabla_x86_features *out) {
 #else
 static void look(nabla_x86_features *out) { *out = (nabla_x86_features){{0}}; }
 #endif
+
+/* ---- tiles ---- */
+
+#if defined(__x86_64__) && defined(__linux__)
+#define ASK_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM of asm/prctl.h */
+#define TILE_DATA 18     /* its bit in XCR0 */
+
+/* Refused by kernels before 5.16, and where a thread's signal stack has no room
+ * for 8 KiB more. */
+static int ask_for_tiles(void) {
+  return syscall(SYS_arch_prctl, ASK_STATE, TILE_DATA) == 0;
+}
+#else
+static int ask_for_tiles(void) { return 0; }
+#endif
+
+static int tiles_allowed;
+
+static void ask_once(void) {
+  tiles_allowed = nabla_x86_has(NABLA_X86_AMX_TILE) && ask_for_tiles();
+}
+
+int nabla_x86_tiles_allowed(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, ask_once);
+  return tiles_allowed;
+}
+
+/* ---- all features ---- */
 
 static nabla_x86_features here;
 

@@ -57,6 +57,37 @@ static int is_provided(const char *name) {
          !strcmp(name, "memset");
 }
 
+/* Whether numbers of tiles, the only i8 that intrinsics of AMX take, are those
+ * of registers: LLVM does not look. */
+static int has_tiles(LLVMValueRef function) {
+  for (LLVMUseRef use = LLVMGetFirstUse(function); use;
+       use = LLVMGetNextUse(use)) {
+    LLVMValueRef call = LLVMGetUser(use);
+    if (!LLVMIsACallInst(call)) return 0;
+    for (unsigned i = 0; i < LLVMGetNumArgOperands(call); i++) {
+      LLVMValueRef value = LLVMGetOperand(call, i);
+      LLVMTypeRef type = LLVMTypeOf(value);
+      if (LLVMGetTypeKind(type) != LLVMIntegerTypeKind ||
+          LLVMGetIntTypeWidth(type) != 8)
+        continue;
+      if (!LLVMIsAConstantInt(value) ||
+          LLVMConstIntGetZExtValue(value) >= NABLA_INTRINSIC_TILES)
+        return 0;
+    }
+  }
+  return 1;
+}
+
+static nabla_status check_tiles(LLVMValueRef function, const char *name,
+                                size_t length, nabla_diag *diag) {
+  if (!nabla_intrinsic_has_tiles(name, length) || has_tiles(function))
+    return NABLA_OK;
+  nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                   "'%s' of a tile that is not 0 to 7", name);
+  nabla_diag_set_next(diag, "name one of the eight registers");
+  return status;
+}
+
 /* Functions that are only declared: intrinsics of this target. */
 static nabla_status check_declaration(const nabla_target *target,
                                       LLVMValueRef function, nabla_diag *diag) {
@@ -68,7 +99,7 @@ static nabla_status check_declaration(const nabla_target *target,
                       "the program calls '%s', which it does not define", name);
   }
   const char *feature = nabla_intrinsic_objection(target, name, length);
-  if (!feature) return NABLA_OK;
+  if (!feature) return check_tiles(function, name, length, diag);
   nabla_status status;
   if (*feature)
     status = nabla_fail(diag, NABLA_UNSUPPORTED,

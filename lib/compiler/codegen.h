@@ -23,6 +23,11 @@ NABLA_MUST_USE nabla_status nabla_codegen(
 const char *nabla_intrinsic_objection(const nabla_target *target,
                                       const char *name, size_t length);
 
+/* Does an intrinsic of x86 take numbers of tiles, as i8? They are below
+ * NABLA_INTRINSIC_TILES. */
+#define NABLA_INTRINSIC_TILES 8u
+int nabla_intrinsic_has_tiles(const char *name, size_t length);
+
 /* Adds to `needed` the features by which `target` can do an intrinsic. */
 void nabla_intrinsic_add(const nabla_target *target, const char *name,
                          size_t length, nabla_x86_features *needed);

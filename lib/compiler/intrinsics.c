@@ -72,6 +72,11 @@ static int is_x86(const char *name, size_t length) {
   return length >= strlen(X86) && !memcmp(name, X86, strlen(X86));
 }
 
+int nabla_intrinsic_has_tiles(const char *name, size_t length) {
+  size_t at = strlen(X86);
+  return is_x86(name, length) && length > at && name[at] == 't';
+}
+
 void nabla_intrinsic_add(const nabla_target *target, const char *name,
                          size_t length, nabla_x86_features *needed) {
   size_t size = 0;

@@ -87,13 +87,15 @@ int nabla_target_is(const nabla_target *target, const char *machine) {
 
 /* ---- CPUs and features of this one -------------------------------------- */
 
-/* "+a,-b" of this machine. */
+/* "+a,-b" of this machine. AMX only where this process may use it. */
 static void read_host(nabla_x86_features *host, const char *list) {
   while (*list) {
     size_t length = strcspn(list, ",");
     if (*list == '+' && length > 1) {
       size_t feature = nabla_x86_feature_find(list + 1, length - 1);
-      if (feature < COUNT) host->has[feature] = 1;
+      if (feature < COUNT &&
+          (!nabla_x86_feature_uses_tiles(feature) || nabla_x86_tiles_allowed()))
+        host->has[feature] = 1;
     }
     list += length + (list[length] == ',');
   }

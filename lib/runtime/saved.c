@@ -153,12 +153,16 @@ static nabla_status check_feature(const char *name, size_t length,
                                   const nabla_x86_features *cpu,
                                   nabla_diag *diag) {
   const size_t feature = nabla_x86_feature_find(name, length);
-  if (feature < NABLA_X86_FEATURE_COUNT && cpu->has[feature]) return NABLA_OK;
+  const int has = feature < NABLA_X86_FEATURE_COUNT && cpu->has[feature];
+  if (has &&
+      (!nabla_x86_feature_uses_tiles(feature) || nabla_x86_tiles_allowed()))
+    return NABLA_OK;
   const nabla_status status = nabla_fail(
       diag, NABLA_UNSUPPORTED, "the saved program needs %.*s, which %s",
       (int)(length < 40 ? length : 40), name,
-      feature < NABLA_X86_FEATURE_COUNT ? "this CPU lacks"
-                                        : "this build does not know");
+      has                                 ? "the system does not permit here"
+      : feature < NABLA_X86_FEATURE_COUNT ? "this CPU lacks"
+                                          : "this build does not know");
   nabla_diag_set_next(diag,
                       "compile it with --target x86-64-v3, or another that "
                       "this CPU can do");

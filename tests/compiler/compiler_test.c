@@ -316,6 +316,40 @@ Test(compiler, refuses_intrinsics_that_the_target_lacks) {
   free(out.data);
 }
 
+/* LLVM takes any number for that of a tile, and makes some other register. */
+Test(compiler, refuses_tiles_that_are_none) {
+  static const struct {
+    unsigned tile;
+    const char *target;
+    nabla_status status;
+    const char *says;
+  } cases[] = {{7, "sapphirerapids", NABLA_OK, ""},
+               {8, "sapphirerapids", NABLA_INVALID_ARGUMENT, "not 0 to 7"},
+               {255, "sapphirerapids", NABLA_INVALID_ARGUMENT, "not 0 to 7"},
+               {0, "x86-64-v4", NABLA_UNSUPPORTED, "needs amx-tile"},
+               {0, "x86-64-v4,+amx-tile", NABLA_UNSUPPORTED, "needs amx-bf16"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char program[512];
+    text out = {0};
+    snprintf(program, sizeof program,
+             "llvm.func @g() {\n"
+             "  %%a = llvm.mlir.constant(%u : i8) : i8\n"
+             "  %%b = llvm.mlir.constant(1 : i8) : i8\n"
+             "  %%c = llvm.mlir.constant(2 : i8) : i8\n"
+             "  llvm.call_intrinsic \"llvm.x86.tilezero\"(%%a) : (i8) -> ()\n"
+             "  llvm.call_intrinsic \"llvm.x86.tdpbf16ps\"(%%c, %%b, %%a) : "
+             "(i8, i8, i8) -> ()\n"
+             "  llvm.return\n}\n"
+             "func.func @f(%%x: tensor<4xf32>) { return }\n",
+             cases[i].tile);
+    cr_expect_eq(emit(program, cases[i].target, NABLA_EMIT_OBJ, &out),
+                 cases[i].status, "%zu: %s", i, diag.what);
+    if (cases[i].status)
+      cr_expect(strstr(diag.what, cases[i].says), "%zu: %s", i, diag.what);
+    free(out.data);
+  }
+}
+
 /* A function may ask for features by an attribute; the target alone decides. */
 Test(compiler, takes_features_from_the_target_only) {
   static const char program[] =

@@ -453,15 +453,43 @@ static nabla_fused_spec random_spec(run *r) {
   return spec;
 }
 
+/* Bodies that the cost does not choose here, or that need what few CPUs have:
+ * rows of x in one tile, in some, and more than those whose sums wait. */
+static void check_body(run *r, nabla_fused_spec spec, const char *body) {
+  static const uint64_t rows[] = {16, 31, 33, 50, 130, 261};
+  const jit_level *level = &r->levels[r->level_count - 1];
+  spec.m_min = 2;
+  spec.features = nabla_features_parse(level->features);
+  spec.body = body;
+  if (nabla_fused_objection(&spec)) {
+    if (!r->turn) printf("skipped: %s, which this CPU or system lacks\n", body);
+    return;
+  }
+  check_level(r, spec, level);
+  kernels k = kernels_create(r->jit, spec, level);
+  problem p = problem_create(&spec, 0, &r->state);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    check_rows(r, &p, &k, level, rows[i], FILL_RANDOM);
+  problem_destroy(&p);
+  kernels_destroy(&k);
+}
+
 /* The same in other numerics, and prepacked. */
 static void check_numerics(run *r, nabla_fused_spec spec) {
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   check_spec(r, &spec);
   spec.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
+  spec.numerics = NABLA_NUMERICS_BF16;
+  check_body(r, spec, "bf16_amx");
+  check_body(r, spec, "bf16_dots");
   spec.numerics = NABLA_NUMERICS_INT8;
   check_spec(r, &spec);
+  check_body(r, spec, "int8_amx");
+  check_body(r, spec, "int8_panels");
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   check_spec(r, &spec);
+  check_body(r, spec, "int8_amx");
+  check_body(r, spec, "int8_panels");
 }
 
 /* What every run checks: whole layers of each encoding, both ways round. */
@@ -536,12 +564,25 @@ static void check_blocks(run *r) {
   }
 }
 
+static void tell_skipped(const run *r) {
+  nabla_features here =
+      nabla_features_parse(r->levels[r->level_count - 1].features);
+  if (!NABLA_HAS(here, AMX_BF16))
+    printf(
+        "skipped: bf16_amx, as there is no AMX, or no permission to use it\n");
+  if (!NABLA_HAS(here, AMX_INT8))
+    printf("skipped: int8_amx, for the same reason\n");
+  if (!NABLA_HAS(here, AVX512BF16))
+    printf("skipped: bf16_dots, as there is no AVX512-BF16\n");
+}
+
 int main(int argc, char **argv) {
   unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 20;
   run r = {.jit = jit_create(),
            .state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
   r.level_count = jit_levels(&r.levels);
   r.all = count >= 60;
+  tell_skipped(&r);
   if (!(argc > 3)) check_fixed(&r);
   if (!(argc > 3)) check_blocks(&r);
   for (unsigned long i = 0; i < count; i++) {

@@ -418,6 +418,12 @@ static double type_error(const nabla_fused_spec *spec, double w) {
   return spec->w_type == NABLA_DTYPE_BF16 ? fabs(w) * 0x1p-8 : 0;
 }
 
+/* What is lost of x times w in bf16: the rounding of both; all of it where one
+ * is subnormal, which counts as 0. */
+static double bf16_error(double x, double w) {
+  return x < 0x1p-126 || w < 0x1p-126 ? x * w : x * w * (0x1p-7 + 0x1p-16);
+}
+
 /* What numerics other than f32 may be off beyond f32's bound: docs/COMPILER.md
  * "Numerics". */
 static double numerics_error(const problem *self, uint64_t m, uint64_t n) {
@@ -429,9 +435,11 @@ static double numerics_error(const problem *self, uint64_t m, uint64_t n) {
     for (uint64_t k = at; k < end; k++) {
       double x = fabs(problem_x(self, m, k));
       double w = fabs((double)problem_weight(self, n, k));
-      double off = spec->numerics == NABLA_NUMERICS_BF16
-                       ? w * 0x1p-7
-                       : codebook_error(self, n, k) + type_error(spec, w);
+      if (spec->numerics == NABLA_NUMERICS_BF16) {
+        sum += bf16_error(x, w) + 0x1p-126; /* a sum that is subnormal */
+        continue;
+      }
+      double off = codebook_error(self, n, k) + type_error(spec, w);
       sum += x * off;
       weights += w + off;
       if (x > absmax) absmax = x;

@@ -120,6 +120,11 @@ const char *nabla_fused_body(const nabla_fused_spec *spec) {
   return body ? body->name : "none";
 }
 
+const char *nabla_fused_instruction(const nabla_fused_spec *spec) {
+  const nabla_body *body = nabla_body_of(spec);
+  return body ? body->instruction : NULL;
+}
+
 void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   *out = (nabla_kernel){.grain = 1};
   nabla_body_of(spec)->describe(spec, out);

@@ -7,7 +7,8 @@
 /* One way to compute y for a range of M. What is NULL is not there. */
 typedef struct nabla_body {
   const char *name;
-  int takes_blocks; /* it is asked for specs with `ggml` too */
+  const char *instruction; /* of its products, where it is always the same */
+  int takes_blocks;        /* it is asked for specs with `ggml` too */
   /* Whether it can compute `spec`, which is one that the encoding can have. */
   int (*applies)(const nabla_fused_spec *spec);
   /* What it costs at `m` rows, in picoseconds for one element of w (an

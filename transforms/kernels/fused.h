@@ -75,6 +75,10 @@ uint32_t nabla_fused_class_of(const nabla_fused_spec *classes, uint32_t count,
 /* The name of the body in bodies.def that computes `spec`. */
 const char *nabla_fused_body(const nabla_fused_spec *spec);
 
+/* The instruction that this body makes products with, where it has one of its
+ * own, else NULL. */
+const char *nabla_fused_instruction(const nabla_fused_spec *spec);
+
 /* What callers need to know: tiles and grain, not the functions; those of
  * prepare and prepack are not NULL where there are such functions: use
  * nabla_fused_has_prepare and nabla_fused_has_prepack. */

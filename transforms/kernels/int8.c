@@ -43,12 +43,12 @@ static double unit_of(const nabla_fused_spec *spec) {
   return nabla_format_is_llm_int8(&spec->format) ? (double)NABLA_INT8_STEP : 1;
 }
 
-static int offset_of(const nabla_fused_spec *spec, int vnni) {
+static int offset_of(const nabla_fused_spec *spec, int is_signed) {
   const nabla_encoding *encoding = spec->format.encoding;
   if (is_ternary(encoding)) return 1;
   if (encoding->bits == 4 && nabla_spec_is_integer(encoding))
-    return vnni && !spec->format.zero_point ? 8 : 0;
-  return vnni ? 128 : 0;
+    return is_signed || spec->format.zero_point ? 0 : 8;
+  return is_signed ? 0 : 128;
 }
 
 int nabla_int8_has_instructions(nabla_features features, int *vnni) {
@@ -77,8 +77,18 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   out->block = nabla_common_divisor(out->span, NABLA_BYTES);
   if (!out->span || out->block < NABLA_LANES) return 0;
   out->has_zero = spec->format.zero_point;
-  out->offset = offset_of(spec, out->vnni);
+  out->is_signed = !out->vnni;
+  out->offset = offset_of(spec, out->is_signed);
   out->unit = unit_of(spec);
+  return 1;
+}
+
+int nabla_int8_of_amx(const nabla_fused_spec *spec, nabla_int8 *out) {
+  if (!nabla_int8_of(spec, out) || !out->vnni ||
+      !NABLA_HAS(spec->features, AMX_INT8))
+    return 0;
+  out->is_signed = 1;
+  out->offset = offset_of(spec, 1);
   return 1;
 }
 
@@ -174,7 +184,7 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
   float table[NABLA_TABLE_VALUES];
   if (is_ternary(spec->format.encoding)) return 0;
   if (nabla_spec_is_integer(spec->format.encoding)) {
-    if (self->vnni || self->has_zero) return 0;
+    if (!self->is_signed || self->has_zero) return 0;
     for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++) values[i] = i - 8;
     return nabla_emit_int8_table(emitter, values);
   }
@@ -189,10 +199,11 @@ void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
   nabla_ssa bytes =
       nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", codes);
   if (self->bits == 8) {
-    out[0] = self->vnni ? nabla_emit(emitter,
-                                     "arith.xori %%v%u, %%v%u : vector<64xi8>",
-                                     bytes, nabla_emit_int8_splat(emitter, 128))
-                        : bytes;
+    out[0] =
+        self->is_signed
+            ? bytes
+            : nabla_emit(emitter, "arith.xori %%v%u, %%v%u : vector<64xi8>",
+                         bytes, nabla_emit_int8_splat(emitter, 128));
     return;
   }
   nabla_ssa table = table_of(emitter, self);

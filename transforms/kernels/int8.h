@@ -3,8 +3,9 @@
  * are added in 32 bits. Between blocks sums are f32.
  *
  * A code stands for (byte - offset) * unit * scale. Bytes have a sign with AVX2
- * (vpmaddubsw) and have none with AVX-512 VNNI (vpdpbusd), where tables and
- * int8 have 128 added: the sum of a block's x times that is taken off again. */
+ * (vpmaddubsw) and AMX (tdpbssd) and have none with AVX-512 VNNI (vpdpbusd),
+ * where tables and int8 have 128 added: the sum of a block's x times that is
+ * taken off again. */
 #ifndef NABLA_TRANSFORMS_KERNELS_INT8_H
 #define NABLA_TRANSFORMS_KERNELS_INT8_H
 
@@ -24,6 +25,7 @@ typedef struct nabla_int8 {
   uint64_t block; /* elements of x that share a scale: 64, 32 or 16       */
   uint64_t span;  /* elements along k that share a scale of w             */
   int vnni;       /* else AVX2                                            */
+  int is_signed;  /* bytes of w have a sign                               */
   int has_zero;   /* zero points; or                                      */
   int has_min;    /* with it: minima of blocks of GGUF files in their place */
   int offset;     /* a constant of the byte's offset                      */
@@ -37,6 +39,8 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out);
 
 /* Whether a target has instructions for such products, and which. */
 int nabla_int8_has_instructions(nabla_features features, int *out_vnni);
+/* The same for products by AMX: bytes of w have a sign. */
+int nabla_int8_of_amx(const nabla_fused_spec *spec, nabla_int8 *out);
 
 /* Elements of k in 64 bytes of codes. */
 uint64_t nabla_int8_line(const nabla_int8 *self);
@@ -123,10 +127,10 @@ void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
 nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
                              const char *to, nabla_ssa value);
 
-/* x in tiles of `rows` rows (a power of two up to 8) and a block of k, as lanes
- * that hold rows of w want it: for each 4 elements the bytes of all rows; then
- * a scale for each row, then its sums. Rows beyond the last repeat it. */
-#define NABLA_INT8_ROWS 8u
+/* x in tiles of `rows` rows (a power of two up to 16) and a block of k, as
+ * lanes that hold rows of w want it: for each 4 elements the bytes of all rows;
+ * then a scale for each row, then its sums. Rows beyond the last repeat it. */
+#define NABLA_INT8_ROWS 16u
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows);
 void nabla_emit_int8_tiles(nabla_emitter *emitter, const nabla_int8 *self,
                            unsigned rows);

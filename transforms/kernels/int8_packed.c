@@ -196,6 +196,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_int8_packed = {.name = "int8_packed",
+                                           .instruction = "vpdpbusd",
                                            .applies = applies,
                                            .cost = cost,
                                            .run = run,

@@ -270,6 +270,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_body nabla_body_int8_panels = {.name = "int8_panels",
                                            .takes_blocks = 1,
+                                           .instruction = "vpdpbusd",
                                            .applies = applies,
                                            .cost = cost,
                                            .run = run,

@@ -9,7 +9,7 @@
 #define NABLA_PANEL_COLUMNS (NABLA_PANEL_GROUPS * NABLA_LANES)
 #define NABLA_PANEL_DEPTH   1024u /* elements of k */
 #define NABLA_PANEL_WAITING 256u
-#define NABLA_PANEL_ROWS    NABLA_INT8_ROWS
+#define NABLA_PANEL_ROWS    8u
 
 /* Bytes in the scratch of one group of 16 columns. */
 #define NABLA_PANEL_GROUP ((uint64_t)NABLA_PANEL_DEPTH * NABLA_LANES)

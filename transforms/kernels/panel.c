@@ -12,29 +12,14 @@
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
 
-uint64_t nabla_panel_alignment(const nabla_fused_spec *spec, unsigned aligned) {
-  if (spec->any_size) return nabla_common_divisor(spec->any_size, aligned);
-  uint64_t rows =
-      nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
-  return nabla_common_divisor(rows, aligned);
-}
-
 nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa k) {
-  const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
   row = nabla_emit_minimum(emitter, nabla_emit_add(emitter, panel->first, row),
                            last);
-  nabla_ssa flat =
-      spec->any_size
-          ? nabla_emit_product(emitter, row, emitter->k)
-          : nabla_emit_add_constant(
-                emitter,
-                nabla_emit_multiply(emitter, row, nabla_spec_row_stride(spec)),
-                spec->offset);
-  return nabla_emit_add(emitter, flat, k);
+  return nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
 }
 
 /* ---- the next panel --------------------------------------------------------
@@ -119,10 +104,9 @@ static nabla_ssa row_lanes(nabla_emitter *emitter, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa at, unsigned width) {
   nabla_ssa k = nabla_emit_add(emitter, panel->k, at);
   unsigned lanes = panel->aligned < NABLA_LANES ? panel->aligned : NABLA_LANES;
-  nabla_window window = {
-      .flat = nabla_panel_flat(emitter, panel, row, k),
-      .width = width,
-      .aligned = nabla_panel_alignment(emitter->spec, lanes)};
+  nabla_window window = {.flat = nabla_panel_flat(emitter, panel, row, k),
+                         .width = width,
+                         .aligned = nabla_row_alignment(emitter->spec, lanes)};
   return nabla_emit_decode(emitter, &window);
 }
 

@@ -19,9 +19,6 @@ typedef struct nabla_panel {
   nabla_ssa scratch; /* address; NABLA_PANEL_SCRATCH bytes                */
 } nabla_panel;
 
-/* What row starts and the panel's k are multiples of. */
-uint64_t nabla_panel_alignment(const nabla_fused_spec *spec, unsigned aligned);
-
 /* The flat index of element k of the panel's row `row`, or of the last row. */
 nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa k);

@@ -3,6 +3,7 @@
 
 #include "quant/codec.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
 #include "transforms/kernels/value.h"
 
@@ -25,7 +26,7 @@ int nabla_panel_by_words(const nabla_fused_spec *spec, unsigned aligned) {
   if (!format->encoding) return 0;
   uint64_t step = nabla_words_step(spec), block = format->block;
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
-  if (k % step || nabla_panel_alignment(spec, aligned) % step) return 0;
+  if (k % step || nabla_row_alignment(spec, aligned) % step) return 0;
   if (has_row_scales(spec)) return 1;
   if (block >= step) return block % step == 0;
   return step % block == 0 && step / block <= NABLA_LANES;

@@ -1,6 +1,8 @@
 /* What the bodies of a fused kernel share; see shapes.h. */
 #include "transforms/kernels/shapes.h"
 
+#include "transforms/kernels/decode.h"
+
 unsigned nabla_row_tile(const nabla_fused_spec *spec) {
   return NABLA_HAS(spec->features, AVX512F) ? 8 : 4;
 }
@@ -36,6 +38,20 @@ nabla_ssa nabla_emit_flat(nabla_emitter *emitter, nabla_ssa line,
                           uint64_t stride) {
   nabla_ssa flat = nabla_emit_multiply(emitter, line, stride);
   return nabla_emit_add_constant(emitter, flat, emitter->spec->offset);
+}
+
+nabla_ssa nabla_emit_row_start(nabla_emitter *emitter, nabla_ssa row) {
+  const nabla_fused_spec *spec = emitter->spec;
+  return spec->any_size
+             ? nabla_emit_product(emitter, row, emitter->k)
+             : nabla_emit_flat(emitter, row, nabla_spec_row_stride(spec));
+}
+
+uint64_t nabla_row_alignment(const nabla_fused_spec *spec, uint64_t most) {
+  if (spec->any_size) return nabla_common_divisor(spec->any_size, most);
+  uint64_t rows =
+      nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
+  return nabla_common_divisor(rows, most);
 }
 
 void nabla_emit_tile_rows(nabla_emitter *emitter, nabla_ssa first,

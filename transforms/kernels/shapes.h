@@ -29,6 +29,12 @@ nabla_ssa nabla_emit_y_index(nabla_emitter *emitter, nabla_ssa row,
 nabla_ssa nabla_emit_flat(nabla_emitter *emitter, nabla_ssa line,
                           uint64_t stride);
 
+/* The same of element 0 of row `row`, with N and K of any size too. */
+nabla_ssa nabla_emit_row_start(nabla_emitter *emitter, nabla_ssa row);
+
+/* The largest number that divides `most` and where rows of w start. */
+uint64_t nabla_row_alignment(const nabla_fused_spec *spec, uint64_t most);
+
 /* Addresses of rows first, first + 1, ... of x; of its last row beyond it. */
 void nabla_emit_tile_rows(nabla_emitter *emitter, nabla_ssa first,
                           unsigned count, nabla_ssa *out);

@@ -1,0 +1,205 @@
+/* Decoding panels of w to bf16; see bf16.h. */
+#include "transforms/kernels/bf16.h"
+#include "transforms/kernels/decode.h"
+#include "transforms/kernels/int8.h"
+#include "transforms/kernels/shapes.h"
+#include "transforms/kernels/value.h"
+
+#define WORDS      "vector<32xi16>"
+#define CACHE_LINE 64u
+
+/* Elements under one table of 16 values. */
+#define HALF_LINE (NABLA_BF16_LINE / 2)
+
+/* Every half of a line has one scale. */
+static int halves_share_scales(const nabla_fused_spec *spec) {
+  if (spec->any_size && spec->format.granularity != NABLA_PER_BLOCK) return 1;
+  return spec->format.block % HALF_LINE == 0 &&
+         nabla_row_alignment(spec, HALF_LINE) == HALF_LINE;
+}
+
+int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
+  const nabla_encoding *encoding = spec->format.encoding;
+  uint64_t k = spec->any_size ? spec->any_size : spec->k;
+  return !spec->ggml && encoding && encoding->bits == 4 &&
+         k % NABLA_BF16_LINE == 0 && nabla_row_alignment(spec, 2) == 2 &&
+         halves_share_scales(spec);
+}
+
+int nabla_bf16_applies(const nabla_fused_spec *spec) {
+  return spec->numerics == NABLA_NUMERICS_BF16 && nabla_spec_is_row(spec) &&
+         (spec->m_min > 1 || spec->any_size) && spec->k &&
+         spec->any_size % NABLA_BF16_STEP == 0 &&
+         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
+         NABLA_HAS(spec->features, AVX512BF16) &&
+         NABLA_HAS(spec->features, AVX512BW);
+}
+
+/* ---- any encoding: 16 elements at a time ----------------------------------
+ */
+
+/* Elements [flat, flat + width) of a row, to the address `out`. */
+static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
+                        nabla_ssa out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_ssa half[2];
+  for (unsigned i = 0; i < 2; i++) {
+    unsigned first = i * NABLA_LANES;
+    unsigned left = width > first ? width - first : 0;
+    nabla_window window = {
+        .flat = nabla_emit_add_constant(emitter, flat, first),
+        .width = left < NABLA_LANES ? left : NABLA_LANES,
+        .aligned = nabla_row_alignment(spec, NABLA_LANES)};
+    half[i] = left ? nabla_emit_decode(emitter, &window)
+                   : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  }
+  nabla_emit_store(emitter, WORDS,
+                   nabla_emit_bf16_round(emitter, half[0], half[1]), out,
+                   nabla_emit_i64(emitter, 0), 64);
+}
+
+/* The row from `flat` on, the first of which goes to the address `out`. */
+static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+                       nabla_ssa flat, nabla_ssa out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa whole = nabla_emit_divide(emitter, p->count, NABLA_BF16_STEP);
+  nabla_loop steps;
+  nabla_loop_begin(emitter, &steps, zero, whole, 1, 0, NULL);
+  nabla_ssa at = nabla_emit_multiply(emitter, steps.induction, NABLA_BF16_STEP);
+  nabla_ssa to =
+      nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
+  decode_step(emitter, nabla_emit_add(emitter, flat, at), NABLA_BF16_STEP,
+              nabla_emit_address(emitter, out, to));
+  nabla_loop_end(emitter, &steps, NULL);
+  if (!rest) return;
+  at = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
+  nabla_ssa some =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", at, p->count);
+  nabla_emit_line(emitter, "scf.if %%v%u {", some);
+  to = nabla_emit_multiply(emitter, whole, NABLA_TILE_BYTES);
+  decode_step(emitter, nabla_emit_add(emitter, flat, at), rest,
+              nabla_emit_address(emitter, out, to));
+  nabla_emit_line(emitter, "}");
+}
+
+/* ---- lines of codes of 4 bits ---------------------------------------------
+ */
+
+/* The 16 values under the scale of the element at `flat`, as f32. */
+static nabla_ssa table_at(nabla_emitter *emitter, nabla_ssa flat) {
+  uint32_t codes[NABLA_LANES];
+  for (uint32_t i = 0; i < NABLA_LANES; i++) codes[i] = i;
+  nabla_ssa zero = 0;
+  nabla_ssa values =
+      nabla_emit_code_value(emitter, nabla_emit_i32_lanes(emitter, codes));
+  if (emitter->spec->format.zero_point)
+    zero = nabla_emit_broadcast(
+        emitter, "f32",
+        nabla_emit_zero_value(emitter, nabla_emit_block(emitter, flat)));
+  nabla_ssa scale =
+      nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
+  return nabla_emit_scaled(emitter, values, zero, scale);
+}
+
+static nabla_ssa words_splat(nabla_emitter *emitter, unsigned value) {
+  return nabla_emit(emitter, "arith.constant dense<%u> : " WORDS, value);
+}
+
+/* The second half of the lanes look into the second half of the tables. */
+static nabla_ssa halves_of_table(nabla_emitter *emitter) {
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
+  for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
+    nabla_text_add(emitter->text, "%s%u", i ? ", " : "",
+                   i / NABLA_LANES * NABLA_LANES);
+  nabla_text_add(emitter->text, "]> : " WORDS "\n");
+  return result;
+}
+
+/* 128 elements from `flat` on to four tiles from the address `out` on. */
+static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
+  nabla_ssa second = nabla_emit_add_constant(emitter, flat, HALF_LINE);
+  nabla_ssa tables = nabla_emit_bf16_round(emitter, table_at(emitter, flat),
+                                           table_at(emitter, second));
+  nabla_ssa codes = nabla_emit_load(emitter, WORDS, emitter->codes,
+                                    nabla_emit_code_byte(emitter, flat), 1);
+  nabla_ssa mask = words_splat(emitter, 15), half = halves_of_table(emitter);
+  unsigned turned = emitter->spec->format.encoding->high_first ? 1 : 0;
+  for (unsigned i = 0; i < 4; i++) {
+    nabla_ssa index = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : " WORDS,
+                                 codes, words_splat(emitter, 4 * i));
+    index =
+        nabla_emit(emitter, "arith.andi %%v%u, %%v%u : " WORDS, index, mask);
+    index = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, index, half);
+    nabla_ssa values = nabla_emit(
+        emitter,
+        "llvm.call_intrinsic \"llvm.x86.avx512.permvar.hi.512\"(%%v%u, %%v%u) "
+        ": (" WORDS ", " WORDS ") -> " WORDS,
+        tables, index);
+    nabla_emit_store(
+        emitter, WORDS, values, out,
+        nabla_emit_i64(emitter, (uint64_t)(i ^ turned) * NABLA_TILE_BYTES), 64);
+  }
+}
+
+static void decode_lines(nabla_emitter *emitter, const nabla_tiled_block *p,
+                         nabla_ssa flat, nabla_ssa out) {
+  nabla_loop lines;
+  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), p->count,
+                   NABLA_BF16_LINE, 0, NULL);
+  nabla_ssa to = nabla_emit_multiply(emitter, lines.induction,
+                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
+  decode_line(emitter, nabla_emit_add(emitter, flat, lines.induction),
+              nabla_emit_address(emitter, out, to));
+  nabla_loop_end(emitter, &lines, NULL);
+}
+
+void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
+  nabla_loop rows;
+  nabla_ssa zero = nabla_emit_i64(emitter, 0), one = nabla_emit_i64(emitter, 1);
+  nabla_ssa last =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
+  nabla_loop_begin(emitter, &rows, zero,
+                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
+  nabla_ssa row = nabla_emit_minimum(
+      emitter, nabla_emit_add(emitter, p->column, rows.induction), last);
+  nabla_ssa flat =
+      nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), p->k);
+  /* r * 64 within a half: half * (HALF - 16 * 64) more */
+  nabla_ssa half = nabla_emit_divide(emitter, rows.induction, NABLA_TILE_ROWS);
+  nabla_ssa to =
+      nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
+  to = nabla_emit_add(
+      emitter, to,
+      nabla_emit_multiply(emitter, half, NABLA_BF16_HALF - NABLA_TILE_BYTES));
+  nabla_ssa out = nabla_emit_address(emitter, p->panel, to);
+  if (nabla_bf16_by_lines(emitter->spec))
+    decode_lines(emitter, p, flat, out);
+  else
+    decode_row(emitter, p, flat, out);
+  nabla_loop_end(emitter, &rows, NULL);
+}
+
+/* Bytes of codes that a row of a panel has. */
+static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
+  if (spec->ggml)
+    return NABLA_BF16_DEPTH * spec->ggml->bytes / spec->ggml->elements;
+  unsigned bits = spec->format.encoding ? spec->format.encoding->bits
+                                        : nabla_dtype_bits(spec->dense);
+  return (uint64_t)NABLA_BF16_DEPTH * bits / 8;
+}
+
+void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
+                              nabla_ssa k) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_ssa flat =
+      nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
+  nabla_ssa byte = nabla_emit_code_byte(emitter, flat);
+  for (uint64_t i = 0; i < bytes_of_row(spec); i += CACHE_LINE)
+    nabla_emit_prefetch(emitter, emitter->codes,
+                        nabla_emit_add_constant(emitter, byte, i));
+  if (spec->format.encoding && spec->format.granularity == NABLA_PER_BLOCK)
+    nabla_emit_prefetch_scale(emitter, flat);
+}

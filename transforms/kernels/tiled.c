@@ -1,0 +1,196 @@
+/* Products of decoded panels with tiles of x; see tiled.h. */
+#include "transforms/kernels/tiled.h"
+
+#include "transforms/kernels/int8.h"
+#include "transforms/kernels/shapes.h"
+#include "transforms/kernels/transpose.h"
+
+#define ROWS NABLA_TILE_ROWS
+
+/* The scratch: 64 bytes that AMX is set up with, the panel, a tile of sums for
+ * each tile of x and half of the panel. */
+#define PANEL_AT 64u
+
+static uint64_t totals_at(const nabla_tiled *self) {
+  return PANEL_AT + self->panel;
+}
+
+uint64_t nabla_tiled_scratch(const nabla_tiled *self) {
+  return totals_at(self) +
+         (uint64_t)self->waiting / ROWS * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
+}
+
+static nabla_ssa part(nabla_emitter *emitter, uint64_t byte) {
+  return nabla_emit_address(emitter, emitter->scratch,
+                            nabla_emit_i64(emitter, byte));
+}
+
+nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
+                                 const nabla_tiled *self, nabla_ssa count) {
+  return nabla_emit_divide(
+      emitter, nabla_emit_add_constant(emitter, count, self->step - 1),
+      self->step);
+}
+
+/* ---- from sums to y -------------------------------------------------------
+ */
+
+static void clear_totals(nabla_emitter *emitter, const nabla_tiled_block *b) {
+  nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(b->self)));
+  nabla_loop loop;
+  nabla_loop_begin(
+      emitter, &loop, nabla_emit_i64(emitter, 0),
+      nabla_emit_multiply(emitter, b->tiles,
+                          NABLA_TILED_HALVES * NABLA_TILE_BYTES / 4),
+      NABLA_LANES, 0, NULL);
+  nabla_emit_write_lanes(emitter, totals, loop.induction,
+                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
+/* Turns the tile of sums at address `tile`, which then has rows of y. */
+static void turn(nabla_emitter *emitter, nabla_ssa tile) {
+  nabla_array_ref sums = nabla_floats_at(tile);
+  nabla_ssa v[ROWS];
+  for (unsigned i = 0; i < ROWS; i++)
+    v[i] = nabla_emit_read_lanes(
+        emitter, sums, nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
+        NABLA_LANES);
+  nabla_emit_transpose(emitter, "f32", v);
+  for (unsigned i = 0; i < ROWS; i++)
+    nabla_emit_write_lanes(emitter, sums,
+                           nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
+                           v[i]);
+}
+
+static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
+  nabla_loop tiles, halves, rows;
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_loop_begin(emitter, &tiles, zero, b->rows, ROWS, 0, NULL);
+  nabla_loop_begin(emitter, &halves, zero, b->columns, ROWS, 0, NULL);
+  /* both count in 16: 2 KiB for 16 rows of x, 1 KiB for 16 columns */
+  nabla_ssa at = nabla_emit_add(
+      emitter,
+      nabla_emit_multiply(emitter, tiles.induction,
+                          NABLA_TILED_HALVES * NABLA_TILE_BYTES / ROWS),
+      nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_BYTES / ROWS));
+  nabla_ssa tile =
+      nabla_emit_address(emitter, part(emitter, totals_at(b->self)), at);
+  turn(emitter, tile);
+  nabla_ssa width =
+      nabla_emit_left(emitter, b->columns, halves.induction, ROWS);
+  nabla_loop_begin(emitter, &rows, zero,
+                   nabla_emit_left(emitter, b->rows, tiles.induction, ROWS), 1,
+                   0, NULL);
+  nabla_ssa row =
+      nabla_emit_add(emitter, nabla_emit_add(emitter, b->row, tiles.induction),
+                     rows.induction);
+  nabla_emit_int8_finish(
+      emitter,
+      nabla_emit_address(
+          emitter, tile,
+          nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES)),
+      row, nabla_emit_add(emitter, b->column, halves.induction), width);
+  nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_end(emitter, &halves, NULL);
+  nabla_loop_end(emitter, &tiles, NULL);
+}
+
+/* ---- all of it ------------------------------------------------------------
+ */
+
+/* Multiplies `count` tiles of x from tile `tile` of the block on. */
+static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
+                            nabla_ssa tile, unsigned count) {
+  const nabla_tiled *self = b->self;
+  nabla_tiled_square s = {.count = count};
+  s.is_first = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64", tile,
+                          nabla_emit_i64(emitter, 0));
+  nabla_ssa all = nabla_emit_tiled_steps(emitter, self, emitter->k);
+  nabla_ssa first = nabla_emit_divide(emitter, b->row, ROWS);
+  nabla_ssa step = nabla_emit_divide(emitter, b->k, self->step);
+  s.sums = nabla_emit_address(
+      emitter, part(emitter, totals_at(b->self)),
+      nabla_emit_multiply(emitter, tile,
+                          NABLA_TILED_HALVES * NABLA_TILE_BYTES));
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa at = nabla_emit_add(emitter, first, tile);
+    at = nabla_emit_add_constant(emitter, at, i);
+    at = nabla_emit_add(emitter, nabla_emit_product(emitter, at, all), step);
+    s.x[i] =
+        nabla_emit_address(emitter, emitter->workspace,
+                           nabla_emit_multiply(emitter, at, self->step_bytes));
+  }
+  self->multiply(emitter, b, &s);
+}
+
+static void multiply_panel(nabla_emitter *emitter, const nabla_tiled_block *b) {
+  unsigned at_once = b->self->at_once;
+  nabla_loop tiles;
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa whole = nabla_emit_divide(emitter, b->tiles, at_once);
+  whole = nabla_emit_multiply(emitter, whole, at_once);
+  nabla_loop_begin(emitter, &tiles, zero, whole, at_once, 0, NULL);
+  multiply_square(emitter, b, tiles.induction, at_once);
+  nabla_loop_end(emitter, &tiles, NULL);
+  nabla_loop_begin(emitter, &tiles, whole, b->tiles, 1, 0, NULL);
+  multiply_square(emitter, b, tiles.induction, 1);
+  nabla_loop_end(emitter, &tiles, NULL);
+}
+
+/* The panel after that at b->k: the same rows, or the next ones. */
+static void set_next(nabla_emitter *emitter, nabla_tiled_block *b) {
+  nabla_ssa k = nabla_emit_add_constant(emitter, b->k, b->self->depth);
+  nabla_ssa more =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", k, emitter->k);
+  nabla_ssa rows =
+      nabla_emit_add_constant(emitter, b->column, NABLA_TILED_ROWS);
+  b->next_k = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
+                         more, k, nabla_emit_i64(emitter, 0));
+  b->next = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64", more,
+                       b->column, rows);
+}
+
+static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
+  const nabla_tiled *self = b->self;
+  nabla_loop panels;
+  clear_totals(emitter, b);
+  nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
+                   self->depth, 0, NULL);
+  b->k = panels.induction;
+  b->count = nabla_emit_left(emitter, emitter->k, b->k, self->depth);
+  b->steps = nabla_emit_tiled_steps(emitter, self, b->count);
+  b->panel = part(emitter, PANEL_AT);
+  set_next(emitter, b);
+  self->decode(emitter, b);
+  multiply_panel(emitter, b);
+  nabla_loop_end(emitter, &panels, NULL);
+  write_block(emitter, b);
+}
+
+void nabla_emit_tiled(nabla_emitter *emitter, const nabla_tiled *self) {
+  nabla_tiled_block b = {.self = self};
+  nabla_loop rows, columns;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m,
+                   self->waiting, 0, NULL);
+  b.row = rows.induction;
+  b.rows = nabla_emit_left(emitter, emitter->m, b.row, self->waiting);
+  b.tiles = nabla_emit_divide(
+      emitter, nabla_emit_add_constant(emitter, b.rows, ROWS - 1), ROWS);
+  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
+                   NABLA_TILED_ROWS, 0, NULL);
+  b.column = columns.induction;
+  b.columns =
+      nabla_emit_left(emitter, emitter->end, b.column, NABLA_TILED_ROWS);
+  sum_columns(emitter, &b);
+  nabla_loop_end(emitter, &columns, NULL);
+  nabla_loop_end(emitter, &rows, NULL);
+}
+
+/* Decoding, once for the rows that wait, and products of whole tiles. */
+double nabla_tiled_cost(const nabla_tiled *self, uint64_t m, double decode,
+                        double row) {
+  double tiles = (double)((m + ROWS - 1) / ROWS);
+  double blocks = (double)((m + self->waiting - 1) / self->waiting);
+  return blocks * decode + tiles * ROWS * row;
+}
