@@ -24,6 +24,8 @@
 // CHECK: %[[IS:.*]] = arith.cmpi ule, %{{.*}}, %c1_i64 : i64
 // CHECK: %[[MANY:.*]] = llvm.mlir.addressof @[[L:nabla_fused_nf4_b64_128x256[A-Za-z0-9_]*_m2]] : !llvm.ptr
 // CHECK: %[[P:.*]] = arith.select %[[IS]], %[[ONE]], %[[MANY]] : !llvm.ptr
+// The rows of x that the second one has put together, and nothing of w.
+// CHECK: memref.alloc({{.*}}memref<?xi8>
 // CHECK-NOT: memref.alloc
 // CHECK: call @nabla_parallel(%[[P]], %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
 // CHECK: %[[T:.*]] = bufferization.to_tensor %[[Y]] restrict writable : memref<?x128xf32> to tensor<?x128xf32>

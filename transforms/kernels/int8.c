@@ -84,7 +84,7 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
 }
 
 int nabla_int8_of_amx(const nabla_fused_spec *spec, nabla_int8 *out) {
-  if (!nabla_int8_of(spec, out) || !out->vnni ||
+  if (spec->ggml || !nabla_int8_of(spec, out) || !out->vnni || out->parts > 2 ||
       !NABLA_HAS(spec->features, AMX_INT8))
     return 0;
   out->is_signed = 1;

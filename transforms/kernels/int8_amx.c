@@ -64,7 +64,7 @@ typedef struct step {
 /* Adds the sums of a block to `totals`, a vector for each row of w. */
 static void add_step(nabla_emitter *emitter, const nabla_int8 *self,
                      const step *s, nabla_ssa *totals) {
-  nabla_int8_factors by = {0, 0, 0, 0};
+  nabla_int8_factors by = {.w = 0};
   by.x = nabla_emit_load(emitter, "vector<16xf32>", s->x,
                          nabla_emit_i64(emitter, 0), 64);
   if (self->has_zero)

@@ -62,7 +62,7 @@ static void decode_piece(nabla_emitter *emitter, const nabla_int8 *self,
                          nabla_ssa from, nabla_ssa to) {
   unsigned dwords = piece_of(emitter->spec, self);
   unsigned steps = dwords * 4 * self->parts / (unsigned)self->block;
-  nabla_ssa part[2] = {0, 0};
+  nabla_ssa part[NABLA_INT8_PARTS] = {0};
   nabla_emit_int8_split(emitter, self, load_codes(emitter, dwords, from), part);
   for (unsigned s = 0; s < steps; s++) {
     nabla_ssa bytes = part[0];
