@@ -1,6 +1,6 @@
 // Each distinct fused operation becomes a kernel, and a call that spreads it
 // over threads; what is not known to agree is checked before.
-// RUN: nabla-opt "%s" --split-input-file --nabla-lower-fused=features=avx2 | FileCheck "%s"
+// RUN: nabla-opt "%s" --split-input-file --nabla-lower-fused=features=avx | FileCheck "%s"
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 

@@ -19,6 +19,8 @@ typedef struct variant {
 static const variant variants[] = {
     {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F16},
+    {"nf4", 64, 4096, 4096, 8, 0, NABLA_SCALE_F32},
+    {"nf4", 64, 4096, 4096, 31, 0, NABLA_SCALE_F16},
     {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
     {"nf4", 64, 4096, 4096, 1, 1, NABLA_SCALE_F32},
     {"fp4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
@@ -27,6 +29,7 @@ static const variant variants[] = {
     {"int4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
     {"int8", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"int8", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"int8", 64, 4096, 4096, 8, 0, NABLA_SCALE_F32},
     {"int8", 0, 4096, 4096, 32, 0, NABLA_SCALE_F32},
     {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32},
@@ -34,6 +37,10 @@ static const variant variants[] = {
     {"mxfp4", 32, 4096, 4096, 32, 0, NABLA_SCALE_E8M0},
     /* blocks of GGUF files */
     {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_0", 0, 4096, 4096, 8, 0, NABLA_SCALE_F32},
+    {"q4_k", 0, 4096, 4096, 8, 0, NABLA_SCALE_F32},
+    {"q6_k", 0, 4096, 4096, 8, 0, NABLA_SCALE_F32},
+    {"q8_0", 0, 4096, 4096, 3, 0, NABLA_SCALE_F32},
     {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
@@ -152,7 +159,8 @@ int main(void) {
   }
   jit *compiler = jit_create();
   for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-    nabla_fused_spec spec = spec_of(&variants[i]), parts[4];
+    nabla_fused_spec spec = spec_of(&variants[i]);
+    nabla_fused_spec parts[NABLA_FUSED_CLASSES_MAX];
     nabla_text text = {0};
     unsigned loops = 0;
     spec.features = nabla_features_parse(level->features);
