@@ -37,7 +37,8 @@ typedef struct bench_problem {
   const char *scale; /* f32, f16, bf16, dynamic8 */
   nabla_numerics numerics;
   nabla_weight_layout layout;
-  const char *isa; /* best, portable, avx2, avx512 */
+  const char *isa;  /* best, portable, avx2, avx512 */
+  const char *body; /* a row of transforms/kernels/bodies.def; NULL: the best */
   int transposed;
 } bench_problem;
 

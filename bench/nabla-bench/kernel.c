@@ -58,6 +58,7 @@ static void fill_spec(bench_kernel *self) {
       .x_type = NABLA_DTYPE_F32,
       .y_type = NABLA_DTYPE_F32,
       .w_type = NABLA_DTYPE_F32,
+      .body = p->body,
       .features = nabla_features_parse(self->level->features)};
 }
 

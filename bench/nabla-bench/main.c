@@ -100,6 +100,9 @@ static nabla_status set_text(bench_settings *s, size_t index,
     case BENCH_OPTION_isa:
       p->isa = argument;
       return NABLA_OK;
+    case BENCH_OPTION_body:
+      p->body = argument;
+      return NABLA_OK;
     case BENCH_OPTION_layout:
       (void)nabla_weight_layout_find(argument, &p->layout);
       return NABLA_OK;

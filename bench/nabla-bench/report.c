@@ -27,7 +27,7 @@ static const report_row report_rows[] = {
             m, shapes, one, two)                                              \
   {table,                                                                     \
    {encoding, block, 4096, 4096, m, 1, scale, NABLA_NUMERICS_##numerics,      \
-    NABLA_WEIGHT_LAYOUT_##layout, isa, transposed},                           \
+    NABLA_WEIGHT_LAYOUT_##layout, isa, NULL, transposed},                     \
    shapes,                                                                    \
    one,                                                                       \
    two},
@@ -52,6 +52,7 @@ static const bench_problem curves[] = {
    NABLA_NUMERICS_##numerics,                    \
    NABLA_WEIGHT_LAYOUT_##layout,                 \
    "best",                                       \
+   NULL,                                         \
    0},
 #include "bench/nabla-bench/report.def"
 #undef ROW

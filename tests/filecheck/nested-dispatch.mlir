@@ -2,7 +2,7 @@
 // codes, packed scales are decoded in front of the kernel and say so; a lora
 // multiplies by its base and its factors.
 // RUN: nabla-opt "%s" --split-input-file --nabla-dispatch=policy=error | FileCheck "%s"
-// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch --nabla-lower-implicit --nabla-lower-fused=features=avx2 --remarks-filter='nabla.*' -o "%t" 2>&1 | FileCheck "%s" --check-prefix=REMARK
+// RUN: nabla-opt "%s" --split-input-file --nabla-dispatch --nabla-lower-implicit --nabla-lower-fused=features=avx --remarks-filter='nabla.*' -o "%t" 2>&1 | FileCheck "%s" --check-prefix=REMARK
 // RUN: FileCheck "%s" --check-prefix=FUSED --input-file="%t"
 
 !w = !nabla.implicit<32x64xf32, #nabla.int4<block = 16, scale = #nabla.dynamic8<block = 16>, zero_point = true>>

@@ -28,6 +28,8 @@ typedef struct variant {
 static const variant variants[] = {
     {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
     {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F16, IN_PLACE},
+    {"nf4", 64, 4096, 4096, 8, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"nf4", 64, 4096, 4096, 31, 0, NABLA_SCALE_F16, IN_PLACE},
     {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
     {"nf4", 64, 4096, 4096, 1, 1, NABLA_SCALE_F32, IN_PLACE},
     {"fp4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
@@ -36,6 +38,7 @@ static const variant variants[] = {
     {"int4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
     {"int8", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
     {"int8", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"int8", 64, 4096, 4096, 8, 0, NABLA_SCALE_F32, IN_PLACE},
     {"int8", 0, 4096, 4096, 32, 0, NABLA_SCALE_F32, IN_PLACE},
     {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
     {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
@@ -46,6 +49,10 @@ static const variant variants[] = {
     {"int8", 64, 4096, 4096, 512, 0, NABLA_SCALE_F32, PREPACKED},
     /* blocks of GGUF files */
     {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_0", 0, 4096, 4096, 8, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q4_k", 0, 4096, 4096, 8, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q6_k", 0, 4096, 4096, 8, 0, NABLA_SCALE_F32, IN_PLACE},
+    {"q8_0", 0, 4096, 4096, 3, 0, NABLA_SCALE_F32, IN_PLACE},
     {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
     {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},
     {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, IN_PLACE},

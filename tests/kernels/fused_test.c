@@ -277,7 +277,7 @@ static void check_special(run *r, problem *p, const kernels *k,
 }
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
-  static const uint64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, ROWS_MAX};
+  static const uint64_t rows[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, ROWS_MAX, 31};
   if (getenv("VERBOSE")) describe(&spec, level);
   kernels k = kernels_create(r->jit, spec, level);
   r->kernels += k.count;

@@ -11,11 +11,11 @@ static const nabla_body *const bodies[] = {
 #define BODIES (sizeof bodies / sizeof *bodies)
 
 /* The largest M of each class, and an M that stands for it: GEMV, a few rows
- * (bound by memory), some (by decoding) and many (by arithmetic). */
+ * (bound by memory), some (by decoding), more, and many (by arithmetic). */
 static const struct {
   uint64_t last, typical;
 } classes[NABLA_FUSED_CLASSES_MAX] = {
-    {1, 1}, {4, 3}, {31, 16}, {UINT64_MAX, 128}};
+    {1, 1}, {4, 3}, {16, 12}, {31, 24}, {UINT64_MAX, 128}};
 
 int nabla_spec_is_row(const nabla_fused_spec *spec) {
   if (spec->any_size) return 1;

@@ -55,3 +55,25 @@ void nabla_emit_mix_rows(nabla_emitter *emitter, const char *element,
       v[i | apart] = in_turns(emitter, element, a, b, 1);
     }
 }
+
+/* As transposing does, but the two halves are added; each pair as soon as it is
+ * there, so that few are at a time. */
+static nabla_ssa sums_of(nabla_emitter *emitter, nabla_array_ref rows,
+                         nabla_ssa at, unsigned first, unsigned count) {
+  if (count == 1)
+    return nabla_emit_read_lanes(
+        emitter, rows,
+        nabla_emit_add_constant(emitter, at, (uint64_t)first * NABLA_LANES),
+        NABLA_LANES);
+  unsigned apart = count / 2;
+  nabla_ssa a = sums_of(emitter, rows, at, first, apart);
+  nabla_ssa b = sums_of(emitter, rows, at, first + apart, apart);
+  nabla_ssa low = interleave(emitter, "f32", a, b, apart, 0);
+  nabla_ssa high = interleave(emitter, "f32", a, b, apart, 1);
+  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", low, high);
+}
+
+nabla_ssa nabla_emit_lane_sums(nabla_emitter *emitter, nabla_array_ref rows,
+                               nabla_ssa at) {
+  return sums_of(emitter, rows, at, 0, NABLA_LANES);
+}

@@ -15,4 +15,9 @@ void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
 void nabla_emit_mix_rows(nabla_emitter *emitter, const char *element,
                          unsigned rows, nabla_ssa *v);
 
+/* Lane i is the sum of the lanes of the i-th of 16 vectors that follow each
+ * other from element `at` on, each as a tree: 4 additions long. */
+nabla_ssa nabla_emit_lane_sums(nabla_emitter *emitter, nabla_array_ref rows,
+                               nabla_ssa at);
+
 #endif

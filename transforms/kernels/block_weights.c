@@ -1,0 +1,300 @@
+/* Weights of whole blocks of GGUF files; see block_weights.h. Codes of 4 bits
+ * are looked up in a table that was multiplied with the factor (and added to
+ * the minimum) of their part; all other products of codes and factors are exact
+ * as well, so that weights are what nabla_ggml_decode gives. */
+#include "transforms/kernels/block_weights.h"
+
+/* 16 elements are a lane each; 32 the unit of what has upper bits. */
+#define PIECE (2 * NABLA_LANES)
+
+static const nabla_ggml_layout *layout_of(const nabla_emitter *emitter) {
+  return emitter->spec->ggml->layout;
+}
+
+static nabla_ssa splat(nabla_emitter *emitter, nabla_ssa value) {
+  return nabla_emit_broadcast(emitter, "f32", value);
+}
+
+static nabla_ssa at_byte(nabla_emitter *emitter, nabla_ssa base,
+                         uint32_t more) {
+  return nabla_emit_add_constant(emitter, base, more);
+}
+
+int nabla_block_weights_apply(const nabla_fused_spec *spec) {
+  uint64_t elements = spec->ggml->elements;
+  if (!NABLA_HAS(spec->features, AVX512F) || spec->w_type != NABLA_DTYPE_F32)
+    return 0;
+  if (spec->any_size) return spec->any_size % elements == 0;
+  return spec->k % elements == 0 && spec->offset % elements == 0 &&
+         nabla_spec_row_stride(spec) % elements == 0;
+}
+
+/* ---- factors ---- */
+
+/* Four bytes of the block, in a lane each of which a factor or minimum of 6
+ * bits will be. */
+static nabla_ssa word_at(nabla_emitter *emitter, nabla_ssa base, uint32_t at) {
+  return nabla_emit_load(emitter, "i32", emitter->codes,
+                         at_byte(emitter, base, at), 1);
+}
+
+static nabla_ssa i32_with(nabla_emitter *emitter, const char *operation,
+                          nabla_ssa a, uint32_t value) {
+  return nabla_emit_i32_with(emitter, NABLA_SCALAR, operation, a, value);
+}
+
+/* The upper bits of the last four, from the two highest of each byte. */
+static nabla_ssa last_four(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high) {
+  high = i32_with(emitter, "shrui", high, 2);
+  high = i32_with(emitter, "andi", high, 0x30303030);
+  low = i32_with(emitter, "andi", low, 0x0f0f0f0f);
+  return nabla_emit_i32_binary(emitter, NABLA_SCALAR, "ori", low, high);
+}
+
+/* All factors and minima of PACKED6 (quant/ggml_decode.c): lane j is factor j,
+ * lane 8 + j minimum j, as f32. */
+static nabla_ssa packed6_lanes(nabla_emitter *emitter, nabla_ssa base) {
+  uint32_t at = layout_of(emitter)->sub_at;
+  nabla_ssa f = word_at(emitter, base, at), m = word_at(emitter, base, at + 4);
+  nabla_ssa both = word_at(emitter, base, at + 8);
+  nabla_ssa words[4] = {
+      i32_with(emitter, "andi", f, 0x3f3f3f3f), last_four(emitter, both, f),
+      i32_with(emitter, "andi", m, 0x3f3f3f3f),
+      last_four(emitter, i32_with(emitter, "shrui", both, 4), m)};
+  nabla_ssa all = nabla_emit(emitter,
+                             "vector.from_elements %%v%u, %%v%u, %%v%u, %%v%u "
+                             ": vector<4xi32>",
+                             words[0], words[1], words[2], words[3]);
+  all = nabla_emit(emitter,
+                   "vector.bitcast %%v%u : vector<4xi32> to "
+                   "vector<16xi8>",
+                   all);
+  all = nabla_emit(emitter,
+                   "arith.extui %%v%u : vector<16xi8> to "
+                   "vector<16xi32>",
+                   all);
+  return nabla_emit(emitter,
+                    "arith.sitofp %%v%u : vector<16xi32> to "
+                    "vector<16xf32>",
+                    all);
+}
+
+/* The 16 factors of BYTES. */
+static nabla_ssa bytes_lanes(nabla_emitter *emitter, nabla_ssa base) {
+  nabla_ssa raw =
+      nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
+                      at_byte(emitter, base, layout_of(emitter)->sub_at), 1);
+  raw = nabla_emit(emitter,
+                   "arith.extsi %%v%u : vector<16xi8> to "
+                   "vector<16xi32>",
+                   raw);
+  return nabla_emit(emitter,
+                    "arith.sitofp %%v%u : vector<16xi32> to "
+                    "vector<16xf32>",
+                    raw);
+}
+
+/* Lane `lane` of a vector in all lanes. */
+static nabla_ssa spread(nabla_emitter *emitter, nabla_ssa vector,
+                        unsigned lane) {
+  nabla_ssa one =
+      nabla_emit(emitter, "vector.extract %%v%u[%u] : f32 from vector<16xf32>",
+                 vector, lane);
+  return splat(emitter, one);
+}
+
+/* The f16 at a byte of the block, widened in all lanes: that is cheaper than to
+ * spread it afterwards. */
+static nabla_ssa half_lanes(nabla_emitter *emitter, nabla_ssa base,
+                            uint32_t at) {
+  nabla_ssa half = nabla_emit_load(emitter, "i16", emitter->codes,
+                                   at_byte(emitter, base, at), 1);
+  return nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_F16,
+                          nabla_emit_broadcast(emitter, "i16", half));
+}
+
+/* The factor of the block in all lanes; with PACKED6 the minimum, negated, in
+ * the upper ones. */
+static nabla_ssa block_factor(nabla_emitter *emitter, nabla_ssa base) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  nabla_ssa all =
+      l->is_e8m0 ? splat(emitter, nabla_emit_ggml_e8m0(
+                                      emitter, at_byte(emitter, base, l->d)))
+                 : half_lanes(emitter, base, l->d);
+  if (l->sub != NABLA_GGML_SUB_PACKED6) return all;
+  nabla_ssa min = half_lanes(emitter, base, (uint32_t)l->min);
+  min = nabla_emit(emitter, "arith.negf %%v%u : vector<16xf32>", min);
+  return nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+                    "vector<16xf32>",
+                    nabla_emit_mask(emitter, 0, 8), all, min);
+}
+
+nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
+                                             nabla_ssa base) {
+  const nabla_ggml *format = emitter->spec->ggml;
+  const nabla_ggml_layout *l = format->layout;
+  nabla_block_factors result = {.base = base, .size = format->elements};
+  nabla_ssa by = block_factor(emitter, base);
+  if (l->sub == NABLA_GGML_SUB_NONE) {
+    result.factor = by;
+    if (l->min >= 0) result.min = half_lanes(emitter, base, (uint32_t)l->min);
+    return result;
+  }
+  int packed6 = l->sub == NABLA_GGML_SUB_PACKED6;
+  nabla_ssa lanes =
+      packed6 ? packed6_lanes(emitter, base) : bytes_lanes(emitter, base);
+  result.lanes = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", lanes, by);
+  result.size = packed6 ? NABLA_GGML_PACKED6_PART : NABLA_GGML_BYTES_PART;
+  return result;
+}
+
+/* What elements of part `j` of a block are multiplied with, and what is added
+ * (0: nothing), as vectors. */
+typedef struct part {
+  nabla_ssa factor, min;
+  nabla_ssa table; /* of codes of 4 bits, with both; 0: none */
+} part;
+
+/* One after the other, just before it is used: 16 would not fit in registers.
+ */
+static part part_of(nabla_emitter *emitter, const nabla_block_factors *f,
+                    uint32_t j) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  part p = {.factor = f->factor, .min = f->min};
+  if (f->lanes) p.factor = spread(emitter, f->lanes, j);
+  if (l->sub == NABLA_GGML_SUB_PACKED6)
+    p.min = spread(emitter, f->lanes, 8 + j);
+  if (!l->run || (l->bits && l->part != 1)) return p;
+  nabla_ssa table = nabla_emit_ggml_table(emitter);
+  p.table =
+      p.min ? nabla_emit_fma(emitter, NABLA_VECTOR, table, p.factor, p.min)
+            : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", table, p.factor);
+  return p;
+}
+
+/* ---- weights ---- */
+
+static nabla_ssa load_bytes(nabla_emitter *emitter, nabla_ssa base, uint32_t at,
+                            const char *extend) {
+  nabla_ssa raw = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
+                                  at_byte(emitter, base, at), 1);
+  return nabla_emit(emitter, "arith.%s %%v%u : vector<16xi8> to vector<16xi32>",
+                    extend, raw);
+}
+
+/* Codes of 4 bits from element `e` on. The lookup takes the lowest 4 bits of
+ * each lane. */
+static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t e,
+                           const part *p) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  nabla_ssa codes =
+      load_bytes(emitter, base, nabla_ggml_code_byte(l, e), "extui");
+  codes = nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", codes,
+                              nabla_ggml_code_shift(l, e));
+  nabla_ssa value = nabla_emit_lookup_in(emitter, p->table, codes);
+  if (!l->bits) return value;
+  /* a fifth bit in a row of bits: 16 times the factor more */
+  nabla_ssa more = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", p->factor,
+                                     nabla_emit_f32(emitter, NABLA_VECTOR, 16));
+  more = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", value, more);
+  nabla_ssa bits =
+      nabla_emit_load(emitter, "i16", emitter->codes,
+                      at_byte(emitter, base, nabla_ggml_high_byte(l, e)), 1);
+  bits = nabla_emit(emitter, "llvm.bitcast %%v%u : i16 to vector<16xi1>", bits);
+  return nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+                    "vector<16xf32>",
+                    bits, more, value);
+}
+
+static nabla_ssa i8_with(nabla_emitter *emitter, const char *operation,
+                         nabla_ssa a, uint32_t value) {
+  nabla_ssa b =
+      nabla_emit(emitter, "arith.constant dense<%u> : vector<32xi8>", value);
+  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : vector<32xi8>", operation,
+                    a, b);
+}
+
+/* 32 codes with upper bits from element `e` on, a byte each. */
+static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa base,
+                             uint32_t e) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  uint32_t shift = nabla_ggml_high_shift(l, e);
+  nabla_ssa low =
+      nabla_emit_load(emitter, "vector<32xi8>", emitter->codes,
+                      at_byte(emitter, base, nabla_ggml_code_byte(l, e)), 1);
+  nabla_ssa high =
+      nabla_emit_load(emitter, "vector<32xi8>", emitter->codes,
+                      at_byte(emitter, base, nabla_ggml_high_byte(l, e)), 1);
+  low = nabla_ggml_code_shift(l, e) ? i8_with(emitter, "shrui", low, 4)
+                                    : i8_with(emitter, "andi", low, 15);
+  high = shift > 4 ? i8_with(emitter, "shrui", high, shift - 4)
+                   : i8_with(emitter, "shli", high, 4 - shift);
+  high = i8_with(emitter, "andi", high, ((1u << l->bits) - 1) << 4);
+  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : vector<32xi8>", low,
+                    high);
+}
+
+/* Half `half` of 32 codes, as f32. */
+static nabla_ssa half_piece(nabla_emitter *emitter, nabla_ssa codes,
+                            unsigned half) {
+  nabla_ssa lanes = nabla_emit(
+      emitter,
+      "vector.extract_strided_slice %%v%u {offsets = [%u], sizes = [16], "
+      "strides = [1]} : vector<32xi8> to vector<16xi8>",
+      codes, half * NABLA_LANES);
+  lanes = nabla_emit(emitter,
+                     "arith.extui %%v%u : vector<16xi8> to "
+                     "vector<16xi32>",
+                     lanes);
+  return nabla_emit(emitter,
+                    "arith.sitofp %%v%u : vector<16xi32> to "
+                    "vector<16xf32>",
+                    lanes);
+}
+
+/* factor * (code - bias), or factor * code + min. */
+static nabla_ssa converted(nabla_emitter *emitter, nabla_ssa code,
+                           const part *p) {
+  int32_t bias = layout_of(emitter)->bias;
+  nabla_ssa add = p->min;
+  if (!add)
+    add = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", p->factor,
+                            nabla_emit_f32(emitter, NABLA_VECTOR, -bias));
+  return nabla_emit_fma(emitter, NABLA_VECTOR, code, p->factor, add);
+}
+
+nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
+                                 uint32_t e) {
+  nabla_ssa codes = load_bytes(
+      emitter, base, nabla_ggml_code_byte(layout_of(emitter), e), "extsi");
+  return nabla_emit(emitter,
+                    "arith.sitofp %%v%u : vector<16xi32> to "
+                    "vector<16xf32>",
+                    codes);
+}
+
+void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
+                              nabla_block_use *use, void *context) {
+  const nabla_ggml *format = emitter->spec->ggml;
+  nabla_block_factors factors = nabla_emit_block_factors(emitter, base);
+  nabla_ssa codes = 0, weights;
+  part p = {0};
+  for (uint32_t e = 0; e < format->elements; e += NABLA_LANES) {
+    if (e % factors.size == 0) p = part_of(emitter, &factors, e / factors.size);
+    if (!format->layout->run) {
+      weights =
+          nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
+                            nabla_emit_block_bytes(emitter, base, e), p.factor);
+    } else if (p.table) {
+      weights = looked_up(emitter, base, e, &p);
+    } else {
+      if (e % PIECE == 0) codes = piece_codes(emitter, base, e);
+      weights = converted(emitter,
+                          half_piece(emitter, codes, e / NABLA_LANES % 2), &p);
+    }
+    use(emitter, e, weights, context);
+  }
+}

@@ -1,0 +1,35 @@
+/* Weights of whole blocks of GGUF files, 16 at a time, for AVX-512. Which bytes
+ * and bits an element has is known when the code is made, so that there are
+ * constants only. */
+#ifndef NABLA_TRANSFORMS_KERNELS_BLOCK_WEIGHTS_H
+#define NABLA_TRANSFORMS_KERNELS_BLOCK_WEIGHTS_H
+
+#include "transforms/kernels/bodies.h"
+#include "transforms/kernels/decode_ggml.h"
+
+/* Whether `spec` is for AVX-512, its weights are not rounded further, and its
+ * rows begin and end with whole blocks. */
+int nabla_block_weights_apply(const nabla_fused_spec *spec);
+
+/* The factors of a block. */
+typedef struct nabla_block_factors {
+  nabla_ssa base;        /* its first byte */
+  nabla_ssa factor, min; /* of all elements, in all lanes; 0: none */
+  nabla_ssa lanes;       /* of each part, then their minima, if it has parts */
+  uint32_t size;         /* elements of a part */
+} nabla_block_factors;
+
+nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
+                                             nabla_ssa base);
+
+/* The codes from element `e` on, as f32, of a format whose codes are bytes. */
+nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
+                                 uint32_t e);
+
+/* Called with each 16 weights of a block, in order: those from `e` on. */
+typedef void nabla_block_use(nabla_emitter *emitter, uint32_t e,
+                             nabla_ssa weights, void *context);
+void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
+                              nabla_block_use *use, void *context);
+
+#endif

@@ -1,0 +1,19 @@
+/* x in the form that strips are multiplied with: f32 in tiles of 16 elements of
+ * `height` rows, one behind the other along k, in the order of strips; zeros
+ * beyond K; rows beyond the last are the last again. */
+#ifndef NABLA_TRANSFORMS_KERNELS_STRIP_X_H
+#define NABLA_TRANSFORMS_KERNELS_STRIP_X_H
+
+#include "transforms/kernels/emit.h"
+
+/* `value` rounded up to a multiple of `to`. */
+nabla_ssa nabla_emit_round_up(nabla_emitter *emitter, nabla_ssa value,
+                              uint64_t to);
+
+/* How many elements of the workspace `height` rows take. */
+nabla_ssa nabla_emit_strip_row(nabla_emitter *emitter, unsigned height);
+
+/* Writes rows of x to the workspace: all that `prepare` does. */
+void nabla_emit_strip_x(nabla_emitter *emitter, unsigned height);
+
+#endif
