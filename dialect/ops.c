@@ -48,8 +48,14 @@ const nabla_op_row *nabla_op_named(MlirStringRef name) {
   return NULL;
 }
 
+/* Of every operation that a pass looks at: most are not of the dialect. */
 const nabla_op_row *nabla_op_find(MlirOperation op) {
-  return nabla_op_named(mlirIdentifierStr(mlirOperationGetName(op)));
+  static const char dialect[] = "nabla.";
+  MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(op));
+  if (name.length < strlen(dialect) ||
+      memcmp(name.data, dialect, strlen(dialect)) != 0)
+    return NULL;
+  return nabla_op_named(name);
 }
 
 const char *nabla_type_class_types(nabla_type_class types) {
