@@ -14,30 +14,45 @@ typedef struct variant {
   uint64_t m;
   int transposed;
   nabla_scale_type scale;
+  nabla_numerics numerics;
+  const char *body; /* NULL: the one that is chosen */
 } variant;
 
 static const variant variants[] = {
-    {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F16},
-    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"nf4", 64, 4096, 4096, 1, 1, NABLA_SCALE_F32},
-    {"fp4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"fp4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"int4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"int4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"int8", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"int8", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"int8", 0, 4096, 4096, 32, 0, NABLA_SCALE_F32},
-    {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"mxfp4", 32, 4096, 4096, 1, 0, NABLA_SCALE_E8M0},
-    {"mxfp4", 32, 4096, 4096, 32, 0, NABLA_SCALE_E8M0},
+    {"nf4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"nf4", 64, 4096, 4096, 4, 0, NABLA_SCALE_F16, NABLA_NUMERICS_F32, NULL},
+    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"nf4", 64, 4096, 4096, 1, 1, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"fp4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"fp4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"int4", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"int4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"int8", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"int8", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"int8", 0, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32,
+     NULL},
+    {"fp8", 128, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"mxfp4", 32, 4096, 4096, 1, 0, NABLA_SCALE_E8M0, NABLA_NUMERICS_F32, NULL},
+    {"mxfp4", 32, 4096, 4096, 32, 0, NABLA_SCALE_E8M0, NABLA_NUMERICS_F32,
+     NULL},
+    /* other numerics, where the CPU has the instructions */
+    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_BF16,
+     "bf16_amx"},
+    {"int8", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_BF16,
+     "bf16_amx"},
+    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_BF16,
+     "bf16_dots"},
+    {"nf4", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_INT8,
+     "int8_amx"},
+    {"int8", 64, 4096, 4096, 32, 0, NABLA_SCALE_F32, NABLA_NUMERICS_INT8,
+     "int8_amx"},
     /* blocks of GGUF files */
-    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
-    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"iq4_nl", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"q8_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
+    {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32, NABLA_NUMERICS_F32, NULL},
 };
 
 static nabla_fused_spec spec_of(const variant *v) {
@@ -50,7 +65,9 @@ static nabla_fused_spec spec_of(const variant *v) {
                            .stride_k = v->transposed ? v->n : 1,
                            .x_type = NABLA_DTYPE_F32,
                            .y_type = NABLA_DTYPE_F32,
-                           .w_type = NABLA_DTYPE_F32};
+                           .w_type = NABLA_DTYPE_F32,
+                           .numerics = v->numerics,
+                           .body = v->body};
   spec.format =
       (nabla_format){.encoding = nabla_encoding_find(v->encoding),
                      .granularity = v->block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
@@ -156,6 +173,11 @@ int main(void) {
     nabla_text text = {0};
     unsigned loops = 0;
     spec.features = nabla_features_parse(level->features);
+    if (variants[i].body && nabla_fused_objection(&spec)) {
+      printf("skipped: %s: %s\n", variants[i].body,
+             nabla_fused_objection(&spec));
+      continue;
+    }
     (void)nabla_fused_classes(&spec, parts);
     nabla_fused_emit(&parts[0], "kernel", &text);
     char *assembly = jit_assembly(compiler, level, text.data, "kernel");
