@@ -184,6 +184,22 @@ for rows in 1 3 37; do
   expect 0 ok "$run" linear.so -e linear -b w=q.safetensors:a.w.weight -i double=b.npy \
     -i x=x$rows.npy --expect y$rows.npy
 done
+# other numerics: instructions that a process must ask for, AMX, among them
+for numerics in bf16 int8; do
+  expect 0 '' "$compile" linear.mlir --numerics $numerics -o $numerics.so
+  for rows in 3 37; do
+    expect 0 '' "$run" linear.mlir --numerics $numerics -e linear -o $numerics.npy \
+      -b w=q.safetensors:a.w.weight -i double=b.npy -i x=x$rows.npy
+    expect 0 ok "$run" $numerics.so -e linear -b w=q.safetensors:a.w.weight \
+      -i double=b.npy -i x=x$rows.npy --expect $numerics.npy
+    "$python" - y$rows.npy $numerics.npy <<'EOF' || fail "$numerics differs from f32"
+import sys
+import numpy as np
+f32, got = (np.load(name) for name in sys.argv[1:])
+sys.exit(not np.abs(got - f32).max() <= .02 * np.abs(f32).max())
+EOF
+  done
+done
 "$python" - <<'EOF' || fail 'the weight as C'
 import json, struct
 import numpy as np

@@ -3,6 +3,7 @@
 #include "lib/runtime/saved.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +256,24 @@ Test(saved, features_of_others) {
   cr_expect_eq(nabla_saved_check(&later, nabla_x86_features_here(), &diag),
                NABLA_UNSUPPORTED);
   cr_expect(strstr(diag.what, "this build does not know"));
+}
+
+/* A thread whose signal stack is too small for tile registers, as the system
+ * has it: it does not permit them, and what needs them is refused. */
+Test(saved, tiles_without_permission) {
+  static char stack[4096];
+  const stack_t small = {.ss_sp = stack, .ss_size = sizeof stack};
+  const nabla_saved_record record = {
+      .triple = TRIPLE, .features = "amx-tile,amx-bf16", .abi = 1};
+  if (!nabla_x86_has(NABLA_X86_AMX_TILE) || sigaltstack(&small, NULL))
+    cr_skip_test("no AMX here, or no small signal stacks");
+  cr_assert_eq(nabla_x86_tiles_allowed(), 0);
+  cr_expect_eq(nabla_saved_check(&record, nabla_x86_features_here(), &diag),
+               NABLA_UNSUPPORTED);
+  cr_expect_str_eq(diag.what,
+                   "the saved program needs amx-tile, which the system does "
+                   "not permit here");
+  cr_expect(strstr(diag.next, "--target"));
 }
 
 /* A good record behind what is no library. */

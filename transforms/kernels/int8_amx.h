@@ -6,7 +6,7 @@
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/tiled.h"
 
-#define NABLA_INT8_DEPTH 512u /* elements of k in a panel */
+#define NABLA_INT8_DEPTH 256u /* elements of k in a panel */
 
 /* A panel: tiles of 16 rows along k, then those of the other 16; for each span
  * a scale (f32) of each row, then negative zero points; room for the products

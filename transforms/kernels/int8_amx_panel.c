@@ -247,27 +247,39 @@ void nabla_emit_int8_amx_prefetch(nabla_emitter *emitter,
 /* ---- prepacking -----------------------------------------------------------
  */
 
-/* Copies a row to the packed weight. */
-static void pack_row(nabla_emitter *emitter, const nabla_int8 *self,
-                     nabla_ssa row) {
+/* Copies the codes of 16 rows from `first` on, piece by piece, so that what is
+ * written is consecutive. */
+static void pack_codes(nabla_emitter *emitter, const nabla_int8 *self,
+                       nabla_ssa first) {
   char type[32];
   const nabla_fused_spec *spec = emitter->spec;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), factors[2];
-  source from = in_place(emitter, self, row, zero);
-  source to = packed(emitter, self, row, zero);
+  uint64_t bytes = (uint64_t)piece_of(spec, self) * 4;
+  nabla_ssa zero = nabla_emit_i64(emitter, 0), from[ROWS];
+  source to = packed(emitter, self, first, zero);
   nabla_loop pieces;
   (void)snprintf(type, sizeof type, "vector<%uxi32>", piece_of(spec, self));
+  for (unsigned i = 0; i < ROWS; i++)
+    from[i] = in_place(emitter, self,
+                       nabla_emit_add_constant(emitter, first, i), zero)
+                  .codes;
   nabla_loop_begin(
       emitter, &pieces, zero,
       nabla_emit_i64(emitter, spec->k / piece_elements(spec, self)), 1, 0,
       NULL);
-  nabla_emit_store(
-      emitter, type,
-      nabla_emit_load(
-          emitter, type, from.codes,
-          nabla_emit_multiply(emitter, pieces.induction, from.apart), 1),
-      to.codes, nabla_emit_multiply(emitter, pieces.induction, to.apart), 4);
+  nabla_ssa at = nabla_emit_multiply(emitter, pieces.induction, bytes);
+  nabla_ssa out = nabla_emit_multiply(emitter, pieces.induction, to.apart);
+  for (unsigned i = 0; i < ROWS; i++)
+    nabla_emit_store(emitter, type,
+                     nabla_emit_load(emitter, type, from[i], at, 1), to.codes,
+                     nabla_emit_add_constant(emitter, out, i * bytes), 4);
   nabla_loop_end(emitter, &pieces, NULL);
+}
+
+static void pack_factors(nabla_emitter *emitter, const nabla_int8 *self,
+                         nabla_ssa row) {
+  nabla_ssa zero = nabla_emit_i64(emitter, 0), factors[2];
+  source from = in_place(emitter, self, row, zero);
+  source to = packed(emitter, self, row, zero);
   for (int i = 0; i <= self->has_zero; i++)
     factors[i] = nabla_emit_address(
         emitter, to.group,
@@ -275,20 +287,25 @@ static void pack_row(nabla_emitter *emitter, const nabla_int8 *self,
                                 nabla_emit_multiply(emitter, to.lane, 4),
                                 i ? to.layout.zeros : to.layout.scales));
   write_factors(emitter, self, &from, zero,
-                nabla_emit_i64(emitter, spec->k / self->span), factors,
+                nabla_emit_i64(emitter, emitter->spec->k / self->span), factors,
                 NABLA_BYTES);
 }
 
-/* All rows of a group, beyond the last one it again. */
+/* All rows of the groups, beyond the last one it again. */
 void nabla_emit_int8_amx_prepack(nabla_emitter *emitter) {
   nabla_int8 self;
-  nabla_loop rows;
+  nabla_loop groups, rows;
   if (!nabla_int8_of_amx(emitter->spec, &self)) return;
   nabla_ssa end =
       nabla_emit_add_constant(emitter, emitter->end, NABLA_TILED_ROWS - 1);
   end = nabla_emit_divide(emitter, end, NABLA_TILED_ROWS);
   end = nabla_emit_multiply(emitter, end, NABLA_TILED_ROWS);
-  nabla_loop_begin(emitter, &rows, emitter->begin, end, 1, 0, NULL);
-  pack_row(emitter, &self, rows.induction);
+  nabla_loop_begin(emitter, &groups, emitter->begin, end, ROWS, 0, NULL);
+  pack_codes(emitter, &self, groups.induction);
+  nabla_loop_begin(emitter, &rows, groups.induction,
+                   nabla_emit_add_constant(emitter, groups.induction, ROWS), 1,
+                   0, NULL);
+  pack_factors(emitter, &self, rows.induction);
   nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_end(emitter, &groups, NULL);
 }
