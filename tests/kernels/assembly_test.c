@@ -40,7 +40,7 @@ static const variant variants[] = {
     {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
 };
 
-/* In int8 numerics: blocks of GGUF files, N = K = 4096. */
+/* In int8 numerics. */
 static const variant integer_variants[] = {
     {"q4_0", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"q4_1", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
@@ -50,6 +50,8 @@ static const variant integer_variants[] = {
     {"q4_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"q5_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
     {"q6_k", 0, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"ternary", 64, 4096, 4096, 1, 0, NABLA_SCALE_F32},
+    {"mxfp4", 32, 4096, 4096, 1, 0, NABLA_SCALE_E8M0},
     {"q4_0", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
     {"q8_0", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
     {"q4_k", 0, 4096, 4096, 4, 0, NABLA_SCALE_F32},
