@@ -45,7 +45,7 @@ static double unit_of(const nabla_fused_spec *spec) {
 
 static int offset_of(const nabla_fused_spec *spec, int vnni) {
   const nabla_encoding *encoding = spec->format.encoding;
-  if (is_ternary(encoding)) return 1;
+  if (is_ternary(encoding)) return vnni ? 1 : 0;
   if (encoding->bits == 4 && nabla_spec_is_integer(encoding))
     return vnni && !spec->format.zero_point ? 8 : 0;
   return vnni ? 128 : 0;
@@ -172,10 +172,11 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
   const nabla_fused_spec *spec = emitter->spec;
   int values[NABLA_TABLE_VALUES];
   float table[NABLA_TABLE_VALUES];
-  if (is_ternary(spec->format.encoding)) return 0;
-  if (nabla_spec_is_integer(spec->format.encoding)) {
+  int ternary = is_ternary(spec->format.encoding);
+  if (ternary || nabla_spec_is_integer(spec->format.encoding)) {
     if (self->vnni || self->has_zero) return 0;
-    for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++) values[i] = i - 8;
+    for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++)
+      values[i] = i - (ternary ? 1 : 8);
     return nabla_emit_int8_table(emitter, values);
   }
   nabla_encoding_table(spec->format.encoding, table);
