@@ -9,6 +9,7 @@
 
 // REMARK: KernelChosen{{.*}}int8 numerics: kernel 'int8_lines' for M = 1
 // REMARK: KernelChosen{{.*}}int8 numerics: kernel '{{[a-z]+}}' in f32 for M = 1
+// REMARK: KernelChosen{{.*}}int8 numerics: kernel 'int8_blocks' for M = 1
 // VNNI: _int8_m1to1(
 // VNNI: llvm.x86.avx512.vpdpbusd.512
 // AVX2-NOT: avx512
@@ -28,4 +29,11 @@ func.func @split(%x: tensor<1x96xf32>, %c: tensor<1536xi8>, %s: tensor<48xf32>) 
   %w = nabla.pack %c, %s : tensor<1536xi8>, tensor<48xf32> -> !nabla.implicit<32x96xf32, #nabla.nf4<block = 64>>
   %y = nabla.fused_dot %x, %w : tensor<1x96xf32>, !nabla.implicit<32x96xf32, #nabla.nf4<block = 64>>
   return %y : tensor<1x32xf32>
+}
+
+// Blocks of GGUF files, of which one begins each row.
+func.func @blocks(%x: tensor<1x256xf32>, %b: tensor<18432xi8>) -> tensor<1x128xf32> {
+  %w = nabla.pack %b : tensor<18432xi8> -> !nabla.implicit<128x256xf32, #nabla.ggml<q4_k>>
+  %y = nabla.fused_dot %x, %w : tensor<1x256xf32>, !nabla.implicit<128x256xf32, #nabla.ggml<q4_k>>
+  return %y : tensor<1x128xf32>
 }

@@ -45,7 +45,7 @@ static double unit_of(const nabla_fused_spec *spec) {
 
 static int offset_of(const nabla_fused_spec *spec, int is_signed) {
   const nabla_encoding *encoding = spec->format.encoding;
-  if (is_ternary(encoding)) return 1;
+  if (is_ternary(encoding)) return is_signed ? 0 : 1;
   if (encoding->bits == 4 && nabla_spec_is_integer(encoding))
     return is_signed || spec->format.zero_point ? 0 : 8;
   return is_signed ? 0 : 128;
@@ -182,10 +182,11 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
   const nabla_fused_spec *spec = emitter->spec;
   int values[NABLA_TABLE_VALUES];
   float table[NABLA_TABLE_VALUES];
-  if (is_ternary(spec->format.encoding)) return 0;
-  if (nabla_spec_is_integer(spec->format.encoding)) {
+  int ternary = is_ternary(spec->format.encoding);
+  if (ternary || nabla_spec_is_integer(spec->format.encoding)) {
     if (!self->is_signed || self->has_zero) return 0;
-    for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++) values[i] = i - 8;
+    for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++)
+      values[i] = i - (ternary ? 1 : 8);
     return nabla_emit_int8_table(emitter, values);
   }
   nabla_encoding_table(spec->format.encoding, table);

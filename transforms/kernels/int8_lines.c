@@ -140,7 +140,7 @@ static nabla_ssa spread(nabla_emitter *emitter, const nabla_ssa *values,
                         unsigned count, unsigned spans) {
   nabla_ssa lanes[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    lanes[i] = values[pick_span(i, spans + 256 * count)];
+    lanes[i] = values[pick_span(i, spans + 256 * count) % NABLA_LANES];
   return nabla_emit_from_elements(emitter, "f32", lanes);
 }
 
