@@ -184,15 +184,47 @@ static nabla_ssa load_bytes(nabla_emitter *emitter, nabla_ssa base, uint32_t at,
                     extend, raw);
 }
 
-/* Codes of 4 bits from element `e` on. The lookup takes the lowest 4 bits of
- * each lane. */
-static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t e,
-                           const part *p) {
+int nabla_block_weights_turn(const nabla_fused_spec *spec) {
+  const nabla_ggml_layout *l = spec->ggml->layout;
+  return nabla_block_weights_apply(spec) && l->run && !l->bits;
+}
+
+/* Codes of 4 bits from element `e` on, turned: four copies of 16 bytes, each
+ * shifted by bytes of its own, so that nothing is widened. */
+static nabla_ssa turned_codes(nabla_emitter *emitter, nabla_ssa base,
+                              uint32_t e) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  uint32_t shifts[NABLA_LANES];
+  for (uint32_t i = 0; i < NABLA_LANES; i++)
+    shifts[i] = i / 4 * 8 + nabla_ggml_code_shift(l, e);
+  nabla_ssa words =
+      nabla_emit_load(emitter, "vector<4xi32>", emitter->codes,
+                      at_byte(emitter, base, nabla_ggml_code_byte(l, e)), 1);
+  words = nabla_emit(emitter,
+                     "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 0, 1, 2, 3, 0, "
+                     "1, 2, 3, 0, 1, 2, 3] : vector<4xi32>, vector<4xi32>",
+                     words, words);
+  return nabla_emit_i32_binary(emitter, NABLA_VECTOR, "shrui", words,
+                               nabla_emit_i32_lanes(emitter, shifts));
+}
+
+static nabla_ssa codes_in_order(nabla_emitter *emitter, nabla_ssa base,
+                                uint32_t e) {
   const nabla_ggml_layout *l = layout_of(emitter);
   nabla_ssa codes =
       load_bytes(emitter, base, nabla_ggml_code_byte(l, e), "extui");
-  codes = nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", codes,
-                              nabla_ggml_code_shift(l, e));
+  return nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", codes,
+                             nabla_ggml_code_shift(l, e));
+}
+
+/* Weights with codes of 4 bits from element `e` on. The lookup takes the lowest
+ * 4 bits of each lane. */
+static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t e,
+                           const part *p, int turned) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  nabla_ssa codes = turned && nabla_block_weights_turn(emitter->spec)
+                        ? turned_codes(emitter, base, e)
+                        : codes_in_order(emitter, base, e);
   nabla_ssa value = nabla_emit_lookup_in(emitter, p->table, codes);
   if (!l->bits) return value;
   /* a fifth bit in a row of bits: 16 times the factor more */
@@ -277,7 +309,7 @@ nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
 }
 
 void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
-                              nabla_block_use *use, void *context) {
+                              int turned, nabla_block_use *use, void *context) {
   const nabla_ggml *format = emitter->spec->ggml;
   nabla_block_factors factors = nabla_emit_block_factors(emitter, base);
   nabla_ssa codes = 0, weights;
@@ -289,7 +321,7 @@ void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
           nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
                             nabla_emit_block_bytes(emitter, base, e), p.factor);
     } else if (p.table) {
-      weights = looked_up(emitter, base, e, &p);
+      weights = looked_up(emitter, base, e, &p, turned);
     } else {
       if (e % PIECE == 0) codes = piece_codes(emitter, base, e);
       weights = converted(emitter,

@@ -26,10 +26,15 @@ nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
 nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
                                  uint32_t e);
 
-/* Called with each 16 weights of a block, in order: those from `e` on. */
+/* Whether the weights of `spec` can be had turned for less: lane 4 * i + j of
+ * 16 holds element 4 * j + i. */
+int nabla_block_weights_turn(const nabla_fused_spec *spec);
+
+/* Called with each 16 weights of a block, in order: those from `e` on; with
+ * `turned` turned, where they can be. */
 typedef void nabla_block_use(nabla_emitter *emitter, uint32_t e,
                              nabla_ssa weights, void *context);
 void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
-                              nabla_block_use *use, void *context);
+                              int turned, nabla_block_use *use, void *context);
 
 #endif

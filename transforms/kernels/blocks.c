@@ -46,7 +46,7 @@ static void add_bytes(nabla_emitter *emitter, const block *b, uint32_t number) {
 /* Adds the products of block `number` of a group to the sums. */
 static void add_block(nabla_emitter *emitter, block *b, uint32_t number) {
   if (emitter->spec->ggml->layout->run)
-    nabla_emit_block_weights(emitter, b->base, add_product, b);
+    nabla_emit_block_weights(emitter, b->base, 0, add_product, b);
   else
     add_bytes(emitter, b, number);
 }

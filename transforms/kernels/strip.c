@@ -64,7 +64,9 @@ static uint32_t bit_of(const nabla_encoding *encoding, uint32_t i) {
 /* Of 4 bits two lanes share the shift of a word of 64 bits. */
 void nabla_strip_order(const nabla_fused_spec *spec,
                        unsigned out[NABLA_LANES]) {
-  for (unsigned i = 0; i < NABLA_LANES; i++) out[i] = i;
+  int turned = spec->ggml && nabla_block_weights_turn(spec);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    out[i] = turned ? i % 4 * 4 + i / 4 : i;
   if (!by_words(spec) || spec->format.encoding->bits != 4) return;
   unsigned flip = spec->format.encoding->high_first ? 1 : 0;
   for (unsigned i = 0; i < NABLA_LANES; i++)
@@ -180,7 +182,7 @@ static void blocks(nabla_emitter *emitter, const piece *p) {
     block_place place = {p, nabla_emit_add_constant(emitter, units.induction,
                                                     i * format->elements)};
     nabla_emit_block_weights(
-        emitter, nabla_emit_add_constant(emitter, base, i * format->bytes),
+        emitter, nabla_emit_add_constant(emitter, base, i * format->bytes), 1,
         store_block, &place);
   }
   nabla_loop_end(emitter, &units, NULL);
