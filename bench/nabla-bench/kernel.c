@@ -190,9 +190,11 @@ static void call(const bench_kernel *self, nabla_kernel_function function,
   if (begin < end) function(self->words, begin, end);
 }
 
+/* Cut between tiles of the workspace. */
 static void prepare_part(void *context, uint32_t worker, uint32_t workers) {
   bench_kernel *self = context;
-  call(self, self->kernel->prepare, self->problem.m, 1, worker, workers);
+  call(self, self->kernel->prepare, self->problem.m,
+       self->kernel->workspace.rows, worker, workers);
 }
 
 static void run_part(void *context, uint32_t worker, uint32_t workers) {
