@@ -1,7 +1,8 @@
 /* Kernels of the fused dot product, generated, compiled for every instruction
  * set that this machine has, and run on arrays between guard pages.
  *
- *   fused_test [COUNT [SEED]]    COUNT random geometries beside the fixed ones
+ *   fused_test [COUNT [SEED [PART]]]  COUNT random geometries, and fixed ones:
+ *                                     PART layers, blocks, none; all
  *
  * Each is compiled for the machine itself and for one of the other sets in
  * turn; for all of them when COUNT is at least 60.
@@ -591,8 +592,9 @@ int main(int argc, char **argv) {
   r.level_count = jit_levels(&r.levels);
   r.all = count >= 60;
   tell_skipped(&r);
-  if (!(argc > 3)) check_fixed(&r);
-  if (!(argc > 3)) check_blocks(&r);
+  const char *part = argc > 3 ? argv[3] : "all";
+  if (!strcmp(part, "layers") || !strcmp(part, "all")) check_fixed(&r);
+  if (!strcmp(part, "blocks") || !strcmp(part, "all")) check_blocks(&r);
   for (unsigned long i = 0; i < count; i++) {
     uint64_t seed = r.state;
     nabla_fused_spec spec = random_spec(&r);
