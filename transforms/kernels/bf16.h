@@ -16,7 +16,8 @@
 #define NABLA_BF16_STEP 32u  /* elements of k in a tile */
 #define NABLA_BF16_LINE 128u /* in a line of codes of 4 bits */
 
-/* Can w be decoded to bf16 in rows, with the instructions of the target? */
+/* Can w be decoded to bf16 in rows, with the instructions of the target? Where
+ * a prepacked weight is asked for too: it gains nothing, w is read in place. */
 int nabla_bf16_applies(const nabla_fused_spec *spec);
 
 /* Are tiles made from whole lines of codes? */

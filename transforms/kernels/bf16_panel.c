@@ -30,7 +30,6 @@ int nabla_bf16_applies(const nabla_fused_spec *spec) {
   return spec->numerics == NABLA_NUMERICS_BF16 && nabla_spec_is_row(spec) &&
          (spec->m_min > 1 || spec->any_size) && spec->k &&
          spec->any_size % NABLA_BF16_STEP == 0 &&
-         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
          NABLA_HAS(spec->features, AVX512BF16) &&
          NABLA_HAS(spec->features, AVX512BW);
 }

@@ -6,10 +6,12 @@
  * (packed.h). */
 #include "transforms/kernels/panel.h"
 
+#include "transforms/kernels/block_weights.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/packed.h"
 #include "transforms/kernels/panel_words.h"
 #include "transforms/kernels/shapes.h"
+#include "transforms/kernels/strip.h"
 #include "transforms/kernels/transpose.h"
 
 nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
@@ -173,6 +175,55 @@ static void rows_first(nabla_emitter *emitter, const nabla_panel *panel,
   nabla_emit_line(emitter, "}");
 }
 
+/* ---- blocks of GGUF files: whole ones of a row, then transposed ------------
+ */
+
+static int by_blocks(const nabla_fused_spec *spec) {
+  return spec->ggml && nabla_spec_is_row(spec) &&
+         nabla_block_weights_apply(spec);
+}
+
+uint64_t nabla_panel_scratch(const nabla_fused_spec *spec) {
+  return by_blocks(spec) ? (uint64_t)NABLA_LANES * NABLA_STRIP * 4
+                         : NABLA_PANEL_SCRATCH;
+}
+
+/* The 16 rows from `row` on, by strips, whose vectors have an order of their
+ * own. */
+static void blocks_first(nabla_emitter *emitter, const nabla_panel *panel,
+                         nabla_ssa row) {
+  unsigned order[NABLA_LANES];
+  nabla_ssa values[NABLA_LANES], one = nabla_emit_i64(emitter, 1);
+  nabla_strip strip = {.first = nabla_emit_add(emitter, panel->first, row),
+                       .rows = nabla_emit_i64(emitter, NABLA_LANES),
+                       .k = panel->k,
+                       .count = panel->count,
+                       .out = panel->scratch};
+  nabla_array_ref from = nabla_floats_at(panel->scratch);
+  nabla_loop loop;
+  strip.last =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
+  nabla_emit_strip(emitter, &strip);
+  nabla_strip_order(emitter->spec, order);
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), panel->count,
+                   NABLA_LANES, 0, NULL);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    values[i] = nabla_emit_read_lanes(
+        emitter, from,
+        nabla_emit_add_constant(emitter, loop.induction,
+                                (uint64_t)i * NABLA_STRIP),
+        NABLA_LANES);
+  nabla_emit_transpose(emitter, "f32", values);
+  nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
+  to = nabla_emit_add(emitter, to, row);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_emit_write_lanes(
+        emitter, nabla_floats_at(panel->out),
+        nabla_emit_add_constant(emitter, to, (uint64_t)order[i] * panel->width),
+        values[i]);
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
 /* ---- consecutive along n: rows in lanes already ----------------------------
  */
 
@@ -215,6 +266,8 @@ void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel) {
     columns_first(emitter, panel, loop.induction);
   else if (dwords)
     nabla_emit_panel_words(emitter, panel, loop.induction);
+  else if (by_blocks(emitter->spec))
+    blocks_first(emitter, panel, loop.induction);
   else
     rows_first(emitter, panel, loop.induction);
   nabla_loop_end(emitter, &loop, NULL);

@@ -5,7 +5,8 @@
 
 #include "transforms/kernels/bodies.h"
 
-/* Bytes of the scratch that nabla_emit_panel uses beside the panel. */
+/* Bytes of the scratch that nabla_emit_panel uses beside the panel, but for
+ * blocks of GGUF files (nabla_panel_scratch). */
 #define NABLA_PANEL_SCRATCH 4096u
 
 /* Which part of the weight. */
@@ -16,12 +17,15 @@ typedef struct nabla_panel {
   nabla_ssa count;   /* elements of each row, at most KC                  */
   unsigned aligned;  /* a power of two                                    */
   nabla_ssa out;     /* address; room for `count` rounded up to 16        */
-  nabla_ssa scratch; /* address; NABLA_PANEL_SCRATCH bytes                */
+  nabla_ssa scratch; /* address; nabla_panel_scratch bytes                */
 } nabla_panel;
 
 /* The flat index of element k of the panel's row `row`, or of the last row. */
 nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa k);
+
+/* How much scratch a panel of at most 512 elements of each row needs. */
+uint64_t nabla_panel_scratch(const nabla_fused_spec *spec);
 
 /* Decodes a panel. Elements beyond `count`, up to the next multiple of 16, may
  * be written too. */

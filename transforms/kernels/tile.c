@@ -5,7 +5,7 @@
  * columns that share totals are multiplied with one range of k before the next
  * range: x comes from the second cache then.
  *
- * The scratch: a panel, totals of ROWS x COLUMNS, and what nabla_emit_panel
+ * The scratch: a panel, totals of ROWS x columns, and what nabla_emit_panel
  * needs. */
 
 #include "transforms/kernels/decode.h"
@@ -16,7 +16,6 @@
 #include "transforms/kernels/shapes.h"
 
 #define PANEL      256u /* elements of k */
-#define COLUMNS    192u /* rows of w that share a look at x */
 #define ROWS       256u /* rows of x that a decoded panel is used for */
 #define WIDE_FROM  768u
 #define AHEAD_MOST 2u /* lines asked for in a turn of the innermost loop */
@@ -48,16 +47,21 @@ static void prepare(nabla_emitter *emitter) {
   nabla_emit_pack_rows(emitter, row_tiles(emitter->spec));
 }
 
+/* Rows of w that share a look at x: what there is room for. */
+static unsigned columns_of(const nabla_fused_spec *spec) {
+  return nabla_panel_scratch(spec) > NABLA_PANEL_SCRATCH ? 144 : 192;
+}
+
 static uint64_t totals_at(const nabla_fused_spec *spec) {
   return (uint64_t)PANEL * width_of(spec) * 4;
 }
 
 static uint64_t work_at(const nabla_fused_spec *spec) {
-  return totals_at(spec) + (uint64_t)ROWS * COLUMNS * 4;
+  return totals_at(spec) + (uint64_t)ROWS * columns_of(spec) * 4;
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
-  return work_at(spec) + NABLA_PANEL_SCRATCH;
+  return work_at(spec) + nabla_panel_scratch(spec);
 }
 
 static nabla_ssa part(nabla_emitter *emitter, uint64_t bytes) {
@@ -160,9 +164,10 @@ static void multiply(nabla_emitter *emitter, const tile *t) {
   if ((spec->any_size ? spec->any_size : spec->k) % UNROLL)
     multiply_range(emitter, t, whole, t->count, 1, sums);
   for (unsigned i = 0; i < count; i++) {
-    nabla_ssa index = nabla_emit_add_constant(
-        emitter, t->total,
-        (uint64_t)(i / s.vectors) * COLUMNS + i % s.vectors * NABLA_LANES);
+    nabla_ssa index =
+        nabla_emit_add_constant(emitter, t->total,
+                                (uint64_t)(i / s.vectors) * columns_of(spec) +
+                                    i % s.vectors * NABLA_LANES);
     nabla_ssa total =
         nabla_emit_read_lanes(emitter, totals, index, NABLA_LANES);
     total = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total, sums[i]);
@@ -245,7 +250,8 @@ static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
   find_panel(emitter, b, parts.induction, k, &t);
   nabla_panel next = panel_after(emitter, b, parts.induction, k);
   nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
-  nabla_ssa total = nabla_emit_multiply(emitter, tiles.induction, COLUMNS);
+  nabla_ssa total =
+      nabla_emit_multiply(emitter, tiles.induction, columns_of(emitter->spec));
   nabla_ssa row = nabla_emit_add(emitter, b->row, tiles.induction);
   nabla_ssa line = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, tiles.induction, rows),
@@ -276,7 +282,7 @@ static void clear_totals(nabla_emitter *emitter, const block *b) {
   nabla_ssa rows = nabla_emit_add_constant(emitter, b->rows, height - 1);
   rows = nabla_emit_divide(emitter, rows, height);
   rows = nabla_emit_multiply(emitter, rows, height);
-  nabla_ssa end = nabla_emit_multiply(emitter, rows, COLUMNS);
+  nabla_ssa end = nabla_emit_multiply(emitter, rows, columns_of(emitter->spec));
   nabla_loop loop;
   nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), end, NABLA_LANES,
                    0, NULL);
@@ -293,7 +299,7 @@ static void finish(nabla_emitter *emitter, const block *b, nabla_ssa row,
   nabla_array_ref totals =
       nabla_floats_at(part(emitter, totals_at(emitter->spec)));
   nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa at = nabla_emit_multiply(emitter, row, COLUMNS);
+  nabla_ssa at = nabla_emit_multiply(emitter, row, columns_of(emitter->spec));
   at = nabla_emit_add(emitter, at, column);
   nabla_ssa value =
       shape == NABLA_SCALAR
@@ -333,10 +339,11 @@ static void run(nabla_emitter *emitter) {
   nabla_loop columns, rows, panels;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   block b;
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, COLUMNS, 0,
-                   NULL);
+  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
+                   columns_of(emitter->spec), 0, NULL);
   b.column = columns.induction;
-  b.columns = nabla_emit_left(emitter, emitter->end, b.column, COLUMNS);
+  b.columns = nabla_emit_left(emitter, emitter->end, b.column,
+                              columns_of(emitter->spec));
   nabla_loop_begin(emitter, &rows, zero, emitter->m, ROWS, 0, NULL);
   b.row = rows.induction;
   b.rows = nabla_emit_left(emitter, emitter->m, b.row, ROWS);
@@ -360,12 +367,12 @@ static int applies(const nabla_fused_spec *spec) {
           nabla_packed_applies(spec));
 }
 
-/* Decoding takes some .09 ns for an element, .22 in blocks, which are turned
+/* Decoding takes some .09 ns for an element, .15 in blocks, which are turned
  * after it; a product .012, with AVX2 .02. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   unsigned height = shape_of(spec).rows;
   int is_wide = spec->format.encoding && spec->format.encoding->bits == 8;
-  double decode = spec->ggml ? 220 : is_wide ? 130 : 90;
+  double decode = spec->ggml ? 150 : is_wide ? 130 : 90;
   if (nabla_packed_applies(spec)) decode = 50;
   double product = NABLA_HAS(spec->features, AVX512F) ? 12 : 20;
   return decode + product * (double)((m + height - 1) / height * height);
