@@ -131,8 +131,7 @@ void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 }
 
 int nabla_fused_has_prepare(const nabla_fused_spec *spec) {
-  const nabla_body *body = nabla_body_of(spec);
-  return body->prepare && (!body->has_prepare || body->has_prepare(spec));
+  return nabla_body_of(spec)->prepare != NULL;
 }
 
 int nabla_fused_has_prepack(const nabla_fused_spec *spec) {

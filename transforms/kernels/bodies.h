@@ -17,8 +17,6 @@ typedef struct nabla_body {
   /* Write the inside of the three functions of lib/runtime/kernel.h. */
   void (*run)(nabla_emitter *emitter);
   void (*prepare)(nabla_emitter *emitter);
-  /* NULL: a body with `prepare` always needs it. */
-  int (*has_prepare)(const nabla_fused_spec *spec);
   void (*prepack)(nabla_emitter *emitter);
   /* Fills tiles and grain. */
   void (*describe)(const nabla_fused_spec *spec, nabla_kernel *out);
