@@ -157,7 +157,7 @@ nabla_matmul_plan_prepare(const nabla_matmul_plan *plan, const void *x,
 NABLA_API uint64_t nabla_matmul_plan_grain(const nabla_matmul_plan *plan,
                                            uint64_t m);
 
-#define NABLA_MATMUL_MAX_KERNELS 4u
+#define NABLA_MATMUL_MAX_KERNELS 8u
 
 /* What a plan is made of. Texts live as long as the plan. */
 typedef struct nabla_matmul_info {

@@ -108,6 +108,9 @@ static void add_kernel(output *out, const row *r, uint32_t i,
                  (unsigned long long)(spec->m_max ? spec->m_max : UINT64_MAX));
 }
 
+_Static_assert(NABLA_FUSED_CLASSES_MAX <= NABLA_MATMUL_MAX_KERNELS,
+               "a plan has room for a kernel of each class");
+
 static void add_set(output *out, const row *r,
                     const nabla_kernel_object *kernels) {
   nabla_text_add(&out->kernels, "static const nabla_provided_kernel %s[] = {\n",

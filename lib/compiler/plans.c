@@ -127,6 +127,9 @@ static nabla_status use_target(nabla_isa isa, const nabla_target **out,
                     (*out)->missing);
 }
 
+_Static_assert(NABLA_FUSED_CLASSES_MAX <= NABLA_MATMUL_MAX_KERNELS,
+               "a plan has room for a kernel of each class");
+
 static nabla_status look_up(const nabla_kernel_object *kernels, entry *e,
                             nabla_diag *diag) {
   static const char *const suffixes[] = NABLA_KERNEL_SUFFIXES;

@@ -133,6 +133,30 @@ Test(plans, limits_of_the_instruction_set) {
   }
 }
 
+/* The most kernels that a plan has: one for each range of M that differs. */
+Test(plans, integers_and_bf16_of_every_block) {
+  static const char *const names[] = {"nf4", "int4", "int8"};
+  static const uint64_t blocks[] = {16, 32, 64};
+  for (size_t i = 0; i < COUNT(names) * COUNT(blocks); i++)
+    for (int numerics = 1; numerics < NABLA_NUMERICS_COUNT; numerics++) {
+      const product_shape shape = {
+          .format = {.encoding = nabla_encoding_find(names[i % COUNT(names)]),
+                     .block = blocks[i / COUNT(names)]},
+          .n = 64,
+          .k = 512};
+      const nabla_matmul_options options = {
+          .provider = NABLA_MATMUL_COMPILED,
+          .numerics = (nabla_numerics)numerics};
+      product p = product_create(&shape);
+      nabla_matmul_plan *plan = plan_of(&p, &options);
+      nabla_matmul_info info;
+      nabla_matmul_plan_describe(plan, &info);
+      cr_expect_leq(info.kernel_count, NABLA_MATMUL_MAX_KERNELS);
+      nabla_matmul_plan_destroy(plan);
+      product_destroy(&p);
+    }
+}
+
 /* x in 8 bits is prepared in tiles of rows, on several threads where there are
  * enough elements: 70 rows have no half that is whole tiles. */
 Test(plans, any_number_of_threads_gives_the_same_bytes) {

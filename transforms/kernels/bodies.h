@@ -21,8 +21,8 @@ typedef struct nabla_body {
   /* Fills tiles and grain. */
   void (*describe)(const nabla_fused_spec *spec, nabla_kernel *out);
   uint64_t (*chain)(const nabla_fused_spec *spec);
-  /* Bytes of the stack that `run` uses as emitter->scratch, 64-byte aligned:
-   * at most 256 KiB, known when the code is made. */
+  /* Bytes of the stack that `run` and `prepack` use as emitter->scratch,
+   * 64-byte aligned: at most 256 KiB, known when the code is made. */
   uint64_t (*scratch)(const nabla_fused_spec *spec);
 } nabla_body;
 

@@ -79,9 +79,8 @@ const char *nabla_fused_body(const nabla_fused_spec *spec);
  * own, else NULL. */
 const char *nabla_fused_instruction(const nabla_fused_spec *spec);
 
-/* What callers need to know: tiles and grain, not the functions; those of
- * prepare and prepack are not NULL where there are such functions: use
- * nabla_fused_has_prepare and nabla_fused_has_prepack. */
+/* What callers need to know: tiles, grain and form, not the functions. Whether
+ * there are such, nabla_fused_has_prepare and nabla_fused_has_prepack tell. */
 void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 int nabla_fused_has_prepare(const nabla_fused_spec *spec);
 int nabla_fused_has_prepack(const nabla_fused_spec *spec);

@@ -226,7 +226,7 @@ static void run(nabla_emitter *emitter) {
   uint64_t last = nabla_spec_last_m(spec);
   unsigned open = 0;
   for (unsigned rows = 1; rows <= ROWS_MOST; rows *= 2) {
-    if (rows < first || (rows / 2 >= last && rows > 1)) continue;
+    if (rows < first) continue;
     if (rows >= last) {
       run_rows(emitter, rows);
       break;

@@ -14,7 +14,7 @@ typedef struct nabla_panel {
   nabla_ssa first;   /* row of w; rows beyond the last are the last again */
   unsigned width;    /* rows: a multiple of NABLA_LANES                   */
   nabla_ssa k;       /* first element of each row: a multiple of `aligned` */
-  nabla_ssa count;   /* elements of each row, at most KC                  */
+  nabla_ssa count;   /* elements of each row                              */
   unsigned aligned;  /* a power of two                                    */
   nabla_ssa out;     /* address; room for `count` rounded up to 16        */
   nabla_ssa scratch; /* address; nabla_panel_scratch bytes                */

@@ -25,7 +25,7 @@ static uint64_t alignment(const nabla_fused_spec *spec, int with_k) {
           ? spec->any_size
           : nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
   if (with_k && !spec->any_size) all = nabla_common_divisor(all, spec->k);
-  return nabla_common_divisor(all, NABLA_STRIP);
+  return nabla_common_divisor(all, NABLA_STRIP / 2);
 }
 
 /* Each row has one scale. */

@@ -8,15 +8,15 @@
 
 #include "transforms/kernels/bodies.h"
 
-/* Elements of k in a strip, at most: twice 8 rows of them and 8 of x are less
- * than the first cache. */
+/* Elements of k in a strip, at most: 8 rows of x and those of w that are
+ * multiplied with them (strips.c) fit in the first cache. */
 #define NABLA_STRIP 512u
 
 /* Which part of the weight. */
 typedef struct nabla_strip {
   nabla_ssa first, rows; /* rows of w; */
   nabla_ssa last;        /* of those beyond this one it is this one again */
-  nabla_ssa k;           /* first element of each row: of NABLA_STRIP     */
+  nabla_ssa k;           /* first element of each row: a multiple of 256  */
   nabla_ssa count;       /* elements of each row                          */
   nabla_ssa out;         /* address                                       */
 } nabla_strip;

@@ -47,9 +47,11 @@ static void prepare(nabla_emitter *emitter) {
   nabla_emit_pack_rows(emitter, row_tiles(emitter->spec));
 }
 
-/* Rows of w that share a look at x: what there is room for. */
+/* Rows of w that share a look at x: whole panels, as many as there is room for.
+ */
 static unsigned columns_of(const nabla_fused_spec *spec) {
-  return nabla_panel_scratch(spec) > NABLA_PANEL_SCRATCH ? 144 : 192;
+  unsigned most = nabla_panel_scratch(spec) > NABLA_PANEL_SCRATCH ? 160 : 192;
+  return most / width_of(spec) * width_of(spec);
 }
 
 static uint64_t totals_at(const nabla_fused_spec *spec) {
