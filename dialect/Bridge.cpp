@@ -17,15 +17,13 @@ namespace {
 struct TablePass : Pass {
   const nablaPass *row;
   std::vector<std::unique_ptr<Option<std::string>>> options;
-  std::vector<nablaPassValue> values;
   std::shared_ptr<void> prepared;
 
   explicit TablePass(const nablaPass *from)
       : Pass(TypeID::getFromOpaquePointer(from),
              from->anchor ? std::optional<StringRef>(from->anchor)
                           : std::nullopt),
-        row(from),
-        values(from->optionCount) {
+        row(from) {
     for (intptr_t i = 0; i < row->optionCount; i++)
       options.push_back(std::make_unique<Option<std::string>>(
           *this, row->options[i].name,
@@ -44,18 +42,20 @@ struct TablePass : Pass {
   std::unique_ptr<Pass> clonePass() const override {
     return std::make_unique<TablePass>(*this);
   }
-  const nablaPassValue *read() {
+  SmallVector<nablaPassValue> read() const {
+    SmallVector<nablaPassValue> values(options.size());
     for (size_t i = 0; i < options.size(); i++)
       values[i].string = options[i]->getValue().c_str();
-    return values.data();
+    return values;
   }
   LogicalResult initialize(MLIRContext *context) override {
     if (!prepared)
-      prepared = {row->prepare(wrap(context), read()), row->release};
+      prepared = {row->prepare(wrap(context), read().data()), row->release};
     return success(prepared != nullptr);
   }
   void runOnOperation() override {
-    if (failed(unwrap(row->run(wrap(getOperation()), read(), prepared.get()))))
+    if (failed(unwrap(
+            row->run(wrap(getOperation()), read().data(), prepared.get()))))
       signalPassFailure();
   }
 };

@@ -116,8 +116,10 @@ bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
   nabla_text kernel = {0};
   if (nabla_fused_weight_of(packed, t->spec.features, &spec)) return false;
   int open = 0;
-  for (intptr_t i = 0; i < shape->rank; i++)
+  for (intptr_t i = 0; i < shape->rank; i++) {
+    if (!shape->dims[i]) return false; /* nothing to decode */
     open += nabla_is_dynamic(shape->dims[i]);
+  }
   spec.y_type = spec.w_type;
   spec.x_type = spec.w_type = NABLA_DTYPE_F32;
   spec.m_min = spec.m_max = spec.n = spec.stride_k = 1;

@@ -132,11 +132,11 @@ static void add_places(nabla_text *text, intptr_t count, const int64_t *places,
 }
 
 /* %nI for each size of a slice of the result that is not known, and their list:
- * they are those of x, whose dimensions in it are its batches and then its free
- * ones. */
+ * they are those of x that are free. Sizes of batches are known from the
+ * weight. */
 static void add_sizes(nabla_text *text, const side *x, const char *name,
                       nabla_text *list) {
-  for (intptr_t i = 1; i < x->rank; i++) {
+  for (intptr_t i = x->batches; i < x->rank; i++) {
     bool contracted = false;
     for (intptr_t c = 0; c < x->contracted; c++)
       contracted |= x->contracting[c] == i;

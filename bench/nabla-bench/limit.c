@@ -84,7 +84,8 @@ static void read_part(void *context, uint32_t worker, uint32_t workers) {
     sum ^= read(w->areas[i].base + self->copy * w->areas[i].stride + begin,
                 (size_t)(end - begin));
   }
-  self->sink = sum; /* by several threads: any will do */
+  /* by several threads: any will do */
+  __atomic_store_n(&self->sink, sum, __ATOMIC_RELAXED);
 }
 
 nabla_status bench_limit_read(void *context, uint64_t first, uint32_t count,

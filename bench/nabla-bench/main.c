@@ -16,6 +16,12 @@
 #define MOST_TURNS 1001
 #define MOST_MIB   65536
 
+static const char bodies[] = "best"
+#define BODY(id, summary) "|" #id
+#include "transforms/kernels/bodies.def"
+#undef BODY
+    ;
+
 static const tool_option rows[BENCH_OPTION_COUNT] = {
 #define OPTION(id, name, letter, argument, values, fallback, verbs, help) \
   {name, letter, argument, values, fallback, help verbs},
@@ -100,8 +106,8 @@ static nabla_status set_text(bench_settings *s, size_t index,
     case BENCH_OPTION_isa:
       p->isa = argument;
       return NABLA_OK;
-    case BENCH_OPTION_body:
-      p->body = argument;
+    case BENCH_OPTION_body: /* one that is legal: see options.def */
+      p->body = strcmp(argument, "best") ? argument : NULL;
       return NABLA_OK;
     case BENCH_OPTION_layout:
       (void)nabla_weight_layout_find(argument, &p->layout);

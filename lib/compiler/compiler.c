@@ -39,7 +39,8 @@ typedef struct job {
   const nabla_compile_options *options;
   nabla_text pipeline, outside; /* of the key, beside the pipeline */
   nabla_cache_key key;
-  bool keyed; /* the program can be cached */
+  bool keyed;    /* the program can be cached */
+  int is_static; /* an object with a header is made */
 } job;
 
 nabla_status nabla_compiler_create(const nabla_compiler_options *options,
@@ -112,6 +113,12 @@ static nabla_status use_target(nabla_compiler *compiler, const char *text,
   return NABLA_OK;
 }
 
+/* A program that links an object would have to ask the system for AMX: it is
+ * used in such where the target names it only. */
+static int names_tiles(const char *target) {
+  return target && strstr(target, "+amx") != NULL;
+}
+
 static nabla_status read_options(job *j, const nabla_compile_options *options,
                                  nabla_diag *diag) {
   static const char *const numerics[] = {
@@ -130,8 +137,11 @@ static nabla_status read_options(job *j, const nabla_compile_options *options,
   NABLA_TRY(check_choice("policy", j->policy, policies, 3, diag));
   NABLA_TRY(use_target(j->compiler, options->target, diag));
   char features[256];
-  nabla_features_format(j->compiler->target->kernels, features,
-                        sizeof features);
+  nabla_numerics kind = NABLA_NUMERICS_F32; /* legal: checked above */
+  if (!j->is_static || names_tiles(options->target))
+    (void)nabla_numerics_find(j->numerics, &kind);
+  nabla_features_format(nabla_target_kernels(j->compiler->target, kind),
+                        features, sizeof features);
   nabla_text dispatch = {0};
   nabla_text_add(&dispatch, "%s", j->policy);
   nabla_status status = nabla_outside_option(options, &dispatch, diag);
@@ -477,6 +487,7 @@ static nabla_status emit_text(nabla_compiler *compiler, const char *text,
   nabla_buffer copy;
   compiler->report = (nabla_compile_report){0};
   NABLA_TRY(copy_text(text, size, &copy, diag));
+  j.is_static = d->header != NULL;
   nabla_status status = read_options(&j, options, diag);
   if (!status)
     status = parse(&j, (const char *)copy.data, size, name, &module, diag);

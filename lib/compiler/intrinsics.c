@@ -47,6 +47,9 @@ static const char *missing_of(const nabla_target *target, const char *list,
     size_t feature = nabla_x86_feature_find(list + at, name);
     if (feature == NABLA_X86_FEATURE_COUNT) return "";
     if (!target->set.has[feature]) return nabla_x86_feature_name(feature);
+    if (nabla_x86_feature_uses_tiles(feature) && !target->missing &&
+        !nabla_x86_tiles_allowed())
+      return nabla_x86_feature_name(feature);
     at += name + 1;
   }
   return NULL;

@@ -23,6 +23,7 @@ extern char **environ;
 
 /* The folder, and what lies in it. */
 typedef struct work {
+  int is_foreign; /* for another machine: cc would not do */
   char folder[PATH_ROOM];
   char object[PATH_ROOM + 16], library[PATH_ROOM + 16], log[PATH_ROOM + 16];
   sigset_t signals; /* as they were blocked before */
@@ -177,8 +178,18 @@ static nabla_status wait_for(const work *w, const char *name, pid_t child,
                     *printed ? printed : "it does not say why");
 }
 
-static nabla_status fail_none(nabla_diag *diag) {
-  const nabla_status status = nabla_fail(
+static nabla_status fail_none(const work *w, nabla_diag *diag) {
+  nabla_status status;
+  if (w->is_foreign) {
+    status = nabla_fail(diag, NABLA_UNSUPPORTED,
+                        "a saved program for another machine needs the linker "
+                        "ld.lld-22, which is not in PATH");
+    nabla_diag_set_next(diag,
+                        "install it, on Debian: apt-get install lld-22; "
+                        "-o PROGRAM.o needs none");
+    return status;
+  }
+  status = nabla_fail(
       diag, NABLA_UNSUPPORTED,
       "a saved program needs a linker: neither ld.lld-22 nor cc is in PATH");
   nabla_diag_set_next(diag,
@@ -187,9 +198,22 @@ static nabla_status fail_none(nabla_diag *diag) {
   return status;
 }
 
+/* Whether an ELF object is for another machine than the one that runs this. */
+static int is_foreign(const void *object, size_t size) {
+#if defined(__x86_64__)
+  const unsigned char here = 62; /* EM_X86_64 */
+#elif defined(__aarch64__)
+  const unsigned char here = 183; /* EM_AARCH64 */
+#else
+  const unsigned char here = 0; /* unknown: any linker may try */
+#endif
+  return here && size > 18 && ((const unsigned char *)object)[18] != here;
+}
+
 /* Runs the first linker that is there. */
 static nabla_status run(const work *w, nabla_diag *diag) {
-  for (size_t i = 0; i < sizeof linkers / sizeof *linkers; i++) {
+  const size_t count = w->is_foreign ? 1 : sizeof linkers / sizeof *linkers;
+  for (size_t i = 0; i < count; i++) {
     char *words[MOST_WORDS + 1] = {NULL};
     for (size_t k = 0; k < MOST_WORDS && linkers[i].words[k]; k++) {
       const char *word = linkers[i].words[k];
@@ -203,7 +227,7 @@ static nabla_status run(const work *w, nabla_diag *diag) {
     if (error != ENOENT && error != EACCES && error != ENOTDIR)
       return fail_errno("start it", words[0], error, diag);
   }
-  return fail_none(diag);
+  return fail_none(w, diag);
 }
 
 nabla_status nabla_link_library(const void *object, size_t size,
@@ -213,6 +237,7 @@ nabla_status nabla_link_library(const void *object, size_t size,
   work *w = calloc(1, sizeof *w);
   if (!w) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a linker");
   w->say = say, w->say_self = say_self;
+  w->is_foreign = is_foreign(object, size);
   sigset_t held;
   sigemptyset(&held);
   sigaddset(&held, SIGINT);

@@ -87,15 +87,13 @@ int nabla_target_is(const nabla_target *target, const char *machine) {
 
 /* ---- CPUs and features of this one -------------------------------------- */
 
-/* "+a,-b" of this machine. AMX only where this process may use it. */
+/* "+a,-b" of this machine. */
 static void read_host(nabla_x86_features *host, const char *list) {
   while (*list) {
     size_t length = strcspn(list, ",");
     if (*list == '+' && length > 1) {
       size_t feature = nabla_x86_feature_find(list + 1, length - 1);
-      if (feature < COUNT &&
-          (!nabla_x86_feature_uses_tiles(feature) || nabla_x86_tiles_allowed()))
-        host->has[feature] = 1;
+      if (feature < COUNT) host->has[feature] = 1;
     }
     list += length + (list[length] == ',');
   }
@@ -242,6 +240,18 @@ static nabla_status read_triple(nabla_target *target, nabla_diag *diag) {
   return target->triple
              ? NABLA_OK
              : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
+}
+
+nabla_features nabla_target_kernels(const nabla_target *target,
+                                    nabla_numerics numerics) {
+  const nabla_features tiles = (nabla_features)1 << NABLA_FEATURE_BIT_AMX_BF16 |
+                               (nabla_features)1 << NABLA_FEATURE_BIT_AMX_INT8;
+  const nabla_features all = target->kernels;
+  if (!(all & tiles)) return all;
+  if (numerics == NABLA_NUMERICS_F32) return all & ~tiles;
+  /* what cannot run here anyway asks where it runs */
+  if (target->missing || target->is_foreign) return all;
+  return nabla_x86_tiles_allowed() ? all : all & ~tiles;
 }
 
 static nabla_status fill(nabla_target *target, nabla_diag *diag) {

@@ -4,6 +4,7 @@
 
 #include <llvm-c/TargetMachine.h>
 
+#include "nabla/numerics.h"
 #include "nabla/status.h"
 #include "transforms/features.h"
 
@@ -12,7 +13,8 @@ typedef struct nabla_target {
   char *cpu, *triple;     /* as LLVM spells them */
   char *features;         /* of the machine: "+avx2,-avx512f" */
   nabla_x86_features set; /* all that are there, implied ones too */
-  nabla_features kernels; /* what kernel generators may use */
+  nabla_features kernels; /* what kernel generators may use: but see
+                             nabla_target_kernels */
   const char *missing;    /* a feature that this machine lacks, or NULL */
   int is_foreign;         /* it is another kind of machine than this one */
   LLVMTargetMachineRef machine;
@@ -27,6 +29,12 @@ NABLA_MUST_USE nabla_status nabla_machine_create(const char *text,
                                                  nabla_target **out,
                                                  nabla_diag *diag);
 void nabla_machine_destroy(nabla_target *target); /* NULL is allowed */
+
+/* What kernels in `numerics` may use: AMX only where they would, and where this
+ * process may have it. That asks the system, for all of the process and for
+ * ever, which is why nothing asks that does not need it. */
+nabla_features nabla_target_kernels(const nabla_target *target,
+                                    nabla_numerics numerics);
 
 /* Whether it is "x86_64" or "aarch64". */
 int nabla_target_is(const nabla_target *target, const char *machine);

@@ -107,21 +107,24 @@ def add_batches(make, spec):
             want, bound = want.transpose(0, 2, 1), bound.transpose(0, 2, 1)
             dims = (e, n, None)
         f.give(y, tensor_type(dims, kind), close(want, bound, kind))
-    add_two_batches(make, spec, block)
+    # which sizes of the dense side are not known
+    for hidden in [1], [0, 2], [0, 1, 2]:
+        add_two_batches(make, spec, block, hidden)
 
 
-def add_two_batches(make, spec, block):
+def add_two_batches(make, spec, block, hidden):
     rng = make.rng
-    f = make.new(spec, "batches2")
+    f = make.new(spec, "batches2_" + "".join(map(str, hidden)))
     q = implicit(f, rng, spec, (2, 3, block, 5), "f32")
     a = values(rng, (3, 4, 2, block), "f32")
-    x, x_type = f.argument(a, [1])
+    x, x_type = f.argument(a, hidden)
     y = f.op("nabla.dot_general %s, %s batching = [2, 0] x [0, 1] contracting = "
              "[3] x [2] : %s, %s" % (x, q.value, x_type, q.type()))
     left, right = a.astype(f64).transpose(2, 0, 1, 3), q.dense.astype(f64)
     want, total = left @ right, np.abs(left) @ np.abs(right)
     bound = fused_bound(block, 4, total, False)
-    f.give(y, tensor_type((2, 3, None, 5), "f32"), close(want, bound, "f32"))
+    rows = None if 1 in hidden else 4
+    f.give(y, tensor_type((2, 3, rows, 5), "f32"), close(want, bound, "f32"))
 
 
 def add_small(make, spec):

@@ -5,6 +5,7 @@
 // CPU: llvm.func @nabla_entry_experts
 !w = !nabla.implicit<8x64x128xf32, #nabla.nf4<block = 64>>
 !w2 = !nabla.implicit<2x4x64x128xf32, #nabla.nf4<block = 64>>
+!w3 = !nabla.implicit<100x192xf32, #nabla.nf4<block = 64>>
 
 // CHECK-LABEL: func.func @experts
 // CHECK: nabla.scan over(%arg0, %arg1 : tensor<8x?x128xf32>, !nabla.implicit<8x64x128xf32, #nabla.nf4<block = 64>>) sizes(%{{.*}}) -> tensor<8x?x64xf32>
@@ -33,4 +34,21 @@ func.func @weight_first(%x: tensor<?x8x128xf32>, %w: !w) -> tensor<8x64x?xf32> {
 func.func @two(%x: tensor<4x?x2x64xf32>, %w: !w2) -> tensor<2x4x?x128xf32> {
   %y = nabla.dot_general %x, %w batching = [2, 0] x [0, 1] contracting = [3] x [2] : tensor<4x?x2x64xf32>, !w2
   return %y : tensor<2x4x?x128xf32>
+}
+
+// Sizes of batches are known from the weight, whatever the other side says.
+// CHECK-LABEL: func.func @open_batches
+// CHECK: nabla.scan over
+// CHECK: nabla.scan over
+// CHECK: nabla.fused_dot
+func.func @open_batches(%x: tensor<?x?x3x128xf32>, %w: !w2) -> tensor<2x4x3x64xf32> {
+  %y = nabla.dot_general %x, %w batching = [0, 1] x [0, 1] contracting = [3] x [3] : tensor<?x?x3x128xf32>, !w2
+  return %y : tensor<2x4x3x64xf32>
+}
+
+// Rows of an empty choice: nothing is decoded.
+// CHECK-LABEL: func.func @no_rows
+func.func @no_rows(%w: !w3, %i: tensor<?x0xi64>) -> tensor<?x0x192xf32> {
+  %y = nabla.gather %w, %i offset_dims = [2] collapsed_dims = [0] index_map = [0] vector_dim = 2 sizes = [1, 192] : !w3, tensor<?x0xi64>
+  return %y : tensor<?x0x192xf32>
 }

@@ -88,8 +88,9 @@ static const char *objection_to_bodies(const nabla_fused_spec *spec) {
   uint32_t count = nabla_fused_classes(spec, parts);
   for (uint32_t i = 0; i < count; i++)
     if (!nabla_body_of(&parts[i]))
-      return "no kernel has these numerics and this layout for the encoding "
-             "and the target";
+      return spec->body ? "this body does not compute that"
+                        : "no kernel has these numerics and this layout for "
+                          "the encoding and the target";
   return NULL;
 }
 
