@@ -289,7 +289,7 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
     problem p = problem_create(&spec, at_start, &r->state);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
       if ((small || rows[i] <= 2) && allowed(&spec, rows[i]) &&
-          (rows[i] <= 33 || (at_start && r->turn % 4 == 0)))
+          (rows[i] <= 33 || (at_start && r->turn % 16 == 0)))
         check_rows(r, &p, &k, level, rows[i], (fill)random_below(&r->state, 4));
     check_in_place(r, &p, &k, level);
     if (spec.n * spec.k <= 40000) {
