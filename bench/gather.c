@@ -3,6 +3,7 @@
  *
  *   gather [ENCODING...]     256 rows of 4096 of a table of 16384 rows, with
  *                            blocks of 64 elements or those of GGUF files
+ *   gather --help            says so
  *
  * One thread; best of many turns, the two sides in turns. */
 #include <stdio.h>
@@ -100,10 +101,21 @@ static void measure(jit *compiler, const jit_level *level, const char *name) {
   nabla_text_deinit(&text);
 }
 
+static int print_help(void) {
+  (void)puts(
+      "usage: gather [ENCODING...]\n"
+      "Decodes 256 rows of 4096 elements of a packed table by number, beside\n"
+      "memcpy of as many bytes. ENCODING: as nabla-quant calls it (nf4), or a\n"
+      "block of GGUF files (q4_k); none: some of each.");
+  return 0;
+}
+
 int main(int argc, char **argv) {
   static const char *const usual[] = {"nf4",  "fp4",   "int8",   "int4",
                                       "fp8",  "mxfp4", "iq4_nl", "q4_0",
                                       "q8_0", "q4_k",  "q6_k"};
+  if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
+    return print_help();
   const jit_level *levels;
   const unsigned count = jit_levels(&levels);
   jit *compiler = jit_create();
