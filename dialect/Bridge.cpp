@@ -107,8 +107,11 @@ void nablaPipelineRegister(const char *flag, const char *summary,
                            const char *text) {
   registerPassPipeline(
       flag, summary,
-      [text](OpPassManager &manager, StringRef,
-             function_ref<LogicalResult(const Twine &)>) {
+      [text](OpPassManager &manager, StringRef options,
+             function_ref<LogicalResult(const Twine &)> fail) {
+        if (!options.empty())
+          return fail("this pipeline has no options: write its passes out, as "
+                      "--dump-pass-pipeline does");
         return parsePassPipeline(text, manager);
       },
       [](function_ref<void(const detail::PassOptions &)>) {});

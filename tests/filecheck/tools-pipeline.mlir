@@ -3,6 +3,8 @@
 // RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-simplify,func.func(nabla-dispatch{policy=error},nabla-fuse),nabla-lower-implicit,nabla-lower-fused{features="avx2,fma"})' | FileCheck "%s" --check-prefix=TEXT
 // RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-dispatch{policies=off})' 2>&1 | FileCheck "%s" --check-prefix=WRONG
 // RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-dispatch{policy})' 2>&1 | FileCheck "%s" --check-prefix=VALUE
+// RUN: not nabla-opt "%s" --nabla-cpu="numerics=int8" 2>&1 | FileCheck "%s" --check-prefix=NONE
+// RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-cpu{numerics=int8})' 2>&1 | FileCheck "%s" --check-prefix=NONE
 // RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(nabla-despatch)' 2>&1 | FileCheck "%s" --check-prefix=UNKNOWN
 // RUN: not nabla-opt "%s" --pass-pipeline='builtin.module(func.func(nabla-manifest))' 2>&1 | FileCheck "%s" --check-prefix=ANCHOR
 // RUN: nabla-opt "%s" --nabla-cpu --dump-pass-pipeline -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=DUMP
@@ -22,6 +24,7 @@
 
 // WRONG: no such option policies
 // VALUE: for the --policy option: requires a value!
+// NONE: this pipeline has no options: write its passes out
 // UNKNOWN: 'nabla-despatch' does not refer to a registered pass or pass pipeline
 // ANCHOR: Can't add pass 'nabla-manifest' restricted to 'builtin.module' on a PassManager intended to run on 'func.func'
 
