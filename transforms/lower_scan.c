@@ -186,12 +186,7 @@ static void add_return(nabla_scan_text *l, const nabla_ssa *results) {
     nabla_scan_type(l, nabla_result_type(op, i));
   }
   nabla_text_add(text, "\n}\n");
-  if (l->t.where)
-    nabla_text_add(
-        text,
-        "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
-        "llvm.mlir.global internal constant @nabla_where_scan("
-        "\"nabla.scan\\00\") {addr_space = 0 : i32}\n");
+  nabla_template_add_where(&l->t);
 }
 
 static void add_signature(nabla_scan_text *l) {

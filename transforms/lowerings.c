@@ -98,9 +98,12 @@ void nabla_template_open(nabla_template *t) {
   nabla_text_add(&t->text, ") {\n");
 }
 
-/* The op's name without its dialect's. */
+/* The op's name, or that of what it was made of, without its dialect's. */
 static const char *short_name(const nabla_template *t, int *length) {
   MlirStringRef name = nabla_name(t->op);
+  if (!mlirAttributeIsNull(mlirOperationGetDiscardableAttributeByName(
+          t->op, nabla_ref(NABLA_OF_DOT))))
+    name = nabla_ref("nabla.dot_general");
   *length = (int)name.length - 6;
   return name.data + 6;
 }
@@ -109,24 +112,31 @@ bool nabla_template_close(nabla_template *t, nabla_ssa result) {
   return nabla_template_close_all(t, 1, &result);
 }
 
-bool nabla_template_close_all(nabla_template *t, intptr_t count,
-                              const nabla_ssa *results) {
+void nabla_template_add_where(nabla_template *t) {
   int length;
   const char *name = short_name(t, &length);
+  if (t->where)
+    nabla_text_add(
+        &t->text,
+        "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
+        "llvm.mlir.global internal constant @nabla_where_%.*s("
+        "\"nabla.%.*s\\00\") {addr_space = 0 : i32}\n",
+        length, name, length, name);
+}
+
+bool nabla_template_close_all(nabla_template *t, intptr_t count,
+                              const nabla_ssa *results) {
   nabla_text_add(&t->text, "  return");
   for (intptr_t i = 0; i < count; i++)
     nabla_text_add(&t->text, "%s%%v%u", i ? ", " : " ", results[i]);
   nabla_text_add(&t->text, " : ");
   add_result_types(t);
   nabla_text_add(&t->text, "\n}\n");
+  nabla_template_add_where(t);
   if (t->where)
     nabla_text_add(
         &t->text,
-        "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
-        "func.func private @nabla_require_divisors(i64, !llvm.ptr)\n"
-        "llvm.mlir.global internal constant @nabla_where_%.*s("
-        "\"nabla.%.*s\\00\") {addr_space = 0 : i32}\n",
-        length, name, length, name);
+        "func.func private @nabla_require_divisors(i64, !llvm.ptr)\n");
   return nabla_template_replace(t->op, t->operand_count, t->operands, &t->text);
 }
 

@@ -46,6 +46,12 @@ void nabla_template_deinit(nabla_template *t);
 
 /* Begins the function. */
 void nabla_template_open(nabla_template *t);
+/* Marks an op that was made of a dot_general: errors of running code name that
+ * one. */
+#define NABLA_OF_DOT "nabla.dot_general"
+
+/* Behind the function, what nabla_template_require in it refers to. */
+void nabla_template_add_where(nabla_template *t);
 /* Ends it, and puts it in the op's place: `result` replaces the op's. */
 bool nabla_template_close(nabla_template *t, nabla_ssa result);
 /* The same with a value for each of the op's `count` results. */

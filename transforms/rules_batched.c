@@ -10,6 +10,7 @@
 #include "dialect/control.h"
 #include "transforms/fused_spec.h"
 #include "transforms/ir.h"
+#include "transforms/lowerings.h"
 
 /* One side: its dimensions with the batches in front, in their order. */
 typedef struct side {
@@ -187,7 +188,7 @@ static void add_scan(nabla_text *text, const side sides[2],
   nabla_text_add_type(text, sides[1].moved);
   nabla_text_add(text, ")");
   if (sizes->size) nabla_text_add(text, " sizes(%s)", sizes->data);
-  nabla_text_add(text, " -> ");
+  nabla_text_add(text, " attributes {" NABLA_OF_DOT "} -> ");
   nabla_text_add_type(text, result);
   nabla_text_add(text, " {\n");
   add_body(text, sides, result);
