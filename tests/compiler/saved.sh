@@ -134,6 +134,16 @@ expect 0 '' env PATH="$tools/cc" "$compile" dense.mlir -o cc.so
 expect 0 'ok' "$run" cc.so -i x=random:3x4 --expect y.npy
 expect 6 'neither ld.lld-22 nor cc is in PATH; install one' \
   env PATH="$tools/none" "$compile" dense.mlir -o none.so
+# cc links for this machine alone
+foreign=aarch64
+[ "$(uname -m)" != aarch64 ] || foreign=
+if [ -z "$foreign" ] ||
+  ! "$compile" dense.mlir --target $foreign -o foreign.o 2>err; then
+  echo "no programs for another machine: $(cat err)"
+else
+  expect 6 'for another machine needs the linker ld.lld-22, which is not in PATH' \
+    env PATH="$tools/cc" "$compile" dense.mlir --target $foreign -o none.so
+fi
 expect 4 'ld.lld-22 cannot link the program: linker: out of luck' \
   env PATH="$tools/bad" "$compile" dense.mlir -o none.so
 expect 4 'TMPDIR' env TMPDIR="$work/missing" "$compile" dense.mlir -o none.so

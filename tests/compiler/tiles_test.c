@@ -1,0 +1,111 @@
+/* AMX is asked for where code that needs it is made for this process, and
+ * nowhere else: the permission is the whole process's, for ever, and changes
+ * what its signal stacks must be like. Each test is a process of its own. */
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/base/x86_features.h"
+#include "nabla/compiler.h"
+
+#define STATE_PERMITTED 0x1022 /* ARCH_GET_XCOMP_PERM of asm/prctl.h */
+#define TILE_DATA       18     /* its bit */
+
+static nabla_compiler *compiler;
+static nabla_diag diag;
+
+static void set_up(void) {
+  const nabla_compiler_options options = {.cache = ""};
+  cr_assert_eq(nabla_compiler_create(&options, NULL, &compiler, &diag),
+               NABLA_OK);
+}
+
+static void tear_down(void) { nabla_compiler_destroy(compiler); }
+
+TestSuite(tiles, .init = set_up, .fini = tear_down, .timeout = 300);
+
+/* Whether this process has the permission: 0 where nothing has it. */
+static int permitted(void) {
+#if defined(__x86_64__)
+  uint64_t states = 0;
+  if (syscall(SYS_arch_prctl, STATE_PERMITTED, &states)) return 0;
+  return (int)(states >> TILE_DATA & 1);
+#else
+  return 0;
+#endif
+}
+
+/* Only a CPU that has AMX shows that it is left alone. */
+static void need_amx(void) {
+  cr_assert_not(permitted(), "before anything was made");
+  if (!nabla_x86_has(NABLA_X86_AMX_TILE)) cr_skip_test("no AMX");
+}
+
+/* y = x . w with M rows, or any ("?"). */
+static void write_program(char *out, size_t size, const char *m) {
+  const int length =
+      snprintf(out, size,
+               "!w = !nabla.implicit<64x256xf32, #nabla.nf4<block = 64>>\n"
+               "func.func @f(%%x: tensor<%sx256xf32>, %%w: !w)"
+               " -> tensor<%sx64xf32> {\n"
+               "  %%y = nabla.dot_general %%x, %%w contracting = [1] x [1]"
+               " : tensor<%sx256xf32>, !w\n"
+               "  return %%y : tensor<%sx64xf32>\n}\n",
+               m, m, m, m);
+  cr_assert(length > 0 && (size_t)length < size);
+}
+
+static void compile(const char *m, const char *numerics) {
+  const nabla_compile_options options = {.numerics = numerics};
+  nabla_executable *executable = NULL;
+  char text[512];
+  write_program(text, sizeof text, m);
+  cr_assert_eq(nabla_compile_text(compiler, text, strlen(text), "prog.mlir",
+                                  &options, &executable, &diag),
+               NABLA_OK, "%s", diag.what);
+  nabla_executable_close(executable);
+}
+
+static nabla_status count(void *self, const void *data, size_t size,
+                          nabla_diag *why) {
+  (void)data, (void)why;
+  *(size_t *)self += size;
+  return NABLA_OK;
+}
+
+/* An object with a header. */
+static void make_static(const char *m, const char *numerics) {
+  const nabla_compile_options options = {.numerics = numerics};
+  size_t bytes[2] = {0, 0};
+  const nabla_static_sinks sinks = {
+      {count, &bytes[0]}, {count, &bytes[1]}, "prog"};
+  char text[512];
+  write_program(text, sizeof text, m);
+  cr_assert_eq(nabla_emit_static(compiler, text, strlen(text), "prog.mlir",
+                                 &options, &sinks, &diag),
+               NABLA_OK, "%s", diag.what);
+  cr_assert(bytes[0] && bytes[1]);
+}
+
+Test(tiles, are_not_asked_for_by_one_row_in_f32) {
+  need_amx();
+  compile("1", "f32");
+  cr_expect_not(permitted());
+}
+
+Test(tiles, are_not_asked_for_by_static_objects) {
+  need_amx();
+  make_static("?", "bf16");
+  cr_expect_not(permitted());
+}
+
+/* So that the two above look at the right bit. */
+Test(tiles, are_asked_for_by_code_that_needs_them) {
+  need_amx();
+  compile("?", "bf16");
+  const int asked = permitted(); /* before the next line asks */
+  cr_expect_eq(asked, nabla_x86_tiles_allowed());
+}
