@@ -57,8 +57,7 @@ nabla_features nabla_features_host(void) {
   char *list = LLVMGetHostCPUFeatures();
   nabla_features features = nabla_features_parse(list);
   LLVMDisposeMessage(list);
-  const nabla_features tiles = (nabla_features)1 << NABLA_FEATURE_BIT_AMX_BF16 |
-                               (nabla_features)1 << NABLA_FEATURE_BIT_AMX_INT8;
+  const nabla_features tiles = NABLA_FEATURES_OF_TILES;
   return features & tiles && !nabla_x86_tiles_allowed() ? features & ~tiles
                                                         : features;
 }

@@ -37,6 +37,11 @@ enum nabla_feature_bit {
 typedef uint32_t nabla_features;
 #define NABLA_HAS(features, id) ((features) >> NABLA_FEATURE_BIT_##id & 1u)
 
+/* Those that use AMX's tiles, which a process must ask the system for. */
+#define NABLA_FEATURES_OF_TILES                      \
+  ((nabla_features)1 << NABLA_FEATURE_BIT_AMX_BF16 | \
+   (nabla_features)1 << NABLA_FEATURE_BIT_AMX_INT8)
+
 /* The bits of a set that generators know. */
 nabla_features nabla_features_of(const nabla_x86_features *set);
 

@@ -244,8 +244,7 @@ static nabla_status read_triple(nabla_target *target, nabla_diag *diag) {
 
 nabla_features nabla_target_kernels(const nabla_target *target,
                                     nabla_numerics numerics) {
-  const nabla_features tiles = (nabla_features)1 << NABLA_FEATURE_BIT_AMX_BF16 |
-                               (nabla_features)1 << NABLA_FEATURE_BIT_AMX_INT8;
+  const nabla_features tiles = NABLA_FEATURES_OF_TILES;
   const nabla_features all = target->kernels;
   if (!(all & tiles)) return all;
   if (numerics == NABLA_NUMERICS_F32) return all & ~tiles;
