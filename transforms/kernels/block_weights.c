@@ -30,39 +30,26 @@ int nabla_block_weights_apply(const nabla_fused_spec *spec) {
          nabla_spec_row_stride(spec) % elements == 0;
 }
 
-/* ---- factors ---- */
-
-/* Four bytes of the block, in a lane each of which a factor or minimum of 6
- * bits will be. */
-static nabla_ssa word_at(nabla_emitter *emitter, nabla_ssa base, uint32_t at) {
-  return nabla_emit_load(emitter, "i32", emitter->codes,
+static nabla_ssa load_bytes(nabla_emitter *emitter, nabla_ssa base,
+                            uint32_t at) {
+  return nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
                          at_byte(emitter, base, at), 1);
 }
 
-static nabla_ssa i32_with(nabla_emitter *emitter, const char *operation,
-                          nabla_ssa a, uint32_t value) {
-  return nabla_emit_i32_with(emitter, NABLA_SCALAR, operation, a, value);
-}
+/* ---- factors ---- */
 
-/* The upper bits of the last four, from the two highest of each byte. */
-static nabla_ssa last_four(nabla_emitter *emitter, nabla_ssa low,
-                           nabla_ssa high) {
-  high = i32_with(emitter, "shrui", high, 2);
-  high = i32_with(emitter, "andi", high, 0x30303030);
-  low = i32_with(emitter, "andi", low, 0x0f0f0f0f);
-  return nabla_emit_i32_binary(emitter, NABLA_SCALAR, "ori", low, high);
-}
-
-/* All factors and minima of PACKED6 (quant/ggml_decode.c): lane j is factor j,
- * lane 8 + j minimum j, as f32. */
+/* All factors and minima of PACKED6: lane j is factor j, lane 8 + j minimum j,
+ * as f32. */
 static nabla_ssa packed6_lanes(nabla_emitter *emitter, nabla_ssa base) {
   uint32_t at = layout_of(emitter)->sub_at;
-  nabla_ssa f = word_at(emitter, base, at), m = word_at(emitter, base, at + 4);
-  nabla_ssa both = word_at(emitter, base, at + 8);
-  nabla_ssa words[4] = {
-      i32_with(emitter, "andi", f, 0x3f3f3f3f), last_four(emitter, both, f),
-      i32_with(emitter, "andi", m, 0x3f3f3f3f),
-      last_four(emitter, i32_with(emitter, "shrui", both, 4), m)};
+  nabla_ssa f = nabla_emit_ggml_word(emitter, base, at);
+  nabla_ssa m = nabla_emit_ggml_word(emitter, base, at + 4);
+  nabla_ssa both = nabla_emit_ggml_word(emitter, base, at + 8), words[4];
+  words[0] = nabla_emit_ggml_first_four(emitter, f);
+  words[1] = nabla_emit_ggml_last_four(emitter, both, f);
+  words[2] = nabla_emit_ggml_first_four(emitter, m);
+  both = nabla_emit_i32_with(emitter, NABLA_SCALAR, "shrui", both, 4);
+  words[3] = nabla_emit_ggml_last_four(emitter, both, m);
   nabla_ssa all = nabla_emit(emitter,
                              "vector.from_elements %%v%u, %%v%u, %%v%u, %%v%u "
                              ": vector<4xi32>",
@@ -71,29 +58,7 @@ static nabla_ssa packed6_lanes(nabla_emitter *emitter, nabla_ssa base) {
                    "vector.bitcast %%v%u : vector<4xi32> to "
                    "vector<16xi8>",
                    all);
-  all = nabla_emit(emitter,
-                   "arith.extui %%v%u : vector<16xi8> to "
-                   "vector<16xi32>",
-                   all);
-  return nabla_emit(emitter,
-                    "arith.sitofp %%v%u : vector<16xi32> to "
-                    "vector<16xf32>",
-                    all);
-}
-
-/* The 16 factors of BYTES. */
-static nabla_ssa bytes_lanes(nabla_emitter *emitter, nabla_ssa base) {
-  nabla_ssa raw =
-      nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
-                      at_byte(emitter, base, layout_of(emitter)->sub_at), 1);
-  raw = nabla_emit(emitter,
-                   "arith.extsi %%v%u : vector<16xi8> to "
-                   "vector<16xi32>",
-                   raw);
-  return nabla_emit(emitter,
-                    "arith.sitofp %%v%u : vector<16xi32> to "
-                    "vector<16xf32>",
-                    raw);
+  return nabla_emit_ggml_bytes(emitter, "extui", all);
 }
 
 /* Lane `lane` of a vector in all lanes. */
@@ -105,14 +70,9 @@ static nabla_ssa spread(nabla_emitter *emitter, nabla_ssa vector,
   return splat(emitter, one);
 }
 
-/* The f16 at a byte of the block, widened in all lanes: that is cheaper than to
- * spread it afterwards. */
 static nabla_ssa half_lanes(nabla_emitter *emitter, nabla_ssa base,
                             uint32_t at) {
-  nabla_ssa half = nabla_emit_load(emitter, "i16", emitter->codes,
-                                   at_byte(emitter, base, at), 1);
-  return nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_F16,
-                          nabla_emit_broadcast(emitter, "i16", half));
+  return nabla_emit_ggml_half_lanes(emitter, at_byte(emitter, base, at));
 }
 
 /* The factor of the block in all lanes; with PACKED6 the minimum, negated, in
@@ -145,7 +105,9 @@ nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
   }
   int packed6 = l->sub == NABLA_GGML_SUB_PACKED6;
   nabla_ssa lanes =
-      packed6 ? packed6_lanes(emitter, base) : bytes_lanes(emitter, base);
+      packed6 ? packed6_lanes(emitter, base)
+              : nabla_emit_ggml_bytes(emitter, "extsi",
+                                      load_bytes(emitter, base, l->sub_at));
   result.lanes = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", lanes, by);
   result.size = packed6 ? NABLA_GGML_PACKED6_PART : NABLA_GGML_BYTES_PART;
   return result;
@@ -180,14 +142,6 @@ static void parts_of(nabla_emitter *emitter, const nabla_block_factors *f,
 
 /* ---- weights ---- */
 
-static nabla_ssa load_bytes(nabla_emitter *emitter, nabla_ssa base, uint32_t at,
-                            const char *extend) {
-  nabla_ssa raw = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
-                                  at_byte(emitter, base, at), 1);
-  return nabla_emit(emitter, "arith.%s %%v%u : vector<16xi8> to vector<16xi32>",
-                    extend, raw);
-}
-
 int nabla_block_weights_turn(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
   return nabla_block_weights_apply(spec) && l->run && !l->bits;
@@ -216,7 +170,8 @@ static nabla_ssa codes_in_order(nabla_emitter *emitter, nabla_ssa base,
                                 uint32_t e) {
   const nabla_ggml_layout *l = layout_of(emitter);
   nabla_ssa codes =
-      load_bytes(emitter, base, nabla_ggml_code_byte(l, e), "extui");
+      nabla_emit(emitter, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
+                 load_bytes(emitter, base, nabla_ggml_code_byte(l, e)));
   return nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", codes,
                              nabla_ggml_code_shift(l, e));
 }
@@ -281,14 +236,7 @@ static nabla_ssa half_piece(nabla_emitter *emitter, nabla_ssa codes,
       "vector.extract_strided_slice %%v%u {offsets = [%u], sizes = [16], "
       "strides = [1]} : vector<32xi8> to vector<16xi8>",
       codes, half * NABLA_LANES);
-  lanes = nabla_emit(emitter,
-                     "arith.extui %%v%u : vector<16xi8> to "
-                     "vector<16xi32>",
-                     lanes);
-  return nabla_emit(emitter,
-                    "arith.sitofp %%v%u : vector<16xi32> to "
-                    "vector<16xf32>",
-                    lanes);
+  return nabla_emit_ggml_bytes(emitter, "extui", lanes);
 }
 
 /* factor * (code - bias), or factor * code + min. */
@@ -304,12 +252,9 @@ static nabla_ssa converted(nabla_emitter *emitter, nabla_ssa code,
 
 nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
                                  uint32_t e) {
-  nabla_ssa codes = load_bytes(
-      emitter, base, nabla_ggml_code_byte(layout_of(emitter), e), "extsi");
-  return nabla_emit(emitter,
-                    "arith.sitofp %%v%u : vector<16xi32> to "
-                    "vector<16xf32>",
-                    codes);
+  return nabla_emit_ggml_bytes(
+      emitter, "extsi",
+      load_bytes(emitter, base, nabla_ggml_code_byte(layout_of(emitter), e)));
 }
 
 void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,

@@ -50,7 +50,8 @@ static nabla_ssa as_f32(nabla_emitter *emitter, nabla_shape shape,
                     nabla_type_i32[shape], nabla_type_f32[shape]);
 }
 
-nabla_ssa nabla_emit_ggml_half(nabla_emitter *emitter, nabla_ssa byte) {
+/* The f16 at `byte` of the blocks, as f32. */
+static nabla_ssa half_at(nabla_emitter *emitter, nabla_ssa byte) {
   nabla_ssa half = nabla_emit_load(emitter, "i16", emitter->codes, byte, 1);
   return nabla_emit_widen(emitter, NABLA_SCALAR, NABLA_DTYPE_F16, half);
 }
@@ -114,11 +115,10 @@ static void factors(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   const nabla_ggml_layout *l = layout_of(emitter);
   const nabla_shape one = NABLA_SCALAR;
   nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d), by[2];
-  out[0] = l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d)
-                      : nabla_emit_ggml_half(emitter, d);
+  out[0] = l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
   out[1] = 0;
   if (l->min >= 0)
-    out[1] = nabla_emit_ggml_half(
+    out[1] = half_at(
         emitter, nabla_emit_add_constant(emitter, p->base, (uint32_t)l->min));
   if (l->sub == NABLA_GGML_SUB_BYTES) {
     nabla_ssa part =

@@ -17,14 +17,26 @@ nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
 nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
                               const char *operation, nabla_ssa a, uint32_t b);
 
-/* The f16 (f32) at `byte` of the blocks, and the f32 2^(e - 128) of the byte
- * there. */
-nabla_ssa nabla_emit_ggml_half(nabla_emitter *emitter, nabla_ssa byte);
+/* The f32 2^(e - 128) of the byte e at `byte` of the blocks. */
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte);
 
 /* The f16 at a byte of the blocks, widened in all lanes: that is cheaper than
  * to spread it afterwards. */
 nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *emitter, nabla_ssa byte);
+
+/* vector<16xi8> as f32, extended by "extui" or "extsi". */
+nabla_ssa nabla_emit_ggml_bytes(nabla_emitter *emitter, const char *extend,
+                                nabla_ssa bytes);
+
+/* Numbers of 6 bits, a byte each of an i32 (quant/ggml_decode.c, packed6): four
+ * bytes of the block, from `at` on; the first four numbers, of the word that
+ * holds them; the last four, whose upper bits are the two highest of each byte
+ * of `high`. */
+nabla_ssa nabla_emit_ggml_word(nabla_emitter *emitter, nabla_ssa base,
+                               uint32_t at);
+nabla_ssa nabla_emit_ggml_first_four(nabla_emitter *emitter, nabla_ssa word);
+nabla_ssa nabla_emit_ggml_last_four(nabla_emitter *emitter, nabla_ssa low,
+                                    nabla_ssa high);
 
 /* What the parts of the block at byte `base` are multiplied with, 16 lanes in
  * f32: with BYTES part j in lane j; with PACKED6 that of part j in lane 2 * j

@@ -5,9 +5,8 @@ static const nabla_ggml_layout *layout_of(const nabla_emitter *emitter) {
   return emitter->spec->ggml->layout;
 }
 
-/* Four bytes of the block, in a lane each of which a factor or minimum of 6
- * bits will be. */
-static nabla_ssa word_at(nabla_emitter *emitter, nabla_ssa base, uint32_t at) {
+nabla_ssa nabla_emit_ggml_word(nabla_emitter *emitter, nabla_ssa base,
+                               uint32_t at) {
   return nabla_emit_load(emitter, "i32", emitter->codes,
                          nabla_emit_add_constant(emitter, base, at), 1);
 }
@@ -17,10 +16,12 @@ static nabla_ssa i32_with(nabla_emitter *emitter, const char *operation,
   return nabla_emit_i32_with(emitter, NABLA_SCALAR, operation, a, value);
 }
 
-/* The last four, whose upper bits are the two highest of each byte of `high`.
- */
-static nabla_ssa last_four(nabla_emitter *emitter, nabla_ssa low,
-                           nabla_ssa high) {
+nabla_ssa nabla_emit_ggml_first_four(nabla_emitter *emitter, nabla_ssa word) {
+  return i32_with(emitter, "andi", word, 0x3f3f3f3f);
+}
+
+nabla_ssa nabla_emit_ggml_last_four(nabla_emitter *emitter, nabla_ssa low,
+                                    nabla_ssa high) {
   high = i32_with(emitter, "shrui", high, 2);
   high = i32_with(emitter, "andi", high, 0x30303030);
   low = i32_with(emitter, "andi", low, 0x0f0f0f0f);
@@ -30,7 +31,7 @@ static nabla_ssa last_four(nabla_emitter *emitter, nabla_ssa low,
 /* Eight numbers of 6 bits, a byte each. */
 static nabla_ssa eight(nabla_emitter *emitter, nabla_ssa first,
                        nabla_ssa last) {
-  nabla_ssa word[2] = {i32_with(emitter, "andi", first, 0x3f3f3f3f), last};
+  nabla_ssa word[2] = {nabla_emit_ggml_first_four(emitter, first), last};
   for (int i = 0; i < 2; i++)
     word[i] = nabla_emit(emitter, "arith.extui %%v%u : i32 to i64", word[i]);
   word[1] = nabla_emit(emitter, "arith.shli %%v%u, %%v%u : i64", word[1],
@@ -40,8 +41,8 @@ static nabla_ssa eight(nabla_emitter *emitter, nabla_ssa first,
   return nabla_emit(emitter, "llvm.bitcast %%v%u : i64 to vector<8xi8>", both);
 }
 
-static nabla_ssa as_f32(nabla_emitter *emitter, const char *extend,
-                        nabla_ssa bytes) {
+nabla_ssa nabla_emit_ggml_bytes(nabla_emitter *emitter, const char *extend,
+                                nabla_ssa bytes) {
   nabla_ssa number =
       nabla_emit(emitter, "arith.%s %%v%u : vector<16xi8> to vector<16xi32>",
                  extend, bytes);
@@ -52,17 +53,21 @@ static nabla_ssa as_f32(nabla_emitter *emitter, const char *extend,
 /* Numbers of PACKED6 (quant/ggml_decode.c), factors and minima in turns. */
 static nabla_ssa packed6(nabla_emitter *emitter, nabla_ssa base) {
   uint32_t at = layout_of(emitter)->sub_at;
-  nabla_ssa f = word_at(emitter, base, at), m = word_at(emitter, base, at + 4);
-  nabla_ssa both = word_at(emitter, base, at + 8);
-  nabla_ssa factors = eight(emitter, f, last_four(emitter, both, f));
-  nabla_ssa minima = eight(
-      emitter, m, last_four(emitter, i32_with(emitter, "shrui", both, 4), m));
+  nabla_ssa f = nabla_emit_ggml_word(emitter, base, at),
+            m = nabla_emit_ggml_word(emitter, base, at + 4);
+  nabla_ssa both = nabla_emit_ggml_word(emitter, base, at + 8);
+  nabla_ssa factors =
+      eight(emitter, f, nabla_emit_ggml_last_four(emitter, both, f));
+  nabla_ssa minima =
+      eight(emitter, m,
+            nabla_emit_ggml_last_four(emitter,
+                                      i32_with(emitter, "shrui", both, 4), m));
   nabla_ssa turns =
       nabla_emit(emitter,
                  "vector.interleave %%v%u, %%v%u : vector<8xi8> -> "
                  "vector<16xi8>",
                  factors, minima);
-  return as_f32(emitter, "extui", turns);
+  return nabla_emit_ggml_bytes(emitter, "extui", turns);
 }
 
 nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *emitter, nabla_ssa byte) {
@@ -76,7 +81,7 @@ nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *emitter, nabla_ssa byte) {
 static nabla_ssa halves_in_turns(nabla_emitter *emitter, nabla_ssa base) {
   uint32_t signs[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) signs[i] = i % 2 * 0x80000000u;
-  nabla_ssa both = word_at(emitter, base, layout_of(emitter)->d);
+  nabla_ssa both = nabla_emit_ggml_word(emitter, base, layout_of(emitter)->d);
   both = nabla_emit(emitter, "vector.broadcast %%v%u : i32 to vector<8xi32>",
                     both);
   both = nabla_emit(
@@ -102,5 +107,5 @@ nabla_ssa nabla_emit_ggml_sub_lanes(nabla_emitter *emitter, nabla_ssa base) {
   nabla_ssa by = nabla_emit_ggml_half_lanes(
       emitter, nabla_emit_add_constant(emitter, base, l->d));
   return nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
-                           as_f32(emitter, "extsi", raw), by);
+                           nabla_emit_ggml_bytes(emitter, "extsi", raw), by);
 }
