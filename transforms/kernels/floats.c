@@ -168,14 +168,20 @@ static const char *stored(nabla_dtype dtype, nabla_shape shape) {
                                   : nabla_type_i16[shape];
 }
 
-nabla_ssa nabla_emit_read(nabla_emitter *emitter, nabla_array_ref array,
-                          nabla_ssa index) {
+/* An element, or NABLA_LANES. */
+static nabla_ssa read_as(nabla_emitter *emitter, nabla_shape shape,
+                         nabla_array_ref array, nabla_ssa index) {
   nabla_ssa address = address_of(emitter, array, index);
   nabla_ssa raw = nabla_emit(
       emitter, "llvm.load %%v%u {alignment = %u : i64} : !llvm.ptr -> %s",
-      address, size_of(array.dtype), stored(array.dtype, NABLA_SCALAR));
+      address, size_of(array.dtype), stored(array.dtype, shape));
   if (array.dtype == NABLA_DTYPE_F32) return raw;
-  return nabla_emit_widen(emitter, NABLA_SCALAR, array.dtype, raw);
+  return nabla_emit_widen(emitter, shape, array.dtype, raw);
+}
+
+nabla_ssa nabla_emit_read(nabla_emitter *emitter, nabla_array_ref array,
+                          nabla_ssa index) {
+  return read_as(emitter, NABLA_SCALAR, array, index);
 }
 
 /* Not llvm.masked.load and .store: with one lane of i16, LLVM 22 stores 4 bytes
@@ -193,31 +199,26 @@ static nabla_ssa read_few(nabla_emitter *emitter, nabla_array_ref array,
 
 nabla_ssa nabla_emit_read_lanes(nabla_emitter *emitter, nabla_array_ref array,
                                 nabla_ssa index, unsigned width) {
-  if (width < NABLA_LANES) return read_few(emitter, array, index, width);
+  return width < NABLA_LANES ? read_few(emitter, array, index, width)
+                             : read_as(emitter, NABLA_VECTOR, array, index);
+}
+
+static void write_as(nabla_emitter *emitter, nabla_shape shape,
+                     nabla_array_ref array, nabla_ssa index, nabla_ssa value) {
   nabla_ssa address = address_of(emitter, array, index);
-  nabla_ssa raw = nabla_emit(
-      emitter, "llvm.load %%v%u {alignment = %u : i64} : !llvm.ptr -> %s",
-      address, size_of(array.dtype), stored(array.dtype, NABLA_VECTOR));
-  if (array.dtype == NABLA_DTYPE_F32) return raw;
-  return nabla_emit_widen(emitter, NABLA_VECTOR, array.dtype, raw);
+  if (array.dtype != NABLA_DTYPE_F32)
+    value = nabla_emit_narrow(emitter, shape, array.dtype, value);
+  nabla_emit_line(
+      emitter, "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
+      value, address, size_of(array.dtype), stored(array.dtype, shape));
 }
 
 void nabla_emit_write(nabla_emitter *emitter, nabla_array_ref array,
                       nabla_ssa index, nabla_ssa value) {
-  nabla_ssa address = address_of(emitter, array, index);
-  if (array.dtype != NABLA_DTYPE_F32)
-    value = nabla_emit_narrow(emitter, NABLA_SCALAR, array.dtype, value);
-  nabla_emit_line(
-      emitter, "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
-      value, address, size_of(array.dtype), stored(array.dtype, NABLA_SCALAR));
+  write_as(emitter, NABLA_SCALAR, array, index, value);
 }
 
 void nabla_emit_write_lanes(nabla_emitter *emitter, nabla_array_ref array,
                             nabla_ssa index, nabla_ssa value) {
-  nabla_ssa address = address_of(emitter, array, index);
-  if (array.dtype != NABLA_DTYPE_F32)
-    value = nabla_emit_narrow(emitter, NABLA_VECTOR, array.dtype, value);
-  nabla_emit_line(
-      emitter, "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
-      value, address, size_of(array.dtype), stored(array.dtype, NABLA_VECTOR));
+  write_as(emitter, NABLA_VECTOR, array, index, value);
 }
