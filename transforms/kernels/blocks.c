@@ -1,7 +1,6 @@
 /* y[n] = sum over k of x[k] * w[n][k] for M up to 4 and blocks of GGUF files,
  * whole blocks at a time, where they lie. */
 #include "transforms/kernels/block_weights.h"
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/shapes.h"
 
 /* Elements that are summed side by side, and sums. */
@@ -113,7 +112,6 @@ static void sum_row(nabla_emitter *emitter, nabla_ssa row, nabla_ssa *sums) {
  * from the first cache. */
 static void one_product(nabla_emitter *emitter, nabla_ssa row, nabla_ssa m,
                         nabla_ssa n) {
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
   nabla_ssa sums[SUMS], x = emitter->x;
   uint64_t size = nabla_dtype_bits(emitter->spec->x_type) / 8;
   nabla_ssa at = nabla_emit_product(emitter, m, emitter->k);
@@ -125,9 +123,7 @@ static void one_product(nabla_emitter *emitter, nabla_ssa row, nabla_ssa m,
     for (unsigned i = 0; i < SUMS; i += 2 * apart)
       sums[i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[i],
                                   sums[i + apart]);
-  nabla_ssa value = nabla_emit_sum(emitter, sums[0]);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, m, n, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, m, n), value);
+  nabla_emit_finish_sum(emitter, sums[0], m, n);
 }
 
 static void run(nabla_emitter *emitter) {

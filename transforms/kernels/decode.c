@@ -207,8 +207,7 @@ static nabla_ssa any_codes(nabla_emitter *emitter, nabla_ssa flat) {
   odd = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i64", odd, tail);
   nabla_ssa parity =
       nabla_emit(emitter, "arith.trunci %%v%u : i64 to i1", flat);
-  nabla_ssa word = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
-                              parity, odd, even);
+  nabla_ssa word = nabla_emit_choice(emitter, parity, odd, even);
   nabla_ssa upper = i64_constant(emitter, "shrui", word, 32);
   upper = nabla_emit(emitter, "arith.trunci %%v%u : i64 to i32", upper);
   nabla_ssa lower =

@@ -77,6 +77,12 @@ nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
   return nabla_emit(emitter, "arith.minui %%v%u, %%v%u : i64", a, b);
 }
 
+nabla_ssa nabla_emit_choice(nabla_emitter *emitter, nabla_ssa condition,
+                            nabla_ssa yes, nabla_ssa no) {
+  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
+                    condition, yes, no);
+}
+
 nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
                          double value) {
   const char *type = nabla_type_f32[shape];
@@ -211,6 +217,14 @@ nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
   return nabla_emit(emitter,
                     "llvm.load %%v%u {alignment = %u : i64} : !llvm.ptr -> %s",
                     address, alignment, type);
+}
+
+void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
+                      nabla_ssa base, nabla_ssa byte, unsigned alignment) {
+  nabla_ssa address = nabla_emit_address(emitter, base, byte);
+  nabla_emit_line(
+      emitter, "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
+      value, address, alignment, type);
 }
 
 void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,

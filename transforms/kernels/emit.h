@@ -54,6 +54,9 @@ nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
 nabla_ssa nabla_emit_product(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
 nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
 nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
+/* condition ? yes : no; the condition is an i1. */
+nabla_ssa nabla_emit_choice(nabla_emitter *emitter, nabla_ssa condition,
+                            nabla_ssa yes, nabla_ssa no);
 
 /* Constants of f32: one value in all lanes, or a value for each. */
 nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
@@ -81,9 +84,11 @@ nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector);
 /* The address `bytes` after `base`. */
 nabla_ssa nabla_emit_address(nabla_emitter *emitter, nabla_ssa base,
                              nabla_ssa bytes);
-/* Loads a value of an MLIR type. */
+/* Loads and stores a value of an MLIR type. */
 nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
                           nabla_ssa base, nabla_ssa byte, unsigned alignment);
+void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
+                      nabla_ssa base, nabla_ssa byte, unsigned alignment);
 /* Asks for the cache line at `base` + `byte`, which may lie anywhere. */
 void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
                          nabla_ssa byte);

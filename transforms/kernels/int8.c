@@ -106,14 +106,6 @@ nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
                     to);
 }
 
-void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
-                      nabla_ssa base, nabla_ssa byte, unsigned alignment) {
-  nabla_ssa address = nabla_emit_address(emitter, base, byte);
-  nabla_emit_line(
-      emitter, "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
-      value, address, alignment, type);
-}
-
 unsigned nabla_pick_from(unsigned lane, unsigned context) {
   return lane + context;
 }

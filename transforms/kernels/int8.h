@@ -119,10 +119,6 @@ nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
 unsigned nabla_pick_from(unsigned lane, unsigned context);
 unsigned nabla_pick_second(unsigned lane, unsigned context);
 
-/* Stores a value of an MLIR type. */
-void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
-                      nabla_ssa base, nabla_ssa byte, unsigned alignment);
-
 /* A vector as one of another type. */
 nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
                              const char *to, nabla_ssa value);
@@ -141,9 +137,14 @@ void nabla_emit_int8_turn_rows(nabla_emitter *emitter,
 
 /* Codes of 16 rows of w with rows in lanes: a vector for each dword of a row,
  * from `dword` on, `count` of them, at most 16. */
-void nabla_emit_int8_turn(nabla_emitter *emitter, const nabla_int8 *self,
+void nabla_emit_int8_turn(nabla_emitter *emitter,
                           const nabla_ssa rows[NABLA_LANES], nabla_ssa dword,
                           unsigned count, nabla_ssa out[NABLA_LANES]);
+
+/* `count` dwords at `byte`, at most 16, again and again until 16 lanes are
+ * full. */
+nabla_ssa nabla_emit_int8_dwords(nabla_emitter *emitter, nabla_ssa base,
+                                 nabla_ssa byte, unsigned count);
 
 /* The addresses of the codes of rows n .. n + 15 (the last row again beyond
  * it), and the flat indices of their first elements. */
@@ -166,10 +167,11 @@ nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
                                        const nabla_int8 *self);
 void nabla_emit_int8_prepack(nabla_emitter *emitter);
 
-/* Finishes and stores `count` sums (f32 at address `sums`) for row `row` of y
- * and columns from `column` on. */
-void nabla_emit_int8_finish(nabla_emitter *emitter, nabla_ssa sums,
-                            nabla_ssa row, nabla_ssa column, nabla_ssa count);
+/* Tells of it in a description, and nabla_body.chain of bodies whose sums are
+ * f32 from block to block. */
+void nabla_int8_describe_packed(const nabla_fused_spec *spec,
+                                const nabla_int8 *self, nabla_kernel *out);
+uint64_t nabla_int8_chain(const nabla_fused_spec *spec);
 
 /* i32 or f32 at `byte` in 16 lanes. */
 nabla_ssa nabla_emit_int8_spread(nabla_emitter *emitter, const char *type,

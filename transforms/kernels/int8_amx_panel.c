@@ -40,30 +40,15 @@ static unsigned pick_turns_from(unsigned lane, unsigned context) {
   return lane / 2 + context + (lane % 2 ? NABLA_LANES : 0);
 }
 
-/* A pick of the first `context` lanes, again and again. */
-static unsigned pick_again(unsigned lane, unsigned context) {
-  return lane % context;
-}
-
-static nabla_ssa load_codes(nabla_emitter *emitter, unsigned dwords,
-                            nabla_ssa from) {
-  char type[32];
-  (void)snprintf(type, sizeof type, "vector<%uxi32>", dwords);
-  nabla_ssa codes =
-      nabla_emit_load(emitter, type, from, nabla_emit_i64(emitter, 0), 1);
-  return dwords == NABLA_LANES
-             ? codes
-             : nabla_emit_shuffle(emitter, "i32", dwords, codes, codes,
-                                  NABLA_LANES, pick_again, dwords);
-}
-
 /* The piece of codes at address `from` to rows of tiles, from `to` on. */
 static void decode_piece(nabla_emitter *emitter, const nabla_int8 *self,
                          nabla_ssa from, nabla_ssa to) {
   unsigned dwords = piece_of(emitter->spec, self);
   unsigned steps = dwords * 4 * self->parts / (unsigned)self->block;
   nabla_ssa part[NABLA_INT8_PARTS] = {0};
-  nabla_emit_int8_split(emitter, self, load_codes(emitter, dwords, from), part);
+  nabla_ssa codes =
+      nabla_emit_int8_dwords(emitter, from, nabla_emit_i64(emitter, 0), dwords);
+  nabla_emit_int8_split(emitter, self, codes, part);
   for (unsigned s = 0; s < steps; s++) {
     nabla_ssa bytes = part[0];
     if (self->parts == 2) {
@@ -296,10 +281,7 @@ void nabla_emit_int8_amx_prepack(nabla_emitter *emitter) {
   nabla_int8 self;
   nabla_loop groups, rows;
   if (!nabla_int8_of_amx(emitter->spec, &self)) return;
-  nabla_ssa end =
-      nabla_emit_add_constant(emitter, emitter->end, NABLA_TILED_ROWS - 1);
-  end = nabla_emit_divide(emitter, end, NABLA_TILED_ROWS);
-  end = nabla_emit_multiply(emitter, end, NABLA_TILED_ROWS);
+  nabla_ssa end = nabla_emit_round_up(emitter, emitter->end, NABLA_TILED_ROWS);
   nabla_loop_begin(emitter, &groups, emitter->begin, end, ROWS, 0, NULL);
   pack_codes(emitter, &self, groups.induction);
   nabla_loop_begin(emitter, &rows, groups.induction,

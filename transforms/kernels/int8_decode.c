@@ -41,8 +41,8 @@ static void turn_codes(nabla_emitter *emitter, const nabla_int8_panel *p,
   nabla_ssa v[NABLA_LANES];
   nabla_ssa first =
       nabla_emit_divide(emitter, p->k, (uint64_t)4 * p->self->parts);
-  nabla_emit_int8_turn(emitter, p->self, rows,
-                       nabla_emit_add(emitter, first, at), count, v);
+  nabla_emit_int8_turn(emitter, rows, nabla_emit_add(emitter, first, at), count,
+                       v);
   for (unsigned i = 0; i < count; i++)
     store_bytes(emitter, p->self, v[i], to,
                 nabla_emit_add_constant(emitter, at, i));

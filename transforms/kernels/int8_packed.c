@@ -149,13 +149,11 @@ static void run(nabla_emitter *emitter) {
   g.w = nabla_emit_address(emitter, emitter->packed,
                            nabla_emit_multiply(emitter, number, g.layout.size));
   sum_group(emitter, &g);
-  nabla_ssa columns = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end,
-                                 groups.induction);
-  columns = nabla_emit_minimum(emitter, columns,
-                               nabla_emit_i64(emitter, NABLA_LANES));
+  nabla_ssa columns =
+      nabla_emit_left(emitter, end, groups.induction, NABLA_LANES);
   nabla_ssa left = nabla_emit_rows_left(emitter, tiles.induction, g.rows);
   nabla_loop_begin(emitter, &each, zero, left, 1, 0, NULL);
-  nabla_emit_int8_finish(
+  nabla_emit_finish_row(
       emitter,
       nabla_emit_address(
           emitter, emitter->scratch,
@@ -165,11 +163,6 @@ static void run(nabla_emitter *emitter) {
   nabla_loop_end(emitter, &each, NULL);
   nabla_loop_end(emitter, &groups, NULL);
   nabla_loop_end(emitter, &tiles, NULL);
-}
-
-static uint64_t chain(const nabla_fused_spec *spec) {
-  nabla_int8 self;
-  return nabla_int8_of(spec, &self) ? spec->k / self.block + 4 : 0;
 }
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
@@ -184,10 +177,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   if (!nabla_int8_of(spec, &self)) return;
   out->workspace = (nabla_kernel_tiles){
       rows, (uint32_t)self.block, (uint32_t)nabla_int8_tile_bytes(&self, rows)};
-  out->packed =
-      (nabla_kernel_tiles){NABLA_LANES, (uint32_t)spec->k,
-                           (uint32_t)nabla_int8_packed_of(spec, &self).size};
-  out->form = NABLA_PACKED_BYTES;
+  nabla_int8_describe_packed(spec, &self, out);
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
@@ -203,5 +193,5 @@ const nabla_body nabla_body_int8_packed = {.name = "int8_packed",
                                            .prepare = prepare,
                                            .prepack = nabla_emit_int8_prepack,
                                            .describe = describe,
-                                           .chain = chain,
+                                           .chain = nabla_int8_chain,
                                            .scratch = scratch};

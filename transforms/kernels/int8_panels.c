@@ -21,10 +21,6 @@ static void prepare(nabla_emitter *emitter) {
     nabla_emit_int8_tiles(emitter, &self, NABLA_PANEL_ROWS);
 }
 
-static nabla_ssa subtract(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", a, b);
-}
-
 /* Adds the products of UNROLL dwords of a block: `w` and `x` are addresses of
  * the first. The sums are i32 in f32's clothes, as loops carry these. */
 static void dot_dwords(nabla_emitter *emitter, const nabla_int8 *self,
@@ -144,7 +140,8 @@ static void add_block(nabla_emitter *emitter, const nabla_int8_panel *p,
 /* The sums of row `row` of x, relative to the first that waits. */
 static nabla_ssa sums_at(nabla_emitter *emitter, const nabla_int8_panel *p,
                          nabla_ssa row) {
-  nabla_ssa at = subtract(emitter, row, p->row);
+  nabla_ssa at =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", row, p->row);
   nabla_ssa base =
       nabla_emit_int8_after(emitter, emitter->scratch, p->room.sums);
   return nabla_emit_address(
@@ -200,14 +197,13 @@ static void sum_columns(nabla_emitter *emitter, nabla_int8_panel *p) {
   nabla_loop_begin(emitter, &panels, zero, emitter->k, NABLA_PANEL_DEPTH, 0,
                    NULL);
   p->k = panels.induction;
-  p->count = nabla_emit_minimum(emitter, subtract(emitter, emitter->k, p->k),
-                                nabla_emit_i64(emitter, NABLA_PANEL_DEPTH));
+  p->count = nabla_emit_left(emitter, emitter->k, p->k, NABLA_PANEL_DEPTH);
   nabla_emit_int8_panel(emitter, p);
   multiply(emitter, p);
   nabla_loop_end(emitter, &panels, NULL);
   nabla_loop_begin(emitter, &rows, p->row, p->row_end, 1, 0, NULL);
-  nabla_emit_int8_finish(emitter, sums_at(emitter, p, rows.induction),
-                         rows.induction, p->n, p->width);
+  nabla_emit_finish_row(emitter, sums_at(emitter, p, rows.induction),
+                        rows.induction, p->n, p->width);
   nabla_loop_end(emitter, &rows, NULL);
 }
 
@@ -228,16 +224,10 @@ static void run(nabla_emitter *emitter) {
       emitter->m);
   nabla_loop_begin(emitter, &columns, begin, end, NABLA_PANEL_COLUMNS, 0, NULL);
   p.n = columns.induction;
-  p.width = nabla_emit_minimum(emitter, subtract(emitter, end, p.n),
-                               nabla_emit_i64(emitter, NABLA_PANEL_COLUMNS));
+  p.width = nabla_emit_left(emitter, end, p.n, NABLA_PANEL_COLUMNS);
   sum_columns(emitter, &p);
   nabla_loop_end(emitter, &columns, NULL);
   nabla_loop_end(emitter, &rows, NULL);
-}
-
-static uint64_t chain(const nabla_fused_spec *spec) {
-  nabla_int8 self;
-  return nabla_int8_of(spec, &self) ? spec->k / self.block + 4 : 0;
 }
 
 /* Some 4 ps for each row and 30 for decoding, once for NABLA_PANEL_WAITING
@@ -257,10 +247,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
       NABLA_PANEL_ROWS, (uint32_t)self.block,
       (uint32_t)nabla_int8_tile_bytes(&self, NABLA_PANEL_ROWS)};
   if (spec->layout != NABLA_WEIGHT_LAYOUT_PREPACKED) return;
-  out->packed =
-      (nabla_kernel_tiles){NABLA_LANES, (uint32_t)spec->k,
-                           (uint32_t)nabla_int8_packed_of(spec, &self).size};
-  out->form = NABLA_PACKED_BYTES;
+  nabla_int8_describe_packed(spec, &self, out);
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
@@ -277,5 +264,5 @@ const nabla_body nabla_body_int8_panels = {.name = "int8_panels",
                                            .prepare = prepare,
                                            .prepack = nabla_emit_int8_prepack,
                                            .describe = describe,
-                                           .chain = chain,
+                                           .chain = nabla_int8_chain,
                                            .scratch = scratch};

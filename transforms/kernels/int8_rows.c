@@ -1,10 +1,10 @@
 /* Few rows of x with each row of w in place; see int8_rows.h. */
 #include "transforms/kernels/int8_rows.h"
 
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/shapes.h"
 
-unsigned nabla_int8_row_tile(const nabla_fused_spec *spec) {
+/* Rows of x that meet a row of w at once. */
+static unsigned row_tile(const nabla_fused_spec *spec) {
   return nabla_spec_last_m(spec) == 1 ? 1 : NABLA_INT8_ROWS_MOST;
 }
 
@@ -22,14 +22,6 @@ void nabla_emit_int8_prepare_rows(nabla_emitter *emitter, uint64_t bytes,
       nabla_emit_address(emitter, emitter->workspace,
                          nabla_emit_multiply(emitter, rows.induction, bytes)));
   nabla_loop_end(emitter, &rows, NULL);
-}
-
-static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa m,
-                   nabla_ssa n) {
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa value = nabla_emit_sum(emitter, sums);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, m, n, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, m, n), value);
 }
 
 /* The rows of x of a tile, or the last row, in the workspace. */
@@ -53,7 +45,7 @@ void nabla_emit_int8_columns(nabla_emitter *emitter, uint64_t bytes,
                                          nabla_ssa *totals),
                              const void *context) {
   const nabla_fused_spec *spec = emitter->spec;
-  nabla_int8_row r = {.count = nabla_int8_row_tile(spec)};
+  nabla_int8_row r = {.count = row_tile(spec)};
   nabla_loop rows, columns, each;
   nabla_ssa zero = nabla_emit_i64(emitter, 0), totals[NABLA_INT8_ROWS_MOST];
   nabla_ssa begin = emitter->begin, end = emitter->end;
@@ -64,14 +56,16 @@ void nabla_emit_int8_columns(nabla_emitter *emitter, uint64_t bytes,
       nabla_emit_flat(emitter, columns.induction, nabla_spec_row_stride(spec));
   sum(emitter, context, &r, totals);
   if (r.count == 1) {
-    finish(emitter, totals[0], rows.induction, columns.induction);
+    nabla_emit_finish_sum(emitter, totals[0], rows.induction,
+                          columns.induction);
   } else {
     nabla_emit_keep_sums(emitter, r.count, totals);
     nabla_ssa left = nabla_emit_rows_left(emitter, rows.induction, r.count);
     nabla_loop_begin(emitter, &each, zero, left, 1, 0, NULL);
-    finish(emitter, nabla_emit_kept_sum(emitter, each.induction),
-           nabla_emit_add(emitter, rows.induction, each.induction),
-           columns.induction);
+    nabla_emit_finish_sum(
+        emitter, nabla_emit_kept_sum(emitter, each.induction),
+        nabla_emit_add(emitter, rows.induction, each.induction),
+        columns.induction);
     nabla_loop_end(emitter, &each, NULL);
   }
   nabla_loop_end(emitter, &columns, NULL);
@@ -82,7 +76,7 @@ void nabla_emit_int8_columns(nabla_emitter *emitter, uint64_t bytes,
  * rows cost twice the work. */
 double nabla_int8_rows_cost(const nabla_fused_spec *spec, uint64_t m) {
   const nabla_encoding *encoding = spec->format.encoding;
-  unsigned height = nabla_int8_row_tile(spec);
+  unsigned height = row_tile(spec);
   double tiles = (double)((m + height - 1) / height);
   double each = height == 1 ? 20 : 40;
   if (encoding && encoding->bits == 2) each /= 2;

@@ -7,9 +7,6 @@
 
 #define NABLA_INT8_ROWS_MOST 4u
 
-/* Rows of x that meet a row of w at once. */
-unsigned nabla_int8_row_tile(const nabla_fused_spec *spec);
-
 /* A row of w, and the rows of x in the workspace that it meets. */
 typedef struct nabla_int8_row {
   nabla_ssa flat; /* the element of w at k = 0 */

@@ -5,7 +5,6 @@
 #include "quant/codec.h"
 #include "quant/int8.h"
 #include "transforms/kernels/decode.h"
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 
@@ -76,19 +75,23 @@ static unsigned pick_again(unsigned lane, unsigned context) {
   return lane % context;
 }
 
-void nabla_emit_int8_turn(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_dwords(nabla_emitter *emitter, nabla_ssa base,
+                                 nabla_ssa byte, unsigned count) {
+  char type[32];
+  (void)snprintf(type, sizeof type, "vector<%uxi32>", count);
+  nabla_ssa dwords = nabla_emit_load(emitter, type, base, byte, 1);
+  return count == NABLA_LANES
+             ? dwords
+             : nabla_emit_shuffle(emitter, "i32", count, dwords, dwords,
+                                  NABLA_LANES, pick_again, count);
+}
+
+void nabla_emit_int8_turn(nabla_emitter *emitter,
                           const nabla_ssa rows[NABLA_LANES], nabla_ssa dword,
                           unsigned count, nabla_ssa out[NABLA_LANES]) {
-  char type[32];
-  (void)self;
-  (void)snprintf(type, sizeof type, "vector<%uxi32>", count);
   nabla_ssa byte = nabla_emit_multiply(emitter, dword, 4);
-  for (unsigned i = 0; i < NABLA_LANES; i++) {
-    out[i] = nabla_emit_load(emitter, type, rows[i], byte, 1);
-    if (count < NABLA_LANES)
-      out[i] = nabla_emit_shuffle(emitter, "i32", count, out[i], out[i],
-                                  NABLA_LANES, pick_again, count);
-  }
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    out[i] = nabla_emit_int8_dwords(emitter, rows[i], byte, count);
   nabla_emit_int8_turn_rows(emitter, out);
 }
 
@@ -100,6 +103,19 @@ nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
   out.size =
       out.zeros + (self->has_zero ? spec->k / self->span * NABLA_BYTES : 0);
   return out;
+}
+
+void nabla_int8_describe_packed(const nabla_fused_spec *spec,
+                                const nabla_int8 *self, nabla_kernel *out) {
+  out->packed =
+      (nabla_kernel_tiles){NABLA_LANES, (uint32_t)spec->k,
+                           (uint32_t)nabla_int8_packed_of(spec, self).size};
+  out->form = NABLA_PACKED_BYTES;
+}
+
+uint64_t nabla_int8_chain(const nabla_fused_spec *spec) {
+  nabla_int8 self;
+  return nabla_int8_of(spec, &self) ? spec->k / self.block + 4 : 0;
 }
 
 /* Copies the codes of 16 rows, turned, to address `to`. */
@@ -118,7 +134,7 @@ static void pack_codes(nabla_emitter *emitter, const nabla_int8 *self,
       nabla_loop_begin(emitter, &steps, zero, end, NABLA_LANES, 0, NULL);
       at = steps.induction;
     }
-    nabla_emit_int8_turn(emitter, self, rows, at, count, v);
+    nabla_emit_int8_turn(emitter, rows, at, count, v);
     for (unsigned i = 0; i < count; i++)
       nabla_emit_store(
           emitter, "vector<16xi32>", v[i], to,
@@ -178,28 +194,4 @@ nabla_ssa nabla_emit_int8_spread(nabla_emitter *emitter, const char *type,
                                  nabla_ssa base, nabla_ssa byte) {
   return nabla_emit_broadcast(emitter, type,
                               nabla_emit_load(emitter, type, base, byte, 4));
-}
-
-void nabla_emit_int8_finish(nabla_emitter *emitter, nabla_ssa sums,
-                            nabla_ssa row, nabla_ssa column, nabla_ssa count) {
-  nabla_array_ref from = {sums, NABLA_DTYPE_F32};
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), value, at;
-  nabla_ssa whole = nabla_emit_divide(emitter, count, NABLA_LANES);
-  nabla_loop vectors, rest;
-  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
-  nabla_loop_begin(emitter, &vectors, zero, whole, NABLA_LANES, 0, NULL);
-  at = nabla_emit_add(emitter, column, vectors.induction);
-  value = nabla_emit_read_lanes(emitter, from, vectors.induction, NABLA_LANES);
-  value =
-      nabla_emit_epilogue(emitter, NABLA_VECTOR, value, row, at, NABLA_LANES);
-  nabla_emit_write_lanes(emitter, y, nabla_emit_y_index(emitter, row, at),
-                         value);
-  nabla_loop_end(emitter, &vectors, NULL);
-  nabla_loop_begin(emitter, &rest, whole, count, 1, 0, NULL);
-  at = nabla_emit_add(emitter, column, rest.induction);
-  value = nabla_emit_read(emitter, from, rest.induction);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, row, at, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, row, at), value);
-  nabla_loop_end(emitter, &rest, NULL);
 }

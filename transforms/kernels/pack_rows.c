@@ -6,9 +6,7 @@
 
 nabla_ssa nabla_emit_packed_rows(nabla_emitter *emitter, nabla_row_tiles tiles,
                                  nabla_ssa row, nabla_ssa k, nabla_ssa count) {
-  nabla_ssa rows = nabla_emit_add_constant(emitter, emitter->m, tiles.rows - 1);
-  rows = nabla_emit_divide(emitter, rows, tiles.rows);
-  rows = nabla_emit_multiply(emitter, rows, tiles.rows);
+  nabla_ssa rows = nabla_emit_round_up(emitter, emitter->m, tiles.rows);
   nabla_ssa before = nabla_emit_product(emitter, k, rows);
   nabla_ssa at =
       nabla_emit_add(emitter, before, nabla_emit_product(emitter, row, count));

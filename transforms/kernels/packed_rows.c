@@ -209,7 +209,7 @@ static void run_rows(nabla_emitter *emitter, unsigned count) {
   nabla_ssa columns =
       nabla_emit_left(emitter, emitter->end, groups.induction, NABLA_LANES);
   nabla_loop_begin(emitter, &rows, zero, emitter->m, 1, 0, NULL);
-  nabla_emit_int8_finish(
+  nabla_emit_finish_row(
       emitter,
       nabla_emit_address(
           emitter, emitter->scratch,

@@ -62,17 +62,6 @@ static void load_scales(nabla_emitter *emitter, const nabla_panel *panel,
   }
 }
 
-static void store_words(nabla_emitter *emitter, nabla_ssa base, nabla_ssa row,
-                        nabla_ssa words) {
-  nabla_ssa address =
-      nabla_emit_address(emitter, base, nabla_emit_multiply(emitter, row, 64));
-  nabla_emit_line(
-      emitter,
-      "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : vector<16xi32>, "
-      "!llvm.ptr",
-      words, address);
-}
-
 /* One by one: that is little code, and the copies stay in the first cache. */
 void nabla_emit_words_collect(nabla_emitter *emitter, const nabla_panel *panel,
                               nabla_ssa first, nabla_ssa k) {
@@ -89,9 +78,10 @@ void nabla_emit_words_collect(nabla_emitter *emitter, const nabla_panel *panel,
   if (emitter->spec->format.granularity == NABLA_PER_BLOCK)
     nabla_emit_prefetch_scale(
         emitter, nabla_emit_add_constant(emitter, flat, SCALES_AHEAD));
-  store_words(
-      emitter, panel->scratch, rows.induction,
-      nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1));
+  nabla_emit_store(
+      emitter, "vector<16xi32>",
+      nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1),
+      panel->scratch, nabla_emit_multiply(emitter, rows.induction, 64), 64);
   load_scales(emitter, panel, flat, rows.induction);
   nabla_loop_end(emitter, &rows, NULL);
 }
@@ -111,7 +101,8 @@ void nabla_emit_words_turn(nabla_emitter *emitter, nabla_ssa from,
                                nabla_emit_i64(emitter, (uint64_t)i * 64), 64);
   nabla_emit_transpose(emitter, "i32", words);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    store_words(emitter, to, nabla_emit_i64(emitter, i), words[i]);
+    nabla_emit_store(emitter, "vector<16xi32>", words[i], to,
+                     nabla_emit_i64(emitter, (uint64_t)i * 64), 64);
 }
 
 nabla_ssa nabla_emit_word_value(nabla_emitter *emitter, nabla_ssa word,

@@ -2,7 +2,6 @@
  * Lanes run along k; what does not fill a vector is a last window that overlaps
  * the one before, with the lanes that are done already set to zero. */
 #include "transforms/kernels/decode.h"
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/shapes.h"
 
 #define SINGLE_SUMS 4u
@@ -107,14 +106,6 @@ static void multiply_rest(nabla_emitter *emitter, const line *at, tile *t) {
   }
 }
 
-static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
-                   nabla_ssa n) {
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa value = nabla_emit_sum(emitter, sums);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, row, n, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, row, n), value);
-}
-
 /* Asks for the codes that follow those at `k`. */
 static void prefetch(nabla_emitter *emitter, const line *at, nabla_ssa k) {
   nabla_ssa byte =
@@ -173,7 +164,8 @@ static void emit_single(nabla_emitter *emitter) {
   nabla_loop_begin(emitter, &loop, begin, end, 1, 0, NULL);
   line at = begin_line(emitter, loop.induction);
   nabla_ssa sums = sum_single(emitter, &at);
-  finish(emitter, sums, nabla_emit_i64(emitter, 0), loop.induction);
+  nabla_emit_finish_sum(emitter, sums, nabla_emit_i64(emitter, 0),
+                        loop.induction);
   nabla_loop_end(emitter, &loop, NULL);
 }
 
@@ -213,9 +205,9 @@ static void emit_tiles(nabla_emitter *emitter) {
   nabla_emit_keep_sums(emitter, t.count, t.sums);
   nabla_ssa left = nabla_emit_rows_left(emitter, rows.induction, t.count);
   nabla_loop_begin(emitter, &each, zero, left, 1, 0, NULL);
-  finish(emitter, nabla_emit_kept_sum(emitter, each.induction),
-         nabla_emit_add(emitter, rows.induction, each.induction),
-         loop.induction);
+  nabla_emit_finish_sum(emitter, nabla_emit_kept_sum(emitter, each.induction),
+                        nabla_emit_add(emitter, rows.induction, each.induction),
+                        loop.induction);
   nabla_loop_end(emitter, &each, NULL);
   nabla_loop_end(emitter, &loop, NULL);
   nabla_loop_end(emitter, &rows, NULL);

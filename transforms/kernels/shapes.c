@@ -2,6 +2,7 @@
 #include "transforms/kernels/shapes.h"
 
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/epilogue.h"
 
 unsigned nabla_row_tile(const nabla_fused_spec *spec) {
   return NABLA_HAS(spec->features, AVX512F) ? 8 : 4;
@@ -86,6 +87,13 @@ nabla_ssa nabla_emit_kept_sum(nabla_emitter *emitter, nabla_ssa index) {
   return nabla_emit_read_lanes(emitter, kept(emitter), at, NABLA_LANES);
 }
 
+nabla_ssa nabla_emit_round_up(nabla_emitter *emitter, nabla_ssa value,
+                              uint64_t to) {
+  value = nabla_emit_add_constant(emitter, value, to - 1);
+  return nabla_emit_multiply(emitter, nabla_emit_divide(emitter, value, to),
+                             to);
+}
+
 nabla_ssa nabla_emit_left(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
                           uint64_t count) {
   nabla_ssa left =
@@ -96,4 +104,36 @@ nabla_ssa nabla_emit_left(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
 nabla_ssa nabla_emit_rows_left(nabla_emitter *emitter, nabla_ssa first,
                                unsigned count) {
   return nabla_emit_left(emitter, emitter->m, first, count);
+}
+
+void nabla_emit_finish_sum(nabla_emitter *emitter, nabla_ssa sums,
+                           nabla_ssa row, nabla_ssa column) {
+  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
+  nabla_ssa value = nabla_emit_sum(emitter, sums);
+  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, row, column, 1);
+  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, row, column), value);
+}
+
+void nabla_emit_finish_row(nabla_emitter *emitter, nabla_ssa sums,
+                           nabla_ssa row, nabla_ssa column, nabla_ssa count) {
+  nabla_array_ref from = nabla_floats_at(sums);
+  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
+  nabla_ssa zero = nabla_emit_i64(emitter, 0), value, at;
+  nabla_ssa whole = nabla_emit_divide(emitter, count, NABLA_LANES);
+  nabla_loop vectors, rest;
+  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
+  nabla_loop_begin(emitter, &vectors, zero, whole, NABLA_LANES, 0, NULL);
+  at = nabla_emit_add(emitter, column, vectors.induction);
+  value = nabla_emit_read_lanes(emitter, from, vectors.induction, NABLA_LANES);
+  value =
+      nabla_emit_epilogue(emitter, NABLA_VECTOR, value, row, at, NABLA_LANES);
+  nabla_emit_write_lanes(emitter, y, nabla_emit_y_index(emitter, row, at),
+                         value);
+  nabla_loop_end(emitter, &vectors, NULL);
+  nabla_loop_begin(emitter, &rest, whole, count, 1, 0, NULL);
+  at = nabla_emit_add(emitter, column, rest.induction);
+  value = nabla_emit_read(emitter, from, rest.induction);
+  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, row, at, 1);
+  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, row, at), value);
+  nabla_loop_end(emitter, &rest, NULL);
 }

@@ -1,5 +1,5 @@
 /* What the bodies of a fused kernel share: tiles of rows of x, sums that wait,
- * places in y. */
+ * rows of y. */
 #ifndef NABLA_TRANSFORMS_KERNELS_SHAPES_H
 #define NABLA_TRANSFORMS_KERNELS_SHAPES_H
 
@@ -45,6 +45,10 @@ void nabla_emit_keep_sums(nabla_emitter *emitter, unsigned count,
                           const nabla_ssa *sums);
 nabla_ssa nabla_emit_kept_sum(nabla_emitter *emitter, nabla_ssa index);
 
+/* `value` rounded up to a multiple of `to`. */
+nabla_ssa nabla_emit_round_up(nabla_emitter *emitter, nabla_ssa value,
+                              uint64_t to);
+
 /* The least of `count` and what is left of [at, end). */
 nabla_ssa nabla_emit_left(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
                           uint64_t count);
@@ -52,5 +56,15 @@ nabla_ssa nabla_emit_left(nabla_emitter *emitter, nabla_ssa end, nabla_ssa at,
 /* How many of the `count` rows from `first` on there are. */
 nabla_ssa nabla_emit_rows_left(nabla_emitter *emitter, nabla_ssa first,
                                unsigned count);
+
+/* Finishes and stores the element of y in row `row` and column `column`, of
+ * which each lane of `sums` is a part. */
+void nabla_emit_finish_sum(nabla_emitter *emitter, nabla_ssa sums,
+                           nabla_ssa row, nabla_ssa column);
+
+/* Finishes and stores `count` sums (f32 at address `sums`) for row `row` of y
+ * and columns from `column` on. */
+void nabla_emit_finish_row(nabla_emitter *emitter, nabla_ssa sums,
+                           nabla_ssa row, nabla_ssa column, nabla_ssa count);
 
 #endif

@@ -1,14 +1,8 @@
 /* x as strips need it; see strip_x.h. */
 #include "transforms/kernels/strip_x.h"
 
+#include "transforms/kernels/shapes.h"
 #include "transforms/kernels/strip.h"
-
-nabla_ssa nabla_emit_round_up(nabla_emitter *emitter, nabla_ssa value,
-                              uint64_t to) {
-  value = nabla_emit_add_constant(emitter, value, to - 1);
-  return nabla_emit_multiply(emitter, nabla_emit_divide(emitter, value, to),
-                             to);
-}
 
 nabla_ssa nabla_emit_strip_row(nabla_emitter *emitter, unsigned height) {
   return nabla_emit_multiply(
@@ -61,9 +55,9 @@ void nabla_emit_strip_x(nabla_emitter *emitter, unsigned height) {
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
   nabla_ssa is_last = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64",
                                  emitter->end, emitter->m);
-  nabla_ssa end = nabla_emit(
-      emitter, "arith.select %%v%u, %%v%u, %%v%u : i64", is_last,
-      nabla_emit_round_up(emitter, emitter->end, height), emitter->end);
+  nabla_ssa end = nabla_emit_choice(
+      emitter, is_last, nabla_emit_round_up(emitter, emitter->end, height),
+      emitter->end);
   nabla_loop_begin(emitter, &rows, emitter->begin, end, 1, 0, NULL);
   nabla_ssa from = nabla_emit_minimum(emitter, rows.induction, last);
   from = nabla_emit_product(emitter, from, emitter->k);

@@ -6,10 +6,6 @@
 
 #include "transforms/kernels/emit.h"
 
-/* `value` rounded up to a multiple of `to`. */
-nabla_ssa nabla_emit_round_up(nabla_emitter *emitter, nabla_ssa value,
-                              uint64_t to);
-
 /* How many elements of the workspace `height` rows take. */
 nabla_ssa nabla_emit_strip_row(nabla_emitter *emitter, unsigned height);
 

@@ -6,7 +6,6 @@
  * lanes are summed at the end.
  *
  * The scratch: a strip, and totals of ROWS x COLUMNS vectors. */
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/strip.h"
 #include "transforms/kernels/strip_x.h"
@@ -128,12 +127,6 @@ static nabla_strip strip_of(nabla_emitter *emitter, const block *b,
       .out = emitter->scratch};
 }
 
-static nabla_ssa choice(nabla_emitter *emitter, nabla_ssa condition,
-                        nabla_ssa yes, nabla_ssa no) {
-  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
-                    condition, yes, no);
-}
-
 /* Asks for `count` rows of the next group's strip: those that are GROUP rows
  * below `row`, or as far from the top of the next k. */
 static void prefetch_rows(nabla_emitter *emitter, const block *b, nabla_ssa row,
@@ -144,9 +137,9 @@ static void prefetch_rows(nabla_emitter *emitter, const block *b, nabla_ssa row,
   nabla_ssa top =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", below, b->columns);
   nabla_ssa next = nabla_emit_add_constant(emitter, b->k, NABLA_STRIP);
-  nabla_strip strip =
-      strip_of(emitter, b, count, choice(emitter, inside, below, top),
-               choice(emitter, inside, b->k, next));
+  nabla_strip strip = strip_of(emitter, b, count,
+                               nabla_emit_choice(emitter, inside, below, top),
+                               nabla_emit_choice(emitter, inside, b->k, next));
   nabla_emit_prefetch_strip(emitter, &strip);
 }
 
@@ -242,39 +235,16 @@ static void sum_lanes(nabla_emitter *emitter, const block *b, nabla_ssa row) {
   nabla_loop_end(emitter, &columns, NULL);
 }
 
-static void finish(nabla_emitter *emitter, const block *b, nabla_ssa row,
-                   nabla_ssa column, nabla_shape shape) {
-  nabla_array_ref totals = totals_of(emitter);
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa at = nabla_emit_add(
-      emitter, nabla_emit_multiply(emitter, row, TOTALS_ROW), column);
-  column = nabla_emit_add(emitter, b->column, column);
-  nabla_ssa to = nabla_emit_y_index(emitter, row, column);
-  if (shape == NABLA_SCALAR) {
-    nabla_ssa value = nabla_emit_read(emitter, totals, at);
-    value = nabla_emit_epilogue(emitter, shape, value, row, column, 1);
-    nabla_emit_write(emitter, y, to, value);
-    return;
-  }
-  nabla_ssa values = nabla_emit_read_lanes(emitter, totals, at, NABLA_LANES);
-  values =
-      nabla_emit_epilogue(emitter, shape, values, row, column, NABLA_LANES);
-  nabla_emit_write_lanes(emitter, y, to, values);
-}
-
 static void write_block(nabla_emitter *emitter, const block *b) {
-  nabla_loop rows, columns;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, b->columns, NABLA_LANES);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
-  nabla_loop_begin(emitter, &rows, zero, emitter->m, 1, 0, NULL);
-  sum_lanes(emitter, b, rows.induction);
-  nabla_loop_begin(emitter, &columns, zero, whole, NABLA_LANES, 0, NULL);
-  finish(emitter, b, rows.induction, columns.induction, NABLA_VECTOR);
-  nabla_loop_end(emitter, &columns, NULL);
-  nabla_loop_begin(emitter, &columns, whole, b->columns, 1, 0, NULL);
-  finish(emitter, b, rows.induction, columns.induction, NABLA_SCALAR);
-  nabla_loop_end(emitter, &columns, NULL);
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m, 1, 0,
+                   NULL);
+  const nabla_ssa row = rows.induction;
+  sum_lanes(emitter, b, row);
+  nabla_ssa at = nabla_emit_multiply(emitter, row, (uint64_t)TOTALS_ROW * 4);
+  nabla_emit_finish_row(
+      emitter, nabla_emit_address(emitter, totals_of(emitter).base, at), row,
+      b->column, b->columns);
   nabla_loop_end(emitter, &rows, NULL);
 }
 

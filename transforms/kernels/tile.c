@@ -9,7 +9,6 @@
  * needs. */
 
 #include "transforms/kernels/decode.h"
-#include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/pack_rows.h"
 #include "transforms/kernels/packed.h"
 #include "transforms/kernels/panel.h"
@@ -212,12 +211,6 @@ static void find_panel(nabla_emitter *emitter, const block *b, nabla_ssa column,
   }
 }
 
-static nabla_ssa select_index(nabla_emitter *emitter, nabla_ssa condition,
-                              nabla_ssa yes, nabla_ssa no) {
-  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
-                    condition, yes, no);
-}
-
 /* The panel after that of the columns from `column` of the block on. */
 static nabla_panel panel_after(nabla_emitter *emitter, const block *b,
                                nabla_ssa column, nabla_ssa k) {
@@ -230,12 +223,12 @@ static nabla_panel panel_after(nabla_emitter *emitter, const block *b,
   nabla_ssa ends = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
                               k_next, emitter->k);
   /* the first of the next range of k, or of the next columns */
-  nabla_ssa start = select_index(emitter, ends, b->columns, zero);
-  k_next = select_index(emitter, ends, zero, k_next);
-  next = select_index(emitter, is_last, start, next);
+  nabla_ssa start = nabla_emit_choice(emitter, ends, b->columns, zero);
+  k_next = nabla_emit_choice(emitter, ends, zero, k_next);
+  next = nabla_emit_choice(emitter, is_last, start, next);
   return (nabla_panel){.first = nabla_emit_add(emitter, b->column, next),
                        .width = width_of(emitter->spec),
-                       .k = select_index(emitter, is_last, k_next, k)};
+                       .k = nabla_emit_choice(emitter, is_last, k_next, k)};
 }
 
 /* Adds the products of the panels at k to the totals: each is used as soon as
@@ -281,9 +274,7 @@ static void clear_totals(nabla_emitter *emitter, const block *b) {
   nabla_array_ref totals =
       nabla_floats_at(part(emitter, totals_at(emitter->spec)));
   unsigned height = shape_of(emitter->spec).rows;
-  nabla_ssa rows = nabla_emit_add_constant(emitter, b->rows, height - 1);
-  rows = nabla_emit_divide(emitter, rows, height);
-  rows = nabla_emit_multiply(emitter, rows, height);
+  nabla_ssa rows = nabla_emit_round_up(emitter, b->rows, height);
   nabla_ssa end = nabla_emit_multiply(emitter, rows, columns_of(emitter->spec));
   nabla_loop loop;
   nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), end, NABLA_LANES,
@@ -296,41 +287,16 @@ static void clear_totals(nabla_emitter *emitter, const block *b) {
 /* ---- from totals to y -----------------------------------------------------
  */
 
-static void finish(nabla_emitter *emitter, const block *b, nabla_ssa row,
-                   nabla_ssa column, nabla_shape shape) {
-  nabla_array_ref totals =
-      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa at = nabla_emit_multiply(emitter, row, columns_of(emitter->spec));
-  at = nabla_emit_add(emitter, at, column);
-  nabla_ssa value =
-      shape == NABLA_SCALAR
-          ? nabla_emit_read(emitter, totals, at)
-          : nabla_emit_read_lanes(emitter, totals, at, NABLA_LANES);
-  row = nabla_emit_add(emitter, b->row, row);
-  column = nabla_emit_add(emitter, b->column, column);
-  unsigned width = shape == NABLA_SCALAR ? 1 : NABLA_LANES;
-  value = nabla_emit_epilogue(emitter, shape, value, row, column, width);
-  nabla_ssa to = nabla_emit_product(emitter, row, emitter->n);
-  to = nabla_emit_add(emitter, to, column);
-  if (shape == NABLA_SCALAR)
-    nabla_emit_write(emitter, y, to, value);
-  else
-    nabla_emit_write_lanes(emitter, y, to, value);
-}
-
 static void write_block(nabla_emitter *emitter, const block *b) {
-  nabla_loop rows, columns;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, b->columns, NABLA_LANES);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
-  nabla_loop_begin(emitter, &rows, zero, b->rows, 1, 0, NULL);
-  nabla_loop_begin(emitter, &columns, zero, whole, NABLA_LANES, 0, NULL);
-  finish(emitter, b, rows.induction, columns.induction, NABLA_VECTOR);
-  nabla_loop_end(emitter, &columns, NULL);
-  nabla_loop_begin(emitter, &columns, whole, b->columns, 1, 0, NULL);
-  finish(emitter, b, rows.induction, columns.induction, NABLA_SCALAR);
-  nabla_loop_end(emitter, &columns, NULL);
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), b->rows, 1, 0,
+                   NULL);
+  nabla_ssa at = nabla_emit_multiply(emitter, rows.induction,
+                                     (uint64_t)columns_of(spec) * 4);
+  nabla_emit_finish_row(
+      emitter, nabla_emit_address(emitter, part(emitter, totals_at(spec)), at),
+      nabla_emit_add(emitter, b->row, rows.induction), b->column, b->columns);
   nabla_loop_end(emitter, &rows, NULL);
 }
 

@@ -85,7 +85,7 @@ static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
   nabla_ssa row =
       nabla_emit_add(emitter, nabla_emit_add(emitter, b->row, tiles.induction),
                      rows.induction);
-  nabla_emit_int8_finish(
+  nabla_emit_finish_row(
       emitter,
       nabla_emit_address(
           emitter, tile,
