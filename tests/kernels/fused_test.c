@@ -59,7 +59,7 @@ static void fail(run *r, const problem *p, const jit_level *level,
 }
 
 /* Runs [0, N) in parts that begin at multiples of the grain, last part first,
- * and looks that a part writes its own columns only. */
+ * and looks that a part writes its own columns only, an empty one none. */
 static void run_parts(run *r, problem *p, const kernels *k,
                       const jit_level *level) {
   const nabla_kernel *kernel = kernels_for(k, p->m);
@@ -67,6 +67,9 @@ static void run_parts(run *r, problem *p, const kernels *k,
   uint64_t parts = n / grain + (n % grain != 0);
   for (uint64_t i = parts; i-- > 0;) {
     uint64_t begin = i * grain, end = begin + grain < n ? begin + grain : n;
+    kernel->run(p->words, begin, begin);
+    if (p->m && !problem_y_is_unset(p, 0, begin))
+      fail(r, p, level, "written by an empty part", 0, begin);
     kernel->run(p->words, begin, end);
     for (uint64_t m = 0; m < p->m && begin; m++)
       if (!problem_y_is_unset(p, m, begin - 1))

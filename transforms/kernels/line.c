@@ -17,6 +17,10 @@
 #define GRAIN    16u
 #define ROWS_MAX 4u
 #define SUMS_MAX 4u
+#define SIDE_MAX 2u
+
+/* Bytes of codes that are asked for ahead of use: an odd number of lines. */
+#define AHEAD (49u * 64)
 
 /* Codes in 64 bytes, and vectors of them. */
 static unsigned elements_of(const nabla_fused_spec *spec) {
@@ -154,9 +158,8 @@ static code_line begin_line(nabla_emitter *emitter, nabla_ssa flat) {
   if (format->zero_point)
     result.zeros =
         nabla_emit_block_lanes(emitter, first, count, nabla_emit_zero_value);
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_add_constant(emitter, result.codes, NABLA_PREFETCH_BYTES));
+  nabla_emit_prefetch(emitter, emitter->codes,
+                      nabla_emit_add_constant(emitter, result.codes, AHEAD));
   return result;
 }
 
@@ -183,12 +186,16 @@ static nabla_ssa weights(nabla_emitter *emitter, const code_line *at,
 }
 
 /* How many sums run side by side in a line: with few lines a chain of 8
- * products would be longer than K / 64 + 8 allows. */
+ * products would be longer than K / 64 + 8 allows, and one row of x has no
+ * others to go on with while a product waits for the one before. */
 static unsigned sums_of(const nabla_fused_spec *spec) {
   unsigned vectors = vectors_of(spec);
   if (vectors < 8) return 1;
   if (vectors > 8) return 4;
-  return spec->any_size || spec->k < 3 * (uint64_t)elements_of(spec) ? 2 : 1;
+  return spec->any_size || spec->k < 3 * (uint64_t)elements_of(spec) ||
+                 nabla_spec_last_m(spec) == 1
+             ? 2
+             : 1;
 }
 
 /* Adds a line's products, scaled, to the totals of `count` rows. `k`: of each
@@ -265,30 +272,76 @@ static void finish_column(nabla_emitter *emitter, unsigned count,
   }
 }
 
-static void emit_rows(nabla_emitter *emitter, unsigned count) {
+/* Rows of w that are multiplied side by side, from as many parts of the range:
+ * memory gives more to two streams than to one, where they are pages apart, and
+ * what is read of x serves both. */
+static unsigned side_of(unsigned count) { return count == 1 ? SIDE_MAX : 1; }
+
+/* The columns of each part, the last of which may have fewer; none where the
+ * range ends before it begins. */
+static nabla_ssa part_of(nabla_emitter *emitter, unsigned side) {
+  nabla_ssa begin = nabla_emit_minimum(emitter, emitter->begin, emitter->end);
+  nabla_ssa columns =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->end, begin);
+  return nabla_emit_divide(
+      emitter, nabla_emit_add_constant(emitter, columns, side - 1), side);
+}
+
+/* The element that the row of w for `column`, or the last of the range, begins
+ * with. */
+static nabla_ssa row_at(nabla_emitter *emitter, nabla_ssa column) {
   const nabla_fused_spec *spec = emitter->spec;
-  nabla_loop columns, lines;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa none[ROWS_MAX], x[ROWS_MAX], k[ROWS_MAX], totals[ROWS_MAX];
+  nabla_ssa last = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
+                              emitter->end, nabla_emit_i64(emitter, 1));
+  column = nabla_emit_minimum(emitter, column, last);
+  return spec->any_size
+             ? nabla_emit_product(emitter, column, emitter->k)
+             : nabla_emit_flat(emitter, column, nabla_spec_row_stride(spec));
+}
+
+/* The sums of `side` rows of w, which begin at `w`, with `count` rows of x. */
+static void sum_lines(nabla_emitter *emitter, unsigned side, const nabla_ssa *w,
+                      unsigned count, nabla_loop *lines) {
+  nabla_ssa x[ROWS_MAX], k[ROWS_MAX], totals[ROWS_MAX];
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   rows_of_x(emitter, count, x);
+  for (unsigned i = 0; i < side * count; i++) totals[i] = none;
+  nabla_loop_begin(emitter, lines, nabla_emit_i64(emitter, 0), emitter->k,
+                   elements_of(emitter->spec), side * count, totals);
   for (unsigned r = 0; r < count; r++)
-    none[r] = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, 1, 0, NULL);
-  nabla_ssa row = spec->any_size ? nabla_emit_product(
-                                       emitter, columns.induction, emitter->k)
-                                 : nabla_emit_flat(emitter, columns.induction,
-                                                   nabla_spec_row_stride(spec));
-  nabla_loop_begin(emitter, &lines, zero, emitter->k, elements_of(spec), count,
-                   none);
-  code_line at =
-      begin_line(emitter, nabla_emit_add(emitter, row, lines.induction));
-  for (unsigned r = 0; r < count; r++) {
-    k[r] = nabla_emit_add(emitter, x[r], lines.induction);
-    totals[r] = lines.carried[r];
+    k[r] = nabla_emit_add(emitter, x[r], lines->induction);
+  for (unsigned i = 0; i < side * count; i++) totals[i] = lines->carried[i];
+  for (unsigned s = 0; s < side; s++) {
+    code_line at =
+        begin_line(emitter, nabla_emit_add(emitter, w[s], lines->induction));
+    multiply_line(emitter, &at, count, k, totals + s * count);
   }
-  multiply_line(emitter, &at, count, k, totals);
-  nabla_loop_end(emitter, &lines, totals);
-  finish_column(emitter, count, lines.results, columns.induction);
+  nabla_loop_end(emitter, lines, totals);
+}
+
+static void emit_rows(nabla_emitter *emitter, unsigned count) {
+  unsigned side = side_of(count);
+  nabla_loop columns, lines;
+  nabla_ssa column[SIDE_MAX], w[SIDE_MAX];
+  nabla_ssa part = part_of(emitter, side);
+  nabla_loop_begin(emitter, &columns, emitter->begin,
+                   nabla_emit_add(emitter, emitter->begin, part), 1, 0, NULL);
+  for (unsigned s = 0; s < side; s++) {
+    column[s] =
+        s ? nabla_emit_add(emitter, column[s - 1], part) : columns.induction;
+    w[s] = row_at(emitter, column[s]);
+  }
+  sum_lines(emitter, side, w, count, &lines);
+  for (unsigned s = 0; s < side; s++) {
+    if (s) {
+      nabla_ssa inside =
+          nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", column[s],
+                     emitter->end);
+      nabla_emit_line(emitter, "scf.if %%v%u {", inside);
+    }
+    finish_column(emitter, count, lines.results + s * count, column[s]);
+    if (s) nabla_emit_line(emitter, "}");
+  }
   nabla_loop_end(emitter, &columns, NULL);
 }
 
