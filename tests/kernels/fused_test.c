@@ -320,10 +320,11 @@ static int has_any_size(const nabla_fused_spec *spec) {
 static void check_any_size(run *r, const nabla_fused_spec *spec,
                            const jit_level *level) {
   nabla_fused_spec any = *spec;
-  any.any_size = spec->k % 256 == 0  ? 256
-                 : spec->k % 64 == 0 ? 64
-                 : spec->k % 32 == 0 ? 32
-                                     : 16;
+  any.any_size = spec->k % 256 == 0   ? 256
+                 : spec->k % 128 == 0 ? 128
+                 : spec->k % 64 == 0  ? 64
+                 : spec->k % 32 == 0  ? 32
+                                      : 16;
   any.features = nabla_features_parse(level->features);
   if (has_any_size(spec) && spec->n > 1 && !nabla_fused_objection(&any))
     check_level(r, any, level);

@@ -41,7 +41,7 @@ typedef struct nabla_fused_spec {
   uint64_t n, k;
   uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
                                           extent is at most 1; 0 broadcasts */
-  /* Not 0: N and K are words of the call, in f32 numerics; K is a multiple of
+  /* Not 0: N and K are words of the call; K is a multiple of
    * it, w is the whole storage, row-major; n, storage_elements, strides, offset
    * mean nothing, and k is what nabla_fused_chain tells about */
   uint64_t any_size;

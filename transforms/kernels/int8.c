@@ -12,6 +12,8 @@
  * not so. */
 static uint64_t span_of(const nabla_fused_spec *spec) {
   uint64_t stride = nabla_spec_row_stride(spec), block = spec->format.block;
+  if (spec->any_size)
+    return spec->any_size % block || block & (block - 1) ? 0 : block;
   if (nabla_lines_share_scales(spec, spec->n, stride, spec->k)) return spec->k;
   if (spec->k % block || spec->offset % block || stride % block) return 0;
   return block & (block - 1) ? 0 : block;
@@ -57,22 +59,31 @@ int nabla_int8_has_instructions(nabla_features features, int *vnni) {
   return *vnni || (NABLA_HAS(features, AVX2) && NABLA_HAS(features, FMA));
 }
 
+/* Rows begin with whole bytes; of any size they are whole lines of codes with
+ * scales of their own. */
+static int has_sizes(const nabla_fused_spec *spec) {
+  uint64_t parts = 8 / spec->format.encoding->bits;
+  if (spec->any_size)
+    return spec->any_size % (NABLA_BYTES * parts) == 0 &&
+           spec->format.granularity == NABLA_PER_BLOCK &&
+           spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
+  return spec->n && spec->k && spec->k <= NABLA_INT8_K_MAX &&
+         spec->offset % parts == 0 && nabla_spec_row_stride(spec) % parts == 0;
+}
+
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   const nabla_encoding *encoding = spec->format.encoding;
   *out = (nabla_int8){0};
   if (spec->ggml) return nabla_int8_panel_of(spec, out);
-  if (spec->numerics != NABLA_NUMERICS_INT8 || spec->any_size || !encoding ||
-      !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
-      spec->k > NABLA_INT8_K_MAX || spec->format.segment)
+  if (spec->numerics != NABLA_NUMERICS_INT8 || !encoding ||
+      !nabla_spec_is_row(spec) || spec->format.segment || !has_sizes(spec))
     return 0;
   if (!is_table(encoding) && !nabla_spec_is_integer(encoding) &&
       !is_ternary(encoding))
     return 0;
   if (!nabla_int8_has_instructions(spec->features, &out->vnni)) return 0;
-  uint64_t stride = nabla_spec_row_stride(spec);
   out->bits = encoding->bits;
   out->parts = 8 / encoding->bits;
-  if (spec->offset % out->parts || stride % out->parts) return 0;
   out->span = span_of(spec);
   out->block = nabla_common_divisor(out->span, NABLA_BYTES);
   if (!out->span || out->block < NABLA_LANES) return 0;
@@ -84,8 +95,8 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
 }
 
 int nabla_int8_of_amx(const nabla_fused_spec *spec, nabla_int8 *out) {
-  if (spec->ggml || !nabla_int8_of(spec, out) || !out->vnni || out->parts > 2 ||
-      !NABLA_HAS(spec->features, AMX_INT8))
+  if (spec->ggml || spec->any_size || !nabla_int8_of(spec, out) || !out->vnni ||
+      out->parts > 2 || !NABLA_HAS(spec->features, AMX_INT8))
     return 0;
   out->is_signed = 1;
   out->offset = offset_of(spec, 1);
@@ -98,6 +109,24 @@ uint64_t nabla_int8_line(const nabla_int8 *self) {
 
 int nabla_int8_has_sums(const nabla_int8 *self) {
   return self->has_zero || self->offset;
+}
+
+uint64_t nabla_int8_rest(const nabla_fused_spec *spec, uint64_t unit) {
+  return spec->any_size ? 0 : spec->k % unit;
+}
+
+nabla_ssa nabla_emit_int8_whole(nabla_emitter *emitter, uint64_t unit) {
+  nabla_ssa units = nabla_emit_divide(emitter, emitter->k, unit);
+  return nabla_emit_multiply(emitter, units, unit);
+}
+
+nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *emitter, uint64_t unit,
+                                    uint64_t bytes) {
+  const nabla_fused_spec *spec = emitter->spec;
+  if (!spec->any_size) /* K is a multiple of the unit, else */
+    return nabla_emit_i64(emitter, (spec->k + unit - 1) / unit * bytes);
+  return nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, emitter->k, unit), bytes);
 }
 
 nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,

@@ -14,6 +14,17 @@
 /* Longest product of sizes that addresses in tiles are made of. */
 #define NABLA_INT8_K_MAX ((uint64_t)1 << 24)
 
+/* Bytes of a row of x where `unit` elements take `bytes`; the last unit counts
+ * whole. */
+nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *emitter, uint64_t unit,
+                                    uint64_t bytes);
+
+/* Elements of a row behind those of whole `unit`s, and the end of these. Of any
+ * size none are known: there are none where any_size is a multiple of `unit`.
+ */
+uint64_t nabla_int8_rest(const nabla_fused_spec *spec, uint64_t unit);
+nabla_ssa nabla_emit_int8_whole(nabla_emitter *emitter, uint64_t unit);
+
 /* Bytes of a vector, of 16 lanes with 4 each. */
 #define NABLA_BYTES 64u
 

@@ -32,17 +32,22 @@ static int offset_of(const nabla_ggml_layout *l, int vnni) {
   return vnni ? 128 : 0;
 }
 
+/* Rows are whole blocks; of any size they are whole lines. */
+static int has_sizes(const nabla_fused_spec *spec, uint64_t elements,
+                     uint64_t line) {
+  if (spec->any_size) return spec->any_size % line == 0;
+  return spec->n && spec->k && spec->k <= NABLA_INT8_K_MAX &&
+         spec->k % elements == 0 && spec->offset % elements == 0 &&
+         nabla_spec_row_stride(spec) % elements == 0;
+}
+
 int nabla_int8_blocks_of(const nabla_fused_spec *spec, nabla_int8_blocks *out) {
   const nabla_ggml *format = spec->ggml;
   *out = (nabla_int8_blocks){.format = format};
-  if (!format || spec->numerics != NABLA_NUMERICS_INT8 || spec->any_size ||
-      !nabla_spec_is_row(spec) || !spec->n || !spec->k ||
-      spec->k > NABLA_INT8_K_MAX)
+  if (!format || spec->numerics != NABLA_NUMERICS_INT8 ||
+      !nabla_spec_is_row(spec))
     return 0;
   uint32_t elements = format->elements;
-  if (spec->k % elements || spec->offset % elements ||
-      nabla_spec_row_stride(spec) % elements)
-    return 0;
   if (!nabla_int8_has_instructions(spec->features, &out->base.vnni)) return 0;
   const nabla_ggml_layout *l = format->layout;
   out->line = NABLA_BYTES * (l->run ? 2 : 1);
@@ -53,7 +58,7 @@ int nabla_int8_blocks_of(const nabla_fused_spec *spec, nabla_int8_blocks *out) {
   out->base.block = elements < NABLA_BYTES ? elements : NABLA_BYTES;
   out->base.offset = offset_of(l, out->base.vnni);
   out->base.unit = 1;
-  return 1;
+  return has_sizes(spec, elements, out->line);
 }
 
 /* ---- bytes ---- */

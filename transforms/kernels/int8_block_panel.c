@@ -145,7 +145,7 @@ void nabla_emit_int8_block_panel(nabla_emitter *emitter,
                                  const nabla_int8_block_panel *panel) {
   nabla_int8_blocks self;
   if (!nabla_int8_blocks_of(emitter->spec, &self)) return;
-  uint32_t rest = (uint32_t)(emitter->spec->k % self.line);
+  uint32_t rest = (uint32_t)nabla_int8_rest(emitter->spec, self.line);
   nabla_loop lines, last, blocks;
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_ssa whole = nabla_emit_divide(emitter, panel->count, self.line);

@@ -32,9 +32,9 @@ static uint64_t line_bytes(const nabla_int8_blocks *self) {
   return (uint64_t)room_of(self).size * NABLA_BYTES;
 }
 
-static uint64_t row_bytes(const nabla_fused_spec *spec,
-                          const nabla_int8_blocks *self) {
-  return (spec->k + self->line - 1) / self->line * line_bytes(self);
+static nabla_ssa row_bytes(nabla_emitter *emitter,
+                           const nabla_int8_blocks *self) {
+  return nabla_emit_int8_row_bytes(emitter, self->line, line_bytes(self));
 }
 
 /* The address of what meets the line of element `k`. */
@@ -171,23 +171,21 @@ static void prepare_line(nabla_emitter *emitter, const nabla_int8_blocks *self,
 static void prepare_row(nabla_emitter *emitter, const void *context,
                         nabla_ssa row, nabla_ssa to) {
   const nabla_int8_blocks *self = context;
-  uint64_t k = emitter->spec->k, whole = k / self->line * self->line;
-  nabla_ssa from = nabla_emit_i64(emitter, 0);
-  nabla_ssa end = nabla_emit_i64(emitter, whole);
+  uint64_t rest = nabla_int8_rest(emitter->spec, self->line);
+  nabla_ssa whole = nabla_emit_int8_whole(emitter, self->line);
   nabla_loop lines;
-  if (whole) {
-    nabla_loop_begin(emitter, &lines, from, end, self->line, 0, NULL);
-    prepare_line(emitter, self, row, lines.induction, self->line, to);
-    nabla_loop_end(emitter, &lines, NULL);
-  }
-  if (k > whole) prepare_line(emitter, self, row, end, k - whole, to);
+  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole,
+                   self->line, 0, NULL);
+  prepare_line(emitter, self, row, lines.induction, self->line, to);
+  nabla_loop_end(emitter, &lines, NULL);
+  if (rest) prepare_line(emitter, self, row, whole, rest, to);
 }
 
 static void prepare(nabla_emitter *emitter) {
   nabla_int8_blocks self;
   if (!nabla_int8_blocks_of(emitter->spec, &self)) return;
-  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter->spec, &self),
-                               prepare_row, &self);
+  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter, &self), prepare_row,
+                               &self);
 }
 
 /* ---- run ---- */
@@ -275,30 +273,39 @@ static void add_lines(nabla_emitter *emitter, const nabla_int8_blocks *self,
   }
 }
 
+/* Adds the lines of elements [from, to), `step` elements at a time. */
+static void sum_range(nabla_emitter *emitter, const nabla_int8_blocks *self,
+                      const nabla_int8_row *r, nabla_ssa range[2],
+                      uint64_t step, nabla_ssa *totals) {
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, range[0], range[1], step, r->count, totals);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = loop.carried[j];
+  add_lines(emitter, self, r, loop.induction, step, totals);
+  nabla_loop_end(emitter, &loop, totals);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = loop.results[j];
+}
+
 static void sum_row(nabla_emitter *emitter, const void *context,
                     const nabla_int8_row *r, nabla_ssa *totals) {
   const nabla_int8_blocks *self = context;
-  uint64_t k = emitter->spec->k, whole = k / GROUP * GROUP;
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t rest = nabla_int8_rest(spec, GROUP);
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   nabla_ssa from = nabla_emit_i64(emitter, 0);
-  nabla_ssa end = nabla_emit_i64(emitter, whole);
+  nabla_ssa whole = nabla_emit_int8_whole(emitter, GROUP);
   for (unsigned j = 0; j < r->count; j++) totals[j] = none;
-  if (whole) {
-    nabla_loop groups;
-    nabla_loop_begin(emitter, &groups, from, end, GROUP, r->count, totals);
-    for (unsigned j = 0; j < r->count; j++) totals[j] = groups.carried[j];
-    add_lines(emitter, self, r, groups.induction, GROUP, totals);
-    nabla_loop_end(emitter, &groups, totals);
-    for (unsigned j = 0; j < r->count; j++) totals[j] = groups.results[j];
-  }
-  if (k > whole) add_lines(emitter, self, r, end, k - whole, totals);
+  sum_range(emitter, self, r, (nabla_ssa[2]){from, whole}, GROUP, totals);
+  if (rest)
+    add_lines(emitter, self, r, whole, rest, totals);
+  else if (spec->any_size % GROUP)
+    sum_range(emitter, self, r, (nabla_ssa[2]){whole, emitter->k}, self->line,
+              totals);
 }
 
 static void run(nabla_emitter *emitter) {
   nabla_int8_blocks self;
   if (!nabla_int8_blocks_of(emitter->spec, &self)) return;
-  nabla_emit_int8_columns(emitter, row_bytes(emitter->spec, &self), sum_row,
-                          &self);
+  nabla_emit_int8_columns(emitter, row_bytes(emitter, &self), sum_row, &self);
 }
 
 /* ---- what it is for ---- */

@@ -52,7 +52,8 @@ static void turn_codes(nabla_emitter *emitter, const nabla_int8_panel *p,
 static void decode_in_place(nabla_emitter *emitter, const nabla_int8_panel *p,
                             const nabla_ssa *rows, nabla_ssa to) {
   uint64_t each = (uint64_t)4 * p->self->parts;
-  unsigned rest = (unsigned)(emitter->spec->k / each % NABLA_LANES);
+  unsigned rest =
+      (unsigned)(nabla_int8_rest(emitter->spec, each * NABLA_LANES) / each);
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_ssa dwords = nabla_emit_divide(emitter, p->count, each);
   nabla_ssa whole = nabla_emit_divide(emitter, dwords, NABLA_LANES);

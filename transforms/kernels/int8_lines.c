@@ -23,10 +23,9 @@ static uint64_t line_bytes(const nabla_int8 *self) {
 }
 
 /* Bytes of a row of x in the workspace. */
-static uint64_t row_bytes(const nabla_fused_spec *spec,
-                          const nabla_int8 *self) {
-  uint64_t line = nabla_int8_line(self);
-  return (spec->k + line - 1) / line * line_bytes(self);
+static nabla_ssa row_bytes(nabla_emitter *emitter, const nabla_int8 *self) {
+  return nabla_emit_int8_row_bytes(emitter, nabla_int8_line(self),
+                                   line_bytes(self));
 }
 
 static void store_vector(nabla_emitter *emitter, const char *type,
@@ -103,27 +102,25 @@ static nabla_ssa line_at(nabla_emitter *emitter, const nabla_int8 *self,
 static void prepare_row(nabla_emitter *emitter, const void *context,
                         nabla_ssa row, nabla_ssa to) {
   const nabla_int8 *self = context;
-  uint64_t line = nabla_int8_line(self), k = emitter->spec->k;
-  uint64_t whole = k / line * line;
+  uint64_t line = nabla_int8_line(self);
+  uint64_t rest = nabla_int8_rest(emitter->spec, line);
+  nabla_ssa whole = nabla_emit_int8_whole(emitter, line);
   nabla_loop lines;
-  nabla_ssa from = nabla_emit_i64(emitter, 0);
-  nabla_ssa end = nabla_emit_i64(emitter, whole);
-  if (whole) {
-    nabla_loop_begin(emitter, &lines, from, end, line, 0, NULL);
-    prepare_line(emitter, self, row, lines.induction, line,
-                 line_at(emitter, self, to, lines.induction));
-    nabla_loop_end(emitter, &lines, NULL);
-  }
-  if (k > whole)
-    prepare_line(emitter, self, row, end, k - whole,
-                 line_at(emitter, self, to, end));
+  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole, line, 0,
+                   NULL);
+  prepare_line(emitter, self, row, lines.induction, line,
+               line_at(emitter, self, to, lines.induction));
+  nabla_loop_end(emitter, &lines, NULL);
+  if (rest)
+    prepare_line(emitter, self, row, whole, rest,
+                 line_at(emitter, self, to, whole));
 }
 
 static void prepare(nabla_emitter *emitter) {
   nabla_int8 self;
   if (!nabla_int8_of(emitter->spec, &self)) return;
-  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter->spec, &self),
-                               prepare_row, &self);
+  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter, &self), prepare_row,
+                               &self);
 }
 
 /* Which of the values that belong to the spans of a line a lane has. Context:
@@ -253,28 +250,25 @@ static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
 static void sum_row(nabla_emitter *emitter, const void *context,
                     const nabla_int8_row *r, nabla_ssa *totals) {
   const nabla_int8 *self = context;
-  uint64_t line = nabla_int8_line(self), k = emitter->spec->k;
-  uint64_t whole = k / line * line;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa end = nabla_emit_i64(emitter, whole);
+  uint64_t line = nabla_int8_line(self);
+  uint64_t rest = nabla_int8_rest(emitter->spec, line);
+  nabla_ssa whole = nabla_emit_int8_whole(emitter, line);
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   for (unsigned j = 0; j < r->count; j++) totals[j] = none;
-  if (whole) {
-    nabla_loop lines;
-    nabla_loop_begin(emitter, &lines, zero, end, line, r->count, totals);
-    for (unsigned j = 0; j < r->count; j++) totals[j] = lines.carried[j];
-    multiply_line(emitter, self, r, lines.induction, line, totals);
-    nabla_loop_end(emitter, &lines, totals);
-    for (unsigned j = 0; j < r->count; j++) totals[j] = lines.results[j];
-  }
-  if (k > whole) multiply_line(emitter, self, r, end, k - whole, totals);
+  nabla_loop lines;
+  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole, line,
+                   r->count, totals);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = lines.carried[j];
+  multiply_line(emitter, self, r, lines.induction, line, totals);
+  nabla_loop_end(emitter, &lines, totals);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = lines.results[j];
+  if (rest) multiply_line(emitter, self, r, whole, rest, totals);
 }
 
 static void emit_lines(nabla_emitter *emitter) {
   nabla_int8 self;
   if (!nabla_int8_of(emitter->spec, &self)) return;
-  nabla_emit_int8_columns(emitter, row_bytes(emitter->spec, &self), sum_row,
-                          &self);
+  nabla_emit_int8_columns(emitter, row_bytes(emitter, &self), sum_row, &self);
 }
 
 /* An addition for each line, the tree, and roundings of the factors. */

@@ -152,8 +152,8 @@ static nabla_ssa sums_at(nabla_emitter *emitter, const nabla_int8_panel *p,
 static void multiply(nabla_emitter *emitter, const nabla_int8_panel *p) {
   const nabla_int8 *self = p->self;
   uint64_t bytes = nabla_int8_tile_bytes(self, NABLA_PANEL_ROWS);
-  uint64_t row_bytes =
-      bytes / NABLA_PANEL_ROWS * (emitter->spec->k / self->block);
+  nabla_ssa row_bytes =
+      nabla_emit_int8_row_bytes(emitter, self->block, bytes / NABLA_PANEL_ROWS);
   nabla_loop tiles, blocks;
   nabla_ssa zero = nabla_emit_i64(emitter, 0),
             dots[NABLA_PANEL_ROWS * NABLA_PANEL_GROUPS];
@@ -161,7 +161,7 @@ static void multiply(nabla_emitter *emitter, const nabla_int8_panel *p) {
                    NULL);
   nabla_ssa x = nabla_emit_address(
       emitter, emitter->workspace,
-      nabla_emit_multiply(emitter, tiles.induction, row_bytes));
+      nabla_emit_product(emitter, tiles.induction, row_bytes));
   nabla_ssa sums = sums_at(emitter, p, tiles.induction);
   nabla_loop_begin(emitter, &blocks, zero, p->count, self->block, 0, NULL);
   nabla_ssa at = nabla_emit_add(emitter, p->k, blocks.induction);

@@ -203,14 +203,15 @@ void nabla_emit_int8_tiles(nabla_emitter *emitter, const nabla_int8 *self,
                            unsigned rows) {
   nabla_loop tiles, steps;
   uint64_t bytes = nabla_int8_tile_bytes(self, rows);
-  uint64_t row_bytes = bytes / rows * (emitter->spec->k / self->block);
+  nabla_ssa row_bytes =
+      nabla_emit_int8_row_bytes(emitter, self->block, bytes / rows);
   nabla_ssa zero = nabla_emit_i64(emitter, 0), x[NABLA_INT8_ROWS];
   nabla_ssa begin = emitter->begin, end = emitter->end;
   nabla_loop_begin(emitter, &tiles, begin, end, rows, 0, NULL);
   nabla_emit_tile_rows(emitter, tiles.induction, rows, x);
   nabla_ssa base = nabla_emit_address(
       emitter, emitter->workspace,
-      nabla_emit_multiply(emitter, tiles.induction, row_bytes));
+      nabla_emit_product(emitter, tiles.induction, row_bytes));
   nabla_loop_begin(emitter, &steps, zero, emitter->k, self->block, 0, NULL);
   nabla_int8_block blocks[NABLA_INT8_ROWS];
   for (unsigned i = 0; i < rows; i++)

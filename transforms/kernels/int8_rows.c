@@ -8,7 +8,7 @@ static unsigned row_tile(const nabla_fused_spec *spec) {
   return nabla_spec_last_m(spec) == 1 ? 1 : NABLA_INT8_ROWS_MOST;
 }
 
-void nabla_emit_int8_prepare_rows(nabla_emitter *emitter, uint64_t bytes,
+void nabla_emit_int8_prepare_rows(nabla_emitter *emitter, nabla_ssa bytes,
                                   void (*write)(nabla_emitter *emitter,
                                                 const void *context,
                                                 nabla_ssa row, nabla_ssa to),
@@ -17,15 +17,14 @@ void nabla_emit_int8_prepare_rows(nabla_emitter *emitter, uint64_t bytes,
   nabla_ssa begin = emitter->begin, end = emitter->end, x;
   nabla_loop_begin(emitter, &rows, begin, end, 1, 0, NULL);
   nabla_emit_tile_rows(emitter, rows.induction, 1, &x);
-  write(
-      emitter, context, x,
-      nabla_emit_address(emitter, emitter->workspace,
-                         nabla_emit_multiply(emitter, rows.induction, bytes)));
+  write(emitter, context, x,
+        nabla_emit_address(emitter, emitter->workspace,
+                           nabla_emit_product(emitter, rows.induction, bytes)));
   nabla_loop_end(emitter, &rows, NULL);
 }
 
 /* The rows of x of a tile, or the last row, in the workspace. */
-static void find_rows(nabla_emitter *emitter, uint64_t bytes, nabla_ssa first,
+static void find_rows(nabla_emitter *emitter, nabla_ssa bytes, nabla_ssa first,
                       nabla_int8_row *out) {
   nabla_ssa one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
@@ -34,11 +33,11 @@ static void find_rows(nabla_emitter *emitter, uint64_t bytes, nabla_ssa first,
     nabla_ssa at = nabla_emit_add_constant(emitter, first, i);
     at = nabla_emit_minimum(emitter, at, last);
     out->x[i] = nabla_emit_address(emitter, emitter->workspace,
-                                   nabla_emit_multiply(emitter, at, bytes));
+                                   nabla_emit_product(emitter, at, bytes));
   }
 }
 
-void nabla_emit_int8_columns(nabla_emitter *emitter, uint64_t bytes,
+void nabla_emit_int8_columns(nabla_emitter *emitter, nabla_ssa bytes,
                              void (*sum)(nabla_emitter *emitter,
                                          const void *context,
                                          const nabla_int8_row *row,
@@ -52,8 +51,7 @@ void nabla_emit_int8_columns(nabla_emitter *emitter, uint64_t bytes,
   nabla_loop_begin(emitter, &rows, zero, emitter->m, r.count, 0, NULL);
   find_rows(emitter, bytes, rows.induction, &r);
   nabla_loop_begin(emitter, &columns, begin, end, 1, 0, NULL);
-  r.flat =
-      nabla_emit_flat(emitter, columns.induction, nabla_spec_row_stride(spec));
+  r.flat = nabla_emit_row_start(emitter, columns.induction);
   sum(emitter, context, &r, totals);
   if (r.count == 1) {
     nabla_emit_finish_sum(emitter, totals[0], rows.induction,

@@ -11,12 +11,13 @@
 void nabla_emit_int8_rows(nabla_emitter *emitter, const nabla_int8 *self,
                           nabla_ssa n, nabla_ssa addresses[NABLA_LANES],
                           nabla_ssa flats[NABLA_LANES]) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_ssa last = nabla_emit_i64(emitter, spec->n - 1);
+  nabla_ssa one = nabla_emit_i64(emitter, 1);
+  nabla_ssa last =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
   for (unsigned i = 0; i < NABLA_LANES; i++) {
     nabla_ssa row = nabla_emit_add_constant(emitter, n, i);
     row = nabla_emit_minimum(emitter, row, last);
-    flats[i] = nabla_emit_flat(emitter, row, nabla_spec_row_stride(spec));
+    flats[i] = nabla_emit_row_start(emitter, row);
     addresses[i] =
         nabla_emit_address(emitter, emitter->codes,
                            nabla_emit_divide(emitter, flats[i], self->parts));
