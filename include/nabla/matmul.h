@@ -10,6 +10,7 @@
 
 #include "nabla/encoding.h"
 #include "nabla/environment.h"
+#include "nabla/ggml.h"
 #include "nabla/model.h"
 #include "nabla/numerics.h"
 #include "nabla/status.h"
@@ -38,12 +39,17 @@ NABLA_API const char *nabla_matmul_provider_name(
     nabla_matmul_provider provider);
 
 /* A weight as a caller describes it: N x K elements, row-major. Each pointer
- * is aligned to its type, and lives as long as the plan. */
+ * is aligned to its type, and lives as long as the plan. It is codes of
+ * `format`, or blocks of a GGUF file, or dense where there is neither. */
 typedef struct nabla_matmul_weight {
-  nabla_format format; /* encoding NULL: dense                        */
+  nabla_format format; /* encoding NULL: blocks, or dense              */
   nabla_dtype dtype;   /* of a dense weight: F32, F16 or BF16          */
+  /* NULL, or the format of blocks (nabla/ggml.h): `codes` are then the bytes as
+   * the file has them, of any alignment, and K is whole blocks. They have their
+   * scales in them: no other component is read. */
+  const nabla_ggml *ggml;
   uint64_t n, k;
-  const void *codes; /* or the values of a dense weight                */
+  const void *codes; /* or the values of a dense weight, or blocks     */
   uint64_t code_bytes;
   const void *scales; /* of the format's type; DYNAMIC8: their codes   */
   uint64_t scale_bytes;

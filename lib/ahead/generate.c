@@ -11,8 +11,9 @@
 #include "transforms/text.h"
 
 typedef struct row {
-  const char *id, *level, *target, *encoding, *granularity_name, *scale_name,
-      *numerics_name, *layout_name;
+  const char *id, *level, *target;
+  const char *ggml, *encoding; /* one of them is NULL */
+  const char *granularity_name, *scale_name, *numerics_name, *layout_name;
   uint64_t block, n, k, any;
   nabla_granularity granularity;
   nabla_scale_type scale;
@@ -26,27 +27,28 @@ typedef struct row {
 #include "lib/runtime/levels.def"
 #undef LEVEL
 
+#define COMMON(id_, level_, n_, k_, any_, numerics_, layout_)                \
+  .id = #id_, .level = #level_, .target = level_##_target, .n = n_, .k = k_, \
+  .any = any_, .numerics_name = "NABLA_NUMERICS_" #numerics_,                \
+  .layout_name = "NABLA_WEIGHT_LAYOUT_" #layout_,                            \
+  .numerics = NABLA_NUMERICS_##numerics_,                                    \
+  .layout = NABLA_WEIGHT_LAYOUT_##layout_
+
 static const row rows[] = {
-#define AHEAD(id, level, encoding, granularity, block, scale, n, k, any, \
-              numerics, layout)                                          \
-  {#id,                                                                  \
-   #level,                                                               \
-   level##_target,                                                       \
-   #encoding,                                                            \
-   "NABLA_PER_" #granularity,                                            \
-   "NABLA_SCALE_" #scale,                                                \
-   "NABLA_NUMERICS_" #numerics,                                          \
-   "NABLA_WEIGHT_LAYOUT_" #layout,                                       \
-   block,                                                                \
-   n,                                                                    \
-   k,                                                                    \
-   any,                                                                  \
-   NABLA_PER_##granularity,                                              \
-   NABLA_SCALE_##scale,                                                  \
-   NABLA_NUMERICS_##numerics,                                            \
-   NABLA_WEIGHT_LAYOUT_##layout},
+#define AHEAD(id, level, encoding_, granularity_, block_, scale_, n, k, any, \
+              numerics, layout)                                              \
+  {COMMON(id, level, n, k, any, numerics, layout),                           \
+   .encoding = #encoding_,                                                   \
+   .granularity_name = "NABLA_PER_" #granularity_,                           \
+   .scale_name = "NABLA_SCALE_" #scale_,                                     \
+   .block = block_,                                                          \
+   .granularity = NABLA_PER_##granularity_,                                  \
+   .scale = NABLA_SCALE_##scale_},
+#define AHEAD_GGML(id, level, ggml_, any, numerics) \
+  {COMMON(id, level, 0, 0, any, numerics, IN_PLACE), .ggml = #ggml_},
 #include "transforms/kernels/ahead.def"
 #undef AHEAD
+#undef AHEAD_GGML
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -56,24 +58,30 @@ typedef struct output {
   nabla_text symbols, kernels, sets;
 } output;
 
+static nabla_format format_of(const row *r) {
+  if (r->ggml)
+    return (nabla_format){.block = nabla_ggml_find(r->ggml)->elements};
+  return (nabla_format){.encoding = nabla_encoding_find(r->encoding),
+                        .granularity = r->granularity,
+                        .block = r->block ? r->block : r->k,
+                        .scale = r->scale};
+}
+
 static nabla_fused_spec spec_of(const row *r) {
-  return (nabla_fused_spec){
-      .format = {.encoding = nabla_encoding_find(r->encoding),
-                 .granularity = r->granularity,
-                 .block = r->block ? r->block : r->k,
-                 .scale = r->scale},
-      .storage_elements = r->n * r->k,
-      .m_min = 1,
-      .n = r->n,
-      .k = r->k,
-      .stride_n = r->k,
-      .stride_k = 1,
-      .any_size = r->any,
-      .numerics = r->numerics,
-      .layout = r->layout,
-      .x_type = NABLA_DTYPE_F32,
-      .y_type = NABLA_DTYPE_F32,
-      .w_type = NABLA_DTYPE_F32};
+  return (nabla_fused_spec){.format = format_of(r),
+                            .ggml = r->ggml ? nabla_ggml_find(r->ggml) : NULL,
+                            .storage_elements = r->n * r->k,
+                            .m_min = 1,
+                            .n = r->n,
+                            .k = r->k,
+                            .stride_n = r->k,
+                            .stride_k = 1,
+                            .any_size = r->any,
+                            .numerics = r->numerics,
+                            .layout = r->layout,
+                            .x_type = NABLA_DTYPE_F32,
+                            .y_type = NABLA_DTYPE_F32,
+                            .w_type = NABLA_DTYPE_F32};
 }
 
 static void add_tiles(nabla_text *text, const nabla_kernel_tiles *tiles) {
@@ -118,16 +126,21 @@ static void add_set(output *out, const row *r,
   for (uint32_t i = 0; i < kernels->count; i++)
     add_kernel(out, r, i, &kernels->specs[i]);
   nabla_text_add(&out->kernels, "};\n");
+  if (r->ggml)
+    nabla_text_add(&out->sets, "    {.ggml = \"%s\",\n", r->ggml);
+  else
+    nabla_text_add(&out->sets,
+                   "    {.encoding = \"%s\", .granularity = %s, .scale = %s,\n"
+                   "     .block = %llu,\n",
+                   r->encoding, r->granularity_name, r->scale_name,
+                   (unsigned long long)r->block);
   nabla_text_add(&out->sets,
-                 "    {.encoding = \"%s\", .granularity = %s, .scale = %s,\n"
-                 "     .block = %llu, .n = %llu, .k = %llu, .any_size = %llu,\n"
+                 "     .n = %llu, .k = %llu, .any_size = %llu,\n"
                  "     .numerics = %s, .layout = %s,\n"
                  "     .level = NABLA_LEVEL_%s, .count = %u, .kernels = %s},\n",
-                 r->encoding, r->granularity_name, r->scale_name,
-                 (unsigned long long)r->block, (unsigned long long)r->n,
-                 (unsigned long long)r->k, (unsigned long long)r->any,
-                 r->numerics_name, r->layout_name, r->level, kernels->count,
-                 r->id);
+                 (unsigned long long)r->n, (unsigned long long)r->k,
+                 (unsigned long long)r->any, r->numerics_name, r->layout_name,
+                 r->level, kernels->count, r->id);
 }
 
 static int write_file(const char *folder, const char *name, const char *suffix,

@@ -82,6 +82,7 @@ static const char *spec_of(const nabla_matmul_request *request,
   if (weight->format.segment) return "blocks end with rows, but not all alike";
   *out = (nabla_fused_spec){.format = weight->format,
                             .dense = weight->dtype,
+                            .ggml = weight->ggml,
                             .nested_block = weight->nested_block,
                             .storage_elements = weight->n * weight->k,
                             .m_min = 1,
@@ -104,8 +105,10 @@ static void write_key(const nabla_fused_spec *spec, nabla_isa isa,
                       nabla_text *out) {
   const nabla_format *format = &spec->format;
   nabla_text_add(
-      out, "%s %d %llu %d %d, %d, %llu, %llu, %llux%llu, %d %d, %d %d %u, %d",
-      format->encoding ? format->encoding->name : "", (int)format->granularity,
+      out,
+      "%s %s %d %llu %d %d, %d, %llu, %llu, %llux%llu, %d %d, %d %d %u, %d",
+      spec->ggml ? spec->ggml->name : "-",
+      format->encoding ? format->encoding->name : "-", (int)format->granularity,
       (unsigned long long)format->block, (int)format->scale, format->zero_point,
       (int)spec->dense, (unsigned long long)spec->nested_block,
       (unsigned long long)spec->m_max, (unsigned long long)spec->n,

@@ -15,7 +15,8 @@ typedef enum nabla_level {
 
 /* Kernels of one row of transforms/kernels/ahead.def at one level. */
 typedef struct nabla_ahead_set {
-  const char *encoding; /* NULL: dense */
+  const char *ggml;     /* of quant/ggml.def; NULL: none of GGUF files */
+  const char *encoding; /* NULL, without blocks: dense                 */
   nabla_dtype dense;
   nabla_granularity granularity;
   nabla_scale_type scale;

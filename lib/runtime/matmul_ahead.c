@@ -25,6 +25,8 @@ int nabla_level_available(nabla_level level, nabla_isa limit) {
 static int has_format(const nabla_ahead_set *set,
                       const nabla_matmul_weight *weight) {
   const nabla_format *format = &weight->format;
+  if (set->ggml || weight->ggml)
+    return set->ggml && weight->ggml && !strcmp(set->ggml, weight->ggml->name);
   if (!set->encoding || !format->encoding)
     return !set->encoding && !format->encoding && set->dense == weight->dtype;
   return !strcmp(set->encoding, format->encoding->name) &&

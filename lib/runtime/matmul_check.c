@@ -163,6 +163,38 @@ static nabla_status check_packed(uint64_t elements, nabla_matmul_request *out,
   return check_nested(weight, size.scales, &out->nested, diag);
 }
 
+/* Rows of whole blocks, as a GGUF file has them; of the weight's other
+ * components nothing is left. */
+static nabla_status check_blocks(uint64_t elements, nabla_matmul_request *out,
+                                 nabla_diag *diag) {
+  const nabla_matmul_weight *weight = &out->weight;
+  const nabla_ggml *ggml = weight->ggml;
+  uint64_t bytes;
+  if (weight->format.encoding)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "a weight is codes of %s or blocks of %s, not both",
+                      weight->format.encoding->name, ggml->name);
+  if (weight->k % ggml->elements) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT,
+        "rows of %" PRIu64 " elements are no whole number of blocks of %s",
+        weight->k, ggml->name);
+    nabla_diag_set_next(diag, "a block has %" PRIu32 " elements of one row",
+                        ggml->elements);
+    return status;
+  }
+  NABLA_TRY(nabla_ggml_size(ggml, elements, &bytes, diag));
+  NABLA_TRY(
+      check_part("blocks", weight->codes, weight->code_bytes, bytes, 1, diag));
+  out->weight = (nabla_matmul_weight){.format.block = ggml->elements,
+                                      .ggml = ggml,
+                                      .n = weight->n,
+                                      .k = weight->k,
+                                      .codes = weight->codes,
+                                      .code_bytes = bytes};
+  return NABLA_OK;
+}
+
 /* ---- options ---------------------------------------------------------------
  */
 
@@ -218,6 +250,7 @@ nabla_status nabla_matmul_check(const nabla_matmul_weight *weight,
                       " elements is larger than any memory",
                       weight->n, weight->k);
   NABLA_TRY(check_options(options, out, diag));
+  if (weight->ggml) return check_blocks(elements, out, diag);
   return weight->format.encoding ? check_packed(elements, out, diag)
                                  : check_dense(weight, elements, diag);
 }

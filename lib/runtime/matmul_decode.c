@@ -5,6 +5,7 @@
 #include "lib/runtime/matmul_c.h"
 #include "lib/runtime/provider.h"
 #include "quant/codec.h"
+#include "quant/ggml.h"
 
 /* Scales of a chunk, at most, with one that is cut on each side. */
 #define SCALES (NABLA_TILE_CHUNK / NABLA_BLOCK_MIN + 2)
@@ -19,6 +20,22 @@ static void decode_dense(const nabla_matmul_weight *weight, uint64_t flat,
     memcpy(out, from, count * sizeof *out);
   else
     nabla_to_f32(weight->dtype, from, count, out);
+}
+
+static void decode_blocks(const nabla_matmul_weight *weight, uint64_t flat,
+                          size_t count, float *out) {
+  const nabla_ggml *ggml = weight->ggml;
+  const uint8_t *at =
+      (const uint8_t *)weight->codes + flat / ggml->elements * ggml->bytes;
+  float values[NABLA_GGML_ELEMENTS_MAX];
+  size_t skipped = (size_t)(flat % ggml->elements);
+  for (; count; at += ggml->bytes, skipped = 0) {
+    const size_t some = least(count, ggml->elements - skipped);
+    nabla_ggml_decode_block(ggml, at, values);
+    memcpy(out, values + skipped, some * sizeof *out);
+    out += some;
+    count -= some;
+  }
 }
 
 /* Elements that begin a byte, and a block unless all are of one: at most a
@@ -67,6 +84,10 @@ void nabla_matmul_decode(const nabla_matmul_request *request, uint64_t n,
                          uint64_t k, size_t count, float *out) {
   const nabla_format *format = &request->weight.format;
   uint64_t flat = n * request->weight.k + k;
+  if (request->weight.ggml) {
+    decode_blocks(&request->weight, flat, count, out);
+    return;
+  }
   if (!format->encoding) {
     decode_dense(&request->weight, flat, count, out);
     return;

@@ -10,7 +10,9 @@
 
 /* A product that kernels are wanted for; all of it has been checked. */
 typedef struct nabla_matmul_request {
-  nabla_matmul_weight weight; /* segment 0 where blocks end with rows anyway */
+  /* Segment 0 where blocks end with rows anyway; with `ggml`, format.block are
+   * the elements of a block and all that blocks have not is 0. */
+  nabla_matmul_weight weight;
   nabla_numerics numerics;
   nabla_weight_layout layout;
   nabla_isa isa;              /* what was asked for: maybe BEST */

@@ -38,6 +38,11 @@ static void expect_provider(const nabla_matmul_plan *plan,
                nabla_matmul_provider_name(info.provider));
 }
 
+static const char *name_of(const nabla_matmul_weight *weight) {
+  if (weight->ggml) return weight->ggml->name;
+  return weight->format.encoding ? weight->format.encoding->name : "dense";
+}
+
 /* One run, in two cuts, of arrays that end at guards. */
 static void expect_run(const nabla_matmul_plan *plan, const product *p,
                        const nabla_matmul_options *o, uint64_t m) {
@@ -60,13 +65,17 @@ static void expect_run(const nabla_matmul_plan *plan, const product *p,
                                           room.data, &diag),
                NABLA_OK);
   cr_expect(!y.size || !memcmp(y.data, z.data, y.size), "a cut");
-  cr_expect_eq(
-      product_count_wrong(p, x.data, x_type, m, o->bias, y.data,
-                          NABLA_DTYPE_F32, p->weight.k),
-      0, "%s scale %d, %ux%u, M %u",
-      p->weight.format.encoding ? p->weight.format.encoding->name : "dense",
-      (int)p->weight.format.scale, (unsigned)n, (unsigned)p->weight.k,
-      (unsigned)m);
+  const product_run done = {.x = x.data,
+                            .y = y.data,
+                            .bias = o->bias,
+                            .x_type = x_type,
+                            .y_type = NABLA_DTYPE_F32,
+                            .m = m,
+                            .chain = p->weight.k,
+                            .numerics = o->numerics};
+  cr_expect_eq(product_count_wrong(p, &done), 0, "%s scale %d, %ux%u, M %u",
+               name_of(&p->weight), (int)p->weight.format.scale, (unsigned)n,
+               (unsigned)p->weight.k, (unsigned)m);
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
   guarded_bytes_destroy(&z);
@@ -155,6 +164,60 @@ Test(plans, integers_and_bf16_of_every_block) {
       nabla_matmul_plan_destroy(plan);
       product_destroy(&p);
     }
+}
+
+/* Blocks of GGUF files, for all numerics; the instruction sets in turn. */
+Test(plans, blocks_of_gguf_files) {
+  size_t count;
+  const nabla_ggml *all = nabla_ggml_formats(&count);
+  for (size_t i = 0; i < count; i++)
+    for (int numerics = 0; numerics <= NABLA_NUMERICS_INT8; numerics++) {
+      const nabla_isa turn = (nabla_isa)((i + (size_t)numerics) % 3 + 1);
+      const product_shape shape = {.ggml = &all[i],
+                                   .n = 37,
+                                   .k = all[i].elements * (i % 3 + 2),
+                                   .at_start = (int)(i & 1)};
+      nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+                                      .numerics = (nabla_numerics)numerics};
+      if (numerics == NABLA_NUMERICS_BF16) continue; /* bounds of its own */
+      expect_products(&shape, &options);
+      options.isa = turn;
+      if (nabla_isa_available(turn)) expect_products(&shape, &options);
+    }
+}
+
+/* Equal sizes of two formats are two kinds of plans. */
+Test(plans, formats_of_blocks_share_no_code) {
+  static const char *const names[] = {"q4_0", "iq4_nl", "q4_0"};
+  const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+                                        .m_max = 1};
+  for (size_t i = 0; i < COUNT(names); i++) {
+    const product_shape shape = {
+        .ggml = nabla_ggml_find(names[i]), .n = 16, .k = 64};
+    product p = product_create(&shape);
+    nabla_matmul_plan *plan = plan_of(&p, &options);
+    expect_run(plan, &p, &options, 1);
+    nabla_matmul_plan_destroy(plan);
+    product_destroy(&p);
+  }
+}
+
+/* What has no rearranged form is read where it lies, and nothing is copied. */
+Test(plans, blocks_stay_in_place) {
+  const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+                                        .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
+                                        .m_max = 1};
+  const product_shape shape = {
+      .ggml = nabla_ggml_find("q4_k"), .n = 20, .k = 512};
+  product p = product_create(&shape);
+  nabla_matmul_plan *plan = plan_of(&p, &options);
+  nabla_matmul_info info;
+  nabla_matmul_plan_describe(plan, &info);
+  cr_expect_eq(info.layout, NABLA_WEIGHT_LAYOUT_IN_PLACE);
+  cr_expect_eq(info.packed_bytes, 0);
+  expect_run(plan, &p, &options, 1);
+  nabla_matmul_plan_destroy(plan);
+  product_destroy(&p);
 }
 
 /* x in 8 bits is prepared in tiles of rows, on several threads where there are

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "nabla/dynamic8.h"
+#include "quant/ggml.h"
 #include "tests/support/model.h"
 
 #define PAGE ((size_t)4096)
@@ -100,10 +101,62 @@ static void store(product *self, const float *values, size_t count) {
   self->weight.code_bytes = bytes;
 }
 
+/* What blocks decode to when all their codes are 0. */
+static void decode_minima(product *self, size_t blocks) {
+  const nabla_ggml *ggml = self->weight.ggml;
+  const nabla_ggml_layout *l = ggml->layout;
+  uint8_t *zeros = malloc(self->codes.size + 1);
+  self->minima = malloc((blocks * ggml->elements + 1) * sizeof(float));
+  require(zeros && self->minima, "memory");
+  memcpy(zeros, self->codes.data, self->codes.size);
+  for (size_t i = 0; i < blocks; i++) {
+    uint8_t *block = zeros + i * ggml->bytes;
+    memset(block + l->codes, 0, ggml->elements / 2);
+    memset(block + l->high, 0, ggml->elements * l->bits / 8);
+  }
+  require(!nabla_ggml_decode(ggml, NABLA_DTYPE_F32, zeros, blocks, self->minima,
+                             NULL),
+          "decode");
+  free(zeros);
+}
+
+/* Random blocks whose factors and minima come from `values`. */
+static void make_blocks(product *self, const float *values, size_t count) {
+  const nabla_ggml *ggml = self->weight.ggml;
+  const nabla_ggml_layout *l = ggml->layout;
+  const size_t blocks = count / ggml->elements, size = blocks * ggml->bytes;
+  uint64_t seed = count;
+  require(count % ggml->elements == 0, "blocks");
+  self->codes = guarded_bytes_create(size, self->at_start);
+  for (size_t i = 0; i < size; i++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    self->codes.data[i] = (uint8_t)(seed >> 56);
+  }
+  for (size_t i = 0; i < blocks; i++) {
+    uint8_t *block = self->codes.data + i * ggml->bytes;
+    if (l->is_e8m0) {
+      block[l->d] = (uint8_t)(120 + i % 8);
+      continue;
+    }
+    (void)nabla_from_f32(NABLA_DTYPE_F16, &values[i * ggml->elements], 1,
+                         block + l->d);
+    if (l->min >= 0)
+      (void)nabla_from_f32(NABLA_DTYPE_F16, &values[i * ggml->elements + 1], 1,
+                           block + l->min);
+  }
+  require(!nabla_ggml_decode(ggml, NABLA_DTYPE_F32, self->codes.data, blocks,
+                             self->dense, NULL),
+          "decode");
+  if (l->min >= 0) decode_minima(self, blocks);
+  self->weight.codes = self->codes.data;
+  self->weight.code_bytes = size;
+}
+
 product product_create(const product_shape *shape) {
   const size_t count = (size_t)(shape->n * shape->k);
   product self = {.weight = {.format = shape->format,
                              .dtype = shape->dtype,
+                             .ggml = shape->ggml,
                              .n = shape->n,
                              .k = shape->k},
                   .at_start = shape->at_start};
@@ -111,7 +164,9 @@ product product_create(const product_shape *shape) {
   self.dense = calloc(count + 1, sizeof *self.dense);
   require(values && self.dense, "memory");
   model_fill(values, count, shape->n * 1000 + shape->k);
-  if (shape->format.encoding)
+  if (shape->ggml)
+    make_blocks(&self, values, count);
+  else if (shape->format.encoding)
     pack(&self, values, count);
   else
     store(&self, values, count);
@@ -126,6 +181,7 @@ void product_destroy(product *self) {
   guarded_bytes_destroy(&self->nested_scales);
   guarded_bytes_destroy(&self->nested_offset);
   free(self->dense);
+  free(self->minima);
 }
 
 guarded_bytes product_x(const product *self, uint64_t m, nabla_dtype type,
@@ -150,27 +206,82 @@ static double element(const void *data, nabla_dtype type, size_t index) {
   return (double)value;
 }
 
-size_t product_count_wrong(const product *self, const void *x,
-                           nabla_dtype x_type, uint64_t m, const void *bias,
-                           const void *y, nabla_dtype y_type, uint64_t chain) {
-  const uint64_t n = self->weight.n, k = self->weight.k;
-  const double rounds = y_type == NABLA_DTYPE_F16    ? 0x1p-11
-                        : y_type == NABLA_DTYPE_BF16 ? 0x1p-8
-                                                     : 0x1p-24;
-  size_t wrong = 0;
-  for (size_t i = 0; i < m; i++)
-    for (size_t j = 0; j < n; j++) {
-      double sum = 0, size = 0;
-      for (size_t l = 0; l < k; l++) {
-        const double part =
-            element(x, x_type, i * k + l) * (double)self->dense[j * k + l];
-        sum += part;
-        size += fabs(part);
-      }
-      if (bias) sum += element(bias, y_type, j);
-      double bound = (double)(chain + 16) * 0x1p-24 * size;
-      bound += (fabs(sum) + bound) * rounds + 0x1p-25;
-      wrong += !(fabs(element(y, y_type, i * n + j) - sum) <= bound);
+/* |w|, or what int8 adds apart. */
+static double weight_size(const product *self, nabla_numerics numerics,
+                          size_t index) {
+  const double w = (double)self->dense[index];
+  if (!self->minima || numerics != NABLA_NUMERICS_INT8) return fabs(w);
+  const double min = (double)self->minima[index];
+  return fabs(w - min) + fabs(min);
+}
+
+static double largest_weight(const product *self, size_t from, size_t count) {
+  double largest = 0;
+  for (size_t i = from; i < from + count; i++)
+    largest = fmax(largest, fabs((double)self->dense[i]));
+  return largest;
+}
+
+/* How far a byte of a table's value may be off: 1/254 of the scale, which is
+ * the largest weight of a block of nf4 and fp4. */
+static double table_error(const product *self, size_t index, size_t block) {
+  const nabla_encoding *encoding = self->weight.format.encoding;
+  if (!encoding || encoding->bits != 4 || encoding->has_zero_point ||
+      encoding->is_mx)
+    return 0;
+  return largest_weight(self, index / block * block, block) / 254;
+}
+
+/* What numerics of int8 take from the product of row i of x with row j of the
+ * weight, whose blocks end with rows: docs/COMPILER.md. */
+static double int8_error(const product *self, const product_run *run, size_t i,
+                         size_t j) {
+  const size_t k = (size_t)self->weight.k;
+  const size_t block = self->weight.ggml ? self->weight.ggml->elements
+                                         : (size_t)self->weight.format.block;
+  const size_t span = block < 64 ? block : 64;
+  double sum = 0;
+  for (size_t at = 0; at < k; at += span) {
+    const double off = table_error(self, j * k + at, block);
+    double largest = 0, weights = 0;
+    for (size_t l = at; l < at + span; l++) {
+      const double x = fabs(element(run->x, run->x_type, i * k + l));
+      largest = fmax(largest, x);
+      weights += fabs((double)self->dense[j * k + l]) + off;
+      sum += x * off;
     }
+    sum += largest / 254 * weights;
+  }
+  return sum * (1 + 0x1p-20);
+}
+
+static double rounds_of(nabla_dtype type) {
+  return type == NABLA_DTYPE_F16    ? 0x1p-11
+         : type == NABLA_DTYPE_BF16 ? 0x1p-8
+                                    : 0x1p-24;
+}
+
+static int is_wrong(const product *self, const product_run *run, size_t i,
+                    size_t j) {
+  const size_t n = (size_t)self->weight.n, k = (size_t)self->weight.k;
+  double sum = 0, size = 0;
+  for (size_t l = 0; l < k; l++) {
+    const double x = element(run->x, run->x_type, i * k + l);
+    sum += x * (double)self->dense[j * k + l];
+    size += fabs(x) * weight_size(self, run->numerics, j * k + l);
+  }
+  if (run->bias) sum += element(run->bias, run->y_type, j);
+  double bound = (double)(run->chain + 16) * 0x1p-24 * size;
+  if (run->numerics == NABLA_NUMERICS_INT8)
+    bound += int8_error(self, run, i, j);
+  bound += (fabs(sum) + bound) * rounds_of(run->y_type) + 0x1p-25;
+  return !(fabs(element(run->y, run->y_type, i * n + j) - sum) <= bound);
+}
+
+size_t product_count_wrong(const product *self, const product_run *run) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < run->m; i++)
+    for (size_t j = 0; j < self->weight.n; j++)
+      wrong += (size_t)is_wrong(self, run, i, j);
   return wrong;
 }

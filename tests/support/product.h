@@ -20,14 +20,18 @@ void guarded_bytes_destroy(guarded_bytes *bytes);
 typedef struct product {
   nabla_matmul_weight weight;
   guarded_bytes codes, scales, zero_points, nested_scales, nested_offset;
-  float *dense; /* the weight decoded, N x K */
+  float *dense;  /* the weight decoded, N x K */
+  float *minima; /* of blocks of GGUF files: what it is where codes are 0;
+                    NULL: 0 */
   int at_start;
 } product;
 
-/* What varies. `format.encoding` NULL: dense, of `dtype`. */
+/* What varies. `ggml`: random blocks of it; `format.encoding` NULL: dense, of
+ * `dtype`. */
 typedef struct product_shape {
   nabla_format format;
   nabla_dtype dtype;
+  const nabla_ggml *ggml;
   uint64_t n, k;
   int at_start; /* arrays begin, and do not end, at the guard */
 } product_shape;
@@ -39,10 +43,22 @@ void product_destroy(product *self);
 guarded_bytes product_x(const product *self, uint64_t m, nabla_dtype type,
                         uint64_t seed);
 
-/* How many elements of y, m x N of `y_type`, are further from x . w^T + bias
- * in f64 than sums of `chain` additions may be, and the type rounds. */
-size_t product_count_wrong(const product *self, const void *x,
-                           nabla_dtype x_type, uint64_t m, const void *bias,
-                           const void *y, nabla_dtype y_type, uint64_t chain);
+/* A run of it, and what it gave. */
+typedef struct product_run {
+  const void *x;    /* m x K of x_type */
+  const void *y;    /* m x N of y_type */
+  const void *bias; /* NULL, or N of y_type */
+  nabla_dtype x_type, y_type;
+  uint64_t m;
+  uint64_t chain; /* additions in a row */
+  /* F32; or INT8 of a weight whose rows are whole blocks of codes, or of a GGUF
+   * file */
+  nabla_numerics numerics;
+} product_run;
+
+/* How many elements of y are further from x . w^T + bias in f64 than sums of
+ * `chain` additions may be, the numerics (docs/COMPILER.md) and the type round.
+ */
+size_t product_count_wrong(const product *self, const product_run *run);
 
 #endif

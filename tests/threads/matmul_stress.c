@@ -7,9 +7,10 @@
 
 #include "nabla/matmul.h"
 
-enum { CALLERS = 4, CALLS = 40, N = 137, K = 700, M = 3 };
+enum { CALLERS = 4, CALLS = 40, N = 137, K = 704, M = 3 };
 
 static float weights[N * K], x[M * K], wanted[M * N];
+static uint8_t blocks[N * K / 32 * 18]; /* of q4_0 */
 
 static int run_cut(const nabla_matmul_plan *plan, void *room, float *y,
                    int cut) {
@@ -48,13 +49,8 @@ static void *call_often(void *self) {
   return NULL;
 }
 
-static int stress(uint32_t threads) {
+static int stress(const nabla_matmul_weight *weight, uint32_t threads) {
   nabla_matmul_options options = {.provider = NABLA_MATMUL_C};
-  const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
-                                      .n = N,
-                                      .k = K,
-                                      .codes = weights,
-                                      .code_bytes = sizeof weights};
   nabla_matmul_plan *plan = NULL;
   pthread_t ids[CALLERS];
   caller callers[CALLERS];
@@ -62,10 +58,10 @@ static int stress(uint32_t threads) {
   if (threads &&
       nabla_pool_create(threads, NULL, &options.environment.pool, NULL))
     return 1;
-  if (nabla_matmul_plan_create_from(&weight, &options, &plan, NULL)) return 1;
+  if (nabla_matmul_plan_create_from(weight, &options, &plan, NULL)) return 1;
   if (nabla_matmul_plan_run(plan, x, M, wanted, NULL, NULL)) return 1;
   for (int i = 0; i < CALLERS; i++) {
-    callers[i] = (caller){plan, &weight, &options, 0};
+    callers[i] = (caller){plan, weight, &options, 0};
     if (pthread_create(&ids[i], NULL, call_often, &callers[i])) return 1;
   }
   for (int i = 0; i < CALLERS; i++) {
@@ -81,5 +77,20 @@ static int stress(uint32_t threads) {
 int main(void) {
   for (int i = 0; i < N * K; i++) weights[i] = (float)(i % 13) / 8 - 0.7f;
   for (int i = 0; i < M * K; i++) x[i] = (float)(i % 17) / 4 - 2;
-  return stress(0) || stress(2);
+  const nabla_ggml *ggml = nabla_ggml_find("q4_0");
+  const nabla_matmul_weight dense = {.dtype = NABLA_DTYPE_F32,
+                                     .n = N,
+                                     .k = K,
+                                     .codes = weights,
+                                     .code_bytes = sizeof weights},
+                            packed = {.ggml = ggml,
+                                      .n = N,
+                                      .k = K,
+                                      .codes = blocks,
+                                      .code_bytes = sizeof blocks};
+  if (nabla_ggml_encode(ggml, NABLA_DTYPE_F32, weights, N * K / 32, blocks,
+                        NULL, NULL))
+    return 1;
+  return stress(&dense, 0) || stress(&dense, 2) || stress(&packed, 0) ||
+         stress(&packed, 2);
 }

@@ -94,9 +94,14 @@ static void expect_product(const product *p, const setting *s, int cuts) {
   memset(y.data, 0x5a, y.size);
   cr_assert_eq(nabla_matmul_plan_run(plan, x.data, s->m, y.data, room, &diag),
                NABLA_OK, "%s", diag.what);
-  const size_t wrong =
-      product_count_wrong(p, x.data, x_type, s->m, s->options.bias, y.data,
-                          y_type, chain_of(p->weight.k));
+  const product_run done = {.x = x.data,
+                            .y = y.data,
+                            .bias = s->options.bias,
+                            .x_type = x_type,
+                            .y_type = y_type,
+                            .m = s->m,
+                            .chain = chain_of(p->weight.k)};
+  const size_t wrong = product_count_wrong(p, &done);
   cr_expect_eq(wrong, 0, "%s %ux%u, M %u, scale %d, block %u: %zu wrong", name,
                (unsigned)p->weight.n, (unsigned)p->weight.k, (unsigned)s->m,
                (int)p->weight.format.scale, (unsigned)p->weight.format.block,
