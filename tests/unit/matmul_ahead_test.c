@@ -155,10 +155,76 @@ static void expect_set(const nabla_ahead_set *set, nabla_isa isa) {
   free_arrays(&a);
 }
 
+static void expect_int8_run(const product *p, const nabla_matmul_plan *plan,
+                            uint64_t m) {
+  const uint64_t bytes = nabla_matmul_plan_workspace_size(plan, m);
+  guarded_bytes x = product_x(p, m, NABLA_DTYPE_F32, m);
+  guarded_bytes y = guarded_bytes_create((size_t)(m * p->weight.n) * 4, 0);
+  guarded_bytes room = guarded_bytes_create((size_t)(bytes + 63) / 64 * 64, 0);
+  memset(room.data, 0xff, room.size); /* NaN */
+  cr_assert_eq(nabla_matmul_plan_run(plan, x.data, m, y.data, room.data, &diag),
+               NABLA_OK, "%s", diag.what);
+  const product_run done = {.x = x.data,
+                            .y = y.data,
+                            .x_type = NABLA_DTYPE_F32,
+                            .y_type = NABLA_DTYPE_F32,
+                            .m = m,
+                            .chain = p->weight.k / 16 + 8,
+                            .numerics = NABLA_NUMERICS_INT8};
+  cr_expect_eq(product_count_wrong(p, &done), 0, "%s block %u, M %u",
+               p->weight.format.encoding->name,
+               (unsigned)p->weight.format.block, (unsigned)m);
+  guarded_bytes_destroy(&x);
+  guarded_bytes_destroy(&y);
+  guarded_bytes_destroy(&room);
+}
+
+/* Integers against f64: C has none. */
+static void expect_int8(const nabla_ahead_set *set, nabla_isa isa) {
+  static const uint64_t some_m[] = {1, 3, 7, 24, M_MOST};
+  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD,
+                                        .isa = isa,
+                                        .numerics = NABLA_NUMERICS_INT8};
+  for (uint64_t units = 1; units < 12; units += 5) {
+    const product_shape shape = {
+        .format = {.encoding = nabla_encoding_find(set->encoding),
+                   .granularity = set->granularity,
+                   .block = set->block,
+                   .scale = set->scale},
+        .n = 37,
+        .k = units * set->any_size,
+        .at_start = units == 6};
+    product p = product_create(&shape);
+    nabla_matmul_plan *plan = NULL;
+    nabla_matmul_info info;
+    cr_assert_eq(
+        nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
+        NABLA_OK, "%s", diag.what);
+    nabla_matmul_plan_describe(plan, &info);
+    cr_expect_eq(info.numerics, NABLA_NUMERICS_INT8);
+    for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++)
+      expect_int8_run(&p, plan, some_m[i]);
+    nabla_matmul_plan_destroy(plan);
+    product_destroy(&p);
+  }
+}
+
+Test(matmul_ahead, kernels_in_integers) {
+  for (size_t i = 0; i < nabla_ahead.count; i++) {
+    const nabla_ahead_set *set = &nabla_ahead.sets[i];
+    const nabla_isa isa =
+        set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
+    if (!set->ggml && set->numerics == NABLA_NUMERICS_INT8 &&
+        nabla_level_available(set->level, isa))
+      expect_int8(set, isa);
+  }
+}
+
 Test(matmul_ahead, kernels_give_what_c_gives) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
     if (set->ggml) continue; /* matmul_blocks_test.c */
+    if (set->numerics == NABLA_NUMERICS_INT8) continue; /* above */
     const nabla_isa isa =
         set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
     if (nabla_level_available(set->level, isa)) expect_set(set, isa);
