@@ -1,11 +1,12 @@
 /* What a plan costs beside its kernel.
  *
  *   plan          the first result of this process with kernels made ahead of
- *                 time, the call of a plan beside the bare kernel, and a region
- *                 of two threads
+ *                 time, the call of a plan beside the bare kernel, a region of
+ *                 two threads, and products with blocks of GGUF files by each
+ *                 provider that a process without the compiler has
  *
  * CPU time of one thread for the calls, so that others on the machine do not
- * count; best and median of many turns, the two sides in turns. */
+ * count; best and median of many turns, the sides in turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #define TURNS   400
 #define CALLS   200
 #define REGIONS 20
+#define RUNS    9
 
 static double read_clock(clockid_t id) {
   struct timespec t;
@@ -70,14 +72,22 @@ static void destroy(weight *w) {
   free(w->scales);
 }
 
-static nabla_matmul_plan *plan_of(const weight *w) {
+static nabla_matmul_plan *plan_by(const weight *w,
+                                  nabla_matmul_provider provider,
+                                  nabla_numerics numerics) {
+  const nabla_matmul_options options = {.provider = provider,
+                                        .numerics = numerics};
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_matmul_plan *plan = NULL;
-  if (nabla_matmul_plan_create_from(&w->described, NULL, &plan, &diag)) {
+  if (nabla_matmul_plan_create_from(&w->described, &options, &plan, &diag)) {
     (void)fprintf(stderr, "plan: %s\n", diag.what);
     exit(1);
   }
   return plan;
+}
+
+static nabla_matmul_plan *plan_of(const weight *w) {
+  return plan_by(w, NABLA_MATMUL_BEST, NABLA_NUMERICS_F32);
 }
 
 static void say_plan(const nabla_matmul_plan *plan) {
@@ -176,9 +186,75 @@ static void measure_region(void) {
   nabla_pool_destroy(pool);
 }
 
+/* Blocks of a GGUF file; made up: all bytes are alike, and so factors are
+ * finite. */
+static weight blocks_of(const nabla_ggml *ggml, uint64_t n, uint64_t k) {
+  const size_t bytes = (size_t)(n * k / ggml->elements * ggml->bytes);
+  weight w = {.codes = malloc(bytes)};
+  if (!w.codes) exit(1);
+  memset(w.codes, 0x25, bytes);
+  w.described = (nabla_matmul_weight){
+      .ggml = ggml, .n = n, .k = k, .codes = w.codes, .code_bytes = bytes};
+  return w;
+}
+
+static double run_once(const nabla_matmul_plan *plan, const float *x,
+                       uint64_t m, float *y, void *room) {
+  const double begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  if (nabla_matmul_plan_run(plan, x, m, y, room, NULL)) exit(1);
+  return read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
+}
+
+/* The kinds in turns, the second time on from memory that is mapped. */
+static void measure_product(const weight *w, uint64_t m, const float *x,
+                            float *y) {
+  enum { KINDS = 3 };
+  double times[KINDS][RUNS];
+  nabla_matmul_plan *plans[KINDS] = {
+      plan_by(w, NABLA_MATMUL_BEST, NABLA_NUMERICS_F32),
+      plan_by(w, NABLA_MATMUL_BEST, NABLA_NUMERICS_INT8),
+      plan_by(w, NABLA_MATMUL_C, NABLA_NUMERICS_F32)};
+  uint64_t bytes = 0;
+  for (int j = 0; j < KINDS; j++)
+    if (bytes < nabla_matmul_plan_workspace_size(plans[j], m))
+      bytes = nabla_matmul_plan_workspace_size(plans[j], m);
+  void *room = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
+  if (!room) exit(1);
+  for (int i = -1; i < RUNS; i++)
+    for (int j = 0; j < KINDS; j++)
+      times[j][i < 0 ? 0 : i] = run_once(plans[j], x, m, y, room);
+  for (int j = 0; j < KINDS; j++) {
+    nabla_matmul_info info;
+    nabla_matmul_plan_describe(plans[j], &info);
+    qsort(times[j], RUNS, sizeof *times[j], ascending);
+    printf("%s%s %s %.2f ms (%.1f GB/s)", j ? ", " : ": ",
+           nabla_matmul_provider_name(info.provider),
+           nabla_numerics_name(info.numerics), times[j][RUNS / 2] * 1e-6,
+           (double)w->described.code_bytes / times[j][RUNS / 2]);
+    nabla_matmul_plan_destroy(plans[j]);
+  }
+  printf("\n");
+  free(room);
+}
+
+static void measure_blocks(void) {
+  enum { ROWS = 32 };
+  static const char *const names[] = {"q4_0", "q8_0", "q4_k", "q6_k"};
+  static _Alignas(64) float x[ROWS * K], y[ROWS * N];
+  for (size_t i = 0; i < ROWS * K; i++) x[i] = (float)(i % 7) - 3;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (uint64_t m = 1; m <= ROWS; m *= ROWS) {
+      weight w = blocks_of(nabla_ggml_find(names[i]), N, K);
+      printf("%s %u x %u, M = %u", names[i], N, K, (unsigned)m);
+      measure_product(&w, m, x, y);
+      destroy(&w);
+    }
+}
+
 int main(void) {
   measure_cold(read_clock(CLOCK_PROCESS_CPUTIME_ID));
   measure_calls();
   measure_region();
+  measure_blocks();
   return 0;
 }
