@@ -7,16 +7,41 @@ static float half_at(const uint8_t *in, uint32_t at) {
   return nabla_f16_to_f32(nabla_load_le16(in + at));
 }
 
-static int code_at(const nabla_ggml_layout *l, const uint8_t *in, uint32_t i) {
-  const uint8_t byte = in[nabla_ggml_code_byte(l, i)];
-  if (!l->run) return (int8_t)byte;
-  unsigned code = (unsigned)byte >> nabla_ggml_code_shift(l, i) & 15;
-  if (l->bits) {
-    const unsigned high = (unsigned)in[nabla_ggml_high_byte(l, i)];
-    const unsigned mask = (1u << l->bits) - 1;
-    code |= (high >> nabla_ggml_high_shift(l, i) & mask) << 4;
+static void add_upper_bits(const nabla_ggml_layout *l, const uint8_t *in,
+                           uint32_t first, uint32_t count, int32_t *out) {
+  const unsigned mask = (1u << l->bits) - 1;
+  if (l->part < count) {
+    for (uint32_t i = 0; i < count; i++) {
+      const unsigned high = (unsigned)in[nabla_ggml_high_byte(l, first + i)];
+      out[i] |=
+          (int32_t)((high >> nabla_ggml_high_shift(l, first + i) & mask) << 4);
+    }
+    return;
   }
-  return l->table ? l->table[code] : (int)code - l->bias;
+  const uint8_t *high = in + nabla_ggml_high_byte(l, first);
+  const uint32_t shift = nabla_ggml_high_shift(l, first);
+  for (uint32_t i = 0; i < count; i++)
+    out[i] |= (int32_t)(((unsigned)high[i] >> shift & mask) << 4);
+}
+
+/* Codes that lie in one run of the layout, where it has such; their upper bits
+ * do in one part, but where parts are single elements. */
+static void codes_at(const nabla_ggml_layout *l, const uint8_t *in,
+                     uint32_t first, uint32_t count, int32_t *out) {
+  const uint8_t *low = in + nabla_ggml_code_byte(l, first);
+  if (!l->run) {
+    for (uint32_t i = 0; i < count; i++) out[i] = (int8_t)low[i];
+    return;
+  }
+  const uint32_t shift = nabla_ggml_code_shift(l, first);
+  const int32_t bias = l->bias;
+  for (uint32_t i = 0; i < count; i++)
+    out[i] = (int32_t)((unsigned)low[i] >> shift & 15);
+  if (l->bits) add_upper_bits(l, in, first, count, out);
+  if (l->table)
+    for (uint32_t i = 0; i < count; i++) out[i] = l->table[out[i]];
+  else
+    for (uint32_t i = 0; i < count; i++) out[i] -= bias;
 }
 
 /* The factor and the minimum, of 6 bits, of part `j`: in 12 bytes are the lower
@@ -37,9 +62,15 @@ static void packed6(const uint8_t *in, uint32_t j, float *factor, float *min) {
 static void decode_part(const nabla_ggml_layout *l, const uint8_t *in,
                         const float by[2], uint32_t first, uint32_t count,
                         float *out) {
-  for (uint32_t i = first; i < first + count; i++) {
-    out[i] = by[0] * (float)code_at(l, in, i);
-    if (l->min >= 0) out[i] += by[1];
+  const uint32_t step = l->run && l->run < count ? l->run : count;
+  const float factor = by[0], more = by[1];
+  for (uint32_t i = first; i < first + count; i += step) {
+    int32_t codes[NABLA_GGML_PACKED6_PART];
+    codes_at(l, in, i, step, codes);
+    float *to = out + i;
+    for (uint32_t j = 0; j < step; j++) to[j] = factor * (float)codes[j];
+    if (l->min < 0) continue;
+    for (uint32_t j = 0; j < step; j++) to[j] += more;
   }
 }
 
