@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *const nabla_type_f32[2] = {"f32", "vector<16xf32>"};
 const char *const nabla_type_i32[2] = {"i32", "vector<16xi32>"};
@@ -40,9 +41,34 @@ void nabla_emit_line(nabla_emitter *emitter, const char *format, ...) {
   va_end(arguments);
 }
 
+/* The value of a constant operation, which is written unless it is there. */
+static nabla_ssa add_constant(nabla_emitter *emitter, const char *format, ...) {
+  char line[LINE_MAX_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  const int printed = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  if (printed < 0 || (size_t)printed >= sizeof line) emitter->text->failed = 1;
+  nabla_constants *all = emitter->constants;
+  if (!all || emitter->text->failed) return nabla_emit(emitter, "%s", line);
+  const size_t length = (size_t)printed;
+  for (unsigned i = 0; i < all->count; i++)
+    if (all->known[i].length == length &&
+        !memcmp(all->text.data + all->known[i].at, line, length))
+      return all->known[i].value;
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(&all->text, "  %%v%u = %s\n", result, line);
+  if (all->count < NABLA_CONSTANTS_MAX && !all->text.failed) {
+    all->known[all->count].at = all->text.size - length - 1;
+    all->known[all->count].length = length;
+    all->known[all->count++].value = result;
+  }
+  return result;
+}
+
 nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value) {
-  return nabla_emit(emitter, "arith.constant %" PRId64 " : i64",
-                    (int64_t)value);
+  return add_constant(emitter, "arith.constant %" PRId64 " : i64",
+                      (int64_t)value);
 }
 
 nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
@@ -87,9 +113,9 @@ nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
                          double value) {
   const char *type = nabla_type_f32[shape];
   return shape == NABLA_SCALAR
-             ? nabla_emit(emitter, "arith.constant %.17e : %s", value, type)
-             : nabla_emit(emitter, "arith.constant dense<%.17e> : %s", value,
-                          type);
+             ? add_constant(emitter, "arith.constant %.17e : %s", value, type)
+             : add_constant(emitter, "arith.constant dense<%.17e> : %s", value,
+                            type);
 }
 
 /* A constant vector; the caller adds each lane after open_lanes. */
@@ -122,10 +148,10 @@ nabla_ssa nabla_emit_i32(nabla_emitter *emitter, nabla_shape shape,
                          uint32_t value) {
   const char *type = nabla_type_i32[shape];
   return shape == NABLA_SCALAR
-             ? nabla_emit(emitter, "arith.constant %" PRId32 " : %s",
-                          (int32_t)value, type)
-             : nabla_emit(emitter, "arith.constant dense<%" PRId32 "> : %s",
-                          (int32_t)value, type);
+             ? add_constant(emitter, "arith.constant %" PRId32 " : %s",
+                            (int32_t)value, type)
+             : add_constant(emitter, "arith.constant dense<%" PRId32 "> : %s",
+                            (int32_t)value, type);
 }
 
 nabla_ssa nabla_emit_i32_lanes(nabla_emitter *emitter, const uint32_t *values) {

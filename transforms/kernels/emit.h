@@ -11,8 +11,21 @@
 /* The value %vN of the function being written; 0 is none. */
 typedef unsigned nabla_ssa;
 
+/* Constants of a function: in front of all else, so that each is there once,
+ * wherever it is used. They are a quarter of what is written. */
+#define NABLA_CONSTANTS_MAX 256u
+typedef struct nabla_constants {
+  nabla_text text;
+  unsigned count;
+  struct {
+    size_t at, length; /* its operation in `text` */
+    nabla_ssa value;
+  } known[NABLA_CONSTANTS_MAX];
+} nabla_constants;
+
 typedef struct nabla_emitter {
   nabla_text *text;
+  nabla_constants *constants; /* NULL: each where it is used */
   const nabla_fused_spec *spec;
   nabla_ssa last;                          /* the last number given */
   nabla_ssa begin, end;                    /* columns of y to compute */

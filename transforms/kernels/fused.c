@@ -168,13 +168,22 @@ static void open_if_rows(nabla_emitter *emitter) {
   nabla_emit_line(emitter, "scf.if %%v%u {", some);
 }
 
+static void move_text(nabla_text *from, nabla_text *to) {
+  if (from->failed) to->failed = 1;
+  if (from->data) nabla_text_add(to, "%s", from->data);
+  nabla_text_deinit(from);
+}
+
 /* The stack is probed page by page, so that its room never steps
  * over its end unseen; on AVX-512 the whole width is wanted also where the
  * tuning of a CPU prefers half of it. */
 void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          const char *suffix, uint64_t scratch,
                          void (*body)(nabla_emitter *), nabla_text *text) {
-  nabla_emitter emitter = {.text = text, .spec = spec};
+  nabla_text inside = {0};
+  nabla_constants constants = {.count = 0};
+  nabla_emitter emitter = {
+      .text = &inside, .constants = &constants, .spec = spec};
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
@@ -195,6 +204,8 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
     body(&emitter);
     if (guarded) nabla_emit_line(&emitter, "}");
   }
+  move_text(&constants.text, text);
+  move_text(&inside, text);
   nabla_text_add(text, "  llvm.return\n}\n");
 }
 
