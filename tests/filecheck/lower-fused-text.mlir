@@ -1,6 +1,7 @@
 // Kernels take little time to compile: a constant is there once, however often
-// it is used.
+// it is used, and LLVM does not look for vectors in their loops.
 // RUN: nabla-opt "%s" --nabla-lower-fused=features=avx | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=LLVM
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
@@ -10,6 +11,12 @@
 // CHECK: arith.muli %{{.*}}, %[[K]] overflow<nsw, nuw> : i64
 // CHECK-NOT: arith.constant 256 : i64
 // CHECK: llvm.return
+
+// LLVM: #[[V:.*]] = #llvm.loop_vectorize<disable = true>
+// LLVM: #[[A:.*]] = #llvm.loop_annotation<vectorize = #[[V]]>
+// LLVM-LABEL: llvm.func internal @nabla_fused_
+// LLVM: llvm.br ^{{.*}} {loop_annotation = #[[A]]}
+// LLVM: llvm.return
 func.func @f(%x: tensor<1x256xf32>, %w: !w) -> tensor<1x128xf32> {
   %y = nabla.fused_dot %x, %w : tensor<1x256xf32>, !w
   return %y : tensor<1x128xf32>

@@ -268,6 +268,7 @@ void nabla_loop_begin(nabla_emitter *emitter, nabla_loop *loop, nabla_ssa from,
   nabla_text *text = emitter->text;
   nabla_ssa by = nabla_emit_i64(emitter, step);
   loop->count = count;
+  loop->is_open = 0;
   loop->induction = ++emitter->last;
   for (unsigned i = 0; i < count; i++) loop->carried[i] = ++emitter->last;
   for (unsigned i = 0; i < count; i++) loop->results[i] = ++emitter->last;
@@ -298,5 +299,8 @@ void nabla_loop_end(nabla_emitter *emitter, nabla_loop *loop,
       nabla_text_add(emitter->text, "%svector<16xf32>", comma(i));
     nabla_text_add(emitter->text, "\n");
   }
-  nabla_text_add(emitter->text, "  }\n");
+  nabla_text_add(emitter->text, "  }%s\n",
+                 loop->is_open ? ""
+                               : " {loop_annotation = #llvm.loop_annotation<"
+                                 "vectorize = <disable = true>>}");
 }

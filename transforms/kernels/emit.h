@@ -139,10 +139,14 @@ nabla_ssa nabla_emit_narrow(nabla_emitter *emitter, nabla_shape shape,
 nabla_ssa nabla_emit_round(nabla_emitter *emitter, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa value);
 
-/* A loop over i64 that carries accumulators of vector<16xf32>. */
+/* A loop over i64 that carries accumulators of vector<16xf32>. LLVM does not
+ * look for more vectors in it unless `is_open` is set before its end: what
+ * loops of scalars are left with are fewer elements than a vector has, for
+ * which it would write a sixth of the code. */
 #define NABLA_LOOP_MAX 32u
 typedef struct nabla_loop {
   nabla_ssa induction;
+  int is_open;
   unsigned count;                    /* of accumulators */
   nabla_ssa carried[NABLA_LOOP_MAX]; /* inside; after the end: the results */
   nabla_ssa results[NABLA_LOOP_MAX];

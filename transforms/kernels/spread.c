@@ -169,6 +169,7 @@ static void finish(nabla_emitter *emitter, nabla_ssa first, nabla_ssa count) {
                    NULL);
   nabla_loop_begin(emitter, &words, zero, nabla_emit_i64(emitter, NABLA_LANES),
                    1, 0, NULL);
+  words.is_open = 1; /* as many turns as a vector has lanes */
   nabla_ssa from = nabla_emit_add(emitter, lines.induction, words.induction);
   nabla_ssa to = nabla_emit_multiply(emitter, words.induction, per_word);
   to = nabla_emit_add(emitter, nabla_emit_add(emitter, first, lines.induction),
