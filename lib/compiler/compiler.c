@@ -137,10 +137,8 @@ static nabla_status read_options(job *j, const nabla_compile_options *options,
   NABLA_TRY(check_choice("policy", j->policy, policies, 3, diag));
   NABLA_TRY(use_target(j->compiler, options->target, diag));
   char features[256];
-  nabla_numerics kind = NABLA_NUMERICS_F32; /* legal: checked above */
-  if (!j->is_static || names_tiles(options->target))
-    (void)nabla_numerics_find(j->numerics, &kind);
-  nabla_features_format(nabla_target_kernels(j->compiler->target, kind),
+  int with_tiles = !j->is_static || names_tiles(options->target);
+  nabla_features_format(nabla_target_kernels(j->compiler->target, with_tiles),
                         features, sizeof features);
   nabla_text dispatch = {0};
   nabla_text_add(&dispatch, "%s", j->policy);

@@ -69,7 +69,7 @@ nabla_status nabla_kernels_compile(nabla_context *context,
                                    const char *prefix, nabla_kernel_object *out,
                                    nabla_diag *diag) {
   nabla_fused_spec wanted = *spec;
-  wanted.features = nabla_target_kernels(target, spec->numerics);
+  wanted.features = nabla_target_kernels(target, spec->m_max != 1);
   const char *objection = nabla_fused_objection(&wanted);
   if (objection)
     return nabla_fail(diag, NABLA_UNSUPPORTED, "no kernel: %s", objection);

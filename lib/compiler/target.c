@@ -243,11 +243,11 @@ static nabla_status read_triple(nabla_target *target, nabla_diag *diag) {
 }
 
 nabla_features nabla_target_kernels(const nabla_target *target,
-                                    nabla_numerics numerics) {
+                                    int with_tiles) {
   const nabla_features tiles = NABLA_FEATURES_OF_TILES;
   const nabla_features all = target->kernels;
   if (!(all & tiles)) return all;
-  if (numerics == NABLA_NUMERICS_F32) return all & ~tiles;
+  if (!with_tiles) return all & ~tiles;
   /* what cannot run here anyway asks where it runs */
   if (target->missing || target->is_foreign) return all;
   return nabla_x86_tiles_allowed() ? all : all & ~tiles;

@@ -30,11 +30,10 @@ NABLA_MUST_USE nabla_status nabla_machine_create(const char *text,
                                                  nabla_diag *diag);
 void nabla_machine_destroy(nabla_target *target); /* NULL is allowed */
 
-/* What kernels in `numerics` may use: AMX only where they would, and where this
- * process may have it. That asks the system, for all of the process and for
- * ever, which is why nothing asks that does not need it. */
-nabla_features nabla_target_kernels(const nabla_target *target,
-                                    nabla_numerics numerics);
+/* What kernels may use: AMX only `with_tiles`, and where this process may have
+ * it. That asks the system, for all of the process and for ever, which is why
+ * nothing asks that does not need it: kernels for M = 1 do not. */
+nabla_features nabla_target_kernels(const nabla_target *target, int with_tiles);
 
 /* Whether it is "x86_64" or "aarch64". */
 int nabla_target_is(const nabla_target *target, const char *machine);

@@ -10,6 +10,8 @@
 
 #include "lib/base/x86_features.h"
 #include "nabla/compiler.h"
+#include "nabla/encoding.h"
+#include "nabla/matmul.h"
 
 #define STATE_PERMITTED 0x1022 /* ARCH_GET_XCOMP_PERM of asm/prctl.h */
 #define TILE_DATA       18     /* its bit */
@@ -90,19 +92,42 @@ static void make_static(const char *m, const char *numerics) {
   cr_assert(bytes[0] && bytes[1]);
 }
 
-Test(tiles, are_not_asked_for_by_one_row_in_f32) {
-  need_amx();
-  compile("1", "f32");
-  cr_expect_not(permitted());
-}
-
 Test(tiles, are_not_asked_for_by_static_objects) {
   need_amx();
   make_static("?", "bf16");
+  make_static("?", "f32");
   cr_expect_not(permitted());
 }
 
-/* So that the two above look at the right bit. */
+/* Plans that never have more than one row. */
+Test(tiles, are_not_asked_for_by_plans_of_one_row) {
+  static const uint8_t codes[64 * 32];
+  static const float scales[64];
+  const nabla_matmul_weight weight = {
+      .n = 64,
+      .k = 64,
+      .format = {.encoding = nabla_encoding_find("nf4"),
+                 .granularity = NABLA_PER_BLOCK,
+                 .block = 64},
+      .codes = codes,
+      .code_bytes = sizeof codes,
+      .scales = scales,
+      .scale_bytes = sizeof scales};
+  const nabla_matmul_options options = {.m_max = 1};
+  nabla_matmul_plan *plan = NULL;
+  nabla_matmul_info info;
+  need_amx();
+  nabla_compiler_provide_plans();
+  cr_assert_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+               NABLA_OK, "%s", diag.what);
+  nabla_matmul_plan_describe(plan, &info);
+  cr_expect_eq(info.provider, NABLA_MATMUL_COMPILED);
+  cr_expect_not(permitted());
+  nabla_matmul_plan_destroy(plan);
+  nabla_compiler_withhold_plans();
+}
+
+/* So that those above look at the right bit. */
 Test(tiles, are_asked_for_by_code_that_needs_them) {
   need_amx();
   compile("?", "bf16");

@@ -488,6 +488,8 @@ static void check_numerics(run *r, nabla_fused_spec spec) {
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   check_spec(r, &spec);
   spec.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
+  check_body(r, spec, "f32_amx");
+  check_body(r, spec, "tiles");
   spec.numerics = NABLA_NUMERICS_BF16;
   check_body(r, spec, "bf16_amx");
   check_body(r, spec, "bf16_dots");

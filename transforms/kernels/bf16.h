@@ -1,9 +1,13 @@
-/* Products of bf16 pairs with sums in f32, for NABLA_NUMERICS_BF16 and many
- * rows of x. Both operands are tiles of 64 bytes times 16:
+/* Products of bf16 pairs with sums in f32, for many rows of x. Both operands
+ * are tiles of 64 bytes times 16:
  *   of w  16 rows, each with 32 elements of k: weights decoded to f32, scale
  *         included, and rounded half to even
  *   of x  16 pairs of elements of k, each of 16 rows, which prepare makes
  * so that w needs no turning. A tile of sums has rows of w and columns of x.
+ *
+ * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value rounded
+ * to bf16, the second what that left, rounded too, and so on; three parts are
+ * the f32 itself. Each part has tiles of its own.
  *
  * The elements of k in a tile of w are 32 neighbours; or, where 128 codes of 4
  * bits are a cache line, those at one place of each 4: a line shifted by 0, 4,
@@ -16,16 +20,32 @@
 #define NABLA_BF16_STEP 32u  /* elements of k in a tile */
 #define NABLA_BF16_LINE 128u /* in a line of codes of 4 bits */
 
-/* Can w be decoded to bf16 in rows, with the instructions of the target? Where
- * a prepacked weight is asked for too: it gains nothing, w is read in place. */
-int nabla_bf16_applies(const nabla_fused_spec *spec);
+#define NABLA_BF16_PARTS 3u /* of an f32, at most */
+
+/* How many parts of w and of x are multiplied, and what follows from that. */
+typedef struct nabla_bf16 {
+  unsigned w_parts, x_parts;
+  uint64_t depth;      /* elements of k in a panel               */
+  uint64_t half, part; /* bytes of one half of it, of one part   */
+} nabla_bf16;
+nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
+
+/* Can w be decoded to bf16 in rows, with the instructions of the target, for
+ * `numerics`? Where a prepacked weight is asked for too: it gains nothing, w is
+ * read in place. */
+int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
 
 /* Are tiles made from whole lines of codes? */
 int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 
-/* vector<32xi16> of 32 f32 rounded to bf16. */
-nabla_ssa nabla_emit_bf16_round(nabla_emitter *emitter, nabla_ssa low,
-                                nabla_ssa high);
+/* vector<32xi16> of 32 f32 as `count` parts, each rounded to bf16. */
+void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, unsigned count, nabla_ssa *out);
+
+/* f32 that are to be split: what is not small enough for the products of all
+ * parts becomes NaN, which shows in sums (f32_amx.c). */
+#define NABLA_BF16_LIMIT 0x1p30
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
 void nabla_emit_bf16_x(nabla_emitter *emitter);
@@ -38,20 +58,18 @@ void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
 void nabla_emit_bf16_panel(nabla_emitter *emitter,
                            const nabla_tiled_block *block);
 
-/* Bytes of one half of it. */
-#define NABLA_BF16_DEPTH 256u
-#define NABLA_BF16_HALF \
-  ((uint64_t)NABLA_BF16_DEPTH / NABLA_BF16_STEP * NABLA_TILE_BYTES)
-
 /* A kernel but for how tiles are multiplied. */
-#define NABLA_BF16_TILED                                                    \
-  .step = NABLA_BF16_STEP, .step_bytes = NABLA_TILE_BYTES,                  \
-  .depth = NABLA_BF16_DEPTH, .panel = NABLA_TILED_HALVES * NABLA_BF16_HALF, \
-  .waiting = 128, .at_once = NABLA_TILED_AT_ONCE,                           \
-  .decode = nabla_emit_bf16_panel
+nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
 
-/* What bodies say of themselves; a row of x costs `row` ps. */
-double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double row);
+/* The inside of run by AMX, and how it multiplies: all parts of w with those of
+ * x that are large enough to matter in f32. */
+void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
+
+/* What bodies say of themselves; decoding costs `decode` ps for an element of
+ * w, a row of x `row`. */
+double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
+                       double row);
+double nabla_bf16_decode_cost(const nabla_fused_spec *spec);
 void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 uint64_t nabla_bf16_chain(const nabla_fused_spec *spec);
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);

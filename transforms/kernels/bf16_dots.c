@@ -98,8 +98,8 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_ssa half = nabla_emit_divide(emitter, parts.induction, NABLA_TILE_ROWS);
   nabla_ssa row =
       nabla_emit_multiply(emitter, parts.induction, NABLA_TILE_ROW_BYTES);
-  nabla_ssa skip =
-      nabla_emit_multiply(emitter, half, NABLA_BF16_HALF - NABLA_TILE_BYTES);
+  nabla_ssa skip = nabla_emit_multiply(
+      emitter, half, nabla_bf16_of(emitter->spec).half - NABLA_TILE_BYTES);
   dot_rows(
       emitter, b, s,
       nabla_emit_address(emitter, b->panel, nabla_emit_add(emitter, row, skip)),
@@ -107,21 +107,27 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_loop_end(emitter, &parts, NULL);
 }
 
-static const nabla_tiled tiled = {NABLA_BF16_TILED, .multiply = multiply};
+static void run(nabla_emitter *emitter) {
+  nabla_tiled tiled = nabla_bf16_tiled(emitter->spec);
+  tiled.multiply = multiply;
+  nabla_emit_tiled(emitter, &tiled);
+}
 
-static void run(nabla_emitter *emitter) { nabla_emit_tiled(emitter, &tiled); }
+static int applies(const nabla_fused_spec *spec) {
+  return nabla_bf16_applies(spec, NABLA_NUMERICS_BF16);
+}
 
 /* Twice as fast as f32 on AMD's CPUs, half as fast on Intel's, of which those
  * that have bf16 have AVX512-FP16 too, and AMD's have not. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  return nabla_bf16_cost(spec, m,
+  return nabla_bf16_cost(spec, m, nabla_bf16_decode_cost(spec),
                          NABLA_HAS(spec->features, AVX512FP16) ? 22 : 5);
 }
 
 const nabla_body nabla_body_bf16_dots = {.name = "bf16_dots",
                                          .instruction = "vdpbf16ps",
                                          .takes_blocks = 1,
-                                         .applies = nabla_bf16_applies,
+                                         .applies = applies,
                                          .cost = cost,
                                          .run = run,
                                          .prepare = nabla_emit_bf16_x,

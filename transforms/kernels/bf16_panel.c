@@ -26,8 +26,8 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
          halves_share_scales(spec);
 }
 
-int nabla_bf16_applies(const nabla_fused_spec *spec) {
-  return spec->numerics == NABLA_NUMERICS_BF16 && nabla_spec_is_row(spec) &&
+int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
+  return spec->numerics == numerics && nabla_spec_is_row(spec) &&
          (spec->m_min > 1 || spec->any_size) && spec->k &&
          spec->any_size % NABLA_BF16_STEP == 0 &&
          NABLA_HAS(spec->features, AVX512BF16) &&
@@ -36,6 +36,33 @@ int nabla_bf16_applies(const nabla_fused_spec *spec) {
 
 /* ---- any encoding: 16 elements at a time ----------------------------------
  */
+
+/* Whether a weight may be beyond NABLA_BF16_LIMIT, infinite or NaN included:
+ * those show in the parts by themselves, as an infinity less itself is NaN. */
+static int may_be_large(const nabla_fused_spec *spec) {
+  if (spec->ggml) return 0; /* an f16 by at most 6 + 6 bits */
+  if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
+  return spec->format.scale != NABLA_SCALE_F16;
+}
+
+/* Weights as they are split: those that may be too large become NaN. */
+static nabla_ssa limited(nabla_emitter *emitter, nabla_ssa value) {
+  const nabla_fused_spec *spec = emitter->spec;
+  return spec->numerics == NABLA_NUMERICS_F32 && may_be_large(spec)
+             ? nabla_emit_bf16_limit(emitter, value)
+             : value;
+}
+
+/* Parts of 32 weights, that of the first to the address `out`. */
+static void store_parts(nabla_emitter *emitter, nabla_ssa low, nabla_ssa high,
+                        nabla_ssa out) {
+  nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  nabla_ssa parts[NABLA_BF16_PARTS];
+  nabla_emit_bf16_split(emitter, low, high, self.w_parts, parts);
+  for (unsigned i = 0; i < self.w_parts; i++)
+    nabla_emit_store(emitter, WORDS, parts[i], out,
+                     nabla_emit_i64(emitter, i * self.part), 64);
+}
 
 /* Elements [flat, flat + width) of a row, to the address `out`. */
 static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
@@ -49,12 +76,10 @@ static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
         .flat = nabla_emit_add_constant(emitter, flat, first),
         .width = left < NABLA_LANES ? left : NABLA_LANES,
         .aligned = nabla_row_alignment(spec, NABLA_LANES)};
-    half[i] = left ? nabla_emit_decode(emitter, &window)
+    half[i] = left ? limited(emitter, nabla_emit_decode(emitter, &window))
                    : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   }
-  nabla_emit_store(emitter, WORDS,
-                   nabla_emit_bf16_round(emitter, half[0], half[1]), out,
-                   nabla_emit_i64(emitter, 0), 64);
+  store_parts(emitter, half[0], half[1], out);
 }
 
 /* The row from `flat` on, the first of which goes to the address `out`. */
@@ -117,11 +142,23 @@ static nabla_ssa halves_of_table(nabla_emitter *emitter) {
   return result;
 }
 
+static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
+                         nabla_ssa index) {
+  return nabla_emit(
+      emitter,
+      "llvm.call_intrinsic \"llvm.x86.avx512.permvar.hi.512\"(%%v%u, %%v%u) "
+      ": (" WORDS ", " WORDS ") -> " WORDS,
+      table, index);
+}
+
 /* 128 elements from `flat` on to four tiles from the address `out` on. */
 static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
   nabla_ssa second = nabla_emit_add_constant(emitter, flat, HALF_LINE);
-  nabla_ssa tables = nabla_emit_bf16_round(emitter, table_at(emitter, flat),
-                                           table_at(emitter, second));
+  nabla_ssa tables[NABLA_BF16_PARTS];
+  nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  nabla_emit_bf16_split(emitter, limited(emitter, table_at(emitter, flat)),
+                        limited(emitter, table_at(emitter, second)),
+                        self.w_parts, tables);
   nabla_ssa codes = nabla_emit_load(emitter, WORDS, emitter->codes,
                                     nabla_emit_code_byte(emitter, flat), 1);
   nabla_ssa mask = words_splat(emitter, 15), half = halves_of_table(emitter);
@@ -132,14 +169,10 @@ static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
     index =
         nabla_emit(emitter, "arith.andi %%v%u, %%v%u : " WORDS, index, mask);
     index = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, index, half);
-    nabla_ssa values = nabla_emit(
-        emitter,
-        "llvm.call_intrinsic \"llvm.x86.avx512.permvar.hi.512\"(%%v%u, %%v%u) "
-        ": (" WORDS ", " WORDS ") -> " WORDS,
-        tables, index);
-    nabla_emit_store(
-        emitter, WORDS, values, out,
-        nabla_emit_i64(emitter, (uint64_t)(i ^ turned) * NABLA_TILE_BYTES), 64);
+    uint64_t at = (uint64_t)(i ^ turned) * NABLA_TILE_BYTES;
+    for (unsigned part = 0; part < self.w_parts; part++)
+      nabla_emit_store(emitter, WORDS, look_up(emitter, tables[part], index),
+                       out, nabla_emit_i64(emitter, at + part * self.part), 64);
   }
 }
 
@@ -166,13 +199,14 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
       emitter, nabla_emit_add(emitter, p->column, rows.induction), last);
   nabla_ssa flat =
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), p->k);
-  /* r * 64 within a half: half * (HALF - 16 * 64) more */
+  /* r * 64 within a half: half * (its bytes - 16 * 64) more */
   nabla_ssa half = nabla_emit_divide(emitter, rows.induction, NABLA_TILE_ROWS);
   nabla_ssa to =
       nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
   to = nabla_emit_add(
       emitter, to,
-      nabla_emit_multiply(emitter, half, NABLA_BF16_HALF - NABLA_TILE_BYTES));
+      nabla_emit_multiply(
+          emitter, half, nabla_bf16_of(emitter->spec).half - NABLA_TILE_BYTES));
   nabla_ssa out = nabla_emit_address(emitter, p->panel, to);
   if (nabla_bf16_by_lines(emitter->spec))
     decode_lines(emitter, p, flat, out);
@@ -183,11 +217,11 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
 
 /* Bytes of codes that a row of a panel has. */
 static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
-  if (spec->ggml)
-    return NABLA_BF16_DEPTH * spec->ggml->bytes / spec->ggml->elements;
+  uint64_t depth = nabla_bf16_of(spec).depth;
+  if (spec->ggml) return depth * spec->ggml->bytes / spec->ggml->elements;
   unsigned bits = spec->format.encoding ? spec->format.encoding->bits
                                         : nabla_dtype_bits(spec->dense);
-  return (uint64_t)NABLA_BF16_DEPTH * bits / 8;
+  return depth * bits / 8;
 }
 
 void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,

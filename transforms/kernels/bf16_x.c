@@ -6,16 +6,97 @@
 
 #define ROWS NABLA_TILE_ROWS
 
-static const nabla_tiled tiled = {NABLA_BF16_TILED};
+#define WORDS "vector<32xi16>"
 
-nabla_ssa nabla_emit_bf16_round(nabla_emitter *emitter, nabla_ssa low,
-                                nabla_ssa high) {
+#define LIMIT_BITS 0x4e800000u /* 2^30 */
+#define NAN_BITS   0x7fc00000u
+
+/* Parts of a value that F16 (11 bits), BF16 (8) or F32 (24) has. */
+static unsigned parts_of(nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_BF16) return 1;
+  return dtype == NABLA_DTYPE_F16 ? 2 : NABLA_BF16_PARTS;
+}
+
+/* Those of MX formats are a few bits, times powers of two. */
+static unsigned weight_parts(const nabla_fused_spec *spec) {
+  unsigned parts = parts_of(spec->w_type);
+  if (spec->ggml) return parts;
+  if (!spec->format.encoding) {
+    unsigned stored = parts_of(spec->dense);
+    return stored < parts ? stored : parts;
+  }
+  return spec->format.encoding->is_mx ? 1 : parts;
+}
+
+nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
+  int whole = spec->numerics == NABLA_NUMERICS_F32;
+  nabla_bf16 self = {.w_parts = whole ? weight_parts(spec) : 1,
+                     .x_parts = whole ? parts_of(spec->x_type) : 1};
+  self.depth = self.w_parts > 1 ? 128 : 256;
+  self.half = self.depth / NABLA_BF16_STEP * NABLA_TILE_BYTES;
+  self.part = NABLA_TILED_HALVES * self.half;
+  return self;
+}
+
+nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
+  nabla_bf16 self = nabla_bf16_of(spec);
+  return (nabla_tiled){.step = NABLA_BF16_STEP,
+                       .step_bytes = self.x_parts * NABLA_TILE_BYTES,
+                       .depth = self.depth,
+                       .panel = self.w_parts * self.part,
+                       .waiting = self.x_parts > 1 ? 64 : 128,
+                       .at_once = NABLA_TILED_AT_ONCE,
+                       .decode = nabla_emit_bf16_panel,
+                       .finish = nabla_emit_finish_row};
+}
+
+static nabla_ssa round_pair(nabla_emitter *emitter, nabla_ssa low,
+                            nabla_ssa high) {
   nabla_ssa both = nabla_emit(
       emitter,
       "llvm.call_intrinsic \"llvm.x86.avx512bf16.cvtne2ps2bf16.512\""
       "(%%v%u, %%v%u) : (vector<16xf32>, vector<16xf32>) -> vector<32xbf16>",
       high, low);
-  return nabla_emit_bitcast(emitter, "vector<32xbf16>", "vector<32xi16>", both);
+  return nabla_emit_bitcast(emitter, "vector<32xbf16>", WORDS, both);
+}
+
+/* `value` less lanes [first, first + 16) of `words`, which is exact. */
+static nabla_ssa less_words(nabla_emitter *emitter, nabla_ssa value,
+                            nabla_ssa words, unsigned first) {
+  nabla_ssa half =
+      nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, words, words,
+                         NABLA_LANES, nabla_pick_from, first);
+  return nabla_emit_binary(
+      emitter, NABLA_VECTOR, "subf", value,
+      nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_BF16, half));
+}
+
+void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, unsigned count, nabla_ssa *out) {
+  for (unsigned i = 0; i < count; i++) {
+    out[i] = round_pair(emitter, low, high);
+    if (i + 1 == count) break;
+    low = less_words(emitter, low, out[i], 0);
+    high = less_words(emitter, high, out[i], NABLA_LANES);
+  }
+}
+
+/* As bits: without its sign a float is above the limit, infinite or NaN where
+ * its integer is above that of the limit. */
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value) {
+  const char *type = nabla_type_i32[NABLA_VECTOR];
+  nabla_ssa bits =
+      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
+  nabla_ssa size =
+      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
+  nabla_ssa fits =
+      nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, LIMIT_BITS), type);
+  bits = nabla_emit(
+      emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", fits,
+      bits, nabla_emit_i32(emitter, NABLA_VECTOR, NAN_BITS), type);
+  return nabla_emit_bitcast(emitter, type, nabla_type_f32[NABLA_VECTOR], bits);
 }
 
 /* Pairs of elements that are 4 apart, in each 8. */
@@ -24,9 +105,12 @@ static unsigned pick_apart(unsigned lane, unsigned context) {
   return lane / 8 * 8 + lane % 8 / 2 + (lane % 2 ? 4 : 0);
 }
 
-/* Elements [k, k + width) of a row as 16 pairs; zeros beyond the width. */
-static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
-                          nabla_ssa k, unsigned width) {
+/* Elements [k, k + width) of a row as 16 pairs, in as many parts as x has;
+ * zeros beyond the width. */
+static void pairs_of(nabla_emitter *emitter, nabla_array_ref row, nabla_ssa k,
+                     unsigned width, nabla_ssa *out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned parts = nabla_bf16_of(spec).x_parts;
   nabla_ssa half[2];
   for (unsigned i = 0; i < 2; i++) {
     unsigned first = i * NABLA_LANES;
@@ -36,48 +120,71 @@ static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
                                      nabla_emit_add_constant(emitter, k, first),
                                      left < NABLA_LANES ? left : NABLA_LANES)
              : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+    if (spec->numerics == NABLA_NUMERICS_F32 && left)
+      half[i] = nabla_emit_bf16_limit(emitter, half[i]);
   }
-  nabla_ssa words = nabla_emit_bf16_round(emitter, half[0], half[1]);
-  if (nabla_bf16_by_lines(emitter->spec))
-    words = nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, words, words,
-                               NABLA_BF16_STEP, pick_apart, 0);
-  return nabla_emit_bitcast(emitter, "vector<32xi16>", "vector<16xi32>", words);
+  nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
+  for (unsigned i = 0; i < parts; i++) {
+    if (nabla_bf16_by_lines(spec))
+      out[i] = nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, out[i],
+                                  out[i], NABLA_BF16_STEP, pick_apart, 0);
+    out[i] = nabla_emit_bitcast(emitter, WORDS, "vector<16xi32>", out[i]);
+  }
 }
 
-/* Writes 32 elements of 16 rows: pair j of all rows is vector j. By lines the
- * pairs at one place of each 8 elements are neighbours, and the four 32 of a
- * line are quarters of four tiles. `base` is the address of the rows' tiles. */
-static void write_step(nabla_emitter *emitter, const nabla_ssa *rows,
-                       nabla_ssa base, nabla_ssa k, unsigned width) {
-  const nabla_fused_spec *spec = emitter->spec;
-  int lines = nabla_bf16_by_lines(spec);
-  nabla_ssa v[ROWS], at;
-  for (unsigned i = 0; i < ROWS; i++)
-    v[i] =
-        pairs_of(emitter, (nabla_array_ref){rows[i], spec->x_type}, k, width);
+/* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j. By
+ * lines the pairs at one place of each 8 elements are neighbours, and the four
+ * 32 of a line are quarters of four tiles. `base` is the address of the part of
+ * the rows' first tile. */
+static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
+                       nabla_ssa k) {
+  int lines = nabla_bf16_by_lines(emitter->spec);
+  uint64_t tile = nabla_bf16_tiled(emitter->spec).step_bytes;
+  nabla_ssa at;
   nabla_emit_transpose(emitter, "i32", v);
   nabla_ssa step = nabla_emit_divide(emitter, k, NABLA_BF16_STEP);
   if (lines) {
     nabla_ssa line = nabla_emit_divide(emitter, k, NABLA_BF16_LINE);
-    /* quarter * 256 + line * 4096 = step * 256 + line * (4096 - 4 * 256) */
+    /* quarter * 256 + line * 4 tiles = step * 256 + line * (4 tiles - 4 * 256)
+     */
     at = nabla_emit_add(
         emitter, nabla_emit_multiply(emitter, step, NABLA_TILE_BYTES / 4),
-        nabla_emit_multiply(emitter, line, (uint64_t)3 * NABLA_TILE_BYTES));
+        nabla_emit_multiply(emitter, line, 4 * tile - NABLA_TILE_BYTES));
   } else {
-    at = nabla_emit_multiply(emitter, step, NABLA_TILE_BYTES);
+    at = nabla_emit_multiply(emitter, step, tile);
   }
   for (unsigned j = 0; j < ROWS; j++) {
-    uint64_t byte = lines ? (uint64_t)(j % 4) * NABLA_TILE_BYTES +
-                                (uint64_t)(j / 4) * NABLA_TILE_ROW_BYTES
-                          : (uint64_t)j * NABLA_TILE_ROW_BYTES;
+    uint64_t byte =
+        lines ? j % 4 * tile + (uint64_t)(j / 4) * NABLA_TILE_ROW_BYTES
+              : (uint64_t)j * NABLA_TILE_ROW_BYTES;
     nabla_emit_store(emitter, "vector<16xi32>", v[j], base,
                      nabla_emit_add_constant(emitter, at, byte), 64);
   }
 }
 
+/* All parts of 32 elements of 16 rows, whose tiles are from `base` on. */
+static void write_step(nabla_emitter *emitter, const nabla_ssa *rows,
+                       nabla_ssa base, nabla_ssa k, unsigned width) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned parts = nabla_bf16_of(spec).x_parts;
+  nabla_ssa v[NABLA_BF16_PARTS][ROWS], of_row[NABLA_BF16_PARTS];
+  for (unsigned i = 0; i < ROWS; i++) {
+    pairs_of(emitter, (nabla_array_ref){rows[i], spec->x_type}, k, width,
+             of_row);
+    for (unsigned part = 0; part < parts; part++) v[part][i] = of_row[part];
+  }
+  for (unsigned part = 0; part < parts; part++)
+    write_part(emitter, v[part],
+               nabla_emit_address(
+                   emitter, base,
+                   nabla_emit_i64(emitter, (uint64_t)part * NABLA_TILE_BYTES)),
+               k);
+}
+
 void nabla_emit_bf16_x(nabla_emitter *emitter) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
   nabla_loop tiles, steps;
   nabla_ssa zero = nabla_emit_i64(emitter, 0), rows[ROWS];
   nabla_ssa whole = nabla_emit_divide(emitter, emitter->k, NABLA_BF16_STEP);
@@ -90,7 +197,7 @@ void nabla_emit_bf16_x(nabla_emitter *emitter) {
       emitter, first, nabla_emit_tiled_steps(emitter, &tiled, emitter->k));
   nabla_ssa base =
       nabla_emit_address(emitter, emitter->workspace,
-                         nabla_emit_multiply(emitter, first, NABLA_TILE_BYTES));
+                         nabla_emit_multiply(emitter, first, tiled.step_bytes));
   nabla_loop_begin(emitter, &steps, zero, whole, NABLA_BF16_STEP, 0, NULL);
   write_step(emitter, rows, base, steps.induction, NABLA_BF16_STEP);
   nabla_loop_end(emitter, &steps, NULL);
@@ -101,15 +208,20 @@ void nabla_emit_bf16_x(nabla_emitter *emitter) {
 /* ---- what bodies say of themselves ----------------------------------------
  */
 
-double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double row) {
-  return nabla_tiled_cost(&tiled, m, nabla_bf16_by_lines(spec) ? 25 : 60, row);
+double nabla_bf16_decode_cost(const nabla_fused_spec *spec) {
+  return nabla_bf16_by_lines(spec) ? 25 : 60;
+}
+
+double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
+                       double row) {
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  return nabla_tiled_cost(&tiled, m, decode, row);
 }
 
 void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  (void)spec;
   out->grain = NABLA_TILED_ROWS;
-  out->workspace =
-      (nabla_kernel_tiles){ROWS, NABLA_BF16_STEP, NABLA_TILE_BYTES};
+  out->workspace = (nabla_kernel_tiles){
+      ROWS, NABLA_BF16_STEP, (uint32_t)nabla_bf16_tiled(spec).step_bytes};
 }
 
 /* Of a tile 16 pairs in turn, then that of the next. */
@@ -118,6 +230,6 @@ uint64_t nabla_bf16_chain(const nabla_fused_spec *spec) {
 }
 
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec) {
-  (void)spec;
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
   return nabla_tiled_scratch(&tiled);
 }

@@ -31,6 +31,14 @@ uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
   return spec->m_max ? spec->m_max : UINT64_MAX;
 }
 
+nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
+  nabla_fused_spec exact = *spec;
+  exact.body = nabla_body_rows.name;
+  exact.m_min = exact.m_max = 1;
+  exact.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
+  return exact;
+}
+
 /* A row count of the spec's range to compare bodies at. */
 static uint64_t typical_m(const nabla_fused_spec *spec) {
   uint32_t class = 0;

@@ -9,6 +9,8 @@ typedef struct nabla_body {
   const char *name;
   const char *instruction; /* of its products, where it is always the same */
   int takes_blocks;        /* it is asked for specs with `ggml` too */
+  int has_exact;           /* it calls @NAME_exact, which computes
+                              nabla_fused_exact of the spec */
   /* Whether it can compute `spec`, which is one that the encoding can have. */
   int (*applies)(const nabla_fused_spec *spec);
   /* What it costs at `m` rows, in picoseconds for one element of w (an
@@ -33,6 +35,9 @@ typedef struct nabla_body {
 /* The body for `spec`, whose range of M is one of nabla_fused_classes; NULL
  * when none applies. */
 const nabla_body *nabla_body_of(const nabla_fused_spec *spec);
+
+/* One row of x, in the plainest way. */
+nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec);
 
 /* Is the weight consecutive along k (or k at most 1)? */
 int nabla_spec_is_row(const nabla_fused_spec *spec);

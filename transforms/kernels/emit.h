@@ -27,6 +27,7 @@ typedef struct nabla_emitter {
   nabla_text *text;
   nabla_constants *constants; /* NULL: each where it is used */
   const nabla_fused_spec *spec;
+  const char *name;                        /* of the kernel */
   nabla_ssa last;                          /* the last number given */
   nabla_ssa begin, end;                    /* columns of y to compute */
   nabla_ssa x, y, m, codes, scales, zeros; /* what the words hold */

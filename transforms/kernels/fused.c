@@ -176,19 +176,19 @@ static void move_text(nabla_text *from, nabla_text *to) {
 
 /* The stack is probed page by page, so that its room never steps
  * over its end unseen; on AVX-512 the whole width is wanted also where the
- * tuning of a CPU prefers half of it. */
+ * tuning of a CPU prefers half of it. What is called stays a function. */
 void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          const char *suffix, uint64_t scratch,
                          void (*body)(nabla_emitter *), nabla_text *text) {
   nabla_text inside = {0};
   nabla_constants constants = {.count = 0};
   nabla_emitter emitter = {
-      .text = &inside, .constants = &constants, .spec = spec};
+      .text = &inside, .constants = &constants, .spec = spec, .name = name};
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
-                 "[\"nounwind\", [\"probe-stack\", \"inline-asm\"]%s]} {\n",
-                 name, suffix,
+                 "[\"nounwind\", [\"probe-stack\", \"inline-asm\"]%s%s]} {\n",
+                 name, suffix, *suffix ? ", \"noinline\"" : "",
                  NABLA_HAS(spec->features, AVX512F)
                      ? ", [\"prefer-vector-width\", \"512\"]"
                      : "");
@@ -218,4 +218,10 @@ void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
     nabla_emit_function(spec, name, "_prepare", 0, body->prepare, text);
   if (nabla_fused_has_prepack(spec))
     nabla_emit_function(spec, name, "_prepack", scratch, body->prepack, text);
+  if (body->has_exact) {
+    nabla_fused_spec exact = nabla_fused_exact(spec);
+    body = nabla_body_of(&exact);
+    nabla_emit_function(&exact, name, "_exact", body->scratch(&exact),
+                        body->run, text);
+  }
 }

@@ -92,9 +92,9 @@ uint64_t nabla_fused_chain(const nabla_fused_spec *spec);
 /* Appends
  *   llvm.func internal @NAME(%args: !llvm.ptr, %begin: i64, %end: i64)
  *       attributes {nabla.kernel, ...} { ... }
- * and, where the spec has them, @NAME_prepare and @NAME_prepack likewise, whose
- * bodies are llvm, arith, vector, math-free and scf; and nothing else. `spec`
- * must not object. Failure shows in text->failed only. */
+ * and, where the spec has them, @NAME_prepare, @NAME_prepack and @NAME_exact
+ * likewise, whose bodies are llvm, arith, vector, math-free and scf; and
+ * nothing else. `spec` must not object. Failure shows in text->failed only. */
 void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
                       nabla_text *text);
 

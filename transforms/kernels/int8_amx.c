@@ -153,7 +153,8 @@ static nabla_tiled tiled_of(const nabla_int8 *self) {
                        .waiting = WAITING,
                        .at_once = 1,
                        .decode = nabla_emit_int8_amx_decode,
-                       .multiply = multiply};
+                       .multiply = multiply,
+                       .finish = nabla_emit_finish_row};
 }
 
 static void run(nabla_emitter *emitter) {

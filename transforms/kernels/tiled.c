@@ -15,9 +15,10 @@ static uint64_t totals_at(const nabla_tiled *self) {
   return PANEL_AT + self->panel;
 }
 
+#define TOTALS_BYTES ((uint64_t)NABLA_TILED_HALVES * NABLA_TILE_BYTES)
+
 uint64_t nabla_tiled_scratch(const nabla_tiled *self) {
-  return totals_at(self) +
-         (uint64_t)self->waiting / ROWS * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
+  return totals_at(self) + self->waiting / ROWS * TOTALS_BYTES;
 }
 
 static nabla_ssa part(nabla_emitter *emitter, uint64_t byte) {
@@ -38,11 +39,9 @@ nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
 static void clear_totals(nabla_emitter *emitter, const nabla_tiled_block *b) {
   nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(b->self)));
   nabla_loop loop;
-  nabla_loop_begin(
-      emitter, &loop, nabla_emit_i64(emitter, 0),
-      nabla_emit_multiply(emitter, b->tiles,
-                          NABLA_TILED_HALVES * NABLA_TILE_BYTES / 4),
-      NABLA_LANES, 0, NULL);
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0),
+                   nabla_emit_multiply(emitter, b->tiles, TOTALS_BYTES / 4),
+                   NABLA_LANES, 0, NULL);
   nabla_emit_write_lanes(emitter, totals, loop.induction,
                          nabla_emit_f32(emitter, NABLA_VECTOR, 0));
   nabla_loop_end(emitter, &loop, NULL);
@@ -71,8 +70,7 @@ static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
   /* both count in 16: 2 KiB for 16 rows of x, 1 KiB for 16 columns */
   nabla_ssa at = nabla_emit_add(
       emitter,
-      nabla_emit_multiply(emitter, tiles.induction,
-                          NABLA_TILED_HALVES * NABLA_TILE_BYTES / ROWS),
+      nabla_emit_multiply(emitter, tiles.induction, TOTALS_BYTES / ROWS),
       nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_BYTES / ROWS));
   nabla_ssa tile =
       nabla_emit_address(emitter, part(emitter, totals_at(b->self)), at);
@@ -85,7 +83,7 @@ static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
   nabla_ssa row =
       nabla_emit_add(emitter, nabla_emit_add(emitter, b->row, tiles.induction),
                      rows.induction);
-  nabla_emit_finish_row(
+  b->self->finish(
       emitter,
       nabla_emit_address(
           emitter, tile,
@@ -109,10 +107,8 @@ static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_ssa all = nabla_emit_tiled_steps(emitter, self, emitter->k);
   nabla_ssa first = nabla_emit_divide(emitter, b->row, ROWS);
   nabla_ssa step = nabla_emit_divide(emitter, b->k, self->step);
-  s.sums = nabla_emit_address(
-      emitter, part(emitter, totals_at(b->self)),
-      nabla_emit_multiply(emitter, tile,
-                          NABLA_TILED_HALVES * NABLA_TILE_BYTES));
+  s.sums = nabla_emit_address(emitter, part(emitter, totals_at(b->self)),
+                              nabla_emit_multiply(emitter, tile, TOTALS_BYTES));
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa at = nabla_emit_add(emitter, first, tile);
     at = nabla_emit_add_constant(emitter, at, i);

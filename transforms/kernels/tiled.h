@@ -47,6 +47,10 @@ struct nabla_tiled {
   void (*decode)(nabla_emitter *emitter, const nabla_tiled_block *block);
   void (*multiply)(nabla_emitter *emitter, const nabla_tiled_block *block,
                    const nabla_tiled_square *square);
+  /* Writes `count` sums (f32, at address `sums`, room for 16) of row `row` from
+   * column `column` on to y. */
+  void (*finish)(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
+                 nabla_ssa column, nabla_ssa count);
 };
 
 /* The tiles along `count` elements of k. */

@@ -1,0 +1,222 @@
+/* Products in f32 by AMX, which multiplies bf16: both operands are split into
+ * parts (bf16.h) and those products of parts are added that an f32 would tell.
+ *
+ * AMX takes subnormals for zeros, and products of parts may be subnormal where
+ * the whole is not. With all values up to 2^30 this costs a sum at most K * 2^-
+ * 93, nothing in f32 beside a sum of 2^-60 or more. What cannot be told so is
+ * computed again, in f32, by a kernel of its own: rows of x with elements that
+ * are larger, columns with such weights (both are NaN in the sums), and sums
+ * near zero, unless the whole row of x is zero. */
+#include "transforms/kernels/bf16.h"
+#include "transforms/kernels/int8.h"
+#include "transforms/kernels/shapes.h"
+
+#define LEAST 0x1p-60
+
+#define WORDS_BYTES ((uint64_t)NABLA_FUSED_WORDS * 8)
+
+static unsigned products_of(const nabla_fused_spec *spec) {
+  nabla_bf16 self = nabla_bf16_of(spec);
+  unsigned count = 0;
+  for (unsigned x = 0; x < self.x_parts; x++)
+    for (unsigned w = 0; w < self.w_parts; w++)
+      count += x + w < NABLA_BF16_PARTS;
+  return count;
+}
+
+/* ---- sums that are computed again -----------------------------------------
+ */
+
+static nabla_ssa compare(nabla_emitter *emitter, const char *how, nabla_ssa a,
+                         double b) {
+  nabla_ssa limit = nabla_emit_f32(emitter, NABLA_VECTOR, b);
+  return nabla_emit(emitter, "arith.cmpf %s, %%v%u, %%v%u : vector<16xf32>",
+                    how, a, limit);
+}
+
+static nabla_ssa both(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi1>", a, b);
+}
+
+static nabla_ssa any(nabla_emitter *emitter, nabla_ssa lanes) {
+  return nabla_emit(
+      emitter, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", lanes);
+}
+
+/* Carried or'ed bits of |x|: loops carry f32. */
+static nabla_ssa add_bits(nabla_emitter *emitter, nabla_ssa sum, nabla_ssa x) {
+  const char *type = nabla_type_i32[NABLA_VECTOR];
+  const char *floats = nabla_type_f32[NABLA_VECTOR];
+  nabla_ssa bits =
+      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s",
+                 nabla_emit_bitcast(emitter, floats, type, x),
+                 nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
+  bits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", bits,
+                    nabla_emit_bitcast(emitter, floats, type, sum), type);
+  return nabla_emit_bitcast(emitter, type, floats, bits);
+}
+
+/* Whether an element of row `row` of x is not zero, i1. */
+static nabla_ssa row_has_values(nabla_emitter *emitter, nabla_ssa row) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned rest = (unsigned)(spec->k % NABLA_LANES);
+  nabla_array_ref x = {0, spec->x_type};
+  nabla_loop loop;
+  nabla_emit_tile_rows(emitter, row, 1, &x.base);
+  nabla_ssa whole = nabla_emit_i64(emitter, spec->k - rest);
+  nabla_ssa bits = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), whole,
+                   NABLA_LANES, 1, &bits);
+  bits =
+      add_bits(emitter, loop.carried[0],
+               nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
+  nabla_loop_end(emitter, &loop, &bits);
+  bits = loop.results[0];
+  if (rest)
+    bits =
+        add_bits(emitter, bits, nabla_emit_read_lanes(emitter, x, whole, rest));
+  nabla_ssa integers = nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
+                                          nabla_type_i32[NABLA_VECTOR], bits);
+  return any(emitter,
+             nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
+                        integers, nabla_emit_i32(emitter, NABLA_VECTOR, 0)));
+}
+
+/* Whether the sums of row `row`, 16 lanes, have to be computed again, i1. */
+static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
+                         nabla_ssa row) {
+  nabla_ssa near = both(emitter, compare(emitter, "ult", sums, LEAST),
+                        compare(emitter, "ugt", sums, -LEAST));
+  nabla_ssa some = any(emitter, near), open = ++emitter->last;
+  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", open, some);
+  nabla_ssa not_zero =
+      any(emitter, both(emitter, near, compare(emitter, "une", sums, 0)));
+  nabla_ssa inner = ++emitter->last;
+  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", inner, not_zero);
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", not_zero);
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1",
+                  row_has_values(emitter, row));
+  nabla_emit_line(emitter, "}");
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", inner);
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", some);
+  nabla_emit_line(emitter, "}");
+  return open;
+}
+
+static uint64_t words_at(const nabla_fused_spec *spec) {
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  return nabla_tiled_scratch(&tiled);
+}
+
+static void set_word(nabla_emitter *emitter, nabla_ssa words, uint64_t word,
+                     nabla_ssa value) {
+  nabla_emit_store(emitter, "i64", value, words,
+                   nabla_emit_i64(emitter, word * 8), 8);
+}
+
+/* The address in `base` of row `row` of `columns` elements. */
+static nabla_ssa row_at(nabla_emitter *emitter, nabla_ssa base, nabla_ssa row,
+                        nabla_ssa columns, nabla_dtype dtype) {
+  nabla_ssa at = nabla_emit_address(
+      emitter, base,
+      nabla_emit_multiply(emitter, nabla_emit_product(emitter, row, columns),
+                          nabla_dtype_bits(dtype) / 8));
+  return nabla_emit(emitter, "llvm.ptrtoint %%v%u : !llvm.ptr to i64", at);
+}
+
+/* The exact kernel for one row: the words with that row as all of x and y. */
+static void compute_again(nabla_emitter *emitter, nabla_ssa row,
+                          nabla_ssa column, nabla_ssa count) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t word = NABLA_FUSED_EPILOGUE;
+  nabla_ssa words = nabla_emit_address(emitter, emitter->scratch,
+                                       nabla_emit_i64(emitter, words_at(spec)));
+  nabla_emit_line(emitter,
+                  "\"llvm.intr.memcpy\"(%%v%u, %%args, %%v%u) <{isVolatile = "
+                  "false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()",
+                  words, nabla_emit_i64(emitter, WORDS_BYTES));
+  set_word(emitter, words, NABLA_FUSED_X,
+           row_at(emitter, emitter->x, row, emitter->k, spec->x_type));
+  set_word(emitter, words, NABLA_FUSED_Y,
+           row_at(emitter, emitter->y, row, emitter->n, spec->y_type));
+  set_word(emitter, words, NABLA_FUSED_M, nabla_emit_i64(emitter, 1));
+  for (uint32_t i = 0; i < spec->step_count; i++) {
+    if (spec->steps[i] == NABLA_STEP_ADD)
+      set_word(
+          emitter, words, word,
+          row_at(emitter, emitter->operands[i], row, emitter->n, spec->y_type));
+    word += emitter->operands[i] != 0;
+  }
+  nabla_emit_line(emitter,
+                  "llvm.call @%s_exact(%%v%u, %%v%u, %%v%u) : (!llvm.ptr, i64, "
+                  "i64) -> ()",
+                  emitter->name, words, column,
+                  nabla_emit_add(emitter, column, count));
+}
+
+static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
+                   nabla_ssa column, nabla_ssa count) {
+  nabla_ssa open =
+      is_open(emitter,
+              nabla_emit_read_lanes(emitter, nabla_floats_at(sums),
+                                    nabla_emit_i64(emitter, 0), NABLA_LANES),
+              row);
+  nabla_emit_line(emitter, "scf.if %%v%u {", open);
+  compute_again(emitter, row, column, count);
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_finish_row(emitter, sums, row, column, count);
+  nabla_emit_line(emitter, "}");
+}
+
+/* ---- the body -------------------------------------------------------------
+ */
+
+static void run(nabla_emitter *emitter) {
+  nabla_tiled tiled = nabla_bf16_tiled(emitter->spec);
+  tiled.finish = finish;
+  nabla_emit_bf16_amx(emitter, &tiled);
+}
+
+static int applies(const nabla_fused_spec *spec) {
+  return NABLA_HAS(spec->features, AMX_BF16) && !spec->any_size &&
+         nabla_bf16_applies(spec, NABLA_NUMERICS_F32);
+}
+
+/* Splitting a weight costs more than decoding it, unless it is one part or a
+ * table of 16 is split for 64 weights. What is computed is the same where
+ * numerics that allow more ask. */
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  nabla_fused_spec own = *spec;
+  own.numerics = NABLA_NUMERICS_F32;
+  double decode = nabla_bf16_of(&own).w_parts == 1 ? 190
+                  : nabla_bf16_by_lines(&own)      ? 170
+                                                   : 560;
+  return nabla_bf16_cost(&own, m, decode, .8 * products_of(&own));
+}
+
+/* Sums of 16 pairs, which are added one after the other. */
+static uint64_t chain(const nabla_fused_spec *spec) {
+  uint64_t steps = (spec->k + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
+  uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2;
+  nabla_fused_spec exact = nabla_fused_exact(spec);
+  uint64_t again = nabla_fused_chain(&exact);
+  return tiles > again ? tiles : again;
+}
+
+static uint64_t scratch(const nabla_fused_spec *spec) {
+  return words_at(spec) + WORDS_BYTES;
+}
+
+const nabla_body nabla_body_f32_amx = {.name = "f32_amx",
+                                       .instruction = "tdpbf16ps",
+                                       .takes_blocks = 1,
+                                       .has_exact = 1,
+                                       .applies = applies,
+                                       .cost = cost,
+                                       .run = run,
+                                       .prepare = nabla_emit_bf16_x,
+                                       .describe = nabla_bf16_describe,
+                                       .chain = chain,
+                                       .scratch = scratch};
