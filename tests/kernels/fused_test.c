@@ -83,6 +83,10 @@ static uint64_t chain_of(const problem *p, const kernels *k) {
   uint64_t chain = nabla_fused_chain(&k->specs[class]);
   if (p->m == 1 && spec->stride_k == 1 && spec->k / 64 + 8 < chain)
     chain = spec->k / 64 + 8; /* promised for M = 1 */
+  uint64_t panels = (spec->k + 255) / 256;
+  uint64_t more = (spec->k < 256 ? spec->k : 256) + panels; /* and for others */
+  if (p->m > 1 && spec->numerics == NABLA_NUMERICS_F32 && more < chain)
+    chain = more;
   return chain;
 }
 
@@ -280,6 +284,39 @@ static void check_special(run *r, problem *p, const kernels *k,
   }
 }
 
+/* Scales of all sizes, with x of the others, all blocks alike or every second
+ * one: nothing may be lost that is not small beside the rest of a sum. */
+static void check_scales(run *r, problem *p, const kernels *k,
+                         const jit_level *level, uint64_t m) {
+  static const struct {
+    int scale, x; /* powers of two */
+  } sizes[] = {{-119, 0}, {-119, 110}, {-70, 0},
+               {60, -70}, {110, -119}, {100, 0}};
+  const nabla_fused_spec *spec = &p->spec;
+  size_t count = p->scales.size / sizeof(float);
+  float *scales = (float *)p->scales.data;
+  if (spec->numerics || spec->format.scale != NABLA_SCALE_F32 ||
+      !spec->format.encoding || spec->w_type != NABLA_DTYPE_F32 ||
+      spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
+      spec->x_type != NABLA_DTYPE_F32 || !spec->n || !spec->k || !count)
+    return;
+  for (unsigned i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+    int scale = sizes[i / 2].scale;
+    for (size_t j = 0; j < count; j += 1 + i % 2)
+      scales[j] = ldexpf(scales[j], scale);
+    problem_decode(p);
+    problem_set_rows(p, m, FILL_RANDOM, &r->state);
+    for (size_t j = 0; j < (size_t)(m * spec->k); j++)
+      ((float *)p->x.data)[j] =
+          ldexpf(((const float *)p->x.data)[j], sizes[i / 2].x);
+    run_whole(p, k);
+    compare(r, p, k, level);
+    for (size_t j = 0; j < count; j += 1 + i % 2)
+      scales[j] = ldexpf(scales[j], -scale);
+  }
+  problem_decode(p);
+}
+
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   /* at the ends of each class, of tiles, and more than those whose sums wait */
   static const uint64_t rows[] = {0, 1, 2,        3,  4,  5,  7,
@@ -302,6 +339,8 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
       if (allowed(&spec, 3)) check_exact(r, &p, &k, level, 3);
       if (allowed(&spec, 1)) check_special(r, &p, &k, level, 1);
       if (allowed(&spec, 9)) check_special(r, &p, &k, level, 9);
+      if (allowed(&spec, 1)) check_scales(r, &p, &k, level, 1);
+      if (allowed(&spec, 9)) check_scales(r, &p, &k, level, 9);
     }
     problem_destroy(&p);
   }

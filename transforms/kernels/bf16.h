@@ -42,10 +42,11 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
                            nabla_ssa high, unsigned count, nabla_ssa *out);
 
-/* f32 that are to be split: what is not small enough for the products of all
- * parts becomes NaN, which shows in sums (f32_amx.c). */
-#define NABLA_BF16_LIMIT 0x1p30
-nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value);
+/* f32 that are to be split: those above 2^30, and those that are not zero and
+ * whose bits are less than `least`, become NaN, which shows in sums
+ * (f32_amx.c). */
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
+                                uint32_t least);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
 void nabla_emit_bf16_x(nabla_emitter *emitter);
@@ -62,7 +63,10 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter,
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
 
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
- * x that are large enough to matter in f32. */
+ * x that are large enough to matter in f32. In f32, so many bytes behind the
+ * scratch of `tiled` are used besides. */
+#define NABLA_BF16_FRESH_BYTES \
+  ((uint64_t)NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES * NABLA_TILE_BYTES)
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
 
 /* What bodies say of themselves; decoding costs `decode` ps for an element of

@@ -10,11 +10,11 @@ static unsigned sum_tile(unsigned i, unsigned half) {
 typedef void move(nabla_emitter *emitter, unsigned tile, nabla_ssa base,
                   nabla_ssa byte);
 
-static void move_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
+static void move_sums(nabla_emitter *emitter, unsigned count, nabla_ssa base,
                       move *how) {
-  for (unsigned i = 0; i < s->count * NABLA_TILED_HALVES; i++)
-    how(emitter, sum_tile(i / NABLA_TILED_HALVES, i % NABLA_TILED_HALVES),
-        s->sums, nabla_emit_i64(emitter, (uint64_t)i * NABLA_TILE_BYTES));
+  for (unsigned i = 0; i < count * NABLA_TILED_HALVES; i++)
+    how(emitter, i, base,
+        nabla_emit_i64(emitter, (uint64_t)i * NABLA_TILE_BYTES));
 }
 
 /* The step's share of the next panel, while tiles are multiplied: a row of it
@@ -85,10 +85,52 @@ static void multiply_step(nabla_emitter *emitter, step *t) {
   }
 }
 
+/* The sums of a panel that began at zero, to the others: in f32 chains of
+ * additions have to be short. */
+static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
+                     nabla_ssa sums) {
+  nabla_array_ref from = nabla_floats_at(sums), to = nabla_floats_at(s->sums);
+  nabla_loop loop;
+  nabla_loop_begin(
+      emitter, &loop, nabla_emit_i64(emitter, 0),
+      nabla_emit_i64(emitter, (uint64_t)s->count * NABLA_TILED_HALVES *
+                                  NABLA_TILE_BYTES / 4),
+      NABLA_LANES, 0, NULL);
+  nabla_ssa sum = nabla_emit_binary(
+      emitter, NABLA_VECTOR, "addf",
+      nabla_emit_read_lanes(emitter, to, loop.induction, NABLA_LANES),
+      nabla_emit_read_lanes(emitter, from, loop.induction, NABLA_LANES));
+  nabla_emit_write_lanes(emitter, to, loop.induction, sum);
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
+/* In bf16 sums go on from panel to panel. */
+static void begin_sums(nabla_emitter *emitter, const nabla_tiled_square *s) {
+  if (emitter->spec->numerics != NABLA_NUMERICS_F32) {
+    move_sums(emitter, s->count, s->sums, nabla_emit_tile_load);
+    return;
+  }
+  for (unsigned i = 0; i < s->count * NABLA_TILED_HALVES; i++)
+    nabla_emit_tile_zero(emitter, i);
+}
+
+static void end_sums(nabla_emitter *emitter, const nabla_tiled_block *b,
+                     const nabla_tiled_square *s) {
+  if (emitter->spec->numerics != NABLA_NUMERICS_F32) {
+    move_sums(emitter, s->count, s->sums, nabla_emit_tile_store);
+    return;
+  }
+  nabla_ssa room =
+      nabla_emit_address(emitter, emitter->scratch,
+                         nabla_emit_i64(emitter, nabla_tiled_scratch(b->self)));
+  move_sums(emitter, s->count, room, nabla_emit_tile_store);
+  add_sums(emitter, s, room);
+}
+
 static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
                      const nabla_tiled_square *s) {
   nabla_loop steps;
-  move_sums(emitter, s, nabla_emit_tile_load);
+  begin_sums(emitter, s);
   nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), b->steps, 1, 0,
                    NULL);
   step t = {.b = b, .s = s, .self = nabla_bf16_of(emitter->spec)};
@@ -97,7 +139,7 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
   multiply_step(emitter, &t);
   prefetch(emitter, b, s, steps.induction);
   nabla_loop_end(emitter, &steps, NULL);
-  move_sums(emitter, s, nabla_emit_tile_store);
+  end_sums(emitter, b, s);
 }
 
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled) {

@@ -1,4 +1,5 @@
 /* Decoding panels of w to bf16; see bf16.h. */
+#include "quant/ggml.h"
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/int8.h"
@@ -7,6 +8,8 @@
 
 #define WORDS      "vector<32xi16>"
 #define CACHE_LINE 64u
+
+#define TINY_BITS 0x21800000u /* 2^-60 */
 
 /* Elements under one table of 16 values. */
 #define HALF_LINE (NABLA_BF16_LINE / 2)
@@ -37,19 +40,20 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
 /* ---- any encoding: 16 elements at a time ----------------------------------
  */
 
-/* Whether a weight may be beyond NABLA_BF16_LIMIT, infinite or NaN included:
- * those show in the parts by themselves, as an infinity less itself is NaN. */
-static int may_be_large(const nabla_fused_spec *spec) {
-  if (spec->ggml) return 0; /* an f16 by at most 6 + 6 bits */
+/* Whether a finite weight may be larger than 2^32 or tiny and not zero; those
+ * that are infinite show in the parts by themselves, as an infinity less itself
+ * is NaN. */
+static int may_be_extreme(const nabla_fused_spec *spec) {
+  if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */
   if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
   return spec->format.scale != NABLA_SCALE_F16;
 }
 
-/* Weights as they are split: those that may be too large become NaN. */
+/* Weights as they are split: what the sums could not tell becomes NaN. */
 static nabla_ssa limited(nabla_emitter *emitter, nabla_ssa value) {
   const nabla_fused_spec *spec = emitter->spec;
-  return spec->numerics == NABLA_NUMERICS_F32 && may_be_large(spec)
-             ? nabla_emit_bf16_limit(emitter, value)
+  return spec->numerics == NABLA_NUMERICS_F32 && may_be_extreme(spec)
+             ? nabla_emit_bf16_limit(emitter, value, TINY_BITS)
              : value;
 }
 

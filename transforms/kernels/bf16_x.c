@@ -1,4 +1,5 @@
 /* x as tiles of bf16 pairs; see bf16.h. */
+#include "quant/ggml.h"
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
@@ -20,7 +21,7 @@ static unsigned parts_of(nabla_dtype dtype) {
 /* Those of MX formats are a few bits, times powers of two. */
 static unsigned weight_parts(const nabla_fused_spec *spec) {
   unsigned parts = parts_of(spec->w_type);
-  if (spec->ggml) return parts;
+  if (spec->ggml) return spec->ggml->layout->is_e8m0 ? 1 : parts;
   if (!spec->format.encoding) {
     unsigned stored = parts_of(spec->dense);
     return stored < parts ? stored : parts;
@@ -81,18 +82,29 @@ void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
   }
 }
 
-/* As bits: without its sign a float is above the limit, infinite or NaN where
- * its integer is above that of the limit. */
-nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value) {
+/* As bits: floats without their sign compare as integers, also with infinity
+ * and NaN. */
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
+                                uint32_t least) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
   nabla_ssa bits =
       nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
   nabla_ssa size =
       nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
                  nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
-  nabla_ssa fits =
-      nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", size,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, LIMIT_BITS), type);
+  nabla_ssa above =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, least), type);
+  nabla_ssa fits = nabla_emit(
+      emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", above,
+      nabla_emit_i32(emitter, NABLA_VECTOR, LIMIT_BITS - least), type);
+  if (least) {
+    nabla_ssa zero =
+        nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : %s", size,
+                   nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
+    fits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : vector<16xi1>", fits,
+                      zero);
+  }
   bits = nabla_emit(
       emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", fits,
       bits, nabla_emit_i32(emitter, NABLA_VECTOR, NAN_BITS), type);
@@ -121,7 +133,7 @@ static void pairs_of(nabla_emitter *emitter, nabla_array_ref row, nabla_ssa k,
                                      left < NABLA_LANES ? left : NABLA_LANES)
              : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
     if (spec->numerics == NABLA_NUMERICS_F32 && left)
-      half[i] = nabla_emit_bf16_limit(emitter, half[i]);
+      half[i] = nabla_emit_bf16_limit(emitter, half[i], 0);
   }
   nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
   for (unsigned i = 0; i < parts; i++) {

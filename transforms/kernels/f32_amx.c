@@ -2,16 +2,19 @@
  * parts (bf16.h) and those products of parts are added that an f32 would tell.
  *
  * AMX takes subnormals for zeros, and products of parts may be subnormal where
- * the whole is not. With all values up to 2^30 this costs a sum at most K * 2^-
- * 93, nothing in f32 beside a sum of 2^-60 or more. What cannot be told so is
- * computed again, in f32, by a kernel of its own: rows of x with elements that
- * are larger, columns with such weights (both are NaN in the sums), and sums
- * near zero, unless the whole row of x is zero. */
+ * the whole is not. With all values up to 2^30 (some weights 2^32) this costs a
+ * sum at most K * 2^-93, nothing that its bound would tell beside a sum of
+ * 2^-60 or more. What cannot be told so is computed again, in f32, by a kernel
+ * of its own: rows of x with elements that are larger, columns with such
+ * weights or with weights below 2^-60 (all are NaN in the sums), sums near
+ * zero, and sums of zero where the row of x has elements below 2^-40: with none
+ * on either side no product is lost. */
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 
-#define LEAST 0x1p-60
+#define LEAST     0x1p-60
+#define TINY_BITS 0x2b800000u /* 2^-40 */
 
 #define WORDS_BYTES ((uint64_t)NABLA_FUSED_WORDS * 8)
 
@@ -43,21 +46,28 @@ static nabla_ssa any(nabla_emitter *emitter, nabla_ssa lanes) {
       emitter, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", lanes);
 }
 
-/* Carried or'ed bits of |x|: loops carry f32. */
-static nabla_ssa add_bits(nabla_emitter *emitter, nabla_ssa sum, nabla_ssa x) {
+/* `found` or'ed with the elements of x that are tiny and not zero, as bits that
+ * f32 hold: loops carry those. */
+static nabla_ssa add_tiny(nabla_emitter *emitter, nabla_ssa found,
+                          nabla_ssa x) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
   const char *floats = nabla_type_f32[NABLA_VECTOR];
-  nabla_ssa bits =
-      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s",
-                 nabla_emit_bitcast(emitter, floats, type, x),
-                 nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
+  nabla_ssa bits = nabla_emit_bitcast(emitter, floats, type, x);
+  bits = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
+                    nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
+  nabla_ssa tiny =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : %s", bits,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, TINY_BITS), type);
+  bits = nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s",
+                    tiny, bits, nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
   bits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", bits,
-                    nabla_emit_bitcast(emitter, floats, type, sum), type);
+                    nabla_emit_bitcast(emitter, floats, type, found), type);
   return nabla_emit_bitcast(emitter, type, floats, bits);
 }
 
-/* Whether an element of row `row` of x is not zero, i1. */
-static nabla_ssa row_has_values(nabla_emitter *emitter, nabla_ssa row) {
+/* Whether row `row` of x has tiny elements, i1. */
+static nabla_ssa row_has_tiny(nabla_emitter *emitter, nabla_ssa row) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned rest = (unsigned)(spec->k % NABLA_LANES);
   nabla_array_ref x = {0, spec->x_type};
@@ -68,13 +78,13 @@ static nabla_ssa row_has_values(nabla_emitter *emitter, nabla_ssa row) {
   nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), whole,
                    NABLA_LANES, 1, &bits);
   bits =
-      add_bits(emitter, loop.carried[0],
+      add_tiny(emitter, loop.carried[0],
                nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
   nabla_loop_end(emitter, &loop, &bits);
   bits = loop.results[0];
   if (rest)
     bits =
-        add_bits(emitter, bits, nabla_emit_read_lanes(emitter, x, whole, rest));
+        add_tiny(emitter, bits, nabla_emit_read_lanes(emitter, x, whole, rest));
   nabla_ssa integers = nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
                                           nabla_type_i32[NABLA_VECTOR], bits);
   return any(emitter,
@@ -95,8 +105,7 @@ static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
   nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", inner, not_zero);
   nabla_emit_line(emitter, "scf.yield %%v%u : i1", not_zero);
   nabla_emit_line(emitter, "} else {");
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1",
-                  row_has_values(emitter, row));
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", row_has_tiny(emitter, row));
   nabla_emit_line(emitter, "}");
   nabla_emit_line(emitter, "scf.yield %%v%u : i1", inner);
   nabla_emit_line(emitter, "} else {");
@@ -107,7 +116,7 @@ static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
 
 static uint64_t words_at(const nabla_fused_spec *spec) {
   const nabla_tiled tiled = nabla_bf16_tiled(spec);
-  return nabla_tiled_scratch(&tiled);
+  return nabla_tiled_scratch(&tiled) + NABLA_BF16_FRESH_BYTES;
 }
 
 static void set_word(nabla_emitter *emitter, nabla_ssa words, uint64_t word,
@@ -196,10 +205,14 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
   return nabla_bf16_cost(&own, m, decode, .8 * products_of(&own));
 }
 
-/* Sums of 16 pairs, which are added one after the other. */
+/* Of a panel the products of all tiles in turn, each a sum of 16 pairs; then
+ * the panels. */
 static uint64_t chain(const nabla_fused_spec *spec) {
-  uint64_t steps = (spec->k + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
-  uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2;
+  uint64_t depth = nabla_bf16_of(spec).depth;
+  uint64_t panels = (spec->k + depth - 1) / depth;
+  uint64_t count = spec->k < depth ? spec->k : depth;
+  uint64_t steps = (count + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
+  uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2 + panels;
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);
   return tiles > again ? tiles : again;
