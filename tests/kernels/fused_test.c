@@ -300,15 +300,15 @@ static void check_scales(run *r, problem *p, const kernels *k,
       spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
       spec->x_type != NABLA_DTYPE_F32 || !spec->n || !spec->k || !count)
     return;
-  for (unsigned i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
-    int scale = sizes[i / 2].scale;
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int scale = sizes[i].scale;
     for (size_t j = 0; j < count; j += 1 + i % 2)
       scales[j] = ldexpf(scales[j], scale);
     problem_decode(p);
     problem_set_rows(p, m, FILL_RANDOM, &r->state);
     for (size_t j = 0; j < (size_t)(m * spec->k); j++)
       ((float *)p->x.data)[j] =
-          ldexpf(((const float *)p->x.data)[j], sizes[i / 2].x);
+          ldexpf(((const float *)p->x.data)[j], sizes[i].x);
     run_whole(p, k);
     compare(r, p, k, level);
     for (size_t j = 0; j < count; j += 1 + i % 2)
