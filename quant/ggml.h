@@ -46,7 +46,7 @@ static inline uint32_t nabla_ggml_code_shift(const nabla_ggml_layout *l,
 /* The same for the upper bits, of a layout that has such. */
 static inline uint32_t nabla_ggml_high_byte(const nabla_ggml_layout *l,
                                             uint32_t element) {
-  return l->high + element / (l->part * 8 / l->bits) * l->part +
+  return l->high + element * l->bits / 8 / l->part * l->part +
          element % l->part;
 }
 static inline uint32_t nabla_ggml_high_shift(const nabla_ggml_layout *l,

@@ -37,7 +37,7 @@ static void codes_at(const nabla_ggml_layout *l, const uint8_t *in,
   const int32_t bias = l->bias;
   for (uint32_t i = 0; i < count; i++)
     out[i] = (int32_t)((unsigned)low[i] >> shift & 15);
-  if (l->bits) add_upper_bits(l, in, first, count, out);
+  if (l->bits && l->part) add_upper_bits(l, in, first, count, out);
   if (l->table)
     for (uint32_t i = 0; i < count; i++) out[i] = l->table[out[i]];
   else

@@ -339,8 +339,9 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
       if (allowed(&spec, 3)) check_exact(r, &p, &k, level, 3);
       if (allowed(&spec, 1)) check_special(r, &p, &k, level, 1);
       if (allowed(&spec, 9)) check_special(r, &p, &k, level, 9);
-      if (allowed(&spec, 1)) check_scales(r, &p, &k, level, 1);
-      if (allowed(&spec, 9)) check_scales(r, &p, &k, level, 9);
+      int is_host = level == &r->levels[r->level_count - 1];
+      if (is_host && allowed(&spec, 1)) check_scales(r, &p, &k, level, 1);
+      if (is_host && allowed(&spec, 9)) check_scales(r, &p, &k, level, 9);
     }
     problem_destroy(&p);
   }

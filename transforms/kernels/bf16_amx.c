@@ -52,7 +52,7 @@ static void load_w(nabla_emitter *emitter, step *t, unsigned part) {
 }
 
 static void load_x(nabla_emitter *emitter, const step *t, unsigned part) {
-  for (unsigned i = 0; i < t->s->count; i++)
+  for (unsigned i = 0; i < t->s->count && i < NABLA_TILED_AT_ONCE; i++)
     nabla_emit_tile_load(
         emitter, NABLA_X_TILE + i, t->s->x[i],
         nabla_emit_add_constant(emitter, t->x_at,
