@@ -49,6 +49,7 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
                                 uint32_t least);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
+#define NABLA_BF16_X_SCRATCH ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES)
 void nabla_emit_bf16_x(nabla_emitter *emitter);
 
 /* Asks for what row `row` of the panel at k is decoded from. */

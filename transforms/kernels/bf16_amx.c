@@ -171,6 +171,7 @@ const nabla_body nabla_body_bf16_amx = {.name = "bf16_amx",
                                         .cost = cost,
                                         .run = run,
                                         .prepare = nabla_emit_bf16_x,
+                                        .prepare_scratch = NABLA_BF16_X_SCRATCH,
                                         .describe = nabla_bf16_describe,
                                         .chain = nabla_bf16_chain,
                                         .scratch = nabla_bf16_scratch};

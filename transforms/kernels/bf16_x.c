@@ -174,23 +174,39 @@ static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
   }
 }
 
-/* All parts of 32 elements of 16 rows, whose tiles are from `base` on. */
-static void write_step(nabla_emitter *emitter, const nabla_ssa *rows,
-                       nabla_ssa base, nabla_ssa k, unsigned width) {
+/* All parts of 32 elements of 16 rows from row `first` on, whose tiles are from
+ * `base` on: by way of the scratch, in loops, as LLVM takes long for a block of
+ * a thousand shuffles. */
+static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
+                       nabla_ssa k, unsigned width) {
   const nabla_fused_spec *spec = emitter->spec;
-  unsigned parts = nabla_bf16_of(spec).x_parts;
-  nabla_ssa v[NABLA_BF16_PARTS][ROWS], of_row[NABLA_BF16_PARTS];
-  for (unsigned i = 0; i < ROWS; i++) {
-    pairs_of(emitter, (nabla_array_ref){rows[i], spec->x_type}, k, width,
-             of_row);
-    for (unsigned part = 0; part < parts; part++) v[part][i] = of_row[part];
-  }
-  for (unsigned part = 0; part < parts; part++)
-    write_part(emitter, v[part],
-               nabla_emit_address(
-                   emitter, base,
-                   nabla_emit_i64(emitter, (uint64_t)part * NABLA_TILE_BYTES)),
-               k);
+  const nabla_ssa room = emitter->scratch, zero = nabla_emit_i64(emitter, 0);
+  unsigned count = nabla_bf16_of(spec).x_parts;
+  nabla_ssa v[ROWS], of_row[NABLA_BF16_PARTS], row;
+  nabla_loop rows, parts;
+  nabla_loop_begin(emitter, &rows, zero, nabla_emit_i64(emitter, ROWS), 1, 0,
+                   NULL);
+  nabla_emit_tile_rows(emitter, nabla_emit_add(emitter, first, rows.induction),
+                       1, &row);
+  pairs_of(emitter, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
+  nabla_ssa at =
+      nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
+  for (unsigned i = 0; i < count; i++)
+    nabla_emit_store(
+        emitter, "vector<16xi32>", of_row[i], room,
+        nabla_emit_add_constant(emitter, at, (uint64_t)i * NABLA_TILE_BYTES),
+        64);
+  nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_begin(emitter, &parts, zero, nabla_emit_i64(emitter, count), 1, 0,
+                   NULL);
+  at = nabla_emit_multiply(emitter, parts.induction, NABLA_TILE_BYTES);
+  for (unsigned i = 0; i < ROWS; i++)
+    v[i] = nabla_emit_load(emitter, "vector<16xi32>", room,
+                           nabla_emit_add_constant(
+                               emitter, at, (uint64_t)i * NABLA_TILE_ROW_BYTES),
+                           64);
+  write_part(emitter, v, nabla_emit_address(emitter, base, at), k);
+  nabla_loop_end(emitter, &parts, NULL);
 }
 
 void nabla_emit_bf16_x(nabla_emitter *emitter) {
@@ -198,12 +214,11 @@ void nabla_emit_bf16_x(nabla_emitter *emitter) {
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
   const nabla_tiled tiled = nabla_bf16_tiled(spec);
   nabla_loop tiles, steps;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), rows[ROWS];
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_ssa whole = nabla_emit_divide(emitter, emitter->k, NABLA_BF16_STEP);
   whole = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
   nabla_loop_begin(emitter, &tiles, emitter->begin, emitter->end, ROWS, 0,
                    NULL);
-  nabla_emit_tile_rows(emitter, tiles.induction, ROWS, rows);
   nabla_ssa first = nabla_emit_divide(emitter, tiles.induction, ROWS);
   first = nabla_emit_product(
       emitter, first, nabla_emit_tiled_steps(emitter, &tiled, emitter->k));
@@ -211,9 +226,9 @@ void nabla_emit_bf16_x(nabla_emitter *emitter) {
       nabla_emit_address(emitter, emitter->workspace,
                          nabla_emit_multiply(emitter, first, tiled.step_bytes));
   nabla_loop_begin(emitter, &steps, zero, whole, NABLA_BF16_STEP, 0, NULL);
-  write_step(emitter, rows, base, steps.induction, NABLA_BF16_STEP);
+  write_step(emitter, tiles.induction, base, steps.induction, NABLA_BF16_STEP);
   nabla_loop_end(emitter, &steps, NULL);
-  if (rest) write_step(emitter, rows, base, whole, rest);
+  if (rest) write_step(emitter, tiles.induction, base, whole, rest);
   nabla_loop_end(emitter, &tiles, NULL);
 }
 

@@ -27,6 +27,7 @@ typedef struct nabla_body {
   /* Bytes of the stack that `run` and `prepack` use as emitter->scratch,
    * 64-byte aligned: at most 256 KiB, known when the code is made. */
   uint64_t (*scratch)(const nabla_fused_spec *spec);
+  uint64_t prepare_scratch; /* the same for `prepare` */
 } nabla_body;
 
 #define BODY(id, summary) extern const nabla_body nabla_body_##id;

@@ -230,6 +230,7 @@ const nabla_body nabla_body_f32_amx = {.name = "f32_amx",
                                        .cost = cost,
                                        .run = run,
                                        .prepare = nabla_emit_bf16_x,
+                                       .prepare_scratch = NABLA_BF16_X_SCRATCH,
                                        .describe = nabla_bf16_describe,
                                        .chain = chain,
                                        .scratch = scratch};

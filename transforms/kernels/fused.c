@@ -215,7 +215,8 @@ void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
   uint64_t scratch = body->scratch ? body->scratch(spec) : 0;
   nabla_emit_function(spec, name, "", scratch, body->run, text);
   if (nabla_fused_has_prepare(spec))
-    nabla_emit_function(spec, name, "_prepare", 0, body->prepare, text);
+    nabla_emit_function(spec, name, "_prepare", body->prepare_scratch,
+                        body->prepare, text);
   if (nabla_fused_has_prepack(spec))
     nabla_emit_function(spec, name, "_prepack", scratch, body->prepack, text);
   if (body->has_exact) {
