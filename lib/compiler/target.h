@@ -32,7 +32,7 @@ void nabla_machine_destroy(nabla_target *target); /* NULL is allowed */
 
 /* What kernels may use: AMX only `with_tiles`, and where this process may have
  * it. That asks the system, for all of the process and for ever, which is why
- * nothing asks that does not need it: kernels for M = 1 do not. */
+ * nothing asks that does not need it: plans of one row do not. */
 nabla_features nabla_target_kernels(const nabla_target *target, int with_tiles);
 
 /* Whether it is "x86_64" or "aarch64". */

@@ -79,4 +79,9 @@ void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 uint64_t nabla_bf16_chain(const nabla_fused_spec *spec);
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);
 
+/* What all bodies of this kind have in common. */
+#define NABLA_BF16_BODY                            \
+  .takes_blocks = 1, .prepare = nabla_emit_bf16_x, \
+  .prepare_scratch = NABLA_BF16_X_SCRATCH, .describe = nabla_bf16_describe
+
 #endif

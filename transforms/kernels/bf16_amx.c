@@ -166,12 +166,9 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 
 const nabla_body nabla_body_bf16_amx = {.name = "bf16_amx",
                                         .instruction = "tdpbf16ps",
-                                        .takes_blocks = 1,
+                                        NABLA_BF16_BODY,
                                         .applies = applies,
                                         .cost = cost,
                                         .run = run,
-                                        .prepare = nabla_emit_bf16_x,
-                                        .prepare_scratch = NABLA_BF16_X_SCRATCH,
-                                        .describe = nabla_bf16_describe,
                                         .chain = nabla_bf16_chain,
                                         .scratch = nabla_bf16_scratch};

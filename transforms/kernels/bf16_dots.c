@@ -124,15 +124,11 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
                          NABLA_HAS(spec->features, AVX512FP16) ? 22 : 5);
 }
 
-const nabla_body nabla_body_bf16_dots = {
-    .name = "bf16_dots",
-    .instruction = "vdpbf16ps",
-    .takes_blocks = 1,
-    .applies = applies,
-    .cost = cost,
-    .run = run,
-    .prepare = nabla_emit_bf16_x,
-    .prepare_scratch = NABLA_BF16_X_SCRATCH,
-    .describe = nabla_bf16_describe,
-    .chain = nabla_bf16_chain,
-    .scratch = nabla_bf16_scratch};
+const nabla_body nabla_body_bf16_dots = {.name = "bf16_dots",
+                                         .instruction = "vdpbf16ps",
+                                         NABLA_BF16_BODY,
+                                         .applies = applies,
+                                         .cost = cost,
+                                         .run = run,
+                                         .chain = nabla_bf16_chain,
+                                         .scratch = nabla_bf16_scratch};

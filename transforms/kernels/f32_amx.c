@@ -224,13 +224,10 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_body nabla_body_f32_amx = {.name = "f32_amx",
                                        .instruction = "tdpbf16ps",
-                                       .takes_blocks = 1,
+                                       NABLA_BF16_BODY,
                                        .has_exact = 1,
                                        .applies = applies,
                                        .cost = cost,
                                        .run = run,
-                                       .prepare = nabla_emit_bf16_x,
-                                       .prepare_scratch = NABLA_BF16_X_SCRATCH,
-                                       .describe = nabla_bf16_describe,
                                        .chain = chain,
                                        .scratch = scratch};

@@ -141,10 +141,8 @@ static void set_next(nabla_emitter *emitter, nabla_tiled_block *b) {
       nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", k, emitter->k);
   nabla_ssa rows =
       nabla_emit_add_constant(emitter, b->column, NABLA_TILED_ROWS);
-  b->next_k = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
-                         more, k, nabla_emit_i64(emitter, 0));
-  b->next = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64", more,
-                       b->column, rows);
+  b->next_k = nabla_emit_choice(emitter, more, k, nabla_emit_i64(emitter, 0));
+  b->next = nabla_emit_choice(emitter, more, b->column, rows);
 }
 
 static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
