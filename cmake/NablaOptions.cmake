@@ -31,6 +31,10 @@ if(NABLA_SANITIZE)
   target_compile_options(nabla_flags INTERFACE -fsanitize=${NABLA_SANITIZE}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(nabla_flags INTERFACE -fsanitize=${NABLA_SANITIZE})
+  # Generated code has no signature before its entry, where clang looks for one.
+  if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+    target_compile_options(nabla_flags INTERFACE -fno-sanitize=function)
+  endif()
 else()
   # Hardening. Sanitizers bring their own, stricter, checks; -Og and above are
   # needed by _FORTIFY_SOURCE, which Debug builds therefore leave out.

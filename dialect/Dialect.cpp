@@ -276,7 +276,8 @@ nablaImplicitType nablaImplicitTypeStored(MlirType t) {
                 type.getView());
 }
 MlirType nablaImplicitTypeGet(MlirContext context, const nablaImplicitType *s) {
-  return wrap(ImplicitType::get(unwrap(context), ArrayRef(s->shape, s->rank),
-                                unwrap(s->elementType), unwrap(s->encoding),
-                                ArrayRef(s->view, s->viewSize)));
+  return wrap(ImplicitType::get(
+      unwrap(context), ArrayRef(s->shape, static_cast<size_t>(s->rank)),
+      unwrap(s->elementType), unwrap(s->encoding),
+      ArrayRef(s->view, static_cast<size_t>(s->viewSize))));
 }

@@ -345,10 +345,18 @@ class Session:
                 program = self.write(function.text())
             self.check(program, function, options)
 
-    def run_all(self, functions, options=(), most=24, workers=2):
-        """Programs of at most `most` functions, two at a time."""
-        parts = -(-len(functions) // most)
-        modules = [functions[i::parts] for i in range(parts)]
+    def run_all(self, functions, options=(), most=24, workers=2, parts=1,
+                turn=0):
+        """Programs of at most `most` functions, two at a time. One function of
+        `parts`, or of NABLA_TEST_PARTS, is run: each in one of as many turns."""
+        parts = min(int(os.environ.get("NABLA_TEST_PARTS", parts)),
+                    max(len(functions) // 8, 1))
+        order = np.random.default_rng(seed()).permutation(len(functions))
+        some = [functions[i] for i in order[(seed() + turn) % parts::parts]]
+        if parts > 1:
+            print("%d of %d functions" % (len(some), len(functions)))
+        count = -(-len(some) // most)
+        modules = [some[i::count] for i in range(count)]
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             for future in [pool.submit(self.run_module, module, options)
                            for module in modules]:
