@@ -7,7 +7,7 @@
 
 // LINES: f32 numerics: kernel 'lines' for M = 0..1, kernel 'lines' for M = 2..
 // LINES-NOT: f32_amx
-// AMX: f32 numerics: kernel 'lines' for M = 0..1, {{.*}}kernel 'f32_amx' for M = 17 and more
+// AMX: f32 numerics: kernel 'lines' for M = 0..1, {{.*}}kernel 'f32_amx' for M = 9 and more
 // TILES: llvm.x86.tdpbf16ps
 // TILES: call @{{.*}}_exact(
 // INT8: int8 numerics: kernel 'int8_lines' for M = 0..1

@@ -7,26 +7,32 @@
  *
  * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value rounded
  * to bf16, the second what that left, rounded too, and so on; three parts are
- * the f32 itself. Each part has tiles of its own.
+ * the f32 itself. Each part has tiles of its own. Where runs of 32 or more
+ * elements of k lie under one scale, w is codes without it, many of which are
+ * bf16 as they are, and the sum of a run is multiplied with the scale.
  *
- * The elements of k in a tile of w are 32 neighbours; or, where 128 codes of 4
- * bits are a cache line, those at one place of each 4: a line shifted by 0, 4,
- * 8, 12 is the indices of four tiles in a table of bf16, in words. */
+ * The elements of k in a tile of w are 32 neighbours; or, where 64 codes of 4
+ * bits are a line, those at two places of each 4: the words of a line shifted
+ * by 0 and 4, and by 8 and 12, are the indices of two tiles in a table of bf16.
+ */
 #ifndef NABLA_TRANSFORMS_KERNELS_BF16_H
 #define NABLA_TRANSFORMS_KERNELS_BF16_H
 
 #include "transforms/kernels/tiled.h"
 
-#define NABLA_BF16_STEP 32u  /* elements of k in a tile */
-#define NABLA_BF16_LINE 128u /* in a line of codes of 4 bits */
+#define NABLA_BF16_STEP 32u /* elements of k in a tile */
+#define NABLA_BF16_LINE 64u /* in a line of codes of 4 bits */
 
 #define NABLA_BF16_PARTS 3u /* of an f32, at most */
 
 /* How many parts of w and of x are multiplied, and what follows from that. */
 typedef struct nabla_bf16 {
   unsigned w_parts, x_parts;
-  uint64_t depth;      /* elements of k in a panel               */
-  uint64_t half, part; /* bytes of one half of it, of one part   */
+  uint64_t depth;      /* elements of k in a panel                          */
+  uint64_t half, part; /* bytes of one half of it, of one part              */
+  uint64_t run;        /* elements of k under a scale that their sum is     */
+                       /* multiplied with; 0: weights are decoded with theirs */
+  int adds_runs;       /* to what waits, rather than to sums of a panel */
 } nabla_bf16;
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
 
@@ -42,11 +48,11 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
                            nabla_ssa high, unsigned count, nabla_ssa *out);
 
-/* f32 that are to be split: those above 2^30, and those that are not zero and
- * whose bits are less than `least`, become NaN, which shows in sums
+/* f32 that are to be split or multiplied with: those whose bits are more than
+ * `most`, or less than `least` and not zero, become NaN, which shows in sums
  * (f32_amx.c). */
 nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
-                                uint32_t least);
+                                uint32_t least, uint32_t most);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
 #define NABLA_BF16_X_SCRATCH ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES)
@@ -63,11 +69,16 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter,
 /* A kernel but for how tiles are multiplied. */
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
 
+/* Where the scales of a panel are in the scratch, f32: those of 32 rows for
+ * each run. */
+uint64_t nabla_bf16_scales_at(const nabla_tiled *tiled);
+
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
  * x that are large enough to matter in f32. In f32, so many bytes behind the
- * scratch of `tiled` are used besides. */
+ * scratch of `tiled` are used besides: sums of a run, of a panel, scales. */
 #define NABLA_BF16_FRESH_BYTES \
   ((uint64_t)NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES * NABLA_TILE_BYTES)
+#define NABLA_BF16_MORE_BYTES (2 * NABLA_BF16_FRESH_BYTES + 1024)
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
 
 /* What bodies say of themselves; decoding costs `decode` ps for an element of

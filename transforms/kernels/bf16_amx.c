@@ -1,5 +1,7 @@
 /* bf16 pairs by AMX: two tiles of w and two of x make four tiles of sums, which
  * stay in registers for a panel. */
+#include "quant/codec.h"
+#include "quant/int8.h"
 #include "transforms/kernels/bf16.h"
 
 /* Tiles of sums, of each tile of x and half of the panel. */
@@ -40,6 +42,7 @@ typedef struct step {
   nabla_bf16 self;
   nabla_ssa w_at, x_at;
   unsigned w_part;
+  unsigned set; /* of sums, that comes next */
 } step;
 
 static void load_w(nabla_emitter *emitter, step *t, unsigned part) {
@@ -59,11 +62,24 @@ static void load_x(nabla_emitter *emitter, const step *t, unsigned part) {
                                 (uint64_t)part * NABLA_TILE_BYTES));
 }
 
-static void dot(nabla_emitter *emitter, const step *t) {
+/* With one tile of x there are sums to spare: products go to either half of
+ * them in turn, as two would wait for each other. */
+static int has_two_sets(const nabla_emitter *emitter,
+                        const nabla_tiled_square *s) {
+  return s->count == 1 && emitter->spec->numerics == NABLA_NUMERICS_F32;
+}
+
+static unsigned sets_of(const nabla_emitter *emitter,
+                        const nabla_tiled_square *s) {
+  return has_two_sets(emitter, s) ? 2 : s->count;
+}
+
+static void dot(nabla_emitter *emitter, step *t) {
   for (unsigned i = 0; i < t->s->count; i++)
     for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
-      nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i, h),
+      nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i + t->set, h),
                           NABLA_W_TILE + h, NABLA_X_TILE + i);
+  if (has_two_sets(emitter, t->s)) t->set ^= 1;
 }
 
 /* The products of a step, those of the last part of x first, and of parts whose
@@ -85,61 +101,148 @@ static void multiply_step(nabla_emitter *emitter, step *t) {
   }
 }
 
-/* The sums of a panel that began at zero, to the others: in f32 chains of
- * additions have to be short. */
+static nabla_ssa behind_scratch(nabla_emitter *emitter,
+                                const nabla_tiled_block *b, uint64_t byte) {
+  return nabla_emit_address(
+      emitter, emitter->scratch,
+      nabla_emit_i64(emitter, nabla_tiled_scratch(b->self) + byte));
+}
+
+/* Sums that began at zero, in one or two sets, to the others: in f32 chains of
+ * additions have to be short. `how` gives what is written, of both. */
+typedef nabla_ssa join(nabla_emitter *emitter, nabla_ssa to, nabla_ssa from,
+                       nabla_ssa scale);
 static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
-                     nabla_ssa sums) {
-  nabla_array_ref from = nabla_floats_at(sums), to = nabla_floats_at(s->sums);
+                     unsigned sets, nabla_ssa to_sums, nabla_ssa from_sums,
+                     nabla_ssa scales, join *how) {
+  nabla_array_ref from = nabla_floats_at(from_sums);
+  nabla_array_ref to = nabla_floats_at(to_sums);
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
+                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
+  nabla_ssa scale = 0;
+  if (scales)
+    scale = nabla_emit_broadcast(
+        emitter, "f32",
+        nabla_emit_read(emitter, nabla_floats_at(scales), rows.induction));
+  nabla_ssa row = nabla_emit_multiply(emitter, rows.induction, NABLA_LANES);
+  for (uint64_t i = 0; i < s->count; i++) {
+    const uint64_t tiles = (uint64_t)NABLA_TILED_ROWS * NABLA_LANES;
+    nabla_ssa at = nabla_emit_add_constant(emitter, row, i * tiles);
+    nabla_ssa more = nabla_emit_read_lanes(emitter, from, at, NABLA_LANES);
+    if (sets > s->count)
+      more = nabla_emit_binary(
+          emitter, NABLA_VECTOR, "addf", more,
+          nabla_emit_read_lanes(emitter, from,
+                                nabla_emit_add_constant(emitter, at, tiles),
+                                NABLA_LANES));
+    nabla_emit_write_lanes(
+        emitter, to, at,
+        how(emitter, nabla_emit_read_lanes(emitter, to, at, NABLA_LANES), more,
+            scale));
+  }
+  nabla_loop_end(emitter, &rows, NULL);
+}
+
+static nabla_ssa sum(nabla_emitter *emitter, nabla_ssa to, nabla_ssa from,
+                     nabla_ssa scale) {
+  (void)scale;
+  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", to, from);
+}
+
+/* LLM.int8 multiplies twice (FORMAT.md I4): with both in one number, a weight
+ * that is picked by a single x would not be what it decodes to. */
+static nabla_ssa scaled_sum(nabla_emitter *emitter, nabla_ssa to,
+                            nabla_ssa from, nabla_ssa scale) {
+  if (nabla_format_is_llm_int8(&emitter->spec->format)) {
+    from = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", from, scale);
+    scale = nabla_emit_f32(emitter, NABLA_VECTOR, (double)NABLA_INT8_STEP);
+  }
+  return nabla_emit_fma(emitter, NABLA_VECTOR, from, scale, to);
+}
+
+static void clear_sums(nabla_emitter *emitter, unsigned count, nabla_ssa sums) {
+  nabla_array_ref to = nabla_floats_at(sums);
   nabla_loop loop;
   nabla_loop_begin(
       emitter, &loop, nabla_emit_i64(emitter, 0),
-      nabla_emit_i64(emitter, (uint64_t)s->count * NABLA_TILED_HALVES *
-                                  NABLA_TILE_BYTES / 4),
+      nabla_emit_i64(emitter, (uint64_t)count * NABLA_TILED_ROWS * NABLA_LANES),
       NABLA_LANES, 0, NULL);
-  nabla_ssa sum = nabla_emit_binary(
-      emitter, NABLA_VECTOR, "addf",
-      nabla_emit_read_lanes(emitter, to, loop.induction, NABLA_LANES),
-      nabla_emit_read_lanes(emitter, from, loop.induction, NABLA_LANES));
-  nabla_emit_write_lanes(emitter, to, loop.induction, sum);
+  nabla_emit_write_lanes(emitter, to, loop.induction,
+                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
   nabla_loop_end(emitter, &loop, NULL);
 }
 
-/* In bf16 sums go on from panel to panel. */
-static void begin_sums(nabla_emitter *emitter, const nabla_tiled_square *s) {
-  if (emitter->spec->numerics != NABLA_NUMERICS_F32) {
-    move_sums(emitter, s->count, s->sums, nabla_emit_tile_load);
-    return;
-  }
-  for (unsigned i = 0; i < s->count * NABLA_TILED_HALVES; i++)
-    nabla_emit_tile_zero(emitter, i);
-}
-
-static void end_sums(nabla_emitter *emitter, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s) {
-  if (emitter->spec->numerics != NABLA_NUMERICS_F32) {
-    move_sums(emitter, s->count, s->sums, nabla_emit_tile_store);
-    return;
-  }
-  nabla_ssa room =
-      nabla_emit_address(emitter, emitter->scratch,
-                         nabla_emit_i64(emitter, nabla_tiled_scratch(b->self)));
-  move_sums(emitter, s->count, room, nabla_emit_tile_store);
-  add_sums(emitter, s, room);
-}
-
-static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s) {
+static void multiply_steps(nabla_emitter *emitter, const nabla_tiled_block *b,
+                           const nabla_tiled_square *s, nabla_ssa from,
+                           nabla_ssa to) {
   nabla_loop steps;
-  begin_sums(emitter, s);
-  nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), b->steps, 1, 0,
-                   NULL);
+  nabla_loop_begin(emitter, &steps, from, to, 1, 0, NULL);
   step t = {.b = b, .s = s, .self = nabla_bf16_of(emitter->spec)};
   t.w_at = nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
   t.x_at = nabla_emit_multiply(emitter, steps.induction, b->self->step_bytes);
   multiply_step(emitter, &t);
   prefetch(emitter, b, s, steps.induction);
   nabla_loop_end(emitter, &steps, NULL);
-  end_sums(emitter, b, s);
+}
+
+/* Steps [from, to) as sums of their own, at the address `room`. */
+static void multiply_fresh(nabla_emitter *emitter, const nabla_tiled_block *b,
+                           const nabla_tiled_square *s, nabla_ssa from,
+                           nabla_ssa to, nabla_ssa room) {
+  const unsigned sets = sets_of(emitter, s);
+  for (unsigned i = 0; i < sets * NABLA_TILED_HALVES; i++)
+    nabla_emit_tile_zero(emitter, i);
+  multiply_steps(emitter, b, s, from, to);
+  move_sums(emitter, sets, room, nabla_emit_tile_store);
+}
+
+/* The runs of a panel, each sum multiplied with its scales. */
+static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
+                          const nabla_tiled_square *s, nabla_ssa room,
+                          nabla_ssa sums) {
+  const uint64_t steps = nabla_bf16_of(emitter->spec).run / NABLA_BF16_STEP;
+  nabla_ssa scales = nabla_emit_address(
+      emitter, emitter->scratch,
+      nabla_emit_i64(emitter, nabla_bf16_scales_at(b->self)));
+  nabla_loop runs;
+  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), b->steps, steps,
+                   0, NULL);
+  nabla_ssa end = nabla_emit_minimum(
+      emitter, nabla_emit_add_constant(emitter, runs.induction, steps),
+      b->steps);
+  multiply_fresh(emitter, b, s, runs.induction, end, room);
+  nabla_ssa at = nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, runs.induction, steps),
+      (uint64_t)NABLA_TILED_ROWS * 4);
+  add_sums(emitter, s, sets_of(emitter, s), sums, room,
+           nabla_emit_address(emitter, scales, at), scaled_sum);
+  nabla_loop_end(emitter, &runs, NULL);
+}
+
+/* In bf16 sums go on from panel to panel. */
+static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
+                     const nabla_tiled_square *s) {
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  if (emitter->spec->numerics != NABLA_NUMERICS_F32) {
+    move_sums(emitter, s->count, s->sums, nabla_emit_tile_load);
+    multiply_steps(emitter, b, s, zero, b->steps);
+    move_sums(emitter, s->count, s->sums, nabla_emit_tile_store);
+    return;
+  }
+  nabla_ssa room = behind_scratch(emitter, b, 0);
+  if (self.run && self.adds_runs) {
+    multiply_runs(emitter, b, s, room, s->sums);
+  } else if (self.run) {
+    nabla_ssa panel = behind_scratch(emitter, b, NABLA_BF16_FRESH_BYTES);
+    clear_sums(emitter, s->count, panel);
+    multiply_runs(emitter, b, s, room, panel);
+    add_sums(emitter, s, s->count, s->sums, panel, 0, sum);
+  } else {
+    multiply_fresh(emitter, b, s, zero, b->steps, room);
+    add_sums(emitter, s, sets_of(emitter, s), s->sums, room, 0, sum);
+  }
 }
 
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled) {

@@ -2,6 +2,7 @@
 #include "quant/ggml.h"
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/decode_ggml.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/value.h"
@@ -9,16 +10,15 @@
 #define WORDS      "vector<32xi16>"
 #define CACHE_LINE 64u
 
-#define TINY_BITS 0x21800000u /* 2^-60 */
+#define TINY_BITS         0x21800000u /* 2^-60 */
+#define WEIGHT_LIMIT_BITS 0x4e800000u /* 2^30 */
+#define SCALE_LIMIT_BITS  0x47800000u /* 2^16, as some codes are as much */
 
-/* Elements under one table of 16 values. */
-#define HALF_LINE (NABLA_BF16_LINE / 2)
-
-/* Every half of a line has one scale. */
-static int halves_share_scales(const nabla_fused_spec *spec) {
+/* Every line has one scale. */
+static int lines_share_scales(const nabla_fused_spec *spec) {
   if (spec->any_size && spec->format.granularity != NABLA_PER_BLOCK) return 1;
-  return spec->format.block % HALF_LINE == 0 &&
-         nabla_row_alignment(spec, HALF_LINE) == HALF_LINE;
+  return spec->format.block % NABLA_BF16_LINE == 0 &&
+         nabla_row_alignment(spec, NABLA_BF16_LINE) == NABLA_BF16_LINE;
 }
 
 int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
@@ -26,7 +26,7 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
   return !spec->ggml && encoding && encoding->bits == 4 &&
          k % NABLA_BF16_LINE == 0 && nabla_row_alignment(spec, 2) == 2 &&
-         halves_share_scales(spec);
+         lines_share_scales(spec);
 }
 
 int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
@@ -52,8 +52,10 @@ static int may_be_extreme(const nabla_fused_spec *spec) {
 /* Weights as they are split: what the sums could not tell becomes NaN. */
 static nabla_ssa limited(nabla_emitter *emitter, nabla_ssa value) {
   const nabla_fused_spec *spec = emitter->spec;
-  return spec->numerics == NABLA_NUMERICS_F32 && may_be_extreme(spec)
-             ? nabla_emit_bf16_limit(emitter, value, TINY_BITS)
+  return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_of(spec).run &&
+                 may_be_extreme(spec)
+             ? nabla_emit_bf16_limit(emitter, value, TINY_BITS,
+                                     WEIGHT_LIMIT_BITS)
              : value;
 }
 
@@ -79,7 +81,8 @@ static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
     nabla_window window = {
         .flat = nabla_emit_add_constant(emitter, flat, first),
         .width = left < NABLA_LANES ? left : NABLA_LANES,
-        .aligned = nabla_row_alignment(spec, NABLA_LANES)};
+        .aligned = nabla_row_alignment(spec, NABLA_LANES),
+        .is_unscaled = nabla_bf16_of(spec).run != 0};
     half[i] = left ? limited(emitter, nabla_emit_decode(emitter, &window))
                    : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   }
@@ -112,10 +115,63 @@ static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
   nabla_emit_line(emitter, "}");
 }
 
+/* ---- scales that sums are multiplied with --------------------------------
+ */
+
+uint64_t nabla_bf16_scales_at(const nabla_tiled *tiled) {
+  return nabla_tiled_scratch(tiled) + 2 * NABLA_BF16_FRESH_BYTES;
+}
+
+static nabla_ssa scales_of_panel(nabla_emitter *emitter,
+                                 const nabla_tiled_block *p) {
+  return nabla_emit_address(
+      emitter, emitter->scratch,
+      nabla_emit_i64(emitter, nabla_bf16_scales_at(p->self)));
+}
+
+/* Those of row `row` of the panel, which begins at `flat`. */
+static void write_scales(nabla_emitter *emitter, const nabla_tiled_block *p,
+                         nabla_ssa row, nabla_ssa flat) {
+  const uint64_t run = nabla_bf16_of(emitter->spec).run;
+  nabla_array_ref scales = nabla_floats_at(scales_of_panel(emitter, p));
+  nabla_loop runs;
+  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), p->count, run, 0,
+                   NULL);
+  nabla_ssa at = nabla_emit_add(emitter, flat, runs.induction);
+  nabla_ssa to = nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, runs.induction, run),
+      NABLA_TILED_ROWS);
+  nabla_emit_write(emitter, scales, nabla_emit_add(emitter, to, row),
+                   emitter->spec->ggml ? nabla_emit_ggml_scale(emitter, at)
+                                       : nabla_emit_scale(emitter, at));
+  nabla_loop_end(emitter, &runs, NULL);
+}
+
+/* Scales beyond what sums can tell become NaN. */
+static void limit_scales(nabla_emitter *emitter, const nabla_tiled_block *p) {
+  const uint64_t run = nabla_bf16_of(emitter->spec).run;
+  nabla_array_ref scales = nabla_floats_at(scales_of_panel(emitter, p));
+  nabla_ssa count = nabla_emit_multiply(
+      emitter,
+      nabla_emit_divide(emitter, nabla_emit_round_up(emitter, p->count, run),
+                        run),
+      NABLA_TILED_ROWS);
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), count,
+                   NABLA_LANES, 0, NULL);
+  nabla_ssa value =
+      nabla_emit_read_lanes(emitter, scales, loop.induction, NABLA_LANES);
+  nabla_emit_write_lanes(
+      emitter, scales, loop.induction,
+      nabla_emit_bf16_limit(emitter, value, TINY_BITS, SCALE_LIMIT_BITS));
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
 /* ---- lines of codes of 4 bits ---------------------------------------------
  */
 
-/* The 16 values under the scale of the element at `flat`, as f32. */
+/* The 16 values under the scale and zero point of the element at `flat`, as
+ * they are split. */
 static nabla_ssa table_at(nabla_emitter *emitter, nabla_ssa flat) {
   uint32_t codes[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) codes[i] = i;
@@ -126,26 +182,33 @@ static nabla_ssa table_at(nabla_emitter *emitter, nabla_ssa flat) {
     zero = nabla_emit_broadcast(
         emitter, "f32",
         nabla_emit_zero_value(emitter, nabla_emit_block(emitter, flat)));
+  if (nabla_bf16_of(emitter->spec).run)
+    return zero ? nabla_emit_binary(emitter, NABLA_VECTOR, "subf", values, zero)
+                : values;
   nabla_ssa scale =
       nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
-  return nabla_emit_scaled(emitter, values, zero, scale);
+  return limited(emitter, nabla_emit_scaled(emitter, values, zero, scale));
 }
 
-static nabla_ssa words_splat(nabla_emitter *emitter, unsigned value) {
-  return nabla_emit(emitter, "arith.constant dense<%u> : " WORDS, value);
+static unsigned pick_again(unsigned lane, unsigned context) {
+  return lane % context;
 }
 
-/* The second half of the lanes look into the second half of the tables. */
-static nabla_ssa halves_of_table(nabla_emitter *emitter) {
+/* Bits by which the words of a line are shifted for tile `tile` of it: their
+ * code at one place in the lower lanes, at the next one in the upper ones. */
+static nabla_ssa line_shifts(nabla_emitter *emitter, unsigned tile) {
+  unsigned turned = emitter->spec->format.encoding->high_first ? 1 : 0;
   nabla_ssa result = ++emitter->last;
   nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
     nabla_text_add(emitter->text, "%s%u", i ? ", " : "",
-                   i / NABLA_LANES * NABLA_LANES);
+                   4 * ((2 * tile + i / NABLA_LANES) ^ turned));
   nabla_text_add(emitter->text, "]> : " WORDS "\n");
   return result;
 }
 
+/* The table has the same 16 words twice: bits above the lowest 4 of an index
+ * mean nothing. */
 static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
                          nabla_ssa index) {
   return nabla_emit(
@@ -155,28 +218,24 @@ static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
       table, index);
 }
 
-/* 128 elements from `flat` on to four tiles from the address `out` on. */
+/* A line of elements from `flat` on to two tiles from the address `out` on. */
 static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
-  nabla_ssa second = nabla_emit_add_constant(emitter, flat, HALF_LINE);
-  nabla_ssa tables[NABLA_BF16_PARTS];
+  nabla_ssa tables[NABLA_BF16_PARTS], table = table_at(emitter, flat);
   nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  nabla_emit_bf16_split(emitter, limited(emitter, table_at(emitter, flat)),
-                        limited(emitter, table_at(emitter, second)),
-                        self.w_parts, tables);
-  nabla_ssa codes = nabla_emit_load(emitter, WORDS, emitter->codes,
+  nabla_emit_bf16_split(emitter, table, table, self.w_parts, tables);
+  nabla_ssa codes = nabla_emit_load(emitter, "vector<16xi16>", emitter->codes,
                                     nabla_emit_code_byte(emitter, flat), 1);
-  nabla_ssa mask = words_splat(emitter, 15), half = halves_of_table(emitter);
-  unsigned turned = emitter->spec->format.encoding->high_first ? 1 : 0;
-  for (unsigned i = 0; i < 4; i++) {
+  codes = nabla_emit_shuffle(emitter, "i16", NABLA_LANES, codes, codes,
+                             NABLA_BF16_STEP, pick_again, NABLA_LANES);
+  for (unsigned tile = 0; tile < NABLA_BF16_LINE / NABLA_BF16_STEP; tile++) {
     nabla_ssa index = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : " WORDS,
-                                 codes, words_splat(emitter, 4 * i));
-    index =
-        nabla_emit(emitter, "arith.andi %%v%u, %%v%u : " WORDS, index, mask);
-    index = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, index, half);
-    uint64_t at = (uint64_t)(i ^ turned) * NABLA_TILE_BYTES;
+                                 codes, line_shifts(emitter, tile));
     for (unsigned part = 0; part < self.w_parts; part++)
-      nabla_emit_store(emitter, WORDS, look_up(emitter, tables[part], index),
-                       out, nabla_emit_i64(emitter, at + part * self.part), 64);
+      nabla_emit_store(
+          emitter, WORDS, look_up(emitter, tables[part], index), out,
+          nabla_emit_i64(emitter,
+                         tile * (uint64_t)NABLA_TILE_BYTES + part * self.part),
+          64);
   }
 }
 
@@ -216,7 +275,10 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
     decode_lines(emitter, p, flat, out);
   else
     decode_row(emitter, p, flat, out);
+  const int has_scales = nabla_bf16_of(emitter->spec).run != 0;
+  if (has_scales) write_scales(emitter, p, rows.induction, flat);
   nabla_loop_end(emitter, &rows, NULL);
+  if (has_scales && may_be_extreme(emitter->spec)) limit_scales(emitter, p);
 }
 
 /* Bytes of codes that a row of a panel has. */

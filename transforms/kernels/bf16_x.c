@@ -1,6 +1,7 @@
 /* x as tiles of bf16 pairs; see bf16.h. */
 #include "quant/ggml.h"
 #include "transforms/kernels/bf16.h"
+#include "transforms/kernels/decode.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/transpose.h"
@@ -18,6 +19,35 @@ static unsigned parts_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F16 ? 2 : NABLA_BF16_PARTS;
 }
 
+/* Elements of k under one scale in panels of `depth`, a power of two, where
+ * that scale can be left to the sums; or 0. */
+static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
+  const nabla_format *format = &spec->format;
+  uint64_t run = 0;
+  if (spec->numerics != NABLA_NUMERICS_F32 || spec->w_type != NABLA_DTYPE_F32)
+    return 0;
+  if (spec->ggml) {
+    const nabla_ggml_layout *l = spec->ggml->layout;
+    if (!l->is_e8m0 && l->min < 0 && !l->sub) run = spec->ggml->elements;
+  } else if (format->encoding && !format->encoding->is_mx &&
+             !(format->zero_point && format->encoding->bits == 8)) {
+    if (nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
+                                 spec->k))
+      return depth;
+    run = format->block;
+  }
+  if (!run) return 0;
+  run = nabla_common_divisor(run, nabla_row_alignment(spec, depth));
+  return run % NABLA_BF16_STEP ? 0 : run;
+}
+
+/* Of codes: integers of at most 8 bits, and FP8, are bf16. */
+static unsigned code_parts(const nabla_encoding *encoding) {
+  return encoding && encoding->bits == 4 && !encoding->has_zero_point
+             ? NABLA_BF16_PARTS
+             : 1;
+}
+
 /* Those of MX formats are a few bits, times powers of two. */
 static unsigned weight_parts(const nabla_fused_spec *spec) {
   unsigned parts = parts_of(spec->w_type);
@@ -33,7 +63,12 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   int whole = spec->numerics == NABLA_NUMERICS_F32;
   nabla_bf16 self = {.w_parts = whole ? weight_parts(spec) : 1,
                      .x_parts = whole ? parts_of(spec->x_type) : 1};
+  unsigned parts = spec->ggml ? 1 : code_parts(spec->format.encoding);
+  self.run = whole ? scale_run(spec, parts > 1 ? 128 : 256) : 0;
+  if (self.run) self.w_parts = parts;
   self.depth = self.w_parts > 1 ? 128 : 256;
+  /* few enough for what is promised (f32_amx.c) */
+  self.adds_runs = self.run && spec->k / self.run <= 200 + spec->k / 256;
   self.half = self.depth / NABLA_BF16_STEP * NABLA_TILE_BYTES;
   self.part = NABLA_TILED_HALVES * self.half;
   return self;
@@ -85,7 +120,7 @@ void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
 /* As bits: floats without their sign compare as integers, also with infinity
  * and NaN. */
 nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
-                                uint32_t least) {
+                                uint32_t least, uint32_t most) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
   nabla_ssa bits =
       nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
@@ -95,9 +130,9 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
   nabla_ssa above =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
                  nabla_emit_i32(emitter, NABLA_VECTOR, least), type);
-  nabla_ssa fits = nabla_emit(
-      emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", above,
-      nabla_emit_i32(emitter, NABLA_VECTOR, LIMIT_BITS - least), type);
+  nabla_ssa fits =
+      nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", above,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, most - least), type);
   if (least) {
     nabla_ssa zero =
         nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : %s", size,
@@ -133,7 +168,7 @@ static void pairs_of(nabla_emitter *emitter, nabla_array_ref row, nabla_ssa k,
                                      left < NABLA_LANES ? left : NABLA_LANES)
              : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
     if (spec->numerics == NABLA_NUMERICS_F32 && left)
-      half[i] = nabla_emit_bf16_limit(emitter, half[i], 0);
+      half[i] = nabla_emit_bf16_limit(emitter, half[i], 0, LIMIT_BITS);
   }
   nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
   for (unsigned i = 0; i < parts; i++) {
@@ -145,9 +180,10 @@ static void pairs_of(nabla_emitter *emitter, nabla_array_ref row, nabla_ssa k,
 }
 
 /* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j. By
- * lines the pairs at one place of each 8 elements are neighbours, and the four
- * 32 of a line are quarters of four tiles. `base` is the address of the part of
- * the rows' first tile. */
+ * lines the pairs at the places of each 8 elements follow each other, and two
+ * places are a tile, which has 4 of these pairs of the first 32 of the line, 4
+ * of the last 32, and as many of the second place. `base` is the address of the
+ * part of the rows' first tile. */
 static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
                        nabla_ssa k) {
   int lines = nabla_bf16_by_lines(emitter->spec);
@@ -157,18 +193,17 @@ static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
   nabla_ssa step = nabla_emit_divide(emitter, k, NABLA_BF16_STEP);
   if (lines) {
     nabla_ssa line = nabla_emit_divide(emitter, k, NABLA_BF16_LINE);
-    /* quarter * 256 + line * 4 tiles = step * 256 + line * (4 tiles - 4 * 256)
-     */
+    /* half * 256 + line * 2 tiles = step * 256 + line * (2 tiles - 2 * 256) */
     at = nabla_emit_add(
         emitter, nabla_emit_multiply(emitter, step, NABLA_TILE_BYTES / 4),
-        nabla_emit_multiply(emitter, line, 4 * tile - NABLA_TILE_BYTES));
+        nabla_emit_multiply(emitter, line, 2 * tile - NABLA_TILE_BYTES / 2));
   } else {
     at = nabla_emit_multiply(emitter, step, tile);
   }
   for (unsigned j = 0; j < ROWS; j++) {
-    uint64_t byte =
-        lines ? j % 4 * tile + (uint64_t)(j / 4) * NABLA_TILE_ROW_BYTES
-              : (uint64_t)j * NABLA_TILE_ROW_BYTES;
+    uint64_t byte = lines ? j % 4 / 2 * tile + ((uint64_t)(j % 2) * 8 + j / 4) *
+                                                   NABLA_TILE_ROW_BYTES
+                          : (uint64_t)j * NABLA_TILE_ROW_BYTES;
     nabla_emit_store(emitter, "vector<16xi32>", v[j], base,
                      nabla_emit_add_constant(emitter, at, byte), 64);
   }

@@ -15,7 +15,7 @@ static const nabla_body *const bodies[] = {
 static const struct {
   uint64_t last, typical;
 } classes[NABLA_FUSED_CLASSES_MAX] = {
-    {1, 1}, {4, 3}, {16, 12}, {31, 24}, {UINT64_MAX, 128}};
+    {1, 1}, {4, 3}, {8, 7}, {31, 16}, {UINT64_MAX, 128}};
 
 int nabla_spec_is_row(const nabla_fused_spec *spec) {
   if (spec->any_size) return 1;

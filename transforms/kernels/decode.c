@@ -348,6 +348,9 @@ nabla_ssa nabla_emit_decode(nabla_emitter *emitter,
       emitter->spec->format.zero_point
           ? block_lanes(emitter, window, nabla_emit_zero_value, "f32")
           : 0;
+  if (window->is_unscaled)
+    return zero ? nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value, zero)
+                : value;
   return nabla_emit_scaled(emitter, value, zero, scale_lanes(emitter, window));
 }
 

@@ -109,13 +109,24 @@ static void packed6(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   }
 }
 
+static nabla_ssa factor(nabla_emitter *emitter, const place *p) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d);
+  return l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
+}
+
+nabla_ssa nabla_emit_ggml_scale(nabla_emitter *emitter, nabla_ssa flat) {
+  place p = place_of(emitter, flat);
+  return factor(emitter, &p);
+}
+
 /* The factor of the part that the element is in, and what is added: 0 for
  * none. */
 static void factors(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   const nabla_ggml_layout *l = layout_of(emitter);
   const nabla_shape one = NABLA_SCALAR;
-  nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d), by[2];
-  out[0] = l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
+  nabla_ssa by[2];
+  out[0] = factor(emitter, p);
   out[1] = 0;
   if (l->min >= 0)
     out[1] = half_at(
@@ -271,8 +282,11 @@ static nabla_ssa one_by_one(nabla_emitter *emitter,
   nabla_loop_begin(emitter, &lanes, zero, end, 1, 1, &none);
   place p =
       place_of(emitter, nabla_emit_add(emitter, window->flat, lanes.induction));
-  factors(emitter, &p, by);
-  nabla_ssa value = scaled(emitter, NABLA_SCALAR, by, one_code(emitter, &p));
+  nabla_ssa value = one_code(emitter, &p);
+  if (!window->is_unscaled) {
+    factors(emitter, &p, by);
+    value = scaled(emitter, NABLA_SCALAR, by, value);
+  }
   nabla_ssa index = nabla_emit(emitter, "arith.index_cast %%v%u : i64 to index",
                                lanes.induction);
   nabla_ssa all = nabla_emit(emitter,
@@ -290,6 +304,7 @@ nabla_ssa nabla_emit_decode_ggml(nabla_emitter *emitter,
     value = one_by_one(emitter, window);
   } else {
     place p = place_of(emitter, window->flat);
+    if (window->is_unscaled) return whole_run(emitter, &p);
     factors(emitter, &p, by);
     for (int i = 0; i < 2; i++)
       if (by[i]) by[i] = nabla_emit_broadcast(emitter, "f32", by[i]);

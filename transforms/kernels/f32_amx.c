@@ -2,13 +2,13 @@
  * parts (bf16.h) and those products of parts are added that an f32 would tell.
  *
  * AMX takes subnormals for zeros, and products of parts may be subnormal where
- * the whole is not. With all values up to 2^30 (some weights 2^32) this costs a
- * sum at most K * 2^-93, nothing that its bound would tell beside a sum of
- * 2^-60 or more. What cannot be told so is computed again, in f32, by a kernel
- * of its own: rows of x with elements that are larger, columns with such
- * weights or with weights below 2^-60 (all are NaN in the sums), sums near
- * zero, and sums of zero where the row of x has elements below 2^-40: with none
- * on either side no product is lost. */
+ * the whole is not. With x up to 2^30, and weights as well or codes and scales
+ * up to 2^16, this costs a sum at most K * 2^-93, nothing that its bound would
+ * tell beside a sum of 2^-60 or more. What cannot be told so is computed again,
+ * in f32, by a kernel of its own: rows of x with elements that are larger,
+ * columns with such weights or scales, or with those below 2^-60 (all are NaN
+ * in the sums), sums near zero, and sums of zero where the row of x has
+ * elements below 2^-40: with none on either side no product is lost. */
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
@@ -116,7 +116,7 @@ static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
 
 static uint64_t words_at(const nabla_fused_spec *spec) {
   const nabla_tiled tiled = nabla_bf16_tiled(spec);
-  return nabla_tiled_scratch(&tiled) + NABLA_BF16_FRESH_BYTES;
+  return nabla_tiled_scratch(&tiled) + NABLA_BF16_MORE_BYTES;
 }
 
 static void set_word(nabla_emitter *emitter, nabla_ssa words, uint64_t word,
@@ -193,26 +193,33 @@ static int applies(const nabla_fused_spec *spec) {
          nabla_bf16_applies(spec, NABLA_NUMERICS_F32);
 }
 
-/* Splitting a weight costs more than decoding it, unless it is one part or a
- * table of 16 is split for 64 weights. What is computed is the same where
- * numerics that allow more ask. */
+/* What decoding costs: codes that are bf16 least, splitting an f32 more than
+ * all else. */
+static double decode_cost(const nabla_fused_spec *spec) {
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  if (spec->ggml && self.w_parts == 1) return 125;
+  if (self.w_parts == 1 || (self.run && nabla_bf16_by_lines(spec))) return 95;
+  return nabla_bf16_by_lines(spec) ? 170 : 560;
+}
+
+/* What is computed is the same where numerics that allow more ask. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   nabla_fused_spec own = *spec;
   own.numerics = NABLA_NUMERICS_F32;
-  double decode = nabla_bf16_of(&own).w_parts == 1 ? 190
-                  : nabla_bf16_by_lines(&own)      ? 170
-                                                   : 560;
-  return nabla_bf16_cost(&own, m, decode, .8 * products_of(&own));
+  return nabla_bf16_cost(&own, m, decode_cost(&own), 1.2 * products_of(&own));
 }
 
-/* Of a panel the products of all tiles in turn, each a sum of 16 pairs; then
- * the panels. */
+/* Of a run the products of all tiles in turn, each a sum of 16 pairs; then two
+ * multiplications, the runs of a panel, and the panels. */
 static uint64_t chain(const nabla_fused_spec *spec) {
-  uint64_t depth = nabla_bf16_of(spec).depth;
-  uint64_t panels = (spec->k + depth - 1) / depth;
-  uint64_t count = spec->k < depth ? spec->k : depth;
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  uint64_t run = self.run ? self.run : self.depth;
+  uint64_t added = self.adds_runs ? run : self.depth;
+  uint64_t panels = (spec->k + added - 1) / added;
+  uint64_t count = spec->k < run ? spec->k : run;
   uint64_t steps = (count + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
-  uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2 + panels;
+  uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2 +
+                   self.depth / run + 2 + panels;
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);
   return tiles > again ? tiles : again;
