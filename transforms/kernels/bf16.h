@@ -32,7 +32,10 @@ typedef struct nabla_bf16 {
   uint64_t half, part; /* bytes of one half of it, of one part              */
   uint64_t run;        /* elements of k under a scale that their sum is     */
                        /* multiplied with; 0: weights are decoded with theirs */
-  int adds_runs;       /* to what waits, rather than to sums of a panel */
+  int has_minima;  /* what is added to each weight of a run, of GGUF blocks: */
+                   /* sums of x are multiplied with them                  */
+  uint64_t scales; /* of a row of a panel: of each run, and its minimum   */
+  int adds_runs;   /* to what waits, rather than to sums of a panel       */
 } nabla_bf16;
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
 
@@ -55,7 +58,8 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
                                 uint32_t least, uint32_t most);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
-#define NABLA_BF16_X_SCRATCH ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES)
+#define NABLA_BF16_X_SCRATCH \
+  ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES + NABLA_TILE_ROW_BYTES)
 void nabla_emit_bf16_x(nabla_emitter *emitter);
 
 /* Asks for what row `row` of the panel at k is decoded from. */
@@ -69,8 +73,8 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter,
 /* A kernel but for how tiles are multiplied. */
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
 
-/* Where the scales of a panel are in the scratch, f32: those of 32 rows for
- * each run. */
+/* Where the scales of a panel are in the scratch, f32: for each row those of
+ * its runs, each followed by its minimum if there are such. */
 uint64_t nabla_bf16_scales_at(const nabla_tiled *tiled);
 
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
@@ -78,7 +82,7 @@ uint64_t nabla_bf16_scales_at(const nabla_tiled *tiled);
  * scratch of `tiled` are used besides: sums of a run, of a panel, scales. */
 #define NABLA_BF16_FRESH_BYTES \
   ((uint64_t)NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES * NABLA_TILE_BYTES)
-#define NABLA_BF16_MORE_BYTES (2 * NABLA_BF16_FRESH_BYTES + 1024)
+#define NABLA_BF16_MORE_BYTES (2 * NABLA_BF16_FRESH_BYTES + 2048)
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
 
 /* What bodies say of themselves; decoding costs `decode` ps for an element of

@@ -108,47 +108,15 @@ static nabla_ssa behind_scratch(nabla_emitter *emitter,
       nabla_emit_i64(emitter, nabla_tiled_scratch(b->self) + byte));
 }
 
-/* Sums that began at zero, in one or two sets, to the others: in f32 chains of
- * additions have to be short. `how` gives what is written, of both. */
-typedef nabla_ssa join(nabla_emitter *emitter, nabla_ssa to, nabla_ssa from,
-                       nabla_ssa scale);
-static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
-                     unsigned sets, nabla_ssa to_sums, nabla_ssa from_sums,
-                     nabla_ssa scales, join *how) {
-  nabla_array_ref from = nabla_floats_at(from_sums);
-  nabla_array_ref to = nabla_floats_at(to_sums);
-  nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
-  nabla_ssa scale = 0;
-  if (scales)
-    scale = nabla_emit_broadcast(
-        emitter, "f32",
-        nabla_emit_read(emitter, nabla_floats_at(scales), rows.induction));
-  nabla_ssa row = nabla_emit_multiply(emitter, rows.induction, NABLA_LANES);
-  for (uint64_t i = 0; i < s->count; i++) {
-    const uint64_t tiles = (uint64_t)NABLA_TILED_ROWS * NABLA_LANES;
-    nabla_ssa at = nabla_emit_add_constant(emitter, row, i * tiles);
-    nabla_ssa more = nabla_emit_read_lanes(emitter, from, at, NABLA_LANES);
-    if (sets > s->count)
-      more = nabla_emit_binary(
-          emitter, NABLA_VECTOR, "addf", more,
-          nabla_emit_read_lanes(emitter, from,
-                                nabla_emit_add_constant(emitter, at, tiles),
-                                NABLA_LANES));
-    nabla_emit_write_lanes(
-        emitter, to, at,
-        how(emitter, nabla_emit_read_lanes(emitter, to, at, NABLA_LANES), more,
-            scale));
-  }
-  nabla_loop_end(emitter, &rows, NULL);
-}
-
-static nabla_ssa sum(nabla_emitter *emitter, nabla_ssa to, nabla_ssa from,
-                     nabla_ssa scale) {
-  (void)scale;
-  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", to, from);
-}
+/* Sums that began at zero and go to others: in f32 chains of additions have to
+ * be short. */
+typedef struct addition {
+  nabla_ssa from, to; /* addresses */
+  unsigned sets;      /* of sums in `from`, which are added to each other */
+  nabla_ssa scales;   /* of the first row, or 0 */
+  nabla_ssa minima;   /* the same */
+  nabla_ssa x[NABLA_TILED_AT_ONCE]; /* sums of x, with minima */
+} addition;
 
 /* LLM.int8 multiplies twice (FORMAT.md I4): with both in one number, a weight
  * that is picked by a single x would not be what it decodes to. */
@@ -159,6 +127,51 @@ static nabla_ssa scaled_sum(nabla_emitter *emitter, nabla_ssa to,
     scale = nabla_emit_f32(emitter, NABLA_VECTOR, (double)NABLA_INT8_STEP);
   }
   return nabla_emit_fma(emitter, NABLA_VECTOR, from, scale, to);
+}
+
+/* The value of row `row`, or 0 where there are none, in all lanes. */
+static nabla_ssa of_row(nabla_emitter *emitter, nabla_ssa values,
+                        nabla_ssa row) {
+  if (!values) return 0;
+  row = nabla_emit_multiply(emitter, row, nabla_bf16_of(emitter->spec).scales);
+  return nabla_emit_broadcast(
+      emitter, "f32", nabla_emit_read(emitter, nabla_floats_at(values), row));
+}
+
+static nabla_ssa fresh_sum(nabla_emitter *emitter, const addition *a,
+                           const nabla_tiled_square *s, nabla_ssa at) {
+  nabla_array_ref from = nabla_floats_at(a->from);
+  nabla_ssa sum = nabla_emit_read_lanes(emitter, from, at, NABLA_LANES);
+  if (a->sets == s->count) return sum;
+  at = nabla_emit_add_constant(emitter, at,
+                               (uint64_t)NABLA_TILED_ROWS * NABLA_LANES);
+  return nabla_emit_binary(
+      emitter, NABLA_VECTOR, "addf", sum,
+      nabla_emit_read_lanes(emitter, from, at, NABLA_LANES));
+}
+
+static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
+                     const addition *a) {
+  nabla_array_ref to = nabla_floats_at(a->to);
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
+                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
+  nabla_ssa scale = of_row(emitter, a->scales, rows.induction);
+  nabla_ssa minimum = of_row(emitter, a->minima, rows.induction);
+  nabla_ssa row = nabla_emit_multiply(emitter, rows.induction, NABLA_LANES);
+  for (uint64_t i = 0; i < s->count; i++) {
+    nabla_ssa at = nabla_emit_add_constant(emitter, row,
+                                           i * NABLA_TILED_ROWS * NABLA_LANES);
+    nabla_ssa sum = fresh_sum(emitter, a, s, at);
+    nabla_ssa total = nabla_emit_read_lanes(emitter, to, at, NABLA_LANES);
+    total = scale
+                ? scaled_sum(emitter, total, sum, scale)
+                : nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total, sum);
+    if (minimum)
+      total = nabla_emit_fma(emitter, NABLA_VECTOR, a->x[i], minimum, total);
+    nabla_emit_write_lanes(emitter, to, at, total);
+  }
+  nabla_loop_end(emitter, &rows, NULL);
 }
 
 static void clear_sums(nabla_emitter *emitter, unsigned count, nabla_ssa sums) {
@@ -197,14 +210,24 @@ static void multiply_fresh(nabla_emitter *emitter, const nabla_tiled_block *b,
   move_sums(emitter, sets, room, nabla_emit_tile_store);
 }
 
-/* The runs of a panel, each sum multiplied with its scales. */
+/* Sums of x of step `number`, which lie behind its tiles. */
+static nabla_ssa x_sums(nabla_emitter *emitter, const nabla_tiled_block *b,
+                        nabla_ssa x, nabla_ssa number) {
+  nabla_ssa at = nabla_emit_multiply(emitter, number, b->self->step_bytes);
+  at = nabla_emit_add_constant(emitter, at,
+                               b->self->step_bytes - NABLA_TILE_ROW_BYTES);
+  return nabla_emit_read_lanes(
+      emitter, nabla_floats_at(nabla_emit_address(emitter, x, at)),
+      nabla_emit_i64(emitter, 0), NABLA_LANES);
+}
+
+/* The runs of a panel, each sum multiplied with its scales. Runs with minima
+ * are a step long. */
 static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
                           const nabla_tiled_square *s, nabla_ssa room,
                           nabla_ssa sums) {
-  const uint64_t steps = nabla_bf16_of(emitter->spec).run / NABLA_BF16_STEP;
-  nabla_ssa scales = nabla_emit_address(
-      emitter, emitter->scratch,
-      nabla_emit_i64(emitter, nabla_bf16_scales_at(b->self)));
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  const uint64_t steps = self.run / NABLA_BF16_STEP;
   nabla_loop runs;
   nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), b->steps, steps,
                    0, NULL);
@@ -214,9 +237,19 @@ static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
   multiply_fresh(emitter, b, s, runs.induction, end, room);
   nabla_ssa at = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, runs.induction, steps),
-      (uint64_t)NABLA_TILED_ROWS * 4);
-  add_sums(emitter, s, sets_of(emitter, s), sums, room,
-           nabla_emit_address(emitter, scales, at), scaled_sum);
+      self.has_minima ? 8 : 4);
+  at = nabla_emit_add_constant(emitter, at, nabla_bf16_scales_at(b->self));
+  addition a = {.from = room,
+                .to = sums,
+                .sets = sets_of(emitter, s),
+                .scales = nabla_emit_address(emitter, emitter->scratch, at)};
+  if (self.has_minima) {
+    a.minima =
+        nabla_emit_address(emitter, a.scales, nabla_emit_i64(emitter, 4));
+    for (unsigned i = 0; i < s->count; i++)
+      a.x[i] = x_sums(emitter, b, s->x[i], runs.induction);
+  }
+  add_sums(emitter, s, &a);
   nabla_loop_end(emitter, &runs, NULL);
 }
 
@@ -238,10 +271,13 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
     nabla_ssa panel = behind_scratch(emitter, b, NABLA_BF16_FRESH_BYTES);
     clear_sums(emitter, s->count, panel);
     multiply_runs(emitter, b, s, room, panel);
-    add_sums(emitter, s, s->count, s->sums, panel, 0, sum);
+    add_sums(emitter, s,
+             &(addition){.from = panel, .to = s->sums, .sets = s->count});
   } else {
     multiply_fresh(emitter, b, s, zero, b->steps, room);
-    add_sums(emitter, s, sets_of(emitter, s), s->sums, room, 0, sum);
+    add_sums(
+        emitter, s,
+        &(addition){.from = room, .to = s->sums, .sets = sets_of(emitter, s)});
   }
 }
 

@@ -129,36 +129,52 @@ static nabla_ssa scales_of_panel(nabla_emitter *emitter,
       nabla_emit_i64(emitter, nabla_bf16_scales_at(p->self)));
 }
 
-/* Those of row `row` of the panel, which begins at `flat`. */
+/* Those of row `row` of the panel, which begins at `flat`: all of a block of
+ * GGUF at once, where the panel is one. */
 static void write_scales(nabla_emitter *emitter, const nabla_tiled_block *p,
                          nabla_ssa row, nabla_ssa flat) {
-  const uint64_t run = nabla_bf16_of(emitter->spec).run;
+  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_bf16 self = nabla_bf16_of(spec);
   nabla_array_ref scales = nabla_floats_at(scales_of_panel(emitter, p));
+  nabla_ssa to = nabla_emit_multiply(emitter, row, self.scales);
+  if (self.scales == NABLA_LANES && spec->ggml &&
+      spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
+      nabla_row_alignment(spec, spec->ggml->elements) == self.depth) {
+    nabla_emit_write_lanes(emitter, scales, to,
+                           nabla_emit_ggml_sub_lanes(
+                               emitter, nabla_emit_code_byte(emitter, flat)));
+    return;
+  }
+  nabla_ssa values[2] = {0, 0};
   nabla_loop runs;
-  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), p->count, run, 0,
-                   NULL);
+  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), p->count,
+                   self.run, 0, NULL);
   nabla_ssa at = nabla_emit_add(emitter, flat, runs.induction);
-  nabla_ssa to = nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, runs.induction, run),
-      NABLA_TILED_ROWS);
-  nabla_emit_write(emitter, scales, nabla_emit_add(emitter, to, row),
-                   emitter->spec->ggml ? nabla_emit_ggml_scale(emitter, at)
-                                       : nabla_emit_scale(emitter, at));
+  to = nabla_emit_add(
+      emitter, to,
+      nabla_emit_multiply(emitter,
+                          nabla_emit_divide(emitter, runs.induction, self.run),
+                          self.has_minima ? 2 : 1));
+  if (spec->ggml)
+    nabla_emit_ggml_factors(emitter, at, values);
+  else
+    values[0] = nabla_emit_scale(emitter, at);
+  nabla_emit_write(emitter, scales, to, values[0]);
+  if (self.has_minima)
+    nabla_emit_write(emitter, scales, nabla_emit_add_constant(emitter, to, 1),
+                     values[1]);
   nabla_loop_end(emitter, &runs, NULL);
 }
 
 /* Scales beyond what sums can tell become NaN. */
 static void limit_scales(nabla_emitter *emitter, const nabla_tiled_block *p) {
-  const uint64_t run = nabla_bf16_of(emitter->spec).run;
   nabla_array_ref scales = nabla_floats_at(scales_of_panel(emitter, p));
-  nabla_ssa count = nabla_emit_multiply(
-      emitter,
-      nabla_emit_divide(emitter, nabla_emit_round_up(emitter, p->count, run),
-                        run),
-      NABLA_TILED_ROWS);
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), count,
-                   NABLA_LANES, 0, NULL);
+  nabla_loop_begin(
+      emitter, &loop, nabla_emit_i64(emitter, 0),
+      nabla_emit_i64(emitter,
+                     NABLA_TILED_ROWS * nabla_bf16_of(emitter->spec).scales),
+      NABLA_LANES, 0, NULL);
   nabla_ssa value =
       nabla_emit_read_lanes(emitter, scales, loop.induction, NABLA_LANES);
   nabla_emit_write_lanes(

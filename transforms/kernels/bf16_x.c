@@ -19,6 +19,10 @@ static unsigned parts_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F16 ? 2 : NABLA_BF16_PARTS;
 }
 
+static int has_minima(const nabla_fused_spec *spec) {
+  return spec->ggml && spec->ggml->layout->min >= 0;
+}
+
 /* Elements of k under one scale in panels of `depth`, a power of two, where
  * that scale can be left to the sums; or 0. */
 static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
@@ -28,7 +32,10 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
     return 0;
   if (spec->ggml) {
     const nabla_ggml_layout *l = spec->ggml->layout;
-    if (!l->is_e8m0 && l->min < 0 && !l->sub) run = spec->ggml->elements;
+    if (l->sub == NABLA_GGML_SUB_PACKED6)
+      run = NABLA_GGML_PACKED6_PART;
+    else if (!l->is_e8m0 && !l->sub)
+      run = spec->ggml->elements;
   } else if (format->encoding && !format->encoding->is_mx &&
              !(format->zero_point && format->encoding->bits == 8)) {
     if (nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
@@ -67,8 +74,12 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   self.run = whole ? scale_run(spec, parts > 1 ? 128 : 256) : 0;
   if (self.run) self.w_parts = parts;
   self.depth = self.w_parts > 1 ? 128 : 256;
+  self.has_minima = self.run && has_minima(spec);
+  if (self.run) self.scales = (self.has_minima ? 2 : 1) * self.depth / self.run;
   /* few enough for what is promised (f32_amx.c) */
-  self.adds_runs = self.run && spec->k / self.run <= 200 + spec->k / 256;
+  self.adds_runs =
+      self.run && (1 + (uint64_t)self.has_minima) * spec->k / self.run <=
+                      200 + spec->k / 256;
   self.half = self.depth / NABLA_BF16_STEP * NABLA_TILE_BYTES;
   self.part = NABLA_TILED_HALVES * self.half;
   return self;
@@ -76,14 +87,16 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
 
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
   nabla_bf16 self = nabla_bf16_of(spec);
-  return (nabla_tiled){.step = NABLA_BF16_STEP,
-                       .step_bytes = self.x_parts * NABLA_TILE_BYTES,
-                       .depth = self.depth,
-                       .panel = self.w_parts * self.part,
-                       .waiting = self.x_parts > 1 ? 64 : 128,
-                       .at_once = NABLA_TILED_AT_ONCE,
-                       .decode = nabla_emit_bf16_panel,
-                       .finish = nabla_emit_finish_row};
+  return (nabla_tiled){
+      .step = NABLA_BF16_STEP,
+      .step_bytes = self.x_parts * NABLA_TILE_BYTES +
+                    (self.has_minima ? NABLA_TILE_ROW_BYTES : 0),
+      .depth = self.depth,
+      .panel = self.w_parts * self.part,
+      .waiting = self.x_parts > 1 ? 64 : 128,
+      .at_once = NABLA_TILED_AT_ONCE,
+      .decode = nabla_emit_bf16_panel,
+      .finish = nabla_emit_finish_row};
 }
 
 static nabla_ssa round_pair(nabla_emitter *emitter, nabla_ssa low,
@@ -153,9 +166,9 @@ static unsigned pick_apart(unsigned lane, unsigned context) {
 }
 
 /* Elements [k, k + width) of a row as 16 pairs, in as many parts as x has;
- * zeros beyond the width. */
-static void pairs_of(nabla_emitter *emitter, nabla_array_ref row, nabla_ssa k,
-                     unsigned width, nabla_ssa *out) {
+ * zeros beyond the width. The result is their sum, 16 lanes of it. */
+static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
+                          nabla_ssa k, unsigned width, nabla_ssa *out) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned parts = nabla_bf16_of(spec).x_parts;
   nabla_ssa half[2];
@@ -177,6 +190,7 @@ static void pairs_of(nabla_emitter *emitter, nabla_array_ref row, nabla_ssa k,
                                   out[i], NABLA_BF16_STEP, pick_apart, 0);
     out[i] = nabla_emit_bitcast(emitter, WORDS, "vector<16xi32>", out[i]);
   }
+  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", half[0], half[1]);
 }
 
 /* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j. By
@@ -209,6 +223,20 @@ static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
   }
 }
 
+/* The sums of 32 elements of 16 rows, behind the parts of these. */
+static void write_sums(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa base,
+                       nabla_ssa k) {
+  const uint64_t tile = nabla_bf16_tiled(emitter->spec).step_bytes;
+  nabla_ssa at = nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, k, NABLA_BF16_STEP), tile);
+  at = nabla_emit_add_constant(emitter, at, tile - NABLA_TILE_ROW_BYTES);
+  nabla_emit_write_lanes(
+      emitter, nabla_floats_at(nabla_emit_address(emitter, base, at)),
+      nabla_emit_i64(emitter, 0),
+      nabla_emit_read_lanes(emitter, nabla_floats_at(sums),
+                            nabla_emit_i64(emitter, 0), NABLA_LANES));
+}
+
 /* All parts of 32 elements of 16 rows from row `first` on, whose tiles are from
  * `base` on: by way of the scratch, in loops, as LLVM takes long for a block of
  * a thousand shuffles. */
@@ -217,13 +245,18 @@ static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
   const nabla_fused_spec *spec = emitter->spec;
   const nabla_ssa room = emitter->scratch, zero = nabla_emit_i64(emitter, 0);
   unsigned count = nabla_bf16_of(spec).x_parts;
+  const int has_sums = nabla_bf16_of(spec).has_minima;
+  nabla_ssa sums = nabla_emit_address(
+      emitter, room,
+      nabla_emit_i64(emitter, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
   nabla_ssa v[ROWS], of_row[NABLA_BF16_PARTS], row;
   nabla_loop rows, parts;
   nabla_loop_begin(emitter, &rows, zero, nabla_emit_i64(emitter, ROWS), 1, 0,
                    NULL);
   nabla_emit_tile_rows(emitter, nabla_emit_add(emitter, first, rows.induction),
                        1, &row);
-  pairs_of(emitter, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
+  nabla_ssa sum =
+      pairs_of(emitter, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
   nabla_ssa at =
       nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
   for (unsigned i = 0; i < count; i++)
@@ -231,7 +264,11 @@ static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
         emitter, "vector<16xi32>", of_row[i], room,
         nabla_emit_add_constant(emitter, at, (uint64_t)i * NABLA_TILE_BYTES),
         64);
+  if (has_sums)
+    nabla_emit_write(emitter, nabla_floats_at(sums), rows.induction,
+                     nabla_emit_sum(emitter, sum));
   nabla_loop_end(emitter, &rows, NULL);
+  if (has_sums) write_sums(emitter, sums, base, k);
   nabla_loop_begin(emitter, &parts, zero, nabla_emit_i64(emitter, count), 1, 0,
                    NULL);
   at = nabla_emit_multiply(emitter, parts.induction, NABLA_TILE_BYTES);

@@ -109,24 +109,13 @@ static void packed6(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   }
 }
 
-static nabla_ssa factor(nabla_emitter *emitter, const place *p) {
-  const nabla_ggml_layout *l = layout_of(emitter);
-  nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d);
-  return l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
-}
-
-nabla_ssa nabla_emit_ggml_scale(nabla_emitter *emitter, nabla_ssa flat) {
-  place p = place_of(emitter, flat);
-  return factor(emitter, &p);
-}
-
 /* The factor of the part that the element is in, and what is added: 0 for
  * none. */
 static void factors(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   const nabla_ggml_layout *l = layout_of(emitter);
   const nabla_shape one = NABLA_SCALAR;
-  nabla_ssa by[2];
-  out[0] = factor(emitter, p);
+  nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d), by[2];
+  out[0] = l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
   out[1] = 0;
   if (l->min >= 0)
     out[1] = half_at(
@@ -142,6 +131,12 @@ static void factors(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
       out[i] = nabla_emit_binary(emitter, one, "mulf", out[i], by[i]);
     out[1] = nabla_emit(emitter, "arith.negf %%v%u : f32", out[1]);
   }
+}
+
+void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
+                             nabla_ssa out[2]) {
+  place p = place_of(emitter, flat);
+  factors(emitter, &p, out);
 }
 
 /* ---- codes ---- */

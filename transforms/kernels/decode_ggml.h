@@ -17,8 +17,10 @@ nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
 nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
                               const char *operation, nabla_ssa a, uint32_t b);
 
-/* The f32 that all of a block is multiplied with, of the element at `flat`. */
-nabla_ssa nabla_emit_ggml_scale(nabla_emitter *emitter, nabla_ssa flat);
+/* What the code of the element at `flat` is multiplied with, f32, and what is
+ * added then (0: nothing). */
+void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
+                             nabla_ssa out[2]);
 
 /* The f32 2^(e - 128) of the byte e at `byte` of the blocks. */
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte);

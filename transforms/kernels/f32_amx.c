@@ -220,6 +220,9 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   uint64_t steps = (count + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
   uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2 +
                    self.depth / run + 2 + panels;
+  if (self.has_minima) /* the sum of 32 of x, and a multiplication for each run
+                        */
+    tiles += 6 + (self.adds_runs ? panels : self.depth / run);
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);
   return tiles > again ? tiles : again;
