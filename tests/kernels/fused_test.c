@@ -525,12 +525,27 @@ static void check_body(run *r, nabla_fused_spec spec, const char *body) {
   kernels_destroy(&k);
 }
 
+/* Sums of parts, with x and scales of other types and with zero points. */
+static void check_parts(run *r, nabla_fused_spec spec) {
+  check_body(r, spec, "f32_amx");
+  spec.x_type = NABLA_DTYPE_BF16;
+  check_body(r, spec, "f32_amx");
+  if (spec.format.granularity != NABLA_PER_BLOCK || spec.format.scale) return;
+  spec.x_type = NABLA_DTYPE_F16;
+  spec.format.zero_point = spec.format.encoding->has_zero_point;
+  spec.format.scale = NABLA_SCALE_BF16;
+  check_body(r, spec, "f32_amx");
+  spec.format.scale = NABLA_SCALE_DYNAMIC8;
+  spec.nested_block = 64;
+  check_body(r, spec, "f32_amx");
+}
+
 /* The same in other numerics, and prepacked. */
 static void check_numerics(run *r, nabla_fused_spec spec) {
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   check_spec(r, &spec);
   spec.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
-  check_body(r, spec, "f32_amx");
+  check_parts(r, spec);
   check_body(r, spec, "tiles");
   spec.numerics = NABLA_NUMERICS_BF16;
   check_body(r, spec, "bf16_amx");
@@ -565,7 +580,8 @@ static void check_fixed(run *r) {
               {"mxfp8", 32, 33, 256, 0},   {"mxfp4", 32, 70, 512, 1},
               {"mxfp4", 32, 9, 100, 0},    {"int4", 32, 35, 416, 0},
               {"nf4", 64, 37, 576, 1},     {"int8", 32, 21, 160, 0},
-              {"fp4", 16, 18, 112, 1},     {"int4", 32, 12, 7680, 1}};
+              {"fp4", 16, 18, 112, 1},     {"int8", 64, 17, 320, 1},
+              {"int4", 32, 12, 7680, 1}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;

@@ -25,6 +25,11 @@
 
 #define NABLA_BF16_PARTS 3u /* of an f32, at most */
 
+#define NABLA_BF16_DEPTH_MOST 256u /* elements of k in a panel */
+
+/* Values that are split are at most 2^30 (f32_amx.c). */
+#define NABLA_BF16_LIMIT_BITS 0x4e800000u
+
 /* How many parts of w and of x are multiplied, and what follows from that. */
 typedef struct nabla_bf16 {
   unsigned w_parts, x_parts;
@@ -73,16 +78,21 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter,
 /* A kernel but for how tiles are multiplied. */
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
 
-/* Where the scales of a panel are in the scratch, f32: for each row those of
- * its runs, each followed by its minimum if there are such. */
-uint64_t nabla_bf16_scales_at(const nabla_tiled *tiled);
+/* The address of the scales of a panel, f32: for each row those of its runs,
+ * each followed by its minimum if there are such. */
+nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
+                                 const nabla_tiled_block *block);
 
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
  * x that are large enough to matter in f32. In f32, so many bytes behind the
  * scratch of `tiled` are used besides: sums of a run, of a panel, scales. */
 #define NABLA_BF16_FRESH_BYTES \
   ((uint64_t)NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES * NABLA_TILE_BYTES)
-#define NABLA_BF16_MORE_BYTES (2 * NABLA_BF16_FRESH_BYTES + 2048)
+#define NABLA_BF16_SCALES_BYTES                                   \
+  (2 * sizeof(float) * NABLA_TILED_ROWS * NABLA_BF16_DEPTH_MOST / \
+   NABLA_BF16_STEP)
+#define NABLA_BF16_MORE_BYTES \
+  (2 * NABLA_BF16_FRESH_BYTES + NABLA_BF16_SCALES_BYTES)
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
 
 /* What bodies say of themselves; decoding costs `decode` ps for an element of

@@ -62,11 +62,13 @@ static void load_x(nabla_emitter *emitter, const step *t, unsigned part) {
                                 (uint64_t)part * NABLA_TILE_BYTES));
 }
 
-/* With one tile of x there are sums to spare: products go to either half of
- * them in turn, as two would wait for each other. */
+/* With one tile of x there are sums to spare: the products of a step, if there
+ * are several, go to either half of them in turn, as two would wait for each
+ * other. */
 static int has_two_sets(const nabla_emitter *emitter,
                         const nabla_tiled_square *s) {
-  return s->count == 1 && emitter->spec->numerics == NABLA_NUMERICS_F32;
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  return s->count == 1 && self.x_parts * self.w_parts > 1;
 }
 
 static unsigned sets_of(const nabla_emitter *emitter,
@@ -238,11 +240,11 @@ static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_ssa at = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, runs.induction, steps),
       self.has_minima ? 8 : 4);
-  at = nabla_emit_add_constant(emitter, at, nabla_bf16_scales_at(b->self));
   addition a = {.from = room,
                 .to = sums,
                 .sets = sets_of(emitter, s),
-                .scales = nabla_emit_address(emitter, emitter->scratch, at)};
+                .scales = nabla_emit_address(
+                    emitter, nabla_emit_bf16_scales(emitter, b), at)};
   if (self.has_minima) {
     a.minima =
         nabla_emit_address(emitter, a.scales, nabla_emit_i64(emitter, 4));

@@ -10,12 +10,11 @@
 #define WORDS      "vector<32xi16>"
 #define CACHE_LINE 64u
 
-#define TINY_BITS         0x21800000u /* 2^-60 */
-#define WEIGHT_LIMIT_BITS 0x4e800000u /* 2^30 */
-#define SCALE_LIMIT_BITS  0x47800000u /* 2^16, as some codes are as much */
+#define TINY_BITS        0x21800000u /* 2^-60 */
+#define SCALE_LIMIT_BITS 0x47800000u /* 2^16, as some codes are as much */
 
 /* Every line has one scale. */
-static int lines_share_scales(const nabla_fused_spec *spec) {
+static int each_line_has_a_scale(const nabla_fused_spec *spec) {
   if (spec->any_size && spec->format.granularity != NABLA_PER_BLOCK) return 1;
   return spec->format.block % NABLA_BF16_LINE == 0 &&
          nabla_row_alignment(spec, NABLA_BF16_LINE) == NABLA_BF16_LINE;
@@ -26,7 +25,7 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
   return !spec->ggml && encoding && encoding->bits == 4 &&
          k % NABLA_BF16_LINE == 0 && nabla_row_alignment(spec, 2) == 2 &&
-         lines_share_scales(spec);
+         each_line_has_a_scale(spec);
 }
 
 int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
@@ -40,9 +39,9 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
 /* ---- any encoding: 16 elements at a time ----------------------------------
  */
 
-/* Whether a finite weight may be larger than 2^32 or tiny and not zero; those
- * that are infinite show in the parts by themselves, as an infinity less itself
- * is NaN. */
+/* Whether a finite weight that is split may be larger than 2^32 or tiny and not
+ * zero; those that are infinite show in the parts by themselves, as an infinity
+ * less itself is NaN. */
 static int may_be_extreme(const nabla_fused_spec *spec) {
   if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */
   if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
@@ -55,7 +54,7 @@ static nabla_ssa limited(nabla_emitter *emitter, nabla_ssa value) {
   return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_of(spec).run &&
                  may_be_extreme(spec)
              ? nabla_emit_bf16_limit(emitter, value, TINY_BITS,
-                                     WEIGHT_LIMIT_BITS)
+                                     NABLA_BF16_LIMIT_BITS)
              : value;
 }
 
@@ -118,15 +117,12 @@ static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
 /* ---- scales that sums are multiplied with --------------------------------
  */
 
-uint64_t nabla_bf16_scales_at(const nabla_tiled *tiled) {
-  return nabla_tiled_scratch(tiled) + 2 * NABLA_BF16_FRESH_BYTES;
-}
-
-static nabla_ssa scales_of_panel(nabla_emitter *emitter,
+nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
                                  const nabla_tiled_block *p) {
   return nabla_emit_address(
       emitter, emitter->scratch,
-      nabla_emit_i64(emitter, nabla_bf16_scales_at(p->self)));
+      nabla_emit_i64(
+          emitter, nabla_tiled_scratch(p->self) + 2 * NABLA_BF16_FRESH_BYTES));
 }
 
 /* Those of row `row` of the panel, which begins at `flat`: all of a block of
@@ -135,7 +131,7 @@ static void write_scales(nabla_emitter *emitter, const nabla_tiled_block *p,
                          nabla_ssa row, nabla_ssa flat) {
   const nabla_fused_spec *spec = emitter->spec;
   const nabla_bf16 self = nabla_bf16_of(spec);
-  nabla_array_ref scales = nabla_floats_at(scales_of_panel(emitter, p));
+  nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(emitter, p));
   nabla_ssa to = nabla_emit_multiply(emitter, row, self.scales);
   if (self.scales == NABLA_LANES && spec->ggml &&
       spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
@@ -168,7 +164,7 @@ static void write_scales(nabla_emitter *emitter, const nabla_tiled_block *p,
 
 /* Scales beyond what sums can tell become NaN. */
 static void limit_scales(nabla_emitter *emitter, const nabla_tiled_block *p) {
-  nabla_array_ref scales = nabla_floats_at(scales_of_panel(emitter, p));
+  nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(emitter, p));
   nabla_loop loop;
   nabla_loop_begin(
       emitter, &loop, nabla_emit_i64(emitter, 0),
@@ -294,7 +290,7 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
   const int has_scales = nabla_bf16_of(emitter->spec).run != 0;
   if (has_scales) write_scales(emitter, p, rows.induction, flat);
   nabla_loop_end(emitter, &rows, NULL);
-  if (has_scales && may_be_extreme(emitter->spec)) limit_scales(emitter, p);
+  if (has_scales) limit_scales(emitter, p);
 }
 
 /* Bytes of codes that a row of a panel has. */

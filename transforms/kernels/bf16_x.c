@@ -10,8 +10,7 @@
 
 #define WORDS "vector<32xi16>"
 
-#define LIMIT_BITS 0x4e800000u /* 2^30 */
-#define NAN_BITS   0x7fc00000u
+#define NAN_BITS 0x7fc00000u
 
 /* Parts of a value that F16 (11 bits), BF16 (8) or F32 (24) has. */
 static unsigned parts_of(nabla_dtype dtype) {
@@ -36,8 +35,7 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
       run = NABLA_GGML_PACKED6_PART;
     else if (!l->is_e8m0 && !l->sub)
       run = spec->ggml->elements;
-  } else if (format->encoding && !format->encoding->is_mx &&
-             !(format->zero_point && format->encoding->bits == 8)) {
+  } else if (format->encoding && !format->encoding->is_mx) {
     if (nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
                                  spec->k))
       return depth;
@@ -48,9 +46,10 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
   return run % NABLA_BF16_STEP ? 0 : run;
 }
 
-/* Of codes: integers of at most 8 bits, and FP8, are bf16. */
+/* Of codes: integers of at most 8 bits, less zero points too, and FP8 are bf16.
+ */
 static unsigned code_parts(const nabla_encoding *encoding) {
-  return encoding && encoding->bits == 4 && !encoding->has_zero_point
+  return encoding && encoding->bits == 4 && !nabla_spec_is_integer(encoding)
              ? NABLA_BF16_PARTS
              : 1;
 }
@@ -181,7 +180,8 @@ static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
                                      left < NABLA_LANES ? left : NABLA_LANES)
              : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
     if (spec->numerics == NABLA_NUMERICS_F32 && left)
-      half[i] = nabla_emit_bf16_limit(emitter, half[i], 0, LIMIT_BITS);
+      half[i] =
+          nabla_emit_bf16_limit(emitter, half[i], 0, NABLA_BF16_LIMIT_BITS);
   }
   nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
   for (unsigned i = 0; i < parts; i++) {

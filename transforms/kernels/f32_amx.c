@@ -2,13 +2,13 @@
  * parts (bf16.h) and those products of parts are added that an f32 would tell.
  *
  * AMX takes subnormals for zeros, and products of parts may be subnormal where
- * the whole is not. With x up to 2^30, and weights as well or codes and scales
- * up to 2^16, this costs a sum at most K * 2^-93, nothing that its bound would
- * tell beside a sum of 2^-60 or more. What cannot be told so is computed again,
- * in f32, by a kernel of its own: rows of x with elements that are larger,
- * columns with such weights or scales, or with those below 2^-60 (all are NaN
- * in the sums), sums near zero, and sums of zero where the row of x has
- * elements below 2^-40: with none on either side no product is lost. */
+ * the whole is not. With x up to 2^30, and weights as well (some 2^32) or
+ * codes and scales up to 2^16, this costs a sum at most K * 2^-93, nothing that
+ * its bound would tell beside a sum of 2^-60 or more. What cannot be told so is
+ * computed again, in f32, by a kernel of its own: rows of x with elements that
+ * are larger, columns with such weights or scales, or with those below 2^-60
+ * (all are NaN in the sums), sums near zero, and sums of zero where the row of
+ * x has elements below 2^-40: with none on either side no product is lost. */
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
@@ -197,8 +197,8 @@ static int applies(const nabla_fused_spec *spec) {
  * all else. */
 static double decode_cost(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
-  if (spec->ggml && self.w_parts == 1) return 125;
-  if (self.w_parts == 1 || (self.run && nabla_bf16_by_lines(spec))) return 95;
+  if (self.run) return spec->ggml ? 125 : 95;
+  if (self.w_parts == 1) return 190;
   return nabla_bf16_by_lines(spec) ? 170 : 560;
 }
 
@@ -206,7 +206,9 @@ static double decode_cost(const nabla_fused_spec *spec) {
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   nabla_fused_spec own = *spec;
   own.numerics = NABLA_NUMERICS_F32;
-  return nabla_bf16_cost(&own, m, decode_cost(&own), 1.2 * products_of(&own));
+  double products = products_of(&own);
+  double row = nabla_bf16_of(&own).run ? products + 1 : .8 * products;
+  return nabla_bf16_cost(&own, m, decode_cost(&own), row);
 }
 
 /* Of a run the products of all tiles in turn, each a sum of 16 pairs; then two
