@@ -161,7 +161,7 @@ static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
   nabla_ssa scale = of_row(emitter, a->scales, rows.induction);
   nabla_ssa minimum = of_row(emitter, a->minima, rows.induction);
   nabla_ssa row = nabla_emit_multiply(emitter, rows.induction, NABLA_LANES);
-  for (uint64_t i = 0; i < s->count; i++) {
+  for (uint64_t i = 0; i < s->count && i < NABLA_TILED_AT_ONCE; i++) {
     nabla_ssa at = nabla_emit_add_constant(emitter, row,
                                            i * NABLA_TILED_ROWS * NABLA_LANES);
     nabla_ssa sum = fresh_sum(emitter, a, s, at);
@@ -248,7 +248,7 @@ static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
   if (self.has_minima) {
     a.minima =
         nabla_emit_address(emitter, a.scales, nabla_emit_i64(emitter, 4));
-    for (unsigned i = 0; i < s->count; i++)
+    for (unsigned i = 0; i < s->count && i < NABLA_TILED_AT_ONCE; i++)
       a.x[i] = x_sums(emitter, b, s->x[i], runs.induction);
   }
   add_sums(emitter, s, &a);

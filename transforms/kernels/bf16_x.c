@@ -121,7 +121,7 @@ static nabla_ssa less_words(nabla_emitter *emitter, nabla_ssa value,
 
 void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
                            nabla_ssa high, unsigned count, nabla_ssa *out) {
-  for (unsigned i = 0; i < count; i++) {
+  for (unsigned i = 0; i < NABLA_BF16_PARTS; i++) {
     out[i] = round_pair(emitter, low, high);
     if (i + 1 == count) break;
     low = less_words(emitter, low, out[i], 0);
@@ -184,7 +184,7 @@ static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
           nabla_emit_bf16_limit(emitter, half[i], 0, NABLA_BF16_LIMIT_BITS);
   }
   nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
-  for (unsigned i = 0; i < parts; i++) {
+  for (unsigned i = 0; i < parts && i < NABLA_BF16_PARTS; i++) {
     if (nabla_bf16_by_lines(spec))
       out[i] = nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, out[i],
                                   out[i], NABLA_BF16_STEP, pick_apart, 0);
