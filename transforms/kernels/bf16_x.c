@@ -65,14 +65,25 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
   return spec->format.encoding->is_mx ? 1 : parts;
 }
 
+/* Elements of k in a panel. One of 8 to 12 KiB leaves room in the first cache
+ * for tiles of x, and for another thread of the core: 16 and 24 KiB take a
+ * sixth more time. q4_k and q5_k have the scales of 256 at once. Where K is
+ * large, panels are fewer, as what is promised allows (f32_amx.c). */
+static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
+  int is_packed6 = spec->ggml && spec->ggml->layout->sub;
+  if (spec->numerics != NABLA_NUMERICS_F32 || (parts == 1 && is_packed6))
+    return NABLA_BF16_DEPTH_MOST;
+  return parts == 1 || spec->k / 64 > 200 + spec->k / 256 ? 128 : 64;
+}
+
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   int whole = spec->numerics == NABLA_NUMERICS_F32;
   nabla_bf16 self = {.w_parts = whole ? weight_parts(spec) : 1,
                      .x_parts = whole ? parts_of(spec->x_type) : 1};
   unsigned parts = spec->ggml ? 1 : code_parts(spec->format.encoding);
-  self.run = whole ? scale_run(spec, parts > 1 ? 128 : 256) : 0;
-  if (self.run) self.w_parts = parts;
-  self.depth = self.w_parts > 1 ? 128 : 256;
+  if (whole && scale_run(spec, NABLA_BF16_STEP)) self.w_parts = parts;
+  self.depth = depth_of(spec, self.w_parts);
+  self.run = whole ? scale_run(spec, self.depth) : 0;
   self.has_minima = self.run && has_minima(spec);
   if (self.run) self.scales = (self.has_minima ? 2 : 1) * self.depth / self.run;
   /* few enough for what is promised (f32_amx.c) */
