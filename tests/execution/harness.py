@@ -349,7 +349,7 @@ class Session:
                 turn=0):
         """Programs of at most `most` functions, two at a time. One function of
         `parts`, or of NABLA_TEST_PARTS, is run: each in one of as many turns."""
-        parts = min(int(os.environ.get("NABLA_TEST_PARTS", parts)),
+        parts = min(int(os.environ.get("NABLA_TEST_PARTS") or parts),
                     max(len(functions) // 8, 1))
         order = np.random.default_rng(seed()).permutation(len(functions))
         some = [functions[i] for i in order[(seed() + turn) % parts::parts]]
