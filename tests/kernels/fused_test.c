@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "nabla/dtype.h"
+#include "quant/ggml.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kernels/problem.h"
 
@@ -107,7 +108,9 @@ static void compare(run *r, problem *p, const kernels *k,
     for (uint64_t n = 0; n < p->spec.n; n++) {
       double bound, expected = problem_expect(p, m, n, chain, &bound);
       double got = problem_y(p, m, n);
-      if (fabs(got - expected) <= bound) continue;
+      /* infinite or NaN: a scale may multiply a weight of zero, or a sum */
+      int same_kind = !isfinite(expected) && !isfinite(got);
+      if (fabs(got - expected) <= bound || same_kind) continue;
       (void)fprintf(stderr, "%.9g instead of %.9g, bound %.3g\n", got, expected,
                     bound);
       fail(r, p, level, "wrong", m, n);
@@ -286,8 +289,9 @@ static void check_special(run *r, problem *p, const kernels *k,
   }
 }
 
-/* Scales of all sizes, with x of the others, all blocks alike or every second
- * one: nothing may be lost that is not small beside the rest of a sum. */
+/* Scales, or dense weights, of all sizes, with x of the others, all alike or
+ * every second one: nothing may be lost that is not small beside the rest of a
+ * sum. */
 static void check_scales(run *r, problem *p, const kernels *k,
                          const jit_level *level, uint64_t m) {
   static const struct {
@@ -295,12 +299,15 @@ static void check_scales(run *r, problem *p, const kernels *k,
   } sizes[] = {{-119, 0}, {-119, 110}, {-70, 0},
                {60, -70}, {110, -119}, {100, 0}};
   const nabla_fused_spec *spec = &p->spec;
-  size_t count = p->scales.size / sizeof(float);
-  float *scales = (float *)p->scales.data;
-  if (spec->numerics || spec->format.scale != NABLA_SCALE_F32 ||
-      !spec->format.encoding || spec->w_type != NABLA_DTYPE_F32 ||
-      spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
-      spec->x_type != NABLA_DTYPE_F32 || !spec->n || !spec->k || !count)
+  const int is_dense = !spec->ggml && !spec->format.encoding;
+  const guarded *values = is_dense ? &p->codes : &p->scales;
+  size_t count = values->size / sizeof(float);
+  float *scales = (float *)values->data;
+  if (spec->numerics || spec->w_type != NABLA_DTYPE_F32 || spec->step_count ||
+      spec->y_type != NABLA_DTYPE_F32 || spec->x_type != NABLA_DTYPE_F32 ||
+      (is_dense ? spec->dense != NABLA_DTYPE_F32
+                : spec->ggml || spec->format.scale != NABLA_SCALE_F32) ||
+      !spec->n || !spec->k || !count)
     return;
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     int scale = sizes[i].scale;
@@ -315,6 +322,68 @@ static void check_scales(run *r, problem *p, const kernels *k,
     compare(r, p, k, level);
     for (size_t j = 0; j < count; j += 1 + i % 2)
       scales[j] = ldexpf(scales[j], -scale);
+  }
+  problem_decode(p);
+}
+
+/* Bytes that make a weight infinite or NaN: its scale, or its code. */
+typedef struct patch {
+  uint8_t *at;
+  size_t size;
+  uint8_t bytes[4];
+} patch;
+
+static patch scale_patch(const problem *p, size_t flat) {
+  const nabla_fused_spec *spec = &p->spec;
+  const float infinite = INFINITY;
+  patch result = {.at = NULL};
+  int is_e8m0 = 0;
+  nabla_dtype dtype = NABLA_DTYPE_F16;
+  if (spec->ggml) {
+    const nabla_ggml *format = spec->ggml;
+    result.at = p->codes.data + flat / format->elements * format->bytes +
+                format->layout->d;
+    is_e8m0 = format->layout->is_e8m0;
+  } else {
+    const nabla_scale_info *info = nabla_scale_info_of(spec->format.scale);
+    size_t index = flat / (size_t)spec->format.block;
+    if (spec->format.scale == NABLA_SCALE_DYNAMIC8) return result;
+    result.at = p->scales.data + index * info->bytes;
+    is_e8m0 = spec->format.scale == NABLA_SCALE_E8M0;
+    dtype = info->dtype;
+  }
+  result.size = is_e8m0 ? 1 : nabla_dtype_bits(dtype) / 8;
+  if (is_e8m0)
+    result.bytes[0] = 0xff;
+  else
+    (void)nabla_from_f32(dtype, &infinite, 1, result.bytes);
+  return result;
+}
+
+/* A weight in the middle that is not finite: its column tells so, whatever
+ * computes it, and the others do not. */
+static void check_not_finite(run *r, problem *p, const kernels *k,
+                             const jit_level *level, uint64_t m) {
+  const nabla_fused_spec *spec = &p->spec;
+  const nabla_encoding *encoding = spec->format.encoding;
+  if (spec->numerics || spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
+      (!spec->ggml && !encoding) || !spec->n || !spec->k)
+    return;
+  size_t flat = (size_t)(spec->offset + spec->n / 2 * spec->stride_n +
+                         spec->k / 2 * spec->stride_k);
+  patch patches[2] = {scale_patch(p, flat), {.at = NULL}};
+  if (!spec->ggml && encoding->bits == 8 && !encoding->has_zero_point)
+    patches[1] = (patch){p->codes.data + flat, 1, {0x7f}};
+  for (unsigned i = 0; i < 2; i++) {
+    uint8_t kept[4];
+    if (!patches[i].at) continue;
+    memcpy(kept, patches[i].at, patches[i].size);
+    memcpy(patches[i].at, patches[i].bytes, patches[i].size);
+    problem_decode(p);
+    problem_set_rows(p, m, FILL_RANDOM, &r->state);
+    run_whole(p, k);
+    compare(r, p, k, level);
+    memcpy(patches[i].at, kept, patches[i].size);
   }
   problem_decode(p);
 }
@@ -344,6 +413,8 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
       int is_host = level == &r->levels[r->level_count - 1];
       if (is_host && allowed(&spec, 1)) check_scales(r, &p, &k, level, 1);
       if (is_host && allowed(&spec, 9)) check_scales(r, &p, &k, level, 9);
+      if (allowed(&spec, 1)) check_not_finite(r, &p, &k, level, 1);
+      if (allowed(&spec, 9)) check_not_finite(r, &p, &k, level, 9);
     }
     problem_destroy(&p);
   }
@@ -530,7 +601,9 @@ static void check_parts(run *r, nabla_fused_spec spec) {
   check_body(r, spec, "f32_amx");
   spec.x_type = NABLA_DTYPE_BF16;
   check_body(r, spec, "f32_amx");
-  if (spec.format.granularity != NABLA_PER_BLOCK || spec.format.scale) return;
+  if (!spec.format.encoding || spec.format.granularity != NABLA_PER_BLOCK ||
+      spec.format.scale)
+    return;
   spec.x_type = NABLA_DTYPE_F16;
   spec.format.zero_point = spec.format.encoding->has_zero_point;
   spec.format.scale = NABLA_SCALE_BF16;
@@ -564,7 +637,8 @@ static void check_numerics(run *r, nabla_fused_spec spec) {
 static int is_taken(run *r) { return r->part++ % r->parts == 0; }
 
 /* What every run checks: whole layers of each encoding, both ways round. The
- * last has more scales along k than f32_amx adds sums for one by one. */
+ * last but two has more scales along k than f32_amx adds sums for one by one,
+ * the next more panels of the usual depth; the last is dense. */
 static void check_fixed(run *r) {
   static const struct {
     const char *name;
@@ -581,7 +655,8 @@ static void check_fixed(run *r) {
               {"mxfp4", 32, 9, 100, 0},    {"int4", 32, 35, 416, 0},
               {"nf4", 64, 37, 576, 1},     {"int8", 32, 21, 160, 0},
               {"fp4", 16, 18, 112, 1},     {"int8", 64, 17, 320, 1},
-              {"int4", 32, 12, 7680, 1}};
+              {"int4", 32, 12, 7680, 1},   {"nf4", 4096, 1, 65536, 0},
+              {"", 1, 37, 352, 1}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;
@@ -597,7 +672,12 @@ static void check_fixed(run *r) {
           .encoding = nabla_encoding_find(rows[i].name),
           .granularity = rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
           .block = rows[i].block ? rows[i].block : k};
-      if (spec.format.encoding->is_mx) spec.format.scale = NABLA_SCALE_E8M0;
+      if (!spec.format.encoding) {
+        spec.format = (nabla_format){.block = 0};
+        spec.dense = NABLA_DTYPE_F32;
+      } else if (spec.format.encoding->is_mx) {
+        spec.format.scale = NABLA_SCALE_E8M0;
+      }
       if (transposed) {
         spec.n = k;
         spec.k = n;

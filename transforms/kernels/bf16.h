@@ -11,9 +11,12 @@
  * elements of k lie under one scale, w is codes without it, many of which are
  * bf16 as they are, and the sum of a run is multiplied with the scale.
  *
- * The elements of k in a tile of w are 32 neighbours; or, where 64 codes of 4
- * bits are a line, those at two places of each 4: the words of a line shifted
- * by 0 and 4, and by 8 and 12, are the indices of two tiles in a table of bf16.
+ * The elements of k in a tile of w are 32 neighbours, of which those that make
+ * a pair are next to each other; in f32 they are 16 apart, so that the upper
+ * halves of two vectors are put together by a shift and a mask. Or, where 64
+ * codes of 4 bits are a line, elements are those at two places of each 4: the
+ * words of a line shifted by 0 and 4, and by 8 and 12, are the indices of two
+ * tiles in a table of bf16.
  */
 #ifndef NABLA_TRANSFORMS_KERNELS_BF16_H
 #define NABLA_TRANSFORMS_KERNELS_BF16_H
@@ -27,22 +30,29 @@
 
 #define NABLA_BF16_DEPTH_MOST 256u /* elements of k in a panel */
 
-/* Values that are split are at most 2^30 (f32_amx.c). */
+/* Values that are split are at most 2^30, and weights at least 2^-60, if they
+ * are not zero (f32_amx.c). */
 #define NABLA_BF16_LIMIT_BITS 0x4e800000u
+#define NABLA_BF16_TINY_BITS  0x21800000u
 
 /* How many parts of w and of x are multiplied, and what follows from that. */
 typedef struct nabla_bf16 {
   unsigned w_parts, x_parts;
-  uint64_t depth;      /* elements of k in a panel                          */
-  uint64_t half, part; /* bytes of one half of it, of one part              */
-  uint64_t run;        /* elements of k under a scale that their sum is     */
-                       /* multiplied with; 0: weights are decoded with theirs */
-  int has_minima;  /* what is added to each weight of a run, of GGUF blocks: */
-                   /* sums of x are multiplied with them                  */
-  uint64_t scales; /* of a row of a panel: of each run, and its minimum   */
-  int adds_runs;   /* to what waits, rather than to sums of a panel       */
+  uint64_t depth;      /* elements of k in a panel */
+  uint64_t half, part; /* bytes of one half of it, of one part */
+  /* Elements of k under a scale that their sum is multiplied with; 0: weights
+   * are decoded with theirs. */
+  uint64_t run;
+  /* Whether something is added to each weight of a run, of GGUF blocks: sums of
+   * x are multiplied with it. */
+  int has_minima;
+  uint64_t scales; /* of a row of a panel: of each run, and its minimum */
+  int adds_runs;   /* to what waits, rather than to sums of a panel */
 } nabla_bf16;
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
+
+/* The products of parts that an f32 would tell. */
+unsigned nabla_bf16_products(const nabla_bf16 *self);
 
 /* Can w be decoded to bf16 in rows, with the instructions of the target, for
  * `numerics`? Where a prepacked weight is asked for too: it gains nothing, w is
@@ -51,6 +61,9 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
 
 /* Are tiles made from whole lines of codes? */
 int nabla_bf16_by_lines(const nabla_fused_spec *spec);
+
+/* Are the elements of a pair 16 apart? */
+int nabla_bf16_is_apart(const nabla_fused_spec *spec);
 
 /* vector<32xi16> of 32 f32 as `count` parts, each rounded to bf16. */
 void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,

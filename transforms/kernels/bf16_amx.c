@@ -19,21 +19,6 @@ static void move_sums(nabla_emitter *emitter, unsigned count, nabla_ssa base,
         nabla_emit_i64(emitter, (uint64_t)i * NABLA_TILE_BYTES));
 }
 
-/* The step's share of the next panel, while tiles are multiplied: a row of it
- * lies in lines far from those of the next, which no CPU foresees. */
-static void prefetch(nabla_emitter *emitter, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s, nabla_ssa step) {
-  unsigned rows = NABLA_TILED_ROWS * NABLA_BF16_STEP /
-                  (unsigned)nabla_bf16_of(emitter->spec).depth;
-  nabla_ssa first = nabla_emit_add(emitter, b->next,
-                                   nabla_emit_multiply(emitter, step, rows));
-  nabla_emit_line(emitter, "scf.if %%v%u {", s->is_first);
-  for (unsigned i = 0; i < rows; i++)
-    nabla_emit_bf16_prefetch(
-        emitter, nabla_emit_add_constant(emitter, first, i), b->next_k);
-  nabla_emit_line(emitter, "}");
-}
-
 /* A step under way: which parts are in tiles, and where those of the step are.
  */
 typedef struct step {
@@ -42,8 +27,31 @@ typedef struct step {
   nabla_bf16 self;
   nabla_ssa w_at, x_at;
   unsigned w_part;
-  unsigned set; /* of sums, that comes next */
+  unsigned set;         /* of sums, that comes next */
+  nabla_ssa next;       /* row of the next panel, of which the step asks for */
+  unsigned asked, dots; /* so many, and products, are behind */
 } step;
+
+/* Rows of the next panel that a step asks for. */
+static unsigned rows_of(const nabla_bf16 *self) {
+  return NABLA_TILED_ROWS * NABLA_BF16_STEP / (unsigned)self->depth;
+}
+
+/* The next share of the next panel, while tiles are multiplied: a row of it
+ * lies in lines far from those of the next, which no CPU foresees. All at once
+ * would keep tiles of x waiting, as there are few buffers for lines on the way.
+ */
+static void prefetch(nabla_emitter *emitter, step *t) {
+  const unsigned until =
+      rows_of(&t->self) * ++t->dots / nabla_bf16_products(&t->self);
+  if (t->asked == until) return;
+  nabla_emit_line(emitter, "scf.if %%v%u {", t->s->is_first);
+  for (; t->asked < until; t->asked++)
+    nabla_emit_bf16_prefetch(
+        emitter, nabla_emit_add_constant(emitter, t->next, t->asked),
+        t->b->next_k);
+  nabla_emit_line(emitter, "}");
+}
 
 static void load_w(nabla_emitter *emitter, step *t, unsigned part) {
   t->w_part = part;
@@ -82,6 +90,7 @@ static void dot(nabla_emitter *emitter, step *t) {
       nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i + t->set, h),
                           NABLA_W_TILE + h, NABLA_X_TILE + i);
   if (has_two_sets(emitter, t->s)) t->set ^= 1;
+  prefetch(emitter, t);
 }
 
 /* The products of a step, those of the last part of x first, and of parts whose
@@ -176,18 +185,6 @@ static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
   nabla_loop_end(emitter, &rows, NULL);
 }
 
-static void clear_sums(nabla_emitter *emitter, unsigned count, nabla_ssa sums) {
-  nabla_array_ref to = nabla_floats_at(sums);
-  nabla_loop loop;
-  nabla_loop_begin(
-      emitter, &loop, nabla_emit_i64(emitter, 0),
-      nabla_emit_i64(emitter, (uint64_t)count * NABLA_TILED_ROWS * NABLA_LANES),
-      NABLA_LANES, 0, NULL);
-  nabla_emit_write_lanes(emitter, to, loop.induction,
-                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
-  nabla_loop_end(emitter, &loop, NULL);
-}
-
 static void multiply_steps(nabla_emitter *emitter, const nabla_tiled_block *b,
                            const nabla_tiled_square *s, nabla_ssa from,
                            nabla_ssa to) {
@@ -196,8 +193,10 @@ static void multiply_steps(nabla_emitter *emitter, const nabla_tiled_block *b,
   step t = {.b = b, .s = s, .self = nabla_bf16_of(emitter->spec)};
   t.w_at = nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
   t.x_at = nabla_emit_multiply(emitter, steps.induction, b->self->step_bytes);
+  t.next = nabla_emit_add(
+      emitter, b->next,
+      nabla_emit_multiply(emitter, steps.induction, rows_of(&t.self)));
   multiply_step(emitter, &t);
-  prefetch(emitter, b, s, steps.induction);
   nabla_loop_end(emitter, &steps, NULL);
 }
 
@@ -271,7 +270,10 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
     multiply_runs(emitter, b, s, room, s->sums);
   } else if (self.run) {
     nabla_ssa panel = behind_scratch(emitter, b, NABLA_BF16_FRESH_BYTES);
-    clear_sums(emitter, s->count, panel);
+    nabla_emit_clear(
+        emitter, nabla_floats_at(panel),
+        nabla_emit_i64(emitter,
+                       (uint64_t)s->count * NABLA_TILED_ROWS * NABLA_LANES));
     multiply_runs(emitter, b, s, room, panel);
     add_sums(emitter, s,
              &(addition){.from = panel, .to = s->sums, .sets = s->count});

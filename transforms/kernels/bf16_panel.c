@@ -1,6 +1,6 @@
 /* Decoding panels of w to bf16; see bf16.h. */
 #include "quant/ggml.h"
-#include "transforms/kernels/bf16.h"
+#include "transforms/kernels/bf16_parts.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/decode_ggml.h"
 #include "transforms/kernels/int8.h"
@@ -10,7 +10,6 @@
 #define WORDS      "vector<32xi16>"
 #define CACHE_LINE 64u
 
-#define TINY_BITS        0x21800000u /* 2^-60 */
 #define SCALE_LIMIT_BITS 0x47800000u /* 2^16, as some codes are as much */
 
 /* Every line has one scale. */
@@ -28,6 +27,10 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
          each_line_has_a_scale(spec);
 }
 
+int nabla_bf16_is_apart(const nabla_fused_spec *spec) {
+  return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_by_lines(spec);
+}
+
 int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
   return spec->numerics == numerics && nabla_spec_is_row(spec) &&
          (spec->m_min > 1 || spec->any_size) && spec->k &&
@@ -39,39 +42,15 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
 /* ---- any encoding: 16 elements at a time ----------------------------------
  */
 
-/* Whether a finite weight that is split may be larger than 2^32 or tiny and not
- * zero; those that are infinite show in the parts by themselves, as an infinity
- * less itself is NaN. */
-static int may_be_extreme(const nabla_fused_spec *spec) {
-  if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */
-  if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
-  return spec->format.scale != NABLA_SCALE_F16;
-}
+/* A row of a panel: its first element, and the address that this goes to. */
+typedef struct piece {
+  nabla_ssa flat, out;
+} piece;
 
-/* Weights as they are split: what the sums could not tell becomes NaN. */
-static nabla_ssa limited(nabla_emitter *emitter, nabla_ssa value) {
-  const nabla_fused_spec *spec = emitter->spec;
-  return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_of(spec).run &&
-                 may_be_extreme(spec)
-             ? nabla_emit_bf16_limit(emitter, value, TINY_BITS,
-                                     NABLA_BF16_LIMIT_BITS)
-             : value;
-}
-
-/* Parts of 32 weights, that of the first to the address `out`. */
-static void store_parts(nabla_emitter *emitter, nabla_ssa low, nabla_ssa high,
-                        nabla_ssa out) {
-  nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  nabla_ssa parts[NABLA_BF16_PARTS];
-  nabla_emit_bf16_split(emitter, low, high, self.w_parts, parts);
-  for (unsigned i = 0; i < self.w_parts; i++)
-    nabla_emit_store(emitter, WORDS, parts[i], out,
-                     nabla_emit_i64(emitter, i * self.part), 64);
-}
-
-/* Elements [flat, flat + width) of a row, to the address `out`. */
+/* Elements [flat, flat + width) of a row, to the address `out`, and to `all` if
+ * there is one. */
 static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
-                        nabla_ssa out) {
+                        nabla_ssa out, nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa half[2];
   for (unsigned i = 0; i < 2; i++) {
@@ -82,36 +61,42 @@ static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
         .width = left < NABLA_LANES ? left : NABLA_LANES,
         .aligned = nabla_row_alignment(spec, NABLA_LANES),
         .is_unscaled = nabla_bf16_of(spec).run != 0};
-    half[i] = left ? limited(emitter, nabla_emit_decode(emitter, &window))
+    half[i] = left ? nabla_emit_decode(emitter, &window)
                    : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+    if (all && left) nabla_emit_bf16_add_extremes(emitter, all, half[i]);
   }
-  store_parts(emitter, half[0], half[1], out);
+  nabla_emit_bf16_parts(emitter, half[0], half[1], out);
 }
 
-/* The row from `flat` on, the first of which goes to the address `out`. */
+/* Steps of `width` elements in [from, to) of the row from `flat` on. */
+static void decode_steps(nabla_emitter *emitter, const piece *row,
+                         nabla_ssa from, nabla_ssa to, unsigned width,
+                         nabla_bf16_extremes *all) {
+  nabla_bf16_extremes next;
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, from, to, NABLA_BF16_STEP,
+                   all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
+  for (unsigned i = 0; all && i < NABLA_BF16_EXTREMES; i++)
+    next.values[i] = loop.carried[i];
+  nabla_ssa at = nabla_emit_multiply(emitter, loop.induction,
+                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
+  decode_step(emitter, nabla_emit_add(emitter, row->flat, loop.induction),
+              width, nabla_emit_address(emitter, row->out, at),
+              all ? &next : NULL);
+  nabla_loop_end(emitter, &loop, next.values);
+  for (unsigned i = 0; all && i < NABLA_BF16_EXTREMES; i++)
+    all->values[i] = loop.results[i];
+}
+
 static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
-                       nabla_ssa flat, nabla_ssa out) {
+                       const piece *row, nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
   nabla_ssa whole = nabla_emit_divide(emitter, p->count, NABLA_BF16_STEP);
-  nabla_loop steps;
-  nabla_loop_begin(emitter, &steps, zero, whole, 1, 0, NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, steps.induction, NABLA_BF16_STEP);
-  nabla_ssa to =
-      nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
-  decode_step(emitter, nabla_emit_add(emitter, flat, at), NABLA_BF16_STEP,
-              nabla_emit_address(emitter, out, to));
-  nabla_loop_end(emitter, &steps, NULL);
-  if (!rest) return;
-  at = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
-  nabla_ssa some =
-      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", at, p->count);
-  nabla_emit_line(emitter, "scf.if %%v%u {", some);
-  to = nabla_emit_multiply(emitter, whole, NABLA_TILE_BYTES);
-  decode_step(emitter, nabla_emit_add(emitter, flat, at), rest,
-              nabla_emit_address(emitter, out, to));
-  nabla_emit_line(emitter, "}");
+  whole = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
+  decode_steps(emitter, row, nabla_emit_i64(emitter, 0), whole, NABLA_BF16_STEP,
+               all);
+  if (rest) decode_steps(emitter, row, whole, p->count, rest, all);
 }
 
 /* ---- scales that sums are multiplied with --------------------------------
@@ -133,8 +118,7 @@ static void write_scales(nabla_emitter *emitter, const nabla_tiled_block *p,
   const nabla_bf16 self = nabla_bf16_of(spec);
   nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(emitter, p));
   nabla_ssa to = nabla_emit_multiply(emitter, row, self.scales);
-  if (self.scales == NABLA_LANES && spec->ggml &&
-      spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
+  if (spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
       nabla_row_alignment(spec, spec->ggml->elements) == self.depth) {
     nabla_emit_write_lanes(emitter, scales, to,
                            nabla_emit_ggml_sub_lanes(
@@ -175,7 +159,8 @@ static void limit_scales(nabla_emitter *emitter, const nabla_tiled_block *p) {
       nabla_emit_read_lanes(emitter, scales, loop.induction, NABLA_LANES);
   nabla_emit_write_lanes(
       emitter, scales, loop.induction,
-      nabla_emit_bf16_limit(emitter, value, TINY_BITS, SCALE_LIMIT_BITS));
+      nabla_emit_bf16_limit(emitter, value, NABLA_BF16_TINY_BITS,
+                            SCALE_LIMIT_BITS));
   nabla_loop_end(emitter, &loop, NULL);
 }
 
@@ -199,7 +184,11 @@ static nabla_ssa table_at(nabla_emitter *emitter, nabla_ssa flat) {
                 : values;
   nabla_ssa scale =
       nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
-  return limited(emitter, nabla_emit_scaled(emitter, values, zero, scale));
+  values = nabla_emit_scaled(emitter, values, zero, scale);
+  return nabla_bf16_has_extremes(emitter->spec)
+             ? nabla_emit_bf16_limit(emitter, values, NABLA_BF16_TINY_BITS,
+                                     NABLA_BF16_LIMIT_BITS)
+             : values;
 }
 
 static unsigned pick_again(unsigned lane, unsigned context) {
@@ -252,14 +241,14 @@ static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
 }
 
 static void decode_lines(nabla_emitter *emitter, const nabla_tiled_block *p,
-                         nabla_ssa flat, nabla_ssa out) {
+                         const piece *row) {
   nabla_loop lines;
   nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), p->count,
                    NABLA_BF16_LINE, 0, NULL);
   nabla_ssa to = nabla_emit_multiply(emitter, lines.induction,
                                      NABLA_TILE_BYTES / NABLA_BF16_STEP);
-  decode_line(emitter, nabla_emit_add(emitter, flat, lines.induction),
-              nabla_emit_address(emitter, out, to));
+  decode_line(emitter, nabla_emit_add(emitter, row->flat, lines.induction),
+              nabla_emit_address(emitter, row->out, to));
   nabla_loop_end(emitter, &lines, NULL);
 }
 
@@ -268,8 +257,15 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
   nabla_ssa zero = nabla_emit_i64(emitter, 0), one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
+  const int by_lines = nabla_bf16_by_lines(emitter->spec);
+  const int looks = !by_lines && nabla_bf16_has_extremes(emitter->spec);
+  nabla_bf16_extremes all = {{0, 0}};
+  if (looks) all = nabla_emit_bf16_no_extremes(emitter);
   nabla_loop_begin(emitter, &rows, zero,
-                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
+                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1,
+                   looks ? NABLA_BF16_EXTREMES : 0, all.values);
+  for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
+    all.values[i] = rows.carried[i];
   nabla_ssa row = nabla_emit_minimum(
       emitter, nabla_emit_add(emitter, p->column, rows.induction), last);
   nabla_ssa flat =
@@ -282,14 +278,17 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
       emitter, to,
       nabla_emit_multiply(
           emitter, half, nabla_bf16_of(emitter->spec).half - NABLA_TILE_BYTES));
-  nabla_ssa out = nabla_emit_address(emitter, p->panel, to);
-  if (nabla_bf16_by_lines(emitter->spec))
-    decode_lines(emitter, p, flat, out);
+  const piece here = {flat, nabla_emit_address(emitter, p->panel, to)};
+  if (by_lines)
+    decode_lines(emitter, p, &here);
   else
-    decode_row(emitter, p, flat, out);
+    decode_row(emitter, p, &here, looks ? &all : NULL);
   const int has_scales = nabla_bf16_of(emitter->spec).run != 0;
   if (has_scales) write_scales(emitter, p, rows.induction, flat);
-  nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_end(emitter, &rows, all.values);
+  for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
+    all.values[i] = rows.results[i];
+  if (looks) nabla_emit_bf16_mark_extremes(emitter, p, &all);
   if (has_scales) limit_scales(emitter, p);
 }
 

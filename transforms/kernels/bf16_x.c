@@ -12,6 +12,9 @@
 
 #define NAN_BITS 0x7fc00000u
 
+/* Sums of panels that are added up, besides one for each 256 of k. */
+#define PANELS_MOST 200u
+
 /* Parts of a value that F16 (11 bits), BF16 (8) or F32 (24) has. */
 static unsigned parts_of(nabla_dtype dtype) {
   if (dtype == NABLA_DTYPE_BF16) return 1;
@@ -68,12 +71,17 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
 /* Elements of k in a panel. One of 8 to 12 KiB leaves room in the first cache
  * for tiles of x, and for another thread of the core: 16 and 24 KiB take a
  * sixth more time. q4_k and q5_k have the scales of 256 at once. Where K is
- * large, panels are fewer, as what is promised allows (f32_amx.c). */
+ * large, panels are deeper, so that there are as few as promises allow
+ * (f32_amx.c). */
 static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
   int is_packed6 = spec->ggml && spec->ggml->layout->sub;
   if (spec->numerics != NABLA_NUMERICS_F32 || (parts == 1 && is_packed6))
     return NABLA_BF16_DEPTH_MOST;
-  return parts == 1 || spec->k / 64 > 200 + spec->k / 256 ? 128 : 64;
+  uint64_t depth = parts == 1 ? 128 : 64;
+  while (depth < NABLA_BF16_DEPTH_MOST &&
+         spec->k / depth > PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST)
+    depth *= 2;
+  return depth;
 }
 
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
@@ -89,10 +97,18 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   /* few enough for what is promised (f32_amx.c) */
   self.adds_runs =
       self.run && (1 + (uint64_t)self.has_minima) * spec->k / self.run <=
-                      200 + spec->k / 256;
+                      PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST;
   self.half = self.depth / NABLA_BF16_STEP * NABLA_TILE_BYTES;
   self.part = NABLA_TILED_HALVES * self.half;
   return self;
+}
+
+unsigned nabla_bf16_products(const nabla_bf16 *self) {
+  unsigned count = 0;
+  for (unsigned x = 0; x < self->x_parts; x++)
+    for (unsigned w = 0; w < self->w_parts; w++)
+      count += x + w < NABLA_BF16_PARTS;
+  return count;
 }
 
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
@@ -170,13 +186,20 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
 }
 
 /* Pairs of elements that are 4 apart, in each 8. */
-static unsigned pick_apart(unsigned lane, unsigned context) {
+static unsigned pick_of_line(unsigned lane, unsigned context) {
   (void)context;
   return lane / 8 * 8 + lane % 8 / 2 + (lane % 2 ? 4 : 0);
 }
 
+/* Those that are 16 apart. */
+static unsigned pick_apart(unsigned lane, unsigned context) {
+  (void)context;
+  return lane / 2 + lane % 2 * NABLA_LANES;
+}
+
 /* Elements [k, k + width) of a row as 16 pairs, in as many parts as x has;
- * zeros beyond the width. The result is their sum, 16 lanes of it. */
+ * zeros beyond the width. The result is their sum, 16 lanes of it, if minima
+ * need it, or 0. */
 static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
                           nabla_ssa k, unsigned width, nabla_ssa *out) {
   const nabla_fused_spec *spec = emitter->spec;
@@ -196,11 +219,13 @@ static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
   }
   nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
   for (unsigned i = 0; i < parts && i < NABLA_BF16_PARTS; i++) {
-    if (nabla_bf16_by_lines(spec))
-      out[i] = nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, out[i],
-                                  out[i], NABLA_BF16_STEP, pick_apart, 0);
+    if (nabla_bf16_by_lines(spec) || nabla_bf16_is_apart(spec))
+      out[i] = nabla_emit_shuffle(
+          emitter, "i16", NABLA_BF16_STEP, out[i], out[i], NABLA_BF16_STEP,
+          nabla_bf16_is_apart(spec) ? pick_apart : pick_of_line, 0);
     out[i] = nabla_emit_bitcast(emitter, WORDS, "vector<16xi32>", out[i]);
   }
+  if (!nabla_bf16_of(spec).has_minima) return 0;
   return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", half[0], half[1]);
 }
 

@@ -130,6 +130,11 @@ void nabla_emit_write(nabla_emitter *emitter, nabla_array_ref array,
 void nabla_emit_write_lanes(nabla_emitter *emitter, nabla_array_ref array,
                             nabla_ssa index, nabla_ssa value);
 
+/* Writes zeros to the first `count` elements of `array`, f32: a multiple of
+ * NABLA_LANES. */
+void nabla_emit_clear(nabla_emitter *emitter, nabla_array_ref array,
+                      nabla_ssa count);
+
 /* i16 bits of F16 or BF16 as f32, and f32 rounded to such bits. */
 nabla_ssa nabla_emit_widen(nabla_emitter *emitter, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa half);

@@ -13,19 +13,11 @@
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 
-#define LEAST     0x1p-60
-#define TINY_BITS 0x2b800000u /* 2^-40 */
+#define LEAST_BITS    0x21800000u /* 2^-60 */
+#define TINY_BITS     0x2b800000u /* 2^-40 */
+#define INFINITY_BITS 0x7f800000u
 
 #define WORDS_BYTES ((uint64_t)NABLA_FUSED_WORDS * 8)
-
-static unsigned products_of(const nabla_fused_spec *spec) {
-  nabla_bf16 self = nabla_bf16_of(spec);
-  unsigned count = 0;
-  for (unsigned x = 0; x < self.x_parts; x++)
-    for (unsigned w = 0; w < self.w_parts; w++)
-      count += x + w < NABLA_BF16_PARTS;
-  return count;
-}
 
 /* ---- sums that are computed again -----------------------------------------
  */
@@ -92,11 +84,25 @@ static nabla_ssa row_has_tiny(nabla_emitter *emitter, nabla_ssa row) {
                         integers, nabla_emit_i32(emitter, NABLA_VECTOR, 0)));
 }
 
+/* Lanes that are below LEAST, infinite or NaN: sizes compare as bits, and what
+ * is below 0 wraps. */
+static nabla_ssa is_near_or_not_finite(nabla_emitter *emitter, nabla_ssa sums) {
+  const char *type = nabla_type_i32[NABLA_VECTOR];
+  nabla_ssa bits =
+      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, sums);
+  bits = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
+                    nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
+  bits = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", bits,
+                    nabla_emit_i32(emitter, NABLA_VECTOR, LEAST_BITS), type);
+  return nabla_emit(
+      emitter, "arith.cmpi uge, %%v%u, %%v%u : %s", bits,
+      nabla_emit_i32(emitter, NABLA_VECTOR, INFINITY_BITS - LEAST_BITS), type);
+}
+
 /* Whether the sums of row `row`, 16 lanes, have to be computed again, i1. */
 static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
                          nabla_ssa row) {
-  nabla_ssa near = both(emitter, compare(emitter, "ult", sums, LEAST),
-                        compare(emitter, "ugt", sums, -LEAST));
+  nabla_ssa near = is_near_or_not_finite(emitter, sums);
   nabla_ssa some = any(emitter, near), open = ++emitter->last;
   nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", open, some);
   nabla_ssa not_zero =
@@ -193,21 +199,24 @@ static int applies(const nabla_fused_spec *spec) {
          nabla_bf16_applies(spec, NABLA_NUMERICS_F32);
 }
 
-/* What decoding costs: codes that are bf16 least, splitting an f32 more than
- * all else. */
+/* What decoding costs: codes that are bf16 little, splitting f32 that have to
+ * be decoded more than all else. Dense ones wait for memory in any case. */
 static double decode_cost(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
   if (self.run) return spec->ggml ? 125 : 95;
-  if (self.w_parts == 1) return 190;
-  return nabla_bf16_by_lines(spec) ? 170 : 560;
+  if (!spec->ggml && !spec->format.encoding) return 60;
+  if (self.w_parts == 1) return 160;
+  if (nabla_bf16_by_lines(spec)) return 170;
+  return !spec->ggml && spec->format.encoding->bits == 8 ? 330 : 560;
 }
 
 /* What is computed is the same where numerics that allow more ask. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   nabla_fused_spec own = *spec;
   own.numerics = NABLA_NUMERICS_F32;
-  double products = products_of(&own);
-  double row = nabla_bf16_of(&own).run ? products + 1 : .8 * products;
+  const nabla_bf16 self = nabla_bf16_of(&own);
+  double products = nabla_bf16_products(&self);
+  double row = self.run ? products + 1 : .8 * products;
   return nabla_bf16_cost(&own, m, decode_cost(&own), row);
 }
 
@@ -220,10 +229,12 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   uint64_t panels = (spec->k + added - 1) / added;
   uint64_t count = spec->k < run ? spec->k : run;
   uint64_t steps = (count + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
-  uint64_t tiles = steps * products_of(spec) + NABLA_TILE_ROWS + 2 +
+  uint64_t tiles = steps * nabla_bf16_products(&self) + NABLA_TILE_ROWS + 2 +
                    self.depth / run + 2 + panels;
-  if (self.has_minima) /* the sum of 32 of x, and a multiplication for each run
-                        */
+  if (self.w_parts > 1)
+    tiles += 4; /* products of cut parts that are left out */
+  /* the sum of 32 of x, and a multiplication for each run */
+  if (self.has_minima)
     tiles += 6 + (self.adds_runs ? panels : self.depth / run);
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);

@@ -222,3 +222,13 @@ void nabla_emit_write_lanes(nabla_emitter *emitter, nabla_array_ref array,
                             nabla_ssa index, nabla_ssa value) {
   write_as(emitter, NABLA_VECTOR, array, index, value);
 }
+
+void nabla_emit_clear(nabla_emitter *emitter, nabla_array_ref array,
+                      nabla_ssa count) {
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), count,
+                   NABLA_LANES, 0, NULL);
+  nabla_emit_write_lanes(emitter, array, loop.induction,
+                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
+  nabla_loop_end(emitter, &loop, NULL);
+}

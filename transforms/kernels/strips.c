@@ -208,15 +208,10 @@ static void multiply_strips(nabla_emitter *emitter, const block *b) {
  */
 
 static void clear_totals(nabla_emitter *emitter) {
-  nabla_loop loop;
   nabla_ssa rows =
       nabla_emit_round_up(emitter, emitter->m, shape_of(emitter->spec).rows);
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0),
-                   nabla_emit_multiply(emitter, rows, TOTALS_ROW), NABLA_LANES,
-                   0, NULL);
-  nabla_emit_write_lanes(emitter, totals_of(emitter), loop.induction,
-                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_emit_clear(emitter, totals_of(emitter),
+                   nabla_emit_multiply(emitter, rows, TOTALS_ROW));
 }
 
 /* Sums the lanes of a row's totals; the sums are at its beginning then, over

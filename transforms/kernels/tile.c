@@ -275,13 +275,9 @@ static void clear_totals(nabla_emitter *emitter, const block *b) {
       nabla_floats_at(part(emitter, totals_at(emitter->spec)));
   unsigned height = shape_of(emitter->spec).rows;
   nabla_ssa rows = nabla_emit_round_up(emitter, b->rows, height);
-  nabla_ssa end = nabla_emit_multiply(emitter, rows, columns_of(emitter->spec));
-  nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), end, NABLA_LANES,
-                   0, NULL);
-  nabla_emit_write_lanes(emitter, totals, loop.induction,
-                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_emit_clear(
+      emitter, totals,
+      nabla_emit_multiply(emitter, rows, columns_of(emitter->spec)));
 }
 
 /* ---- from totals to y -----------------------------------------------------

@@ -37,14 +37,8 @@ nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
  */
 
 static void clear_totals(nabla_emitter *emitter, const nabla_tiled_block *b) {
-  nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(b->self)));
-  nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0),
-                   nabla_emit_multiply(emitter, b->tiles, TOTALS_BYTES / 4),
-                   NABLA_LANES, 0, NULL);
-  nabla_emit_write_lanes(emitter, totals, loop.induction,
-                         nabla_emit_f32(emitter, NABLA_VECTOR, 0));
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_emit_clear(emitter, nabla_floats_at(part(emitter, totals_at(b->self))),
+                   nabla_emit_multiply(emitter, b->tiles, TOTALS_BYTES / 4));
 }
 
 /* Turns the tile of sums at address `tile`, which then has rows of y. */

@@ -1,0 +1,133 @@
+/* Weights as parts; see bf16_parts.h. */
+#include "transforms/kernels/bf16_parts.h"
+
+#include "quant/ggml.h"
+#include "transforms/kernels/int8.h"
+
+#define UPPER_BITS 0xffff0000u
+#define SIZE_BITS  0x7fffffffu
+#define NAN_PAIR   0x7fc07fc0u
+
+static const char *const bits_type = "vector<16xi32>";
+
+static nabla_ssa bits_of(nabla_emitter *emitter, nabla_ssa value) {
+  return nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], bits_type,
+                            value);
+}
+
+static nabla_ssa floats_of(nabla_emitter *emitter, nabla_ssa bits) {
+  return nabla_emit_bitcast(emitter, bits_type, nabla_type_f32[NABLA_VECTOR],
+                            bits);
+}
+
+static nabla_ssa masked(nabla_emitter *emitter, nabla_ssa value,
+                        uint32_t mask) {
+  return nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s",
+                    bits_of(emitter, value),
+                    nabla_emit_i32(emitter, NABLA_VECTOR, mask), bits_type);
+}
+
+/* ---- parts ----------------------------------------------------------------
+ */
+
+/* `value` less the part that its upper half is, which is exact. */
+static nabla_ssa less_upper(nabla_emitter *emitter, nabla_ssa value) {
+  nabla_ssa upper = floats_of(emitter, masked(emitter, value, UPPER_BITS));
+  return nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value, upper);
+}
+
+/* Pairs of the upper halves of two vectors. */
+static nabla_ssa paired(nabla_emitter *emitter, nabla_ssa low, nabla_ssa high) {
+  nabla_ssa shifted = nabla_emit(
+      emitter, "arith.shrui %%v%u, %%v%u : %s", bits_of(emitter, low),
+      nabla_emit_i32(emitter, NABLA_VECTOR, 16), bits_type);
+  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", shifted,
+                    masked(emitter, high, UPPER_BITS), bits_type);
+}
+
+/* In f32 parts are cut off, not rounded, 8 bits each: what is left is exact,
+ * and so is the last part. */
+void nabla_emit_bf16_parts(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, nabla_ssa out) {
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  nabla_ssa part;
+  if (!nabla_bf16_is_apart(emitter->spec)) {
+    nabla_emit_bf16_split(emitter, low, high, 1, &part);
+    nabla_emit_store(emitter, "vector<32xi16>", part, out,
+                     nabla_emit_i64(emitter, 0), 64);
+    return;
+  }
+  for (unsigned i = 0; i < self.w_parts; i++) {
+    if (i) {
+      low = less_upper(emitter, low);
+      high = less_upper(emitter, high);
+    }
+    nabla_emit_store(emitter, bits_type, paired(emitter, low, high), out,
+                     nabla_emit_i64(emitter, i * self.part), 64);
+  }
+}
+
+/* ---- what cannot be split -------------------------------------------------
+ */
+
+/* Those that are infinite show in the parts by themselves, as an infinity less
+ * itself is NaN. */
+int nabla_bf16_has_extremes(const nabla_fused_spec *spec) {
+  if (spec->numerics != NABLA_NUMERICS_F32 || nabla_bf16_of(spec).run) return 0;
+  if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */
+  if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
+  return spec->format.scale != NABLA_SCALE_F16;
+}
+
+/* The two ways to gather sizes, and when what they have gathered is beyond. */
+static const struct {
+  uint32_t first;
+  const char *gather, *is_beyond;
+  uint32_t limit;
+} extreme[NABLA_BF16_EXTREMES] = {
+    {0xffffffffu, "minui", "ult", NABLA_BF16_TINY_BITS - 1},
+    {0, "maxsi", "sgt", NABLA_BF16_LIMIT_BITS - 1},
+};
+
+nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter) {
+  nabla_bf16_extremes none;
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
+    none.values[i] = floats_of(
+        emitter, nabla_emit_i32(emitter, NABLA_VECTOR, extreme[i].first));
+  return none;
+}
+
+void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
+                                  nabla_bf16_extremes *all, nabla_ssa value) {
+  nabla_ssa size =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s",
+                 masked(emitter, value, SIZE_BITS),
+                 nabla_emit_i32(emitter, NABLA_VECTOR, 1), bits_type);
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
+    all->values[i] = floats_of(
+        emitter,
+        nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s", extreme[i].gather,
+                   size, bits_of(emitter, all->values[i]), bits_type));
+}
+
+void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter,
+                                   const nabla_tiled_block *block,
+                                   const nabla_bf16_extremes *all) {
+  nabla_ssa beyond[NABLA_BF16_EXTREMES];
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
+    beyond[i] = nabla_emit(
+        emitter, "arith.cmpi %s, %%v%u, %%v%u : i32", extreme[i].is_beyond,
+        nabla_emit(emitter, "vector.reduction <%s>, %%v%u : %s into i32",
+                   extreme[i].gather, bits_of(emitter, all->values[i]),
+                   bits_type),
+        nabla_emit_i32(emitter, NABLA_SCALAR, extreme[i].limit));
+  nabla_emit_line(
+      emitter, "scf.if %%v%u {",
+      nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", beyond[0], beyond[1]));
+  const uint64_t half = nabla_bf16_of(emitter->spec).half;
+  for (unsigned i = 0; i < NABLA_TILED_HALVES; i++)
+    nabla_emit_store(emitter, "i32",
+                     nabla_emit_i32(emitter, NABLA_SCALAR, NAN_PAIR),
+                     block->panel, nabla_emit_i64(emitter, i * half), 4);
+  nabla_emit_line(emitter, "}");
+}

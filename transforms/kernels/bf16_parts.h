@@ -1,0 +1,36 @@
+/* Weights as parts that are bf16, and which of them sums of parts could not
+ * tell (f32_amx.c). */
+#ifndef NABLA_TRANSFORMS_KERNELS_BF16_PARTS_H
+#define NABLA_TRANSFORMS_KERNELS_BF16_PARTS_H
+
+#include "transforms/kernels/bf16.h"
+
+/* Whether weights without a scale of their own sums may be too large or too
+ * small to be split. */
+int nabla_bf16_has_extremes(const nabla_fused_spec *spec);
+
+/* Writes the parts of 32 weights: the first to the address `out`, the others as
+ * far behind it as the panel has them. */
+void nabla_emit_bf16_parts(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, nabla_ssa out);
+
+#define NABLA_BF16_EXTREMES 2u
+
+/* Of the sizes of weights so far, as bits less 1: the least, so that 0 is the
+ * largest, and the most, where 0 is the smallest; as bits that f32 hold, which
+ * loops carry. */
+typedef struct nabla_bf16_extremes {
+  nabla_ssa values[NABLA_BF16_EXTREMES];
+} nabla_bf16_extremes;
+
+nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter);
+void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
+                                  nabla_bf16_extremes *all, nabla_ssa value);
+
+/* If some are beyond what can be split, the first pair of each half of the
+ * panel becomes NaN: 16 columns are computed again together. */
+void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter,
+                                   const nabla_tiled_block *block,
+                                   const nabla_bf16_extremes *all);
+
+#endif
