@@ -160,6 +160,13 @@ bool nabla_added_rules_describe(nabla_text *out) {
   return good;
 }
 
+size_t nabla_added_rules_count(void) {
+  pthread_mutex_lock(&lock);
+  const size_t count = added_count;
+  pthread_mutex_unlock(&lock);
+  return count;
+}
+
 /* ---- a set ---- */
 
 /* The table and what was added up to now. */

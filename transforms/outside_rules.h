@@ -60,4 +60,7 @@ bool nabla_rule_files_add(const char *path);
  * versions. False when one has no version: nothing is to be cached. */
 bool nabla_added_rules_describe(nabla_text *out);
 
+/* How many were added up to now; none is ever removed. */
+size_t nabla_added_rules_count(void);
+
 #endif

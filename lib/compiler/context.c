@@ -1,14 +1,16 @@
 /* MLIR contexts and their diagnostics; see context.h. */
 #include "lib/compiler/context.h"
 
-#include <mlir-c/Pass.h>
 #include <mlir-c/RegisterEverything.h>
 #include <mlir-c/Support.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dialect/dialect.h"
+#include "lib/compiler/outside.h"
+#include "transforms/outside_rules.h"
 #include "transforms/text.h"
 
 #define CONTEXT_BYTES                                      \
@@ -144,7 +146,16 @@ void nabla_context_init(nabla_context *context,
   nabla_buffer_init(&context->recorded, NULL, "diagnostics", RECORD_LIMIT);
 }
 
+static void forget_passes(nabla_context *context) {
+  if (!mlirPassManagerIsNull(context->passes))
+    mlirPassManagerDestroy(context->passes);
+  context->passes = (MlirPassManager){NULL};
+  free(context->pipeline);
+  context->pipeline = NULL;
+}
+
 static void destroy(nabla_context *context) {
+  forget_passes(context);
   if (!mlirContextIsNull(context->mlir)) mlirContextDestroy(context->mlir);
   context->mlir = (MlirContext){NULL};
   context->used = 0;
@@ -199,28 +210,48 @@ nabla_status nabla_context_parse(nabla_context *context, const char *text,
   return NABLA_OK;
 }
 
-nabla_status nabla_context_run(nabla_context *context, MlirModule module,
-                               const char *pipeline, nabla_diag *diag) {
-  MlirPassManager manager = mlirPassManagerCreate(context->mlir);
+/* Files of rules can change, and rules can be added, between two runs; all else
+ * that passes keep is of the context. */
+static bool has_passes(const nabla_context *context, const char *pipeline) {
+  return context->pipeline && !strcmp(context->pipeline, pipeline) &&
+         context->rule_count == nabla_added_rules_count() &&
+         !strstr(pipeline, NABLA_RULES_OPTION);
+}
+
+static nabla_status make_passes(nabla_context *context, const char *pipeline,
+                                nabla_diag *diag) {
+  forget_passes(context);
+  context->rule_count = nabla_added_rules_count();
+  context->pipeline = strdup(pipeline);
+  if (!context->pipeline)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+  context->passes = mlirPassManagerCreate(context->mlir);
+  /* once, at the end: after each pass, as nabla-opt does it, verifying takes a
+   * third of the time */
+  mlirPassManagerEnableVerifier(context->passes, false);
   nabla_text errors = {0};
-  MlirLogicalResult result = mlirParsePassPipeline(
-      mlirPassManagerGetAsOpPassManager(manager),
-      mlirStringRefCreateFromCString(pipeline), add_chunk, &errors);
   nabla_status status = NABLA_OK;
-  if (mlirLogicalResultIsFailure(result)) {
+  if (mlirLogicalResultIsFailure(mlirParsePassPipeline(
+          mlirPassManagerGetAsOpPassManager(context->passes),
+          mlirStringRefCreateFromCString(pipeline), add_chunk, &errors)))
     status =
         nabla_fail(diag, NABLA_UNSUPPORTED, "the pipeline does not parse: %s",
                    errors.data ? errors.data : "no reason given");
-  } else {
-    /* once, at the end: after each pass, as nabla-opt does it, verifying takes
-     * a third of the time */
-    mlirPassManagerEnableVerifier(manager, false);
-    result = mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module));
-    if (mlirLogicalResultIsFailure(result) ||
-        !mlirOperationVerify(mlirModuleGetOperation(module)))
-      status = fail(context, "the program cannot be compiled", diag);
-  }
   nabla_text_deinit(&errors);
-  mlirPassManagerDestroy(manager);
+  if (status) forget_passes(context);
   return status;
+}
+
+nabla_status nabla_context_run(nabla_context *context, MlirModule module,
+                               const char *pipeline, nabla_diag *diag) {
+  if (!has_passes(context, pipeline))
+    NABLA_TRY(make_passes(context, pipeline, diag));
+  const MlirLogicalResult result =
+      mlirPassManagerRunOnOp(context->passes, mlirModuleGetOperation(module));
+  if (mlirLogicalResultIsSuccess(result) &&
+      mlirOperationVerify(mlirModuleGetOperation(module)))
+    return NABLA_OK;
+  /* it may have failed while its passes were made ready */
+  forget_passes(context);
+  return fail(context, "the program cannot be compiled", diag);
 }

@@ -4,6 +4,7 @@
 
 #include <mlir-c/Diagnostics.h>
 #include <mlir-c/IR.h>
+#include <mlir-c/Pass.h>
 
 #include "lib/base/memory.h"
 #include "nabla/status.h"
@@ -12,6 +13,10 @@ typedef struct nabla_context {
   MlirContext mlir; /* null: not made yet */
   MlirDiagnosticHandlerID handler;
   uint64_t used; /* bytes of programs that `mlir` has seen */
+  /* What ran last, or null: making patterns takes time. */
+  MlirPassManager passes;
+  char *pipeline;    /* of `passes` */
+  size_t rule_count; /* rules from outside that `passes` knows */
   void (*diagnostic)(void *self, const char *text);
   void *diagnostic_self;
   const char *source; /* what the program is called in diagnostics */

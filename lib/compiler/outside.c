@@ -15,7 +15,7 @@ nabla_status nabla_outside_option(const nabla_compile_options *options,
   if (options->rule_count > NABLA_RULE_FILES_MAX)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "at most %d files of rules",
                       NABLA_RULE_FILES_MAX);
-  nabla_text_add(out, " rules=\"");
+  nabla_text_add(out, NABLA_RULES_OPTION);
   for (size_t i = 0; i < options->rule_count; i++) {
     const char *path = options->rules[i];
     if (!*path || strpbrk(path, "\"'{};\\\n"))

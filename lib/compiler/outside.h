@@ -9,6 +9,9 @@
 #include "nabla/status.h"
 #include "transforms/text.h"
 
+/* How the option of rules begins in a pipeline. */
+#define NABLA_RULES_OPTION " rules=\""
+
 /* The option `rules` of nabla-dispatch: `rules="a;b"`, or nothing. */
 NABLA_MUST_USE nabla_status nabla_outside_option(
     const nabla_compile_options *options, nabla_text *out, nabla_diag *diag);
