@@ -26,14 +26,14 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
       "ownership-based-buffer-deallocation,"
       "func.func(canonicalize,buffer-deallocation-simplification),"
       "bufferization-lower-deallocations,"
-      "convert-bufferization-to-memref,nabla-expand-copies,");
+      "func.func(convert-bufferization-to-memref),nabla-expand-copies,");
   nabla_text_add(out,
                  "func.func(convert-linalg-to-loops,"
                  "arith-expand{include-bf16=true},convert-vector-to-scf),"
                  "convert-scf-to-cf,"
-                 "func.func(expand-strided-metadata,lower-affine),"
+                 "func.func(expand-strided-metadata,lower-affine,"
                  "convert-vector-to-llvm{enable-x86vector "
-                 "reassociate-fp-reductions},convert-to-llvm,"
+                 "reassociate-fp-reductions}),convert-to-llvm,"
                  "reconcile-unrealized-casts,cse,nabla-lower-bf16,"
                  "nabla-lower-services");
 }

@@ -1,15 +1,18 @@
 // Kernels take little time to compile: a constant is there once, however often
-// it is used, and LLVM does not look for vectors in their loops.
+// it is used, what is not used is not there, operations are those of the LLVM
+// dialect, and LLVM does not look for vectors in their loops.
 // RUN: nabla-opt "%s" --nabla-lower-fused=features=avx | FileCheck "%s"
 // RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=LLVM
 
 !w = !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>
 
 // CHECK-LABEL: llvm.func internal @nabla_fused_
-// CHECK: %[[K:.*]] = arith.constant 256 : i64
-// CHECK-NOT: arith.constant 256 : i64
-// CHECK: arith.muli %{{.*}}, %[[K]] overflow<nsw, nuw> : i64
-// CHECK-NOT: arith.constant 256 : i64
+// CHECK: %[[K:.*]] = llvm.mlir.constant(256 : i64) : i64
+// CHECK-NOT: llvm.mlir.constant(256 : i64)
+// CHECK-NOT: llvm.getelementptr %arg0[5]
+// CHECK: llvm.mul %{{.*}}, %[[K]] overflow<nsw, nuw> : i64
+// CHECK-NOT: {{ (arith|vector)\.}}
+// CHECK-NOT: llvm.mlir.constant(256 : i64)
 // CHECK: llvm.return
 
 // LLVM: #[[V:.*]] = #llvm.loop_vectorize<disable = true>

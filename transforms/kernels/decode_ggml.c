@@ -282,12 +282,10 @@ static nabla_ssa one_by_one(nabla_emitter *emitter,
     factors(emitter, &p, by);
     value = scaled(emitter, NABLA_SCALAR, by, value);
   }
-  nabla_ssa index = nabla_emit(emitter, "arith.index_cast %%v%u : i64 to index",
-                               lanes.induction);
   nabla_ssa all = nabla_emit(emitter,
-                             "vector.insert %%v%u, %%v%u[%%v%u] : f32 into "
+                             "llvm.insertelement %%v%u, %%v%u[%%v%u : i64] : "
                              "vector<16xf32>",
-                             value, lanes.carried[0], index);
+                             value, lanes.carried[0], lanes.induction);
   nabla_loop_end(emitter, &lanes, &all);
   return lanes.results[0];
 }

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,44 +15,19 @@ const char *const nabla_type_f16[2] = {"f16", "vector<16xf16>"};
 /* No line of a kernel is longer; one that were shows as failure. */
 #define LINE_MAX_BYTES 1024
 
-static void add_line(nabla_emitter *emitter, nabla_ssa result,
-                     const char *format, va_list arguments) {
-  char line[LINE_MAX_BYTES];
-  int length = vsnprintf(line, sizeof line, format, arguments);
-  if (length < 0 || (size_t)length >= sizeof line) emitter->text->failed = 1;
-  if (result)
-    nabla_text_add(emitter->text, "  %%v%u = %s\n", result, line);
-  else
-    nabla_text_add(emitter->text, "  %s\n", line);
-}
-
-nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...) {
-  nabla_ssa result = ++emitter->last;
-  va_list arguments;
-  va_start(arguments, format);
-  add_line(emitter, result, format, arguments);
-  va_end(arguments);
-  return result;
-}
-
-void nabla_emit_line(nabla_emitter *emitter, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  add_line(emitter, 0, format, arguments);
-  va_end(arguments);
+/* Formats a line; false, and failure, when it is too long. */
+static bool format_line(nabla_emitter *emitter, char line[LINE_MAX_BYTES],
+                        const char *format, va_list arguments) {
+  const int length = vsnprintf(line, LINE_MAX_BYTES, format, arguments);
+  if (length >= 0 && (size_t)length < LINE_MAX_BYTES) return true;
+  emitter->text->failed = 1;
+  return false;
 }
 
 /* The value of a constant operation, which is written unless it is there. */
-static nabla_ssa add_constant(nabla_emitter *emitter, const char *format, ...) {
-  char line[LINE_MAX_BYTES];
-  va_list arguments;
-  va_start(arguments, format);
-  const int printed = vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  if (printed < 0 || (size_t)printed >= sizeof line) emitter->text->failed = 1;
+static nabla_ssa find_constant(nabla_emitter *emitter, const char *line) {
   nabla_constants *all = emitter->constants;
-  if (!all || emitter->text->failed) return nabla_emit(emitter, "%s", line);
-  const size_t length = (size_t)printed;
+  const size_t length = strlen(line);
   for (unsigned i = 0; i < all->count; i++)
     if (all->known[i].length == length &&
         !memcmp(all->text.data + all->known[i].at, line, length))
@@ -66,37 +42,43 @@ static nabla_ssa add_constant(nabla_emitter *emitter, const char *format, ...) {
   return result;
 }
 
-nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value) {
-  return add_constant(emitter, "arith.constant %" PRId64 " : i64",
-                      (int64_t)value);
+static nabla_ssa add_operation(nabla_emitter *emitter, const char *line) {
+  if (emitter->constants && !strncmp(line, "arith.constant ", 15))
+    return find_constant(emitter, line);
+  nabla_text_add(emitter->text, "  %%v%u = %s\n", ++emitter->last, line);
+  return emitter->last;
 }
 
-nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(emitter, "arith.addi %%v%u, %%v%u overflow<nsw, nuw> : i64",
-                    a, b);
+nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...) {
+  char line[LINE_MAX_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  const bool good = format_line(emitter, line, format, arguments);
+  va_end(arguments);
+  return good ? add_operation(emitter, line) : 0;
 }
 
-nabla_ssa nabla_emit_add_constant(nabla_emitter *emitter, nabla_ssa a,
-                                  uint64_t b) {
-  return b ? nabla_emit_add(emitter, a, nabla_emit_i64(emitter, b)) : a;
+nabla_ssa nabla_emit_taken(nabla_emitter *emitter, nabla_text *text) {
+  if (text->failed) emitter->text->failed = 1;
+  const nabla_ssa result =
+      text->failed ? 0 : add_operation(emitter, text->data);
+  nabla_text_deinit(text);
+  return result;
 }
 
-nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
-  if (b == 1) return a;
-  nabla_ssa factor = nabla_emit_i64(emitter, b);
-  return nabla_emit(emitter, "arith.muli %%v%u, %%v%u overflow<nsw, nuw> : i64",
-                    a, factor);
+void nabla_emit_line(nabla_emitter *emitter, const char *format, ...) {
+  char line[LINE_MAX_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  if (format_line(emitter, line, format, arguments))
+    nabla_text_add(emitter->text, "  %s\n", line);
+  va_end(arguments);
+  if (*line == '}') nabla_emit_leave(emitter);
 }
 
 nabla_ssa nabla_emit_product(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
   return nabla_emit(emitter, "arith.muli %%v%u, %%v%u overflow<nsw, nuw> : i64",
                     a, b);
-}
-
-nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
-  if (b == 1) return a;
-  nabla_ssa divisor = nabla_emit_i64(emitter, b);
-  return nabla_emit(emitter, "arith.divui %%v%u, %%v%u : i64", a, divisor);
 }
 
 nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
@@ -113,16 +95,9 @@ nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
                          double value) {
   const char *type = nabla_type_f32[shape];
   return shape == NABLA_SCALAR
-             ? add_constant(emitter, "arith.constant %.17e : %s", value, type)
-             : add_constant(emitter, "arith.constant dense<%.17e> : %s", value,
-                            type);
-}
-
-/* A constant vector; the caller adds each lane after open_lanes. */
-static nabla_ssa open_lanes(nabla_emitter *emitter) {
-  nabla_ssa result = ++emitter->last;
-  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
-  return result;
+             ? nabla_emit(emitter, "arith.constant %.17e : %s", value, type)
+             : nabla_emit(emitter, "arith.constant dense<%.17e> : %s", value,
+                          type);
 }
 
 static const char *comma(unsigned lane) { return lane ? ", " : ""; }
@@ -135,41 +110,44 @@ static void list_values(nabla_emitter *emitter, unsigned count,
 }
 
 nabla_ssa nabla_emit_f32_lanes(nabla_emitter *emitter, const float *values) {
-  nabla_ssa result = open_lanes(emitter);
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_LANES; i++) {
-    nabla_text_add(emitter->text, "%s", comma(i));
-    nabla_text_add_float(emitter->text, (double)values[i]);
+    nabla_text_add(&line, "%s", comma(i));
+    nabla_text_add_float(&line, (double)values[i]);
   }
-  nabla_text_add(emitter->text, "]> : vector<16xf32>\n");
-  return result;
+  nabla_text_add(&line, "]> : vector<16xf32>");
+  return nabla_emit_taken(emitter, &line);
 }
 
 nabla_ssa nabla_emit_i32(nabla_emitter *emitter, nabla_shape shape,
                          uint32_t value) {
   const char *type = nabla_type_i32[shape];
   return shape == NABLA_SCALAR
-             ? add_constant(emitter, "arith.constant %" PRId32 " : %s",
-                            (int32_t)value, type)
-             : add_constant(emitter, "arith.constant dense<%" PRId32 "> : %s",
-                            (int32_t)value, type);
+             ? nabla_emit(emitter, "arith.constant %" PRId32 " : %s",
+                          (int32_t)value, type)
+             : nabla_emit(emitter, "arith.constant dense<%" PRId32 "> : %s",
+                          (int32_t)value, type);
 }
 
 nabla_ssa nabla_emit_i32_lanes(nabla_emitter *emitter, const uint32_t *values) {
-  nabla_ssa result = open_lanes(emitter);
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_text_add(emitter->text, "%s%" PRIu32, comma(i), values[i]);
-  nabla_text_add(emitter->text, "]> : vector<16xi32>\n");
-  return result;
+    nabla_text_add(&line, "%s%" PRIu32, comma(i), values[i]);
+  nabla_text_add(&line, "]> : vector<16xi32>");
+  return nabla_emit_taken(emitter, &line);
 }
 
 nabla_ssa nabla_emit_mask(nabla_emitter *emitter, unsigned first,
                           unsigned end) {
-  nabla_ssa result = open_lanes(emitter);
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_text_add(emitter->text, "%s%s", comma(i),
+    nabla_text_add(&line, "%s%s", comma(i),
                    i >= first && i < end ? "true" : "false");
-  nabla_text_add(emitter->text, "]> : vector<16xi1>\n");
-  return result;
+  nabla_text_add(&line, "]> : vector<16xi1>");
+  return nabla_emit_taken(emitter, &line);
 }
 
 nabla_ssa nabla_emit_from_elements(nabla_emitter *emitter, const char *type,
@@ -227,14 +205,6 @@ nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector) {
   nabla_ssa high = nabla_emit(
       emitter, "vector.extract %%v%u[1] : f32 from vector<2xf32>", sum);
   return nabla_emit_binary(emitter, NABLA_SCALAR, "addf", low, high);
-}
-
-nabla_ssa nabla_emit_address(nabla_emitter *emitter, nabla_ssa base,
-                             nabla_ssa bytes) {
-  return nabla_emit(emitter,
-                    "llvm.getelementptr %%v%u[%%v%u] : (!llvm.ptr, i64) -> "
-                    "!llvm.ptr, i8",
-                    base, bytes);
 }
 
 nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
@@ -299,6 +269,7 @@ void nabla_loop_end(nabla_emitter *emitter, nabla_loop *loop,
       nabla_text_add(emitter->text, "%svector<16xf32>", comma(i));
     nabla_text_add(emitter->text, "\n");
   }
+  nabla_emit_leave(emitter);
   nabla_text_add(emitter->text, "  }%s\n",
                  loop->is_open ? ""
                                : " {loop_annotation = #llvm.loop_annotation<"

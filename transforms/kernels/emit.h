@@ -23,12 +23,28 @@ typedef struct nabla_constants {
   } known[NABLA_CONSTANTS_MAX];
 } nabla_constants;
 
+/* What is known of sums and addresses; see address.c. */
+#define NABLA_MADE_MAX 256u
+typedef struct nabla_sum {
+  nabla_ssa value, root; /* value = root + constant */
+  uint64_t constant;
+} nabla_sum;
+typedef struct nabla_made {
+  char kind;
+  nabla_ssa a, b, value;
+} nabla_made;
+typedef struct nabla_sums {
+  nabla_sum of[NABLA_MADE_MAX];
+  nabla_made made[NABLA_MADE_MAX]; /* where it can be seen from here */
+} nabla_sums;
+
 typedef struct nabla_emitter {
   nabla_text *text;
   nabla_constants *constants; /* NULL: each where it is used */
   const nabla_fused_spec *spec;
-  const char *name;                        /* of the kernel */
-  nabla_ssa last;                          /* the last number given */
+  const char *name; /* of the kernel */
+  int is_once;    /* the function runs once for each x or w: it may be slower */
+  nabla_ssa last; /* the last number given */
   nabla_ssa begin, end;                    /* columns of y to compute */
   nabla_ssa x, y, m, codes, scales, zeros; /* what the words hold */
   nabla_ssa n, k;                          /* constants or words, i64 */
@@ -36,6 +52,7 @@ typedef struct nabla_emitter {
   nabla_ssa nested_scales, nested_offset, nested_map; /* with DYNAMIC8 */
   nabla_ssa scratch; /* on the stack, if the body asks */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
+  nabla_sums *sums; /* NULL: all is written as it is asked for */
 } nabla_emitter;
 
 /* Whether an operation is on one element or on NABLA_LANES. */
@@ -53,11 +70,16 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          const char *suffix, uint64_t scratch,
                          void (*body)(nabla_emitter *), nabla_text *text);
 
-/* One operation with one result, or one line without. */
+/* One operation with one result, or one line without. A constant is written
+ * once, in front of all. `take` is an operation that no line holds. */
 nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...)
     NABLA_PRINTF(2, 3);
+nabla_ssa nabla_emit_taken(nabla_emitter *emitter, nabla_text *take);
 void nabla_emit_line(nabla_emitter *emitter, const char *format, ...)
     NABLA_PRINTF(2, 3);
+
+/* A region has ended: what was made in it cannot be used any more. */
+void nabla_emit_leave(nabla_emitter *emitter);
 
 /* Arithmetic of i64, which indices are. */
 nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value);

@@ -2,9 +2,12 @@
  * the bodies. */
 #include "transforms/kernels/fused.h"
 
+#include <string.h>
+
 #include "quant/codec.h"
 #include "transforms/kernels/bodies.h"
 #include "transforms/kernels/decode.h"
+#include "transforms/kernels/direct.h"
 
 /* Sizes up to here keep every address of the kernel in an i64. */
 #define ELEMENTS_MAX ((uint64_t)1 << 48)
@@ -126,7 +129,7 @@ static nabla_ssa size_of(nabla_emitter *emitter, uint64_t known,
                                  : nabla_emit_i64(emitter, known);
 }
 
-/* What the words hold; what a function does not use is removed later. */
+/* What the words hold; what a function does not use is left out. */
 static void load_words(nabla_emitter *emitter) {
   const nabla_fused_spec *spec = emitter->spec;
   uint64_t word = NABLA_FUSED_EPILOGUE;
@@ -168,12 +171,6 @@ static void open_if_rows(nabla_emitter *emitter) {
   nabla_emit_line(emitter, "scf.if %%v%u {", some);
 }
 
-static void move_text(nabla_text *from, nabla_text *to) {
-  if (from->failed) to->failed = 1;
-  if (from->data) nabla_text_add(to, "%s", from->data);
-  nabla_text_deinit(from);
-}
-
 /* The stack is probed page by page, so that its room never steps
  * over its end unseen; on AVX-512 the whole width is wanted also where the
  * tuning of a CPU prefers half of it. What is called stays a function. */
@@ -182,8 +179,11 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          void (*body)(nabla_emitter *), nabla_text *text) {
   nabla_text inside = {0};
   nabla_constants constants = {.count = 0};
+  nabla_sums sums = {.of = {{0}}};
   nabla_emitter emitter = {
       .text = &inside, .constants = &constants, .spec = spec, .name = name};
+  emitter.sums = &sums;
+  emitter.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
@@ -204,8 +204,11 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
     body(&emitter);
     if (guarded) nabla_emit_line(&emitter, "}");
   }
-  move_text(&constants.text, text);
-  move_text(&inside, text);
+  if (inside.data) nabla_text_add(&constants.text, "%s", inside.data);
+  constants.text.failed |= inside.failed;
+  nabla_direct_add(&constants.text, emitter.last, text);
+  nabla_text_deinit(&constants.text);
+  nabla_text_deinit(&inside);
   nabla_text_add(text, "  llvm.return\n}\n");
 }
 

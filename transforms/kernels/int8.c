@@ -159,13 +159,13 @@ nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
 
 nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
                                 const int values[NABLA_LANES]) {
-  nabla_ssa result = ++emitter->last;
-  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_BYTES; i++)
-    nabla_text_add(emitter->text, "%s%d", i ? ", " : "",
+    nabla_text_add(&line, "%s%d", i ? ", " : "",
                    (int)(int8_t)(uint8_t)values[i % 16]);
-  nabla_text_add(emitter->text, "]> : vector<64xi8>\n");
-  return result;
+  nabla_text_add(&line, "]> : vector<64xi8>");
+  return nabla_emit_taken(emitter, &line);
 }
 
 nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value) {

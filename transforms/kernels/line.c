@@ -12,6 +12,7 @@
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/epilogue.h"
 #include "transforms/kernels/shapes.h"
+#include "transforms/kernels/transpose.h"
 #include "transforms/kernels/value.h"
 
 #define GRAIN    16u
@@ -62,20 +63,7 @@ static int applies(const nabla_fused_spec *spec) {
          has_lines(spec) && has_lane_scales(spec);
 }
 
-/* Elements 0, 2, 4, ... or 1, 3, 5, ... of two vectors. */
-static nabla_ssa every_second(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b,
-                              int odd) {
-  return nabla_emit(
-      emitter,
-      "vector.shuffle %%v%u, %%v%u [%s] : vector<16xf32>, vector<16xf32>", a, b,
-      odd ? "1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31"
-          : "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30");
-}
-
-/* Writes rows of x to the workspace in the order of the codes. With the bits of
- * an element's number in a line named e6 .. e0, a vector's number is e6 e5 e4
- * and its lane e3 .. e0. Taking every second element of two vectors trades the
- * bit that tells them apart for e0; after three times vectors are e2 e1 e0. */
+/* Writes rows of x to the workspace in the order of the codes. */
 static void prepare(nabla_emitter *emitter) {
   nabla_array_ref x = {emitter->x, emitter->spec->x_type};
   nabla_array_ref out = {emitter->workspace, NABLA_DTYPE_F32};
@@ -93,15 +81,7 @@ static void prepare(nabla_emitter *emitter) {
                                            (uint64_t)i * NABLA_LANES);
     v[i] = nabla_emit_read_lanes(emitter, x, at, NABLA_LANES);
   }
-  if (is_wide(emitter->spec)) vectors = 1; /* nothing to trade */
-  for (unsigned apart = 1; apart < vectors; apart *= 2)
-    for (unsigned i = 0; i < vectors; i++) {
-      if (i & apart) continue;
-      nabla_ssa even = every_second(emitter, v[i], v[i + apart], 0);
-      v[i + apart] = every_second(emitter, v[i], v[i + apart], 1);
-      v[i] = even;
-    }
-  vectors = vectors_of(emitter->spec);
+  if (!is_wide(emitter->spec)) nabla_emit_deal(emitter, vectors, v);
   for (unsigned i = 0; i < vectors; i++) {
     nabla_ssa at = nabla_emit_add_constant(emitter, loop.induction,
                                            (uint64_t)i * NABLA_LANES);

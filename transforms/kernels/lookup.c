@@ -89,17 +89,18 @@ static nabla_ssa lookup_portable(nabla_emitter *emitter, const float *table,
  * bytes of each value. */
 static nabla_ssa byte_plane(nabla_emitter *emitter, const float *table,
                             unsigned byte, nabla_ssa indices) {
-  nabla_ssa bytes = ++emitter->last;
+  nabla_text line = {0};
   uint32_t any = 0;
-  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", bytes);
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++) {
     uint32_t bits;
     memcpy(&bits, &table[i], sizeof bits);
     bits = bits >> 8 * byte & 255;
     any |= bits;
-    nabla_text_add(emitter->text, "%s%u", i ? ", " : "", bits);
+    nabla_text_add(&line, "%s%u", i ? ", " : "", bits);
   }
-  nabla_text_add(emitter->text, "]> : vector<16xi8>\n");
+  nabla_text_add(&line, "]> : vector<16xi8>");
+  nabla_ssa bytes = nabla_emit_taken(emitter, &line);
   if (!any) return bytes; /* the same for every index */
   return nabla_emit(emitter,
                     "llvm.call_intrinsic \"llvm.aarch64.neon.tbl1.v16i8\""

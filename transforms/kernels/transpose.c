@@ -1,6 +1,8 @@
 /* See transpose.h. */
 #include "transforms/kernels/transpose.h"
 
+#include <string.h>
+
 /* For half 0 the lanes of `a` and `b` whose bit `apart` is 0, each followed at
  * that distance by its partner; for half 1 those whose bit is 1. */
 static nabla_ssa interleave(nabla_emitter *emitter, const char *element,
@@ -18,9 +20,54 @@ static nabla_ssa interleave(nabla_emitter *emitter, const char *element,
   return result;
 }
 
+/* Every second element of `a` and `b`, from the first or the second on. */
+static nabla_ssa every_second(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b,
+                              unsigned first) {
+  nabla_text *text = emitter->text;
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(text, "%s%u", i ? ", " : "", 2 * i + first);
+  nabla_text_add(text, "] : vector<16xf32>, vector<16xf32>\n");
+  return result;
+}
+
+/* A round moves the lowest bit of the lane to the top of the vector's number,
+ * and the lowest of that to the top of the lane. */
+void nabla_emit_deal(nabla_emitter *emitter, unsigned count, nabla_ssa *v) {
+  nabla_loop rounds;
+  nabla_ssa dealt[NABLA_LANES], zero = nabla_emit_i64(emitter, 0);
+  unsigned bits = 0;
+  while (1u << bits < count) bits++;
+  if (!bits) return;
+  nabla_loop_begin(emitter, &rounds, zero, nabla_emit_i64(emitter, bits), 1,
+                   count, v);
+  for (unsigned i = 0; i < count; i += 2)
+    for (unsigned odd = 0; odd < 2; odd++)
+      dealt[i / 2 + odd * count / 2] =
+          every_second(emitter, rounds.carried[i], rounds.carried[i + 1], odd);
+  nabla_loop_end(emitter, &rounds, dealt);
+  for (unsigned i = 0; i < count; i++) v[i] = rounds.results[i];
+}
+
+static void cast(nabla_emitter *emitter, const char *from, const char *to,
+                 nabla_ssa rows[NABLA_LANES]) {
+  for (unsigned i = 0; i < NABLA_LANES && strcmp(from, to) != 0; i++)
+    rows[i] = nabla_emit(emitter,
+                         "vector.bitcast %%v%u : vector<16x%s> to "
+                         "vector<16x%s>",
+                         rows[i], from, to);
+}
+
 /* Each step trades one bit of the row number for the same bit of the lane. */
 void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
                           nabla_ssa rows[NABLA_LANES]) {
+  if (emitter->is_once) {
+    cast(emitter, element, "f32", rows);
+    nabla_emit_deal(emitter, NABLA_LANES, rows);
+    cast(emitter, "f32", element, rows);
+    return;
+  }
   for (unsigned apart = 1; apart < NABLA_LANES; apart *= 2)
     for (unsigned i = 0; i < NABLA_LANES; i++) {
       if (i & apart) continue;

@@ -4,8 +4,14 @@
 
 #include "transforms/kernels/emit.h"
 
+/* Deals the elements of `count` vectors of 16 f32, a power of two up to 16,
+ * like cards: vector i gets elements i, i + count, i + 2 * count, ... of what
+ * they are in a row. It is a loop: shuffles of shuffles of shuffles take LLVM
+ * longer than the rest of such a function. */
+void nabla_emit_deal(nabla_emitter *emitter, unsigned count, nabla_ssa *v);
+
 /* rows[i] lane j becomes rows[j] lane i; 16 vectors of 16 `element`s, "f32" or
- * "i32": 64 shuffles of two vectors. */
+ * "i32": 64 shuffles of two vectors, or a loop of 16 in what runs once. */
 void nabla_emit_transpose(nabla_emitter *emitter, const char *element,
                           nabla_ssa rows[NABLA_LANES]);
 
