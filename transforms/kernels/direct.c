@@ -165,9 +165,12 @@ static void elements(const line *l, const char *to, nabla_text *out) {
 
 /* "<add>, %a : vector<NxT> into T" */
 static void reduction(const line *l, const char *to, nabla_text *out) {
+  static const char *const names[][2] = {
+      {"maxsi", "smax"}, {"maxui", "umax"}, {"minui", "umin"}};
   piece how = before(behind(l->operands, "<"), ">");
   const piece vector = before(l->types, " into ");
-  if (find(how, "maxui")) how = (piece){"umax", 4};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (find(how, names[i][0])) how = (piece){names[i][1], strlen(names[i][1])};
   nabla_text_add(out, "  %.*s = \"%s.%.*s\"(%.*s) : (%.*s) -> %.*s\n",
                  PIECE(l->result), to, PIECE(how),
                  PIECE(behind(l->operands, ", ")), PIECE(vector),
@@ -191,6 +194,7 @@ static const row rows[] = {
     {"arith.extf", "llvm.fpext", rename_only},
     {"arith.extsi", "llvm.sext", rename_only},
     {"arith.extui", "llvm.zext", rename_only},
+    {"arith.maxsi", "llvm.intr.smax", call_of_two},
     {"arith.maxui", "llvm.intr.umax", call_of_two},
     {"arith.minui", "llvm.intr.umin", call_of_two},
     {"arith.mulf", "llvm.fmul", rename_only},
