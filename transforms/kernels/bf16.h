@@ -9,7 +9,9 @@
  * to bf16, the second what that left, rounded too, and so on; three parts are
  * the f32 itself. Each part has tiles of its own. Where runs of 32 or more
  * elements of k lie under one scale, w is codes without it, many of which are
- * bf16 as they are, and the sum of a run is multiplied with the scale.
+ * bf16 as they are, and the sum of a run is multiplied with the scale. With up
+ * to 8 rows of x a tile has room for two parts of each, and a product is that
+ * of both: 2 do for 3, 4 for 6.
  *
  * The elements of k in a tile of w are 32 neighbours, of which those that make
  * a pair are next to each other; in f32 they are 16 apart, so that the upper
@@ -38,6 +40,10 @@
 /* How many parts of w and of x are multiplied, and what follows from that. */
 typedef struct nabla_bf16 {
   unsigned w_parts, x_parts;
+  /* Parts of x in a tile: 2 where there are no more than 8 rows, the second one
+   * behind these. A product is that of both, sums are folded in the end. */
+  unsigned folds;
+  unsigned x_tiles;    /* for all parts */
   uint64_t depth;      /* elements of k in a panel */
   uint64_t half, part; /* bytes of one half of it, of one part */
   /* Elements of k under a scale that their sum is multiplied with; 0: weights

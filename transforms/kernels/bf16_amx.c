@@ -62,12 +62,12 @@ static void load_w(nabla_emitter *emitter, step *t, unsigned part) {
                                 part * t->self.part + h * t->self.half));
 }
 
-static void load_x(nabla_emitter *emitter, const step *t, unsigned part) {
+static void load_x(nabla_emitter *emitter, const step *t, unsigned tile) {
   for (unsigned i = 0; i < t->s->count && i < NABLA_TILED_AT_ONCE; i++)
     nabla_emit_tile_load(
         emitter, NABLA_X_TILE + i, t->s->x[i],
         nabla_emit_add_constant(emitter, t->x_at,
-                                (uint64_t)part * NABLA_TILE_BYTES));
+                                (uint64_t)tile * NABLA_TILE_BYTES));
 }
 
 /* With one tile of x there are sums to spare: the products of a step, if there
@@ -76,7 +76,7 @@ static void load_x(nabla_emitter *emitter, const step *t, unsigned part) {
 static int has_two_sets(const nabla_emitter *emitter,
                         const nabla_tiled_square *s) {
   const nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  return s->count == 1 && self.x_parts * self.w_parts > 1;
+  return s->count == 1 && nabla_bf16_products(&self) > 1;
 }
 
 static unsigned sets_of(const nabla_emitter *emitter,
@@ -93,13 +93,13 @@ static void dot(nabla_emitter *emitter, step *t) {
   prefetch(emitter, t);
 }
 
-/* The products of a step, those of the last part of x first, and of parts whose
+/* The products of a step, those of the last tile of x first, and of parts whose
  * product is 2^-16 of the whole or more. The part of w that is loaded serves
  * first. */
 static void multiply_step(nabla_emitter *emitter, step *t) {
   t->w_part = NABLA_BF16_PARTS;
-  for (unsigned x = t->self.x_parts; x-- > 0;) {
-    unsigned parts = NABLA_BF16_PARTS - x;
+  for (unsigned x = t->self.x_tiles; x-- > 0;) {
+    unsigned parts = NABLA_BF16_PARTS - x * t->self.folds;
     if (parts > t->self.w_parts) parts = t->self.w_parts;
     unsigned loaded = t->w_part;
     load_x(emitter, t, x);

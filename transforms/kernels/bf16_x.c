@@ -90,6 +90,8 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
                      .x_parts = whole ? parts_of(spec->x_type) : 1};
   unsigned parts = spec->ggml ? 1 : code_parts(spec->format.encoding);
   if (whole && scale_run(spec, NABLA_BF16_STEP)) self.w_parts = parts;
+  self.folds = self.x_parts > 1 && nabla_spec_last_m(spec) <= ROWS / 2 ? 2 : 1;
+  self.x_tiles = (self.x_parts + self.folds - 1) / self.folds;
   self.depth = depth_of(spec, self.w_parts);
   self.run = whole ? scale_run(spec, self.depth) : 0;
   self.has_minima = self.run && has_minima(spec);
@@ -105,9 +107,9 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
 
 unsigned nabla_bf16_products(const nabla_bf16 *self) {
   unsigned count = 0;
-  for (unsigned x = 0; x < self->x_parts; x++)
+  for (unsigned x = 0; x < self->x_tiles; x++)
     for (unsigned w = 0; w < self->w_parts; w++)
-      count += x + w < NABLA_BF16_PARTS;
+      count += x * self->folds + w < NABLA_BF16_PARTS;
   return count;
 }
 
@@ -115,12 +117,13 @@ nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
   nabla_bf16 self = nabla_bf16_of(spec);
   return (nabla_tiled){
       .step = NABLA_BF16_STEP,
-      .step_bytes = self.x_parts * NABLA_TILE_BYTES +
+      .step_bytes = self.x_tiles * NABLA_TILE_BYTES +
                     (self.has_minima ? NABLA_TILE_ROW_BYTES : 0),
       .depth = self.depth,
       .panel = self.w_parts * self.part,
+      .folds = self.folds,
       .waiting = self.x_parts > 1 ? 64 : 128,
-      .at_once = NABLA_TILED_AT_ONCE,
+      .at_once = nabla_spec_last_m(spec) <= ROWS ? 1 : NABLA_TILED_AT_ONCE,
       .decode = nabla_emit_bf16_panel,
       .finish = nabla_emit_finish_row};
 }
@@ -273,48 +276,71 @@ static void write_sums(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa base,
                             nabla_emit_i64(emitter, 0), NABLA_LANES));
 }
 
-/* All parts of 32 elements of 16 rows from row `first` on, whose tiles are from
- * `base` on: by way of the scratch, in loops, as LLVM takes long for a block of
- * a thousand shuffles. */
-static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
-                       nabla_ssa k, unsigned width) {
-  const nabla_fused_spec *spec = emitter->spec;
-  const nabla_ssa room = emitter->scratch, zero = nabla_emit_i64(emitter, 0);
-  unsigned count = nabla_bf16_of(spec).x_parts;
-  const int has_sums = nabla_bf16_of(spec).has_minima;
-  nabla_ssa sums = nabla_emit_address(
-      emitter, room,
+/* The room in the scratch: tiles not turned yet, sums of x. */
+static nabla_ssa sums_room(nabla_emitter *emitter) {
+  return nabla_emit_address(
+      emitter, emitter->scratch,
       nabla_emit_i64(emitter, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
-  nabla_ssa v[ROWS], of_row[NABLA_BF16_PARTS], row;
-  nabla_loop rows, parts;
-  nabla_loop_begin(emitter, &rows, zero, nabla_emit_i64(emitter, ROWS), 1, 0,
-                   NULL);
-  nabla_emit_tile_rows(emitter, nabla_emit_add(emitter, first, rows.induction),
-                       1, &row);
+}
+
+/* Elements [k, k + width) of row `number` of a tile, whose address is `row`, to
+ * the room: each part to a row of its tile, zeros where there is no part. */
+static void write_row(nabla_emitter *emitter, nabla_ssa number, nabla_ssa row,
+                      nabla_ssa k, unsigned width) {
+  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  const uint64_t rows = ROWS / self.folds;
+  nabla_ssa of_row[NABLA_BF16_PARTS];
   nabla_ssa sum =
       pairs_of(emitter, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
-  nabla_ssa at =
-      nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
-  for (unsigned i = 0; i < count; i++)
-    nabla_emit_store(
-        emitter, "vector<16xi32>", of_row[i], room,
-        nabla_emit_add_constant(emitter, at, (uint64_t)i * NABLA_TILE_BYTES),
-        64);
-  if (has_sums)
-    nabla_emit_write(emitter, nabla_floats_at(sums), rows.induction,
-                     nabla_emit_sum(emitter, sum));
+  nabla_ssa at = nabla_emit_multiply(emitter, number, NABLA_TILE_ROW_BYTES);
+  for (unsigned i = 0; i < self.x_tiles * self.folds; i++)
+    nabla_emit_store(emitter, "vector<16xi32>",
+                     i < self.x_parts && i < NABLA_BF16_PARTS
+                         ? of_row[i]
+                         : nabla_emit_i32(emitter, NABLA_VECTOR, 0),
+                     emitter->scratch,
+                     nabla_emit_add_constant(
+                         emitter, at,
+                         i / self.folds * (uint64_t)NABLA_TILE_BYTES +
+                             i % self.folds * rows * NABLA_TILE_ROW_BYTES),
+                     64);
+  if (!self.has_minima) return;
+  nabla_array_ref sums = nabla_floats_at(sums_room(emitter));
+  nabla_emit_write(emitter, sums, number, nabla_emit_sum(emitter, sum));
+  if (self.folds > 1)
+    nabla_emit_write(emitter, sums,
+                     nabla_emit_add_constant(emitter, number, rows),
+                     nabla_emit_f32(emitter, NABLA_SCALAR, 0));
+}
+
+/* All parts of 32 elements of the rows of a tile from row `first` on, to tiles
+ * from `base` on: by way of the scratch, in loops, as LLVM takes long for a
+ * block of a thousand shuffles. */
+static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
+                       nabla_ssa k, unsigned width) {
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  const nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa v[ROWS], row;
+  nabla_loop rows, tiles;
+  nabla_loop_begin(emitter, &rows, zero,
+                   nabla_emit_i64(emitter, ROWS / self.folds), 1, 0, NULL);
+  nabla_emit_tile_rows(emitter, nabla_emit_add(emitter, first, rows.induction),
+                       1, &row);
+  write_row(emitter, rows.induction, row, k, width);
   nabla_loop_end(emitter, &rows, NULL);
-  if (has_sums) write_sums(emitter, sums, base, k);
-  nabla_loop_begin(emitter, &parts, zero, nabla_emit_i64(emitter, count), 1, 0,
-                   NULL);
-  at = nabla_emit_multiply(emitter, parts.induction, NABLA_TILE_BYTES);
+  if (self.has_minima) write_sums(emitter, sums_room(emitter), base, k);
+  nabla_loop_begin(emitter, &tiles, zero, nabla_emit_i64(emitter, self.x_tiles),
+                   1, 0, NULL);
+  nabla_ssa at =
+      nabla_emit_multiply(emitter, tiles.induction, NABLA_TILE_BYTES);
   for (unsigned i = 0; i < ROWS; i++)
-    v[i] = nabla_emit_load(emitter, "vector<16xi32>", room,
+    v[i] = nabla_emit_load(emitter, "vector<16xi32>", emitter->scratch,
                            nabla_emit_add_constant(
                                emitter, at, (uint64_t)i * NABLA_TILE_ROW_BYTES),
                            64);
   write_part(emitter, v, nabla_emit_address(emitter, base, at), k);
-  nabla_loop_end(emitter, &parts, NULL);
+  nabla_loop_end(emitter, &tiles, NULL);
 }
 
 void nabla_emit_bf16_x(nabla_emitter *emitter) {

@@ -9,6 +9,7 @@
  * are larger, columns with such weights or scales, or with those below 2^-60
  * (all are NaN in the sums), sums near zero, and sums of zero where the row of
  * x has elements below 2^-40: with none on either side no product is lost. */
+#include "quant/ggml.h"
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
@@ -203,7 +204,12 @@ static int applies(const nabla_fused_spec *spec) {
  * be decoded more than all else. Dense ones wait for memory in any case. */
 static double decode_cost(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
-  if (self.run) return spec->ggml ? 125 : 95;
+  if (self.run && spec->ggml) {
+    const nabla_ggml_layout *l = spec->ggml->layout;
+    if (!l->run) return 90; /* bytes */
+    return (l->sub ? 170 : 125) + (l->bits ? 100 : 0);
+  }
+  if (self.run) return spec->format.encoding->bits < 4 ? 160 : 95;
   if (!spec->ggml && !spec->format.encoding) return 60;
   if (self.w_parts == 1) return 160;
   if (nabla_bf16_by_lines(spec)) return 170;

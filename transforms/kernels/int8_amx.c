@@ -149,6 +149,7 @@ static nabla_tiled tiled_of(const nabla_int8 *self) {
   return (nabla_tiled){.step = self->block,
                        .step_bytes = nabla_int8_tile_bytes(self, ROWS),
                        .depth = NABLA_INT8_DEPTH,
+                       .folds = 1,
                        .panel = nabla_int8_areas_of(self).size,
                        .waiting = WAITING,
                        .at_once = 1,

@@ -42,7 +42,8 @@ static void clear_totals(nabla_emitter *emitter, const nabla_tiled_block *b) {
 }
 
 /* Turns the tile of sums at address `tile`, which then has rows of y. */
-static void turn(nabla_emitter *emitter, nabla_ssa tile) {
+static void turn(nabla_emitter *emitter, const nabla_tiled *self,
+                 nabla_ssa tile) {
   nabla_array_ref sums = nabla_floats_at(tile);
   nabla_ssa v[ROWS];
   for (unsigned i = 0; i < ROWS; i++)
@@ -50,7 +51,11 @@ static void turn(nabla_emitter *emitter, nabla_ssa tile) {
         emitter, sums, nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
         NABLA_LANES);
   nabla_emit_transpose(emitter, "f32", v);
-  for (unsigned i = 0; i < ROWS; i++)
+  const unsigned rows = ROWS / self->folds;
+  for (unsigned i = rows; i < ROWS; i++)
+    v[i - rows] =
+        nabla_emit_binary(emitter, NABLA_VECTOR, "addf", v[i - rows], v[i]);
+  for (unsigned i = 0; i < rows; i++)
     nabla_emit_write_lanes(emitter, sums,
                            nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
                            v[i]);
@@ -68,7 +73,7 @@ static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
       nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_BYTES / ROWS));
   nabla_ssa tile =
       nabla_emit_address(emitter, part(emitter, totals_at(b->self)), at);
-  turn(emitter, tile);
+  turn(emitter, b->self, tile);
   nabla_ssa width =
       nabla_emit_left(emitter, b->columns, halves.induction, ROWS);
   nabla_loop_begin(emitter, &rows, zero,
@@ -123,6 +128,7 @@ static void multiply_panel(nabla_emitter *emitter, const nabla_tiled_block *b) {
   nabla_loop_begin(emitter, &tiles, zero, whole, at_once, 0, NULL);
   multiply_square(emitter, b, tiles.induction, at_once);
   nabla_loop_end(emitter, &tiles, NULL);
+  if (at_once == 1) return;
   nabla_loop_begin(emitter, &tiles, whole, b->tiles, 1, 0, NULL);
   multiply_square(emitter, b, tiles.induction, 1);
   nabla_loop_end(emitter, &tiles, NULL);

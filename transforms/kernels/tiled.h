@@ -42,6 +42,8 @@ struct nabla_tiled {
   uint64_t step, step_bytes; /* elements of k in a tile of x, and its bytes */
   uint64_t depth;            /* elements of k in a panel                    */
   uint64_t panel;            /* its bytes, a multiple of 64                 */
+  unsigned folds;            /* 2: rows 8 to 15 of a tile of x are parts of */
+                             /* the first 8, to which their sums are added  */
   unsigned waiting;          /* rows of x whose sums wait                   */
   unsigned at_once;          /* tiles of x, up to NABLA_TILED_AT_ONCE       */
   void (*decode)(nabla_emitter *emitter, const nabla_tiled_block *block);
