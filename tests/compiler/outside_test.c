@@ -133,6 +133,38 @@ static void check_rule(nabla_rule_outcome (*f)(nabla_rule_call *),
   nabla_executable_close(executable);
 }
 
+/* A compiler keeps its passes: what it compiled before, failures and rules that
+ * come later included, shows in nothing. */
+Test(rules, one_compiler_for_many, .timeout = 120) {
+  static const char wrong[] = "func.func @f() -> tensor<2xf32> {";
+  nabla_compiler_options options = {.cache = "", .diagnostic = listen};
+  nabla_compiler *compiler = NULL;
+  nabla_executable *executable;
+  nabla_rule_description rule = rule_of(fail);
+  cr_assert_eq(nabla_compiler_create(&options, NULL, &compiler, &diag),
+               NABLA_OK);
+  const char *const policies[] = {"off", "error", NULL};
+  for (unsigned i = 0; i < 8; i++) {
+    const int has_rule = i >= 5;
+    const char *policy = policies[i % 3];
+    nabla_compile_options how = {.policy = policy};
+    if (i == 5) cr_assert_eq(nabla_add_rule(&rule, &diag), NABLA_OK);
+    said[0] = '\0';
+    cr_expect_eq(nabla_compile_text(compiler, wrong, strlen(wrong), "p", &how,
+                                    &executable, &diag),
+                 NABLA_CORRUPT);
+    said[0] = '\0';
+    const int refuses = has_rule || (policy && *policy == 'e');
+    nabla_status want = refuses ? NABLA_CORRUPT : NABLA_OK;
+    nabla_status got = nabla_compile_text(compiler, relu, strlen(relu), "p",
+                                          &how, &executable, &diag);
+    cr_expect_eq(got, want, "%u: %d, %s", i, (int)got, said);
+    if (has_rule) expect_said("rule 'mine': failed");
+    if (!got) nabla_executable_close(executable);
+  }
+  nabla_compiler_destroy(compiler);
+}
+
 #define RULE_TEST(function, want, text) \
   Test(rules, function, .timeout = 60) { check_rule(function, want, text); }
 RULE_TEST(decline, NABLA_OK, "the rule from C said no")

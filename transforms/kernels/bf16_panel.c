@@ -252,44 +252,60 @@ static void decode_lines(nabla_emitter *emitter, const nabla_tiled_block *p,
   nabla_loop_end(emitter, &lines, NULL);
 }
 
-void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
-  nabla_loop rows;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), one = nabla_emit_i64(emitter, 1);
+/* Row `row` of the panel, to the address `out`. */
+static void decode_panel_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+                             nabla_ssa row, nabla_ssa out,
+                             nabla_bf16_extremes *all) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_ssa one = nabla_emit_i64(emitter, 1);
   nabla_ssa last =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
-  const int by_lines = nabla_bf16_by_lines(emitter->spec);
-  const int looks = !by_lines && nabla_bf16_has_extremes(emitter->spec);
+  nabla_ssa of_w = nabla_emit_minimum(
+      emitter, nabla_emit_add(emitter, p->column, row), last);
+  const piece here = {
+      nabla_emit_add(emitter, nabla_emit_row_start(emitter, of_w), p->k), out};
+  if (nabla_bf16_by_lines(spec))
+    decode_lines(emitter, p, &here);
+  else
+    decode_row(emitter, p, &here, all);
+  if (nabla_bf16_of(spec).run) write_scales(emitter, p, row, here.flat);
+}
+
+/* The 16 rows of a panel from row `first` on, to the address `out`. */
+static void decode_half(nabla_emitter *emitter, const nabla_tiled_block *p,
+                        nabla_ssa first, nabla_ssa out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  const int looks = !nabla_bf16_by_lines(spec) && nabla_bf16_has_extremes(spec);
   nabla_bf16_extremes all = {{0, 0}};
   if (looks) all = nabla_emit_bf16_no_extremes(emitter);
-  nabla_loop_begin(emitter, &rows, zero,
-                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1,
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
+                   nabla_emit_i64(emitter, NABLA_TILE_ROWS), 1,
                    looks ? NABLA_BF16_EXTREMES : 0, all.values);
   for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
     all.values[i] = rows.carried[i];
-  nabla_ssa row = nabla_emit_minimum(
-      emitter, nabla_emit_add(emitter, p->column, rows.induction), last);
-  nabla_ssa flat =
-      nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), p->k);
-  /* r * 64 within a half: half * (its bytes - 16 * 64) more */
-  nabla_ssa half = nabla_emit_divide(emitter, rows.induction, NABLA_TILE_ROWS);
   nabla_ssa to =
       nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
-  to = nabla_emit_add(
-      emitter, to,
-      nabla_emit_multiply(
-          emitter, half, nabla_bf16_of(emitter->spec).half - NABLA_TILE_BYTES));
-  const piece here = {flat, nabla_emit_address(emitter, p->panel, to)};
-  if (by_lines)
-    decode_lines(emitter, p, &here);
-  else
-    decode_row(emitter, p, &here, looks ? &all : NULL);
-  const int has_scales = nabla_bf16_of(emitter->spec).run != 0;
-  if (has_scales) write_scales(emitter, p, rows.induction, flat);
+  decode_panel_row(emitter, p, nabla_emit_add(emitter, first, rows.induction),
+                   nabla_emit_address(emitter, out, to), looks ? &all : NULL);
   nabla_loop_end(emitter, &rows, all.values);
   for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
     all.values[i] = rows.results[i];
-  if (looks) nabla_emit_bf16_mark_extremes(emitter, p, &all);
-  if (has_scales) limit_scales(emitter, p);
+  if (looks) nabla_emit_bf16_mark_extremes(emitter, out, &all);
+}
+
+void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  nabla_loop halves;
+  nabla_loop_begin(emitter, &halves, nabla_emit_i64(emitter, 0),
+                   nabla_emit_i64(emitter, NABLA_TILED_HALVES), 1, 0, NULL);
+  decode_half(emitter, p,
+              nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_ROWS),
+              nabla_emit_address(
+                  emitter, p->panel,
+                  nabla_emit_multiply(emitter, halves.induction, self.half)));
+  nabla_loop_end(emitter, &halves, NULL);
+  if (self.run) limit_scales(emitter, p);
 }
 
 /* Bytes of codes that a row of a panel has. */

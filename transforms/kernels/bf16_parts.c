@@ -8,23 +8,22 @@
 #define SIZE_BITS  0x7fffffffu
 #define NAN_PAIR   0x7fc07fc0u
 
-static const char *const bits_type = "vector<16xi32>";
-
 static nabla_ssa bits_of(nabla_emitter *emitter, nabla_ssa value) {
-  return nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], bits_type,
-                            value);
+  return nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
+                            nabla_type_i32[NABLA_VECTOR], value);
 }
 
 static nabla_ssa floats_of(nabla_emitter *emitter, nabla_ssa bits) {
-  return nabla_emit_bitcast(emitter, bits_type, nabla_type_f32[NABLA_VECTOR],
-                            bits);
+  return nabla_emit_bitcast(emitter, nabla_type_i32[NABLA_VECTOR],
+                            nabla_type_f32[NABLA_VECTOR], bits);
 }
 
 static nabla_ssa masked(nabla_emitter *emitter, nabla_ssa value,
                         uint32_t mask) {
   return nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s",
                     bits_of(emitter, value),
-                    nabla_emit_i32(emitter, NABLA_VECTOR, mask), bits_type);
+                    nabla_emit_i32(emitter, NABLA_VECTOR, mask),
+                    nabla_type_i32[NABLA_VECTOR]);
 }
 
 /* ---- parts ----------------------------------------------------------------
@@ -40,9 +39,10 @@ static nabla_ssa less_upper(nabla_emitter *emitter, nabla_ssa value) {
 static nabla_ssa paired(nabla_emitter *emitter, nabla_ssa low, nabla_ssa high) {
   nabla_ssa shifted = nabla_emit(
       emitter, "arith.shrui %%v%u, %%v%u : %s", bits_of(emitter, low),
-      nabla_emit_i32(emitter, NABLA_VECTOR, 16), bits_type);
+      nabla_emit_i32(emitter, NABLA_VECTOR, 16), nabla_type_i32[NABLA_VECTOR]);
   return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", shifted,
-                    masked(emitter, high, UPPER_BITS), bits_type);
+                    masked(emitter, high, UPPER_BITS),
+                    nabla_type_i32[NABLA_VECTOR]);
 }
 
 /* In f32 parts are cut off, not rounded, 8 bits each: what is left is exact,
@@ -62,7 +62,8 @@ void nabla_emit_bf16_parts(nabla_emitter *emitter, nabla_ssa low,
       low = less_upper(emitter, low);
       high = less_upper(emitter, high);
     }
-    nabla_emit_store(emitter, bits_type, paired(emitter, low, high), out,
+    nabla_emit_store(emitter, nabla_type_i32[NABLA_VECTOR],
+                     paired(emitter, low, high), out,
                      nabla_emit_i64(emitter, i * self.part), 64);
   }
 }
@@ -99,19 +100,19 @@ nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter) {
 
 void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
                                   nabla_bf16_extremes *all, nabla_ssa value) {
-  nabla_ssa size =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s",
-                 masked(emitter, value, SIZE_BITS),
-                 nabla_emit_i32(emitter, NABLA_VECTOR, 1), bits_type);
+  nabla_ssa size = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s",
+                              masked(emitter, value, SIZE_BITS),
+                              nabla_emit_i32(emitter, NABLA_VECTOR, 1),
+                              nabla_type_i32[NABLA_VECTOR]);
   for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
-    all->values[i] = floats_of(
-        emitter,
-        nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s", extreme[i].gather,
-                   size, bits_of(emitter, all->values[i]), bits_type));
+    all->values[i] =
+        floats_of(emitter, nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s",
+                                      extreme[i].gather, size,
+                                      bits_of(emitter, all->values[i]),
+                                      nabla_type_i32[NABLA_VECTOR]));
 }
 
-void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter,
-                                   const nabla_tiled_block *block,
+void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter, nabla_ssa first,
                                    const nabla_bf16_extremes *all) {
   nabla_ssa beyond[NABLA_BF16_EXTREMES];
   for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
@@ -119,15 +120,13 @@ void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter,
         emitter, "arith.cmpi %s, %%v%u, %%v%u : i32", extreme[i].is_beyond,
         nabla_emit(emitter, "vector.reduction <%s>, %%v%u : %s into i32",
                    extreme[i].gather, bits_of(emitter, all->values[i]),
-                   bits_type),
+                   nabla_type_i32[NABLA_VECTOR]),
         nabla_emit_i32(emitter, NABLA_SCALAR, extreme[i].limit));
   nabla_emit_line(
       emitter, "scf.if %%v%u {",
       nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", beyond[0], beyond[1]));
-  const uint64_t half = nabla_bf16_of(emitter->spec).half;
-  for (unsigned i = 0; i < NABLA_TILED_HALVES; i++)
-    nabla_emit_store(emitter, "i32",
-                     nabla_emit_i32(emitter, NABLA_SCALAR, NAN_PAIR),
-                     block->panel, nabla_emit_i64(emitter, i * half), 4);
+  nabla_emit_store(emitter, "i32",
+                   nabla_emit_i32(emitter, NABLA_SCALAR, NAN_PAIR), first,
+                   nabla_emit_i64(emitter, 0), 4);
   nabla_emit_line(emitter, "}");
 }

@@ -27,10 +27,9 @@ nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter);
 void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
                                   nabla_bf16_extremes *all, nabla_ssa value);
 
-/* If some are beyond what can be split, the first pair of each half of the
- * panel becomes NaN: 16 columns are computed again together. */
-void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter,
-                                   const nabla_tiled_block *block,
+/* If some are beyond what can be split, the pair at the address `first` becomes
+ * NaN, which is one of 16 columns that are computed again together. */
+void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter, nabla_ssa first,
                                    const nabla_bf16_extremes *all);
 
 #endif

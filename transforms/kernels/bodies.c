@@ -31,10 +31,12 @@ uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
   return spec->m_max ? spec->m_max : UINT64_MAX;
 }
 
+/* A kernel for one row adds more in turn than others promise where K is large:
+ * there it is one for two. */
 nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
   nabla_fused_spec exact = *spec;
   exact.body = nabla_body_rows.name;
-  exact.m_min = exact.m_max = 1;
+  exact.m_min = exact.m_max = spec->k / 64 + 8 > 256 + spec->k / 256 ? 2 : 1;
   exact.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
   return exact;
 }

@@ -204,6 +204,7 @@ static const row rows[] = {
     {"arith.remui", "llvm.urem", rename_only},
     {"arith.select", "llvm.select", selection},
     {"arith.shli", "llvm.shl", rename_only},
+    {"arith.shrsi", "llvm.ashr", rename_only},
     {"arith.shrui", "llvm.lshr", rename_only},
     {"arith.sitofp", "llvm.sitofp", rename_only},
     {"arith.subf", "llvm.fsub", rename_only},

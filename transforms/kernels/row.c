@@ -239,7 +239,8 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 /* The tree of a vector's lanes is 4 long. M = 1: a sum of every fourth vector,
- * two levels, and what is left. More: a panel, the panels, the rest. */
+ * two levels, and what is left. More: a panel, the panels, the rest. A kernel
+ * that serves both has the longer one. */
 static uint64_t chain(const nabla_fused_spec *spec) {
   uint64_t vectors = spec->k / NABLA_LANES + (spec->k % NABLA_LANES != 0);
   uint64_t panel = PANEL / NABLA_LANES;
@@ -247,6 +248,8 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   if (single < vectors % SINGLE_SUMS + 1) single = vectors % SINGLE_SUMS + 1;
   uint64_t tiles =
       (vectors < panel ? vectors : panel) + (vectors + panel - 1) / panel + 1;
+  if (spec->m_min > 1) single = 0;
+  if (spec->m_max == 1) tiles = 0;
   return (single > tiles ? single : tiles) + 4;
 }
 

@@ -5,7 +5,9 @@
 #include "transforms/kernels/epilogue.h"
 
 unsigned nabla_row_tile(const nabla_fused_spec *spec) {
-  return NABLA_HAS(spec->features, AVX512F) ? 8 : 4;
+  const unsigned height = NABLA_HAS(spec->features, AVX512F) ? 8 : 4;
+  const uint64_t last = nabla_spec_last_m(spec);
+  return last < height ? (unsigned)last : height;
 }
 
 void nabla_emit_by_rows(nabla_emitter *emitter,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "transforms/kernels/int8.h"
+
 /* For half 0 the lanes of `a` and `b` whose bit `apart` is 0, each followed at
  * that distance by its partner; for half 1 those whose bit is 1. */
 static nabla_ssa interleave(nabla_emitter *emitter, const char *element,
@@ -20,18 +22,6 @@ static nabla_ssa interleave(nabla_emitter *emitter, const char *element,
   return result;
 }
 
-/* Every second element of `a` and `b`, from the first or the second on. */
-static nabla_ssa every_second(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b,
-                              unsigned first) {
-  nabla_text *text = emitter->text;
-  nabla_ssa result = ++emitter->last;
-  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_text_add(text, "%s%u", i ? ", " : "", 2 * i + first);
-  nabla_text_add(text, "] : vector<16xf32>, vector<16xf32>\n");
-  return result;
-}
-
 /* A round moves the lowest bit of the lane to the top of the vector's number,
  * and the lowest of that to the top of the lane. */
 void nabla_emit_deal(nabla_emitter *emitter, unsigned count, nabla_ssa *v) {
@@ -44,8 +34,9 @@ void nabla_emit_deal(nabla_emitter *emitter, unsigned count, nabla_ssa *v) {
                    count, v);
   for (unsigned i = 0; i < count; i += 2)
     for (unsigned odd = 0; odd < 2; odd++)
-      dealt[i / 2 + odd * count / 2] =
-          every_second(emitter, rounds.carried[i], rounds.carried[i + 1], odd);
+      dealt[i / 2 + odd * count / 2] = nabla_emit_shuffle(
+          emitter, "f32", NABLA_LANES, rounds.carried[i], rounds.carried[i + 1],
+          NABLA_LANES, nabla_pick_second, odd);
   nabla_loop_end(emitter, &rounds, dealt);
   for (unsigned i = 0; i < count; i++) v[i] = rounds.results[i];
 }
