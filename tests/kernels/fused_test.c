@@ -84,7 +84,8 @@ static uint64_t chain_of(const problem *p, const kernels *k) {
   const nabla_fused_spec *spec = &p->spec;
   uint32_t class = nabla_fused_class_of(k->specs, k->count, p->m);
   uint64_t chain = nabla_fused_chain(&k->specs[class]);
-  if (p->m == 1 && spec->stride_k == 1 && spec->k / 64 + 8 < chain)
+  if (p->m == 1 && spec->stride_k == 1 && !spec->layout &&
+      spec->k / 64 + 8 < chain)
     chain = spec->k / 64 + 8; /* promised for M = 1 */
   uint64_t panels = (spec->k + 255) / 256;
   uint64_t more = (spec->k < 256 ? spec->k : 256) + panels; /* and for others */
@@ -396,9 +397,12 @@ static void check_not_finite(run *r, problem *p, const kernels *k,
   problem_decode(p);
 }
 
-/* For more rows than one (docs/COMPILER.md). */
+/* What docs/COMPILER.md says of more rows than one, and of prepacked weights.
+ */
 static uint64_t promised_chain(const nabla_fused_spec *spec) {
-  return 256 + (spec->k + 255) / 256 + 8;
+  uint64_t most = 256 + (spec->k + 255) / 256 + 8;
+  if (!spec->layout || !spec->m_max || spec->m_max > 4) return most;
+  return most > spec->k / 16 + 136 ? most : spec->k / 16 + 136;
 }
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
@@ -409,8 +413,8 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   kernels k = kernels_create(r->jit, spec, level);
   r->kernels += k.count;
   for (uint32_t i = 0; i < k.count; i++)
-    if (!k.specs[i].numerics && k.specs[i].m_max != 1 &&
-        nabla_fused_chain(&k.specs[i]) > promised_chain(&spec)) {
+    if (!k.specs[i].numerics && (k.specs[i].m_max != 1 || spec.layout) &&
+        nabla_fused_chain(&k.specs[i]) > promised_chain(&k.specs[i])) {
       describe(&k.specs[i], level);
       (void)fprintf(stderr, "a longer chain than promised: %" PRIu64 "\n",
                     nabla_fused_chain(&k.specs[i]));

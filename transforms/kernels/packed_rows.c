@@ -9,7 +9,8 @@
 #include "transforms/kernels/value.h"
 
 #define ROWS_MOST 4u
-#define SUMS_MOST 4u /* side by side: a sum waits for the one before */
+#define SUMS_MOST 4u   /* side by side: a sum waits for the one before */
+#define PANEL     256u /* elements of k of dense weights that begin at zero */
 
 /* Rows of x, and sums of each. */
 typedef struct few {
@@ -92,21 +93,24 @@ static void add_words(nabla_emitter *emitter, const group *g, nabla_ssa *sums) {
   set_all(sums, loop.results, count);
 }
 
-/* Adds the group's sums, times its scales, to the first total of each row. */
-static void add_group(nabla_emitter *emitter, const group *g,
-                      nabla_ssa *totals) {
-  unsigned each = g->f->sums, rows = g->f->rows;
-  nabla_ssa sums[ROWS_MOST * SUMS_MOST];
+static void clear(nabla_emitter *emitter, const few *f, nabla_ssa *sums) {
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  for (unsigned i = 0; i < rows * each; i++) sums[i] = none;
-  add_words(emitter, g, sums);
-  for (unsigned r = 0; r < rows; r++) {
-    nabla_ssa sum = sums[r * each];
-    for (unsigned i = 1; i < each; i++)
+  for (unsigned i = 0; i < f->rows * f->sums; i++) sums[i] = none;
+}
+
+/* Adds sums that began at zero, times `scales` if there are such, to the first
+ * total of each row: a chain over all of k would be long. */
+static void add_sums(nabla_emitter *emitter, const few *f,
+                     const nabla_ssa *sums, nabla_ssa scales,
+                     nabla_ssa *totals) {
+  for (unsigned r = 0; r < f->rows; r++) {
+    nabla_ssa sum = sums[r * f->sums], *total = &totals[r * f->sums];
+    for (unsigned i = 1; i < f->sums; i++)
       sum = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sum,
-                              sums[r * each + i]);
-    totals[r * each] =
-        nabla_emit_fma(emitter, NABLA_VECTOR, sum, g->scales, totals[r * each]);
+                              sums[r * f->sums + i]);
+    *total =
+        scales ? nabla_emit_fma(emitter, NABLA_VECTOR, sum, scales, *total)
+               : nabla_emit_binary(emitter, NABLA_VECTOR, "addf", *total, sum);
   }
 }
 
@@ -126,28 +130,27 @@ static void add_record(nabla_emitter *emitter, const few *f, nabla_ssa column,
     if (spec->format.zero_point)
       g.zeros = nabla_emit_read_lanes(emitter, nabla_floats_at(g.from.zeros),
                                       at, NABLA_LANES);
-    if (scales_sums(spec))
-      add_group(emitter, &g, totals);
-    else
-      add_words(emitter, &g, totals);
+    nabla_ssa sums[ROWS_MOST * SUMS_MOST];
+    clear(emitter, f, sums);
+    add_words(emitter, &g, sums);
+    add_sums(emitter, f, sums, scales_sums(spec) ? g.scales : 0, totals);
   }
 }
 
 /* ---- dense ----------------------------------------------------------------
  */
 
-/* Elements [from, to) of k, `step` in a turn. */
+/* Elements [from, to) of k, `step` in a turn, added to `totals`. */
 static void add_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
-                      uint64_t from, uint64_t to, nabla_ssa *totals) {
+                      nabla_ssa from, nabla_ssa to, unsigned step,
+                      nabla_ssa *totals) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned count = f->rows * f->sums;
-  uint64_t step = (to - from) % SUMS_MOST ? 1 : SUMS_MOST;
   nabla_ssa zero = nabla_emit_i64(emitter, 0), next[NABLA_LOOP_MAX];
   nabla_array_ref w = {nabla_emit_packed_at(emitter, column, zero),
                        spec->dense};
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, from),
-                   nabla_emit_i64(emitter, to), step, count, totals);
+  nabla_loop_begin(emitter, &loop, from, to, step, count, totals);
   set_all(next, loop.carried, count);
   for (unsigned i = 0; i < step; i++) {
     nabla_ssa k = nabla_emit_add_constant(emitter, loop.induction, i);
@@ -165,6 +168,29 @@ static void add_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
   set_all(totals, loop.results, count);
 }
 
+/* All of k: panels, and what is no multiple of a turn. */
+static void sum_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
+                      nabla_ssa *totals) {
+  unsigned count = f->rows * f->sums;
+  const uint64_t k = emitter->spec->k;
+  nabla_ssa whole = nabla_emit_i64(emitter, k / SUMS_MOST * SUMS_MOST);
+  nabla_ssa sums[ROWS_MOST * SUMS_MOST];
+  nabla_loop panels;
+  nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), whole, PANEL,
+                   count, totals);
+  set_all(totals, panels.carried, count);
+  nabla_ssa end = nabla_emit_minimum(
+      emitter, nabla_emit_add_constant(emitter, panels.induction, PANEL),
+      whole);
+  clear(emitter, f, sums);
+  add_dense(emitter, f, column, panels.induction, end, SUMS_MOST, sums);
+  add_sums(emitter, f, sums, 0, totals);
+  nabla_loop_end(emitter, &panels, totals);
+  set_all(totals, panels.results, count);
+  if (k % SUMS_MOST)
+    add_dense(emitter, f, column, whole, nabla_emit_i64(emitter, k), 1, totals);
+}
+
 /* ---- all of it ------------------------------------------------------------
  */
 
@@ -174,8 +200,7 @@ static void sum_columns(nabla_emitter *emitter, const few *f,
   const nabla_fused_spec *spec = emitter->spec;
   unsigned each = f->sums, rows = f->rows, count = rows * each;
   nabla_ssa totals[ROWS_MOST * SUMS_MOST], kept[ROWS_MOST];
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  for (unsigned i = 0; i < count; i++) totals[i] = none;
+  clear(emitter, f, totals);
   if (spec->format.encoding) {
     nabla_loop steps;
     nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), emitter->k,
@@ -185,9 +210,7 @@ static void sum_columns(nabla_emitter *emitter, const few *f,
     nabla_loop_end(emitter, &steps, totals);
     set_all(totals, steps.results, count);
   } else {
-    uint64_t whole = spec->k / SUMS_MOST * SUMS_MOST;
-    add_dense(emitter, f, column, 0, whole, totals);
-    add_dense(emitter, f, column, whole, spec->k, totals);
+    sum_dense(emitter, f, column, totals);
   }
   for (unsigned r = 0; r < rows; r++) {
     kept[r] = totals[r * each];
@@ -242,11 +265,13 @@ static void run(nabla_emitter *emitter) {
   while (open--) nabla_emit_line(emitter, "}");
 }
 
+/* Of a group or panel every second element; those of all; the sums of a row. */
 static uint64_t chain(const nabla_fused_spec *spec) {
-  unsigned each = 2;
-  if (!scales_sums(spec)) return spec->k / each + 2 * SUMS_MOST;
-  uint64_t size = nabla_words_step(spec) / nabla_words_groups(spec);
-  return size / each + spec->k / size + 2 * SUMS_MOST;
+  uint64_t size = spec->format.encoding
+                      ? nabla_words_step(spec) / nabla_words_groups(spec)
+                      : PANEL;
+  if (size > spec->k) size = spec->k;
+  return size / 2 + spec->k / size + 2 * SUMS_MOST;
 }
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
