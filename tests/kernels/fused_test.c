@@ -401,8 +401,9 @@ static void check_not_finite(run *r, problem *p, const kernels *k,
  */
 static uint64_t promised_chain(const nabla_fused_spec *spec) {
   uint64_t most = 256 + (spec->k + 255) / 256 + 8;
-  if (!spec->layout || !spec->m_max || spec->m_max > 4) return most;
-  return most > spec->k / 16 + 136 ? most : spec->k / 16 + 136;
+  if (!spec->m_max || spec->m_max > 4) return most;
+  uint64_t few = spec->layout ? spec->k / 16 + 136 : spec->k / 64 + 8;
+  return most > few ? most : few;
 }
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
