@@ -345,10 +345,6 @@ static double element_of(const guarded *from, nabla_dtype dtype, size_t index) {
   return (double)value;
 }
 
-double problem_x(const problem *self, uint64_t m, uint64_t k) {
-  return element_of(&self->x, self->spec.x_type, m * self->spec.k + k);
-}
-
 double problem_y(const problem *self, uint64_t m, uint64_t n) {
   return element_of(&self->y, self->spec.y_type, m * self->spec.n + n);
 }
@@ -426,14 +422,15 @@ static double bf16_error(double x, double w) {
 
 /* What numerics other than f32 may be off beyond f32's bound: docs/COMPILER.md
  * "Numerics". */
-static double numerics_error(const problem *self, uint64_t m, uint64_t n) {
+static double numerics_error(const problem *self, const float *x_row,
+                             uint64_t n) {
   const nabla_fused_spec *spec = &self->spec;
   double sum = 0;
   for (uint64_t at = 0; at < spec->k; at += 64) {
     double absmax = 0, weights = 0;
     uint64_t end = spec->k - at < 64 ? spec->k : at + 64;
     for (uint64_t k = at; k < end; k++) {
-      double x = fabs(problem_x(self, m, k));
+      double x = fabs((double)x_row[k]);
       double w = fabs((double)problem_weight(self, n, k));
       if (spec->numerics == NABLA_NUMERICS_BF16) {
         sum += bf16_error(x, w) + 0x1p-126; /* a sum that is subnormal */
@@ -451,14 +448,18 @@ static double numerics_error(const problem *self, uint64_t m, uint64_t n) {
 
 double problem_expect(const problem *self, uint64_t m, uint64_t n,
                       uint64_t chain, double *out_bound) {
+  nabla_dtype type = self->spec.x_type;
+  size_t count = (size_t)self->spec.k;
+  float *x = malloc((count + 1) * sizeof *x);
+  nabla_to_f32(type, self->x.data + m * count * size_of(type), count, x);
   double sum = 0, size = 0;
-  for (uint64_t k = 0; k < self->spec.k; k++) {
-    double product = problem_x(self, m, k) * (double)problem_weight(self, n, k);
-    sum += product;
-    size += fabs(problem_x(self, m, k)) * problem_weight_size(self, n, k);
+  for (uint64_t k = 0; k < count; k++) {
+    sum += (double)x[k] * (double)problem_weight(self, n, k);
+    size += fabs((double)x[k]) * problem_weight_size(self, n, k);
   }
   double bound = (double)(chain + 16) * 0x1p-24 * size;
-  if (self->spec.numerics) bound += numerics_error(self, m, n);
+  if (self->spec.numerics) bound += numerics_error(self, x, n);
+  free(x);
   for (uint32_t i = 0; i < self->spec.step_count; i++)
     apply(self, i, m, n, &sum, &bound);
   double half = self->spec.y_type == NABLA_DTYPE_F16    ? 0x1p-11

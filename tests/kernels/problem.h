@@ -59,7 +59,6 @@ float problem_weight(const problem *self, uint64_t n, uint64_t k);
 double problem_weight_size(const problem *self, uint64_t n, uint64_t k);
 /* The scale of that element, in f64; 0 of a dense weight. */
 double problem_scale(const problem *self, uint64_t n, uint64_t k);
-double problem_x(const problem *self, uint64_t m, uint64_t k);
 double problem_y(const problem *self, uint64_t m, uint64_t n);
 int problem_y_is_unset(const problem *self, uint64_t m, uint64_t n);
 

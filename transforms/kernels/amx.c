@@ -21,11 +21,12 @@ void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
     values[LENGTHS_AT + 2 * i] = is_w ? bytes : NABLA_TILE_ROW_BYTES;
     values[ROWS_AT + i] = i >= NABLA_X_TILE ? bytes / 4 : NABLA_TILE_ROWS;
   }
-  nabla_ssa config = ++emitter->last;
-  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", config);
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < CONFIG_BYTES; i++)
-    nabla_text_add(emitter->text, "%s%u", i ? ", " : "", values[i]);
-  nabla_text_add(emitter->text, "]> : vector<64xi8>\n");
+    nabla_text_add(&line, "%s%u", i ? ", " : "", values[i]);
+  nabla_text_add(&line, "]> : vector<64xi8>");
+  nabla_ssa config = nabla_emit_taken(emitter, &line);
   nabla_emit_line(emitter,
                   "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : "
                   "vector<64xi8>, !llvm.ptr",

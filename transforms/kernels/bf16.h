@@ -5,9 +5,10 @@
  *   of x  16 pairs of elements of k, each of 16 rows, which prepare makes
  * so that w needs no turning. A tile of sums has rows of w and columns of x.
  *
- * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value rounded
- * to bf16, the second what that left, rounded too, and so on; three parts are
- * the f32 itself. Each part has tiles of its own. Where runs of 32 or more
+ * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value as
+ * bf16, the second what that left, and so on; three parts are the f32 itself.
+ * Those of x, and of tables of w, are rounded, those of other weights cut off
+ * (bf16_parts.h). Each part has tiles of its own. Where runs of 32 or more
  * elements of k lie under one scale, w is codes without it, many of which are
  * bf16 as they are, and the sum of a run is multiplied with the scale. With up
  * to 8 rows of x a tile has room for two parts of each, and a product is that

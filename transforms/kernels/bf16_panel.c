@@ -199,13 +199,13 @@ static unsigned pick_again(unsigned lane, unsigned context) {
  * code at one place in the lower lanes, at the next one in the upper ones. */
 static nabla_ssa line_shifts(nabla_emitter *emitter, unsigned tile) {
   unsigned turned = emitter->spec->format.encoding->high_first ? 1 : 0;
-  nabla_ssa result = ++emitter->last;
-  nabla_text_add(emitter->text, "  %%v%u = arith.constant dense<[", result);
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
-    nabla_text_add(emitter->text, "%s%u", i ? ", " : "",
+    nabla_text_add(&line, "%s%u", i ? ", " : "",
                    4 * ((2 * tile + i / NABLA_LANES) ^ turned));
-  nabla_text_add(emitter->text, "]> : " WORDS "\n");
-  return result;
+  nabla_text_add(&line, "]> : " WORDS);
+  return nabla_emit_taken(emitter, &line);
 }
 
 /* The table has the same 16 words twice: bits above the lowest 4 of an index

@@ -5,7 +5,6 @@
 #include "transforms/kernels/int8.h"
 
 #define UPPER_BITS 0xffff0000u
-#define SIZE_BITS  0x7fffffffu
 #define NAN_PAIR   0x7fc07fc0u
 
 static nabla_ssa bits_of(nabla_emitter *emitter, nabla_ssa value) {
@@ -100,10 +99,10 @@ nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter) {
 
 void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
                                   nabla_bf16_extremes *all, nabla_ssa value) {
-  nabla_ssa size = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s",
-                              masked(emitter, value, SIZE_BITS),
-                              nabla_emit_i32(emitter, NABLA_VECTOR, 1),
-                              nabla_type_i32[NABLA_VECTOR]);
+  nabla_ssa size = nabla_emit(
+      emitter, "arith.subi %%v%u, %%v%u : %s",
+      nabla_emit_size_bits(emitter, NABLA_VECTOR, value),
+      nabla_emit_i32(emitter, NABLA_VECTOR, 1), nabla_type_i32[NABLA_VECTOR]);
   for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
     all->values[i] =
         floats_of(emitter, nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s",

@@ -159,16 +159,10 @@ void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
   }
 }
 
-/* As bits: floats without their sign compare as integers, also with infinity
- * and NaN. */
 nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
                                 uint32_t least, uint32_t most) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
-  nabla_ssa bits =
-      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
-  nabla_ssa size =
-      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
+  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, value);
   nabla_ssa above =
       nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
                  nabla_emit_i32(emitter, NABLA_VECTOR, least), type);
@@ -182,6 +176,8 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
     fits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : vector<16xi1>", fits,
                       zero);
   }
+  nabla_ssa bits =
+      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
   bits = nabla_emit(
       emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", fits,
       bits, nabla_emit_i32(emitter, NABLA_VECTOR, NAN_BITS), type);

@@ -40,7 +40,10 @@ typedef struct nabla_sums {
 
 typedef struct nabla_emitter {
   nabla_text *text;
-  nabla_constants *constants; /* NULL: each where it is used */
+  /* NULL in the lowering of single operations (transforms/lowerings.h): what is
+   * asked for is written where it is asked for. */
+  nabla_constants *constants;
+  nabla_sums *sums;
   const nabla_fused_spec *spec;
   const char *name; /* of the kernel */
   int is_once;    /* the function runs once for each x or w: it may be slower */
@@ -52,7 +55,6 @@ typedef struct nabla_emitter {
   nabla_ssa nested_scales, nested_offset, nested_map; /* with DYNAMIC8 */
   nabla_ssa scratch; /* on the stack, if the body asks */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
-  nabla_sums *sums; /* NULL: all is written as it is asked for */
 } nabla_emitter;
 
 /* Whether an operation is on one element or on NABLA_LANES. */
@@ -81,7 +83,8 @@ void nabla_emit_line(nabla_emitter *emitter, const char *format, ...)
 /* A region has ended: what was made in it cannot be used any more. */
 void nabla_emit_leave(nabla_emitter *emitter);
 
-/* Arithmetic of i64, which indices are. */
+/* Arithmetic of i64, which indices are: none is negative, and no sum or product
+ * is 2^63 or more. */
 nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value);
 nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
 nabla_ssa nabla_emit_add_constant(nabla_emitter *emitter, nabla_ssa a,
@@ -162,6 +165,11 @@ nabla_ssa nabla_emit_widen(nabla_emitter *emitter, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa half);
 nabla_ssa nabla_emit_narrow(nabla_emitter *emitter, nabla_shape shape,
                             nabla_dtype dtype, nabla_ssa value);
+
+/* The bits of the size of an f32, i32: as integers they compare like sizes, NaN
+ * above infinity. */
+nabla_ssa nabla_emit_size_bits(nabla_emitter *emitter, nabla_shape shape,
+                               nabla_ssa value);
 
 /* `value` (f32) rounded to a value of `dtype`, as f32. */
 nabla_ssa nabla_emit_round(nabla_emitter *emitter, nabla_shape shape,

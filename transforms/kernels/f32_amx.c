@@ -1,5 +1,8 @@
 /* Products in f32 by AMX, which multiplies bf16: both operands are split into
  * parts (bf16.h) and those products of parts are added that an f32 would tell.
+ * Left out are those of the second with the third parts and of both third ones:
+ * less than 2^-8 * 2^-15 + 2^-17 * 2^-7 + 2^-32 < 3.01 * 2^-24 of a product,
+ * where w is cut and x is rounded.
  *
  * AMX takes subnormals for zeros, and products of parts may be subnormal where
  * the whole is not. With x up to 2^30, and weights as well (some 2^32) or
@@ -7,15 +10,16 @@
  * its bound would tell beside a sum of 2^-60 or more. What cannot be told so is
  * computed again, in f32, by a kernel of its own: rows of x with elements that
  * are larger, columns with such weights or scales, or with those below 2^-60
- * (all are NaN in the sums), sums near zero, and sums of zero where the row of
- * x has elements below 2^-40: with none on either side no product is lost. */
+ * (they, and the 15 beside them that are decoded together, are NaN in the
+ * sums), sums near zero, and sums of zero where the row of x has elements below
+ * 2^-40: with none on either side no product is lost. */
 #include "quant/ggml.h"
 #include "transforms/kernels/bf16.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 
-#define LEAST_BITS    0x21800000u /* 2^-60 */
-#define TINY_BITS     0x2b800000u /* 2^-40 */
+#define LEAST_BITS    NABLA_BF16_TINY_BITS /* of sums, as of weights: 2^-60 */
+#define SMALL_BITS    0x2b800000u          /* 2^-40 */
 #define INFINITY_BITS 0x7f800000u
 
 #define WORDS_BYTES ((uint64_t)NABLA_FUSED_WORDS * 8)
@@ -23,44 +27,37 @@
 /* ---- sums that are computed again -----------------------------------------
  */
 
-static nabla_ssa compare(nabla_emitter *emitter, const char *how, nabla_ssa a,
-                         double b) {
-  nabla_ssa limit = nabla_emit_f32(emitter, NABLA_VECTOR, b);
-  return nabla_emit(emitter, "arith.cmpf %s, %%v%u, %%v%u : vector<16xf32>",
-                    how, a, limit);
-}
-
-static nabla_ssa both(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi1>", a, b);
-}
-
 static nabla_ssa any(nabla_emitter *emitter, nabla_ssa lanes) {
   return nabla_emit(
       emitter, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", lanes);
 }
 
-/* `found` or'ed with the elements of x that are tiny and not zero, as bits that
- * f32 hold: loops carry those. */
-static nabla_ssa add_tiny(nabla_emitter *emitter, nabla_ssa found,
-                          nabla_ssa x) {
+/* `found` or'ed with the sizes of elements of x that are small and not zero, as
+ * bits that f32 hold: loops carry those. */
+static nabla_ssa add_small(nabla_emitter *emitter, nabla_ssa found,
+                           nabla_ssa x) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
   const char *floats = nabla_type_f32[NABLA_VECTOR];
-  nabla_ssa bits = nabla_emit_bitcast(emitter, floats, type, x);
-  bits = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
-                    nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
-  nabla_ssa tiny =
-      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : %s", bits,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, TINY_BITS), type);
-  bits = nabla_emit(emitter,
-                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s",
-                    tiny, bits, nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
-  bits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", bits,
+  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, x);
+  nabla_ssa small =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, SMALL_BITS), type);
+  size = nabla_emit(
+      emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", small,
+      size, nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
+  size = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", size,
                     nabla_emit_bitcast(emitter, floats, type, found), type);
-  return nabla_emit_bitcast(emitter, type, floats, bits);
+  return nabla_emit_bitcast(emitter, type, floats, size);
 }
 
-/* Whether row `row` of x has tiny elements, i1. */
-static nabla_ssa row_has_tiny(nabla_emitter *emitter, nabla_ssa row) {
+/* Lanes of `bits` that are not 0. */
+static nabla_ssa not_zero(nabla_emitter *emitter, nabla_ssa bits) {
+  return nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
+                    bits, nabla_emit_i32(emitter, NABLA_VECTOR, 0));
+}
+
+/* Whether row `row` of x has small elements, i1. */
+static nabla_ssa row_has_small(nabla_emitter *emitter, nabla_ssa row) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned rest = (unsigned)(spec->k % NABLA_LANES);
   nabla_array_ref x = {0, spec->x_type};
@@ -71,48 +68,45 @@ static nabla_ssa row_has_tiny(nabla_emitter *emitter, nabla_ssa row) {
   nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), whole,
                    NABLA_LANES, 1, &bits);
   bits =
-      add_tiny(emitter, loop.carried[0],
-               nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
+      add_small(emitter, loop.carried[0],
+                nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
   nabla_loop_end(emitter, &loop, &bits);
   bits = loop.results[0];
   if (rest)
-    bits =
-        add_tiny(emitter, bits, nabla_emit_read_lanes(emitter, x, whole, rest));
+    bits = add_small(emitter, bits,
+                     nabla_emit_read_lanes(emitter, x, whole, rest));
   nabla_ssa integers = nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
                                           nabla_type_i32[NABLA_VECTOR], bits);
-  return any(emitter,
-             nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
-                        integers, nabla_emit_i32(emitter, NABLA_VECTOR, 0)));
+  return any(emitter, not_zero(emitter, integers));
 }
 
-/* Lanes that are below LEAST, infinite or NaN: sizes compare as bits, and what
- * is below 0 wraps. */
-static nabla_ssa is_near_or_not_finite(nabla_emitter *emitter, nabla_ssa sums) {
+/* Lanes of such sizes that are below LEAST, infinite or NaN: what is below 0
+ * wraps. */
+static nabla_ssa is_near_or_not_finite(nabla_emitter *emitter, nabla_ssa size) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
-  nabla_ssa bits =
-      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, sums);
-  bits = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s", bits,
-                    nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffffu), type);
-  bits = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", bits,
-                    nabla_emit_i32(emitter, NABLA_VECTOR, LEAST_BITS), type);
+  nabla_ssa above =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, LEAST_BITS), type);
   return nabla_emit(
-      emitter, "arith.cmpi uge, %%v%u, %%v%u : %s", bits,
+      emitter, "arith.cmpi uge, %%v%u, %%v%u : %s", above,
       nabla_emit_i32(emitter, NABLA_VECTOR, INFINITY_BITS - LEAST_BITS), type);
 }
 
 /* Whether the sums of row `row`, 16 lanes, have to be computed again, i1. */
 static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
                          nabla_ssa row) {
-  nabla_ssa near = is_near_or_not_finite(emitter, sums);
+  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, sums);
+  nabla_ssa near = is_near_or_not_finite(emitter, size);
   nabla_ssa some = any(emitter, near), open = ++emitter->last;
   nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", open, some);
-  nabla_ssa not_zero =
-      any(emitter, both(emitter, near, compare(emitter, "une", sums, 0)));
+  nabla_ssa sure = any(
+      emitter, nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi1>",
+                          near, not_zero(emitter, size)));
   nabla_ssa inner = ++emitter->last;
-  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", inner, not_zero);
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1", not_zero);
+  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", inner, sure);
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", sure);
   nabla_emit_line(emitter, "} else {");
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1", row_has_tiny(emitter, row));
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", row_has_small(emitter, row));
   nabla_emit_line(emitter, "}");
   nabla_emit_line(emitter, "scf.yield %%v%u : i1", inner);
   nabla_emit_line(emitter, "} else {");

@@ -46,6 +46,14 @@ static nabla_ssa above(nabla_emitter *emitter, nabla_shape shape, nabla_ssa a,
                     nabla_type_i32[shape]);
 }
 
+#define SIZE_BITS 0x7fffffffu
+
+nabla_ssa nabla_emit_size_bits(nabla_emitter *emitter, nabla_shape shape,
+                               nabla_ssa value) {
+  return bits_constant(emitter, shape, "andi", as_bits(emitter, shape, value),
+                       SIZE_BITS);
+}
+
 /* Exponent and mantissa moved to where f32 has them, then a multiplication by
  * 2^112, exact also for subnormals; infinity and NaN need the largest
  * exponent. */
@@ -70,7 +78,7 @@ static nabla_ssa widen_f16(nabla_emitter *emitter, nabla_shape shape,
  * step; up to 2^16 integers round half to even; above is infinity or NaN. */
 static nabla_ssa narrow_f16(nabla_emitter *emitter, nabla_shape shape,
                             nabla_ssa bits) {
-  nabla_ssa size = bits_constant(emitter, shape, "andi", bits, 0x7fffffff);
+  nabla_ssa size = bits_constant(emitter, shape, "andi", bits, SIZE_BITS);
   nabla_ssa sign = bits_constant(emitter, shape, "shrui", bits, 16);
   sign = bits_constant(emitter, shape, "andi", sign, 0x8000);
   nabla_ssa small =
@@ -97,7 +105,7 @@ static nabla_ssa narrow_f16(nabla_emitter *emitter, nabla_shape shape,
 
 static nabla_ssa narrow_bf16(nabla_emitter *emitter, nabla_shape shape,
                              nabla_ssa bits) {
-  nabla_ssa size = bits_constant(emitter, shape, "andi", bits, 0x7fffffff);
+  nabla_ssa size = bits_constant(emitter, shape, "andi", bits, SIZE_BITS);
   nabla_ssa nan = above(emitter, shape, size, 0x7f800000);
   nabla_ssa quiet = bits_constant(emitter, shape, "ori", bits, 0x400000);
   nabla_ssa odd = bits_constant(emitter, shape, "shrui", bits, 16);

@@ -180,9 +180,11 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
   nabla_text inside = {0};
   nabla_constants constants = {.count = 0};
   nabla_sums sums = {.of = {{0}}};
-  nabla_emitter emitter = {
-      .text = &inside, .constants = &constants, .spec = spec, .name = name};
-  emitter.sums = &sums;
+  nabla_emitter emitter = {.text = &inside,
+                           .constants = &constants,
+                           .sums = &sums,
+                           .spec = spec,
+                           .name = name};
   emitter.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "

@@ -19,13 +19,9 @@
 /* The bits of the largest magnitude: NaN is above infinity. */
 static nabla_ssa largest(nabla_emitter *emitter, const nabla_ssa *values,
                          unsigned count) {
-  nabla_ssa mask = nabla_emit_i32(emitter, NABLA_VECTOR, 0x7fffffff), most = 0;
+  nabla_ssa most = 0;
   for (unsigned i = 0; i < count; i++) {
-    nabla_ssa bits = nabla_emit(
-        emitter, "arith.bitcast %%v%u : vector<16xf32> to vector<16xi32>",
-        values[i]);
-    bits = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi32>", bits,
-                      mask);
+    nabla_ssa bits = nabla_emit_size_bits(emitter, NABLA_VECTOR, values[i]);
     most =
         most ? nabla_emit(emitter, "arith.maxui %%v%u, %%v%u : vector<16xi32>",
                           most, bits)

@@ -93,24 +93,25 @@ static void add_words(nabla_emitter *emitter, const group *g, nabla_ssa *sums) {
   set_all(sums, loop.results, count);
 }
 
-static void clear(nabla_emitter *emitter, const few *f, nabla_ssa *sums) {
+static void clear(nabla_emitter *emitter, nabla_ssa *sums, unsigned count) {
   nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  for (unsigned i = 0; i < f->rows * f->sums; i++) sums[i] = none;
+  for (unsigned i = 0; i < count; i++) sums[i] = none;
 }
 
-/* Adds sums that began at zero, times `scales` if there are such, to the first
- * total of each row: a chain over all of k would be long. */
+/* Adds sums that began at zero, times `scales` if there are such, to the total
+ * of each row: a chain over all of k would be long. */
 static void add_sums(nabla_emitter *emitter, const few *f,
                      const nabla_ssa *sums, nabla_ssa scales,
                      nabla_ssa *totals) {
   for (unsigned r = 0; r < f->rows; r++) {
-    nabla_ssa sum = sums[r * f->sums], *total = &totals[r * f->sums];
+    nabla_ssa sum = sums[r * f->sums];
     for (unsigned i = 1; i < f->sums; i++)
       sum = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sum,
                               sums[r * f->sums + i]);
-    *total =
-        scales ? nabla_emit_fma(emitter, NABLA_VECTOR, sum, scales, *total)
-               : nabla_emit_binary(emitter, NABLA_VECTOR, "addf", *total, sum);
+    totals[r] =
+        scales
+            ? nabla_emit_fma(emitter, NABLA_VECTOR, sum, scales, totals[r])
+            : nabla_emit_binary(emitter, NABLA_VECTOR, "addf", totals[r], sum);
   }
 }
 
@@ -131,7 +132,7 @@ static void add_record(nabla_emitter *emitter, const few *f, nabla_ssa column,
       g.zeros = nabla_emit_read_lanes(emitter, nabla_floats_at(g.from.zeros),
                                       at, NABLA_LANES);
     nabla_ssa sums[ROWS_MOST * SUMS_MOST];
-    clear(emitter, f, sums);
+    clear(emitter, sums, f->rows * f->sums);
     add_words(emitter, &g, sums);
     add_sums(emitter, f, sums, scales_sums(spec) ? g.scales : 0, totals);
   }
@@ -140,17 +141,20 @@ static void add_record(nabla_emitter *emitter, const few *f, nabla_ssa column,
 /* ---- dense ----------------------------------------------------------------
  */
 
-/* Elements [from, to) of k, `step` in a turn, added to `totals`. */
+/* Elements [from, to) of k, `step` in a turn: their sums are added to
+ * `totals`. */
 static void add_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
                       nabla_ssa from, nabla_ssa to, unsigned step,
                       nabla_ssa *totals) {
   const nabla_fused_spec *spec = emitter->spec;
   unsigned count = f->rows * f->sums;
   nabla_ssa zero = nabla_emit_i64(emitter, 0), next[NABLA_LOOP_MAX];
+  nabla_ssa sums[ROWS_MOST * SUMS_MOST];
   nabla_array_ref w = {nabla_emit_packed_at(emitter, column, zero),
                        spec->dense};
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, from, to, step, count, totals);
+  clear(emitter, sums, count);
+  nabla_loop_begin(emitter, &loop, from, to, step, count, sums);
   set_all(next, loop.carried, count);
   for (unsigned i = 0; i < step; i++) {
     nabla_ssa k = nabla_emit_add_constant(emitter, loop.induction, i);
@@ -165,28 +169,24 @@ static void add_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
     add_products(emitter, f, k, value, i, next);
   }
   nabla_loop_end(emitter, &loop, next);
-  set_all(totals, loop.results, count);
+  add_sums(emitter, f, loop.results, 0, totals);
 }
 
 /* All of k: panels, and what is no multiple of a turn. */
 static void sum_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
                       nabla_ssa *totals) {
-  unsigned count = f->rows * f->sums;
   const uint64_t k = emitter->spec->k;
   nabla_ssa whole = nabla_emit_i64(emitter, k / SUMS_MOST * SUMS_MOST);
-  nabla_ssa sums[ROWS_MOST * SUMS_MOST];
   nabla_loop panels;
   nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), whole, PANEL,
-                   count, totals);
-  set_all(totals, panels.carried, count);
+                   f->rows, totals);
+  set_all(totals, panels.carried, f->rows);
   nabla_ssa end = nabla_emit_minimum(
       emitter, nabla_emit_add_constant(emitter, panels.induction, PANEL),
       whole);
-  clear(emitter, f, sums);
-  add_dense(emitter, f, column, panels.induction, end, SUMS_MOST, sums);
-  add_sums(emitter, f, sums, 0, totals);
+  add_dense(emitter, f, column, panels.induction, end, SUMS_MOST, totals);
   nabla_loop_end(emitter, &panels, totals);
-  set_all(totals, panels.results, count);
+  set_all(totals, panels.results, f->rows);
   if (k % SUMS_MOST)
     add_dense(emitter, f, column, whole, nabla_emit_i64(emitter, k), 1, totals);
 }
@@ -198,27 +198,20 @@ static void sum_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
 static void sum_columns(nabla_emitter *emitter, const few *f,
                         nabla_ssa column) {
   const nabla_fused_spec *spec = emitter->spec;
-  unsigned each = f->sums, rows = f->rows, count = rows * each;
-  nabla_ssa totals[ROWS_MOST * SUMS_MOST], kept[ROWS_MOST];
-  clear(emitter, f, totals);
+  nabla_ssa totals[ROWS_MOST];
+  clear(emitter, totals, f->rows);
   if (spec->format.encoding) {
     nabla_loop steps;
     nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), emitter->k,
-                     nabla_words_step(spec), count, totals);
-    set_all(totals, steps.carried, count);
+                     nabla_words_step(spec), f->rows, totals);
+    set_all(totals, steps.carried, f->rows);
     add_record(emitter, f, column, steps.induction, totals);
     nabla_loop_end(emitter, &steps, totals);
-    set_all(totals, steps.results, count);
+    set_all(totals, steps.results, f->rows);
   } else {
     sum_dense(emitter, f, column, totals);
   }
-  for (unsigned r = 0; r < rows; r++) {
-    kept[r] = totals[r * each];
-    for (unsigned i = 1; i < each; i++)
-      kept[r] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", kept[r],
-                                  totals[r * each + i]);
-  }
-  nabla_emit_keep_sums(emitter, rows, kept);
+  nabla_emit_keep_sums(emitter, f->rows, totals);
 }
 
 static void run_rows(nabla_emitter *emitter, unsigned count) {
