@@ -69,6 +69,7 @@ static const variant variants[] = {
 /* For x86: in other numerics, where the CPU has the instructions. */
 static const variant other_variants[] = {
     {.encoding = "nf4", .block = 64, .m = 32, .body = "f32_amx"},
+    {.encoding = "q6_k", .m = 32, .body = "f32_amx"},
     {.encoding = "mxfp4",
      .block = 32,
      .m = 32,

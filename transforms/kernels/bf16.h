@@ -69,6 +69,10 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
 /* Are tiles made from whole lines of codes? */
 int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 
+/* Are they made from halves of blocks of GGUF, which have a factor for each 16?
+ */
+int nabla_bf16_by_halves(const nabla_fused_spec *spec);
+
 /* Are the elements of a pair 16 apart? */
 int nabla_bf16_is_apart(const nabla_fused_spec *spec);
 
@@ -102,6 +106,14 @@ nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
  * each followed by its minimum if there are such. */
 nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
                                  const nabla_tiled_block *block);
+
+/* Writes those of row `row` of the panel, which begins at `flat`; and makes
+ * those of all rows NaN that are beyond what sums can tell. */
+void nabla_emit_bf16_write_scales(nabla_emitter *emitter,
+                                  const nabla_tiled_block *block, nabla_ssa row,
+                                  nabla_ssa flat);
+void nabla_emit_bf16_limit_scales(nabla_emitter *emitter,
+                                  const nabla_tiled_block *block);
 
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
  * x that are large enough to matter in f32. In f32, so many bytes behind the

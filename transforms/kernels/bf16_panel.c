@@ -1,6 +1,7 @@
 /* Decoding panels of w to bf16; see bf16.h. */
 #include "quant/ggml.h"
 #include "transforms/kernels/bf16_parts.h"
+#include "transforms/kernels/block_weights.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/decode_ggml.h"
 #include "transforms/kernels/int8.h"
@@ -9,8 +10,6 @@
 
 #define WORDS      "vector<32xi16>"
 #define CACHE_LINE 64u
-
-#define SCALE_LIMIT_BITS 0x47800000u /* 2^16, as some codes are as much */
 
 /* Every line has one scale. */
 static int each_line_has_a_scale(const nabla_fused_spec *spec) {
@@ -29,6 +28,12 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
 
 int nabla_bf16_is_apart(const nabla_fused_spec *spec) {
   return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_by_lines(spec);
+}
+
+int nabla_bf16_by_halves(const nabla_fused_spec *spec) {
+  const uint64_t run = nabla_bf16_of(spec).run;
+  return spec->ggml && run && run % NABLA_BLOCK_HALF == 0 &&
+         nabla_block_halves_apply(spec);
 }
 
 int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
@@ -88,6 +93,50 @@ static void decode_steps(nabla_emitter *emitter, const piece *row,
     all->values[i] = loop.results[i];
 }
 
+/* ---- halves of blocks of GGUF, whose scales are left to sums --------------
+ */
+
+/* The first 16 elements of a tile's row wait for the others. */
+typedef struct half_place {
+  nabla_ssa out, low;
+} half_place;
+
+static void store_codes(nabla_emitter *emitter, uint32_t e, nabla_ssa codes,
+                        void *context) {
+  half_place *to = context;
+  if (e % NABLA_BF16_STEP == 0)
+    to->low = codes;
+  else
+    nabla_emit_bf16_parts(
+        emitter, to->low, codes,
+        nabla_emit_address(
+            emitter, to->out,
+            nabla_emit_i64(
+                emitter, (uint64_t)(e / NABLA_BF16_STEP) * NABLA_TILE_BYTES)));
+}
+
+/* Rows begin with a block, so that `k` tells where in one they are. */
+static void decode_halves(nabla_emitter *emitter, const nabla_tiled_block *p,
+                          const piece *row) {
+  nabla_loop halves;
+  nabla_loop_begin(emitter, &halves, nabla_emit_i64(emitter, 0), p->count,
+                   NABLA_BLOCK_HALF, 0, NULL);
+  nabla_ssa at = nabla_emit_multiply(emitter, halves.induction,
+                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
+  half_place to = {.out = nabla_emit_address(emitter, row->out, at)};
+  nabla_ssa flat = nabla_emit_add(emitter, row->flat, halves.induction);
+  nabla_ssa k = nabla_emit_add(emitter, p->k, halves.induction);
+  nabla_ssa half = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64",
+                              nabla_emit_divide(emitter, k, NABLA_BLOCK_HALF),
+                              nabla_emit_i64(emitter, 1));
+  nabla_emit_block_half(emitter, nabla_emit_code_byte(emitter, flat), half,
+                        store_codes, &to);
+  nabla_loop_end(emitter, &halves, NULL);
+}
+
+/* ---- a row of a panel -----------------------------------------------------
+ */
+
 static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
                        const piece *row, nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = emitter->spec;
@@ -97,71 +146,6 @@ static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
   decode_steps(emitter, row, nabla_emit_i64(emitter, 0), whole, NABLA_BF16_STEP,
                all);
   if (rest) decode_steps(emitter, row, whole, p->count, rest, all);
-}
-
-/* ---- scales that sums are multiplied with --------------------------------
- */
-
-nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
-                                 const nabla_tiled_block *p) {
-  return nabla_emit_address(
-      emitter, emitter->scratch,
-      nabla_emit_i64(
-          emitter, nabla_tiled_scratch(p->self) + 2 * NABLA_BF16_FRESH_BYTES));
-}
-
-/* Those of row `row` of the panel, which begins at `flat`: all of a block of
- * GGUF at once, where the panel is one. */
-static void write_scales(nabla_emitter *emitter, const nabla_tiled_block *p,
-                         nabla_ssa row, nabla_ssa flat) {
-  const nabla_fused_spec *spec = emitter->spec;
-  const nabla_bf16 self = nabla_bf16_of(spec);
-  nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(emitter, p));
-  nabla_ssa to = nabla_emit_multiply(emitter, row, self.scales);
-  if (spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
-      nabla_row_alignment(spec, spec->ggml->elements) == self.depth) {
-    nabla_emit_write_lanes(emitter, scales, to,
-                           nabla_emit_ggml_sub_lanes(
-                               emitter, nabla_emit_code_byte(emitter, flat)));
-    return;
-  }
-  nabla_ssa values[2] = {0, 0};
-  nabla_loop runs;
-  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), p->count,
-                   self.run, 0, NULL);
-  nabla_ssa at = nabla_emit_add(emitter, flat, runs.induction);
-  to = nabla_emit_add(
-      emitter, to,
-      nabla_emit_multiply(emitter,
-                          nabla_emit_divide(emitter, runs.induction, self.run),
-                          self.has_minima ? 2 : 1));
-  if (spec->ggml)
-    nabla_emit_ggml_factors(emitter, at, values);
-  else
-    values[0] = nabla_emit_scale(emitter, at);
-  nabla_emit_write(emitter, scales, to, values[0]);
-  if (self.has_minima)
-    nabla_emit_write(emitter, scales, nabla_emit_add_constant(emitter, to, 1),
-                     values[1]);
-  nabla_loop_end(emitter, &runs, NULL);
-}
-
-/* Scales beyond what sums can tell become NaN. */
-static void limit_scales(nabla_emitter *emitter, const nabla_tiled_block *p) {
-  nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(emitter, p));
-  nabla_loop loop;
-  nabla_loop_begin(
-      emitter, &loop, nabla_emit_i64(emitter, 0),
-      nabla_emit_i64(emitter,
-                     NABLA_TILED_ROWS * nabla_bf16_of(emitter->spec).scales),
-      NABLA_LANES, 0, NULL);
-  nabla_ssa value =
-      nabla_emit_read_lanes(emitter, scales, loop.induction, NABLA_LANES);
-  nabla_emit_write_lanes(
-      emitter, scales, loop.induction,
-      nabla_emit_bf16_limit(emitter, value, NABLA_BF16_TINY_BITS,
-                            SCALE_LIMIT_BITS));
-  nabla_loop_end(emitter, &loop, NULL);
 }
 
 /* ---- lines of codes of 4 bits ---------------------------------------------
@@ -266,9 +250,12 @@ static void decode_panel_row(nabla_emitter *emitter, const nabla_tiled_block *p,
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, of_w), p->k), out};
   if (nabla_bf16_by_lines(spec))
     decode_lines(emitter, p, &here);
+  else if (nabla_bf16_by_halves(spec))
+    decode_halves(emitter, p, &here);
   else
     decode_row(emitter, p, &here, all);
-  if (nabla_bf16_of(spec).run) write_scales(emitter, p, row, here.flat);
+  if (nabla_bf16_of(spec).run)
+    nabla_emit_bf16_write_scales(emitter, p, row, here.flat);
 }
 
 /* The 16 rows of a panel from row `first` on, to the address `out`. */
@@ -305,7 +292,7 @@ void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
                   emitter, p->panel,
                   nabla_emit_multiply(emitter, halves.induction, self.half)));
   nabla_loop_end(emitter, &halves, NULL);
-  if (self.run) limit_scales(emitter, p);
+  if (self.run) nabla_emit_bf16_limit_scales(emitter, p);
 }
 
 /* Bytes of codes that a row of a panel has. */
@@ -317,12 +304,25 @@ static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
   return depth * bits / 8;
 }
 
+/* Where those of the panel at `flat` begin. Halves of a block lie all over it:
+ * the first panel of a block asks for half of the next block, the second one
+ * for the rest. */
+static nabla_ssa first_byte(nabla_emitter *emitter, nabla_ssa flat) {
+  const nabla_ggml *format = emitter->spec->ggml;
+  if (!format || !nabla_bf16_by_halves(emitter->spec))
+    return nabla_emit_code_byte(emitter, flat);
+  flat = nabla_emit_add_constant(emitter, flat, NABLA_BLOCK_HALF);
+  return nabla_emit_divide(emitter,
+                           nabla_emit_multiply(emitter, flat, format->bytes),
+                           format->elements);
+}
+
 void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
                               nabla_ssa k) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa flat =
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
-  nabla_ssa byte = nabla_emit_code_byte(emitter, flat);
+  nabla_ssa byte = first_byte(emitter, flat);
   for (uint64_t i = 0; i < bytes_of_row(spec); i += CACHE_LINE)
     nabla_emit_prefetch(emitter, emitter->codes,
                         nabla_emit_add_constant(emitter, byte, i));

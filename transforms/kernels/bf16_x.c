@@ -36,7 +36,7 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
     const nabla_ggml_layout *l = spec->ggml->layout;
     if (l->sub == NABLA_GGML_SUB_PACKED6)
       run = NABLA_GGML_PACKED6_PART;
-    else if (!l->is_e8m0 && !l->sub)
+    else if (!l->is_e8m0)
       run = spec->ggml->elements;
   } else if (format->encoding && !format->encoding->is_mx) {
     if (nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
@@ -49,9 +49,12 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
   return run % NABLA_BF16_STEP ? 0 : run;
 }
 
-/* Of codes: integers of at most 8 bits, less zero points too, and FP8 are bf16.
- */
-static unsigned code_parts(const nabla_encoding *encoding) {
+/* Of codes: integers of at most 8 bits, less zero points too, and FP8 are bf16;
+ * those of 6 bits times the factor of their 16 have 13 bits. */
+static unsigned code_parts(const nabla_fused_spec *spec) {
+  const nabla_encoding *encoding = spec->format.encoding;
+  if (spec->ggml)
+    return spec->ggml->layout->sub == NABLA_GGML_SUB_BYTES ? 2 : 1;
   return encoding && encoding->bits == 4 && !nabla_spec_is_integer(encoding)
              ? NABLA_BF16_PARTS
              : 1;
@@ -70,14 +73,14 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
 
 /* Elements of k in a panel. One of 8 to 12 KiB leaves room in the first cache
  * for tiles of x, and for another thread of the core: 16 and 24 KiB take a
- * sixth more time. q4_k and q5_k have the scales of 256 at once. Where K is
- * large, panels are deeper, so that there are as few as promises allow
- * (f32_amx.c). */
+ * sixth more time; but q6_k is decoded by 128. q4_k and q5_k have the scales of
+ * 256 at once. Where K is large, panels are deeper, so that there are as few as
+ * promises allow (f32_amx.c). */
 static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
   int is_packed6 = spec->ggml && spec->ggml->layout->sub;
   if (spec->numerics != NABLA_NUMERICS_F32 || (parts == 1 && is_packed6))
     return NABLA_BF16_DEPTH_MOST;
-  uint64_t depth = parts == 1 ? 128 : 64;
+  uint64_t depth = parts == 1 || (parts == 2 && spec->ggml) ? 128 : 64;
   while (depth < NABLA_BF16_DEPTH_MOST &&
          spec->k / depth > PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST)
     depth *= 2;
@@ -88,8 +91,8 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   int whole = spec->numerics == NABLA_NUMERICS_F32;
   nabla_bf16 self = {.w_parts = whole ? weight_parts(spec) : 1,
                      .x_parts = whole ? parts_of(spec->x_type) : 1};
-  unsigned parts = spec->ggml ? 1 : code_parts(spec->format.encoding);
-  if (whole && scale_run(spec, NABLA_BF16_STEP)) self.w_parts = parts;
+  if (whole && scale_run(spec, NABLA_BF16_STEP))
+    self.w_parts = code_parts(spec);
   self.folds = self.x_parts > 1 && nabla_spec_last_m(spec) <= ROWS / 2 ? 2 : 1;
   self.x_tiles = (self.x_parts + self.folds - 1) / self.folds;
   self.depth = depth_of(spec, self.w_parts);

@@ -208,17 +208,18 @@ static nabla_ssa i8_with(nabla_emitter *emitter, const char *operation,
                     a, b);
 }
 
-/* 32 codes with upper bits from element `e` on, a byte each. */
+/* 32 codes with upper bits from element `e` on, a byte each: of a block at byte
+ * `base`, whose upper bits count from `high_base`. */
 static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa base,
-                             uint32_t e) {
+                             nabla_ssa high_base, uint32_t e) {
   const nabla_ggml_layout *l = layout_of(emitter);
   uint32_t shift = nabla_ggml_high_shift(l, e);
   nabla_ssa low =
       nabla_emit_load(emitter, "vector<32xi8>", emitter->codes,
                       at_byte(emitter, base, nabla_ggml_code_byte(l, e)), 1);
-  nabla_ssa high =
-      nabla_emit_load(emitter, "vector<32xi8>", emitter->codes,
-                      at_byte(emitter, base, nabla_ggml_high_byte(l, e)), 1);
+  nabla_ssa high = nabla_emit_load(
+      emitter, "vector<32xi8>", emitter->codes,
+      at_byte(emitter, high_base, nabla_ggml_high_byte(l, e)), 1);
   low = nabla_ggml_code_shift(l, e) ? i8_with(emitter, "shrui", low, 4)
                                     : i8_with(emitter, "andi", low, 15);
   high = shift > 4 ? i8_with(emitter, "shrui", high, shift - 4)
@@ -228,15 +229,15 @@ static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa base,
                     high);
 }
 
-/* Half `half` of 32 codes, as f32. */
+/* Half `half` of 32 codes, as f32, extended by "extui" or "extsi". */
 static nabla_ssa half_piece(nabla_emitter *emitter, nabla_ssa codes,
-                            unsigned half) {
+                            const char *extend, unsigned half) {
   nabla_ssa lanes = nabla_emit(
       emitter,
       "vector.extract_strided_slice %%v%u {offsets = [%u], sizes = [16], "
       "strides = [1]} : vector<32xi8> to vector<16xi8>",
       codes, half * NABLA_LANES);
-  return nabla_emit_ggml_bytes(emitter, "extui", lanes);
+  return nabla_emit_ggml_bytes(emitter, extend, lanes);
 }
 
 /* factor * (code - bias), or factor * code + min. */
@@ -273,10 +274,66 @@ void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
     } else if (p->table) {
       weights = looked_up(emitter, base, e, p, turned);
     } else {
-      if (e % PIECE == 0) codes = piece_codes(emitter, base, e);
-      weights = converted(emitter,
-                          half_piece(emitter, codes, e / NABLA_LANES % 2), p);
+      if (e % PIECE == 0) codes = piece_codes(emitter, base, base, e);
+      weights = converted(
+          emitter, half_piece(emitter, codes, "extui", e / NABLA_LANES % 2), p);
     }
     use(emitter, e, weights, context);
+  }
+}
+
+/* ---- halves of blocks ---- */
+
+/* Bytes that a half has of lower bits, of upper bits, and of factors. */
+static uint32_t low_bytes(void) { return NABLA_BLOCK_HALF / 2; }
+static uint32_t high_bytes(void) { return NABLA_BLOCK_HALF / 4; }
+static uint32_t factor_bytes(void) {
+  return NABLA_BLOCK_HALF / NABLA_GGML_BYTES_PART;
+}
+
+int nabla_block_halves_apply(const nabla_fused_spec *spec) {
+  const nabla_ggml_layout *l = spec->ggml->layout;
+  return nabla_block_weights_apply(spec) && l->bits == 2 &&
+         spec->ggml->elements == 2 * NABLA_BLOCK_HALF &&
+         l->run == low_bytes() && l->part == high_bytes() &&
+         l->sub == NABLA_GGML_SUB_BYTES;
+}
+
+static nabla_ssa half_from(nabla_emitter *emitter, nabla_ssa base,
+                           nabla_ssa half, uint32_t bytes) {
+  return nabla_emit_add(emitter, base,
+                        nabla_emit_multiply(emitter, half, bytes));
+}
+
+/* The factors of a half, in lanes. */
+static nabla_ssa half_factors(nabla_emitter *emitter, nabla_ssa base) {
+  nabla_ssa bytes =
+      nabla_emit_load(emitter, "vector<8xi8>", emitter->codes,
+                      at_byte(emitter, base, layout_of(emitter)->sub_at), 1);
+  bytes = nabla_emit(emitter,
+                     "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 4, 5, 6, 7, 0, "
+                     "1, 2, 3, 4, 5, 6, 7] : vector<8xi8>, vector<8xi8>",
+                     bytes, bytes);
+  return nabla_emit_ggml_bytes(emitter, "extsi", bytes);
+}
+
+void nabla_emit_block_half(nabla_emitter *emitter, nabla_ssa base,
+                           nabla_ssa half, nabla_block_use *use,
+                           void *context) {
+  const uint32_t bias = (uint32_t)layout_of(emitter)->bias;
+  nabla_ssa codes = 0;
+  nabla_ssa low = half_from(emitter, base, half, low_bytes());
+  nabla_ssa high = half_from(emitter, base, half, high_bytes());
+  nabla_ssa factors =
+      half_factors(emitter, half_from(emitter, base, half, factor_bytes()));
+  for (uint32_t e = 0; e < NABLA_BLOCK_HALF; e += NABLA_LANES) {
+    if (e % PIECE == 0)
+      codes =
+          i8_with(emitter, "subi", piece_codes(emitter, low, high, e), bias);
+    nabla_ssa value = half_piece(emitter, codes, "extsi", e / NABLA_LANES % 2);
+    use(emitter, e,
+        nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
+                          spread(emitter, factors, e / NABLA_LANES)),
+        context);
   }
 }

@@ -159,11 +159,13 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->grain = NABLA_LANES;
 }
 
-/* A quarter of the vectors of a row and two levels of sums, then the lanes;
- * what is left of a group has two vectors in each block. */
+/* Of each group a sum has two vectors, or what a block of bytes gives, which is
+ * two vectors itself; the first is added to zero. What is left of a group goes
+ * to the same sums, block by block. Two levels of sums, then the lanes. */
 static uint64_t chain(const nabla_fused_spec *spec) {
-  uint64_t rest = spec->k % GROUP / NABLA_LANES;
-  return spec->k / (NABLA_LANES * SUMS) + rest + 2 + 4;
+  uint64_t groups = spec->k / GROUP, left = spec->k % GROUP;
+  uint64_t sums = spec->ggml->layout->run ? 2 * groups : groups + 1;
+  return sums + left / spec->ggml->elements + 2 + 4 - 1;
 }
 
 const nabla_body nabla_body_blocks = {.name = "blocks",

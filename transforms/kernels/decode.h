@@ -12,8 +12,9 @@ typedef struct nabla_window {
   unsigned width;   /* 1 .. NABLA_LANES */
   uint64_t aligned; /* flat is a multiple of it; 0 when flat is always 0 */
   nabla_ssa scale;  /* f32 that all elements share, or 0: look it up */
-  int is_unscaled;  /* 1: values before they are multiplied and rounded, finite
-                       beyond the width */
+  int is_unscaled;  /* 1: values before they are multiplied (but for factors of
+                       16 elements, in blocks that have such) and rounded,
+                       finite beyond the width */
 } nabla_window;
 
 /* F32, F16 or BF16. */

@@ -109,22 +109,35 @@ static void packed6(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   }
 }
 
+/* The factor of the block. */
+static nabla_ssa block_factor(nabla_emitter *emitter, const place *p) {
+  const nabla_ggml_layout *l = layout_of(emitter);
+  nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d);
+  return l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
+}
+
+/* That of 16 elements, a byte. */
+static nabla_ssa byte_factor(nabla_emitter *emitter, const place *p) {
+  nabla_ssa part =
+      nabla_emit_divide(emitter, p->element, NABLA_GGML_BYTES_PART);
+  return as_f32(emitter, NABLA_SCALAR,
+                byte_at(emitter, p, part, layout_of(emitter)->sub_at, "extsi"));
+}
+
 /* The factor of the part that the element is in, and what is added: 0 for
  * none. */
 static void factors(nabla_emitter *emitter, const place *p, nabla_ssa out[2]) {
   const nabla_ggml_layout *l = layout_of(emitter);
   const nabla_shape one = NABLA_SCALAR;
-  nabla_ssa d = nabla_emit_add_constant(emitter, p->base, l->d), by[2];
-  out[0] = l->is_e8m0 ? nabla_emit_ggml_e8m0(emitter, d) : half_at(emitter, d);
+  nabla_ssa by[2];
+  out[0] = block_factor(emitter, p);
   out[1] = 0;
   if (l->min >= 0)
     out[1] = half_at(
         emitter, nabla_emit_add_constant(emitter, p->base, (uint32_t)l->min));
   if (l->sub == NABLA_GGML_SUB_BYTES) {
-    nabla_ssa part =
-        nabla_emit_divide(emitter, p->element, NABLA_GGML_BYTES_PART);
-    by[0] = as_f32(emitter, one, byte_at(emitter, p, part, l->sub_at, "extsi"));
-    out[0] = nabla_emit_binary(emitter, one, "mulf", out[0], by[0]);
+    out[0] = nabla_emit_binary(emitter, one, "mulf", out[0],
+                               byte_factor(emitter, p));
   } else if (l->sub == NABLA_GGML_SUB_PACKED6) {
     packed6(emitter, p, by);
     for (int i = 0; i < 2; i++)
@@ -137,6 +150,22 @@ void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
                              nabla_ssa out[2]) {
   place p = place_of(emitter, flat);
   factors(emitter, &p, out);
+}
+
+nabla_ssa nabla_emit_ggml_factor(nabla_emitter *emitter, nabla_ssa flat) {
+  place p = place_of(emitter, flat);
+  return block_factor(emitter, &p);
+}
+
+/* Values that are not scaled have the factor of their 16, where there is one,
+ * all others as well. */
+static void factors_of(nabla_emitter *emitter, const nabla_window *window,
+                       const place *p, nabla_ssa out[2]) {
+  out[0] = out[1] = 0;
+  if (!window->is_unscaled)
+    factors(emitter, p, out);
+  else if (layout_of(emitter)->sub == NABLA_GGML_SUB_BYTES)
+    out[0] = byte_factor(emitter, p);
 }
 
 /* ---- codes ---- */
@@ -262,6 +291,7 @@ static nabla_ssa one_code(nabla_emitter *emitter, const place *p) {
  * multiplication rounds as often as one and an addition. */
 static nabla_ssa scaled(nabla_emitter *emitter, nabla_shape shape,
                         const nabla_ssa by[2], nabla_ssa value) {
+  if (!by[0]) return value;
   value = nabla_emit_binary(emitter, shape, "mulf", value, by[0]);
   if (!by[1]) return value;
   return nabla_emit_binary(emitter, shape, "addf", value, by[1]);
@@ -278,10 +308,8 @@ static nabla_ssa one_by_one(nabla_emitter *emitter,
   place p =
       place_of(emitter, nabla_emit_add(emitter, window->flat, lanes.induction));
   nabla_ssa value = one_code(emitter, &p);
-  if (!window->is_unscaled) {
-    factors(emitter, &p, by);
-    value = scaled(emitter, NABLA_SCALAR, by, value);
-  }
+  factors_of(emitter, window, &p, by);
+  value = scaled(emitter, NABLA_SCALAR, by, value);
   nabla_ssa all = nabla_emit(emitter,
                              "llvm.insertelement %%v%u, %%v%u[%%v%u : i64] : "
                              "vector<16xf32>",
@@ -297,8 +325,7 @@ nabla_ssa nabla_emit_decode_ggml(nabla_emitter *emitter,
     value = one_by_one(emitter, window);
   } else {
     place p = place_of(emitter, window->flat);
-    if (window->is_unscaled) return whole_run(emitter, &p);
-    factors(emitter, &p, by);
+    factors_of(emitter, window, &p, by);
     for (int i = 0; i < 2; i++)
       if (by[i]) by[i] = nabla_emit_broadcast(emitter, "f32", by[i]);
     value = scaled(emitter, NABLA_VECTOR, by, whole_run(emitter, &p));
