@@ -69,9 +69,8 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
 /* Are tiles made from whole lines of codes? */
 int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 
-/* Are they made from halves of blocks of GGUF, which have a factor for each 16?
- */
-int nabla_bf16_by_halves(const nabla_fused_spec *spec);
+/* Are they made from whole blocks of GGUF, or halves of such? */
+int nabla_bf16_by_units(const nabla_fused_spec *spec);
 
 /* Are the elements of a pair 16 apart? */
 int nabla_bf16_is_apart(const nabla_fused_spec *spec);

@@ -30,10 +30,11 @@ int nabla_bf16_is_apart(const nabla_fused_spec *spec) {
   return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_by_lines(spec);
 }
 
-int nabla_bf16_by_halves(const nabla_fused_spec *spec) {
-  const uint64_t run = nabla_bf16_of(spec).run;
-  return spec->ggml && run && run % NABLA_BLOCK_HALF == 0 &&
-         nabla_block_halves_apply(spec);
+int nabla_bf16_by_units(const nabla_fused_spec *spec) {
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  if (!spec->ggml || !self.run) return 0;
+  const uint32_t unit = nabla_block_codes_unit(spec);
+  return unit && self.depth % unit == 0;
 }
 
 int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics) {
@@ -93,17 +94,17 @@ static void decode_steps(nabla_emitter *emitter, const piece *row,
     all->values[i] = loop.results[i];
 }
 
-/* ---- halves of blocks of GGUF, whose scales are left to sums --------------
+/* ---- blocks of GGUF, whose scales are left to sums -------------------------
  */
 
 /* The first 16 elements of a tile's row wait for the others. */
-typedef struct half_place {
+typedef struct unit_place {
   nabla_ssa out, low;
-} half_place;
+} unit_place;
 
 static void store_codes(nabla_emitter *emitter, uint32_t e, nabla_ssa codes,
                         void *context) {
-  half_place *to = context;
+  unit_place *to = context;
   if (e % NABLA_BF16_STEP == 0)
     to->low = codes;
   else
@@ -116,22 +117,23 @@ static void store_codes(nabla_emitter *emitter, uint32_t e, nabla_ssa codes,
 }
 
 /* Rows begin with a block, so that `k` tells where in one they are. */
-static void decode_halves(nabla_emitter *emitter, const nabla_tiled_block *p,
-                          const piece *row) {
-  nabla_loop halves;
-  nabla_loop_begin(emitter, &halves, nabla_emit_i64(emitter, 0), p->count,
-                   NABLA_BLOCK_HALF, 0, NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, halves.induction,
+static void decode_units(nabla_emitter *emitter, const nabla_tiled_block *p,
+                         const piece *row) {
+  const uint32_t unit = nabla_block_codes_unit(emitter->spec);
+  nabla_loop units;
+  nabla_loop_begin(emitter, &units, nabla_emit_i64(emitter, 0), p->count, unit,
+                   0, NULL);
+  nabla_ssa at = nabla_emit_multiply(emitter, units.induction,
                                      NABLA_TILE_BYTES / NABLA_BF16_STEP);
-  half_place to = {.out = nabla_emit_address(emitter, row->out, at)};
-  nabla_ssa flat = nabla_emit_add(emitter, row->flat, halves.induction);
-  nabla_ssa k = nabla_emit_add(emitter, p->k, halves.induction);
+  unit_place to = {.out = nabla_emit_address(emitter, row->out, at)};
+  nabla_ssa flat = nabla_emit_add(emitter, row->flat, units.induction);
+  nabla_ssa k = nabla_emit_add(emitter, p->k, units.induction);
   nabla_ssa half = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64",
                               nabla_emit_divide(emitter, k, NABLA_BLOCK_HALF),
                               nabla_emit_i64(emitter, 1));
-  nabla_emit_block_half(emitter, nabla_emit_code_byte(emitter, flat), half,
-                        store_codes, &to);
-  nabla_loop_end(emitter, &halves, NULL);
+  nabla_emit_block_codes(emitter, nabla_emit_code_byte(emitter, flat), half,
+                         store_codes, &to);
+  nabla_loop_end(emitter, &units, NULL);
 }
 
 /* ---- a row of a panel -----------------------------------------------------
@@ -250,8 +252,8 @@ static void decode_panel_row(nabla_emitter *emitter, const nabla_tiled_block *p,
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, of_w), p->k), out};
   if (nabla_bf16_by_lines(spec))
     decode_lines(emitter, p, &here);
-  else if (nabla_bf16_by_halves(spec))
-    decode_halves(emitter, p, &here);
+  else if (nabla_bf16_by_units(spec))
+    decode_units(emitter, p, &here);
   else
     decode_row(emitter, p, &here, all);
   if (nabla_bf16_of(spec).run)
@@ -309,7 +311,8 @@ static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
  * for the rest. */
 static nabla_ssa first_byte(nabla_emitter *emitter, nabla_ssa flat) {
   const nabla_ggml *format = emitter->spec->ggml;
-  if (!format || !nabla_bf16_by_halves(emitter->spec))
+  if (!format || nabla_bf16_of(emitter->spec).depth >= format->elements ||
+      !nabla_bf16_by_units(emitter->spec))
     return nabla_emit_code_byte(emitter, flat);
   flat = nabla_emit_add_constant(emitter, flat, NABLA_BLOCK_HALF);
   return nabla_emit_divide(emitter,

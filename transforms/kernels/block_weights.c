@@ -208,20 +208,21 @@ static nabla_ssa i8_with(nabla_emitter *emitter, const char *operation,
                     a, b);
 }
 
-/* 32 codes with upper bits from element `e` on, a byte each: of a block at byte
+/* 32 codes from element `e` on, a byte each: of a block at byte
  * `base`, whose upper bits count from `high_base`. */
 static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa base,
                              nabla_ssa high_base, uint32_t e) {
   const nabla_ggml_layout *l = layout_of(emitter);
-  uint32_t shift = nabla_ggml_high_shift(l, e);
   nabla_ssa low =
       nabla_emit_load(emitter, "vector<32xi8>", emitter->codes,
                       at_byte(emitter, base, nabla_ggml_code_byte(l, e)), 1);
+  low = nabla_ggml_code_shift(l, e) ? i8_with(emitter, "shrui", low, 4)
+                                    : i8_with(emitter, "andi", low, 15);
+  if (!l->bits) return low;
+  uint32_t shift = nabla_ggml_high_shift(l, e);
   nabla_ssa high = nabla_emit_load(
       emitter, "vector<32xi8>", emitter->codes,
       at_byte(emitter, high_base, nabla_ggml_high_byte(l, e)), 1);
-  low = nabla_ggml_code_shift(l, e) ? i8_with(emitter, "shrui", low, 4)
-                                    : i8_with(emitter, "andi", low, 15);
   high = shift > 4 ? i8_with(emitter, "shrui", high, shift - 4)
                    : i8_with(emitter, "shli", high, 4 - shift);
   high = i8_with(emitter, "andi", high, ((1u << l->bits) - 1) << 4);
@@ -282,21 +283,28 @@ void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
   }
 }
 
-/* ---- halves of blocks ---- */
+/* ---- codes ---- */
 
-/* Bytes that a half has of lower bits, of upper bits, and of factors. */
+/* Bytes that half a block has of lower bits, of upper bits, and of factors. */
 static uint32_t low_bytes(void) { return NABLA_BLOCK_HALF / 2; }
 static uint32_t high_bytes(void) { return NABLA_BLOCK_HALF / 4; }
 static uint32_t factor_bytes(void) {
   return NABLA_BLOCK_HALF / NABLA_GGML_BYTES_PART;
 }
 
-int nabla_block_halves_apply(const nabla_fused_spec *spec) {
+static int has_halves(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
-  return nabla_block_weights_apply(spec) && l->bits == 2 &&
+  return l->sub == NABLA_GGML_SUB_BYTES && l->bits == 2 &&
          spec->ggml->elements == 2 * NABLA_BLOCK_HALF &&
-         l->run == low_bytes() && l->part == high_bytes() &&
-         l->sub == NABLA_GGML_SUB_BYTES;
+         l->run == low_bytes() && l->part == high_bytes();
+}
+
+uint32_t nabla_block_codes_unit(const nabla_fused_spec *spec) {
+  const nabla_ggml_layout *l = spec->ggml->layout;
+  if (!nabla_block_weights_apply(spec)) return 0;
+  if (has_halves(spec)) return NABLA_BLOCK_HALF;
+  return l->sub == NABLA_GGML_SUB_PACKED6 && !l->bias ? spec->ggml->elements
+                                                      : 0;
 }
 
 static nabla_ssa half_from(nabla_emitter *emitter, nabla_ssa base,
@@ -317,9 +325,8 @@ static nabla_ssa half_factors(nabla_emitter *emitter, nabla_ssa base) {
   return nabla_emit_ggml_bytes(emitter, "extsi", bytes);
 }
 
-void nabla_emit_block_half(nabla_emitter *emitter, nabla_ssa base,
-                           nabla_ssa half, nabla_block_use *use,
-                           void *context) {
+static void half_codes(nabla_emitter *emitter, nabla_ssa base, nabla_ssa half,
+                       nabla_block_use *use, void *context) {
   const uint32_t bias = (uint32_t)layout_of(emitter)->bias;
   nabla_ssa codes = 0;
   nabla_ssa low = half_from(emitter, base, half, low_bytes());
@@ -334,6 +341,21 @@ void nabla_emit_block_half(nabla_emitter *emitter, nabla_ssa base,
     use(emitter, e,
         nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
                           spread(emitter, factors, e / NABLA_LANES)),
+        context);
+  }
+}
+
+void nabla_emit_block_codes(nabla_emitter *emitter, nabla_ssa base,
+                            nabla_ssa half, nabla_block_use *use,
+                            void *context) {
+  nabla_ssa codes = 0;
+  if (has_halves(emitter->spec)) {
+    half_codes(emitter, base, half, use, context);
+    return;
+  }
+  for (uint32_t e = 0; e < emitter->spec->ggml->elements; e += NABLA_LANES) {
+    if (e % PIECE == 0) codes = piece_codes(emitter, base, base, e);
+    use(emitter, e, half_piece(emitter, codes, "extui", e / NABLA_LANES % 2),
         context);
   }
 }

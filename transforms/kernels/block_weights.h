@@ -37,12 +37,14 @@ typedef void nabla_block_use(nabla_emitter *emitter, uint32_t e,
 void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
                               int turned, nabla_block_use *use, void *context);
 
-/* Codes with two upper bits and a factor for each 16, as q6_k has: half a
- * block, the one at `half` (0 or 1, known when the kernel runs). Each code,
- * less the bias and times the factor of its 16, is an integer in f32. */
+/* Codes as integers in f32, less the bias and times the factor of their 16 if
+ * there are such, of a unit: half a block of q6_k, the one at `half` (0 or 1,
+ * known when the kernel runs), or a whole block. */
 #define NABLA_BLOCK_HALF 128u
-int nabla_block_halves_apply(const nabla_fused_spec *spec);
-void nabla_emit_block_half(nabla_emitter *emitter, nabla_ssa base,
-                           nabla_ssa half, nabla_block_use *use, void *context);
+void nabla_emit_block_codes(nabla_emitter *emitter, nabla_ssa base,
+                            nabla_ssa half, nabla_block_use *use,
+                            void *context);
+/* The elements of a unit; 0 where there is none. */
+uint32_t nabla_block_codes_unit(const nabla_fused_spec *spec);
 
 #endif

@@ -201,7 +201,8 @@ static double decode_cost(const nabla_fused_spec *spec) {
   if (self.run && spec->ggml) {
     const nabla_ggml_layout *l = spec->ggml->layout;
     if (!l->run) return 90; /* bytes */
-    if (nabla_bf16_by_halves(spec)) return 200;
+    if (nabla_bf16_by_units(spec))
+      return l->sub == NABLA_GGML_SUB_BYTES ? 200 : 170;
     if (l->sub == NABLA_GGML_SUB_BYTES) return 560;
     return (l->sub ? 170 : 125) + (l->bits ? 100 : 0);
   }
