@@ -54,10 +54,13 @@ static int has_lane_scales(const nabla_fused_spec *spec) {
   return !is_wide(spec) && elements / block <= NABLA_LANES;
 }
 
+/* Where a prepacked weight is asked for, it serves one row of x, for which that
+ * gains little or nothing. */
 static int applies(const nabla_fused_spec *spec) {
   return nabla_spec_is_row(spec) && nabla_spec_last_m(spec) <= ROWS_MAX &&
          spec->numerics == NABLA_NUMERICS_F32 &&
-         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
+         (spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE ||
+          nabla_spec_last_m(spec) == 1) &&
          spec->format.encoding && NABLA_HAS(spec->features, AVX512F) &&
          spec->format.encoding->bits > 1 && spec->w_type == NABLA_DTYPE_F32 &&
          has_lines(spec) && has_lane_scales(spec);
