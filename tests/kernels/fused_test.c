@@ -327,6 +327,35 @@ static void check_scales(run *r, problem *p, const kernels *k,
   problem_decode(p);
 }
 
+/* Weights that are 0 as their products and minima cancel: d = 1, factors and
+ * numbers of minima 1, minima -8, codes 8. */
+static void check_cancelled(run *r, problem *p, const kernels *k,
+                            const jit_level *level, uint64_t m) {
+  const nabla_fused_spec *spec = &p->spec;
+  const nabla_ggml *format = spec->ggml;
+  if (!format || !p->minima || spec->step_count) return;
+  const nabla_ggml_layout *l = format->layout;
+  const int has_parts = l->sub == NABLA_GGML_SUB_PACKED6;
+  const uint16_t one = 0x3c00, min = has_parts ? 0x4800 : 0xc800; /* f16 */
+  for (size_t at = 0; at < p->codes.size; at += format->bytes) {
+    uint8_t *block = p->codes.data + at;
+    memset(block, 0, format->bytes);
+    memset(block + l->codes, 0x88, format->elements / 2);
+    memcpy(block + l->d, &one, sizeof one);
+    memcpy(block + l->min, &min, sizeof min);
+    if (!has_parts) continue;
+    memset(block + l->sub_at, 1, 8);
+    memset(block + l->sub_at + 8, 0x11, 4);
+  }
+  problem_decode(p);
+  problem_set_rows(p, m, FILL_RANDOM, &r->state);
+  run_whole(p, k);
+  if (problem_weight(p, 0, 0) != 0) fail(r, p, level, "no cancelling", m, 0);
+  p->is_apart = 1;
+  compare(r, p, k, level);
+  p->is_apart = 0;
+}
+
 /* Bytes that make a weight infinite or NaN: its scale, its code, itself. */
 typedef struct patch {
   uint8_t *at;
@@ -403,7 +432,9 @@ static uint64_t promised_chain(const nabla_fused_spec *spec) {
   if (spec->m_max == 1 && !spec->layout && spec->stride_k == 1)
     return spec->k / 64 + 8;
   if (!spec->m_max || spec->m_max > 4) return most;
-  uint64_t few = spec->layout ? spec->k / 16 + 136 : spec->k / 64 + 8;
+  uint64_t block = spec->format.encoding ? spec->format.block : 256;
+  if (spec->format.encoding && block > 128) block = 128;
+  uint64_t few = spec->layout ? spec->k / block + 136 : spec->k / 64 + 8;
   return most > few ? most : few;
 }
 
@@ -443,6 +474,7 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
       if (allowed(&spec, 1)) check_not_finite(r, &p, &k, level, 1);
       if (allowed(&spec, 9)) check_not_finite(r, &p, &k, level, 9);
     }
+    if (spec.k && allowed(&spec, 9)) check_cancelled(r, &p, &k, level, 9);
     problem_destroy(&p);
   }
   kernels_destroy(&k);
@@ -508,6 +540,7 @@ static uint64_t random_size(run *r, uint64_t most) {
 }
 
 static void set_blocks(nabla_fused_spec *spec, const nabla_ggml *format) {
+  if (!format->elements) abort(); /* no row of quant/ggml.def is so */
   spec->ggml = format;
   spec->format = (nabla_format){.block = format->elements};
   spec->nested_block = 0;
@@ -724,38 +757,68 @@ static void check_fixed(run *r) {
     }
 }
 
-/* Blocks of GGUF files: whole ones, groups of them and what is left, rows that
- * end within one, both ways round. */
+static nabla_fused_spec blocks_spec(const nabla_ggml *format, uint64_t n,
+                                    uint64_t k, uint64_t offset) {
+  nabla_fused_spec spec = {.storage_elements = n * k + offset,
+                           .n = n,
+                           .k = k,
+                           .stride_n = k,
+                           .stride_k = 1,
+                           .offset = offset,
+                           .x_type = NABLA_DTYPE_F32,
+                           .y_type = NABLA_DTYPE_F32,
+                           .w_type = NABLA_DTYPE_F32};
+  set_blocks(&spec, format);
+  return spec;
+}
+
+/* By f32_amx: blocks with more scales along k than are added one by one, more
+ * panels of the usual depth, whole blocks, and rows that begin within one. */
+static void check_deep_blocks(run *r, const nabla_ggml *format) {
+  const uint64_t e = format->elements;
+  if (!is_taken(r)) return;
+  if (e == 256) {
+    check_body(r, blocks_spec(format, 2, 16 * e, 0), "f32_amx");
+    check_body(r, blocks_spec(format, 1, 202 * e, 0), "f32_amx");
+  }
+  check_parts(r, blocks_spec(format, 35, 2 * e, 0));
+  check_parts(r, blocks_spec(format, 3, e + e / 2, e / 4));
+}
+
+/* Whole blocks, groups of them and what is left, rows that end within one, both
+ * ways round; of the formats each second has each second size. */
+static void check_sizes(run *r, const nabla_ggml *format, size_t number) {
+  const uint64_t e = format->elements;
+  const uint64_t sizes[][3] = {
+      /* n, k, offset */
+      {5, 5 * e, e},  {6, 6 * e, 0},         {3, 7 * e, 0},  {4, 11 * e, 0},
+      {37, 3 * e, 0}, {3, e + e / 2, e / 4}, {170, 2 * e, 0}};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    const uint64_t n = sizes[s][0], k = sizes[s][1];
+    if (!r->all && s % 2 == number % 2 && s + 1 < sizeof sizes / sizeof *sizes)
+      continue;
+    for (int transposed = 0; transposed < (sizes[s][2] ? 2 : 1); transposed++) {
+      nabla_fused_spec spec = blocks_spec(format, n, k, sizes[s][2]);
+      if (transposed) {
+        spec.n = k;
+        spec.k = n;
+        spec.stride_n = 1;
+        spec.stride_k = k;
+      }
+      if (is_taken(r)) check_spec(r, &spec);
+      spec.numerics = NABLA_NUMERICS_INT8;
+      if (!transposed && is_taken(r)) check_spec(r, &spec);
+    }
+  }
+}
+
+/* Blocks of GGUF files. */
 static void check_blocks(run *r) {
   size_t count;
   const nabla_ggml *formats = nabla_ggml_formats(&count);
   for (size_t i = 0; i < count; i++) {
-    const uint64_t e = formats[i].elements;
-    const uint64_t sizes[][3] = {
-        /* n, k, offset */
-        {5, 5 * e, e},  {6, 6 * e, 0},         {3, 7 * e, 0},  {4, 11 * e, 0},
-        {37, 3 * e, 0}, {3, e + e / 2, e / 4}, {170, 2 * e, 0}};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-      if (!r->all && s % 2 == i % 2 && s + 1 < sizeof sizes / sizeof *sizes)
-        continue;
-      for (int transposed = 0; transposed < (sizes[s][2] ? 2 : 1);
-           transposed++) {
-        const uint64_t n = sizes[s][0], k = sizes[s][1];
-        nabla_fused_spec spec = {.storage_elements = n * k + sizes[s][2],
-                                 .n = transposed ? k : n,
-                                 .k = transposed ? n : k,
-                                 .stride_n = transposed ? 1 : k,
-                                 .stride_k = transposed ? k : 1,
-                                 .offset = sizes[s][2],
-                                 .x_type = NABLA_DTYPE_F32,
-                                 .y_type = NABLA_DTYPE_F32,
-                                 .w_type = NABLA_DTYPE_F32};
-        set_blocks(&spec, &formats[i]);
-        if (is_taken(r)) check_spec(r, &spec);
-        spec.numerics = NABLA_NUMERICS_INT8;
-        if (!transposed && is_taken(r)) check_spec(r, &spec);
-      }
-    }
+    check_deep_blocks(r, &formats[i]);
+    check_sizes(r, &formats[i], i);
   }
 }
 

@@ -332,7 +332,9 @@ float problem_weight(const problem *self, uint64_t n, uint64_t k) {
 double problem_weight_size(const problem *self, uint64_t n, uint64_t k) {
   const nabla_fused_spec *spec = &self->spec;
   double w = (double)problem_weight(self, n, k);
-  if (!self->minima || spec->numerics != NABLA_NUMERICS_INT8) return fabs(w);
+  if (!self->minima ||
+      (spec->numerics != NABLA_NUMERICS_INT8 && !self->is_apart))
+    return fabs(w);
   double min =
       (double)
           self->minima[spec->offset + n * spec->stride_n + k * spec->stride_k];

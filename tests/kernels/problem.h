@@ -30,6 +30,7 @@ typedef struct problem {
   uint64_t words[NABLA_FUSED_WORDS];
   float *dense;  /* the storage decoded and rounded to w_type */
   float *minima; /* what is added in it, of blocks that have such; or NULL */
+  int is_apart;  /* sizes of weights are those of products and minima apart */
 } problem;
 
 uint64_t random_bits(uint64_t *state);
@@ -54,8 +55,8 @@ void problem_reset(problem *self);
 
 /* Element (n, k) of w as the kernel sees it, and elements of arrays. */
 float problem_weight(const problem *self, uint64_t n, uint64_t k);
-/* Its magnitude; where it is a product and a minimum, that of both together,
- * which integer numerics round one by one. */
+/* Its magnitude; where it is a product and a minimum, that of both together in
+ * integer numerics, which round them one by one, or if sizes are apart. */
 double problem_weight_size(const problem *self, uint64_t n, uint64_t k);
 /* The scale of that element, in f64; 0 of a dense weight. */
 double problem_scale(const problem *self, uint64_t n, uint64_t k);

@@ -10,9 +10,10 @@
  * Those of x, and of tables of w, are rounded, those of other weights cut off
  * (bf16_parts.h). Each part has tiles of its own. Where runs of 32 or more
  * elements of k lie under one scale, w is codes without it, many of which are
- * bf16 as they are, and the sum of a run is multiplied with the scale. With up
- * to 8 rows of x a tile has room for two parts of each, and a product is that
- * of both: 2 do for 3, 4 for 6.
+ * bf16 as they are, and the sum of a run is multiplied with the scale. (Codes
+ * of q6_k are multiplied with the factor of their 16 and are two parts.) With
+ * up to 8 rows of x a tile has room for two parts of each, and a product is
+ * that of both: 2 do for 3, 4 for 6.
  *
  * The elements of k in a tile of w are 32 neighbours, of which those that make
  * a pair are next to each other; in f32 they are 16 apart, so that the upper

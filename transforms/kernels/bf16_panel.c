@@ -306,18 +306,25 @@ static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
   return depth * bits / 8;
 }
 
-/* Where those of the panel at `flat` begin. Halves of a block lie all over it:
- * the first panel of a block asks for half of the next block, the second one
- * for the rest. */
-static nabla_ssa first_byte(nabla_emitter *emitter, nabla_ssa flat) {
+/* Half of a block lies in all of its lines: the panel with one half asks for
+ * half of the next block, and for its end. */
+static void prefetch_half(nabla_emitter *emitter, nabla_ssa flat) {
   const nabla_ggml *format = emitter->spec->ggml;
-  if (!format || nabla_bf16_of(emitter->spec).depth >= format->elements ||
-      !nabla_bf16_by_units(emitter->spec))
-    return nabla_emit_code_byte(emitter, flat);
+  nabla_ssa half =
+      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64",
+                 nabla_emit_divide(emitter, flat, NABLA_BLOCK_HALF),
+                 nabla_emit_i64(emitter, 1));
   flat = nabla_emit_add_constant(emitter, flat, NABLA_BLOCK_HALF);
-  return nabla_emit_divide(emitter,
-                           nabla_emit_multiply(emitter, flat, format->bytes),
-                           format->elements);
+  nabla_ssa base = nabla_emit_code_byte(emitter, flat);
+  nabla_ssa first = nabla_emit_add(
+      emitter, base, nabla_emit_multiply(emitter, half, 2 * CACHE_LINE));
+  for (unsigned i = 0; i < 2; i++)
+    nabla_emit_prefetch(
+        emitter, emitter->codes,
+        nabla_emit_add_constant(emitter, first, i * (uint64_t)CACHE_LINE));
+  nabla_emit_prefetch(
+      emitter, emitter->codes,
+      nabla_emit_add_constant(emitter, base, format->bytes - 1));
 }
 
 void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
@@ -325,7 +332,12 @@ void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
   const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa flat =
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
-  nabla_ssa byte = first_byte(emitter, flat);
+  if (spec->ggml && nabla_bf16_of(spec).depth < spec->ggml->elements &&
+      nabla_bf16_by_units(spec)) {
+    prefetch_half(emitter, flat);
+    return;
+  }
+  nabla_ssa byte = nabla_emit_code_byte(emitter, flat);
   for (uint64_t i = 0; i < bytes_of_row(spec); i += CACHE_LINE)
     nabla_emit_prefetch(emitter, emitter->codes,
                         nabla_emit_add_constant(emitter, byte, i));

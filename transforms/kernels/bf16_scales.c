@@ -40,7 +40,7 @@ void nabla_emit_bf16_write_scales(nabla_emitter *emitter,
                           nabla_emit_divide(emitter, runs.induction, self.run),
                           self.has_minima ? 2 : 1));
   if (spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_BYTES)
-    values[0] = nabla_emit_ggml_factor(emitter, at);
+    values[0] = nabla_emit_ggml_block_factor(emitter, at);
   else if (spec->ggml)
     nabla_emit_ggml_factors(emitter, at, values);
   else

@@ -77,10 +77,12 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
  * 256 at once. Where K is large, panels are deeper, so that there are as few as
  * promises allow (f32_amx.c). */
 static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
-  int is_packed6 = spec->ggml && spec->ggml->layout->sub;
+  int is_packed6 =
+      spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6;
+  int has_halves = parts == 2 && spec->ggml && scale_run(spec, NABLA_BF16_STEP);
   if (spec->numerics != NABLA_NUMERICS_F32 || (parts == 1 && is_packed6))
     return NABLA_BF16_DEPTH_MOST;
-  uint64_t depth = parts == 1 || (parts == 2 && spec->ggml) ? 128 : 64;
+  uint64_t depth = parts == 1 || has_halves ? 128 : 64;
   while (depth < NABLA_BF16_DEPTH_MOST &&
          spec->k / depth > PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST)
     depth *= 2;

@@ -208,14 +208,14 @@ static nabla_ssa i8_with(nabla_emitter *emitter, const char *operation,
                     a, b);
 }
 
-/* 32 codes from element `e` on, a byte each: of a block at byte
- * `base`, whose upper bits count from `high_base`. */
-static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa base,
+/* 32 codes from element `e` on, a byte each; their lower bits count from byte
+ * `low_base`, their upper ones, if there are any, from `high_base`. */
+static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa low_base,
                              nabla_ssa high_base, uint32_t e) {
   const nabla_ggml_layout *l = layout_of(emitter);
-  nabla_ssa low =
-      nabla_emit_load(emitter, "vector<32xi8>", emitter->codes,
-                      at_byte(emitter, base, nabla_ggml_code_byte(l, e)), 1);
+  nabla_ssa low = nabla_emit_load(
+      emitter, "vector<32xi8>", emitter->codes,
+      at_byte(emitter, low_base, nabla_ggml_code_byte(l, e)), 1);
   low = nabla_ggml_code_shift(l, e) ? i8_with(emitter, "shrui", low, 4)
                                     : i8_with(emitter, "andi", low, 15);
   if (!l->bits) return low;
@@ -286,25 +286,25 @@ void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
 /* ---- codes ---- */
 
 /* Bytes that half a block has of lower bits, of upper bits, and of factors. */
-static uint32_t low_bytes(void) { return NABLA_BLOCK_HALF / 2; }
-static uint32_t high_bytes(void) { return NABLA_BLOCK_HALF / 4; }
-static uint32_t factor_bytes(void) {
-  return NABLA_BLOCK_HALF / NABLA_GGML_BYTES_PART;
-}
+#define LOW_BYTES    (NABLA_BLOCK_HALF / 2)
+#define HIGH_BYTES   (NABLA_BLOCK_HALF / 4)
+#define FACTOR_BYTES (NABLA_BLOCK_HALF / NABLA_GGML_BYTES_PART)
 
 static int has_halves(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
-  return l->sub == NABLA_GGML_SUB_BYTES && l->bits == 2 &&
-         spec->ggml->elements == 2 * NABLA_BLOCK_HALF &&
-         l->run == low_bytes() && l->part == high_bytes();
+  return l->sub == NABLA_GGML_SUB_BYTES && !l->table && l->bits == 2 &&
+         spec->ggml->elements == 2 * NABLA_BLOCK_HALF && l->run == LOW_BYTES &&
+         l->part == HIGH_BYTES;
 }
 
 uint32_t nabla_block_codes_unit(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
   if (!nabla_block_weights_apply(spec)) return 0;
   if (has_halves(spec)) return NABLA_BLOCK_HALF;
-  return l->sub == NABLA_GGML_SUB_PACKED6 && !l->bias ? spec->ggml->elements
-                                                      : 0;
+  const int has_pieces = !l->table && !l->bias && l->run && !(l->run % PIECE) &&
+                         (!l->bits || !(l->part % PIECE));
+  return l->sub == NABLA_GGML_SUB_PACKED6 && has_pieces ? spec->ggml->elements
+                                                        : 0;
 }
 
 static nabla_ssa half_from(nabla_emitter *emitter, nabla_ssa base,
@@ -329,10 +329,10 @@ static void half_codes(nabla_emitter *emitter, nabla_ssa base, nabla_ssa half,
                        nabla_block_use *use, void *context) {
   const uint32_t bias = (uint32_t)layout_of(emitter)->bias;
   nabla_ssa codes = 0;
-  nabla_ssa low = half_from(emitter, base, half, low_bytes());
-  nabla_ssa high = half_from(emitter, base, half, high_bytes());
+  nabla_ssa low = half_from(emitter, base, half, LOW_BYTES);
+  nabla_ssa high = half_from(emitter, base, half, HIGH_BYTES);
   nabla_ssa factors =
-      half_factors(emitter, half_from(emitter, base, half, factor_bytes()));
+      half_factors(emitter, half_from(emitter, base, half, FACTOR_BYTES));
   for (uint32_t e = 0; e < NABLA_BLOCK_HALF; e += NABLA_LANES) {
     if (e % PIECE == 0)
       codes =

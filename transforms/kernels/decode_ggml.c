@@ -152,7 +152,7 @@ void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
   factors(emitter, &p, out);
 }
 
-nabla_ssa nabla_emit_ggml_factor(nabla_emitter *emitter, nabla_ssa flat) {
+nabla_ssa nabla_emit_ggml_block_factor(nabla_emitter *emitter, nabla_ssa flat) {
   place p = place_of(emitter, flat);
   return block_factor(emitter, &p);
 }

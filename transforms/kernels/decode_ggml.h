@@ -23,7 +23,7 @@ void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
                              nabla_ssa out[2]);
 
 /* That of its block alone, without the one of its part. */
-nabla_ssa nabla_emit_ggml_factor(nabla_emitter *emitter, nabla_ssa flat);
+nabla_ssa nabla_emit_ggml_block_factor(nabla_emitter *emitter, nabla_ssa flat);
 
 /* The f32 2^(e - 128) of the byte e at `byte` of the blocks. */
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte);
