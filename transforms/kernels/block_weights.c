@@ -21,10 +21,17 @@ static nabla_ssa at_byte(nabla_emitter *emitter, nabla_ssa base,
   return nabla_emit_add_constant(emitter, base, more);
 }
 
+/* Are there instructions for what the format needs? A fifth bit in a row of
+ * bits is a mask. */
+static int is_for_cpu(const nabla_fused_spec *spec) {
+  const nabla_ggml_layout *l = spec->ggml->layout;
+  if (NABLA_HAS(spec->features, AVX512F)) return 1;
+  return NABLA_HAS(spec->features, AVX2) && !(l->bits && l->part == 1);
+}
+
 int nabla_block_weights_apply(const nabla_fused_spec *spec) {
   uint64_t elements = spec->ggml->elements;
-  if (!NABLA_HAS(spec->features, AVX512F) || spec->w_type != NABLA_DTYPE_F32)
-    return 0;
+  if (!is_for_cpu(spec) || spec->w_type != NABLA_DTYPE_F32) return 0;
   if (spec->any_size) return spec->any_size % elements == 0;
   return spec->k % elements == 0 && spec->offset % elements == 0 &&
          nabla_spec_row_stride(spec) % elements == 0;
@@ -120,6 +127,15 @@ typedef struct part {
   nabla_ssa table; /* of codes of 4 bits, with both; 0: none */
 } part;
 
+/* Are weights looked up by their codes? With AVX2 a lookup is three
+ * instructions for half as many, so that codes that are numbers are converted.
+ */
+static int has_table(const nabla_fused_spec *spec) {
+  const nabla_ggml_layout *l = spec->ggml->layout;
+  if (!l->run || (l->bits && l->part != 1)) return 0;
+  return NABLA_HAS(spec->features, AVX512F) || l->table;
+}
+
 /* All parts of a block at once: one by one, just before they are used, they
  * cost a GEMV .15 of its time. */
 static void parts_of(nabla_emitter *emitter, const nabla_block_factors *f,
@@ -131,7 +147,7 @@ static void parts_of(nabla_emitter *emitter, const nabla_block_factors *f,
     out[j] =
         (part){.factor = f->lanes ? spread(emitter, f->lanes, j) : f->factor,
                .min = packed6 ? spread(emitter, f->lanes, 8 + j) : f->min};
-  if (!l->run || (l->bits && l->part != 1)) return;
+  if (!has_table(emitter->spec)) return;
   nabla_ssa table = nabla_emit_ggml_table(emitter);
   for (uint32_t j = 0; j < count; j++)
     out[j].table = out[j].min ? nabla_emit_fma(emitter, NABLA_VECTOR, table,
@@ -144,7 +160,7 @@ static void parts_of(nabla_emitter *emitter, const nabla_block_factors *f,
 
 int nabla_block_weights_turn(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
-  return nabla_block_weights_apply(spec) && l->run && !l->bits;
+  return nabla_block_weights_apply(spec) && has_table(spec) && !l->bits;
 }
 
 /* Codes of 4 bits from element `e` on, turned: four copies of 16 bytes, each
@@ -259,6 +275,15 @@ nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
       load_bytes(emitter, base, nabla_ggml_code_byte(layout_of(emitter), e)));
 }
 
+/* 16 codes of 4 bits from element `e` on, as f32. */
+static nabla_ssa few_codes(nabla_emitter *emitter, nabla_ssa base, uint32_t e) {
+  nabla_ssa codes = codes_in_order(emitter, base, e);
+  if (!nabla_ggml_code_shift(layout_of(emitter), e))
+    codes = nabla_emit_i32_with(emitter, NABLA_VECTOR, "andi", codes, 15);
+  return nabla_emit(
+      emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", codes);
+}
+
 void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
                               int turned, nabla_block_use *use, void *context) {
   const nabla_ggml *format = emitter->spec->ggml;
@@ -274,6 +299,8 @@ void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
                                   p->factor);
     } else if (p->table) {
       weights = looked_up(emitter, base, e, p, turned);
+    } else if (format->layout->run % PIECE) {
+      weights = converted(emitter, few_codes(emitter, base, e), p);
     } else {
       if (e % PIECE == 0) codes = piece_codes(emitter, base, base, e);
       weights = converted(

@@ -1,14 +1,14 @@
-/* Weights of whole blocks of GGUF files, 16 at a time, for AVX-512. Which bytes
- * and bits an element has is known when the code is made, so that there are
- * constants only. */
+/* Weights of whole blocks of GGUF files, 16 at a time, for AVX-512 and, of most
+ * formats, AVX2. Which bytes and bits an element has is known when the code is
+ * made, so that there are constants only. */
 #ifndef NABLA_TRANSFORMS_KERNELS_BLOCK_WEIGHTS_H
 #define NABLA_TRANSFORMS_KERNELS_BLOCK_WEIGHTS_H
 
 #include "transforms/kernels/bodies.h"
 #include "transforms/kernels/decode_ggml.h"
 
-/* Whether `spec` is for AVX-512, its weights are not rounded further, and its
- * rows begin and end with whole blocks. */
+/* Whether `spec` is for such a CPU, its weights are not rounded further, and
+ * its rows begin and end with whole blocks. */
 int nabla_block_weights_apply(const nabla_fused_spec *spec);
 
 /* The factors of a block. */

@@ -146,12 +146,12 @@ static int applies(const nabla_fused_spec *spec) {
   return spec->ggml && spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
          nabla_spec_last_m(spec) <= 4 && nabla_spec_is_row(spec) &&
-         (spec->any_size || spec->k > 0) && nabla_block_weights_apply(spec);
+         (spec->any_size || spec->k > 0) && nabla_block_weights_apply(spec) &&
+         (NABLA_HAS(spec->features, AVX512F) || spec->ggml->layout->run);
 }
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  (void)spec;
-  return 55.0 * (double)m;
+  return (NABLA_HAS(spec->features, AVX512F) ? 55 : 130) * (double)m;
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {

@@ -228,7 +228,9 @@ static int applies(const nabla_fused_spec *spec) {
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   unsigned height = nabla_row_tile(spec);
-  return 300.0 * (double)((m + height - 1) / height) + 30.0 * (double)m;
+  double slower = NABLA_HAS(spec->features, AVX512F) ? 1 : 2;
+  return slower *
+         (300.0 * (double)((m + height - 1) / height) + 30.0 * (double)m);
 }
 
 static void emit_all(nabla_emitter *emitter) {
