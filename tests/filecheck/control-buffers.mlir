@@ -1,6 +1,6 @@
 // Packed components are not copied by loops and branches: what is invariant is
 // read where it lies, a slice is a part of its buffer.
-// RUN: nabla-opt "%s" --nabla-cpu --mlir-print-ir-before=convert-bufferization-to-memref -o "%t" 2>&1 | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-cpu --mlir-disable-threading --mlir-print-ir-before=convert-bufferization-to-memref -o "%t" 2>&1 | FileCheck "%s"
 
 !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 !ws = !nabla.implicit<3x8x64xf32, #nabla.nf4<block = 64>>

@@ -5,7 +5,7 @@
 // RUN: FileCheck "%s" --check-prefix=TILES --input-file="%t"
 // RUN: nabla-opt "%s" --nabla-lower-fused='features=avx512f,avx512bw,avx512vl,avx512vnni numerics=int8' --remarks-filter='nabla.*' -o "%t" 2>&1 | FileCheck "%s" --check-prefix=INT8
 
-// LINES: f32 numerics: kernel 'lines' for M = 0..1, kernel 'lines' for M = 2..
+// LINES: f32 numerics: kernel 'lines' for M = 0..1, kernel 'lines' for M = 2, kernel 'strips' for M = 3..
 // LINES-NOT: f32_amx
 // AMX: f32 numerics: kernel 'lines' for M = 0..1, {{.*}}kernel 'f32_amx' for M = 9 and more
 // TILES: llvm.x86.tdpbf16ps

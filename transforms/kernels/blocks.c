@@ -151,7 +151,7 @@ static int applies(const nabla_fused_spec *spec) {
 }
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  return (NABLA_HAS(spec->features, AVX512F) ? 55 : 130) * (double)m;
+  return (NABLA_HAS(spec->features, AVX512F) ? 65 : 130) * (double)m;
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {

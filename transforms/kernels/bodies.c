@@ -10,12 +10,13 @@ static const nabla_body *const bodies[] = {
 };
 #define BODIES (sizeof bodies / sizeof *bodies)
 
-/* The largest M of each class, and an M that stands for it: GEMV, a few rows
- * (bound by memory), some (by decoding), more, and many (by arithmetic). */
+/* The largest M of each class, and an M that stands for it: GEMV, two and a few
+ * rows (bound by memory), some (by decoding), more, and many (by arithmetic).
+ */
 static const struct {
   uint64_t last, typical;
-} classes[NABLA_FUSED_CLASSES_MAX] = {
-    {1, 1}, {4, 3}, {8, 7}, {31, 16}, {UINT64_MAX, 128}};
+} classes[NABLA_FUSED_CLASSES_MAX] = {{1, 1}, {2, 2},   {4, 4},
+                                      {8, 7}, {31, 16}, {UINT64_MAX, 128}};
 
 int nabla_spec_is_row(const nabla_fused_spec *spec) {
   if (spec->any_size) return 1;

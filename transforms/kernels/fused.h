@@ -59,7 +59,7 @@ typedef struct nabla_fused_spec {
 const char *nabla_fused_objection(const nabla_fused_spec *spec);
 
 /* The ranges of M that kernels are made for. */
-#define NABLA_FUSED_CLASSES_MAX 5u
+#define NABLA_FUSED_CLASSES_MAX 6u
 
 /* Cuts spec's range of M into those that one kernel serves each, in rising
  * order, each with all else as in `spec`, which must not object. Of a single M

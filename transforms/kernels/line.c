@@ -351,9 +351,13 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   return products + spec->k / elements_of(spec) + 4;
 }
 
-/* A line takes some 4 ns, and .5 for each row of x. */
+/* A line takes some 4 ns, and .5 for each row of x. Sums of more than two rows
+ * leave few registers; but floats of 8 bits take other kernels longer still. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  return (4000 + 500.0 * (double)m) / elements_of(spec);
+  const nabla_encoding *encoding = spec->format.encoding;
+  int is_wide = encoding->bits == 8 && !nabla_spec_is_integer(encoding);
+  return (4000 + 500.0 * (double)m) / elements_of(spec) +
+         (m > 2 && !is_wide ? 70 : 0);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {

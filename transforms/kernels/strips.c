@@ -6,6 +6,7 @@
  * lanes are summed at the end.
  *
  * The scratch: a strip, and totals of ROWS x COLUMNS vectors. */
+#include "transforms/kernels/decode.h"
 #include "transforms/kernels/shapes.h"
 #include "transforms/kernels/strip.h"
 #include "transforms/kernels/strip_x.h"
@@ -279,6 +280,9 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
   double blocks = spec->ggml ? 2 : 1;
   if (!NABLA_HAS(spec->features, AVX512F))
     return 110 + 20 * blocks + 31.0 * (double)((m + 1) / 2 * 2);
+  int is_wide = spec->format.encoding && spec->format.encoding->bits == 8 &&
+                !nabla_spec_is_integer(spec->format.encoding);
+  if (is_wide) blocks = 4;
   return 30 * blocks + 15.0 * (double)((m + 3) / 4 * 4);
 }
 
