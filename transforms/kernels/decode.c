@@ -16,6 +16,10 @@ int nabla_spec_is_integer(const nabla_encoding *encoding) {
   return encoding->has_zero_point;
 }
 
+int nabla_spec_is_float8(const nabla_encoding *encoding) {
+  return encoding && encoding->bits == 8 && !nabla_spec_is_integer(encoding);
+}
+
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b) {
   while (b) {
     uint64_t rest = a % b;

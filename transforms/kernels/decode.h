@@ -24,6 +24,9 @@ nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec);
  * dense weight (NULL). */
 int nabla_spec_is_integer(const nabla_encoding *encoding);
 
+/* Are they floats of 8 bits? */
+int nabla_spec_is_float8(const nabla_encoding *encoding);
+
 /* The greatest common divisor; 0 is a multiple of everything. */
 uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 

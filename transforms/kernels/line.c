@@ -354,10 +354,8 @@ static uint64_t chain(const nabla_fused_spec *spec) {
 /* A line takes some 4 ns, and .5 for each row of x. Sums of more than two rows
  * leave few registers; but floats of 8 bits take other kernels longer still. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  const nabla_encoding *encoding = spec->format.encoding;
-  int is_wide = encoding->bits == 8 && !nabla_spec_is_integer(encoding);
-  return (4000 + 500.0 * (double)m) / elements_of(spec) +
-         (m > 2 && !is_wide ? 70 : 0);
+  int is_crowded = m > 2 && !nabla_spec_is_float8(spec->format.encoding);
+  return (4000 + 500.0 * (double)m) / elements_of(spec) + (is_crowded ? 70 : 0);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
