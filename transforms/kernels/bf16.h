@@ -7,8 +7,8 @@
  *
  * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value as
  * bf16, the second what that left, and so on; three parts are the f32 itself.
- * Those of x, and of tables of w, are rounded, those of other weights cut off
- * (bf16_parts.h). Each part has tiles of its own. Where runs of 32 or more
+ * Those of x, and of tables without scales, are rounded, those of weights cut
+ * off (bf16_parts.h). Each part has tiles of its own. Where runs of 32 or more
  * elements of k lie under one scale, w is codes without it, many of which are
  * bf16 as they are, and the sum of a run is multiplied with the scale. (Codes
  * of q6_k are multiplied with the factor of their 16 and are two parts.) With
@@ -18,9 +18,12 @@
  * The elements of k in a tile of w are 32 neighbours, of which those that make
  * a pair are next to each other; in f32 they are 16 apart, so that the upper
  * halves of two vectors are put together by a shift and a mask. Or, where 64
- * codes of 4 bits are a line, elements are those at two places of each 4: the
- * words of a line shifted by 0 and 4, and by 8 and 12, are the indices of two
- * tiles in a table of bf16.
+ * codes of 4 or 2 bits are a line, elements are those at half of the places
+ * that words of 16 bits have: the words of a line, shifted, are the indices of
+ * two tiles in a table of bf16 (of 4 bits by 0 and 4, and by 8 and 12).
+ *
+ * Panels are decoded as wholes, or between products of the one before
+ * (bf16_ahead.h).
  */
 #ifndef NABLA_TRANSFORMS_KERNELS_BF16_H
 #define NABLA_TRANSFORMS_KERNELS_BF16_H
@@ -39,6 +42,13 @@
 #define NABLA_BF16_LIMIT_BITS 0x4e800000u
 #define NABLA_BF16_TINY_BITS  0x21800000u
 
+/* Powers of two: what scales may be, if not zero, and values of a table, for
+ * weights that can be split. */
+#define NABLA_BF16_SCALE_LEAST (-52)
+#define NABLA_BF16_SCALE_MOST  26
+#define NABLA_BF16_VALUE_LEAST (-8)
+#define NABLA_BF16_VALUE_MOST  4
+
 /* How many parts of w and of x are multiplied, and what follows from that. */
 typedef struct nabla_bf16 {
   unsigned w_parts, x_parts;
@@ -56,6 +66,7 @@ typedef struct nabla_bf16 {
   int has_minima;
   uint64_t scales; /* of a row of a panel: of each run, and its minimum */
   int adds_runs;   /* to what waits, rather than to sums of a panel */
+  int is_ahead;    /* panels are decoded while those before are multiplied */
 } nabla_bf16;
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
 
@@ -69,6 +80,14 @@ int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
 
 /* Are tiles made from whole lines of codes? */
 int nabla_bf16_by_lines(const nabla_fused_spec *spec);
+
+/* `count` codes from `flat` on, to two tiles for each line from the address
+ * `out` on. */
+void nabla_emit_bf16_lines(nabla_emitter *emitter, nabla_ssa flat,
+                           nabla_ssa count, nabla_ssa out);
+
+/* Codes in a word of 16 bits. */
+unsigned nabla_bf16_word_codes(const nabla_fused_spec *spec);
 
 /* Are they made from whole blocks of GGUF, or halves of such? */
 int nabla_bf16_by_units(const nabla_fused_spec *spec);

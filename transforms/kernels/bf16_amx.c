@@ -2,35 +2,7 @@
  * stay in registers for a panel. */
 #include "quant/codec.h"
 #include "quant/int8.h"
-#include "transforms/kernels/bf16.h"
-
-/* Tiles of sums, of each tile of x and half of the panel. */
-static unsigned sum_tile(unsigned i, unsigned half) {
-  return i * NABLA_TILED_HALVES + half;
-}
-
-typedef void move(nabla_emitter *emitter, unsigned tile, nabla_ssa base,
-                  nabla_ssa byte);
-
-static void move_sums(nabla_emitter *emitter, unsigned count, nabla_ssa base,
-                      move *how) {
-  for (unsigned i = 0; i < count * NABLA_TILED_HALVES; i++)
-    how(emitter, i, base,
-        nabla_emit_i64(emitter, (uint64_t)i * NABLA_TILE_BYTES));
-}
-
-/* A step under way: which parts are in tiles, and where those of the step are.
- */
-typedef struct step {
-  const nabla_tiled_block *b;
-  const nabla_tiled_square *s;
-  nabla_bf16 self;
-  nabla_ssa w_at, x_at;
-  unsigned w_part;
-  unsigned set;         /* of sums, that comes next */
-  nabla_ssa next;       /* row of the next panel, of which the step asks for */
-  unsigned asked, dots; /* so many, and products, are behind */
-} step;
+#include "transforms/kernels/bf16_ahead.h"
 
 /* Rows of the next panel that a step asks for. */
 static unsigned rows_of(const nabla_bf16 *self) {
@@ -41,79 +13,21 @@ static unsigned rows_of(const nabla_bf16 *self) {
  * lies in lines far from those of the next, which no CPU foresees. All at once
  * would keep tiles of x waiting, as there are few buffers for lines on the way.
  */
-static void prefetch(nabla_emitter *emitter, step *t) {
-  const unsigned until =
-      rows_of(&t->self) * ++t->dots / nabla_bf16_products(&t->self);
-  if (t->asked == until) return;
+static void prefetch(nabla_emitter *emitter, nabla_bf16_step *t) {
+  const unsigned rows = rows_of(&t->self);
+  const unsigned until = nabla_bf16_rows_behind(t, rows);
+  if (t->rows == until) return;
+  nabla_ssa next = nabla_emit_add(
+      emitter, t->b->next, nabla_emit_multiply(emitter, t->number, rows));
   nabla_emit_line(emitter, "scf.if %%v%u {", t->s->is_first);
-  for (; t->asked < until; t->asked++)
+  for (; t->rows < until; t->rows++)
     nabla_emit_bf16_prefetch(
-        emitter, nabla_emit_add_constant(emitter, t->next, t->asked),
-        t->b->next_k);
+        emitter, nabla_emit_add_constant(emitter, next, t->rows), t->b->next_k);
   nabla_emit_line(emitter, "}");
 }
 
-static void load_w(nabla_emitter *emitter, step *t, unsigned part) {
-  t->w_part = part;
-  for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
-    nabla_emit_tile_load(
-        emitter, NABLA_W_TILE + h, t->b->panel,
-        nabla_emit_add_constant(emitter, t->w_at,
-                                part * t->self.part + h * t->self.half));
-}
-
-static void load_x(nabla_emitter *emitter, const step *t, unsigned tile) {
-  for (unsigned i = 0; i < t->s->count && i < NABLA_TILED_AT_ONCE; i++)
-    nabla_emit_tile_load(
-        emitter, NABLA_X_TILE + i, t->s->x[i],
-        nabla_emit_add_constant(emitter, t->x_at,
-                                (uint64_t)tile * NABLA_TILE_BYTES));
-}
-
-/* With one tile of x there are sums to spare: the products of a step, if there
- * are several, go to either half of them in turn, as two would wait for each
- * other. */
-static int has_two_sets(const nabla_emitter *emitter,
-                        const nabla_tiled_square *s) {
-  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  return s->count == 1 && nabla_bf16_products(&self) > 1;
-}
-
-static unsigned sets_of(const nabla_emitter *emitter,
-                        const nabla_tiled_square *s) {
-  return has_two_sets(emitter, s) ? 2 : s->count;
-}
-
-static void dot(nabla_emitter *emitter, step *t) {
-  for (unsigned i = 0; i < t->s->count; i++)
-    for (unsigned h = 0; h < NABLA_TILED_HALVES; h++)
-      nabla_emit_tile_dot(emitter, "tdpbf16ps", sum_tile(i + t->set, h),
-                          NABLA_W_TILE + h, NABLA_X_TILE + i);
-  if (has_two_sets(emitter, t->s)) t->set ^= 1;
-  prefetch(emitter, t);
-}
-
-/* The products of a step, those of the last tile of x first, and of parts whose
- * product is 2^-16 of the whole or more. The part of w that is loaded serves
- * first. */
-static void multiply_step(nabla_emitter *emitter, step *t) {
-  t->w_part = NABLA_BF16_PARTS;
-  for (unsigned x = t->self.x_tiles; x-- > 0;) {
-    unsigned parts = NABLA_BF16_PARTS - x * t->self.folds;
-    if (parts > t->self.w_parts) parts = t->self.w_parts;
-    unsigned loaded = t->w_part;
-    load_x(emitter, t, x);
-    if (loaded < parts) dot(emitter, t);
-    for (unsigned w = 0; w < parts; w++) {
-      if (w == loaded) continue;
-      load_w(emitter, t, w);
-      dot(emitter, t);
-    }
-  }
-}
-
-static nabla_ssa behind_scratch(nabla_emitter *emitter,
-                                const nabla_tiled_block *b, uint64_t byte) {
+nabla_ssa nabla_emit_bf16_room(nabla_emitter *emitter,
+                               const nabla_tiled_block *b, uint64_t byte) {
   return nabla_emit_address(
       emitter, emitter->scratch,
       nabla_emit_i64(emitter, nabla_tiled_scratch(b->self) + byte));
@@ -185,18 +99,20 @@ static void add_sums(nabla_emitter *emitter, const nabla_tiled_square *s,
   nabla_loop_end(emitter, &rows, NULL);
 }
 
+void nabla_emit_bf16_add_sums(nabla_emitter *emitter,
+                              const nabla_tiled_square *s, nabla_ssa room) {
+  add_sums(
+      emitter, s,
+      &(addition){
+          .from = room, .to = s->sums, .sets = nabla_bf16_sets(emitter, s)});
+}
+
 static void multiply_steps(nabla_emitter *emitter, const nabla_tiled_block *b,
                            const nabla_tiled_square *s, nabla_ssa from,
                            nabla_ssa to) {
   nabla_loop steps;
   nabla_loop_begin(emitter, &steps, from, to, 1, 0, NULL);
-  step t = {.b = b, .s = s, .self = nabla_bf16_of(emitter->spec)};
-  t.w_at = nabla_emit_multiply(emitter, steps.induction, NABLA_TILE_BYTES);
-  t.x_at = nabla_emit_multiply(emitter, steps.induction, b->self->step_bytes);
-  t.next = nabla_emit_add(
-      emitter, b->next,
-      nabla_emit_multiply(emitter, steps.induction, rows_of(&t.self)));
-  multiply_step(emitter, &t);
+  nabla_emit_bf16_step(emitter, b, s, steps.induction, prefetch, NULL);
   nabla_loop_end(emitter, &steps, NULL);
 }
 
@@ -204,11 +120,10 @@ static void multiply_steps(nabla_emitter *emitter, const nabla_tiled_block *b,
 static void multiply_fresh(nabla_emitter *emitter, const nabla_tiled_block *b,
                            const nabla_tiled_square *s, nabla_ssa from,
                            nabla_ssa to, nabla_ssa room) {
-  const unsigned sets = sets_of(emitter, s);
-  for (unsigned i = 0; i < sets * NABLA_TILED_HALVES; i++)
-    nabla_emit_tile_zero(emitter, i);
+  const unsigned sets = nabla_bf16_sets(emitter, s);
+  nabla_emit_bf16_zero(emitter, sets);
   multiply_steps(emitter, b, s, from, to);
-  move_sums(emitter, sets, room, nabla_emit_tile_store);
+  nabla_emit_bf16_store_sums(emitter, sets, room);
 }
 
 /* Sums of x of step `number`, which lie behind its tiles. */
@@ -241,7 +156,7 @@ static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
       self.has_minima ? 8 : 4);
   addition a = {.from = room,
                 .to = sums,
-                .sets = sets_of(emitter, s),
+                .sets = nabla_bf16_sets(emitter, s),
                 .scales = nabla_emit_address(
                     emitter, nabla_emit_bf16_scales(emitter, b), at)};
   if (self.has_minima) {
@@ -260,16 +175,16 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
   const nabla_bf16 self = nabla_bf16_of(emitter->spec);
   nabla_ssa zero = nabla_emit_i64(emitter, 0);
   if (emitter->spec->numerics != NABLA_NUMERICS_F32) {
-    move_sums(emitter, s->count, s->sums, nabla_emit_tile_load);
+    nabla_emit_bf16_load_sums(emitter, s->count, s->sums);
     multiply_steps(emitter, b, s, zero, b->steps);
-    move_sums(emitter, s->count, s->sums, nabla_emit_tile_store);
+    nabla_emit_bf16_store_sums(emitter, s->count, s->sums);
     return;
   }
-  nabla_ssa room = behind_scratch(emitter, b, 0);
+  nabla_ssa room = nabla_emit_bf16_room(emitter, b, 0);
   if (self.run && self.adds_runs) {
     multiply_runs(emitter, b, s, room, s->sums);
   } else if (self.run) {
-    nabla_ssa panel = behind_scratch(emitter, b, NABLA_BF16_FRESH_BYTES);
+    nabla_ssa panel = nabla_emit_bf16_room(emitter, b, NABLA_BF16_FRESH_BYTES);
     nabla_emit_clear(
         emitter, nabla_floats_at(panel),
         nabla_emit_i64(emitter,
@@ -279,15 +194,14 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
              &(addition){.from = panel, .to = s->sums, .sets = s->count});
   } else {
     multiply_fresh(emitter, b, s, zero, b->steps, room);
-    add_sums(
-        emitter, s,
-        &(addition){.from = room, .to = s->sums, .sets = sets_of(emitter, s)});
+    nabla_emit_bf16_add_sums(emitter, s, room);
   }
 }
 
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled) {
   nabla_tiled self = *tiled;
   self.multiply = multiply;
+  self.multiply_all = nabla_emit_bf16_ahead;
   nabla_emit_tiles_begin(emitter, emitter->scratch, NABLA_TILE_ROW_BYTES);
   nabla_emit_tiled(emitter, &self);
   nabla_emit_tiles_end(emitter);

@@ -1,30 +1,14 @@
 /* Decoding panels of w to bf16; see bf16.h. */
 #include "quant/ggml.h"
+#include "transforms/kernels/bf16_ahead.h"
 #include "transforms/kernels/bf16_parts.h"
 #include "transforms/kernels/block_weights.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/decode_ggml.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
-#include "transforms/kernels/value.h"
 
-#define WORDS      "vector<32xi16>"
 #define CACHE_LINE 64u
-
-/* Every line has one scale. */
-static int each_line_has_a_scale(const nabla_fused_spec *spec) {
-  if (spec->any_size && spec->format.granularity != NABLA_PER_BLOCK) return 1;
-  return spec->format.block % NABLA_BF16_LINE == 0 &&
-         nabla_row_alignment(spec, NABLA_BF16_LINE) == NABLA_BF16_LINE;
-}
-
-int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
-  const nabla_encoding *encoding = spec->format.encoding;
-  uint64_t k = spec->any_size ? spec->any_size : spec->k;
-  return !spec->ggml && encoding && encoding->bits == 4 &&
-         k % NABLA_BF16_LINE == 0 && nabla_row_alignment(spec, 2) == 2 &&
-         each_line_has_a_scale(spec);
-}
 
 int nabla_bf16_is_apart(const nabla_fused_spec *spec) {
   return spec->numerics == NABLA_NUMERICS_F32 && !nabla_bf16_by_lines(spec);
@@ -150,114 +134,33 @@ static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
   if (rest) decode_steps(emitter, row, whole, p->count, rest, all);
 }
 
-/* ---- lines of codes of 4 bits ---------------------------------------------
- */
-
-/* The 16 values under the scale and zero point of the element at `flat`, as
- * they are split. */
-static nabla_ssa table_at(nabla_emitter *emitter, nabla_ssa flat) {
-  uint32_t codes[NABLA_LANES];
-  for (uint32_t i = 0; i < NABLA_LANES; i++) codes[i] = i;
-  nabla_ssa zero = 0;
-  nabla_ssa values =
-      nabla_emit_code_value(emitter, nabla_emit_i32_lanes(emitter, codes));
-  if (emitter->spec->format.zero_point)
-    zero = nabla_emit_broadcast(
-        emitter, "f32",
-        nabla_emit_zero_value(emitter, nabla_emit_block(emitter, flat)));
-  if (nabla_bf16_of(emitter->spec).run)
-    return zero ? nabla_emit_binary(emitter, NABLA_VECTOR, "subf", values, zero)
-                : values;
-  nabla_ssa scale =
-      nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
-  values = nabla_emit_scaled(emitter, values, zero, scale);
-  return nabla_bf16_has_extremes(emitter->spec)
-             ? nabla_emit_bf16_limit(emitter, values, NABLA_BF16_TINY_BITS,
-                                     NABLA_BF16_LIMIT_BITS)
-             : values;
-}
-
-static unsigned pick_again(unsigned lane, unsigned context) {
-  return lane % context;
-}
-
-/* Bits by which the words of a line are shifted for tile `tile` of it: their
- * code at one place in the lower lanes, at the next one in the upper ones. */
-static nabla_ssa line_shifts(nabla_emitter *emitter, unsigned tile) {
-  unsigned turned = emitter->spec->format.encoding->high_first ? 1 : 0;
-  nabla_text line = {0};
-  nabla_text_add(&line, "arith.constant dense<[");
-  for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
-    nabla_text_add(&line, "%s%u", i ? ", " : "",
-                   4 * ((2 * tile + i / NABLA_LANES) ^ turned));
-  nabla_text_add(&line, "]> : " WORDS);
-  return nabla_emit_taken(emitter, &line);
-}
-
-/* The table has the same 16 words twice: bits above the lowest 4 of an index
- * mean nothing. */
-static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
-                         nabla_ssa index) {
-  return nabla_emit(
-      emitter,
-      "llvm.call_intrinsic \"llvm.x86.avx512.permvar.hi.512\"(%%v%u, %%v%u) "
-      ": (" WORDS ", " WORDS ") -> " WORDS,
-      table, index);
-}
-
-/* A line of elements from `flat` on to two tiles from the address `out` on. */
-static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
-  nabla_ssa tables[NABLA_BF16_PARTS], table = table_at(emitter, flat);
-  nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  nabla_emit_bf16_split(emitter, table, table, self.w_parts, tables);
-  nabla_ssa codes = nabla_emit_load(emitter, "vector<16xi16>", emitter->codes,
-                                    nabla_emit_code_byte(emitter, flat), 1);
-  codes = nabla_emit_shuffle(emitter, "i16", NABLA_LANES, codes, codes,
-                             NABLA_BF16_STEP, pick_again, NABLA_LANES);
-  for (unsigned tile = 0; tile < NABLA_BF16_LINE / NABLA_BF16_STEP; tile++) {
-    nabla_ssa index = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : " WORDS,
-                                 codes, line_shifts(emitter, tile));
-    for (unsigned part = 0; part < self.w_parts; part++)
-      nabla_emit_store(
-          emitter, WORDS, look_up(emitter, tables[part], index), out,
-          nabla_emit_i64(emitter,
-                         tile * (uint64_t)NABLA_TILE_BYTES + part * self.part),
-          64);
-  }
-}
-
-static void decode_lines(nabla_emitter *emitter, const nabla_tiled_block *p,
-                         const piece *row) {
-  nabla_loop lines;
-  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), p->count,
-                   NABLA_BF16_LINE, 0, NULL);
-  nabla_ssa to = nabla_emit_multiply(emitter, lines.induction,
-                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
-  decode_line(emitter, nabla_emit_add(emitter, row->flat, lines.induction),
-              nabla_emit_address(emitter, row->out, to));
-  nabla_loop_end(emitter, &lines, NULL);
-}
-
 /* Row `row` of the panel, to the address `out`. */
 static void decode_panel_row(nabla_emitter *emitter, const nabla_tiled_block *p,
                              nabla_ssa row, nabla_ssa out,
                              nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = emitter->spec;
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
-  nabla_ssa of_w = nabla_emit_minimum(
-      emitter, nabla_emit_add(emitter, p->column, row), last);
+  nabla_ssa of_w = nabla_emit_add(emitter, p->column, row);
+  if (!p->is_whole)
+    of_w =
+        nabla_emit_minimum(emitter, of_w,
+                           nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
+                                      emitter->n, nabla_emit_i64(emitter, 1)));
   const piece here = {
       nabla_emit_add(emitter, nabla_emit_row_start(emitter, of_w), p->k), out};
   if (nabla_bf16_by_lines(spec))
-    decode_lines(emitter, p, &here);
+    nabla_emit_bf16_lines(emitter, here.flat, p->count, here.out);
   else if (nabla_bf16_by_units(spec))
     decode_units(emitter, p, &here);
   else
     decode_row(emitter, p, &here, all);
   if (nabla_bf16_of(spec).run)
     nabla_emit_bf16_write_scales(emitter, p, row, here.flat);
+}
+
+void nabla_emit_bf16_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+                         nabla_ssa row, nabla_ssa out,
+                         nabla_bf16_extremes *all) {
+  decode_panel_row(emitter, p, row, out, all);
 }
 
 /* The 16 rows of a panel from row `first` on, to the address `out`. */

@@ -28,8 +28,7 @@ static nabla_ssa masked(nabla_emitter *emitter, nabla_ssa value,
 /* ---- parts ----------------------------------------------------------------
  */
 
-/* `value` less the part that its upper half is, which is exact. */
-static nabla_ssa less_upper(nabla_emitter *emitter, nabla_ssa value) {
+nabla_ssa nabla_emit_bf16_less_upper(nabla_emitter *emitter, nabla_ssa value) {
   nabla_ssa upper = floats_of(emitter, masked(emitter, value, UPPER_BITS));
   return nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value, upper);
 }
@@ -58,8 +57,8 @@ void nabla_emit_bf16_parts(nabla_emitter *emitter, nabla_ssa low,
   }
   for (unsigned i = 0; i < self.w_parts; i++) {
     if (i) {
-      low = less_upper(emitter, low);
-      high = less_upper(emitter, high);
+      low = nabla_emit_bf16_less_upper(emitter, low);
+      high = nabla_emit_bf16_less_upper(emitter, high);
     }
     nabla_emit_store(emitter, nabla_type_i32[NABLA_VECTOR],
                      paired(emitter, low, high), out,
@@ -79,14 +78,14 @@ int nabla_bf16_has_extremes(const nabla_fused_spec *spec) {
   return spec->format.scale != NABLA_SCALE_F16;
 }
 
-/* The two ways to gather sizes, and when what they have gathered is beyond. */
+/* The two ways to gather sizes, and when what they have gathered is beyond a
+ * limit. */
 static const struct {
   uint32_t first;
   const char *gather, *is_beyond;
-  uint32_t limit;
 } extreme[NABLA_BF16_EXTREMES] = {
-    {0xffffffffu, "minui", "ult", NABLA_BF16_TINY_BITS - 1},
-    {0, "maxsi", "sgt", NABLA_BF16_LIMIT_BITS - 1},
+    [NABLA_BF16_LEAST] = {0xffffffffu, "minui", "ult"},
+    [NABLA_BF16_MOST] = {0, "maxsi", "sgt"},
 };
 
 nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter) {
@@ -111,19 +110,26 @@ void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
                                       nabla_type_i32[NABLA_VECTOR]));
 }
 
+nabla_ssa nabla_emit_bf16_is_beyond(nabla_emitter *emitter,
+                                    const nabla_bf16_extremes *all,
+                                    nabla_bf16_extreme which, uint32_t limit) {
+  return nabla_emit(
+      emitter, "arith.cmpi %s, %%v%u, %%v%u : i32", extreme[which].is_beyond,
+      nabla_emit(emitter, "vector.reduction <%s>, %%v%u : %s into i32",
+                 extreme[which].gather, bits_of(emitter, all->values[which]),
+                 nabla_type_i32[NABLA_VECTOR]),
+      nabla_emit_i32(emitter, NABLA_SCALAR, limit - 1));
+}
+
 void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter, nabla_ssa first,
                                    const nabla_bf16_extremes *all) {
-  nabla_ssa beyond[NABLA_BF16_EXTREMES];
-  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
-    beyond[i] = nabla_emit(
-        emitter, "arith.cmpi %s, %%v%u, %%v%u : i32", extreme[i].is_beyond,
-        nabla_emit(emitter, "vector.reduction <%s>, %%v%u : %s into i32",
-                   extreme[i].gather, bits_of(emitter, all->values[i]),
-                   nabla_type_i32[NABLA_VECTOR]),
-        nabla_emit_i32(emitter, NABLA_SCALAR, extreme[i].limit));
+  nabla_ssa small = nabla_emit_bf16_is_beyond(emitter, all, NABLA_BF16_LEAST,
+                                              NABLA_BF16_TINY_BITS);
+  nabla_ssa large = nabla_emit_bf16_is_beyond(emitter, all, NABLA_BF16_MOST,
+                                              NABLA_BF16_LIMIT_BITS);
   nabla_emit_line(
       emitter, "scf.if %%v%u {",
-      nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", beyond[0], beyond[1]));
+      nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", small, large));
   nabla_emit_store(emitter, "i32",
                    nabla_emit_i32(emitter, NABLA_SCALAR, NAN_PAIR), first,
                    nabla_emit_i64(emitter, 0), 4);

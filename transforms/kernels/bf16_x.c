@@ -1,6 +1,6 @@
 /* x as tiles of bf16 pairs; see bf16.h. */
 #include "quant/ggml.h"
-#include "transforms/kernels/bf16.h"
+#include "transforms/kernels/bf16_ahead.h"
 #include "transforms/kernels/decode.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
@@ -97,8 +97,9 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
     self.w_parts = code_parts(spec);
   self.folds = self.x_parts > 1 && nabla_spec_last_m(spec) <= ROWS / 2 ? 2 : 1;
   self.x_tiles = (self.x_parts + self.folds - 1) / self.folds;
-  self.depth = depth_of(spec, self.w_parts);
-  self.run = whole ? scale_run(spec, self.depth) : 0;
+  self.is_ahead = nabla_bf16_is_ahead(spec);
+  self.depth = self.is_ahead ? NABLA_BF16_LINE : depth_of(spec, self.w_parts);
+  self.run = whole && !self.is_ahead ? scale_run(spec, self.depth) : 0;
   self.has_minima = self.run && has_minima(spec);
   if (self.run) self.scales = (self.has_minima ? 2 : 1) * self.depth / self.run;
   /* few enough for what is promised (f32_amx.c) */
@@ -127,7 +128,10 @@ nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
       .depth = self.depth,
       .panel = self.w_parts * self.part,
       .folds = self.folds,
-      .waiting = self.x_parts > 1 ? 64 : 128,
+      .waiting = self.is_ahead      ? NABLA_TILED_AT_ONCE * ROWS
+                 : self.x_parts > 1 ? 64
+                                    : 128,
+      .is_ahead = self.is_ahead,
       .at_once = nabla_spec_last_m(spec) <= ROWS ? 1 : NABLA_TILED_AT_ONCE,
       .decode = nabla_emit_bf16_panel,
       .finish = nabla_emit_finish_row};
@@ -189,10 +193,10 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
   return nabla_emit_bitcast(emitter, type, nabla_type_f32[NABLA_VECTOR], bits);
 }
 
-/* Pairs of elements that are 4 apart, in each 8. */
-static unsigned pick_of_line(unsigned lane, unsigned context) {
-  (void)context;
-  return lane / 8 * 8 + lane % 8 / 2 + (lane % 2 ? 4 : 0);
+/* Pairs of elements that are `apart`, in each two times as many. */
+static unsigned pick_of_line(unsigned lane, unsigned apart) {
+  return lane / (2 * apart) * 2 * apart + lane % (2 * apart) / 2 +
+         (lane % 2 ? apart : 0);
 }
 
 /* Those that are 16 apart. */
@@ -226,41 +230,54 @@ static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
     if (nabla_bf16_by_lines(spec) || nabla_bf16_is_apart(spec))
       out[i] = nabla_emit_shuffle(
           emitter, "i16", NABLA_BF16_STEP, out[i], out[i], NABLA_BF16_STEP,
-          nabla_bf16_is_apart(spec) ? pick_apart : pick_of_line, 0);
+          nabla_bf16_is_apart(spec) ? pick_apart : pick_of_line,
+          nabla_bf16_is_apart(spec) ? 0 : nabla_bf16_word_codes(spec));
     out[i] = nabla_emit_bitcast(emitter, WORDS, "vector<16xi32>", out[i]);
   }
   if (!nabla_bf16_of(spec).has_minima) return 0;
   return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", half[0], half[1]);
 }
 
-/* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j. By
- * lines the pairs at the places of each 8 elements follow each other, and two
- * places are a tile, which has 4 of these pairs of the first 32 of the line, 4
- * of the last 32, and as many of the second place. `base` is the address of the
- * part of the rows' first tile. */
+/* Where pair `j` of 32 elements of a line goes, in bytes from its first tile
+ * on: those at one place of each word of codes follow each other, pairs of the
+ * first half of the line and then of the second, and half of the places are a
+ * tile. */
+static uint64_t pair_of_line(const nabla_fused_spec *spec, unsigned j) {
+  const unsigned places = nabla_bf16_word_codes(spec);
+  const unsigned place = j % places, row = ROWS / places * 2;
+  return place / (places / 2) * nabla_bf16_tiled(spec).step_bytes +
+         ((uint64_t)(place % (places / 2)) * row + j / places) *
+             NABLA_TILE_ROW_BYTES;
+}
+
+/* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j.
+ * `base` is the address of the part of the rows' first tile. */
 static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
                        nabla_ssa k) {
-  int lines = nabla_bf16_by_lines(emitter->spec);
-  uint64_t tile = nabla_bf16_tiled(emitter->spec).step_bytes;
+  const nabla_fused_spec *spec = emitter->spec;
+  const int lines = nabla_bf16_by_lines(spec);
+  uint64_t tile = nabla_bf16_tiled(spec).step_bytes;
   nabla_ssa at;
   nabla_emit_transpose(emitter, "i32", v);
   nabla_ssa step = nabla_emit_divide(emitter, k, NABLA_BF16_STEP);
   if (lines) {
+    const uint64_t half = NABLA_TILE_BYTES / nabla_bf16_word_codes(spec);
     nabla_ssa line = nabla_emit_divide(emitter, k, NABLA_BF16_LINE);
-    /* half * 256 + line * 2 tiles = step * 256 + line * (2 tiles - 2 * 256) */
-    at = nabla_emit_add(
-        emitter, nabla_emit_multiply(emitter, step, NABLA_TILE_BYTES / 4),
-        nabla_emit_multiply(emitter, line, 2 * tile - NABLA_TILE_BYTES / 2));
+    /* of the second half of a line, step * half + line * (2 tiles - 2 halves)
+     */
+    at =
+        nabla_emit_add(emitter, nabla_emit_multiply(emitter, step, half),
+                       nabla_emit_multiply(emitter, line, 2 * tile - 2 * half));
   } else {
     at = nabla_emit_multiply(emitter, step, tile);
   }
-  for (unsigned j = 0; j < ROWS; j++) {
-    uint64_t byte = lines ? j % 4 / 2 * tile + ((uint64_t)(j % 2) * 8 + j / 4) *
-                                                   NABLA_TILE_ROW_BYTES
-                          : (uint64_t)j * NABLA_TILE_ROW_BYTES;
-    nabla_emit_store(emitter, "vector<16xi32>", v[j], base,
-                     nabla_emit_add_constant(emitter, at, byte), 64);
-  }
+  for (unsigned j = 0; j < ROWS; j++)
+    nabla_emit_store(
+        emitter, "vector<16xi32>", v[j], base,
+        nabla_emit_add_constant(
+            emitter, at,
+            lines ? pair_of_line(spec, j) : (uint64_t)j * NABLA_TILE_ROW_BYTES),
+        64);
 }
 
 /* The sums of 32 elements of 16 rows, behind the parts of these. */

@@ -83,13 +83,13 @@ const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
 }
 
 /* Whether `body` is the best for two ranges, one behind the other, as one, and
- * does not serve M = 1 better by itself. */
+ * does not serve the lower one better by itself. */
 static int serves_both(const nabla_fused_spec *low,
                        const nabla_fused_spec *high, const nabla_body *body) {
   nabla_fused_spec both = *low;
   both.m_max = high->m_max;
-  if (body && body->has_one_row && low->m_min <= 1 &&
-      nabla_spec_last_m(low) == 1)
+  if (body && nabla_spec_last_m(low) <= body->few_rows &&
+      nabla_spec_last_m(high) > body->few_rows)
     return 0;
   return low->numerics == high->numerics && nabla_body_of(&both) == body;
 }

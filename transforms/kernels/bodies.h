@@ -9,7 +9,8 @@ typedef struct nabla_body {
   const char *name;
   const char *instruction; /* of its products, where it is always the same */
   int takes_blocks;        /* it is asked for specs with `ggml` too */
-  int has_one_row;         /* for M = 1 alone it is another, faster kernel */
+  uint32_t few_rows;       /* for no more of x than these it is another, */
+                           /* faster kernel; or 0                        */
   int has_exact;           /* it calls @NAME_exact, which computes
                               nabla_fused_exact of the spec */
   /* Whether it can compute `spec`, which is one that the encoding can have. */

@@ -223,13 +223,23 @@ void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
       value, address, alignment, type);
 }
 
+/* Asks for a line to cache `level`. */
+static void prefetch(nabla_emitter *emitter, nabla_ssa address,
+                     unsigned level) {
+  nabla_emit_line(
+      emitter,
+      "\"llvm.intr.prefetch\"(%%v%u) <{cache = 1 : i32, hint = %u : "
+      "i32, rw = 0 : i32}> : (!llvm.ptr) -> ()",
+      address, 4 - level);
+}
+
 void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
                          nabla_ssa byte) {
-  nabla_ssa address = nabla_emit_address(emitter, base, byte);
-  nabla_emit_line(emitter,
-                  "\"llvm.intr.prefetch\"(%%v%u) <{cache = 1 : i32, hint = 3 : "
-                  "i32, rw = 0 : i32}> : (!llvm.ptr) -> ()",
-                  address);
+  prefetch(emitter, nabla_emit_address(emitter, base, byte), 1);
+}
+
+void nabla_emit_prefetch_far(nabla_emitter *emitter, nabla_ssa address) {
+  prefetch(emitter, address, 2);
 }
 
 void nabla_loop_begin(nabla_emitter *emitter, nabla_loop *loop, nabla_ssa from,

@@ -132,6 +132,9 @@ void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
 void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
                          nabla_ssa byte);
 
+/* The same of the line at `address`, for the second cache. */
+void nabla_emit_prefetch_far(nabla_emitter *emitter, nabla_ssa address);
+
 /* An array of F32, F16 or BF16 elements at an address. */
 typedef struct nabla_array_ref {
   nabla_ssa base;

@@ -12,9 +12,12 @@
  * are larger, columns with such weights or scales, or with those below 2^-60
  * (they, and the 15 beside them that are decoded together, are NaN in the
  * sums), sums near zero, and sums of zero where the row of x has elements below
- * 2^-40: with none on either side no product is lost. */
+ * 2^-40: with none on either side no product is lost. Where weights are made
+ * from a table and a scale, sums begin at 2^-100 if some may be below 2^-60,
+ * and those that nothing is added to are near zero.
+ */
 #include "quant/ggml.h"
-#include "transforms/kernels/bf16.h"
+#include "transforms/kernels/bf16_ahead.h"
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 
@@ -206,7 +209,10 @@ static double decode_cost(const nabla_fused_spec *spec) {
     if (l->sub == NABLA_GGML_SUB_BYTES) return 560;
     return (l->sub ? 170 : 125) + (l->bits ? 100 : 0);
   }
-  if (self.run) return spec->format.encoding->bits < 4 ? 160 : 95;
+  if (self.is_ahead) return 95;
+  if (self.run)
+    return spec->format.encoding->bits < 4 && !nabla_bf16_by_lines(spec) ? 160
+                                                                         : 95;
   if (!spec->ggml && !spec->format.encoding) return 60;
   if (self.w_parts == 1) return 160;
   if (nabla_bf16_by_lines(spec)) return 170;
@@ -227,18 +233,18 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
  * multiplications, the runs of a panel, and the panels. */
 static uint64_t chain(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
-  uint64_t run = self.run ? self.run : self.depth;
-  uint64_t added = self.adds_runs ? run : self.depth;
+  uint64_t depth = self.is_ahead ? NABLA_BF16_AHEAD_RUN : self.depth;
+  uint64_t run = self.run ? self.run : depth;
+  uint64_t added = self.adds_runs ? run : depth;
   uint64_t panels = (spec->k + added - 1) / added;
   uint64_t count = spec->k < run ? spec->k : run;
   uint64_t steps = (count + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
   uint64_t tiles = steps * nabla_bf16_products(&self) + NABLA_TILE_ROWS + 2 +
-                   self.depth / run + 2 + panels;
+                   depth / run + 2 + panels;
   if (self.w_parts > 1)
     tiles += 4; /* products of cut parts that are left out */
   /* the sum of 32 of x, and a multiplication for each run */
-  if (self.has_minima)
-    tiles += 6 + (self.adds_runs ? panels : self.depth / run);
+  if (self.has_minima) tiles += 6 + (self.adds_runs ? panels : depth / run);
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);
   return tiles > again ? tiles : again;
@@ -251,6 +257,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 const nabla_body nabla_body_f32_amx = {.name = "f32_amx",
                                        .instruction = "tdpbf16ps",
                                        NABLA_BF16_BODY,
+                                       .few_rows = NABLA_TILE_ROWS / 2,
                                        .has_exact = 1,
                                        .applies = applies,
                                        .cost = cost,

@@ -338,7 +338,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_int8_blocks = {.name = "int8_blocks",
-                                           .has_one_row = 1,
+                                           .few_rows = 1,
                                            .takes_blocks = 1,
                                            .applies = applies,
                                            .cost = nabla_int8_rows_cost,

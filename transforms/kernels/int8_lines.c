@@ -292,7 +292,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_int8_lines = {.name = "int8_lines",
-                                          .has_one_row = 1,
+                                          .few_rows = 1,
                                           .applies = applies,
                                           .cost = nabla_int8_rows_cost,
                                           .run = emit_lines,

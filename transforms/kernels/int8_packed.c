@@ -186,7 +186,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_int8_packed = {.name = "int8_packed",
-                                           .has_one_row = 1,
+                                           .few_rows = 1,
                                            .instruction = "vpdpbusd",
                                            .applies = applies,
                                            .cost = cost,

@@ -365,7 +365,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 }
 
 const nabla_body nabla_body_lines = {.name = "lines",
-                                     .has_one_row = 1,
+                                     .few_rows = 1,
                                      .applies = applies,
                                      .cost = cost,
                                      .run = emit_lines,

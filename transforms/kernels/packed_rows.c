@@ -286,7 +286,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 }
 
 const nabla_body nabla_body_packed = {.name = "packed",
-                                      .has_one_row = 1,
+                                      .few_rows = 1,
                                       .applies = applies,
                                       .cost = cost,
                                       .run = run,

@@ -7,12 +7,12 @@
 
 #define ROWS NABLA_TILE_ROWS
 
-/* The scratch: 64 bytes that AMX is set up with, the panel, a tile of sums for
- * each tile of x and half of the panel. */
+/* The scratch: 64 bytes that AMX is set up with, the panel, or two that take
+ * turns, a tile of sums for each tile of x and half of the panel. */
 #define PANEL_AT 64u
 
 static uint64_t totals_at(const nabla_tiled *self) {
-  return PANEL_AT + self->panel;
+  return PANEL_AT + (self->is_ahead ? 2 : 1) * self->panel;
 }
 
 #define TOTALS_BYTES ((uint64_t)NABLA_TILED_HALVES * NABLA_TILE_BYTES)
@@ -96,9 +96,10 @@ static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
 /* ---- all of it ------------------------------------------------------------
  */
 
-/* Multiplies `count` tiles of x from tile `tile` of the block on. */
-static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
-                            nabla_ssa tile, unsigned count) {
+/* `count` tiles of x from tile `tile` of the block on. */
+static nabla_tiled_square square_of(nabla_emitter *emitter,
+                                    const nabla_tiled_block *b, nabla_ssa tile,
+                                    unsigned count) {
   const nabla_tiled *self = b->self;
   nabla_tiled_square s = {.count = count};
   s.is_first = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64", tile,
@@ -116,7 +117,13 @@ static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
         nabla_emit_address(emitter, emitter->workspace,
                            nabla_emit_multiply(emitter, at, self->step_bytes));
   }
-  self->multiply(emitter, b, &s);
+  return s;
+}
+
+static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
+                            nabla_ssa tile, unsigned count) {
+  nabla_tiled_square s = square_of(emitter, b, tile, count);
+  b->self->multiply(emitter, b, &s);
 }
 
 static void multiply_panel(nabla_emitter *emitter, const nabla_tiled_block *b) {
@@ -145,10 +152,80 @@ static void set_next(nabla_emitter *emitter, nabla_tiled_block *b) {
   b->next = nabla_emit_choice(emitter, more, b->column, rows);
 }
 
+/* ---- panels that are decoded ahead ----------------------------------------
+ */
+
+/* The panel at b->k, one of `count` that have been decoded since the first row,
+ * and the one that comes after it. */
+static void take_turns(nabla_emitter *emitter, nabla_tiled_block *b,
+                       nabla_ssa count) {
+  nabla_ssa odd = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64", count,
+                             nabla_emit_i64(emitter, 1));
+  nabla_ssa even = nabla_emit(emitter, "arith.xori %%v%u, %%v%u : i64", odd,
+                              nabla_emit_i64(emitter, 1));
+  nabla_ssa first = part(emitter, PANEL_AT);
+  b->panel = nabla_emit_address(
+      emitter, first, nabla_emit_multiply(emitter, odd, b->self->panel));
+  b->other = nabla_emit_address(
+      emitter, first, nabla_emit_multiply(emitter, even, b->self->panel));
+}
+
+void nabla_emit_tiled_panel(nabla_emitter *emitter, nabla_tiled_block *b,
+                            nabla_tiled_square *s, nabla_ssa k) {
+  const nabla_tiled *self = b->self;
+  b->k = k;
+  set_next(emitter, b);
+  nabla_ssa blocks =
+      nabla_emit_divide(emitter,
+                        nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
+                                   b->column, emitter->begin),
+                        NABLA_TILED_ROWS);
+  take_turns(
+      emitter, b,
+      nabla_emit_add(emitter,
+                     nabla_emit_product(
+                         emitter, blocks,
+                         nabla_emit_divide(emitter, emitter->k, self->depth)),
+                     nabla_emit_divide(emitter, k, self->depth)));
+  *s = square_of(emitter, b, nabla_emit_i64(emitter, 0), s->count);
+}
+
+/* Begins with the first panel of all, if there is one. */
+static void decode_first(nabla_emitter *emitter, nabla_tiled_block *b) {
+  nabla_emit_line(emitter, "scf.if %%v%u {",
+                  nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64",
+                             emitter->begin, emitter->end));
+  b->column = emitter->begin;
+  b->panel = part(emitter, PANEL_AT);
+  b->self->decode(emitter, b);
+  nabla_emit_line(emitter, "}");
+}
+
+static void multiply_all(nabla_emitter *emitter, nabla_tiled_block *b) {
+  const nabla_tiled *self = b->self;
+  nabla_tiled_square s = {.count = 1};
+  if (self->at_once > 1) {
+    nabla_emit_line(emitter, "scf.if %%v%u {",
+                    nabla_emit(emitter, "arith.cmpi ugt, %%v%u, %%v%u : i64",
+                               b->tiles, nabla_emit_i64(emitter, 1)));
+    s.count = self->at_once;
+    self->multiply_all(emitter, b, &s);
+    nabla_emit_line(emitter, "} else {");
+    s.count = 1;
+  }
+  self->multiply_all(emitter, b, &s);
+  if (self->at_once > 1) nabla_emit_line(emitter, "}");
+}
+
 static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
   const nabla_tiled *self = b->self;
   nabla_loop panels;
   clear_totals(emitter, b);
+  if (self->is_ahead) {
+    multiply_all(emitter, b);
+    write_block(emitter, b);
+    return;
+  }
   nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
                    self->depth, 0, NULL);
   b->k = panels.induction;
@@ -171,6 +248,12 @@ void nabla_emit_tiled(nabla_emitter *emitter, const nabla_tiled *self) {
   b.rows = nabla_emit_left(emitter, emitter->m, b.row, self->waiting);
   b.tiles = nabla_emit_divide(
       emitter, nabla_emit_add_constant(emitter, b.rows, ROWS - 1), ROWS);
+  if (self->is_ahead) {
+    b.k = nabla_emit_i64(emitter, 0);
+    b.count = nabla_emit_i64(emitter, self->depth);
+    b.steps = nabla_emit_i64(emitter, self->depth / self->step);
+    decode_first(emitter, &b);
+  }
   nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
                    NABLA_TILED_ROWS, 0, NULL);
   b.column = columns.induction;

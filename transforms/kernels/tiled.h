@@ -27,6 +27,8 @@ typedef struct nabla_tiled_block {
   nabla_ssa k, count, steps; /* first element; elements; tiles of x         */
   nabla_ssa next, next_k;    /* row of w, and element of k, of the next panel */
   nabla_ssa panel;           /* its address                                  */
+  nabla_ssa other;           /* and that of the next, where it is made ahead */
+  int is_whole;              /* there are all rows of w from `column` on      */
 } nabla_tiled_block;
 
 /* What is multiplied at once: addresses of the tiles of sums (those of a tile
@@ -46,9 +48,16 @@ struct nabla_tiled {
                              /* the first 8, to which their sums are added  */
   unsigned waiting;          /* rows of x whose sums wait                   */
   unsigned at_once;          /* tiles of x, up to NABLA_TILED_AT_ONCE       */
+  int is_ahead; /* panels are decoded while the one before is multiplied; no K
+                 */
+  /* but whole panels, no more tiles of x than at once           */
   void (*decode)(nabla_emitter *emitter, const nabla_tiled_block *block);
   void (*multiply)(nabla_emitter *emitter, const nabla_tiled_block *block,
                    const nabla_tiled_square *square);
+  /* Instead of `multiply` where panels are decoded ahead: all panels of
+   * `block`, to sums from 0 on; `square` is that of the first. */
+  void (*multiply_all)(nabla_emitter *emitter, nabla_tiled_block *block,
+                       const nabla_tiled_square *square);
   /* Writes `count` sums (f32, at address `sums`, room for 16) of row `row` from
    * column `column` on to y. */
   void (*finish)(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
@@ -58,6 +67,11 @@ struct nabla_tiled {
 /* The tiles along `count` elements of k. */
 nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
                                  const nabla_tiled *self, nabla_ssa count);
+
+/* Where panels are decoded ahead, sets what `block` has of the panel at `k`,
+ * and the tiles of x to those that it is multiplied with. */
+void nabla_emit_tiled_panel(nabla_emitter *emitter, nabla_tiled_block *block,
+                            nabla_tiled_square *square, nabla_ssa k);
 
 /* The inside of run. The first 64 bytes of the scratch are free. */
 void nabla_emit_tiled(nabla_emitter *emitter, const nabla_tiled *self);

@@ -1,0 +1,43 @@
+/* Panels decoded ahead: rows of the next one between products of the one
+ * before, so that neither waits for the other. Sums stay in tiles for many
+ * panels, as w has its scales in it: a table of 16 weights is made for each
+ * line of codes, of which the upper halves are the first part, those of what is
+ * left the second, and so on. */
+#ifndef NABLA_TRANSFORMS_KERNELS_BF16_AHEAD_H
+#define NABLA_TRANSFORMS_KERNELS_BF16_AHEAD_H
+
+#include "transforms/kernels/bf16_steps.h"
+
+/* Elements of k whose products are added up in tiles. */
+#define NABLA_BF16_AHEAD_RUN 1024u
+
+/* Can panels be decoded so? Weights are those of a table of 16 under scales
+ * that no line of 64 shares with two. */
+int nabla_bf16_is_ahead(const nabla_fused_spec *spec);
+
+/* nabla_tiled.multiply_all. */
+void nabla_emit_bf16_ahead(nabla_emitter *emitter, nabla_tiled_block *b,
+                           const nabla_tiled_square *square);
+
+/* Row `row` of the panel, to the address `out` (bf16_panel.c). */
+void nabla_emit_bf16_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+                         nabla_ssa row, nabla_ssa out,
+                         nabla_bf16_extremes *all);
+
+/* Looks at the scales of `p`, and says in sums, which are 0 as yet, that
+ * weights are beyond what can be split: with those that are too large they
+ * become NaN (one of each 16 columns, which are computed again together), with
+ * those that are too small 2^-100, so that sums of zero are told from sums of
+ * what AMX takes for zero (bf16_scales.c). */
+void nabla_emit_bf16_mark_scales(nabla_emitter *emitter,
+                                 const nabla_tiled_block *p,
+                                 const nabla_tiled_square *square);
+
+/* Room behind the scratch of `b->self`, and how sums that tiles have left there
+ * are added to those that wait (bf16_amx.c). */
+nabla_ssa nabla_emit_bf16_room(nabla_emitter *emitter,
+                               const nabla_tiled_block *b, uint64_t byte);
+void nabla_emit_bf16_add_sums(nabla_emitter *emitter,
+                              const nabla_tiled_square *square, nabla_ssa room);
+
+#endif
