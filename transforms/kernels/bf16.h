@@ -7,13 +7,13 @@
  *
  * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value as
  * bf16, the second what that left, and so on; three parts are the f32 itself.
- * Those of x, and of tables without scales, are rounded, those of weights cut
- * off (bf16_parts.h). Each part has tiles of its own. Where runs of 32 or more
- * elements of k lie under one scale, w is codes without it, many of which are
- * bf16 as they are, and the sum of a run is multiplied with the scale. (Codes
- * of q6_k are multiplied with the factor of their 16 and are two parts.) With
- * up to 8 rows of x a tile has room for two parts of each, and a product is
- * that of both: 2 do for 3, 4 for 6.
+ * Those of x are rounded, and of tables but for those made ahead; those of
+ * other weights are cut off (bf16_parts.h). Each part has tiles of its own.
+ * Where runs of 32 or more elements of k lie under one scale, w is codes
+ * without it, many of which are bf16 as they are, and the sum of a run is
+ * multiplied with the scale. (Codes of q6_k are multiplied with the factor of
+ * their 16 and are two parts.) With up to 8 rows of x a tile has room for two
+ * parts of each, and a product is that of both: 2 do for 3, 4 for 6.
  *
  * The elements of k in a tile of w are 32 neighbours, of which those that make
  * a pair are next to each other; in f32 they are 16 apart, so that the upper
@@ -31,7 +31,7 @@
 #include "transforms/kernels/tiled.h"
 
 #define NABLA_BF16_STEP 32u /* elements of k in a tile */
-#define NABLA_BF16_LINE 64u /* in a line of codes of 4 bits */
+#define NABLA_BF16_LINE 64u /* in a line of codes of 4 or 2 bits */
 
 #define NABLA_BF16_PARTS 3u /* of an f32, at most */
 

@@ -1,8 +1,10 @@
 /* Panels decoded ahead: rows of the next one between products of the one
  * before, so that neither waits for the other. Sums stay in tiles for many
- * panels, as w has its scales in it: a table of 16 weights is made for each
- * line of codes, of which the upper halves are the first part, those of what is
- * left the second, and so on. */
+ * panels, as w has its scales in it. Of codes of 4 bits a table of 16 weights
+ * is made for each line, of which the upper halves are the first part, those of
+ * what is left the second, and so on; of mxfp4, whose weights are bf16, one of
+ * 16 for each half.
+ */
 #ifndef NABLA_TRANSFORMS_KERNELS_BF16_AHEAD_H
 #define NABLA_TRANSFORMS_KERNELS_BF16_AHEAD_H
 
@@ -11,8 +13,9 @@
 /* Elements of k whose products are added up in tiles. */
 #define NABLA_BF16_AHEAD_RUN 1024u
 
-/* Can panels be decoded so? Weights are those of a table of 16 under scales
- * that no line of 64 shares with two. */
+/* Can panels be decoded so, and is that faster? Tables of 16 under scales that
+ * whole lines of 64 have, and MX, where rows begin with a block; dense weights
+ * of 16 bits, and f32 for up to 8 rows of x. */
 int nabla_bf16_is_ahead(const nabla_fused_spec *spec);
 
 /* nabla_tiled.multiply_all. */

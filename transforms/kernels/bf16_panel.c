@@ -134,10 +134,9 @@ static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
   if (rest) decode_steps(emitter, row, whole, p->count, rest, all);
 }
 
-/* Row `row` of the panel, to the address `out`. */
-static void decode_panel_row(nabla_emitter *emitter, const nabla_tiled_block *p,
-                             nabla_ssa row, nabla_ssa out,
-                             nabla_bf16_extremes *all) {
+void nabla_emit_bf16_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+                         nabla_ssa row, nabla_ssa out,
+                         nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = emitter->spec;
   nabla_ssa of_w = nabla_emit_add(emitter, p->column, row);
   if (!p->is_whole)
@@ -157,12 +156,6 @@ static void decode_panel_row(nabla_emitter *emitter, const nabla_tiled_block *p,
     nabla_emit_bf16_write_scales(emitter, p, row, here.flat);
 }
 
-void nabla_emit_bf16_row(nabla_emitter *emitter, const nabla_tiled_block *p,
-                         nabla_ssa row, nabla_ssa out,
-                         nabla_bf16_extremes *all) {
-  decode_panel_row(emitter, p, row, out, all);
-}
-
 /* The 16 rows of a panel from row `first` on, to the address `out`. */
 static void decode_half(nabla_emitter *emitter, const nabla_tiled_block *p,
                         nabla_ssa first, nabla_ssa out) {
@@ -178,8 +171,9 @@ static void decode_half(nabla_emitter *emitter, const nabla_tiled_block *p,
     all.values[i] = rows.carried[i];
   nabla_ssa to =
       nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
-  decode_panel_row(emitter, p, nabla_emit_add(emitter, first, rows.induction),
-                   nabla_emit_address(emitter, out, to), looks ? &all : NULL);
+  nabla_emit_bf16_row(
+      emitter, p, nabla_emit_add(emitter, first, rows.induction),
+      nabla_emit_address(emitter, out, to), looks ? &all : NULL);
   nabla_loop_end(emitter, &rows, all.values);
   for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
     all.values[i] = rows.results[i];

@@ -1,4 +1,5 @@
-/* Scales that sums are multiplied with; see bf16.h. */
+/* Scales: those that sums are multiplied with (bf16.h), and whether those that
+ * are in the weights let these be split (bf16_ahead.h). */
 #include "quant/ggml.h"
 #include "transforms/kernels/bf16_ahead.h"
 #include "transforms/kernels/bf16_parts.h"
@@ -6,9 +7,11 @@
 #include "transforms/kernels/int8.h"
 #include "transforms/kernels/shapes.h"
 
-#define NAN_BITS         0x7fc00000u
-#define POWER_BITS(e)    ((uint32_t)(127 + (e)) << 23)
-#define SMALL_SUM        (-100)
+#define NAN_BITS      0x7fc00000u
+#define POWER_BITS(e) ((uint32_t)(127 + (e)) << 23)
+/* Stays in sums below 2^-62, and is nothing beside those of 2^-60. */
+#define SMALL_SUM        (-86)
+#define BLOCK_BYTES      16u         /* of 32 codes of 4 bits */
 #define SCALE_LIMIT_BITS 0x47800000u /* 2^16, as some codes are as much */
 
 nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
@@ -78,12 +81,12 @@ void nabla_emit_bf16_limit_scales(nabla_emitter *emitter,
 /* ---- scales that are in the weights ---------------------------------------
  */
 
-/* Numbers one of which scales are made of. */
+/* Numbers that scales are made of, and powers of two: what they may be, but for
+ * zeros. */
 typedef struct numbers {
   nabla_array_ref array;
   int is_e8m0; /* bytes */
-  nabla_ssa first, end;
-  int least, most; /* powers of two that can be split, but for 0 */
+  int least, most;
 } numbers;
 
 /* i1: are there such as are less, or more? */
@@ -107,76 +110,121 @@ static nabla_ssa read_numbers(nabla_emitter *emitter, const numbers *n,
   return width == 1 ? nabla_emit_broadcast(emitter, "f32", values) : values;
 }
 
-static void gather(nabla_emitter *emitter, const numbers *n, nabla_ssa first,
-                   nabla_ssa end, unsigned width, nabla_bf16_extremes *all) {
+static void carry(const nabla_ssa *from, nabla_bf16_extremes *to) {
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++) to->values[i] = from[i];
+}
+
+static void gather_by(nabla_emitter *emitter, const numbers *n, nabla_ssa first,
+                      nabla_ssa end, unsigned width, nabla_bf16_extremes *all) {
   nabla_loop loop;
   nabla_loop_begin(emitter, &loop, first, end, width, NABLA_BF16_EXTREMES,
                    all->values);
   nabla_bf16_extremes next;
-  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
-    next.values[i] = loop.carried[i];
+  carry(loop.carried, &next);
   nabla_emit_bf16_add_extremes(emitter, &next,
                                read_numbers(emitter, n, loop.induction, width));
   nabla_loop_end(emitter, &loop, next.values);
-  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
-    all->values[i] = loop.results[i];
+  carry(loop.results, all);
 }
 
-static beyond beyond_of(nabla_emitter *emitter, const numbers *n) {
-  nabla_bf16_extremes all = nabla_emit_bf16_no_extremes(emitter);
+/* Numbers [first, end). */
+static void gather(nabla_emitter *emitter, const numbers *n, nabla_ssa first,
+                   nabla_ssa end, nabla_bf16_extremes *all) {
   nabla_ssa whole = nabla_emit_divide(
-      emitter,
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", n->end, n->first),
+      emitter, nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", end, first),
       NABLA_LANES);
-  whole = nabla_emit_add(emitter, n->first,
+  whole = nabla_emit_add(emitter, first,
                          nabla_emit_multiply(emitter, whole, NABLA_LANES));
-  gather(emitter, n, n->first, whole, NABLA_LANES, &all);
-  gather(emitter, n, whole, n->end, 1, &all);
-  return (beyond){nabla_emit_bf16_is_beyond(emitter, &all, NABLA_BF16_LEAST,
+  gather_by(emitter, n, first, whole, NABLA_LANES, all);
+  gather_by(emitter, n, whole, end, 1, all);
+}
+
+static beyond beyond_of(nabla_emitter *emitter, const numbers *n,
+                        const nabla_bf16_extremes *all) {
+  return (beyond){nabla_emit_bf16_is_beyond(emitter, all, NABLA_BF16_LEAST,
                                             POWER_BITS(n->least)),
-                  nabla_emit_bf16_is_beyond(emitter, &all, NABLA_BF16_MOST,
+                  nabla_emit_bf16_is_beyond(emitter, all, NABLA_BF16_MOST,
                                             POWER_BITS(n->most))};
 }
 
-static beyond either(nabla_emitter *emitter, beyond a, beyond b) {
-  return (beyond){
-      nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", a.small, b.small),
-      nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", a.large, b.large)};
+static nabla_ssa either(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", a, b);
 }
 
-/* Those of scales [first, end). Nested ones are a * b + c: at least 2^-52 where
+static void add_beyond(nabla_emitter *emitter, beyond *is, const numbers *n,
+                       uint64_t count) {
+  nabla_bf16_extremes all = nabla_emit_bf16_no_extremes(emitter);
+  gather(emitter, n, nabla_emit_i64(emitter, 0), nabla_emit_i64(emitter, count),
+         &all);
+  const beyond more = beyond_of(emitter, n, &all);
+  *is = (beyond){either(emitter, is->small, more.small),
+                 either(emitter, is->large, more.large)};
+}
+
+/* The rows of w of a panel, [first, end). */
+typedef struct rows_of_w {
+  nabla_ssa first, end;
+} rows_of_w;
+
+/* A loop over those rows, or all at once where they follow each other: of their
+ * scales [*first, *end). */
+static void scales_begin(nabla_emitter *emitter, nabla_loop *loop,
+                         const rows_of_w *rows, nabla_bf16_extremes *all,
+                         nabla_ssa *first, nabla_ssa *end) {
+  const nabla_fused_spec *spec = emitter->spec;
+  const uint64_t step =
+      nabla_spec_row_stride(spec) == spec->k ? NABLA_TILED_ROWS : 1;
+  nabla_loop_begin(emitter, loop, rows->first, rows->end, step,
+                   all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
+  nabla_ssa last = nabla_emit_minimum(
+      emitter, nabla_emit_add_constant(emitter, loop->induction, step),
+      rows->end);
+  last = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", last,
+                    nabla_emit_i64(emitter, 1));
+  *first =
+      nabla_emit_block(emitter, nabla_emit_row_start(emitter, loop->induction));
+  *end = nabla_emit_block(
+      emitter, nabla_emit_add_constant(
+                   emitter, nabla_emit_row_start(emitter, last), spec->k - 1));
+  *end = nabla_emit_add_constant(emitter, *end, 1);
+}
+
+/* Those of the scales of rows. Nested ones are a * b + c: at least 2^-52 where
  * a and b are 2^-24 and 2^-28 or more, and c is 0 or 2^-26 or more, since a sum
  * that is less than half of c has at least the last bit that half of c has. */
-static beyond scales_beyond(nabla_emitter *emitter, nabla_ssa first,
-                            nabla_ssa end) {
+static beyond scales_beyond(nabla_emitter *emitter, const rows_of_w *rows) {
   const nabla_fused_spec *spec = emitter->spec;
   const nabla_scale_type scale = spec->format.scale;
-  if (scale != NABLA_SCALE_DYNAMIC8)
-    return beyond_of(emitter,
-                     &(numbers){{emitter->scales, nabla_spec_scale_dtype(spec)},
-                                scale == NABLA_SCALE_E8M0,
-                                first,
-                                end,
-                                NABLA_BF16_SCALE_LEAST,
-                                NABLA_BF16_SCALE_MOST});
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa last = nabla_emit_divide(
-      emitter, nabla_emit_add_constant(emitter, end, spec->nested_block - 1),
-      spec->nested_block);
-  beyond is = beyond_of(
-      emitter, &(numbers){nabla_floats_at(emitter->nested_scales), 0,
-                          nabla_emit_divide(emitter, first, spec->nested_block),
-                          last, -28, 20});
-  is =
-      either(emitter, is,
-             beyond_of(emitter,
-                       &(numbers){nabla_floats_at(emitter->nested_map), 0, zero,
-                                  nabla_emit_i64(emitter, 256), -24, 4}));
-  return either(
-      emitter, is,
-      beyond_of(emitter,
-                &(numbers){nabla_floats_at(emitter->nested_offset), 0, zero,
-                           nabla_emit_i64(emitter, 1), -26, 20}));
+  const int is_nested = scale == NABLA_SCALE_DYNAMIC8;
+  const numbers own = {
+      .array = is_nested ? nabla_floats_at(emitter->nested_scales)
+                         : (nabla_array_ref){emitter->scales,
+                                             nabla_spec_scale_dtype(spec)},
+      .is_e8m0 = scale == NABLA_SCALE_E8M0,
+      .least = is_nested ? -28 : NABLA_BF16_SCALE_LEAST,
+      .most = is_nested ? 20 : NABLA_BF16_SCALE_MOST};
+  nabla_bf16_extremes all = nabla_emit_bf16_no_extremes(emitter), next;
+  nabla_ssa first, end;
+  nabla_loop loop;
+  scales_begin(emitter, &loop, rows, &all, &first, &end);
+  carry(loop.carried, &next);
+  if (is_nested) {
+    first = nabla_emit_divide(emitter, first, spec->nested_block);
+    end = nabla_emit_divide(
+        emitter, nabla_emit_add_constant(emitter, end, spec->nested_block - 1),
+        spec->nested_block);
+  }
+  gather(emitter, &own, first, end, &next);
+  nabla_loop_end(emitter, &loop, next.values);
+  carry(loop.results, &all);
+  beyond is = beyond_of(emitter, &own, &all);
+  if (!is_nested) return is;
+  add_beyond(emitter, &is,
+             &(numbers){nabla_floats_at(emitter->nested_map), 0, -24, 4}, 256);
+  add_beyond(emitter, &is,
+             &(numbers){nabla_floats_at(emitter->nested_offset), 0, -26, 20},
+             1);
+  return is;
 }
 
 /* `value` (its bits) to every `step`th vector of all sums of `square`. */
@@ -195,27 +243,53 @@ static void fill(nabla_emitter *emitter, const nabla_tiled_square *square,
   nabla_loop_end(emitter, &loop, NULL);
 }
 
+/* Marks sums if a block with a small power of two as its scale has codes that
+ * are not zero: one of zeros has the least power there is. */
+static void mark_small_blocks(nabla_emitter *emitter, const rows_of_w *rows,
+                              const nabla_tiled_square *square) {
+  nabla_ssa first, end;
+  nabla_loop loop, blocks;
+  scales_begin(emitter, &loop, rows, NULL, &first, &end);
+  nabla_loop_begin(emitter, &blocks, first, end, 1, 0, NULL);
+  nabla_ssa codes = nabla_emit_load(
+      emitter, "i128", emitter->codes,
+      nabla_emit_multiply(emitter, blocks.induction, BLOCK_BYTES), 1);
+  codes = nabla_emit(
+      emitter, "arith.andi %%v%u, %%v%u : i128", codes,
+      nabla_emit(emitter,
+                 "arith.constant 0x77777777777777777777777777777777 : i128"));
+  nabla_ssa has_codes =
+      nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : i128", codes,
+                 nabla_emit(emitter, "arith.constant 0 : i128"));
+  nabla_ssa scale =
+      nabla_emit_load(emitter, "i8", emitter->scales, blocks.induction, 1);
+  nabla_ssa is_small =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i8", scale,
+                 nabla_emit(emitter, "arith.constant %d : i8",
+                            127 + NABLA_BF16_SCALE_LEAST));
+  nabla_emit_line(
+      emitter, "scf.if %%v%u {",
+      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i1", has_codes, is_small));
+  fill(emitter, square, POWER_BITS(SMALL_SUM), 1);
+  nabla_emit_line(emitter, "}");
+  nabla_loop_end(emitter, &blocks, NULL);
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
 void nabla_emit_bf16_mark_scales(nabla_emitter *emitter,
                                  const nabla_tiled_block *p,
                                  const nabla_tiled_square *square) {
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last = nabla_emit(
-      emitter, "arith.subi %%v%u, %%v%u : i64",
-      nabla_emit_minimum(
-          emitter,
-          nabla_emit_add_constant(emitter, p->column, NABLA_TILED_ROWS),
-          emitter->n),
-      one);
-  nabla_ssa first =
-      nabla_emit_block(emitter, nabla_emit_row_start(emitter, p->column));
-  nabla_ssa end = nabla_emit_block(
-      emitter,
-      nabla_emit_add_constant(emitter, nabla_emit_row_start(emitter, last),
-                              emitter->spec->k - 1));
-  const beyond is =
-      scales_beyond(emitter, first, nabla_emit_add_constant(emitter, end, 1));
+  const rows_of_w rows = {
+      p->column, nabla_emit_minimum(emitter,
+                                    nabla_emit_add_constant(emitter, p->column,
+                                                            NABLA_TILED_ROWS),
+                                    emitter->n)};
+  const beyond is = scales_beyond(emitter, &rows);
   nabla_emit_line(emitter, "scf.if %%v%u {", is.small);
-  fill(emitter, square, POWER_BITS(SMALL_SUM), 1);
+  if (emitter->spec->format.scale == NABLA_SCALE_E8M0)
+    mark_small_blocks(emitter, &rows, square);
+  else
+    fill(emitter, square, POWER_BITS(SMALL_SUM), 1);
   nabla_emit_line(emitter, "}");
   nabla_emit_line(emitter, "scf.if %%v%u {", is.large);
   fill(emitter, square, NAN_BITS, NABLA_TILE_ROWS);

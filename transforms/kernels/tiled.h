@@ -48,9 +48,9 @@ struct nabla_tiled {
                              /* the first 8, to which their sums are added  */
   unsigned waiting;          /* rows of x whose sums wait                   */
   unsigned at_once;          /* tiles of x, up to NABLA_TILED_AT_ONCE       */
-  int is_ahead; /* panels are decoded while the one before is multiplied; no K
-                 */
-  /* but whole panels, no more tiles of x than at once           */
+  /* Panels are decoded while the one before is multiplied; K is whole panels,
+   * and no more tiles of x wait than are multiplied at once. */
+  int is_ahead;
   void (*decode)(nabla_emitter *emitter, const nabla_tiled_block *block);
   void (*multiply)(nabla_emitter *emitter, const nabla_tiled_block *block,
                    const nabla_tiled_square *square);
