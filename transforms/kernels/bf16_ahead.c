@@ -13,9 +13,9 @@
 /* Are the values of codes, but for zeros, such that weights with scales between
  * NABLA_BF16_SCALE_LEAST and _MOST can be split? */
 static int has_usual_values(const nabla_encoding *encoding) {
+  const nabla_recipe *recipe = nabla_recipe_find(encoding);
   for (unsigned code = 0; code < 16; code++) {
-    const float value =
-        fabsf(nabla_recipe_find(encoding)->value((uint8_t)code));
+    const float value = fabsf(recipe->value((uint8_t)code));
     if (value != 0 && !(value >= ldexpf(1, NABLA_BF16_VALUE_LEAST) &&
                         value <= ldexpf(1, NABLA_BF16_VALUE_MOST)))
       return 0;
@@ -146,21 +146,20 @@ static void decode_row(nabla_emitter *emitter, const half_panel *to,
   }
 }
 
-/* Rows [from, to) in a loop, since a row of dense weights is many operations.
- */
+/* Rows [from, to) in a loop, since a row of weights that are decoded and split
+ * one by one is many operations. */
 static void decode_in_loop(nabla_emitter *emitter, const half_panel *half,
                            unsigned from, unsigned to,
                            nabla_bf16_extremes *all) {
-  const unsigned count = all ? NABLA_BF16_EXTREMES : 0;
   nabla_bf16_extremes next;
   nabla_loop rows;
   nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, from),
-                   nabla_emit_i64(emitter, to), 1, count,
-                   all ? all->values : NULL);
-  for (unsigned i = 0; i < count; i++) next.values[i] = rows.carried[i];
+                   nabla_emit_i64(emitter, to), 1,
+                   all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
+  if (all) next = nabla_bf16_extremes_of(rows.carried);
   decode_row(emitter, half, rows.induction, all ? &next : NULL);
   nabla_loop_end(emitter, &rows, next.values);
-  for (unsigned i = 0; i < count; i++) all->values[i] = rows.results[i];
+  if (all) *all = nabla_bf16_extremes_of(rows.results);
 }
 
 /* The rows of the next panel that come after a product: half of them in each of
@@ -207,7 +206,8 @@ void nabla_emit_bf16_ahead(nabla_emitter *emitter, nabla_tiled_block *b,
   nabla_ssa room = nabla_emit_bf16_room(emitter, b, 0);
   nabla_loop runs, panels;
   nabla_emit_tiled_panel(emitter, b, &s, nabla_emit_i64(emitter, 0));
-  if (nabla_bf16_by_lines(emitter->spec))
+  if (nabla_bf16_by_lines(emitter->spec) &&
+      nabla_bf16_has_extremes(emitter->spec))
     nabla_emit_bf16_mark_scales(emitter, b, &s);
   nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), emitter->k,
                    NABLA_BF16_AHEAD_RUN, 0, NULL);

@@ -30,8 +30,8 @@ void nabla_emit_bf16_row(nabla_emitter *emitter, const nabla_tiled_block *p,
 /* Looks at the scales of `p`, and says in sums, which are 0 as yet, that
  * weights are beyond what can be split: with those that are too large they
  * become NaN (one of each 16 columns, which are computed again together), with
- * those that are too small 2^-100, so that sums of zero are told from sums of
- * what AMX takes for zero (bf16_scales.c). */
+ * those that are too small 2^-86, so that sums of zero are told from sums of
+ * what AMX takes for zero (bf16_scales.c). Codes of 4 bits. */
 void nabla_emit_bf16_mark_scales(nabla_emitter *emitter,
                                  const nabla_tiled_block *p,
                                  const nabla_tiled_square *square);

@@ -66,13 +66,12 @@ static unsigned pick_again(unsigned lane, unsigned context) {
   return lane % context;
 }
 
-/* What `of` says of each word of two tiles' lanes. */
-static nabla_ssa line_words(nabla_emitter *emitter,
-                            unsigned (*of)(unsigned lane)) {
+static nabla_ssa word_constants(nabla_emitter *emitter,
+                                const unsigned values[NABLA_BF16_STEP]) {
   nabla_text line = {0};
   nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
-    nabla_text_add(&line, "%s%u", i ? ", " : "", of(i));
+    nabla_text_add(&line, "%s%u", i ? ", " : "", values[i]);
   nabla_text_add(&line, "]> : " WORDS);
   return nabla_emit_taken(emitter, &line);
 }
@@ -85,16 +84,13 @@ static nabla_ssa line_shifts(nabla_emitter *emitter, unsigned tile,
   const nabla_encoding *encoding = emitter->spec->format.encoding;
   const unsigned places = nabla_bf16_word_codes(emitter->spec);
   const unsigned turned = encoding->high_first ? 1 : 0;
-  nabla_text line = {0};
-  nabla_text_add(&line, "arith.constant dense<[");
+  unsigned shifts[NABLA_BF16_STEP];
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++) {
     const unsigned place =
         (NABLA_BF16_STEP * tile + i) * places / NABLA_BF16_LINE;
-    nabla_text_add(&line, "%s%u", i ? ", " : "",
-                   bits(encoding->bits * (place ^ turned)));
+    shifts[i] = bits(encoding->bits * (place ^ turned));
   }
-  nabla_text_add(&line, "]> : " WORDS);
-  return nabla_emit_taken(emitter, &line);
+  return word_constants(emitter, shifts);
 }
 
 /* Shifts that leave a code, and a code twice, at the lowest bit. */
@@ -102,8 +98,7 @@ static unsigned down(unsigned bit) { return bit; }
 static unsigned down_but_one(unsigned bit) { return bit ? bit - 1 : 0; }
 static unsigned up(unsigned bit) { return bit ? 0 : 1; }
 
-/* The table has the same 16 words twice: bits above the lowest 4 of an index
- * mean nothing. */
+/* The lowest 5 bits of an index are its number of a word. */
 static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
                          nabla_ssa index) {
   return nabla_emit(
@@ -113,53 +108,62 @@ static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
       table, index);
 }
 
-/* The table of the line at `flat` as parts. Those of a table that many lines
- * share are bf16, the same 16 words twice, and those of half a line 16 words
- * for each half. Else they are f32, of which the upper halves are the parts. */
+/* Is there a table for each line, which stays f32, as its upper halves are
+ * parts?
+ */
+static int has_f32_tables(const nabla_fused_spec *spec) {
+  return nabla_bf16_of(spec).is_ahead && !has_halves(spec);
+}
+
+/* The table of the line at `flat` as parts: of two halves 16 words each, of one
+ * line, or of many that share it, the same 16 words twice, or 16 f32. */
 static void split_table(nabla_emitter *emitter, nabla_ssa flat,
                         nabla_ssa *out) {
-  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  const nabla_fused_spec *spec = emitter->spec;
+  const unsigned parts = nabla_bf16_of(spec).w_parts;
   nabla_ssa table = table_at(emitter, flat), other = table;
-  if (has_halves(emitter->spec))
+  if (has_halves(spec))
     other = table_at(
         emitter, nabla_emit_add_constant(emitter, flat, NABLA_BF16_LINE / 2));
-  if (!self.is_ahead || has_halves(emitter->spec)) {
-    nabla_emit_bf16_split(emitter, table, other, self.w_parts, out);
+  if (!has_f32_tables(spec)) {
+    nabla_emit_bf16_split(emitter, table, other, parts, out);
     return;
   }
-  for (unsigned i = 0; i < self.w_parts; i++) {
+  for (unsigned i = 0; i < parts; i++) {
     if (i) table = nabla_emit_bf16_less_upper(emitter, table);
     out[i] =
         nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], WORDS, table);
   }
 }
 
-/* Words of a line that are its second half. */
-static unsigned second_half(unsigned lane) {
-  return lane % NABLA_LANES < NABLA_LANES / 2 ? 0 : NABLA_LANES;
+/* Of codes in the low bits of words, the numbers of words in the table of their
+ * half of the line. */
+static nabla_ssa indices_in_halves(nabla_emitter *emitter, nabla_ssa codes) {
+  unsigned first[NABLA_BF16_STEP];
+  for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
+    first[i] = i % NABLA_LANES < NABLA_LANES / 2 ? 0 : NABLA_LANES;
+  codes = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : " WORDS, codes,
+                     nabla_emit(emitter, "arith.constant dense<15> : " WORDS));
+  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, codes,
+                    word_constants(emitter, first));
 }
 
-/* The words of a line as indices in such tables, for tile `tile`: of 16 words
- * that are there twice, of those of the half, or of 16 f32, each two words, the
- * upper halves. */
+/* The words of a line as numbers of words in such tables, for tile `tile`.
+ * Where 16 words are there twice, bits above the lowest 4 mean nothing; the
+ * upper half of an f32 is word 1 of 2. */
 static nabla_ssa line_indices(nabla_emitter *emitter, nabla_ssa codes,
                               unsigned tile) {
-  const int is_half = has_halves(emitter->spec);
-  const int is_f32 = nabla_bf16_of(emitter->spec).is_ahead && !is_half;
+  const int is_f32 = has_f32_tables(emitter->spec);
   if (is_f32 && !tile)
     codes = nabla_emit(emitter, "arith.shli %%v%u, %%v%u : " WORDS, codes,
                        line_shifts(emitter, tile, up));
   nabla_ssa index =
       nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : " WORDS, codes,
                  line_shifts(emitter, tile, is_f32 ? down_but_one : down));
-  if (is_f32)
-    return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, index,
-                      nabla_emit(emitter, "arith.constant dense<1> : " WORDS));
-  if (!is_half) return index;
-  index = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : " WORDS, index,
-                     nabla_emit(emitter, "arith.constant dense<15> : " WORDS));
+  if (has_halves(emitter->spec)) return indices_in_halves(emitter, index);
+  if (!is_f32) return index;
   return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, index,
-                    line_words(emitter, second_half));
+                    nabla_emit(emitter, "arith.constant dense<1> : " WORDS));
 }
 
 /* A line of elements from `flat` on to two tiles from the address `out` on. */

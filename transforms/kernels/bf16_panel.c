@@ -66,16 +66,14 @@ static void decode_steps(nabla_emitter *emitter, const piece *row,
   nabla_loop loop;
   nabla_loop_begin(emitter, &loop, from, to, NABLA_BF16_STEP,
                    all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
-  for (unsigned i = 0; all && i < NABLA_BF16_EXTREMES; i++)
-    next.values[i] = loop.carried[i];
+  if (all) next = nabla_bf16_extremes_of(loop.carried);
   nabla_ssa at = nabla_emit_multiply(emitter, loop.induction,
                                      NABLA_TILE_BYTES / NABLA_BF16_STEP);
   decode_step(emitter, nabla_emit_add(emitter, row->flat, loop.induction),
               width, nabla_emit_address(emitter, row->out, at),
               all ? &next : NULL);
   nabla_loop_end(emitter, &loop, next.values);
-  for (unsigned i = 0; all && i < NABLA_BF16_EXTREMES; i++)
-    all->values[i] = loop.results[i];
+  if (all) *all = nabla_bf16_extremes_of(loop.results);
 }
 
 /* ---- blocks of GGUF, whose scales are left to sums -------------------------
@@ -167,16 +165,14 @@ static void decode_half(nabla_emitter *emitter, const nabla_tiled_block *p,
   nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
                    nabla_emit_i64(emitter, NABLA_TILE_ROWS), 1,
                    looks ? NABLA_BF16_EXTREMES : 0, all.values);
-  for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
-    all.values[i] = rows.carried[i];
+  if (looks) all = nabla_bf16_extremes_of(rows.carried);
   nabla_ssa to =
       nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
   nabla_emit_bf16_row(
       emitter, p, nabla_emit_add(emitter, first, rows.induction),
       nabla_emit_address(emitter, out, to), looks ? &all : NULL);
   nabla_loop_end(emitter, &rows, all.values);
-  for (unsigned i = 0; looks && i < NABLA_BF16_EXTREMES; i++)
-    all.values[i] = rows.results[i];
+  if (looks) all = nabla_bf16_extremes_of(rows.results);
   if (looks) nabla_emit_bf16_mark_extremes(emitter, out, &all);
 }
 

@@ -30,6 +30,14 @@ typedef struct nabla_bf16_extremes {
   nabla_ssa values[NABLA_BF16_EXTREMES];
 } nabla_bf16_extremes;
 
+/* Those that a loop carries, or leaves. */
+static inline nabla_bf16_extremes nabla_bf16_extremes_of(
+    const nabla_ssa *values) {
+  nabla_bf16_extremes all;
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++) all.values[i] = values[i];
+  return all;
+}
+
 nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter);
 void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
                                   nabla_bf16_extremes *all, nabla_ssa value);

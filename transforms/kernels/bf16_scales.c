@@ -110,21 +110,16 @@ static nabla_ssa read_numbers(nabla_emitter *emitter, const numbers *n,
   return width == 1 ? nabla_emit_broadcast(emitter, "f32", values) : values;
 }
 
-static void carry(const nabla_ssa *from, nabla_bf16_extremes *to) {
-  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++) to->values[i] = from[i];
-}
-
 static void gather_by(nabla_emitter *emitter, const numbers *n, nabla_ssa first,
                       nabla_ssa end, unsigned width, nabla_bf16_extremes *all) {
   nabla_loop loop;
   nabla_loop_begin(emitter, &loop, first, end, width, NABLA_BF16_EXTREMES,
                    all->values);
-  nabla_bf16_extremes next;
-  carry(loop.carried, &next);
+  nabla_bf16_extremes next = nabla_bf16_extremes_of(loop.carried);
   nabla_emit_bf16_add_extremes(emitter, &next,
                                read_numbers(emitter, n, loop.induction, width));
   nabla_loop_end(emitter, &loop, next.values);
-  carry(loop.results, all);
+  *all = nabla_bf16_extremes_of(loop.results);
 }
 
 /* Numbers [first, end). */
@@ -207,7 +202,7 @@ static beyond scales_beyond(nabla_emitter *emitter, const rows_of_w *rows) {
   nabla_ssa first, end;
   nabla_loop loop;
   scales_begin(emitter, &loop, rows, &all, &first, &end);
-  carry(loop.carried, &next);
+  next = nabla_bf16_extremes_of(loop.carried);
   if (is_nested) {
     first = nabla_emit_divide(emitter, first, spec->nested_block);
     end = nabla_emit_divide(
@@ -216,7 +211,7 @@ static beyond scales_beyond(nabla_emitter *emitter, const rows_of_w *rows) {
   }
   gather(emitter, &own, first, end, &next);
   nabla_loop_end(emitter, &loop, next.values);
-  carry(loop.results, &all);
+  all = nabla_bf16_extremes_of(loop.results);
   beyond is = beyond_of(emitter, &own, &all);
   if (!is_nested) return is;
   add_beyond(emitter, &is,

@@ -13,9 +13,9 @@
  * (they, and the 15 beside them that are decoded together, are NaN in the
  * sums), sums near zero, and sums of zero where the row of x has elements below
  * 2^-40: with none on either side no product is lost. Where weights are made
- * from a table and a scale, sums begin at 2^-100 if some may be below 2^-60,
- * and those that nothing is added to are near zero.
- */
+ * from a table and a scale, scales that are too large make 32 columns NaN, and
+ * sums begin at 2^-86 if some weights may be below 2^-60: only sums of 2^-62
+ * and more lose that, so that all that are near zero show. */
 #include "quant/ggml.h"
 #include "transforms/kernels/bf16_ahead.h"
 #include "transforms/kernels/int8.h"
