@@ -2,8 +2,8 @@
  *
  *   plan          the first result of this process with kernels made ahead of
  *                 time, the call of a plan beside the bare kernel, a region of
- *                 two threads, and products with blocks of GGUF files by each
- *                 provider that a process without the compiler has
+ *                 two threads, and products by each provider that a process
+ *                 without the compiler has, with AMX and without
  *
  * CPU time of one thread for the calls, so that others on the machine do not
  * count; best and median of many turns, the sides in turns. */
@@ -49,21 +49,23 @@ typedef struct weight {
   nabla_matmul_weight described;
 } weight;
 
-/* nf4 by blocks of 64; made up. */
-static weight weight_of(uint64_t n, uint64_t k) {
-  const size_t codes = (size_t)(n * k / 2), scales = (size_t)(n * k / 64);
+/* By blocks of 64; made up. */
+static weight weight_of(const char *name, uint64_t n, uint64_t k) {
+  const nabla_encoding *encoding = nabla_encoding_find(name);
+  const size_t codes = (size_t)(n * k * encoding->bits / 8);
+  const size_t scales = (size_t)(n * k / 64);
   weight w = {.codes = malloc(codes), .scales = malloc(scales * 4)};
   if (!w.codes || !w.scales) exit(1);
   for (size_t i = 0; i < codes; i++) w.codes[i] = (uint8_t)(i * 37);
   for (size_t i = 0; i < scales; i++) w.scales[i] = 0.01f;
-  w.described = (nabla_matmul_weight){
-      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
-      .n = n,
-      .k = k,
-      .codes = w.codes,
-      .code_bytes = codes,
-      .scales = w.scales,
-      .scale_bytes = scales * 4};
+  w.described =
+      (nabla_matmul_weight){.format = {.encoding = encoding, .block = 64},
+                            .n = n,
+                            .k = k,
+                            .codes = w.codes,
+                            .code_bytes = codes,
+                            .scales = w.scales,
+                            .scale_bytes = scales * 4};
   return w;
 }
 
@@ -73,10 +75,7 @@ static void destroy(weight *w) {
 }
 
 static nabla_matmul_plan *plan_by(const weight *w,
-                                  nabla_matmul_provider provider,
-                                  nabla_numerics numerics) {
-  const nabla_matmul_options options = {.provider = provider,
-                                        .numerics = numerics};
+                                  nabla_matmul_options options) {
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_matmul_plan *plan = NULL;
   if (nabla_matmul_plan_create_from(&w->described, &options, &plan, &diag)) {
@@ -87,7 +86,7 @@ static nabla_matmul_plan *plan_by(const weight *w,
 }
 
 static nabla_matmul_plan *plan_of(const weight *w) {
-  return plan_by(w, NABLA_MATMUL_BEST, NABLA_NUMERICS_F32);
+  return plan_by(w, (nabla_matmul_options){.m_max = 1});
 }
 
 static void say_plan(const nabla_matmul_plan *plan) {
@@ -101,7 +100,7 @@ static void say_plan(const nabla_matmul_plan *plan) {
 /* `started`: CPU time of the process when main began. */
 static void measure_cold(double started) {
   static _Alignas(64) float x[K], y[N];
-  weight w = weight_of(N, K);
+  weight w = weight_of("nf4", N, K);
   const double begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
   nabla_matmul_plan *plan = plan_of(&w);
   const double created = read_clock(CLOCK_PROCESS_CPUTIME_ID);
@@ -123,7 +122,7 @@ static void measure_cold(double started) {
 static void measure_calls(void) {
   static _Alignas(64) float x[64], y[16], room[4096];
   double plans[TURNS], kernels[TURNS], beyond[TURNS];
-  weight w = weight_of(16, 64);
+  weight w = weight_of("nf4", 16, 64);
   nabla_matmul_plan *plan = plan_of(&w);
   const nabla_kernel *kernel = &plan->provided.kernels[0].code;
   if (nabla_matmul_plan_workspace_size(plan, 1) > sizeof room) exit(1);
@@ -205,16 +204,28 @@ static double run_once(const nabla_matmul_plan *plan, const float *x,
   return read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
 }
 
+static void say_kernel(const nabla_matmul_plan *plan, uint64_t m) {
+  nabla_matmul_info info;
+  nabla_matmul_plan_describe(plan, &info);
+  uint32_t i = 0;
+  while (info.kernels[i].m_last < m) i++;
+  printf("; %s '%s' %s", nabla_matmul_provider_name(info.provider),
+         info.kernels[i].name, nabla_numerics_name(info.numerics));
+}
+
 /* The kinds in turns, the second time on from memory that is mapped. */
 static void measure_product(const weight *w, uint64_t m, const float *x,
                             float *y) {
-  enum { KINDS = 3 };
+  static const nabla_matmul_options kinds[] = {
+      {.numerics = NABLA_NUMERICS_F32},
+      {.isa = NABLA_ISA_AVX512},
+      {.numerics = NABLA_NUMERICS_INT8},
+      {.provider = NABLA_MATMUL_C}};
+  enum { KINDS = sizeof kinds / sizeof *kinds };
   double times[KINDS][RUNS];
-  nabla_matmul_plan *plans[KINDS] = {
-      plan_by(w, NABLA_MATMUL_BEST, NABLA_NUMERICS_F32),
-      plan_by(w, NABLA_MATMUL_BEST, NABLA_NUMERICS_INT8),
-      plan_by(w, NABLA_MATMUL_C, NABLA_NUMERICS_F32)};
+  nabla_matmul_plan *plans[KINDS];
   uint64_t bytes = 0;
+  for (int j = 0; j < KINDS; j++) plans[j] = plan_by(w, kinds[j]);
   for (int j = 0; j < KINDS; j++)
     if (bytes < nabla_matmul_plan_workspace_size(plans[j], m))
       bytes = nabla_matmul_plan_workspace_size(plans[j], m);
@@ -224,29 +235,30 @@ static void measure_product(const weight *w, uint64_t m, const float *x,
     for (int j = 0; j < KINDS; j++)
       times[j][i < 0 ? 0 : i] = run_once(plans[j], x, m, y, room);
   for (int j = 0; j < KINDS; j++) {
-    nabla_matmul_info info;
-    nabla_matmul_plan_describe(plans[j], &info);
     qsort(times[j], RUNS, sizeof *times[j], ascending);
-    printf("%s%s %s %.2f ms (%.1f GB/s)", j ? ", " : ": ",
-           nabla_matmul_provider_name(info.provider),
-           nabla_numerics_name(info.numerics), times[j][RUNS / 2] * 1e-6,
-           (double)w->described.code_bytes / times[j][RUNS / 2]);
+    say_kernel(plans[j], m);
+    printf(" %.2f ms (best %.2f)", times[j][RUNS / 2] * 1e-6,
+           times[j][0] * 1e-6);
     nabla_matmul_plan_destroy(plans[j]);
   }
   printf("\n");
   free(room);
 }
 
-static void measure_blocks(void) {
+static void measure_products(void) {
   enum { ROWS = 32 };
-  static const char *const names[] = {"q4_0", "q8_0", "q4_k", "q6_k"};
+  static const char *const names[] = {"nf4",  "int8", "q4_0",
+                                      "q8_0", "q4_k", "q6_k"};
+  static const uint64_t some_m[] = {1, 8, ROWS};
   static _Alignas(64) float x[ROWS * K], y[ROWS * N];
-  for (size_t i = 0; i < ROWS * K; i++) x[i] = (float)(i % 7) - 3;
+  for (size_t i = 0; i < ROWS * K; i++)
+    x[i] = (float)((i * 2654435761u >> 16) % 1021) / 510 - 1;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    for (uint64_t m = 1; m <= ROWS; m *= ROWS) {
-      weight w = blocks_of(nabla_ggml_find(names[i]), N, K);
-      printf("%s %u x %u, M = %u", names[i], N, K, (unsigned)m);
-      measure_product(&w, m, x, y);
+    for (size_t j = 0; j < sizeof some_m / sizeof *some_m; j++) {
+      const nabla_ggml *ggml = nabla_ggml_find(names[i]);
+      weight w = ggml ? blocks_of(ggml, N, K) : weight_of(names[i], N, K);
+      printf("%s %u x %u, M = %u", names[i], N, K, (unsigned)some_m[j]);
+      measure_product(&w, some_m[j], x, y);
       destroy(&w);
     }
 }
@@ -255,6 +267,6 @@ int main(void) {
   measure_cold(read_clock(CLOCK_PROCESS_CPUTIME_ID));
   measure_calls();
   measure_region();
-  measure_blocks();
+  measure_products();
   return 0;
 }

@@ -73,7 +73,11 @@ typedef struct nabla_matmul_options {
    * gains by it; else it is read in place. */
   nabla_weight_layout layout;
   nabla_matmul_provider provider;
-  nabla_isa isa;              /* the most that code may use              */
+  /* The most that code may use. AMX is beyond NABLA_ISA_AVX512: with
+   * NABLA_ISA_BEST, where the CPU has it, plans of several rows ask the system
+   * for its registers, once in the process: alternate signal stacks
+   * (sigaltstack) have to be larger then, some 12 KiB. */
+  nabla_isa isa;
   nabla_dtype x_type, y_type; /* F32, F16, BF16; 0 (BOOL) stands for F32 */
   /* NULL, or N elements of y_type, added to each row of y. Borrowed. */
   const void *bias;

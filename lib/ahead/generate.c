@@ -10,8 +10,15 @@
 #include "lib/runtime/ahead.h"
 #include "transforms/text.h"
 
+/* What levels.def says of one. */
+typedef struct level_of {
+  const char *target;
+  uint64_t first, k_most;
+} level_of;
+
 typedef struct row {
-  const char *id, *level, *target;
+  const char *id, *level;
+  const level_of *at;
   const char *ggml, *encoding; /* one of them is NULL */
   const char *granularity_name, *scale_name, *numerics_name, *layout_name;
   uint64_t block, n, k, any;
@@ -21,17 +28,16 @@ typedef struct row {
   nabla_weight_layout layout;
 } row;
 
-/* Targets of levels, by name. */
-#define LEVEL(id, isa, also, target) \
-  static const char *const id##_target = target;
+#define LEVEL(id, isa, also, first, k_most, target) \
+  static const level_of id##_level = {target, first, k_most};
 #include "lib/runtime/levels.def"
 #undef LEVEL
 
-#define COMMON(id_, level_, n_, k_, any_, numerics_, layout_)                \
-  .id = #id_, .level = #level_, .target = level_##_target, .n = n_, .k = k_, \
-  .any = any_, .numerics_name = "NABLA_NUMERICS_" #numerics_,                \
-  .layout_name = "NABLA_WEIGHT_LAYOUT_" #layout_,                            \
-  .numerics = NABLA_NUMERICS_##numerics_,                                    \
+#define COMMON(id_, level_, n_, k_, any_, numerics_, layout_)            \
+  .id = #id_, .level = #level_, .at = &level_##_level, .n = n_, .k = k_, \
+  .any = any_, .numerics_name = "NABLA_NUMERICS_" #numerics_,            \
+  .layout_name = "NABLA_WEIGHT_LAYOUT_" #layout_,                        \
+  .numerics = NABLA_NUMERICS_##numerics_,                                \
   .layout = NABLA_WEIGHT_LAYOUT_##layout_
 
 static const row rows[] = {
@@ -67,13 +73,17 @@ static nabla_format format_of(const row *r) {
                         .scale = r->scale};
 }
 
+static uint64_t largest_k(const row *r) {
+  return r->any ? r->at->k_most : r->k;
+}
+
 static nabla_fused_spec spec_of(const row *r) {
   return (nabla_fused_spec){.format = format_of(r),
                             .ggml = r->ggml ? nabla_ggml_find(r->ggml) : NULL,
                             .storage_elements = r->n * r->k,
-                            .m_min = 1,
+                            .m_min = r->at->first,
                             .n = r->n,
-                            .k = r->k,
+                            .k = largest_k(r),
                             .stride_n = r->k,
                             .stride_k = 1,
                             .any_size = r->any,
@@ -135,12 +145,13 @@ static void add_set(output *out, const row *r,
                    r->encoding, r->granularity_name, r->scale_name,
                    (unsigned long long)r->block);
   nabla_text_add(&out->sets,
-                 "     .n = %llu, .k = %llu, .any_size = %llu,\n"
+                 "     .n = %llu, .k = %llu, .any_size = %llu, .first = %llu,\n"
                  "     .numerics = %s, .layout = %s,\n"
                  "     .level = NABLA_LEVEL_%s, .count = %u, .kernels = %s},\n",
-                 (unsigned long long)r->n, (unsigned long long)r->k,
-                 (unsigned long long)r->any, r->numerics_name, r->layout_name,
-                 r->level, kernels->count, r->id);
+                 (unsigned long long)r->n, (unsigned long long)largest_k(r),
+                 (unsigned long long)r->any, (unsigned long long)r->at->first,
+                 r->numerics_name, r->layout_name, r->level, kernels->count,
+                 r->id);
 }
 
 static int write_file(const char *folder, const char *name, const char *suffix,
@@ -162,9 +173,10 @@ static int make_row(nabla_context *context, output *out, const row *r) {
   nabla_text prefix = {0};
   const nabla_fused_spec spec = spec_of(r);
   nabla_text_add(&prefix, "ahead_%s_", r->id);
-  nabla_status status = prefix.failed
-                            ? NABLA_NO_MEMORY
-                            : nabla_machine_create(r->target, &target, &diag);
+  nabla_status status =
+      prefix.failed ? NABLA_NO_MEMORY
+                    : nabla_machine_create(r->at->target, &target, &diag);
+  if (target) target->runs_elsewhere = 1;
   if (!status)
     status = nabla_kernels_compile(context, target, &spec, prefix.data,
                                    &kernels, &diag);

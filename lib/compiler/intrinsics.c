@@ -48,7 +48,7 @@ static const char *missing_of(const nabla_target *target, const char *list,
     if (feature == NABLA_X86_FEATURE_COUNT) return "";
     if (!target->set.has[feature]) return nabla_x86_feature_name(feature);
     if (nabla_x86_feature_uses_tiles(feature) && !target->missing &&
-        !nabla_x86_tiles_allowed())
+        !target->runs_elsewhere && !nabla_x86_tiles_allowed())
       return nabla_x86_feature_name(feature);
     at += name + 1;
   }

@@ -249,7 +249,8 @@ nabla_features nabla_target_kernels(const nabla_target *target,
   if (!(all & tiles)) return all;
   if (!with_tiles) return all & ~tiles;
   /* what cannot run here anyway asks where it runs */
-  if (target->missing || target->is_foreign) return all;
+  if (target->missing || target->is_foreign || target->runs_elsewhere)
+    return all;
   return nabla_x86_tiles_allowed() ? all : all & ~tiles;
 }
 

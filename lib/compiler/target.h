@@ -17,6 +17,8 @@ typedef struct nabla_target {
                              nabla_target_kernels */
   const char *missing;    /* a feature that this machine lacks, or NULL */
   int is_foreign;         /* it is another kind of machine than this one */
+  int runs_elsewhere;     /* whoever loads the code looks whether it can run,
+                             also for what one has to ask the system */
   LLVMTargetMachineRef machine;
 } nabla_target;
 

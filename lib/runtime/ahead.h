@@ -7,7 +7,7 @@
 
 /* What code is compiled for: rows of levels.def. */
 typedef enum nabla_level {
-#define LEVEL(id, isa, also, target) NABLA_LEVEL_##id,
+#define LEVEL(id, isa, also, first, k_most, target) NABLA_LEVEL_##id,
 #include "lib/runtime/levels.def"
 #undef LEVEL
   NABLA_LEVEL_COUNT
@@ -22,8 +22,9 @@ typedef struct nabla_ahead_set {
   nabla_scale_type scale;
   uint64_t block;        /* 0: the granularity says it                  */
   uint64_t nested_block; /* of DYNAMIC8 scales                          */
-  uint64_t n, k;         /* 0: any N, and any multiple of `any_size`    */
-  uint64_t any_size;
+  uint64_t n, k;         /* with `any_size`: any N, and the largest K, or 0 */
+  uint64_t any_size;     /* not 0: K is a multiple of it */
+  uint64_t first;        /* the fewest rows of x */
   nabla_numerics numerics;
   nabla_weight_layout layout;
   nabla_level level;

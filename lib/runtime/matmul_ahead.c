@@ -1,13 +1,23 @@
 /* The provider of kernels made ahead of time. */
 #include <string.h>
 
+#include "lib/base/x86_features.h"
 #include "lib/runtime/ahead.h"
+
+#if defined(__x86_64__)
+/* Whether kernels may use AMX. This asks the system for it, once; a limit below
+ * the best is one without. */
+static int has_tiles(nabla_isa limit) {
+  return limit == NABLA_ISA_BEST && nabla_x86_has(NABLA_X86_AVX512BF16) &&
+         nabla_x86_has(NABLA_X86_AMX_BF16) && nabla_x86_tiles_allowed();
+}
+#endif
 
 int nabla_level_available(nabla_level level, nabla_isa limit) {
 #if defined(__x86_64__)
   const nabla_isa most = nabla_isa_resolve(limit);
   switch (level) {
-#define LEVEL(id, isa, also, target)                                          \
+#define LEVEL(id, isa, also, first, k_most, target)                           \
   case NABLA_LEVEL_##id:                                                      \
     return NABLA_ISA_##isa <= most && nabla_isa_available(NABLA_ISA_##isa) && \
            (also);
@@ -39,28 +49,52 @@ static int has_format(const nabla_ahead_set *set,
 
 static int has_size(const nabla_ahead_set *set,
                     const nabla_matmul_weight *weight) {
-  if (set->any_size) return weight->k && weight->k % set->any_size == 0;
+  if (set->any_size)
+    return weight->k && weight->k % set->any_size == 0 &&
+           (!set->k || weight->k <= set->k);
   return set->n == weight->n && set->k == weight->k;
 }
 
-/* Kernels take f32; steps but the bias they have not. */
+/* Kernels take f32; steps but the bias they have not. The level comes last:
+ * asking for it may ask the system. */
 static int fits(const nabla_ahead_set *set,
                 const nabla_matmul_request *request) {
-  return request->x_type == NABLA_DTYPE_F32 &&
+  return (!request->m_max || request->m_max >= set->first) &&
+         request->x_type == NABLA_DTYPE_F32 &&
          request->y_type == NABLA_DTYPE_F32 &&
          set->numerics == request->numerics && set->layout == request->layout &&
          has_format(set, &request->weight) && has_size(set, &request->weight) &&
          nabla_level_available(set->level, request->isa);
 }
 
-/* Those of a set that serve the rows that the plan allows. */
-static void take(const nabla_ahead_set *set,
-                 const nabla_matmul_request *request, nabla_provided *out) {
-  *out = (nabla_provided){.numerics = set->numerics, .bias_is_left = 1};
+/* Those of a set that serve the rows that the plan allows, up to `last`. */
+static void take(const nabla_ahead_set *set, uint64_t last,
+                 nabla_provided *out) {
   for (uint32_t i = 0; i < set->count; i++) {
-    out->kernels[out->count++] = set->kernels[i];
-    if (request->m_max && set->kernels[i].m_last >= request->m_max) break;
+    nabla_provided_kernel *kernel = &out->kernels[out->count++];
+    *kernel = set->kernels[i];
+    if (kernel->m_last < last) continue;
+    kernel->m_last = last;
+    break;
   }
+}
+
+/* The best of the first `count` sets, or NULL. */
+static const nabla_ahead_set *find(const nabla_matmul_request *request,
+                                   size_t count) {
+  while (count-- > 0)
+    if (fits(&nabla_ahead.sets[count], request))
+      return &nabla_ahead.sets[count];
+  return NULL;
+}
+
+/* The best of those before `set` that serves all rows, as sets that serve but
+ * many come last. */
+static const nabla_ahead_set *find_for_few(const nabla_matmul_request *request,
+                                           const nabla_ahead_set *set) {
+  while (set && set->first > 1)
+    set = find(request, (size_t)(set - nabla_ahead.sets));
+  return set;
 }
 
 nabla_status nabla_provide_ahead(void *self,
@@ -68,14 +102,19 @@ nabla_status nabla_provide_ahead(void *self,
                                  nabla_provided *out, nabla_diag *diag) {
   (void)self;
   *out = (nabla_provided){0};
-  for (size_t i = nabla_ahead.count; i > 0 && !out->count; i--)
-    if (fits(&nabla_ahead.sets[i - 1], request))
-      take(&nabla_ahead.sets[i - 1], request, out);
-  if (!out->count)
+  const nabla_ahead_set *many = find(request, nabla_ahead.count);
+  const nabla_ahead_set *few = find_for_few(request, many);
+  if (few) {
+    const uint64_t most = request->m_max ? request->m_max : UINT64_MAX;
+    *out = (nabla_provided){.numerics = few->numerics, .bias_is_left = 1};
+    take(few, many == few ? most : many->first - 1, out);
+    if (many != few) take(many, most, out);
+  } else {
     (void)!nabla_fail(diag, NABLA_UNSUPPORTED,
                       nabla_ahead.count
                           ? "no kernel made ahead of time has this encoding, "
                             "shape, numerics and layout for this CPU"
                           : "this library has no kernels made ahead of time");
+  }
   return NABLA_OK;
 }

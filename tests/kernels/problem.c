@@ -459,7 +459,8 @@ double problem_expect(const problem *self, uint64_t m, uint64_t n,
     sum += (double)x[k] * (double)problem_weight(self, n, k);
     size += fabs((double)x[k]) * problem_weight_size(self, n, k);
   }
-  double bound = (double)(chain + 16) * 0x1p-24 * size;
+  /* what is subnormal is rounded to multiples of 2^-149 */
+  double bound = (double)(chain + 16) * (0x1p-24 * size + 0x1p-149);
   if (self->spec.numerics) bound += numerics_error(self, x, n);
   free(x);
   for (uint32_t i = 0; i < self->spec.step_count; i++)

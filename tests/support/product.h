@@ -4,6 +4,7 @@
 #ifndef NABLA_TESTS_PRODUCT_H
 #define NABLA_TESTS_PRODUCT_H
 
+#include "lib/runtime/ahead.h"
 #include "nabla/matmul.h"
 
 /* Bytes that end, or begin, at a page without access. */
@@ -60,5 +61,12 @@ typedef struct product_run {
  * `chain` additions may be, the numerics (docs/COMPILER.md) and the type round.
  */
 size_t product_count_wrong(const product *self, const product_run *run);
+
+/* The limit under which kernels of `level` are chosen, and none of a level
+ * after it for the same weight. */
+static inline nabla_isa product_isa_of(nabla_level level) {
+  if (level == NABLA_LEVEL_avx2) return NABLA_ISA_AVX2;
+  return level == NABLA_LEVEL_amx ? NABLA_ISA_BEST : NABLA_ISA_AVX512;
+}
 
 #endif

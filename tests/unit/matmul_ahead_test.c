@@ -1,11 +1,11 @@
 /* Kernels made ahead of time, where this library has them: columns all over
- * the weight against the C kernels. */
+ * the weight against the C kernels; what is chosen, and by what limits. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/runtime/ahead.h"
 #include "quant/codec.h"
 #include "tests/support/model.h"
 #include "tests/support/product.h"
@@ -21,7 +21,7 @@ typedef struct arrays {
   void *workspace;
 } arrays;
 
-enum { M_MOST = 33 };
+enum { M_MOST = 41 };
 
 /* Scales up to .05, or powers of two about 1/32. */
 static void fill_scales(const nabla_format *format, size_t count, void *out) {
@@ -113,8 +113,8 @@ static void expect_columns(const nabla_matmul_plan *ahead,
 static void expect_runs(const nabla_matmul_plan *ahead,
                         const nabla_matmul_plan *c, const arrays *a,
                         const float *sizes, uint64_t n) {
-  static const uint64_t some_m[] = {1, 3, 7, M_MOST};
-  for (size_t i = 0; i < 4; i++) {
+  static const uint64_t some_m[] = {1, 3, 4, 5, 8, 9, 32, M_MOST};
+  for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++) {
     const uint64_t m = some_m[i], grain = nabla_matmul_plan_grain(ahead, m);
     cr_assert_eq(nabla_matmul_plan_prepare(ahead, a->x, m, a->workspace, &diag),
                  0);
@@ -124,17 +124,16 @@ static void expect_runs(const nabla_matmul_plan *ahead,
   }
 }
 
-static void expect_set(const nabla_ahead_set *set, nabla_isa isa) {
+static void expect_set(const nabla_ahead_set *set, nabla_isa isa, uint64_t k) {
   float sizes[M_MOST];
   nabla_packed_size size;
   nabla_matmul_weight weight = {
       .format = {.encoding = nabla_encoding_find(set->encoding),
                  .granularity = set->granularity,
-                 .block = set->block ? set->block : set->k,
+                 .block = set->block ? set->block : k,
                  .scale = set->scale},
       .n = set->n ? set->n : 97,
-      .k = set->k ? set->k : 6 * set->any_size};
-  if (!weight.format.block) weight.format.block = weight.k;
+      .k = k};
   cr_assert_eq(
       nabla_format_size(&weight.format, weight.n * weight.k, &size, NULL), 0);
   arrays a = arrays_of(&weight.format, &size, weight.n, weight.k);
@@ -212,8 +211,7 @@ static void expect_int8(const nabla_ahead_set *set, nabla_isa isa) {
 Test(matmul_ahead, kernels_in_integers) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
-    const nabla_isa isa =
-        set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
+    const nabla_isa isa = product_isa_of(set->level);
     if (!set->ggml && set->numerics == NABLA_NUMERICS_INT8 &&
         nabla_level_available(set->level, isa))
       expect_int8(set, isa);
@@ -225,10 +223,74 @@ Test(matmul_ahead, kernels_give_what_c_gives) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
     if (set->ggml) continue; /* matmul_blocks_test.c */
     if (set->numerics == NABLA_NUMERICS_INT8) continue; /* above */
-    const nabla_isa isa =
-        set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
-    if (nabla_level_available(set->level, isa)) expect_set(set, isa);
+    const nabla_isa isa = product_isa_of(set->level);
+    if (!nabla_level_available(set->level, isa)) continue;
+    expect_set(set, isa, set->any_size ? 6 * set->any_size : set->k);
+    if (set->any_size) expect_set(set, isa, set->any_size);
+    if (set->any_size && set->k) expect_set(set, isa, set->k);
   }
+}
+
+/* The last kernel for `m` rows of a weight of any size with K = k; "" if there
+ * is none. */
+static const char *kernel_for(const nabla_ahead_set *set, uint64_t k,
+                              nabla_matmul_options options, uint64_t m) {
+  static char name[64];
+  nabla_packed_size size;
+  nabla_matmul_info info;
+  nabla_matmul_weight weight = {
+      .format = {.encoding = nabla_encoding_find(set->encoding),
+                 .granularity = set->granularity,
+                 .block = set->block ? set->block : k,
+                 .scale = set->scale},
+      .n = 1,
+      .k = k};
+  cr_assert_eq(nabla_format_size(&weight.format, k, &size, NULL), 0);
+  arrays a = arrays_of(&weight.format, &size, 1, k);
+  weight.codes = a.codes;
+  weight.code_bytes = size.code_bytes;
+  weight.scales = a.scales;
+  weight.scale_bytes = size.scale_bytes;
+  options.provider = NABLA_MATMUL_AHEAD;
+  nabla_matmul_plan *plan = NULL;
+  name[0] = 0;
+  if (!nabla_matmul_plan_create_from(&weight, &options, &plan, &diag)) {
+    nabla_matmul_plan_describe(plan, &info);
+    uint32_t i = 0;
+    while (info.kernels[i].m_last < m) i++;
+    (void)snprintf(name, sizeof name, "%s", info.kernels[i].name);
+    nabla_matmul_plan_destroy(plan);
+  }
+  free_arrays(&a);
+  return name;
+}
+
+/* Levels for many rows: not for few, nor for a larger K than errors are
+ * promised for, nor beyond a limit. */
+Test(matmul_ahead, levels_for_many_rows_are_used_for_these_alone) {
+  int count = 0;
+  for (size_t i = 0; i < nabla_ahead.count; i++) {
+    const nabla_ahead_set *set = &nabla_ahead.sets[i];
+    const nabla_matmul_options best = {0}, avx512 = {.isa = NABLA_ISA_AVX512};
+    if (set->ggml || set->level != NABLA_LEVEL_amx ||
+        !nabla_level_available(set->level, NABLA_ISA_BEST))
+      continue;
+    const uint64_t k = set->any_size;
+    cr_expect(strstr(kernel_for(set, k, best, 32), ", amx"), "%s",
+              set->encoding);
+    cr_expect(strstr(kernel_for(set, k, best, set->first), ", amx"));
+    cr_expect(strstr(kernel_for(set, set->k, best, 32), ", amx"));
+    cr_expect(!strstr(kernel_for(set, k, best, set->first - 1), ", amx"));
+    cr_expect(!strstr(kernel_for(set, set->k + k, best, 32), ", amx"));
+    cr_expect(!strstr(kernel_for(set, k, avx512, 32), ", amx"));
+    for (uint64_t m = 1; m <= set->first; m++)
+      cr_expect_eq(
+          strstr(kernel_for(set, k, (nabla_matmul_options){.m_max = m}, m),
+                 ", amx") != NULL,
+          m == set->first);
+    count++;
+  }
+  if (!count) cr_skip_test("this CPU, or the system, has no AMX");
 }
 
 Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
@@ -250,6 +312,8 @@ Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
 Test(matmul_ahead, limits_are_kept) {
   for (int level = 0; level < NABLA_LEVEL_COUNT; level++) {
     cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_SCALAR));
+    if (level == NABLA_LEVEL_amx)
+      cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_AVX512));
     if (level != NABLA_LEVEL_avx2)
       cr_expect(!nabla_level_available((nabla_level)level, NABLA_ISA_AVX2));
   }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/runtime/ahead.h"
 #include "tests/support/product.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -131,8 +130,7 @@ Test(matmul_blocks, every_format_by_c) {
 Test(matmul_blocks, every_kernel_made_ahead_of_time) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
-    const nabla_isa isa =
-        set->level == NABLA_LEVEL_avx2 ? NABLA_ISA_AVX2 : NABLA_ISA_BEST;
+    const nabla_isa isa = product_isa_of(set->level);
     const nabla_matmul_options options = {
         .provider = NABLA_MATMUL_AHEAD, .isa = isa, .numerics = set->numerics};
     if (set->ggml && nabla_level_available(set->level, isa))

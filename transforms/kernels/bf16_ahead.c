@@ -25,17 +25,17 @@ static int has_usual_values(const nabla_encoding *encoding) {
 
 int nabla_bf16_is_ahead(const nabla_fused_spec *spec) {
   const nabla_format *format = &spec->format;
-  if (spec->numerics != NABLA_NUMERICS_F32 || spec->any_size || spec->ggml)
-    return 0;
+  const uint64_t k = spec->any_size ? spec->any_size : spec->k;
+  if (spec->numerics != NABLA_NUMERICS_F32 || spec->ggml) return 0;
   if (!format->encoding)
-    return spec->k % NABLA_BF16_LINE == 0 && spec->k &&
+    return k % NABLA_BF16_LINE == 0 && k &&
            (spec->dense != NABLA_DTYPE_F32 ||
             nabla_spec_last_m(spec) <= NABLA_TILE_ROWS / 2);
   if (spec->w_type != NABLA_DTYPE_F32 || !format->block ||
       nabla_row_alignment(spec, format->block) != format->block)
     return 0;
   if (format->encoding->is_mx && format->encoding->bits == 8)
-    return spec->k % NABLA_BF16_LINE == 0;
+    return k % NABLA_BF16_LINE == 0;
   return nabla_bf16_by_lines(spec) && format->encoding->bits == 4 &&
          !format->zero_point && !nabla_spec_is_integer(format->encoding) &&
          has_usual_values(format->encoding);
@@ -48,16 +48,27 @@ typedef struct far_rows {
   unsigned lines;
 } far_rows;
 
+/* Elements from one row to the next, times `count` / `of`. */
+static nabla_ssa row_stride(nabla_emitter *emitter, uint64_t count,
+                            uint64_t of) {
+  const nabla_fused_spec *spec = emitter->spec;
+  return spec->any_size
+             ? nabla_emit_multiply(
+                   emitter, nabla_emit_divide(emitter, emitter->k, of), count)
+             : nabla_emit_i64(emitter,
+                              nabla_spec_row_stride(spec) / of * count);
+}
+
 static far_rows far_codes(nabla_emitter *emitter, nabla_ssa flat) {
   const nabla_fused_spec *spec = emitter->spec;
   const unsigned bits = spec->format.encoding ? spec->format.encoding->bits
                                               : nabla_dtype_bits(spec->dense);
   const uint64_t bytes = nabla_bf16_of(spec).depth * bits / 8;
-  return (far_rows){
-      nabla_emit_address(emitter, emitter->codes,
-                         nabla_emit_code_byte(emitter, flat)),
-      nabla_emit_i64(emitter, nabla_spec_row_stride(spec) * bits / 8),
-      (unsigned)((bytes + CACHE_LINE - 1) / CACHE_LINE)};
+  return (far_rows){nabla_emit_address(emitter, emitter->codes,
+                                       nabla_emit_code_byte(emitter, flat)),
+                    bits < 8 ? row_stride(emitter, 1, 8 / bits)
+                             : row_stride(emitter, bits / 8, 1),
+                    (unsigned)((bytes + CACHE_LINE - 1) / CACHE_LINE)};
 }
 
 static far_rows far_scales(nabla_emitter *emitter, nabla_ssa flat) {
@@ -67,9 +78,7 @@ static far_rows far_scales(nabla_emitter *emitter, nabla_ssa flat) {
       nabla_emit_address(
           emitter, emitter->scales,
           nabla_emit_multiply(emitter, nabla_emit_block(emitter, flat), bytes)),
-      nabla_emit_i64(emitter,
-                     nabla_spec_row_stride(spec) / spec->format.block * bytes),
-      1};
+      row_stride(emitter, bytes, spec->format.block), 1};
 }
 
 /* What the next block of columns has at the same k. Where a line has codes for
@@ -105,7 +114,7 @@ static void rows_ahead(nabla_emitter *emitter, const nabla_tiled_block *b,
  * none, and the last rows are decoded once more. */
 static nabla_tiled_block next_panel(nabla_emitter *emitter,
                                     const nabla_tiled_block *b) {
-  const uint64_t n = emitter->spec->n;
+  const uint64_t n = emitter->spec->any_size ? 0 : emitter->spec->n;
   nabla_tiled_block next = *b;
   next.column = b->next;
   next.k = b->next_k;

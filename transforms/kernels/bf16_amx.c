@@ -116,13 +116,17 @@ static void multiply_steps(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_loop_end(emitter, &steps, NULL);
 }
 
-/* Steps [from, to) as sums of their own, at the address `room`. */
+/* Steps [from, to), or `from` alone where `to` is 0, as sums of their own, at
+ * the address `room`. */
 static void multiply_fresh(nabla_emitter *emitter, const nabla_tiled_block *b,
                            const nabla_tiled_square *s, nabla_ssa from,
                            nabla_ssa to, nabla_ssa room) {
   const unsigned sets = nabla_bf16_sets(emitter, s);
   nabla_emit_bf16_zero(emitter, sets);
-  multiply_steps(emitter, b, s, from, to);
+  if (to)
+    multiply_steps(emitter, b, s, from, to);
+  else
+    nabla_emit_bf16_step(emitter, b, s, from, prefetch, NULL);
   nabla_emit_bf16_store_sums(emitter, sets, room);
 }
 
@@ -147,9 +151,11 @@ static void multiply_runs(nabla_emitter *emitter, const nabla_tiled_block *b,
   nabla_loop runs;
   nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), b->steps, steps,
                    0, NULL);
-  nabla_ssa end = nabla_emit_minimum(
-      emitter, nabla_emit_add_constant(emitter, runs.induction, steps),
-      b->steps);
+  nabla_ssa end = 0;
+  if (steps > 1)
+    end = nabla_emit_minimum(
+        emitter, nabla_emit_add_constant(emitter, runs.induction, steps),
+        b->steps);
   multiply_fresh(emitter, b, s, runs.induction, end, room);
   nabla_ssa at = nabla_emit_multiply(
       emitter, nabla_emit_divide(emitter, runs.induction, steps),

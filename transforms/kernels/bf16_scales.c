@@ -167,8 +167,9 @@ static void scales_begin(nabla_emitter *emitter, nabla_loop *loop,
                          const rows_of_w *rows, nabla_bf16_extremes *all,
                          nabla_ssa *first, nabla_ssa *end) {
   const nabla_fused_spec *spec = emitter->spec;
-  const uint64_t step =
-      nabla_spec_row_stride(spec) == spec->k ? NABLA_TILED_ROWS : 1;
+  const int are_adjacent =
+      spec->any_size || nabla_spec_row_stride(spec) == spec->k;
+  const uint64_t step = are_adjacent ? NABLA_TILED_ROWS : 1;
   nabla_loop_begin(emitter, loop, rows->first, rows->end, step,
                    all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
   nabla_ssa last = nabla_emit_minimum(
@@ -179,8 +180,11 @@ static void scales_begin(nabla_emitter *emitter, nabla_loop *loop,
   *first =
       nabla_emit_block(emitter, nabla_emit_row_start(emitter, loop->induction));
   *end = nabla_emit_block(
-      emitter, nabla_emit_add_constant(
-                   emitter, nabla_emit_row_start(emitter, last), spec->k - 1));
+      emitter,
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
+                 nabla_emit_add(emitter, nabla_emit_row_start(emitter, last),
+                                emitter->k),
+                 nabla_emit_i64(emitter, 1)));
   *end = nabla_emit_add_constant(emitter, *end, 1);
 }
 

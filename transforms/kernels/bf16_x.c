@@ -39,7 +39,9 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
     else if (!l->is_e8m0)
       run = spec->ggml->elements;
   } else if (format->encoding && !format->encoding->is_mx) {
-    if (nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
+    if (spec->any_size && format->granularity != NABLA_PER_BLOCK) return depth;
+    if (!spec->any_size &&
+        nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
                                  spec->k))
       return depth;
     run = format->block;

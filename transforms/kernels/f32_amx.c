@@ -62,11 +62,12 @@ static nabla_ssa not_zero(nabla_emitter *emitter, nabla_ssa bits) {
 /* Whether row `row` of x has small elements, i1. */
 static nabla_ssa row_has_small(nabla_emitter *emitter, nabla_ssa row) {
   const nabla_fused_spec *spec = emitter->spec;
-  unsigned rest = (unsigned)(spec->k % NABLA_LANES);
+  unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_LANES);
   nabla_array_ref x = {0, spec->x_type};
   nabla_loop loop;
   nabla_emit_tile_rows(emitter, row, 1, &x.base);
-  nabla_ssa whole = nabla_emit_i64(emitter, spec->k - rest);
+  nabla_ssa whole =
+      spec->any_size ? emitter->k : nabla_emit_i64(emitter, spec->k - rest);
   nabla_ssa bits = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
   nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), whole,
                    NABLA_LANES, 1, &bits);
@@ -193,7 +194,7 @@ static void run(nabla_emitter *emitter) {
 }
 
 static int applies(const nabla_fused_spec *spec) {
-  return NABLA_HAS(spec->features, AMX_BF16) && !spec->any_size &&
+  return NABLA_HAS(spec->features, AMX_BF16) && spec->m_min > 1 &&
          nabla_bf16_applies(spec, NABLA_NUMERICS_F32);
 }
 
@@ -226,7 +227,10 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
   const nabla_bf16 self = nabla_bf16_of(&own);
   double products = nabla_bf16_products(&self);
   double row = self.run ? products + 1 : .8 * products;
-  return nabla_bf16_cost(&own, m, decode_cost(&own), row);
+  /* runs of a step that go to a panel's sums first, as K may be large */
+  const double twice =
+      spec->any_size && self.run == NABLA_BF16_STEP && !self.adds_runs ? 60 : 0;
+  return nabla_bf16_cost(&own, m, decode_cost(&own) + twice, row);
 }
 
 /* Of a run the products of all tiles in turn, each a sum of 16 pairs; then two

@@ -122,11 +122,14 @@ static nabla_ssa load_pointer(nabla_emitter *emitter, uint64_t word) {
   return nabla_emit(emitter, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
 }
 
-/* N or K: a constant, or a word. */
-static nabla_ssa size_of(nabla_emitter *emitter, uint64_t known,
-                         uint64_t word) {
-  return emitter->spec->any_size ? load_word(emitter, word)
-                                 : nabla_emit_i64(emitter, known);
+/* N or K: a constant, or a word, a multiple of `unit`, which LLVM is told so.
+ */
+static nabla_ssa size_of(nabla_emitter *emitter, uint64_t known, uint64_t word,
+                         uint64_t unit) {
+  if (!emitter->spec->any_size) return nabla_emit_i64(emitter, known);
+  return nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, load_word(emitter, word), unit),
+      unit);
 }
 
 /* What the words hold; what a function does not use is left out. */
@@ -136,8 +139,8 @@ static void load_words(nabla_emitter *emitter) {
   emitter->x = load_pointer(emitter, NABLA_FUSED_X);
   emitter->y = load_pointer(emitter, NABLA_FUSED_Y);
   emitter->m = load_word(emitter, NABLA_FUSED_M);
-  emitter->n = size_of(emitter, spec->n, NABLA_FUSED_N);
-  emitter->k = size_of(emitter, spec->k, NABLA_FUSED_K);
+  emitter->n = size_of(emitter, spec->n, NABLA_FUSED_N, 1);
+  emitter->k = size_of(emitter, spec->k, NABLA_FUSED_K, spec->any_size);
   emitter->codes = load_pointer(emitter, NABLA_FUSED_CODES);
   emitter->scales = load_pointer(emitter, NABLA_FUSED_SCALES);
   if (spec->format.zero_point)

@@ -41,9 +41,10 @@ typedef struct nabla_fused_spec {
   uint64_t n, k;
   uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
                                           extent is at most 1; 0 broadcasts */
-  /* Not 0: N and K are words of the call; K is a multiple of
-   * it, w is the whole storage, row-major; n, storage_elements, strides, offset
-   * mean nothing, and k is what nabla_fused_chain tells about */
+  /* Not 0: N and K are words of the call; K is a multiple of it and at most k,
+   * which nabla_fused_chain tells about (0: of any size, for bodies that need
+   * no limit); w is the whole storage, row-major; n, storage_elements, strides,
+   * offset mean nothing */
   uint64_t any_size;
   nabla_numerics numerics;
   nabla_weight_layout layout;

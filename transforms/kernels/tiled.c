@@ -217,6 +217,11 @@ static void multiply_all(nabla_emitter *emitter, nabla_tiled_block *b) {
   if (self->at_once > 1) nabla_emit_line(emitter, "}");
 }
 
+static int is_whole_panels(const nabla_fused_spec *spec,
+                           const nabla_tiled *self) {
+  return (spec->any_size ? spec->any_size : spec->k) % self->depth == 0;
+}
+
 static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
   const nabla_tiled *self = b->self;
   nabla_loop panels;
@@ -229,7 +234,9 @@ static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
   nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
                    self->depth, 0, NULL);
   b->k = panels.induction;
-  b->count = nabla_emit_left(emitter, emitter->k, b->k, self->depth);
+  b->count = is_whole_panels(emitter->spec, self)
+                 ? nabla_emit_i64(emitter, self->depth)
+                 : nabla_emit_left(emitter, emitter->k, b->k, self->depth);
   b->steps = nabla_emit_tiled_steps(emitter, self, b->count);
   b->panel = part(emitter, PANEL_AT);
   set_next(emitter, b);
