@@ -67,6 +67,9 @@ typedef struct nabla_bf16 {
   uint64_t scales; /* of a row of a panel: of each run, and its minimum */
   int adds_runs;   /* to what waits, rather than to sums of a panel */
   int is_ahead;    /* panels are decoded while those before are multiplied */
+  /* Sums stay in tiles from panel to panel, where there are no more rows than
+   * are multiplied at once: scales are in the weights. */
+  int stays;
 } nabla_bf16;
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
 

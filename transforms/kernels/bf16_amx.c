@@ -9,11 +9,29 @@ static unsigned rows_of(const nabla_bf16 *self) {
   return NABLA_TILED_ROWS * NABLA_BF16_STEP / (unsigned)self->depth;
 }
 
+/* What the next step multiplies with, which lies behind this one's in the
+ * second cache or beyond: tiles that are loaded from there keep products
+ * waiting. One tile of few rows gains nothing. */
+static void prefetch_x(nabla_emitter *emitter, nabla_bf16_step *t) {
+  const unsigned lines = t->self.x_tiles * NABLA_TILE_ROWS;
+  const unsigned until = nabla_bf16_rows_behind(t, lines * t->s->count);
+  if (t->self.folds > 1) return;
+  nabla_ssa next =
+      nabla_emit_add_constant(emitter, t->x_at, t->b->self->step_bytes);
+  for (; t->lines < until; t->lines++) /* the last tile of parts comes first */
+    nabla_emit_prefetch(
+        emitter, t->s->x[t->lines / lines],
+        nabla_emit_add_constant(
+            emitter, next,
+            (uint64_t)(lines - 1 - t->lines % lines) * NABLA_TILE_ROW_BYTES));
+}
+
 /* The next share of the next panel, while tiles are multiplied: a row of it
  * lies in lines far from those of the next, which no CPU foresees. All at once
  * would keep tiles of x waiting, as there are few buffers for lines on the way.
  */
 static void prefetch(nabla_emitter *emitter, nabla_bf16_step *t) {
+  prefetch_x(emitter, t);
   const unsigned rows = rows_of(&t->self);
   const unsigned until = nabla_bf16_rows_behind(t, rows);
   if (t->rows == until) return;
@@ -204,12 +222,64 @@ static void multiply(nabla_emitter *emitter, const nabla_tiled_block *b,
   }
 }
 
+/* Panels of a run one after the other, with sums in tiles. */
+static void multiply_staying(nabla_emitter *emitter, nabla_tiled_block *b,
+                             const nabla_tiled_square *square) {
+  nabla_tiled_square s = *square;
+  const unsigned sets = nabla_bf16_sets(emitter, &s);
+  nabla_ssa room = nabla_emit_bf16_room(emitter, b, 0);
+  nabla_loop runs, panels;
+  nabla_emit_tiled_panel(emitter, b, &s, nabla_emit_i64(emitter, 0));
+  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), emitter->k,
+                   NABLA_BF16_AHEAD_RUN, 0, NULL);
+  nabla_ssa end = nabla_emit_minimum(
+      emitter,
+      nabla_emit_add_constant(emitter, runs.induction, NABLA_BF16_AHEAD_RUN),
+      emitter->k);
+  nabla_emit_bf16_zero(emitter, sets);
+  nabla_loop_begin(emitter, &panels, runs.induction, end, b->self->depth, 0,
+                   NULL);
+  nabla_tiled_square here = s;
+  nabla_emit_tiled_panel(emitter, b, &here, panels.induction);
+  b->self->decode(emitter, b);
+  multiply_steps(emitter, b, &here, nabla_emit_i64(emitter, 0), b->steps);
+  nabla_loop_end(emitter, &panels, NULL);
+  nabla_emit_bf16_store_sums(emitter, sets, room);
+  nabla_emit_bf16_add_sums(emitter, &s, room);
+  nabla_loop_end(emitter, &runs, NULL);
+}
+
+/* Sums stay where there are no more rows than a panel is multiplied with at
+ * once; more share what is decoded. */
+static void multiply_rows(nabla_emitter *emitter, const nabla_tiled *tiled) {
+  const nabla_fused_spec *spec = emitter->spec;
+  if (!nabla_bf16_of(spec).stays) {
+    nabla_emit_tiled(emitter, tiled);
+    return;
+  }
+  nabla_tiled few = *tiled;
+  few.stays = 1;
+  few.waiting = few.at_once * NABLA_TILE_ROWS;
+  few.multiply_all = multiply_staying;
+  const int has_more = nabla_spec_last_m(spec) > few.waiting;
+  if (has_more)
+    nabla_emit_line(
+        emitter, "scf.if %%v%u {",
+        nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : i64", emitter->m,
+                   nabla_emit_i64(emitter, few.waiting)));
+  nabla_emit_tiled(emitter, &few);
+  if (!has_more) return;
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_tiled(emitter, tiled);
+  nabla_emit_line(emitter, "}");
+}
+
 void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled) {
   nabla_tiled self = *tiled;
   self.multiply = multiply;
   self.multiply_all = nabla_emit_bf16_ahead;
   nabla_emit_tiles_begin(emitter, emitter->scratch, NABLA_TILE_ROW_BYTES);
-  nabla_emit_tiled(emitter, &self);
+  multiply_rows(emitter, &self);
   nabla_emit_tiles_end(emitter);
 }
 

@@ -19,8 +19,9 @@ typedef struct nabla_bf16_step {
   /* What is done after each half, while it waits for its turn. */
   void (*after)(nabla_emitter *emitter, struct nabla_bf16_step *step);
   void *context; /* of `after` */
-  /* For `after`: how many rows are behind, and what was seen in them. */
-  unsigned rows;
+  /* For `after`: how many rows, and lines of x, are behind, and what was seen
+   * in rows. */
+  unsigned rows, lines;
   nabla_bf16_extremes all;
 } nabla_bf16_step;
 

@@ -102,6 +102,7 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   self.is_ahead = nabla_bf16_is_ahead(spec);
   self.depth = self.is_ahead ? NABLA_BF16_LINE : depth_of(spec, self.w_parts);
   self.run = whole && !self.is_ahead ? scale_run(spec, self.depth) : 0;
+  self.stays = whole && !self.is_ahead && !self.run;
   self.has_minima = self.run && has_minima(spec);
   if (self.run) self.scales = (self.has_minima ? 2 : 1) * self.depth / self.run;
   /* few enough for what is promised (f32_amx.c) */

@@ -234,10 +234,9 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
 }
 
 /* Of a run the products of all tiles in turn, each a sum of 16 pairs; then two
- * multiplications, the runs of a panel, and the panels. */
-static uint64_t chain(const nabla_fused_spec *spec) {
+ * multiplications, the runs of `depth` elements, and these. */
+static uint64_t chain_of(const nabla_fused_spec *spec, uint64_t depth) {
   const nabla_bf16 self = nabla_bf16_of(spec);
-  uint64_t depth = self.is_ahead ? NABLA_BF16_AHEAD_RUN : self.depth;
   uint64_t run = self.run ? self.run : depth;
   uint64_t added = self.adds_runs ? run : depth;
   uint64_t panels = (spec->k + added - 1) / added;
@@ -249,6 +248,15 @@ static uint64_t chain(const nabla_fused_spec *spec) {
     tiles += 4; /* products of cut parts that are left out */
   /* the sum of 32 of x, and a multiplication for each run */
   if (self.has_minima) tiles += 6 + (self.adds_runs ? panels : depth / run);
+  return tiles;
+}
+
+static uint64_t chain(const nabla_fused_spec *spec) {
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  uint64_t tiles =
+      chain_of(spec, self.is_ahead ? NABLA_BF16_AHEAD_RUN : self.depth);
+  const uint64_t staying = chain_of(spec, NABLA_BF16_AHEAD_RUN);
+  if (self.stays && staying > tiles) tiles = staying;
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);
   return tiles > again ? tiles : again;

@@ -152,7 +152,24 @@ static void set_next(nabla_emitter *emitter, nabla_tiled_block *b) {
   b->next = nabla_emit_choice(emitter, more, b->column, rows);
 }
 
-/* ---- panels that are decoded ahead ----------------------------------------
+static int is_whole_panels(const nabla_fused_spec *spec,
+                           const nabla_tiled *self) {
+  return (spec->any_size ? spec->any_size : spec->k) % self->depth == 0;
+}
+
+static void set_panel(nabla_emitter *emitter, nabla_tiled_block *b,
+                      nabla_ssa k) {
+  const nabla_tiled *self = b->self;
+  b->k = k;
+  b->count = is_whole_panels(emitter->spec, self)
+                 ? nabla_emit_i64(emitter, self->depth)
+                 : nabla_emit_left(emitter, emitter->k, b->k, self->depth);
+  b->steps = nabla_emit_tiled_steps(emitter, self, b->count);
+  b->panel = part(emitter, PANEL_AT);
+  set_next(emitter, b);
+}
+
+/* ---- panels that are decoded ahead, or sums that stay ---------------------
  */
 
 /* The panel at b->k, one of `count` that have been decoded since the first row,
@@ -173,8 +190,11 @@ static void take_turns(nabla_emitter *emitter, nabla_tiled_block *b,
 void nabla_emit_tiled_panel(nabla_emitter *emitter, nabla_tiled_block *b,
                             nabla_tiled_square *s, nabla_ssa k) {
   const nabla_tiled *self = b->self;
-  b->k = k;
-  set_next(emitter, b);
+  set_panel(emitter, b, k);
+  if (!self->is_ahead) {
+    *s = square_of(emitter, b, nabla_emit_i64(emitter, 0), s->count);
+    return;
+  }
   nabla_ssa blocks =
       nabla_emit_divide(emitter,
                         nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
@@ -217,29 +237,18 @@ static void multiply_all(nabla_emitter *emitter, nabla_tiled_block *b) {
   if (self->at_once > 1) nabla_emit_line(emitter, "}");
 }
 
-static int is_whole_panels(const nabla_fused_spec *spec,
-                           const nabla_tiled *self) {
-  return (spec->any_size ? spec->any_size : spec->k) % self->depth == 0;
-}
-
 static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
   const nabla_tiled *self = b->self;
   nabla_loop panels;
   clear_totals(emitter, b);
-  if (self->is_ahead) {
+  if (self->is_ahead || self->stays) {
     multiply_all(emitter, b);
     write_block(emitter, b);
     return;
   }
   nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
                    self->depth, 0, NULL);
-  b->k = panels.induction;
-  b->count = is_whole_panels(emitter->spec, self)
-                 ? nabla_emit_i64(emitter, self->depth)
-                 : nabla_emit_left(emitter, emitter->k, b->k, self->depth);
-  b->steps = nabla_emit_tiled_steps(emitter, self, b->count);
-  b->panel = part(emitter, PANEL_AT);
-  set_next(emitter, b);
+  set_panel(emitter, b, panels.induction);
   self->decode(emitter, b);
   multiply_panel(emitter, b);
   nabla_loop_end(emitter, &panels, NULL);

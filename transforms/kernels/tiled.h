@@ -51,11 +51,14 @@ struct nabla_tiled {
   /* Panels are decoded while the one before is multiplied; K is whole panels,
    * and no more tiles of x wait than are multiplied at once. */
   int is_ahead;
+  /* Sums of all panels stay in tiles while panels are decoded in between; no
+   * more tiles of x wait than are multiplied at once. */
+  int stays;
   void (*decode)(nabla_emitter *emitter, const nabla_tiled_block *block);
   void (*multiply)(nabla_emitter *emitter, const nabla_tiled_block *block,
                    const nabla_tiled_square *square);
-  /* Instead of `multiply` where panels are decoded ahead: all panels of
-   * `block`, to sums from 0 on; `square` is that of the first. */
+  /* Instead of `multiply` where panels are decoded ahead, or sums stay: all
+   * panels of `block`, to sums from 0 on; `square` is that of the first. */
   void (*multiply_all)(nabla_emitter *emitter, nabla_tiled_block *block,
                        const nabla_tiled_square *square);
   /* Writes `count` sums (f32, at address `sums`, room for 16) of row `row` from
@@ -68,8 +71,8 @@ struct nabla_tiled {
 nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
                                  const nabla_tiled *self, nabla_ssa count);
 
-/* Where panels are decoded ahead, sets what `block` has of the panel at `k`,
- * and the tiles of x to those that it is multiplied with. */
+/* For `multiply_all`, sets what `block` has of the panel at `k`, and the tiles
+ * of x to those that it is multiplied with. */
 void nabla_emit_tiled_panel(nabla_emitter *emitter, nabla_tiled_block *block,
                             nabla_tiled_square *square, nabla_ssa k);
 
