@@ -222,10 +222,15 @@ static void measure_product(const weight *w, uint64_t m, const float *x,
       {.numerics = NABLA_NUMERICS_INT8},
       {.provider = NABLA_MATMUL_C}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
+  const int has_isa = nabla_isa_available(NABLA_ISA_AVX512);
   double times[KINDS][RUNS];
   nabla_matmul_plan *plans[KINDS];
   uint64_t bytes = 0;
-  for (int j = 0; j < KINDS; j++) plans[j] = plan_by(w, kinds[j]);
+  for (int j = 0; j < KINDS; j++) {
+    nabla_matmul_options options = kinds[j];
+    if (!has_isa) options.isa = NABLA_ISA_BEST; /* the same once more */
+    plans[j] = plan_by(w, options);
+  }
   for (int j = 0; j < KINDS; j++)
     if (bytes < nabla_matmul_plan_workspace_size(plans[j], m))
       bytes = nabla_matmul_plan_workspace_size(plans[j], m);

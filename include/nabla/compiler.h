@@ -43,9 +43,10 @@ NABLA_API void nabla_compiler_destroy(nabla_compiler *compiler);
 typedef struct nabla_compile_options {
   /* CPU and features: "CPU[,+FEATURE|-FEATURE]..."; NULL or "native": this
    * machine. A CPU is LLVM's name: "x86-64-v3", "skylake-avx512". "aarch64":
-   * another kind of machine. With numerics other than f32, and a CPU that has
-   * AMX, this process asks the system for its registers, once: alternate signal
-   * stacks (sigaltstack) have to be larger then, some 12 KiB. */
+   * another kind of machine. With a CPU that has AMX, and products of more
+   * than one row, this process asks the system for its registers, once:
+   * alternate signal stacks (sigaltstack) have to be larger then, some 12 KiB.
+   */
   const char *target;
   const char *numerics; /* of packed weights' products: NULL or "f32", "bf16",
                            "int8" (nabla/numerics.h, docs/COMPILER.md)      */

@@ -126,8 +126,8 @@ static void add_kernel(output *out, const row *r, uint32_t i,
                  (unsigned long long)(spec->m_max ? spec->m_max : UINT64_MAX));
 }
 
-_Static_assert(NABLA_FUSED_CLASSES_MAX <= NABLA_MATMUL_MAX_KERNELS,
-               "a plan has room for a kernel of each class");
+_Static_assert(NABLA_FUSED_CLASSES_MAX + 1 <= NABLA_MATMUL_MAX_KERNELS,
+               "a plan has room for a kernel of each class, one cut in two");
 
 static void add_set(output *out, const row *r,
                     const nabla_kernel_object *kernels) {
@@ -149,9 +149,9 @@ static void add_set(output *out, const row *r,
                  "     .numerics = %s, .layout = %s,\n"
                  "     .level = NABLA_LEVEL_%s, .count = %u, .kernels = %s},\n",
                  (unsigned long long)r->n, (unsigned long long)largest_k(r),
-                 (unsigned long long)r->any, (unsigned long long)r->at->first,
-                 r->numerics_name, r->layout_name, r->level, kernels->count,
-                 r->id);
+                 (unsigned long long)r->any,
+                 (unsigned long long)kernels->specs[0].m_min, r->numerics_name,
+                 r->layout_name, r->level, kernels->count, r->id);
 }
 
 static int write_file(const char *folder, const char *name, const char *suffix,
@@ -166,17 +166,47 @@ static int write_file(const char *folder, const char *name, const char *suffix,
   return good;
 }
 
+/* Levels that serve many rows alone are there for tiles: they begin with the
+ * first rows whose kernel has some. */
+static void skip_few(nabla_fused_spec *spec, const nabla_target *target) {
+  nabla_fused_spec classes[NABLA_FUSED_CLASSES_MAX], all = *spec;
+  all.features = nabla_target_kernels(target, 1);
+  const uint32_t count = nabla_fused_classes(&all, classes);
+  for (uint32_t i = 0; i < count && spec->m_min > 1; i++) {
+    const char *instruction = nabla_fused_instruction(&classes[i]);
+    if (!instruction || strncmp(instruction, "td", 2)) continue;
+    spec->m_min = classes[i].m_min;
+    break;
+  }
+}
+
+/* Whether kernels keep what docs/COMPILER.md promises, up to the largest K. */
+static int keep_bounds(const row *r, const nabla_kernel_object *kernels) {
+  const uint64_t k = largest_k(r);
+  for (uint32_t i = 0; i < kernels->count; i++)
+    if (k && r->numerics == NABLA_NUMERICS_F32 && kernels->specs[i].m_min > 4 &&
+        nabla_fused_chain(&kernels->specs[i]) > 256 + k / 256) {
+      (void)fprintf(stderr, "generate: %s: sums are too long for K = %llu\n",
+                    r->id, (unsigned long long)k);
+      return 0;
+    }
+  return 1;
+}
+
 static int make_row(nabla_context *context, output *out, const row *r) {
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_target *target = NULL;
   nabla_kernel_object kernels = {0};
   nabla_text prefix = {0};
-  const nabla_fused_spec spec = spec_of(r);
+  nabla_fused_spec spec = spec_of(r);
   nabla_text_add(&prefix, "ahead_%s_", r->id);
   nabla_status status =
       prefix.failed ? NABLA_NO_MEMORY
                     : nabla_machine_create(r->at->target, &target, &diag);
-  if (target) target->runs_elsewhere = 1;
+  if (target) {
+    target->runs_elsewhere = 1;
+    skip_few(&spec, target);
+  }
   if (!status)
     status = nabla_kernels_compile(context, target, &spec, prefix.data,
                                    &kernels, &diag);
@@ -185,6 +215,7 @@ static int make_row(nabla_context *context, output *out, const row *r) {
     (void)fprintf(stderr, "generate: %s: %s\n", r->id, diag.what);
   else
     good =
+        keep_bounds(r, &kernels) &&
         write_file(out->folder, r->id, ".o", LLVMGetBufferStart(kernels.object),
                    LLVMGetBufferSize(kernels.object));
   if (good) add_set(out, r, &kernels);

@@ -39,7 +39,8 @@ typedef struct nabla_ahead_table {
 
 extern const nabla_ahead_table nabla_ahead;
 
-/* Can this CPU run it, and does `limit` allow it? */
+/* Can this CPU run it, and does `limit` allow it? For a level with tiles this
+ * asks the system, for the whole process and for ever. */
 int nabla_level_available(nabla_level level, nabla_isa limit);
 
 #endif

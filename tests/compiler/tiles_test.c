@@ -1,20 +1,17 @@
 /* AMX is asked for where code that needs it is made for this process, and
  * nowhere else: the permission is the whole process's, for ever, and changes
  * what its signal stacks must be like. Each test is a process of its own. */
+#include "tests/support/tiles.h"
+
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/base/x86_features.h"
 #include "nabla/compiler.h"
 #include "nabla/encoding.h"
 #include "nabla/matmul.h"
-
-#define STATE_PERMITTED 0x1022 /* ARCH_GET_XCOMP_PERM of asm/prctl.h */
-#define TILE_DATA       18     /* its bit */
 
 static nabla_compiler *compiler;
 static nabla_diag diag;
@@ -28,23 +25,6 @@ static void set_up(void) {
 static void tear_down(void) { nabla_compiler_destroy(compiler); }
 
 TestSuite(tiles, .init = set_up, .fini = tear_down, .timeout = 300);
-
-/* Whether this process has the permission: 0 where nothing has it. */
-static int permitted(void) {
-#if defined(__x86_64__)
-  uint64_t states = 0;
-  if (syscall(SYS_arch_prctl, STATE_PERMITTED, &states)) return 0;
-  return (int)(states >> TILE_DATA & 1);
-#else
-  return 0;
-#endif
-}
-
-/* Only a CPU that has AMX shows that it is left alone. */
-static void need_amx(void) {
-  cr_assert_not(permitted(), "before anything was made");
-  if (!nabla_x86_has(NABLA_X86_AMX_TILE)) cr_skip_test("no AMX");
-}
 
 /* y = x . w with M rows, or any ("?"). */
 static void write_program(char *out, size_t size, const char *m) {
@@ -93,10 +73,10 @@ static void make_static(const char *m, const char *numerics) {
 }
 
 Test(tiles, are_not_asked_for_by_static_objects) {
-  need_amx();
+  tiles_needed();
   make_static("?", "bf16");
   make_static("?", "f32");
-  cr_expect_not(permitted());
+  cr_expect_not(tiles_permitted());
 }
 
 /* Plans that never have more than one row. */
@@ -116,21 +96,21 @@ Test(tiles, are_not_asked_for_by_plans_of_one_row) {
   const nabla_matmul_options options = {.m_max = 1};
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
-  need_amx();
+  tiles_needed();
   nabla_compiler_provide_plans();
   cr_assert_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
                NABLA_OK, "%s", diag.what);
   nabla_matmul_plan_describe(plan, &info);
   cr_expect_eq(info.provider, NABLA_MATMUL_COMPILED);
-  cr_expect_not(permitted());
+  cr_expect_not(tiles_permitted());
   nabla_matmul_plan_destroy(plan);
   nabla_compiler_withhold_plans();
 }
 
 /* So that those above look at the right bit. */
 Test(tiles, are_asked_for_by_code_that_needs_them) {
-  need_amx();
+  tiles_needed();
   compile("?", "bf16");
-  const int asked = permitted(); /* before the next line asks */
+  const int asked = tiles_permitted(); /* before the next line asks */
   cr_expect_eq(asked, nabla_x86_tiles_allowed());
 }

@@ -543,12 +543,32 @@ static void check_few(run *r, problem *p, const kernels *k,
   check_not_finite(r, p, k, level, m);
 }
 
+/* What is compiled: of any size it knows no more than that K is at most twice
+ * as large. */
+static nabla_fused_spec made_for(const nabla_fused_spec *spec) {
+  nabla_fused_spec made = *spec;
+  if (!spec->any_size) return made;
+  made.k *= 2;
+  made.n = made.storage_elements = made.stride_n = 0;
+  if (made.format.granularity == NABLA_PER_ROW) made.format.block = 0;
+  return made;
+}
+
+/* And what is called. */
+static void tell_size(nabla_fused_spec *made, const nabla_fused_spec *spec) {
+  made->k = spec->k;
+  made->n = spec->n;
+  made->storage_elements = spec->storage_elements;
+  made->stride_n = spec->stride_n;
+  made->format.block = spec->format.block;
+}
+
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   /* at the ends of each class, of tiles, and more than those whose sums wait */
   static const uint64_t rows[] = {0, 1, 2,        3,  4,  5,  7,
                                   8, 9, ROWS_MAX, 31, 33, 261};
   if (getenv("VERBOSE")) describe(&spec, level);
-  kernels k = kernels_create(r->jit, spec, level);
+  kernels k = kernels_create(r->jit, made_for(&spec), level);
   r->kernels += k.count;
   for (uint32_t i = 0; i < k.count; i++)
     if (!k.specs[i].numerics &&
@@ -558,6 +578,7 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
                     nabla_fused_chain(&k.specs[i]));
       r->failures++;
     }
+  for (uint32_t i = 0; i < k.count; i++) tell_size(&k.specs[i], &spec);
   int small = spec.n * spec.k <= 100000;
   for (int at_start = 0; at_start < 2; at_start++) {
     problem p = problem_create(&spec, at_start, &r->state);
@@ -737,7 +758,7 @@ static nabla_fused_spec random_spec(run *r) {
 /* Bodies that the cost does not choose here, or that need what few CPUs have:
  * rows of x in one tile, in some, and more than those whose sums wait. */
 static void check_body(run *r, nabla_fused_spec spec, const char *body) {
-  static const uint64_t rows[] = {16, 31, 33, 50, 130, 261};
+  static const uint64_t rows[] = {16, 31, 32, 33, 50, 130, 261};
   const jit_level *level = &r->levels[r->level_count - 1];
   spec.m_min = 2;
   spec.features = nabla_features_parse(level->features);
@@ -826,7 +847,8 @@ static int is_taken(run *r) { return r->part++ % r->parts == 0; }
 
 /* What every run checks: whole layers of each encoding, both ways round. int4
  * in blocks of 32 has more scales along k than f32_amx adds sums for one by
- * one, the next more panels of the usual depth; the last are dense. */
+ * one, the next more panels of the usual depth; the last are dense, one of them
+ * with more than a run of sums in tiles, and part of a panel. */
 static void check_fixed(run *r) {
   static const struct {
     const char *name;
@@ -845,7 +867,7 @@ static void check_fixed(run *r) {
               {"fp4", 16, 18, 112, 1},     {"int8", 64, 17, 320, 1},
               {"int4", 32, 12, 7680, 1},   {"nf4", 4096, 1, 65536, 0},
               {"", 2, 64, 448, 0},         {"", 4, 96, 320, 0},
-              {"", 4, 37, 352, 1}};
+              {"", 4, 37, 352, 1},         {"", 4, 20, 2144, 0}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;

@@ -69,4 +69,14 @@ static inline nabla_isa product_isa_of(nabla_level level) {
   return level == NABLA_LEVEL_amx ? NABLA_ISA_BEST : NABLA_ISA_AVX512;
 }
 
+/* The name of the kernel for `m` rows; it lives as long as the plan. */
+static inline const char *product_kernel_of(const nabla_matmul_plan *plan,
+                                            uint64_t m) {
+  nabla_matmul_info info;
+  uint32_t i = 0;
+  nabla_matmul_plan_describe(plan, &info);
+  while (info.kernels[i].m_last < m) i++;
+  return info.kernels[i].name;
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include "quant/codec.h"
 #include "tests/support/model.h"
 #include "tests/support/product.h"
+#include "tests/support/tiles.h"
 
 #define COLUMNS 64u /* that are computed, in three places */
 
@@ -107,7 +108,7 @@ static void expect_columns(const nabla_matmul_plan *ahead,
       wrong += !(fabs((double)a->y[j] - (double)a->wanted[j]) <=
                  (double)(info.k + 32) * 0x1p-24 * (double)sizes[i]);
   cr_expect_eq(wrong, 0, "%zu wrong, kernel '%s', M %u, columns from %u", wrong,
-               info.kernels[0].name, (unsigned)m, (unsigned)n0);
+               product_kernel_of(ahead, m), (unsigned)m, (unsigned)n0);
 }
 
 static void expect_runs(const nabla_matmul_plan *ahead,
@@ -154,8 +155,10 @@ static void expect_set(const nabla_ahead_set *set, nabla_isa isa, uint64_t k) {
   free_arrays(&a);
 }
 
-static void expect_int8_run(const product *p, const nabla_matmul_plan *plan,
-                            uint64_t m) {
+/* Within what docs/COMPILER.md promises for many rows in f32, or a sixteenth of
+ * K in integers. */
+static void expect_exact_run(const product *p, const nabla_matmul_plan *plan,
+                             nabla_numerics numerics, uint64_t m) {
   const uint64_t bytes = nabla_matmul_plan_workspace_size(plan, m);
   guarded_bytes x = product_x(p, m, NABLA_DTYPE_F32, m);
   guarded_bytes y = guarded_bytes_create((size_t)(m * p->weight.n) * 4, 0);
@@ -163,13 +166,14 @@ static void expect_int8_run(const product *p, const nabla_matmul_plan *plan,
   memset(room.data, 0xff, room.size); /* NaN */
   cr_assert_eq(nabla_matmul_plan_run(plan, x.data, m, y.data, room.data, &diag),
                NABLA_OK, "%s", diag.what);
-  const product_run done = {.x = x.data,
-                            .y = y.data,
-                            .x_type = NABLA_DTYPE_F32,
-                            .y_type = NABLA_DTYPE_F32,
-                            .m = m,
-                            .chain = p->weight.k / 16 + 8,
-                            .numerics = NABLA_NUMERICS_INT8};
+  const product_run done = {
+      .x = x.data,
+      .y = y.data,
+      .x_type = NABLA_DTYPE_F32,
+      .y_type = NABLA_DTYPE_F32,
+      .m = m,
+      .chain = numerics ? p->weight.k / 16 + 8 : p->weight.k / 256 + 256,
+      .numerics = numerics};
   cr_expect_eq(product_count_wrong(p, &done), 0, "%s block %u, M %u",
                p->weight.format.encoding->name,
                (unsigned)p->weight.format.block, (unsigned)m);
@@ -202,9 +206,39 @@ static void expect_int8(const nabla_ahead_set *set, nabla_isa isa) {
     nabla_matmul_plan_describe(plan, &info);
     cr_expect_eq(info.numerics, NABLA_NUMERICS_INT8);
     for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++)
-      expect_int8_run(&p, plan, some_m[i]);
+      expect_exact_run(&p, plan, NABLA_NUMERICS_INT8, some_m[i]);
     nabla_matmul_plan_destroy(plan);
     product_destroy(&p);
+  }
+}
+
+/* Of sets for many rows the largest K, where sums are longest. */
+static void expect_largest(const nabla_ahead_set *set) {
+  const uint64_t some_m[] = {set->first, 32, 33};
+  const product_shape shape = {
+      .format = {.encoding = nabla_encoding_find(set->encoding),
+                 .granularity = set->granularity,
+                 .block = set->block ? set->block : set->k,
+                 .scale = set->scale},
+      .n = 37,
+      .k = set->k};
+  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD};
+  product p = product_create(&shape);
+  nabla_matmul_plan *plan = plan_of(&p.weight, NABLA_MATMUL_AHEAD, options.isa);
+  for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++) {
+    cr_expect(strstr(product_kernel_of(plan, some_m[i]), "f32_amx, amx"));
+    expect_exact_run(&p, plan, NABLA_NUMERICS_F32, some_m[i]);
+  }
+  nabla_matmul_plan_destroy(plan);
+  product_destroy(&p);
+}
+
+Test(matmul_ahead, kernels_of_the_largest_k) {
+  for (size_t i = 0; i < nabla_ahead.count; i++) {
+    const nabla_ahead_set *set = &nabla_ahead.sets[i];
+    if (!set->ggml && set->level == NABLA_LEVEL_amx &&
+        nabla_level_available(set->level, NABLA_ISA_BEST))
+      expect_largest(set);
   }
 }
 
@@ -227,7 +261,6 @@ Test(matmul_ahead, kernels_give_what_c_gives) {
     if (!nabla_level_available(set->level, isa)) continue;
     expect_set(set, isa, set->any_size ? 6 * set->any_size : set->k);
     if (set->any_size) expect_set(set, isa, set->any_size);
-    if (set->any_size && set->k) expect_set(set, isa, set->k);
   }
 }
 
@@ -237,7 +270,6 @@ static const char *kernel_for(const nabla_ahead_set *set, uint64_t k,
                               nabla_matmul_options options, uint64_t m) {
   static char name[64];
   nabla_packed_size size;
-  nabla_matmul_info info;
   nabla_matmul_weight weight = {
       .format = {.encoding = nabla_encoding_find(set->encoding),
                  .granularity = set->granularity,
@@ -255,14 +287,16 @@ static const char *kernel_for(const nabla_ahead_set *set, uint64_t k,
   nabla_matmul_plan *plan = NULL;
   name[0] = 0;
   if (!nabla_matmul_plan_create_from(&weight, &options, &plan, &diag)) {
-    nabla_matmul_plan_describe(plan, &info);
-    uint32_t i = 0;
-    while (info.kernels[i].m_last < m) i++;
-    (void)snprintf(name, sizeof name, "%s", info.kernels[i].name);
+    (void)snprintf(name, sizeof name, "%s", product_kernel_of(plan, m));
     nabla_matmul_plan_destroy(plan);
   }
   free_arrays(&a);
   return name;
+}
+
+static void expect_other(const char *name) {
+  cr_expect(strlen(name) > 0);
+  cr_expect_not(strstr(name, ", amx"), "%s", name);
 }
 
 /* Levels for many rows: not for few, nor for a larger K than errors are
@@ -276,18 +310,16 @@ Test(matmul_ahead, levels_for_many_rows_are_used_for_these_alone) {
         !nabla_level_available(set->level, NABLA_ISA_BEST))
       continue;
     const uint64_t k = set->any_size;
-    cr_expect(strstr(kernel_for(set, k, best, 32), ", amx"), "%s",
-              set->encoding);
-    cr_expect(strstr(kernel_for(set, k, best, set->first), ", amx"));
-    cr_expect(strstr(kernel_for(set, set->k, best, 32), ", amx"));
-    cr_expect(!strstr(kernel_for(set, k, best, set->first - 1), ", amx"));
-    cr_expect(!strstr(kernel_for(set, set->k + k, best, 32), ", amx"));
-    cr_expect(!strstr(kernel_for(set, k, avx512, 32), ", amx"));
-    for (uint64_t m = 1; m <= set->first; m++)
-      cr_expect_eq(
-          strstr(kernel_for(set, k, (nabla_matmul_options){.m_max = m}, m),
-                 ", amx") != NULL,
-          m == set->first);
+    cr_expect_str_eq(kernel_for(set, k, best, 32), "f32_amx, amx");
+    cr_expect_str_eq(kernel_for(set, k, best, set->first), "f32_amx, amx");
+    cr_expect_str_eq(kernel_for(set, set->k, best, 32), "f32_amx, amx");
+    expect_other(kernel_for(set, k, best, set->first - 1));
+    expect_other(kernel_for(set, set->k + k, best, 32));
+    expect_other(kernel_for(set, k, avx512, 32));
+    for (uint64_t m = 1; m < set->first; m++)
+      expect_other(kernel_for(set, k, (nabla_matmul_options){.m_max = m}, m));
+    const nabla_matmul_options few = {.m_max = set->first};
+    cr_expect_str_eq(kernel_for(set, k, few, few.m_max), "f32_amx, amx");
     count++;
   }
   if (!count) cr_skip_test("this CPU, or the system, has no AMX");
@@ -306,6 +338,41 @@ Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
                NABLA_UNSUPPORTED);
   cr_expect(strstr(diag.what, "ahead of time"), "%s", diag.what);
   cr_expect(strlen(diag.next) > 0);
+}
+
+/* Plans with kernels made ahead of time that need no tiles: of few rows, of a
+ * limit without, of a K that those with tiles do not serve. */
+Test(matmul_ahead, plans_that_need_no_tiles_do_not_ask_for_them) {
+  enum { LARGE = 32768 + 128 };
+  static const uint8_t codes[LARGE / 2];
+  static const float scales[LARGE / 64];
+  static const struct {
+    uint64_t k;
+    nabla_matmul_options options;
+  } plans[] = {{4096, {.m_max = 4}},
+               {4096, {.isa = NABLA_ISA_AVX512}},
+               {LARGE, {.m_max = 0}}};
+  tiles_needed();
+  if (!nabla_ahead.count) cr_skip_test("nothing was made ahead of time");
+  for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+    const nabla_matmul_weight weight = {
+        .n = 1,
+        .k = plans[i].k,
+        .format = {.encoding = nabla_encoding_find("nf4"),
+                   .granularity = NABLA_PER_BLOCK,
+                   .block = 64},
+        .codes = codes,
+        .code_bytes = plans[i].k / 2,
+        .scales = scales,
+        .scale_bytes = plans[i].k / 64 * sizeof *scales};
+    nabla_matmul_options options = plans[i].options;
+    nabla_matmul_plan *plan = NULL;
+    options.provider = NABLA_MATMUL_AHEAD;
+    cr_assert_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+                 NABLA_OK, "%s", diag.what);
+    nabla_matmul_plan_destroy(plan);
+    cr_expect_not(tiles_permitted(), "plan %zu", i);
+  }
 }
 
 /* Code for what the CPU has not is never chosen. */

@@ -61,6 +61,11 @@ static void expect_cuts(const nabla_matmul_plan *plan, const product *p,
   guarded_bytes_destroy(&room);
 }
 
+/* Of C and of few rows; of many where K is large. */
+static uint64_t chain_of(uint64_t k) {
+  return k / 16 + 8 < 256 + k / 256 ? k / 16 + 8 : 256 + k / 256;
+}
+
 static void expect_run(const nabla_matmul_plan *plan, const product *p,
                        const nabla_matmul_options *o, uint64_t m) {
   nabla_matmul_info info;
@@ -69,7 +74,7 @@ static void expect_run(const nabla_matmul_plan *plan, const product *p,
                      .x_type = or_f32(o->x_type),
                      .y_type = or_f32(o->y_type),
                      .m = m,
-                     .chain = p->weight.k / 16 + 8,
+                     .chain = chain_of(p->weight.k),
                      .numerics = info.numerics};
   const size_t bytes =
       (size_t)(m * p->weight.n) * (nabla_dtype_bits(run.y_type) / 8);
@@ -84,7 +89,8 @@ static void expect_run(const nabla_matmul_plan *plan, const product *p,
   const size_t wrong = product_count_wrong(p, &run);
   cr_expect_eq(wrong, 0, "%s %ux%u, M %u, '%s': %zu wrong",
                p->weight.ggml->name, (unsigned)p->weight.n,
-               (unsigned)p->weight.k, (unsigned)m, info.kernels[0].name, wrong);
+               (unsigned)p->weight.k, (unsigned)m, product_kernel_of(plan, m),
+               wrong);
   if (m) expect_cuts(plan, p, &run, bytes);
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
@@ -127,14 +133,29 @@ Test(matmul_blocks, every_format_by_c) {
     }
 }
 
+/* Many rows at the largest K, where sums are longest. */
+static void expect_largest(const nabla_ahead_set *set,
+                           const nabla_matmul_options *options) {
+  const product_shape shape = {
+      .ggml = nabla_ggml_find(set->ggml), .n = 33, .k = set->k};
+  product p = product_create(&shape);
+  nabla_matmul_plan *plan = plan_of(&p, options);
+  cr_expect_str_eq(product_kernel_of(plan, set->first), "f32_amx, amx");
+  expect_run(plan, &p, options, set->first);
+  expect_run(plan, &p, options, 33);
+  nabla_matmul_plan_destroy(plan);
+  product_destroy(&p);
+}
+
 Test(matmul_blocks, every_kernel_made_ahead_of_time) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
     const nabla_isa isa = product_isa_of(set->level);
     const nabla_matmul_options options = {
         .provider = NABLA_MATMUL_AHEAD, .isa = isa, .numerics = set->numerics};
-    if (set->ggml && nabla_level_available(set->level, isa))
-      expect_format(nabla_ggml_find(set->ggml), set->any_size, &options);
+    if (!set->ggml || !nabla_level_available(set->level, isa)) continue;
+    expect_format(nabla_ggml_find(set->ggml), set->any_size, &options);
+    if (set->k) expect_largest(set, &options);
   }
 }
 

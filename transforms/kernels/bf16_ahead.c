@@ -219,10 +219,10 @@ void nabla_emit_bf16_ahead(nabla_emitter *emitter, nabla_tiled_block *b,
       nabla_bf16_has_extremes(emitter->spec))
     nabla_emit_bf16_mark_scales(emitter, b, &s);
   nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), emitter->k,
-                   NABLA_BF16_AHEAD_RUN, 0, NULL);
+                   NABLA_BF16_SUM_DEPTH, 0, NULL);
   nabla_ssa end = nabla_emit_minimum(
       emitter,
-      nabla_emit_add_constant(emitter, runs.induction, NABLA_BF16_AHEAD_RUN),
+      nabla_emit_add_constant(emitter, runs.induction, NABLA_BF16_SUM_DEPTH),
       emitter->k);
   nabla_emit_bf16_zero(emitter, sets);
   nabla_loop_begin(emitter, &panels, runs.induction, end, b->self->depth, 0,

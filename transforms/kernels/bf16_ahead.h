@@ -10,9 +10,6 @@
 
 #include "transforms/kernels/bf16_steps.h"
 
-/* Elements of k whose products are added up in tiles. */
-#define NABLA_BF16_AHEAD_RUN 1024u
-
 /* Can panels be decoded so, and is that faster? Tables of 16 under scales that
  * whole lines of 64 have, and MX, where rows begin with a block; dense weights
  * of 16 bits, and f32 for up to 8 rows of x. */

@@ -1,5 +1,5 @@
 /* bf16 pairs by AMX: two tiles of w and two of x make four tiles of sums, which
- * stay in registers for a panel. */
+ * stay in registers for a panel, or for many. */
 #include "quant/codec.h"
 #include "quant/int8.h"
 #include "transforms/kernels/bf16_ahead.h"
@@ -11,7 +11,7 @@ static unsigned rows_of(const nabla_bf16 *self) {
 
 /* What the next step multiplies with, which lies behind this one's in the
  * second cache or beyond: tiles that are loaded from there keep products
- * waiting. One tile of few rows gains nothing. */
+ * waiting. Where two parts share a tile nothing is gained. */
 static void prefetch_x(nabla_emitter *emitter, nabla_bf16_step *t) {
   const unsigned lines = t->self.x_tiles * NABLA_TILE_ROWS;
   const unsigned until = nabla_bf16_rows_behind(t, lines * t->s->count);
@@ -231,10 +231,10 @@ static void multiply_staying(nabla_emitter *emitter, nabla_tiled_block *b,
   nabla_loop runs, panels;
   nabla_emit_tiled_panel(emitter, b, &s, nabla_emit_i64(emitter, 0));
   nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), emitter->k,
-                   NABLA_BF16_AHEAD_RUN, 0, NULL);
+                   NABLA_BF16_SUM_DEPTH, 0, NULL);
   nabla_ssa end = nabla_emit_minimum(
       emitter,
-      nabla_emit_add_constant(emitter, runs.induction, NABLA_BF16_AHEAD_RUN),
+      nabla_emit_add_constant(emitter, runs.induction, NABLA_BF16_SUM_DEPTH),
       emitter->k);
   nabla_emit_bf16_zero(emitter, sets);
   nabla_loop_begin(emitter, &panels, runs.induction, end, b->self->depth, 0,

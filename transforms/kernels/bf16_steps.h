@@ -5,6 +5,9 @@
 
 #include "transforms/kernels/bf16_parts.h"
 
+/* Elements of k whose products tiles add up at most, from panel to panel. */
+#define NABLA_BF16_SUM_DEPTH 1024u
+
 /* A step under way: which part of w is in tiles, and where those of the step
  * are. */
 typedef struct nabla_bf16_step {

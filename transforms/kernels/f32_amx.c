@@ -254,8 +254,8 @@ static uint64_t chain_of(const nabla_fused_spec *spec, uint64_t depth) {
 static uint64_t chain(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
   uint64_t tiles =
-      chain_of(spec, self.is_ahead ? NABLA_BF16_AHEAD_RUN : self.depth);
-  const uint64_t staying = chain_of(spec, NABLA_BF16_AHEAD_RUN);
+      chain_of(spec, self.is_ahead ? NABLA_BF16_SUM_DEPTH : self.depth);
+  const uint64_t staying = chain_of(spec, NABLA_BF16_SUM_DEPTH);
   if (self.stays && staying > tiles) tiles = staying;
   nabla_fused_spec exact = nabla_fused_exact(spec);
   uint64_t again = nabla_fused_chain(&exact);
