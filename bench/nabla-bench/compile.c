@@ -1,7 +1,8 @@
 /* The verb compile: one fused linear layer; the first time in the process,
- * again, and from the cache of objects. */
+ * again, and from the cache of objects; and the kernel of a plan alone. */
 #include <errno.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,12 @@
 
 #include "bench/nabla-bench/bench.h"
 #include "nabla/compiler.h"
+#include "nabla/matmul.h"
 
 #define USUAL_TURNS 21
+
+#define PLAN_N 4096u
+#define PLAN_K 4096u
 
 typedef struct timed {
   const char *m, *when;
@@ -58,16 +63,20 @@ static nabla_status compile(nabla_compiler *compiler, const char *m,
   return NABLA_OK;
 }
 
+static void summarize(timed *row, uint32_t turns, double *times) {
+  row->ms = bench_quantile(times, turns, 0.5);
+  row->spread = (bench_quantile(times, turns, 0.75) -
+                 bench_quantile(times, turns, 0.25)) /
+                row->ms;
+}
+
 /* `times` has room for `turns`. */
 static nabla_status measure(nabla_compiler *compiler, timed *row,
                             uint32_t turns, double *times, nabla_diag *diag) {
   for (uint32_t i = 0; i < turns; i++)
     NABLA_TRY(compile(compiler, row->m, &times[i], diag));
   row->steps = nabla_compiler_last_report(compiler);
-  row->ms = bench_quantile(times, turns, 0.5);
-  row->spread = (bench_quantile(times, turns, 0.75) -
-                 bench_quantile(times, turns, 0.25)) /
-                row->ms;
+  summarize(row, turns, times);
   return NABLA_OK;
 }
 
@@ -104,6 +113,53 @@ static nabla_status measure_cached(const char *folder, timed *row,
   return status;
 }
 
+/* ---- a kernel alone: of plans, each for another N ---- */
+
+static nabla_status make_plan(uint8_t *codes, float *scales, uint64_t n,
+                              double *out_ms, nabla_diag *diag) {
+  const nabla_matmul_options options = {.m_max = 1,
+                                        .provider = NABLA_MATMUL_COMPILED};
+  const nabla_matmul_weight weight = {
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
+      .n = n,
+      .k = PLAN_K,
+      .codes = codes,
+      .code_bytes = n * PLAN_K / 2,
+      .scales = scales,
+      .scale_bytes = n * PLAN_K / 64 * sizeof(float)};
+  nabla_matmul_plan *plan;
+  const double start = milliseconds();
+  NABLA_TRY(nabla_matmul_plan_create_from(&weight, &options, &plan, diag));
+  *out_ms = milliseconds() - start;
+  nabla_matmul_plan_destroy(plan);
+  return NABLA_OK;
+}
+
+static nabla_status measure_plans(timed *row, uint32_t turns, double *times,
+                                  nabla_diag *diag) {
+  const size_t most = (size_t)(PLAN_N + turns) * PLAN_K;
+  double unused;
+  uint8_t *codes = calloc(most / 2, 1);
+  float *scales = calloc(most / 64, sizeof *scales);
+  nabla_status status = codes && scales ? NABLA_OK : NABLA_NO_MEMORY;
+  if (status) (void)!nabla_fail(diag, status, "no memory");
+  nabla_compiler_provide_plans();
+  if (!status) status = make_plan(codes, scales, PLAN_N, &unused, diag);
+  for (uint32_t i = 0; i < turns && !status; i++)
+    status = make_plan(codes, scales, PLAN_N + 1 + i, &times[i], diag);
+  nabla_compiler_withhold_plans();
+  free(codes);
+  free(scales);
+  if (!status) summarize(row, turns, times);
+  row->steps = (nabla_compile_report){.parse_ms = NAN,
+                                      .passes_ms = NAN,
+                                      .translate_ms = NAN,
+                                      .optimize_ms = NAN,
+                                      .codegen_ms = NAN,
+                                      .link_ms = NAN}; /* plans do not tell */
+  return status;
+}
+
 static nabla_status measure_all(timed *rows, uint32_t turns, double *times,
                                 nabla_diag *diag) {
   nabla_compiler_options options = {.cache = ""};
@@ -119,23 +175,28 @@ static nabla_status measure_all(timed *rows, uint32_t turns, double *times,
   status = measure_cached(folder, &rows[3], turns, times, diag);
   if (nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS))
     (void)fprintf(stderr, "nabla-bench: %s stays\n", folder);
-  return status;
+  return status ? status : measure_plans(&rows[4], turns, times, diag);
 }
 
 /* ---- printing ---- */
 
 static void print_text(const timed *rows, size_t count) {
   printf(
-      "NF4 4096x4096, bias, silu; ms; the steps are of the last run\n"
+      "NF4 4096x4096, bias, silu; ms; the steps are of the last run; plan: a "
+      "kernel alone\n"
       "%-4s %-7s %8s %7s %8s %8s %8s %8s %8s %8s\n",
       "M", "", "total", "spread", "parse", "passes", "transl.", "optimize",
       "codegen", "link");
   for (size_t i = 0; i < count; i++) {
     const nabla_compile_report *r = &rows[i].steps;
-    printf("%-4s %-7s %8.2f %6.1f%% %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f\n",
-           rows[i].m, rows[i].when, rows[i].ms, rows[i].spread * 100,
-           r->parse_ms, r->passes_ms, r->translate_ms, r->optimize_ms,
-           r->codegen_ms, r->link_ms);
+    printf("%-4s %-7s %8.2f %6.1f%%", rows[i].m, rows[i].when, rows[i].ms,
+           rows[i].spread * 100);
+    if (isnan(r->parse_ms))
+      printf("\n");
+    else
+      printf(" %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f\n", r->parse_ms,
+             r->passes_ms, r->translate_ms, r->optimize_ms, r->codegen_ms,
+             r->link_ms);
   }
 }
 
@@ -169,7 +230,8 @@ nabla_status bench_run_compile(const bench_settings *s, nabla_diag *diag) {
   timed rows[] = {{.m = "1", .when = "first"},
                   {.m = "1", .when = "again"},
                   {.m = "?", .when = "again"},
-                  {.m = "1", .when = "cached"}};
+                  {.m = "1", .when = "cached"},
+                  {.m = "1", .when = "plan"}};
   enum { COUNT = sizeof rows / sizeof *rows };
   const uint32_t turns = s->turns ? (uint32_t)s->turns : USUAL_TURNS;
   double *times = calloc(turns, sizeof *times);
