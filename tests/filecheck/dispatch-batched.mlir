@@ -1,5 +1,5 @@
 // Contractions with batches of a packed weight: a scan whose slices stay packed.
-// RUN: nabla-opt "%s" --nabla-dispatch 2>%t | FileCheck "%s" --implicit-check-not=materialize
+// RUN: nabla-opt "%s" --nabla-dispatch 2>"%t" | FileCheck "%s" --implicit-check-not=materialize
 // RUN: nabla-opt "%s" --nabla-dispatch=policy=error
 // RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=CPU --implicit-check-not=unrealized_conversion_cast --implicit-check-not=where_scan
 // CPU-DAG: llvm.func @nabla_entry_experts

@@ -2,10 +2,10 @@
 // first, then as they stand; what they build is dispatched in turn; what they
 // decline goes on to the table.
 // RUN: split-file "%s" "%t"
-// RUN: nabla-opt "%t/program.mlir" --nabla-dispatch=rules="%t/one.rules" 2>&1 | FileCheck "%s"
+// RUN: nabla-opt "%t/program.mlir" --nabla-dispatch='rules="%t/one.rules"' 2>&1 | FileCheck "%s"
 // RUN: nabla-opt "%t/program.mlir" --nabla-dispatch --rules "%t/one.rules" 2>&1 | FileCheck "%s"
 // RUN: nabla-opt "%t/program.mlir" --nabla-dispatch --rules="%t/two.rules" --rules "%t/one.rules" 2>&1 | FileCheck "%s" --check-prefix=BENEFIT
-// RUN: nabla-opt "%t/program.mlir" --nabla-dispatch="rules=%t/two.rules;%t/one.rules" 2>&1 | FileCheck "%s" --check-prefix=BENEFIT
+// RUN: nabla-opt "%t/program.mlir" --nabla-dispatch='rules="%t/two.rules;%t/one.rules"' 2>&1 | FileCheck "%s" --check-prefix=BENEFIT
 // RUN: nabla-opt "%t/program.mlir" --nabla-dispatch --rules="%t/one.rules" --remarks-filter='nabla.*' -o "%t/out" 2>&1 | FileCheck "%s" --check-prefix=REMARK
 // RUN: not nabla-opt "%t/program.mlir" --nabla-dispatch --rules 2>&1 | FileCheck "%s" --check-prefix=NONE
 // RUN: nabla-compile "%t/program.mlir" --rules "%t/one.rules" --emit mlir -o "%t/compiled.mlir" 2>&1 | FileCheck "%s" --check-prefix=WARNS --allow-empty
