@@ -107,6 +107,8 @@ want() {
     say "could not install:$found; steps that need them are skipped"
 }
 
+targets=() # that build_preset builds; none: all
+
 # build_preset NAME [CMAKE ARG]...: configures and builds into build/NAME
 build_preset() {
   local preset=$1
@@ -115,7 +117,8 @@ build_preset() {
     tail -n 30 "$build/$preset.log" >&2
     return 1
   }
-  cmake --build "$build/$preset" -j "$jobs" >>"$build/$preset.log" 2>&1 || {
+  cmake --build "$build/$preset" -j "$jobs" \
+    ${targets[@]+--target "${targets[@]}"} >>"$build/$preset.log" 2>&1 || {
     grep -E -A5 'error|FAILED' "$build/$preset.log" | tail -n 60 >&2
     return 1
   }

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "quant/x86/code_avx512.h"
+#include "quant/x86/immediate_avx512.h"
 
 /* Adding this leaves the nearest integer in the low bits of the sum. */
 #define ROUNDER 12582912.0f /* 1.5 * 2^23 */
@@ -29,8 +30,7 @@ INLINE __m512i bin_of(__m512 x, float per_unit, float first) {
 
 /* Magnitudes above 1 as 1, with their sign. */
 INLINE __m512 clamp_unit(__m512 x) {
-  /* 2: the smaller magnitude; the sign is that of the first operand */
-  return _mm512_range_ps(x, _mm512_set1_ps(1.0f), 2);
+  return signed_min_magnitude(x, _mm512_set1_ps(1.0f));
 }
 
 #endif

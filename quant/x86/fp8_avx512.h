@@ -3,6 +3,7 @@
 #define NABLA_QUANT_X86_FP8_AVX512_H
 
 #include "quant/x86/code_avx512.h"
+#include "quant/x86/immediate_avx512.h"
 
 /* Codes of magnitudes, as dwords, all `above` the code by what to_magnitudes
  * takes away. The number of mantissa bits, the exponent field that the least
@@ -13,8 +14,7 @@
  * least normal has it. The sum's mantissa is then that of the code with its
  * implicit bit, and the exponent is known: a carry raises it by itself. */
 INLINE __m512i code_above(__m512 x, int mantissa, int least, float most) {
-  /* 10: the smaller magnitude, without a sign */
-  const __m512 size = _mm512_range_ps(x, _mm512_set1_ps(most), 10);
+  const __m512 size = min_magnitude(x, _mm512_set1_ps(most));
   const __m512i exponent = _mm512_max_epu32(
       _mm512_and_si512(_mm512_castps_si512(size),
                        _mm512_set1_epi32((int)NABLA_F32_INFINITY)),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "quant/search_sums.h"
+#include "quant/x86/immediate_avx512.h"
 
 enum { BATCH = 16, FLUSH = 16 };
 
@@ -153,8 +154,7 @@ INLINE __m512 best_factors(const tables *t, const bytes *x, int vectors) {
 
 /* Decoded values with scale 1. */
 INLINE __m512 value_of(const tables *t, __m512 x, __m512 factor) {
-  /* The smaller magnitude, with the sign of the first. */
-  const __m512 s = _mm512_range_ps(_mm512_mul_ps(x, factor), t->reach, 2);
+  const __m512 s = signed_min_magnitude(_mm512_mul_ps(x, factor), t->reach);
   const __m512i bin = _mm512_cvttps_epi32(
       _mm512_add_ps(_mm512_mul_ps(s, t->per_unit), t->middle));
   const __m512 threshold =
@@ -209,8 +209,7 @@ INLINE __m512 errors_of(const tables *t, const float *in, int vectors,
 }
 
 INLINE __m512 rounded(__m512 scale, nabla_scale_type type) {
-  if (type == NABLA_SCALE_F16)
-    return _mm512_cvtph_ps(_mm512_cvtps_ph(scale, _MM_FROUND_TO_NEAREST_INT));
+  if (type == NABLA_SCALE_F16) return _mm512_cvtph_ps(to_f16(scale));
   if (type != NABLA_SCALE_BF16) return scale;
   _Alignas(64) float scales[BATCH];
   _mm512_store_ps(scales, scale);
