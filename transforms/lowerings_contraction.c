@@ -62,7 +62,9 @@ bool nabla_lower_dot_general(nabla_template *t) {
   nabla_tensor shape = nabla_template_result(t);
   read_contraction(t, &lhs, &rhs, &c, &shape);
   const char *work = lhs.element->work;
-  nabla_tensor sum = nabla_tensor_full(t, &shape, work, "0.0");
+  bool sums = c.contracting > 0;
+  nabla_tensor sum = sums ? nabla_tensor_full(t, &shape, work, "0.0")
+                          : nabla_tensor_empty(t, &shape, work);
   nabla_generic g = {.loops = c.loops, .reductions = c.contracting};
   nabla_generic_add(&g, &lhs, c.lhs_map);
   nabla_generic_add(&g, &rhs, c.rhs_map);
@@ -70,11 +72,12 @@ bool nabla_lower_dot_general(nabla_template *t) {
   nabla_generic_begin(t, &g);
   nabla_ssa x = nabla_generic_load(t, &g, 0);
   nabla_ssa w = nabla_generic_load(t, &g, 1);
-  nabla_ssa product =
+  nabla_ssa value =
       nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x, w, work);
-  nabla_ssa next = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
-                              g.operands[2].element, product, work);
-  sum = nabla_generic_end(t, &g, next);
+  if (sums)
+    value = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
+                       g.operands[2].element, value, work);
+  sum = nabla_generic_end(t, &g, value);
   return nabla_template_close(t,
                               nabla_tensor_convert(t, &sum, lhs.element).value);
 }
@@ -169,6 +172,7 @@ bool nabla_lower_reduce(nabla_template *t) {
   nabla_template_open(t);
   nabla_tensor in = nabla_template_operand(t, 0);
   read_reduction(t, &in, &r);
+  if (r.kept == in.rank) return nabla_template_close(t, in.value);
   const nabla_element *element = in.element;
   nabla_tensor out =
       nabla_tensor_full(t, &r.shape, element->work, initial_of(kind, element));
