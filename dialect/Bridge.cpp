@@ -1,6 +1,7 @@
 // What mlir-c 22 lacks; see bridge.h. Glue without logic.
 #include "dialect/bridge.h"
 
+#include "llvm/Support/InitLLVM.h"
 #include "llvm/TargetParser/X86TargetParser.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Rewrite.h"
@@ -8,6 +9,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Rewrite/PatternApplicator.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 using namespace mlir;
@@ -110,15 +112,33 @@ void nablaPipelineRegister(const char *flag, const char *summary,
       [text](OpPassManager &manager, StringRef options,
              function_ref<LogicalResult(const Twine &)> fail) {
         if (!options.empty())
-          return fail("this pipeline has no options: write its passes out, as "
-                      "--dump-pass-pipeline does");
+          return fail(
+              "this pipeline has no options: write its passes out, as "
+              "--dump-pass-pipeline does");
         return parsePassPipeline(text, manager);
       },
       [](function_ref<void(const detail::PassOptions &)>) {});
 }
 int nablaOptMain(int argc, char **argv, const char *title,
-                 MlirDialectRegistry registry) {
-  return asMainReturnCode(MlirOptMain(argc, argv, title, *unwrap(registry)));
+                 MlirDialectRegistry registry, const nablaOptFile *file) {
+  DialectRegistry &dialects = *unwrap(registry);
+  const auto [input, output] =
+      registerAndParseCLIOptions(argc, argv, title, dialects);
+  const MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+  if (!file->takes(output.c_str()) || config.shouldShowDialects() ||
+      config.shouldListPasses())
+    return asMainReturnCode(MlirOptMain(argc, argv, input, output, dialects));
+  llvm::InitLLVM crashes(argc, argv);
+  std::string text;
+  auto buffer = openInputFile(input, &text);
+  if (!buffer) {
+    llvm::errs() << text << "\n";
+    return EXIT_FAILURE;
+  }
+  llvm::raw_string_ostream stream(text);
+  if (failed(MlirOptMain(stream, std::move(buffer), dialects, config)))
+    return EXIT_FAILURE;
+  return file->write(output.c_str(), text.data(), text.size());
 }
 void nablaEmitWarning(MlirLocation location, const char *text) {
   emitWarning(unwrap(location)) << text;

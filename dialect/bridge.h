@@ -53,9 +53,16 @@ void nablaPassRegister(const nablaPass *pass);
 void nablaPipelineRegister(const char *flag, const char *summary,
                            const char *text);
 
+/* Where the text goes of outputs that are files. */
+typedef struct nablaOptFile {
+  int (*takes)(const char *path); /* 0: MLIR writes it */
+  /* the exit code */
+  int (*write)(const char *path, const char *text, size_t size);
+} nablaOptFile;
+
 /* MlirOptMain: everything that mlir-opt's command line does. */
 int nablaOptMain(int argc, char **argv, const char *title,
-                 MlirDialectRegistry registry);
+                 MlirDialectRegistry registry, const nablaOptFile *file);
 
 /* Calls `visit` with each feature of an x86 CPU as LLVM spells it; false when
  * LLVM does not know `cpu`. */

@@ -87,8 +87,9 @@ typedef enum nabla_emission {
 
 /* Compiles for `options->target`, which need not be this machine, and gives
  * the result to `sink`, in one or more calls, after all of it was made.
- * NABLA_EMIT_SO runs the linker ld.lld-22, or cc, of PATH, on files in a
- * temporary folder under $TMPDIR (else /tmp), which is removed.
+ * NABLA_EMIT_SO runs the linker ld.lld-22, or cc, of PATH, on files in memory
+ * (/proc must be mounted): nothing is left, whatever ends the process. It works
+ * whatever the process does with SIGCHLD, and sends it none.
  * @return as nabla_compile_text, and what `write` returned when not NABLA_OK;
  *         NABLA_UNSUPPORTED  neither linker is there
  *         NABLA_IO           the linker fails: its output goes to diagnostics

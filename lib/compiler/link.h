@@ -5,10 +5,11 @@
 #include "lib/base/memory.h"
 #include "nabla/status.h"
 
-/* Runs ld.lld-22, or cc where there is none, on files in a new folder under
- * $TMPDIR (else /tmp), which is removed. The library is appended to `out`.
- * Interruptions (SIGINT, SIGTERM, SIGHUP) of the calling thread wait until the
- * folder is gone. A child process must be waitable: SIGCHLD not ignored.
+/* Runs ld.lld-22, or cc where there is none, on files in memory, which it
+ * opens below /proc/self/fd: nothing is left, whatever ends this process. The
+ * library is appended to `out`. Signals of the calling thread wait until the
+ * linker has ended. Dispositions of signals stay as they are, and no child of
+ * this process is visible to others that wait: SIGCHLD may be ignored.
  * @return NABLA_UNSUPPORTED (no linker), NABLA_IO (files, processes; a linker
  *         that fails: `say` gets what it printed), NABLA_NO_MEMORY */
 NABLA_MUST_USE nabla_status

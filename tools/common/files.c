@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/common/stream.h"
 #include "tools/common/tool.h"
 
 int tool_has_suffix(const char *path, const char *suffix) {
@@ -12,6 +13,8 @@ int tool_has_suffix(const char *path, const char *suffix) {
 
 int tool_same_file(const char *a, const char *b) {
   struct stat x, y;
+  if (tool_is_stream(a) || tool_is_stream(b))
+    return 0; /* nothing is replaced */
   if (!strcmp(a, b)) return 1;
   return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev &&
          x.st_ino == y.st_ino;

@@ -74,7 +74,7 @@ NABLA_MUST_USE nabla_status tool_read(const char *path, char **out,
 
 /* Whether a path ends with `suffix` behind a name. */
 int tool_has_suffix(const char *path, const char *suffix);
-/* Whether two paths are one file. */
+/* Whether two paths are one file: writing one replaces the other. */
 int tool_same_file(const char *a, const char *b);
 /* Refuses '-' as the name of a file for a result. */
 NABLA_MUST_USE nabla_status tool_check_output(const char *output,

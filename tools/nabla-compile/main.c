@@ -7,6 +7,7 @@
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
 #include "nabla/compiler.h"
+#include "tools/common/stream.h"
 #include "tools/common/tool.h"
 
 enum {
@@ -84,6 +85,10 @@ static nabla_status write_file(const char *path, const nabla_buffer *result,
                                nabla_diag *diag) {
   nabla_output_options options = {.force = 1};
   nabla_output *output;
+  if (tool_is_stream(path)) {
+    const struct iovec part = {result->data, result->size};
+    return tool_stream_write(path, &part, 1, diag);
+  }
   NABLA_TRY(nabla_output_create(path, &options, &output, diag));
   nabla_status status =
       nabla_output_write(output, 0, result->data, result->size, diag);
@@ -202,6 +207,7 @@ static nabla_status run(const settings *s, const char *path, int *out_failed,
 }
 
 int main(int argc, char **argv) {
+  tool_begin();
   settings s = {.emission = NABLA_EMIT_OBJ};
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;

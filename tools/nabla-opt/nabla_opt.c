@@ -1,10 +1,14 @@
 /* nabla-opt: mlir-opt with the nabla dialect, its passes and pipelines. One
- * option of its own: --rules FILE, which may be given several times. */
+ * option of its own: --rules FILE, which may be given several times. Unlike
+ * mlir-opt's, an output file appears whole or not at all. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dialect/bridge.h"
 #include "dialect/dialect.h"
+#include "lib/base/file.h"
+#include "tools/common/stream.h"
 #include "transforms/outside_rules.h"
 
 /* Takes "--rules FILE" and "--rules=FILE" out of the arguments; the new number
@@ -33,12 +37,40 @@ static int take_rules(int argc, char **argv) {
   return kept;
 }
 
+/* ---- the output file ---- */
+
+static int takes(const char *path) {
+  return strcmp(path, "-") != 0 && !tool_is_stream(path);
+}
+
+/* Links are followed, as mlir-opt does. */
+static int write_file(const char *path, const char *text, size_t size) {
+  const nabla_output_options options = {.force = 1};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_output *output = NULL;
+  tool_begin(); /* LLVM has handlers of its own by now */
+  char *target = realpath(path, NULL);
+  nabla_status status =
+      nabla_output_create(target ? target : path, &options, &output, &diag);
+  free(target);
+  if (!status) status = nabla_output_write(output, 0, text, size, &diag);
+  if (!status) status = nabla_output_commit(output, &diag);
+  nabla_output_destroy(output);
+  if (!status) return 0;
+  char message[sizeof diag + 64];
+  nabla_diag_format(&diag, message, sizeof message);
+  fprintf(stderr, "nabla-opt: %s\n", message);
+  return 1;
+}
+
 int main(int argc, char **argv) {
+  static const nablaOptFile file = {takes, write_file};
+  tool_begin();
   argc = take_rules(argc, argv);
   if (argc < 0) return 2;
   MlirDialectRegistry registry = mlirDialectRegistryCreate();
   nablaRegisterEverything(registry);
-  int status = nablaOptMain(argc, argv, "Nabla optimizer\n", registry);
+  int status = nablaOptMain(argc, argv, "Nabla optimizer\n", registry, &file);
   mlirDialectRegistryDestroy(registry);
   return status;
 }

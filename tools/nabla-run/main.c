@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/common/stream.h"
 #include "tools/nabla-quant/cli.h"
 #include "tools/nabla-run/npy.h"
 #include "tools/nabla-run/run.h"
@@ -223,6 +224,7 @@ int main(int argc, char **argv) {
   static run r;
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
+  tool_begin();
   static const tool t = {
       .name = "nabla-run",
       .operands = "PROGRAM",

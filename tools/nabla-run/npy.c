@@ -10,6 +10,7 @@
 #include "lib/base/checked.h"
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
+#include "tools/common/stream.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "arrays are read and written as they lie in memory: little-endian"
@@ -400,6 +401,10 @@ nabla_status npy_write(const char *path, const nabla_array *array, int force,
     return nabla_fail(diag, NABLA_TOO_LARGE, "the array's shape is too large");
   char start[HEADER_ROOM];
   const size_t size = make_header(array, code, start);
+  if (tool_is_stream(path)) {
+    const struct iovec parts[] = {{start, size}, {array->data, bytes}};
+    return tool_stream_write(path, parts, 2, diag);
+  }
   const nabla_output_options options = {
       .os = environment ? environment->os : NULL,
       .allocator = environment ? environment->allocator : NULL,

@@ -31,6 +31,7 @@ NABLA_MUST_USE nabla_status npy_read(const char *path,
 void npy_release(const nabla_environment *environment, nabla_array *array);
 
 /* Writes an array, byte for byte as numpy.save does; whole or not at all.
+ * Devices, pipes and descriptors (tools/common/stream.h) are written to.
  * @param force  replace an existing file
  * @return NABLA_OK
  *         NABLA_UNSUPPORTED  a dtype without a name in NumPy: BF16, F8, ...
