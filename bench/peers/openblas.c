@@ -30,13 +30,31 @@ static struct {
   float *weights, *x, *y;
 } self;
 
-/* Where it does not know a CPU with AVX-512 it takes what older ones have. */
+/* Whether a core of OpenBLAS has kernels for AVX-512. */
+static int is_avx512(const char *core) {
+  static const char *const cores[] = {"SkylakeX", "Cooperlake",
+                                      "SapphireRapids"};
+  for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+    if (!strcmp(core, cores[i])) return 1;
+  return 0;
+}
+
+/* As OpenBLAS chooses by the CPU: OPENBLAS_CORETYPE of the shell, which could
+ * hide AVX-512, is ignored. Where OpenBLAS does not know a CPU with AVX-512 and
+ * takes kernels of an older one, those of SkylakeX are asked for. */
 static void *library(void) {
+  unsetenv("OPENBLAS_CORETYPE");
+  void *lib = dlopen(STRING(PEER_LIBRARY), RTLD_NOW | RTLD_LOCAL);
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f"))
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  char *(*core)(void) = NULL;
+  if (lib) *(void **)&core = dlsym(lib, NAME("openblas_get_corename"));
+  if (core && __builtin_cpu_supports("avx512f") && !is_avx512(core())) {
+    dlclose(lib);
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
+    lib = dlopen(STRING(PEER_LIBRARY), RTLD_NOW | RTLD_LOCAL);
+  }
 #endif
-  return dlopen(STRING(PEER_LIBRARY), RTLD_NOW | RTLD_LOCAL);
+  return lib;
 }
 
 void peer_describe(char *out, size_t size) {
