@@ -42,6 +42,22 @@ expect() {
   }
 }
 
+# help of each tool speaks of that tool alone; as JSON it has the same options
+for tool in "$compile" "$run"; do
+  expect 0 'Valid, but this build' "$tool" --help
+  ! grep -q 'diff:\|verify:\|from verify' out ||
+    fail "$tool --help speaks of another tool's verbs"
+  expect 2 "'--help' looks like another option" "$tool" x.mlir --policy --help
+done
+expect 0 '"tool": "nabla-run"' "$run" --help --json
+"$python" -c 'import json, sys
+names = [row["name"] for row in json.load(open("out"))["options"]]
+text = open(sys.argv[1]).read()
+sys.exit(any("--" + name not in text for name in names) or "json" not in names)
+' /dev/stdin <<END || fail "nabla-run --help --json"
+$("$run" --help)
+END
+
 cat >linear.mlir <<'EOF'
 func.func @linear(%x: tensor<?x256xf32> {nabla.name = "x"}, %w: !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>> {nabla.name = "w"}, %b: tensor<128xf32> {nabla.name = "b"}) -> tensor<?x128xf32> {
   %y = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<?x256xf32>, !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>

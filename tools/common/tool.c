@@ -154,6 +154,16 @@ static void fill_getopt(const tool *t, struct option *rows, char *letters) {
   *letters = '\0';
 }
 
+/* --json anywhere, of a tool that has it. */
+static int wants_json(const tool *t, int argc, char **argv) {
+  int has = 0;
+  for (size_t i = 0; i < t->option_count; i++)
+    has |= !strcmp(t->options[i].name, "json");
+  for (int i = 1; has && i < argc && strcmp(argv[i], "--"); i++)
+    if (!strcmp(argv[i], "--json")) return 1;
+  return 0;
+}
+
 nabla_status tool_parse(const tool *t, int argc, char **argv, tool_line *out,
                         nabla_diag *diag) {
   struct option rows[TOOL_MAX_OPTIONS + 1];
@@ -168,13 +178,18 @@ nabla_status tool_parse(const tool *t, int argc, char **argv, tool_line *out,
       return fail_option(t, result, optopt, argv[optind - 1], diag);
     size_t index = index_of(t, result);
     if (index + 2 == t->option_count) {
-      tool_print_help(t, stdout);
+      if (wants_json(t, argc, argv))
+        NABLA_TRY(tool_json_help(t, stdout, diag));
+      else
+        tool_print_help(t, stdout);
       return out->done = 1, NABLA_OK;
     }
     if (index + 1 == t->option_count) {
       printf("%s %s\n", t->name, NABLA_VERSION);
       return out->done = 1, NABLA_OK;
     }
+    if (optarg && optarg == argv[optind - 1])
+      NABLA_TRY(cli_check_word(t->options[index].name, optarg, diag));
     if (optarg) NABLA_TRY(check_value(&t->options[index], optarg, diag));
     NABLA_TRY(t->set(t->self, index, optarg, diag));
   }

@@ -53,6 +53,9 @@ int tool_exit_of_status(nabla_status status);
 NABLA_MUST_USE nabla_status tool_parse(const tool *t, int argc, char **argv,
                                        tool_line *out, nabla_diag *diag);
 void tool_print_help(const tool *t, FILE *out);
+/* The same as one JSON object. */
+NABLA_MUST_USE nabla_status tool_json_help(const tool *t, FILE *out,
+                                           nabla_diag *diag);
 void tool_print_usage(const tool *t, FILE *out);
 
 /* "TOOL: TEXT" on standard error, control bytes escaped. */

@@ -99,6 +99,13 @@ typedef struct cli_suggestion {
 
 void cli_suggest(cli_suggestion *suggestion, const char *word);
 
+/* Refuses `argument`, a word of its own behind option `name`, when it looks
+ * like an option: its argument was forgotten. Numbers below zero and "-" pass.
+ */
+NABLA_MUST_USE nabla_status cli_check_word(const char *name,
+                                           const char *argument,
+                                           nabla_diag *diag);
+
 /* ---- options.c, values.c ---- */
 
 typedef enum cli_when { CLI_AUTO, CLI_ALWAYS, CLI_NEVER } cli_when;
@@ -208,6 +215,8 @@ void cli_json_shape(nabla_json_out *out, const nabla_tensor *tensor);
 /* "encoding", "block", "scale", "zero_point" and "blocks" of a packed format;
  * nulls when encoding is NULL. */
 void cli_json_format(nabla_json_out *out, const nabla_format *format);
+/* Begins the document, with "help" of the verb, or of all. */
+void cli_json_help(cli *c);
 /* The members of an error object: status, file, tensor, offset, what, next. */
 void cli_json_diag(nabla_json_out *out, const nabla_diag *diag);
 /* Ends the document, with "error" when `status` is not NABLA_OK. */

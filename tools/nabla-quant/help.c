@@ -1,4 +1,4 @@
-/* --help, from the tables. */
+/* --help, from the tables: as text, and as JSON (docs/JSON.md). */
 #include <string.h>
 
 #include "tools/nabla-quant/cli.h"
@@ -105,4 +105,74 @@ void cli_print_help(FILE *out, cli_verb_id verb) {
   for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
     if (cli_option_rows[i].help && cli_option_rows[i].verbs >> verb & 1u)
       print_option(out, &cli_option_rows[i]);
+}
+
+/* ---- --help --json ---- */
+
+static void json_verbs(nabla_json_out *json) {
+  nabla_json_out_key(json, "verbs");
+  nabla_json_out_array(json);
+  for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
+    nabla_json_out_object(json);
+    cli_json_text(json, "name", cli_verbs[i].name);
+    cli_json_text(json, "summary", cli_verbs[i].summary);
+    nabla_json_out_object_end(json);
+  }
+  nabla_json_out_array_end(json);
+}
+
+static void json_option(nabla_json_out *json, const cli_option *row) {
+  const char letter[2] = {row->letter, '\0'}, *value;
+  nabla_json_out_object(json);
+  cli_json_text(json, "name", row->name);
+  cli_json_text(json, "letter", row->letter ? letter : NULL);
+  cli_json_text(json, "argument", row->argument);
+  nabla_json_out_key(json, "values");
+  if (!cli_value(row->values, 0)) {
+    nabla_json_out_null(json);
+  } else {
+    nabla_json_out_array(json);
+    for (size_t i = 0; (value = cli_value(row->values, i)) != NULL; i++)
+      nabla_json_out_string(json, value);
+    nabla_json_out_array_end(json);
+  }
+  cli_json_text(json, "default", row->fallback);
+  cli_json_text(json, "help", row->help);
+  nabla_json_out_object_end(json);
+}
+
+static void json_exits(nabla_json_out *json) {
+  cli_exit row;
+  nabla_json_out_key(json, "exits");
+  nabla_json_out_array(json);
+  for (size_t i = 0; (row = cli_exit_row(i)).meaning; i++) {
+    nabla_json_out_object(json);
+    cli_json_number(json, "code", (uint64_t)row.code);
+    cli_json_text(json, "meaning", row.meaning);
+    nabla_json_out_object_end(json);
+  }
+  nabla_json_out_array_end(json);
+}
+
+void cli_json_help(cli *c) {
+  const cli_verb_id verb = c->options.verb;
+  nabla_json_out *json = &c->json;
+  cli_json_begin(c);
+  nabla_json_out_key(json, "help");
+  nabla_json_out_object(json);
+  if (verb == CLI_VERB_COUNT) {
+    json_verbs(json);
+  } else {
+    cli_json_text(json, "operands", cli_verbs[verb].operands);
+    cli_json_text(json, "summary", cli_verbs[verb].summary);
+    cli_json_text(json, "description", cli_verbs[verb].description);
+    nabla_json_out_key(json, "options");
+    nabla_json_out_array(json);
+    for (size_t i = 0; i < CLI_OPTION_COUNT; i++)
+      if (cli_option_rows[i].help && cli_option_rows[i].verbs >> verb & 1u)
+        json_option(json, &cli_option_rows[i]);
+    nabla_json_out_array_end(json);
+  }
+  json_exits(json);
+  nabla_json_out_object_end(json);
 }

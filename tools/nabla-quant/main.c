@@ -178,6 +178,27 @@ static int report(cli *c, nabla_status status, nabla_diag *diag) {
   return exit_code;
 }
 
+/* --help and --version. */
+static int print_about(cli *c, int json) {
+  const int help = cli_given(&c->options, CLI_OPTION_help);
+  nabla_diag why = NABLA_DIAG_INIT;
+  if (!json) {
+    if (help)
+      cli_print_help(stdout, c->options.verb);
+    else
+      puts("nabla-quant " NABLA_VERSION);
+    return finish_stdout(c, CLI_EXIT_OK);
+  }
+  if (help) {
+    cli_json_help(c);
+  } else {
+    cli_json_begin(c);
+    cli_json_text(&c->json, "version", NABLA_VERSION);
+  }
+  nabla_status status = cli_json_end(c, NABLA_OK, CLI_EXIT_OK, &why, &why);
+  return finish_stdout(c, status ? cli_exit_of_status(status) : CLI_EXIT_OK);
+}
+
 int main(int argc, char **argv) {
   cli c = {0};
   nabla_diag diag = NABLA_DIAG_INIT;
@@ -192,14 +213,9 @@ int main(int argc, char **argv) {
       code = CLI_EXIT_USAGE;
     return finish_stdout(&c, code);
   }
-  if (cli_given(&c.options, CLI_OPTION_help)) {
-    cli_print_help(stdout, c.options.verb);
-    return finish_stdout(&c, CLI_EXIT_OK);
-  }
-  if (cli_given(&c.options, CLI_OPTION_version)) {
-    puts("nabla-quant " NABLA_VERSION);
-    return finish_stdout(&c, CLI_EXIT_OK);
-  }
+  if (cli_given(&c.options, CLI_OPTION_help) ||
+      cli_given(&c.options, CLI_OPTION_version))
+    return print_about(&c, wants_json(argc, argv));
   status = run_verb(&c, &diag);
   return report(&c, status, &diag);
 }

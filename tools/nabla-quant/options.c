@@ -171,14 +171,19 @@ static void set_defaults(cli_options *out) {
   out->quantize.encoding = nabla_encodings(&count);
 }
 
-/* "help" and "help VERB" do what --help does. */
+/* "help" and "help VERB" do what --help does; --json may stand anywhere. */
 static nabla_status parse_help(int argc, char **argv, cli_options *out,
                                nabla_diag *diag) {
-  if (argc > 3)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unexpected operand '%s'",
-                      argv[3]);
-  if (argc > 2 && strcmp(argv[2], "help"))
-    NABLA_TRY(find_verb(argv[2], &out->verb, diag));
+  const char *verb = NULL;
+  for (int i = 2; i < argc; i++) {
+    if (!strcmp(argv[i], "--json")) continue;
+    if (verb)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unexpected operand '%s'",
+                        argv[i]);
+    verb = argv[i];
+  }
+  if (verb && strcmp(verb, "help"))
+    NABLA_TRY(find_verb(verb, &out->verb, diag));
   out->given |= 1u << CLI_OPTION_help;
   return NABLA_OK;
 }
@@ -204,6 +209,8 @@ nabla_status cli_parse(int argc, char **argv, cli_options *out,
     if (result == '?' || result == ':')
       return fail_option(result, optopt, out->verb, argv[optind], diag);
     cli_option_id id = option_of(result);
+    if (optarg && optarg == (argv + 1)[optind - 1])
+      NABLA_TRY(cli_check_word(cli_option_rows[id].name, optarg, diag));
     NABLA_TRY(take_option(out, id, optarg, diag));
     if (id == CLI_OPTION_help || id == CLI_OPTION_version) return NABLA_OK;
   }
