@@ -297,19 +297,29 @@ static nabla_status group_bitsandbytes(grouper *g, nabla_part state,
 static nabla_status check_codes(grouper *g, const nabla_packed_entry *packed,
                                 const uint64_t *shape) {
   const nabla_entry entry = entry_of(g, packed->data);
-  const nabla_dtype is = entry.dtype;
-  if (packed->format.encoding->bits == 8 &&
-      (entry.rank != packed->rank ||
-       (entry.rank && memcmp(entry.shape, shape, entry.rank * sizeof *shape))))
-    return corrupt(g, packed->data,
-                   "its codes do not have the shape of its description");
   const nabla_dtype wanted = nabla_code_dtype(packed->format.encoding);
-  if (is == wanted) return NABLA_OK;
-  return fail_at(
-      g, packed->data,
-      nabla_fail(g->diag, NABLA_CORRUPT, "codes of %s, the encoding %s has %s",
-                 nabla_dtype_name(is), packed->format.encoding->name,
-                 nabla_dtype_name(wanted)));
+  if (entry.dtype != wanted)
+    return fail_at(
+        g, packed->data,
+        nabla_fail(g->diag, NABLA_CORRUPT,
+                   "codes of %s, the encoding %s has %s",
+                   nabla_dtype_name(entry.dtype), packed->format.encoding->name,
+                   nabla_dtype_name(wanted)));
+  NABLA_TRY(check_sizes(g, packed));
+  if (packed->rank == 1 ? entry.rank == 2 && entry.shape[1] == 1
+                        : entry.rank == 1)
+    return NABLA_OK;
+  if (entry.rank != packed->rank ||
+      memcmp(entry.shape, shape, entry.rank * sizeof *shape) != 0)
+    return corrupt(g, packed->data,
+                   packed->rank == 1 ? "its codes are no column of bytes"
+                                     : "its codes are no vector of bytes");
+  const nabla_status status =
+      corrupt(g, packed->data,
+              "its codes have the shape of the weight, so that other readers "
+              "take them for its values");
+  nabla_diag_set_next(g->diag, "quantize the model again from its source");
+  return status;
 }
 
 /* The weight, its description and what that may ask for. */
@@ -354,7 +364,6 @@ static nabla_status group_nabla(grouper *g, nabla_part format) {
   }
   if (is_known) {
     NABLA_TRY(check_codes(g, &packed, text.shape));
-    NABLA_TRY(check_sizes(g, &packed));
     if (is_nested)
       NABLA_TRY(
           add_nested(g, &packed, &text, nested[0], nested[1], &nested[2]));

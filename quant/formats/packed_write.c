@@ -31,11 +31,13 @@ static const char *bitsandbytes_objection(const nabla_tensor *tensor,
       (!narrow || format->scale != NABLA_SCALE_DYNAMIC8))
     return narrow ? "bitsandbytes has scales of f32 and dynamic8"
                   : "LLM.int8 has scales of f32";
-  if (narrow)
-    return format->granularity == NABLA_PER_BLOCK &&
-                   format->block >= BITSANDBYTES_BLOCK_MIN
-               ? NULL
-               : "bitsandbytes has 4-bit blocks of 32 to 4096";
+  if (narrow && (format->granularity != NABLA_PER_BLOCK ||
+                 format->block < BITSANDBYTES_BLOCK_MIN))
+    return "bitsandbytes has 4-bit blocks of 32 to 4096";
+  if (narrow) /* codes are [(n+1)/2, 1]: of [1, 1] the weight's own shape */
+    return tensor->rank == 2 && tensor->elements == 1
+               ? "codes of one element would have the shape of the weight"
+               : NULL;
   if (format->granularity != NABLA_PER_ROW)
     return "LLM.int8 has one scale per row, not per block";
   if (tensor->rank != 2) return "LLM.int8 holds matrices only";
@@ -136,6 +138,17 @@ static void list_nested(const nabla_tensor *tensor, uint64_t scales,
       ->bytes = sizeof(float); /* rank 0 */
 }
 
+/* (N4): a vector, of a weight with one dimension a column. Codes never have the
+ * shape of their weight: a reader that ignores the description would take them
+ * for its values. */
+static void set_codes(nabla_component *item, const nabla_tensor *tensor,
+                      uint64_t bytes) {
+  if (tensor->rank == 1)
+    set_column(item, bytes);
+  else
+    set_vector(item, bytes);
+}
+
 /* Codes, scales and zero points of both layouts but for LLM.int8. */
 static void list_values(const nabla_tensor *tensor, const nabla_format *format,
                         const nabla_packed_size *size, nabla_layout layout,
@@ -146,10 +159,8 @@ static void list_values(const nabla_tensor *tensor, const nabla_format *format,
   nabla_component *codes = add(out, NABLA_COMPONENT_CODES, name, "", dtype);
   if (foreign)
     set_column(codes, size->code_bytes);
-  else if (format->encoding->bits < 8)
-    set_vector(codes, size->code_bytes);
   else
-    set_like(codes, tensor);
+    set_codes(codes, tensor, size->code_bytes);
   set_vector(add(out, NABLA_COMPONENT_SCALES, name,
                  foreign ? NABLA_SUFFIX_ABSMAX : NABLA_SUFFIX_SCALES,
                  nabla_scale_info_of(format->scale)->dtype),

@@ -203,7 +203,8 @@ def packed(spec, codes, scales, shape):
     about = {"version": 1, "encoding": spec.name, "block": spec.block or "row",
              "scale": spec.scale.upper(), "dtype": "F32", "shape": list(shape)}
     if spec.codec.bits == 8:
-        codes = codes.view(np.int8).reshape(shape)
+        codes = codes.view(np.int8)
+    codes = codes.reshape((-1, 1) if len(shape) == 1 else -1)
     text = np.frombuffer(json.dumps(about).encode(), np.uint8)
     return {"w": codes, "w.nabla.scales": harness.narrow(scales, spec.scale),
             "w.nabla.format": text}

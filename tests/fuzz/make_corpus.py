@@ -225,6 +225,11 @@ def bitsandbytes(kind, shape, block=64, state=None, scales=None, dtype="float32"
              state.encode()), *extra]
 
 
+def apart(shape, size):
+    """The shape of codes of `size` bytes (N4): never the weight's."""
+    return [size, 1] if len(shape) == 1 else [size]
+
+
 def nabla(kind, shape, block=64, dtype="F32", text=None, scales=None):
     count = 1
     for dim in shape:
@@ -234,10 +239,10 @@ def nabla(kind, shape, block=64, dtype="F32", text=None, scales=None):
     text = text or json.dumps({"version": 1, "encoding": kind, "block": block,
                                "scale": "F32", "dtype": dtype, "shape": shape})
     if kind == "int8":
-        codes = ("a.weight", "I8", shape, codes_of(count))
+        codes = ("a.weight", "I8", apart(shape, count), codes_of(count))
     else:
         half = (count + 1) // 2
-        codes = ("a.weight", "U8", [half], codes_of(half))
+        codes = ("a.weight", "U8", apart(shape, half), codes_of(half))
     return [codes, ("a.weight.nabla.scales", "F32", [len(scales)], floats(scales)),
             ("a.weight.nabla.format", "U8", [len(text)], text.encode())]
 
@@ -282,7 +287,7 @@ def newer(encoding, shape, block=16, scale="F32", zero=False, leading=False,
     codes = bytes((i * 37 + 11) & (63 if bits == 8 else 255) for i in range(size))
     top = 120 if width == 1 else 0x3f  # about 1
     text = json.dumps(description(encoding, shape, block, scale, zero, leading))
-    parts = [("a.weight", code, shape if bits == 8 else [size], codes),
+    parts = [("a.weight", code, apart(shape, size), codes),
              ("a.weight.nabla.scales", dtype, [scales],
               (bytes(width - 1) + bytes([top])) * scales),
              ("a.weight.nabla.format", "U8", [len(text)], text.encode())]
@@ -358,6 +363,8 @@ def packed_files():
     parts = bitsandbytes("nf4", [128])
     yield "codes_too_few", pack([("a.weight", "U8", [63, 1], bytes(63))] + parts[1:])
     parts = nabla("int8", [4, 16])
+    yield "codes_of_the_weight", pack([("a.weight", "I8", [4, 16], bytes(64))] +
+                                      parts[1:])
     yield "codes_too_many", pack([("a.weight", "I8", [65], bytes(65))] + parts[1:])
     yield "scales_too_few", pack(bitsandbytes("nf4", [128], 64, scales=[1.0]))
     yield "scales_too_many", pack(nabla("nf4", [32], 32, scales=[1.0, 2.0]))

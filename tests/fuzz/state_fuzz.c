@@ -181,7 +181,7 @@ typedef struct material {
   nabla_packed_size size;
   uint8_t *codes, *scales;
   float *nested;
-  uint64_t groups;
+  uint64_t groups, column[2];
   float table[NABLA_DYNAMIC8_CODES], ones[NABLA_DYNAMIC8_CODES];
   part parts[8];
   size_t count;
@@ -204,15 +204,18 @@ static void add_nested(material *m, int foreign) {
   m->parts[m->count - 1].shape = &m->size.scales; /* of rank 0 */
 }
 
-/* (N4): 8-bit codes have the weight's shape, and those of int8 are I8. */
-static void shape_codes(material *m) {
+/* (N4): codes are a vector, or a column for a weight of rank 1, and those of
+ * int8 are I8. */
+static void shape_codes(material *m, int foreign) {
   const nabla_format *format = &m->text->format;
-  if (!format->encoding || format->encoding->bits != 8) return;
+  if (!format->encoding || foreign) return;
   if (!strcmp(format->encoding->name, "int8"))
     m->parts[0].dtype = NABLA_DTYPE_I8;
-  if (m->size.code_bytes != m->text->elements) return;
-  m->parts[0].shape = m->text->shape;
-  m->parts[0].rank = m->text->rank;
+  if (m->text->rank != 1) return;
+  m->column[0] = m->size.code_bytes;
+  m->column[1] = 1;
+  m->parts[0].shape = m->column;
+  m->parts[0].rank = 2;
 }
 
 static void build(fuzz_world *world, const struct variant *variant,
@@ -232,7 +235,7 @@ static void build(fuzz_world *world, const struct variant *variant,
   fuzz_require(m.codes && m.scales && m.nested, "memory for components");
   fill_bytes(format, size, m.codes, m.scales);
   add(&m, "w", NABLA_DTYPE_U8, size.code_bytes, m.codes, size.code_bytes);
-  shape_codes(&m);
+  shape_codes(&m, foreign);
   add(&m, variant->scales, known ? scale->dtype : NABLA_DTYPE_F32, size.scales,
       m.scales, size.scales * width);
   add(&m, variant->description, NABLA_DTYPE_U8, input.size, input.data,

@@ -208,10 +208,11 @@ def decode_nabla(model, name):
         check(model.info(name)["shape"] == [(count + 1) // 2], name + ": codes")
         values = decode_4bit(codes, scales, TABLES[what["encoding"]], block,
                              count)
-    elif block == "row":
-        values = decode_rows(codes, scales, shape[0])
     else:
-        check(model.info(name)["shape"] == shape, name + ": codes")
+        check(model.info(name)["shape"] == [count], name + ": codes")
+    if block == "row":
+        values = decode_rows(codes, scales, shape[0])
+    elif what["encoding"] not in TABLES:
         values = codes.astype(f32) * np.repeat(scales, block)[:count]
     return values, shape, what["dtype"], block
 

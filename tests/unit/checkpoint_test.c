@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/codec.h"
+#include "quant/formats/packed.h"
 #include "tests/support/codec_calls.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
@@ -510,13 +512,120 @@ Test(checkpoint, a_description_has_a_limit) {
   cr_expect(strstr(diag.what, "65537"), "%s", diag.what);
 }
 
+/* ---- the shape of codes (N4) ----------------------------------------------
+ */
+
+/* Of a weight of 4 times 32 in `encoding`, with codes of that shape. */
+static nabla_status open_codes(const nabla_encoding *encoding, uint32_t rank,
+                               uint64_t first, uint64_t second) {
+  static char text[160];
+  const int is_mx = encoding->is_mx;
+  (void)snprintf(text, sizeof text,
+                 "{\"version\": 1, \"encoding\": \"%s\", \"block\": 32, "
+                 "\"scale\": \"%s\", \"dtype\": \"F32\", \"shape\": [4, 32]}",
+                 encoding->name, is_mx ? "E8M0" : "F32");
+  begin_parts();
+  model_tensor *codes =
+      add_part("x.weight", nabla_code_dtype(encoding), first, NULL);
+  codes->rank = rank;
+  codes->shape[1] = second;
+  add_part("x.weight.nabla.scales", is_mx ? NABLA_DTYPE_U8 : NABLA_DTYPE_F32, 4,
+           NULL);
+  add_part("x.weight.nabla.format", NABLA_DTYPE_U8, strlen(text), text);
+  return open_parts();
+}
+
+Test(checkpoint, codes_of_the_weights_shape_are_refused) {
+  size_t rows;
+  const nabla_encoding *encodings = nabla_encodings(&rows);
+  for (size_t i = 0; i < rows; i++) {
+    const nabla_encoding *e = &encodings[i];
+    const uint64_t bytes = 16 * (uint64_t)e->bits;
+    cr_expect_eq(open_codes(e, 1, bytes, 0), NABLA_OK, "%s", diag.what);
+    cr_expect_eq(open_codes(e, 2, bytes, 1), NABLA_CORRUPT);
+    cr_expect(strstr(diag.what, "no vector of bytes"), "%s", diag.what);
+    cr_expect_eq(open_codes(e, 2, 4, bytes / 4), NABLA_CORRUPT);
+    if (e->bits != 8) continue;
+    cr_expect(strstr(diag.what, "the shape of the weight"), "%s", diag.what);
+    cr_expect(strstr(diag.next, "from its source"), "%s", diag.next);
+    cr_expect_str_eq(diag.tensor, "x.weight");
+  }
+}
+
+/* Whether `codes` as `layout` stores them have another shape than `tensor`;
+ * what the layout or the encoding cannot hold has none. */
+static int is_apart(const nabla_tensor *tensor, const nabla_format *format,
+                    nabla_layout layout, size_t *seen) {
+  nabla_components of;
+  if (nabla_layout_objection(layout, tensor, format) ||
+      nabla_components_of(tensor, format, layout, &of, NULL))
+    return 1;
+  ++*seen;
+  const nabla_component *codes = &of.item[0];
+  return codes->kind == NABLA_COMPONENT_CODES &&
+         (codes->rank != tensor->rank ||
+          memcmp(codes->shape, tensor->shape, codes->rank * sizeof(uint64_t)));
+}
+
+static size_t check_apart(const nabla_tensor *tensor, const nabla_encoding *e) {
+  size_t seen = 0;
+  for (int span = NABLA_PER_BLOCK; span <= NABLA_PER_TENSOR; span++)
+    for (int scale = 0; scale <= NABLA_SCALE_E8M0; scale++)
+      for (int more = 0; more < 8; more++) {
+        nabla_format format = {.encoding = e,
+                               .granularity = (nabla_granularity)span,
+                               .scale = (nabla_scale_type)scale,
+                               .zero_point = more & 1};
+        format.block = span == NABLA_PER_BLOCK ? more & 2 ? 32 : 16
+                       : span == NABLA_PER_ROW
+                           ? tensor->elements / tensor->shape[0]
+                           : tensor->elements;
+        if (more & 4) format.segment = tensor->elements / tensor->shape[0];
+        for (int l = 0; l < 2; l++) {
+          const nabla_layout layout =
+              l ? NABLA_LAYOUT_BITSANDBYTES : NABLA_LAYOUT_NABLA;
+          if (l && e->bits == 8) continue; /* LLM.int8 says so (I1) */
+          cr_expect(is_apart(tensor, &format, layout, &seen),
+                    "%s, rank %u, %llu elements", e->name, tensor->rank,
+                    (unsigned long long)tensor->elements);
+        }
+      }
+  return seen;
+}
+
+Test(checkpoint, codes_never_have_the_weights_shape) {
+  static const uint64_t dims[] = {1, 2, 3, 16, 64};
+  size_t rows;
+  const nabla_encoding *encodings = nabla_encodings(&rows);
+  for (size_t i = 0; i < rows; i++)
+    for (uint32_t rank = 1; rank <= 4; rank++) {
+      size_t seen = 0, shapes = 1;
+      for (uint32_t d = 0; d < rank; d++) shapes *= 5;
+      for (size_t n = 0; n < shapes; n += rank == 4 ? 3 : 1) {
+        const uint64_t shape[] = {dims[n % 5], dims[n / 5 % 5],
+                                  dims[n / 25 % 5], dims[n / 125]};
+        nabla_tensor tensor = {.name = "x.weight",
+                               .name_length = strlen("x.weight"),
+                               .dtype = NABLA_DTYPE_F32,
+                               .rank = rank,
+                               .shape = shape,
+                               .elements = 1};
+        for (uint32_t d = 0; d < rank; d++) tensor.elements *= shape[d];
+        seen += check_apart(&tensor, &encodings[i]);
+      }
+      cr_expect_gt(seen, 4, "%s, rank %u", encodings[i].name, rank);
+    }
+}
+
 /* ---- two claims on one weight -------------------------------------------- */
 
 Test(checkpoint, two_descriptions_for_one_weight) {
+  static const char ours[] =
+      "{\"version\": 1, \"encoding\": \"nf4\", \"block\": 64, \"scale\": "
+      "\"F32\", \"dtype\": \"F16\", \"shape\": [128]}";
   make_bitsandbytes(good_state);
   add_part("x.weight.nabla.scales", NABLA_DTYPE_F32, 2, NULL);
-  add_part("x.weight.nabla.format", NABLA_DTYPE_U8, sizeof good_format - 1,
-           good_format);
+  add_part("x.weight.nabla.format", NABLA_DTYPE_U8, sizeof ours - 1, ours);
   cr_expect_eq(open_parts(), NABLA_CORRUPT);
   cr_expect(strstr(diag.what, "two descriptions"), "%s", diag.what);
   cr_expect_str_eq(diag.tensor, "x.weight");
@@ -534,6 +643,9 @@ Test(checkpoint, two_descriptions_for_one_weight) {
       "{\"version\": 1, \"encoding\": \"int8\", \"block\": \"row\", \"scale\": "
       "\"F32\", \"dtype\": \"F16\", \"shape\": [4, 32]}";
   make_int8();
+  part("x.weight")->rank = 1;
+  part("x.weight")->shape[0] = 128;
+  part("x.SCB")->shape[0] = 128;
   add_part("x.weight.nabla.scales", NABLA_DTYPE_F32, 4, NULL);
   add_part("x.weight.nabla.format", NABLA_DTYPE_U8, sizeof int8 - 1, int8);
   cr_expect_eq(open_parts(), NABLA_CORRUPT);
@@ -545,8 +657,8 @@ Test(checkpoint, a_companion_is_not_packed_itself) {
   char text[160];
   (void)snprintf(text, sizeof text,
                  "{\"version\": 1, \"encoding\": \"nf4\", \"block\": 64, "
-                 "\"scale\": \"F32\", \"dtype\": \"F32\", \"shape\": [%zu]}",
-                 2 * codes);
+                 "\"scale\": \"F32\", \"dtype\": \"F32\", \"shape\": [2, %zu]}",
+                 codes);
   make_nabla(good_format);
   add_part("x.weight.nabla.format.nabla.format", NABLA_DTYPE_U8, strlen(text),
            text);
