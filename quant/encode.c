@@ -46,7 +46,7 @@ static int levels_of(const nabla_codec *codec) {
   return 2 * codec->recipe->bias - 1;
 }
 
-/* The scale before rounding: from absmax (1) or as such (0). */
+/* The scale before rounding: from absmax or peak (1), or as such (0). */
 static int want_scales(chunk *c) {
   const nabla_codec *codec = c->codec;
   const nabla_stages *stages = codec->stages;
@@ -66,7 +66,9 @@ static int want_scales(chunk *c) {
     return 0;
   }
   if (!c->knows_peaks)
-    stages->absmax(c->in, codec->dtype, c->count, c->block, c->wanted);
+    (codec->recipe->statistic == NABLA_STATISTIC_PEAK
+         ? stages->peak
+         : stages->absmax)(c->in, codec->dtype, c->count, c->block, c->wanted);
   return 1;
 }
 
@@ -85,15 +87,24 @@ static void choose_zeros(chunk *c, uint8_t *stored) {
   }
 }
 
-/* With zero points the scale was rounded, perhaps up: the largest code times it
- * could be infinite. */
+/* Where a scale was rounded, perhaps up, the largest code times it could be
+ * infinite: that code, else 0. A peak has it always; the quotient of f32 is
+ * exact enough, and f16 too small. */
+static float code_to_check(const nabla_codec *codec) {
+  if (codec->format.zero_point) return (float)levels_of(codec);
+  return codec->recipe->statistic == NABLA_STATISTIC_PEAK &&
+                 codec->format.scale == NABLA_SCALE_BF16
+             ? codec->recipe->limit
+             : 0.0f;
+}
+
 static int range_is_finite(const chunk *c, size_t b) {
-  const float levels = (float)levels_of(c->codec);
-  return !c->codec->format.zero_point || isfinite(c->scales[b] * levels);
+  const float code = code_to_check(c->codec);
+  return code == 0.0f || isfinite(c->scales[b] * code);
 }
 
 static int all_finite(const chunk *c) {
-  size_t i = c->codec->format.zero_point ? 0 : c->blocks;
+  size_t i = code_to_check(c->codec) != 0.0f ? 0 : c->blocks;
   while (i < c->blocks && range_is_finite(c, i)) i++;
   return i == c->blocks;
 }

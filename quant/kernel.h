@@ -4,7 +4,8 @@
  * quant/encode.c cuts its input into chunks of whole blocks that stay in the
  * first cache, and takes each through the stages:
  *
- *   absmax, range or mean   a statistic of each block
+ *   absmax, peak, range     a statistic of each block
+ *   or mean
  *   (or search              scales of least squared error: quant/search.h)
  *   round                   scales as they are stored, and factors
  *   code                    codes from values and factors
@@ -40,6 +41,7 @@
 typedef enum nabla_statistic {
   NABLA_STATISTIC_ABSMAX,
   NABLA_STATISTIC_MEAN, /* of absolute values */
+  NABLA_STATISTIC_PEAK, /* the value of largest magnitude, with its sign */
 } nabla_statistic;
 
 /* What the code stage needs of each block (docs/FORMAT.md, E2 to E5), and what
@@ -64,7 +66,7 @@ typedef struct nabla_scaler {
  * quant/<id>.c. */
 typedef struct nabla_recipe {
   nabla_statistic statistic;
-  float limit;     /* scale = statistic / limit                             */
+  float limit;     /* scale = statistic / limit; negative for PEAK          */
   float divide_at; /* absmax below this is divided by, though 1/absmax may
                       be finite (B6); else 0                                */
   float scale_max; /* scale of absmax FLT_MAX; 0: the quotient will do      */
@@ -78,6 +80,9 @@ typedef struct nabla_recipe {
  *            finite is not finite: magnitudes are compared as integers */
 typedef void nabla_kernel_absmax(const void *in, nabla_dtype dtype,
                                  size_t count, size_t block, float *out);
+/* The same with the sign of the value that has it; of a value and its negative,
+ * the negative. */
+typedef nabla_kernel_absmax nabla_kernel_peak;
 /* The least and largest value, both widened to hold 0 (-0 counts as 0, and is
  * given as +0). With a value that is not finite, *high is not finite. */
 typedef void nabla_kernel_range(const void *in, nabla_dtype dtype, size_t count,
@@ -92,7 +97,7 @@ typedef void nabla_kernel_code(const nabla_blocks *blocks, const void *in,
                                uint8_t *codes);
 /* What the next stage does besides coding. */
 typedef struct nabla_ahead {
-  float *peaks;  /* out: what absmax gives of the values that follow */
+  float *peaks; /* out: what absmax, or peak, gives of the values that follow */
   uint8_t *past; /* NULL; or a multiple of 64: the line in which `codes` begins
                     and all that it fills are copied here, past the caches */
 } nabla_ahead;
@@ -115,7 +120,7 @@ typedef void nabla_kernel_decode(const nabla_blocks *blocks,
 typedef struct nabla_rounding {
   const nabla_recipe *recipe;
   nabla_scale_type type;
-  int from_peaks;      /* `wanted` are absmax, else they are scales           */
+  int from_peaks;      /* `wanted` are absmax or peaks, else scales           */
   size_t count;        /* of blocks                                           */
   const float *wanted; /* count */
   float *scales;       /* out: as stored                                      */
@@ -134,6 +139,7 @@ typedef int nabla_kernel_round(const nabla_rounding *rounding);
 /* The stages of an encoding for an instruction set. */
 typedef struct nabla_stages {
   nabla_kernel_absmax *absmax;
+  nabla_kernel_peak *peak;
   nabla_kernel_range *range;
   nabla_kernel_mean *mean;
   nabla_kernel_round *round;
@@ -158,6 +164,7 @@ const nabla_recipe *nabla_recipe_find(const nabla_encoding *encoding);
   KERNEL(id, code, scalar)                       \
   KERNEL(id, decode, scalar)
 KERNEL(any, absmax, scalar)
+KERNEL(any, peak, scalar)
 KERNEL(any, range, scalar)
 KERNEL(any, mean, scalar)
 KERNEL(any, round, scalar)

@@ -43,11 +43,12 @@ static inline int nabla_round_e8m0(const nabla_rounding *r) {
   return bad ? NABLA_ROUND_BAD : 0;
 }
 
-/* absmax / limit, but for FLT_MAX where the recipe has another. */
+/* absmax / limit, but for FLT_MAX where the recipe has another. A quotient of
+ * zero is +0, whatever the sign of a peak. */
 static inline void nabla_scales_of_peaks(const nabla_rounding *r) {
   const float limit = r->recipe->limit, most = r->recipe->scale_max;
   for (size_t i = 0; i < r->count; i++) {
-    const float peak = r->wanted[i], scale = peak / limit;
+    const float peak = r->wanted[i], scale = peak / limit + 0.0f;
     const int is_largest =
         most != 0.0f && nabla_bits_of_f32(peak) == NABLA_F32_INFINITY - 1;
     r->scales[i] = is_largest ? most : scale;

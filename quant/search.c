@@ -94,7 +94,9 @@ static void find_plain(work *w) {
     w->stages->mean(w->in, NABLA_DTYPE_F32, w->count, w->block, w->spread);
     memcpy(wanted, w->spread, w->blocks * sizeof *wanted);
   } else {
-    w->stages->absmax(w->in, NABLA_DTYPE_F32, w->count, w->block, w->spread);
+    (w->recipe->statistic == NABLA_STATISTIC_PEAK ? w->stages->peak
+                                                  : w->stages->absmax)(
+        w->in, NABLA_DTYPE_F32, w->count, w->block, w->spread);
     memcpy(wanted, w->spread, w->blocks * sizeof *wanted);
     from_peaks = 1;
   }
@@ -111,8 +113,8 @@ static void find_plain(work *w) {
     const float scale = w->plain.scale[i];
     w->plain.zero[i] =
         w->levels && scale != 0.0f ? zero_within(w, -low[i] / scale) : 0.0f;
-    w->is_searched[i] =
-        w->spread[i] >= 0x1p-60f && w->spread[i] <= 0x1p60f && isfinite(scale);
+    const float size = fabsf(w->spread[i]);
+    w->is_searched[i] = size >= 0x1p-60f && size <= 0x1p60f && isfinite(scale);
     if (!isfinite(wanted[i])) w->plain.scale[i] = wanted[i];
   }
 }

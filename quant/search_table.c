@@ -110,7 +110,8 @@ static void fill_table(size_t kind) {
   nabla_search_table *t = &tables[kind];
   t->recipe = nabla_recipe_find(nabla_encoding_find(kinds[kind].encoding));
   t->limit = t->recipe->limit;
-  t->reach = t->limit;
+  t->reach = fabsf(t->limit);
+  t->is_signed = t->recipe->statistic == NABLA_STATISTIC_PEAK;
   t->per_unit = 15.5f / t->reach;
   const int each = NABLA_SEARCH_CANDIDATES / kinds[kind].signs;
   for (int k = 0; k < NABLA_SEARCH_CANDIDATES; k++) {
@@ -146,8 +147,8 @@ typedef struct padded {
 } padded;
 
 static int best_candidate(const nabla_search_table *t, const padded *x,
-                          float absmax) {
-  const float unit = (float)NABLA_SEARCH_PEAK / absmax;
+                          float base) {
+  const float unit = (float)NABLA_SEARCH_PEAK / base;
   int32_t least = INT32_MAX;
   int best = 0;
   for (int k = 0; k < NABLA_SEARCH_CANDIDATES; k++) {
@@ -197,14 +198,14 @@ static float error_of(const nabla_search_table *t, const padded *x,
 static float search_block(const nabla_search_table *t, const padded *x,
                           nabla_scale_type type) {
   const nabla_search_range range = nabla_search_range_of(type);
-  float absmax;
-  nabla_any_absmax_scalar(x->values, NABLA_DTYPE_F32, x->count, x->count,
-                          &absmax);
-  const float plain = nabla_search_rounded(absmax / t->limit, type);
-  if (!(absmax >= range.low && absmax <= range.high)) return plain;
-  const int best = best_candidate(t, x, absmax);
+  float base;
+  (t->is_signed ? nabla_any_peak_scalar : nabla_any_absmax_scalar)(
+      x->values, NABLA_DTYPE_F32, x->count, x->count, &base);
+  const float plain = nabla_search_rounded(base / t->limit + 0.0f, type);
+  if (!(fabsf(base) >= range.low && fabsf(base) <= range.high)) return plain;
+  const int best = best_candidate(t, x, base);
   const float scale = nabla_search_rounded(
-      refined(t, x, absmax / t->limit * t->factors[best]), type);
+      refined(t, x, base / t->limit * t->factors[best]), type);
   return error_of(t, x, scale) < error_of(t, x, plain) ? scale : plain;
 }
 

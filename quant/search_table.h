@@ -39,7 +39,8 @@ typedef struct nabla_search_table {
    * that a bin has. */
   _Alignas(64) float values[16], ends[16];
   _Alignas(64) uint8_t first[NABLA_SEARCH_BINS];
-  float limit;    /* absmax / plain scale                                */
+  float limit;    /* base / plain scale                                  */
+  int is_signed;  /* the base of a block is its peak, else its absmax    */
   float reach;    /* scaled values beyond it have the code of +-reach    */
   float per_unit; /* bin = floor(s * per_unit + 16), s within reach      */
   const nabla_recipe *recipe;

@@ -17,6 +17,21 @@ void nabla_any_absmax_scalar(const void *in, nabla_dtype dtype, size_t count,
   }
 }
 
+/* Magnitudes above signs, compared as integers. */
+void nabla_any_peak_scalar(const void *in, nabla_dtype dtype, size_t count,
+                           size_t block, float *out) {
+  for (size_t at = 0; at < count; at += block) {
+    const size_t end = count - at < block ? count : at + block;
+    uint32_t most = 0;
+    for (size_t i = at; i < end; i++) {
+      const uint32_t bits = nabla_bits_of_f32(nabla_load_value(in, dtype, i));
+      const uint32_t key = bits << 1 | bits >> 31;
+      if (key > most) most = key;
+    }
+    *out++ = nabla_f32_of_bits(most >> 1 | most << 31);
+  }
+}
+
 void nabla_any_range_scalar(const void *in, nabla_dtype dtype, size_t count,
                             size_t block, float *low, float *high) {
   for (size_t at = 0; at < count; at += block) {

@@ -9,6 +9,7 @@ typedef void (*any_stage)(void);
 
 typedef enum stage {
   STAGE_absmax,
+  STAGE_peak,
   STAGE_range,
   STAGE_mean,
   STAGE_round,
@@ -35,9 +36,10 @@ typedef struct kernel_row {
   KERNEL(id, decode, scalar)
 
 /* From slowest to fastest within each stage. */
-static const kernel_row rows[] = {KERNEL(any, absmax, scalar) KERNEL(
-    any, range, scalar) KERNEL(any, mean, scalar) KERNEL(any, round, scalar)
-                                      KERNEL(any, stream, scalar)
+static const kernel_row rows[] = {
+    KERNEL(any, absmax, scalar) KERNEL(any, peak, scalar)
+        KERNEL(any, range, scalar) KERNEL(any, mean, scalar)
+            KERNEL(any, round, scalar) KERNEL(any, stream, scalar)
 #include "quant/encodings.def"
 #if NABLA_X86
 #include "quant/kernels.def"
@@ -67,6 +69,9 @@ static void put(nabla_stages *stages, const kernel_row *row) {
   switch (row->stage) {
     case STAGE_absmax:
       stages->absmax = (nabla_kernel_absmax *)row->code;
+      return;
+    case STAGE_peak:
+      stages->peak = (nabla_kernel_peak *)row->code;
       return;
     case STAGE_range:
       stages->range = (nabla_kernel_range *)row->code;

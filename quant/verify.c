@@ -50,7 +50,6 @@ static void note_at(verifier *v, const nabla_checkpoint *checkpoint,
 static float largest_factor(const nabla_format *format) {
   if (format->zero_point) return 1;
   if (nabla_encoding_is_int8(format->encoding)) return 127;
-  if (!strcmp(format->encoding->name, "int4")) return 7;
   return nabla_format_largest(format);
 }
 
@@ -84,7 +83,7 @@ static nabla_status check_scales(verifier *v, const nabla_values *values,
 }
 
 /* Which codes an encoding has not (docs/FORMAT.md, E): those that are no
- * number, 3 of ternary, and 0 of int4 without zero points. */
+ * number, and 3 of ternary. */
 static void list_bad_codes(const nabla_format *format, uint8_t bad[256]) {
   const nabla_encoding *encoding = format->encoding;
   const nabla_recipe *recipe = nabla_recipe_find(encoding);
@@ -94,8 +93,7 @@ static void list_bad_codes(const nabla_format *format, uint8_t bad[256]) {
     for (uint32_t i = 0; i < per_byte; i++) {
       const unsigned code = byte >> i * encoding->bits & mask;
       if (!isfinite(recipe->value((uint8_t)code)) ||
-          (encoding->bits == 2 && code == 3) ||
-          (code == 0 && !strcmp(encoding->name, "int4") && !format->zero_point))
+          (encoding->bits == 2 && code == 3))
         bad[byte] = 1;
     }
 }

@@ -15,9 +15,11 @@ typedef struct quantizing {
   int64_t blocks, block;
   int64_t code_bytes;
   bool table;          /* codes are places in a table, else integers */
-  double limit;        /* what the largest magnitude is scaled to */
+  bool is_signed;      /* scales have the sign of the largest magnitude */
+  double limit;        /* what that is scaled to */
+  double low, high;    /* the least and the largest integer */
   nabla_tensor values; /* f32, blocks x block, padded with zeros */
-  nabla_tensor most;   /* i32, blocks: bits of the largest magnitude */
+  nabla_tensor most;   /* i32, blocks: as nabla_quantize_most gives them */
   nabla_code_steps steps;
 } quantizing;
 
@@ -64,8 +66,16 @@ static void read_values(nabla_template *t, quantizing *q) {
   q->values = nabla_quantize_blocks(t, &in, q->blocks, q->block);
 }
 
-nabla_tensor nabla_quantize_most(nabla_template *t,
-                                 const nabla_tensor *values) {
+/* Bits rotated by one to the left, or to the right. */
+static nabla_ssa rotate(nabla_template *t, nabla_ssa bits, bool left) {
+  nabla_ssa one = emit_i32(t, 1), rest = emit_i32(t, 31);
+  nabla_ssa high = nabla_emit_two(t, "shli", bits, left ? one : rest, "i32");
+  nabla_ssa low = nabla_emit_two(t, "shrui", bits, left ? rest : one, "i32");
+  return nabla_emit_two(t, "ori", high, low, "i32");
+}
+
+nabla_tensor nabla_quantize_most(nabla_template *t, const nabla_tensor *values,
+                                 bool is_signed) {
   nabla_tensor shape = nabla_tensor_static("i32", 1, values->dims);
   nabla_tensor out = nabla_tensor_full(t, &shape, "i32", "0");
   nabla_generic g = {.loops = 2, .reductions = 1};
@@ -74,13 +84,20 @@ nabla_tensor nabla_quantize_most(nabla_template *t,
   nabla_generic_begin(t, &g);
   nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32",
                               g.operands[0].element);
-  bits =
-      nabla_emit_two(t, "andi", bits, emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
+  bits = is_signed ? rotate(t, bits, true)
+                   : nabla_emit_two(t, "andi", bits,
+                                    emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
   bits = nabla_emit_two(t, "maxui", g.operands[1].element, bits, "i32");
   return nabla_generic_end(t, &g, bits);
 }
 
-/* An f32 of each block, computed from the bits of its absmax. */
+/* What a block's scale comes from: its absmax, or its peak. */
+static nabla_ssa base_of(nabla_template *t, const quantizing *q,
+                         nabla_ssa most) {
+  return bits_to_f32(t, q->is_signed ? rotate(t, most, false) : most);
+}
+
+/* An f32 of each block, computed from its row of `most`. */
 static nabla_tensor per_block(nabla_template *t, const quantizing *q,
                               nabla_ssa (*compute)(nabla_template *t,
                                                    const quantizing *q,
@@ -94,14 +111,16 @@ static nabla_tensor per_block(nabla_template *t, const quantizing *q,
   return nabla_generic_end(t, &g, compute(t, q, g.operands[0].element));
 }
 
-/* absmax; of integers divided by the largest, but for int8 of FLT_MAX. */
+/* absmax; of integers divided by the largest, but for int8 of FLT_MAX. A zero
+ * that comes from a peak is +0. */
 static nabla_ssa wide_scale_of(nabla_template *t, const quantizing *q,
                                nabla_ssa most) {
-  nabla_ssa absmax = bits_to_f32(t, most);
+  nabla_ssa absmax = base_of(t, q, most);
   if (q->table || nabla_format_is_llm_int8(&q->format)) return absmax;
   nabla_ssa scale =
       nabla_emit_two(t, "divf", absmax, emit_f32(t, q->limit), "f32");
-  if (q->format.encoding->bits == 4) return scale;
+  if (q->is_signed)
+    return nabla_emit_two(t, "addf", scale, emit_f32(t, 0), "f32");
   nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
   nabla_ssa is_largest = nabla_emit_two(t, "cmpi eq,", most, largest, "i32");
   nabla_ssa below = emit_f32(t, (double)NABLA_INT8_SCALE_MAX);
@@ -130,24 +149,28 @@ static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
     return nabla_emit_two(t, "divf", emit_f32(t, 1), scale_of(t, q, most),
                           "f32");
   nabla_ssa top = emit_f32(t, q->limit);
-  return nabla_emit_two(t, "divf", top, bits_to_f32(t, most), "f32");
+  return nabla_emit_two(t, "divf", top, base_of(t, q, most), "f32");
 }
 
 /* What the body that makes codes has of its block. */
 typedef struct block_facts {
-  nabla_ssa divisor, factor; /* divisor: absmax, or the rounded scale */
+  nabla_ssa divisor, factor; /* divisor: absmax, peak, or the rounded scale */
   nabla_ssa usable;          /* it is neither zero nor infinite nor NaN */
   nabla_ssa easy;            /* the factor is one: it is finite */
 } block_facts;
 
 static block_facts read_block(nabla_template *t, const quantizing *q,
                               nabla_ssa most, nabla_ssa factor) {
-  nabla_ssa divisor =
-      is_narrow(q) ? scale_of(t, q, most) : bits_to_f32(t, most);
+  nabla_ssa divisor = is_narrow(q) ? scale_of(t, q, most) : base_of(t, q, most);
   block_facts b = {.divisor = divisor, .factor = factor};
   nabla_ssa one = emit_i32(t, 1);
   nabla_ssa bits =
       nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32", divisor);
+  if (q->is_signed) {
+    nabla_ssa mask = emit_i32(t, NABLA_F32_MAGNITUDE);
+    bits = nabla_emit_two(t, "andi", bits, mask, "i32");
+    factor = nabla_emit(&t->emit, "math.absf %%v%u : f32", factor);
+  }
   nabla_ssa below = nabla_emit_two(t, "subi", bits, one, "i32");
   b.usable = nabla_emit_two(t, "cmpi ult,", below,
                             emit_i32(t, NABLA_F32_INFINITY - 1), "i32");
@@ -161,9 +184,9 @@ static block_facts read_block(nabla_template *t, const quantizing *q,
   return b;
 }
 
-/* `x` within [-limit, limit]. */
-static nabla_ssa clamp(nabla_template *t, nabla_ssa x, double limit) {
-  nabla_ssa low = emit_f32(t, -limit), high = emit_f32(t, limit);
+/* `x` within what codes stand for. */
+static nabla_ssa clamp(nabla_template *t, const quantizing *q, nabla_ssa x) {
+  nabla_ssa low = emit_f32(t, q->low), high = emit_f32(t, q->high);
   x = nabla_emit_select(t, nabla_emit_two(t, "cmpf olt,", x, low, "f32"), low,
                         x, "f32");
   return nabla_emit_select(t, nabla_emit_two(t, "cmpf ogt,", x, high, "f32"),
@@ -177,7 +200,7 @@ static nabla_ssa table_code(nabla_template *t, const quantizing *q,
   nabla_ssa divided = nabla_emit_two(t, "divf", x, b->divisor, "f32");
   scaled = nabla_emit_select(t, b->easy, scaled, divided, "f32");
   /* The code of zero where the block is not usable. */
-  scaled = nabla_emit_select(t, b->usable, clamp(t, scaled, 1), emit_f32(t, 0),
+  scaled = nabla_emit_select(t, b->usable, clamp(t, q, scaled), emit_f32(t, 0),
                              "f32");
   nabla_ssa code =
       nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.first);
@@ -199,8 +222,8 @@ static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
   if (!is_narrow(q))
     divided = nabla_emit_two(t, "mulf", divided, emit_f32(t, q->limit), "f32");
   scaled = nabla_emit_select(t, b->easy, scaled, divided, "f32");
-  scaled = nabla_emit_select(t, b->usable, clamp(t, scaled, q->limit),
-                             emit_f32(t, 0), "f32");
+  scaled = nabla_emit_select(t, b->usable, clamp(t, q, scaled), emit_f32(t, 0),
+                             "f32");
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
   scaled = nabla_emit_two(t, "addf", scaled, magic, "f32");
   scaled = nabla_emit_two(t, "subf", scaled, magic, "f32");
@@ -305,7 +328,7 @@ static bool lower_scaled(nabla_template *t, quantizing *q,
                          const nabla_element *scale) {
   nabla_template_open(t);
   read_values(t, q);
-  q->most = nabla_quantize_most(t, &q->values);
+  q->most = nabla_quantize_most(t, &q->values, q->is_signed);
   nabla_tensor scales = per_block(t, q, scale_of);
   nabla_tensor factors = per_block(t, q, factor_of);
   nabla_tensor codes = q->format.encoding->bits == 4
@@ -328,7 +351,11 @@ bool nabla_lower_quantize(nabla_template *t) {
                   .block = (int64_t)format.block,
                   .code_bytes = parts[0].count};
   q.table = format.encoding->bits == 4 && format.encoding->high_first;
-  q.limit = q.table ? 1 : nabla_recipe_find(format.encoding)->limit;
+  const nabla_recipe *recipe = nabla_recipe_find(format.encoding);
+  q.is_signed = recipe->statistic == NABLA_STATISTIC_PEAK;
+  q.limit = q.table ? 1 : recipe->limit;
+  q.low = q.is_signed ? q.limit : -q.limit;
+  q.high = q.is_signed ? -q.limit - 1 : q.limit;
   if (!q.table && !format.encoding->has_zero_point) {
     nabla_error_at(t->op,
                    "has an encoding that is not compiled: quantize the weight "

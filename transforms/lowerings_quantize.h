@@ -8,8 +8,10 @@
 nabla_tensor nabla_quantize_blocks(nabla_template *t, const nabla_tensor *in,
                                    int64_t blocks, int64_t block);
 
-/* The bits (i32) of the largest magnitude of each block. */
-nabla_tensor nabla_quantize_most(nabla_template *t, const nabla_tensor *values);
+/* The bits (i32) of the largest magnitude of each block; or (is_signed) of the
+ * value that has it, rotated by one so that the sign is the lowest bit. */
+nabla_tensor nabla_quantize_most(nabla_template *t, const nabla_tensor *values,
+                                 bool is_signed);
 
 /* The values of blocks as blocks x pairs x 2. */
 nabla_tensor nabla_quantize_pairs(nabla_template *t,

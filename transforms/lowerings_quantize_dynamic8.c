@@ -160,7 +160,7 @@ bool nabla_quantize_dynamic8(nabla_template *t) {
   flat = less(t, &flat, offset);
   nabla_tensor groups = nabla_quantize_blocks(
       t, &flat, parts[1].count, (int64_t)nabla_implicit_format(type).block);
-  nabla_tensor most = nabla_quantize_most(t, &groups);
+  nabla_tensor most = nabla_quantize_most(t, &groups, false);
   nabla_tensor absmax = as_f32(t, &most);
   nabla_tensor codes = codes_of(t, &groups, &absmax);
   nabla_tensor whole = nabla_tensor_static("f32", 0, NULL);

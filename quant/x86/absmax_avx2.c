@@ -1,4 +1,5 @@
-/* Largest magnitudes of blocks for AVX2: the bits of quant/stages.c. */
+/* Largest magnitudes of blocks, and values that have them, for AVX2: the bits
+ * of quant/stages.c. */
 #include "quant/x86/absmax_avx2.h"
 
-ABSMAX_STAGE(avx2)
+ABSMAX_STAGES(avx2)

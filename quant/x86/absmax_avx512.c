@@ -1,4 +1,5 @@
-/* Largest magnitudes of blocks for AVX-512: the bits of quant/stages.c. */
+/* Largest magnitudes of blocks, and values that have them, for AVX-512: the
+ * bits of quant/stages.c. */
 #include "quant/x86/absmax_avx512.h"
 
-ABSMAX_STAGE(avx512)
+ABSMAX_STAGES(avx512)

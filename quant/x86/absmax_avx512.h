@@ -4,12 +4,16 @@
 
 #include "quant/x86/avx512.h"
 
-/* Magnitudes are compared as integers: of dwords, or of words as they are, 16
- * bits being in the same order as what they widen to. */
-INLINE __m512i magnitudes_of(__m512i x, nabla_dtype dtype) {
-  return _mm512_and_si512(x, dtype == NABLA_DTYPE_F32
-                                 ? _mm512_set1_epi32((int)NABLA_F32_MAGNITUDE)
-                                 : _mm512_set1_epi16(0x7fff));
+/* What is compared as integers of dwords, or of words as they are, 16 bits
+ * being in the same order as what they widen to: magnitudes, or (is_signed)
+ * magnitudes above signs. */
+INLINE __m512i keys_of(__m512i x, nabla_dtype dtype, int is_signed) {
+  if (!is_signed)
+    return _mm512_and_si512(x, dtype == NABLA_DTYPE_F32
+                                   ? _mm512_set1_epi32((int)NABLA_F32_MAGNITUDE)
+                                   : _mm512_set1_epi16(0x7fff));
+  if (dtype == NABLA_DTYPE_F32) return _mm512_rol_epi32(x, 1);
+  return _mm512_or_si512(_mm512_slli_epi16(x, 1), _mm512_srli_epi16(x, 15));
 }
 
 INLINE __m512i larger(__m512i a, __m512i b, nabla_dtype dtype) {
@@ -24,12 +28,19 @@ INLINE __m512i dwords_of(__m512i most, nabla_dtype dtype) {
   return _mm512_max_epu16(low, _mm512_srli_epi32(most, 16));
 }
 
-/* The magnitude as f32, from the bits of the dtype. */
-INLINE __m512 widened(__m512i most, nabla_dtype dtype) {
-  if (dtype == NABLA_DTYPE_F32) return _mm512_castsi512_ps(most);
+/* The value as f32, of a dword with its key. */
+INLINE __m512 widened(__m512i key, nabla_dtype dtype, int is_signed) {
+  __m512i word = key;
+  if (is_signed && dtype == NABLA_DTYPE_F32)
+    word = _mm512_ror_epi32(key, 1);
+  else if (is_signed) /* a sign above 15 bits */
+    word = _mm512_or_si512(_mm512_srli_epi32(key, 1),
+                           _mm512_and_si512(_mm512_slli_epi32(key, 15),
+                                            _mm512_set1_epi32(0x8000)));
+  if (dtype == NABLA_DTYPE_F32) return _mm512_castsi512_ps(word);
   if (dtype == NABLA_DTYPE_BF16)
-    return _mm512_castsi512_ps(_mm512_slli_epi32(most, 16));
-  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(most));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(word, 16));
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(word));
 }
 
 /* Largest dwords of sixteen vectors, one each, in order. */

@@ -27,6 +27,7 @@ typedef struct coder {
    * second cache and the first: what was fastest on a Sapphire Rapids. It
    * depends on how long a unit takes; even numbers lose up to 40 %. */
   size_t far, near;
+  int is_signed; /* scales come from peaks, not from magnitudes */
 } coder;
 
 /* All whole units. */
@@ -141,7 +142,8 @@ INLINE void code_and_look(const coder *c, const nabla_blocks *blocks,
         blocks, i / block, block < UNIT ? block / 16 : PARTS, at.dtype);
     ask_ahead(c, next, turn * width);
     for (size_t j = 0; j < turn; j += span)
-      *most++ = max_of_span(next + j * width, span * width, at.dtype);
+      *most++ =
+          max_of_span(next + j * width, span * width, at.dtype, c->is_signed);
     for (size_t j = 0; j < turn; j += UNIT) {
       c->unit(at, &scales, tables);
       at.in += UNIT * width;
@@ -161,7 +163,7 @@ INLINE void code_and_look(const coder *c, const nabla_blocks *blocks,
 
 /* Largest magnitudes of `count` blocks, of which each has `each` vectors. */
 INLINE void peaks_of(const vector *most, size_t count, size_t each,
-                     nabla_dtype dtype, float *peaks) {
+                     nabla_dtype dtype, int is_signed, float *peaks) {
   for (size_t i = 0; i < count; i += LANES) {
     const size_t some = count - i < LANES ? count - i : LANES;
     vector dwords[LANES];
@@ -173,7 +175,7 @@ INLINE void peaks_of(const vector *most, size_t count, size_t each,
       if (j + 1 < some) most += each;
     }
     most += each;
-    store_floats(out, widened(max_of_lanes(dwords), dtype));
+    store_floats(out, widened(max_of_lanes(dwords), dtype, is_signed));
     memcpy(peaks + i, out, some * sizeof *out);
   }
 }
@@ -194,11 +196,11 @@ INLINE void code_ahead_dtype(const coder *c, const nabla_blocks *blocks,
   const size_t count = NABLA_CHUNK / block;
   const size_t each = block < UNIT ? 1 : block / UNIT;
   if (each == 1)
-    peaks_of(l.most, count, 1, at.dtype, ahead->peaks);
+    peaks_of(l.most, count, 1, at.dtype, c->is_signed, ahead->peaks);
   else if (each == 2)
-    peaks_of(l.most, count, 2, at.dtype, ahead->peaks);
+    peaks_of(l.most, count, 2, at.dtype, c->is_signed, ahead->peaks);
   else
-    peaks_of(l.most, count, each, at.dtype, ahead->peaks);
+    peaks_of(l.most, count, each, at.dtype, c->is_signed, ahead->peaks);
 }
 
 /* The whole stage that codes one chunk and looks at the next. */
@@ -222,12 +224,17 @@ INLINE void code_ahead_all(const coder *c, const nabla_blocks *blocks,
 /* Defines nabla_<id>_code_<isa>, with what `make` makes for its unit. */
 #define CODE_STAGE(id, isa, bits, unit, tables, make)                          \
   CODE_STAGE_OF(id, isa, tables, make, bits, unit, nabla_##id##_code_##isa, 0, \
-                0)
+                0, 0)
 
 /* The same, and nabla_<id>_code_ahead_<isa>. */
 #define CODE_STAGES(id, isa, bits, unit, tables, make, far, near)            \
-  CODE_STAGE_OF(id, isa, tables, make, bits, unit, nabla_##id##_code_##isa,  \
-                far, near)                                                   \
+  CODE_STAGES_OF(id, isa, tables, make, bits, unit, nabla_##id##_code_##isa, \
+                 far, near, 0)
+#define CODE_STAGES_SIGNED(id, isa, bits, unit, tables, make, far, near)     \
+  CODE_STAGES_OF(id, isa, tables, make, bits, unit, nabla_##id##_code_##isa, \
+                 far, near, 1)
+#define CODE_STAGES_OF(id, isa, tables, make, ...)                           \
+  CODE_STAGE_OF(id, isa, tables, make, __VA_ARGS__)                          \
   void nabla_##id##_code_ahead_##isa(                                        \
       const nabla_blocks *blocks, const void *in, nabla_dtype dtype,         \
       size_t block, uint8_t *codes, const nabla_ahead *ahead) {              \

@@ -2,19 +2,17 @@
 #include "quant/x86/integers_avx2.h"
 #include "quant/x86/tables_avx2.h"
 
-/* @param tables  the least integer */
 INLINE void int4_unit(unit_place at, const unit_scales *scales,
                       const void *tables) {
-  const __m256i *least = tables;
-  const __m256i q = _mm256_max_epi8(round_unit(at, scales), *least);
+  (void)tables;
+  const __m256i q =
+      _mm256_max_epi8(round_unit(at, scales), _mm256_set1_epi8(-8));
   const __m256i code = _mm256_add_epi8(_mm256_min_epi8(q, _mm256_set1_epi8(7)),
                                        _mm256_set1_epi8(8));
   store_half(at.codes, pack_nibbles(code, 1, 16));
 }
 
-#define LEAST(blocks) least_of(-7, -8, blocks)
-
-CODE_STAGES(int4, avx2, 4, int4_unit, __m256i, LEAST, 45, 21)
+CODE_STAGES_SIGNED(int4, avx2, 4, int4_unit, no_tables, NO_TABLES, 45, 21)
 
 static const float values[16] = {-8, -7, -6, -5, -4, -3, -2, -1,
                                  0,  1,  2,  3,  4,  5,  6,  7};

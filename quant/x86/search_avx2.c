@@ -64,17 +64,27 @@ INLINE __m256 magnitude(__m256 x) {
   return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
 }
 
-INLINE __m256 absmax_of(const float *in, int vectors) {
+/* Magnitudes above signs. */
+INLINE __m256 key_of(const float *in) {
+  const __m256i x = _mm256_castps_si256(_mm256_loadu_ps(in));
+  return _mm256_castsi256_ps(
+      _mm256_or_si256(_mm256_slli_epi32(x, 1), _mm256_srli_epi32(x, 31)));
+}
+
+/* The value of largest magnitude of each block. */
+INLINE __m256 peaks_of(const float *in, int vectors) {
   columns c;
 #pragma GCC unroll 8
   for (int b = 0; b < BATCH; b++) {
-    __m256 most = magnitude(_mm256_loadu_ps(in + 8 * vectors * b));
+    const float *block = in + 8 * vectors * b;
+    __m256 most = key_of(block);
     for (int v = 1; v < vectors; v++)
-      most = larger(most,
-                    magnitude(_mm256_loadu_ps(in + 8 * vectors * b + 8 * v)));
+      most = larger(most, key_of(block + 8 * v));
     c.of[SLOT(b)] = most;
   }
-  return folded(&c, larger);
+  const __m256i most = _mm256_castps_si256(folded(&c, larger));
+  return _mm256_castsi256_ps(
+      _mm256_or_si256(_mm256_srli_epi32(most, 1), _mm256_slli_epi32(most, 31)));
 }
 
 /* The 8-bit values of the batch, and where their bins are: dword b of each
@@ -251,8 +261,11 @@ INLINE __m256 rounded(__m256 scale, nabla_scale_type type) {
 INLINE __m256 search_batch(const tables *t, const float *in, int vectors,
                            nabla_scale_type type) {
   const nabla_search_range range = nabla_search_range_of(type);
-  const __m256 absmax = absmax_of(in, vectors);
-  const __m256 wanted = _mm256_div_ps(absmax, _mm256_set1_ps(t->t->limit));
+  const __m256 peak = peaks_of(in, vectors), absmax = magnitude(peak);
+  const __m256 base = t->t->is_signed ? peak : absmax;
+  const __m256 wanted =
+      _mm256_add_ps(_mm256_div_ps(base, _mm256_set1_ps(t->t->limit)),
+                    _mm256_setzero_ps()); /* -0 is 0 */
   const __m256 plain = rounded(wanted, type);
   const __m256 is_usual = _mm256_and_ps(
       _mm256_cmp_ps(absmax, _mm256_set1_ps(range.low), _CMP_GE_OQ),
@@ -262,7 +275,7 @@ INLINE __m256 search_batch(const tables *t, const float *in, int vectors,
   bytes_of(
       in, vectors,
       _mm256_and_ps(is_usual,
-                    _mm256_div_ps(_mm256_set1_ps(NABLA_SEARCH_PEAK), absmax)),
+                    _mm256_div_ps(_mm256_set1_ps(NABLA_SEARCH_PEAK), base)),
       &x);
   const __m256 first = _mm256_mul_ps(wanted, best_factors(t, &x, vectors));
   const __m256 scale = rounded(refined(t, in, vectors, first), type);

@@ -62,17 +62,24 @@ INLINE __m512 folded(const columns *c, __m512 (*join)(__m512, __m512)) {
               _mm512_shuffle_ps(d[0], d[1], 0xdd));
 }
 
-INLINE __m512 absmax_of(const float *in, int vectors) {
+/* Magnitudes above signs. */
+INLINE __m512 key_of(const float *in) {
+  return _mm512_castsi512_ps(_mm512_rol_epi32(_mm512_loadu_si512(in), 1));
+}
+
+/* The value of largest magnitude of each block. */
+INLINE __m512 peaks_of(const float *in, int vectors) {
   columns c;
 #pragma GCC unroll 16
   for (int b = 0; b < BATCH; b++) {
-    __m512 most = _mm512_abs_ps(_mm512_loadu_ps(in + 16 * vectors * b));
+    const float *block = in + 16 * vectors * b;
+    __m512 most = key_of(block);
     for (int v = 1; v < vectors; v++)
-      most = larger(
-          most, _mm512_abs_ps(_mm512_loadu_ps(in + 16 * vectors * b + 16 * v)));
+      most = larger(most, key_of(block + 16 * v));
     c.of[SLOT(b)] = most;
   }
-  return folded(&c, larger);
+  return _mm512_castsi512_ps(
+      _mm512_ror_epi32(_mm512_castps_si512(folded(&c, larger)), 1));
 }
 
 /* The 8-bit values of the batch, and their bins: dword b of each vector holds
@@ -221,8 +228,11 @@ INLINE __m512 rounded(__m512 scale, nabla_scale_type type) {
 INLINE __m512 search_batch(const tables *t, const float *in, int vectors,
                            nabla_scale_type type) {
   const nabla_search_range range = nabla_search_range_of(type);
-  const __m512 absmax = absmax_of(in, vectors);
-  const __m512 wanted = _mm512_div_ps(absmax, _mm512_set1_ps(t->t->limit));
+  const __m512 peak = peaks_of(in, vectors), absmax = _mm512_abs_ps(peak);
+  const __m512 base = t->t->is_signed ? peak : absmax;
+  const __m512 wanted =
+      _mm512_add_ps(_mm512_div_ps(base, _mm512_set1_ps(t->t->limit)),
+                    _mm512_setzero_ps()); /* -0 is 0 */
   const __m512 plain = rounded(wanted, type);
   const __mmask16 is_usual =
       _mm512_cmp_ps_mask(absmax, _mm512_set1_ps(range.low), _CMP_GE_OQ) &
@@ -231,7 +241,7 @@ INLINE __m512 search_batch(const tables *t, const float *in, int vectors,
   bytes x;
   bytes_of(
       in, vectors,
-      _mm512_maskz_div_ps(is_usual, _mm512_set1_ps(NABLA_SEARCH_PEAK), absmax),
+      _mm512_maskz_div_ps(is_usual, _mm512_set1_ps(NABLA_SEARCH_PEAK), base),
       &x);
   const __m512 first = _mm512_mul_ps(wanted, best_factors(t, &x, vectors));
   const __m512 scale = rounded(refined(t, in, vectors, first), type);

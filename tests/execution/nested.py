@@ -230,7 +230,9 @@ def add_quantize(c, encoding):
     f = c.new("quantize")
     kind = ["f32", "f16"][len(c.functions) % 2]
     x = harness.narrow(rng.standard_normal(shape).astype(f32), kind)
+    x[1, :3] = (9, -9, 9)  # a largest magnitude of both signs
     x[2, :16] = 0
+    x[4, :16] *= x.dtype.type(2.0 ** -130 if kind == "f32" else 2.0 ** -20)
     value, text = f.argument(x)
     whole = implicit_type(encoding, shape, kind)
     q = f.op("nabla.quantize %s : %s -> %s" % (value, text, whole))

@@ -138,7 +138,7 @@ static double refused_from(const nabla_format *format) {
   if (format->scale == NABLA_SCALE_BF16) most = 0x1.fep+127;
   if (format->zero_point) /* of a range, which is at most twice as large */
     return fmin(most * (recipe->bias - 0.5), FLT_MAX / 2.0);
-  return most * (double)recipe->limit;
+  return fmin(most * fabs((double)recipe->limit), FLT_MAX);
 }
 
 void codec_case_check_bad(const codec_case *at, const float *in,

@@ -30,7 +30,9 @@ static double widest_half_gap(const nabla_encoding *encoding) {
   qsort(values, finite, sizeof *values, by_value);
   for (size_t i = 1; i < finite; i++)
     widest = fmax(widest, (double)values[i] - values[i - 1]);
-  return widest / 2 / recipe->limit;
+  /* Of a value and its negative one alone has a code of its own. */
+  if (recipe->statistic == NABLA_STATISTIC_PEAK) widest *= 2;
+  return widest / 2 / fabs((double)recipe->limit);
 }
 
 /* How far a value may come back from where it was (docs/FORMAT.md, E): `part`
@@ -42,7 +44,8 @@ typedef struct tolerance {
 
 static tolerance tolerance_of(const nabla_format *format) {
   const nabla_recipe *recipe = nabla_recipe_find(format->encoding);
-  double precision = 0x1p-22, smallest = FLT_TRUE_MIN, steps = recipe->limit;
+  double precision = 0x1p-22, smallest = FLT_TRUE_MIN,
+         steps = fabs((double)recipe->limit);
   if (format->scale == NABLA_SCALE_F16) precision = 0x1p-11, smallest = 0x1p-24;
   if (format->scale == NABLA_SCALE_BF16)
     precision = 0x1p-8, smallest = 0x1p-133;

@@ -30,7 +30,7 @@ class Form(NamedTuple):
 class Row(NamedTuple):
     """A row of the table in (E)."""
     bits: int
-    limit: float  # what absmax is divided by
+    limit: float  # what absmax is divided by; of int4 the peak
     element: object = None  # a floating-point type
     high_first: bool = False
     spans: tuple = ("block",)
@@ -42,7 +42,7 @@ ALL_SPANS = ("block", "row", "tensor")
 ROWS = {
     "nf4": Row(4, 1, high_first=True), "fp4": Row(4, 1, high_first=True),
     "int8": Row(8, 127, spans=("block", "row"), zero_point=True),
-    "int4": Row(4, 7, zero_point=True),
+    "int4": Row(4, -8, zero_point=True),
     "ternary": Row(2, 0), "binary": Row(1, 0),
     "fp8": Row(8, 448, E4M3, spans=ALL_SPANS),
     "fp8_e5m2": Row(8, 57344, E5M2, spans=ALL_SPANS),
@@ -119,13 +119,17 @@ def mean_of(blocks):
 
 def wanted_scale(form, row, blocks):
     """(E1, E4): the scale in f32, before rounding to its type, and what a code
-    is computed from besides: (scale, absmax or None, minimum or None)."""
+    is computed from besides: (scale, absmax, peak or None, minimum or None)."""
     if form.zero_point:
         low = np.minimum(blocks.rows.min(axis=1), f32(0)) + f32(0)
         high = np.maximum(blocks.rows.max(axis=1), f32(0))
         return (high - low) / f32(2 ** row.bits - 1), None, low
     if form.encoding in ("ternary", "binary"):
         return mean_of(blocks), None, None
+    if form.encoding == "int4":
+        low, high = blocks.rows.min(axis=1), blocks.rows.max(axis=1)
+        peak = np.where(-low >= high, low, high)
+        return peak / f32(row.limit) + f32(0), peak, None
     absmax = np.abs(blocks.rows).max(axis=1)
     scale = absmax / f32(row.limit)
     if form.encoding == "int8":
@@ -136,7 +140,7 @@ def wanted_scale(form, row, blocks):
 def scaled_by(rows, divisor, limit, divide_below):
     """(E2): x*(limit/divisor), or (x/divisor)*limit, or 0."""
     factor = f32(limit) / divisor
-    divides = ~np.isfinite(factor) | (divisor < f32(divide_below))
+    divides = ~np.isfinite(factor) | (np.abs(divisor) < f32(divide_below))
     out = np.where(divides[:, None], rows / divisor[:, None] * f32(limit),
                    rows * factor[:, None])
     # The sign of x stays: 0 times it.
@@ -171,7 +175,9 @@ def codes_of(form, row, blocks, scale, absmax, zeros):
         levels = 2 ** row.bits - 1
         q = np.clip(np.rint(s) + zeros[:, None].astype(f32), 0, levels)
         return q - 128 if row.bits == 8 else q
-    return np.clip(np.rint(s), -row.limit, row.limit) + (8 if row.bits == 4 else 0)
+    if form.encoding == "int4":
+        return np.clip(np.rint(s), -8, 7) + 8
+    return np.clip(np.rint(s), -row.limit, row.limit)
 
 
 def zero_points(row, scale, low):
@@ -211,6 +217,8 @@ def encode_segment(form, x):
     stored = elements.store(wanted, scale_dtype(form))
     scale = elements.load(stored, scale_dtype(form))
     refused = ~np.isfinite(scale)
+    if form.encoding == "int4" and not form.zero_point:  # (E1)
+        refused |= ~np.isfinite(scale * f32(row.limit))
     if form.zero_point:  # (E4)
         with np.errstate(all="ignore"):
             refused |= ~np.isfinite(scale * f32(2 ** row.bits - 1))

@@ -209,13 +209,13 @@ static float any_scale(size_t number) {
 static void fill_hard(const nabla_encoding *encoding, float *out, size_t count,
                       size_t run) {
   const bounds b = bounds_of(encoding);
-  const float limit = nabla_recipe_find(encoding)->limit;
+  const float limit = fabsf(nabla_recipe_find(encoding)->limit);
   for (size_t i = 0; i < count; i++) {
     const size_t block = i / run;
     const float scale = any_scale(block);
     const size_t kind = block % 9 < 7 ? block % 9 : random_bits();
-    out[i] =
-        i % run == block % run ? scale * limit : hard_value(kind, scale, &b);
+    out[i] = i % run == block % run ? (block % 2 ? -scale : scale) * limit
+                                    : hard_value(kind, scale, &b);
     if (!isfinite(out[i])) out[i] = FLT_MAX;
   }
 }

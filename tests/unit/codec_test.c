@@ -99,6 +99,24 @@ ParameterizedTest(size_t *row, codec, error_on_normal_values_is_the_tables) {
   }
 }
 
+/* As good as ggml's Q4_0, which has the same bytes (.0860). */
+Test(codec, int4_uses_all_codes) {
+  static float in[MOST], back[MOST];
+  uint32_t used = 0;
+  for (size_t i = 0; i < MOST; i++) in[i] = random_normal();
+  nabla_format format = {.encoding = nabla_encoding_find("int4"),
+                         .block = 32,
+                         .scale = NABLA_SCALE_F16};
+  guarded g = encode(&format, in, MOST);
+  decode(&format, &g, MOST, back);
+  cr_expect_leq(relative_error(back, in, MOST), 0.0861, "%g",
+                relative_error(back, in, MOST));
+  for (size_t i = 0; i < MOST / 2; i++)
+    used |= 1u << (g.parts.codes[i] & 15) | 1u << (g.parts.codes[i] >> 4);
+  cr_expect_eq(used, 0xffffu, "codes %04x", used);
+  drop(&g);
+}
+
 static void expect_zeros(const void *memory, size_t bytes) {
   for (size_t i = 0; i < bytes; i++)
     cr_expect_eq(((const uint8_t *)memory)[i], 0);

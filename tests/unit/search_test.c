@@ -104,15 +104,17 @@ static void plain(const nabla_format *format, const float *in, size_t count,
   double sum = 0;
   for (size_t i = 0; i < count; i++) {
     least = fminf(least, in[i]), most = fmaxf(most, in[i]);
-    peak = fmaxf(peak, fabsf(in[i])), sum += fabs((double)in[i]);
+    if (fabsf(in[i]) > fabsf(peak) || (in[i] < 0 && in[i] == -peak))
+      peak = in[i];
+    sum += fabs((double)in[i]);
   }
   const int levels = 2 * recipe->bias - 1;
   float scale = recipe->statistic == NABLA_STATISTIC_MEAN
                     ? (float)(sum / (double)count)
-                    : peak / recipe->limit;
+                    : (recipe->limit < 0 ? peak : fabsf(peak)) / recipe->limit;
   if (format->zero_point) scale = (most - least) / (float)levels;
   if (format->scale == NABLA_SCALE_E8M0)
-    scale = exp2f(floorf(log2f(peak)) - (float)recipe->emax);
+    scale = exp2f(floorf(log2f(fabsf(peak))) - (float)recipe->emax);
   *out_scale = stored(format, scale);
   const float z = rintf(-least / *out_scale);
   *out_zero = !format->zero_point || !(z > 0) ? 0.0f : fminf(z, (float)levels);
@@ -261,6 +263,7 @@ static const struct {
     {"nf4", NABLA_SCALE_F32, 0, 64, 0.0832},
     {"nf4", NABLA_SCALE_F16, 0, 32, 0.0766},
     {"int4", NABLA_SCALE_F16, 1, 32, 0.0782},
+    {"int4", NABLA_SCALE_F16, 0, 32, 0.0815},
 };
 
 Test(search, reaches_its_bars) {
