@@ -23,18 +23,27 @@ static float midpoints[CODES]; /* above code i; infinite above the last */
 static uint8_t least[KEYS];    /* the code of a key's lowest value      */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Point `i` of parts + 1 from 0.1 to 1 as torch.linspace gives it in f32 on
+ * CPUs with fused multiply-add: a rounded step, from the nearer end. In f64
+ * both operations are exact, and the sum is rounded once. */
+static float point_of(int parts, int i) {
+  const double step = (double)((1.0f - 0.1f) / (float)parts);
+  return i < (parts + 1) / 2 ? (float)((double)0.1f + step * i)
+                             : (float)(1.0 - step * (parts - i));
+}
+
 /* bitsandbytes/functional.py, create_dynamic_map(signed=True): means of
  * neighbours among evenly spaced points from 0.1 to 1, in seven decades. */
 static void fill_map(void) {
-  static const double powers[DECADES] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1};
+  static const float powers[DECADES] = {1e-6f, 1e-5f, 1e-4f, 1e-3f,
+                                        1e-2f, 1e-1f, 1.0f};
   size_t above = ZERO_CODE, below = ZERO_CODE;
   map[ZERO_CODE] = 0;
   for (size_t decade = 0; decade < DECADES; decade++) {
     const int points = 1 << decade;
     for (int i = 0; i < points; i++) {
-      const double low = 0.1 + 0.9 / points * i;
-      const double high = 0.1 + 0.9 / points * (i + 1);
-      const float value = (float)((low + high) / 2 * powers[decade]);
+      const float sum = point_of(points, i) + point_of(points, i + 1);
+      const float value = powers[decade] * (sum / 2.0f);
       map[++above] = value;
       map[--below] = -value;
     }

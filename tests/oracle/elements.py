@@ -89,13 +89,18 @@ def load(raw, dtype):
 
 def dynamic_map():
     """bitsandbytes, functional.py, create_dynamic_map(signed=True): means of
-    neighbours among evenly spaced points from 0.1 to 1, in seven decades."""
-    values = [0.0, 1.0]
+    neighbours among evenly spaced points from 0.1 to 1, in seven decades; all in
+    f32, points by a fused multiply-add from the nearer end (torch.linspace)."""
+    values = [f32(0), f32(1)]
     for decade in range(7):
-        points = np.linspace(0.1, 1, 2 ** decade + 1)
-        means = (points[1:] + points[:-1]) / 2 * 10.0 ** (decade - 6)
+        parts = 2 ** decade
+        step = f64((f32(1) - f32(0.1)) / f32(parts))
+        i = np.arange(parts + 1)
+        points = np.where(i < (parts + 1) // 2, f64(f32(0.1)) + step * i,
+                          1 - step * (parts - i)).astype(f32)
+        means = (points[1:] + points[:-1]) / f32(2) * f32(10.0 ** (decade - 6))
         values += [*means, *-means]
-    return np.sort(np.array(values)).astype(f32)
+    return np.sort(np.array(values, f32))
 
 
 def check_against_ml_dtypes(rng):
