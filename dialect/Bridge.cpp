@@ -6,6 +6,7 @@
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Rewrite.h"
 #include "mlir/CAPI/Support.h"
+#include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Rewrite/PatternApplicator.h"
@@ -101,6 +102,9 @@ bool nablaRewritePattern(MlirOperation op, const nablaWatch *watch,
   PatternApplicator applicator(*unwrap(patterns));
   applicator.applyDefaultCostModel();
   return succeeded(applicator.matchAndRewrite(unwrap(op), watched.rewriter));
+}
+bool nablaOpHasBuffers(MlirOperation op) {
+  return isa<bufferization::BufferizableOpInterface>(unwrap(op));
 }
 void nablaPassRegister(const nablaPass *pass) {
   registerPass([pass] { return std::make_unique<TablePass>(pass); });

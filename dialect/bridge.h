@@ -1,6 +1,6 @@
 /* What mlir-c 22 lacks, given by Bridge.cpp: passes with options, pipelines,
- * mlir-opt's main, warnings, remarks, features of a CPU. camelCase marks the
- * border to MLIR. */
+ * mlir-opt's main, warnings, remarks, features of a CPU, an interface.
+ * camelCase marks the border to MLIR. */
 #ifndef NABLA_DIALECT_BRIDGE_H
 #define NABLA_DIALECT_BRIDGE_H
 
@@ -70,6 +70,9 @@ bool nablaCpuFeatures(const char *cpu,
                       void (*visit)(void *self, const char *feature,
                                     intptr_t length),
                       void *self);
+
+/* Whether one-shot bufferization knows what `op` does with its tensors. */
+bool nablaOpHasBuffers(MlirOperation op);
 
 /* What is told of changes that are made through a rewriter. */
 typedef struct nablaWatch {

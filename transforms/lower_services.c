@@ -3,6 +3,7 @@
  * function but kernels takes as its first argument. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "transforms/passes.h"
 #include "transforms/services.h"
@@ -178,7 +179,9 @@ static void lower_call(nabla_function_walk *w, MlirOperation call) {
     return;
   }
   nabla_services_refuse(
-      l, call, "is not defined in the program: compiled code cannot call it",
+      l, call,
+      "is not defined in the program: compiled code cannot call it; "
+      "nabla.custom_call calls functions that the process registers",
       name);
 }
 
@@ -194,8 +197,38 @@ static void check_address(nabla_lowering *l, MlirOperation op) {
     nabla_services_refuse(l, op, "is not defined in the program", name);
 }
 
+static int is_lowered(MlirOperation op) {
+  MlirStringRef name = nabla_name(op);
+  return name.length > 5 && !memcmp(name.data, "llvm.", 5);
+}
+
+/* A cast is left where what it is for was not lowered: its user, else what made
+ * its operand. */
+static MlirOperation left_by(MlirOperation op) {
+  if (!nabla_is(op, "builtin.unrealized_conversion_cast")) return op;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
+    MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, i));
+    for (; !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+      if (!is_lowered(mlirOpOperandGetOwner(use)))
+        return mlirOpOperandGetOwner(use);
+  }
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirOperation from = nabla_defining_op(mlirOperationGetOperand(op, i));
+    if (!mlirOperationIsNull(from) && !is_lowered(from)) return from;
+  }
+  return op;
+}
+
+static void refuse_left(nabla_lowering *l, MlirOperation op) {
+  nabla_error_at(left_by(op),
+                 "cannot be compiled, no pass lowers it: use operations of "
+                 "nabla (docs/OPS.md), arith, tensor, linalg and scf");
+  l->failed = 1;
+}
+
 static MlirWalkResult visit(MlirOperation op, void *self) {
   nabla_function_walk *w = self;
+  if (!is_lowered(op)) refuse_left(w->l, op);
   if (nabla_is(op, "llvm.call"))
     lower_call(w, op);
   else if (nabla_is(op, "llvm.invoke"))

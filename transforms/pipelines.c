@@ -17,7 +17,7 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
   nabla_text_add(
       out,
       "func.func(convert-elementwise-to-linalg,linalg-fuse-elementwise-ops,"
-      "canonicalize,cse),"
+      "canonicalize,cse),nabla-check-ops,"
       "eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
       "one-shot-bufferize{bufferize-function-boundaries=true "
       "allow-return-allocs-from-loops=true "
