@@ -12,6 +12,7 @@
 #include "dialect/encoding_nested.h"
 #include "transforms/ir.h"
 #include "transforms/manifest_components.h"
+#include "transforms/manifest_names.h"
 #include "transforms/passes.h"
 
 /* The name of a dtype as in files; NULL when no array of it can be passed. */
@@ -157,20 +158,6 @@ static void put_result(nabla_json_out *out, MlirType type, const char *name) {
   }
 }
 
-/* `nabla.name` of an argument, or "arg3". */
-static MlirStringRef argument_name(MlirOperation function, intptr_t index,
-                                   char fallback[32]) {
-  MlirAttribute all =
-      mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
-  snprintf(fallback, 32, "arg%d", (int)index);
-  if (mlirAttributeIsNull(all)) return nabla_ref(fallback);
-  MlirAttribute name = mlirDictionaryAttrGetElementByName(
-      mlirArrayAttrGetElement(all, index), nabla_ref("nabla.name"));
-  if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name))
-    return nabla_ref(fallback);
-  return mlirStringAttrGetValue(name);
-}
-
 static MlirType function_type(MlirOperation function) {
   return mlirTypeAttrGetValue(
       mlirOperationGetAttributeByName(function, nabla_ref("function_type")));
@@ -221,25 +208,6 @@ static bool is_public_function(MlirOperation op) {
              mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
 }
 
-/* Names that objects have for themselves. */
-static bool check_name(MlirOperation function) {
-  static const char *const names[] = {"malloc", "free", "aligned_alloc"};
-  MlirStringRef name = symbol(function);
-  bool good = true;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (name.length == strlen(names[i]) &&
-        !memcmp(name.data, names[i], name.length))
-      good = false;
-  if (name.length >= 6 &&
-      (!memcmp(name.data, "nabla_", 6) || !memcmp(name.data, "_mlir_", 6)))
-    good = false;
-  if (!good)
-    nabla_error_at(function,
-                   "has a name that compiled code has for itself; "
-                   "rename it");
-  return good;
-}
-
 static void put_function(nabla_json_out *out, MlirOperation function) {
   MlirType type = function_type(function);
   MlirStringRef name = symbol(function);
@@ -250,7 +218,7 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     char fallback[32];
-    put_argument(out, argument_name(function, i, fallback),
+    put_argument(out, nabla_manifest_argument(function, i, fallback),
                  mlirFunctionTypeGetInput(type, i));
   }
   nabla_json_out_array_end(out);
@@ -331,7 +299,7 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   nabla_json_out_array(&out);
   bool good = true;
   for (size_t i = 0; i < all.count; i++) {
-    good = check_name(all.ops[i]) && good;
+    good = nabla_manifest_check_function(all.ops[i]) && good;
     protect_arguments(all.ops[i]);
     if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
         !is_public_function(all.ops[i]))
@@ -347,6 +315,7 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
                        "a tensor nor an implicit array");
       continue;
     }
+    good = nabla_manifest_check_arguments(all.ops[i]) && good;
     put_function(&out, all.ops[i]);
     mlirOperationSetAttributeByName(all.ops[i],
                                     nabla_ref("llvm.emit_c_interface"),
