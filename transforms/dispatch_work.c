@@ -57,9 +57,25 @@ static void inserted(void *self, MlirOperation op) {
   push(w, op, from.depth + 1, from.by);
 }
 
+/* Users of an op that is erased get a value that stands for nothing: what is
+ * left stays valid until the rule is reported. */
+static void keep_users(nabla_work *w, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
+    MlirValue value = mlirOperationGetResult(op, i);
+    if (nabla_use_count(value) == 0) continue;
+    w->orphaned = true;
+    MlirType type = mlirValueGetType(value);
+    nabla_op_spec spec = {
+        "builtin.unrealized_conversion_cast", 0, NULL, 1, &type, 0, NULL};
+    mlirValueReplaceAllUsesOfWith(
+        value, mlirOperationGetResult(nabla_op_create(op, &spec), 0));
+  }
+}
+
 static void erased(void *self, MlirOperation op) {
   nabla_work *w = self;
   w->erased++;
+  keep_users(w, op);
   for (size_t i = w->at - 1; i < w->count; i++)
     if (mlirOperationEqual(w->items[i].op, op))
       w->items[i].op = (MlirOperation){NULL};
@@ -74,7 +90,7 @@ static void replaced(void *self, MlirOperation op, bool same) {
 static nablaWatch watch_begin(nabla_work *w) {
   w->built = w->count;
   w->erased = 0;
-  w->mismatch = false;
+  w->mismatch = w->orphaned = false;
   return (nablaWatch){w, inserted, erased, replaced};
 }
 
@@ -103,6 +119,10 @@ static nabla_rule_outcome judge(nabla_work *w, const source *from,
                                 nabla_rule_outcome outcome) {
   bool changed = w->count > w->built || w->erased;
   if (w->failed) return complain(from, "out of memory");
+  if (w->orphaned)
+    return complain(from,
+                    "erased an operation whose results are used: replace it "
+                    "(mlirRewriterBaseReplaceOpWithValues)");
   if (outcome == NABLA_RULE_FAILED) return complain(from, "failed");
   if (outcome == NABLA_RULE_DECLINED && changed)
     return complain(from, "changed the program and then gave up");

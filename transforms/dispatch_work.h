@@ -26,8 +26,9 @@ typedef struct nabla_work {
   /* of the rewrite that is going on */
   size_t built; /* items before it */
   size_t erased;
-  bool current_gone, mismatch;
-  bool failed; /* out of memory */
+  bool mismatch; /* a result was replaced by a value of another type */
+  bool orphaned; /* an op was erased whose results are used */
+  bool failed;   /* out of memory */
 } nabla_work;
 
 /* All ops of `root` that `want` wants. */

@@ -62,6 +62,18 @@ static bool check_result(MlirOperation op) {
   return false;
 }
 
+/* The name of the pattern that `op` is in. */
+static MlirStringRef rule_of(MlirOperation op) {
+  while (!nabla_is(op, "pdl.pattern")) {
+    op = mlirOperationGetParentOperation(op);
+    if (mlirOperationIsNull(op)) return nabla_ref("");
+  }
+  MlirAttribute name =
+      mlirOperationGetAttributeByName(op, nabla_ref("sym_name"));
+  return mlirAttributeIsNull(name) ? nabla_ref("")
+                                   : mlirStringAttrGetValue(name);
+}
+
 bool nabla_rule_op_check(MlirOperation op) {
   if (nabla_is(op, "pdl.operation")) return check_operation(op);
   if (nabla_is(op, "pdl.result")) return check_result(op);
@@ -70,9 +82,11 @@ bool nabla_rule_op_check(MlirOperation op) {
     return false;
   }
   if (nabla_is(op, "pdl.erase")) {
+    MlirStringRef id = rule_of(op);
     nabla_error_at(op,
-                   "erases what may have users: pdl.replace the operation; "
-                   "what nothing uses goes by itself");
+                   "in rule '%.*s' erases what may have users: pdl.replace the "
+                   "operation; those without users are removed anyway",
+                   (int)(id.length < 100 ? id.length : 100), id.data);
     return false;
   }
   return nabla_rule_natives_check(op);

@@ -108,6 +108,14 @@ static nabla_rule_outcome wrong_type(nabla_rule_call *call) {
 static nabla_rule_outcome invalid(nabla_rule_call *call) {
   return replace(call, build(call, "nabla.transpose", own_type(call)));
 }
+static nabla_rule_outcome erase(nabla_rule_call *call) {
+  mlirRewriterBaseEraseOp(call->rewriter, call->op);
+  return NABLA_RULE_APPLIED;
+}
+static nabla_rule_outcome erase_and_decline(nabla_rule_call *call) {
+  mlirRewriterBaseEraseOp(call->rewriter, call->op);
+  return NABLA_RULE_DECLINED;
+}
 static nabla_rule_outcome nothing(nabla_rule_call *call) {
   (void)call;
   return NABLA_RULE_REFINED;
@@ -175,6 +183,11 @@ RULE_TEST(again, NABLA_CORRUPT, "rule 'mine': does not come to an end")
 RULE_TEST(nothing, NABLA_CORRUPT, "rule 'mine': does not come to an end")
 RULE_TEST(wrong_type, NABLA_CORRUPT,
           "rule 'mine': replaces a result by a value of another type")
+RULE_TEST(erase, NABLA_CORRUPT,
+          "p:3:8: error: rule 'mine': erased an operation whose results are "
+          "used: replace it")
+RULE_TEST(erase_and_decline, NABLA_CORRUPT,
+          "rule 'mine': erased an operation whose results are used")
 RULE_TEST(invalid, NABLA_CORRUPT,
           "rule 'mine': built an operation that is not valid")
 

@@ -141,7 +141,7 @@ pdl.pattern @r : benefit(1) {
   pdl.rewrite %root { pdl.replace %root with (%x : !pdl.value) }
 }
 
-// ERASE: erase.rules:5:23: error: 'pdl.erase' op erases what may have users: pdl.replace the operation; what nothing uses goes by itself
+// ERASE: erase.rules:5:23: error: 'pdl.erase' op in rule 'r' erases what may have users: pdl.replace the operation; those without users are removed anyway
 //--- erase.rules
 pdl.pattern @r : benefit(1) {
   %x = pdl.operand
@@ -295,7 +295,7 @@ pdl.pattern @r : benefit(1) {
   pdl.rewrite { pdl.erase %root }
 }
 
-// ANYROOT: anyroot.rules:4:23: error: 'pdl.erase' op erases what may have users: pdl.replace the operation; what nothing uses goes by itself
+// ANYROOT: anyroot.rules:4:23: error: 'pdl.erase' op in rule 'r' erases what may have users: pdl.replace the operation; those without users are removed anyway
 //--- anyroot.rules
 pdl.pattern @r : benefit(1) {
   %x = pdl.operand
@@ -303,7 +303,7 @@ pdl.pattern @r : benefit(1) {
   pdl.rewrite %root { pdl.erase %root }
 }
 
-// OTHERROOT: otherroot.rules:3:23: error: 'pdl.erase' op erases what may have users: pdl.replace the operation; what nothing uses goes by itself
+// OTHERROOT: otherroot.rules:3:23: error: 'pdl.erase' op in rule 'r' erases what may have users: pdl.replace the operation; those without users are removed anyway
 //--- otherroot.rules
 pdl.pattern @r : benefit(1) {
   %root = pdl.operation "func.return"
