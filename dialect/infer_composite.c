@@ -70,17 +70,44 @@ static bool check_vector(const nablaInference *in, intptr_t index,
   return false;
 }
 
-/* The first operand's shape, with `last` as last dimension. */
-static MlirLogicalResult give_rows(const nablaInference *in, int64_t last,
-                                   MlirType types[], intptr_t *count) {
+/* The first operand's shape; its rank. */
+static intptr_t rows_of(const nablaInference *in,
+                        int64_t shape[NABLA_MAX_RANK]) {
   MlirType type = nabla_infer_operand(in, 0);
-  int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(type);
   assert(rank >= 1 && rank < NABLA_MAX_RANK); /* check_rank */
   for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
+  return rank;
+}
+
+static MlirLogicalResult give_shape(const nablaInference *in, intptr_t rank,
+                                    const int64_t *shape, MlirType types[],
+                                    intptr_t *count) {
+  MlirType element = nabla_array_element(nabla_infer_operand(in, 0));
+  return nabla_infer_give(nabla_infer_tensor(rank, shape, element), types,
+                          count);
+}
+
+/* The first operand's shape, with `last` as last dimension. */
+static MlirLogicalResult give_rows(const nablaInference *in, int64_t last,
+                                   MlirType types[], intptr_t *count) {
+  int64_t shape[NABLA_MAX_RANK];
+  intptr_t rank = rows_of(in, shape);
   shape[rank - 1] = last;
-  return nabla_infer_give(
-      nabla_infer_tensor(rank, shape, nabla_array_element(type)), types, count);
+  return give_shape(in, rank, shape, types, count);
+}
+
+/* A size that is not known is that of an operand that has to agree. */
+static void refine(int64_t *size, int64_t other) {
+  if (nabla_is_dynamic(*size)) *size = other;
+}
+
+/* Operand `index`, if there is one, has one number for each of `*size`. */
+static bool refine_by_vector(const nablaInference *in, intptr_t index,
+                             const char *name, int64_t *size) {
+  if (!check_vector(in, index, name, *size)) return false;
+  if (index < in->operandCount) refine(size, dim_of(in, index, 1));
+  return true;
 }
 
 MlirLogicalResult infer_linear(const nablaInference *in, MlirType types[],
@@ -94,19 +121,22 @@ MlirLogicalResult infer_linear(const nablaInference *in, MlirType types[],
                  "rows of x have as many elements as those of w, which is N x "
                  "K: x is %s, w %s; nabla.transpose turns w round",
                  text_of(in, 0).data, text_of(in, 1).data);
-  if (!check_vector(in, 2, "bias", dim_of(in, 1, 2)))
+  int64_t columns = dim_of(in, 1, 2);
+  if (!refine_by_vector(in, 2, "bias", &columns))
     return mlirLogicalResultFailure();
-  return give_rows(in, dim_of(in, 1, 2), types, count);
+  return give_rows(in, columns, types, count);
 }
 
 static MlirLogicalResult norm(const nablaInference *in, MlirType types[],
                               intptr_t *count) {
   if (!check_elements(in, 3) || !check_rank(in, 0, "the input", 1) ||
-      !check_number(in, "eps", true) ||
-      !check_vector(in, 1, "weight", dim_of(in, 0, 1)) ||
-      !check_vector(in, 2, "bias", dim_of(in, 0, 1)))
+      !check_number(in, "eps", true))
     return mlirLogicalResultFailure();
-  return give_rows(in, dim_of(in, 0, 1), types, count);
+  int64_t places = dim_of(in, 0, 1);
+  if (!refine_by_vector(in, 1, "weight", &places) ||
+      !refine_by_vector(in, 2, "bias", &places))
+    return mlirLogicalResultFailure();
+  return give_rows(in, places, types, count);
 }
 MlirLogicalResult infer_rms_norm(const nablaInference *in, MlirType types[],
                                  intptr_t *count) {
@@ -122,7 +152,7 @@ MlirLogicalResult infer_layer_norm(const nablaInference *in, MlirType types[],
 
 MlirLogicalResult infer_rope(const nablaInference *in, MlirType types[],
                              intptr_t *count) {
-  MlirType type = nabla_infer_operand(in, 0);
+  int64_t shape[NABLA_MAX_RANK];
   if (!check_rank(in, 0, "the input", 2) || !check_number(in, "theta", false))
     return mlirLogicalResultFailure();
   int64_t dim = nabla_infer_integer(in, "dim"), last = dim_of(in, 0, 1);
@@ -132,9 +162,10 @@ MlirLogicalResult infer_rope(const nablaInference *in, MlirType types[],
   if (!nabla_is_dynamic(last) && last % 2)
     return ERROR(in, "the last dimension has pairs, not %lld elements",
                  (long long)last);
-  if (!check_vector(in, 1, "positions", nabla_array_dim(type, (intptr_t)dim)))
+  intptr_t rank = rows_of(in, shape);
+  if (!refine_by_vector(in, 1, "positions", &shape[dim]))
     return mlirLogicalResultFailure();
-  return give_rows(in, last, types, count);
+  return give_shape(in, rank, shape, types, count);
 }
 
 /* What q, k and v agree in. */
@@ -186,6 +217,26 @@ static bool check_mask(const nablaInference *in) {
   return false;
 }
 
+/* The shape of the result but for its last dimension, as far as q, k, v or the
+ * mask know it. The number of heads is q's alone, or the mask's. */
+static bool refine_heads(const nablaInference *in, intptr_t rank,
+                         int64_t shape[]) {
+  for (intptr_t i = 2; i <= rank; i++) {
+    int64_t *size = &shape[rank - i];
+    if (i > 3) refine(size, dim_of(in, 1, i));
+    if (i > 3) refine(size, dim_of(in, 2, i));
+    if (in->operandCount < 4 || i > rank_of(in, 3)) continue;
+    if (!nabla_dims_compatible(*size, dim_of(in, 3, i))) {
+      ERROR(in, "the mask is %s, q %s, k %s, v %s: they differ in dimension %d",
+            text_of(in, 3).data, text_of(in, 0).data, text_of(in, 1).data,
+            text_of(in, 2).data, (int)(rank - i));
+      return false;
+    }
+    refine(size, dim_of(in, 3, i));
+  }
+  return true;
+}
+
 MlirLogicalResult infer_attention(const nablaInference *in, MlirType types[],
                                   intptr_t *count) {
   if (!check_rank(in, 0, "q", 2) || !check_elements(in, 3) ||
@@ -198,5 +249,9 @@ MlirLogicalResult infer_attention(const nablaInference *in, MlirType types[],
     return ERROR(in,
                  "scale = NUMBER is needed where the last dimension of q and k "
                  "is not known");
-  return give_rows(in, dim_of(in, 2, 1), types, count);
+  int64_t shape[NABLA_MAX_RANK];
+  intptr_t rank = rows_of(in, shape);
+  shape[rank - 1] = dim_of(in, 2, 1);
+  if (!refine_heads(in, rank, shape)) return mlirLogicalResultFailure();
+  return give_shape(in, rank, shape, types, count);
 }

@@ -216,17 +216,23 @@ MlirLogicalResult infer_dynamic_update_slice(const nablaInference *in,
   MlirType update = nabla_infer_operand(in, 1);
   intptr_t rank = nabla_array_rank(type);
   if (!mlirTypeEqual(nabla_array_element(type), nabla_array_element(update)))
-    return ERROR(in, "operands have the same element type");
+    return ERROR(in,
+                 "array and update have the same element type; nabla.convert "
+                 "makes it");
   bool fits = nabla_array_rank(update) == rank;
   for (intptr_t i = 0; fits && i < rank; i++) {
     int64_t a = nabla_array_dim(type, i), b = nabla_array_dim(update, i);
     fits = nabla_is_dynamic(a) || nabla_is_dynamic(b) || b <= a;
   }
   if (!fits)
-    return ERROR(in, "an update of %s does not fit into %s",
+    return ERROR(in,
+                 "an update of %s does not fit into %s: it has as many "
+                 "dimensions, none of them larger",
                  nabla_infer_text(update).data, nabla_infer_text(type).data);
   if (in->operandCount - 2 != rank)
-    return ERROR(in, "at has an entry for each of the %d dimensions, not %d",
+    return ERROR(in,
+                 "at has an entry for each of the %d dimensions, not %d: an "
+                 "index, or a tensor of i64 or i32 of rank 0",
                  (int)rank, (int)in->operandCount - 2);
   return nabla_infer_give(nabla_dense_type(type), types, count);
 }

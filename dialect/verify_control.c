@@ -58,6 +58,12 @@ static MlirOperation end_of(MlirOperation op, intptr_t region,
   return (MlirOperation){NULL};
 }
 
+/* Is `dense` the tensor that `packed` decodes to? */
+static bool is_decoded(MlirType packed, MlirType dense) {
+  return nablaTypeIsAImplicit(packed) &&
+         mlirTypeEqual(nabla_dense_type(packed), dense);
+}
+
 /* Two types at one place of a list are the same. `what`: "yields"; `where`:
  * "result". */
 static MlirLogicalResult same(MlirOperation op, intptr_t region,
@@ -65,6 +71,12 @@ static MlirLogicalResult same(MlirOperation op, intptr_t region,
                               const char *where, intptr_t index,
                               MlirType want) {
   if (mlirTypeEqual(have, want)) return good();
+  if (is_decoded(have, want) || is_decoded(want, have))
+    return ERROR(op,
+                 "region #%d %s %s as %s #%d, which is %s: nabla.materialize "
+                 "the packed one",
+                 (int)region, what, text_of(have).data, where, (int)index,
+                 text_of(want).data);
   return ERROR(op, "region #%d %s %s as %s #%d, which is %s", (int)region, what,
                text_of(have).data, where, (int)index, text_of(want).data);
 }

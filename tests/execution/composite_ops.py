@@ -23,6 +23,11 @@ def dims_of(text):
             for d in text[len("tensor<"):].split("x")[:-1]]
 
 
+def known(*sizes):
+    """The first of sizes that have to agree that a type tells, else None."""
+    return next((s for s in sizes if s is not None), None)
+
+
 def finish(f, y, dims, want, bound, kind):
     """A result that was computed in f32 or f64 and rounded once."""
     with np.errstate(all="ignore"):
@@ -50,6 +55,8 @@ def linear_of(f, kind, x, x_type, a, w, w_type, dense, b=None):
         want = want + wide(b[2])
         bound = bound + 2 * UNIT[kind] * (np.abs(want) + bound)
     n = dense.shape[0] if packed else dims_of(w_type)[0]
+    if b and "implicit" not in b[1]:
+        n = known(n, *dims_of(b[1]))
     finish(f, y, dims_of(x_type)[:-1] + [n], want, bound, kind)
 
 
@@ -103,7 +110,10 @@ def norm(f, op, kind, x, x_type, a, parameters, eps):
         op, x, names, eps, x_type, types))
     dense = [wide(p[2]) for p in parameters]
     want, bound = norm_of(wide(a), dense, eps, op == "layer_norm", UNIT[kind])
-    finish(f, y, dims_of(x_type), want, bound, kind)
+    dims = dims_of(x_type)
+    sizes = [dims_of(p[1])[0] if "tensor" in p[1] else a.shape[-1]
+             for p in parameters]
+    finish(f, y, dims[:-1] + [known(dims[-1], *sizes)], want, bound, kind)
 
 
 def add_norms(make, rounds):
@@ -180,7 +190,9 @@ def add_rope(make, rounds):
             given, p_type = f.argument(p, hidden(rng, 1))
             y = f.op("nabla.rope %s %s, %s dim = %d : %s, %s" % (
                 pairs, x, given, dim, x_type, p_type))
-            finish(f, y, dims_of(x_type), *turned(
+            known_dims = dims_of(x_type)
+            known_dims[dim] = known(known_dims[dim], *dims_of(p_type))
+            finish(f, y, known_dims, *turned(
                 wide(a), p, dim, pairs, 1e4, UNIT[kind]), kind)
 
 
@@ -257,7 +269,13 @@ def attention(f, rng, kind, number, q, k, v, names, types):
         scale = 1 / np.sqrt(max(q.shape[-1], 1))
     dense = [dims_of(t) if "tensor" in t else a.shape
              for t, a in zip(types, (q, k, v))]
-    finish(f, y, list(dense[0][:-1]) + [dense[2][-1]], *attended(
+    dims = list(dense[0][:-1]) + [dense[2][-1]]
+    for i in range(2, len(dims) + 1):  # from the end
+        if i > 3:
+            dims[-i] = known(*(d[-i] for d in dense))
+        if mask is not None and i <= mask.ndim:
+            dims[-i] = known(dims[-i], dims_of(m_type)[-i])
+    finish(f, y, dims, *attended(
         wide(q), wide(k), wide(v), mask, scale, causal, UNIT[kind]), kind)
 
 

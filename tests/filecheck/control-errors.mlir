@@ -400,3 +400,29 @@ func.func @empty(%p: i1) {
   "nabla.cond"(%p) ({}, {}) : (i1) -> ()
   return
 }
+
+// -----
+
+!w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+func.func @packed_and_dense(%p: tensor<i1>, %a: !w, %b: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  // expected-error @+1 {{'nabla.cond' op region #0 hands on !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>> as result #0, which is tensor<8x64xf32>: nabla.materialize the packed one}}
+  %0 = nabla.cond %p : tensor<i1> -> tensor<8x64xf32> {
+    nabla.yield %a : !w
+  }, {
+    nabla.yield %b : tensor<8x64xf32>
+  }
+  return %0 : tensor<8x64xf32>
+}
+
+// -----
+
+!w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+func.func @dense_and_packed(%p: tensor<i1>, %a: !w, %b: tensor<8x64xf32>) -> !w {
+  // expected-error @+1 {{'nabla.cond' op region #1 hands on tensor<8x64xf32> as result #0, which is !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>: nabla.materialize the packed one}}
+  %0 = nabla.cond %p : tensor<i1> -> !w {
+    nabla.yield %a : !w
+  }, {
+    nabla.yield %b : tensor<8x64xf32>
+  }
+  return %0 : !w
+}

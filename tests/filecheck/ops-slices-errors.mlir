@@ -106,7 +106,7 @@ func.func @f(%a: tensor<2x3xf32>, %i: index) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<2xf32>, %i: index) {
-  // expected-error @+1 {{'nabla.dynamic_update_slice' op an update of 2 does not fit into 2x3}}
+  // expected-error @+1 {{'nabla.dynamic_update_slice' op an update of 2 does not fit into 2x3: it has as many dimensions, none of them larger}}
   %0 = nabla.dynamic_update_slice %a, %b at(%i, %i : index, index) : tensor<2x3xf32>, tensor<2xf32>
   return
 }
@@ -122,7 +122,7 @@ func.func @f(%a: tensor<2x3xf32>, %b: tensor<?x4xf32>, %i: index) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<1x1xf16>, %i: index) {
-  // expected-error @+1 {{'nabla.dynamic_update_slice' op operands have the same element type}}
+  // expected-error @+1 {{'nabla.dynamic_update_slice' op array and update have the same element type; nabla.convert makes it}}
   %0 = nabla.dynamic_update_slice %a, %b at(%i, %i : index, index) : tensor<2x3xf32>, tensor<1x1xf16>
   return
 }
@@ -130,7 +130,7 @@ func.func @f(%a: tensor<2x3xf32>, %b: tensor<1x1xf16>, %i: index) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<1x1xf32>, %i: index) {
-  // expected-error @+1 {{'nabla.dynamic_update_slice' op at has an entry for each of the 2 dimensions, not 3}}
+  // expected-error @+1 {{'nabla.dynamic_update_slice' op at has an entry for each of the 2 dimensions, not 3: an index, or a tensor of i64 or i32 of rank 0}}
   %0 = nabla.dynamic_update_slice %a, %b at(%i, %i, %i : index, index, index) : tensor<2x3xf32>, tensor<1x1xf32>
   return
 }
