@@ -223,17 +223,88 @@ LogicalResult ImplicitType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (nablaHookImplicitVerify(&s, message)) return success();
   return emitError() << message;
 }
-// Of nabla.materialize: a number, or "all", which is what no attribute means.
-static ParseResult parseLevels(OpAsmParser &parser, IntegerAttr &levels) {
-  int64_t count;
-  if (succeeded(parser.parseOptionalKeyword("all"))) return success();
-  if (parser.parseInteger(count)) return failure();
-  levels = parser.getBuilder().getI64IntegerAttr(count);
-  return success();
+// The assembly of Nabla_ArrayOp: `operands` of them (-1: any number), keys in
+// this order.
+struct Form {
+  struct Key {
+    const char *name;
+    bool isList = false, isOptional = false;
+  };
+  SmallVector<Key> keys;
+  int operands;
+};
+
+// `KEY = NUMBER`, `KEY = [NUMBER, ...]`; `all` is what no attribute means.
+static ParseResult parseKey(OpAsmParser &parser, const Form::Key &key,
+                            NamedAttrList &attributes) {
+  SmallVector<int64_t> list;
+  auto number = [&] { return parser.parseInteger(list.emplace_back()); };
+  auto square = AsmParser::Delimiter::Square;
+  if (failed(parser.parseOptionalKeyword(key.name)))
+    return key.isOptional ? success() : parser.parseKeyword(key.name);
+  if (parser.parseEqual()) return failure();
+  if (!key.isList && key.isOptional &&
+      succeeded(parser.parseOptionalKeyword("all")))
+    return success();
+  if (key.isList ? parser.parseCommaSeparatedList(square, number) : number())
+    return failure();
+  Builder &b = parser.getBuilder();
+  Attribute value = b.getDenseI64ArrayAttr(list);
+  if (!key.isList) value = b.getI64IntegerAttr(list[0]);
+  return attributes.append(key.name, value), success();
 }
-static void printLevels(OpAsmPrinter &printer, Operation *,
-                        IntegerAttr levels) {
-  printer << levels.getInt();
+
+static bool hasImplicit(TypeRange types) {
+  return llvm::any_of(types, [](Type t) { return isa<ImplicitType>(t); });
+}
+
+template <typename Op>
+static ParseResult parseArrays(OpAsmParser &parser, OperationState &result,
+                               const Form &form) {
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  SmallVector<Type> types, written;
+  NamedAttrList others;
+  auto at = parser.getNameLoc();
+  if (parser.parseOperandList(operands, form.operands)) return failure();
+  for (auto &key : form.keys)
+    if (parseKey(parser, key, result.attributes)) return failure();
+  if (parser.parseOptionalAttrDict(others) || parser.parseColonTypeList(types))
+    return failure();
+  for (auto &key : form.keys)
+    if (others.get(key.name))
+      return parser.emitError(at) << "'" << key.name << "' is written as `"
+                                  << key.name << " = ...` before the types";
+  result.attributes.append(others);
+  if ((succeeded(parser.parseOptionalArrow()) &&
+       parser.parseTypeList(written)) ||
+      parser.resolveOperands(operands, types, at, result.operands) ||
+      failed(inferInC<Op>(parser.getContext(), result.location, result.operands,
+                          result.attributes.getDictionary(parser.getContext()),
+                          nullptr, result.types)))
+    return failure();
+  if (written.empty() || written == result.types) return success();
+  auto error = parser.emitError(at, "has results of other types: ");
+  llvm::interleaveComma(result.types, error);
+  return error;
+}
+
+static void printArrays(OpAsmPrinter &printer, Operation *op,
+                        const Form &form) {
+  SmallVector<StringRef> elided;
+  printer << ' ' << op->getOperands();
+  for (auto &key : form.keys) {
+    Attribute value = op->getAttr(key.name);
+    elided.push_back(key.name);
+    auto list = dyn_cast_or_null<DenseI64ArrayAttr>(value);
+    if (!value || (key.isOptional && list && list.empty())) continue;
+    printer << ' ' << key.name << " = ";
+    list ? list.print(printer.getStream())
+         : (void)(printer << cast<IntegerAttr>(value).getInt());
+  }
+  printer.printOptionalAttrDict(op->getAttrs(), elided);
+  printer << " : " << op->getOperandTypes();
+  if (hasImplicit(op->getResultTypes()))
+    printer << " -> " << op->getResultTypes();
 }
 }  // namespace nabla
 #include "dialect/NablaEnums.cpp.inc"

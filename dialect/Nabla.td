@@ -20,6 +20,46 @@ def Nabla_Dialect : Dialect {
     its encoding's. Operations take implicit arrays where they take tensors.
     `nabla-dispatch` says what becomes of each: a fused operation that decodes
     where it computes, a view, or, counted and reported, `nabla.materialize`.
+
+    Types of results that are tensors, and follow from operands and attributes,
+    are not written. Implicit results are printed as `-> TYPE` behind the types
+    of the operands; where they follow, they may be left out of a program.
+    Every operation below has an example that can be compiled.
+
+    ### Sizes that are not known
+
+    A dimension of a tensor may be `?`: its size is known when the program runs.
+    Dimensions of implicit arrays are always known. The result of an operation
+    has the sizes that its operands know:
+
+    * Where dimensions of several operands have to agree, the size is that of
+      the first one that is known: `add` and all others that work element by
+      element, `select`, `stack`, `concatenate` but for `dim`, batching
+      dimensions of `dot_general`; in `linear` the columns of `w` and the bias;
+      in `rms_norm` and `layer_norm` the last dimension, the weight and the
+      bias; in `rope` the dimension `dim` and the positions; in `attention` the
+      queries and the mask, and what stands before the heads of q, k, v and the
+      mask.
+    * Two known sizes that differ are an error of the text. A known one and a
+      `?`, or two `?`, are compared when the program runs; an error names the
+      operation.
+    * Dimensions of one operand alone keep what they are: `transpose`,
+      `reduce`, `dot_general`'s others, `pad`, `softmax`.
+    * `concatenate` gives `?` along `dim` if one operand has it. `slice` of `?`
+      gives a known size between two limits, and `?` up to the limit -1.
+    * Where the result type is written, its sizes count: `reshape` computes one
+      `?`; `broadcast_in_dim`, `full`, `iota`, `tri`, `uniform`, `normal`,
+      `dynamic_slice`, `scan` and `reshape` with several take each `?` from
+      `sizes(...)`, values of type index, in order.
+    * `tensor.dim` gives a size as a value, `tensor.cast` changes what a type
+      says of it.
+
+    ```mlir
+    func.func @sizes(%x: tensor<?x3xf32>, %y: tensor<2x?xf32>) -> tensor<2x3xf32> {
+      %z = nabla.add %x, %y : tensor<?x3xf32>, tensor<2x?xf32>
+      return %z : tensor<2x3xf32>
+    }
+    ```
   }];
   let useDefaultTypePrinterParser = 1;
   let extraClassDeclaration = [{
@@ -137,6 +177,31 @@ class Nabla_InferOp<string mnemonic, list<Trait> traits = []>
   let extraClassDefinition = verifyHook # inferHook;
 }
 
+// An op whose results may be implicit: operands, keys with a number or a list
+// of numbers, types. Implicit results are printed, `-> TYPE`, and may be left
+// out, since they are inferred. `form` is a nabla::Form of Dialect.cpp.
+class Nabla_ArrayOp<string mnemonic, string form, list<Trait> traits = []>
+    : Nabla_InferOp<mnemonic, traits> {
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDefinition = verifyHook # inferHook # [{
+    ::mlir::ParseResult $cppClass::parse(::mlir::OpAsmParser &parser,
+                                         ::mlir::OperationState &result) {
+      return ::nabla::parseArrays<$cppClass>(parser, result, }] # form # [{);
+    }
+    void $cppClass::print(::mlir::OpAsmPrinter &printer) {
+      ::nabla::printArrays(printer, getOperation(), }] # form # [{);
+    }
+  }];
+}
+
+// The description of an op of one line: an example, as docs/DIALECT.md has one
+// of each.
+class Nabla_Example<string name, string arguments, string line, string gives> {
+  string text = "```mlir\nfunc.func @" # name # "(" # arguments # ") -> " #
+      gives # " {\n  %r = nabla." # name # " " # line # "\n  return %r : " #
+      gives # "\n}\n```\n";
+}
+
 def Nabla_Float : AnyTypeOf<[F64, F32, F16, BF16]>;
 def Nabla_Tensor : AnyTypeOf<
     [RankedTensorOf<[F64, F32, F16, BF16, I64, I32, I8, UI8, I1]>],
@@ -160,6 +225,14 @@ def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
     The rules are those of `quant/` (docs/FORMAT.md), byte for byte. Its
     gradient is the straight-through estimator. A value that is NaN or infinite
     gives a block that nobody should use.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @quantize(%x: tensor<8x64xf32>) -> !w {
+      %w = nabla.quantize %x : tensor<8x64xf32> -> !w
+      return %w : !w
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatTensor:$input);
   let results = (outs Nabla_ImplicitType:$output);
@@ -167,7 +240,8 @@ def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
       "$input attr-dict `:` type($input) `->` qualified(type($output))";
 }
 
-def Nabla_MaterializeOp : Nabla_InferOp<"materialize"> {
+def Nabla_MaterializeOp
+    : Nabla_ArrayOp<"materialize", "{{{\"levels\", false, true}}, 1}"> {
   let summary = "Decodes an implicit array into a dense one";
   let description = [{
     All levels (`levels = all`, which is not printed), or as many of the
@@ -175,12 +249,23 @@ def Nabla_MaterializeOp : Nabla_InferOp<"materialize"> {
     whose scales are packed, levels = 1 gives the same codes with scales that
     are packed one level less. All levels one by one, or at once, give the same
     bits; the last gives the tensor. See `implicit_depth`.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @materialize(%w: !w) -> tensor<8x64xf32> {
+      %x = nabla.materialize %w : !w
+      return %x : tensor<8x64xf32>
+    }
+    !nested = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64, scale = #nabla.dynamic8<block = 256>>>
+    func.func @levels(%w: !nested) -> !w {
+      %x = nabla.materialize %w levels = 1 : !nested -> !w
+      return %x : !w
+    }
+    ```
   }];
   let arguments = (ins Nabla_ImplicitType:$input,
                        OptionalAttr<I64Attr>:$levels);
   let results = (outs Nabla_FloatArray:$output);
-  let assemblyFormat = "$input (`levels` `=` custom<Levels>($levels)^)? "
-                       "attr-dict `:` qualified(type($input))";
 }
 
 def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
@@ -189,6 +274,14 @@ def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
     0 of a tensor, 1 of a packed array, and one more for each encoding that its
     scales are in: so many times `materialize levels = 1` gives the tensor. A
     lora has the levels of its base. A constant: nothing is read.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @implicit_depth(%w: !w) -> tensor<i64> {
+      %n = nabla.implicit_depth %w : !w
+      return %n : tensor<i64>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input);
   let results = (outs 0DTensorOf<[I64]>:$depth);
@@ -209,6 +302,14 @@ def Nabla_PackOp : Nabla_Op<"pack"> {
     | `dynamic8` | codes, scales, offset (f32, rank 0), map (256 f32) |
     | `lora` | base (implicit), a (rank x columns), b (rows x rank) |
     | `splat` | none |
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @pack(%codes: tensor<256xi8>, %scales: tensor<8xf32>) -> !w {
+      %w = nabla.pack %codes, %scales : tensor<256xi8>, tensor<8xf32> -> !w
+      return %w : !w
+    }
+    ```
   }];
   let arguments = (ins Variadic<Nabla_Component>:$components);
   let results = (outs Nabla_ImplicitType:$output);
@@ -216,11 +317,19 @@ def Nabla_PackOp : Nabla_Op<"pack"> {
                        "qualified(type($output))";
 }
 
-def Nabla_UnpackOp : Nabla_InferOp<"unpack"> {
+def Nabla_UnpackOp : Nabla_ArrayOp<"unpack", "{{}, 1}"> {
   let summary = "Gives the components of an implicit array";
+  let description = [{
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @unpack(%w: !w) -> (tensor<256xi8>, tensor<8xf32>) {
+      %codes, %scales = nabla.unpack %w : !w
+      return %codes, %scales : tensor<256xi8>, tensor<8xf32>
+    }
+    ```
+  }];
   let arguments = (ins Nabla_ImplicitType:$input);
   let results = (outs Variadic<Nabla_Component>:$components);
-  let assemblyFormat = "$input attr-dict `:` qualified(type($input))";
 }
 
 def Nabla_DotGeneralOp : Nabla_InferOp<"dot_general"> {
@@ -228,6 +337,19 @@ def Nabla_DotGeneralOp : Nabla_InferOp<"dot_general"> {
   let description = [{
     StableHLO's dot_general: result dimensions are batching, then the others of
     lhs, then those of rhs. f16 and bf16 accumulate in f32 and round once.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @dot_general(%x: tensor<?x64xf32>, %w: !w) -> tensor<?x8xf32> {
+      %y = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<?x64xf32>, !w
+      return %y : tensor<?x8xf32>
+    }
+    func.func @batches(%a: tensor<8x4x16xf32>, %b: tensor<8x16x32xf32>) -> tensor<8x4x32xf32> {
+      %y = nabla.dot_general %a, %b batching = [0] x [0] contracting = [2] x [1]
+          : tensor<8x4x16xf32>, tensor<8x16x32xf32>
+      return %y : tensor<8x4x32xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$lhs, Nabla_FloatArray:$rhs,
       DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$lhs_batching,
@@ -248,6 +370,15 @@ def Nabla_FusedDotOp : Nabla_Op<"fused_dot", [
     y[m, n] = sum over k of x[m, k] * w[n, k], then the steps of `epilogue` in
     order, in f32: "bias" adds its operand b[n], "add" its operand r[m, n],
     "relu", "silu". Made by `nabla-dispatch` and `nabla-fuse`.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @fused_dot(%x: tensor<?x64xf32>, %w: !w, %b: tensor<8xf32>) -> tensor<?x8xf32> {
+      %y = nabla.fused_dot %x, %w(%b) epilogue = ["bias", "relu"]
+          : tensor<?x64xf32>, !w, tensor<8xf32>
+      return %y : tensor<?x8xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatTensor:$x, Nabla_ImplicitType:$w,
       Variadic<Nabla_FloatTensor>:$extra,
@@ -260,12 +391,19 @@ def Nabla_FusedDotOp : Nabla_Op<"fused_dot", [
   let extraClassDefinition = verifyHook # inferHook;
 }
 
-def Nabla_TransposeOp : Nabla_InferOp<"transpose"> {
+def Nabla_TransposeOp
+    : Nabla_ArrayOp<"transpose", "{{{\"permutation\", true}}, 1}"> {
   let summary = "Permutes dimensions; of an implicit array: a view";
+  let description = [{
+    ```mlir
+    func.func @transpose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
+      %y = nabla.transpose %x permutation = [2, 0, 1] : tensor<2x3x4xf32>
+      return %y : tensor<4x2x3xf32>
+    }
+    ```
+  }];
   let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Nabla_Array:$result);
-  let assemblyFormat = "$input `permutation` `=` $permutation attr-dict `:` "
-                       "qualified(type($input))";
 }
 
 def Nabla_ReshapeOp : Nabla_Op<"reshape"> {
@@ -274,6 +412,13 @@ def Nabla_ReshapeOp : Nabla_Op<"reshape"> {
     Of an implicit array: a view, when strides express it; with a tensor as
     result type it is materialized. A result with one `?` takes what is left;
     with more of them `sizes` gives each.
+
+    ```mlir
+    func.func @reshape(%x: tensor<?x6xf32>) -> tensor<?x2x3xf32> {
+      %y = nabla.reshape %x : tensor<?x6xf32> -> tensor<?x2x3xf32>
+      return %y : tensor<?x2x3xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Variadic<Index>:$sizes);
   let results = (outs Nabla_Array:$result);
@@ -286,6 +431,15 @@ def Nabla_BroadcastInDimOp : Nabla_Op<"broadcast_in_dim"> {
   let description = [{
     Dimension i of the operand becomes dimension dims[i] of the result. Of an
     implicit array: a view. `sizes` gives each `?` of the result.
+
+    ```mlir
+    func.func @broadcast_in_dim(%x: tensor<3xf32>, %like: tensor<?x3xf32>) -> tensor<?x3xf32> {
+      %zero = arith.constant 0 : index
+      %n = tensor.dim %like, %zero : tensor<?x3xf32>
+      %y = nabla.broadcast_in_dim %x dims = [1] sizes(%n) : tensor<3xf32> -> tensor<?x3xf32>
+      return %y : tensor<?x3xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$dims,
                        Variadic<Index>:$sizes);
@@ -296,23 +450,27 @@ def Nabla_BroadcastInDimOp : Nabla_Op<"broadcast_in_dim"> {
 
 // Where a slice begins.
 def Nabla_Start : AnyTypeOf<[Index, 0DTensorOf<[I64, I32]>],
-                            "index or integer scalar">;
+                            "index, or tensor of i64 or i32 of rank 0">;
 
-def Nabla_SliceOp : Nabla_InferOp<"slice"> {
+def Nabla_SliceOp : Nabla_ArrayOp<"slice",
+    "{{{\"starts\", true}, {\"limits\", true}, {\"strides\", true, true}}, 1}"> {
   let summary = "Takes a box of an array, or every n-th index of it";
   let description = [{
     StableHLO's slice: indices starts, starts + strides, ... below limits;
     strides are 1 if they are not given. A limit of -1 is the end of the
     dimension. Of an implicit array: a view.
+
+    ```mlir
+    func.func @slice(%x: tensor<8x10xf32>) -> tensor<4x5xf32> {
+      %y = nabla.slice %x starts = [2, 0] limits = [6, -1] strides = [1, 2] : tensor<8x10xf32>
+      return %y : tensor<4x5xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$starts,
       DenseI64ArrayAttr:$limits,
       DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides);
   let results = (outs Nabla_Array:$result);
-  let assemblyFormat = [{
-    $input `starts` `=` $starts `limits` `=` $limits
-    (`strides` `=` $strides^)? attr-dict `:` qualified(type($input))
-  }];
 }
 
 def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]> {
@@ -321,6 +479,13 @@ def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]>
     The result type gives the size of the box, `sizes` each `?` of it. Where it
     would reach beyond the array it is moved inside (StableHLO). A packed
     operand is decoded only there (`fused_gather`).
+
+    ```mlir
+    func.func @dynamic_slice(%x: tensor<8x10xf32>, %i: tensor<i64>) -> tensor<2x10xf32> {
+      %y = nabla.dynamic_slice %x at(%i, %i : tensor<i64>, tensor<i64>) : tensor<8x10xf32> -> tensor<2x10xf32>
+      return %y : tensor<2x10xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Variadic<Nabla_Start>:$starts,
                        Variadic<Index>:$sizes);
@@ -334,9 +499,22 @@ def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]>
 def Nabla_DynamicUpdateSliceOp : Nabla_InferOp<"dynamic_update_slice"> {
   let summary = "Gives an array with a box of it replaced";
   let description = [{
-    The box has the shape of the second operand; where it would reach beyond
-    the array it is moved inside (StableHLO). In place when nothing else reads
-    the array.
+    The box has the shape of the second operand, which has as many dimensions
+    as the array, none of them larger, and its element type. `at` has where the
+    box begins, an entry for each dimension: an index, or a tensor of i64 or i32
+    of rank 0. Where the box would reach beyond the array it is moved inside
+    (StableHLO). Array and update may be packed: they are materialized,
+    reported, since the result is a tensor. In place when nothing else reads the
+    array.
+
+    ```mlir
+    func.func @dynamic_update_slice(%cache: tensor<8x10xf32>, %row: tensor<1x10xf32>, %i: tensor<i64>) -> tensor<8x10xf32> {
+      %zero = nabla.constant dense<0> : tensor<i64>
+      %y = nabla.dynamic_update_slice %cache, %row at(%i, %zero : tensor<i64>, tensor<i64>)
+          : tensor<8x10xf32>, tensor<1x10xf32>
+      return %y : tensor<8x10xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Nabla_Array:$update,
                        Variadic<Nabla_Start>:$starts);
@@ -347,11 +525,10 @@ def Nabla_DynamicUpdateSliceOp : Nabla_InferOp<"dynamic_update_slice"> {
   }];
 }
 
-class Nabla_JoinOp<string mnemonic> : Nabla_InferOp<mnemonic> {
+class Nabla_JoinOp<string mnemonic>
+    : Nabla_ArrayOp<mnemonic, "{{{\"dim\"}}, -1}"> {
   let arguments = (ins Variadic<Nabla_Array>:$inputs, I64Attr:$dim);
   let results = (outs Nabla_Array:$result);
-  let assemblyFormat = "$inputs `dim` `=` $dim attr-dict `:` "
-                       "qualified(type($inputs))";
 }
 def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
   let summary = "Joins arrays along a dimension";
@@ -361,6 +538,16 @@ def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
     one element, for arrays, or pieces of arrays in order, that begin with a
     block and (but the last one) end with one; with `blocks = leading` for
     rows. Otherwise the operands are materialized.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @concatenate(%a: tensor<2x3xf32>, %b: tensor<?x3xf32>, %v: !w) -> (tensor<?x3xf32>, !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>) {
+      %x = nabla.concatenate %a, %b dim = 0 : tensor<2x3xf32>, tensor<?x3xf32>
+      %y = nabla.concatenate %v, %v dim = 0 : !w, !w
+          -> !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>
+      return %x, %y : tensor<?x3xf32>, !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>
+    }
+    ```
   }];
 }
 def Nabla_StackOp : Nabla_JoinOp<"stack"> {
@@ -368,19 +555,32 @@ def Nabla_StackOp : Nabla_JoinOp<"stack"> {
   let description = [{
     Of implicit arrays of one encoding: a view of them concatenated, where that
     stays packed and `dim` is 0.
+
+    ```mlir
+    func.func @stack(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) -> tensor<2x2x3xf32> {
+      %y = nabla.stack %a, %b dim = 1 : tensor<2x3xf32>, tensor<2x3xf32>
+      return %y : tensor<2x2x3xf32>
+    }
+    ```
   }];
 }
 
-def Nabla_SplitOp : Nabla_InferOp<"split"> {
+def Nabla_SplitOp : Nabla_ArrayOp<"split",
+    "{{{\"dim\"}, {\"sizes\", true}}, 1}"> {
   let summary = "Cuts an array into pieces along a dimension";
   let description = [{
     `sizes` gives the pieces, which are the whole. Of an implicit array: views.
+
+    ```mlir
+    func.func @split(%x: tensor<8x6xf32>) -> (tensor<8x2xf32>, tensor<8x4xf32>) {
+      %a, %b = nabla.split %x dim = 1 sizes = [2, 4] : tensor<8x6xf32>
+      return %a, %b : tensor<8x2xf32>, tensor<8x4xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, I64Attr:$dim,
                        DenseI64ArrayAttr:$sizes);
   let results = (outs Variadic<Nabla_Array>:$results);
-  let assemblyFormat = "$input `dim` `=` $dim `sizes` `=` $sizes attr-dict "
-                       "`:` qualified(type($input))";
 }
 
 def Nabla_PadOp : Nabla_InferOp<"pad"> {
@@ -388,6 +588,13 @@ def Nabla_PadOp : Nabla_InferOp<"pad"> {
   let description = [{
     StableHLO's pad: `interior` between neighbours (0 if it is not given),
     `low` before and `high` behind; negative ones of these take away.
+
+    ```mlir
+    func.func @pad(%x: tensor<2x3xf32>, %v: tensor<f32>) -> tensor<3x6xf32> {
+      %y = nabla.pad %x, %v low = [0, 1] high = [0, 2] interior = [1, 0] : tensor<2x3xf32>, tensor<f32>
+      return %y : tensor<3x6xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Nabla_Tensor:$value,
       DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
@@ -404,6 +611,13 @@ def Nabla_FlipOp : Nabla_InferOp<"flip"> {
   let summary = "Turns dimensions round";
   let description = [{
     Of an implicit array no view, since strides of views are not negative.
+
+    ```mlir
+    func.func @flip(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %y = nabla.flip %x dims = [1] : tensor<2x3xf32>
+      return %y : tensor<2x3xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, DenseI64ArrayAttr:$dims);
   let results = (outs Nabla_Tensor:$result);
@@ -445,6 +659,15 @@ def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
     Rows of a table: `offset_dims = [1] collapsed_dims = [0] index_map = [0]
     vector_dim = 1 sizes = [1, 64]`. A packed operand is decoded where it is
     read (`fused_gather`).
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @gather(%w: !w, %rows: tensor<?x1xi64>) -> tensor<?x64xf32> {
+      %y = nabla.gather %w, %rows offset_dims = [1] collapsed_dims = [0] index_map = [0]
+          vector_dim = 1 sizes = [1, 64] : !w, tensor<?x1xi64>
+      return %y : tensor<?x64xf32>
+    }
+    ```
   }];
 }
 def Nabla_FusedGatherOp
@@ -452,6 +675,15 @@ def Nabla_FusedGatherOp
   let summary = "Decodes boxes of a packed array, and nothing else of it";
   let description = [{
     What `gather` says, exactly. Made by `nabla-dispatch`.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @fused_gather(%w: !w, %rows: tensor<?x1xi64>) -> tensor<?x64xf32> {
+      %y = nabla.fused_gather %w, %rows offset_dims = [1] collapsed_dims = [0] index_map = [0]
+          vector_dim = 1 sizes = [1, 64] : !w, tensor<?x1xi64>
+      return %y : tensor<?x64xf32>
+    }
+    ```
   }];
 }
 
@@ -463,6 +695,14 @@ def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
     inserted_window_dims). Elements outside of the array are left out. Updates
     are applied one after the other in row-major order, each rounded to the
     element type; `min` and `max` of a NaN are NaN.
+
+    ```mlir
+    func.func @scatter(%x: tensor<8x4xf32>, %rows: tensor<2x1xi64>, %u: tensor<2x4xf32>) -> tensor<8x4xf32> {
+      %y = nabla.scatter add %x, %rows, %u offset_dims = [1] collapsed_dims = [0] index_map = [0]
+          vector_dim = 1 : tensor<8x4xf32>, tensor<2x1xi64>, tensor<2x4xf32>
+      return %y : tensor<8x4xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Nabla_IndexTensor:$indices,
       Nabla_Array:$updates, Nabla_ScatterKind:$kind,
@@ -494,6 +734,14 @@ def Nabla_ConvGeneralOp : Nabla_InferOp<"conv_general"> {
     if they are not given) and the padding, `low` and `high` (0, may be
     negative). With `groups` the features are cut into as many parts, each with
     kernels of its own. f16 and bf16 accumulate in f32 and round once.
+
+    ```mlir
+    func.func @conv_general(%x: tensor<1x3x8x8xf32>, %k: tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32> {
+      %y = nabla.conv_general %x, %k strides = [2, 2] low = [1, 1] high = [1, 1]
+          : tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>
+      return %y : tensor<1x4x4x4xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$input, Nabla_FloatArray:$kernel,
       DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$strides,
@@ -525,6 +773,13 @@ def Nabla_PoolOp : Nabla_InferOp<"pool"> {
     divides by the number of elements of the array in the window (NaN for none),
     with `count_padding` by the size of the window. `max` and `min` of a NaN are
     NaN. f16 and bf16 sum in f32 and round once.
+
+    ```mlir
+    func.func @pool(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32> {
+      %y = nabla.pool avg %x window = [1, 1, 2, 2] strides = [1, 1, 2, 2] : tensor<1x3x8x8xf32>
+      return %y : tensor<1x3x4x4xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Nabla_PoolKind:$kind,
       DenseI64ArrayAttr:$window,
@@ -542,6 +797,8 @@ def Nabla_PoolOp : Nabla_InferOp<"pool"> {
 }
 
 class Nabla_UnaryOp<string mnemonic> : Nabla_InferOp<mnemonic> {
+  let description = Nabla_Example<mnemonic, "%x: tensor<4xf32>",
+      "%x : tensor<4xf32>", "tensor<4xf32>">.text;
   let arguments = (ins Nabla_FloatArray:$input);
   let results = (outs Nabla_FloatTensor:$result);
   let assemblyFormat = "$input attr-dict `:` qualified(type($input))";
@@ -561,8 +818,17 @@ class Nabla_BinaryOp<string mnemonic> : Nabla_InferOp<mnemonic, [Commutative]> {
 }
 def Nabla_AddOp : Nabla_BinaryOp<"add"> {
   let summary = "Adds element by element; integers wrap";
+  let description = [{
+    ```mlir
+    func.func @add(%x: tensor<?xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+      %z = nabla.add %x, %y : tensor<?xf32>, tensor<4xf32>
+      return %z : tensor<4xf32>
+    }
+    ```
+  }];
 }
-def Nabla_MulOp : Nabla_BinaryOp<"mul"> {
+def Nabla_MulOp
+    : Nabla_ArrayOp<"mul", "{{}, 2}", [Commutative]> {
   let summary = "Multiplies element by element; integers wrap";
   let description = [{
     Of a packed array and a `#nabla.splat`: packed, of scales that were
@@ -571,7 +837,19 @@ def Nabla_MulOp : Nabla_BinaryOp<"mul"> {
     values are the same, bit for bit, as long as no product of a scale leaves
     the range of its type; with other factors an element is value * (scale *
     factor), not (value * scale) * factor.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    !half = !nabla.implicit<8x64xf32, #nabla.splat<0.5 : f32>>
+    func.func @mul(%x: tensor<4xf32>, %w: !w) -> (tensor<4xf32>, !w) {
+      %y = nabla.mul %x, %x : tensor<4xf32>, tensor<4xf32>
+      %half = nabla.pack -> !half
+      %v = nabla.mul %w, %half : !w, !half -> !w
+      return %y, %v : tensor<4xf32>, !w
+    }
+    ```
   }];
+  let arguments = (ins Nabla_Array:$lhs, Nabla_Array:$rhs);
   let results = (outs Nabla_Array:$result);
 }
 
@@ -582,6 +860,13 @@ def Nabla_ReduceOp : Nabla_InferOp<"reduce"> {
     (-inf), `min` the highest, `mean` NaN, `any` false and `all` true. `max` and
     `min` of a NaN are NaN. f16 and bf16 are summed, or multiplied, in f32 and
     rounded once; integers wrap. `mean` is of floats, `any` and `all` are of i1.
+
+    ```mlir
+    func.func @reduce(%x: tensor<2x3xf32>) -> tensor<2x1xf32> {
+      %y = nabla.reduce max %x dims = [1] keep_dims : tensor<2x3xf32>
+      return %y : tensor<2x1xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input, Nabla_ReduceKind:$kind,
                        DenseI64ArrayAttr:$dims, UnitAttr:$keep_dims);
@@ -592,6 +877,14 @@ def Nabla_ReduceOp : Nabla_InferOp<"reduce"> {
 
 def Nabla_ConstantOp : Nabla_InferOp<"constant"> {
   let summary = "A dense constant";
+  let description = [{
+    ```mlir
+    func.func @constant() -> tensor<2xf32> {
+      %y = nabla.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      return %y : tensor<2xf32>
+    }
+    ```
+  }];
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$value attr-dict";

@@ -18,6 +18,15 @@ def Nabla_CustomCallOp : Nabla_EffectOp<"custom_call",
     where the handler takes them (then `parts` says how many there are of each
     argument), else it is materialized, reported. `pure`: the call may be left
     out or merged with an equal one; its handler has to say so too.
+
+    ```mlir
+    func.func @custom_call(%x: tensor<?xf32>) -> tensor<?xf32> {
+      %zero = arith.constant 0 : index
+      %n = tensor.dim %x, %zero : tensor<?xf32>
+      %y = nabla.custom_call @scale(%x, %n) {by = 2.0} : (tensor<?xf32>, index) -> tensor<?xf32>
+      return %y : tensor<?xf32>
+    }
+    ```
   }];
   let arguments = (ins SymbolNameAttr:$target,
                        Variadic<Nabla_CallOperand>:$inputs, UnitAttr:$pure,

@@ -17,6 +17,14 @@ def Nabla_LinearOp : Nabla_CompositeOp<"linear",
     N elements; the result has rows of N. A packed `w` becomes `fused_dot`, with
     the bias in its epilogue. f16 and bf16 accumulate in f32; they round once,
     with a packed `w` that no kernel takes before the bias is added, too.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @linear(%x: tensor<?x64xf32>, %w: !w, %b: tensor<8xf32>) -> tensor<?x8xf32> {
+      %y = nabla.linear %x, %w, %b : tensor<?x64xf32>, !w, tensor<8xf32>
+      return %y : tensor<?x8xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$x, Nabla_FloatArray:$w,
                        Optional<Nabla_FloatArray>:$bias);
@@ -32,6 +40,13 @@ def Nabla_RmsNormOp : Nabla_CompositeOp<"rms_norm",
     x / sqrt(mean(x^2) + eps) along the last dimension, times the weight of each
     place in it if there is one. f16 and bf16 are computed in f32 and rounded
     once.
+
+    ```mlir
+    func.func @rms_norm(%x: tensor<2x?xf32>, %w: tensor<64xf32>) -> tensor<2x64xf32> {
+      %y = nabla.rms_norm %x, %w eps = 1.0e-5 : tensor<2x?xf32>, tensor<64xf32>
+      return %y : tensor<2x64xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$input,
                        Optional<Nabla_FloatArray>:$weight, F64Attr:$eps);
@@ -48,6 +63,13 @@ def Nabla_LayerNormOp : Nabla_CompositeOp<"layer_norm",
     times the weight and plus the bias of each place in it: `parameters` are
     none, the weight, or both. f16 and bf16 are computed in f32 and rounded
     once.
+
+    ```mlir
+    func.func @layer_norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<?x64xf32> {
+      %y = nabla.layer_norm %x, %w, %b eps = 1.0e-5 : tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>
+      return %y : tensor<?x64xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$input,
                        Variadic<Nabla_FloatArray>:$parameters, F64Attr:$eps);
@@ -70,6 +92,13 @@ def Nabla_RopeOp : Nabla_CompositeOp<"rope",
     p theta^(-2i / D). Positions run along `dim`: those of the operand, one for
     each index, else `offset`, `offset` + 1, ... Angles are computed in f64;
     f16 and bf16 are turned in f32 and rounded once.
+
+    ```mlir
+    func.func @rope(%x: tensor<?x4x16xf32>, %p: tensor<?xi64>) -> tensor<?x4x16xf32> {
+      %y = nabla.rope halves %x, %p dim = 0 theta = 500000.0 : tensor<?x4x16xf32>, tensor<?xi64>
+      return %y : tensor<?x4x16xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$input,
       Optional<Nabla_IndexTensor>:$positions, I64Attr:$dim,
@@ -95,6 +124,14 @@ def Nabla_AttentionOp : Nabla_CompositeOp<"attention",
     are added. With `causal` query i sees key j only if j - S <= i - T: the last
     query sees all. A query that sees no key gives NaN; without keys all is 0.
     f16 and bf16 are computed in f32, scores and softmax too, and rounded once.
+
+    ```mlir
+    func.func @attention(%q: tensor<8x3x16xf32>, %k: tensor<2x?x16xf32>, %v: tensor<2x?x16xf32>) -> tensor<8x3x16xf32> {
+      %y = nabla.attention %q, %k, %v causal
+          : tensor<8x3x16xf32>, tensor<2x?x16xf32>, tensor<2x?x16xf32>
+      return %y : tensor<8x3x16xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_FloatArray:$q, Nabla_FloatArray:$k,
       Nabla_FloatArray:$v, Optional<Nabla_Array>:$mask,

@@ -45,10 +45,13 @@ def Nabla_CondOp : Nabla_RegionOp<"cond", [RecursivelySpeculatable,
     values from outside as they are. Implicit results stay implicit.
 
     ```mlir
-    %y = nabla.cond %p : i1 -> tensor<4xf32> {
-      nabla.yield %a : tensor<4xf32>
-    }, {
-      nabla.yield %b : tensor<4xf32>
+    func.func @cond(%p: tensor<i1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+      %y = nabla.cond %p : tensor<i1> -> tensor<4xf32> {
+        nabla.yield %a : tensor<4xf32>
+      }, {
+        nabla.yield %b : tensor<4xf32>
+      }
+      return %y : tensor<4xf32>
     }
     ```
   }];
@@ -103,12 +106,17 @@ def Nabla_WhileOp : Nabla_RegionOp<"while", [
     never change; a size that does is `?`. Implicit carries stay implicit.
 
     ```mlir
-    %r = nabla.while(%a) : tensor<4xf32> cond {
-    ^bb0(%x: tensor<4xf32>):
-      nabla.condition %p, %x : i1, tensor<4xf32>
-    } do {
-    ^bb0(%x: tensor<4xf32>):
-      nabla.yield %x : tensor<4xf32>
+    func.func @while(%a: tensor<f32>, %limit: tensor<f32>) -> tensor<f32> {
+      %r = nabla.while(%a) : tensor<f32> cond {
+      ^bb0(%x: tensor<f32>):
+        %p = nabla.compare lt %x, %limit : tensor<f32>, tensor<f32>
+        nabla.condition %p, %x : tensor<i1>, tensor<f32>
+      } do {
+      ^bb0(%x: tensor<f32>):
+        %y = nabla.add %x, %x : tensor<f32>, tensor<f32>
+        nabla.yield %y : tensor<f32>
+      }
+      return %r : tensor<f32>
     }
     ```
   }];
@@ -172,11 +180,15 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
     then the input is materialized, reported. Outputs stack likewise.
 
     ```mlir
-    %h, %ys = nabla.scan init(%h0 : tensor<4xf32>) over(%xs : tensor<?x4xf32>)
-        -> tensor<4xf32>, tensor<?x4xf32> {
-    ^bb0(%h: tensor<4xf32>, %x: tensor<4xf32>):
-      %y = nabla.add %h, %x : tensor<4xf32>, tensor<4xf32>
-      nabla.yield %y, %y : tensor<4xf32>, tensor<4xf32>
+    func.func @scan(%h0: tensor<4xf32>, %xs: tensor<?x4xf32>)
+        -> (tensor<4xf32>, tensor<?x4xf32>) {
+      %h, %ys = nabla.scan init(%h0 : tensor<4xf32>) over(%xs : tensor<?x4xf32>)
+          -> tensor<4xf32>, tensor<?x4xf32> {
+      ^bb0(%s: tensor<4xf32>, %x: tensor<4xf32>):
+        %y = nabla.add %s, %x : tensor<4xf32>, tensor<4xf32>
+        nabla.yield %y, %y : tensor<4xf32>, tensor<4xf32>
+      }
+      return %h, %ys : tensor<4xf32>, tensor<?x4xf32>
     }
     ```
   }];
@@ -230,6 +242,19 @@ class Nabla_TerminatorOp<string mnemonic, list<Trait> traits>
 def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
     [ParentOneOf<["CondOp", "WhileOp", "ScanOp"]>]> {
   let summary = "Ends a region of cond or scan, or the body of while";
+  let description = [{
+    ```mlir
+    func.func @yield(%i: tensor<i32>, %a: tensor<4xf32>) -> tensor<4xf32> {
+      %y = nabla.cond %i : tensor<i32> -> tensor<4xf32> {
+        nabla.yield %a : tensor<4xf32>
+      }, {
+        %b = nabla.neg %a : tensor<4xf32>
+        nabla.yield %b : tensor<4xf32>
+      }
+      return %y : tensor<4xf32>
+    }
+    ```
+  }];
   let arguments = (ins Variadic<Nabla_Carry>:$values);
   let assemblyFormat =
       "($values^ `:` qualified(type($values)))? attr-dict";
@@ -247,6 +272,23 @@ def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
 def Nabla_ConditionOp : Nabla_TerminatorOp<"condition",
     [HasParent<"WhileOp">]> {
   let summary = "Ends the first region of while: goes on if it is true";
+  let description = [{
+    ```mlir
+    func.func @condition(%i: tensor<i64>, %n: tensor<i64>) -> tensor<i64> {
+      %r = nabla.while(%i) : tensor<i64> cond {
+      ^bb0(%k: tensor<i64>):
+        %more = nabla.compare lt %k, %n : tensor<i64>, tensor<i64>
+        nabla.condition %more, %k : tensor<i1>, tensor<i64>
+      } do {
+      ^bb0(%k: tensor<i64>):
+        %one = nabla.constant dense<1> : tensor<i64>
+        %next = nabla.add %k, %one : tensor<i64>, tensor<i64>
+        nabla.yield %next : tensor<i64>
+      }
+      return %r : tensor<i64>
+    }
+    ```
+  }];
   let arguments = (ins Nabla_Predicate:$predicate,
                        Variadic<Nabla_Carry>:$values);
   let assemblyFormat = "$predicate (`,` $values^)? attr-dict `:` "

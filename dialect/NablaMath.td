@@ -3,20 +3,33 @@
 #ifndef NABLA_DIALECT_MATH_TD
 #define NABLA_DIALECT_MATH_TD
 
-class Nabla_MathOp<string mnemonic, string text, list<Trait> traits = []>
-    : Nabla_InferOp<mnemonic, traits> {
+class Nabla_MathOp<string mnemonic, string text, string of = "tensor<4xf32>",
+                   string gives = of> : Nabla_InferOp<mnemonic> {
   let summary = text;
+  let description = Nabla_Example<mnemonic, "%x: " # of, "%x : " # of,
+                                  gives>.text;
   let arguments = (ins Nabla_Array:$input);
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` qualified(type($input))";
 }
 
 def Nabla_AbsOp : Nabla_MathOp<"abs", "|x|; the lowest integer stays">;
-def Nabla_NegOp : Nabla_MathOp<"neg", "-x; integers wrap"> {
+def Nabla_NegOp : Nabla_ArrayOp<"neg", "{{}, 1}"> {
+  let summary = "-x; integers wrap";
   let description = [{
     Of a packed array whose scales have a sign: packed, of negated scales. So
     are its dense values, bit for bit.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    func.func @neg(%x: tensor<4xf32>, %w: !w) -> (tensor<4xf32>, !w) {
+      %y = nabla.neg %x : tensor<4xf32>
+      %v = nabla.neg %w : !w -> !w
+      return %y, %v : tensor<4xf32>, !w
+    }
+    ```
   }];
+  let arguments = (ins Nabla_Array:$input);
   let results = (outs Nabla_Array:$result);
 }
 def Nabla_SignOp : Nabla_MathOp<"sign", "-1, 0 or 1; zeros and NaN stay">;
@@ -38,9 +51,12 @@ def Nabla_FloorOp : Nabla_MathOp<"floor", "The next integer below">;
 def Nabla_CeilOp : Nabla_MathOp<"ceil", "The next integer above">;
 def Nabla_RoundOp : Nabla_MathOp<"round", "The nearest integer, half to even">;
 def Nabla_TruncOp : Nabla_MathOp<"trunc", "The next integer towards 0">;
-def Nabla_NotOp : Nabla_MathOp<"not", "All bits inverted">;
-def Nabla_IsNanOp : Nabla_MathOp<"is_nan", "Whether x is NaN, as i1">;
-def Nabla_IsInfOp : Nabla_MathOp<"is_inf", "Whether x is infinite, as i1">;
+def Nabla_NotOp : Nabla_MathOp<"not", "All bits inverted",
+                              "tensor<4xi32>">;
+def Nabla_IsNanOp : Nabla_MathOp<"is_nan", "Whether x is NaN, as i1",
+                                "tensor<4xf32>", "tensor<4xi1>">;
+def Nabla_IsInfOp : Nabla_MathOp<"is_inf", "Whether x is infinite, as i1",
+                                "tensor<4xf32>", "tensor<4xi1>">;
 
 def Nabla_GeluKind : I32EnumAttr<"GeluKind", "how gelu is computed", [
   I32EnumAttrCase<"none", 0>, I32EnumAttrCase<"tanh", 1>]> {
@@ -51,6 +67,13 @@ def Nabla_GeluOp : Nabla_InferOp<"gelu"> {
   let description = [{
     `none`: x (1 + erf(x / sqrt(2))) / 2; `tanh`: x (1 + tanh(sqrt(2 / pi) (x +
     0.044715 x^3))) / 2.
+
+    ```mlir
+    func.func @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = nabla.gelu %x approximate = tanh : tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input,
       DefaultValuedAttr<Nabla_GeluKind, "::nabla::GeluKind::none">:$approximate);
@@ -59,9 +82,12 @@ def Nabla_GeluOp : Nabla_InferOp<"gelu"> {
                        "`:` qualified(type($input))";
 }
 
-class Nabla_PairOp<string mnemonic, string text, list<Trait> traits = []>
+class Nabla_PairOp<string mnemonic, string text, list<Trait> traits = [],
+                   string of = "tensor<4xf32>">
     : Nabla_InferOp<mnemonic, traits> {
   let summary = text;
+  let description = Nabla_Example<mnemonic, "%x: " # of # ", %y: " # of,
+                                  "%x, %y : " # of # ", " # of, of>.text;
   let arguments = (ins Nabla_Array:$lhs, Nabla_Array:$rhs);
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` qualified(type($lhs)) `,` "
@@ -74,6 +100,9 @@ class Nabla_DivisionOp<string mnemonic, string text>
         DeclareOpInterfaceMethods<InferTypeOpInterface>,
         DeclareOpInterfaceMethods<ConditionallySpeculatable>]> {
   let summary = text;
+  let description = Nabla_Example<mnemonic,
+      "%x: tensor<4xf32>, %y: tensor<4xf32>",
+      "%x, %y : tensor<4xf32>, tensor<4xf32>", "tensor<4xf32>">.text;
   let arguments = (ins Nabla_Array:$lhs, Nabla_Array:$rhs);
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` qualified(type($lhs)) `,` "
@@ -99,9 +128,12 @@ def Nabla_MaximumOp : Nabla_PairOp<"maximum",
     "The greater one; NaN if one is NaN, 0 of 0 and -0", [Commutative]>;
 def Nabla_MinimumOp : Nabla_PairOp<"minimum",
     "The smaller one; NaN if one is NaN, -0 of 0 and -0", [Commutative]>;
-def Nabla_AndOp : Nabla_PairOp<"and", "Bits that both have", [Commutative]>;
-def Nabla_OrOp : Nabla_PairOp<"or", "Bits that one has", [Commutative]>;
-def Nabla_XorOp : Nabla_PairOp<"xor", "Bits that differ", [Commutative]>;
+def Nabla_AndOp : Nabla_PairOp<"and", "Bits that both have", [Commutative],
+                              "tensor<4xi32>">;
+def Nabla_OrOp : Nabla_PairOp<"or", "Bits that one has", [Commutative],
+                              "tensor<4xi32>">;
+def Nabla_XorOp : Nabla_PairOp<"xor", "Bits that differ", [Commutative],
+                              "tensor<4xi32>">;
 
 def Nabla_CompareKind : I32EnumAttr<"CompareKind", "a comparison", [
   I32EnumAttrCase<"eq", 0>, I32EnumAttrCase<"ne", 1>, I32EnumAttrCase<"lt", 2>,
@@ -113,6 +145,13 @@ def Nabla_CompareOp : Nabla_InferOp<"compare"> {
   let summary = "Compares element by element, giving i1";
   let description = [{
     False where one is NaN, but for `ne`, which is true. 0 equals -0.
+
+    ```mlir
+    func.func @compare(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xi1> {
+      %z = nabla.compare lt %x, %y : tensor<4xf32>, tensor<4xf32>
+      return %z : tensor<4xi1>
+    }
+    ```
   }];
   let arguments = (ins Nabla_CompareKind:$kind, Nabla_Array:$lhs,
                        Nabla_Array:$rhs);
@@ -124,6 +163,14 @@ def Nabla_CompareOp : Nabla_InferOp<"compare"> {
 def Nabla_SelectOp : Nabla_InferOp<"select"> {
   let summary = "The elements of one array where a condition holds, else those "
                 "of another";
+  let description = [{
+    ```mlir
+    func.func @select(%c: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+      %z = nabla.select %c, %x, %y : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+      return %z : tensor<4xf32>
+    }
+    ```
+  }];
   let arguments = (ins Nabla_Array:$condition, Nabla_Array:$yes,
                        Nabla_Array:$no);
   let results = (outs Nabla_Tensor:$result);
@@ -143,6 +190,16 @@ def Nabla_ConvertOp : Nabla_Op<"convert"> {
     elements of f32 that is what the conversion of the dense array gives, bit
     for bit; of f16 and bf16, which were rounded from f32, that rounding is not
     made.
+
+    ```mlir
+    !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
+    !half = !nabla.implicit<8x64xf16, #nabla.nf4<block = 64>>
+    func.func @convert(%x: tensor<4xf32>, %w: !w) -> (tensor<4xi32>, !half) {
+      %y = nabla.convert %x : tensor<4xf32> -> tensor<4xi32>
+      %v = nabla.convert %w : !w -> !half
+      return %y, %v : tensor<4xi32>, !half
+    }
+    ```
   }];
   let arguments = (ins Nabla_Array:$input);
   let results = (outs Nabla_Array:$result);
@@ -156,18 +213,48 @@ class Nabla_CreateOp<string mnemonic, string text> : Nabla_Op<mnemonic> {
   let results = (outs Nabla_Tensor:$result);
 }
 def Nabla_FullOp : Nabla_CreateOp<"full", "An array of one value"> {
+  let description = [{
+    ```mlir
+    func.func @full(%like: tensor<?x3xf32>) -> tensor<?x3xf32> {
+      %zero = arith.constant 0 : index
+      %n = tensor.dim %like, %zero : tensor<?x3xf32>
+      %y = nabla.full 1.0 : f32 sizes(%n) -> tensor<?x3xf32>
+      return %y : tensor<?x3xf32>
+    }
+    ```
+  }];
   let arguments = (ins AnyAttr:$value, Variadic<Index>:$sizes);
   let assemblyFormat = "$value (`sizes` `(` $sizes^ `)`)? attr-dict `->` "
                        "type($result)";
 }
 def Nabla_IotaOp : Nabla_CreateOp<"iota",
     "The index along a dimension; integers wrap"> {
+  let description = [{
+    ```mlir
+    func.func @iota(%like: tensor<?x3xf32>) -> tensor<?x3xi64> {
+      %zero = arith.constant 0 : index
+      %n = tensor.dim %like, %zero : tensor<?x3xf32>
+      %y = nabla.iota dim = 1 sizes(%n) -> tensor<?x3xi64>
+      return %y : tensor<?x3xi64>
+    }
+    ```
+  }];
   let arguments = (ins I64Attr:$dim, Variadic<Index>:$sizes);
   let assemblyFormat = "`dim` `=` $dim (`sizes` `(` $sizes^ `)`)? attr-dict "
                        "`->` type($result)";
 }
 def Nabla_TriOp : Nabla_CreateOp<"tri",
     "1 where the last index is at most the one before + `diagonal`, else 0"> {
+  let description = [{
+    ```mlir
+    func.func @tri(%like: tensor<?x3xf32>) -> tensor<?x3xf32> {
+      %zero = arith.constant 0 : index
+      %n = tensor.dim %like, %zero : tensor<?x3xf32>
+      %y = nabla.tri diagonal = -1 sizes(%n) -> tensor<?x3xf32>
+      return %y : tensor<?x3xf32>
+    }
+    ```
+  }];
   let arguments = (ins DefaultValuedOptionalAttr<I64Attr, "0">:$diagonal,
                        Variadic<Index>:$sizes);
   let assemblyFormat = "(`diagonal` `=` $diagonal^)? (`sizes` `(` $sizes^ "
@@ -186,6 +273,13 @@ def Nabla_UniformOp : Nabla_RandomOp<"uniform", "Random numbers in [0, 1)"> {
     of the flat index of the element; its four words are a, b, c, d. f32 takes
     the upper 24 bits of a, f16 11, bf16 8, f64 the upper 53 of (a, b), behind
     the point. The numbers depend on seed, shape and type alone.
+
+    ```mlir
+    func.func @uniform(%seed: tensor<i64>) -> tensor<2x3xf32> {
+      %y = nabla.uniform %seed : tensor<i64> -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>
+    }
+    ```
   }];
 }
 def Nabla_NormalOp : Nabla_RandomOp<"normal",
@@ -193,27 +287,40 @@ def Nabla_NormalOp : Nabla_RandomOp<"normal",
   let description = [{
     sqrt(-2 log u) cos(2 pi v) of `uniform`'s words: u the upper 53 bits of (a,
     b), plus 1, and v those of (c, d), behind the point. Computed in f64.
+
+    ```mlir
+    func.func @normal(%seed: tensor<i64>) -> tensor<2x3xf32> {
+      %y = nabla.normal %seed : tensor<i64> -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>
+    }
+    ```
   }];
 }
 
 class Nabla_AlongOp<string mnemonic, string text> : Nabla_InferOp<mnemonic> {
   let summary = text;
+  let description = Nabla_Example<mnemonic, "%x: tensor<2x3xf32>",
+      "%x dim = 1 : tensor<2x3xf32>", "tensor<2x3xf32>">.text;
   let arguments = (ins Nabla_Array:$input, I64Attr:$dim);
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$input `dim` `=` $dim attr-dict `:` "
                        "qualified(type($input))";
 }
-class Nabla_AcrossOp<string mnemonic, string text> : Nabla_InferOp<mnemonic> {
+class Nabla_AcrossOp<string mnemonic, string text, string gives = "f32">
+    : Nabla_InferOp<mnemonic> {
   let summary = text;
+  let description = Nabla_Example<mnemonic, "%x: tensor<2x3xf32>",
+      "%x dim = 1 keep_dims : tensor<2x3xf32>",
+      "tensor<2x1x" # gives # ">">.text;
   let arguments = (ins Nabla_Array:$input, I64Attr:$dim, UnitAttr:$keep_dims);
   let results = (outs Nabla_Tensor:$result);
   let assemblyFormat = "$input `dim` `=` $dim (`keep_dims` $keep_dims^)? "
                        "attr-dict `:` qualified(type($input))";
 }
 def Nabla_ArgmaxOp : Nabla_AcrossOp<"argmax",
-    "Index (i64) of the first largest element; NaN is larger than all">;
+    "Index (i64) of the first largest element; NaN is larger than all", "i64">;
 def Nabla_ArgminOp : Nabla_AcrossOp<"argmin",
-    "Index (i64) of the first smallest element; NaN is smaller than all">;
+    "Index (i64) of the first smallest element; NaN is smaller than all", "i64">;
 def Nabla_LogsumexpOp : Nabla_AcrossOp<"logsumexp",
     "log of the sum of exp(x) along a dimension; summed in f64">;
 def Nabla_CumsumOp : Nabla_AlongOp<"cumsum",

@@ -31,3 +31,8 @@ add_test(NAME docs.dialect COMMAND
   "${CMAKE_SOURCE_DIR}/docs/DIALECT.md" "${again}"
   "${CMAKE_SOURCE_DIR}/tools/nabla-opt/dialect_page.sh"
   "${CMAKE_BINARY_DIR}/dialect/NablaDialect.md")
+
+# Examples of the dialect's page, and the assembly that is printed.
+add_test(NAME passes.examples COMMAND "${NABLA_TEST_PYTHON}"
+  "${CMAKE_CURRENT_SOURCE_DIR}/dialect_examples.py"
+  "$<TARGET_FILE:nabla-opt>" "${CMAKE_SOURCE_DIR}/docs/DIALECT.md")
