@@ -449,6 +449,7 @@ typedef struct destination {
   const nabla_sink *to;
   const nabla_sink *header; /* or NULL */
   const char *prefix;
+  const char *program; /* its name, for errors of the header */
 } destination;
 
 static nabla_status emit(job *j, MlirModule module, const destination *d,
@@ -456,9 +457,12 @@ static nabla_status emit(job *j, MlirModule module, const destination *d,
   const nabla_emission emission = d->emission;
   const nabla_sink *to = d->to;
   NABLA_TRY(run_passes(j, module, diag));
-  if (d->header)
-    NABLA_TRY(emit_header(mlirModuleGetOperation(module), d->prefix, d->header,
-                          diag));
+  if (d->header) {
+    const nabla_status status =
+        emit_header(mlirModuleGetOperation(module), d->prefix, d->header, diag);
+    if (status) nabla_diag_set_file(diag, d->program);
+    if (status) return status;
+  }
   if (emission == NABLA_EMIT_MLIR) return emit_mlir(module, to, diag);
   nabla_compiler *compiler = j->compiler;
   const bool saved = emission == NABLA_EMIT_SO;
@@ -515,6 +519,7 @@ nabla_status nabla_emit_static(nabla_compiler *compiler, const char *text,
   const destination d = {.emission = NABLA_EMIT_OBJ,
                          .to = &sinks->object,
                          .header = &sinks->header,
-                         .prefix = sinks->prefix};
+                         .prefix = sinks->prefix,
+                         .program = name};
   return emit_text(compiler, text, size, name, options, &d, diag);
 }

@@ -65,10 +65,14 @@ static nabla_status check_symbols(const uint8_t *data, size_t size,
     if (symbol.st_shndx == SHN_COMMON)
       return fail_object("has a common symbol", diag);
     if (symbol.st_shndx != SHN_UNDEF || is_provided(name, room)) continue;
-    return nabla_fail(diag, NABLA_CORRUPT,
-                      "the program needs '%.*s', which compiled code cannot "
-                      "have",
-                      (int)(strnlen(name, room) & 127), name);
+    nabla_status status =
+        nabla_fail(diag, NABLA_CORRUPT,
+                   "the program needs '%.*s', which compiled code cannot have",
+                   (int)(strnlen(name, room) & 127), name);
+    nabla_diag_set_next(diag,
+                        "use operations of nabla (docs/OPS.md) on tensors, or "
+                        "nabla.custom_call");
+    return status;
   }
   return NABLA_OK;
 }
