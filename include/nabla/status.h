@@ -44,7 +44,7 @@ typedef struct nabla_diag {
   char file[256];   /* path, or ""                                      */
   char tensor[128]; /* tensor name, or ""                               */
   char what[256];   /* one clause that says what is wrong               */
-  char next[160];   /* one clause that says what to do now, or ""       */
+  char next[400];   /* one clause that says what to do now, or ""       */
 } nabla_diag;
 
 #define NABLA_DIAG_INIT {NABLA_OK, NABLA_NO_OFFSET, {0}, {0}, {0}, {0}}

@@ -1,11 +1,13 @@
 /* Opening a checkpoint by file, index or folder, and its accessors. */
 #include "nabla/checkpoint.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/base/checked.h"
 #include "lib/base/os_call.h"
 #include "quant/formats/checkpoint_internal.h"
+#include "quant/formats/foreign.h"
 
 #define SINGLE_NAME "model.safetensors"
 
@@ -111,6 +113,8 @@ static nabla_status open_single(nabla_checkpoint *checkpoint, const char *path,
 /* What a folder offers. */
 typedef struct listing {
   int has_index, has_single;
+  int is_cache;      /* of huggingface_hub: models in it */
+  int has_snapshots; /* of huggingface_hub: one model    */
   uint32_t files;
   char only[256];  /* the last .safetensors name seen       */
   char other[256]; /* a model file of another kind, or ""   */
@@ -119,10 +123,10 @@ typedef struct listing {
 static int list_name(void *context, const char *name) {
   listing *found = context;
   if (!strcmp(name, NABLA_INDEX_NAME)) found->has_index = 1;
-  static const char *const others[] = {".bin", ".gguf", ".pt", ".pth", ".onnx"};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (ends_with(name, others[i]) && strlen(name) < sizeof found->other)
-      memcpy(found->other, name, strlen(name) + 1);
+  if (!strcmp(name, "snapshots")) found->has_snapshots = 1;
+  if (!strncmp(name, "models--", strlen("models--"))) found->is_cache = 1;
+  if (nabla_foreign_named(name) && strlen(name) < sizeof found->other)
+    memcpy(found->other, name, strlen(name) + 1);
   if (!ends_with(name, ".safetensors") || name[0] == '.') return 0;
   if (!strcmp(name, SINGLE_NAME)) found->has_single = 1;
   if (strlen(name) < sizeof found->only) {
@@ -132,9 +136,55 @@ static int list_name(void *context, const char *name) {
   return 0;
 }
 
-static nabla_status refuse_folder(const char *path, const listing *found,
-                                  nabla_diag *diag) {
+static int list_visible(void *context, const char *name) {
+  char *last = context;
+  if (name[0] != '.' && strlen(name) < sizeof(((listing *)0)->only))
+    memcpy(last, name, strlen(name) + 1);
+  return 0;
+}
+
+/* The snapshot that a model in huggingface_hub's cache has, "HASH" when there
+ * is none to be seen. */
+static void find_snapshot(const nabla_os *os, const char *path,
+                          char out[sizeof(((listing *)0)->only)]) {
+  char folder[1024];
+  int error;
+  snprintf(out, sizeof(((listing *)0)->only), "HASH");
+  if ((size_t)snprintf(folder, sizeof folder, "%s/snapshots", path) >=
+      sizeof folder)
+    return;
+  NABLA_OS_RETRY(error, os->list(os->self, folder, list_visible, out));
+}
+
+static void advise(const nabla_os *os, const char *path, const listing *found,
+                   nabla_diag *diag) {
+  char snapshot[sizeof found->only], folder[256];
+  const nabla_foreign *foreign = nabla_foreign_named(found->other);
+  if (found->has_snapshots) {
+    find_snapshot(os, path, snapshot);
+    nabla_diag_set_next(diag,
+                        "it is a model in the cache of huggingface_hub; name "
+                        "the snapshot in it: %.200s%ssnapshots/%.60s",
+                        path, ends_with(path, "/") ? "" : "/", snapshot);
+  } else if (found->is_cache) {
+    nabla_diag_set_next(diag,
+                        "it is the cache of huggingface_hub; name a snapshot "
+                        "of a model in it: models--NAME/snapshots/HASH");
+  } else if (!foreign) {
+    nabla_diag_set_next(diag, "name a folder with a model in it");
+  } else if (!foreign->magic) { /* the whole folder is converted */
+    nabla_foreign_set_next(foreign, path, "", diag);
+  } else {
+    snprintf(folder, sizeof folder, "%s%s", path,
+             ends_with(path, "/") ? "" : "/");
+    nabla_foreign_set_next(foreign, folder, found->other, diag);
+  }
+}
+
+static nabla_status refuse_folder(const nabla_os *os, const char *path,
+                                  const listing *found, nabla_diag *diag) {
   nabla_status status;
+  const nabla_foreign *foreign = nabla_foreign_named(found->other);
   if (found->files) {
     status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "the folder holds %u .safetensors files and no index",
@@ -142,11 +192,11 @@ static nabla_status refuse_folder(const char *path, const listing *found,
     nabla_diag_set_next(diag, "name one of them, or add " NABLA_INDEX_NAME);
   } else {
     status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "the folder holds no .safetensors file");
-    nabla_diag_set_next(diag,
-                        found->other[0] ? "'%.60s' must be converted first"
-                                        : "name a folder with a model in it%s",
-                        found->other);
+                        foreign ? "the folder holds no .safetensors file, but "
+                                  "'%.60s', %s"
+                                : "the folder holds no .safetensors file",
+                        found->other, foreign ? foreign->what : "");
+    advise(os, path, found, diag);
   }
   nabla_diag_set_file(diag, path);
   return status;
@@ -167,7 +217,7 @@ static nabla_status open_folder(nabla_checkpoint *checkpoint, const char *path,
                      : found.has_single ? SINGLE_NAME
                                         : found.only;
   if (!found.has_index && !found.has_single && found.files != 1)
-    return refuse_folder(path, &found, diag);
+    return refuse_folder(os, path, &found, diag);
   nabla_buffer full;
   nabla_buffer_init(&full, checkpoint->allocator, "path", 1 << 16);
   nabla_status status = nabla_buffer_append(&full, path, strlen(path), diag);
@@ -198,9 +248,28 @@ static nabla_status open_any(nabla_checkpoint *checkpoint, const char *path,
   return open_single(checkpoint, path, diag);
 }
 
+nabla_status nabla_checkpoint_note(const nabla_checkpoint *checkpoint,
+                                   nabla_status status,
+                                   const nabla_diag *diag) {
+  const nabla_problems *problems = checkpoint->problems;
+  if (!status || !problems || status == NABLA_NO_MEMORY ||
+      status == NABLA_CANCELLED)
+    return status;
+  problems->note(problems->self, status, diag);
+  return NABLA_OK;
+}
+
 nabla_status nabla_checkpoint_open(const char *path,
                                    const nabla_environment *environment,
                                    nabla_checkpoint **out, nabla_diag *diag) {
+  return nabla_checkpoint_open_noting(path, environment, NULL, out, diag);
+}
+
+nabla_status nabla_checkpoint_open_noting(const char *path,
+                                          const nabla_environment *environment,
+                                          const nabla_problems *problems,
+                                          nabla_checkpoint **out,
+                                          nabla_diag *diag) {
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   const nabla_os *os = environment ? environment->os : NULL;
@@ -209,6 +278,7 @@ nabla_status nabla_checkpoint_open(const char *path,
   nabla_checkpoint *checkpoint = block;
   checkpoint->allocator = allocator;
   checkpoint->os = os ? os : nabla_os_default();
+  checkpoint->problems = problems;
   nabla_buffer_init(&checkpoint->heads, allocator, "list of tensors",
                     SIZE_MAX / 2);
   nabla_buffer_init(&checkpoint->packed, allocator, "list of packed tensors",

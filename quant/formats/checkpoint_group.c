@@ -466,7 +466,10 @@ static nabla_status sort_packed(grouper *g) {
                        order_packed, NULL, g->diag));
   for (size_t i = 1; i < count; i++)
     if (!compare_parts(packed[i - 1].data, packed[i].data))
-      return corrupt(g, packed[i].data, "two descriptions claim this weight");
+      NABLA_TRY(nabla_checkpoint_note(
+          g->checkpoint,
+          corrupt(g, packed[i].data, "two descriptions claim this weight"),
+          g->diag));
   return NABLA_OK;
 }
 
@@ -478,8 +481,11 @@ static nabla_status list_heads(grouper *g) {
       const nabla_part part = {s, i};
       const uint32_t packed = packed_at(checkpoint, part);
       if (is_marked(g, part)) {
-        if (packed == NABLA_NOT_PACKED) continue;
-        return corrupt(g, part, "a companion that is itself packed");
+        if (packed != NABLA_NOT_PACKED)
+          NABLA_TRY(nabla_checkpoint_note(
+              checkpoint, corrupt(g, part, "a companion that is itself packed"),
+              g->diag));
+        continue;
       }
       const nabla_head head = {s, (uint32_t)i, packed};
       NABLA_TRY(
@@ -493,8 +499,10 @@ static nabla_status group_all(grouper *g) {
   const nabla_checkpoint *checkpoint = g->checkpoint;
   for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
     const size_t count = nabla_safetensors_count(checkpoint->shards[s].file);
-    for (size_t i = 0; i < count; i++)
-      NABLA_TRY(group_one(g, (nabla_part){s, i}));
+    for (size_t i = 0; i < count; i++) {
+      nabla_status status = group_one(g, (nabla_part){s, i});
+      NABLA_TRY(nabla_checkpoint_note(checkpoint, status, g->diag));
+    }
   }
   NABLA_TRY(sort_packed(g));
   return list_heads(g);

@@ -23,6 +23,7 @@ typedef struct reader {
   nabla_buffer names; /* first pass: NUL-terminated shard names, sorted */
   nabla_buffer order; /* first pass: uint32_t offsets in `names`       */
   uint8_t **seen;     /* second pass: one bit per entry of each shard  */
+  int left_out;       /* a shard could not be opened, which was noted   */
   nabla_diag *diag;
 } reader;
 
@@ -103,6 +104,7 @@ static nabla_status confirm(reader *r, const char *tensor,
                             const nabla_json_event *file) {
   const nabla_checkpoint *checkpoint = r->checkpoint;
   const uint32_t shard = shard_named(checkpoint, file->text);
+  if (shard == UINT32_MAX && r->left_out) return NABLA_OK;
   if (shard == UINT32_MAX)
     return corrupt(r, file, tensor, "the index changed while it was read");
   const size_t entry = nabla_safetensors_find(checkpoint->shards[shard].file,
@@ -122,6 +124,14 @@ static nabla_status confirm(reader *r, const char *tensor,
   return NABLA_OK;
 }
 
+/* Checks one pair; what is wrong with it may be noted. */
+static nabla_status confirm_or_note(reader *r, const char *tensor,
+                                    const nabla_json_event *file) {
+  nabla_status status = confirm(r, tensor, file);
+  if (status) nabla_diag_set_file(r->diag, nabla_file_borrow_path(r->file));
+  return nabla_checkpoint_note(r->checkpoint, status, r->diag);
+}
+
 static nabla_status take_map(reader *r) {
   nabla_json_event event;
   char tensor[NABLA_SAFETENSORS_MAX_NAME + 1];
@@ -138,7 +148,8 @@ static nabla_status take_map(reader *r) {
     if (!is_plain_name(&event))
       return corrupt(r, &event, tensor,
                      "its file is not a plain name in the same folder");
-    NABLA_TRY(r->checking ? confirm(r, tensor, &event) : learn(r, &event));
+    NABLA_TRY(r->checking ? confirm_or_note(r, tensor, &event)
+                          : learn(r, &event));
   }
 }
 
@@ -205,9 +216,12 @@ static nabla_status open_shards(reader *r) {
                         sizeof(nabla_shard), &shards, r->diag));
   checkpoint->shards = shards;
   const size_t count = r->order.size / sizeof(uint32_t);
-  for (size_t i = 0; i < count; i++)
-    NABLA_TRY(nabla_checkpoint_add_shard(checkpoint, r->folder, name_at(r, i),
-                                         r->diag));
+  for (size_t i = 0; i < count; i++) {
+    nabla_status status = nabla_checkpoint_add_shard(checkpoint, r->folder,
+                                                     name_at(r, i), r->diag);
+    if (status) r->left_out = 1;
+    NABLA_TRY(nabla_checkpoint_note(checkpoint, status, r->diag));
+  }
   return NABLA_OK;
 }
 
@@ -292,7 +306,7 @@ static nabla_status check_all_seen(reader *r) {
                                        "the index does not name this tensor");
       nabla_diag_set_file(r->diag, nabla_safetensors_borrow_path(file));
       nabla_diag_set_tensor(r->diag, entry.name, entry.name_length);
-      return status;
+      NABLA_TRY(nabla_checkpoint_note(checkpoint, status, r->diag));
     }
   }
   return NABLA_OK;
@@ -339,7 +353,8 @@ nabla_status nabla_checkpoint_read_index(nabla_checkpoint *checkpoint,
   }
   if (!status) status = pass(&r);
   if (!status) status = open_shards(&r);
-  if (!status) status = check_names(&r);
+  if (!status)
+    status = nabla_checkpoint_note(checkpoint, check_names(&r), diag);
   if (!status) status = second_pass(&r);
   nabla_buffer_deinit(&r.names);
   nabla_buffer_deinit(&r.order);

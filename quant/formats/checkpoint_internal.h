@@ -33,9 +33,16 @@ typedef struct nabla_packed_entry {
   char unsupported[96];
 } nabla_packed_entry;
 
+/* Takes the problems of a checkpoint that is read on behind them. */
+typedef struct nabla_problems {
+  void (*note)(void *self, nabla_status status, const nabla_diag *diag);
+  void *self;
+} nabla_problems;
+
 struct nabla_checkpoint {
   const nabla_allocator *allocator;
   const nabla_os *os;
+  const nabla_problems *problems; /* NULL: the first one ends the opening */
   char *path;
   size_t path_size;
   int has_index, has_total;
@@ -47,6 +54,18 @@ struct nabla_checkpoint {
   nabla_buffer shapes; /* uint64_t                               */
   nabla_buffer nested; /* nabla_nested                           */
 };
+
+/* Opens what can be opened: shards, entries of the index and packed weights
+ * with a problem are noted and left out. Fails where nothing is left to look
+ * at, and when memory runs out. */
+NABLA_MUST_USE nabla_status nabla_checkpoint_open_noting(
+    const char *path, const nabla_environment *environment,
+    const nabla_problems *problems, nabla_checkpoint **out, nabla_diag *diag);
+
+/* Notes a problem. @return `status`, or NABLA_OK where reading goes on */
+NABLA_MUST_USE nabla_status
+nabla_checkpoint_note(const nabla_checkpoint *checkpoint, nabla_status status,
+                      const nabla_diag *diag);
 
 /* Copies `size` bytes and a NUL with the checkpoint's allocator. */
 NABLA_MUST_USE nabla_status

@@ -9,6 +9,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "lib/base/sort.h"
+#include "quant/formats/foreign.h"
 #include "quant/formats/safetensors_internal.h"
 
 #define LENGTH_BYTES   8u
@@ -37,29 +38,8 @@ static const char *pair_key(const void *self, size_t index,
   return (const char *)file->texts.data + pair->key;
 }
 
-/* What a file that is no safetensors file probably is, by its first bytes. */
-static const struct other_kind {
-  const char *magic, *what, *next;
-} other_kinds[] = {
-    {"PK\x03\x04", "this is a zip or PyTorch file", "convert it first"},
-    {"\x80\x02", "this is a PyTorch (pickle) file", "convert it first"},
-    {"GGUF", "this is a GGUF file", "give the safetensors file it was made of"},
-    {"version ", "this is a Git LFS pointer", "fetch it with 'git lfs pull'"},
-    {"<", "this looks like a web page", DOWNLOAD_AGAIN},
-    {"{", "this is JSON", "give the .safetensors file itself"},
-};
-
-static nabla_status refuse_length(const uint8_t head[LENGTH_BYTES],
-                                  uint64_t length, uint64_t room,
+static nabla_status refuse_length(uint64_t length, uint64_t room,
                                   nabla_diag *diag) {
-  for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++) {
-    const struct other_kind *kind = &other_kinds[i];
-    if (memcmp(head, kind->magic, strlen(kind->magic)) != 0) continue;
-    nabla_status status = nabla_fail(diag, NABLA_CORRUPT,
-                                     "%s, not a safetensors file", kind->what);
-    nabla_diag_set_next(diag, "%s", kind->next);
-    return status;
-  }
   if (length > NABLA_SAFETENSORS_MAX_HEADER) {
     nabla_status status = nabla_fail(
         diag, NABLA_TOO_LARGE, "a header of %" PRIu64 " bytes; the limit is %u",
@@ -79,12 +59,11 @@ static nabla_status refuse_length(const uint8_t head[LENGTH_BYTES],
   return status;
 }
 
-static nabla_status check_length(const uint8_t head[LENGTH_BYTES],
-                                 uint64_t length, uint64_t room,
+static nabla_status check_length(uint64_t length, uint64_t room,
                                  nabla_diag *diag) {
   if (length > 0 && length <= NABLA_SAFETENSORS_MAX_HEADER && length <= room)
     return NABLA_OK;
-  nabla_status status = refuse_length(head, length, room, diag);
+  nabla_status status = refuse_length(length, room, diag);
   nabla_diag_set_offset(diag, 0);
   return status;
 }
@@ -94,7 +73,7 @@ static nabla_status check_length(const uint8_t head[LENGTH_BYTES],
 static nabla_status read_length(const nabla_file *file, uint64_t *out_length,
                                 nabla_diag *diag) {
   uint64_t size = nabla_file_size(file), length = 0;
-  uint8_t head[LENGTH_BYTES + MARK_BYTES];
+  uint8_t head[LENGTH_BYTES + MARK_BYTES] = {0};
   const uint8_t *mark;
   nabla_cursor cursor = {head, size < sizeof head ? (size_t)size : sizeof head,
                          0};
@@ -106,7 +85,10 @@ static nabla_status read_length(const nabla_file *file, uint64_t *out_length,
     nabla_diag_set_next(diag, DOWNLOAD_AGAIN);
     return status;
   }
-  NABLA_TRY(check_length(head, length, size - LENGTH_BYTES, diag));
+  /* a header of a file that is one begins with '{', or with white space */
+  if (length > size - LENGTH_BYTES || !strchr("{ \t\r\n", head[LENGTH_BYTES]))
+    NABLA_TRY(nabla_foreign_refuse(file, diag));
+  NABLA_TRY(check_length(length, size - LENGTH_BYTES, diag));
   if (nabla_cursor_take(&cursor, MARK_BYTES, &mark) &&
       memcmp(mark, MARK, MARK_BYTES) == 0) {
     nabla_status status = nabla_fail(

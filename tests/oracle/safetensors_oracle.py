@@ -8,7 +8,8 @@ Writes some 1500 files, most of them broken in one way each, and runs
 description, with Python's json, says which files are good: the tool must agree
 on each. It must end with 0 for a good file and 1, 3 or 6 for a bad one, never
 by a signal, within one second of processor time. Where the Python package
-`safetensors` can be imported, all that the tool accepts must load there too.
+`safetensors` can be imported, all that the tool accepts must load there too, and
+what loads there and is refused here is in docs/FORMAT.md.
 """
 import json
 import os
@@ -26,6 +27,10 @@ BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8,
 MAX_HEADER = 100_000_000
 MAX_NAME, MAX_RANK, MAX_STRING, MAX_DEPTH = 4096, 32, 1 << 22, 32
 LIMIT = 1 << 64
+SEEN = set()  # rows of STRICTER
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                       "../../docs/FORMAT.md"), encoding="utf-8") as page:
+    FORMAT = page.read()
 
 
 class Bad(Exception):
@@ -47,11 +52,13 @@ def no_constant(text):
 
 
 def real(text):
+    need(len(text) <= 64, "a long number")
     need(abs(float(text)) != float("inf"), "out of range")
     return float(text)
 
 
 def whole(text):
+    need(len(text) <= 64, "a long number")
     return int(text) if text[0] != "-" else -1  # -0 is no unsigned integer
 
 
@@ -278,6 +285,43 @@ def cuts():
             yield good[:at] + bytes([good[at] ^ flip]) + good[at + 1:]
 
 
+# What the package reads and we refuse: what our message has, and the words of
+# docs/FORMAT.md that say so.
+STRICTER = {
+    "a second ": "no repeated names, fields or keys of metadata",
+    "U+0000": "no U+0000 in strings",
+    "object of strings as __metadata__": "an object of strings when it is there",
+    "expected an object with dtype": "a tensor is an object",
+    "expected the name of a dtype": "its dtype a string",
+    "nested deeper than": "nested at most 32 deep",
+    "a number has more than": "numbers have at most 64 characters",
+    "dimensions": "32 dimensions",
+    "a tensor name of": "tensor names of 4096 bytes",
+    "a string is longer than": "values of at most 4 MiB",
+}
+
+
+def stricter():
+    """At least one file for each row of STRICTER."""
+    yield pack('{"a":%s,"a":%s}' % (tensor(), tensor()), 4)
+    yield pack('{"__metadata__":{"k":"1","k":"2"},"a":%s}' % tensor(), 4)
+    yield pack('{"__metadata__":null,"a":%s}' % tensor(), 4)
+    yield pack('{"a\\u0000":%s}' % tensor(), 4)
+    yield pack('{"a":["U8",[4],[0,4]]}', 4)
+    yield one(tensor(dtype='{"U8":null}'))
+    yield one(tensor(more=',"x":' + "[" * 40 + "]" * 40))
+    yield one(tensor(more=',"x":' + "1" * 80))
+
+
+def undocumented(text):
+    """A file that the package reads: whether FORMAT.md says that we do not."""
+    for message, words in STRICTER.items():
+        if message in text:
+            SEEN.add(message)
+            return None if words in FORMAT else "not in FORMAT.md: " + words
+    return "the package reads it, and no row of STRICTER says why we do not"
+
+
 def reference():
     """The package's reader, or None where it is not installed."""
     try:
@@ -322,6 +366,9 @@ def judge(tool, path, data, accepts):
         return "%.2f s" % seconds
     if not good and not text.strip():
         return "refused without a word"
+    if not good and accepts and accepts(data):
+        wrong = undocumented(text)
+        return wrong and wrong + ": " + text
     if good and accepts and not accepts(data):
         return "the safetensors package refuses what we accept"
     return None
@@ -332,7 +379,7 @@ def main():
         sys.exit(__doc__)
     accepts = reference()
     files = {}  # in order, each once
-    for source in (field_values, dtypes, layouts, structure, cuts):
+    for source in (field_values, dtypes, layouts, structure, cuts, stricter):
         for data in source():
             files[data] = source.__name__
     findings = 0
@@ -345,6 +392,9 @@ def main():
             if wrong:
                 findings += 1
                 print("%s %r...: %s" % (source, data[:120], wrong))
+    if accepts and SEEN != set(STRICTER):
+        findings += 1
+        print("no file shows: %s" % (set(STRICTER) - SEEN))
     print("%d files, %d findings; package safetensors: %s" % (
         len(files), findings, "compared" if accepts else "not installed"))
     sys.exit(1 if findings or len(files) < 500 else 0)

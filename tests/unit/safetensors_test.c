@@ -267,6 +267,39 @@ Test(safetensors, other_kinds_of_files) {
   expect_raw("{\"weight_map\":{}}", 17, NABLA_CORRUPT, ".safetensors file");
 }
 
+/* Each row of foreign.def: what the file is, and how it is converted. */
+Test(safetensors, files_of_the_table_of_other_formats) {
+#define FOREIGN_TORCH                    "torch"
+#define FOREIGN_ONNX                     "onnx"
+#define FOREIGN(magic, name, what, next) {magic, what},
+  static const struct {
+    const char *magic, *what;
+  } formats[] = {
+#include "quant/formats/foreign.def"
+  };
+#undef FOREIGN
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    char bytes[128];
+    size_t size = 0;
+    memset(bytes, 'x', sizeof bytes);
+    if (!formats[i].magic) continue;
+    for (const char *c = formats[i].magic; *c; c++)
+      if (*c == '*')
+        size += 9;
+      else
+        bytes[size++] = *c == '?' ? '\7' : *c;
+    nabla_safetensors *file = NULL;
+    nabla_diag diag = NABLA_DIAG_INIT;
+    temp_folder_write(&folder, "f", bytes, sizeof bytes);
+    cr_assert_eq(open_named("f", &file, &diag), NABLA_CORRUPT, "%s: %s",
+                 formats[i].what, diag.what);
+    cr_expect(strstr(diag.what, formats[i].what), "%s, not %s", diag.what,
+              formats[i].what);
+    cr_expect(diag.next[0] && !strchr(diag.next, '@'), "%s", diag.next);
+    cr_expect(!strstr(diag.next, "..."), "cut: %s", diag.next);
+  }
+}
+
 Test(safetensors, not_a_regular_file) {
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_safetensors *file = NULL;
