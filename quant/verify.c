@@ -1,6 +1,7 @@
 /* Verification of a checkpoint: what opening checks, and every scale. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/base/checked.h"
@@ -29,7 +30,9 @@ typedef struct verifier {
 /* Records a problem; verification goes on. `status` is the diag's. */
 static void note(verifier *v, nabla_status status, const nabla_diag *diag) {
   v->summary.problems++;
-  if (v->problem) v->problem(v->self, diag);
+  v->summary.unsupported += status == NABLA_UNSUPPORTED;
+  if (v->problem && v->summary.problems <= NABLA_VERIFY_MAX_PROBLEMS)
+    v->problem(v->self, diag);
   if (v->first) return;
   v->first = status;
   if (v->first_diag) *v->first_diag = *diag;
@@ -53,7 +56,23 @@ static float largest_factor(const nabla_format *format) {
   return nabla_format_largest(format);
 }
 
-/* Reads all scales of a tensor; the first that does not decode is noted. */
+/* Notes the first scale that does not decode, and how many there are. */
+static void note_scales(verifier *v, const nabla_values *values,
+                        const nabla_entry *entry, uint64_t first, int finite,
+                        uint64_t count) {
+  nabla_diag found = NABLA_DIAG_INIT;
+  char more[64] = "";
+  if (count > 1)
+    snprintf(more, sizeof more, ", the first of %" PRIu64 " such scales",
+             count);
+  (void)!nabla_fail(&found, NABLA_NOT_FINITE,
+                    "scale %" PRIu64 " of '%.60s' is %s%s", first, entry->name,
+                    finite ? "too large to decode" : "not finite", more);
+  const size_t width = nabla_scale_info_of(values->tensor.format.scale)->bytes;
+  note_at(v, values->checkpoint, &values->tensor, entry, first * width, &found);
+}
+
+/* Reads all scales of a tensor and notes those that do not decode. */
 static nabla_status check_scales(verifier *v, const nabla_values *values,
                                  nabla_diag *diag) {
   const nabla_tensor *tensor = &values->tensor;
@@ -61,7 +80,8 @@ static nabla_status check_scales(verifier *v, const nabla_values *values,
       nabla_checkpoint_borrow_shard(values->checkpoint, tensor->scales.shard);
   const nabla_entry entry = nabla_safetensors_entry(file, tensor->scales.entry);
   const float largest = largest_factor(&tensor->format);
-  const size_t width = nabla_scale_info_of(tensor->format.scale)->bytes;
+  uint64_t bad = 0, first = 0;
+  int finite = 0; /* the first bad one */
   for (uint64_t at = 0; at < entry.elements; at += PIECE) {
     const uint64_t left = entry.elements - at;
     const nabla_range range = {.first_scale = at,
@@ -70,15 +90,10 @@ static nabla_status check_scales(verifier *v, const nabla_values *values,
     for (size_t i = 0; i < range.scales; i++) {
       const float scale = v->scratch.scales[i];
       if (isfinite(scale * largest)) continue;
-      nabla_diag found = NABLA_DIAG_INIT;
-      (void)!nabla_fail(&found, NABLA_NOT_FINITE,
-                        "scale %" PRIu64 " of '%.60s' is %s", at + i,
-                        entry.name,
-                        isfinite(scale) ? "too large to decode" : "not finite");
-      note_at(v, values->checkpoint, tensor, &entry, (at + i) * width, &found);
-      return NABLA_OK;
+      if (!bad++) first = at + i, finite = isfinite(scale) != 0;
     }
   }
+  if (bad) note_scales(v, values, &entry, first, finite, bad);
   return NABLA_OK;
 }
 
@@ -98,13 +113,29 @@ static void list_bad_codes(const nabla_format *format, uint8_t bad[256]) {
     }
 }
 
+/* Notes the first byte with a code that is none, and how many there are. */
+static void note_codes(verifier *v, const nabla_values *values,
+                       const nabla_entry *entry, uint64_t first, uint8_t byte,
+                       uint64_t count) {
+  nabla_diag found = NABLA_DIAG_INIT;
+  char more[64] = "";
+  if (count > 1)
+    snprintf(more, sizeof more, ", the first of %" PRIu64 " such bytes", count);
+  (void)!nabla_fail(&found, NABLA_CORRUPT,
+                    "byte %" PRIu64
+                    " of its codes, 0x%02x, holds a code that %s has not%s",
+                    first, byte, values->tensor.format.encoding->name, more);
+  note_at(v, values->checkpoint, &values->tensor, entry, first, &found);
+}
+
 static nabla_status check_codes(verifier *v, const nabla_values *values,
                                 nabla_diag *diag) {
   const nabla_tensor *tensor = &values->tensor;
   const nabla_safetensors *file =
       nabla_checkpoint_borrow_shard(values->checkpoint, tensor->data.shard);
   const nabla_entry entry = nabla_safetensors_entry(file, tensor->data.entry);
-  uint8_t bad[256] = {0};
+  uint8_t bad[256] = {0}, byte = 0; /* the first bad one */
+  uint64_t found = 0, first = 0;
   list_bad_codes(&tensor->format, bad);
   if (!memchr(bad, 1, sizeof bad)) return NABLA_OK;
   for (uint64_t at = 0; at < entry.bytes; at += PIECE) {
@@ -114,17 +145,10 @@ static nabla_status check_codes(verifier *v, const nabla_values *values,
                                      v->scratch.raw, count, diag));
     for (size_t i = 0; i < count; i++) {
       if (!bad[v->scratch.raw[i]]) continue;
-      nabla_diag found = NABLA_DIAG_INIT;
-      (void)!nabla_fail(&found, NABLA_CORRUPT,
-                        "byte %" PRIu64
-                        " of its codes, 0x%02x, holds a code "
-                        "that %s has not",
-                        at + i, v->scratch.raw[i],
-                        tensor->format.encoding->name);
-      note_at(v, values->checkpoint, tensor, &entry, at + i, &found);
-      return NABLA_OK;
+      if (!found++) first = at + i, byte = v->scratch.raw[i];
     }
   }
+  if (found) note_codes(v, values, &entry, first, byte, found);
   return NABLA_OK;
 }
 
@@ -197,8 +221,10 @@ static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
   for (uint32_t s = 0; s < v->summary.files; s++)
     v->summary.bytes += nabla_safetensors_file_size(
         nabla_checkpoint_borrow_shard(checkpoint, s));
-  check_total(v, checkpoint);
-  NABLA_TRY(check_config(v, checkpoint, diag));
+  if (!v->summary.problems) { /* of what could be opened these know nothing */
+    check_total(v, checkpoint);
+    NABLA_TRY(check_config(v, checkpoint, diag));
+  }
   for (size_t i = 0; i < count; i++) {
     const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, i);
     const nabla_progress progress = {.phase = "verify",
@@ -211,11 +237,17 @@ static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
   return NABLA_OK;
 }
 
+static void note_opening(void *self, nabla_status status,
+                         const nabla_diag *diag) {
+  note(self, status, diag);
+}
+
 static nabla_status verify_open(verifier *v, const char *path,
                                 nabla_diag *diag) {
   nabla_checkpoint *checkpoint;
-  nabla_status status =
-      nabla_checkpoint_open(path, v->environment, &checkpoint, diag);
+  const nabla_problems problems = {note_opening, v};
+  nabla_status status = nabla_checkpoint_open_noting(
+      path, v->environment, &problems, &checkpoint, diag);
   if (status) return status;
   status = check_all(v, checkpoint, diag);
   nabla_checkpoint_close(checkpoint);

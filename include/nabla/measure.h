@@ -14,13 +14,20 @@ extern "C" {
 typedef struct nabla_verify_summary {
   uint32_t files;
   uint64_t tensors, packed;
-  uint64_t bytes; /* whole files */
-  uint64_t problems;
+  uint64_t bytes;       /* whole files */
+  uint64_t problems;    /* all of them, also those not reported */
+  uint64_t unsupported; /* of these: only this build cannot decode it */
 } nabla_verify_summary;
+
+/* Problems that nabla_verify reports one by one; it counts the rest. */
+#define NABLA_VERIFY_MAX_PROBLEMS 1000u
 
 /* Verifies a checkpoint: everything that nabla_checkpoint_open checks, the
  * index's total_size, that every packed tensor can be decoded, that every scale
- * is finite, and in a folder that config.json agrees with what is packed.
+ * is finite, and in a folder that config.json agrees with what is packed. It
+ * goes on behind a problem: other shards, entries of the index, weights; of a
+ * file's header, and of a weight's scales and codes, it reports the first (with
+ * their number), and what it cannot judge any more it leaves out.
  * @param problem  called on the calling thread for each problem found; may be
  *                 NULL
  * @return NABLA_OK, or the code of the first problem with its diag */

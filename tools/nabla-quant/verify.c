@@ -32,15 +32,15 @@ static void report_problem(void *self, const nabla_diag *diag) {
 
 /* Counts the problems of `path` that were not shown; also with -q. */
 static void report_rest(const check *in_work, const char *path) {
-  if (in_work->problems <= CLI_MOST_SHOWN ||
-      cli_given(&in_work->c->options, CLI_OPTION_verbose))
-    return;
-  uint64_t rest = in_work->problems - CLI_MOST_SHOWN;
+  const int all = cli_given(&in_work->c->options, CLI_OPTION_verbose);
+  const uint64_t shown = all ? NABLA_VERIFY_MAX_PROBLEMS : CLI_MOST_SHOWN;
+  if (in_work->problems <= shown) return;
+  uint64_t rest = in_work->problems - shown;
   nabla_diag diag = NABLA_DIAG_INIT;
   (void)!nabla_fail(&diag, NABLA_CORRUPT, "and %llu more problem%s",
                     (unsigned long long)rest, cli_plural(rest));
   nabla_diag_set_file(&diag, path);
-  nabla_diag_set_next(&diag, "-v shows all");
+  if (!all) nabla_diag_set_next(&diag, "-v shows all");
   cli_error(in_work->c, &diag);
 }
 
@@ -98,6 +98,10 @@ static nabla_status verify_one(cli *c, const char *path, nabla_diag *diag) {
   int stopped = status == NABLA_CANCELLED || status == NABLA_NO_MEMORY;
   /* a failure that was not about one of the things to check */
   if (status && !stopped && !in_work.problems) report_problem(&in_work, diag);
+  if (summary.problems > in_work.problems) { /* more than were reported */
+    in_work.problems = summary.problems;
+    in_work.unsupported = summary.unsupported;
+  }
   report_rest(&in_work, path);
   if (json) end_json(c, !status, &summary);
   if (!json && !stopped) print_result(&in_work, path, !status, &summary);
