@@ -218,6 +218,20 @@ MlirValue nabla_build_reshape(const nabla_builder *b, MlirValue x,
               count, operands, 0, NULL);
 }
 
+MlirValue nabla_build_vector_of(const nabla_builder *b, MlirValue vector,
+                                const nabla_built_shape *shape,
+                                intptr_t index) {
+  if (mlirValueIsNull(vector)) return vector;
+  MlirType type = mlirValueGetType(vector);
+  if (!nabla_is_dynamic(nabla_array_dim(type, 0))) return vector;
+  nabla_built_shape own = {0};
+  nabla_build_shape_add(&own, shape, index);
+  MlirValue operands[NABLA_MAX_RANK + 1] = {vector};
+  intptr_t count = add_sizes(&own, 1, operands);
+  return make(b, "nabla.reshape", tensor_of(&own, nabla_array_element(type)),
+              count, operands, 0, NULL);
+}
+
 MlirValue nabla_build_slice(const nabla_builder *b, MlirValue x, intptr_t dim,
                             int64_t start, int64_t limit) {
   int64_t starts[NABLA_MAX_RANK], limits[NABLA_MAX_RANK];

@@ -67,6 +67,10 @@ MlirValue nabla_build_broadcast(const nabla_builder *b, MlirValue x,
 /* x's elements in another shape. */
 MlirValue nabla_build_reshape(const nabla_builder *b, MlirValue x,
                               const nabla_built_shape *shape);
+/* A vector that has the size of dimension `index` of `shape`: where only the
+ * run knows it, a size of 1 is refused too, which a broadcast would repeat. */
+MlirValue nabla_build_vector_of(const nabla_builder *b, MlirValue vector,
+                                const nabla_built_shape *shape, intptr_t index);
 /* [start, limit) of dimension `dim`. */
 MlirValue nabla_build_slice(const nabla_builder *b, MlirValue x, intptr_t dim,
                             int64_t start, int64_t limit);

@@ -7,7 +7,8 @@
 static MlirValue every_row(const nabla_builder *b, MlirValue vector,
                            const nabla_built_shape *shape) {
   int64_t last = shape->rank - 1;
-  return nabla_build_broadcast(b, vector, &last, shape);
+  return nabla_build_broadcast(b, nabla_build_vector_of(b, vector, shape, last),
+                               &last, shape);
 }
 
 /* Of a packed w the product rounds to its element type, unless the bias joins

@@ -74,8 +74,11 @@ static MlirValue frequencies(const rope *r) {
 /* The position of each index along `dim`, f64. */
 static MlirValue positions(const rope *r) {
   const nabla_builder *b = r->b;
-  if (mlirOperationGetNumOperands(r->op) > 1)
-    return nabla_build_convert(b, mlirOperationGetOperand(r->op, 1), r->f64);
+  if (mlirOperationGetNumOperands(r->op) > 1) {
+    MlirValue given = mlirOperationGetOperand(r->op, 1);
+    given = nabla_build_vector_of(b, given, &r->shape, r->dim);
+    return nabla_build_convert(b, given, r->f64);
+  }
   nabla_built_shape line = {0};
   nabla_build_shape_add(&line, &r->shape, r->dim);
   MlirValue p = nabla_build_iota(b, 0, &line, r->i64);

@@ -46,10 +46,14 @@ ROWS = [
      (None, None, None), [((2, 4, 3), (6, 4, 3))]),
     ("linear of another bias", ((2, 4), (3, 4), (3,)),
      "nabla.linear {0}, {1}, {2} : {0t}, {1t}, {2t}", (None, None),
-     [((2, 4), (3, 4), (2,)), ((2, 4), (3, 5), (3,)), ((2, 4), (1, 4), (3,))]),
+     [((2, 4), (3, 4), (2,)), ((2, 4), (3, 5), (3,)), ((2, 4), (1, 4), (3,)),
+      ((2, 4), (3, 4), (1,))]),
     ("rms_norm of another weight", ((2, 4), (4,)),
      "nabla.rms_norm {0}, {1} eps = 1.0e-5 : {0t}, {1t}", (None, None),
-     [((2, 4), (3,)), ((2, 1), (4,))]),
+     [((2, 4), (3,)), ((2, 1), (4,)), ((2, 4), (1,))]),
+    ("rope at other positions", ((2, 6), ()),
+     "nabla.rope halves {0}, %p dim = 0 : {0t}, tensor<?xi64>", (None, None),
+     [((3, 6), ()), ((1, 6), ())]),
     ("layer_norm of another bias", ((2, 4), (4,), (4,)),
      "nabla.layer_norm {0}, {1}, {2} eps = 1.0e-5 : {0t}, {1t}, {2t}",
      (None, None), [((2, 4), (4,), (3,)), ((2, 1), (1,), (4,))]),
@@ -78,6 +82,6 @@ def add(case):
                    None)
         for bad in refused:
             # composites are refused by what they are made of
-            made = text.split()[0].endswith(("linear", "norm"))
+            made = text.split()[0].endswith(("linear", "norm", "rope"))
             case(what, build, list(bad),
                  "do not agree" if made else text.split()[0])
