@@ -14,6 +14,8 @@
 /* Fewer are compiled faster than called. */
 #define LEAST_OPS    8
 #define LEAST_COPIES 3
+/* Searches in a function: each goes over all that is left of it. */
+#define MAX_SEARCHES 64
 
 /* A result of an op of each copy, by the number of the op in its copy. */
 typedef struct place {
@@ -267,8 +269,8 @@ static bool outline_all(MlirOperation function, void *self) {
   (void)self;
   MlirBlock block =
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
-  bool good = true;
-  for (bool more = true; good && more;) {
+  bool good = true, more = true;
+  for (int search = 0; good && more && search < MAX_SEARCHES; search++) {
     nabla_sequence s;
     nabla_repeat r;
     good = nabla_sequence_init(&s, block);

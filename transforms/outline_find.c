@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Blocks of more operations than this are left alone: time grows with the
- * square. */
-#define MAX_OPS 16384
+/* Comparisons of a search: time grows with operations times lengths, so that in
+ * a block of more than 16,384 operations only shorter repeats are found. */
+#define MAX_WORK ((size_t)1 << 27)
 
 typedef struct nabla_place {
   const void *op;
@@ -66,7 +66,6 @@ bool nabla_sequence_init(nabla_sequence *s, MlirBlock block) {
        !mlirOperationIsNull(op) && !mlirOperationEqual(op, end);
        op = mlirOperationGetNextInBlock(op))
     count++;
-  if (count > MAX_OPS) return true;
   s->ops = calloc(count + 1, sizeof *s->ops);
   s->keys = calloc(count + 1, sizeof *s->keys);
   s->places = calloc(count + 1, sizeof *s->places);
@@ -159,7 +158,9 @@ static size_t spared(const nabla_repeat *r) {
 bool nabla_repeat_find(const nabla_sequence *s, size_t least, size_t copies,
                        nabla_repeat *out) {
   *out = (nabla_repeat){0, 0, 0};
-  for (size_t length = least; length * copies <= s->count; length++) {
+  const size_t longest = MAX_WORK / (s->count + 1);
+  for (size_t length = least; length * copies <= s->count && length <= longest;
+       length++) {
     size_t run = 0; /* of ops that equal the one `length` behind them */
     for (size_t i = 0; i + length <= s->count; i++) {
       bool more = i + length < s->count && same(s, i, i + length);

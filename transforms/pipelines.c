@@ -16,8 +16,9 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
                  policy, features, numerics, features);
   nabla_text_add(
       out,
-      "func.func(convert-elementwise-to-linalg,linalg-fuse-elementwise-ops,"
-      "canonicalize,cse),nabla-check-ops,"
+      "func.func(convert-elementwise-to-linalg),nabla-fuse-large,"
+      "func.func(linalg-fuse-elementwise-ops,nabla-fuse-large-end,canonicalize,"
+      "cse),nabla-check-ops,"
       "eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
       "one-shot-bufferize{bufferize-function-boundaries=true "
       "allow-return-allocs-from-loops=true "

@@ -1,0 +1,141 @@
+"""Programs of many operations: results against numpy, with wrapping integers,
+which any wrong value changes; and the time of compilation, which grows with the
+number of operations, not with its square.
+
+usage: size.py NABLA_RUN NABLA_COMPILE results|medium|long
+"""
+import random
+import resource
+import subprocess
+import sys
+
+import harness
+from harness import np
+
+# A tenth of the operations may not take less than a twelfth of the time. What
+# does not grow (MLIR's own start) is measured and taken off; seconds of CPU, so
+# that other work on the machine matters little.
+MOST = 12
+OPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply,
+       "maximum": np.maximum, "minimum": np.minimum}
+
+
+def chain(rng, i):
+    """The last value and an argument, always the same operation."""
+    return "add", -1, 1
+
+
+def mixed(rng, i):
+    """The last value and an argument."""
+    return rng.choice(list(OPS)), -1, rng.randrange(2)
+
+
+def recent(rng, i):
+    """Two of the last sixteen values, often the last."""
+    return (rng.choice(list(OPS)), rng.choice([-1, -rng.randrange(1, 17)]),
+            -rng.randrange(1, 17))
+
+
+def anywhere(rng, i):
+    """The last value, so that none is left out, and any before it."""
+    return rng.choice(list(OPS)), -1, rng.randrange(i + 2)
+
+
+def graph(choose, count, seed):
+    """Lines of (operation, operand, operand), by number of value; 0 and 1 are
+    the arguments."""
+    rng = random.Random(seed)
+    lines = []
+    for i in range(count):
+        op, a, b = choose(rng, i)
+        have = i + 2
+        lines.append((op, *(max(have + v, 0) if v < 0 else v for v in (a, b))))
+    return lines
+
+
+def text(lines, kind, results, prelude=()):
+    """A program; `results` are numbers of values from the end."""
+    names = ["%x", "%y"] + ["%%v%d" % i for i in range(len(lines))]
+    out = ["func.func @f(%%x: %s, %%y: %s) -> (%s) {" % (
+        kind, kind, ", ".join([kind] * len(results))), *prelude]
+    for i, (op, a, b) in enumerate(lines):
+        out.append("  %%v%d = nabla.%s %s, %s : %s, %s" % (
+            i, op, names[a], names[b], kind, kind))
+    out.append("  return %s : %s\n}\n" % (
+        ", ".join(names[-r] for r in results), ", ".join([kind] * len(results))))
+    return "\n".join(out)
+
+
+def evaluate(lines, x, y):
+    values = [x, y]
+    for op, a, b in lines:
+        values.append(OPS[op](values[a], values[b]))
+    return values
+
+
+def check_results(s):
+    rng = np.random.default_rng(harness.seed())
+    x, y = (rng.integers(-2 ** 31, 2 ** 31, (3, 7)).astype(np.int32)
+            for _ in range(2))
+    for kind in ("tensor<3x7xi32>", "tensor<?x7xi32>"):
+        for choose in (chain, mixed, recent, anywhere):
+            for count in (64, 65, 150, 1500)[:3 if "?" in kind else 4]:
+                lines = graph(choose, count, harness.seed() + count)
+                check_result(s, "%s %d %s" % (choose.__name__, count, kind),
+                             text(lines, kind, (1, 5)), (x, y),
+                             evaluate(lines, x, y)[-1:-6:-4])
+
+
+def check_result(s, what, program, arguments, want):
+    command = ["--cache", "off"]
+    for i, array in enumerate(arguments):
+        path = s.path(".npy")
+        np.save(path, array)
+        command += ["--input", "%d=%s" % (i, path)]
+    outputs = [s.path(".npy") for _ in want]
+    for path in outputs:
+        command += ["--output", path]
+    done = s.start(s.write(program), *command)
+    s.expect(done.returncode == 0, what + ": " + done.stderr.decode()[-400:])
+    for i, path in enumerate(outputs if done.returncode == 0 else []):
+        s.expect(np.array_equal(np.load(path), want[i]),
+                 "%s: result %d differs" % (what, i))
+
+
+# ---- time ---------------------------------------------------------------------
+
+
+def seconds(s, program):
+    """Of CPU, to compile it to an object."""
+    path, out = s.write(program), s.path(".o")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.argv[2], path, "-o", out], capture_output=True,
+                          timeout=900)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    s.expect(done.returncode == 0, done.stderr.decode()[-400:])
+    return after.ru_utime - before.ru_utime
+
+
+def check_time(s, shapes, few):
+    kind = "tensor<64xf32>"
+    start = seconds(s, text(graph(chain, 1, 0), kind, (1,)))
+    for choose in shapes:
+        times = [seconds(s, text(graph(choose, n, 1), kind, (1,))) - start
+                 for n in (few, 10 * few)]
+        print("%s: %d operations %.2f s, %d operations %.2f s" % (
+            choose.__name__, few, times[0], 10 * few, times[1]))
+        s.expect(times[1] <= MOST * times[0] + 0.3,
+                 "%s: %.2f s for %d operations, %.2f s for %d" % (
+                     choose.__name__, times[0], few, times[1], 10 * few))
+
+
+def test(s):
+    if sys.argv[3] == "results":
+        check_results(s)
+    elif sys.argv[3] == "medium":
+        check_time(s, (chain, recent), 3000)
+    else:
+        check_time(s, (chain, mixed, recent, anywhere), 10000)
+
+
+harness.session(sys.argv[1], test)

@@ -1,0 +1,17 @@
+/* Windows of a large block as functions of buffers. */
+#ifndef NABLA_TRANSFORMS_FUSE_ARENA_H
+#define NABLA_TRANSFORMS_FUSE_ARENA_H
+
+#include "transforms/fuse_plan.h"
+
+/* Whether the block of a plan is to have one: it is large, and all shapes of
+ * windows are known. */
+bool nabla_fuse_arena_fits(const nabla_fuse_plan *plan);
+
+/* Makes a private function of each window, which is called in its place. What
+ * windows give to later ones is in a single buffer of the block, whose parts
+ * are used again; bufferization, whose time grows with the square of the
+ * operations, does not see it. False when memory runs out. */
+bool nabla_fuse_arena(nabla_fuse_plan *plan);
+
+#endif
