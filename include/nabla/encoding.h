@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nabla/allocator.h"
 #include "nabla/dtype.h"
 #include "nabla/status.h"
 
@@ -107,6 +108,19 @@ typedef struct nabla_packed_size {
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_format_size(const nabla_format *format, uint64_t elements,
                   nabla_packed_size *out, nabla_diag *diag);
+
+/* Measures the relative RMSE of a format on normally distributed values, always
+ * the same 65536: what a weight of about that distribution loses. With rows and
+ * tensors at most as many values share a scale.
+ * @param search    scales of least squared error (nabla_codec_options)
+ * @param allocator NULL: malloc; about 700 KiB
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT, NABLA_UNSUPPORTED as nabla_codec_select
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_format_expected_error(
+    const nabla_format *format, int search, const nabla_allocator *allocator,
+    double *out, nabla_diag *diag);
 
 /* Instruction sets with code paths, in rising order. All give the same bytes.
  */

@@ -99,6 +99,33 @@ ParameterizedTest(size_t *row, codec, error_on_normal_values_is_the_tables) {
   }
 }
 
+/* What people are told is what the bounds above say, within the noise. */
+ParameterizedTestParameters(codec, expected_error_is_the_tables) {
+  return every_row();
+}
+ParameterizedTest(size_t *row, codec, expected_error_is_the_tables) {
+  nabla_format format;
+  double expected = 0, searched = 0;
+  FOR_EACH_FORM(*row, format) {
+    /* 8 bits of a scale are no more than 8 of a value */
+    const double more = format.scale == NABLA_SCALE_DYNAMIC8 ? 1.15 : 1.03;
+    const double bound = format.encoding->rmse_bound;
+    cr_assert_eq(nabla_format_expected_error(&format, 0, NULL, &expected, NULL),
+                 NABLA_OK);
+    cr_expect(expected <= bound * more && expected >= bound * 0.8, "%s: %g",
+              codec_form_text(&format), expected);
+    if (format.granularity != NABLA_PER_BLOCK) continue;
+    cr_assert_eq(nabla_format_expected_error(&format, 1, NULL, &searched, NULL),
+                 NABLA_OK);
+    cr_expect_leq(searched, expected * 1.0001, "%s: %g searched, %g without",
+                  codec_form_text(&format), searched, expected);
+  }
+  const nabla_format bad = {.encoding = nabla_encoding_find("nf4"),
+                            .block = 48};
+  cr_expect_neq(nabla_format_expected_error(&bad, 0, NULL, &expected, NULL),
+                NABLA_OK);
+}
+
 /* As good as ggml's Q4_0, which has the same bytes (.0860). */
 Test(codec, int4_uses_all_codes) {
   static float in[MOST], back[MOST];

@@ -37,6 +37,7 @@ typedef enum cli_values {
   CLI_PATH,
   CLI_TEXT,
   CLI_ENCODING,
+  CLI_PRESET,
   CLI_BLOCK,
   CLI_SCALE,
   CLI_BLOCKS,
@@ -125,6 +126,7 @@ typedef struct cli_options {
   const char *only[NABLA_MAX_PATTERNS], *skip[NABLA_MAX_PATTERNS];
   nabla_rule rules[NABLA_MAX_PATTERNS];
   nabla_dtype dtype;
+  size_t preset; /* row of presets.def */
   double tolerance;
   uint64_t size_mib, repeat;
   uint32_t threads;
@@ -133,6 +135,11 @@ typedef struct cli_options {
   char *const *operands;
   size_t operand_count;
 } cli_options;
+
+/* ---- presets.c ---- */
+
+/* Sets what --preset says and no other option. */
+void cli_preset_apply(cli_options *options);
 
 /* Reads the command line. On NABLA_INVALID_ARGUMENT out->verb is the verb as
  * far as it was understood. */

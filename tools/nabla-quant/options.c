@@ -216,5 +216,6 @@ nabla_status cli_parse(int argc, char **argv, cli_options *out,
   }
   out->operands = argv + 1 + optind;
   out->operand_count = (size_t)(argc - 1 - optind);
+  cli_preset_apply(out);
   return check_operands(out, diag);
 }

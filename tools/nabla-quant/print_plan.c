@@ -1,4 +1,5 @@
 /* A plan as a table, as totals by kind, and as JSON; the result of writing. */
+#include <math.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -6,15 +7,55 @@
 
 #define MAX_GROUPS 64 /* kinds of decisions shown; the rest share the last */
 
+/* Errors that were measured; a plan has few formats. */
+typedef struct known_errors {
+  struct {
+    nabla_format format;
+    int search;
+    double error;
+  } rows[64];
+  size_t count;
+} known_errors;
+
+/* @return the expected error of a row; NaN of one that is kept */
+static double error_of(known_errors *known, const nabla_plan_row *row) {
+  nabla_format format = row->format;
+  double error = NAN;
+  if (!row->quantized) return NAN;
+  if (format.granularity != NABLA_PER_BLOCK) { /* of about that length */
+    uint64_t size = NABLA_BLOCK_MIN;
+    while (size < format.block && size < 65536) size *= 2;
+    format.block = size;
+  }
+  format.segment = 0;
+  for (size_t i = 0; i < known->count; i++) {
+    const nabla_format *f = &known->rows[i].format;
+    if (f->encoding == format.encoding && f->block == format.block &&
+        f->granularity == format.granularity && f->scale == format.scale &&
+        f->zero_point == format.zero_point &&
+        known->rows[i].search == row->search)
+      return known->rows[i].error;
+  }
+  if (nabla_format_expected_error(&format, row->search, NULL, &error, NULL))
+    return NAN;
+  if (known->count < sizeof known->rows / sizeof *known->rows) {
+    known->rows[known->count].format = format;
+    known->rows[known->count].search = row->search;
+    known->rows[known->count++].error = error;
+  }
+  return error;
+}
+
 nabla_status cli_plan_print(cli *c, const nabla_checkpoint *checkpoint,
                             const nabla_plan *plan, nabla_diag *diag) {
   static const char *const heads[] = {"tensor",       "dtype",     "shape",
                                       "encoding",     ">bytes in", ">bytes out",
-                                      ">bits/weight", "reason"};
+                                      ">bits/weight", ">error",    "reason"};
+  known_errors known = {.count = 0};
   cli_table table;
   char shape[CLI_SHAPE_TEXT], format[64];
   char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
-  cli_table_init(&table, heads, 8, diag);
+  cli_table_init(&table, heads, 9, diag);
   for (size_t i = 0; i < nabla_plan_count(plan); i++) {
     nabla_plan_row row = nabla_plan_get(plan, i);
     nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
@@ -30,6 +71,11 @@ nabla_status cli_plan_print(cli *c, const nabla_checkpoint *checkpoint,
     cli_table_cell(&table, "%s", in);
     cli_table_cell(&table, "%s", out);
     cli_table_cell(&table, "%.3f", row.bits_per_weight);
+    const double error = error_of(&known, &row);
+    if (isfinite(error))
+      cli_table_cell(&table, "%.4f", error);
+    else
+      cli_table_cell(&table, "%s", "");
     cli_table_cell(&table, "%s", row.reason);
   }
   return cli_table_print(&table, c->colored_out);
@@ -111,7 +157,7 @@ void cli_plan_totals_line(const nabla_plan *plan) {
 }
 
 static void row_json(cli *c, const nabla_tensor *tensor,
-                     const nabla_plan_row *row) {
+                     const nabla_plan_row *row, known_errors *known) {
   nabla_json_out *json = &c->json;
   nabla_format none = {0};
   nabla_json_out_object(json);
@@ -130,6 +176,7 @@ static void row_json(cli *c, const nabla_tensor *tensor,
   cli_json_number(json, "bytes_in", row->bytes_in);
   cli_json_number(json, "bytes_out", row->bytes_out);
   cli_json_real(json, "bits_per_weight", row->bits_per_weight);
+  cli_json_real(json, "expected_error", error_of(known, row));
   nabla_json_out_object_end(json);
 }
 
@@ -138,12 +185,13 @@ void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
   nabla_json_out *json = &c->json;
   nabla_plan_totals t = nabla_plan_get_totals(plan);
   uint64_t available;
+  known_errors known = {.count = 0};
   nabla_json_out_key(json, "tensors");
   nabla_json_out_array(json);
   for (size_t i = 0; i < nabla_plan_count(plan); i++) {
     nabla_plan_row row = nabla_plan_get(plan, i);
     nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
-    row_json(c, &tensor, &row);
+    row_json(c, &tensor, &row, &known);
   }
   nabla_json_out_array_end(json);
   nabla_json_out_key(json, "totals");

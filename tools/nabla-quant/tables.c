@@ -62,6 +62,11 @@ static const char *const whens[] = {"auto", "always", "never"};
 static const char *const blocks[] = {"16",   "32",  "64",    "128",
                                      "256",  "512", "1024",  "2048",
                                      "4096", "row", "tensor"};
+static const char *const presets[] = {
+#define PRESET(id, ...) #id,
+#include "tools/nabla-quant/presets.def"
+#undef PRESET
+};
 static const char *const runs[] = {"flat", "leading"};
 
 #define PICK(array) \
@@ -75,6 +80,8 @@ const char *cli_value(cli_values values, size_t index) {
       rows = nabla_encodings(&count);
       if (index < count) return rows[index].name;
       return index == count ? "none" : NULL;
+    case CLI_PRESET:
+      PICK(presets);
     case CLI_ISA:
       return index <= NABLA_ISA_AVX512 ? nabla_isa_name((nabla_isa)index)
                                        : NULL;

@@ -271,6 +271,8 @@ static nabla_status set_choice(cli_options *o, cli_option_id id,
   NABLA_TRY(find_value(what, row->values, argument, &index, diag));
   if (id == CLI_OPTION_layout)
     o->quantize.layout = (nabla_layout_choice)index;
+  else if (id == CLI_OPTION_preset)
+    o->preset = index;
   else if (id == CLI_OPTION_nonfinite)
     o->quantize.nonfinite = (nabla_nonfinite_policy)index;
   else if (id == CLI_OPTION_isa)

@@ -1,0 +1,1 @@
+q plan $DATA/f32.safetensors --preset huge
