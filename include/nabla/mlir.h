@@ -29,8 +29,8 @@ typedef struct nabla_rule_call {
   void *self; /* of the description */
   MlirOperation op;
   /* Change the program through this alone: mlirRewriterBaseInsert,
-   * mlirRewriterBaseReplaceOpWithValues, mlirRewriterBaseEraseOp. It inserts
-   * before `op`. */
+   * mlirRewriterBaseReplaceOpWithValues, and mlirRewriterBaseEraseOp of an op
+   * whose results nothing uses. It inserts before `op`. */
   MlirRewriterBase rewriter;
   /* To be set when it declines, for the report of what is materialized: text
    * that lives as long as the process. */
