@@ -41,7 +41,8 @@ nabla_status nabla_folder_create(const nabla_checkpoint *checkpoint,
   nabla_buffer_init(&folder->rows, allocator, "list of other files",
                     NABLA_FOLDER_MAX_FILES * sizeof(nabla_folder_row));
   nabla_buffer_init(&folder->texts, allocator, "names of other files",
-                    (size_t)2 * NABLA_FOLDER_MAX_FILES * NABLA_FOLDER_MAX_PATH);
+                    (size_t)NABLA_FOLDER_MAX_FILES *
+                        (2 * NABLA_FOLDER_MAX_PATH + NABLA_PATH_SIZE));
   nabla_buffer_init(&folder->config, allocator, NABLA_HF_CONFIG_NAME,
                     NABLA_HF_CONFIG_MAX);
   nabla_buffer_init(&folder->new_config, allocator,
@@ -89,6 +90,8 @@ nabla_folder_file nabla_folder_get(const nabla_folder *folder, size_t index) {
       .is_hidden = row->is_hidden,
       .action = row->action,
       .reason = row->reason,
+      .target =
+          row->target ? (const char *)folder->texts.data + row->target : NULL,
   };
 }
 
@@ -113,7 +116,7 @@ int nabla_folder_writes(const nabla_folder *folder, const char *path,
   const size_t size = strlen(path);
   for (size_t i = 0; i < nabla_folder_count(folder); i++) {
     const char *own = nabla_folder_path_at(folder, i);
-    if (nabla_folder_row_at(folder, i)->action == NABLA_FOLDER_LEAVE ||
+    if (!nabla_folder_copies(nabla_folder_row_at(folder, i)) ||
         strncmp(own, path, size) != 0)
       continue;
     if (own[size] == (is_folder ? '/' : '\0')) return 1;

@@ -4,6 +4,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
+#include "lib/base/place.h"
 #include "nabla/folder.h"
 #include "quant/hf_config.h"
 
@@ -13,6 +14,7 @@ typedef struct nabla_folder_row {
   nabla_os_info info;
   nabla_folder_action action;
   const char *reason; /* of LEAVE */
+  size_t target;      /* of a link to a file, in `texts`; else 0 */
   int is_hidden;
 } nabla_folder_row;
 
@@ -24,6 +26,9 @@ struct nabla_folder {
   nabla_os_info output;   /* of what is at the output, if has_output */
   int has_output;
   nabla_buffer rows, texts;
+  /* What may be copied lies below one of these; "" where it is not known, or
+   * there is none. */
+  char root[NABLA_PATH_SIZE], blobs[NABLA_PATH_SIZE];
   nabla_folder_totals totals;
 
   int has_config;
@@ -40,6 +45,10 @@ typedef struct nabla_module {
   size_t length;
 } nabla_module;
 
+static inline int nabla_folder_copies(const nabla_folder_row *row) {
+  return row->action == NABLA_FOLDER_COPY || row->action == NABLA_FOLDER_EDIT;
+}
+
 const nabla_folder_row *nabla_folder_row_at(const nabla_folder *folder,
                                             size_t index);
 const char *nabla_folder_path_at(const nabla_folder *folder, size_t index);
@@ -47,6 +56,22 @@ const char *nabla_folder_path_at(const nabla_folder *folder, size_t index);
 /* Whether a file of that path, or a folder, is written. */
 int nabla_folder_writes(const nabla_folder *folder, const char *path,
                         int is_folder);
+
+/* Finds out where the folder is, and the blobs of the cache that it is in. */
+NABLA_MUST_USE nabla_status nabla_folder_find_root(nabla_folder *folder,
+                                                   const char *path,
+                                                   nabla_diag *diag);
+
+/* Whether the absolute path, free of links, leads below the folder or to the
+ * blobs. */
+int nabla_folder_holds(const nabla_folder *folder, const char *target);
+
+/* Whether an error of nabla_os.path_of means that no path is known, as where
+ * /proc is not mounted. */
+int nabla_folder_is_unknown(int error);
+
+/* Whether a file there is parsed, so that a link to anywhere is followed. */
+int nabla_folder_parses(const char *path);
 
 /* Lists the files: fills rows, texts and totals. */
 NABLA_MUST_USE nabla_status nabla_folder_scan(nabla_folder *folder,

@@ -105,17 +105,40 @@ static nabla_status add_folder(scan *s, const char *name) {
   return nabla_buffer_append(&s->todo, &next, sizeof next, s->diag);
 }
 
-/* What stands behind a link, and why it is not followed. */
-static const char *follow(const scan *s, const char *path, nabla_os_info *out,
-                          int *out_error) {
-  const nabla_os *os = s->folder->os;
-  NABLA_OS_RETRY(*out_error, os->path_info(os->self, path, 1, out));
-  if (*out_error == -ENOENT || *out_error == -ELOOP || *out_error == -ENOTDIR) {
+/* What stands behind a link, and why it is not followed. It is located, not
+ * opened, and one descriptor answers both questions. */
+static const char *follow(scan *s, const char *path, int is_parsed,
+                          nabla_folder_row *row, int *out_error) {
+  const nabla_folder *folder = s->folder;
+  const nabla_os *os = folder->os;
+  char target[NABLA_PATH_SIZE];
+  int fd, lost = -ENOENT;
+  NABLA_OS_RETRY(fd, os->open(os->self, path, NABLA_OS_LOCATE));
+  *out_error = fd;
+  if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR) {
     *out_error = 0;
-    *out = (nabla_os_info){.is_link = 1};
+    row->info = (nabla_os_info){.is_link = 1};
     return "a link that leads nowhere";
   }
-  return out->is_folder ? "a link to a folder" : NULL;
+  if (fd < 0) return NULL;
+  NABLA_OS_RETRY(*out_error, os->info(os->self, fd, &row->info));
+  if (*out_error >= 0)
+    NABLA_OS_RETRY(lost, os->path_of(os->self, fd, target, sizeof target));
+  os->close(os->self, fd);
+  if (*out_error >= 0 && lost < 0 && !nabla_folder_is_unknown(lost))
+    *out_error = lost;
+  if (*out_error < 0) return NULL;
+  if (row->info.is_folder) return "a link to a folder";
+  if (lost >= 0) {
+    row->target = s->folder->texts.size;
+    s->status = nabla_buffer_append(&s->folder->texts, target,
+                                    strlen(target) + 1, s->diag);
+    if (s->status) row->target = 0;
+  }
+  if (is_parsed || (lost >= 0 && nabla_folder_holds(folder, target)))
+    return NULL;
+  return lost < 0 ? "a link to a place that is not known"
+                  : "a link that leads out of the folder";
 }
 
 static nabla_status take(scan *s, const char *name) {
@@ -124,16 +147,24 @@ static nabla_status take(scan *s, const char *name) {
   nabla_folder_row row = {.action = NABLA_FOLDER_LEAVE};
   char path[NABLA_PATH_SIZE];
   int error = -ENAMETOOLONG;
-  if (is_of_model(s, name)) return NABLA_OK;
+  const int is_model = is_of_model(s, name);
   if (nabla_place_join(path, s->at, name))
     NABLA_OS_RETRY(error, os->path_info(os->self, path, 0, &row.info));
   if (error == -ENOENT) return NABLA_OK; /* removed since it was listed */
-  row.reason = error < 0 ? NULL : reason_of(name, row.info.is_folder);
+  if (is_model && (error < 0 || !row.info.is_link)) return NABLA_OK;
+  if (!is_model && error >= 0) row.reason = reason_of(name, row.info.is_folder);
   row.is_hidden = row.reason && *name == '.';
   if (error >= 0 && !row.reason && row.info.is_link)
-    row.reason = follow(s, path, &row.info, &error);
+    row.reason =
+        follow(s, path, is_model || (!s->in.depth && nabla_folder_parses(name)),
+               &row, &error);
+  if (s->status) return s->status;
   if (error < 0)
     return nabla_os_fail(os, NULL, path, "look at it", error, s->diag);
+  if (is_model) {
+    row.action = NABLA_FOLDER_READ;
+    return row.reason ? NABLA_OK : add_row(s, name, &row);
+  }
   if (!row.reason && row.info.is_folder) {
     if (!folder->has_output || !nabla_os_same(&row.info, &folder->output))
       return add_folder(s, name);
@@ -197,10 +228,8 @@ static nabla_status count(nabla_folder *folder, nabla_diag *diag) {
   nabla_folder_totals *totals = &folder->totals;
   for (size_t i = 0; i < nabla_folder_count(folder); i++) {
     const nabla_folder_row *row = nabla_folder_row_at(folder, i);
-    if (row->action == NABLA_FOLDER_LEAVE) {
-      totals->left_out++;
-      continue;
-    }
+    totals->left_out += row->action == NABLA_FOLDER_LEAVE;
+    if (!nabla_folder_copies(row)) continue;
     totals->copied++;
     if (!strcmp(nabla_folder_path_at(folder, i), NABLA_HF_CONFIG_NAME))
       folder->has_config = 1;
@@ -222,6 +251,7 @@ nabla_status nabla_folder_scan(nabla_folder *folder, nabla_diag *diag) {
                          -ENAMETOOLONG, diag);
   memcpy(root, path, size);
   root[size] = '\0';
+  NABLA_TRY(nabla_folder_find_root(folder, root, diag));
   nabla_buffer_init(&s.todo, folder->allocator, "list of folders",
                     (NABLA_FOLDER_MAX_FILES + 1) * sizeof(pending));
   nabla_status status = list_all(&s);

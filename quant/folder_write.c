@@ -2,6 +2,7 @@
  * buffer whatever their size. */
 #include <string.h>
 
+#include "lib/base/os_call.h"
 #include "lib/base/place.h"
 #include "quant/folder.h"
 #include "quant/run.h"
@@ -31,13 +32,35 @@ static nabla_status copy_bytes(const copy *job, const nabla_file *from,
   return nabla_file_check_unchanged(from, job->diag);
 }
 
+/* 1 when the file that is open lies where what is copied may, also when the
+ * folders above it were links by now; -errno. */
+static int is_held(const nabla_folder *folder, const nabla_file *from,
+                   const char *name) {
+  const nabla_os *os = folder->os;
+  char where[NABLA_PATH_SIZE];
+  int error;
+  if (!folder->root[0] || nabla_folder_parses(name)) return 1;
+  NABLA_OS_RETRY(
+      error, os->path_of(os->self, nabla_file_borrow_descriptor(from), where,
+                         sizeof where));
+  if (error < 0) return nabla_folder_is_unknown(error) ? 0 : error;
+  return nabla_folder_holds(folder, where);
+}
+
 /* The other file that is opened must be the one that was listed: it may have
  * become a link to anywhere since. */
-static nabla_status check_same(const nabla_file *from,
-                               const nabla_folder_row *row, nabla_diag *diag) {
+static nabla_status check_same(const nabla_folder *folder,
+                               const nabla_file *from, size_t index,
+                               nabla_diag *diag) {
+  const nabla_folder_row *row = nabla_folder_row_at(folder, index);
+  const int held = is_held(folder, from, nabla_folder_path_at(folder, index));
+  if (held < 0)
+    return nabla_os_fail(folder->os, NULL, nabla_file_borrow_path(from),
+                         "find out where it lies", held, diag);
   const nabla_os_info *now = nabla_file_borrow_info(from);
-  if (now->device == row->info.device && now->inode == row->info.inode &&
-      now->size == row->info.size && now->changed_ns == row->info.changed_ns)
+  if (held && now->device == row->info.device &&
+      now->inode == row->info.inode && now->size == row->info.size &&
+      now->changed_ns == row->info.changed_ns)
     return NABLA_OK;
   nabla_status status = nabla_fail(diag, NABLA_CORRUPT,
                                    "the file was changed since it was listed");
@@ -53,7 +76,7 @@ static nabla_status copy_file(const copy *job, size_t index, const char *path,
   nabla_file *from;
   NABLA_TRY(
       nabla_file_open(folder->os, folder->allocator, path, &from, job->diag));
-  nabla_status status = check_same(from, row, job->diag);
+  nabla_status status = check_same(folder, from, index, job->diag);
   if (!status && row->action == NABLA_FOLDER_EDIT)
     status = nabla_output_write(to, 0, folder->new_config.data,
                                 folder->new_config.size, job->diag);
@@ -61,6 +84,18 @@ static nabla_status copy_file(const copy *job, size_t index, const char *path,
     status = copy_bytes(job, from, to);
   nabla_file_close(from);
   return status;
+}
+
+/* Permissions of a folder of the input; its owner's alone when it is gone. */
+static unsigned permissions_of(const nabla_folder *folder, const char *name) {
+  char path[NABLA_PATH_SIZE];
+  nabla_os_info info;
+  int error = -ENAMETOOLONG;
+  if (nabla_place_join(path, nabla_checkpoint_borrow_path(folder->checkpoint),
+                       name))
+    NABLA_OS_RETRY(error,
+                   folder->os->path_info(folder->os->self, path, 1, &info));
+  return error >= 0 ? info.permissions : 0700;
 }
 
 /* Makes the folders that the file lies in. */
@@ -74,7 +109,8 @@ static nabla_status make_folders(copy *job, const char *path) {
     if (path[end] != '/') continue;
     memcpy(part, path, end);
     part[end] = '\0';
-    NABLA_TRY(nabla_output_folder_add(job->output, part, job->diag));
+    NABLA_TRY(nabla_output_folder_add(
+        job->output, part, permissions_of(job->folder, part), job->diag));
   }
   memcpy(job->made, part, size + 1);
   return NABLA_OK;
@@ -83,8 +119,13 @@ static nabla_status make_folders(copy *job, const char *path) {
 static nabla_status write_row(copy *job, size_t index) {
   const nabla_folder *folder = job->folder;
   const char *name = nabla_folder_path_at(folder, index);
-  const nabla_output_options options = {.os = folder->os,
-                                        .allocator = folder->allocator};
+  const nabla_folder_row *row = nabla_folder_row_at(folder, index);
+  nabla_os_info old;
+  nabla_output_options options = {
+      .os = folder->os,
+      .allocator = folder->allocator,
+      .permissions = row->info.permissions ? row->info.permissions : 0600,
+      .is_part = 1};
   char from[NABLA_PATH_SIZE], to[NABLA_PATH_SIZE];
   nabla_output *output = NULL;
   NABLA_TRY(make_folders(job, name));
@@ -97,12 +138,13 @@ static nabla_status write_row(copy *job, size_t index) {
     nabla_diag_set_file(job->diag, name);
     return status;
   }
+  if (nabla_output_folder_replaces(job->output, name, &old))
+    options.like = &old;
   NABLA_TRY(nabla_output_create(to, &options, &output, job->diag));
   nabla_status status = copy_file(job, index, from, output);
   if (!status) status = nabla_output_commit(output, job->diag);
   nabla_output_destroy(output);
   if (status) return status;
-  const nabla_folder_row *row = nabla_folder_row_at(folder, index);
   job->summary->copied++;
   job->summary->copied_bytes += row->action == NABLA_FOLDER_EDIT
                                     ? folder->new_config.size
@@ -128,7 +170,7 @@ nabla_status nabla_folder_write(const nabla_folder *folder,
   job.buffer = block;
   nabla_status status = NABLA_OK;
   for (size_t i = 0; i < nabla_folder_count(folder) && !status; i++)
-    if (nabla_folder_row_at(folder, i)->action != NABLA_FOLDER_LEAVE)
+    if (nabla_folder_copies(nabla_folder_row_at(folder, i)))
       status = write_row(&job, i);
   nabla_free(folder->allocator, block, PIECE, 1);
   return status;

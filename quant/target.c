@@ -11,6 +11,7 @@
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
 #include "lib/base/os_call.h"
+#include "quant/formats/safetensors_internal.h"
 #include "quant/target_internal.h"
 
 #define LONE_SHARD         "model.safetensors"
@@ -180,6 +181,34 @@ static nabla_status take_folder(nabla_target *target, const nabla_folder *files,
   return status;
 }
 
+unsigned nabla_target_permissions(const nabla_target *target, uint32_t first,
+                                  uint32_t end) {
+  unsigned all = 0777;
+  for (uint32_t i = first; i < end; i++)
+    all &= nabla_safetensors_info(
+               nabla_checkpoint_borrow_shard(target->checkpoint, i))
+               .permissions;
+  return all ? all : 0600; /* 0 would stand for the default */
+}
+
+/* Those of the input's folder; where it is a file, who may read it may also
+ * enter. */
+static nabla_status folder_permissions(const nabla_target *target,
+                                       unsigned *out, nabla_diag *diag) {
+  const char *path = nabla_checkpoint_borrow_path(target->checkpoint);
+  nabla_os_info input;
+  int exists;
+  NABLA_TRY(nabla_target_look(target, path, &input, &exists, diag));
+  if (exists && input.is_folder) {
+    *out = input.permissions;
+    return NABLA_OK;
+  }
+  const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
+  *out = nabla_target_permissions(target, 0, shards);
+  *out |= (*out & 0444) >> 2;
+  return NABLA_OK;
+}
+
 static nabla_status start(nabla_target *target,
                           const nabla_write_options *where,
                           const nabla_environment *environment,
@@ -191,8 +220,9 @@ static nabla_status start(nabla_target *target,
   if (!target->is_folder) return NABLA_OK;
   NABLA_TRY(take_folder(target, where->folder, diag));
   NABLA_TRY(nabla_target_check_replaceable(target, environment, diag));
-  const nabla_output_options options = {
+  nabla_output_options options = {
       .os = target->os, .allocator = target->allocator, .force = target->force};
+  NABLA_TRY(folder_permissions(target, &options.permissions, diag));
   const nabla_output_owner owner = {target, nabla_target_owns};
   return nabla_output_folder_create(target->path, &options, &owner,
                                     &target->folder, diag);
@@ -245,8 +275,9 @@ void nabla_target_shards(const nabla_target *target, uint32_t file,
                            : nabla_checkpoint_shard_count(target->checkpoint);
 }
 
-nabla_status nabla_target_path(const nabla_target *target, uint32_t file,
-                               char **out, size_t *out_size, nabla_diag *diag) {
+/* Where the file is made. */
+static nabla_status path_of(const nabla_target *target, uint32_t file,
+                            char **out, size_t *out_size, nabla_diag *diag) {
   if (target->is_folder)
     return nabla_target_join(
         target, nabla_output_folder_borrow_path(target->folder),
@@ -259,8 +290,32 @@ nabla_status nabla_target_path(const nabla_target *target, uint32_t file,
   return NABLA_OK;
 }
 
-int nabla_target_may_replace(const nabla_target *target) {
-  return target->force && !target->is_folder;
+/* How a file of the output is made. `old` takes what *out points to. */
+static void fill_options(const nabla_target *target, const char *name,
+                         nabla_os_info *old, nabla_output_options *out) {
+  *out = (nabla_output_options){.os = target->os,
+                                .allocator = target->allocator,
+                                .force = target->force && !target->is_folder,
+                                .is_part = target->is_folder};
+  if (target->is_folder &&
+      nabla_output_folder_replaces(target->folder, name, old))
+    out->like = old;
+}
+
+nabla_status nabla_target_begin(const nabla_target *target, uint32_t file,
+                                nabla_safetensors_writer *writer, char **out,
+                                size_t *out_size, nabla_diag *diag) {
+  nabla_os_info old;
+  nabla_output_options options;
+  uint32_t first, end;
+  NABLA_TRY(path_of(target, file, out, out_size, diag));
+  nabla_target_shards(target, file, &first, &end);
+  fill_options(target, nabla_target_file_name(target, file), &old, &options);
+  options.permissions = nabla_target_permissions(target, first, end);
+  nabla_status status =
+      nabla_safetensors_writer_begin_as(writer, *out, &options, diag);
+  if (status) nabla_free(target->allocator, *out, *out_size, 1);
+  return status;
 }
 
 nabla_status nabla_target_note(nabla_target *target, uint32_t file,
@@ -374,8 +429,11 @@ static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
   NABLA_TRY(nabla_target_join(target,
                               nabla_output_folder_borrow_path(target->folder),
                               target->index_name, &path, &size, diag));
-  const nabla_output_options options = {.os = target->os,
-                                        .allocator = target->allocator};
+  nabla_os_info old;
+  nabla_output_options options;
+  fill_options(target, target->index_name, &old, &options);
+  options.permissions = nabla_target_permissions(
+      target, 0, nabla_checkpoint_shard_count(target->checkpoint));
   nabla_status status = nabla_output_create(path, &options, &s.output, diag);
   if (!status) status = fill_index(target, &s, diag);
   if (!status) status = nabla_output_commit(s.output, diag);

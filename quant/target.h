@@ -19,12 +19,12 @@ uint32_t nabla_target_files(const nabla_target *target);
 void nabla_target_shards(const nabla_target *target, uint32_t file,
                          uint32_t *first, uint32_t *end);
 
-/* Stores where file `i` is to be created, and whether it may replace. */
-NABLA_MUST_USE nabla_status nabla_target_path(const nabla_target *target,
-                                              uint32_t file, char **out,
-                                              size_t *out_size,
-                                              nabla_diag *diag);
-int nabla_target_may_replace(const nabla_target *target);
+/* Starts output file `file`; stores where it is being made. */
+NABLA_MUST_USE nabla_status nabla_target_begin(const nabla_target *target,
+                                               uint32_t file,
+                                               nabla_safetensors_writer *writer,
+                                               char **out, size_t *out_size,
+                                               nabla_diag *diag);
 
 /* Notes a tensor of `file` for the index. */
 NABLA_MUST_USE nabla_status nabla_target_note(nabla_target *target,

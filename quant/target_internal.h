@@ -27,6 +27,10 @@ struct nabla_target {
 /* Name of output file `file`. */
 const char *nabla_target_file_name(const nabla_target *target, uint32_t file);
 
+/* Permissions that all shards from `first` to before `end` have. */
+unsigned nabla_target_permissions(const nabla_target *target, uint32_t first,
+                                  uint32_t end);
+
 /* "FOLDER/NAME", allocated. */
 NABLA_MUST_USE nabla_status nabla_target_join(const nabla_target *target,
                                               const char *folder,

@@ -70,7 +70,7 @@ static nabla_status check_no_input(const nabla_target *target, const char *path,
   }
   for (size_t i = 0; exists && beside && i < nabla_folder_count(beside); i++) {
     const nabla_folder_row *row = nabla_folder_row_at(beside, i);
-    if (row->action != NABLA_FOLDER_LEAVE && nabla_os_same(&row->info, &info))
+    if (nabla_folder_copies(row) && nabla_os_same(&row->info, &info))
       return nabla_target_refuse_input(path, diag);
   }
   return NABLA_OK;

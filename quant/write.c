@@ -129,11 +129,10 @@ static nabla_status begin(nabla_file_job *job, const nabla_target *target,
                           uint32_t file, nabla_diag *diag) {
   char *path;
   size_t size;
-  NABLA_TRY(nabla_target_path(target, file, &path, &size, diag));
-  nabla_status status = nabla_safetensors_writer_begin(
-      job->writer, path, nabla_target_may_replace(target), diag);
+  NABLA_TRY(nabla_target_begin(target, file, job->writer, &path, &size, diag));
+  nabla_status status = NABLA_OK;
   const nabla_environment *environment = job->task->environment;
-  if (!status && job->spilled)
+  if (job->spilled)
     status = nabla_spill_create(allocator_of(job->task),
                                 environment ? environment->os : NULL, path,
                                 job->spilled, &job->spill, diag);

@@ -25,6 +25,7 @@ typedef enum nabla_folder_action {
   NABLA_FOLDER_COPY,  /* as it is                                          */
   NABLA_FOLDER_EDIT,  /* config.json, with another quantization_config     */
   NABLA_FOLDER_LEAVE, /* not copied; `reason` says why                     */
+  NABLA_FOLDER_READ,  /* weights or index behind a link: written anew      */
 } nabla_folder_action;
 
 /* One file, or a folder that is left out as a whole. Texts live as long as the
@@ -36,6 +37,8 @@ typedef struct nabla_folder_file {
   int is_hidden; /* left out because its name begins with a dot */
   nabla_folder_action action;
   const char *reason; /* NULL unless it is left out */
+  const char *target; /* of a link that leads to a file: absolute, free of
+                         links; else NULL */
 } nabla_folder_file;
 
 typedef struct nabla_folder_totals {
@@ -70,7 +73,11 @@ typedef struct nabla_config_change {
 
 /* Lists the other files of the folder that `checkpoint` was opened from; none
  * when that was a file or an index. Weights in another form, hidden files and
- * what is no file are left out. Links to files count as files.
+ * what is no file are left out. A link is followed where it leads to a file
+ * below the folder or, for a folder in `snapshots` of the Hugging Face cache,
+ * below the `blobs` beside it; others are left out, but for config.json, whose
+ * content is parsed. When the copy is written, this is asked once more of what
+ * was opened.
  * @param plan    of this checkpoint; NULL: it will be decoded
  * @param output  where the copy will be written, which is left out when it
  *                lies inside; may be NULL

@@ -18,6 +18,9 @@ typedef struct nabla_os_info {
   uint64_t inode;
   int64_t changed_ns; /* time of last modification, nanoseconds         */
   int is_file, is_folder, is_link;
+  int is_own;           /* it belongs to the user that the process runs as */
+  unsigned permissions; /* the nine bits of chmod: 0644, ...              */
+  uint32_t group;       /* number of its group                            */
 } nabla_os_info;
 
 typedef enum nabla_os_rename_mode {
@@ -28,8 +31,10 @@ typedef enum nabla_os_rename_mode {
 
 typedef enum nabla_os_open_mode {
   NABLA_OS_READ,       /* an existing file, for reading                 */
-  NABLA_OS_CREATE_NEW, /* a new file, mode 0666 less umask, read-write  */
-  NABLA_OS_FOLDER,     /* a folder, to sync or lock it                  */
+  NABLA_OS_CREATE_NEW, /* a new file, read-write; `open` makes it 0600  */
+  NABLA_OS_FOLDER,     /* a folder, to sync, lock or list it            */
+  NABLA_OS_LOCATE,     /* anything, for `info` and `path_of` alone: it is
+                          not opened, so that a device does nothing     */
 } nabla_os_open_mode;
 
 /* Every function returns a value >= 0, or -errno. `pread` and `pwrite` may
@@ -52,16 +57,35 @@ typedef struct nabla_os {
   int (*rename)(void *self, const char *from, const char *to,
                 nabla_os_rename_mode mode);
   int (*unlink)(void *self, const char *path);
-  int (*make_folder)(void *self, const char *path);
-  int (*remove_folder)(void *self, const char *path);
   /* calls `each` for every name but "." and ".."; stops when it returns
    * non-zero and returns that */
   int (*list)(void *self, const char *path,
               int (*each)(void *context, const char *name), void *context);
   int (*free_bytes)(void *self, const char *path, uint64_t *out);
   /* begins to bring to the disk what was written, without waiting for it: a
-   * hint, whose result nobody looks at; may be NULL */
+   * hint, whose result is ignored; may be NULL */
   int (*start_sync)(void *self, int fd);
+
+  /* Relative to the open folder `folder`, whatever its path leads to by now.
+   * `path` begins with no slash and has no ".."; -ELOOP when a part of it is a
+   * symbolic link. `permissions` are those of what is made, less umask. */
+  int (*open_at)(void *self, int folder, const char *path,
+                 nabla_os_open_mode mode, unsigned permissions);
+  int (*make_folder_at)(void *self, int folder, const char *path,
+                        unsigned permissions);
+  /* The same with `name`, a single name: a link is itself what is meant. */
+  int (*info_at)(void *self, int folder, const char *name, nabla_os_info *out);
+  int (*unlink_at)(void *self, int folder, const char *name);
+  int (*remove_folder_at)(void *self, int folder, const char *name);
+  /* `list` of an open folder; needs neither memory nor a descriptor */
+  int (*list_at)(void *self, int folder,
+                 int (*each)(void *context, const char *name), void *context);
+  /* gives what `fd` has open the permissions of `like`, and its group; where
+   * that cannot be, its group may do no more than all others may */
+  int (*set_mode)(void *self, int fd, const nabla_os_info *like);
+  /* absolute path, free of links, of what `fd` has open; -ENOENT when it has
+   * been removed, -ENAMETOOLONG when `size` bytes do not hold it */
+  int (*path_of)(void *self, int fd, char *out, size_t size);
 } nabla_os;
 
 /* Returns the table that stands behind NULL: the real system calls. */

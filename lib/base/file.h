@@ -48,6 +48,13 @@ typedef struct nabla_output_options {
   const nabla_allocator *allocator; /* NULL: malloc               */
   int force;         /* replace an existing file; else NABLA_EXISTS        */
   uint64_t expected; /* bytes that it will have; 0: unknown                */
+  /* Permissions of a new output, less umask; 0: 0666, or 0777 for a folder,
+   * whose owner may always do all. */
+  unsigned permissions;
+  /* Not NULL: it is to have the permissions of this, of which it takes the
+   * place in another folder. NULL: of what it replaces, if anything. */
+  const nabla_os_info *like;
+  int is_part; /* of an output folder that is not committed yet */
 } nabla_output_options;
 
 /* While an output of at least so many bytes is written, the disk is asked to
@@ -57,11 +64,12 @@ typedef struct nabla_output_options {
 #define NABLA_OUTPUT_EARLY_FROM  ((uint64_t)1 << 30)
 #define NABLA_OUTPUT_EARLY_EVERY ((uint64_t)64 << 20)
 
-/* Starts an output. Refuses at once, before any work: an existing `path`
- * without `force` (NABLA_EXISTS), a symbolic link or anything but a regular
- * file (NABLA_INVALID_ARGUMENT), a folder that is missing or not writable
- * (NABLA_IO). Removes temporaries of the same name that a killed process left
- * (those whose lock is free). */
+/* Starts an output. What is replaced, or `like`, hands down its permissions:
+ * until the commit its user alone may read the new one. Refuses at once, before
+ * any work: an existing `path` without `force` (NABLA_EXISTS), a symbolic link
+ * or anything but a regular file (NABLA_INVALID_ARGUMENT), a folder that is
+ * missing or not writable (NABLA_IO). Removes temporaries of the same name that
+ * a killed process left (those of the same user whose lock is free). */
 NABLA_MUST_USE nabla_status
 nabla_output_create(const char *path, const nabla_output_options *options,
                     nabla_output **out, nabla_diag *diag);
@@ -107,9 +115,16 @@ NABLA_MUST_USE nabla_status nabla_output_folder_create(
     nabla_diag *diag);
 
 /* Makes the folder `path`, relative to the output, unless it is there; the one
- * it lies in must be. What is made is as durable at commit as the rest. */
-NABLA_MUST_USE nabla_status nabla_output_folder_add(
-    const nabla_output_folder *folder, const char *path, nabla_diag *diag);
+ * it lies in must be. `permissions` as in nabla_output_options. What is made is
+ * as durable at commit as the rest. */
+NABLA_MUST_USE nabla_status
+nabla_output_folder_add(const nabla_output_folder *folder, const char *path,
+                        unsigned permissions, nabla_diag *diag);
+
+/* 1 when a folder of that name is to be replaced and holds the file `path`,
+ * which *out then describes; its permissions are to be kept. */
+int nabla_output_folder_replaces(const nabla_output_folder *folder,
+                                 const char *path, nabla_os_info *out);
 
 /* Path of the temporary folder, to create outputs in. */
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder);

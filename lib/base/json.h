@@ -95,8 +95,10 @@ NABLA_MUST_USE nabla_status nabla_json_u64(const nabla_json_event *event,
                                            nabla_diag *diag);
 
 /* The writer: a sink that gets bytes, commas handled, strings escaped. Invalid
- * UTF-8 in strings is written as U+FFFD. Errors stick and are returned by
- * nabla_json_out_finish. Numbers that are not finite become null. */
+ * UTF-8 in strings is written as U+FFFD; controls and format characters
+ * (lib/base/controls.h) as \uXXXX, since a terminal may show what is written.
+ * Errors stick and are returned by nabla_json_out_finish. Numbers that are not
+ * finite become null. */
 typedef struct nabla_json_out {
   void *self;
   nabla_status (*write)(void *self, const void *data, size_t size,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/controls.h"
 #include "lib/base/json.h"
 #include "lib/base/utf8.h"
 
@@ -75,17 +76,33 @@ void nabla_json_out_array(nabla_json_out *out) { open_container(out, 0); }
 
 void nabla_json_out_array_end(nabla_json_out *out) { close_container(out, 0); }
 
-/* Sets the escape of `byte`, if it needs one, and returns its length. */
-static size_t escape(uint8_t byte, char unit[8]) {
+#define UNIT 16 /* two escapes of six bytes, and a NUL */
+
+/* Sets the escape of a character, if it needs one, and returns its length. */
+static size_t escape(uint32_t code, char unit[UNIT]) {
   static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
-  const char *found = byte ? strchr(named, byte) : NULL;
+  const char *found = code && code < 0x80 ? strchr(named, (int)code) : NULL;
   if (found) {
     unit[0] = '\\';
     unit[1] = names[found - named];
     return 2;
   }
-  if (byte >= 0x20) return 0;
-  return (size_t)snprintf(unit, 8, "\\u%04x", (unsigned)byte);
+  if (!nabla_is_control(code)) return 0;
+  if (code < 0x10000)
+    return (size_t)snprintf(unit, UNIT, "\\u%04x", (unsigned)code);
+  code -= 0x10000; /* a pair of surrogates: RFC 8259, section 7 */
+  return (size_t)snprintf(unit, UNIT, "\\u%04x\\u%04x",
+                          0xd800u | (unsigned)(code >> 10),
+                          0xdc00u | (unsigned)(code & 0x3ff));
+}
+
+/* Bytes at `text` that are written as they are. */
+static size_t plain(const uint8_t *text, size_t length) {
+  size_t at = 0;
+  while (at < length && text[at] >= 0x20 && text[at] < 0x7f &&
+         text[at] != '"' && text[at] != '\\')
+    at++;
+  return at;
 }
 
 static void quote(nabla_json_out *out, const char *text, size_t length) {
@@ -93,9 +110,11 @@ static void quote(nabla_json_out *out, const char *text, size_t length) {
   size_t written = 0, at = 0;
   emit(out, "\"", 1);
   while (at < length) {
-    char unit[8];
+    char unit[UNIT];
+    at += plain(bytes + at, length - at);
+    if (at == length) break;
     size_t taken = nabla_utf8_length(bytes + at, length - at);
-    size_t shown = taken == 1 ? escape(bytes[at], unit) : 0;
+    size_t shown = taken ? escape(nabla_utf8_code(bytes + at, taken), unit) : 0;
     if (taken == 0) {
       taken = 1;
       shown = 3;

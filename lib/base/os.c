@@ -5,31 +5,41 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/base/checked.h"
 
 static int or_errno(int result) { return result < 0 ? -errno : result; }
 
-/* READ follows links, as every reader does, and does not block on a FIFO that
- * nobody writes to; the caller refuses it once `info` says what it is. */
-static int os_open(void *self, const char *path, nabla_os_open_mode mode) {
-  (void)self;
+/* READ does not block on a FIFO that has no writer; the caller refuses it once
+ * `info` says what it is. */
+static int flags_of(nabla_os_open_mode mode) {
   switch (mode) {
     case NABLA_OS_READ:
-      return or_errno(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      return O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     case NABLA_OS_CREATE_NEW:
-      return or_errno(
-          open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+      return O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     case NABLA_OS_FOLDER:
-      return or_errno(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      return O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    case NABLA_OS_LOCATE:
+      return O_PATH | O_CLOEXEC;
   }
   return -EINVAL;
+}
+
+/* Follows links, as every reader does. */
+static int os_open(void *self, const char *path, nabla_os_open_mode mode) {
+  (void)self;
+  const int flags = flags_of(mode);
+  return flags < 0 ? flags : or_errno(open(path, flags, 0600));
 }
 
 static int os_close(void *self, int fd) {
@@ -85,6 +95,9 @@ static void fill_info(const struct stat *from, nabla_os_info *out) {
       .is_file = S_ISREG(from->st_mode),
       .is_folder = S_ISDIR(from->st_mode),
       .is_link = S_ISLNK(from->st_mode),
+      .is_own = from->st_uid == geteuid(),
+      .permissions = from->st_mode & 0777,
+      .group = from->st_gid,
   };
 }
 
@@ -145,37 +158,138 @@ static int os_unlink(void *self, const char *path) {
   return or_errno(unlink(path));
 }
 
-static int os_make_folder(void *self, const char *path) {
-  (void)self;
-  return or_errno(mkdir(path, 0777));
+/* ---- relative to an open folder ----------------------------------------- */
+
+/* For kernels before 5.6, which have no openat2: a part at a time. */
+static int open_parts(int folder, const char *path, int flags, unsigned mode) {
+  int at = folder;
+  for (;;) {
+    char part[256]; /* NAME_MAX and a NUL */
+    const size_t length = strcspn(path, "/");
+    const int is_last = !path[length];
+    if (length >= sizeof part) return -ENAMETOOLONG;
+    memcpy(part, path, length);
+    part[length] = '\0';
+    const int next =
+        is_last
+            ? openat(at, part, flags | O_NOFOLLOW, mode)
+            : openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int error = next < 0 ? -errno : 0;
+    if (at != folder) close(at);
+    if (error) return error;
+    if (is_last) return next;
+    at = next;
+    path += length + 1;
+  }
 }
 
-static int os_remove_folder(void *self, const char *path) {
+static int os_open_at(void *self, int folder, const char *path,
+                      nabla_os_open_mode mode, unsigned permissions) {
   (void)self;
-  return or_errno(rmdir(path));
+  const int flags = flags_of(mode);
+  if (flags < 0) return flags;
+  /* the kernel refuses a mode where nothing is made */
+  const struct open_how how = {
+      .flags = (unsigned)flags,
+      .mode = flags & O_CREAT ? permissions & 0777 : 0,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+  const long fd = syscall(SYS_openat2, folder, path, &how, sizeof how);
+  if (fd >= 0) return (int)fd;
+  if (errno != ENOSYS && errno != EPERM) return -errno;
+  return open_parts(folder, path, flags, permissions & 0777);
+}
+
+static int os_info_at(void *self, int folder, const char *name,
+                      nabla_os_info *out) {
+  (void)self;
+  struct stat now;
+  if (fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  fill_info(&now, out);
+  return 0;
+}
+
+static int os_unlink_at(void *self, int folder, const char *name) {
+  (void)self;
+  return or_errno(unlinkat(folder, name, 0));
+}
+
+static int os_make_folder_at(void *self, int folder, const char *path,
+                             unsigned permissions) {
+  const char *slash = strrchr(path, '/');
+  char above[PATH_MAX];
+  if (!slash) return or_errno(mkdirat(folder, path, permissions & 0777));
+  if ((size_t)(slash - path) >= sizeof above) return -ENAMETOOLONG;
+  memcpy(above, path, (size_t)(slash - path));
+  above[slash - path] = '\0';
+  const int fd = os_open_at(self, folder, above, NABLA_OS_LOCATE, 0);
+  if (fd < 0) return fd;
+  const int result = or_errno(mkdirat(fd, slash + 1, permissions & 0777));
+  close(fd);
+  return result;
+}
+
+static int os_remove_folder_at(void *self, int folder, const char *name) {
+  (void)self;
+  return or_errno(unlinkat(folder, name, AT_REMOVEDIR));
+}
+
+/* Not readdir, which allocates: what is known is removed when memory and
+ * descriptors have come to an end. */
+static int os_list_at(void *self, int folder,
+                      int (*each)(void *context, const char *name),
+                      void *context) {
+  _Alignas(struct dirent64) char entries[8192];
+  (void)self;
+  if (lseek(folder, 0, SEEK_SET) < 0) return -errno;
+  for (;;) {
+    const ssize_t size = getdents64(folder, entries, sizeof entries);
+    if (size <= 0) return size < 0 ? -errno : 0;
+    for (ssize_t at = 0; at < size;) {
+      const struct dirent64 *entry = (const void *)(entries + at);
+      at += entry->d_reclen;
+      if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+        continue;
+      const int result = each(context, entry->d_name);
+      if (result) return result;
+    }
+  }
 }
 
 static int os_list(void *self, const char *path,
                    int (*each)(void *context, const char *name),
                    void *context) {
-  (void)self;
-  DIR *folder = opendir(path);
-  if (!folder) return -errno;
-  int result = 0;
-  while (!result) {
-    errno = 0;
-    const struct dirent *entry = readdir(folder);
-    if (!entry) {
-      result = -errno;
-      break;
-    }
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-      continue;
-    result = each(context, entry->d_name);
-  }
-  closedir(folder);
+  const int folder = os_open(self, path, NABLA_OS_FOLDER);
+  if (folder < 0) return folder;
+  const int result = os_list_at(self, folder, each, context);
+  close(folder);
   return result;
 }
+
+/* The bits that a folder inherits from its parent (set-group-ID) stay. */
+static int os_set_mode(void *self, int fd, const nabla_os_info *like) {
+  (void)self;
+  struct stat now;
+  mode_t wanted = like->permissions & 0777;
+  if (fstat(fd, &now) < 0) return -errno;
+  if (now.st_gid != like->group && fchown(fd, (uid_t)-1, like->group) < 0)
+    wanted &= (mode_t)~070 | (wanted & 07) << 3;
+  return or_errno(fchmod(fd, wanted | (now.st_mode & 07000)));
+}
+
+static int os_path_of(void *self, int fd, char *out, size_t size) {
+  (void)self;
+  char link[64];
+  struct stat now;
+  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t length = readlink(link, out, size);
+  if (length < 0) return -errno;
+  if ((size_t)length >= size) return -ENAMETOOLONG;
+  out[length] = '\0';
+  if (fstat(fd, &now) < 0) return -errno;
+  return now.st_nlink > 0 && *out == '/' ? 0 : -ENOENT;
+}
+
+/* ---- the table ---------------------------------------------------------- */
 
 static int os_free_bytes(void *self, const char *path, uint64_t *out) {
   (void)self;
@@ -201,11 +315,17 @@ const nabla_os *nabla_os_default(void) {
       .path_info = os_path_info,
       .rename = os_rename,
       .unlink = os_unlink,
-      .make_folder = os_make_folder,
-      .remove_folder = os_remove_folder,
       .list = os_list,
       .free_bytes = os_free_bytes,
       .start_sync = os_start_sync,
+      .open_at = os_open_at,
+      .make_folder_at = os_make_folder_at,
+      .info_at = os_info_at,
+      .unlink_at = os_unlink_at,
+      .remove_folder_at = os_remove_folder_at,
+      .list_at = os_list_at,
+      .set_mode = os_set_mode,
+      .path_of = os_path_of,
   };
   return &real;
 }

@@ -16,17 +16,22 @@ struct nabla_output {
   const nabla_allocator *allocator;
   int force;
   int is_early; /* the disk begins while it is written */
+  int has_like; /* permissions of `like` at the end    */
+  nabla_os_info like;
   _Atomic uint64_t written;
   nabla_place place;
 };
 
-/* Refuses a target that must not be replaced. */
-static nabla_status check_target(const nabla_output *output, nabla_diag *diag) {
+/* Refuses a target that must not be replaced. *out_exists says whether there
+ * is one that may, which `info` describes. */
+static nabla_status check_target(const nabla_output *output, nabla_os_info *out,
+                                 int *out_exists, nabla_diag *diag) {
   const nabla_place *place = &output->place;
   nabla_os_info info;
   int result;
-  NABLA_OS_RETRY(result,
-                 place->os->path_info(place->os->self, place->path, 0, &info));
+  *out_exists = 0;
+  NABLA_OS_RETRY(result, place->os->info_at(place->os->self, place->folder_fd,
+                                            place->name, &info));
   if (result == -ENOENT) return NABLA_OK;
   if (result < 0) return nabla_place_fail(place, "look at it", result, diag);
   if (info.is_link)
@@ -43,13 +48,24 @@ static nabla_status check_target(const nabla_output *output, nabla_diag *diag) {
     return nabla_place_refuse(
         place, NABLA_EXISTS, "the output exists",
         "choose another name, or allow replacing it (force)", diag);
+  *out = info;
+  *out_exists = 1;
   return NABLA_OK;
 }
 
-static nabla_status start(nabla_output *output, nabla_diag *diag) {
-  NABLA_TRY(check_target(output, diag));
+/* A new output has its permissions from the start, so that umask and the
+ * folder's access control list apply as to any file. One that gets those of
+ * another is its user's alone until then. */
+static nabla_status start(nabla_output *output,
+                          const nabla_output_options *options,
+                          nabla_diag *diag) {
+  nabla_os_info old;
+  int exists;
+  NABLA_TRY(check_target(output, &old, &exists, diag));
   nabla_place_remove_stale(&output->place);
-  return nabla_place_make_temp(&output->place, 0, diag);
+  const unsigned own = options->permissions ? options->permissions : 0666;
+  return nabla_place_make_temp(&output->place, 0,
+                               exists || options->like ? 0600 : own, diag);
 }
 
 nabla_status nabla_output_create(const char *path,
@@ -67,7 +83,10 @@ nabla_status nabla_output_create(const char *path,
   output->is_early =
       os->start_sync && options->expected >= NABLA_OUTPUT_EARLY_FROM;
   nabla_status status = nabla_place_open(&output->place, os, path, 0, diag);
-  if (!status) status = start(output, diag);
+  output->place.is_part = options->is_part;
+  output->has_like = options->like != NULL;
+  if (options->like) output->like = *options->like;
+  if (!status) status = start(output, options, diag);
   if (status)
     nabla_output_destroy(output);
   else
@@ -118,7 +137,11 @@ nabla_status nabla_output_write(nabla_output *output, uint64_t at,
 
 static nabla_status finish(nabla_output *output, nabla_diag *diag) {
   nabla_place *place = &output->place;
-  int result;
+  nabla_os_info old;
+  int result, exists = 0;
+  if (output->force) NABLA_TRY(check_target(output, &old, &exists, diag));
+  if (exists || output->has_like)
+    NABLA_TRY(nabla_place_set_mode(place, exists ? &old : &output->like, diag));
   NABLA_OS_RETRY(result, place->os->sync(place->os->self, place->fd));
   if (result < 0)
     return nabla_place_fail(place, "bring it to the disk", result, diag);

@@ -77,15 +77,17 @@ static nabla_status check_names(const nabla_output_folder *folder,
   return status;
 }
 
-/* `out_exists` says whether there is a folder, which may then be replaced. */
+/* `out_exists` says whether there is a folder, which may then be replaced and
+ * which *out describes. */
 static nabla_status check_target(const nabla_output_folder *folder,
-                                 int *out_exists, nabla_diag *diag) {
+                                 nabla_os_info *out, int *out_exists,
+                                 nabla_diag *diag) {
   const nabla_place *place = &folder->place;
   nabla_os_info info;
   int result;
   *out_exists = 0;
-  NABLA_OS_RETRY(result,
-                 place->os->path_info(place->os->self, place->path, 0, &info));
+  NABLA_OS_RETRY(result, place->os->info_at(place->os->self, place->folder_fd,
+                                            place->name, &info));
   if (result == -ENOENT) return NABLA_OK;
   if (result < 0) return nabla_place_fail(place, "look at it", result, diag);
   if (!info.is_folder)
@@ -98,17 +100,22 @@ static nabla_status check_target(const nabla_output_folder *folder,
     return nabla_place_refuse(
         place, NABLA_EXISTS, "the output folder exists",
         "choose another name, or allow replacing it (force)", diag);
+  *out = info;
   *out_exists = 1;
   return check_names(folder, place->path, diag);
 }
 
 /* ---- making it ---------------------------------------------------------- */
 
-static nabla_status start(nabla_output_folder *folder, nabla_diag *diag) {
+static nabla_status start(nabla_output_folder *folder, unsigned permissions,
+                          nabla_diag *diag) {
+  nabla_os_info old;
   int exists;
-  NABLA_TRY(check_target(folder, &exists, diag));
+  NABLA_TRY(check_target(folder, &old, &exists, diag));
   nabla_place_remove_stale(&folder->place);
-  return nabla_place_make_temp(&folder->place, 1, diag);
+  if (!permissions) permissions = 0777;
+  return nabla_place_make_temp(&folder->place, 1, exists ? 0700 : permissions,
+                               diag);
 }
 
 nabla_status nabla_output_folder_create(const char *path,
@@ -128,7 +135,7 @@ nabla_status nabla_output_folder_create(const char *path,
   if (owner) folder->owner = *owner;
   folder->old_fd = -1;
   nabla_status status = nabla_place_open(&folder->place, os, path, 1, diag);
-  if (!status) status = start(folder, diag);
+  if (!status) status = start(folder, options->permissions, diag);
   if (status)
     nabla_output_folder_destroy(folder);
   else
@@ -136,33 +143,50 @@ nabla_status nabla_output_folder_create(const char *path,
   return status;
 }
 
+int nabla_output_folder_replaces(const nabla_output_folder *folder,
+                                 const char *path, nabla_os_info *out) {
+  const nabla_os *os = folder->place.os;
+  char full[NABLA_PATH_SIZE];
+  int result;
+  if (!nabla_place_join(full, folder->place.path, path)) return 0;
+  NABLA_OS_RETRY(result, os->path_info(os->self, full, 0, out));
+  return result >= 0 && out->is_file;
+}
+
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder) {
   return folder->place.temp;
 }
 
-/* Brings the names in the folder at `path` to the disk. */
-static int sync_at(const nabla_os *os, const char *path) {
-  int fd, result;
-  NABLA_OS_RETRY(fd, os->open(os->self, path, NABLA_OS_FOLDER));
+/* Brings the names in a folder inside it to the disk; "" is the output. */
+static int sync_in(const nabla_place *place, const char *path) {
+  const nabla_os *os = place->os;
+  int fd = place->fd, result;
+  if (*path)
+    NABLA_OS_RETRY(fd,
+                   os->open_at(os->self, place->fd, path, NABLA_OS_FOLDER, 0));
   if (fd < 0) return fd;
   NABLA_OS_RETRY(result, os->sync(os->self, fd));
-  os->close(os->self, fd);
+  if (*path) os->close(os->self, fd);
   return result == -EINVAL ? 0 : result; /* as nabla_place_sync_folder */
 }
 
 nabla_status nabla_output_folder_add(const nabla_output_folder *folder,
-                                     const char *path, nabla_diag *diag) {
+                                     const char *path, unsigned permissions,
+                                     nabla_diag *diag) {
   const nabla_place *place = &folder->place;
   const nabla_os *os = place->os;
-  char full[NABLA_PATH_SIZE];
+  char above[NABLA_PATH_SIZE] = "";
+  const char *slash = strrchr(path, '/');
+  const size_t size = slash ? (size_t)(slash - path) : 0;
   int error = -ENAMETOOLONG;
-  if (nabla_place_join(full, place->temp, path))
-    NABLA_OS_RETRY(error, os->make_folder(os->self, full));
+  if (!permissions) permissions = 0777;
+  if (size < sizeof above)
+    NABLA_OS_RETRY(error, os->make_folder_at(os->self, place->fd, path,
+                                             permissions | 0700));
   if (error == -EEXIST) return NABLA_OK;
   if (error >= 0) {
-    char *slash = strrchr(full, '/'); /* there is one: after the temporary */
-    *slash = '\0';
-    error = sync_at(os, full);
+    memcpy(above, path, size);
+    error = sync_in(place, above);
   }
   if (error >= 0) return NABLA_OK;
   return nabla_place_fail(place, "make a folder in it", error, diag);
@@ -188,7 +212,8 @@ static nabla_status lock_old(nabla_output_folder *folder, nabla_diag *diag) {
     return nabla_place_fail(place, "open the folder to replace", folder->old_fd,
                             diag);
   int result = nabla_place_lock(os, folder->old_fd);
-  if (result >= 0) result = nabla_place_is_at(os, folder->old_fd, place->path);
+  if (result >= 0)
+    result = nabla_place_is_at(place, folder->old_fd, place->name);
   if (result == 1) return NABLA_OK;
   if (result < 0 && result != -EWOULDBLOCK)
     return nabla_place_fail(place, "lock the folder to replace", result, diag);
@@ -288,33 +313,38 @@ static nabla_status replace(nabla_output_folder *folder, nabla_diag *diag) {
     status =
         nabla_place_fail(place, "bring the exchange to the disk", error, diag);
   if (status) return swap_back(folder, status, diag);
-  place->has_temp = 1; /* what remains to be removed: the old folder */
+  /* what remains to be removed: the old folder */
   memcpy(place->temp, folder->old_at, NABLA_PATH_SIZE);
-  error = nabla_place_remove_folder(place->os, place->temp);
+  place->os->close(place->os->self, place->fd);
+  place->fd = folder->old_fd;
+  folder->old_fd = -1;
+  place->has_temp = 1;
+  error = nabla_place_remove_temp(place);
   if (error < 0) {
     status = nabla_place_fail(
         place, "remove the old folder; the new one is in place", error, diag);
     nabla_diag_set_next(diag, "remove %s", place->temp);
     return status;
   }
-  place->has_temp = 0;
   return NABLA_OK;
 }
 
 static nabla_status finish(nabla_output_folder *folder, nabla_diag *diag) {
   nabla_place *place = &folder->place;
-  int result, exists;
-  NABLA_OS_RETRY(result, place->os->sync(place->os->self, place->fd));
-  if (result < 0 && result != -EINVAL) /* as nabla_place_sync_folder */
+  nabla_os_info old;
+  int exists;
+  NABLA_TRY(check_target(folder, &old, &exists, diag));
+  if (exists) NABLA_TRY(nabla_place_set_mode(place, &old, diag));
+  const int result = sync_in(place, "");
+  if (result < 0)
     return nabla_place_fail(place, "bring it to the disk", result, diag);
-  NABLA_TRY(check_target(folder, &exists, diag));
   if (exists) return replace(folder, diag);
   return nabla_place_rename(place, NABLA_OS_NO_REPLACE, diag);
 }
 
 static void close_all(nabla_output_folder *folder) {
   const nabla_os *os = folder->place.os;
-  nabla_place_close(&folder->place); /* removes while old_fd still locks */
+  nabla_place_close(&folder->place);
   if (folder->old_fd >= 0) os->close(os->self, folder->old_fd);
   folder->old_fd = -1;
 }

@@ -59,8 +59,16 @@ static int name_temp(nabla_place *place, unsigned number) {
   char name[256];
   int length = snprintf(name, sizeof name, ".%.*s" MARK "%ld-%u",
                         kept(place->name), place->name, (long)getpid(), number);
-  return length > 0 && (size_t)length < sizeof name &&
-         nabla_place_join(place->temp, place->folder, name);
+  if (length <= 0 || (size_t)length >= sizeof name ||
+      !nabla_place_join(place->temp, place->folder, name))
+    return 0;
+  place->temp_name = (int)strlen(place->temp) - length;
+  return 1;
+}
+
+/* The temporary's name in its folder. */
+static const char *temp_name(const nabla_place *place) {
+  return place->temp + place->temp_name;
 }
 
 static const char *skip_digits(const char *text) {
@@ -115,7 +123,7 @@ nabla_status nabla_place_open(nabla_place *place, const nabla_os *os,
                               nabla_diag *diag) {
   place->os = os;
   place->fd = place->folder_fd = -1;
-  place->has_temp = 0;
+  place->has_temp = place->is_part = 0;
   NABLA_TRY(split(place, path, is_folder, diag));
   NABLA_OS_RETRY(place->folder_fd,
                  os->open(os->self, place->folder, NABLA_OS_FOLDER));
@@ -136,98 +144,130 @@ int nabla_place_lock(const nabla_os *os, int fd) {
   return result;
 }
 
-int nabla_place_is_at(const nabla_os *os, int fd, const char *path) {
+int nabla_place_is_at(const nabla_place *place, int fd, const char *name) {
+  const nabla_os *os = place->os;
   nabla_os_info open, there;
   int result;
   NABLA_OS_RETRY(result, os->info(os->self, fd, &open));
   if (result < 0) return result;
-  NABLA_OS_RETRY(result, os->path_info(os->self, path, 0, &there));
+  NABLA_OS_RETRY(result, os->info_at(os->self, place->folder_fd, name, &there));
   if (result == -ENOENT) return 0;
   return result < 0 ? result : nabla_os_same(&open, &there);
 }
 
 /* ---- removal ------------------------------------------------------------ */
 
-static int unlink_path(const nabla_os *os, const char *path) {
-  int result;
-  NABLA_OS_RETRY(result, os->unlink(os->self, path));
-  return result;
-}
-
+/* One folder that is being emptied. Only one below the first is open at a
+ * time, however deep they are: descriptors may have come to an end. */
 typedef struct emptying {
   const nabla_os *os;
-  const char *folder;
-  int depth; /* folders above `folder` that are being emptied too */
+  int fd;                     /* the folder                              */
+  uint64_t removed;           /* names                                   */
+  char full[NABLA_PATH_SIZE]; /* a folder in it that is not empty, or "" */
 } emptying;
 
-static int remove_folder(const nabla_os *os, const char *path, int depth);
-
+/* Stops (1) at a folder that has to be emptied first. */
 static int remove_one(void *context, const char *name) {
-  const emptying *job = context;
-  char path[NABLA_PATH_SIZE];
-  if (!nabla_place_join(path, job->folder, name)) return -ENAMETOOLONG;
-  int result = unlink_path(job->os, path);
-  return result == -EISDIR ? remove_folder(job->os, path, job->depth + 1)
-                           : result;
-}
-
-/* Recursion is bounded by the depth. */
-static int remove_folder(const nabla_os *os, const char *path, int depth) {
-  emptying job = {os, path, depth};
+  emptying *job = context;
+  const nabla_os *os = job->os;
   int result;
-  if (depth > NABLA_OUTPUT_MAX_DEPTH) return -ELOOP;
-  NABLA_OS_RETRY(result, os->list(os->self, path, remove_one, &job));
-  if (result < 0) return result;
-  NABLA_OS_RETRY(result, os->remove_folder(os->self, path));
+  NABLA_OS_RETRY(result, os->unlink_at(os->self, job->fd, name));
+  if (result == -EISDIR)
+    NABLA_OS_RETRY(result, os->remove_folder_at(os->self, job->fd, name));
+  if (result == -ENOTEMPTY || result == -EEXIST) {
+    memcpy(job->full, name, strlen(name) + 1); /* NAME_MAX is less */
+    return 1;
+  }
+  job->removed += result >= 0;
   return result;
 }
 
-int nabla_place_remove_folder(const nabla_os *os, const char *path) {
-  return remove_folder(os, path, 0);
+/* Empties the folder `path` in the open folder `root`; "" is that itself.
+ * Recursion is bounded by the depth. */
+static int empty(const nabla_os *os, int root, const char *path, int depth) {
+  emptying job = {.os = os, .fd = root};
+  char below[NABLA_PATH_SIZE];
+  int result;
+  if (depth > NABLA_OUTPUT_MAX_DEPTH) return -ELOOP;
+  do { /* until there is nothing: names may be missed while some are removed */
+    job.full[0] = '\0';
+    job.removed = 0;
+    if (*path)
+      NABLA_OS_RETRY(job.fd,
+                     os->open_at(os->self, root, path, NABLA_OS_FOLDER, 0));
+    if (job.fd < 0) return job.fd;
+    NABLA_OS_RETRY(result, os->list_at(os->self, job.fd, remove_one, &job));
+    if (*path) os->close(os->self, job.fd);
+    if (result < 0) return result;
+    if (result == 0) continue;
+    if (!*path)
+      memcpy(below, job.full, sizeof below);
+    else if (!nabla_place_join(below, path, job.full))
+      return -ENAMETOOLONG;
+    result = empty(os, root, below, depth + 1);
+    if (result < 0) return result;
+  } while (job.removed > 0 || job.full[0]);
+  return 0;
 }
 
-/* Removes `path`, a temporary, if nobody holds its lock and it is still what
- * was locked. A real lock is required here, unlike in nabla_place_lock. */
-static void remove_if_free(const nabla_os *os, const char *path) {
+int nabla_place_empty_folder(const nabla_os *os, int fd) {
+  return empty(os, fd, "", 0);
+}
+
+/* Removes `name`, which `fd` has open: what is in it first. */
+static int remove_name(const nabla_place *place, int fd, const char *name,
+                       int is_folder) {
+  const nabla_os *os = place->os;
+  int result = is_folder ? nabla_place_empty_folder(os, fd) : 0;
+  if (result < 0) return result;
+  if (is_folder)
+    NABLA_OS_RETRY(result,
+                   os->remove_folder_at(os->self, place->folder_fd, name));
+  else
+    NABLA_OS_RETRY(result, os->unlink_at(os->self, place->folder_fd, name));
+  return result;
+}
+
+/* Removes `name`, a temporary, if it is our user's, its lock is free, and it is
+ * still what was locked. A real lock is required here, unlike in
+ * nabla_place_lock. */
+static void remove_if_free(const nabla_place *place, const char *name) {
+  const nabla_os *os = place->os;
   nabla_os_info info;
   int fd, result;
-  NABLA_OS_RETRY(result, os->path_info(os->self, path, 0, &info));
-  if (result < 0 || !(info.is_file || info.is_folder)) return;
+  NABLA_OS_RETRY(result, os->info_at(os->self, place->folder_fd, name, &info));
+  if (result < 0 || !(info.is_file || info.is_folder) || !info.is_own) return;
   nabla_os_open_mode mode = info.is_folder ? NABLA_OS_FOLDER : NABLA_OS_READ;
-  NABLA_OS_RETRY(fd, os->open(os->self, path, mode));
+  NABLA_OS_RETRY(fd, os->open_at(os->self, place->folder_fd, name, mode, 0));
   if (fd < 0) return;
-  NABLA_OS_RETRY(result, os->lock(os->self, fd));
-  if (result >= 0 && nabla_place_is_at(os, fd, path) == 1) {
-    if (info.is_folder)
-      (void)nabla_place_remove_folder(os, path);
-    else
-      (void)unlink_path(os, path);
+  NABLA_OS_RETRY(result, os->info(os->self, fd, &info));
+  if (result >= 0 && info.is_own) {
+    NABLA_OS_RETRY(result, os->lock(os->self, fd));
+    if (result >= 0 && nabla_place_is_at(place, fd, name) == 1)
+      (void)remove_name(place, fd, name, info.is_folder);
   }
   os->close(os->self, fd);
 }
 
 static int remove_stale(void *context, const char *name) {
   const nabla_place *place = context;
-  char path[NABLA_PATH_SIZE];
-  if (is_temp_name(place, name) && nabla_place_join(path, place->folder, name))
-    remove_if_free(place->os, path);
+  if (is_temp_name(place, name)) remove_if_free(place, name);
   return 0;
 }
 
 void nabla_place_remove_stale(const nabla_place *place) {
   const nabla_os *os = place->os;
   int result; /* does not matter: see the header */
-  NABLA_OS_RETRY(
-      result, os->list(os->self, place->folder, remove_stale, (void *)place));
+  NABLA_OS_RETRY(result, os->list_at(os->self, place->folder_fd, remove_stale,
+                                     (void *)place));
 }
 
-static void remove_temp(nabla_place *place) {
-  if (!place->has_temp) return;
-  place->has_temp = 0;
-  if (place->temp_is_folder)
-    (void)nabla_place_remove_folder(place->os, place->temp);
-  else
-    (void)unlink_path(place->os, place->temp);
+int nabla_place_remove_temp(nabla_place *place) {
+  if (!place->has_temp) return 0;
+  const int result =
+      remove_name(place, place->fd, temp_name(place), place->temp_is_folder);
+  if (result >= 0) place->has_temp = 0;
+  return result;
 }
 
 static void close_fd(const nabla_os *os, int *fd) {
@@ -236,7 +276,8 @@ static void close_fd(const nabla_os *os, int *fd) {
 }
 
 void nabla_place_close(nabla_place *place) {
-  remove_temp(place); /* first, while we hold its lock */
+  (void)nabla_place_remove_temp(place); /* first, while we hold its lock */
+  place->has_temp = 0;
   close_fd(place->os, &place->fd);
   close_fd(place->os, &place->folder_fd);
 }
@@ -245,43 +286,51 @@ void nabla_place_close(nabla_place *place) {
 
 /* Makes `place->temp` and opens it. -EEXIST: the name was taken, or a cleaner
  * removed the folder between the two steps. */
-static int make(nabla_place *place) {
+static int make(nabla_place *place, unsigned permissions) {
   const nabla_os *os = place->os;
+  const char *name = temp_name(place);
   int result;
   if (!place->temp_is_folder) {
-    NABLA_OS_RETRY(place->fd,
-                   os->open(os->self, place->temp, NABLA_OS_CREATE_NEW));
+    NABLA_OS_RETRY(place->fd, os->open_at(os->self, place->folder_fd, name,
+                                          NABLA_OS_CREATE_NEW, permissions));
     place->has_temp = place->fd >= 0;
     return place->fd;
   }
-  NABLA_OS_RETRY(result, os->make_folder(os->self, place->temp));
+  NABLA_OS_RETRY(result, os->make_folder_at(os->self, place->folder_fd, name,
+                                            permissions | 0700));
   if (result < 0) return result;
-  place->has_temp = 1;
-  NABLA_OS_RETRY(place->fd, os->open(os->self, place->temp, NABLA_OS_FOLDER));
-  if (place->fd != -ENOENT) return place->fd;
-  place->has_temp = 0;
-  return -EEXIST;
+  NABLA_OS_RETRY(place->fd, os->open_at(os->self, place->folder_fd, name,
+                                        NABLA_OS_FOLDER, 0));
+  place->has_temp = place->fd >= 0;
+  if (place->fd >= 0) return place->fd;
+  if (place->fd == -ENOENT) return -EEXIST;
+  /* empty, and ours: without a descriptor it can only be removed by name */
+  NABLA_OS_RETRY(result,
+                 os->remove_folder_at(os->self, place->folder_fd, name));
+  return place->fd;
 }
 
-/* Makes and locks one temporary. 1: it is ours. 0: the name was taken, or a
- * cleaner was faster than our lock; the next name may do. Else -errno. */
-static int try_temp(nabla_place *place) {
-  int result = make(place);
+/* Makes and locks one temporary. 1: it is ours. 0: the name was taken, or the
+ * lock was; the next name may do. Else -errno. Another process that has locked
+ * it may be a cleaner, which removes it too, or may not: it is removed here, or
+ * it would be published with the folder that it lies in. */
+static int try_temp(nabla_place *place, unsigned permissions) {
+  int result = make(place, permissions);
   if (result == -EEXIST) return 0;
-  if (result >= 0) result = nabla_place_lock(place->os, place->fd);
-  if (result == -EWOULDBLOCK)
-    result = 0; /* a cleaner holds and removes it */
-  else if (result >= 0)
-    result = nabla_place_is_at(place->os, place->fd, place->temp);
+  if (result < 0) return result;
+  const int locked = nabla_place_lock(place->os, place->fd);
+  result = nabla_place_is_at(place, place->fd, temp_name(place));
   if (result == 0) place->has_temp = 0; /* not ours to remove */
-  if (result == 1) return 1;
-  remove_temp(place);
+  if (locked >= 0 && result == 1) return 1;
+  if (result >= 0) result = locked >= 0 || locked == -EWOULDBLOCK ? 0 : locked;
+  (void)nabla_place_remove_temp(place);
+  place->has_temp = 0;
   close_fd(place->os, &place->fd);
   return result;
 }
 
 nabla_status nabla_place_make_temp(nabla_place *place, int is_folder,
-                                   nabla_diag *diag) {
+                                   unsigned permissions, nabla_diag *diag) {
   int result = 0;
   place->temp_is_folder = is_folder;
   for (unsigned i = 0; i < TRIES && result == 0; i++) {
@@ -289,11 +338,23 @@ nabla_status nabla_place_make_temp(nabla_place *place, int is_folder,
       result = -ENAMETOOLONG;
       break;
     }
-    result = try_temp(place);
+    result = try_temp(place, permissions);
   }
   if (result == 1) return NABLA_OK;
   return nabla_place_fail(place, "create a temporary beside it",
                           result ? result : -EEXIST, diag);
+}
+
+nabla_status nabla_place_set_mode(const nabla_place *place,
+                                  const nabla_os_info *like, nabla_diag *diag) {
+  const nabla_os *os = place->os;
+  int result;
+  NABLA_OS_RETRY(result, os->set_mode(os->self, place->fd, like));
+  /* file systems without permissions have nothing to keep */
+  if (result >= 0 || result == -EPERM || result == -ENOSYS ||
+      result == -EOPNOTSUPP || result == -EINVAL)
+    return NABLA_OK;
+  return nabla_place_fail(place, "set its permissions", result, diag);
 }
 
 /* ---- the final name ----------------------------------------------------- */
@@ -322,6 +383,8 @@ nabla_status nabla_place_rename(nabla_place *place, nabla_os_rename_mode mode,
   place->has_temp = 0;
   result = nabla_place_sync_folder(place);
   if (result >= 0) return NABLA_OK;
+  if (place->is_part)
+    return nabla_place_fail(place, "bring its name to the disk", result, diag);
   nabla_status status = nabla_place_fail(
       place,
       "sync its folder: it is in place, but its name may not survive a power "

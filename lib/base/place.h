@@ -20,6 +20,8 @@ typedef struct nabla_place {
   int fd;        /* the temporary, which holds the lock; -1 when closed */
   int has_temp;  /* `temp` names something that is ours to remove */
   int temp_is_folder;
+  int is_part;   /* it lies in an output folder that may still fail */
+  int temp_name; /* where in `temp` its last part begins */
   char path[NABLA_PATH_SIZE];   /* final name                            */
   char folder[NABLA_PATH_SIZE]; /* its folder: "." for "x", "/" for "/x" */
   char name[NABLA_PATH_SIZE];   /* its last part                         */
@@ -34,14 +36,21 @@ NABLA_MUST_USE nabla_status nabla_place_open(nabla_place *place,
                                              const char *path, int is_folder,
                                              nabla_diag *diag);
 
-/* Removes what killed processes left under temporary names of this place.
- * Best effort: what cannot be removed stays and does no harm. */
+/* Removes what killed processes of the same user left under temporary names of
+ * this place. Best effort: what cannot be removed stays and does no harm. */
 void nabla_place_remove_stale(const nabla_place *place);
 
-/* Makes and locks the temporary file or folder. */
+/* Makes and locks the temporary file or folder, with these permissions less
+ * umask. */
 NABLA_MUST_USE nabla_status nabla_place_make_temp(nabla_place *place,
                                                   int is_folder,
+                                                  unsigned permissions,
                                                   nabla_diag *diag);
+
+/* Gives the temporary the permissions and the group of `like`. */
+NABLA_MUST_USE nabla_status nabla_place_set_mode(const nabla_place *place,
+                                                 const nabla_os_info *like,
+                                                 nabla_diag *diag);
 
 /* Renames the temporary to the final name and syncs the folder: the temporary
  * is gone, or still there when the rename failed. */
@@ -51,6 +60,10 @@ NABLA_MUST_USE nabla_status nabla_place_rename(nabla_place *place,
 
 /* Syncs the folder after a rename. 0 or -errno. */
 int nabla_place_sync_folder(const nabla_place *place);
+
+/* Removes the temporary that the place's descriptor has open. 0 or -errno; it
+ * can be tried again. */
+int nabla_place_remove_temp(nabla_place *place);
 
 /* Removes the temporary if there is one, then closes everything. May be called
  * twice. */
@@ -72,15 +85,17 @@ NABLA_MUST_USE nabla_status nabla_place_refuse(const nabla_place *place,
  * there, so nobody cleans up there either. 0 or -errno. */
 int nabla_place_lock(const nabla_os *os, int fd);
 
-/* 1 when `path` itself is what `fd` has open, 0 when not, else -errno. */
-int nabla_place_is_at(const nabla_os *os, int fd, const char *path);
+/* 1 when `name` in the place's folder is itself what `fd` has open, 0 when
+ * not, else -errno. */
+int nabla_place_is_at(const nabla_place *place, int fd, const char *name);
 
 /* Joins a folder and a name. 1, or 0 when the result would be too long. */
 int nabla_place_join(char out[NABLA_PATH_SIZE], const char *folder,
                      const char *name);
 
-/* Removes a folder: what is in it, at most NABLA_OUTPUT_MAX_DEPTH folders deep,
- * then itself. Links are removed, not followed. 0 or -errno. */
-int nabla_place_remove_folder(const nabla_os *os, const char *path);
+/* Removes what is in the open folder `fd`, at most NABLA_OUTPUT_MAX_DEPTH
+ * folders deep. Links are removed, not followed. Needs no memory, and one
+ * descriptor where there are folders in it. 0 or -errno. */
+int nabla_place_empty_folder(const nabla_os *os, int fd);
 
 #endif

@@ -7,23 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/controls.h"
 #include "lib/base/utf8.h"
 
 /* More than any field holds, so that cutting here is cut again, with "...",
  * when the text is shown. */
 #define FORMATTED 1024
-
-/* Says whether the well-formed sequence at `text` changes what a terminal
- * shows around it: C0 and DEL, C1 (U+0080 to U+009F), line and paragraph
- * separators and the marks that reverse the direction of text (Unicode
- * Standard Annex 9: U+202A to U+202E, U+2066 to U+2069). */
-static int is_control(const uint8_t *text, size_t length) {
-  if (length == 1) return text[0] < 0x20 || text[0] == 0x7f;
-  if (length == 2) return text[0] == 0xc2 && text[1] < 0xa0;
-  if (length != 3 || text[0] != 0xe2) return 0;
-  return (text[1] == 0x80 && text[2] >= 0xa8 && text[2] <= 0xae) ||
-         (text[1] == 0x81 && text[2] >= 0xa6 && text[2] <= 0xa9);
-}
 
 /* Writes one shown unit of `text` to `unit` (at most 4 bytes), sets how many
  * bytes were read, and returns how many were written. */
@@ -31,7 +20,7 @@ static size_t show_unit(const uint8_t *text, size_t size, char unit[4],
                         size_t *out_read) {
   static const char digits[] = "0123456789abcdef";
   const size_t length = nabla_utf8_length(text, size);
-  if (length > 0 && !is_control(text, length)) {
+  if (length > 0 && !nabla_is_control(nabla_utf8_code(text, length))) {
     memcpy(unit, text, length);
     *out_read = length;
     return length;

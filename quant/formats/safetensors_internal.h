@@ -61,6 +61,11 @@ static inline const char *nabla_safetensors_name_of(
   return (const char *)file->names.data + record->name;
 }
 
+/* nabla_safetensors_writer_begin with all that an output may be told. */
+NABLA_MUST_USE nabla_status nabla_safetensors_writer_begin_as(
+    nabla_safetensors_writer *writer, const char *path,
+    const nabla_output_options *options, nabla_diag *diag);
+
 /* Bytes that `shape` takes in `dtype`: *out_elements is the product, 1 for
  * rank 0. The product is taken in order and times the bits, as the reference
  * reader does, so that both refuse the same.

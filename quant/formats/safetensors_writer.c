@@ -422,8 +422,16 @@ static nabla_status write_header(const nabla_safetensors_writer *writer,
 nabla_status nabla_safetensors_writer_begin(nabla_safetensors_writer *writer,
                                             const char *path, int force,
                                             nabla_diag *diag) {
+  const nabla_output_options options = {
+      .os = writer->os, .allocator = writer->allocator, .force = force};
+  return nabla_safetensors_writer_begin_as(writer, path, &options, diag);
+}
+
+nabla_status nabla_safetensors_writer_begin_as(
+    nabla_safetensors_writer *writer, const char *path,
+    const nabla_output_options *wanted, nabla_diag *diag) {
   NABLA_TRY(check_open(writer, diag));
-  nabla_output_options options = {writer->os, writer->allocator, force, 0};
+  nabla_output_options options = *wanted;
   nabla_output *output;
   nabla_status status = lay_out(writer, diag);
   if (!status) status = measure(writer, diag);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Stops a quantize at random moments: the final name is absent, or what it was
-before, or complete; SIGTERM and SIGINT leave no temporary and show as the exit
-status; after SIGKILL the next run cleans up and writes the same bytes."""
+before, or complete; all signals but SIGKILL leave no temporary and show as the
+exit status; after SIGKILL the next run cleans up and writes the same bytes.
+Too few descriptors and too little memory leave no temporary either."""
 
 import argparse
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -14,7 +16,9 @@ import common
 
 OLD_FILES = ("model.safetensors.index.json", "config.json",
              "sub/deep/vocab.txt")
-SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP,
+           signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU,
+           signal.SIGALRM)
 
 
 class Trial:
@@ -93,6 +97,62 @@ def stop_once(options, report, trial, number, moment, model):
     return status != 0
 
 
+def ignored(options, report, trial, model):
+    """What nohup and its kin ignore stays ignored."""
+
+    def prepare():
+        for number in SIGNALS[1:]:
+            signal.signal(number, signal.SIG_IGN)
+
+    trial.reset()
+    child = subprocess.Popen(trial.command(options.tool, model),
+                             preexec_fn=prepare)
+    for i in range(20):
+        time.sleep(trial.seconds / 25)
+        child.send_signal(SIGNALS[1 + i % (len(SIGNALS) - 1)])
+    report.check(child.wait() == 0, "an ignored signal stops it")
+    report.check(common.same(trial.output, trial.good),
+                 "an ignored signal spoils the output")
+
+
+def few_descriptors(options, report, trial, model):
+    """Each number of them that is too small, and the first that suffices."""
+    for number in range(3, 40):
+        trial.reset()
+        result = common.run(*trial.command(options.tool, model),
+                            limits=[(resource.RLIMIT_NOFILE, number)])
+        left = common.temporaries(os.path.dirname(trial.output))
+        report.check(not left, "ulimit -n %d leaves %s" % (number, left))
+        if result.returncode == 0:
+            break
+        report.check(trial.is_as_before(), "ulimit -n %d: not as before" %
+                     number)
+    report.check(result.returncode == 0 and number > 5,
+                 "%d descriptors: exit status %d" %
+                 (number, result.returncode))
+
+
+def little_memory(options, report, trial, model):
+    """Memory that is gone, and stays gone, at many moments."""
+    failed = 0
+    for mebibytes in range(4, 400, 4):
+        trial.reset()
+        result = common.run(*trial.command(options.tool, model), "--threads",
+                            "1",
+                            limits=[(resource.RLIMIT_AS, mebibytes << 20)])
+        left = common.temporaries(os.path.dirname(trial.output))
+        report.check(not left, "ulimit -v %d MiB leaves %s" %
+                     (mebibytes, left))
+        if result.returncode == 0:
+            break
+        failed += 1
+        report.check(trial.is_as_before(), "ulimit -v %d MiB: not as before" %
+                     mebibytes)
+    report.check(failed > 1 and result.returncode == 0,
+                 "%d failures, then exit status %d" %
+                 (failed, result.returncode))
+
+
 def learn(options, report, trial, model):
     for _ in range(2):  # the second time the model is in the page cache
         trial.reset()
@@ -133,12 +193,16 @@ def main():
         for trial in trials:
             learn(options, report, trial, model)
         for i in range(options.rounds):
-            trial = trials[i // len(SIGNALS) % len(trials)]
+            trial = trials[i % len(trials)]
             moment = chance.uniform(0, 1.05 * trial.seconds)
             hits += stop_once(options, report, trial,
                               SIGNALS[i % len(SIGNALS)], moment, model)
             for each in trials:
                 common.remove(each.output)
+        for trial in trials[:2]:
+            ignored(options, report, trial, model)
+            few_descriptors(options, report, trial, model)
+            little_memory(options, report, trial, model)
     report.note("%d of %d runs were stopped, seed %d" %
                 (hits, options.rounds, options.seed))
     report.check(hits > options.rounds // 3, "too few runs were stopped")

@@ -2,6 +2,9 @@
 #include "tests/support/faulty_os.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
 /* 0, or what the call must return instead of being made. */
 static int enter(faulty_os *faulty, faulty_call kind, const char *path) {
@@ -125,19 +128,6 @@ static int do_unlink(void *self, const char *path) {
   return error ? error : faulty->inner->unlink(faulty->inner->self, path);
 }
 
-static int do_make_folder(void *self, const char *path) {
-  faulty_os *faulty = self;
-  int error = enter(faulty, FAULTY_MAKE_FOLDER, path);
-  return error ? error : faulty->inner->make_folder(faulty->inner->self, path);
-}
-
-static int do_remove_folder(void *self, const char *path) {
-  faulty_os *faulty = self;
-  int error = enter(faulty, FAULTY_REMOVE_FOLDER, path);
-  if (error) return error;
-  return faulty->inner->remove_folder(faulty->inner->self, path);
-}
-
 static int do_list(void *self, const char *path,
                    int (*each)(void *context, const char *name),
                    void *context) {
@@ -155,6 +145,89 @@ static int do_free_bytes(void *self, const char *path, uint64_t *out) {
     return faulty->inner->free_bytes(faulty->inner->self, path, out);
   *out = faulty->space;
   return 0;
+}
+
+/* ---- relative to a folder: `before` sees whole paths -------------------- */
+
+static const char *join(faulty_os *faulty, int folder, const char *name,
+                        char out[PATH_MAX + 256]) {
+  if (!faulty->before) return name;
+  if (faulty->inner->path_of(faulty->inner->self, folder, out, PATH_MAX) < 0)
+    return name;
+  const size_t used = strlen(out);
+  (void)snprintf(out + used, 256, "/%s", name);
+  return out;
+}
+
+static int do_open_at(void *self, int folder, const char *path,
+                      nabla_os_open_mode mode, unsigned permissions) {
+  faulty_os *faulty = self;
+  char full[PATH_MAX + 256];
+  int error = enter(faulty, FAULTY_OPEN, join(faulty, folder, path, full));
+  if (error) return error;
+  int fd = faulty->inner->open_at(faulty->inner->self, folder, path, mode,
+                                  permissions);
+  if (fd >= 0) count_fd(faulty, 1);
+  return fd;
+}
+
+static int do_make_folder_at(void *self, int folder, const char *path,
+                             unsigned permissions) {
+  faulty_os *faulty = self;
+  char full[PATH_MAX + 256];
+  int error =
+      enter(faulty, FAULTY_MAKE_FOLDER, join(faulty, folder, path, full));
+  if (error) return error;
+  return faulty->inner->make_folder_at(faulty->inner->self, folder, path,
+                                       permissions);
+}
+
+static int do_info_at(void *self, int folder, const char *name,
+                      nabla_os_info *out) {
+  faulty_os *faulty = self;
+  char full[PATH_MAX + 256];
+  int error = enter(faulty, FAULTY_PATH_INFO, join(faulty, folder, name, full));
+  if (error) return error;
+  return faulty->inner->info_at(faulty->inner->self, folder, name, out);
+}
+
+static int do_unlink_at(void *self, int folder, const char *name) {
+  faulty_os *faulty = self;
+  char full[PATH_MAX + 256];
+  int error = enter(faulty, FAULTY_UNLINK, join(faulty, folder, name, full));
+  if (error) return error;
+  return faulty->inner->unlink_at(faulty->inner->self, folder, name);
+}
+
+static int do_remove_folder_at(void *self, int folder, const char *name) {
+  faulty_os *faulty = self;
+  char full[PATH_MAX + 256];
+  int error =
+      enter(faulty, FAULTY_REMOVE_FOLDER, join(faulty, folder, name, full));
+  if (error) return error;
+  return faulty->inner->remove_folder_at(faulty->inner->self, folder, name);
+}
+
+static int do_list_at(void *self, int folder,
+                      int (*each)(void *context, const char *name),
+                      void *context) {
+  faulty_os *faulty = self;
+  int error = enter(faulty, FAULTY_LIST, NULL);
+  if (error) return error;
+  return faulty->inner->list_at(faulty->inner->self, folder, each, context);
+}
+
+static int do_set_mode(void *self, int fd, const nabla_os_info *like) {
+  faulty_os *faulty = self;
+  int error = enter(faulty, FAULTY_SET_MODE, NULL);
+  return error ? error : faulty->inner->set_mode(faulty->inner->self, fd, like);
+}
+
+static int do_path_of(void *self, int fd, char *out, size_t size) {
+  faulty_os *faulty = self;
+  int error = enter(faulty, FAULTY_PATH_OF, NULL);
+  if (error) return error;
+  return faulty->inner->path_of(faulty->inner->self, fd, out, size);
 }
 
 static int do_start_sync(void *self, int fd) {
@@ -177,11 +250,17 @@ void faulty_os_init(faulty_os *faulty, const nabla_os *inner) {
              .path_info = do_path_info,
              .rename = do_rename,
              .unlink = do_unlink,
-             .make_folder = do_make_folder,
-             .remove_folder = do_remove_folder,
              .list = do_list,
              .free_bytes = do_free_bytes,
-             .start_sync = do_start_sync},
+             .start_sync = do_start_sync,
+             .open_at = do_open_at,
+             .make_folder_at = do_make_folder_at,
+             .info_at = do_info_at,
+             .unlink_at = do_unlink_at,
+             .remove_folder_at = do_remove_folder_at,
+             .list_at = do_list_at,
+             .set_mode = do_set_mode,
+             .path_of = do_path_of},
       .inner = inner ? inner : nabla_os_default(),
       .fail_calls = 1,
       .fail_kind = FAULTY_ANY,

@@ -9,7 +9,7 @@
 #include "nabla/os.h"
 
 typedef enum faulty_call {
-  FAULTY_OPEN,
+  FAULTY_OPEN, /* with open_at; so do other kinds with their _at */
   FAULTY_CLOSE,
   FAULTY_PREAD,
   FAULTY_PWRITE,
@@ -24,6 +24,8 @@ typedef enum faulty_call {
   FAULTY_LIST,
   FAULTY_FREE_BYTES,
   FAULTY_START_SYNC,
+  FAULTY_SET_MODE,
+  FAULTY_PATH_OF,
   FAULTY_ANY, /* for fail_kind: calls of all kinds count */
 } faulty_call;
 

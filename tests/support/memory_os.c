@@ -3,6 +3,7 @@
 #include "tests/support/memory_os.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct memory_node {
   size_t size, capacity;
   size_t opens;
   int is_folder, is_locked;
+  unsigned permissions;
 };
 
 static void *must(void *block) {
@@ -97,8 +99,8 @@ static int has_folder(const memory_os *memory, const char *path) {
     return result;                       \
   } while (0)
 
-static int do_open(memory_os *memory, const char *path,
-                   nabla_os_open_mode mode) {
+static int do_open(memory_os *memory, const char *path, nabla_os_open_mode mode,
+                   unsigned permissions) {
   size_t inode = 0;
   memory_node *node = find(memory, path, &inode);
   if (mode == NABLA_OS_CREATE_NEW) {
@@ -108,6 +110,7 @@ static int do_open(memory_os *memory, const char *path,
     node = memory->nodes[inode];
     node->own = must(calloc(1, 1));
     node->data = node->own;
+    node->permissions = permissions;
   }
   if (!node) return -ENOENT;
   if (mode == NABLA_OS_FOLDER && !node->is_folder) return -ENOTDIR;
@@ -184,7 +187,9 @@ static int fill_info(const memory_node *node, size_t inode,
                          .inode = inode + 1,
                          .changed_ns = 1,
                          .is_file = !node->is_folder,
-                         .is_folder = node->is_folder};
+                         .is_folder = node->is_folder,
+                         .is_own = 1,
+                         .permissions = node->permissions};
   return 0;
 }
 
@@ -261,17 +266,69 @@ static int do_remove(memory_os *memory, const char *path, int is_folder) {
   return 0;
 }
 
-static int do_make_folder(memory_os *memory, const char *path) {
+static int do_make_folder(memory_os *memory, const char *path,
+                          unsigned permissions) {
   if (find(memory, path, NULL)) return -EEXIST;
   if (!has_folder(memory, path)) return -ENOENT;
-  (void)add(memory, path, 1);
+  const size_t inode = add(memory, path, 1);
+  memory->nodes[inode]->permissions = permissions;
+  return 0;
+}
+
+/* ---- relative to a folder ----------------------------------------------- */
+
+/* The path of what `fd` has open and, with `name`, of that in it. 0, or -errno
+ * when it has been removed. */
+static int path_at(memory_os *memory, int fd, const char *name, char *out,
+                   size_t size) {
+  const memory_node *node = node_of(memory, fd);
+  if (!node) return -EBADF;
+  if (!node->path) return -ENOENT;
+  const int length =
+      snprintf(out, size, "%s%s%s", node->path,
+               name && strcmp(node->path, "/") ? "/" : "", name ? name : "");
+  return length < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+static int do_open_at(memory_os *memory, int folder, const char *name,
+                      nabla_os_open_mode mode, unsigned permissions) {
+  char path[PATH_MAX];
+  int error = path_at(memory, folder, name, path, sizeof path);
+  return error ? error : do_open(memory, path, mode, permissions);
+}
+
+static int do_make_folder_at(memory_os *memory, int folder, const char *name,
+                             unsigned permissions) {
+  char path[PATH_MAX];
+  int error = path_at(memory, folder, name, path, sizeof path);
+  return error ? error : do_make_folder(memory, path, permissions);
+}
+
+static int do_info_at(memory_os *memory, int folder, const char *name,
+                      nabla_os_info *out) {
+  char path[PATH_MAX];
+  int error = path_at(memory, folder, name, path, sizeof path);
+  return error ? error : do_path_info(memory, path, out);
+}
+
+static int do_remove_at(memory_os *memory, int folder, const char *name,
+                        int is_folder) {
+  char path[PATH_MAX];
+  int error = path_at(memory, folder, name, path, sizeof path);
+  return error ? error : do_remove(memory, path, is_folder);
+}
+
+static int do_set_mode(memory_os *memory, int fd, const nabla_os_info *like) {
+  memory_node *node = node_of(memory, fd);
+  if (!node) return -EBADF;
+  node->permissions = like->permissions;
   return 0;
 }
 
 /* ---- the table ---------------------------------------------------------- */
 
 static int os_open(void *self, const char *path, nabla_os_open_mode mode) {
-  LOCKED(int, do_open(memory, path, mode));
+  LOCKED(int, do_open(memory, path, mode, 0600));
 }
 static int os_close(void *self, int fd) { LOCKED(int, do_close(memory, fd)); }
 static int64_t os_pread(void *self, int fd, void *out, size_t size,
@@ -301,13 +358,6 @@ static int os_rename(void *self, const char *from, const char *to,
 static int os_unlink(void *self, const char *path) {
   LOCKED(int, do_remove(memory, path, 0));
 }
-static int os_make_folder(void *self, const char *path) {
-  LOCKED(int, do_make_folder(memory, path));
-}
-static int os_remove_folder(void *self, const char *path) {
-  LOCKED(int, do_remove(memory, path, 1));
-}
-
 /* `each` may call back, so it runs without the lock. */
 static int os_list(void *self, const char *path,
                    int (*each)(void *context, const char *name),
@@ -326,6 +376,38 @@ static int os_list(void *self, const char *path,
       result = each(context, name);
   }
   return result;
+}
+
+static int os_open_at(void *self, int folder, const char *path,
+                      nabla_os_open_mode mode, unsigned permissions) {
+  LOCKED(int, do_open_at(memory, folder, path, mode, permissions));
+}
+static int os_make_folder_at(void *self, int folder, const char *path,
+                             unsigned permissions) {
+  LOCKED(int, do_make_folder_at(memory, folder, path, permissions));
+}
+static int os_info_at(void *self, int folder, const char *name,
+                      nabla_os_info *out) {
+  LOCKED(int, do_info_at(memory, folder, name, out));
+}
+static int os_unlink_at(void *self, int folder, const char *name) {
+  LOCKED(int, do_remove_at(memory, folder, name, 0));
+}
+static int os_remove_folder_at(void *self, int folder, const char *name) {
+  LOCKED(int, do_remove_at(memory, folder, name, 1));
+}
+static int os_set_mode(void *self, int fd, const nabla_os_info *like) {
+  LOCKED(int, do_set_mode(memory, fd, like));
+}
+static int os_path_of(void *self, int fd, char *out, size_t size) {
+  LOCKED(int, path_at(memory, fd, NULL, out, size));
+}
+static int os_list_at(void *self, int folder,
+                      int (*each)(void *context, const char *name),
+                      void *context) {
+  char path[PATH_MAX];
+  int error = os_path_of(self, folder, path, sizeof path);
+  return error ? error : os_list(self, path, each, context);
 }
 
 static int os_free_bytes(void *self, const char *path, uint64_t *out) {
@@ -348,10 +430,16 @@ void memory_os_init(memory_os *memory, uint64_t limit) {
                           .path_info = os_path_info,
                           .rename = os_rename,
                           .unlink = os_unlink,
-                          .make_folder = os_make_folder,
-                          .remove_folder = os_remove_folder,
                           .list = os_list,
-                          .free_bytes = os_free_bytes};
+                          .free_bytes = os_free_bytes,
+                          .open_at = os_open_at,
+                          .make_folder_at = os_make_folder_at,
+                          .info_at = os_info_at,
+                          .unlink_at = os_unlink_at,
+                          .remove_folder_at = os_remove_folder_at,
+                          .list_at = os_list_at,
+                          .set_mode = os_set_mode,
+                          .path_of = os_path_of};
   pthread_mutex_init(&memory->lock, NULL);
   (void)add(memory, "/", 1);
 }
@@ -382,6 +470,12 @@ void memory_os_put(memory_os *memory, const char *path, const void *data,
   memory_node *node = memory->nodes[inode];
   node->data = data;
   node->size = size;
+  node->permissions = 0644;
+}
+
+void memory_os_put_folder(memory_os *memory, const char *path) {
+  const size_t inode = add(memory, path, 1);
+  memory->nodes[inode]->permissions = 0755;
 }
 
 const void *memory_os_get(const memory_os *memory, const char *path,

@@ -37,6 +37,9 @@ int memory_os_destroy(memory_os *memory);
 void memory_os_put(memory_os *memory, const char *path, const void *data,
                    size_t size);
 
+/* Makes a folder; `path` is absolute and new. */
+void memory_os_put_folder(memory_os *memory, const char *path);
+
 /* Finds the bytes of a file; NULL when there is none. */
 const void *memory_os_get(const memory_os *memory, const char *path,
                           size_t *out_size);

@@ -482,6 +482,66 @@ Test(folder, a_file_that_changes_after_it_was_listed_is_refused) {
   drop(&m);
 }
 
+/* A folder that was listed becomes a link before its files are copied, to one
+ * with the very same file. */
+Test(folder, a_folder_that_becomes_a_link_is_refused) {
+  const nabla_quantize_options options = all_as("nf4");
+  nabla_write_summary summary;
+  char aside[256], sub[512];
+  temp_folder_path(&base, "aside", aside);
+  snprintf(sub, sizeof sub, "%s/sub", in);
+  cr_assert_eq(mkdir(sub, 0777), 0);
+  put("sub/x", "secret");
+  made m = make(in, &options, NULL);
+  cr_assert_eq(rename(sub, aside), 0);
+  cr_assert_eq(symlink("../aside", sub), 0);
+  const nabla_write_options where = {.path = out, .folder = m.folder};
+  cr_expect_eq(nabla_plan_write(m.plan, &where, NULL, &summary, &m.diag),
+               NABLA_CORRUPT);
+  cr_expect_not_null(strstr(m.diag.what, "changed since it was listed"));
+  cr_expect(!model_exists(out));
+  drop(&m);
+}
+
+Test(folder, links_that_lead_away_are_left_out_and_named) {
+  char secret[256];
+  temp_folder_path(&base, "secret", secret);
+  temp_folder_write(&base, "secret", "{}", 2);
+  cr_assert_eq(symlink(secret, at(in, "README.md")), 0);
+  cr_assert_eq(symlink("../secret", at(in, "config.json")), 0);
+  cr_assert_eq(symlink("README.md", at(in, "chain")), 0);
+  made m = make(in, NULL, NULL);
+  cr_assert_eq(m.status, NABLA_OK, "%s", m.diag.what);
+  static const char *const away[] = {"README.md", "chain"};
+  for (size_t i = 0; i < COUNT(away); i++) {
+    const nabla_folder_file file = find(m.folder, away[i]);
+    cr_expect_eq(file.action, NABLA_FOLDER_LEAVE);
+    cr_expect_str_eq(file.reason, "a link that leads out of the folder");
+    cr_expect_not_null(strstr(file.target, "/secret"));
+  }
+  cr_expect_eq(find(m.folder, "config.json").action, NABLA_FOLDER_COPY);
+  cr_expect_not_null(strstr(find(m.folder, "config.json").target, "/secret"));
+  drop(&m);
+}
+
+Test(folder, without_proc_links_are_left_out) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  faulty.fail_kind = FAULTY_PATH_OF;
+  faulty.fail_at = 1;
+  faulty.fail_calls = 1000;
+  faulty.error = -ENOENT;
+  put("real", "real");
+  cr_assert_eq(symlink("real", at(in, "link")), 0);
+  const nabla_environment environment = {.os = &faulty.os};
+  made m = make(in, NULL, &environment);
+  cr_assert_eq(m.status, NABLA_OK, "%s", m.diag.what);
+  cr_expect_eq(find(m.folder, "real").action, NABLA_FOLDER_COPY);
+  cr_expect_str_eq(find(m.folder, "link").reason,
+                   "a link to a place that is not known");
+  drop(&m);
+}
+
 Test(folder, an_index_must_not_take_the_name_of_a_copied_file) {
   const nabla_quantize_options options = all_as("nf4");
   char path[512];

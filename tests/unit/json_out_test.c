@@ -2,10 +2,12 @@
  * that is reported instead of written. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/json.h"
+#include "lib/base/utf8.h"
 
 typedef struct sink {
   char text[4000];
@@ -94,7 +96,7 @@ Test(json_out, escapes) {
   quoted("", 0, "\"\"");
   quoted("plain", 5, "\"plain\"");
   quoted("\"\\\b\f\n\r\t", 7, "\"\\\"\\\\\\b\\f\\n\\r\\t\"");
-  quoted("a\0b\x1f\x7f/", 6, "\"a\\u0000b\\u001f\x7f/\"");
+  quoted("a\0b\x1f\x7f/", 6, "\"a\\u0000b\\u001f\\u007f/\"");
   quoted("\xc3\xa9\xf0\x9f\x98\x80", 6, "\"\xc3\xa9\xf0\x9f\x98\x80\"");
   quoted(
       "a\xff"
@@ -103,6 +105,27 @@ Test(json_out, escapes) {
   quoted("\xc3", 1, "\"" FFFD "\"");
   quoted("\xed\xa0\x80", 3, "\"" FFFD FFFD FFFD "\"");
   quoted("x\xe2\x82", 3, "\"x" FFFD FFFD "\"");
+}
+
+static void is_escaped(uint32_t code) {
+  uint8_t text[4];
+  char expected[24];
+  const size_t length = nabla_utf8_encode(code, text);
+  if (code < 0x10000)
+    snprintf(expected, sizeof expected, "\"\\u%04x\"", (unsigned)code);
+  else
+    snprintf(expected, sizeof expected, "\"\\u%04x\\u%04x\"",
+             (unsigned)(0xd7c0 + (code >> 10)),
+             (unsigned)(0xdc00 + (code & 0x3ff)));
+  quoted((const char *)text, length, expected);
+}
+
+Test(json_out, escapes_controls_and_formats) {
+  static const uint32_t some[] = {0x7f,   0x80,   0x9b,   0x9f,    0xad,
+                                  0x61c,  0x200b, 0x200e, 0x2028,  0x202e,
+                                  0x2066, 0xfeff, 0xfff9, 0x110bd, 0xe0001};
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) is_escaped(some[i]);
+  quoted("\xc2\xa0", 2, "\"\xc2\xa0\""); /* a space is none */
 }
 
 Test(json_out, the_parser_reads_every_character_back) {

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -272,9 +273,9 @@ static nabla_status make_tree(const nabla_output_options *options,
   nabla_output_folder *output;
   NABLA_TRY(nabla_output_folder_create(path, options, &tree, &output, diag));
   nabla_status status = add(output, options, "part-1", "new 1", diag);
-  if (!status) status = nabla_output_folder_add(output, "sub", diag);
-  if (!status) status = nabla_output_folder_add(output, "sub", diag);
-  if (!status) status = nabla_output_folder_add(output, "sub/sub", diag);
+  if (!status) status = nabla_output_folder_add(output, "sub", 0, diag);
+  if (!status) status = nabla_output_folder_add(output, "sub", 0, diag);
+  if (!status) status = nabla_output_folder_add(output, "sub/sub", 0, diag);
   if (!status) status = add(output, options, "sub/sub/part-2", "new 2", diag);
   if (!status) status = nabla_output_folder_commit(output, diag);
   nabla_output_folder_destroy(output);
@@ -436,6 +437,62 @@ static void appear(void *context, faulty_call kind, const char *from) {
   faulty_os *faulty = context;
   (void)from;
   if (kind == FAULTY_RENAME && faulty->calls[kind] == EXCHANGE_CALL) make_old();
+}
+
+/* An attacker exchanges a folder of a stale temporary for a link, just before
+ * it is listed. */
+static int swapped;
+static void swap_for_link(void *context, faulty_call kind, const char *opened) {
+  (void)context;
+  if (kind != FAULTY_OPEN || swapped || !opened) return;
+  const size_t size = strlen(opened);
+  if (size < 5 || strcmp(opened + size - 5, "/deep") != 0) return;
+  swapped = 1;
+  char deep[512];
+  snprintf(deep, sizeof deep, "%s", in(STALE "/deep"));
+  cr_assert_eq(rename(deep, in("aside")), 0);
+  cr_assert_eq(symlink("../victim", deep), 0);
+}
+
+Test(output_folder, nothing_is_removed_behind_a_link_that_appears) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  faulty.before = swap_for_link;
+  make_stale();
+  cr_assert_eq(mkdir(in(STALE "/deep"), 0777), 0);
+  put(STALE "/deep/part", "stale");
+  cr_assert_eq(mkdir(in("victim"), 0777), 0);
+  put("victim/thesis.tex", "mine");
+  nabla_output_options options = with(&faulty.os, 0);
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect(swapped);
+  cr_expect(has("victim/thesis.tex", "mine"));
+  cr_expect(has("aside/part", "stale"));
+  cr_expect(holds_new());
+}
+
+/* Descriptors and memory have come to an end: what is known goes all the
+ * same. */
+Test(output_folder, a_deep_temporary_goes_with_one_descriptor_left) {
+  nabla_output_folder *output;
+  cr_assert_eq(nabla_output_folder_create(path, NULL, &parts, &output, NULL),
+               NABLA_OK);
+  char deep[64] = "d";
+  for (int i = 0; i < NABLA_OUTPUT_MAX_DEPTH; i++) {
+    cr_assert_eq(nabla_output_folder_add(output, deep, 0, NULL), NABLA_OK);
+    snprintf(deep + strlen(deep), 3, "/d");
+  }
+  struct rlimit limit;
+  const int next = dup(0);
+  cr_assert_geq(next, 0);
+  close(next);
+  cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = (rlim_t)next + 1;
+  cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  nabla_output_folder_destroy(output);
+  limit.rlim_cur = limit.rlim_max;
+  cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  cr_expect_eq(temp_folder_count(&folder), 0u);
 }
 
 Test(output_folder, never_replaces_what_appeared_meanwhile) {

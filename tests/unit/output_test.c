@@ -398,7 +398,7 @@ Test(output, a_live_temporary_stays_a_killed_one_goes) {
 }
 
 /* What another process may do between our open and our lock. */
-static enum rival { REMOVES, REPLACES, LOCKS } rival;
+static enum rival { REMOVES, REPLACES, LOCKS, STAYS } rival;
 static int rival_fd = -1;
 static char first_temp[sizeof temp_seen];
 
@@ -407,16 +407,16 @@ static void interfere(void *context, faulty_call kind, const char *opened) {
   note_temp(NULL, kind, opened);
   if (kind != FAULTY_LOCK || faulty->calls[FAULTY_LOCK] != 1) return;
   memcpy(first_temp, temp_seen, sizeof first_temp);
-  if (rival == LOCKS) {
+  if (rival >= LOCKS) {
     rival_fd = open(temp_seen, O_RDONLY);
     cr_assert_eq(flock(rival_fd, LOCK_EX | LOCK_NB), 0);
   }
-  cr_assert_eq(unlink(temp_seen), 0);
+  if (rival != STAYS) cr_assert_eq(unlink(temp_seen), 0);
   if (rival == REPLACES) close(open(temp_seen, O_CREAT | O_WRONLY, 0600));
 }
 
 Test(output, a_cleaner_between_create_and_lock_does_no_harm) {
-  for (rival = REMOVES; rival <= LOCKS; rival++) {
+  for (rival = REMOVES; rival <= STAYS; rival++) {
     faulty_os faulty;
     faulty_os_init(&faulty, NULL);
     faulty.before = interfere;
@@ -431,6 +431,98 @@ Test(output, a_cleaner_between_create_and_lock_does_no_harm) {
     cr_expect_eq(temp_folder_count(&folder), 0u);
   }
   close(rival_fd);
+}
+
+/* A lock of a process that is no cleaner, and removes nothing. */
+Test(output, what_cannot_be_locked_does_not_stay) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  faulty.fail_kind = FAULTY_LOCK;
+  faulty.fail_at = 1;
+  faulty.fail_calls = 100;
+  faulty.error = -EWOULDBLOCK;
+  nabla_output_options options = with(&faulty.os, 0);
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect(holds_new());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+  cr_expect_eq(faulty.open_fds, 0);
+}
+
+/* The stale name becomes another file between the look and the removal. */
+static void swap_stale(void *context, faulty_call kind, const char *opened) {
+  static int done;
+  (void)context;
+  if (kind != FAULTY_LOCK || done) return;
+  (void)opened;
+  char stale[256];
+  done = 1;
+  temp_folder_path(&folder, STALE, stale);
+  cr_assert_eq(unlink(stale), 0);
+  temp_folder_write(&folder, STALE, "another", 7);
+}
+
+Test(output, a_stale_name_that_becomes_another_file_stays) {
+  faulty_os faulty;
+  faulty_os_init(&faulty, NULL);
+  faulty.before = swap_stale;
+  temp_folder_write(&folder, STALE, "x", 1);
+  nabla_output_options options = with(&faulty.os, 0);
+  cr_expect_eq(make(&options, NULL), NABLA_OK);
+  cr_expect(exists(STALE));
+}
+
+static unsigned mode_of(const char *name) {
+  struct stat info;
+  char full[256];
+  temp_folder_path(&folder, name, full);
+  cr_assert_eq(stat(full, &info), 0, "%s", name);
+  return info.st_mode & 07777;
+}
+
+static unsigned widest;
+static void watch_mode(void *context, faulty_call kind, const char *opened) {
+  struct stat info;
+  note_temp(context, kind, opened);
+  if (*temp_seen && stat(temp_seen, &info) == 0 && S_ISREG(info.st_mode))
+    widest |= info.st_mode & 0777;
+}
+
+Test(output, permissions_are_of_what_is_replaced_and_never_wider) {
+  static const unsigned modes[] = {0600, 0640, 0444, 0666, 0400};
+  umask(022);
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    faulty_os faulty;
+    faulty_os_init(&faulty, NULL);
+    faulty.before = watch_mode;
+    write_old();
+    cr_assert_eq(chmod(path, modes[i]), 0);
+    nabla_output_options options = with(&faulty.os, 1);
+    options.permissions = 0777;
+    widest = 0;
+    cr_expect_eq(make(&options, NULL), NABLA_OK);
+    cr_expect_eq(mode_of("out"), modes[i]);
+    cr_expect_eq(widest & ~0600u, modes[i] & ~0600u & widest);
+    cr_assert_eq(unlink(path), 0);
+    widest = 0;
+    options.permissions = modes[i];
+    cr_expect_eq(make(&options, NULL), NABLA_OK);
+    cr_expect_eq(mode_of("out"), modes[i] & ~022u);
+    cr_expect_eq(widest, modes[i] & ~022u, "%o", widest);
+    cr_assert_eq(unlink(path), 0);
+  }
+}
+
+Test(output, a_user_removes_what_is_his_alone) {
+  char stale[256];
+  if (geteuid() != 0) cr_skip_test("only root can make files of others");
+  temp_folder_write(&folder, STALE, "x", 1);
+  temp_folder_path(&folder, STALE, stale);
+  cr_assert_eq(chown(stale, 65534, 65534), 0);
+  nabla_output_destroy(begin(NULL, 0));
+  cr_expect(exists(STALE));
+  cr_assert_eq(chown(stale, 0, 0), 0);
+  nabla_output_destroy(begin(NULL, 0));
+  cr_expect(!exists(STALE));
 }
 
 Test(output, works_where_nothing_can_be_locked) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "nabla/measure.h"
@@ -816,7 +817,7 @@ static void put_in_folder(const char *name) {
 
 Test(quantize, force_replaces_a_folder_only_if_it_is_a_checkpoint) {
   write_small();
-  cr_assert_eq(nabla_os_default()->make_folder(NULL, model_folder), 0);
+  cr_assert_eq(mkdir(model_folder, 0777), 0);
   put_in_folder("llama.safetensors");
   GOOD(quantize(source, model_folder, 1)); /* one file is a checkpoint */
   put_in_folder("lora.safetensors");
@@ -827,7 +828,7 @@ Test(quantize, force_replaces_a_folder_only_if_it_is_a_checkpoint) {
 
 Test(quantize, an_empty_folder_needs_no_force) {
   write_small();
-  cr_assert_eq(nabla_os_default()->make_folder(NULL, model_folder), 0);
+  cr_assert_eq(mkdir(model_folder, 0777), 0);
   GOOD(quantize(source, model_folder, 0));
   cr_expect_eq(quantize(source, model_folder, 0), NABLA_EXISTS);
 }
@@ -836,7 +837,7 @@ Test(quantize, an_empty_folder_needs_no_force) {
 Test(quantize, an_input_behind_a_link_is_never_replaced) {
   char link[512], real[512];
   write_small();
-  cr_assert_eq(nabla_os_default()->make_folder(NULL, model_folder), 0);
+  cr_assert_eq(mkdir(model_folder, 0777), 0);
   in_folder(model_folder, "model.safetensors", real);
   cr_assert_eq(rename(source, real), 0);
   temp_folder_path(&folder, "link.safetensors", link);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/controls.h"
+#include "lib/base/utf8.h"
 #include "tools/nabla-quant/cli.h"
 
 #define LONG_BASE 256 /* getopt values of long options: LONG_BASE + index */
@@ -29,12 +31,15 @@ int tool_exit_of_status(nabla_status status) {
 
 /* Controls could change what a terminal shows around the text. */
 static void print_escaped(const char *text) {
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
-      fprintf(stderr, "\\x%02x", c);
+  const uint8_t *bytes = (const uint8_t *)text;
+  for (size_t left = strlen(text), taken; left; bytes += taken, left -= taken) {
+    taken = nabla_utf8_length(bytes, left);
+    const uint32_t code = taken ? nabla_utf8_code(bytes, taken) : 0;
+    if (!taken) taken = 1;
+    if (!nabla_is_control(code) || code == '\n' || code == '\t')
+      fwrite(bytes, 1, taken, stderr);
     else
-      fputc(c, stderr);
+      for (size_t i = 0; i < taken; i++) fprintf(stderr, "\\x%02x", bytes[i]);
   }
   fputc('\n', stderr);
 }

@@ -88,7 +88,7 @@ static int finish_stdout(cli *c, int exit_code) {
   if (fflush(stdout)) failed = 1;
   int reason = errno;
   if (!failed) return exit_code;
-  if (reason == EPIPE) die_of(SIGPIPE);
+  if (reason == EPIPE && cli_signals_pipe_kills()) die_of(SIGPIPE);
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_status status =
       nabla_fail(&diag, NABLA_IO, "cannot write to standard output%s%s",

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "lib/base/controls.h"
 #include "lib/base/utf8.h"
 #include "tools/nabla-quant/cli.h"
 
@@ -38,22 +39,11 @@ void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]) {
   out[used] = ']', out[used + 1] = '\0';
 }
 
-/* Says whether a sequence of `length` bytes would change what a terminal shows
- * around it: controls, separators of lines, marks that turn the direction of
- * text; the same that nabla_diag escapes. */
-static int is_control(const uint8_t *text, size_t length) {
-  if (length == 1) return text[0] < 0x20 || text[0] == 0x7f;
-  if (length == 2) return text[0] == 0xc2 && text[1] < 0xa0;
-  if (length != 3 || text[0] != 0xe2) return !length;
-  return (text[1] == 0x80 && text[2] >= 0xa8 && text[2] <= 0xae) ||
-         (text[1] == 0x81 && text[2] >= 0xa6 && text[2] <= 0xa9);
-}
-
 /* Escapes the character at `name` into `out`; returns the bytes that it has. */
 static size_t escape(const char *name, size_t length, char out[ESCAPED]) {
   const uint8_t *bytes = (const uint8_t *)name;
   size_t taken = nabla_utf8_length(bytes, length);
-  int control = is_control(bytes, taken);
+  int control = !taken || nabla_is_control(nabla_utf8_code(bytes, taken));
   if (!taken) taken = 1;
   if (!control) {
     memcpy(out, name, taken);

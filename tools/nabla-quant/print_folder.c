@@ -20,6 +20,7 @@ static const char *const file_actions[] = {
     [NABLA_FOLDER_COPY] = "copy",
     [NABLA_FOLDER_EDIT] = "edit",
     [NABLA_FOLDER_LEAVE] = "leave",
+    [NABLA_FOLDER_READ] = "read",
 };
 
 nabla_status cli_folder_open(cli *c, const nabla_checkpoint *checkpoint,
@@ -30,6 +31,17 @@ nabla_status cli_folder_open(cli *c, const nabla_checkpoint *checkpoint,
   if (output && cli_is_file_name(output)) return NABLA_OK;
   return nabla_folder_create(checkpoint, plan, output, &c->environment, out,
                              diag);
+}
+
+/* Why it is left out, and where a link leads: a path may be longer than a cell
+ * that is formatted. */
+static void put_reason(cli_table *table, const nabla_folder_file *file) {
+  char text[96 + 4096];
+  const char *reason = file->reason ? file->reason : "";
+  const int length = snprintf(text, sizeof text, "%s%s%s", reason,
+                              file->reason && file->target ? ": " : "",
+                              file->target ? file->target : "");
+  cli_table_name(table, text, (size_t)length);
 }
 
 nabla_status cli_folder_print(cli *c, const nabla_folder *folder,
@@ -46,7 +58,7 @@ nabla_status cli_folder_print(cli *c, const nabla_folder *folder,
     cli_table_cell(&table, "%s%s", file.path, file.is_folder ? "/" : "");
     cli_table_cell(&table, "%s", file.is_folder ? "" : bytes);
     cli_table_cell(&table, "%s", file_actions[file.action]);
-    cli_table_cell(&table, "%s", file.reason ? file.reason : "");
+    put_reason(&table, &file);
   }
   putchar('\n');
   return cli_table_print(&table, c->colored_out);
@@ -140,6 +152,7 @@ void cli_folder_json(cli *c, const nabla_folder *folder) {
     cli_json_number(json, "bytes", file.bytes);
     cli_json_text(json, "action", file_actions[file.action]);
     cli_json_text(json, "reason", file.reason);
+    cli_json_text(json, "target", file.target);
     nabla_json_out_object_end(json);
   }
   nabla_json_out_array_end(json);

@@ -6,8 +6,8 @@ ln -s nowhere in/broken
 ln -s .. in/above
 mkdir in/.cache
 echo x >in/.cache/x
-echo notes >notes
-ln -s ../notes in/notes
+echo notes >in/.notes
+ln -s .notes in/notes
 q quantize in -o out | figures
 ls -A out
 cat out/notes
