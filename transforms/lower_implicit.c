@@ -315,12 +315,78 @@ static bool check_control(MlirOperation op) {
   return good;
 }
 
+/* ---- selections, which upstream makes of scf.if ---- */
+
+static bool is_selection(MlirOperation op) {
+  return nabla_is(op, "arith.select") && carries_implicit(op);
+}
+
+static MlirRegion yield_region(MlirOperation op, MlirValue value) {
+  MlirOperationState state = mlirOperationStateGet(
+      nabla_ref("scf.yield"), mlirOperationGetLocation(op));
+  mlirOperationStateAddOperands(&state, 1, &value);
+  MlirBlock block = mlirBlockCreate(0, NULL, NULL);
+  mlirBlockAppendOwnedOperation(block, mlirOperationCreate(&state));
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, block);
+  return region;
+}
+
+/* An scf.if again, which is split as others are. */
+static bool unselect(MlirOperation op, void *self) {
+  (void)self;
+  MlirValue condition = mlirOperationGetOperand(op, 0);
+  MlirType type = nabla_result_type(op, 0);
+  MlirRegion regions[2] = {yield_region(op, mlirOperationGetOperand(op, 1)),
+                           yield_region(op, mlirOperationGetOperand(op, 2))};
+  MlirOperationState state =
+      mlirOperationStateGet(nabla_ref("scf.if"), mlirOperationGetLocation(op));
+  mlirOperationStateAddOperands(&state, 1, &condition);
+  mlirOperationStateAddResults(&state, 1, &type);
+  mlirOperationStateAddOwnedRegions(&state, 2, regions);
+  MlirOperation made = mlirOperationCreate(&state);
+  if (mlirOperationIsNull(made)) return false;
+  mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), op, made);
+  MlirValue result = mlirOperationGetResult(made, 0);
+  nabla_op_replace(op, &result);
+  return true;
+}
+
+static bool is_branch(MlirOperation op) {
+  return mlirOperationGetNumSuccessors(op) > 0;
+}
+
+/* Says what an op that implicit values cannot pass is to be replaced by. */
+static void refuse(MlirOperation op) {
+  if (is_branch(op))
+    nabla_error_at(op,
+                   "gives an implicit value to a block: make regions of "
+                   "branches (nabla-opt --lift-cf-to-scf), or materialize "
+                   "the value before (nabla.materialize)");
+  else
+    nabla_error_at(op,
+                   "carries an implicit value, which is split at functions, "
+                   "calls and scf regions only: materialize it before "
+                   "(nabla.materialize)");
+}
+
+/* A function whose blocks take implicit values is left out where a branch that
+ * gives them was named. */
+static void refuse_all(const nabla_op_list *strangers) {
+  bool branches = false;
+  for (size_t i = 0; i < strangers->count; i++)
+    branches = branches || is_branch(strangers->ops[i]);
+  for (size_t i = 0; i < strangers->count; i++)
+    if (!branches || !is_function(strangers->ops[i])) refuse(strangers->ops[i]);
+}
+
 MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
                                            const nablaPassValue *values,
                                            void *prepared) {
   (void)values, (void)prepared;
   if (!check_control(op)) return mlirLogicalResultFailure();
-  bool good = true;
+  bool good = mlirLogicalResultIsSuccess(
+      nabla_ops_each(op, is_selection, unselect, NULL));
   nabla_op_list functions = nabla_ops_collect(op, is_function);
   for (size_t i = 0; good && i < functions.count; i++)
     good = split_function(functions.ops[i]);
@@ -334,10 +400,7 @@ MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
   nabla_op_list_deinit(&carried);
   if (!good) return nabla_error_at(op, "could not be split: out of memory");
   nabla_op_list strangers = nabla_ops_collect(op, is_stranger);
-  for (size_t i = 0; i < strangers.count; i++)
-    nabla_error_at(strangers.ops[i],
-                   "carries an implicit value, which is split at functions, "
-                   "calls and scf regions only: materialize it before");
+  refuse_all(&strangers);
   good = strangers.count == 0;
   nabla_op_list_deinit(&strangers);
   nabla_components_clean(op);

@@ -229,11 +229,62 @@ def check_upstream(s):
     s.expect(changed and all(changed), "calls are inlined")
 
 
+# Where scf.if of packed values goes: select, blocks and back.
+REWRITES = [["--canonicalize"], ["--sccp", "--cse", "--control-flow-sink"],
+            ["--convert-scf-to-cf"],
+            ["--convert-scf-to-cf", "--lift-cf-to-scf", "--canonicalize"]]
+
+
+def choice(rng, spec, kind):
+    """One of two packed arrays, by an argument, decoded."""
+    f = Flow("choice_%s_%s" % (spec, kind))
+    a, b = (implicit(f, rng, spec, (3, 64), kind) for _ in range(2))
+    taken = bool(rng.integers(2))
+    p, p_type = f.argument(np.array(taken))
+    i1 = f.op("tensor.extract %s[] : %s" % (p, p_type))
+    w = f.op("scf.if %s -> %s {\n scf.yield %s : %s\n} else {\n"
+             " scf.yield %s : %s\n}" % (i1, a.type(), a.value, a.type(),
+                                       b.value, a.type()))
+    dense = tensor_type((3, 64), kind)
+    f.give(f.op("nabla.materialize %s : %s" % (w, a.type())), dense,
+           harness.exact((a if taken else b).dense))
+    return f
+
+
+def check_rewrites(s):
+    """A choice of packed values stays one, of every encoding; branches of
+    blocks are refused with the way out."""
+    write, seen = s.write, set()
+    rng = np.random.default_rng(harness.seed())
+    functions = [choice(rng, spec, kind) for spec in arrays.specs((16, 64))
+                 for kind in ("f32", "f16")]
+    for passes in REWRITES:
+        def rewritten(text, passes=passes):
+            out = s.path(".mlir")
+            done = subprocess.run([sys.argv[3], write(text), *passes, "-o", out],
+                                  capture_output=True, timeout=300)
+            s.expect(done.returncode == 0, "nabla-opt: " + done.stderr.decode())
+            with open(out, encoding="utf-8") as file:
+                words = file.read()
+            seen.update(w for w in ("arith.select", "cf.br") if w in words)
+            return out
+        s.write = rewritten
+        if "--lift-cf-to-scf" in passes or "--convert-scf-to-cf" not in passes:
+            s.run_all(functions, ["--policy", "off"], most=40)
+            continue
+        done = s.start(rewritten(functions[0].text()), "--policy", "off")
+        s.expect(done.returncode == 1 and b"--lift-cf-to-scf" in done.stderr,
+                 "branches: " + done.stderr.decode())
+    s.write = write
+    s.expect(len(seen) == 2, "passes made %s only" % seen)
+
+
 def test(s):
     if sys.argv[2] == "peak":
         check_peak(s)
     elif sys.argv[2] == "upstream":
         check_upstream(s)
+        check_rewrites(s)
     else:
         check_networks(s)
 

@@ -4,9 +4,8 @@
 
 !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
 
-// expected-error @below {{'func.func' op carries an implicit value}}
 func.func @branch(%w: !w) -> !w {
-  // expected-error @below {{'cf.br' op carries an implicit value, which is split at functions, calls and scf regions only: materialize it before}}
+  // expected-error @below {{'cf.br' op gives an implicit value to a block: make regions of branches (nabla-opt --lift-cf-to-scf), or materialize the value before (nabla.materialize)}}
   cf.br ^bb1(%w : !w)
 ^bb1(%v: !w):
   return %v : !w
