@@ -22,8 +22,14 @@ typedef void (*nabla_pool_task)(void *context, uint32_t worker,
                                 uint32_t workers);
 
 /* Creates a pool of `threads` workers, the caller included; 0 means one per
- * CPU that this process may run on (at most NABLA_POOL_MAX_THREADS). Workers
- * spin for about 100 us after a region, then sleep on a futex.
+ * CPU that this process may use (at most NABLA_POOL_MAX_THREADS): those of its
+ * affinity mask, or the quota of its control groups, rounded up, where that is
+ * less. Workers spin for about 100 us after a region, then sleep on a futex.
+ *
+ * After fork() the child has no workers: there the pools of the parent, and the
+ * executables and plans that use them, work on the calling thread alone, with
+ * the same results. A child that wants threads makes a pool of its own. What
+ * other threads of the parent were doing when it forked stays undone there.
  * @param allocator  NULL for malloc
  * @param out_pool   owned by the caller; nabla_pool_destroy
  * @return NABLA_OK, NABLA_INVALID_ARGUMENT (too many threads),
@@ -32,10 +38,11 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_pool_create(uint32_t threads, const nabla_allocator *allocator,
                   nabla_pool **out_pool, nabla_diag *diag);
 
-/* Stops and joins the workers. NULL is allowed. */
+/* Stops and joins the workers; in a forked child, frees its memory. NULL is
+ * allowed. */
 NABLA_API void nabla_pool_destroy(nabla_pool *pool);
 
-/* Returns the number of workers, the caller included. */
+/* Returns the number of workers, the caller included; of NULL 1. */
 NABLA_API uint32_t nabla_pool_size(const nabla_pool *pool);
 
 /* Runs `task` on every worker and returns when all have. One region at a time

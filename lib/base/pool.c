@@ -3,7 +3,6 @@
  * region, then asleep on a futex. The caller waits for the end the same way. */
 #include "nabla/pool.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/cpus.h"
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 
 /* How long a waiting thread spins. A worker that sleeps is late by tens of
  * microseconds, so this covers the pauses between the regions of one kernel
@@ -26,9 +27,6 @@
 /* Within this time nobody is let run instead: regions that follow each other
  * closely would wait for the system call. */
 #define ALONE_NS 20000
-
-/* The kernel refuses sets that are too small for its CPUs; none has more. */
-#define MAX_CPUS ((size_t)1 << 20)
 
 typedef struct worker {
   nabla_pool *pool;
@@ -46,7 +44,9 @@ struct nabla_pool {
   uint32_t size;    /* workers, the caller included     */
   uint32_t started; /* threads that run: size - 1       */
   uint64_t spin_ns;
-  pthread_mutex_t turn; /* held for the length of a region  */
+  pthread_mutex_t turn;        /* held for the length of a region  */
+  uint32_t forks;              /* when it was made                 */
+  _Atomic uint64_t taken_over; /* by a child: see take_over */
   /* What workers wait for, and what they need to know then: one line, so that
    * it comes to them once. */
   _Alignas(LINE) _Atomic uint32_t generation; /* futex of the workers */
@@ -210,27 +210,42 @@ static int start_workers(nabla_pool *pool) {
   return error;
 }
 
-/* ---- CPUs --------------------------------------------------------------- */
+/* ---- fork --------------------------------------------------------------- */
 
-/* Counts the CPUs that this process may run on. On the heap, because a
- * cpu_set_t ends at 1024 CPUs. */
-static nabla_status count_cpus(const nabla_allocator *allocator,
-                               uint32_t *out_cpus, nabla_diag *diag) {
-  int result = -1, count = 1;
-  errno = EINVAL;
-  for (size_t cpus = 1024; result && errno == EINVAL && cpus <= MAX_CPUS;
-       cpus *= 2) {
-    size_t bytes = CPU_ALLOC_SIZE(cpus);
-    void *set;
-    NABLA_TRY(nabla_alloc(allocator, bytes, 1, &set, diag));
-    result = sched_getaffinity(0, bytes, set);
-    if (!result) count = CPU_COUNT_S(bytes, (cpu_set_t *)set);
-    int error = errno;
-    nabla_free(allocator, set, bytes, 1);
-    errno = error;
+/* Forks between this process and the one that made the first pool. Of the
+ * process, as fork is: a child has none of the workers, whatever its pools say.
+ */
+static _Atomic uint32_t forks;
+
+static void count_fork(void) { atomic_fetch_add(&forks, 1); }
+
+static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, count_fork); /* fails without memory alone */
+}
+
+/* The lock may have been held when the process was forked, by a thread that is
+ * no more: the first region of a child makes it anew, others wait for that. */
+static void take_over(nabla_pool *pool, uint32_t now) {
+  const uint64_t done = (uint64_t)now << 1, begun = done | 1;
+  uint64_t seen = atomic_load(&pool->taken_over);
+  while (seen != done) {
+    if (seen != begun &&
+        atomic_compare_exchange_strong(&pool->taken_over, &seen, begun)) {
+      pthread_mutex_init(&pool->turn, NULL);
+      atomic_store(&pool->taken_over, done);
+      return;
+    }
+    sched_yield();
+    seen = atomic_load(&pool->taken_over);
   }
-  *out_cpus = count < 1 ? 1 : (uint32_t)count;
-  return NABLA_OK;
+}
+
+/* Whether the workers are in another process, from which this was forked. */
+static int has_no_workers(nabla_pool *pool) {
+  const uint32_t now = atomic_load_explicit(&forks, memory_order_relaxed);
+  if (now == pool->forks) return 0;
+  take_over(pool, now);
+  return 1;
 }
 
 /* ---- the interface ------------------------------------------------------ */
@@ -246,6 +261,10 @@ static nabla_status make(uint32_t threads, uint32_t cpus,
   pool->size = threads;
   pool->spin_ns = threads > cpus ? 0 : SPIN_NS;
   pthread_mutex_init(&pool->turn, NULL); /* cannot fail on Linux */
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  pool->forks = atomic_load(&forks);
+  atomic_store(&pool->taken_over, 0);
   int error = start_workers(pool);
   if (error) {
     uint32_t started = pool->started;
@@ -266,7 +285,8 @@ nabla_status nabla_pool_create(uint32_t threads,
                       "%u threads are more than the limit of %d", threads,
                       NABLA_POOL_MAX_THREADS);
   uint32_t cpus;
-  NABLA_TRY(count_cpus(allocator, &cpus, diag));
+  NABLA_REQUIRE(out_pool, diag);
+  NABLA_TRY(nabla_cpus_count("", allocator, &cpus, diag));
   if (threads == 0)
     threads = cpus < NABLA_POOL_MAX_THREADS ? cpus : NABLA_POOL_MAX_THREADS;
   return make(threads, cpus, allocator, out_pool, diag);
@@ -274,17 +294,20 @@ nabla_status nabla_pool_create(uint32_t threads,
 
 void nabla_pool_destroy(nabla_pool *pool) {
   if (!pool) return;
-  announce(pool, NULL, NULL);
-  for (uint32_t i = 0; i < pool->started; i++)
+  const int is_child = has_no_workers(pool);
+  if (!is_child) announce(pool, NULL, NULL);
+  for (uint32_t i = 0; i < pool->started && !is_child; i++)
     pthread_join(pool->workers[i].thread, NULL);
   pthread_mutex_destroy(&pool->turn);
   nabla_free(pool->allocator, pool->block, BLOCK, 1);
 }
 
-uint32_t nabla_pool_size(const nabla_pool *pool) { return pool->size; }
+uint32_t nabla_pool_size(const nabla_pool *pool) {
+  return pool ? pool->size : 1;
+}
 
 void nabla_pool_run(nabla_pool *pool, nabla_pool_task task, void *context) {
-  if (!pool || pool->size == 1) {
+  if (!pool || has_no_workers(pool) || pool->size == 1) {
     if (pool) pthread_mutex_lock(&pool->turn);
     task(context, 0, 1);
     if (pool) pthread_mutex_unlock(&pool->turn);

@@ -6,6 +6,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lib/runtime/provider.h"
 #include "nabla/quantize.h"
@@ -245,6 +247,19 @@ Test(matmul, a_pool_gives_the_same_bytes) {
   cr_expect_eq(nabla_matmul_plan_run(many, x.data, m, z.data, room, &diag),
                NABLA_OK);
   cr_expect(!memcmp(y.data, z.data, y.size));
+  const pid_t child = fork(); /* has no workers, and computes alone */
+  if (!child) {
+    alarm(60);
+    memset(z.data, 0, z.size);
+    int good = !nabla_matmul_plan_run(many, x.data, m, z.data, room, &diag) &&
+               !memcmp(y.data, z.data, y.size);
+    nabla_matmul_plan_destroy(many);
+    nabla_pool_destroy(pool);
+    _exit(!good);
+  }
+  int status;
+  cr_assert_eq(waitpid(child, &status, 0), child);
+  cr_expect_eq(status, 0, "in a forked child");
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
   guarded_bytes_destroy(&z);

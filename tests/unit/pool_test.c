@@ -3,6 +3,7 @@
 #include "nabla/pool.h"
 
 #include <criterion/criterion.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,8 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/cpus.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/temp_folder.h"
 
@@ -341,6 +345,220 @@ Test(pool, only_the_caller_gets_signals) {
     cr_expect(sigismember(&masks[2], numbers[i]));
   }
   cr_expect_not(sigismember(&masks[1], SIGSEGV), "a crash must show");
+}
+
+/* ---- fork --------------------------------------------------------------- */
+
+/* Exit code of a child that runs `work`; a hang is ended by SIGALRM. */
+static int status_of_child(int (*work)(nabla_pool *pool), nabla_pool *pool) {
+  const pid_t child = fork();
+  if (!child) {
+    alarm(30);
+    _exit(work(pool));
+  }
+  int status = -1;
+  cr_assert_eq(waitpid(child, &status, 0), child);
+  return status;
+}
+
+static int runs_alone(nabla_pool *pool) {
+  for (int i = 0; i < 3; i++) {
+    tally all = {0};
+    nabla_pool_run(pool, count, &all);
+    if (all.runs[0] != 1 || all.runs[1] || all.workers[0] != 1) return 1;
+    if (!pthread_equal(all.threads[0], pthread_self())) return 2;
+  }
+  return 0;
+}
+
+/* A child of the child too; and a pool of its own has workers. */
+static int works_in_children(nabla_pool *pool) {
+  const pid_t child = fork();
+  if (!child) {
+    alarm(30);
+    const int failed = runs_alone(pool);
+    nabla_pool_destroy(pool);
+    _exit(failed);
+  }
+  int status;
+  if (waitpid(child, &status, 0) != child || status) return 3;
+  const int failed = runs_alone(pool);
+  if (failed) return failed;
+  nabla_pool_destroy(pool);
+  nabla_pool *own = NULL;
+  if (nabla_pool_create(3, NULL, &own, NULL)) return 4;
+  tally all = {0};
+  nabla_pool_run(own, count, &all);
+  nabla_pool_destroy(own);
+  return all.runs[0] == 1 && all.runs[1] == 1 && all.runs[2] == 1 ? 0 : 5;
+}
+
+Test(pool, children_work_alone) {
+  static const uint32_t threads[] = {1, 2, 7};
+  for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+    nabla_pool *pool = make(threads[i]);
+    tally all = {0};
+    cr_expect_eq(status_of_child(works_in_children, pool), 0, "unused");
+    nabla_pool_run(pool, count, &all);
+    cr_expect_eq(status_of_child(works_in_children, pool), 0, "used");
+    nabla_pool_run(pool, count, &all);
+    expect_runs(&all, threads[i], 2);
+    nabla_pool_destroy(pool);
+  }
+}
+
+static atomic_int inside, may_end;
+
+static void linger(void *context, uint32_t worker, uint32_t workers) {
+  (void)context, (void)worker, (void)workers;
+  atomic_fetch_add(&inside, 1);
+  while (!atomic_load(&may_end)) sched_yield();
+}
+
+static void *run_lingering(void *pool) {
+  nabla_pool_run(pool, linger, NULL);
+  return NULL;
+}
+
+/* The child has the pool's lock as it was: held, by a thread that is no more.
+ */
+Test(pool, a_region_of_the_parent_does_not_stop_a_child) {
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    nabla_pool *pool = make(threads);
+    pthread_t other;
+    atomic_store(&inside, 0);
+    atomic_store(&may_end, 0);
+    cr_assert_eq(pthread_create(&other, NULL, run_lingering, pool), 0);
+    while (atomic_load(&inside) < (int)threads) sched_yield();
+    cr_expect_eq(status_of_child(works_in_children, pool), 0);
+    atomic_store(&may_end, 1);
+    pthread_join(other, NULL);
+    tally all = {0};
+    nabla_pool_run(pool, count, &all);
+    expect_runs(&all, threads, 1);
+    nabla_pool_destroy(pool);
+  }
+}
+
+/* ---- CPUs --------------------------------------------------------------- */
+
+static void put(const temp_folder *root, const char *name, const char *text) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s%s", root->path, name);
+  for (char *slash = path + strlen(root->path) + 1;
+       (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+    *slash = 0;
+    (void)!mkdir(path, 0755);
+  }
+  FILE *file = fopen(path, "w");
+  cr_assert_not_null(file, "%s", path);
+  cr_assert_geq(fputs(text, file), 0);
+  fclose(file);
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind,
+                      struct FTW *at) {
+  (void)info, (void)kind, (void)at;
+  return remove(path);
+}
+
+static void drop(const temp_folder *root) {
+  cr_assert_eq(nftw(root->path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+#define GROUPS "/proc/self/cgroup"
+#define V2     "/sys/fs/cgroup"
+#define V1     "/sys/fs/cgroup/cpu,cpuacct"
+
+/* Files in pairs of name and text, and the CPUs that they leave. */
+typedef struct quota_case {
+  uint32_t cpus;
+  const char *files[10];
+} quota_case;
+
+static const quota_case quota_cases[] = {
+    {UINT32_MAX, {NULL}},
+    {UINT32_MAX, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "max 100000\n"}},
+    {2, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "200000 100000\n"}},
+    {2, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "150000 100000\n"}},
+    {1, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "1000 100000\n"}},
+    /* any group above */
+    {3,
+     {GROUPS, "0::/a/b/c\n", V2 "/a/b/c/cpu.max", "800000 100000\n",
+      V2 "/a/cpu.max", "300000 100000\n"}},
+    {4,
+     {GROUPS, "0::/a/b\n", V2 "/a/b/cpu.max", "400000 100000\n",
+      V2 "/a/cpu.max", "max 100000\n"}},
+    /* in a container: names of the host, or out of the namespace */
+    {5, {GROUPS, "0::/docker/x\n", V2 "/cpu.max", "500000 100000\n"}},
+    {5, {GROUPS, "0::/../..\n", V2 "/cpu.max", "500000 100000\n"}},
+    {5, {GROUPS, "0::/\n", V2 "/cpu.max", "500000 100000\n"}},
+    /* version 1, alone and beside version 2 */
+    {2,
+     {GROUPS, "4:memory:/m\n3:cpu,cpuacct:/j\n1:name=systemd:/\n",
+      V1 "/j/cpu.cfs_quota_us", "150000\n", V1 "/j/cpu.cfs_period_us",
+      "100000\n"}},
+    {6,
+     {GROUPS, "3:cpu:/docker/x\n", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+      "60000\n", "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "10000\n"}},
+    {UINT32_MAX,
+     {GROUPS, "3:cpu,cpuacct:/j\n", V1 "/j/cpu.cfs_quota_us", "-1\n",
+      V1 "/j/cpu.cfs_period_us", "100000\n"}},
+    {UINT32_MAX, /* cpuset is not cpu */
+     {GROUPS, "3:cpuset,cpuacct:/j\n", V1 "/j/cpu.cfs_quota_us", "100000\n",
+      V1 "/j/cpu.cfs_period_us", "100000\n"}},
+    {7,
+     {GROUPS, "3:cpu:/\n0::/s\n", V2 "/unified/s/cpu.max", "70 10\n",
+      "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n",
+      "/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"}},
+    /* what cannot be understood limits nothing */
+    {UINT32_MAX, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "100000 0\n"}},
+    {UINT32_MAX, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "0 100000\n"}},
+    {UINT32_MAX, {GROUPS, "0::/a\n", V2 "/a/cpu.max", "100000\n"}},
+    {UINT32_MAX, {GROUPS, "0::/a\n", V2 "/a/cpu.max", ""}},
+    {UINT32_MAX,
+     {GROUPS, "0::/a\n", V2 "/a/cpu.max", "99999999999999999999 100000\n"}},
+    {UINT32_MAX,
+     {GROUPS, "0::/a\n", V2 "/a/cpu.max",
+      "100000 100000000000000000000000000000000000000000000000000000000000\n"}},
+    {UINT32_MAX, {GROUPS, "no lines of groups", V2 "/cpu.max", "1 1\n"}},
+    {UINT32_MAX, {GROUPS, "0::a\n::\n:\n", V2 "/cpu.max", "1 1\n"}},
+};
+
+Test(pool, quotas_of_control_groups) {
+  for (size_t i = 0; i < sizeof quota_cases / sizeof *quota_cases; i++) {
+    temp_folder root;
+    temp_folder_create(&root);
+    const char *const *files = quota_cases[i].files;
+    for (; *files; files += 2) put(&root, files[0], files[1]);
+    cr_expect_eq(nabla_cpus_quota(root.path), quota_cases[i].cpus,
+                 "case %zu: %u", i, nabla_cpus_quota(root.path));
+    uint32_t cpus, all;
+    cr_assert_eq(nabla_cpus_count("/nowhere", NULL, &all, NULL), NABLA_OK);
+    cr_assert_eq(nabla_cpus_count(root.path, NULL, &cpus, NULL), NABLA_OK);
+    cr_expect_eq(cpus, all < quota_cases[i].cpus ? all : quota_cases[i].cpus);
+    drop(&root);
+  }
+}
+
+/* A file that never ends, and a path that is too long. */
+Test(pool, quotas_that_cannot_be_read) {
+  temp_folder root;
+  temp_folder_create(&root);
+  char text[20000], path[4200];
+  memset(text, 'x', sizeof text);
+  memcpy(text, "0::/", 4);
+  text[sizeof text - 1] = 0;
+  put(&root, V2 "/cpu.max", "1 1\n");
+  put(&root, GROUPS, text);
+  cr_expect_eq(nabla_cpus_quota(root.path), UINT32_MAX);
+  text[6000] = 0;
+  put(&root, GROUPS, text);
+  cr_expect_eq(nabla_cpus_quota(root.path), UINT32_MAX);
+  memset(path, '/', sizeof path - 1);
+  path[sizeof path - 1] = 0;
+  cr_expect_eq(nabla_cpus_quota(path), UINT32_MAX);
+  drop(&root);
 }
 
 /* ---- splitting ---------------------------------------------------------- */
