@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dialect/custom_encoding.h"
+#include "lib/base/require.h"
 
 #define MAX_ADDED 256
 #define MAX_NAME  63
@@ -57,11 +58,7 @@ static bool is_storable(nabla_dtype dtype) {
 
 static nabla_status check(const nabla_encoding_description *e,
                           nabla_diag *diag) {
-  if (e->struct_size < sizeof *e)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "an encoding of %zu bytes: set struct_size to "
-                      "sizeof(nabla_encoding_description)",
-                      e->struct_size);
+  NABLA_REQUIRE_SIZE(e, "a nabla_encoding_description", diag);
   if (!e->name || !nabla_custom_name_good(e->name, strlen(e->name)))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "the name of an encoding has letters, digits, '_' and "
@@ -115,6 +112,7 @@ static bool copy(const nabla_encoding_description *e,
 
 nabla_status nabla_add_encoding(const nabla_encoding_description *encoding,
                                 nabla_diag *diag) {
+  NABLA_REQUIRE(encoding, diag);
   NABLA_TRY(check(encoding, diag));
   if (nabla_custom_find(encoding->name, strlen(encoding->name)))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,

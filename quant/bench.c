@@ -141,6 +141,7 @@ static double target_of(const nabla_bench_result *r) {
   } rows[] = {
 #define TARGET(operation, encoding, isa, dtype, form, stores, ratio) \
   {#operation, #encoding, #isa, #dtype, #form, #stores, ratio},
+#include "lib/base/require.h"
 #include "quant/bench.def"
 #undef TARGET
   };
@@ -332,6 +333,8 @@ nabla_status nabla_bench_codecs(const nabla_bench_options *options,
                                 const nabla_allocator *allocator,
                                 nabla_bench_report report, void *context,
                                 nabla_diag *diag) {
+  NABLA_REQUIRE(options, diag);
+  NABLA_REQUIRE(report, diag);
   uint64_t bytes = options->bytes ? options->bytes : DEFAULT_BYTES;
   uint64_t rows = bytes / (NABLA_BENCH_ROW * sizeof(float));
   bench b = {.allocator = allocator, .report = report, .context = context};

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lib/base/require.h"
 #include "quant/kernel.h"
 
 int nabla_encoding_is_int8(const nabla_encoding *encoding) {
@@ -52,6 +53,8 @@ static nabla_status refuse_isa(nabla_isa isa, nabla_diag *diag) {
 nabla_status nabla_codec_select(const nabla_format *format,
                                 const nabla_codec_options *options,
                                 nabla_codec *out, nabla_diag *diag) {
+  NABLA_REQUIRE(format, diag);
+  NABLA_REQUIRE(out, diag);
   const nabla_codec_options none = {0};
   if (!options) options = &none;
   nabla_packed_size ignored;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "nabla/measure.h"
 #include "quant/run.h"
 #include "quant/values.h"
@@ -298,6 +299,9 @@ nabla_status nabla_compare(const nabla_checkpoint *a, const nabla_checkpoint *b,
                                       const nabla_difference *difference),
                            void *self, nabla_difference_summary *out,
                            nabla_diag *diag) {
+  NABLA_REQUIRE(a, diag);
+  NABLA_REQUIRE(b, diag);
+  NABLA_REQUIRE(out, diag);
   differ d = {.a = a,
               .b = b,
               .environment = environment,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/base/require.h"
 #include "quant/codec.h"
 #include "quant/int8.h"
 #include "quant/scalar.h"
@@ -274,6 +275,9 @@ nabla_status nabla_encode(const nabla_codec *codec, const void *in,
                           const float *weights, size_t count,
                           const nabla_packed *out, size_t *out_index,
                           nabla_diag *diag) {
+  NABLA_REQUIRE(codec, diag);
+  if (count) NABLA_REQUIRE(in, diag);
+  if (count) NABLA_REQUIRE(out, diag);
   const size_t segment =
       codec->format.segment ? (size_t)codec->format.segment : count;
   for (size_t at = 0; at < count; at += segment) {

@@ -41,6 +41,7 @@ static const nabla_scale_info scale_types[] = {
             .summary = text,                                  \
             .dtype = NABLA_DTYPE_##dtype_,                    \
             .bytes = bytes_},
+#include "lib/base/require.h"
 #include "quant/scales.def"
 #undef SCALE
 };
@@ -169,6 +170,8 @@ static int count_scales(const nabla_format *format, uint64_t elements,
 
 nabla_status nabla_format_size(const nabla_format *format, uint64_t elements,
                                nabla_packed_size *out, nabla_diag *diag) {
+  NABLA_REQUIRE(format, diag);
+  NABLA_REQUIRE(out, diag);
   nabla_packed_size size;
   NABLA_TRY(check_format(format, diag));
   const nabla_scale_info *scale = nabla_scale_info_of(format->scale);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "nabla/dynamic8.h"
 #include "quant/codec.h"
 
@@ -73,6 +74,8 @@ static nabla_status measure(const nabla_format *format, int search, sample *s,
 nabla_status nabla_format_expected_error(const nabla_format *format, int search,
                                          const nabla_allocator *allocator,
                                          double *out, nabla_diag *diag) {
+  NABLA_REQUIRE(format, diag);
+  NABLA_REQUIRE(out, diag);
   nabla_format sampled = *format;
   void *block;
   /* What the last block of an index lacks makes little difference. */

@@ -5,6 +5,7 @@
 
 #include "lib/base/os_call.h"
 #include "lib/base/place.h"
+#include "lib/base/require.h"
 
 static nabla_status start(nabla_folder *folder, const char *output,
                           nabla_diag *diag) {
@@ -28,6 +29,9 @@ nabla_status nabla_folder_create(const nabla_checkpoint *checkpoint,
                                  const nabla_plan *plan, const char *output,
                                  const nabla_environment *environment,
                                  nabla_folder **out, nabla_diag *diag) {
+  NABLA_REQUIRE(checkpoint, diag);
+  NABLA_REQUIRE(output, diag);
+  NABLA_REQUIRE(out, diag);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   void *block;

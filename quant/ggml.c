@@ -48,6 +48,7 @@ static const nabla_ggml formats[] = {
    .can_encode = encode,                                                       \
    .rmse_bound = rmse,                                                         \
    .layout = &id##_layout},
+#include "lib/base/require.h"
 #include "quant/ggml.def"
 #undef GGML
 };
@@ -73,6 +74,8 @@ const nabla_ggml *nabla_ggml_of_type(uint32_t type) {
 
 nabla_status nabla_ggml_size(const nabla_ggml *format, uint64_t elements,
                              uint64_t *out_bytes, nabla_diag *diag) {
+  NABLA_REQUIRE(format, diag);
+  NABLA_REQUIRE(out_bytes, diag);
   uint64_t bytes;
   if (elements % format->elements) {
     nabla_status status =
@@ -107,6 +110,9 @@ static nabla_status check_dtype(const nabla_ggml *format, nabla_dtype dtype,
 nabla_status nabla_ggml_decode(const nabla_ggml *format, nabla_dtype dtype,
                                const void *in, size_t count, void *out,
                                nabla_diag *diag) {
+  NABLA_REQUIRE(format, diag);
+  if (count) NABLA_REQUIRE(in, diag);
+  if (count) NABLA_REQUIRE(out, diag);
   float values[NABLA_GGML_ELEMENTS_MAX];
   const uint8_t *blocks = in;
   NABLA_TRY(check_dtype(format, dtype, diag));
@@ -128,6 +134,9 @@ static nabla_status refuse_encode(const nabla_ggml *format, nabla_diag *diag) {
 nabla_status nabla_ggml_encode(const nabla_ggml *format, nabla_dtype dtype,
                                const void *in, size_t count, void *out,
                                size_t *out_index, nabla_diag *diag) {
+  NABLA_REQUIRE(format, diag);
+  if (count) NABLA_REQUIRE(in, diag);
+  if (count) NABLA_REQUIRE(out, diag);
   float values[NABLA_GGML_ELEMENTS_MAX];
   size_t ignored;
   if (!out_index) out_index = &ignored;

@@ -7,6 +7,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/packed.h"
@@ -286,6 +287,9 @@ nabla_status nabla_plan_create(const nabla_checkpoint *checkpoint,
                                const nabla_quantize_options *options,
                                const nabla_environment *environment,
                                nabla_plan **out, nabla_diag *diag) {
+  NABLA_REQUIRE(checkpoint, diag);
+  NABLA_REQUIRE(options, diag);
+  NABLA_REQUIRE(out, diag);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   void *block;

@@ -2,12 +2,16 @@
 #include "nabla/quantize.h"
 
 #include "lib/base/checked.h"
+#include "lib/base/require.h"
 #include "quant/write.h"
 
 nabla_status nabla_plan_write(const nabla_plan *plan,
                               const nabla_write_options *where,
                               const nabla_environment *environment,
                               nabla_write_summary *out, nabla_diag *diag) {
+  NABLA_REQUIRE(plan, diag);
+  NABLA_REQUIRE(where, diag);
+  NABLA_REQUIRE(out, diag);
   const nabla_write_task task = {
       .checkpoint = plan->checkpoint,
       .environment = environment,
@@ -51,6 +55,10 @@ nabla_status nabla_dequantize(const nabla_checkpoint *checkpoint,
                               const nabla_write_options *where,
                               const nabla_environment *environment,
                               nabla_write_summary *out, nabla_diag *diag) {
+  NABLA_REQUIRE(checkpoint, diag);
+  NABLA_REQUIRE(options, diag);
+  NABLA_REQUIRE(where, diag);
+  NABLA_REQUIRE(out, diag);
   uint64_t packed = 0;
   if (options->has_dtype && !nabla_dtype_is_float(options->dtype))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,

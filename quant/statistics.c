@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "nabla/measure.h"
 #include "quant/run.h"
 #include "quant/values.h"
@@ -153,6 +154,8 @@ nabla_status nabla_tensor_statistics(const nabla_checkpoint *checkpoint,
                                      size_t tensor,
                                      const nabla_environment *environment,
                                      nabla_statistics *out, nabla_diag *diag) {
+  NABLA_REQUIRE(checkpoint, diag);
+  NABLA_REQUIRE(out, diag);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   const uint32_t workers = nabla_run_fixed_workers(environment);

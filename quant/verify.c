@@ -6,6 +6,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "nabla/measure.h"
 #include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
@@ -259,6 +260,8 @@ nabla_status nabla_verify(const char *path,
                           void (*problem)(void *self, const nabla_diag *diag),
                           void *self, nabla_verify_summary *out,
                           nabla_diag *diag) {
+  NABLA_REQUIRE(path, diag);
+  NABLA_REQUIRE(out, diag);
   verifier v = {.environment = environment,
                 .problem = problem,
                 .self = self,

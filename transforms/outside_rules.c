@@ -10,6 +10,7 @@
 
 #include "dialect/encoding.h"
 #include "dialect/ops.h"
+#include "lib/base/require.h"
 #include "lib/runtime/nearest.h"
 
 #define MAX_ADDED 1024 /* rules of nabla_add_rule */
@@ -80,11 +81,7 @@ static nabla_status check_kind(const nabla_rule_description *rule,
 
 static nabla_status check(const nabla_rule_description *rule,
                           nabla_diag *diag) {
-  if (rule->struct_size < sizeof *rule)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "a rule of %zu bytes: set struct_size to "
-                      "sizeof(nabla_rule_description)",
-                      rule->struct_size);
+  NABLA_REQUIRE_SIZE(rule, "a nabla_rule_description", diag);
   if (!rule->id || !*rule->id || !rule->op || !rule->apply)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "a rule needs an id, an op and a function");
@@ -125,6 +122,7 @@ static bool copy(const nabla_rule_description *rule,
 
 nabla_status nabla_add_rule(const nabla_rule_description *rule,
                             nabla_diag *diag) {
+  NABLA_REQUIRE(rule, diag);
   NABLA_TRY(check(rule, diag));
   nabla_status status = NABLA_OK;
   pthread_mutex_lock(&lock);

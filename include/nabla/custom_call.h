@@ -17,7 +17,11 @@
 extern "C" {
 #endif
 
-/* Structures grow at their end: `struct_size` says which members there are. */
+/* Structures of this header, custom_encoding.h and mlir.h grow at their end,
+ * and begin with `struct_size`. In what a program gives it is the sizeof of the
+ * structure that the program was compiled with; any other size than this
+ * library's, larger or smaller, is refused with NABLA_INVALID_ARGUMENT. In what
+ * a program is given it says which members there are. */
 #define NABLA_CALL_API 1u
 
 /* An array that a handler is given: row-major, without gaps. */

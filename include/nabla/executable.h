@@ -91,9 +91,13 @@ NABLA_API const nabla_function *nabla_executable_find(
  * components. The dtype that a packed weight had before packing is not: it
  * decodes to what the function says. A dense weight binds to a dense argument
  * of its dtype and shape. The model must stay open. Not while a run is on.
+ * Nothing is copied: components are aligned to their dtype, as those of
+ * nabla_model_find are, which copies what a file has placed badly and counts it
+ * in `copied_bytes`.
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such argument, or one that differs: the
- *                                 message names both sides */
+ *                                 message names both sides; a component whose
+ *                                 data are NULL or not aligned */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_bind(nabla_executable *executable, const char *argument,
                       const nabla_weight *weight, nabla_diag *diag);
@@ -120,7 +124,7 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_executable_run(
 
 /* Frees the data of an output that nabla_executable_run allocated, and sets it
  * to NULL. `executable` is the one that ran, and still open: release arrays
- * before closing it. Thread-safe for distinct arrays. */
+ * before closing it. NULL is allowed. Thread-safe for distinct arrays. */
 NABLA_API void nabla_array_release(nabla_executable *executable,
                                    nabla_array *array);
 

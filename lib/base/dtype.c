@@ -5,6 +5,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/floats.h"
+#include "lib/base/require.h"
 #include "lib/base/x86_features.h"
 
 #if defined(__x86_64__)
@@ -48,6 +49,8 @@ const char *nabla_dtype_torch_name(nabla_dtype dtype) {
 
 nabla_status nabla_dtype_find(const char *name, size_t length, nabla_dtype *out,
                               nabla_diag *diag) {
+  NABLA_REQUIRE(name, diag);
+  NABLA_REQUIRE(out, diag);
   for (int i = 0; i < NABLA_DTYPE_COUNT; i++) {
     if (strlen(rows[i].name) != length) continue;
     if (memcmp(rows[i].name, name, length) != 0) continue;

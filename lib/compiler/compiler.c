@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/file.h"
+#include "lib/base/require.h"
 #include "lib/compiler/cache.h"
 #include "lib/compiler/codegen.h"
 #include "lib/compiler/context.h"
@@ -46,6 +47,7 @@ typedef struct job {
 nabla_status nabla_compiler_create(const nabla_compiler_options *options,
                                    const nabla_environment *environment,
                                    nabla_compiler **out, nabla_diag *diag) {
+  NABLA_REQUIRE(out, diag);
   static const nabla_compiler_options defaults;
   if (!options) options = &defaults;
   nabla_compiler *compiler = calloc(1, sizeof *compiler);
@@ -337,6 +339,10 @@ nabla_status nabla_compile_text(nabla_compiler *compiler, const char *text,
                                 size_t size, const char *name,
                                 const nabla_compile_options *options,
                                 nabla_executable **out, nabla_diag *diag) {
+  NABLA_REQUIRE(compiler, diag);
+  if (size) NABLA_REQUIRE(text, diag);
+  NABLA_REQUIRE(name, diag);
+  NABLA_REQUIRE(out, diag);
   nabla_buffer copy;
   NABLA_TRY(copy_text(text, size, &copy, diag));
   nabla_status status = compile_terminated(compiler, (const char *)copy.data,
@@ -369,6 +375,9 @@ static nabla_status read_program(const nabla_compiler *compiler,
 nabla_status nabla_compile_file(nabla_compiler *compiler, const char *path,
                                 const nabla_compile_options *options,
                                 nabla_executable **out, nabla_diag *diag) {
+  NABLA_REQUIRE(compiler, diag);
+  NABLA_REQUIRE(path, diag);
+  NABLA_REQUIRE(out, diag);
   nabla_buffer text;
   NABLA_TRY(read_program(compiler, path, &text, diag));
   nabla_status status =
@@ -507,6 +516,10 @@ nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
                              const nabla_compile_options *options,
                              nabla_emission emission, const nabla_sink *sink,
                              nabla_diag *diag) {
+  NABLA_REQUIRE(compiler, diag);
+  if (size) NABLA_REQUIRE(text, diag);
+  NABLA_REQUIRE(name, diag);
+  NABLA_REQUIRE(sink, diag);
   const destination d = {.emission = emission, .to = sink};
   return emit_text(compiler, text, size, name, options, &d, diag);
 }
@@ -516,6 +529,10 @@ nabla_status nabla_emit_static(nabla_compiler *compiler, const char *text,
                                const nabla_compile_options *options,
                                const nabla_static_sinks *sinks,
                                nabla_diag *diag) {
+  NABLA_REQUIRE(compiler, diag);
+  if (size) NABLA_REQUIRE(text, diag);
+  NABLA_REQUIRE(name, diag);
+  NABLA_REQUIRE(sinks, diag);
   const destination d = {.emission = NABLA_EMIT_OBJ,
                          .to = &sinks->object,
                          .header = &sinks->header,

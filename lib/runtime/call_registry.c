@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/require.h"
 #include "lib/runtime/call_builtins.h"
 #include "lib/runtime/calls.h"
 #include "lib/runtime/nearest.h"
@@ -50,11 +51,7 @@ static nabla_status check_parameters(const char *target, const char *what,
 }
 
 static nabla_status check(const nabla_call_handler *h, nabla_diag *diag) {
-  if (h->struct_size < sizeof *h)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "a handler of %zu bytes: set struct_size to "
-                      "sizeof(nabla_call_handler)",
-                      h->struct_size);
+  NABLA_REQUIRE_SIZE(h, "a nabla_call_handler", diag);
   if (!name_good(h->target) || !name_good(h->platform) || !h->execute)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "a handler needs a target of letters, digits, '_', '.' "
@@ -173,6 +170,7 @@ static void add_builtins(void) {
 
 nabla_status nabla_add_call_handler(const nabla_call_handler *handler,
                                     nabla_diag *diag) {
+  NABLA_REQUIRE(handler, diag);
   pthread_once(&once, add_builtins);
   return add(handler, diag);
 }

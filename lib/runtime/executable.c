@@ -2,8 +2,10 @@
  * weights. Runs are in run.c. */
 #include "nabla/executable.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "lib/base/require.h"
 #include "lib/runtime/block.h"
 #include "lib/runtime/components.h"
 #include "lib/runtime/describe.h"
@@ -134,6 +136,7 @@ nabla_status nabla_executable_seek(const nabla_executable *executable,
 }
 
 void nabla_array_release(nabla_executable *executable, nabla_array *array) {
+  if (!executable || !array) return;
   nabla_blocks_free(NULL, executable->environment.allocator, array->data);
   array->data = NULL;
 }
@@ -183,10 +186,46 @@ static int fits(const nabla_port *port, const nabla_weight *weight) {
          same_sizes(port, weight);
 }
 
+/* Bytes to which the elements of a component are aligned. */
+static uint64_t alignment_of(const nabla_port *port, uint32_t component) {
+  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  if (!port->format.encoding) return nabla_element_size(port->dtype);
+  (void)nabla_port_components(port, parts, NULL);
+  return nabla_element_size(parts[component].dtype);
+}
+
+/* The data are there, and where code can read them. nabla_model_find copies
+ * what a file has placed badly; data of the caller's are the caller's. */
+static nabla_status check_data(const nabla_port *port,
+                               const nabla_weight *weight, nabla_diag *diag) {
+  for (uint32_t i = 0; i < weight->component_count; i++) {
+    const nabla_weight_component *c = &weight->components[i];
+    const uint64_t alignment = alignment_of(port, i);
+    if (!c->bytes || (c->data && (uintptr_t)c->data % alignment == 0)) continue;
+    const char *name = c->name ? c->name : "values";
+    const nabla_status status =
+        c->data ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                             "argument '%.60s': the %.40s of the weight are "
+                             "not aligned to %" PRIu64 " bytes",
+                             port->name, name, alignment)
+                : nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                             "argument '%.60s': the %.40s of the weight are "
+                             "NULL, not %" PRIu64 " bytes",
+                             port->name, name, c->bytes);
+    nabla_diag_set_tensor(diag, weight->tensor.name,
+                          weight->tensor.name_length);
+    nabla_diag_set_next(diag, c->data ? "copy them to memory that is aligned"
+                                      : "set the component's data");
+    return status;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status check_fit(const nabla_port *port,
                               const nabla_weight *weight, nabla_diag *diag) {
   const int needs_nothing = *port->encoding_name && !port->component_count;
-  if (!needs_nothing && fits(port, weight)) return NABLA_OK;
+  if (!needs_nothing && fits(port, weight))
+    return check_data(port, weight, diag);
   const nabla_text_80 takes = nabla_describe_port(port);
   const nabla_text_80 given = nabla_describe_weight(&weight->tensor);
   const nabla_status status =
@@ -248,6 +287,10 @@ nabla_status nabla_executable_bind(nabla_executable *executable,
                                    const char *argument,
                                    const nabla_weight *weight,
                                    nabla_diag *diag) {
+  NABLA_REQUIRE(executable, diag);
+  NABLA_REQUIRE(argument, diag);
+  NABLA_REQUIRE(weight, diag);
+  if (weight->tensor.rank) NABLA_REQUIRE(weight->tensor.shape, diag);
   const nabla_manifest *manifest = &executable->manifest;
   const nabla_port *port;
   place at = {0};

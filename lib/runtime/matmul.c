@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "lib/runtime/matmul_internal.h"
 #include "quant/codec.h"
 
@@ -221,6 +222,8 @@ nabla_status nabla_matmul_plan_create_from(const nabla_matmul_weight *weight,
                                            const nabla_matmul_options *options,
                                            nabla_matmul_plan **out,
                                            nabla_diag *diag) {
+  NABLA_REQUIRE(weight, diag);
+  NABLA_REQUIRE(out, diag);
   static const nabla_matmul_options defaults = {0};
   if (!options) options = &defaults;
   void *block = NULL;
@@ -241,6 +244,8 @@ nabla_status nabla_matmul_plan_create(const nabla_weight *weight,
                                       const nabla_matmul_options *options,
                                       nabla_matmul_plan **out,
                                       nabla_diag *diag) {
+  NABLA_REQUIRE(weight, diag);
+  NABLA_REQUIRE(out, diag);
   nabla_matmul_weight described;
   nabla_status status = nabla_matmul_weight_of(weight, &described, diag);
   if (!status)

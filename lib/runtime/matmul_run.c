@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "lib/base/require.h"
 #include "lib/runtime/matmul_internal.h"
 
 /* Products below so many multiplications are done by the caller alone: to ask
@@ -162,6 +163,7 @@ static int is_shared(const call *c, uint64_t work) {
 nabla_status nabla_matmul_plan_run(const nabla_matmul_plan *plan, const void *x,
                                    uint64_t m, void *y, void *workspace,
                                    nabla_diag *diag) {
+  NABLA_REQUIRE(plan, diag);
   call c;
   const nabla_matmul_weight *weight = &plan->request.weight;
   nabla_pool *pool = plan->environment.pool;
@@ -187,6 +189,7 @@ nabla_status nabla_matmul_plan_run(const nabla_matmul_plan *plan, const void *x,
 nabla_status nabla_matmul_plan_prepare(const nabla_matmul_plan *plan,
                                        const void *x, uint64_t m,
                                        void *workspace, nabla_diag *diag) {
+  NABLA_REQUIRE(plan, diag);
   call c;
   if (!m) return NABLA_OK;
   NABLA_TRY(begin(plan, x, m, workspace, &c, diag));
@@ -198,6 +201,7 @@ nabla_status nabla_matmul_plan_run_rows(const nabla_matmul_plan *plan,
                                         const void *x, uint64_t m, void *y,
                                         uint64_t n0, uint64_t n1,
                                         void *workspace, nabla_diag *diag) {
+  NABLA_REQUIRE(plan, diag);
   call c;
   const uint64_t n = plan->request.weight.n;
   if (n0 > n1 || n1 > n)

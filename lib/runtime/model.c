@@ -7,6 +7,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "lib/runtime/block.h"
 #include "lib/runtime/mapping.h"
 #include "lib/runtime/nearest.h"
@@ -65,6 +66,8 @@ static nabla_status open_into(nabla_model *model, const char *path,
 nabla_status nabla_model_open(const char *path,
                               const nabla_environment *environment,
                               nabla_model **out, nabla_diag *diag) {
+  NABLA_REQUIRE(path, diag);
+  NABLA_REQUIRE(out, diag);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   void *block = NULL;
@@ -108,6 +111,7 @@ const nabla_checkpoint *nabla_model_borrow_checkpoint(
 
 nabla_status nabla_model_check_unchanged(const nabla_model *model,
                                          nabla_diag *diag) {
+  NABLA_REQUIRE(model, diag);
   for (uint32_t i = 0; i < model->shard_count; i++)
     NABLA_TRY(nabla_safetensors_check_unchanged(
         nabla_checkpoint_borrow_shard(model->checkpoint, i), diag));
@@ -234,6 +238,9 @@ static nabla_status fail_not_found(const nabla_model *model, const char *name,
 nabla_status nabla_model_find(nabla_model *model, const char *name,
                               size_t length, nabla_weight *out,
                               nabla_diag *diag) {
+  NABLA_REQUIRE(model, diag);
+  if (length) NABLA_REQUIRE(name, diag);
+  NABLA_REQUIRE(out, diag);
   const size_t index = nabla_checkpoint_find(model->checkpoint, name, length);
   if (index == SIZE_MAX) return fail_not_found(model, name, length, diag);
   nabla_weight weight = {.tensor =

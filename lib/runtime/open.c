@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/file.h"
+#include "lib/base/require.h"
 #include "lib/runtime/code.h"
 #include "lib/runtime/saved.h"
 
@@ -67,6 +68,8 @@ static nabla_status open_file(const nabla_file *file,
 nabla_status nabla_executable_open(const char *path,
                                    const nabla_environment *environment,
                                    nabla_executable **out, nabla_diag *diag) {
+  NABLA_REQUIRE(path, diag);
+  NABLA_REQUIRE(out, diag);
   nabla_file *file = NULL;
   NABLA_TRY(nabla_file_open(NULL, environment ? environment->allocator : NULL,
                             path, &file, diag));

@@ -7,6 +7,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "lib/runtime/components.h"
 #include "lib/runtime/describe.h"
 #include "lib/runtime/executable_internal.h"
@@ -347,6 +348,10 @@ nabla_status nabla_executable_run(nabla_executable *executable,
                                   const nabla_array *inputs, size_t input_count,
                                   nabla_array *outputs, size_t output_count,
                                   nabla_diag *diag) {
+  NABLA_REQUIRE(executable, diag);
+  NABLA_REQUIRE(function, diag);
+  if (input_count) NABLA_REQUIRE(inputs, diag);
+  if (output_count) NABLA_REQUIRE(outputs, diag);
   size_t index = 0, arguments = 0;
   NABLA_TRY(nabla_executable_seek(executable, function, &index, diag));
   frame f = {.function = &executable->manifest.functions[index],

@@ -6,6 +6,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/os_call.h"
+#include "lib/base/require.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/foreign.h"
 
@@ -262,6 +263,8 @@ nabla_status nabla_checkpoint_note(const nabla_checkpoint *checkpoint,
 nabla_status nabla_checkpoint_open(const char *path,
                                    const nabla_environment *environment,
                                    nabla_checkpoint **out, nabla_diag *diag) {
+  NABLA_REQUIRE(path, diag);
+  NABLA_REQUIRE(out, diag);
   return nabla_checkpoint_open_noting(path, environment, NULL, out, diag);
 }
 

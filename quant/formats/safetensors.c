@@ -8,6 +8,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
+#include "lib/base/require.h"
 #include "lib/base/sort.h"
 #include "quant/formats/foreign.h"
 #include "quant/formats/safetensors_internal.h"
@@ -243,6 +244,8 @@ nabla_status nabla_safetensors_open(const char *path,
                                     const nabla_allocator *allocator,
                                     const nabla_os *os, nabla_safetensors **out,
                                     nabla_diag *diag) {
+  NABLA_REQUIRE(path, diag);
+  NABLA_REQUIRE(out, diag);
   void *block;
   nabla_status status =
       nabla_alloc(allocator, 1, sizeof(nabla_safetensors), &block, diag);
@@ -332,6 +335,8 @@ nabla_os_info nabla_safetensors_info(const nabla_safetensors *file) {
 nabla_status nabla_safetensors_read(const nabla_safetensors *file, size_t index,
                                     uint64_t at, void *out, size_t size,
                                     nabla_diag *diag) {
+  NABLA_REQUIRE(file, diag);
+  if (size) NABLA_REQUIRE(out, diag);
   if (index >= nabla_safetensors_record_count(file)) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "there is no tensor %zu",
                       index);
@@ -359,5 +364,6 @@ nabla_status nabla_safetensors_read(const nabla_safetensors *file, size_t index,
 
 nabla_status nabla_safetensors_check_unchanged(const nabla_safetensors *file,
                                                nabla_diag *diag) {
+  NABLA_REQUIRE(file, diag);
   return nabla_file_check_unchanged(file->file, diag);
 }

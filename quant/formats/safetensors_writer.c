@@ -7,6 +7,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "lib/base/json.h"
+#include "lib/base/require.h"
 #include "lib/base/sort.h"
 #include "lib/base/utf8.h"
 #include "quant/formats/safetensors_internal.h"
@@ -77,6 +78,7 @@ nabla_status nabla_safetensors_writer_create(const nabla_allocator *allocator,
                                              const nabla_os *os,
                                              nabla_safetensors_writer **out,
                                              nabla_diag *diag) {
+  NABLA_REQUIRE(out, diag);
   void *block;
   NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_safetensors_writer), &block,
                         diag));
@@ -183,6 +185,10 @@ nabla_status nabla_safetensors_writer_add(nabla_safetensors_writer *writer,
                                           nabla_dtype dtype,
                                           const uint64_t *shape, uint32_t rank,
                                           size_t *out_id, nabla_diag *diag) {
+  NABLA_REQUIRE(writer, diag);
+  if (name_length) NABLA_REQUIRE(name, diag);
+  if (rank) NABLA_REQUIRE(shape, diag);
+  NABLA_REQUIRE(out_id, diag);
   NABLA_TRY(check_open(writer, diag));
   NABLA_TRY(check_name(name, name_length, diag));
   uint64_t elements;
@@ -220,6 +226,9 @@ nabla_status nabla_safetensors_writer_add(nabla_safetensors_writer *writer,
 nabla_status nabla_safetensors_writer_add_metadata(
     nabla_safetensors_writer *writer, const char *key, const char *value,
     nabla_diag *diag) {
+  NABLA_REQUIRE(writer, diag);
+  NABLA_REQUIRE(key, diag);
+  NABLA_REQUIRE(value, diag);
   NABLA_TRY(check_open(writer, diag));
   size_t key_length = strlen(key), value_length = strlen(value);
   if (key_length > NABLA_JSON_MAX_STRING ||
@@ -422,6 +431,8 @@ static nabla_status write_header(const nabla_safetensors_writer *writer,
 nabla_status nabla_safetensors_writer_begin(nabla_safetensors_writer *writer,
                                             const char *path, int force,
                                             nabla_diag *diag) {
+  NABLA_REQUIRE(writer, diag);
+  NABLA_REQUIRE(path, diag);
   const nabla_output_options options = {
       .os = writer->os, .allocator = writer->allocator, .force = force};
   return nabla_safetensors_writer_begin_as(writer, path, &options, diag);
@@ -458,6 +469,8 @@ nabla_status nabla_safetensors_writer_write(nabla_safetensors_writer *writer,
                                             size_t id, uint64_t at,
                                             const void *data, size_t size,
                                             nabla_diag *diag) {
+  NABLA_REQUIRE(writer, diag);
+  if (size) NABLA_REQUIRE(data, diag);
   if (!writer->output) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "writing before the header is written");
@@ -486,6 +499,7 @@ nabla_status nabla_safetensors_writer_write(nabla_safetensors_writer *writer,
 
 nabla_status nabla_safetensors_writer_commit(nabla_safetensors_writer *writer,
                                              nabla_diag *diag) {
+  NABLA_REQUIRE(writer, diag);
   if (!writer->output || writer->committed) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       writer->committed ? "the file is already committed"

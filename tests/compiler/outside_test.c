@@ -193,8 +193,13 @@ RULE_TEST(invalid, NABLA_CORRUPT,
 
 Test(rules, refused) {
   nabla_rule_description rule = rule_of(decline);
-  rule.struct_size = 8;
-  cr_expect_eq(nabla_add_rule(&rule, &diag), NABLA_INVALID_ARGUMENT);
+  static const size_t sizes[] = {
+      0, 8, sizeof rule - 1, sizeof rule + 1, 2 * sizeof rule, SIZE_MAX};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    rule.struct_size = sizes[i];
+    cr_expect_eq(nabla_add_rule(&rule, &diag), NABLA_INVALID_ARGUMENT);
+    cr_expect(strstr(diag.what, "struct_size"), "%s", diag.what);
+  }
   rule = rule_of(decline), rule.op = "nabla.rleu";
   cr_expect_eq(nabla_add_rule(&rule, &diag), NABLA_INVALID_ARGUMENT);
   cr_expect_str_eq(diag.next, "did you mean 'nabla.relu'?");
@@ -394,8 +399,13 @@ DECODE_TEST(no_body, "func.func private @%s(tensor<?xf32>, index) -> f32\n",
 Test(encodings, refused, .timeout = 60) {
   nabla_executable *executable;
   nabla_encoding_description e = encoding_of("");
-  e.struct_size = 3;
-  cr_expect_eq(nabla_add_encoding(&e, &diag), NABLA_INVALID_ARGUMENT);
+  static const size_t sizes[] = {
+      0, 3, sizeof e - 1, sizeof e + 1, 2 * sizeof e, SIZE_MAX};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    e.struct_size = sizes[i];
+    cr_expect_eq(nabla_add_encoding(&e, &diag), NABLA_INVALID_ARGUMENT);
+    cr_expect(strstr(diag.what, "struct_size"), "%s", diag.what);
+  }
   e = encoding_of(""), e.name = "a b";
   cr_expect_eq(nabla_add_encoding(&e, &diag), NABLA_INVALID_ARGUMENT);
   e = encoding_of(""), e.component_count = 5;
@@ -601,8 +611,13 @@ Test(calls, registry) {
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
   h = handler_of(&any), h.target = "a", h.argument_count = 0;
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
-  h = handler_of(&any), h.target = "a", h.struct_size = 1;
-  cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
+  static const size_t sizes[] = {
+      0, 1, sizeof h - 1, sizeof h + 1, 2 * sizeof h, SIZE_MAX};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    h = handler_of(&any), h.target = "a", h.struct_size = sizes[i];
+    cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
+    cr_expect(strstr(diag.what, "struct_size"), "%s", diag.what);
+  }
   nabla_call_handlers("cpu", list, names);
   cr_expect_str_eq(names, "nabla.check_finite test.probe ");
   names[0] = '\0';

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lib/runtime/code.h"
 #include "tests/support/failing_allocator.h"
@@ -364,6 +366,42 @@ Test(executable, the_number_of_threads_does_not_matter) {
   }
 }
 
+static int doubles(void) {
+  enum { ROWS = 37, COLUMNS = 29 };
+  static float in[ROWS * COLUMNS], out[ROWS * COLUMNS];
+  for (int i = 0; i < ROWS * COLUMNS; i++) in[i] = (float)i;
+  const nabla_array x = array_of(in, 2, ROWS, COLUMNS);
+  nabla_array y = array_of(out, 2, ROWS, COLUMNS);
+  if (run("double", &x, 1, &y, 1)) return 0;
+  for (int i = 0; i < ROWS * COLUMNS; i++)
+    if (out[i] != 2 * in[i]) return 0;
+  return 1;
+}
+
+/* A forked child has no workers: it computes alone, and closes. */
+Test(executable, runs_in_a_forked_child) {
+  nabla_executable_close(executable);
+  executable = NULL;
+  cr_assert_eq(nabla_pool_create(3, NULL, &environment.pool, NULL), NABLA_OK);
+  cr_assert_eq(create(manifest), NABLA_OK);
+  cr_assert(doubles());
+  const pid_t child = fork();
+  if (!child) {
+    alarm(30);
+    const int good = doubles();
+    nabla_executable_close(executable);
+    nabla_pool_destroy(environment.pool);
+    _exit(!good);
+  }
+  int status;
+  cr_assert_eq(waitpid(child, &status, 0), child);
+  cr_expect_eq(status, 0);
+  cr_expect(doubles());
+  nabla_executable_close(executable);
+  nabla_pool_destroy(environment.pool);
+  executable = NULL;
+}
+
 /* ---- what callers do wrong ----------------------------------------------- */
 
 static void expect_refusal(nabla_status status, const char *what) {
@@ -590,6 +628,40 @@ Test(executable, weights_that_do_not_fit_are_refused) {
   cr_expect_eq(bind("x", &weight), NABLA_OK, "fits every x");
   weight = dense_weight((const uint64_t[]){3, 2}, 2, 6);
   expect_refusal(bind("x", &weight), "takes F32 [2,3]");
+}
+
+/* Every component of a weight in turn: no data, and data off by each byte. */
+static void expect_data_checked(const char *argument, nabla_weight weight,
+                                const char *what) {
+  static _Alignas(16) uint8_t place[128];
+  for (uint32_t i = 0; i < weight.component_count; i++) {
+    nabla_weight bad = weight;
+    const uint64_t size = nabla_dtype_bits(bad.components[i].dtype) / 8;
+    bad.components[i].data = NULL;
+    expect_refusal(bind(argument, &bad), "of the weight are NULL");
+    cr_expect(strstr(diag.what, bad.components[i].name), "%s", diag.what);
+    cr_expect_str_eq(diag.tensor, what);
+    for (size_t off = 0; off < 8; off++) {
+      bad.components[i].data = place + off;
+      if (off % size)
+        expect_refusal(bind(argument, &bad), "are not aligned to");
+      else
+        cr_expect_eq(bind(argument, &bad), NABLA_OK, "%s", diag.what);
+    }
+  }
+}
+
+Test(executable, data_of_weights_are_checked) {
+  static const uint64_t four[] = {4}, none[] = {0, 3};
+  expect_data_checked("w", nf4_weight(), "model.w");
+  expect_data_checked("b", dense_weight(four, 1, 4), "model.b");
+  nabla_weight weight = nf4_weight();
+  weight.tensor.shape = NULL;
+  cr_expect_eq(bind("w", &weight), NABLA_INVALID_ARGUMENT);
+  weight = dense_weight(none, 2, 0); /* no elements need no data */
+  weight.components[0].data = NULL;
+  cr_expect_neq(bind("x", &weight), NABLA_OK, "of another shape");
+  cr_expect_not(strstr(diag.what, "NULL"), "%s", diag.what);
 }
 
 /* None is bound when one argument of that name does not fit. */

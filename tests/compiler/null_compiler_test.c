@@ -1,0 +1,39 @@
+/* Every function that returns a status, with each pointer NULL in turn: refused
+ * by name, and nothing is touched; what ends the life of something takes NULL.
+ */
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nabla/compiler.h"
+#include "nabla/custom_encoding.h"
+#include "nabla/mlir.h"
+
+/* A row is called with P for every other pointer: one that is looked at before
+ * all are checked shows as a crash. */
+static void *unreadable = (void *)(uintptr_t)8;
+#define P unreadable
+
+static void expect(nabla_status status, const nabla_diag *diag,
+                   const char *function, const char *parameter) {
+  char text[80];
+  (void)snprintf(text, sizeof text, " %s is NULL", parameter);
+  cr_expect_eq(status, NABLA_INVALID_ARGUMENT, "%s, %s: %d", function,
+               parameter, (int)status);
+  cr_expect(strstr(diag->what, text), "%s, %s: %s", function, parameter,
+            diag->what);
+}
+
+#define REFUSED(function, parameter, arguments)     \
+  Test(null, function##_##parameter) {              \
+    nabla_diag diag = NABLA_DIAG_INIT;              \
+    const nabla_status status = function arguments; \
+    expect(status, &diag, #function, #parameter);   \
+  }
+#define OPTIONAL(function, parameter)
+#include "tests/compiler/null_cases.def"
+#undef REFUSED
+#undef OPTIONAL
+
+Test(null, lives_that_end) { nabla_compiler_destroy(NULL); }
