@@ -29,14 +29,16 @@ INLINE tables tables_of(const nabla_search_table *t) {
                   .middle = _mm512_set1_ps(16.0f)};
 }
 
-/* Sixteen vectors on their way to one, whose lane b tells of block b. */
+/* Sixteen vectors on their way to one, whose lane b tells of block b. In
+ * memory: loops over blocks are not unrolled, which would make half a megabyte
+ * of code and no difference to the speed. */
 typedef struct columns {
-  __m512 of[BATCH]; /* block b at SLOT(b) */
+  __m512 of[BATCH]; /* block b at slots[b] */
 } columns;
 
 /* Where block b goes so that `folded` leaves its sum in lane b. */
-#define SLOT(b) \
-  (((b) & 1) * 2 + ((b) >> 1 & 1) + ((b) >> 2 & 1) * 8 + ((b) >> 3 & 1) * 4)
+static const uint8_t slots[BATCH] = {0, 2, 1, 3, 8,  10, 9,  11,
+                                     4, 6, 5, 7, 12, 14, 13, 15};
 
 INLINE __m512 add(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
 
@@ -70,13 +72,13 @@ INLINE __m512 key_of(const float *in) {
 /* The value of largest magnitude of each block. */
 INLINE __m512 peaks_of(const float *in, int vectors) {
   columns c;
-#pragma GCC unroll 16
+#pragma GCC unroll 1
   for (int b = 0; b < BATCH; b++) {
     const float *block = in + 16 * vectors * b;
     __m512 most = key_of(block);
     for (int v = 1; v < vectors; v++)
       most = larger(most, key_of(block + 16 * v));
-    c.of[SLOT(b)] = most;
+    c.of[slots[b]] = most;
   }
   return _mm512_castsi512_ps(
       _mm512_ror_epi32(_mm512_castps_si512(folded(&c, larger)), 1));
@@ -177,7 +179,7 @@ INLINE __m512 refined(const tables *t, const float *in, int vectors,
   columns products, squares;
   _Alignas(64) float factors[BATCH];
   _mm512_store_ps(factors, _mm512_div_ps(_mm512_set1_ps(1.0f), scale));
-#pragma GCC unroll 16
+#pragma GCC unroll 1
   for (int b = 0; b < BATCH; b++) {
     const __m512 factor = _mm512_set1_ps(factors[b]);
     __m512 xq = _mm512_setzero_ps(), qq = xq;
@@ -187,8 +189,8 @@ INLINE __m512 refined(const tables *t, const float *in, int vectors,
       xq = add(xq, _mm512_mul_ps(x, q));
       qq = add(qq, _mm512_mul_ps(q, q));
     }
-    products.of[SLOT(b)] = xq;
-    squares.of[SLOT(b)] = qq;
+    products.of[slots[b]] = xq;
+    squares.of[slots[b]] = qq;
   }
   return _mm512_div_ps(folded(&products, add), folded(&squares, add));
 }
@@ -199,7 +201,7 @@ INLINE __m512 errors_of(const tables *t, const float *in, int vectors,
   _Alignas(64) float scales[BATCH], factors[BATCH];
   _mm512_store_ps(scales, scale);
   _mm512_store_ps(factors, _mm512_div_ps(_mm512_set1_ps(1.0f), scale));
-#pragma GCC unroll 16
+#pragma GCC unroll 1
   for (int b = 0; b < BATCH; b++) {
     const __m512 one = _mm512_set1_ps(scales[b]);
     const __m512 factor = _mm512_set1_ps(factors[b]);
@@ -210,7 +212,7 @@ INLINE __m512 errors_of(const tables *t, const float *in, int vectors,
           _mm512_sub_ps(x, _mm512_mul_ps(value_of(t, x, factor), one));
       sum = add(sum, _mm512_mul_ps(miss, miss));
     }
-    sums.of[SLOT(b)] = sum;
+    sums.of[slots[b]] = sum;
   }
   return folded(&sums, add);
 }
@@ -256,16 +258,19 @@ INLINE void search_all(const nabla_search_table *table, const float *in,
                        float *scales) {
   const tables t = tables_of(table);
   const size_t block = 16 * (size_t)vectors, step = BATCH * block;
-  size_t at = 0;
-  for (; count - at >= step; at += step, scales += BATCH)
-    _mm512_storeu_ps(scales, search_batch(&t, in + at, vectors, type));
-  if (at == count) return;
   float rest[BATCH * NABLA_SEARCH_LARGEST];
-  memset(rest, 0, step * sizeof *rest);
-  memcpy(rest, in + at, (count - at) * sizeof *in);
-  const __mmask16 left =
-      (__mmask16)((1u << ((count - at + block - 1) / block)) - 1);
-  _mm512_mask_storeu_ps(scales, left, search_batch(&t, rest, vectors, type));
+  for (size_t at = 0; at < count; at += step, scales += BATCH) {
+    const float *from = in + at;
+    __mmask16 stored = 0xffff;
+    if (count - at < step) { /* the last blocks, and zeros */
+      memset(rest, 0, step * sizeof *rest);
+      memcpy(rest, from, (count - at) * sizeof *in);
+      from = rest;
+      stored = (__mmask16)((1u << ((count - at + block - 1) / block)) - 1);
+    }
+    _mm512_mask_storeu_ps(scales, stored,
+                          search_batch(&t, from, vectors, type));
+  }
 }
 
 void nabla_search_blocks_avx512(const nabla_search_table *table,
