@@ -12,7 +12,8 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
                  "nabla-outline,nabla-decompose,nabla-simplify,nabla-calls,"
                  "nabla-lower-control,cse,nabla-lower-implicit,"
                  "nabla-lower-fused{features=\"%s\" numerics=%s},"
-                 "nabla-to-linalg{features=\"%s\"},nabla-outs-to-ins,",
+                 "nabla-to-linalg{features=\"%s\"},nabla-lower-switch,"
+                 "nabla-outs-to-ins,",
                  policy, features, numerics, features);
   nabla_text_add(
       out,

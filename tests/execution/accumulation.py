@@ -1,7 +1,8 @@
-"""What reads its outs, or might: products of no dimension, reductions of none,
-linalg with and without loops that reduce. Each result is read once for every
-step of larger loops and must be the same each time, where upstream's fusion
-would add to it again.
+"""What upstream would compute into, or accumulate into again. What reads its
+outs, or might: products of no dimension, reductions of none, linalg with and
+without loops that reduce; each result is read once for every step of larger
+loops and must be the same each time. And results of a switch, whose buffer is
+not another value's.
 
 usage: accumulation.py NABLA_RUN"""
 import sys
@@ -175,6 +176,24 @@ def cases():
                 "outs(%(y)s : %(t)s) -> %(t)s")
 
 
+def switched(number, rng):
+    """What a switch gives stays, though its regions compute into a tensor that
+    something else is computed into afterwards."""
+    f = Function("switch_%d" % number)
+    a, b = small(rng, (8,), "f32"), small(rng, (8,), "f32")
+    (x, t), (y, _) = f.argument(a), f.argument(b)
+    e = f.op("tensor.empty() : " + t)
+    fill = ("    %%s = linalg.%s ins(%s, %s : %s, %s) outs(%s : %s) -> %s\n"
+            "    scf.yield %%s : %s\n  }\n")
+    z = f.op("scf.index_switch %s -> %s\n  case 3 {\n%s  default {\n%s" % (
+        f.size(number), t, fill % ("add", x, y, t, t, e, t, t, t),
+        fill % ("mul", x, y, t, t, e, t, t, t)))
+    w = f.op("linalg.copy ins(%s : %s) outs(%s : %s) -> %s" % (x, t, e, t, t))
+    f.give(w, t, exact(a))
+    f.give(z, t, exact(a + b if number == 3 else a * b))
+    return f
+
+
 def test(s):
     rng = np.random.default_rng(harness.seed())
     functions, count = [], 0
@@ -184,6 +203,7 @@ def test(s):
                 functions.append(Function("some_%d" % (count // EACH)))
             read(functions[-1], reader, *build(functions[-1], rng))
             count += 1
+    functions += [switched(number, rng) for number in (3, 4)]
     s.run_all(functions, most=80)
 
 
