@@ -612,4 +612,5 @@ def test(s):
     print("%d functions" % len(c.functions))
 
 
-harness.session(sys.argv[1], test)
+if __name__ == "__main__":
+    harness.session(sys.argv[1], test)
