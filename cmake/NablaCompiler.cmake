@@ -45,5 +45,10 @@ add_library(nabla_mlir INTERFACE)
 target_include_directories(nabla_mlir SYSTEM INTERFACE
   ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
 set(archives RegisterEverything Target LLVM PDL Transforms IR)
+# as programs name them that include nabla/mlir.h
+list(TRANSFORM archives PREPEND MLIRCAPI OUTPUT_VARIABLE mlir_capi_names)
+list(TRANSFORM mlir_capi_names PREPEND -l OUTPUT_VARIABLE mlir_capi_options)
+string(JOIN " " mlir_capi_options ${mlir_capi_options})
+string(JOIN " " mlir_capi_names ${mlir_capi_names})
 list(TRANSFORM archives REPLACE "(.+)" "$<TARGET_FILE:MLIRCAPI\\1>")
 target_link_libraries(nabla_mlir INTERFACE ${archives} MLIR LLVM)

@@ -74,8 +74,14 @@ if(NABLA_HAS_COMPILER)
     "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>")
   target_link_libraries(nabla-shared PRIVATE $<BUILD_INTERFACE:nabla_flags>
     $<BUILD_INTERFACE:nabla_mlir> Threads::Threads m)
-  # The archives of MLIR's C API are ours alone.
+  # The archives of MLIR's C API are ours alone, and templates of libstdc++.
   target_link_options(nabla-shared PRIVATE -Wl,--exclude-libs,ALL)
+  if(NOT NABLA_SANITIZE)
+    target_link_options(nabla-shared PRIVATE
+      "-Wl,--version-script,${CMAKE_SOURCE_DIR}/cmake/nabla.map")
+  endif()
+  set_target_properties(nabla-shared PROPERTIES
+    LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/nabla.map")
   set_target_properties(nabla-shared PROPERTIES
     OUTPUT_NAME nabla EXPORT_NAME nabla LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION ${abi}
@@ -84,6 +90,10 @@ if(NABLA_HAS_COMPILER)
   install(TARGETS nabla-shared EXPORT Nabla
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   nabla_install_package(Nabla nabla)
+  configure_file("${CMAKE_SOURCE_DIR}/cmake/nabla-mlir.pc.in"
+    nabla-mlir.pc @ONLY)
+  install(FILES "${CMAKE_BINARY_DIR}/nabla-mlir.pc"
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   set_target_properties(nabla-opt nabla-compile nabla-run PROPERTIES
     INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS nabla-opt nabla-compile nabla-run)
@@ -103,5 +113,16 @@ install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/nabla"
 if(TARGET nabla-quant)
   install(TARGETS nabla-quant)
 endif()
-install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" "${CMAKE_SOURCE_DIR}/README.md"
-  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Pages and what they link to.
+foreach(page LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md)
+  install(FILES "${CMAKE_SOURCE_DIR}/${page}"
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endforeach()
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs"
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.json"
+  PATTERN STATUS.md EXCLUDE)
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples"
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN "*.c" PATTERN "*.mlir")
+include(NablaStrip)

@@ -2,7 +2,7 @@
  * packed, and a custom call that programs make by name. Prints what it computed
  * and ends with 1 if that is not what it should be.
  *
- *   cc extend.c $(pkg-config --cflags --libs nabla) */
+ *   cc extend.c $(pkg-config --cflags --libs nabla-mlir) */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <nabla/compiler.h>

@@ -1,6 +1,8 @@
 /* Writes a checkpoint with made-up weights that have the statistics of real
  * ones, for demonstrations and tests; an example of the safetensors writer.
- * The bytes depend on the arguments alone: every value comes from a counter. */
+ * The bytes depend on the arguments alone: every value comes from a counter.
+ *
+ *   cc make_checkpoint.c $(pkg-config --cflags --libs nabla-quant) */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
 /* A product with a weight of a model, as an engine does it: open the model,
  * make a plan once, run it often.
  *
- *   matmul MODEL TENSOR [ROWS]   prints the first numbers of y = x . w^T */
+ *   matmul MODEL TENSOR [ROWS]   prints the first numbers of y = x . w^T
+ *
+ *   cc matmul.c $(pkg-config --cflags --libs nabla-runtime) */
 #include "nabla/matmul.h"
 
 #include <inttypes.h>

@@ -4,7 +4,9 @@
  *
  * binds weights, fills every other argument with small numbers (a size that is
  * known at run time only becomes 1), runs the first function and prints the
- * beginning of each result and how long it took from the start. */
+ * beginning of each result and how long it took from the start.
+ *
+ *   cc saved.c $(pkg-config --cflags --libs nabla-runtime) */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #!/bin/bash
 # libnabla-quant.so and libnabla-runtime.so need libc (with libm and libpthread)
-# and nothing else, and export what the headers mark NABLA_API and nothing else.
+# and nothing else, libnabla.so also LLVM, MLIR and libstdc++; all export what the
+# headers mark NABLA_API and nothing else.
 #
 #   border.sh SOURCE LIBRARY HEADER...   headers that are not the library's
 set -euo pipefail
@@ -14,6 +15,11 @@ needed=$(readelf -d "$library" |
 for name in $needed; do
   case $name in
     libc.so.6 | libm.so.6 | libpthread.so.0 | ld-linux-*.so.*) ;;
+    libMLIR.so.* | libLLVM.so.* | libstdc++.so.6 | libgcc_s.so.1)
+      case $library in
+        */libnabla.so*) ;;
+        *) fail "needs $name" ;;
+      esac ;;
     *) fail "needs $name" ;;
   esac
 done

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs into a scratch prefix and uses it from outside: by CMake and by
-# pkg-config, shared and static, from C17 and C++17.
+# pkg-config, shared and static, from C17 and C++17; builds every example; looks
+# at links, debug information, and what uninstalling leaves.
 set -euo pipefail
 source=$1 build=$2 cc=$3 sanitize=${4-}
 
@@ -15,8 +16,21 @@ flags=() # the static library needs the runtime of what it was built with
 
 fail() { echo "FAIL: $*"; exit 1; }
 
-cmake --install "$build" --prefix "$prefix" >"$scratch/log" ||
-  { cat "$scratch/log"; fail "cmake --install"; }
+# The manifests of the build folder are for `uninstall`: those of this test are
+# put aside, and the ones from before are put back.
+mkdir "$scratch/before" "$scratch/manifests"
+mv "$build"/install_manifest*.txt "$scratch/before/" 2>/dev/null || true
+put_back() {
+  mv "$scratch"/before/* "$build/" 2>/dev/null || true
+  rm -rf "$scratch"
+}
+trap put_back EXIT
+for component in '' debug; do
+  cmake --install "$build" --prefix "$prefix" \
+    ${component:+--component $component} >"$scratch/log" ||
+    { cat "$scratch/log"; fail "cmake --install $component"; }
+  mv "$build"/install_manifest*.txt "$scratch/manifests/"
+done
 
 echo "-- every header alone, as C17 and C++17; all together"
 mlir=$(llvm-config-22 --includedir 2>/dev/null) || mlir=/nonexistent
@@ -105,6 +119,79 @@ LD_LIBRARY_PATH='' "$scratch/out/static" || fail "CMake, static: wrong result"
 LD_LIBRARY_PATH='' "$scratch/out/runtime-static" "$scratch/model.safetensors" ||
   fail "CMake, runtime, static: wrong result"
 
+echo "-- examples"
+installed=$(dirname "$(find "$prefix" -name extend.c)")
+[ "$(find "$installed" -name '*.c' | wc -l)" -eq \
+  "$(find "$source/examples" -name '*.c' | wc -l)" ] || fail "examples are missing"
+cat >"$scratch/project/CMakeLists.txt" <<'C'
+cmake_minimum_required(VERSION 3.25)
+project(examples LANGUAGES C)
+foreach(package NablaQuant NablaRuntime)
+  find_package(${package} 0.1 CONFIG REQUIRED)
+endforeach()
+C
+for example in "$installed"/*.c; do
+  name=$(basename "$example" .c)
+  # each says how it is built
+  package=$(sed -n 's/.*pkg-config --cflags --libs \([a-z-]*\)).*/\1/p' "$example")
+  [ -n "$package" ] || fail "$name.c does not say how it is built"
+  pc=$(find "$prefix" -name "$package.pc")
+  [ -n "$pc" ] || { [ "$package" = nabla-mlir ] && continue; fail "no $package.pc"; }
+  export PKG_CONFIG_PATH=${pc%/*}
+  libdir=$(dirname "$PKG_CONFIG_PATH")
+  options=()
+  eval "options=($(pkg-config --cflags --libs "$package"))"
+  "$cc" -std=c17 ${flags[@]+"${flags[@]}"} "$example" "${options[@]}" \
+    -o "$scratch/$name" || fail "$name.c with pkg-config $package"
+  target=nabla::${package#nabla-}
+  [ "$package" != nabla-mlir ] ||
+    echo 'find_package(Nabla 0.1 CONFIG REQUIRED COMPONENTS mlir)' \
+      >>"$scratch/project/CMakeLists.txt"
+  printf 'add_executable(%s "%s")\ntarget_link_libraries(%s PRIVATE %s)\n' \
+    "$name" "$example" "$name" "$target" >>"$scratch/project/CMakeLists.txt"
+done
+{ cmake -S "$scratch/project" -B "$scratch/examples" -G Ninja \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="${flags[*]-}" \
+    -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$scratch/examples"; } \
+  >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "CMake, examples"; }
+LD_LIBRARY_PATH=$libdir "$scratch/make_checkpoint" --out "$scratch/made" \
+  --megabytes 1 >"$scratch/log" || { cat "$scratch/log"; fail "make_checkpoint"; }
+if [ -x "$scratch/extend" ]; then
+  LD_LIBRARY_PATH=$libdir "$scratch/extend" >"$scratch/log" ||
+    { cat "$scratch/log"; fail "extend, pkg-config"; }
+  "$scratch/examples/extend" >"$scratch/log" ||
+    { cat "$scratch/log"; fail "extend, CMake"; }
+else
+  echo "SKIP: extend.c: built without the compiler"
+fi
+
+echo "-- pages link to pages that are installed"
+while IFS= read -r page; do
+  grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:' |
+    while IFS= read -r link; do
+      [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+    done || true # a page without links
+done < <(find "$prefix" -name '*.md') >"$scratch/log"
+[ ! -s "$scratch/log" ] || { cat "$scratch/log"; fail "links lead nowhere"; }
+[ "$(find "$prefix" -name '*.md' | wc -l)" -ge 10 ] || fail "pages are missing"
+
+if grep -q '^CMAKE_BUILD_TYPE:.*=Release$' "$build/CMakeCache.txt" && [ -z "$sanitize" ]; then
+  echo "-- debug information lies apart"
+  while IFS= read -r file; do
+    readelf -hS "$file" >"$scratch/elf" 2>/dev/null || continue
+    if grep -qE '\.z?debug_info' "$scratch/elf"; then
+      fail "$file has debug information"
+    fi
+    case $file in *.a) continue ;; esac
+    grep -q gnu_debuglink "$scratch/elf" || fail "$file has no debug link"
+    debug=$(readelf -p .gnu_debuglink "$file" | grep -oE '[^ ]+\.debug')
+    readelf -S "$(dirname "$file")/.debug/$debug" >"$scratch/elf" 2>/dev/null
+    grep -qE '\.z?debug_info' "$scratch/elf" ||
+      fail "$debug holds no debug information"
+  done < <(find "$prefix" -type f \( -path '*/bin/*' -o -name '*.so.*' -o \
+    -name '*.a' \) ! -name '*.debug')
+fi
+
 if [ -x "$prefix/bin/nabla-quant" ]; then
   echo "-- the tool"
   LD_LIBRARY_PATH='' "$prefix/bin/nabla-quant" --version
@@ -113,3 +200,14 @@ if [ -x "$prefix/bin/nabla-quant" ]; then
   [ -n "$sanitize" ] || grep -q 'BIND_NOW\|NOW' "$scratch/elf" ||
     fail "the tool is linked without -z now"
 fi
+
+echo "-- uninstalling"
+touch "$prefix/lib/of another"
+cmake -DBUILD="$scratch/manifests" -P "$source/cmake/uninstall.cmake" \
+  >"$scratch/log" || { cat "$scratch/log"; fail "uninstall"; }
+left=$(find "$prefix" ! -type d)
+[ "$left" = "$prefix/lib/of another" ] || fail "uninstalling left: $left"
+find "$prefix" -type d -iname '*nabla*' | grep . && fail "folders are left"
+cmake -DBUILD="$scratch/manifests" -P "$source/cmake/uninstall.cmake" \
+  2>"$scratch/log" && fail "uninstalling twice"
+grep -q 'nothing was installed' "$scratch/log" || fail "no reason is given"

@@ -121,8 +121,8 @@ static void print_scdoc(void) {
       "\tnabla-quant quantize in/ -o out/ --block 128 --rule 'mlp=int8'\n\n"
       "What it cost, as a script sees it:\n\n"
       "\tnabla-quant diff --tolerance 0.1 -q a.safetensors b.safetensors\n\n"
-      "# SEE ALSO\n\nThe files docs/CLI.md, docs/JSON.md and "
-      "docs/FORMAT.md of the project.\n");
+      "# SEE ALSO\n\nThe pages CLI.md, JSON.md and FORMAT.md, installed in "
+      "share/doc/nabla/docs.\n");
 }
 
 /* ---- Markdown ---- */
