@@ -4,7 +4,7 @@ import harness
 import arrays
 import nested
 from harness import np
-from programs_values import FLOATS, Value, wide
+from programs_values import FLOATS, Reject, Value, wide
 
 f32, f64 = np.float32, np.float64
 KINDS = ("f64", "f32", "f16", "bf16", "i64", "i32", "i8", "ui8", "i1")
@@ -109,7 +109,10 @@ def packed_value(f, name, encoding, shape, kind, dense, index, storage):
 
 
 def of_implicit(q):
-    """f16 and bf16 are decoded in f32; who multiplies need not round them."""
+    """f16 and bf16 are decoded in f32; who multiplies need not round them. A
+    view of a storage of rank 0 cannot be written."""
+    if q.index is not None and q.storage == () and q.dense.ndim:
+        raise Reject
     data = wide(q.dense)
     err = None
     if q.kind in ("f16", "bf16"):
