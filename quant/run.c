@@ -82,7 +82,10 @@ static void work(void *context, uint32_t worker, uint32_t workers) {
 
 nabla_status nabla_run_tiles(nabla_run *run, nabla_diag *diag) {
   region r = {.run = run, .lock = PTHREAD_MUTEX_INITIALIZER, .diag = diag};
-  nabla_pool_run(run->environment ? run->environment->pool : NULL, work, &r);
+  /* one tile has no use for workers, who cost more than a small one takes: a
+   * header of 100 MB holds two million */
+  nabla_pool *pool = run->environment ? run->environment->pool : NULL;
+  nabla_pool_run(run->tiles > 1 ? pool : NULL, work, &r);
   pthread_mutex_destroy(&r.lock);
   return r.status;
 }
