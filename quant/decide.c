@@ -55,6 +55,16 @@ static int kept_by_default(const nabla_tensor *tensor, uint32_t *out_row) {
   return 0;
 }
 
+/* Whether transformers leaves the layer of "MODULE.weight" dense. */
+static int kept_by_architecture(const nabla_plan *plan,
+                                const nabla_tensor *tensor) {
+  const size_t tail = sizeof ".weight" - 1;
+  return plan->architecture &&
+         (tensor->rank != 2 || tensor->name_length <= tail ||
+          !nabla_architecture_replaces(plan->architecture, tensor->name,
+                                       tensor->name_length - tail));
+}
+
 static int ends_in_weight(const nabla_tensor *tensor) {
   static const char tail[] = "weight";
   const size_t size = sizeof tail - 1;
@@ -123,6 +133,8 @@ nabla_status nabla_plan_decide(const nabla_plan *plan,
     keep(out, NABLA_REASON_NAME, 0);
   else if (kept_by_default(tensor, &row))
     keep(out, NABLA_REASON_KEEP, row);
+  else if (kept_by_architecture(plan, tensor))
+    keep(out, NABLA_REASON_ARCHITECTURE, 0);
   else {
     keep(out, NABLA_REASON_DEFAULT, 0);
     out->format =
@@ -179,6 +191,9 @@ void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
       return;
     case NABLA_REASON_KEEP:
       snprintf(out, size, "%s", keeps[detail].why);
+      return;
+    case NABLA_REASON_ARCHITECTURE:
+      snprintf(out, size, "dense in %.60s", plan->config.class_name);
       return;
     case NABLA_REASON_NONFINITE:
       snprintf(out, size, "NaN, infinite or too large at index %" PRIu64,

@@ -6,7 +6,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/place.h"
 #include "nabla/folder.h"
-#include "quant/hf_config.h"
+#include "quant/hf_survey.h"
 
 /* One file; small and of fixed size, so that rows can be sorted. */
 typedef struct nabla_folder_row {
@@ -38,12 +38,6 @@ struct nabla_folder {
   nabla_buffer new_config; /* with INSERT, REPLACE and REMOVE */
   nabla_buffer skip;       /* of nabla_module */
 };
-
-/* A module by its name in the checkpoint, without ".weight". */
-typedef struct nabla_module {
-  const char *name;
-  size_t length;
-} nabla_module;
 
 static inline int nabla_folder_copies(const nabla_folder_row *row) {
   return row->action == NABLA_FOLDER_COPY || row->action == NABLA_FOLDER_EDIT;

@@ -66,13 +66,32 @@ static nabla_status take_quantization(const reader *r) {
   }
 }
 
+/* "architectures": the first name. `event` is the beginning of the value. */
+static nabla_status take_class(const reader *r, const nabla_json_event *event) {
+  char *out = r->out->class_name;
+  if (event->kind != NABLA_JSON_ARRAY_BEGIN)
+    return nabla_json_skip(r->json, event, r->diag);
+  for (int i = 0;; i++) {
+    nabla_json_event name;
+    NABLA_TRY(nabla_json_next(r->json, &name, r->diag));
+    if (name.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
+    if (!i && name.kind == NABLA_JSON_STRING && name.length < NABLA_HF_CLASS) {
+      memcpy(out, name.text, name.length);
+      out[name.length] = '\0';
+    }
+    NABLA_TRY(nabla_json_skip(r->json, &name, r->diag));
+  }
+}
+
 /* The value of a member that begins with `event`. */
 static nabla_status take_value(const reader *r, const char *key,
                                const nabla_json_event *event) {
   nabla_hf_config *out = r->out;
   if (!strcmp(key, "torch_dtype") || !strcmp(key, "dtype"))
     keep_text(event, out->dtype);
-  if (!strcmp(key, "model_type")) keep_text(event, out->model_type);
+  if (!strcmp(key, "tie_word_embeddings"))
+    out->is_untied = event->kind == NABLA_JSON_FALSE;
+  if (!strcmp(key, "architectures")) return take_class(r, event);
   if (strcmp(key, NABLA_HF_CONFIG_MEMBER) != 0)
     return nabla_json_skip(r->json, event, r->diag);
   out->begin = (size_t)event->offset;
@@ -141,6 +160,8 @@ nabla_status nabla_hf_config_read(const nabla_allocator *allocator,
   nabla_json_allow_nonfinite(r.json);
   nabla_status status = take_all(&r);
   nabla_json_destroy(r.json);
+  config.size = size;
+  config.architecture = nabla_architecture_find(config.class_name);
   if (!status) *out = config;
   return status;
 }

@@ -6,13 +6,15 @@
 
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
+#include "quant/architecture.h"
 
 #define NABLA_HF_CONFIG_NAME   "config.json"
 #define NABLA_HF_CONFIG_MAX    (1u << 20) /* bytes of config.json */
 #define NABLA_HF_CONFIG_MEMBER "quantization_config"
 
 /* Texts of config.json that are kept are cut to this. */
-#define NABLA_HF_TEXT 32
+#define NABLA_HF_TEXT  32
+#define NABLA_HF_CLASS 64
 
 /* What a quantization_config says, as far as it matters here. */
 typedef struct nabla_hf_quantization {
@@ -26,7 +28,10 @@ typedef struct nabla_hf_quantization {
  * the first byte of the text. */
 typedef struct nabla_hf_config {
   nabla_hf_quantization quantization;
-  char model_type[NABLA_HF_TEXT]; /* or "" */
+  char class_name[NABLA_HF_CLASS]; /* the first of "architectures", or "" */
+  const nabla_architecture *architecture; /* its row, or NULL             */
+  int is_untied;             /* "tie_word_embeddings" is there and false */
+  size_t size;               /* of the text                              */
   char dtype[NABLA_HF_TEXT]; /* "torch_dtype" or "dtype", or ""             */
   int has_member;
   int is_null;            /* the member is null                       */

@@ -11,6 +11,7 @@
 #include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/packed.h"
+#include "quant/hf_survey.h"
 
 static nabla_status take_rules(nabla_plan *plan,
                                const nabla_quantize_options *options,
@@ -71,6 +72,7 @@ typedef struct survey {
   const char *objection;
   nabla_tensor tensor; /* the first with that objection */
   int narrow, wide;    /* 4-bit and 8-bit tensors seen  */
+  int new_wide;        /* 8-bit tensors among those to be packed */
   int ours;            /* the input already has the Nabla layout somewhere */
   size_t packed;
 } survey;
@@ -89,7 +91,7 @@ static survey look(const nabla_plan *plan) {
     if (format->encoding->bits == 4)
       s.narrow = 1;
     else
-      s.wide = 1;
+      s.wide = 1, s.new_wide |= !was_packed;
     const char *why = was_packed
                           ? NULL
                           : nabla_layout_objection(NABLA_LAYOUT_BITSANDBYTES,
@@ -111,6 +113,36 @@ static nabla_status refuse_layout(const nabla_plan *plan, const survey *s,
                       : status;
 }
 
+/* Why transformers cannot load the folder with bitsandbytes, in `out`, else "".
+ */
+static nabla_status ask_transformers(const nabla_plan *plan, char *out,
+                                     size_t size, nabla_diag *diag) {
+  nabla_hf_survey found = {.allocator = plan->allocator,
+                           .checkpoint = plan->checkpoint,
+                           .plan = plan,
+                           .config = &plan->config};
+  nabla_hf_survey_init(&found);
+  const nabla_status status = nabla_hf_survey_run(&found, diag);
+  snprintf(out, size, "%.159s", found.packed_newly ? found.objection : "");
+  nabla_hf_survey_deinit(&found);
+  return status;
+}
+
+/* The layout bitsandbytes is taken by default where something says how to read
+ * it: config.json, or of 4 bits the tensors themselves. */
+static nabla_status default_objection(const nabla_plan *plan, const survey *s,
+                                      char *out, size_t size,
+                                      nabla_diag *diag) {
+  *out = '\0';
+  if (plan->has_config) return ask_transformers(plan, out, size, diag);
+  if (s->new_wide)
+    snprintf(out, size,
+             "no " NABLA_HF_CONFIG_NAME
+             " would say that it is "
+             "LLM.int8");
+  return NABLA_OK;
+}
+
 /* A file labelled bitsandbytes holds only what bitsandbytes loads (F2): one
  * tensor that it cannot hold makes the whole output Nabla's. */
 static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
@@ -123,6 +155,10 @@ static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
                         : NULL;
   if (plan->choice == NABLA_CHOOSE_BITSANDBYTES && why)
     return refuse_layout(plan, &s, why, diag);
+  char theirs[160] = "";
+  if (plan->choice == NABLA_CHOOSE_AUTO && !why)
+    NABLA_TRY(default_objection(plan, &s, theirs, sizeof theirs, diag));
+  if (*theirs) why = theirs;
   if (!s.packed) {
     totals->layout = NABLA_LAYOUT_DENSE;
     snprintf(totals->layout_reason, sizeof totals->layout_reason,
@@ -265,6 +301,20 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+static nabla_status decide_once(nabla_plan *plan,
+                                const nabla_environment *environment,
+                                nabla_diag *diag) {
+  for (size_t i = 0; i < plan->count; i++) {
+    const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
+    NABLA_TRY(nabla_plan_decide(plan, &tensor, &plan->decisions[i], diag));
+  }
+  if (plan->nonfinite == NABLA_NONFINITE_KEEP)
+    NABLA_TRY(nabla_plan_keep_nonfinite(plan, environment, diag));
+  return choose_layout(plan, diag);
+}
+
+/* First as transformers could load it; where it cannot, nothing is kept for its
+ * sake, and the layout stays what it was found to be. */
 static nabla_status decide_all(nabla_plan *plan,
                                const nabla_environment *environment,
                                nabla_diag *diag) {
@@ -273,14 +323,37 @@ static nabla_status decide_all(nabla_plan *plan,
   NABLA_TRY(nabla_alloc(plan->allocator, plan->count, sizeof *plan->decisions,
                         &block, diag));
   plan->decisions = block;
-  for (size_t i = 0; i < plan->count; i++) {
-    const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
-    NABLA_TRY(nabla_plan_decide(plan, &tensor, &plan->decisions[i], diag));
+  if (plan->has_config && plan->choice != NABLA_CHOOSE_NABLA)
+    plan->architecture = plan->config.architecture;
+  NABLA_TRY(decide_once(plan, environment, diag));
+  if (plan->architecture && plan->totals.layout == NABLA_LAYOUT_NABLA) {
+    const nabla_plan_totals first = plan->totals;
+    plan->architecture = NULL;
+    NABLA_TRY(decide_once(plan, environment, diag));
+    plan->totals = first;
   }
-  if (plan->nonfinite == NABLA_NONFINITE_KEEP)
-    NABLA_TRY(nabla_plan_keep_nonfinite(plan, environment, diag));
-  NABLA_TRY(choose_layout(plan, diag));
   return count_bytes(plan, diag);
+}
+
+/* config.json is read where the output will have it, too. */
+static nabla_status read_config(nabla_plan *plan,
+                                const nabla_quantize_options *options,
+                                const nabla_environment *environment,
+                                nabla_diag *diag) {
+  const nabla_os *os =
+      environment && environment->os ? environment->os : nabla_os_default();
+  nabla_buffer text;
+  if (options->weights_alone) return NABLA_OK;
+  nabla_buffer_init(&text, plan->allocator, NABLA_HF_CONFIG_NAME,
+                    NABLA_HF_CONFIG_MAX);
+  nabla_status status = nabla_hf_folder_config(
+      plan->checkpoint, os, &text, &plan->config, &plan->has_config, diag);
+  nabla_buffer_deinit(&text);
+  if (status == NABLA_CORRUPT || status == NABLA_TOO_LARGE)
+    nabla_diag_set_next(diag,
+                        "repair it, or name the model's index or file, not "
+                        "the folder, to write weights alone");
+  return status;
 }
 
 nabla_status nabla_plan_create(const nabla_checkpoint *checkpoint,
@@ -298,6 +371,7 @@ nabla_status nabla_plan_create(const nabla_checkpoint *checkpoint,
   plan->allocator = allocator;
   plan->checkpoint = checkpoint;
   nabla_status status = take_options(plan, options, diag);
+  if (!status) status = read_config(plan, options, environment, diag);
   if (!status) status = decide_all(plan, environment, diag);
   if (status) {
     nabla_plan_destroy(plan);

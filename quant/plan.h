@@ -3,6 +3,7 @@
 #define NABLA_QUANT_PLAN_H
 
 #include "nabla/quantize.h"
+#include "quant/hf_config.h"
 #include "quant/patterns.h"
 #include "quant/values.h"
 
@@ -20,6 +21,7 @@ typedef enum nabla_reason {
   NABLA_REASON_NAME,
   NABLA_REASON_KEEP,
   NABLA_REASON_NONFINITE,
+  NABLA_REASON_ARCHITECTURE,
 } nabla_reason;
 
 /* One logical tensor; small, since a file may hold two million. */
@@ -42,6 +44,10 @@ struct nabla_plan {
   nabla_settings settings;
   const nabla_checkpoint *importance; /* may be NULL */
   nabla_layout_choice choice;
+  int has_config; /* the output is a folder with a config.json    */
+  nabla_hf_config config;
+  /* While set, what transformers cannot unpack is kept by default. */
+  const nabla_architecture *architecture;
   nabla_nonfinite_policy nonfinite;
   nabla_isa isa;
   nabla_decision *decisions; /* one per logical tensor */

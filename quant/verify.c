@@ -204,8 +204,8 @@ static nabla_status check_config(verifier *v,
                                  const nabla_checkpoint *checkpoint,
                                  nabla_diag *diag) {
   nabla_diag found = NABLA_DIAG_INIT;
-  const nabla_status status =
-      nabla_verify_config(checkpoint, v->environment, &found);
+  const nabla_status status = nabla_verify_config(checkpoint, v->environment,
+                                                  v->summary.reader, &found);
   if (status == NABLA_CORRUPT || status == NABLA_TOO_LARGE) {
     note(v, status, &found);
     return NABLA_OK;

@@ -6,7 +6,8 @@
 
 #include "lib/base/os_call.h"
 #include "lib/base/place.h"
-#include "quant/hf_config.h"
+#include "nabla/measure.h"
+#include "quant/hf_survey.h"
 
 /* How the packed tensors are stored, in words. */
 static void describe_stored(const nabla_checkpoint *checkpoint, char *out,
@@ -54,18 +55,51 @@ static int agree(const char *declared, const char *stored) {
   return !strncmp(stored, packed_as, head) && !strcmp(stored + head, declared);
 }
 
+/* How transformers reads a folder whose config.json agrees with `stored`. */
+static void describe_reader(const nabla_hf_config *config, const char *stored,
+                            char *out) {
+  const size_t size = NABLA_VERIFY_READER;
+  const nabla_hf_quantization *q = &config->quantization;
+  char declared[96];
+  describe_declared(q, declared, sizeof declared);
+  const int has_member = config->has_member && !config->is_null;
+  if (has_member && strncmp(declared, "bitsandbytes", 12) != 0)
+    (void)snprintf(out, size, "transformers reads it by its method '%s'",
+                   q->method);
+  else if (has_member && config->architecture)
+    (void)snprintf(out, size, "transformers loads it as %s", declared);
+  else if (has_member)
+    (void)snprintf(
+        out, size, "transformers takes it for %.40s; %s was not tried",
+        declared, *config->class_name ? config->class_name : "its class");
+  else if (!strncmp(stored, "no packed", 9))
+    (void)snprintf(out, size, "transformers loads it: nothing is packed");
+  else if (!strcmp(stored, "tensors are packed as bitsandbytes int8"))
+    (void)snprintf(out, size,
+                   "transformers takes its codes for weights: there is "
+                   "no " NABLA_HF_CONFIG_MEMBER);
+  else
+    (void)snprintf(out, size,
+                   "transformers cannot load it, an engine with Nabla can: %s",
+                   stored);
+}
+
 static nabla_status compare(const nabla_checkpoint *checkpoint,
-                            const nabla_hf_config *config, const char *path,
+                            const nabla_hf_config *config, char *out_reader,
                             nabla_diag *diag) {
-  char declared[96], stored[96];
-  if (!config->has_member || config->is_null) return NABLA_OK;
+  char declared[96], stored[96], path[NABLA_PATH_SIZE];
   describe_declared(&config->quantization, declared, sizeof declared);
   describe_stored(checkpoint, stored, sizeof stored);
-  if (agree(declared, stored)) return NABLA_OK;
+  if (!config->has_member || config->is_null || agree(declared, stored)) {
+    describe_reader(config, stored, out_reader);
+    return NABLA_OK;
+  }
   nabla_status status = nabla_fail(
       diag, NABLA_CORRUPT, "its " NABLA_HF_CONFIG_MEMBER " says %s, but %s",
       declared, stored);
-  nabla_diag_set_file(diag, path);
+  if (nabla_place_join(path, nabla_checkpoint_borrow_path(checkpoint),
+                       NABLA_HF_CONFIG_NAME))
+    nabla_diag_set_file(diag, path);
   nabla_diag_set_offset(diag, config->begin);
   nabla_diag_set_next(diag,
                       "quantize the model again from its source, or "
@@ -75,27 +109,17 @@ static nabla_status compare(const nabla_checkpoint *checkpoint,
 
 nabla_status nabla_verify_config(const nabla_checkpoint *checkpoint,
                                  const nabla_environment *environment,
-                                 nabla_diag *diag) {
-  const nabla_allocator *allocator =
-      environment ? environment->allocator : NULL;
+                                 char *out_reader, nabla_diag *diag) {
   const nabla_os *os =
       environment && environment->os ? environment->os : nabla_os_default();
-  const char *folder = nabla_checkpoint_borrow_path(checkpoint);
-  char path[NABLA_PATH_SIZE];
-  nabla_os_info info;
-  int error;
-  NABLA_OS_RETRY(error, os->path_info(os->self, folder, 1, &info));
-  if (error < 0)
-    return nabla_os_fail(os, NULL, folder, "look at it", error, diag);
-  if (!info.is_folder || !nabla_place_join(path, folder, NABLA_HF_CONFIG_NAME))
-    return NABLA_OK;
-  NABLA_OS_RETRY(error, os->path_info(os->self, path, 1, &info));
-  if (error == -ENOENT || (error >= 0 && !info.is_file)) return NABLA_OK;
   nabla_buffer text;
   nabla_hf_config config;
-  nabla_buffer_init(&text, allocator, NABLA_HF_CONFIG_NAME,
-                    NABLA_HF_CONFIG_MAX);
-  nabla_status status = nabla_hf_config_load(os, path, &text, &config, diag);
+  int found;
+  nabla_buffer_init(&text, environment ? environment->allocator : NULL,
+                    NABLA_HF_CONFIG_NAME, NABLA_HF_CONFIG_MAX);
+  nabla_status status =
+      nabla_hf_folder_config(checkpoint, os, &text, &config, &found, diag);
   nabla_buffer_deinit(&text);
-  return status ? status : compare(checkpoint, &config, path, diag);
+  if (status || !found) return status;
+  return compare(checkpoint, &config, out_reader, diag);
 }

@@ -63,6 +63,8 @@ typedef struct nabla_config_change {
   char reason[200]; /* one clause                                           */
   int is_loadable;  /* transformers can load the result, or there is nothing
                        packed that it would have to know of                 */
+  int is_misread;   /* it loads the result without an error and takes codes
+                       of LLM.int8 for weights: nothing says otherwise      */
   /* With INSERT and REPLACE: */
   const char *quant_type; /* "nf4", "fp4" or "int8"; else NULL              */
   const char *compute_dtype;

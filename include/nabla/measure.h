@@ -11,12 +11,17 @@
 extern "C" {
 #endif
 
+#define NABLA_VERIFY_READER 160
+
 typedef struct nabla_verify_summary {
   uint32_t files;
   uint64_t tensors, packed;
   uint64_t bytes;       /* whole files */
   uint64_t problems;    /* all of them, also those not reported */
   uint64_t unsupported; /* of these: only this build cannot decode it */
+  /* How Hugging Face's transformers reads a folder with a config.json; "" for
+   * anything else, and where that contradicts the tensors. */
+  char reader[NABLA_VERIFY_READER];
 } nabla_verify_summary;
 
 /* Problems that nabla_verify reports one by one; it counts the rest. */

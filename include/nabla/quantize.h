@@ -70,6 +70,9 @@ typedef struct nabla_quantize_options {
   const nabla_rule *rules; /* the first match wins and overrides the
                               defaults, not `skip` and `only`              */
   size_t rule_count;
+  /* The output is one file, or an index without the other files: what the
+   * config.json of a folder could say of it does not count. */
+  int weights_alone;
 } nabla_quantize_options;
 
 typedef struct nabla_plan nabla_plan;

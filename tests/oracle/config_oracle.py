@@ -21,8 +21,9 @@ import sys
 import tempfile
 
 NAMES = ["lm_head", "score", "embed_tokens", "shared", "a.gate", "a.gate_proj",
-         "a.q_proj", "a.b.q_proj", "l.1.fc", "l.1.fc1", "l.10.fc", "head",
-         "a.overhead", "wte", "b.lm_head"]
+         "a.q_proj", "a.b.q_proj", "l.1.up_proj", "l.1.o_proj", "l.10.o_proj",
+         "proj", "a.down_proj", "wte", "b.lm_head", "a.fc1",
+         "a.experts.1.up_proj"]
 KEYS = ["a", "é", "\"q\"", "torch_dtype", "quantization", "_", "\\", "\U0001f600",
         "nested", "dtype"]
 failures = 0
@@ -77,6 +78,8 @@ def random_text(chance):
     if chance.random() < .5:
         value["torch_dtype"] = chance.choice(
             ["float16", "bfloat16", "float32", "float64", None])
+    if chance.random() < .9:
+        value["architectures"] = ["LlamaForCausalLM"]
     if chance.random() < .3:
         items = list(value.items())
         items.insert(chance.randint(0, len(items)), (

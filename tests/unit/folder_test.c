@@ -217,9 +217,15 @@ Test(folder, limits_are_named) {
 
 /* ---- config.json -------------------------------------------------------- */
 
+#define CLASS "\"architectures\": [\"LlamaForCausalLM\"]"
+
+/* With the members of `config`, an object, behind the class. */
 static nabla_config_change change_of(const char *config,
                                      const nabla_quantize_options *options) {
-  put("config.json", config);
+  char text[512];
+  snprintf(text, sizeof text, "{" CLASS "%s%s",
+           strcmp(config, "{}") ? ", " : "", config + 1);
+  put("config.json", text);
   made m = make(in, options, NULL);
   cr_assert_eq(m.status, NABLA_OK, "%s", m.diag.what);
   const nabla_config_change change = nabla_folder_get_config(m.folder);
@@ -237,7 +243,7 @@ static void expect_skip(const nabla_quantize_options *options,
                         const char *wanted) {
   char got[256] = "";
   size_t used = 0;
-  put("config.json", "{}");
+  put("config.json", "{" CLASS ", \"tie_word_embeddings\": false}");
   made m = make(in, options, NULL);
   cr_assert_eq(m.status, NABLA_OK, "%s", m.diag.what);
   const nabla_config_change change = nabla_folder_get_config(m.folder);
@@ -292,9 +298,9 @@ Test(folder, dense_modules_are_listed) {
               "embed_tokens layers.0.down_proj layers.0.gate lm_head");
 }
 
-Test(folder, without_dense_modules_there_is_no_list) {
+Test(folder, without_dense_modules_the_head_is_listed) {
   static const model_tensor linear[] = {
-      {"a.fc1.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
+      {"a.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   static const model_tensor head[] = {
       {"lm_head.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   nabla_rule rule = {"lm_head", nabla_encoding_find("nf4"), {.block = 0}};
@@ -302,7 +308,7 @@ Test(folder, without_dense_modules_there_is_no_list) {
   options.rules = &rule;
   options.rule_count = 1;
   model_write(at(in, "model.safetensors"), linear, 1);
-  expect_skip(&options, "null");
+  expect_skip(&options, "lm_head");
   /* the default would leave the head dense */
   model_write(at(in, "model.safetensors"), head, 1);
   expect_skip(&options, "");
@@ -339,24 +345,63 @@ Test(folder, what_transformers_cannot_load) {
   expect_unloadable(&options, "the layout is Nabla's: asked for");
 }
 
-Test(folder, what_transformers_keeps_otherwise) {
+Test(folder, what_transformers_does_not_replace) {
   static const model_tensor experts[] = {
-      {"m.experts.0.up.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
-      {"m.shared_experts.up.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
+      {"m.experts.0.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
+      {"m.conv.up_proj.weight", NABLA_DTYPE_F32, 3, {4, 4, 16}, NULL},
+      {"m.other.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
+      {"m.shared_experts.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   nabla_quantize_options options = all_as("nf4");
-  nabla_config_change change =
-      change_of("{\"model_type\": \"gpt2\"}", &options);
-  cr_expect_eq(change.action, NABLA_CONFIG_KEEP);
-  cr_expect_not_null(strstr(change.reason, "'gpt2' transposed"), "%s",
-                     change.reason);
-  change = change_of("{\"model_type\": \"gpt_neo\"}", &options);
-  cr_expect_eq(change.action, NABLA_CONFIG_INSERT);
-  model_write(at(in, "model.safetensors"), experts, 2);
-  expect_unloadable(&options, "transformers keeps experts in one tensor");
-  static const char *const skip[] = {"\\.experts\\."};
-  options.skip = skip;
-  options.skip_count = 1;
-  expect_skip(&options, "lm_head m.experts.0.up");
+  model_write(at(in, "model.safetensors"), experts, 4);
+  expect_skip(&options, "lm_head m.experts.0.up_proj m.other");
+  nabla_rule rule = {"other", nabla_encoding_find("nf4"), {.block = 0}};
+  options.rules = &rule;
+  options.rule_count = 1;
+  expect_unloadable(&options, "transformers does not replace that layer");
+  rule.pattern = "\\.experts\\.";
+  expect_unloadable(&options, "transformers does not replace that layer");
+  /* in the Nabla layout nothing is kept for transformers' sake */
+  options.rule_count = 0;
+  put("config.json", "{" CLASS "}");
+  options.layout = NABLA_CHOOSE_NABLA;
+  made m = make(in, &options, NULL);
+  cr_expect_eq(nabla_plan_get_totals(m.plan).quantized, 4);
+  drop(&m);
+}
+
+/* A class that was not tried: never LLM.int8, whose codes have the weight's
+ * shape, but where that is asked for. */
+Test(folder, other_classes_have_our_layout) {
+  static const char *const encodings[] = {"nf4", "fp4", "int8"};
+  static const char *const configs[] = {
+      "{\"architectures\": [\"GPT2LMHeadModel\", \"LlamaForCausalLM\"]}",
+      "{\"architectures\": []}", "{\"architectures\": \"LlamaForCausalLM\"}",
+      "{}"};
+  for (size_t i = 0; i < COUNT(encodings) * COUNT(configs); i++) {
+    nabla_quantize_options options = all_as(encodings[i % COUNT(encodings)]);
+    put("config.json", configs[i / COUNT(encodings)]);
+    made m = make(in, &options, NULL);
+    nabla_config_change change = nabla_folder_get_config(m.folder);
+    nabla_plan_totals totals = nabla_plan_get_totals(m.plan);
+    cr_expect_eq(totals.layout, NABLA_LAYOUT_NABLA);
+    cr_expect_eq(totals.quantized, 2);
+    cr_expect(!change.is_loadable && !change.is_misread);
+    cr_expect_not_null(strstr(change.reason, " class"), "%s", change.reason);
+    const int wide = options.encoding->bits == 8;
+    for (size_t t = 0; t < nabla_plan_count(m.plan) && wide; t++)
+      if (nabla_plan_get(m.plan, t).quantized)
+        cr_expect_eq(nabla_plan_get(m.plan, t).format.granularity,
+                     NABLA_PER_ROW);
+    drop(&m);
+    options.layout = NABLA_CHOOSE_BITSANDBYTES;
+    m = make(in, &options, NULL);
+    change = nabla_folder_get_config(m.folder);
+    totals = nabla_plan_get_totals(m.plan);
+    cr_expect_eq(totals.layout, NABLA_LAYOUT_BITSANDBYTES);
+    cr_expect_eq(change.action, NABLA_CONFIG_KEEP);
+    cr_expect_eq(change.is_misread, wide);
+    drop(&m);
+  }
 }
 
 Test(folder, a_list_must_not_name_a_packed_module_as_well) {
@@ -364,15 +409,15 @@ Test(folder, a_list_must_not_name_a_packed_module_as_well) {
       {"m.gate.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
       {"m.gate_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   static const model_tensor behind[] = {
-      {"head.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
-      {"a.overhead.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
+      {"proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
+      {"a.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   const nabla_quantize_options options = all_as("nf4");
   model_write(at(in, "model.safetensors"), before, 2);
   expect_unloadable(
       &options, "leaving 'm.gate' dense would leave 'm.gate_proj' dense too");
   model_write(at(in, "model.safetensors"), behind, 2);
   expect_unloadable(&options,
-                    "leaving 'head' dense would leave 'a.overhead' dense too");
+                    "leaving 'proj' dense would leave 'a.up_proj' dense too");
 }
 
 static void quantize_to(const char *path, const nabla_quantize_options *options,
@@ -414,6 +459,12 @@ static void expect_verified(nabla_status wanted, const char *what) {
   cr_expect_not_null(strstr(diag.what, what), "%s", diag.what);
 }
 
+static void expect_reader(const char *what) {
+  nabla_verify_summary summary;
+  cr_expect_eq(nabla_verify(out, NULL, NULL, NULL, &summary, NULL), NABLA_OK);
+  cr_expect_not_null(strstr(summary.reader, what), "%s", summary.reader);
+}
+
 static void rewrite_config(const char *text) {
   FILE *file = fopen(at(out, "config.json"), "wb");
   cr_assert_not_null(file);
@@ -423,9 +474,10 @@ static void rewrite_config(const char *text) {
 
 Test(folder, verify_compares_the_config_with_what_is_stored) {
   const nabla_quantize_options options = all_as("nf4");
-  put("config.json", "{}");
+  put("config.json", "{" CLASS "}");
   quantize_to(out, &options, NABLA_OK, "");
   expect_verified(NABLA_OK, "");
+  expect_reader("transformers loads it as bitsandbytes nf4");
   rewrite_config(
       "{\"quantization_config\": {\"quant_method\": "
       "\"bitsandbytes\", \"load_in_4bit\": true}}");
@@ -438,6 +490,7 @@ Test(folder, verify_compares_the_config_with_what_is_stored) {
   expect_verified(NABLA_CORRUPT, "says awq");
   rewrite_config("{\"quantization_config\": null}");
   expect_verified(NABLA_OK, "");
+  expect_reader("transformers cannot load it, an engine with Nabla can: ");
   rewrite_config("{");
   expect_verified(NABLA_CORRUPT, "found the end");
   cr_assert_eq(unlink(at(out, "config.json")), 0);
@@ -446,7 +499,7 @@ Test(folder, verify_compares_the_config_with_what_is_stored) {
 
 Test(folder, decoding_takes_the_member_out) {
   const nabla_quantize_options options = all_as("nf4");
-  put("config.json", "{\n  \"a\": 1e-05\n}\n");
+  put("config.json", "{\n  " CLASS "\n}\n");
   quantize_to(out, &options, NABLA_OK, "");
   nabla_checkpoint *packed = model_open(out);
   nabla_folder *files = NULL;
@@ -460,7 +513,7 @@ Test(folder, decoding_takes_the_member_out) {
   cr_assert_eq(nabla_dequantize(packed, &how, &where, NULL, &summary, &diag),
                NABLA_OK, "%s", diag.what);
   cr_expect_eq(summary.copied, 1u);
-  cr_expect_eq(summary.copied_bytes, 17u);
+  cr_expect_eq(summary.copied_bytes, 7u + strlen(CLASS));
   char was[512];
   snprintf(was, sizeof was, "%s", at(in, "config.json"));
   cr_expect(model_same_files(was, at(again, "config.json")));

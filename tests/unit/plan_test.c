@@ -310,6 +310,10 @@ ParameterizedTest(size_t *index, plan, layout_is_what_can_hold_it) {
               totals.layout_reason);
     cr_expect(strstr(totals.layout_reason, c->tensor.name), "%s",
               totals.layout_reason);
+  } else if (options.encoding->bits == 8) { /* a file alone says nothing */
+    cr_expect_eq(totals.layout, NABLA_LAYOUT_NABLA);
+    expect_because("no config.json would say that it is LLM.int8");
+    cr_expect_eq(nabla_plan_get(plan, 0).format.granularity, NABLA_PER_ROW);
   } else {
     cr_expect_eq(totals.layout, NABLA_LAYOUT_BITSANDBYTES);
     cr_expect_str_eq(totals.layout_reason, "it can hold every tensor");

@@ -110,6 +110,8 @@ static nabla_status run_verb(cli *c, nabla_diag *diag) {
   c->options.quantize.only = c->options.only;
   c->options.quantize.skip = c->options.skip;
   c->options.quantize.rules = c->options.rules;
+  c->options.quantize.weights_alone =
+      c->options.output && cli_is_file_name(c->options.output);
   raise_file_limit();
   /* bench cannot be asked to stop: there a signal does what it always does */
   if (c->options.verb != CLI_VERB_bench) {

@@ -105,6 +105,11 @@ void cli_folder_notes(cli *c, const nabla_folder *folder) {
   if (change.action == NABLA_CONFIG_REFUSE)
     cli_note(c, "warning: quantize will refuse: of config.json, %s",
              change.reason);
+  else if (change.is_misread)
+    cli_note(c,
+             "note: transformers would take the codes of the result for "
+             "weights, without an error: %s",
+             change.reason);
   else if (change.action != NABLA_CONFIG_NONE && !change.is_loadable)
     cli_note(c, "note: transformers cannot load the result: %s", change.reason);
 }
@@ -116,6 +121,7 @@ static void config_json(nabla_json_out *json, const nabla_folder *folder) {
   cli_json_text(json, "action", config_actions[change.action].name);
   cli_json_text(json, "reason", change.reason);
   cli_json_flag(json, "loadable", change.is_loadable);
+  cli_json_flag(json, "misread", change.is_misread);
   cli_json_text(json, "quant_type", change.quant_type);
   cli_json_text(json, "compute_dtype", change.compute_dtype);
   cli_json_flag(json, "double_quant", change.double_quant);

@@ -59,6 +59,7 @@ static void end_json(cli *c, int ok, const nabla_verify_summary *summary) {
   cli_json_number(json, "tensors", summary->tensors);
   cli_json_number(json, "packed", summary->packed);
   cli_json_number(json, "bytes", summary->bytes);
+  cli_json_text(json, "reader", *summary->reader ? summary->reader : NULL);
   nabla_json_out_object_end(json);
 }
 
@@ -74,7 +75,13 @@ static void print_result(const check *in_work, const char *path, int ok,
            (unsigned long long)summary->tensors, cli_plural(summary->tensors),
            (unsigned long long)summary->packed, size, summary->files,
            cli_plural(summary->files));
-  else
+  if (ok && *summary->reader) {
+    cli_print_text(stdout, path);
+    printf(": ");
+    cli_print_text(stdout, summary->reader);
+    putchar('\n');
+  }
+  if (!ok)
     printf(": %s, %llu problem%s\n",
            is_only_unsupported(in_work) ? "cannot be decoded by this version"
                                         : "FAILED",
