@@ -30,7 +30,6 @@ nabla_status nabla_folder_create(const nabla_checkpoint *checkpoint,
                                  const nabla_environment *environment,
                                  nabla_folder **out, nabla_diag *diag) {
   NABLA_REQUIRE(checkpoint, diag);
-  NABLA_REQUIRE(output, diag);
   NABLA_REQUIRE(out, diag);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
