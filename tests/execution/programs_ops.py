@@ -502,7 +502,12 @@ def reduce_floats(how, x, axes, keep):
             off = top - size + (terms + 32) * unit(x.kind) * top
             exact = not x.err.any() and (terms <= 1 or (
                 is_grid(a) and terms <= 3 and np.abs(a).max(initial=0) <= 4))
-            return settle(x.kind, want, 0 if exact else off + 1e-300)
+            # parts of a product may leave the range that the whole is in
+            large = (np.maximum(np.abs(a) + x.err, 1)).prod(**options)
+            small = np.where(a == 0, 1, np.minimum(np.abs(a), 1)).prod(**options)
+            lost = (large > 1e37) | (small < 1e-37)
+            return settle(x.kind, want, 0 if exact else np.where(
+                lost, np.inf, off + 1e-300))
         total, carried = (v.sum(**options) for v in (np.abs(a), x.err))
         want = a.sum(**options)
         if how == "sum":
