@@ -10,6 +10,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Rewrite/PatternApplicator.h"
+#include "llvm/Support/ToolOutputFile.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
@@ -129,8 +130,7 @@ int nablaOptMain(int argc, char **argv, const char *title,
   const auto [input, output] =
       registerAndParseCLIOptions(argc, argv, title, dialects);
   const MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
-  if (!file->takes(output.c_str()) || config.shouldShowDialects() ||
-      config.shouldListPasses())
+  if (config.shouldShowDialects() || config.shouldListPasses())
     return asMainReturnCode(MlirOptMain(argc, argv, input, output, dialects));
   llvm::InitLLVM crashes(argc, argv);
   std::string text;
@@ -138,6 +138,19 @@ int nablaOptMain(int argc, char **argv, const char *title,
   if (!buffer) {
     llvm::errs() << text << "\n";
     return EXIT_FAILURE;
+  }
+  if (!file->reads(buffer->getBufferStart(), buffer->getBufferSize()))
+    return EXIT_FAILURE;
+  if (!file->takes(output.c_str())) {
+    auto out = openOutputFile(output, &text);
+    if (!out) {
+      llvm::errs() << text << "\n";
+      return EXIT_FAILURE;
+    }
+    if (failed(MlirOptMain(out->os(), std::move(buffer), dialects, config)))
+      return EXIT_FAILURE;
+    out->keep();
+    return EXIT_SUCCESS;
   }
   llvm::raw_string_ostream stream(text);
   if (failed(MlirOptMain(stream, std::move(buffer), dialects, config)))

@@ -55,6 +55,8 @@ void nablaPipelineRegister(const char *flag, const char *summary,
 
 /* Where the text goes of outputs that are files. */
 typedef struct nablaOptFile {
+  /* 0: the program is refused, and it was said why */
+  int (*reads)(const char *text, size_t size);
   int (*takes)(const char *path); /* 0: MLIR writes it */
   /* the exit code */
   int (*write)(const char *path, const char *text, size_t size);

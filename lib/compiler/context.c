@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dialect/dialect.h"
+#include "lib/base/nesting.h"
 #include "lib/compiler/outside.h"
 #include "transforms/outside_rules.h"
 #include "transforms/text.h"
@@ -204,6 +205,11 @@ nabla_status nabla_context_parse(nabla_context *context, const char *text,
                                  size_t size, MlirModule *out,
                                  nabla_diag *diag) {
   context->used += size;
+  const nabla_status nested = nabla_nesting_check(text, size, diag);
+  if (nested) {
+    nabla_diag_set_file(diag, context->source);
+    return nested;
+  }
   *out = mlirModuleCreateParse(context->mlir, mlirStringRefCreate(text, size));
   if (mlirModuleIsNull(*out))
     return fail(context, "the program does not parse or verify", diag);

@@ -8,6 +8,7 @@
 #include "dialect/bridge.h"
 #include "dialect/dialect.h"
 #include "lib/base/file.h"
+#include "lib/base/nesting.h"
 #include "tools/common/stream.h"
 #include "transforms/outside_rules.h"
 
@@ -39,6 +40,16 @@ static int take_rules(int argc, char **argv) {
 
 /* ---- the output file ---- */
 
+/* The program, before MLIR's recursive parser reads it. */
+static int reads(const char *text, size_t size) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (!nabla_nesting_check(text, size, &diag)) return 1;
+  char message[sizeof diag + 64];
+  nabla_diag_format(&diag, message, sizeof message);
+  fprintf(stderr, "nabla-opt: %s\n", message);
+  return 0;
+}
+
 static int takes(const char *path) {
   return strcmp(path, "-") != 0 && !tool_is_stream(path);
 }
@@ -64,7 +75,7 @@ static int write_file(const char *path, const char *text, size_t size) {
 }
 
 int main(int argc, char **argv) {
-  static const nablaOptFile file = {takes, write_file};
+  static const nablaOptFile file = {reads, takes, write_file};
   tool_begin();
   argc = take_rules(argc, argv);
   if (argc < 0) return 2;
