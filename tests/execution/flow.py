@@ -226,6 +226,7 @@ def check_upstream(s):
     rounds = {"quick": 1, "medium": 3}[sys.argv[4]]
     rng = np.random.default_rng(harness.seed())
     s.run_all(control_ops.cases(rng, rounds), ["--policy", "off"])
+    s.write = write
     s.expect(changed and all(changed), "calls are inlined")
 
 
