@@ -40,7 +40,10 @@ typedef struct nabla_item {
   uint32_t shard; /* COPY                                     */
   uint64_t index; /* entry of the shard, or logical tensor    */
   size_t id;      /* of the first component in the writer     */
-  uint64_t spill; /* ENCODE with dynamic8: where its f32 scales begin       */
+  union {
+    uint64_t spill;  /* ENCODE with dynamic8: where its f32 scales begin     */
+    uint64_t packed; /* COPY of codes: 1 + their logical tensor; else 0      */
+  };
   _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
 } nabla_item;
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "quant/check_packed.h"
 #include "quant/codec.h"
 #include "quant/write_internal.h"
 
@@ -104,6 +105,10 @@ nabla_status nabla_tile_decode(nabla_run *run, const nabla_item *item,
   NABLA_TRY(nabla_values_fetch(&values, &range, scratch, diag));
   atomic_fetch_add(&run->bytes_done, range_bytes(format, &range));
   NABLA_TRY(check_scales(&values, &range, scratch, &most, diag));
+  if (format->encoding->bits < 8) /* wider ones are no number then: below */
+    NABLA_TRY(nabla_packed_check_bytes(
+        &values, nabla_code_offset(format, range.start), scratch->raw,
+        (size_t)nabla_code_bytes(format, range.length), diag));
   const nabla_dtype dtype =
       options->has_dtype ? options->dtype : values.tensor.dtype;
   const uint64_t size = nabla_dtype_bits(dtype) / 8;

@@ -89,6 +89,13 @@ static nabla_status add_item(nabla_file_job *job, nabla_target *target,
   return NABLA_OK;
 }
 
+/* Packed tensors are checked while they are copied; those that this build does
+ * not know cannot be. */
+static int is_checked(const nabla_checkpoint *checkpoint, size_t index) {
+  const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, index);
+  return tensor.layout != NABLA_LAYOUT_DENSE && !tensor.unsupported;
+}
+
 nabla_status nabla_file_job_list(nabla_file_job *job, nabla_target *target,
                                  uint32_t file, nabla_diag *diag) {
   const nabla_write_task *task = job->task;
@@ -113,6 +120,8 @@ nabla_status nabla_file_job_list(nabla_file_job *job, nabla_target *target,
                      NABLA_LAYOUT_DENSE) {
         item.kind = NABLA_ITEM_DECODE;
         item.index = tensor;
+      } else if (tensor != SIZE_MAX && is_checked(checkpoint, tensor)) {
+        item.packed = tensor + 1;
       }
       nabla_status status = add_item(job, target, file, &item, diag);
       if (!status) continue;

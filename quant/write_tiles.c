@@ -2,6 +2,7 @@
  * with it. */
 #include <stdatomic.h>
 
+#include "quant/check_packed.h"
 #include "quant/codec.h"
 #include "quant/write_internal.h"
 
@@ -30,6 +31,35 @@ nabla_tiling nabla_item_tiling(const nabla_file_job *job,
       job->tile);
 }
 
+/* Says where all problems of the input are told. Which code a bad scale has
+ * does not matter here: the file is not what its writer made. */
+static nabla_status refuse(const nabla_values *values, nabla_diag *diag) {
+  diag->code = NABLA_CORRUPT;
+  nabla_diag_set_next(diag,
+                      "nabla-quant verify %s shows all problems; quantize the "
+                      "model again from its source",
+                      nabla_checkpoint_borrow_path(values->checkpoint));
+  return NABLA_CORRUPT;
+}
+
+/* Checks codes that were read, and with the first of them all scales of their
+ * tensor. That reads scales again; codes, which are most, are read once. */
+static nabla_status check_copied(nabla_file_job *job, const nabla_item *item,
+                                 uint64_t at, uint64_t size,
+                                 nabla_scratch *scratch, nabla_diag *diag) {
+  nabla_values values;
+  NABLA_TRY(nabla_values_open(job->task->checkpoint, item->packed - 1,
+                              NABLA_ISA_BEST, &values, diag));
+  if (nabla_packed_check_bytes(&values, at, scratch->raw, (size_t)size, diag))
+    return refuse(&values, diag);
+  if (at) return NABLA_OK;
+  nabla_diag found = NABLA_DIAG_INIT;
+  NABLA_TRY(nabla_packed_check_scales(&values, scratch, &found, diag));
+  if (!found.code) return NABLA_OK;
+  *diag = found;
+  return refuse(&values, diag);
+}
+
 static nabla_status copy_tile(nabla_run *run, const nabla_item *item,
                               uint64_t at, uint64_t size,
                               nabla_scratch *scratch, nabla_diag *diag) {
@@ -38,6 +68,7 @@ static nabla_status copy_tile(nabla_run *run, const nabla_item *item,
       nabla_checkpoint_borrow_shard(job->task->checkpoint, item->shard);
   NABLA_TRY(nabla_safetensors_read(file, item->index, at, scratch->raw,
                                    (size_t)size, diag));
+  if (item->packed) NABLA_TRY(check_copied(job, item, at, size, scratch, diag));
   atomic_fetch_add(&run->bytes_done, size);
   return nabla_safetensors_writer_write(job->writer, item->id, at, scratch->raw,
                                         (size_t)size, diag);

@@ -145,7 +145,8 @@ typedef struct nabla_write_options {
  * number of threads nor on the instruction set.
  * @return NABLA_OK, NABLA_EXISTS, NABLA_NOT_FINITE, NABLA_UNSUPPORTED,
  *         NABLA_INVALID_ARGUMENT (output is an input), NABLA_CORRUPT (input
- *         changed meanwhile), NABLA_IO, NABLA_NO_MEMORY, NABLA_CANCELLED;
+ *         changed meanwhile, or a packed tensor of it has a scale or code that
+ *         no writer makes), NABLA_IO, NABLA_NO_MEMORY, NABLA_CANCELLED;
  *         on failure the final name is as it was before, or holds the complete
  *         output: then the text says "is in place" */
 NABLA_API NABLA_MUST_USE nabla_status
