@@ -176,6 +176,7 @@ typedef struct cli {
   nabla_environment environment;
   int colored_out, colored_error;
   int error_shown; /* the failure that a verb returns is already on screen */
+  int written;     /* the output is complete and has its name              */
   /* Of a verb that worked: OK, DIFFERENT, and of verify UNSUPPORTED. */
   int exit;
 } cli;

@@ -10,6 +10,7 @@ static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
                                   c->options.dtype, c->options.quantize.isa};
   NABLA_TRY(nabla_dequantize(checkpoint, &how, &where, &c->environment,
                              &summary, diag));
+  c->written = 1;
   cli_progress_clear(c);
   if (cli_given(&c->options, CLI_OPTION_json)) {
     cli_json_begin(c);

@@ -81,6 +81,16 @@ static void die_of(int signal_number) {
   sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* Says that a failure which came after the commit has left the output, which
+ * the exit code alone would deny. */
+static void add_written(const cli *c, nabla_diag *diag) {
+  if (!c->written) return;
+  char next[sizeof diag->next];
+  snprintf(next, sizeof next, "%s", diag->next);
+  nabla_diag_set_next(diag, "the output %s is complete and in place%s%s",
+                      c->options.output, next[0] ? "; " : "", next);
+}
+
 /* A reader that has gone away is no error worth a line; a full disk is. */
 static int finish_stdout(cli *c, int exit_code) {
   errno = 0;
@@ -93,6 +103,7 @@ static int finish_stdout(cli *c, int exit_code) {
   nabla_status status =
       nabla_fail(&diag, NABLA_IO, "cannot write to standard output%s%s",
                  reason ? ": " : "", reason ? strerror(reason) : "");
+  add_written(c, &diag);
   cli_error(c, &diag);
   return exit_code ? exit_code : cli_exit_of_status(status);
 }
@@ -169,11 +180,15 @@ static int report(cli *c, nabla_status status, nabla_diag *diag) {
                           strsignal(signal_number));
   }
   add_hint(c, status, diag);
+  if (status) add_written(c, diag);
   if (status && !c->error_shown) cli_error(c, diag);
   if (c->json_begun || cli_given(&c->options, CLI_OPTION_json)) {
     nabla_diag why = NABLA_DIAG_INIT;
-    if (cli_json_end(c, status, exit_code, diag, &why) == NABLA_NO_MEMORY)
+    if (cli_json_end(c, status, exit_code, diag, &why) == NABLA_NO_MEMORY) {
       exit_code = CLI_EXIT_MEMORY;
+      add_written(c, &why);
+      cli_error(c, &why);
+    }
   }
   exit_code = finish_stdout(c, exit_code);
   if (status == NABLA_CANCELLED && signal_number) die_of(signal_number);

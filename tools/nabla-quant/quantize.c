@@ -32,6 +32,7 @@ static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
       c->options.output, cli_given(&c->options, CLI_OPTION_force), folder};
   cli_plan_warn(c, checkpoint, plan, folder);
   NABLA_TRY(nabla_plan_write(plan, &where, &c->environment, &summary, diag));
+  c->written = 1;
   NABLA_TRY(show(c, checkpoint, plan, folder, &summary, diag));
   cli_note_leftovers(c, checkpoint);
   cli_folder_notes(c, folder);
