@@ -195,6 +195,9 @@ void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
     case NABLA_REASON_ARCHITECTURE:
       snprintf(out, size, "dense in %.60s", plan->config.class_name);
       return;
+    case NABLA_REASON_GROWS:
+      snprintf(out, size, "would be larger when packed");
+      return;
     case NABLA_REASON_NONFINITE:
       snprintf(out, size, "NaN, infinite or too large at index %" PRIu64,
                decision->index);

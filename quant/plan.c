@@ -13,6 +13,12 @@
 #include "quant/formats/packed.h"
 #include "quant/hf_survey.h"
 
+/* Descriptions of a packed weight, names included, take no more than this. */
+#define NABLA_GROWS_BELOW ((uint64_t)64 << 10)
+
+/* About what the header of a file says of a tensor besides its name. */
+enum { ENTRY_BYTES = 72 };
+
 static nabla_status take_rules(nabla_plan *plan,
                                const nabla_quantize_options *options,
                                nabla_diag *diag) {
@@ -275,6 +281,51 @@ static nabla_status measure(const nabla_plan *plan, const nabla_tensor *tensor,
   return NABLA_OK;
 }
 
+/* Bytes in the file with all that describes a tensor there. */
+static nabla_status packed_bytes(const nabla_plan *plan,
+                                 const nabla_tensor *tensor,
+                                 const nabla_format *format, uint64_t *out,
+                                 nabla_diag *diag) {
+  nabla_components parts;
+  *out = 0;
+  NABLA_TRY(
+      nabla_components_of(tensor, format, plan->totals.layout, &parts, diag));
+  for (size_t i = 0; i < parts.count; i++) {
+    const nabla_component *part = &parts.item[i];
+    const uint64_t entry =
+        part->stem + strlen(part->suffix) + (uint64_t)ENTRY_BYTES;
+    if (!nabla_add_u64(*out, part->bytes, out) ||
+        !nabla_add_u64(*out, entry, out))
+      return nabla_fail(diag, NABLA_TOO_LARGE, "its packed size overflows");
+  }
+  return NABLA_OK;
+}
+
+/* Keeps small tensors that packing would make larger, unless a rule names
+ * them. @param out_kept  how many there were */
+static nabla_status keep_growing(nabla_plan *plan, size_t *out_kept,
+                                 nabla_diag *diag) {
+  *out_kept = 0;
+  for (size_t i = 0; i < plan->count; i++) {
+    nabla_decision *decision = &plan->decisions[i];
+    const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
+    uint64_t bytes;
+    if (!decision->format.encoding ||
+        decision->reason != NABLA_REASON_DEFAULT ||
+        tensor.stored_bytes > NABLA_GROWS_BELOW)
+      continue;
+    nabla_status status =
+        packed_bytes(plan, &tensor, &decision->format, &bytes, diag);
+    if (status)
+      return nabla_checkpoint_blame(plan->checkpoint, &tensor, status, diag);
+    if (bytes <= tensor.stored_bytes + tensor.name_length + ENTRY_BYTES)
+      continue;
+    *decision = (nabla_decision){.reason = NABLA_REASON_GROWS};
+    ++*out_kept;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
   nabla_plan_totals *totals = &plan->totals;
   totals->tensors = plan->count;
@@ -310,7 +361,10 @@ static nabla_status decide_once(nabla_plan *plan,
   }
   if (plan->nonfinite == NABLA_NONFINITE_KEEP)
     NABLA_TRY(nabla_plan_keep_nonfinite(plan, environment, diag));
-  return choose_layout(plan, diag);
+  size_t kept;
+  NABLA_TRY(choose_layout(plan, diag));
+  NABLA_TRY(keep_growing(plan, &kept, diag));
+  return kept ? choose_layout(plan, diag) : NABLA_OK; /* without those */
 }
 
 /* First as transformers could load it; where it cannot, nothing is kept for its

@@ -22,6 +22,7 @@ typedef enum nabla_reason {
   NABLA_REASON_KEEP,
   NABLA_REASON_NONFINITE,
   NABLA_REASON_ARCHITECTURE,
+  NABLA_REASON_GROWS,
 } nabla_reason;
 
 /* One logical tensor; small, since a file may hold two million. */

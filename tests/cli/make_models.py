@@ -86,7 +86,7 @@ MODEL = [("model.embed_tokens.weight", [64, 32]),
          (LAYER + "mlp.down_proj.bias", [48]),
          (LAYER + "input_layernorm.weight", [64]),
          ("lm_head.weight", [64, 64])]
-ODD = [("wide.weight", [7, 172]), ("conv.weight", [3, 5, 7]),
+ODD = [("wide.weight", [7, 172]), ("conv.weight", [5, 7, 9]),
        ("scalar.weight", []), ("empty.weight", [0, 8]), ("vector.weight", [33]),
        ("ids", [4], "I64"), ("mask", [2, 3], "BOOL")]
 
@@ -264,6 +264,9 @@ def main():
     write_sharded(os.path.join(folder, "sharded"), MODEL, 3)
     write_folder(os.path.join(folder, "hf"))
     write(os.path.join(folder, "odd.safetensors"), tensors(ODD, "F32", 2))
+    write(os.path.join(folder, "grows.safetensors"),
+          tensors([("mlp.weight", [64, 64]), ("lora.weight", [32, 4])], "F16",
+                  6))
     made = tensors(MODEL, "F32", 1)
     for i, row in enumerate(made):
         if row[0].endswith("down_proj.weight"):
@@ -272,12 +275,12 @@ def main():
             made[i] = row[:3] + (bytes(data),)
     write(os.path.join(folder, "nan.safetensors"), made)
     write(os.path.join(folder, "names.safetensors"),
-          tensors([("a\x1b[31mb\n\u009b\u202e.weight", [2, 32])], "F32", 4),
+          tensors([("a\x1b[31mb\n\u009b\u202e.weight", [8, 32])], "F32", 4),
           {"k\x07": "v\x1b[2J"})
     write_evil(os.path.join(folder, "evil"))
     write_importance(os.path.join(folder, "importance"))
     write(os.path.join(folder, "wide.safetensors"),
-          [("x.weight", "F32", [1, 64], pack("F32", [0.5, 1e6] + [0.0] * 62))])
+          [("x.weight", "F32", [8, 64], pack("F32", [0.5, 1e6] + [0.0] * 510))])
     write(os.path.join(folder, "double.safetensors"),
           double_quantized("x.weight") + tensors([("y", [3])], "F32", 8))
     write(os.path.join(folder, "doubles.safetensors"),

@@ -38,11 +38,11 @@ def check(good, text):
 
 
 def write_model(path, chance):
-    """A file of F32 matrices (and a vector); returns the names of matrices."""
+    """A file of F32 matrices, none too small to pack (and a vector); returns the names of matrices."""
     names = chance.sample(NAMES, chance.randint(1, 6))
-    shapes = {name + ".weight": [chance.randint(1, 5), 32] for name in names}
+    shapes = {name + ".weight": [8 * chance.randint(1, 5), 32] for name in names}
     if chance.random() < .2:
-        shapes["conv.weight"] = [2, 2, 32]
+        shapes["conv.weight"] = [8, 2, 32]
     shapes["a.norm.bias"] = [7]
     header, data = {}, b""
     for name, shape in shapes.items():

@@ -78,8 +78,8 @@ static const struct {
 } defaults[] = {
     {{"model.layers.0.mlp.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
      NULL},
-    {{"conv.weight", NABLA_DTYPE_F16, 3, {4, 8, 3}, NULL}, NULL},
-    {{"weight", NABLA_DTYPE_BF16, 2, {4, 64}, NULL}, NULL},
+    {{"conv.weight", NABLA_DTYPE_F16, 3, {16, 8, 9}, NULL}, NULL},
+    {{"weight", NABLA_DTYPE_BF16, 2, {16, 64}, NULL}, NULL},
     {{"a.in_proj_weight", NABLA_DTYPE_F64, 2, {4, 64}, NULL}, NULL},
     {{"h.0.gate_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, NULL},
     {{"decoder.output.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, NULL},
@@ -279,15 +279,18 @@ typedef struct layout_case {
 } layout_case;
 
 static const layout_case layouts[] = {
-    {"nf4", 0, {"a.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, NULL},
-    {"fp4", 4096, {"a.weight", NABLA_DTYPE_F16, 2, {4, 64}, NULL}, NULL},
-    {"nf4", 32, {"a.weight", NABLA_DTYPE_BF16, 3, {4, 4, 4}, NULL}, NULL},
-    {"nf4", 16, {"a.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, "32 to 4096"},
-    {"nf4", 0, {"a.weight", NABLA_DTYPE_F64, 2, {4, 64}, NULL}, "float32"},
-    {"int8", 0, {"a.weight", NABLA_DTYPE_F16, 2, {4, 64}, NULL}, NULL},
-    {"int8", 64, {"a.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, "per row"},
-    {"int8", 0, {"a.weight", NABLA_DTYPE_F32, 3, {4, 8, 8}, NULL}, "matrices"},
-    {"int8", 0, {"a_weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, ".weight"},
+    {"nf4", 0, {"a.weight", NABLA_DTYPE_F32, 2, {32, 64}, NULL}, NULL},
+    {"fp4", 4096, {"a.weight", NABLA_DTYPE_F16, 2, {32, 64}, NULL}, NULL},
+    {"nf4", 32, {"a.weight", NABLA_DTYPE_BF16, 3, {8, 16, 16}, NULL}, NULL},
+    {"nf4", 16, {"a.weight", NABLA_DTYPE_F32, 2, {32, 64}, NULL}, "32 to 4096"},
+    {"nf4", 0, {"a.weight", NABLA_DTYPE_F64, 2, {32, 64}, NULL}, "float32"},
+    {"int8", 0, {"a.weight", NABLA_DTYPE_F16, 2, {32, 64}, NULL}, NULL},
+    {"int8", 64, {"a.weight", NABLA_DTYPE_F32, 2, {32, 64}, NULL}, "per row"},
+    {"int8",
+     0,
+     {"a.weight", NABLA_DTYPE_F32, 3, {8, 16, 16}, NULL},
+     "matrices"},
+    {"int8", 0, {"a_weight", NABLA_DTYPE_F32, 2, {32, 64}, NULL}, ".weight"},
 };
 
 ParameterizedTestParameters(plan, layout_is_what_can_hold_it) {
@@ -369,6 +372,67 @@ Test(plan, bytes_are_those_of_all_components) {
   cr_expect_eq(totals.quantized, 4);
   cr_expect_eq(totals.bytes_in, 5 * 2048 + 400 + 8);
   cr_expect_eq(totals.bytes_out, 4 * row.bytes_out + 2048 + 400 + 8);
+}
+
+/* ---- what grows ------------------------------------------------------------
+ */
+
+/* Codes, scales, a table and a description, each with its entry in the header,
+ * are more than 256 bytes of F16. */
+static const model_tensor growing[] = {
+    {"layers.0.mlp.weight", NABLA_DTYPE_F32, 2, {64, 64}, NULL},
+    {"layers.0.lora.weight", NABLA_DTYPE_F16, 2, {32, 4}, NULL},
+};
+
+Test(plan, tensors_that_grow_are_kept) {
+  load(growing, COUNT(growing));
+  cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
+  const nabla_plan_row row = row_of("layers.0.lora.weight");
+  cr_expect_eq(row.quantized, 0);
+  cr_expect_null(row.format.encoding);
+  cr_expect_eq(row.bytes_out, 256);
+  expect_reason("layers.0.lora.weight", "would be larger when packed");
+  const nabla_plan_totals totals = nabla_plan_get_totals(plan);
+  cr_expect_eq(totals.quantized, 1);
+  cr_expect_eq(totals.bytes_out, row_of("layers.0.mlp.weight").bytes_out + 256);
+}
+
+Test(plan, a_rule_packs_what_grows) {
+  const nabla_rule rule = {"lora", options.encoding, {.block = 0}};
+  options.rules = &rule, options.rule_count = 1;
+  load(growing, COUNT(growing));
+  cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
+  cr_expect_eq(row_of("layers.0.lora.weight").quantized, 1);
+  expect_reason("layers.0.lora.weight", "rule 1 'lora'");
+}
+
+/* bitsandbytes holds no float64: what is kept takes no part in the choice. */
+Test(plan, what_grows_does_not_choose_the_layout) {
+  static const model_tensor tensors[] = {
+      {"a.weight", NABLA_DTYPE_F16, 2, {64, 64}, NULL},
+      {"b.weight", NABLA_DTYPE_F64, 2, {2, 4}, NULL}};
+  load(tensors, 2);
+  cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
+  cr_expect_eq(row_of("b.weight").quantized, 0);
+  cr_expect_eq(nabla_plan_get_totals(plan).layout, NABLA_LAYOUT_BITSANDBYTES);
+}
+
+/* Beyond one size all are packed, below it none. */
+Test(plan, the_first_that_does_not_grow_is_packed) {
+  int was_packed = 0;
+  uint64_t first = 0;
+  for (uint64_t rows = 32; rows <= 256; rows++) {
+    const model_tensor tensor = {
+        "a.weight", NABLA_DTYPE_F16, 2, {rows, 4}, NULL};
+    load(&tensor, 1);
+    cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
+    const int packed = nabla_plan_get(plan, 0).quantized;
+    cr_assert_geq(packed, was_packed, "%llu", (unsigned long long)rows);
+    if (packed && !was_packed) first = rows;
+    was_packed = packed;
+  }
+  cr_expect_gt(first, 32);
+  cr_expect(was_packed);
 }
 
 /* ---- what is packed already ------------------------------------------------

@@ -98,6 +98,7 @@ static const nabla_rule zoo_rules[] = {
     {"half", NULL, {.block = 0}}, /* filled by use_zoo_rules */
     {"vector", NULL, {.block = 0}},
     {"brain", NULL, {.block = 0}},
+    {"weight$", NULL, {.block = 0}}, /* small ones would grow, and be kept */
 };
 
 static nabla_rule used_rules[COUNT(zoo_rules)];
@@ -108,6 +109,7 @@ static void use_zoo_rules(void) {
   used_rules[0].settings.block = 32;
   used_rules[1].encoding = nabla_encoding_find("nf4");
   used_rules[2].encoding = nabla_encoding_find("int8");
+  used_rules[3].encoding = nabla_encoding_find("nf4");
   options.rules = used_rules;
   options.rule_count = COUNT(used_rules);
 }
@@ -252,6 +254,8 @@ ParameterizedTest(size_t *row, quantize, every_method_is_encoded_exactly) {
   options.encoding = nabla_encoding_find(plain[*row].encoding);
   options.settings.block = plain[*row].block;
   options.layout = plain[*row].layout;
+  const nabla_rule rule = {"b", options.encoding, options.settings};
+  options.rules = &rule, options.rule_count = 1; /* it would grow */
   GOOD(quantize(source, out, 0));
   nabla_checkpoint *from = model_open(source), *to = model_open(out);
   expect_encoded(from, to, "a.weight");
@@ -322,7 +326,7 @@ static float *plant(size_t index, float value) {
   model_fill(values, 280000, 3);
   values[index] = value;
   const model_tensor model[] = {
-      {"a.weight", NABLA_DTYPE_F32, 2, {2, 2}, NULL},
+      {"a.weight", NABLA_DTYPE_F32, 2, {20, 20}, NULL},
       {"x.weight", NABLA_DTYPE_F32, 2, {4, 70000}, values}};
   model_write(source, model, 2);
   return values;
@@ -408,6 +412,8 @@ Test(quantize, llm_int8_overflow_in_a_huge_row_is_refused) {
 Test(quantize, decoding_gives_the_dtype_asked_for) {
   static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
                                        NABLA_DTYPE_BF16, NABLA_DTYPE_COUNT};
+  const nabla_rule rule = {"weight$", options.encoding, {.block = 0}};
+  options.rules = &rule, options.rule_count = 1;
   model_write(source, zoo, COUNT(zoo));
   GOOD(quantize(source, out, 0));
   nabla_checkpoint *packed = model_open(out);
@@ -543,7 +549,7 @@ static void write_sharded(char *index) {
   static const model_tensor a[] = {
       {"a.weight", NABLA_DTYPE_F32, 2, {9, 64}, NULL}};
   static const model_tensor b[] = {
-      {"b.weight", NABLA_DTYPE_F16, 2, {3, 64}, NULL},
+      {"b.weight", NABLA_DTYPE_F16, 2, {30, 64}, NULL},
       {"c.bias", NABLA_DTYPE_F32, 1, {7}, NULL}};
   char at[256];
   temp_folder_path(&folder, "m1.safetensors", at);
@@ -723,9 +729,9 @@ static const char *metadata_of(const nabla_checkpoint *checkpoint,
 Test(quantize, files_are_labelled) {
   static const char json[] =
       "{\"__metadata__\": {\"format\": \"pt\", \"nabla.layout\": \"lies\"}, "
-      "\"a.weight\": {\"dtype\": \"F32\", \"shape\": [2, 8], "
-      "\"data_offsets\": [0, 64]}}";
-  temp_folder_write_safetensors(&folder, "in.safetensors", json, 64);
+      "\"a.weight\": {\"dtype\": \"F32\", \"shape\": [16, 64], "
+      "\"data_offsets\": [0, 4096]}}";
+  temp_folder_write_safetensors(&folder, "in.safetensors", json, 4096);
   GOOD(quantize(source, out, 0));
   nabla_checkpoint *checkpoint = model_open(out);
   cr_expect_str_eq(metadata_of(checkpoint, "format"), "pt");
