@@ -77,6 +77,11 @@ static int64_t do_pwrite(void *self, int fd, const void *in, size_t size,
   faulty_os *faulty = self;
   int error = enter(faulty, FAULTY_PWRITE, NULL);
   if (error) return error;
+  pthread_mutex_lock(&faulty->lock);
+  const int moves =
+      !faulty->zero_from || faulty->calls[FAULTY_PWRITE] < faulty->zero_from;
+  pthread_mutex_unlock(&faulty->lock);
+  if (!moves) return 0;
   size = shorten(faulty, size);
   if (faulty->space != UINT64_MAX) {
     pthread_mutex_lock(&faulty->lock);

@@ -42,6 +42,8 @@ typedef struct faulty_os {
   int error;             /* what the failing call returns: -EIO after init */
   int short_transfers;   /* pread and pwrite move 1 byte to half of it     */
   int interrupt;         /* every call but close returns -EINTR once first */
+  uint64_t zero_from;    /* from this pwrite on, counted from 1, each moves
+                            nothing and returns 0; 0: none                 */
   uint64_t space;        /* bytes that pwrite still takes, then -ENOSPC;
                             free_bytes reports it when it is limited       */
   /* called before each call that is passed on; `path` NULL when it has none */

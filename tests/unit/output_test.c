@@ -158,6 +158,21 @@ Test(output, short_and_interrupted_calls_give_the_same_bytes) {
   cr_expect_eq(faulty.open_fds, 0);
 }
 
+Test(output, a_write_that_moves_nothing_ends, .timeout = 30) {
+  faulty_os faulty;
+  for (uint64_t from = 1; from < 4; from++) {
+    faulty_os_init(&faulty, NULL);
+    faulty.short_transfers = 1;
+    faulty.zero_from = from;
+    nabla_output_options options = with(&faulty.os, 0);
+    nabla_diag diag = NABLA_DIAG_INIT;
+    cr_expect_eq(make(&options, &diag), NABLA_IO);
+    cr_expect_eq(faulty.calls[FAULTY_PWRITE], from, "tried again");
+    cr_expect_not_null(strstr(diag.what, "cannot write"), "%s", diag.what);
+    cr_expect_eq(temp_folder_count(&folder), 0u);
+  }
+}
+
 Test(output, two_of_one_name_do_not_disturb_each_other) {
   nabla_output *a = begin(NULL, 1), *b = begin(NULL, 1);
   cr_expect_eq(temp_folder_count(&folder), 2u);

@@ -98,6 +98,17 @@ Test(spill, short_and_interrupted_transfers) {
   finish(spill);
 }
 
+Test(spill, a_write_that_moves_nothing_ends, .timeout = 30) {
+  nabla_spill *spill;
+  os.zero_from = 2;
+  os.short_transfers = 1;
+  cr_assert_eq(create(MANY, &spill), NABLA_OK, "%s", diag.what);
+  cr_expect_eq(use(spill, MANY), NABLA_IO);
+  cr_expect_eq(os.calls[FAULTY_PWRITE], 2u);
+  cr_expect_not_null(strstr(diag.what, "keep scales"), "%s", diag.what);
+  finish(spill);
+}
+
 Test(spill, sizes_that_overflow_are_refused) {
   nabla_spill *spill;
   cr_expect_eq(nabla_spill_disk_bytes(UINT64_MAX / 4 + 1), UINT64_MAX);

@@ -536,6 +536,33 @@ ParameterizedTest(size_t *row, torture, interrupted_and_short_transfers) {
   }
 }
 
+/* From one write on, each moves nothing: that ends, with an error. */
+ParameterizedTestParameters(torture, writes_that_move_nothing) {
+  static size_t rows[COUNT(operations)];
+  size_t count = 0;
+  for (size_t i = 0; i < COUNT(operations); i++)
+    if (operations[i].look != look_at_result) rows[count++] = i;
+  return cr_make_param_array(size_t, rows, count);
+}
+
+ParameterizedTest(size_t *row, torture, writes_that_move_nothing,
+                  .timeout = 60) {
+  const struct operation *operation = &operations[*row];
+  learn(operation);
+  for (uint64_t from = 1; from <= 3; from++) {
+    failing_allocator allocator;
+    faulty_os os;
+    failing_allocator_init(&allocator, 0);
+    faulty_os_init(&os, &quick);
+    os.zero_from = from;
+    const nabla_status status = try_once(operation, &allocator, &os);
+    const int reached = os.calls[FAULTY_PWRITE] >= from;
+    cr_assert(reached || from > 1, "%s writes nothing", operation->name);
+    cr_assert_eq(status, reached ? NABLA_IO : NABLA_OK, "%s, write %d: %d",
+                 operation->name, (int)from, (int)status);
+  }
+}
+
 /* The disk fills after any number of bytes; the space is asked for before. */
 ParameterizedTestParameters(torture, full_disk) {
   static size_t rows[COUNT(operations)];
