@@ -67,7 +67,7 @@ func.func @several(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %i: tensor<4xi32>)
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }
 func.func @nothing() { return }
 func.func @names(%a: tensor<?xf32> {nabla.name = "x_0"}, %b: tensor<?xf32> {nabla.name = "x"},
-    %c: tensor<4xf32> {nabla.name = "*/ int main;"}, %d: tensor<4xf32> {nabla.name = "x"},
+    %c: tensor<4xf32> {nabla.name = "*/ int main;"}, %d: tensor<4xf32> {nabla.name = "x "},
     %e: tensor<4xf32> {nabla.name = "for"}, %f: tensor<4xf32> {nabla.name = "__y"}) -> tensor<4xf32> {
   return %c : tensor<4xf32>
 }
