@@ -444,7 +444,7 @@ typedef struct packed_case {
 
 static const packed_case packed_cases[] = {
     {"nf4", 64, "t.weight.absmax"},
-    {"int8", 0, "t.SCB"},
+    {"int8", 0, "t.weight.nabla.scales"},
     {"int8", 32, "t.weight.nabla.scales"},
 };
 
