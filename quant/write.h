@@ -18,6 +18,7 @@ typedef struct nabla_write_task {
   const nabla_environment *environment;
   const nabla_plan *plan;
   const nabla_dequantize_options *dequantize;
+  nabla_dtype dtype; /* of what was packed without one, with `dequantize` */
   nabla_isa isa;
   nabla_layout layout;                 /* label and layout of what is encoded */
   uint64_t bytes_out;                  /* of tensor data, to check free space */
@@ -74,6 +75,10 @@ typedef struct nabla_file_job {
 
 nabla_tiling nabla_item_tiling(const nabla_file_job *job,
                                const nabla_item *item);
+
+/* The dtype that a packed tensor decodes to. */
+nabla_dtype nabla_write_dtype(const nabla_write_task *task,
+                              const nabla_tensor *tensor);
 
 /* Source tensor and target format of an ENCODE or DECODE item. */
 nabla_format nabla_item_format(const nabla_file_job *job,

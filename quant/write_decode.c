@@ -95,7 +95,6 @@ nabla_status nabla_tile_decode(nabla_run *run, const nabla_item *item,
                                uint64_t first, uint64_t count,
                                nabla_scratch *scratch, nabla_diag *diag) {
   nabla_file_job *job = run->self;
-  const nabla_dequantize_options *options = job->task->dequantize;
   nabla_values values;
   float most;
   NABLA_TRY(nabla_values_open(job->task->checkpoint, item->index,
@@ -109,8 +108,7 @@ nabla_status nabla_tile_decode(nabla_run *run, const nabla_item *item,
     NABLA_TRY(nabla_packed_check_bytes(
         &values, nabla_code_offset(format, range.start), scratch->raw,
         (size_t)nabla_code_bytes(format, range.length), diag));
-  const nabla_dtype dtype =
-      options->has_dtype ? options->dtype : values.tensor.dtype;
+  const nabla_dtype dtype = nabla_write_dtype(job->task, &values.tensor);
   const uint64_t size = nabla_dtype_bits(dtype) / 8;
   const void *data = scratch->values;
   if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ &&

@@ -72,13 +72,11 @@ static nabla_status add_item(nabla_file_job *job, nabla_target *target,
       NABLA_TRY(nabla_values_open(checkpoint, item->index, job->task->isa,
                                   &values, diag));
       const nabla_tensor *tensor = &values.tensor;
-      const nabla_dequantize_options *options = job->task->dequantize;
-      entry = (nabla_entry){
-          .name = tensor->name,
-          .name_length = tensor->name_length,
-          .dtype = options->has_dtype ? options->dtype : tensor->dtype,
-          .rank = tensor->rank,
-          .shape = tensor->shape};
+      entry = (nabla_entry){.name = tensor->name,
+                            .name_length = tensor->name_length,
+                            .dtype = nabla_write_dtype(job->task, tensor),
+                            .rank = tensor->rank,
+                            .shape = tensor->shape};
       entry.bytes = tensor->elements * (nabla_dtype_bits(entry.dtype) / 8);
     }
     NABLA_TRY(declare(job, target, file, &entry, &out->id, diag));

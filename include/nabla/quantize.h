@@ -156,7 +156,9 @@ nabla_plan_write(const nabla_plan *plan, const nabla_write_options *where,
 
 /* Options of nabla_dequantize. */
 typedef struct nabla_dequantize_options {
-  int has_dtype;     /* 0: the dtype that each tensor had before packing */
+  int has_dtype;     /* 0: the dtype that each tensor had before packing; of
+                        LLM.int8, which does not say it, that of the folder's
+                        config.json, else F32                            */
   nabla_dtype dtype; /* F32, F16 or BF16, for packed tensors; dense ones are
                         copied                                           */
   nabla_isa isa;
