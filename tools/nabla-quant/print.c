@@ -123,19 +123,37 @@ void cli_table_cell(cli_table *table, const char *format, ...) {
   char text[CLI_SHAPE_TEXT];
   va_list arguments;
   va_start(arguments, format);
+  if (!strcmp(format, "%s")) { /* most cells: nothing to format */
+    const char *whole = va_arg(arguments, const char *);
+    va_end(arguments);
+    cli_table_name(table, whole, strnlen(whole, sizeof text - 1));
+    return;
+  }
   int wrote = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   if (wrote < 0) text[0] = '\0';
   cli_table_name(table, text, strlen(text));
 }
 
+/* Bytes at `name` that are shown as they are: printable ASCII. */
+static size_t plain(const char *name, size_t length) {
+  size_t at = 0;
+  while (at < length && name[at] >= 0x20 && name[at] < 0x7f) at++;
+  return at;
+}
+
 void cli_table_name(cli_table *table, const char *name, size_t length) {
   char piece[ESCAPED];
   size_t begin = table->cells.size;
   while (length && !table->status) {
-    size_t taken = escape(name, length, piece);
+    size_t taken = plain(name, length), shown = taken;
+    const char *text = name;
+    if (!taken) {
+      taken = escape(name, length, piece);
+      text = piece, shown = strlen(piece);
+    }
     table->status =
-        nabla_buffer_append(&table->cells, piece, strlen(piece), table->diag);
+        nabla_buffer_append(&table->cells, text, shown, table->diag);
     name += taken, length -= taken;
   }
   if (table->status) return;
@@ -143,15 +161,19 @@ void cli_table_name(cli_table *table, const char *name, size_t length) {
   if (!table->status) end_cell(table, (const char *)table->cells.data + begin);
 }
 
+static void print_blanks(size_t count) {
+  while (count--) putchar_unlocked(' ');
+}
+
 static void print_cell(const cli_table *table, size_t column,
                        const char *text) {
   size_t width = width_of(text), wanted = table->width[column];
-  int padding = (int)(width < wanted ? wanted - width : 0);
+  size_t padding = width < wanted ? wanted - width : 0;
   int right = *table->heads[column] == '>', last = column + 1 == table->columns;
-  if (column) fputs("  ", stdout);
-  if (right) printf("%*s", padding, "");
-  fputs(text, stdout);
-  if (!right && !last) printf("%*s", padding, "");
+  if (column) print_blanks(2);
+  if (right) print_blanks(padding);
+  fwrite_unlocked(text, 1, strlen(text), stdout);
+  if (!right && !last) print_blanks(padding);
 }
 
 void cli_table_drop(cli_table *table) { nabla_buffer_deinit(&table->cells); }
