@@ -141,6 +141,20 @@ static void markdown_option(const cli_option *row) {
   printf(" | %s |\n", row->fallback ? row->fallback : "");
 }
 
+static void print_choices(void) {
+  printf(
+      "\n## Which encoding?\n\nError is the relative RMSE on normal values, "
+      "which `plan` shows for the settings at hand; perplexity is that of "
+      "stories260K, whose dense weights have 3.662 "
+      "([how](BENCHMARKS.md#which-encoding)).\n\n"
+      "| settings | bits a weight | error | perplexity |\n"
+      "|---|---|---|---|\n");
+#define CHOICE(settings, bits, error, perplexity) \
+  printf("| `%s` | %s | %s | %s |\n", settings, bits, error, perplexity);
+#include "tools/nabla-quant/choices.def"
+#undef CHOICE
+}
+
 static void print_markdown(void) {
   cli_exit row;
   printf(
@@ -169,6 +183,7 @@ static void print_markdown(void) {
       "| option | meaning | default |\n|---|---|---|\n");
   for (size_t k = 0; k < CLI_OPTION_COUNT; k++)
     if (is_common(k)) markdown_option(&cli_option_rows[k]);
+  print_choices();
   printf("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
   for (size_t i = 0; (row = cli_exit_row(i)).meaning; i++)
     printf("| %d | %s |\n", row.code, row.meaning);
