@@ -149,6 +149,15 @@ static nabla_status default_objection(const nabla_plan *plan, const survey *s,
   return NABLA_OK;
 }
 
+/* Says why the layout is Nabla's; a long reason is cut. */
+static void explain_layout(nabla_plan_totals *totals, const char *why,
+                           const char *tensor) {
+  int wrote = snprintf(totals->layout_reason, sizeof totals->layout_reason,
+                       "%s%s%.60s%s", why, tensor ? " ('" : "",
+                       tensor ? tensor : "", tensor ? "')" : "");
+  if (wrote < 0) totals->layout_reason[0] = '\0';
+}
+
 /* A file labelled bitsandbytes holds only what bitsandbytes loads (F2): one
  * tensor that it cannot hold makes the whole output Nabla's. */
 static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
@@ -171,13 +180,10 @@ static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
              "nothing is packed");
   } else if (plan->choice == NABLA_CHOOSE_NABLA || why) {
     totals->layout = NABLA_LAYOUT_NABLA;
-    if (plan->choice == NABLA_CHOOSE_NABLA)
-      snprintf(totals->layout_reason, sizeof totals->layout_reason,
-               "asked for");
-    else
-      snprintf(totals->layout_reason, sizeof totals->layout_reason,
-               "%s%s%.60s%s", why, s.objection ? " ('" : "",
-               s.objection ? s.tensor.name : "", s.objection ? "')" : "");
+    explain_layout(
+        totals, plan->choice == NABLA_CHOOSE_NABLA ? "asked for" : why,
+        plan->choice != NABLA_CHOOSE_NABLA && s.objection ? s.tensor.name
+                                                          : NULL);
   } else {
     totals->layout = NABLA_LAYOUT_BITSANDBYTES;
     snprintf(totals->layout_reason, sizeof totals->layout_reason,
