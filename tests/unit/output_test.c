@@ -158,7 +158,7 @@ Test(output, short_and_interrupted_calls_give_the_same_bytes) {
   cr_expect_eq(faulty.open_fds, 0);
 }
 
-Test(output, a_write_that_moves_nothing_ends, .timeout = 30) {
+Test(output, a_write_that_moves_nothing_ends) {
   faulty_os faulty;
   for (uint64_t from = 1; from < 4; from++) {
     faulty_os_init(&faulty, NULL);

@@ -98,7 +98,7 @@ Test(spill, short_and_interrupted_transfers) {
   finish(spill);
 }
 
-Test(spill, a_write_that_moves_nothing_ends, .timeout = 30) {
+Test(spill, a_write_that_moves_nothing_ends) {
   nabla_spill *spill;
   os.zero_from = 2;
   os.short_transfers = 1;
