@@ -54,7 +54,7 @@ static int read_text(const char *path, char *out, size_t size) {
     used += (size_t)got;
   }
   (void)close(fd);
-  if (got < 0 || used == size) return 0;
+  if (got < 0 || used >= size) return 0;
   out[used] = 0;
   return 1;
 }

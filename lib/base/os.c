@@ -281,10 +281,10 @@ static int os_path_of(void *self, int fd, char *out, size_t size) {
   char link[64];
   struct stat now;
   (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  memset(out, 0, size);
   const ssize_t length = readlink(link, out, size);
   if (length < 0) return -errno;
-  if ((size_t)length >= size) return -ENAMETOOLONG;
-  out[length] = '\0';
+  if (out[size - 1]) return -ENAMETOOLONG;
   if (fstat(fd, &now) < 0) return -errno;
   return now.st_nlink > 0 && *out == '/' ? 0 : -ENOENT;
 }

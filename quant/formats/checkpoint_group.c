@@ -473,24 +473,26 @@ static nabla_status sort_packed(grouper *g) {
   return NABLA_OK;
 }
 
-static nabla_status list_heads(grouper *g) {
+/* Adds a tensor to the list of weights, unless it is a component of one. */
+static nabla_status list_head(grouper *g, nabla_part part) {
   nabla_checkpoint *checkpoint = g->checkpoint;
+  const uint32_t packed = packed_at(checkpoint, part);
+  if (!is_marked(g, part)) {
+    const nabla_head head = {part.shard, (uint32_t)part.entry, packed};
+    return nabla_buffer_append(&checkpoint->heads, &head, sizeof head, g->diag);
+  }
+  if (packed == NABLA_NOT_PACKED) return NABLA_OK;
+  return nabla_checkpoint_note(
+      checkpoint, corrupt(g, part, "a companion that is itself packed"),
+      g->diag);
+}
+
+static nabla_status list_heads(grouper *g) {
+  const nabla_checkpoint *checkpoint = g->checkpoint;
   for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
     const size_t count = nabla_safetensors_count(checkpoint->shards[s].file);
-    for (size_t i = 0; i < count; i++) {
-      const nabla_part part = {s, i};
-      const uint32_t packed = packed_at(checkpoint, part);
-      if (is_marked(g, part)) {
-        if (packed != NABLA_NOT_PACKED)
-          NABLA_TRY(nabla_checkpoint_note(
-              checkpoint, corrupt(g, part, "a companion that is itself packed"),
-              g->diag));
-        continue;
-      }
-      const nabla_head head = {s, (uint32_t)i, packed};
-      NABLA_TRY(
-          nabla_buffer_append(&checkpoint->heads, &head, sizeof head, g->diag));
-    }
+    for (size_t i = 0; i < count; i++)
+      NABLA_TRY(list_head(g, (nabla_part){s, i}));
   }
   return NABLA_OK;
 }

@@ -37,26 +37,36 @@ PROGRAM
 }
 
 python=$1 opt=$2 compile=$3 run=$4
+cd "$folder" || exit 1
+
+# use CASE PROGRAM: one of the tools with its options
+use() {
+  case $1 in
+    opt) "$opt" -o o.mlir "$2" ;;
+    opt_stdout) "$opt" -o - "$2" ;;
+    compile) "$compile" -o o.o "$2" ;;
+    run) "$run" --cache off "$2" ;;
+  esac
+}
+
 for kind in regions attributes types functions parentheses minus sums \
     locations elements; do
   for levels in 1000 300000; do
-    program $kind $levels >"$folder/p.mlir"
-    for tool in "$opt -o $folder/o.mlir" "$opt -o -" "$compile -o $folder/o.o" \
-        "$run --cache off"; do
-      # shellcheck disable=SC2086 # the tool and its options
-      $tool "$folder/p.mlir" >/dev/null 2>"$folder/said"
+    program $kind $levels >p.mlir
+    for tool in opt opt_stdout compile run; do
+      use $tool p.mlir >/dev/null 2>said
       code=$?
       if [ $code -eq 0 ] || [ $code -ge 128 ] ||
-          ! grep -q 'more than \(256\|4096\)' "$folder/said"; then
+          ! grep -q 'more than \(256\|4096\)' said; then
         echo "FAILED $kind $levels: $tool: exit $code"
-        head -c 300 "$folder/said"
+        head -c 300 said
         failed=1
       fi
     done
   done
-  program $kind 20 >"$folder/p.mlir"
-  "$opt" "$folder/p.mlir" >/dev/null 2>"$folder/said"
-  if grep -q 'more than' "$folder/said"; then
+  program $kind 20 >p.mlir
+  "$opt" p.mlir >/dev/null 2>said
+  if grep -q 'more than' said; then
     echo "FAILED $kind 20: refused"
     failed=1
   fi
