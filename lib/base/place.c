@@ -182,6 +182,17 @@ static int remove_one(void *context, const char *name) {
   return result;
 }
 
+/* Adds the owner's permissions to a folder of our user, so that its entries can
+ * be removed. Errors are ignored: the removal reports them. */
+static void unprotect(const nabla_os *os, int fd) {
+  nabla_os_info info;
+  int result;
+  NABLA_OS_RETRY(result, os->info(os->self, fd, &info));
+  if (result < 0 || !info.is_own || (info.permissions & 0700) == 0700) return;
+  info.permissions |= 0700;
+  NABLA_OS_RETRY(result, os->set_mode(os->self, fd, &info));
+}
+
 /* Empties the folder `path` in the open folder `root`; "" is that itself.
  * Recursion is bounded by the depth. */
 static int empty(const nabla_os *os, int root, const char *path, int depth) {
@@ -196,6 +207,7 @@ static int empty(const nabla_os *os, int root, const char *path, int depth) {
       NABLA_OS_RETRY(job.fd,
                      os->open_at(os->self, root, path, NABLA_OS_FOLDER, 0));
     if (job.fd < 0) return job.fd;
+    unprotect(os, job.fd);
     NABLA_OS_RETRY(result, os->list_at(os->self, job.fd, remove_one, &job));
     if (*path) os->close(os->self, job.fd);
     if (result < 0) return result;

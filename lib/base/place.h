@@ -94,8 +94,9 @@ int nabla_place_join(char out[NABLA_PATH_SIZE], const char *folder,
                      const char *name);
 
 /* Removes what is in the open folder `fd`, at most NABLA_OUTPUT_MAX_DEPTH
- * folders deep. Links are removed, not followed. Needs no memory, and one
- * descriptor where there are folders in it. 0 or -errno. */
+ * folders deep. Links are removed, not followed; folders of our user may be
+ * write-protected. Needs no memory, and one descriptor where there are folders
+ * in it. 0 or -errno. */
 int nabla_place_empty_folder(const nabla_os *os, int fd);
 
 #endif

@@ -471,6 +471,28 @@ Test(output_folder, nothing_is_removed_behind_a_link_that_appears) {
   cr_expect(holds_new());
 }
 
+/* A write-protected folder of the same user is replaced, as a file is, and no
+ * temporary is left; the new folder has the permissions of the old one. */
+Test(output_folder, force_replaces_what_is_write_protected) {
+  nabla_output_options options = with(NULL, 1);
+  nabla_diag diag = NABLA_DIAG_INIT;
+  struct stat info;
+  if (geteuid() == 0) {
+    cr_assert_eq(chown(folder.path, 65534, 65534), 0);
+    cr_assert_eq(seteuid(65534), 0, "drop root's rights");
+  }
+  make_old_tree();
+  cr_assert_eq(chmod(in("out/sub-old"), 0500), 0);
+  cr_assert_eq(chmod(in("out"), 0555), 0);
+  cr_expect_eq(make_tree(&options, &diag), NABLA_OK, "%s", diag.what);
+  cr_expect(holds_tree());
+  cr_expect_eq(temp_folder_count(&folder), 1u);
+  cr_assert_eq(stat(in("out"), &info), 0);
+  cr_expect_eq(info.st_mode & 0777, 0555u);
+  cr_assert_eq(chmod(in("out"), 0755), 0);
+  if (getuid() == 0) cr_assert_eq(seteuid(0), 0);
+}
+
 /* Descriptors and memory have come to an end: what is known goes all the
  * same. */
 Test(output_folder, a_deep_temporary_goes_with_one_descriptor_left) {
