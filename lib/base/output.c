@@ -62,10 +62,13 @@ static nabla_status start(nabla_output *output,
   nabla_os_info old;
   int exists;
   NABLA_TRY(check_target(output, &old, &exists, diag));
+  output->has_like = exists || options->like;
+  if (options->like) output->like = *options->like;
+  if (exists) output->like = old; /* also when it is gone at the commit */
   nabla_place_remove_stale(&output->place);
   const unsigned own = options->permissions ? options->permissions : 0666;
-  return nabla_place_make_temp(&output->place, 0,
-                               exists || options->like ? 0600 : own, diag);
+  return nabla_place_make_temp(&output->place, 0, output->has_like ? 0600 : own,
+                               diag);
 }
 
 nabla_status nabla_output_create(const char *path,
@@ -84,8 +87,6 @@ nabla_status nabla_output_create(const char *path,
       os->start_sync && options->expected >= NABLA_OUTPUT_EARLY_FROM;
   nabla_status status = nabla_place_open(&output->place, os, path, 0, diag);
   output->place.is_part = options->is_part;
-  output->has_like = options->like != NULL;
-  if (options->like) output->like = *options->like;
   if (!status) status = start(output, options, diag);
   if (status)
     nabla_output_destroy(output);

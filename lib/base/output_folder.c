@@ -13,6 +13,8 @@ struct nabla_output_folder {
   const nabla_allocator *allocator;
   nabla_output_owner owner;
   int force;
+  int has_like; /* permissions of `like` at the end */
+  nabla_os_info like;
   int old_fd;                   /* locks what is being replaced; or -1 */
   char old_at[NABLA_PATH_SIZE]; /* where it is after the swap          */
   nabla_place place;
@@ -112,6 +114,8 @@ static nabla_status start(nabla_output_folder *folder, unsigned permissions,
   nabla_os_info old;
   int exists;
   NABLA_TRY(check_target(folder, &old, &exists, diag));
+  folder->has_like = exists;
+  if (exists) folder->like = old; /* also when it is gone at the commit */
   nabla_place_remove_stale(&folder->place);
   if (!permissions) permissions = 0777;
   return nabla_place_make_temp(&folder->place, 1, exists ? 0700 : permissions,
@@ -334,7 +338,8 @@ static nabla_status finish(nabla_output_folder *folder, nabla_diag *diag) {
   nabla_os_info old;
   int exists;
   NABLA_TRY(check_target(folder, &old, &exists, diag));
-  if (exists) NABLA_TRY(nabla_place_set_mode(place, &old, diag));
+  if (exists || folder->has_like)
+    NABLA_TRY(nabla_place_set_mode(place, exists ? &old : &folder->like, diag));
   const int result = sync_in(place, "");
   if (result < 0)
     return nabla_place_fail(place, "bring it to the disk", result, diag);

@@ -493,6 +493,22 @@ Test(output_folder, force_replaces_what_is_write_protected) {
   if (getuid() == 0) cr_assert_eq(seteuid(0), 0);
 }
 
+Test(output_folder, permissions_stay_when_the_old_folder_is_removed_meanwhile) {
+  nabla_output_options options = with(NULL, 1);
+  nabla_output_folder *output;
+  struct stat info;
+  cr_assert_eq(mkdir(in("out"), 0755), 0);
+  cr_assert_eq(chmod(in("out"), 0775), 0);
+  cr_assert_eq(
+      nabla_output_folder_create(path, &options, &parts, &output, NULL),
+      NABLA_OK);
+  cr_assert_eq(rmdir(in("out")), 0);
+  cr_expect_eq(nabla_output_folder_commit(output, NULL), NABLA_OK);
+  nabla_output_folder_destroy(output);
+  cr_assert_eq(stat(in("out"), &info), 0);
+  cr_expect_eq(info.st_mode & 0777, 0775u);
+}
+
 /* Descriptors and memory have come to an end: what is known goes all the
  * same. */
 Test(output_folder, a_deep_temporary_goes_with_one_descriptor_left) {

@@ -527,6 +527,18 @@ Test(output, permissions_are_of_what_is_replaced_and_never_wider) {
   }
 }
 
+Test(output, permissions_stay_when_the_old_file_is_removed_meanwhile) {
+  umask(022);
+  write_old();
+  cr_assert_eq(chmod(path, 0664), 0);
+  nabla_output *output = begin(NULL, 1);
+  cr_assert_eq(nabla_output_write(output, 0, content, BYTES, NULL), NABLA_OK);
+  cr_assert_eq(unlink(path), 0);
+  cr_expect_eq(nabla_output_commit(output, NULL), NABLA_OK);
+  nabla_output_destroy(output);
+  cr_expect_eq(mode_of("out"), 0664u);
+}
+
 Test(output, a_user_removes_what_is_his_alone) {
   char stale[256];
   if (geteuid() != 0) cr_skip_test("only root can make files of others");
