@@ -95,7 +95,7 @@ static unsigned permissions_of(const nabla_folder *folder, const char *name) {
                        name))
     NABLA_OS_RETRY(error,
                    folder->os->path_info(folder->os->self, path, 1, &info));
-  return error >= 0 ? info.permissions : 0700;
+  return error >= 0 ? info.permissions | 0700 : 0700; /* 0: the default */
 }
 
 /* Makes the folders that the file lies in. */

@@ -200,7 +200,7 @@ static nabla_status folder_permissions(const nabla_target *target,
   int exists;
   NABLA_TRY(nabla_target_look(target, path, &input, &exists, diag));
   if (exists && input.is_folder) {
-    *out = input.permissions;
+    *out = input.permissions | 0700; /* 0 would stand for the default */
     return NABLA_OK;
   }
   const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);

@@ -115,8 +115,9 @@ NABLA_MUST_USE nabla_status nabla_output_folder_create(
     nabla_diag *diag);
 
 /* Makes the folder `path`, relative to the output, unless it is there; the one
- * it lies in must be. `permissions` as in nabla_output_options. What is made is
- * as durable at commit as the rest. */
+ * it lies in must be. `permissions` as in nabla_output_options, those of a
+ * folder whose place it takes come before. What is made is as durable at commit
+ * as the rest. */
 NABLA_MUST_USE nabla_status
 nabla_output_folder_add(const nabla_output_folder *folder, const char *path,
                         unsigned permissions, nabla_diag *diag);

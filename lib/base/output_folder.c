@@ -147,14 +147,20 @@ nabla_status nabla_output_folder_create(const char *path,
   return status;
 }
 
-int nabla_output_folder_replaces(const nabla_output_folder *folder,
-                                 const char *path, nabla_os_info *out) {
+/* 1 when the folder to be replaced, if any, holds `path`. */
+static int find_old(const nabla_output_folder *folder, const char *path,
+                    nabla_os_info *out) {
   const nabla_os *os = folder->place.os;
   char full[NABLA_PATH_SIZE];
   int result;
   if (!nabla_place_join(full, folder->place.path, path)) return 0;
   NABLA_OS_RETRY(result, os->path_info(os->self, full, 0, out));
-  return result >= 0 && out->is_file;
+  return result >= 0;
+}
+
+int nabla_output_folder_replaces(const nabla_output_folder *folder,
+                                 const char *path, nabla_os_info *out) {
+  return find_old(folder, path, out) && out->is_file;
 }
 
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder) {
@@ -174,19 +180,38 @@ static int sync_in(const nabla_place *place, const char *path) {
   return result == -EINVAL ? 0 : result; /* as nabla_place_sync_folder */
 }
 
+/* Makes the folder `path`. One that takes the place of another gets its
+ * permissions; the owner may write to either. 0 or -errno. */
+static int make_folder(const nabla_output_folder *folder, const char *path,
+                       unsigned permissions) {
+  const nabla_place *place = &folder->place;
+  const nabla_os *os = place->os;
+  nabla_os_info old;
+  const int replaces = find_old(folder, path, &old) && old.is_folder;
+  if (!permissions) permissions = 0777;
+  int fd, error;
+  NABLA_OS_RETRY(error,
+                 os->make_folder_at(os->self, place->fd, path,
+                                    replaces ? 0700 : permissions | 0700));
+  if (error < 0 || !replaces) return error;
+  NABLA_OS_RETRY(fd,
+                 os->open_at(os->self, place->fd, path, NABLA_OS_FOLDER, 0));
+  if (fd < 0) return fd;
+  old.permissions |= 0700;
+  error = nabla_place_copy_mode(os, fd, &old);
+  os->close(os->self, fd);
+  return error;
+}
+
 nabla_status nabla_output_folder_add(const nabla_output_folder *folder,
                                      const char *path, unsigned permissions,
                                      nabla_diag *diag) {
   const nabla_place *place = &folder->place;
-  const nabla_os *os = place->os;
   char above[NABLA_PATH_SIZE] = "";
   const char *slash = strrchr(path, '/');
   const size_t size = slash ? (size_t)(slash - path) : 0;
   int error = -ENAMETOOLONG;
-  if (!permissions) permissions = 0777;
-  if (size < sizeof above)
-    NABLA_OS_RETRY(error, os->make_folder_at(os->self, place->fd, path,
-                                             permissions | 0700));
+  if (size < sizeof above) error = make_folder(folder, path, permissions);
   if (error == -EEXIST) return NABLA_OK;
   if (error >= 0) {
     memcpy(above, path, size);

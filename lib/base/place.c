@@ -190,7 +190,7 @@ static void unprotect(const nabla_os *os, int fd) {
   NABLA_OS_RETRY(result, os->info(os->self, fd, &info));
   if (result < 0 || !info.is_own || (info.permissions & 0700) == 0700) return;
   info.permissions |= 0700;
-  NABLA_OS_RETRY(result, os->set_mode(os->self, fd, &info));
+  (void)nabla_place_copy_mode(os, fd, &info);
 }
 
 /* Empties the folder `path` in the open folder `root`; "" is that itself.
@@ -357,15 +357,20 @@ nabla_status nabla_place_make_temp(nabla_place *place, int is_folder,
                           result ? result : -EEXIST, diag);
 }
 
+int nabla_place_copy_mode(const nabla_os *os, int fd,
+                          const nabla_os_info *like) {
+  int result;
+  NABLA_OS_RETRY(result, os->set_mode(os->self, fd, like));
+  return result == -EPERM || result == -ENOSYS || result == -EOPNOTSUPP ||
+                 result == -EINVAL
+             ? 0
+             : result;
+}
+
 nabla_status nabla_place_set_mode(const nabla_place *place,
                                   const nabla_os_info *like, nabla_diag *diag) {
-  const nabla_os *os = place->os;
-  int result;
-  NABLA_OS_RETRY(result, os->set_mode(os->self, place->fd, like));
-  /* file systems without permissions have nothing to keep */
-  if (result >= 0 || result == -EPERM || result == -ENOSYS ||
-      result == -EOPNOTSUPP || result == -EINVAL)
-    return NABLA_OK;
+  const int result = nabla_place_copy_mode(place->os, place->fd, like);
+  if (result >= 0) return NABLA_OK;
   return nabla_place_fail(place, "set its permissions", result, diag);
 }
 

@@ -47,7 +47,12 @@ NABLA_MUST_USE nabla_status nabla_place_make_temp(nabla_place *place,
                                                   unsigned permissions,
                                                   nabla_diag *diag);
 
-/* Gives the temporary the permissions and the group of `like`. */
+/* Gives what `fd` has open the permissions and the group of `like`; file
+ * systems without permissions have nothing to keep. 0 or -errno. */
+int nabla_place_copy_mode(const nabla_os *os, int fd,
+                          const nabla_os_info *like);
+
+/* The same with the temporary. */
 NABLA_MUST_USE nabla_status nabla_place_set_mode(const nabla_place *place,
                                                  const nabla_os_info *like,
                                                  nabla_diag *diag);

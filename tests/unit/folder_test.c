@@ -556,6 +556,25 @@ Test(folder, a_folder_that_becomes_a_link_is_refused) {
   drop(&m);
 }
 
+static unsigned mode_of(const char *path) {
+  struct stat info;
+  cr_assert_eq(stat(path, &info), 0, "%s", path);
+  return info.st_mode & 07777;
+}
+
+/* Root reads what nobody may; the copy is no wider than its owner. */
+Test(folder, folders_without_permissions_are_not_opened_to_all) {
+  const nabla_quantize_options options = all_as("nf4");
+  if (geteuid() != 0) cr_skip_test("only root can read such folders");
+  cr_assert_eq(mkdir(at(in, "sub"), 0777), 0);
+  put("sub/x", "x");
+  cr_assert_eq(chmod(at(in, "sub"), 0), 0);
+  cr_assert_eq(chmod(in, 0), 0);
+  quantize_to(out, &options, NABLA_OK, "");
+  cr_expect_eq(mode_of(out), 0700u);
+  cr_expect_eq(mode_of(at(out, "sub")), 0700u);
+}
+
 Test(folder, links_that_lead_away_are_left_out_and_named) {
   char secret[256];
   temp_folder_path(&base, "secret", secret);

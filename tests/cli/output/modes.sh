@@ -28,8 +28,9 @@ chmod 775 out
 chmod 755 in
 chmod 600 out/config.json
 chmod 664 out/model.safetensors
+chmod 770 out/sub
 q quantize in -o out -q --force
-modes out out/model.safetensors out/config.json out/sub/x
+modes out out/model.safetensors out/config.json out/sub out/sub/x
 chmod 400 in.safetensors
 q quantize in.safetensors -o from_file -q
 modes from_file from_file/model.safetensors
