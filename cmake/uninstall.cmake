@@ -1,7 +1,10 @@
 # cmake -DBUILD=BUILD -P uninstall.cmake: removes the files that the last
 # `cmake --install BUILD` and those of components have made, and folders of ours
 # that are empty then. Run by the target `uninstall`.
-file(GLOB manifests "${BUILD}/install_manifest*.txt")
+
+# brackets in the path are part of its name, not of a pattern
+string(REGEX REPLACE "([][*?])" "[\\1]" pattern "${BUILD}")
+file(GLOB manifests "${pattern}/install_manifest*.txt")
 if(NOT manifests)
   message(FATAL_ERROR "nothing was installed from ${BUILD}")
 endif()
@@ -26,9 +29,6 @@ endforeach()
 list(REMOVE_DUPLICATES folders)
 list(SORT folders ORDER DESCENDING) # the innermost first
 foreach(folder IN LISTS folders)
-  file(GLOB left LIST_DIRECTORIES true "${folder}/*" "${folder}/.*")
-  list(FILTER left EXCLUDE REGEX "/[.][.]?$")
-  if(IS_DIRECTORY "${folder}" AND NOT left)
-    file(REMOVE_RECURSE "${folder}")
-  endif()
+  # fails where something else is in it, which stays
+  execute_process(COMMAND rmdir "${folder}" ERROR_QUIET)
 endforeach()

@@ -211,3 +211,12 @@ find "$prefix" -type d -iname '*nabla*' | grep . && fail "folders are left"
 cmake -DBUILD="$scratch/manifests" -P "$source/cmake/uninstall.cmake" \
   2>"$scratch/log" && fail "uninstalling twice"
 grep -q 'nothing was installed' "$scratch/log" || fail "no reason is given"
+# a path that would be a pattern of names
+odd="$scratch/p[re]fix*/nabla"
+mkdir -p "$odd" "$scratch/b[ui]ld"
+touch "$odd/ours" "$odd/of another"
+echo "$odd/ours" >"$scratch/b[ui]ld/install_manifest.txt"
+cmake -DBUILD="$scratch/b[ui]ld" -P "$source/cmake/uninstall.cmake" \
+  >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "uninstall, odd path"; }
+[ "$(find "$odd" ! -type d)" = "$odd/of another" ] ||
+  fail "uninstalling left in an odd path: $(find "$odd")"
