@@ -8,6 +8,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
+#include "lib/base/require.h"
 #include "nabla/dynamic8.h"
 #include "quant/codec.h"
 #include "quant/kernel.h"
@@ -141,7 +142,6 @@ static double target_of(const nabla_bench_result *r) {
   } rows[] = {
 #define TARGET(operation, encoding, isa, dtype, form, stores, ratio) \
   {#operation, #encoding, #isa, #dtype, #form, #stores, ratio},
-#include "lib/base/require.h"
 #include "quant/bench.def"
 #undef TARGET
   };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/require.h"
 #include "lib/base/x86_features.h"
 #include "quant/kernel.h"
 
@@ -41,7 +42,6 @@ static const nabla_scale_info scale_types[] = {
             .summary = text,                                  \
             .dtype = NABLA_DTYPE_##dtype_,                    \
             .bytes = bytes_},
-#include "lib/base/require.h"
 #include "quant/scales.def"
 #undef SCALE
 };

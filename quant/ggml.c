@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/require.h"
 #include "quant/scalar.h"
 
 /* Twice the values of E2M1; and those of IQ4_NL (ggml-common.h). */
@@ -48,7 +49,6 @@ static const nabla_ggml formats[] = {
    .can_encode = encode,                                                       \
    .rmse_bound = rmse,                                                         \
    .layout = &id##_layout},
-#include "lib/base/require.h"
 #include "quant/ggml.def"
 #undef GGML
 };
