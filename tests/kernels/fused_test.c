@@ -28,6 +28,7 @@ typedef struct run {
   unsigned kernels, failures;
   unsigned turn;        /* geometries so far */
   int all;              /* instruction sets for each */
+  int only_text;        /* of kernels: scripts/compare-kernels */
   unsigned parts, part; /* of the geometries one of so many is run */
 } run;
 
@@ -570,6 +571,10 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
   if (getenv("VERBOSE")) describe(&spec, level);
   kernels k = kernels_create(r->jit, made_for(&spec), level);
   r->kernels += k.count;
+  if (r->only_text) {
+    kernels_destroy(&k);
+    return;
+  }
   for (uint32_t i = 0; i < k.count; i++)
     if (!k.specs[i].numerics &&
         nabla_fused_chain(&k.specs[i]) > promised_chain(&k.specs[i])) {
@@ -768,6 +773,7 @@ static void check_body(run *r, nabla_fused_spec spec, const char *body) {
     return;
   }
   check_level(r, spec, level);
+  if (r->only_text) return;
   kernels k = kernels_create(r->jit, spec, level);
   problem p = problem_create(&spec, 0, &r->state);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -957,8 +963,10 @@ int main(int argc, char **argv) {
   unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 20;
   run r = {.jit = jit_create(),
            .state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
-  r.level_count = jit_levels(&r.levels);
-  r.all = count >= 60;
+  r.only_text = getenv("NABLA_TEST_KERNEL_TEXT") != NULL;
+  r.level_count =
+      r.only_text ? jit_levels_all(&r.levels) : jit_levels(&r.levels);
+  r.all = count >= 60 || r.only_text;
   const char *parts = getenv("NABLA_TEST_PARTS");
   r.parts = parts && *parts ? (unsigned)strtoul(parts, NULL, 10) : 1;
   if (!r.parts) r.parts = 1;

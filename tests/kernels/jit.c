@@ -77,6 +77,26 @@ unsigned jit_levels(const jit_level **out) {
   return count;
 }
 
+unsigned jit_levels_all(const jit_level **out) {
+  static const jit_level levels[] = {
+      {"portable", "x86-64", "", NULL},
+      {"avx2 without f16c", "x86-64-v3", "avx2,fma", NULL},
+      {"avx2", "x86-64-v3", "avx,avx2,fma,f16c", NULL},
+      {"avx512", "x86-64-v4",
+       "avx,avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl", NULL},
+      {"zen4", "znver4",
+       "avx,avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,"
+       "avx512vnni,avx512bf16",
+       NULL},
+      {"amx", "sapphirerapids",
+       "avx,avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,"
+       "avx512vnni,avx512bf16,amx-tile,amx-bf16,amx-int8",
+       NULL},
+  };
+  *out = levels;
+  return sizeof levels / sizeof *levels;
+}
+
 jit *jit_create(void) {
   jit *self = calloc(1, sizeof *self);
   if (!self || LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter())
@@ -106,6 +126,15 @@ static void show(MlirStringRef text, void *file) {
   (void)fwrite(text.data, 1, text.length, file);
 }
 
+int jit_keep_text(const char *text) {
+  const char *path = getenv("NABLA_TEST_KERNEL_TEXT");
+  if (!path) return 0;
+  FILE *file = fopen(path, "a");
+  if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+    give_up(path, "cannot be written");
+  return 1;
+}
+
 /* Kernels are internal: entries that call make them visible. */
 static MlirModule parse(jit *self, const source *from) {
   nabla_text all = {0};
@@ -118,6 +147,7 @@ static MlirModule parse(jit *self, const source *from) {
                    "()\n  llvm.return\n}\n",
                    from->symbols[i], from->symbols[i]);
   if (all.failed) give_up("jit", "out of memory");
+  (void)jit_keep_text(all.data);
   MlirModule module = mlirModuleCreateParse(
       self->context, mlirStringRefCreate(all.data, all.size));
   if (mlirModuleIsNull(module)) give_up("parse", all.data);

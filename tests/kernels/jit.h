@@ -15,6 +15,15 @@ typedef struct jit_level {
 /* Those that this machine can run; the last is the machine itself. */
 unsigned jit_levels(const jit_level **out);
 
+/* The sets that kernels differ by, whatever this machine has: for their text.
+ */
+unsigned jit_levels_all(const jit_level **out);
+
+/* Appends text to the file that the variable NABLA_TEST_KERNEL_TEXT names, so
+ * that the kernels of two builds can be compared (scripts/compare-kernels).
+ * Returns whether the variable is set. */
+int jit_keep_text(const char *text);
+
 typedef void (*jit_kernel)(const uint64_t *arguments, uint64_t begin,
                            uint64_t end);
 

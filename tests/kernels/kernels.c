@@ -28,6 +28,10 @@ static void compile(kernels *self, uint32_t i, jit *compiler,
   unsigned count = 1;
   if (nabla_fused_has_prepare(spec)) symbols[count++] = "kernel_prepare";
   if (nabla_fused_has_prepack(spec)) symbols[count++] = "kernel_prepack";
+  if (jit_keep_text(text.data)) {
+    nabla_text_deinit(&text);
+    return;
+  }
   self->code[i] = jit_compile_all(compiler, level, text.data, symbols, count);
   nabla_text_deinit(&text);
   nabla_fused_describe(spec, called);
