@@ -536,13 +536,18 @@ ParameterizedTest(size_t *row, torture, interrupted_and_short_transfers) {
   }
 }
 
-/* From one write on, each moves nothing: that ends, with an error. */
-ParameterizedTestParameters(torture, writes_that_move_nothing) {
+/* The operations that write an output. */
+static struct criterion_test_params writers(void) {
   static size_t rows[COUNT(operations)];
   size_t count = 0;
   for (size_t i = 0; i < COUNT(operations); i++)
     if (operations[i].look != look_at_result) rows[count++] = i;
   return cr_make_param_array(size_t, rows, count);
+}
+
+/* From one write on, each moves nothing: that ends, with an error. */
+ParameterizedTestParameters(torture, writes_that_move_nothing) {
+  return writers();
 }
 
 ParameterizedTest(size_t *row, torture, writes_that_move_nothing,
@@ -564,13 +569,7 @@ ParameterizedTest(size_t *row, torture, writes_that_move_nothing,
 }
 
 /* The disk fills after any number of bytes; the space is asked for before. */
-ParameterizedTestParameters(torture, full_disk) {
-  static size_t rows[COUNT(operations)];
-  size_t count = 0;
-  for (size_t i = 0; i < COUNT(operations); i++)
-    if (operations[i].look != look_at_result) rows[count++] = i;
-  return cr_make_param_array(size_t, rows, count);
-}
+ParameterizedTestParameters(torture, full_disk) { return writers(); }
 
 ParameterizedTest(size_t *row, torture, full_disk) {
   const struct operation *operation = &operations[*row];

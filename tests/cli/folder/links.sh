@@ -8,7 +8,8 @@ mkdir -p hub/blobs hub/snapshots/main/sub elsewhere
 in=hub/snapshots/main
 cp $DATA/f32.safetensors elsewhere/weights
 ln -s ../../../elsewhere/weights $in/model.safetensors
-echo '{"dtype": "float32"}' >elsewhere/config
+echo '{"architectures": ["LlamaForCausalLM"], "dtype": "float32"}' >elsewhere/config
+cp elsewhere/config config_before
 ln -s ../../../elsewhere/config $in/config.json
 echo vocabulary >hub/blobs/0123
 ln -s ../../blobs/0123 $in/vocab.txt
@@ -29,3 +30,7 @@ q plan link | sed -n '/^other file/,$p' | sed "s|$PWD|HERE|"
 q quantize link -o out -q
 (cd out && ls -R && cat absolute chain1 chain2 text vocab.txt sub/vocab.txt)
 ! grep -r secret out
+# config.json is edited in the output, as a file, and not where the link leads
+cmp config_before elsewhere/config
+stat -c '%F' out/config.json
+grep -c quantization_config out/config.json
