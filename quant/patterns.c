@@ -4,6 +4,7 @@
  * time where "x" may be empty; and so do back-references. */
 #include "quant/patterns.h"
 
+#include <errno.h>
 #include <regex.h>
 #include <stdint.h>
 #include <string.h>
@@ -224,8 +225,9 @@ nabla_status nabla_patterns_match(const nabla_patterns *patterns,
                                   const char *name, size_t *out,
                                   nabla_diag *diag) {
   for (size_t i = 0; i < patterns->count; i++) {
+    errno = 0; /* glibc's regexec says "no match" where it lacks memory */
     const int code = regexec(&patterns->items[i].regex, name, 0, NULL, 0);
-    if (code == REG_ESPACE)
+    if (code == REG_ESPACE || (code && errno == ENOMEM))
       return nabla_fail(diag, NABLA_NO_MEMORY,
                         "no memory to match a regular expression");
     if (code) continue;

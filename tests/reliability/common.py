@@ -108,21 +108,26 @@ def add_files(folder, megabytes):
             file.write(bytes([i % 251]) * (1 << 20))
 
 
-def sparse_model(path, rows, columns, tensors):
-    """F32 zeros that take no room on the disk."""
+def named_model(path, names, rows=1, columns=1):
+    """F32 zeros under such names, which take no space on the disk."""
     size = rows * columns * 4
     header = json.dumps({
-        "layers.%d.weight" % i: {
+        name: {
             "dtype": "F32",
             "shape": [rows, columns],
             "data_offsets": [i * size, (i + 1) * size]
         }
-        for i in range(tensors)
+        for i, name in enumerate(names)
     }).encode()
     header += b" " * (-len(header) % 64)
     with open(path, "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(8 + len(header) + tensors * size)
+        file.truncate(8 + len(header) + len(names) * size)
+
+
+def sparse_model(path, rows, columns, tensors):
+    named_model(path, ["layers.%d.weight" % i for i in range(tensors)], rows,
+                columns)
 
 
 def temporaries(folder):

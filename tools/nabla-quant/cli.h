@@ -294,9 +294,13 @@ NABLA_MUST_USE nabla_status cli_plan_print_groups(cli *c,
                                                   const nabla_plan *plan,
                                                   nabla_diag *diag);
 /* "tensors" and "totals"; free_bytes is null when it is not known. `folder`
- * may be NULL, here and below. */
-void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
-                   const nabla_plan *plan, const nabla_folder *folder);
+ * may be NULL, here and below.
+ * @return NABLA_OK, or NABLA_NO_MEMORY: "tensors" ends where the memory did */
+NABLA_MUST_USE nabla_status cli_plan_json(cli *c,
+                                          const nabla_checkpoint *checkpoint,
+                                          const nabla_plan *plan,
+                                          const nabla_folder *folder,
+                                          nabla_diag *diag);
 void cli_plan_totals_line(const nabla_plan *plan);
 /* "summary" or the last line of a writing verb. */
 void cli_summary_json(cli *c, const nabla_write_summary *summary);

@@ -9,8 +9,7 @@ static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
   cli_folder_notes(c, folder);
   if (cli_given(&c->options, CLI_OPTION_json)) {
     cli_json_begin(c);
-    cli_plan_json(c, checkpoint, plan, folder);
-    return NABLA_OK;
+    return cli_plan_json(c, checkpoint, plan, folder, diag);
   }
   NABLA_TRY(cli_plan_print(c, checkpoint, plan, diag));
   cli_plan_totals_line(plan);

@@ -17,11 +17,14 @@ typedef struct known_errors {
   size_t count;
 } known_errors;
 
-/* @return the expected error of a row; NaN of one that is kept */
-static double error_of(known_errors *known, const nabla_plan_row *row) {
+/* Sets the expected error of a row: NaN of one that is kept or that cannot be
+ * measured. Fails only where there is no memory to measure it. */
+static nabla_status error_of(known_errors *known, const nabla_plan_row *row,
+                             double *out, nabla_diag *diag) {
   nabla_format format = row->format;
   double error = NAN;
-  if (!row->quantized) return NAN;
+  *out = NAN;
+  if (!row->quantized) return NABLA_OK;
   if (format.granularity != NABLA_PER_BLOCK) { /* of about that length */
     uint64_t size = NABLA_BLOCK_MIN;
     while (size < format.block && size < 65536) size *= 2;
@@ -33,17 +36,44 @@ static double error_of(known_errors *known, const nabla_plan_row *row) {
     if (f->encoding == format.encoding && f->block == format.block &&
         f->granularity == format.granularity && f->scale == format.scale &&
         f->zero_point == format.zero_point &&
-        known->rows[i].search == row->search)
-      return known->rows[i].error;
+        known->rows[i].search == row->search) {
+      *out = known->rows[i].error;
+      return NABLA_OK;
+    }
   }
-  if (nabla_format_expected_error(&format, row->search, NULL, &error, NULL))
-    return NAN;
+  const nabla_status status =
+      nabla_format_expected_error(&format, row->search, NULL, &error, diag);
+  if (status) return status == NABLA_NO_MEMORY ? status : NABLA_OK;
   if (known->count < sizeof known->rows / sizeof *known->rows) {
     known->rows[known->count].format = format;
     known->rows[known->count].search = row->search;
     known->rows[known->count++].error = error;
   }
-  return error;
+  *out = error;
+  return NABLA_OK;
+}
+
+static void add_row(cli_table *table, const nabla_tensor *tensor,
+                    const nabla_plan_row *row, double error) {
+  char shape[CLI_SHAPE_TEXT], format[64];
+  char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
+  nabla_format none = {0};
+  cli_shape_text(tensor, shape);
+  cli_format_text(row->quantized ? &row->format : &none, format);
+  cli_size_text(row->bytes_in, in);
+  cli_size_text(row->bytes_out, out);
+  cli_table_name(table, tensor->name, tensor->name_length);
+  cli_table_cell(table, "%s", nabla_dtype_name(tensor->dtype));
+  cli_table_cell(table, "%s", shape);
+  cli_table_cell(table, "%s", format);
+  cli_table_cell(table, "%s", in);
+  cli_table_cell(table, "%s", out);
+  cli_table_cell(table, "%.3f", row->bits_per_weight);
+  if (isfinite(error))
+    cli_table_cell(table, "%.4f", error);
+  else
+    cli_table_cell(table, "%s", "");
+  cli_table_cell(table, "%s", row->reason);
 }
 
 nabla_status cli_plan_print(cli *c, const nabla_checkpoint *checkpoint,
@@ -52,33 +82,19 @@ nabla_status cli_plan_print(cli *c, const nabla_checkpoint *checkpoint,
                                       "encoding",     ">bytes in", ">bytes out",
                                       ">bits/weight", ">error",    "reason"};
   known_errors known = {.count = 0};
+  nabla_status status = NABLA_OK;
   cli_table table;
-  char shape[CLI_SHAPE_TEXT], format[64];
-  char in[CLI_SIZE_TEXT], out[CLI_SIZE_TEXT];
   cli_table_init(&table, heads, 9, diag);
-  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
-    nabla_plan_row row = nabla_plan_get(plan, i);
-    nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
-    nabla_format none = {0};
-    cli_shape_text(&tensor, shape);
-    cli_format_text(row.quantized ? &row.format : &none, format);
-    cli_size_text(row.bytes_in, in);
-    cli_size_text(row.bytes_out, out);
-    cli_table_name(&table, tensor.name, tensor.name_length);
-    cli_table_cell(&table, "%s", nabla_dtype_name(tensor.dtype));
-    cli_table_cell(&table, "%s", shape);
-    cli_table_cell(&table, "%s", format);
-    cli_table_cell(&table, "%s", in);
-    cli_table_cell(&table, "%s", out);
-    cli_table_cell(&table, "%.3f", row.bits_per_weight);
-    const double error = error_of(&known, &row);
-    if (isfinite(error))
-      cli_table_cell(&table, "%.4f", error);
-    else
-      cli_table_cell(&table, "%s", "");
-    cli_table_cell(&table, "%s", row.reason);
+  for (size_t i = 0; i < nabla_plan_count(plan) && !status; i++) {
+    const nabla_plan_row row = nabla_plan_get(plan, i);
+    const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
+    double error;
+    status = error_of(&known, &row, &error, diag);
+    add_row(&table, &tensor, &row, error);
   }
-  return cli_table_print(&table, c->colored_out);
+  if (!status) return cli_table_print(&table, c->colored_out);
+  cli_table_drop(&table);
+  return status;
 }
 
 /* Rows with the same decision for the same reason. */
@@ -157,7 +173,7 @@ void cli_plan_totals_line(const nabla_plan *plan) {
 }
 
 static void row_json(cli *c, const nabla_tensor *tensor,
-                     const nabla_plan_row *row, known_errors *known) {
+                     const nabla_plan_row *row, double error) {
   nabla_json_out *json = &c->json;
   nabla_format none = {0};
   nabla_json_out_object(json);
@@ -176,24 +192,34 @@ static void row_json(cli *c, const nabla_tensor *tensor,
   cli_json_number(json, "bytes_in", row->bytes_in);
   cli_json_number(json, "bytes_out", row->bytes_out);
   cli_json_real(json, "bits_per_weight", row->bits_per_weight);
-  cli_json_real(json, "expected_error", error_of(known, row));
+  cli_json_real(json, "expected_error", error);
   nabla_json_out_object_end(json);
 }
 
-void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
-                   const nabla_plan *plan, const nabla_folder *folder) {
+static nabla_status rows_json(cli *c, const nabla_checkpoint *checkpoint,
+                              const nabla_plan *plan, nabla_diag *diag) {
+  known_errors known = {.count = 0};
+  nabla_status status = NABLA_OK;
+  nabla_json_out_key(&c->json, "tensors");
+  nabla_json_out_array(&c->json);
+  for (size_t i = 0; i < nabla_plan_count(plan) && !status; i++) {
+    const nabla_plan_row row = nabla_plan_get(plan, i);
+    const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
+    double error;
+    status = error_of(&known, &row, &error, diag);
+    if (!status) row_json(c, &tensor, &row, error);
+  }
+  nabla_json_out_array_end(&c->json);
+  return status;
+}
+
+nabla_status cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
+                           const nabla_plan *plan, const nabla_folder *folder,
+                           nabla_diag *diag) {
   nabla_json_out *json = &c->json;
   nabla_plan_totals t = nabla_plan_get_totals(plan);
   uint64_t available;
-  known_errors known = {.count = 0};
-  nabla_json_out_key(json, "tensors");
-  nabla_json_out_array(json);
-  for (size_t i = 0; i < nabla_plan_count(plan); i++) {
-    nabla_plan_row row = nabla_plan_get(plan, i);
-    nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, row.tensor);
-    row_json(c, &tensor, &row, &known);
-  }
-  nabla_json_out_array_end(json);
+  NABLA_TRY(rows_json(c, checkpoint, plan, diag));
   nabla_json_out_key(json, "totals");
   nabla_json_out_object(json);
   cli_json_number(json, "tensors", t.tensors);
@@ -212,6 +238,7 @@ void cli_plan_json(cli *c, const nabla_checkpoint *checkpoint,
     cli_json_none(json, "free_bytes");
   nabla_json_out_object_end(json);
   cli_folder_json(c, folder);
+  return NABLA_OK;
 }
 
 static uint64_t peak_rss(void) {

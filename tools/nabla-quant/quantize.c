@@ -7,7 +7,7 @@ static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
   cli_progress_clear(c);
   if (cli_given(&c->options, CLI_OPTION_json)) {
     cli_json_begin(c);
-    cli_plan_json(c, checkpoint, plan, folder);
+    NABLA_TRY(cli_plan_json(c, checkpoint, plan, folder, diag));
     cli_summary_json(c, summary);
     return NABLA_OK;
   }

@@ -1,5 +1,6 @@
 /* Notes on what is probably not meant: patterns without effect, an output that
  * would be refused or has no room, files that stay behind. */
+#include <errno.h>
 #include <regex.h>
 #include <string.h>
 
@@ -16,6 +17,11 @@ typedef struct patterns {
   size_t count;
 } patterns;
 
+typedef struct filters {
+  patterns only, skip, rules;
+  int unsure; /* a pattern could not be matched: there is no memory */
+} filters;
+
 static void add_pattern(patterns *all, const char *text) {
   regex_t *next = &all->compiled[all->count];
   all->count += !regcomp(next, text, REG_EXTENDED | REG_NOSUB);
@@ -25,44 +31,45 @@ static void drop(patterns *all) {
   while (all->count) regfree(&all->compiled[--all->count]);
 }
 
-static int matches(const regex_t *pattern, const char *name) {
-  return !regexec(pattern, name, 0, NULL, 0);
+static int matches(filters *all, const regex_t *pattern, const char *name) {
+  errno = 0; /* glibc's regexec says "no match" where it lacks memory */
+  const int code = regexec(pattern, name, 0, NULL, 0);
+  if (code == REG_ESPACE || (code && errno == ENOMEM)) all->unsure = 1;
+  return !code;
 }
 
-static int any_matches(const patterns *all, const char *name) {
-  for (size_t i = 0; i < all->count; i++)
-    if (matches(&all->compiled[i], name)) return 1;
+static int any_matches(filters *all, const patterns *some, const char *name) {
+  for (size_t i = 0; i < some->count; i++)
+    if (matches(all, &some->compiled[i], name)) return 1;
   return 0;
 }
 
-typedef struct filters {
-  patterns only, skip, rules;
-} filters;
-
 static void warn_unmatched(cli *c, const nabla_checkpoint *checkpoint,
-                           const patterns *all, const char *option,
-                           const char *const *texts) {
+                           filters *all, const patterns *some,
+                           const char *option) {
+  const nabla_quantize_options *o = &c->options.quantize;
+  const char *const *texts = some == &all->only ? o->only : o->skip;
   size_t count = nabla_checkpoint_count(checkpoint);
-  for (size_t i = 0; i < all->count; i++) {
+  for (size_t i = 0; i < some->count; i++) {
     size_t k = 0;
-    while (k < count && !matches(&all->compiled[i],
+    while (k < count && !matches(all, &some->compiled[i],
                                  nabla_checkpoint_tensor(checkpoint, k).name))
       k++;
-    if (k == count)
+    if (k == count && !all->unsure)
       cli_note(c, "warning: --%s '%s' matches no tensor", option, texts[i]);
   }
 }
 
 /* Why a rule took nothing. */
-static const char *idle_reason(const nabla_checkpoint *checkpoint,
-                               const filters *all, const regex_t *rule) {
+static const char *idle_reason(const nabla_checkpoint *checkpoint, filters *all,
+                               const regex_t *rule) {
   int matched = 0;
   for (size_t i = 0; i < nabla_checkpoint_count(checkpoint); i++) {
     const char *name = nabla_checkpoint_tensor(checkpoint, i).name;
-    if (!matches(rule, name)) continue;
+    if (!matches(all, rule, name)) continue;
     matched = 1;
-    if (any_matches(&all->skip, name)) continue;
-    if (all->only.count && !any_matches(&all->only, name)) continue;
+    if (any_matches(all, &all->skip, name)) continue;
+    if (all->only.count && !any_matches(all, &all->only, name)) continue;
     return "takes no tensor: what it matches is packed already or has an "
            "earlier rule";
   }
@@ -72,17 +79,19 @@ static const char *idle_reason(const nabla_checkpoint *checkpoint,
 }
 
 static void warn_rules(cli *c, const nabla_checkpoint *checkpoint,
-                       const nabla_plan *plan, const filters *all) {
+                       const nabla_plan *plan, filters *all) {
   uint8_t took[NABLA_MAX_PATTERNS] = {0};
   for (size_t i = 0; i < nabla_plan_count(plan); i++) {
     size_t rule = nabla_plan_get(plan, i).rule;
     if (rule < all->rules.count) took[rule] = 1;
   }
-  for (size_t i = 0; i < all->rules.count; i++)
-    if (!took[i])
+  for (size_t i = 0; i < all->rules.count; i++) {
+    if (took[i]) continue;
+    const char *why = idle_reason(checkpoint, all, &all->rules.compiled[i]);
+    if (!all->unsure)
       cli_note(c, "warning: rule %zu '%s' %s", i + 1,
-               c->options.rules[i].pattern,
-               idle_reason(checkpoint, all, &all->rules.compiled[i]));
+               c->options.rules[i].pattern, why);
+  }
 }
 
 static void warn_patterns(cli *c, const nabla_checkpoint *checkpoint,
@@ -95,10 +104,12 @@ static void warn_patterns(cli *c, const nabla_checkpoint *checkpoint,
   for (size_t i = 0; i < o->rule_count; i++)
     add_pattern(&all.rules, o->rules[i].pattern);
   /* without memory for all of them there is nothing reliable to say */
-  if (all.only.count == o->only_count && all.skip.count == o->skip_count &&
-      all.rules.count == o->rule_count) {
-    warn_unmatched(c, checkpoint, &all.only, "only", o->only);
-    warn_unmatched(c, checkpoint, &all.skip, "skip", o->skip);
+  all.unsure = all.only.count < o->only_count ||
+               all.skip.count < o->skip_count ||
+               all.rules.count < o->rule_count;
+  if (!all.unsure) {
+    warn_unmatched(c, checkpoint, &all, &all.only, "only");
+    warn_unmatched(c, checkpoint, &all, &all.skip, "skip");
     warn_rules(c, checkpoint, plan, &all);
   }
   drop(&all.only);
