@@ -69,6 +69,7 @@ static nabla_status take_quantization(const reader *r) {
 /* "architectures": the first name. `event` is the beginning of the value. */
 static nabla_status take_class(const reader *r, const nabla_json_event *event) {
   char *out = r->out->class_name;
+  *out = '\0'; /* of a key that stands there twice the last counts */
   if (event->kind != NABLA_JSON_ARRAY_BEGIN)
     return nabla_json_skip(r->json, event, r->diag);
   for (int i = 0;; i++) {

@@ -375,7 +375,10 @@ Test(folder, other_classes_have_our_layout) {
   static const char *const encodings[] = {"nf4", "fp4", "int8"};
   static const char *const configs[] = {
       "{\"architectures\": [\"GPT2LMHeadModel\", \"LlamaForCausalLM\"]}",
-      "{\"architectures\": []}", "{\"architectures\": \"LlamaForCausalLM\"}",
+      "{\"architectures\": []}",
+      "{\"architectures\": \"LlamaForCausalLM\"}",
+      "{\"architectures\": [\"LlamaForCausalLM\"], \"architectures\": []}",
+      "{\"architectures\": [\"LlamaForCausalLM\"], \"architectures\": 1}",
       "{}"};
   for (size_t i = 0; i < COUNT(encodings) * COUNT(configs); i++) {
     nabla_quantize_options options = all_as(encodings[i % COUNT(encodings)]);
