@@ -26,16 +26,17 @@
 typedef struct row {
   const char *name, *torch;
   uint32_t bits;
+  uint32_t length; /* of the name */
 } row;
 
 static const row rows[] = {
-#define ROW(id, bits, torch) {#id, torch, bits},
+#define ROW(id, bits, torch) {#id, torch, bits, sizeof #id - 1},
     NABLA_DTYPE_LIST(ROW)
 #undef ROW
 };
 
 static const row *row_of(nabla_dtype dtype) {
-  static const row unknown = {"?", NULL, 0};
+  static const row unknown = {"?", NULL, 0, 1};
   return (unsigned)dtype < NABLA_DTYPE_COUNT ? &rows[dtype] : &unknown;
 }
 
@@ -52,7 +53,7 @@ nabla_status nabla_dtype_find(const char *name, size_t length, nabla_dtype *out,
   NABLA_REQUIRE(name, diag);
   NABLA_REQUIRE(out, diag);
   for (int i = 0; i < NABLA_DTYPE_COUNT; i++) {
-    if (strlen(rows[i].name) != length) continue;
+    if (rows[i].length != length || rows[i].name[0] != name[0]) continue;
     if (memcmp(rows[i].name, name, length) != 0) continue;
     *out = (nabla_dtype)i;
     return NABLA_OK;

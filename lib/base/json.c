@@ -116,8 +116,8 @@ static void close_container(nabla_json *json, nabla_json_event *event) {
 }
 
 static void set_text(const nabla_json *json, nabla_json_event *event) {
-  event->text = (const char *)json->lexer.text.data;
-  event->length = json->lexer.text.size;
+  event->text = json->lexer.token;
+  event->length = json->lexer.length;
 }
 
 static nabla_status read_key(nabla_json *json, int byte,
@@ -250,6 +250,46 @@ nabla_status nabla_json_next(nabla_json *json, nabla_json_event *out,
   json->failed = read_event(json, &event, diag);
   if (!json->failed) *out = event;
   return json->failed;
+}
+
+/* Passes digits without a leading zero that fit a uint64_t and end before
+ * `end`. @return what follows them, or NULL */
+static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end,
+                                  uint64_t *out) {
+  const uint8_t *start = at;
+  uint64_t value = 0;
+  for (; at < end && *at >= '0' && *at <= '9'; at++)
+    value = value * 10 + (uint64_t)(*at - '0');
+  const ptrdiff_t length = at - start;
+  if (length < 1 || length > 19 || at == end) return NULL; /* 10^19 < 2^64 */
+  if (length > 1 && *start == '0') return NULL;
+  *out = value;
+  return at;
+}
+
+int nabla_json_take_u64s(nabla_json *json, nabla_json_u64s *array) {
+  const nabla_json_lexer *lexer = &json->lexer;
+  const uint8_t *at = lexer->data + lexer->at, *end = lexer->data + lexer->end;
+  uint32_t count = 0;
+  if (json->failed || json->state != COLON || end - at < 4 || *at++ != ':')
+    return 0;
+  if (*at == ' ') at++;
+  const uint8_t *start = at;
+  if (*at++ != '[') return 0;
+  while (*at != ']') {
+    if (count && *at++ != ',') return 0;
+    if (count && at < end && *at == ' ') at++;
+    if (count == array->most) return 0;
+    at = take_digits(at, end, &array->values[count]);
+    if (!at) return 0;
+    count++;
+  }
+  if (count < array->least) return 0;
+  array->count = count;
+  array->offset = lexer->base + (uint64_t)(start - lexer->data);
+  json->lexer.at = (size_t)(at + 1 - lexer->data);
+  json->state = AFTER_ITEM;
+  return 1;
 }
 
 nabla_status nabla_json_skip(nabla_json *json, const nabla_json_event *event,

@@ -12,6 +12,7 @@
 #define NABLA_JSON_MAX_DEPTH  32        /* nested objects and arrays */
 #define NABLA_JSON_MAX_STRING (1 << 22) /* bytes of one decoded string */
 #define NABLA_JSON_WINDOW     (1 << 16)
+#define NABLA_JSON_OUT_BUFFER 4096
 
 typedef enum nabla_json_kind {
   NABLA_JSON_END, /* after the top-level value and trailing white space */
@@ -79,6 +80,20 @@ NABLA_MUST_USE nabla_status nabla_json_skip(nabla_json *json,
                                             const nabla_json_event *event,
                                             nabla_diag *diag);
 
+/* An array of unsigned integers: `least` to `most` of them, which `values` can
+ * hold. `count` and `offset`, that of the '[', are set when it is taken. */
+typedef struct nabla_json_u64s {
+  uint64_t *values;
+  uint32_t least, most, count;
+  uint64_t offset;
+} nabla_json_u64s;
+
+/* Takes such an array, the value of the key that was delivered last, where it
+ * lies in the window in the usual form: no white space but one blank behind ':'
+ * and ','. Headers have millions of them.
+ * @return 1; 0 when nothing was taken, and the events say what is there */
+int nabla_json_take_u64s(nabla_json *json, nabla_json_u64s *array);
+
 /* The next event must be of `kind`; else NABLA_CORRUPT saying what was
  * expected (`what`: "an array of dimensions") and what stands there. */
 NABLA_MUST_USE nabla_status nabla_json_expect(nabla_json *json,
@@ -94,7 +109,9 @@ NABLA_MUST_USE nabla_status nabla_json_u64(const nabla_json_event *event,
                                            const char *what, uint64_t *out,
                                            nabla_diag *diag);
 
-/* The writer: a sink that gets bytes, commas handled, strings escaped. Invalid
+/* The writer: a sink that gets bytes, commas handled, strings escaped. The sink
+ * is called when NABLA_JSON_OUT_BUFFER bytes are held, and by
+ * nabla_json_out_finish, so that a failed write shows late. Invalid
  * UTF-8 in strings is written as U+FFFD; controls and format characters
  * (lib/base/controls.h) as \uXXXX, since a terminal may show what is written.
  * Errors stick and are returned by nabla_json_out_finish. Numbers that are not
@@ -109,6 +126,8 @@ typedef struct nabla_json_out {
   int spaced; /* 1: ", " and ": " as Python's json.dumps; 0: compact */
   uint8_t has_item[NABLA_JSON_MAX_DEPTH];
   int after_key;
+  size_t held; /* bytes of `buffer` */
+  char buffer[NABLA_JSON_OUT_BUFFER];
 } nabla_json_out;
 
 void nabla_json_out_object(nabla_json_out *out);

@@ -59,8 +59,8 @@ static inline int is_space(int byte) {
   return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
-nabla_status nabla_json_lex_space(nabla_json_lexer *lexer, int *out,
-                                  nabla_diag *diag) {
+nabla_status nabla_json_lex_pass(nabla_json_lexer *lexer, int *out,
+                                 nabla_diag *diag) {
   for (;;) {
     const uint8_t *data = lexer->data;
     size_t at = lexer->at;
@@ -125,15 +125,17 @@ static nabla_status put(nabla_json_lexer *lexer, const void *data, size_t size,
   return status;
 }
 
-/* Appends the NUL that `text.size` does not count. */
+/* Makes `text` the token, with a NUL behind it. */
 static nabla_status terminate(nabla_json_lexer *lexer, uint64_t start,
                               nabla_diag *diag) {
   const nabla_status status = nabla_buffer_append(&lexer->text, "", 1, diag);
-  if (status)
+  if (status) {
     nabla_diag_set_offset(diag, start);
-  else
-    lexer->text.size--;
-  return status;
+    return status;
+  }
+  lexer->token = (const char *)lexer->text.data;
+  lexer->length = lexer->text.size - 1;
+  return NABLA_OK;
 }
 
 /* Reads four hexadecimal digits. */
@@ -227,15 +229,29 @@ static nabla_status wide_char(nabla_json_lexer *lexer, uint64_t string_start,
   return put(lexer, utf8, need, string_start, diag);
 }
 
+/* Takes a string without escapes that ends in the window as it lies there: the
+ * NUL replaces the quote that ended it. */
+static int take_in_place(nabla_json_lexer *lexer, size_t run) {
+  const size_t end = lexer->at + run;
+  if (!lexer->window || end == lexer->end || lexer->window[end] != '"')
+    return 0;
+  lexer->window[end] = '\0';
+  lexer->token = (const char *)lexer->window + lexer->at;
+  lexer->length = run;
+  lexer->at = end + 1;
+  return 1;
+}
+
 nabla_status nabla_json_lex_string(nabla_json_lexer *lexer, nabla_diag *diag) {
   const uint64_t start = nabla_json_lex_offset(lexer);
   lexer->text.size = 0;
   lexer->at++;
+  size_t run = plain_run(lexer->data + lexer->at, lexer->end - lexer->at);
+  if (take_in_place(lexer, run)) return NABLA_OK;
   for (;;) {
-    const uint8_t *data = lexer->data + lexer->at;
-    const size_t run = plain_run(data, lexer->end - lexer->at);
+    if (run > 0)
+      NABLA_TRY(put(lexer, lexer->data + lexer->at, run, start, diag));
     lexer->at += run;
-    if (run > 0) NABLA_TRY(put(lexer, data, run, start, diag));
     int byte;
     NABLA_TRY(peek(lexer, &byte, diag));
     if (byte == '"') {
@@ -252,6 +268,7 @@ nabla_status nabla_json_lex_string(nabla_json_lexer *lexer, nabla_diag *diag) {
       return nabla_json_lex_unexpected(
           lexer, byte, "text or the closing quote of a string", diag);
     } /* else a new window with plain text */
+    run = plain_run(lexer->data + lexer->at, lexer->end - lexer->at);
   }
 }
 
@@ -293,10 +310,30 @@ static inline int is_number_byte(int byte) {
   return table[1 + byte];
 }
 
+/* Takes an unsigned integer that ends in the window: most numbers. */
+static int take_integer(nabla_json_lexer *lexer) {
+  const uint8_t *data = lexer->data + lexer->at;
+  const size_t left = lexer->end - lexer->at;
+  size_t length = 0;
+  for (; length < left && length < NABLA_JSON_MAX_NUMBER; length++) {
+    if (data[length] < '0' || data[length] > '9') break;
+    lexer->number[length] = (char)data[length];
+  }
+  if (!length || length == left || is_number_byte(data[length]) ||
+      (length > 1 && data[0] == '0'))
+    return 0;
+  lexer->number[length] = '\0';
+  lexer->token = lexer->number;
+  lexer->length = length;
+  lexer->at += length;
+  return 1;
+}
+
 nabla_status nabla_json_lex_number(nabla_json_lexer *lexer, nabla_diag *diag) {
   const uint64_t start = nabla_json_lex_offset(lexer);
-  char number[NABLA_JSON_MAX_NUMBER + 1];
+  char *number = lexer->number;
   size_t length = 0;
+  if (take_integer(lexer)) return NABLA_OK;
   for (;;) {
     int byte;
     NABLA_TRY(peek(lexer, &byte, diag));
@@ -313,9 +350,8 @@ nabla_status nabla_json_lex_number(nabla_json_lexer *lexer, nabla_diag *diag) {
     return nabla_json_lex_fail(diag, NABLA_CORRUPT,
                                start + (uint64_t)(bad - number),
                                "a number is not written as JSON wants it");
-  lexer->text.size = 0;
-  NABLA_TRY(put(lexer, number, length + 1, start, diag));
-  lexer->text.size--;
+  lexer->token = number;
+  lexer->length = length;
   return NABLA_OK;
 }
 

@@ -18,7 +18,10 @@ typedef struct nabla_json_lexer {
   const uint8_t *data;      /* the bytes at hand */
   size_t at, end;
   uint64_t base;     /* offset of data[0] in the file */
-  nabla_buffer text; /* the last string or number */
+  const char *token; /* the last string or number, and a NUL: in the window, */
+  size_t length;     /* in `number` or in `text`                             */
+  char number[NABLA_JSON_MAX_NUMBER + 1];
+  nabla_buffer text;
 } nabla_json_lexer;
 
 static inline uint64_t nabla_json_lex_offset(const nabla_json_lexer *lexer) {
@@ -37,14 +40,24 @@ NABLA_MUST_USE nabla_status
 nabla_json_lex_unexpected(const nabla_json_lexer *lexer, int byte,
                           const char *expected, nabla_diag *diag);
 
+/* nabla_json_lex_space where white space, or a new window, may follow. */
+NABLA_MUST_USE nabla_status nabla_json_lex_pass(nabla_json_lexer *lexer,
+                                                int *out, nabla_diag *diag);
+
 /* Passes white space and sets the byte that follows, without passing it, or
  * NABLA_JSON_NO_BYTE. */
-NABLA_MUST_USE nabla_status nabla_json_lex_space(nabla_json_lexer *lexer,
-                                                 int *out, nabla_diag *diag);
+NABLA_MUST_USE static inline nabla_status nabla_json_lex_space(
+    nabla_json_lexer *lexer, int *out, nabla_diag *diag) {
+  if (lexer->at == lexer->end || lexer->data[lexer->at] <= ' ')
+    return nabla_json_lex_pass(lexer, out, diag);
+  *out = lexer->data[lexer->at];
+  return NABLA_OK;
+}
 
-/* Each reads the token that starts at the current position: a string into
- * `text`, decoded, with a NUL behind it that `text.size` does not count; a
- * number likewise, as written; a literal, compared with `word`. */
+/* Each reads the token that starts at the current position: a string, decoded,
+ * into `token` and `length`, valid until the next call, with a NUL behind it
+ * that `length` does not count; a number likewise, as written; a literal,
+ * compared with `word`. */
 NABLA_MUST_USE nabla_status nabla_json_lex_string(nabla_json_lexer *lexer,
                                                   nabla_diag *diag);
 NABLA_MUST_USE nabla_status nabla_json_lex_number(nabla_json_lexer *lexer,

@@ -1,5 +1,5 @@
-/* The JSON writer: nesting, commas and escapes; bytes go to a sink at once. */
-#include <inttypes.h>
+/* The JSON writer: nesting, commas and escapes. Bytes are collected in a buffer
+ * and reach the sink when it is full, and when the text is finished. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +16,35 @@ static void fail(nabla_json_out *out, nabla_status code, const char *text) {
   if (!out->status) out->status = nabla_fail(out->diag, code, "%s", text);
 }
 
-static void emit(nabla_json_out *out, const void *data, size_t size) {
-  if (!out->status && size > 0)
-    out->status = out->write(out->self, data, size, out->diag);
+static void flush(nabla_json_out *out) {
+  const size_t held = out->held;
+  out->held = 0;
+  if (!out->status && held > 0)
+    out->status = out->write(out->self, out->buffer, held, out->diag);
 }
 
-static void emit_text(nabla_json_out *out, const char *text) {
+/* Makes space for `size` more bytes, which the buffer can hold.
+ * @return where they go; they count when `held` has grown by them */
+static inline char *reserve(nabla_json_out *out, size_t size) {
+  if (size > sizeof out->buffer - out->held) flush(out);
+  return out->buffer + out->held;
+}
+
+static void emit_long(nabla_json_out *out, const char *data, size_t size) {
+  flush(out);
+  if (!out->status) out->status = out->write(out->self, data, size, out->diag);
+}
+
+static inline void emit(nabla_json_out *out, const void *data, size_t size) {
+  if (size > sizeof out->buffer) {
+    emit_long(out, data, size);
+    return;
+  }
+  if (size) memcpy(reserve(out, size), data, size);
+  out->held += size;
+}
+
+static inline void emit_text(nabla_json_out *out, const char *text) {
   emit(out, text, strlen(text));
 }
 
@@ -99,15 +122,25 @@ static size_t escape(uint32_t code, char unit[UNIT]) {
 /* Bytes at `text` that are written as they are. */
 static size_t plain(const uint8_t *text, size_t length) {
   size_t at = 0;
-  while (at < length && text[at] >= 0x20 && text[at] < 0x7f &&
+  while (at < length && (uint8_t)(text[at] - 0x20) < 0x7f - 0x20 &&
          text[at] != '"' && text[at] != '\\')
     at++;
   return at;
 }
 
+#define SHORT 128 /* bytes of a text that is quoted in the buffer */
+
 static void quote(nabla_json_out *out, const char *text, size_t length) {
   const uint8_t *bytes = (const uint8_t *)text;
-  size_t written = 0, at = 0;
+  size_t written = 0, at = plain(bytes, length);
+  if (at == length && length <= SHORT) {
+    char *to = reserve(out, length + 2);
+    to[0] = '"';
+    if (length) memcpy(to + 1, text, length);
+    to[length + 1] = '"';
+    out->held += length + 2;
+    return;
+  }
   emit(out, "\"", 1);
   while (at < length) {
     char unit[UNIT];
@@ -162,18 +195,33 @@ static void word(nabla_json_out *out, const char *text) {
   emit_text(out, text);
 }
 
+#define DIGITS 20 /* of 2^64 - 1 */
+
+static void emit_decimal(nabla_json_out *out, uint64_t value) {
+  char text[DIGITS];
+  size_t at = sizeof text;
+  do text[--at] = (char)('0' + value % 10);
+  while (value /= 10);
+  emit(out, text + at, sizeof text - at);
+}
+
 void nabla_json_out_u64(nabla_json_out *out, uint64_t value) {
-  char text[24];
-  snprintf(text, sizeof text, "%" PRIu64, value);
-  word(out, text);
+  begin_value(out);
+  emit_decimal(out, value);
 }
 
 void nabla_json_out_double(nabla_json_out *out, double value) {
+  char text[48];
   if (!isfinite(value)) {
     word(out, "null");
     return;
   }
-  char text[48];
+  if (value == trunc(value) && fabs(value) < 1e9) { /* %.9g prints all digits */
+    begin_value(out);
+    if (signbit(value)) emit(out, "-", 1);
+    emit_decimal(out, (uint64_t)fabs(value));
+    return;
+  }
   snprintf(text, sizeof text, "%.9g", value);
   /* The program may have set a locale whose decimal point is not a point and
    * may have more than one byte. */
@@ -196,5 +244,6 @@ void nabla_json_out_null(nabla_json_out *out) { word(out, "null"); }
 nabla_status nabla_json_out_finish(nabla_json_out *out) {
   if (out->depth > 0 || out->after_key)
     fail(out, NABLA_INVALID_ARGUMENT, "the JSON to write was not finished");
+  flush(out);
   return out->status;
 }

@@ -94,7 +94,7 @@ static nabla_status grow(nabla_buffer *buffer, size_t needed,
   return NABLA_OK;
 }
 
-nabla_status nabla_buffer_append(nabla_buffer *buffer, const void *data,
+nabla_status nabla_buffer_extend(nabla_buffer *buffer, const void *data,
                                  size_t size, nabla_diag *diag) {
   if (size == 0) return NABLA_OK;
   size_t needed;

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "nabla/allocator.h"
 #include "nabla/status.h"
@@ -38,11 +39,21 @@ void nabla_buffer_init(nabla_buffer *buffer, const nabla_allocator *allocator,
                        const char *what, size_t limit);
 void nabla_buffer_deinit(nabla_buffer *buffer);
 
+/* nabla_buffer_append where the buffer has to grow, or bytes are zeroed. */
+NABLA_MUST_USE nabla_status nabla_buffer_extend(nabla_buffer *buffer,
+                                                const void *data, size_t size,
+                                                nabla_diag *diag);
+
 /* Appends `size` bytes (copied from `data`, or zeroed when `data` is NULL);
  * on failure the buffer is unchanged. Growth is by half, so that 100 MB of
  * content never holds more than 250 MB during a copy. */
-NABLA_MUST_USE nabla_status nabla_buffer_append(nabla_buffer *buffer,
-                                                const void *data, size_t size,
-                                                nabla_diag *diag);
+NABLA_MUST_USE static inline nabla_status nabla_buffer_append(
+    nabla_buffer *buffer, const void *data, size_t size, nabla_diag *diag) {
+  if (!data || !size || size > buffer->capacity - buffer->size)
+    return nabla_buffer_extend(buffer, data, size, diag);
+  memcpy(buffer->data + buffer->size, data, size);
+  buffer->size += size;
+  return NABLA_OK;
+}
 
 #endif

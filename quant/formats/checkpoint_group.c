@@ -11,11 +11,31 @@
 #include "quant/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 
+enum {
+  MAX_STATES = 0
+#define ENCODING(...) +1
+#include "quant/encodings.def"
+#undef ENCODING
+};
+
 typedef struct grouper {
   nabla_checkpoint *checkpoint;
-  uint8_t **companion; /* one bit per entry of each shard */
+  uint8_t **companion;            /* one bit per entry of each shard */
+  const char *states[MAX_STATES]; /* suffixes of bitsandbytes' 4-bit states */
+  size_t state_sizes[MAX_STATES], state_count;
   nabla_diag *diag;
 } grouper;
+
+static void find_states(grouper *g) {
+  size_t count;
+  const nabla_encoding *rows = nabla_encodings(&count);
+  for (size_t i = 0; i < count; i++) {
+    if (!rows[i].in_bitsandbytes || rows[i].bits != 4) continue;
+    g->states[g->state_count] = nabla_state_suffix(i);
+    g->state_sizes[g->state_count] = strlen(nabla_state_suffix(i));
+    g->state_count++;
+  }
+}
 
 static nabla_entry entry_of(const grouper *g, nabla_part part) {
   return nabla_safetensors_entry(g->checkpoint->shards[part.shard].file,
@@ -30,9 +50,11 @@ static int is_marked(const grouper *g, nabla_part part) {
   return g->companion[part.shard][part.entry / 8] >> part.entry % 8 & 1;
 }
 
-static int has_suffix(const nabla_entry *entry, const char *suffix) {
-  const size_t size = strlen(suffix);
+/* Most names differ in the last byte: it is compared first. */
+static inline int has_suffix(const nabla_entry *entry, const char *suffix,
+                             size_t size) {
   return entry->name_length > size &&
+         entry->name[entry->name_length - 1] == suffix[size - 1] &&
          !memcmp(entry->name + entry->name_length - size, suffix, size);
 }
 
@@ -415,16 +437,14 @@ static nabla_status group_int8(grouper *g, nabla_part scb) {
 
 static nabla_status group_one(grouper *g, nabla_part part) {
   const nabla_entry entry = entry_of(g, part);
-  size_t count;
-  const nabla_encoding *rows = nabla_encodings(&count);
-  for (size_t i = 0; i < count; i++)
-    if (rows[i].in_bitsandbytes && rows[i].bits == 4 &&
-        has_suffix(&entry, nabla_state_suffix(i)))
-      return group_bitsandbytes(g, part, nabla_state_suffix(i));
-  if (has_suffix(&entry, NABLA_SUFFIX_FORMAT)) return group_nabla(g, part);
-  if (has_suffix(&entry, NABLA_SUFFIX_SCB) ||
-      (entry.name_length == strlen(NABLA_SUFFIX_SCB) &&
-       !strcmp(entry.name, NABLA_SUFFIX_SCB)))
+  const size_t scb = strlen(NABLA_SUFFIX_SCB);
+  for (size_t i = 0; i < g->state_count; i++)
+    if (has_suffix(&entry, g->states[i], g->state_sizes[i]))
+      return group_bitsandbytes(g, part, g->states[i]);
+  if (has_suffix(&entry, NABLA_SUFFIX_FORMAT, strlen(NABLA_SUFFIX_FORMAT)))
+    return group_nabla(g, part);
+  if (has_suffix(&entry, NABLA_SUFFIX_SCB, scb) ||
+      (entry.name_length == scb && !memcmp(entry.name, NABLA_SUFFIX_SCB, scb)))
     return group_int8(g, part);
   return NABLA_OK;
 }
@@ -515,6 +535,7 @@ nabla_status nabla_checkpoint_group(nabla_checkpoint *checkpoint,
   const nabla_allocator *allocator = checkpoint->allocator;
   const uint32_t shards = checkpoint->shard_count;
   grouper g = {.checkpoint = checkpoint, .diag = diag};
+  find_states(&g);
   void *block;
   NABLA_TRY(nabla_alloc(allocator, shards, sizeof(uint8_t *), &block, diag));
   g.companion = block;

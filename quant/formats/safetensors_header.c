@@ -88,10 +88,18 @@ static nabla_status parse_dtype(parser *p, nabla_safetensors_record *record) {
 
 static nabla_status parse_shape(parser *p, nabla_safetensors_record *record) {
   nabla_buffer *shapes = &p->file->shapes;
+  uint64_t dimensions[NABLA_SAFETENSORS_MAX_RANK];
+  nabla_json_u64s array = {.values = dimensions,
+                           .most = NABLA_SAFETENSORS_MAX_RANK};
   nabla_json_event event;
+  record->shape = (uint32_t)(shapes->size / sizeof(uint64_t));
+  if (nabla_json_take_u64s(p->json, &array)) {
+    record->rank = (uint8_t)array.count;
+    return nabla_buffer_append(shapes, dimensions,
+                               array.count * sizeof *dimensions, p->diag);
+  }
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_ARRAY_BEGIN,
                               "an array of dimensions", &event, p->diag));
-  record->shape = (uint32_t)(shapes->size / sizeof(uint64_t));
   for (uint32_t rank = 0;; rank++) {
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
     if (event.kind == NABLA_JSON_ARRAY_END) {
@@ -112,22 +120,35 @@ static nabla_status parse_shape(parser *p, nabla_safetensors_record *record) {
   }
 }
 
-static nabla_status parse_offsets(parser *p, nabla_safetensors_record *record) {
+/* Reads the two offsets event by event; *out_start is where the array is. */
+static nabla_status read_offsets(parser *p, nabla_safetensors_record *record,
+                                 uint64_t *out_start) {
   nabla_json_event event;
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_ARRAY_BEGIN,
                               "an array of two offsets", &event, p->diag));
-  uint64_t start = event.offset;
+  *out_start = event.offset;
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   NABLA_TRY(nabla_json_u64(&event, "the first of data_offsets", &record->begin,
                            p->diag));
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   NABLA_TRY(nabla_json_u64(&event, "the second of data_offsets", &record->end,
                            p->diag));
-  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_ARRAY_END,
-                              "no more than two data_offsets", &event,
-                              p->diag));
+  return nabla_json_expect(p->json, NABLA_JSON_ARRAY_END,
+                           "no more than two data_offsets", &event, p->diag);
+}
+
+static nabla_status parse_offsets(parser *p, nabla_safetensors_record *record) {
+  uint64_t both[2];
+  nabla_json_u64s array = {.values = both, .least = 2, .most = 2};
+  if (nabla_json_take_u64s(p->json, &array)) {
+    record->begin = both[0];
+    record->end = both[1];
+  } else {
+    NABLA_TRY(read_offsets(p, record, &array.offset));
+  }
   if (record->begin <= record->end) return NABLA_OK;
-  return fail_at(p->diag, start, NABLA_CORRUPT, "data_offsets run backwards");
+  return fail_at(p->diag, array.offset, NABLA_CORRUPT,
+                 "data_offsets run backwards");
 }
 
 /* Returns 0 for a name that is no field. */

@@ -10,7 +10,7 @@
 #include "lib/base/utf8.h"
 
 typedef struct sink {
-  char text[4000];
+  char text[8 * NABLA_JSON_OUT_BUFFER];
   size_t size, writes, fail_at; /* the write that fails, from 1; 0: none */
 } sink;
 
@@ -62,13 +62,21 @@ Test(json_out, commas_and_nesting) {
   }
 }
 
+#define SAMPLES 400 /* more than six buffers */
+
+static void write_samples(nabla_json_out *out) {
+  nabla_json_out_array(out);
+  for (int i = 0; i < SAMPLES; i++) write_sample(out);
+  nabla_json_out_array_end(out);
+}
+
 Test(json_out, each_write_failing_stops_it) {
   size_t failed = 0;
   for (size_t n = 1;; n++) {
     sink to = {.fail_at = n};
     nabla_diag diag = NABLA_DIAG_INIT;
     nabla_json_out out = {.self = &to, .write = sink_write, .diag = &diag};
-    write_sample(&out);
+    write_samples(&out);
     const nabla_status status = nabla_json_out_finish(&out);
     if (to.writes < n) {
       cr_assert_eq(status, NABLA_OK);
@@ -79,7 +87,59 @@ Test(json_out, each_write_failing_stops_it) {
     cr_assert_eq(to.writes, n);
     cr_assert_eq(strncmp(diag.what, "write ", 6), 0);
   }
-  cr_assert_gt(failed, 20);
+  cr_assert_gt(failed, 6);
+}
+
+Test(json_out, few_writes_for_much_text) {
+  sink to = {.size = 0};
+  nabla_json_out out = {.self = &to, .write = sink_write};
+  write_samples(&out);
+  cr_assert_eq(nabla_json_out_finish(&out), NABLA_OK);
+  cr_assert_gt(to.size, 6 * NABLA_JSON_OUT_BUFFER);
+  /* a piece that no longer fits leaves less than its length unused */
+  cr_assert_leq(to.writes, to.size / (NABLA_JSON_OUT_BUFFER - 200) + 1);
+}
+
+/* What was written reaches the sink when it is finished: lines of progress are
+ * seen as they come. */
+Test(json_out, finish_leaves_nothing_behind) {
+  sink to = {.size = 0};
+  nabla_json_out out = {.self = &to, .write = sink_write};
+  nabla_json_out_null(&out);
+  cr_assert_eq(to.size, 0);
+  cr_assert_eq(nabla_json_out_finish(&out), NABLA_OK);
+  cr_assert_str_eq(to.text, "null");
+  cr_assert_eq(nabla_json_out_finish(&out), NABLA_OK);
+  cr_assert_eq(to.writes, 1);
+}
+
+/* Strings around the size of the buffer, plain and escaped, behind others. */
+Test(json_out, strings_of_any_length) {
+  static char text[NABLA_JSON_OUT_BUFFER + 64], expected[3 * sizeof text];
+  for (size_t first = 0; first < 200; first += 33)
+    for (size_t n = NABLA_JSON_OUT_BUFFER - 260; n < sizeof text; n++) {
+      sink to = {.size = 0};
+      nabla_json_out out = {.self = &to, .write = sink_write};
+      memset(text, 'a', sizeof text);
+      if (first % 2) text[n / 2] = '\n';
+      nabla_json_out_array(&out);
+      nabla_json_out_string_n(&out, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+                              first % 40);
+      nabla_json_out_string_n(&out, text, n);
+      nabla_json_out_u64(&out, 10);
+      nabla_json_out_array_end(&out);
+      cr_assert_eq(nabla_json_out_finish(&out), NABLA_OK);
+      const int head =
+          snprintf(expected, sizeof expected, "[\"%.*s\",\"", (int)(first % 40),
+                   "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
+      size_t at = (size_t)head;
+      for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\n') expected[at++] = '\\';
+        expected[at++] = text[i] == '\n' ? 'n' : text[i];
+      }
+      memcpy(expected + at, "\",10]", 6);
+      cr_assert_str_eq(to.text, expected);
+    }
 }
 
 static void quoted(const char *text, size_t length, const char *expected) {
@@ -164,6 +224,11 @@ Test(json_out, doubles) {
       {1e100, "1e+100"},
       {2.5e-7, "2.5e-07"},
       {123456789, "123456789"},
+      {999999999, "999999999"},
+      {-999999999, "-999999999"},
+      {999999999.5, "1e+09"},
+      {1e9, "1e+09"},
+      {-7, "-7"},
       {-1.25e-300, "-1.25e-300"},
       {NAN, "null"},
       {INFINITY, "null"},

@@ -553,3 +553,138 @@ Test(json, unsigned_integers) {
   cr_assert_not_null(strstr(diag.what, "a dimension"));
   cr_assert_eq(value, 5);
 }
+
+/* An array that is taken at once says what its events say, however the bytes
+ * arrive; what is not taken is left to the events. */
+static const struct {
+  const char *text;
+  int count; /* of a span; -1: not taken */
+  uint64_t values[4];
+} arrays[] = {
+    {"{\"a\":[]}", 0, {0}},
+    {"{\"a\": [7]}", 1, {7}},
+    {"{\"a\":[0,18, 9999999999999999999]}", 3, {0, 18, 9999999999999999999u}},
+    {"{\"a\":[1,2,3,4]}", 4, {1, 2, 3, 4}},
+    {"{\"a\":[1,2,3,4,5]}", -1, {0}},
+    {"{\"a\":[18446744073709551615]}", -1, {0}},
+    {"{\"a\":[18446744073709551616]}", -1, {0}},
+    {"{\"a\":[01]}", -1, {0}},
+    {"{\"a\":[-1]}", -1, {0}},
+    {"{\"a\":[1.5]}", -1, {0}},
+    {"{\"a\":[1e2]}", -1, {0}},
+    {"{\"a\":[1,]}", -1, {0}},
+    {"{\"a\":[,1]}", -1, {0}},
+    {"{\"a\":[ 1]}", -1, {0}},
+    {"{\"a\":[1 ]}", -1, {0}},
+    {"{\"a\":[1,  2]}", -1, {0}},
+    {"{\"a\" :[1]}", -1, {0}},
+    {"{\"a\":  [1]}", -1, {0}},
+    {"{\"a\":[1,\"2\"]}", -1, {0}},
+    {"{\"a\":[[1]]}", -1, {0}},
+    {"{\"a\":1}", -1, {0}},
+    {"{\"a\":[1", -1, {0}},
+    {"{\"a\":[1,", -1, {0}},
+    {"{\"a\":[", -1, {0}},
+    {"{\"a\":", -1, {0}},
+    {"{\"a\"", -1, {0}},
+};
+
+/* Reads a document with the arrays taken where they can be, or not. Offsets of
+ * numbers and of the end of an array, in which the two differ, are left out. */
+static nabla_status digest(nabla_json *json, int take, char out[200],
+                           nabla_diag *diag) {
+  nabla_json_event event = {.kind = NABLA_JSON_NULL};
+  uint64_t values[4];
+  size_t used = 0;
+  out[0] = '\0';
+  while (event.kind != NABLA_JSON_END) {
+    nabla_json_u64s array = {.values = values, .most = 4};
+    NABLA_TRY(nabla_json_next(json, &event, diag));
+    if (event.kind == NABLA_JSON_NUMBER)
+      used += (size_t)snprintf(out + used, 200 - used, "%s ", event.text);
+    else if (event.kind != NABLA_JSON_ARRAY_END)
+      used += (size_t)snprintf(out + used, 200 - used, "%d@%d%s ", event.kind,
+                               (int)event.offset, event.text ? event.text : "");
+    if (!take || event.kind != NABLA_JSON_KEY ||
+        !nabla_json_take_u64s(json, &array))
+      continue;
+    used += (size_t)snprintf(out + used, 200 - used, "%d@%d ",
+                             NABLA_JSON_ARRAY_BEGIN, (int)array.offset);
+    for (uint32_t i = 0; i < array.count; i++)
+      used += (size_t)snprintf(out + used, 200 - used, "%llu ",
+                               (unsigned long long)values[i]);
+  }
+  return NABLA_OK;
+}
+
+Test(json, arrays_of_integers_are_taken_at_once) {
+  for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+    nabla_json *json;
+    nabla_json_event event;
+    uint64_t values[4] = {0};
+    nabla_json_u64s array = {.values = values, .most = 4};
+    const char *text = arrays[i].text;
+    cr_assert_eq(
+        nabla_json_create_span(NULL, text, strlen(text), 0, &json, NULL), 0);
+    cr_assert_eq(nabla_json_next(json, &event, NULL), 0);
+    cr_assert_eq(nabla_json_take_u64s(json, &array), 0, "no key before");
+    cr_assert_eq(nabla_json_next(json, &event, NULL), 0);
+    cr_assert_eq(nabla_json_take_u64s(json, &array), arrays[i].count >= 0, "%s",
+                 text);
+    if (arrays[i].count >= 0) {
+      cr_assert_eq(array.count, (uint32_t)arrays[i].count);
+      cr_assert_eq(memcmp(values, arrays[i].values, sizeof values), 0);
+      cr_assert_eq(text[array.offset], '[');
+      cr_assert_eq(text[nabla_json_offset(json) - 1], ']');
+      cr_assert_eq(nabla_json_take_u64s(json, &array), 0, "the same again");
+    }
+    nabla_json_destroy(json);
+  }
+}
+
+Test(json, an_array_taken_at_once_reads_as_its_events) {
+  for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+    for (size_t chunk = 0; chunk < 40; chunk++) {
+      char texts[2][200];
+      nabla_status status[2];
+      nabla_diag diags[2] = {NABLA_DIAG_INIT, NABLA_DIAG_INIT};
+      const size_t size = strlen(arrays[i].text);
+      for (int take = 0; take < 2; take++) {
+        slow_source source = {arrays[i].text, size, 0, chunk, SIZE_MAX};
+        nabla_json *json;
+        cr_assert_eq(chunk ? nabla_json_create(
+                                 NULL, (nabla_json_source){&source, slow_read},
+                                 0, &json, NULL)
+                           : nabla_json_create_span(NULL, arrays[i].text, size,
+                                                    0, &json, NULL),
+                     0);
+        status[take] = digest(json, take, texts[take], &diags[take]);
+        nabla_json_destroy(json);
+      }
+      cr_assert_eq(status[0], status[1], "%s", arrays[i].text);
+      cr_assert_eq(diags[0].offset, diags[1].offset);
+      cr_assert_str_eq(diags[0].what, diags[1].what);
+      cr_assert_str_eq(texts[0], texts[1], "%s by %zu", arrays[i].text, chunk);
+    }
+}
+
+Test(json, an_array_of_the_wrong_length_is_not_taken) {
+  nabla_json *json;
+  nabla_json_event event;
+  uint64_t values[2];
+  nabla_json_u64s array = {.values = values, .least = 2, .most = 2};
+  cr_assert_eq(nabla_json_create_span(NULL, TEXT("{\"a\":[1],\"b\":[1,2]}"), 0,
+                                      &json, NULL),
+               0);
+  cr_assert_eq(nabla_json_next(json, &event, NULL), 0);
+  cr_assert_eq(nabla_json_next(json, &event, NULL), 0);
+  cr_assert_eq(nabla_json_take_u64s(json, &array), 0);
+  for (int i = 0; i < 4; i++)
+    cr_assert_eq(nabla_json_next(json, &event, NULL), 0);
+  cr_assert_eq(event.kind, NABLA_JSON_KEY);
+  cr_assert_eq(nabla_json_take_u64s(json, &array), 1);
+  cr_assert_eq(array.offset, 13);
+  cr_assert_eq(nabla_json_next(json, &event, NULL), 0);
+  cr_assert_eq(event.kind, NABLA_JSON_OBJECT_END);
+  nabla_json_destroy(json);
+}
