@@ -265,24 +265,44 @@ static nabla_status emit(differ *d, const nabla_difference *row,
   return NABLA_OK;
 }
 
+/* Finds a tensor of the name of `tensor`: in models of one kind at about the
+ * same place, `near`, else by the index of names. */
+static size_t find_like(const nabla_checkpoint *checkpoint,
+                        const nabla_tensor *tensor, size_t near) {
+  if (near < nabla_checkpoint_count(checkpoint)) {
+    const nabla_tensor there = nabla_checkpoint_tensor(checkpoint, near);
+    if (there.name_length == tensor->name_length &&
+        !memcmp(there.name, tensor->name, tensor->name_length))
+      return near;
+  }
+  return nabla_checkpoint_find(checkpoint, tensor->name, tensor->name_length);
+}
+
 static nabla_status compare_all(differ *d, nabla_diag *diag) {
+  size_t near = 0;
   for (size_t i = 0; i < nabla_checkpoint_count(d->a); i++) {
     const nabla_tensor a = nabla_checkpoint_tensor(d->a, i);
     nabla_difference row = {.name = a.name,
                             .elements = a.elements,
                             .a_stored = stored_as(&a),
                             .b_stored = "-"};
-    const size_t other = nabla_checkpoint_find(d->b, a.name, a.name_length);
-    if (other == SIZE_MAX)
+    const size_t other = find_like(d->b, &a, near);
+    if (other == SIZE_MAX) {
       row.problem = "only in A";
-    else
+    } else {
+      near = other + 1;
       NABLA_TRY(compare_tensors(d, i, other, &row, diag));
+    }
     NABLA_TRY(emit(d, &row, diag));
   }
+  near = 0;
   for (size_t i = 0; i < nabla_checkpoint_count(d->b); i++) {
     const nabla_tensor b = nabla_checkpoint_tensor(d->b, i);
-    if (nabla_checkpoint_find(d->a, b.name, b.name_length) != SIZE_MAX)
+    const size_t other = find_like(d->a, &b, near);
+    if (other != SIZE_MAX) {
+      near = other + 1;
       continue;
+    }
     const nabla_difference row = {.name = b.name,
                                   .elements = b.elements,
                                   .a_stored = "-",

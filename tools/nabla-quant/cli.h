@@ -263,13 +263,30 @@ void cli_note(cli *c, const char *format, ...) NABLA_PRINTF(2, 3);
 /* An error on standard error. */
 void cli_error(cli *c, const nabla_diag *diag);
 
+/* An escaped character of 4 bytes, and a NUL. */
+#define CLI_ESCAPED 17
+/* Escapes the first character of `name` into `out`.
+ * @return the bytes that it has in `name` */
+size_t cli_escape(const char *name, size_t length, char out[CLI_ESCAPED]);
+
+/* ---- table.c ---- */
+
+#define CLI_TABLE_MAX_COLUMNS 12
+
+typedef struct cli_column {
+  size_t width;        /* code points of the widest cell, and of the head */
+  size_t longest;      /* bytes of the longest cell                       */
+  size_t last, length; /* where the text of the last cell lies            */
+  double value;        /* of the last cell, when it is a number           */
+  int has_text, has_value;
+} cli_column;
+
 /* A table that is printed when its widths are known. Columns whose head
  * starts with '>' are right-aligned. */
-#define CLI_TABLE_MAX_COLUMNS 12
 typedef struct cli_table {
   const char *const *heads;
   size_t columns, next;
-  size_t width[CLI_TABLE_MAX_COLUMNS];
+  cli_column column[CLI_TABLE_MAX_COLUMNS];
   nabla_buffer cells;
   nabla_status status;
   nabla_diag *diag;
@@ -277,9 +294,14 @@ typedef struct cli_table {
 
 void cli_table_init(cli_table *table, const char *const *heads, size_t columns,
                     nabla_diag *diag);
+/* Each adds the next cell. Texts are escaped, as cli_print_name does it. */
+void cli_table_name(cli_table *table, const char *name, size_t length);
+void cli_table_text(cli_table *table, const char *text);
 void cli_table_cell(cli_table *table, const char *format, ...)
     NABLA_PRINTF(2, 3);
-void cli_table_name(cli_table *table, const char *name, size_t length);
+/* A number as %.DIGITSf or %.DIGITSg, by `conversion`. */
+void cli_table_real(cli_table *table, char conversion, int digits,
+                    double value);
 void cli_table_drop(cli_table *table); /* frees without printing */
 /* Prints and frees. @return the first failure of any cell */
 NABLA_MUST_USE nabla_status cli_table_print(cli_table *table, int colored);

@@ -9,6 +9,8 @@ typedef struct comparison {
   cli *c;
   cli_table table;
   uint64_t beyond;
+  char stored[64]; /* the text of that cell, of the row before */
+  const char *a_stored, *b_stored;
 } comparison;
 
 static int is_beyond(const cli *c, const nabla_difference *d) {
@@ -44,6 +46,15 @@ static void row_json(cli *c, const nabla_difference *d) {
 
 static const char *or_dash(const char *text) { return text ? text : "-"; }
 
+/* How both are stored: most rows say what the one before says. */
+static const char *stored_text(comparison *all, const nabla_difference *d) {
+  const char *a = or_dash(d->a_stored), *b = or_dash(d->b_stored);
+  if (a != all->a_stored || b != all->b_stored)
+    snprintf(all->stored, sizeof all->stored, "%s -> %s", a, b);
+  all->a_stored = a, all->b_stored = b;
+  return all->stored;
+}
+
 static int take_row(void *self, const nabla_difference *d) {
   comparison *all = self;
   all->beyond += (uint64_t)is_beyond(all->c, d);
@@ -52,23 +63,23 @@ static int take_row(void *self, const nabla_difference *d) {
   if (cli_given(&all->c->options, CLI_OPTION_quiet)) return 0;
   cli_table *table = &all->table;
   cli_table_name(table, d->name, strlen(d->name));
-  cli_table_cell(table, "%s -> %s", or_dash(d->a_stored), or_dash(d->b_stored));
+  cli_table_text(table, stored_text(all, d));
   if (d->problem) {
-    for (int i = 0; i < 5; i++) cli_table_cell(table, "-");
-    cli_table_cell(table, "%s", d->problem);
+    for (int i = 0; i < 5; i++) cli_table_text(table, "-");
+    cli_table_text(table, d->problem);
     return 0;
   }
-  cli_table_cell(table, "%.4g", d->max_abs);
-  cli_table_cell(table, "%.4g", d->mean_abs);
-  cli_table_cell(table, "%.4g", d->mean_rel);
-  cli_table_cell(table, "%.4g", d->rel_rmse);
-  cli_table_cell(table, "%.6f", d->cosine);
+  cli_table_real(table, 'g', 4, d->max_abs);
+  cli_table_real(table, 'g', 4, d->mean_abs);
+  cli_table_real(table, 'g', 4, d->mean_rel);
+  cli_table_real(table, 'g', 4, d->rel_rmse);
+  cli_table_real(table, 'f', 6, d->cosine);
   if (d->not_finite)
     cli_table_cell(table, "%llu value%s not finite",
                    (unsigned long long)d->not_finite,
                    cli_plural(d->not_finite));
   else
-    cli_table_cell(table, "%s", is_beyond(all->c, d) ? "beyond" : "ok");
+    cli_table_text(table, is_beyond(all->c, d) ? "beyond" : "ok");
   return 0;
 }
 

@@ -1,4 +1,6 @@
 /* Formats as people write them: "nf4/64:f16". */
+#include <string.h>
+
 #include "tools/nabla-quant/cli.h"
 
 static const char *block_text(const nabla_format *format, char out[24]) {
@@ -16,7 +18,7 @@ static int has_default_scale(const nabla_format *format) {
 void cli_format_text(const nabla_format *format, char out[64]) {
   char block[24];
   if (!format->encoding)
-    snprintf(out, 64, "keep");
+    memcpy(out, "keep", sizeof "keep");
   else
     snprintf(out, 64, "%s/%s%s%s%s%s", format->encoding->name,
              block_text(format, block), has_default_scale(format) ? "" : ":",

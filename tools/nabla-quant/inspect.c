@@ -88,11 +88,11 @@ static void add_row(cli_table *table, const nabla_checkpoint *checkpoint,
   cli_format_text(&t->format, format);
   cli_size_text(t->stored_bytes, size);
   cli_table_name(table, t->name, t->name_length);
-  cli_table_cell(table, "%s", nabla_dtype_name(t->dtype));
-  cli_table_cell(table, "%s", shape);
-  cli_table_cell(table, "%s", t->format.encoding ? format : "-");
-  cli_table_cell(table, "%s", nabla_layout_name(t->layout));
-  cli_table_cell(table, "%s", size);
+  cli_table_text(table, nabla_dtype_name(t->dtype));
+  cli_table_text(table, shape);
+  cli_table_text(table, t->format.encoding ? format : "-");
+  cli_table_text(table, nabla_layout_name(t->layout));
+  cli_table_text(table, size);
   if (verbose) {
     const char *name = nabla_checkpoint_shard_name(checkpoint, t->data.shard);
     cli_table_name(table, name, strlen(name));

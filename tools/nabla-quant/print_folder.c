@@ -56,8 +56,8 @@ nabla_status cli_folder_print(cli *c, const nabla_folder *folder,
     const nabla_folder_file file = nabla_folder_get(folder, i);
     cli_size_text(file.bytes, bytes);
     cli_table_cell(&table, "%s%s", file.path, file.is_folder ? "/" : "");
-    cli_table_cell(&table, "%s", file.is_folder ? "" : bytes);
-    cli_table_cell(&table, "%s", file_actions[file.action]);
+    cli_table_text(&table, file.is_folder ? "" : bytes);
+    cli_table_text(&table, file_actions[file.action]);
     put_reason(&table, &file);
   }
   putchar('\n');

@@ -63,17 +63,17 @@ static void add_row(cli_table *table, const nabla_tensor *tensor,
   cli_size_text(row->bytes_in, in);
   cli_size_text(row->bytes_out, out);
   cli_table_name(table, tensor->name, tensor->name_length);
-  cli_table_cell(table, "%s", nabla_dtype_name(tensor->dtype));
-  cli_table_cell(table, "%s", shape);
-  cli_table_cell(table, "%s", format);
-  cli_table_cell(table, "%s", in);
-  cli_table_cell(table, "%s", out);
-  cli_table_cell(table, "%.3f", row->bits_per_weight);
+  cli_table_text(table, nabla_dtype_name(tensor->dtype));
+  cli_table_text(table, shape);
+  cli_table_text(table, format);
+  cli_table_text(table, in);
+  cli_table_text(table, out);
+  cli_table_real(table, 'f', 3, row->bits_per_weight);
   if (isfinite(error))
-    cli_table_cell(table, "%.4f", error);
+    cli_table_real(table, 'f', 4, error);
   else
-    cli_table_cell(table, "%s", "");
-  cli_table_cell(table, "%s", row->reason);
+    cli_table_text(table, "");
+  cli_table_text(table, row->reason);
 }
 
 nabla_status cli_plan_print(cli *c, const nabla_checkpoint *checkpoint,
@@ -146,12 +146,12 @@ nabla_status cli_plan_print_groups(cli *c, const nabla_plan *plan,
     const group *g = &groups[i];
     cli_size_text(g->bytes_in, in);
     cli_size_text(g->bytes_out, out);
-    cli_table_cell(&table, "%s", g->format);
+    cli_table_text(&table, g->format);
     cli_table_cell(&table, "%llu", (unsigned long long)g->tensors);
-    cli_table_cell(&table, "%s", in);
-    cli_table_cell(&table, "%s", out);
-    cli_table_cell(&table, "%.3f", g->weights > 0 ? g->bits / g->weights : 0);
-    cli_table_cell(&table, "%s", g->reason);
+    cli_table_text(&table, in);
+    cli_table_text(&table, out);
+    cli_table_real(&table, 'f', 3, g->weights > 0 ? g->bits / g->weights : 0);
+    cli_table_text(&table, g->reason);
   }
   return cli_table_print(&table, c->colored_out);
 }
