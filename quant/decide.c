@@ -58,11 +58,13 @@ static int kept_by_default(const nabla_tensor *tensor, uint32_t *out_row) {
 /* Whether transformers leaves the layer of "MODULE.weight" dense. */
 static int kept_by_architecture(const nabla_plan *plan,
                                 const nabla_tensor *tensor) {
-  const size_t tail = sizeof ".weight" - 1;
+  static const char tail[] = ".weight";
+  const size_t size = sizeof tail - 1;
   return plan->architecture &&
-         (tensor->rank != 2 || tensor->name_length <= tail ||
+         (tensor->rank != 2 || tensor->name_length <= size ||
+          memcmp(tensor->name + tensor->name_length - size, tail, size) != 0 ||
           !nabla_architecture_replaces(plan->architecture, tensor->name,
-                                       tensor->name_length - tail));
+                                       tensor->name_length - size));
 }
 
 static int ends_in_weight(const nabla_tensor *tensor) {

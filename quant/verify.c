@@ -126,7 +126,7 @@ static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
   for (uint32_t s = 0; s < v->summary.files; s++)
     v->summary.bytes += nabla_safetensors_file_size(
         nabla_checkpoint_borrow_shard(checkpoint, s));
-  if (!v->summary.problems) { /* of what could be opened these know nothing */
+  if (!v->summary.problems) { /* both judge the checkpoint as a whole */
     check_total(v, checkpoint);
     NABLA_TRY(check_config(v, checkpoint, diag));
   }

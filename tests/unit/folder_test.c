@@ -350,9 +350,10 @@ Test(folder, what_transformers_does_not_replace) {
       {"m.experts.0.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
       {"m.conv.up_proj.weight", NABLA_DTYPE_F32, 3, {4, 4, 16}, NULL},
       {"m.other.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL},
+      {"m.up_proj_weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}, /* no module */
       {"m.shared_experts.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   nabla_quantize_options options = all_as("nf4");
-  model_write(at(in, "model.safetensors"), experts, 4);
+  model_write(at(in, "model.safetensors"), experts, COUNT(experts));
   expect_skip(&options, "lm_head m.experts.0.up_proj m.other");
   nabla_rule rule = {"other", nabla_encoding_find("nf4"), {.block = 0}};
   options.rules = &rule;
@@ -365,7 +366,7 @@ Test(folder, what_transformers_does_not_replace) {
   put("config.json", "{" CLASS "}");
   options.layout = NABLA_CHOOSE_NABLA;
   made m = make(in, &options, NULL);
-  cr_expect_eq(nabla_plan_get_totals(m.plan).quantized, 4);
+  cr_expect_eq(nabla_plan_get_totals(m.plan).quantized, COUNT(experts));
   drop(&m);
 }
 
