@@ -49,18 +49,38 @@ static bool is_number(MlirType type) {
          mlirTypeIsAIndex(type);
 }
 
+/* The function around `op`; null where there is none. */
+static MlirOperation function_around(MlirOperation op) {
+  while (!mlirOperationIsNull(op) && !nabla_is(op, "func.func"))
+    op = mlirOperationGetParentOperation(op);
+  return op;
+}
+
+/* Operands and results can be buffers of a function. */
+static bool can_be_called(const nabla_elementwise *e) {
+  if (!e->is_closed) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(e->op); i++) {
+    const MlirType type = nabla_operand_type(e->op, i);
+    if (mlirTypeIsARankedTensor(type) &&
+        mlirShapedTypeGetRank(type) > NABLA_MAX_RANK)
+      return false;
+  }
+  for (intptr_t r = 0; r < e->outputs; r++) {
+    const MlirType type = nabla_result_type(e->op, r);
+    if (!mlirShapedTypeHasStaticShape(type) ||
+        !is_number(mlirShapedTypeGetElementType(type)))
+      return false;
+  }
+  return true;
+}
+
 bool nabla_fuse_arena_fits(const nabla_fuse_plan *plan) {
   size_t members = 0;
   for (size_t i = 0; i < plan->index.count; i++) {
     if (!plan->windows[i]) continue;
     const nabla_elementwise *e = &plan->elementwise[i];
-    members++;
-    for (intptr_t r = 0; r < e->outputs; r++) {
-      const MlirType type = nabla_result_type(e->op, r);
-      if (!mlirShapedTypeHasStaticShape(type) ||
-          !is_number(mlirShapedTypeGetElementType(type)))
-        return false;
-    }
+    if (!can_be_called(e)) return false;
+    if (!members++ && mlirOperationIsNull(function_around(e->op))) return false;
   }
   return members > LARGE_BLOCK;
 }
@@ -425,9 +445,9 @@ bool nabla_fuse_arena(nabla_fuse_plan *plan) {
   size_t first = 0;
   while (!plan->windows[first]) first++;
   const MlirOperation op = plan->index.ops[first];
-  arena a = {.plan = plan, .context = nabla_context(op), .function = op};
-  while (!nabla_is(a.function, "func.func"))
-    a.function = mlirOperationGetParentOperation(a.function);
+  arena a = {.plan = plan,
+             .context = nabla_context(op),
+             .function = function_around(op)};
   bool good = find_parts(&a);
   if (good) {
     allocate(&a, mlirOperationGetBlock(op));

@@ -4,8 +4,9 @@
 
 #include "transforms/fuse_plan.h"
 
-/* Whether the block of a plan is to have one: it is large, and all shapes of
- * windows are known. */
+/* Whether windows of a block become functions: it is large and in a function,
+ * shapes are known and have at most NABLA_MAX_RANK dimensions, and bodies take
+ * nothing from outside but elements. */
 bool nabla_fuse_arena_fits(const nabla_fuse_plan *plan);
 
 /* Makes a private function of each window, which is called in its place. What

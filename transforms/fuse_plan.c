@@ -39,7 +39,7 @@ static bool starts_with(MlirStringRef name, const char *prefix) {
   return name.length > length && !memcmp(name.data, prefix, length);
 }
 
-/* Of arith or math, without regions: no effects, nothing from outside. */
+/* Of arith or math, without regions: no effects. */
 static bool is_plain(MlirOperation op) {
   const MlirStringRef name = nabla_name(op);
   return mlirOperationGetNumRegions(op) == 0 &&
@@ -47,11 +47,27 @@ static bool is_plain(MlirOperation op) {
           nabla_is(op, "linalg.index") || nabla_is(op, "linalg.yield"));
 }
 
+/* Whether operands are elements, or computed in the body: a scalar from outside
+ * may be an operand too. */
+static bool takes_own_values(MlirOperation op, MlirBlock body) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    const MlirValue value = mlirOperationGetOperand(op, i);
+    const MlirBlock from =
+        mlirValueIsABlockArgument(value)
+            ? mlirBlockArgumentGetOwner(value)
+            : mlirOperationGetBlock(mlirOpResultGetOwner(value));
+    if (!mlirBlockEqual(from, body)) return false;
+  }
+  return true;
+}
+
 static bool has_plain_body(nabla_elementwise *e) {
   e->weight = 0;
+  e->is_closed = true;
   for (MlirOperation op = mlirBlockGetFirstOperation(e->body);
        !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
     if (!is_plain(op)) return false;
+    e->is_closed = e->is_closed && takes_own_values(op, e->body);
     e->weight++;
   }
   e->weight--; /* the yield */
@@ -85,7 +101,8 @@ bool nabla_elementwise_match(MlirOperation op, nabla_elementwise *out) {
                          mlirDenseI32ArrayGetElement(sizes, 0),
                          mlirDenseI32ArrayGetElement(sizes, 1),
                          attribute_of(op, "indexing_maps"),
-                         0};
+                         0,
+                         true};
   if (!is_all_parallel(op) || !has_plain_results(&e) || !has_plain_body(&e))
     return false;
   *out = e;

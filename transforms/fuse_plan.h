@@ -20,6 +20,7 @@ typedef struct nabla_elementwise {
   intptr_t inputs, outputs;
   MlirAttribute maps; /* of inputs, then outputs */
   size_t weight;      /* operations of its body */
+  bool is_closed;     /* the body takes nothing from outside but elements */
 } nabla_elementwise;
 
 /* False for any other operation. */

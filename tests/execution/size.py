@@ -102,6 +102,52 @@ def check_result(s, what, program, arguments, want):
                  "%s: result %d differs" % (what, i))
 
 
+# ---- linalg of the user's -------------------------------------------------------
+
+
+def generics(count, rank, inside="    %c = arith.constant 7 : i32\n"):
+    """A chain of linalg.generic that add %c to each element of %x."""
+    kind = "tensor<%sxi32>" % "x".join(["2"] + ["1"] * (rank - 1))
+    dims = ", ".join("d%d" % i for i in range(rank))
+    one = ("  %%%s = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["
+           + ", ".join(['"parallel"'] * rank) + "]} ins(%%%s : " + kind +
+           ") outs(%%e : " + kind + ") {\n  ^bb0(%%a: i32, %%b: i32):\n" +
+           inside.replace("%", "%%") + "    %%r = arith.addi %%a, %%c : i32\n"
+           "    linalg.yield %%r : i32\n  } -> " + kind)
+    names = ["x"] + ["v%d" % i for i in range(count)]
+    lines = [one % (to, of) for of, to in zip(names, names[1:])]
+    return ("#m = affine_map<(%s) -> (%s)>" % (dims, dims),
+            ["  %%e = tensor.empty() : %s" % kind] + lines, kind,
+            "%" + names[-1])
+
+
+def check_generics(s, count=1100):
+    """Bodies that take a value from outside, more dimensions than arrays have,
+    and operations that are in no function."""
+    x, c = np.array([3, 5], np.int32), np.array(7, np.int32)
+    head, lines, kind, last = generics(count, 1, "")
+    check_result(s, "a captured value", "\n".join([
+        head, "func.func @f(%%x: %s, %%s: tensor<i32>) -> %s {" % (kind, kind),
+        "  %c = tensor.extract %s[] : tensor<i32>", *lines,
+        "  return %s : %s\n}\n" % (last, kind)]), (x, c), [x + count * c])
+    head, lines, kind, last = generics(count, 40)
+    groups = "[[" + ", ".join(map(str, range(40))) + "]]"
+    check_result(s, "40 dimensions", "\n".join([
+        head, "func.func @f(%given: tensor<2xi32>) -> tensor<2xi32> {",
+        "  %%x = tensor.expand_shape %%given %s output_shape [2%s] : "
+        "tensor<2xi32> into %s" % (groups, ", 1" * 39, kind), *lines,
+        "  %%y = tensor.collapse_shape %s %s : %s into tensor<2xi32>" % (
+            last, groups, kind),
+        "  return %y : tensor<2xi32>\n}\n"]), (x,),
+        [x + count * 7])
+    head, lines, kind, last = generics(count, 1)
+    done = s.start(s.write("\n".join([
+        head, "%%x = arith.constant dense<1> : %s" % kind, *lines,
+        "bufferization.dealloc_tensor %s : %s" % (last, kind)])))
+    s.expect(done.returncode == 1 and b"at the top level" in done.stderr,
+             "no function: exit %d, %s" % (done.returncode, done.stderr[-400:]))
+
+
 # ---- time ---------------------------------------------------------------------
 
 
@@ -135,6 +181,7 @@ def check_time(s, shapes, few):
 def test(s):
     if sys.argv[3] == "results":
         check_results(s)
+        check_generics(s)
     elif sys.argv[3] == "medium":
         check_time(s, (chain, recent), 3000)
     else:
