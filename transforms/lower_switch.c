@@ -1,7 +1,8 @@
-/* nabla-lower-switch: scf.index_switch becomes scf.if, one in the other.
- * Upstream's bufferization does not see that a result of the former is what its
- * regions yield: another value may be written into its buffer while it is read.
- */
+/* nabla-lower-switch: scf.index_switch of few cases becomes scf.if, one in the
+ * other; the regions of one with more cases yield copies of their tensors.
+ * Upstream's bufferization does not see that a result of scf.index_switch is
+ * what its regions yield: another value may be written into its buffer while it
+ * is read. Its time grows with the fourth power of the depth of scf.if. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 #include "dialect/control.h"
 #include "transforms/ir.h"
 #include "transforms/passes.h"
+
+#define NESTED_CASES 16 /* more take longer to compile than copies to run */
 
 /* The switch: its cases, region 0 being what else there is. */
 typedef struct cases {
@@ -96,8 +99,30 @@ static void nest(const cases *c, MlirValue *values) {
     values[i] = mlirOperationGetResult(outer, i);
 }
 
+/* Yields a tensor of its own in place of each that `end` yields. */
+static void copy_yields(MlirOperation end) {
+  const int32_t sizes[3] = {0, 1, 0};
+  MlirNamedAttribute segments =
+      nabla_named(nabla_context(end), "operandSegmentSizes",
+                  mlirDenseI32ArrayGet(nabla_context(end), 3, sizes));
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+    MlirValue value = mlirOperationGetOperand(end, i);
+    MlirType type = mlirValueGetType(value);
+    if (!mlirTypeIsARankedTensor(type)) continue;
+    nabla_op_spec copy = {
+        "bufferization.alloc_tensor", 1, &value, 1, &type, 1, &segments};
+    mlirOperationSetOperand(
+        end, i, mlirOperationGetResult(nabla_op_create(end, &copy), 0));
+  }
+}
+
 static bool lower(MlirOperation op, void *unused) {
   (void)unused;
+  if (mlirOperationGetNumRegions(op) > NESTED_CASES + 1) {
+    for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
+      copy_yields(nabla_block_end(nabla_region_block(op, i)));
+    return true;
+  }
   MlirAttribute numbers =
       mlirOperationGetAttributeByName(op, nabla_ref("cases"));
   intptr_t results = mlirOperationGetNumResults(op);

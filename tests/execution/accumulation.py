@@ -176,21 +176,24 @@ def cases():
                 "outs(%(y)s : %(t)s) -> %(t)s")
 
 
-def switched(number, rng):
+def switched(number, more, rng):
     """What a switch gives stays, though its regions compute into a tensor that
-    something else is computed into afterwards."""
-    f = Function("switch_%d" % number)
+    something else is computed into afterwards. Of many cases it stays a
+    switch: nabla-lower-switch."""
+    f = Function("switch_%d_%d" % (number, more))
     a, b = small(rng, (8,), "f32"), small(rng, (8,), "f32")
     (x, t), (y, _) = f.argument(a), f.argument(b)
     e = f.op("tensor.empty() : " + t)
     fill = ("    %%s = linalg.%s ins(%s, %s : %s, %s) outs(%s : %s) -> %s\n"
             "    scf.yield %%s : %s\n  }\n")
-    z = f.op("scf.index_switch %s -> %s\n  case 3 {\n%s  default {\n%s" % (
-        f.size(number), t, fill % ("add", x, y, t, t, e, t, t, t),
+    others = "".join("  case %d {\n%s" % (
+        10 + i, fill % ("add", x, x, t, t, e, t, t, t)) for i in range(more))
+    z = f.op("scf.index_switch %s -> %s\n  case 3 {\n%s%s  default {\n%s" % (
+        f.size(number), t, fill % ("add", x, y, t, t, e, t, t, t), others,
         fill % ("mul", x, y, t, t, e, t, t, t)))
     w = f.op("linalg.copy ins(%s : %s) outs(%s : %s) -> %s" % (x, t, e, t, t))
     f.give(w, t, exact(a))
-    f.give(z, t, exact(a + b if number == 3 else a * b))
+    f.give(z, t, exact({3: a + b, 4: a * b}.get(number, a + a)))
     return f
 
 
@@ -203,7 +206,9 @@ def test(s):
                 functions.append(Function("some_%d" % (count // EACH)))
             read(functions[-1], reader, *build(functions[-1], rng))
             count += 1
-    functions += [switched(number, rng) for number in (3, 4)]
+    functions += [switched(number, more, rng)
+                  for number, more in ((3, 0), (4, 0), (3, 40), (4, 40),
+                                       (10, 40), (209, 200))]
     s.run_all(functions, most=80)
 
 

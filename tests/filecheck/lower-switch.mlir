@@ -59,4 +59,71 @@ func.func @effects(%n: index, %m: memref<f32>, %x: f32) {
   return
 }
 
+// Of more than 16 cases it stays, and gives tensors that are its own.
+// CHECK-LABEL: func.func @many
+// CHECK-SAME: %[[N:.*]]: index, %[[A:.*]]: tensor<?xf32>, %[[B:.*]]: tensor<?xf32>
+// CHECK: scf.index_switch %[[N]]
+// CHECK-COUNT-17: bufferization.alloc_tensor() copy(%[[A]]) : tensor<?xf32>
+// CHECK: default {
+// CHECK: %[[C:.*]] = bufferization.alloc_tensor() copy(%[[B]]) : tensor<?xf32>
+// CHECK: scf.yield %[[C]], %[[N]]
+func.func @many(%n: index, %a: tensor<?xf32>, %b: tensor<?xf32>) -> (tensor<?xf32>, index) {
+  %0:2 = scf.index_switch %n -> tensor<?xf32>, index
+  case 0 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 1 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 2 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 3 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 4 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 5 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 6 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 7 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 8 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 9 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 10 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 11 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 12 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 13 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 14 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 15 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  case 16 {
+    scf.yield %a, %n : tensor<?xf32>, index
+  }
+  default {
+    scf.yield %b, %n : tensor<?xf32>, index
+  }
+  return %0#0, %0#1 : tensor<?xf32>, index
+}
+
 // OPTION: no such option all
