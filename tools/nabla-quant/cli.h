@@ -177,6 +177,7 @@ typedef struct cli {
   int colored_out, colored_error;
   int error_shown; /* the failure that a verb returns is already on screen */
   int written;     /* the output is complete and has its name              */
+  int write_error; /* errno of the first write of JSON that failed, or 0   */
   /* Of a verb that worked: OK, DIFFERENT, and of verify UNSUPPORTED. */
   int exit;
 } cli;

@@ -16,8 +16,18 @@ nabla_json_out cli_json_to(FILE *stream) {
   return (nabla_json_out){.self = stream, .write = write_stream, .spaced = 1};
 }
 
+/* Keeps the reason of the first failure: the writer gives up then, so that
+ * flushing standard output at the end has nothing left to fail with. */
+static nabla_status write_stdout(void *self, const void *data, size_t size,
+                                 nabla_diag *diag) {
+  cli *c = self;
+  if (fwrite(data, 1, size, stdout) == size) return NABLA_OK;
+  if (!c->write_error) c->write_error = errno;
+  return nabla_fail(diag, NABLA_IO, "%s", strerror(c->write_error));
+}
+
 void cli_json_begin(cli *c) {
-  c->json = cli_json_to(stdout);
+  c->json = (nabla_json_out){.self = c, .write = write_stdout, .spaced = 1};
   c->json_begun = 1;
   nabla_json_out_object(&c->json);
   cli_json_text(&c->json, "schema", "nabla-quant/1");
@@ -118,5 +128,5 @@ nabla_status cli_json_end(cli *c, nabla_status status, int exit_code,
   }
   nabla_json_out_object_end(&c->json);
   NABLA_TRY(nabla_json_out_finish(&c->json));
-  return write_stream(stdout, "\n", 1, diag);
+  return write_stdout(c, "\n", 1, diag);
 }

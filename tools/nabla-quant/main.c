@@ -96,7 +96,7 @@ static int finish_stdout(cli *c, int exit_code) {
   errno = 0;
   int failed = ferror(stdout);
   if (fflush(stdout)) failed = 1;
-  int reason = errno;
+  int reason = c->write_error ? c->write_error : errno;
   if (!failed) return exit_code;
   if (reason == EPIPE && cli_signals_pipe_kills()) die_of(SIGPIPE);
   nabla_diag diag = NABLA_DIAG_INIT;
