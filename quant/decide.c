@@ -75,7 +75,8 @@ static int ends_in_weight(const nabla_tensor *tensor) {
 }
 
 static void keep(nabla_decision *out, nabla_reason reason, size_t detail) {
-  *out = (nabla_decision){.reason = reason, .detail = (uint32_t)detail};
+  *out =
+      (nabla_decision){.reason = (uint8_t)reason, .detail = (uint32_t)detail};
 }
 
 /* What no wish can change. */
@@ -92,22 +93,24 @@ static int cannot(const nabla_tensor *tensor, nabla_decision *out) {
 }
 
 static void by_rule(const nabla_plan *plan, const nabla_tensor *tensor,
-                    size_t rule, nabla_decision *out) {
+                    size_t rule, nabla_decision *out,
+                    nabla_format *out_format) {
   const nabla_encoding *encoding = plan->rule[rule].encoding;
   if (encoding && cannot(tensor, out)) return;
   keep(out, NABLA_REASON_RULE, rule);
   if (!encoding) return;
   const nabla_settings settings =
       nabla_settings_of_rule(plan, &plan->rule[rule]);
-  out->format = nabla_settings_format(plan, tensor, encoding, &settings);
-  out->search = settings.search;
+  *out_format = nabla_settings_format(plan, tensor, encoding, &settings);
+  out->search = settings.search != 0;
 }
 
 nabla_status nabla_plan_decide(const nabla_plan *plan,
                                const nabla_tensor *tensor, nabla_decision *out,
-                               nabla_diag *diag) {
+                               nabla_format *out_format, nabla_diag *diag) {
   size_t match;
   uint32_t row = 0;
+  *out_format = (nabla_format){0};
   if (tensor->layout != NABLA_LAYOUT_DENSE) {
     keep(out, NABLA_REASON_PACKED, 0);
     return NABLA_OK;
@@ -124,7 +127,7 @@ nabla_status nabla_plan_decide(const nabla_plan *plan,
   }
   NABLA_TRY(nabla_patterns_match(plan->rules, tensor->name, &match, diag));
   if (match != SIZE_MAX)
-    by_rule(plan, tensor, match, out);
+    by_rule(plan, tensor, match, out, out_format);
   else if (!plan->encoding)
     keep(out, NABLA_REASON_NONE, 0);
   else if (cannot(tensor, out))
@@ -139,9 +142,9 @@ nabla_status nabla_plan_decide(const nabla_plan *plan,
     keep(out, NABLA_REASON_ARCHITECTURE, 0);
   else {
     keep(out, NABLA_REASON_DEFAULT, 0);
-    out->format =
+    *out_format =
         nabla_settings_format(plan, tensor, plan->encoding, &plan->settings);
-    out->search = plan->settings.search;
+    out->search = plan->settings.search != 0;
   }
   return NABLA_OK;
 }
@@ -152,13 +155,21 @@ static void explain_rule(const nabla_plan *plan, const nabla_decision *decision,
            nabla_patterns_text(plan->rules, decision->detail));
 }
 
+/* snprintf takes many times as long; a model may have millions of tensors. */
+static void say(const char *text, char *out, size_t size) {
+  size_t length = strlen(text);
+  if (length >= size) length = size - 1;
+  memcpy(out, text, length);
+  out[length] = '\0';
+}
+
 void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
                             const nabla_decision *decision, char *out,
                             size_t size) {
   const uint32_t detail = decision->detail;
   switch ((nabla_reason)decision->reason) {
     case NABLA_REASON_DEFAULT:
-      snprintf(out, size, "default");
+      say("default", out, size);
       return;
     case NABLA_REASON_RULE:
       explain_rule(plan, decision, out, size);
@@ -173,32 +184,32 @@ void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
                nabla_patterns_text(plan->skip, detail));
       return;
     case NABLA_REASON_ONLY:
-      snprintf(out, size, "not among those asked for");
+      say("not among those asked for", out, size);
       return;
     case NABLA_REASON_NONE:
-      snprintf(out, size, "no encoding asked for");
+      say("no encoding asked for", out, size);
       return;
     case NABLA_REASON_DTYPE:
       snprintf(out, size, "%s is not a type that is quantized",
                nabla_dtype_name(tensor->dtype));
       return;
     case NABLA_REASON_EMPTY:
-      snprintf(out, size, "no elements");
+      say("no elements", out, size);
       return;
     case NABLA_REASON_RANK:
       snprintf(out, size, "rank %" PRIu32 ", not a matrix", tensor->rank);
       return;
     case NABLA_REASON_NAME:
-      snprintf(out, size, "name does not end in weight");
+      say("name does not end in weight", out, size);
       return;
     case NABLA_REASON_KEEP:
-      snprintf(out, size, "%s", keeps[detail].why);
+      say(keeps[detail].why, out, size);
       return;
     case NABLA_REASON_ARCHITECTURE:
       snprintf(out, size, "dense in %.60s", plan->config.class_name);
       return;
     case NABLA_REASON_GROWS:
-      snprintf(out, size, "would be larger when packed");
+      say("would be larger when packed", out, size);
       return;
     case NABLA_REASON_NONFINITE:
       snprintf(out, size, "NaN, infinite or too large at index %" PRIu64,

@@ -20,7 +20,7 @@ static int format_of(const survey *s, size_t index, const nabla_tensor *tensor,
   const nabla_plan *plan = s->plan;
   *out = tensor->format;
   if (tensor->layout != NABLA_LAYOUT_DENSE) return 1;
-  if (plan) *out = plan->decisions[index].format;
+  if (plan) *out = *nabla_plan_format(plan, index);
   return out->encoding != NULL;
 }
 

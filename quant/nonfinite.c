@@ -19,7 +19,7 @@ typedef struct scan {
 
 static nabla_tiling tiling_of(const scan *s, size_t tensor) {
   const nabla_plan *plan = s->plan;
-  if (!plan->decisions[tensor].format.encoding) return (nabla_tiling){0};
+  if (!plan->decisions[tensor].format) return (nabla_tiling){0};
   return nabla_tiling_of(
       NULL, nabla_checkpoint_tensor(plan->checkpoint, tensor).elements,
       s->tile);
@@ -68,7 +68,7 @@ static nabla_status run_scan(scan *s, const nabla_environment *environment,
                    .self = s};
   for (size_t i = 0; i < s->plan->count; i++) {
     s->first_tile[i + 1] = s->first_tile[i] + tiling_of(s, i).tiles;
-    if (s->plan->decisions[i].format.encoding)
+    if (s->plan->decisions[i].format)
       run.bytes_total +=
           nabla_checkpoint_tensor(s->plan->checkpoint, i).stored_bytes;
     s->first_bad[i] = UINT64_MAX;

@@ -19,6 +19,9 @@
 /* About what the header of a file says of a tensor besides its name. */
 enum { ENTRY_BYTES = 72 };
 
+/* Bytes of the formats of all tensors. */
+#define FORMATS_LIMIT ((size_t)UINT32_MAX * sizeof(nabla_format))
+
 static nabla_status take_rules(nabla_plan *plan,
                                const nabla_quantize_options *options,
                                nabla_diag *diag) {
@@ -86,10 +89,11 @@ typedef struct survey {
 static survey look(const nabla_plan *plan) {
   survey s = {0};
   for (size_t i = 0; i < plan->count; i++) {
+    const int was_packed = nabla_checkpoint_is_packed(plan->checkpoint, i);
+    if (!was_packed && !plan->decisions[i].format) continue;
     const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
-    const int was_packed = tensor.layout != NABLA_LAYOUT_DENSE;
     const nabla_format *format =
-        was_packed ? &tensor.format : &plan->decisions[i].format;
+        was_packed ? &tensor.format : nabla_plan_format(plan, i);
     if (was_packed) s.packed++;
     if (tensor.layout == NABLA_LAYOUT_NABLA) s.ours = 1;
     if (!format->encoding) continue;
@@ -275,9 +279,11 @@ static nabla_status find_importance(const nabla_plan *plan,
 static nabla_status measure(const nabla_plan *plan, const nabla_tensor *tensor,
                             nabla_decision *decision, nabla_diag *diag) {
   nabla_components parts;
-  NABLA_TRY(check_readable(plan, tensor, &decision->format, diag));
-  NABLA_TRY(nabla_components_of(tensor, &decision->format, plan->totals.layout,
-                                &parts, diag));
+  const nabla_format *format =
+      nabla_plan_format(plan, (size_t)(decision - plan->decisions));
+  NABLA_TRY(check_readable(plan, tensor, format, diag));
+  NABLA_TRY(
+      nabla_components_of(tensor, format, plan->totals.layout, &parts, diag));
   NABLA_TRY(check_names(plan, tensor, &parts, diag));
   decision->bytes_out = 0;
   for (size_t i = 0; i < parts.count; i++)
@@ -314,14 +320,12 @@ static nabla_status keep_growing(nabla_plan *plan, size_t *out_kept,
   *out_kept = 0;
   for (size_t i = 0; i < plan->count; i++) {
     nabla_decision *decision = &plan->decisions[i];
+    if (!decision->format || decision->reason != NABLA_REASON_DEFAULT) continue;
     const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
     uint64_t bytes;
-    if (!decision->format.encoding ||
-        decision->reason != NABLA_REASON_DEFAULT ||
-        tensor.stored_bytes > NABLA_GROWS_BELOW)
-      continue;
+    if (tensor.stored_bytes > NABLA_GROWS_BELOW) continue;
     nabla_status status =
-        packed_bytes(plan, &tensor, &decision->format, &bytes, diag);
+        packed_bytes(plan, &tensor, nabla_plan_format(plan, i), &bytes, diag);
     if (status)
       return nabla_checkpoint_blame(plan->checkpoint, &tensor, status, diag);
     if (bytes <= tensor.stored_bytes + tensor.name_length + ENTRY_BYTES)
@@ -339,8 +343,8 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
     nabla_decision *decision = &plan->decisions[i];
     const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
     decision->bytes_out = tensor.stored_bytes;
-    decision->importance = SIZE_MAX;
-    if (decision->format.encoding) {
+    if (decision->format) {
+      decision->importance = SIZE_MAX;
       NABLA_TRY(find_importance(plan, &tensor, decision, diag));
       nabla_status status = measure(plan, &tensor, decision, diag);
       if (status)
@@ -358,12 +362,33 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+/* Gives a decision its format; most follow one of the same format. */
+static nabla_status set_format(nabla_plan *plan, nabla_decision *decision,
+                               const nabla_format *format, nabla_diag *diag) {
+  const size_t count = plan->formats.size / sizeof *format;
+  const nabla_format *formats =
+      (const nabla_format *)(const void *)plan->formats.data;
+  if (!format->encoding) return NABLA_OK;
+  if (!count || !nabla_format_equal(&formats[count - 1], format)) {
+    NABLA_TRY(
+        nabla_buffer_append(&plan->formats, format, sizeof *format, diag));
+    decision->format = (uint32_t)count + 1; /* limited by FORMATS_LIMIT */
+  } else {
+    decision->format = (uint32_t)count;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status decide_once(nabla_plan *plan,
                                 const nabla_environment *environment,
                                 nabla_diag *diag) {
+  plan->formats.size = 0;
   for (size_t i = 0; i < plan->count; i++) {
     const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, i);
-    NABLA_TRY(nabla_plan_decide(plan, &tensor, &plan->decisions[i], diag));
+    nabla_format format;
+    NABLA_TRY(
+        nabla_plan_decide(plan, &tensor, &plan->decisions[i], &format, diag));
+    NABLA_TRY(set_format(plan, &plan->decisions[i], &format, diag));
   }
   if (plan->nonfinite == NABLA_NONFINITE_KEEP)
     NABLA_TRY(nabla_plan_keep_nonfinite(plan, environment, diag));
@@ -430,6 +455,8 @@ nabla_status nabla_plan_create(const nabla_checkpoint *checkpoint,
   nabla_plan *plan = block;
   plan->allocator = allocator;
   plan->checkpoint = checkpoint;
+  nabla_buffer_init(&plan->formats, allocator, "formats of tensors",
+                    FORMATS_LIMIT);
   nabla_status status = take_options(plan, options, diag);
   if (!status) status = read_config(plan, options, environment, diag);
   if (!status) status = decide_all(plan, environment, diag);
@@ -449,6 +476,7 @@ void nabla_plan_destroy(nabla_plan *plan) {
   nabla_patterns_destroy(plan->rules);
   nabla_free(allocator, plan->rule, NABLA_MAX_PATTERNS, sizeof *plan->rule);
   nabla_free(allocator, plan->decisions, plan->count, sizeof *plan->decisions);
+  nabla_buffer_deinit(&plan->formats);
   nabla_free(allocator, plan, 1, sizeof *plan);
 }
 
@@ -459,10 +487,10 @@ nabla_plan_row nabla_plan_get(const nabla_plan *plan, size_t row) {
   const nabla_tensor tensor = nabla_checkpoint_tensor(plan->checkpoint, row);
   nabla_plan_row out = {
       .tensor = row,
-      .quantized = decision->format.encoding != NULL,
-      .format = decision->format,
+      .quantized = decision->format != 0,
+      .format = *nabla_plan_format(plan, row),
       .search = decision->search,
-      .has_importance = decision->format.encoding && decision->search &&
+      .has_importance = decision->format && decision->search &&
                         decision->importance != SIZE_MAX,
       .bytes_in = tensor.stored_bytes,
       .bytes_out = decision->bytes_out,

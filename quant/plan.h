@@ -2,6 +2,7 @@
 #ifndef NABLA_QUANT_PLAN_H
 #define NABLA_QUANT_PLAN_H
 
+#include "lib/base/memory.h"
 #include "nabla/quantize.h"
 #include "quant/hf_config.h"
 #include "quant/patterns.h"
@@ -27,13 +28,15 @@ typedef enum nabla_reason {
 
 /* One logical tensor; small, since a file may hold two million. */
 typedef struct nabla_decision {
-  nabla_format format; /* encoding NULL: kept */
-  int search;
-  size_t importance; /* tensor of plan->importance, or SIZE_MAX */
-  uint32_t reason;   /* nabla_reason */
-  uint32_t detail;   /* rule, pattern or row of keep.def */
-  uint64_t index;    /* of the first value that is not finite */
   uint64_t bytes_out;
+  union {
+    uint64_t importance; /* tensor of plan->importance, or SIZE_MAX */
+    uint64_t index;      /* NABLA_REASON_NONFINITE: of the first such value */
+  };
+  uint32_t format; /* place in plan->formats, from 1; 0: kept */
+  uint32_t detail; /* rule, pattern or row of keep.def */
+  uint8_t reason;  /* nabla_reason */
+  uint8_t search;
 } nabla_decision;
 
 struct nabla_plan {
@@ -53,8 +56,19 @@ struct nabla_plan {
   nabla_isa isa;
   nabla_decision *decisions; /* one per logical tensor */
   size_t count;
+  nabla_buffer formats; /* nabla_format, those next to each other unequal */
   nabla_plan_totals totals;
 };
+
+/* The format that a tensor gets; encoding NULL: it is kept. */
+static inline const nabla_format *nabla_plan_format(const nabla_plan *plan,
+                                                    size_t tensor) {
+  static const nabla_format kept = {0};
+  const nabla_format *formats =
+      (const nabla_format *)(const void *)plan->formats.data;
+  const uint32_t format = plan->decisions[tensor].format;
+  return format ? &formats[format - 1] : &kept;
+}
 
 /* Says whether `encoding` can have `settings` at all. */
 NABLA_MUST_USE nabla_status nabla_settings_check(const nabla_settings *settings,
@@ -72,10 +86,12 @@ nabla_format nabla_settings_format(const nabla_plan *plan,
                                    const nabla_encoding *encoding,
                                    const nabla_settings *settings);
 
-/* Decides one tensor by name, dtype and shape. */
+/* Decides one tensor by name, dtype and shape. *out_format is the format of one
+ * that is to be packed, else its encoding is NULL; out->format stays 0. */
 NABLA_MUST_USE nabla_status nabla_plan_decide(const nabla_plan *plan,
                                               const nabla_tensor *tensor,
                                               nabla_decision *out,
+                                              nabla_format *out_format,
                                               nabla_diag *diag);
 
 /* The weight of each of `count` values of a tile in a search, in a part of

@@ -28,7 +28,7 @@ static uint32_t newest_version(const nabla_file_job *job) {
   for (size_t i = 0; i < nabla_checkpoint_count(task->checkpoint); i++) {
     const nabla_tensor tensor = nabla_checkpoint_tensor(task->checkpoint, i);
     const nabla_format *format = tensor.layout == NABLA_LAYOUT_DENSE
-                                     ? &task->plan->decisions[i].format
+                                     ? nabla_plan_format(task->plan, i)
                                      : &tensor.format;
     if (format->encoding && nabla_layout_version(format) > newest)
       newest = nabla_layout_version(format);

@@ -80,7 +80,7 @@ static nabla_status select_codec(const nabla_file_job *job,
   const nabla_decision *decision = &job->task->plan->decisions[item->index];
   const nabla_codec_options how = {
       .isa = job->task->isa, .dtype = dtype, .search = decision->search};
-  nabla_format format = decision->format;
+  nabla_format format = *nabla_plan_format(job->task->plan, item->index);
   /* a tile inside a segment has blocks of one run */
   if (format.segment && (first % format.segment || count < format.segment))
     format.segment = 0;

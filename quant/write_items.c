@@ -108,7 +108,7 @@ nabla_status nabla_file_job_list(nabla_file_job *job, nabla_target *target,
       const size_t tensor = nabla_checkpoint_find_at(checkpoint, shard, i);
       nabla_item item = {.kind = NABLA_ITEM_COPY, .shard = shard, .index = i};
       if (tensor != SIZE_MAX && task->plan &&
-          task->plan->decisions[tensor].format.encoding) {
+          task->plan->decisions[tensor].format) {
         item.kind = NABLA_ITEM_ENCODE;
         item.index = tensor;
       } else if (task->dequantize && tensor == SIZE_MAX) {

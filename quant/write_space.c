@@ -9,7 +9,7 @@ static nabla_status count_scales(const nabla_write_task *task, uint32_t files,
                                  uint64_t *scales, nabla_diag *diag) {
   const nabla_checkpoint *checkpoint = task->checkpoint;
   for (size_t i = 0; i < nabla_checkpoint_count(checkpoint); i++) {
-    const nabla_format *format = &task->plan->decisions[i].format;
+    const nabla_format *format = nabla_plan_format(task->plan, i);
     if (!format->encoding || format->scale != NABLA_SCALE_DYNAMIC8) continue;
     const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, i);
     uint64_t *sum = &scales[files > 1 ? tensor.data.shard : 0];

@@ -13,7 +13,7 @@ static uint64_t copy_span(const nabla_file_job *job) { return job->tile * 4; }
 nabla_format nabla_item_format(const nabla_file_job *job,
                                const nabla_item *item) {
   if (item->kind == NABLA_ITEM_ENCODE)
-    return job->task->plan->decisions[item->index].format;
+    return *nabla_plan_format(job->task->plan, item->index);
   return nabla_checkpoint_tensor(job->task->checkpoint, item->index).format;
 }
 

@@ -9,6 +9,7 @@
 #include "lib/base/require.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/foreign.h"
+#include "quant/formats/safetensors_internal.h"
 
 #define SINGLE_NAME "model.safetensors"
 
@@ -354,20 +355,28 @@ static const nabla_head *head_at(const nabla_checkpoint *checkpoint,
   return (const nabla_head *)(const void *)checkpoint->heads.data + index;
 }
 
+int nabla_checkpoint_is_packed(const nabla_checkpoint *checkpoint,
+                               size_t index) {
+  return head_at(checkpoint, index)->packed != NABLA_NOT_PACKED;
+}
+
 nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
                                      size_t index) {
   const nabla_head *head = head_at(checkpoint, index);
-  const nabla_entry entry = nabla_safetensors_entry(
-      checkpoint->shards[head->shard].file, head->entry);
-  nabla_tensor tensor = {.name = entry.name,
-                         .name_length = entry.name_length,
-                         .dtype = entry.dtype,
-                         .rank = entry.rank,
-                         .shape = entry.shape,
-                         .elements = entry.elements,
-                         .layout = NABLA_LAYOUT_DENSE,
-                         .data = {head->shard, head->entry},
-                         .stored_bytes = entry.bytes};
+  const nabla_safetensors *file = checkpoint->shards[head->shard].file;
+  const nabla_safetensors_record *record =
+      &nabla_safetensors_records(file)[head->entry];
+  nabla_tensor tensor = {
+      .name = nabla_safetensors_name_of(file, record),
+      .name_length = record->name_length,
+      .dtype = (nabla_dtype)record->dtype,
+      .rank = record->rank,
+      .shape = nabla_safetensors_shape_of(file, record),
+      .elements = nabla_safetensors_elements_of(file, record),
+      .layout = NABLA_LAYOUT_DENSE,
+      .data = {head->shard, head->entry},
+      .stored_bytes = record->end - record->begin,
+  };
   if (head->packed == NABLA_NOT_PACKED) return tensor;
   const nabla_packed_entry *packed =
       (const nabla_packed_entry *)(const void *)checkpoint->packed.data +
@@ -417,8 +426,9 @@ int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
 size_t nabla_checkpoint_find_at(const nabla_checkpoint *checkpoint,
                                 uint32_t shard, size_t entry) {
   size_t low = 0, high = nabla_checkpoint_count(checkpoint);
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
+  size_t middle = entry; /* where it is in one file without packed tensors */
+  for (; low < high; middle = low + (high - low) / 2) {
+    if (middle >= high) middle = low + (high - low) / 2;
     const nabla_head *head = head_at(checkpoint, middle);
     if (head->shard == shard && head->entry == entry) return middle;
     if (head->shard < shard || (head->shard == shard && head->entry < entry))

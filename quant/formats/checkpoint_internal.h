@@ -103,4 +103,8 @@ nabla_status nabla_checkpoint_blame(const nabla_checkpoint *checkpoint,
 size_t nabla_checkpoint_find_at(const nabla_checkpoint *checkpoint,
                                 uint32_t shard, size_t entry);
 
+/* Says whether a logical tensor is packed. */
+int nabla_checkpoint_is_packed(const nabla_checkpoint *checkpoint,
+                               size_t index);
+
 #endif

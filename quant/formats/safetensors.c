@@ -285,22 +285,16 @@ nabla_entry nabla_safetensors_entry(const nabla_safetensors *file,
                                     size_t index) {
   const nabla_safetensors_record *record =
       &nabla_safetensors_records(file)[index];
-  const uint64_t *shapes = (const void *)file->shapes.data;
-  nabla_dtype dtype = (nabla_dtype)record->dtype;
-  uint64_t bytes = record->end - record->begin;
-  nabla_entry entry = {
+  return (nabla_entry){
       .name = nabla_safetensors_name_of(file, record),
       .name_length = record->name_length,
-      .dtype = dtype,
+      .dtype = (nabla_dtype)record->dtype,
       .rank = record->rank,
-      .shape = record->rank > 0 ? shapes + record->shape : NULL,
+      .shape = nabla_safetensors_shape_of(file, record),
       .offset = file->data_start + record->begin, /* inside the file */
-      .bytes = bytes,
-      .elements = 1,
+      .bytes = record->end - record->begin,
+      .elements = nabla_safetensors_elements_of(file, record),
   };
-  /* Neither overflows: the parser has formed the same product. */
-  for (uint32_t i = 0; i < entry.rank; i++) entry.elements *= entry.shape[i];
-  return entry;
 }
 
 size_t nabla_safetensors_find(const nabla_safetensors *file, const char *name,

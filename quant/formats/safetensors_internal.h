@@ -61,6 +61,22 @@ static inline const char *nabla_safetensors_name_of(
   return (const char *)file->names.data + record->name;
 }
 
+/* NULL for rank 0. */
+static inline const uint64_t *nabla_safetensors_shape_of(
+    const nabla_safetensors *file, const nabla_safetensors_record *record) {
+  const uint64_t *shapes = (const void *)file->shapes.data;
+  return record->rank > 0 ? shapes + record->shape : NULL;
+}
+
+/* Does not overflow: the parser has formed the same product. */
+static inline uint64_t nabla_safetensors_elements_of(
+    const nabla_safetensors *file, const nabla_safetensors_record *record) {
+  const uint64_t *shape = nabla_safetensors_shape_of(file, record);
+  uint64_t elements = 1;
+  for (uint32_t i = 0; i < record->rank; i++) elements *= shape[i];
+  return elements;
+}
+
 /* nabla_safetensors_writer_begin with all that an output may be told. */
 NABLA_MUST_USE nabla_status nabla_safetensors_writer_begin_as(
     nabla_safetensors_writer *writer, const char *path,

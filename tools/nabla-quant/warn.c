@@ -81,6 +81,7 @@ static const char *idle_reason(const nabla_checkpoint *checkpoint, filters *all,
 static void warn_rules(cli *c, const nabla_checkpoint *checkpoint,
                        const nabla_plan *plan, filters *all) {
   uint8_t took[NABLA_MAX_PATTERNS] = {0};
+  if (!all->rules.count) return;
   for (size_t i = 0; i < nabla_plan_count(plan); i++) {
     size_t rule = nabla_plan_get(plan, i).rule;
     if (rule < all->rules.count) took[rule] = 1;
