@@ -114,6 +114,7 @@ expect 0 '' "$compile" linear.mlir -o linear.o
 cmp -s linear.o stdout.o || fail 'the object differs by where it goes'
 expect 0 '' "$compile" linear.mlir -o linear.o # replaces
 "$compile" linear.mlir --emit asm >/dev/full 2>err && fail 'a full disk'
+grep -q 'No space left on device' err || fail 'a full disk has no reason'
 "$python" - "$compile" <<'EOF' || fail 'an object went to a terminal'
 import os, pty, subprocess, sys
 main, side = pty.openpty()

@@ -180,10 +180,7 @@ static nabla_status emit(const settings *s, nabla_compiler *compiler,
 
 static nabla_status write_made(const settings *s, const made *m,
                                nabla_diag *diag) {
-  if (to_stdout(s)) {
-    fwrite(m->result.data, 1, m->result.size, stdout);
-    return NABLA_OK;
-  }
+  if (to_stdout(s)) return write_file("/dev/stdout", &m->result, diag);
   if (s->header) NABLA_TRY(write_file(s->header, &m->header, diag));
   return write_file(s->output, &m->result, diag);
 }
