@@ -76,11 +76,15 @@ MODELS = {
         hidden_size=H, num_hidden_layers=LAYERS, vocab_size=V, state_size=16,
         num_heads=32, head_dim=4, n_groups=1, expand=2)),
     "ViT": ("ViTConfig", LABELLED),
+    "DeiT": ("DeiTConfig", LABELLED),
     "Dinov2": ("Dinov2Config", LABELLED),
     "CLIP": ("CLIPConfig", dict(text_config=dict(COMMON, projection_dim=H),
                                 vision_config=IMAGE, projection_dim=H)),
     "CLIPText": ("CLIPTextConfig", COMMON),
     "CLIPVision": ("CLIPVisionConfig", IMAGE),
+    "Siglip": ("SiglipConfig", dict(text_config=COMMON, vision_config=IMAGE)),
+    "SiglipText": ("SiglipTextConfig", COMMON),
+    "SiglipVision": ("SiglipVisionConfig", IMAGE),
     "Wav2Vec2": ("Wav2Vec2Config", dict(
         vocab_size=32, hidden_size=H, intermediate_size=I,
         num_hidden_layers=LAYERS, num_attention_heads=HEADS, conv_dim=(32, 32),
@@ -119,7 +123,7 @@ def inputs(model):
     tokens = torch.randint(3, V, (2, 9), generator=generator)
     kind = model.main_input_name
     image = torch.randn(2, 3, 32, 32, generator=generator)
-    if type(model).__name__ == "CLIPModel":
+    if type(model).__name__ in ("CLIPModel", "SiglipModel"):
         return {"input_ids": tokens, "pixel_values": image}
     if kind == "pixel_values":
         return {kind: image}
