@@ -211,6 +211,14 @@ find "$prefix" -type d -iname '*nabla*' | grep . && fail "folders are left"
 cmake -DBUILD="$scratch/manifests" -P "$source/cmake/uninstall.cmake" \
   2>"$scratch/log" && fail "uninstalling twice"
 grep -q 'nothing was installed' "$scratch/log" || fail "no reason is given"
+# what cannot be removed is an error, and can be tried again
+mkdir "$scratch/full"
+echo "$scratch/full" >"$scratch/manifests/install_manifest.txt"
+for i in 1 2; do
+  cmake -DBUILD="$scratch/manifests" -P "$source/cmake/uninstall.cmake" \
+    >"$scratch/log" 2>&1 && fail "uninstalling what cannot be removed, $i"
+  grep -q 'cannot be removed' "$scratch/log" || fail "no reason is given, $i"
+done
 # a path that would be a pattern of names
 odd="$scratch/p[re]fix*/nabla"
 mkdir -p "$odd" "$scratch/b[ui]ld"
