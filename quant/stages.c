@@ -3,33 +3,29 @@
 #include "quant/round.h"
 #include "quant/scalar.h"
 
-void nabla_any_absmax_scalar(const void *in, nabla_dtype dtype, size_t count,
-                             size_t block, float *out) {
-  for (size_t at = 0; at < count; at += block) {
-    const size_t end = count - at < block ? count : at + block;
-    uint32_t most = 0;
-    for (size_t i = at; i < end; i++) {
-      const uint32_t bits = nabla_bits_of_f32(nabla_load_value(in, dtype, i)) &
-                            NABLA_F32_MAGNITUDE;
-      if (bits > most) most = bits;
-    }
-    *out++ = nabla_f32_of_bits(most);
+/* The value of largest magnitude of [at, end): magnitudes above signs, compared
+ * as integers, so that NaN is larger than all numbers. */
+static float peak_of(const void *in, nabla_dtype dtype, size_t at, size_t end) {
+  uint32_t most = 0;
+  for (size_t i = at; i < end; i++) {
+    const uint32_t bits = nabla_bits_of_f32(nabla_load_value(in, dtype, i));
+    const uint32_t key = bits << 1 | bits >> 31;
+    if (key > most) most = key;
   }
+  return nabla_f32_of_bits(most >> 1 | most << 31);
 }
 
-/* Magnitudes above signs, compared as integers. */
+void nabla_any_absmax_scalar(const void *in, nabla_dtype dtype, size_t count,
+                             size_t block, float *out) {
+  for (size_t at = 0; at < count; at += block)
+    *out++ =
+        fabsf(peak_of(in, dtype, at, count - at < block ? count : at + block));
+}
+
 void nabla_any_peak_scalar(const void *in, nabla_dtype dtype, size_t count,
                            size_t block, float *out) {
-  for (size_t at = 0; at < count; at += block) {
-    const size_t end = count - at < block ? count : at + block;
-    uint32_t most = 0;
-    for (size_t i = at; i < end; i++) {
-      const uint32_t bits = nabla_bits_of_f32(nabla_load_value(in, dtype, i));
-      const uint32_t key = bits << 1 | bits >> 31;
-      if (key > most) most = key;
-    }
-    *out++ = nabla_f32_of_bits(most >> 1 | most << 31);
-  }
+  for (size_t at = 0; at < count; at += block)
+    *out++ = peak_of(in, dtype, at, count - at < block ? count : at + block);
 }
 
 void nabla_any_range_scalar(const void *in, nabla_dtype dtype, size_t count,
