@@ -73,12 +73,16 @@ def run(tool, *arguments, limits=(), **more):
                           **more)
 
 
-def measure(command):
+def measure(command, output=None):
     """Runs a command; gives (status, peak RSS in MiB, CPU seconds, stderr). The
-    peak is never below this process's own, which exec hands down: 12 MiB."""
+    peak is never below this process's own, which exec hands down: 12 MiB.
+    Standard output replaces what the file `output` holds, if there is one."""
+    if output:
+        output.seek(0)
+        output.truncate()
     with tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(command,
-                                 stdout=subprocess.DEVNULL,
+                                 stdout=output or subprocess.DEVNULL,
                                  stderr=errors)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
