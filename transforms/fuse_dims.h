@@ -1,13 +1,11 @@
-/* Sizes of results of elementwise operations, taken from their operands. */
+/* Comparisons of sizes in a large block. */
 #ifndef NABLA_TRANSFORMS_FUSE_DIMS_H
 #define NABLA_TRANSFORMS_FUSE_DIMS_H
 
 #include "transforms/fuse_plan.h"
 
-/* A tensor.dim of what an elementwise operation gives becomes the size that its
- * tensor.empty has, so that no use of a value in a chain is between two of its
- * operations; comparisons of a size with itself, and those made before, are
- * erased. */
+/* Erases comparisons of a size with itself, and those made before: sizes are
+ * those of what a chain begins with (nabla-resolve-dims). */
 void nabla_fuse_dims(nabla_fuse_plan *plan);
 
 #endif

@@ -17,7 +17,8 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
                  policy, features, numerics, features);
   nabla_text_add(
       out,
-      "func.func(convert-elementwise-to-linalg),nabla-fuse-large,"
+      "func.func(convert-elementwise-to-linalg),nabla-resolve-dims,"
+      "nabla-fuse-large,"
       "func.func(linalg-fuse-elementwise-ops,nabla-fuse-large-end,canonicalize,"
       "cse),nabla-check-ops,"
       "eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"

@@ -363,6 +363,7 @@ def test(s):
     check_arguments(s)
     check_files(s)
     check_sizes(s, rng)
+    shape_limits.check_computed(s, refuse)
     check_math(s)
     check_weights(s, rng)
 
