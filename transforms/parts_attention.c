@@ -96,6 +96,28 @@ static MlirValue spread(const attention *a, MlirValue mask,
   return nabla_build_broadcast(a->b, mask, dims, shape);
 }
 
+/* The mask of the operation, of the sizes that scores have: where only the run
+ * knows one, a size of 1 is refused too, which `spread` would repeat. */
+static MlirValue read_mask(const attention *a, MlirValue mask,
+                           const nabla_built_shape *shape) {
+  const MlirType element = nabla_array_element(mlirValueGetType(mask));
+  const intptr_t rank = nabla_array_rank(mlirValueGetType(mask));
+  nabla_built_shape own = {0};
+  bool known = true;
+  for (intptr_t i = 0; i < rank; i++) {
+    const intptr_t at = shape->rank - rank + i;
+    nabla_build_shape_add(&own, shape, at);
+    known = known && !nabla_is_dynamic(shape->dims[at]) &&
+            !nabla_is_dynamic(nabla_array_dim(mlirValueGetType(mask), i));
+  }
+  if (known) return mask;
+  if (mlirTypeIsAInteger(element))
+    return nabla_build_two(a->b, "or", mask,
+                           nabla_build_full_integer(a->b, 0, &own, element));
+  return nabla_build_two(a->b, "add", mask,
+                         nabla_build_full(a->b, 0, &own, element));
+}
+
 static MlirValue hide(const attention *a, MlirValue scores, MlirValue seen,
                       const nabla_built_shape *shape) {
   MlirValue least = nabla_build_full(a->b, -INFINITY, shape, a->work);
@@ -114,12 +136,13 @@ static MlirValue adjust(const attention *a, MlirValue scores) {
   scores = nabla_build_two(a->b, "mul", scores,
                            nabla_build_full(a->b, scale, &shape, a->work));
   if (mlirOperationGetNumOperands(a->op) > 3) {
-    MlirValue mask = mlirOperationGetOperand(a->op, 3);
+    MlirValue mask = read_mask(a, mlirOperationGetOperand(a->op, 3), &shape);
     if (mlirTypeIsAInteger(nabla_array_element(mlirValueGetType(mask))))
       scores = hide(a, scores, mask, &shape);
     else
-      scores = nabla_build_two(a->b, "add", scores,
-                               spread(a, operand(a, 3), &shape));
+      scores = nabla_build_two(
+          a->b, "add", scores,
+          spread(a, nabla_build_convert(a->b, mask, a->work), &shape));
   }
   bool causal = !mlirAttributeIsNull(
       mlirOperationGetAttributeByName(a->op, nabla_ref("causal")));

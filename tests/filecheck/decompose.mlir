@@ -111,11 +111,13 @@ func.func @grouped(%q: tensor<8x3x16xf32>, %k: tensor<4x5x16xf32>, %v: tensor<4x
 }
 
 // One head for each: no reshape. Scores of f16 are f32. A mask of floats is
-// added.
+// added, after a comparison of its sizes.
 // CHECK-LABEL: func.func @masked(
 // CHECK-NOT: nabla.reshape
 // CHECK: nabla.dot_general %{{.*}}, %{{.*}} batching = [0] x [0] contracting = [2] x [2] : tensor<2x3x8xf32>, tensor<2x?x8xf32>
-// CHECK: nabla.convert %arg3 : tensor<3x?xf16> -> tensor<3x?xf32>
+// CHECK: %[[Z:.*]] = nabla.full 0.000000e+00 : f16 sizes(%{{.*}}) -> tensor<3x?xf16>
+// CHECK: %[[M:.*]] = nabla.add %arg3, %[[Z]]
+// CHECK: nabla.convert %[[M]] : tensor<3x?xf16> -> tensor<3x?xf32>
 // CHECK: nabla.add
 // CHECK-NOT: nabla.select
 // CHECK: nabla.softmax %{{.*}} : tensor<2x3x?xf32>
