@@ -2,6 +2,7 @@
 #include "transforms/ir.h"
 
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Diagnostics.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,40 +141,58 @@ MlirOperation nabla_op_create(MlirOperation before, const nabla_op_spec *spec) {
   return op;
 }
 
-void nabla_argument_protect(MlirOperation function, intptr_t index) {
-  nabla_argument_set(function, index, "bufferization.writable",
-                     mlirBoolAttrGet(nabla_context(function), 0));
+/* The dictionary `old` with one more entry. */
+static MlirAttribute with_entry(MlirAttribute old, MlirNamedAttribute mine) {
+  const intptr_t had = mlirDictionaryAttrGetNumElements(old);
+  MlirNamedAttribute *entries = calloc((size_t)had + 1, sizeof *entries);
+  if (!entries) return old;
+  intptr_t kept = 0;
+  for (intptr_t i = 0; i < had; i++) {
+    entries[kept] = mlirDictionaryAttrGetElement(old, i);
+    kept += !mlirIdentifierEqual(entries[kept].name, mine.name);
+  }
+  entries[kept++] = mine;
+  MlirAttribute made =
+      mlirDictionaryAttrGet(mlirAttributeGetContext(old), kept, entries);
+  free(entries);
+  return made;
 }
 
-void nabla_argument_set(MlirOperation function, intptr_t index, const char *key,
-                        MlirAttribute value) {
+static MlirType function_type(MlirOperation function) {
+  return mlirTypeAttrGetValue(
+      mlirOperationGetAttributeByName(function, nabla_ref("function_type")));
+}
+
+void nabla_arguments_set(MlirOperation function, const char *key,
+                         const MlirAttribute *values) {
   MlirContext context = nabla_context(function);
-  MlirBlock entry =
-      mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
-  intptr_t count = mlirBlockGetNumArguments(entry);
+  const intptr_t count = mlirFunctionTypeGetNumInputs(function_type(function));
   MlirAttribute old =
       mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
   MlirAttribute empty = mlirDictionaryAttrGet(context, 0, NULL);
-  MlirAttribute *all = calloc((size_t)count, sizeof *all);
+  MlirAttribute *all = calloc((size_t)count + 1, sizeof *all);
   if (!all) return;
-  for (intptr_t i = 0; i < count; i++)
+  for (intptr_t i = 0; i < count; i++) {
     all[i] = mlirAttributeIsNull(old) ? empty : mlirArrayAttrGetElement(old, i);
-  intptr_t had = mlirDictionaryAttrGetNumElements(all[index]);
-  MlirNamedAttribute *entries = calloc((size_t)had + 1, sizeof *entries);
-  if (entries) {
-    intptr_t kept = 0;
-    MlirNamedAttribute mine = nabla_named(context, key, value);
-    for (intptr_t i = 0; i < had; i++) {
-      entries[kept] = mlirDictionaryAttrGetElement(all[index], i);
-      kept += !mlirIdentifierEqual(entries[kept].name, mine.name);
-    }
-    entries[kept++] = mine;
-    all[index] = mlirDictionaryAttrGet(context, kept, entries);
-    mlirOperationSetAttributeByName(function, nabla_ref("arg_attrs"),
-                                    mlirArrayAttrGet(context, count, all));
+    if (!mlirAttributeIsNull(values[i]))
+      all[i] = with_entry(all[i], nabla_named(context, key, values[i]));
   }
-  free(entries);
+  mlirOperationSetAttributeByName(function, nabla_ref("arg_attrs"),
+                                  mlirArrayAttrGet(context, count, all));
   free(all);
+}
+
+void nabla_arguments_protect(MlirOperation function, intptr_t first,
+                             intptr_t end) {
+  MlirType type = function_type(function);
+  const intptr_t count = mlirFunctionTypeGetNumInputs(type);
+  MlirAttribute *values = calloc((size_t)count + 1, sizeof *values);
+  if (!values) return;
+  MlirAttribute no = mlirBoolAttrGet(nabla_context(function), 0);
+  for (intptr_t i = first; i < end && i < count; i++)
+    if (mlirTypeIsATensor(mlirFunctionTypeGetInput(type, i))) values[i] = no;
+  nabla_arguments_set(function, "bufferization.writable", values);
+  free(values);
 }
 
 void nabla_op_erase(MlirOperation op) {

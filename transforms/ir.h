@@ -63,13 +63,16 @@ MlirNamedAttribute nabla_named(MlirContext context, const char *key,
 MlirValue nabla_value_transpose(MlirOperation before, MlirValue value,
                                 intptr_t rank, const int64_t *order);
 
-/* Sets `bufferization.writable = false` on an argument of a func.func: the
- * caller's memory, which may be a mapped file, is never written. */
-void nabla_argument_protect(MlirOperation function, intptr_t index);
+/* Sets an attribute of arguments of a func.func, all at once: values[i] of
+ * argument i, nothing where it is null. */
+void nabla_arguments_set(MlirOperation function, const char *key,
+                         const MlirAttribute *values);
 
-/* Sets an attribute of an argument of a func.func. */
-void nabla_argument_set(MlirOperation function, intptr_t index, const char *key,
-                        MlirAttribute value);
+/* Sets `bufferization.writable = false` on the tensors among the arguments
+ * [first, end) of a func.func: the caller's memory, which may be a mapped file,
+ * is never written. */
+void nabla_arguments_protect(MlirOperation function, intptr_t first,
+                             intptr_t end);
 
 /* Replaces all uses of the op's results and erases it. An op that is to be
  * replaced by a result of its own, as is legal in code that is never reached,

@@ -125,11 +125,16 @@ static void split_attributes(MlirOperation function, const char *key,
 
 /* Components that a private function is given may be a part of others: callers
  * copy no slice. What is public begins where its memory does. */
-static void allow_offsets(MlirOperation function, MlirType type) {
+static bool allow_offsets(MlirOperation function, MlirType type) {
   MlirAttribute seen = attribute(function, "sym_visibility");
   if (mlirAttributeIsNull(seen) ||
       !mlirStringRefEqual(mlirStringAttrGetValue(seen), nabla_ref("private")))
-    return;
+    return true;
+  const MlirType split =
+      mlirTypeAttrGetValue(attribute(function, "function_type"));
+  MlirAttribute *layouts =
+      calloc((size_t)mlirFunctionTypeGetNumInputs(split) + 1, sizeof *layouts);
+  if (!layouts) return false;
   intptr_t at = 0;
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     MlirType input = mlirFunctionTypeGetInput(type, i);
@@ -138,10 +143,12 @@ static void allow_offsets(MlirOperation function, MlirType type) {
     bool implicit = nablaTypeIsAImplicit(input);
     if (implicit) count = (intptr_t)nabla_implicit_leaves(input, leaves);
     for (intptr_t p = 0; implicit && p < count; p++)
-      nabla_argument_set(function, at + p, "bufferization.buffer_layout",
-                         nabla_carried_layout(leaves[p]));
+      layouts[at + p] = nabla_carried_layout(leaves[p]);
     at += count;
   }
+  nabla_arguments_set(function, "bufferization.buffer_layout", layouts);
+  free(layouts);
+  return true;
 }
 
 static bool split_function(MlirOperation function) {
@@ -170,14 +177,9 @@ static bool split_function(MlirOperation function) {
   MlirBlock entry =
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (failed || mlirBlockIsNull(entry)) return !failed;
-  if (split_arguments(entry, false)) {
-    intptr_t count = mlirBlockGetNumArguments(entry);
-    for (intptr_t i = 0; i < count; i++)
-      if (mlirTypeIsATensor(mlirValueGetType(mlirBlockGetArgument(entry, i))))
-        nabla_argument_protect(function, i);
-    allow_offsets(function, type);
-  }
-  return true;
+  if (!split_arguments(entry, false)) return true;
+  nabla_arguments_protect(function, 0, mlirBlockGetNumArguments(entry));
+  return allow_offsets(function, type);
 }
 
 static bool carries_implicit(MlirOperation op) {

@@ -170,11 +170,13 @@ static void allow_offsets(const decoder *d) {
   MlirAttribute layout = mlirStridedLayoutAttrGet(
       nabla_context(d->module), mlirShapedTypeGetDynamicStrideOrOffset(), 1,
       &one);
-  for (intptr_t i = 0; i + 1 < mlirFunctionTypeGetNumInputs(d->signature);
-       i++) {
-    nabla_argument_protect(function, i);
-    nabla_argument_set(function, i, "bufferization.buffer_layout", layout);
-  }
+  const intptr_t count = mlirFunctionTypeGetNumInputs(d->signature) - 1;
+  MlirAttribute *layouts = calloc((size_t)count + 1, sizeof *layouts);
+  for (intptr_t i = 0; layouts && i < count; i++) layouts[i] = layout;
+  nabla_arguments_protect(function, 0, count);
+  if (layouts)
+    nabla_arguments_set(function, "bufferization.buffer_layout", layouts);
+  free(layouts);
 }
 
 /* The function, or its declaration: then the module has it. */

@@ -230,40 +230,37 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   nabla_json_out_object_end(out);
 }
 
-static MlirAttribute replace_element(MlirAttribute array, intptr_t index,
-                                     MlirAttribute element) {
-  intptr_t count = mlirArrayAttrGetNumElements(array);
-  MlirAttribute *all = calloc((size_t)count, sizeof *all);
-  if (!all) return array;
-  for (intptr_t i = 0; i < count; i++)
-    all[i] = i == index ? element : mlirArrayAttrGetElement(array, i);
-  MlirAttribute out =
-      mlirArrayAttrGet(mlirAttributeGetContext(array), count, all);
-  free(all);
-  return out;
+/* The dictionary without its name. */
+static MlirAttribute without_name(MlirAttribute one, MlirIdentifier name) {
+  const intptr_t had = mlirDictionaryAttrGetNumElements(one);
+  MlirNamedAttribute *kept = calloc((size_t)had + 1, sizeof *kept);
+  if (!kept) return one;
+  intptr_t count = 0;
+  for (intptr_t e = 0; e < had; e++) {
+    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(one, e);
+    if (!mlirIdentifierEqual(entry.name, name)) kept[count++] = entry;
+  }
+  MlirAttribute made =
+      mlirDictionaryAttrGet(mlirAttributeGetContext(one), count, kept);
+  free(kept);
+  return made;
 }
 
 /* The names are in the manifest now; LLVM would warn of them. */
 static void drop_names(MlirOperation function) {
   MlirContext context = nabla_context(function);
   MlirStringRef key = nabla_ref("arg_attrs");
-  MlirAttribute all = mlirOperationGetAttributeByName(function, key);
+  MlirAttribute old = mlirOperationGetAttributeByName(function, key);
   MlirIdentifier name = mlirIdentifierGet(context, nabla_ref("nabla.name"));
-  if (mlirAttributeIsNull(all)) return;
-  intptr_t count = mlirArrayAttrGetNumElements(all);
-  for (intptr_t i = 0; i < count; i++) {
-    MlirAttribute one = mlirArrayAttrGetElement(all, i);
-    MlirNamedAttribute kept[16];
-    intptr_t had = mlirDictionaryAttrGetNumElements(one), kept_count = 0;
-    for (intptr_t e = 0; e < had && kept_count < 16; e++) {
-      MlirNamedAttribute entry = mlirDictionaryAttrGetElement(one, e);
-      if (!mlirIdentifierEqual(entry.name, name)) kept[kept_count++] = entry;
-    }
-    if (kept_count == had) continue;
-    all = replace_element(all, i,
-                          mlirDictionaryAttrGet(context, kept_count, kept));
-  }
-  mlirOperationSetAttributeByName(function, key, all);
+  if (mlirAttributeIsNull(old)) return;
+  const intptr_t count = mlirArrayAttrGetNumElements(old);
+  MlirAttribute *all = calloc((size_t)count + 1, sizeof *all);
+  if (!all) return;
+  for (intptr_t i = 0; i < count; i++)
+    all[i] = without_name(mlirArrayAttrGetElement(old, i), name);
+  mlirOperationSetAttributeByName(function, key,
+                                  mlirArrayAttrGet(context, count, all));
+  free(all);
 }
 
 static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
@@ -271,14 +268,11 @@ static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
 /* Arguments are read only, in every function: bufferization would write into
  * them where it can. */
 static void protect_arguments(MlirOperation function) {
-  MlirType type = function_type(function);
-  intptr_t count = mlirFunctionTypeGetNumInputs(type);
   if (mlirBlockIsNull(
           mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0))))
     return;
-  for (intptr_t i = 0; i < count; i++)
-    if (mlirTypeIsATensor(mlirFunctionTypeGetInput(type, i)))
-      nabla_argument_protect(function, i);
+  nabla_arguments_protect(
+      function, 0, mlirFunctionTypeGetNumInputs(function_type(function)));
 }
 
 MlirLogicalResult nabla_run_manifest(MlirOperation op,

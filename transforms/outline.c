@@ -146,8 +146,7 @@ static MlirBlock declare(MlirOperation caller, const char *name,
   MlirOperation op = mlirOperationCreate(&state);
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(caller), caller,
                                       op);
-  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(function); i++)
-    nabla_argument_protect(op, i);
+  nabla_arguments_protect(op, 0, mlirFunctionTypeGetNumInputs(function));
   return entry;
 }
 
