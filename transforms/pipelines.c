@@ -20,7 +20,7 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
       "func.func(convert-elementwise-to-linalg),nabla-resolve-dims,"
       "nabla-fuse-large,"
       "func.func(linalg-fuse-elementwise-ops,nabla-fuse-large-end,canonicalize,"
-      "cse),nabla-check-ops,"
+      "cse),nabla-check-ops,nabla-table-arguments,"
       "eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
       "one-shot-bufferize{bufferize-function-boundaries=true "
       "allow-return-allocs-from-loops=true "
@@ -29,7 +29,8 @@ void nabla_pipeline_cpu(nabla_text *out, const char *features,
       "ownership-based-buffer-deallocation,"
       "func.func(canonicalize,buffer-deallocation-simplification),"
       "bufferization-lower-deallocations,"
-      "func.func(convert-bufferization-to-memref),nabla-expand-copies,");
+      "func.func(convert-bufferization-to-memref),"
+      "nabla-table-calls,nabla-expand-copies,");
   nabla_text_add(out,
                  "func.func(convert-linalg-to-loops,"
                  "arith-expand{include-bf16=true},convert-vector-to-scf),"

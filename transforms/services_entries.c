@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "nabla/services.h"
+#include "transforms/argument_table.h"
 #include "transforms/services.h"
 #include "transforms/text.h"
 
@@ -43,19 +44,26 @@ static void load_pointer(nabla_text *text, const char *from, char letter,
                  (long long)index, letter, (long long)index);
 }
 
+/* An entry point that is written. */
+typedef struct entry {
+  MlirStringRef name;
+  MlirType result;
+  intptr_t arguments;
+  bool tabled;  /* it takes the table of all of them */
+  size_t alias; /* number of `result`'s name in the text */
+} entry;
+
 /* Copies the results from the structure %several to where they go. */
-static void store_several(nabla_text *text, MlirType result, intptr_t count) {
+static void store_several(nabla_text *text, const entry *e, intptr_t count) {
   for (intptr_t i = 0; i < count; i++) {
     long long n = i;
-    MlirType field = mlirLLVMStructTypeGetElementType(result, i);
+    MlirType field = mlirLLVMStructTypeGetElementType(e->result, i);
     load_pointer(text, "results", 'r', i);
     nabla_text_add(text,
                    "  %%f%lldp = llvm.getelementptr inbounds %%several[0, "
-                   "%lld] : (!llvm.ptr) -> !llvm.ptr, ",
-                   n, n);
-    nabla_text_add_type(text, result);
-    nabla_text_add(text, "\n  %%f%lld = llvm.load %%f%lldp : !llvm.ptr -> ", n,
-                   n);
+                   "%lld] : (!llvm.ptr) -> !llvm.ptr, !results%zu\n"
+                   "  %%f%lld = llvm.load %%f%lldp : !llvm.ptr -> ",
+                   n, n, e->alias, n, n);
     nabla_text_add_type(text, field);
     nabla_text_add(text, "\n  llvm.store %%f%lld, %%r%lld : ", n, n);
     nabla_text_add_type(text, field);
@@ -64,50 +72,55 @@ static void store_several(nabla_text *text, MlirType result, intptr_t count) {
 }
 
 /* The call of the C interface: services, the place of the result if there is
- * one, arguments. */
-static void add_call(nabla_text *text, MlirContext context, MlirStringRef name,
-                     intptr_t arguments, const char *result) {
+ * one, arguments or the table of them. */
+static void add_call(nabla_text *text, MlirContext context, const entry *e,
+                     const char *result) {
   nabla_text_add(text, "  llvm.call ");
-  add_symbol(text, context, CIFACE, name);
+  add_symbol(text, context, CIFACE, e->name);
   nabla_text_add(text, "(%%services%s%s", *result ? ", " : "", result);
-  for (intptr_t i = 0; i < arguments; i++)
+  for (intptr_t i = 0; i < e->arguments && !e->tabled; i++)
     nabla_text_add(text, ", %%a%lld", (long long)i);
-  nabla_text_add(text, ") : (!llvm.ptr%s", *result ? ", !llvm.ptr" : "");
-  for (intptr_t i = 0; i < arguments; i++) nabla_text_add(text, ", !llvm.ptr");
+  nabla_text_add(text, "%s) : (!llvm.ptr%s", e->tabled ? ", %arguments" : "",
+                 *result ? ", !llvm.ptr" : "");
+  for (intptr_t i = 0; i < e->arguments; i++)
+    nabla_text_add(text, ", !llvm.ptr");
   nabla_text_add(text, ") -> ()\n");
 }
 
-static void write_entry(nabla_text *text, MlirContext context,
-                        MlirStringRef name, MlirType result,
-                        intptr_t arguments) {
-  intptr_t several = several_results(result);
-  int none = mlirTypeEqual(result, mlirLLVMVoidTypeGet(context));
+static void write_entry(nabla_text *text, MlirContext context, const entry *e) {
+  intptr_t several = several_results(e->result);
+  int none = mlirTypeEqual(e->result, mlirLLVMVoidTypeGet(context));
+  if (several) {
+    nabla_text_add(text, "!results%zu = ", e->alias);
+    nabla_text_add_type(text, e->result);
+    nabla_text_add(text, "\n");
+  }
   nabla_text_add(text, "llvm.func ");
-  add_symbol(text, context, CIFACE, name);
+  add_symbol(text, context, CIFACE, e->name);
   nabla_text_add(text, "(!llvm.ptr%s", none ? "" : ", !llvm.ptr");
-  for (intptr_t i = 0; i < arguments; i++) nabla_text_add(text, ", !llvm.ptr");
+  for (intptr_t i = 0; i < e->arguments; i++)
+    nabla_text_add(text, ", !llvm.ptr");
   nabla_text_add(text, ")\nllvm.func ");
-  add_symbol(text, context, NABLA_ENTRY_PREFIX, name);
+  add_symbol(text, context, NABLA_ENTRY_PREFIX, e->name);
   nabla_text_add(text,
                  "(%%services: !llvm.ptr, %%arguments: !llvm.ptr, %%results: "
                  "!llvm.ptr) attributes {" NABLA_ENTRY_MARK "} {\n");
-  if (several) {
+  if (several)
     nabla_text_add(text,
                    "  %%one = llvm.mlir.constant(1 : i64) : i64\n"
-                   "  %%several = llvm.alloca %%one x ");
-    nabla_text_add_type(text, result);
-    nabla_text_add(text, " : (i64) -> !llvm.ptr\n");
-  }
-  for (intptr_t i = 0; i < arguments; i++)
+                   "  %%several = llvm.alloca %%one x !results%zu : (i64) -> "
+                   "!llvm.ptr\n",
+                   e->alias);
+  for (intptr_t i = 0; i < e->arguments && !e->tabled; i++)
     load_pointer(text, "arguments", 'a', i);
   if (none) {
-    add_call(text, context, name, arguments, "");
+    add_call(text, context, e, "");
   } else if (several) {
-    add_call(text, context, name, arguments, "%several");
-    store_several(text, result, several);
+    add_call(text, context, e, "%several");
+    store_several(text, e, several);
   } else {
     load_pointer(text, "results", 'r', 0);
-    add_call(text, context, name, arguments, "%r0");
+    add_call(text, context, e, "%r0");
   }
   nabla_text_add(text, "  llvm.return\n}\n");
 }
@@ -137,17 +150,26 @@ static void add_entry(nabla_lowering *l, MlirOperation function) {
     ciface = mlirSymbolTableLookup(l->symbols,
                                    mlirStringRefCreate(text.data, text.size));
   nabla_text_deinit(&text);
-  MlirType type, result;
+  MlirType type;
   if (mlirOperationIsNull(ciface) ||
       (type = nabla_function_type(ciface), !is_of_tensors(type, l->context))) {
     nabla_services_refuse(l, function,
                           "takes or gives something that is no tensor", name);
     return;
   }
-  result = mlirLLVMFunctionTypeGetReturnType(nabla_function_type(function));
+  MlirType result =
+      mlirLLVMFunctionTypeGetReturnType(nabla_function_type(function));
   int none = mlirTypeEqual(result, mlirLLVMVoidTypeGet(l->context));
-  write_entry(&l->entries, l->context, name, result,
-              mlirLLVMFunctionTypeGetNumInputs(type) - 1 - !none);
+  const entry e = {
+      .name = name,
+      .result = result,
+      .arguments = mlirLLVMFunctionTypeGetNumInputs(type) - 1 - !none,
+      .tabled = nabla_op_has(function, NABLA_TABLE_MARK),
+      .alias = l->entries.size,
+  };
+  write_entry(&l->entries, l->context, &e);
+  if (l->entries.failed)
+    nabla_services_refuse(l, function, "has too many results", name);
 }
 
 /* Moves the entry points of the text to the module. */

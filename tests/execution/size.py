@@ -1,6 +1,6 @@
-"""Programs of many operations: results against numpy, with wrapping integers,
-which any wrong value changes; and the time of compilation, which grows with the
-number of operations, not with its square.
+"""Programs of many operations, and of many arguments: results against numpy,
+with wrapping integers, which any wrong value changes; and the time of
+compilation, which grows with their number, not with its square.
 
 usage: size.py NABLA_RUN NABLA_COMPILE results|medium|long
 """
@@ -86,6 +86,81 @@ def check_results(s):
                              evaluate(lines, x, y)[-1:-6:-4])
 
 
+# ---- many arguments --------------------------------------------------------------
+
+
+def fold(names, values, kind, prefix):
+    """Lines that subtract and add names in turn; their last value."""
+    lines, last = [], names[0]
+    for i, name in enumerate(names[1:]):
+        made = "%%%s%d" % (prefix, i)
+        lines.append("  %s = nabla.%s %s, %s : %s, %s" % (
+            made, "sub" if i % 2 else "add", last, name, kind, kind))
+        last = made
+    value = values[0]
+    for i, other in enumerate(values[1:]):
+        value = value - other if i % 2 else value + other
+    return lines, last, value
+
+
+def arguments_program(arrays, kind, called):
+    """A function of all arrays; `called`: one that calls another twice, the
+    second time in a loop, with arguments in another order, one of them twice,
+    and a value of its own."""
+    names = ["%%a%d" % i for i in range(len(arrays))]
+    takes = ", ".join("%s: %s" % (name, kind) for name in names)
+    types = ", ".join([kind] * len(arrays))
+    lines, last, value = fold(names, arrays, kind, "v")
+
+    def function(name, body, first, second):
+        return ["func.func %s(%s) -> (%s, %s) {" % (name, takes, kind, kind),
+                *body, "  return %s, %s : %s, %s\n}\n" % (
+                    first, second, kind, kind)]
+
+    def call(result, operands):
+        return "  %s:2 = func.call @g(%s) : (%s) -> (%s, %s)" % (
+            result, ", ".join(operands), types, kind, kind)
+
+    if not called:
+        return ("\n".join(function("@f", lines, last, "%a1")),
+                [value, arrays[1]])
+    given = ["%own", *names[:0:-1]]
+    given[3] = given[5]
+    arrays_given = [arrays[0] + arrays[2], *arrays[:0:-1]]
+    arrays_given[3] = arrays_given[5]
+    inner = fold(names, arrays_given, kind, "v")[2]
+    body = [
+        "  %%own = nabla.add %%a0, %%a2 : %s, %s" % (kind, kind),
+        call("%r", given),
+        "  %zero = arith.constant 0 : index",
+        "  %one = arith.constant 1 : index",
+        "  %%s = scf.for %%i = %%zero to %%one step %%one iter_args("
+        "%%c = %%r#0) -> (%s) {" % kind,
+        call("%q", ["%c", *names[1:]]),
+        "    %%t = nabla.sub %%q#0, %%own : %s, %s" % (kind, kind),
+        "    scf.yield %%t : %s" % kind,
+        "  }"]
+    outer = fold(names, [inner, *arrays[1:]], kind, "v")[2]
+    return ("\n".join(function("private @g", lines, last, "%a1") +
+                      function("@f", body, "%s", "%r#1")),
+            [outer - arrays_given[0], arrays_given[1]])
+
+
+def check_arguments(s):
+    rng = np.random.default_rng(harness.seed())
+    for shape, kind in (((5,), "tensor<5xi32>"), ((), "tensor<i32>"),
+                        ((2, 3), "tensor<?x3xi32>")):
+        for count in (64, 65, 250)[:3 if shape == (5,) else 2]:
+            arrays = [rng.integers(-2 ** 31, 2 ** 31, shape).astype(np.int32)
+                      for _ in range(count)]
+            with np.errstate(over="ignore"):
+                for called in (False, True):
+                    program, want = arguments_program(arrays, kind, called)
+                    check_result(s, "%d arguments %s%s" % (
+                        count, kind, ", called" if called else ""),
+                        program, arrays, want)
+
+
 def check_result(s, what, program, arguments, want):
     command = ["--cache", "off"]
     for i, array in enumerate(arguments):
@@ -162,30 +237,52 @@ def seconds(s, program):
     return after.ru_utime - before.ru_utime
 
 
-def check_time(s, shapes, few):
+def arguments(count):
+    """The sum of so many arguments."""
     kind = "tensor<64xf32>"
-    start = seconds(s, text(graph(chain, 1, 0), kind, (1,)))
-    for choose in shapes:
+    names = ["%%a%d" % i for i in range(count)]
+    lines, last = [], names[0]
+    for i, name in enumerate(names[1:]):
+        lines.append("  %%v%d = nabla.add %s, %s : %s, %s" % (
+            i, last, name, kind, kind))
+        last = "%%v%d" % i
+    takes = ", ".join("%s: %s" % (name, kind) for name in names)
+    return "\n".join(["func.func @f(%s) -> %s {" % (takes, kind), *lines,
+                      "  return %s : %s\n}" % (last, kind)])
+
+
+def operations(choose):
+    """Programs of so many operations."""
+    def make(count):
+        return text(graph(choose, count, 1), "tensor<64xf32>", (1,))
+    make.__name__ = choose.__name__
+    return make
+
+
+def check_time(s, programs, few):
+    start = seconds(s, operations(chain)(1))
+    for make in programs:
         for attempt in range(ATTEMPTS):
-            times = [seconds(s, text(graph(choose, n, 1), kind, (1,))) - start
-                     for n in (few, 10 * few)]
-            print("%s: %d operations %.2f s, %d operations %.2f s" % (
-                choose.__name__, few, times[0], 10 * few, times[1]))
+            times = [seconds(s, make(n)) - start for n in (few, 10 * few)]
+            print("%s: %d in %.2f s, %d in %.2f s" % (
+                make.__name__, few, times[0], 10 * few, times[1]))
             if times[1] <= MOST * times[0] + 0.3:
                 break
         else:
-            s.expect(False, "%s: %.2f s for %d operations, %.2f s for %d" % (
-                choose.__name__, times[0], few, times[1], 10 * few))
+            s.expect(False, "%s: %.2f s for %d, %.2f s for %d" % (
+                make.__name__, times[0], few, times[1], 10 * few))
 
 
 def test(s):
     if sys.argv[3] == "results":
         check_results(s)
-        check_generics(s)
+        check_arguments(s)
     elif sys.argv[3] == "medium":
-        check_time(s, (chain, recent), 3000)
+        check_time(s, map(operations, (chain, recent)), 3000)
+        check_time(s, (arguments,), 500)
     else:
-        check_time(s, (chain, mixed, recent, anywhere), 10000)
+        check_time(s, map(operations, (chain, mixed, recent, anywhere)), 10000)
+        check_time(s, (arguments,), 10000)
 
 
 harness.session(sys.argv[1], test)
