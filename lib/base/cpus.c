@@ -122,7 +122,8 @@ static uint32_t least_quota(const char *root, const char *mount,
   uint32_t cpus = UINT32_MAX;
   if (length < 0 || (size_t)length >= sizeof folder) return cpus;
   /* ".." is how names look that lie outside the namespace */
-  if (strstr(group, "..")) folder[least] = 0;
+  const char *up = strstr(group, "/..");
+  if (up && (!up[3] || up[3] == '/')) folder[least] = 0;
   for (;;) {
     const uint32_t here = quota(folder);
     if (here < cpus) cpus = here;

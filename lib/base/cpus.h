@@ -7,10 +7,10 @@
 #include "nabla/allocator.h"
 #include "nabla/status.h"
 
-/* Counts the CPUs of the affinity mask, and those that the control groups of
- * this process grant by a quota (cpu.max; of version 1 cpu.cfs_quota_us),
- * rounded up, in its own group and in all above it: the least of them, from 1.
- * What cannot be read or understood limits nothing.
+/* Gives the number of CPUs that this process may use at a time, at least 1: the
+ * least of its affinity mask and of the quotas of its control group and those
+ * above (cpu.max; of version 1 cpu.cfs_quota_us), rounded up. Files that cannot
+ * be read or parsed set no limit.
  * @param root  put before /proc and /sys: "", or a folder of a test
  * @return NABLA_OK, NABLA_NO_MEMORY */
 NABLA_MUST_USE nabla_status nabla_cpus_count(const char *root,

@@ -492,6 +492,7 @@ static const quota_case quota_cases[] = {
     /* in a container: names of the host, or out of the namespace */
     {5, {GROUPS, "0::/docker/x\n", V2 "/cpu.max", "500000 100000\n"}},
     {5, {GROUPS, "0::/../..\n", V2 "/cpu.max", "500000 100000\n"}},
+    {2, {GROUPS, "0::/a..b\n", V2 "/a..b/cpu.max", "200000 100000\n"}},
     {5, {GROUPS, "0::/\n", V2 "/cpu.max", "500000 100000\n"}},
     /* version 1, alone and beside version 2 */
     {2,
