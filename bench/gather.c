@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/kernels/gather_rows.h"
 #include "tests/kernels/jit.h"
-#include "transforms/kernels/runs.h"
 
 #define TABLE 16384u
 #define WIDTH 4096u

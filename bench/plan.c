@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/runtime/matmul_internal.h"
+#include "lib/runtime/matmul/matmul_internal.h"
 
 #define N 4096u
 #define K 4096u

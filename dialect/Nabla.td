@@ -74,7 +74,7 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
   let attrName = "nabla.encoding";
   let summary = "an encoding with its parameters: #nabla.nf4<block = 64>";
   let description = [{
-    `#nabla.NAME<PARAMETER, ...>`, where NAME is a row of quant/encodings.def or
+    `#nabla.NAME<PARAMETER, ...>`, where NAME is a row of quant/codec/encodings.def or
     one of those below. Parameters that have their default are not printed.
     * `block`: elements per scale, a power of two from 16 to 4096
     * `blocks = flat | leading`: blocks of the flattened storage, or one for

@@ -1,5 +1,5 @@
 // Composites: operations that models are written in, each of which is made of
-// others (transforms/decompositions.def). Included by Nabla.td, which has the
+// others (transforms/composite/decompositions.def). Included by Nabla.td, which has the
 // base classes.
 #ifndef NABLA_DIALECT_COMPOSITE_TD
 #define NABLA_DIALECT_COMPOSITE_TD

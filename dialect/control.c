@@ -3,7 +3,7 @@
 
 #include <mlir-c/BuiltinTypes.h>
 
-#include "dialect/checks.h"
+#include "dialect/verify/checks.h"
 
 MlirBlock nabla_region_block(MlirOperation op, intptr_t region) {
   return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, region));

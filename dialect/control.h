@@ -5,7 +5,7 @@
 
 #include <mlir-c/Rewrite.h>
 
-#include "dialect/encoding_nested.h"
+#include "dialect/encoding/encoding_nested.h"
 
 MlirBlock nabla_region_block(MlirOperation op, intptr_t region);
 

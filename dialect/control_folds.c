@@ -5,8 +5,8 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
 
-#include "dialect/checks.h"
 #include "dialect/control.h"
+#include "dialect/verify/checks.h"
 
 static bool is(MlirOperation op, const char *name) {
   return nabla_text_equals(mlirIdentifierStr(mlirOperationGetName(op)), name);

@@ -2,7 +2,7 @@
 #ifndef NABLA_DIALECT_GATHER_H
 #define NABLA_DIALECT_GATHER_H
 
-#include "dialect/checks.h"
+#include "dialect/verify/checks.h"
 
 /* Where each dimension goes; -1: nowhere. "Result" is that of a gather, the
  * updates of a scatter. */

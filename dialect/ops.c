@@ -7,7 +7,7 @@
 
 static const char *const class_types[] = {
 #define TYPES(id, types, what) types,
-#include "dialect/type_classes.def"
+#include "dialect/encoding/type_classes.def"
 #undef TYPES
 };
 

@@ -19,7 +19,7 @@ typedef enum nabla_implicit_use {
 /* Element types that an op takes; see type_classes.def. */
 typedef enum nabla_type_class {
 #define TYPES(id, types, what) NABLA_TYPES_##id,
-#include "dialect/type_classes.def"
+#include "dialect/encoding/type_classes.def"
 #undef TYPES
 } nabla_type_class;
 

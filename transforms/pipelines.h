@@ -3,7 +3,7 @@
 #ifndef NABLA_TRANSFORMS_PIPELINES_H
 #define NABLA_TRANSFORMS_PIPELINES_H
 
-#include "transforms/text.h"
+#include "lib/kernels/builder/text.h"
 
 /* Appends the passes of `nabla-cpu`, from a program to the LLVM dialect, to be
  * put into builtin.module(...).

@@ -38,7 +38,7 @@ typedef struct bench_problem {
   nabla_numerics numerics;
   nabla_weight_layout layout;
   const char *isa;  /* best, portable, avx2, avx512 */
-  const char *body; /* a row of transforms/kernels/bodies.def; NULL: the best */
+  const char *body; /* a row of lib/kernels/variants.def; NULL: the best */
   int transposed;
 } bench_problem;
 

@@ -18,7 +18,7 @@
 
 static const char bodies[] = "best"
 #define BODY(id, summary) "|" #id
-#include "transforms/kernels/bodies.def"
+#include "lib/kernels/variants.def"
 #undef BODY
     ;
 

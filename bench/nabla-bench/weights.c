@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "lib/runtime/kernel.h"
+#include "lib/runtime/matmul/kernel.h"
 #include "nabla/dynamic8.h"
-#include "quant/codec.h"
-#include "quant/ggml.h"
+#include "quant/codec/codec.h"
+#include "quant/codec/ggml.h"
 #include "tools/nabla-quant/cli.h"
 
 #define MOST_BYTES  ((uint64_t)1 << 36)

@@ -24,7 +24,8 @@ NABLA_MUST_USE nabla_status bench_weights_make(const bench_problem *problem,
                                                nabla_diag *diag);
 void bench_weights_free(bench_made *self);
 
-/* The addresses of a copy, where kernels look for them (lib/runtime/kernel.h).
+/* The addresses of a copy, where kernels look for them
+ * (lib/runtime/matmul/kernel.h).
  */
 void bench_weights_words(const bench_made *self, uint64_t copy,
                          uint64_t *words);

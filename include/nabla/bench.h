@@ -38,7 +38,7 @@ typedef struct nabla_bench_result {
   double gb_per_s;        /* median, 10^9 bytes per second                   */
   double memcpy_gb_per_s; /* median of the copies between its runs           */
   double ratio;           /* gb_per_s / memcpy_gb_per_s                      */
-  double target;          /* of the ratio (quant/bench.def); 0: none         */
+  double target; /* of the ratio (quant/measure/bench.def); 0: none         */
   double spread; /* (slowest - fastest) / median of its times               */
 } nabla_bench_result;
 

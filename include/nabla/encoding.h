@@ -26,7 +26,8 @@ typedef enum nabla_granularity {
   NABLA_PER_TENSOR, /* all of it                                            */
 } nabla_granularity;
 
-/* How a scale is stored: the rows of quant/scales.def, by their numbers. */
+/* How a scale is stored: the rows of quant/codec/scales.def, by their numbers.
+ */
 typedef enum nabla_scale_type {
   NABLA_SCALE_F32 = 0,
   NABLA_SCALE_F16 = 1,
@@ -52,7 +53,7 @@ NABLA_API const nabla_scale_info *nabla_scale_info_of(nabla_scale_type type);
  * @return 1 and the type in *out, or 0 */
 NABLA_API int nabla_scale_type_find(const char *name, nabla_scale_type *out);
 
-/* One row of quant/encodings.def. Rows are static; never free one. */
+/* One row of quant/codec/encodings.def. Rows are static; never free one. */
 typedef struct nabla_encoding {
   const char *name;    /* as on the command line and in files: "nf4"        */
   const char *summary; /* one line for people                               */
@@ -147,8 +148,8 @@ typedef struct nabla_codec {
   nabla_isa isa;     /* what was chosen; never NABLA_ISA_BEST               */
   nabla_dtype dtype; /* of dense values: F32, F16 or BF16                   */
   int search;        /* encode with scales of least squared error           */
-  const struct nabla_recipe *recipe; /* the definition: quant/<id>.c        */
-  const struct nabla_stages *stages; /* the code: quant/kernels.def         */
+  const struct nabla_recipe *recipe; /* the definition: quant/codec/<id>.c */
+  const struct nabla_stages *stages; /* the code: quant/codec/kernels.def */
 } nabla_codec;
 
 /* How to encode and decode. Zero-initialised: f32, best code, no search. */

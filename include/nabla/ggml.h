@@ -16,7 +16,7 @@ extern "C" {
 /* The most elements of a block. */
 #define NABLA_GGML_ELEMENTS_MAX 256
 
-/* One row of quant/ggml.def. Rows are static; never free one. */
+/* One row of quant/codec/ggml.def. Rows are static; never free one. */
 typedef struct nabla_ggml {
   const char *name;    /* "q4_0"                                           */
   const char *summary; /* one line for people                              */

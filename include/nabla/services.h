@@ -23,7 +23,7 @@ extern "C" {
 #define NABLA_PARALLEL_WHOLE ((uint64_t)1 << 63)
 
 /* A kernel: computes the part [begin, end) of its result. `arguments` are
- * words whose meaning is the kernel's own (transforms/kernels/fused.h).
+ * words whose meaning is the kernel's own (lib/kernels/fused_kernel.h).
  * Kernels allocate nothing, lock nothing and call nothing. */
 typedef void (*nabla_kernel_function)(const uint64_t *arguments, uint64_t begin,
                                       uint64_t end);

@@ -1,16 +1,16 @@
-/* Makes the kernels of transforms/kernels/ahead.def when the libraries are
+/* Makes the kernels of lib/kernels/ahead.def when the libraries are
  * built.
  *
  *   generate FOLDER   writes FOLDER/<id>.o for each row, and FOLDER/table.c,
- *                     the nabla_ahead of lib/runtime/ahead.h */
+ *                     the nabla_ahead of lib/runtime/matmul/ahead.h */
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/compiler/kernels.h"
-#include "lib/runtime/ahead.h"
-#include "transforms/text.h"
+#include "lib/kernels/builder/text.h"
+#include "lib/runtime/matmul/ahead.h"
 
-/* What levels.def says of one. */
+/* What isa_levels.def says of one. */
 typedef struct level_of {
   const char *target;
   uint64_t first, k_most;
@@ -30,7 +30,7 @@ typedef struct row {
 
 #define LEVEL(id, isa, also, first, k_most, target) \
   static const level_of id##_level = {target, first, k_most};
-#include "lib/runtime/levels.def"
+#include "lib/runtime/matmul/isa_levels.def"
 #undef LEVEL
 
 #define COMMON(id_, level_, n_, k_, any_, numerics_, layout_)            \
@@ -52,7 +52,7 @@ static const row rows[] = {
    .scale = NABLA_SCALE_##scale_},
 #define AHEAD_GGML(id, level, ggml_, any, numerics) \
   {COMMON(id, level, 0, 0, any, numerics, IN_PLACE), .ggml = #ggml_},
-#include "transforms/kernels/ahead.def"
+#include "lib/kernels/ahead.def"
 #undef AHEAD
 #undef AHEAD_GGML
 };
@@ -229,7 +229,7 @@ static int write_table(const output *out) {
   nabla_text all = {0};
   nabla_text_add(&all,
                  "/* Made by lib/ahead/generate.c. */\n"
-                 "#include \"lib/runtime/ahead.h\"\n\n"
+                 "#include \"lib/runtime/matmul/ahead.h\"\n\n"
                  "%s\n%s\n"
                  "static const nabla_ahead_set sets[] = {\n%s};\n\n"
                  "const nabla_ahead_table nabla_ahead = "

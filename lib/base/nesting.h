@@ -1,6 +1,6 @@
 /* A limit of nesting for text that a recursive parser is to read. */
-#ifndef NABLA_LIB_BASE_NESTING_H
-#define NABLA_LIB_BASE_NESTING_H
+#ifndef NABLA_BASE_NESTING_H
+#define NABLA_BASE_NESTING_H
 
 #include <stddef.h>
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/kernels/builder/text.h"
 #include "nabla/services.h"
-#include "transforms/text.h"
 
 /* What is left to do for LLVM: kernels come as register tiles, so that of
  * default<O2> these passes matter, in a quarter of its time. InstCombine ends

@@ -17,10 +17,10 @@
 #include "lib/compiler/link.h"
 #include "lib/compiler/outside.h"
 #include "lib/compiler/target.h"
-#include "lib/runtime/saved.h"
+#include "lib/runtime/program/program_file.h"
 #include "nabla/numerics.h"
+#include "transforms/fused/single_gemm.h"
 #include "transforms/pipelines.h"
-#include "transforms/products.h"
 
 #define PROGRAM_LIMIT ((size_t)1 << 30) /* bytes of a program */
 

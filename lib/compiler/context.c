@@ -11,8 +11,8 @@
 #include "dialect/dialect.h"
 #include "lib/base/nesting.h"
 #include "lib/compiler/outside.h"
-#include "transforms/outside_rules.h"
-#include "transforms/text.h"
+#include "lib/kernels/builder/text.h"
+#include "transforms/user_rules/user_rules.h"
 
 #define CONTEXT_BYTES                                      \
   ((uint64_t)64 << 20)  /* of programs, then a new context \

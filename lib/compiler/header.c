@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "lib/compiler/header_prelude.h"
-#include "lib/runtime/components.h"
-#include "lib/runtime/describe.h"
-#include "transforms/text.h"
+#include "lib/kernels/builder/text.h"
+#include "lib/runtime/program/components.h"
+#include "lib/runtime/program/type_to_text.h"
 
 #define NAME_ROOM (NABLA_HEADER_MAX_NAME + 32)
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "lib/runtime/manifest.h"
+#include "lib/runtime/program/manifest.h"
 #include "nabla/sink.h"
 
 #define NABLA_HEADER_MAX_NAME  200u /* bytes of a prefix, or of a name */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "lib/compiler/target.h"
-#include "lib/runtime/code.h"
+#include "lib/runtime/program/code.h"
 
 /* Links a copy of an object for `target` that nabla_object_check let pass.
  * `out` owns all that it needs: no compiler has to stay.

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "lib/compiler/codegen.h"
+#include "lib/kernels/builder/text.h"
 #include "nabla/services.h"
-#include "transforms/text.h"
 
 #define PIPELINE                              \
   "builtin.module(convert-vector-to-scf,"     \

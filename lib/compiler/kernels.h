@@ -7,7 +7,7 @@
 
 #include "lib/compiler/context.h"
 #include "lib/compiler/target.h"
-#include "transforms/kernels/fused.h"
+#include "lib/kernels/fused_kernel.h"
 
 /* The functions of a kernel, by the suffixes of their symbols. */
 #define NABLA_KERNEL_SUFFIXES {"", "_prepare", "_prepack"}

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialect/custom_encoding.h"
+#include "dialect/encoding/custom_encoding.h"
 #include "lib/base/file.h"
-#include "transforms/calls.h"
-#include "transforms/outside_rules.h"
+#include "transforms/abi/calls.h"
+#include "transforms/user_rules/user_rules.h"
 
 nabla_status nabla_outside_option(const nabla_compile_options *options,
                                   nabla_text *out, nabla_diag *diag) {

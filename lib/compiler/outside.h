@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
+#include "lib/kernels/builder/text.h"
 #include "nabla/compiler.h"
 #include "nabla/status.h"
-#include "transforms/text.h"
 
 /* How the option of rules begins in a pipeline. */
 #define NABLA_RULES_OPTION " rules=\""

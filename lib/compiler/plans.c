@@ -6,9 +6,9 @@
 
 #include "lib/compiler/jit.h"
 #include "lib/compiler/kernels.h"
-#include "lib/runtime/provider.h"
+#include "lib/kernels/builder/text.h"
+#include "lib/runtime/matmul/provider.h"
 #include "nabla/compiler.h"
-#include "transforms/text.h"
 
 /* Code of one spec; the list keeps it, and each plan that uses it. */
 typedef struct entry {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "dialect/bridge.h"
-#include "transforms/text.h"
+#include "lib/kernels/builder/text.h"
 
 #define COUNT NABLA_X86_FEATURE_COUNT
 

@@ -4,9 +4,9 @@
 
 #include <llvm-c/TargetMachine.h>
 
+#include "lib/kernels/builder/features.h"
 #include "nabla/numerics.h"
 #include "nabla/status.h"
-#include "transforms/features.h"
 
 typedef struct nabla_target {
   char *text;             /* what was asked for */

@@ -8,13 +8,13 @@
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
 #include "lib/base/sort.h"
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 
 enum {
   MAX_STATES = 0
 #define ENCODING(...) +1
-#include "quant/encodings.def"
+#include "quant/codec/encodings.def"
 #undef ENCODING
 };
 

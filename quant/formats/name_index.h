@@ -1,8 +1,8 @@
 /* Finds a name among many, and finds duplicates: a hash table of 4 bytes per
  * slot over names that the caller keeps. Keyed with a random seed, so that no
  * file can choose names that collide. */
-#ifndef NABLA_FORMATS_NAME_INDEX_H
-#define NABLA_FORMATS_NAME_INDEX_H
+#ifndef NABLA_QUANT_FORMATS_NAME_INDEX_H
+#define NABLA_QUANT_FORMATS_NAME_INDEX_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/json.h"
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 #include "quant/formats/packed.h"
 
 /* bitsandbytes' kernels know the powers of two from 32 (backends/cuda/ops.py,
@@ -100,7 +100,7 @@ static void list_int8(const nabla_tensor *tensor, uint64_t scales,
 const char *nabla_state_suffix(size_t row) {
   static const char *const suffixes[] = {
 #define ENCODING(id, ...) NABLA_SUFFIX_STATE #id,
-#include "quant/encodings.def"
+#include "quant/codec/encodings.def"
 #undef ENCODING
   };
   return suffixes[row];

@@ -1,6 +1,6 @@
 /* What the parser of a safetensors header leaves in the handle. */
-#ifndef NABLA_FORMATS_SAFETENSORS_INTERNAL_H
-#define NABLA_FORMATS_SAFETENSORS_INTERNAL_H
+#ifndef NABLA_QUANT_FORMATS_SAFETENSORS_INTERNAL_H
+#define NABLA_QUANT_FORMATS_SAFETENSORS_INTERNAL_H
 
 #include "lib/base/file.h"
 #include "lib/base/memory.h"

@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#include "quant/kernel.h"
+#include "quant/codec/kernel.h"
 
 /* Parameters that are constants where these are called (dtype, unit functions)
  * must reach the innermost loop as such. */

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "dialect/dialect.h"
-#include "dialect/encoding.h"
+#include "dialect/encoding/encoding.h"
 #include "dialect/ops.h"
-#include "transforms/ir.h"
+#include "transforms/dispatch/rules.h"
+#include "transforms/ir/ir.h"
 #include "transforms/passes.h"
-#include "transforms/rules.h"
 
 static char trace[64];    /* ids of the rules that were tried, in order */
 static char said[512];    /* the last diagnostic */

@@ -12,14 +12,14 @@ expect() {
   missing=1
 }
 
-rows=$(sed -n 's/^IDENTITY(\([a-z_]*\),.*/\1/p' transforms/identities.def)
+rows=$(sed -n 's/^IDENTITY(\([a-z_]*\),.*/\1/p' transforms/simplify/identities.def)
 for id in $rows; do
   expect "^func.func @$id(" simplify-identities.mlir "$id"
 done
-rows=$(sed -n 's/^[A-Z12]*(\([a-z_]*\), .*/\1/p' transforms/splats.def)
+rows=$(sed -n 's/^[A-Z12]*(\([a-z_]*\), .*/\1/p' transforms/simplify/splats.def)
 for op in $rows; do
   expect " nabla\.$op " simplify-splats.mlir "$op"
 done
-test "$(grep -c '^IDENTITY(' transforms/identities.def)" -gt 20
-test "$(grep -c '^SPLAT(' transforms/splats.def)" -gt 10
+test "$(grep -c '^IDENTITY(' transforms/simplify/identities.def)" -gt 20
+test "$(grep -c '^SPLAT(' transforms/simplify/splats.def)" -gt 10
 exit $missing

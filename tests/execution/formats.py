@@ -11,7 +11,7 @@ import numpy as np
 
 f32 = np.float32
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "../../quant/encodings.def")
+                     "../../quant/codec/encodings.def")
 
 
 def from_bits(text):

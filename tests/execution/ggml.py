@@ -19,10 +19,10 @@ ROW = re.compile(r"^GGML\((\w+),\s*\d+,\s*(\d+),\s*(\d+),", re.M)
 
 def formats():
     """(name, elements, bytes) of each row."""
-    with open(os.path.join(HERE, "../../quant/ggml.def"), encoding="utf-8") as file:
+    with open(os.path.join(HERE, "../../quant/codec/ggml.def"), encoding="utf-8") as file:
         found = ROW.findall(file.read())
     if not found:
-        raise SystemExit("FAILED: no rows in quant/ggml.def")
+        raise SystemExit("FAILED: no rows in quant/codec/ggml.def")
     return [(name, int(count), int(size)) for name, count, size in found]
 
 

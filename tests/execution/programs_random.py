@@ -433,7 +433,7 @@ def table():
 
 
 def encodings():
-    with open(os.path.join(FOLDER, "../../quant/encodings.def"),
+    with open(os.path.join(FOLDER, "../../quant/codec/encodings.def"),
               encoding="utf-8") as file:
         return re.findall(r"^ENCODING\((\w+),", file.read(), re.M)
 

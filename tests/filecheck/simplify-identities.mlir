@@ -1,4 +1,4 @@
-// Each row of transforms/identities.def fires, for an element type each; and what
+// Each row of transforms/simplify/identities.def fires, for an element type each; and what
 // looks like one and is none, for some value of x, stays.
 // RUN: nabla-opt "%s" --nabla-simplify --canonicalize | FileCheck "%s"
 // CHECK-LABEL: func.func @add_minus_zero

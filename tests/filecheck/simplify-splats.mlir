@@ -1,5 +1,5 @@
 // Constants of one value, and #nabla.splat arrays, which nabla-dispatch makes
-// into some: rows of transforms/splats.def. Only what is exact is folded.
+// into some: rows of transforms/simplify/splats.def. Only what is exact is folded.
 // RUN: nabla-opt "%s" --nabla-dispatch=policy=error --nabla-simplify --canonicalize --cse | FileCheck "%s"
 
 !s = !nabla.implicit<4x2xf32, #nabla.splat<3.0 : f32>>

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
-#include "quant/codec.h"
-#include "quant/kernel.h"
+#include "quant/codec/codec.h"
+#include "quant/codec/kernel.h"
 
 static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
                                      NABLA_DTYPE_BF16};

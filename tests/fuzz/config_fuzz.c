@@ -2,7 +2,7 @@
  * out again changes nothing else. */
 #include <string.h>
 
-#include "quant/hf_config.h"
+#include "quant/huggingface/hf_config.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_shape[] = "J";

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 #include "tests/fuzz/codec_cases.h"
 
 const char fuzz_shape[] = "bB";

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/codec.h"
-#include "quant/kernel.h"
+#include "quant/codec/codec.h"
+#include "quant/codec/kernel.h"
 #include "tests/fuzz/codec_cases.h"
 
 const char fuzz_shape[] = "bB";

@@ -593,7 +593,7 @@ def pattern_seeds():
     yield "pattern_many_a", b"(a*)*b" + CUT + b"a" * 4096
 
 
-# The rows of quant/encodings.def, by their place there: what the option bytes of
+# The rows of quant/codec/encodings.def, by their place there: what the option bytes of
 # codec_cases.h choose.
 ENCODINGS = ["nf4", "fp4", "int8", "int4", "ternary", "binary", "fp8", "fp8_e5m2",
              "mxfp4", "mxfp8", "mxfp8_e5m2"]

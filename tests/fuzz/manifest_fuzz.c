@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/runtime/code.h"
-#include "lib/runtime/manifest.h"
+#include "lib/runtime/program/code.h"
+#include "lib/runtime/program/manifest.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_shape[] = "J";

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "nabla/quantize.h"
-#include "quant/patterns.h"
+#include "quant/plan/patterns.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_shape[] = "BB";

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Adding an encoding touches three files: a row of encodings.def, quant/<id>.c
+# Adding an encoding touches three files: a row of encodings.def, quant/codec/<id>.c
 # and a golden file. Shown with `thirds`, which is ternary under another name:
 # the copy of the sources with these three builds, decodes its golden file, and
 # quantizes a model with every option that takes an encoding.
@@ -21,10 +21,10 @@ done
 cd "$work/tree"
 
 # The three files.
-row=$(grep '^ENCODING(ternary,' quant/encodings.def |
+row=$(grep '^ENCODING(ternary,' quant/codec/encodings.def |
   sed 's/ternary, */thirds, /; s/, *5, 2,/, 4000, 2,/')
-echo "$row" >>quant/encodings.def
-sed 's/ternary/thirds/g' quant/ternary.c >quant/thirds.c
+echo "$row" >>quant/codec/encodings.def
+sed 's/ternary/thirds/g' quant/codec/ternary.c >quant/codec/thirds.c
 sed 's/ternary/thirds/g' tests/golden/ternary.txt >tests/golden/thirds.txt
 
 {
@@ -62,5 +62,5 @@ for options in "" "--search" "--scale f16" "--scale dynamic8" "--block 16"; do
   [ "$options" = --search ] || cmp "$work/ternary-back.safetensors" \
     "$work/thirds-back.safetensors"
 done
-echo "an encoding was added with: quant/encodings.def quant/thirds.c" \
+echo "an encoding was added with: quant/codec/encodings.def quant/thirds.c" \
   "tests/golden/thirds.txt"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/ggml.h"
+#include "quant/codec/ggml.h"
 #include "tests/kernels/kernels.h"
 
 /* A kernel to look at: rows of N x K, M in one class. What is left out is 0. */

@@ -1,10 +1,10 @@
 /* Sets of CPU features, and the growable text that kernels are written to. */
-#include "transforms/features.h"
+#include "lib/kernels/builder/features.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "transforms/text.h"
+#include "lib/kernels/builder/text.h"
 
 static unsigned failures;
 

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "nabla/dtype.h"
-#include "quant/codec.h"
-#include "quant/ggml.h"
+#include "quant/codec/codec.h"
+#include "quant/codec/ggml.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kernels/problem.h"
 
@@ -665,7 +665,7 @@ static uint64_t random_size(run *r, uint64_t most) {
 }
 
 static void set_blocks(nabla_fused_spec *spec, const nabla_ggml *format) {
-  if (!format->elements) abort(); /* no row of quant/ggml.def is so */
+  if (!format->elements) abort(); /* no row of quant/codec/ggml.def is so */
   spec->ggml = format;
   spec->format = (nabla_format){.block = format->elements};
   spec->nested_block = 0;

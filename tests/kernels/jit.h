@@ -3,7 +3,7 @@
 #ifndef NABLA_TESTS_KERNELS_JIT_H
 #define NABLA_TESTS_KERNELS_JIT_H
 
-#include "transforms/kernels/fused.h"
+#include "lib/kernels/fused_kernel.h"
 
 /* What is compiled for: a CPU by LLVM's name and the features of it that the
  * generator may use; `triple`: of another machine than this one, for assembly

@@ -19,7 +19,7 @@ static void compile(kernels *self, uint32_t i, jit *compiler,
     (void)fprintf(stderr, "the text of a kernel failed\n");
     exit(1);
   }
-  /* what direct.c has no row for */
+  /* what to_llvm_dialect.c has no row for */
   if (strstr(text.data, " arith.") || strstr(text.data, " vector.")) {
     (void)fprintf(stderr, "not in the LLVM dialect:\n%s", text.data);
     exit(1);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "nabla/dtype.h"
-#include "quant/ggml.h"
+#include "quant/codec/ggml.h"
 
 #define PAGE       ((size_t)4096)
 #define UNSET_BYTE 0x7f /* 0x7f7f7f7f is finite, but beyond any result */

@@ -3,7 +3,7 @@
 #ifndef NABLA_TESTS_KERNELS_PROBLEM_H
 #define NABLA_TESTS_KERNELS_PROBLEM_H
 
-#include "transforms/kernels/fused.h"
+#include "lib/kernels/fused_kernel.h"
 
 /* Bytes that end, or begin, at a page without access. */
 typedef struct guarded {

@@ -1,14 +1,13 @@
 /* Kernels that decode runs, for every encoding and instruction set: runs of
  * all lengths from all places, bit for bit what nabla_decode gives, in parts
  * and whole, nothing read or written beside the arrays. */
-#include "transforms/kernels/runs.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/kernels/gather_rows.h"
 #include "nabla/dtype.h"
 #include "tests/kernels/jit.h"
 #include "tests/kernels/problem.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/kernels/epilogue.h"
 #include "tests/kernels/jit.h"
-#include "transforms/kernels/epilogue.h"
 
 #define COUNT ((size_t)1 << 16)
 

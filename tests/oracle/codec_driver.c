@@ -20,7 +20,7 @@
 
 #include "nabla/dynamic8.h"
 #include "nabla/encoding.h"
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 
 typedef struct request {
   int encodes;

@@ -22,7 +22,7 @@ except ImportError as missing:
 
 f32 = np.float32
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "../../quant/ggml.def")
+                     "../../quant/codec/ggml.def")
 ROW = re.compile(r"^GGML\((\w+),\s*(\d+),\s*(\d+),\s*(\d+),.*,\s*([01]),"
                  r"\s*[\d.]+,\s*\"", re.M)
 BLOCKS = 3000

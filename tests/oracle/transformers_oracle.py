@@ -1,5 +1,5 @@
 """Folders as transformers and bitsandbytes read them. Every row of
-quant/architectures.def loads packed weights and computes what the decoded model
+quant/huggingface/architectures.def loads packed weights and computes what the decoded model
 does; folders of other classes, and every other encoding of 8 bits, raise.
 
 usage: transformers_oracle.py TOOL
@@ -35,7 +35,7 @@ import transformers  # noqa: E402
 import transformers_models as models  # noqa: E402
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "../../quant/architectures.def")
+                     "../../quant/huggingface/architectures.def")
 # Classes without a row: transposed matrices, a linear class that is not
 # replaced, convolutions.
 OTHERS = ("GPT2LMHeadModel", "OpenAIGPTLMHeadModel", "FalconForCausalLM",

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 
 enum { GUARD = 96, CANARY = 0xA5, SPANS = 3, SCALES = NABLA_SCALE_E8M0 + 1 };
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "nabla/dynamic8.h"
-#include "quant/ggml.h"
+#include "quant/codec/ggml.h"
 #include "tests/support/model.h"
 
 #define PAGE ((size_t)4096)

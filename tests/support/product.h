@@ -4,7 +4,7 @@
 #ifndef NABLA_TESTS_PRODUCT_H
 #define NABLA_TESTS_PRODUCT_H
 
-#include "lib/runtime/ahead.h"
+#include "lib/runtime/matmul/ahead.h"
 #include "nabla/matmul.h"
 
 /* Bytes that end, or begin, at a page without access. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/runtime/code.h"
+#include "lib/runtime/program/code.h"
 
 enum { CALLERS = 4, CALLS = 300, ROWS = 37, COLUMNS = 5 };
 

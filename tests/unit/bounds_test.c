@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

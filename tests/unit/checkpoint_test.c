@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 #include "quant/formats/packed.h"
 #include "tests/support/codec_calls.h"
 #include "tests/support/model.h"

@@ -1,6 +1,6 @@
 /* Every instruction set of this machine gives the bits of the scalar code, for
- * each format of each row of quant/encodings.def, at any address and of any
- * length; and each finds the same bad values. */
+ * each format of each row of quant/codec/encodings.def, at any address and of
+ * any length; and each finds the same bad values. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <float.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
-#include "quant/codec.h"
-#include "quant/kernel.h"
+#include "quant/codec/codec.h"
+#include "quant/codec/kernel.h"
 #include "tests/support/codec_calls.h"
 #include "tests/support/codec_forms.h"
 

@@ -1,6 +1,6 @@
-/* Encoding and decoding: what every row of quant/encodings.def promises, in all
- * its formats, whatever the instruction set (see codec_equal_test.c). */
-#include "quant/codec.h"
+/* Encoding and decoding: what every row of quant/codec/encodings.def promises,
+ * in all its formats, whatever the instruction set (see codec_equal_test.c). */
+#include "quant/codec/codec.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

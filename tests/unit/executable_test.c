@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/runtime/code.h"
+#include "lib/runtime/program/code.h"
 #include "tests/support/failing_allocator.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

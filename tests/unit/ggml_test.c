@@ -1,5 +1,5 @@
-/* The block formats of GGUF files: what every row of quant/ggml.def promises.
- * Their bits are checked against the package gguf (tests/oracle). */
+/* The block formats of GGUF files: what every row of quant/codec/ggml.def
+ * promises. Their bits are checked against the package gguf (tests/oracle). */
 #include "nabla/ggml.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/floats.h"
-#include "quant/ggml.h"
+#include "quant/codec/ggml.h"
 
 enum { BLOCKS = 64, MOST = BLOCKS * NABLA_GGML_ELEMENTS_MAX, LINE = 256 };
 

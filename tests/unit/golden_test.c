@@ -10,7 +10,7 @@
 #include "lib/base/bytes.h"
 #include "nabla/dynamic8.h"
 #include "nabla/encoding.h"
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 #include "tests/support/codec_calls.h"
 
 enum { MOST = 4096, LINE = 256 };

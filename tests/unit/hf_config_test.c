@@ -1,7 +1,7 @@
-/* quant/hf_config.h: a quantization_config is put into a config.json, replaced
- * or taken out, and no other byte changes; what is wrong is named with its
- * offset. */
-#include "quant/hf_config.h"
+/* quant/huggingface/hf_config.h: a quantization_config is put into a
+ * config.json, replaced or taken out, and no other byte changes; what is wrong
+ * is named with its offset. */
+#include "quant/huggingface/hf_config.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "quant/plan.h"
+#include "quant/plan/plan.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
 

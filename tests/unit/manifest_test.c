@@ -1,6 +1,6 @@
 /* The manifest of compiled code: what is accepted, and that everything that is
  * missing, repeated, of another type or too large is refused. */
-#include "lib/runtime/manifest.h"
+#include "lib/runtime/program/manifest.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

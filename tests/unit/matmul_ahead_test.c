@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quant/codec.h"
+#include "quant/codec/codec.h"
 #include "tests/support/model.h"
 #include "tests/support/product.h"
 #include "tests/support/tiles.h"

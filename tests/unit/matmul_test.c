@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/runtime/provider.h"
+#include "lib/runtime/matmul/provider.h"
 #include "nabla/quantize.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/model.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/runtime/mapping.h"
-#include "lib/runtime/nearest.h"
+#include "lib/runtime/program/edit_distance.h"
+#include "lib/runtime/program/mapping.h"
 #include "nabla/quantize.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"

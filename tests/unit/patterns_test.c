@@ -1,6 +1,6 @@
 /* The user's regular expressions: which one matches, and that none can take
  * all memory or time. */
-#include "quant/patterns.h"
+#include "quant/plan/patterns.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

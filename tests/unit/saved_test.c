@@ -1,7 +1,5 @@
 /* Saved programs: opened and run, and refused with a sentence whatever is wrong
  * with them. */
-#include "lib/runtime/saved.h"
-
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/bytes.h"
+#include "lib/runtime/program/program_file.h"
 #include "nabla/executable.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/temp_folder.h"

@@ -1,7 +1,7 @@
 /* The search for scales: never worse than none, the same on every instruction
  * set, as good as promised. Errors are measured with the definition of each
- * encoding (quant/<id>.c), in f64. */
-#include "quant/search.h"
+ * encoding (quant/codec/<id>.c), in f64. */
+#include "quant/search/search.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/base/floats.h"
-#include "quant/kernel.h"
+#include "quant/codec/kernel.h"
 
 enum { ISAS = 3, MOST = 1 << 16, GUARD = 4, LEAST_BLOCK = NABLA_BLOCK_MIN };
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quant/plan.h"
+#include "quant/plan/plan.h"
 
 #define COUNT(a)    (sizeof(a) / sizeof *(a))
 #define SCALE(type) .has_scale = 1, .scale = NABLA_SCALE_##type

@@ -1,6 +1,6 @@
 /* Scales that wait for the others: in memory or in a file without a name; what
  * is written does not depend on threads, whatever fails nothing is left. */
-#include "quant/spill.h"
+#include "quant/write/spill.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "lib/base/file.h"
 #include "lib/base/nesting.h"
 #include "tools/common/stream.h"
-#include "transforms/outside_rules.h"
+#include "transforms/user_rules/user_rules.h"
 
 /* Takes "--rules FILE" and "--rules=FILE" out of the arguments; the new number
  * of them, or -1. */

@@ -2,7 +2,7 @@
  *
  *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def
  *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def,
- *                          transforms/identities.def and splats.def
+ *                          transforms/simplify/identities.def and splats.def
  *   nabla-pages --ops      docs/OPS.md, of dialect/ops.def */
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "dialect/ops.h"
+#include "transforms/dispatch/rules.h"
 #include "transforms/pipelines.h"
-#include "transforms/rules.h"
 
 static const char made_by[] =
     "Made by `nabla-pages %s` from %s;\n"
@@ -215,7 +215,7 @@ static const struct {
 } identities[] = {
 #define IDENTITY(id, op, where, value, types, gives, says) \
   {op, #where, #value, #types, #gives, says},
-#include "transforms/identities.def"
+#include "transforms/simplify/identities.def"
 #undef IDENTITY
 };
 
@@ -227,7 +227,7 @@ static const char *const folded[] = {
 #define INTEGER1(op, value) #op,
 #define INTEGER2(op, value) #op,
 #define SPLAT(op, function) #op,
-#include "transforms/splats.def"
+#include "transforms/simplify/splats.def"
 #undef FLOAT1
 #undef FLOAT2
 #undef INTEGER1
@@ -290,7 +290,7 @@ static void print_natives(void) {
 #define CONSTRAINT(id, operands, what) {"nabla." #id, operands, "", what},
 #define REWRITE(id, operands, result, what) \
   {"nabla." #id, operands, result, what},
-#include "transforms/rule_natives.def"
+#include "transforms/user_rules/pdl_natives.def"
 #undef CONSTRAINT
 #undef REWRITE
   };
@@ -310,9 +310,10 @@ static void print_natives(void) {
 
 static int print_rules(void) {
   printf("# Rules\n\n");
-  printf(made_by, "--rules",
-         "dialect/rules.def and ops.def, transforms/identities.def and "
-         "splats.def");
+  printf(
+      made_by, "--rules",
+      "dialect/rules.def and ops.def, transforms/simplify/identities.def and "
+      "splats.def");
   printf(
       "`nabla-dispatch` asks rules in the order given here: those that say "
       "more of the\noperands first, then those of higher precedence; a rule "

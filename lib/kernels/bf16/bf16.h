@@ -1,0 +1,166 @@
+/* Products of bf16 pairs with sums in f32, for many rows of x. Both operands
+ * are tiles of 64 bytes times 16:
+ *   of w  16 rows, each with 32 elements of k: weights decoded to f32, scale
+ *         included, and rounded half to even
+ *   of x  16 pairs of elements of k, each of 16 rows, which prepare makes
+ * so that w needs no turning. A tile of sums has rows of w and columns of x.
+ *
+ * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value as
+ * bf16, the second what that left, and so on; three parts are the f32 itself.
+ * Those of x are rounded, and of tables but for those made ahead; those of
+ * other weights are cut off (split_bf16.h). Each part has tiles of its own.
+ * Where runs of 32 or more elements of k lie under one scale, w is codes
+ * without it, many of which are bf16 as they are, and the sum of a run is
+ * multiplied with the scale. (Codes of q6_k are multiplied with the factor of
+ * their 16 and are two parts.) With up to 8 rows of x a tile has room for two
+ * parts of each, and a product is that of both: 2 do for 3, 4 for 6.
+ *
+ * The elements of k in a tile of w are 32 neighbours, of which those that make
+ * a pair are next to each other; in f32 they are 16 apart, so that the upper
+ * halves of two vectors are put together by a shift and a mask. Or, where 64
+ * codes of 4 or 2 bits are a line, elements are those at half of the places
+ * that words of 16 bits have: the words of a line, shifted, are the indices of
+ * two tiles in a table of bf16 (of 4 bits by 0 and 4, and by 8 and 12).
+ *
+ * Panels are decoded as wholes, or between products of the one before
+ * (pack_b_bf16_ahead.h).
+ */
+#ifndef NABLA_KERNELS_BF16_BF16_H
+#define NABLA_KERNELS_BF16_BF16_H
+
+#include "lib/kernels/bf16/gemm_macro_kernel.h"
+
+#define NABLA_BF16_STEP 32u /* elements of k in a tile */
+#define NABLA_BF16_LINE 64u /* in a line of codes of 4 or 2 bits */
+
+#define NABLA_BF16_PARTS 3u /* of an f32, at most */
+
+#define NABLA_BF16_DEPTH_MOST 256u /* elements of k in a panel */
+
+/* Values that are split are at most 2^30, and weights at least 2^-60, if they
+ * are not zero (gemm_f32_bf16x3_amx.c). */
+#define NABLA_BF16_LIMIT_BITS 0x4e800000u
+#define NABLA_BF16_TINY_BITS  0x21800000u
+
+/* Powers of two: what scales may be, if not zero, and values of a table, for
+ * weights that can be split. */
+#define NABLA_BF16_SCALE_LEAST (-52)
+#define NABLA_BF16_SCALE_MOST  26
+#define NABLA_BF16_VALUE_LEAST (-8)
+#define NABLA_BF16_VALUE_MOST  4
+
+/* How many parts of w and of x are multiplied, and what follows from that. */
+typedef struct nabla_bf16 {
+  unsigned w_parts, x_parts;
+  /* Parts of x in a tile: 2 where there are no more than 8 rows, the second one
+   * behind these. A product is that of both, sums are folded in the end. */
+  unsigned folds;
+  unsigned x_tiles;    /* for all parts */
+  uint64_t depth;      /* elements of k in a panel */
+  uint64_t half, part; /* bytes of one half of it, of one part */
+  /* Elements of k under a scale that their sum is multiplied with; 0: weights
+   * are decoded with theirs. */
+  uint64_t run;
+  /* Whether something is added to each weight of a run, of GGUF blocks: sums of
+   * x are multiplied with it. */
+  int has_minima;
+  uint64_t scales; /* of a row of a panel: of each run, and its minimum */
+  int adds_runs;   /* to what waits, rather than to sums of a panel */
+  int is_ahead;    /* panels are decoded while those before are multiplied */
+  /* Sums stay in tiles from panel to panel, where there are no more rows than
+   * are multiplied at once: scales are in the weights. */
+  int stays;
+} nabla_bf16;
+nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
+
+/* The products of parts that an f32 would tell. */
+unsigned nabla_bf16_products(const nabla_bf16 *self);
+
+/* Can w be decoded to bf16 in rows, with the instructions of the target, for
+ * `numerics`? Where a prepacked weight is asked for too: it gains nothing, w is
+ * read in place. */
+int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
+
+/* Are tiles made from whole lines of codes? */
+int nabla_bf16_by_lines(const nabla_fused_spec *spec);
+
+/* `count` codes from `flat` on, to two tiles for each line from the address
+ * `out` on. */
+void nabla_emit_bf16_lines(nabla_emitter *emitter, nabla_ssa flat,
+                           nabla_ssa count, nabla_ssa out);
+
+/* Codes in a word of 16 bits. */
+unsigned nabla_bf16_word_codes(const nabla_fused_spec *spec);
+
+/* Are they made from whole blocks of GGUF, or halves of such? */
+int nabla_bf16_by_units(const nabla_fused_spec *spec);
+
+/* Are the elements of a pair 16 apart? */
+int nabla_bf16_is_apart(const nabla_fused_spec *spec);
+
+/* vector<32xi16> of 32 f32 as `count` parts, each rounded to bf16. */
+void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, unsigned count, nabla_ssa *out);
+
+/* f32 that are to be split or multiplied with: those whose bits are more than
+ * `most`, or less than `least` and not zero, become NaN, which shows in sums
+ * (gemm_f32_bf16x3_amx.c). */
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
+                                uint32_t least, uint32_t most);
+
+/* The inside of prepare: for each 16 rows the tiles along k. */
+#define NABLA_BF16_X_SCRATCH \
+  ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES + NABLA_TILE_ROW_BYTES)
+void nabla_emit_bf16_x(nabla_emitter *emitter);
+
+/* Asks for what row `row` of the panel at k is decoded from. */
+void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
+                              nabla_ssa k);
+
+/* Decodes a panel: tiles along k of 16 rows, then of the others. */
+void nabla_emit_bf16_panel(nabla_emitter *emitter,
+                           const nabla_tiled_block *block);
+
+/* A kernel but for how tiles are multiplied. */
+nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
+
+/* The address of the scales of a panel, f32: for each row those of its runs,
+ * each followed by its minimum if there are such. */
+nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
+                                 const nabla_tiled_block *block);
+
+/* Writes those of row `row` of the panel, which begins at `flat`; and makes
+ * those of all rows NaN that are beyond what sums can tell. */
+void nabla_emit_bf16_write_scales(nabla_emitter *emitter,
+                                  const nabla_tiled_block *block, nabla_ssa row,
+                                  nabla_ssa flat);
+void nabla_emit_bf16_limit_scales(nabla_emitter *emitter,
+                                  const nabla_tiled_block *block);
+
+/* The inside of run by AMX, and how it multiplies: all parts of w with those of
+ * x that are large enough to matter in f32. In f32, so many bytes behind the
+ * scratch of `tiled` are used besides: sums of a run, of a panel, scales. */
+#define NABLA_BF16_FRESH_BYTES \
+  ((uint64_t)NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES * NABLA_TILE_BYTES)
+#define NABLA_BF16_SCALES_BYTES                                   \
+  (2 * sizeof(float) * NABLA_TILED_ROWS * NABLA_BF16_DEPTH_MOST / \
+   NABLA_BF16_STEP)
+#define NABLA_BF16_MORE_BYTES \
+  (2 * NABLA_BF16_FRESH_BYTES + NABLA_BF16_SCALES_BYTES)
+void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
+
+/* What bodies say of themselves; decoding costs `decode` ps for an element of
+ * w, a row of x `row`. */
+double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
+                       double row);
+double nabla_bf16_decode_cost(const nabla_fused_spec *spec);
+void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
+uint64_t nabla_bf16_chain(const nabla_fused_spec *spec);
+uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);
+
+/* What all bodies of this kind have in common. */
+#define NABLA_BF16_BODY                            \
+  .takes_blocks = 1, .prepare = nabla_emit_bf16_x, \
+  .prepare_scratch = NABLA_BF16_X_SCRATCH, .describe = nabla_bf16_describe
+
+#endif

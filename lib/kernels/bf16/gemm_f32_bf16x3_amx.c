@@ -1,0 +1,278 @@
+/* Products in f32 by AMX, which multiplies bf16: both operands are split into
+ * parts (bf16.h) and those products of parts are added that an f32 would tell.
+ * Left out are those of the second with the third parts and of both third ones:
+ * less than 2^-8 * 2^-15 + 2^-17 * 2^-7 + 2^-32 < 3.01 * 2^-24 of a product,
+ * where w is cut and x is rounded.
+ *
+ * AMX takes subnormals for zeros, and products of parts may be subnormal where
+ * the whole is not. With x up to 2^30, and weights as well (some 2^32) or
+ * codes and scales up to 2^16, this costs a sum at most K * 2^-93, nothing that
+ * its bound would tell beside a sum of 2^-60 or more. What cannot be told so is
+ * computed again, in f32, by a kernel of its own: rows of x with elements that
+ * are larger, columns with such weights or scales, or with those below 2^-60
+ * (they, and the 15 beside them that are decoded together, are NaN in the
+ * sums), sums near zero, and sums of zero where the row of x has elements below
+ * 2^-40: with none on either side no product is lost. Where weights are made
+ * from a table and a scale, scales that are too large make 32 columns NaN, and
+ * sums begin at 2^-86 if some weights may be below 2^-60: only sums of 2^-62
+ * and more lose that, so that all that are near zero show. */
+#include "lib/kernels/bf16/pack_b_bf16_ahead.h"
+#include "lib/kernels/int8/int8.h"
+#include "lib/kernels/tile_util.h"
+#include "quant/codec/ggml.h"
+
+#define LEAST_BITS    NABLA_BF16_TINY_BITS /* of sums, as of weights: 2^-60 */
+#define SMALL_BITS    0x2b800000u          /* 2^-40 */
+#define INFINITY_BITS 0x7f800000u
+
+#define WORDS_BYTES ((uint64_t)NABLA_FUSED_WORDS * 8)
+
+/* ---- sums that are computed again -----------------------------------------
+ */
+
+static nabla_ssa any(nabla_emitter *emitter, nabla_ssa lanes) {
+  return nabla_emit(
+      emitter, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", lanes);
+}
+
+/* `found` or'ed with the sizes of elements of x that are small and not zero, as
+ * bits that f32 hold: loops carry those. */
+static nabla_ssa add_small(nabla_emitter *emitter, nabla_ssa found,
+                           nabla_ssa x) {
+  const char *type = nabla_type_i32[NABLA_VECTOR];
+  const char *floats = nabla_type_f32[NABLA_VECTOR];
+  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, x);
+  nabla_ssa small =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, SMALL_BITS), type);
+  size = nabla_emit(
+      emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", small,
+      size, nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
+  size = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", size,
+                    nabla_emit_bitcast(emitter, floats, type, found), type);
+  return nabla_emit_bitcast(emitter, type, floats, size);
+}
+
+/* Lanes of `bits` that are not 0. */
+static nabla_ssa not_zero(nabla_emitter *emitter, nabla_ssa bits) {
+  return nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
+                    bits, nabla_emit_i32(emitter, NABLA_VECTOR, 0));
+}
+
+/* Whether row `row` of x has small elements, i1. */
+static nabla_ssa row_has_small(nabla_emitter *emitter, nabla_ssa row) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_LANES);
+  nabla_array_ref x = {0, spec->x_type};
+  nabla_loop loop;
+  nabla_emit_tile_rows(emitter, row, 1, &x.base);
+  nabla_ssa whole =
+      spec->any_size ? emitter->k : nabla_emit_i64(emitter, spec->k - rest);
+  nabla_ssa bits = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), whole,
+                   NABLA_LANES, 1, &bits);
+  bits =
+      add_small(emitter, loop.carried[0],
+                nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
+  nabla_loop_end(emitter, &loop, &bits);
+  bits = loop.results[0];
+  if (rest)
+    bits = add_small(emitter, bits,
+                     nabla_emit_read_lanes(emitter, x, whole, rest));
+  nabla_ssa integers = nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
+                                          nabla_type_i32[NABLA_VECTOR], bits);
+  return any(emitter, not_zero(emitter, integers));
+}
+
+/* Lanes of such sizes that are below LEAST, infinite or NaN: what is below 0
+ * wraps. */
+static nabla_ssa is_near_or_not_finite(nabla_emitter *emitter, nabla_ssa size) {
+  const char *type = nabla_type_i32[NABLA_VECTOR];
+  nabla_ssa above =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, LEAST_BITS), type);
+  return nabla_emit(
+      emitter, "arith.cmpi uge, %%v%u, %%v%u : %s", above,
+      nabla_emit_i32(emitter, NABLA_VECTOR, INFINITY_BITS - LEAST_BITS), type);
+}
+
+/* Whether the sums of row `row`, 16 lanes, have to be computed again, i1. */
+static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
+                         nabla_ssa row) {
+  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, sums);
+  nabla_ssa near = is_near_or_not_finite(emitter, size);
+  nabla_ssa some = any(emitter, near), open = ++emitter->last;
+  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", open, some);
+  nabla_ssa sure = any(
+      emitter, nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi1>",
+                          near, not_zero(emitter, size)));
+  nabla_ssa inner = ++emitter->last;
+  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", inner, sure);
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", sure);
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", row_has_small(emitter, row));
+  nabla_emit_line(emitter, "}");
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", inner);
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_line(emitter, "scf.yield %%v%u : i1", some);
+  nabla_emit_line(emitter, "}");
+  return open;
+}
+
+static uint64_t words_at(const nabla_fused_spec *spec) {
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  return nabla_tiled_scratch(&tiled) + NABLA_BF16_MORE_BYTES;
+}
+
+static void set_word(nabla_emitter *emitter, nabla_ssa words, uint64_t word,
+                     nabla_ssa value) {
+  nabla_emit_store(emitter, "i64", value, words,
+                   nabla_emit_i64(emitter, word * 8), 8);
+}
+
+/* The address in `base` of row `row` of `columns` elements. */
+static nabla_ssa row_at(nabla_emitter *emitter, nabla_ssa base, nabla_ssa row,
+                        nabla_ssa columns, nabla_dtype dtype) {
+  nabla_ssa at = nabla_emit_address(
+      emitter, base,
+      nabla_emit_multiply(emitter, nabla_emit_product(emitter, row, columns),
+                          nabla_dtype_bits(dtype) / 8));
+  return nabla_emit(emitter, "llvm.ptrtoint %%v%u : !llvm.ptr to i64", at);
+}
+
+/* The exact kernel for one row: the words with that row as all of x and y. */
+static void compute_again(nabla_emitter *emitter, nabla_ssa row,
+                          nabla_ssa column, nabla_ssa count) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t word = NABLA_FUSED_EPILOGUE;
+  nabla_ssa words = nabla_emit_address(emitter, emitter->scratch,
+                                       nabla_emit_i64(emitter, words_at(spec)));
+  nabla_emit_line(emitter,
+                  "\"llvm.intr.memcpy\"(%%v%u, %%args, %%v%u) <{isVolatile = "
+                  "false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()",
+                  words, nabla_emit_i64(emitter, WORDS_BYTES));
+  set_word(emitter, words, NABLA_FUSED_X,
+           row_at(emitter, emitter->x, row, emitter->k, spec->x_type));
+  set_word(emitter, words, NABLA_FUSED_Y,
+           row_at(emitter, emitter->y, row, emitter->n, spec->y_type));
+  set_word(emitter, words, NABLA_FUSED_M, nabla_emit_i64(emitter, 1));
+  for (uint32_t i = 0; i < spec->step_count; i++) {
+    if (spec->steps[i] == NABLA_STEP_ADD)
+      set_word(
+          emitter, words, word,
+          row_at(emitter, emitter->operands[i], row, emitter->n, spec->y_type));
+    word += emitter->operands[i] != 0;
+  }
+  nabla_emit_line(emitter,
+                  "llvm.call @%s_exact(%%v%u, %%v%u, %%v%u) : (!llvm.ptr, i64, "
+                  "i64) -> ()",
+                  emitter->name, words, column,
+                  nabla_emit_add(emitter, column, count));
+}
+
+static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
+                   nabla_ssa column, nabla_ssa count) {
+  nabla_ssa open =
+      is_open(emitter,
+              nabla_emit_read_lanes(emitter, nabla_floats_at(sums),
+                                    nabla_emit_i64(emitter, 0), NABLA_LANES),
+              row);
+  nabla_emit_line(emitter, "scf.if %%v%u {", open);
+  compute_again(emitter, row, column, count);
+  nabla_emit_line(emitter, "} else {");
+  nabla_emit_finish_row(emitter, sums, row, column, count);
+  nabla_emit_line(emitter, "}");
+}
+
+/* ---- the body -------------------------------------------------------------
+ */
+
+static void run(nabla_emitter *emitter) {
+  nabla_tiled tiled = nabla_bf16_tiled(emitter->spec);
+  tiled.finish = finish;
+  nabla_emit_bf16_amx(emitter, &tiled);
+}
+
+static int applies(const nabla_fused_spec *spec) {
+  return NABLA_HAS(spec->features, AMX_BF16) && spec->m_min > 1 &&
+         nabla_bf16_applies(spec, NABLA_NUMERICS_F32);
+}
+
+/* What decoding costs: codes that are bf16 little, splitting f32 that have to
+ * be decoded more than all else. Dense ones wait for memory in any case. */
+static double decode_cost(const nabla_fused_spec *spec) {
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  if (self.run && spec->ggml) {
+    const nabla_ggml_layout *l = spec->ggml->layout;
+    if (!l->run) return 90; /* bytes */
+    if (nabla_bf16_by_units(spec))
+      return l->sub == NABLA_GGML_SUB_BYTES ? 200 : 170;
+    if (l->sub == NABLA_GGML_SUB_BYTES) return 560;
+    return (l->sub ? 170 : 125) + (l->bits ? 100 : 0);
+  }
+  if (self.is_ahead) return 95;
+  if (self.run)
+    return spec->format.encoding->bits < 4 && !nabla_bf16_by_lines(spec) ? 160
+                                                                         : 95;
+  if (!spec->ggml && !spec->format.encoding) return 60;
+  if (self.w_parts == 1) return 160;
+  if (nabla_bf16_by_lines(spec)) return 170;
+  return !spec->ggml && spec->format.encoding->bits == 8 ? 330 : 560;
+}
+
+/* What is computed is the same where numerics that allow more ask. */
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  nabla_fused_spec own = *spec;
+  own.numerics = NABLA_NUMERICS_F32;
+  const nabla_bf16 self = nabla_bf16_of(&own);
+  double products = nabla_bf16_products(&self);
+  double row = self.run ? products + 1 : .8 * products;
+  /* runs of a step that go to a panel's sums first, as K may be large */
+  const double twice =
+      spec->any_size && self.run == NABLA_BF16_STEP && !self.adds_runs ? 60 : 0;
+  return nabla_bf16_cost(&own, m, decode_cost(&own) + twice, row);
+}
+
+/* Of a run the products of all tiles in turn, each a sum of 16 pairs; then two
+ * multiplications, the runs of `depth` elements, and these. */
+static uint64_t chain_of(const nabla_fused_spec *spec, uint64_t depth) {
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  uint64_t run = self.run ? self.run : depth;
+  uint64_t added = self.adds_runs ? run : depth;
+  uint64_t panels = (spec->k + added - 1) / added;
+  uint64_t count = spec->k < run ? spec->k : run;
+  uint64_t steps = (count + NABLA_BF16_STEP - 1) / NABLA_BF16_STEP;
+  uint64_t tiles = steps * nabla_bf16_products(&self) + NABLA_TILE_ROWS + 2 +
+                   depth / run + 2 + panels;
+  if (self.w_parts > 1)
+    tiles += 4; /* products of cut parts that are left out */
+  /* the sum of 32 of x, and a multiplication for each run */
+  if (self.has_minima) tiles += 6 + (self.adds_runs ? panels : depth / run);
+  return tiles;
+}
+
+static uint64_t chain(const nabla_fused_spec *spec) {
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  uint64_t tiles =
+      chain_of(spec, self.is_ahead ? NABLA_BF16_SUM_DEPTH : self.depth);
+  const uint64_t staying = chain_of(spec, NABLA_BF16_SUM_DEPTH);
+  if (self.stays && staying > tiles) tiles = staying;
+  nabla_fused_spec exact = nabla_fused_exact(spec);
+  uint64_t again = nabla_fused_chain(&exact);
+  return tiles > again ? tiles : again;
+}
+
+static uint64_t scratch(const nabla_fused_spec *spec) {
+  return words_at(spec) + WORDS_BYTES;
+}
+
+const nabla_body nabla_body_f32_amx = {.name = "f32_amx",
+                                       .instruction = "tdpbf16ps",
+                                       NABLA_BF16_BODY,
+                                       .few_rows = NABLA_TILE_ROWS / 2,
+                                       .has_exact = 1,
+                                       .applies = applies,
+                                       .cost = cost,
+                                       .run = run,
+                                       .chain = chain,
+                                       .scratch = scratch};

@@ -1,0 +1,417 @@
+/* x as tiles of bf16 pairs; see bf16.h. */
+#include "lib/kernels/bf16/pack_b_bf16_ahead.h"
+#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/dequant/dequantize.h"
+#include "lib/kernels/int8/int8.h"
+#include "lib/kernels/tile_util.h"
+#include "quant/codec/ggml.h"
+
+#define ROWS NABLA_TILE_ROWS
+
+#define WORDS "vector<32xi16>"
+
+#define NAN_BITS 0x7fc00000u
+
+/* Sums of panels that are added up, besides one for each 256 of k. */
+#define PANELS_MOST 200u
+
+/* Parts of a value that F16 (11 bits), BF16 (8) or F32 (24) has. */
+static unsigned parts_of(nabla_dtype dtype) {
+  if (dtype == NABLA_DTYPE_BF16) return 1;
+  return dtype == NABLA_DTYPE_F16 ? 2 : NABLA_BF16_PARTS;
+}
+
+static int has_minima(const nabla_fused_spec *spec) {
+  return spec->ggml && spec->ggml->layout->min >= 0;
+}
+
+/* Elements of k under one scale in panels of `depth`, a power of two, where
+ * that scale can be left to the sums; or 0. */
+static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
+  const nabla_format *format = &spec->format;
+  uint64_t run = 0;
+  if (spec->numerics != NABLA_NUMERICS_F32 || spec->w_type != NABLA_DTYPE_F32)
+    return 0;
+  if (spec->ggml) {
+    const nabla_ggml_layout *l = spec->ggml->layout;
+    if (l->sub == NABLA_GGML_SUB_PACKED6)
+      run = NABLA_GGML_PACKED6_PART;
+    else if (!l->is_e8m0)
+      run = spec->ggml->elements;
+  } else if (format->encoding && !format->encoding->is_mx) {
+    if (spec->any_size && format->granularity != NABLA_PER_BLOCK) return depth;
+    if (!spec->any_size &&
+        nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
+                                 spec->k))
+      return depth;
+    run = format->block;
+  }
+  if (!run) return 0;
+  run = nabla_common_divisor(run, nabla_row_alignment(spec, depth));
+  return run % NABLA_BF16_STEP ? 0 : run;
+}
+
+/* Of codes: integers of at most 8 bits, less zero points too, and FP8 are bf16;
+ * those of 6 bits times the factor of their 16 have 13 bits. */
+static unsigned code_parts(const nabla_fused_spec *spec) {
+  const nabla_encoding *encoding = spec->format.encoding;
+  if (spec->ggml)
+    return spec->ggml->layout->sub == NABLA_GGML_SUB_BYTES ? 2 : 1;
+  return encoding && encoding->bits == 4 && !nabla_spec_is_integer(encoding)
+             ? NABLA_BF16_PARTS
+             : 1;
+}
+
+/* Those of MX formats are a few bits, times powers of two. */
+static unsigned weight_parts(const nabla_fused_spec *spec) {
+  unsigned parts = parts_of(spec->w_type);
+  if (spec->ggml) return spec->ggml->layout->is_e8m0 ? 1 : parts;
+  if (!spec->format.encoding) {
+    unsigned stored = parts_of(spec->dense);
+    return stored < parts ? stored : parts;
+  }
+  return spec->format.encoding->is_mx ? 1 : parts;
+}
+
+/* Elements of k in a panel. One of 8 to 12 KiB leaves room in the first cache
+ * for tiles of x, and for another thread of the core: 16 and 24 KiB take a
+ * sixth more time; but q6_k is decoded by 128. q4_k and q5_k have the scales of
+ * 256 at once. Where K is large, panels are deeper, so that there are as few as
+ * promises allow (gemm_f32_bf16x3_amx.c). */
+static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
+  int is_packed6 =
+      spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6;
+  int has_halves = parts == 2 && spec->ggml && scale_run(spec, NABLA_BF16_STEP);
+  if (spec->numerics != NABLA_NUMERICS_F32 || (parts == 1 && is_packed6))
+    return NABLA_BF16_DEPTH_MOST;
+  uint64_t depth = parts == 1 || has_halves ? 128 : 64;
+  while (depth < NABLA_BF16_DEPTH_MOST &&
+         spec->k / depth > PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST)
+    depth *= 2;
+  return depth;
+}
+
+nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
+  int whole = spec->numerics == NABLA_NUMERICS_F32;
+  nabla_bf16 self = {.w_parts = whole ? weight_parts(spec) : 1,
+                     .x_parts = whole ? parts_of(spec->x_type) : 1};
+  if (whole && scale_run(spec, NABLA_BF16_STEP))
+    self.w_parts = code_parts(spec);
+  self.folds = self.x_parts > 1 && nabla_spec_last_m(spec) <= ROWS / 2 ? 2 : 1;
+  self.x_tiles = (self.x_parts + self.folds - 1) / self.folds;
+  self.is_ahead = nabla_bf16_is_ahead(spec);
+  self.depth = self.is_ahead ? NABLA_BF16_LINE : depth_of(spec, self.w_parts);
+  self.run = whole && !self.is_ahead ? scale_run(spec, self.depth) : 0;
+  self.stays = whole && !self.is_ahead && !self.run;
+  self.has_minima = self.run && has_minima(spec);
+  if (self.run) self.scales = (self.has_minima ? 2 : 1) * self.depth / self.run;
+  /* few enough for what is promised (gemm_f32_bf16x3_amx.c) */
+  self.adds_runs =
+      self.run && (1 + (uint64_t)self.has_minima) * spec->k / self.run <=
+                      PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST;
+  self.half = self.depth / NABLA_BF16_STEP * NABLA_TILE_BYTES;
+  self.part = NABLA_TILED_HALVES * self.half;
+  return self;
+}
+
+unsigned nabla_bf16_products(const nabla_bf16 *self) {
+  unsigned count = 0;
+  for (unsigned x = 0; x < self->x_tiles; x++)
+    for (unsigned w = 0; w < self->w_parts; w++)
+      count += x * self->folds + w < NABLA_BF16_PARTS;
+  return count;
+}
+
+nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
+  nabla_bf16 self = nabla_bf16_of(spec);
+  return (nabla_tiled){
+      .step = NABLA_BF16_STEP,
+      .step_bytes = self.x_tiles * NABLA_TILE_BYTES +
+                    (self.has_minima ? NABLA_TILE_ROW_BYTES : 0),
+      .depth = self.depth,
+      .panel = self.w_parts * self.part,
+      .folds = self.folds,
+      .waiting = self.is_ahead      ? NABLA_TILED_AT_ONCE * ROWS
+                 : self.x_parts > 1 ? 64
+                                    : 128,
+      .is_ahead = self.is_ahead,
+      .at_once = nabla_spec_last_m(spec) <= ROWS ? 1 : NABLA_TILED_AT_ONCE,
+      .decode = nabla_emit_bf16_panel,
+      .finish = nabla_emit_finish_row};
+}
+
+static nabla_ssa round_pair(nabla_emitter *emitter, nabla_ssa low,
+                            nabla_ssa high) {
+  nabla_ssa both = nabla_emit(
+      emitter,
+      "llvm.call_intrinsic \"llvm.x86.avx512bf16.cvtne2ps2bf16.512\""
+      "(%%v%u, %%v%u) : (vector<16xf32>, vector<16xf32>) -> vector<32xbf16>",
+      high, low);
+  return nabla_emit_bitcast(emitter, "vector<32xbf16>", WORDS, both);
+}
+
+/* `value` less lanes [first, first + 16) of `words`, which is exact. */
+static nabla_ssa less_words(nabla_emitter *emitter, nabla_ssa value,
+                            nabla_ssa words, unsigned first) {
+  nabla_ssa half =
+      nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, words, words,
+                         NABLA_LANES, nabla_pick_from, first);
+  return nabla_emit_binary(
+      emitter, NABLA_VECTOR, "subf", value,
+      nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_BF16, half));
+}
+
+void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, unsigned count, nabla_ssa *out) {
+  for (unsigned i = 0; i < NABLA_BF16_PARTS; i++) {
+    out[i] = round_pair(emitter, low, high);
+    if (i + 1 == count) break;
+    low = less_words(emitter, low, out[i], 0);
+    high = less_words(emitter, high, out[i], NABLA_LANES);
+  }
+}
+
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
+                                uint32_t least, uint32_t most) {
+  const char *type = nabla_type_i32[NABLA_VECTOR];
+  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, value);
+  nabla_ssa above =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, least), type);
+  nabla_ssa fits =
+      nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", above,
+                 nabla_emit_i32(emitter, NABLA_VECTOR, most - least), type);
+  if (least) {
+    nabla_ssa zero =
+        nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : %s", size,
+                   nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
+    fits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : vector<16xi1>", fits,
+                      zero);
+  }
+  nabla_ssa bits =
+      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
+  bits = nabla_emit(
+      emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", fits,
+      bits, nabla_emit_i32(emitter, NABLA_VECTOR, NAN_BITS), type);
+  return nabla_emit_bitcast(emitter, type, nabla_type_f32[NABLA_VECTOR], bits);
+}
+
+/* Pairs of elements that are `apart`, in each two times as many. */
+static unsigned pick_of_line(unsigned lane, unsigned apart) {
+  return lane / (2 * apart) * 2 * apart + lane % (2 * apart) / 2 +
+         (lane % 2 ? apart : 0);
+}
+
+/* Those that are 16 apart. */
+static unsigned pick_apart(unsigned lane, unsigned context) {
+  (void)context;
+  return lane / 2 + lane % 2 * NABLA_LANES;
+}
+
+/* Elements [k, k + width) of a row as 16 pairs, in as many parts as x has;
+ * zeros beyond the width. The result is their sum, 16 lanes of it, if minima
+ * need it, or 0. */
+static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
+                          nabla_ssa k, unsigned width, nabla_ssa *out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned parts = nabla_bf16_of(spec).x_parts;
+  nabla_ssa half[2];
+  for (unsigned i = 0; i < 2; i++) {
+    unsigned first = i * NABLA_LANES;
+    unsigned left = width > first ? width - first : 0;
+    half[i] =
+        left ? nabla_emit_read_lanes(emitter, row,
+                                     nabla_emit_add_constant(emitter, k, first),
+                                     left < NABLA_LANES ? left : NABLA_LANES)
+             : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+    if (spec->numerics == NABLA_NUMERICS_F32 && left)
+      half[i] =
+          nabla_emit_bf16_limit(emitter, half[i], 0, NABLA_BF16_LIMIT_BITS);
+  }
+  nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
+  for (unsigned i = 0; i < parts && i < NABLA_BF16_PARTS; i++) {
+    if (nabla_bf16_by_lines(spec) || nabla_bf16_is_apart(spec))
+      out[i] = nabla_emit_shuffle(
+          emitter, "i16", NABLA_BF16_STEP, out[i], out[i], NABLA_BF16_STEP,
+          nabla_bf16_is_apart(spec) ? pick_apart : pick_of_line,
+          nabla_bf16_is_apart(spec) ? 0 : nabla_bf16_word_codes(spec));
+    out[i] = nabla_emit_bitcast(emitter, WORDS, "vector<16xi32>", out[i]);
+  }
+  if (!nabla_bf16_of(spec).has_minima) return 0;
+  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", half[0], half[1]);
+}
+
+/* Where pair `j` of 32 elements of a line goes, in bytes from its first tile
+ * on: those at one place of each word of codes follow each other, pairs of the
+ * first half of the line and then of the second, and half of the places are a
+ * tile. */
+static uint64_t pair_of_line(const nabla_fused_spec *spec, unsigned j) {
+  const unsigned places = nabla_bf16_word_codes(spec);
+  const unsigned place = j % places, row = ROWS / places * 2;
+  return place / (places / 2) * nabla_bf16_tiled(spec).step_bytes +
+         ((uint64_t)(place % (places / 2)) * row + j / places) *
+             NABLA_TILE_ROW_BYTES;
+}
+
+/* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j.
+ * `base` is the address of the part of the rows' first tile. */
+static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
+                       nabla_ssa k) {
+  const nabla_fused_spec *spec = emitter->spec;
+  const int lines = nabla_bf16_by_lines(spec);
+  uint64_t tile = nabla_bf16_tiled(spec).step_bytes;
+  nabla_ssa at;
+  nabla_emit_transpose(emitter, "i32", v);
+  nabla_ssa step = nabla_emit_divide(emitter, k, NABLA_BF16_STEP);
+  if (lines) {
+    const uint64_t half = NABLA_TILE_BYTES / nabla_bf16_word_codes(spec);
+    nabla_ssa line = nabla_emit_divide(emitter, k, NABLA_BF16_LINE);
+    /* of the second half of a line, step * half + line * (2 tiles - 2 halves)
+     */
+    at =
+        nabla_emit_add(emitter, nabla_emit_multiply(emitter, step, half),
+                       nabla_emit_multiply(emitter, line, 2 * tile - 2 * half));
+  } else {
+    at = nabla_emit_multiply(emitter, step, tile);
+  }
+  for (unsigned j = 0; j < ROWS; j++)
+    nabla_emit_store(
+        emitter, "vector<16xi32>", v[j], base,
+        nabla_emit_add_constant(
+            emitter, at,
+            lines ? pair_of_line(spec, j) : (uint64_t)j * NABLA_TILE_ROW_BYTES),
+        64);
+}
+
+/* The sums of 32 elements of 16 rows, behind the parts of these. */
+static void write_sums(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa base,
+                       nabla_ssa k) {
+  const uint64_t tile = nabla_bf16_tiled(emitter->spec).step_bytes;
+  nabla_ssa at = nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, k, NABLA_BF16_STEP), tile);
+  at = nabla_emit_add_constant(emitter, at, tile - NABLA_TILE_ROW_BYTES);
+  nabla_emit_write_lanes(
+      emitter, nabla_floats_at(nabla_emit_address(emitter, base, at)),
+      nabla_emit_i64(emitter, 0),
+      nabla_emit_read_lanes(emitter, nabla_floats_at(sums),
+                            nabla_emit_i64(emitter, 0), NABLA_LANES));
+}
+
+/* The room in the scratch: tiles not turned yet, sums of x. */
+static nabla_ssa sums_room(nabla_emitter *emitter) {
+  return nabla_emit_address(
+      emitter, emitter->scratch,
+      nabla_emit_i64(emitter, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
+}
+
+/* Elements [k, k + width) of row `number` of a tile, whose address is `row`, to
+ * the room: each part to a row of its tile, zeros where there is no part. */
+static void write_row(nabla_emitter *emitter, nabla_ssa number, nabla_ssa row,
+                      nabla_ssa k, unsigned width) {
+  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_bf16 self = nabla_bf16_of(spec);
+  const uint64_t rows = ROWS / self.folds;
+  nabla_ssa of_row[NABLA_BF16_PARTS];
+  nabla_ssa sum =
+      pairs_of(emitter, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
+  nabla_ssa at = nabla_emit_multiply(emitter, number, NABLA_TILE_ROW_BYTES);
+  for (unsigned i = 0; i < self.x_tiles * self.folds; i++)
+    nabla_emit_store(emitter, "vector<16xi32>",
+                     i < self.x_parts && i < NABLA_BF16_PARTS
+                         ? of_row[i]
+                         : nabla_emit_i32(emitter, NABLA_VECTOR, 0),
+                     emitter->scratch,
+                     nabla_emit_add_constant(
+                         emitter, at,
+                         i / self.folds * (uint64_t)NABLA_TILE_BYTES +
+                             i % self.folds * rows * NABLA_TILE_ROW_BYTES),
+                     64);
+  if (!self.has_minima) return;
+  nabla_array_ref sums = nabla_floats_at(sums_room(emitter));
+  nabla_emit_write(emitter, sums, number, nabla_emit_sum(emitter, sum));
+  if (self.folds > 1)
+    nabla_emit_write(emitter, sums,
+                     nabla_emit_add_constant(emitter, number, rows),
+                     nabla_emit_f32(emitter, NABLA_SCALAR, 0));
+}
+
+/* All parts of 32 elements of the rows of a tile from row `first` on, to tiles
+ * from `base` on: by way of the scratch, in loops, as LLVM takes long for a
+ * block of a thousand shuffles. */
+static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
+                       nabla_ssa k, unsigned width) {
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  const nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa v[ROWS], row;
+  nabla_loop rows, tiles;
+  nabla_loop_begin(emitter, &rows, zero,
+                   nabla_emit_i64(emitter, ROWS / self.folds), 1, 0, NULL);
+  nabla_emit_tile_rows(emitter, nabla_emit_add(emitter, first, rows.induction),
+                       1, &row);
+  write_row(emitter, rows.induction, row, k, width);
+  nabla_loop_end(emitter, &rows, NULL);
+  if (self.has_minima) write_sums(emitter, sums_room(emitter), base, k);
+  nabla_loop_begin(emitter, &tiles, zero, nabla_emit_i64(emitter, self.x_tiles),
+                   1, 0, NULL);
+  nabla_ssa at =
+      nabla_emit_multiply(emitter, tiles.induction, NABLA_TILE_BYTES);
+  for (unsigned i = 0; i < ROWS; i++)
+    v[i] = nabla_emit_load(emitter, "vector<16xi32>", emitter->scratch,
+                           nabla_emit_add_constant(
+                               emitter, at, (uint64_t)i * NABLA_TILE_ROW_BYTES),
+                           64);
+  write_part(emitter, v, nabla_emit_address(emitter, base, at), k);
+  nabla_loop_end(emitter, &tiles, NULL);
+}
+
+void nabla_emit_bf16_x(nabla_emitter *emitter) {
+  const nabla_fused_spec *spec = emitter->spec;
+  unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  nabla_loop tiles, steps;
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa whole = nabla_emit_divide(emitter, emitter->k, NABLA_BF16_STEP);
+  whole = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
+  nabla_loop_begin(emitter, &tiles, emitter->begin, emitter->end, ROWS, 0,
+                   NULL);
+  nabla_ssa first = nabla_emit_divide(emitter, tiles.induction, ROWS);
+  first = nabla_emit_product(
+      emitter, first, nabla_emit_tiled_steps(emitter, &tiled, emitter->k));
+  nabla_ssa base =
+      nabla_emit_address(emitter, emitter->workspace,
+                         nabla_emit_multiply(emitter, first, tiled.step_bytes));
+  nabla_loop_begin(emitter, &steps, zero, whole, NABLA_BF16_STEP, 0, NULL);
+  write_step(emitter, tiles.induction, base, steps.induction, NABLA_BF16_STEP);
+  nabla_loop_end(emitter, &steps, NULL);
+  if (rest) write_step(emitter, tiles.induction, base, whole, rest);
+  nabla_loop_end(emitter, &tiles, NULL);
+}
+
+/* ---- what bodies say of themselves ----------------------------------------
+ */
+
+double nabla_bf16_decode_cost(const nabla_fused_spec *spec) {
+  return nabla_bf16_by_lines(spec) ? 25 : 60;
+}
+
+double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
+                       double row) {
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  return nabla_tiled_cost(&tiled, m, decode, row);
+}
+
+void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  out->grain = NABLA_TILED_ROWS;
+  out->workspace = (nabla_kernel_tiles){
+      ROWS, NABLA_BF16_STEP, (uint32_t)nabla_bf16_tiled(spec).step_bytes};
+}
+
+/* Of a tile 16 pairs in turn, then that of the next. */
+uint64_t nabla_bf16_chain(const nabla_fused_spec *spec) {
+  return spec->k + NABLA_BF16_STEP;
+}
+
+uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec) {
+  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  return nabla_tiled_scratch(&tiled);
+}

@@ -1,0 +1,137 @@
+/* Weights as parts; see split_bf16.h. */
+#include "lib/kernels/bf16/split_bf16.h"
+
+#include "lib/kernels/int8/int8.h"
+#include "quant/codec/ggml.h"
+
+#define UPPER_BITS 0xffff0000u
+#define NAN_PAIR   0x7fc07fc0u
+
+static nabla_ssa bits_of(nabla_emitter *emitter, nabla_ssa value) {
+  return nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
+                            nabla_type_i32[NABLA_VECTOR], value);
+}
+
+static nabla_ssa floats_of(nabla_emitter *emitter, nabla_ssa bits) {
+  return nabla_emit_bitcast(emitter, nabla_type_i32[NABLA_VECTOR],
+                            nabla_type_f32[NABLA_VECTOR], bits);
+}
+
+static nabla_ssa masked(nabla_emitter *emitter, nabla_ssa value,
+                        uint32_t mask) {
+  return nabla_emit(emitter, "arith.andi %%v%u, %%v%u : %s",
+                    bits_of(emitter, value),
+                    nabla_emit_i32(emitter, NABLA_VECTOR, mask),
+                    nabla_type_i32[NABLA_VECTOR]);
+}
+
+/* ---- parts ----------------------------------------------------------------
+ */
+
+nabla_ssa nabla_emit_bf16_less_upper(nabla_emitter *emitter, nabla_ssa value) {
+  nabla_ssa upper = floats_of(emitter, masked(emitter, value, UPPER_BITS));
+  return nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value, upper);
+}
+
+/* Pairs of the upper halves of two vectors. */
+static nabla_ssa paired(nabla_emitter *emitter, nabla_ssa low, nabla_ssa high) {
+  nabla_ssa shifted = nabla_emit(
+      emitter, "arith.shrui %%v%u, %%v%u : %s", bits_of(emitter, low),
+      nabla_emit_i32(emitter, NABLA_VECTOR, 16), nabla_type_i32[NABLA_VECTOR]);
+  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", shifted,
+                    masked(emitter, high, UPPER_BITS),
+                    nabla_type_i32[NABLA_VECTOR]);
+}
+
+/* In f32 parts are cut off, not rounded, 8 bits each: what is left is exact,
+ * and so is the last part. */
+void nabla_emit_bf16_parts(nabla_emitter *emitter, nabla_ssa low,
+                           nabla_ssa high, nabla_ssa out) {
+  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+  nabla_ssa part;
+  if (!nabla_bf16_is_apart(emitter->spec)) {
+    nabla_emit_bf16_split(emitter, low, high, 1, &part);
+    nabla_emit_store(emitter, "vector<32xi16>", part, out,
+                     nabla_emit_i64(emitter, 0), 64);
+    return;
+  }
+  for (unsigned i = 0; i < self.w_parts; i++) {
+    if (i) {
+      low = nabla_emit_bf16_less_upper(emitter, low);
+      high = nabla_emit_bf16_less_upper(emitter, high);
+    }
+    nabla_emit_store(emitter, nabla_type_i32[NABLA_VECTOR],
+                     paired(emitter, low, high), out,
+                     nabla_emit_i64(emitter, i * self.part), 64);
+  }
+}
+
+/* ---- what cannot be split -------------------------------------------------
+ */
+
+/* Those that are infinite show in the parts by themselves, as an infinity less
+ * itself is NaN. */
+int nabla_bf16_has_extremes(const nabla_fused_spec *spec) {
+  if (spec->numerics != NABLA_NUMERICS_F32 || nabla_bf16_of(spec).run) return 0;
+  if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */
+  if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
+  return spec->format.scale != NABLA_SCALE_F16;
+}
+
+/* The two ways to gather sizes, and when what they have gathered is beyond a
+ * limit. */
+static const struct {
+  uint32_t first;
+  const char *gather, *is_beyond;
+} extreme[NABLA_BF16_EXTREMES] = {
+    [NABLA_BF16_LEAST] = {0xffffffffu, "minui", "ult"},
+    [NABLA_BF16_MOST] = {0, "maxsi", "sgt"},
+};
+
+nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter) {
+  nabla_bf16_extremes none;
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
+    none.values[i] = floats_of(
+        emitter, nabla_emit_i32(emitter, NABLA_VECTOR, extreme[i].first));
+  return none;
+}
+
+void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
+                                  nabla_bf16_extremes *all, nabla_ssa value) {
+  nabla_ssa size = nabla_emit(
+      emitter, "arith.subi %%v%u, %%v%u : %s",
+      nabla_emit_size_bits(emitter, NABLA_VECTOR, value),
+      nabla_emit_i32(emitter, NABLA_VECTOR, 1), nabla_type_i32[NABLA_VECTOR]);
+  for (unsigned i = 0; i < NABLA_BF16_EXTREMES; i++)
+    all->values[i] =
+        floats_of(emitter, nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s",
+                                      extreme[i].gather, size,
+                                      bits_of(emitter, all->values[i]),
+                                      nabla_type_i32[NABLA_VECTOR]));
+}
+
+nabla_ssa nabla_emit_bf16_is_beyond(nabla_emitter *emitter,
+                                    const nabla_bf16_extremes *all,
+                                    nabla_bf16_extreme which, uint32_t limit) {
+  return nabla_emit(
+      emitter, "arith.cmpi %s, %%v%u, %%v%u : i32", extreme[which].is_beyond,
+      nabla_emit(emitter, "vector.reduction <%s>, %%v%u : %s into i32",
+                 extreme[which].gather, bits_of(emitter, all->values[which]),
+                 nabla_type_i32[NABLA_VECTOR]),
+      nabla_emit_i32(emitter, NABLA_SCALAR, limit - 1));
+}
+
+void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter, nabla_ssa first,
+                                   const nabla_bf16_extremes *all) {
+  nabla_ssa small = nabla_emit_bf16_is_beyond(emitter, all, NABLA_BF16_LEAST,
+                                              NABLA_BF16_TINY_BITS);
+  nabla_ssa large = nabla_emit_bf16_is_beyond(emitter, all, NABLA_BF16_MOST,
+                                              NABLA_BF16_LIMIT_BITS);
+  nabla_emit_line(
+      emitter, "scf.if %%v%u {",
+      nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i1", small, large));
+  nabla_emit_store(emitter, "i32",
+                   nabla_emit_i32(emitter, NABLA_SCALAR, NAN_PAIR), first,
+                   nabla_emit_i64(emitter, 0), 4);
+  nabla_emit_line(emitter, "}");
+}

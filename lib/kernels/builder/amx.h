@@ -1,0 +1,34 @@
+/* AMX: eight tiles, each of 16 rows of 64 bytes, and products of them. Tiles
+ * have numbers, 0 to 7, which LLVM leaves alone. A function that uses them says
+ * so first and lets them go last. */
+#ifndef NABLA_KERNELS_BUILDER_AMX_H
+#define NABLA_KERNELS_BUILDER_AMX_H
+
+#include "lib/kernels/builder/emit.h"
+
+#define NABLA_TILE_ROWS      16u
+#define NABLA_TILE_ROW_BYTES 64u
+#define NABLA_TILE_BYTES     (NABLA_TILE_ROWS * NABLA_TILE_ROW_BYTES)
+
+/* What tiles are for: sums are 0 to 3. */
+#define NABLA_W_TILE 4u /* and 5: 16 rows of `bytes`, a multiple of 4  */
+#define NABLA_X_TILE 6u /* and 7: bytes / 4 rows                       */
+
+/* Sets the tiles up; `room` is the address of 64 bytes. */
+void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
+                            unsigned bytes);
+void nabla_emit_tiles_end(nabla_emitter *emitter);
+
+/* Tiles from and to memory, where their rows follow each other. */
+void nabla_emit_tile_load(nabla_emitter *emitter, unsigned tile, nabla_ssa base,
+                          nabla_ssa byte);
+void nabla_emit_tile_store(nabla_emitter *emitter, unsigned tile,
+                           nabla_ssa base, nabla_ssa byte);
+void nabla_emit_tile_zero(nabla_emitter *emitter, unsigned tile);
+
+/* Adds the products of tiles a (rows of 4-byte groups) and b (a row for each
+ * group of a) to `sum`: what = "tdpbf16ps", "tdpbusd", "tdpbssd". */
+void nabla_emit_tile_dot(nabla_emitter *emitter, const char *what, unsigned sum,
+                         unsigned a, unsigned b);
+
+#endif

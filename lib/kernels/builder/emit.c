@@ -1,0 +1,287 @@
+/* Writing a kernel as MLIR text; see emit.h. */
+#include "lib/kernels/builder/emit.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const nabla_type_f32[2] = {"f32", "vector<16xf32>"};
+const char *const nabla_type_i32[2] = {"i32", "vector<16xi32>"};
+const char *const nabla_type_i16[2] = {"i16", "vector<16xi16>"};
+const char *const nabla_type_f16[2] = {"f16", "vector<16xf16>"};
+
+/* No line of a kernel is longer; one that were shows as failure. */
+#define LINE_MAX_BYTES 1024
+
+/* Formats a line; false, and failure, when it is too long. */
+static bool format_line(nabla_emitter *emitter, char line[LINE_MAX_BYTES],
+                        const char *format, va_list arguments) {
+  const int length = vsnprintf(line, LINE_MAX_BYTES, format, arguments);
+  if (length >= 0 && (size_t)length < LINE_MAX_BYTES) return true;
+  emitter->text->failed = 1;
+  return false;
+}
+
+/* The value of a constant operation, which is written unless it is there. */
+static nabla_ssa find_constant(nabla_emitter *emitter, const char *line) {
+  nabla_constants *all = emitter->constants;
+  const size_t length = strlen(line);
+  for (unsigned i = 0; i < all->count; i++)
+    if (all->known[i].length == length &&
+        !memcmp(all->text.data + all->known[i].at, line, length))
+      return all->known[i].value;
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(&all->text, "  %%v%u = %s\n", result, line);
+  if (all->count < NABLA_CONSTANTS_MAX && !all->text.failed) {
+    all->known[all->count].at = all->text.size - length - 1;
+    all->known[all->count].length = length;
+    all->known[all->count++].value = result;
+  }
+  return result;
+}
+
+static nabla_ssa add_operation(nabla_emitter *emitter, const char *line) {
+  if (emitter->constants && !strncmp(line, "arith.constant ", 15))
+    return find_constant(emitter, line);
+  nabla_text_add(emitter->text, "  %%v%u = %s\n", ++emitter->last, line);
+  return emitter->last;
+}
+
+nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...) {
+  char line[LINE_MAX_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  const bool good = format_line(emitter, line, format, arguments);
+  va_end(arguments);
+  return good ? add_operation(emitter, line) : 0;
+}
+
+nabla_ssa nabla_emit_taken(nabla_emitter *emitter, nabla_text *text) {
+  if (text->failed) emitter->text->failed = 1;
+  const nabla_ssa result =
+      text->failed ? 0 : add_operation(emitter, text->data);
+  nabla_text_deinit(text);
+  return result;
+}
+
+void nabla_emit_line(nabla_emitter *emitter, const char *format, ...) {
+  char line[LINE_MAX_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  if (format_line(emitter, line, format, arguments))
+    nabla_text_add(emitter->text, "  %s\n", line);
+  va_end(arguments);
+  if (*line == '}') nabla_emit_leave(emitter);
+}
+
+nabla_ssa nabla_emit_product(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.muli %%v%u, %%v%u overflow<nsw, nuw> : i64",
+                    a, b);
+}
+
+nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.minui %%v%u, %%v%u : i64", a, b);
+}
+
+nabla_ssa nabla_emit_choice(nabla_emitter *emitter, nabla_ssa condition,
+                            nabla_ssa yes, nabla_ssa no) {
+  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i64",
+                    condition, yes, no);
+}
+
+nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
+                         double value) {
+  const char *type = nabla_type_f32[shape];
+  return shape == NABLA_SCALAR
+             ? nabla_emit(emitter, "arith.constant %.17e : %s", value, type)
+             : nabla_emit(emitter, "arith.constant dense<%.17e> : %s", value,
+                          type);
+}
+
+static const char *comma(unsigned lane) { return lane ? ", " : ""; }
+
+/* Writes "A, B, C" of values. */
+static void list_values(nabla_emitter *emitter, unsigned count,
+                        const nabla_ssa *values) {
+  for (unsigned i = 0; i < count; i++)
+    nabla_text_add(emitter->text, "%s%%v%u", comma(i), values[i]);
+}
+
+nabla_ssa nabla_emit_f32_lanes(nabla_emitter *emitter, const float *values) {
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
+  for (unsigned i = 0; i < NABLA_LANES; i++) {
+    nabla_text_add(&line, "%s", comma(i));
+    nabla_text_add_float(&line, (double)values[i]);
+  }
+  nabla_text_add(&line, "]> : vector<16xf32>");
+  return nabla_emit_taken(emitter, &line);
+}
+
+nabla_ssa nabla_emit_i32(nabla_emitter *emitter, nabla_shape shape,
+                         uint32_t value) {
+  const char *type = nabla_type_i32[shape];
+  return shape == NABLA_SCALAR
+             ? nabla_emit(emitter, "arith.constant %" PRId32 " : %s",
+                          (int32_t)value, type)
+             : nabla_emit(emitter, "arith.constant dense<%" PRId32 "> : %s",
+                          (int32_t)value, type);
+}
+
+nabla_ssa nabla_emit_i32_lanes(nabla_emitter *emitter, const uint32_t *values) {
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(&line, "%s%" PRIu32, comma(i), values[i]);
+  nabla_text_add(&line, "]> : vector<16xi32>");
+  return nabla_emit_taken(emitter, &line);
+}
+
+nabla_ssa nabla_emit_mask(nabla_emitter *emitter, unsigned first,
+                          unsigned end) {
+  nabla_text line = {0};
+  nabla_text_add(&line, "arith.constant dense<[");
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(&line, "%s%s", comma(i),
+                   i >= first && i < end ? "true" : "false");
+  nabla_text_add(&line, "]> : vector<16xi1>");
+  return nabla_emit_taken(emitter, &line);
+}
+
+nabla_ssa nabla_emit_from_elements(nabla_emitter *emitter, const char *type,
+                                   const nabla_ssa *values) {
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(emitter->text, "  %%v%u = vector.from_elements ", result);
+  list_values(emitter, NABLA_LANES, values);
+  nabla_text_add(emitter->text, " : vector<16x%s>\n", type);
+  return result;
+}
+
+nabla_ssa nabla_emit_binary(nabla_emitter *emitter, nabla_shape shape,
+                            const char *operation, nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
+                    nabla_type_f32[shape]);
+}
+
+/* fmuladd and not fma: where the target has no fused instruction, fma would
+ * become a call of libm. */
+nabla_ssa nabla_emit_fma(nabla_emitter *emitter, nabla_shape shape, nabla_ssa a,
+                         nabla_ssa b, nabla_ssa c) {
+  const char *type = nabla_type_f32[shape];
+  return nabla_emit(emitter,
+                    "llvm.intr.fmuladd(%%v%u, %%v%u, %%v%u) : (%s, %s, %s) -> "
+                    "%s",
+                    a, b, c, type, type, type, type);
+}
+
+nabla_ssa nabla_emit_broadcast(nabla_emitter *emitter, const char *type,
+                               nabla_ssa value) {
+  return nabla_emit(emitter, "vector.broadcast %%v%u : %s to vector<16x%s>",
+                    value, type, type);
+}
+
+/* Explicit, not vector.reduction: the order is the same on every target. */
+nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector) {
+  static const char *const halves[3][2] = {
+      {"0, 1, 2, 3, 4, 5, 6, 7", "8, 9, 10, 11, 12, 13, 14, 15"},
+      {"0, 1, 2, 3", "4, 5, 6, 7"},
+      {"0, 1", "2, 3"}};
+  nabla_ssa sum = vector;
+  unsigned lanes = NABLA_LANES;
+  for (int i = 0; i < 3; i++, lanes /= 2) {
+    nabla_ssa half[2];
+    for (int j = 0; j < 2; j++)
+      half[j] = nabla_emit(emitter,
+                           "vector.shuffle %%v%u, %%v%u [%s] : vector<%uxf32>, "
+                           "vector<%uxf32>",
+                           sum, sum, halves[i][j], lanes, lanes);
+    sum = nabla_emit(emitter, "arith.addf %%v%u, %%v%u : vector<%uxf32>",
+                     half[0], half[1], lanes / 2);
+  }
+  nabla_ssa low = nabla_emit(
+      emitter, "vector.extract %%v%u[0] : f32 from vector<2xf32>", sum);
+  nabla_ssa high = nabla_emit(
+      emitter, "vector.extract %%v%u[1] : f32 from vector<2xf32>", sum);
+  return nabla_emit_binary(emitter, NABLA_SCALAR, "addf", low, high);
+}
+
+nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
+                          nabla_ssa base, nabla_ssa byte, unsigned alignment) {
+  nabla_ssa address = nabla_emit_address(emitter, base, byte);
+  return nabla_emit(emitter,
+                    "llvm.load %%v%u {alignment = %u : i64} : !llvm.ptr -> %s",
+                    address, alignment, type);
+}
+
+void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
+                      nabla_ssa base, nabla_ssa byte, unsigned alignment) {
+  nabla_ssa address = nabla_emit_address(emitter, base, byte);
+  nabla_emit_line(
+      emitter, "llvm.store %%v%u, %%v%u {alignment = %u : i64} : %s, !llvm.ptr",
+      value, address, alignment, type);
+}
+
+/* Asks for a line to cache `level`. */
+static void prefetch(nabla_emitter *emitter, nabla_ssa address,
+                     unsigned level) {
+  nabla_emit_line(
+      emitter,
+      "\"llvm.intr.prefetch\"(%%v%u) <{cache = 1 : i32, hint = %u : "
+      "i32, rw = 0 : i32}> : (!llvm.ptr) -> ()",
+      address, 4 - level);
+}
+
+void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
+                         nabla_ssa byte) {
+  prefetch(emitter, nabla_emit_address(emitter, base, byte), 1);
+}
+
+void nabla_emit_prefetch_far(nabla_emitter *emitter, nabla_ssa address) {
+  prefetch(emitter, address, 2);
+}
+
+void nabla_loop_begin(nabla_emitter *emitter, nabla_loop *loop, nabla_ssa from,
+                      nabla_ssa to, uint64_t step, unsigned count,
+                      const nabla_ssa *initial) {
+  nabla_text *text = emitter->text;
+  nabla_ssa by = nabla_emit_i64(emitter, step);
+  loop->count = count;
+  loop->is_open = 0;
+  loop->induction = ++emitter->last;
+  for (unsigned i = 0; i < count; i++) loop->carried[i] = ++emitter->last;
+  for (unsigned i = 0; i < count; i++) loop->results[i] = ++emitter->last;
+  nabla_text_add(text, "  ");
+  list_values(emitter, count, loop->results);
+  nabla_text_add(text, "%sscf.for %%v%u = %%v%u to %%v%u step %%v%u",
+                 count ? " = " : "", loop->induction, from, to, by);
+  if (count) {
+    nabla_text_add(text, " iter_args(");
+    for (unsigned i = 0; i < count; i++)
+      nabla_text_add(text, "%s%%v%u = %%v%u", comma(i), loop->carried[i],
+                     initial[i]);
+    nabla_text_add(text, ") -> (");
+    for (unsigned i = 0; i < count; i++)
+      nabla_text_add(text, "%svector<16xf32>", comma(i));
+    nabla_text_add(text, ")");
+  }
+  nabla_text_add(text, " : i64 {\n");
+}
+
+void nabla_loop_end(nabla_emitter *emitter, nabla_loop *loop,
+                    const nabla_ssa *yielded) {
+  if (loop->count) {
+    nabla_text_add(emitter->text, "  scf.yield ");
+    list_values(emitter, loop->count, yielded);
+    nabla_text_add(emitter->text, " : ");
+    for (unsigned i = 0; i < loop->count; i++)
+      nabla_text_add(emitter->text, "%svector<16xf32>", comma(i));
+    nabla_text_add(emitter->text, "\n");
+  }
+  nabla_emit_leave(emitter);
+  nabla_text_add(emitter->text, "  }%s\n",
+                 loop->is_open ? ""
+                               : " {loop_annotation = #llvm.loop_annotation<"
+                                 "vectorize = <disable = true>>}");
+}

@@ -1,0 +1,368 @@
+/* y = x . w for many rows of x: panels of w are decoded once into the scratch,
+ * rows of w in lanes, and multiplied with tiles of some rows of x, each element
+ * of which is spread over a vector; `prepare` puts those of a tile together.
+ * Sums of a panel begin at zero and are added to totals in the scratch. All
+ * columns that share totals are multiplied with one range of k before the next
+ * range: x comes from the second cache then.
+ *
+ * The scratch: a panel, totals of ROWS x columns, and what nabla_emit_panel
+ * needs. */
+
+#include "lib/kernels/dequant/dequantize.h"
+#include "lib/kernels/f32/pack_a.h"
+#include "lib/kernels/f32/pack_b.h"
+#include "lib/kernels/f32/prepack.h"
+#include "lib/kernels/tile_util.h"
+
+#define PANEL      256u /* elements of k */
+#define ROWS       256u /* rows of x that a decoded panel is used for */
+#define WIDE_FROM  768u
+#define AHEAD_MOST 2u /* lines asked for in a turn of the innermost loop */
+#define WIDEST     3u /* vectors of a panel */
+#define UNROLL     2u /* elements of k in a turn of the innermost loop */
+
+/* What one multiplication computes: `rows` of x times `vectors` of columns. */
+typedef struct tile_shape {
+  unsigned rows, vectors;
+} tile_shape;
+
+/* AVX-512 has 32 registers, AVX2 16 of half the size. Three vectors need fewer
+ * loads for a product than two, but waste more of a small N. */
+static tile_shape shape_of(const nabla_fused_spec *spec) {
+  if (!NABLA_HAS(spec->features, AVX512F)) return (tile_shape){4, 1};
+  int is_small = spec->n < WIDE_FROM && spec->n % (3 * NABLA_LANES) != 0;
+  return (tile_shape){8, is_small && !spec->any_size ? 2 : 3};
+}
+
+static unsigned width_of(const nabla_fused_spec *spec) {
+  return shape_of(spec).vectors * NABLA_LANES;
+}
+
+static nabla_row_tiles row_tiles(const nabla_fused_spec *spec) {
+  return (nabla_row_tiles){shape_of(spec).rows, PANEL};
+}
+
+static void prepare(nabla_emitter *emitter) {
+  nabla_emit_pack_rows(emitter, row_tiles(emitter->spec));
+}
+
+/* Rows of w that share a look at x: whole panels, as many as there is room for.
+ */
+static unsigned columns_of(const nabla_fused_spec *spec) {
+  unsigned most = nabla_panel_scratch(spec) > NABLA_PANEL_SCRATCH ? 160 : 192;
+  return most / width_of(spec) * width_of(spec);
+}
+
+static uint64_t totals_at(const nabla_fused_spec *spec) {
+  return (uint64_t)PANEL * width_of(spec) * 4;
+}
+
+static uint64_t work_at(const nabla_fused_spec *spec) {
+  return totals_at(spec) + (uint64_t)ROWS * columns_of(spec) * 4;
+}
+
+static uint64_t scratch(const nabla_fused_spec *spec) {
+  return work_at(spec) + nabla_panel_scratch(spec);
+}
+
+static nabla_ssa part(nabla_emitter *emitter, uint64_t bytes) {
+  return nabla_emit_address(emitter, emitter->scratch,
+                            nabla_emit_i64(emitter, bytes));
+}
+
+/* ---- tiles ----------------------------------------------------------------
+ */
+
+/* What is multiplied: `count` elements of k. */
+typedef struct tile {
+  nabla_ssa x; /* address of packed rows */
+  nabla_ssa
+      w[WIDEST];   /* and of 16 columns each, element k of which is `step` */
+  unsigned step;   /* elements after element k - 1                         */
+  nabla_ssa total; /* number of the first total */
+  nabla_ssa count;
+  const nabla_panel *next; /* the panel after this one, or NULL     */
+  nabla_ssa line;          /* of it, the first to ask for meanwhile */
+} tile;
+
+/* How many lines of the next panel are asked for in each turn: all of them
+ * while the tiles of few rows are multiplied. */
+static uint64_t lines_ahead(const nabla_fused_spec *spec) {
+  unsigned rows = shape_of(spec).rows;
+  uint64_t tiles = (spec->m_min + rows - 1) / rows;
+  uint64_t turns = (tiles ? tiles : 1) * (PANEL / UNROLL);
+  uint64_t lines = nabla_panel_lines(spec, width_of(spec), PANEL);
+  uint64_t each = (lines + turns - 1) / turns;
+  return each < AHEAD_MOST ? each : AHEAD_MOST;
+}
+
+/* Asks for lines of the next panel in the turn that begins with element k. */
+static void ask_ahead(nabla_emitter *emitter, const tile *t, nabla_ssa k) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t each = lines_ahead(spec);
+  uint64_t last = nabla_panel_lines(spec, width_of(spec), PANEL) - 1;
+  nabla_ssa line = nabla_emit_divide(emitter, k, UNROLL);
+  line = nabla_emit_multiply(emitter, line, each);
+  line = nabla_emit_add(emitter, t->line, line);
+  for (uint64_t i = 0; i < each; i++)
+    nabla_emit_panel_ahead(
+        emitter, t->next, PANEL,
+        nabla_emit_minimum(emitter, nabla_emit_add_constant(emitter, line, i),
+                           nabla_emit_i64(emitter, last)));
+}
+
+/* Adds the products of one element of k, number `k` of the panel, to `sums`. */
+static void multiply_one(nabla_emitter *emitter, const tile *t, nabla_ssa k,
+                         nabla_ssa *sums) {
+  tile_shape s = shape_of(emitter->spec);
+  nabla_ssa w[WIDEST];
+  nabla_array_ref x = nabla_floats_at(t->x);
+  nabla_ssa at = nabla_emit_multiply(emitter, k, t->step);
+  nabla_ssa first = nabla_emit_multiply(emitter, k, s.rows);
+  for (unsigned v = 0; v < s.vectors; v++)
+    w[v] = nabla_emit_read_lanes(emitter, nabla_floats_at(t->w[v]), at,
+                                 NABLA_LANES);
+  for (unsigned r = 0; r < s.rows; r++) {
+    nabla_ssa one =
+        nabla_emit_read(emitter, x, nabla_emit_add_constant(emitter, first, r));
+    one = nabla_emit_broadcast(emitter, "f32", one);
+    for (unsigned v = 0; v < s.vectors; v++) {
+      nabla_ssa *sum = &sums[r * s.vectors + v];
+      *sum = nabla_emit_fma(emitter, NABLA_VECTOR, one, w[v], *sum);
+    }
+  }
+}
+
+/* The same for elements [from, to), `step` in a turn. */
+static void multiply_range(nabla_emitter *emitter, const tile *t,
+                           nabla_ssa from, nabla_ssa to, unsigned step,
+                           nabla_ssa *sums) {
+  tile_shape s = shape_of(emitter->spec);
+  unsigned count = s.rows * s.vectors;
+  nabla_ssa next[NABLA_LOOP_MAX];
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, from, to, step, count, sums);
+  for (unsigned i = 0; i < count; i++) next[i] = loop.carried[i];
+  if (t->next && step == UNROLL) ask_ahead(emitter, t, loop.induction);
+  for (unsigned i = 0; i < step; i++)
+    multiply_one(emitter, t,
+                 nabla_emit_add_constant(emitter, loop.induction, i), next);
+  nabla_loop_end(emitter, &loop, next);
+  for (unsigned i = 0; i < count; i++) sums[i] = loop.results[i];
+}
+
+static void multiply(nabla_emitter *emitter, const tile *t) {
+  const nabla_fused_spec *spec = emitter->spec;
+  tile_shape s = shape_of(spec);
+  unsigned count = s.rows * s.vectors;
+  nabla_ssa sums[NABLA_LOOP_MAX];
+  nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(spec)));
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  for (unsigned i = 0; i < count; i++) sums[i] = none;
+  nabla_ssa whole = nabla_emit_divide(emitter, t->count, UNROLL);
+  whole = nabla_emit_multiply(emitter, whole, UNROLL);
+  multiply_range(emitter, t, nabla_emit_i64(emitter, 0), whole, UNROLL, sums);
+  if ((spec->any_size ? spec->any_size : spec->k) % UNROLL)
+    multiply_range(emitter, t, whole, t->count, 1, sums);
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa index =
+        nabla_emit_add_constant(emitter, t->total,
+                                (uint64_t)(i / s.vectors) * columns_of(spec) +
+                                    i % s.vectors * NABLA_LANES);
+    nabla_ssa total =
+        nabla_emit_read_lanes(emitter, totals, index, NABLA_LANES);
+    total = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total, sums[i]);
+    nabla_emit_write_lanes(emitter, totals, index, total);
+  }
+}
+
+/* Rows of x and columns that are computed together. */
+typedef struct block {
+  nabla_ssa row, rows, column, columns;
+} block;
+
+/* Decodes the panel at k of the columns from `column` of the block on. */
+static void decode_panel(nabla_emitter *emitter, const block *b,
+                         nabla_ssa column, nabla_ssa k, nabla_ssa count) {
+  nabla_panel panel = {.first = nabla_emit_add(emitter, b->column, column),
+                       .width = width_of(emitter->spec),
+                       .k = k,
+                       .count = count,
+                       .aligned = PANEL,
+                       .out = emitter->scratch,
+                       .scratch = part(emitter, work_at(emitter->spec))};
+  nabla_emit_panel(emitter, &panel);
+}
+
+/* Where the columns of the panel are that is multiplied. */
+static void find_panel(nabla_emitter *emitter, const block *b, nabla_ssa column,
+                       nabla_ssa k, tile *out) {
+  const nabla_fused_spec *spec = emitter->spec;
+  int in_place = nabla_packed_is_panel(spec);
+  out->step = in_place ? NABLA_LANES : width_of(spec);
+  column = nabla_emit_add(emitter, b->column, column);
+  for (unsigned v = 0; v < shape_of(spec).vectors; v++) {
+    uint64_t lanes = (uint64_t)v * NABLA_LANES;
+    out->w[v] =
+        in_place
+            ? nabla_emit_packed_at(
+                  emitter, nabla_emit_add_constant(emitter, column, lanes), k)
+            : part(emitter, lanes * 4);
+  }
+}
+
+/* The panel after that of the columns from `column` of the block on. */
+static nabla_panel panel_after(nabla_emitter *emitter, const block *b,
+                               nabla_ssa column, nabla_ssa k) {
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa next =
+      nabla_emit_add_constant(emitter, column, width_of(emitter->spec));
+  nabla_ssa k_next = nabla_emit_add_constant(emitter, k, PANEL);
+  nabla_ssa is_last = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
+                                 next, b->columns);
+  nabla_ssa ends = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
+                              k_next, emitter->k);
+  /* the first of the next range of k, or of the next columns */
+  nabla_ssa start = nabla_emit_choice(emitter, ends, b->columns, zero);
+  k_next = nabla_emit_choice(emitter, ends, zero, k_next);
+  next = nabla_emit_choice(emitter, is_last, start, next);
+  return (nabla_panel){.first = nabla_emit_add(emitter, b->column, next),
+                       .width = width_of(emitter->spec),
+                       .k = nabla_emit_choice(emitter, is_last, k_next, k)};
+}
+
+/* Adds the products of the panels at k to the totals: each is used as soon as
+ * it is decoded, while the first cache holds it. */
+static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
+                            nabla_ssa count) {
+  unsigned rows = shape_of(emitter->spec).rows, width = width_of(emitter->spec);
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_loop parts, tiles;
+  nabla_loop_begin(emitter, &parts, zero, b->columns, width, 0, NULL);
+  if (!nabla_packed_is_panel(emitter->spec))
+    decode_panel(emitter, b, parts.induction, k, count);
+  tile t = {.count = count};
+  find_panel(emitter, b, parts.induction, k, &t);
+  nabla_panel next = panel_after(emitter, b, parts.induction, k);
+  nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
+  nabla_ssa total =
+      nabla_emit_multiply(emitter, tiles.induction, columns_of(emitter->spec));
+  nabla_ssa row = nabla_emit_add(emitter, b->row, tiles.induction);
+  nabla_ssa line = nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, tiles.induction, rows),
+      PANEL / UNROLL * lines_ahead(emitter->spec));
+  t.x =
+      nabla_emit_packed_rows(emitter, row_tiles(emitter->spec), row, k, count);
+  t.total = nabla_emit_add(emitter, total, parts.induction);
+  t.line = line;
+  nabla_ssa lines =
+      nabla_emit_i64(emitter, nabla_panel_lines(emitter->spec, width, PANEL));
+  nabla_ssa asks =
+      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", line, lines);
+  nabla_emit_line(emitter, "scf.if %%v%u {", asks);
+  t.next = &next;
+  multiply(emitter, &t);
+  nabla_emit_line(emitter, "} else {");
+  t.next = NULL;
+  multiply(emitter, &t);
+  nabla_emit_line(emitter, "}");
+  nabla_loop_end(emitter, &tiles, NULL);
+  nabla_loop_end(emitter, &parts, NULL);
+}
+
+static void clear_totals(nabla_emitter *emitter, const block *b) {
+  nabla_array_ref totals =
+      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
+  unsigned height = shape_of(emitter->spec).rows;
+  nabla_ssa rows = nabla_emit_round_up(emitter, b->rows, height);
+  nabla_emit_clear(
+      emitter, totals,
+      nabla_emit_multiply(emitter, rows, columns_of(emitter->spec)));
+}
+
+/* ---- from totals to y -----------------------------------------------------
+ */
+
+static void write_block(nabla_emitter *emitter, const block *b) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_loop rows;
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), b->rows, 1, 0,
+                   NULL);
+  nabla_ssa at = nabla_emit_multiply(emitter, rows.induction,
+                                     (uint64_t)columns_of(spec) * 4);
+  nabla_emit_finish_row(
+      emitter, nabla_emit_address(emitter, part(emitter, totals_at(spec)), at),
+      nabla_emit_add(emitter, b->row, rows.induction), b->column, b->columns);
+  nabla_loop_end(emitter, &rows, NULL);
+}
+
+/* ---- all of it ------------------------------------------------------------
+ */
+
+static void run(nabla_emitter *emitter) {
+  nabla_loop columns, rows, panels;
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  block b;
+  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
+                   columns_of(emitter->spec), 0, NULL);
+  b.column = columns.induction;
+  b.columns = nabla_emit_left(emitter, emitter->end, b.column,
+                              columns_of(emitter->spec));
+  nabla_loop_begin(emitter, &rows, zero, emitter->m, ROWS, 0, NULL);
+  b.row = rows.induction;
+  b.rows = nabla_emit_left(emitter, emitter->m, b.row, ROWS);
+  clear_totals(emitter, &b);
+  nabla_loop_begin(emitter, &panels, zero, emitter->k, PANEL, 0, NULL);
+  nabla_ssa count =
+      nabla_emit_left(emitter, emitter->k, panels.induction, PANEL);
+  multiply_panels(emitter, &b, panels.induction, count);
+  nabla_loop_end(emitter, &panels, NULL);
+  write_block(emitter, &b);
+  nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_end(emitter, &columns, NULL);
+}
+
+static int applies(const nabla_fused_spec *spec) {
+  int is_row = nabla_spec_is_row(spec);
+  return (is_row || (spec->n && spec->n % NABLA_LANES == 0)) &&
+         (spec->m_min > 1 || nabla_packed_applies(spec)) &&
+         spec->numerics == NABLA_NUMERICS_F32 &&
+         (spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE ||
+          nabla_packed_applies(spec));
+}
+
+/* Decoding takes some .09 ns for an element, .15 in blocks, which are turned
+ * after it; a product .012; without AVX-512 2.4 times as much. */
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  unsigned height = shape_of(spec).rows;
+  int is_wide = spec->format.encoding && spec->format.encoding->bits == 8;
+  double decode = spec->ggml ? 150 : is_wide ? 130 : 90;
+  if (nabla_packed_applies(spec)) decode = 50;
+  double slower = NABLA_HAS(spec->features, AVX512F) ? 1 : 2.4;
+  return slower *
+         (decode + 12.0 * (double)((m + height - 1) / height * height));
+}
+
+static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  out->grain = width_of(spec);
+  out->workspace = nabla_row_tiles_size(row_tiles(spec));
+  if (!nabla_packed_applies(spec)) return;
+  out->packed = nabla_packed_tiles(spec);
+  out->form = NABLA_PACKED_VALUES;
+}
+
+static uint64_t chain(const nabla_fused_spec *spec) {
+  uint64_t panel = PANEL;
+  return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
+}
+
+const nabla_body nabla_body_tiles = {.name = "tiles",
+                                     .takes_blocks = 1,
+                                     .applies = applies,
+                                     .cost = cost,
+                                     .run = run,
+                                     .prepare = prepare,
+                                     .prepack = nabla_emit_prepack,
+                                     .describe = describe,
+                                     .chain = chain,
+                                     .scratch = scratch};

@@ -1,0 +1,374 @@
+/* y[m][n] = sum over k of x[m][k] * w[n][k] for M up to 4 and rows of w that
+ * are whole cache lines. Of codes of up to 4 bits, 64 bytes hold 32 / bits in
+ * each of 16 dwords. A shift brings one of every dword to the bottom, where the
+ * lookup takes it; `prepare` rearranges x to match: vector i of a line of x
+ * holds the elements at place i of all dwords. 8-bit codes are widened 16 at a
+ * time, in order. A line has one scale for each lane; products are summed
+ * before they are scaled. */
+#include <stdio.h>
+
+#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/dequant/code_values.h"
+#include "lib/kernels/dequant/dequantize.h"
+#include "lib/kernels/epilogue.h"
+#include "lib/kernels/tile_util.h"
+#include "quant/codec/codec.h"
+#include "quant/codec/int8.h"
+
+#define GRAIN    16u
+#define ROWS_MAX 4u
+#define SUMS_MAX 4u
+#define SIDE_MAX 2u
+
+/* Bytes of codes that are asked for ahead of use: an odd number of lines. */
+#define AHEAD (49u * 64)
+
+/* Codes in 64 bytes, and vectors of them. */
+static unsigned elements_of(const nabla_fused_spec *spec) {
+  return 512 / spec->format.encoding->bits;
+}
+
+static unsigned vectors_of(const nabla_fused_spec *spec) {
+  return elements_of(spec) / NABLA_LANES;
+}
+
+static int is_wide(const nabla_fused_spec *spec) {
+  return spec->format.encoding->bits == 8;
+}
+
+/* Rows begin at whole lines. */
+static int has_lines(const nabla_fused_spec *spec) {
+  uint64_t elements = elements_of(spec);
+  if (spec->any_size) return spec->any_size % elements == 0;
+  return spec->k > 0 && spec->k % elements == 0 &&
+         spec->offset % elements == 0 &&
+         nabla_spec_row_stride(spec) % elements == 0;
+}
+
+/* Each lane of a line has one scale. */
+static int has_lane_scales(const nabla_fused_spec *spec) {
+  uint64_t elements = elements_of(spec), block = spec->format.block;
+  if (spec->format.granularity != NABLA_PER_BLOCK)
+    return spec->any_size || block % elements == 0;
+  if (block >= elements) return block % elements == 0;
+  return !is_wide(spec) && elements / block <= NABLA_LANES;
+}
+
+/* Where a prepacked weight is asked for, it serves one row of x, for which that
+ * gains little or nothing. */
+static int applies(const nabla_fused_spec *spec) {
+  return nabla_spec_is_row(spec) && nabla_spec_last_m(spec) <= ROWS_MAX &&
+         spec->numerics == NABLA_NUMERICS_F32 &&
+         (spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE ||
+          nabla_spec_last_m(spec) == 1) &&
+         spec->format.encoding && NABLA_HAS(spec->features, AVX512F) &&
+         spec->format.encoding->bits > 1 && spec->w_type == NABLA_DTYPE_F32 &&
+         has_lines(spec) && has_lane_scales(spec);
+}
+
+/* Writes rows of x to the workspace in the order of the codes. */
+static void prepare(nabla_emitter *emitter) {
+  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
+  nabla_array_ref out = {emitter->workspace, NABLA_DTYPE_F32};
+  nabla_ssa begin = nabla_emit_product(emitter, emitter->begin, emitter->k);
+  nabla_ssa end = nabla_emit_product(emitter, emitter->end, emitter->k);
+  const nabla_encoding *encoding = emitter->spec->format.encoding;
+  unsigned vectors = vectors_of(emitter->spec);
+  unsigned flip = encoding->high_first ? 8 / encoding->bits - 1 : 0;
+  nabla_ssa v[NABLA_LANES];
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, begin, end, elements_of(emitter->spec), 0,
+                   NULL);
+  for (unsigned i = 0; i < vectors; i++) {
+    nabla_ssa at = nabla_emit_add_constant(emitter, loop.induction,
+                                           (uint64_t)i * NABLA_LANES);
+    v[i] = nabla_emit_read_lanes(emitter, x, at, NABLA_LANES);
+  }
+  if (!is_wide(emitter->spec)) nabla_emit_deal(emitter, vectors, v);
+  for (unsigned i = 0; i < vectors; i++) {
+    nabla_ssa at = nabla_emit_add_constant(emitter, loop.induction,
+                                           (uint64_t)i * NABLA_LANES);
+    nabla_emit_write_lanes(emitter, out, at,
+                           v[is_wide(emitter->spec) ? i : i ^ flip]);
+  }
+  nabla_loop_end(emitter, &loop, NULL);
+}
+
+/* `count` scales from `first` on, of f32, f16 or bf16, at once. */
+static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa first,
+                             unsigned count) {
+  char type[32];
+  nabla_text *text = emitter->text;
+  nabla_dtype dtype = nabla_spec_scale_dtype(emitter->spec);
+  unsigned width = nabla_dtype_bits(dtype) / 8;
+  (void)snprintf(type, sizeof type, "vector<%ux%s>", count,
+                 width == 4 ? "f32" : "i16");
+  nabla_ssa scales =
+      nabla_emit_load(emitter, type, emitter->scales,
+                      nabla_emit_multiply(emitter, first, width), width);
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result,
+                 scales, scales);
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    nabla_text_add(text, "%s%u", i ? ", " : "", i * count / NABLA_LANES);
+  nabla_text_add(text, "] : %s, %s\n", type, type);
+  return width == 4 ? result
+                    : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, result);
+}
+
+/* A line of codes: what its lanes are scaled by, and their zero points or 0. */
+typedef struct code_line {
+  nabla_ssa codes; /* byte */
+  nabla_ssa scales, zeros;
+} code_line;
+
+static code_line begin_line(nabla_emitter *emitter, nabla_ssa flat) {
+  const nabla_format *format = &emitter->spec->format;
+  unsigned elements = elements_of(emitter->spec);
+  unsigned count =
+      format->granularity != NABLA_PER_BLOCK || format->block >= elements
+          ? 1
+          : elements / (unsigned)format->block;
+  nabla_ssa first = nabla_emit_block(emitter, flat);
+  int packed = format->scale == NABLA_SCALE_E8M0 ||
+               format->scale == NABLA_SCALE_DYNAMIC8;
+  code_line result = {
+      .codes = nabla_emit_divide(emitter, flat, 8 / format->encoding->bits)};
+  result.scales =
+      count == 1 || packed
+          ? nabla_emit_block_lanes(emitter, first, count, nabla_emit_scale_at)
+          : load_scales(emitter, first, count);
+  if (format->zero_point)
+    result.zeros =
+        nabla_emit_block_lanes(emitter, first, count, nabla_emit_zero_value);
+  nabla_emit_prefetch(emitter, emitter->codes,
+                      nabla_emit_add_constant(emitter, result.codes, AHEAD));
+  return result;
+}
+
+/* Vector i of the line, without its scale. */
+static nabla_ssa weights(nabla_emitter *emitter, const code_line *at,
+                         nabla_ssa words, unsigned i) {
+  unsigned bits = emitter->spec->format.encoding->bits;
+  nabla_ssa codes;
+  if (is_wide(emitter->spec)) {
+    nabla_ssa byte =
+        nabla_emit_add_constant(emitter, at->codes, (uint64_t)i * NABLA_LANES);
+    codes = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes, byte, 1);
+    codes = nabla_emit(
+        emitter, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>", codes);
+  } else {
+    nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, bits * i);
+    codes = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
+                       words, by);
+  }
+  nabla_ssa value = nabla_emit_code_value(emitter, codes);
+  return at->zeros ? nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value,
+                                       at->zeros)
+                   : value;
+}
+
+/* How many sums run side by side in a line: with few lines a chain of 8
+ * products would be longer than K / 64 + 8 allows, and one row of x has no
+ * others to go on with while a product waits for the one before. */
+static unsigned sums_of(const nabla_fused_spec *spec) {
+  unsigned vectors = vectors_of(spec);
+  if (vectors < 8) return 1;
+  if (vectors > 8) return 4;
+  return spec->any_size || spec->k < 3 * (uint64_t)elements_of(spec) ||
+                 nabla_spec_last_m(spec) == 1
+             ? 2
+             : 1;
+}
+
+/* Adds a line's products, scaled, to the totals of `count` rows. `k`: of each
+ * row, where the line begins in the workspace. */
+static void multiply_line(nabla_emitter *emitter, const code_line *at,
+                          unsigned count, const nabla_ssa *k,
+                          nabla_ssa *totals) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_array_ref x = {emitter->workspace, NABLA_DTYPE_F32};
+  unsigned sums = sums_of(spec);
+  nabla_ssa sum[ROWS_MAX][SUMS_MAX] = {{0}}, words = 0;
+  if (!is_wide(spec))
+    words = nabla_emit_load(emitter, "vector<16xi32>", emitter->codes,
+                            at->codes, 1);
+  for (unsigned i = 0; i < vectors_of(spec); i++) {
+    nabla_ssa w = weights(emitter, at, words, i);
+    for (unsigned r = 0; r < count; r++) {
+      nabla_ssa from =
+          nabla_emit_add_constant(emitter, k[r], (uint64_t)i * NABLA_LANES);
+      nabla_ssa values = nabla_emit_read_lanes(emitter, x, from, NABLA_LANES);
+      nabla_ssa *to = &sum[r][i % sums];
+      *to = *to ? nabla_emit_fma(emitter, NABLA_VECTOR, w, values, *to)
+                : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", w, values);
+    }
+  }
+  int divided = nabla_format_is_llm_int8(&spec->format);
+  for (unsigned r = 0; r < count; r++) {
+    for (unsigned apart = sums / 2; apart; apart /= 2)
+      for (unsigned i = 0; i < apart; i++)
+        sum[r][i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sum[r][i],
+                                      sum[r][i + apart]);
+    nabla_ssa all = sum[r][0];
+    nabla_ssa scale = at->scales;
+    if (divided) { /* in this order: FORMAT.md (I4) */
+      all = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", all, scale);
+      scale = nabla_emit_f32(emitter, NABLA_VECTOR, (double)NABLA_INT8_STEP);
+    }
+    totals[r] = nabla_emit_fma(emitter, NABLA_VECTOR, all, scale, totals[r]);
+  }
+}
+
+/* Where the rows of x are in the workspace; those beyond the last are the last
+ * again. */
+static void rows_of_x(nabla_emitter *emitter, unsigned count, nabla_ssa *out) {
+  nabla_ssa one = nabla_emit_i64(emitter, 1);
+  nabla_ssa last =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
+  for (unsigned r = 0; r < count; r++)
+    out[r] = nabla_emit_product(
+        emitter, nabla_emit_minimum(emitter, nabla_emit_i64(emitter, r), last),
+        emitter->k);
+}
+
+static void finish(nabla_emitter *emitter, nabla_ssa total, nabla_ssa row,
+                   nabla_ssa column) {
+  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
+  nabla_ssa value = nabla_emit_sum(emitter, total);
+  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, row, column, 1);
+  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, row, column), value);
+}
+
+/* Writes the totals of one column, of which row 0 is there. */
+static void finish_column(nabla_emitter *emitter, unsigned count,
+                          const nabla_ssa *totals, nabla_ssa column) {
+  for (unsigned r = 0; r < count; r++) {
+    nabla_ssa row = nabla_emit_i64(emitter, r);
+    if (r) {
+      nabla_ssa inside = nabla_emit(
+          emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", row, emitter->m);
+      nabla_emit_line(emitter, "scf.if %%v%u {", inside);
+    }
+    finish(emitter, totals[r], row, column);
+    if (r) nabla_emit_line(emitter, "}");
+  }
+}
+
+/* Rows of w that are multiplied side by side, from as many parts of the range:
+ * memory gives more to two streams than to one, where they are pages apart, and
+ * what is read of x serves both. */
+static unsigned side_of(unsigned count) { return count == 1 ? SIDE_MAX : 1; }
+
+/* The columns of each part, the last of which may have fewer; none where the
+ * range ends before it begins. */
+static nabla_ssa part_of(nabla_emitter *emitter, unsigned side) {
+  nabla_ssa begin = nabla_emit_minimum(emitter, emitter->begin, emitter->end);
+  nabla_ssa columns =
+      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->end, begin);
+  return nabla_emit_divide(
+      emitter, nabla_emit_add_constant(emitter, columns, side - 1), side);
+}
+
+/* The element that the row of w for `column`, or the last of the range, begins
+ * with. */
+static nabla_ssa row_at(nabla_emitter *emitter, nabla_ssa column) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_ssa last = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
+                              emitter->end, nabla_emit_i64(emitter, 1));
+  column = nabla_emit_minimum(emitter, column, last);
+  return spec->any_size
+             ? nabla_emit_product(emitter, column, emitter->k)
+             : nabla_emit_flat(emitter, column, nabla_spec_row_stride(spec));
+}
+
+/* The sums of `side` rows of w, which begin at `w`, with `count` rows of x. */
+static void sum_lines(nabla_emitter *emitter, unsigned side, const nabla_ssa *w,
+                      unsigned count, nabla_loop *lines) {
+  nabla_ssa x[ROWS_MAX], k[ROWS_MAX], totals[ROWS_MAX];
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  rows_of_x(emitter, count, x);
+  for (unsigned i = 0; i < side * count; i++) totals[i] = none;
+  nabla_loop_begin(emitter, lines, nabla_emit_i64(emitter, 0), emitter->k,
+                   elements_of(emitter->spec), side * count, totals);
+  for (unsigned r = 0; r < count; r++)
+    k[r] = nabla_emit_add(emitter, x[r], lines->induction);
+  for (unsigned i = 0; i < side * count; i++) totals[i] = lines->carried[i];
+  for (unsigned s = 0; s < side; s++) {
+    code_line at =
+        begin_line(emitter, nabla_emit_add(emitter, w[s], lines->induction));
+    multiply_line(emitter, &at, count, k, totals + s * count);
+  }
+  nabla_loop_end(emitter, lines, totals);
+}
+
+static void emit_rows(nabla_emitter *emitter, unsigned count) {
+  unsigned side = side_of(count);
+  nabla_loop columns, lines;
+  nabla_ssa column[SIDE_MAX], w[SIDE_MAX];
+  nabla_ssa part = part_of(emitter, side);
+  nabla_loop_begin(emitter, &columns, emitter->begin,
+                   nabla_emit_add(emitter, emitter->begin, part), 1, 0, NULL);
+  for (unsigned s = 0; s < side; s++) {
+    column[s] =
+        s ? nabla_emit_add(emitter, column[s - 1], part) : columns.induction;
+    w[s] = row_at(emitter, column[s]);
+  }
+  sum_lines(emitter, side, w, count, &lines);
+  for (unsigned s = 0; s < side; s++) {
+    if (s) {
+      nabla_ssa inside =
+          nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", column[s],
+                     emitter->end);
+      nabla_emit_line(emitter, "scf.if %%v%u {", inside);
+    }
+    finish_column(emitter, count, lines.results + s * count, column[s]);
+    if (s) nabla_emit_line(emitter, "}");
+  }
+  nabla_loop_end(emitter, &columns, NULL);
+}
+
+/* Two rows have code of their own: with that for four they would cost more
+ * than twice one row. */
+static void emit_lines(nabla_emitter *emitter) {
+  unsigned count = (unsigned)nabla_spec_last_m(emitter->spec);
+  if (count <= 2 || emitter->spec->m_min > 2) {
+    emit_rows(emitter, count);
+    return;
+  }
+  nabla_ssa two = nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : i64",
+                             emitter->m, nabla_emit_i64(emitter, 2));
+  nabla_emit_line(emitter, "scf.if %%v%u {", two);
+  emit_rows(emitter, 2);
+  nabla_emit_line(emitter, "} else {");
+  emit_rows(emitter, count);
+  nabla_emit_line(emitter, "}");
+}
+
+static uint64_t chain(const nabla_fused_spec *spec) {
+  unsigned sums = sums_of(spec);
+  uint64_t products = vectors_of(spec) / sums - 1 + sums / 2;
+  return products + spec->k / elements_of(spec) + 4;
+}
+
+/* A line takes some 4 ns, and .5 for each row of x. Sums of more than two rows
+ * leave few registers; but floats of 8 bits take other kernels longer still. */
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  int is_crowded = m > 2 && !nabla_spec_is_float8(spec->format.encoding);
+  return (4000 + 500.0 * (double)m) / elements_of(spec) + (is_crowded ? 70 : 0);
+}
+
+static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  unsigned elements = elements_of(spec);
+  out->grain = GRAIN;
+  out->workspace = (nabla_kernel_tiles){1, elements, elements * 4};
+}
+
+const nabla_body nabla_body_lines = {.name = "lines",
+                                     .few_rows = 1,
+                                     .applies = applies,
+                                     .cost = cost,
+                                     .run = emit_lines,
+                                     .prepare = prepare,
+                                     .describe = describe,
+                                     .chain = chain};

@@ -1,0 +1,177 @@
+/* y[n] = sum over k of x[k] * w[n][k] for M up to 4 and blocks of GGUF files,
+ * whole blocks at a time, where they lie. */
+#include "lib/kernels/dequant/ggml_vectors.h"
+#include "lib/kernels/tile_util.h"
+
+/* Elements that are summed side by side, and sums. */
+#define GROUP 128u
+#define SUMS  4u
+
+/* A block that is being computed. */
+typedef struct block {
+  nabla_ssa base;  /* its first byte */
+  nabla_ssa k;     /* its first element of x */
+  nabla_ssa *sums; /* SUMS of them */
+} block;
+
+/* ---- sums ---- */
+
+static void add_product(nabla_emitter *emitter, uint32_t e, nabla_ssa weight,
+                        void *context) {
+  const block *b = context;
+  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
+  nabla_ssa values = nabla_emit_read_lanes(
+      emitter, x, nabla_emit_add_constant(emitter, b->k, e), NABLA_LANES);
+  nabla_ssa *sum = &b->sums[e / NABLA_LANES % SUMS];
+  *sum = nabla_emit_fma(emitter, NABLA_VECTOR, weight, values, *sum);
+}
+
+/* The products of a block of bytes are summed before the factor. */
+static void add_bytes(nabla_emitter *emitter, const block *b, uint32_t number) {
+  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
+  nabla_block_factors factors = nabla_emit_block_factors(emitter, b->base);
+  nabla_ssa sum = 0;
+  for (uint32_t e = 0; e < emitter->spec->ggml->elements; e += NABLA_LANES) {
+    nabla_ssa codes = nabla_emit_block_bytes(emitter, b->base, e);
+    nabla_ssa values = nabla_emit_read_lanes(
+        emitter, x, nabla_emit_add_constant(emitter, b->k, e), NABLA_LANES);
+    sum = sum ? nabla_emit_fma(emitter, NABLA_VECTOR, codes, values, sum)
+              : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", codes, values);
+  }
+  nabla_ssa *to = &b->sums[number % SUMS];
+  *to = nabla_emit_fma(emitter, NABLA_VECTOR, sum, factors.factor, *to);
+}
+
+/* Adds the products of block `number` of a group to the sums. */
+static void add_block(nabla_emitter *emitter, block *b, uint32_t number) {
+  if (emitter->spec->ggml->layout->run)
+    nabla_emit_block_weights(emitter, b->base, 0, add_product, b);
+  else
+    add_bytes(emitter, b, number);
+}
+
+/* Adds `count` blocks from element `k` of the row at byte `row` on. */
+static void add_blocks(nabla_emitter *emitter, nabla_ssa row, nabla_ssa k,
+                       uint32_t count, nabla_ssa *sums) {
+  const nabla_ggml *format = emitter->spec->ggml;
+  nabla_ssa at = nabla_emit_divide(emitter, k, format->elements);
+  at = nabla_emit_add(emitter, row,
+                      nabla_emit_multiply(emitter, at, format->bytes));
+  for (uint32_t line = 0; line < count * format->bytes; line += 64)
+    nabla_emit_prefetch(
+        emitter, emitter->codes,
+        nabla_emit_add_constant(emitter, at, NABLA_PREFETCH_BYTES + line));
+  for (uint32_t i = 0; i < count; i++) {
+    block b = {.base = nabla_emit_add_constant(emitter, at,
+                                               (uint64_t)i * format->bytes),
+               .k = nabla_emit_add_constant(emitter, k,
+                                            (uint64_t)i * format->elements),
+               .sums = sums};
+    /* blocks of two vectors take turns at the sums */
+    nabla_ssa turned[SUMS];
+    uint32_t turn =
+        format->layout->run ? i * format->elements / NABLA_LANES : 0;
+    for (uint32_t j = 0; j < SUMS; j++) turned[j] = sums[(j + turn) % SUMS];
+    b.sums = turned;
+    add_block(emitter, &b, i);
+    for (uint32_t j = 0; j < SUMS; j++) sums[(j + turn) % SUMS] = turned[j];
+  }
+}
+
+/* Adds the products of elements [from, to), `step` at a time. */
+static void sum_range(nabla_emitter *emitter, nabla_ssa row, nabla_ssa from,
+                      nabla_ssa to, uint32_t step, nabla_ssa *sums) {
+  nabla_loop loop;
+  nabla_loop_begin(emitter, &loop, from, to, step, SUMS, sums);
+  for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.carried[j];
+  add_blocks(emitter, row, loop.induction, step / emitter->spec->ggml->elements,
+             sums);
+  nabla_loop_end(emitter, &loop, sums);
+  for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.results[j];
+}
+
+static void sum_row(nabla_emitter *emitter, nabla_ssa row, nabla_ssa *sums) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint32_t elements = spec->ggml->elements;
+  uint32_t group = elements < GROUP ? GROUP : elements;
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  for (unsigned i = 0; i < SUMS; i++) sums[i] = none;
+  uint64_t multiple = spec->any_size ? spec->any_size : spec->k;
+  nabla_ssa grouped = emitter->k;
+  if (multiple % group)
+    grouped = nabla_emit_multiply(
+        emitter, nabla_emit_divide(emitter, emitter->k, group), group);
+  if (spec->any_size || spec->k >= group)
+    sum_range(emitter, row, zero, grouped, group, sums);
+  if (multiple % group)
+    sum_range(emitter, row, grouped, emitter->k, elements, sums);
+}
+
+/* y[m][n] for the row of w at byte `row`: each row of x decodes it again, but
+ * from the first cache. */
+static void one_product(nabla_emitter *emitter, nabla_ssa row, nabla_ssa m,
+                        nabla_ssa n) {
+  nabla_ssa sums[SUMS], x = emitter->x;
+  uint64_t size = nabla_dtype_bits(emitter->spec->x_type) / 8;
+  nabla_ssa at = nabla_emit_product(emitter, m, emitter->k);
+  emitter->x =
+      nabla_emit_address(emitter, x, nabla_emit_multiply(emitter, at, size));
+  sum_row(emitter, row, sums);
+  emitter->x = x;
+  for (unsigned apart = 1; apart < SUMS; apart *= 2)
+    for (unsigned i = 0; i < SUMS; i += 2 * apart)
+      sums[i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[i],
+                                  sums[i + apart]);
+  nabla_emit_finish_sum(emitter, sums[0], m, n);
+}
+
+static void run(nabla_emitter *emitter) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_loop columns, rows;
+  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, 1, 0, NULL);
+  nabla_ssa row = nabla_emit_row_start(emitter, columns.induction);
+  row = nabla_emit_divide(emitter, row, spec->ggml->elements);
+  row = nabla_emit_multiply(emitter, row, spec->ggml->bytes);
+  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m, 1, 0,
+                   NULL);
+  one_product(emitter, row, rows.induction, columns.induction);
+  nabla_loop_end(emitter, &rows, NULL);
+  nabla_loop_end(emitter, &columns, NULL);
+}
+
+/* ---- what it is for ---- */
+
+static int applies(const nabla_fused_spec *spec) {
+  return spec->ggml && spec->numerics == NABLA_NUMERICS_F32 &&
+         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
+         nabla_spec_last_m(spec) <= 4 && nabla_spec_is_row(spec) &&
+         (spec->any_size || spec->k > 0) && nabla_block_weights_apply(spec) &&
+         (NABLA_HAS(spec->features, AVX512F) || spec->ggml->layout->run);
+}
+
+static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  return (NABLA_HAS(spec->features, AVX512F) ? 65 : 130) * (double)m;
+}
+
+static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  (void)spec;
+  out->grain = NABLA_LANES;
+}
+
+/* Of each group a sum has two vectors, or what a block of bytes gives, which is
+ * two vectors itself; the first is added to zero. What is left of a group goes
+ * to the same sums, block by block. Two levels of sums, then the lanes. */
+static uint64_t chain(const nabla_fused_spec *spec) {
+  uint64_t groups = spec->k / GROUP, left = spec->k % GROUP;
+  uint64_t sums = spec->ggml->layout->run ? 2 * groups : groups + 1;
+  return sums + left / spec->ggml->elements + 2 + 4 - 1;
+}
+
+const nabla_body nabla_body_blocks = {.name = "blocks",
+                                      .takes_blocks = 1,
+                                      .applies = applies,
+                                      .cost = cost,
+                                      .run = run,
+                                      .describe = describe,
+                                      .chain = chain};

@@ -1,0 +1,15 @@
+/* x in the form that strips are multiplied with: f32 in tiles of 16 elements of
+ * `height` rows, one behind the other along k, in the order of strips; zeros
+ * beyond K; rows beyond the last are the last again. */
+#ifndef NABLA_KERNELS_F32_PACK_A_SMALL_M_H
+#define NABLA_KERNELS_F32_PACK_A_SMALL_M_H
+
+#include "lib/kernels/builder/emit.h"
+
+/* How many elements of the workspace `height` rows take. */
+nabla_ssa nabla_emit_strip_row(nabla_emitter *emitter, unsigned height);
+
+/* Writes rows of x to the workspace: all that `prepare` does. */
+void nabla_emit_strip_x(nabla_emitter *emitter, unsigned height);
+
+#endif

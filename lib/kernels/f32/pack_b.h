@@ -1,0 +1,43 @@
+/* Panels: rows of the weight decoded once, in the form that tiles multiply:
+ * element (k, lane) of a panel of `width` rows is at k * width + lane, f32. */
+#ifndef NABLA_KERNELS_F32_PACK_B_H
+#define NABLA_KERNELS_F32_PACK_B_H
+
+#include "lib/kernels/variants.h"
+
+/* Bytes of the scratch that nabla_emit_panel uses beside the panel, but for
+ * blocks of GGUF files (nabla_panel_scratch). */
+#define NABLA_PANEL_SCRATCH 4096u
+
+/* Which part of the weight. */
+typedef struct nabla_panel {
+  nabla_ssa first;   /* row of w; rows beyond the last are the last again */
+  unsigned width;    /* rows: a multiple of NABLA_LANES                   */
+  nabla_ssa k;       /* first element of each row: a multiple of `aligned` */
+  nabla_ssa count;   /* elements of each row                              */
+  unsigned aligned;  /* a power of two                                    */
+  nabla_ssa out;     /* address; room for `count` rounded up to 16        */
+  nabla_ssa scratch; /* address; nabla_panel_scratch bytes                */
+} nabla_panel;
+
+/* The flat index of element k of the panel's row `row`, or of the last row. */
+nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
+                           nabla_ssa row, nabla_ssa k);
+
+/* How much scratch a panel of at most 512 elements of each row needs. */
+uint64_t nabla_panel_scratch(const nabla_fused_spec *spec);
+
+/* Decodes a panel. Elements beyond `count`, up to the next multiple of 16, may
+ * be written too. */
+void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel);
+
+/* Lines of memory, 64 bytes each, that hold a panel's codes, about. */
+uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
+                           unsigned elements);
+
+/* Asks for line number `line` of those of a panel of `elements` elements of
+ * each row; its `count`, `out` and `scratch` mean nothing. */
+void nabla_emit_panel_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+                            unsigned elements, nabla_ssa line);
+
+#endif

@@ -1,0 +1,236 @@
+/* Kernels of the fused dot product: what is possible, and the function around
+ * the bodies. */
+#include "lib/kernels/fused_kernel.h"
+
+#include <string.h>
+
+#include "lib/kernels/builder/to_llvm_dialect.h"
+#include "lib/kernels/dequant/dequantize.h"
+#include "lib/kernels/variants.h"
+#include "quant/codec/codec.h"
+
+/* Sizes up to here keep every address of the kernel in an i64. */
+#define ELEMENTS_MAX ((uint64_t)1 << 48)
+
+/* The last element of w, if that can be represented. */
+static int last_element(const nabla_fused_spec *spec, uint64_t *out) {
+  uint64_t n, k, sum;
+  return !__builtin_mul_overflow(spec->n - 1, spec->stride_n, &n) &&
+         !__builtin_mul_overflow(spec->k - 1, spec->stride_k, &k) &&
+         !__builtin_add_overflow(n, k, &sum) &&
+         !__builtin_add_overflow(sum, spec->offset, out);
+}
+
+static int is_float(nabla_dtype dtype) {
+  return dtype == NABLA_DTYPE_F32 || dtype == NABLA_DTYPE_F16 ||
+         dtype == NABLA_DTYPE_BF16;
+}
+
+static int has_operand(nabla_fused_step step) {
+  return step == NABLA_STEP_BIAS || step == NABLA_STEP_ADD;
+}
+
+static const char *objection_to_steps(const nabla_fused_spec *spec) {
+  uint32_t operands = 0;
+  if (spec->step_count > NABLA_FUSED_MAX_STEPS)
+    return "an epilogue has at most 8 steps";
+  for (uint32_t i = 0; i < spec->step_count; i++) {
+    if ((uint32_t)spec->steps[i] > (uint32_t)NABLA_STEP_SILU)
+      return "an unknown step of the epilogue";
+    operands += (uint32_t)has_operand(spec->steps[i]);
+  }
+  if (NABLA_FUSED_EPILOGUE + operands > NABLA_FUSED_WORDS)
+    return "the epilogue has too many operands";
+  return NULL;
+}
+
+static const char *objection_to_format(const nabla_fused_spec *spec) {
+  nabla_packed_size size;
+  uint64_t bytes;
+  if (spec->ggml)
+    return nabla_ggml_size(spec->ggml,
+                           spec->any_size ? 0 : spec->storage_elements, &bytes,
+                           NULL)
+               ? "the storage is no whole number of blocks"
+               : NULL;
+  const nabla_format *format = &spec->format;
+  if (!format->encoding)
+    return is_float(spec->dense) ? NULL
+                                 : "a dense weight is not F32, F16 or BF16";
+  if (format->granularity == NABLA_PER_TENSOR)
+    return "one scale for all elements";
+  if (format->segment) return "blocks that begin anew in each row";
+  if (format->scale == NABLA_SCALE_DYNAMIC8 && !spec->nested_block)
+    return "packed scales without a block";
+  if (!spec->any_size &&
+      nabla_format_size(format, spec->storage_elements, &size, NULL))
+    return "the storage is not one that the encoding can have";
+  return NULL;
+}
+
+static const char *objection_to_sizes(const nabla_fused_spec *spec) {
+  uint64_t last;
+  if (spec->any_size)
+    return spec->any_size % NABLA_LANES || spec->any_size > 4096
+               ? "K of any size is a multiple of 16 to 4096"
+               : NULL;
+  if (spec->storage_elements > ELEMENTS_MAX || spec->n > ELEMENTS_MAX ||
+      spec->k > ELEMENTS_MAX)
+    return "the weight has more than 2^48 elements";
+  if (spec->n > 1 && spec->k > 1 && spec->stride_n != 1 && spec->stride_k != 1)
+    return "the weight is consecutive along neither dimension";
+  if (spec->n && spec->k &&
+      (!last_element(spec, &last) || last >= spec->storage_elements))
+    return "the view reaches beyond the storage";
+  return NULL;
+}
+
+/* Every part of the range of M has a body. */
+static const char *objection_to_bodies(const nabla_fused_spec *spec) {
+  nabla_fused_spec parts[NABLA_FUSED_CLASSES_MAX];
+  uint32_t count = nabla_fused_classes(spec, parts);
+  for (uint32_t i = 0; i < count; i++)
+    if (!nabla_body_of(&parts[i]))
+      return spec->body ? "this body does not compute that"
+                        : "no kernel has these numerics and this layout for "
+                          "the encoding and the target";
+  return NULL;
+}
+
+const char *nabla_fused_objection(const nabla_fused_spec *spec) {
+  const char *why = objection_to_format(spec);
+  if (!why) why = objection_to_sizes(spec);
+  if (why) return why;
+  if (!is_float(spec->x_type) || !is_float(spec->y_type) ||
+      !is_float(spec->w_type))
+    return "elements are neither F32 nor F16 nor BF16";
+  why = objection_to_steps(spec);
+  return why ? why : objection_to_bodies(spec);
+}
+
+static nabla_ssa load_word(nabla_emitter *emitter, uint64_t word) {
+  return nabla_emit(
+      emitter, "llvm.load %%v%u {alignment = 8 : i64} : !llvm.ptr -> i64",
+      nabla_emit(emitter,
+                 "llvm.getelementptr %%args[%u] : (!llvm.ptr) -> !llvm.ptr, "
+                 "i64",
+                 (unsigned)word));
+}
+
+static nabla_ssa load_pointer(nabla_emitter *emitter, uint64_t word) {
+  nabla_ssa address = load_word(emitter, word);
+  return nabla_emit(emitter, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
+}
+
+/* N or K: a constant, or a word, a multiple of `unit`, which LLVM is told so.
+ */
+static nabla_ssa size_of(nabla_emitter *emitter, uint64_t known, uint64_t word,
+                         uint64_t unit) {
+  if (!emitter->spec->any_size) return nabla_emit_i64(emitter, known);
+  return nabla_emit_multiply(
+      emitter, nabla_emit_divide(emitter, load_word(emitter, word), unit),
+      unit);
+}
+
+/* What the words hold; what a function does not use is left out. */
+static void load_words(nabla_emitter *emitter) {
+  const nabla_fused_spec *spec = emitter->spec;
+  uint64_t word = NABLA_FUSED_EPILOGUE;
+  emitter->x = load_pointer(emitter, NABLA_FUSED_X);
+  emitter->y = load_pointer(emitter, NABLA_FUSED_Y);
+  emitter->m = load_word(emitter, NABLA_FUSED_M);
+  emitter->n = size_of(emitter, spec->n, NABLA_FUSED_N, 1);
+  emitter->k = size_of(emitter, spec->k, NABLA_FUSED_K, spec->any_size);
+  emitter->codes = load_pointer(emitter, NABLA_FUSED_CODES);
+  emitter->scales = load_pointer(emitter, NABLA_FUSED_SCALES);
+  if (spec->format.zero_point)
+    emitter->zeros = load_pointer(emitter, NABLA_FUSED_ZERO_POINTS);
+  if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
+    emitter->nested_scales = load_pointer(emitter, NABLA_FUSED_NESTED_SCALES);
+    emitter->nested_offset = load_pointer(emitter, NABLA_FUSED_NESTED_OFFSET);
+    emitter->nested_map = load_pointer(emitter, NABLA_FUSED_NESTED_MAP);
+  }
+  emitter->workspace = load_pointer(emitter, NABLA_FUSED_WORKSPACE);
+  emitter->packed = load_pointer(emitter, NABLA_FUSED_PACKED);
+  for (uint32_t i = 0; i < spec->step_count; i++)
+    if (has_operand(spec->steps[i]))
+      emitter->operands[i] = load_pointer(emitter, word++);
+}
+
+/* Bytes on the stack. */
+static nabla_ssa reserve(nabla_emitter *emitter, uint64_t bytes) {
+  nabla_ssa count = nabla_emit_i64(emitter, bytes);
+  return nabla_emit(
+      emitter,
+      "llvm.alloca %%v%u x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
+      count);
+}
+
+/* Bodies for few rows expect one. */
+static void open_if_rows(nabla_emitter *emitter) {
+  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa some = nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : i64",
+                              emitter->m, zero);
+  nabla_emit_line(emitter, "scf.if %%v%u {", some);
+}
+
+/* The stack is probed page by page, so that its room never steps
+ * over its end unseen; on AVX-512 the whole width is wanted also where the
+ * tuning of a CPU prefers half of it. What is called stays a function. */
+void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
+                         const char *suffix, uint64_t scratch,
+                         void (*body)(nabla_emitter *), nabla_text *text) {
+  nabla_text inside = {0};
+  nabla_constants constants = {.count = 0};
+  nabla_sums sums = {.of = {{0}}};
+  nabla_emitter emitter = {.text = &inside,
+                           .constants = &constants,
+                           .sums = &sums,
+                           .spec = spec,
+                           .name = name};
+  emitter.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
+  nabla_text_add(text,
+                 "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
+                 "%%end: i64) attributes {nabla.kernel, passthrough = "
+                 "[\"nounwind\", [\"probe-stack\", \"inline-asm\"]%s%s]} {\n",
+                 name, suffix, *suffix ? ", \"noinline\"" : "",
+                 NABLA_HAS(spec->features, AVX512F)
+                     ? ", [\"prefer-vector-width\", \"512\"]"
+                     : "");
+  if (spec->n || spec->any_size) {
+    load_words(&emitter);
+    nabla_ssa zero = nabla_emit_i64(&emitter, 0);
+    emitter.begin =
+        nabla_emit(&emitter, "arith.addi %%begin, %%v%u : i64", zero);
+    emitter.end = nabla_emit(&emitter, "arith.addi %%end, %%v%u : i64", zero);
+    if (scratch) emitter.scratch = reserve(&emitter, scratch);
+    int guarded = !spec->m_min && !*suffix;
+    if (guarded) open_if_rows(&emitter);
+    body(&emitter);
+    if (guarded) nabla_emit_line(&emitter, "}");
+  }
+  if (inside.data) nabla_text_add(&constants.text, "%s", inside.data);
+  constants.text.failed |= inside.failed;
+  nabla_direct_add(&constants.text, emitter.last, text);
+  nabla_text_deinit(&constants.text);
+  nabla_text_deinit(&inside);
+  nabla_text_add(text, "  llvm.return\n}\n");
+}
+
+void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
+                      nabla_text *text) {
+  const nabla_body *body = nabla_body_of(spec);
+  uint64_t scratch = body->scratch ? body->scratch(spec) : 0;
+  nabla_emit_function(spec, name, "", scratch, body->run, text);
+  if (nabla_fused_has_prepare(spec))
+    nabla_emit_function(spec, name, "_prepare", body->prepare_scratch,
+                        body->prepare, text);
+  if (nabla_fused_has_prepack(spec))
+    nabla_emit_function(spec, name, "_prepack", scratch, body->prepack, text);
+  if (body->has_exact) {
+    nabla_fused_spec exact = nabla_fused_exact(spec);
+    body = nabla_body_of(&exact);
+    nabla_emit_function(&exact, name, "_exact", body->scratch(&exact),
+                        body->run, text);
+  }
+}

@@ -1,0 +1,102 @@
+/* The fused dot product with a packed weight: y = epilogue(x . w), as kernels
+ * (lib/runtime/matmul/kernel.h) that decode w where they use it.
+ *
+ * x is M x K, dense, row-major; y is M x N, dense, row-major. w is N x K by a
+ * view of packed storage: element (n, k) is flat element offset + n * stride_n
+ * + k * stride_k of the storage. M is known at run time only; a kernel is made
+ * for a range of it (nabla_fused_classes). N, K and all about w are static, but
+ * see `any_size`. The bytes of y do not depend on how [0, N) is cut. */
+#ifndef NABLA_KERNELS_FUSED_KERNEL_H
+#define NABLA_KERNELS_FUSED_KERNEL_H
+
+#include <stdint.h>
+
+#include "lib/kernels/builder/features.h"
+#include "lib/kernels/builder/text.h"
+#include "lib/runtime/matmul/kernel.h"
+#include "nabla/encoding.h"
+#include "nabla/ggml.h"
+#include "nabla/status.h"
+
+/* A step of the epilogue, applied to each element of y in order, in f32. */
+typedef enum nabla_fused_step {
+  NABLA_STEP_BIAS, /* adds b[n]; operand: N elements of y's type   */
+  NABLA_STEP_ADD,  /* adds r[m][n]; operand: like y, may be y      */
+  NABLA_STEP_RELU, /* max(x, 0); NaN stays NaN                     */
+  NABLA_STEP_SILU, /* x / (1 + exp(-x))                            */
+} nabla_fused_step;
+#define NABLA_FUSED_MAX_STEPS 8
+
+typedef struct nabla_fused_spec {
+  nabla_format format; /* of the storage; block is the elements per scale, also
+                          for rows (NABLA_PER_ROW). encoding NULL: w is dense */
+  nabla_dtype dense;   /* of a dense w: F32, F16, BF16 */
+  const nabla_ggml *ggml;    /* not NULL: w is blocks of it, format.encoding is
+                                NULL    and format.block the elements of one */
+  uint64_t nested_block;     /* scale DYNAMIC8: scales that share an absmax */
+  uint64_t storage_elements; /* of the whole storage                        */
+  uint64_t m_min, m_max; /* M lies in it; m_max 0: there is no limit. A narrower
+                            range gives less or faster code, not other numbers
+                            where the body is the same                        */
+  uint64_t n, k;
+  uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
+                                          extent is at most 1; 0 broadcasts */
+  /* Not 0: N and K are words of the call; K is a multiple of it and at most k,
+   * which nabla_fused_chain tells about (0: of any size, for bodies that need
+   * no limit); w is the whole storage, row-major; n, storage_elements, strides,
+   * offset mean nothing */
+  uint64_t any_size;
+  nabla_numerics numerics;
+  nabla_weight_layout layout;
+  nabla_dtype x_type, y_type; /* F32, F16, BF16                             */
+  nabla_dtype w_type;         /* values of w are rounded to it: F32 is exact */
+  nabla_fused_step steps[NABLA_FUSED_MAX_STEPS];
+  uint32_t step_count;
+  nabla_features features; /* what the target has */
+  const char *body;        /* the body to use (variants.def); NULL: the best  */
+} nabla_fused_spec;
+
+/* NULL when kernels exist for `spec`, else why not, as static text. */
+const char *nabla_fused_objection(const nabla_fused_spec *spec);
+
+/* The ranges of M that kernels are made for. */
+#define NABLA_FUSED_CLASSES_MAX 6u
+
+/* Cuts spec's range of M into those that one kernel serves each, in rising
+ * order, each with all else as in `spec`, which must not object. Of a single M
+ * above 1 it is the range of the kernel that serves M. Returns how many. The
+ * functions below take such a spec. */
+uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
+                             nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]);
+
+/* Which of `count` ranges M = m is in; the last one if none. */
+uint32_t nabla_fused_class_of(const nabla_fused_spec *classes, uint32_t count,
+                              uint64_t m);
+
+/* The name of the body in variants.def that computes `spec`. */
+const char *nabla_fused_body(const nabla_fused_spec *spec);
+
+/* The instruction that this body makes products with, where it has one of its
+ * own, else NULL. */
+const char *nabla_fused_instruction(const nabla_fused_spec *spec);
+
+/* What callers need to know: tiles, grain and form, not the functions. Whether
+ * there are such, nabla_fused_has_prepare and nabla_fused_has_prepack tell. */
+void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out);
+int nabla_fused_has_prepare(const nabla_fused_spec *spec);
+int nabla_fused_has_prepack(const nabla_fused_spec *spec);
+
+/* Longest chain of dependent additions for one element of y, which bounds the
+ * error: (D + 16) * 2^-24 * sum |x||w| (DIALECT.md, promise 2). */
+uint64_t nabla_fused_chain(const nabla_fused_spec *spec);
+
+/* Appends
+ *   llvm.func internal @NAME(%args: !llvm.ptr, %begin: i64, %end: i64)
+ *       attributes {nabla.kernel, ...} { ... }
+ * and, where the spec has them, @NAME_prepare, @NAME_prepack and @NAME_exact
+ * likewise, whose bodies are llvm, arith, vector, math-free and scf; and
+ * nothing else. `spec` must not object. Failure shows in text->failed only. */
+void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
+                      nabla_text *text);
+
+#endif

@@ -1,0 +1,43 @@
+/* Panels of w for many rows of x, in integers: what gemm_int8_vnni.c multiplies
+ * with and pack_b_int8.c makes. */
+#ifndef NABLA_KERNELS_INT8_GEMM_INT8_VNNI_H
+#define NABLA_KERNELS_INT8_GEMM_INT8_VNNI_H
+
+#include "lib/kernels/int8/int8.h"
+
+#define NABLA_PANEL_GROUPS  2u
+#define NABLA_PANEL_COLUMNS (NABLA_PANEL_GROUPS * NABLA_LANES)
+#define NABLA_PANEL_DEPTH   1024u /* elements of k */
+#define NABLA_PANEL_WAITING 256u
+#define NABLA_PANEL_ROWS    8u
+
+/* Bytes in the scratch of one group of 16 columns. */
+#define NABLA_PANEL_GROUP ((uint64_t)NABLA_PANEL_DEPTH * NABLA_LANES)
+
+/* Where things are in the scratch. */
+typedef struct nabla_int8_room {
+  uint64_t spans; /* in a panel */
+  uint64_t scales, zeros, sums, size;
+} nabla_int8_room;
+
+nabla_int8_room nabla_int8_room_of(const nabla_int8 *self);
+
+/* A panel and the rows of x whose sums wait. */
+typedef struct nabla_int8_panel {
+  const nabla_int8 *self;
+  nabla_int8_room room;
+  nabla_int8_packed layout;
+  nabla_ssa row_end;      /* of the rows of x whose sums wait */
+  nabla_ssa row, n, k;    /* the first ones */
+  nabla_ssa width, count; /* columns; elements of k */
+} nabla_int8_panel;
+
+/* Decodes a panel to the scratch, one group of columns after the other. */
+void nabla_emit_int8_panel(nabla_emitter *emitter,
+                           const nabla_int8_panel *panel);
+
+/* The address `bytes` after `base`. */
+nabla_ssa nabla_emit_int8_after(nabla_emitter *emitter, nabla_ssa base,
+                                uint64_t bytes);
+
+#endif

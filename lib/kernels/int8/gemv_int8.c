@@ -1,0 +1,302 @@
+/* y = x . w in integers for few rows of x, the weight in place: 64 bytes of
+ * codes are 16 dwords of 8 or 4 codes, and lane i sums the products of dword i.
+ * `prepare` writes for each 64 bytes of codes: the quantized x that their bytes
+ * meet, a scale for each lane, and where it is needed a sum for each lane. */
+#include <stdio.h>
+
+#include "lib/kernels/dequant/dequantize.h"
+#include "lib/kernels/int8/gemv_int8_loops.h"
+#include "lib/kernels/int8/int8.h"
+#include "lib/kernels/tile_util.h"
+
+#define GRAIN 16u
+
+static int applies(const nabla_fused_spec *spec) {
+  nabla_int8 self;
+  return nabla_int8_of(spec, &self) &&
+         spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
+}
+
+static uint64_t line_bytes(const nabla_int8 *self) {
+  return (uint64_t)NABLA_BYTES *
+         (self->parts + (nabla_int8_has_sums(self) ? 2 : 1));
+}
+
+/* Bytes of a row of x in the workspace. */
+static nabla_ssa row_bytes(nabla_emitter *emitter, const nabla_int8 *self) {
+  return nabla_emit_int8_row_bytes(emitter, nabla_int8_line(self),
+                                   line_bytes(self));
+}
+
+static void store_vector(nabla_emitter *emitter, const char *type,
+                         nabla_ssa value, nabla_ssa line, uint64_t part) {
+  nabla_emit_store(emitter, type, value, line,
+                   nabla_emit_i64(emitter, part * NABLA_BYTES), 4);
+}
+
+/* Consecutive bytes to each `parts`th of them, from number 0, 1, ... on: even
+ * and odd ones, and of those even and odd ones. */
+static void take_turns(nabla_emitter *emitter, unsigned parts,
+                       nabla_ssa bytes[NABLA_INT8_PARTS]) {
+  nabla_ssa v[NABLA_INT8_PARTS];
+  for (unsigned size = parts; size > 1; size /= 2)
+    for (unsigned i = 0; i < parts; i++) {
+      unsigned half = size / 2, first = i - i % size, pair = i % half;
+      if (i == first)
+        for (unsigned j = 0; j < size; j++) v[first + j] = bytes[first + j];
+      bytes[i] =
+          nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, v[first + 2 * pair],
+                             v[first + 2 * pair + 1], NABLA_BYTES,
+                             nabla_pick_second, i % size / half);
+    }
+  if (parts != 4) return;
+  nabla_ssa second = bytes[1]; /* of four the number is mirrored in bits */
+  bytes[1] = bytes[2];
+  bytes[2] = second;
+}
+
+/* Writes what meets the line of codes from element `k` on, of which `count`
+ * elements are there, to address `to`. */
+static void prepare_line(nabla_emitter *emitter, const nabla_int8 *self,
+                         nabla_ssa row, nabla_ssa k, uint64_t count,
+                         nabla_ssa to) {
+  nabla_ssa pieces[4 * NABLA_INT8_PARTS] = {0}, lanes[NABLA_LANES],
+                       bytes[NABLA_INT8_PARTS] = {0};
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_SCALAR, 0);
+  uint64_t each = nabla_int8_line(self) / NABLA_LANES;
+  for (unsigned i = 0; i < NABLA_LANES; i++) lanes[i] = none;
+  for (uint64_t at = 0; at < count; at += self->block) {
+    nabla_int8_block block = nabla_emit_int8_quantize(
+        emitter, self, row, nabla_emit_add_constant(emitter, k, at));
+    for (uint64_t i = 0; i < self->block / NABLA_LANES; i++)
+      pieces[at / NABLA_LANES + i] = block.pieces[i];
+    for (uint64_t i = 0; i < self->block / each; i++)
+      lanes[at / each + i] = block.scale;
+  }
+  for (unsigned i = 0; i < self->parts; i++)
+    bytes[i] = nabla_emit_int8_join(emitter, pieces + (size_t)4 * i);
+  take_turns(emitter, self->parts, bytes);
+  for (unsigned i = 0; i < self->parts; i++)
+    store_vector(emitter, "vector<64xi8>", bytes[i], to, i);
+  store_vector(emitter, "vector<16xf32>",
+               nabla_emit_from_elements(emitter, "f32", lanes), to,
+               self->parts);
+  if (!nabla_int8_has_sums(self)) return;
+  nabla_ssa sums = nabla_emit_int8_zeros(emitter);
+  nabla_ssa ones = nabla_emit_int8_ones(emitter);
+  for (unsigned i = 0; i < self->parts; i++)
+    sums = nabla_emit_int8_dot(emitter, self, sums, ones, bytes[i]);
+  store_vector(emitter, self->has_zero ? "vector<16xf32>" : "vector<16xi32>",
+               nabla_emit_int8_sums(emitter, self, sums), to, self->parts + 1);
+}
+
+/* The address of the line of element `k` after `base`. */
+static nabla_ssa line_at(nabla_emitter *emitter, const nabla_int8 *self,
+                         nabla_ssa base, nabla_ssa k) {
+  nabla_ssa line = nabla_emit_divide(emitter, k, nabla_int8_line(self));
+  return nabla_emit_address(
+      emitter, base, nabla_emit_multiply(emitter, line, line_bytes(self)));
+}
+
+/* Writes a row of x, `row`, to address `to`. */
+static void prepare_row(nabla_emitter *emitter, const void *context,
+                        nabla_ssa row, nabla_ssa to) {
+  const nabla_int8 *self = context;
+  uint64_t line = nabla_int8_line(self);
+  uint64_t rest = nabla_int8_rest(emitter->spec, line);
+  nabla_ssa whole = nabla_emit_int8_whole(emitter, line);
+  nabla_loop lines;
+  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole, line, 0,
+                   NULL);
+  prepare_line(emitter, self, row, lines.induction, line,
+               line_at(emitter, self, to, lines.induction));
+  nabla_loop_end(emitter, &lines, NULL);
+  if (rest)
+    prepare_line(emitter, self, row, whole, rest,
+                 line_at(emitter, self, to, whole));
+}
+
+static void prepare(nabla_emitter *emitter) {
+  nabla_int8 self;
+  if (!nabla_int8_of(emitter->spec, &self)) return;
+  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter, &self), prepare_row,
+                               &self);
+}
+
+/* Which of the values that belong to the spans of a line a lane has. Context:
+ * the spans of a whole line, and 256 times how many there are. Where they are
+ * missing the last repeats: x is 0 there. */
+static unsigned pick_span(unsigned lane, unsigned context) {
+  unsigned span = lane * (context % 256) / NABLA_LANES, count = context / 256;
+  return span < count ? span : count - 1;
+}
+
+/* Spreads `values` (vector<COUNTxf32>), one for each span of a line, of which
+ * there are `spans` when it is whole, over its lanes. */
+static nabla_ssa spread(nabla_emitter *emitter, const nabla_ssa *values,
+                        unsigned count, unsigned spans) {
+  nabla_ssa lanes[NABLA_LANES];
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    lanes[i] = values[pick_span(i, spans + 256 * count) % NABLA_LANES];
+  return nabla_emit_from_elements(emitter, "f32", lanes);
+}
+
+/* Scales of `count` spans, next to each other, spread over the lanes. */
+static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
+                             unsigned count, unsigned spans) {
+  const nabla_fused_spec *spec = emitter->spec;
+  nabla_dtype dtype = nabla_spec_scale_dtype(spec);
+  int powers = spec->format.scale == NABLA_SCALE_E8M0;
+  unsigned width = powers ? 1 : nabla_dtype_bits(dtype) / 8;
+  const char *element = width == 4 ? "f32" : width == 2 ? "i16" : "i8";
+  char type[32];
+  (void)snprintf(type, sizeof type, "vector<%ux%s>", count, element);
+  nabla_ssa index = nabla_emit_divide(emitter, flat, spec->format.block);
+  nabla_ssa scales =
+      nabla_emit_load(emitter, type, emitter->scales,
+                      nabla_emit_multiply(emitter, index, width), width);
+  nabla_ssa lanes =
+      nabla_emit_shuffle(emitter, element, count, scales, scales, NABLA_LANES,
+                         pick_span, spans + 256 * count);
+  if (powers) return nabla_emit_e8m0(emitter, NABLA_VECTOR, lanes);
+  return width == 4 ? lanes
+                    : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, lanes);
+}
+
+/* Scale and zero points of the lanes of the line from `k` on. */
+static nabla_int8_factors factors_of(nabla_emitter *emitter,
+                                     const nabla_int8 *self, nabla_ssa flat,
+                                     uint64_t elements) {
+  uint64_t line = nabla_int8_line(self);
+  nabla_int8_factors out = {.w = 0};
+  nabla_ssa zeros[NABLA_LANES] = {0}, scales[NABLA_LANES] = {0};
+  if (self->span >= line) {
+    out.w =
+        nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
+    if (self->has_zero)
+      out.negative = nabla_emit_broadcast(
+          emitter, "f32", nabla_emit_int8_negative(emitter, self, flat));
+    return out;
+  }
+  unsigned spans = (unsigned)(line / self->span);
+  unsigned count = (unsigned)((elements + self->span - 1) / self->span);
+  int nested = emitter->spec->format.scale == NABLA_SCALE_DYNAMIC8;
+  for (unsigned i = 0; i < count; i++) {
+    nabla_ssa at =
+        nabla_emit_add_constant(emitter, flat, (uint64_t)i * self->span);
+    if (nested) scales[i] = nabla_emit_scale(emitter, at);
+    if (self->has_zero) zeros[i] = nabla_emit_int8_negative(emitter, self, at);
+  }
+  out.w = nested ? spread(emitter, scales, count, spans)
+                 : load_scales(emitter, flat, count, spans);
+  if (self->has_zero) out.negative = spread(emitter, zeros, count, spans);
+  return out;
+}
+
+/* 64 bytes of codes at `byte`, of which the first `dwords` * 4 are there. */
+static nabla_ssa load_codes(nabla_emitter *emitter, nabla_ssa byte,
+                            unsigned dwords) {
+  char type[32];
+  (void)snprintf(type, sizeof type, "vector<%uxi32>", dwords);
+  nabla_ssa codes = nabla_emit_load(emitter, type, emitter->codes, byte, 1);
+  if (dwords == NABLA_LANES) return codes;
+  nabla_ssa lanes[NABLA_LANES];
+  for (unsigned i = 0; i < NABLA_LANES; i++)
+    lanes[i] = i < dwords ? nabla_emit(emitter,
+                                       "vector.extract %%v%u[%u] : i32 from %s",
+                                       codes, i, type)
+                          : nabla_emit_i32(emitter, NABLA_SCALAR, 0);
+  return nabla_emit_from_elements(emitter, "i32", lanes);
+}
+
+static nabla_ssa load_vector(nabla_emitter *emitter, const char *type,
+                             nabla_ssa line, uint64_t part) {
+  return nabla_emit_load(emitter, type, line,
+                         nabla_emit_i64(emitter, part * NABLA_BYTES), 4);
+}
+
+/* Adds the products of `elements` elements from `k` on to the totals. */
+static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
+                          const nabla_int8_row *r, nabla_ssa k,
+                          uint64_t elements, nabla_ssa *totals) {
+  unsigned each = (unsigned)(nabla_int8_line(self) / NABLA_LANES);
+  nabla_ssa flat = nabla_emit_add(emitter, r->flat, k);
+  nabla_ssa w[NABLA_INT8_PARTS] = {0};
+  nabla_ssa byte = nabla_emit_divide(emitter, flat, self->parts);
+  nabla_ssa codes = load_codes(emitter, byte, (unsigned)elements / each);
+  nabla_emit_prefetch(
+      emitter, emitter->codes,
+      nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES));
+  nabla_emit_int8_split(emitter, self, codes, w);
+  nabla_int8_factors by = factors_of(emitter, self, flat, elements);
+  for (unsigned j = 0; j < r->count; j++) {
+    nabla_ssa line = line_at(emitter, self, r->x[j], k);
+    nabla_ssa dot = 0;
+    if (!self->has_zero && nabla_int8_has_sums(self))
+      dot = load_vector(emitter, "vector<16xi32>", line, self->parts + 1);
+    else
+      dot = nabla_emit_int8_zeros(emitter);
+    for (unsigned i = 0; i < self->parts; i++)
+      dot = nabla_emit_int8_dot(emitter, self, dot, w[i],
+                                load_vector(emitter, "vector<64xi8>", line, i));
+    by.x = load_vector(emitter, "vector<16xf32>", line, self->parts);
+    if (self->has_zero)
+      by.sum = load_vector(emitter, "vector<16xf32>", line, self->parts + 1);
+    totals[j] = nabla_emit_int8_add(emitter, totals[j], dot, &by);
+  }
+}
+
+/* The sums of a row of w, one vector for each row of x. */
+static void sum_row(nabla_emitter *emitter, const void *context,
+                    const nabla_int8_row *r, nabla_ssa *totals) {
+  const nabla_int8 *self = context;
+  uint64_t line = nabla_int8_line(self);
+  uint64_t rest = nabla_int8_rest(emitter->spec, line);
+  nabla_ssa whole = nabla_emit_int8_whole(emitter, line);
+  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = none;
+  nabla_loop lines;
+  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole, line,
+                   r->count, totals);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = lines.carried[j];
+  multiply_line(emitter, self, r, lines.induction, line, totals);
+  nabla_loop_end(emitter, &lines, totals);
+  for (unsigned j = 0; j < r->count; j++) totals[j] = lines.results[j];
+  if (rest) multiply_line(emitter, self, r, whole, rest, totals);
+}
+
+static void emit_lines(nabla_emitter *emitter) {
+  nabla_int8 self;
+  if (!nabla_int8_of(emitter->spec, &self)) return;
+  nabla_emit_int8_columns(emitter, row_bytes(emitter, &self), sum_row, &self);
+}
+
+/* An addition for each line, the tree, and roundings of the factors. */
+static uint64_t chain(const nabla_fused_spec *spec) {
+  nabla_int8 self;
+  if (!nabla_int8_of(spec, &self)) return 0;
+  return spec->k / nabla_int8_line(&self) + 8;
+}
+
+static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  nabla_int8 self;
+  out->grain = GRAIN;
+  if (!nabla_int8_of(spec, &self)) return;
+  out->workspace = (nabla_kernel_tiles){1, (uint32_t)nabla_int8_line(&self),
+                                        (uint32_t)line_bytes(&self)};
+}
+
+static uint64_t scratch(const nabla_fused_spec *spec) {
+  (void)spec;
+  return NABLA_SUMS_BYTES;
+}
+
+const nabla_body nabla_body_int8_lines = {.name = "int8_lines",
+                                          .few_rows = 1,
+                                          .applies = applies,
+                                          .cost = nabla_int8_rows_cost,
+                                          .run = emit_lines,
+                                          .prepare = prepare,
+                                          .describe = describe,
+                                          .chain = chain,
+                                          .scratch = scratch};

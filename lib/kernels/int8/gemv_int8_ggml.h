@@ -1,0 +1,72 @@
+/* Blocks of GGUF files as bytes for products in integers: a line, whose codes
+ * are 64 bytes or more, is vectors of 64 bytes, 4 products to a lane. A byte
+ * stands for a code's value plus an offset (int8.h). */
+#ifndef NABLA_KERNELS_INT8_GEMV_INT8_GGML_H
+#define NABLA_KERNELS_INT8_GEMV_INT8_GGML_H
+
+#include "lib/kernels/int8/int8.h"
+#include "quant/codec/ggml.h"
+
+#define NABLA_INT8_VECTORS_MAX 4u /* of a line */
+
+typedef struct nabla_int8_blocks {
+  nabla_int8 base; /* what of it does not depend on an encoding */
+  const nabla_ggml *format;
+  uint32_t line;    /* elements: whole blocks                                */
+  uint32_t blocks;  /* in it                                                 */
+  uint32_t vectors; /* of bytes                                              */
+  uint32_t dots;    /* integer sums: one for all vectors, or one for each    */
+} nabla_int8_blocks;
+
+/* Fills `out`; 0 when the weight's rows are no whole blocks, or the target has
+ * no instructions for it. */
+int nabla_int8_blocks_of(const nabla_fused_spec *spec, nabla_int8_blocks *out);
+
+/* Which element of a line a byte of a vector is. 16 that begin at a multiple of
+ * 16 are next to each other. */
+uint32_t nabla_int8_blocks_element(const nabla_int8_blocks *self,
+                                   uint32_t vector, uint32_t byte);
+
+/* The line at byte `base` of the storage, of which `blocks` are there. */
+typedef struct nabla_int8_line_ref {
+  nabla_ssa base;
+  uint32_t blocks;
+} nabla_int8_line_ref;
+
+/* vector<64xi8> number `vector` of a line. Bytes of missing blocks are any. */
+nabla_ssa nabla_emit_int8_block_bytes(nabla_emitter *emitter,
+                                      const nabla_int8_blocks *self,
+                                      const nabla_int8_line_ref *line,
+                                      uint32_t vector);
+
+/* What products are multiplied with, vector<16xf32>: of each integer sum its
+ * lanes; 0 for missing blocks. */
+void nabla_emit_int8_block_factors(nabla_emitter *emitter,
+                                   const nabla_int8_blocks *self,
+                                   const nabla_int8_line_ref *line,
+                                   nabla_ssa out[NABLA_INT8_VECTORS_MAX]);
+
+/* Which part of a line a lane of minima belongs to, -1 for none; and the minima
+ * as lanes; 0 where the format has none. Without parts, lanes are as those of
+ * the products. */
+int nabla_int8_blocks_min_part(const nabla_int8_blocks *self, uint32_t lane);
+nabla_ssa nabla_emit_int8_block_minima(nabla_emitter *emitter,
+                                       const nabla_int8_blocks *self,
+                                       const nabla_int8_line_ref *line);
+
+/* nabla_int8_of for blocks: natural order, one scale of x for each part. */
+int nabla_int8_panel_of(const nabla_fused_spec *spec, nabla_int8 *out);
+
+/* What is decoded of 16 rows, and where it goes (addresses). */
+typedef struct nabla_int8_block_panel {
+  nabla_ssa k, count;       /* the first element of each row, and how many */
+  nabla_ssa bytes;          /* a vector of 16 rows for each 4 elements */
+  nabla_ssa scales, minima; /* for each part 16 f32 */
+} nabla_int8_block_panel;
+
+/* Decodes it; `flats` are the elements of w at k = 0 of the rows. */
+void nabla_emit_int8_block_panel(nabla_emitter *emitter,
+                                 const nabla_ssa flats[NABLA_LANES],
+                                 const nabla_int8_block_panel *panel);
+
+#endif

@@ -1,0 +1,36 @@
+/* Few rows of x, quantized in the workspace, with each row of w in place: the
+ * loops that gemv_int8.c and gemv_int8_ggml.c share. */
+#ifndef NABLA_KERNELS_INT8_GEMV_INT8_LOOPS_H
+#define NABLA_KERNELS_INT8_GEMV_INT8_LOOPS_H
+
+#include "lib/kernels/int8/int8.h"
+
+#define NABLA_INT8_ROWS_MOST 4u
+
+/* A row of w, and the rows of x in the workspace that it meets. */
+typedef struct nabla_int8_row {
+  nabla_ssa flat; /* the element of w at k = 0 */
+  nabla_ssa x[NABLA_INT8_ROWS_MOST];
+  unsigned count; /* of x */
+} nabla_int8_row;
+
+/* The whole of `prepare`: calls `write` for each row of x, which takes `bytes`
+ * bytes of the workspace, with its address and where it goes. */
+void nabla_emit_int8_prepare_rows(nabla_emitter *emitter, nabla_ssa bytes,
+                                  void (*write)(nabla_emitter *emitter,
+                                                const void *context,
+                                                nabla_ssa row, nabla_ssa to),
+                                  const void *context);
+
+/* The whole of `run`: `sum` gives a vector of sums for each row of x. */
+void nabla_emit_int8_columns(nabla_emitter *emitter, nabla_ssa bytes,
+                             void (*sum)(nabla_emitter *emitter,
+                                         const void *context,
+                                         const nabla_int8_row *row,
+                                         nabla_ssa *totals),
+                             const void *context);
+
+/* nabla_body.cost of such a body. */
+double nabla_int8_rows_cost(const nabla_fused_spec *spec, uint64_t m);
+
+#endif

@@ -1,0 +1,328 @@
+/* Bytes and factors of a line of GGUF blocks; see gemv_int8_ggml.h. */
+#include <stdio.h>
+
+#include "lib/kernels/dequant/dequantize_ggml.h"
+#include "lib/kernels/int8/gemv_int8_ggml.h"
+
+#define HALF (NABLA_BYTES / 2)
+
+static const nabla_ggml_layout *layout_of(const nabla_int8_blocks *self) {
+  return self->format->layout;
+}
+
+/* Bytes of codes in a block. */
+static uint32_t code_bytes(const nabla_int8_blocks *self) {
+  return layout_of(self)->run ? self->format->elements / 2
+                              : self->format->elements;
+}
+
+uint32_t nabla_int8_blocks_element(const nabla_int8_blocks *self,
+                                   uint32_t vector, uint32_t byte) {
+  uint32_t run = layout_of(self)->run, each = code_bytes(self);
+  if (!run) return vector * NABLA_BYTES + byte;
+  uint32_t at = vector / 2 * NABLA_BYTES + byte, in = at % each;
+  return at / each * self->format->elements + in / run * 2 * run +
+         vector % 2 * run + in % run;
+}
+
+/* What a byte's offset is: codes are bytes without a sign, tables and signed
+ * bytes are so with AVX2. */
+static int offset_of(const nabla_ggml_layout *l, int vnni) {
+  if (l->run && !l->table) return l->bias;
+  return vnni ? 128 : 0;
+}
+
+/* Rows are whole blocks; of any size they are whole lines. */
+static int has_sizes(const nabla_fused_spec *spec, uint64_t elements,
+                     uint64_t line) {
+  if (spec->any_size) return spec->any_size % line == 0;
+  return spec->n && spec->k && spec->k <= NABLA_INT8_K_MAX &&
+         spec->k % elements == 0 && spec->offset % elements == 0 &&
+         nabla_spec_row_stride(spec) % elements == 0;
+}
+
+int nabla_int8_blocks_of(const nabla_fused_spec *spec, nabla_int8_blocks *out) {
+  const nabla_ggml *format = spec->ggml;
+  *out = (nabla_int8_blocks){.format = format};
+  if (!format || spec->numerics != NABLA_NUMERICS_INT8 ||
+      !nabla_spec_is_row(spec))
+    return 0;
+  uint32_t elements = format->elements;
+  if (!nabla_int8_has_instructions(spec->features, &out->base.vnni)) return 0;
+  const nabla_ggml_layout *l = format->layout;
+  out->line = NABLA_BYTES * (l->run ? 2 : 1);
+  if (out->line < elements) out->line = elements;
+  out->blocks = out->line / elements;
+  out->vectors = out->line / NABLA_BYTES;
+  out->dots = l->sub == NABLA_GGML_SUB_NONE ? 1 : out->vectors;
+  out->base.block = elements < NABLA_BYTES ? elements : NABLA_BYTES;
+  out->base.offset = offset_of(l, out->base.vnni);
+  out->base.unit = 1;
+  return has_sizes(spec, elements, out->line);
+}
+
+/* ---- bytes ---- */
+
+/* Byte `more` of block `block` of a line, as a byte of the storage. */
+static nabla_ssa byte_of(nabla_emitter *emitter, const nabla_int8_blocks *self,
+                         const nabla_int8_line_ref *line, uint32_t block,
+                         uint32_t more) {
+  return nabla_emit_add_constant(emitter, line->base,
+                                 block * self->format->bytes + more);
+}
+
+/* 64 bytes of codes, from number `at` of a line on. */
+static nabla_ssa raw_bytes(nabla_emitter *emitter,
+                           const nabla_int8_blocks *self,
+                           const nabla_int8_line_ref *line, uint32_t at) {
+  uint32_t each = code_bytes(self), codes = layout_of(self)->codes;
+  nabla_ssa part[4] = {0};
+  char type[32];
+  if (each >= NABLA_BYTES)
+    return nabla_emit_load(
+        emitter, "vector<64xi8>", emitter->codes,
+        byte_of(emitter, self, line, at / each, codes + at % each), 1);
+  uint32_t count = NABLA_BYTES / each, first = at / each;
+  (void)snprintf(type, sizeof type, "vector<%uxi8>", each);
+  for (uint32_t i = 0; i < count; i++)
+    if (first + i < line->blocks)
+      part[i] =
+          nabla_emit_load(emitter, type, emitter->codes,
+                          byte_of(emitter, self, line, first + i, codes), 1);
+  if (count == 4) return nabla_emit_int8_join(emitter, part);
+  if (!part[1])
+    part[1] = nabla_emit(emitter, "arith.constant dense<0> : %s", type);
+  return nabla_emit_shuffle(emitter, "i8", HALF, part[0], part[1], NABLA_BYTES,
+                            nabla_pick_from, 0);
+}
+
+static nabla_ssa bytes_with(nabla_emitter *emitter, const char *operation,
+                            nabla_ssa a, nabla_ssa b) {
+  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : vector<64xi8>", operation,
+                    a, b);
+}
+
+/* The fifth bits of 16 elements of each block are two bytes, all together a
+ * mask. It is put together as a number: LLVM takes vectors to masks through
+ * memory. */
+static nabla_ssa add_bit_rows(nabla_emitter *emitter,
+                              const nabla_int8_blocks *self,
+                              const nabla_int8_line_ref *line, uint32_t vector,
+                              nabla_ssa codes) {
+  nabla_ssa mask = nabla_emit_i64(emitter, 0);
+  for (uint32_t i = 0; i < line->blocks; i++) {
+    uint32_t element = nabla_int8_blocks_element(self, vector, 16 * i) %
+                       self->format->elements;
+    uint32_t at = nabla_ggml_high_byte(layout_of(self), element);
+    nabla_ssa bits = nabla_emit_load(emitter, "i16", emitter->codes,
+                                     byte_of(emitter, self, line, i, at), 1);
+    bits = nabla_emit(emitter, "arith.extui %%v%u : i16 to i64", bits);
+    bits = nabla_emit(emitter, "arith.shli %%v%u, %%v%u : i64", bits,
+                      nabla_emit_i64(emitter, (uint64_t)16 * i));
+    mask = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : i64", mask, bits);
+  }
+  mask = nabla_emit(emitter, "llvm.bitcast %%v%u : i64 to vector<64xi1>", mask);
+  nabla_ssa more =
+      bytes_with(emitter, "ori", codes, nabla_emit_int8_splat(emitter, 16));
+  return nabla_emit(emitter,
+                    "arith.select %%v%u, %%v%u, %%v%u : vector<64xi1>, "
+                    "vector<64xi8>",
+                    mask, more, codes);
+}
+
+/* Upper bits lie in 32 bytes for each 32 elements, by shifts that the halves of
+ * a vector differ in: turned so that they are above the lower 4, which leaves
+ * nothing of other bytes there. */
+static nabla_ssa add_bit_runs(nabla_emitter *emitter,
+                              const nabla_int8_blocks *self,
+                              const nabla_int8_line_ref *line, uint32_t vector,
+                              nabla_ssa codes) {
+  const nabla_ggml_layout *l = layout_of(self);
+  nabla_ssa part[2];
+  uint32_t by[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t element = nabla_int8_blocks_element(self, vector, HALF * i);
+    by[i] = (68 - nabla_ggml_high_shift(l, element)) % 64;
+    part[i] = nabla_emit_load(
+        emitter, "vector<32xi8>", emitter->codes,
+        byte_of(emitter, self, line, 0, nabla_ggml_high_byte(l, element)), 1);
+  }
+  nabla_ssa high = nabla_emit_shuffle(emitter, "i8", HALF, part[0], part[1],
+                                      NABLA_BYTES, nabla_pick_from, 0);
+  high = nabla_emit_bitcast(emitter, "vector<64xi8>", "vector<8xi64>", high);
+  nabla_ssa turn =
+      nabla_emit(emitter,
+                 "arith.constant dense<[%u, %u, %u, %u, %u, %u, "
+                 "%u, %u]> : vector<8xi64>",
+                 by[0], by[0], by[0], by[0], by[1], by[1], by[1], by[1]);
+  high = nabla_emit(emitter,
+                    "\"llvm.intr.fshl\"(%%v%u, %%v%u, %%v%u) : "
+                    "(vector<8xi64>, vector<8xi64>, vector<8xi64>) -> "
+                    "vector<8xi64>",
+                    high, high, turn);
+  high = nabla_emit_bitcast(emitter, "vector<8xi64>", "vector<64xi8>", high);
+  high = bytes_with(
+      emitter, "andi", high,
+      nabla_emit_int8_splat(emitter, (int)(((1u << l->bits) - 1) << 4)));
+  return bytes_with(emitter, "ori", codes, high);
+}
+
+nabla_ssa nabla_emit_int8_block_bytes(nabla_emitter *emitter,
+                                      const nabla_int8_blocks *self,
+                                      const nabla_int8_line_ref *line,
+                                      uint32_t vector) {
+  const nabla_ggml_layout *l = layout_of(self);
+  if (!l->run) {
+    nabla_ssa raw = raw_bytes(emitter, self, line, vector * NABLA_BYTES);
+    if (!self->base.offset) return raw;
+    return bytes_with(emitter, "xori", raw,
+                      nabla_emit_int8_splat(emitter, 128));
+  }
+  nabla_ssa raw = raw_bytes(emitter, self, line, vector / 2 * NABLA_BYTES);
+  if (vector % 2) {
+    raw = nabla_emit_bitcast(emitter, "vector<64xi8>", "vector<16xi32>", raw);
+    raw = nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", raw, 4);
+    raw = nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", raw);
+  }
+  raw = bytes_with(emitter, "andi", raw, nabla_emit_int8_splat(emitter, 15));
+  if (l->bits)
+    return (l->part == 1 ? add_bit_rows : add_bit_runs)(emitter, self, line,
+                                                        vector, raw);
+  if (!l->table) return raw;
+  int values[NABLA_GGML_TABLE_VALUES];
+  for (unsigned i = 0; i < NABLA_GGML_TABLE_VALUES; i++)
+    values[i] = l->table[i] + self->base.offset;
+  return nabla_emit_int8_lookup(emitter, &self->base,
+                                nabla_emit_int8_table(emitter, values), raw);
+}
+
+/* ---- factors ---- */
+
+/* A value that each block of the line has, in the lanes of the block. */
+static unsigned pick_block(unsigned lane, unsigned blocks) {
+  return lane * blocks / NABLA_LANES;
+}
+
+/* Context: the words between blocks, 256 times the first, 65536 times how many
+ * blocks there are. */
+static unsigned pick_word(unsigned lane, unsigned context) {
+  return context / 256 % 256 +
+         pick_block(lane, context / 65536) * (context % 256);
+}
+
+/* vector<16xTYPE> of the values at byte `at` of each block. */
+static nabla_ssa of_blocks(nabla_emitter *emitter,
+                           const nabla_int8_blocks *self,
+                           const nabla_int8_line_ref *line, uint32_t at,
+                           const char *type) {
+  nabla_ssa value[4], result;
+  for (uint32_t i = 0; i < self->blocks; i++)
+    value[i] = i < line->blocks
+                   ? nabla_emit_load(emitter, type, emitter->codes,
+                                     byte_of(emitter, self, line, i, at), 1)
+                   : nabla_emit(emitter, "arith.constant 0 : %s", type);
+  if (self->blocks == 2)
+    result =
+        nabla_emit(emitter, "vector.from_elements %%v%u, %%v%u : vector<2x%s>",
+                   value[0], value[1], type);
+  else
+    result = nabla_emit(emitter,
+                        "vector.from_elements %%v%u, %%v%u, %%v%u, %%v%u : "
+                        "vector<4x%s>",
+                        value[0], value[1], value[2], value[3], type);
+  return nabla_emit_shuffle(emitter, type, self->blocks, result, result,
+                            NABLA_LANES, pick_block, self->blocks);
+}
+
+/* f16 at byte `at` of each block, f32 in the lanes of the block. Where all are
+ * within 64 bytes one permutation of words finds them. */
+static nabla_ssa halves(nabla_emitter *emitter, const nabla_int8_blocks *self,
+                        const nabla_int8_line_ref *line, uint32_t at) {
+  uint32_t bytes = self->format->bytes, count = self->blocks;
+  nabla_ssa words;
+  if (self->base.vnni && line->blocks == count &&
+      bytes * count >= NABLA_BYTES &&
+      (count - 1) * bytes + at + 2 <= NABLA_BYTES && bytes % 2 == 0) {
+    words = nabla_emit_load(emitter, "vector<32xi16>", emitter->codes,
+                            line->base, 1);
+    words = nabla_emit_shuffle(emitter, "i16", HALF, words, words, NABLA_LANES,
+                               pick_word,
+                               bytes / 2 + 256 * (at / 2) + 65536 * count);
+  } else {
+    words = of_blocks(emitter, self, line, at, "i16");
+  }
+  return nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_F16, words);
+}
+
+/* 2^(e - 128) of the byte of each block; 2^-128 and 2^-127 are subnormal. */
+static nabla_ssa powers(nabla_emitter *emitter, const nabla_int8_blocks *self,
+                        const nabla_int8_line_ref *line) {
+  const nabla_shape all = NABLA_VECTOR;
+  nabla_ssa e = of_blocks(emitter, self, line, layout_of(self)->d, "i8");
+  e = nabla_emit(emitter, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
+                 e);
+  nabla_ssa one = nabla_emit_i32(emitter, all, 1);
+  nabla_ssa small = nabla_emit_i32_binary(
+      emitter, all, "shli",
+      nabla_emit_i32(emitter, all, nabla_ggml_e8m0_bits(0)),
+      nabla_emit_i32_binary(emitter, all, "minui", e, one));
+  nabla_ssa large = nabla_emit_i32_binary(emitter, all, "subi", e, one);
+  large = nabla_emit_i32_with(emitter, all, "shli", large, 23);
+  nabla_ssa is_small = nabla_emit(
+      emitter, "arith.cmpi ule, %%v%u, %%v%u : vector<16xi32>", e, one);
+  nabla_ssa bits = nabla_emit(emitter,
+                              "arith.select %%v%u, %%v%u, %%v%u : "
+                              "vector<16xi1>, vector<16xi32>",
+                              is_small, small, large);
+  return nabla_emit(
+      emitter, "arith.bitcast %%v%u : vector<16xi32> to vector<16xf32>", bits);
+}
+
+/* The lane of nabla_emit_ggml_sub_lanes that the part of an element has. */
+static uint32_t lane_of(const nabla_int8_blocks *self, uint32_t element) {
+  return layout_of(self)->sub == NABLA_GGML_SUB_PACKED6
+             ? 2 * (element / NABLA_GGML_PACKED6_PART)
+             : element / NABLA_GGML_BYTES_PART;
+}
+
+/* Picks of a quarter each are enough: 4 bits for each, from the lowest. */
+static unsigned pick_quarters(unsigned lane, unsigned context) {
+  return context >> (lane / 4 * 4) & 15;
+}
+
+void nabla_emit_int8_block_factors(nabla_emitter *emitter,
+                                   const nabla_int8_blocks *self,
+                                   const nabla_int8_line_ref *line,
+                                   nabla_ssa out[NABLA_INT8_VECTORS_MAX]) {
+  const nabla_ggml_layout *l = layout_of(self);
+  if (l->sub == NABLA_GGML_SUB_NONE) {
+    out[0] = l->is_e8m0 ? powers(emitter, self, line)
+                        : halves(emitter, self, line, l->d);
+    return;
+  }
+  nabla_ssa all = nabla_emit_ggml_sub_lanes(emitter, line->base);
+  for (uint32_t d = 0; d < self->dots; d++) {
+    unsigned context = 0;
+    for (uint32_t q = 0; q < 4; q++)
+      context |= lane_of(self, nabla_int8_blocks_element(self, d, 16 * q))
+                 << 4 * q;
+    out[d] = nabla_emit_shuffle(emitter, "f32", NABLA_LANES, all, all,
+                                NABLA_LANES, pick_quarters, context);
+  }
+}
+
+int nabla_int8_blocks_min_part(const nabla_int8_blocks *self, uint32_t lane) {
+  return layout_of(self)->sub != NABLA_GGML_SUB_PACKED6 || lane % 2 == 0
+             ? -1
+             : (int)lane / 2;
+}
+
+nabla_ssa nabla_emit_int8_block_minima(nabla_emitter *emitter,
+                                       const nabla_int8_blocks *self,
+                                       const nabla_int8_line_ref *line) {
+  const nabla_ggml_layout *l = layout_of(self);
+  if (l->min < 0) return 0;
+  if (l->sub == NABLA_GGML_SUB_PACKED6)
+    return nabla_emit_ggml_sub_lanes(emitter, line->base);
+  return halves(emitter, self, line, (uint32_t)l->min);
+}

@@ -1,0 +1,159 @@
+/* Choosing among the bodies; see variants.h. */
+#include "lib/kernels/variants.h"
+
+#include <string.h>
+
+static const nabla_body *const bodies[] = {
+#define BODY(id, summary) &nabla_body_##id,
+#include "lib/kernels/variants.def"
+#undef BODY
+};
+#define BODIES (sizeof bodies / sizeof *bodies)
+
+/* The largest M of each class, and an M that stands for it: GEMV, two and a few
+ * rows (bound by memory), some (by decoding), more, and many (by arithmetic).
+ */
+static const struct {
+  uint64_t last, typical;
+} classes[NABLA_FUSED_CLASSES_MAX] = {{1, 1}, {2, 2},   {4, 4},
+                                      {8, 7}, {31, 16}, {UINT64_MAX, 128}};
+
+int nabla_spec_is_row(const nabla_fused_spec *spec) {
+  if (spec->any_size) return 1;
+  if (spec->k <= 1 && spec->stride_n == 1) return 0;
+  return spec->stride_k == 1 || spec->k <= 1;
+}
+
+uint64_t nabla_spec_row_stride(const nabla_fused_spec *spec) {
+  return spec->n > 1 ? spec->stride_n : 0;
+}
+
+uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
+  return spec->m_max ? spec->m_max : UINT64_MAX;
+}
+
+/* A kernel for one row adds more in turn than others promise where K is large:
+ * there it is one for two. */
+nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
+  nabla_fused_spec exact = *spec;
+  exact.body = nabla_body_rows.name;
+  exact.m_min = exact.m_max = spec->k / 64 + 8 > 256 + spec->k / 256 ? 2 : 1;
+  exact.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
+  return exact;
+}
+
+/* A row count of the spec's range to compare bodies at. */
+static uint64_t typical_m(const nabla_fused_spec *spec) {
+  uint32_t class = 0;
+  while (classes[class].last < spec->m_min) class++;
+  uint64_t m = classes[class].typical, last = nabla_spec_last_m(spec);
+  if (m < spec->m_min) m = spec->m_min;
+  return m > last ? last : m;
+}
+
+uint32_t nabla_fused_class_of(const nabla_fused_spec *list, uint32_t count,
+                              uint64_t m) {
+  uint32_t i = 0;
+  while (i + 1 < count && nabla_spec_last_m(&list[i]) < m) i++;
+  return i;
+}
+
+/* Numerics allow errors and do not ask for them: what computes in f32 serves
+ * bf16 and int8 too, where it is faster or there is nothing else. */
+static int serves(const nabla_body *body, const nabla_fused_spec *spec) {
+  nabla_fused_spec exact = *spec;
+  exact.numerics = NABLA_NUMERICS_F32;
+  return body->applies(spec) || body->applies(&exact);
+}
+
+const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
+  const nabla_body *best = NULL;
+  double least = 0;
+  uint64_t m = typical_m(spec);
+  for (size_t i = 0; i < BODIES; i++) {
+    if (spec->body && strcmp(spec->body, bodies[i]->name)) continue;
+    if (spec->ggml && !bodies[i]->takes_blocks) continue;
+    if (!serves(bodies[i], spec)) continue;
+    double cost = bodies[i]->cost(spec, m);
+    if (best && cost >= least) continue;
+    best = bodies[i];
+    least = cost;
+  }
+  return best;
+}
+
+/* Whether `body` is the best for two ranges, one behind the other, as one, and
+ * does not serve the lower one better by itself. */
+static int serves_both(const nabla_fused_spec *low,
+                       const nabla_fused_spec *high, const nabla_body *body) {
+  nabla_fused_spec both = *low;
+  both.m_max = high->m_max;
+  if (body && nabla_spec_last_m(low) <= body->few_rows &&
+      nabla_spec_last_m(high) > body->few_rows)
+    return 0;
+  return low->numerics == high->numerics && nabla_body_of(&both) == body;
+}
+
+static uint32_t cut(const nabla_fused_spec *spec,
+                    nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]) {
+  uint64_t first = spec->m_min, last = nabla_spec_last_m(spec);
+  uint32_t count = 0;
+  const nabla_body *before = NULL;
+  for (uint32_t i = 0; i < NABLA_FUSED_CLASSES_MAX && first <= last; i++) {
+    if (classes[i].last < first) continue;
+    nabla_fused_spec one = *spec;
+    one.m_min = first;
+    one.m_max = classes[i].last < last ? classes[i].last : last;
+    if (one.m_max == UINT64_MAX) one.m_max = 0;
+    const nabla_body *body = nabla_body_of(&one);
+    if (body && !body->applies(&one)) one.numerics = NABLA_NUMERICS_F32;
+    if (count && body == before && serves_both(&out[count - 1], &one, body))
+      out[count - 1].m_max = one.m_max;
+    else
+      out[count++] = one;
+    before = body;
+    if (classes[i].last == UINT64_MAX) break;
+    first = classes[i].last + 1;
+  }
+  return count;
+}
+
+/* A single M above 1 gets the kernel that all of its class share. */
+uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
+                             nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]) {
+  nabla_fused_spec any = *spec;
+  if (spec->m_min != spec->m_max || spec->m_min <= 1) return cut(spec, out);
+  any.m_min = 2;
+  any.m_max = 0;
+  uint32_t count = cut(&any, out);
+  out[0] = out[nabla_fused_class_of(out, count, spec->m_min)];
+  return 1;
+}
+
+const char *nabla_fused_body(const nabla_fused_spec *spec) {
+  const nabla_body *body = nabla_body_of(spec);
+  return body ? body->name : "none";
+}
+
+const char *nabla_fused_instruction(const nabla_fused_spec *spec) {
+  const nabla_body *body = nabla_body_of(spec);
+  return body ? body->instruction : NULL;
+}
+
+void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
+  *out = (nabla_kernel){.grain = 1};
+  nabla_body_of(spec)->describe(spec, out);
+}
+
+int nabla_fused_has_prepare(const nabla_fused_spec *spec) {
+  return nabla_body_of(spec)->prepare != NULL;
+}
+
+int nabla_fused_has_prepack(const nabla_fused_spec *spec) {
+  return spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED &&
+         nabla_body_of(spec)->prepack != NULL;
+}
+
+uint64_t nabla_fused_chain(const nabla_fused_spec *spec) {
+  return nabla_body_of(spec)->chain(spec);
+}

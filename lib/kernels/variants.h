@@ -1,0 +1,55 @@
+/* Bodies of kernels, and which of them computes a spec: rows of variants.def.
+ */
+#ifndef NABLA_KERNELS_VARIANTS_H
+#define NABLA_KERNELS_VARIANTS_H
+
+#include "lib/kernels/builder/emit.h"
+
+/* One way to compute y for a range of M. What is NULL is not there. */
+typedef struct nabla_body {
+  const char *name;
+  const char *instruction; /* of its products, where it is always the same */
+  int takes_blocks;        /* it is asked for specs with `ggml` too */
+  uint32_t few_rows;       /* for no more of x than these it is another, */
+                           /* faster kernel; or 0                        */
+  int has_exact;           /* it calls @NAME_exact, which computes
+                              nabla_fused_exact of the spec */
+  /* Whether it can compute `spec`, which is one that the encoding can have. */
+  int (*applies)(const nabla_fused_spec *spec);
+  /* What it costs at `m` rows, in picoseconds for one element of w (an
+   * estimate for a core of 2024; only the order of bodies matters). */
+  double (*cost)(const nabla_fused_spec *spec, uint64_t m);
+  /* Write the inside of the three functions of lib/runtime/matmul/kernel.h. */
+  void (*run)(nabla_emitter *emitter);
+  void (*prepare)(nabla_emitter *emitter);
+  void (*prepack)(nabla_emitter *emitter);
+  /* Fills tiles and grain. */
+  void (*describe)(const nabla_fused_spec *spec, nabla_kernel *out);
+  uint64_t (*chain)(const nabla_fused_spec *spec);
+  /* Bytes of the stack that `run` and `prepack` use as emitter->scratch,
+   * 64-byte aligned: at most 256 KiB, known when the code is made. */
+  uint64_t (*scratch)(const nabla_fused_spec *spec);
+  uint64_t prepare_scratch; /* the same for `prepare` */
+} nabla_body;
+
+#define BODY(id, summary) extern const nabla_body nabla_body_##id;
+#include "lib/kernels/variants.def"
+#undef BODY
+
+/* The body for `spec`, whose range of M is one of nabla_fused_classes; NULL
+ * when none applies. */
+const nabla_body *nabla_body_of(const nabla_fused_spec *spec);
+
+/* One row of x, in the plainest way. */
+nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec);
+
+/* Is the weight consecutive along k (or k at most 1)? */
+int nabla_spec_is_row(const nabla_fused_spec *spec);
+
+/* The elements between rows of w, 0 when there is one row only. */
+uint64_t nabla_spec_row_stride(const nabla_fused_spec *spec);
+
+/* The largest M of `spec`. */
+uint64_t nabla_spec_last_m(const nabla_fused_spec *spec);
+
+#endif

@@ -1,0 +1,33 @@
+/* Inside lib/runtime: a plan, between its making and its runs. */
+#ifndef NABLA_RUNTIME_MATMUL_MATMUL_INTERNAL_H
+#define NABLA_RUNTIME_MATMUL_MATMUL_INTERNAL_H
+
+#include "lib/runtime/matmul/provider.h"
+#include "lib/runtime/session/allocations.h"
+
+struct nabla_matmul_plan {
+  nabla_environment environment;
+  nabla_matmul_request request;
+  nabla_provided provided;
+  nabla_matmul_provider provider;
+  nabla_blocks blocks; /* of rearranged copies */
+  void *packed[NABLA_MATMUL_MAX_KERNELS];
+  int is_widened; /* the kernels read scales in f32, which are to be made */
+  uint64_t packed_bytes;
+  double packed_ms;
+  uint64_t m_limit; /* more rows than memory can hold, or m_max */
+  uint64_t words[NABLA_FUSED_WORDS]; /* what all runs have in common */
+};
+
+/* Checks a weight and options and fills the request.
+ * @return as nabla_matmul_plan_create_from */
+NABLA_MUST_USE nabla_status nabla_matmul_check(
+    const nabla_matmul_weight *weight, const nabla_matmul_options *options,
+    nabla_matmul_request *out, nabla_diag *diag);
+
+/* A weight of a model as one that a caller describes. */
+NABLA_MUST_USE nabla_status nabla_matmul_weight_of(const nabla_weight *weight,
+                                                   nabla_matmul_weight *out,
+                                                   nabla_diag *diag);
+
+#endif

@@ -1,0 +1,304 @@
+/* Executables: made from code and its manifest, asked what they take, given
+ * weights. Runs are in run.c. */
+#include "nabla/executable.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "lib/base/require.h"
+#include "lib/runtime/program/components.h"
+#include "lib/runtime/program/edit_distance.h"
+#include "lib/runtime/program/executable_internal.h"
+#include "lib/runtime/program/type_to_text.h"
+#include "lib/runtime/session/allocations.h"
+
+/* ---- making ------------------------------------------------------------- */
+
+static nabla_status look_up(nabla_executable *executable, size_t index,
+                            nabla_diag *diag) {
+  const char *name = executable->manifest.functions[index].name;
+  nabla_buffer symbol;
+  nabla_buffer_init(&symbol, executable->environment.allocator, "a symbol",
+                    NABLA_MANIFEST_MAX + sizeof NABLA_ENTRY_PREFIX);
+  nabla_status status = nabla_buffer_append(
+      &symbol, NABLA_ENTRY_PREFIX, sizeof NABLA_ENTRY_PREFIX - 1, diag);
+  if (!status)
+    status = nabla_buffer_append(&symbol, name, strlen(name) + 1, diag);
+  if (!status) {
+    executable->entries[index] = executable->code.lookup(
+        executable->code.self, (const char *)symbol.data);
+    if (!executable->entries[index])
+      status = nabla_fail(diag, NABLA_CORRUPT,
+                          "the code has no function '%.100s'", name);
+  }
+  nabla_buffer_deinit(&symbol);
+  return status;
+}
+
+static nabla_status fill(nabla_executable *executable, nabla_diag *diag) {
+  const nabla_allocator *allocator = executable->environment.allocator;
+  const char *text = executable->code.manifest;
+  void *entries = NULL, *bindings = NULL;
+  if (!text) return nabla_fail(diag, NABLA_CORRUPT, "the code has no manifest");
+  NABLA_TRY(nabla_manifest_parse(allocator, text, strlen(text),
+                                 &executable->manifest, diag));
+  const nabla_manifest *manifest = &executable->manifest;
+  NABLA_TRY(nabla_alloc(allocator, manifest->function_count,
+                        sizeof(nabla_entry_function), &entries, diag));
+  executable->entries = entries;
+  NABLA_TRY(nabla_alloc(allocator, manifest->port_count, sizeof(nabla_binding),
+                        &bindings, diag));
+  executable->bindings = bindings;
+  for (size_t i = 0; i < manifest->function_count; i++)
+    NABLA_TRY(look_up(executable, i, diag));
+  return nabla_calls_open(manifest->calls, manifest->call_count,
+                          &executable->calls, diag);
+}
+
+static void destroy_code(const nabla_code *code) {
+  if (code->destroy) code->destroy(code->self);
+}
+
+nabla_status nabla_executable_create(const nabla_code *take_code,
+                                     const nabla_environment *environment,
+                                     nabla_executable **out, nabla_diag *diag) {
+  static const nabla_environment defaults = {0};
+  if (!environment) environment = &defaults;
+  void *block = NULL;
+  nabla_status status = nabla_alloc(environment->allocator, 1,
+                                    sizeof(nabla_executable), &block, diag);
+  if (status) {
+    destroy_code(take_code);
+    return status;
+  }
+  nabla_executable *executable = block;
+  executable->environment = *environment;
+  executable->code = *take_code;
+  status = fill(executable, diag);
+  if (status)
+    nabla_executable_close(executable);
+  else
+    *out = executable;
+  return status;
+}
+
+void nabla_executable_close(nabla_executable *executable) {
+  if (!executable) return;
+  const nabla_allocator *allocator = executable->environment.allocator;
+  nabla_calls_close(executable->calls);
+  nabla_free(allocator, executable->bindings, executable->manifest.port_count,
+             sizeof(nabla_binding));
+  nabla_free(allocator, executable->entries,
+             executable->manifest.function_count, sizeof(nabla_entry_function));
+  nabla_manifest_deinit(&executable->manifest);
+  destroy_code(&executable->code);
+  nabla_free(allocator, executable, 1, sizeof *executable);
+}
+
+/* ---- asking ------------------------------------------------------------- */
+
+size_t nabla_executable_function_count(const nabla_executable *executable) {
+  return executable->manifest.function_count;
+}
+
+const nabla_function *nabla_executable_function(
+    const nabla_executable *executable, size_t index) {
+  return index < executable->manifest.function_count
+             ? &executable->manifest.functions[index]
+             : NULL;
+}
+
+const nabla_function *nabla_executable_find(const nabla_executable *executable,
+                                            const char *name) {
+  return nabla_executable_function(
+      executable, nabla_manifest_find(&executable->manifest, name));
+}
+
+nabla_status nabla_executable_seek(const nabla_executable *executable,
+                                   const char *name, size_t *out_index,
+                                   nabla_diag *diag) {
+  const nabla_manifest *manifest = &executable->manifest;
+  const size_t index = nabla_manifest_find(manifest, name);
+  if (index != SIZE_MAX) {
+    *out_index = index;
+    return NABLA_OK;
+  }
+  nabla_nearest nearest = nabla_nearest_begin(name, strlen(name));
+  for (size_t i = 0; i < manifest->function_count; i++)
+    nabla_nearest_offer(&nearest, manifest->functions[i].name,
+                        strlen(manifest->functions[i].name));
+  const nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                         "there is no function '%.100s'", name);
+  nabla_nearest_say(&nearest, diag,
+                    manifest->function_count ? "name one of the program's"
+                                             : "the program has none");
+  return status;
+}
+
+void nabla_array_release(nabla_executable *executable, nabla_array *array) {
+  if (!executable || !array) return;
+  nabla_blocks_free(NULL, executable->environment.allocator, array->data);
+  array->data = NULL;
+}
+
+/* ---- binding ------------------------------------------------------------ */
+
+static int same_shape(const nabla_port *port, const nabla_tensor *tensor) {
+  if (port->rank != tensor->rank) return 0;
+  for (uint32_t i = 0; i < port->rank; i++)
+    if (tensor->shape[i] > INT64_MAX ||
+        (port->shape[i] != NABLA_DYNAMIC &&
+         port->shape[i] != (int64_t)tensor->shape[i]))
+      return 0;
+  return 1;
+}
+
+static int same_format(const nabla_format *a, const nabla_format *b) {
+  return a->encoding ? nabla_format_equal(a, b) : !b->encoding;
+}
+
+/* Sizes of the components: those of a packed argument follow from its shape
+ * and format, as in the manifest; a dense one has its values. */
+static int same_sizes(const nabla_port *port, const nabla_weight *weight) {
+  uint64_t bytes = nabla_element_size(port->dtype);
+  if (!port->format.encoding)
+    return weight->component_count == 1 &&
+           !__builtin_mul_overflow(bytes, weight->tensor.elements, &bytes) &&
+           weight->components[0].bytes == bytes;
+  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  const uint32_t count = nabla_port_components(port, parts, NULL);
+  if (weight->component_count != count) return 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (weight->components[i].bytes != parts[i].bytes) return 0;
+  return 1;
+}
+
+/* Scales in 8 bits share an absmax in the same number. */
+static int same_nesting(const nabla_port *port, const nabla_tensor *tensor) {
+  return !tensor->nested || tensor->nested->how.block == port->nested_block;
+}
+
+static int fits(const nabla_port *port, const nabla_weight *weight) {
+  const nabla_tensor *tensor = &weight->tensor;
+  if (!port->format.encoding && port->dtype != tensor->dtype) return 0;
+  return same_format(&port->format, &tensor->format) &&
+         same_nesting(port, tensor) && same_shape(port, tensor) &&
+         same_sizes(port, weight);
+}
+
+/* Bytes to which the elements of a component are aligned. */
+static uint64_t alignment_of(const nabla_port *port, uint32_t component) {
+  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  if (!port->format.encoding) return nabla_element_size(port->dtype);
+  (void)nabla_port_components(port, parts, NULL);
+  return nabla_element_size(parts[component].dtype);
+}
+
+/* The data are there, and where code can read them. nabla_model_find copies
+ * what a file has placed badly; data of the caller's are the caller's. */
+static nabla_status check_data(const nabla_port *port,
+                               const nabla_weight *weight, nabla_diag *diag) {
+  for (uint32_t i = 0; i < weight->component_count; i++) {
+    const nabla_weight_component *c = &weight->components[i];
+    const uint64_t alignment = alignment_of(port, i);
+    if (!c->bytes || (c->data && (uintptr_t)c->data % alignment == 0)) continue;
+    const char *name = c->name ? c->name : "values";
+    const nabla_status status =
+        c->data ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                             "argument '%.60s': the %.40s of the weight are "
+                             "not aligned to %" PRIu64 " bytes",
+                             port->name, name, alignment)
+                : nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                             "argument '%.60s': the %.40s of the weight are "
+                             "NULL, not %" PRIu64 " bytes",
+                             port->name, name, c->bytes);
+    nabla_diag_set_tensor(diag, weight->tensor.name,
+                          weight->tensor.name_length);
+    nabla_diag_set_next(diag, c->data ? "copy them to memory that is aligned"
+                                      : "set the component's data");
+    return status;
+  }
+  return NABLA_OK;
+}
+
+static nabla_status check_fit(const nabla_port *port,
+                              const nabla_weight *weight, nabla_diag *diag) {
+  const int needs_nothing = *port->encoding_name && !port->component_count;
+  if (!needs_nothing && fits(port, weight))
+    return check_data(port, weight, diag);
+  const nabla_text_80 takes = nabla_describe_port(port);
+  const nabla_text_80 given = nabla_describe_weight(&weight->tensor);
+  const nabla_status status =
+      needs_nothing
+          ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                       "argument '%.60s' is a %.40s: it takes no weight",
+                       port->name, port->encoding_name)
+          : nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                       "argument '%.60s' takes %s; the weight is %s",
+                       port->name, takes.text, given.text);
+  nabla_diag_set_tensor(diag, weight->tensor.name, weight->tensor.name_length);
+  return status;
+}
+
+static nabla_status fail_no_argument(const nabla_executable *executable,
+                                     const char *argument, nabla_diag *diag) {
+  nabla_nearest nearest = nabla_nearest_begin(argument, strlen(argument));
+  for (size_t i = 0; i < executable->manifest.function_count; i++) {
+    const nabla_function *function = &executable->manifest.functions[i];
+    for (size_t j = 0; j < function->argument_count; j++)
+      nabla_nearest_offer(&nearest, function->arguments[j].name,
+                          strlen(function->arguments[j].name));
+  }
+  const nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "no function has an argument '%.100s'", argument);
+  nabla_nearest_say(&nearest, diag, "name an argument of the program");
+  return status;
+}
+
+static void bind(nabla_binding *binding, const nabla_weight *weight) {
+  *binding = (nabla_binding){.is_bound = 1};
+  for (uint32_t i = 0; i < weight->component_count; i++)
+    binding->data[i] = weight->components[i].data;
+  for (uint32_t i = 0; i < weight->tensor.rank; i++)
+    binding->shape[i] = (int64_t)weight->tensor.shape[i];
+}
+
+/* A place in the list of all arguments; zero-initialised is the start. */
+typedef struct place {
+  size_t function, argument;
+} place;
+
+/* The next argument of that name, or NULL. */
+static const nabla_port *next_named(const nabla_manifest *manifest,
+                                    const char *name, place *at) {
+  for (; at->function < manifest->function_count;
+       at->function++, at->argument = 0) {
+    const nabla_function *function = &manifest->functions[at->function];
+    while (at->argument < function->argument_count) {
+      const nabla_port *port = &function->arguments[at->argument++];
+      if (!strcmp(port->name, name)) return port;
+    }
+  }
+  return NULL;
+}
+
+nabla_status nabla_executable_bind(nabla_executable *executable,
+                                   const char *argument,
+                                   const nabla_weight *weight,
+                                   nabla_diag *diag) {
+  NABLA_REQUIRE(executable, diag);
+  NABLA_REQUIRE(argument, diag);
+  NABLA_REQUIRE(weight, diag);
+  if (weight->tensor.rank) NABLA_REQUIRE(weight->tensor.shape, diag);
+  const nabla_manifest *manifest = &executable->manifest;
+  const nabla_port *port;
+  place at = {0};
+  size_t found = 0;
+  for (; (port = next_named(manifest, argument, &at)) != NULL; found++)
+    NABLA_TRY(check_fit(port, weight, diag));
+  if (!found) return fail_no_argument(executable, argument, diag);
+  for (at = (place){0}; (port = next_named(manifest, argument, &at)) != NULL;)
+    bind(nabla_executable_binding(executable, port), weight);
+  return NABLA_OK;
+}

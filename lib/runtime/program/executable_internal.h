@@ -1,0 +1,41 @@
+/* What the files of an executable share. */
+#ifndef NABLA_RUNTIME_PROGRAM_EXECUTABLE_INTERNAL_H
+#define NABLA_RUNTIME_PROGRAM_EXECUTABLE_INTERNAL_H
+
+#include "lib/runtime/program/code.h"
+#include "lib/runtime/program/manifest.h"
+#include "lib/runtime/session/calls.h"
+
+/* What is bound to an argument. */
+typedef struct nabla_binding {
+  int is_bound;
+  const void *data[NABLA_WEIGHT_MAX_COMPONENTS];
+  int64_t shape[NABLA_ARRAY_MAX_RANK];
+} nabla_binding;
+
+/* Nothing here changes during a run. */
+struct nabla_executable {
+  nabla_environment environment;
+  nabla_code code;
+  nabla_manifest manifest;
+  nabla_entry_function *entries; /* one per function             */
+  nabla_binding *bindings;       /* one per port of the manifest */
+  nabla_calls *calls;            /* of the manifest              */
+};
+
+static inline nabla_binding *nabla_executable_binding(
+    const nabla_executable *executable, const nabla_port *port) {
+  return executable->bindings + (port - executable->manifest.ports);
+}
+
+/* Finds a function; NABLA_INVALID_ARGUMENT naming the nearest. */
+NABLA_MUST_USE nabla_status
+nabla_executable_seek(const nabla_executable *executable, const char *name,
+                      size_t *out_index, nabla_diag *diag);
+
+/* Bytes of one element of a port, whose dtype the manifest has checked. */
+static inline size_t nabla_element_size(nabla_dtype dtype) {
+  return nabla_dtype_bits(dtype) / 8;
+}
+
+#endif

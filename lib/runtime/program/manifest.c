@@ -1,0 +1,513 @@
+/* See the header. The order of keys is fixed, so that each is met once. */
+#include "lib/runtime/program/manifest.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "lib/base/checked.h"
+#include "lib/base/json.h"
+#include "lib/runtime/program/components.h"
+#include "nabla/services.h"
+
+typedef struct parser {
+  nabla_json *json;
+  nabla_manifest *out;
+  size_t texts_used;
+  nabla_diag *diag;
+} parser;
+
+static nabla_status corrupt_at(const parser *p, const nabla_json_event *event,
+                               nabla_status status) {
+  nabla_diag_set_offset(p->diag, event->offset);
+  return status;
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+/* Checks that `event` is the key `name`. */
+static nabla_status check_key(const parser *p, const nabla_json_event *event,
+                              const char *name) {
+  if (event->kind == NABLA_JSON_KEY && !strcmp(event->text, name))
+    return NABLA_OK;
+  return corrupt_at(
+      p, event,
+      nabla_fail(p->diag, NABLA_CORRUPT, "expected the key '%s'%s%.60s%s", name,
+                 event->kind == NABLA_JSON_KEY ? ", found '" : "",
+                 event->kind == NABLA_JSON_KEY ? event->text : "",
+                 event->kind == NABLA_JSON_KEY ? "'" : ""));
+}
+
+static nabla_status take_key(const parser *p, const char *name) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  return check_key(p, &event, name);
+}
+
+static nabla_status take_kind(const parser *p, nabla_json_kind kind,
+                              const char *what) {
+  nabla_json_event event;
+  return nabla_json_expect(p->json, kind, what, &event, p->diag);
+}
+
+/* Reads a string into the texts, which have room for every string of the
+ * manifest: decoded, with its NUL, it is no longer than with its quotes. */
+static nabla_status take_string(parser *p, const char *what, const char **out) {
+  nabla_json_event event;
+  NABLA_TRY(
+      nabla_json_expect(p->json, NABLA_JSON_STRING, what, &event, p->diag));
+  char *text = p->out->texts + p->texts_used;
+  memcpy(text, event.text, event.length + 1);
+  p->texts_used += event.length + 1;
+  *out = text;
+  return NABLA_OK;
+}
+
+static nabla_status take_name(parser *p, const char **out) {
+  NABLA_TRY(take_key(p, "name"));
+  return take_string(p, "a name", out);
+}
+
+static nabla_status take_u64(const parser *p, const char *name, uint64_t *out) {
+  nabla_json_event event;
+  NABLA_TRY(take_key(p, name));
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a number", &event,
+                              p->diag));
+  return nabla_json_u64(&event, name, out, p->diag);
+}
+
+static nabla_status take_dtype(const parser *p, nabla_dtype *out) {
+  nabla_json_event event;
+  NABLA_TRY(take_key(p, "dtype"));
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a dtype", &event,
+                              p->diag));
+  if (nabla_dtype_find(event.text, event.length, out, NULL) ||
+      nabla_dtype_bits(*out) % 8 != 0)
+    return corrupt_at(
+        p, &event,
+        nabla_fail(p->diag, NABLA_CORRUPT, "'%.40s' is no dtype of an array",
+                   event.text));
+  return NABLA_OK;
+}
+
+static nabla_status take_dimension(const parser *p,
+                                   const nabla_json_event *event,
+                                   int64_t *out) {
+  if (event->kind == NABLA_JSON_NULL) {
+    *out = NABLA_DYNAMIC;
+    return NABLA_OK;
+  }
+  uint64_t value;
+  NABLA_TRY(nabla_json_u64(event, "a dimension", &value, p->diag));
+  if (value > INT64_MAX)
+    return corrupt_at(
+        p, event,
+        nabla_fail(p->diag, NABLA_TOO_LARGE, "a dimension is beyond 2^63 - 1"));
+  *out = (int64_t)value;
+  return NABLA_OK;
+}
+
+/* Reads the shape; the bytes of what is static in it must be countable. */
+static nabla_status take_shape(const parser *p, nabla_port *port) {
+  nabla_json_event event;
+  uint64_t bytes = nabla_dtype_bits(port->dtype) / 8;
+  NABLA_TRY(take_key(p, "shape"));
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "a shape"));
+  for (;;) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
+    if (port->rank == NABLA_ARRAY_MAX_RANK)
+      return corrupt_at(
+          p, &event,
+          nabla_fail(p->diag, NABLA_TOO_LARGE, "more than %d dimensions",
+                     NABLA_ARRAY_MAX_RANK));
+    int64_t *dim = &port->shape[port->rank++];
+    NABLA_TRY(take_dimension(p, &event, dim));
+    if (*dim != NABLA_DYNAMIC &&
+        (!nabla_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
+      return corrupt_at(
+          p, &event,
+          nabla_fail(p->diag, NABLA_TOO_LARGE, "the shape overflows"));
+  }
+}
+
+/* ---- packed arguments --------------------------------------------------- */
+
+/* Reads granularity and block. A row's block is what the shape says, and may
+ * be left out; without elements it means nothing. Ends having read the key that
+ * follows, into `event`. */
+static nabla_status take_granularity(const parser *p, nabla_port *port,
+                                     nabla_json_event *event) {
+  nabla_json_event kind;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_STRING, "a granularity",
+                              &kind, p->diag));
+  const int whole = !strcmp(kind.text, "tensor");
+  const int rows = whole || !strcmp(kind.text, "row");
+  if (!rows && strcmp(kind.text, "block") != 0)
+    return corrupt_at(p, &kind,
+                      nabla_fail(p->diag, NABLA_CORRUPT,
+                                 "'%.40s' is no granularity", kind.text));
+  uint64_t row = 1; /* after a first size of 0, anything may follow */
+  for (uint32_t i = whole ? 0 : 1; i < port->rank; i++)
+    if (!nabla_mul_u64(row, (uint64_t)port->shape[i], &row))
+      return nabla_fail(p->diag, NABLA_TOO_LARGE, "a row overflows");
+  const int is_empty = row == 0 || (port->rank > 0 && port->shape[0] == 0);
+  port->format.granularity = whole  ? NABLA_PER_TENSOR
+                             : rows ? NABLA_PER_ROW
+                                    : NABLA_PER_BLOCK;
+  port->format.block = row;
+  NABLA_TRY(nabla_json_next(p->json, event, p->diag));
+  if (rows && event->kind == NABLA_JSON_KEY &&
+      strcmp(event->text, "block") != 0)
+    return NABLA_OK;
+  NABLA_TRY(check_key(p, event, "block"));
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a block size", &kind,
+                              p->diag));
+  NABLA_TRY(nabla_json_u64(&kind, "block", &port->format.block, p->diag));
+  if (rows && !is_empty && port->format.block != row)
+    return corrupt_at(p, &kind,
+                      nabla_fail(p->diag, NABLA_CORRUPT,
+                                 "a block of %" PRIu64 " for rows of %" PRIu64,
+                                 port->format.block, row));
+  return nabla_json_next(p->json, event, p->diag);
+}
+
+/* A component as it is given. */
+typedef struct component {
+  const char *name;
+  nabla_dtype dtype;
+  uint64_t bytes;
+} component;
+
+/* Reads one behind its '{'. */
+static nabla_status take_component(parser *p, component *out) {
+  NABLA_TRY(take_name(p, &out->name));
+  NABLA_TRY(take_dtype(p, &out->dtype));
+  NABLA_TRY(take_u64(p, "bytes", &out->bytes));
+  return take_kind(p, NABLA_JSON_OBJECT_END, "the end of a component");
+}
+
+/* It must be the one that follows from the format. */
+static nabla_status check_component(const parser *p, const component *given,
+                                    const nabla_port_component *needed) {
+  const int same_dtype =
+      given->dtype == needed->dtype ||
+      (nabla_dtype_bits(needed->dtype) == 8 &&
+       (given->dtype == NABLA_DTYPE_U8 || given->dtype == NABLA_DTYPE_I8));
+  if (!strcmp(given->name, needed->name) && same_dtype &&
+      given->bytes == needed->bytes)
+    return NABLA_OK;
+  return nabla_fail(p->diag, NABLA_CORRUPT,
+                    "a component '%.20s' of %" PRIu64
+                    " bytes of %s; its "
+                    "argument needs '%s', %" PRIu64 " of %s",
+                    given->name, given->bytes, nabla_dtype_name(given->dtype),
+                    needed->name, needed->bytes,
+                    nabla_dtype_name(needed->dtype));
+}
+
+/* What components say of the format: scales f16 or bf16, zero points. */
+static void take_format(const component *given, nabla_port *port) {
+  nabla_scale_type type;
+  if (!strcmp(given->name, "zero_points"))
+    port->format.zero_point = 1;
+  else if (!strcmp(given->name, "scales") &&
+           (given->dtype == NABLA_DTYPE_F16 ||
+            given->dtype == NABLA_DTYPE_BF16) &&
+           nabla_scale_type_find(nabla_dtype_name(given->dtype), &type))
+    port->format.scale = type;
+}
+
+/* The components of an encoding that this build knows. */
+static nabla_status take_components(parser *p, nabla_port *port) {
+  component given[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_port_component needed[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_json_event event;
+  uint32_t count = 0;
+  for (;; count++) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) break;
+    if (event.kind != NABLA_JSON_OBJECT_BEGIN ||
+        count == NABLA_WEIGHT_MAX_COMPONENTS)
+      return corrupt_at(p, &event,
+                        nabla_fail(p->diag, NABLA_CORRUPT,
+                                   "at most %d components, objects, are there",
+                                   NABLA_WEIGHT_MAX_COMPONENTS));
+    NABLA_TRY(take_component(p, &given[count]));
+    take_format(&given[count], port);
+  }
+  nabla_diag why = NABLA_DIAG_INIT;
+  port->component_count = nabla_port_components(port, needed, &why);
+  if (!port->component_count)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "argument '%.60s': %s",
+                      port->name, why.what);
+  if (count != port->component_count)
+    return nabla_fail(p->diag, NABLA_CORRUPT,
+                      "argument '%.60s' has %u components, not %u", port->name,
+                      count, port->component_count);
+  for (uint32_t i = 0; i < count; i++)
+    NABLA_TRY(check_component(p, &given[i], &needed[i]));
+  return NABLA_OK;
+}
+
+/* Reads the number behind "nested_block" and the key that follows. */
+static nabla_status take_nested_block(const parser *p, nabla_port *port,
+                                      nabla_json_event *event) {
+  uint64_t block;
+  nabla_json_event number;
+  NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a block size",
+                              &number, p->diag));
+  NABLA_TRY(nabla_json_u64(&number, "nested_block", &block, p->diag));
+  if (block < NABLA_BLOCK_MIN || block > NABLA_BLOCK_MAX ||
+      (block & (block - 1)) != 0)
+    return corrupt_at(p, &number,
+                      nabla_fail(p->diag, NABLA_CORRUPT,
+                                 "a nested_block of %" PRIu64, block));
+  port->nested_block = (uint32_t)block;
+  port->format.scale = NABLA_SCALE_DYNAMIC8;
+  return nabla_json_next(p->json, event, p->diag);
+}
+
+/* Reads what follows the key "encoding". */
+static nabla_status take_encoding(parser *p, nabla_port *port) {
+  nabla_json_event event;
+  NABLA_TRY(take_string(p, "an encoding", &port->encoding_name));
+  if (!*port->encoding_name)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "an encoding has no name");
+  port->format.encoding = nabla_encoding_find(port->encoding_name);
+  if (port->format.encoding && port->format.encoding->is_mx)
+    port->format.scale = NABLA_SCALE_E8M0;
+  for (uint32_t i = 0; i < port->rank; i++)
+    if (port->format.encoding && port->shape[i] == NABLA_DYNAMIC)
+      return nabla_fail(p->diag, NABLA_CORRUPT,
+                        "argument '%.60s' is packed and of unknown size",
+                        port->name);
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (port->format.encoding) {
+    NABLA_TRY(check_key(p, &event, "granularity"));
+    NABLA_TRY(take_granularity(p, port, &event));
+    if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "nested_block"))
+      NABLA_TRY(take_nested_block(p, port, &event));
+  }
+  NABLA_TRY(check_key(p, &event, "components"));
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "components"));
+  if (port->format.encoding) return take_components(p, port);
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
+  return corrupt_at(p, &event,
+                    nabla_fail(p->diag, NABLA_UNSUPPORTED,
+                               "this build does not know the encoding '%.40s'",
+                               port->encoding_name));
+}
+
+/* ---- functions ---------------------------------------------------------- */
+
+static nabla_status take_port(parser *p, int is_argument) {
+  nabla_port port = {.encoding_name = ""};
+  nabla_json_event event;
+  NABLA_TRY(take_name(p, &port.name));
+  NABLA_TRY(take_dtype(p, &port.dtype));
+  NABLA_TRY(take_shape(p, &port));
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (event.kind != NABLA_JSON_OBJECT_END && is_argument) {
+    NABLA_TRY(check_key(p, &event, "encoding"));
+    NABLA_TRY(take_encoding(p, &port));
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  }
+  if (event.kind != NABLA_JSON_OBJECT_END)
+    return corrupt_at(p, &event,
+                      nabla_fail(p->diag, NABLA_CORRUPT,
+                                 "%s has a key that is unknown or repeated",
+                                 is_argument ? "an argument" : "a result"));
+  return nabla_buffer_append(&p->out->port_buffer, &port, sizeof port, p->diag);
+}
+
+/* Reads `"arguments": [...]` or `"results": [...]`. */
+static nabla_status take_ports(parser *p, const char *name, int is_argument,
+                               size_t *out_count) {
+  nabla_json_event event;
+  NABLA_TRY(take_key(p, name));
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, name));
+  for (*out_count = 0;; ++*out_count) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
+    if (event.kind != NABLA_JSON_OBJECT_BEGIN)
+      return corrupt_at(p, &event,
+                        nabla_fail(p->diag, NABLA_CORRUPT,
+                                   "one of the %s is no object", name));
+    if (*out_count == NABLA_MANIFEST_MAX_PORTS)
+      return nabla_fail(p->diag, NABLA_TOO_LARGE,
+                        "a function has more than %u %s",
+                        NABLA_MANIFEST_MAX_PORTS, name);
+    NABLA_TRY(take_port(p, is_argument));
+  }
+}
+
+static nabla_status take_function(parser *p) {
+  nabla_function function = {0};
+  NABLA_TRY(take_name(p, &function.name));
+  if (!*function.name)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "a function has no name");
+  NABLA_TRY(take_ports(p, "arguments", 1, &function.argument_count));
+  NABLA_TRY(take_ports(p, "results", 0, &function.result_count));
+  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_END, "the end of a function"));
+  return nabla_buffer_append(&p->out->function_buffer, &function,
+                             sizeof function, p->diag);
+}
+
+static nabla_status take_functions(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(take_key(p, "functions"));
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "functions"));
+  for (size_t count = 0;; count++) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
+    if (event.kind != NABLA_JSON_OBJECT_BEGIN)
+      return corrupt_at(
+          p, &event,
+          nabla_fail(p->diag, NABLA_CORRUPT, "a function is no object"));
+    if (count == NABLA_MANIFEST_MAX_FUNCTIONS)
+      return nabla_fail(p->diag, NABLA_TOO_LARGE, "more than %u functions",
+                        NABLA_MANIFEST_MAX_FUNCTIONS);
+    NABLA_TRY(take_function(p));
+  }
+}
+
+static nabla_status take_call(parser *p) {
+  nabla_call_site site;
+  NABLA_TRY(take_key(p, "target"));
+  NABLA_TRY(take_string(p, "a target", &site.target));
+  NABLA_TRY(take_key(p, "attributes"));
+  NABLA_TRY(take_string(p, "attributes", &site.attributes));
+  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_END, "the end of a custom call"));
+  return nabla_buffer_append(&p->out->call_buffer, &site, sizeof site, p->diag);
+}
+
+/* The custom calls, where there are some, and the end. */
+static nabla_status take_calls(parser *p) {
+  nabla_json_event event;
+  NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (event.kind == NABLA_JSON_OBJECT_END) return NABLA_OK;
+  NABLA_TRY(check_key(p, &event, "calls"));
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "custom calls"));
+  for (;;) {
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) break;
+    if (event.kind != NABLA_JSON_OBJECT_BEGIN)
+      return corrupt_at(
+          p, &event,
+          nabla_fail(p->diag, NABLA_CORRUPT, "a custom call is no object"));
+    NABLA_TRY(take_call(p));
+  }
+  return take_kind(p, NABLA_JSON_OBJECT_END, "the end of the manifest");
+}
+
+static nabla_status take_manifest(parser *p) {
+  uint64_t abi;
+  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_BEGIN, "an object"));
+  NABLA_TRY(take_u64(p, "abi", &abi));
+  if (abi != NABLA_SERVICES_VERSION) {
+    const nabla_status status =
+        nabla_fail(p->diag, NABLA_UNSUPPORTED,
+                   "the code was compiled for version %" PRIu64
+                   " of the services; this build has %u",
+                   abi, NABLA_SERVICES_VERSION);
+    nabla_diag_set_next(p->diag, "compile the program again");
+    return status;
+  }
+  NABLA_TRY(take_functions(p));
+  NABLA_TRY(take_calls(p));
+  return take_kind(p, NABLA_JSON_END, "the end");
+}
+
+/* ---- the whole ---------------------------------------------------------- */
+
+static const char *name_at(const void *self, size_t index, size_t *out_length) {
+  const nabla_function *functions = self;
+  *out_length = strlen(functions[index].name);
+  return functions[index].name;
+}
+
+static nabla_names names_of(const nabla_manifest *manifest) {
+  return (nabla_names){manifest->functions, name_at};
+}
+
+/* The arrays do not move any more: functions learn where their ports are. */
+static nabla_status link_up(nabla_manifest *out, nabla_diag *diag) {
+  out->functions = (nabla_function *)(void *)out->function_buffer.data;
+  out->function_count = out->function_buffer.size / sizeof(nabla_function);
+  out->ports = (nabla_port *)(void *)out->port_buffer.data;
+  out->port_count = out->port_buffer.size / sizeof(nabla_port);
+  out->calls = (nabla_call_site *)(void *)out->call_buffer.data;
+  out->call_count = out->call_buffer.size / sizeof(nabla_call_site);
+  size_t at = 0;
+  for (size_t i = 0; i < out->function_count; i++) {
+    nabla_function *function = &out->functions[i];
+    const size_t ports = function->argument_count + function->result_count;
+    if (ports) function->arguments = out->ports + at;
+    if (ports)
+      function->results = function->arguments + function->argument_count;
+    at += ports;
+  }
+  size_t first, duplicate;
+  NABLA_TRY(nabla_name_index_build(&out->names, out->allocator, names_of(out),
+                                   out->function_count, &first, &duplicate,
+                                   diag));
+  if (duplicate != SIZE_MAX)
+    return nabla_fail(diag, NABLA_CORRUPT, "two functions are called '%.60s'",
+                      out->functions[duplicate].name);
+  return NABLA_OK;
+}
+
+static nabla_status parse(const char *text, size_t size, nabla_manifest *out,
+                          nabla_diag *diag) {
+  void *texts = NULL;
+  NABLA_TRY(nabla_alloc(out->allocator, size + 1, 1, &texts, diag));
+  out->texts = texts;
+  out->texts_size = size + 1;
+  parser p = {.out = out, .diag = diag};
+  NABLA_TRY(
+      nabla_json_create_span(out->allocator, text, size, 0, &p.json, diag));
+  nabla_status status = take_manifest(&p);
+  nabla_json_destroy(p.json);
+  if (!status) status = link_up(out, diag);
+  return status;
+}
+
+nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
+                                  const char *text, size_t size,
+                                  nabla_manifest *out, nabla_diag *diag) {
+  nabla_manifest manifest = {.allocator = allocator};
+  if (size > NABLA_MANIFEST_MAX)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "the manifest has %zu bytes; at most %u are read", size,
+                      NABLA_MANIFEST_MAX);
+  nabla_buffer_init(&manifest.function_buffer, allocator, "functions",
+                    NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_function));
+  nabla_buffer_init(&manifest.port_buffer, allocator, "arguments and results",
+                    (size_t)2 * NABLA_MANIFEST_MAX_PORTS *
+                        NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_port));
+  nabla_buffer_init(&manifest.call_buffer, allocator, "custom calls",
+                    NABLA_MANIFEST_MAX_CALLS * sizeof(nabla_call_site));
+  const nabla_status status = parse(text, size, &manifest, diag);
+  if (status) {
+    nabla_diag_set_file(diag, "manifest");
+    nabla_manifest_deinit(&manifest);
+    return status;
+  }
+  *out = manifest;
+  return NABLA_OK;
+}
+
+void nabla_manifest_deinit(nabla_manifest *manifest) {
+  nabla_name_index_deinit(&manifest->names);
+  nabla_buffer_deinit(&manifest->call_buffer);
+  nabla_buffer_deinit(&manifest->port_buffer);
+  nabla_buffer_deinit(&manifest->function_buffer);
+  nabla_free(manifest->allocator, manifest->texts, manifest->texts_size, 1);
+  *manifest = (nabla_manifest){0};
+}
+
+size_t nabla_manifest_find(const nabla_manifest *manifest, const char *name) {
+  return nabla_name_index_find(&manifest->names, names_of(manifest), name,
+                               strlen(name));
+}

@@ -1,0 +1,45 @@
+/* Reads the description of compiled functions: the manifest that every object
+ * carries (docs/JSON.md). It may come from a damaged cache, so all of it is
+ * checked: keys, counts, shapes, and the sizes that follow from them. */
+#ifndef NABLA_RUNTIME_PROGRAM_MANIFEST_H
+#define NABLA_RUNTIME_PROGRAM_MANIFEST_H
+
+#include "lib/base/memory.h"
+#include "lib/runtime/session/calls.h"
+#include "nabla/executable.h"
+#include "quant/formats/name_index.h"
+
+/* Limits, each refused with NABLA_TOO_LARGE. */
+#define NABLA_MANIFEST_MAX           (16u << 20) /* bytes of text      */
+#define NABLA_MANIFEST_MAX_FUNCTIONS 4096u
+#define NABLA_MANIFEST_MAX_PORTS     4096u /* arguments, and results, of each */
+#define NABLA_MANIFEST_MAX_CALLS     4096u
+
+typedef struct nabla_manifest {
+  const nabla_allocator *allocator;
+  char *texts; /* all names, NUL-terminated */
+  size_t texts_size;
+  nabla_function *functions;
+  size_t function_count;
+  nabla_port *ports; /* of all functions: arguments, then results */
+  size_t port_count;
+  nabla_call_site *calls; /* custom calls, by number */
+  size_t call_count;
+  nabla_buffer function_buffer, port_buffer, call_buffer; /* own the arrays */
+  nabla_name_index names; /* of the functions   */
+} nabla_manifest;
+
+/* @return NABLA_OK, `out` is the caller's to deinit
+ *         NABLA_CORRUPT      not what the compiler writes: the diag says where
+ *         NABLA_UNSUPPORTED  another ABI, or an encoding that is unknown here
+ *         NABLA_TOO_LARGE, NABLA_NO_MEMORY */
+NABLA_MUST_USE nabla_status
+nabla_manifest_parse(const nabla_allocator *allocator, const char *text,
+                     size_t size, nabla_manifest *out, nabla_diag *diag);
+
+void nabla_manifest_deinit(nabla_manifest *manifest);
+
+/* Finds a function. @return its number, or SIZE_MAX. Thread-safe. */
+size_t nabla_manifest_find(const nabla_manifest *manifest, const char *name);
+
+#endif

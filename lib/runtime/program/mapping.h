@@ -1,0 +1,29 @@
+/* A file mapped into memory, read-only. The one place that calls mmap. */
+#ifndef NABLA_RUNTIME_PROGRAM_MAPPING_H
+#define NABLA_RUNTIME_PROGRAM_MAPPING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nabla/os.h"
+#include "nabla/status.h"
+
+typedef struct nabla_mapping {
+  const uint8_t *data; /* NULL: not mapped */
+  size_t size;
+} nabla_mapping;
+
+/* Maps the file at `path`, which must be the one that `expected` describes and
+ * unchanged since. A filesystem that cannot map files gives NABLA_OK with data
+ * NULL: such files are read.
+ * @return NABLA_CORRUPT  another file, or changed
+ *         NABLA_IO, NABLA_NO_MEMORY (of addresses) */
+NABLA_MUST_USE nabla_status nabla_mapping_open(const char *path,
+                                               const nabla_os_info *expected,
+                                               nabla_mapping *out,
+                                               nabla_diag *diag);
+
+/* Unmaps. A mapping that is not mapped is allowed. */
+void nabla_mapping_close(nabla_mapping *mapping);
+
+#endif

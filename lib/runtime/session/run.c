@@ -1,0 +1,375 @@
+/* Runs of an executable: inputs are checked and described to the code as MLIR
+ * wants them, results are handed over or copied out. */
+#include <inttypes.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/checked.h"
+#include "lib/base/memory.h"
+#include "lib/base/require.h"
+#include "lib/runtime/program/components.h"
+#include "lib/runtime/program/executable_internal.h"
+#include "lib/runtime/program/type_to_text.h"
+#include "lib/runtime/session/run_context.h"
+#include "lib/runtime/session/strided.h"
+
+/* A buffer as the code sees it: nabla/services.h. */
+typedef struct descriptor {
+  void *allocated, *aligned;
+  int64_t offset;
+  int64_t numbers[]; /* `rank` sizes, then `rank` strides */
+} descriptor;
+
+_Static_assert(sizeof(void *) == sizeof(int64_t),
+               "code is for 64-bit machines");
+
+#define WORD sizeof(int64_t)
+
+/* One run. Everything in `block` is of words: pointers, then descriptors. */
+typedef struct frame {
+  const nabla_function *function;
+  const nabla_array *inputs;
+  nabla_array *outputs;
+  void **arguments, **results; /* what the entry point gets               */
+  void **staged;               /* per result: what the caller will own    */
+  int64_t *free;               /* room for the next descriptor            */
+  nabla_diag *diag;
+} frame;
+
+/* What arrays without elements point to. */
+static const alignas(NABLA_SERVICES_ALIGNMENT) uint8_t nothing[1];
+
+/* ---- descriptors -------------------------------------------------------- */
+
+static size_t words_of(uint32_t rank) {
+  return sizeof(descriptor) / WORD + 2 * (size_t)rank;
+}
+
+static descriptor *add_descriptor(frame *f, uint32_t rank) {
+  descriptor *out = (descriptor *)(void *)f->free;
+  f->free += words_of(rank);
+  return out;
+}
+
+/* Describes a row-major array, whose size has been checked. */
+static descriptor *describe(frame *f, const void *data, uint32_t rank,
+                            const int64_t *shape) {
+  descriptor *out = add_descriptor(f, rank);
+  out->allocated = out->aligned = (void *)(uintptr_t)(data ? data : nothing);
+  uint64_t stride = 1; /* may wrap, in arrays without elements alone */
+  for (uint32_t i = rank; i > 0; i--) {
+    out->numbers[i - 1] = shape[i - 1];
+    out->numbers[rank + i - 1] = (int64_t)stride;
+    stride *= (uint64_t)shape[i - 1];
+  }
+  return out;
+}
+
+static size_t component_count(const nabla_port *port) {
+  return *port->encoding_name ? port->component_count : 1;
+}
+
+/* Words for the pointers and descriptors of a run. */
+static size_t frame_words(const nabla_function *function,
+                          size_t *out_arguments) {
+  size_t words = 1; /* never none: pointers into the block are counted on */
+  *out_arguments = 0;
+  for (size_t i = 0; i < function->argument_count; i++) {
+    const nabla_port *port = &function->arguments[i];
+    const size_t count = component_count(port);
+    words += count * (1 + words_of(port->component_count ? 1 : port->rank));
+    *out_arguments += count;
+  }
+  for (size_t i = 0; i < function->result_count; i++)
+    words += 2 + words_of(function->results[i].rank);
+  return words;
+}
+
+/* ---- inputs ------------------------------------------------------------- */
+
+/* Sets the bytes of a shape; 0 when a size is negative, or when the bytes, or
+ * a stride, overflow. */
+static int count_bytes(nabla_dtype dtype, uint32_t rank, const int64_t *shape,
+                       uint64_t *out) {
+  uint64_t bytes = nabla_element_size(dtype);
+  for (uint32_t i = rank; i > 0; i--)
+    if (shape[i - 1] < 0 ||
+        !nabla_mul_u64(bytes, (uint64_t)shape[i - 1], &bytes) ||
+        bytes > INT64_MAX)
+      return 0;
+  *out = bytes;
+  return 1;
+}
+
+/* 1 when dtype, rank and every static size are the port's. */
+static int matches(const nabla_port *port, const nabla_array *array) {
+  if (array->dtype != port->dtype || array->rank != port->rank) return 0;
+  for (uint32_t i = 0; i < port->rank; i++)
+    if (array->shape[i] < 0 ||
+        (port->shape[i] != NABLA_DYNAMIC && port->shape[i] != array->shape[i]))
+      return 0;
+  return 1;
+}
+
+static nabla_text_80 describe_given(const nabla_array *array) {
+  const uint32_t rank =
+      array->rank < NABLA_ARRAY_MAX_RANK ? array->rank : NABLA_ARRAY_MAX_RANK;
+  return nabla_describe_array(array->dtype, rank, array->shape);
+}
+
+static nabla_status check_input(const frame *f, const nabla_port *port,
+                                const nabla_array *array) {
+  const size_t number = (size_t)(array - f->inputs);
+  const size_t element = nabla_element_size(port->dtype);
+  uint64_t bytes = 0;
+  if (!matches(port, array)) {
+    const nabla_text_80 takes = nabla_describe_port(port);
+    const nabla_text_80 given = describe_given(array);
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "input %zu ('%.40s') takes %s; %s was given", number,
+                      port->name, takes.text, given.text);
+  }
+  if (!count_bytes(array->dtype, array->rank, array->shape, &bytes))
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "input %zu ('%.40s') is too large to exist", number,
+                      port->name);
+  if (bytes && !array->data)
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "input %zu ('%.40s') has no data", number, port->name);
+  if (bytes && (uintptr_t)array->data % element != 0)
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "input %zu ('%.40s') lies at an address that is no "
+                      "multiple of %zu",
+                      number, port->name, element);
+  return NABLA_OK;
+}
+
+/* Describes a bound argument: one array, or its components. */
+static size_t add_bound(frame *f, const nabla_port *port,
+                        const nabla_binding *binding, size_t at) {
+  if (!port->component_count) {
+    f->arguments[at] =
+        describe(f, binding->data[0], port->rank, binding->shape);
+    return 1;
+  }
+  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
+  (void)nabla_port_components(port, parts, NULL); /* the manifest has checked */
+  for (uint32_t i = 0; i < port->component_count; i++) {
+    const int64_t count = (int64_t)parts[i].count;
+    f->arguments[at + i] = describe(f, binding->data[i], parts[i].rank, &count);
+  }
+  return port->component_count;
+}
+
+/* Fills the arguments: bound ones, and inputs in the places between. */
+static nabla_status add_arguments(frame *f,
+                                  const nabla_executable *executable) {
+  size_t at = 0, input = 0;
+  for (size_t i = 0; i < f->function->argument_count; i++) {
+    const nabla_port *port = &f->function->arguments[i];
+    const nabla_binding *binding = nabla_executable_binding(executable, port);
+    if (binding->is_bound) {
+      at += add_bound(f, port, binding, at);
+    } else if (!*port->encoding_name) {
+      const nabla_array *array = &f->inputs[input++];
+      NABLA_TRY(check_input(f, port, array));
+      f->arguments[at++] = describe(f, array->data, array->rank, array->shape);
+    }
+  }
+  return NABLA_OK;
+}
+
+/* ---- counts ------------------------------------------------------------- */
+
+/* "x, bias": the names of the inputs, as many as fit. */
+static void name_inputs(const nabla_executable *executable,
+                        const nabla_function *function, char *out,
+                        size_t room) {
+  size_t used = 0;
+  out[0] = 0;
+  for (size_t i = 0; i < function->argument_count && used < room; i++) {
+    const nabla_port *port = &function->arguments[i];
+    if (*port->encoding_name ||
+        nabla_executable_binding(executable, port)->is_bound)
+      continue;
+    const int length = snprintf(out + used, room - used, "%s%.30s",
+                                used ? ", " : "", port->name);
+    used += length > 0 ? (size_t)length : 0;
+  }
+}
+
+static nabla_status check_counts(const nabla_executable *executable,
+                                 const frame *f, size_t input_count,
+                                 size_t output_count) {
+  const nabla_function *function = f->function;
+  size_t wanted = 0;
+  for (size_t i = 0; i < function->argument_count; i++) {
+    const nabla_port *port = &function->arguments[i];
+    if (nabla_executable_binding(executable, port)->is_bound) continue;
+    wanted += !*port->encoding_name;
+    if (!port->component_count) continue;
+    const nabla_text_80 takes = nabla_describe_port(port);
+    const nabla_status status = nabla_fail(
+        f->diag, NABLA_INVALID_ARGUMENT,
+        "argument '%.60s' of '%.60s' is not bound", port->name, function->name);
+    nabla_diag_set_next(f->diag, "bind a weight that is %s", takes.text);
+    return status;
+  }
+  if (wanted != input_count) {
+    char names[100];
+    name_inputs(executable, function, names, sizeof names);
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "'%.60s' takes %zu inputs%s%s%s; %zu were given",
+                      function->name, wanted, wanted ? " (" : "", names,
+                      wanted ? ")" : "", input_count);
+  }
+  if (function->result_count != output_count)
+    return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                      "'%.60s' gives %zu results; there is room for %zu",
+                      function->name, function->result_count, output_count);
+  return NABLA_OK;
+}
+
+/* ---- results ------------------------------------------------------------ */
+
+static nabla_status fail_output(const frame *f, size_t number,
+                                nabla_text_80 gives) {
+  const nabla_text_80 given = describe_given(&f->outputs[number]);
+  return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                    "result %zu is %s; its array is %s", number, gives.text,
+                    given.text);
+}
+
+/* What can be known of the caller's arrays before the run. */
+static nabla_status add_results(frame *f) {
+  for (size_t i = 0; i < f->function->result_count; i++) {
+    const nabla_port *port = &f->function->results[i];
+    if (f->outputs[i].data && !matches(port, &f->outputs[i]))
+      return fail_output(f, i, nabla_describe_port(port));
+    f->results[i] = add_descriptor(f, port->rank);
+  }
+  return NABLA_OK;
+}
+
+static nabla_strided_array result_at(const frame *f, size_t number) {
+  const nabla_port *port = &f->function->results[number];
+  const descriptor *from = f->results[number];
+  const size_t element = nabla_element_size(port->dtype);
+  return (nabla_strided_array){
+      .data = (const void *)((uintptr_t)from->aligned +
+                             (uintptr_t)from->offset * element),
+      .element = element,
+      .rank = port->rank,
+      .sizes = from->numbers,
+      .strides = from->numbers + port->rank};
+}
+
+/* 1 when the caller can own the block that the result lies in. A result may
+ * also be an argument, a constant of the code, part of a block, or the same
+ * block as an earlier result: then it is copied. */
+static int can_hand_over(const frame *f, const nabla_session *session,
+                         size_t number, const nabla_strided_array *result) {
+  const descriptor *from = f->results[number];
+  for (size_t i = 0; i < number; i++)
+    if (f->staged[i] == from->allocated) return 0;
+  return result->data == from->allocated && nabla_strided_is_dense(result) &&
+         nabla_blocks_hold(&session->blocks, from->allocated);
+}
+
+/* Does all of a result that can fail. */
+static nabla_status stage_result(frame *f, nabla_session *session,
+                                 size_t number) {
+  const nabla_port *port = &f->function->results[number];
+  const nabla_strided_array result = result_at(f, number);
+  const nabla_array *output = &f->outputs[number];
+  uint64_t bytes = 0;
+  if (!count_bytes(port->dtype, port->rank, result.sizes, &bytes))
+    return nabla_fail(f->diag, NABLA_CORRUPT,
+                      "the code gave result %zu an impossible size", number);
+  if (output->data) {
+    if (!port->rank || !memcmp(output->shape, result.sizes,
+                               port->rank * sizeof *output->shape))
+      return NABLA_OK;
+    return fail_output(
+        f, number, nabla_describe_array(port->dtype, port->rank, result.sizes));
+  }
+  if (can_hand_over(f, session, number, &result)) {
+    f->staged[number] = ((descriptor *)f->results[number])->allocated;
+    return NABLA_OK;
+  }
+  void *copy =
+      nabla_blocks_allocate(&session->blocks, session->allocator, bytes);
+  if (!copy)
+    return nabla_fail(f->diag, NABLA_NO_MEMORY,
+                      "cannot allocate %" PRIu64 " bytes for result %zu", bytes,
+                      number);
+  nabla_strided_copy(&result, copy);
+  f->staged[number] = copy;
+  return NABLA_OK;
+}
+
+/* Gives the caller the results. Nothing here can fail. */
+static void deliver(frame *f, nabla_session *session) {
+  for (size_t i = 0; i < f->function->result_count; i++) {
+    const nabla_port *port = &f->function->results[i];
+    const nabla_strided_array result = result_at(f, i);
+    nabla_array *output = &f->outputs[i];
+    if (output->data) {
+      nabla_strided_copy(&result, output->data);
+      continue;
+    }
+    nabla_blocks_take(&session->blocks, f->staged[i]);
+    *output = (nabla_array){
+        .data = f->staged[i], .dtype = port->dtype, .rank = port->rank};
+    for (uint32_t d = 0; d < port->rank; d++)
+      output->shape[d] = result.sizes[d];
+  }
+}
+
+/* ---- the run ------------------------------------------------------------ */
+
+static nabla_status call(frame *f, const nabla_executable *executable,
+                         nabla_entry_function entry) {
+  nabla_session session;
+  nabla_session_begin(&session, &executable->environment);
+  session.calls = executable->calls;
+  entry(&session.services, f->arguments, f->results);
+  nabla_status status = nabla_session_status(&session, f->diag);
+  for (size_t i = 0; i < f->function->result_count && !status; i++)
+    status = stage_result(f, &session, i);
+  if (!status) deliver(f, &session);
+  nabla_session_end(&session);
+  return status;
+}
+
+nabla_status nabla_executable_run(nabla_executable *executable,
+                                  const char *function,
+                                  const nabla_array *inputs, size_t input_count,
+                                  nabla_array *outputs, size_t output_count,
+                                  nabla_diag *diag) {
+  NABLA_REQUIRE(executable, diag);
+  NABLA_REQUIRE(function, diag);
+  if (input_count) NABLA_REQUIRE(inputs, diag);
+  if (output_count) NABLA_REQUIRE(outputs, diag);
+  size_t index = 0, arguments = 0;
+  NABLA_TRY(nabla_executable_seek(executable, function, &index, diag));
+  frame f = {.function = &executable->manifest.functions[index],
+             .inputs = inputs,
+             .outputs = outputs,
+             .diag = diag};
+  NABLA_TRY(check_counts(executable, &f, input_count, output_count));
+  const nabla_allocator *allocator = executable->environment.allocator;
+  const size_t words = frame_words(f.function, &arguments);
+  void *block = NULL;
+  NABLA_TRY(nabla_alloc(allocator, words, WORD, &block, diag));
+  f.arguments = block;
+  f.results = f.arguments + arguments;
+  f.staged = f.results + output_count;
+  f.free = (int64_t *)(void *)(f.staged + output_count);
+  nabla_status status = add_arguments(&f, executable);
+  if (!status) status = add_results(&f);
+  if (!status) status = call(&f, executable, executable->entries[index]);
+  nabla_free(allocator, block, words, WORD);
+  return status;
+}

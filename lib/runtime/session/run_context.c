@@ -1,0 +1,146 @@
+/* The services that compiled code calls: nabla/services.h. */
+#include "lib/runtime/session/run_context.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "lib/base/checked.h"
+
+_Static_assert(offsetof(nabla_services, self) == 8 &&
+                   offsetof(nabla_services, failed) == 16 &&
+                   offsetof(nabla_services, allocate) == 24 &&
+                   offsetof(nabla_services, release) == 32 &&
+                   offsetof(nabla_services, parallel) == 40 &&
+                   offsetof(nabla_services, fail) == 48 &&
+                   offsetof(nabla_services, call) == 56 &&
+                   sizeof(nabla_services) == 64,
+               "the offsets that compiled code uses");
+
+static void *allocate(const nabla_services *services, uint64_t bytes) {
+  nabla_session *session = services->self;
+  void *memory =
+      nabla_blocks_allocate(&session->blocks, session->allocator, bytes);
+  if (!memory && session->refused == UINT64_MAX) session->refused = bytes;
+  return memory;
+}
+
+static void release(const nabla_services *services, void *memory) {
+  nabla_session *session = services->self;
+  nabla_blocks_free(&session->blocks, session->allocator, memory);
+}
+
+/* A region for the pool. */
+typedef struct region {
+  nabla_kernel_function kernel;
+  const uint64_t *arguments;
+  uint64_t count, grain, units;
+} region;
+
+static void run_part(void *context, uint32_t worker, uint32_t workers) {
+  const region *all = context;
+  uint64_t begin, end;
+  nabla_pool_split(all->units, workers, worker, &begin, &end);
+  if (begin == end) return;
+  /* the last unit may be short; the products are below `count` */
+  all->kernel(all->arguments, begin * all->grain,
+              end == all->units ? all->count : end * all->grain);
+}
+
+static void parallel(const nabla_services *services,
+                     nabla_kernel_function kernel, const uint64_t *arguments,
+                     uint64_t count, uint64_t grain) {
+  const nabla_session *session = services->self;
+  if (count == 0) return;
+  grain &= ~NABLA_PARALLEL_WHOLE;
+  if (grain == 0) grain = 1;
+  region all = {kernel, arguments, count, grain,
+                nabla_ceil_div_u64(count, grain)};
+  if (all.units == 1 || !session->pool || nabla_pool_size(session->pool) == 1)
+    kernel(arguments, 0, count);
+  else
+    nabla_pool_run(session->pool, run_part, &all);
+}
+
+static void fail(const nabla_services *services, uint32_t failure,
+                 const char *where, int64_t first, int64_t second) {
+  nabla_session *session = services->self;
+  if (!session->failed) {
+    session->failure = failure;
+    session->where = where;
+    session->first = first;
+    session->second = second;
+  }
+  session->failed = 1;
+}
+
+static void call(const nabla_services *services, uint64_t site,
+                 const uint64_t *words) {
+  nabla_session *session = services->self;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status = nabla_calls_run(session->calls, site, words, &diag);
+  if (!status) return;
+  if (!session->failed) {
+    session->call_status = status;
+    memcpy(session->call_what, diag.what, sizeof session->call_what);
+  }
+  fail(services, NABLA_FAILURE_CALL, NULL, 0, 0);
+}
+
+void nabla_session_begin(nabla_session *session,
+                         const nabla_environment *environment) {
+  *session = (nabla_session){
+      .services = {.version = NABLA_SERVICES_VERSION,
+                   .size = sizeof(nabla_services),
+                   .self = session,
+                   .failed = &session->failed,
+                   .allocate = allocate,
+                   .release = release,
+                   .parallel = parallel,
+                   .fail = fail,
+                   .call = call},
+      .allocator = environment->allocator,
+      .pool = environment->pool,
+      .refused = UINT64_MAX,
+  };
+}
+
+static nabla_status fail_memory(const nabla_session *session,
+                                nabla_diag *diag) {
+  const char *where = session->where;
+  if (session->refused == UINT64_MAX)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "%s%sout of memory",
+                      where ? where : "", where ? ": " : "");
+  return nabla_fail(diag, NABLA_NO_MEMORY,
+                    "%s%scannot allocate %" PRIu64 " bytes", where ? where : "",
+                    where ? ": " : "", session->refused);
+}
+
+nabla_status nabla_session_status(const nabla_session *session,
+                                  nabla_diag *diag) {
+  const char *where = session->where;
+  if (!session->failed) return NABLA_OK;
+  if (session->failure == NABLA_FAILURE_NO_MEMORY)
+    return fail_memory(session, diag);
+  if (session->failure == NABLA_FAILURE_CALL)
+    return nabla_fail(diag, session->call_status, "%s", session->call_what);
+  if (session->failure == NABLA_FAILURE_DIVISION)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%s%s%" PRId64 " integers are divided by zero",
+                      where ? where : "", where ? ": " : "", session->first);
+  if (session->failure != NABLA_FAILURE_SHAPE)
+    return nabla_fail(
+        diag, NABLA_UNSUPPORTED,
+        "%s%sfailed in a way (%" PRIu32 ") that this build does not know",
+        where ? where : "the code", where ? ": " : " ", session->failure);
+  const nabla_status status = nabla_fail(
+      diag, NABLA_INVALID_ARGUMENT,
+      "%s%sdimensions %" PRId64 " and %" PRId64 " do not agree",
+      where ? where : "", where ? ": " : "", session->first, session->second);
+  nabla_diag_set_next(diag, "give inputs whose shapes fit together");
+  return status;
+}
+
+void nabla_session_end(nabla_session *session) {
+  nabla_blocks_clear(&session->blocks, session->allocator);
+}

@@ -1,0 +1,116 @@
+/* Inside quant/: what a plan holds. */
+#ifndef NABLA_QUANT_PLAN_PLAN_H
+#define NABLA_QUANT_PLAN_PLAN_H
+
+#include "lib/base/memory.h"
+#include "nabla/quantize.h"
+#include "quant/huggingface/hf_config.h"
+#include "quant/plan/patterns.h"
+#include "quant/write/tensor_reader.h"
+
+/* Why a row is what it is; the text is made when it is asked for. */
+typedef enum nabla_reason {
+  NABLA_REASON_DEFAULT,
+  NABLA_REASON_RULE,
+  NABLA_REASON_PACKED,
+  NABLA_REASON_SKIP,
+  NABLA_REASON_ONLY,
+  NABLA_REASON_NONE,
+  NABLA_REASON_DTYPE,
+  NABLA_REASON_EMPTY,
+  NABLA_REASON_RANK,
+  NABLA_REASON_NAME,
+  NABLA_REASON_KEEP,
+  NABLA_REASON_NONFINITE,
+  NABLA_REASON_ARCHITECTURE,
+  NABLA_REASON_GROWS,
+} nabla_reason;
+
+/* One logical tensor; small, since a file may hold two million. */
+typedef struct nabla_decision {
+  uint64_t bytes_out;
+  union {
+    uint64_t importance; /* tensor of plan->importance, or SIZE_MAX */
+    uint64_t index;      /* NABLA_REASON_NONFINITE: of the first such value */
+  };
+  uint32_t format; /* place in plan->formats, from 1; 0: kept */
+  uint32_t detail; /* rule, pattern or row of keep.def */
+  uint8_t reason;  /* nabla_reason */
+  uint8_t search;
+} nabla_decision;
+
+struct nabla_plan {
+  const nabla_allocator *allocator;
+  const nabla_checkpoint *checkpoint;
+  nabla_patterns *only, *skip, *rules;
+  nabla_rule *rule; /* NABLA_MAX_PATTERNS, without their patterns */
+  const nabla_encoding *encoding;
+  nabla_settings settings;
+  const nabla_checkpoint *importance; /* may be NULL */
+  nabla_layout_choice choice;
+  int has_config; /* the output is a folder with a config.json    */
+  nabla_hf_config config;
+  /* While set, what transformers cannot unpack is kept by default. */
+  const nabla_architecture *architecture;
+  nabla_nonfinite_policy nonfinite;
+  nabla_isa isa;
+  nabla_decision *decisions; /* one per logical tensor */
+  size_t count;
+  nabla_buffer formats; /* nabla_format, those next to each other unequal */
+  nabla_plan_totals totals;
+};
+
+/* The format that a tensor gets; encoding NULL: it is kept. */
+static inline const nabla_format *nabla_plan_format(const nabla_plan *plan,
+                                                    size_t tensor) {
+  static const nabla_format kept = {0};
+  const nabla_format *formats =
+      (const nabla_format *)(const void *)plan->formats.data;
+  const uint32_t format = plan->decisions[tensor].format;
+  return format ? &formats[format - 1] : &kept;
+}
+
+/* Says whether `encoding` can have `settings` at all. */
+NABLA_MUST_USE nabla_status nabla_settings_check(const nabla_settings *settings,
+                                                 const nabla_encoding *encoding,
+                                                 const char *what,
+                                                 nabla_diag *diag);
+
+/* What a rule says with what the options add. */
+nabla_settings nabla_settings_of_rule(const nabla_plan *plan,
+                                      const nabla_rule *rule);
+
+/* The format of a tensor that is not empty and has a dimension. */
+nabla_format nabla_settings_format(const nabla_plan *plan,
+                                   const nabla_tensor *tensor,
+                                   const nabla_encoding *encoding,
+                                   const nabla_settings *settings);
+
+/* Decides one tensor by name, dtype and shape. *out_format is the format of one
+ * that is to be packed, else its encoding is NULL; out->format stays 0. */
+NABLA_MUST_USE nabla_status nabla_plan_decide(const nabla_plan *plan,
+                                              const nabla_tensor *tensor,
+                                              nabla_decision *out,
+                                              nabla_format *out_format,
+                                              nabla_diag *diag);
+
+/* The weight of each of `count` values of a tile in a search, in a part of
+ * scratch->raw that codes leave free; *out NULL when all weigh the same. */
+NABLA_MUST_USE nabla_status nabla_importance_read(
+    const nabla_plan *plan, uint64_t tensor, uint64_t first, uint64_t count,
+    nabla_scratch *scratch, const float **out, nabla_diag *diag);
+
+/* What one part of a tensor's name says of it: the reason of the first row of
+ * keep.def that it matches, or NULL. */
+const char *nabla_keep_reason_of_part(const char *part, size_t size);
+
+/* Writes the reason of a decision as one clause. */
+void nabla_decision_explain(const nabla_plan *plan, const nabla_tensor *tensor,
+                            const nabla_decision *decision, char *out,
+                            size_t size);
+
+/* Turns decisions on tensors that hold NaN or infinity into "kept". */
+NABLA_MUST_USE nabla_status nabla_plan_keep_nonfinite(
+    nabla_plan *plan, const nabla_environment *environment, nabla_diag *diag);
+
+#endif

@@ -1,0 +1,95 @@
+/* Inside quant/: writing a checkpoint with some tensors encoded or decoded and
+ * the rest copied, tile by tile. */
+#ifndef NABLA_QUANT_WRITE_WRITE_H
+#define NABLA_QUANT_WRITE_WRITE_H
+
+#include <pthread.h>
+
+#include "nabla/quantize.h"
+#include "quant/formats/packed.h"
+#include "quant/plan/plan.h"
+#include "quant/write/output_checkpoint.h"
+#include "quant/write/spill.h"
+#include "quant/write/tensor_reader.h"
+
+/* What to do: exactly one of `plan` and `dequantize` is set. */
+typedef struct nabla_write_task {
+  const nabla_checkpoint *checkpoint;
+  const nabla_environment *environment;
+  const nabla_plan *plan;
+  const nabla_dequantize_options *dequantize;
+  nabla_dtype dtype; /* of what was packed without one, with `dequantize` */
+  nabla_isa isa;
+  nabla_layout layout;                 /* label and layout of what is encoded */
+  uint64_t bytes_out;                  /* of tensor data, to check free space */
+  uint64_t bytes_total, tensors_total; /* of input, for progress */
+} nabla_write_task;
+
+NABLA_MUST_USE nabla_status nabla_write_checkpoint(
+    const nabla_write_task *task, const nabla_write_options *where,
+    nabla_write_summary *out, nabla_diag *diag);
+
+typedef enum nabla_item_kind {
+  NABLA_ITEM_COPY,   /* one file tensor, as it is     */
+  NABLA_ITEM_ENCODE, /* one logical tensor, to codes  */
+  NABLA_ITEM_DECODE, /* one logical tensor, to floats */
+} nabla_item_kind;
+
+/* One thing to do for an output file; small, there may be two million. */
+typedef struct nabla_item {
+  uint32_t kind;
+  uint32_t shard; /* COPY                                     */
+  uint64_t index; /* entry of the shard, or logical tensor    */
+  size_t id;      /* of the first component in the writer     */
+  union {
+    uint64_t spill;  /* ENCODE with dynamic8: where its f32 scales begin     */
+    uint64_t packed; /* COPY of codes: 1 + their logical tensor; else 0      */
+  };
+  _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
+} nabla_item;
+
+/* The components of a tile: the values [first, first + count) of an item. */
+typedef struct nabla_packed_tile {
+  const nabla_item *item; /* NULL: none */
+  uint64_t number;        /* of the tile */
+  uint64_t first, count;
+  nabla_packed packed;
+} nabla_packed_tile;
+
+/* The work for one output file. */
+typedef struct nabla_file_job {
+  const nabla_write_task *task;
+  nabla_safetensors_writer *writer;
+  nabla_item *items;
+  size_t count, room;
+  uint64_t *first_tile; /* count + 1 */
+  nabla_scratch *scratches;
+  nabla_packed_tile *waiting; /* of each worker, to be written: write_put.c */
+  pthread_mutex_t *turn;      /* held while one of them writes              */
+  uint32_t workers;
+  uint64_t tile;      /* elements */
+  nabla_spill *spill; /* of `spilled` scales, or NULL */
+  uint64_t spilled;
+  uint64_t bytes_before, tensors_before; /* done for earlier files */
+} nabla_file_job;
+
+nabla_tiling nabla_item_tiling(const nabla_file_job *job,
+                               const nabla_item *item);
+
+/* The dtype that a packed tensor decodes to. */
+nabla_dtype nabla_write_dtype(const nabla_write_task *task,
+                              const nabla_tensor *tensor);
+
+/* Source tensor and target format of an ENCODE or DECODE item. */
+nabla_format nabla_item_format(const nabla_file_job *job,
+                               const nabla_item *item);
+
+/* Writes dynamic8 scales, once all tiles have run. */
+NABLA_MUST_USE nabla_status nabla_file_job_nest(nabla_file_job *job,
+                                                nabla_diag *diag);
+
+/* Runs all tiles of the job. */
+NABLA_MUST_USE nabla_status nabla_file_job_run(nabla_file_job *job,
+                                               nabla_diag *diag);
+
+#endif

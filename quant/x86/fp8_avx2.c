@@ -1,4 +1,0 @@
-/* FP8 E4M3 for AVX2: the bits of quant/fp8.c. */
-#include "quant/x86/fp8_avx2.h"
-
-FP8_STAGES(fp8, e4m3)

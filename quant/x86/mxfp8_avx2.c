@@ -1,4 +1,0 @@
-/* MXFP8 with E4M3 elements for AVX2: the bits of quant/mxfp8.c. */
-#include "quant/x86/fp8_avx2.h"
-
-FP8_STAGES(mxfp8, e4m3)

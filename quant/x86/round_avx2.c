@@ -1,4 +1,0 @@
-/* The round stage for AVX2: quant/round.h, compiled for it. */
-#include "quant/round.h"
-
-int nabla_any_round_avx2(const nabla_rounding *r) { return nabla_round(r); }

@@ -1,0 +1,329 @@
+/* nabla-manifest: what public functions take and give, as the JSON text that
+ * lib/runtime reads (docs/JSON.md), kept in the module attribute
+ * `nabla.manifest` because lowering forgets implicit types. Also says that
+ * arguments are not written: they may be mapped files. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/encoding/encoding_nested.h"
+#include "dialect/verify/checks.h"
+#include "transforms/abi/manifest_components.h"
+#include "transforms/abi/manifest_names.h"
+#include "transforms/ir/ir.h"
+#include "transforms/passes.h"
+
+/* The name of a dtype as in files; NULL when no array of it can be passed. */
+static const char *dtype_name(MlirType type) {
+  if (mlirTypeIsAF32(type)) return "F32";
+  if (mlirTypeIsAF16(type)) return "F16";
+  if (mlirTypeIsABF16(type)) return "BF16";
+  if (mlirTypeIsAF64(type)) return "F64";
+  if (!mlirTypeIsAInteger(type)) return NULL;
+  unsigned width = mlirIntegerTypeGetWidth(type);
+  if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? "U8" : NULL;
+  if (!mlirIntegerTypeIsSignless(type)) return NULL;
+  return width == 64   ? "I64"
+         : width == 32 ? "I32"
+         : width == 8  ? "I8"
+         : width == 1  ? "BOOL"
+                       : NULL;
+}
+
+static bool can_pass(MlirType type) {
+  if (nablaTypeIsAImplicit(type)) return true;
+  return mlirTypeIsARankedTensor(type) &&
+         mlirShapedTypeGetRank(type) <= NABLA_MAX_RANK &&
+         dtype_name(mlirShapedTypeGetElementType(type));
+}
+
+static nabla_status write_text(void *self, const void *data, size_t size,
+                               nabla_diag *diag) {
+  (void)diag;
+  nabla_text_add(self, "%.*s", (int)size, (const char *)data);
+  return NABLA_OK;
+}
+
+static void put(nabla_json_out *out, const char *key, const char *value) {
+  nabla_json_out_key(out, key);
+  nabla_json_out_string(out, value);
+}
+
+static void put_shape(nabla_json_out *out, intptr_t rank,
+                      const int64_t *shape) {
+  nabla_json_out_key(out, "shape");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < rank; i++) {
+    if (nabla_is_dynamic(shape[i]))
+      nabla_json_out_null(out);
+    else
+      nabla_json_out_u64(out, (uint64_t)shape[i]);
+  }
+  nabla_json_out_array_end(out);
+}
+
+static void put_packed(nabla_json_out *out, MlirType type) {
+  nabla_format format = nabla_implicit_format(type);
+  put(out, "encoding", format.encoding->name);
+  put(out, "granularity",
+      format.granularity == NABLA_PER_ROW      ? "row"
+      : format.granularity == NABLA_PER_TENSOR ? "tensor"
+                                               : "block");
+  nabla_json_out_key(out, "block");
+  nabla_json_out_u64(out, format.block);
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  if (nabla_manifest_is_dynamic8(&info)) {
+    nabla_json_out_key(out, "nested_block");
+    nabla_json_out_u64(out, nabla_encoding_read(info.nested).block);
+  }
+  nabla_json_out_key(out, "components");
+  nabla_json_out_array(out);
+  nabla_manifest_components(out, type, "");
+  nabla_json_out_array_end(out);
+}
+
+/* Nothing is stored. */
+static void put_implied(nabla_json_out *out, MlirType type) {
+  bool splat = nabla_implicit_encoding(type).kind == NABLA_KIND_SPLAT;
+  put(out, "encoding", splat ? "splat" : "identity");
+  nabla_json_out_key(out, "components");
+  nabla_json_out_array(out);
+  nabla_json_out_array_end(out);
+}
+
+/* One argument, or a dense result. */
+static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
+  int64_t shape[NABLA_MAX_RANK];
+  intptr_t rank = nabla_array_rank(type);
+  for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
+  nabla_json_out_object(out);
+  nabla_json_out_key(out, "name");
+  nabla_json_out_string_n(out, name.data, name.length);
+  put(out, "dtype", dtype_name(nabla_array_element(type)));
+  bool packed = nablaTypeIsAImplicit(type) &&
+                nabla_implicit_encoding(type).kind == NABLA_KIND_PACKED;
+  if (packed) {
+    nablaImplicit p = nablaImplicitTypeParts(type);
+    if (p.storageRank >= 0)
+      put_shape(out, p.storageRank, p.storage);
+    else
+      put_shape(out, rank, shape);
+    put_packed(out, type);
+  } else {
+    put_shape(out, rank, shape);
+    if (nablaTypeIsAImplicit(type)) put_implied(out, type);
+  }
+  nabla_json_out_object_end(out);
+}
+
+/* An argument of an encoding from outside: its components are inputs. */
+static void put_components(nabla_json_out *out, MlirStringRef name,
+                           MlirType type) {
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++) {
+    nabla_text text = {0};
+    nabla_text_add(&text, "%.*s.%s", (int)name.length, name.data,
+                   parts[i].name);
+    put_port(out, nabla_ref(text.data ? text.data : parts[i].name),
+             nabla_component_type(&parts[i]));
+    nabla_text_deinit(&text);
+  }
+}
+
+static void put_argument(nabla_json_out *out, MlirStringRef name,
+                         MlirType type) {
+  if (nablaTypeIsAImplicit(type) &&
+      nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
+    put_components(out, name, type);
+  else
+    put_port(out, name, type);
+}
+
+/* A dense result, or the leaves of an implicit one. */
+static void put_result(nabla_json_out *out, MlirType type, const char *name) {
+  if (!nablaTypeIsAImplicit(type)) {
+    put_port(out, nabla_ref(name), type);
+    return;
+  }
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(type, parts);
+  for (uint32_t i = 0; i < count; i++) {
+    char inner[NABLA_MAX_NESTING * 8 + 16];
+    snprintf(inner, sizeof inner, "%s%s%s", name, *name ? "." : "",
+             parts[i].name);
+    put_result(out, parts[i].type, inner);
+  }
+}
+
+static MlirType function_type(MlirOperation function) {
+  return mlirTypeAttrGetValue(
+      mlirOperationGetAttributeByName(function, nabla_ref("function_type")));
+}
+
+static bool can_enter(MlirOperation function) {
+  MlirType type = function_type(function);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++)
+    if (!can_pass(mlirFunctionTypeGetInput(type, i))) return false;
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
+    if (!can_pass(mlirFunctionTypeGetResult(type, i))) return false;
+  return true;
+}
+
+/* The type of an argument that nothing in a file can be bound to, or null. */
+static MlirType nothing_binds(MlirOperation function) {
+  MlirType type = function_type(function);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
+    MlirType input = mlirFunctionTypeGetInput(type, i);
+    if (nablaTypeIsAImplicit(input) && !nabla_manifest_can_bind(input))
+      return input;
+  }
+  return (MlirType){NULL};
+}
+
+static void warn_unbound(MlirOperation function, MlirType type) {
+  nabla_text text = {0};
+  nabla_text_add(&text, "is no entry point: no file holds ");
+  nabla_text_add_attribute(&text, nablaImplicitTypeParts(type).encoding);
+  nabla_text_add(&text, "; take its components and nabla.pack them");
+  if (text.data)
+    nablaEmitWarning(mlirOperationGetLocation(function), text.data);
+  nabla_text_deinit(&text);
+}
+
+static MlirStringRef symbol(MlirOperation function) {
+  return mlirStringAttrGetValue(
+      mlirOperationGetAttributeByName(function, nabla_ref("sym_name")));
+}
+
+static bool is_public_function(MlirOperation op) {
+  if (!nabla_is(op, "func.func")) return false;
+  MlirAttribute visibility =
+      mlirOperationGetAttributeByName(op, nabla_ref("sym_visibility"));
+  return (mlirAttributeIsNull(visibility) ||
+          nabla_text_equals(mlirStringAttrGetValue(visibility), "public")) &&
+         !mlirBlockIsNull(
+             mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
+}
+
+static void put_function(nabla_json_out *out, MlirOperation function) {
+  MlirType type = function_type(function);
+  MlirStringRef name = symbol(function);
+  nabla_json_out_object(out);
+  nabla_json_out_key(out, "name");
+  nabla_json_out_string_n(out, name.data, name.length);
+  nabla_json_out_key(out, "arguments");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
+    char fallback[32];
+    put_argument(out, nabla_manifest_argument(function, i, fallback),
+                 mlirFunctionTypeGetInput(type, i));
+  }
+  nabla_json_out_array_end(out);
+  nabla_json_out_key(out, "results");
+  nabla_json_out_array(out);
+  for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
+    put_result(out, mlirFunctionTypeGetResult(type, i), "");
+  nabla_json_out_array_end(out);
+  nabla_json_out_object_end(out);
+}
+
+/* The dictionary without its name. */
+static MlirAttribute without_name(MlirAttribute one, MlirIdentifier name) {
+  const intptr_t had = mlirDictionaryAttrGetNumElements(one);
+  MlirNamedAttribute *kept = calloc((size_t)had + 1, sizeof *kept);
+  if (!kept) return one;
+  intptr_t count = 0;
+  for (intptr_t e = 0; e < had; e++) {
+    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(one, e);
+    if (!mlirIdentifierEqual(entry.name, name)) kept[count++] = entry;
+  }
+  MlirAttribute made =
+      mlirDictionaryAttrGet(mlirAttributeGetContext(one), count, kept);
+  free(kept);
+  return made;
+}
+
+/* The names are in the manifest now; LLVM would warn of them. */
+static void drop_names(MlirOperation function) {
+  MlirContext context = nabla_context(function);
+  MlirStringRef key = nabla_ref("arg_attrs");
+  MlirAttribute old = mlirOperationGetAttributeByName(function, key);
+  MlirIdentifier name = mlirIdentifierGet(context, nabla_ref("nabla.name"));
+  if (mlirAttributeIsNull(old)) return;
+  const intptr_t count = mlirArrayAttrGetNumElements(old);
+  MlirAttribute *all = calloc((size_t)count + 1, sizeof *all);
+  if (!all) return;
+  for (intptr_t i = 0; i < count; i++)
+    all[i] = without_name(mlirArrayAttrGetElement(old, i), name);
+  mlirOperationSetAttributeByName(function, key,
+                                  mlirArrayAttrGet(context, count, all));
+  free(all);
+}
+
+static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
+
+/* Arguments are read only, in every function: bufferization would write into
+ * them where it can. */
+static void protect_arguments(MlirOperation function) {
+  if (mlirBlockIsNull(
+          mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0))))
+    return;
+  nabla_arguments_protect(
+      function, 0, mlirFunctionTypeGetNumInputs(function_type(function)));
+}
+
+MlirLogicalResult nabla_run_manifest(MlirOperation op,
+                                     const nablaPassValue *values,
+                                     void *prepared) {
+  (void)values, (void)prepared;
+  MlirContext context = nabla_context(op);
+  MlirStringRef key = nabla_ref("nabla.manifest");
+  if (!mlirAttributeIsNull(mlirOperationGetAttributeByName(op, key)))
+    return mlirLogicalResultSuccess();
+  nabla_op_list all = nabla_ops_collect(op, is_function);
+  nabla_text text = {0};
+  nabla_json_out out = {.self = &text, .write = write_text};
+  nabla_json_out_object(&out);
+  nabla_json_out_key(&out, "abi");
+  nabla_json_out_u64(&out, 1);
+  nabla_json_out_key(&out, "functions");
+  nabla_json_out_array(&out);
+  bool good = true;
+  for (size_t i = 0; i < all.count; i++) {
+    good = nabla_manifest_check_function(all.ops[i]) && good;
+    protect_arguments(all.ops[i]);
+    if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
+        !is_public_function(all.ops[i]))
+      continue; /* those of nested modules are theirs */
+    MlirType unbound = nothing_binds(all.ops[i]);
+    if (!mlirTypeIsNull(unbound)) {
+      warn_unbound(all.ops[i], unbound);
+      continue;
+    }
+    if (!can_enter(all.ops[i])) {
+      nablaEmitWarning(mlirOperationGetLocation(all.ops[i]),
+                       "is no entry point: it takes or gives what is neither "
+                       "a tensor nor an implicit array");
+      continue;
+    }
+    good = nabla_manifest_check_arguments(all.ops[i]) && good;
+    put_function(&out, all.ops[i]);
+    mlirOperationSetAttributeByName(all.ops[i],
+                                    nabla_ref("llvm.emit_c_interface"),
+                                    mlirUnitAttrGet(context));
+  }
+  nabla_json_out_array_end(&out);
+  nabla_json_out_object_end(&out);
+  for (size_t i = 0; i < all.count; i++) drop_names(all.ops[i]);
+  bool failed = nabla_json_out_finish(&out) || text.failed || all.failed;
+  if (!failed)
+    mlirOperationSetAttributeByName(
+        op, key, mlirStringAttrGet(context, nabla_ref(text.data)));
+  nabla_text_deinit(&text);
+  nabla_op_list_deinit(&all);
+  if (failed) return nabla_error_at(op, "has too many functions to describe");
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+}

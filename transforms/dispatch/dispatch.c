@@ -1,0 +1,310 @@
+/* nabla-dispatch: applies the rules to every op that has implicit operands,
+ * then materializes what no rule took, and says so: one line for each pair of
+ * op and encoding, with a count. */
+#include <mlir-c/Diagnostics.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/control.h"
+#include "dialect/ops.h"
+#include "dialect/verify/checks.h"
+#include "transforms/composite/decompositions.h"
+#include "transforms/dispatch/dispatch_work.h"
+#include "transforms/dispatch/rules.h"
+#include "transforms/dispatch/splats.h"
+#include "transforms/passes.h"
+
+/* Rules that take one operation, one after another; and passes over what the
+ * rules of the table and decompositions made. */
+#define MAX_ROUNDS 64
+#define MAX_PASSES 32
+
+typedef enum policy { POLICY_OFF, POLICY_WARN, POLICY_ERROR } policy;
+
+static bool read_policy(const char *text, policy *out) {
+  static const char *const names[] = {"off", "warn", "error"};
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(text, names[i])) {
+      *out = (policy)i;
+      return true;
+    }
+  return false;
+}
+
+/* Materialized operands of one encoding at one kind of op. */
+typedef struct miss {
+  char op[64], encoding[96];
+  const char *why; /* of the first */
+  MlirLocation location;
+  uint64_t count, elements;
+  struct miss *next;
+} miss;
+
+typedef struct report {
+  miss *first, **end;
+  bool failed;
+} report;
+
+static void encoding_text(MlirType type, char *out, size_t size) {
+  nabla_text text = {0};
+  MlirAttribute encoding = nablaImplicitTypeParts(type).encoding, parameters;
+  (void)nablaEncodingAttrParts(encoding, &parameters);
+  if (nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM) {
+    nabla_text_add(&text, "#nabla.custom<"); /* what follows is long */
+    nabla_text_add_attribute(&text, nabla_attribute(parameters, "value"));
+    nabla_text_add(&text, ">");
+  } else {
+    nabla_text_add_attribute(&text, encoding);
+  }
+  snprintf(out, size, "%s", text.data ? text.data : "");
+  nabla_text_deinit(&text);
+}
+
+static void count_miss(report *r, MlirOperation op, MlirType type,
+                       const char *why) {
+  miss at = {.why = why, .location = mlirOperationGetLocation(op)};
+  MlirStringRef name = nabla_name(op);
+  snprintf(at.op, sizeof at.op, "%.*s", (int)name.length, name.data);
+  encoding_text(type, at.encoding, sizeof at.encoding);
+  miss *m = r->first;
+  while (m && (strcmp(m->op, at.op) || strcmp(m->encoding, at.encoding)))
+    m = m->next;
+  if (!m) {
+    m = malloc(sizeof *m);
+    if (!m) {
+      r->failed = true;
+      return;
+    }
+    *m = at;
+    *r->end = m;
+    r->end = &m->next;
+  }
+  uint64_t elements = 1;
+  for (intptr_t i = 0; i < nabla_array_rank(type); i++)
+    elements *= (uint64_t)nabla_array_dim(type, i);
+  m->count++;
+  m->elements += elements;
+}
+
+static void print_misses(const report *r, policy say) {
+  for (const miss *m = r->first; m && say != POLICY_OFF; m = m->next) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "'%s' op %s %llu operand%s of %s, %llu elements: %s", m->op,
+             say == POLICY_ERROR ? "would materialize" : "materializes",
+             (unsigned long long)m->count, m->count == 1 ? "" : "s",
+             m->encoding, (unsigned long long)m->elements, m->why);
+    if (say == POLICY_ERROR)
+      mlirEmitError(m->location, text);
+    else
+      nablaEmitWarning(m->location, text);
+  }
+}
+
+static void remark(MlirOperation op, bool missed, const char *rule,
+                   const char *text) {
+  nablaOptimizationRemark(mlirOperationGetLocation(op), missed, rule,
+                          "nabla-dispatch", text);
+}
+
+/* Is operand `index` one that the op takes as it is? Of a scan's, all but the
+ * inputs whose slices are tensors. */
+static bool flows(MlirOperation op, intptr_t index) {
+  if (nabla_op_find(op)->implicit != NABLA_IMPLICIT_flows) return false;
+  if (!nabla_is(op, "nabla.scan")) return true;
+  nabla_scan scan = nabla_scan_read(op);
+  if (index < scan.carries || index >= scan.carries + scan.inputs) return true;
+  MlirBlock body = nabla_region_block(op, 0);
+  return nablaTypeIsAImplicit(
+      mlirValueGetType(mlirBlockGetArgument(body, index)));
+}
+
+/* A nabla.materialize in front of each implicit operand. */
+static bool materialize(MlirOperation op, report *r, const char *why) {
+  remark(op, true, "Materialized", why);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue value = mlirOperationGetOperand(op, i);
+    MlirType type = mlirValueGetType(value);
+    if (!nablaTypeIsAImplicit(type) || flows(op, i)) continue;
+    count_miss(r, op, type, why);
+    nabla_op_spec spec = {"nabla.materialize", 1, &value, -1, NULL, 0, NULL};
+    MlirOperation dense = nabla_op_create(op, &spec);
+    if (mlirOperationIsNull(dense)) return false;
+    mlirOperationSetOperand(op, i, mlirOperationGetResult(dense, 0));
+  }
+  return true;
+}
+
+static bool has_implicit_operand(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nablaTypeIsAImplicit(nabla_operand_type(op, i)) && !flows(op, i))
+      return true;
+  return false;
+}
+
+/* Ops whose implicit operands something has to be done about. */
+static bool needs_dispatch(MlirOperation op) {
+  const nabla_op_row *row = nabla_op_find(op);
+  if (!row || !has_implicit_operand(op)) return false;
+  return row->implicit == NABLA_IMPLICIT_rules ||
+         row->implicit == NABLA_IMPLICIT_flows ||
+         row->implicit == NABLA_IMPLICIT_parts ||
+         (row->implicit == NABLA_IMPLICIT_views &&
+          !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
+}
+
+/* Those, and what rules from outside may want. */
+static bool may_be_asked(MlirOperation op) {
+  if (needs_dispatch(op)) return true;
+  if (!nabla_op_find(op)) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (nablaTypeIsAImplicit(nabla_operand_type(op, i))) return true;
+  return false;
+}
+
+typedef struct dispatching {
+  const nabla_rule_set *rules;
+  nabla_work work;
+  report report;
+} dispatching;
+
+static nabla_rule_outcome call_rule(const nabla_rule *rule, MlirOperation op,
+                                    const char **why, void *self) {
+  dispatching *d = self;
+  if (rule->apply) return rule->apply(op, why);
+  size_t index = (size_t)(rule - d->rules->rules) - d->rules->table_count;
+  return nabla_work_ask_added(&d->work, &d->rules->added[index], why);
+}
+
+/* Rules of files come first, in their order. */
+static nabla_rule_outcome ask_files(dispatching *d, MlirOperation op) {
+  MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
+  for (size_t i = 0; i < d->rules->file_count; i++) {
+    const nabla_file_rule *rule = &d->rules->files[i];
+    if (!nabla_is(op, rule->op)) continue;
+    nabla_rule_outcome outcome = nabla_work_ask_file(&d->work, rule);
+    if (outcome == NABLA_RULE_DECLINED) continue;
+    if (outcome != NABLA_RULE_FAILED)
+      nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                              rule->file);
+    return outcome;
+  }
+  return NABLA_RULE_DECLINED;
+}
+
+static nabla_rule_outcome ask_rules(dispatching *d, MlirOperation op,
+                                    const char **why) {
+  MlirLocation location = mlirOperationGetLocation(op);
+  const nabla_rule_choice among = {
+      d->rules->rules, d->rules->table_count + d->rules->added_count, call_rule,
+      d};
+  const nabla_rule *rule;
+  nabla_rule_outcome outcome = nabla_rules_choose(&among, op, &rule, why);
+  if (outcome == NABLA_RULE_APPLIED || outcome == NABLA_RULE_REFINED)
+    nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                            rule->summary);
+  return outcome;
+}
+
+/* Splats that no rule took become constants, which the passes behind know: 1 if
+ * there were some, 0 if not, -1 after an error. */
+static int take_splats(MlirOperation op, MlirLocation location) {
+  nabla_implicit_use use = nabla_op_find(op)->implicit;
+  if (use != NABLA_IMPLICIT_rules && use != NABLA_IMPLICIT_views) return 0;
+  int count = nabla_splats_to_constants(op);
+  if (count > 0)
+    nablaOptimizationRemark(location, false, "splat", "nabla-dispatch",
+                            "a splat is a constant");
+  return count > 0 ? 1 : count;
+}
+
+/* What no rule took: a composite becomes its parts, which have rules. */
+static bool fall_back(dispatching *d, MlirOperation op, const char *why) {
+  if (nabla_is_composite(op)) return nabla_decompose(op);
+  if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
+    why = "the result is a tensor";
+  if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
+    why = "its slices are tensors";
+  return materialize(op, &d->report, why);
+}
+
+static bool dispatch(dispatching *d, MlirOperation op) {
+  const char *why = "";
+  MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
+  /* each refinement by the table leaves one kind of implicit operand less, and
+   * those from outside are counted */
+  for (int round = 0; round < MAX_ROUNDS && may_be_asked(op); round++) {
+    nabla_rule_outcome outcome = ask_files(d, op);
+    if (outcome == NABLA_RULE_DECLINED) outcome = ask_rules(d, op, &why);
+    if (outcome == NABLA_RULE_FAILED) return false;
+    if (outcome == NABLA_RULE_APPLIED) return true;
+    if (outcome == NABLA_RULE_REFINED) continue;
+    if (!needs_dispatch(op)) return true;
+    int taken = take_splats(op, location);
+    if (taken < 0) return false;
+    if (taken == 0) return fall_back(d, op, why);
+  }
+  return true;
+}
+
+/* Everything that there is now. */
+static bool dispatch_pass(dispatching *d, MlirOperation root) {
+  d->work = nabla_work_begin(root, may_be_asked);
+  bool good = !d->work.failed;
+  for (MlirOperation at;
+       good && !mlirOperationIsNull(at = nabla_work_next(&d->work));)
+    good = dispatch(d, at);
+  /* what rules from outside built was verified by itself: here is the rest,
+   * what stands before what it uses */
+  if (good && d->work.rewrites) good = mlirOperationVerify(root);
+  nabla_work_end(&d->work);
+  return good;
+}
+
+/* Rules of the table and decompositions make ops that want dispatch too. */
+static bool dispatch_all(dispatching *d, MlirOperation root) {
+  for (int pass = 0; pass < MAX_PASSES; pass++) {
+    if (!dispatch_pass(d, root)) return false;
+    nabla_op_list left = nabla_ops_collect(root, needs_dispatch);
+    bool done = left.count == 0 && !left.failed, failed = left.failed;
+    nabla_op_list_deinit(&left);
+    if (done || failed) return !failed;
+  }
+  nabla_error_at(root,
+                 "has rules that make each other's operations without end: "
+                 "nabla-dispatch gave up");
+  return false;
+}
+
+void *nabla_prepare_dispatch(MlirContext context,
+                             const nablaPassValue *values) {
+  return nabla_rule_set_create(context, values[1].string);
+}
+
+void nabla_release_dispatch(void *prepared) {
+  nabla_rule_set_destroy(prepared);
+}
+
+MlirLogicalResult nabla_run_dispatch(MlirOperation op,
+                                     const nablaPassValue *values,
+                                     void *prepared) {
+  policy say;
+  if (!read_policy(values[0].string, &say))
+    return nabla_error_at(op,
+                          "nabla-dispatch: policy '%s' is none of off, "
+                          "warn, error",
+                          values[0].string);
+  dispatching d = {.rules = prepared};
+  report *r = &d.report;
+  r->end = &r->first;
+  bool good = dispatch_all(&d, op);
+  print_misses(r, say);
+  good = good && !r->failed && !(say == POLICY_ERROR && r->first);
+  while (r->first) {
+    miss *next = r->first->next;
+    free(r->first);
+    r->first = next;
+  }
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+}

@@ -1,0 +1,31 @@
+/* From the types of a nabla.fused_dot to the kernel that computes it. */
+#ifndef NABLA_TRANSFORMS_FUSED_FUSED_SPEC_H
+#define NABLA_TRANSFORMS_FUSED_FUSED_SPEC_H
+
+#include <mlir-c/IR.h>
+#include <stdbool.h>
+
+#include "lib/kernels/fused_kernel.h"
+
+/* Fills `out` for y = x . w without an epilogue.
+ * @param x          type of x: M x K, M may be known at run time only
+ * @param w          a packed implicit type of rank 2, N x K
+ * @return NULL, or why there is no kernel, as static text */
+const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
+                                nabla_fused_spec *out);
+
+/* The storage of a packed implicit type, its encoding and w_type alone.
+ * @return NULL, or why no kernel decodes it, as static text */
+const char *nabla_fused_weight_of(MlirType w, nabla_features features,
+                                  nabla_fused_spec *out);
+
+/* Whether kernels read scales of this implicit type, and how. */
+bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out);
+
+/* Adds the epilogue of a fused_dot; false for a step it does not know. */
+bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out);
+
+/* A symbol that tells every field of `spec` but the features. */
+void nabla_fused_name(const nabla_fused_spec *spec, nabla_text *out);
+
+#endif

@@ -1,0 +1,285 @@
+/* nabla-lower-fused: one kernel for each distinct fused operation of a module,
+ * and a function around it that gathers its arguments and spreads it over
+ * threads. The operation becomes a call of that function, which hides the
+ * addresses: passes before bufferization would merge or fold what takes them,
+ * and then what reads x would seem to stand where x was made, before writes
+ * that are behind. */
+#include "transforms/fused/lower_fused.h"
+
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dialect/encoding/encoding.h"
+#include "transforms/fused/single_gemm.h"
+#include "transforms/implicit/components.h"
+#include "transforms/ir/ir.h"
+#include "transforms/passes.h"
+
+static bool is_fused(MlirOperation op) {
+  return nabla_is(op, "nabla.fused_dot");
+}
+
+/* The function around `op`; null when it stands elsewhere. */
+static MlirOperation function_of(MlirOperation op) {
+  while (!mlirOperationIsNull(op) && !nabla_is(op, "func.func"))
+    op = mlirOperationGetParentOperation(op);
+  return op;
+}
+
+/* Scales that are packed themselves, as f32: kernels read these. */
+static MlirValue plain_scales(MlirOperation op, MlirValue scales) {
+  if (!nablaTypeIsAImplicit(mlirValueGetType(scales))) return scales;
+  nablaOptimizationRemark(mlirOperationGetLocation(op), true,
+                          "ScalesMaterialized", "nabla-lower-fused",
+                          "decodes the packed scales of its weight in front of "
+                          "the kernel: kernels read dense scales and dynamic8 "
+                          "with f32 absmax");
+  nabla_op_spec spec = {"nabla.materialize", 1, &scales, -1, NULL, 0, NULL};
+  return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
+}
+
+static void add_argument(nabla_fused_lowering *l, MlirValue value) {
+  l->operands[l->count++] = value;
+  nabla_words_add_argument(&l->call, mlirValueGetType(value));
+}
+
+static void add_component(nabla_fused_lowering *l, MlirValue value, int word) {
+  l->operands[l->count++] = value;
+  nabla_words_add_component(&l->call, mlirValueGetType(value), word);
+}
+
+/* Codes of scales where the scales are; the rest behind all others. */
+static void gather_nested(nabla_fused_lowering *l, MlirValue *scales,
+                          MlirValue rest[3]) {
+  MlirValue parts[NABLA_MAX_PARTS];
+  MlirType type = mlirValueGetType(*scales);
+  nabla_fused_spec spec = l->spec;
+  if (!nablaTypeIsAImplicit(type) || !nabla_fused_nested_scales(type, &spec) ||
+      nabla_components_split(*scales, l->op, parts) != 4) {
+    *scales = plain_scales(l->op, *scales);
+    return;
+  }
+  l->spec = spec;
+  *scales = parts[0];
+  for (int i = 0; i < 3; i++) rest[i] = parts[i + 1];
+}
+
+static bool gather(nabla_fused_lowering *l) {
+  MlirOperation op = l->op;
+  MlirValue components[NABLA_MAX_PARTS], nested[3] = {{NULL}, {NULL}, {NULL}};
+  if (mlirOperationIsNull(function_of(op))) {
+    nabla_error_at(op, "is lowered inside of func.func only");
+    return false;
+  }
+  intptr_t count =
+      nabla_components_split(mlirOperationGetOperand(op, 1), op, components);
+  intptr_t wanted = l->spec.ggml ? 1 : l->spec.format.zero_point ? 3 : 2;
+  if (count != wanted) {
+    nabla_error_at(op, "has a weight that is not codes and scales");
+    return false;
+  }
+  if (count > 1) gather_nested(l, &components[1], nested);
+  l->call.text = &l->text;
+  l->call.result = nabla_result_type(op, 0);
+  add_argument(l, mlirOperationGetOperand(op, 0));
+  add_component(l, components[0], NABLA_FUSED_CODES);
+  if (count > 1) add_component(l, components[1], NABLA_FUSED_SCALES);
+  if (count > 2) add_component(l, components[2], NABLA_FUSED_ZERO_POINTS);
+  for (int i = 0; i < 3; i++)
+    if (!mlirValueIsNull(nested[i]))
+      add_component(l, nested[i], NABLA_FUSED_NESTED_SCALES + i);
+  for (intptr_t i = 2; i < mlirOperationGetNumOperands(op); i++)
+    add_argument(l, mlirOperationGetOperand(op, i));
+  return true;
+}
+
+/* Loads dimension `dim` of argument `index` as an i64, once. */
+static void add_dim(nabla_fused_lowering *l, const char *name, intptr_t index,
+                    int dim) {
+  nabla_text_add(&l->text,
+                 "  %%%s_i = arith.constant %d : index\n"
+                 "  %%%s_d = tensor.dim %%a%d, %%%s_i : ",
+                 name, dim, name, (int)index, name);
+  nabla_text_add_type(&l->text, mlirValueGetType(l->operands[index]));
+  nabla_text_add(&l->text,
+                 "\n  %%%s = arith.index_cast %%%s_d : index to i64\n", name,
+                 name);
+}
+
+static void require(nabla_fused_lowering *l, intptr_t argument, int dim,
+                    const char *equals) {
+  char name[32];
+  MlirType type = mlirValueGetType(l->operands[argument]);
+  MlirType x = mlirValueGetType(l->operands[0]);
+  bool known = strcmp(equals, "m") != 0 ||
+               !nabla_is_dynamic(mlirShapedTypeGetDimSize(x, 0));
+  if (known && !nabla_is_dynamic(mlirShapedTypeGetDimSize(type, dim)))
+    return; /* both are static: verified */
+  snprintf(name, sizeof name, "r%d_%d", (int)argument, dim);
+  add_dim(l, name, argument, dim);
+  nabla_text_add(&l->text,
+                 "  func.call @nabla_require_equal(%%%s, %%%s, %%where) : "
+                 "(i64, i64, !llvm.ptr) -> ()\n",
+                 name, equals);
+}
+
+/* What is not known to agree before the run is checked in it. */
+static void add_checks(nabla_fused_lowering *l) {
+  nabla_text_add(&l->text,
+                 "  %%n = arith.constant %llu : i64\n"
+                 "  %%k = arith.constant %llu : i64\n"
+                 "  %%where = llvm.mlir.addressof @nabla_where_fused_dot : "
+                 "!llvm.ptr\n",
+                 (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
+  add_dim(l, "m", 0, 0);
+  require(l, 0, 1, "k");
+  intptr_t at = 1 + l->call.components;
+  for (uint32_t i = 0; i < l->spec.step_count; i++) {
+    if (l->spec.steps[i] == NABLA_STEP_BIAS) {
+      require(l, at++, 0, "n");
+    } else if (l->spec.steps[i] == NABLA_STEP_ADD) {
+      require(l, at, 0, "m");
+      require(l, at++, 1, "n");
+    }
+  }
+}
+
+static void add_call(nabla_fused_lowering *l) {
+  const nabla_kernel_words *w = &l->call;
+  bool open = nabla_is_dynamic(mlirShapedTypeGetDimSize(w->result, 0));
+  nabla_words_result(w, open ? "m_d" : "");
+  nabla_words_input(w, NABLA_FUSED_X, 0);
+  nabla_words_store(w, NABLA_FUSED_M, "m");
+  nabla_words_components(w);
+  for (intptr_t i = 1 + w->components; i < w->count; i++)
+    nabla_words_input(w, NABLA_FUSED_EPILOGUE + (int)(i - 1 - w->components),
+                      i);
+  nabla_words_pointer(w);
+  nabla_fused_add_classes(l);
+  nabla_fused_add_prepare(l);
+  nabla_text_add(
+      &l->text,
+      "  func.call @nabla_parallel(%%kernel%s, %%wp, %%n, %%grain%s) : "
+      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+      nabla_fused_chosen(l), nabla_fused_chosen(l));
+  nabla_words_return(w);
+}
+
+/* The kernel's name and, of what differs between its callers, the shapes. */
+static void name_function(nabla_fused_lowering *l) {
+  nabla_text_add(&l->function, "%s_on", l->name.data ? l->name.data : "");
+  for (intptr_t i = 0; i < l->count; i++) {
+    MlirType type = mlirValueGetType(l->operands[i]);
+    if (i >= 1 && i <= l->call.components) continue; /* they are the kernel's */
+    for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++) {
+      int64_t dim = mlirShapedTypeGetDimSize(type, d);
+      if (nabla_is_dynamic(dim))
+        nabla_text_add(&l->function, "_d");
+      else
+        nabla_text_add(&l->function, "_%lld", (long long)dim);
+    }
+  }
+}
+
+/* The words are on the stack of a function of their own: where the operation
+ * stands could be in a loop. */
+static void add_function(nabla_fused_lowering *l) {
+  for (uint32_t i = 0; i < l->class_count; i++) nabla_fused_add_kernel(l, i);
+  nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
+  if (nabla_module_has(l->op, l->function.data)) {
+    nabla_words_signature(&l->call, false, false);
+    nabla_text_add(&l->text, "\n");
+    return;
+  }
+  nabla_words_signature(&l->call, true, true);
+  nabla_text_add(&l->text, " {\n");
+  nabla_words_open(&l->call);
+  add_checks(l);
+  add_call(l);
+}
+
+static void add_module(nabla_fused_lowering *l) {
+  nabla_text_add(
+      &l->text,
+      "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)\n"
+      "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
+      "llvm.mlir.global internal constant @nabla_where_fused_dot("
+      "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
+  add_function(l);
+  nabla_text_add(&l->text, "func.func @t");
+  nabla_words_signature(&l->call, true, false);
+  nabla_text_add(&l->text, " {\n  %%y = func.call @%s(", l->function.data);
+  for (intptr_t i = 0; i < l->count; i++)
+    nabla_text_add(&l->text, "%s%%a%d", i ? ", " : "", (int)i);
+  nabla_text_add(&l->text, ") : ");
+  nabla_words_signature(&l->call, false, false);
+  nabla_text_add(&l->text, "\n  return %%y : ");
+  nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
+  nabla_text_add(&l->text, "\n}\n");
+}
+
+/* Names the wrapper and the kernel of each range of M. */
+static bool name_kernels(nabla_fused_lowering *l) {
+  bool failed = false;
+  nabla_fused_name(&l->spec, &l->name);
+  name_function(l);
+  l->class_count = nabla_fused_classes(&l->spec, l->classes);
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    nabla_fused_name(&l->classes[i], &l->names[i]);
+    failed = failed || l->names[i].failed;
+  }
+  return !failed && !l->name.failed && !l->function.failed;
+}
+
+/* What the pass was told. */
+typedef struct settings {
+  nabla_features features;
+  nabla_numerics numerics;
+} settings;
+
+static bool lower(MlirOperation op, void *given) {
+  const settings *options = given;
+  nabla_fused_lowering l = {.op = op};
+  const char *objection =
+      nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
+                          options->features, &l.spec);
+  l.spec.numerics = options->numerics;
+  if (objection) {
+    nabla_error_at(op, "has no kernel: %s", objection);
+    return false;
+  }
+  if (!nabla_fused_spec_epilogue(op, &l.spec)) {
+    nabla_error_at(op, "has an epilogue that no kernel has");
+    return false;
+  }
+  if (!gather(&l)) return false;
+  bool done = name_kernels(&l);
+  if (done) {
+    nabla_fused_report(&l);
+    add_module(&l);
+    done = nabla_template_replace(op, l.count, l.operands, &l.text);
+  } else {
+    nabla_error_at(op, "could not be named: out of memory");
+  }
+  for (uint32_t i = 0; i < l.class_count; i++) nabla_text_deinit(&l.names[i]);
+  nabla_text_deinit(&l.name);
+  nabla_text_deinit(&l.function);
+  nabla_text_deinit(&l.text);
+  return done;
+}
+
+MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
+                                        const nablaPassValue *values,
+                                        void *prepared) {
+  (void)prepared;
+  settings options = {.features = nabla_features_parse(values[0].string)};
+  if (!nabla_numerics_find(values[1].string, &options.numerics))
+    return nabla_error_at(op,
+                          "nabla-lower-fused: numerics '%s' is none of f32, "
+                          "bf16, int8",
+                          values[1].string);
+  nabla_products_mark(op);
+  return nabla_ops_each(op, is_fused, lower, &options);
+}

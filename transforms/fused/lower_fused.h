@@ -1,0 +1,39 @@
+/* A fused operation on its way to kernels and the function that calls them:
+ * lower_fused.c and lower_fused_classes.c. */
+#ifndef NABLA_TRANSFORMS_FUSED_LOWER_FUSED_H
+#define NABLA_TRANSFORMS_FUSED_LOWER_FUSED_H
+
+#include <mlir-c/IR.h>
+
+#include "transforms/fused/fused_spec.h"
+#include "transforms/fused/kernel_call.h"
+
+typedef struct nabla_fused_lowering {
+  MlirOperation op;
+  nabla_fused_spec spec;
+  nabla_fused_spec classes[NABLA_FUSED_CLASSES_MAX]; /* by ranges of M */
+  nabla_text names[NABLA_FUSED_CLASSES_MAX];         /* of their kernels */
+  uint32_t class_count;
+  nabla_text name, function, text;
+  /* x, components of the weight, extra */
+  MlirValue operands[NABLA_FUSED_WORDS];
+  intptr_t count;
+  nabla_kernel_words call; /* with the types of these */
+} nabla_fused_lowering;
+
+/* Appends the kernel of a class, or its declaration when the module has it. */
+void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class);
+
+/* Appends %kernelC and %grainC for M, C as nabla_fused_chosen says. */
+void nabla_fused_add_classes(nabla_fused_lowering *l);
+
+/* Appends the workspace and the call that fills it, where one is needed. */
+void nabla_fused_add_prepare(nabla_fused_lowering *l);
+
+/* What follows the name of a value that differs between classes. */
+const char *nabla_fused_chosen(const nabla_fused_lowering *l);
+
+/* Says, in a remark, which bodies were chosen. */
+void nabla_fused_report(const nabla_fused_lowering *l);
+
+#endif

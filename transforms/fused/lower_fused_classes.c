@@ -1,0 +1,149 @@
+/* The kernels of a fused operation for ranges of M, and the choice among them
+ * when M is known; see lower_fused.h. */
+#include <stdio.h>
+
+#include "dialect/bridge.h"
+#include "transforms/fused/lower_fused.h"
+#include "transforms/ir/ir.h"
+
+/* %NAME, a `type`: of the values %NAMEi of all classes that of the one that M
+ * is in. */
+static void add_choice(nabla_fused_lowering *l, const char *name,
+                       const char *type) {
+  nabla_text *text = &l->text;
+  uint32_t last = l->class_count - 1;
+  for (uint32_t i = last; i-- > 0;) {
+    nabla_text_add(
+        text, "  %%%s_of%u = arith.select %%is%u, %%%s%u, %%%s%s%u : ", name, i,
+        i, name, i, name, i + 1 == last ? "" : "_of", i + 1);
+    nabla_text_add(text, "%s\n", type);
+  }
+}
+
+/* The name that add_choice gave its result. */
+const char *nabla_fused_chosen(const nabla_fused_lowering *l) {
+  return l->class_count == 1 ? "0" : "_of0";
+}
+
+static void add_constant(nabla_fused_lowering *l, const char *name,
+                         uint32_t class, uint64_t value) {
+  nabla_text_add(&l->text, "  %%%s%u = arith.constant %llu : i64\n", name,
+                 class, (unsigned long long)value);
+}
+
+/* For each class: %isC whether M is at most its largest, %kernelC, %grainC. */
+void nabla_fused_add_classes(nabla_fused_lowering *l) {
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    nabla_kernel kernel;
+    nabla_fused_describe(&l->classes[i], &kernel);
+    nabla_text_add(&l->text,
+                   "  %%kernel%u = llvm.mlir.addressof @%s : !llvm.ptr\n", i,
+                   l->names[i].data);
+    add_constant(l, "grain", i, kernel.grain);
+    if (i + 1 == l->class_count) break;
+    add_constant(l, "most", i, l->classes[i].m_max);
+    nabla_text_add(&l->text, "  %%is%u = arith.cmpi ule, %%m, %%most%u : i64\n",
+                   i, i);
+  }
+  add_choice(l, "kernel", "!llvm.ptr");
+  add_choice(l, "grain", "i64");
+}
+
+static bool has_prepare(const nabla_fused_lowering *l) {
+  for (uint32_t i = 0; i < l->class_count; i++)
+    if (nabla_fused_has_prepare(&l->classes[i])) return true;
+  return false;
+}
+
+/* %prepareC, and its %rowsC of x (those classes without have none), %sizeC of
+ * the workspace in bytes. */
+static void add_prepare_class(nabla_fused_lowering *l, uint32_t class) {
+  nabla_kernel kernel;
+  const nabla_fused_spec *spec = &l->classes[class];
+  nabla_fused_describe(spec, &kernel);
+  int has = nabla_fused_has_prepare(spec);
+  uint64_t row = 0, tile = has ? kernel.workspace.rows : 1;
+  if (has) (void)nabla_kernel_tiles_size(&kernel.workspace, 1, spec->k, &row);
+  nabla_text_add(&l->text,
+                 "  %%prepare%u = llvm.mlir.addressof @%s%s : !llvm.ptr\n",
+                 class, l->names[class].data, has ? "_prepare" : "");
+  add_constant(l, "tile", class, tile);
+  add_constant(l, "one_size", class, row);
+  nabla_text_add(&l->text,
+                 "  %%tiles%u = arith.ceildivui %%m, %%tile%u : i64\n"
+                 "  %%size%u = arith.muli %%tiles%u, %%one_size%u : i64\n",
+                 class, class, class, class, class);
+  if (!has) add_constant(l, "rows", class, 0);
+  if (has)
+    nabla_text_add(&l->text, "  %%rows%u = arith.maxui %%m, %%m : i64\n",
+                   class);
+}
+
+/* Allocates the workspace and fills it from x. */
+void nabla_fused_add_prepare(nabla_fused_lowering *l) {
+  if (!has_prepare(l)) return;
+  for (uint32_t i = 0; i < l->class_count; i++) add_prepare_class(l, i);
+  add_choice(l, "prepare", "!llvm.ptr");
+  add_choice(l, "rows", "i64");
+  add_choice(l, "size", "i64");
+  add_choice(l, "tile", "i64");
+  const char *at = nabla_fused_chosen(l);
+  nabla_text_add(
+      &l->text,
+      "  %%bytes = arith.index_cast %%size%s : i64 to index\n"
+      "  %%work = memref.alloc(%%bytes) {alignment = 64 : i64} : memref<?xi8>\n"
+      "  %%work_i = memref.extract_aligned_pointer_as_index %%work : "
+      "memref<?xi8> -> index\n"
+      "  %%work_q = arith.index_cast %%work_i : index to i64\n",
+      at);
+  nabla_words_store(&l->call, NABLA_FUSED_WORKSPACE, "work_q");
+  nabla_text_add(&l->text,
+                 "  %%whole = arith.constant %lld : i64\n"
+                 "  %%whole_tile = arith.ori %%tile%s, %%whole : i64\n"
+                 "  func.call @nabla_parallel(%%prepare%s, %%wp, %%rows%s, "
+                 "%%whole_tile) : "
+                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+                 (long long)NABLA_PARALLEL_WHOLE, at, at, at);
+}
+
+/* The kernel of a class, declared when the module has it. */
+void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class) {
+  const char *name = l->names[class].data;
+  if (!nabla_module_has(l->op, name)) {
+    nabla_fused_emit(&l->classes[class], name, &l->text);
+    return;
+  }
+  nabla_text_add(&l->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", name);
+  if (nabla_fused_has_prepare(&l->classes[class]))
+    nabla_text_add(&l->text, "llvm.func @%s_prepare(!llvm.ptr, i64, i64)\n",
+                   name);
+}
+
+/* Says which bodies were chosen, and which of them compute in f32 although less
+ * would do. */
+void nabla_fused_report(const nabla_fused_lowering *l) {
+  char text[320];
+  int used = snprintf(text, sizeof text,
+                      "%s numerics:", nabla_numerics_name(l->spec.numerics));
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    const nabla_fused_spec *spec = &l->classes[i];
+    const char *body = nabla_fused_body(spec);
+    char range[48] = "";
+    if (spec->m_max && spec->m_max == spec->m_min)
+      snprintf(range, sizeof range, "%llu", (unsigned long long)spec->m_max);
+    else if (spec->m_max)
+      snprintf(range, sizeof range, "%llu..%llu",
+               (unsigned long long)spec->m_min,
+               (unsigned long long)spec->m_max);
+    else
+      snprintf(range, sizeof range, "%llu and more",
+               (unsigned long long)spec->m_min);
+    if (used < (int)sizeof text)
+      used +=
+          snprintf(text + used, sizeof text - (size_t)used,
+                   "%s kernel '%s'%s for M = %s", i ? "," : "", body,
+                   spec->numerics == l->spec.numerics ? "" : " in f32", range);
+  }
+  nablaOptimizationRemark(mlirOperationGetLocation(l->op), false,
+                          "KernelChosen", "nabla-lower-fused", text);
+}

@@ -1,0 +1,100 @@
+/* Making operations of the dialect, one after the other, before another one:
+ * for passes that say an operation by others. Result types are inferred. A null
+ * value stands for what could not be made, which was reported: what is built on
+ * it is null too, so that only the last need be asked. */
+#ifndef NABLA_TRANSFORMS_IR_BUILD_H
+#define NABLA_TRANSFORMS_IR_BUILD_H
+
+#include "dialect/encoding/encoding.h"
+#include "transforms/ir/ir.h"
+
+typedef struct nabla_builder {
+  MlirOperation before;
+} nabla_builder;
+
+/* Sizes of an array: `sizes` has an index where a dimension is dynamic. */
+typedef struct nabla_built_shape {
+  intptr_t rank;
+  int64_t dims[NABLA_MAX_RANK];
+  MlirValue sizes[NABLA_MAX_RANK];
+} nabla_built_shape;
+
+nabla_built_shape nabla_build_shape_of(const nabla_builder *b, MlirValue array);
+/* Adds a dimension: number `index` of another array's, or a known one. */
+void nabla_build_shape_add(nabla_built_shape *shape,
+                           const nabla_built_shape *from, intptr_t index);
+void nabla_build_shape_add_size(nabla_built_shape *shape, int64_t size);
+void nabla_build_shape_add_value(nabla_built_shape *shape, MlirValue size);
+
+/* Index arithmetic. */
+MlirValue nabla_build_index(const nabla_builder *b, int64_t value);
+/* arith.NAME of two indices. */
+MlirValue nabla_build_arith(const nabla_builder *b, const char *name,
+                            MlirValue lhs, MlirValue rhs);
+/* Dimension `index` of a shape as an index. */
+MlirValue nabla_build_size(const nabla_builder *b,
+                           const nabla_built_shape *shape, intptr_t index);
+
+/* nabla.NAME without attributes. */
+MlirValue nabla_build_one(const nabla_builder *b, const char *name,
+                          MlirValue x);
+MlirValue nabla_build_two(const nabla_builder *b, const char *name,
+                          MlirValue lhs, MlirValue rhs);
+
+/* nabla.convert, unless it would do nothing. */
+MlirValue nabla_build_convert(const nabla_builder *b, MlirValue x,
+                              MlirType element);
+/* x compared with y: "eq", "le", ...: the enum's number. */
+MlirValue nabla_build_compare(const nabla_builder *b, int64_t kind, MlirValue x,
+                              MlirValue y);
+MlirValue nabla_build_select(const nabla_builder *b, MlirValue condition,
+                             MlirValue yes, MlirValue no);
+
+/* nabla.reduce of dimension `dim`: kinds of Nabla_ReduceKind. */
+#define NABLA_BUILD_SUM  0
+#define NABLA_BUILD_MEAN 4
+MlirValue nabla_build_reduce(const nabla_builder *b, int64_t kind, MlirValue x,
+                             intptr_t dim);
+/* nabla.softmax along `dim`. */
+MlirValue nabla_build_softmax(const nabla_builder *b, MlirValue x,
+                              intptr_t dim);
+
+/* x in another shape; dimension i of x is dims[i] of it. Unless it would do
+ * nothing. */
+MlirValue nabla_build_broadcast(const nabla_builder *b, MlirValue x,
+                                const int64_t *dims,
+                                const nabla_built_shape *shape);
+/* x's elements in another shape. */
+MlirValue nabla_build_reshape(const nabla_builder *b, MlirValue x,
+                              const nabla_built_shape *shape);
+/* A vector that has the size of dimension `index` of `shape`: where only the
+ * run knows it, a size of 1 is refused too, which a broadcast would repeat. */
+MlirValue nabla_build_vector_of(const nabla_builder *b, MlirValue vector,
+                                const nabla_built_shape *shape, intptr_t index);
+/* [start, limit) of dimension `dim`. */
+MlirValue nabla_build_slice(const nabla_builder *b, MlirValue x, intptr_t dim,
+                            int64_t start, int64_t limit);
+MlirValue nabla_build_concatenate(const nabla_builder *b, MlirValue x,
+                                  MlirValue y, int64_t dim);
+MlirValue nabla_build_flip(const nabla_builder *b, MlirValue x, intptr_t count,
+                           const int64_t *dims);
+
+/* An array of one value, of a float type. */
+MlirValue nabla_build_full(const nabla_builder *b, double value,
+                           const nabla_built_shape *shape, MlirType element);
+/* An array of an integer. */
+MlirValue nabla_build_full_integer(const nabla_builder *b, int64_t value,
+                                   const nabla_built_shape *shape,
+                                   MlirType element);
+MlirValue nabla_build_iota(const nabla_builder *b, intptr_t dim,
+                           const nabla_built_shape *shape, MlirType element);
+MlirValue nabla_build_tri(const nabla_builder *b, int64_t diagonal,
+                          const nabla_built_shape *shape, MlirType element);
+
+/* nabla.dot_general; the first `batching` dimensions of both are the batch's.
+ */
+MlirValue nabla_build_dot(const nabla_builder *b, MlirValue lhs, MlirValue rhs,
+                          intptr_t batching, int64_t lhs_contracting,
+                          int64_t rhs_contracting);
+
+#endif

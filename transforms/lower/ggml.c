@@ -1,0 +1,170 @@
+/* Decoding single elements of the blocks of GGUF files in a lowering, by their
+ * layout (quant/codec/ggml.h), bit for bit as nabla_ggml_decode. */
+#include "quant/codec/ggml.h"
+
+#include "transforms/lower/decode.h"
+
+typedef nabla_decoding_level level;
+
+/* Where an element is: the first byte of its block, and its number in it. */
+typedef struct place {
+  nabla_template *t;
+  const nabla_ggml_layout *l;
+  nabla_tensor blocks;
+  nabla_ssa base, element; /* i64 */
+} place;
+
+static nabla_ssa binary(const place *p, const char *operation, nabla_ssa a,
+                        nabla_ssa b) {
+  return nabla_emit(&p->t->emit, "arith.%s %%v%u, %%v%u : i64", operation, a,
+                    b);
+}
+
+static nabla_ssa with(const place *p, const char *operation, nabla_ssa a,
+                      uint64_t b) {
+  return binary(p, operation, a, nabla_emit_i64(&p->t->emit, b));
+}
+
+/* The byte `at` (i64) of the block, as i64. */
+static nabla_ssa byte_at(const place *p, nabla_ssa at, const char *extend) {
+  nabla_emitter *e = &p->t->emit;
+  nabla_ssa index = nabla_emit(e, "arith.index_cast %%v%u : i64 to index",
+                               nabla_emit_add(e, p->base, at));
+  nabla_ssa byte =
+      nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", p->blocks.value, index,
+                 nabla_tensor_type(&p->blocks).data);
+  return nabla_emit(e, "arith.%s %%v%u : i8 to i64", extend, byte);
+}
+
+static nabla_ssa as_f32(const place *p, nabla_ssa number) {
+  return nabla_emit(&p->t->emit, "arith.sitofp %%v%u : i64 to f32", number);
+}
+
+static nabla_ssa f32_of(const place *p, const char *operation, nabla_ssa a,
+                        nabla_ssa b) {
+  return nabla_emit(&p->t->emit, "arith.%s %%v%u, %%v%u : f32", operation, a,
+                    b);
+}
+
+/* The f16 at a byte of the block. */
+static nabla_ssa half_at(const place *p, uint32_t at) {
+  nabla_emitter *e = &p->t->emit;
+  nabla_ssa low = byte_at(p, nabla_emit_i64(e, at), "extui");
+  nabla_ssa high = byte_at(p, nabla_emit_i64(e, at + 1), "extui");
+  nabla_ssa bits = binary(p, "ori", low, with(p, "shli", high, 8));
+  bits = nabla_emit(e, "arith.trunci %%v%u : i64 to i16", bits);
+  bits = nabla_emit(e, "arith.bitcast %%v%u : i16 to f16", bits);
+  return nabla_element_load(p->t, nabla_element_named("f16"), bits);
+}
+
+/* 2^(e - 128): for 0 and 1 a subnormal. */
+static nabla_ssa e8m0_at(const place *p, uint32_t at) {
+  nabla_emitter *e = &p->t->emit;
+  nabla_ssa byte = byte_at(p, nabla_emit_i64(e, at), "extui");
+  nabla_ssa small =
+      binary(p, "shli", nabla_emit_i64(e, nabla_ggml_e8m0_bits(0)), byte);
+  nabla_ssa large = with(p, "shli", with(p, "subi", byte, 1), 23);
+  nabla_ssa is_small = nabla_emit(e, "arith.cmpi ult, %%v%u, %%v%u : i64", byte,
+                                  nabla_emit_i64(e, 2));
+  nabla_ssa bits = nabla_emit(e, "arith.select %%v%u, %%v%u, %%v%u : i64",
+                              is_small, small, large);
+  bits = nabla_emit(e, "arith.trunci %%v%u : i64 to i32", bits);
+  return nabla_emit(e, "arith.bitcast %%v%u : i32 to f32", bits);
+}
+
+/* The upper bits of the code, where they belong. */
+static nabla_ssa high_bits(const place *p) {
+  const nabla_ggml_layout *l = p->l;
+  nabla_emitter *e = &p->t->emit;
+  nabla_ssa run = nabla_emit_divide(e, p->element, l->part);
+  nabla_ssa at = with(p, "remui", p->element, l->part);
+  nabla_ssa group = nabla_emit_divide(e, run, 8 / l->bits);
+  at = nabla_emit_add(e, at, nabla_emit_multiply(e, group, l->part));
+  nabla_ssa byte = byte_at(p, nabla_emit_add_constant(e, at, l->high), "extui");
+  nabla_ssa shift =
+      nabla_emit_multiply(e, with(p, "remui", run, 8 / l->bits), l->bits);
+  nabla_ssa bits = with(p, "andi", binary(p, "shrui", byte, shift),
+                        ((uint64_t)1 << l->bits) - 1);
+  return with(p, "shli", bits, 4);
+}
+
+/* What the code stands for, f32, before the factor. */
+static nabla_ssa code_value(const place *p, const nabla_tensor *table) {
+  const nabla_ggml_layout *l = p->l;
+  nabla_emitter *e = &p->t->emit;
+  if (!l->run)
+    return as_f32(
+        p,
+        byte_at(p, nabla_emit_add_constant(e, p->element, l->codes), "extsi"));
+  nabla_ssa run = nabla_emit_divide(e, p->element, l->run);
+  nabla_ssa at = nabla_emit_multiply(e, nabla_emit_divide(e, run, 2), l->run);
+  at = nabla_emit_add(e, at, with(p, "remui", p->element, l->run));
+  nabla_ssa byte =
+      byte_at(p, nabla_emit_add_constant(e, at, l->codes), "extui");
+  nabla_ssa shift = nabla_emit_multiply(e, with(p, "remui", run, 2), 4);
+  nabla_ssa code = with(p, "andi", binary(p, "shrui", byte, shift), 15);
+  if (l->bits) code = binary(p, "ori", code, high_bits(p));
+  if (!l->table) return as_f32(p, with(p, "subi", code, (uint64_t)l->bias));
+  code = nabla_emit(e, "arith.index_cast %%v%u : i64 to index", code);
+  return nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", table->value, code,
+                    nabla_tensor_type(table).data);
+}
+
+/* Replaces the factor and the minimum of the block by those of a part of 32
+ * elements (quant/codec/ggml_decode.c, packed6). */
+static void packed6(const place *p, nabla_ssa *factor, nabla_ssa *min) {
+  nabla_emitter *e = &p->t->emit;
+  nabla_ssa part = nabla_emit_divide(e, p->element, NABLA_GGML_PACKED6_PART);
+  nabla_ssa low =
+      nabla_emit_add_constant(e, with(p, "andi", part, 3), p->l->sub_at);
+  nabla_ssa f = byte_at(p, low, "extui");
+  nabla_ssa m = byte_at(p, nabla_emit_add_constant(e, low, 4), "extui");
+  nabla_ssa both =
+      byte_at(p, nabla_emit_add_constant(e, part, p->l->sub_at + 4), "extui");
+  nabla_ssa is_low = nabla_emit(e, "arith.cmpi ult, %%v%u, %%v%u : i64", part,
+                                nabla_emit_i64(e, 4));
+  nabla_ssa values[2] = {f, m}, *out[2] = {factor, min};
+  for (int i = 0; i < 2; i++) {
+    nabla_ssa plain = with(p, "andi", values[i], 63);
+    nabla_ssa upper = with(p, "shli", with(p, "shrui", values[i], 6), 4);
+    nabla_ssa lower = i ? with(p, "shrui", both, 4) : with(p, "andi", both, 15);
+    nabla_ssa chosen =
+        nabla_emit(e, "arith.select %%v%u, %%v%u, %%v%u : i64", is_low, plain,
+                   binary(p, "ori", lower, upper));
+    *out[i] = f32_of(p, "mulf", *out[i], as_f32(p, chosen));
+  }
+}
+
+void nabla_ggml_begin(nabla_template *t, nabla_decoding_level *d) {
+  const nabla_ggml_layout *l = d->ggml->layout;
+  int64_t count = NABLA_GGML_TABLE_VALUES;
+  if (!l->table) return;
+  d->table = nabla_tensor_static("f32", 1, &count);
+  d->table.value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", d->table.value);
+  for (int i = 0; i < count; i++)
+    nabla_text_add(&t->text, "%s%d.0", i ? ", " : "", l->table[i]);
+  nabla_text_add(&t->text, "]> : %s\n", nabla_tensor_type(&d->table).data);
+}
+
+nabla_ssa nabla_ggml_value(nabla_template *t, const nabla_decoding_level *d,
+                           nabla_ssa at) {
+  const nabla_ggml_layout *l = d->ggml->layout;
+  nabla_emitter *e = &t->emit;
+  nabla_ssa block = nabla_emit_divide(e, at, d->ggml->elements);
+  place p = {.t = t, .l = l, .blocks = d->codes};
+  p.element = with(&p, "remui", at, d->ggml->elements);
+  p.base = nabla_emit_multiply(e, block, d->ggml->bytes);
+  nabla_ssa factor = l->is_e8m0 ? e8m0_at(&p, l->d) : half_at(&p, l->d);
+  nabla_ssa min = l->min < 0 ? 0 : half_at(&p, (uint32_t)l->min);
+  if (l->sub == NABLA_GGML_SUB_PACKED6) packed6(&p, &factor, &min);
+  if (l->sub == NABLA_GGML_SUB_BYTES) {
+    nabla_ssa part = nabla_emit_divide(e, p.element, NABLA_GGML_BYTES_PART);
+    part = nabla_emit_add_constant(e, part, l->sub_at);
+    factor = f32_of(&p, "mulf", factor, as_f32(&p, byte_at(&p, part, "extsi")));
+  }
+  nabla_ssa value = f32_of(&p, "mulf", factor, code_value(&p, &d->table));
+  if (!min) return value;
+  return f32_of(&p, l->sub == NABLA_GGML_SUB_PACKED6 ? "subf" : "addf", value,
+                min);
+}

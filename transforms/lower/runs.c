@@ -1,0 +1,171 @@
+/* See runs.h. */
+#include "transforms/lower/runs.h"
+
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <string.h>
+
+#include "dialect/encoding/encoding_nested.h"
+#include "lib/kernels/gather_rows.h"
+#include "transforms/fused/fused_spec.h"
+
+/* Longer runs are not joined: threads share them. Fewer elements are not worth
+ * code of their own. */
+#define LONGEST 8192u
+#define FEWEST  1024
+
+bool nabla_runs_join(nabla_runs *runs, int64_t size, int64_t stride) {
+  uint64_t length;
+  if (nabla_is_dynamic(size) || size < 1) return false;
+  if (size > 1 && (uint64_t)stride != runs->length) return false;
+  if (__builtin_mul_overflow(runs->length, (uint64_t)size, &length))
+    return false;
+  if (runs->length > 1 && length > LONGEST) return false;
+  runs->length = length;
+  return true;
+}
+
+/* The words of leaves: codes, scales or what they are packed in, zero points.
+ * False where kernels read no such array. */
+static bool add_leaves(nabla_template *t, nabla_runs *runs, MlirType packed,
+                       nabla_fused_spec *spec) {
+  static const int nested[] = {NABLA_FUSED_SCALES, NABLA_FUSED_NESTED_SCALES,
+                               NABLA_FUSED_NESTED_OFFSET,
+                               NABLA_FUSED_NESTED_MAP};
+  int words[NABLA_MAX_LEAVES] = {NABLA_FUSED_CODES};
+  nabla_implicit_component parts[NABLA_MAX_PARTS];
+  uint32_t count = nabla_implicit_components(packed, parts);
+  intptr_t leaves = 1;
+  for (uint32_t i = 1; i < count; i++) {
+    MlirType type = nabla_component_type(&parts[i]);
+    if (!nablaTypeIsAImplicit(type)) {
+      words[leaves++] = i == 1 ? NABLA_FUSED_SCALES : NABLA_FUSED_ZERO_POINTS;
+      continue;
+    }
+    if (!nabla_fused_nested_scales(type, spec)) return false;
+    for (int j = 0; j < 4; j++) words[leaves++] = nested[j];
+  }
+  for (intptr_t i = 0; i < leaves; i++)
+    nabla_words_add_component(&runs->call, mlirValueGetType(t->operands[i]),
+                              words[i]);
+  return true;
+}
+
+static MlirType vector_of(int64_t size, MlirType element) {
+  return mlirRankedTensorTypeGet(1, &size, element, mlirAttributeGetNull());
+}
+
+/* How many runs there are; NABLA_DYNAMIC when that is not known. */
+static int64_t count_runs(const nabla_runs *runs, const nabla_tensor *shape) {
+  int64_t count = 1;
+  for (intptr_t i = 0; i < runs->outer; i++) {
+    if (nabla_is_dynamic(shape->dims[i])) return shape->dims[i];
+    count *= shape->dims[i];
+  }
+  return count;
+}
+
+/* %size and %runs, as indices. */
+static void add_sizes(nabla_text *text, const nabla_runs *runs) {
+  nabla_text_add(text,
+                 "  %%zero = arith.constant 0 : index\n"
+                 "  %%runs = tensor.dim %%a0, %%zero : ");
+  nabla_text_add_type(text, runs->call.types[0]);
+  nabla_text_add(text,
+                 "\n  %%length = arith.constant %llu : index\n"
+                 "  %%size = arith.muli %%runs, %%length : index\n",
+                 (unsigned long long)runs->length);
+}
+
+/* The kernel and the function around it; when the module has them already,
+ * what it has is used. */
+static void add_function(nabla_template *t, const nabla_runs *runs,
+                         const nabla_fused_spec *spec, const char *kernel) {
+  const nabla_kernel_words *w = &runs->call;
+  int64_t size = mlirShapedTypeGetDimSize(w->result, 0);
+  if (nabla_module_has(t->op, kernel))
+    nabla_text_add(&t->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
+  else
+    nabla_runs_emit(spec, kernel, &t->text);
+  nabla_text_add(&t->text,
+                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
+                 "i64)\nfunc.func private @%s",
+                 runs->name.data);
+  nabla_words_signature(w, true, true);
+  nabla_text_add(&t->text, " {\n");
+  nabla_words_open(w);
+  add_sizes(&t->text, runs);
+  nabla_words_result(w, nabla_is_dynamic(size) ? "size" : "");
+  nabla_words_input(w, NABLA_FUSED_X, 0);
+  nabla_words_components(w);
+  nabla_words_pointer(w);
+  nabla_text_add(&t->text,
+                 "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
+                 "  %%n = arith.index_cast %%runs : index to i64\n"
+                 "  %%grain = arith.constant %lld : i64\n"
+                 "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
+                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+                 kernel,
+                 (long long)(nabla_runs_grain(spec) | NABLA_PARALLEL_WHOLE));
+  nabla_words_return(w);
+}
+
+bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
+                      const nabla_tensor *shape) {
+  nabla_fused_spec spec;
+  nabla_text kernel = {0};
+  if (nabla_fused_weight_of(packed, t->spec.features, &spec)) return false;
+  int open = 0;
+  for (intptr_t i = 0; i < shape->rank; i++) {
+    if (!shape->dims[i]) return false; /* nothing to decode */
+    open += nabla_is_dynamic(shape->dims[i]);
+  }
+  spec.y_type = spec.w_type;
+  spec.x_type = spec.w_type = NABLA_DTYPE_F32;
+  spec.m_min = spec.m_max = spec.n = spec.stride_k = 1;
+  spec.k = runs->length;
+  spec.stride_n = runs->aligned;
+  int64_t count = count_runs(runs, shape), all = count;
+  if (!nabla_is_dynamic(count) &&
+      (__builtin_mul_overflow(count, (int64_t)runs->length, &all) ||
+       all < FEWEST))
+    return false;
+  runs->call.text = &t->text;
+  runs->call.result = vector_of(all, nabla_array_element(packed));
+  nabla_words_add_argument(
+      &runs->call,
+      vector_of(count, mlirIntegerTypeGet(nabla_context(t->op), 64)));
+  if (open > 1 || !add_leaves(t, runs, packed, &spec) ||
+      nabla_runs_objection(&spec))
+    return false;
+  nabla_text_add(&kernel, "nabla_runs_as_%s_", nabla_dtype_name(spec.y_type));
+  nabla_fused_name(&spec, &kernel);
+  nabla_text_add(&runs->name, "%s_of_", kernel.data ? kernel.data : "");
+  if (nabla_is_dynamic(count))
+    nabla_text_add(&runs->name, "any");
+  else
+    nabla_text_add(&runs->name, "%lld", (long long)count);
+  bool good = !kernel.failed && !runs->name.failed;
+  if (good) add_function(t, runs, &spec, kernel.data);
+  nabla_text_deinit(&kernel);
+  return good;
+}
+
+nabla_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
+                            const nabla_tensor *starts,
+                            const nabla_tensor *shape) {
+  nabla_tensor flat = nabla_tensor_flatten(t, starts);
+  nabla_tensor out = {.element = shape->element, .rank = 1};
+  out.dims[0] = mlirShapedTypeGetDimSize(runs->call.result, 0);
+  out.value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = func.call @%s(%%v%u", out.value,
+                 runs->name.data, flat.value);
+  for (intptr_t i = 0; i < runs->call.components; i++)
+    nabla_text_add(&t->text, ", %%v%u", nabla_template_operand(t, i).value);
+  nabla_text_add(&t->text, ") : ");
+  nabla_words_signature(&runs->call, false, false);
+  nabla_text_add(&t->text, "\n");
+  return nabla_tensor_unflatten(t, &out, shape);
+}
+
+void nabla_runs_deinit(nabla_runs *runs) { nabla_text_deinit(&runs->name); }

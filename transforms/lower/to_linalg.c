@@ -1,0 +1,198 @@
+/* nabla-to-linalg: what is left of the dialect becomes linalg, tensor and
+ * arith. Each op is lowered by the function that its row of ops.def names;
+ * then nothing uses implicit values but what made them, and they go. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <string.h>
+
+#include "dialect/ops.h"
+#include "dialect/verify/checks.h"
+#include "transforms/implicit/components.h"
+#include "transforms/implicit/expand_nested.h"
+#include "transforms/lower/list.h"
+#include "transforms/passes.h"
+
+bool nabla_lower_kernel(nabla_template *t) {
+  nabla_error_at(t->op,
+                 "has no lowering to linalg: run --nabla-lower-fused "
+                 "first");
+  return false;
+}
+
+bool nabla_lower_control(nabla_template *t) {
+  nabla_error_at(t->op,
+                 "has no lowering to linalg: run --nabla-lower-control first");
+  return false;
+}
+
+/* Left to remove_components. */
+bool nabla_lower_components(nabla_template *t) {
+  (void)t;
+  return true;
+}
+
+static const struct {
+  const char *name;
+  bool (*lower)(nabla_template *t);
+} lowerings[] = {
+#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
+           cost, types)                                                    \
+  {"nabla." #id, nabla_lower_##lowering},
+#include "dialect/ops.def"
+#undef OP
+};
+
+static bool is_quantize(MlirOperation op) {
+  return nabla_is(op, "nabla.quantize");
+}
+
+static bool is_other(MlirOperation op) {
+  return !is_quantize(op) && nabla_op_find(op);
+}
+
+static bool is_implicit(MlirValue value) {
+  return nablaTypeIsAImplicit(mlirValueGetType(value));
+}
+
+static bool has_implicit_result(MlirOperation op) {
+  return mlirOperationGetNumResults(op) > 0 &&
+         is_implicit(mlirOperationGetResult(op, 0));
+}
+
+/* Can the elements be counted? A tensor of more than 2^62 is legal in a program
+ * and nowhere else; the passes behind compute with the number. */
+static bool is_countable(MlirType type) {
+  uint64_t all = 1;
+  if (!mlirTypeIsARankedTensor(type)) return true;
+  for (intptr_t i = 0; i < mlirShapedTypeGetRank(type); i++) {
+    int64_t dim = mlirShapedTypeGetDimSize(type, i);
+    if (nabla_is_dynamic(dim) || dim == 0) continue;
+    if (__builtin_mul_overflow(all, (uint64_t)dim, &all) || all >> 62)
+      return false;
+  }
+  return true;
+}
+
+static bool is_too_large(MlirOperation op) {
+  bool good = true;
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    good = good && is_countable(nabla_result_type(op, i));
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    good =
+        good && (!nabla_op_find(op) || is_countable(nabla_operand_type(op, i)));
+  return !good;
+}
+
+/* Ops of other dialects too: they end in the same buffers. */
+static bool check_sizes(MlirOperation module) {
+  nabla_op_list large = nabla_ops_collect(module, is_too_large);
+  bool good = !large.failed && large.count == 0;
+  for (size_t i = 0; i < large.count; i++)
+    nabla_error_at(large.ops[i], "has a tensor of more than 2^62 elements");
+  nabla_op_list_deinit(&large);
+  return good;
+}
+
+/* Operands are what lowerings can read: plain tensors, and, where an op is made
+ * for them, implicit arrays. */
+static bool check_operands(MlirOperation op) {
+  const nabla_op_row *row = nabla_op_find(op);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirType type = nabla_operand_type(op, i);
+    if (nablaTypeIsAImplicit(type)) {
+      if (row->implicit == NABLA_IMPLICIT_takes) continue;
+      nabla_error_at(op, "has an implicit operand: run --nabla-dispatch first");
+      return false;
+    }
+    if (mlirTypeIsARankedTensor(type) &&
+        !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type))) {
+      nabla_error_at(op,
+                     "has a tensor with an attribute, which says nothing "
+                     "here: write it without");
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool lower(MlirOperation op, void *features) {
+  nabla_template t;
+  if (!is_quantize(op) && has_implicit_result(op) &&
+      nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
+    return true;
+  if (!check_operands(op)) return false;
+  for (size_t i = 0; i < sizeof lowerings / sizeof *lowerings; i++) {
+    if (!nabla_is(op, lowerings[i].name)) continue;
+    bool done =
+        nabla_template_init(&t, op, *(const nabla_features *)features) &&
+        lowerings[i].lower(&t);
+    nabla_template_deinit(&t);
+    return done;
+  }
+  nabla_error_at(op, "has no lowering");
+  return false;
+}
+
+static bool lower_all(MlirOperation module, bool (*want)(MlirOperation),
+                      nabla_features features) {
+  return mlirLogicalResultIsSuccess(
+      nabla_ops_each(module, want, lower, &features));
+}
+
+static bool is_unpack(MlirOperation op) { return nabla_is(op, "nabla.unpack"); }
+
+/* What an unpack gives are the operands of the pack that it unpacks. */
+static bool fold_unpacks(MlirOperation module) {
+  MlirValue parts[NABLA_MAX_PARTS];
+  nabla_op_list all = nabla_ops_collect(module, is_unpack);
+  bool good = !all.failed;
+  for (size_t i = 0; good && i < all.count; i++) {
+    MlirValue packed = mlirOperationGetOperand(all.ops[i], 0);
+    if (mlirOperationGetNumResults(all.ops[i]) > 0 &&
+        nabla_components_find(packed, parts) < 0) {
+      nabla_error_at(all.ops[i],
+                     "has an operand whose components are not known here: run "
+                     "--nabla-lower-implicit first");
+      good = false;
+    } else {
+      nabla_op_replace(all.ops[i], parts);
+    }
+  }
+  nabla_op_list_deinit(&all);
+  return good;
+}
+
+/* An op of the dialect, or another one that implicit values pass through. */
+static bool is_left(MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+    if (is_implicit(mlirOperationGetOperand(op, i))) return true;
+  return nabla_op_find(op) != NULL;
+}
+
+/* Erases what makes implicit values; one that something uses is there because
+ * of a function's, call's or region's boundary. */
+static bool remove_components(MlirOperation module) {
+  if (!fold_unpacks(module)) return false;
+  nabla_components_clean(module);
+  nabla_op_list left = nabla_ops_collect(module, is_left);
+  bool good = !left.failed && left.count == 0;
+  for (size_t i = 0; i < left.count; i++)
+    nabla_error_at(left.ops[i],
+                   "has an implicit value that is still used: run "
+                   "--nabla-lower-implicit first");
+  nabla_op_list_deinit(&left);
+  return good;
+}
+
+/* Quantize goes first: it makes the pack that materialize looks for. */
+MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
+                                      const nablaPassValue *values,
+                                      void *prepared) {
+  (void)prepared;
+  nabla_features features = nabla_features_parse(values[0].string);
+  bool good = check_sizes(module) && nabla_nested_expand(module) &&
+              lower_all(module, is_quantize, features) &&
+              lower_all(module, is_other, features) &&
+              remove_components(module);
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+}

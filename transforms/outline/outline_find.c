@@ -1,0 +1,179 @@
+/* See outline_find.h. */
+#include "transforms/outline/outline_find.h"
+
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Comparisons of a search: time grows with operations times lengths, so that in
+ * a block of more than 16,384 operations only shorter repeats are found. */
+#define MAX_WORK ((size_t)1 << 27)
+
+typedef struct nabla_place {
+  const void *op;
+  size_t index;
+} nabla_place;
+
+/* ---- keys ---- */
+
+static MlirAttribute attributes_of(MlirOperation op) {
+  MlirNamedAttribute list[32];
+  intptr_t count = mlirOperationGetNumAttributes(op);
+  if (count > 32) return mlirAttributeGetNull();
+  for (intptr_t i = 0; i < count; i++)
+    list[i] = mlirOperationGetAttribute(op, i);
+  return mlirDictionaryAttrGet(nabla_context(op), count, list);
+}
+
+static MlirAttribute signature_of(MlirOperation op) {
+  MlirType operands[64], results[64];
+  intptr_t in = mlirOperationGetNumOperands(op);
+  intptr_t out = mlirOperationGetNumResults(op);
+  if (in > 64 || out > 64) return mlirAttributeGetNull();
+  for (intptr_t i = 0; i < in; i++) operands[i] = nabla_operand_type(op, i);
+  for (intptr_t i = 0; i < out; i++) results[i] = nabla_result_type(op, i);
+  return mlirTypeAttrGet(
+      mlirFunctionTypeGet(nabla_context(op), in, operands, out, results));
+}
+
+/* Ops with regions or successors are compared with nothing. Attributes are
+ * unique, so that equal keys are one. */
+static MlirAttribute key_of(MlirOperation op) {
+  if (mlirOperationGetNumRegions(op) || mlirOperationGetNumSuccessors(op))
+    return mlirAttributeGetNull();
+  MlirAttribute parts[3] = {
+      mlirStringAttrGet(nabla_context(op), nabla_name(op)), attributes_of(op),
+      signature_of(op)};
+  if (mlirAttributeIsNull(parts[1]) || mlirAttributeIsNull(parts[2]))
+    return mlirAttributeGetNull();
+  return mlirArrayAttrGet(nabla_context(op), 3, parts);
+}
+
+/* ---- the sequence ---- */
+
+static int by_op(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t)((const nabla_place *)a)->op;
+  uintptr_t y = (uintptr_t)((const nabla_place *)b)->op;
+  return (x > y) - (x < y);
+}
+
+bool nabla_sequence_init(nabla_sequence *s, MlirBlock block) {
+  *s = (nabla_sequence){0};
+  MlirOperation end = mlirBlockGetTerminator(block);
+  size_t count = 0;
+  for (MlirOperation op = mlirBlockGetFirstOperation(block);
+       !mlirOperationIsNull(op) && !mlirOperationEqual(op, end);
+       op = mlirOperationGetNextInBlock(op))
+    count++;
+  s->ops = calloc(count + 1, sizeof *s->ops);
+  s->keys = calloc(count + 1, sizeof *s->keys);
+  s->places = calloc(count + 1, sizeof *s->places);
+  if (!s->ops || !s->keys || !s->places) return false;
+  MlirOperation op = mlirBlockGetFirstOperation(block);
+  for (; s->count < count; op = mlirOperationGetNextInBlock(op)) {
+    s->places[s->count] = (nabla_place){op.ptr, s->count};
+    s->keys[s->count] = key_of(op);
+    s->ops[s->count++] = op;
+  }
+  qsort(s->places, count, sizeof *s->places, by_op);
+  return true;
+}
+
+void nabla_sequence_deinit(nabla_sequence *s) {
+  free(s->ops);
+  free(s->keys);
+  free(s->places);
+  *s = (nabla_sequence){0};
+}
+
+size_t nabla_sequence_find(const nabla_sequence *s, MlirOperation op) {
+  for (; !mlirOperationIsNull(op) && s->count;
+       op = mlirOperationGetParentOperation(op)) {
+    nabla_place wanted = {op.ptr, 0};
+    const nabla_place *found =
+        bsearch(&wanted, s->places, s->count, sizeof wanted, by_op);
+    if (found) return found->index;
+  }
+  return SIZE_MAX;
+}
+
+size_t nabla_sequence_definition(const nabla_sequence *s, MlirValue value) {
+  MlirOperation op = nabla_defining_op(value);
+  return mlirOperationIsNull(op) ? SIZE_MAX : nabla_sequence_find(s, op);
+}
+
+/* ---- repeats ---- */
+
+static bool same(const nabla_sequence *s, size_t a, size_t b) {
+  return !mlirAttributeIsNull(s->keys[a]) && s->keys[a].ptr == s->keys[b].ptr;
+}
+
+/* A part of a dense array, which a call would copy: a weight of gigabytes. */
+static bool is_part(MlirOperation op) {
+  return nabla_is(op, "nabla.slice") || nabla_is(op, "nabla.split") ||
+         nabla_is(op, "nabla.dynamic_slice") ||
+         nabla_is(op, "tensor.extract_slice");
+}
+
+/* Do operands of ops a and b of two copies come from the same place of their
+ * copy, or from outside of it? */
+static bool flows_alike(const nabla_sequence *s, const nabla_repeat *r,
+                        size_t copy, size_t op) {
+  size_t first = r->begin, other = r->begin + copy * r->length;
+  MlirOperation a = s->ops[first + op], b = s->ops[other + op];
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(a); i++) {
+    MlirValue x = mlirOperationGetOperand(a, i);
+    MlirValue y = mlirOperationGetOperand(b, i);
+    size_t from = nabla_sequence_definition(s, x);
+    size_t to = nabla_sequence_definition(s, y);
+    bool inside = from != SIZE_MAX && from >= first && from - first < r->length;
+    bool too = to != SIZE_MAX && to >= other && to - other < r->length;
+    if (inside != too) return false;
+    if (inside &&
+        (from - first != to - other ||
+         mlirOpResultGetResultNumber(x) != mlirOpResultGetResultNumber(y)))
+      return false;
+    if (!inside && ((from != SIZE_MAX && is_part(s->ops[from])) ||
+                    (to != SIZE_MAX && is_part(s->ops[to]))))
+      return false;
+  }
+  return true;
+}
+
+/* Keeps the copies up to the first whose data flows otherwise. */
+static void check_flow(const nabla_sequence *s, nabla_repeat *r) {
+  for (size_t copy = 0; copy < r->copies; copy++)
+    for (size_t op = 0; op < r->length; op++)
+      if (!flows_alike(s, r, copy, op)) {
+        r->copies = copy;
+        return;
+      }
+}
+
+static size_t spared(const nabla_repeat *r) {
+  return r->copies ? (r->copies - 1) * r->length : 0;
+}
+
+bool nabla_repeat_find(const nabla_sequence *s, size_t least, size_t copies,
+                       nabla_repeat *out) {
+  *out = (nabla_repeat){0, 0, 0};
+  const size_t longest = MAX_WORK / (s->count + 1);
+  for (size_t length = least; length * copies <= s->count && length <= longest;
+       length++) {
+    size_t run = 0; /* of ops that equal the one `length` behind them */
+    for (size_t i = 0; i + length <= s->count; i++) {
+      bool more = i + length < s->count && same(s, i, i + length);
+      if (more) {
+        run++;
+        continue;
+      }
+      nabla_repeat r = {i - run, length, run / length + 1};
+      run = 0;
+      if (r.copies < copies || spared(&r) <= spared(out)) continue;
+      check_flow(s, &r);
+      if (r.copies >= copies && spared(&r) > spared(out)) *out = r;
+    }
+  }
+  return out->copies > 0;
+}
