@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Shared tensors (tied weights) become copies. */
+/* Shared tensors (tied weights) become copies; checkpoints of training have the
+ * weights one level down. */
 #define FOREIGN_TORCH                                                        \
   "convert it with 'pip install torch safetensors' and python3 -c \"import " \
-  "torch as t, safetensors.torch as s; s.save_file({k: "                     \
-  "v.contiguous().clone() "                                                  \
-  "for k, v in t.load('@', weights_only=True).items()}, "                    \
-  "'model.safetensors')\""
+  "torch as t, safetensors.torch as s; d = t.load('@', 'cpu', "              \
+  "weights_only=True); d = d.get('state_dict', d.get('model', d)); "         \
+  "s.save_file({k: v.contiguous().clone() for k, v in d.items() if "         \
+  "t.is_tensor(v)}, 'model.safetensors')\""
 
 #define FOREIGN_ONNX                                                        \
   "convert it with 'pip install onnx safetensors' and python3 -c \"import " \
