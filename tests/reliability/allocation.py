@@ -71,7 +71,10 @@ def commands(folder):
 def run(options, words, mark=None, at=0, count=""):
     environment = dict(os.environ, LC_ALL="C")
     if mark:
-        environment.update(LD_PRELOAD=options.shim, NABLA_FAIL_AT=str(at),
+        # a blank would end a path in LD_PRELOAD, but not in the other
+        environment.update(LD_PRELOAD=os.path.basename(options.shim),
+                           LD_LIBRARY_PATH=os.path.dirname(options.shim),
+                           NABLA_FAIL_AT=str(at),
                            NABLA_FAIL_MARK=mark)
         if count:
             environment["NABLA_FAIL_COUNT"] = count
