@@ -6,12 +6,11 @@
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Rewrite.h"
 #include "mlir/CAPI/Support.h"
+#include "mlir/CAPI/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Rewrite/PatternApplicator.h"
-#include "llvm/Support/ToolOutputFile.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 using namespace mlir;
@@ -124,38 +123,26 @@ void nablaPipelineRegister(const char *flag, const char *summary,
       },
       [](function_ref<void(const detail::PassOptions &)>) {});
 }
-int nablaOptMain(int argc, char **argv, const char *title,
-                 MlirDialectRegistry registry, const nablaOptFile *file) {
-  DialectRegistry &dialects = *unwrap(registry);
-  const auto [input, output] =
-      registerAndParseCLIOptions(argc, argv, title, dialects);
-  const MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
-  if (config.shouldShowDialects() || config.shouldListPasses())
-    return asMainReturnCode(MlirOptMain(argc, argv, input, output, dialects));
-  llvm::InitLLVM crashes(argc, argv);
-  std::string text;
-  auto buffer = openInputFile(input, &text);
-  if (!buffer) {
-    llvm::errs() << text << "\n";
-    return EXIT_FAILURE;
-  }
-  if (!file->reads(buffer->getBufferStart(), buffer->getBufferSize()))
-    return EXIT_FAILURE;
-  if (!file->takes(output.c_str())) {
-    auto out = openOutputFile(output, &text);
-    if (!out) {
-      llvm::errs() << text << "\n";
-      return EXIT_FAILURE;
-    }
-    if (failed(MlirOptMain(out->os(), std::move(buffer), dialects, config)))
-      return EXIT_FAILURE;
-    out->keep();
-    return EXIT_SUCCESS;
-  }
-  llvm::raw_string_ostream stream(text);
-  if (failed(MlirOptMain(stream, std::move(buffer), dialects, config)))
-    return EXIT_FAILURE;
-  return file->write(output.c_str(), text.data(), text.size());
+int nablaOptBegin(nablaOpt *opt) {
+  static std::pair<std::string, std::string> files;
+  DialectRegistry &dialects = *unwrap(opt->registry);
+  files =
+      registerAndParseCLIOptions(opt->argc, opt->argv, opt->title, dialects);
+  const auto &[input, output] = files;
+  opt->input = input.c_str();
+  opt->output = output.c_str();
+  const auto config = MlirOptMainConfig::createFromCLOptions();
+  if (!config.shouldShowDialects() && !config.shouldListPasses()) return -1;
+  return asMainReturnCode(
+      MlirOptMain(opt->argc, opt->argv, input, output, dialects));
+}
+bool nablaOptRun(nablaOpt *opt, MlirStringRef text, MlirStringCallback write,
+                 void *self) {
+  llvm::InitLLVM crashes(opt->argc, opt->argv);
+  mlir::detail::CallbackOstream stream(write, self);
+  return succeeded(MlirOptMain(
+      stream, llvm::MemoryBuffer::getMemBuffer(unwrap(text), opt->input),
+      *unwrap(opt->registry), MlirOptMainConfig::createFromCLOptions()));
 }
 void nablaEmitWarning(MlirLocation location, const char *text) {
   emitWarning(unwrap(location)) << text;

@@ -130,20 +130,7 @@ static ParseResult parseEntry(AsmParser &parser, NamedAttrList &entries) {
   return entries.append(key, value), success();
 }
 
-// How many encodings of this thread stand in each other: hostile text would
-// fill the stack before the innermost could be checked.
-static thread_local int nesting;
-struct Nesting {
-  Nesting() { nesting++; }
-  ~Nesting() { nesting--; }
-};
-
 Attribute NablaDialect::parseAttribute(DialectAsmParser &parser, Type) const {
-  Nesting here;
-  if (nesting > NABLA_MAX_NESTING)
-    return parser.emitError(parser.getCurrentLocation(), "at most ")
-               << NABLA_MAX_NESTING << " encodings stand in each other",
-           Attribute();
   StringRef encoding;
   NamedAttrList entries;
   MlirAttribute canonical;
@@ -226,16 +213,12 @@ LogicalResult ImplicitType::verify(function_ref<InFlightDiagnostic()> emitError,
 // The assembly of Nabla_ArrayOp: `operands` of them (-1: any number), keys in
 // this order.
 struct Form {
-  struct Key {
-    const char *name;
-    bool isList = false, isOptional = false;
-  };
-  SmallVector<Key> keys;
+  SmallVector<nablaKey> keys;
   int operands;
 };
 
 // `KEY = NUMBER`, `KEY = [NUMBER, ...]`; `all` is what no attribute means.
-static ParseResult parseKey(OpAsmParser &parser, const Form::Key &key,
+static ParseResult parseKey(OpAsmParser &parser, const nablaKey &key,
                             NamedAttrList &attributes) {
   SmallVector<int64_t> list;
   auto number = [&] { return parser.parseInteger(list.emplace_back()); };
@@ -252,10 +235,6 @@ static ParseResult parseKey(OpAsmParser &parser, const Form::Key &key,
   Attribute value = b.getDenseI64ArrayAttr(list);
   if (!key.isList) value = b.getI64IntegerAttr(list[0]);
   return attributes.append(key.name, value), success();
-}
-
-static bool hasImplicit(TypeRange types) {
-  return llvm::any_of(types, [](Type t) { return isa<ImplicitType>(t); });
 }
 
 template <typename Op>
@@ -290,20 +269,16 @@ static ParseResult parseArrays(OpAsmParser &parser, OperationState &result,
 
 static void printArrays(OpAsmPrinter &printer, Operation *op,
                         const Form &form) {
+  AsmPrinter *to = &printer;
   SmallVector<StringRef> elided;
   printer << ' ' << op->getOperands();
   for (auto &key : form.keys) {
-    Attribute value = op->getAttr(key.name);
     elided.push_back(key.name);
-    auto list = dyn_cast_or_null<DenseI64ArrayAttr>(value);
-    if (!value || (key.isOptional && list && list.empty())) continue;
-    printer << ' ' << key.name << " = ";
-    list ? list.print(printer.getStream())
-         : (void)(printer << cast<IntegerAttr>(value).getInt());
+    nablaHookKeyPrint(&key, wrap(op->getAttr(key.name)), ::nabla::print, to);
   }
   printer.printOptionalAttrDict(op->getAttrs(), elided);
   printer << " : " << op->getOperandTypes();
-  if (hasImplicit(op->getResultTypes()))
+  if (llvm::any_of(op->getResultTypes(), llvm::IsaPred<ImplicitType>))
     printer << " -> " << op->getResultTypes();
 }
 }  // namespace nabla

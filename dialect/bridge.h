@@ -53,18 +53,24 @@ void nablaPassRegister(const nablaPass *pass);
 void nablaPipelineRegister(const char *flag, const char *summary,
                            const char *text);
 
-/* Where the text goes of outputs that are files. */
-typedef struct nablaOptFile {
-  /* 0: the program is refused, and it was said why */
-  int (*reads)(const char *text, size_t size);
-  int (*takes)(const char *path); /* 0: MLIR writes it */
-  /* the exit code */
-  int (*write)(const char *path, const char *text, size_t size);
-} nablaOptFile;
+/* What mlir-opt's command line asks for. */
+typedef struct nablaOpt {
+  int argc;
+  char **argv;
+  const char *title;
+  MlirDialectRegistry registry;
+  const char *input, *output; /* names of files or "-", by nablaOptBegin */
+} nablaOpt;
 
-/* MlirOptMain: everything that mlir-opt's command line does. */
-int nablaOptMain(int argc, char **argv, const char *title,
-                 MlirDialectRegistry registry, const nablaOptFile *file);
+/* Reads the options; ends the process where they are wrong. The exit code when
+ * a list was asked for, which is printed then, else -1. */
+int nablaOptBegin(nablaOpt *opt);
+
+/* Does to `text`, which a NUL follows and errors call `input`, what the options
+ * say, and gives the result to `write`, in several calls; false: there were
+ * errors. */
+bool nablaOptRun(nablaOpt *opt, MlirStringRef text, MlirStringCallback write,
+                 void *self);
 
 /* Calls `visit` with each feature of an x86 CPU as LLVM spells it; false when
  * LLVM does not know `cpu`. */

@@ -74,6 +74,15 @@ bool nablaHookImplicitVerify(const nablaImplicitType *stored,
 /* The one type that means the same as `stored`, which is verified. */
 MlirType nablaHookImplicitCanonical(MlirContext context,
                                     const nablaImplicitType *stored);
+/* A key of an operation's assembly: `name = NUMBER`, or `name = [NUMBER, ...]`
+ * of a list; one that is optional is not written where it has no value. */
+typedef struct nablaKey {
+  const char *name;
+  bool isList, isOptional;
+} nablaKey;
+/* Prints ` name = value`; `value` may be null. */
+void nablaHookKeyPrint(const nablaKey *key, MlirAttribute value,
+                       MlirStringCallback print, void *self);
 MlirLogicalResult nablaVerifyOp(MlirOperation op);
 /* Simplifies a cond, while or scan; false when nothing was to be done. */
 bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter);

@@ -1,4 +1,4 @@
-/* The assembly of encodings and of implicit types. */
+/* The assembly of encodings, of implicit types and of keys of operations. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <stdio.h>
 
@@ -56,6 +56,24 @@ static void print_list(intptr_t count, const int64_t *list, const char *between,
                           (long long)list[i]);
     print(mlirStringRefCreate(text, (size_t)length), self);
   }
+}
+
+void nablaHookKeyPrint(const nablaKey *key, MlirAttribute value,
+                       MlirStringCallback print, void *self) {
+  if (mlirAttributeIsNull(value)) return;
+  const bool is_list = mlirAttributeIsADenseI64Array(value);
+  const intptr_t count = is_list ? mlirDenseArrayGetNumElements(value) : 1;
+  if (key->isOptional && !count) return;
+  print(ref(" "), self);
+  print(ref(key->name), self);
+  print(ref(is_list ? " = [" : " = "), self);
+  for (intptr_t i = 0; i < count; i++) {
+    const int64_t number = is_list ? mlirDenseI64ArrayGetElement(value, i)
+                                   : mlirIntegerAttrGetValueInt(value);
+    print_list(1, &number, "", print, self);
+    if (i + 1 < count) print(ref(", "), self);
+  }
+  if (is_list) print(ref("]"), self);
 }
 
 void nablaHookImplicitPrint(MlirType type, MlirStringCallback print,

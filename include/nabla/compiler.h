@@ -14,9 +14,15 @@
 extern "C" {
 #endif
 
-/* A compiler: MLIR context, LLVM target, JIT, object cache. One call at a time
- * per compiler; several compilers, and processes, may work at once, also on
- * one cache. */
+/* The stack that a thread needs to call anything of libnabla, to run programs
+ * too. Parsing and compiling, which need more, have a thread of their own for
+ * the length of the call, with a stack of 256 MiB of address space. */
+#define NABLA_CALLER_STACK_BYTES ((size_t)262144)
+
+/* A compiler: MLIR context, LLVM target, JIT, object cache. Programs are parsed
+ * and compiled on a thread of the compiler, which takes no signals. One call at
+ * a time per compiler; several compilers, and processes, may work at once, also
+ * on one cache. */
 typedef struct nabla_compiler nabla_compiler;
 
 /* Zero-initialised is valid: every default. Texts are copied. */
@@ -28,7 +34,8 @@ typedef struct nabla_compiler_options {
   const char *cache;
   /* Bytes after which the least recently used entries go; 0: 256 MiB. */
   uint64_t cache_limit;
-  /* MLIR's diagnostics, one call each, with location; NULL: stderr. */
+  /* MLIR's diagnostics, one call each, with location; NULL: stderr. Called on
+   * the thread that compiles, while the caller waits. */
   void (*diagnostic)(void *self, const char *text);
   void *diagnostic_self;
 } nabla_compiler_options;
@@ -64,9 +71,13 @@ typedef struct nabla_compile_options {
  *         NABLA_CORRUPT           the program does not parse or verify, or a
  *                                 pass refused it: diagnostics say where
  *         NABLA_INVALID_ARGUMENT  an option
- *         NABLA_UNSUPPORTED       a target that this machine cannot run, or an
- *                                 intrinsic that the target lacks
- *         NABLA_IO, NABLA_NO_MEMORY */
+ *         NABLA_UNSUPPORTED       a target that this machine cannot run, an
+ *                                 intrinsic that the target lacks, or MLIR's
+ *                                 bytecode: programs are text
+ *         NABLA_TOO_LARGE         it nests too deep, or is too large otherwise
+ *                                 (docs/COMPILER.md, "Limits")
+ *         NABLA_IO
+ *         NABLA_NO_MEMORY         also where no thread can be started */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_compile_file(nabla_compiler *compiler, const char *path,
                    const nabla_compile_options *options, nabla_executable **out,

@@ -1,30 +1,70 @@
-/* See nesting.h. */
+/* See nesting.h. The scan sees the words and brackets that MLIR's lexer sees;
+ * where the two could differ it counts more. */
 #include "lib/base/nesting.h"
 
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/aliases.h"
+
+static const char magic[] = {'M', 'L', '\xef', 'R'};
+
 typedef struct scan {
   const char *text;
   size_t size, at, line;
-  size_t open, minus;
-  size_t affine_at, affine_open; /* where an affine map began; 0: none */
+  size_t open;      /* brackets */
+  size_t operators; /* of the expression that is read */
+  size_t expansion; /* bytes of aliases, where their names stand */
+  nabla_aliases aliases;
+  /* The alias whose value is read; no name: none. */
+  nabla_alias alias;
+  size_t outside; /* brackets around it */
+  int expects;    /* the value goes on with the next word */
 } scan;
+
+/* ---- refusing ---- */
+
+static nabla_status refuse(const scan *s, const char *what, size_t most,
+                           nabla_diag *diag) {
+  nabla_status status =
+      nabla_fail(diag, NABLA_TOO_LARGE, "line %zu: %s, more than %zu", s->line,
+                 what, most);
+  nabla_diag_set_next(diag, "write the program with less nesting");
+  return status;
+}
+
+int nabla_is_bytecode(const char *text, size_t size) {
+  return size >= sizeof magic && !memcmp(text, magic, sizeof magic);
+}
+
+/* Also behind a mark of --split-input-file, where a program begins. */
+static int has_bytecode(const char *text, size_t size) {
+  const char *at = text, *end = text + size;
+  while (at < end && (at = memchr(at, magic[2], (size_t)(end - at)))) {
+    if (at - text >= 2 && nabla_is_bytecode(at - 2, (size_t)(end - at) + 2))
+      return 1;
+    at++;
+  }
+  return 0;
+}
+
+/* ---- characters ---- */
 
 static char next(const scan *s, size_t ahead) {
   return s->at + ahead < s->size ? s->text[s->at + ahead] : '\0';
 }
 
-/* Behind a string or a comment that begins here. */
-static void skip_quoted(scan *s) {
-  for (s->at++; s->at < s->size && s->text[s->at] != '"'; s->at++) {
-    if (s->text[s->at] == '\n') return;
-    if (s->text[s->at] == '\\') s->at++;
-  }
+static int is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$';
 }
 
-static void skip_line(scan *s) {
-  while (s->at + 1 < s->size && s->text[s->at + 1] != '\n') s->at++;
+static int is_prefix(char c) {
+  return c == '#' || c == '!' || c == '@' || c == '%' || c == '^';
+}
+
+static int is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\0';
 }
 
 /* Arrows and comparisons are no brackets. */
@@ -38,62 +78,162 @@ static int step_of(const scan *s) {
   return 0;
 }
 
-static int begins(const scan *s, const char *word) {
-  const size_t length = strlen(word);
-  return s->size - s->at >= length && !memcmp(s->text + s->at, word, length);
-}
+/* ---- aliases ---- */
 
-static void step(scan *s) {
-  const char c = s->text[s->at];
-  if (c == '\n') s->line++;
-  if (c == 'a' && !s->affine_at &&
-      (begins(s, "affine_map<") || begins(s, "affine_set<"))) {
-    s->affine_at = s->at + 1;
-    s->affine_open = s->open;
-  }
-  const int by = step_of(s);
-  if (by > 0) s->open++;
-  if (by < 0 && s->open > 0) s->open--;
-  if (by < 0 && s->open <= s->affine_open) s->affine_at = 0;
-  if (c == '-' && next(s, 1) != '>')
-    s->minus++;
-  else if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
-    s->minus = 0;
-}
-
-static nabla_status refuse(const scan *s, const char *what, size_t most,
-                           nabla_diag *diag) {
-  nabla_status status =
-      nabla_fail(diag, NABLA_TOO_LARGE, "line %zu: %s, more than %zu", s->line,
-                 what, most);
-  nabla_diag_set_next(diag, "write the program with less nesting");
+static nabla_status end_alias(scan *s, nabla_diag *diag) {
+  if (!s->alias.name) return NABLA_OK;
+  s->alias.bytes += (size_t)(s->text + s->at - s->alias.name);
+  const nabla_status status = nabla_aliases_add(&s->aliases, &s->alias, diag);
+  s->alias.name = NULL;
   return status;
+}
+
+/* A word or string that nothing connects to the value before it begins what
+ * comes behind the value. */
+static nabla_status enter_word(scan *s, nabla_diag *diag) {
+  if (!s->alias.name || s->open > s->outside) return NABLA_OK;
+  if (!s->expects) return end_alias(s, diag);
+  s->expects = 0;
+  return NABLA_OK;
+}
+
+/* `depth` brackets are open here, in all. */
+static nabla_status deepen(scan *s, size_t depth, nabla_diag *diag) {
+  if (depth > NABLA_NESTING_MAX)
+    return refuse(s, "brackets are nested too deep", NABLA_NESTING_MAX, diag);
+  if (s->alias.name && depth > s->outside &&
+      depth - s->outside > s->alias.depth)
+    s->alias.depth = depth - s->outside;
+  return NABLA_OK;
+}
+
+/* `length` bytes here are the name of an alias, or of something else. */
+static nabla_status name_alias(scan *s, size_t length, nabla_diag *diag) {
+  const char *name = s->text + s->at;
+  size_t behind = length;
+  while (s->at + behind < s->size && is_blank(next(s, behind))) behind++;
+  if (next(s, behind) == '=' && next(s, behind + 1) != '=') {
+    NABLA_TRY(end_alias(s, diag));
+    s->alias = (nabla_alias){.name = name, .length = length};
+    s->outside = s->open;
+    s->expects = 1;
+    return NABLA_OK;
+  }
+  NABLA_TRY(enter_word(s, diag));
+  const nabla_alias *alias = nabla_aliases_find(&s->aliases, name, length);
+  if (!alias) return NABLA_OK;
+  NABLA_TRY(deepen(s, s->open + alias->depth, diag));
+  s->expansion += alias->bytes;
+  if (s->alias.name) s->alias.bytes += alias->bytes;
+  if (s->expansion > NABLA_EXPANSION_MAX)
+    return refuse(s,
+                  "the program has too many bytes with its aliases written "
+                  "out",
+                  NABLA_EXPANSION_MAX, diag);
+  return NABLA_OK;
+}
+
+/* ---- words ---- */
+
+static int is_operator(const char *word, size_t length) {
+  return (length == 3 && !memcmp(word, "mod", 3)) ||
+         (length == 7 && !memcmp(word, "ceildiv", 7)) ||
+         (length == 8 && !memcmp(word, "floordiv", 8));
+}
+
+static nabla_status count_operator(scan *s, nabla_diag *diag) {
+  if (++s->operators > NABLA_OPERATORS_MAX)
+    return refuse(s, "an expression has too many operators",
+                  NABLA_OPERATORS_MAX, diag);
+  return NABLA_OK;
+}
+
+/* The word that begins here; `at` goes to its last byte. */
+static nabla_status read_word(scan *s, nabla_diag *diag) {
+  const char first = s->text[s->at];
+  const int prefixed = is_prefix(first);
+  size_t length = 1;
+  while (s->at + length < s->size &&
+         (is_word(next(s, length)) || (prefixed && next(s, length) == '-')))
+    length++;
+  if (length > NABLA_WORD_MAX)
+    return refuse(s, "a word has too many bytes", NABLA_WORD_MAX, diag);
+  nabla_status status = NABLA_OK;
+  if ((first == '#' || first == '!') && length > 1)
+    status = name_alias(s, length, diag);
+  else if (length > 1 || !prefixed) /* not the `@` of `@"name"` */
+    status = enter_word(s, diag);
+  if (!status && is_operator(s->text + s->at, length))
+    status = count_operator(s, diag);
+  s->at += length - 1;
+  return status;
+}
+
+/* Behind a string that begins here; `at` goes to its last byte. */
+static void skip_string(scan *s) {
+  for (s->at++; s->at < s->size && s->text[s->at] != '"'; s->at++) {
+    if (s->text[s->at] == '\n') { /* no string to MLIR */
+      s->at--;
+      return;
+    }
+    if (s->text[s->at] == '\\' && next(s, 1) != '\n') s->at++;
+  }
+}
+
+static void skip_comment(scan *s) {
+  while (s->at + 1 < s->size && next(s, 1) != '\n' && next(s, 1) != '\r')
+    s->at++;
+}
+
+static nabla_status read_mark(scan *s, nabla_diag *diag) {
+  const char c = s->text[s->at];
+  const int by = step_of(s);
+  if (by > 0) {
+    s->open++;
+    NABLA_TRY(deepen(s, s->open, diag));
+  }
+  if (by < 0 && s->open > 0) s->open--;
+  if (s->open == s->outside)
+    s->expects = c == '=' || c == ':' || c == '-' || (c == '>' && !by);
+  if (strchr(",=[]{}", c)) s->operators = 0;
+  if (c == '+' || c == '*' || (c == '-' && next(s, 1) != '>'))
+    return count_operator(s, diag);
+  return NABLA_OK;
+}
+
+static nabla_status read_text(scan *s, nabla_diag *diag) {
+  for (; s->at < s->size; s->at++) {
+    const char c = s->text[s->at];
+    nabla_status status = NABLA_OK;
+    if (c == '\n') {
+      s->line++;
+    } else if (is_word(c) || is_prefix(c)) {
+      status = read_word(s, diag);
+    } else if (c == '"') {
+      status = enter_word(s, diag);
+      skip_string(s);
+    } else if (c == '/' && next(s, 1) == '/') {
+      skip_comment(s);
+    } else if (!is_blank(c)) {
+      status = read_mark(s, diag);
+    }
+    if (status) return status;
+  }
+  return NABLA_OK;
 }
 
 nabla_status nabla_nesting_check(const char *text, size_t size,
                                  nabla_diag *diag) {
-  scan s = {.text = text, .size = size, .line = 1};
-  if (size >= 4 && !memcmp(text, "ML\xefR", 4)) return NABLA_OK;
-  for (; s.at < s.size; s.at++) {
-    if (s.text[s.at] == '"') {
-      skip_quoted(&s);
-      s.at -= s.at < s.size && s.text[s.at] == '\n';
-      continue;
-    }
-    if (s.text[s.at] == '/' && next(&s, 1) == '/') {
-      skip_line(&s);
-      continue;
-    }
-    step(&s);
-    if (s.open > NABLA_NESTING_MAX)
-      return refuse(&s, "brackets are nested too deep", NABLA_NESTING_MAX,
-                    diag);
-    if (s.minus > NABLA_NESTING_MAX)
-      return refuse(&s, "there are too many minus signs in a row",
-                    NABLA_NESTING_MAX, diag);
-    if (s.affine_at && s.at + 1 - s.affine_at > NABLA_AFFINE_MAX)
-      return refuse(&s, "an affine expression has too many bytes",
-                    NABLA_AFFINE_MAX, diag);
+  if (has_bytecode(text, size)) {
+    const nabla_status status =
+        nabla_fail(diag, NABLA_UNSUPPORTED,
+                   "it is MLIR's bytecode, which is not read here");
+    nabla_diag_set_next(
+        diag, "make text of it: nabla-opt --allow-bytecode IN -o OUT.mlir");
+    return status;
   }
-  return NABLA_OK;
+  scan s = {.text = text, .size = size, .line = 1};
+  const nabla_status status = read_text(&s, diag);
+  nabla_aliases_deinit(&s.aliases);
+  return status;
 }

@@ -1,4 +1,4 @@
-/* A limit of nesting for text that a recursive parser is to read. */
+/* Limits for text in MLIR's syntax, which a recursive parser is to read. */
 #ifndef NABLA_BASE_NESTING_H
 #define NABLA_BASE_NESTING_H
 
@@ -6,13 +6,22 @@
 
 #include "nabla/status.h"
 
-/* Brackets of any kind that may be open at once, minus signs in a row, and
- * operators in an affine expression: MLIR's parser calls itself for each. */
+/* The depth of nesting: brackets of any kind that are open at once, those of
+ * aliases (`#name = ...`, `!name = ...`) counted where a name stands for them.
+ */
 #define NABLA_NESTING_MAX 256
-#define NABLA_AFFINE_MAX  4096 /* bytes of an affine map or set */
+/* Operators in one affine expression. */
+#define NABLA_OPERATORS_MAX 256
+/* Bytes of a word outside quotes: a name, a number, the shape of a type. */
+#define NABLA_WORD_MAX 4096
+/* Bytes of the text with each alias written out where its name stands. */
+#define NABLA_EXPANSION_MAX ((size_t)1 << 30)
 
-/* Refuses a program in MLIR's text beyond those limits, with its line. Bytecode
- * is not read. Thread-safe, allocates nothing. */
+/* Whether it is MLIR's bytecode, by its first bytes. */
+int nabla_is_bytecode(const char *text, size_t size);
+
+/* Refuses text beyond those limits, with its line, as NABLA_TOO_LARGE, and
+ * bytecode as NABLA_UNSUPPORTED. Thread-safe. */
 NABLA_MUST_USE nabla_status nabla_nesting_check(const char *text, size_t size,
                                                 nabla_diag *diag);
 

@@ -8,6 +8,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/require.h"
+#include "lib/base/stack.h"
 #include "lib/compiler/cache.h"
 #include "lib/compiler/codegen.h"
 #include "lib/compiler/context.h"
@@ -37,8 +38,8 @@ struct nabla_compiler {
 typedef struct job {
   nabla_compiler *compiler;
   const char *numerics, *policy;
-  const nabla_compile_options *options;
-  nabla_text pipeline, outside; /* of the key, beside the pipeline */
+  const nabla_compile_options *options; /* NULL until read: every default */
+  nabla_text pipeline, outside;         /* of the key, beside the pipeline */
   nabla_cache_key key;
   bool keyed;    /* the program can be cached */
   int is_static; /* an object with a header is made */
@@ -121,8 +122,7 @@ static int names_tiles(const char *target) {
   return target && strstr(target, "+amx") != NULL;
 }
 
-static nabla_status read_options(job *j, const nabla_compile_options *options,
-                                 nabla_diag *diag) {
+static nabla_status read_options(job *j, nabla_diag *diag) {
   static const char *const numerics[] = {
 #define NUMERICS_NAME(id, name, summary) name,
       NABLA_NUMERICS_LIST(NUMERICS_NAME)
@@ -130,8 +130,8 @@ static nabla_status read_options(job *j, const nabla_compile_options *options,
   };
   static const char *const policies[] = {"off", "warn", "error"};
   static const nabla_compile_options defaults;
-  if (!options) options = &defaults;
-  j->options = options;
+  if (!j->options) j->options = &defaults;
+  const nabla_compile_options *options = j->options;
   j->numerics = options->numerics ? options->numerics : "f32";
   j->policy = options->policy ? options->policy : "warn";
   NABLA_TRY(check_choice("numerics", j->numerics, numerics,
@@ -281,12 +281,11 @@ static nabla_status make_key(job *j, MlirModule module, nabla_diag *diag) {
 }
 
 static nabla_status compile(job *j, const char *text, size_t size,
-                            const char *name,
-                            const nabla_compile_options *options,
-                            nabla_executable **out, nabla_diag *diag) {
+                            const char *name, nabla_executable **out,
+                            nabla_diag *diag) {
   nabla_compiler *compiler = j->compiler;
   MlirModule module;
-  NABLA_TRY(read_options(j, options, diag));
+  NABLA_TRY(read_options(j, diag));
   if (compiler->target->is_foreign) {
     nabla_status status =
         nabla_fail(diag, NABLA_UNSUPPORTED,
@@ -311,19 +310,28 @@ static nabla_status compile(job *j, const char *text, size_t size,
   return status;
 }
 
-/* `text` ends with a NUL beyond `size`. */
-static nabla_status compile_terminated(nabla_compiler *compiler,
-                                       const char *text, size_t size,
-                                       const char *name,
-                                       const nabla_compile_options *options,
-                                       nabla_executable **out,
-                                       nabla_diag *diag) {
-  job j = {.compiler = compiler};
-  compiler->report = (nabla_compile_report){0};
-  nabla_status status = compile(&j, text, size, name, options, out, diag);
-  nabla_text_deinit(&j.pipeline);
-  nabla_text_deinit(&j.outside);
-  return status;
+/* A call of nabla_compile_*, made on a stack of its own. */
+typedef struct compile_call {
+  job job;
+  const char *text; /* ends with a NUL beyond `size` */
+  size_t size;
+  const char *name;
+  nabla_executable **out;
+  nabla_status status;
+  nabla_diag *diag;
+} compile_call;
+
+static void run_compile(void *self) {
+  compile_call *c = self;
+  c->status = compile(&c->job, c->text, c->size, c->name, c->out, c->diag);
+}
+
+static nabla_status compile_aside(compile_call *c) {
+  c->job.compiler->report = (nabla_compile_report){0};
+  NABLA_TRY(nabla_stack_run(run_compile, c, c->diag));
+  nabla_text_deinit(&c->job.pipeline);
+  nabla_text_deinit(&c->job.outside);
+  return c->status;
 }
 
 static nabla_status copy_text(const char *text, size_t size, nabla_buffer *out,
@@ -345,8 +353,13 @@ nabla_status nabla_compile_text(nabla_compiler *compiler, const char *text,
   NABLA_REQUIRE(out, diag);
   nabla_buffer copy;
   NABLA_TRY(copy_text(text, size, &copy, diag));
-  nabla_status status = compile_terminated(compiler, (const char *)copy.data,
-                                           size, name, options, out, diag);
+  compile_call c = {.job = {.compiler = compiler, .options = options},
+                    .text = (const char *)copy.data,
+                    .size = size,
+                    .name = name,
+                    .out = out,
+                    .diag = diag};
+  const nabla_status status = compile_aside(&c);
   nabla_buffer_deinit(&copy);
   return status;
 }
@@ -380,9 +393,13 @@ nabla_status nabla_compile_file(nabla_compiler *compiler, const char *path,
   NABLA_REQUIRE(out, diag);
   nabla_buffer text;
   NABLA_TRY(read_program(compiler, path, &text, diag));
-  nabla_status status =
-      compile_terminated(compiler, (const char *)text.data, text.size - 1, path,
-                         options, out, diag);
+  compile_call c = {.job = {.compiler = compiler, .options = options},
+                    .text = (const char *)text.data,
+                    .size = text.size - 1,
+                    .name = path,
+                    .out = out,
+                    .diag = diag};
+  const nabla_status status = compile_aside(&c);
   nabla_buffer_deinit(&text);
   return status;
 }
@@ -458,7 +475,7 @@ typedef struct destination {
   const nabla_sink *to;
   const nabla_sink *header; /* or NULL */
   const char *prefix;
-  const char *program; /* its name, for errors of the header */
+  const char *program; /* its name, for errors */
 } destination;
 
 static nabla_status emit(job *j, MlirModule module, const destination *d,
@@ -489,26 +506,40 @@ static nabla_status emit(job *j, MlirModule module, const destination *d,
   return status;
 }
 
-static nabla_status emit_text(nabla_compiler *compiler, const char *text,
-                              size_t size, const char *name,
-                              const nabla_compile_options *options,
-                              const destination *d, nabla_diag *diag) {
-  job j = {.compiler = compiler};
+/* A call of nabla_emit_*, made on a stack of its own. */
+typedef struct emit_call {
+  job job;
+  const char *text;
+  size_t size;
+  const destination *to;
+  nabla_status status;
+  nabla_diag *diag;
+} emit_call;
+
+static nabla_status emit_terminated(emit_call *c, const char *text) {
   MlirModule module;
-  nabla_buffer copy;
-  compiler->report = (nabla_compile_report){0};
-  NABLA_TRY(copy_text(text, size, &copy, diag));
-  j.is_static = d->header != NULL;
-  nabla_status status = read_options(&j, options, diag);
-  if (!status)
-    status = parse(&j, (const char *)copy.data, size, name, &module, diag);
-  if (!status) {
-    status = emit(&j, module, d, diag);
-    mlirModuleDestroy(module);
-  }
-  nabla_text_deinit(&j.pipeline);
-  nabla_buffer_deinit(&copy);
+  NABLA_TRY(read_options(&c->job, c->diag));
+  NABLA_TRY(parse(&c->job, text, c->size, c->to->program, &module, c->diag));
+  const nabla_status status = emit(&c->job, module, c->to, c->diag);
+  mlirModuleDestroy(module);
   return status;
+}
+
+static void run_emit(void *self) {
+  emit_call *c = self;
+  nabla_buffer copy;
+  c->status = copy_text(c->text, c->size, &copy, c->diag);
+  if (c->status) return;
+  c->status = emit_terminated(c, (const char *)copy.data);
+  nabla_buffer_deinit(&copy);
+}
+
+static nabla_status emit_aside(emit_call *c) {
+  c->job.compiler->report = (nabla_compile_report){0};
+  c->job.is_static = c->to->header != NULL;
+  NABLA_TRY(nabla_stack_run(run_emit, c, c->diag));
+  nabla_text_deinit(&c->job.pipeline);
+  return c->status;
 }
 
 nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
@@ -520,8 +551,13 @@ nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,
   if (size) NABLA_REQUIRE(text, diag);
   NABLA_REQUIRE(name, diag);
   NABLA_REQUIRE(sink, diag);
-  const destination d = {.emission = emission, .to = sink};
-  return emit_text(compiler, text, size, name, options, &d, diag);
+  const destination d = {.emission = emission, .to = sink, .program = name};
+  emit_call c = {.job = {.compiler = compiler, .options = options},
+                 .text = text,
+                 .size = size,
+                 .to = &d,
+                 .diag = diag};
+  return emit_aside(&c);
 }
 
 nabla_status nabla_emit_static(nabla_compiler *compiler, const char *text,
@@ -538,5 +574,10 @@ nabla_status nabla_emit_static(nabla_compiler *compiler, const char *text,
                          .header = &sinks->header,
                          .prefix = sinks->prefix,
                          .program = name};
-  return emit_text(compiler, text, size, name, options, &d, diag);
+  emit_call c = {.job = {.compiler = compiler, .options = options},
+                 .text = text,
+                 .size = size,
+                 .to = &d,
+                 .diag = diag};
+  return emit_aside(&c);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/stack.h"
 #include "lib/compiler/jit.h"
 #include "lib/compiler/kernels.h"
 #include "lib/kernels/builder/text.h"
@@ -177,6 +178,27 @@ static nabla_status make(const nabla_fused_spec *spec, nabla_isa isa, entry *e,
   return status;
 }
 
+typedef struct make_call {
+  const nabla_fused_spec *spec;
+  nabla_isa isa;
+  entry *made;
+  nabla_status status;
+  nabla_diag *diag;
+} make_call;
+
+static void run_make(void *self) {
+  make_call *c = self;
+  c->status = make(c->spec, c->isa, c->made, c->diag);
+}
+
+/* The caller's stack may be small. */
+static nabla_status make_aside(const nabla_fused_spec *spec, nabla_isa isa,
+                               entry *e, nabla_diag *diag) {
+  make_call c = {.spec = spec, .isa = isa, .made = e, .diag = diag};
+  NABLA_TRY(nabla_stack_run(run_make, &c, diag));
+  return c.status;
+}
+
 /* Finds or makes the entry of a key, which it takes. Under the lock. */
 static nabla_status get(const nabla_fused_spec *spec, nabla_isa isa,
                         const char *key, entry **out, nabla_diag *diag) {
@@ -189,7 +211,7 @@ static nabla_status get(const nabla_fused_spec *spec, nabla_isa isa,
     (void)!nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a kernel");
     return NABLA_NO_MEMORY;
   }
-  nabla_status status = make(spec, isa, e, diag);
+  nabla_status status = make_aside(spec, isa, e, diag);
   if (status) {
     destroy(e);
     return status;

@@ -10,7 +10,7 @@
 // RUN:   | FileCheck "%s" --check-prefix=POLICY
 
 // POLICY: error: 'builtin.module' op nabla-dispatch: policy 'loud' is none of off, warn, error
-// OFF-NOT: warning
+// OFF-NOT: warning:
 
 // CHECK-LABEL: func.func @reduce
 // CHECK: %[[D:.*]] = nabla.materialize %{{.*}} : !nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>

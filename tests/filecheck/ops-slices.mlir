@@ -1,7 +1,7 @@
 // Slices, joined arrays, pieces, pads and flips, printed as they are read; the
 // types that are inferred.
 // RUN: nabla-opt "%s" > "%t.once"
-// RUN: nabla-opt "%t.once" --emit-bytecode | nabla-opt > "%t.twice"
+// RUN: nabla-opt "%t.once" --emit-bytecode | nabla-opt --allow-bytecode > "%t.twice"
 // RUN: diff "%t.once" "%t.twice"
 // RUN: FileCheck "%s" --input-file="%t.once"
 

@@ -1,6 +1,6 @@
 // Convolutions and pools: printed as they are read, types, linalg, rules.
 // RUN: nabla-opt "%s" > "%t.once"
-// RUN: nabla-opt "%t.once" --emit-bytecode | nabla-opt > "%t.twice"
+// RUN: nabla-opt "%t.once" --emit-bytecode | nabla-opt --allow-bytecode > "%t.twice"
 // RUN: diff "%t.once" "%t.twice"
 // RUN: FileCheck "%s" --input-file="%t.once"
 // RUN: nabla-opt "%s" --nabla-dispatch=policy=error | FileCheck "%s" --check-prefix=RULE --implicit-check-not=nabla.materialize

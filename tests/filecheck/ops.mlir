@@ -4,7 +4,7 @@
 // RUN: diff "%t.once" "%t.twice"
 // RUN: nabla-opt "%s" --mlir-print-op-generic | nabla-opt > "%t.generic"
 // RUN: diff "%t.once" "%t.generic"
-// RUN: nabla-opt "%s" --emit-bytecode | nabla-opt > "%t.bytecode"
+// RUN: nabla-opt "%s" --emit-bytecode | nabla-opt --allow-bytecode > "%t.bytecode"
 // RUN: diff "%t.once" "%t.bytecode"
 // RUN: FileCheck "%s" --input-file="%t.once"
 

@@ -3,7 +3,7 @@
 // RUN: not nabla-opt "%s" --split-input-file -o "%t" 2>&1 | FileCheck "%s"
 // RUN: not nabla-opt "%t.missing" 2>&1 | FileCheck "%s" --check-prefix=MISSING
 
-// MISSING: cannot open input file
+// MISSING: missing: cannot open: No such file or directory
 
 // CHECK: tools-input.mlir:[[@LINE+3]]:8: error: 'nabla.dot_general' op contracting dimensions disagree: 256 (dimension 1 of lhs) and 64 (dimension 1 of rhs)
 func.func @shapes(%x: tensor<4x256xf32>, %w: !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>) -> tensor<4x8xf32> {

@@ -1,7 +1,7 @@
 // The implicit type and encodings have one spelling each: defaults and the
 // identity view are not printed, equal views are equal types.
 // RUN: nabla-opt "%s" | FileCheck "%s"
-// RUN: nabla-opt "%s" --emit-bytecode | nabla-opt | FileCheck "%s"
+// RUN: nabla-opt "%s" --emit-bytecode | nabla-opt --allow-bytecode | FileCheck "%s"
 
 // CHECK-LABEL: @defaults
 // CHECK-SAME: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>

@@ -1,7 +1,11 @@
-/* Names of files: suffixes, outputs that must not replace inputs. */
+/* Files: their names, outputs that must not replace inputs, reading them whole.
+ */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/memory.h"
 #include "tools/common/stream.h"
 #include "tools/common/tool.h"
 
@@ -34,4 +38,42 @@ nabla_status tool_fail_input(const char *output, nabla_diag *diag) {
   nabla_diag_set_file(diag, output);
   nabla_diag_set_next(diag, "name another output");
   return status;
+}
+
+/* ---- input ---- */
+
+static nabla_status read_stream(FILE *stream, nabla_buffer *out,
+                                nabla_diag *diag) {
+  char part[65536];
+  while (!feof(stream) && !ferror(stream)) {
+    size_t got = fread(part, 1, sizeof part, stream);
+    NABLA_TRY(nabla_buffer_append(out, part, got, diag));
+  }
+  if (ferror(stream))
+    return nabla_fail(diag, NABLA_IO, "cannot read: %s", strerror(errno));
+  return nabla_buffer_append(out, NULL, 1, diag);
+}
+
+nabla_status tool_read(const char *path, char **out, size_t *out_size,
+                       nabla_diag *diag) {
+  int standard = !strcmp(path, "-");
+  FILE *stream = standard ? stdin : fopen(path, "rb");
+  nabla_buffer text;
+  if (!stream) {
+    nabla_status status =
+        nabla_fail(diag, NABLA_IO, "cannot open: %s", strerror(errno));
+    nabla_diag_set_file(diag, path);
+    return status;
+  }
+  nabla_buffer_init(&text, NULL, "a program", (size_t)1 << 30);
+  nabla_status status = read_stream(stream, &text, diag);
+  if (!standard) fclose(stream);
+  if (status) {
+    nabla_diag_set_file(diag, standard ? "<stdin>" : path);
+    nabla_buffer_deinit(&text);
+    return status;
+  }
+  *out = (char *)text.data; /* malloc's: the buffer has the default allocator */
+  *out_size = text.size - 1;
+  return NABLA_OK;
 }

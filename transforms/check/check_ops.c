@@ -1,13 +1,18 @@
 /* nabla-check-ops: refuses operations of other dialects that the passes behind
- * it cannot lower, where they stand, with the way to say the same. It runs when
- * constants were folded and dead code is gone, before bufferization: upstream
- * passes would name neither. Kernels, which are llvm.func, are left out. */
+ * it cannot lower, where they stand, with the way to say the same, and
+ * constants that would make the object too large. It runs when constants were
+ * folded and dead code is gone, before bufferization: upstream passes would
+ * name neither. Kernels, which are llvm.func, are left out. */
+#include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
 #include "dialect/ops.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
+
+/* Bytes of constants of one value each, written out, in a program. */
+#define CONSTANTS_MAX ((uint64_t)1 << 30)
 
 /* Rows of upstream_ops.def. */
 static const struct {
@@ -98,12 +103,64 @@ static void refuse(MlirOperation op) {
                    "(docs/OPS.md), arith, tensor, linalg and scf");
 }
 
+/* ---- constants ---- */
+
+static uint64_t element_bits(MlirType type) {
+  if (mlirTypeIsAInteger(type)) return mlirIntegerTypeGetWidth(type);
+  if (mlirTypeIsAFloat(type)) return mlirFloatTypeGetWidth(type);
+  if (mlirTypeIsAComplex(type))
+    return 2 * element_bits(mlirComplexTypeGetElementType(type));
+  return 64; /* an index, or what needs a pointer */
+}
+
+/* The bytes that one value is written out to; UINT64_MAX: or more. Constants
+ * of several values are in the program's text. */
+static uint64_t splat_bytes(MlirAttribute value) {
+  if (!mlirAttributeIsADenseElements(value) ||
+      !mlirDenseElementsAttrIsSplat(value))
+    return 0;
+  const MlirType type = mlirAttributeGetType(value);
+  uint64_t bytes = element_bits(mlirShapedTypeGetElementType(type)) / 8;
+  if (!bytes) bytes = 1;
+  for (intptr_t i = 0; i < mlirShapedTypeGetRank(type); i++)
+    if (__builtin_mul_overflow(
+            bytes, (uint64_t)mlirShapedTypeGetDimSize(type, i), &bytes))
+      bytes = UINT64_MAX;
+  return bytes;
+}
+
+/* `total` is the bytes of the constants before it. */
+static bool check_constants(MlirOperation op, uint64_t *total) {
+  for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+    const uint64_t bytes =
+        splat_bytes(mlirOperationGetAttribute(op, i).attribute);
+    if (__builtin_add_overflow(*total, bytes, total)) *total = UINT64_MAX;
+  }
+  if (*total <= CONSTANTS_MAX) return true;
+  nabla_error_at(op,
+                 "makes the program's constants larger than %llu bytes: "
+                 "broadcast a scalar, or make it an argument",
+                 (unsigned long long)CONSTANTS_MAX);
+  return false;
+}
+
+/* ---- the pass ---- */
+
+typedef struct check {
+  bool good;
+  uint64_t constants; /* bytes */
+} check;
+
 static MlirWalkResult visit(MlirOperation op, void *self) {
-  bool *good = self;
+  check *c = self;
   if (nabla_is(op, "llvm.func")) return MlirWalkResultSkip;
+  if (!check_constants(op, &c->constants)) {
+    c->good = false;
+    return MlirWalkResultInterrupt;
+  }
   if (!is_refused(op)) return MlirWalkResultAdvance;
   refuse(op);
-  *good = false;
+  c->good = false;
   return MlirWalkResultSkip;
 }
 
@@ -111,7 +168,7 @@ MlirLogicalResult nabla_run_check_ops(MlirOperation module,
                                       const nablaPassValue *values,
                                       void *prepared) {
   (void)values, (void)prepared;
-  bool good = true;
-  mlirOperationWalk(module, visit, &good, MlirWalkPreOrder);
-  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+  check c = {.good = true};
+  mlirOperationWalk(module, visit, &c, MlirWalkPreOrder);
+  return c.good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -12,6 +12,7 @@
 
 #include "dialect/ops.h"
 #include "lib/base/file.h"
+#include "lib/base/nesting.h"
 #include "transforms/ir/ir.h"
 #include "transforms/ir/named_parse.h"
 #include "transforms/user_rules/user_rules.h"
@@ -254,6 +255,8 @@ bool nabla_rule_file_read(MlirContext context, const char *path,
     return fail_at(context, path, 1, what);
   }
   bool good = check_text(context, path, text, size);
+  if (good && nabla_nesting_check(text, size, &diag))
+    good = fail_at(context, path, 1, diag.what);
   MlirModule module = {NULL};
   if (good) {
     mlirContextGetOrLoadDialect(context, nabla_ref("pdl"));

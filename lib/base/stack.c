@@ -1,0 +1,60 @@
+/* See stack.h. */
+#include "lib/base/stack.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef struct call {
+  void (*run)(void *self);
+  void *self;
+} call;
+
+static void *start(void *self) {
+  const call *c = self;
+  c->run(c->self);
+  return NULL;
+}
+
+static int create(pthread_t *thread, call *c) {
+  pthread_attr_t attributes;
+  int error = pthread_attr_init(&attributes);
+  if (error) return error;
+  error = pthread_attr_setstacksize(&attributes, NABLA_STACK_BYTES);
+  if (!error) error = pthread_create(thread, &attributes, start, c);
+  (void)pthread_attr_destroy(&attributes);
+  return error;
+}
+
+/* All but faults, which are of the thread that makes them. */
+static void block_signals(sigset_t *before) {
+  static const int faults[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,
+                               SIGABRT, SIGTRAP, SIGSYS};
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    sigdelset(&blocked, faults[i]);
+  (void)pthread_sigmask(SIG_BLOCK, &blocked, before);
+}
+
+nabla_status nabla_stack_run(void (*run)(void *self), void *self,
+                             nabla_diag *diag) {
+  call c = {run, self};
+  pthread_t thread;
+  sigset_t before;
+  int cancel;
+  (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+  block_signals(&before);
+  const int error = create(&thread, &c);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!error) (void)pthread_join(thread, NULL);
+  (void)pthread_setcancelstate(cancel, &cancel);
+  if (!error) return NABLA_OK;
+  const nabla_status status =
+      nabla_fail(diag, NABLA_NO_MEMORY,
+                 "no thread with a stack of %zu MiB can be started: %s",
+                 NABLA_STACK_BYTES >> 20, strerror(error));
+  nabla_diag_set_next(diag, "raise the limits of threads and address space");
+  return status;
+}
