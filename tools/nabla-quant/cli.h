@@ -210,7 +210,7 @@ int cli_progress_report(void *self, const nabla_progress *progress);
 void cli_progress_clear(cli *c);
 void cli_progress_end(cli *c, nabla_status status);
 
-/* ---- json.c ---- */
+/* ---- json_stream.c ---- */
 
 void cli_json_begin(cli *c);
 void cli_json_text(nabla_json_out *out, const char *key, const char *value);
@@ -307,7 +307,7 @@ void cli_table_drop(cli_table *table); /* frees without printing */
 /* Prints and frees. @return the first failure of any cell */
 NABLA_MUST_USE nabla_status cli_table_print(cli_table *table, int colored);
 
-/* ---- print_plan.c: shared by plan and quantize ---- */
+/* ---- plan_output.c: shared by plan and quantize ---- */
 
 NABLA_MUST_USE nabla_status cli_plan_print(cli *c,
                                            const nabla_checkpoint *checkpoint,

@@ -12,7 +12,7 @@
 
 static const nabla_formula formulas[] = {
 #define FORMULA(id, arguments, text) {#id, arguments, text},
-#include "transforms/lower/math.def"
+#include "transforms/lower/formulas.def"
 #undef FORMULA
 };
 

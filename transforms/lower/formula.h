@@ -1,5 +1,5 @@
-/* Formulas: arithmetic on f64 written as text and made IR. math.def has those
- * of the dialect's functions, since compiled code calls no libm.
+/* Formulas: arithmetic on f64 written as text and made IR. formulas.def has
+ * those of the dialect's functions, since compiled code calls no libm.
  *
  *   FORMULA   = { NAME "=" CHOICE ";" } CHOICE
  *   CHOICE    = COMPARE [ "?" CHOICE ":" CHOICE ]
@@ -10,8 +10,8 @@
  *             | "(" CHOICE ")" | "-" FACTOR
  *
  * Both sides of a choice are computed. Comparisons are false of NaN but for !=.
- * Functions: the rows of math.def, and abs, sqrt, copysign(x, y), rint (|x| <
- * 2^51), scale(x, n) = x 2^n for an integer n within +-2000, exponent(x) and
+ * Functions: the rows of formulas.def, and abs, sqrt, copysign(x, y), rint (|x|
+ * < 2^51), scale(x, n) = x 2^n for an integer n within +-2000, exponent(x) and
  * mantissa(x) in [1, 2) of a normal x > 0, poly(x, c0, c1, ...), and
  * head(x): x with its lowest 27 bits 0; far_turns, far_rest (formula_far.h). */
 #ifndef NABLA_TRANSFORMS_LOWER_FORMULA_H
@@ -19,7 +19,7 @@
 
 #include "transforms/lower/lowering.h"
 
-/* A row of math.def. */
+/* A row of formulas.def. */
 typedef struct nabla_formula {
   const char *name, *arguments, *text; /* arguments: "x" or "x y" */
 } nabla_formula;

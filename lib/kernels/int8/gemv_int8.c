@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "lib/kernels/dequant/dequantize.h"
-#include "lib/kernels/int8/gemv_int8_loops.h"
+#include "lib/kernels/int8/gemv_int8_common.h"
 #include "lib/kernels/int8/int8.h"
 #include "lib/kernels/tile_util.h"
 

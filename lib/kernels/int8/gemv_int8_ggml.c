@@ -5,7 +5,7 @@
  * minima are multiplied with: scaled sums of x. */
 #include "lib/kernels/int8/gemv_int8_ggml.h"
 
-#include "lib/kernels/int8/gemv_int8_loops.h"
+#include "lib/kernels/int8/gemv_int8_common.h"
 #include "lib/kernels/tile_util.h"
 
 /* Elements between prefetches, which are of lines of 64 bytes. */

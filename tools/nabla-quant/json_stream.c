@@ -1,9 +1,8 @@
 /* JSON on standard output, streamed; docs/JSON.md says what is in it. */
-#include "lib/base/json.h"
-
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/json.h"
 #include "tools/nabla-quant/cli.h"
 
 static nabla_status write_stream(void *self, const void *data, size_t size,

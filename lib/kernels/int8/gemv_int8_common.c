@@ -1,5 +1,5 @@
-/* Few rows of x with each row of w in place; see gemv_int8_loops.h. */
-#include "lib/kernels/int8/gemv_int8_loops.h"
+/* Few rows of x with each row of w in place; see gemv_int8_common.h. */
+#include "lib/kernels/int8/gemv_int8_common.h"
 
 #include "lib/kernels/tile_util.h"
 

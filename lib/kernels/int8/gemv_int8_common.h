@@ -1,7 +1,7 @@
 /* Few rows of x, quantized in the workspace, with each row of w in place: the
  * loops that gemv_int8.c and gemv_int8_ggml.c share. */
-#ifndef NABLA_KERNELS_INT8_GEMV_INT8_LOOPS_H
-#define NABLA_KERNELS_INT8_GEMV_INT8_LOOPS_H
+#ifndef NABLA_KERNELS_INT8_GEMV_INT8_COMMON_H
+#define NABLA_KERNELS_INT8_GEMV_INT8_COMMON_H
 
 #include "lib/kernels/int8/int8.h"
 
