@@ -51,6 +51,6 @@ int main(int argc, char **argv) {
     if (files < 0) return 1;
     total += files;
   }
-  printf("%d files replayed\n", total);
+  printf("figure: files_replayed %d\n", total);
   return total == 0;
 }

@@ -47,7 +47,7 @@ difference=$(diff <(echo "$declared") <(echo "$exported")) || {
   echo "$difference"
   fail "'<' is declared but not exported, '>' the other way round"
 }
-echo "exports $(wc -w <<<"$exported") functions"
+echo "figure: exported_functions $(wc -w <<<"$exported")"
 
 if strings "$library" | grep -F "$source/"; then
   fail "the library holds the path of the checkout"

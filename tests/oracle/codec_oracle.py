@@ -339,7 +339,8 @@ def main():
     check_dynamic8(driver, rng)
     check_distributions(driver, isas, rng, count)
     check_errors(driver, isas, rng)
-    print(f"{driver.checks} comparisons, all equal{encoding_rows.skipped(MISSING)}")
+    print(f"figure: comparisons {driver.checks}")
+    print(f"all equal{encoding_rows.skipped(MISSING)}")
 
 
 main()

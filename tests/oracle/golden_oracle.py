@@ -62,7 +62,8 @@ def main():
         for section in sections_of(os.path.join(sys.argv[1], encoding + ".txt")):
             check(encoding, section)
             total += 1
-    print(f"{total} samples, all equal{encoding_rows.skipped(missing)}")
+    print(f"figure: samples {total}")
+    print(f"all equal{encoding_rows.skipped(missing)}")
 
 
 main()

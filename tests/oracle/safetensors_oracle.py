@@ -395,8 +395,9 @@ def main():
     if accepts and SEEN != set(STRICTER):
         findings += 1
         print("no file shows: %s" % (set(STRICTER) - SEEN))
-    print("%d files, %d findings; package safetensors: %s" % (
-        len(files), findings, "compared" if accepts else "not installed"))
+    print("figure: malformed_files_compared %d" % len(files))
+    print("%d findings; package safetensors: %s" % (
+        findings, "compared" if accepts else "not installed"))
     sys.exit(1 if findings or len(files) < 500 else 0)
 
 

@@ -178,14 +178,15 @@ def main():
                    "-o", folder / "packed")
         options.folder = folder.path
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            failed = sum(pool.map(
+            failures = list(pool.map(
                 lambda each: fail_everywhere(
                     options, report, 1 + each[0] % options.step, *each[1]),
                 enumerate(commands(folder))))
+    failed = sum(failures)
     report.check(failed > 500, "%d failures: is the library there?" % failed)
-    report.note("figure: failed_allocations %d" % failed)
-    report.note("figure: failed_allocations_in_glibc_regcomp %d" %
-                report.regcomp)
+    report.figure("commands", len(failures))
+    report.figure("failed_allocations", failed)
+    report.figure("failed_allocations_in_glibc_regcomp", report.regcomp)
     common.finish(report)
 
 

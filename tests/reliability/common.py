@@ -35,6 +35,10 @@ class Report:
     def note(self, text):
         print(text, flush=True)
 
+    def figure(self, name, value):
+        """Of docs/RELIABILITY.md."""
+        self.note("figure: %s %s" % (name, value))
+
     def finish(self):
         print("%d passed, %d failed, %d skipped" %
               (self.passed, self.failed, len(self.skipped)))

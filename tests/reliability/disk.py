@@ -47,6 +47,7 @@ def size_limit(options, report, folder):
                             limits=[(resource.RLIMIT_FSIZE, size)])
         report.check(result.returncode == 0, "RLIMIT_FSIZE of the exact size")
         os.unlink(output)
+    report.figure("limits_of_file_size", 2 * STEPS)
 
 
 def full_stdout(options, report, folder):
@@ -253,7 +254,8 @@ def filling_disk(options, report, disk):
             report.check(common.same(output, options.good),
                          "filling disk %d: other bytes" % step)
         unmount(disk)
-    report.note("a filling disk: %d of %d runs refused" % (refused, STEPS))
+    report.figure("disks_that_fill_up", STEPS)
+    report.figure("disks_that_fill_up_refused", refused)
 
 
 def odd_file_systems(options, report, disk):
@@ -271,6 +273,7 @@ def odd_file_systems(options, report, disk):
 
 def inside(options):
     report = common.Report()
+    report.figure("sizes_of_tmpfs", STEPS + 2)
     with common.Folder() as folder:
         for test in (full_disk, full_disk_for_a_folder, full_disk_with_spill,
                      filling_disk, odd_file_systems):

@@ -184,6 +184,11 @@ def check_kind(options, report, folder, kind, size):
                                                        share, output)
             report.note("%-32s %8d tensors %6.1f of %.1f MiB %5.2f of %.2f s" %
                         (label, count, peak, most, seconds, limit))
+            if kind == MOST:
+                for what, value in (("mib", "%.0f" % peak),
+                                    ("cpu_seconds", "%.2f" % seconds)):
+                    report.figure("%s_%s" % (name.replace(" --", "_"), what),
+                                  value)
             report.check(status == 0, "%s: status %d: %s" %
                          (label, status, errors))
             report.check(peak <= most, "%s: %.1f MiB" % (label, peak))

@@ -29,6 +29,7 @@ ADDRESS_SPACE_MIB = 96  # of one thread: PEAK_MIB, code, libc, stacks
 def expect_small(report, label, command, codes=(0, ), limit=PEAK_MIB):
     status, peak, seconds, errors = common.measure(command)
     report.note("%-44s %7.1f MiB %7.1f s" % (label, peak, seconds))
+    report.peak = max(report.peak, peak)
     report.check(status in codes, "%s: status %d: %s" %
                  (label, status, errors))
     report.check(peak <= limit, "%s: peak RSS %.1f MiB" % (label, peak))
@@ -217,6 +218,8 @@ def hostile(options, report, folder):
                         (name + " (%d MB)" % (size // 1_000_000), peak,
                          seconds, limit, errors.strip().splitlines()[-1][-90:]
                          if errors.strip() else ""))
+            report.peak = max(report.peak, peak)
+            report.seconds = max(report.seconds, seconds)
             wanted = common.INPUT if verb == "inspect" else common.DIFFERENT
             report.check(status == wanted, "%s: %s status %d" %
                          (name, verb, status))
@@ -234,9 +237,14 @@ def main():
                         help="CPU time that a hostile header may take")
     options = parser.parse_args()
     report = common.Report()
+    report.peak = report.seconds = 0.0  # the most of all runs
     tests = {"short": short_tier, "long": long_tier, "hostile": hostile}
     with common.Folder() as folder:
         tests[options.test](options, report, folder)
+    report.figure("most_memory_mib", "%.1f" % report.peak)
+    if options.test == "hostile":
+        report.figure("hostile_headers", len(HOSTILE))
+        report.figure("most_cpu_seconds", "%.2f" % report.seconds)
     common.finish(report)
 
 

@@ -207,8 +207,10 @@ def main():
                 report.skip("ulimit -v", "the build has a sanitizer")
             else:
                 little_memory(options, report, trial, model)
-    report.note("%d of %d runs were stopped, seed %d" %
-                (hits, options.rounds, options.seed))
+    report.note("seed %d" % options.seed)
+    report.figure("signals_at_random_moments", options.rounds)
+    report.figure("signals_before_the_end", hits)
+    report.figure("wrong_or_left_behind", report.failed)
     report.check(hits > options.rounds // 3, "too few runs were stopped")
     common.finish(report)
 

@@ -15,6 +15,7 @@
 #include "nabla/folder.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"
+#include "tests/support/figure.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
 
@@ -207,6 +208,8 @@ ParameterizedTest(size_t *row, folder_torture, every_allocation_fails_once) {
     const nabla_status status = try_once(earlier[*row], &allocator, &os);
     if (allocator.failures == 0) {
       cr_assert_eq(status, NABLA_OK);
+      figure_print("failed_allocations", *row ? "over_a_folder" : "new_folder",
+                   n - 1);
       return;
     }
     cr_assert_eq(status, NABLA_NO_MEMORY, "allocation %zu", n);
@@ -238,6 +241,9 @@ ParameterizedTest(size_t *row, folder_torture, every_call_fails_once) {
     if (os.faults == 0) {
       cr_assert_eq(status, NABLA_OK);
       cr_expect_gt(n, 100u);
+      if (e == 0)
+        figure_print("failed_calls", *row ? "over_a_folder" : "new_folder",
+                     n - 1);
       return;
     }
     if (status) cr_assert_eq(status, errors[e].status, "call %zu", n);

@@ -32,6 +32,7 @@ for kind, test in (("unit", "null_test.c"), ("compiler", "null_compiler_test.c")
 bad = [f"no row for {f}, {p}" for f, p in sorted(wanted - rows)]
 bad += [f"a row for {f}, {p}, which is no pointer" for f, p in sorted(rows - wanted)]
 bad += [f"{f}(NULL) is not tested" for f in sorted(ends) if f + "(NULL)" not in tests]
-print("\n".join(bad) or f"{len(rows)} pointers, {len(ends)} ends")
+print("\n".join(bad) or
+      f"figure: pointers {len(rows)}\nfigure: functions_that_end {len(ends)}")
 sys.exit(bool(bad) or len(wanted) < 50 or len(ends) < 8)
 END

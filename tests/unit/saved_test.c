@@ -12,6 +12,7 @@
 #include "lib/runtime/program/program_file.h"
 #include "nabla/executable.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/figure.h"
 #include "tests/support/temp_folder.h"
 
 #define XXH_INLINE_ALL
@@ -156,6 +157,7 @@ Test(saved, one_flipped_byte) {
     tried++;
   }
   cr_assert_geq(tried, 300);
+  figure_print("flipped_bytes", "", tried);
 }
 
 Test(saved, truncated_or_longer) {

@@ -15,6 +15,7 @@
 #include "nabla/quantize.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"
+#include "tests/support/figure.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
 
@@ -468,6 +469,7 @@ ParameterizedTest(size_t *row, torture, every_allocation_fails_once) {
     if (allocator.failures == 0) {
       cr_assert_eq(status, NABLA_OK);
       cr_expect_gt(n, 5, "%s allocates", operation->name);
+      figure_print("failed_allocations", operation->name, n - 1);
       return;
     }
     cr_assert_eq(status, NABLA_NO_MEMORY, "%s, allocation %zu", operation->name,
@@ -505,6 +507,7 @@ ParameterizedTest(size_t *row, torture, every_call_fails_once) {
     if (os.faults == 0) {
       cr_assert_eq(status, NABLA_OK);
       if (errors[e].status) cr_expect_gt(failed, 5, "%s", operation->name);
+      if (e == 0) figure_print("failed_calls", operation->name, n - 1);
       return;
     }
     failed += status != NABLA_OK;
