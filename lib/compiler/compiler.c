@@ -406,8 +406,6 @@ nabla_status nabla_compile_file(nabla_compiler *compiler, const char *path,
 
 /* ---- emitting ---- */
 
-/* Where results go. */
-
 static void add_chunk(MlirStringRef chunk, void *self) {
   nabla_buffer *buffer = self;
   if (buffer->limit &&
@@ -415,16 +413,12 @@ static void add_chunk(MlirStringRef chunk, void *self) {
     buffer->limit = 0; /* stop */
 }
 
-static nabla_status emit_mlir(MlirModule module, const nabla_sink *to,
+static nabla_status emit_mlir(MlirOperation module, nabla_buffer *text,
                               nabla_diag *diag) {
-  nabla_buffer text;
-  nabla_buffer_init(&text, NULL, "a module", SIZE_MAX / 2);
-  mlirOperationPrint(mlirModuleGetOperation(module), add_chunk, &text);
-  nabla_status status =
-      text.limit ? to->write(to->self, text.data, text.size, diag)
-                 : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a module");
-  nabla_buffer_deinit(&text);
-  return status;
+  mlirOperationPrint(module, add_chunk, text);
+  return text->limit
+             ? NABLA_OK
+             : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a module");
 }
 
 static bool is_product(const void *module, const char *function) {
@@ -469,7 +463,7 @@ static nabla_status emit_saved(nabla_compiler *compiler, const void *object,
   return status;
 }
 
-/* Where what is made goes. */
+/* Where results go. */
 typedef struct destination {
   nabla_emission emission;
   const nabla_sink *to;
@@ -478,49 +472,50 @@ typedef struct destination {
   const char *program; /* its name, for errors */
 } destination;
 
-static nabla_status emit(job *j, MlirModule module, const destination *d,
-                         nabla_diag *diag) {
-  const nabla_emission emission = d->emission;
-  const nabla_sink *to = d->to;
-  NABLA_TRY(run_passes(j, module, diag));
-  if (d->header) {
-    const nabla_status status =
-        emit_header(mlirModuleGetOperation(module), d->prefix, d->header, diag);
-    if (status) nabla_diag_set_file(diag, d->program);
-    if (status) return status;
-  }
-  if (emission == NABLA_EMIT_MLIR) return emit_mlir(module, to, diag);
-  nabla_compiler *compiler = j->compiler;
-  const bool saved = emission == NABLA_EMIT_SO;
-  LLVMMemoryBufferRef result;
-  nabla_x86_features needed;
-  NABLA_TRY(nabla_codegen(mlirModuleGetOperation(module), compiler->target,
-                          saved ? NABLA_EMIT_OBJ : emission, &result, &needed,
-                          &compiler->report, diag));
-  const char *data = LLVMGetBufferStart(result);
-  const size_t size = LLVMGetBufferSize(result);
-  nabla_status status =
-      saved ? emit_saved(compiler, data, size, &needed, to, diag)
-            : to->write(to->self, data, size, diag);
-  LLVMDisposeMemoryBuffer(result);
-  return status;
-}
-
-/* A call of nabla_emit_*, made on a stack of its own. */
+/* A call of nabla_emit_*. The compiler runs on a stack of its own; the linker
+ * is started, and sinks are called, on the caller's thread. */
 typedef struct emit_call {
   job job;
   const char *text;
   size_t size;
   const destination *to;
+  nabla_buffer header, mlir;
+  LLVMMemoryBufferRef code; /* NULL: `mlir` is the result */
+  nabla_x86_features needed;
   nabla_status status;
   nabla_diag *diag;
 } emit_call;
+
+static nabla_status append(void *self, const void *data, size_t size,
+                           nabla_diag *diag) {
+  return nabla_buffer_append(self, data, size, diag);
+}
+
+static nabla_status emit(emit_call *c, MlirModule module) {
+  const destination *d = c->to;
+  NABLA_TRY(run_passes(&c->job, module, c->diag));
+  const MlirOperation operation = mlirModuleGetOperation(module);
+  if (d->header) {
+    const nabla_sink header = {append, &c->header};
+    const nabla_status status =
+        emit_header(operation, d->prefix, &header, c->diag);
+    if (status) nabla_diag_set_file(c->diag, d->program);
+    if (status) return status;
+  }
+  if (d->emission == NABLA_EMIT_MLIR)
+    return emit_mlir(operation, &c->mlir, c->diag);
+  nabla_compiler *compiler = c->job.compiler;
+  return nabla_codegen(
+      operation, compiler->target,
+      d->emission == NABLA_EMIT_SO ? NABLA_EMIT_OBJ : d->emission, &c->code,
+      &c->needed, &compiler->report, c->diag);
+}
 
 static nabla_status emit_terminated(emit_call *c, const char *text) {
   MlirModule module;
   NABLA_TRY(read_options(&c->job, c->diag));
   NABLA_TRY(parse(&c->job, text, c->size, c->to->program, &module, c->diag));
-  const nabla_status status = emit(&c->job, module, c->to, c->diag);
+  const nabla_status status = emit(c, module);
   mlirModuleDestroy(module);
   return status;
 }
@@ -534,12 +529,33 @@ static void run_emit(void *self) {
   nabla_buffer_deinit(&copy);
 }
 
+static nabla_status write_result(emit_call *c) {
+  const destination *d = c->to;
+  const nabla_sink *to = d->to;
+  if (d->header)
+    NABLA_TRY(d->header->write(d->header->self, c->header.data, c->header.size,
+                               c->diag));
+  if (!c->code) return to->write(to->self, c->mlir.data, c->mlir.size, c->diag);
+  const char *data = LLVMGetBufferStart(c->code);
+  const size_t size = LLVMGetBufferSize(c->code);
+  return d->emission == NABLA_EMIT_SO
+             ? emit_saved(c->job.compiler, data, size, &c->needed, to, c->diag)
+             : to->write(to->self, data, size, c->diag);
+}
+
 static nabla_status emit_aside(emit_call *c) {
   c->job.compiler->report = (nabla_compile_report){0};
   c->job.is_static = c->to->header != NULL;
-  NABLA_TRY(nabla_stack_run(run_emit, c, c->diag));
+  nabla_buffer_init(&c->header, NULL, "a header", SIZE_MAX / 2);
+  nabla_buffer_init(&c->mlir, NULL, "a module", SIZE_MAX / 2);
+  nabla_status status = nabla_stack_run(run_emit, c, c->diag);
+  if (!status) status = c->status;
+  if (!status) status = write_result(c);
+  if (c->code) LLVMDisposeMemoryBuffer(c->code);
+  nabla_buffer_deinit(&c->header);
+  nabla_buffer_deinit(&c->mlir);
   nabla_text_deinit(&c->job.pipeline);
-  return c->status;
+  return status;
 }
 
 nabla_status nabla_emit_text(nabla_compiler *compiler, const char *text,

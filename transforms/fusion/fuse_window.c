@@ -29,7 +29,7 @@ static bool allocate(nabla_window *w) {
   w->inputs = calloc(inputs + 1, sizeof *w->inputs);
   w->maps = calloc(inputs + outputs + 1, sizeof *w->maps);
   w->made = calloc(outputs + 1, sizeof *w->made);
-  w->places = calloc(w->count, sizeof *w->places);
+  w->places = calloc(w->count + 1, sizeof *w->places);
   w->old = calloc(outputs + 1, sizeof *w->old);
   w->outs = calloc(outputs + 1, sizeof *w->outs);
   w->yields = calloc(outputs + 1, sizeof *w->yields);
