@@ -57,7 +57,7 @@ static const nabla_encoding_description signs = {
 
 /* An op with one result, before the one that is replaced; its type may be
  * null: then it is inferred. */
-static MlirOperation build(nabla_rule_call *call, const char *name,
+static MlirOperation build(nabla_dispatch_call *call, const char *name,
                            MlirValue operand, const char *key,
                            MlirAttribute attribute, MlirType type) {
   MlirContext context = mlirOperationGetContext(call->op);
@@ -80,7 +80,7 @@ static MlirOperation build(nabla_rule_call *call, const char *name,
   return made;
 }
 
-static nabla_rule_outcome abs_of_signs(nabla_rule_call *call) {
+static nabla_rule_outcome abs_of_signs(nabla_dispatch_call *call) {
   MlirValue packed = mlirOperationGetOperand(call->op, 0);
   MlirContext context = mlirOperationGetContext(call->op);
   const int64_t rows = 0;
@@ -115,7 +115,7 @@ static const nabla_rule_description rule = {
 
 static nabla_call_code scale(const nabla_call_frame *frame) {
   const nabla_call_buffer *x = &frame->arguments[0], *y = &frame->results[0];
-  double by = nabla_setting_find(frame->attributes, "by")->number;
+  double by = nabla_attribute_tree_find(frame->attributes, "by")->number;
   if (x->rank != y->rank) {
     snprintf(frame->message, frame->message_size, "ranks %u and %u differ",
              x->rank, y->rank);
@@ -130,7 +130,7 @@ static nabla_call_code scale(const nabla_call_frame *frame) {
 
 static nabla_status add_all(nabla_diag *diag) {
   static const nabla_call_parameter x = {"x", NABLA_CALL_DTYPE(F32), -1, NULL};
-  static const nabla_call_attribute by = {"by", NABLA_SETTING_FLOAT, 0};
+  static const nabla_call_attribute by = {"by", NABLA_ATTRIBUTE_FLOAT, 0};
   const nabla_call_handler handler = {
       .struct_size = sizeof handler,
       .target = "example.scale",
@@ -168,9 +168,9 @@ static int check(nabla_executable *executable, nabla_diag *diag) {
   static const float scaled[6] = {1, 1, 1, 6, 6, 6};
   int8_t codes[6] = {1, -1, 1, -1, -1, 1};
   float sizes[2] = {.5f, 3};
-  nabla_array inputs[2] = {{codes, NABLA_DTYPE_I8, 1, {6}},
+  nabla_dense inputs[2] = {{codes, NABLA_DTYPE_I8, 1, {6}},
                            {sizes, NABLA_DTYPE_F32, 1, {2}}};
-  nabla_array outputs[2] = {{0}};
+  nabla_dense outputs[2] = {{0}};
   int wrong = 0;
   if (nabla_executable_run(executable, "f", inputs, 2, outputs, 2, diag))
     return 1;
@@ -179,8 +179,8 @@ static int check(nabla_executable *executable, nabla_diag *diag) {
     printf("%4g -> %g\n", (double)d, (double)y);
     wrong += d != decoded[i] || y != scaled[i];
   }
-  nabla_array_release(executable, &outputs[0]);
-  nabla_array_release(executable, &outputs[1]);
+  nabla_dense_release(executable, &outputs[0]);
+  nabla_dense_release(executable, &outputs[1]);
   return wrong;
 }
 

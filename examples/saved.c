@@ -20,7 +20,7 @@
 typedef struct state {
   nabla_executable *executable;
   nabla_model *model;
-  nabla_array inputs[MOST], outputs[MOST];
+  nabla_dense inputs[MOST], outputs[MOST];
   size_t input_count, output_count;
 } state;
 
@@ -56,10 +56,10 @@ static int is_named(const char *name, int count, char **arguments) {
 }
 
 /* An array of f32: -1, -.75, ... .75, -1, ... */
-static nabla_status make_input(const nabla_port *port, nabla_array *out,
+static nabla_status make_input(const nabla_port *port, nabla_dense *out,
                                nabla_diag *diag) {
   size_t elements = 1;
-  *out = (nabla_array){.dtype = port->dtype, .rank = port->rank};
+  *out = (nabla_dense){.dtype = port->dtype, .rank = port->rank};
   for (uint32_t i = 0; i < port->rank; i++) {
     out->shape[i] = port->shape[i] == NABLA_DYNAMIC ? 1 : port->shape[i];
     elements *= (size_t)out->shape[i];
@@ -76,7 +76,7 @@ static nabla_status make_input(const nabla_port *port, nabla_array *out,
 
 static nabla_status run(state *s, int count, char **arguments,
                         nabla_diag *diag) {
-  const nabla_function *f = nabla_executable_function(s->executable, 0);
+  const nabla_signature *f = nabla_executable_function(s->executable, 0);
   if (!f || f->argument_count > MOST || f->result_count > MOST)
     return nabla_fail(diag, NABLA_UNSUPPORTED, "no function that fits here");
   for (size_t i = 0; i < f->argument_count; i++) {
@@ -93,7 +93,7 @@ static nabla_status run(state *s, int count, char **arguments,
                               s->outputs, s->output_count, diag);
 }
 
-static void print(const nabla_array *result) {
+static void print(const nabla_dense *result) {
   uint64_t elements = 1;
   for (uint32_t i = 0; i < result->rank; i++)
     elements *= (uint64_t)result->shape[i];
@@ -107,7 +107,7 @@ static void print(const nabla_array *result) {
 static void finish(state *s) {
   for (size_t i = 0; i < s->input_count; i++) free(s->inputs[i].data);
   for (size_t i = 0; i < s->output_count; i++)
-    nabla_array_release(s->executable, &s->outputs[i]);
+    nabla_dense_release(s->executable, &s->outputs[i]);
   nabla_executable_close(s->executable);
   nabla_model_close(s->model);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dialect/attribute_to_setting.h"
+#include "dialect/attribute_to_tree.h"
 #include "dialect/encoding/custom_registry.h"
 #include "dialect/verify/checks.h"
 
@@ -183,9 +183,9 @@ bool nabla_custom_check(MlirAttribute parameters,
                     "'.', and a dictionary: #nabla.custom<\"name\", {k = 1}>");
   if (!c.described)
     return check_components(&c, message) && check_cut(&c, message);
-  nabla_setting ignored;
+  nabla_attribute_tree ignored;
   const char *why =
-      has_values ? nabla_setting_of(c.values, &arena, &ignored) : NULL;
+      has_values ? nabla_attribute_to_tree(c.values, &arena, &ignored) : NULL;
   nabla_arena_clear(&arena);
   return !why || complain(message, "#nabla.custom<\"%s\">: a parameter %s",
                           c.described->name, why);
@@ -209,22 +209,23 @@ MlirAttribute nabla_custom_function(MlirAttribute encoding) {
 /* Fills what a function from C is asked about. */
 static bool describe_storage(const custom *c, intptr_t rank,
                              const int64_t *shape, nabla_arena *arena,
-                             nabla_setting *parameters,
+                             nabla_attribute_tree *parameters,
                              nabla_encoding_storage *out) {
-  *parameters = (nabla_setting){.name = "", .kind = NABLA_SETTING_DICTIONARY};
+  *parameters =
+      (nabla_attribute_tree){.name = "", .kind = NABLA_ATTRIBUTE_DICTIONARY};
   *out = (nabla_encoding_storage){.struct_size = sizeof *out,
                                   .rank = (uint32_t)rank,
                                   .shape = shape,
                                   .elements = (uint64_t)product(rank, shape),
                                   .parameters = parameters};
   return mlirAttributeIsNull(c->values) ||
-         !nabla_setting_of(c->values, arena, parameters);
+         !nabla_attribute_to_tree(c->values, arena, parameters);
 }
 
 static bool counts_from_c(const custom *c, intptr_t rank, const int64_t *shape,
                           int64_t *counts, char message[NABLA_MESSAGE_SIZE]) {
   nabla_arena arena = {0};
-  nabla_setting parameters;
+  nabla_attribute_tree parameters;
   nabla_encoding_storage storage;
   const char *why = "no memory for its parameters";
   if (describe_storage(c, rank, shape, &arena, &parameters, &storage))
@@ -334,7 +335,7 @@ nabla_status nabla_custom_decode(MlirType type, const char *name,
   nablaImplicit p = nablaImplicitTypeParts(type);
   custom c = read_encoding(p.encoding);
   nabla_arena arena = {0};
-  nabla_setting parameters;
+  nabla_attribute_tree parameters;
   nabla_encoding_storage storage;
   bool whole = p.storageRank < 0;
   nabla_status status = NABLA_NO_MEMORY;

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nabla/attribute_tree.h"
 #include "nabla/dtype.h"
-#include "nabla/setting.h"
 #include "nabla/status.h"
 
 #ifdef __cplusplus
@@ -60,11 +60,11 @@ typedef struct nabla_call_frame {
   uint32_t api; /* NABLA_CALL_API of the caller */
   uint32_t argument_count, result_count;
   const nabla_call_buffer *arguments;
-  const nabla_call_buffer *results; /* to be filled, all of them */
-  const nabla_setting *attributes;  /* a dictionary, sorted by name */
-  void *self;                       /* of the handler */
-  void *state;                      /* what `create` made */
-  uint64_t state_type;              /* of the handler */
+  const nabla_call_buffer *results;       /* to be filled, all of them */
+  const nabla_attribute_tree *attributes; /* a dictionary, sorted by name */
+  void *self;                             /* of the handler */
+  void *state;                            /* what `create` made */
+  uint64_t state_type;                    /* of the handler */
   /* Where the text of a failure goes, NUL-terminated; shown to whoever runs
    * the program. */
   char *message;
@@ -85,7 +85,7 @@ typedef struct nabla_call_parameter {
 
 typedef struct nabla_call_attribute {
   const char *name;
-  nabla_setting_kind kind;
+  nabla_attribute_tree_kind kind;
   int is_optional;
 } nabla_call_attribute;
 

@@ -3,8 +3,8 @@
 #ifndef NABLA_CUSTOM_ENCODING_H
 #define NABLA_CUSTOM_ENCODING_H
 
+#include "nabla/attribute_tree.h"
 #include "nabla/dtype.h"
-#include "nabla/setting.h"
 #include "nabla/sink.h"
 
 #ifdef __cplusplus
@@ -26,8 +26,8 @@ typedef struct nabla_encoding_storage {
   size_t struct_size;
   uint32_t rank;
   const int64_t *shape;
-  uint64_t elements;               /* the product of the shape */
-  const nabla_setting *parameters; /* a dictionary             */
+  uint64_t elements;                      /* the product of the shape */
+  const nabla_attribute_tree *parameters; /* a dictionary             */
 } nabla_encoding_storage;
 
 typedef struct nabla_encoding_description {

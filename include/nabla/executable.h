@@ -20,12 +20,12 @@ extern "C" {
 #define NABLA_DYNAMIC (-1)
 
 /* A dense, row-major array. Who owns `data` is said by each call. */
-typedef struct nabla_array {
+typedef struct nabla_dense {
   void *data;
   nabla_dtype dtype;
   uint32_t rank;
   int64_t shape[NABLA_ARRAY_MAX_RANK];
-} nabla_array;
+} nabla_dense;
 
 /* What a function takes or gives at one place. */
 typedef struct nabla_port {
@@ -41,11 +41,11 @@ typedef struct nabla_port {
                                 components and need nothing bound: "splat" */
 } nabla_port;
 
-typedef struct nabla_function {
+typedef struct nabla_signature {
   const char *name;
   size_t argument_count, result_count;
   const nabla_port *arguments, *results;
-} nabla_function;
+} nabla_signature;
 
 typedef struct nabla_executable nabla_executable;
 
@@ -80,10 +80,10 @@ NABLA_API void nabla_executable_close(nabla_executable *executable);
 /* Functions in the order of the module. Pointers live as long as it. */
 NABLA_API size_t
 nabla_executable_function_count(const nabla_executable *executable);
-NABLA_API const nabla_function *nabla_executable_function(
+NABLA_API const nabla_signature *nabla_executable_function(
     const nabla_executable *executable, size_t index);
 /* NULL when there is none of that name. */
-NABLA_API const nabla_function *nabla_executable_find(
+NABLA_API const nabla_signature *nabla_executable_find(
     const nabla_executable *executable, const char *name);
 
 /* Binds `weight` to the arguments called `argument` of all functions; an
@@ -107,7 +107,7 @@ nabla_executable_bind(nabla_executable *executable, const char *argument,
  *                never written. `data` aligned to its dtype; may be NULL when
  *                there are no elements. Packed arguments must all be bound.
  * @param outputs one per result. `data` NULL: the result's array is allocated
- *                and given to the caller (nabla_array_release); the other
+ *                and given to the caller (nabla_dense_release); the other
  *                fields need not be set. Else dtype, rank and shape must be
  *                the result's, and it is copied there. On failure outputs are
  *                untouched.
@@ -119,14 +119,14 @@ nabla_executable_bind(nabla_executable *executable, const char *argument,
  * there. The bytes of the results do not depend on the number of threads. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_executable_run(
     nabla_executable *executable, const char *function,
-    const nabla_array *inputs, size_t input_count, nabla_array *outputs,
+    const nabla_dense *inputs, size_t input_count, nabla_dense *outputs,
     size_t output_count, nabla_diag *diag);
 
 /* Frees the data of an output that nabla_executable_run allocated, and sets it
  * to NULL. `executable` is the one that ran, and still open: release arrays
  * before closing it. NULL is allowed. Thread-safe for distinct arrays. */
-NABLA_API void nabla_array_release(nabla_executable *executable,
-                                   nabla_array *array);
+NABLA_API void nabla_dense_release(nabla_executable *executable,
+                                   nabla_dense *array);
 
 #ifdef __cplusplus
 }

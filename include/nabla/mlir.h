@@ -24,7 +24,7 @@ typedef enum nabla_rule_outcome {
 } nabla_rule_outcome;
 
 /* What a rule is called with. */
-typedef struct nabla_rule_call {
+typedef struct nabla_dispatch_call {
   size_t struct_size;
   void *self; /* of the description */
   MlirOperation op;
@@ -35,7 +35,7 @@ typedef struct nabla_rule_call {
   /* To be set when it declines, for the report of what is materialized: text
    * that lives as long as the process. */
   const char *why;
-} nabla_rule_call;
+} nabla_dispatch_call;
 
 /* A dispatch rule, as the rows of dialect/rules.def are. */
 typedef struct nabla_rule_description {
@@ -49,7 +49,7 @@ typedef struct nabla_rule_description {
   /* A text that changes when the rule does. It becomes a part of the keys of
    * the object cache. NULL: what is compiled from then on is not cached. */
   const char *version;
-  nabla_rule_outcome (*apply)(nabla_rule_call *call);
+  nabla_rule_outcome (*apply)(nabla_dispatch_call *call);
   void *self;
 } nabla_rule_description;
 

@@ -45,11 +45,11 @@ typedef struct nabla_settings {
 
 /* Tensors whose name `pattern` matches somewhere get `encoding`. What its
  * settings leave open is as in the options, where the encoding can have it. */
-typedef struct nabla_rule {
+typedef struct nabla_quantize_rule {
   const char *pattern;            /* POSIX extended regular expression */
   const nabla_encoding *encoding; /* NULL: keep as it is    */
   nabla_settings settings;
-} nabla_rule;
+} nabla_quantize_rule;
 
 /* Zero-initialised: keeps everything. */
 typedef struct nabla_quantize_options {
@@ -67,7 +67,7 @@ typedef struct nabla_quantize_options {
   size_t only_count;
   const char *const *skip; /* patterns; a tensor that matches one is kept  */
   size_t skip_count;
-  const nabla_rule *rules; /* the first match wins and overrides the
+  const nabla_quantize_rule *rules; /* the first match wins and overrides the
                               defaults, not `skip` and `only`              */
   size_t rule_count;
   /* The output is one file, or an index without the other files: what the

@@ -26,7 +26,7 @@ typedef struct pointer {
 
 typedef struct writer {
   const char *prefix;
-  const nabla_function *function;
+  const nabla_signature *function;
   pointer *pointers; /* arguments, then results */
   size_t count, arguments;
   nabla_text text;
@@ -167,7 +167,7 @@ static nabla_status add_port(writer *w, const nabla_port *port,
 }
 
 static nabla_status add_ports(writer *w) {
-  const nabla_function *f = w->function;
+  const nabla_signature *f = w->function;
   w->count = 0;
   for (size_t i = 0; i < f->argument_count; i++)
     NABLA_TRY(add_port(w, &f->arguments[i], f->arguments[i].name, false));
@@ -255,7 +255,7 @@ static void add_call(writer *w) {
 }
 
 static void add_whole(writer *w) {
-  const nabla_function *f = w->function;
+  const nabla_signature *f = w->function;
   nabla_text_add(&w->text,
                  "void " NABLA_ENTRY_PREFIX
                  "%s(const nabla_object_services *, void *const *,\n"

@@ -35,7 +35,7 @@ static nabla_status take_rules(nabla_plan *plan,
                         &block, diag));
   plan->rule = block;
   for (size_t i = 0; i < options->rule_count; i++) {
-    const nabla_rule *rule = &options->rules[i];
+    const nabla_quantize_rule *rule = &options->rules[i];
     NABLA_TRY(
         nabla_settings_check(&rule->settings, rule->encoding, "rule", diag));
     texts[i] = rule->pattern;

@@ -43,7 +43,7 @@ struct nabla_plan {
   const nabla_allocator *allocator;
   const nabla_checkpoint *checkpoint;
   nabla_patterns *only, *skip, *rules;
-  nabla_rule *rule; /* NABLA_MAX_PATTERNS, without their patterns */
+  nabla_quantize_rule *rule; /* NABLA_MAX_PATTERNS, without their patterns */
   const nabla_encoding *encoding;
   nabla_settings settings;
   const nabla_checkpoint *importance; /* may be NULL */
@@ -78,7 +78,7 @@ NABLA_MUST_USE nabla_status nabla_settings_check(const nabla_settings *settings,
 
 /* What a rule says with what the options add. */
 nabla_settings nabla_settings_of_rule(const nabla_plan *plan,
-                                      const nabla_rule *rule);
+                                      const nabla_quantize_rule *rule);
 
 /* The format of a tensor that is not empty and has a dimension. */
 nabla_format nabla_settings_format(const nabla_plan *plan,

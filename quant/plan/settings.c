@@ -81,7 +81,7 @@ nabla_status nabla_settings_check(const nabla_settings *settings,
 }
 
 nabla_settings nabla_settings_of_rule(const nabla_plan *plan,
-                                      const nabla_rule *rule) {
+                                      const nabla_quantize_rule *rule) {
   const nabla_encoding *encoding = rule->encoding;
   const nabla_settings *all = &plan->settings;
   nabla_settings out = rule->settings;

@@ -22,7 +22,8 @@ static int ends_with(const char *text, const char *tail) {
   return size > tail_size && !strcmp(text + size - tail_size, tail);
 }
 
-nabla_status nabla_target_refuse_input(const char *path, nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_refuse_input(const char *path,
+                                                  nabla_diag *diag) {
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the output is the input");
   nabla_diag_set_file(diag, path);
@@ -31,8 +32,9 @@ nabla_status nabla_target_refuse_input(const char *path, nabla_diag *diag) {
 }
 
 /* The folder that holds `path`: all up to the last slash, or ".". */
-static nabla_status folder_of(const nabla_target *target, const char *path,
-                              char **out, size_t *out_size, nabla_diag *diag) {
+static nabla_status folder_of(const nabla_output_checkpoint *target,
+                              const char *path, char **out, size_t *out_size,
+                              nabla_diag *diag) {
   const char *slash = strrchr(path, '/');
   const size_t size = slash ? (size_t)(slash - path) + 1 : 0;
   void *block;
@@ -43,9 +45,9 @@ static nabla_status folder_of(const nabla_target *target, const char *path,
   return NABLA_OK;
 }
 
-nabla_status nabla_target_look(const nabla_target *target, const char *path,
-                               nabla_os_info *out, int *out_exists,
-                               nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_look(const nabla_output_checkpoint *target,
+                                          const char *path, nabla_os_info *out,
+                                          int *out_exists, nabla_diag *diag) {
   const nabla_os *os = target->os;
   int error;
   NABLA_OS_RETRY(error, os->path_info(os->self, path, 1, out));
@@ -55,7 +57,7 @@ nabla_status nabla_target_look(const nabla_target *target, const char *path,
 }
 
 /* Says whether the output, as it stands, is the shard or holds it. */
-static nabla_status is_input(const nabla_target *target,
+static nabla_status is_input(const nabla_output_checkpoint *target,
                              const nabla_os_info *output, uint32_t shard,
                              int *out, nabla_diag *diag) {
   const nabla_safetensors *file =
@@ -68,7 +70,7 @@ static nabla_status is_input(const nabla_target *target,
                         &size, diag));
     int exists;
     nabla_status status =
-        nabla_target_look(target, folder, &input, &exists, diag);
+        nabla_output_checkpoint_look(target, folder, &input, &exists, diag);
     nabla_free(target->allocator, folder, size, 1);
     if (status || !exists) return status; /* gone: nothing to overwrite */
   }
@@ -76,17 +78,18 @@ static nabla_status is_input(const nabla_target *target,
   return NABLA_OK;
 }
 
-static nabla_status check_not_input(const nabla_target *target,
+static nabla_status check_not_input(const nabla_output_checkpoint *target,
                                     nabla_diag *diag) {
   nabla_os_info output;
   int exists;
-  NABLA_TRY(nabla_target_look(target, target->path, &output, &exists, diag));
+  NABLA_TRY(nabla_output_checkpoint_look(target, target->path, &output, &exists,
+                                         diag));
   if (!exists) return NABLA_OK;
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(target->checkpoint);
        i++) {
     int found = 0;
     NABLA_TRY(is_input(target, &output, i, &found, diag));
-    if (found) return nabla_target_refuse_input(target->path, diag);
+    if (found) return nabla_output_checkpoint_refuse_input(target->path, diag);
   }
   return NABLA_OK;
 }
@@ -105,7 +108,7 @@ static int is_misnamed(const char *path, size_t size) {
 }
 
 /* The folder is `path` up to its last slash when it names an index. */
-static nabla_status split(nabla_target *target, const char *path,
+static nabla_status split(nabla_output_checkpoint *target, const char *path,
                           nabla_diag *diag) {
   size_t size = strlen(path);
   target->is_folder = !ends_with(path, ".safetensors");
@@ -144,15 +147,17 @@ static nabla_status split(nabla_target *target, const char *path,
   return NABLA_OK;
 }
 
-const char *nabla_target_file_name(const nabla_target *target, uint32_t file) {
+const char *nabla_output_checkpoint_file_name(
+    const nabla_output_checkpoint *target, uint32_t file) {
   if (target->files > 1)
     return nabla_checkpoint_shard_name(target->checkpoint, file);
   return target->index_name ? LONE_INDEXED_SHARD : LONE_SHARD;
 }
 
-nabla_status nabla_target_join(const nabla_target *target, const char *folder,
-                               const char *name, char **out, size_t *out_size,
-                               nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_join(const nabla_output_checkpoint *target,
+                                          const char *folder, const char *name,
+                                          char **out, size_t *out_size,
+                                          nabla_diag *diag) {
   const size_t head = strlen(folder), tail = strlen(name);
   void *block;
   NABLA_TRY(nabla_alloc(target->allocator, head + tail + 2, 1, &block, diag));
@@ -166,8 +171,8 @@ nabla_status nabla_target_join(const nabla_target *target, const char *folder,
 }
 
 /* The other files, when there is a folder for them. */
-static nabla_status take_folder(nabla_target *target, const nabla_folder *files,
-                                nabla_diag *diag) {
+static nabla_status take_folder(nabla_output_checkpoint *target,
+                                const nabla_folder *files, nabla_diag *diag) {
   if (!files) return NABLA_OK;
   NABLA_TRY(nabla_folder_check(files, diag));
   target->files_beside = files;
@@ -181,8 +186,8 @@ static nabla_status take_folder(nabla_target *target, const nabla_folder *files,
   return status;
 }
 
-unsigned nabla_target_permissions(const nabla_target *target, uint32_t first,
-                                  uint32_t end) {
+unsigned nabla_output_checkpoint_permissions(
+    const nabla_output_checkpoint *target, uint32_t first, uint32_t end) {
   unsigned all = 0777;
   for (uint32_t i = first; i < end; i++)
     all &= nabla_safetensors_info(
@@ -193,23 +198,23 @@ unsigned nabla_target_permissions(const nabla_target *target, uint32_t first,
 
 /* Those of the input's folder; where it is a file, who may read it may also
  * enter. */
-static nabla_status folder_permissions(const nabla_target *target,
+static nabla_status folder_permissions(const nabla_output_checkpoint *target,
                                        unsigned *out, nabla_diag *diag) {
   const char *path = nabla_checkpoint_borrow_path(target->checkpoint);
   nabla_os_info input;
   int exists;
-  NABLA_TRY(nabla_target_look(target, path, &input, &exists, diag));
+  NABLA_TRY(nabla_output_checkpoint_look(target, path, &input, &exists, diag));
   if (exists && input.is_folder) {
     *out = input.permissions | 0700; /* 0 would stand for the default */
     return NABLA_OK;
   }
   const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
-  *out = nabla_target_permissions(target, 0, shards);
+  *out = nabla_output_checkpoint_permissions(target, 0, shards);
   *out |= (*out & 0444) >> 2;
   return NABLA_OK;
 }
 
-static nabla_status start(nabla_target *target,
+static nabla_status start(nabla_output_checkpoint *target,
                           const nabla_write_options *where,
                           const nabla_environment *environment,
                           nabla_diag *diag) {
@@ -219,24 +224,26 @@ static nabla_status start(nabla_target *target,
       target->is_folder ? nabla_checkpoint_shard_count(target->checkpoint) : 1;
   if (!target->is_folder) return NABLA_OK;
   NABLA_TRY(take_folder(target, where->folder, diag));
-  NABLA_TRY(nabla_target_check_replaceable(target, environment, diag));
+  NABLA_TRY(
+      nabla_output_checkpoint_check_replaceable(target, environment, diag));
   nabla_output_options options = {
       .os = target->os, .allocator = target->allocator, .force = target->force};
   NABLA_TRY(folder_permissions(target, &options.permissions, diag));
-  const nabla_output_owner owner = {target, nabla_target_owns};
+  const nabla_output_owner owner = {target, nabla_output_checkpoint_owns};
   return nabla_output_folder_create(target->path, &options, &owner,
                                     &target->folder, diag);
 }
 
-nabla_status nabla_target_create(const nabla_checkpoint *checkpoint,
-                                 const nabla_write_options *where,
-                                 const nabla_environment *environment,
-                                 nabla_target **out, nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_create(
+    const nabla_checkpoint *checkpoint, const nabla_write_options *where,
+    const nabla_environment *environment, nabla_output_checkpoint **out,
+    nabla_diag *diag) {
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   void *block;
-  NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_target), &block, diag));
-  nabla_target *target = block;
+  NABLA_TRY(
+      nabla_alloc(allocator, 1, sizeof(nabla_output_checkpoint), &block, diag));
+  nabla_output_checkpoint *target = block;
   target->allocator = allocator;
   target->os =
       environment && environment->os ? environment->os : nabla_os_default();
@@ -248,14 +255,14 @@ nabla_status nabla_target_create(const nabla_checkpoint *checkpoint,
                     (size_t)1 << 26);
   nabla_status status = start(target, where, environment, diag);
   if (status) {
-    nabla_target_destroy(target);
+    nabla_output_checkpoint_destroy(target);
     return status;
   }
   *out = target;
   return NABLA_OK;
 }
 
-void nabla_target_destroy(nabla_target *target) {
+void nabla_output_checkpoint_destroy(nabla_output_checkpoint *target) {
   if (!target) return;
   nabla_output_folder_destroy(target->folder);
   nabla_buffer_deinit(&target->names);
@@ -264,24 +271,26 @@ void nabla_target_destroy(nabla_target *target) {
   nabla_free(target->allocator, target, 1, sizeof *target);
 }
 
-uint32_t nabla_target_files(const nabla_target *target) {
+uint32_t nabla_output_checkpoint_files(const nabla_output_checkpoint *target) {
   return target->files;
 }
 
-void nabla_target_shards(const nabla_target *target, uint32_t file,
-                         uint32_t *first, uint32_t *end) {
+void nabla_output_checkpoint_shards(const nabla_output_checkpoint *target,
+                                    uint32_t file, uint32_t *first,
+                                    uint32_t *end) {
   *first = target->is_folder ? file : 0;
   *end = target->is_folder ? file + 1
                            : nabla_checkpoint_shard_count(target->checkpoint);
 }
 
 /* Where the file is made. */
-static nabla_status path_of(const nabla_target *target, uint32_t file,
-                            char **out, size_t *out_size, nabla_diag *diag) {
+static nabla_status path_of(const nabla_output_checkpoint *target,
+                            uint32_t file, char **out, size_t *out_size,
+                            nabla_diag *diag) {
   if (target->is_folder)
-    return nabla_target_join(
+    return nabla_output_checkpoint_join(
         target, nabla_output_folder_borrow_path(target->folder),
-        nabla_target_file_name(target, file), out, out_size, diag);
+        nabla_output_checkpoint_file_name(target, file), out, out_size, diag);
   void *copy;
   NABLA_TRY(nabla_alloc(target->allocator, target->path_size, 1, &copy, diag));
   memcpy(copy, target->path, target->path_size);
@@ -291,8 +300,9 @@ static nabla_status path_of(const nabla_target *target, uint32_t file,
 }
 
 /* How a file of the output is made. `old` takes what *out points to. */
-static void fill_options(const nabla_target *target, const char *name,
-                         nabla_os_info *old, nabla_output_options *out) {
+static void fill_options(const nabla_output_checkpoint *target,
+                         const char *name, nabla_os_info *old,
+                         nabla_output_options *out) {
   *out = (nabla_output_options){.os = target->os,
                                 .allocator = target->allocator,
                                 .force = target->force && !target->is_folder,
@@ -302,25 +312,28 @@ static void fill_options(const nabla_target *target, const char *name,
     out->like = old;
 }
 
-nabla_status nabla_target_begin(const nabla_target *target, uint32_t file,
-                                nabla_safetensors_writer *writer, char **out,
-                                size_t *out_size, nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_begin(
+    const nabla_output_checkpoint *target, uint32_t file,
+    nabla_safetensors_writer *writer, char **out, size_t *out_size,
+    nabla_diag *diag) {
   nabla_os_info old;
   nabla_output_options options;
   uint32_t first, end;
   NABLA_TRY(path_of(target, file, out, out_size, diag));
-  nabla_target_shards(target, file, &first, &end);
-  fill_options(target, nabla_target_file_name(target, file), &old, &options);
-  options.permissions = nabla_target_permissions(target, first, end);
+  nabla_output_checkpoint_shards(target, file, &first, &end);
+  fill_options(target, nabla_output_checkpoint_file_name(target, file), &old,
+               &options);
+  options.permissions = nabla_output_checkpoint_permissions(target, first, end);
   nabla_status status =
       nabla_safetensors_writer_begin_as(writer, *out, &options, diag);
   if (status) nabla_free(target->allocator, *out, *out_size, 1);
   return status;
 }
 
-nabla_status nabla_target_note(nabla_target *target, uint32_t file,
-                               const char *name, size_t length, uint64_t bytes,
-                               nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_note(nabla_output_checkpoint *target,
+                                          uint32_t file, const char *name,
+                                          size_t length, uint64_t bytes,
+                                          nabla_diag *diag) {
   if (!nabla_add_u64(target->total, bytes, &target->total))
     return nabla_fail(diag, NABLA_TOO_LARGE, "the output's size overflows");
   if (!target->index_name) return NABLA_OK;
@@ -331,8 +344,8 @@ nabla_status nabla_target_note(nabla_target *target, uint32_t file,
   return nabla_buffer_append(&target->names, "", 1, diag);
 }
 
-nabla_status nabla_target_check_space(const nabla_target *target,
-                                      uint64_t needed, nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_check_space(
+    const nabla_output_checkpoint *target, uint64_t needed, nabla_diag *diag) {
   uint64_t available;
   char *folder = NULL;
   if (target->files_beside &&
@@ -356,11 +369,10 @@ nabla_status nabla_target_check_space(const nabla_target *target,
   return status;
 }
 
-nabla_status nabla_target_write_files(const nabla_target *target,
-                                      const nabla_environment *environment,
-                                      const nabla_progress *progress,
-                                      nabla_write_summary *summary,
-                                      nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_write_files(
+    const nabla_output_checkpoint *target, const nabla_environment *environment,
+    const nabla_progress *progress, nabla_write_summary *summary,
+    nabla_diag *diag) {
   if (!target->files_beside) return NABLA_OK;
   return nabla_folder_write(target->files_beside, target->folder, environment,
                             progress, summary, diag);
@@ -397,7 +409,7 @@ static nabla_status put(void *self, const void *data, size_t size,
   return NABLA_OK;
 }
 
-static nabla_status fill_index(const nabla_target *target, sink *s,
+static nabla_status fill_index(const nabla_output_checkpoint *target, sink *s,
                                nabla_diag *diag) {
   nabla_json_out json = {.self = s, .write = put, .diag = diag, .spaced = 1};
   nabla_json_out_object(&json);
@@ -412,7 +424,8 @@ static nabla_status fill_index(const nabla_target *target, sink *s,
     const uint32_t file = nabla_load_le32(target->names.data + at);
     const char *name = (const char *)target->names.data + at + 4;
     nabla_json_out_key(&json, name);
-    nabla_json_out_string(&json, nabla_target_file_name(target, file));
+    nabla_json_out_string(&json,
+                          nabla_output_checkpoint_file_name(target, file));
     at += 4 + strlen(name) + 1;
   }
   nabla_json_out_object_end(&json);
@@ -422,17 +435,18 @@ static nabla_status fill_index(const nabla_target *target, sink *s,
   return flush(s, diag);
 }
 
-static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
+static nabla_status write_index(nabla_output_checkpoint *target,
+                                nabla_diag *diag) {
   char *path;
   size_t size;
   sink s = {0};
-  NABLA_TRY(nabla_target_join(target,
-                              nabla_output_folder_borrow_path(target->folder),
-                              target->index_name, &path, &size, diag));
+  NABLA_TRY(nabla_output_checkpoint_join(
+      target, nabla_output_folder_borrow_path(target->folder),
+      target->index_name, &path, &size, diag));
   nabla_os_info old;
   nabla_output_options options;
   fill_options(target, target->index_name, &old, &options);
-  options.permissions = nabla_target_permissions(
+  options.permissions = nabla_output_checkpoint_permissions(
       target, 0, nabla_checkpoint_shard_count(target->checkpoint));
   nabla_status status = nabla_output_create(path, &options, &s.output, diag);
   if (!status) status = fill_index(target, &s, diag);
@@ -442,7 +456,8 @@ static nabla_status write_index(nabla_target *target, nabla_diag *diag) {
   return status;
 }
 
-nabla_status nabla_target_commit(nabla_target *target, nabla_diag *diag) {
+nabla_status nabla_output_checkpoint_commit(nabla_output_checkpoint *target,
+                                            nabla_diag *diag) {
   if (!target->is_folder) return NABLA_OK;
   if (target->index_name) NABLA_TRY(write_index(target, diag));
   return nabla_output_folder_commit(target->folder, diag);

@@ -7,7 +7,7 @@
 #include "quant/huggingface/folder.h"
 #include "quant/write/output_checkpoint.h"
 
-struct nabla_target {
+struct nabla_output_checkpoint {
   const nabla_allocator *allocator;
   const nabla_os *os;
   const nabla_checkpoint *checkpoint;
@@ -25,38 +25,35 @@ struct nabla_target {
 };
 
 /* Name of output file `file`. */
-const char *nabla_target_file_name(const nabla_target *target, uint32_t file);
+const char *nabla_output_checkpoint_file_name(
+    const nabla_output_checkpoint *target, uint32_t file);
 
 /* Permissions that all shards from `first` to before `end` have. */
-unsigned nabla_target_permissions(const nabla_target *target, uint32_t first,
-                                  uint32_t end);
+unsigned nabla_output_checkpoint_permissions(
+    const nabla_output_checkpoint *target, uint32_t first, uint32_t end);
 
 /* "FOLDER/NAME", allocated. */
-NABLA_MUST_USE nabla_status nabla_target_join(const nabla_target *target,
-                                              const char *folder,
-                                              const char *name, char **out,
-                                              size_t *out_size,
-                                              nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_output_checkpoint_join(
+    const nabla_output_checkpoint *target, const char *folder, const char *name,
+    char **out, size_t *out_size, nabla_diag *diag);
 
 /* What is at `path`, if anything; only that there is nothing may pass for
  * that, since what follows protects the input. */
-NABLA_MUST_USE nabla_status nabla_target_look(const nabla_target *target,
-                                              const char *path,
-                                              nabla_os_info *out,
-                                              int *out_exists,
-                                              nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_output_checkpoint_look(
+    const nabla_output_checkpoint *target, const char *path, nabla_os_info *out,
+    int *out_exists, nabla_diag *diag);
 
-NABLA_MUST_USE nabla_status nabla_target_refuse_input(const char *path,
-                                                      nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_output_checkpoint_refuse_input(const char *path, nabla_diag *diag);
 
 /* An existing folder is replaced only when nothing is lost but a model: an
  * empty one always, another with `force`, one with an input never. Fills
  * `accepted`. */
-NABLA_MUST_USE nabla_status nabla_target_check_replaceable(
-    nabla_target *target, const nabla_environment *environment,
+NABLA_MUST_USE nabla_status nabla_output_checkpoint_check_replaceable(
+    nabla_output_checkpoint *target, const nabla_environment *environment,
     nabla_diag *diag);
 
 /* For nabla_output_owner: what was accepted, and what this run writes. */
-int nabla_target_owns(void *self, const char *path, int is_folder);
+int nabla_output_checkpoint_owns(void *self, const char *path, int is_folder);
 
 #endif

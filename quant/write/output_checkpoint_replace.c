@@ -7,7 +7,7 @@
 
 /* A walk through an existing output folder. */
 typedef struct listing {
-  nabla_target *target;
+  nabla_output_checkpoint *target;
   const nabla_checkpoint *old; /* the checkpoint in it, or NULL */
   uint64_t names;              /* in the folder itself          */
   nabla_status status;
@@ -22,7 +22,7 @@ typedef struct level {
 } level;
 
 /* What this run writes. */
-static int is_written(const nabla_target *target, const char *path,
+static int is_written(const nabla_output_checkpoint *target, const char *path,
                       int is_folder) {
   if (target->files_beside &&
       nabla_folder_writes(target->files_beside, path, is_folder))
@@ -30,7 +30,7 @@ static int is_written(const nabla_target *target, const char *path,
   if (is_folder) return 0;
   if (target->index_name && !strcmp(path, target->index_name)) return 1;
   for (uint32_t i = 0; i < target->files; i++)
-    if (!strcmp(path, nabla_target_file_name(target, i))) return 1;
+    if (!strcmp(path, nabla_output_checkpoint_file_name(target, i))) return 1;
   return 0;
 }
 
@@ -45,8 +45,8 @@ static int may_replace(const listing *l, const char *path, int is_folder) {
   return 0;
 }
 
-int nabla_target_owns(void *self, const char *path, int is_folder) {
-  const nabla_target *target = self;
+int nabla_output_checkpoint_owns(void *self, const char *path, int is_folder) {
+  const nabla_output_checkpoint *target = self;
   const char *accepted = (const char *)target->accepted.data;
   for (size_t at = 0; at < target->accepted.size;
        at += strlen(accepted + at) + 1)
@@ -55,23 +55,23 @@ int nabla_target_owns(void *self, const char *path, int is_folder) {
 }
 
 /* Refuses a folder that holds a file of the input, perhaps behind a link. */
-static nabla_status check_no_input(const nabla_target *target, const char *path,
-                                   nabla_diag *diag) {
+static nabla_status check_no_input(const nabla_output_checkpoint *target,
+                                   const char *path, nabla_diag *diag) {
   const nabla_folder *beside = target->files_beside;
   nabla_os_info info;
   int exists;
-  NABLA_TRY(nabla_target_look(target, path, &info, &exists, diag));
+  NABLA_TRY(nabla_output_checkpoint_look(target, path, &info, &exists, diag));
   const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
   for (uint32_t i = 0; exists && i < shards; i++) {
     const nabla_os_info input = nabla_safetensors_info(
         nabla_checkpoint_borrow_shard(target->checkpoint, i));
     if (nabla_os_same(&input, &info))
-      return nabla_target_refuse_input(path, diag);
+      return nabla_output_checkpoint_refuse_input(path, diag);
   }
   for (size_t i = 0; exists && beside && i < nabla_folder_count(beside); i++) {
     const nabla_folder_row *row = nabla_folder_row_at(beside, i);
     if (nabla_folder_copies(row) && nabla_os_same(&row->info, &info))
-      return nabla_target_refuse_input(path, diag);
+      return nabla_output_checkpoint_refuse_input(path, diag);
   }
   return NABLA_OK;
 }
@@ -82,7 +82,7 @@ static nabla_status list_at(listing *l, const char *at, int depth);
 static nabla_status check_path(const level *in, const char *path,
                                const char *full) {
   listing *l = in->all;
-  const nabla_target *target = l->target;
+  const nabla_output_checkpoint *target = l->target;
   const nabla_os *os = target->os;
   nabla_os_info info = {0};
   int error;
@@ -121,8 +121,8 @@ static int list_name(void *context, const char *name) {
 }
 
 /* The folder to list, in `full`; -errno when it cannot be one of ours. */
-static int name_level(const nabla_target *target, const char *at, int depth,
-                      char full[NABLA_PATH_SIZE]) {
+static int name_level(const nabla_output_checkpoint *target, const char *at,
+                      int depth, char full[NABLA_PATH_SIZE]) {
   const size_t size = strlen(target->path);
   if (depth > NABLA_OUTPUT_MAX_DEPTH) return -ELOOP;
   if (*at) return nabla_place_join(full, target->path, at) ? 0 : -ENAMETOOLONG;
@@ -133,7 +133,7 @@ static int name_level(const nabla_target *target, const char *at, int depth,
 
 /* Recursion is bounded by the depth. */
 static nabla_status list_at(listing *l, const char *at, int depth) {
-  const nabla_target *target = l->target;
+  const nabla_output_checkpoint *target = l->target;
   const nabla_os *os = target->os;
   level in = {l, at, depth};
   char full[NABLA_PATH_SIZE];
@@ -153,7 +153,7 @@ static nabla_status list_at(listing *l, const char *at, int depth) {
 
 /* Opens the checkpoint that the output folder already holds; *out is NULL when
  * that is none, or a broken one. */
-static nabla_status open_old(const nabla_target *target,
+static nabla_status open_old(const nabla_output_checkpoint *target,
                              const nabla_environment *environment,
                              nabla_checkpoint **out, nabla_diag *diag) {
   char *path = NULL;
@@ -162,8 +162,8 @@ static nabla_status open_old(const nabla_target *target,
   nabla_status status = NABLA_CORRUPT;
   *out = NULL;
   if (target->index_name) {
-    NABLA_TRY(nabla_target_join(target, target->path, target->index_name, &path,
-                                &size, diag));
+    NABLA_TRY(nabla_output_checkpoint_join(
+        target, target->path, target->index_name, &path, &size, diag));
     status = nabla_checkpoint_open(path, environment, out, &why);
     nabla_free(target->allocator, path, size, 1);
   }
@@ -174,12 +174,13 @@ static nabla_status open_old(const nabla_target *target,
   return status;
 }
 
-nabla_status nabla_target_check_replaceable(
-    nabla_target *target, const nabla_environment *environment,
+nabla_status nabla_output_checkpoint_check_replaceable(
+    nabla_output_checkpoint *target, const nabla_environment *environment,
     nabla_diag *diag) {
   nabla_os_info info;
   int exists;
-  NABLA_TRY(nabla_target_look(target, target->path, &info, &exists, diag));
+  NABLA_TRY(
+      nabla_output_checkpoint_look(target, target->path, &info, &exists, diag));
   if (!exists || !info.is_folder) return NABLA_OK;
   nabla_checkpoint *old = NULL;
   if (target->force) NABLA_TRY(open_old(target, environment, &old, diag));

@@ -39,11 +39,11 @@ static uint32_t newest_version(const nabla_file_job *job) {
 /* Metadata of the sources but for our labels, then the labels (F2). Hugging
  * Face's loader wants a "format" as soon as there is metadata at all. */
 static nabla_status add_metadata(nabla_file_job *job,
-                                 const nabla_target *target, uint32_t file,
-                                 nabla_diag *diag) {
+                                 const nabla_output_checkpoint *target,
+                                 uint32_t file, nabla_diag *diag) {
   uint32_t first, end;
   int has_format = 0;
-  nabla_target_shards(target, file, &first, &end);
+  nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++) {
     const nabla_safetensors *source =
         nabla_checkpoint_borrow_shard(job->task->checkpoint, shard);
@@ -125,11 +125,13 @@ static nabla_status put_small_parts(nabla_file_job *job, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-static nabla_status begin(nabla_file_job *job, const nabla_target *target,
-                          uint32_t file, nabla_diag *diag) {
+static nabla_status begin(nabla_file_job *job,
+                          const nabla_output_checkpoint *target, uint32_t file,
+                          nabla_diag *diag) {
   char *path;
   size_t size;
-  NABLA_TRY(nabla_target_begin(target, file, job->writer, &path, &size, diag));
+  NABLA_TRY(nabla_output_checkpoint_begin(target, file, job->writer, &path,
+                                          &size, diag));
   nabla_status status = NABLA_OK;
   const nabla_environment *environment = job->task->environment;
   if (job->spilled)
@@ -141,10 +143,10 @@ static nabla_status begin(nabla_file_job *job, const nabla_target *target,
 }
 
 static nabla_status check_sources(const nabla_file_job *job,
-                                  const nabla_target *target, uint32_t file,
-                                  nabla_diag *diag) {
+                                  const nabla_output_checkpoint *target,
+                                  uint32_t file, nabla_diag *diag) {
   uint32_t first, end;
-  nabla_target_shards(target, file, &first, &end);
+  nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++)
     NABLA_TRY(nabla_safetensors_check_unchanged(
         nabla_checkpoint_borrow_shard(job->task->checkpoint, shard), diag));
@@ -167,7 +169,7 @@ static nabla_status commit(nabla_file_job *job, nabla_write_summary *summary,
   return NABLA_OK;
 }
 
-static nabla_status fill(nabla_file_job *job, nabla_target *target,
+static nabla_status fill(nabla_file_job *job, nabla_output_checkpoint *target,
                          uint32_t file, nabla_write_summary *summary,
                          nabla_diag *diag) {
   NABLA_TRY(nabla_file_job_list(job, target, file, diag));
@@ -181,10 +183,11 @@ static nabla_status fill(nabla_file_job *job, nabla_target *target,
 }
 
 static size_t count_entries(const nabla_write_task *task,
-                            const nabla_target *target, uint32_t file) {
+                            const nabla_output_checkpoint *target,
+                            uint32_t file) {
   uint32_t first, end;
   size_t count = 0;
-  nabla_target_shards(target, file, &first, &end);
+  nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++)
     count += nabla_safetensors_count(
         nabla_checkpoint_borrow_shard(task->checkpoint, shard));
@@ -205,9 +208,9 @@ static void free_items(const nabla_file_job *job) {
 }
 
 /* One output file, with scratches that all files share. */
-static nabla_status write_file(nabla_file_job *job, nabla_target *target,
-                               uint32_t file, nabla_write_summary *summary,
-                               nabla_diag *diag) {
+static nabla_status write_file(nabla_file_job *job,
+                               nabla_output_checkpoint *target, uint32_t file,
+                               nabla_write_summary *summary, nabla_diag *diag) {
   const nabla_write_task *task = job->task;
   void *block;
   job->count = 0;
@@ -238,7 +241,7 @@ static nabla_status write_file(nabla_file_job *job, nabla_target *target,
 }
 
 static nabla_status write_files(const nabla_write_task *task,
-                                nabla_target *target,
+                                nabla_output_checkpoint *target,
                                 nabla_write_summary *summary,
                                 nabla_diag *diag) {
   nabla_file_job job = {.task = task};
@@ -253,11 +256,12 @@ static nabla_status write_files(const nabla_write_task *task,
   job.waiting = waiting;
   nabla_status status = nabla_scratches_create(allocator_of(task), job.workers,
                                                job.tile, &job.scratches, diag);
-  for (uint32_t i = 0; i < nabla_target_files(target) && !status; i++)
+  for (uint32_t i = 0; i < nabla_output_checkpoint_files(target) && !status;
+       i++)
     status = write_file(&job, target, i, summary, diag);
   /* Components may have been read from shards whose own check was earlier. */
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(task->checkpoint) &&
-                       nabla_target_files(target) > 1 && !status;
+                       nabla_output_checkpoint_files(target) > 1 && !status;
        i++)
     status = nabla_safetensors_check_unchanged(
         nabla_checkpoint_borrow_shard(task->checkpoint, i), diag);
@@ -293,20 +297,20 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   const double start = now();
   nabla_write_summary summary = {0};
   nabla_write_task task = *wanted;
-  nabla_target *target;
+  nabla_output_checkpoint *target;
   add_totals(&task);
-  NABLA_TRY(nabla_target_create(task.checkpoint, where, task.environment,
-                                &target, diag));
+  NABLA_TRY(nabla_output_checkpoint_create(task.checkpoint, where,
+                                           task.environment, &target, diag));
   nabla_status status = nabla_write_check_space(&task, target, diag);
   const nabla_progress progress = {.phase = "copy",
                                    .bytes_total = task.bytes_total,
                                    .tensors_total = task.tensors_total};
   if (!status)
-    status = nabla_target_write_files(target, task.environment, &progress,
-                                      &summary, diag);
+    status = nabla_output_checkpoint_write_files(target, task.environment,
+                                                 &progress, &summary, diag);
   if (!status) status = write_files(&task, target, &summary, diag);
-  if (!status) status = nabla_target_commit(target, diag);
-  nabla_target_destroy(target);
+  if (!status) status = nabla_output_checkpoint_commit(target, diag);
+  nabla_output_checkpoint_destroy(target);
   if (status) return status;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(task.checkpoint); s++)
     summary.bytes_in += nabla_safetensors_file_size(

@@ -8,12 +8,13 @@
 /* Fails when the output, and the scales that wait on the disk meanwhile, do not
  * fit into what is free. */
 NABLA_MUST_USE nabla_status nabla_write_check_space(
-    const nabla_write_task *task, const nabla_target *target, nabla_diag *diag);
+    const nabla_write_task *task, const nabla_output_checkpoint *target,
+    nabla_diag *diag);
 
 /* Lists what becomes of every file tensor of output file `file`, and declares
  * it to the writer. */
 NABLA_MUST_USE nabla_status nabla_file_job_list(nabla_file_job *job,
-                                                nabla_target *target,
+                                                nabla_output_checkpoint *target,
                                                 uint32_t file,
                                                 nabla_diag *diag);
 

@@ -8,19 +8,21 @@
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/write/write_internal.h"
 
-static nabla_status declare(nabla_file_job *job, nabla_target *target,
-                            uint32_t file, const nabla_entry *entry,
-                            size_t *out_id, nabla_diag *diag) {
+static nabla_status declare(nabla_file_job *job,
+                            nabla_output_checkpoint *target, uint32_t file,
+                            const nabla_entry *entry, size_t *out_id,
+                            nabla_diag *diag) {
   NABLA_TRY(nabla_safetensors_writer_add(
       job->writer, entry->name, entry->name_length, entry->dtype, entry->shape,
       entry->rank, out_id, diag));
-  return nabla_target_note(target, file, entry->name, entry->name_length,
-                           entry->bytes, diag);
+  return nabla_output_checkpoint_note(target, file, entry->name,
+                                      entry->name_length, entry->bytes, diag);
 }
 
 /* The components in the order of nabla_components_of: codes, then scales, then
  * zero points. */
-static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
+static nabla_status declare_packed(nabla_file_job *job,
+                                   nabla_output_checkpoint *target,
                                    uint32_t file, nabla_item *item,
                                    nabla_diag *diag) {
   const nabla_tensor tensor =
@@ -54,9 +56,9 @@ static nabla_status declare_packed(nabla_file_job *job, nabla_target *target,
   return NABLA_OK;
 }
 
-static nabla_status add_item(nabla_file_job *job, nabla_target *target,
-                             uint32_t file, const nabla_item *item,
-                             nabla_diag *diag) {
+static nabla_status add_item(nabla_file_job *job,
+                             nabla_output_checkpoint *target, uint32_t file,
+                             const nabla_item *item, nabla_diag *diag) {
   const nabla_checkpoint *checkpoint = job->task->checkpoint;
   nabla_item *out = &job->items[job->count];
   *out = *item;
@@ -94,12 +96,13 @@ static int is_checked(const nabla_checkpoint *checkpoint, size_t index) {
   return tensor.layout != NABLA_LAYOUT_DENSE && !tensor.unsupported;
 }
 
-nabla_status nabla_file_job_list(nabla_file_job *job, nabla_target *target,
-                                 uint32_t file, nabla_diag *diag) {
+nabla_status nabla_file_job_list(nabla_file_job *job,
+                                 nabla_output_checkpoint *target, uint32_t file,
+                                 nabla_diag *diag) {
   const nabla_write_task *task = job->task;
   const nabla_checkpoint *checkpoint = task->checkpoint;
   uint32_t first, end;
-  nabla_target_shards(target, file, &first, &end);
+  nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++) {
     const nabla_safetensors *source =
         nabla_checkpoint_borrow_shard(checkpoint, shard);

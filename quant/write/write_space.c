@@ -39,12 +39,13 @@ static nabla_status largest_spill(const nabla_write_task *task, uint32_t files,
 }
 
 nabla_status nabla_write_check_space(const nabla_write_task *task,
-                                     const nabla_target *target,
+                                     const nabla_output_checkpoint *target,
                                      nabla_diag *diag) {
   uint64_t spill = 0, needed;
   if (task->plan)
-    NABLA_TRY(largest_spill(task, nabla_target_files(target), &spill, diag));
+    NABLA_TRY(largest_spill(task, nabla_output_checkpoint_files(target), &spill,
+                            diag));
   if (!nabla_add_u64(task->bytes_out, spill, &needed))
     return nabla_fail(diag, NABLA_TOO_LARGE, "the output's size overflows");
-  return nabla_target_check_space(target, needed, diag);
+  return nabla_output_checkpoint_check_space(target, needed, diag);
 }

@@ -79,13 +79,13 @@ static const char twice[] =
 /* Runs @twice on 2 x 4 values. */
 static void expect_twice(nabla_executable *executable) {
   float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-  nabla_array x = {values, NABLA_DTYPE_F32, 2, {2, 4}}, y = {0};
+  nabla_dense x = {values, NABLA_DTYPE_F32, 2, {2, 4}}, y = {0};
   cr_assert_eq(nabla_executable_run(executable, "twice", &x, 1, &y, 1, &diag),
                NABLA_OK, "%s", diag.what);
   cr_assert_eq(y.rank, 2);
   cr_expect_eq(y.shape[0], 2);
   for (int i = 0; i < 8; i++) cr_expect_eq(((float *)y.data)[i], 2 * values[i]);
-  nabla_array_release(executable, &y);
+  nabla_dense_release(executable, &y);
 }
 
 Test(compiler, makes_code_that_runs) {
@@ -388,9 +388,9 @@ static const char sum[] =
 Test(compiler, dimensions_that_do_not_agree_are_an_error_of_the_run) {
   nabla_executable *executable = compile(sum);
   float values[12] = {0};
-  nabla_array inputs[] = {{values, NABLA_DTYPE_F32, 2, {3, 4}},
+  nabla_dense inputs[] = {{values, NABLA_DTYPE_F32, 2, {3, 4}},
                           {values, NABLA_DTYPE_F32, 2, {2, 4}}};
-  nabla_array z = {0};
+  nabla_dense z = {0};
   cr_expect_eq(nabla_executable_run(executable, "sum", inputs, 2, &z, 1, &diag),
                NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "3 and 2"), "%s", diag.what);
@@ -410,9 +410,9 @@ Test(compiler, sizes_that_wrap_are_no_memory) {
   static const int64_t sizes[] = {(int64_t)1 << 31, (int64_t)1 << 32,
                                   (int64_t)1 << 40, (int64_t)1 << 62};
   for (size_t i = 0; i < 4; i++) {
-    nabla_array inputs[] = {{&value, NABLA_DTYPE_F32, 2, {sizes[i], 0}},
+    nabla_dense inputs[] = {{&value, NABLA_DTYPE_F32, 2, {sizes[i], 0}},
                             {&value, NABLA_DTYPE_F32, 2, {sizes[i], 0}}};
-    nabla_array z = {0};
+    nabla_dense z = {0};
     nabla_status status =
         nabla_executable_run(executable, "outer", inputs, 2, &z, 1, &diag);
     cr_expect_neq(status, NABLA_OK, "%zu", i);
@@ -443,7 +443,7 @@ Test(compiler, static_sizes_that_wrap_are_no_memory) {
              one, one, one, type, type, type, one, one, one);
     nabla_executable *executable = compile(program);
     double value = 1;
-    nabla_array a = {&value, dtypes[i], 0, {0}}, e = {0};
+    nabla_dense a = {&value, dtypes[i], 0, {0}}, e = {0};
     cr_expect_eq(nabla_executable_run(executable, "f", &a, 1, &e, 1, &diag),
                  NABLA_NO_MEMORY, "%s", type);
     nabla_executable_close(executable);
@@ -479,9 +479,9 @@ Test(compiler, products_read_what_they_are_given) {
   float one[4] = {1, 0, 0, 1}, signs[4] = {1, 1, 1, -1};
   static const float wanted[3][4] = {
       {1, 1, 1, -1}, {2, 0, 0, 2}, {18, 1, 1, 0}};
-  nabla_array inputs[] = {{one, NABLA_DTYPE_F32, 2, {2, 2}},
+  nabla_dense inputs[] = {{one, NABLA_DTYPE_F32, 2, {2, 2}},
                           {signs, NABLA_DTYPE_F32, 2, {2, 2}}};
-  nabla_array out[3] = {{0}};
+  nabla_dense out[3] = {{0}};
   cr_assert_eq(
       nabla_executable_run(executable, "products", inputs, 2, out, 3, &diag),
       NABLA_OK, "%s", diag.what);
@@ -490,7 +490,7 @@ Test(compiler, products_read_what_they_are_given) {
     for (size_t k = 0; k < 4; k++)
       cr_expect_eq(values[k], wanted[i][k], "%zu, %zu: %g", i, k,
                    (double)values[k]);
-    nabla_array_release(executable, &out[i]);
+    nabla_dense_release(executable, &out[i]);
   }
   nabla_executable_close(executable);
 }
@@ -634,8 +634,8 @@ Test(compiler, several_processes_share_a_cache) {
     for (int k = 0; k < 5; k++) {
       nabla_executable *executable = NULL;
       float values[4] = {1, 2, 3, 4}, doubled[4];
-      nabla_array x = {values, NABLA_DTYPE_F32, 2, {1, 4}};
-      nabla_array y = {doubled, NABLA_DTYPE_F32, 2, {1, 4}};
+      nabla_dense x = {values, NABLA_DTYPE_F32, 2, {1, 4}};
+      nabla_dense y = {doubled, NABLA_DTYPE_F32, 2, {1, 4}};
       if (compile_for(with, twice, NULL, &executable) ||
           nabla_executable_run(executable, "twice", &x, 1, &y, 1, NULL) ||
           doubled[3] != 8)

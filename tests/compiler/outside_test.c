@@ -60,7 +60,7 @@ static const char relu[] =
     "  return %y : tensor<4x16xf32>\n"
     "}\n";
 
-static MlirOperation build(nabla_rule_call *call, const char *name,
+static MlirOperation build(nabla_dispatch_call *call, const char *name,
                            MlirType type) {
   MlirOperationState state = mlirOperationStateGet(
       mlirStringRefCreateFromCString(name), mlirOperationGetLocation(call->op));
@@ -71,32 +71,32 @@ static MlirOperation build(nabla_rule_call *call, const char *name,
   return mlirRewriterBaseInsert(call->rewriter, made);
 }
 
-static MlirType own_type(nabla_rule_call *call) {
+static MlirType own_type(nabla_dispatch_call *call) {
   return mlirValueGetType(mlirOperationGetResult(call->op, 0));
 }
 
-static nabla_rule_outcome replace(nabla_rule_call *call, MlirOperation by) {
+static nabla_rule_outcome replace(nabla_dispatch_call *call, MlirOperation by) {
   MlirValue value = mlirOperationGetResult(by, 0);
   mlirRewriterBaseReplaceOpWithValues(call->rewriter, call->op, 1, &value);
   return NABLA_RULE_APPLIED;
 }
 
-static nabla_rule_outcome decline(nabla_rule_call *call) {
+static nabla_rule_outcome decline(nabla_dispatch_call *call) {
   call->why = "the rule from C said no";
   return NABLA_RULE_DECLINED;
 }
-static nabla_rule_outcome fail(nabla_rule_call *call) {
+static nabla_rule_outcome fail(nabla_dispatch_call *call) {
   (void)call;
   return NABLA_RULE_FAILED;
 }
-static nabla_rule_outcome change_and_decline(nabla_rule_call *call) {
+static nabla_rule_outcome change_and_decline(nabla_dispatch_call *call) {
   (void)build(call, "nabla.abs", own_type(call));
   return NABLA_RULE_DECLINED;
 }
-static nabla_rule_outcome again(nabla_rule_call *call) {
+static nabla_rule_outcome again(nabla_dispatch_call *call) {
   return replace(call, build(call, "nabla.relu", own_type(call)));
 }
-static nabla_rule_outcome wrong_type(nabla_rule_call *call) {
+static nabla_rule_outcome wrong_type(nabla_dispatch_call *call) {
   const int64_t four = 4;
   return replace(
       call,
@@ -105,24 +105,24 @@ static nabla_rule_outcome wrong_type(nabla_rule_call *call) {
                 1, &four, mlirF32TypeGet(mlirOperationGetContext(call->op)),
                 (MlirAttribute){NULL})));
 }
-static nabla_rule_outcome invalid(nabla_rule_call *call) {
+static nabla_rule_outcome invalid(nabla_dispatch_call *call) {
   return replace(call, build(call, "nabla.transpose", own_type(call)));
 }
-static nabla_rule_outcome erase(nabla_rule_call *call) {
+static nabla_rule_outcome erase(nabla_dispatch_call *call) {
   mlirRewriterBaseEraseOp(call->rewriter, call->op);
   return NABLA_RULE_APPLIED;
 }
-static nabla_rule_outcome erase_and_decline(nabla_rule_call *call) {
+static nabla_rule_outcome erase_and_decline(nabla_dispatch_call *call) {
   mlirRewriterBaseEraseOp(call->rewriter, call->op);
   return NABLA_RULE_DECLINED;
 }
-static nabla_rule_outcome nothing(nabla_rule_call *call) {
+static nabla_rule_outcome nothing(nabla_dispatch_call *call) {
   (void)call;
   return NABLA_RULE_REFINED;
 }
 
 static nabla_rule_description rule_of(
-    nabla_rule_outcome (*f)(nabla_rule_call *)) {
+    nabla_rule_outcome (*f)(nabla_dispatch_call *)) {
   return (nabla_rule_description){.struct_size = sizeof(nabla_rule_description),
                                   .id = "mine",
                                   .op = "nabla.relu",
@@ -131,7 +131,7 @@ static nabla_rule_description rule_of(
                                   .apply = f};
 }
 
-static void check_rule(nabla_rule_outcome (*f)(nabla_rule_call *),
+static void check_rule(nabla_rule_outcome (*f)(nabla_dispatch_call *),
                        nabla_status want, const char *text) {
   nabla_executable *executable;
   nabla_rule_description rule = rule_of(f);
@@ -323,7 +323,7 @@ Test(cache, rules, .timeout = 120) {
 static const char *count_one(void *self, const nabla_encoding_storage *of,
                              int64_t *counts) {
   (void)self;
-  if (nabla_setting_integer(of->parameters, "wrong", 0))
+  if (nabla_attribute_tree_integer(of->parameters, "wrong", 0))
     return "the parameter 'wrong' is set";
   counts[0] = (int64_t)of->elements;
   return NULL;
@@ -368,13 +368,13 @@ static void check_decode(const char *text, const char *why) {
     return;
   }
   float codes[4] = {1, 2, 3, 4};
-  nabla_array in = {codes, NABLA_DTYPE_F32, 1, {4}}, out = {0};
+  nabla_dense in = {codes, NABLA_DTYPE_F32, 1, {4}}, out = {0};
   cr_assert_str_eq(nabla_executable_function(executable, 0)->arguments[0].name,
                    "w.codes");
   cr_assert_eq(nabla_executable_run(executable, "f", &in, 1, &out, 1, &diag),
                NABLA_OK, "%s", diag.what);
   cr_expect_arr_eq(out.data, codes, sizeof codes);
-  nabla_array_release(executable, &out);
+  nabla_dense_release(executable, &out);
   nabla_executable_close(executable);
 }
 
@@ -432,7 +432,7 @@ static int made, freed, calls;
 static uint64_t state_type;
 
 static nabla_call_code create(const nabla_call_frame *frame, void **out) {
-  if (nabla_setting_find(frame->attributes, "refuse")) {
+  if (nabla_attribute_tree_find(frame->attributes, "refuse")) {
     snprintf(frame->message, frame->message_size, "no state today");
     return NABLA_CALL_UNAVAILABLE;
   }
@@ -461,9 +461,11 @@ static nabla_call_code probe(const nabla_call_frame *frame) {
   cr_expect(nabla_call_state(frame, state_type) == frame->state);
   cr_expect(nabla_call_state(frame, state_type + 1) == NULL);
   calls++;
-  if (!nabla_setting_find(frame->attributes, "fail")) return NABLA_CALL_OK;
+  if (!nabla_attribute_tree_find(frame->attributes, "fail"))
+    return NABLA_CALL_OK;
   snprintf(frame->message, frame->message_size, "as it was told");
-  return (nabla_call_code)nabla_setting_integer(frame->attributes, "fail", 0);
+  return (nabla_call_code)nabla_attribute_tree_integer(frame->attributes,
+                                                       "fail", 0);
 }
 
 static nabla_call_parameter any = {"any", 0, -1, NULL};
@@ -506,8 +508,8 @@ static nabla_status compile_call(const char *attributes, const char *operands,
 
 static nabla_status run_call(nabla_executable *executable, float y[4]) {
   float x[6] = {1, 2, 3, 4, 5, 6};
-  nabla_array in = {x, NABLA_DTYPE_F32, 2, {2, 3}};
-  nabla_array out = {y, NABLA_DTYPE_F32, 1, {4}};
+  nabla_dense in = {x, NABLA_DTYPE_F32, 2, {2, 3}};
+  nabla_dense out = {y, NABLA_DTYPE_F32, 1, {4}};
   return nabla_executable_run(executable, "f", &in, 1, &out, 1, &diag);
 }
 

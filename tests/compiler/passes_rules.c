@@ -72,18 +72,20 @@ static MlirLogicalResult listen(MlirDiagnostic diagnostic, void *self) {
 
 typedef struct choice {
   nabla_rule_outcome outcome;
-  const nabla_rule *rule;
+  const nabla_dispatch_rule *rule;
   const char *why;
 } choice;
 
-static choice choose(MlirOperation op, const nabla_rule *rules, size_t count) {
+static choice choose(MlirOperation op, const nabla_dispatch_rule *rules,
+                     size_t count) {
   choice out;
   trace[0] = said[0] = 0;
-  out.outcome = nabla_rules_apply(rules, count, op, &out.rule, &out.why);
+  out.outcome =
+      nabla_dispatch_rules_apply(rules, count, op, &out.rule, &out.why);
   return out;
 }
-#define CHOOSE(op, ...)                     \
-  const nabla_rule rules[] = {__VA_ARGS__}; \
+#define CHOOSE(op, ...)                              \
+  const nabla_dispatch_rule rules[] = {__VA_ARGS__}; \
   choice got = choose(op, rules, sizeof rules / sizeof *rules)
 
 static void check_none(MlirOperation op) {
@@ -271,8 +273,10 @@ static MlirOperation third(MlirModule module) {
   return mlirOperationGetNextInBlock(op);
 }
 
-static bool same_rank(const nabla_rule *x, const nabla_rule *y) {
-  return nabla_rule_specificity(x) == nabla_rule_specificity(y) &&
+static bool same_rank(const nabla_dispatch_rule *x,
+                      const nabla_dispatch_rule *y) {
+  return nabla_dispatch_rule_specificity(x) ==
+             nabla_dispatch_rule_specificity(y) &&
          x->precedence == y->precedence;
 }
 
@@ -286,12 +290,12 @@ static void check_pair(MlirContext context, size_t form, size_t lhs, size_t rhs,
   }
   MlirOperation op = third(module);
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   for (size_t i = 0; i < count; i++) {
-    if (!nabla_rule_matches(&rules[i], op)) continue;
+    if (!nabla_dispatch_rule_matches(&rules[i], op)) continue;
     used[i] = true;
     for (size_t j = 0; j < i; j++) {
-      if (!nabla_rule_matches(&rules[j], op) ||
+      if (!nabla_dispatch_rule_matches(&rules[j], op) ||
           !same_rank(&rules[i], &rules[j]))
         continue;
       printf("failed: %s of %s and %s: rules %s and %s tie\n", forms[form].op,
@@ -319,10 +323,10 @@ static bool is_splat(MlirType type) {
 static bool is_ruled(MlirContext context, size_t form, size_t lhs, size_t rhs) {
   MlirModule module = parse(context, form, lhs, rhs);
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   bool any = false;
   for (size_t i = 0; i < count; i++)
-    any = any || nabla_rule_matches(&rules[i], third(module));
+    any = any || nabla_dispatch_rule_matches(&rules[i], third(module));
   mlirModuleDestroy(module);
   bool splats =
       strstr(kinds[lhs].type, "#nabla.splat") ||
@@ -410,7 +414,7 @@ static void check_misses(MlirContext context, size_t form, size_t lhs,
 static void check_table(MlirContext context) {
   bool used[256] = {false};
   size_t count, ops;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   const nabla_op_row *rows = nabla_op_rows(&ops);
   expect(count <= sizeof used, "the table of rules fits this test");
   for (size_t form = 0; form < FORMS; form++)

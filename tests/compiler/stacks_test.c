@@ -69,11 +69,11 @@ static nabla_status make(nabla_compiler **out, nabla_diag *diag) {
 
 static nabla_status run_layer(nabla_executable *executable, nabla_diag *diag) {
   static float x[ROWS * INPUTS], w[OUTPUTS * INPUTS];
-  const nabla_array in[] = {{x, NABLA_DTYPE_F32, 2, {ROWS, INPUTS}},
+  const nabla_dense in[] = {{x, NABLA_DTYPE_F32, 2, {ROWS, INPUTS}},
                             {w, NABLA_DTYPE_F32, 2, {OUTPUTS, INPUTS}}};
-  nabla_array out = {0};
+  nabla_dense out = {0};
   NABLA_TRY(nabla_executable_run(executable, "layer", in, 2, &out, 1, diag));
-  nabla_array_release(executable, &out);
+  nabla_dense_release(executable, &out);
   return NABLA_OK;
 }
 

@@ -73,7 +73,7 @@ static void compile(driver *d, const char *policy, const char *numerics,
   free(text);
 }
 
-static void read_array(nabla_array *out) {
+static void read_array(nabla_dense *out) {
   char dtype[16];
   size_t bytes;
   if (scanf("%15s %" SCNu32, dtype, &out->rank) != 2 ||
@@ -86,7 +86,7 @@ static void read_array(nabla_array *out) {
   out->data = read_bytes(bytes);
 }
 
-static void write_array(const nabla_array *array) {
+static void write_array(const nabla_dense *array) {
   uint64_t bytes = nabla_dtype_bits(array->dtype) / 8;
   printf("%s %" PRIu32, nabla_dtype_name(array->dtype), array->rank);
   for (uint32_t i = 0; i < array->rank; i++) {
@@ -97,10 +97,10 @@ static void write_array(const nabla_array *array) {
   if (bytes) fwrite(array->data, 1, bytes, stdout);
 }
 
-static nabla_status run(driver *d, const char *name, const nabla_array *inputs,
-                        size_t count, nabla_array *outputs, size_t *results,
+static nabla_status run(driver *d, const char *name, const nabla_dense *inputs,
+                        size_t count, nabla_dense *outputs, size_t *results,
                         nabla_diag *diag) {
-  const nabla_function *function =
+  const nabla_signature *function =
       d->executable ? nabla_executable_find(d->executable, name) : NULL;
   if (!function || function->result_count > ARRAYS)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "no function '%s'", name);
@@ -110,7 +110,7 @@ static nabla_status run(driver *d, const char *name, const nabla_array *inputs,
 }
 
 static void call(driver *d, const char *name, size_t count) {
-  static nabla_array inputs[ARRAYS], outputs[ARRAYS];
+  static nabla_dense inputs[ARRAYS], outputs[ARRAYS];
   nabla_diag diag = NABLA_DIAG_INIT;
   size_t results = 0;
   if (count > ARRAYS) exit(3);
@@ -122,7 +122,7 @@ static void call(driver *d, const char *name, size_t count) {
   answer(d, status, &diag, results);
   for (size_t i = 0; !status && i < results; i++) {
     write_array(&outputs[i]);
-    nabla_array_release(d->executable, &outputs[i]);
+    nabla_dense_release(d->executable, &outputs[i]);
   }
   for (size_t i = 0; i < count; i++) free(inputs[i].data);
 }

@@ -135,9 +135,10 @@ static nabla_status encode_to(const nabla_checkpoint *checkpoint,
   size_t encodings;
   const nabla_encoding *rows = nabla_encodings(&encodings);
   size_t choice = options[1] % (encodings + 1);
-  nabla_rule rule = {.pattern = "a",
-                     .encoding = choice < encodings ? &rows[choice] : NULL,
-                     .settings = settings_of(options)};
+  nabla_quantize_rule rule = {
+      .pattern = "a",
+      .encoding = choice < encodings ? &rows[choice] : NULL,
+      .settings = settings_of(options)};
   nabla_quantize_options how = {
       .encoding = rule.encoding,
       .settings = settings_of(options),

@@ -42,7 +42,7 @@ static void check_port(const nabla_port *port, int is_argument) {
 static void check(const nabla_manifest *manifest, size_t size) {
   size_t ports = 0;
   for (size_t i = 0; i < manifest->function_count; i++) {
-    const nabla_function *function = &manifest->functions[i];
+    const nabla_signature *function = &manifest->functions[i];
     fuzz_require(*function->name && strlen(function->name) < size,
                  "functions have names");
     fuzz_require(nabla_manifest_find(manifest, function->name) == i,
@@ -71,17 +71,17 @@ static nabla_entry_function look_up(void *self, const char *symbol) {
 /* Runs functions with inputs that are as small as the function takes, and
  * empty where any size goes: no data is ever needed. */
 static void run(nabla_executable *executable) {
-  static nabla_array inputs[NABLA_MANIFEST_MAX_PORTS];
-  static nabla_array outputs[NABLA_MANIFEST_MAX_PORTS];
+  static nabla_dense inputs[NABLA_MANIFEST_MAX_PORTS];
+  static nabla_dense outputs[NABLA_MANIFEST_MAX_PORTS];
   for (size_t i = 0; i < MAX_RUN; i++) {
-    const nabla_function *function = nabla_executable_function(executable, i);
+    const nabla_signature *function = nabla_executable_function(executable, i);
     if (!function) return;
     size_t count = 0;
     for (size_t j = 0; j < function->argument_count; j++) {
       const nabla_port *port = &function->arguments[j];
       if (*port->encoding_name) continue;
-      nabla_array *input = &inputs[count++];
-      *input = (nabla_array){.dtype = port->dtype, .rank = port->rank};
+      nabla_dense *input = &inputs[count++];
+      *input = (nabla_dense){.dtype = port->dtype, .rank = port->rank};
       for (uint32_t d = 0; d < port->rank; d++)
         input->shape[d] = port->shape[d] == NABLA_DYNAMIC ? 0 : port->shape[d];
     }

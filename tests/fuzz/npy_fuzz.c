@@ -12,7 +12,7 @@ const char fuzz_shape[] = "B";
 /* The parts of fixed size are small: a header, paths of an output. */
 enum { FIXED_PEAK = 1 << 17, PEAK_PER_BYTE = 4 };
 
-static uint64_t bytes_of(const nabla_array *array) {
+static uint64_t bytes_of(const nabla_dense *array) {
   uint64_t bytes = nabla_dtype_bits(array->dtype) / 8;
   for (uint32_t i = 0; i < array->rank; i++) {
     fuzz_require(array->shape[i] >= 0, "sizes are not negative");
@@ -24,9 +24,9 @@ static uint64_t bytes_of(const nabla_array *array) {
 }
 
 static void write_again(const nabla_environment *environment,
-                        const nabla_array *array, uint64_t bytes) {
+                        const nabla_dense *array, uint64_t bytes) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_array back = {0};
+  nabla_dense back = {0};
   fuzz_require(!npy_write(COPY, array, 0, environment, &diag),
                "what was read can be written");
   fuzz_require(!npy_read(COPY, environment, &back, &diag),
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memory_os_put(&world.files, PATH, data, size);
   const nabla_environment environment = {.allocator = &world.memory.allocator,
                                          .os = &world.files.os};
-  nabla_array array = {.rank = 77};
+  nabla_dense array = {.rank = 77};
   nabla_diag diag = NABLA_DIAG_INIT;
   const nabla_status status = npy_read(PATH, &environment, &array, &diag);
   fuzz_check_diag(status, &diag);

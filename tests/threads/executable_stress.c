@@ -61,13 +61,13 @@ typedef struct caller {
 static int run_once(const caller *c, int64_t rows, int copied) {
   float in[ROWS * COLUMNS], room[ROWS * COLUMNS];
   for (int i = 0; i < ROWS * COLUMNS; i++) in[i] = c->first + (float)i;
-  const nabla_array x = {in, NABLA_DTYPE_F32, 2, {rows, COLUMNS}};
-  nabla_array y = {copied ? room : NULL, NABLA_DTYPE_F32, 2, {rows, COLUMNS}};
+  const nabla_dense x = {in, NABLA_DTYPE_F32, 2, {rows, COLUMNS}};
+  nabla_dense y = {copied ? room : NULL, NABLA_DTYPE_F32, 2, {rows, COLUMNS}};
   if (nabla_executable_run(c->executable, "f", &x, 1, &y, 1, NULL)) return 0;
   const float *out = y.data;
   int good = 1;
   for (int i = 0; i < rows * COLUMNS; i++) good &= out[i] == 2 * in[i];
-  if (!copied) nabla_array_release(c->executable, &y);
+  if (!copied) nabla_dense_release(c->executable, &y);
   return good;
 }
 

@@ -228,23 +228,23 @@ TestSuite(executable, .init = set_up, .fini = tear_down);
 
 static float values[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 
-static nabla_array array_of(const void *data, uint32_t rank, int64_t rows,
+static nabla_dense array_of(const void *data, uint32_t rank, int64_t rows,
                             int64_t columns) {
-  return (nabla_array){.data = (void *)(uintptr_t)data,
+  return (nabla_dense){.data = (void *)(uintptr_t)data,
                        .dtype = NABLA_DTYPE_F32,
                        .rank = rank,
                        .shape = {rows, columns}};
 }
 
-static nabla_status run(const char *function, const nabla_array *inputs,
-                        size_t input_count, nabla_array *outputs,
+static nabla_status run(const char *function, const nabla_dense *inputs,
+                        size_t input_count, nabla_dense *outputs,
                         size_t output_count) {
   diag = (nabla_diag)NABLA_DIAG_INIT;
   return nabla_executable_run(executable, function, inputs, input_count,
                               outputs, output_count, &diag);
 }
 
-static void expect_array(const nabla_array *array, uint32_t rank, int64_t rows,
+static void expect_array(const nabla_dense *array, uint32_t rank, int64_t rows,
                          int64_t columns, const float *expected) {
   cr_assert_eq(array->rank, rank);
   cr_expect_eq(array->dtype, NABLA_DTYPE_F32);
@@ -256,7 +256,7 @@ static void expect_array(const nabla_array *array, uint32_t rank, int64_t rows,
 
 Test(executable, says_what_it_has) {
   cr_expect_eq(nabla_executable_function_count(executable), 9);
-  const nabla_function *function = nabla_executable_find(executable, "packed");
+  const nabla_signature *function = nabla_executable_find(executable, "packed");
   cr_assert(function != NULL);
   cr_expect_eq(function, nabla_executable_function(executable, 3));
   cr_expect_null(nabla_executable_function(executable, 9));
@@ -283,22 +283,22 @@ Test(executable, says_what_it_has) {
 /* ---- results ------------------------------------------------------------- */
 
 Test(executable, results_are_handed_over) {
-  const nabla_array x = array_of(values, 2, 3, 4);
-  nabla_array y = {0};
+  const nabla_dense x = array_of(values, 2, 3, 4);
+  nabla_dense y = {0};
   float expected[12];
   for (int i = 0; i < 12; i++) expected[i] = 2 * values[i];
   cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK, "%s", diag.what);
   expect_array(&y, 2, 3, 4, expected);
   cr_expect_eq((uintptr_t)y.data % NABLA_SERVICES_ALIGNMENT, 0);
-  nabla_array_release(executable, &y);
+  nabla_dense_release(executable, &y);
   cr_expect_null(y.data);
-  nabla_array_release(executable, &y);
+  nabla_dense_release(executable, &y);
 }
 
 Test(executable, results_are_copied_into_arrays_of_the_caller) {
-  const nabla_array x = array_of(values, 2, 1, 12);
+  const nabla_dense x = array_of(values, 2, 1, 12);
   float room[12];
-  nabla_array y = array_of(room, 2, 1, 12);
+  nabla_dense y = array_of(room, 2, 1, 12);
   cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK, "%s", diag.what);
   cr_expect_eq(y.data, room);
   for (int i = 0; i < 12; i++) cr_expect_eq(room[i], 2 * values[i]);
@@ -307,11 +307,11 @@ Test(executable, results_are_copied_into_arrays_of_the_caller) {
 Test(executable, results_may_be_views_or_arguments) {
   static const float transposed[] = {1, 3, 5, 2, 4, 6};
   static const float reverse[] = {2, 1, 4, 3, 6, 5};
-  const nabla_array x = array_of(values, 2, 3, 2);
+  const nabla_dense x = array_of(values, 2, 3, 2);
   float room[6];
   /* each allocated, then each into an array of the caller */
   for (int given = -1; given < 6; given++) {
-    nabla_array y[6] = {{0}};
+    nabla_dense y[6] = {{0}};
     static const int64_t shapes[6][2] = {{3, 2}, {2, 3}, {2, 2},
                                          {3, 2}, {1, 2}, {1, 2}};
     if (given >= 0)
@@ -326,18 +326,18 @@ Test(executable, results_may_be_views_or_arguments) {
     for (int i = 0; i < 6; i++) {
       cr_expect_neq(y[i].data, values);
       for (int j = 0; j < i; j++) cr_expect_neq(y[i].data, y[j].data);
-      if (i != given) nabla_array_release(executable, &y[i]);
+      if (i != given) nabla_dense_release(executable, &y[i]);
     }
   }
 }
 
 Test(executable, arrays_without_elements_work) {
-  const nabla_array x = array_of(NULL, 2, 0, 5);
-  nabla_array y = {0};
+  const nabla_dense x = array_of(NULL, 2, 0, 5);
+  nabla_dense y = {0};
   cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK, "%s", diag.what);
   expect_array(&y, 2, 0, 5, NULL);
   cr_expect_not_null(y.data);
-  nabla_array_release(executable, &y);
+  nabla_dense_release(executable, &y);
   cr_assert_eq(run("nothing", NULL, 0, NULL, 0), NABLA_OK, "%s", diag.what);
 }
 
@@ -354,8 +354,8 @@ Test(executable, the_number_of_threads_does_not_matter) {
     cr_assert_eq(create(manifest), NABLA_OK);
     for (int64_t rows = 0; rows <= ROWS; rows++) {
       memset(out, 0, sizeof out);
-      const nabla_array x = array_of(in, 2, rows, COLUMNS);
-      nabla_array y = array_of(out, 2, rows, COLUMNS);
+      const nabla_dense x = array_of(in, 2, rows, COLUMNS);
+      nabla_dense y = array_of(out, 2, rows, COLUMNS);
       cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK);
       for (int i = 0; i < ROWS * COLUMNS; i++)
         cr_assert_eq(out[i], i < rows * COLUMNS ? 2 * in[i] : 0);
@@ -370,8 +370,8 @@ static int doubles(void) {
   enum { ROWS = 37, COLUMNS = 29 };
   static float in[ROWS * COLUMNS], out[ROWS * COLUMNS];
   for (int i = 0; i < ROWS * COLUMNS; i++) in[i] = (float)i;
-  const nabla_array x = array_of(in, 2, ROWS, COLUMNS);
-  nabla_array y = array_of(out, 2, ROWS, COLUMNS);
+  const nabla_dense x = array_of(in, 2, ROWS, COLUMNS);
+  nabla_dense y = array_of(out, 2, ROWS, COLUMNS);
   if (run("double", &x, 1, &y, 1)) return 0;
   for (int i = 0; i < ROWS * COLUMNS; i++)
     if (out[i] != 2 * in[i]) return 0;
@@ -411,8 +411,8 @@ static void expect_refusal(nabla_status status, const char *what) {
 }
 
 Test(executable, wrong_calls_are_refused) {
-  const nabla_array x = array_of(values, 2, 3, 4);
-  nabla_array y = {0}, two[2] = {x, x};
+  const nabla_dense x = array_of(values, 2, 3, 4);
+  nabla_dense y = {0}, two[2] = {x, x};
   expect_refusal(run("duoble", &x, 1, &y, 1), "no function 'duoble'");
   cr_expect_str_eq(diag.next, "did you mean 'double'?");
   expect_refusal(run("double", NULL, 0, &y, 1), "takes 1 inputs (x)");
@@ -424,8 +424,8 @@ Test(executable, wrong_calls_are_refused) {
 }
 
 Test(executable, wrong_inputs_are_refused) {
-  nabla_array y = {0};
-  nabla_array x = array_of(values, 2, 3, 4);
+  nabla_dense y = {0};
+  nabla_dense x = array_of(values, 2, 3, 4);
   x.dtype = NABLA_DTYPE_F16;
   expect_refusal(run("double", &x, 1, &y, 1),
                  "input 0 ('x') takes F32 [?,?]; F16 [3,4] was given");
@@ -455,8 +455,8 @@ Test(executable, wrong_inputs_are_refused) {
 
 Test(executable, wrong_outputs_are_refused_and_untouched) {
   float room[12] = {0};
-  const nabla_array x = array_of(values, 2, 3, 4);
-  nabla_array y = array_of(room, 2, 3, 5);
+  const nabla_dense x = array_of(values, 2, 3, 4);
+  nabla_dense y = array_of(room, 2, 3, 5);
   expect_refusal(run("double", &x, 1, &y, 1),
                  "result 0 is F32 [3,4]; its array is F32 [3,5]");
   y = array_of(room, 1, 12, 0);
@@ -472,9 +472,9 @@ Test(executable, wrong_outputs_are_refused_and_untouched) {
 /* ---- what the code reports ----------------------------------------------- */
 
 Test(executable, failures_of_the_code_are_told) {
-  const nabla_array inputs[] = {array_of(values, 2, 3, 4),
+  const nabla_dense inputs[] = {array_of(values, 2, 3, 4),
                                 array_of(values, 1, 3, 0)};
-  nabla_array y = {0};
+  nabla_dense y = {0};
   expect_refusal(run("add", inputs, 2, &y, 1),
                  "nabla.add: dimensions 4 and 3 do not agree");
   cr_expect_eq(run("odd", NULL, 0, NULL, 0), NABLA_UNSUPPORTED);
@@ -486,11 +486,11 @@ Test(executable, failures_of_the_code_are_told) {
   cr_expect_null(y.data);
 }
 
-static void fail_each_allocation(const char *function, const nabla_array *in,
+static void fail_each_allocation(const char *function, const nabla_dense *in,
                                  size_t inputs, size_t outputs) {
   nabla_status status = NABLA_NO_MEMORY;
   for (size_t step = 1; status && step < 100; step++) {
-    nabla_array y[6] = {{0}};
+    nabla_dense y[6] = {{0}};
     const size_t live = memory.live_blocks;
     memory.fail_at = memory.requests + step;
     memory.failures = 0;
@@ -499,7 +499,7 @@ static void fail_each_allocation(const char *function, const nabla_array *in,
     if (status) cr_expect_eq(memory.live_blocks, live, "%s", function);
     for (size_t i = 0; i < outputs; i++) {
       if (status) cr_expect_null(y[i].data);
-      nabla_array_release(executable, &y[i]);
+      nabla_dense_release(executable, &y[i]);
     }
     cr_expect_eq(memory.live_blocks, live, "%s", function);
   }
@@ -508,8 +508,8 @@ static void fail_each_allocation(const char *function, const nabla_array *in,
 }
 
 Test(executable, every_allocation_of_a_run_fails_once) {
-  const nabla_array x = array_of(values, 2, 3, 4);
-  const nabla_array two[] = {x, array_of(values, 1, 4, 0)};
+  const nabla_dense x = array_of(values, 2, 3, 4);
+  const nabla_dense two[] = {x, array_of(values, 1, 4, 0)};
   fail_each_allocation("double", &x, 1, 1);
   fail_each_allocation("add", two, 2, 1);
   fail_each_allocation("views", &x, 1, 6);
@@ -558,8 +558,8 @@ static nabla_status bind(const char *argument, const nabla_weight *weight) {
 
 Test(executable, packed_weights_are_bound) {
   static const float factor = 2;
-  const nabla_array f = array_of(&factor, 0, 0, 0);
-  nabla_array y = {0};
+  const nabla_dense f = array_of(&factor, 0, 0, 0);
+  nabla_dense y = {0};
   nabla_weight weight = nf4_weight();
   expect_refusal(run("packed", &f, 1, &y, 1), "'w' of 'packed' is not bound");
   cr_expect_str_eq(diag.next,
@@ -568,26 +568,26 @@ Test(executable, packed_weights_are_bound) {
   cr_assert_eq(run("packed", &f, 1, &y, 1), NABLA_OK, "%s", diag.what);
   cr_expect_eq(y.rank, 0);
   cr_expect_eq(*(float *)y.data, 2 * (64 + 0.75f));
-  nabla_array_release(executable, &y);
+  nabla_dense_release(executable, &y);
   static const float other[] = {4, 8};
   weight.components[1].data = other;
   cr_assert_eq(bind("w", &weight), NABLA_OK, "an earlier one is replaced");
   cr_assert_eq(run("packed", &f, 1, &y, 1), NABLA_OK, "%s", diag.what);
   cr_expect_eq(*(float *)y.data, 2 * (64 + 12.0f));
-  nabla_array_release(executable, &y);
+  nabla_dense_release(executable, &y);
 }
 
 Test(executable, dense_weights_are_bound_in_every_function) {
   static const uint64_t shape[] = {4};
   static const float expected[] = {2, 4, 6, 8};
   const nabla_weight bias = dense_weight(shape, 1, 4);
-  const nabla_array x = array_of(values, 2, 1, 4);
-  nabla_array y = {0};
+  const nabla_dense x = array_of(values, 2, 1, 4);
+  nabla_dense y = {0};
   cr_assert_eq(bind("b", &bias), NABLA_OK, "%s", diag.what);
   cr_assert_eq(run("add", &x, 1, &y, 1), NABLA_OK, "%s", diag.what);
   expect_array(&y, 2, 1, 4, expected);
-  nabla_array_release(executable, &y);
-  const nabla_array two[] = {x, x};
+  nabla_dense_release(executable, &y);
+  const nabla_dense two[] = {x, x};
   expect_refusal(run("add", two, 2, &y, 1), "takes 1 inputs (x)");
 }
 
@@ -667,7 +667,7 @@ Test(executable, data_of_weights_are_checked) {
 /* None is bound when one argument of that name does not fit. */
 Test(executable, binding_is_all_or_nothing) {
   const nabla_weight weight = dense_weight((const uint64_t[]){3, 2}, 2, 6);
-  nabla_array y = {0};
+  nabla_dense y = {0};
   expect_refusal(bind("x", &weight), "takes F32 [2,3]");
   expect_refusal(run("double", NULL, 0, &y, 1), "takes 1 inputs");
 }

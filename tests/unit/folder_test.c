@@ -303,7 +303,8 @@ Test(folder, without_dense_modules_the_head_is_listed) {
       {"a.up_proj.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
   static const model_tensor head[] = {
       {"lm_head.weight", NABLA_DTYPE_F32, 2, {4, 64}, NULL}};
-  nabla_rule rule = {"lm_head", nabla_encoding_find("nf4"), {.block = 0}};
+  nabla_quantize_rule rule = {
+      "lm_head", nabla_encoding_find("nf4"), {.block = 0}};
   nabla_quantize_options options = all_as("nf4");
   options.rules = &rule;
   options.rule_count = 1;
@@ -330,15 +331,18 @@ static void expect_unloadable(const nabla_quantize_options *options,
 
 Test(folder, what_transformers_cannot_load) {
   nabla_quantize_options options = all_as("nf4");
-  nabla_rule rule = {"up_proj.w", nabla_encoding_find("int8"), {.block = 0}};
+  nabla_quantize_rule rule = {
+      "up_proj.w", nabla_encoding_find("int8"), {.block = 0}};
   options.rules = &rule;
   options.rule_count = 1;
   expect_unloadable(&options, "4-bit or 8-bit weights, not both");
   rule.encoding = nabla_encoding_find("fp4");
   expect_unloadable(&options, "has another encoding than the rest");
-  rule = (nabla_rule){"embed", nabla_encoding_find("nf4"), {.block = 0}};
+  rule =
+      (nabla_quantize_rule){"embed", nabla_encoding_find("nf4"), {.block = 0}};
   expect_unloadable(&options, "bitsandbytes leaves embeddings dense");
-  rule = (nabla_rule){"bias", nabla_encoding_find("nf4"), {.block = 0}};
+  rule =
+      (nabla_quantize_rule){"bias", nabla_encoding_find("nf4"), {.block = 0}};
   expect_unloadable(&options, "no matrix whose name ends in .weight");
   options.rule_count = 0;
   options.layout = NABLA_CHOOSE_NABLA;
@@ -355,7 +359,8 @@ Test(folder, what_transformers_does_not_replace) {
   nabla_quantize_options options = all_as("nf4");
   model_write(at(in, "model.safetensors"), experts, COUNT(experts));
   expect_skip(&options, "lm_head m.experts.0.up_proj m.other");
-  nabla_rule rule = {"other", nabla_encoding_find("nf4"), {.block = 0}};
+  nabla_quantize_rule rule = {
+      "other", nabla_encoding_find("nf4"), {.block = 0}};
   options.rules = &rule;
   options.rule_count = 1;
   expect_unloadable(&options, "transformers does not replace that layer");

@@ -298,7 +298,7 @@ Test(manifest, functions_and_ports_are_linked) {
   cr_expect_eq(nabla_manifest_find(&manifest, "a"), 0);
   cr_expect_eq(nabla_manifest_find(&manifest, "c\xc3\xa9"), 2);
   cr_expect_eq(nabla_manifest_find(&manifest, "d"), SIZE_MAX);
-  const nabla_function *b = &manifest.functions[1];
+  const nabla_signature *b = &manifest.functions[1];
   cr_expect_eq(b->arguments[0].dtype, NABLA_DTYPE_F32);
   cr_expect_eq(b->results[1].dtype, NABLA_DTYPE_I8);
   cr_expect_eq(manifest.functions[2].results[0].shape[0], 4);

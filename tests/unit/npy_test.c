@@ -122,7 +122,7 @@ static size_t make_file(uint8_t *out, uint8_t major, const char *header,
 }
 
 static nabla_status read_bytes(const void *bytes, size_t size,
-                               nabla_array *out) {
+                               nabla_dense *out) {
   memory_os_destroy(&files);
   memory_os_init(&files, 1 << 20);
   memory_os_put(&files, "/x.npy", bytes, size);
@@ -136,7 +136,7 @@ Test(npy, headers) {
     const row *r = &rows[i];
     for (uint8_t major = 1; major <= 3; major++) {
       const size_t size = make_file(file, major, r->header, r->data);
-      nabla_array array = {.rank = 77};
+      nabla_dense array = {.rank = 77};
       const nabla_status status = read_bytes(file, size, &array);
       cr_expect_eq(status, r->status, "%s: %s %s", r->header,
                    nabla_status_name(status), diag.what);
@@ -156,7 +156,7 @@ Test(npy, headers) {
 
 Test(npy, shapes_and_types_are_read) {
   static uint8_t file[1024];
-  nabla_array array;
+  nabla_dense array;
   size_t size = make_file(file, 1, HEADER("'<i8'", "False", "(2, 1, 3)"), 48);
   cr_assert_eq(read_bytes(file, size, &array), NABLA_OK, "%s", diag.what);
   cr_expect_eq(array.dtype, NABLA_DTYPE_I64);
@@ -171,7 +171,7 @@ Test(npy, shapes_and_types_are_read) {
 
 Test(npy, files_that_are_something_else_are_refused) {
   static uint8_t file[70000];
-  nabla_array array;
+  nabla_dense array;
   const size_t size = make_file(file, 1, F4("(1,)"), 4);
   for (size_t cut = 0; cut < size; cut++)
     cr_expect_eq(read_bytes(file, cut, &array), NABLA_CORRUPT, "%zu", cut);
@@ -195,7 +195,7 @@ Test(npy, files_that_are_something_else_are_refused) {
 Test(npy, bools_are_0_or_1) {
   static uint8_t file[256];
   const size_t size = make_file(file, 1, HEADER("'|b1'", "False", "(5,)"), 5);
-  nabla_array array;
+  nabla_dense array;
   file[size - 2] = 2;
   cr_expect_eq(read_bytes(file, size, &array), NABLA_CORRUPT);
   cr_expect_eq(diag.offset, size - 2);
@@ -203,11 +203,11 @@ Test(npy, bools_are_0_or_1) {
 
 /* ---- writing ------------------------------------------------------------- */
 
-static nabla_array array_of(nabla_dtype dtype, uint32_t rank, int64_t a,
+static nabla_dense array_of(nabla_dtype dtype, uint32_t rank, int64_t a,
                             int64_t b) {
   static uint8_t bytes[64];
   for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i & 1);
-  return (nabla_array){
+  return (nabla_dense){
       .data = bytes, .dtype = dtype, .rank = rank, .shape = {a, b}};
 }
 
@@ -228,7 +228,7 @@ Test(npy, the_header_is_numpys) {
        "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }"},
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
-    const nabla_array array = array_of(cases[i].dtype, cases[i].rank, 3, 2);
+    const nabla_dense array = array_of(cases[i].dtype, cases[i].rank, 3, 2);
     cr_assert_eq(npy_write("/y.npy", &array, 1, &environment, &diag), NABLA_OK,
                  "%s", diag.what);
     size_t size;
@@ -245,8 +245,8 @@ Test(npy, the_header_is_numpys) {
 Test(npy, what_is_written_is_read) {
   for (int d = 0; d < NABLA_DTYPE_COUNT; d++)
     for (uint32_t rank = 0; rank < 3; rank++) {
-      const nabla_array array = array_of((nabla_dtype)d, rank, 3, 2);
-      nabla_array back = {0};
+      const nabla_dense array = array_of((nabla_dtype)d, rank, 3, 2);
+      nabla_dense back = {0};
       const nabla_status status =
           npy_write("/y.npy", &array, 1, &environment, &diag);
       if (status) {
@@ -267,12 +267,12 @@ Test(npy, what_is_written_is_read) {
 }
 
 Test(npy, the_widest_header_fits) {
-  nabla_array array = {.dtype = NABLA_DTYPE_F32, .rank = NABLA_ARRAY_MAX_RANK};
+  nabla_dense array = {.dtype = NABLA_DTYPE_F32, .rank = NABLA_ARRAY_MAX_RANK};
   for (uint32_t i = 0; i < array.rank; i++) array.shape[i] = INT64_MAX;
   cr_expect_eq(npy_write("/y.npy", &array, 0, &environment, &diag),
                NABLA_TOO_LARGE);
   array.shape[0] = 0;
-  nabla_array back;
+  nabla_dense back;
   cr_assert_eq(npy_write("/y.npy", &array, 0, &environment, &diag), NABLA_OK,
                "%s", diag.what);
   cr_assert_eq(npy_read("/y.npy", &environment, &back, &diag), NABLA_OK, "%s",
@@ -293,8 +293,8 @@ Test(npy, the_widest_header_fits) {
 /* ---- failures ------------------------------------------------------------ */
 
 static nabla_status there_and_back(const nabla_environment *with) {
-  const nabla_array array = array_of(NABLA_DTYPE_F32, 2, 3, 2);
-  nabla_array back = {0};
+  const nabla_dense array = array_of(NABLA_DTYPE_F32, 2, 3, 2);
+  nabla_dense back = {0};
   nabla_status status = npy_write("/y.npy", &array, 1, with, &diag);
   if (!status) status = npy_read("/y.npy", with, &back, &diag);
   npy_release(with, &back);

@@ -55,7 +55,7 @@ static void expect(nabla_status status, const nabla_diag *diag,
 Test(null, lives_that_end) {
   nabla_checkpoint_close(NULL);
   nabla_executable_close(NULL);
-  nabla_array_release(NULL, NULL);
+  nabla_dense_release(NULL, NULL);
   nabla_folder_destroy(NULL);
   nabla_matmul_plan_destroy(NULL);
   nabla_model_close(NULL);

@@ -155,7 +155,7 @@ static const model_tensor model[] = {
 Test(plan, skip_then_only_then_rules_then_defaults) {
   static const char *const only[] = {"layers", "embed"};
   static const char *const skip[] = {"nothing", "\\.1\\.attn"};
-  const nabla_rule rules[] = {
+  const nabla_quantize_rule rules[] = {
       {"mlp", nabla_encoding_find("fp4"), {.block = 128}},
       {"1",
        nabla_encoding_find("int8"),
@@ -195,7 +195,8 @@ Test(plan, skip_then_only_then_rules_then_defaults) {
 }
 
 Test(plan, rules_cannot_do_the_impossible) {
-  const nabla_rule rules[] = {{".", nabla_encoding_find("nf4"), {.block = 0}}};
+  const nabla_quantize_rule rules[] = {
+      {".", nabla_encoding_find("nf4"), {.block = 0}}};
   options.rules = rules, options.rule_count = 1;
   load(model, COUNT(model));
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
@@ -237,7 +238,8 @@ Test(plan, bad_blocks_are_refused) {
     cr_expect(strstr(diag.what, "block: "), "%s", diag.what);
     cr_expect(strstr(diag.next, "16 to 4096"), "%s", diag.next);
     options.settings.block = 0;
-    const nabla_rule rule = {"mlp", options.encoding, {.block = blocks[i]}};
+    const nabla_quantize_rule rule = {
+        "mlp", options.encoding, {.block = blocks[i]}};
     options.rules = &rule, options.rule_count = 1;
     cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT, "%zu", i);
     cr_expect(strstr(diag.what, "rule: "), "%s", diag.what);
@@ -247,7 +249,7 @@ Test(plan, bad_blocks_are_refused) {
 
 Test(plan, bad_patterns_are_refused) {
   static const char *const bad[] = {"("};
-  const nabla_rule rule = {"[", options.encoding, {.block = 0}};
+  const nabla_quantize_rule rule = {"[", options.encoding, {.block = 0}};
   load(model, COUNT(model));
   options.only = bad, options.only_count = 1;
   cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT);
@@ -260,9 +262,9 @@ Test(plan, bad_patterns_are_refused) {
   options.rules = &rule, options.rule_count = 1;
   cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "rule '['"), "%s", diag.what);
-  nabla_rule many[NABLA_MAX_PATTERNS + 1];
+  nabla_quantize_rule many[NABLA_MAX_PATTERNS + 1];
   for (size_t i = 0; i < COUNT(many); i++)
-    many[i] = (nabla_rule){"a", options.encoding, {.block = 0}};
+    many[i] = (nabla_quantize_rule){"a", options.encoding, {.block = 0}};
   options.rules = many, options.rule_count = COUNT(many);
   cr_expect_eq(make_plan(), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "257 rules"), "%s", diag.what);
@@ -341,7 +343,8 @@ ParameterizedTest(size_t *index, plan, layout_is_what_can_hold_it) {
 
 /* bitsandbytes loads a model as 4-bit or as 8-bit, not as both. */
 Test(plan, mixed_methods_need_our_layout) {
-  const nabla_rule rule = {"mlp", nabla_encoding_find("int8"), {.block = 0}};
+  const nabla_quantize_rule rule = {
+      "mlp", nabla_encoding_find("int8"), {.block = 0}};
   options.rules = &rule, options.rule_count = 1;
   load(model, COUNT(model));
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
@@ -398,7 +401,7 @@ Test(plan, tensors_that_grow_are_kept) {
 }
 
 Test(plan, a_rule_packs_what_grows) {
-  const nabla_rule rule = {"lora", options.encoding, {.block = 0}};
+  const nabla_quantize_rule rule = {"lora", options.encoding, {.block = 0}};
   options.rules = &rule, options.rule_count = 1;
   load(growing, COUNT(growing));
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
@@ -440,8 +443,8 @@ Test(plan, the_first_that_does_not_grow_is_packed) {
 
 Test(plan, packed_tensors_are_kept) {
   char packed[256];
-  const nabla_rule rules[] = {{"mlp", options.encoding, {.block = 0}},
-                              {".", NULL, {.block = 0}}};
+  const nabla_quantize_rule rules[] = {{"mlp", options.encoding, {.block = 0}},
+                                       {".", NULL, {.block = 0}}};
   nabla_write_summary summary;
   temp_folder_path(&folder, "q.safetensors", packed);
   load(model, COUNT(model));

@@ -94,14 +94,14 @@ static const model_tensor zoo[] = {
     {"none", NABLA_DTYPE_F32, 2, {0, 4}, NULL},
 };
 
-static const nabla_rule zoo_rules[] = {
+static const nabla_quantize_rule zoo_rules[] = {
     {"half", NULL, {.block = 0}}, /* filled by use_zoo_rules */
     {"vector", NULL, {.block = 0}},
     {"brain", NULL, {.block = 0}},
     {"weight$", NULL, {.block = 0}}, /* small ones would grow, and be kept */
 };
 
-static nabla_rule used_rules[COUNT(zoo_rules)];
+static nabla_quantize_rule used_rules[COUNT(zoo_rules)];
 
 static void use_zoo_rules(void) {
   memcpy(used_rules, zoo_rules, sizeof zoo_rules);
@@ -254,7 +254,7 @@ ParameterizedTest(size_t *row, quantize, every_method_is_encoded_exactly) {
   options.encoding = nabla_encoding_find(plain[*row].encoding);
   options.settings.block = plain[*row].block;
   options.layout = plain[*row].layout;
-  const nabla_rule rule = {"b", options.encoding, options.settings};
+  const nabla_quantize_rule rule = {"b", options.encoding, options.settings};
   options.rules = &rule, options.rule_count = 1; /* it would grow */
   GOOD(quantize(source, out, 0));
   nabla_checkpoint *from = model_open(source), *to = model_open(out);
@@ -412,7 +412,7 @@ Test(quantize, llm_int8_overflow_in_a_huge_row_is_refused) {
 Test(quantize, decoding_gives_the_dtype_asked_for) {
   static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
                                        NABLA_DTYPE_BF16, NABLA_DTYPE_COUNT};
-  const nabla_rule rule = {"weight$", options.encoding, {.block = 0}};
+  const nabla_quantize_rule rule = {"weight$", options.encoding, {.block = 0}};
   options.rules = &rule, options.rule_count = 1;
   model_write(source, zoo, COUNT(zoo));
   GOOD(quantize(source, out, 0));

@@ -74,13 +74,13 @@ static nabla_executable *open_it(const char *name) {
 
 static float run(nabla_executable *executable) {
   float x[2] = {3, 5};
-  const nabla_array in = {x, NABLA_DTYPE_F32, 1, {2}};
-  nabla_array out = {0};
+  const nabla_dense in = {x, NABLA_DTYPE_F32, 1, {2}};
+  nabla_dense out = {0};
   cr_assert_eq(
       nabla_executable_run(executable, "scale", &in, 1, &out, 1, &diag),
       NABLA_OK);
   const float y = ((const float *)out.data)[1];
-  nabla_array_release(executable, &out);
+  nabla_dense_release(executable, &out);
   return y;
 }
 

@@ -78,7 +78,7 @@ Test(settings, what_is_allowed) {
 static nabla_settings of_rule(nabla_settings all, const char *encoding,
                               nabla_settings own) {
   const nabla_plan plan = {.settings = all};
-  const nabla_rule rule = {"x", nabla_encoding_find(encoding), own};
+  const nabla_quantize_rule rule = {"x", nabla_encoding_find(encoding), own};
   return nabla_settings_of_rule(&plan, &rule);
 }
 

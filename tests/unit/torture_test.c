@@ -92,7 +92,8 @@ static nabla_status quantize_from(const char *from, const char *to, int force,
                                   const nabla_environment *environment,
                                   nabla_diag *diag) {
   static const char *const skip[] = {"nothing"};
-  const nabla_rule rule = {"b", nabla_encoding_find("int8"), {.block = 0}};
+  const nabla_quantize_rule rule = {
+      "b", nabla_encoding_find("int8"), {.block = 0}};
   const nabla_quantize_options options = {
       .encoding = nabla_encoding_find("nf4"),
       .nonfinite = NABLA_NONFINITE_KEEP, /* so that its pass is tried too */

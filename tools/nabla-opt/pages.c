@@ -115,17 +115,19 @@ static void print_operands(nabla_operand_kind lhs, nabla_operand_kind rhs) {
 }
 
 /* The best rule of `op` for these operands behind `last`, NULL when none. */
-static const nabla_rule *next_rule(const char *op, nabla_operand_kind lhs,
-                                   nabla_operand_kind rhs,
-                                   const nabla_rule *last) {
+static const nabla_dispatch_rule *next_rule(const char *op,
+                                            nabla_operand_kind lhs,
+                                            nabla_operand_kind rhs,
+                                            const nabla_dispatch_rule *last) {
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count), *best = NULL;
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count), *best = NULL;
   for (size_t i = 0; i < count; i++) {
     if (strcmp(rules[i].op, op) || !nabla_kind_takes(rules[i].lhs, lhs) ||
         !nabla_kind_takes(rules[i].rhs, rhs) ||
-        (last && nabla_rule_order(&rules[i], last) >= 0))
+        (last && nabla_dispatch_rule_order(&rules[i], last) >= 0))
       continue;
-    if (!best || nabla_rule_order(&rules[i], best) > 0) best = &rules[i];
+    if (!best || nabla_dispatch_rule_order(&rules[i], best) > 0)
+      best = &rules[i];
   }
   return best;
 }
@@ -135,7 +137,7 @@ static void print_case(const char *op, nabla_operand_kind lhs,
   printf("| `%s` | ", op);
   print_operands(lhs, rhs);
   printf(" | ");
-  const nabla_rule *rule = NULL;
+  const nabla_dispatch_rule *rule = NULL;
   while ((rule = next_rule(op, lhs, rhs, rule)))
     printf("`%s`, else ", rule->id);
   bool splat = lhs == NABLA_OPERAND_SPLAT || rhs == NABLA_OPERAND_SPLAT;
@@ -144,7 +146,7 @@ static void print_case(const char *op, nabla_operand_kind lhs,
 
 static bool is_binary(const char *op) {
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   for (size_t i = 0; i < count; i++)
     if (!strcmp(rules[i].op, op) && rules[i].rhs != NABLA_OPERAND_NONE)
       return true;
@@ -154,7 +156,7 @@ static bool is_binary(const char *op) {
 /* Lora is packed to most rules; lines for the others. */
 static void print_lora_cases(const char *op) {
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   for (size_t i = 0; i < count; i++)
     if (!strcmp(rules[i].op, op) && (rules[i].lhs == NABLA_OPERAND_LORA ||
                                      rules[i].rhs == NABLA_OPERAND_LORA))
@@ -322,7 +324,7 @@ static int print_rules(void) {
       "operation and encoding, with a count.\n\n");
   print_ops();
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   printf(
       "\n## The rules\n\n| rule | operation | operands | precedence | says "
       "|\n|---|---|---|---|---|\n");

@@ -124,7 +124,7 @@ typedef struct cli_options {
   const char *output, *tensor, *importance;
   nabla_quantize_options quantize; /* only, skip and rules point below */
   const char *only[NABLA_MAX_PATTERNS], *skip[NABLA_MAX_PATTERNS];
-  nabla_rule rules[NABLA_MAX_PATTERNS];
+  nabla_quantize_rule rules[NABLA_MAX_PATTERNS];
   nabla_dtype dtype;
   size_t preset; /* row of presets.def */
   double tolerance;

@@ -208,7 +208,7 @@ static nabla_status fail_rule(char *argument, nabla_diag *diag) {
 
 static nabla_status add_rule(cli_options *options, char *argument,
                              nabla_diag *diag) {
-  nabla_rule rule = {.pattern = argument};
+  nabla_quantize_rule rule = {.pattern = argument};
   if (options->quantize.rule_count == NABLA_MAX_PATTERNS)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--rule is given more than %u times", NABLA_MAX_PATTERNS);

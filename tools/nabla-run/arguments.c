@@ -49,7 +49,7 @@ static int is_number(const char *text, size_t number) {
 
 /* The argument that `name` means: a name counts before a place. */
 static const char *argument_of(const run *r, const char *name) {
-  const nabla_function *f = r->function;
+  const nabla_signature *f = r->function;
   for (size_t i = 0; i < f->argument_count; i++)
     if (!strcmp(f->arguments[i].name, name)) return name;
   for (size_t i = 0; i < f->argument_count; i++)
@@ -138,7 +138,7 @@ static nabla_status read_inputs(run *r, nabla_diag *diag) {
     if (input == s->input_count) return fail_missing(port, diag);
     used[input] = 1;
     const char *rest = s->inputs[input].rest;
-    nabla_array *to = &r->inputs[r->input_count];
+    nabla_dense *to = &r->inputs[r->input_count];
     NABLA_TRY(run_is_random(rest)
                   ? run_make_random(rest, port, i, &r->environment, to, diag)
                   : npy_read(rest, &r->environment, to, diag));
@@ -162,7 +162,7 @@ nabla_status run_take_arguments(run *r, nabla_diag *diag) {
 void run_release(run *r) {
   for (size_t i = 0;
        r->function && i < r->function->result_count && i < RUN_MAX_PORTS; i++)
-    if (r->results[i].data) nabla_array_release(r->executable, &r->results[i]);
+    if (r->results[i].data) nabla_dense_release(r->executable, &r->results[i]);
   for (size_t i = 0; i < r->input_count; i++)
     npy_release(&r->environment, &r->inputs[i]);
   run_release_program(r);

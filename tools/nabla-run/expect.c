@@ -8,7 +8,7 @@
 /* Values are converted to f32 in pieces of this many. */
 #define PIECE 4096
 
-static nabla_status check_alike(const nabla_array *a, const nabla_array *b,
+static nabla_status check_alike(const nabla_dense *a, const nabla_dense *b,
                                 const char *path, nabla_diag *diag) {
   int alike = a->dtype == b->dtype && a->rank == b->rank;
   for (uint32_t i = 0; alike && i < a->rank; i++)
@@ -22,8 +22,8 @@ static nabla_status check_alike(const nabla_array *a, const nabla_array *b,
   return status;
 }
 
-static run_difference difference_of(const nabla_array *have,
-                                    const nabla_array *want) {
+static run_difference difference_of(const nabla_dense *have,
+                                    const nabla_dense *want) {
   run_difference out = {0};
   float a[PIECE], b[PIECE];
   double squares = 0, total = 0;
@@ -54,7 +54,7 @@ static run_difference difference_of(const nabla_array *have,
 nabla_status run_compare(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
   for (size_t i = 0; i < s->expect_count; i++) {
-    nabla_array want = {0};
+    nabla_dense want = {0};
     NABLA_TRY(npy_read(s->expects[i], &r->environment, &want, diag));
     nabla_status status =
         check_alike(&r->results[i], &want, s->expects[i], diag);

@@ -158,7 +158,7 @@ static nabla_status run_function(run *r, nabla_diag *diag) {
   for (size_t i = 0; i < repeat && !status; i++) {
     for (size_t k = 0; k < r->function->result_count; k++)
       if (r->results[k].data)
-        nabla_array_release(r->executable, &r->results[k]);
+        nabla_dense_release(r->executable, &r->results[k]);
     memset(r->results, 0, sizeof r->results);
     double start = run_milliseconds();
     status = nabla_executable_run(r->executable, r->function->name, r->inputs,

@@ -285,7 +285,7 @@ static nabla_status check_values(const header *h, const uint8_t *data,
 
 static nabla_status read_data(const nabla_file *file,
                               const nabla_allocator *allocator, const header *h,
-                              uint64_t at, nabla_array *out) {
+                              uint64_t at, nabla_dense *out) {
   size_t bytes = 0;
   NABLA_TRY(check_size(h, nabla_file_size(file) - at, &bytes));
   void *data = NULL;
@@ -296,14 +296,14 @@ static nabla_status read_data(const nabla_file *file,
     nabla_free(allocator, data, bytes, 1);
     return status;
   }
-  *out = (nabla_array){.data = data, .dtype = h->dtype, .rank = h->rank};
+  *out = (nabla_dense){.data = data, .dtype = h->dtype, .rank = h->rank};
   for (uint32_t i = 0; i < h->rank; i++) out->shape[i] = (int64_t)h->shape[i];
   return NABLA_OK;
 }
 
 static nabla_status read_file(const nabla_file *file,
                               const nabla_allocator *allocator,
-                              nabla_array *out, nabla_diag *diag) {
+                              nabla_dense *out, nabla_diag *diag) {
   header h = {.diag = diag};
   uint32_t size = 0;
   NABLA_TRY(read_prefix(file, &h.origin, &size, diag));
@@ -318,7 +318,7 @@ static nabla_status read_file(const nabla_file *file,
 }
 
 nabla_status npy_read(const char *path, const nabla_environment *environment,
-                      nabla_array *out, nabla_diag *diag) {
+                      nabla_dense *out, nabla_diag *diag) {
   static const nabla_environment defaults = {0};
   if (!environment) environment = &defaults;
   nabla_file *file = NULL;
@@ -332,7 +332,7 @@ nabla_status npy_read(const char *path, const nabla_environment *environment,
 }
 
 /* Bytes of an array whose shape is good. */
-static int array_bytes(const nabla_array *array, size_t *out) {
+static int array_bytes(const nabla_dense *array, size_t *out) {
   uint64_t bytes = nabla_dtype_bits(array->dtype) / 8;
   for (uint32_t i = 0; i < array->rank; i++)
     if (array->shape[i] < 0 ||
@@ -341,7 +341,7 @@ static int array_bytes(const nabla_array *array, size_t *out) {
   return bytes <= INT64_MAX && nabla_cast_size(bytes, out);
 }
 
-void npy_release(const nabla_environment *environment, nabla_array *array) {
+void npy_release(const nabla_environment *environment, nabla_dense *array) {
   size_t bytes;
   if (array->data && array_bytes(array, &bytes))
     nabla_free(environment ? environment->allocator : NULL, array->data, bytes,
@@ -360,7 +360,7 @@ static const char *code_of(nabla_dtype dtype) {
 /* Writes the whole header, byte for byte as numpy.save does: with room for the
  * first dimension to grow, then 1 to 64 spaces and the newline that align the
  * data. Returns its size. */
-static size_t make_header(const nabla_array *array, const char *code,
+static size_t make_header(const nabla_dense *array, const char *code,
                           char out[HEADER_ROOM]) {
   const char order = code[1] == '1' ? '|' : '<';
   size_t at = PREFIX + 2;
@@ -385,7 +385,7 @@ static size_t make_header(const nabla_array *array, const char *code,
   return size;
 }
 
-nabla_status npy_write(const char *path, const nabla_array *array, int force,
+nabla_status npy_write(const char *path, const nabla_dense *array, int force,
                        const nabla_environment *environment, nabla_diag *diag) {
   const char *code = code_of(array->dtype);
   size_t bytes = 0;

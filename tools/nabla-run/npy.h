@@ -25,10 +25,10 @@
  */
 NABLA_MUST_USE nabla_status npy_read(const char *path,
                                      const nabla_environment *environment,
-                                     nabla_array *out, nabla_diag *diag);
+                                     nabla_dense *out, nabla_diag *diag);
 
 /* Frees what npy_read gave; data NULL is allowed. */
-void npy_release(const nabla_environment *environment, nabla_array *array);
+void npy_release(const nabla_environment *environment, nabla_dense *array);
 
 /* Writes an array, byte for byte as numpy.save does; whole or not at all.
  * Devices, pipes and descriptors (tools/common/stream.h) are written to.
@@ -38,7 +38,7 @@ void npy_release(const nabla_environment *environment, nabla_array *array);
  *         NABLA_EXISTS, NABLA_IO, NABLA_NO_MEMORY, NABLA_INVALID_ARGUMENT,
  *         NABLA_TOO_LARGE */
 NABLA_MUST_USE nabla_status npy_write(const char *path,
-                                      const nabla_array *array, int force,
+                                      const nabla_dense *array, int force,
                                       const nabla_environment *environment,
                                       nabla_diag *diag);
 

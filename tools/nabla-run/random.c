@@ -13,7 +13,7 @@ int run_is_random(const char *text) {
 }
 
 /* Reads "4x128", or "" for a scalar. */
-static int read_shape(const char *text, nabla_array *out, uint64_t *count) {
+static int read_shape(const char *text, nabla_dense *out, uint64_t *count) {
   *count = 1;
   while (*text) {
     char *end;
@@ -43,8 +43,8 @@ static float value_of(uint64_t seed, uint64_t index) {
 nabla_status run_make_random(const char *text, const nabla_port *port,
                              uint64_t seed,
                              const nabla_environment *environment,
-                             nabla_array *out, nabla_diag *diag) {
-  nabla_array array = {.dtype = port->dtype};
+                             nabla_dense *out, nabla_diag *diag) {
+  nabla_dense array = {.dtype = port->dtype};
   uint64_t count, bytes;
   if (!nabla_dtype_is_float(port->dtype))
     return nabla_fail(diag, NABLA_UNSUPPORTED,

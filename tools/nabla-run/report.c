@@ -61,7 +61,7 @@ static void print_results(const run *r, nabla_json_out *out) {
   nabla_json_out_key(out, "results");
   nabla_json_out_array(out);
   for (size_t i = 0; i < r->function->result_count; i++) {
-    const nabla_array *array = &r->results[i];
+    const nabla_dense *array = &r->results[i];
     nabla_json_out_object(out);
     text_or_null(out, "name", r->function->results[i].name);
     text_or_null(out, "dtype", nabla_dtype_name(array->dtype));

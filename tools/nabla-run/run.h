@@ -45,12 +45,12 @@ typedef struct run {
   nabla_executable *executable;
   int is_saved;   /* the program is a saved one */
   double open_ms; /* that it took to open it    */
-  const nabla_function *function;
+  const nabla_signature *function;
   run_model models[RUN_MAX_PORTS];
   size_t model_count;
-  nabla_array inputs[RUN_MAX_PORTS]; /* of arguments that are not bound */
+  nabla_dense inputs[RUN_MAX_PORTS]; /* of arguments that are not bound */
   size_t input_count;
-  nabla_array results[RUN_MAX_PORTS];
+  nabla_dense results[RUN_MAX_PORTS];
   double run_ms;
   run_difference differences[RUN_MAX_PORTS];
   int differs;           /* beyond the tolerance: exit with 1 */
@@ -78,7 +78,7 @@ NABLA_MUST_USE nabla_status run_check_outputs(const run *r, nabla_diag *diag);
 int run_is_random(const char *text);
 NABLA_MUST_USE nabla_status run_make_random(
     const char *text, const nabla_port *port, uint64_t seed,
-    const nabla_environment *environment, nabla_array *out, nabla_diag *diag);
+    const nabla_environment *environment, nabla_dense *out, nabla_diag *diag);
 
 /* Compares results with the files of --expect. */
 NABLA_MUST_USE nabla_status run_compare(run *r, nabla_diag *diag);

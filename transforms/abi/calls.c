@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialect/attribute_to_setting.h"
+#include "dialect/attribute_to_tree.h"
 #include "dialect/verify/checks.h"
 #include "lib/base/json.h"
 #include "transforms/passes.h"
@@ -94,7 +94,7 @@ static bool fail_diag(MlirOperation op, const nabla_diag *diag) {
   return false;
 }
 
-static bool check(MlirOperation op, const nabla_setting *attributes) {
+static bool check(MlirOperation op, const nabla_attribute_tree *attributes) {
   nabla_call_type_of arguments[NABLA_MAX_OPERANDS], results[NABLA_MAX_RESULTS];
   nabla_diag diag = NABLA_DIAG_INIT;
   const nabla_call_handler *handler = nabla_call_handler_of(op);
@@ -148,16 +148,16 @@ static MlirAttribute dictionary_of(MlirOperation op) {
 
 static bool write_attributes(MlirOperation op, nabla_buffer *out) {
   nabla_arena arena = {0};
-  nabla_setting attributes;
+  nabla_attribute_tree attributes;
   nabla_diag diag = NABLA_DIAG_INIT;
   MlirAttribute dictionary = dictionary_of(op);
   const char *why = "has more than 64 of them";
   if (!mlirAttributeIsNull(dictionary))
-    why = nabla_setting_of(dictionary, &arena, &attributes);
+    why = nabla_attribute_to_tree(dictionary, &arena, &attributes);
   bool good = !why;
   if (why) nabla_error_at(op, "has attributes of which one %s", why);
   good = good && check(op, &attributes);
-  if (good && (nabla_setting_write(&attributes, out, &diag) ||
+  if (good && (nabla_attribute_tree_write(&attributes, out, &diag) ||
                nabla_buffer_append(out, NULL, 1, &diag)))
     good = fail_diag(op, &diag);
   nabla_arena_clear(&arena);

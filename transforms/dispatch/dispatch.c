@@ -169,8 +169,9 @@ typedef struct dispatching {
   report report;
 } dispatching;
 
-static nabla_rule_outcome call_rule(const nabla_rule *rule, MlirOperation op,
-                                    const char **why, void *self) {
+static nabla_rule_outcome call_rule(const nabla_dispatch_rule *rule,
+                                    MlirOperation op, const char **why,
+                                    void *self) {
   dispatching *d = self;
   if (rule->apply) return rule->apply(op, why);
   size_t index = (size_t)(rule - d->rules->rules) - d->rules->table_count;
@@ -196,11 +197,12 @@ static nabla_rule_outcome ask_files(dispatching *d, MlirOperation op) {
 static nabla_rule_outcome ask_rules(dispatching *d, MlirOperation op,
                                     const char **why) {
   MlirLocation location = mlirOperationGetLocation(op);
-  const nabla_rule_choice among = {
+  const nabla_dispatch_choice among = {
       d->rules->rules, d->rules->table_count + d->rules->added_count, call_rule,
       d};
-  const nabla_rule *rule;
-  nabla_rule_outcome outcome = nabla_rules_choose(&among, op, &rule, why);
+  const nabla_dispatch_rule *rule;
+  nabla_rule_outcome outcome =
+      nabla_dispatch_rules_choose(&among, op, &rule, why);
   if (outcome == NABLA_RULE_APPLIED || outcome == NABLA_RULE_REFINED)
     nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
                             rule->summary);

@@ -13,7 +13,7 @@
 #include "dialect/rules.def"
 #undef RULE
 
-static const nabla_rule table[] = {
+static const nabla_dispatch_rule table[] = {
 #define RULE(id, op, lhs, rhs, precedence, summary)               \
   {#id,        op,      NABLA_OPERAND_##lhs, NABLA_OPERAND_##rhs, \
    precedence, summary, nabla_apply_##id},
@@ -21,7 +21,7 @@ static const nabla_rule table[] = {
 #undef RULE
 };
 
-const nabla_rule *nabla_rules(size_t *out_count) {
+const nabla_dispatch_rule *nabla_dispatch_rules(size_t *out_count) {
   *out_count = sizeof table / sizeof *table;
   return table;
 }
@@ -31,7 +31,7 @@ static int says(nabla_operand_kind kind) {
   return kind <= NABLA_OPERAND_ANY ? 0 : kind >= NABLA_OPERAND_PACKED ? 2 : 1;
 }
 
-int nabla_rule_specificity(const nabla_rule *rule) {
+int nabla_dispatch_rule_specificity(const nabla_dispatch_rule *rule) {
   return says(rule->lhs) + says(rule->rhs);
 }
 
@@ -62,29 +62,33 @@ bool nabla_kind_takes(nabla_operand_kind asked, nabla_operand_kind given) {
          (asked == NABLA_OPERAND_IMPLICIT && given != NABLA_OPERAND_DENSE);
 }
 
-bool nabla_rule_matches(const nabla_rule *rule, MlirOperation op) {
+bool nabla_dispatch_rule_matches(const nabla_dispatch_rule *rule,
+                                 MlirOperation op) {
   return nabla_is(op, rule->op) &&
          nabla_kind_takes(rule->lhs, kind_of(op, 0)) &&
          nabla_kind_takes(rule->rhs, kind_of(op, 1));
 }
 
-int nabla_rule_order(const nabla_rule *a, const nabla_rule *b) {
-  int by = nabla_rule_specificity(a) - nabla_rule_specificity(b);
+int nabla_dispatch_rule_order(const nabla_dispatch_rule *a,
+                              const nabla_dispatch_rule *b) {
+  int by =
+      nabla_dispatch_rule_specificity(a) - nabla_dispatch_rule_specificity(b);
   return by ? by : a->precedence - b->precedence;
 }
 
 /* The best rule behind `last` (NULL: of all) in order; `*tie` gets another of
  * the same rank. */
-static const nabla_rule *next_rule(const nabla_rule *rules, size_t count,
-                                   MlirOperation op, const nabla_rule *last,
-                                   const nabla_rule **tie) {
-  const nabla_rule *best = NULL;
+static const nabla_dispatch_rule *next_rule(const nabla_dispatch_rule *rules,
+                                            size_t count, MlirOperation op,
+                                            const nabla_dispatch_rule *last,
+                                            const nabla_dispatch_rule **tie) {
+  const nabla_dispatch_rule *best = NULL;
   *tie = NULL;
   for (size_t i = 0; i < count; i++) {
-    if (!nabla_rule_matches(&rules[i], op) ||
-        (last && nabla_rule_order(&rules[i], last) >= 0))
+    if (!nabla_dispatch_rule_matches(&rules[i], op) ||
+        (last && nabla_dispatch_rule_order(&rules[i], last) >= 0))
       continue;
-    int by = best ? nabla_rule_order(&rules[i], best) : 1;
+    int by = best ? nabla_dispatch_rule_order(&rules[i], best) : 1;
     if (by == 0) *tie = &rules[i];
     if (by <= 0) continue;
     best = &rules[i];
@@ -93,13 +97,13 @@ static const nabla_rule *next_rule(const nabla_rule *rules, size_t count,
   return best;
 }
 
-nabla_rule_outcome nabla_rules_choose(const nabla_rule_choice *among,
-                                      MlirOperation op, const nabla_rule **rule,
-                                      const char **why) {
-  const nabla_rule *tie;
+nabla_rule_outcome nabla_dispatch_rules_choose(
+    const nabla_dispatch_choice *among, MlirOperation op,
+    const nabla_dispatch_rule **rule, const char **why) {
+  const nabla_dispatch_rule *tie;
   *rule = NULL;
   *why = "no rule takes it";
-  for (const nabla_rule *at = NULL;
+  for (const nabla_dispatch_rule *at = NULL;
        (at = next_rule(among->rules, among->count, op, at, &tie));) {
     *rule = at;
     if (tie) {
@@ -115,15 +119,16 @@ nabla_rule_outcome nabla_rules_choose(const nabla_rule_choice *among,
   return NABLA_RULE_DECLINED;
 }
 
-static nabla_rule_outcome call(const nabla_rule *rule, MlirOperation op,
-                               const char **why, void *self) {
+static nabla_rule_outcome call(const nabla_dispatch_rule *rule,
+                               MlirOperation op, const char **why, void *self) {
   (void)self;
   return rule->apply(op, why);
 }
 
-nabla_rule_outcome nabla_rules_apply(const nabla_rule *rules, size_t count,
-                                     MlirOperation op, const nabla_rule **rule,
-                                     const char **why) {
-  const nabla_rule_choice among = {rules, count, call, NULL};
-  return nabla_rules_choose(&among, op, rule, why);
+nabla_rule_outcome nabla_dispatch_rules_apply(const nabla_dispatch_rule *rules,
+                                              size_t count, MlirOperation op,
+                                              const nabla_dispatch_rule **rule,
+                                              const char **why) {
+  const nabla_dispatch_choice among = {rules, count, call, NULL};
+  return nabla_dispatch_rules_choose(&among, op, rule, why);
 }

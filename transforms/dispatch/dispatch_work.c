@@ -164,7 +164,7 @@ nabla_rule_outcome nabla_work_ask_file(nabla_work *w,
 
 typedef struct asking {
   const nabla_rule_description *rule;
-  nabla_rule_call call;
+  nabla_dispatch_call call;
   nabla_rule_outcome outcome;
 } asking;
 

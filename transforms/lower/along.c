@@ -10,9 +10,9 @@
 /* The loops: all dimensions but `dim`, then `dim`. */
 typedef struct along {
   intptr_t dim;
-  nabla_tensor in;
+  nabla_ssa_tensor in;
   intptr_t in_map[NABLA_MAX_RANK];
-  nabla_tensor line; /* the shape without `dim` */
+  nabla_ssa_tensor line; /* the shape without `dim` */
   bool keep_dims;
 } along;
 
@@ -20,9 +20,9 @@ static along open(nabla_template *t) {
   nabla_template_open(t);
   along a = {.in = nabla_template_operand(t, 0)};
   a.dim = (intptr_t)nabla_op_integer(t->op, "dim", 0);
-  a.line = (nabla_tensor){.element = a.in.element};
+  a.line = (nabla_ssa_tensor){.element = a.in.element};
   for (intptr_t i = 0; i < a.in.rank; i++) {
-    if (nabla_is_dynamic(a.in.dims[i])) nabla_tensor_size(t, &a.in, i);
+    if (nabla_is_dynamic(a.in.dims[i])) nabla_ssa_tensor_size(t, &a.in, i);
     a.in_map[i] = i == a.dim ? a.in.rank - 1 : a.line.rank;
     if (i == a.dim) continue;
     a.line.dims[a.line.rank] = a.in.dims[i];
@@ -32,15 +32,16 @@ static along open(nabla_template *t) {
 }
 
 /* `line`, of a result that may keep the dimension as 1. */
-static bool close_line(nabla_template *t, const along *a, nabla_tensor line) {
-  nabla_tensor shape = nabla_template_result(t);
+static bool close_line(nabla_template *t, const along *a,
+                       nabla_ssa_tensor line) {
+  nabla_ssa_tensor shape = nabla_template_result(t);
   intptr_t map[NABLA_MAX_RANK];
   if (shape.rank == line.rank) return nabla_template_close(t, line.value);
   for (intptr_t i = 0; i < shape.rank; i++) {
     map[i] = i == a->dim ? NABLA_AT(0) : i - (i > a->dim);
     if (nabla_is_dynamic(shape.dims[i])) shape.sizes[i] = a->in.sizes[i];
   }
-  nabla_tensor out = nabla_tensor_empty(t, &shape, line.element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, line.element->name);
   nabla_generic g = {.loops = line.rank};
   nabla_generic_add(&g, &line, NULL);
   nabla_generic_add(&g, &out, map);
@@ -51,8 +52,9 @@ static bool close_line(nabla_template *t, const along *a, nabla_tensor line) {
 
 /* A reduction of the dimension: begins with the elements of up to two inputs
  * loaded (the second of the line's shape), ends with nabla_generic_end. */
-static void reduce(nabla_template *t, const along *a, const nabla_tensor *line,
-                   const nabla_tensor *out, nabla_generic *g) {
+static void reduce(nabla_template *t, const along *a,
+                   const nabla_ssa_tensor *line, const nabla_ssa_tensor *out,
+                   nabla_generic *g) {
   *g = (nabla_generic){.loops = a->in.rank, .reductions = 1};
   nabla_generic_add(g, &a->in, a->in_map);
   if (line) nabla_generic_add(g, line, NULL);
@@ -61,10 +63,10 @@ static void reduce(nabla_template *t, const along *a, const nabla_tensor *line,
 }
 
 /* The largest or smallest of each line, of the work type. */
-static nabla_tensor extreme(nabla_template *t, along *a, bool is_max) {
+static nabla_ssa_tensor extreme(nabla_template *t, along *a, bool is_max) {
   const nabla_element *e = a->in.element;
   nabla_generic g;
-  nabla_tensor out = nabla_tensor_full(
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(
       t, &a->line, e->work, is_max ? e->least : nabla_element_greatest(e));
   const char *operation = e->is_float      ? is_max ? "maximumf" : "minimumf"
                           : e->is_unsigned ? is_max ? "maxui" : "minui"
@@ -86,9 +88,9 @@ static bool lower_arg(nabla_template *t, bool is_max) {
         nabla_emit_two(t, "minsi", a.in.sizes[a.dim], one, "index");
     nabla_template_require(t, least, one);
   }
-  nabla_tensor best = extreme(t, &a, is_max);
-  nabla_tensor out =
-      nabla_tensor_full(t, &a.line, "i64", "9223372036854775807");
+  nabla_ssa_tensor best = extreme(t, &a, is_max);
+  nabla_ssa_tensor out =
+      nabla_ssa_tensor_full(t, &a.line, "i64", "9223372036854775807");
   nabla_generic g;
   reduce(t, &a, &best, &out, &g);
   nabla_ssa x = nabla_generic_load(t, &g, 0), m = g.operands[1].element;
@@ -114,10 +116,11 @@ static nabla_ssa formula(nabla_template *t, const char *name, nabla_ssa x,
 }
 
 /* Sums of a formula of x and the largest in f64. */
-static nabla_tensor sum_exp(nabla_template *t, along *a,
-                            const nabla_tensor *largest, const char *name) {
+static nabla_ssa_tensor sum_exp(nabla_template *t, along *a,
+                                const nabla_ssa_tensor *largest,
+                                const char *name) {
   nabla_generic g;
-  nabla_tensor out = nabla_tensor_full(t, &a->line, "f64", "0.0");
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(t, &a->line, "f64", "0.0");
   reduce(t, a, largest, &out, &g);
   nabla_ssa x =
       nabla_emit_to_f64(t, a->in.element, nabla_generic_load(t, &g, 0));
@@ -129,9 +132,9 @@ static nabla_tensor sum_exp(nabla_template *t, along *a,
 
 bool nabla_lower_logsumexp(nabla_template *t) {
   along a = open(t);
-  nabla_tensor largest = extreme(t, &a, true);
-  nabla_tensor sum = sum_exp(t, &a, &largest, "exp_below");
-  nabla_tensor out = nabla_tensor_empty(t, &a.line, a.in.element->name);
+  nabla_ssa_tensor largest = extreme(t, &a, true);
+  nabla_ssa_tensor sum = sum_exp(t, &a, &largest, "exp_below");
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &a.line, a.in.element->name);
   nabla_generic g = {.loops = out.rank};
   nabla_generic_add(&g, &largest, NULL);
   nabla_generic_add(&g, &sum, NULL);
@@ -147,9 +150,9 @@ bool nabla_lower_logsumexp(nabla_template *t) {
 static bool lower_softmax(nabla_template *t, bool is_log) {
   along a = open(t);
   const nabla_element *e = a.in.element;
-  nabla_tensor largest = extreme(t, &a, true);
-  nabla_tensor sum = sum_exp(t, &a, &largest, "exp_minus");
-  nabla_tensor out = nabla_tensor_empty(t, &a.in, e->name);
+  nabla_ssa_tensor largest = extreme(t, &a, true);
+  nabla_ssa_tensor sum = sum_exp(t, &a, &largest, "exp_minus");
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &a.in, e->name);
   nabla_generic g = {.loops = out.rank};
   nabla_generic_add(&g, &a.in, a.in_map);
   nabla_generic_add(&g, &largest, NULL);
@@ -179,9 +182,9 @@ bool nabla_lower_log_softmax(nabla_template *t) {
 bool nabla_lower_cumsum(nabla_template *t) {
   along a = open(t);
   const nabla_element *e = a.in.element;
-  nabla_tensor out = nabla_tensor_empty(t, &a.in, e->name);
-  nabla_tensor sum =
-      nabla_tensor_full(t, &a.line, e->work, e->is_float ? "-0.0" : "0");
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &a.in, e->name);
+  nabla_ssa_tensor sum =
+      nabla_ssa_tensor_full(t, &a.line, e->work, e->is_float ? "-0.0" : "0");
   nabla_generic g = {.loops = a.in.rank, .reductions = 1};
   nabla_generic_add(&g, &a.in, a.in_map);
   nabla_generic_add(&g, &out, a.in_map);

@@ -17,19 +17,19 @@ typedef struct contraction {
 
 /* Gives the loop `*at` on to each dimension of `tensor` that has none, and the
  * sizes to `shape`. */
-static void map_free(nabla_template *t, nabla_tensor *tensor, intptr_t *map,
-                     intptr_t *at, nabla_tensor *shape) {
+static void map_free(nabla_template *t, nabla_ssa_tensor *tensor, intptr_t *map,
+                     intptr_t *at, nabla_ssa_tensor *shape) {
   for (intptr_t i = 0; i < tensor->rank; i++) {
     if (map[i] >= 0) continue;
     if (nabla_is_dynamic(tensor->dims[i]))
-      shape->sizes[*at] = nabla_tensor_size(t, tensor, i);
+      shape->sizes[*at] = nabla_ssa_tensor_size(t, tensor, i);
     map[i] = (*at)++;
   }
 }
 
-static void read_contraction(nabla_template *t, nabla_tensor *lhs,
-                             nabla_tensor *rhs, contraction *c,
-                             nabla_tensor *shape) {
+static void read_contraction(nabla_template *t, nabla_ssa_tensor *lhs,
+                             nabla_ssa_tensor *rhs, contraction *c,
+                             nabla_ssa_tensor *shape) {
   c->batch = nabla_op_integers(t->op, "lhs_batching", c->lhs_batch);
   nabla_op_integers(t->op, "rhs_batching", c->rhs_batch);
   c->contracting = nabla_op_integers(t->op, "lhs_contracting", c->lhs);
@@ -40,7 +40,7 @@ static void read_contraction(nabla_template *t, nabla_tensor *lhs,
     intptr_t a = (intptr_t)c->lhs_batch[i], b = (intptr_t)c->rhs_batch[i];
     nabla_tensors_agree(t, lhs, a, rhs, b);
     if (nabla_is_dynamic(lhs->dims[a]))
-      shape->sizes[i] = nabla_tensor_size(t, lhs, a);
+      shape->sizes[i] = nabla_ssa_tensor_size(t, lhs, a);
     c->lhs_map[a] = c->rhs_map[b] = i;
   }
   for (intptr_t i = 0; i < c->contracting; i++) {
@@ -57,14 +57,14 @@ static void read_contraction(nabla_template *t, nabla_tensor *lhs,
 bool nabla_lower_dot_general(nabla_template *t) {
   contraction c = {0};
   nabla_template_open(t);
-  nabla_tensor lhs = nabla_template_operand(t, 0);
-  nabla_tensor rhs = nabla_template_operand(t, 1);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor lhs = nabla_template_operand(t, 0);
+  nabla_ssa_tensor rhs = nabla_template_operand(t, 1);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   read_contraction(t, &lhs, &rhs, &c, &shape);
   const char *work = lhs.element->work;
   bool sums = c.contracting > 0;
-  nabla_tensor sum = sums ? nabla_tensor_full(t, &shape, work, "0.0")
-                          : nabla_tensor_empty(t, &shape, work);
+  nabla_ssa_tensor sum = sums ? nabla_ssa_tensor_full(t, &shape, work, "0.0")
+                              : nabla_ssa_tensor_empty(t, &shape, work);
   nabla_generic g = {.loops = c.loops, .reductions = c.contracting};
   nabla_generic_add(&g, &lhs, c.lhs_map);
   nabla_generic_add(&g, &rhs, c.rhs_map);
@@ -78,8 +78,8 @@ bool nabla_lower_dot_general(nabla_template *t) {
     value = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
                        g.operands[2].element, value, work);
   sum = nabla_generic_end(t, &g, value);
-  return nabla_template_close(t,
-                              nabla_tensor_convert(t, &sum, lhs.element).value);
+  return nabla_template_close(
+      t, nabla_ssa_tensor_convert(t, &sum, lhs.element).value);
 }
 
 enum { MAX = 1, MIN = 3, MEAN = 4 }; /* of Nabla_ReduceKind */
@@ -115,19 +115,19 @@ static const char *fold_name(int64_t kind, const nabla_element *element) {
 }
 
 /* The sums over their number of terms. */
-static nabla_tensor divide_by_count(nabla_template *t, nabla_tensor *in,
-                                    uint32_t reduced,
-                                    const nabla_tensor *sums) {
+static nabla_ssa_tensor divide_by_count(nabla_template *t, nabla_ssa_tensor *in,
+                                        uint32_t reduced,
+                                        const nabla_ssa_tensor *sums) {
   const char *work = in->element->work;
   nabla_ssa count = nabla_emit_index(t, 1);
   for (intptr_t i = 0; i < in->rank; i++)
     if (reduced >> i & 1u)
       count = nabla_emit(&t->emit, "arith.muli %%v%u, %%v%u : index", count,
-                         nabla_tensor_size(t, in, i));
+                         nabla_ssa_tensor_size(t, in, i));
   count = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", count);
   count = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to %s", count, work);
-  nabla_tensor shape = *sums;
-  nabla_tensor out = nabla_tensor_empty(t, &shape, work);
+  nabla_ssa_tensor shape = *sums;
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, work);
   nabla_generic g = {.loops = sums->rank};
   nabla_generic_add(&g, sums, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -144,10 +144,11 @@ typedef struct reduction {
   bool keep_dims;
   intptr_t kept; /* number of dimensions that stay */
   intptr_t in_map[NABLA_MAX_RANK], out_map[NABLA_MAX_RANK];
-  nabla_tensor shape;
+  nabla_ssa_tensor shape;
 } reduction;
 
-static void read_reduction(nabla_template *t, nabla_tensor *in, reduction *r) {
+static void read_reduction(nabla_template *t, nabla_ssa_tensor *in,
+                           reduction *r) {
   int64_t dims[NABLA_MAX_RANK];
   intptr_t count = nabla_op_integers(t->op, "dims", dims);
   for (intptr_t i = 0; i < count; i++) r->reduced |= 1u << dims[i];
@@ -161,7 +162,7 @@ static void read_reduction(nabla_template *t, nabla_tensor *in, reduction *r) {
     if (reduced && !r->keep_dims) continue;
     r->out_map[at] = reduced ? NABLA_AT(0) : r->in_map[i];
     if (!reduced && nabla_is_dynamic(in->dims[i]))
-      r->shape.sizes[at] = nabla_tensor_size(t, in, i);
+      r->shape.sizes[at] = nabla_ssa_tensor_size(t, in, i);
     at++;
   }
 }
@@ -170,12 +171,12 @@ bool nabla_lower_reduce(nabla_template *t) {
   reduction r = {0};
   int64_t kind = nabla_op_integer(t->op, "kind", 0);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
   read_reduction(t, &in, &r);
   if (r.kept == in.rank) return nabla_template_close(t, in.value);
   const nabla_element *element = in.element;
-  nabla_tensor out =
-      nabla_tensor_full(t, &r.shape, element->work, initial_of(kind, element));
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(t, &r.shape, element->work,
+                                               initial_of(kind, element));
   nabla_generic g = {.loops = in.rank, .reductions = in.rank - r.kept};
   nabla_generic_add(&g, &in, r.in_map);
   nabla_generic_add(&g, &out, r.out_map);
@@ -188,5 +189,6 @@ bool nabla_lower_reduce(nabla_template *t) {
     value = nabla_emit_order_zeros(t, element, both, kind == MAX, value);
   out = nabla_generic_end(t, &g, value);
   if (kind == MEAN) out = divide_by_count(t, &in, r.reduced, &out);
-  return nabla_template_close(t, nabla_tensor_convert(t, &out, element).value);
+  return nabla_template_close(t,
+                              nabla_ssa_tensor_convert(t, &out, element).value);
 }

@@ -44,17 +44,17 @@ static void read_convolution(nabla_template *t, convolution *c) {
 }
 
 /* Features that fit, where they are not known before. */
-static void check_features(nabla_template *t, convolution *c, nabla_tensor *in,
-                           nabla_tensor *kernel) {
+static void check_features(nabla_template *t, convolution *c,
+                           nabla_ssa_tensor *in, nabla_ssa_tensor *kernel) {
   intptr_t feature = (intptr_t)c->in_of[1];
   intptr_t of = (intptr_t)c->kernel_of[0], from = (intptr_t)c->kernel_of[1];
   nabla_ssa groups = nabla_emit_index(t, c->groups);
-  nabla_ssa outputs = nabla_tensor_size(t, kernel, of);
-  c->features = nabla_tensor_size(t, kernel, from);
+  nabla_ssa outputs = nabla_ssa_tensor_size(t, kernel, of);
+  c->features = nabla_ssa_tensor_size(t, kernel, from);
   c->group = nabla_emit_index_op(t, "divui", outputs, groups);
   if (nabla_is_dynamic(in->dims[feature]) ||
       nabla_is_dynamic(kernel->dims[from]))
-    nabla_template_require(t, nabla_tensor_size(t, in, feature),
+    nabla_template_require(t, nabla_ssa_tensor_size(t, in, feature),
                            nabla_emit_index_op(t, "muli", c->features, groups));
   if (nabla_is_dynamic(kernel->dims[of]) && c->groups > 1)
     nabla_template_require(t, nabla_emit_index_op(t, "muli", c->group, groups),
@@ -62,18 +62,18 @@ static void check_features(nabla_template *t, convolution *c, nabla_tensor *in,
 }
 
 static void find_sizes(nabla_template *t, const convolution *c,
-                       nabla_tensor *padded, nabla_tensor *kernel,
-                       nabla_tensor *shape) {
+                       nabla_ssa_tensor *padded, nabla_ssa_tensor *kernel,
+                       nabla_ssa_tensor *shape) {
   shape->sizes[c->out_of[0]] =
-      nabla_tensor_size(t, padded, (intptr_t)c->in_of[0]);
+      nabla_ssa_tensor_size(t, padded, (intptr_t)c->in_of[0]);
   shape->sizes[c->out_of[1]] =
-      nabla_tensor_size(t, kernel, (intptr_t)c->kernel_of[0]);
+      nabla_ssa_tensor_size(t, kernel, (intptr_t)c->kernel_of[0]);
   for (intptr_t i = 2; i < c->rank; i++) {
     intptr_t dim = (intptr_t)c->in_of[i];
     if (nabla_is_dynamic(shape->dims[c->out_of[i]]))
       shape->sizes[c->out_of[i]] = nabla_windows_count(
           t, padded, dim,
-          nabla_tensor_size(t, kernel, (intptr_t)c->kernel_of[i]),
+          nabla_ssa_tensor_size(t, kernel, (intptr_t)c->kernel_of[i]),
           c->w.stride[dim], c->w.dilation[dim]);
   }
 }
@@ -85,7 +85,7 @@ static intptr_t kernel_loop(const convolution *c, intptr_t i) {
 
 /* In the body: the element of the input. */
 static nabla_ssa input_element(nabla_template *t, const convolution *c,
-                               const nabla_tensor *padded) {
+                               const nabla_ssa_tensor *padded) {
   nabla_ssa at[NABLA_MAX_RANK];
   at[c->in_of[0]] = nabla_generic_index(t, c->loop_of[c->out_of[0]]);
   at[c->in_of[1]] = nabla_generic_index(t, kernel_loop(c, 1));
@@ -109,14 +109,14 @@ bool nabla_lower_conv_general(nabla_template *t) {
   intptr_t map[NABLA_MAX_RANK];
   read_convolution(t, &c);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor kernel = nabla_template_operand(t, 1);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor kernel = nabla_template_operand(t, 1);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   const char *work = in.element->work;
   check_features(t, &c, &in, &kernel);
-  nabla_tensor padded = nabla_windows_pad(t, &in, &c.w, "0.0");
+  nabla_ssa_tensor padded = nabla_windows_pad(t, &in, &c.w, "0.0");
   find_sizes(t, &c, &padded, &kernel, &shape);
-  nabla_tensor sum = nabla_tensor_full(t, &shape, work, "0.0");
+  nabla_ssa_tensor sum = nabla_ssa_tensor_full(t, &shape, work, "0.0");
   nabla_generic g = {0};
   nabla_windows_loops(c.rank, c.rank - 1, &g, c.loop_of);
   map[c.kernel_of[0]] = c.loop_of[c.out_of[1]];
@@ -131,6 +131,6 @@ bool nabla_lower_conv_general(nabla_template *t) {
   nabla_ssa next = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
                               g.operands[1].element, product, work);
   sum = nabla_generic_end(t, &g, next);
-  return nabla_template_close(t,
-                              nabla_tensor_convert(t, &sum, in.element).value);
+  return nabla_template_close(
+      t, nabla_ssa_tensor_convert(t, &sum, in.element).value);
 }

@@ -9,28 +9,28 @@
 #include "transforms/lower/list.h"
 
 /* An empty result whose sizes are operands from `first` on. */
-static nabla_tensor open_result(nabla_template *t, intptr_t first) {
+static nabla_ssa_tensor open_result(nabla_template *t, intptr_t first) {
   nabla_template_open(t);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_template_take_sizes(t, first, &shape);
-  return nabla_tensor_empty(t, &shape, shape.element->name);
+  return nabla_ssa_tensor_empty(t, &shape, shape.element->name);
 }
 
 static bool close_result(nabla_template *t, nabla_generic *g,
-                         const nabla_tensor *out, nabla_ssa value) {
+                         const nabla_ssa_tensor *out, nabla_ssa value) {
   value = nabla_element_store(t, out->element, value);
   return nabla_template_close(t, nabla_generic_end(t, g, value).value);
 }
 
 static void begin(nabla_template *t, nabla_generic *g,
-                  const nabla_tensor *out) {
+                  const nabla_ssa_tensor *out) {
   g->loops = out->rank;
   nabla_generic_add(g, out, NULL);
   nabla_generic_begin(t, g);
 }
 
 bool nabla_lower_full(nabla_template *t) {
-  nabla_tensor out = open_result(t, 0);
+  nabla_ssa_tensor out = open_result(t, 0);
   nabla_generic g = {0};
   nabla_ssa value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = arith.constant ", value);
@@ -54,7 +54,7 @@ static nabla_ssa index_as_i64(nabla_template *t, intptr_t loop) {
 }
 
 bool nabla_lower_iota(nabla_template *t) {
-  nabla_tensor out = open_result(t, 0);
+  nabla_ssa_tensor out = open_result(t, 0);
   nabla_generic g = {0};
   begin(t, &g, &out);
   nabla_ssa i = index_as_i64(t, (intptr_t)nabla_op_integer(t->op, "dim", 0));
@@ -68,7 +68,7 @@ bool nabla_lower_iota(nabla_template *t) {
 }
 
 bool nabla_lower_tri(nabla_template *t) {
-  nabla_tensor out = open_result(t, 0);
+  nabla_ssa_tensor out = open_result(t, 0);
   nabla_generic g = {0};
   const char *one = out.element->is_float ? "1.0" : "1";
   const char *none = out.element->is_float ? "0.0" : "0";
@@ -90,7 +90,7 @@ bool nabla_lower_tri(nabla_template *t) {
 }
 
 /* The index of the element in row-major order. */
-static nabla_ssa flat_index(nabla_template *t, nabla_tensor *out,
+static nabla_ssa flat_index(nabla_template *t, nabla_ssa_tensor *out,
                             const nabla_ssa *sizes) {
   nabla_ssa at = nabla_emit_i64(&t->emit, 0);
   for (intptr_t i = 0; i < out->rank; i++) {
@@ -160,11 +160,11 @@ static unsigned digits_of(const nabla_element *element) {
 }
 
 static bool lower_random(nabla_template *t, bool is_normal) {
-  nabla_tensor out = open_result(t, 1);
+  nabla_ssa_tensor out = open_result(t, 1);
   nabla_ssa sizes[NABLA_MAX_RANK], words[4];
   for (intptr_t i = 0; i < out.rank; i++)
     sizes[i] = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64",
-                          nabla_tensor_size(t, &out, i));
+                          nabla_ssa_tensor_size(t, &out, i));
   nabla_ssa seed = nabla_emit(&t->emit, "tensor.extract %%v1[] : tensor<i64>");
   nabla_generic g = {0};
   begin(t, &g, &out);

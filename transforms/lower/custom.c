@@ -229,8 +229,8 @@ static bool write(decoder *d) {
   nabla_template_open(t);
   cast_components(d, components);
   nabla_strided view = nabla_implicit_strided(d->type);
-  nabla_tensor shape = nabla_template_result(t);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_ssa_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, shape.element->name);
   nabla_generic g = {.loops = shape.rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);

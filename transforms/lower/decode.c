@@ -14,22 +14,22 @@ typedef nabla_decoding_level level;
 static void add_table(nabla_template *t, level *d) {
   const nabla_recipe *recipe = nabla_recipe_find(d->format.encoding);
   int64_t count = (int64_t)1 << d->format.encoding->bits;
-  d->table = nabla_tensor_static("f32", 1, &count);
+  d->table = nabla_ssa_tensor_static("f32", 1, &count);
   d->table.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", d->table.value);
   for (int i = 0; i < count; i++)
     nabla_text_add(&t->text, "%s0x%08" PRIX32, i ? ", " : "",
                    nabla_bits_of_f32(recipe->value((uint8_t)i)));
-  nabla_text_add(&t->text, "]> : %s\n", nabla_tensor_type(&d->table).data);
+  nabla_text_add(&t->text, "]> : %s\n", nabla_ssa_tensor_type(&d->table).data);
 }
 
 /* Element `at` (i64) of a tensor of rank 1. */
-static nabla_ssa extract(nabla_template *t, const nabla_tensor *from,
+static nabla_ssa extract(nabla_template *t, const nabla_ssa_tensor *from,
                          nabla_ssa at) {
   nabla_ssa index =
       nabla_emit(&t->emit, "arith.index_cast %%v%u : i64 to index", at);
   return nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", from->value,
-                    index, nabla_tensor_type(from).data);
+                    index, nabla_ssa_tensor_type(from).data);
 }
 
 /* The code of element `at`, of 8 bits or less, as an i64. A place in a byte is
@@ -133,16 +133,16 @@ static nabla_ssa dynamic8_value(nabla_template *t, const level *d,
                               extract(t, &d->codes, at));
   nabla_ssa offset =
       nabla_emit(&t->emit, "tensor.extract %%v%u[] : %s", d->offset.value,
-                 nabla_tensor_type(&d->offset).data);
+                 nabla_ssa_tensor_type(&d->offset).data);
   return plus(t, times(t, extract(t, &d->table, code), scale), offset);
 }
 
 /* Element [row, column] of a factor, as f32. */
-static nabla_ssa factor(nabla_template *t, const nabla_tensor *from,
+static nabla_ssa factor(nabla_template *t, const nabla_ssa_tensor *from,
                         nabla_ssa row, nabla_ssa column) {
   nabla_ssa value =
       nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u, %%v%u] : %s",
-                 from->value, row, column, nabla_tensor_type(from).data);
+                 from->value, row, column, nabla_ssa_tensor_type(from).data);
   return nabla_element_load(t, from->element, value);
 }
 
@@ -182,8 +182,8 @@ nabla_ssa nabla_decoding_value(nabla_template *t, const nabla_decoding *d,
 }
 
 /* A leaf as operand `*next` of the function. */
-static nabla_tensor leaf(MlirType type, nabla_ssa *next) {
-  nabla_tensor tensor = {
+static nabla_ssa_tensor leaf(MlirType type, nabla_ssa *next) {
+  nabla_ssa_tensor tensor = {
       .value = (*next)++,
       .element = nabla_element_find(mlirShapedTypeGetElementType(type)),
       .rank = mlirShapedTypeGetRank(type)};
@@ -195,7 +195,7 @@ static nabla_tensor leaf(MlirType type, nabla_ssa *next) {
 /* Fills `d` and the levels behind it, operands from `*next` on. */
 static void begin(nabla_template *t, MlirType type, level *d, nabla_ssa *next) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
-  nabla_tensor leaves[NABLA_MAX_PARTS] = {{0}};
+  nabla_ssa_tensor leaves[NABLA_MAX_PARTS] = {{0}};
   uint32_t count = nabla_implicit_components(type, parts);
   *d = (level){.kind = nabla_implicit_encoding(type).kind,
                .format = nabla_implicit_format(type)};

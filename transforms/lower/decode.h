@@ -10,13 +10,13 @@
 typedef struct nabla_decoding_level {
   nabla_encoding_kind kind;
   nabla_format format;
-  nabla_tensor codes, scales, zero_points;
-  nabla_tensor table;     /* the values of codes; DYNAMIC8: the map */
-  nabla_tensor offset;    /* DYNAMIC8 */
-  nabla_tensor a, b;      /* LORA */
-  const nabla_ggml *ggml; /* GGML: codes are the blocks */
-  uint64_t columns;       /* LORA: of the weight */
-  bool nested;            /* the next level is that of its scales (its base) */
+  nabla_ssa_tensor codes, scales, zero_points;
+  nabla_ssa_tensor table;  /* the values of codes; DYNAMIC8: the map */
+  nabla_ssa_tensor offset; /* DYNAMIC8 */
+  nabla_ssa_tensor a, b;   /* LORA */
+  const nabla_ggml *ggml;  /* GGML: codes are the blocks */
+  uint64_t columns;        /* LORA: of the weight */
+  bool nested;             /* the next level is that of its scales (its base) */
 } nabla_decoding_level;
 
 typedef struct nabla_decoding {

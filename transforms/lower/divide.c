@@ -12,9 +12,9 @@ static nabla_ssa number(nabla_template *t, const nabla_element *in,
 }
 
 /* The number of zeros in an array, as i64. */
-static nabla_ssa count_zeros(nabla_template *t, const nabla_tensor *in) {
-  nabla_tensor one = nabla_tensor_static("i64", 0, NULL);
-  nabla_tensor out = nabla_tensor_full(t, &one, "i64", "0");
+static nabla_ssa count_zeros(nabla_template *t, const nabla_ssa_tensor *in) {
+  nabla_ssa_tensor one = nabla_ssa_tensor_static("i64", 0, NULL);
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(t, &one, "i64", "0");
   nabla_generic g = {.loops = in->rank, .reductions = in->rank};
   nabla_generic_add(&g, in, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -32,10 +32,10 @@ static nabla_ssa count_zeros(nabla_template *t, const nabla_tensor *in) {
 
 static bool lower(nabla_template *t, nabla_element_function *compute) {
   nabla_template_open(t);
-  nabla_tensor divisor = nabla_template_operand(t, 1);
+  nabla_ssa_tensor divisor = nabla_template_operand(t, 1);
   if (!divisor.element->is_float)
     nabla_template_require_divisors(t, count_zeros(t, &divisor));
-  nabla_tensor out = nabla_elements_emit(t, compute);
+  nabla_ssa_tensor out = nabla_elements_emit(t, compute);
   return nabla_template_close(t, out.value);
 }
 

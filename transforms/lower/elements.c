@@ -43,24 +43,25 @@ nabla_ssa nabla_emit_from_f64(nabla_template *t, const nabla_element *element,
 }
 
 /* Sizes that the first operand with a known one gives, the rest must agree. */
-static nabla_tensor result_of(nabla_template *t, nabla_tensor *operands) {
-  nabla_tensor shape = nabla_template_result(t);
+static nabla_ssa_tensor result_of(nabla_template *t,
+                                  nabla_ssa_tensor *operands) {
+  nabla_ssa_tensor shape = nabla_template_result(t);
   for (intptr_t i = 1; i < t->operand_count; i++)
     for (intptr_t d = 0; d < shape.rank; d++)
       nabla_tensors_agree(t, &operands[0], d, &operands[i], d);
   for (intptr_t d = 0; d < shape.rank; d++)
     if (nabla_is_dynamic(shape.dims[d]))
-      shape.sizes[d] = nabla_tensor_size(t, &operands[0], d);
-  return nabla_tensor_empty(t, &shape, shape.element->name);
+      shape.sizes[d] = nabla_ssa_tensor_size(t, &operands[0], d);
+  return nabla_ssa_tensor_empty(t, &shape, shape.element->name);
 }
 
-nabla_tensor nabla_elements_emit(nabla_template *t,
-                                 nabla_element_function *compute) {
-  nabla_tensor operands[NABLA_GENERIC_MAX];
+nabla_ssa_tensor nabla_elements_emit(nabla_template *t,
+                                     nabla_element_function *compute) {
+  nabla_ssa_tensor operands[NABLA_GENERIC_MAX];
   nabla_ssa x[NABLA_GENERIC_MAX];
   for (intptr_t i = 0; i < t->operand_count; i++)
     operands[i] = nabla_template_operand(t, i);
-  nabla_tensor out = result_of(t, operands);
+  nabla_ssa_tensor out = result_of(t, operands);
   nabla_generic g = {.loops = out.rank};
   const nabla_element *element = out.element;
   for (intptr_t i = 0; i < t->operand_count; i++) {
@@ -78,7 +79,7 @@ nabla_tensor nabla_elements_emit(nabla_template *t,
 
 bool nabla_lower_elements(nabla_template *t, nabla_element_function *compute) {
   nabla_template_open(t);
-  nabla_tensor out = nabla_elements_emit(t, compute);
+  nabla_ssa_tensor out = nabla_elements_emit(t, compute);
   return nabla_template_close(t, out.value);
 }
 

@@ -14,8 +14,8 @@ typedef nabla_ssa nabla_element_function(nabla_template *t,
 /* The whole lowering of an op all of whose operands are arrays of one shape. */
 bool nabla_lower_elements(nabla_template *t, nabla_element_function *compute);
 /* The part between opening and closing the template. */
-nabla_tensor nabla_elements_emit(nabla_template *t,
-                                 nabla_element_function *compute);
+nabla_ssa_tensor nabla_elements_emit(nabla_template *t,
+                                     nabla_element_function *compute);
 
 /* arith.OPERATION of two values of the type. */
 nabla_ssa nabla_emit_two(nabla_template *t, const char *operation, nabla_ssa a,

@@ -9,14 +9,14 @@
 static bool lower_binary(nabla_template *t, const char *float_op,
                          const char *integer_op) {
   nabla_template_open(t);
-  nabla_tensor a = nabla_template_operand(t, 0);
-  nabla_tensor b = nabla_template_operand(t, 1);
+  nabla_ssa_tensor a = nabla_template_operand(t, 0);
+  nabla_ssa_tensor b = nabla_template_operand(t, 1);
   for (intptr_t i = 0; i < a.rank; i++) nabla_tensors_agree(t, &a, i, &b, i);
   for (intptr_t i = 0; i < a.rank; i++)
-    if (nabla_is_dynamic(a.dims[i])) nabla_tensor_size(t, &a, i);
-  nabla_tensor shape = nabla_template_result(t);
+    if (nabla_is_dynamic(a.dims[i])) nabla_ssa_tensor_size(t, &a, i);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   memcpy(shape.sizes, a.sizes, sizeof shape.sizes);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, a.element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, a.element->name);
   nabla_generic g = {.loops = a.rank};
   nabla_generic_add(&g, &a, NULL);
   nabla_generic_add(&g, &b, NULL);
@@ -44,8 +44,8 @@ static bool lower_unary(nabla_template *t,
                         nabla_ssa (*compute)(nabla_template *t,
                                              const char *work, nabla_ssa x)) {
   nabla_template_open(t);
-  nabla_tensor a = nabla_template_operand(t, 0);
-  nabla_tensor out = nabla_tensor_empty(t, &a, a.element->name);
+  nabla_ssa_tensor a = nabla_template_operand(t, 0);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &a, a.element->name);
   nabla_generic g = {.loops = a.rank};
   nabla_generic_add(&g, &a, NULL);
   nabla_generic_add(&g, &out, NULL);

@@ -14,7 +14,7 @@
 
 typedef struct gather {
   nabla_gather dims;
-  nabla_tensor array, indices, shape;
+  nabla_ssa_tensor array, indices, shape;
   int64_t sizes[NABLA_MAX_RANK];
   nabla_ssa last[NABLA_MAX_RANK];       /* where a box may begin at most    */
   nabla_ssa components[NABLA_MAX_RANK]; /* 0, 1, ... of a place, as indices */
@@ -28,13 +28,13 @@ static void check_sizes(nabla_template *t, gather *g) {
       nabla_tensors_agree(t, &g->array, d, &g->indices, dims->batch_of[d]);
     if (nabla_is_dynamic(g->array.dims[d]) && g->sizes[d] >= 0)
       nabla_template_require_at_most(t, nabla_emit_index(t, g->sizes[d]),
-                                     nabla_tensor_size(t, &g->array, d));
+                                     nabla_ssa_tensor_size(t, &g->array, d));
   }
   if (dims->vector_dim < dims->index_rank &&
       nabla_is_dynamic(g->indices.dims[dims->vector_dim]))
-    nabla_template_require(t,
-                           nabla_tensor_size(t, &g->indices, dims->vector_dim),
-                           nabla_emit_index(t, dims->components));
+    nabla_template_require(
+        t, nabla_ssa_tensor_size(t, &g->indices, dims->vector_dim),
+        nabla_emit_index(t, dims->components));
 }
 
 /* What the body needs, outside of it. */
@@ -43,12 +43,14 @@ static void prepare(nabla_template *t, gather *g) {
   check_sizes(t, g);
   for (intptr_t i = 0; i < dims->index_rank; i++)
     if (dims->result_of[i] >= 0)
-      g->shape.sizes[dims->result_of[i]] = nabla_tensor_size(t, &g->indices, i);
+      g->shape.sizes[dims->result_of[i]] =
+          nabla_ssa_tensor_size(t, &g->indices, i);
   for (intptr_t d = 0; d < dims->rank; d++) {
     if (dims->offset_of[d] >= 0 && g->sizes[d] < 0)
-      g->shape.sizes[dims->offset_of[d]] = nabla_tensor_size(t, &g->array, d);
+      g->shape.sizes[dims->offset_of[d]] =
+          nabla_ssa_tensor_size(t, &g->array, d);
     if (dims->start_of[d] < 0) continue;
-    nabla_ssa size = nabla_tensor_size(t, &g->array, d), zero;
+    nabla_ssa size = nabla_ssa_tensor_size(t, &g->array, d), zero;
     zero = nabla_emit_index(t, 0);
     g->last[d] = g->sizes[d] < 0
                      ? zero
@@ -111,7 +113,8 @@ bool nabla_lower_gather(nabla_template *t) {
   read(t, &g, 1);
   g.array = nabla_template_operand(t, 0);
   prepare(t, &g);
-  nabla_tensor out = nabla_tensor_empty(t, &g.shape, g.array.element->name);
+  nabla_ssa_tensor out =
+      nabla_ssa_tensor_empty(t, &g.shape, g.array.element->name);
   nabla_generic body = {.loops = out.rank};
   nabla_generic_add(&body, &out, NULL);
   nabla_generic_begin(t, &body);
@@ -165,16 +168,16 @@ static bool lower_runs(nabla_template *t, fused *f, nabla_runs *runs) {
   nabla_ssa at[NABLA_MAX_RANK];
   nabla_template_open(t);
   prepare(t, g);
-  nabla_tensor shape = g->shape;
+  nabla_ssa_tensor shape = g->shape;
   shape.rank = runs->outer;
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "i64");
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i64");
   nabla_generic body = {.loops = out.rank};
   nabla_generic_add(&body, &out, NULL);
   nabla_generic_begin(t, &body);
   find_element(t, g, runs->outer, at);
   out = nabla_generic_end(t, &body, flatten(t, &f->view, at));
   for (intptr_t i = 0; i < g->shape.rank; i++)
-    (void)nabla_tensor_size(t, &g->shape, i);
+    (void)nabla_ssa_tensor_size(t, &g->shape, i);
   return nabla_template_close(t,
                               nabla_runs_end(t, runs, &out, &g->shape).value);
 }
@@ -186,7 +189,8 @@ static bool lower_elements(nabla_template *t, fused *f) {
   nabla_template_open(t);
   prepare(t, g);
   nabla_decoding_begin(t, f->type, &decoding);
-  nabla_tensor out = nabla_tensor_empty(t, &g->shape, g->shape.element->name);
+  nabla_ssa_tensor out =
+      nabla_ssa_tensor_empty(t, &g->shape, g->shape.element->name);
   nabla_generic body = {.loops = out.rank};
   nabla_generic_add(&body, &out, NULL);
   nabla_generic_begin(t, &body);
@@ -211,7 +215,8 @@ bool nabla_lower_fused_gather(nabla_template *t) {
   }
   t->operands[t->operand_count++] = indices;
   read(t, &f.g, t->operand_count - 1);
-  f.g.array = (nabla_tensor){.element = f.g.shape.element, .rank = f.view.rank};
+  f.g.array =
+      (nabla_ssa_tensor){.element = f.g.shape.element, .rank = f.view.rank};
   for (intptr_t i = 0; i < f.view.rank; i++)
     f.g.array.dims[i] = f.view.shape[i];
   find_runs(&f.g, &f.view, &runs);

@@ -10,7 +10,7 @@ typedef nabla_decoding_level level;
 typedef struct place {
   nabla_template *t;
   const nabla_ggml_layout *l;
-  nabla_tensor blocks;
+  nabla_ssa_tensor blocks;
   nabla_ssa base, element; /* i64 */
 } place;
 
@@ -32,7 +32,7 @@ static nabla_ssa byte_at(const place *p, nabla_ssa at, const char *extend) {
                                nabla_emit_add(e, p->base, at));
   nabla_ssa byte =
       nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", p->blocks.value, index,
-                 nabla_tensor_type(&p->blocks).data);
+                 nabla_ssa_tensor_type(&p->blocks).data);
   return nabla_emit(e, "arith.%s %%v%u : i8 to i64", extend, byte);
 }
 
@@ -89,7 +89,7 @@ static nabla_ssa high_bits(const place *p) {
 }
 
 /* What the code stands for, f32, before the factor. */
-static nabla_ssa code_value(const place *p, const nabla_tensor *table) {
+static nabla_ssa code_value(const place *p, const nabla_ssa_tensor *table) {
   const nabla_ggml_layout *l = p->l;
   nabla_emitter *e = &p->t->emit;
   if (!l->run)
@@ -107,7 +107,7 @@ static nabla_ssa code_value(const place *p, const nabla_tensor *table) {
   if (!l->table) return as_f32(p, with(p, "subi", code, (uint64_t)l->bias));
   code = nabla_emit(e, "arith.index_cast %%v%u : i64 to index", code);
   return nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", table->value, code,
-                    nabla_tensor_type(table).data);
+                    nabla_ssa_tensor_type(table).data);
 }
 
 /* Replaces the factor and the minimum of the block by those of a part of 32
@@ -139,12 +139,12 @@ void nabla_ggml_begin(nabla_template *t, nabla_decoding_level *d) {
   const nabla_ggml_layout *l = d->ggml->layout;
   int64_t count = NABLA_GGML_TABLE_VALUES;
   if (!l->table) return;
-  d->table = nabla_tensor_static("f32", 1, &count);
+  d->table = nabla_ssa_tensor_static("f32", 1, &count);
   d->table.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", d->table.value);
   for (int i = 0; i < count; i++)
     nabla_text_add(&t->text, "%s%d.0", i ? ", " : "", l->table[i]);
-  nabla_text_add(&t->text, "]> : %s\n", nabla_tensor_type(&d->table).data);
+  nabla_text_add(&t->text, "]> : %s\n", nabla_ssa_tensor_type(&d->table).data);
 }
 
 nabla_ssa nabla_ggml_value(nabla_template *t, const nabla_decoding_level *d,

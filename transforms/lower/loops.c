@@ -4,7 +4,7 @@
 
 #include "transforms/lower/lowering.h"
 
-void nabla_generic_add(nabla_generic *g, const nabla_tensor *tensor,
+void nabla_generic_add(nabla_generic *g, const nabla_ssa_tensor *tensor,
                        const intptr_t *map) {
   g->output = g->count++;
   g->operands[g->output].tensor = *tensor;
@@ -34,7 +34,7 @@ static void add_operands(nabla_text *text, const nabla_generic *g,
                    g->operands[i].tensor.value);
   for (intptr_t i = from; i < to; i++)
     nabla_text_add(text, "%s%s", i > from ? ", " : " : ",
-                   nabla_tensor_type(&g->operands[i].tensor).data);
+                   nabla_ssa_tensor_type(&g->operands[i].tensor).data);
   nabla_text_add(text, ")");
 }
 
@@ -67,23 +67,23 @@ void nabla_generic_begin(nabla_template *t, nabla_generic *g) {
   nabla_text_add(text, "):\n");
 }
 
-nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
-                               nabla_ssa element) {
-  nabla_tensor out = g->operands[g->output].tensor;
+nabla_ssa_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
+                                   nabla_ssa element) {
+  nabla_ssa_tensor out = g->operands[g->output].tensor;
   nabla_text_add(&t->text, "  linalg.yield %%v%u : %s\n  } -> %s\n", element,
-                 out.element->name, nabla_tensor_type(&out).data);
+                 out.element->name, nabla_ssa_tensor_type(&out).data);
   out.value = g->result;
   return out;
 }
 
-nabla_tensor nabla_generic_end_two(nabla_template *t, nabla_generic *g,
-                                   nabla_ssa element, nabla_ssa second) {
-  nabla_tensor out = g->operands[g->output].tensor;
-  const nabla_tensor *other = &g->operands[g->output + 1].tensor;
+nabla_ssa_tensor nabla_generic_end_two(nabla_template *t, nabla_generic *g,
+                                       nabla_ssa element, nabla_ssa second) {
+  nabla_ssa_tensor out = g->operands[g->output].tensor;
+  const nabla_ssa_tensor *other = &g->operands[g->output + 1].tensor;
   nabla_text_add(&t->text, "  linalg.yield %%v%u, %%v%u : %s, %s\n  } -> (%s, ",
                  element, second, out.element->name, other->element->name,
-                 nabla_tensor_type(&out).data);
-  nabla_text_add(&t->text, "%s)\n", nabla_tensor_type(other).data);
+                 nabla_ssa_tensor_type(&out).data);
+  nabla_text_add(&t->text, "%s)\n", nabla_ssa_tensor_type(other).data);
   out.value = g->result;
   return out;
 }
@@ -140,11 +140,12 @@ static nabla_ssa convert(nabla_template *t, const nabla_element *from,
                     from->work, to->work);
 }
 
-nabla_tensor nabla_tensor_convert(nabla_template *t, nabla_tensor *tensor,
-                                  const nabla_element *to) {
+nabla_ssa_tensor nabla_ssa_tensor_convert(nabla_template *t,
+                                          nabla_ssa_tensor *tensor,
+                                          const nabla_element *to) {
   if (tensor->element == to) return *tensor;
   nabla_generic g = {.loops = tensor->rank};
-  nabla_tensor out = nabla_tensor_empty(t, tensor, to->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, tensor, to->name);
   nabla_generic_add(&g, tensor, NULL);
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);

@@ -140,7 +140,7 @@ bool nabla_template_close_all(nabla_template *t, intptr_t count,
   return nabla_template_replace(t->op, t->operand_count, t->operands, &t->text);
 }
 
-nabla_type_text nabla_tensor_type(const nabla_tensor *tensor) {
+nabla_type_text nabla_ssa_tensor_type(const nabla_ssa_tensor *tensor) {
   nabla_type_text text = {"tensor<"};
   size_t at = strlen(text.data), size = sizeof text.data;
   for (intptr_t i = 0; i < tensor->rank && at < size; i++) {
@@ -155,8 +155,8 @@ nabla_type_text nabla_tensor_type(const nabla_tensor *tensor) {
   return text;
 }
 
-static nabla_tensor tensor_of(MlirType type) {
-  nabla_tensor tensor = {
+static nabla_ssa_tensor tensor_of(MlirType type) {
+  nabla_ssa_tensor tensor = {
       .element = nabla_element_find(mlirShapedTypeGetElementType(type)),
       .rank = (intptr_t)mlirShapedTypeGetRank(type)};
   for (intptr_t i = 0; i < tensor.rank; i++)
@@ -164,22 +164,24 @@ static nabla_tensor tensor_of(MlirType type) {
   return tensor;
 }
 
-nabla_tensor nabla_template_operand(const nabla_template *t, intptr_t index) {
+nabla_ssa_tensor nabla_template_operand(const nabla_template *t,
+                                        intptr_t index) {
   MlirValue value = t->operands[index];
-  nabla_tensor tensor = tensor_of(mlirValueGetType(value));
+  nabla_ssa_tensor tensor = tensor_of(mlirValueGetType(value));
   intptr_t first = 0; /* the same value twice has the same sizes */
   while (!mlirValueEqual(t->operands[first], value)) first++;
   tensor.value = (nabla_ssa)first + 1;
   return tensor;
 }
 
-nabla_tensor nabla_template_result(const nabla_template *t) {
+nabla_ssa_tensor nabla_template_result(const nabla_template *t) {
   return tensor_of(nabla_dense_type(nabla_result_type(t->op, 0)));
 }
 
-nabla_tensor nabla_tensor_static(const char *element, intptr_t rank,
-                                 const int64_t *dims) {
-  nabla_tensor tensor = {.element = nabla_element_named(element), .rank = rank};
+nabla_ssa_tensor nabla_ssa_tensor_static(const char *element, intptr_t rank,
+                                         const int64_t *dims) {
+  nabla_ssa_tensor tensor = {.element = nabla_element_named(element),
+                             .rank = rank};
   for (intptr_t i = 0; i < rank; i++) tensor.dims[i] = dims[i];
   return tensor;
 }
@@ -188,25 +190,26 @@ nabla_ssa nabla_emit_index(nabla_template *t, int64_t value) {
   return nabla_emit(&t->emit, "arith.constant %" PRId64 " : index", value);
 }
 
-nabla_ssa nabla_tensor_size(nabla_template *t, nabla_tensor *tensor,
-                            intptr_t dim) {
+nabla_ssa nabla_ssa_tensor_size(nabla_template *t, nabla_ssa_tensor *tensor,
+                                intptr_t dim) {
   if (tensor->sizes[dim]) return tensor->sizes[dim];
   if (nabla_is_dynamic(tensor->dims[dim])) {
     nabla_ssa index = nabla_emit_index(t, dim);
     tensor->sizes[dim] =
         nabla_emit(&t->emit, "tensor.dim %%v%u, %%v%u : %s", tensor->value,
-                   index, nabla_tensor_type(tensor).data);
+                   index, nabla_ssa_tensor_type(tensor).data);
   } else {
     tensor->sizes[dim] = nabla_emit_index(t, tensor->dims[dim]);
   }
   return tensor->sizes[dim];
 }
 
-nabla_tensor nabla_tensor_empty(nabla_template *t, nabla_tensor *shape,
-                                const char *element) {
+nabla_ssa_tensor nabla_ssa_tensor_empty(nabla_template *t,
+                                        nabla_ssa_tensor *shape,
+                                        const char *element) {
   for (intptr_t i = 0; i < shape->rank; i++)
-    if (nabla_is_dynamic(shape->dims[i])) nabla_tensor_size(t, shape, i);
-  nabla_tensor out = *shape;
+    if (nabla_is_dynamic(shape->dims[i])) nabla_ssa_tensor_size(t, shape, i);
+  nabla_ssa_tensor out = *shape;
   out.element = nabla_element_named(element);
   out.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = tensor.empty(", out.value);
@@ -216,14 +219,15 @@ nabla_tensor nabla_tensor_empty(nabla_template *t, nabla_tensor *shape,
     nabla_text_add(&t->text, "%s%%v%u", comma, out.sizes[i]);
     comma = ", ";
   }
-  nabla_text_add(&t->text, ") : %s\n", nabla_tensor_type(&out).data);
+  nabla_text_add(&t->text, ") : %s\n", nabla_ssa_tensor_type(&out).data);
   return out;
 }
 
-nabla_tensor nabla_tensor_full(nabla_template *t, nabla_tensor *shape,
-                               const char *element, const char *value) {
-  nabla_tensor out = nabla_tensor_empty(t, shape, element);
-  nabla_type_text type = nabla_tensor_type(&out);
+nabla_ssa_tensor nabla_ssa_tensor_full(nabla_template *t,
+                                       nabla_ssa_tensor *shape,
+                                       const char *element, const char *value) {
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, element);
+  nabla_type_text type = nabla_ssa_tensor_type(&out);
   nabla_ssa constant =
       nabla_emit(&t->emit, "arith.constant %s : %s", value, element);
   nabla_ssa filled =
@@ -241,9 +245,9 @@ static void add_groups(nabla_template *t, intptr_t rank) {
   nabla_text_add(&t->text, rank ? "]]" : "]");
 }
 
-static nabla_tensor expand(nabla_template *t, const nabla_tensor *flat,
-                           const nabla_tensor *shape) {
-  nabla_tensor out = *shape;
+static nabla_ssa_tensor expand(nabla_template *t, const nabla_ssa_tensor *flat,
+                               const nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor out = *shape;
   out.element = flat->element;
   out.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = tensor.expand_shape %%v%u ", out.value,
@@ -257,23 +261,23 @@ static nabla_tensor expand(nabla_template *t, const nabla_tensor *flat,
     else
       nabla_text_add(&t->text, "%s%" PRId64, comma, out.dims[i]);
   }
-  nabla_text_add(&t->text, "] : %s", nabla_tensor_type(flat).data);
-  nabla_text_add(&t->text, " into %s\n", nabla_tensor_type(&out).data);
+  nabla_text_add(&t->text, "] : %s", nabla_ssa_tensor_type(flat).data);
+  nabla_text_add(&t->text, " into %s\n", nabla_ssa_tensor_type(&out).data);
   return out;
 }
 
-static void collapse(nabla_template *t, const nabla_tensor *from,
-                     nabla_tensor *to) {
+static void collapse(nabla_template *t, const nabla_ssa_tensor *from,
+                     nabla_ssa_tensor *to) {
   to->value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = tensor.collapse_shape %%v%u ", to->value,
                  from->value);
   add_groups(t, to->rank ? from->rank : 0);
-  nabla_text_add(&t->text, " : %s", nabla_tensor_type(from).data);
-  nabla_text_add(&t->text, " into %s\n", nabla_tensor_type(to).data);
+  nabla_text_add(&t->text, " : %s", nabla_ssa_tensor_type(from).data);
+  nabla_text_add(&t->text, " into %s\n", nabla_ssa_tensor_type(to).data);
 }
 
 /* Product of the dimensions; dynamic when one is, or when it is too large. */
-static int64_t elements_of(const nabla_tensor *tensor) {
+static int64_t elements_of(const nabla_ssa_tensor *tensor) {
   int64_t all = 1;
   for (intptr_t i = 0; i < tensor->rank; i++)
     if (nabla_is_dynamic(tensor->dims[i]) ||
@@ -282,9 +286,9 @@ static int64_t elements_of(const nabla_tensor *tensor) {
   return all;
 }
 
-nabla_tensor nabla_tensor_flatten(nabla_template *t,
-                                  const nabla_tensor *tensor) {
-  nabla_tensor flat = {.element = tensor->element, .rank = 1};
+nabla_ssa_tensor nabla_ssa_tensor_flatten(nabla_template *t,
+                                          const nabla_ssa_tensor *tensor) {
+  nabla_ssa_tensor flat = {.element = tensor->element, .rank = 1};
   if (tensor->rank == 1) return *tensor;
   flat.dims[0] = elements_of(tensor);
   if (tensor->rank == 0) return expand(t, tensor, &flat);
@@ -292,14 +296,15 @@ nabla_tensor nabla_tensor_flatten(nabla_template *t,
   return flat;
 }
 
-nabla_tensor nabla_tensor_unflatten(nabla_template *t, const nabla_tensor *flat,
-                                    const nabla_tensor *shape) {
-  nabla_tensor line = *flat, out = *shape;
+nabla_ssa_tensor nabla_ssa_tensor_unflatten(nabla_template *t,
+                                            const nabla_ssa_tensor *flat,
+                                            const nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor line = *flat, out = *shape;
   line.dims[0] = elements_of(shape);
   if (line.dims[0] != flat->dims[0])
-    line.value =
-        nabla_emit(&t->emit, "tensor.cast %%v%u : %s to %s", flat->value,
-                   nabla_tensor_type(flat).data, nabla_tensor_type(&line).data);
+    line.value = nabla_emit(&t->emit, "tensor.cast %%v%u : %s to %s",
+                            flat->value, nabla_ssa_tensor_type(flat).data,
+                            nabla_ssa_tensor_type(&line).data);
   out.element = flat->element;
   out.value = line.value;
   if (shape->rank == 0) collapse(t, &line, &out);
@@ -336,17 +341,17 @@ void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b) {
                   first, second, t->where);
 }
 
-void nabla_tensors_agree(nabla_template *t, nabla_tensor *a, intptr_t a_dim,
-                         nabla_tensor *b, intptr_t b_dim) {
+void nabla_tensors_agree(nabla_template *t, nabla_ssa_tensor *a, intptr_t a_dim,
+                         nabla_ssa_tensor *b, intptr_t b_dim) {
   bool both =
       !nabla_is_dynamic(a->dims[a_dim]) && !nabla_is_dynamic(b->dims[b_dim]);
   if (both || (a->value == b->value && a_dim == b_dim)) return;
-  nabla_ssa first = nabla_tensor_size(t, a, a_dim);
-  nabla_template_require(t, first, nabla_tensor_size(t, b, b_dim));
+  nabla_ssa first = nabla_ssa_tensor_size(t, a, a_dim);
+  nabla_template_require(t, first, nabla_ssa_tensor_size(t, b, b_dim));
 }
 
 void nabla_template_take_sizes(nabla_template *t, intptr_t first,
-                               nabla_tensor *tensor) {
+                               nabla_ssa_tensor *tensor) {
   for (intptr_t i = 0; i < tensor->rank; i++) {
     if (!nabla_is_dynamic(tensor->dims[i])) continue;
     tensor->sizes[i] = (nabla_ssa)++first;

@@ -59,60 +59,64 @@ bool nabla_template_close_all(nabla_template *t, intptr_t count,
                               const nabla_ssa *results);
 
 /* A tensor of the function. */
-typedef struct nabla_tensor {
+typedef struct nabla_ssa_tensor {
   nabla_ssa value;
   const nabla_element *element;
   intptr_t rank;
   int64_t dims[NABLA_MAX_RANK];
   nabla_ssa sizes[NABLA_MAX_RANK]; /* as index; 0: not asked for yet */
-} nabla_tensor;
+} nabla_ssa_tensor;
 
 typedef struct nabla_type_text {
   char data[448];
 } nabla_type_text;
 
-nabla_type_text nabla_tensor_type(const nabla_tensor *tensor);
+nabla_type_text nabla_ssa_tensor_type(const nabla_ssa_tensor *tensor);
 
 /* Operand `index`, which is a tensor. */
-nabla_tensor nabla_template_operand(const nabla_template *t, intptr_t index);
+nabla_ssa_tensor nabla_template_operand(const nabla_template *t,
+                                        intptr_t index);
 /* Shape and element type of result 0; it has no value yet. */
-nabla_tensor nabla_template_result(const nabla_template *t);
+nabla_ssa_tensor nabla_template_result(const nabla_template *t);
 /* One of static dimensions without a value. */
-nabla_tensor nabla_tensor_static(const char *element, intptr_t rank,
-                                 const int64_t *dims);
+nabla_ssa_tensor nabla_ssa_tensor_static(const char *element, intptr_t rank,
+                                         const int64_t *dims);
 
 /* Size of a dimension as an index. */
-nabla_ssa nabla_tensor_size(nabla_template *t, nabla_tensor *tensor,
-                            intptr_t dim);
+nabla_ssa nabla_ssa_tensor_size(nabla_template *t, nabla_ssa_tensor *tensor,
+                                intptr_t dim);
 
 /* An uninitialised tensor of the shape of `shape`, whose sizes are known or can
  * be taken from its value. */
-nabla_tensor nabla_tensor_empty(nabla_template *t, nabla_tensor *shape,
-                                const char *element);
+nabla_ssa_tensor nabla_ssa_tensor_empty(nabla_template *t,
+                                        nabla_ssa_tensor *shape,
+                                        const char *element);
 /* The same, all elements being `value`, of the element type. */
-nabla_tensor nabla_tensor_full(nabla_template *t, nabla_tensor *shape,
-                               const char *element, const char *value);
+nabla_ssa_tensor nabla_ssa_tensor_full(nabla_template *t,
+                                       nabla_ssa_tensor *shape,
+                                       const char *element, const char *value);
 
 /* The elements of `tensor`, in order, in rank 1; a dynamic size stays one. */
-nabla_tensor nabla_tensor_flatten(nabla_template *t,
-                                  const nabla_tensor *tensor);
+nabla_ssa_tensor nabla_ssa_tensor_flatten(nabla_template *t,
+                                          const nabla_ssa_tensor *tensor);
 /* `flat`, of rank 1, in another shape with as many elements, at most one of
  * whose dimensions is dynamic, with its size. */
-nabla_tensor nabla_tensor_unflatten(nabla_template *t, const nabla_tensor *flat,
-                                    const nabla_tensor *shape);
+nabla_ssa_tensor nabla_ssa_tensor_unflatten(nabla_template *t,
+                                            const nabla_ssa_tensor *flat,
+                                            const nabla_ssa_tensor *shape);
 
 /* Fails at run time unless two sizes (index) are equal. */
 void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b);
 /* Fails at run time unless `zeros`, i64, is 0: how many divisors are. */
 void nabla_template_require_divisors(nabla_template *t, nabla_ssa zeros);
 /* The same for two dimensions; nothing when it is known before. */
-void nabla_tensors_agree(nabla_template *t, nabla_tensor *a, intptr_t a_dim,
-                         nabla_tensor *b, intptr_t b_dim);
+void nabla_tensors_agree(nabla_template *t, nabla_ssa_tensor *a, intptr_t a_dim,
+                         nabla_ssa_tensor *b, intptr_t b_dim);
 
 /* Takes operands from `first` on as the sizes of the dynamic dimensions of
  * `tensor`, and requires that none is negative. */
 void nabla_template_take_sizes(nabla_template *t, intptr_t first,
-                               nabla_tensor *tensor);
+                               nabla_ssa_tensor *tensor);
 
 /* Index arithmetic outside of loops. */
 nabla_ssa nabla_emit_index(nabla_template *t, int64_t value);
@@ -126,7 +130,7 @@ typedef struct nabla_generic {
   intptr_t inner;             /* but for so many behind them        */
   intptr_t count, output;     /* operands; the last one is the output */
   struct {
-    nabla_tensor tensor;
+    nabla_ssa_tensor tensor;
     intptr_t map[NABLA_MAX_RANK]; /* loop of each dimension, or NABLA_AT(n) */
     nabla_ssa element;            /* in the body */
   } operands[NABLA_GENERIC_MAX];
@@ -137,16 +141,16 @@ typedef struct nabla_generic {
 #define NABLA_AT(n) (-1 - (intptr_t)(n))
 
 /* `map` NULL: dimension i is loop i. */
-void nabla_generic_add(nabla_generic *g, const nabla_tensor *tensor,
+void nabla_generic_add(nabla_generic *g, const nabla_ssa_tensor *tensor,
                        const intptr_t *map);
 void nabla_generic_begin(nabla_template *t, nabla_generic *g);
 /* Ends the body with `element`, of the output's type. */
-nabla_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
-                               nabla_ssa element);
+nabla_ssa_tensor nabla_generic_end(nabla_template *t, nabla_generic *g,
+                                   nabla_ssa element);
 /* The same where the operand behind the output is one too, which `output` - 1
  * said before the body began; gives the first. */
-nabla_tensor nabla_generic_end_two(nabla_template *t, nabla_generic *g,
-                                   nabla_ssa element, nabla_ssa second);
+nabla_ssa_tensor nabla_generic_end_two(nabla_template *t, nabla_generic *g,
+                                       nabla_ssa element, nabla_ssa second);
 
 /* In a body: element of operand `index` as its work type. */
 nabla_ssa nabla_generic_load(nabla_template *t, const nabla_generic *g,
@@ -161,8 +165,9 @@ nabla_ssa nabla_generic_index(nabla_template *t, intptr_t loop);
 
 /* Every element converted to another type: f16, bf16, f32 and f64 among each
  * other, or a work type to the type that it stands for. */
-nabla_tensor nabla_tensor_convert(nabla_template *t, nabla_tensor *tensor,
-                                  const nabla_element *to);
+nabla_ssa_tensor nabla_ssa_tensor_convert(nabla_template *t,
+                                          nabla_ssa_tensor *tensor,
+                                          const nabla_element *to);
 
 /* The f32 constant of these bits. */
 nabla_ssa nabla_emit_f32_bits(nabla_template *t, uint32_t bits);

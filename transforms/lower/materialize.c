@@ -10,11 +10,11 @@
 #include "transforms/lower/runs.h"
 
 static bool fill(nabla_template *t, MlirType type, double value) {
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_template_open(t);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, shape.element->name);
   nabla_ssa constant = ++t->emit.last, full = ++t->emit.last;
-  nabla_type_text text = nabla_tensor_type(&out);
+  nabla_type_text text = nabla_ssa_tensor_type(&out);
   nabla_text_add(&t->text, "  %%v%u = arith.constant ", constant);
   nabla_text_add_attribute(
       &t->text, mlirFloatAttrDoubleGet(nabla_context(t->op),
@@ -29,9 +29,9 @@ static bool fill(nabla_template *t, MlirType type, double value) {
 
 /* 1 where row and column agree, else 0. */
 static bool eye(nabla_template *t) {
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_template_open(t);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, shape.element->name);
   nabla_generic g = {.loops = shape.rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
@@ -82,9 +82,9 @@ static void find_runs(const nabla_strided *view, nabla_runs *runs) {
 static bool lower_runs(nabla_template *t, const nabla_strided *view,
                        const nabla_runs *runs) {
   nabla_template_open(t);
-  nabla_tensor shape = nabla_template_result(t), starts = shape;
+  nabla_ssa_tensor shape = nabla_template_result(t), starts = shape;
   starts.rank = runs->outer;
-  starts = nabla_tensor_empty(t, &starts, "i64");
+  starts = nabla_ssa_tensor_empty(t, &starts, "i64");
   nabla_generic g = {.loops = starts.rank};
   nabla_generic_add(&g, &starts, NULL);
   nabla_generic_begin(t, &g);
@@ -98,8 +98,8 @@ static bool lower_elements(nabla_template *t, MlirType type) {
   nabla_template_open(t);
   nabla_decoding_begin(t, type, &d);
   nabla_strided view = nabla_implicit_strided(type);
-  nabla_tensor shape = nabla_template_result(t);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_ssa_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, shape.element->name);
   nabla_generic g = {.loops = shape.rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
@@ -110,7 +110,7 @@ static bool lower_elements(nabla_template *t, MlirType type) {
 
 static bool lower_stored(nabla_template *t, MlirType type) {
   nabla_strided view = nabla_implicit_strided(type);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_runs runs = {0};
   find_runs(&view, &runs);
   bool done = nabla_runs_begin(t, &runs, type, &shape)

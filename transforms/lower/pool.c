@@ -45,15 +45,17 @@ static const char *fold_of(int64_t kind, const nabla_element *element) {
 }
 
 /* Reduces windows of `in`, padded; in the work type. */
-static nabla_tensor reduce_windows(nabla_template *t, const pool *p,
-                                   nabla_tensor *in, nabla_tensor *shape) {
+static nabla_ssa_tensor reduce_windows(nabla_template *t, const pool *p,
+                                       nabla_ssa_tensor *in,
+                                       nabla_ssa_tensor *shape) {
   const nabla_element *element = in->element;
   intptr_t rank = in->rank, map[NABLA_MAX_RANK], loop_of[NABLA_MAX_RANK];
   nabla_ssa at[NABLA_MAX_RANK];
-  nabla_tensor sizes = nabla_tensor_static(element->name, rank, p->size);
-  nabla_tensor window = nabla_tensor_empty(t, &sizes, element->name);
-  nabla_tensor out =
-      nabla_tensor_full(t, shape, element->work, initial_of(p->kind, element));
+  nabla_ssa_tensor sizes =
+      nabla_ssa_tensor_static(element->name, rank, p->size);
+  nabla_ssa_tensor window = nabla_ssa_tensor_empty(t, &sizes, element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(t, shape, element->work,
+                                               initial_of(p->kind, element));
   nabla_generic g = {0};
   nabla_windows_loops(rank, rank, &g, loop_of);
   for (intptr_t i = 0; i < rank; i++) map[i] = rank - 1 + i;
@@ -94,13 +96,13 @@ static nabla_ssa count_inside(nabla_template *t, const pool *p, intptr_t dim,
 }
 
 /* `sums` by the number of elements, `in` being the input as it was. */
-static nabla_tensor divide(nabla_template *t, const pool *p, nabla_tensor *in,
-                           nabla_tensor *sums) {
+static nabla_ssa_tensor divide(nabla_template *t, const pool *p,
+                               nabla_ssa_tensor *in, nabla_ssa_tensor *sums) {
   const char *work = sums->element->name;
   bool all = !mlirAttributeIsNull(
       mlirOperationGetAttributeByName(t->op, nabla_ref("count_padding")));
-  nabla_tensor out = nabla_tensor_empty(t, sums, work);
-  for (intptr_t i = 0; i < in->rank; i++) nabla_tensor_size(t, in, i);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, sums, work);
+  for (intptr_t i = 0; i < in->rank; i++) nabla_ssa_tensor_size(t, in, i);
   nabla_generic g = {.loops = out.rank};
   nabla_generic_add(&g, sums, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -120,22 +122,22 @@ static nabla_tensor divide(nabla_template *t, const pool *p, nabla_tensor *in,
 bool nabla_lower_pool(nabla_template *t) {
   pool p = {.kind = nabla_op_integer(t->op, "kind", 0)};
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_op_integers(t->op, "window", p.size);
   nabla_op_integers(t->op, "low", p.w.padding.low);
   nabla_op_integers(t->op, "high", p.w.padding.high);
   nabla_windows_list(t, "strides", in.rank, 1, p.w.stride);
   nabla_windows_list(t, "dilation", in.rank, 1, p.w.dilation);
-  nabla_tensor padded =
+  nabla_ssa_tensor padded =
       nabla_windows_pad(t, &in, &p.w, initial_of(p.kind, in.element));
   for (intptr_t i = 0; i < in.rank; i++)
     if (nabla_is_dynamic(shape.dims[i]))
       shape.sizes[i] =
           nabla_windows_count(t, &padded, i, nabla_emit_index(t, p.size[i]),
                               p.w.stride[i], p.w.dilation[i]);
-  nabla_tensor out = reduce_windows(t, &p, &padded, &shape);
+  nabla_ssa_tensor out = reduce_windows(t, &p, &padded, &shape);
   if (p.kind == AVG) out = divide(t, &p, &in, &out);
-  return nabla_template_close(t,
-                              nabla_tensor_convert(t, &out, in.element).value);
+  return nabla_template_close(
+      t, nabla_ssa_tensor_convert(t, &out, in.element).value);
 }

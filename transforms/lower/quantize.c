@@ -14,12 +14,12 @@ typedef struct quantizing {
   nabla_format format;
   int64_t blocks, block;
   int64_t code_bytes;
-  bool table;          /* codes are places in a table, else integers */
-  bool is_signed;      /* scales have the sign of the largest magnitude */
-  double limit;        /* what that is scaled to */
-  double low, high;    /* the least and the largest integer */
-  nabla_tensor values; /* f32, blocks x block, padded with zeros */
-  nabla_tensor most;   /* i32, blocks: as nabla_quantize_most gives them */
+  bool table;              /* codes are places in a table, else integers */
+  bool is_signed;          /* scales have the sign of the largest magnitude */
+  double limit;            /* what that is scaled to */
+  double low, high;        /* the least and the largest integer */
+  nabla_ssa_tensor values; /* f32, blocks x block, padded with zeros */
+  nabla_ssa_tensor most;   /* i32, blocks: as nabla_quantize_most gives them */
   nabla_code_steps steps;
 } quantizing;
 
@@ -37,32 +37,33 @@ static nabla_ssa bits_to_f32(nabla_template *t, nabla_ssa bits) {
 
 /* The last block filled up with zeros: they do not raise its absmax, and their
  * code is what pads a last byte. */
-static nabla_tensor pad(nabla_template *t, const nabla_tensor *flat,
-                        int64_t count) {
-  nabla_tensor out = nabla_tensor_static("f32", 1, &count);
+static nabla_ssa_tensor pad(nabla_template *t, const nabla_ssa_tensor *flat,
+                            int64_t count) {
+  nabla_ssa_tensor out = nabla_ssa_tensor_static("f32", 1, &count);
   nabla_ssa zero = emit_f32(t, 0);
   out.value = ++t->emit.last;
   nabla_text_add(&t->text,
                  "  %%v%u = tensor.pad %%v%u low[0] high[%lld] {\n"
                  "  ^bb0(%%at: index):\n  tensor.yield %%v%u : f32\n  } : %s",
                  out.value, flat->value, (long long)(count - flat->dims[0]),
-                 zero, nabla_tensor_type(flat).data);
-  nabla_text_add(&t->text, " to %s\n", nabla_tensor_type(&out).data);
+                 zero, nabla_ssa_tensor_type(flat).data);
+  nabla_text_add(&t->text, " to %s\n", nabla_ssa_tensor_type(&out).data);
   return out;
 }
 
-nabla_tensor nabla_quantize_blocks(nabla_template *t, const nabla_tensor *in,
-                                   int64_t blocks, int64_t block) {
-  nabla_tensor flat = nabla_tensor_flatten(t, in);
+nabla_ssa_tensor nabla_quantize_blocks(nabla_template *t,
+                                       const nabla_ssa_tensor *in,
+                                       int64_t blocks, int64_t block) {
+  nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, in);
   if (flat.dims[0] < blocks * block) flat = pad(t, &flat, blocks * block);
-  nabla_tensor shape =
-      nabla_tensor_static("f32", 2, (const int64_t[]){blocks, block});
-  return nabla_tensor_unflatten(t, &flat, &shape);
+  nabla_ssa_tensor shape =
+      nabla_ssa_tensor_static("f32", 2, (const int64_t[]){blocks, block});
+  return nabla_ssa_tensor_unflatten(t, &flat, &shape);
 }
 
 static void read_values(nabla_template *t, quantizing *q) {
-  nabla_tensor in = nabla_template_operand(t, 0);
-  in = nabla_tensor_convert(t, &in, nabla_element_named("f32"));
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  in = nabla_ssa_tensor_convert(t, &in, nabla_element_named("f32"));
   q->values = nabla_quantize_blocks(t, &in, q->blocks, q->block);
 }
 
@@ -74,10 +75,11 @@ static nabla_ssa rotate(nabla_template *t, nabla_ssa bits, bool left) {
   return nabla_emit_two(t, "ori", high, low, "i32");
 }
 
-nabla_tensor nabla_quantize_most(nabla_template *t, const nabla_tensor *values,
-                                 bool is_signed) {
-  nabla_tensor shape = nabla_tensor_static("i32", 1, values->dims);
-  nabla_tensor out = nabla_tensor_full(t, &shape, "i32", "0");
+nabla_ssa_tensor nabla_quantize_most(nabla_template *t,
+                                     const nabla_ssa_tensor *values,
+                                     bool is_signed) {
+  nabla_ssa_tensor shape = nabla_ssa_tensor_static("i32", 1, values->dims);
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(t, &shape, "i32", "0");
   nabla_generic g = {.loops = 2, .reductions = 1};
   nabla_generic_add(&g, values, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -98,12 +100,12 @@ static nabla_ssa base_of(nabla_template *t, const quantizing *q,
 }
 
 /* An f32 of each block, computed from its row of `most`. */
-static nabla_tensor per_block(nabla_template *t, const quantizing *q,
-                              nabla_ssa (*compute)(nabla_template *t,
-                                                   const quantizing *q,
-                                                   nabla_ssa most)) {
-  nabla_tensor shape = nabla_tensor_static("f32", 1, &q->blocks);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "f32");
+static nabla_ssa_tensor per_block(nabla_template *t, const quantizing *q,
+                                  nabla_ssa (*compute)(nabla_template *t,
+                                                       const quantizing *q,
+                                                       nabla_ssa most)) {
+  nabla_ssa_tensor shape = nabla_ssa_tensor_static("f32", 1, &q->blocks);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "f32");
   nabla_generic g = {.loops = 1};
   nabla_generic_add(&g, &q->most, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -232,16 +234,16 @@ static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
 
 /* Adds the inputs that every block has. */
 static void add_block(nabla_generic *g, const quantizing *q,
-                      const nabla_tensor *factors) {
+                      const nabla_ssa_tensor *factors) {
   const intptr_t block_of[] = {0};
   nabla_generic_add(g, &q->most, block_of);
   nabla_generic_add(g, factors, block_of);
 }
 
-static nabla_tensor integer_codes(nabla_template *t, const quantizing *q,
-                                  const nabla_tensor *factors) {
-  nabla_tensor shape = q->values;
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+static nabla_ssa_tensor integer_codes(nabla_template *t, const quantizing *q,
+                                      const nabla_ssa_tensor *factors) {
+  nabla_ssa_tensor shape = q->values;
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 2};
   add_block(&g, q, factors);
   nabla_generic_add(&g, &q->values, NULL);
@@ -253,12 +255,12 @@ static nabla_tensor integer_codes(nabla_template *t, const quantizing *q,
                            integer_code(t, q, &b, g.operands[2].element));
 }
 
-nabla_tensor nabla_quantize_pairs(nabla_template *t,
-                                  const nabla_tensor *values) {
+nabla_ssa_tensor nabla_quantize_pairs(nabla_template *t,
+                                      const nabla_ssa_tensor *values) {
   const int64_t dims[] = {values->dims[0], values->dims[1] / 2, 2};
-  nabla_tensor flat = nabla_tensor_flatten(t, values);
-  nabla_tensor pairs = nabla_tensor_static("f32", 3, dims);
-  return nabla_tensor_unflatten(t, &flat, &pairs);
+  nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, values);
+  nabla_ssa_tensor pairs = nabla_ssa_tensor_static("f32", 3, dims);
+  return nabla_ssa_tensor_unflatten(t, &flat, &pairs);
 }
 
 nabla_ssa nabla_quantize_join(nabla_template *t, nabla_ssa first,
@@ -277,12 +279,12 @@ static nabla_ssa narrow_code(nabla_template *t, const quantizing *q,
 }
 
 /* Two codes a byte. */
-static nabla_tensor narrow_codes(nabla_template *t, const quantizing *q,
-                                 const nabla_tensor *factors) {
+static nabla_ssa_tensor narrow_codes(nabla_template *t, const quantizing *q,
+                                     const nabla_ssa_tensor *factors) {
   const intptr_t first[] = {0, 1, NABLA_AT(0)}, second[] = {0, 1, NABLA_AT(1)};
-  nabla_tensor pairs = nabla_quantize_pairs(t, &q->values);
-  nabla_tensor shape = nabla_tensor_static("i8", 2, pairs.dims);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+  nabla_ssa_tensor pairs = nabla_quantize_pairs(t, &q->values);
+  nabla_ssa_tensor shape = nabla_ssa_tensor_static("i8", 2, pairs.dims);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 2};
   add_block(&g, q, factors);
   nabla_generic_add(&g, &pairs, first);
@@ -297,27 +299,28 @@ static nabla_tensor narrow_codes(nabla_template *t, const quantizing *q,
       t, &g, nabla_quantize_join(t, even, odd, q->format.encoding->high_first));
 }
 
-nabla_tensor nabla_quantize_cut(nabla_template *t, const nabla_tensor *codes,
-                                int64_t count) {
-  nabla_tensor flat = nabla_tensor_flatten(t, codes);
+nabla_ssa_tensor nabla_quantize_cut(nabla_template *t,
+                                    const nabla_ssa_tensor *codes,
+                                    int64_t count) {
+  nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, codes);
   if (flat.dims[0] == count) return flat;
-  nabla_tensor out = nabla_tensor_static("i8", 1, &count);
+  nabla_ssa_tensor out = nabla_ssa_tensor_static("i8", 1, &count);
   out.value = nabla_emit(
       &t->emit, "tensor.extract_slice %%v%u[0] [%lld] [1] : %s to %s",
-      flat.value, (long long)count, nabla_tensor_type(&flat).data,
-      nabla_tensor_type(&out).data);
+      flat.value, (long long)count, nabla_ssa_tensor_type(&flat).data,
+      nabla_ssa_tensor_type(&out).data);
   return out;
 }
 
 bool nabla_quantize_pack(nabla_template *t, intptr_t count,
-                         const nabla_tensor *parts) {
+                         const nabla_ssa_tensor *parts) {
   nabla_ssa packed = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = nabla.pack ", packed);
   for (intptr_t i = 0; i < count; i++)
     nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", parts[i].value);
   for (intptr_t i = 0; i < count; i++)
     nabla_text_add(&t->text, "%s%s", i ? ", " : " : ",
-                   nabla_tensor_type(&parts[i]).data);
+                   nabla_ssa_tensor_type(&parts[i]).data);
   nabla_text_add(&t->text, " -> ");
   nabla_text_add_type(&t->text, nabla_result_type(t->op, 0));
   nabla_text_add(&t->text, "\n");
@@ -329,13 +332,14 @@ static bool lower_scaled(nabla_template *t, quantizing *q,
   nabla_template_open(t);
   read_values(t, q);
   q->most = nabla_quantize_most(t, &q->values, q->is_signed);
-  nabla_tensor scales = per_block(t, q, scale_of);
-  nabla_tensor factors = per_block(t, q, factor_of);
-  nabla_tensor codes = q->format.encoding->bits == 4
-                           ? narrow_codes(t, q, &factors)
-                           : integer_codes(t, q, &factors);
-  nabla_tensor parts[] = {nabla_quantize_cut(t, &codes, q->code_bytes),
-                          nabla_tensor_convert(t, &scales, scale)}; /* exact */
+  nabla_ssa_tensor scales = per_block(t, q, scale_of);
+  nabla_ssa_tensor factors = per_block(t, q, factor_of);
+  nabla_ssa_tensor codes = q->format.encoding->bits == 4
+                               ? narrow_codes(t, q, &factors)
+                               : integer_codes(t, q, &factors);
+  nabla_ssa_tensor parts[] = {
+      nabla_quantize_cut(t, &codes, q->code_bytes),
+      nabla_ssa_tensor_convert(t, &scales, scale)}; /* exact */
   return nabla_quantize_pack(t, 2, parts);
 }
 

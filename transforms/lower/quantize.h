@@ -5,29 +5,32 @@
 #include "transforms/lower/lowering.h"
 
 /* Values (f32) in order as blocks x block, the last block filled with zeros. */
-nabla_tensor nabla_quantize_blocks(nabla_template *t, const nabla_tensor *in,
-                                   int64_t blocks, int64_t block);
+nabla_ssa_tensor nabla_quantize_blocks(nabla_template *t,
+                                       const nabla_ssa_tensor *in,
+                                       int64_t blocks, int64_t block);
 
 /* The bits (i32) of the largest magnitude of each block; or (is_signed) of the
  * value that has it, rotated by one so that the sign is the lowest bit. */
-nabla_tensor nabla_quantize_most(nabla_template *t, const nabla_tensor *values,
-                                 bool is_signed);
+nabla_ssa_tensor nabla_quantize_most(nabla_template *t,
+                                     const nabla_ssa_tensor *values,
+                                     bool is_signed);
 
 /* The values of blocks as blocks x pairs x 2. */
-nabla_tensor nabla_quantize_pairs(nabla_template *t,
-                                  const nabla_tensor *values);
+nabla_ssa_tensor nabla_quantize_pairs(nabla_template *t,
+                                      const nabla_ssa_tensor *values);
 
 /* Two codes (i8) of 4 bits in a byte. */
 nabla_ssa nabla_quantize_join(nabla_template *t, nabla_ssa first,
                               nabla_ssa second, bool high_first);
 
 /* The first `count` elements of codes, in rank 1. */
-nabla_tensor nabla_quantize_cut(nabla_template *t, const nabla_tensor *codes,
-                                int64_t count);
+nabla_ssa_tensor nabla_quantize_cut(nabla_template *t,
+                                    const nabla_ssa_tensor *codes,
+                                    int64_t count);
 
 /* Ends the lowering: the op is the nabla.pack of `parts`. */
 bool nabla_quantize_pack(nabla_template *t, intptr_t count,
-                         const nabla_tensor *parts);
+                         const nabla_ssa_tensor *parts);
 
 /* The lowering of a quantize into codes with zero points (FORMAT.md, E4), and
  * into dynamic8 (E6). */

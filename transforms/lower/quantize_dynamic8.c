@@ -31,7 +31,7 @@ static void close_loop(nabla_template *t, nabla_ssa sum) {
 }
 
 /* The mean (f32): a sum in f64 of chunks, each from left to right. */
-static nabla_ssa mean(nabla_template *t, const nabla_tensor *values) {
+static nabla_ssa mean(nabla_template *t, const nabla_ssa_tensor *values) {
   nabla_emitter *e = &t->emit;
   int64_t count = values->dims[0];
   if (count == 0) return nabla_emit_f32(e, NABLA_SCALAR, 0);
@@ -45,7 +45,7 @@ static nabla_ssa mean(nabla_template *t, const nabla_tensor *values) {
   loop inner = open_loop(t, chunks.at, last, one, none);
   nabla_ssa value =
       nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", values->value, inner.at,
-                 nabla_tensor_type(values).data);
+                 nabla_ssa_tensor_type(values).data);
   value = nabla_emit(e, "arith.extf %%v%u : f32 to f64", value);
   close_loop(t, nabla_emit_two(t, "addf", inner.sum, value, "f64"));
   close_loop(t, nabla_emit_two(t, "addf", chunks.sum, inner.out, "f64"));
@@ -54,10 +54,10 @@ static nabla_ssa mean(nabla_template *t, const nabla_tensor *values) {
   return nabla_emit(e, "arith.truncf %%v%u : f64 to f32", offset);
 }
 
-static nabla_tensor less(nabla_template *t, const nabla_tensor *values,
-                         nabla_ssa offset) {
-  nabla_tensor shape = *values;
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "f32");
+static nabla_ssa_tensor less(nabla_template *t, const nabla_ssa_tensor *values,
+                             nabla_ssa offset) {
+  nabla_ssa_tensor shape = *values;
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "f32");
   nabla_generic g = {.loops = 1};
   nabla_generic_add(&g, values, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -67,20 +67,20 @@ static nabla_tensor less(nabla_template *t, const nabla_tensor *values,
 }
 
 /* 256 values of f32 as a constant. */
-static nabla_tensor table(nabla_template *t, const float values[CODES]) {
+static nabla_ssa_tensor table(nabla_template *t, const float values[CODES]) {
   int64_t count = CODES;
-  nabla_tensor out = nabla_tensor_static("f32", 1, &count);
+  nabla_ssa_tensor out = nabla_ssa_tensor_static("f32", 1, &count);
   out.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = arith.constant dense<[", out.value);
   for (int i = 0; i < CODES; i++)
     nabla_text_add(&t->text, "%s0x%08" PRIX32, i ? ", " : "",
                    nabla_bits_of_f32(values[i]));
-  nabla_text_add(&t->text, "]> : %s\n", nabla_tensor_type(&out).data);
+  nabla_text_add(&t->text, "]> : %s\n", nabla_ssa_tensor_type(&out).data);
   return out;
 }
 
 /* Values between neighbours of the map; the last is above all. */
-static nabla_tensor midpoints(nabla_template *t) {
+static nabla_ssa_tensor midpoints(nabla_template *t) {
   const float *map = nabla_dynamic8_map();
   float between[CODES];
   for (int i = 0; i + 1 < CODES; i++) between[i] = (map[i] + map[i + 1]) * 0.5f;
@@ -89,7 +89,7 @@ static nabla_tensor midpoints(nabla_template *t) {
 }
 
 /* How many midpoints are below a value, found bit by bit, as an i8. */
-static nabla_ssa code_of(nabla_template *t, const nabla_tensor *limits,
+static nabla_ssa code_of(nabla_template *t, const nabla_ssa_tensor *limits,
                          nabla_ssa x) {
   nabla_ssa code = nabla_emit_index(t, 0);
   for (int64_t step = CODES / 2; step; step /= 2) {
@@ -99,7 +99,7 @@ static nabla_ssa code_of(nabla_template *t, const nabla_tensor *limits,
         nabla_emit_two(t, "subi", next, nabla_emit_index(t, 1), "index");
     nabla_ssa limit =
         nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", limits->value,
-                   place, nabla_tensor_type(limits).data);
+                   place, nabla_ssa_tensor_type(limits).data);
     nabla_ssa above = nabla_emit_two(t, "cmpf ogt,", x, limit, "f32");
     code = nabla_emit_select(t, above, next, code, "index");
   }
@@ -120,12 +120,13 @@ static nabla_ssa scaled(nabla_template *t, nabla_ssa x, nabla_ssa absmax) {
   return nabla_emit_select(t, any, value, none, "f32");
 }
 
-static nabla_tensor codes_of(nabla_template *t, const nabla_tensor *groups,
-                             const nabla_tensor *absmax) {
+static nabla_ssa_tensor codes_of(nabla_template *t,
+                                 const nabla_ssa_tensor *groups,
+                                 const nabla_ssa_tensor *absmax) {
   const intptr_t group_of[] = {0};
-  nabla_tensor limits = midpoints(t);
-  nabla_tensor shape = *groups;
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+  nabla_ssa_tensor limits = midpoints(t);
+  nabla_ssa_tensor shape = *groups;
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 2};
   nabla_generic_add(&g, absmax, group_of);
   nabla_generic_add(&g, groups, NULL);
@@ -135,9 +136,10 @@ static nabla_tensor codes_of(nabla_template *t, const nabla_tensor *groups,
   return nabla_generic_end(t, &g, code_of(t, &limits, x));
 }
 
-static nabla_tensor as_f32(nabla_template *t, const nabla_tensor *bits) {
-  nabla_tensor shape = *bits;
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "f32");
+static nabla_ssa_tensor as_f32(nabla_template *t,
+                               const nabla_ssa_tensor *bits) {
+  nabla_ssa_tensor shape = *bits;
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "f32");
   nabla_generic g = {.loops = 1};
   nabla_generic_add(&g, bits, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -153,20 +155,20 @@ bool nabla_quantize_dynamic8(nabla_template *t) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   nabla_implicit_components(type, parts);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  in = nabla_tensor_convert(t, &in, nabla_element_named("f32"));
-  nabla_tensor flat = nabla_tensor_flatten(t, &in);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  in = nabla_ssa_tensor_convert(t, &in, nabla_element_named("f32"));
+  nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, &in);
   nabla_ssa offset = mean(t, &flat);
   flat = less(t, &flat, offset);
-  nabla_tensor groups = nabla_quantize_blocks(
+  nabla_ssa_tensor groups = nabla_quantize_blocks(
       t, &flat, parts[1].count, (int64_t)nabla_implicit_format(type).block);
-  nabla_tensor most = nabla_quantize_most(t, &groups, false);
-  nabla_tensor absmax = as_f32(t, &most);
-  nabla_tensor codes = codes_of(t, &groups, &absmax);
-  nabla_tensor whole = nabla_tensor_static("f32", 0, NULL);
+  nabla_ssa_tensor most = nabla_quantize_most(t, &groups, false);
+  nabla_ssa_tensor absmax = as_f32(t, &most);
+  nabla_ssa_tensor codes = codes_of(t, &groups, &absmax);
+  nabla_ssa_tensor whole = nabla_ssa_tensor_static("f32", 0, NULL);
   whole.value =
       nabla_emit(&t->emit, "tensor.from_elements %%v%u : tensor<f32>", offset);
-  nabla_tensor out[] = {nabla_quantize_cut(t, &codes, parts[0].count), absmax,
-                        whole, table(t, nabla_dynamic8_map())};
+  nabla_ssa_tensor out[] = {nabla_quantize_cut(t, &codes, parts[0].count),
+                            absmax, whole, table(t, nabla_dynamic8_map())};
   return nabla_quantize_pack(t, 4, out);
 }

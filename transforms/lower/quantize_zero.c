@@ -5,9 +5,9 @@
 
 typedef struct zeroed {
   nabla_format format;
-  uint32_t levels;                      /* above code 0: 255 or 15 */
-  nabla_tensor values;                  /* f32, blocks x block */
-  nabla_tensor low, high, scales, zero; /* f32, blocks; scales as stored */
+  uint32_t levels;                          /* above code 0: 255 or 15 */
+  nabla_ssa_tensor values;                  /* f32, blocks x block */
+  nabla_ssa_tensor low, high, scales, zero; /* f32, blocks; scales as stored */
 } zeroed;
 
 static nabla_ssa emit_f32(nabla_template *t, double value) {
@@ -34,15 +34,15 @@ static nabla_ssa round_even(nabla_template *t, nabla_ssa x) {
                         magic, "f32");
 }
 
-static nabla_tensor per_block(const zeroed *z) {
-  return nabla_tensor_static("f32", 1, z->values.dims);
+static nabla_ssa_tensor per_block(const zeroed *z) {
+  return nabla_ssa_tensor_static("f32", 1, z->values.dims);
 }
 
 /* The least (largest) value of each block, and of 0. */
-static nabla_tensor extreme(nabla_template *t, const zeroed *z,
-                            const char *compare) {
-  nabla_tensor shape = per_block(z);
-  nabla_tensor out = nabla_tensor_full(t, &shape, "f32", "0.0");
+static nabla_ssa_tensor extreme(nabla_template *t, const zeroed *z,
+                                const char *compare) {
+  nabla_ssa_tensor shape = per_block(z);
+  nabla_ssa_tensor out = nabla_ssa_tensor_full(t, &shape, "f32", "0.0");
   nabla_generic g = {.loops = 2, .reductions = 1};
   nabla_generic_add(&g, &z->values, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -53,9 +53,9 @@ static nabla_tensor extreme(nabla_template *t, const zeroed *z,
 }
 
 /* (max - min) / levels, rounded to the scale type. */
-static nabla_tensor scales_of(nabla_template *t, const zeroed *z) {
-  nabla_tensor shape = per_block(z);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "f32");
+static nabla_ssa_tensor scales_of(nabla_template *t, const zeroed *z) {
+  nabla_ssa_tensor shape = per_block(z);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "f32");
   nabla_generic g = {.loops = 1};
   nabla_generic_add(&g, &z->low, NULL);
   nabla_generic_add(&g, &z->high, NULL);
@@ -71,9 +71,9 @@ static nabla_tensor scales_of(nabla_template *t, const zeroed *z) {
 }
 
 /* round(-min / scale) within 0 and levels; 0 where the scale is. */
-static nabla_tensor zeros_of(nabla_template *t, const zeroed *z) {
-  nabla_tensor shape = per_block(z);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "f32");
+static nabla_ssa_tensor zeros_of(nabla_template *t, const zeroed *z) {
+  nabla_ssa_tensor shape = per_block(z);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "f32");
   nabla_generic g = {.loops = 1};
   nabla_generic_add(&g, &z->low, NULL);
   nabla_generic_add(&g, &z->scales, NULL);
@@ -101,9 +101,9 @@ static unsigned shift_of(const zeroed *z) {
   return z->format.encoding->bits == 8 ? 128 : 0;
 }
 
-static nabla_tensor stored_zeros(nabla_template *t, const zeroed *z) {
-  nabla_tensor shape = per_block(z);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+static nabla_ssa_tensor stored_zeros(nabla_template *t, const zeroed *z) {
+  nabla_ssa_tensor shape = per_block(z);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 1};
   nabla_generic_add(&g, &z->zero, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -130,14 +130,14 @@ static nabla_ssa code_of(nabla_template *t, const zeroed *z, nabla_ssa x,
   return as_code(t, q, shift_of(z));
 }
 
-static nabla_tensor codes_of(nabla_template *t, const zeroed *z) {
+static nabla_ssa_tensor codes_of(nabla_template *t, const zeroed *z) {
   const intptr_t block_of[] = {0};
   const intptr_t first[] = {0, 1, NABLA_AT(0)}, second[] = {0, 1, NABLA_AT(1)};
   bool narrow = z->format.encoding->bits == 4;
-  nabla_tensor values =
+  nabla_ssa_tensor values =
       narrow ? nabla_quantize_pairs(t, &z->values) : z->values;
-  nabla_tensor shape = nabla_tensor_static("i8", 2, values.dims);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, "i8");
+  nabla_ssa_tensor shape = nabla_ssa_tensor_static("i8", 2, values.dims);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 2};
   nabla_generic_add(&g, &z->scales, block_of);
   nabla_generic_add(&g, &z->zero, block_of);
@@ -161,19 +161,19 @@ bool nabla_quantize_zero_points(nabla_template *t) {
   zeroed z = {.format = nabla_implicit_format(type)};
   z.levels = (1u << z.format.encoding->bits) - 1;
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  in = nabla_tensor_convert(t, &in, nabla_element_named("f32"));
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  in = nabla_ssa_tensor_convert(t, &in, nabla_element_named("f32"));
   z.values =
       nabla_quantize_blocks(t, &in, parts[1].count, (int64_t)z.format.block);
   z.low = extreme(t, &z, "cmpf olt,");
   z.high = extreme(t, &z, "cmpf ogt,");
   z.scales = scales_of(t, &z);
   z.zero = zeros_of(t, &z);
-  nabla_tensor codes = codes_of(t, &z);
-  nabla_tensor out[] = {
+  nabla_ssa_tensor codes = codes_of(t, &z);
+  nabla_ssa_tensor out[] = {
       nabla_quantize_cut(t, &codes, parts[0].count),
-      nabla_tensor_convert(t, &z.scales, /* exact */
-                           nabla_element_find(parts[1].element)),
+      nabla_ssa_tensor_convert(t, &z.scales, /* exact */
+                               nabla_element_find(parts[1].element)),
       stored_zeros(t, &z)};
   return nabla_quantize_pack(t, 3, out);
 }

@@ -19,23 +19,24 @@ void nabla_template_require_at_most(nabla_template *t, nabla_ssa a,
   nabla_template_require(t, nabla_emit_index_op(t, "minsi", a, b), a);
 }
 
-nabla_ssa nabla_emit_extract(nabla_template *t, const nabla_tensor *tensor,
+nabla_ssa nabla_emit_extract(nabla_template *t, const nabla_ssa_tensor *tensor,
                              const nabla_ssa *at) {
   nabla_ssa element = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = tensor.extract %%v%u[", element,
                  tensor->value);
   for (intptr_t i = 0; i < tensor->rank; i++)
     nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", at[i]);
-  nabla_text_add(&t->text, "] : %s\n", nabla_tensor_type(tensor).data);
+  nabla_text_add(&t->text, "] : %s\n", nabla_ssa_tensor_type(tensor).data);
   return element;
 }
 
 nabla_ssa nabla_template_place(nabla_template *t, intptr_t index) {
   if (mlirTypeIsAIndex(mlirValueGetType(t->operands[index])))
     return (nabla_ssa)index + 1;
-  nabla_tensor scalar = nabla_template_operand(t, index);
-  nabla_ssa value = nabla_emit(&t->emit, "tensor.extract %%v%u[] : %s",
-                               scalar.value, nabla_tensor_type(&scalar).data);
+  nabla_ssa_tensor scalar = nabla_template_operand(t, index);
+  nabla_ssa value =
+      nabla_emit(&t->emit, "tensor.extract %%v%u[] : %s", scalar.value,
+                 nabla_ssa_tensor_type(&scalar).data);
   return nabla_emit(&t->emit, "arith.index_cast %%v%u : %s to index", value,
                     scalar.element->name);
 }
@@ -47,9 +48,10 @@ nabla_ssa nabla_emit_clamp(nabla_template *t, nabla_ssa place, nabla_ssa size,
   return nabla_emit_index_op(t, "maxsi", place, nabla_emit_index(t, 0));
 }
 
-nabla_tensor nabla_tensor_spread(nabla_template *t, const nabla_tensor *value,
-                                 nabla_tensor *shape) {
-  nabla_tensor out = nabla_tensor_empty(t, shape, value->element->name);
+nabla_ssa_tensor nabla_ssa_tensor_spread(nabla_template *t,
+                                         const nabla_ssa_tensor *value,
+                                         nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, value->element->name);
   nabla_generic g = {.loops = shape->rank};
   nabla_generic_add(&g, value, NULL);
   nabla_generic_add(&g, &out, NULL);
@@ -76,9 +78,11 @@ static void add_box(nabla_template *t, intptr_t rank, const nabla_region *box) {
 }
 
 /* The elements of the box in place of those of `part`. */
-static nabla_tensor fill_box(nabla_template *t, const nabla_tensor *part,
-                             const nabla_tensor *from, const intptr_t *map,
-                             const nabla_ssa *from_first) {
+static nabla_ssa_tensor fill_box(nabla_template *t,
+                                 const nabla_ssa_tensor *part,
+                                 const nabla_ssa_tensor *from,
+                                 const intptr_t *map,
+                                 const nabla_ssa *from_first) {
   nabla_ssa at[NABLA_MAX_RANK];
   nabla_generic g = {.loops = part->rank};
   if (!from_first) nabla_generic_add(&g, from, map);
@@ -91,11 +95,13 @@ static nabla_tensor fill_box(nabla_template *t, const nabla_tensor *part,
   return nabla_generic_end(t, &g, nabla_emit_extract(t, from, at));
 }
 
-nabla_tensor nabla_region_write(nabla_template *t, const nabla_tensor *to,
-                                const nabla_region *box,
-                                const nabla_tensor *from, const intptr_t *map,
-                                const nabla_ssa *from_first) {
-  nabla_tensor part = *to, out = *to;
+nabla_ssa_tensor nabla_region_write(nabla_template *t,
+                                    const nabla_ssa_tensor *to,
+                                    const nabla_region *box,
+                                    const nabla_ssa_tensor *from,
+                                    const intptr_t *map,
+                                    const nabla_ssa *from_first) {
+  nabla_ssa_tensor part = *to, out = *to;
   for (intptr_t i = 0; i < part.rank; i++) {
     part.dims[i] = mlirShapedTypeGetDynamicSize();
     part.sizes[i] = box->count[i];
@@ -104,24 +110,25 @@ nabla_tensor nabla_region_write(nabla_template *t, const nabla_tensor *to,
   nabla_text_add(&t->text, "  %%v%u = tensor.extract_slice %%v%u", part.value,
                  to->value);
   add_box(t, to->rank, box);
-  nabla_text_add(&t->text, " : %s to ", nabla_tensor_type(to).data);
-  nabla_text_add(&t->text, "%s\n", nabla_tensor_type(&part).data);
+  nabla_text_add(&t->text, " : %s to ", nabla_ssa_tensor_type(to).data);
+  nabla_text_add(&t->text, "%s\n", nabla_ssa_tensor_type(&part).data);
   part = fill_box(t, &part, from, map, from_first);
   out.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = tensor.insert_slice %%v%u into %%v%u",
                  out.value, part.value, to->value);
   add_box(t, to->rank, box);
-  nabla_text_add(&t->text, " : %s into ", nabla_tensor_type(&part).data);
-  nabla_text_add(&t->text, "%s\n", nabla_tensor_type(&out).data);
+  nabla_text_add(&t->text, " : %s into ", nabla_ssa_tensor_type(&part).data);
+  nabla_text_add(&t->text, "%s\n", nabla_ssa_tensor_type(&out).data);
   return out;
 }
 
 /* ---- pad ---- */
 
 /* The size of dimension `i`, padded. */
-static nabla_ssa padded_size(nabla_template *t, nabla_tensor *in,
+static nabla_ssa padded_size(nabla_template *t, nabla_ssa_tensor *in,
                              const nabla_padding *p, intptr_t i) {
-  nabla_ssa size = nabla_tensor_size(t, in, i), zero = nabla_emit_index(t, 0);
+  nabla_ssa size = nabla_ssa_tensor_size(t, in, i),
+            zero = nabla_emit_index(t, 0);
   nabla_ssa gaps = nabla_emit_index_op(t, "subi", size, nabla_emit_index(t, 1));
   gaps = nabla_emit_index_op(t, "maxsi", gaps, zero);
   gaps =
@@ -132,8 +139,8 @@ static nabla_ssa padded_size(nabla_template *t, nabla_tensor *in,
 }
 
 /* Sizes that are not known before; `shape` may say less than the operand. */
-static void find_sizes(nabla_template *t, nabla_tensor *in,
-                       const nabla_padding *p, nabla_tensor *shape) {
+static void find_sizes(nabla_template *t, nabla_ssa_tensor *in,
+                       const nabla_padding *p, nabla_ssa_tensor *shape) {
   for (intptr_t i = 0; i < in->rank; i++) {
     if (!nabla_is_dynamic(shape->dims[i])) continue;
     shape->sizes[i] = padded_size(t, in, p, i);
@@ -143,31 +150,32 @@ static void find_sizes(nabla_template *t, nabla_tensor *in,
 
 /* Of indices i of dimension `dim`, those for which low + i * (interior + 1)
  * lies in the result: the first of them, and how many. */
-static void find_kept(nabla_template *t, nabla_tensor *in,
-                      const nabla_padding *p, nabla_tensor *shape, intptr_t dim,
-                      nabla_region *box, nabla_ssa *first) {
+static void find_kept(nabla_template *t, nabla_ssa_tensor *in,
+                      const nabla_padding *p, nabla_ssa_tensor *shape,
+                      intptr_t dim, nabla_region *box, nabla_ssa *first) {
   int64_t step = p->interior[dim] + 1, low = p->low[dim];
   int64_t skip = low < 0 ? (-(low + 1)) / step + 1 : 0;
   nabla_ssa zero = nabla_emit_index(t, 0);
   first[dim] = nabla_emit_index(t, skip);
-  nabla_ssa end = nabla_emit_index_op(
-      t, "subi", nabla_tensor_size(t, shape, dim), nabla_emit_index(t, low));
+  nabla_ssa end =
+      nabla_emit_index_op(t, "subi", nabla_ssa_tensor_size(t, shape, dim),
+                          nabla_emit_index(t, low));
   end = nabla_emit_index_ceildiv(t, end, step);
-  end = nabla_emit_index_op(t, "minsi", end, nabla_tensor_size(t, in, dim));
+  end = nabla_emit_index_op(t, "minsi", end, nabla_ssa_tensor_size(t, in, dim));
   nabla_ssa count = nabla_emit_index_op(t, "subi", end, first[dim]);
   box->count[dim] = nabla_emit_index_op(t, "maxsi", count, zero);
   box->first[dim] = nabla_emit_index(t, low + skip * step);
   box->step[dim] = step;
 }
 
-nabla_tensor nabla_tensor_pad(nabla_template *t, nabla_tensor *in,
-                              const nabla_tensor *value,
-                              const nabla_padding *padding,
-                              nabla_tensor *shape) {
+nabla_ssa_tensor nabla_ssa_tensor_pad(nabla_template *t, nabla_ssa_tensor *in,
+                                      const nabla_ssa_tensor *value,
+                                      const nabla_padding *padding,
+                                      nabla_ssa_tensor *shape) {
   nabla_region box;
   nabla_ssa first[NABLA_MAX_RANK];
   find_sizes(t, in, padding, shape);
-  nabla_tensor out = nabla_tensor_spread(t, value, shape);
+  nabla_ssa_tensor out = nabla_ssa_tensor_spread(t, value, shape);
   for (intptr_t i = 0; i < in->rank; i++)
     find_kept(t, in, padding, &out, i, &box, first);
   return nabla_region_write(t, &out, &box, in, NULL, first);

@@ -16,7 +16,7 @@ void nabla_template_require_at_most(nabla_template *t, nabla_ssa a,
                                     nabla_ssa b);
 
 /* The element of `tensor` at an index for each dimension. */
-nabla_ssa nabla_emit_extract(nabla_template *t, const nabla_tensor *tensor,
+nabla_ssa nabla_emit_extract(nabla_template *t, const nabla_ssa_tensor *tensor,
                              const nabla_ssa *at);
 
 /* Operand `index`, an index or an integer scalar, as an index. */
@@ -28,8 +28,9 @@ nabla_ssa nabla_emit_clamp(nabla_template *t, nabla_ssa place, nabla_ssa size,
                            nabla_ssa count);
 
 /* All elements of `value`, a tensor of rank 0, in the shape of `shape`. */
-nabla_tensor nabla_tensor_spread(nabla_template *t, const nabla_tensor *value,
-                                 nabla_tensor *shape);
+nabla_ssa_tensor nabla_ssa_tensor_spread(nabla_template *t,
+                                         const nabla_ssa_tensor *value,
+                                         nabla_ssa_tensor *shape);
 
 /* A box: for each dimension its first index, how many, and how far apart. */
 typedef struct nabla_region {
@@ -40,10 +41,12 @@ typedef struct nabla_region {
 /* `to` with a box of it replaced by elements of `from`: dimension i of `from`
  * is read at from_first[i] (NULL: 0) plus the box's index in dimension map[i]
  * (NULL: i). */
-nabla_tensor nabla_region_write(nabla_template *t, const nabla_tensor *to,
-                                const nabla_region *box,
-                                const nabla_tensor *from, const intptr_t *map,
-                                const nabla_ssa *from_first);
+nabla_ssa_tensor nabla_region_write(nabla_template *t,
+                                    const nabla_ssa_tensor *to,
+                                    const nabla_region *box,
+                                    const nabla_ssa_tensor *from,
+                                    const intptr_t *map,
+                                    const nabla_ssa *from_first);
 
 /* `in` with `low` + `high` more indices in each dimension, and `interior`
  * between neighbours, which are `value` (rank 0). Negative ones take away. The
@@ -52,9 +55,9 @@ nabla_tensor nabla_region_write(nabla_template *t, const nabla_tensor *to,
 typedef struct nabla_padding {
   int64_t low[NABLA_MAX_RANK], high[NABLA_MAX_RANK], interior[NABLA_MAX_RANK];
 } nabla_padding;
-nabla_tensor nabla_tensor_pad(nabla_template *t, nabla_tensor *in,
-                              const nabla_tensor *value,
-                              const nabla_padding *padding,
-                              nabla_tensor *shape);
+nabla_ssa_tensor nabla_ssa_tensor_pad(nabla_template *t, nabla_ssa_tensor *in,
+                                      const nabla_ssa_tensor *value,
+                                      const nabla_padding *padding,
+                                      nabla_ssa_tensor *shape);
 
 #endif

@@ -56,7 +56,8 @@ static MlirType vector_of(int64_t size, MlirType element) {
 }
 
 /* How many runs there are; NABLA_DYNAMIC when that is not known. */
-static int64_t count_runs(const nabla_runs *runs, const nabla_tensor *shape) {
+static int64_t count_runs(const nabla_runs *runs,
+                          const nabla_ssa_tensor *shape) {
   int64_t count = 1;
   for (intptr_t i = 0; i < runs->outer; i++) {
     if (nabla_is_dynamic(shape->dims[i])) return shape->dims[i];
@@ -111,7 +112,7 @@ static void add_function(nabla_template *t, const nabla_runs *runs,
 }
 
 bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
-                      const nabla_tensor *shape) {
+                      const nabla_ssa_tensor *shape) {
   nabla_fused_spec spec;
   nabla_text kernel = {0};
   if (nabla_fused_weight_of(packed, t->spec.features, &spec)) return false;
@@ -151,11 +152,11 @@ bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
   return good;
 }
 
-nabla_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
-                            const nabla_tensor *starts,
-                            const nabla_tensor *shape) {
-  nabla_tensor flat = nabla_tensor_flatten(t, starts);
-  nabla_tensor out = {.element = shape->element, .rank = 1};
+nabla_ssa_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
+                                const nabla_ssa_tensor *starts,
+                                const nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, starts);
+  nabla_ssa_tensor out = {.element = shape->element, .rank = 1};
   out.dims[0] = mlirShapedTypeGetDimSize(runs->call.result, 0);
   out.value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = func.call @%s(%%v%u", out.value,
@@ -165,7 +166,7 @@ nabla_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
   nabla_text_add(&t->text, ") : ");
   nabla_words_signature(&runs->call, false, false);
   nabla_text_add(&t->text, "\n");
-  return nabla_tensor_unflatten(t, &out, shape);
+  return nabla_ssa_tensor_unflatten(t, &out, shape);
 }
 
 void nabla_runs_deinit(nabla_runs *runs) { nabla_text_deinit(&runs->name); }

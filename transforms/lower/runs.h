@@ -26,13 +26,13 @@ bool nabla_runs_join(nabla_runs *runs, int64_t size, int64_t stride);
  * none for such an array or such runs. `shape`: of the result; `outer`,
  * `length` and `aligned` are set. */
 bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
-                      const nabla_tensor *shape);
+                      const nabla_ssa_tensor *shape);
 
 /* The result from where runs begin, i64 in the shape of the outer dimensions;
  * sizes of `shape` that are open are known. */
-nabla_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
-                            const nabla_tensor *starts,
-                            const nabla_tensor *shape);
+nabla_ssa_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
+                                const nabla_ssa_tensor *starts,
+                                const nabla_ssa_tensor *shape);
 
 void nabla_runs_deinit(nabla_runs *runs);
 

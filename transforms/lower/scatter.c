@@ -11,7 +11,7 @@
 typedef struct scatter {
   nabla_gather dims;
   int64_t kind;
-  nabla_tensor array, indices, updates;
+  nabla_ssa_tensor array, indices, updates;
   nabla_ssa sizes[NABLA_MAX_RANK]; /* of the array */
   nabla_ssa loops[NABLA_MAX_RANK]; /* index into each dimension of updates */
   nabla_ssa carried[NABLA_MAX_RANK], results[NABLA_MAX_RANK];
@@ -35,17 +35,18 @@ static void check_sizes(nabla_template *t, scatter *s) {
       nabla_tensors_agree(t, &s->array, d, &s->indices, dims->batch_of[d]);
     if (to >= 0 && (nabla_is_dynamic(s->array.dims[d]) ||
                     nabla_is_dynamic(s->updates.dims[to])))
-      nabla_template_require_at_most(t, nabla_tensor_size(t, &s->updates, to),
-                                     nabla_tensor_size(t, &s->array, d));
+      nabla_template_require_at_most(t,
+                                     nabla_ssa_tensor_size(t, &s->updates, to),
+                                     nabla_ssa_tensor_size(t, &s->array, d));
   }
   for (intptr_t i = 0; i < dims->index_rank; i++)
     if (dims->result_of[i] >= 0)
       nabla_tensors_agree(t, &s->updates, dims->result_of[i], &s->indices, i);
   if (dims->vector_dim < dims->index_rank &&
       nabla_is_dynamic(s->indices.dims[dims->vector_dim]))
-    nabla_template_require(t,
-                           nabla_tensor_size(t, &s->indices, dims->vector_dim),
-                           nabla_emit_index(t, dims->components));
+    nabla_template_require(
+        t, nabla_ssa_tensor_size(t, &s->indices, dims->vector_dim),
+        nabla_emit_index(t, dims->components));
 }
 
 /* A loop over each dimension of the updates, which carries the array. */
@@ -53,7 +54,7 @@ static nabla_ssa open_loops(nabla_template *t, scatter *s) {
   nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
   nabla_ssa ends[NABLA_MAX_RANK], now = s->array.value;
   for (intptr_t i = 0; i < s->updates.rank; i++)
-    ends[i] = nabla_tensor_size(t, &s->updates, i);
+    ends[i] = nabla_ssa_tensor_size(t, &s->updates, i);
   for (intptr_t i = 0; i < s->updates.rank; i++) {
     s->results[i] = ++t->emit.last;
     s->loops[i] = ++t->emit.last;
@@ -62,7 +63,7 @@ static nabla_ssa open_loops(nabla_template *t, scatter *s) {
                    "  %%v%u = scf.for %%v%u = %%v%u to %%v%u step %%v%u "
                    "iter_args(%%v%u = %%v%u) -> (%s) {\n",
                    s->results[i], s->loops[i], zero, ends[i], one,
-                   s->carried[i], now, nabla_tensor_type(&s->array).data);
+                   s->carried[i], now, nabla_ssa_tensor_type(&s->array).data);
     now = s->carried[i];
   }
   return now;
@@ -72,7 +73,7 @@ static nabla_ssa close_loops(nabla_template *t, const scatter *s,
                              nabla_ssa now) {
   for (intptr_t i = s->updates.rank; i-- > 0;) {
     nabla_emit_line(&t->emit, "scf.yield %%v%u : %s\n  }", now,
-                    nabla_tensor_type(&s->array).data);
+                    nabla_ssa_tensor_type(&s->array).data);
     now = s->results[i];
   }
   return now;
@@ -113,7 +114,7 @@ static nabla_ssa combine(nabla_template *t, const scatter *s, nabla_ssa now,
   const nabla_element *element = s->array.element;
   nabla_ssa update = nabla_emit_extract(t, &s->updates, s->loops);
   if (s->kind == SET) return update;
-  nabla_tensor array = s->array;
+  nabla_ssa_tensor array = s->array;
   array.value = now;
   nabla_ssa old =
       nabla_element_load(t, element, nabla_emit_extract(t, &array, at));
@@ -129,7 +130,7 @@ static nabla_ssa combine(nabla_template *t, const scatter *s, nabla_ssa now,
 
 static nabla_ssa apply(nabla_template *t, const scatter *s, nabla_ssa now) {
   nabla_ssa at[NABLA_MAX_RANK];
-  nabla_type_text type = nabla_tensor_type(&s->array);
+  nabla_type_text type = nabla_ssa_tensor_type(&s->array);
   nabla_ssa inside = find_place(t, s, at), next = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = scf.if %%v%u -> (%s) {\n", next, inside,
                  type.data);
@@ -157,7 +158,7 @@ bool nabla_lower_scatter(nabla_template *t) {
                           &s.dims); /* it is verified */
   check_sizes(t, &s);
   for (intptr_t d = 0; d < s.array.rank; d++)
-    s.sizes[d] = nabla_tensor_size(t, &s.array, d);
+    s.sizes[d] = nabla_ssa_tensor_size(t, &s.array, d);
   nabla_ssa now = open_loops(t, &s);
   return nabla_template_close(t, close_loops(t, &s, apply(t, &s, now)));
 }

@@ -7,9 +7,9 @@
 
 /* All elements of `in`, of which `map` says the loop of each dimension, in a
  * new tensor of the shape of `shape`. */
-static nabla_tensor copy(nabla_template *t, const nabla_tensor *in,
-                         const intptr_t *map, nabla_tensor *shape) {
-  nabla_tensor out = nabla_tensor_empty(t, shape, in->element->name);
+static nabla_ssa_tensor copy(nabla_template *t, const nabla_ssa_tensor *in,
+                             const intptr_t *map, nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, in->element->name);
   nabla_generic g = {.loops = shape->rank};
   nabla_generic_add(&g, in, map);
   nabla_generic_add(&g, &out, NULL);
@@ -23,8 +23,8 @@ bool nabla_lower_transpose(nabla_template *t) {
   bool moves = false;
   nabla_op_integers(t->op, "permutation", order);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   for (intptr_t i = 0; i < in.rank; i++) {
     map[order[i]] = i;
     moves = moves || order[i] != i;
@@ -32,7 +32,7 @@ bool nabla_lower_transpose(nabla_template *t) {
   if (!moves) return nabla_template_close(t, in.value);
   for (intptr_t i = 0; i < in.rank; i++)
     if (nabla_is_dynamic(shape.dims[i]))
-      shape.sizes[i] = nabla_tensor_size(t, &in, (intptr_t)order[i]);
+      shape.sizes[i] = nabla_ssa_tensor_size(t, &in, (intptr_t)order[i]);
   return nabla_template_close(t, copy(t, &in, map, &shape).value);
 }
 
@@ -44,19 +44,19 @@ static nabla_ssa multiply(nabla_template *t, nabla_ssa a, nabla_ssa b) {
 
 /* Number of elements of an array that exists: with a dimension of size 0 it is
  * 0 whatever wraps before. */
-static nabla_ssa count_elements(nabla_template *t, nabla_tensor *tensor) {
+static nabla_ssa count_elements(nabla_template *t, nabla_ssa_tensor *tensor) {
   nabla_ssa all = nabla_emit_index(t, 1);
   for (intptr_t i = 0; i < tensor->rank; i++)
-    all = multiply(t, all, nabla_tensor_size(t, tensor, i));
+    all = multiply(t, all, nabla_ssa_tensor_size(t, tensor, i));
   return all;
 }
 
 /* The same of sizes that somebody asks for: -1 where it wraps. */
-static nabla_ssa count_wanted(nabla_template *t, nabla_tensor *shape) {
+static nabla_ssa count_wanted(nabla_template *t, nabla_ssa_tensor *shape) {
   nabla_ssa all = nabla_emit_index(t, 1), zero = nabla_emit_index(t, 0);
   nabla_ssa wraps = nabla_emit(&t->emit, "arith.constant false");
   for (intptr_t i = 0; i < shape->rank; i++) {
-    nabla_ssa size = nabla_tensor_size(t, shape, i);
+    nabla_ssa size = nabla_ssa_tensor_size(t, shape, i);
     nabla_ssa low = ++t->emit.last, high = ++t->emit.last;
     nabla_emit_line(&t->emit,
                     "%%v%u, %%v%u = arith.mului_extended %%v%u, %%v%u : index",
@@ -72,7 +72,7 @@ static nabla_ssa count_wanted(nabla_template *t, nabla_tensor *shape) {
 
 /* Product of the static dimensions; 0 also when it wraps, since then only an
  * array without elements fits. */
-static int64_t static_elements(const nabla_tensor *shape) {
+static int64_t static_elements(const nabla_ssa_tensor *shape) {
   int64_t all = 1;
   bool wraps = false, empty = false;
   for (intptr_t i = 0; i < shape->rank; i++) {
@@ -83,7 +83,7 @@ static int64_t static_elements(const nabla_tensor *shape) {
   return wraps || empty ? 0 : all;
 }
 
-static intptr_t count_dynamic(const nabla_tensor *tensor) {
+static intptr_t count_dynamic(const nabla_ssa_tensor *tensor) {
   intptr_t count = 0;
   for (intptr_t i = 0; i < tensor->rank; i++)
     count += nabla_is_dynamic(tensor->dims[i]);
@@ -92,7 +92,7 @@ static intptr_t count_dynamic(const nabla_tensor *tensor) {
 
 /* The one dynamic size is what is left. */
 static void infer_size(nabla_template *t, nabla_ssa total,
-                       nabla_tensor *shape) {
+                       nabla_ssa_tensor *shape) {
   int64_t rest = static_elements(shape);
   nabla_ssa divisor = nabla_emit_index(t, rest);
   nabla_ssa size = divisor; /* 0 */
@@ -105,10 +105,10 @@ static void infer_size(nabla_template *t, nabla_ssa total,
 
 /* Elements one by one: upstream's expand_shape with more than one dynamic
  * dimension in a group does not survive expand-strided-metadata. */
-static nabla_tensor gather(nabla_template *t, const nabla_tensor *flat,
-                           nabla_tensor *shape) {
-  for (intptr_t i = 0; i < shape->rank; i++) nabla_tensor_size(t, shape, i);
-  nabla_tensor out = nabla_tensor_empty(t, shape, flat->element->name);
+static nabla_ssa_tensor gather(nabla_template *t, const nabla_ssa_tensor *flat,
+                               nabla_ssa_tensor *shape) {
+  for (intptr_t i = 0; i < shape->rank; i++) nabla_ssa_tensor_size(t, shape, i);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, flat->element->name);
   nabla_generic g = {.loops = shape->rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
@@ -118,12 +118,13 @@ static nabla_tensor gather(nabla_template *t, const nabla_tensor *flat,
     at = nabla_emit(&t->emit, "arith.addi %%v%u, %%v%u : index", at,
                     nabla_generic_index(t, i));
   }
-  nabla_ssa element = nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s",
-                                 flat->value, at, nabla_tensor_type(flat).data);
+  nabla_ssa element =
+      nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", flat->value, at,
+                 nabla_ssa_tensor_type(flat).data);
   return nabla_generic_end(t, &g, element);
 }
 
-static bool is_empty(const nabla_tensor *tensor) {
+static bool is_empty(const nabla_ssa_tensor *tensor) {
   for (intptr_t i = 0; i < tensor->rank; i++)
     if (tensor->dims[i] == 0) return true;
   return false;
@@ -132,19 +133,19 @@ static bool is_empty(const nabla_tensor *tensor) {
 /* Upstream's expand_shape divides by the static dimensions of the result, and
  * collapse_shape takes ?x0 for 0 but not for ?, so none of them may be 0; there
  * is nothing to move then. */
-static nabla_tensor rearrange(nabla_template *t, const nabla_tensor *in,
-                              nabla_tensor *shape) {
+static nabla_ssa_tensor rearrange(nabla_template *t, const nabla_ssa_tensor *in,
+                                  nabla_ssa_tensor *shape) {
   if (is_empty(in) || is_empty(shape))
-    return nabla_tensor_empty(t, shape, in->element->name);
-  nabla_tensor flat = nabla_tensor_flatten(t, in);
+    return nabla_ssa_tensor_empty(t, shape, in->element->name);
+  nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, in);
   return count_dynamic(shape) > 1 ? gather(t, &flat, shape)
-                                  : nabla_tensor_unflatten(t, &flat, shape);
+                                  : nabla_ssa_tensor_unflatten(t, &flat, shape);
 }
 
 bool nabla_lower_reshape(nabla_template *t) {
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   bool infers = t->operand_count == 1;
   if (infers &&
       mlirTypeEqual(nabla_operand_type(t->op, 0), nabla_result_type(t->op, 0)))
@@ -182,8 +183,8 @@ typedef struct broadcast {
   bool unknown;
 } broadcast;
 
-static void read_broadcast(nabla_template *t, nabla_tensor *in,
-                           nabla_tensor *shape, broadcast *b) {
+static void read_broadcast(nabla_template *t, nabla_ssa_tensor *in,
+                           nabla_ssa_tensor *shape, broadcast *b) {
   int64_t dims[NABLA_MAX_RANK];
   nabla_op_integers(t->op, "dims", dims);
   for (intptr_t i = 0; i < in->rank; i++) {
@@ -192,8 +193,8 @@ static void read_broadcast(nabla_template *t, nabla_tensor *in,
     if (in->dims[i] == 1) {
       b->map[i] = NABLA_AT(0);
     } else if (nabla_is_dynamic(in->dims[i]) && shape->dims[to] != 1) {
-      b->repeats[i] = check_unknown(t, nabla_tensor_size(t, in, i),
-                                    nabla_tensor_size(t, shape, to));
+      b->repeats[i] = check_unknown(t, nabla_ssa_tensor_size(t, in, i),
+                                    nabla_ssa_tensor_size(t, shape, to));
       b->unknown = true;
     } else {
       nabla_tensors_agree(t, in, i, shape, to);
@@ -201,10 +202,10 @@ static void read_broadcast(nabla_template *t, nabla_tensor *in,
   }
 }
 
-static nabla_tensor repeat(nabla_template *t, const nabla_tensor *in,
-                           const broadcast *b, nabla_tensor *shape) {
+static nabla_ssa_tensor repeat(nabla_template *t, const nabla_ssa_tensor *in,
+                               const broadcast *b, nabla_ssa_tensor *shape) {
   nabla_ssa zero = nabla_emit_index(t, 0), at[NABLA_MAX_RANK];
-  nabla_tensor out = nabla_tensor_empty(t, shape, in->element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, in->element->name);
   nabla_generic g = {.loops = shape->rank};
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
@@ -219,18 +220,18 @@ static nabla_tensor repeat(nabla_template *t, const nabla_tensor *in,
                  in->value);
   for (intptr_t i = 0; i < in->rank; i++)
     nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", at[i]);
-  nabla_text_add(&t->text, "] : %s\n", nabla_tensor_type(in).data);
+  nabla_text_add(&t->text, "] : %s\n", nabla_ssa_tensor_type(in).data);
   return nabla_generic_end(t, &g, element);
 }
 
 bool nabla_lower_broadcast(nabla_template *t) {
   broadcast b = {0};
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_template_take_sizes(t, 1, &shape);
   read_broadcast(t, &in, &shape, &b);
-  nabla_tensor out =
+  nabla_ssa_tensor out =
       b.unknown ? repeat(t, &in, &b, &shape) : copy(t, &in, b.map, &shape);
   return nabla_template_close(t, out.value);
 }

@@ -8,11 +8,11 @@
 
 /* A new tensor of the shape of `shape`: index i of a dimension is that of `in`
  * at first[dim] + i * step[dim]. */
-static nabla_tensor take(nabla_template *t, const nabla_tensor *in,
-                         const nabla_ssa *first, const int64_t *step,
-                         nabla_tensor *shape) {
+static nabla_ssa_tensor take(nabla_template *t, const nabla_ssa_tensor *in,
+                             const nabla_ssa *first, const int64_t *step,
+                             nabla_ssa_tensor *shape) {
   nabla_ssa at[NABLA_MAX_RANK], steps[NABLA_MAX_RANK];
-  nabla_tensor out = nabla_tensor_empty(t, shape, in->element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, in->element->name);
   for (intptr_t i = 0; i < in->rank; i++)
     steps[i] = step[i] != 1 ? nabla_emit_index(t, step[i]) : 0;
   nabla_generic g = {.loops = in->rank};
@@ -29,11 +29,11 @@ static nabla_tensor take(nabla_template *t, const nabla_tensor *in,
 /* ---- slice, split ---- */
 
 /* Checks a cut of a dimension of unknown size, and finds what is left of it. */
-static void check_cut(nabla_template *t, nabla_tensor *in, intptr_t dim,
+static void check_cut(nabla_template *t, nabla_ssa_tensor *in, intptr_t dim,
                       nabla_ssa start, int64_t limit, int64_t stride,
-                      nabla_tensor *shape) {
+                      nabla_ssa_tensor *shape) {
   if (!nabla_is_dynamic(in->dims[dim])) return;
-  nabla_ssa size = nabla_tensor_size(t, in, dim);
+  nabla_ssa size = nabla_ssa_tensor_size(t, in, dim);
   if (limit >= 0) {
     nabla_template_require_at_most(t, nabla_emit_index(t, limit), size);
     return;
@@ -51,8 +51,8 @@ bool nabla_lower_slice(nabla_template *t) {
   nabla_op_integers(t->op, "limits", limits);
   intptr_t given = nabla_op_integers(t->op, "strides", strides);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   for (intptr_t i = 0; i < in.rank; i++) {
     if (given == 0) strides[i] = 1;
     first[i] = nabla_emit_index(t, starts[i]);
@@ -70,13 +70,13 @@ bool nabla_lower_split(nabla_template *t) {
   int64_t steps[NABLA_MAX_RANK], at = 0;
   intptr_t dim = read_dim(t->op), count = mlirOperationGetNumResults(t->op);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = in;
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = in;
   shape.value = 0;
   for (intptr_t i = 0; i < in.rank; i++) {
     steps[i] = 1;
     first[i] = nabla_emit_index(t, 0);
-    if (i != dim) shape.sizes[i] = nabla_tensor_size(t, &in, i);
+    if (i != dim) shape.sizes[i] = nabla_ssa_tensor_size(t, &in, i);
   }
   for (intptr_t n = 0; n < count; n++) {
     shape.dims[dim] =
@@ -88,17 +88,18 @@ bool nabla_lower_split(nabla_template *t) {
   }
   if (nabla_is_dynamic(in.dims[dim]))
     nabla_template_require(t, nabla_emit_index(t, at),
-                           nabla_tensor_size(t, &in, dim));
+                           nabla_ssa_tensor_size(t, &in, dim));
   return nabla_template_close_all(t, count, results);
 }
 
 /* ---- dynamic_slice, dynamic_update_slice ---- */
 
 /* Where a box of the sizes of `part` begins in `whole`. */
-static nabla_ssa begin_of(nabla_template *t, nabla_tensor *whole,
-                          nabla_tensor *part, intptr_t dim, intptr_t operand) {
-  nabla_ssa size = nabla_tensor_size(t, whole, dim);
-  nabla_ssa count = nabla_tensor_size(t, part, dim);
+static nabla_ssa begin_of(nabla_template *t, nabla_ssa_tensor *whole,
+                          nabla_ssa_tensor *part, intptr_t dim,
+                          intptr_t operand) {
+  nabla_ssa size = nabla_ssa_tensor_size(t, whole, dim);
+  nabla_ssa count = nabla_ssa_tensor_size(t, part, dim);
   if (nabla_is_dynamic(whole->dims[dim]) || nabla_is_dynamic(part->dims[dim]))
     nabla_template_require_at_most(t, count, size);
   return nabla_emit_clamp(t, nabla_template_place(t, operand), size, count);
@@ -108,8 +109,8 @@ bool nabla_lower_dynamic_slice(nabla_template *t) {
   nabla_ssa first[NABLA_MAX_RANK];
   int64_t steps[NABLA_MAX_RANK];
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   nabla_template_take_sizes(t, 1 + in.rank, &shape);
   for (intptr_t i = 0; i < in.rank; i++) {
     steps[i] = 1;
@@ -121,14 +122,14 @@ bool nabla_lower_dynamic_slice(nabla_template *t) {
 bool nabla_lower_dynamic_update_slice(nabla_template *t) {
   nabla_region box;
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor update = nabla_template_operand(t, 1);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor update = nabla_template_operand(t, 1);
   for (intptr_t i = 0; i < in.rank; i++) {
     box.first[i] = begin_of(t, &in, &update, i, 2 + i);
-    box.count[i] = nabla_tensor_size(t, &update, i);
+    box.count[i] = nabla_ssa_tensor_size(t, &update, i);
     box.step[i] = 1;
   }
-  nabla_tensor out = nabla_region_write(t, &in, &box, &update, NULL, NULL);
+  nabla_ssa_tensor out = nabla_region_write(t, &in, &box, &update, NULL, NULL);
   return nabla_template_close(t, out.value);
 }
 
@@ -142,16 +143,16 @@ static intptr_t place_of(intptr_t i, intptr_t dim, bool is_stack) {
 
 /* The sizes of the result; those that all operands share are required to be
  * equal. */
-static void join_sizes(nabla_template *t, nabla_tensor *parts, intptr_t dim,
-                       bool is_stack, nabla_tensor *shape) {
+static void join_sizes(nabla_template *t, nabla_ssa_tensor *parts, intptr_t dim,
+                       bool is_stack, nabla_ssa_tensor *shape) {
   for (intptr_t i = 0; i < parts[0].rank; i++) {
     intptr_t to = place_of(i, dim, is_stack);
     bool sums = to == dim;
-    nabla_ssa size = nabla_tensor_size(t, &parts[0], i);
+    nabla_ssa size = nabla_ssa_tensor_size(t, &parts[0], i);
     for (intptr_t n = 1; n < t->operand_count; n++) {
       if (sums)
         size = nabla_emit_index_op(t, "addi", size,
-                                   nabla_tensor_size(t, &parts[n], i));
+                                   nabla_ssa_tensor_size(t, &parts[n], i));
       else
         nabla_tensors_agree(t, &parts[0], i, &parts[n], i);
     }
@@ -161,13 +162,13 @@ static void join_sizes(nabla_template *t, nabla_tensor *parts, intptr_t dim,
 
 static bool lower_join(nabla_template *t, bool is_stack) {
   intptr_t dim = read_dim(t->op), map[NABLA_MAX_RANK];
-  nabla_tensor parts[NABLA_MAX_OPERANDS];
+  nabla_ssa_tensor parts[NABLA_MAX_OPERANDS];
   nabla_template_open(t);
   for (intptr_t n = 0; n < t->operand_count; n++)
     parts[n] = nabla_template_operand(t, n);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   join_sizes(t, parts, dim, is_stack, &shape);
-  nabla_tensor out = nabla_tensor_empty(t, &shape, shape.element->name);
+  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, shape.element->name);
   nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
   nabla_ssa at = zero;
   for (intptr_t n = 0; n < t->operand_count; n++) {
@@ -176,7 +177,7 @@ static bool lower_join(nabla_template *t, bool is_stack) {
       box.first[i] = zero, box.count[i] = one, box.step[i] = 1;
     for (intptr_t i = 0; i < parts[n].rank; i++) {
       map[i] = place_of(i, dim, is_stack);
-      box.count[map[i]] = nabla_tensor_size(t, &parts[n], i);
+      box.count[map[i]] = nabla_ssa_tensor_size(t, &parts[n], i);
     }
     box.first[dim] = at;
     at = nabla_emit_index_op(t, "addi", at, box.count[dim]);
@@ -196,11 +197,11 @@ bool nabla_lower_pad(nabla_template *t) {
   nabla_op_integers(t->op, "high", padding.high);
   nabla_op_integers(t->op, "interior", padding.interior);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
-  nabla_tensor value = nabla_template_operand(t, 1);
-  nabla_tensor shape = nabla_template_result(t);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor value = nabla_template_operand(t, 1);
+  nabla_ssa_tensor shape = nabla_template_result(t);
   return nabla_template_close(
-      t, nabla_tensor_pad(t, &in, &value, &padding, &shape).value);
+      t, nabla_ssa_tensor_pad(t, &in, &value, &padding, &shape).value);
 }
 
 bool nabla_lower_flip(nabla_template *t) {
@@ -208,7 +209,7 @@ bool nabla_lower_flip(nabla_template *t) {
   nabla_ssa first[NABLA_MAX_RANK];
   intptr_t count = nabla_op_integers(t->op, "dims", dims);
   nabla_template_open(t);
-  nabla_tensor in = nabla_template_operand(t, 0);
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
   for (intptr_t i = 0; i < in.rank; i++) {
     steps[i] = 1;
     first[i] = nabla_emit_index(t, 0);
@@ -216,13 +217,13 @@ bool nabla_lower_flip(nabla_template *t) {
   for (intptr_t i = 0; i < count; i++) {
     intptr_t dim = (intptr_t)dims[i];
     steps[dim] = -1;
-    first[dim] = nabla_emit_index_op(t, "subi", nabla_tensor_size(t, &in, dim),
-                                     nabla_emit_index(t, 1));
+    first[dim] = nabla_emit_index_op(
+        t, "subi", nabla_ssa_tensor_size(t, &in, dim), nabla_emit_index(t, 1));
   }
-  nabla_tensor shape = in;
+  nabla_ssa_tensor shape = in;
   shape.value = 0;
   for (intptr_t i = 0; i < in.rank; i++)
     if (nabla_is_dynamic(shape.dims[i]))
-      shape.sizes[i] = nabla_tensor_size(t, &in, i);
+      shape.sizes[i] = nabla_ssa_tensor_size(t, &in, i);
   return nabla_template_close(t, take(t, &in, first, steps, &shape).value);
 }

@@ -20,9 +20,9 @@ static bool is_padded(const nabla_windows *w, intptr_t rank) {
 }
 
 /* The shape of the padded input. */
-static nabla_tensor padded_shape(const nabla_tensor *in,
-                                 const nabla_windows *w) {
-  nabla_tensor shape = *in;
+static nabla_ssa_tensor padded_shape(const nabla_ssa_tensor *in,
+                                     const nabla_windows *w) {
+  nabla_ssa_tensor shape = *in;
   shape.value = 0;
   for (intptr_t i = 0; i < in->rank; i++) {
     if (nabla_is_dynamic(shape.dims[i])) continue;
@@ -34,19 +34,21 @@ static nabla_tensor padded_shape(const nabla_tensor *in,
   return shape;
 }
 
-nabla_tensor nabla_windows_pad(nabla_template *t, nabla_tensor *in,
-                               const nabla_windows *w, const char *fill) {
+nabla_ssa_tensor nabla_windows_pad(nabla_template *t, nabla_ssa_tensor *in,
+                                   const nabla_windows *w, const char *fill) {
   if (!is_padded(w, in->rank)) return *in;
-  nabla_tensor scalar = {.element = in->element}, shape = padded_shape(in, w);
-  nabla_tensor value = nabla_tensor_full(t, &scalar, in->element->work, fill);
-  value = nabla_tensor_convert(t, &value, in->element);
-  return nabla_tensor_pad(t, in, &value, &w->padding, &shape);
+  nabla_ssa_tensor scalar = {.element = in->element},
+                   shape = padded_shape(in, w);
+  nabla_ssa_tensor value =
+      nabla_ssa_tensor_full(t, &scalar, in->element->work, fill);
+  value = nabla_ssa_tensor_convert(t, &value, in->element);
+  return nabla_ssa_tensor_pad(t, in, &value, &w->padding, &shape);
 }
 
-nabla_ssa nabla_windows_count(nabla_template *t, nabla_tensor *in, intptr_t dim,
-                              nabla_ssa size, int64_t stride,
+nabla_ssa nabla_windows_count(nabla_template *t, nabla_ssa_tensor *in,
+                              intptr_t dim, nabla_ssa size, int64_t stride,
                               int64_t dilation) {
-  nabla_ssa whole = nabla_tensor_size(t, in, dim);
+  nabla_ssa whole = nabla_ssa_tensor_size(t, in, dim);
   nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
   nabla_ssa reach = nabla_emit_index_op(t, "subi", size, one);
   reach = nabla_emit_index_op(t, "muli", reach, nabla_emit_index(t, dilation));

@@ -15,12 +15,12 @@ void nabla_windows_list(nabla_template *t, const char *key, intptr_t count,
                         int64_t initial, int64_t *out);
 
 /* The padded tensor; `fill` is of the work type. */
-nabla_tensor nabla_windows_pad(nabla_template *t, nabla_tensor *in,
-                               const nabla_windows *w, const char *fill);
+nabla_ssa_tensor nabla_windows_pad(nabla_template *t, nabla_ssa_tensor *in,
+                                   const nabla_windows *w, const char *fill);
 
 /* How many windows of `size` there are along a dimension of `padded` that is
  * not known: none where they are larger than what is left. */
-nabla_ssa nabla_windows_count(nabla_template *t, nabla_tensor *padded,
+nabla_ssa nabla_windows_count(nabla_template *t, nabla_ssa_tensor *padded,
                               intptr_t dim, nabla_ssa size, int64_t stride,
                               int64_t dilation);
 

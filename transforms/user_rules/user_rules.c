@@ -92,7 +92,7 @@ static nabla_status check(const nabla_rule_description *rule,
 
 static bool is_taken(const char *id) {
   size_t count;
-  const nabla_rule *rules = nabla_rules(&count);
+  const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   for (size_t i = 0; i < count; i++)
     if (!strcmp(rules[i].id, id)) return true;
   for (size_t i = 0; i < added_count; i++)
@@ -169,7 +169,7 @@ size_t nabla_added_rules_count(void) {
 
 /* The table and what was added up to now. */
 static bool take_rules(nabla_rule_set *set) {
-  const nabla_rule *table = nabla_rules(&set->table_count);
+  const nabla_dispatch_rule *table = nabla_dispatch_rules(&set->table_count);
   pthread_mutex_lock(&lock);
   set->added_count = added_count;
   set->rules = calloc(set->table_count + added_count, sizeof *set->rules);
@@ -181,11 +181,11 @@ static bool take_rules(nabla_rule_set *set) {
   memcpy(set->rules, table, set->table_count * sizeof *table);
   for (size_t i = 0; i < set->added_count; i++) {
     const nabla_rule_description *from = &set->added[i];
-    nabla_rule *to = &set->rules[set->table_count + i];
-    *to = (nabla_rule){.id = from->id,
-                       .op = from->op,
-                       .precedence = from->precedence,
-                       .summary = from->summary};
+    nabla_dispatch_rule *to = &set->rules[set->table_count + i];
+    *to = (nabla_dispatch_rule){.id = from->id,
+                                .op = from->op,
+                                .precedence = from->precedence,
+                                .summary = from->summary};
     (void)kind_named(from->lhs, &to->lhs);
     (void)kind_named(from->rhs, &to->rhs);
   }

@@ -25,7 +25,7 @@ typedef struct nabla_file_rule {
 
 /* All that one run of nabla-dispatch asks; read-only once it is made. */
 typedef struct nabla_rule_set {
-  nabla_rule *rules; /* the table, then those of nabla_add_rule */
+  nabla_dispatch_rule *rules; /* the table, then those of nabla_add_rule */
   nabla_rule_description *added;
   size_t table_count, added_count;
   nabla_file_rule *files; /* the highest benefit first, then as they stand */

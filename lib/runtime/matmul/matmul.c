@@ -141,8 +141,8 @@ static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
                         "the rearranged weight is larger than any memory");
     plan->packed[i] = packed_before(plan, i);
     if (plan->packed[i]) continue;
-    plan->packed[i] = nabla_blocks_allocate(&plan->blocks,
-                                            plan->environment.allocator, bytes);
+    plan->packed[i] = nabla_allocations_allocate(
+        &plan->blocks, plan->environment.allocator, bytes);
     if (!plan->packed[i])
       return nabla_fail(
           diag, NABLA_NO_MEMORY,
@@ -193,7 +193,7 @@ static nabla_status widen(nabla_matmul_plan *plan, nabla_diag *diag) {
   const nabla_matmul_weight *weight = &plan->request.weight;
   if (!plan->is_widened) return NABLA_OK;
   const uint64_t count = weight->scale_bytes; /* a byte each */
-  float *scales = nabla_blocks_allocate(
+  float *scales = nabla_allocations_allocate(
       &plan->blocks, plan->environment.allocator, count * sizeof(float));
   if (!scales)
     return nabla_fail(diag, NABLA_NO_MEMORY,
@@ -259,7 +259,7 @@ nabla_status nabla_matmul_plan_create(const nabla_weight *weight,
 void nabla_matmul_plan_destroy(nabla_matmul_plan *plan) {
   if (!plan) return;
   const nabla_allocator *allocator = plan->environment.allocator;
-  nabla_blocks_clear(&plan->blocks, allocator);
+  nabla_allocations_clear(&plan->blocks, allocator);
   if (plan->provided.release) plan->provided.release(plan->provided.owner);
   nabla_free(allocator, plan, 1, sizeof *plan);
 }

@@ -10,7 +10,7 @@ struct nabla_matmul_plan {
   nabla_matmul_request request;
   nabla_provided provided;
   nabla_matmul_provider provider;
-  nabla_blocks blocks; /* of rearranged copies */
+  nabla_allocations blocks; /* of rearranged copies */
   void *packed[NABLA_MATMUL_MAX_KERNELS];
   int is_widened; /* the kernels read scales in f32, which are to be made */
   uint64_t packed_bytes;

@@ -101,15 +101,15 @@ size_t nabla_executable_function_count(const nabla_executable *executable) {
   return executable->manifest.function_count;
 }
 
-const nabla_function *nabla_executable_function(
+const nabla_signature *nabla_executable_function(
     const nabla_executable *executable, size_t index) {
   return index < executable->manifest.function_count
              ? &executable->manifest.functions[index]
              : NULL;
 }
 
-const nabla_function *nabla_executable_find(const nabla_executable *executable,
-                                            const char *name) {
+const nabla_signature *nabla_executable_find(const nabla_executable *executable,
+                                             const char *name) {
   return nabla_executable_function(
       executable, nabla_manifest_find(&executable->manifest, name));
 }
@@ -135,9 +135,9 @@ nabla_status nabla_executable_seek(const nabla_executable *executable,
   return status;
 }
 
-void nabla_array_release(nabla_executable *executable, nabla_array *array) {
+void nabla_dense_release(nabla_executable *executable, nabla_dense *array) {
   if (!executable || !array) return;
-  nabla_blocks_free(NULL, executable->environment.allocator, array->data);
+  nabla_allocations_free(NULL, executable->environment.allocator, array->data);
   array->data = NULL;
 }
 
@@ -244,7 +244,7 @@ static nabla_status fail_no_argument(const nabla_executable *executable,
                                      const char *argument, nabla_diag *diag) {
   nabla_nearest nearest = nabla_nearest_begin(argument, strlen(argument));
   for (size_t i = 0; i < executable->manifest.function_count; i++) {
-    const nabla_function *function = &executable->manifest.functions[i];
+    const nabla_signature *function = &executable->manifest.functions[i];
     for (size_t j = 0; j < function->argument_count; j++)
       nabla_nearest_offer(&nearest, function->arguments[j].name,
                           strlen(function->arguments[j].name));
@@ -274,7 +274,7 @@ static const nabla_port *next_named(const nabla_manifest *manifest,
                                     const char *name, place *at) {
   for (; at->function < manifest->function_count;
        at->function++, at->argument = 0) {
-    const nabla_function *function = &manifest->functions[at->function];
+    const nabla_signature *function = &manifest->functions[at->function];
     while (at->argument < function->argument_count) {
       const nabla_port *port = &function->arguments[at->argument++];
       if (!strcmp(port->name, name)) return port;

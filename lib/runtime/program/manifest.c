@@ -343,7 +343,7 @@ static nabla_status take_ports(parser *p, const char *name, int is_argument,
 }
 
 static nabla_status take_function(parser *p) {
-  nabla_function function = {0};
+  nabla_signature function = {0};
   NABLA_TRY(take_name(p, &function.name));
   if (!*function.name)
     return nabla_fail(p->diag, NABLA_CORRUPT, "a function has no name");
@@ -422,7 +422,7 @@ static nabla_status take_manifest(parser *p) {
 /* ---- the whole ---------------------------------------------------------- */
 
 static const char *name_at(const void *self, size_t index, size_t *out_length) {
-  const nabla_function *functions = self;
+  const nabla_signature *functions = self;
   *out_length = strlen(functions[index].name);
   return functions[index].name;
 }
@@ -433,15 +433,15 @@ static nabla_names names_of(const nabla_manifest *manifest) {
 
 /* The arrays do not move any more: functions learn where their ports are. */
 static nabla_status link_up(nabla_manifest *out, nabla_diag *diag) {
-  out->functions = (nabla_function *)(void *)out->function_buffer.data;
-  out->function_count = out->function_buffer.size / sizeof(nabla_function);
+  out->functions = (nabla_signature *)(void *)out->function_buffer.data;
+  out->function_count = out->function_buffer.size / sizeof(nabla_signature);
   out->ports = (nabla_port *)(void *)out->port_buffer.data;
   out->port_count = out->port_buffer.size / sizeof(nabla_port);
   out->calls = (nabla_call_site *)(void *)out->call_buffer.data;
   out->call_count = out->call_buffer.size / sizeof(nabla_call_site);
   size_t at = 0;
   for (size_t i = 0; i < out->function_count; i++) {
-    nabla_function *function = &out->functions[i];
+    nabla_signature *function = &out->functions[i];
     const size_t ports = function->argument_count + function->result_count;
     if (ports) function->arguments = out->ports + at;
     if (ports)
@@ -482,7 +482,7 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
                       "the manifest has %zu bytes; at most %u are read", size,
                       NABLA_MANIFEST_MAX);
   nabla_buffer_init(&manifest.function_buffer, allocator, "functions",
-                    NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_function));
+                    NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_signature));
   nabla_buffer_init(&manifest.port_buffer, allocator, "arguments and results",
                     (size_t)2 * NABLA_MANIFEST_MAX_PORTS *
                         NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_port));

@@ -19,7 +19,7 @@ typedef struct nabla_manifest {
   const nabla_allocator *allocator;
   char *texts; /* all names, NUL-terminated */
   size_t texts_size;
-  nabla_function *functions;
+  nabla_signature *functions;
   size_t function_count;
   nabla_port *ports; /* of all functions: arguments, then results */
   size_t port_count;

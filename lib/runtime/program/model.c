@@ -24,8 +24,8 @@ struct nabla_model {
   nabla_checkpoint *checkpoint;
   shard *shards;
   uint32_t shard_count;
-  pthread_mutex_t lock; /* guards what follows, and every `copies` */
-  nabla_blocks blocks;  /* the copies                              */
+  pthread_mutex_t lock;     /* guards what follows, and every `copies` */
+  nabla_allocations blocks; /* the copies                              */
 };
 
 /* What components without bytes point to. */
@@ -90,7 +90,7 @@ static size_t entries_of(const nabla_model *model, uint32_t shard_number) {
 
 void nabla_model_close(nabla_model *model) {
   if (!model) return;
-  nabla_blocks_clear(&model->blocks, model->allocator);
+  nabla_allocations_clear(&model->blocks, model->allocator);
   for (uint32_t i = 0; i < model->shard_count; i++) {
     nabla_mapping_close(&model->shards[i].mapping);
     if (model->shards[i].copies)
@@ -140,8 +140,8 @@ static nabla_status copy_of(nabla_model *model, nabla_part part,
   if (!copy) {
     size_t bytes;
     if (nabla_cast_size(entry->bytes, &bytes))
-      copy =
-          nabla_blocks_allocate(&model->blocks, model->allocator, entry->bytes);
+      copy = nabla_allocations_allocate(&model->blocks, model->allocator,
+                                        entry->bytes);
     if (!copy)
       return nabla_fail(diag, NABLA_NO_MEMORY,
                         "cannot allocate %llu bytes for an aligned copy",
@@ -150,7 +150,7 @@ static nabla_status copy_of(nabla_model *model, nabla_part part,
         nabla_checkpoint_borrow_shard(model->checkpoint, part.shard),
         part.entry, 0, copy, bytes, diag);
     if (status) {
-      nabla_blocks_free(&model->blocks, model->allocator, copy);
+      nabla_allocations_free(&model->blocks, model->allocator, copy);
       return status;
     }
     home->copies[part.entry] = copy;

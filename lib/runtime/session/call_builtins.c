@@ -10,7 +10,8 @@
 
 static nabla_call_code check_finite(const nabla_call_frame *frame) {
   const nabla_call_buffer *x = &frame->arguments[0], *y = &frame->results[0];
-  const nabla_setting *label = nabla_setting_find(frame->attributes, "label");
+  const nabla_attribute_tree *label =
+      nabla_attribute_tree_find(frame->attributes, "label");
   uint64_t count = 1;
   for (uint32_t i = 0; i < x->rank; i++) count *= (uint64_t)x->dims[i];
   if (y->dtype != x->dtype || y->rank != x->rank ||
@@ -39,7 +40,8 @@ static nabla_call_code check_finite(const nabla_call_frame *frame) {
 const nabla_call_handler *nabla_call_builtins(size_t *out_count) {
   static const nabla_call_parameter x = {"x", FLOATS, -1, NULL};
   static const nabla_call_parameter y = {"y", FLOATS, -1, NULL};
-  static const nabla_call_attribute label = {"label", NABLA_SETTING_STRING, 1};
+  static const nabla_call_attribute label = {"label", NABLA_ATTRIBUTE_STRING,
+                                             1};
   static const nabla_call_handler all[] = {
       {.struct_size = sizeof(nabla_call_handler),
        .target = "nabla.check_finite",

@@ -10,7 +10,7 @@
 
 typedef struct site {
   const nabla_call_handler *handler;
-  nabla_setting attributes;
+  nabla_attribute_tree attributes;
   void *state;
   int is_made; /* `state` is to be destroyed */
   pthread_mutex_t lock;
@@ -63,23 +63,24 @@ static nabla_status check_one(const nabla_call_handler *h, const char *what,
 }
 
 static nabla_status check_attributes(const nabla_call_handler *h,
-                                     const nabla_setting *given,
+                                     const nabla_attribute_tree *given,
                                      nabla_diag *diag) {
   for (size_t i = 0; i < h->attribute_count; i++) {
     const nabla_call_attribute *wanted = &h->attributes[i];
-    const nabla_setting *at = nabla_setting_find(given, wanted->name);
+    const nabla_attribute_tree *at =
+        nabla_attribute_tree_find(given, wanted->name);
     if (!at && wanted->is_optional) continue;
     if (!at)
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "custom call '%.60s' needs the attribute '%.60s', %s",
                         h->target, wanted->name,
-                        nabla_setting_kind_name(wanted->kind));
+                        nabla_attribute_tree_kind_name(wanted->kind));
     if (at->kind != wanted->kind)
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "custom call '%.60s': attribute '%.60s' is %s, not %s",
                         h->target, wanted->name,
-                        nabla_setting_kind_name(wanted->kind),
-                        nabla_setting_kind_name(at->kind));
+                        nabla_attribute_tree_kind_name(wanted->kind),
+                        nabla_attribute_tree_kind_name(at->kind));
   }
   for (size_t i = 0; i < given->count && !h->takes_any_attributes; i++) {
     size_t k = 0;
@@ -120,10 +121,13 @@ static nabla_status check_types(const nabla_call_handler *h,
   return NABLA_OK;
 }
 
-nabla_status nabla_call_check(
-    const nabla_call_handler *h, const nabla_call_type_of *arguments,
-    size_t argument_count, const nabla_call_type_of *results,
-    size_t result_count, const nabla_setting *attributes, nabla_diag *diag) {
+nabla_status nabla_call_check(const nabla_call_handler *h,
+                              const nabla_call_type_of *arguments,
+                              size_t argument_count,
+                              const nabla_call_type_of *results,
+                              size_t result_count,
+                              const nabla_attribute_tree *attributes,
+                              nabla_diag *diag) {
   NABLA_TRY(
       check_types(h, arguments, argument_count, results, result_count, diag));
   return check_attributes(h, attributes, diag);
@@ -197,9 +201,9 @@ static nabla_status open_site(nabla_calls *calls, const nabla_call_site *from,
   char message[MESSAGE_SIZE];
   s->handler = nabla_call_find(from->target, "cpu");
   if (!s->handler) return nabla_call_fail_unknown(from->target, "cpu", diag);
-  NABLA_TRY(nabla_setting_read(from->attributes, &calls->arena, &s->attributes,
-                               diag));
-  if (s->attributes.kind != NABLA_SETTING_DICTIONARY)
+  NABLA_TRY(nabla_attribute_tree_read(from->attributes, &calls->arena,
+                                      &s->attributes, diag));
+  if (s->attributes.kind != NABLA_ATTRIBUTE_DICTIONARY)
     return nabla_fail(diag, NABLA_CORRUPT,
                       "the attributes of a custom call are no dictionary");
   NABLA_TRY(check_attributes(s->handler, &s->attributes, diag));

@@ -3,7 +3,7 @@
 #ifndef NABLA_RUNTIME_SESSION_CALLS_H
 #define NABLA_RUNTIME_SESSION_CALLS_H
 
-#include "lib/base/settings.h"
+#include "lib/base/attribute_tree.h"
 #include "nabla/custom_call.h"
 
 #define NABLA_CALL_MAX_BUFFERS 64u /* arguments, and results, of a call */
@@ -26,14 +26,15 @@ typedef struct nabla_call_type_of {
 
 /* Whether a call fits a handler: the error names the first parameter that does
  * not. */
-NABLA_MUST_USE nabla_status nabla_call_check(
-    const nabla_call_handler *handler, const nabla_call_type_of *arguments,
-    size_t argument_count, const nabla_call_type_of *results,
-    size_t result_count, const nabla_setting *attributes, nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_call_check(const nabla_call_handler *handler,
+                 const nabla_call_type_of *arguments, size_t argument_count,
+                 const nabla_call_type_of *results, size_t result_count,
+                 const nabla_attribute_tree *attributes, nabla_diag *diag);
 
 /* A custom call of the program: all with one target and equal attributes. */
 typedef struct nabla_call_site {
-  const char *target, *attributes; /* text of nabla_setting_write */
+  const char *target, *attributes; /* text of nabla_attribute_tree_write */
 } nabla_call_site;
 
 typedef struct nabla_calls nabla_calls;

@@ -28,9 +28,9 @@ _Static_assert(sizeof(void *) == sizeof(int64_t),
 
 /* One run. Everything in `block` is of words: pointers, then descriptors. */
 typedef struct frame {
-  const nabla_function *function;
-  const nabla_array *inputs;
-  nabla_array *outputs;
+  const nabla_signature *function;
+  const nabla_dense *inputs;
+  nabla_dense *outputs;
   void **arguments, **results; /* what the entry point gets               */
   void **staged;               /* per result: what the caller will own    */
   int64_t *free;               /* room for the next descriptor            */
@@ -71,7 +71,7 @@ static size_t component_count(const nabla_port *port) {
 }
 
 /* Words for the pointers and descriptors of a run. */
-static size_t frame_words(const nabla_function *function,
+static size_t frame_words(const nabla_signature *function,
                           size_t *out_arguments) {
   size_t words = 1; /* never none: pointers into the block are counted on */
   *out_arguments = 0;
@@ -103,7 +103,7 @@ static int count_bytes(nabla_dtype dtype, uint32_t rank, const int64_t *shape,
 }
 
 /* 1 when dtype, rank and every static size are the port's. */
-static int matches(const nabla_port *port, const nabla_array *array) {
+static int matches(const nabla_port *port, const nabla_dense *array) {
   if (array->dtype != port->dtype || array->rank != port->rank) return 0;
   for (uint32_t i = 0; i < port->rank; i++)
     if (array->shape[i] < 0 ||
@@ -112,14 +112,14 @@ static int matches(const nabla_port *port, const nabla_array *array) {
   return 1;
 }
 
-static nabla_text_80 describe_given(const nabla_array *array) {
+static nabla_text_80 describe_given(const nabla_dense *array) {
   const uint32_t rank =
       array->rank < NABLA_ARRAY_MAX_RANK ? array->rank : NABLA_ARRAY_MAX_RANK;
   return nabla_describe_array(array->dtype, rank, array->shape);
 }
 
 static nabla_status check_input(const frame *f, const nabla_port *port,
-                                const nabla_array *array) {
+                                const nabla_dense *array) {
   const size_t number = (size_t)(array - f->inputs);
   const size_t element = nabla_element_size(port->dtype);
   uint64_t bytes = 0;
@@ -172,7 +172,7 @@ static nabla_status add_arguments(frame *f,
     if (binding->is_bound) {
       at += add_bound(f, port, binding, at);
     } else if (!*port->encoding_name) {
-      const nabla_array *array = &f->inputs[input++];
+      const nabla_dense *array = &f->inputs[input++];
       NABLA_TRY(check_input(f, port, array));
       f->arguments[at++] = describe(f, array->data, array->rank, array->shape);
     }
@@ -184,7 +184,7 @@ static nabla_status add_arguments(frame *f,
 
 /* "x, bias": the names of the inputs, as many as fit. */
 static void name_inputs(const nabla_executable *executable,
-                        const nabla_function *function, char *out,
+                        const nabla_signature *function, char *out,
                         size_t room) {
   size_t used = 0;
   out[0] = 0;
@@ -202,7 +202,7 @@ static void name_inputs(const nabla_executable *executable,
 static nabla_status check_counts(const nabla_executable *executable,
                                  const frame *f, size_t input_count,
                                  size_t output_count) {
-  const nabla_function *function = f->function;
+  const nabla_signature *function = f->function;
   size_t wanted = 0;
   for (size_t i = 0; i < function->argument_count; i++) {
     const nabla_port *port = &function->arguments[i];
@@ -274,7 +274,7 @@ static int can_hand_over(const frame *f, const nabla_session *session,
   for (size_t i = 0; i < number; i++)
     if (f->staged[i] == from->allocated) return 0;
   return result->data == from->allocated && nabla_strided_is_dense(result) &&
-         nabla_blocks_hold(&session->blocks, from->allocated);
+         nabla_allocations_hold(&session->blocks, from->allocated);
 }
 
 /* Does all of a result that can fail. */
@@ -282,7 +282,7 @@ static nabla_status stage_result(frame *f, nabla_session *session,
                                  size_t number) {
   const nabla_port *port = &f->function->results[number];
   const nabla_strided_array result = result_at(f, number);
-  const nabla_array *output = &f->outputs[number];
+  const nabla_dense *output = &f->outputs[number];
   uint64_t bytes = 0;
   if (!count_bytes(port->dtype, port->rank, result.sizes, &bytes))
     return nabla_fail(f->diag, NABLA_CORRUPT,
@@ -299,7 +299,7 @@ static nabla_status stage_result(frame *f, nabla_session *session,
     return NABLA_OK;
   }
   void *copy =
-      nabla_blocks_allocate(&session->blocks, session->allocator, bytes);
+      nabla_allocations_allocate(&session->blocks, session->allocator, bytes);
   if (!copy)
     return nabla_fail(f->diag, NABLA_NO_MEMORY,
                       "cannot allocate %" PRIu64 " bytes for result %zu", bytes,
@@ -314,13 +314,13 @@ static void deliver(frame *f, nabla_session *session) {
   for (size_t i = 0; i < f->function->result_count; i++) {
     const nabla_port *port = &f->function->results[i];
     const nabla_strided_array result = result_at(f, i);
-    nabla_array *output = &f->outputs[i];
+    nabla_dense *output = &f->outputs[i];
     if (output->data) {
       nabla_strided_copy(&result, output->data);
       continue;
     }
-    nabla_blocks_take(&session->blocks, f->staged[i]);
-    *output = (nabla_array){
+    nabla_allocations_take(&session->blocks, f->staged[i]);
+    *output = (nabla_dense){
         .data = f->staged[i], .dtype = port->dtype, .rank = port->rank};
     for (uint32_t d = 0; d < port->rank; d++)
       output->shape[d] = result.sizes[d];
@@ -345,8 +345,8 @@ static nabla_status call(frame *f, const nabla_executable *executable,
 
 nabla_status nabla_executable_run(nabla_executable *executable,
                                   const char *function,
-                                  const nabla_array *inputs, size_t input_count,
-                                  nabla_array *outputs, size_t output_count,
+                                  const nabla_dense *inputs, size_t input_count,
+                                  nabla_dense *outputs, size_t output_count,
                                   nabla_diag *diag) {
   NABLA_REQUIRE(executable, diag);
   NABLA_REQUIRE(function, diag);

@@ -20,14 +20,14 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
 static void *allocate(const nabla_services *services, uint64_t bytes) {
   nabla_session *session = services->self;
   void *memory =
-      nabla_blocks_allocate(&session->blocks, session->allocator, bytes);
+      nabla_allocations_allocate(&session->blocks, session->allocator, bytes);
   if (!memory && session->refused == UINT64_MAX) session->refused = bytes;
   return memory;
 }
 
 static void release(const nabla_services *services, void *memory) {
   nabla_session *session = services->self;
-  nabla_blocks_free(&session->blocks, session->allocator, memory);
+  nabla_allocations_free(&session->blocks, session->allocator, memory);
 }
 
 /* A region for the pool. */
@@ -142,5 +142,5 @@ nabla_status nabla_session_status(const nabla_session *session,
 }
 
 void nabla_session_end(nabla_session *session) {
-  nabla_blocks_clear(&session->blocks, session->allocator);
+  nabla_allocations_clear(&session->blocks, session->allocator);
 }

@@ -12,7 +12,7 @@ typedef struct nabla_session {
   nabla_services services;
   const nabla_allocator *allocator;
   nabla_pool *pool;
-  nabla_blocks blocks;
+  nabla_allocations blocks;
   uint64_t refused; /* bytes of the allocation that failed, or UINT64_MAX */
   uint32_t failed;
   uint32_t failure; /* the first that was reported, and its details */

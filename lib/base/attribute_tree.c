@@ -1,6 +1,6 @@
-/* See settings.h. The text: i<number>; b<0 or 1>; f<hexadecimal float>;
+/* See attribute_tree.h. The text: i<number>; b<0 or 1>; f<hexadecimal float>;
  * s<bytes>:<hex digits> a<count>:<values> d<count>:<name as s><value>... */
-#include "lib/base/settings.h"
+#include "lib/base/attribute_tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,28 +46,28 @@ char *nabla_arena_copy(nabla_arena *arena, const char *text, size_t length) {
 
 /* ---- looking ---- */
 
-const nabla_setting *nabla_setting_find(const nabla_setting *from,
-                                        const char *name) {
-  if (!from || from->kind != NABLA_SETTING_DICTIONARY) return NULL;
+const nabla_attribute_tree *nabla_attribute_tree_find(
+    const nabla_attribute_tree *from, const char *name) {
+  if (!from || from->kind != NABLA_ATTRIBUTE_DICTIONARY) return NULL;
   for (size_t i = 0; i < from->count; i++)
     if (!strcmp(from->elements[i].name, name)) return &from->elements[i];
   return NULL;
 }
 
-int64_t nabla_setting_integer(const nabla_setting *from, const char *name,
-                              int64_t otherwise) {
-  const nabla_setting *at = nabla_setting_find(from, name);
-  return at && at->kind == NABLA_SETTING_INTEGER ? at->integer : otherwise;
+int64_t nabla_attribute_tree_integer(const nabla_attribute_tree *from,
+                                     const char *name, int64_t otherwise) {
+  const nabla_attribute_tree *at = nabla_attribute_tree_find(from, name);
+  return at && at->kind == NABLA_ATTRIBUTE_INTEGER ? at->integer : otherwise;
 }
 
-const char *nabla_setting_kind_name(nabla_setting_kind kind) {
+const char *nabla_attribute_tree_kind_name(nabla_attribute_tree_kind kind) {
   static const char *const names[] = {
-      [NABLA_SETTING_BOOL] = "a bool",
-      [NABLA_SETTING_INTEGER] = "an integer",
-      [NABLA_SETTING_FLOAT] = "a float",
-      [NABLA_SETTING_STRING] = "a string",
-      [NABLA_SETTING_ARRAY] = "an array",
-      [NABLA_SETTING_DICTIONARY] = "a dictionary"};
+      [NABLA_ATTRIBUTE_BOOL] = "a bool",
+      [NABLA_ATTRIBUTE_INTEGER] = "an integer",
+      [NABLA_ATTRIBUTE_FLOAT] = "a float",
+      [NABLA_ATTRIBUTE_STRING] = "a string",
+      [NABLA_ATTRIBUTE_ARRAY] = "an array",
+      [NABLA_ATTRIBUTE_DICTIONARY] = "a dictionary"};
   return (unsigned)kind < sizeof names / sizeof *names ? names[kind]
                                                        : "nothing known";
 }
@@ -92,35 +92,35 @@ static nabla_status put_text(const char *text, size_t length, nabla_buffer *to,
   return NABLA_OK;
 }
 
-static nabla_status write_at(const nabla_setting *from, int depth,
+static nabla_status write_at(const nabla_attribute_tree *from, int depth,
                              nabla_buffer *to, nabla_diag *diag) {
-  if (depth > NABLA_SETTING_MAX_DEPTH)
+  if (depth > NABLA_ATTRIBUTE_TREE_MAX_DEPTH)
     return nabla_fail(diag, NABLA_TOO_LARGE, "attributes are nested too deep");
-  bool named = from->kind == NABLA_SETTING_DICTIONARY;
+  bool named = from->kind == NABLA_ATTRIBUTE_DICTIONARY;
   switch (from->kind) {
-    case NABLA_SETTING_BOOL:
+    case NABLA_ATTRIBUTE_BOOL:
       return put(to, diag, "b%d;", from->integer != 0);
-    case NABLA_SETTING_INTEGER:
+    case NABLA_ATTRIBUTE_INTEGER:
       return put(to, diag, "i%" PRId64 ";", from->integer);
-    case NABLA_SETTING_FLOAT:
+    case NABLA_ATTRIBUTE_FLOAT:
       return put(to, diag, "f%a;", from->number);
-    case NABLA_SETTING_STRING:
+    case NABLA_ATTRIBUTE_STRING:
       return put_text(from->text, from->count, to, diag);
-    case NABLA_SETTING_ARRAY:
-    case NABLA_SETTING_DICTIONARY:
+    case NABLA_ATTRIBUTE_ARRAY:
+    case NABLA_ATTRIBUTE_DICTIONARY:
       break;
   }
   NABLA_TRY(put(to, diag, "%c%zu:", named ? 'd' : 'a', from->count));
   for (size_t i = 0; i < from->count; i++) {
-    const nabla_setting *at = &from->elements[i];
+    const nabla_attribute_tree *at = &from->elements[i];
     if (named) NABLA_TRY(put_text(at->name, strlen(at->name), to, diag));
     NABLA_TRY(write_at(at, depth + 1, to, diag));
   }
   return NABLA_OK;
 }
 
-nabla_status nabla_setting_write(const nabla_setting *from, nabla_buffer *to,
-                                 nabla_diag *diag) {
+nabla_status nabla_attribute_tree_write(const nabla_attribute_tree *from,
+                                        nabla_buffer *to, nabla_diag *diag) {
   return write_at(from, 0, to, diag);
 }
 
@@ -148,7 +148,7 @@ static nabla_status read_count(reader *r, char end, size_t *out) {
   if (*r->at < '0' || *r->at > '9') return broken(r);
   errno = 0;
   unsigned long long count = strtoull(r->at, &stop, 10);
-  if (errno || *stop != end || count > NABLA_SETTING_MAX_COUNT)
+  if (errno || *stop != end || count > NABLA_ATTRIBUTE_TREE_MAX_COUNT)
     return broken(r);
   r->at = stop + 1;
   *out = (size_t)count;
@@ -179,32 +179,34 @@ static nabla_status read_text(reader *r, const char **out, size_t *out_length) {
   return NABLA_OK;
 }
 
-static nabla_status read_number(reader *r, nabla_setting *out) {
+static nabla_status read_number(reader *r, nabla_attribute_tree *out) {
   char *stop;
   errno = 0;
-  if (out->kind == NABLA_SETTING_FLOAT)
+  if (out->kind == NABLA_ATTRIBUTE_FLOAT)
     out->number = strtod(r->at, &stop);
   else
     out->integer = strtoll(r->at, &stop, 10);
   bool wrong = stop == r->at || *stop != ';' ||
-               (errno && out->kind != NABLA_SETTING_FLOAT);
-  if (out->kind == NABLA_SETTING_BOOL && (out->integer & ~1)) wrong = true;
+               (errno && out->kind != NABLA_ATTRIBUTE_FLOAT);
+  if (out->kind == NABLA_ATTRIBUTE_BOOL && (out->integer & ~1)) wrong = true;
   if (wrong) return broken(r);
   r->at = stop + 1;
   return NABLA_OK;
 }
 
-static nabla_status read_at(reader *r, int depth, nabla_setting *out);
+static nabla_status read_at(reader *r, int depth, nabla_attribute_tree *out);
 
-static nabla_status read_elements(reader *r, int depth, nabla_setting *out) {
+static nabla_status read_elements(reader *r, int depth,
+                                  nabla_attribute_tree *out) {
   NABLA_TRY(read_count(r, ':', &out->count));
-  nabla_setting *all = nabla_arena_take(r->arena, out->count, sizeof *all);
+  nabla_attribute_tree *all =
+      nabla_arena_take(r->arena, out->count, sizeof *all);
   if (!all) return no_memory(r);
   out->elements = all;
   for (size_t i = 0; i < out->count; i++) {
     const char *name = "";
     size_t length = 0;
-    if (out->kind == NABLA_SETTING_DICTIONARY) {
+    if (out->kind == NABLA_ATTRIBUTE_DICTIONARY) {
       if (*r->at++ != 's') return broken(r);
       NABLA_TRY(read_text(r, &name, &length));
       if (strlen(name) != length) return broken(r);
@@ -215,23 +217,24 @@ static nabla_status read_elements(reader *r, int depth, nabla_setting *out) {
   return NABLA_OK;
 }
 
-static nabla_status read_at(reader *r, int depth, nabla_setting *out) {
+static nabla_status read_at(reader *r, int depth, nabla_attribute_tree *out) {
   static const char letters[] = "bifsad";
   const char *letter = *r->at ? strchr(letters, *r->at) : NULL;
-  *out = (nabla_setting){.name = ""};
-  if (!letter || depth > NABLA_SETTING_MAX_DEPTH ||
-      ++r->values > NABLA_SETTING_MAX_COUNT)
+  *out = (nabla_attribute_tree){.name = ""};
+  if (!letter || depth > NABLA_ATTRIBUTE_TREE_MAX_DEPTH ||
+      ++r->values > NABLA_ATTRIBUTE_TREE_MAX_COUNT)
     return broken(r);
   r->at++;
-  out->kind = (nabla_setting_kind)(letter - letters);
-  if (out->kind <= NABLA_SETTING_FLOAT) return read_number(r, out);
-  if (out->kind == NABLA_SETTING_STRING)
+  out->kind = (nabla_attribute_tree_kind)(letter - letters);
+  if (out->kind <= NABLA_ATTRIBUTE_FLOAT) return read_number(r, out);
+  if (out->kind == NABLA_ATTRIBUTE_STRING)
     return read_text(r, &out->text, &out->count);
   return read_elements(r, depth, out);
 }
 
-nabla_status nabla_setting_read(const char *text, nabla_arena *arena,
-                                nabla_setting *out, nabla_diag *diag) {
+nabla_status nabla_attribute_tree_read(const char *text, nabla_arena *arena,
+                                       nabla_attribute_tree *out,
+                                       nabla_diag *diag) {
   reader r = {text, arena, 0, diag};
   NABLA_TRY(read_at(&r, 0, out));
   return *r.at ? broken(&r) : NABLA_OK;

@@ -1,5 +1,5 @@
-/* See attribute_to_setting.h. */
-#include "dialect/attribute_to_setting.h"
+/* See attribute_to_tree.h. */
+#include "dialect/attribute_to_tree.h"
 
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
@@ -12,14 +12,14 @@ typedef struct maker {
 static const char no_memory[] = "takes more memory than there is";
 
 static const char *of(maker *m, MlirAttribute from, int depth,
-                      nabla_setting *out);
+                      nabla_attribute_tree *out);
 
-static const char *of_integer(MlirAttribute from, nabla_setting *out) {
+static const char *of_integer(MlirAttribute from, nabla_attribute_tree *out) {
   MlirType type = mlirAttributeGetType(from);
   if (!mlirTypeIsAIndex(type) &&
       (!mlirTypeIsAInteger(type) || mlirIntegerTypeGetWidth(type) > 64))
     return "has an integer of more than 64 bits";
-  out->kind = NABLA_SETTING_INTEGER;
+  out->kind = NABLA_ATTRIBUTE_INTEGER;
   if (mlirTypeIsAInteger(type) && mlirIntegerTypeIsSigned(type)) {
     out->integer = mlirIntegerAttrGetValueSInt(from);
   } else if (mlirTypeIsAInteger(type) && mlirIntegerTypeIsUnsigned(type)) {
@@ -32,19 +32,20 @@ static const char *of_integer(MlirAttribute from, nabla_setting *out) {
   return NULL;
 }
 
-static nabla_setting *elements(maker *m, size_t count, nabla_setting *out) {
-  nabla_setting *all = nabla_arena_take(m->arena, count, sizeof *all);
+static nabla_attribute_tree *elements(maker *m, size_t count,
+                                      nabla_attribute_tree *out) {
+  nabla_attribute_tree *all = nabla_arena_take(m->arena, count, sizeof *all);
   out->count = count;
   out->elements = all;
   return all;
 }
 
 static const char *of_array(maker *m, MlirAttribute from, int depth,
-                            nabla_setting *out) {
+                            nabla_attribute_tree *out) {
   intptr_t count = mlirArrayAttrGetNumElements(from);
-  nabla_setting *all = elements(m, (size_t)count, out);
+  nabla_attribute_tree *all = elements(m, (size_t)count, out);
   if (!all) return no_memory;
-  out->kind = NABLA_SETTING_ARRAY;
+  out->kind = NABLA_ATTRIBUTE_ARRAY;
   for (intptr_t i = 0; i < count; i++) {
     const char *why =
         of(m, mlirArrayAttrGetElement(from, i), depth + 1, &all[i]);
@@ -54,11 +55,11 @@ static const char *of_array(maker *m, MlirAttribute from, int depth,
 }
 
 static const char *of_dictionary(maker *m, MlirAttribute from, int depth,
-                                 nabla_setting *out) {
+                                 nabla_attribute_tree *out) {
   intptr_t count = mlirDictionaryAttrGetNumElements(from);
-  nabla_setting *all = elements(m, (size_t)count, out);
+  nabla_attribute_tree *all = elements(m, (size_t)count, out);
   if (!all) return no_memory;
-  out->kind = NABLA_SETTING_DICTIONARY;
+  out->kind = NABLA_ATTRIBUTE_DICTIONARY;
   for (intptr_t i = 0; i < count; i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(from, i);
     MlirStringRef name = mlirIdentifierStr(entry.name);
@@ -78,23 +79,25 @@ static bool is_dense(MlirAttribute from) {
          mlirAttributeIsADenseBoolArray(from);
 }
 
-static const char *of_dense(maker *m, MlirAttribute from, nabla_setting *out) {
+static const char *of_dense(maker *m, MlirAttribute from,
+                            nabla_attribute_tree *out) {
   intptr_t count = mlirDenseArrayGetNumElements(from);
   m->values += (size_t)count;
-  nabla_setting *all = elements(m, (size_t)count, out);
+  nabla_attribute_tree *all = elements(m, (size_t)count, out);
   if (!all) return no_memory;
-  out->kind = NABLA_SETTING_ARRAY;
+  out->kind = NABLA_ATTRIBUTE_ARRAY;
   for (intptr_t i = 0; i < count; i++) {
-    all[i] = (nabla_setting){.name = "", .kind = NABLA_SETTING_INTEGER};
+    all[i] =
+        (nabla_attribute_tree){.name = "", .kind = NABLA_ATTRIBUTE_INTEGER};
     if (mlirAttributeIsADenseI64Array(from))
       all[i].integer = mlirDenseI64ArrayGetElement(from, i);
     else if (mlirAttributeIsADenseI32Array(from))
       all[i].integer = mlirDenseI32ArrayGetElement(from, i);
     else if (mlirAttributeIsADenseBoolArray(from))
-      all[i].kind = NABLA_SETTING_BOOL,
+      all[i].kind = NABLA_ATTRIBUTE_BOOL,
       all[i].integer = mlirDenseBoolArrayGetElement(from, i);
     else
-      all[i].kind = NABLA_SETTING_FLOAT,
+      all[i].kind = NABLA_ATTRIBUTE_FLOAT,
       all[i].number = mlirAttributeIsADenseF64Array(from)
                           ? mlirDenseF64ArrayGetElement(from, i)
                           : (double)mlirDenseF32ArrayGetElement(from, i);
@@ -103,25 +106,27 @@ static const char *of_dense(maker *m, MlirAttribute from, nabla_setting *out) {
 }
 
 static const char *of(maker *m, MlirAttribute from, int depth,
-                      nabla_setting *out) {
-  *out = (nabla_setting){.name = ""};
-  if (depth > NABLA_SETTING_MAX_DEPTH) return "is nested too deep";
-  if (++m->values > NABLA_SETTING_MAX_COUNT) return "has too many values";
+                      nabla_attribute_tree *out) {
+  *out = (nabla_attribute_tree){.name = ""};
+  if (depth > NABLA_ATTRIBUTE_TREE_MAX_DEPTH) return "is nested too deep";
+  if (++m->values > NABLA_ATTRIBUTE_TREE_MAX_COUNT)
+    return "has too many values";
   if (mlirAttributeIsABool(from) || mlirAttributeIsAUnit(from)) {
-    out->kind = NABLA_SETTING_BOOL;
+    out->kind = NABLA_ATTRIBUTE_BOOL;
     out->integer = mlirAttributeIsAUnit(from) || mlirBoolAttrGetValue(from);
     return NULL;
   }
   if (mlirAttributeIsAInteger(from)) return of_integer(from, out);
   if (mlirAttributeIsAFloat(from)) {
-    out->kind = NABLA_SETTING_FLOAT;
+    out->kind = NABLA_ATTRIBUTE_FLOAT;
     out->number = mlirFloatAttrGetValueDouble(from);
     return NULL;
   }
   if (mlirAttributeIsAString(from)) {
     MlirStringRef text = mlirStringAttrGetValue(from);
-    if (text.length > NABLA_SETTING_MAX_COUNT) return "has too long a string";
-    out->kind = NABLA_SETTING_STRING;
+    if (text.length > NABLA_ATTRIBUTE_TREE_MAX_COUNT)
+      return "has too long a string";
+    out->kind = NABLA_ATTRIBUTE_STRING;
     out->count = text.length;
     out->text = nabla_arena_copy(m->arena, text.data, text.length);
     return out->text ? NULL : no_memory;
@@ -133,8 +138,8 @@ static const char *of(maker *m, MlirAttribute from, int depth,
   return "is no bool, integer, float, string, array or dictionary";
 }
 
-const char *nabla_setting_of(MlirAttribute attribute, nabla_arena *arena,
-                             nabla_setting *out) {
+const char *nabla_attribute_to_tree(MlirAttribute attribute, nabla_arena *arena,
+                                    nabla_attribute_tree *out) {
   maker m = {arena, 0};
   return of(&m, attribute, 0, out);
 }
