@@ -38,4 +38,14 @@ static inline int nabla_is_control(uint32_t code) {
   return 0;
 }
 
+/* Bytes at `text`, at most `length`, that are shown as they are everywhere:
+ * printable ASCII but '"' and '\\', which JSON escapes. */
+static inline size_t nabla_plain_length(const uint8_t *text, size_t length) {
+  size_t at = 0;
+  while (at < length && (uint8_t)(text[at] - 0x20) < 0x7f - 0x20 &&
+         text[at] != '"' && text[at] != '\\')
+    at++;
+  return at;
+}
+
 #endif

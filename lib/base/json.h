@@ -91,7 +91,8 @@ typedef struct nabla_json_u64s {
 /* Takes such an array, the value of the key that was delivered last, where it
  * lies in the window in the usual form: no white space but one blank behind ':'
  * and ','. Headers have millions of them.
- * @return 1; 0 when nothing was taken, and the events say what is there */
+ * @return 1 when the array was taken; else 0: nothing was read, and
+ *         nabla_json_next delivers the value's events */
 int nabla_json_take_u64s(nabla_json *json, nabla_json_u64s *array);
 
 /* The next event must be of `kind`; else NABLA_CORRUPT saying what was

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/base/controls.h"
+#include "lib/base/decimal.h"
 #include "lib/base/json.h"
 #include "lib/base/utf8.h"
 
@@ -119,20 +120,11 @@ static size_t escape(uint32_t code, char unit[UNIT]) {
                           0xdc00u | (unsigned)(code & 0x3ff));
 }
 
-/* Bytes at `text` that are written as they are. */
-static size_t plain(const uint8_t *text, size_t length) {
-  size_t at = 0;
-  while (at < length && (uint8_t)(text[at] - 0x20) < 0x7f - 0x20 &&
-         text[at] != '"' && text[at] != '\\')
-    at++;
-  return at;
-}
-
 #define SHORT 128 /* bytes of a text that is quoted in the buffer */
 
 static void quote(nabla_json_out *out, const char *text, size_t length) {
   const uint8_t *bytes = (const uint8_t *)text;
-  size_t written = 0, at = plain(bytes, length);
+  size_t written = 0, at = nabla_plain_length(bytes, length);
   if (at == length && length <= SHORT) {
     char *to = reserve(out, length + 2);
     to[0] = '"';
@@ -144,7 +136,7 @@ static void quote(nabla_json_out *out, const char *text, size_t length) {
   emit(out, "\"", 1);
   while (at < length) {
     char unit[UNIT];
-    at += plain(bytes + at, length - at);
+    at += nabla_plain_length(bytes + at, length - at);
     if (at == length) break;
     size_t taken = nabla_utf8_length(bytes + at, length - at);
     size_t shown = taken ? escape(nabla_utf8_code(bytes + at, taken), unit) : 0;
@@ -195,14 +187,9 @@ static void word(nabla_json_out *out, const char *text) {
   emit_text(out, text);
 }
 
-#define DIGITS 20 /* of 2^64 - 1 */
-
 static void emit_decimal(nabla_json_out *out, uint64_t value) {
-  char text[DIGITS];
-  size_t at = sizeof text;
-  do text[--at] = (char)('0' + value % 10);
-  while (value /= 10);
-  emit(out, text + at, sizeof text - at);
+  char text[NABLA_DECIMAL];
+  emit(out, text, (size_t)(nabla_decimal_write(text, value) - text));
 }
 
 void nabla_json_out_u64(nabla_json_out *out, uint64_t value) {

@@ -269,9 +269,13 @@ static nabla_status make(uint32_t threads, uint32_t cpus,
   if (error) {
     uint32_t started = pool->started;
     nabla_pool_destroy(pool);
-    return nabla_fail(diag, NABLA_NO_MEMORY,
-                      "cannot start thread %u of %u (error %d)", started + 2,
-                      threads, error);
+    const nabla_status status = nabla_fail(
+        diag, NABLA_NO_MEMORY, "cannot start thread %u of %u (error %d)",
+        started + 2, threads, error);
+    nabla_diag_set_next(diag,
+                        "ask for fewer threads, or raise the limits of threads "
+                        "and memory (ulimit -u, ulimit -v)");
+    return status;
   }
   *out = pool;
   return NABLA_OK;

@@ -4,11 +4,12 @@
  * quant/codec/encode.c cuts its input into chunks of whole blocks that stay in
  * the first cache, and takes each through the stages:
  *
- *   absmax, peak, range     a statistic of each block
- *   or mean
- *   (or search              scales of least squared error:
- * quant/search/search.h) round                   scales as they are stored, and
- * factors code                    codes from values and factors
+ * - absmax, peak, range or mean: a statistic of each block
+ * - round: scales as they are stored, made from it, and factors
+ * - code: codes from values and factors
+ *
+ * A search (quant/search/search.h), which finds the scales of least squared
+ * error, takes the place of the statistic.
  *
  * Decoding widens the stored scales and calls `decode`. Stages of the row `any`
  * serve all encodings. A stage never allocates, calls out of quant/ or holds

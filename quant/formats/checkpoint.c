@@ -423,15 +423,25 @@ int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
   return 0;
 }
 
+/* -1, 0 or 1: tensor `i` lies before, at or behind an entry of a file. */
+static int compare_to_entry(const nabla_checkpoint *checkpoint, size_t i,
+                            uint32_t shard, size_t entry) {
+  const nabla_head *head = head_at(checkpoint, i);
+  if (head->shard != shard) return head->shard < shard ? -1 : 1;
+  return head->entry < entry ? -1 : head->entry > entry;
+}
+
 size_t nabla_checkpoint_find_at(const nabla_checkpoint *checkpoint,
                                 uint32_t shard, size_t entry) {
   size_t low = 0, high = nabla_checkpoint_count(checkpoint);
-  size_t middle = entry; /* where it is in one file without packed tensors */
-  for (; low < high; middle = low + (high - low) / 2) {
-    if (middle >= high) middle = low + (high - low) / 2;
-    const nabla_head *head = head_at(checkpoint, middle);
-    if (head->shard == shard && head->entry == entry) return middle;
-    if (head->shard < shard || (head->shard == shard && head->entry < entry))
+  /* In one file without packed tensors numbers are those of entries. */
+  if (entry < high && compare_to_entry(checkpoint, entry, shard, entry) == 0)
+    return entry;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    const int order = compare_to_entry(checkpoint, middle, shard, entry);
+    if (order == 0) return middle;
+    if (order < 0)
       low = middle + 1;
     else
       high = middle;

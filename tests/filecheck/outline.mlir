@@ -6,7 +6,7 @@
 
 // What is equal in all copies is one argument; what is used behind a copy is a
 // result; a packed argument stays packed.
-// CHECK: func.func private @outlined_0(%[[X:.*]]: tensor<?x64xf32> {bufferization.writable = false}, %[[W:.*]]: !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>> {bufferization.writable = false}, %[[B:.*]]: tensor<?x64xf32> {bufferization.writable = false}) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+// CHECK: func.func private @outlined_0(%[[X:.*]]: tensor<?x64xf32> {bufferization.writable = false}, %[[W:.*]]: !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>, %[[B:.*]]: tensor<?x64xf32> {bufferization.writable = false}) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
 // CHECK-NEXT: %[[D:.*]] = nabla.fused_dot %[[X]], %[[W]]
 // CHECK-NEXT: %[[A:.*]] = nabla.abs %[[D]]
 // CHECK-NEXT: %[[M:.*]] = nabla.mul %[[A]], %[[B]]

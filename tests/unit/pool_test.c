@@ -311,6 +311,7 @@ Test(pool, a_thread_that_cannot_start_is_no_memory) {
   cr_expect_eq(sscanf(diag.what, "cannot start thread %u of 200", &number), 1,
                "%s", diag.what);
   cr_expect(number > 2 && number < 10, "some started: %u", number);
+  cr_expect(strstr(diag.next, "fewer threads"), "%s", diag.next);
   cr_expect_eq(settled_threads(before), before);
   cr_expect(failing_allocator_is_clean(&failing));
 }

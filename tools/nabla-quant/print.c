@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/base/controls.h"
+#include "lib/base/decimal.h"
 #include "lib/base/utf8.h"
 #include "tools/nabla-quant/cli.h"
 
@@ -10,25 +11,12 @@
 #define YELLOW "\033[33m"
 #define PLAIN  "\033[0m"
 
-#define DIGITS 20 /* of 2^64 - 1 */
-
-/* Writes a number; returns what follows it. snprintf takes ten times as long,
- * which shows where millions of tensors are listed. */
-static char *put_decimal(char *to, uint64_t value) {
-  char text[DIGITS];
-  size_t at = sizeof text;
-  do text[--at] = (char)('0' + value % 10);
-  while (value /= 10);
-  memcpy(to, text + at, sizeof text - at);
-  return to + sizeof text - at;
-}
-
 void cli_size_text(uint64_t bytes, char out[CLI_SIZE_TEXT]) {
   static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = (double)bytes;
   size_t unit = 0;
   if (bytes < 1024) {
-    memcpy(put_decimal(out, bytes), " B", 3);
+    memcpy(nabla_decimal_write(out, bytes), " B", 3);
     return;
   }
   /* 1023.995 would print as 1024.00 */
@@ -41,7 +29,7 @@ void cli_shape_text(const nabla_tensor *tensor, char out[CLI_SHAPE_TEXT]) {
   *to++ = '[';
   for (uint32_t i = 0; i < tensor->rank; i++) {
     if (i) *to++ = ',', *to++ = ' ';
-    to = put_decimal(to, tensor->shape[i]);
+    to = nabla_decimal_write(to, tensor->shape[i]);
   }
   *to++ = ']', *to = '\0';
 }

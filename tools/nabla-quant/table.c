@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "lib/base/controls.h"
 #include "tools/nabla-quant/cli.h"
 
 #define BOLD  "\033[1m"
@@ -68,19 +69,13 @@ static int repeat_text(cli_table *table, const char *text, size_t length) {
   return 1;
 }
 
-/* Bytes at `name` that are shown as they are: printable ASCII. */
-static size_t plain(const char *name, size_t length) {
-  size_t at = 0;
-  while (at < length && name[at] >= 0x20 && name[at] < 0x7f) at++;
-  return at;
-}
-
 void cli_table_name(cli_table *table, const char *name, size_t length) {
   char piece[CLI_ESCAPED];
   const size_t begin = table->cells.size;
   if (table->status || repeat_text(table, name, length)) return;
   while (length && !table->status) {
-    size_t taken = plain(name, length), shown = taken;
+    size_t taken = nabla_plain_length((const uint8_t *)name, length),
+           shown = taken;
     const char *text = name;
     if (!taken) {
       taken = cli_escape(name, length, piece);

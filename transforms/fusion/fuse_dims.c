@@ -12,8 +12,7 @@
 static MlirValue size_of(MlirValue value) {
   const MlirOperation op = nabla_defining_op(value);
   if (!nabla_is(op, "arith.index_cast")) return value;
-  const MlirValue from = mlirOperationGetOperand(op, 0);
-  return from;
+  return mlirOperationGetOperand(op, 0);
 }
 
 static bool is_comparison(MlirOperation op) {

@@ -121,15 +121,6 @@ static MlirType type_of_output(const outline *o, size_t i) {
   return nabla_result_type(op_at(o, 0, o->outputs[i].op), o->outputs[i].index);
 }
 
-/* Arguments are only read, implicit ones too. */
-static void protect(MlirOperation function, intptr_t count) {
-  MlirAttribute *values = calloc((size_t)count + 1, sizeof *values);
-  for (intptr_t i = 0; values && i < count; i++)
-    values[i] = mlirBoolAttrGet(nabla_context(function), 0);
-  if (values) nabla_arguments_set(function, "bufferization.writable", values);
-  free(values);
-}
-
 /* A private function of this name and type, before `caller`; its entry block,
  * which is empty. */
 static MlirBlock declare(MlirOperation caller, const char *name,
@@ -155,7 +146,7 @@ static MlirBlock declare(MlirOperation caller, const char *name,
   MlirOperation op = mlirOperationCreate(&state);
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(caller), caller,
                                       op);
-  protect(op, mlirFunctionTypeGetNumInputs(function));
+  nabla_arguments_protect(op, 0, mlirFunctionTypeGetNumInputs(function));
   return entry;
 }
 

@@ -76,8 +76,9 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
 /* Elements of k in a panel. One of 8 to 12 KiB leaves room in the first cache
  * for tiles of x, and for another thread of the core: 16 and 24 KiB take a
  * sixth more time; but q6_k is decoded by 128. q4_k and q5_k have the scales of
- * 256 at once. Where K is large, panels are deeper, so that there are as few as
- * promises allow (gemm_f32_bf16x3_amx.c). */
+ * 256 at once. Where K is large, panels are deeper: a sum adds at most
+ * PANELS_MOST of them and one for each 256 of k, which keeps its error within
+ * the stated bound (gemm_f32_bf16x3_amx.c). */
 static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
   int is_packed6 =
       spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6;
