@@ -5,34 +5,35 @@ foreach(name passes_rules passes_ops)
   target_link_libraries(${name} PRIVATE nabla-static nabla_flags)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
 endforeach()
-add_test(NAME passes.rules COMMAND passes_rules)
-add_test(NAME compiler.example_extend COMMAND extend)
-add_test(NAME passes.ops COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
+nabla_add_test(NAME passes.rules COMMAND passes_rules)
+nabla_add_test(NAME compiler.example_extend COMMAND extend)
+nabla_add_test(NAME passes.ops
+  COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
   "${CMAKE_CURRENT_SOURCE_DIR}/passes_ops.txt"
   "write there which columns of dialect/ops.def are empty now"
   $<TARGET_FILE:passes_ops>)
-add_test(NAME passes.rows COMMAND
+nabla_add_test(NAME passes.rows COMMAND
   "${CMAKE_CURRENT_SOURCE_DIR}/rows_tested.sh" "${CMAKE_SOURCE_DIR}")
-add_test(NAME passes.parallel COMMAND
+nabla_add_test(NAME passes.parallel COMMAND
   "${CMAKE_CURRENT_SOURCE_DIR}/opt_parallel.sh" "$<TARGET_FILE:nabla-opt>")
 
 # Generated pages are what the tables say.
 set(again "build the target update-docs")
 foreach(page passes rules ops)
   string(TOUPPER ${page} name)
-  add_test(NAME docs.${page} COMMAND
+  nabla_add_test(NAME docs.${page} COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
     "${CMAKE_SOURCE_DIR}/docs/${name}.md" "${again}"
     $<TARGET_FILE:nabla-pages> --${page})
 endforeach()
 add_custom_target(dialect_page ALL DEPENDS NablaDialectPage)
-add_test(NAME docs.dialect COMMAND
+nabla_add_test(NAME docs.dialect COMMAND
   "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
   "${CMAKE_SOURCE_DIR}/docs/DIALECT.md" "${again}"
   "${CMAKE_SOURCE_DIR}/tools/nabla-opt/dialect_page.sh"
   "${CMAKE_BINARY_DIR}/dialect/NablaDialect.md")
 
 # Examples of the dialect's page, and the assembly that is printed.
-add_test(NAME passes.examples COMMAND "${NABLA_TEST_PYTHON}"
+nabla_add_test(NAME passes.examples COMMAND "${NABLA_TEST_PYTHON}"
   "${CMAKE_CURRENT_SOURCE_DIR}/dialect_examples.py"
   "$<TARGET_FILE:nabla-opt>" "${CMAKE_SOURCE_DIR}/docs/DIALECT.md")

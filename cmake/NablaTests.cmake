@@ -1,0 +1,23 @@
+# nabla_add_test(NAME name COMMAND command [argument...]): add_test through
+# tests/support/timed, which keeps the CPU seconds of each test for
+# scripts/test. The command is a program's path or a target.
+function(nabla_add_test)
+  if(ARGC LESS 4 OR NOT ARGV0 STREQUAL "NAME" OR NOT ARGV2 STREQUAL "COMMAND")
+    message(FATAL_ERROR "usage: nabla_add_test(NAME name COMMAND command ...)")
+  endif()
+  set(command "${ARGV3}")
+  if(TARGET "${command}")
+    set(command "$<TARGET_FILE:${command}>")
+  endif()
+  # arguments may be empty or hold semicolons, which ${ARGN} does not keep
+  set(arguments "")
+  math(EXPR last "${ARGC} - 1")
+  if(last GREATER 3)
+    foreach(i RANGE 4 ${last})
+      string(APPEND arguments " [==[${ARGV${i}}]==]")
+    endforeach()
+  endif()
+  cmake_language(EVAL CODE "add_test(NAME [==[${ARGV1}]==] COMMAND
+    [==[${CMAKE_SOURCE_DIR}/tests/support/timed]==] [==[${ARGV1}]==]
+    [==[${command}]==]${arguments})")
+endfunction()
