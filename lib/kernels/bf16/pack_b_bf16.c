@@ -84,10 +84,10 @@ typedef struct unit_place {
   nabla_ssa out, low;
 } unit_place;
 
-static void store_codes(nabla_emitter *emitter, uint32_t e, nabla_ssa codes,
+static void store_codes(nabla_emitter *emitter, uint32_t element, nabla_ssa codes,
                         void *context) {
   unit_place *to = context;
-  if (e % NABLA_BF16_STEP == 0)
+  if (element % NABLA_BF16_STEP == 0)
     to->low = codes;
   else
     nabla_emit_bf16_parts(
@@ -95,7 +95,7 @@ static void store_codes(nabla_emitter *emitter, uint32_t e, nabla_ssa codes,
         nabla_emit_address(
             emitter, to->out,
             nabla_emit_i64(
-                emitter, (uint64_t)(e / NABLA_BF16_STEP) * NABLA_TILE_BYTES)));
+                emitter, (uint64_t)(element / NABLA_BF16_STEP) * NABLA_TILE_BYTES)));
 }
 
 /* Rows begin with a block, so that `k` tells where in one they are. */

@@ -183,6 +183,47 @@ nabla_ssa nabla_emit_broadcast(nabla_emitter *emitter, const char *type,
 }
 
 /* Explicit, not vector.reduction: the order is the same on every target. */
+nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
+                                const char *operation, nabla_ssa a,
+                                nabla_ssa b) {
+  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
+                    nabla_type_i32[shape]);
+}
+
+nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
+                              const char *operation, nabla_ssa a, uint32_t b) {
+  return nabla_emit_i32_binary(emitter, shape, operation, a,
+                               nabla_emit_i32(emitter, shape, b));
+}
+
+nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
+                             const char *to, nabla_ssa value) {
+  return nabla_emit(emitter, "vector.bitcast %%v%u : %s to %s", value, from,
+                    to);
+}
+
+unsigned nabla_pick_from(unsigned lane, unsigned context) {
+  return lane + context;
+}
+
+unsigned nabla_pick_second(unsigned lane, unsigned context) {
+  return 2 * lane + context;
+}
+
+nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
+                             unsigned lanes, nabla_ssa a, nabla_ssa b,
+                             unsigned count, nabla_pick *pick,
+                             unsigned context) {
+  nabla_text *text = emitter->text;
+  nabla_ssa result = ++emitter->last;
+  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
+  for (unsigned i = 0; i < count; i++)
+    nabla_text_add(text, "%s%u", i ? ", " : "", pick(i, context));
+  nabla_text_add(text, "] : vector<%ux%s>, vector<%ux%s>\n", lanes, element,
+                 lanes, element);
+  return result;
+}
+
 nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector) {
   static const char *const halves[3][2] = {
       {"0, 1, 2, 3, 4, 5, 6, 7", "8, 9, 10, 11, 12, 13, 14, 15"},

@@ -120,6 +120,29 @@ nabla_ssa nabla_emit_broadcast(nabla_emitter *emitter, const char *type,
 /* The sum of all lanes as a tree: 4 additions long. */
 nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector);
 
+/* arith.OPERATION of i32. */
+nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
+                                const char *operation, nabla_ssa a,
+                                nabla_ssa b);
+nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
+                              const char *operation, nabla_ssa a, uint32_t b);
+
+/* A shuffle of vectors of `lanes` elements "i8", "i32", "f32": lane i of the
+ * result, which has `count`, is lane `pick(i, context)` of a and b. */
+typedef unsigned nabla_pick(unsigned lane, unsigned context);
+nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
+                             unsigned lanes, nabla_ssa a, nabla_ssa b,
+                             unsigned count, nabla_pick *pick,
+                             unsigned context);
+
+/* Some picks: context is the first lane; every second lane from it. */
+unsigned nabla_pick_from(unsigned lane, unsigned context);
+unsigned nabla_pick_second(unsigned lane, unsigned context);
+
+/* A vector as one of another type. */
+nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
+                             const char *to, nabla_ssa value);
+
 /* The address `bytes` after `base`. */
 nabla_ssa nabla_emit_address(nabla_emitter *emitter, nabla_ssa base,
                              nabla_ssa bytes);

@@ -10,19 +10,6 @@ static const nabla_ggml_layout *layout_of(const nabla_emitter *emitter) {
   return emitter->spec->ggml->layout;
 }
 
-nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
-                                const char *operation, nabla_ssa a,
-                                nabla_ssa b) {
-  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    nabla_type_i32[shape]);
-}
-
-nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
-                              const char *operation, nabla_ssa a, uint32_t b) {
-  return nabla_emit_i32_binary(emitter, shape, operation, a,
-                               nabla_emit_i32(emitter, shape, b));
-}
-
 static nabla_ssa remainder_of(nabla_emitter *emitter, nabla_ssa a, uint64_t b) {
   return nabla_emit(emitter, "arith.remui %%v%u, %%v%u : i64", a,
                     nabla_emit_i64(emitter, b));
@@ -60,15 +47,15 @@ static nabla_ssa half_at(nabla_emitter *emitter, nabla_ssa byte) {
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte) {
   const nabla_shape one = NABLA_SCALAR;
   nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->codes, byte, 1);
-  nabla_ssa e = nabla_emit(emitter, "arith.extui %%v%u : i8 to i32", raw);
-  nabla_ssa large = nabla_emit_i32_with(emitter, one, "subi", e, 1);
+  nabla_ssa exponent = nabla_emit(emitter, "arith.extui %%v%u : i8 to i32", raw);
+  nabla_ssa large = nabla_emit_i32_with(emitter, one, "subi", exponent, 1);
   large = nabla_emit_i32_with(emitter, one, "shli", large, 23);
-  nabla_ssa small = nabla_emit_i32_with(emitter, one, "minui", e, 1);
+  nabla_ssa small = nabla_emit_i32_with(emitter, one, "minui", exponent, 1);
   small = nabla_emit_i32_binary(
       emitter, one, "shli",
       nabla_emit_i32(emitter, one, nabla_ggml_e8m0_bits(0)), small);
   nabla_ssa is_small = nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i32",
-                                  e, nabla_emit_i32(emitter, one, 2));
+                                  exponent, nabla_emit_i32(emitter, one, 2));
   nabla_ssa bits = nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i32",
                               is_small, small, large);
   return nabla_emit(emitter, "arith.bitcast %%v%u : i32 to f32", bits);

@@ -11,13 +11,6 @@
 nabla_ssa nabla_emit_decode_ggml(nabla_emitter *emitter,
                                  const nabla_window *window);
 
-/* arith.OPERATION of i32. */
-nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
-                                const char *operation, nabla_ssa a,
-                                nabla_ssa b);
-nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
-                              const char *operation, nabla_ssa a, uint32_t b);
-
 /* What the code of the element at `flat` is multiplied with, f32, and what is
  * added then (0: nothing). */
 void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
@@ -26,7 +19,7 @@ void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
 /* That of its block alone, without the one of its part. */
 nabla_ssa nabla_emit_ggml_block_factor(nabla_emitter *emitter, nabla_ssa flat);
 
-/* The f32 2^(e - 128) of the byte e at `byte` of the blocks. */
+/* The f32 2^(b - 128) of the byte b at `byte` of the blocks. */
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte);
 
 /* The f16 at a byte of the blocks, widened in all lanes: that is cheaper than

@@ -163,17 +163,17 @@ int nabla_block_weights_turn(const nabla_fused_spec *spec) {
   return nabla_block_weights_apply(spec) && has_table(spec) && !l->bits;
 }
 
-/* Codes of 4 bits from element `e` on, turned: four copies of 16 bytes, each
+/* Codes of 4 bits from `element` on, turned: four copies of 16 bytes, each
  * shifted by bytes of its own, so that nothing is widened. */
 static nabla_ssa turned_codes(nabla_emitter *emitter, nabla_ssa base,
-                              uint32_t e) {
+                              uint32_t element) {
   const nabla_ggml_layout *l = layout_of(emitter);
   uint32_t shifts[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++)
-    shifts[i] = i / 4 * 8 + nabla_ggml_code_shift(l, e);
+    shifts[i] = i / 4 * 8 + nabla_ggml_code_shift(l, element);
   nabla_ssa words =
       nabla_emit_load(emitter, "vector<4xi32>", emitter->codes,
-                      at_byte(emitter, base, nabla_ggml_code_byte(l, e)), 1);
+                      at_byte(emitter, base, nabla_ggml_code_byte(l, element)), 1);
   words = nabla_emit(emitter,
                      "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 0, 1, 2, 3, 0, "
                      "1, 2, 3, 0, 1, 2, 3] : vector<4xi32>, vector<4xi32>",
@@ -183,23 +183,23 @@ static nabla_ssa turned_codes(nabla_emitter *emitter, nabla_ssa base,
 }
 
 static nabla_ssa codes_in_order(nabla_emitter *emitter, nabla_ssa base,
-                                uint32_t e) {
+                                uint32_t element) {
   const nabla_ggml_layout *l = layout_of(emitter);
   nabla_ssa codes =
       nabla_emit(emitter, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
-                 load_bytes(emitter, base, nabla_ggml_code_byte(l, e)));
+                 load_bytes(emitter, base, nabla_ggml_code_byte(l, element)));
   return nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", codes,
-                             nabla_ggml_code_shift(l, e));
+                             nabla_ggml_code_shift(l, element));
 }
 
-/* Weights with codes of 4 bits from element `e` on. The lookup takes the lowest
+/* Weights with codes of 4 bits from `element` on. The lookup takes the lowest
  * 4 bits of each lane. */
-static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t e,
+static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t element,
                            const part *p, int turned) {
   const nabla_ggml_layout *l = layout_of(emitter);
   nabla_ssa codes = turned && nabla_block_weights_turn(emitter->spec)
-                        ? turned_codes(emitter, base, e)
-                        : codes_in_order(emitter, base, e);
+                        ? turned_codes(emitter, base, element)
+                        : codes_in_order(emitter, base, element);
   nabla_ssa value = nabla_emit_lookup_in(emitter, p->table, codes);
   if (!l->bits) return value;
   /* a fifth bit in a row of bits: 16 times the factor more */
@@ -208,7 +208,7 @@ static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t e,
   more = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", value, more);
   nabla_ssa bits =
       nabla_emit_load(emitter, "i16", emitter->codes,
-                      at_byte(emitter, base, nabla_ggml_high_byte(l, e)), 1);
+                      at_byte(emitter, base, nabla_ggml_high_byte(l, element)), 1);
   bits = nabla_emit(emitter, "llvm.bitcast %%v%u : i16 to vector<16xi1>", bits);
   return nabla_emit(emitter,
                     "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
@@ -224,21 +224,21 @@ static nabla_ssa i8_with(nabla_emitter *emitter, const char *operation,
                     a, b);
 }
 
-/* 32 codes from element `e` on, a byte each; their lower bits count from byte
+/* 32 codes from `element` on, a byte each; their lower bits count from byte
  * `low_base`, their upper ones, if there are any, from `high_base`. */
 static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa low_base,
-                             nabla_ssa high_base, uint32_t e) {
+                             nabla_ssa high_base, uint32_t element) {
   const nabla_ggml_layout *l = layout_of(emitter);
   nabla_ssa low = nabla_emit_load(
       emitter, "vector<32xi8>", emitter->codes,
-      at_byte(emitter, low_base, nabla_ggml_code_byte(l, e)), 1);
-  low = nabla_ggml_code_shift(l, e) ? i8_with(emitter, "shrui", low, 4)
+      at_byte(emitter, low_base, nabla_ggml_code_byte(l, element)), 1);
+  low = nabla_ggml_code_shift(l, element) ? i8_with(emitter, "shrui", low, 4)
                                     : i8_with(emitter, "andi", low, 15);
   if (!l->bits) return low;
-  uint32_t shift = nabla_ggml_high_shift(l, e);
+  uint32_t shift = nabla_ggml_high_shift(l, element);
   nabla_ssa high = nabla_emit_load(
       emitter, "vector<32xi8>", emitter->codes,
-      at_byte(emitter, high_base, nabla_ggml_high_byte(l, e)), 1);
+      at_byte(emitter, high_base, nabla_ggml_high_byte(l, element)), 1);
   high = shift > 4 ? i8_with(emitter, "shrui", high, shift - 4)
                    : i8_with(emitter, "shli", high, 4 - shift);
   high = i8_with(emitter, "andi", high, ((1u << l->bits) - 1) << 4);
@@ -269,16 +269,16 @@ static nabla_ssa converted(nabla_emitter *emitter, nabla_ssa code,
 }
 
 nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
-                                 uint32_t e) {
+                                 uint32_t element) {
   return nabla_emit_ggml_bytes(
       emitter, "extsi",
-      load_bytes(emitter, base, nabla_ggml_code_byte(layout_of(emitter), e)));
+      load_bytes(emitter, base, nabla_ggml_code_byte(layout_of(emitter), element)));
 }
 
-/* 16 codes of 4 bits from element `e` on, as f32. */
-static nabla_ssa few_codes(nabla_emitter *emitter, nabla_ssa base, uint32_t e) {
-  nabla_ssa codes = codes_in_order(emitter, base, e);
-  if (!nabla_ggml_code_shift(layout_of(emitter), e))
+/* 16 codes of 4 bits from `element` on, as f32. */
+static nabla_ssa few_codes(nabla_emitter *emitter, nabla_ssa base, uint32_t element) {
+  nabla_ssa codes = codes_in_order(emitter, base, element);
+  if (!nabla_ggml_code_shift(layout_of(emitter), element))
     codes = nabla_emit_i32_with(emitter, NABLA_VECTOR, "andi", codes, 15);
   return nabla_emit(
       emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", codes);
@@ -291,22 +291,22 @@ void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
   nabla_ssa codes = 0, weights;
   part parts[PARTS_MAX];
   parts_of(emitter, &factors, parts);
-  for (uint32_t e = 0; e < format->elements; e += NABLA_LANES) {
-    const part *p = &parts[e / factors.size];
+  for (uint32_t element = 0; element < format->elements; element += NABLA_LANES) {
+    const part *p = &parts[element / factors.size];
     if (!format->layout->run) {
       weights = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
-                                  nabla_emit_block_bytes(emitter, base, e),
+                                  nabla_emit_block_bytes(emitter, base, element),
                                   p->factor);
     } else if (p->table) {
-      weights = looked_up(emitter, base, e, p, turned);
+      weights = looked_up(emitter, base, element, p, turned);
     } else if (format->layout->run % PIECE) {
-      weights = converted(emitter, few_codes(emitter, base, e), p);
+      weights = converted(emitter, few_codes(emitter, base, element), p);
     } else {
-      if (e % PIECE == 0) codes = piece_codes(emitter, base, base, e);
+      if (element % PIECE == 0) codes = piece_codes(emitter, base, base, element);
       weights = converted(
-          emitter, half_piece(emitter, codes, "extui", e / NABLA_LANES % 2), p);
+          emitter, half_piece(emitter, codes, "extui", element / NABLA_LANES % 2), p);
     }
-    use(emitter, e, weights, context);
+    use(emitter, element, weights, context);
   }
 }
 
@@ -360,14 +360,14 @@ static void half_codes(nabla_emitter *emitter, nabla_ssa base, nabla_ssa half,
   nabla_ssa high = half_from(emitter, base, half, HIGH_BYTES);
   nabla_ssa factors =
       half_factors(emitter, half_from(emitter, base, half, FACTOR_BYTES));
-  for (uint32_t e = 0; e < NABLA_BLOCK_HALF; e += NABLA_LANES) {
-    if (e % PIECE == 0)
+  for (uint32_t element = 0; element < NABLA_BLOCK_HALF; element += NABLA_LANES) {
+    if (element % PIECE == 0)
       codes =
-          i8_with(emitter, "subi", piece_codes(emitter, low, high, e), bias);
-    nabla_ssa value = half_piece(emitter, codes, "extsi", e / NABLA_LANES % 2);
-    use(emitter, e,
+          i8_with(emitter, "subi", piece_codes(emitter, low, high, element), bias);
+    nabla_ssa value = half_piece(emitter, codes, "extsi", element / NABLA_LANES % 2);
+    use(emitter, element,
         nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
-                          spread(emitter, factors, e / NABLA_LANES)),
+                          spread(emitter, factors, element / NABLA_LANES)),
         context);
   }
 }
@@ -380,9 +380,9 @@ void nabla_emit_block_codes(nabla_emitter *emitter, nabla_ssa base,
     half_codes(emitter, base, half, use, context);
     return;
   }
-  for (uint32_t e = 0; e < emitter->spec->ggml->elements; e += NABLA_LANES) {
-    if (e % PIECE == 0) codes = piece_codes(emitter, base, base, e);
-    use(emitter, e, half_piece(emitter, codes, "extui", e / NABLA_LANES % 2),
+  for (uint32_t element = 0; element < emitter->spec->ggml->elements; element += NABLA_LANES) {
+    if (element % PIECE == 0) codes = piece_codes(emitter, base, base, element);
+    use(emitter, element, half_piece(emitter, codes, "extui", element / NABLA_LANES % 2),
         context);
   }
 }

@@ -22,17 +22,17 @@ typedef struct nabla_block_factors {
 nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
                                              nabla_ssa base);
 
-/* The codes from element `e` on, as f32, of a format whose codes are bytes. */
+/* The codes from `element` on, as f32, of a format whose codes are bytes. */
 nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
-                                 uint32_t e);
+                                 uint32_t element);
 
 /* Whether the weights of `spec` can be had turned for less: lane 4 * i + j of
  * 16 holds element 4 * j + i. */
 int nabla_block_weights_turn(const nabla_fused_spec *spec);
 
-/* Called with each 16 weights of a block, in order: those from `e` on; with
+/* Called with each 16 weights of a block, in order: those from `element` on; with
  * `turned` turned, where they can be. */
-typedef void nabla_block_use(nabla_emitter *emitter, uint32_t e,
+typedef void nabla_block_use(nabla_emitter *emitter, uint32_t element,
                              nabla_ssa weights, void *context);
 void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
                               int turned, nabla_block_use *use, void *context);

@@ -16,13 +16,13 @@ typedef struct block {
 
 /* ---- sums ---- */
 
-static void add_product(nabla_emitter *emitter, uint32_t e, nabla_ssa weight,
+static void add_product(nabla_emitter *emitter, uint32_t element, nabla_ssa weight,
                         void *context) {
   const block *b = context;
   nabla_array_ref x = {emitter->x, emitter->spec->x_type};
   nabla_ssa values = nabla_emit_read_lanes(
-      emitter, x, nabla_emit_add_constant(emitter, b->k, e), NABLA_LANES);
-  nabla_ssa *sum = &b->sums[e / NABLA_LANES % SUMS];
+      emitter, x, nabla_emit_add_constant(emitter, b->k, element), NABLA_LANES);
+  nabla_ssa *sum = &b->sums[element / NABLA_LANES % SUMS];
   *sum = nabla_emit_fma(emitter, NABLA_VECTOR, weight, values, *sum);
 }
 
@@ -31,10 +31,10 @@ static void add_bytes(nabla_emitter *emitter, const block *b, uint32_t number) {
   nabla_array_ref x = {emitter->x, emitter->spec->x_type};
   nabla_block_factors factors = nabla_emit_block_factors(emitter, b->base);
   nabla_ssa sum = 0;
-  for (uint32_t e = 0; e < emitter->spec->ggml->elements; e += NABLA_LANES) {
-    nabla_ssa codes = nabla_emit_block_bytes(emitter, b->base, e);
+  for (uint32_t element = 0; element < emitter->spec->ggml->elements; element += NABLA_LANES) {
+    nabla_ssa codes = nabla_emit_block_bytes(emitter, b->base, element);
     nabla_ssa values = nabla_emit_read_lanes(
-        emitter, x, nabla_emit_add_constant(emitter, b->k, e), NABLA_LANES);
+        emitter, x, nabla_emit_add_constant(emitter, b->k, element), NABLA_LANES);
     sum = sum ? nabla_emit_fma(emitter, NABLA_VECTOR, codes, values, sum)
               : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", codes, values);
   }

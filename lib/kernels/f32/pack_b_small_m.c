@@ -162,10 +162,10 @@ typedef struct block_place {
   nabla_ssa at;
 } block_place;
 
-static void store_block(nabla_emitter *emitter, uint32_t e, nabla_ssa weights,
+static void store_block(nabla_emitter *emitter, uint32_t element, nabla_ssa weights,
                         void *context) {
   const block_place *place = context;
-  store(emitter, place->p, nabla_emit_add_constant(emitter, place->at, e),
+  store(emitter, place->p, nabla_emit_add_constant(emitter, place->at, element),
         weights);
 }
 

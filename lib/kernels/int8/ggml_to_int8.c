@@ -254,22 +254,22 @@ static nabla_ssa halves(nabla_emitter *emitter, const nabla_int8_blocks *self,
   return nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_F16, words);
 }
 
-/* 2^(e - 128) of the byte of each block; 2^-128 and 2^-127 are subnormal. */
+/* 2^(b - 128) of the byte of each block; 2^-128 and 2^-127 are subnormal. */
 static nabla_ssa powers(nabla_emitter *emitter, const nabla_int8_blocks *self,
                         const nabla_int8_line_ref *line) {
   const nabla_shape all = NABLA_VECTOR;
-  nabla_ssa e = of_blocks(emitter, self, line, layout_of(self)->d, "i8");
-  e = nabla_emit(emitter, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
-                 e);
+  nabla_ssa exponent = of_blocks(emitter, self, line, layout_of(self)->d, "i8");
+  exponent = nabla_emit(emitter, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
+                 exponent);
   nabla_ssa one = nabla_emit_i32(emitter, all, 1);
   nabla_ssa small = nabla_emit_i32_binary(
       emitter, all, "shli",
       nabla_emit_i32(emitter, all, nabla_ggml_e8m0_bits(0)),
-      nabla_emit_i32_binary(emitter, all, "minui", e, one));
-  nabla_ssa large = nabla_emit_i32_binary(emitter, all, "subi", e, one);
+      nabla_emit_i32_binary(emitter, all, "minui", exponent, one));
+  nabla_ssa large = nabla_emit_i32_binary(emitter, all, "subi", exponent, one);
   large = nabla_emit_i32_with(emitter, all, "shli", large, 23);
   nabla_ssa is_small = nabla_emit(
-      emitter, "arith.cmpi ule, %%v%u, %%v%u : vector<16xi32>", e, one);
+      emitter, "arith.cmpi ule, %%v%u, %%v%u : vector<16xi32>", exponent, one);
   nabla_ssa bits = nabla_emit(emitter,
                               "arith.select %%v%u, %%v%u, %%v%u : "
                               "vector<16xi1>, vector<16xi32>",

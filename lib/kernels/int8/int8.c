@@ -129,34 +129,6 @@ nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *emitter, uint64_t unit,
       emitter, nabla_emit_divide(emitter, emitter->k, unit), bytes);
 }
 
-nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
-                             const char *to, nabla_ssa value) {
-  return nabla_emit(emitter, "vector.bitcast %%v%u : %s to %s", value, from,
-                    to);
-}
-
-unsigned nabla_pick_from(unsigned lane, unsigned context) {
-  return lane + context;
-}
-
-unsigned nabla_pick_second(unsigned lane, unsigned context) {
-  return 2 * lane + context;
-}
-
-nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
-                             unsigned lanes, nabla_ssa a, nabla_ssa b,
-                             unsigned count, nabla_pick *pick,
-                             unsigned context) {
-  nabla_text *text = emitter->text;
-  nabla_ssa result = ++emitter->last;
-  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
-  for (unsigned i = 0; i < count; i++)
-    nabla_text_add(text, "%s%u", i ? ", " : "", pick(i, context));
-  nabla_text_add(text, "] : vector<%ux%s>, vector<%ux%s>\n", lanes, element,
-                 lanes, element);
-  return result;
-}
-
 nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
                                 const int values[NABLA_LANES]) {
   nabla_text line = {0};

@@ -118,22 +118,6 @@ nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
 nabla_ssa nabla_emit_int8_negative(nabla_emitter *emitter,
                                    const nabla_int8 *self, nabla_ssa flat);
 
-/* A shuffle of vectors of `lanes` elements "i8", "i32", "f32": lane i of the
- * result, which has `count`, is lane `pick(i, context)` of a and b. */
-typedef unsigned nabla_pick(unsigned lane, unsigned context);
-nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
-                             unsigned lanes, nabla_ssa a, nabla_ssa b,
-                             unsigned count, nabla_pick *pick,
-                             unsigned context);
-
-/* Some picks: context is the first lane; every second lane from it. */
-unsigned nabla_pick_from(unsigned lane, unsigned context);
-unsigned nabla_pick_second(unsigned lane, unsigned context);
-
-/* A vector as one of another type. */
-nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
-                             const char *to, nabla_ssa value);
-
 /* x in tiles of `rows` rows (a power of two up to 16) and a block of k, as
  * lanes that hold rows of w want it: for each 4 elements the bytes of all rows;
  * then a scale for each row, then its sums. Rows beyond the last repeat it. */
