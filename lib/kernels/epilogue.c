@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
+
 /* Text under construction that names its values PREFIX_1, PREFIX_2, ... */
 typedef struct wide {
   nabla_text *text;
@@ -115,52 +117,47 @@ void nabla_emit_silu(nabla_text *text, const char *type, const char *in,
 }
 
 /* max(x, 0) that keeps NaN and gives +0 for -0. */
-static nabla_ssa relu(nabla_emitter *emitter, nabla_shape shape,
-                      nabla_ssa value) {
+static nabla_ssa relu(nabla_emitter *e, nabla_shape shape, nabla_ssa value) {
   const char *type = nabla_type_f32[shape];
-  nabla_ssa zero = nabla_emit_f32(emitter, shape, 0);
-  nabla_ssa keep = nabla_emit(emitter, "arith.cmpf ugt, %%v%u, %%v%u : %s",
-                              value, zero, type);
-  return nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : %s%s", keep,
-                    value, zero, shape == NABLA_VECTOR ? "vector<16xi1>, " : "",
-                    type);
+  nabla_ssa zero = k_f32(e, shape, 0);
+  nabla_ssa keep =
+      k_op(e, "arith.cmpf ugt, %%v%u, %%v%u : %s", value, zero, type);
+  return k_op(e, "arith.select %%v%u, %%v%u, %%v%u : %s%s", keep, value, zero,
+              shape == NABLA_VECTOR ? "vector<16xi1>, " : "", type);
 }
 
-static nabla_ssa silu(nabla_emitter *emitter, nabla_shape shape,
-                      nabla_ssa value) {
+static nabla_ssa silu(nabla_emitter *e, nabla_shape shape, nabla_ssa value) {
   char in[32], out[32];
-  nabla_ssa result = ++emitter->last;
+  nabla_ssa result = ++e->last;
   (void)snprintf(in, sizeof in, "%%v%u", value);
   (void)snprintf(out, sizeof out, "%%v%u", result);
-  nabla_emit_silu(emitter->text, nabla_type_f32[shape], in, out);
+  nabla_emit_silu(e->text, nabla_type_f32[shape], in, out);
   return result;
 }
 
-nabla_ssa nabla_emit_epilogue(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_epilogue(nabla_emitter *e, nabla_shape shape,
                               nabla_ssa value, nabla_ssa row, nabla_ssa column,
                               unsigned width) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   for (uint32_t i = 0; i < spec->step_count; i++) {
-    nabla_array_ref operand = {emitter->operands[i], spec->y_type};
+    nabla_array_ref operand = {e->operands[i], spec->y_type};
     nabla_ssa index = column;
     switch (spec->steps[i]) {
       case NABLA_STEP_ADD:
-        index = nabla_emit_add(
-            emitter, nabla_emit_product(emitter, row, emitter->n), column);
+        index = k_add(e, k_product(e, row, e->n), column);
         /* fall through */
       case NABLA_STEP_BIAS: {
-        nabla_ssa other =
-            shape == NABLA_SCALAR
-                ? nabla_emit_read(emitter, operand, index)
-                : nabla_emit_read_lanes(emitter, operand, index, width);
-        value = nabla_emit_binary(emitter, shape, "addf", value, other);
+        nabla_ssa other = shape == NABLA_SCALAR
+                              ? k_read(e, operand, index)
+                              : k_read_lanes(e, operand, index, width);
+        value = k_binary(e, shape, "addf", value, other);
         break;
       }
       case NABLA_STEP_RELU:
-        value = relu(emitter, shape, value);
+        value = relu(e, shape, value);
         break;
       case NABLA_STEP_SILU:
-        value = silu(emitter, shape, value);
+        value = silu(e, shape, value);
         break;
     }
   }

@@ -17,7 +17,7 @@ void nabla_emit_silu(nabla_text *text, const char *type, const char *in,
 /* Applies the spec's steps to one sum, or to NABLA_LANES of them: those of row
  * `row` (an i64 that counts rows of y) and columns from `column`, of which
  * `width` are inside. */
-nabla_ssa nabla_emit_epilogue(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_epilogue(nabla_emitter *e, nabla_shape shape,
                               nabla_ssa value, nabla_ssa row, nabla_ssa column,
                               unsigned width);
 

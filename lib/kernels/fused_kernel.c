@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/builder/to_llvm_dialect.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/variants.h"
@@ -108,70 +109,64 @@ const char *nabla_fused_objection(const nabla_fused_spec *spec) {
   return why ? why : objection_to_bodies(spec);
 }
 
-static nabla_ssa load_word(nabla_emitter *emitter, uint64_t word) {
-  return nabla_emit(
-      emitter, "llvm.load %%v%u {alignment = 8 : i64} : !llvm.ptr -> i64",
-      nabla_emit(emitter,
-                 "llvm.getelementptr %%args[%u] : (!llvm.ptr) -> !llvm.ptr, "
-                 "i64",
-                 (unsigned)word));
+static nabla_ssa load_word(nabla_emitter *e, uint64_t word) {
+  return k_op(e, "llvm.load %%v%u {alignment = 8 : i64} : !llvm.ptr -> i64",
+              k_op(e,
+                   "llvm.getelementptr %%args[%u] : (!llvm.ptr) -> !llvm.ptr, "
+                   "i64",
+                   (unsigned)word));
 }
 
-static nabla_ssa load_pointer(nabla_emitter *emitter, uint64_t word) {
-  nabla_ssa address = load_word(emitter, word);
-  return nabla_emit(emitter, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
+static nabla_ssa load_pointer(nabla_emitter *e, uint64_t word) {
+  nabla_ssa address = load_word(e, word);
+  return k_op(e, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
 }
 
 /* N or K: a constant, or a word, a multiple of `unit`, which LLVM is told so.
  */
-static nabla_ssa size_of(nabla_emitter *emitter, uint64_t known, uint64_t word,
+static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t word,
                          uint64_t unit) {
-  if (!emitter->spec->any_size) return nabla_emit_i64(emitter, known);
-  return nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, load_word(emitter, word), unit),
-      unit);
+  if (!e->spec->any_size) return k_i64(e, known);
+  return k_multiply(e, k_divide(e, load_word(e, word), unit), unit);
 }
 
 /* What the words hold; what a function does not use is left out. */
-static void load_words(nabla_emitter *emitter) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void load_words(nabla_emitter *e) {
+  const nabla_fused_spec *spec = e->spec;
   uint64_t word = NABLA_FUSED_EPILOGUE;
-  emitter->x = load_pointer(emitter, NABLA_FUSED_X);
-  emitter->y = load_pointer(emitter, NABLA_FUSED_Y);
-  emitter->m = load_word(emitter, NABLA_FUSED_M);
-  emitter->n = size_of(emitter, spec->n, NABLA_FUSED_N, 1);
-  emitter->k = size_of(emitter, spec->k, NABLA_FUSED_K, spec->any_size);
-  emitter->codes = load_pointer(emitter, NABLA_FUSED_CODES);
-  emitter->scales = load_pointer(emitter, NABLA_FUSED_SCALES);
+  e->x = load_pointer(e, NABLA_FUSED_X);
+  e->y = load_pointer(e, NABLA_FUSED_Y);
+  e->m = load_word(e, NABLA_FUSED_M);
+  e->n = size_of(e, spec->n, NABLA_FUSED_N, 1);
+  e->k = size_of(e, spec->k, NABLA_FUSED_K, spec->any_size);
+  e->codes = load_pointer(e, NABLA_FUSED_CODES);
+  e->scales = load_pointer(e, NABLA_FUSED_SCALES);
   if (spec->format.zero_point)
-    emitter->zeros = load_pointer(emitter, NABLA_FUSED_ZERO_POINTS);
+    e->zeros = load_pointer(e, NABLA_FUSED_ZERO_POINTS);
   if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
-    emitter->nested_scales = load_pointer(emitter, NABLA_FUSED_NESTED_SCALES);
-    emitter->nested_offset = load_pointer(emitter, NABLA_FUSED_NESTED_OFFSET);
-    emitter->nested_map = load_pointer(emitter, NABLA_FUSED_NESTED_MAP);
+    e->nested_scales = load_pointer(e, NABLA_FUSED_NESTED_SCALES);
+    e->nested_offset = load_pointer(e, NABLA_FUSED_NESTED_OFFSET);
+    e->nested_map = load_pointer(e, NABLA_FUSED_NESTED_MAP);
   }
-  emitter->workspace = load_pointer(emitter, NABLA_FUSED_WORKSPACE);
-  emitter->packed = load_pointer(emitter, NABLA_FUSED_PACKED);
+  e->workspace = load_pointer(e, NABLA_FUSED_WORKSPACE);
+  e->packed = load_pointer(e, NABLA_FUSED_PACKED);
   for (uint32_t i = 0; i < spec->step_count; i++)
-    if (has_operand(spec->steps[i]))
-      emitter->operands[i] = load_pointer(emitter, word++);
+    if (has_operand(spec->steps[i])) e->operands[i] = load_pointer(e, word++);
 }
 
 /* Bytes on the stack. */
-static nabla_ssa reserve(nabla_emitter *emitter, uint64_t bytes) {
-  nabla_ssa count = nabla_emit_i64(emitter, bytes);
-  return nabla_emit(
-      emitter,
-      "llvm.alloca %%v%u x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
+static nabla_ssa reserve(nabla_emitter *e, uint64_t bytes) {
+  nabla_ssa count = k_i64(e, bytes);
+  return k_op(
+      e, "llvm.alloca %%v%u x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
       count);
 }
 
 /* Bodies for few rows expect one. */
-static void open_if_rows(nabla_emitter *emitter) {
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa some = nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : i64",
-                              emitter->m, zero);
-  nabla_emit_line(emitter, "scf.if %%v%u {", some);
+static void open_if_rows(nabla_emitter *e) {
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa some = k_op(e, "arith.cmpi ne, %%v%u, %%v%u : i64", e->m, zero);
+  k_line(e, "scf.if %%v%u {", some);
 }
 
 /* The stack is probed page by page, so that its room never steps
@@ -183,12 +178,12 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
   nabla_text inside = {0};
   nabla_constants constants = {.count = 0};
   nabla_sums sums = {.of = {{0}}};
-  nabla_emitter emitter = {.text = &inside,
-                           .constants = &constants,
-                           .sums = &sums,
-                           .spec = spec,
-                           .name = name};
-  emitter.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
+  nabla_emitter e = {.text = &inside,
+                     .constants = &constants,
+                     .sums = &sums,
+                     .spec = spec,
+                     .name = name};
+  e.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
@@ -198,20 +193,19 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                      ? ", [\"prefer-vector-width\", \"512\"]"
                      : "");
   if (spec->n || spec->any_size) {
-    load_words(&emitter);
-    nabla_ssa zero = nabla_emit_i64(&emitter, 0);
-    emitter.begin =
-        nabla_emit(&emitter, "arith.addi %%begin, %%v%u : i64", zero);
-    emitter.end = nabla_emit(&emitter, "arith.addi %%end, %%v%u : i64", zero);
-    if (scratch) emitter.scratch = reserve(&emitter, scratch);
+    load_words(&e);
+    nabla_ssa zero = k_i64(&e, 0);
+    e.begin = k_op(&e, "arith.addi %%begin, %%v%u : i64", zero);
+    e.end = k_op(&e, "arith.addi %%end, %%v%u : i64", zero);
+    if (scratch) e.scratch = reserve(&e, scratch);
     int guarded = !spec->m_min && !*suffix;
-    if (guarded) open_if_rows(&emitter);
-    body(&emitter);
-    if (guarded) nabla_emit_line(&emitter, "}");
+    if (guarded) open_if_rows(&e);
+    body(&e);
+    if (guarded) k_line(&e, "}");
   }
   if (inside.data) nabla_text_add(&constants.text, "%s", inside.data);
   constants.text.failed |= inside.failed;
-  nabla_direct_add(&constants.text, emitter.last, text);
+  nabla_direct_add(&constants.text, e.last, text);
   nabla_text_deinit(&constants.text);
   nabla_text_deinit(&inside);
   nabla_text_add(text, "  llvm.return\n}\n");

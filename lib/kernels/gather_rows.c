@@ -2,6 +2,7 @@
  * window overlaps the one before. */
 #include "lib/kernels/gather_rows.h"
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/tile_util.h"
 
@@ -21,69 +22,60 @@ static int steps_share_scales(const nabla_fused_spec *spec) {
 }
 
 /* Elements k .. k + NABLA_LANES, k being a multiple of `aligned`. */
-static void copy(nabla_emitter *emitter, const run *r, nabla_ssa k,
-                 uint64_t aligned, nabla_ssa scale) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void copy(nabla_emitter *e, const run *r, nabla_ssa k, uint64_t aligned,
+                 nabla_ssa scale) {
+  const nabla_fused_spec *spec = e->spec;
   nabla_window window = {
-      .flat = nabla_emit_add(emitter, r->from, k),
+      .flat = k_add(e, r->from, k),
       .width = NABLA_LANES,
       .aligned = nabla_common_divisor(spec->stride_n, aligned),
       .scale = scale};
-  nabla_array_ref y = {emitter->y, spec->y_type};
-  nabla_emit_write_lanes(emitter, y, nabla_emit_add(emitter, r->to, k),
-                         nabla_emit_decode(emitter, &window));
+  nabla_array_ref y = {e->y, spec->y_type};
+  k_write_lanes(e, y, k_add(e, r->to, k), nabla_emit_decode(e, &window));
 }
 
-static void copy_steps(nabla_emitter *emitter, const run *r, uint64_t end) {
+static void copy_steps(nabla_emitter *e, const run *r, uint64_t end) {
   nabla_loop loop;
   nabla_ssa scale = 0;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, end), STEP, 0, NULL);
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_code_byte(emitter,
-                           nabla_emit_add(emitter, r->next, loop.induction)));
-  if (steps_share_scales(emitter->spec))
-    scale = nabla_emit_scale(emitter,
-                             nabla_emit_add(emitter, r->from, loop.induction));
+  k_loop_begin(e, &loop, k_i64(e, 0), k_i64(e, end), STEP, 0, NULL);
+  k_prefetch(e, e->codes,
+             nabla_emit_code_byte(e, k_add(e, r->next, loop.induction)));
+  if (steps_share_scales(e->spec))
+    scale = nabla_emit_scale(e, k_add(e, r->from, loop.induction));
   for (unsigned i = 0; i < STEP; i += NABLA_LANES)
-    copy(emitter, r, nabla_emit_add_constant(emitter, loop.induction, i),
-         NABLA_LANES, scale);
-  nabla_loop_end(emitter, &loop, NULL);
+    copy(e, r, k_add_constant(e, loop.induction, i), NABLA_LANES, scale);
+  k_loop_end(e, &loop, NULL);
 }
 
-static void copy_run(nabla_emitter *emitter, const run *r) {
-  uint64_t k = emitter->spec->k, steps = k / STEP * STEP;
-  if (steps) copy_steps(emitter, r, steps);
+static void copy_run(nabla_emitter *e, const run *r) {
+  uint64_t k = e->spec->k, steps = k / STEP * STEP;
+  if (steps) copy_steps(e, r, steps);
   if (steps + NABLA_LANES <= k) {
     nabla_loop loop;
-    nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, steps),
-                     nabla_emit_i64(emitter, k / NABLA_LANES * NABLA_LANES),
-                     NABLA_LANES, 0, NULL);
-    copy(emitter, r, loop.induction, NABLA_LANES, 0);
-    nabla_loop_end(emitter, &loop, NULL);
+    k_loop_begin(e, &loop, k_i64(e, steps),
+                 k_i64(e, k / NABLA_LANES * NABLA_LANES), NABLA_LANES, 0, NULL);
+    copy(e, r, loop.induction, NABLA_LANES, 0);
+    k_loop_end(e, &loop, NULL);
   }
   if (k % NABLA_LANES)
-    copy(emitter, r, nabla_emit_i64(emitter, k - NABLA_LANES), k - NABLA_LANES,
-         0);
+    copy(e, r, k_i64(e, k - NABLA_LANES), k - NABLA_LANES, 0);
 }
 
-static nabla_ssa begin_of(nabla_emitter *emitter, nabla_ssa i) {
-  return nabla_emit_load(emitter, "i64", emitter->x,
-                         nabla_emit_multiply(emitter, i, 8), 8);
+static nabla_ssa begin_of(nabla_emitter *e, nabla_ssa i) {
+  return k_load(e, "i64", e->x, k_multiply(e, i, 8), 8);
 }
 
-static void emit_runs(nabla_emitter *emitter) {
+static void emit_runs(nabla_emitter *e) {
   nabla_loop runs;
-  nabla_ssa last = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
-                              emitter->end, nabla_emit_i64(emitter, 1));
-  nabla_loop_begin(emitter, &runs, emitter->begin, emitter->end, 1, 0, NULL);
-  nabla_ssa next = nabla_emit_add_constant(emitter, runs.induction, 1);
-  run r = {.from = begin_of(emitter, runs.induction),
-           .to = nabla_emit_product(emitter, runs.induction, emitter->k),
-           .next = begin_of(emitter, nabla_emit_minimum(emitter, next, last))};
-  copy_run(emitter, &r);
-  nabla_loop_end(emitter, &runs, NULL);
+  nabla_ssa last =
+      k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, k_i64(e, 1));
+  k_loop_begin(e, &runs, e->begin, e->end, 1, 0, NULL);
+  nabla_ssa next = k_add_constant(e, runs.induction, 1);
+  run r = {.from = begin_of(e, runs.induction),
+           .to = k_product(e, runs.induction, e->k),
+           .next = begin_of(e, k_minimum(e, next, last))};
+  copy_run(e, &r);
+  k_loop_end(e, &runs, NULL);
 }
 
 const char *nabla_runs_objection(const nabla_fused_spec *spec) {

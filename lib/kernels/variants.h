@@ -20,13 +20,13 @@ typedef struct nabla_body {
    * estimate for a core of 2024; only the order of bodies matters). */
   double (*cost)(const nabla_fused_spec *spec, uint64_t m);
   /* Write the inside of the three functions of lib/runtime/matmul/kernel.h. */
-  void (*run)(nabla_emitter *emitter);
-  void (*prepare)(nabla_emitter *emitter);
-  void (*prepack)(nabla_emitter *emitter);
+  void (*run)(nabla_emitter *e);
+  void (*prepare)(nabla_emitter *e);
+  void (*prepack)(nabla_emitter *e);
   /* Fills tiles and grain. */
   void (*describe)(const nabla_fused_spec *spec, nabla_kernel *out);
   uint64_t (*chain)(const nabla_fused_spec *spec);
-  /* Bytes of the stack that `run` and `prepack` use as emitter->scratch,
+  /* Bytes of the stack that `run` and `prepack` use as e->scratch,
    * 64-byte aligned: at most 256 KiB, known when the code is made. */
   uint64_t (*scratch)(const nabla_fused_spec *spec);
   uint64_t prepare_scratch; /* the same for `prepare` */

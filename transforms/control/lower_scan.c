@@ -6,6 +6,8 @@
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
 
+#include "lib/kernels/builder/k.h"
+
 /* Discardable: marks the placeholder. */
 #define MARK "nabla.body"
 
@@ -29,7 +31,7 @@ nabla_ssa nabla_scan_dim(nabla_scan_text *l, nabla_ssa value, MlirType type,
 
 void nabla_scan_require_size(nabla_scan_text *l, nabla_ssa size) {
   nabla_ssa least =
-      nabla_emit(&l->t.emit, "arith.minsi %%v%u, %%v%u : index", size, l->zero);
+      k_op(&l->t.emit, "arith.minsi %%v%u, %%v%u : index", size, l->zero);
   nabla_template_require(&l->t, least, l->zero);
 }
 
@@ -148,10 +150,9 @@ static bool add_loop(nabla_scan_text *l, nabla_ssa *results) {
   nabla_text_add(text, ") {\n");
   l->at = step;
   if (l->s.reverse) {
-    nabla_ssa last = nabla_emit(&l->t.emit, "arith.subi %%v%u, %%v%u : index",
-                                l->length, l->one);
-    l->at =
-        nabla_emit(&l->t.emit, "arith.subi %%v%u, %%v%u : index", last, step);
+    nabla_ssa last =
+        k_op(&l->t.emit, "arith.subi %%v%u, %%v%u : index", l->length, l->one);
+    l->at = k_op(&l->t.emit, "arith.subi %%v%u, %%v%u : index", last, step);
   }
   if (!add_placeholder(l)) return false;
   for (intptr_t i = 0; i < l->s.carries; i++) l->carries[i] = l->given[i];

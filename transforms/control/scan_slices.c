@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
 #include "transforms/control/lower_scan.h"
 
 static intptr_t rank_of(MlirType type) { return nabla_array_rank(type); }
@@ -160,8 +161,7 @@ static void add_component_place(nabla_scan_text *l, const nabla_stack *s,
 static nabla_ssa first_element(nabla_scan_text *l, const nabla_stack *s,
                                intptr_t index) {
   nabla_ssa count = nabla_emit_index(&l->t, s->slices.count[index]);
-  return nabla_emit(&l->t.emit, "arith.muli %%v%u, %%v%u : index", l->at,
-                    count);
+  return k_op(&l->t.emit, "arith.muli %%v%u, %%v%u : index", l->at, count);
 }
 
 /* Known to have no elements: MLIR takes no slice at 0 of 0. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/formula.h"
 #include "transforms/lower/list.h"
@@ -100,7 +101,7 @@ static bool lower_arg(nabla_template *t, bool is_max) {
     is_best = nabla_emit_two(
         t, "ori", is_best, nabla_emit_two(t, "cmpf uno,", x, x, e->work), "i1");
   nabla_ssa index = nabla_generic_index(t, a.in.rank - 1);
-  index = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", index);
+  index = k_op(&t->emit, "arith.index_cast %%v%u : index to i64", index);
   nabla_ssa old = g.operands[2].element;
   index = nabla_emit_select(t, is_best, index, old, "i64");
   index = nabla_emit_two(t, "minsi", old, index, "i64");

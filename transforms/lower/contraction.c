@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/list.h"
 
@@ -72,11 +73,10 @@ bool nabla_lower_dot_general(nabla_template *t) {
   nabla_generic_begin(t, &g);
   nabla_ssa x = nabla_generic_load(t, &g, 0);
   nabla_ssa w = nabla_generic_load(t, &g, 1);
-  nabla_ssa value =
-      nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x, w, work);
+  nabla_ssa value = k_op(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x, w, work);
   if (sums)
-    value = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
-                       g.operands[2].element, value, work);
+    value = k_op(&t->emit, "arith.addf %%v%u, %%v%u : %s",
+                 g.operands[2].element, value, work);
   sum = nabla_generic_end(t, &g, value);
   return nabla_template_close(
       t, nabla_ssa_tensor_convert(t, &sum, lhs.element).value);
@@ -122,18 +122,18 @@ static nabla_ssa_tensor divide_by_count(nabla_template *t, nabla_ssa_tensor *in,
   nabla_ssa count = nabla_emit_index(t, 1);
   for (intptr_t i = 0; i < in->rank; i++)
     if (reduced >> i & 1u)
-      count = nabla_emit(&t->emit, "arith.muli %%v%u, %%v%u : index", count,
-                         nabla_ssa_tensor_size(t, in, i));
-  count = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", count);
-  count = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to %s", count, work);
+      count = k_op(&t->emit, "arith.muli %%v%u, %%v%u : index", count,
+                   nabla_ssa_tensor_size(t, in, i));
+  count = k_op(&t->emit, "arith.index_cast %%v%u : index to i64", count);
+  count = k_op(&t->emit, "arith.sitofp %%v%u : i64 to %s", count, work);
   nabla_ssa_tensor shape = *sums;
   nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, work);
   nabla_generic g = {.loops = sums->rank};
   nabla_generic_add(&g, sums, NULL);
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  nabla_ssa mean = nabla_emit(&t->emit, "arith.divf %%v%u, %%v%u : %s",
-                              g.operands[0].element, count, work);
+  nabla_ssa mean = k_op(&t->emit, "arith.divf %%v%u, %%v%u : %s",
+                        g.operands[0].element, count, work);
   return nabla_generic_end(t, &g, mean);
 }
 

@@ -3,6 +3,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/window.h"
 
@@ -126,10 +127,10 @@ bool nabla_lower_conv_general(nabla_template *t) {
   nabla_generic_add(&g, &sum, c.loop_of);
   nabla_generic_begin(t, &g);
   nabla_ssa x = input_element(t, &c, &padded);
-  nabla_ssa product = nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x,
-                                 nabla_generic_load(t, &g, 0), work);
-  nabla_ssa next = nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : %s",
-                              g.operands[1].element, product, work);
+  nabla_ssa product = k_op(&t->emit, "arith.mulf %%v%u, %%v%u : %s", x,
+                           nabla_generic_load(t, &g, 0), work);
+  nabla_ssa next = k_op(&t->emit, "arith.addf %%v%u, %%v%u : %s",
+                        g.operands[1].element, product, work);
   sum = nabla_generic_end(t, &g, next);
   return nabla_template_close(
       t, nabla_ssa_tensor_convert(t, &sum, in.element).value);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/list.h"
 
@@ -13,25 +14,25 @@ static int width_of(const nabla_element *element) {
 
 static nabla_ssa number(nabla_template *t, const char *value,
                         const char *type) {
-  return nabla_emit(&t->emit, "arith.constant %s : %s", value, type);
+  return k_op(&t->emit, "arith.constant %s : %s", value, type);
 }
 
 /* f32 of an f64 that is to be rounded once more: to odd, so that the second
  * rounding sees what the first one left out. */
 static nabla_ssa to_odd_f32(nabla_template *t, nabla_ssa x) {
-  nabla_ssa y = nabla_emit(&t->emit, "arith.truncf %%v%u : f64 to f32", x);
-  nabla_ssa back = nabla_emit(&t->emit, "arith.extf %%v%u : f32 to f64", y);
-  nabla_ssa wide_size = nabla_emit(&t->emit, "math.absf %%v%u : f64", x);
-  nabla_ssa size = nabla_emit(&t->emit, "math.absf %%v%u : f64", back);
+  nabla_ssa y = k_op(&t->emit, "arith.truncf %%v%u : f64 to f32", x);
+  nabla_ssa back = k_op(&t->emit, "arith.extf %%v%u : f32 to f64", y);
+  nabla_ssa wide_size = k_op(&t->emit, "math.absf %%v%u : f64", x);
+  nabla_ssa size = k_op(&t->emit, "math.absf %%v%u : f64", back);
   nabla_ssa inexact = nabla_emit_two(t, "cmpf one,", wide_size, size, "f64");
   nabla_ssa above = nabla_emit_two(t, "cmpf olt,", wide_size, size, "f64");
-  nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32", y);
+  nabla_ssa bits = k_op(&t->emit, "arith.bitcast %%v%u : f32 to i32", y);
   nabla_ssa one = number(t, "1", "i32");
-  nabla_ssa step = nabla_emit(&t->emit, "arith.extui %%v%u : i1 to i32", above);
+  nabla_ssa step = k_op(&t->emit, "arith.extui %%v%u : i1 to i32", above);
   nabla_ssa odd = nabla_emit_two(t, "subi", bits, step, "i32");
   odd = nabla_emit_two(t, "ori", odd, one, "i32");
   bits = nabla_emit_select(t, inexact, odd, bits, "i32");
-  return nabla_emit(&t->emit, "arith.bitcast %%v%u : i32 to f32", bits);
+  return k_op(&t->emit, "arith.bitcast %%v%u : i32 to f32", bits);
 }
 
 static nabla_ssa float_to_float(nabla_template *t, const nabla_element *from,
@@ -45,18 +46,16 @@ static nabla_ssa float_to_float(nabla_template *t, const nabla_element *from,
 /* An i64 with its lowest 12 bits in one where f64 does not hold them all, so
  * that rounding from f64 to 16 bits sees them. */
 static nabla_ssa gather_low_bits(nabla_template *t, nabla_ssa x) {
-  nabla_ssa mask = nabla_emit_i64(&t->emit, 0xFFF);
+  nabla_ssa mask = k_i64(&t->emit, 0xFFF);
   nabla_ssa low = nabla_emit_two(t, "andi", x, mask, "i64");
   nabla_ssa some =
-      nabla_emit_two(t, "cmpi ne,", low, nabla_emit_i64(&t->emit, 0), "i64");
-  nabla_ssa bit = nabla_emit(&t->emit, "arith.extui %%v%u : i1 to i64", some);
-  bit = nabla_emit_two(t, "shli", bit, nabla_emit_i64(&t->emit, 11), "i64");
+      nabla_emit_two(t, "cmpi ne,", low, k_i64(&t->emit, 0), "i64");
+  nabla_ssa bit = k_op(&t->emit, "arith.extui %%v%u : i1 to i64", some);
+  bit = nabla_emit_two(t, "shli", bit, k_i64(&t->emit, 11), "i64");
   nabla_ssa whole = nabla_emit_two(t, "subi", x, low, "i64");
   whole = nabla_emit_two(t, "ori", whole, bit, "i64");
-  nabla_ssa shifted =
-      nabla_emit_two(t, "shrsi", x, nabla_emit_i64(&t->emit, 52), "i64");
-  nabla_ssa sign =
-      nabla_emit_two(t, "shrsi", x, nabla_emit_i64(&t->emit, 63), "i64");
+  nabla_ssa shifted = nabla_emit_two(t, "shrsi", x, k_i64(&t->emit, 52), "i64");
+  nabla_ssa sign = nabla_emit_two(t, "shrsi", x, k_i64(&t->emit, 63), "i64");
   nabla_ssa large = nabla_emit_two(t, "cmpi ne,", shifted, sign, "i64");
   return nabla_emit_select(t, large, whole, x, "i64");
 }
@@ -66,11 +65,11 @@ nabla_ssa nabla_emit_integer_to_float(nabla_template *t,
                                       const nabla_element *to, nabla_ssa x) {
   const char *operation = from->is_unsigned ? "uitofp" : "sitofp";
   if (to->half == NABLA_DTYPE_F32)
-    return nabla_emit(&t->emit, "arith.%s %%v%u : %s to %s", operation, x,
-                      from->work, to->work);
+    return k_op(&t->emit, "arith.%s %%v%u : %s to %s", operation, x, from->work,
+                to->work);
   if (width_of(from) == 64) x = gather_low_bits(t, x);
-  nabla_ssa wide = nabla_emit(&t->emit, "arith.%s %%v%u : %s to f64", operation,
-                              x, from->work);
+  nabla_ssa wide =
+      k_op(&t->emit, "arith.%s %%v%u : %s to f64", operation, x, from->work);
   return to_odd_f32(t, wide);
 }
 
@@ -108,9 +107,9 @@ static nabla_ssa float_to_integer(nabla_template *t, const nabla_element *from,
   nabla_ssa zero = number(t, "0.0", "f64");
   x = nabla_emit_select(t, out, zero, x, "f64");
   x = nabla_emit_select(t, real, x, zero, "f64");
-  nabla_ssa y = nabla_emit(&t->emit, "arith.fptosi %%v%u : f64 to i64", x);
+  nabla_ssa y = k_op(&t->emit, "arith.fptosi %%v%u : f64 to i64", x);
   if (width_of(to) < 64)
-    y = nabla_emit(&t->emit, "arith.trunci %%v%u : i64 to %s", y, to->work);
+    y = k_op(&t->emit, "arith.trunci %%v%u : i64 to %s", y, to->work);
   y = nabla_emit_select(t, high, number(t, l.maximum, to->work), y, to->work);
   return nabla_emit_select(t, low, number(t, l.minimum, to->work), y, to->work);
 }
@@ -130,8 +129,8 @@ static nabla_ssa integer_to_integer(nabla_template *t,
   const char *operation = before > after      ? "trunci"
                           : from->is_unsigned ? "extui"
                                               : "extsi";
-  return nabla_emit(&t->emit, "arith.%s %%v%u : %s to %s", operation, x,
-                    from->work, to->work);
+  return k_op(&t->emit, "arith.%s %%v%u : %s to %s", operation, x, from->work,
+              to->work);
 }
 
 static nabla_ssa convert(nabla_template *t, const nabla_element *from,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/formula.h"
 #include "transforms/lower/list.h"
@@ -50,7 +51,7 @@ bool nabla_lower_full(nabla_template *t) {
 
 static nabla_ssa index_as_i64(nabla_template *t, intptr_t loop) {
   nabla_ssa index = nabla_generic_index(t, loop);
-  return nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", index);
+  return k_op(&t->emit, "arith.index_cast %%v%u : index to i64", index);
 }
 
 bool nabla_lower_iota(nabla_template *t) {
@@ -63,7 +64,7 @@ bool nabla_lower_iota(nabla_template *t) {
     i = nabla_emit_integer_to_float(t, nabla_element_named("i64"), out.element,
                                     i);
   else if (strcmp(work, "i64") != 0)
-    i = nabla_emit(&t->emit, "arith.trunci %%v%u : i64 to %s", i, work);
+    i = k_op(&t->emit, "arith.trunci %%v%u : i64 to %s", i, work);
   return close_result(t, &g, &out, i);
 }
 
@@ -77,14 +78,14 @@ bool nabla_lower_tri(nabla_template *t) {
   nabla_ssa row = index_as_i64(t, out.rank - 2);
   nabla_ssa column = index_as_i64(t, out.rank - 1);
   nabla_ssa behind = nabla_emit_two(t, "subi", column, row, "i64");
-  nabla_ssa last = nabla_emit_i64(
-      &t->emit, (uint64_t)nabla_op_integer(t->op, "diagonal", 0));
+  nabla_ssa last =
+      k_i64(&t->emit, (uint64_t)nabla_op_integer(t->op, "diagonal", 0));
   nabla_ssa inside = nabla_emit_two(t, "cmpi sle,", behind, last, "i64");
   if (is_bool) return close_result(t, &g, &out, inside);
   nabla_ssa yes =
-      nabla_emit(&t->emit, "arith.constant %s : %s", one, out.element->work);
+      k_op(&t->emit, "arith.constant %s : %s", one, out.element->work);
   nabla_ssa no =
-      nabla_emit(&t->emit, "arith.constant %s : %s", none, out.element->work);
+      k_op(&t->emit, "arith.constant %s : %s", none, out.element->work);
   nabla_ssa value = nabla_emit_select(t, inside, yes, no, out.element->work);
   return close_result(t, &g, &out, value);
 }
@@ -92,7 +93,7 @@ bool nabla_lower_tri(nabla_template *t) {
 /* The index of the element in row-major order. */
 static nabla_ssa flat_index(nabla_template *t, nabla_ssa_tensor *out,
                             const nabla_ssa *sizes) {
-  nabla_ssa at = nabla_emit_i64(&t->emit, 0);
+  nabla_ssa at = k_i64(&t->emit, 0);
   for (intptr_t i = 0; i < out->rank; i++) {
     at = nabla_emit_two(t, "muli", at, sizes[i], "i64");
     at = nabla_emit_two(t, "addi", at, index_as_i64(t, i), "i64");
@@ -101,17 +102,16 @@ static nabla_ssa flat_index(nabla_template *t, nabla_ssa_tensor *out,
 }
 
 static void halves(nabla_template *t, nabla_ssa x, nabla_ssa out[2]) {
-  nabla_ssa upper =
-      nabla_emit_two(t, "shrui", x, nabla_emit_i64(&t->emit, 32), "i64");
-  out[0] = nabla_emit(&t->emit, "arith.trunci %%v%u : i64 to i32", x);
-  out[1] = nabla_emit(&t->emit, "arith.trunci %%v%u : i64 to i32", upper);
+  nabla_ssa upper = nabla_emit_two(t, "shrui", x, k_i64(&t->emit, 32), "i64");
+  out[0] = k_op(&t->emit, "arith.trunci %%v%u : i64 to i32", x);
+  out[1] = k_op(&t->emit, "arith.trunci %%v%u : i64 to i32", upper);
 }
 
 /* Low and high half of x times a constant. */
 static void multiply(nabla_template *t, nabla_ssa x, uint64_t factor,
                      nabla_ssa out[2]) {
-  nabla_ssa wide = nabla_emit(&t->emit, "arith.extui %%v%u : i32 to i64", x);
-  halves(t, nabla_emit_multiply(&t->emit, wide, factor), out);
+  nabla_ssa wide = k_op(&t->emit, "arith.extui %%v%u : i32 to i64", x);
+  halves(t, k_multiply(&t->emit, wide, factor), out);
 }
 
 /* Philox 4x32-10 (Salmon et al., 2011) of a counter and a key, i64. */
@@ -120,7 +120,7 @@ static void philox(nabla_template *t, nabla_ssa counter, nabla_ssa key,
   nabla_ssa k[2], a[2], b[2];
   halves(t, counter, out);
   halves(t, key, k);
-  out[2] = out[3] = nabla_emit_i32(&t->emit, NABLA_SCALAR, 0);
+  out[2] = out[3] = k_i32(&t->emit, NABLA_SCALAR, 0);
   for (int round = 0; round < 10; round++) {
     multiply(t, out[0], 0xD2511F53u, a);
     multiply(t, out[2], 0xCD9E8D57u, b);
@@ -130,9 +130,9 @@ static void philox(nabla_template *t, nabla_ssa counter, nabla_ssa key,
     out[1] = b[0];
     out[2] = nabla_emit_two(t, "xori", third, k[1], "i32");
     out[3] = a[0];
-    nabla_ssa step = nabla_emit_i32(&t->emit, NABLA_SCALAR, 0x9E3779B9u);
+    nabla_ssa step = k_i32(&t->emit, NABLA_SCALAR, 0x9E3779B9u);
     k[0] = nabla_emit_two(t, "addi", k[0], step, "i32");
-    step = nabla_emit_i32(&t->emit, NABLA_SCALAR, 0xBB67AE85u);
+    step = k_i32(&t->emit, NABLA_SCALAR, 0xBB67AE85u);
     k[1] = nabla_emit_two(t, "addi", k[1], step, "i32");
   }
 }
@@ -141,15 +141,15 @@ static void philox(nabla_template *t, nabla_ssa counter, nabla_ssa key,
  */
 static nabla_ssa fraction(nabla_template *t, nabla_ssa high, nabla_ssa low,
                           unsigned bits, uint64_t add) {
-  nabla_ssa x = nabla_emit(&t->emit, "arith.extui %%v%u : i32 to i64", high);
-  nabla_ssa y = nabla_emit(&t->emit, "arith.extui %%v%u : i32 to i64", low);
-  x = nabla_emit_two(t, "shli", x, nabla_emit_i64(&t->emit, 32), "i64");
+  nabla_ssa x = k_op(&t->emit, "arith.extui %%v%u : i32 to i64", high);
+  nabla_ssa y = k_op(&t->emit, "arith.extui %%v%u : i32 to i64", low);
+  x = nabla_emit_two(t, "shli", x, k_i64(&t->emit, 32), "i64");
   x = nabla_emit_two(t, "ori", x, y, "i64");
-  x = nabla_emit_two(t, "shrui", x, nabla_emit_i64(&t->emit, 64 - bits), "i64");
-  x = nabla_emit_add_constant(&t->emit, x, add);
-  x = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to f64", x);
-  nabla_ssa unit = nabla_emit(
-      &t->emit, "arith.constant 0x%03X0000000000000 : f64", 1023u - bits);
+  x = nabla_emit_two(t, "shrui", x, k_i64(&t->emit, 64 - bits), "i64");
+  x = k_add_constant(&t->emit, x, add);
+  x = k_op(&t->emit, "arith.sitofp %%v%u : i64 to f64", x);
+  nabla_ssa unit =
+      k_op(&t->emit, "arith.constant 0x%03X0000000000000 : f64", 1023u - bits);
   return nabla_emit_two(t, "mulf", x, unit, "f64");
 }
 
@@ -163,9 +163,9 @@ static bool lower_random(nabla_template *t, bool is_normal) {
   nabla_ssa_tensor out = open_result(t, 1);
   nabla_ssa sizes[NABLA_MAX_RANK], words[4];
   for (intptr_t i = 0; i < out.rank; i++)
-    sizes[i] = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64",
-                          nabla_ssa_tensor_size(t, &out, i));
-  nabla_ssa seed = nabla_emit(&t->emit, "tensor.extract %%v1[] : tensor<i64>");
+    sizes[i] = k_op(&t->emit, "arith.index_cast %%v%u : index to i64",
+                    nabla_ssa_tensor_size(t, &out, i));
+  nabla_ssa seed = k_op(&t->emit, "tensor.extract %%v1[] : tensor<i64>");
   nabla_generic g = {0};
   begin(t, &g, &out);
   philox(t, flat_index(t, &out, sizes), seed, words);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dialect/encoding/custom_encoding.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/implicit/components.h"
 #include "transforms/lower/decode.h"
 
@@ -210,8 +211,7 @@ static void cast_components(decoder *d, nabla_ssa *out) {
 
 static nabla_ssa call(decoder *d, const nabla_ssa *components, nabla_ssa at) {
   nabla_template *t = d->t;
-  nabla_ssa index =
-      nabla_emit(&t->emit, "arith.index_cast %%v%u : i64 to index", at);
+  nabla_ssa index = k_op(&t->emit, "arith.index_cast %%v%u : i64 to index", at);
   nabla_ssa value = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = func.call @\"%s\"(", value, d->name);
   for (intptr_t i = 0; i < t->operand_count; i++)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "lib/kernels/builder/k.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/int8.h"
 #include "quant/codec/kernel.h"
@@ -26,10 +27,9 @@ static void add_table(nabla_template *t, level *d) {
 /* Element `at` (i64) of a tensor of rank 1. */
 static nabla_ssa extract(nabla_template *t, const nabla_ssa_tensor *from,
                          nabla_ssa at) {
-  nabla_ssa index =
-      nabla_emit(&t->emit, "arith.index_cast %%v%u : i64 to index", at);
-  return nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", from->value,
-                    index, nabla_ssa_tensor_type(from).data);
+  nabla_ssa index = k_op(&t->emit, "arith.index_cast %%v%u : i64 to index", at);
+  return k_op(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", from->value, index,
+              nabla_ssa_tensor_type(from).data);
 }
 
 /* The code of element `at`, of 8 bits or less, as an i64. A place in a byte is
@@ -38,39 +38,39 @@ static nabla_ssa narrow_code(nabla_template *t, const level *d, nabla_ssa at) {
   nabla_emitter *e = &t->emit;
   const nabla_encoding *row = d->format.encoding;
   uint64_t per_byte = 8 / row->bits;
-  nabla_ssa byte = extract(t, &d->codes, nabla_emit_divide(e, at, per_byte));
-  nabla_ssa last = nabla_emit_i64(e, per_byte - 1);
-  nabla_ssa place = nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", at, last);
+  nabla_ssa byte = extract(t, &d->codes, k_divide(e, at, per_byte));
+  nabla_ssa last = k_i64(e, per_byte - 1);
+  nabla_ssa place = k_op(e, "arith.andi %%v%u, %%v%u : i64", at, last);
   if (row->high_first)
-    place = nabla_emit(e, "arith.xori %%v%u, %%v%u : i64", place, last);
-  nabla_ssa shift = nabla_emit_multiply(e, place, row->bits);
-  byte = nabla_emit(e, "arith.extui %%v%u : i8 to i64", byte);
-  nabla_ssa code = nabla_emit(e, "arith.shrui %%v%u, %%v%u : i64", byte, shift);
-  nabla_ssa mask = nabla_emit_i64(e, ((uint64_t)1 << row->bits) - 1);
-  return nabla_emit(e, "arith.andi %%v%u, %%v%u : i64", code, mask);
+    place = k_op(e, "arith.xori %%v%u, %%v%u : i64", place, last);
+  nabla_ssa shift = k_multiply(e, place, row->bits);
+  byte = k_op(e, "arith.extui %%v%u : i8 to i64", byte);
+  nabla_ssa code = k_op(e, "arith.shrui %%v%u, %%v%u : i64", byte, shift);
+  nabla_ssa mask = k_i64(e, ((uint64_t)1 << row->bits) - 1);
+  return k_op(e, "arith.andi %%v%u, %%v%u : i64", code, mask);
 }
 
 /* 2^(e - 127) of a byte: an exponent field, but for the subnormal of 0 and the
  * NaN of 255. */
 static nabla_ssa e8m0_value(nabla_template *t, nabla_ssa byte) {
   nabla_emitter *e = &t->emit;
-  nabla_ssa wide = nabla_emit(e, "arith.extui %%v%u : i8 to i32", byte);
-  nabla_ssa by = nabla_emit_i32(e, NABLA_SCALAR, 23);
-  nabla_ssa bits = nabla_emit(e, "arith.shli %%v%u, %%v%u : i32", wide, by);
+  nabla_ssa wide = k_op(e, "arith.extui %%v%u : i8 to i32", byte);
+  nabla_ssa by = k_i32(e, NABLA_SCALAR, 23);
+  nabla_ssa bits = k_op(e, "arith.shli %%v%u, %%v%u : i32", wide, by);
   static const struct {
     uint32_t byte, bits;
   } apart[] = {{0, NABLA_F32_NORMAL / 2}, {255, 0x7fc00000}};
   for (int i = 0; i < 2; i++) {
-    nabla_ssa is = nabla_emit(e, "arith.cmpi eq, %%v%u, %%v%u : i32", wide,
-                              nabla_emit_i32(e, NABLA_SCALAR, apart[i].byte));
-    bits = nabla_emit(e, "arith.select %%v%u, %%v%u, %%v%u : i32", is,
-                      nabla_emit_i32(e, NABLA_SCALAR, apart[i].bits), bits);
+    nabla_ssa is = k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i32", wide,
+                        k_i32(e, NABLA_SCALAR, apart[i].byte));
+    bits = k_op(e, "arith.select %%v%u, %%v%u, %%v%u : i32", is,
+                k_i32(e, NABLA_SCALAR, apart[i].bits), bits);
   }
-  return nabla_emit(e, "arith.bitcast %%v%u : i32 to f32", bits);
+  return k_op(e, "arith.bitcast %%v%u : i32 to f32", bits);
 }
 
 static nabla_ssa times(nabla_template *t, nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : f32", a, b);
+  return k_op(&t->emit, "arith.mulf %%v%u, %%v%u : f32", a, b);
 }
 
 static nabla_ssa value_of(nabla_template *t, const level *d, nabla_ssa at);
@@ -87,10 +87,10 @@ static nabla_ssa scale_of(nabla_template *t, const level *d, nabla_ssa block) {
 /* A code as an i32; those of 8 bits with a sign. */
 static nabla_ssa integer_code(nabla_template *t, const level *d, nabla_ssa at) {
   if (d->format.encoding->bits == 8)
-    return nabla_emit(&t->emit, "arith.extsi %%v%u : i8 to i32",
-                      extract(t, &d->codes, at));
-  return nabla_emit(&t->emit, "arith.trunci %%v%u : i64 to i32",
-                    narrow_code(t, d, at));
+    return k_op(&t->emit, "arith.extsi %%v%u : i8 to i32",
+                extract(t, &d->codes, at));
+  return k_op(&t->emit, "arith.trunci %%v%u : i64 to i32",
+              narrow_code(t, d, at));
 }
 
 /* (q - z) as f32: exact. */
@@ -98,42 +98,41 @@ static nabla_ssa shifted_code(nabla_template *t, const level *d, nabla_ssa at,
                               nabla_ssa block) {
   bool wide = d->format.encoding->bits == 8;
   nabla_ssa zero =
-      nabla_emit(&t->emit, "arith.%s %%v%u : i8 to i32",
-                 wide ? "extsi" : "extui", extract(t, &d->zero_points, block));
-  nabla_ssa code = nabla_emit(&t->emit, "arith.subi %%v%u, %%v%u : i32",
-                              integer_code(t, d, at), zero);
-  return nabla_emit(&t->emit, "arith.sitofp %%v%u : i32 to f32", code);
+      k_op(&t->emit, "arith.%s %%v%u : i8 to i32", wide ? "extsi" : "extui",
+           extract(t, &d->zero_points, block));
+  nabla_ssa code = k_op(&t->emit, "arith.subi %%v%u, %%v%u : i32",
+                        integer_code(t, d, at), zero);
+  return k_op(&t->emit, "arith.sitofp %%v%u : i32 to f32", code);
 }
 
 static nabla_ssa packed_value(nabla_template *t, const level *d, nabla_ssa at) {
-  nabla_ssa block = nabla_emit_divide(&t->emit, at, d->format.block);
+  nabla_ssa block = k_divide(&t->emit, at, d->format.block);
   nabla_ssa scale = scale_of(t, d, block);
   if (d->format.zero_point)
     return times(t, shifted_code(t, d, at, block), scale);
   if (!nabla_encoding_is_int8(d->format.encoding))
     return times(t, extract(t, &d->table, narrow_code(t, d, at)), scale);
-  nabla_ssa code = nabla_emit(&t->emit, "arith.sitofp %%v%u : i8 to f32",
-                              extract(t, &d->codes, at));
+  nabla_ssa code = k_op(&t->emit, "arith.sitofp %%v%u : i8 to f32",
+                        extract(t, &d->codes, at));
   nabla_ssa value = times(t, code, scale);
   if (!nabla_format_is_llm_int8(&d->format)) return value;
   return times(t, value,
-               nabla_emit_f32(&t->emit, NABLA_SCALAR, (double)NABLA_INT8_STEP));
+               k_f32(&t->emit, NABLA_SCALAR, (double)NABLA_INT8_STEP));
 }
 
 static nabla_ssa plus(nabla_template *t, nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : f32", a, b);
+  return k_op(&t->emit, "arith.addf %%v%u, %%v%u : f32", a, b);
 }
 
 /* map[code] * absmax + offset, each rounded (FORMAT.md, B5). */
 static nabla_ssa dynamic8_value(nabla_template *t, const level *d,
                                 nabla_ssa at) {
-  nabla_ssa scale =
-      scale_of(t, d, nabla_emit_divide(&t->emit, at, d->format.block));
-  nabla_ssa code = nabla_emit(&t->emit, "arith.extui %%v%u : i8 to i64",
-                              extract(t, &d->codes, at));
+  nabla_ssa scale = scale_of(t, d, k_divide(&t->emit, at, d->format.block));
+  nabla_ssa code = k_op(&t->emit, "arith.extui %%v%u : i8 to i64",
+                        extract(t, &d->codes, at));
   nabla_ssa offset =
-      nabla_emit(&t->emit, "tensor.extract %%v%u[] : %s", d->offset.value,
-                 nabla_ssa_tensor_type(&d->offset).data);
+      k_op(&t->emit, "tensor.extract %%v%u[] : %s", d->offset.value,
+           nabla_ssa_tensor_type(&d->offset).data);
   return plus(t, times(t, extract(t, &d->table, code), scale), offset);
 }
 
@@ -141,8 +140,8 @@ static nabla_ssa dynamic8_value(nabla_template *t, const level *d,
 static nabla_ssa factor(nabla_template *t, const nabla_ssa_tensor *from,
                         nabla_ssa row, nabla_ssa column) {
   nabla_ssa value =
-      nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u, %%v%u] : %s",
-                 from->value, row, column, nabla_ssa_tensor_type(from).data);
+      k_op(&t->emit, "tensor.extract %%v%u[%%v%u, %%v%u] : %s", from->value,
+           row, column, nabla_ssa_tensor_type(from).data);
   return nabla_element_load(t, from->element, value);
 }
 
@@ -150,22 +149,22 @@ static nabla_ssa factor(nabla_template *t, const nabla_ssa_tensor *from,
 static nabla_ssa lora_value(nabla_template *t, const level *d, nabla_ssa at) {
   nabla_emitter *e = &t->emit;
   nabla_ssa base = value_of(t, d + 1, at);
-  nabla_ssa row = nabla_emit_divide(e, at, d->columns);
-  nabla_ssa column = nabla_emit(e, "arith.subi %%v%u, %%v%u : i64", at,
-                                nabla_emit_multiply(e, row, d->columns));
-  row = nabla_emit(e, "arith.index_cast %%v%u : i64 to index", row);
-  column = nabla_emit(e, "arith.index_cast %%v%u : i64 to index", column);
+  nabla_ssa row = k_divide(e, at, d->columns);
+  nabla_ssa column = k_op(e, "arith.subi %%v%u, %%v%u : i64", at,
+                          k_multiply(e, row, d->columns));
+  row = k_op(e, "arith.index_cast %%v%u : i64 to index", row);
+  column = k_op(e, "arith.index_cast %%v%u : i64 to index", column);
   nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
   nabla_ssa rank = nabla_emit_index(t, d->a.dims[0]);
   nabla_ssa out = ++e->last, r = ++e->last, sum = ++e->last;
-  nabla_emit_line(e,
-                  "%%v%u = scf.for %%v%u = %%v%u to %%v%u step %%v%u "
-                  "iter_args(%%v%u = %%v%u) -> (f32) {",
-                  out, r, zero, rank, one, sum, base);
+  k_line(e,
+         "%%v%u = scf.for %%v%u = %%v%u to %%v%u step %%v%u "
+         "iter_args(%%v%u = %%v%u) -> (f32) {",
+         out, r, zero, rank, one, sum, base);
   nabla_ssa product =
       times(t, factor(t, &d->b, row, r), factor(t, &d->a, r, column));
-  nabla_emit_line(e, "scf.yield %%v%u : f32", plus(t, sum, product));
-  nabla_emit_line(e, "}");
+  k_line(e, "scf.yield %%v%u : f32", plus(t, sum, product));
+  k_line(e, "}");
   return out;
 }
 

@@ -2,13 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/formula.h"
 #include "transforms/lower/list.h"
 
 static nabla_ssa number(nabla_template *t, const nabla_element *in,
                         const char *value) {
-  return nabla_emit(&t->emit, "arith.constant %s : %s", value, in->work);
+  return k_op(&t->emit, "arith.constant %s : %s", value, in->work);
 }
 
 /* The number of zeros in an array, as i64. */
@@ -22,12 +23,10 @@ static nabla_ssa count_zeros(nabla_template *t, const nabla_ssa_tensor *in) {
   nabla_ssa x = nabla_generic_load(t, &g, 0);
   nabla_ssa is_zero = nabla_emit_two(
       t, "cmpi eq,", x, number(t, in->element, "0"), in->element->work);
-  nabla_ssa add =
-      nabla_emit(&t->emit, "arith.extui %%v%u : i1 to i64", is_zero);
+  nabla_ssa add = k_op(&t->emit, "arith.extui %%v%u : i1 to i64", is_zero);
   nabla_ssa sum = nabla_emit_two(t, "addi", g.operands[1].element, add, "i64");
   out = nabla_generic_end(t, &g, sum);
-  return nabla_emit(&t->emit, "tensor.extract %%v%u[] : tensor<i64>",
-                    out.value);
+  return k_op(&t->emit, "tensor.extract %%v%u[] : tensor<i64>", out.value);
 }
 
 static bool lower(nabla_template *t, nabla_element_function *compute) {
@@ -85,8 +84,7 @@ static const char binade[] =
     "  }\n";
 
 static nabla_ssa binade_of(nabla_template *t, nabla_ssa x) {
-  nabla_ssa least =
-      nabla_emit(&t->emit, "arith.constant 0x0010000000000000 : f64");
+  nabla_ssa least = k_op(&t->emit, "arith.constant 0x0010000000000000 : f64");
   nabla_ssa is_small = nabla_emit_two(t, "cmpf olt,", x, least, "f64");
   nabla_ssa out = ++t->emit.last;
   nabla_text_add(&t->text, binade, out, is_small, x, x);
@@ -94,24 +92,24 @@ static nabla_ssa binade_of(nabla_template *t, nabla_ssa x) {
 }
 
 static nabla_ssa power(nabla_template *t, nabla_ssa exponent) {
-  nabla_ssa bits = nabla_emit_i64(&t->emit, 1023);
+  nabla_ssa bits = k_i64(&t->emit, 1023);
   bits = nabla_emit_two(t, "addi", exponent, bits, "i64");
-  bits = nabla_emit_two(t, "shli", bits, nabla_emit_i64(&t->emit, 52), "i64");
-  return nabla_emit(&t->emit, "arith.bitcast %%v%u : i64 to f64", bits);
+  bits = nabla_emit_two(t, "shli", bits, k_i64(&t->emit, 52), "i64");
+  return k_op(&t->emit, "arith.bitcast %%v%u : i64 to f64", bits);
 }
 
 /* y 2^n, at most x and more than x / 2, exact; n in three parts. */
 static nabla_ssa fitting(nabla_template *t, nabla_ssa x, nabla_ssa y) {
   nabla_ssa n =
       nabla_emit_two(t, "subi", binade_of(t, x), binade_of(t, y), "i64");
-  nabla_ssa three = nabla_emit_i64(&t->emit, 3);
+  nabla_ssa three = k_i64(&t->emit, 3);
   nabla_ssa third = nabla_emit_two(t, "divsi", n, three, "i64");
   nabla_ssa rest = nabla_emit_two(t, "subi", n, third, "i64");
   rest = nabla_emit_two(t, "subi", rest, third, "i64");
   nabla_ssa z = nabla_emit_two(t, "mulf", y, power(t, rest), "f64");
   z = nabla_emit_two(t, "mulf", z, power(t, third), "f64");
   z = nabla_emit_two(t, "mulf", z, power(t, third), "f64");
-  nabla_ssa half = nabla_emit(&t->emit, "arith.constant 0.5 : f64");
+  nabla_ssa half = k_op(&t->emit, "arith.constant 0.5 : f64");
   half = nabla_emit_two(t, "mulf", z, half, "f64");
   nabla_ssa above = nabla_emit_two(t, "cmpf ogt,", z, x, "f64");
   return nabla_emit_select(t, above, half, z, "f64");
@@ -125,7 +123,7 @@ static nabla_ssa remainder_of(nabla_template *t, nabla_ssa x, nabla_ssa y) {
                  "  %%v%u = scf.while (%%v%u = %%v%u) : (f64) -> f64 {\n", out,
                  now, x);
   nabla_ssa more = nabla_emit_two(t, "cmpf oge,", now, y, "f64");
-  nabla_emit_line(&t->emit, "scf.condition(%%v%u) %%v%u : f64", more, now);
+  k_line(&t->emit, "scf.condition(%%v%u) %%v%u : f64", more, now);
   nabla_text_add(&t->text, "  } do {\n  ^bb0(%%v%u: f64):\n", left);
   nabla_ssa part = fitting(t, left, y);
   nabla_ssa next = nabla_emit_two(t, "subf", left, part, "f64");
@@ -135,13 +133,12 @@ static nabla_ssa remainder_of(nabla_template *t, nabla_ssa x, nabla_ssa y) {
 
 /* Of the sign of y; a zero too. x infinite or y zero: NaN. */
 static nabla_ssa float_modulo(nabla_template *t, nabla_ssa x, nabla_ssa y) {
-  nabla_ssa zero = nabla_emit(&t->emit, "arith.constant 0.0 : f64");
+  nabla_ssa zero = k_op(&t->emit, "arith.constant 0.0 : f64");
   nabla_ssa infinite =
-      nabla_emit(&t->emit, "arith.constant 0x7FF0000000000000 : f64");
-  nabla_ssa nan =
-      nabla_emit(&t->emit, "arith.constant 0x7FF8000000000000 : f64");
-  nabla_ssa a = nabla_emit(&t->emit, "math.absf %%v%u : f64", x);
-  nabla_ssa b = nabla_emit(&t->emit, "math.absf %%v%u : f64", y);
+      k_op(&t->emit, "arith.constant 0x7FF0000000000000 : f64");
+  nabla_ssa nan = k_op(&t->emit, "arith.constant 0x7FF8000000000000 : f64");
+  nabla_ssa a = k_op(&t->emit, "math.absf %%v%u : f64", x);
+  nabla_ssa b = k_op(&t->emit, "math.absf %%v%u : f64", y);
   nabla_ssa finite = nabla_emit_two(t, "cmpf olt,", a, infinite, "f64");
   nabla_ssa real = nabla_emit_two(t, "cmpf ogt,", b, zero, "f64");
   nabla_ssa good = nabla_emit_two(t, "andi", finite, real, "i1");

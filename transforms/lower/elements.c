@@ -7,19 +7,19 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/formula.h"
 #include "transforms/lower/list.h"
 
 nabla_ssa nabla_emit_two(nabla_template *t, const char *operation, nabla_ssa a,
                          nabla_ssa b, const char *type) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b,
-                    type);
+  return k_op(&t->emit, "arith.%s %%v%u, %%v%u : %s", operation, a, b, type);
 }
 
 nabla_ssa nabla_emit_select(nabla_template *t, nabla_ssa condition,
                             nabla_ssa yes, nabla_ssa no, const char *type) {
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s",
-                    condition, yes, no, type);
+  return k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s", condition, yes,
+              no, type);
 }
 
 nabla_short_name nabla_template_name(const nabla_template *t) {
@@ -33,13 +33,13 @@ nabla_short_name nabla_template_name(const nabla_template *t) {
 nabla_ssa nabla_emit_to_f64(nabla_template *t, const nabla_element *element,
                             nabla_ssa x) {
   if (!strcmp(element->work, "f64")) return x;
-  return nabla_emit(&t->emit, "arith.extf %%v%u : f32 to f64", x);
+  return k_op(&t->emit, "arith.extf %%v%u : f32 to f64", x);
 }
 
 nabla_ssa nabla_emit_from_f64(nabla_template *t, const nabla_element *element,
                               nabla_ssa x) {
   if (!strcmp(element->work, "f64")) return x;
-  return nabla_emit(&t->emit, "arith.truncf %%v%u : f64 to f32", x);
+  return k_op(&t->emit, "arith.truncf %%v%u : f64 to f32", x);
 }
 
 /* Sizes that the first operand with a known one gives, the rest must agree. */
@@ -104,12 +104,12 @@ nabla_ssa nabla_emit_order_zeros(nabla_template *t, const nabla_element *in,
   const char *bits = strcmp(in->work, "f64") != 0 ? "i32" : "i64";
   nabla_ssa both[2];
   for (int i = 0; i < 2; i++)
-    both[i] = nabla_emit(&t->emit, "arith.bitcast %%v%u : %s to %s", x[i],
-                         in->work, bits);
+    both[i] =
+        k_op(&t->emit, "arith.bitcast %%v%u : %s to %s", x[i], in->work, bits);
   nabla_ssa joined =
       nabla_emit_two(t, is_max ? "andi" : "ori", both[0], both[1], bits);
-  joined = nabla_emit(&t->emit, "arith.bitcast %%v%u : %s to %s", joined, bits,
-                      in->work);
+  joined =
+      k_op(&t->emit, "arith.bitcast %%v%u : %s to %s", joined, bits, in->work);
   nabla_ssa equal = nabla_emit_two(t, "cmpf oeq,", x[0], x[1], in->work);
   return nabla_emit_select(t, equal, joined, y, in->work);
 }
@@ -164,21 +164,21 @@ bool nabla_lower_gelu(nabla_template *t) {
 
 static nabla_ssa square_root(nabla_template *t, const nabla_element *in,
                              const nabla_ssa *x) {
-  return nabla_emit(&t->emit, "math.sqrt %%v%u : %s", x[0], in->work);
+  return k_op(&t->emit, "math.sqrt %%v%u : %s", x[0], in->work);
 }
 bool nabla_lower_sqrt(nabla_template *t) {
   return nabla_lower_elements(t, square_root);
 }
 
 static nabla_ssa zero_of(nabla_template *t, const nabla_element *in) {
-  return nabla_emit(&t->emit, "arith.constant %s : %s",
-                    in->is_float ? "0.0" : "0", in->work);
+  return k_op(&t->emit, "arith.constant %s : %s", in->is_float ? "0.0" : "0",
+              in->work);
 }
 
 static nabla_ssa negate(nabla_template *t, const nabla_element *in,
                         const nabla_ssa *x) {
   if (in->is_float)
-    return nabla_emit(&t->emit, "arith.negf %%v%u : %s", x[0], in->work);
+    return k_op(&t->emit, "arith.negf %%v%u : %s", x[0], in->work);
   return nabla_emit_two(t, "subi", zero_of(t, in), x[0], in->work);
 }
 bool nabla_lower_neg(nabla_template *t) {
@@ -188,7 +188,7 @@ bool nabla_lower_neg(nabla_template *t) {
 static nabla_ssa absolute(nabla_template *t, const nabla_element *in,
                           const nabla_ssa *x) {
   if (in->is_float)
-    return nabla_emit(&t->emit, "math.absf %%v%u : %s", x[0], in->work);
+    return k_op(&t->emit, "math.absf %%v%u : %s", x[0], in->work);
   return nabla_emit_two(t, "maxsi", x[0], negate(t, in, x), in->work);
 }
 bool nabla_lower_abs(nabla_template *t) {
@@ -199,10 +199,10 @@ static nabla_ssa sign(nabla_template *t, const nabla_element *in,
                       const nabla_ssa *x) {
   bool is_float = in->is_float;
   nabla_ssa zero = zero_of(t, in);
-  nabla_ssa one = nabla_emit(&t->emit, "arith.constant %s : %s",
-                             is_float ? "1.0" : "1", in->work);
-  nabla_ssa less = nabla_emit(&t->emit, "arith.constant %s : %s",
-                              is_float ? "-1.0" : "-1", in->work);
+  nabla_ssa one = k_op(&t->emit, "arith.constant %s : %s",
+                       is_float ? "1.0" : "1", in->work);
+  nabla_ssa less = k_op(&t->emit, "arith.constant %s : %s",
+                        is_float ? "-1.0" : "-1", in->work);
   nabla_ssa above = nabla_emit_two(t, is_float ? "cmpf ogt," : "cmpi sgt,",
                                    x[0], zero, in->work);
   nabla_ssa below = nabla_emit_two(t, is_float ? "cmpf olt," : "cmpi slt,",
@@ -216,7 +216,7 @@ bool nabla_lower_sign(nabla_template *t) {
 
 static nabla_ssa invert(nabla_template *t, const nabla_element *in,
                         const nabla_ssa *x) {
-  nabla_ssa ones = nabla_emit(&t->emit, "arith.constant -1 : %s", in->work);
+  nabla_ssa ones = k_op(&t->emit, "arith.constant -1 : %s", in->work);
   return nabla_emit_two(t, "xori", x[0], ones, in->work);
 }
 bool nabla_lower_not(nabla_template *t) {

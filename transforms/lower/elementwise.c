@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/epilogue.h"
 #include "transforms/lower/list.h"
 
@@ -24,9 +25,9 @@ static bool lower_binary(nabla_template *t, const char *float_op,
   nabla_generic_begin(t, &g);
   nabla_ssa x = nabla_generic_load(t, &g, 0);
   nabla_ssa y = nabla_generic_load(t, &g, 1);
-  nabla_ssa z = nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : %s",
-                           a.element->is_float ? float_op : integer_op, x, y,
-                           a.element->work);
+  nabla_ssa z =
+      k_op(&t->emit, "arith.%s %%v%u, %%v%u : %s",
+           a.element->is_float ? float_op : integer_op, x, y, a.element->work);
   out = nabla_generic_end(t, &g, nabla_element_store(t, a.element, z));
   return nabla_template_close(t, out.value);
 }
@@ -57,11 +58,11 @@ static bool lower_unary(nabla_template *t,
 
 static nabla_ssa relu(nabla_template *t, const char *work, nabla_ssa x) {
   /* -0 is not above 0, which is given for it; NaN is */
-  nabla_ssa zero = nabla_emit(&t->emit, "arith.constant 0.0 : %s", work);
+  nabla_ssa zero = k_op(&t->emit, "arith.constant 0.0 : %s", work);
   nabla_ssa keep =
-      nabla_emit(&t->emit, "arith.cmpf ugt, %%v%u, %%v%u : %s", x, zero, work);
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s", keep, x,
-                    zero, work);
+      k_op(&t->emit, "arith.cmpf ugt, %%v%u, %%v%u : %s", x, zero, work);
+  return k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s", keep, x, zero,
+              work);
 }
 
 bool nabla_lower_relu(nabla_template *t) { return lower_unary(t, relu); }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/formula_far.h"
 
@@ -68,21 +69,21 @@ static bool take_name(parser *p, char out[MAX_NAME]) {
 static nabla_ssa number(nabla_template *t, double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
-  return nabla_emit(&t->emit, "arith.constant 0x%016llX : f64",
-                    (unsigned long long)bits);
+  return k_op(&t->emit, "arith.constant 0x%016llX : f64",
+              (unsigned long long)bits);
 }
 
 static nabla_ssa bits_of(nabla_template *t, nabla_ssa x) {
-  return nabla_emit(&t->emit, "arith.bitcast %%v%u : f64 to i64", x);
+  return k_op(&t->emit, "arith.bitcast %%v%u : f64 to i64", x);
 }
 
 static nabla_ssa of_bits(nabla_template *t, nabla_ssa x) {
-  return nabla_emit(&t->emit, "arith.bitcast %%v%u : i64 to f64", x);
+  return k_op(&t->emit, "arith.bitcast %%v%u : i64 to f64", x);
 }
 
 static nabla_ssa with_bits(nabla_template *t, nabla_ssa x, const char *what,
                            uint64_t mask) {
-  return nabla_emit_two(t, what, x, nabla_emit_i64(&t->emit, mask), "i64");
+  return nabla_emit_two(t, what, x, k_i64(&t->emit, mask), "i64");
 }
 
 static nabla_ssa emit_abs(nabla_template *t, const nabla_ssa *x) {
@@ -90,7 +91,7 @@ static nabla_ssa emit_abs(nabla_template *t, const nabla_ssa *x) {
 }
 
 static nabla_ssa emit_sqrt(nabla_template *t, const nabla_ssa *x) {
-  return nabla_emit(&t->emit, "math.sqrt %%v%u : f64", x[0]);
+  return k_op(&t->emit, "math.sqrt %%v%u : f64", x[0]);
 }
 
 /* A choice, not bits put together: LLVM would make them its copysign, whose
@@ -98,13 +99,13 @@ static nabla_ssa emit_sqrt(nabla_template *t, const nabla_ssa *x) {
  * of a library that compiled code does not have. */
 nabla_ssa nabla_emit_copysign(nabla_template *t, nabla_ssa size,
                               nabla_ssa sign) {
-  nabla_ssa zero = nabla_emit_i64(&t->emit, 0);
+  nabla_ssa zero = k_i64(&t->emit, 0);
   nabla_ssa below =
       nabla_emit_two(t, "cmpi slt,", bits_of(t, sign), zero, "i64");
   nabla_ssa above = emit_abs(t, &size);
-  nabla_ssa minus = nabla_emit(&t->emit, "arith.negf %%v%u : f64", above);
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", below,
-                    minus, above);
+  nabla_ssa minus = k_op(&t->emit, "arith.negf %%v%u : f64", above);
+  return k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", below, minus,
+              above);
 }
 
 static nabla_ssa emit_copysign(nabla_template *t, const nabla_ssa *x) {
@@ -128,7 +129,7 @@ static nabla_ssa power_of_two(nabla_template *t, nabla_ssa exponent) {
 static nabla_ssa emit_scale(nabla_template *t, const nabla_ssa *x) {
   nabla_ssa n = nabla_emit_two(t, "maxnumf", x[1], number(t, -2000), "f64");
   n = nabla_emit_two(t, "minnumf", n, number(t, 2000), "f64");
-  n = nabla_emit(&t->emit, "arith.fptosi %%v%u : f64 to i64", n);
+  n = k_op(&t->emit, "arith.fptosi %%v%u : f64 to i64", n);
   nabla_ssa half = with_bits(t, n, "shrsi", 1);
   nabla_ssa rest = nabla_emit_two(t, "subi", n, half, "i64");
   nabla_ssa y = nabla_emit_two(t, "mulf", x[0], power_of_two(t, half), "f64");
@@ -138,7 +139,7 @@ static nabla_ssa emit_scale(nabla_template *t, const nabla_ssa *x) {
 static nabla_ssa emit_exponent(nabla_template *t, const nabla_ssa *x) {
   nabla_ssa bits = with_bits(t, bits_of(t, x[0]), "shrui", 52);
   bits = with_bits(t, bits, "subi", 1023);
-  return nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to f64", bits);
+  return k_op(&t->emit, "arith.sitofp %%v%u : i64 to f64", bits);
 }
 
 static nabla_ssa emit_mantissa(nabla_template *t, const nabla_ssa *x) {
@@ -200,7 +201,7 @@ static nabla_ssa factor(parser *p) {
     return inside;
   }
   if (take(p, "-"))
-    return nabla_emit(&p->t->emit, "arith.negf %%v%u : f64", factor(p));
+    return k_op(&p->t->emit, "arith.negf %%v%u : f64", factor(p));
   if (isdigit((unsigned char)*p->at)) {
     char *end;
     double value = strtod(p->at, &end);
@@ -251,8 +252,8 @@ static nabla_ssa choice(parser *p) {
     nabla_ssa yes = choice(p);
     expect(p, ":");
     nabla_ssa no = choice(p);
-    return nabla_emit(&p->t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64",
-                      test, yes, no);
+    return k_op(&p->t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", test,
+                yes, no);
   }
   return left;
 }

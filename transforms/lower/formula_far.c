@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "lib/kernels/builder/k.h"
+
 /* 64 zeros, then the bits of 2/pi. */
 static const uint64_t two_over_pi[] = {
     0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0,
@@ -18,12 +20,12 @@ static const uint64_t two_over_pi[] = {
 
 static nabla_ssa binary(nabla_template *t, const char *operation, nabla_ssa a,
                         nabla_ssa b) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : i64", operation, a, b);
+  return k_op(&t->emit, "arith.%s %%v%u, %%v%u : i64", operation, a, b);
 }
 
 static nabla_ssa with(nabla_template *t, const char *operation, nabla_ssa a,
                       uint64_t b) {
-  return binary(t, operation, a, nabla_emit_i64(&t->emit, b));
+  return binary(t, operation, a, k_i64(&t->emit, b));
 }
 
 /* The table as a tensor. */
@@ -37,9 +39,9 @@ static nabla_ssa table_of(nabla_template *t) {
 }
 
 static nabla_ssa word(nabla_template *t, nabla_ssa table, nabla_ssa index) {
-  index = nabla_emit(&t->emit, "arith.index_cast %%v%u : i64 to index", index);
-  return nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : tensor<%zuxi64>",
-                    table, index, WORDS);
+  index = k_op(&t->emit, "arith.index_cast %%v%u : i64 to index", index);
+  return k_op(&t->emit, "tensor.extract %%v%u[%%v%u] : tensor<%zuxi64>", table,
+              index, WORDS);
 }
 
 /* Low and high half of a product. */
@@ -47,9 +49,8 @@ static void multiply(nabla_template *t, nabla_ssa a, nabla_ssa b,
                      nabla_ssa out[2]) {
   out[0] = ++t->emit.last;
   out[1] = ++t->emit.last;
-  nabla_emit_line(&t->emit,
-                  "%%v%u, %%v%u = arith.mului_extended %%v%u, %%v%u : i64",
-                  out[0], out[1], a, b);
+  k_line(&t->emit, "%%v%u, %%v%u = arith.mului_extended %%v%u, %%v%u : i64",
+         out[0], out[1], a, b);
 }
 
 /* 192 bits of 2/pi from where x = mantissa 2^e makes them less than 4: `e` - 2
@@ -58,7 +59,7 @@ static void take_bits(nabla_template *t, nabla_ssa exponent, nabla_ssa out[3]) {
   nabla_ssa words[4], table = table_of(t);
   nabla_ssa at = with(t, "addi", exponent, 62);
   nabla_ssa first = with(t, "shrui", at, 6), shift = with(t, "andi", at, 63);
-  nabla_ssa back = binary(t, "subi", nabla_emit_i64(&t->emit, 63), shift);
+  nabla_ssa back = binary(t, "subi", k_i64(&t->emit, 63), shift);
   for (unsigned i = 0; i < 4; i++)
     words[i] = word(t, table, with(t, "addi", first, i));
   for (unsigned i = 0; i < 3; i++) {
@@ -69,7 +70,7 @@ static void take_bits(nabla_template *t, nabla_ssa exponent, nabla_ssa out[3]) {
 
 /* |x| 2/pi modulo 4 as 2 + 62 bits, and 64 more. */
 static void product(nabla_template *t, nabla_ssa x, nabla_ssa out[2]) {
-  nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f64 to i64", x);
+  nabla_ssa bits = k_op(&t->emit, "arith.bitcast %%v%u : f64 to i64", x);
   nabla_ssa exponent =
       with(t, "andi", with(t, "shrui", bits, 52), UINT64_C(0x7FF));
   exponent = with(t, "subi", exponent, 1075);
@@ -82,8 +83,7 @@ static void product(nabla_template *t, nabla_ssa x, nabla_ssa out[2]) {
   multiply(t, mantissa, pi[1], middle);
   out[1] = binary(t, "addi", middle[0], low[1]);
   nabla_ssa carries = binary(t, "cmpi ult,", out[1], low[1]);
-  nabla_ssa carry =
-      nabla_emit(&t->emit, "arith.extui %%v%u : i1 to i64", carries);
+  nabla_ssa carry = k_op(&t->emit, "arith.extui %%v%u : i1 to i64", carries);
   out[0] = binary(t, "muli", mantissa, pi[0]);
   out[0] = binary(t, "addi", out[0], middle[1]);
   out[0] = binary(t, "addi", out[0], carry);
@@ -95,25 +95,25 @@ static nabla_ssa quarters(nabla_template *t, nabla_ssa high) {
 }
 
 static nabla_ssa with_sign_of(nabla_template *t, nabla_ssa y, nabla_ssa x) {
-  nabla_ssa zero = nabla_emit(&t->emit, "arith.constant 0.0 : f64");
+  nabla_ssa zero = k_op(&t->emit, "arith.constant 0.0 : f64");
   nabla_ssa below =
-      nabla_emit(&t->emit, "arith.cmpf olt, %%v%u, %%v%u : f64", x, zero);
-  nabla_ssa other = nabla_emit(&t->emit, "arith.negf %%v%u : f64", y);
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", below,
-                    other, y);
+      k_op(&t->emit, "arith.cmpf olt, %%v%u, %%v%u : f64", x, zero);
+  nabla_ssa other = k_op(&t->emit, "arith.negf %%v%u : f64", y);
+  return k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", below, other,
+              y);
 }
 
 nabla_ssa nabla_emit_far_turns(nabla_template *t, const nabla_ssa *x) {
   nabla_ssa bits[2];
   product(t, x[0], bits);
-  nabla_ssa n = nabla_emit(&t->emit, "arith.uitofp %%v%u : i64 to f64",
-                           quarters(t, bits[0]));
+  nabla_ssa n =
+      k_op(&t->emit, "arith.uitofp %%v%u : i64 to f64", quarters(t, bits[0]));
   return with_sign_of(t, n, x[0]);
 }
 
 static nabla_ssa times(nabla_template *t, nabla_ssa x, const char *factor) {
-  nabla_ssa y = nabla_emit(&t->emit, "arith.constant %s : f64", factor);
-  return nabla_emit(&t->emit, "arith.mulf %%v%u, %%v%u : f64", x, y);
+  nabla_ssa y = k_op(&t->emit, "arith.constant %s : f64", factor);
+  return k_op(&t->emit, "arith.mulf %%v%u, %%v%u : f64", x, y);
 }
 
 /* Not finite: NaN. */
@@ -121,16 +121,14 @@ nabla_ssa nabla_emit_far_rest(nabla_template *t, const nabla_ssa *x) {
   nabla_ssa bits[2];
   product(t, x[0], bits);
   nabla_ssa whole = with(t, "shli", quarters(t, bits[0]), 62);
-  nabla_ssa high = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to f64",
-                              binary(t, "subi", bits[0], whole));
-  nabla_ssa low =
-      nabla_emit(&t->emit, "arith.uitofp %%v%u : i64 to f64", bits[1]);
+  nabla_ssa high = k_op(&t->emit, "arith.sitofp %%v%u : i64 to f64",
+                        binary(t, "subi", bits[0], whole));
+  nabla_ssa low = k_op(&t->emit, "arith.uitofp %%v%u : i64 to f64", bits[1]);
   high = times(t, high, "0x3C10000000000000"); /* 2^-62 */
   low = times(t, low, "0x3810000000000000");   /* 2^-126 */
-  nabla_ssa sum =
-      nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : f64", high, low);
+  nabla_ssa sum = k_op(&t->emit, "arith.addf %%v%u, %%v%u : f64", high, low);
   sum = with_sign_of(t, times(t, sum, "0x3FF921FB54442D18"), x[0]);
   nabla_ssa nothing =
-      nabla_emit(&t->emit, "arith.subf %%v%u, %%v%u : f64", x[0], x[0]);
-  return nabla_emit(&t->emit, "arith.addf %%v%u, %%v%u : f64", sum, nothing);
+      k_op(&t->emit, "arith.subf %%v%u, %%v%u : f64", x[0], x[0]);
+  return k_op(&t->emit, "arith.addf %%v%u, %%v%u : f64", sum, nothing);
 }

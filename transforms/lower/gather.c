@@ -5,6 +5,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "transforms/implicit/components.h"
 #include "transforms/lower/decode.h"
@@ -69,8 +70,8 @@ static nabla_ssa start(nabla_template *t, const gather *g, intptr_t d,
     at[i] = i == g->dims.vector_dim ? g->components[g->dims.start_of[d]]
                                     : loops[g->dims.result_of[i]];
   nabla_ssa value = nabla_emit_extract(t, &g->indices, at);
-  value = nabla_emit(&t->emit, "arith.index_cast %%v%u : %s to index", value,
-                     g->indices.element->name);
+  value = k_op(&t->emit, "arith.index_cast %%v%u : %s to index", value,
+               g->indices.element->name);
   value = nabla_emit_index_op(t, "minsi", value, g->last[d]);
   return nabla_emit_index_op(t, "maxsi", value, nabla_emit_index(t, 0));
 }
@@ -126,13 +127,13 @@ bool nabla_lower_gather(nabla_template *t) {
 /* The storage index of an element of a view. */
 static nabla_ssa flatten(nabla_template *t, const nabla_strided *view,
                          const nabla_ssa *at) {
-  nabla_ssa sum = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
+  nabla_ssa sum = k_i64(&t->emit, (uint64_t)view->offset);
   for (intptr_t i = 0; i < view->rank; i++) {
     if (view->strides[i] == 0) continue;
     nabla_ssa index =
-        nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", at[i]);
-    index = nabla_emit_multiply(&t->emit, index, (uint64_t)view->strides[i]);
-    sum = nabla_emit_add(&t->emit, sum, index);
+        k_op(&t->emit, "arith.index_cast %%v%u : index to i64", at[i]);
+    index = k_multiply(&t->emit, index, (uint64_t)view->strides[i]);
+    sum = k_add(&t->emit, sum, index);
   }
   return sum;
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/lowering.h"
 
 void nabla_generic_add(nabla_generic *g, const nabla_ssa_tensor *tensor,
@@ -97,47 +98,44 @@ nabla_ssa nabla_generic_load(nabla_template *t, const nabla_generic *g,
 nabla_ssa nabla_element_load(nabla_template *t, const nabla_element *element,
                              nabla_ssa value) {
   if (element->half != NABLA_DTYPE_F32) {
-    nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : %s to i16",
-                                value, element->name);
-    return nabla_emit_widen(&t->emit, NABLA_SCALAR, element->half, bits);
+    nabla_ssa bits =
+        k_op(&t->emit, "arith.bitcast %%v%u : %s to i16", value, element->name);
+    return k_widen(&t->emit, NABLA_SCALAR, element->half, bits);
   }
   if (strcmp(element->name, element->work) != 0)
-    return nabla_emit(&t->emit,
-                      "builtin.unrealized_conversion_cast %%v%u : %s to %s",
-                      value, element->name, element->work);
+    return k_op(&t->emit, "builtin.unrealized_conversion_cast %%v%u : %s to %s",
+                value, element->name, element->work);
   return value;
 }
 
 nabla_ssa nabla_element_store(nabla_template *t, const nabla_element *element,
                               nabla_ssa value) {
   if (element->half != NABLA_DTYPE_F32) {
-    nabla_ssa bits =
-        nabla_emit_narrow(&t->emit, NABLA_SCALAR, element->half, value);
-    return nabla_emit(&t->emit, "arith.bitcast %%v%u : i16 to %s", bits,
-                      element->name);
+    nabla_ssa bits = k_narrow(&t->emit, NABLA_SCALAR, element->half, value);
+    return k_op(&t->emit, "arith.bitcast %%v%u : i16 to %s", bits,
+                element->name);
   }
   if (strcmp(element->name, element->work) != 0)
-    return nabla_emit(&t->emit,
-                      "builtin.unrealized_conversion_cast %%v%u : %s to %s",
-                      value, element->work, element->name);
+    return k_op(&t->emit, "builtin.unrealized_conversion_cast %%v%u : %s to %s",
+                value, element->work, element->name);
   return value;
 }
 
 nabla_ssa nabla_generic_index(nabla_template *t, intptr_t loop) {
-  return nabla_emit(&t->emit, "linalg.index %d : index", (int)loop);
+  return k_op(&t->emit, "linalg.index %d : index", (int)loop);
 }
 
 nabla_ssa nabla_emit_f32_bits(nabla_template *t, uint32_t bits) {
-  return nabla_emit(&t->emit, "arith.constant 0x%08" PRIX32 " : f32", bits);
+  return k_op(&t->emit, "arith.constant 0x%08" PRIX32 " : f32", bits);
 }
 
 /* f64 has its own arithmetic, all others are of their work type. */
 static nabla_ssa convert(nabla_template *t, const nabla_element *from,
                          const nabla_element *to, nabla_ssa value) {
   if (!strcmp(from->work, to->work)) return value;
-  return nabla_emit(&t->emit, "arith.%s %%v%u : %s to %s",
-                    strcmp(from->work, "f64") != 0 ? "extf" : "truncf", value,
-                    from->work, to->work);
+  return k_op(&t->emit, "arith.%s %%v%u : %s to %s",
+              strcmp(from->work, "f64") != 0 ? "extf" : "truncf", value,
+              from->work, to->work);
 }
 
 nabla_ssa_tensor nabla_ssa_tensor_convert(nabla_template *t,

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/kernels/builder/k.h"
+
 static const nabla_element elements[] = {
     {"f64", "f64", "0xFFF0000000000000", true, false, NABLA_DTYPE_F32},
     {"f32", "f32", "0xFF800000", true, false, NABLA_DTYPE_F32},
@@ -187,7 +189,7 @@ nabla_ssa_tensor nabla_ssa_tensor_static(const char *element, intptr_t rank,
 }
 
 nabla_ssa nabla_emit_index(nabla_template *t, int64_t value) {
-  return nabla_emit(&t->emit, "arith.constant %" PRId64 " : index", value);
+  return k_op(&t->emit, "arith.constant %" PRId64 " : index", value);
 }
 
 nabla_ssa nabla_ssa_tensor_size(nabla_template *t, nabla_ssa_tensor *tensor,
@@ -196,8 +198,8 @@ nabla_ssa nabla_ssa_tensor_size(nabla_template *t, nabla_ssa_tensor *tensor,
   if (nabla_is_dynamic(tensor->dims[dim])) {
     nabla_ssa index = nabla_emit_index(t, dim);
     tensor->sizes[dim] =
-        nabla_emit(&t->emit, "tensor.dim %%v%u, %%v%u : %s", tensor->value,
-                   index, nabla_ssa_tensor_type(tensor).data);
+        k_op(&t->emit, "tensor.dim %%v%u, %%v%u : %s", tensor->value, index,
+             nabla_ssa_tensor_type(tensor).data);
   } else {
     tensor->sizes[dim] = nabla_emit_index(t, tensor->dims[dim]);
   }
@@ -228,11 +230,10 @@ nabla_ssa_tensor nabla_ssa_tensor_full(nabla_template *t,
                                        const char *element, const char *value) {
   nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, element);
   nabla_type_text type = nabla_ssa_tensor_type(&out);
-  nabla_ssa constant =
-      nabla_emit(&t->emit, "arith.constant %s : %s", value, element);
+  nabla_ssa constant = k_op(&t->emit, "arith.constant %s : %s", value, element);
   nabla_ssa filled =
-      nabla_emit(&t->emit, "linalg.fill ins(%%v%u : %s) outs(%%v%u : %s) -> %s",
-                 constant, element, out.value, type.data, type.data);
+      k_op(&t->emit, "linalg.fill ins(%%v%u : %s) outs(%%v%u : %s) -> %s",
+           constant, element, out.value, type.data, type.data);
   out.value = filled;
   return out;
 }
@@ -302,9 +303,9 @@ nabla_ssa_tensor nabla_ssa_tensor_unflatten(nabla_template *t,
   nabla_ssa_tensor line = *flat, out = *shape;
   line.dims[0] = elements_of(shape);
   if (line.dims[0] != flat->dims[0])
-    line.value = nabla_emit(&t->emit, "tensor.cast %%v%u : %s to %s",
-                            flat->value, nabla_ssa_tensor_type(flat).data,
-                            nabla_ssa_tensor_type(&line).data);
+    line.value = k_op(&t->emit, "tensor.cast %%v%u : %s to %s", flat->value,
+                      nabla_ssa_tensor_type(flat).data,
+                      nabla_ssa_tensor_type(&line).data);
   out.element = flat->element;
   out.value = line.value;
   if (shape->rank == 0) collapse(t, &line, &out);
@@ -312,33 +313,33 @@ nabla_ssa_tensor nabla_ssa_tensor_unflatten(nabla_template *t,
 }
 
 static nabla_ssa as_i64(nabla_template *t, nabla_ssa index) {
-  return nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", index);
+  return k_op(&t->emit, "arith.index_cast %%v%u : index to i64", index);
 }
 
 static void name_op(nabla_template *t) {
   int length;
   const char *name = short_name(t, &length);
   if (!t->where)
-    t->where = nabla_emit(&t->emit,
-                          "llvm.mlir.addressof @nabla_where_%.*s : !llvm.ptr",
-                          length, name);
+    t->where =
+        k_op(&t->emit, "llvm.mlir.addressof @nabla_where_%.*s : !llvm.ptr",
+             length, name);
 }
 
 void nabla_template_require_divisors(nabla_template *t, nabla_ssa zeros) {
   name_op(t);
-  nabla_emit_line(&t->emit,
-                  "func.call @nabla_require_divisors(%%v%u, %%v%u) : "
-                  "(i64, !llvm.ptr) -> ()",
-                  zeros, t->where);
+  k_line(&t->emit,
+         "func.call @nabla_require_divisors(%%v%u, %%v%u) : "
+         "(i64, !llvm.ptr) -> ()",
+         zeros, t->where);
 }
 
 void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b) {
   name_op(t);
   nabla_ssa first = as_i64(t, a), second = as_i64(t, b);
-  nabla_emit_line(&t->emit,
-                  "func.call @nabla_require_equal(%%v%u, %%v%u, %%v%u) : "
-                  "(i64, i64, !llvm.ptr) -> ()",
-                  first, second, t->where);
+  k_line(&t->emit,
+         "func.call @nabla_require_equal(%%v%u, %%v%u, %%v%u) : "
+         "(i64, i64, !llvm.ptr) -> ()",
+         first, second, t->where);
 }
 
 void nabla_tensors_agree(nabla_template *t, nabla_ssa_tensor *a, intptr_t a_dim,
@@ -356,8 +357,8 @@ void nabla_template_take_sizes(nabla_template *t, intptr_t first,
     if (!nabla_is_dynamic(tensor->dims[i])) continue;
     tensor->sizes[i] = (nabla_ssa)++first;
     nabla_ssa zero = nabla_emit_index(t, 0);
-    nabla_ssa least = nabla_emit(&t->emit, "arith.minsi %%v%u, %%v%u : index",
-                                 tensor->sizes[i], zero);
+    nabla_ssa least = k_op(&t->emit, "arith.minsi %%v%u, %%v%u : index",
+                           tensor->sizes[i], zero);
     nabla_template_require(t, least, zero);
   }
 }

@@ -3,6 +3,7 @@
  * implicit_depth, which is a constant. */
 #include <mlir-c/BuiltinAttributes.h>
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "transforms/implicit/components.h"
 #include "transforms/lower/decode.h"
@@ -38,11 +39,11 @@ static bool eye(nabla_template *t) {
   const char *type = shape.element->name;
   nabla_ssa row = nabla_generic_index(t, 0), column = nabla_generic_index(t, 1);
   nabla_ssa same =
-      nabla_emit(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", row, column);
-  nabla_ssa one = nabla_emit(&t->emit, "arith.constant 1.0 : %s", type);
-  nabla_ssa zero = nabla_emit(&t->emit, "arith.constant 0.0 : %s", type);
-  nabla_ssa value = nabla_emit(
-      &t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s", same, one, zero, type);
+      k_op(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", row, column);
+  nabla_ssa one = k_op(&t->emit, "arith.constant 1.0 : %s", type);
+  nabla_ssa zero = k_op(&t->emit, "arith.constant 0.0 : %s", type);
+  nabla_ssa value = k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : %s",
+                         same, one, zero, type);
   return nabla_template_close(t, nabla_generic_end(t, &g, value).value);
 }
 
@@ -50,15 +51,13 @@ static bool eye(nabla_template *t) {
  * dimensions are at; the others are at 0. */
 static nabla_ssa flat_index(nabla_template *t, const nabla_strided *view,
                             intptr_t outer) {
-  nabla_ssa at = nabla_emit_i64(&t->emit, (uint64_t)view->offset);
+  nabla_ssa at = k_i64(&t->emit, (uint64_t)view->offset);
   for (intptr_t i = 0; i < outer; i++) {
     if (view->strides[i] == 0) continue;
-    nabla_ssa loop =
-        nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64",
-                   nabla_generic_index(t, i));
-    at = nabla_emit_add(
-        &t->emit, at,
-        nabla_emit_multiply(&t->emit, loop, (uint64_t)view->strides[i]));
+    nabla_ssa loop = k_op(&t->emit, "arith.index_cast %%v%u : index to i64",
+                          nabla_generic_index(t, i));
+    at = k_add(&t->emit, at,
+               k_multiply(&t->emit, loop, (uint64_t)view->strides[i]));
   }
   return at;
 }
@@ -149,6 +148,6 @@ bool nabla_lower_implicit_depth(nabla_template *t) {
   t->operand_count = 0;
   nabla_template_open(t);
   nabla_ssa out =
-      nabla_emit(&t->emit, "arith.constant dense<%d> : tensor<i64>", depth);
+      k_op(&t->emit, "arith.constant dense<%d> : tensor<i64>", depth);
   return nabla_template_close(t, out);
 }

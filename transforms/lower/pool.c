@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/window.h"
@@ -112,10 +113,10 @@ static nabla_ssa_tensor divide(nabla_template *t, const pool *p,
     count = nabla_emit_index_op(t, "muli", count,
                                 all ? nabla_emit_index(t, p->size[i])
                                     : count_inside(t, p, i, in->sizes[i]));
-  count = nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i64", count);
-  count = nabla_emit(&t->emit, "arith.sitofp %%v%u : i64 to %s", count, work);
-  nabla_ssa value = nabla_emit(&t->emit, "arith.divf %%v%u, %%v%u : %s",
-                               g.operands[0].element, count, work);
+  count = k_op(&t->emit, "arith.index_cast %%v%u : index to i64", count);
+  count = k_op(&t->emit, "arith.sitofp %%v%u : i64 to %s", count, work);
+  nabla_ssa value = k_op(&t->emit, "arith.divf %%v%u, %%v%u : %s",
+                         g.operands[0].element, count, work);
   return nabla_generic_end(t, &g, value);
 }
 

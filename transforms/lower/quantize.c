@@ -4,6 +4,7 @@
 
 #include <mlir-c/BuiltinTypes.h>
 
+#include "lib/kernels/builder/k.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/int8.h"
 #include "quant/codec/kernel.h"
@@ -24,15 +25,15 @@ typedef struct quantizing {
 } quantizing;
 
 static nabla_ssa emit_f32(nabla_template *t, double value) {
-  return nabla_emit_f32(&t->emit, NABLA_SCALAR, value);
+  return k_f32(&t->emit, NABLA_SCALAR, value);
 }
 
 static nabla_ssa emit_i32(nabla_template *t, uint32_t value) {
-  return nabla_emit_i32(&t->emit, NABLA_SCALAR, value);
+  return k_i32(&t->emit, NABLA_SCALAR, value);
 }
 
 static nabla_ssa bits_to_f32(nabla_template *t, nabla_ssa bits) {
-  return nabla_emit(&t->emit, "arith.bitcast %%v%u : i32 to f32", bits);
+  return k_op(&t->emit, "arith.bitcast %%v%u : i32 to f32", bits);
 }
 
 /* The last block filled up with zeros: they do not raise its absmax, and their
@@ -84,8 +85,8 @@ nabla_ssa_tensor nabla_quantize_most(nabla_template *t,
   nabla_generic_add(&g, values, NULL);
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  nabla_ssa bits = nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32",
-                              g.operands[0].element);
+  nabla_ssa bits =
+      k_op(&t->emit, "arith.bitcast %%v%u : f32 to i32", g.operands[0].element);
   bits = is_signed ? rotate(t, bits, true)
                    : nabla_emit_two(t, "andi", bits,
                                     emit_i32(t, NABLA_F32_MAGNITUDE), "i32");
@@ -140,7 +141,7 @@ static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
                           nabla_ssa most) {
   nabla_ssa scale = wide_scale_of(t, q, most);
   nabla_dtype dtype = nabla_scale_info_of(q->format.scale)->dtype;
-  return nabla_emit_round(&t->emit, NABLA_SCALAR, dtype, scale);
+  return k_round(&t->emit, NABLA_SCALAR, dtype, scale);
 }
 
 /* What elements are multiplied by: limit/absmax, or 1/scale of a scale that was
@@ -166,12 +167,11 @@ static block_facts read_block(nabla_template *t, const quantizing *q,
   nabla_ssa divisor = is_narrow(q) ? scale_of(t, q, most) : base_of(t, q, most);
   block_facts b = {.divisor = divisor, .factor = factor};
   nabla_ssa one = emit_i32(t, 1);
-  nabla_ssa bits =
-      nabla_emit(&t->emit, "arith.bitcast %%v%u : f32 to i32", divisor);
+  nabla_ssa bits = k_op(&t->emit, "arith.bitcast %%v%u : f32 to i32", divisor);
   if (q->is_signed) {
     nabla_ssa mask = emit_i32(t, NABLA_F32_MAGNITUDE);
     bits = nabla_emit_two(t, "andi", bits, mask, "i32");
-    factor = nabla_emit(&t->emit, "math.absf %%v%u : f32", factor);
+    factor = k_op(&t->emit, "math.absf %%v%u : f32", factor);
   }
   nabla_ssa below = nabla_emit_two(t, "subi", bits, one, "i32");
   b.usable = nabla_emit_two(t, "cmpi ult,", below,
@@ -204,13 +204,12 @@ static nabla_ssa table_code(nabla_template *t, const quantizing *q,
   /* The code of zero where the block is not usable. */
   scaled = nabla_emit_select(t, b->usable, clamp(t, q, scaled), emit_f32(t, 0),
                              "f32");
-  nabla_ssa code =
-      nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.first);
+  nabla_ssa code = k_op(&t->emit, "arith.constant %u : i8", q->steps.first);
   for (unsigned i = 0; i < q->steps.count; i++) {
     nabla_ssa from = emit_f32(t, (double)q->steps.steps[i].from);
     nabla_ssa reached = nabla_emit_two(t, "cmpf oge,", scaled, from, "f32");
     nabla_ssa next =
-        nabla_emit(&t->emit, "arith.constant %u : i8", q->steps.steps[i].code);
+        k_op(&t->emit, "arith.constant %u : i8", q->steps.steps[i].code);
     code = nabla_emit_select(t, reached, next, code, "i8");
   }
   return code;
@@ -229,7 +228,7 @@ static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
   scaled = nabla_emit_two(t, "addf", scaled, magic, "f32");
   scaled = nabla_emit_two(t, "subf", scaled, magic, "f32");
-  return nabla_emit(&t->emit, "arith.fptosi %%v%u : f32 to i8", scaled);
+  return k_op(&t->emit, "arith.fptosi %%v%u : f32 to i8", scaled);
 }
 
 /* Adds the inputs that every block has. */
@@ -265,7 +264,7 @@ nabla_ssa_tensor nabla_quantize_pairs(nabla_template *t,
 
 nabla_ssa nabla_quantize_join(nabla_template *t, nabla_ssa first,
                               nabla_ssa second, bool high_first) {
-  nabla_ssa four = nabla_emit(&t->emit, "arith.constant 4 : i8");
+  nabla_ssa four = k_op(&t->emit, "arith.constant 4 : i8");
   nabla_ssa high = high_first ? first : second;
   high = nabla_emit_two(t, "shli", high, four, "i8");
   return nabla_emit_two(t, "ori", high, high_first ? second : first, "i8");
@@ -274,7 +273,7 @@ nabla_ssa nabla_quantize_join(nabla_template *t, nabla_ssa first,
 static nabla_ssa narrow_code(nabla_template *t, const quantizing *q,
                              const block_facts *b, nabla_ssa x) {
   if (q->table) return table_code(t, q, b, x);
-  nabla_ssa eight = nabla_emit(&t->emit, "arith.constant 8 : i8");
+  nabla_ssa eight = k_op(&t->emit, "arith.constant 8 : i8");
   return nabla_emit_two(t, "addi", integer_code(t, q, b, x), eight, "i8");
 }
 
@@ -305,10 +304,10 @@ nabla_ssa_tensor nabla_quantize_cut(nabla_template *t,
   nabla_ssa_tensor flat = nabla_ssa_tensor_flatten(t, codes);
   if (flat.dims[0] == count) return flat;
   nabla_ssa_tensor out = nabla_ssa_tensor_static("i8", 1, &count);
-  out.value = nabla_emit(
-      &t->emit, "tensor.extract_slice %%v%u[0] [%lld] [1] : %s to %s",
-      flat.value, (long long)count, nabla_ssa_tensor_type(&flat).data,
-      nabla_ssa_tensor_type(&out).data);
+  out.value =
+      k_op(&t->emit, "tensor.extract_slice %%v%u[0] [%lld] [1] : %s to %s",
+           flat.value, (long long)count, nabla_ssa_tensor_type(&flat).data,
+           nabla_ssa_tensor_type(&out).data);
   return out;
 }
 

@@ -1,6 +1,7 @@
 /* Lowering of quantize into dynamic8: docs/FORMAT.md (E6), byte for byte. */
 #include <inttypes.h>
 
+#include "lib/kernels/builder/k.h"
 #include "nabla/dynamic8.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/kernel.h"
@@ -18,24 +19,24 @@ static loop open_loop(nabla_template *t, nabla_ssa from, nabla_ssa to,
   nabla_emitter *e = &t->emit;
   loop l = {e->last + 1, e->last + 2, e->last + 3};
   e->last += 3;
-  nabla_emit_line(e,
-                  "%%v%u = scf.for %%v%u = %%v%u to %%v%u step %%v%u "
-                  "iter_args(%%v%u = %%v%u) -> (f64) {",
-                  l.out, l.at, from, to, step, l.sum, start);
+  k_line(e,
+         "%%v%u = scf.for %%v%u = %%v%u to %%v%u step %%v%u "
+         "iter_args(%%v%u = %%v%u) -> (f64) {",
+         l.out, l.at, from, to, step, l.sum, start);
   return l;
 }
 
 static void close_loop(nabla_template *t, nabla_ssa sum) {
-  nabla_emit_line(&t->emit, "scf.yield %%v%u : f64", sum);
-  nabla_emit_line(&t->emit, "}");
+  k_line(&t->emit, "scf.yield %%v%u : f64", sum);
+  k_line(&t->emit, "}");
 }
 
 /* The mean (f32): a sum in f64 of chunks, each from left to right. */
 static nabla_ssa mean(nabla_template *t, const nabla_ssa_tensor *values) {
   nabla_emitter *e = &t->emit;
   int64_t count = values->dims[0];
-  if (count == 0) return nabla_emit_f32(e, NABLA_SCALAR, 0);
-  nabla_ssa none = nabla_emit(e, "arith.constant 0.0 : f64");
+  if (count == 0) return k_f32(e, NABLA_SCALAR, 0);
+  nabla_ssa none = k_op(e, "arith.constant 0.0 : f64");
   nabla_ssa end = nabla_emit_index(t, count);
   nabla_ssa size = nabla_emit_index(t, NABLA_DYNAMIC8_CHUNK);
   nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
@@ -43,15 +44,14 @@ static nabla_ssa mean(nabla_template *t, const nabla_ssa_tensor *values) {
   nabla_ssa last = nabla_emit_two(t, "addi", chunks.at, size, "index");
   last = nabla_emit_two(t, "minsi", last, end, "index");
   loop inner = open_loop(t, chunks.at, last, one, none);
-  nabla_ssa value =
-      nabla_emit(e, "tensor.extract %%v%u[%%v%u] : %s", values->value, inner.at,
-                 nabla_ssa_tensor_type(values).data);
-  value = nabla_emit(e, "arith.extf %%v%u : f32 to f64", value);
+  nabla_ssa value = k_op(e, "tensor.extract %%v%u[%%v%u] : %s", values->value,
+                         inner.at, nabla_ssa_tensor_type(values).data);
+  value = k_op(e, "arith.extf %%v%u : f32 to f64", value);
   close_loop(t, nabla_emit_two(t, "addf", inner.sum, value, "f64"));
   close_loop(t, nabla_emit_two(t, "addf", chunks.sum, inner.out, "f64"));
-  nabla_ssa number = nabla_emit(e, "arith.constant %" PRId64 ".0 : f64", count);
+  nabla_ssa number = k_op(e, "arith.constant %" PRId64 ".0 : f64", count);
   nabla_ssa offset = nabla_emit_two(t, "divf", chunks.out, number, "f64");
-  return nabla_emit(e, "arith.truncf %%v%u : f64 to f32", offset);
+  return k_op(e, "arith.truncf %%v%u : f64 to f32", offset);
 }
 
 static nabla_ssa_tensor less(nabla_template *t, const nabla_ssa_tensor *values,
@@ -98,19 +98,19 @@ static nabla_ssa code_of(nabla_template *t, const nabla_ssa_tensor *limits,
     nabla_ssa place =
         nabla_emit_two(t, "subi", next, nabla_emit_index(t, 1), "index");
     nabla_ssa limit =
-        nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", limits->value,
-                   place, nabla_ssa_tensor_type(limits).data);
+        k_op(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", limits->value, place,
+             nabla_ssa_tensor_type(limits).data);
     nabla_ssa above = nabla_emit_two(t, "cmpf ogt,", x, limit, "f32");
     code = nabla_emit_select(t, above, next, code, "index");
   }
-  return nabla_emit(&t->emit, "arith.index_cast %%v%u : index to i8", code);
+  return k_op(&t->emit, "arith.index_cast %%v%u : index to i8", code);
 }
 
 /* x over its group's absmax: by a factor where that is normal. */
 static nabla_ssa scaled(nabla_template *t, nabla_ssa x, nabla_ssa absmax) {
-  nabla_ssa one = nabla_emit_f32(&t->emit, NABLA_SCALAR, 1);
-  nabla_ssa none = nabla_emit_f32(&t->emit, NABLA_SCALAR, 0);
-  nabla_ssa least = nabla_emit_f32(&t->emit, NABLA_SCALAR, 0x1p-126);
+  nabla_ssa one = k_f32(&t->emit, NABLA_SCALAR, 1);
+  nabla_ssa none = k_f32(&t->emit, NABLA_SCALAR, 0);
+  nabla_ssa least = k_f32(&t->emit, NABLA_SCALAR, 0x1p-126);
   nabla_ssa factor = nabla_emit_two(t, "divf", one, absmax, "f32");
   nabla_ssa easy = nabla_emit_two(t, "cmpf oge,", absmax, least, "f32");
   nabla_ssa value =
@@ -144,10 +144,9 @@ static nabla_ssa_tensor as_f32(nabla_template *t,
   nabla_generic_add(&g, bits, NULL);
   nabla_generic_add(&g, &out, NULL);
   nabla_generic_begin(t, &g);
-  return nabla_generic_end(
-      t, &g,
-      nabla_emit(&t->emit, "arith.bitcast %%v%u : i32 to f32",
-                 g.operands[0].element));
+  return nabla_generic_end(t, &g,
+                           k_op(&t->emit, "arith.bitcast %%v%u : i32 to f32",
+                                g.operands[0].element));
 }
 
 bool nabla_quantize_dynamic8(nabla_template *t) {
@@ -167,7 +166,7 @@ bool nabla_quantize_dynamic8(nabla_template *t) {
   nabla_ssa_tensor codes = codes_of(t, &groups, &absmax);
   nabla_ssa_tensor whole = nabla_ssa_tensor_static("f32", 0, NULL);
   whole.value =
-      nabla_emit(&t->emit, "tensor.from_elements %%v%u : tensor<f32>", offset);
+      k_op(&t->emit, "tensor.from_elements %%v%u : tensor<f32>", offset);
   nabla_ssa_tensor out[] = {nabla_quantize_cut(t, &codes, parts[0].count),
                             absmax, whole, table(t, nabla_dynamic8_map())};
   return nabla_quantize_pack(t, 4, out);

@@ -1,4 +1,5 @@
 /* Lowering of quantize with zero points: docs/FORMAT.md (E4), byte for byte. */
+#include "lib/kernels/builder/k.h"
 #include "quant/codec/codec.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/quantize.h"
@@ -11,7 +12,7 @@ typedef struct zeroed {
 } zeroed;
 
 static nabla_ssa emit_f32(nabla_template *t, double value) {
-  return nabla_emit_f32(&t->emit, NABLA_SCALAR, value);
+  return k_f32(&t->emit, NABLA_SCALAR, value);
 }
 
 static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
@@ -66,8 +67,8 @@ static nabla_ssa_tensor scales_of(nabla_template *t, const zeroed *z) {
   nabla_ssa scale =
       nabla_emit_two(t, "divf", range, emit_f32(t, z->levels), "f32");
   nabla_dtype dtype = nabla_scale_info_of(z->format.scale)->dtype;
-  return nabla_generic_end(
-      t, &g, nabla_emit_round(&t->emit, NABLA_SCALAR, dtype, scale));
+  return nabla_generic_end(t, &g,
+                           k_round(&t->emit, NABLA_SCALAR, dtype, scale));
 }
 
 /* round(-min / scale) within 0 and levels; 0 where the scale is. */
@@ -81,7 +82,7 @@ static nabla_ssa_tensor zeros_of(nabla_template *t, const zeroed *z) {
   nabla_generic_begin(t, &g);
   nabla_ssa scale = g.operands[1].element, none = emit_f32(t, 0);
   nabla_ssa low =
-      nabla_emit(&t->emit, "arith.negf %%v%u : f32", g.operands[0].element);
+      k_op(&t->emit, "arith.negf %%v%u : f32", g.operands[0].element);
   nabla_ssa zero = nabla_emit_two(t, "divf", low, scale, "f32");
   zero = round_even(t, clamp(t, zero, 0, z->levels));
   nabla_ssa is_none = nabla_emit_two(t, "cmpf oeq,", scale, none, "f32");
@@ -90,10 +91,10 @@ static nabla_ssa_tensor zeros_of(nabla_template *t, const zeroed *z) {
 
 /* `value`, an integer of [0, levels], less `by`, as an i8. */
 static nabla_ssa as_code(nabla_template *t, nabla_ssa value, unsigned by) {
-  value = nabla_emit(&t->emit, "arith.fptosi %%v%u : f32 to i32", value);
-  value = nabla_emit_two(t, "subi", value,
-                         nabla_emit_i32(&t->emit, NABLA_SCALAR, by), "i32");
-  return nabla_emit(&t->emit, "arith.trunci %%v%u : i32 to i8", value);
+  value = k_op(&t->emit, "arith.fptosi %%v%u : f32 to i32", value);
+  value = nabla_emit_two(t, "subi", value, k_i32(&t->emit, NABLA_SCALAR, by),
+                         "i32");
+  return k_op(&t->emit, "arith.trunci %%v%u : i32 to i8", value);
 }
 
 /* Codes and zero points of 8 bits are stored less 128. */
@@ -119,7 +120,7 @@ static nabla_ssa code_of(nabla_template *t, const zeroed *z, nabla_ssa x,
   nabla_ssa none = emit_f32(t, 0);
   nabla_ssa factor = nabla_emit_two(t, "divf", emit_f32(t, 1), scale, "f32");
   nabla_ssa most = emit_f32(t, 0x1.fffffep+127);
-  nabla_ssa size = nabla_emit(&t->emit, "math.absf %%v%u : f32", factor);
+  nabla_ssa size = k_op(&t->emit, "math.absf %%v%u : f32", factor);
   nabla_ssa easy = nabla_emit_two(t, "cmpf ole,", size, most, "f32");
   nabla_ssa q = choose(t, easy, nabla_emit_two(t, "mulf", x, factor, "f32"),
                        nabla_emit_two(t, "divf", x, scale, "f32"));

@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "lib/kernels/builder/k.h"
+
 nabla_ssa nabla_emit_index_op(nabla_template *t, const char *operation,
                               nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(&t->emit, "arith.%s %%v%u, %%v%u : index", operation, a, b);
+  return k_op(&t->emit, "arith.%s %%v%u, %%v%u : index", operation, a, b);
 }
 
 nabla_ssa nabla_emit_index_ceildiv(nabla_template *t, nabla_ssa a, int64_t b) {
@@ -34,11 +36,10 @@ nabla_ssa nabla_template_place(nabla_template *t, intptr_t index) {
   if (mlirTypeIsAIndex(mlirValueGetType(t->operands[index])))
     return (nabla_ssa)index + 1;
   nabla_ssa_tensor scalar = nabla_template_operand(t, index);
-  nabla_ssa value =
-      nabla_emit(&t->emit, "tensor.extract %%v%u[] : %s", scalar.value,
-                 nabla_ssa_tensor_type(&scalar).data);
-  return nabla_emit(&t->emit, "arith.index_cast %%v%u : %s to index", value,
-                    scalar.element->name);
+  nabla_ssa value = k_op(&t->emit, "tensor.extract %%v%u[] : %s", scalar.value,
+                         nabla_ssa_tensor_type(&scalar).data);
+  return k_op(&t->emit, "arith.index_cast %%v%u : %s to index", value,
+              scalar.element->name);
 }
 
 nabla_ssa nabla_emit_clamp(nabla_template *t, nabla_ssa place, nabla_ssa size,

@@ -4,6 +4,7 @@
 
 #include "dialect/gather.h"
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/region.h"
@@ -72,8 +73,8 @@ static nabla_ssa open_loops(nabla_template *t, scatter *s) {
 static nabla_ssa close_loops(nabla_template *t, const scatter *s,
                              nabla_ssa now) {
   for (intptr_t i = s->updates.rank; i-- > 0;) {
-    nabla_emit_line(&t->emit, "scf.yield %%v%u : %s\n  }", now,
-                    nabla_ssa_tensor_type(&s->array).data);
+    k_line(&t->emit, "scf.yield %%v%u : %s\n  }", now,
+           nabla_ssa_tensor_type(&s->array).data);
     now = s->results[i];
   }
   return now;
@@ -84,7 +85,7 @@ static nabla_ssa find_place(nabla_template *t, const scatter *s,
                             nabla_ssa *at) {
   const nabla_gather *dims = &s->dims;
   nabla_ssa place[NABLA_MAX_RANK];
-  nabla_ssa inside = nabla_emit(&t->emit, "arith.constant true");
+  nabla_ssa inside = k_op(&t->emit, "arith.constant true");
   for (intptr_t d = 0; d < dims->rank; d++) {
     at[d] = nabla_emit_index(t, 0);
     if (dims->batch_of[d] >= 0)
@@ -94,17 +95,17 @@ static nabla_ssa find_place(nabla_template *t, const scatter *s,
         place[i] = i == dims->vector_dim
                        ? nabla_emit_index(t, dims->start_of[d])
                        : s->loops[dims->result_of[i]];
-      at[d] = nabla_emit(&t->emit, "arith.index_cast %%v%u : %s to index",
-                         nabla_emit_extract(t, &s->indices, place),
-                         s->indices.element->name);
+      at[d] = k_op(&t->emit, "arith.index_cast %%v%u : %s to index",
+                   nabla_emit_extract(t, &s->indices, place),
+                   s->indices.element->name);
     }
     if (dims->offset_of[d] >= 0)
       at[d] =
           nabla_emit_index_op(t, "addi", at[d], s->loops[dims->offset_of[d]]);
     /* a sum that wraps is negative, which is large: unsigned */
-    nabla_ssa good = nabla_emit(
-        &t->emit, "arith.cmpi ult, %%v%u, %%v%u : index", at[d], s->sizes[d]);
-    inside = nabla_emit(&t->emit, "arith.andi %%v%u, %%v%u : i1", inside, good);
+    nabla_ssa good = k_op(&t->emit, "arith.cmpi ult, %%v%u, %%v%u : index",
+                          at[d], s->sizes[d]);
+    inside = k_op(&t->emit, "arith.andi %%v%u, %%v%u : i1", inside, good);
   }
   return inside;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/list.h"
 
 /* All elements of `in`, of which `map` says the loop of each dimension, in a
@@ -39,7 +40,7 @@ bool nabla_lower_transpose(nabla_template *t) {
 /* ---- reshape ---- */
 
 static nabla_ssa multiply(nabla_template *t, nabla_ssa a, nabla_ssa b) {
-  return nabla_emit(&t->emit, "arith.muli %%v%u, %%v%u : index", a, b);
+  return k_op(&t->emit, "arith.muli %%v%u, %%v%u : index", a, b);
 }
 
 /* Number of elements of an array that exists: with a dimension of size 0 it is
@@ -54,20 +55,19 @@ static nabla_ssa count_elements(nabla_template *t, nabla_ssa_tensor *tensor) {
 /* The same of sizes that somebody asks for: -1 where it wraps. */
 static nabla_ssa count_wanted(nabla_template *t, nabla_ssa_tensor *shape) {
   nabla_ssa all = nabla_emit_index(t, 1), zero = nabla_emit_index(t, 0);
-  nabla_ssa wraps = nabla_emit(&t->emit, "arith.constant false");
+  nabla_ssa wraps = k_op(&t->emit, "arith.constant false");
   for (intptr_t i = 0; i < shape->rank; i++) {
     nabla_ssa size = nabla_ssa_tensor_size(t, shape, i);
     nabla_ssa low = ++t->emit.last, high = ++t->emit.last;
-    nabla_emit_line(&t->emit,
-                    "%%v%u, %%v%u = arith.mului_extended %%v%u, %%v%u : index",
-                    low, high, all, size);
+    k_line(&t->emit, "%%v%u, %%v%u = arith.mului_extended %%v%u, %%v%u : index",
+           low, high, all, size);
     nabla_ssa over =
-        nabla_emit(&t->emit, "arith.cmpi ne, %%v%u, %%v%u : index", high, zero);
-    wraps = nabla_emit(&t->emit, "arith.ori %%v%u, %%v%u : i1", wraps, over);
+        k_op(&t->emit, "arith.cmpi ne, %%v%u, %%v%u : index", high, zero);
+    wraps = k_op(&t->emit, "arith.ori %%v%u, %%v%u : i1", wraps, over);
     all = low;
   }
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", wraps,
-                    nabla_emit_index(t, -1), all);
+  return k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", wraps,
+              nabla_emit_index(t, -1), all);
 }
 
 /* Product of the static dimensions; 0 also when it wraps, since then only an
@@ -97,8 +97,7 @@ static void infer_size(nabla_template *t, nabla_ssa total,
   nabla_ssa divisor = nabla_emit_index(t, rest);
   nabla_ssa size = divisor; /* 0 */
   if (rest != 0)
-    size = nabla_emit(&t->emit, "arith.divui %%v%u, %%v%u : index", total,
-                      divisor);
+    size = k_op(&t->emit, "arith.divui %%v%u, %%v%u : index", total, divisor);
   for (intptr_t i = 0; i < shape->rank; i++)
     if (nabla_is_dynamic(shape->dims[i])) shape->sizes[i] = size;
 }
@@ -115,12 +114,11 @@ static nabla_ssa_tensor gather(nabla_template *t, const nabla_ssa_tensor *flat,
   nabla_ssa at = nabla_emit_index(t, 0);
   for (intptr_t i = 0; i < shape->rank; i++) {
     at = multiply(t, at, shape->sizes[i]);
-    at = nabla_emit(&t->emit, "arith.addi %%v%u, %%v%u : index", at,
-                    nabla_generic_index(t, i));
+    at = k_op(&t->emit, "arith.addi %%v%u, %%v%u : index", at,
+              nabla_generic_index(t, i));
   }
-  nabla_ssa element =
-      nabla_emit(&t->emit, "tensor.extract %%v%u[%%v%u] : %s", flat->value, at,
-                 nabla_ssa_tensor_type(flat).data);
+  nabla_ssa element = k_op(&t->emit, "tensor.extract %%v%u[%%v%u] : %s",
+                           flat->value, at, nabla_ssa_tensor_type(flat).data);
   return nabla_generic_end(t, &g, element);
 }
 
@@ -169,9 +167,9 @@ static nabla_ssa check_unknown(nabla_template *t, nabla_ssa from,
                                nabla_ssa to) {
   nabla_ssa one = nabla_emit_index(t, 1);
   nabla_ssa repeats =
-      nabla_emit(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", from, one);
-  nabla_ssa good = nabla_emit(
-      &t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", repeats, to, from);
+      k_op(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", from, one);
+  nabla_ssa good = k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index",
+                        repeats, to, from);
   nabla_template_require(t, good, to);
   return repeats;
 }
@@ -212,8 +210,8 @@ static nabla_ssa_tensor repeat(nabla_template *t, const nabla_ssa_tensor *in,
   for (intptr_t i = 0; i < in->rank; i++) {
     at[i] = b->map[i] < 0 ? zero : nabla_generic_index(t, b->map[i]);
     if (b->repeats[i])
-      at[i] = nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index",
-                         b->repeats[i], zero, at[i]);
+      at[i] = k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index",
+                   b->repeats[i], zero, at[i]);
   }
   nabla_ssa element = ++t->emit.last;
   nabla_text_add(&t->text, "  %%v%u = tensor.extract %%v%u[", element,

@@ -1,9 +1,10 @@
 /* silu of f64, without libm. Narrower types: kernels/epilogue.h. */
+#include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/lowering.h"
 
 static nabla_ssa constant(nabla_template *t, double value) {
-  return nabla_emit(&t->emit, "arith.constant %.17e : f64", value);
+  return k_op(&t->emit, "arith.constant %.17e : f64", value);
 }
 
 static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
@@ -13,10 +14,10 @@ static nabla_ssa choose(nabla_template *t, nabla_ssa condition, nabla_ssa yes,
 
 /* 2^exponent of an i64 within +-1000. */
 static nabla_ssa power(nabla_template *t, nabla_ssa exponent) {
-  nabla_ssa bits = nabla_emit_i64(&t->emit, 1023);
+  nabla_ssa bits = k_i64(&t->emit, 1023);
   bits = nabla_emit_two(t, "addi", exponent, bits, "i64");
-  bits = nabla_emit_two(t, "shli", bits, nabla_emit_i64(&t->emit, 52), "i64");
-  return nabla_emit(&t->emit, "arith.bitcast %%v%u : i64 to f64", bits);
+  bits = nabla_emit_two(t, "shli", bits, k_i64(&t->emit, 52), "i64");
+  return k_op(&t->emit, "arith.bitcast %%v%u : i64 to f64", bits);
 }
 
 /* exp of x in [-800, 0] as a product, since its least values are subnormal or
@@ -55,8 +56,8 @@ static exponential exp_of(nabla_template *t, nabla_ssa x) {
     e.mantissa = nabla_emit_two(t, "addf", e.mantissa,
                                 constant(t, 1 / factorial), "f64");
   }
-  n = nabla_emit(&t->emit, "arith.fptosi %%v%u : f64 to i64", n);
-  nabla_ssa one = nabla_emit_i64(&t->emit, 1);
+  n = k_op(&t->emit, "arith.fptosi %%v%u : f64 to i64", n);
+  nabla_ssa one = k_i64(&t->emit, 1);
   nabla_ssa half = nabla_emit_two(t, "shrsi", n, one, "i64");
   e.scale[0] = power(t, half);
   e.scale[1] = power(t, nabla_emit_two(t, "subi", n, half, "i64"));

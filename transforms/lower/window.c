@@ -4,6 +4,7 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/verify/checks.h"
+#include "lib/kernels/builder/k.h"
 
 void nabla_windows_list(nabla_template *t, const char *key, intptr_t count,
                         int64_t initial, int64_t *out) {
@@ -54,20 +55,20 @@ nabla_ssa nabla_windows_count(nabla_template *t, nabla_ssa_tensor *in,
   reach = nabla_emit_index_op(t, "muli", reach, nabla_emit_index(t, dilation));
   reach = nabla_emit_index_op(t, "addi", reach, one);
   nabla_ssa none =
-      nabla_emit(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", size, zero);
-  reach = nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", none,
-                     zero, reach);
+      k_op(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", size, zero);
+  reach = k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", none, zero,
+               reach);
   nabla_ssa rest = nabla_emit_index_op(t, "subi", whole, reach);
   nabla_ssa count =
       nabla_emit_index_op(t, "divsi", rest, nabla_emit_index(t, stride));
   count = nabla_emit_index_op(t, "addi", count, one);
   nabla_ssa empty =
-      nabla_emit(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", whole, zero);
+      k_op(&t->emit, "arith.cmpi eq, %%v%u, %%v%u : index", whole, zero);
   nabla_ssa over =
-      nabla_emit(&t->emit, "arith.cmpi slt, %%v%u, %%v%u : index", rest, zero);
-  empty = nabla_emit(&t->emit, "arith.ori %%v%u, %%v%u : i1", empty, over);
-  return nabla_emit(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", empty,
-                    zero, count);
+      k_op(&t->emit, "arith.cmpi slt, %%v%u, %%v%u : index", rest, zero);
+  empty = k_op(&t->emit, "arith.ori %%v%u, %%v%u : i1", empty, over);
+  return k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : index", empty, zero,
+              count);
 }
 
 void nabla_windows_loops(intptr_t rank, intptr_t reductions, nabla_generic *g,

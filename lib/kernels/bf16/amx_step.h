@@ -20,7 +20,7 @@ typedef struct nabla_bf16_step {
   unsigned set;  /* of sums, that comes next */
   unsigned done; /* halves of products that are behind */
   /* What is done after each half, while it waits for its turn. */
-  void (*after)(nabla_emitter *emitter, struct nabla_bf16_step *step);
+  void (*after)(nabla_emitter *e, struct nabla_bf16_step *step);
   void *context; /* of `after` */
   /* For `after`: how many rows, and lines of x, are behind, and what was seen
    * in rows. */
@@ -29,7 +29,7 @@ typedef struct nabla_bf16_step {
 } nabla_bf16_step;
 
 /* All products of step `number` of the panel. */
-void nabla_emit_bf16_step(nabla_emitter *emitter, const nabla_tiled_block *b,
+void nabla_emit_bf16_step(nabla_emitter *e, const nabla_tiled_block *b,
                           const nabla_tiled_square *s, nabla_ssa number,
                           void (*after)(nabla_emitter *, nabla_bf16_step *),
                           void *context);
@@ -39,14 +39,12 @@ unsigned nabla_bf16_rows_behind(const nabla_bf16_step *step, unsigned rows);
 
 /* Sets of tiles of sums that a step adds to: more than tiles of x where these
  * are few. All are to be added up. */
-unsigned nabla_bf16_sets(const nabla_emitter *emitter,
-                         const nabla_tiled_square *s);
+unsigned nabla_bf16_sets(const nabla_emitter *e, const nabla_tiled_square *s);
 
 /* Sums of `sets`: to 0, and between tiles and the address `base`. */
-void nabla_emit_bf16_zero(nabla_emitter *emitter, unsigned sets);
-void nabla_emit_bf16_load_sums(nabla_emitter *emitter, unsigned sets,
-                               nabla_ssa base);
-void nabla_emit_bf16_store_sums(nabla_emitter *emitter, unsigned sets,
+void nabla_emit_bf16_zero(nabla_emitter *e, unsigned sets);
+void nabla_emit_bf16_load_sums(nabla_emitter *e, unsigned sets, nabla_ssa base);
+void nabla_emit_bf16_store_sums(nabla_emitter *e, unsigned sets,
                                 nabla_ssa base);
 
 #endif

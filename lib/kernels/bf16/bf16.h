@@ -86,8 +86,8 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 
 /* `count` codes from `flat` on, to two tiles for each line from the address
  * `out` on. */
-void nabla_emit_bf16_lines(nabla_emitter *emitter, nabla_ssa flat,
-                           nabla_ssa count, nabla_ssa out);
+void nabla_emit_bf16_lines(nabla_emitter *e, nabla_ssa flat, nabla_ssa count,
+                           nabla_ssa out);
 
 /* Codes in a word of 16 bits. */
 unsigned nabla_bf16_word_codes(const nabla_fused_spec *spec);
@@ -99,42 +99,40 @@ int nabla_bf16_by_units(const nabla_fused_spec *spec);
 int nabla_bf16_is_apart(const nabla_fused_spec *spec);
 
 /* vector<32xi16> of 32 f32 as `count` parts, each rounded to bf16. */
-void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
-                           nabla_ssa high, unsigned count, nabla_ssa *out);
+void nabla_emit_bf16_split(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
+                           unsigned count, nabla_ssa *out);
 
 /* f32 that are to be split or multiplied with: those whose bits are more than
  * `most`, or less than `least` and not zero, become NaN, which shows in sums
  * (gemm_f32_bf16x3_amx.c). */
-nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *e, nabla_ssa value,
                                 uint32_t least, uint32_t most);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
 #define NABLA_BF16_X_SCRATCH \
   ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES + NABLA_TILE_ROW_BYTES)
-void nabla_emit_bf16_x(nabla_emitter *emitter);
+void nabla_emit_bf16_x(nabla_emitter *e);
 
 /* Asks for what row `row` of the panel at k is decoded from. */
-void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
-                              nabla_ssa k);
+void nabla_emit_bf16_prefetch(nabla_emitter *e, nabla_ssa row, nabla_ssa k);
 
 /* Decodes a panel: tiles along k of 16 rows, then of the others. */
-void nabla_emit_bf16_panel(nabla_emitter *emitter,
-                           const nabla_tiled_block *block);
+void nabla_emit_bf16_panel(nabla_emitter *e, const nabla_tiled_block *block);
 
 /* A kernel but for how tiles are multiplied. */
 nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
 
 /* The address of the scales of a panel, f32: for each row those of its runs,
  * each followed by its minimum if there are such. */
-nabla_ssa nabla_emit_bf16_scales(nabla_emitter *emitter,
+nabla_ssa nabla_emit_bf16_scales(nabla_emitter *e,
                                  const nabla_tiled_block *block);
 
 /* Writes those of row `row` of the panel, which begins at `flat`; and makes
  * those of all rows NaN that are beyond what sums can tell. */
-void nabla_emit_bf16_write_scales(nabla_emitter *emitter,
+void nabla_emit_bf16_write_scales(nabla_emitter *e,
                                   const nabla_tiled_block *block, nabla_ssa row,
                                   nabla_ssa flat);
-void nabla_emit_bf16_limit_scales(nabla_emitter *emitter,
+void nabla_emit_bf16_limit_scales(nabla_emitter *e,
                                   const nabla_tiled_block *block);
 
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
@@ -147,7 +145,7 @@ void nabla_emit_bf16_limit_scales(nabla_emitter *emitter,
    NABLA_BF16_STEP)
 #define NABLA_BF16_MORE_BYTES \
   (2 * NABLA_BF16_FRESH_BYTES + NABLA_BF16_SCALES_BYTES)
-void nabla_emit_bf16_amx(nabla_emitter *emitter, const nabla_tiled *tiled);
+void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_tiled *tiled);
 
 /* What bodies say of themselves; decoding costs `decode` ps for an element of
  * w, a row of x `row`. */

@@ -17,6 +17,7 @@
  * sums begin at 2^-86 if some weights may be below 2^-60: only sums of 2^-62
  * and more lose that, so that all that are near zero show. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/int8/int8.h"
 #include "lib/kernels/tile_util.h"
 #include "quant/codec/ggml.h"
@@ -30,92 +31,79 @@
 /* ---- sums that are computed again -----------------------------------------
  */
 
-static nabla_ssa any(nabla_emitter *emitter, nabla_ssa lanes) {
-  return nabla_emit(
-      emitter, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", lanes);
+static nabla_ssa any(nabla_emitter *e, nabla_ssa lanes) {
+  return k_op(e, "vector.reduction <or>, %%v%u : vector<16xi1> into i1", lanes);
 }
 
 /* `found` or'ed with the sizes of elements of x that are small and not zero, as
  * bits that f32 hold: loops carry those. */
-static nabla_ssa add_small(nabla_emitter *emitter, nabla_ssa found,
-                           nabla_ssa x) {
+static nabla_ssa add_small(nabla_emitter *e, nabla_ssa found, nabla_ssa x) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
   const char *floats = nabla_type_f32[NABLA_VECTOR];
-  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, x);
-  nabla_ssa small =
-      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : %s", size,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, SMALL_BITS), type);
-  size = nabla_emit(
-      emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", small,
-      size, nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
-  size = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : %s", size,
-                    nabla_emit_bitcast(emitter, floats, type, found), type);
-  return nabla_emit_bitcast(emitter, type, floats, size);
+  nabla_ssa size = k_size_bits(e, NABLA_VECTOR, x);
+  nabla_ssa small = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : %s", size,
+                         k_i32(e, NABLA_VECTOR, SMALL_BITS), type);
+  size = k_op(e, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", small,
+              size, k_i32(e, NABLA_VECTOR, 0), type);
+  size = k_op(e, "arith.ori %%v%u, %%v%u : %s", size,
+              k_bitcast(e, floats, type, found), type);
+  return k_bitcast(e, type, floats, size);
 }
 
 /* Lanes of `bits` that are not 0. */
-static nabla_ssa not_zero(nabla_emitter *emitter, nabla_ssa bits) {
-  return nabla_emit(emitter, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>",
-                    bits, nabla_emit_i32(emitter, NABLA_VECTOR, 0));
+static nabla_ssa not_zero(nabla_emitter *e, nabla_ssa bits) {
+  return k_op(e, "arith.cmpi ne, %%v%u, %%v%u : vector<16xi32>", bits,
+              k_i32(e, NABLA_VECTOR, 0));
 }
 
 /* Whether row `row` of x has small elements, i1. */
-static nabla_ssa row_has_small(nabla_emitter *emitter, nabla_ssa row) {
-  const nabla_fused_spec *spec = emitter->spec;
+static nabla_ssa row_has_small(nabla_emitter *e, nabla_ssa row) {
+  const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_LANES);
   nabla_array_ref x = {0, spec->x_type};
   nabla_loop loop;
-  nabla_emit_tile_rows(emitter, row, 1, &x.base);
-  nabla_ssa whole =
-      spec->any_size ? emitter->k : nabla_emit_i64(emitter, spec->k - rest);
-  nabla_ssa bits = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), whole,
-                   NABLA_LANES, 1, &bits);
-  bits =
-      add_small(emitter, loop.carried[0],
-                nabla_emit_read_lanes(emitter, x, loop.induction, NABLA_LANES));
-  nabla_loop_end(emitter, &loop, &bits);
+  nabla_emit_tile_rows(e, row, 1, &x.base);
+  nabla_ssa whole = spec->any_size ? e->k : k_i64(e, spec->k - rest);
+  nabla_ssa bits = k_f32(e, NABLA_VECTOR, 0);
+  k_loop_begin(e, &loop, k_i64(e, 0), whole, NABLA_LANES, 1, &bits);
+  bits = add_small(e, loop.carried[0],
+                   k_read_lanes(e, x, loop.induction, NABLA_LANES));
+  k_loop_end(e, &loop, &bits);
   bits = loop.results[0];
-  if (rest)
-    bits = add_small(emitter, bits,
-                     nabla_emit_read_lanes(emitter, x, whole, rest));
-  nabla_ssa integers = nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR],
-                                          nabla_type_i32[NABLA_VECTOR], bits);
-  return any(emitter, not_zero(emitter, integers));
+  if (rest) bits = add_small(e, bits, k_read_lanes(e, x, whole, rest));
+  nabla_ssa integers = k_bitcast(e, nabla_type_f32[NABLA_VECTOR],
+                                 nabla_type_i32[NABLA_VECTOR], bits);
+  return any(e, not_zero(e, integers));
 }
 
 /* Lanes of such sizes that are below LEAST, infinite or NaN: what is below 0
  * wraps. */
-static nabla_ssa is_near_or_not_finite(nabla_emitter *emitter, nabla_ssa size) {
+static nabla_ssa is_near_or_not_finite(nabla_emitter *e, nabla_ssa size) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
-  nabla_ssa above =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, LEAST_BITS), type);
-  return nabla_emit(
-      emitter, "arith.cmpi uge, %%v%u, %%v%u : %s", above,
-      nabla_emit_i32(emitter, NABLA_VECTOR, INFINITY_BITS - LEAST_BITS), type);
+  nabla_ssa above = k_op(e, "arith.subi %%v%u, %%v%u : %s", size,
+                         k_i32(e, NABLA_VECTOR, LEAST_BITS), type);
+  return k_op(e, "arith.cmpi uge, %%v%u, %%v%u : %s", above,
+              k_i32(e, NABLA_VECTOR, INFINITY_BITS - LEAST_BITS), type);
 }
 
 /* Whether the sums of row `row`, 16 lanes, have to be computed again, i1. */
-static nabla_ssa is_open(nabla_emitter *emitter, nabla_ssa sums,
-                         nabla_ssa row) {
-  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, sums);
-  nabla_ssa near = is_near_or_not_finite(emitter, size);
-  nabla_ssa some = any(emitter, near), open = ++emitter->last;
-  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", open, some);
-  nabla_ssa sure = any(
-      emitter, nabla_emit(emitter, "arith.andi %%v%u, %%v%u : vector<16xi1>",
-                          near, not_zero(emitter, size)));
-  nabla_ssa inner = ++emitter->last;
-  nabla_emit_line(emitter, "%%v%u = scf.if %%v%u -> (i1) {", inner, sure);
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1", sure);
-  nabla_emit_line(emitter, "} else {");
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1", row_has_small(emitter, row));
-  nabla_emit_line(emitter, "}");
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1", inner);
-  nabla_emit_line(emitter, "} else {");
-  nabla_emit_line(emitter, "scf.yield %%v%u : i1", some);
-  nabla_emit_line(emitter, "}");
+static nabla_ssa is_open(nabla_emitter *e, nabla_ssa sums, nabla_ssa row) {
+  nabla_ssa size = k_size_bits(e, NABLA_VECTOR, sums);
+  nabla_ssa near = is_near_or_not_finite(e, size);
+  nabla_ssa some = any(e, near), open = ++e->last;
+  k_line(e, "%%v%u = scf.if %%v%u -> (i1) {", open, some);
+  nabla_ssa sure = any(e, k_op(e, "arith.andi %%v%u, %%v%u : vector<16xi1>",
+                               near, not_zero(e, size)));
+  nabla_ssa inner = ++e->last;
+  k_line(e, "%%v%u = scf.if %%v%u -> (i1) {", inner, sure);
+  k_line(e, "scf.yield %%v%u : i1", sure);
+  k_line(e, "} else {");
+  k_line(e, "scf.yield %%v%u : i1", row_has_small(e, row));
+  k_line(e, "}");
+  k_line(e, "scf.yield %%v%u : i1", inner);
+  k_line(e, "} else {");
+  k_line(e, "scf.yield %%v%u : i1", some);
+  k_line(e, "}");
   return open;
 }
 
@@ -124,73 +112,63 @@ static uint64_t words_at(const nabla_fused_spec *spec) {
   return nabla_tiled_scratch(&tiled) + NABLA_BF16_MORE_BYTES;
 }
 
-static void set_word(nabla_emitter *emitter, nabla_ssa words, uint64_t word,
+static void set_word(nabla_emitter *e, nabla_ssa words, uint64_t word,
                      nabla_ssa value) {
-  nabla_emit_store(emitter, "i64", value, words,
-                   nabla_emit_i64(emitter, word * 8), 8);
+  k_store(e, "i64", value, words, k_i64(e, word * 8), 8);
 }
 
 /* The address in `base` of row `row` of `columns` elements. */
-static nabla_ssa row_at(nabla_emitter *emitter, nabla_ssa base, nabla_ssa row,
+static nabla_ssa row_at(nabla_emitter *e, nabla_ssa base, nabla_ssa row,
                         nabla_ssa columns, nabla_dtype dtype) {
-  nabla_ssa at = nabla_emit_address(
-      emitter, base,
-      nabla_emit_multiply(emitter, nabla_emit_product(emitter, row, columns),
-                          nabla_dtype_bits(dtype) / 8));
-  return nabla_emit(emitter, "llvm.ptrtoint %%v%u : !llvm.ptr to i64", at);
+  nabla_ssa at = k_address(
+      e, base,
+      k_multiply(e, k_product(e, row, columns), nabla_dtype_bits(dtype) / 8));
+  return k_op(e, "llvm.ptrtoint %%v%u : !llvm.ptr to i64", at);
 }
 
 /* The exact kernel for one row: the words with that row as all of x and y. */
-static void compute_again(nabla_emitter *emitter, nabla_ssa row,
-                          nabla_ssa column, nabla_ssa count) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void compute_again(nabla_emitter *e, nabla_ssa row, nabla_ssa column,
+                          nabla_ssa count) {
+  const nabla_fused_spec *spec = e->spec;
   uint64_t word = NABLA_FUSED_EPILOGUE;
-  nabla_ssa words = nabla_emit_address(emitter, emitter->scratch,
-                                       nabla_emit_i64(emitter, words_at(spec)));
-  nabla_emit_line(emitter,
-                  "\"llvm.intr.memcpy\"(%%v%u, %%args, %%v%u) <{isVolatile = "
-                  "false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()",
-                  words, nabla_emit_i64(emitter, WORDS_BYTES));
-  set_word(emitter, words, NABLA_FUSED_X,
-           row_at(emitter, emitter->x, row, emitter->k, spec->x_type));
-  set_word(emitter, words, NABLA_FUSED_Y,
-           row_at(emitter, emitter->y, row, emitter->n, spec->y_type));
-  set_word(emitter, words, NABLA_FUSED_M, nabla_emit_i64(emitter, 1));
+  nabla_ssa words = k_address(e, e->scratch, k_i64(e, words_at(spec)));
+  k_line(e,
+         "\"llvm.intr.memcpy\"(%%v%u, %%args, %%v%u) <{isVolatile = "
+         "false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()",
+         words, k_i64(e, WORDS_BYTES));
+  set_word(e, words, NABLA_FUSED_X, row_at(e, e->x, row, e->k, spec->x_type));
+  set_word(e, words, NABLA_FUSED_Y, row_at(e, e->y, row, e->n, spec->y_type));
+  set_word(e, words, NABLA_FUSED_M, k_i64(e, 1));
   for (uint32_t i = 0; i < spec->step_count; i++) {
     if (spec->steps[i] == NABLA_STEP_ADD)
-      set_word(
-          emitter, words, word,
-          row_at(emitter, emitter->operands[i], row, emitter->n, spec->y_type));
-    word += emitter->operands[i] != 0;
+      set_word(e, words, word,
+               row_at(e, e->operands[i], row, e->n, spec->y_type));
+    word += e->operands[i] != 0;
   }
-  nabla_emit_line(emitter,
-                  "llvm.call @%s_exact(%%v%u, %%v%u, %%v%u) : (!llvm.ptr, i64, "
-                  "i64) -> ()",
-                  emitter->name, words, column,
-                  nabla_emit_add(emitter, column, count));
+  k_line(e,
+         "llvm.call @%s_exact(%%v%u, %%v%u, %%v%u) : (!llvm.ptr, i64, "
+         "i64) -> ()",
+         e->name, words, column, k_add(e, column, count));
 }
 
-static void finish(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
+static void finish(nabla_emitter *e, nabla_ssa sums, nabla_ssa row,
                    nabla_ssa column, nabla_ssa count) {
-  nabla_ssa open =
-      is_open(emitter,
-              nabla_emit_read_lanes(emitter, nabla_floats_at(sums),
-                                    nabla_emit_i64(emitter, 0), NABLA_LANES),
-              row);
-  nabla_emit_line(emitter, "scf.if %%v%u {", open);
-  compute_again(emitter, row, column, count);
-  nabla_emit_line(emitter, "} else {");
-  nabla_emit_finish_row(emitter, sums, row, column, count);
-  nabla_emit_line(emitter, "}");
+  nabla_ssa open = is_open(
+      e, k_read_lanes(e, nabla_floats_at(sums), k_i64(e, 0), NABLA_LANES), row);
+  k_line(e, "scf.if %%v%u {", open);
+  compute_again(e, row, column, count);
+  k_line(e, "} else {");
+  nabla_emit_finish_row(e, sums, row, column, count);
+  k_line(e, "}");
 }
 
 /* ---- the body -------------------------------------------------------------
  */
 
-static void run(nabla_emitter *emitter) {
-  nabla_tiled tiled = nabla_bf16_tiled(emitter->spec);
+static void run(nabla_emitter *e) {
+  nabla_tiled tiled = nabla_bf16_tiled(e->spec);
   tiled.finish = finish;
-  nabla_emit_bf16_amx(emitter, &tiled);
+  nabla_emit_bf16_amx(e, &tiled);
 }
 
 static int applies(const nabla_fused_spec *spec) {

@@ -1,7 +1,7 @@
 /* Products of decoded panels with tiles of x; see gemm_macro_kernel.h. */
 #include "lib/kernels/bf16/gemm_macro_kernel.h"
 
-#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/int8/int8.h"
 #include "lib/kernels/tile_util.h"
 
@@ -21,135 +21,114 @@ uint64_t nabla_tiled_scratch(const nabla_tiled *self) {
   return totals_at(self) + self->waiting / ROWS * TOTALS_BYTES;
 }
 
-static nabla_ssa part(nabla_emitter *emitter, uint64_t byte) {
-  return nabla_emit_address(emitter, emitter->scratch,
-                            nabla_emit_i64(emitter, byte));
+static nabla_ssa part(nabla_emitter *e, uint64_t byte) {
+  return k_address(e, e->scratch, k_i64(e, byte));
 }
 
-nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
-                                 const nabla_tiled *self, nabla_ssa count) {
-  return nabla_emit_divide(
-      emitter, nabla_emit_add_constant(emitter, count, self->step - 1),
-      self->step);
+nabla_ssa nabla_emit_tiled_steps(nabla_emitter *e, const nabla_tiled *self,
+                                 nabla_ssa count) {
+  return k_divide(e, k_add_constant(e, count, self->step - 1), self->step);
 }
 
 /* ---- from sums to y -------------------------------------------------------
  */
 
-static void clear_totals(nabla_emitter *emitter, const nabla_tiled_block *b) {
-  nabla_emit_clear(emitter, nabla_floats_at(part(emitter, totals_at(b->self))),
-                   nabla_emit_multiply(emitter, b->tiles, TOTALS_BYTES / 4));
+static void clear_totals(nabla_emitter *e, const nabla_tiled_block *b) {
+  k_clear(e, nabla_floats_at(part(e, totals_at(b->self))),
+          k_multiply(e, b->tiles, TOTALS_BYTES / 4));
 }
 
 /* Turns the tile of sums at address `tile`, which then has rows of y. */
-static void turn(nabla_emitter *emitter, const nabla_tiled *self,
-                 nabla_ssa tile) {
+static void turn(nabla_emitter *e, const nabla_tiled *self, nabla_ssa tile) {
   nabla_array_ref sums = nabla_floats_at(tile);
   nabla_ssa v[ROWS];
   for (unsigned i = 0; i < ROWS; i++)
-    v[i] = nabla_emit_read_lanes(
-        emitter, sums, nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
-        NABLA_LANES);
-  nabla_emit_transpose(emitter, "f32", v);
+    v[i] =
+        k_read_lanes(e, sums, k_i64(e, (uint64_t)i * NABLA_LANES), NABLA_LANES);
+  k_transpose(e, "f32", v);
   const unsigned rows = ROWS / self->folds;
   for (unsigned i = rows; i < ROWS; i++)
-    v[i - rows] =
-        nabla_emit_binary(emitter, NABLA_VECTOR, "addf", v[i - rows], v[i]);
+    v[i - rows] = k_binary(e, NABLA_VECTOR, "addf", v[i - rows], v[i]);
   for (unsigned i = 0; i < rows; i++)
-    nabla_emit_write_lanes(emitter, sums,
-                           nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
-                           v[i]);
+    k_write_lanes(e, sums, k_i64(e, (uint64_t)i * NABLA_LANES), v[i]);
 }
 
-static void write_block(nabla_emitter *emitter, const nabla_tiled_block *b) {
+static void write_block(nabla_emitter *e, const nabla_tiled_block *b) {
   nabla_loop tiles, halves, rows;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_loop_begin(emitter, &tiles, zero, b->rows, ROWS, 0, NULL);
-  nabla_loop_begin(emitter, &halves, zero, b->columns, ROWS, 0, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  k_loop_begin(e, &tiles, zero, b->rows, ROWS, 0, NULL);
+  k_loop_begin(e, &halves, zero, b->columns, ROWS, 0, NULL);
   /* both count in 16: 2 KiB for 16 rows of x, 1 KiB for 16 columns */
-  nabla_ssa at = nabla_emit_add(
-      emitter,
-      nabla_emit_multiply(emitter, tiles.induction, TOTALS_BYTES / ROWS),
-      nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_BYTES / ROWS));
-  nabla_ssa tile =
-      nabla_emit_address(emitter, part(emitter, totals_at(b->self)), at);
-  turn(emitter, b->self, tile);
-  nabla_ssa width =
-      nabla_emit_left(emitter, b->columns, halves.induction, ROWS);
-  nabla_loop_begin(emitter, &rows, zero,
-                   nabla_emit_left(emitter, b->rows, tiles.induction, ROWS), 1,
-                   0, NULL);
-  nabla_ssa row =
-      nabla_emit_add(emitter, nabla_emit_add(emitter, b->row, tiles.induction),
-                     rows.induction);
+  nabla_ssa at =
+      k_add(e, k_multiply(e, tiles.induction, TOTALS_BYTES / ROWS),
+            k_multiply(e, halves.induction, NABLA_TILE_BYTES / ROWS));
+  nabla_ssa tile = k_address(e, part(e, totals_at(b->self)), at);
+  turn(e, b->self, tile);
+  nabla_ssa width = nabla_emit_left(e, b->columns, halves.induction, ROWS);
+  k_loop_begin(e, &rows, zero,
+               nabla_emit_left(e, b->rows, tiles.induction, ROWS), 1, 0, NULL);
+  nabla_ssa row = k_add(e, k_add(e, b->row, tiles.induction), rows.induction);
   b->self->finish(
-      emitter,
-      nabla_emit_address(
-          emitter, tile,
-          nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES)),
-      row, nabla_emit_add(emitter, b->column, halves.induction), width);
-  nabla_loop_end(emitter, &rows, NULL);
-  nabla_loop_end(emitter, &halves, NULL);
-  nabla_loop_end(emitter, &tiles, NULL);
+      e,
+      k_address(e, tile, k_multiply(e, rows.induction, NABLA_TILE_ROW_BYTES)),
+      row, k_add(e, b->column, halves.induction), width);
+  k_loop_end(e, &rows, NULL);
+  k_loop_end(e, &halves, NULL);
+  k_loop_end(e, &tiles, NULL);
 }
 
 /* ---- all of it ------------------------------------------------------------
  */
 
 /* `count` tiles of x from tile `tile` of the block on. */
-static nabla_tiled_square square_of(nabla_emitter *emitter,
+static nabla_tiled_square square_of(nabla_emitter *e,
                                     const nabla_tiled_block *b, nabla_ssa tile,
                                     unsigned count) {
   const nabla_tiled *self = b->self;
   nabla_tiled_square s = {.count = count};
-  s.is_first = nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : i64", tile,
-                          nabla_emit_i64(emitter, 0));
-  nabla_ssa all = nabla_emit_tiled_steps(emitter, self, emitter->k);
-  nabla_ssa first = nabla_emit_divide(emitter, b->row, ROWS);
-  nabla_ssa step = nabla_emit_divide(emitter, b->k, self->step);
-  s.sums = nabla_emit_address(emitter, part(emitter, totals_at(b->self)),
-                              nabla_emit_multiply(emitter, tile, TOTALS_BYTES));
+  s.is_first = k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i64", tile, k_i64(e, 0));
+  nabla_ssa all = nabla_emit_tiled_steps(e, self, e->k);
+  nabla_ssa first = k_divide(e, b->row, ROWS);
+  nabla_ssa step = k_divide(e, b->k, self->step);
+  s.sums = k_address(e, part(e, totals_at(b->self)),
+                     k_multiply(e, tile, TOTALS_BYTES));
   for (unsigned i = 0; i < count; i++) {
-    nabla_ssa at = nabla_emit_add(emitter, first, tile);
-    at = nabla_emit_add_constant(emitter, at, i);
-    at = nabla_emit_add(emitter, nabla_emit_product(emitter, at, all), step);
-    s.x[i] =
-        nabla_emit_address(emitter, emitter->workspace,
-                           nabla_emit_multiply(emitter, at, self->step_bytes));
+    nabla_ssa at = k_add(e, first, tile);
+    at = k_add_constant(e, at, i);
+    at = k_add(e, k_product(e, at, all), step);
+    s.x[i] = k_address(e, e->workspace, k_multiply(e, at, self->step_bytes));
   }
   return s;
 }
 
-static void multiply_square(nabla_emitter *emitter, const nabla_tiled_block *b,
+static void multiply_square(nabla_emitter *e, const nabla_tiled_block *b,
                             nabla_ssa tile, unsigned count) {
-  nabla_tiled_square s = square_of(emitter, b, tile, count);
-  b->self->multiply(emitter, b, &s);
+  nabla_tiled_square s = square_of(e, b, tile, count);
+  b->self->multiply(e, b, &s);
 }
 
-static void multiply_panel(nabla_emitter *emitter, const nabla_tiled_block *b) {
+static void multiply_panel(nabla_emitter *e, const nabla_tiled_block *b) {
   unsigned at_once = b->self->at_once;
   nabla_loop tiles;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, b->tiles, at_once);
-  whole = nabla_emit_multiply(emitter, whole, at_once);
-  nabla_loop_begin(emitter, &tiles, zero, whole, at_once, 0, NULL);
-  multiply_square(emitter, b, tiles.induction, at_once);
-  nabla_loop_end(emitter, &tiles, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa whole = k_divide(e, b->tiles, at_once);
+  whole = k_multiply(e, whole, at_once);
+  k_loop_begin(e, &tiles, zero, whole, at_once, 0, NULL);
+  multiply_square(e, b, tiles.induction, at_once);
+  k_loop_end(e, &tiles, NULL);
   if (at_once == 1) return;
-  nabla_loop_begin(emitter, &tiles, whole, b->tiles, 1, 0, NULL);
-  multiply_square(emitter, b, tiles.induction, 1);
-  nabla_loop_end(emitter, &tiles, NULL);
+  k_loop_begin(e, &tiles, whole, b->tiles, 1, 0, NULL);
+  multiply_square(e, b, tiles.induction, 1);
+  k_loop_end(e, &tiles, NULL);
 }
 
 /* The panel after that at b->k: the same rows, or the next ones. */
-static void set_next(nabla_emitter *emitter, nabla_tiled_block *b) {
-  nabla_ssa k = nabla_emit_add_constant(emitter, b->k, b->self->depth);
-  nabla_ssa more =
-      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", k, emitter->k);
-  nabla_ssa rows =
-      nabla_emit_add_constant(emitter, b->column, NABLA_TILED_ROWS);
-  b->next_k = nabla_emit_choice(emitter, more, k, nabla_emit_i64(emitter, 0));
-  b->next = nabla_emit_choice(emitter, more, b->column, rows);
+static void set_next(nabla_emitter *e, nabla_tiled_block *b) {
+  nabla_ssa k = k_add_constant(e, b->k, b->self->depth);
+  nabla_ssa more = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", k, e->k);
+  nabla_ssa rows = k_add_constant(e, b->column, NABLA_TILED_ROWS);
+  b->next_k = k_choice(e, more, k, k_i64(e, 0));
+  b->next = k_choice(e, more, b->column, rows);
 }
 
 static int is_whole_panels(const nabla_fused_spec *spec,
@@ -157,16 +136,15 @@ static int is_whole_panels(const nabla_fused_spec *spec,
   return (spec->any_size ? spec->any_size : spec->k) % self->depth == 0;
 }
 
-static void set_panel(nabla_emitter *emitter, nabla_tiled_block *b,
-                      nabla_ssa k) {
+static void set_panel(nabla_emitter *e, nabla_tiled_block *b, nabla_ssa k) {
   const nabla_tiled *self = b->self;
   b->k = k;
-  b->count = is_whole_panels(emitter->spec, self)
-                 ? nabla_emit_i64(emitter, self->depth)
-                 : nabla_emit_left(emitter, emitter->k, b->k, self->depth);
-  b->steps = nabla_emit_tiled_steps(emitter, self, b->count);
-  b->panel = part(emitter, PANEL_AT);
-  set_next(emitter, b);
+  b->count = is_whole_panels(e->spec, self)
+                 ? k_i64(e, self->depth)
+                 : nabla_emit_left(e, e->k, b->k, self->depth);
+  b->steps = nabla_emit_tiled_steps(e, self, b->count);
+  b->panel = part(e, PANEL_AT);
+  set_next(e, b);
 }
 
 /* ---- panels that are decoded ahead, or sums that stay ---------------------
@@ -174,110 +152,94 @@ static void set_panel(nabla_emitter *emitter, nabla_tiled_block *b,
 
 /* The panel at b->k, one of `count` that have been decoded since the first row,
  * and the one that comes after it. */
-static void take_turns(nabla_emitter *emitter, nabla_tiled_block *b,
+static void take_turns(nabla_emitter *e, nabla_tiled_block *b,
                        nabla_ssa count) {
-  nabla_ssa odd = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64", count,
-                             nabla_emit_i64(emitter, 1));
-  nabla_ssa even = nabla_emit(emitter, "arith.xori %%v%u, %%v%u : i64", odd,
-                              nabla_emit_i64(emitter, 1));
-  nabla_ssa first = part(emitter, PANEL_AT);
-  b->panel = nabla_emit_address(
-      emitter, first, nabla_emit_multiply(emitter, odd, b->self->panel));
-  b->other = nabla_emit_address(
-      emitter, first, nabla_emit_multiply(emitter, even, b->self->panel));
+  nabla_ssa odd = k_op(e, "arith.andi %%v%u, %%v%u : i64", count, k_i64(e, 1));
+  nabla_ssa even = k_op(e, "arith.xori %%v%u, %%v%u : i64", odd, k_i64(e, 1));
+  nabla_ssa first = part(e, PANEL_AT);
+  b->panel = k_address(e, first, k_multiply(e, odd, b->self->panel));
+  b->other = k_address(e, first, k_multiply(e, even, b->self->panel));
 }
 
-void nabla_emit_tiled_panel(nabla_emitter *emitter, nabla_tiled_block *b,
+void nabla_emit_tiled_panel(nabla_emitter *e, nabla_tiled_block *b,
                             nabla_tiled_square *s, nabla_ssa k) {
   const nabla_tiled *self = b->self;
-  set_panel(emitter, b, k);
+  set_panel(e, b, k);
   if (!self->is_ahead) {
-    *s = square_of(emitter, b, nabla_emit_i64(emitter, 0), s->count);
+    *s = square_of(e, b, k_i64(e, 0), s->count);
     return;
   }
   nabla_ssa blocks =
-      nabla_emit_divide(emitter,
-                        nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
-                                   b->column, emitter->begin),
-                        NABLA_TILED_ROWS);
-  take_turns(
-      emitter, b,
-      nabla_emit_add(emitter,
-                     nabla_emit_product(
-                         emitter, blocks,
-                         nabla_emit_divide(emitter, emitter->k, self->depth)),
-                     nabla_emit_divide(emitter, k, self->depth)));
-  *s = square_of(emitter, b, nabla_emit_i64(emitter, 0), s->count);
+      k_divide(e, k_op(e, "arith.subi %%v%u, %%v%u : i64", b->column, e->begin),
+               NABLA_TILED_ROWS);
+  take_turns(e, b,
+             k_add(e, k_product(e, blocks, k_divide(e, e->k, self->depth)),
+                   k_divide(e, k, self->depth)));
+  *s = square_of(e, b, k_i64(e, 0), s->count);
 }
 
 /* Begins with the first panel of all, if there is one. */
-static void decode_first(nabla_emitter *emitter, nabla_tiled_block *b) {
-  nabla_emit_line(emitter, "scf.if %%v%u {",
-                  nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64",
-                             emitter->begin, emitter->end));
-  b->column = emitter->begin;
-  b->panel = part(emitter, PANEL_AT);
-  b->self->decode(emitter, b);
-  nabla_emit_line(emitter, "}");
+static void decode_first(nabla_emitter *e, nabla_tiled_block *b) {
+  k_line(e, "scf.if %%v%u {",
+         k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", e->begin, e->end));
+  b->column = e->begin;
+  b->panel = part(e, PANEL_AT);
+  b->self->decode(e, b);
+  k_line(e, "}");
 }
 
-static void multiply_all(nabla_emitter *emitter, nabla_tiled_block *b) {
+static void multiply_all(nabla_emitter *e, nabla_tiled_block *b) {
   const nabla_tiled *self = b->self;
   nabla_tiled_square s = {.count = 1};
   if (self->at_once > 1) {
-    nabla_emit_line(emitter, "scf.if %%v%u {",
-                    nabla_emit(emitter, "arith.cmpi ugt, %%v%u, %%v%u : i64",
-                               b->tiles, nabla_emit_i64(emitter, 1)));
+    k_line(
+        e, "scf.if %%v%u {",
+        k_op(e, "arith.cmpi ugt, %%v%u, %%v%u : i64", b->tiles, k_i64(e, 1)));
     s.count = self->at_once;
-    self->multiply_all(emitter, b, &s);
-    nabla_emit_line(emitter, "} else {");
+    self->multiply_all(e, b, &s);
+    k_line(e, "} else {");
     s.count = 1;
   }
-  self->multiply_all(emitter, b, &s);
-  if (self->at_once > 1) nabla_emit_line(emitter, "}");
+  self->multiply_all(e, b, &s);
+  if (self->at_once > 1) k_line(e, "}");
 }
 
-static void sum_columns(nabla_emitter *emitter, nabla_tiled_block *b) {
+static void sum_columns(nabla_emitter *e, nabla_tiled_block *b) {
   const nabla_tiled *self = b->self;
   nabla_loop panels;
-  clear_totals(emitter, b);
+  clear_totals(e, b);
   if (self->is_ahead || self->stays) {
-    multiply_all(emitter, b);
-    write_block(emitter, b);
+    multiply_all(e, b);
+    write_block(e, b);
     return;
   }
-  nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
-                   self->depth, 0, NULL);
-  set_panel(emitter, b, panels.induction);
-  self->decode(emitter, b);
-  multiply_panel(emitter, b);
-  nabla_loop_end(emitter, &panels, NULL);
-  write_block(emitter, b);
+  k_loop_begin(e, &panels, k_i64(e, 0), e->k, self->depth, 0, NULL);
+  set_panel(e, b, panels.induction);
+  self->decode(e, b);
+  multiply_panel(e, b);
+  k_loop_end(e, &panels, NULL);
+  write_block(e, b);
 }
 
-void nabla_emit_tiled(nabla_emitter *emitter, const nabla_tiled *self) {
+void nabla_emit_tiled(nabla_emitter *e, const nabla_tiled *self) {
   nabla_tiled_block b = {.self = self};
   nabla_loop rows, columns;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m,
-                   self->waiting, 0, NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), e->m, self->waiting, 0, NULL);
   b.row = rows.induction;
-  b.rows = nabla_emit_left(emitter, emitter->m, b.row, self->waiting);
-  b.tiles = nabla_emit_divide(
-      emitter, nabla_emit_add_constant(emitter, b.rows, ROWS - 1), ROWS);
+  b.rows = nabla_emit_left(e, e->m, b.row, self->waiting);
+  b.tiles = k_divide(e, k_add_constant(e, b.rows, ROWS - 1), ROWS);
   if (self->is_ahead) {
-    b.k = nabla_emit_i64(emitter, 0);
-    b.count = nabla_emit_i64(emitter, self->depth);
-    b.steps = nabla_emit_i64(emitter, self->depth / self->step);
-    decode_first(emitter, &b);
+    b.k = k_i64(e, 0);
+    b.count = k_i64(e, self->depth);
+    b.steps = k_i64(e, self->depth / self->step);
+    decode_first(e, &b);
   }
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
-                   NABLA_TILED_ROWS, 0, NULL);
+  k_loop_begin(e, &columns, e->begin, e->end, NABLA_TILED_ROWS, 0, NULL);
   b.column = columns.induction;
-  b.columns =
-      nabla_emit_left(emitter, emitter->end, b.column, NABLA_TILED_ROWS);
-  sum_columns(emitter, &b);
-  nabla_loop_end(emitter, &columns, NULL);
-  nabla_loop_end(emitter, &rows, NULL);
+  b.columns = nabla_emit_left(e, e->end, b.column, NABLA_TILED_ROWS);
+  sum_columns(e, &b);
+  k_loop_end(e, &columns, NULL);
+  k_loop_end(e, &rows, NULL);
 }
 
 /* Decoding, once for the rows that wait, and products of whole tiles. */

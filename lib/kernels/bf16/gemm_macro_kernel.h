@@ -54,30 +54,30 @@ struct nabla_tiled {
   /* Sums of all panels stay in tiles while panels are decoded in between; no
    * more tiles of x wait than are multiplied at once. */
   int stays;
-  void (*decode)(nabla_emitter *emitter, const nabla_tiled_block *block);
-  void (*multiply)(nabla_emitter *emitter, const nabla_tiled_block *block,
+  void (*decode)(nabla_emitter *e, const nabla_tiled_block *block);
+  void (*multiply)(nabla_emitter *e, const nabla_tiled_block *block,
                    const nabla_tiled_square *square);
   /* Instead of `multiply` where panels are decoded ahead, or sums stay: all
    * panels of `block`, to sums from 0 on; `square` is that of the first. */
-  void (*multiply_all)(nabla_emitter *emitter, nabla_tiled_block *block,
+  void (*multiply_all)(nabla_emitter *e, nabla_tiled_block *block,
                        const nabla_tiled_square *square);
   /* Writes `count` sums (f32, at address `sums`, room for 16) of row `row` from
    * column `column` on to y. */
-  void (*finish)(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa row,
+  void (*finish)(nabla_emitter *e, nabla_ssa sums, nabla_ssa row,
                  nabla_ssa column, nabla_ssa count);
 };
 
 /* The tiles along `count` elements of k. */
-nabla_ssa nabla_emit_tiled_steps(nabla_emitter *emitter,
-                                 const nabla_tiled *self, nabla_ssa count);
+nabla_ssa nabla_emit_tiled_steps(nabla_emitter *e, const nabla_tiled *self,
+                                 nabla_ssa count);
 
 /* For `multiply_all`, sets what `block` has of the panel at `k`, and the tiles
  * of x to those that it is multiplied with. */
-void nabla_emit_tiled_panel(nabla_emitter *emitter, nabla_tiled_block *block,
+void nabla_emit_tiled_panel(nabla_emitter *e, nabla_tiled_block *block,
                             nabla_tiled_square *square, nabla_ssa k);
 
 /* The inside of run. The first 64 bytes of the scratch are free. */
-void nabla_emit_tiled(nabla_emitter *emitter, const nabla_tiled *self);
+void nabla_emit_tiled(nabla_emitter *e, const nabla_tiled *self);
 uint64_t nabla_tiled_scratch(const nabla_tiled *self);
 
 /* ps for an element of w, which takes `decode` to decode, and `row` for a row

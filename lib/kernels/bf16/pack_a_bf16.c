@@ -1,6 +1,6 @@
 /* x as tiles of bf16 pairs; see bf16.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
-#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/int8.h"
 #include "lib/kernels/tile_util.h"
@@ -141,60 +141,51 @@ nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
       .finish = nabla_emit_finish_row};
 }
 
-static nabla_ssa round_pair(nabla_emitter *emitter, nabla_ssa low,
-                            nabla_ssa high) {
-  nabla_ssa both = nabla_emit(
-      emitter,
+static nabla_ssa round_pair(nabla_emitter *e, nabla_ssa low, nabla_ssa high) {
+  nabla_ssa both = k_op(
+      e,
       "llvm.call_intrinsic \"llvm.x86.avx512bf16.cvtne2ps2bf16.512\""
       "(%%v%u, %%v%u) : (vector<16xf32>, vector<16xf32>) -> vector<32xbf16>",
       high, low);
-  return nabla_emit_bitcast(emitter, "vector<32xbf16>", WORDS, both);
+  return k_bitcast(e, "vector<32xbf16>", WORDS, both);
 }
 
 /* `value` less lanes [first, first + 16) of `words`, which is exact. */
-static nabla_ssa less_words(nabla_emitter *emitter, nabla_ssa value,
-                            nabla_ssa words, unsigned first) {
-  nabla_ssa half =
-      nabla_emit_shuffle(emitter, "i16", NABLA_BF16_STEP, words, words,
-                         NABLA_LANES, nabla_pick_from, first);
-  return nabla_emit_binary(
-      emitter, NABLA_VECTOR, "subf", value,
-      nabla_emit_widen(emitter, NABLA_VECTOR, NABLA_DTYPE_BF16, half));
+static nabla_ssa less_words(nabla_emitter *e, nabla_ssa value, nabla_ssa words,
+                            unsigned first) {
+  nabla_ssa half = k_shuffle(e, "i16", NABLA_BF16_STEP, words, words,
+                             NABLA_LANES, nabla_pick_from, first);
+  return k_binary(e, NABLA_VECTOR, "subf", value,
+                  k_widen(e, NABLA_VECTOR, NABLA_DTYPE_BF16, half));
 }
 
-void nabla_emit_bf16_split(nabla_emitter *emitter, nabla_ssa low,
-                           nabla_ssa high, unsigned count, nabla_ssa *out) {
+void nabla_emit_bf16_split(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
+                           unsigned count, nabla_ssa *out) {
   for (unsigned i = 0; i < NABLA_BF16_PARTS; i++) {
-    out[i] = round_pair(emitter, low, high);
+    out[i] = round_pair(e, low, high);
     if (i + 1 == count) break;
-    low = less_words(emitter, low, out[i], 0);
-    high = less_words(emitter, high, out[i], NABLA_LANES);
+    low = less_words(e, low, out[i], 0);
+    high = less_words(e, high, out[i], NABLA_LANES);
   }
 }
 
-nabla_ssa nabla_emit_bf16_limit(nabla_emitter *emitter, nabla_ssa value,
+nabla_ssa nabla_emit_bf16_limit(nabla_emitter *e, nabla_ssa value,
                                 uint32_t least, uint32_t most) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
-  nabla_ssa size = nabla_emit_size_bits(emitter, NABLA_VECTOR, value);
-  nabla_ssa above =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : %s", size,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, least), type);
-  nabla_ssa fits =
-      nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : %s", above,
-                 nabla_emit_i32(emitter, NABLA_VECTOR, most - least), type);
+  nabla_ssa size = k_size_bits(e, NABLA_VECTOR, value);
+  nabla_ssa above = k_op(e, "arith.subi %%v%u, %%v%u : %s", size,
+                         k_i32(e, NABLA_VECTOR, least), type);
+  nabla_ssa fits = k_op(e, "arith.cmpi ule, %%v%u, %%v%u : %s", above,
+                        k_i32(e, NABLA_VECTOR, most - least), type);
   if (least) {
-    nabla_ssa zero =
-        nabla_emit(emitter, "arith.cmpi eq, %%v%u, %%v%u : %s", size,
-                   nabla_emit_i32(emitter, NABLA_VECTOR, 0), type);
-    fits = nabla_emit(emitter, "arith.ori %%v%u, %%v%u : vector<16xi1>", fits,
-                      zero);
+    nabla_ssa zero = k_op(e, "arith.cmpi eq, %%v%u, %%v%u : %s", size,
+                          k_i32(e, NABLA_VECTOR, 0), type);
+    fits = k_op(e, "arith.ori %%v%u, %%v%u : vector<16xi1>", fits, zero);
   }
-  nabla_ssa bits =
-      nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], type, value);
-  bits = nabla_emit(
-      emitter, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", fits,
-      bits, nabla_emit_i32(emitter, NABLA_VECTOR, NAN_BITS), type);
-  return nabla_emit_bitcast(emitter, type, nabla_type_f32[NABLA_VECTOR], bits);
+  nabla_ssa bits = k_bitcast(e, nabla_type_f32[NABLA_VECTOR], type, value);
+  bits = k_op(e, "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, %s", fits,
+              bits, k_i32(e, NABLA_VECTOR, NAN_BITS), type);
+  return k_bitcast(e, type, nabla_type_f32[NABLA_VECTOR], bits);
 }
 
 /* Pairs of elements that are `apart`, in each two times as many. */
@@ -212,34 +203,31 @@ static unsigned pick_apart(unsigned lane, unsigned context) {
 /* Elements [k, k + width) of a row as 16 pairs, in as many parts as x has;
  * zeros beyond the width. The result is their sum, 16 lanes of it, if minima
  * need it, or 0. */
-static nabla_ssa pairs_of(nabla_emitter *emitter, nabla_array_ref row,
-                          nabla_ssa k, unsigned width, nabla_ssa *out) {
-  const nabla_fused_spec *spec = emitter->spec;
+static nabla_ssa pairs_of(nabla_emitter *e, nabla_array_ref row, nabla_ssa k,
+                          unsigned width, nabla_ssa *out) {
+  const nabla_fused_spec *spec = e->spec;
   unsigned parts = nabla_bf16_of(spec).x_parts;
   nabla_ssa half[2];
   for (unsigned i = 0; i < 2; i++) {
     unsigned first = i * NABLA_LANES;
     unsigned left = width > first ? width - first : 0;
-    half[i] =
-        left ? nabla_emit_read_lanes(emitter, row,
-                                     nabla_emit_add_constant(emitter, k, first),
-                                     left < NABLA_LANES ? left : NABLA_LANES)
-             : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+    half[i] = left ? k_read_lanes(e, row, k_add_constant(e, k, first),
+                                  left < NABLA_LANES ? left : NABLA_LANES)
+                   : k_f32(e, NABLA_VECTOR, 0);
     if (spec->numerics == NABLA_NUMERICS_F32 && left)
-      half[i] =
-          nabla_emit_bf16_limit(emitter, half[i], 0, NABLA_BF16_LIMIT_BITS);
+      half[i] = nabla_emit_bf16_limit(e, half[i], 0, NABLA_BF16_LIMIT_BITS);
   }
-  nabla_emit_bf16_split(emitter, half[0], half[1], parts, out);
+  nabla_emit_bf16_split(e, half[0], half[1], parts, out);
   for (unsigned i = 0; i < parts && i < NABLA_BF16_PARTS; i++) {
     if (nabla_bf16_by_lines(spec) || nabla_bf16_is_apart(spec))
-      out[i] = nabla_emit_shuffle(
-          emitter, "i16", NABLA_BF16_STEP, out[i], out[i], NABLA_BF16_STEP,
+      out[i] = k_shuffle(
+          e, "i16", NABLA_BF16_STEP, out[i], out[i], NABLA_BF16_STEP,
           nabla_bf16_is_apart(spec) ? pick_apart : pick_of_line,
           nabla_bf16_is_apart(spec) ? 0 : nabla_bf16_word_codes(spec));
-    out[i] = nabla_emit_bitcast(emitter, WORDS, "vector<16xi32>", out[i]);
+    out[i] = k_bitcast(e, WORDS, "vector<16xi32>", out[i]);
   }
   if (!nabla_bf16_of(spec).has_minima) return 0;
-  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", half[0], half[1]);
+  return k_binary(e, NABLA_VECTOR, "addf", half[0], half[1]);
 }
 
 /* Where pair `j` of 32 elements of a line goes, in bytes from its first tile
@@ -256,136 +244,120 @@ static uint64_t pair_of_line(const nabla_fused_spec *spec, unsigned j) {
 
 /* Writes a part of 32 elements of 16 rows: pair j of all rows is vector j.
  * `base` is the address of the part of the rows' first tile. */
-static void write_part(nabla_emitter *emitter, nabla_ssa *v, nabla_ssa base,
+static void write_part(nabla_emitter *e, nabla_ssa *v, nabla_ssa base,
                        nabla_ssa k) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   const int lines = nabla_bf16_by_lines(spec);
   uint64_t tile = nabla_bf16_tiled(spec).step_bytes;
   nabla_ssa at;
-  nabla_emit_transpose(emitter, "i32", v);
-  nabla_ssa step = nabla_emit_divide(emitter, k, NABLA_BF16_STEP);
+  k_transpose(e, "i32", v);
+  nabla_ssa step = k_divide(e, k, NABLA_BF16_STEP);
   if (lines) {
     const uint64_t half = NABLA_TILE_BYTES / nabla_bf16_word_codes(spec);
-    nabla_ssa line = nabla_emit_divide(emitter, k, NABLA_BF16_LINE);
+    nabla_ssa line = k_divide(e, k, NABLA_BF16_LINE);
     /* of the second half of a line, step * half + line * (2 tiles - 2 halves)
      */
-    at =
-        nabla_emit_add(emitter, nabla_emit_multiply(emitter, step, half),
-                       nabla_emit_multiply(emitter, line, 2 * tile - 2 * half));
+    at = k_add(e, k_multiply(e, step, half),
+               k_multiply(e, line, 2 * tile - 2 * half));
   } else {
-    at = nabla_emit_multiply(emitter, step, tile);
+    at = k_multiply(e, step, tile);
   }
   for (unsigned j = 0; j < ROWS; j++)
-    nabla_emit_store(
-        emitter, "vector<16xi32>", v[j], base,
-        nabla_emit_add_constant(
-            emitter, at,
-            lines ? pair_of_line(spec, j) : (uint64_t)j * NABLA_TILE_ROW_BYTES),
-        64);
+    k_store(e, "vector<16xi32>", v[j], base,
+            k_add_constant(e, at,
+                           lines ? pair_of_line(spec, j)
+                                 : (uint64_t)j * NABLA_TILE_ROW_BYTES),
+            64);
 }
 
 /* The sums of 32 elements of 16 rows, behind the parts of these. */
-static void write_sums(nabla_emitter *emitter, nabla_ssa sums, nabla_ssa base,
+static void write_sums(nabla_emitter *e, nabla_ssa sums, nabla_ssa base,
                        nabla_ssa k) {
-  const uint64_t tile = nabla_bf16_tiled(emitter->spec).step_bytes;
-  nabla_ssa at = nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, k, NABLA_BF16_STEP), tile);
-  at = nabla_emit_add_constant(emitter, at, tile - NABLA_TILE_ROW_BYTES);
-  nabla_emit_write_lanes(
-      emitter, nabla_floats_at(nabla_emit_address(emitter, base, at)),
-      nabla_emit_i64(emitter, 0),
-      nabla_emit_read_lanes(emitter, nabla_floats_at(sums),
-                            nabla_emit_i64(emitter, 0), NABLA_LANES));
+  const uint64_t tile = nabla_bf16_tiled(e->spec).step_bytes;
+  nabla_ssa at = k_multiply(e, k_divide(e, k, NABLA_BF16_STEP), tile);
+  at = k_add_constant(e, at, tile - NABLA_TILE_ROW_BYTES);
+  k_write_lanes(
+      e, nabla_floats_at(k_address(e, base, at)), k_i64(e, 0),
+      k_read_lanes(e, nabla_floats_at(sums), k_i64(e, 0), NABLA_LANES));
 }
 
 /* The room in the scratch: tiles not turned yet, sums of x. */
-static nabla_ssa sums_room(nabla_emitter *emitter) {
-  return nabla_emit_address(
-      emitter, emitter->scratch,
-      nabla_emit_i64(emitter, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
+static nabla_ssa sums_room(nabla_emitter *e) {
+  return k_address(e, e->scratch,
+                   k_i64(e, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
 }
 
 /* Elements [k, k + width) of row `number` of a tile, whose address is `row`, to
  * the room: each part to a row of its tile, zeros where there is no part. */
-static void write_row(nabla_emitter *emitter, nabla_ssa number, nabla_ssa row,
+static void write_row(nabla_emitter *e, nabla_ssa number, nabla_ssa row,
                       nabla_ssa k, unsigned width) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   const nabla_bf16 self = nabla_bf16_of(spec);
   const uint64_t rows = ROWS / self.folds;
   nabla_ssa of_row[NABLA_BF16_PARTS];
   nabla_ssa sum =
-      pairs_of(emitter, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
-  nabla_ssa at = nabla_emit_multiply(emitter, number, NABLA_TILE_ROW_BYTES);
+      pairs_of(e, (nabla_array_ref){row, spec->x_type}, k, width, of_row);
+  nabla_ssa at = k_multiply(e, number, NABLA_TILE_ROW_BYTES);
   for (unsigned i = 0; i < self.x_tiles * self.folds; i++)
-    nabla_emit_store(emitter, "vector<16xi32>",
-                     i < self.x_parts && i < NABLA_BF16_PARTS
-                         ? of_row[i]
-                         : nabla_emit_i32(emitter, NABLA_VECTOR, 0),
-                     emitter->scratch,
-                     nabla_emit_add_constant(
-                         emitter, at,
-                         i / self.folds * (uint64_t)NABLA_TILE_BYTES +
-                             i % self.folds * rows * NABLA_TILE_ROW_BYTES),
-                     64);
+    k_store(e, "vector<16xi32>",
+            i < self.x_parts && i < NABLA_BF16_PARTS
+                ? of_row[i]
+                : k_i32(e, NABLA_VECTOR, 0),
+            e->scratch,
+            k_add_constant(e, at,
+                           i / self.folds * (uint64_t)NABLA_TILE_BYTES +
+                               i % self.folds * rows * NABLA_TILE_ROW_BYTES),
+            64);
   if (!self.has_minima) return;
-  nabla_array_ref sums = nabla_floats_at(sums_room(emitter));
-  nabla_emit_write(emitter, sums, number, nabla_emit_sum(emitter, sum));
+  nabla_array_ref sums = nabla_floats_at(sums_room(e));
+  k_write(e, sums, number, k_sum(e, sum));
   if (self.folds > 1)
-    nabla_emit_write(emitter, sums,
-                     nabla_emit_add_constant(emitter, number, rows),
-                     nabla_emit_f32(emitter, NABLA_SCALAR, 0));
+    k_write(e, sums, k_add_constant(e, number, rows),
+            k_f32(e, NABLA_SCALAR, 0));
 }
 
 /* All parts of 32 elements of the rows of a tile from row `first` on, to tiles
  * from `base` on: by way of the scratch, in loops, as LLVM takes long for a
  * block of a thousand shuffles. */
-static void write_step(nabla_emitter *emitter, nabla_ssa first, nabla_ssa base,
+static void write_step(nabla_emitter *e, nabla_ssa first, nabla_ssa base,
                        nabla_ssa k, unsigned width) {
-  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  const nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  const nabla_bf16 self = nabla_bf16_of(e->spec);
+  const nabla_ssa zero = k_i64(e, 0);
   nabla_ssa v[ROWS], row;
   nabla_loop rows, tiles;
-  nabla_loop_begin(emitter, &rows, zero,
-                   nabla_emit_i64(emitter, ROWS / self.folds), 1, 0, NULL);
-  nabla_emit_tile_rows(emitter, nabla_emit_add(emitter, first, rows.induction),
-                       1, &row);
-  write_row(emitter, rows.induction, row, k, width);
-  nabla_loop_end(emitter, &rows, NULL);
-  if (self.has_minima) write_sums(emitter, sums_room(emitter), base, k);
-  nabla_loop_begin(emitter, &tiles, zero, nabla_emit_i64(emitter, self.x_tiles),
-                   1, 0, NULL);
-  nabla_ssa at =
-      nabla_emit_multiply(emitter, tiles.induction, NABLA_TILE_BYTES);
+  k_loop_begin(e, &rows, zero, k_i64(e, ROWS / self.folds), 1, 0, NULL);
+  nabla_emit_tile_rows(e, k_add(e, first, rows.induction), 1, &row);
+  write_row(e, rows.induction, row, k, width);
+  k_loop_end(e, &rows, NULL);
+  if (self.has_minima) write_sums(e, sums_room(e), base, k);
+  k_loop_begin(e, &tiles, zero, k_i64(e, self.x_tiles), 1, 0, NULL);
+  nabla_ssa at = k_multiply(e, tiles.induction, NABLA_TILE_BYTES);
   for (unsigned i = 0; i < ROWS; i++)
-    v[i] = nabla_emit_load(emitter, "vector<16xi32>", emitter->scratch,
-                           nabla_emit_add_constant(
-                               emitter, at, (uint64_t)i * NABLA_TILE_ROW_BYTES),
-                           64);
-  write_part(emitter, v, nabla_emit_address(emitter, base, at), k);
-  nabla_loop_end(emitter, &tiles, NULL);
+    v[i] =
+        k_load(e, "vector<16xi32>", e->scratch,
+               k_add_constant(e, at, (uint64_t)i * NABLA_TILE_ROW_BYTES), 64);
+  write_part(e, v, k_address(e, base, at), k);
+  k_loop_end(e, &tiles, NULL);
 }
 
-void nabla_emit_bf16_x(nabla_emitter *emitter) {
-  const nabla_fused_spec *spec = emitter->spec;
+void nabla_emit_bf16_x(nabla_emitter *e) {
+  const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
   const nabla_tiled tiled = nabla_bf16_tiled(spec);
   nabla_loop tiles, steps;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, emitter->k, NABLA_BF16_STEP);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
-  nabla_loop_begin(emitter, &tiles, emitter->begin, emitter->end, ROWS, 0,
-                   NULL);
-  nabla_ssa first = nabla_emit_divide(emitter, tiles.induction, ROWS);
-  first = nabla_emit_product(
-      emitter, first, nabla_emit_tiled_steps(emitter, &tiled, emitter->k));
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa whole = k_divide(e, e->k, NABLA_BF16_STEP);
+  whole = k_multiply(e, whole, NABLA_BF16_STEP);
+  k_loop_begin(e, &tiles, e->begin, e->end, ROWS, 0, NULL);
+  nabla_ssa first = k_divide(e, tiles.induction, ROWS);
+  first = k_product(e, first, nabla_emit_tiled_steps(e, &tiled, e->k));
   nabla_ssa base =
-      nabla_emit_address(emitter, emitter->workspace,
-                         nabla_emit_multiply(emitter, first, tiled.step_bytes));
-  nabla_loop_begin(emitter, &steps, zero, whole, NABLA_BF16_STEP, 0, NULL);
-  write_step(emitter, tiles.induction, base, steps.induction, NABLA_BF16_STEP);
-  nabla_loop_end(emitter, &steps, NULL);
-  if (rest) write_step(emitter, tiles.induction, base, whole, rest);
-  nabla_loop_end(emitter, &tiles, NULL);
+      k_address(e, e->workspace, k_multiply(e, first, tiled.step_bytes));
+  k_loop_begin(e, &steps, zero, whole, NABLA_BF16_STEP, 0, NULL);
+  write_step(e, tiles.induction, base, steps.induction, NABLA_BF16_STEP);
+  k_loop_end(e, &steps, NULL);
+  if (rest) write_step(e, tiles.induction, base, whole, rest);
+  k_loop_end(e, &tiles, NULL);
 }
 
 /* ---- what bodies say of themselves ----------------------------------------

@@ -1,6 +1,7 @@
 /* Decoding panels of w to bf16; see bf16.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 #include "lib/kernels/bf16/split_bf16.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/dequant/dequantize_ggml.h"
 #include "lib/kernels/dequant/ggml_vectors.h"
@@ -39,40 +40,37 @@ typedef struct piece {
 
 /* Elements [flat, flat + width) of a row, to the address `out`, and to `all` if
  * there is one. */
-static void decode_step(nabla_emitter *emitter, nabla_ssa flat, unsigned width,
+static void decode_step(nabla_emitter *e, nabla_ssa flat, unsigned width,
                         nabla_ssa out, nabla_bf16_extremes *all) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   nabla_ssa half[2];
   for (unsigned i = 0; i < 2; i++) {
     unsigned first = i * NABLA_LANES;
     unsigned left = width > first ? width - first : 0;
-    nabla_window window = {
-        .flat = nabla_emit_add_constant(emitter, flat, first),
-        .width = left < NABLA_LANES ? left : NABLA_LANES,
-        .aligned = nabla_row_alignment(spec, NABLA_LANES),
-        .is_unscaled = nabla_bf16_of(spec).run != 0};
-    half[i] = left ? nabla_emit_decode(emitter, &window)
-                   : nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-    if (all && left) nabla_emit_bf16_add_extremes(emitter, all, half[i]);
+    nabla_window window = {.flat = k_add_constant(e, flat, first),
+                           .width = left < NABLA_LANES ? left : NABLA_LANES,
+                           .aligned = nabla_row_alignment(spec, NABLA_LANES),
+                           .is_unscaled = nabla_bf16_of(spec).run != 0};
+    half[i] = left ? nabla_emit_decode(e, &window) : k_f32(e, NABLA_VECTOR, 0);
+    if (all && left) nabla_emit_bf16_add_extremes(e, all, half[i]);
   }
-  nabla_emit_bf16_parts(emitter, half[0], half[1], out);
+  nabla_emit_bf16_parts(e, half[0], half[1], out);
 }
 
 /* Steps of `width` elements in [from, to) of the row from `flat` on. */
-static void decode_steps(nabla_emitter *emitter, const piece *row,
-                         nabla_ssa from, nabla_ssa to, unsigned width,
+static void decode_steps(nabla_emitter *e, const piece *row, nabla_ssa from,
+                         nabla_ssa to, unsigned width,
                          nabla_bf16_extremes *all) {
   nabla_bf16_extremes next;
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, from, to, NABLA_BF16_STEP,
-                   all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
+  k_loop_begin(e, &loop, from, to, NABLA_BF16_STEP,
+               all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
   if (all) next = nabla_bf16_extremes_of(loop.carried);
-  nabla_ssa at = nabla_emit_multiply(emitter, loop.induction,
-                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
-  decode_step(emitter, nabla_emit_add(emitter, row->flat, loop.induction),
-              width, nabla_emit_address(emitter, row->out, at),
-              all ? &next : NULL);
-  nabla_loop_end(emitter, &loop, next.values);
+  nabla_ssa at =
+      k_multiply(e, loop.induction, NABLA_TILE_BYTES / NABLA_BF16_STEP);
+  decode_step(e, k_add(e, row->flat, loop.induction), width,
+              k_address(e, row->out, at), all ? &next : NULL);
+  k_loop_end(e, &loop, next.values);
   if (all) *all = nabla_bf16_extremes_of(loop.results);
 }
 
@@ -84,110 +82,98 @@ typedef struct unit_place {
   nabla_ssa out, low;
 } unit_place;
 
-static void store_codes(nabla_emitter *emitter, uint32_t element, nabla_ssa codes,
+static void store_codes(nabla_emitter *e, uint32_t element, nabla_ssa codes,
                         void *context) {
   unit_place *to = context;
   if (element % NABLA_BF16_STEP == 0)
     to->low = codes;
   else
     nabla_emit_bf16_parts(
-        emitter, to->low, codes,
-        nabla_emit_address(
-            emitter, to->out,
-            nabla_emit_i64(
-                emitter, (uint64_t)(element / NABLA_BF16_STEP) * NABLA_TILE_BYTES)));
+        e, to->low, codes,
+        k_address(e, to->out,
+                  k_i64(e, (uint64_t)(element / NABLA_BF16_STEP) *
+                               NABLA_TILE_BYTES)));
 }
 
 /* Rows begin with a block, so that `k` tells where in one they are. */
-static void decode_units(nabla_emitter *emitter, const nabla_tiled_block *p,
+static void decode_units(nabla_emitter *e, const nabla_tiled_block *p,
                          const piece *row) {
-  const uint32_t unit = nabla_block_codes_unit(emitter->spec);
+  const uint32_t unit = nabla_block_codes_unit(e->spec);
   nabla_loop units;
-  nabla_loop_begin(emitter, &units, nabla_emit_i64(emitter, 0), p->count, unit,
-                   0, NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, units.induction,
-                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
-  unit_place to = {.out = nabla_emit_address(emitter, row->out, at)};
-  nabla_ssa flat = nabla_emit_add(emitter, row->flat, units.induction);
-  nabla_ssa k = nabla_emit_add(emitter, p->k, units.induction);
-  nabla_ssa half = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64",
-                              nabla_emit_divide(emitter, k, NABLA_BLOCK_HALF),
-                              nabla_emit_i64(emitter, 1));
-  nabla_emit_block_codes(emitter, nabla_emit_code_byte(emitter, flat), half,
-                         store_codes, &to);
-  nabla_loop_end(emitter, &units, NULL);
+  k_loop_begin(e, &units, k_i64(e, 0), p->count, unit, 0, NULL);
+  nabla_ssa at =
+      k_multiply(e, units.induction, NABLA_TILE_BYTES / NABLA_BF16_STEP);
+  unit_place to = {.out = k_address(e, row->out, at)};
+  nabla_ssa flat = k_add(e, row->flat, units.induction);
+  nabla_ssa k = k_add(e, p->k, units.induction);
+  nabla_ssa half = k_op(e, "arith.andi %%v%u, %%v%u : i64",
+                        k_divide(e, k, NABLA_BLOCK_HALF), k_i64(e, 1));
+  nabla_emit_block_codes(e, nabla_emit_code_byte(e, flat), half, store_codes,
+                         &to);
+  k_loop_end(e, &units, NULL);
 }
 
 /* ---- a row of a panel -----------------------------------------------------
  */
 
-static void decode_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+static void decode_row(nabla_emitter *e, const nabla_tiled_block *p,
                        const piece *row, nabla_bf16_extremes *all) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
-  nabla_ssa whole = nabla_emit_divide(emitter, p->count, NABLA_BF16_STEP);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_BF16_STEP);
-  decode_steps(emitter, row, nabla_emit_i64(emitter, 0), whole, NABLA_BF16_STEP,
-               all);
-  if (rest) decode_steps(emitter, row, whole, p->count, rest, all);
+  nabla_ssa whole = k_divide(e, p->count, NABLA_BF16_STEP);
+  whole = k_multiply(e, whole, NABLA_BF16_STEP);
+  decode_steps(e, row, k_i64(e, 0), whole, NABLA_BF16_STEP, all);
+  if (rest) decode_steps(e, row, whole, p->count, rest, all);
 }
 
-void nabla_emit_bf16_row(nabla_emitter *emitter, const nabla_tiled_block *p,
+void nabla_emit_bf16_row(nabla_emitter *e, const nabla_tiled_block *p,
                          nabla_ssa row, nabla_ssa out,
                          nabla_bf16_extremes *all) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_ssa of_w = nabla_emit_add(emitter, p->column, row);
+  const nabla_fused_spec *spec = e->spec;
+  nabla_ssa of_w = k_add(e, p->column, row);
   if (!p->is_whole)
-    of_w =
-        nabla_emit_minimum(emitter, of_w,
-                           nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
-                                      emitter->n, nabla_emit_i64(emitter, 1)));
-  const piece here = {
-      nabla_emit_add(emitter, nabla_emit_row_start(emitter, of_w), p->k), out};
+    of_w = k_minimum(
+        e, of_w, k_op(e, "arith.subi %%v%u, %%v%u : i64", e->n, k_i64(e, 1)));
+  const piece here = {k_add(e, nabla_emit_row_start(e, of_w), p->k), out};
   if (nabla_bf16_by_lines(spec))
-    nabla_emit_bf16_lines(emitter, here.flat, p->count, here.out);
+    nabla_emit_bf16_lines(e, here.flat, p->count, here.out);
   else if (nabla_bf16_by_units(spec))
-    decode_units(emitter, p, &here);
+    decode_units(e, p, &here);
   else
-    decode_row(emitter, p, &here, all);
+    decode_row(e, p, &here, all);
   if (nabla_bf16_of(spec).run)
-    nabla_emit_bf16_write_scales(emitter, p, row, here.flat);
+    nabla_emit_bf16_write_scales(e, p, row, here.flat);
 }
 
 /* The 16 rows of a panel from row `first` on, to the address `out`. */
-static void decode_half(nabla_emitter *emitter, const nabla_tiled_block *p,
+static void decode_half(nabla_emitter *e, const nabla_tiled_block *p,
                         nabla_ssa first, nabla_ssa out) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   const int looks = !nabla_bf16_by_lines(spec) && nabla_bf16_has_extremes(spec);
   nabla_bf16_extremes all = {{0, 0}};
-  if (looks) all = nabla_emit_bf16_no_extremes(emitter);
+  if (looks) all = nabla_emit_bf16_no_extremes(e);
   nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_TILE_ROWS), 1,
-                   looks ? NABLA_BF16_EXTREMES : 0, all.values);
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_TILE_ROWS), 1,
+               looks ? NABLA_BF16_EXTREMES : 0, all.values);
   if (looks) all = nabla_bf16_extremes_of(rows.carried);
-  nabla_ssa to =
-      nabla_emit_multiply(emitter, rows.induction, NABLA_TILE_ROW_BYTES);
-  nabla_emit_bf16_row(
-      emitter, p, nabla_emit_add(emitter, first, rows.induction),
-      nabla_emit_address(emitter, out, to), looks ? &all : NULL);
-  nabla_loop_end(emitter, &rows, all.values);
+  nabla_ssa to = k_multiply(e, rows.induction, NABLA_TILE_ROW_BYTES);
+  nabla_emit_bf16_row(e, p, k_add(e, first, rows.induction),
+                      k_address(e, out, to), looks ? &all : NULL);
+  k_loop_end(e, &rows, all.values);
   if (looks) all = nabla_bf16_extremes_of(rows.results);
-  if (looks) nabla_emit_bf16_mark_extremes(emitter, out, &all);
+  if (looks) nabla_emit_bf16_mark_extremes(e, out, &all);
 }
 
-void nabla_emit_bf16_panel(nabla_emitter *emitter, const nabla_tiled_block *p) {
-  const nabla_bf16 self = nabla_bf16_of(emitter->spec);
+void nabla_emit_bf16_panel(nabla_emitter *e, const nabla_tiled_block *p) {
+  const nabla_bf16 self = nabla_bf16_of(e->spec);
   nabla_loop halves;
-  nabla_loop_begin(emitter, &halves, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_TILED_HALVES), 1, 0, NULL);
-  decode_half(emitter, p,
-              nabla_emit_multiply(emitter, halves.induction, NABLA_TILE_ROWS),
-              nabla_emit_address(
-                  emitter, p->panel,
-                  nabla_emit_multiply(emitter, halves.induction, self.half)));
-  nabla_loop_end(emitter, &halves, NULL);
-  if (self.run) nabla_emit_bf16_limit_scales(emitter, p);
+  k_loop_begin(e, &halves, k_i64(e, 0), k_i64(e, NABLA_TILED_HALVES), 1, 0,
+               NULL);
+  decode_half(
+      e, p, k_multiply(e, halves.induction, NABLA_TILE_ROWS),
+      k_address(e, p->panel, k_multiply(e, halves.induction, self.half)));
+  k_loop_end(e, &halves, NULL);
+  if (self.run) nabla_emit_bf16_limit_scales(e, p);
 }
 
 /* Bytes of codes that a row of a panel has. */
@@ -201,39 +187,29 @@ static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
 
 /* Half of a block lies in all of its lines: the panel with one half asks for
  * half of the next block, and for its end. */
-static void prefetch_half(nabla_emitter *emitter, nabla_ssa flat) {
-  const nabla_ggml *format = emitter->spec->ggml;
-  nabla_ssa half =
-      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64",
-                 nabla_emit_divide(emitter, flat, NABLA_BLOCK_HALF),
-                 nabla_emit_i64(emitter, 1));
-  flat = nabla_emit_add_constant(emitter, flat, NABLA_BLOCK_HALF);
-  nabla_ssa base = nabla_emit_code_byte(emitter, flat);
-  nabla_ssa first = nabla_emit_add(
-      emitter, base, nabla_emit_multiply(emitter, half, 2 * CACHE_LINE));
+static void prefetch_half(nabla_emitter *e, nabla_ssa flat) {
+  const nabla_ggml *format = e->spec->ggml;
+  nabla_ssa half = k_op(e, "arith.andi %%v%u, %%v%u : i64",
+                        k_divide(e, flat, NABLA_BLOCK_HALF), k_i64(e, 1));
+  flat = k_add_constant(e, flat, NABLA_BLOCK_HALF);
+  nabla_ssa base = nabla_emit_code_byte(e, flat);
+  nabla_ssa first = k_add(e, base, k_multiply(e, half, 2 * CACHE_LINE));
   for (unsigned i = 0; i < 2; i++)
-    nabla_emit_prefetch(
-        emitter, emitter->codes,
-        nabla_emit_add_constant(emitter, first, i * (uint64_t)CACHE_LINE));
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_add_constant(emitter, base, format->bytes - 1));
+    k_prefetch(e, e->codes, k_add_constant(e, first, i * (uint64_t)CACHE_LINE));
+  k_prefetch(e, e->codes, k_add_constant(e, base, format->bytes - 1));
 }
 
-void nabla_emit_bf16_prefetch(nabla_emitter *emitter, nabla_ssa row,
-                              nabla_ssa k) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_ssa flat =
-      nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
+void nabla_emit_bf16_prefetch(nabla_emitter *e, nabla_ssa row, nabla_ssa k) {
+  const nabla_fused_spec *spec = e->spec;
+  nabla_ssa flat = k_add(e, nabla_emit_row_start(e, row), k);
   if (spec->ggml && nabla_bf16_of(spec).depth < spec->ggml->elements &&
       nabla_bf16_by_units(spec)) {
-    prefetch_half(emitter, flat);
+    prefetch_half(e, flat);
     return;
   }
-  nabla_ssa byte = nabla_emit_code_byte(emitter, flat);
+  nabla_ssa byte = nabla_emit_code_byte(e, flat);
   for (uint64_t i = 0; i < bytes_of_row(spec); i += CACHE_LINE)
-    nabla_emit_prefetch(emitter, emitter->codes,
-                        nabla_emit_add_constant(emitter, byte, i));
+    k_prefetch(e, e->codes, k_add_constant(e, byte, i));
   if (spec->format.encoding && spec->format.granularity == NABLA_PER_BLOCK)
-    nabla_emit_prefetch_scale(emitter, flat);
+    nabla_emit_prefetch_scale(e, flat);
 }

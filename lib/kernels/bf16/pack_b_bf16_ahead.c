@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/tile_util.h"
 #include "quant/codec/kernel.h"
@@ -49,79 +50,69 @@ typedef struct far_rows {
 } far_rows;
 
 /* Elements from one row to the next, times `count` / `of`. */
-static nabla_ssa row_stride(nabla_emitter *emitter, uint64_t count,
-                            uint64_t of) {
-  const nabla_fused_spec *spec = emitter->spec;
-  return spec->any_size
-             ? nabla_emit_multiply(
-                   emitter, nabla_emit_divide(emitter, emitter->k, of), count)
-             : nabla_emit_i64(emitter,
-                              nabla_spec_row_stride(spec) / of * count);
+static nabla_ssa row_stride(nabla_emitter *e, uint64_t count, uint64_t of) {
+  const nabla_fused_spec *spec = e->spec;
+  return spec->any_size ? k_multiply(e, k_divide(e, e->k, of), count)
+                        : k_i64(e, nabla_spec_row_stride(spec) / of * count);
 }
 
-static far_rows far_codes(nabla_emitter *emitter, nabla_ssa flat) {
-  const nabla_fused_spec *spec = emitter->spec;
+static far_rows far_codes(nabla_emitter *e, nabla_ssa flat) {
+  const nabla_fused_spec *spec = e->spec;
   const unsigned bits = spec->format.encoding ? spec->format.encoding->bits
                                               : nabla_dtype_bits(spec->dense);
   const uint64_t bytes = nabla_bf16_of(spec).depth * bits / 8;
-  return (far_rows){nabla_emit_address(emitter, emitter->codes,
-                                       nabla_emit_code_byte(emitter, flat)),
-                    bits < 8 ? row_stride(emitter, 1, 8 / bits)
-                             : row_stride(emitter, bits / 8, 1),
-                    (unsigned)((bytes + CACHE_LINE - 1) / CACHE_LINE)};
+  return (far_rows){
+      k_address(e, e->codes, nabla_emit_code_byte(e, flat)),
+      bits < 8 ? row_stride(e, 1, 8 / bits) : row_stride(e, bits / 8, 1),
+      (unsigned)((bytes + CACHE_LINE - 1) / CACHE_LINE)};
 }
 
-static far_rows far_scales(nabla_emitter *emitter, nabla_ssa flat) {
-  const nabla_fused_spec *spec = emitter->spec;
+static far_rows far_scales(nabla_emitter *e, nabla_ssa flat) {
+  const nabla_fused_spec *spec = e->spec;
   const uint64_t bytes = nabla_scale_info_of(spec->format.scale)->bytes;
   return (far_rows){
-      nabla_emit_address(
-          emitter, emitter->scales,
-          nabla_emit_multiply(emitter, nabla_emit_block(emitter, flat), bytes)),
-      row_stride(emitter, bytes, spec->format.block), 1};
+      k_address(e, e->scales, k_multiply(e, nabla_emit_block(e, flat), bytes)),
+      row_stride(e, bytes, spec->format.block), 1};
 }
 
 /* What the next block of columns has at the same k. Where a line has codes for
  * two panels, one of these asks for it, and the other for scales. */
-static void rows_ahead(nabla_emitter *emitter, const nabla_tiled_block *b,
+static void rows_ahead(nabla_emitter *e, const nabla_tiled_block *b,
                        far_rows out[FAR_ROWS]) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
-  nabla_ssa flat = nabla_emit_add(
-      emitter,
-      nabla_emit_row_start(emitter, nabla_emit_add_constant(emitter, b->column,
-                                                            NABLA_TILED_ROWS)),
+  const nabla_encoding *encoding = e->spec->format.encoding;
+  nabla_ssa flat = k_add(
+      e,
+      nabla_emit_row_start(e, k_add_constant(e, b->column, NABLA_TILED_ROWS)),
       b->k);
-  out[0] = far_codes(emitter, flat);
+  out[0] = far_codes(e, flat);
   out[1] = (far_rows){0, 0, 0};
   if (!encoding) return;
-  const far_rows scales = far_scales(emitter, flat);
+  const far_rows scales = far_scales(e, flat);
   if (encoding->bits != 4) {
     out[1] = scales;
     return;
   }
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa panel = nabla_emit_divide(emitter, b->k, b->self->depth);
-  nabla_ssa odd = nabla_emit(
-      emitter, "arith.cmpi eq, %%v%u, %%v%u : i64",
-      nabla_emit(emitter, "arith.andi %%v%u, %%v%u : i64", panel, one), one);
-  out[0].first =
-      nabla_emit(emitter, "arith.select %%v%u, %%v%u, %%v%u : i1, !llvm.ptr",
-                 odd, scales.first, out[0].first);
-  out[0].stride = nabla_emit_choice(emitter, odd, scales.stride, out[0].stride);
+  nabla_ssa one = k_i64(e, 1);
+  nabla_ssa panel = k_divide(e, b->k, b->self->depth);
+  nabla_ssa odd =
+      k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i64",
+           k_op(e, "arith.andi %%v%u, %%v%u : i64", panel, one), one);
+  out[0].first = k_op(e, "arith.select %%v%u, %%v%u, %%v%u : i1, !llvm.ptr",
+                      odd, scales.first, out[0].first);
+  out[0].stride = k_choice(e, odd, scales.stride, out[0].stride);
 }
 
 /* The next panel, and whether all of its rows exist. Behind the last there is
  * none, and the last rows are decoded once more. */
-static nabla_tiled_block next_panel(nabla_emitter *emitter,
+static nabla_tiled_block next_panel(nabla_emitter *e,
                                     const nabla_tiled_block *b) {
-  const uint64_t n = emitter->spec->any_size ? 0 : emitter->spec->n;
+  const uint64_t n = e->spec->any_size ? 0 : e->spec->n;
   nabla_tiled_block next = *b;
   next.column = b->next;
   next.k = b->next_k;
   next.is_whole = n && n % NABLA_TILED_ROWS == 0;
   if (next.is_whole)
-    next.column = nabla_emit_minimum(
-        emitter, next.column, nabla_emit_i64(emitter, n - NABLA_TILED_ROWS));
+    next.column = k_minimum(e, next.column, k_i64(e, n - NABLA_TILED_ROWS));
   return next;
 }
 
@@ -134,104 +125,91 @@ typedef struct half_panel {
 } half_panel;
 
 /* Row `i` of the half. */
-static void decode_row(nabla_emitter *emitter, const half_panel *to,
-                       nabla_ssa i, nabla_bf16_extremes *all) {
-  nabla_ssa row = nabla_emit_add(emitter, to->first, i);
+static void decode_row(nabla_emitter *e, const half_panel *to, nabla_ssa i,
+                       nabla_bf16_extremes *all) {
+  nabla_ssa row = k_add(e, to->first, i);
   nabla_emit_bf16_row(
-      emitter, &to->next, row,
-      nabla_emit_address(emitter, to->out,
-                         nabla_emit_multiply(emitter, i, NABLA_TILE_ROW_BYTES)),
-      all);
+      e, &to->next, row,
+      k_address(e, to->out, k_multiply(e, i, NABLA_TILE_ROW_BYTES)), all);
   for (unsigned f = 0; f < FAR_ROWS; f++) {
     const far_rows *far = &to->ahead[f];
     for (unsigned line = 0; line < far->lines; line++)
-      nabla_emit_prefetch_far(
-          emitter,
-          nabla_emit_address(
-              emitter,
-              nabla_emit_address(emitter, far->first,
-                                 nabla_emit_product(emitter, row, far->stride)),
-              nabla_emit_i64(emitter, (uint64_t)line * CACHE_LINE)));
+      k_prefetch_far(
+          e,
+          k_address(e, k_address(e, far->first, k_product(e, row, far->stride)),
+                    k_i64(e, (uint64_t)line * CACHE_LINE)));
   }
 }
 
 /* Rows [from, to) in a loop, since a row of weights that are decoded and split
  * one by one is many operations. */
-static void decode_in_loop(nabla_emitter *emitter, const half_panel *half,
+static void decode_in_loop(nabla_emitter *e, const half_panel *half,
                            unsigned from, unsigned to,
                            nabla_bf16_extremes *all) {
   nabla_bf16_extremes next;
   nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, from),
-                   nabla_emit_i64(emitter, to), 1,
-                   all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
+  k_loop_begin(e, &rows, k_i64(e, from), k_i64(e, to), 1,
+               all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
   if (all) next = nabla_bf16_extremes_of(rows.carried);
-  decode_row(emitter, half, rows.induction, all ? &next : NULL);
-  nabla_loop_end(emitter, &rows, next.values);
+  decode_row(e, half, rows.induction, all ? &next : NULL);
+  k_loop_end(e, &rows, next.values);
   if (all) *all = nabla_bf16_extremes_of(rows.results);
 }
 
 /* The rows of the next panel that come after a product: half of them in each of
  * two steps. */
-static void decode_rows(nabla_emitter *emitter, nabla_bf16_step *t) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void decode_rows(nabla_emitter *e, nabla_bf16_step *t) {
+  const nabla_fused_spec *spec = e->spec;
   const int by_lines = nabla_bf16_by_lines(spec);
   const int looks = !by_lines && nabla_bf16_has_extremes(spec);
   const unsigned until = nabla_bf16_rows_behind(t, NABLA_TILE_ROWS);
   if (t->rows == until || (!by_lines && t->done % NABLA_TILED_HALVES)) return;
   half_panel *half = t->context;
   if (!t->rows) {
-    half->next = next_panel(emitter, t->b);
-    half->first = nabla_emit_multiply(emitter, t->number, NABLA_TILE_ROWS);
-    half->out = nabla_emit_address(
-        emitter, t->b->other,
-        nabla_emit_multiply(emitter, t->number, t->self.half));
-    rows_ahead(emitter, t->b, half->ahead);
+    half->next = next_panel(e, t->b);
+    half->first = k_multiply(e, t->number, NABLA_TILE_ROWS);
+    half->out =
+        k_address(e, t->b->other, k_multiply(e, t->number, t->self.half));
+    rows_ahead(e, t->b, half->ahead);
   }
-  if (looks && !t->rows) t->all = nabla_emit_bf16_no_extremes(emitter);
+  if (looks && !t->rows) t->all = nabla_emit_bf16_no_extremes(e);
   for (unsigned i = t->rows; by_lines && i < until; i++)
-    decode_row(emitter, half, nabla_emit_i64(emitter, i), NULL);
+    decode_row(e, half, k_i64(e, i), NULL);
   if (!by_lines)
-    decode_in_loop(emitter, half, t->rows, until, looks ? &t->all : NULL);
+    decode_in_loop(e, half, t->rows, until, looks ? &t->all : NULL);
   t->rows = until;
   if (looks && until == NABLA_TILE_ROWS)
-    nabla_emit_bf16_mark_extremes(emitter, half->out, &t->all);
+    nabla_emit_bf16_mark_extremes(e, half->out, &t->all);
 }
 
-static void multiply_panel(nabla_emitter *emitter, const nabla_tiled_block *b,
+static void multiply_panel(nabla_emitter *e, const nabla_tiled_block *b,
                            const nabla_tiled_square *s) {
   nabla_loop steps;
-  nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), b->steps, 1, 0,
-                   NULL);
+  k_loop_begin(e, &steps, k_i64(e, 0), b->steps, 1, 0, NULL);
   half_panel half;
-  nabla_emit_bf16_step(emitter, b, s, steps.induction, decode_rows, &half);
-  nabla_loop_end(emitter, &steps, NULL);
+  nabla_emit_bf16_step(e, b, s, steps.induction, decode_rows, &half);
+  k_loop_end(e, &steps, NULL);
 }
 
-void nabla_emit_bf16_ahead(nabla_emitter *emitter, nabla_tiled_block *b,
+void nabla_emit_bf16_ahead(nabla_emitter *e, nabla_tiled_block *b,
                            const nabla_tiled_square *square) {
   nabla_tiled_square s = *square;
-  const unsigned sets = nabla_bf16_sets(emitter, &s);
-  nabla_ssa room = nabla_emit_bf16_room(emitter, b, 0);
+  const unsigned sets = nabla_bf16_sets(e, &s);
+  nabla_ssa room = nabla_emit_bf16_room(e, b, 0);
   nabla_loop runs, panels;
-  nabla_emit_tiled_panel(emitter, b, &s, nabla_emit_i64(emitter, 0));
-  if (nabla_bf16_by_lines(emitter->spec) &&
-      nabla_bf16_has_extremes(emitter->spec))
-    nabla_emit_bf16_mark_scales(emitter, b, &s);
-  nabla_loop_begin(emitter, &runs, nabla_emit_i64(emitter, 0), emitter->k,
-                   NABLA_BF16_SUM_DEPTH, 0, NULL);
-  nabla_ssa end = nabla_emit_minimum(
-      emitter,
-      nabla_emit_add_constant(emitter, runs.induction, NABLA_BF16_SUM_DEPTH),
-      emitter->k);
-  nabla_emit_bf16_zero(emitter, sets);
-  nabla_loop_begin(emitter, &panels, runs.induction, end, b->self->depth, 0,
-                   NULL);
+  nabla_emit_tiled_panel(e, b, &s, k_i64(e, 0));
+  if (nabla_bf16_by_lines(e->spec) && nabla_bf16_has_extremes(e->spec))
+    nabla_emit_bf16_mark_scales(e, b, &s);
+  k_loop_begin(e, &runs, k_i64(e, 0), e->k, NABLA_BF16_SUM_DEPTH, 0, NULL);
+  nabla_ssa end = k_minimum(
+      e, k_add_constant(e, runs.induction, NABLA_BF16_SUM_DEPTH), e->k);
+  nabla_emit_bf16_zero(e, sets);
+  k_loop_begin(e, &panels, runs.induction, end, b->self->depth, 0, NULL);
   nabla_tiled_square here = s;
-  nabla_emit_tiled_panel(emitter, b, &here, panels.induction);
-  multiply_panel(emitter, b, &here);
-  nabla_loop_end(emitter, &panels, NULL);
-  nabla_emit_bf16_store_sums(emitter, sets, room);
-  nabla_emit_bf16_add_sums(emitter, &s, room);
-  nabla_loop_end(emitter, &runs, NULL);
+  nabla_emit_tiled_panel(e, b, &here, panels.induction);
+  multiply_panel(e, b, &here);
+  k_loop_end(e, &panels, NULL);
+  nabla_emit_bf16_store_sums(e, sets, room);
+  nabla_emit_bf16_add_sums(e, &s, room);
+  k_loop_end(e, &runs, NULL);
 }

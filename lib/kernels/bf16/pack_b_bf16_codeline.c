@@ -1,5 +1,6 @@
 /* Lines of 64 codes as bf16; see bf16.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/int8.h"
@@ -39,25 +40,20 @@ unsigned nabla_bf16_word_codes(const nabla_fused_spec *spec) {
 
 /* The 16 values under the scale and zero point of the element at `flat`, as
  * they are split. */
-static nabla_ssa table_at(nabla_emitter *emitter, nabla_ssa flat) {
+static nabla_ssa table_at(nabla_emitter *e, nabla_ssa flat) {
   uint32_t codes[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) codes[i] = i;
   nabla_ssa zero = 0;
-  nabla_ssa values =
-      nabla_emit_code_value(emitter, nabla_emit_i32_lanes(emitter, codes));
-  if (emitter->spec->format.zero_point)
-    zero = nabla_emit_broadcast(
-        emitter, "f32",
-        nabla_emit_zero_value(emitter, nabla_emit_block(emitter, flat)));
-  if (nabla_bf16_of(emitter->spec).run)
-    return zero ? nabla_emit_binary(emitter, NABLA_VECTOR, "subf", values, zero)
-                : values;
-  nabla_ssa scale =
-      nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
-  values = nabla_emit_scaled(emitter, values, zero, scale);
-  return nabla_bf16_has_extremes(emitter->spec) &&
-                 !nabla_bf16_of(emitter->spec).is_ahead
-             ? nabla_emit_bf16_limit(emitter, values, NABLA_BF16_TINY_BITS,
+  nabla_ssa values = nabla_emit_code_value(e, k_i32_lanes(e, codes));
+  if (e->spec->format.zero_point)
+    zero = k_broadcast(e, "f32",
+                       nabla_emit_zero_value(e, nabla_emit_block(e, flat)));
+  if (nabla_bf16_of(e->spec).run)
+    return zero ? k_binary(e, NABLA_VECTOR, "subf", values, zero) : values;
+  nabla_ssa scale = k_broadcast(e, "f32", nabla_emit_scale(e, flat));
+  values = nabla_emit_scaled(e, values, zero, scale);
+  return nabla_bf16_has_extremes(e->spec) && !nabla_bf16_of(e->spec).is_ahead
+             ? nabla_emit_bf16_limit(e, values, NABLA_BF16_TINY_BITS,
                                      NABLA_BF16_LIMIT_BITS)
              : values;
 }
@@ -66,23 +62,23 @@ static unsigned pick_again(unsigned lane, unsigned context) {
   return lane % context;
 }
 
-static nabla_ssa word_constants(nabla_emitter *emitter,
+static nabla_ssa word_constants(nabla_emitter *e,
                                 const unsigned values[NABLA_BF16_STEP]) {
   nabla_text line = {0};
   nabla_text_add(&line, "arith.constant dense<[");
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
     nabla_text_add(&line, "%s%u", i ? ", " : "", values[i]);
   nabla_text_add(&line, "]> : " WORDS);
-  return nabla_emit_taken(emitter, &line);
+  return k_taken(e, &line);
 }
 
 /* What `bits` says of the bit at which the words of a line have their codes for
  * tile `tile` of it: at one place in as many lanes as a line has words, at the
  * next one in the next. */
-static nabla_ssa line_shifts(nabla_emitter *emitter, unsigned tile,
+static nabla_ssa line_shifts(nabla_emitter *e, unsigned tile,
                              unsigned (*bits)(unsigned bit)) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
-  const unsigned places = nabla_bf16_word_codes(emitter->spec);
+  const nabla_encoding *encoding = e->spec->format.encoding;
+  const unsigned places = nabla_bf16_word_codes(e->spec);
   const unsigned turned = encoding->high_first ? 1 : 0;
   unsigned shifts[NABLA_BF16_STEP];
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++) {
@@ -90,7 +86,7 @@ static nabla_ssa line_shifts(nabla_emitter *emitter, unsigned tile,
         (NABLA_BF16_STEP * tile + i) * places / NABLA_BF16_LINE;
     shifts[i] = bits(encoding->bits * (place ^ turned));
   }
-  return word_constants(emitter, shifts);
+  return word_constants(e, shifts);
 }
 
 /* Shifts that leave a code, and a code twice, at the lowest bit. */
@@ -99,10 +95,9 @@ static unsigned down_but_one(unsigned bit) { return bit ? bit - 1 : 0; }
 static unsigned up(unsigned bit) { return bit ? 0 : 1; }
 
 /* The lowest 5 bits of an index are its number of a word. */
-static nabla_ssa look_up(nabla_emitter *emitter, nabla_ssa table,
-                         nabla_ssa index) {
-  return nabla_emit(
-      emitter,
+static nabla_ssa look_up(nabla_emitter *e, nabla_ssa table, nabla_ssa index) {
+  return k_op(
+      e,
       "llvm.call_intrinsic \"llvm.x86.avx512.permvar.hi.512\"(%%v%u, %%v%u) "
       ": (" WORDS ", " WORDS ") -> " WORDS,
       table, index);
@@ -117,85 +112,77 @@ static int has_f32_tables(const nabla_fused_spec *spec) {
 
 /* The table of the line at `flat` as parts: of two halves 16 words each, of one
  * line, or of many that share it, the same 16 words twice, or 16 f32. */
-static void split_table(nabla_emitter *emitter, nabla_ssa flat,
-                        nabla_ssa *out) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void split_table(nabla_emitter *e, nabla_ssa flat, nabla_ssa *out) {
+  const nabla_fused_spec *spec = e->spec;
   const unsigned parts = nabla_bf16_of(spec).w_parts;
-  nabla_ssa table = table_at(emitter, flat), other = table;
+  nabla_ssa table = table_at(e, flat), other = table;
   if (has_halves(spec))
-    other = table_at(
-        emitter, nabla_emit_add_constant(emitter, flat, NABLA_BF16_LINE / 2));
+    other = table_at(e, k_add_constant(e, flat, NABLA_BF16_LINE / 2));
   if (!has_f32_tables(spec)) {
-    nabla_emit_bf16_split(emitter, table, other, parts, out);
+    nabla_emit_bf16_split(e, table, other, parts, out);
     return;
   }
   for (unsigned i = 0; i < parts; i++) {
-    if (i) table = nabla_emit_bf16_less_upper(emitter, table);
-    out[i] =
-        nabla_emit_bitcast(emitter, nabla_type_f32[NABLA_VECTOR], WORDS, table);
+    if (i) table = nabla_emit_bf16_less_upper(e, table);
+    out[i] = k_bitcast(e, nabla_type_f32[NABLA_VECTOR], WORDS, table);
   }
 }
 
 /* Of codes in the low bits of words, the numbers of words in the table of their
  * half of the line. */
-static nabla_ssa indices_in_halves(nabla_emitter *emitter, nabla_ssa codes) {
+static nabla_ssa indices_in_halves(nabla_emitter *e, nabla_ssa codes) {
   unsigned first[NABLA_BF16_STEP];
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++)
     first[i] = i % NABLA_LANES < NABLA_LANES / 2 ? 0 : NABLA_LANES;
-  codes = nabla_emit(emitter, "arith.andi %%v%u, %%v%u : " WORDS, codes,
-                     nabla_emit(emitter, "arith.constant dense<15> : " WORDS));
-  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, codes,
-                    word_constants(emitter, first));
+  codes = k_op(e, "arith.andi %%v%u, %%v%u : " WORDS, codes,
+               k_op(e, "arith.constant dense<15> : " WORDS));
+  return k_op(e, "arith.ori %%v%u, %%v%u : " WORDS, codes,
+              word_constants(e, first));
 }
 
 /* The words of a line as numbers of words in such tables, for tile `tile`.
  * Where 16 words are there twice, bits above the lowest 4 mean nothing; the
  * upper half of an f32 is word 1 of 2. */
-static nabla_ssa line_indices(nabla_emitter *emitter, nabla_ssa codes,
+static nabla_ssa line_indices(nabla_emitter *e, nabla_ssa codes,
                               unsigned tile) {
-  const int is_f32 = has_f32_tables(emitter->spec);
+  const int is_f32 = has_f32_tables(e->spec);
   if (is_f32 && !tile)
-    codes = nabla_emit(emitter, "arith.shli %%v%u, %%v%u : " WORDS, codes,
-                       line_shifts(emitter, tile, up));
-  nabla_ssa index =
-      nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : " WORDS, codes,
-                 line_shifts(emitter, tile, is_f32 ? down_but_one : down));
-  if (has_halves(emitter->spec)) return indices_in_halves(emitter, index);
+    codes = k_op(e, "arith.shli %%v%u, %%v%u : " WORDS, codes,
+                 line_shifts(e, tile, up));
+  nabla_ssa index = k_op(e, "arith.shrui %%v%u, %%v%u : " WORDS, codes,
+                         line_shifts(e, tile, is_f32 ? down_but_one : down));
+  if (has_halves(e->spec)) return indices_in_halves(e, index);
   if (!is_f32) return index;
-  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : " WORDS, index,
-                    nabla_emit(emitter, "arith.constant dense<1> : " WORDS));
+  return k_op(e, "arith.ori %%v%u, %%v%u : " WORDS, index,
+              k_op(e, "arith.constant dense<1> : " WORDS));
 }
 
 /* A line of elements from `flat` on to two tiles from the address `out` on. */
-static void decode_line(nabla_emitter *emitter, nabla_ssa flat, nabla_ssa out) {
+static void decode_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa out) {
   nabla_ssa tables[NABLA_BF16_PARTS];
-  nabla_bf16 self = nabla_bf16_of(emitter->spec);
-  split_table(emitter, flat, tables);
-  const unsigned words = NABLA_BF16_LINE / nabla_bf16_word_codes(emitter->spec);
-  nabla_ssa codes = nabla_emit_load(
-      emitter, words == NABLA_LANES ? "vector<16xi16>" : "vector<8xi16>",
-      emitter->codes, nabla_emit_code_byte(emitter, flat), 1);
-  codes = nabla_emit_shuffle(emitter, "i16", words, codes, codes,
-                             NABLA_BF16_STEP, pick_again, words);
+  nabla_bf16 self = nabla_bf16_of(e->spec);
+  split_table(e, flat, tables);
+  const unsigned words = NABLA_BF16_LINE / nabla_bf16_word_codes(e->spec);
+  nabla_ssa codes =
+      k_load(e, words == NABLA_LANES ? "vector<16xi16>" : "vector<8xi16>",
+             e->codes, nabla_emit_code_byte(e, flat), 1);
+  codes = k_shuffle(e, "i16", words, codes, codes, NABLA_BF16_STEP, pick_again,
+                    words);
   for (unsigned tile = 0; tile < NABLA_BF16_LINE / NABLA_BF16_STEP; tile++) {
-    nabla_ssa index = line_indices(emitter, codes, tile);
+    nabla_ssa index = line_indices(e, codes, tile);
     for (unsigned part = 0; part < self.w_parts; part++)
-      nabla_emit_store(
-          emitter, WORDS, look_up(emitter, tables[part], index), out,
-          nabla_emit_i64(emitter,
-                         tile * (uint64_t)NABLA_TILE_BYTES + part * self.part),
-          64);
+      k_store(e, WORDS, look_up(e, tables[part], index), out,
+              k_i64(e, tile * (uint64_t)NABLA_TILE_BYTES + part * self.part),
+              64);
   }
 }
 
-void nabla_emit_bf16_lines(nabla_emitter *emitter, nabla_ssa flat,
-                           nabla_ssa count, nabla_ssa out) {
+void nabla_emit_bf16_lines(nabla_emitter *e, nabla_ssa flat, nabla_ssa count,
+                           nabla_ssa out) {
   nabla_loop lines;
-  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), count,
-                   NABLA_BF16_LINE, 0, NULL);
-  nabla_ssa to = nabla_emit_multiply(emitter, lines.induction,
-                                     NABLA_TILE_BYTES / NABLA_BF16_STEP);
-  decode_line(emitter, nabla_emit_add(emitter, flat, lines.induction),
-              nabla_emit_address(emitter, out, to));
-  nabla_loop_end(emitter, &lines, NULL);
+  k_loop_begin(e, &lines, k_i64(e, 0), count, NABLA_BF16_LINE, 0, NULL);
+  nabla_ssa to =
+      k_multiply(e, lines.induction, NABLA_TILE_BYTES / NABLA_BF16_STEP);
+  decode_line(e, k_add(e, flat, lines.induction), k_address(e, out, to));
+  k_loop_end(e, &lines, NULL);
 }

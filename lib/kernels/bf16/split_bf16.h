@@ -11,11 +11,11 @@ int nabla_bf16_has_extremes(const nabla_fused_spec *spec);
 
 /* Writes the parts of 32 weights: the first to the address `out`, the others as
  * far behind it as the panel has them. */
-void nabla_emit_bf16_parts(nabla_emitter *emitter, nabla_ssa low,
-                           nabla_ssa high, nabla_ssa out);
+void nabla_emit_bf16_parts(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
+                           nabla_ssa out);
 
 /* 16 f32 less the part that their upper halves are, which is exact. */
-nabla_ssa nabla_emit_bf16_less_upper(nabla_emitter *emitter, nabla_ssa value);
+nabla_ssa nabla_emit_bf16_less_upper(nabla_emitter *e, nabla_ssa value);
 
 typedef enum nabla_bf16_extreme {
   NABLA_BF16_LEAST,
@@ -38,19 +38,19 @@ static inline nabla_bf16_extremes nabla_bf16_extremes_of(
   return all;
 }
 
-nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *emitter);
-void nabla_emit_bf16_add_extremes(nabla_emitter *emitter,
-                                  nabla_bf16_extremes *all, nabla_ssa value);
+nabla_bf16_extremes nabla_emit_bf16_no_extremes(nabla_emitter *e);
+void nabla_emit_bf16_add_extremes(nabla_emitter *e, nabla_bf16_extremes *all,
+                                  nabla_ssa value);
 
 /* i1: has the least of those that are not 0 fewer bits than `limit`, or the
  * most more than it, or is NaN? */
-nabla_ssa nabla_emit_bf16_is_beyond(nabla_emitter *emitter,
+nabla_ssa nabla_emit_bf16_is_beyond(nabla_emitter *e,
                                     const nabla_bf16_extremes *all,
                                     nabla_bf16_extreme which, uint32_t limit);
 
 /* If some are beyond what can be split, the pair at the address `first` becomes
  * NaN, which is one of 16 columns that are computed again together. */
-void nabla_emit_bf16_mark_extremes(nabla_emitter *emitter, nabla_ssa first,
+void nabla_emit_bf16_mark_extremes(nabla_emitter *e, nabla_ssa first,
                                    const nabla_bf16_extremes *all);
 
 #endif

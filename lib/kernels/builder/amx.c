@@ -1,6 +1,8 @@
 /* AMX; see amx.h. */
 #include "lib/kernels/builder/amx.h"
 
+#include "lib/kernels/builder/k.h"
+
 #define TILES 8u
 
 /* Bytes of the configuration: the palette, and for each tile how long its rows
@@ -9,12 +11,11 @@
 #define LENGTHS_AT   16u
 #define ROWS_AT      48u
 
-static nabla_ssa number_of(nabla_emitter *emitter, unsigned tile) {
-  return nabla_emit(emitter, "arith.constant %u : i8", tile);
+static nabla_ssa number_of(nabla_emitter *e, unsigned tile) {
+  return k_op(e, "arith.constant %u : i8", tile);
 }
 
-void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
-                            unsigned bytes) {
+void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa room, unsigned bytes) {
   unsigned values[CONFIG_BYTES] = {1};
   for (unsigned i = 0; i < TILES; i++) {
     int is_w = i >= NABLA_W_TILE && i < NABLA_X_TILE;
@@ -26,53 +27,50 @@ void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
   for (unsigned i = 0; i < CONFIG_BYTES; i++)
     nabla_text_add(&line, "%s%u", i ? ", " : "", values[i]);
   nabla_text_add(&line, "]> : vector<64xi8>");
-  nabla_ssa config = nabla_emit_taken(emitter, &line);
-  nabla_emit_line(emitter,
-                  "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : "
-                  "vector<64xi8>, !llvm.ptr",
-                  config, room);
-  nabla_emit_line(emitter,
-                  "llvm.call_intrinsic \"llvm.x86.ldtilecfg\"(%%v%u) : "
-                  "(!llvm.ptr) -> ()",
-                  room);
+  nabla_ssa config = k_taken(e, &line);
+  k_line(e,
+         "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : "
+         "vector<64xi8>, !llvm.ptr",
+         config, room);
+  k_line(e,
+         "llvm.call_intrinsic \"llvm.x86.ldtilecfg\"(%%v%u) : "
+         "(!llvm.ptr) -> ()",
+         room);
 }
 
-void nabla_emit_tiles_end(nabla_emitter *emitter) {
-  nabla_emit_line(emitter,
-                  "llvm.call_intrinsic \"llvm.x86.tilerelease\"() : () -> ()");
+void nabla_emit_tiles_end(nabla_emitter *e) {
+  k_line(e, "llvm.call_intrinsic \"llvm.x86.tilerelease\"() : () -> ()");
 }
 
-static void move(nabla_emitter *emitter, const char *what, unsigned tile,
+static void move(nabla_emitter *e, const char *what, unsigned tile,
                  nabla_ssa base, nabla_ssa byte) {
-  nabla_ssa address = nabla_emit_address(emitter, base, byte);
-  nabla_ssa apart = nabla_emit_i64(emitter, NABLA_TILE_ROW_BYTES);
-  nabla_emit_line(emitter,
-                  "llvm.call_intrinsic \"llvm.x86.%s\"(%%v%u, %%v%u, %%v%u) : "
-                  "(i8, !llvm.ptr, i64) -> ()",
-                  what, number_of(emitter, tile), address, apart);
+  nabla_ssa address = k_address(e, base, byte);
+  nabla_ssa apart = k_i64(e, NABLA_TILE_ROW_BYTES);
+  k_line(e,
+         "llvm.call_intrinsic \"llvm.x86.%s\"(%%v%u, %%v%u, %%v%u) : "
+         "(i8, !llvm.ptr, i64) -> ()",
+         what, number_of(e, tile), address, apart);
 }
 
-void nabla_emit_tile_load(nabla_emitter *emitter, unsigned tile, nabla_ssa base,
+void nabla_emit_tile_load(nabla_emitter *e, unsigned tile, nabla_ssa base,
                           nabla_ssa byte) {
-  move(emitter, "tileloadd64", tile, base, byte);
+  move(e, "tileloadd64", tile, base, byte);
 }
 
-void nabla_emit_tile_store(nabla_emitter *emitter, unsigned tile,
-                           nabla_ssa base, nabla_ssa byte) {
-  move(emitter, "tilestored64", tile, base, byte);
+void nabla_emit_tile_store(nabla_emitter *e, unsigned tile, nabla_ssa base,
+                           nabla_ssa byte) {
+  move(e, "tilestored64", tile, base, byte);
 }
 
-void nabla_emit_tile_zero(nabla_emitter *emitter, unsigned tile) {
-  nabla_emit_line(
-      emitter, "llvm.call_intrinsic \"llvm.x86.tilezero\"(%%v%u) : (i8) -> ()",
-      number_of(emitter, tile));
+void nabla_emit_tile_zero(nabla_emitter *e, unsigned tile) {
+  k_line(e, "llvm.call_intrinsic \"llvm.x86.tilezero\"(%%v%u) : (i8) -> ()",
+         number_of(e, tile));
 }
 
-void nabla_emit_tile_dot(nabla_emitter *emitter, const char *what, unsigned sum,
+void nabla_emit_tile_dot(nabla_emitter *e, const char *what, unsigned sum,
                          unsigned a, unsigned b) {
-  nabla_emit_line(emitter,
-                  "llvm.call_intrinsic \"llvm.x86.%s\"(%%v%u, %%v%u, %%v%u) : "
-                  "(i8, i8, i8) -> ()",
-                  what, number_of(emitter, sum), number_of(emitter, a),
-                  number_of(emitter, b));
+  k_line(e,
+         "llvm.call_intrinsic \"llvm.x86.%s\"(%%v%u, %%v%u, %%v%u) : "
+         "(i8, i8, i8) -> ()",
+         what, number_of(e, sum), number_of(e, a), number_of(e, b));
 }

@@ -15,20 +15,19 @@
 #define NABLA_X_TILE 6u /* and 7: bytes / 4 rows                       */
 
 /* Sets the tiles up; `room` is the address of 64 bytes. */
-void nabla_emit_tiles_begin(nabla_emitter *emitter, nabla_ssa room,
-                            unsigned bytes);
-void nabla_emit_tiles_end(nabla_emitter *emitter);
+void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa room, unsigned bytes);
+void nabla_emit_tiles_end(nabla_emitter *e);
 
 /* Tiles from and to memory, where their rows follow each other. */
-void nabla_emit_tile_load(nabla_emitter *emitter, unsigned tile, nabla_ssa base,
+void nabla_emit_tile_load(nabla_emitter *e, unsigned tile, nabla_ssa base,
                           nabla_ssa byte);
-void nabla_emit_tile_store(nabla_emitter *emitter, unsigned tile,
-                           nabla_ssa base, nabla_ssa byte);
-void nabla_emit_tile_zero(nabla_emitter *emitter, unsigned tile);
+void nabla_emit_tile_store(nabla_emitter *e, unsigned tile, nabla_ssa base,
+                           nabla_ssa byte);
+void nabla_emit_tile_zero(nabla_emitter *e, unsigned tile);
 
 /* Adds the products of tiles a (rows of 4-byte groups) and b (a row for each
  * group of a) to `sum`: what = "tdpbf16ps", "tdpbusd", "tdpbssd". */
-void nabla_emit_tile_dot(nabla_emitter *emitter, const char *what, unsigned sum,
+void nabla_emit_tile_dot(nabla_emitter *e, const char *what, unsigned sum,
                          unsigned a, unsigned b);
 
 #endif

@@ -74,63 +74,60 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
 
 /* One operation with one result, or one line without. A constant is written
  * once, in front of all. `take` is an operation that no line holds. */
-nabla_ssa nabla_emit(nabla_emitter *emitter, const char *format, ...)
+nabla_ssa nabla_emit(nabla_emitter *e, const char *format, ...)
     NABLA_PRINTF(2, 3);
-nabla_ssa nabla_emit_taken(nabla_emitter *emitter, nabla_text *take);
-void nabla_emit_line(nabla_emitter *emitter, const char *format, ...)
+nabla_ssa nabla_emit_taken(nabla_emitter *e, nabla_text *take);
+void nabla_emit_line(nabla_emitter *e, const char *format, ...)
     NABLA_PRINTF(2, 3);
 
 /* A region has ended: what was made in it cannot be used any more. */
-void nabla_emit_leave(nabla_emitter *emitter);
+void nabla_emit_leave(nabla_emitter *e);
 
 /* Arithmetic of i64, which indices are: none is negative, and no sum or product
  * is 2^63 or more. */
-nabla_ssa nabla_emit_i64(nabla_emitter *emitter, uint64_t value);
-nabla_ssa nabla_emit_add(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
-nabla_ssa nabla_emit_add_constant(nabla_emitter *emitter, nabla_ssa a,
-                                  uint64_t b);
-nabla_ssa nabla_emit_multiply(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
-nabla_ssa nabla_emit_product(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
-nabla_ssa nabla_emit_divide(nabla_emitter *emitter, nabla_ssa a, uint64_t b);
-nabla_ssa nabla_emit_minimum(nabla_emitter *emitter, nabla_ssa a, nabla_ssa b);
+nabla_ssa nabla_emit_i64(nabla_emitter *e, uint64_t value);
+nabla_ssa nabla_emit_add(nabla_emitter *e, nabla_ssa a, nabla_ssa b);
+nabla_ssa nabla_emit_add_constant(nabla_emitter *e, nabla_ssa a, uint64_t b);
+nabla_ssa nabla_emit_multiply(nabla_emitter *e, nabla_ssa a, uint64_t b);
+nabla_ssa nabla_emit_product(nabla_emitter *e, nabla_ssa a, nabla_ssa b);
+nabla_ssa nabla_emit_divide(nabla_emitter *e, nabla_ssa a, uint64_t b);
+nabla_ssa nabla_emit_minimum(nabla_emitter *e, nabla_ssa a, nabla_ssa b);
 /* condition ? yes : no; the condition is an i1. */
-nabla_ssa nabla_emit_choice(nabla_emitter *emitter, nabla_ssa condition,
+nabla_ssa nabla_emit_choice(nabla_emitter *e, nabla_ssa condition,
                             nabla_ssa yes, nabla_ssa no);
 
 /* Constants of f32: one value in all lanes, or a value for each. */
-nabla_ssa nabla_emit_f32(nabla_emitter *emitter, nabla_shape shape,
-                         double value);
-nabla_ssa nabla_emit_f32_lanes(nabla_emitter *emitter, const float *values);
-nabla_ssa nabla_emit_i32(nabla_emitter *emitter, nabla_shape shape,
-                         uint32_t value);
-nabla_ssa nabla_emit_i32_lanes(nabla_emitter *emitter, const uint32_t *values);
+nabla_ssa nabla_emit_f32(nabla_emitter *e, nabla_shape shape, double value);
+nabla_ssa nabla_emit_f32_lanes(nabla_emitter *e, const float *values);
+nabla_ssa nabla_emit_i32(nabla_emitter *e, nabla_shape shape, uint32_t value);
+nabla_ssa nabla_emit_i32_lanes(nabla_emitter *e, const uint32_t *values);
 /* A vector of NABLA_LANES values, each "f32" or "i32". */
-nabla_ssa nabla_emit_from_elements(nabla_emitter *emitter, const char *type,
+nabla_ssa nabla_emit_from_elements(nabla_emitter *e, const char *type,
                                    const nabla_ssa *values);
 /* Lanes [first, end). */
-nabla_ssa nabla_emit_mask(nabla_emitter *emitter, unsigned first, unsigned end);
+nabla_ssa nabla_emit_mask(nabla_emitter *e, unsigned first, unsigned end);
 
 /* f32 arithmetic. `nabla_emit_fma` is a * b + c, fused where the target can. */
-nabla_ssa nabla_emit_binary(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_binary(nabla_emitter *e, nabla_shape shape,
                             const char *operation, nabla_ssa a, nabla_ssa b);
-nabla_ssa nabla_emit_fma(nabla_emitter *emitter, nabla_shape shape, nabla_ssa a,
+nabla_ssa nabla_emit_fma(nabla_emitter *e, nabla_shape shape, nabla_ssa a,
                          nabla_ssa b, nabla_ssa c);
-nabla_ssa nabla_emit_broadcast(nabla_emitter *emitter, const char *type,
+nabla_ssa nabla_emit_broadcast(nabla_emitter *e, const char *type,
                                nabla_ssa value);
 /* The sum of all lanes as a tree: 4 additions long. */
-nabla_ssa nabla_emit_sum(nabla_emitter *emitter, nabla_ssa vector);
+nabla_ssa nabla_emit_sum(nabla_emitter *e, nabla_ssa vector);
 
 /* arith.OPERATION of i32. */
-nabla_ssa nabla_emit_i32_binary(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_i32_binary(nabla_emitter *e, nabla_shape shape,
                                 const char *operation, nabla_ssa a,
                                 nabla_ssa b);
-nabla_ssa nabla_emit_i32_with(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_i32_with(nabla_emitter *e, nabla_shape shape,
                               const char *operation, nabla_ssa a, uint32_t b);
 
 /* A shuffle of vectors of `lanes` elements "i8", "i32", "f32": lane i of the
  * result, which has `count`, is lane `pick(i, context)` of a and b. */
 typedef unsigned nabla_pick(unsigned lane, unsigned context);
-nabla_ssa nabla_emit_shuffle(nabla_emitter *emitter, const char *element,
+nabla_ssa nabla_emit_shuffle(nabla_emitter *e, const char *element,
                              unsigned lanes, nabla_ssa a, nabla_ssa b,
                              unsigned count, nabla_pick *pick,
                              unsigned context);
@@ -140,23 +137,21 @@ unsigned nabla_pick_from(unsigned lane, unsigned context);
 unsigned nabla_pick_second(unsigned lane, unsigned context);
 
 /* A vector as one of another type. */
-nabla_ssa nabla_emit_bitcast(nabla_emitter *emitter, const char *from,
-                             const char *to, nabla_ssa value);
+nabla_ssa nabla_emit_bitcast(nabla_emitter *e, const char *from, const char *to,
+                             nabla_ssa value);
 
 /* The address `bytes` after `base`. */
-nabla_ssa nabla_emit_address(nabla_emitter *emitter, nabla_ssa base,
-                             nabla_ssa bytes);
+nabla_ssa nabla_emit_address(nabla_emitter *e, nabla_ssa base, nabla_ssa bytes);
 /* Loads and stores a value of an MLIR type. */
-nabla_ssa nabla_emit_load(nabla_emitter *emitter, const char *type,
-                          nabla_ssa base, nabla_ssa byte, unsigned alignment);
-void nabla_emit_store(nabla_emitter *emitter, const char *type, nabla_ssa value,
+nabla_ssa nabla_emit_load(nabla_emitter *e, const char *type, nabla_ssa base,
+                          nabla_ssa byte, unsigned alignment);
+void nabla_emit_store(nabla_emitter *e, const char *type, nabla_ssa value,
                       nabla_ssa base, nabla_ssa byte, unsigned alignment);
 /* Asks for the cache line at `base` + `byte`, which may lie anywhere. */
-void nabla_emit_prefetch(nabla_emitter *emitter, nabla_ssa base,
-                         nabla_ssa byte);
+void nabla_emit_prefetch(nabla_emitter *e, nabla_ssa base, nabla_ssa byte);
 
 /* The same of the line at `address`, for the second cache. */
-void nabla_emit_prefetch_far(nabla_emitter *emitter, nabla_ssa address);
+void nabla_emit_prefetch_far(nabla_emitter *e, nabla_ssa address);
 
 /* An array of F32, F16 or BF16 elements at an address. */
 typedef struct nabla_array_ref {
@@ -170,35 +165,34 @@ static inline nabla_array_ref nabla_floats_at(nabla_ssa base) {
 }
 
 /* Elements as f32: one, or `width` <= NABLA_LANES and zeros after them. */
-nabla_ssa nabla_emit_read(nabla_emitter *emitter, nabla_array_ref array,
+nabla_ssa nabla_emit_read(nabla_emitter *e, nabla_array_ref array,
                           nabla_ssa index);
-nabla_ssa nabla_emit_read_lanes(nabla_emitter *emitter, nabla_array_ref array,
+nabla_ssa nabla_emit_read_lanes(nabla_emitter *e, nabla_array_ref array,
                                 nabla_ssa index, unsigned width);
 
 /* Stores f32 rounded half to even: one, or NABLA_LANES. */
-void nabla_emit_write(nabla_emitter *emitter, nabla_array_ref array,
-                      nabla_ssa index, nabla_ssa value);
-void nabla_emit_write_lanes(nabla_emitter *emitter, nabla_array_ref array,
+void nabla_emit_write(nabla_emitter *e, nabla_array_ref array, nabla_ssa index,
+                      nabla_ssa value);
+void nabla_emit_write_lanes(nabla_emitter *e, nabla_array_ref array,
                             nabla_ssa index, nabla_ssa value);
 
 /* Writes zeros to the first `count` elements of `array`, f32: a multiple of
  * NABLA_LANES. */
-void nabla_emit_clear(nabla_emitter *emitter, nabla_array_ref array,
-                      nabla_ssa count);
+void nabla_emit_clear(nabla_emitter *e, nabla_array_ref array, nabla_ssa count);
 
 /* i16 bits of F16 or BF16 as f32, and f32 rounded to such bits. */
-nabla_ssa nabla_emit_widen(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_widen(nabla_emitter *e, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa half);
-nabla_ssa nabla_emit_narrow(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_narrow(nabla_emitter *e, nabla_shape shape,
                             nabla_dtype dtype, nabla_ssa value);
 
 /* The bits of the size of an f32, i32: as integers they compare like sizes, NaN
  * above infinity. */
-nabla_ssa nabla_emit_size_bits(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_size_bits(nabla_emitter *e, nabla_shape shape,
                                nabla_ssa value);
 
 /* `value` (f32) rounded to a value of `dtype`, as f32. */
-nabla_ssa nabla_emit_round(nabla_emitter *emitter, nabla_shape shape,
+nabla_ssa nabla_emit_round(nabla_emitter *e, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa value);
 
 /* A loop over i64 that carries accumulators of vector<16xf32>. LLVM does not
@@ -215,10 +209,10 @@ typedef struct nabla_loop {
 } nabla_loop;
 
 /* `initial` has `count` values. The body yields as many to nabla_loop_end. */
-void nabla_loop_begin(nabla_emitter *emitter, nabla_loop *loop, nabla_ssa from,
+void nabla_loop_begin(nabla_emitter *e, nabla_loop *loop, nabla_ssa from,
                       nabla_ssa to, uint64_t step, unsigned count,
                       const nabla_ssa *initial);
-void nabla_loop_end(nabla_emitter *emitter, nabla_loop *loop,
+void nabla_loop_end(nabla_emitter *e, nabla_loop *loop,
                     const nabla_ssa *yielded);
 
 #endif

@@ -33,7 +33,7 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b);
 /* vector<16xf32> for 16 groups of consecutive elements that follow each other:
  * `at` of the block of each. `first` is the block of the first, and `count`, a
  * power of two up to 16, how many blocks all lie in. */
-nabla_ssa nabla_emit_block_lanes(nabla_emitter *emitter, nabla_ssa first,
+nabla_ssa nabla_emit_block_lanes(nabla_emitter *e, nabla_ssa first,
                                  unsigned count,
                                  nabla_ssa (*at)(nabla_emitter *, nabla_ssa));
 
@@ -44,39 +44,38 @@ int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
 
 /* The byte of the codes, or of a dense weight, in which element `flat` is; of
  * blocks the first of its block. */
-nabla_ssa nabla_emit_code_byte(nabla_emitter *emitter, nabla_ssa flat);
+nabla_ssa nabla_emit_code_byte(nabla_emitter *e, nabla_ssa flat);
 
 /* The block, whose scale it has, of the element at `flat`. */
-nabla_ssa nabla_emit_block(nabla_emitter *emitter, nabla_ssa flat);
+nabla_ssa nabla_emit_block(nabla_emitter *e, nabla_ssa flat);
 
 /* f32 of bytes that are powers of two (E5): 0 is subnormal, 255 NaN. */
-nabla_ssa nabla_emit_e8m0(nabla_emitter *emitter, nabla_shape shape,
-                          nabla_ssa bytes);
+nabla_ssa nabla_emit_e8m0(nabla_emitter *e, nabla_shape shape, nabla_ssa bytes);
 
 /* The scale (f32) at `index` of the scales. */
-nabla_ssa nabla_emit_scale_at(nabla_emitter *emitter, nabla_ssa index);
+nabla_ssa nabla_emit_scale_at(nabla_emitter *e, nabla_ssa index);
 
 /* Asks for the line of the scales with that of element `flat`, which may lie
  * beyond the storage. */
-void nabla_emit_prefetch_scale(nabla_emitter *emitter, nabla_ssa flat);
+void nabla_emit_prefetch_scale(nabla_emitter *e, nabla_ssa flat);
 
 /* The scale (f32) of the element at `flat`. */
-nabla_ssa nabla_emit_scale(nabla_emitter *emitter, nabla_ssa flat);
+nabla_ssa nabla_emit_scale(nabla_emitter *e, nabla_ssa flat);
 
 /* The table of an encoding of at most 4 bits looked up by the low bits of each
  * i32; those above mean nothing. */
-nabla_ssa nabla_emit_lookup(nabla_emitter *emitter, nabla_ssa indices);
+nabla_ssa nabla_emit_lookup(nabla_emitter *e, nabla_ssa indices);
 
 /* The same in another table, a vector<16xf32>; for AVX2 and AVX-512. */
-nabla_ssa nabla_emit_lookup_in(nabla_emitter *emitter, nabla_ssa table,
+nabla_ssa nabla_emit_lookup_in(nabla_emitter *e, nabla_ssa table,
                                nabla_ssa indices);
 
 /* vector<16xf32> of the values as nabla_decode gives them, rounded to the
  * spec's w_type; lanes beyond the width are 0 or -0. */
-nabla_ssa nabla_emit_decode(nabla_emitter *emitter, const nabla_window *window);
+nabla_ssa nabla_emit_decode(nabla_emitter *e, const nabla_window *window);
 
 /* `value` with +0 in the lanes [0, `first`). */
-nabla_ssa nabla_emit_drop_lanes(nabla_emitter *emitter, nabla_ssa value,
+nabla_ssa nabla_emit_drop_lanes(nabla_emitter *e, nabla_ssa value,
                                 unsigned first);
 
 #endif

@@ -8,44 +8,42 @@
 #include "quant/codec/ggml.h"
 
 /* As nabla_emit_decode, which calls it where the spec names such a format. */
-nabla_ssa nabla_emit_decode_ggml(nabla_emitter *emitter,
-                                 const nabla_window *window);
+nabla_ssa nabla_emit_decode_ggml(nabla_emitter *e, const nabla_window *window);
 
 /* What the code of the element at `flat` is multiplied with, f32, and what is
  * added then (0: nothing). */
-void nabla_emit_ggml_factors(nabla_emitter *emitter, nabla_ssa flat,
+void nabla_emit_ggml_factors(nabla_emitter *e, nabla_ssa flat,
                              nabla_ssa out[2]);
 
 /* That of its block alone, without the one of its part. */
-nabla_ssa nabla_emit_ggml_block_factor(nabla_emitter *emitter, nabla_ssa flat);
+nabla_ssa nabla_emit_ggml_block_factor(nabla_emitter *e, nabla_ssa flat);
 
 /* The f32 2^(b - 128) of the byte b at `byte` of the blocks. */
-nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *emitter, nabla_ssa byte);
+nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *e, nabla_ssa byte);
 
 /* The f16 at a byte of the blocks, widened in all lanes: that is cheaper than
  * to spread it afterwards. */
-nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *emitter, nabla_ssa byte);
+nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *e, nabla_ssa byte);
 
 /* vector<16xi8> as f32, extended by "extui" or "extsi". */
-nabla_ssa nabla_emit_ggml_bytes(nabla_emitter *emitter, const char *extend,
+nabla_ssa nabla_emit_ggml_bytes(nabla_emitter *e, const char *extend,
                                 nabla_ssa bytes);
 
 /* Numbers of 6 bits, a byte each of an i32 (quant/codec/ggml_decode.c,
  * packed6): four bytes of the block, from `at` on; the first four numbers, of
  * the word that holds them; the last four, whose upper bits are the two highest
  * of each byte of `high`. */
-nabla_ssa nabla_emit_ggml_word(nabla_emitter *emitter, nabla_ssa base,
-                               uint32_t at);
-nabla_ssa nabla_emit_ggml_first_four(nabla_emitter *emitter, nabla_ssa word);
-nabla_ssa nabla_emit_ggml_last_four(nabla_emitter *emitter, nabla_ssa low,
+nabla_ssa nabla_emit_ggml_word(nabla_emitter *e, nabla_ssa base, uint32_t at);
+nabla_ssa nabla_emit_ggml_first_four(nabla_emitter *e, nabla_ssa word);
+nabla_ssa nabla_emit_ggml_last_four(nabla_emitter *e, nabla_ssa low,
                                     nabla_ssa high);
 
 /* What the parts of the block at byte `base` are multiplied with, 16 lanes in
  * f32: with BYTES part j in lane j; with PACKED6 that of part j in lane 2 * j
  * and what is added, which is negative, in the one after it. */
-nabla_ssa nabla_emit_ggml_sub_lanes(nabla_emitter *emitter, nabla_ssa base);
+nabla_ssa nabla_emit_ggml_sub_lanes(nabla_emitter *e, nabla_ssa base);
 
 /* The values of a format's codes of 4 bits, as f32. */
-nabla_ssa nabla_emit_ggml_table(nabla_emitter *emitter);
+nabla_ssa nabla_emit_ggml_table(nabla_emitter *e);
 
 #endif

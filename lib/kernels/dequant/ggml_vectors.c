@@ -4,21 +4,22 @@
  * as well, so that weights are what nabla_ggml_decode gives. */
 #include "lib/kernels/dequant/ggml_vectors.h"
 
+#include "lib/kernels/builder/k.h"
+
 /* 16 elements are a lane each; 32 the unit of what has upper bits. */
 #define PIECE     (2 * NABLA_LANES)
 #define PARTS_MAX (NABLA_GGML_ELEMENTS_MAX / NABLA_LANES)
 
-static const nabla_ggml_layout *layout_of(const nabla_emitter *emitter) {
-  return emitter->spec->ggml->layout;
+static const nabla_ggml_layout *layout_of(const nabla_emitter *e) {
+  return e->spec->ggml->layout;
 }
 
-static nabla_ssa splat(nabla_emitter *emitter, nabla_ssa value) {
-  return nabla_emit_broadcast(emitter, "f32", value);
+static nabla_ssa splat(nabla_emitter *e, nabla_ssa value) {
+  return k_broadcast(e, "f32", value);
 }
 
-static nabla_ssa at_byte(nabla_emitter *emitter, nabla_ssa base,
-                         uint32_t more) {
-  return nabla_emit_add_constant(emitter, base, more);
+static nabla_ssa at_byte(nabla_emitter *e, nabla_ssa base, uint32_t more) {
+  return k_add_constant(e, base, more);
 }
 
 /* Are there instructions for what the format needs? A fifth bit in a row of
@@ -37,85 +38,77 @@ int nabla_block_weights_apply(const nabla_fused_spec *spec) {
          nabla_spec_row_stride(spec) % elements == 0;
 }
 
-static nabla_ssa load_bytes(nabla_emitter *emitter, nabla_ssa base,
-                            uint32_t at) {
-  return nabla_emit_load(emitter, "vector<16xi8>", emitter->codes,
-                         at_byte(emitter, base, at), 1);
+static nabla_ssa load_bytes(nabla_emitter *e, nabla_ssa base, uint32_t at) {
+  return k_load(e, "vector<16xi8>", e->codes, at_byte(e, base, at), 1);
 }
 
 /* ---- factors ---- */
 
 /* All factors and minima of PACKED6: lane j is factor j, lane 8 + j minimum j,
  * as f32. */
-static nabla_ssa packed6_lanes(nabla_emitter *emitter, nabla_ssa base) {
-  uint32_t at = layout_of(emitter)->sub_at;
-  nabla_ssa f = nabla_emit_ggml_word(emitter, base, at);
-  nabla_ssa m = nabla_emit_ggml_word(emitter, base, at + 4);
-  nabla_ssa both = nabla_emit_ggml_word(emitter, base, at + 8), words[4];
-  words[0] = nabla_emit_ggml_first_four(emitter, f);
-  words[1] = nabla_emit_ggml_last_four(emitter, both, f);
-  words[2] = nabla_emit_ggml_first_four(emitter, m);
-  both = nabla_emit_i32_with(emitter, NABLA_SCALAR, "shrui", both, 4);
-  words[3] = nabla_emit_ggml_last_four(emitter, both, m);
-  nabla_ssa all = nabla_emit(emitter,
-                             "vector.from_elements %%v%u, %%v%u, %%v%u, %%v%u "
-                             ": vector<4xi32>",
-                             words[0], words[1], words[2], words[3]);
-  all = nabla_emit(emitter,
-                   "vector.bitcast %%v%u : vector<4xi32> to "
-                   "vector<16xi8>",
-                   all);
-  return nabla_emit_ggml_bytes(emitter, "extui", all);
+static nabla_ssa packed6_lanes(nabla_emitter *e, nabla_ssa base) {
+  uint32_t at = layout_of(e)->sub_at;
+  nabla_ssa f = nabla_emit_ggml_word(e, base, at);
+  nabla_ssa m = nabla_emit_ggml_word(e, base, at + 4);
+  nabla_ssa both = nabla_emit_ggml_word(e, base, at + 8), words[4];
+  words[0] = nabla_emit_ggml_first_four(e, f);
+  words[1] = nabla_emit_ggml_last_four(e, both, f);
+  words[2] = nabla_emit_ggml_first_four(e, m);
+  both = k_i32_with(e, NABLA_SCALAR, "shrui", both, 4);
+  words[3] = nabla_emit_ggml_last_four(e, both, m);
+  nabla_ssa all = k_op(e,
+                       "vector.from_elements %%v%u, %%v%u, %%v%u, %%v%u "
+                       ": vector<4xi32>",
+                       words[0], words[1], words[2], words[3]);
+  all = k_op(e,
+             "vector.bitcast %%v%u : vector<4xi32> to "
+             "vector<16xi8>",
+             all);
+  return nabla_emit_ggml_bytes(e, "extui", all);
 }
 
 /* Lane `lane` of a vector in all lanes. */
-static nabla_ssa spread(nabla_emitter *emitter, nabla_ssa vector,
-                        unsigned lane) {
-  nabla_ssa one =
-      nabla_emit(emitter, "vector.extract %%v%u[%u] : f32 from vector<16xf32>",
-                 vector, lane);
-  return splat(emitter, one);
+static nabla_ssa spread(nabla_emitter *e, nabla_ssa vector, unsigned lane) {
+  nabla_ssa one = k_op(e, "vector.extract %%v%u[%u] : f32 from vector<16xf32>",
+                       vector, lane);
+  return splat(e, one);
 }
 
-static nabla_ssa half_lanes(nabla_emitter *emitter, nabla_ssa base,
-                            uint32_t at) {
-  return nabla_emit_ggml_half_lanes(emitter, at_byte(emitter, base, at));
+static nabla_ssa half_lanes(nabla_emitter *e, nabla_ssa base, uint32_t at) {
+  return nabla_emit_ggml_half_lanes(e, at_byte(e, base, at));
 }
 
 /* The factor of the block in all lanes; with PACKED6 the minimum, negated, in
  * the upper ones. */
-static nabla_ssa block_factor(nabla_emitter *emitter, nabla_ssa base) {
-  const nabla_ggml_layout *l = layout_of(emitter);
+static nabla_ssa block_factor(nabla_emitter *e, nabla_ssa base) {
+  const nabla_ggml_layout *l = layout_of(e);
   nabla_ssa all =
-      l->is_e8m0 ? splat(emitter, nabla_emit_ggml_e8m0(
-                                      emitter, at_byte(emitter, base, l->d)))
-                 : half_lanes(emitter, base, l->d);
+      l->is_e8m0 ? splat(e, nabla_emit_ggml_e8m0(e, at_byte(e, base, l->d)))
+                 : half_lanes(e, base, l->d);
   if (l->sub != NABLA_GGML_SUB_PACKED6) return all;
-  nabla_ssa min = half_lanes(emitter, base, (uint32_t)l->min);
-  min = nabla_emit(emitter, "arith.negf %%v%u : vector<16xf32>", min);
-  return nabla_emit(emitter,
-                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
-                    "vector<16xf32>",
-                    nabla_emit_mask(emitter, 0, 8), all, min);
+  nabla_ssa min = half_lanes(e, base, (uint32_t)l->min);
+  min = k_op(e, "arith.negf %%v%u : vector<16xf32>", min);
+  return k_op(e,
+              "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+              "vector<16xf32>",
+              k_mask(e, 0, 8), all, min);
 }
 
-nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
-                                             nabla_ssa base) {
-  const nabla_ggml *format = emitter->spec->ggml;
+nabla_block_factors nabla_emit_block_factors(nabla_emitter *e, nabla_ssa base) {
+  const nabla_ggml *format = e->spec->ggml;
   const nabla_ggml_layout *l = format->layout;
   nabla_block_factors result = {.base = base, .size = format->elements};
-  nabla_ssa by = block_factor(emitter, base);
+  nabla_ssa by = block_factor(e, base);
   if (l->sub == NABLA_GGML_SUB_NONE) {
     result.factor = by;
-    if (l->min >= 0) result.min = half_lanes(emitter, base, (uint32_t)l->min);
+    if (l->min >= 0) result.min = half_lanes(e, base, (uint32_t)l->min);
     return result;
   }
   int packed6 = l->sub == NABLA_GGML_SUB_PACKED6;
-  nabla_ssa lanes =
-      packed6 ? packed6_lanes(emitter, base)
-              : nabla_emit_ggml_bytes(emitter, "extsi",
-                                      load_bytes(emitter, base, l->sub_at));
-  result.lanes = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", lanes, by);
+  nabla_ssa lanes = packed6 ? packed6_lanes(e, base)
+                            : nabla_emit_ggml_bytes(
+                                  e, "extsi", load_bytes(e, base, l->sub_at));
+  result.lanes = k_binary(e, NABLA_VECTOR, "mulf", lanes, by);
   result.size = packed6 ? NABLA_GGML_PACKED6_PART : NABLA_GGML_BYTES_PART;
   return result;
 }
@@ -138,22 +131,20 @@ static int has_table(const nabla_fused_spec *spec) {
 
 /* All parts of a block at once: one by one, just before they are used, they
  * cost a GEMV .15 of its time. */
-static void parts_of(nabla_emitter *emitter, const nabla_block_factors *f,
+static void parts_of(nabla_emitter *e, const nabla_block_factors *f,
                      part out[PARTS_MAX]) {
-  const nabla_ggml_layout *l = layout_of(emitter);
-  uint32_t count = emitter->spec->ggml->elements / f->size;
+  const nabla_ggml_layout *l = layout_of(e);
+  uint32_t count = e->spec->ggml->elements / f->size;
   int packed6 = l->sub == NABLA_GGML_SUB_PACKED6;
   for (uint32_t j = 0; j < count; j++)
-    out[j] =
-        (part){.factor = f->lanes ? spread(emitter, f->lanes, j) : f->factor,
-               .min = packed6 ? spread(emitter, f->lanes, 8 + j) : f->min};
-  if (!has_table(emitter->spec)) return;
-  nabla_ssa table = nabla_emit_ggml_table(emitter);
+    out[j] = (part){.factor = f->lanes ? spread(e, f->lanes, j) : f->factor,
+                    .min = packed6 ? spread(e, f->lanes, 8 + j) : f->min};
+  if (!has_table(e->spec)) return;
+  nabla_ssa table = nabla_emit_ggml_table(e);
   for (uint32_t j = 0; j < count; j++)
-    out[j].table = out[j].min ? nabla_emit_fma(emitter, NABLA_VECTOR, table,
-                                               out[j].factor, out[j].min)
-                              : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
-                                                  table, out[j].factor);
+    out[j].table =
+        out[j].min ? k_fma(e, NABLA_VECTOR, table, out[j].factor, out[j].min)
+                   : k_binary(e, NABLA_VECTOR, "mulf", table, out[j].factor);
 }
 
 /* ---- weights ---- */
@@ -165,148 +156,143 @@ int nabla_block_weights_turn(const nabla_fused_spec *spec) {
 
 /* Codes of 4 bits from `element` on, turned: four copies of 16 bytes, each
  * shifted by bytes of its own, so that nothing is widened. */
-static nabla_ssa turned_codes(nabla_emitter *emitter, nabla_ssa base,
+static nabla_ssa turned_codes(nabla_emitter *e, nabla_ssa base,
                               uint32_t element) {
-  const nabla_ggml_layout *l = layout_of(emitter);
+  const nabla_ggml_layout *l = layout_of(e);
   uint32_t shifts[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++)
     shifts[i] = i / 4 * 8 + nabla_ggml_code_shift(l, element);
   nabla_ssa words =
-      nabla_emit_load(emitter, "vector<4xi32>", emitter->codes,
-                      at_byte(emitter, base, nabla_ggml_code_byte(l, element)), 1);
-  words = nabla_emit(emitter,
-                     "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 0, 1, 2, 3, 0, "
-                     "1, 2, 3, 0, 1, 2, 3] : vector<4xi32>, vector<4xi32>",
-                     words, words);
-  return nabla_emit_i32_binary(emitter, NABLA_VECTOR, "shrui", words,
-                               nabla_emit_i32_lanes(emitter, shifts));
+      k_load(e, "vector<4xi32>", e->codes,
+             at_byte(e, base, nabla_ggml_code_byte(l, element)), 1);
+  words = k_op(e,
+               "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 0, 1, 2, 3, 0, "
+               "1, 2, 3, 0, 1, 2, 3] : vector<4xi32>, vector<4xi32>",
+               words, words);
+  return k_i32_binary(e, NABLA_VECTOR, "shrui", words, k_i32_lanes(e, shifts));
 }
 
-static nabla_ssa codes_in_order(nabla_emitter *emitter, nabla_ssa base,
+static nabla_ssa codes_in_order(nabla_emitter *e, nabla_ssa base,
                                 uint32_t element) {
-  const nabla_ggml_layout *l = layout_of(emitter);
+  const nabla_ggml_layout *l = layout_of(e);
   nabla_ssa codes =
-      nabla_emit(emitter, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
-                 load_bytes(emitter, base, nabla_ggml_code_byte(l, element)));
-  return nabla_emit_i32_with(emitter, NABLA_VECTOR, "shrui", codes,
-                             nabla_ggml_code_shift(l, element));
+      k_op(e, "arith.extui %%v%u : vector<16xi8> to vector<16xi32>",
+           load_bytes(e, base, nabla_ggml_code_byte(l, element)));
+  return k_i32_with(e, NABLA_VECTOR, "shrui", codes,
+                    nabla_ggml_code_shift(l, element));
 }
 
 /* Weights with codes of 4 bits from `element` on. The lookup takes the lowest
  * 4 bits of each lane. */
-static nabla_ssa looked_up(nabla_emitter *emitter, nabla_ssa base, uint32_t element,
+static nabla_ssa looked_up(nabla_emitter *e, nabla_ssa base, uint32_t element,
                            const part *p, int turned) {
-  const nabla_ggml_layout *l = layout_of(emitter);
-  nabla_ssa codes = turned && nabla_block_weights_turn(emitter->spec)
-                        ? turned_codes(emitter, base, element)
-                        : codes_in_order(emitter, base, element);
-  nabla_ssa value = nabla_emit_lookup_in(emitter, p->table, codes);
+  const nabla_ggml_layout *l = layout_of(e);
+  nabla_ssa codes = turned && nabla_block_weights_turn(e->spec)
+                        ? turned_codes(e, base, element)
+                        : codes_in_order(e, base, element);
+  nabla_ssa value = nabla_emit_lookup_in(e, p->table, codes);
   if (!l->bits) return value;
   /* a fifth bit in a row of bits: 16 times the factor more */
-  nabla_ssa more = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", p->factor,
-                                     nabla_emit_f32(emitter, NABLA_VECTOR, 16));
-  more = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", value, more);
+  nabla_ssa more =
+      k_binary(e, NABLA_VECTOR, "mulf", p->factor, k_f32(e, NABLA_VECTOR, 16));
+  more = k_binary(e, NABLA_VECTOR, "addf", value, more);
   nabla_ssa bits =
-      nabla_emit_load(emitter, "i16", emitter->codes,
-                      at_byte(emitter, base, nabla_ggml_high_byte(l, element)), 1);
-  bits = nabla_emit(emitter, "llvm.bitcast %%v%u : i16 to vector<16xi1>", bits);
-  return nabla_emit(emitter,
-                    "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
-                    "vector<16xf32>",
-                    bits, more, value);
+      k_load(e, "i16", e->codes,
+             at_byte(e, base, nabla_ggml_high_byte(l, element)), 1);
+  bits = k_op(e, "llvm.bitcast %%v%u : i16 to vector<16xi1>", bits);
+  return k_op(e,
+              "arith.select %%v%u, %%v%u, %%v%u : vector<16xi1>, "
+              "vector<16xf32>",
+              bits, more, value);
 }
 
-static nabla_ssa i8_with(nabla_emitter *emitter, const char *operation,
-                         nabla_ssa a, uint32_t value) {
-  nabla_ssa b =
-      nabla_emit(emitter, "arith.constant dense<%u> : vector<32xi8>", value);
-  return nabla_emit(emitter, "arith.%s %%v%u, %%v%u : vector<32xi8>", operation,
-                    a, b);
+static nabla_ssa i8_with(nabla_emitter *e, const char *operation, nabla_ssa a,
+                         uint32_t value) {
+  nabla_ssa b = k_op(e, "arith.constant dense<%u> : vector<32xi8>", value);
+  return k_op(e, "arith.%s %%v%u, %%v%u : vector<32xi8>", operation, a, b);
 }
 
 /* 32 codes from `element` on, a byte each; their lower bits count from byte
  * `low_base`, their upper ones, if there are any, from `high_base`. */
-static nabla_ssa piece_codes(nabla_emitter *emitter, nabla_ssa low_base,
+static nabla_ssa piece_codes(nabla_emitter *e, nabla_ssa low_base,
                              nabla_ssa high_base, uint32_t element) {
-  const nabla_ggml_layout *l = layout_of(emitter);
-  nabla_ssa low = nabla_emit_load(
-      emitter, "vector<32xi8>", emitter->codes,
-      at_byte(emitter, low_base, nabla_ggml_code_byte(l, element)), 1);
-  low = nabla_ggml_code_shift(l, element) ? i8_with(emitter, "shrui", low, 4)
-                                    : i8_with(emitter, "andi", low, 15);
+  const nabla_ggml_layout *l = layout_of(e);
+  nabla_ssa low =
+      k_load(e, "vector<32xi8>", e->codes,
+             at_byte(e, low_base, nabla_ggml_code_byte(l, element)), 1);
+  low = nabla_ggml_code_shift(l, element) ? i8_with(e, "shrui", low, 4)
+                                          : i8_with(e, "andi", low, 15);
   if (!l->bits) return low;
   uint32_t shift = nabla_ggml_high_shift(l, element);
-  nabla_ssa high = nabla_emit_load(
-      emitter, "vector<32xi8>", emitter->codes,
-      at_byte(emitter, high_base, nabla_ggml_high_byte(l, element)), 1);
-  high = shift > 4 ? i8_with(emitter, "shrui", high, shift - 4)
-                   : i8_with(emitter, "shli", high, 4 - shift);
-  high = i8_with(emitter, "andi", high, ((1u << l->bits) - 1) << 4);
-  return nabla_emit(emitter, "arith.ori %%v%u, %%v%u : vector<32xi8>", low,
-                    high);
+  nabla_ssa high =
+      k_load(e, "vector<32xi8>", e->codes,
+             at_byte(e, high_base, nabla_ggml_high_byte(l, element)), 1);
+  high = shift > 4 ? i8_with(e, "shrui", high, shift - 4)
+                   : i8_with(e, "shli", high, 4 - shift);
+  high = i8_with(e, "andi", high, ((1u << l->bits) - 1) << 4);
+  return k_op(e, "arith.ori %%v%u, %%v%u : vector<32xi8>", low, high);
 }
 
 /* Half `half` of 32 codes, as f32, extended by "extui" or "extsi". */
-static nabla_ssa half_piece(nabla_emitter *emitter, nabla_ssa codes,
+static nabla_ssa half_piece(nabla_emitter *e, nabla_ssa codes,
                             const char *extend, unsigned half) {
-  nabla_ssa lanes = nabla_emit(
-      emitter,
-      "vector.extract_strided_slice %%v%u {offsets = [%u], sizes = [16], "
-      "strides = [1]} : vector<32xi8> to vector<16xi8>",
-      codes, half * NABLA_LANES);
-  return nabla_emit_ggml_bytes(emitter, extend, lanes);
+  nabla_ssa lanes =
+      k_op(e,
+           "vector.extract_strided_slice %%v%u {offsets = [%u], sizes = [16], "
+           "strides = [1]} : vector<32xi8> to vector<16xi8>",
+           codes, half * NABLA_LANES);
+  return nabla_emit_ggml_bytes(e, extend, lanes);
 }
 
 /* factor * (code - bias), or factor * code + min. */
-static nabla_ssa converted(nabla_emitter *emitter, nabla_ssa code,
-                           const part *p) {
-  int32_t bias = layout_of(emitter)->bias;
+static nabla_ssa converted(nabla_emitter *e, nabla_ssa code, const part *p) {
+  int32_t bias = layout_of(e)->bias;
   nabla_ssa add = p->min;
   if (!add)
-    add = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", p->factor,
-                            nabla_emit_f32(emitter, NABLA_VECTOR, -bias));
-  return nabla_emit_fma(emitter, NABLA_VECTOR, code, p->factor, add);
+    add = k_binary(e, NABLA_VECTOR, "mulf", p->factor,
+                   k_f32(e, NABLA_VECTOR, -bias));
+  return k_fma(e, NABLA_VECTOR, code, p->factor, add);
 }
 
-nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
+nabla_ssa nabla_emit_block_bytes(nabla_emitter *e, nabla_ssa base,
                                  uint32_t element) {
   return nabla_emit_ggml_bytes(
-      emitter, "extsi",
-      load_bytes(emitter, base, nabla_ggml_code_byte(layout_of(emitter), element)));
+      e, "extsi",
+      load_bytes(e, base, nabla_ggml_code_byte(layout_of(e), element)));
 }
 
 /* 16 codes of 4 bits from `element` on, as f32. */
-static nabla_ssa few_codes(nabla_emitter *emitter, nabla_ssa base, uint32_t element) {
-  nabla_ssa codes = codes_in_order(emitter, base, element);
-  if (!nabla_ggml_code_shift(layout_of(emitter), element))
-    codes = nabla_emit_i32_with(emitter, NABLA_VECTOR, "andi", codes, 15);
-  return nabla_emit(
-      emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", codes);
+static nabla_ssa few_codes(nabla_emitter *e, nabla_ssa base, uint32_t element) {
+  nabla_ssa codes = codes_in_order(e, base, element);
+  if (!nabla_ggml_code_shift(layout_of(e), element))
+    codes = k_i32_with(e, NABLA_VECTOR, "andi", codes, 15);
+  return k_op(e, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>",
+              codes);
 }
 
-void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
-                              int turned, nabla_block_use *use, void *context) {
-  const nabla_ggml *format = emitter->spec->ggml;
-  nabla_block_factors factors = nabla_emit_block_factors(emitter, base);
+void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int turned,
+                              nabla_block_use *use, void *context) {
+  const nabla_ggml *format = e->spec->ggml;
+  nabla_block_factors factors = nabla_emit_block_factors(e, base);
   nabla_ssa codes = 0, weights;
   part parts[PARTS_MAX];
-  parts_of(emitter, &factors, parts);
-  for (uint32_t element = 0; element < format->elements; element += NABLA_LANES) {
+  parts_of(e, &factors, parts);
+  for (uint32_t element = 0; element < format->elements;
+       element += NABLA_LANES) {
     const part *p = &parts[element / factors.size];
     if (!format->layout->run) {
-      weights = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
-                                  nabla_emit_block_bytes(emitter, base, element),
-                                  p->factor);
+      weights = k_binary(e, NABLA_VECTOR, "mulf",
+                         nabla_emit_block_bytes(e, base, element), p->factor);
     } else if (p->table) {
-      weights = looked_up(emitter, base, element, p, turned);
+      weights = looked_up(e, base, element, p, turned);
     } else if (format->layout->run % PIECE) {
-      weights = converted(emitter, few_codes(emitter, base, element), p);
+      weights = converted(e, few_codes(e, base, element), p);
     } else {
-      if (element % PIECE == 0) codes = piece_codes(emitter, base, base, element);
+      if (element % PIECE == 0) codes = piece_codes(e, base, base, element);
       weights = converted(
-          emitter, half_piece(emitter, codes, "extui", element / NABLA_LANES % 2), p);
+          e, half_piece(e, codes, "extui", element / NABLA_LANES % 2), p);
     }
-    use(emitter, element, weights, context);
+    use(e, element, weights, context);
   }
 }
 
@@ -334,55 +320,52 @@ uint32_t nabla_block_codes_unit(const nabla_fused_spec *spec) {
                                                         : 0;
 }
 
-static nabla_ssa half_from(nabla_emitter *emitter, nabla_ssa base,
-                           nabla_ssa half, uint32_t bytes) {
-  return nabla_emit_add(emitter, base,
-                        nabla_emit_multiply(emitter, half, bytes));
+static nabla_ssa half_from(nabla_emitter *e, nabla_ssa base, nabla_ssa half,
+                           uint32_t bytes) {
+  return k_add(e, base, k_multiply(e, half, bytes));
 }
 
 /* The factors of a half, in lanes. */
-static nabla_ssa half_factors(nabla_emitter *emitter, nabla_ssa base) {
-  nabla_ssa bytes =
-      nabla_emit_load(emitter, "vector<8xi8>", emitter->codes,
-                      at_byte(emitter, base, layout_of(emitter)->sub_at), 1);
-  bytes = nabla_emit(emitter,
-                     "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 4, 5, 6, 7, 0, "
-                     "1, 2, 3, 4, 5, 6, 7] : vector<8xi8>, vector<8xi8>",
-                     bytes, bytes);
-  return nabla_emit_ggml_bytes(emitter, "extsi", bytes);
+static nabla_ssa half_factors(nabla_emitter *e, nabla_ssa base) {
+  nabla_ssa bytes = k_load(e, "vector<8xi8>", e->codes,
+                           at_byte(e, base, layout_of(e)->sub_at), 1);
+  bytes = k_op(e,
+               "vector.shuffle %%v%u, %%v%u [0, 1, 2, 3, 4, 5, 6, 7, 0, "
+               "1, 2, 3, 4, 5, 6, 7] : vector<8xi8>, vector<8xi8>",
+               bytes, bytes);
+  return nabla_emit_ggml_bytes(e, "extsi", bytes);
 }
 
-static void half_codes(nabla_emitter *emitter, nabla_ssa base, nabla_ssa half,
+static void half_codes(nabla_emitter *e, nabla_ssa base, nabla_ssa half,
                        nabla_block_use *use, void *context) {
-  const uint32_t bias = (uint32_t)layout_of(emitter)->bias;
+  const uint32_t bias = (uint32_t)layout_of(e)->bias;
   nabla_ssa codes = 0;
-  nabla_ssa low = half_from(emitter, base, half, LOW_BYTES);
-  nabla_ssa high = half_from(emitter, base, half, HIGH_BYTES);
-  nabla_ssa factors =
-      half_factors(emitter, half_from(emitter, base, half, FACTOR_BYTES));
-  for (uint32_t element = 0; element < NABLA_BLOCK_HALF; element += NABLA_LANES) {
+  nabla_ssa low = half_from(e, base, half, LOW_BYTES);
+  nabla_ssa high = half_from(e, base, half, HIGH_BYTES);
+  nabla_ssa factors = half_factors(e, half_from(e, base, half, FACTOR_BYTES));
+  for (uint32_t element = 0; element < NABLA_BLOCK_HALF;
+       element += NABLA_LANES) {
     if (element % PIECE == 0)
-      codes =
-          i8_with(emitter, "subi", piece_codes(emitter, low, high, element), bias);
-    nabla_ssa value = half_piece(emitter, codes, "extsi", element / NABLA_LANES % 2);
-    use(emitter, element,
-        nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", value,
-                          spread(emitter, factors, element / NABLA_LANES)),
+      codes = i8_with(e, "subi", piece_codes(e, low, high, element), bias);
+    nabla_ssa value = half_piece(e, codes, "extsi", element / NABLA_LANES % 2);
+    use(e, element,
+        k_binary(e, NABLA_VECTOR, "mulf", value,
+                 spread(e, factors, element / NABLA_LANES)),
         context);
   }
 }
 
-void nabla_emit_block_codes(nabla_emitter *emitter, nabla_ssa base,
-                            nabla_ssa half, nabla_block_use *use,
-                            void *context) {
+void nabla_emit_block_codes(nabla_emitter *e, nabla_ssa base, nabla_ssa half,
+                            nabla_block_use *use, void *context) {
   nabla_ssa codes = 0;
-  if (has_halves(emitter->spec)) {
-    half_codes(emitter, base, half, use, context);
+  if (has_halves(e->spec)) {
+    half_codes(e, base, half, use, context);
     return;
   }
-  for (uint32_t element = 0; element < emitter->spec->ggml->elements; element += NABLA_LANES) {
-    if (element % PIECE == 0) codes = piece_codes(emitter, base, base, element);
-    use(emitter, element, half_piece(emitter, codes, "extui", element / NABLA_LANES % 2),
+  for (uint32_t element = 0; element < e->spec->ggml->elements;
+       element += NABLA_LANES) {
+    if (element % PIECE == 0) codes = piece_codes(e, base, base, element);
+    use(e, element, half_piece(e, codes, "extui", element / NABLA_LANES % 2),
         context);
   }
 }

@@ -19,31 +19,29 @@ typedef struct nabla_block_factors {
   uint32_t size;         /* elements of a part */
 } nabla_block_factors;
 
-nabla_block_factors nabla_emit_block_factors(nabla_emitter *emitter,
-                                             nabla_ssa base);
+nabla_block_factors nabla_emit_block_factors(nabla_emitter *e, nabla_ssa base);
 
 /* The codes from `element` on, as f32, of a format whose codes are bytes. */
-nabla_ssa nabla_emit_block_bytes(nabla_emitter *emitter, nabla_ssa base,
+nabla_ssa nabla_emit_block_bytes(nabla_emitter *e, nabla_ssa base,
                                  uint32_t element);
 
 /* Whether the weights of `spec` can be had turned for less: lane 4 * i + j of
  * 16 holds element 4 * j + i. */
 int nabla_block_weights_turn(const nabla_fused_spec *spec);
 
-/* Called with each 16 weights of a block, in order: those from `element` on; with
- * `turned` turned, where they can be. */
-typedef void nabla_block_use(nabla_emitter *emitter, uint32_t element,
+/* Called with each 16 weights of a block, in order: those from `element` on;
+ * with `turned` turned, where they can be. */
+typedef void nabla_block_use(nabla_emitter *e, uint32_t element,
                              nabla_ssa weights, void *context);
-void nabla_emit_block_weights(nabla_emitter *emitter, nabla_ssa base,
-                              int turned, nabla_block_use *use, void *context);
+void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int turned,
+                              nabla_block_use *use, void *context);
 
 /* Codes as integers in f32, less the bias and times the factor of their 16 if
  * there are such, of a unit: half a block of q6_k, the one at `half` (0 or 1,
  * known when the kernel runs), or a whole block. */
 #define NABLA_BLOCK_HALF 128u
-void nabla_emit_block_codes(nabla_emitter *emitter, nabla_ssa base,
-                            nabla_ssa half, nabla_block_use *use,
-                            void *context);
+void nabla_emit_block_codes(nabla_emitter *e, nabla_ssa base, nabla_ssa half,
+                            nabla_block_use *use, void *context);
 /* The elements of a unit; 0 where there is none. */
 uint32_t nabla_block_codes_unit(const nabla_fused_spec *spec);
 

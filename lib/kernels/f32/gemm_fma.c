@@ -8,6 +8,7 @@
  * The scratch: a panel, totals of ROWS x columns, and what nabla_emit_panel
  * needs. */
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/f32/pack_a.h"
 #include "lib/kernels/f32/pack_b.h"
@@ -42,8 +43,8 @@ static nabla_row_tiles row_tiles(const nabla_fused_spec *spec) {
   return (nabla_row_tiles){shape_of(spec).rows, PANEL};
 }
 
-static void prepare(nabla_emitter *emitter) {
-  nabla_emit_pack_rows(emitter, row_tiles(emitter->spec));
+static void prepare(nabla_emitter *e) {
+  nabla_emit_pack_rows(e, row_tiles(e->spec));
 }
 
 /* Rows of w that share a look at x: whole panels, as many as there is room for.
@@ -65,9 +66,8 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return work_at(spec) + nabla_panel_scratch(spec);
 }
 
-static nabla_ssa part(nabla_emitter *emitter, uint64_t bytes) {
-  return nabla_emit_address(emitter, emitter->scratch,
-                            nabla_emit_i64(emitter, bytes));
+static nabla_ssa part(nabla_emitter *e, uint64_t bytes) {
+  return k_address(e, e->scratch, k_i64(e, bytes));
 }
 
 /* ---- tiles ----------------------------------------------------------------
@@ -97,82 +97,76 @@ static uint64_t lines_ahead(const nabla_fused_spec *spec) {
 }
 
 /* Asks for lines of the next panel in the turn that begins with element k. */
-static void ask_ahead(nabla_emitter *emitter, const tile *t, nabla_ssa k) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void ask_ahead(nabla_emitter *e, const tile *t, nabla_ssa k) {
+  const nabla_fused_spec *spec = e->spec;
   uint64_t each = lines_ahead(spec);
   uint64_t last = nabla_panel_lines(spec, width_of(spec), PANEL) - 1;
-  nabla_ssa line = nabla_emit_divide(emitter, k, UNROLL);
-  line = nabla_emit_multiply(emitter, line, each);
-  line = nabla_emit_add(emitter, t->line, line);
+  nabla_ssa line = k_divide(e, k, UNROLL);
+  line = k_multiply(e, line, each);
+  line = k_add(e, t->line, line);
   for (uint64_t i = 0; i < each; i++)
     nabla_emit_panel_ahead(
-        emitter, t->next, PANEL,
-        nabla_emit_minimum(emitter, nabla_emit_add_constant(emitter, line, i),
-                           nabla_emit_i64(emitter, last)));
+        e, t->next, PANEL,
+        k_minimum(e, k_add_constant(e, line, i), k_i64(e, last)));
 }
 
 /* Adds the products of one element of k, number `k` of the panel, to `sums`. */
-static void multiply_one(nabla_emitter *emitter, const tile *t, nabla_ssa k,
+static void multiply_one(nabla_emitter *e, const tile *t, nabla_ssa k,
                          nabla_ssa *sums) {
-  tile_shape s = shape_of(emitter->spec);
+  tile_shape s = shape_of(e->spec);
   nabla_ssa w[WIDEST];
   nabla_array_ref x = nabla_floats_at(t->x);
-  nabla_ssa at = nabla_emit_multiply(emitter, k, t->step);
-  nabla_ssa first = nabla_emit_multiply(emitter, k, s.rows);
+  nabla_ssa at = k_multiply(e, k, t->step);
+  nabla_ssa first = k_multiply(e, k, s.rows);
   for (unsigned v = 0; v < s.vectors; v++)
-    w[v] = nabla_emit_read_lanes(emitter, nabla_floats_at(t->w[v]), at,
-                                 NABLA_LANES);
+    w[v] = k_read_lanes(e, nabla_floats_at(t->w[v]), at, NABLA_LANES);
   for (unsigned r = 0; r < s.rows; r++) {
-    nabla_ssa one =
-        nabla_emit_read(emitter, x, nabla_emit_add_constant(emitter, first, r));
-    one = nabla_emit_broadcast(emitter, "f32", one);
+    nabla_ssa one = k_read(e, x, k_add_constant(e, first, r));
+    one = k_broadcast(e, "f32", one);
     for (unsigned v = 0; v < s.vectors; v++) {
       nabla_ssa *sum = &sums[r * s.vectors + v];
-      *sum = nabla_emit_fma(emitter, NABLA_VECTOR, one, w[v], *sum);
+      *sum = k_fma(e, NABLA_VECTOR, one, w[v], *sum);
     }
   }
 }
 
 /* The same for elements [from, to), `step` in a turn. */
-static void multiply_range(nabla_emitter *emitter, const tile *t,
-                           nabla_ssa from, nabla_ssa to, unsigned step,
-                           nabla_ssa *sums) {
-  tile_shape s = shape_of(emitter->spec);
+static void multiply_range(nabla_emitter *e, const tile *t, nabla_ssa from,
+                           nabla_ssa to, unsigned step, nabla_ssa *sums) {
+  tile_shape s = shape_of(e->spec);
   unsigned count = s.rows * s.vectors;
   nabla_ssa next[NABLA_LOOP_MAX];
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, from, to, step, count, sums);
+  k_loop_begin(e, &loop, from, to, step, count, sums);
   for (unsigned i = 0; i < count; i++) next[i] = loop.carried[i];
-  if (t->next && step == UNROLL) ask_ahead(emitter, t, loop.induction);
+  if (t->next && step == UNROLL) ask_ahead(e, t, loop.induction);
   for (unsigned i = 0; i < step; i++)
-    multiply_one(emitter, t,
-                 nabla_emit_add_constant(emitter, loop.induction, i), next);
-  nabla_loop_end(emitter, &loop, next);
+    multiply_one(e, t, k_add_constant(e, loop.induction, i), next);
+  k_loop_end(e, &loop, next);
   for (unsigned i = 0; i < count; i++) sums[i] = loop.results[i];
 }
 
-static void multiply(nabla_emitter *emitter, const tile *t) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void multiply(nabla_emitter *e, const tile *t) {
+  const nabla_fused_spec *spec = e->spec;
   tile_shape s = shape_of(spec);
   unsigned count = s.rows * s.vectors;
   nabla_ssa sums[NABLA_LOOP_MAX];
-  nabla_array_ref totals = nabla_floats_at(part(emitter, totals_at(spec)));
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  nabla_array_ref totals = nabla_floats_at(part(e, totals_at(spec)));
+  nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned i = 0; i < count; i++) sums[i] = none;
-  nabla_ssa whole = nabla_emit_divide(emitter, t->count, UNROLL);
-  whole = nabla_emit_multiply(emitter, whole, UNROLL);
-  multiply_range(emitter, t, nabla_emit_i64(emitter, 0), whole, UNROLL, sums);
+  nabla_ssa whole = k_divide(e, t->count, UNROLL);
+  whole = k_multiply(e, whole, UNROLL);
+  multiply_range(e, t, k_i64(e, 0), whole, UNROLL, sums);
   if ((spec->any_size ? spec->any_size : spec->k) % UNROLL)
-    multiply_range(emitter, t, whole, t->count, 1, sums);
+    multiply_range(e, t, whole, t->count, 1, sums);
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa index =
-        nabla_emit_add_constant(emitter, t->total,
-                                (uint64_t)(i / s.vectors) * columns_of(spec) +
-                                    i % s.vectors * NABLA_LANES);
-    nabla_ssa total =
-        nabla_emit_read_lanes(emitter, totals, index, NABLA_LANES);
-    total = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total, sums[i]);
-    nabla_emit_write_lanes(emitter, totals, index, total);
+        k_add_constant(e, t->total,
+                       (uint64_t)(i / s.vectors) * columns_of(spec) +
+                           i % s.vectors * NABLA_LANES);
+    nabla_ssa total = k_read_lanes(e, totals, index, NABLA_LANES);
+    total = k_binary(e, NABLA_VECTOR, "addf", total, sums[i]);
+    k_write_lanes(e, totals, index, total);
   }
 }
 
@@ -182,144 +176,127 @@ typedef struct block {
 } block;
 
 /* Decodes the panel at k of the columns from `column` of the block on. */
-static void decode_panel(nabla_emitter *emitter, const block *b,
-                         nabla_ssa column, nabla_ssa k, nabla_ssa count) {
-  nabla_panel panel = {.first = nabla_emit_add(emitter, b->column, column),
-                       .width = width_of(emitter->spec),
+static void decode_panel(nabla_emitter *e, const block *b, nabla_ssa column,
+                         nabla_ssa k, nabla_ssa count) {
+  nabla_panel panel = {.first = k_add(e, b->column, column),
+                       .width = width_of(e->spec),
                        .k = k,
                        .count = count,
                        .aligned = PANEL,
-                       .out = emitter->scratch,
-                       .scratch = part(emitter, work_at(emitter->spec))};
-  nabla_emit_panel(emitter, &panel);
+                       .out = e->scratch,
+                       .scratch = part(e, work_at(e->spec))};
+  nabla_emit_panel(e, &panel);
 }
 
 /* Where the columns of the panel are that is multiplied. */
-static void find_panel(nabla_emitter *emitter, const block *b, nabla_ssa column,
+static void find_panel(nabla_emitter *e, const block *b, nabla_ssa column,
                        nabla_ssa k, tile *out) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   int in_place = nabla_packed_is_panel(spec);
   out->step = in_place ? NABLA_LANES : width_of(spec);
-  column = nabla_emit_add(emitter, b->column, column);
+  column = k_add(e, b->column, column);
   for (unsigned v = 0; v < shape_of(spec).vectors; v++) {
     uint64_t lanes = (uint64_t)v * NABLA_LANES;
     out->w[v] =
-        in_place
-            ? nabla_emit_packed_at(
-                  emitter, nabla_emit_add_constant(emitter, column, lanes), k)
-            : part(emitter, lanes * 4);
+        in_place ? nabla_emit_packed_at(e, k_add_constant(e, column, lanes), k)
+                 : part(e, lanes * 4);
   }
 }
 
 /* The panel after that of the columns from `column` of the block on. */
-static nabla_panel panel_after(nabla_emitter *emitter, const block *b,
+static nabla_panel panel_after(nabla_emitter *e, const block *b,
                                nabla_ssa column, nabla_ssa k) {
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa next =
-      nabla_emit_add_constant(emitter, column, width_of(emitter->spec));
-  nabla_ssa k_next = nabla_emit_add_constant(emitter, k, PANEL);
-  nabla_ssa is_last = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
-                                 next, b->columns);
-  nabla_ssa ends = nabla_emit(emitter, "arith.cmpi uge, %%v%u, %%v%u : i64",
-                              k_next, emitter->k);
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa next = k_add_constant(e, column, width_of(e->spec));
+  nabla_ssa k_next = k_add_constant(e, k, PANEL);
+  nabla_ssa is_last =
+      k_op(e, "arith.cmpi uge, %%v%u, %%v%u : i64", next, b->columns);
+  nabla_ssa ends = k_op(e, "arith.cmpi uge, %%v%u, %%v%u : i64", k_next, e->k);
   /* the first of the next range of k, or of the next columns */
-  nabla_ssa start = nabla_emit_choice(emitter, ends, b->columns, zero);
-  k_next = nabla_emit_choice(emitter, ends, zero, k_next);
-  next = nabla_emit_choice(emitter, is_last, start, next);
-  return (nabla_panel){.first = nabla_emit_add(emitter, b->column, next),
-                       .width = width_of(emitter->spec),
-                       .k = nabla_emit_choice(emitter, is_last, k_next, k)};
+  nabla_ssa start = k_choice(e, ends, b->columns, zero);
+  k_next = k_choice(e, ends, zero, k_next);
+  next = k_choice(e, is_last, start, next);
+  return (nabla_panel){.first = k_add(e, b->column, next),
+                       .width = width_of(e->spec),
+                       .k = k_choice(e, is_last, k_next, k)};
 }
 
 /* Adds the products of the panels at k to the totals: each is used as soon as
  * it is decoded, while the first cache holds it. */
-static void multiply_panels(nabla_emitter *emitter, const block *b, nabla_ssa k,
+static void multiply_panels(nabla_emitter *e, const block *b, nabla_ssa k,
                             nabla_ssa count) {
-  unsigned rows = shape_of(emitter->spec).rows, width = width_of(emitter->spec);
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  unsigned rows = shape_of(e->spec).rows, width = width_of(e->spec);
+  nabla_ssa zero = k_i64(e, 0);
   nabla_loop parts, tiles;
-  nabla_loop_begin(emitter, &parts, zero, b->columns, width, 0, NULL);
-  if (!nabla_packed_is_panel(emitter->spec))
-    decode_panel(emitter, b, parts.induction, k, count);
+  k_loop_begin(e, &parts, zero, b->columns, width, 0, NULL);
+  if (!nabla_packed_is_panel(e->spec))
+    decode_panel(e, b, parts.induction, k, count);
   tile t = {.count = count};
-  find_panel(emitter, b, parts.induction, k, &t);
-  nabla_panel next = panel_after(emitter, b, parts.induction, k);
-  nabla_loop_begin(emitter, &tiles, zero, b->rows, rows, 0, NULL);
-  nabla_ssa total =
-      nabla_emit_multiply(emitter, tiles.induction, columns_of(emitter->spec));
-  nabla_ssa row = nabla_emit_add(emitter, b->row, tiles.induction);
-  nabla_ssa line = nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, tiles.induction, rows),
-      PANEL / UNROLL * lines_ahead(emitter->spec));
-  t.x =
-      nabla_emit_packed_rows(emitter, row_tiles(emitter->spec), row, k, count);
-  t.total = nabla_emit_add(emitter, total, parts.induction);
+  find_panel(e, b, parts.induction, k, &t);
+  nabla_panel next = panel_after(e, b, parts.induction, k);
+  k_loop_begin(e, &tiles, zero, b->rows, rows, 0, NULL);
+  nabla_ssa total = k_multiply(e, tiles.induction, columns_of(e->spec));
+  nabla_ssa row = k_add(e, b->row, tiles.induction);
+  nabla_ssa line = k_multiply(e, k_divide(e, tiles.induction, rows),
+                              PANEL / UNROLL * lines_ahead(e->spec));
+  t.x = nabla_emit_packed_rows(e, row_tiles(e->spec), row, k, count);
+  t.total = k_add(e, total, parts.induction);
   t.line = line;
-  nabla_ssa lines =
-      nabla_emit_i64(emitter, nabla_panel_lines(emitter->spec, width, PANEL));
-  nabla_ssa asks =
-      nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", line, lines);
-  nabla_emit_line(emitter, "scf.if %%v%u {", asks);
+  nabla_ssa lines = k_i64(e, nabla_panel_lines(e->spec, width, PANEL));
+  nabla_ssa asks = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", line, lines);
+  k_line(e, "scf.if %%v%u {", asks);
   t.next = &next;
-  multiply(emitter, &t);
-  nabla_emit_line(emitter, "} else {");
+  multiply(e, &t);
+  k_line(e, "} else {");
   t.next = NULL;
-  multiply(emitter, &t);
-  nabla_emit_line(emitter, "}");
-  nabla_loop_end(emitter, &tiles, NULL);
-  nabla_loop_end(emitter, &parts, NULL);
+  multiply(e, &t);
+  k_line(e, "}");
+  k_loop_end(e, &tiles, NULL);
+  k_loop_end(e, &parts, NULL);
 }
 
-static void clear_totals(nabla_emitter *emitter, const block *b) {
-  nabla_array_ref totals =
-      nabla_floats_at(part(emitter, totals_at(emitter->spec)));
-  unsigned height = shape_of(emitter->spec).rows;
-  nabla_ssa rows = nabla_emit_round_up(emitter, b->rows, height);
-  nabla_emit_clear(
-      emitter, totals,
-      nabla_emit_multiply(emitter, rows, columns_of(emitter->spec)));
+static void clear_totals(nabla_emitter *e, const block *b) {
+  nabla_array_ref totals = nabla_floats_at(part(e, totals_at(e->spec)));
+  unsigned height = shape_of(e->spec).rows;
+  nabla_ssa rows = nabla_emit_round_up(e, b->rows, height);
+  k_clear(e, totals, k_multiply(e, rows, columns_of(e->spec)));
 }
 
 /* ---- from totals to y -----------------------------------------------------
  */
 
-static void write_block(nabla_emitter *emitter, const block *b) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void write_block(nabla_emitter *e, const block *b) {
+  const nabla_fused_spec *spec = e->spec;
   nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), b->rows, 1, 0,
-                   NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, rows.induction,
-                                     (uint64_t)columns_of(spec) * 4);
-  nabla_emit_finish_row(
-      emitter, nabla_emit_address(emitter, part(emitter, totals_at(spec)), at),
-      nabla_emit_add(emitter, b->row, rows.induction), b->column, b->columns);
-  nabla_loop_end(emitter, &rows, NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), b->rows, 1, 0, NULL);
+  nabla_ssa at = k_multiply(e, rows.induction, (uint64_t)columns_of(spec) * 4);
+  nabla_emit_finish_row(e, k_address(e, part(e, totals_at(spec)), at),
+                        k_add(e, b->row, rows.induction), b->column,
+                        b->columns);
+  k_loop_end(e, &rows, NULL);
 }
 
 /* ---- all of it ------------------------------------------------------------
  */
 
-static void run(nabla_emitter *emitter) {
+static void run(nabla_emitter *e) {
   nabla_loop columns, rows, panels;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa zero = k_i64(e, 0);
   block b;
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end,
-                   columns_of(emitter->spec), 0, NULL);
+  k_loop_begin(e, &columns, e->begin, e->end, columns_of(e->spec), 0, NULL);
   b.column = columns.induction;
-  b.columns = nabla_emit_left(emitter, emitter->end, b.column,
-                              columns_of(emitter->spec));
-  nabla_loop_begin(emitter, &rows, zero, emitter->m, ROWS, 0, NULL);
+  b.columns = nabla_emit_left(e, e->end, b.column, columns_of(e->spec));
+  k_loop_begin(e, &rows, zero, e->m, ROWS, 0, NULL);
   b.row = rows.induction;
-  b.rows = nabla_emit_left(emitter, emitter->m, b.row, ROWS);
-  clear_totals(emitter, &b);
-  nabla_loop_begin(emitter, &panels, zero, emitter->k, PANEL, 0, NULL);
-  nabla_ssa count =
-      nabla_emit_left(emitter, emitter->k, panels.induction, PANEL);
-  multiply_panels(emitter, &b, panels.induction, count);
-  nabla_loop_end(emitter, &panels, NULL);
-  write_block(emitter, &b);
-  nabla_loop_end(emitter, &rows, NULL);
-  nabla_loop_end(emitter, &columns, NULL);
+  b.rows = nabla_emit_left(e, e->m, b.row, ROWS);
+  clear_totals(e, &b);
+  k_loop_begin(e, &panels, zero, e->k, PANEL, 0, NULL);
+  nabla_ssa count = nabla_emit_left(e, e->k, panels.induction, PANEL);
+  multiply_panels(e, &b, panels.induction, count);
+  k_loop_end(e, &panels, NULL);
+  write_block(e, &b);
+  k_loop_end(e, &rows, NULL);
+  k_loop_end(e, &columns, NULL);
 }
 
 static int applies(const nabla_fused_spec *spec) {

@@ -6,7 +6,7 @@
  * lanes are summed at the end.
  *
  * The scratch: a strip, and totals of ROWS x COLUMNS vectors. */
-#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/f32/pack_a_small_m.h"
 #include "lib/kernels/f32/pack_b_small_m.h"
@@ -44,13 +44,12 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return totals_at() + rows_of(spec) * TOTALS_ROW * 4;
 }
 
-static nabla_array_ref totals_of(nabla_emitter *emitter) {
-  return nabla_floats_at(nabla_emit_address(
-      emitter, emitter->scratch, nabla_emit_i64(emitter, totals_at())));
+static nabla_array_ref totals_of(nabla_emitter *e) {
+  return nabla_floats_at(k_address(e, e->scratch, k_i64(e, totals_at())));
 }
 
-static void prepare(nabla_emitter *emitter) {
-  nabla_emit_strip_x(emitter, shape_of(emitter->spec).rows);
+static void prepare(nabla_emitter *e) {
+  nabla_emit_strip_x(e, shape_of(e->spec).rows);
 }
 
 /* ---- products ---------------------------------------------------------------
@@ -70,199 +69,178 @@ typedef struct tile {
   nabla_ssa vectors; /* to multiply */
 } tile;
 
-static void add_to_totals(nabla_emitter *emitter, const tile *t, tile_shape s,
+static void add_to_totals(nabla_emitter *e, const tile *t, tile_shape s,
                           const nabla_ssa *sums) {
-  nabla_array_ref totals = totals_of(emitter);
+  nabla_array_ref totals = totals_of(e);
   for (unsigned i = 0; i < s.rows * s.columns; i++) {
     uint64_t place = (uint64_t)(i / s.columns) * TOTALS_ROW +
                      (uint64_t)(i % s.columns) * NABLA_LANES;
-    nabla_ssa at = nabla_emit_add_constant(emitter, t->total, place);
-    nabla_ssa total = nabla_emit_read_lanes(emitter, totals, at, NABLA_LANES);
-    nabla_emit_write_lanes(
-        emitter, totals, at,
-        nabla_emit_binary(emitter, NABLA_VECTOR, "addf", total, sums[i]));
+    nabla_ssa at = k_add_constant(e, t->total, place);
+    nabla_ssa total = k_read_lanes(e, totals, at, NABLA_LANES);
+    k_write_lanes(e, totals, at,
+                  k_binary(e, NABLA_VECTOR, "addf", total, sums[i]));
   }
 }
 
 /* `s.rows` are those that the tile's first `s.rows` have; a tile of the
  * workspace may have more. */
-static void multiply(nabla_emitter *emitter, const tile *t, tile_shape s) {
-  unsigned height = shape_of(emitter->spec).rows, sums = s.rows * s.columns;
+static void multiply(nabla_emitter *e, const tile *t, tile_shape s) {
+  unsigned height = shape_of(e->spec).rows, sums = s.rows * s.columns;
   nabla_ssa none[NABLA_LOOP_MAX], next[NABLA_LOOP_MAX], w[GROUP];
-  nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  nabla_ssa zero = k_f32(e, NABLA_VECTOR, 0);
   nabla_loop loop;
   for (unsigned i = 0; i < sums; i++) none[i] = zero;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), t->vectors, 1,
-                   sums, none);
-  nabla_ssa at = nabla_emit_multiply(emitter, loop.induction, NABLA_LANES);
-  nabla_ssa x_at = nabla_emit_multiply(emitter, at, height);
+  k_loop_begin(e, &loop, k_i64(e, 0), t->vectors, 1, sums, none);
+  nabla_ssa at = k_multiply(e, loop.induction, NABLA_LANES);
+  nabla_ssa x_at = k_multiply(e, at, height);
   for (unsigned c = 0; c < s.columns; c++)
-    w[c] = nabla_emit_read_lanes(
-        emitter, nabla_floats_at(t->w),
-        nabla_emit_add_constant(emitter, at, (uint64_t)c * NABLA_STRIP),
-        NABLA_LANES);
+    w[c] = k_read_lanes(e, nabla_floats_at(t->w),
+                        k_add_constant(e, at, (uint64_t)c * NABLA_STRIP),
+                        NABLA_LANES);
   for (unsigned r = 0; r < s.rows; r++) {
-    nabla_ssa x = nabla_emit_read_lanes(
-        emitter, nabla_floats_at(t->x),
-        nabla_emit_add_constant(emitter, x_at, (uint64_t)r * NABLA_LANES),
-        NABLA_LANES);
+    nabla_ssa x = k_read_lanes(
+        e, nabla_floats_at(t->x),
+        k_add_constant(e, x_at, (uint64_t)r * NABLA_LANES), NABLA_LANES);
     for (unsigned c = 0; c < s.columns; c++) {
       unsigned i = r * s.columns + c;
-      next[i] = nabla_emit_fma(emitter, NABLA_VECTOR, x, w[c], loop.carried[i]);
+      next[i] = k_fma(e, NABLA_VECTOR, x, w[c], loop.carried[i]);
     }
   }
-  nabla_loop_end(emitter, &loop, next);
-  add_to_totals(emitter, t, s, loop.results);
+  k_loop_end(e, &loop, next);
+  add_to_totals(e, t, s, loop.results);
 }
 
-static nabla_strip strip_of(nabla_emitter *emitter, const block *b,
-                            unsigned rows, nabla_ssa column, nabla_ssa k) {
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
+static nabla_strip strip_of(nabla_emitter *e, const block *b, unsigned rows,
+                            nabla_ssa column, nabla_ssa k) {
+  nabla_ssa one = k_i64(e, 1);
   return (nabla_strip){
-      .first = nabla_emit_add(emitter, b->column, column),
-      .rows = nabla_emit_i64(emitter, rows),
-      .last = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->end,
-                         one),
+      .first = k_add(e, b->column, column),
+      .rows = k_i64(e, rows),
+      .last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, one),
       .k = k,
       .count = b->count,
-      .out = emitter->scratch};
+      .out = e->scratch};
 }
 
 /* Asks for `count` rows of the next group's strip: those that are GROUP rows
  * below `row`, or as far from the top of the next k. */
-static void prefetch_rows(nabla_emitter *emitter, const block *b, nabla_ssa row,
+static void prefetch_rows(nabla_emitter *e, const block *b, nabla_ssa row,
                           unsigned count) {
-  nabla_ssa below = nabla_emit_add_constant(emitter, row, GROUP);
-  nabla_ssa inside = nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64",
-                                below, b->columns);
-  nabla_ssa top =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", below, b->columns);
-  nabla_ssa next = nabla_emit_add_constant(emitter, b->k, NABLA_STRIP);
-  nabla_strip strip = strip_of(emitter, b, count,
-                               nabla_emit_choice(emitter, inside, below, top),
-                               nabla_emit_choice(emitter, inside, b->k, next));
-  nabla_emit_prefetch_strip(emitter, &strip);
+  nabla_ssa below = k_add_constant(e, row, GROUP);
+  nabla_ssa inside =
+      k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", below, b->columns);
+  nabla_ssa top = k_op(e, "arith.subi %%v%u, %%v%u : i64", below, b->columns);
+  nabla_ssa next = k_add_constant(e, b->k, NABLA_STRIP);
+  nabla_strip strip = strip_of(e, b, count, k_choice(e, inside, below, top),
+                               k_choice(e, inside, b->k, next));
+  nabla_emit_prefetch_strip(e, &strip);
 }
 
 /* The strip's rows times the rows of x from `row` on. */
-static void multiply_rows(nabla_emitter *emitter, const block *b, nabla_ssa row,
+static void multiply_rows(nabla_emitter *e, const block *b, nabla_ssa row,
                           nabla_ssa group, tile_shape s) {
   nabla_loop columns;
-  unsigned height = shape_of(emitter->spec).rows;
-  nabla_ssa x = nabla_emit_divide(emitter, row, height);
-  x = nabla_emit_product(emitter, x, nabla_emit_strip_row(emitter, height));
-  x = nabla_emit_add(emitter, x, nabla_emit_multiply(emitter, b->k, height));
-  nabla_ssa vectors = nabla_emit_divide(
-      emitter, nabla_emit_round_up(emitter, b->count, NABLA_LANES),
-      NABLA_LANES);
-  nabla_ssa first = nabla_emit_multiply(emitter, row, TOTALS_ROW);
-  nabla_loop_begin(emitter, &columns, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, GROUP), s.columns, 0, NULL);
-  nabla_ssa column = nabla_emit_add(emitter, group, columns.induction);
-  prefetch_rows(emitter, b, column, s.columns);
-  column = nabla_emit_multiply(emitter, column, NABLA_LANES);
-  nabla_ssa w =
-      nabla_emit_multiply(emitter, columns.induction, NABLA_STRIP * 4);
-  tile t = {.x = nabla_emit_address(emitter, emitter->workspace,
-                                    nabla_emit_multiply(emitter, x, 4)),
-            .w = nabla_emit_address(emitter, emitter->scratch, w),
-            .total = nabla_emit_add(emitter, first, column),
+  unsigned height = shape_of(e->spec).rows;
+  nabla_ssa x = k_divide(e, row, height);
+  x = k_product(e, x, nabla_emit_strip_row(e, height));
+  x = k_add(e, x, k_multiply(e, b->k, height));
+  nabla_ssa vectors =
+      k_divide(e, nabla_emit_round_up(e, b->count, NABLA_LANES), NABLA_LANES);
+  nabla_ssa first = k_multiply(e, row, TOTALS_ROW);
+  k_loop_begin(e, &columns, k_i64(e, 0), k_i64(e, GROUP), s.columns, 0, NULL);
+  nabla_ssa column = k_add(e, group, columns.induction);
+  prefetch_rows(e, b, column, s.columns);
+  column = k_multiply(e, column, NABLA_LANES);
+  nabla_ssa w = k_multiply(e, columns.induction, NABLA_STRIP * 4);
+  tile t = {.x = k_address(e, e->workspace, k_multiply(e, x, 4)),
+            .w = k_address(e, e->scratch, w),
+            .total = k_add(e, first, column),
             .vectors = vectors};
-  multiply(emitter, &t, s);
-  nabla_loop_end(emitter, &columns, NULL);
+  multiply(e, &t, s);
+  k_loop_end(e, &columns, NULL);
 }
 
 /* Where no more are left, half as many rows of x, and more of w. */
-static void multiply_left(nabla_emitter *emitter, const block *b, nabla_ssa row,
+static void multiply_left(nabla_emitter *e, const block *b, nabla_ssa row,
                           nabla_ssa group, tile_shape s) {
   tile_shape half = {s.rows / 2, s.columns * 2 < GROUP ? s.columns * 2 : GROUP};
   if (s.rows < 4) {
-    multiply_rows(emitter, b, row, group, s);
+    multiply_rows(e, b, row, group, s);
     return;
   }
-  nabla_ssa left = nabla_emit_rows_left(emitter, row, s.rows);
-  nabla_ssa few = nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : i64",
-                             left, nabla_emit_i64(emitter, half.rows));
-  nabla_emit_line(emitter, "scf.if %%v%u {", few);
-  multiply_left(emitter, b, row, group, half);
-  nabla_emit_line(emitter, "} else {");
-  multiply_rows(emitter, b, row, group, s);
-  nabla_emit_line(emitter, "}");
+  nabla_ssa left = nabla_emit_rows_left(e, row, s.rows);
+  nabla_ssa few =
+      k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", left, k_i64(e, half.rows));
+  k_line(e, "scf.if %%v%u {", few);
+  multiply_left(e, b, row, group, half);
+  k_line(e, "} else {");
+  multiply_rows(e, b, row, group, s);
+  k_line(e, "}");
 }
 
 /* Adds the products at b->k to the totals. */
-static void multiply_strips(nabla_emitter *emitter, const block *b) {
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+static void multiply_strips(nabla_emitter *e, const block *b) {
+  nabla_ssa zero = k_i64(e, 0);
   nabla_loop groups, rows;
-  nabla_loop_begin(emitter, &groups, zero, b->columns, GROUP, 0, NULL);
-  nabla_strip strip = strip_of(emitter, b, GROUP, groups.induction, b->k);
-  nabla_emit_strip(emitter, &strip);
-  nabla_loop_begin(emitter, &rows, zero, emitter->m,
-                   shape_of(emitter->spec).rows, 0, NULL);
-  multiply_left(emitter, b, rows.induction, groups.induction,
-                shape_of(emitter->spec));
-  nabla_loop_end(emitter, &rows, NULL);
-  nabla_loop_end(emitter, &groups, NULL);
+  k_loop_begin(e, &groups, zero, b->columns, GROUP, 0, NULL);
+  nabla_strip strip = strip_of(e, b, GROUP, groups.induction, b->k);
+  nabla_emit_strip(e, &strip);
+  k_loop_begin(e, &rows, zero, e->m, shape_of(e->spec).rows, 0, NULL);
+  multiply_left(e, b, rows.induction, groups.induction, shape_of(e->spec));
+  k_loop_end(e, &rows, NULL);
+  k_loop_end(e, &groups, NULL);
 }
 
 /* ---- from totals to y -------------------------------------------------------
  */
 
-static void clear_totals(nabla_emitter *emitter) {
-  nabla_ssa rows =
-      nabla_emit_round_up(emitter, emitter->m, shape_of(emitter->spec).rows);
-  nabla_emit_clear(emitter, totals_of(emitter),
-                   nabla_emit_multiply(emitter, rows, TOTALS_ROW));
+static void clear_totals(nabla_emitter *e) {
+  nabla_ssa rows = nabla_emit_round_up(e, e->m, shape_of(e->spec).rows);
+  k_clear(e, totals_of(e), k_multiply(e, rows, TOTALS_ROW));
 }
 
 /* Sums the lanes of a row's totals; the sums are at its beginning then, over
  * totals that are summed. */
-static void sum_lanes(nabla_emitter *emitter, const block *b, nabla_ssa row) {
-  nabla_array_ref totals = totals_of(emitter);
-  nabla_ssa from = nabla_emit_multiply(emitter, row, TOTALS_ROW);
+static void sum_lanes(nabla_emitter *e, const block *b, nabla_ssa row) {
+  nabla_array_ref totals = totals_of(e);
+  nabla_ssa from = k_multiply(e, row, TOTALS_ROW);
   nabla_loop columns;
-  nabla_loop_begin(emitter, &columns, nabla_emit_i64(emitter, 0), b->columns,
-                   NABLA_LANES, 0, NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, columns.induction, NABLA_LANES);
-  at = nabla_emit_add(emitter, from, at);
-  nabla_emit_write_lanes(emitter, totals,
-                         nabla_emit_add(emitter, from, columns.induction),
-                         nabla_emit_lane_sums(emitter, totals, at));
-  nabla_loop_end(emitter, &columns, NULL);
+  k_loop_begin(e, &columns, k_i64(e, 0), b->columns, NABLA_LANES, 0, NULL);
+  nabla_ssa at = k_multiply(e, columns.induction, NABLA_LANES);
+  at = k_add(e, from, at);
+  k_write_lanes(e, totals, k_add(e, from, columns.induction),
+                k_lane_sums(e, totals, at));
+  k_loop_end(e, &columns, NULL);
 }
 
-static void write_block(nabla_emitter *emitter, const block *b) {
+static void write_block(nabla_emitter *e, const block *b) {
   nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m, 1, 0,
-                   NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), e->m, 1, 0, NULL);
   const nabla_ssa row = rows.induction;
-  sum_lanes(emitter, b, row);
-  nabla_ssa at = nabla_emit_multiply(emitter, row, (uint64_t)TOTALS_ROW * 4);
-  nabla_emit_finish_row(
-      emitter, nabla_emit_address(emitter, totals_of(emitter).base, at), row,
-      b->column, b->columns);
-  nabla_loop_end(emitter, &rows, NULL);
+  sum_lanes(e, b, row);
+  nabla_ssa at = k_multiply(e, row, (uint64_t)TOTALS_ROW * 4);
+  nabla_emit_finish_row(e, k_address(e, totals_of(e).base, at), row, b->column,
+                        b->columns);
+  k_loop_end(e, &rows, NULL);
 }
 
 /* ---- all of it --------------------------------------------------------------
  */
 
-static void run(nabla_emitter *emitter) {
+static void run(nabla_emitter *e) {
   nabla_loop columns, strips;
   block b;
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, COLUMNS, 0,
-                   NULL);
+  k_loop_begin(e, &columns, e->begin, e->end, COLUMNS, 0, NULL);
   b.column = columns.induction;
-  b.columns = nabla_emit_left(emitter, emitter->end, b.column, COLUMNS);
-  clear_totals(emitter);
-  nabla_loop_begin(emitter, &strips, nabla_emit_i64(emitter, 0), emitter->k,
-                   NABLA_STRIP, 0, NULL);
+  b.columns = nabla_emit_left(e, e->end, b.column, COLUMNS);
+  clear_totals(e);
+  k_loop_begin(e, &strips, k_i64(e, 0), e->k, NABLA_STRIP, 0, NULL);
   b.k = strips.induction;
-  b.count = nabla_emit_left(emitter, emitter->k, b.k, NABLA_STRIP);
-  multiply_strips(emitter, &b);
-  nabla_loop_end(emitter, &strips, NULL);
-  write_block(emitter, &b);
-  nabla_loop_end(emitter, &columns, NULL);
+  b.count = nabla_emit_left(e, e->k, b.k, NABLA_STRIP);
+  multiply_strips(e, &b);
+  k_loop_end(e, &strips, NULL);
+  write_block(e, &b);
+  k_loop_end(e, &columns, NULL);
 }
 
 static int applies(const nabla_fused_spec *spec) {

@@ -7,7 +7,7 @@
  * before they are scaled. */
 #include <stdio.h>
 
-#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/epilogue.h"
@@ -67,53 +67,47 @@ static int applies(const nabla_fused_spec *spec) {
 }
 
 /* Writes rows of x to the workspace in the order of the codes. */
-static void prepare(nabla_emitter *emitter) {
-  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
-  nabla_array_ref out = {emitter->workspace, NABLA_DTYPE_F32};
-  nabla_ssa begin = nabla_emit_product(emitter, emitter->begin, emitter->k);
-  nabla_ssa end = nabla_emit_product(emitter, emitter->end, emitter->k);
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
-  unsigned vectors = vectors_of(emitter->spec);
+static void prepare(nabla_emitter *e) {
+  nabla_array_ref x = {e->x, e->spec->x_type};
+  nabla_array_ref out = {e->workspace, NABLA_DTYPE_F32};
+  nabla_ssa begin = k_product(e, e->begin, e->k);
+  nabla_ssa end = k_product(e, e->end, e->k);
+  const nabla_encoding *encoding = e->spec->format.encoding;
+  unsigned vectors = vectors_of(e->spec);
   unsigned flip = encoding->high_first ? 8 / encoding->bits - 1 : 0;
   nabla_ssa v[NABLA_LANES];
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, begin, end, elements_of(emitter->spec), 0,
-                   NULL);
+  k_loop_begin(e, &loop, begin, end, elements_of(e->spec), 0, NULL);
   for (unsigned i = 0; i < vectors; i++) {
-    nabla_ssa at = nabla_emit_add_constant(emitter, loop.induction,
-                                           (uint64_t)i * NABLA_LANES);
-    v[i] = nabla_emit_read_lanes(emitter, x, at, NABLA_LANES);
+    nabla_ssa at = k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
+    v[i] = k_read_lanes(e, x, at, NABLA_LANES);
   }
-  if (!is_wide(emitter->spec)) nabla_emit_deal(emitter, vectors, v);
+  if (!is_wide(e->spec)) k_deal(e, vectors, v);
   for (unsigned i = 0; i < vectors; i++) {
-    nabla_ssa at = nabla_emit_add_constant(emitter, loop.induction,
-                                           (uint64_t)i * NABLA_LANES);
-    nabla_emit_write_lanes(emitter, out, at,
-                           v[is_wide(emitter->spec) ? i : i ^ flip]);
+    nabla_ssa at = k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
+    k_write_lanes(e, out, at, v[is_wide(e->spec) ? i : i ^ flip]);
   }
-  nabla_loop_end(emitter, &loop, NULL);
+  k_loop_end(e, &loop, NULL);
 }
 
 /* `count` scales from `first` on, of f32, f16 or bf16, at once. */
-static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa first,
+static nabla_ssa load_scales(nabla_emitter *e, nabla_ssa first,
                              unsigned count) {
   char type[32];
-  nabla_text *text = emitter->text;
-  nabla_dtype dtype = nabla_spec_scale_dtype(emitter->spec);
+  nabla_text *text = e->text;
+  nabla_dtype dtype = nabla_spec_scale_dtype(e->spec);
   unsigned width = nabla_dtype_bits(dtype) / 8;
   (void)snprintf(type, sizeof type, "vector<%ux%s>", count,
                  width == 4 ? "f32" : "i16");
   nabla_ssa scales =
-      nabla_emit_load(emitter, type, emitter->scales,
-                      nabla_emit_multiply(emitter, first, width), width);
-  nabla_ssa result = ++emitter->last;
+      k_load(e, type, e->scales, k_multiply(e, first, width), width);
+  nabla_ssa result = ++e->last;
   nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result,
                  scales, scales);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     nabla_text_add(text, "%s%u", i ? ", " : "", i * count / NABLA_LANES);
   nabla_text_add(text, "] : %s, %s\n", type, type);
-  return width == 4 ? result
-                    : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, result);
+  return width == 4 ? result : k_widen(e, NABLA_VECTOR, dtype, result);
 }
 
 /* A line of codes: what its lanes are scaled by, and their zero points or 0. */
@@ -122,49 +116,44 @@ typedef struct code_line {
   nabla_ssa scales, zeros;
 } code_line;
 
-static code_line begin_line(nabla_emitter *emitter, nabla_ssa flat) {
-  const nabla_format *format = &emitter->spec->format;
-  unsigned elements = elements_of(emitter->spec);
+static code_line begin_line(nabla_emitter *e, nabla_ssa flat) {
+  const nabla_format *format = &e->spec->format;
+  unsigned elements = elements_of(e->spec);
   unsigned count =
       format->granularity != NABLA_PER_BLOCK || format->block >= elements
           ? 1
           : elements / (unsigned)format->block;
-  nabla_ssa first = nabla_emit_block(emitter, flat);
+  nabla_ssa first = nabla_emit_block(e, flat);
   int packed = format->scale == NABLA_SCALE_E8M0 ||
                format->scale == NABLA_SCALE_DYNAMIC8;
-  code_line result = {
-      .codes = nabla_emit_divide(emitter, flat, 8 / format->encoding->bits)};
+  code_line result = {.codes = k_divide(e, flat, 8 / format->encoding->bits)};
   result.scales =
       count == 1 || packed
-          ? nabla_emit_block_lanes(emitter, first, count, nabla_emit_scale_at)
-          : load_scales(emitter, first, count);
+          ? nabla_emit_block_lanes(e, first, count, nabla_emit_scale_at)
+          : load_scales(e, first, count);
   if (format->zero_point)
     result.zeros =
-        nabla_emit_block_lanes(emitter, first, count, nabla_emit_zero_value);
-  nabla_emit_prefetch(emitter, emitter->codes,
-                      nabla_emit_add_constant(emitter, result.codes, AHEAD));
+        nabla_emit_block_lanes(e, first, count, nabla_emit_zero_value);
+  k_prefetch(e, e->codes, k_add_constant(e, result.codes, AHEAD));
   return result;
 }
 
 /* Vector i of the line, without its scale. */
-static nabla_ssa weights(nabla_emitter *emitter, const code_line *at,
-                         nabla_ssa words, unsigned i) {
-  unsigned bits = emitter->spec->format.encoding->bits;
+static nabla_ssa weights(nabla_emitter *e, const code_line *at, nabla_ssa words,
+                         unsigned i) {
+  unsigned bits = e->spec->format.encoding->bits;
   nabla_ssa codes;
-  if (is_wide(emitter->spec)) {
-    nabla_ssa byte =
-        nabla_emit_add_constant(emitter, at->codes, (uint64_t)i * NABLA_LANES);
-    codes = nabla_emit_load(emitter, "vector<16xi8>", emitter->codes, byte, 1);
-    codes = nabla_emit(
-        emitter, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>", codes);
+  if (is_wide(e->spec)) {
+    nabla_ssa byte = k_add_constant(e, at->codes, (uint64_t)i * NABLA_LANES);
+    codes = k_load(e, "vector<16xi8>", e->codes, byte, 1);
+    codes =
+        k_op(e, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>", codes);
   } else {
-    nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, bits * i);
-    codes = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
-                       words, by);
+    nabla_ssa by = k_i32(e, NABLA_VECTOR, bits * i);
+    codes = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", words, by);
   }
-  nabla_ssa value = nabla_emit_code_value(emitter, codes);
-  return at->zeros ? nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value,
-                                       at->zeros)
+  nabla_ssa value = nabla_emit_code_value(e, codes);
+  return at->zeros ? k_binary(e, NABLA_VECTOR, "subf", value, at->zeros)
                    : value;
 }
 
@@ -183,75 +172,69 @@ static unsigned sums_of(const nabla_fused_spec *spec) {
 
 /* Adds a line's products, scaled, to the totals of `count` rows. `k`: of each
  * row, where the line begins in the workspace. */
-static void multiply_line(nabla_emitter *emitter, const code_line *at,
-                          unsigned count, const nabla_ssa *k,
-                          nabla_ssa *totals) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_array_ref x = {emitter->workspace, NABLA_DTYPE_F32};
+static void multiply_line(nabla_emitter *e, const code_line *at, unsigned count,
+                          const nabla_ssa *k, nabla_ssa *totals) {
+  const nabla_fused_spec *spec = e->spec;
+  nabla_array_ref x = {e->workspace, NABLA_DTYPE_F32};
   unsigned sums = sums_of(spec);
   nabla_ssa sum[ROWS_MAX][SUMS_MAX] = {{0}}, words = 0;
   if (!is_wide(spec))
-    words = nabla_emit_load(emitter, "vector<16xi32>", emitter->codes,
-                            at->codes, 1);
+    words = k_load(e, "vector<16xi32>", e->codes, at->codes, 1);
   for (unsigned i = 0; i < vectors_of(spec); i++) {
-    nabla_ssa w = weights(emitter, at, words, i);
+    nabla_ssa w = weights(e, at, words, i);
     for (unsigned r = 0; r < count; r++) {
-      nabla_ssa from =
-          nabla_emit_add_constant(emitter, k[r], (uint64_t)i * NABLA_LANES);
-      nabla_ssa values = nabla_emit_read_lanes(emitter, x, from, NABLA_LANES);
+      nabla_ssa from = k_add_constant(e, k[r], (uint64_t)i * NABLA_LANES);
+      nabla_ssa values = k_read_lanes(e, x, from, NABLA_LANES);
       nabla_ssa *to = &sum[r][i % sums];
-      *to = *to ? nabla_emit_fma(emitter, NABLA_VECTOR, w, values, *to)
-                : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", w, values);
+      *to = *to ? k_fma(e, NABLA_VECTOR, w, values, *to)
+                : k_binary(e, NABLA_VECTOR, "mulf", w, values);
     }
   }
   int divided = nabla_format_is_llm_int8(&spec->format);
   for (unsigned r = 0; r < count; r++) {
     for (unsigned apart = sums / 2; apart; apart /= 2)
       for (unsigned i = 0; i < apart; i++)
-        sum[r][i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sum[r][i],
-                                      sum[r][i + apart]);
+        sum[r][i] =
+            k_binary(e, NABLA_VECTOR, "addf", sum[r][i], sum[r][i + apart]);
     nabla_ssa all = sum[r][0];
     nabla_ssa scale = at->scales;
     if (divided) { /* in this order: FORMAT.md (I4) */
-      all = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", all, scale);
-      scale = nabla_emit_f32(emitter, NABLA_VECTOR, (double)NABLA_INT8_STEP);
+      all = k_binary(e, NABLA_VECTOR, "mulf", all, scale);
+      scale = k_f32(e, NABLA_VECTOR, (double)NABLA_INT8_STEP);
     }
-    totals[r] = nabla_emit_fma(emitter, NABLA_VECTOR, all, scale, totals[r]);
+    totals[r] = k_fma(e, NABLA_VECTOR, all, scale, totals[r]);
   }
 }
 
 /* Where the rows of x are in the workspace; those beyond the last are the last
  * again. */
-static void rows_of_x(nabla_emitter *emitter, unsigned count, nabla_ssa *out) {
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->m, one);
+static void rows_of_x(nabla_emitter *e, unsigned count, nabla_ssa *out) {
+  nabla_ssa one = k_i64(e, 1);
+  nabla_ssa last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->m, one);
   for (unsigned r = 0; r < count; r++)
-    out[r] = nabla_emit_product(
-        emitter, nabla_emit_minimum(emitter, nabla_emit_i64(emitter, r), last),
-        emitter->k);
+    out[r] = k_product(e, k_minimum(e, k_i64(e, r), last), e->k);
 }
 
-static void finish(nabla_emitter *emitter, nabla_ssa total, nabla_ssa row,
+static void finish(nabla_emitter *e, nabla_ssa total, nabla_ssa row,
                    nabla_ssa column) {
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
-  nabla_ssa value = nabla_emit_sum(emitter, total);
-  value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, row, column, 1);
-  nabla_emit_write(emitter, y, nabla_emit_y_index(emitter, row, column), value);
+  nabla_array_ref y = {e->y, e->spec->y_type};
+  nabla_ssa value = k_sum(e, total);
+  value = nabla_emit_epilogue(e, NABLA_SCALAR, value, row, column, 1);
+  k_write(e, y, nabla_emit_y_index(e, row, column), value);
 }
 
 /* Writes the totals of one column, of which row 0 is there. */
-static void finish_column(nabla_emitter *emitter, unsigned count,
+static void finish_column(nabla_emitter *e, unsigned count,
                           const nabla_ssa *totals, nabla_ssa column) {
   for (unsigned r = 0; r < count; r++) {
-    nabla_ssa row = nabla_emit_i64(emitter, r);
+    nabla_ssa row = k_i64(e, r);
     if (r) {
-      nabla_ssa inside = nabla_emit(
-          emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", row, emitter->m);
-      nabla_emit_line(emitter, "scf.if %%v%u {", inside);
+      nabla_ssa inside =
+          k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", row, e->m);
+      k_line(e, "scf.if %%v%u {", inside);
     }
-    finish(emitter, totals[r], row, column);
-    if (r) nabla_emit_line(emitter, "}");
+    finish(e, totals[r], row, column);
+    if (r) k_line(e, "}");
   }
 }
 
@@ -262,87 +245,80 @@ static unsigned side_of(unsigned count) { return count == 1 ? SIDE_MAX : 1; }
 
 /* The columns of each part, the last of which may have fewer; none where the
  * range ends before it begins. */
-static nabla_ssa part_of(nabla_emitter *emitter, unsigned side) {
-  nabla_ssa begin = nabla_emit_minimum(emitter, emitter->begin, emitter->end);
-  nabla_ssa columns =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->end, begin);
-  return nabla_emit_divide(
-      emitter, nabla_emit_add_constant(emitter, columns, side - 1), side);
+static nabla_ssa part_of(nabla_emitter *e, unsigned side) {
+  nabla_ssa begin = k_minimum(e, e->begin, e->end);
+  nabla_ssa columns = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, begin);
+  return k_divide(e, k_add_constant(e, columns, side - 1), side);
 }
 
 /* The element that the row of w for `column`, or the last of the range, begins
  * with. */
-static nabla_ssa row_at(nabla_emitter *emitter, nabla_ssa column) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_ssa last = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64",
-                              emitter->end, nabla_emit_i64(emitter, 1));
-  column = nabla_emit_minimum(emitter, column, last);
+static nabla_ssa row_at(nabla_emitter *e, nabla_ssa column) {
+  const nabla_fused_spec *spec = e->spec;
+  nabla_ssa last =
+      k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, k_i64(e, 1));
+  column = k_minimum(e, column, last);
   return spec->any_size
-             ? nabla_emit_product(emitter, column, emitter->k)
-             : nabla_emit_flat(emitter, column, nabla_spec_row_stride(spec));
+             ? k_product(e, column, e->k)
+             : nabla_emit_flat(e, column, nabla_spec_row_stride(spec));
 }
 
 /* The sums of `side` rows of w, which begin at `w`, with `count` rows of x. */
-static void sum_lines(nabla_emitter *emitter, unsigned side, const nabla_ssa *w,
+static void sum_lines(nabla_emitter *e, unsigned side, const nabla_ssa *w,
                       unsigned count, nabla_loop *lines) {
   nabla_ssa x[ROWS_MAX], k[ROWS_MAX], totals[ROWS_MAX];
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  rows_of_x(emitter, count, x);
+  nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
+  rows_of_x(e, count, x);
   for (unsigned i = 0; i < side * count; i++) totals[i] = none;
-  nabla_loop_begin(emitter, lines, nabla_emit_i64(emitter, 0), emitter->k,
-                   elements_of(emitter->spec), side * count, totals);
-  for (unsigned r = 0; r < count; r++)
-    k[r] = nabla_emit_add(emitter, x[r], lines->induction);
+  k_loop_begin(e, lines, k_i64(e, 0), e->k, elements_of(e->spec), side * count,
+               totals);
+  for (unsigned r = 0; r < count; r++) k[r] = k_add(e, x[r], lines->induction);
   for (unsigned i = 0; i < side * count; i++) totals[i] = lines->carried[i];
   for (unsigned s = 0; s < side; s++) {
-    code_line at =
-        begin_line(emitter, nabla_emit_add(emitter, w[s], lines->induction));
-    multiply_line(emitter, &at, count, k, totals + s * count);
+    code_line at = begin_line(e, k_add(e, w[s], lines->induction));
+    multiply_line(e, &at, count, k, totals + s * count);
   }
-  nabla_loop_end(emitter, lines, totals);
+  k_loop_end(e, lines, totals);
 }
 
-static void emit_rows(nabla_emitter *emitter, unsigned count) {
+static void emit_rows(nabla_emitter *e, unsigned count) {
   unsigned side = side_of(count);
   nabla_loop columns, lines;
   nabla_ssa column[SIDE_MAX], w[SIDE_MAX];
-  nabla_ssa part = part_of(emitter, side);
-  nabla_loop_begin(emitter, &columns, emitter->begin,
-                   nabla_emit_add(emitter, emitter->begin, part), 1, 0, NULL);
+  nabla_ssa part = part_of(e, side);
+  k_loop_begin(e, &columns, e->begin, k_add(e, e->begin, part), 1, 0, NULL);
   for (unsigned s = 0; s < side; s++) {
-    column[s] =
-        s ? nabla_emit_add(emitter, column[s - 1], part) : columns.induction;
-    w[s] = row_at(emitter, column[s]);
+    column[s] = s ? k_add(e, column[s - 1], part) : columns.induction;
+    w[s] = row_at(e, column[s]);
   }
-  sum_lines(emitter, side, w, count, &lines);
+  sum_lines(e, side, w, count, &lines);
   for (unsigned s = 0; s < side; s++) {
     if (s) {
       nabla_ssa inside =
-          nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64", column[s],
-                     emitter->end);
-      nabla_emit_line(emitter, "scf.if %%v%u {", inside);
+          k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", column[s], e->end);
+      k_line(e, "scf.if %%v%u {", inside);
     }
-    finish_column(emitter, count, lines.results + s * count, column[s]);
-    if (s) nabla_emit_line(emitter, "}");
+    finish_column(e, count, lines.results + s * count, column[s]);
+    if (s) k_line(e, "}");
   }
-  nabla_loop_end(emitter, &columns, NULL);
+  k_loop_end(e, &columns, NULL);
 }
 
 /* Two rows have code of their own: with that for four they would cost more
  * than twice one row. */
-static void emit_lines(nabla_emitter *emitter) {
-  unsigned count = (unsigned)nabla_spec_last_m(emitter->spec);
-  if (count <= 2 || emitter->spec->m_min > 2) {
-    emit_rows(emitter, count);
+static void emit_lines(nabla_emitter *e) {
+  unsigned count = (unsigned)nabla_spec_last_m(e->spec);
+  if (count <= 2 || e->spec->m_min > 2) {
+    emit_rows(e, count);
     return;
   }
-  nabla_ssa two = nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : i64",
-                             emitter->m, nabla_emit_i64(emitter, 2));
-  nabla_emit_line(emitter, "scf.if %%v%u {", two);
-  emit_rows(emitter, 2);
-  nabla_emit_line(emitter, "} else {");
-  emit_rows(emitter, count);
-  nabla_emit_line(emitter, "}");
+  nabla_ssa two =
+      k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", e->m, k_i64(e, 2));
+  k_line(e, "scf.if %%v%u {", two);
+  emit_rows(e, 2);
+  k_line(e, "} else {");
+  emit_rows(e, count);
+  k_line(e, "}");
 }
 
 static uint64_t chain(const nabla_fused_spec *spec) {

@@ -1,5 +1,6 @@
 /* y[n] = sum over k of x[k] * w[n][k] for M up to 4 and blocks of GGUF files,
  * whole blocks at a time, where they lie. */
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/ggml_vectors.h"
 #include "lib/kernels/tile_util.h"
 
@@ -16,56 +17,52 @@ typedef struct block {
 
 /* ---- sums ---- */
 
-static void add_product(nabla_emitter *emitter, uint32_t element, nabla_ssa weight,
+static void add_product(nabla_emitter *e, uint32_t element, nabla_ssa weight,
                         void *context) {
   const block *b = context;
-  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
-  nabla_ssa values = nabla_emit_read_lanes(
-      emitter, x, nabla_emit_add_constant(emitter, b->k, element), NABLA_LANES);
+  nabla_array_ref x = {e->x, e->spec->x_type};
+  nabla_ssa values =
+      k_read_lanes(e, x, k_add_constant(e, b->k, element), NABLA_LANES);
   nabla_ssa *sum = &b->sums[element / NABLA_LANES % SUMS];
-  *sum = nabla_emit_fma(emitter, NABLA_VECTOR, weight, values, *sum);
+  *sum = k_fma(e, NABLA_VECTOR, weight, values, *sum);
 }
 
 /* The products of a block of bytes are summed before the factor. */
-static void add_bytes(nabla_emitter *emitter, const block *b, uint32_t number) {
-  nabla_array_ref x = {emitter->x, emitter->spec->x_type};
-  nabla_block_factors factors = nabla_emit_block_factors(emitter, b->base);
+static void add_bytes(nabla_emitter *e, const block *b, uint32_t number) {
+  nabla_array_ref x = {e->x, e->spec->x_type};
+  nabla_block_factors factors = nabla_emit_block_factors(e, b->base);
   nabla_ssa sum = 0;
-  for (uint32_t element = 0; element < emitter->spec->ggml->elements; element += NABLA_LANES) {
-    nabla_ssa codes = nabla_emit_block_bytes(emitter, b->base, element);
-    nabla_ssa values = nabla_emit_read_lanes(
-        emitter, x, nabla_emit_add_constant(emitter, b->k, element), NABLA_LANES);
-    sum = sum ? nabla_emit_fma(emitter, NABLA_VECTOR, codes, values, sum)
-              : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", codes, values);
+  for (uint32_t element = 0; element < e->spec->ggml->elements;
+       element += NABLA_LANES) {
+    nabla_ssa codes = nabla_emit_block_bytes(e, b->base, element);
+    nabla_ssa values =
+        k_read_lanes(e, x, k_add_constant(e, b->k, element), NABLA_LANES);
+    sum = sum ? k_fma(e, NABLA_VECTOR, codes, values, sum)
+              : k_binary(e, NABLA_VECTOR, "mulf", codes, values);
   }
   nabla_ssa *to = &b->sums[number % SUMS];
-  *to = nabla_emit_fma(emitter, NABLA_VECTOR, sum, factors.factor, *to);
+  *to = k_fma(e, NABLA_VECTOR, sum, factors.factor, *to);
 }
 
 /* Adds the products of block `number` of a group to the sums. */
-static void add_block(nabla_emitter *emitter, block *b, uint32_t number) {
-  if (emitter->spec->ggml->layout->run)
-    nabla_emit_block_weights(emitter, b->base, 0, add_product, b);
+static void add_block(nabla_emitter *e, block *b, uint32_t number) {
+  if (e->spec->ggml->layout->run)
+    nabla_emit_block_weights(e, b->base, 0, add_product, b);
   else
-    add_bytes(emitter, b, number);
+    add_bytes(e, b, number);
 }
 
 /* Adds `count` blocks from element `k` of the row at byte `row` on. */
-static void add_blocks(nabla_emitter *emitter, nabla_ssa row, nabla_ssa k,
+static void add_blocks(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
                        uint32_t count, nabla_ssa *sums) {
-  const nabla_ggml *format = emitter->spec->ggml;
-  nabla_ssa at = nabla_emit_divide(emitter, k, format->elements);
-  at = nabla_emit_add(emitter, row,
-                      nabla_emit_multiply(emitter, at, format->bytes));
+  const nabla_ggml *format = e->spec->ggml;
+  nabla_ssa at = k_divide(e, k, format->elements);
+  at = k_add(e, row, k_multiply(e, at, format->bytes));
   for (uint32_t line = 0; line < count * format->bytes; line += 64)
-    nabla_emit_prefetch(
-        emitter, emitter->codes,
-        nabla_emit_add_constant(emitter, at, NABLA_PREFETCH_BYTES + line));
+    k_prefetch(e, e->codes, k_add_constant(e, at, NABLA_PREFETCH_BYTES + line));
   for (uint32_t i = 0; i < count; i++) {
-    block b = {.base = nabla_emit_add_constant(emitter, at,
-                                               (uint64_t)i * format->bytes),
-               .k = nabla_emit_add_constant(emitter, k,
-                                            (uint64_t)i * format->elements),
+    block b = {.base = k_add_constant(e, at, (uint64_t)i * format->bytes),
+               .k = k_add_constant(e, k, (uint64_t)i * format->elements),
                .sums = sums};
     /* blocks of two vectors take turns at the sums */
     nabla_ssa turned[SUMS];
@@ -73,71 +70,65 @@ static void add_blocks(nabla_emitter *emitter, nabla_ssa row, nabla_ssa k,
         format->layout->run ? i * format->elements / NABLA_LANES : 0;
     for (uint32_t j = 0; j < SUMS; j++) turned[j] = sums[(j + turn) % SUMS];
     b.sums = turned;
-    add_block(emitter, &b, i);
+    add_block(e, &b, i);
     for (uint32_t j = 0; j < SUMS; j++) sums[(j + turn) % SUMS] = turned[j];
   }
 }
 
 /* Adds the products of elements [from, to), `step` at a time. */
-static void sum_range(nabla_emitter *emitter, nabla_ssa row, nabla_ssa from,
+static void sum_range(nabla_emitter *e, nabla_ssa row, nabla_ssa from,
                       nabla_ssa to, uint32_t step, nabla_ssa *sums) {
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, from, to, step, SUMS, sums);
+  k_loop_begin(e, &loop, from, to, step, SUMS, sums);
   for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.carried[j];
-  add_blocks(emitter, row, loop.induction, step / emitter->spec->ggml->elements,
-             sums);
-  nabla_loop_end(emitter, &loop, sums);
+  add_blocks(e, row, loop.induction, step / e->spec->ggml->elements, sums);
+  k_loop_end(e, &loop, sums);
   for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.results[j];
 }
 
-static void sum_row(nabla_emitter *emitter, nabla_ssa row, nabla_ssa *sums) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void sum_row(nabla_emitter *e, nabla_ssa row, nabla_ssa *sums) {
+  const nabla_fused_spec *spec = e->spec;
   uint32_t elements = spec->ggml->elements;
   uint32_t group = elements < GROUP ? GROUP : elements;
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
+  nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
+  nabla_ssa zero = k_i64(e, 0);
   for (unsigned i = 0; i < SUMS; i++) sums[i] = none;
   uint64_t multiple = spec->any_size ? spec->any_size : spec->k;
-  nabla_ssa grouped = emitter->k;
+  nabla_ssa grouped = e->k;
   if (multiple % group)
-    grouped = nabla_emit_multiply(
-        emitter, nabla_emit_divide(emitter, emitter->k, group), group);
+    grouped = k_multiply(e, k_divide(e, e->k, group), group);
   if (spec->any_size || spec->k >= group)
-    sum_range(emitter, row, zero, grouped, group, sums);
-  if (multiple % group)
-    sum_range(emitter, row, grouped, emitter->k, elements, sums);
+    sum_range(e, row, zero, grouped, group, sums);
+  if (multiple % group) sum_range(e, row, grouped, e->k, elements, sums);
 }
 
 /* y[m][n] for the row of w at byte `row`: each row of x decodes it again, but
  * from the first cache. */
-static void one_product(nabla_emitter *emitter, nabla_ssa row, nabla_ssa m,
+static void one_product(nabla_emitter *e, nabla_ssa row, nabla_ssa m,
                         nabla_ssa n) {
-  nabla_ssa sums[SUMS], x = emitter->x;
-  uint64_t size = nabla_dtype_bits(emitter->spec->x_type) / 8;
-  nabla_ssa at = nabla_emit_product(emitter, m, emitter->k);
-  emitter->x =
-      nabla_emit_address(emitter, x, nabla_emit_multiply(emitter, at, size));
-  sum_row(emitter, row, sums);
-  emitter->x = x;
+  nabla_ssa sums[SUMS], x = e->x;
+  uint64_t size = nabla_dtype_bits(e->spec->x_type) / 8;
+  nabla_ssa at = k_product(e, m, e->k);
+  e->x = k_address(e, x, k_multiply(e, at, size));
+  sum_row(e, row, sums);
+  e->x = x;
   for (unsigned apart = 1; apart < SUMS; apart *= 2)
     for (unsigned i = 0; i < SUMS; i += 2 * apart)
-      sums[i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[i],
-                                  sums[i + apart]);
-  nabla_emit_finish_sum(emitter, sums[0], m, n);
+      sums[i] = k_binary(e, NABLA_VECTOR, "addf", sums[i], sums[i + apart]);
+  nabla_emit_finish_sum(e, sums[0], m, n);
 }
 
-static void run(nabla_emitter *emitter) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void run(nabla_emitter *e) {
+  const nabla_fused_spec *spec = e->spec;
   nabla_loop columns, rows;
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, 1, 0, NULL);
-  nabla_ssa row = nabla_emit_row_start(emitter, columns.induction);
-  row = nabla_emit_divide(emitter, row, spec->ggml->elements);
-  row = nabla_emit_multiply(emitter, row, spec->ggml->bytes);
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), emitter->m, 1, 0,
-                   NULL);
-  one_product(emitter, row, rows.induction, columns.induction);
-  nabla_loop_end(emitter, &rows, NULL);
-  nabla_loop_end(emitter, &columns, NULL);
+  k_loop_begin(e, &columns, e->begin, e->end, 1, 0, NULL);
+  nabla_ssa row = nabla_emit_row_start(e, columns.induction);
+  row = k_divide(e, row, spec->ggml->elements);
+  row = k_multiply(e, row, spec->ggml->bytes);
+  k_loop_begin(e, &rows, k_i64(e, 0), e->m, 1, 0, NULL);
+  one_product(e, row, rows.induction, columns.induction);
+  k_loop_end(e, &rows, NULL);
+  k_loop_end(e, &columns, NULL);
 }
 
 /* ---- what it is for ---- */

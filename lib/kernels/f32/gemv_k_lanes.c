@@ -1,6 +1,7 @@
 /* y[m][n] = sum over k of x[m][k] * w[n][k], storage consecutive along k.
  * Lanes run along k; what does not fill a vector is a last window that overlaps
  * the one before, with the lanes that are done already set to zero. */
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/tile_util.h"
 
@@ -27,190 +28,182 @@ typedef struct line {
 } line;
 
 /* A row of a weight of any size, whose rows or whole may have one scale. */
-static line begin_open_line(nabla_emitter *emitter, nabla_ssa n) {
-  const nabla_fused_spec *spec = emitter->spec;
-  line result = {.flat = nabla_emit_product(emitter, n, emitter->k),
-                 .aligned = spec->any_size};
+static line begin_open_line(nabla_emitter *e, nabla_ssa n) {
+  const nabla_fused_spec *spec = e->spec;
+  line result = {.flat = k_product(e, n, e->k), .aligned = spec->any_size};
   if (spec->format.encoding && spec->format.granularity != NABLA_PER_BLOCK)
-    result.scale = nabla_emit_scale(emitter, result.flat);
+    result.scale = nabla_emit_scale(e, result.flat);
   return result;
 }
 
-static line begin_line(nabla_emitter *emitter, nabla_ssa n) {
-  const nabla_fused_spec *spec = emitter->spec;
-  if (spec->any_size) return begin_open_line(emitter, n);
+static line begin_line(nabla_emitter *e, nabla_ssa n) {
+  const nabla_fused_spec *spec = e->spec;
+  if (spec->any_size) return begin_open_line(e, n);
   uint64_t stride = nabla_spec_row_stride(spec);
-  line result = {.flat = nabla_emit_flat(emitter, n, stride),
+  line result = {.flat = nabla_emit_flat(e, n, stride),
                  .aligned = nabla_common_divisor(spec->offset, stride)};
   if (spec->k && nabla_lines_share_scales(spec, spec->n, stride, spec->k))
-    result.scale = nabla_emit_scale(emitter, result.flat);
+    result.scale = nabla_emit_scale(e, result.flat);
   return result;
 }
 
-static nabla_ssa zeros(nabla_emitter *emitter, nabla_ssa *out, unsigned count) {
-  nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+static nabla_ssa zeros(nabla_emitter *e, nabla_ssa *out, unsigned count) {
+  nabla_ssa zero = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned i = 0; i < count; i++) out[i] = zero;
   return zero;
 }
 
 /* Elements k .. k + width of w, decoded; k is a multiple of `aligned`. */
-static nabla_ssa weights(nabla_emitter *emitter, const line *at, nabla_ssa k,
+static nabla_ssa weights(nabla_emitter *e, const line *at, nabla_ssa k,
                          uint64_t aligned, unsigned width) {
-  nabla_window window = {.flat = nabla_emit_add(emitter, at->flat, k),
+  nabla_window window = {.flat = k_add(e, at->flat, k),
                          .width = width,
                          .aligned = nabla_common_divisor(at->aligned, aligned),
                          .scale = at->scale};
-  return nabla_emit_decode(emitter, &window);
+  return nabla_emit_decode(e, &window);
 }
 
-static nabla_ssa read_x(nabla_emitter *emitter, nabla_ssa row, nabla_ssa k,
+static nabla_ssa read_x(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
                         unsigned width) {
-  nabla_array_ref x = {row, emitter->spec->x_type};
-  return nabla_emit_read_lanes(emitter, x, k, width);
+  nabla_array_ref x = {row, e->spec->x_type};
+  return k_read_lanes(e, x, k, width);
 }
 
 /* Adds the products at k .. k + NABLA_LANES to the sums of all rows. */
-static void multiply(nabla_emitter *emitter, const line *at, nabla_ssa k,
-                     tile *t) {
-  nabla_ssa w = weights(emitter, at, k, NABLA_LANES, NABLA_LANES);
+static void multiply(nabla_emitter *e, const line *at, nabla_ssa k, tile *t) {
+  nabla_ssa w = weights(e, at, k, NABLA_LANES, NABLA_LANES);
   for (unsigned i = 0; i < t->count; i++) {
-    nabla_ssa x = read_x(emitter, t->rows[i], k, NABLA_LANES);
-    t->sums[i] = nabla_emit_fma(emitter, NABLA_VECTOR, x, w, t->sums[i]);
+    nabla_ssa x = read_x(e, t->rows[i], k, NABLA_LANES);
+    t->sums[i] = k_fma(e, NABLA_VECTOR, x, w, t->sums[i]);
   }
 }
 
 /* K without what is left of a `unit`. */
-static nabla_ssa whole_units(nabla_emitter *emitter, uint64_t unit) {
-  const nabla_fused_spec *spec = emitter->spec;
-  if (!spec->any_size) return nabla_emit_i64(emitter, spec->k / unit * unit);
-  if (spec->any_size % unit == 0) return emitter->k;
-  return nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, emitter->k, unit), unit);
+static nabla_ssa whole_units(nabla_emitter *e, uint64_t unit) {
+  const nabla_fused_spec *spec = e->spec;
+  if (!spec->any_size) return k_i64(e, spec->k / unit * unit);
+  if (spec->any_size % unit == 0) return e->k;
+  return k_multiply(e, k_divide(e, e->k, unit), unit);
 }
 
 /* The same for the K % NABLA_LANES elements at the end. */
-static void multiply_rest(nabla_emitter *emitter, const line *at, tile *t) {
-  uint64_t k = emitter->spec->any_size ? 0 : emitter->spec->k;
+static void multiply_rest(nabla_emitter *e, const line *at, tile *t) {
+  uint64_t k = e->spec->any_size ? 0 : e->spec->k;
   unsigned rest = (unsigned)(k % NABLA_LANES);
   if (!rest) return;
   int overlaps = k >= NABLA_LANES;
   uint64_t first = overlaps ? k - NABLA_LANES : 0;
   unsigned width = overlaps ? NABLA_LANES : rest;
-  nabla_ssa from = nabla_emit_i64(emitter, first);
-  nabla_ssa w = weights(emitter, at, from, first, width);
-  if (overlaps) w = nabla_emit_drop_lanes(emitter, w, NABLA_LANES - rest);
+  nabla_ssa from = k_i64(e, first);
+  nabla_ssa w = weights(e, at, from, first, width);
+  if (overlaps) w = nabla_emit_drop_lanes(e, w, NABLA_LANES - rest);
   for (unsigned i = 0; i < t->count; i++) {
-    nabla_ssa x = read_x(emitter, t->rows[i], from, width);
-    if (overlaps) x = nabla_emit_drop_lanes(emitter, x, NABLA_LANES - rest);
-    t->sums[i] = nabla_emit_fma(emitter, NABLA_VECTOR, x, w, t->sums[i]);
+    nabla_ssa x = read_x(e, t->rows[i], from, width);
+    if (overlaps) x = nabla_emit_drop_lanes(e, x, NABLA_LANES - rest);
+    t->sums[i] = k_fma(e, NABLA_VECTOR, x, w, t->sums[i]);
   }
 }
 
 /* Asks for the codes that follow those at `k`. */
-static void prefetch(nabla_emitter *emitter, const line *at, nabla_ssa k) {
-  nabla_ssa byte =
-      nabla_emit_code_byte(emitter, nabla_emit_add(emitter, at->flat, k));
-  byte = nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES);
-  nabla_emit_prefetch(emitter, emitter->codes, byte);
+static void prefetch(nabla_emitter *e, const line *at, nabla_ssa k) {
+  nabla_ssa byte = nabla_emit_code_byte(e, k_add(e, at->flat, k));
+  byte = k_add_constant(e, byte, NABLA_PREFETCH_BYTES);
+  k_prefetch(e, e->codes, byte);
 }
 
 /* The sum for one row of x: SINGLE_SUMS sums side by side, so that no chain of
  * additions is longer than K / 64 + 8. */
-static nabla_ssa sum_single(nabla_emitter *emitter, const line *at) {
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), sums[SINGLE_SUMS];
-  const nabla_fused_spec *spec = emitter->spec;
+static nabla_ssa sum_single(nabla_emitter *e, const line *at) {
+  nabla_ssa zero = k_i64(e, 0), sums[SINGLE_SUMS];
+  const nabla_fused_spec *spec = e->spec;
   int has_steps = spec->any_size || spec->k >= SINGLE_STEP;
   int has_vectors = spec->any_size ? spec->any_size % SINGLE_STEP != 0
                                    : spec->k % SINGLE_STEP >= NABLA_LANES;
-  nabla_ssa steps = whole_units(emitter, SINGLE_STEP);
-  tile t = {.count = 1, .rows = {emitter->x}};
-  nabla_ssa none = zeros(emitter, sums, SINGLE_SUMS);
+  nabla_ssa steps = whole_units(e, SINGLE_STEP);
+  tile t = {.count = 1, .rows = {e->x}};
+  nabla_ssa none = zeros(e, sums, SINGLE_SUMS);
   if (has_steps) {
     nabla_loop loop;
-    nabla_loop_begin(emitter, &loop, zero, steps, SINGLE_STEP, SINGLE_SUMS,
-                     sums);
-    prefetch(emitter, at, loop.induction);
+    k_loop_begin(e, &loop, zero, steps, SINGLE_STEP, SINGLE_SUMS, sums);
+    prefetch(e, at, loop.induction);
     for (unsigned i = 0; i < SINGLE_SUMS; i++) {
-      nabla_ssa k = nabla_emit_add_constant(emitter, loop.induction,
-                                            (uint64_t)i * NABLA_LANES);
+      nabla_ssa k =
+          k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
       t.sums[0] = loop.carried[i];
-      multiply(emitter, at, k, &t);
+      multiply(e, at, k, &t);
       sums[i] = t.sums[0];
     }
-    nabla_loop_end(emitter, &loop, sums);
+    k_loop_end(e, &loop, sums);
     for (unsigned i = 0; i < SINGLE_SUMS; i++) sums[i] = loop.results[i];
   }
   for (unsigned i = 0; i < 2; i++) /* a tree of two levels */
-    sums[i] =
-        nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[i], sums[i + 2]);
+    sums[i] = k_binary(e, NABLA_VECTOR, "addf", sums[i], sums[i + 2]);
   t.sums[0] = none;
   if (has_vectors) {
     nabla_loop loop;
-    nabla_ssa to = whole_units(emitter, NABLA_LANES);
-    nabla_loop_begin(emitter, &loop, steps, to, NABLA_LANES, 1, t.sums);
+    nabla_ssa to = whole_units(e, NABLA_LANES);
+    k_loop_begin(e, &loop, steps, to, NABLA_LANES, 1, t.sums);
     t.sums[0] = loop.carried[0];
-    multiply(emitter, at, loop.induction, &t);
-    nabla_loop_end(emitter, &loop, t.sums);
+    multiply(e, at, loop.induction, &t);
+    k_loop_end(e, &loop, t.sums);
     t.sums[0] = loop.results[0];
   }
-  multiply_rest(emitter, at, &t);
-  sums[0] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[0], sums[1]);
-  return nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sums[0], t.sums[0]);
+  multiply_rest(e, at, &t);
+  sums[0] = k_binary(e, NABLA_VECTOR, "addf", sums[0], sums[1]);
+  return k_binary(e, NABLA_VECTOR, "addf", sums[0], t.sums[0]);
 }
 
-static void emit_single(nabla_emitter *emitter) {
+static void emit_single(nabla_emitter *e) {
   nabla_loop loop;
-  nabla_ssa begin = emitter->begin, end = emitter->end;
-  nabla_loop_begin(emitter, &loop, begin, end, 1, 0, NULL);
-  line at = begin_line(emitter, loop.induction);
-  nabla_ssa sums = sum_single(emitter, &at);
-  nabla_emit_finish_sum(emitter, sums, nabla_emit_i64(emitter, 0),
-                        loop.induction);
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_ssa begin = e->begin, end = e->end;
+  k_loop_begin(e, &loop, begin, end, 1, 0, NULL);
+  line at = begin_line(e, loop.induction);
+  nabla_ssa sums = sum_single(e, &at);
+  nabla_emit_finish_sum(e, sums, k_i64(e, 0), loop.induction);
+  k_loop_end(e, &loop, NULL);
 }
 
 /* The sums of a tile, in panels that begin at zero. */
-static void sum_panels(nabla_emitter *emitter, const line *at, tile *t) {
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa end = whole_units(emitter, NABLA_LANES);
+static void sum_panels(nabla_emitter *e, const line *at, tile *t) {
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa end = whole_units(e, NABLA_LANES);
   nabla_loop panels, steps;
   nabla_ssa none[NABLA_LOOP_MAX];
-  zeros(emitter, none, t->count);
-  nabla_loop_begin(emitter, &panels, zero, end, PANEL, t->count, none);
-  nabla_ssa stop = nabla_emit_add_constant(emitter, panels.induction, PANEL);
-  stop = nabla_emit_minimum(emitter, stop, end);
-  nabla_loop_begin(emitter, &steps, panels.induction, stop, NABLA_LANES,
-                   t->count, none);
+  zeros(e, none, t->count);
+  k_loop_begin(e, &panels, zero, end, PANEL, t->count, none);
+  nabla_ssa stop = k_add_constant(e, panels.induction, PANEL);
+  stop = k_minimum(e, stop, end);
+  k_loop_begin(e, &steps, panels.induction, stop, NABLA_LANES, t->count, none);
   for (unsigned i = 0; i < t->count; i++) t->sums[i] = steps.carried[i];
-  multiply(emitter, at, steps.induction, t);
-  nabla_loop_end(emitter, &steps, t->sums);
+  multiply(e, at, steps.induction, t);
+  k_loop_end(e, &steps, t->sums);
   for (unsigned i = 0; i < t->count; i++)
-    t->sums[i] = nabla_emit_binary(emitter, NABLA_VECTOR, "addf",
-                                   panels.carried[i], steps.results[i]);
-  nabla_loop_end(emitter, &panels, t->sums);
+    t->sums[i] =
+        k_binary(e, NABLA_VECTOR, "addf", panels.carried[i], steps.results[i]);
+  k_loop_end(e, &panels, t->sums);
   for (unsigned i = 0; i < t->count; i++) t->sums[i] = panels.results[i];
-  multiply_rest(emitter, at, t);
+  multiply_rest(e, at, t);
 }
 
-static void emit_tiles(nabla_emitter *emitter) {
-  tile t = {.count = nabla_row_tile(emitter->spec)};
+static void emit_tiles(nabla_emitter *e) {
+  tile t = {.count = nabla_row_tile(e->spec)};
   nabla_loop rows, loop, each;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa begin = emitter->begin, end = emitter->end;
-  nabla_loop_begin(emitter, &rows, zero, emitter->m, t.count, 0, NULL);
-  nabla_emit_tile_rows(emitter, rows.induction, t.count, t.rows);
-  nabla_loop_begin(emitter, &loop, begin, end, 1, 0, NULL);
-  line at = begin_line(emitter, loop.induction);
-  sum_panels(emitter, &at, &t);
-  nabla_emit_keep_sums(emitter, t.count, t.sums);
-  nabla_ssa left = nabla_emit_rows_left(emitter, rows.induction, t.count);
-  nabla_loop_begin(emitter, &each, zero, left, 1, 0, NULL);
-  nabla_emit_finish_sum(emitter, nabla_emit_kept_sum(emitter, each.induction),
-                        nabla_emit_add(emitter, rows.induction, each.induction),
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa begin = e->begin, end = e->end;
+  k_loop_begin(e, &rows, zero, e->m, t.count, 0, NULL);
+  nabla_emit_tile_rows(e, rows.induction, t.count, t.rows);
+  k_loop_begin(e, &loop, begin, end, 1, 0, NULL);
+  line at = begin_line(e, loop.induction);
+  sum_panels(e, &at, &t);
+  nabla_emit_keep_sums(e, t.count, t.sums);
+  nabla_ssa left = nabla_emit_rows_left(e, rows.induction, t.count);
+  k_loop_begin(e, &each, zero, left, 1, 0, NULL);
+  nabla_emit_finish_sum(e, nabla_emit_kept_sum(e, each.induction),
+                        k_add(e, rows.induction, each.induction),
                         loop.induction);
-  nabla_loop_end(emitter, &each, NULL);
-  nabla_loop_end(emitter, &loop, NULL);
-  nabla_loop_end(emitter, &rows, NULL);
+  k_loop_end(e, &each, NULL);
+  k_loop_end(e, &loop, NULL);
+  k_loop_end(e, &rows, NULL);
 }
 
 static int applies(const nabla_fused_spec *spec) {
@@ -224,8 +217,8 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
   return 300.0 * (double)((m + height - 1) / height) + 30.0 * (double)m;
 }
 
-static void emit_rows(nabla_emitter *emitter) {
-  nabla_emit_by_rows(emitter, emit_single, emit_tiles);
+static void emit_rows(nabla_emitter *e) {
+  nabla_emit_by_rows(e, emit_single, emit_tiles);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {

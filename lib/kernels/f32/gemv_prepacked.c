@@ -1,6 +1,7 @@
 /* y = x . w for few rows of x, the weight prepacked (prepack.h): each element
  * of x, the same for all lanes, meets 16 rows of w, which are read as one
  * stream. Sums need no tree. */
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/f32/prepack.h"
@@ -35,14 +36,13 @@ static int scales_sums(const nabla_fused_spec *spec) {
 
 /* Adds the products with element k of all rows, as number `i` of those whose
  * sums are side by side. */
-static void add_products(nabla_emitter *emitter, const few *f, nabla_ssa k,
+static void add_products(nabla_emitter *e, const few *f, nabla_ssa k,
                          nabla_ssa w, unsigned i, nabla_ssa *sums) {
   for (unsigned r = 0; r < f->rows; r++) {
-    nabla_array_ref row = {f->x[r], emitter->spec->x_type};
-    nabla_ssa one =
-        nabla_emit_broadcast(emitter, "f32", nabla_emit_read(emitter, row, k));
+    nabla_array_ref row = {f->x[r], e->spec->x_type};
+    nabla_ssa one = k_broadcast(e, "f32", k_read(e, row, k));
     nabla_ssa *sum = &sums[r * f->sums + i % f->sums];
-    *sum = nabla_emit_fma(emitter, NABLA_VECTOR, one, w, *sum);
+    *sum = k_fma(e, NABLA_VECTOR, one, w, *sum);
   }
 }
 
@@ -62,79 +62,65 @@ typedef struct group {
 } group;
 
 /* The products of all dwords of the group, added to sums. */
-static void add_words(nabla_emitter *emitter, const group *g, nabla_ssa *sums) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void add_words(nabla_emitter *e, const group *g, nabla_ssa *sums) {
+  const nabla_fused_spec *spec = e->spec;
   unsigned count = g->f->rows * g->f->sums;
   unsigned per_word = 32 / spec->format.encoding->bits;
   unsigned words = NABLA_LANES / nabla_words_groups(spec);
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, words), 1, count, sums);
-  nabla_ssa number = nabla_emit_add_constant(emitter, loop.induction,
-                                             (uint64_t)g->number * words);
-  nabla_ssa byte = nabla_emit_multiply(emitter, number, NABLA_BYTES);
-  nabla_ssa word =
-      nabla_emit_load(emitter, "vector<16xi32>", g->from.words, byte, 64);
-  nabla_emit_prefetch(
-      emitter, g->from.words,
-      nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES));
-  nabla_ssa k = nabla_emit_add(
-      emitter, g->k, nabla_emit_multiply(emitter, loop.induction, per_word));
+  k_loop_begin(e, &loop, k_i64(e, 0), k_i64(e, words), 1, count, sums);
+  nabla_ssa number =
+      k_add_constant(e, loop.induction, (uint64_t)g->number * words);
+  nabla_ssa byte = k_multiply(e, number, NABLA_BYTES);
+  nabla_ssa word = k_load(e, "vector<16xi32>", g->from.words, byte, 64);
+  k_prefetch(e, g->from.words, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+  nabla_ssa k = k_add(e, g->k, k_multiply(e, loop.induction, per_word));
   nabla_ssa next[NABLA_LOOP_MAX];
   set_all(next, loop.carried, count);
   for (unsigned i = 0; i < per_word; i++) {
-    nabla_ssa w = nabla_emit_word_value(emitter, word, i);
-    if (!scales_sums(spec))
-      w = nabla_emit_scaled(emitter, w, g->zeros, g->scales);
-    add_products(emitter, g->f, nabla_emit_add_constant(emitter, k, i), w, i,
-                 next);
+    nabla_ssa w = nabla_emit_word_value(e, word, i);
+    if (!scales_sums(spec)) w = nabla_emit_scaled(e, w, g->zeros, g->scales);
+    add_products(e, g->f, k_add_constant(e, k, i), w, i, next);
   }
-  nabla_loop_end(emitter, &loop, next);
+  k_loop_end(e, &loop, next);
   set_all(sums, loop.results, count);
 }
 
-static void clear(nabla_emitter *emitter, nabla_ssa *sums, unsigned count) {
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+static void clear(nabla_emitter *e, nabla_ssa *sums, unsigned count) {
+  nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned i = 0; i < count; i++) sums[i] = none;
 }
 
 /* Adds sums that began at zero, times `scales` if there are such, to the total
  * of each row: a chain over all of k would be long. */
-static void add_sums(nabla_emitter *emitter, const few *f,
-                     const nabla_ssa *sums, nabla_ssa scales,
-                     nabla_ssa *totals) {
+static void add_sums(nabla_emitter *e, const few *f, const nabla_ssa *sums,
+                     nabla_ssa scales, nabla_ssa *totals) {
   for (unsigned r = 0; r < f->rows; r++) {
     nabla_ssa sum = sums[r * f->sums];
     for (unsigned i = 1; i < f->sums; i++)
-      sum = nabla_emit_binary(emitter, NABLA_VECTOR, "addf", sum,
-                              sums[r * f->sums + i]);
-    totals[r] =
-        scales
-            ? nabla_emit_fma(emitter, NABLA_VECTOR, sum, scales, totals[r])
-            : nabla_emit_binary(emitter, NABLA_VECTOR, "addf", totals[r], sum);
+      sum = k_binary(e, NABLA_VECTOR, "addf", sum, sums[r * f->sums + i]);
+    totals[r] = scales ? k_fma(e, NABLA_VECTOR, sum, scales, totals[r])
+                       : k_binary(e, NABLA_VECTOR, "addf", totals[r], sum);
   }
 }
 
-static void add_record(nabla_emitter *emitter, const few *f, nabla_ssa column,
+static void add_record(nabla_emitter *e, const few *f, nabla_ssa column,
                        nabla_ssa k, nabla_ssa *totals) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   unsigned groups = nabla_words_groups(spec);
   group g = {.f = f};
-  g.from =
-      nabla_packed_words(emitter, nabla_emit_packed_at(emitter, column, k));
+  g.from = nabla_packed_words(e, nabla_emit_packed_at(e, column, k));
   for (g.number = 0; g.number < groups; g.number++) {
-    nabla_ssa at = nabla_emit_i64(emitter, (uint64_t)g.number * NABLA_LANES);
+    nabla_ssa at = k_i64(e, (uint64_t)g.number * NABLA_LANES);
     uint64_t first = nabla_words_step(spec) / groups * g.number;
-    g.k = nabla_emit_add_constant(emitter, k, first);
-    g.scales = nabla_emit_read_lanes(emitter, nabla_floats_at(g.from.scales),
-                                     at, NABLA_LANES);
+    g.k = k_add_constant(e, k, first);
+    g.scales = k_read_lanes(e, nabla_floats_at(g.from.scales), at, NABLA_LANES);
     if (spec->format.zero_point)
-      g.zeros = nabla_emit_read_lanes(emitter, nabla_floats_at(g.from.zeros),
-                                      at, NABLA_LANES);
+      g.zeros = k_read_lanes(e, nabla_floats_at(g.from.zeros), at, NABLA_LANES);
     nabla_ssa sums[ROWS_MOST * SUMS_MOST];
-    clear(emitter, sums, f->rows * f->sums);
-    add_words(emitter, &g, sums);
-    add_sums(emitter, f, sums, scales_sums(spec) ? g.scales : 0, totals);
+    clear(e, sums, f->rows * f->sums);
+    add_words(e, &g, sums);
+    add_sums(e, f, sums, scales_sums(spec) ? g.scales : 0, totals);
   }
 }
 
@@ -143,119 +129,105 @@ static void add_record(nabla_emitter *emitter, const few *f, nabla_ssa column,
 
 /* Elements [from, to) of k, `step` in a turn: their sums are added to
  * `totals`. */
-static void add_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
+static void add_dense(nabla_emitter *e, const few *f, nabla_ssa column,
                       nabla_ssa from, nabla_ssa to, unsigned step,
                       nabla_ssa *totals) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   unsigned count = f->rows * f->sums;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), next[NABLA_LOOP_MAX];
+  nabla_ssa zero = k_i64(e, 0), next[NABLA_LOOP_MAX];
   nabla_ssa sums[ROWS_MOST * SUMS_MOST];
-  nabla_array_ref w = {nabla_emit_packed_at(emitter, column, zero),
-                       spec->dense};
+  nabla_array_ref w = {nabla_emit_packed_at(e, column, zero), spec->dense};
   nabla_loop loop;
-  clear(emitter, sums, count);
-  nabla_loop_begin(emitter, &loop, from, to, step, count, sums);
+  clear(e, sums, count);
+  k_loop_begin(e, &loop, from, to, step, count, sums);
   set_all(next, loop.carried, count);
   for (unsigned i = 0; i < step; i++) {
-    nabla_ssa k = nabla_emit_add_constant(emitter, loop.induction, i);
-    nabla_ssa at = nabla_emit_multiply(emitter, k, NABLA_LANES);
-    nabla_ssa byte =
-        nabla_emit_multiply(emitter, at, nabla_dtype_bits(spec->dense) / 8);
-    nabla_emit_prefetch(
-        emitter, w.base,
-        nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES));
-    nabla_ssa value = nabla_emit_read_lanes(emitter, w, at, NABLA_LANES);
-    value = nabla_emit_round(emitter, NABLA_VECTOR, spec->w_type, value);
-    add_products(emitter, f, k, value, i, next);
+    nabla_ssa k = k_add_constant(e, loop.induction, i);
+    nabla_ssa at = k_multiply(e, k, NABLA_LANES);
+    nabla_ssa byte = k_multiply(e, at, nabla_dtype_bits(spec->dense) / 8);
+    k_prefetch(e, w.base, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+    nabla_ssa value = k_read_lanes(e, w, at, NABLA_LANES);
+    value = k_round(e, NABLA_VECTOR, spec->w_type, value);
+    add_products(e, f, k, value, i, next);
   }
-  nabla_loop_end(emitter, &loop, next);
-  add_sums(emitter, f, loop.results, 0, totals);
+  k_loop_end(e, &loop, next);
+  add_sums(e, f, loop.results, 0, totals);
 }
 
 /* All of k: panels, and what is no multiple of a turn. */
-static void sum_dense(nabla_emitter *emitter, const few *f, nabla_ssa column,
+static void sum_dense(nabla_emitter *e, const few *f, nabla_ssa column,
                       nabla_ssa *totals) {
-  const uint64_t k = emitter->spec->k;
-  nabla_ssa whole = nabla_emit_i64(emitter, k / SUMS_MOST * SUMS_MOST);
+  const uint64_t k = e->spec->k;
+  nabla_ssa whole = k_i64(e, k / SUMS_MOST * SUMS_MOST);
   nabla_loop panels;
-  nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), whole, PANEL,
-                   f->rows, totals);
+  k_loop_begin(e, &panels, k_i64(e, 0), whole, PANEL, f->rows, totals);
   set_all(totals, panels.carried, f->rows);
-  nabla_ssa end = nabla_emit_minimum(
-      emitter, nabla_emit_add_constant(emitter, panels.induction, PANEL),
-      whole);
-  add_dense(emitter, f, column, panels.induction, end, SUMS_MOST, totals);
-  nabla_loop_end(emitter, &panels, totals);
+  nabla_ssa end =
+      k_minimum(e, k_add_constant(e, panels.induction, PANEL), whole);
+  add_dense(e, f, column, panels.induction, end, SUMS_MOST, totals);
+  k_loop_end(e, &panels, totals);
   set_all(totals, panels.results, f->rows);
-  if (k % SUMS_MOST)
-    add_dense(emitter, f, column, whole, nabla_emit_i64(emitter, k), 1, totals);
+  if (k % SUMS_MOST) add_dense(e, f, column, whole, k_i64(e, k), 1, totals);
 }
 
 /* ---- all of it ------------------------------------------------------------
  */
 
 /* The sums of 16 columns and all rows of x, to the scratch. */
-static void sum_columns(nabla_emitter *emitter, const few *f,
-                        nabla_ssa column) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void sum_columns(nabla_emitter *e, const few *f, nabla_ssa column) {
+  const nabla_fused_spec *spec = e->spec;
   nabla_ssa totals[ROWS_MOST];
-  clear(emitter, totals, f->rows);
+  clear(e, totals, f->rows);
   if (spec->format.encoding) {
     nabla_loop steps;
-    nabla_loop_begin(emitter, &steps, nabla_emit_i64(emitter, 0), emitter->k,
-                     nabla_words_step(spec), f->rows, totals);
+    k_loop_begin(e, &steps, k_i64(e, 0), e->k, nabla_words_step(spec), f->rows,
+                 totals);
     set_all(totals, steps.carried, f->rows);
-    add_record(emitter, f, column, steps.induction, totals);
-    nabla_loop_end(emitter, &steps, totals);
+    add_record(e, f, column, steps.induction, totals);
+    k_loop_end(e, &steps, totals);
     set_all(totals, steps.results, f->rows);
   } else {
-    sum_dense(emitter, f, column, totals);
+    sum_dense(e, f, column, totals);
   }
-  nabla_emit_keep_sums(emitter, f->rows, totals);
+  nabla_emit_keep_sums(e, f->rows, totals);
 }
 
-static void run_rows(nabla_emitter *emitter, unsigned count) {
+static void run_rows(nabla_emitter *e, unsigned count) {
   nabla_loop groups, rows;
   few f = {.rows = count, .sums = sums_of(count)};
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_emit_tile_rows(emitter, zero, count, f.x);
-  nabla_loop_begin(emitter, &groups, emitter->begin, emitter->end, NABLA_LANES,
-                   0, NULL);
-  sum_columns(emitter, &f, groups.induction);
-  nabla_ssa columns =
-      nabla_emit_left(emitter, emitter->end, groups.induction, NABLA_LANES);
-  nabla_loop_begin(emitter, &rows, zero, emitter->m, 1, 0, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_emit_tile_rows(e, zero, count, f.x);
+  k_loop_begin(e, &groups, e->begin, e->end, NABLA_LANES, 0, NULL);
+  sum_columns(e, &f, groups.induction);
+  nabla_ssa columns = nabla_emit_left(e, e->end, groups.induction, NABLA_LANES);
+  k_loop_begin(e, &rows, zero, e->m, 1, 0, NULL);
   nabla_emit_finish_row(
-      emitter,
-      nabla_emit_address(
-          emitter, emitter->scratch,
-          nabla_emit_multiply(emitter, rows.induction, NABLA_BYTES)),
+      e, k_address(e, e->scratch, k_multiply(e, rows.induction, NABLA_BYTES)),
       rows.induction, groups.induction, columns);
-  nabla_loop_end(emitter, &rows, NULL);
-  nabla_loop_end(emitter, &groups, NULL);
+  k_loop_end(e, &rows, NULL);
+  k_loop_end(e, &groups, NULL);
 }
 
 /* Code for one row of x, for two, and for more. */
-static void run(nabla_emitter *emitter) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void run(nabla_emitter *e) {
+  const nabla_fused_spec *spec = e->spec;
   uint64_t first = spec->m_min ? spec->m_min : 1;
   uint64_t last = nabla_spec_last_m(spec);
   unsigned open = 0;
   for (unsigned rows = 1; rows <= ROWS_MOST; rows *= 2) {
     if (rows < first) continue;
     if (rows >= last) {
-      run_rows(emitter, rows);
+      run_rows(e, rows);
       break;
     }
-    nabla_ssa limit = nabla_emit_i64(emitter, rows);
-    nabla_ssa fits = nabla_emit(emitter, "arith.cmpi ule, %%v%u, %%v%u : i64",
-                                emitter->m, limit);
-    nabla_emit_line(emitter, "scf.if %%v%u {", fits);
-    run_rows(emitter, rows);
-    nabla_emit_line(emitter, "} else {");
+    nabla_ssa limit = k_i64(e, rows);
+    nabla_ssa fits = k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", e->m, limit);
+    k_line(e, "scf.if %%v%u {", fits);
+    run_rows(e, rows);
+    k_line(e, "} else {");
     open++;
   }
-  while (open--) nabla_emit_line(emitter, "}");
+  while (open--) k_line(e, "}");
 }
 
 /* Of a group or panel every second element; those of all; the sums of a row. */

@@ -7,6 +7,7 @@
  *
  * The scratch: sums of COLUMNS columns, each of which begins at zero after
  * PANEL elements of k, and their totals. */
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/epilogue.h"
@@ -52,18 +53,17 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return 2 * (uint64_t)COLUMNS * 4;
 }
 
-static nabla_array_ref sums_of(const nabla_emitter *emitter) {
-  return (nabla_array_ref){emitter->scratch, NABLA_DTYPE_F32};
+static nabla_array_ref sums_of(const nabla_emitter *e) {
+  return (nabla_array_ref){e->scratch, NABLA_DTYPE_F32};
 }
 
 /* A value for each lane of the line at `flat`. */
-static nabla_ssa lanes_of(nabla_emitter *emitter, nabla_ssa flat,
+static nabla_ssa lanes_of(nabla_emitter *e, nabla_ssa flat,
                           nabla_ssa (*at)(nabla_emitter *, nabla_ssa)) {
-  uint64_t block = emitter->spec->format.block;
-  uint64_t elements = elements_of(emitter->spec);
+  uint64_t block = e->spec->format.block;
+  uint64_t elements = elements_of(e->spec);
   unsigned count = block >= elements ? 1 : (unsigned)(elements / block);
-  return nabla_emit_block_lanes(emitter, nabla_emit_block(emitter, flat), count,
-                                at);
+  return nabla_emit_block_lanes(e, nabla_emit_block(e, flat), count, at);
 }
 
 /* One line of codes and what its values are multiplied by. */
@@ -71,155 +71,133 @@ typedef struct code_line {
   nabla_ssa words, factor, zeros;
 } code_line;
 
-static code_line load_line(nabla_emitter *emitter, nabla_ssa flat,
-                           nabla_ssa x) {
-  nabla_ssa byte = nabla_emit_code_byte(emitter, flat);
-  nabla_ssa scales = lanes_of(emitter, flat, nabla_emit_scale_at);
-  code_line result = {
-      .words =
-          nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1),
-      .factor = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", x, scales)};
-  if (emitter->spec->format.zero_point)
-    result.zeros = lanes_of(emitter, flat, nabla_emit_zero_value);
+static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
+  nabla_ssa byte = nabla_emit_code_byte(e, flat);
+  nabla_ssa scales = lanes_of(e, flat, nabla_emit_scale_at);
+  code_line result = {.words = k_load(e, "vector<16xi32>", e->codes, byte, 1),
+                      .factor = k_binary(e, NABLA_VECTOR, "mulf", x, scales)};
+  if (e->spec->format.zero_point)
+    result.zeros = lanes_of(e, flat, nabla_emit_zero_value);
   /* the same columns of the next elements of k: what follows in memory may be
    * of columns that are another turn's, or thread's */
-  nabla_ssa next =
-      nabla_emit_add_constant(emitter, flat, DEPTH * stride_of(emitter->spec));
-  nabla_emit_prefetch(emitter, emitter->codes,
-                      nabla_emit_code_byte(emitter, next));
-  nabla_emit_prefetch_scale(emitter, next);
+  nabla_ssa next = k_add_constant(e, flat, DEPTH * stride_of(e->spec));
+  k_prefetch(e, e->codes, nabla_emit_code_byte(e, next));
+  nabla_emit_prefetch_scale(e, next);
   return result;
 }
 
 /* Adds `depth` lines at the same columns to their sums. */
-static void add_lines(nabla_emitter *emitter, const code_line *lines,
-                      unsigned depth, nabla_ssa column) {
-  unsigned bits = emitter->spec->format.encoding->bits;
+static void add_lines(nabla_emitter *e, const code_line *lines, unsigned depth,
+                      nabla_ssa column) {
+  unsigned bits = e->spec->format.encoding->bits;
   for (unsigned i = 0; i < 32 / bits; i++) {
-    nabla_ssa at =
-        nabla_emit_add_constant(emitter, column, (uint64_t)i * NABLA_LANES);
-    nabla_ssa sum =
-        nabla_emit_read_lanes(emitter, sums_of(emitter), at, NABLA_LANES);
+    nabla_ssa at = k_add_constant(e, column, (uint64_t)i * NABLA_LANES);
+    nabla_ssa sum = k_read_lanes(e, sums_of(e), at, NABLA_LANES);
     for (unsigned d = 0; d < depth; d++) {
-      nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, bits * i);
-      nabla_ssa code =
-          nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
-                     lines[d].words, by);
-      nabla_ssa value = nabla_emit_code_value(emitter, code);
+      nabla_ssa by = k_i32(e, NABLA_VECTOR, bits * i);
+      nabla_ssa code = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
+                            lines[d].words, by);
+      nabla_ssa value = nabla_emit_code_value(e, code);
       if (lines[d].zeros)
-        value = nabla_emit_binary(emitter, NABLA_VECTOR, "subf", value,
-                                  lines[d].zeros);
-      sum = nabla_emit_fma(emitter, NABLA_VECTOR, value, lines[d].factor, sum);
+        value = k_binary(e, NABLA_VECTOR, "subf", value, lines[d].zeros);
+      sum = k_fma(e, NABLA_VECTOR, value, lines[d].factor, sum);
     }
-    nabla_emit_write_lanes(emitter, sums_of(emitter), at, sum);
+    k_write_lanes(e, sums_of(e), at, sum);
   }
 }
 
 /* Elements k .. k + depth of all columns [first, first + count). */
-static void add_rows(nabla_emitter *emitter, nabla_ssa first, nabla_ssa count,
+static void add_rows(nabla_emitter *e, nabla_ssa first, nabla_ssa count,
                      nabla_ssa k, unsigned depth) {
-  const nabla_fused_spec *spec = emitter->spec;
-  nabla_array_ref array = {emitter->x, spec->x_type};
+  const nabla_fused_spec *spec = e->spec;
+  nabla_array_ref array = {e->x, spec->x_type};
   nabla_ssa x[DEPTH], flat[DEPTH];
   code_line lines[DEPTH];
   nabla_loop loop;
   for (unsigned d = 0; d < depth; d++) {
-    nabla_ssa at = nabla_emit_add_constant(emitter, k, d);
-    x[d] = nabla_emit_broadcast(emitter, "f32",
-                                nabla_emit_read(emitter, array, at));
-    flat[d] = nabla_emit_add(
-        emitter, nabla_emit_flat(emitter, at, stride_of(spec)), first);
+    nabla_ssa at = k_add_constant(e, k, d);
+    x[d] = k_broadcast(e, "f32", k_read(e, array, at));
+    flat[d] = k_add(e, nabla_emit_flat(e, at, stride_of(spec)), first);
   }
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), count,
-                   elements_of(spec), 0, NULL);
+  k_loop_begin(e, &loop, k_i64(e, 0), count, elements_of(spec), 0, NULL);
   for (unsigned d = 0; d < depth; d++)
-    lines[d] = load_line(
-        emitter, nabla_emit_add(emitter, flat[d], loop.induction), x[d]);
-  add_lines(emitter, lines, depth, loop.induction);
-  nabla_loop_end(emitter, &loop, NULL);
+    lines[d] = load_line(e, k_add(e, flat[d], loop.induction), x[d]);
+  add_lines(e, lines, depth, loop.induction);
+  k_loop_end(e, &loop, NULL);
 }
 
 /* sums to totals, or zero to totals; and zero to sums */
-static void turn_over(nabla_emitter *emitter, nabla_ssa count, int is_first) {
-  nabla_array_ref sums = sums_of(emitter);
+static void turn_over(nabla_emitter *e, nabla_ssa count, int is_first) {
+  nabla_array_ref sums = sums_of(e);
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), count,
-                   NABLA_LANES, 0, NULL);
-  nabla_ssa zero = nabla_emit_f32(emitter, NABLA_VECTOR, 0), total = zero;
-  nabla_ssa at = nabla_emit_add_constant(emitter, loop.induction, COLUMNS);
+  k_loop_begin(e, &loop, k_i64(e, 0), count, NABLA_LANES, 0, NULL);
+  nabla_ssa zero = k_f32(e, NABLA_VECTOR, 0), total = zero;
+  nabla_ssa at = k_add_constant(e, loop.induction, COLUMNS);
   if (!is_first)
-    total = nabla_emit_binary(
-        emitter, NABLA_VECTOR, "addf",
-        nabla_emit_read_lanes(emitter, sums, loop.induction, NABLA_LANES),
-        nabla_emit_read_lanes(emitter, sums, at, NABLA_LANES));
-  nabla_emit_write_lanes(emitter, sums, at, total);
-  nabla_emit_write_lanes(emitter, sums, loop.induction, zero);
-  nabla_loop_end(emitter, &loop, NULL);
+    total = k_binary(e, NABLA_VECTOR, "addf",
+                     k_read_lanes(e, sums, loop.induction, NABLA_LANES),
+                     k_read_lanes(e, sums, at, NABLA_LANES));
+  k_write_lanes(e, sums, at, total);
+  k_write_lanes(e, sums, loop.induction, zero);
+  k_loop_end(e, &loop, NULL);
 }
 
 /* Writes the totals: that of column 16 * j + c, in a line whose dwords hold
  * 2^p codes, is at place (c mod 2^p) of dword (16 * j + c) >> p. */
-static void finish(nabla_emitter *emitter, nabla_ssa first, nabla_ssa count) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
+static void finish(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
+  const nabla_encoding *encoding = e->spec->format.encoding;
   unsigned per_word = 32 / encoding->bits, per_byte = 8 / encoding->bits;
-  nabla_array_ref y = {emitter->y, emitter->spec->y_type};
+  nabla_array_ref y = {e->y, e->spec->y_type};
   nabla_loop lines, words;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_loop_begin(emitter, &lines, zero, count, elements_of(emitter->spec), 0,
-                   NULL);
-  nabla_loop_begin(emitter, &words, zero, nabla_emit_i64(emitter, NABLA_LANES),
-                   1, 0, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  k_loop_begin(e, &lines, zero, count, elements_of(e->spec), 0, NULL);
+  k_loop_begin(e, &words, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
   words.is_open = 1; /* as many turns as a vector has lanes */
-  nabla_ssa from = nabla_emit_add(emitter, lines.induction, words.induction);
-  nabla_ssa to = nabla_emit_multiply(emitter, words.induction, per_word);
-  to = nabla_emit_add(emitter, nabla_emit_add(emitter, first, lines.induction),
-                      to);
+  nabla_ssa from = k_add(e, lines.induction, words.induction);
+  nabla_ssa to = k_multiply(e, words.induction, per_word);
+  to = k_add(e, k_add(e, first, lines.induction), to);
   for (unsigned i = 0; i < per_word; i++) {
     unsigned place = encoding->high_first ? i ^ (per_byte - 1) : i;
-    nabla_ssa column = nabla_emit_add_constant(emitter, to, i);
-    nabla_ssa value = nabla_emit_read(
-        emitter, sums_of(emitter),
-        nabla_emit_add_constant(emitter, from,
-                                COLUMNS + (uint64_t)place * NABLA_LANES));
-    value = nabla_emit_epilogue(emitter, NABLA_SCALAR, value, zero, column, 1);
-    nabla_emit_write(emitter, y, column, value);
+    nabla_ssa column = k_add_constant(e, to, i);
+    nabla_ssa value = k_read(
+        e, sums_of(e),
+        k_add_constant(e, from, COLUMNS + (uint64_t)place * NABLA_LANES));
+    value = nabla_emit_epilogue(e, NABLA_SCALAR, value, zero, column, 1);
+    k_write(e, y, column, value);
   }
-  nabla_loop_end(emitter, &words, NULL);
-  nabla_loop_end(emitter, &lines, NULL);
+  k_loop_end(e, &words, NULL);
+  k_loop_end(e, &lines, NULL);
 }
 
 /* A panel: DEPTH elements of k at a time, then one. */
-static void add_panel(nabla_emitter *emitter, nabla_ssa first, nabla_ssa count,
+static void add_panel(nabla_emitter *e, nabla_ssa first, nabla_ssa count,
                       nabla_ssa k) {
   nabla_loop steps;
-  nabla_ssa size = nabla_emit_left(emitter, emitter->k, k, PANEL);
-  nabla_ssa whole = nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, size, DEPTH), DEPTH);
-  whole = nabla_emit_add(emitter, k, whole);
-  nabla_loop_begin(emitter, &steps, k, whole, DEPTH, 0, NULL);
-  add_rows(emitter, first, count, steps.induction, DEPTH);
-  nabla_loop_end(emitter, &steps, NULL);
-  if (emitter->spec->k % DEPTH == 0) return;
-  nabla_ssa end = nabla_emit_add(emitter, k, size);
-  nabla_loop_begin(emitter, &steps, whole, end, 1, 0, NULL);
-  add_rows(emitter, first, count, steps.induction, 1);
-  nabla_loop_end(emitter, &steps, NULL);
+  nabla_ssa size = nabla_emit_left(e, e->k, k, PANEL);
+  nabla_ssa whole = k_multiply(e, k_divide(e, size, DEPTH), DEPTH);
+  whole = k_add(e, k, whole);
+  k_loop_begin(e, &steps, k, whole, DEPTH, 0, NULL);
+  add_rows(e, first, count, steps.induction, DEPTH);
+  k_loop_end(e, &steps, NULL);
+  if (e->spec->k % DEPTH == 0) return;
+  nabla_ssa end = k_add(e, k, size);
+  k_loop_begin(e, &steps, whole, end, 1, 0, NULL);
+  add_rows(e, first, count, steps.induction, 1);
+  k_loop_end(e, &steps, NULL);
 }
 
-static void run(nabla_emitter *emitter) {
+static void run(nabla_emitter *e) {
   nabla_loop columns, panels;
-  nabla_loop_begin(emitter, &columns, emitter->begin, emitter->end, COLUMNS, 0,
-                   NULL);
+  k_loop_begin(e, &columns, e->begin, e->end, COLUMNS, 0, NULL);
   nabla_ssa first = columns.induction;
-  nabla_ssa count = nabla_emit_left(emitter, emitter->end, first, COLUMNS);
-  turn_over(emitter, count, 1);
-  nabla_loop_begin(emitter, &panels, nabla_emit_i64(emitter, 0), emitter->k,
-                   PANEL, 0, NULL);
-  add_panel(emitter, first, count, panels.induction);
-  turn_over(emitter, count, 0);
-  nabla_loop_end(emitter, &panels, NULL);
-  finish(emitter, first, count);
-  nabla_loop_end(emitter, &columns, NULL);
+  nabla_ssa count = nabla_emit_left(e, e->end, first, COLUMNS);
+  turn_over(e, count, 1);
+  k_loop_begin(e, &panels, k_i64(e, 0), e->k, PANEL, 0, NULL);
+  add_panel(e, first, count, panels.induction);
+  turn_over(e, count, 0);
+  k_loop_end(e, &panels, NULL);
+  finish(e, first, count);
+  k_loop_end(e, &columns, NULL);
 }
 
 /* A line of 128 codes takes some 5 ns. */

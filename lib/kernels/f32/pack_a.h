@@ -16,11 +16,11 @@ typedef struct nabla_row_tiles {
 
 /* The inside of `prepare`: rows [begin, end) of x, f32, f16 or bf16, to the
  * workspace. The last tile has the last row again where x has no more. */
-void nabla_emit_pack_rows(nabla_emitter *emitter, nabla_row_tiles tiles);
+void nabla_emit_pack_rows(nabla_emitter *e, nabla_row_tiles tiles);
 
 /* The address of element (row, k), where `row` is the first of a tile and `k`
  * that of a range of `count` elements. */
-nabla_ssa nabla_emit_packed_rows(nabla_emitter *emitter, nabla_row_tiles tiles,
+nabla_ssa nabla_emit_packed_rows(nabla_emitter *e, nabla_row_tiles tiles,
                                  nabla_ssa row, nabla_ssa k, nabla_ssa count);
 
 /* How much workspace that takes. */

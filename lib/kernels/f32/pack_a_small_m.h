@@ -7,9 +7,9 @@
 #include "lib/kernels/builder/emit.h"
 
 /* How many elements of the workspace `height` rows take. */
-nabla_ssa nabla_emit_strip_row(nabla_emitter *emitter, unsigned height);
+nabla_ssa nabla_emit_strip_row(nabla_emitter *e, unsigned height);
 
 /* Writes rows of x to the workspace: all that `prepare` does. */
-void nabla_emit_strip_x(nabla_emitter *emitter, unsigned height);
+void nabla_emit_strip_x(nabla_emitter *e, unsigned height);
 
 #endif

@@ -6,7 +6,7 @@
  * (prepack.h). */
 #include "lib/kernels/f32/pack_b.h"
 
-#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/dequant/ggml_vectors.h"
 #include "lib/kernels/f32/pack_b_small_m.h"
@@ -14,14 +14,12 @@
 #include "lib/kernels/f32/prepack.h"
 #include "lib/kernels/tile_util.h"
 
-nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
+nabla_ssa nabla_panel_flat(nabla_emitter *e, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa k) {
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
-  row = nabla_emit_minimum(emitter, nabla_emit_add(emitter, panel->first, row),
-                           last);
-  return nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
+  nabla_ssa one = k_i64(e, 1);
+  nabla_ssa last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->n, one);
+  row = k_minimum(e, k_add(e, panel->first, row), last);
+  return k_add(e, nabla_emit_row_start(e, row), k);
 }
 
 /* ---- the next panel --------------------------------------------------------
@@ -60,119 +58,107 @@ uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
   return pieces * piece_lines(spec, width, elements);
 }
 
-static void packed_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+static void packed_ahead(nabla_emitter *e, const nabla_panel *panel,
                          unsigned elements, nabla_ssa line) {
-  uint64_t lines = packed_lines(emitter->spec, elements);
-  nabla_ssa piece = nabla_emit_divide(emitter, line, lines);
-  nabla_ssa by = nabla_emit_i64(emitter, lines);
-  nabla_ssa rest =
-      nabla_emit(emitter, "arith.remui %%v%u, %%v%u : i64", line, by);
-  nabla_ssa row = nabla_emit_multiply(emitter, piece, NABLA_LANES);
-  row = nabla_emit_add(emitter, panel->first, row);
-  nabla_emit_prefetch(emitter, nabla_emit_packed_at(emitter, row, panel->k),
-                      nabla_emit_multiply(emitter, rest, 64));
+  uint64_t lines = packed_lines(e->spec, elements);
+  nabla_ssa piece = k_divide(e, line, lines);
+  nabla_ssa by = k_i64(e, lines);
+  nabla_ssa rest = k_op(e, "arith.remui %%v%u, %%v%u : i64", line, by);
+  nabla_ssa row = k_multiply(e, piece, NABLA_LANES);
+  row = k_add(e, panel->first, row);
+  k_prefetch(e, nabla_emit_packed_at(e, row, panel->k),
+             k_multiply(e, rest, 64));
 }
 
-void nabla_emit_panel_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_panel_ahead(nabla_emitter *e, const nabla_panel *panel,
                             unsigned elements, nabla_ssa line) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   if (nabla_packed_applies(spec)) {
-    packed_ahead(emitter, panel, elements, line);
+    packed_ahead(e, panel, elements, line);
     return;
   }
   uint64_t lines = piece_lines(spec, panel->width, elements);
-  nabla_ssa piece = nabla_emit_divide(emitter, line, lines), flat;
-  nabla_ssa by = nabla_emit_i64(emitter, lines);
-  nabla_ssa rest =
-      nabla_emit(emitter, "arith.remui %%v%u, %%v%u : i64", line, by);
+  nabla_ssa piece = k_divide(e, line, lines), flat;
+  nabla_ssa by = k_i64(e, lines);
+  nabla_ssa rest = k_op(e, "arith.remui %%v%u, %%v%u : i64", line, by);
   if (nabla_spec_is_row(spec)) {
-    flat = nabla_panel_flat(emitter, panel, piece, panel->k);
+    flat = nabla_panel_flat(e, panel, piece, panel->k);
   } else {
-    flat = nabla_emit_add(emitter, panel->k, piece);
-    flat = nabla_emit_flat(emitter, flat, spec->k > 1 ? spec->stride_k : 0);
-    flat = nabla_emit_add(emitter, flat, panel->first);
+    flat = k_add(e, panel->k, piece);
+    flat = nabla_emit_flat(e, flat, spec->k > 1 ? spec->stride_k : 0);
+    flat = k_add(e, flat, panel->first);
   }
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_add(emitter, nabla_emit_code_byte(emitter, flat),
-                     nabla_emit_multiply(emitter, rest, 64)));
+  k_prefetch(e, e->codes,
+             k_add(e, nabla_emit_code_byte(e, flat), k_multiply(e, rest, 64)));
 }
 
 /* ---- rows first: 16 elements of each row, then transposed -----------------
  */
 
 /* Elements [k, k + width) of row `row` of the panel. */
-static nabla_ssa row_lanes(nabla_emitter *emitter, const nabla_panel *panel,
+static nabla_ssa row_lanes(nabla_emitter *e, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa at, unsigned width) {
-  nabla_ssa k = nabla_emit_add(emitter, panel->k, at);
+  nabla_ssa k = k_add(e, panel->k, at);
   unsigned lanes = panel->aligned < NABLA_LANES ? panel->aligned : NABLA_LANES;
-  nabla_window window = {.flat = nabla_panel_flat(emitter, panel, row, k),
+  nabla_window window = {.flat = nabla_panel_flat(e, panel, row, k),
                          .width = width,
-                         .aligned = nabla_row_alignment(emitter->spec, lanes)};
-  return nabla_emit_decode(emitter, &window);
+                         .aligned = nabla_row_alignment(e->spec, lanes)};
+  return nabla_emit_decode(e, &window);
 }
 
 /* The same of 16 rows from `row` on. What takes some instructions to decode is
  * in a loop, so that it is in the code once. */
-static void square_rows(nabla_emitter *emitter, const nabla_panel *panel,
+static void square_rows(nabla_emitter *e, const nabla_panel *panel,
                         nabla_ssa row, nabla_ssa at, unsigned width,
                         nabla_ssa *out) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   nabla_loop rows;
   if (!spec->format.encoding && !spec->ggml) {
     for (unsigned i = 0; i < NABLA_LANES; i++)
-      out[i] = row_lanes(emitter, panel,
-                         nabla_emit_add_constant(emitter, row, i), at, width);
+      out[i] = row_lanes(e, panel, k_add_constant(e, row, i), at, width);
     return;
   }
   nabla_array_ref scratch = nabla_floats_at(panel->scratch);
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_LANES), 1, 0, NULL);
-  nabla_emit_write_lanes(
-      emitter, scratch,
-      nabla_emit_multiply(emitter, rows.induction, NABLA_LANES),
-      row_lanes(emitter, panel, nabla_emit_add(emitter, row, rows.induction),
-                at, width));
-  nabla_loop_end(emitter, &rows, NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_LANES), 1, 0, NULL);
+  k_write_lanes(e, scratch, k_multiply(e, rows.induction, NABLA_LANES),
+                row_lanes(e, panel, k_add(e, row, rows.induction), at, width));
+  k_loop_end(e, &rows, NULL);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    out[i] = nabla_emit_read_lanes(
-        emitter, scratch, nabla_emit_i64(emitter, (uint64_t)i * NABLA_LANES),
-        NABLA_LANES);
+    out[i] = k_read_lanes(e, scratch, k_i64(e, (uint64_t)i * NABLA_LANES),
+                          NABLA_LANES);
 }
 
 /* Decodes elements [k, k + width) of 16 rows from `row` on and stores them. */
-static void square(nabla_emitter *emitter, const nabla_panel *panel,
-                   nabla_ssa row, nabla_ssa at, unsigned width) {
+static void square(nabla_emitter *e, const nabla_panel *panel, nabla_ssa row,
+                   nabla_ssa at, unsigned width) {
   nabla_array_ref out = nabla_floats_at(panel->out);
   nabla_ssa values[NABLA_LANES];
-  square_rows(emitter, panel, row, at, width, values);
-  nabla_emit_transpose(emitter, "f32", values);
-  nabla_ssa to = nabla_emit_multiply(emitter, at, panel->width);
-  to = nabla_emit_add(emitter, to, row);
+  square_rows(e, panel, row, at, width, values);
+  k_transpose(e, "f32", values);
+  nabla_ssa to = k_multiply(e, at, panel->width);
+  to = k_add(e, to, row);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_emit_write_lanes(
-        emitter, out,
-        nabla_emit_add_constant(emitter, to, (uint64_t)i * panel->width),
-        values[i]);
+    k_write_lanes(e, out, k_add_constant(e, to, (uint64_t)i * panel->width),
+                  values[i]);
 }
 
-static void rows_first(nabla_emitter *emitter, const nabla_panel *panel,
+static void rows_first(nabla_emitter *e, const nabla_panel *panel,
                        nabla_ssa row) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_LANES);
   nabla_loop loop;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_divide(emitter, panel->count, NABLA_LANES);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
-  nabla_loop_begin(emitter, &loop, zero, whole, NABLA_LANES, 0, NULL);
-  square(emitter, panel, row, loop.induction, NABLA_LANES);
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_ssa whole = k_divide(e, panel->count, NABLA_LANES);
+  whole = k_multiply(e, whole, NABLA_LANES);
+  k_loop_begin(e, &loop, zero, whole, NABLA_LANES, 0, NULL);
+  square(e, panel, row, loop.induction, NABLA_LANES);
+  k_loop_end(e, &loop, NULL);
   if (!rest) return;
-  nabla_ssa some = nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64",
-                              whole, panel->count);
-  nabla_emit_line(emitter, "scf.if %%v%u {", some);
-  square(emitter, panel, row, whole, rest);
-  nabla_emit_line(emitter, "}");
+  nabla_ssa some =
+      k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", whole, panel->count);
+  k_line(e, "scf.if %%v%u {", some);
+  square(e, panel, row, whole, rest);
+  k_line(e, "}");
 }
 
 /* ---- blocks of GGUF files: whole ones of a row, then transposed ------------
@@ -190,85 +176,76 @@ uint64_t nabla_panel_scratch(const nabla_fused_spec *spec) {
 
 /* The 16 rows from `row` on, by strips, whose vectors have an order of their
  * own. */
-static void blocks_first(nabla_emitter *emitter, const nabla_panel *panel,
+static void blocks_first(nabla_emitter *e, const nabla_panel *panel,
                          nabla_ssa row) {
   unsigned order[NABLA_LANES];
-  nabla_ssa values[NABLA_LANES], one = nabla_emit_i64(emitter, 1);
-  nabla_strip strip = {.first = nabla_emit_add(emitter, panel->first, row),
-                       .rows = nabla_emit_i64(emitter, NABLA_LANES),
+  nabla_ssa values[NABLA_LANES], one = k_i64(e, 1);
+  nabla_strip strip = {.first = k_add(e, panel->first, row),
+                       .rows = k_i64(e, NABLA_LANES),
                        .k = panel->k,
                        .count = panel->count,
                        .out = panel->scratch};
   nabla_array_ref from = nabla_floats_at(panel->scratch);
   nabla_loop loop;
-  strip.last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
-  nabla_emit_strip(emitter, &strip);
-  nabla_strip_order(emitter->spec, order);
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), panel->count,
-                   NABLA_LANES, 0, NULL);
+  strip.last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->n, one);
+  nabla_emit_strip(e, &strip);
+  nabla_strip_order(e->spec, order);
+  k_loop_begin(e, &loop, k_i64(e, 0), panel->count, NABLA_LANES, 0, NULL);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    values[i] = nabla_emit_read_lanes(
-        emitter, from,
-        nabla_emit_add_constant(emitter, loop.induction,
-                                (uint64_t)i * NABLA_STRIP),
+    values[i] = k_read_lanes(
+        e, from, k_add_constant(e, loop.induction, (uint64_t)i * NABLA_STRIP),
         NABLA_LANES);
-  nabla_emit_transpose(emitter, "f32", values);
-  nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
-  to = nabla_emit_add(emitter, to, row);
+  k_transpose(e, "f32", values);
+  nabla_ssa to = k_multiply(e, loop.induction, panel->width);
+  to = k_add(e, to, row);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_emit_write_lanes(
-        emitter, nabla_floats_at(panel->out),
-        nabla_emit_add_constant(emitter, to, (uint64_t)order[i] * panel->width),
-        values[i]);
-  nabla_loop_end(emitter, &loop, NULL);
+    k_write_lanes(e, nabla_floats_at(panel->out),
+                  k_add_constant(e, to, (uint64_t)order[i] * panel->width),
+                  values[i]);
+  k_loop_end(e, &loop, NULL);
 }
 
 /* ---- consecutive along n: rows in lanes already ----------------------------
  */
 
 /* 16 columns from `row` on, or the last 16. */
-static void columns_first(nabla_emitter *emitter, const nabla_panel *panel,
+static void columns_first(nabla_emitter *e, const nabla_panel *panel,
                           nabla_ssa row) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   uint64_t stride = spec->k > 1 ? spec->stride_k : 0;
   nabla_loop loop;
-  nabla_ssa column =
-      nabla_emit_minimum(emitter, nabla_emit_add(emitter, panel->first, row),
-                         nabla_emit_i64(emitter, spec->n - NABLA_LANES));
-  nabla_loop_begin(emitter, &loop, nabla_emit_i64(emitter, 0), panel->count, 1,
-                   0, NULL);
-  nabla_ssa k = nabla_emit_add(emitter, panel->k, loop.induction);
-  nabla_ssa flat = nabla_emit_multiply(emitter, k, stride);
-  flat = nabla_emit_add_constant(emitter, flat, spec->offset);
+  nabla_ssa column = k_minimum(e, k_add(e, panel->first, row),
+                               k_i64(e, spec->n - NABLA_LANES));
+  k_loop_begin(e, &loop, k_i64(e, 0), panel->count, 1, 0, NULL);
+  nabla_ssa k = k_add(e, panel->k, loop.induction);
+  nabla_ssa flat = k_multiply(e, k, stride);
+  flat = k_add_constant(e, flat, spec->offset);
   nabla_window window = {
-      .flat = nabla_emit_add(emitter, flat, column),
+      .flat = k_add(e, flat, column),
       .width = NABLA_LANES,
       .aligned = nabla_common_divisor(
           NABLA_LANES, nabla_common_divisor(spec->offset, stride))};
-  nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
-  nabla_emit_write_lanes(emitter, nabla_floats_at(panel->out),
-                         nabla_emit_add(emitter, to, row),
-                         nabla_emit_decode(emitter, &window));
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_ssa to = k_multiply(e, loop.induction, panel->width);
+  k_write_lanes(e, nabla_floats_at(panel->out), k_add(e, to, row),
+                nabla_emit_decode(e, &window));
+  k_loop_end(e, &loop, NULL);
 }
 
-void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel) {
-  int rows = nabla_spec_is_row(emitter->spec);
-  int dwords = rows && nabla_panel_by_words(emitter->spec, panel->aligned);
+void nabla_emit_panel(nabla_emitter *e, const nabla_panel *panel) {
+  int rows = nabla_spec_is_row(e->spec);
+  int dwords = rows && nabla_panel_by_words(e->spec, panel->aligned);
   nabla_loop loop;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_loop_begin(emitter, &loop, zero, nabla_emit_i64(emitter, panel->width),
-                   NABLA_LANES, 0, NULL);
-  if (nabla_packed_applies(emitter->spec))
-    nabla_emit_packed_panel(emitter, panel, loop.induction);
+  nabla_ssa zero = k_i64(e, 0);
+  k_loop_begin(e, &loop, zero, k_i64(e, panel->width), NABLA_LANES, 0, NULL);
+  if (nabla_packed_applies(e->spec))
+    nabla_emit_packed_panel(e, panel, loop.induction);
   else if (!rows)
-    columns_first(emitter, panel, loop.induction);
+    columns_first(e, panel, loop.induction);
   else if (dwords)
-    nabla_emit_panel_words(emitter, panel, loop.induction);
-  else if (by_blocks(emitter->spec))
-    blocks_first(emitter, panel, loop.induction);
+    nabla_emit_panel_words(e, panel, loop.induction);
+  else if (by_blocks(e->spec))
+    blocks_first(e, panel, loop.induction);
   else
-    rows_first(emitter, panel, loop.induction);
-  nabla_loop_end(emitter, &loop, NULL);
+    rows_first(e, panel, loop.induction);
+  k_loop_end(e, &loop, NULL);
 }

@@ -21,7 +21,7 @@ typedef struct nabla_panel {
 } nabla_panel;
 
 /* The flat index of element k of the panel's row `row`, or of the last row. */
-nabla_ssa nabla_panel_flat(nabla_emitter *emitter, const nabla_panel *panel,
+nabla_ssa nabla_panel_flat(nabla_emitter *e, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa k);
 
 /* How much scratch a panel of at most 512 elements of each row needs. */
@@ -29,7 +29,7 @@ uint64_t nabla_panel_scratch(const nabla_fused_spec *spec);
 
 /* Decodes a panel. Elements beyond `count`, up to the next multiple of 16, may
  * be written too. */
-void nabla_emit_panel(nabla_emitter *emitter, const nabla_panel *panel);
+void nabla_emit_panel(nabla_emitter *e, const nabla_panel *panel);
 
 /* Lines of memory, 64 bytes each, that hold a panel's codes, about. */
 uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
@@ -37,7 +37,7 @@ uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
 
 /* Asks for line number `line` of those of a panel of `elements` elements of
  * each row; its `count`, `out` and `scratch` mean nothing. */
-void nabla_emit_panel_ahead(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_panel_ahead(nabla_emitter *e, const nabla_panel *panel,
                             unsigned elements, nabla_ssa line);
 
 #endif

@@ -4,6 +4,7 @@
  * a scale; and anything, 16 elements at a time. */
 #include "lib/kernels/f32/pack_b_small_m.h"
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/dequant/ggml_vectors.h"
@@ -74,48 +75,42 @@ void nabla_strip_order(const nabla_fused_spec *spec,
 }
 
 /* Codes of 4 bits of the 8 bytes at `byte`, at the bottom of the lanes. */
-static nabla_ssa split_quads(nabla_emitter *emitter, nabla_ssa byte) {
-  nabla_ssa word = nabla_emit_load(emitter, "i64", emitter->codes, byte, 1);
-  word = nabla_emit(emitter, "vector.broadcast %%v%u : i64 to vector<8xi64>",
-                    word);
-  nabla_ssa by = nabla_emit(
-      emitter,
-      "arith.constant dense<[0, 4, 8, 12, 16, 20, 24, 28]> : vector<8xi64>");
-  word =
-      nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<8xi64>", word, by);
-  return nabla_emit(
-      emitter, "vector.bitcast %%v%u : vector<8xi64> to vector<16xi32>", word);
+static nabla_ssa split_quads(nabla_emitter *e, nabla_ssa byte) {
+  nabla_ssa word = k_load(e, "i64", e->codes, byte, 1);
+  word = k_op(e, "vector.broadcast %%v%u : i64 to vector<8xi64>", word);
+  nabla_ssa by = k_op(
+      e, "arith.constant dense<[0, 4, 8, 12, 16, 20, 24, 28]> : vector<8xi64>");
+  word = k_op(e, "arith.shrui %%v%u, %%v%u : vector<8xi64>", word, by);
+  return k_op(e, "vector.bitcast %%v%u : vector<8xi64> to vector<16xi32>",
+              word);
 }
 
 /* Codes of 1 or 2 bits from `byte` on, at the bottom of the lanes. */
-static nabla_ssa split_few(nabla_emitter *emitter, nabla_ssa byte) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
+static nabla_ssa split_few(nabla_emitter *e, nabla_ssa byte) {
+  const nabla_encoding *encoding = e->spec->format.encoding;
   uint32_t shifts[NABLA_LANES];
   nabla_ssa word;
   for (uint32_t i = 0; i < NABLA_LANES; i++) shifts[i] = bit_of(encoding, i);
   if (encoding->bits == 2) {
-    word = nabla_emit_load(emitter, "i32", emitter->codes, byte, 1);
+    word = k_load(e, "i32", e->codes, byte, 1);
   } else {
-    word = nabla_emit_load(emitter, "i16", emitter->codes, byte, 1);
-    word = nabla_emit(emitter, "arith.extui %%v%u : i16 to i32", word);
+    word = k_load(e, "i16", e->codes, byte, 1);
+    word = k_op(e, "arith.extui %%v%u : i16 to i32", word);
   }
-  return nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
-                    nabla_emit_broadcast(emitter, "i32", word),
-                    nabla_emit_i32_lanes(emitter, shifts));
+  return k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
+              k_broadcast(e, "i32", word), k_i32_lanes(e, shifts));
 }
 
 /* The values of all codes under the scale, and zero point, at `flat`. */
-static nabla_ssa scaled_table(nabla_emitter *emitter, nabla_ssa flat) {
+static nabla_ssa scaled_table(nabla_emitter *e, nabla_ssa flat) {
   uint32_t all[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) all[i] = i;
-  nabla_ssa values =
-      nabla_emit_code_value(emitter, nabla_emit_i32_lanes(emitter, all));
-  nabla_ssa block = nabla_emit_block(emitter, flat);
-  nabla_ssa zero = nabla_emit_zero_value(emitter, block);
-  if (zero) zero = nabla_emit_broadcast(emitter, "f32", zero);
-  nabla_ssa scale =
-      nabla_emit_broadcast(emitter, "f32", nabla_emit_scale_at(emitter, block));
-  return nabla_emit_scaled(emitter, values, zero, scale);
+  nabla_ssa values = nabla_emit_code_value(e, k_i32_lanes(e, all));
+  nabla_ssa block = nabla_emit_block(e, flat);
+  nabla_ssa zero = nabla_emit_zero_value(e, block);
+  if (zero) zero = k_broadcast(e, "f32", zero);
+  nabla_ssa scale = k_broadcast(e, "f32", nabla_emit_scale_at(e, block));
+  return nabla_emit_scaled(e, values, zero, scale);
 }
 
 /* ---- one row ---- */
@@ -127,33 +122,28 @@ typedef struct piece {
   nabla_ssa out;   /* address */
 } piece;
 
-static void store(nabla_emitter *emitter, const piece *p, nabla_ssa at,
+static void store(nabla_emitter *e, const piece *p, nabla_ssa at,
                   nabla_ssa values) {
-  nabla_emit_write_lanes(emitter, nabla_floats_at(p->out), at, values);
+  k_write_lanes(e, nabla_floats_at(p->out), at, values);
 }
 
-static void words(nabla_emitter *emitter, const piece *p) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void words(nabla_emitter *e, const piece *p) {
+  const nabla_fused_spec *spec = e->spec;
   unsigned bits = spec->format.encoding->bits;
   unsigned vectors = (unsigned)(unit_of(spec) / NABLA_LANES);
-  nabla_ssa table = has_row_scale(spec) ? scaled_table(emitter, p->flat) : 0;
+  nabla_ssa table = has_row_scale(spec) ? scaled_table(e, p->flat) : 0;
   nabla_loop units;
-  nabla_loop_begin(emitter, &units, nabla_emit_i64(emitter, 0), p->count,
-                   unit_of(spec), 0, NULL);
-  nabla_ssa flat = nabla_emit_add(emitter, p->flat, units.induction);
-  nabla_ssa byte = nabla_emit_divide(emitter, flat, 8 / bits);
-  nabla_ssa here = table ? table : scaled_table(emitter, flat);
+  k_loop_begin(e, &units, k_i64(e, 0), p->count, unit_of(spec), 0, NULL);
+  nabla_ssa flat = k_add(e, p->flat, units.induction);
+  nabla_ssa byte = k_divide(e, flat, 8 / bits);
+  nabla_ssa here = table ? table : scaled_table(e, flat);
   for (unsigned i = 0; i < vectors; i++) {
-    nabla_ssa at =
-        nabla_emit_add_constant(emitter, byte, (uint64_t)i * 2 * bits);
-    nabla_ssa codes =
-        bits == 4 ? split_quads(emitter, at) : split_few(emitter, at);
-    store(emitter, p,
-          nabla_emit_add_constant(emitter, units.induction,
-                                  (uint64_t)i * NABLA_LANES),
-          nabla_emit_lookup_in(emitter, here, codes));
+    nabla_ssa at = k_add_constant(e, byte, (uint64_t)i * 2 * bits);
+    nabla_ssa codes = bits == 4 ? split_quads(e, at) : split_few(e, at);
+    store(e, p, k_add_constant(e, units.induction, (uint64_t)i * NABLA_LANES),
+          nabla_emit_lookup_in(e, here, codes));
   }
-  nabla_loop_end(emitter, &units, NULL);
+  k_loop_end(e, &units, NULL);
 }
 
 /* Where the weights of a block go. */
@@ -162,114 +152,103 @@ typedef struct block_place {
   nabla_ssa at;
 } block_place;
 
-static void store_block(nabla_emitter *emitter, uint32_t element, nabla_ssa weights,
+static void store_block(nabla_emitter *e, uint32_t element, nabla_ssa weights,
                         void *context) {
   const block_place *place = context;
-  store(emitter, place->p, nabla_emit_add_constant(emitter, place->at, element),
-        weights);
+  store(e, place->p, k_add_constant(e, place->at, element), weights);
 }
 
-static void blocks(nabla_emitter *emitter, const piece *p) {
-  const nabla_ggml *format = emitter->spec->ggml;
-  uint64_t unit = nabla_common_divisor(alignment(emitter->spec, 1), UNIT);
+static void blocks(nabla_emitter *e, const piece *p) {
+  const nabla_ggml *format = e->spec->ggml;
+  uint64_t unit = nabla_common_divisor(alignment(e->spec, 1), UNIT);
   if (unit < format->elements) unit = format->elements;
   nabla_loop units;
-  nabla_loop_begin(emitter, &units, nabla_emit_i64(emitter, 0), p->count, unit,
-                   0, NULL);
-  nabla_ssa base = nabla_emit_code_byte(
-      emitter, nabla_emit_add(emitter, p->flat, units.induction));
+  k_loop_begin(e, &units, k_i64(e, 0), p->count, unit, 0, NULL);
+  nabla_ssa base = nabla_emit_code_byte(e, k_add(e, p->flat, units.induction));
   for (uint64_t i = 0; i < unit / format->elements; i++) {
-    block_place place = {p, nabla_emit_add_constant(emitter, units.induction,
-                                                    i * format->elements)};
-    nabla_emit_block_weights(
-        emitter, nabla_emit_add_constant(emitter, base, i * format->bytes), 1,
-        store_block, &place);
+    block_place place = {
+        p, k_add_constant(e, units.induction, i * format->elements)};
+    nabla_emit_block_weights(e, k_add_constant(e, base, i * format->bytes), 1,
+                             store_block, &place);
   }
-  nabla_loop_end(emitter, &units, NULL);
+  k_loop_end(e, &units, NULL);
 }
 
 /* `count` vectors of any weight from `at` on, the last one of `width`. */
-static void vectors(nabla_emitter *emitter, const piece *p, nabla_ssa scale,
+static void vectors(nabla_emitter *e, const piece *p, nabla_ssa scale,
                     nabla_ssa at, unsigned count, unsigned width) {
   for (unsigned i = 0; i < count; i++) {
-    nabla_ssa here =
-        nabla_emit_add_constant(emitter, at, (uint64_t)i * NABLA_LANES);
-    nabla_window window = {.flat = nabla_emit_add(emitter, p->flat, here),
-                           .width = i + 1 < count ? NABLA_LANES : width,
-                           .scale = scale,
-                           .aligned = nabla_common_divisor(
-                               alignment(emitter->spec, 0), NABLA_LANES)};
-    store(emitter, p, here, nabla_emit_decode(emitter, &window));
+    nabla_ssa here = k_add_constant(e, at, (uint64_t)i * NABLA_LANES);
+    nabla_window window = {
+        .flat = k_add(e, p->flat, here),
+        .width = i + 1 < count ? NABLA_LANES : width,
+        .scale = scale,
+        .aligned = nabla_common_divisor(alignment(e->spec, 0), NABLA_LANES)};
+    store(e, p, here, nabla_emit_decode(e, &window));
   }
 }
 
-static void windows(nabla_emitter *emitter, const piece *p) {
-  const nabla_fused_spec *spec = emitter->spec;
+static void windows(nabla_emitter *e, const piece *p) {
+  const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_LANES);
   /* repeated where that tells the place in a byte or block */
   unsigned unit = alignment(spec, 1) % 64 ? NABLA_LANES : 64;
-  nabla_ssa scale =
-      has_row_scale(spec) ? nabla_emit_scale(emitter, p->flat) : 0;
-  nabla_ssa whole = nabla_emit_divide(emitter, p->count, NABLA_LANES);
-  whole = nabla_emit_multiply(emitter, whole, NABLA_LANES);
+  nabla_ssa scale = has_row_scale(spec) ? nabla_emit_scale(e, p->flat) : 0;
+  nabla_ssa whole = k_divide(e, p->count, NABLA_LANES);
+  whole = k_multiply(e, whole, NABLA_LANES);
   nabla_loop units;
-  nabla_loop_begin(emitter, &units, nabla_emit_i64(emitter, 0), whole, unit, 0,
-                   NULL);
-  vectors(emitter, p, scale, units.induction, unit / NABLA_LANES, NABLA_LANES);
-  nabla_loop_end(emitter, &units, NULL);
+  k_loop_begin(e, &units, k_i64(e, 0), whole, unit, 0, NULL);
+  vectors(e, p, scale, units.induction, unit / NABLA_LANES, NABLA_LANES);
+  k_loop_end(e, &units, NULL);
   if (!rest) return;
-  nabla_ssa some = nabla_emit(emitter, "arith.cmpi ult, %%v%u, %%v%u : i64",
-                              whole, p->count);
-  nabla_emit_line(emitter, "scf.if %%v%u {", some);
-  vectors(emitter, p, scale, whole, 1, rest);
-  nabla_emit_line(emitter, "}");
+  nabla_ssa some =
+      k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", whole, p->count);
+  k_line(e, "scf.if %%v%u {", some);
+  vectors(e, p, scale, whole, 1, rest);
+  k_line(e, "}");
 }
 
 /* ---- all rows ---- */
 
 /* The flat index of row `row` of the strip at its k. */
-static nabla_ssa row_flat(nabla_emitter *emitter, const nabla_strip *strip,
+static nabla_ssa row_flat(nabla_emitter *e, const nabla_strip *strip,
                           nabla_ssa row) {
-  const nabla_fused_spec *spec = emitter->spec;
-  row = nabla_emit_add(emitter, strip->first, row);
-  row = nabla_emit_minimum(emitter, row, strip->last);
-  nabla_ssa flat =
-      spec->any_size
-          ? nabla_emit_product(emitter, row, emitter->k)
-          : nabla_emit_flat(emitter, row, nabla_spec_row_stride(spec));
-  return nabla_emit_add(emitter, flat, strip->k);
+  const nabla_fused_spec *spec = e->spec;
+  row = k_add(e, strip->first, row);
+  row = k_minimum(e, row, strip->last);
+  nabla_ssa flat = spec->any_size
+                       ? k_product(e, row, e->k)
+                       : nabla_emit_flat(e, row, nabla_spec_row_stride(spec));
+  return k_add(e, flat, strip->k);
 }
 
-void nabla_emit_strip(nabla_emitter *emitter, const nabla_strip *strip) {
-  const nabla_fused_spec *spec = emitter->spec;
+void nabla_emit_strip(nabla_emitter *e, const nabla_strip *strip) {
+  const nabla_fused_spec *spec = e->spec;
   nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0), strip->rows, 1,
-                   0, NULL);
-  nabla_ssa to = nabla_emit_multiply(emitter, rows.induction, NABLA_STRIP * 4);
-  piece p = {.flat = row_flat(emitter, strip, rows.induction),
+  k_loop_begin(e, &rows, k_i64(e, 0), strip->rows, 1, 0, NULL);
+  nabla_ssa to = k_multiply(e, rows.induction, NABLA_STRIP * 4);
+  piece p = {.flat = row_flat(e, strip, rows.induction),
              .count = strip->count,
-             .out = nabla_emit_address(emitter, strip->out, to)};
+             .out = k_address(e, strip->out, to)};
   if (spec->ggml && nabla_block_weights_apply(spec))
-    blocks(emitter, &p);
+    blocks(e, &p);
   else if (by_words(spec))
-    words(emitter, &p);
+    words(e, &p);
   else
-    windows(emitter, &p);
-  nabla_loop_end(emitter, &rows, NULL);
+    windows(e, &p);
+  k_loop_end(e, &rows, NULL);
 }
 
-void nabla_emit_prefetch_strip(nabla_emitter *emitter,
-                               const nabla_strip *strip) {
+void nabla_emit_prefetch_strip(nabla_emitter *e, const nabla_strip *strip) {
   nabla_loop rows, lines;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_loop_begin(emitter, &rows, zero, strip->rows, 1, 0, NULL);
-  nabla_ssa flat = row_flat(emitter, strip, rows.induction);
-  nabla_ssa from = nabla_emit_code_byte(emitter, flat);
-  nabla_ssa to = nabla_emit_code_byte(
-      emitter, nabla_emit_add(emitter, flat, strip->count));
-  nabla_loop_begin(emitter, &lines, from, to, 64, 0, NULL);
-  nabla_emit_prefetch(emitter, emitter->codes, lines.induction);
-  nabla_loop_end(emitter, &lines, NULL);
-  if (emitter->spec->format.encoding) nabla_emit_prefetch_scale(emitter, flat);
-  nabla_loop_end(emitter, &rows, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  k_loop_begin(e, &rows, zero, strip->rows, 1, 0, NULL);
+  nabla_ssa flat = row_flat(e, strip, rows.induction);
+  nabla_ssa from = nabla_emit_code_byte(e, flat);
+  nabla_ssa to = nabla_emit_code_byte(e, k_add(e, flat, strip->count));
+  k_loop_begin(e, &lines, from, to, 64, 0, NULL);
+  k_prefetch(e, e->codes, lines.induction);
+  k_loop_end(e, &lines, NULL);
+  if (e->spec->format.encoding) nabla_emit_prefetch_scale(e, flat);
+  k_loop_end(e, &rows, NULL);
 }

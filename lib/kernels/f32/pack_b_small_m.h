@@ -28,11 +28,10 @@ int nabla_strip_applies(const nabla_fused_spec *spec);
 void nabla_strip_order(const nabla_fused_spec *spec, unsigned out[NABLA_LANES]);
 
 /* Decodes a strip. Lanes beyond K are zero. */
-void nabla_emit_strip(nabla_emitter *emitter, const nabla_strip *strip);
+void nabla_emit_strip(nabla_emitter *e, const nabla_strip *strip);
 
 /* Asks for the codes and scales of a strip, which may lie beyond the storage;
  * `out` means nothing. */
-void nabla_emit_prefetch_strip(nabla_emitter *emitter,
-                               const nabla_strip *strip);
+void nabla_emit_prefetch_strip(nabla_emitter *e, const nabla_strip *strip);
 
 #endif

@@ -1,7 +1,7 @@
 /* See pack_b_words.h. */
 #include "lib/kernels/f32/pack_b_words.h"
 
-#include "lib/kernels/builder/transpose.h"
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/tile_util.h"
@@ -42,48 +42,38 @@ unsigned nabla_words_groups(const nabla_fused_spec *spec) {
 
 /* The scales, and zero points, of the blocks of a step at `flat`, for lane
  * `row`, to the scratch. */
-static void load_scales(nabla_emitter *emitter, const nabla_panel *panel,
+static void load_scales(nabla_emitter *e, const nabla_panel *panel,
                         nabla_ssa flat, nabla_ssa row) {
   nabla_array_ref out = nabla_floats_at(panel->scratch);
-  nabla_ssa first = nabla_emit_block(emitter, flat);
-  for (unsigned g = 0; g < nabla_words_groups(emitter->spec); g++) {
-    nabla_ssa index = nabla_emit_add_constant(emitter, first, g);
+  nabla_ssa first = nabla_emit_block(e, flat);
+  for (unsigned g = 0; g < nabla_words_groups(e->spec); g++) {
+    nabla_ssa index = k_add_constant(e, first, g);
     uint64_t at = (uint64_t)g * NABLA_LANES;
-    nabla_emit_write(
-        emitter, out,
-        nabla_emit_add_constant(emitter, row, NABLA_WORDS_SCALES / 4 + at),
-        nabla_emit_scale_at(emitter, index));
-    nabla_ssa zero = nabla_emit_zero_value(emitter, index);
+    k_write(e, out, k_add_constant(e, row, NABLA_WORDS_SCALES / 4 + at),
+            nabla_emit_scale_at(e, index));
+    nabla_ssa zero = nabla_emit_zero_value(e, index);
     if (zero)
-      nabla_emit_write(
-          emitter, out,
-          nabla_emit_add_constant(emitter, row, NABLA_WORDS_ZEROS / 4 + at),
-          zero);
+      k_write(e, out, k_add_constant(e, row, NABLA_WORDS_ZEROS / 4 + at), zero);
   }
 }
 
 /* One by one: that is little code, and the copies stay in the first cache. */
-void nabla_emit_words_collect(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_words_collect(nabla_emitter *e, const nabla_panel *panel,
                               nabla_ssa first, nabla_ssa k) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->format.encoding;
   nabla_loop rows;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_LANES), 1, 0, NULL);
-  nabla_ssa row = nabla_emit_add(emitter, first, rows.induction);
-  nabla_ssa flat = nabla_panel_flat(emitter, panel, row, k);
-  nabla_ssa byte = nabla_emit_divide(emitter, flat, 8 / encoding->bits);
-  nabla_emit_prefetch(emitter, emitter->codes,
-                      nabla_emit_add_constant(
-                          emitter, byte, CODES_AHEAD / (8 / encoding->bits)));
-  if (emitter->spec->format.granularity == NABLA_PER_BLOCK)
-    nabla_emit_prefetch_scale(
-        emitter, nabla_emit_add_constant(emitter, flat, SCALES_AHEAD));
-  nabla_emit_store(
-      emitter, "vector<16xi32>",
-      nabla_emit_load(emitter, "vector<16xi32>", emitter->codes, byte, 1),
-      panel->scratch, nabla_emit_multiply(emitter, rows.induction, 64), 64);
-  load_scales(emitter, panel, flat, rows.induction);
-  nabla_loop_end(emitter, &rows, NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_LANES), 1, 0, NULL);
+  nabla_ssa row = k_add(e, first, rows.induction);
+  nabla_ssa flat = nabla_panel_flat(e, panel, row, k);
+  nabla_ssa byte = k_divide(e, flat, 8 / encoding->bits);
+  k_prefetch(e, e->codes,
+             k_add_constant(e, byte, CODES_AHEAD / (8 / encoding->bits)));
+  if (e->spec->format.granularity == NABLA_PER_BLOCK)
+    nabla_emit_prefetch_scale(e, k_add_constant(e, flat, SCALES_AHEAD));
+  k_store(e, "vector<16xi32>", k_load(e, "vector<16xi32>", e->codes, byte, 1),
+          panel->scratch, k_multiply(e, rows.induction, 64), 64);
+  load_scales(e, panel, flat, rows.induction);
+  k_loop_end(e, &rows, NULL);
 }
 
 /* Where, of the codes in a dword, the one for element `i` lies, from the
@@ -93,80 +83,68 @@ static unsigned place_of(const nabla_encoding *encoding, unsigned i) {
   return encoding->high_first ? i ^ (per_byte - 1) : i;
 }
 
-void nabla_emit_words_turn(nabla_emitter *emitter, nabla_ssa from,
-                           nabla_ssa to) {
+void nabla_emit_words_turn(nabla_emitter *e, nabla_ssa from, nabla_ssa to) {
   nabla_ssa words[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    words[i] = nabla_emit_load(emitter, "vector<16xi32>", from,
-                               nabla_emit_i64(emitter, (uint64_t)i * 64), 64);
-  nabla_emit_transpose(emitter, "i32", words);
+    words[i] =
+        k_load(e, "vector<16xi32>", from, k_i64(e, (uint64_t)i * 64), 64);
+  k_transpose(e, "i32", words);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_emit_store(emitter, "vector<16xi32>", words[i], to,
-                     nabla_emit_i64(emitter, (uint64_t)i * 64), 64);
+    k_store(e, "vector<16xi32>", words[i], to, k_i64(e, (uint64_t)i * 64), 64);
 }
 
-nabla_ssa nabla_emit_word_value(nabla_emitter *emitter, nabla_ssa word,
-                                unsigned i) {
-  const nabla_encoding *encoding = emitter->spec->format.encoding;
-  nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR,
-                                encoding->bits * place_of(encoding, i));
+nabla_ssa nabla_emit_word_value(nabla_emitter *e, nabla_ssa word, unsigned i) {
+  const nabla_encoding *encoding = e->spec->format.encoding;
+  nabla_ssa by = k_i32(e, NABLA_VECTOR, encoding->bits * place_of(encoding, i));
   return nabla_emit_code_value(
-      emitter, nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
-                          word, by));
+      e, k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", word, by));
 }
 
-void nabla_emit_words_decode(nabla_emitter *emitter, const nabla_words *from,
+void nabla_emit_words_decode(nabla_emitter *e, const nabla_words *from,
                              const nabla_panel *panel, nabla_ssa to) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   const nabla_format *format = &spec->format;
   unsigned per_word = 32 / format->encoding->bits;
   unsigned groups = nabla_words_groups(spec);
   nabla_loop words;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), zeros = 0;
-  nabla_loop_begin(emitter, &words, zero, nabla_emit_i64(emitter, NABLA_LANES),
-                   1, 0, NULL);
-  nabla_ssa word =
-      nabla_emit_load(emitter, "vector<16xi32>", from->words,
-                      nabla_emit_multiply(emitter, words.induction, 64), 64);
-  nabla_ssa group =
-      nabla_emit_divide(emitter, words.induction, NABLA_LANES / groups);
-  group = nabla_emit_multiply(emitter, group, NABLA_LANES);
-  nabla_ssa scales = nabla_emit_read_lanes(
-      emitter, nabla_floats_at(from->scales), group, NABLA_LANES);
+  nabla_ssa zero = k_i64(e, 0), zeros = 0;
+  k_loop_begin(e, &words, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
+  nabla_ssa word = k_load(e, "vector<16xi32>", from->words,
+                          k_multiply(e, words.induction, 64), 64);
+  nabla_ssa group = k_divide(e, words.induction, NABLA_LANES / groups);
+  group = k_multiply(e, group, NABLA_LANES);
+  nabla_ssa scales =
+      k_read_lanes(e, nabla_floats_at(from->scales), group, NABLA_LANES);
   if (format->zero_point)
-    zeros = nabla_emit_read_lanes(emitter, nabla_floats_at(from->zeros), group,
-                                  NABLA_LANES);
-  nabla_ssa row = nabla_emit_multiply(emitter, words.induction,
-                                      (uint64_t)per_word * panel->width);
-  row = nabla_emit_add(emitter, to, row);
+    zeros = k_read_lanes(e, nabla_floats_at(from->zeros), group, NABLA_LANES);
+  nabla_ssa row =
+      k_multiply(e, words.induction, (uint64_t)per_word * panel->width);
+  row = k_add(e, to, row);
   for (unsigned i = 0; i < per_word; i++)
-    nabla_emit_write_lanes(
-        emitter, nabla_floats_at(panel->out),
-        nabla_emit_add_constant(emitter, row, (uint64_t)i * panel->width),
-        nabla_emit_scaled(emitter, nabla_emit_word_value(emitter, word, i),
-                          zeros, scales));
-  nabla_loop_end(emitter, &words, NULL);
+    k_write_lanes(
+        e, nabla_floats_at(panel->out),
+        k_add_constant(e, row, (uint64_t)i * panel->width),
+        nabla_emit_scaled(e, nabla_emit_word_value(e, word, i), zeros, scales));
+  k_loop_end(e, &words, NULL);
 }
 
-nabla_words nabla_words_in_scratch(nabla_emitter *emitter, nabla_ssa scratch) {
-  nabla_ssa scales = nabla_emit_i64(emitter, NABLA_WORDS_SCALES);
-  nabla_ssa zeros = nabla_emit_i64(emitter, NABLA_WORDS_ZEROS);
-  return (nabla_words){scratch, nabla_emit_address(emitter, scratch, scales),
-                       nabla_emit_address(emitter, scratch, zeros)};
+nabla_words nabla_words_in_scratch(nabla_emitter *e, nabla_ssa scratch) {
+  nabla_ssa scales = k_i64(e, NABLA_WORDS_SCALES);
+  nabla_ssa zeros = k_i64(e, NABLA_WORDS_ZEROS);
+  return (nabla_words){scratch, k_address(e, scratch, scales),
+                       k_address(e, scratch, zeros)};
 }
 
-void nabla_emit_panel_words(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_panel_words(nabla_emitter *e, const nabla_panel *panel,
                             nabla_ssa row) {
   nabla_loop loop;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0);
-  nabla_words from = nabla_words_in_scratch(emitter, panel->scratch);
-  nabla_loop_begin(emitter, &loop, zero, panel->count,
-                   nabla_words_step(emitter->spec), 0, NULL);
-  nabla_emit_words_collect(emitter, panel, row,
-                           nabla_emit_add(emitter, panel->k, loop.induction));
-  nabla_emit_words_turn(emitter, panel->scratch, panel->scratch);
-  nabla_ssa to = nabla_emit_multiply(emitter, loop.induction, panel->width);
-  nabla_emit_words_decode(emitter, &from, panel,
-                          nabla_emit_add(emitter, to, row));
-  nabla_loop_end(emitter, &loop, NULL);
+  nabla_ssa zero = k_i64(e, 0);
+  nabla_words from = nabla_words_in_scratch(e, panel->scratch);
+  k_loop_begin(e, &loop, zero, panel->count, nabla_words_step(e->spec), 0,
+               NULL);
+  nabla_emit_words_collect(e, panel, row, k_add(e, panel->k, loop.induction));
+  nabla_emit_words_turn(e, panel->scratch, panel->scratch);
+  nabla_ssa to = k_multiply(e, loop.induction, panel->width);
+  nabla_emit_words_decode(e, &from, panel, k_add(e, to, row));
+  k_loop_end(e, &loop, NULL);
 }

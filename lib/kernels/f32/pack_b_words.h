@@ -23,28 +23,26 @@ typedef struct nabla_words {
 /* Where they are in the scratch of a panel, for up to 16 groups. */
 #define NABLA_WORDS_SCALES (NABLA_LANES * NABLA_LANES * 4)
 #define NABLA_WORDS_ZEROS  (2 * NABLA_WORDS_SCALES)
-nabla_words nabla_words_in_scratch(nabla_emitter *emitter, nabla_ssa scratch);
+nabla_words nabla_words_in_scratch(nabla_emitter *e, nabla_ssa scratch);
 
 /* Copies a step at `k` of 16 rows, `row` of the panel the first, to the
  * scratch: a row after the other. */
-void nabla_emit_words_collect(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_words_collect(nabla_emitter *e, const nabla_panel *panel,
                               nabla_ssa row, nabla_ssa k);
 
 /* Transposes 16 rows of 16 dwords at address `from` to `to`, which may be the
  * same. */
-void nabla_emit_words_turn(nabla_emitter *emitter, nabla_ssa from,
-                           nabla_ssa to);
+void nabla_emit_words_turn(nabla_emitter *e, nabla_ssa from, nabla_ssa to);
 
 /* The value before scaling (f32) of element `i` of a vector of dwords. */
-nabla_ssa nabla_emit_word_value(nabla_emitter *emitter, nabla_ssa word,
-                                unsigned i);
+nabla_ssa nabla_emit_word_value(nabla_emitter *e, nabla_ssa word, unsigned i);
 
 /* Decodes a transposed step to the panel, from its element `to` on. */
-void nabla_emit_words_decode(nabla_emitter *emitter, const nabla_words *from,
+void nabla_emit_words_decode(nabla_emitter *e, const nabla_words *from,
                              const nabla_panel *panel, nabla_ssa to);
 
 /* Decodes the 16 rows from `row` of the panel on. */
-void nabla_emit_panel_words(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_panel_words(nabla_emitter *e, const nabla_panel *panel,
                             nabla_ssa row);
 
 #endif

@@ -16,16 +16,15 @@ int nabla_packed_applies(const nabla_fused_spec *spec);
 nabla_kernel_tiles nabla_packed_tiles(const nabla_fused_spec *spec);
 
 /* The inside of `prepack`; the scratch has NABLA_PANEL_SCRATCH bytes. */
-void nabla_emit_prepack(nabla_emitter *emitter);
+void nabla_emit_prepack(nabla_emitter *e);
 
 /* The address of element k of 16 rows, `row` (of w) the first and k a multiple
  * of a step: of the record, or of the element. Rows beyond the last are the
  * last 16. */
-nabla_ssa nabla_emit_packed_at(nabla_emitter *emitter, nabla_ssa row,
-                               nabla_ssa k);
+nabla_ssa nabla_emit_packed_at(nabla_emitter *e, nabla_ssa row, nabla_ssa k);
 
 /* What the record at an address has. */
-nabla_words nabla_packed_words(nabla_emitter *emitter, nabla_ssa record);
+nabla_words nabla_packed_words(nabla_emitter *e, nabla_ssa record);
 
 /* Bytes of `elements` of 16 rows. */
 uint64_t nabla_packed_bytes(const nabla_fused_spec *spec, uint64_t elements);
@@ -34,7 +33,7 @@ uint64_t nabla_packed_bytes(const nabla_fused_spec *spec, uint64_t elements);
 int nabla_packed_is_panel(const nabla_fused_spec *spec);
 
 /* Decodes the 16 rows from `row` of the panel on. */
-void nabla_emit_packed_panel(nabla_emitter *emitter, const nabla_panel *panel,
+void nabla_emit_packed_panel(nabla_emitter *e, const nabla_panel *panel,
                              nabla_ssa row);
 
 #endif

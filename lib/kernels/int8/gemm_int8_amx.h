@@ -17,16 +17,15 @@ typedef struct nabla_int8_areas {
 } nabla_int8_areas;
 nabla_int8_areas nabla_int8_areas_of(const nabla_int8 *self);
 
-void nabla_emit_int8_amx_decode(nabla_emitter *emitter,
+void nabla_emit_int8_amx_decode(nabla_emitter *e,
                                 const nabla_tiled_block *block);
 
 /* The prepacked weight: for each 16 rows all codes, in pieces of each row in
  * turn, then scales and negative zero points of each span. */
-void nabla_emit_int8_amx_prepack(nabla_emitter *emitter);
+void nabla_emit_int8_amx_prepack(nabla_emitter *e);
 
 /* Asks for what row `row` of the panel at k is decoded from. */
-void nabla_emit_int8_amx_prefetch(nabla_emitter *emitter,
-                                  const nabla_int8 *self, nabla_ssa row,
-                                  nabla_ssa k);
+void nabla_emit_int8_amx_prefetch(nabla_emitter *e, const nabla_int8 *self,
+                                  nabla_ssa row, nabla_ssa k);
 
 #endif

@@ -33,11 +33,10 @@ typedef struct nabla_int8_panel {
 } nabla_int8_panel;
 
 /* Decodes a panel to the scratch, one group of columns after the other. */
-void nabla_emit_int8_panel(nabla_emitter *emitter,
-                           const nabla_int8_panel *panel);
+void nabla_emit_int8_panel(nabla_emitter *e, const nabla_int8_panel *panel);
 
 /* The address `bytes` after `base`. */
-nabla_ssa nabla_emit_int8_after(nabla_emitter *emitter, nabla_ssa base,
+nabla_ssa nabla_emit_int8_after(nabla_emitter *e, nabla_ssa base,
                                 uint64_t bytes);
 
 #endif

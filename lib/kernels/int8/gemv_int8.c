@@ -4,6 +4,7 @@
  * meet, a scale for each lane, and where it is needed a sum for each lane. */
 #include <stdio.h>
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/gemv_int8_common.h"
 #include "lib/kernels/int8/int8.h"
@@ -23,20 +24,18 @@ static uint64_t line_bytes(const nabla_int8 *self) {
 }
 
 /* Bytes of a row of x in the workspace. */
-static nabla_ssa row_bytes(nabla_emitter *emitter, const nabla_int8 *self) {
-  return nabla_emit_int8_row_bytes(emitter, nabla_int8_line(self),
-                                   line_bytes(self));
+static nabla_ssa row_bytes(nabla_emitter *e, const nabla_int8 *self) {
+  return nabla_emit_int8_row_bytes(e, nabla_int8_line(self), line_bytes(self));
 }
 
-static void store_vector(nabla_emitter *emitter, const char *type,
-                         nabla_ssa value, nabla_ssa line, uint64_t part) {
-  nabla_emit_store(emitter, type, value, line,
-                   nabla_emit_i64(emitter, part * NABLA_BYTES), 4);
+static void store_vector(nabla_emitter *e, const char *type, nabla_ssa value,
+                         nabla_ssa line, uint64_t part) {
+  k_store(e, type, value, line, k_i64(e, part * NABLA_BYTES), 4);
 }
 
 /* Consecutive bytes to each `parts`th of them, from number 0, 1, ... on: even
  * and odd ones, and of those even and odd ones. */
-static void take_turns(nabla_emitter *emitter, unsigned parts,
+static void take_turns(nabla_emitter *e, unsigned parts,
                        nabla_ssa bytes[NABLA_INT8_PARTS]) {
   nabla_ssa v[NABLA_INT8_PARTS];
   for (unsigned size = parts; size > 1; size /= 2)
@@ -44,10 +43,9 @@ static void take_turns(nabla_emitter *emitter, unsigned parts,
       unsigned half = size / 2, first = i - i % size, pair = i % half;
       if (i == first)
         for (unsigned j = 0; j < size; j++) v[first + j] = bytes[first + j];
-      bytes[i] =
-          nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, v[first + 2 * pair],
-                             v[first + 2 * pair + 1], NABLA_BYTES,
-                             nabla_pick_second, i % size / half);
+      bytes[i] = k_shuffle(e, "i8", NABLA_BYTES, v[first + 2 * pair],
+                           v[first + 2 * pair + 1], NABLA_BYTES,
+                           nabla_pick_second, i % size / half);
     }
   if (parts != 4) return;
   nabla_ssa second = bytes[1]; /* of four the number is mirrored in bits */
@@ -57,70 +55,65 @@ static void take_turns(nabla_emitter *emitter, unsigned parts,
 
 /* Writes what meets the line of codes from element `k` on, of which `count`
  * elements are there, to address `to`. */
-static void prepare_line(nabla_emitter *emitter, const nabla_int8 *self,
+static void prepare_line(nabla_emitter *e, const nabla_int8 *self,
                          nabla_ssa row, nabla_ssa k, uint64_t count,
                          nabla_ssa to) {
   nabla_ssa pieces[4 * NABLA_INT8_PARTS] = {0}, lanes[NABLA_LANES],
                        bytes[NABLA_INT8_PARTS] = {0};
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_SCALAR, 0);
+  nabla_ssa none = k_f32(e, NABLA_SCALAR, 0);
   uint64_t each = nabla_int8_line(self) / NABLA_LANES;
   for (unsigned i = 0; i < NABLA_LANES; i++) lanes[i] = none;
   for (uint64_t at = 0; at < count; at += self->block) {
-    nabla_int8_block block = nabla_emit_int8_quantize(
-        emitter, self, row, nabla_emit_add_constant(emitter, k, at));
+    nabla_int8_block block =
+        nabla_emit_int8_quantize(e, self, row, k_add_constant(e, k, at));
     for (uint64_t i = 0; i < self->block / NABLA_LANES; i++)
       pieces[at / NABLA_LANES + i] = block.pieces[i];
     for (uint64_t i = 0; i < self->block / each; i++)
       lanes[at / each + i] = block.scale;
   }
   for (unsigned i = 0; i < self->parts; i++)
-    bytes[i] = nabla_emit_int8_join(emitter, pieces + (size_t)4 * i);
-  take_turns(emitter, self->parts, bytes);
+    bytes[i] = nabla_emit_int8_join(e, pieces + (size_t)4 * i);
+  take_turns(e, self->parts, bytes);
   for (unsigned i = 0; i < self->parts; i++)
-    store_vector(emitter, "vector<64xi8>", bytes[i], to, i);
-  store_vector(emitter, "vector<16xf32>",
-               nabla_emit_from_elements(emitter, "f32", lanes), to,
+    store_vector(e, "vector<64xi8>", bytes[i], to, i);
+  store_vector(e, "vector<16xf32>", k_from_elements(e, "f32", lanes), to,
                self->parts);
   if (!nabla_int8_has_sums(self)) return;
-  nabla_ssa sums = nabla_emit_int8_zeros(emitter);
-  nabla_ssa ones = nabla_emit_int8_ones(emitter);
+  nabla_ssa sums = nabla_emit_int8_zeros(e);
+  nabla_ssa ones = nabla_emit_int8_ones(e);
   for (unsigned i = 0; i < self->parts; i++)
-    sums = nabla_emit_int8_dot(emitter, self, sums, ones, bytes[i]);
-  store_vector(emitter, self->has_zero ? "vector<16xf32>" : "vector<16xi32>",
-               nabla_emit_int8_sums(emitter, self, sums), to, self->parts + 1);
+    sums = nabla_emit_int8_dot(e, self, sums, ones, bytes[i]);
+  store_vector(e, self->has_zero ? "vector<16xf32>" : "vector<16xi32>",
+               nabla_emit_int8_sums(e, self, sums), to, self->parts + 1);
 }
 
 /* The address of the line of element `k` after `base`. */
-static nabla_ssa line_at(nabla_emitter *emitter, const nabla_int8 *self,
+static nabla_ssa line_at(nabla_emitter *e, const nabla_int8 *self,
                          nabla_ssa base, nabla_ssa k) {
-  nabla_ssa line = nabla_emit_divide(emitter, k, nabla_int8_line(self));
-  return nabla_emit_address(
-      emitter, base, nabla_emit_multiply(emitter, line, line_bytes(self)));
+  nabla_ssa line = k_divide(e, k, nabla_int8_line(self));
+  return k_address(e, base, k_multiply(e, line, line_bytes(self)));
 }
 
 /* Writes a row of x, `row`, to address `to`. */
-static void prepare_row(nabla_emitter *emitter, const void *context,
-                        nabla_ssa row, nabla_ssa to) {
+static void prepare_row(nabla_emitter *e, const void *context, nabla_ssa row,
+                        nabla_ssa to) {
   const nabla_int8 *self = context;
   uint64_t line = nabla_int8_line(self);
-  uint64_t rest = nabla_int8_rest(emitter->spec, line);
-  nabla_ssa whole = nabla_emit_int8_whole(emitter, line);
+  uint64_t rest = nabla_int8_rest(e->spec, line);
+  nabla_ssa whole = nabla_emit_int8_whole(e, line);
   nabla_loop lines;
-  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole, line, 0,
-                   NULL);
-  prepare_line(emitter, self, row, lines.induction, line,
-               line_at(emitter, self, to, lines.induction));
-  nabla_loop_end(emitter, &lines, NULL);
+  k_loop_begin(e, &lines, k_i64(e, 0), whole, line, 0, NULL);
+  prepare_line(e, self, row, lines.induction, line,
+               line_at(e, self, to, lines.induction));
+  k_loop_end(e, &lines, NULL);
   if (rest)
-    prepare_line(emitter, self, row, whole, rest,
-                 line_at(emitter, self, to, whole));
+    prepare_line(e, self, row, whole, rest, line_at(e, self, to, whole));
 }
 
-static void prepare(nabla_emitter *emitter) {
+static void prepare(nabla_emitter *e) {
   nabla_int8 self;
-  if (!nabla_int8_of(emitter->spec, &self)) return;
-  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter, &self), prepare_row,
-                               &self);
+  if (!nabla_int8_of(e->spec, &self)) return;
+  nabla_emit_int8_prepare_rows(e, row_bytes(e, &self), prepare_row, &self);
 }
 
 /* Which of the values that belong to the spans of a line a lane has. Context:
@@ -133,142 +126,130 @@ static unsigned pick_span(unsigned lane, unsigned context) {
 
 /* Spreads `values` (vector<COUNTxf32>), one for each span of a line, of which
  * there are `spans` when it is whole, over its lanes. */
-static nabla_ssa spread(nabla_emitter *emitter, const nabla_ssa *values,
+static nabla_ssa spread(nabla_emitter *e, const nabla_ssa *values,
                         unsigned count, unsigned spans) {
   nabla_ssa lanes[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++)
     lanes[i] = values[pick_span(i, spans + 256 * count) % NABLA_LANES];
-  return nabla_emit_from_elements(emitter, "f32", lanes);
+  return k_from_elements(e, "f32", lanes);
 }
 
 /* Scales of `count` spans, next to each other, spread over the lanes. */
-static nabla_ssa load_scales(nabla_emitter *emitter, nabla_ssa flat,
-                             unsigned count, unsigned spans) {
-  const nabla_fused_spec *spec = emitter->spec;
+static nabla_ssa load_scales(nabla_emitter *e, nabla_ssa flat, unsigned count,
+                             unsigned spans) {
+  const nabla_fused_spec *spec = e->spec;
   nabla_dtype dtype = nabla_spec_scale_dtype(spec);
   int powers = spec->format.scale == NABLA_SCALE_E8M0;
   unsigned width = powers ? 1 : nabla_dtype_bits(dtype) / 8;
   const char *element = width == 4 ? "f32" : width == 2 ? "i16" : "i8";
   char type[32];
   (void)snprintf(type, sizeof type, "vector<%ux%s>", count, element);
-  nabla_ssa index = nabla_emit_divide(emitter, flat, spec->format.block);
+  nabla_ssa index = k_divide(e, flat, spec->format.block);
   nabla_ssa scales =
-      nabla_emit_load(emitter, type, emitter->scales,
-                      nabla_emit_multiply(emitter, index, width), width);
-  nabla_ssa lanes =
-      nabla_emit_shuffle(emitter, element, count, scales, scales, NABLA_LANES,
-                         pick_span, spans + 256 * count);
-  if (powers) return nabla_emit_e8m0(emitter, NABLA_VECTOR, lanes);
-  return width == 4 ? lanes
-                    : nabla_emit_widen(emitter, NABLA_VECTOR, dtype, lanes);
+      k_load(e, type, e->scales, k_multiply(e, index, width), width);
+  nabla_ssa lanes = k_shuffle(e, element, count, scales, scales, NABLA_LANES,
+                              pick_span, spans + 256 * count);
+  if (powers) return nabla_emit_e8m0(e, NABLA_VECTOR, lanes);
+  return width == 4 ? lanes : k_widen(e, NABLA_VECTOR, dtype, lanes);
 }
 
 /* Scale and zero points of the lanes of the line from `k` on. */
-static nabla_int8_factors factors_of(nabla_emitter *emitter,
-                                     const nabla_int8 *self, nabla_ssa flat,
-                                     uint64_t elements) {
+static nabla_int8_factors factors_of(nabla_emitter *e, const nabla_int8 *self,
+                                     nabla_ssa flat, uint64_t elements) {
   uint64_t line = nabla_int8_line(self);
   nabla_int8_factors out = {.w = 0};
   nabla_ssa zeros[NABLA_LANES] = {0}, scales[NABLA_LANES] = {0};
   if (self->span >= line) {
-    out.w =
-        nabla_emit_broadcast(emitter, "f32", nabla_emit_scale(emitter, flat));
+    out.w = k_broadcast(e, "f32", nabla_emit_scale(e, flat));
     if (self->has_zero)
-      out.negative = nabla_emit_broadcast(
-          emitter, "f32", nabla_emit_int8_negative(emitter, self, flat));
+      out.negative =
+          k_broadcast(e, "f32", nabla_emit_int8_negative(e, self, flat));
     return out;
   }
   unsigned spans = (unsigned)(line / self->span);
   unsigned count = (unsigned)((elements + self->span - 1) / self->span);
-  int nested = emitter->spec->format.scale == NABLA_SCALE_DYNAMIC8;
+  int nested = e->spec->format.scale == NABLA_SCALE_DYNAMIC8;
   for (unsigned i = 0; i < count; i++) {
-    nabla_ssa at =
-        nabla_emit_add_constant(emitter, flat, (uint64_t)i * self->span);
-    if (nested) scales[i] = nabla_emit_scale(emitter, at);
-    if (self->has_zero) zeros[i] = nabla_emit_int8_negative(emitter, self, at);
+    nabla_ssa at = k_add_constant(e, flat, (uint64_t)i * self->span);
+    if (nested) scales[i] = nabla_emit_scale(e, at);
+    if (self->has_zero) zeros[i] = nabla_emit_int8_negative(e, self, at);
   }
-  out.w = nested ? spread(emitter, scales, count, spans)
-                 : load_scales(emitter, flat, count, spans);
-  if (self->has_zero) out.negative = spread(emitter, zeros, count, spans);
+  out.w = nested ? spread(e, scales, count, spans)
+                 : load_scales(e, flat, count, spans);
+  if (self->has_zero) out.negative = spread(e, zeros, count, spans);
   return out;
 }
 
 /* 64 bytes of codes at `byte`, of which the first `dwords` * 4 are there. */
-static nabla_ssa load_codes(nabla_emitter *emitter, nabla_ssa byte,
-                            unsigned dwords) {
+static nabla_ssa load_codes(nabla_emitter *e, nabla_ssa byte, unsigned dwords) {
   char type[32];
   (void)snprintf(type, sizeof type, "vector<%uxi32>", dwords);
-  nabla_ssa codes = nabla_emit_load(emitter, type, emitter->codes, byte, 1);
+  nabla_ssa codes = k_load(e, type, e->codes, byte, 1);
   if (dwords == NABLA_LANES) return codes;
   nabla_ssa lanes[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    lanes[i] = i < dwords ? nabla_emit(emitter,
-                                       "vector.extract %%v%u[%u] : i32 from %s",
-                                       codes, i, type)
-                          : nabla_emit_i32(emitter, NABLA_SCALAR, 0);
-  return nabla_emit_from_elements(emitter, "i32", lanes);
+    lanes[i] = i < dwords ? k_op(e, "vector.extract %%v%u[%u] : i32 from %s",
+                                 codes, i, type)
+                          : k_i32(e, NABLA_SCALAR, 0);
+  return k_from_elements(e, "i32", lanes);
 }
 
-static nabla_ssa load_vector(nabla_emitter *emitter, const char *type,
-                             nabla_ssa line, uint64_t part) {
-  return nabla_emit_load(emitter, type, line,
-                         nabla_emit_i64(emitter, part * NABLA_BYTES), 4);
+static nabla_ssa load_vector(nabla_emitter *e, const char *type, nabla_ssa line,
+                             uint64_t part) {
+  return k_load(e, type, line, k_i64(e, part * NABLA_BYTES), 4);
 }
 
 /* Adds the products of `elements` elements from `k` on to the totals. */
-static void multiply_line(nabla_emitter *emitter, const nabla_int8 *self,
+static void multiply_line(nabla_emitter *e, const nabla_int8 *self,
                           const nabla_int8_row *r, nabla_ssa k,
                           uint64_t elements, nabla_ssa *totals) {
   unsigned each = (unsigned)(nabla_int8_line(self) / NABLA_LANES);
-  nabla_ssa flat = nabla_emit_add(emitter, r->flat, k);
+  nabla_ssa flat = k_add(e, r->flat, k);
   nabla_ssa w[NABLA_INT8_PARTS] = {0};
-  nabla_ssa byte = nabla_emit_divide(emitter, flat, self->parts);
-  nabla_ssa codes = load_codes(emitter, byte, (unsigned)elements / each);
-  nabla_emit_prefetch(
-      emitter, emitter->codes,
-      nabla_emit_add_constant(emitter, byte, NABLA_PREFETCH_BYTES));
-  nabla_emit_int8_split(emitter, self, codes, w);
-  nabla_int8_factors by = factors_of(emitter, self, flat, elements);
+  nabla_ssa byte = k_divide(e, flat, self->parts);
+  nabla_ssa codes = load_codes(e, byte, (unsigned)elements / each);
+  k_prefetch(e, e->codes, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+  nabla_emit_int8_split(e, self, codes, w);
+  nabla_int8_factors by = factors_of(e, self, flat, elements);
   for (unsigned j = 0; j < r->count; j++) {
-    nabla_ssa line = line_at(emitter, self, r->x[j], k);
+    nabla_ssa line = line_at(e, self, r->x[j], k);
     nabla_ssa dot = 0;
     if (!self->has_zero && nabla_int8_has_sums(self))
-      dot = load_vector(emitter, "vector<16xi32>", line, self->parts + 1);
+      dot = load_vector(e, "vector<16xi32>", line, self->parts + 1);
     else
-      dot = nabla_emit_int8_zeros(emitter);
+      dot = nabla_emit_int8_zeros(e);
     for (unsigned i = 0; i < self->parts; i++)
-      dot = nabla_emit_int8_dot(emitter, self, dot, w[i],
-                                load_vector(emitter, "vector<64xi8>", line, i));
-    by.x = load_vector(emitter, "vector<16xf32>", line, self->parts);
+      dot = nabla_emit_int8_dot(e, self, dot, w[i],
+                                load_vector(e, "vector<64xi8>", line, i));
+    by.x = load_vector(e, "vector<16xf32>", line, self->parts);
     if (self->has_zero)
-      by.sum = load_vector(emitter, "vector<16xf32>", line, self->parts + 1);
-    totals[j] = nabla_emit_int8_add(emitter, totals[j], dot, &by);
+      by.sum = load_vector(e, "vector<16xf32>", line, self->parts + 1);
+    totals[j] = nabla_emit_int8_add(e, totals[j], dot, &by);
   }
 }
 
 /* The sums of a row of w, one vector for each row of x. */
-static void sum_row(nabla_emitter *emitter, const void *context,
+static void sum_row(nabla_emitter *e, const void *context,
                     const nabla_int8_row *r, nabla_ssa *totals) {
   const nabla_int8 *self = context;
   uint64_t line = nabla_int8_line(self);
-  uint64_t rest = nabla_int8_rest(emitter->spec, line);
-  nabla_ssa whole = nabla_emit_int8_whole(emitter, line);
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
+  uint64_t rest = nabla_int8_rest(e->spec, line);
+  nabla_ssa whole = nabla_emit_int8_whole(e, line);
+  nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
   for (unsigned j = 0; j < r->count; j++) totals[j] = none;
   nabla_loop lines;
-  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole, line,
-                   r->count, totals);
+  k_loop_begin(e, &lines, k_i64(e, 0), whole, line, r->count, totals);
   for (unsigned j = 0; j < r->count; j++) totals[j] = lines.carried[j];
-  multiply_line(emitter, self, r, lines.induction, line, totals);
-  nabla_loop_end(emitter, &lines, totals);
+  multiply_line(e, self, r, lines.induction, line, totals);
+  k_loop_end(e, &lines, totals);
   for (unsigned j = 0; j < r->count; j++) totals[j] = lines.results[j];
-  if (rest) multiply_line(emitter, self, r, whole, rest, totals);
+  if (rest) multiply_line(e, self, r, whole, rest, totals);
 }
 
-static void emit_lines(nabla_emitter *emitter) {
+static void emit_lines(nabla_emitter *e) {
   nabla_int8 self;
-  if (!nabla_int8_of(emitter->spec, &self)) return;
-  nabla_emit_int8_columns(emitter, row_bytes(emitter, &self), sum_row, &self);
+  if (!nabla_int8_of(e->spec, &self)) return;
+  nabla_emit_int8_columns(e, row_bytes(e, &self), sum_row, &self);
 }
 
 /* An addition for each line, the tree, and roundings of the factors. */

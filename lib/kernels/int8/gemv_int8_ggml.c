@@ -5,6 +5,7 @@
  * minima are multiplied with: scaled sums of x. */
 #include "lib/kernels/int8/gemv_int8_ggml.h"
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/int8/gemv_int8_common.h"
 #include "lib/kernels/tile_util.h"
 
@@ -32,17 +33,15 @@ static uint64_t line_bytes(const nabla_int8_blocks *self) {
   return (uint64_t)room_of(self).size * NABLA_BYTES;
 }
 
-static nabla_ssa row_bytes(nabla_emitter *emitter,
-                           const nabla_int8_blocks *self) {
-  return nabla_emit_int8_row_bytes(emitter, self->line, line_bytes(self));
+static nabla_ssa row_bytes(nabla_emitter *e, const nabla_int8_blocks *self) {
+  return nabla_emit_int8_row_bytes(e, self->line, line_bytes(self));
 }
 
 /* The address of what meets the line of element `k`. */
-static nabla_ssa line_at(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static nabla_ssa line_at(nabla_emitter *e, const nabla_int8_blocks *self,
                          nabla_ssa row, nabla_ssa k) {
-  nabla_ssa line = nabla_emit_divide(emitter, k, self->line);
-  return nabla_emit_address(
-      emitter, row, nabla_emit_multiply(emitter, line, line_bytes(self)));
+  nabla_ssa line = k_divide(e, k, self->line);
+  return k_address(e, row, k_multiply(e, line, line_bytes(self)));
 }
 
 /* Vectors that add to integer sum `dot`: the first, and one beyond. */
@@ -60,252 +59,237 @@ typedef struct line_of_x {
   nabla_ssa to; /* address */
 } line_of_x;
 
-static void store_vector(nabla_emitter *emitter, const char *type,
-                         nabla_ssa value, nabla_ssa to, uint64_t number) {
-  nabla_emit_store(emitter, type, value, to,
-                   nabla_emit_i64(emitter, number * NABLA_BYTES), 4);
+static void store_vector(nabla_emitter *e, const char *type, nabla_ssa value,
+                         nabla_ssa to, uint64_t number) {
+  k_store(e, type, value, to, k_i64(e, number * NABLA_BYTES), 4);
 }
 
-static nabla_ssa as_f32(nabla_emitter *emitter, nabla_shape shape,
-                        nabla_ssa value) {
-  return nabla_emit(emitter, "arith.sitofp %%v%u : %s to %s", value,
-                    nabla_type_i32[shape], nabla_type_f32[shape]);
+static nabla_ssa as_f32(nabla_emitter *e, nabla_shape shape, nabla_ssa value) {
+  return k_op(e, "arith.sitofp %%v%u : %s to %s", value, nabla_type_i32[shape],
+              nabla_type_f32[shape]);
 }
 
 /* The sum of part `part` (32 elements) times its scale. */
-static nabla_ssa scaled_sum(nabla_emitter *emitter,
-                            const nabla_int8_blocks *self, const line_of_x *x,
-                            uint32_t part) {
+static nabla_ssa scaled_sum(nabla_emitter *e, const nabla_int8_blocks *self,
+                            const line_of_x *x, uint32_t part) {
   nabla_ssa sum = 0;
   for (uint32_t i = 0; i < NABLA_GGML_PACKED6_PART / NABLA_LANES; i++) {
-    nabla_ssa wide = nabla_emit(
-        emitter, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>",
-        x->pieces[part * (NABLA_GGML_PACKED6_PART / NABLA_LANES) + i]);
-    sum = sum ? nabla_emit(emitter, "arith.addi %%v%u, %%v%u : vector<16xi32>",
-                           sum, wide)
+    nabla_ssa wide =
+        k_op(e, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>",
+             x->pieces[part * (NABLA_GGML_PACKED6_PART / NABLA_LANES) + i]);
+    sum = sum ? k_op(e, "arith.addi %%v%u, %%v%u : vector<16xi32>", sum, wide)
               : wide;
   }
-  sum = nabla_emit(
-      emitter, "vector.reduction <add>, %%v%u : vector<16xi32> into i32", sum);
+  sum = k_op(e, "vector.reduction <add>, %%v%u : vector<16xi32> into i32", sum);
   uint64_t block = part * NABLA_GGML_PACKED6_PART / self->base.block;
-  return nabla_emit_binary(emitter, NABLA_SCALAR, "mulf",
-                           as_f32(emitter, NABLA_SCALAR, sum),
-                           x->scales[block]);
+  return k_binary(e, NABLA_SCALAR, "mulf", as_f32(e, NABLA_SCALAR, sum),
+                  x->scales[block]);
 }
 
 /* What minima are multiplied with; `sums` are those of the bytes of the only
  * integer sum, `scales` its scales. */
-static void store_minima(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static void store_minima(nabla_emitter *e, const nabla_int8_blocks *self,
                          const line_of_x *x, nabla_ssa sums, nabla_ssa scales) {
   nabla_ssa lanes[NABLA_LANES], value;
   if (self->format->layout->min < 0) return;
   if (self->dots == 1) {
-    value = nabla_emit_binary(emitter, NABLA_VECTOR, "mulf",
-                              as_f32(emitter, NABLA_VECTOR, sums), scales);
+    value = k_binary(e, NABLA_VECTOR, "mulf", as_f32(e, NABLA_VECTOR, sums),
+                     scales);
   } else {
-    nabla_ssa none = nabla_emit_f32(emitter, NABLA_SCALAR, 0);
+    nabla_ssa none = k_f32(e, NABLA_SCALAR, 0);
     for (uint32_t i = 0; i < NABLA_LANES; i++) {
       int part = nabla_int8_blocks_min_part(self, i);
-      lanes[i] = part < 0 ? none : scaled_sum(emitter, self, x, (uint32_t)part);
+      lanes[i] = part < 0 ? none : scaled_sum(e, self, x, (uint32_t)part);
     }
-    value = nabla_emit_from_elements(emitter, "f32", lanes);
+    value = k_from_elements(e, "f32", lanes);
   }
-  store_vector(emitter, "vector<16xf32>", value, x->to, room_of(self).minima);
+  store_vector(e, "vector<16xf32>", value, x->to, room_of(self).minima);
 }
 
 /* What meets integer sum `dot`. Returns the sums of its bytes, if asked for. */
-static nabla_ssa store_dot(nabla_emitter *emitter,
-                           const nabla_int8_blocks *self, const line_of_x *x,
-                           uint32_t dot, nabla_ssa *out_scales) {
+static nabla_ssa store_dot(nabla_emitter *e, const nabla_int8_blocks *self,
+                           const line_of_x *x, uint32_t dot,
+                           nabla_ssa *out_scales) {
   room at = room_of(self);
   nabla_ssa lanes[NABLA_LANES], pieces[4], sums = 0, ones = 0;
   int wanted = self->base.offset || self->format->layout->min >= 0;
   uint32_t first = first_of(self, dot), end = first_of(self, dot + 1);
   if (wanted) {
-    sums = nabla_emit_int8_zeros(emitter);
-    ones = nabla_emit_int8_ones(emitter);
+    sums = nabla_emit_int8_zeros(e);
+    ones = nabla_emit_int8_ones(e);
   }
   for (uint32_t v = first; v < end; v++) {
     for (uint32_t q = 0; q < 4; q++)
       pieces[q] =
           x->pieces[nabla_int8_blocks_element(self, v, 16 * q) / NABLA_LANES];
-    nabla_ssa bytes = nabla_emit_int8_join(emitter, pieces);
-    store_vector(emitter, "vector<64xi8>", bytes, x->to, v);
-    if (wanted)
-      sums = nabla_emit_int8_dot(emitter, &self->base, sums, ones, bytes);
+    nabla_ssa bytes = nabla_emit_int8_join(e, pieces);
+    store_vector(e, "vector<64xi8>", bytes, x->to, v);
+    if (wanted) sums = nabla_emit_int8_dot(e, &self->base, sums, ones, bytes);
   }
   for (uint32_t i = 0; i < NABLA_LANES; i++)
     lanes[i] = x->scales[nabla_int8_blocks_element(self, first, 4 * i) /
                          self->base.block];
-  *out_scales = nabla_emit_from_elements(emitter, "f32", lanes);
-  store_vector(emitter, "vector<16xf32>", *out_scales, x->to, at.scales + dot);
+  *out_scales = k_from_elements(e, "f32", lanes);
+  store_vector(e, "vector<16xf32>", *out_scales, x->to, at.scales + dot);
   if (self->base.offset)
-    store_vector(emitter, "vector<16xi32>",
-                 nabla_emit_int8_sums(emitter, &self->base, sums), x->to,
+    store_vector(e, "vector<16xi32>",
+                 nabla_emit_int8_sums(e, &self->base, sums), x->to,
                  at.sums + dot);
   return sums;
 }
 
 /* Writes what meets the line from element `k` on, of which `count` elements are
  * there. */
-static void prepare_line(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static void prepare_line(nabla_emitter *e, const nabla_int8_blocks *self,
                          nabla_ssa row, nabla_ssa k, uint64_t count,
                          nabla_ssa to) {
-  line_of_x x = {.to = line_at(emitter, self, to, k)};
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_SCALAR, 0), sums = 0, scales;
+  line_of_x x = {.to = line_at(e, self, to, k)};
+  nabla_ssa none = k_f32(e, NABLA_SCALAR, 0), sums = 0, scales;
   uint32_t block = (uint32_t)self->base.block;
   for (uint32_t at = 0; at < self->line; at += block) {
     x.scales[at / block] = none;
     if (at >= count) continue;
-    nabla_int8_block b = nabla_emit_int8_quantize(
-        emitter, &self->base, row, nabla_emit_add_constant(emitter, k, at));
+    nabla_int8_block b =
+        nabla_emit_int8_quantize(e, &self->base, row, k_add_constant(e, k, at));
     for (uint32_t i = 0; i < block / NABLA_LANES; i++)
       x.pieces[at / NABLA_LANES + i] = b.pieces[i];
     x.scales[at / block] = b.scale;
   }
   for (uint32_t d = 0; d < self->dots; d++)
-    sums = store_dot(emitter, self, &x, d, &scales);
-  store_minima(emitter, self, &x, sums, scales);
+    sums = store_dot(e, self, &x, d, &scales);
+  store_minima(e, self, &x, sums, scales);
 }
 
-static void prepare_row(nabla_emitter *emitter, const void *context,
-                        nabla_ssa row, nabla_ssa to) {
+static void prepare_row(nabla_emitter *e, const void *context, nabla_ssa row,
+                        nabla_ssa to) {
   const nabla_int8_blocks *self = context;
-  uint64_t rest = nabla_int8_rest(emitter->spec, self->line);
-  nabla_ssa whole = nabla_emit_int8_whole(emitter, self->line);
+  uint64_t rest = nabla_int8_rest(e->spec, self->line);
+  nabla_ssa whole = nabla_emit_int8_whole(e, self->line);
   nabla_loop lines;
-  nabla_loop_begin(emitter, &lines, nabla_emit_i64(emitter, 0), whole,
-                   self->line, 0, NULL);
-  prepare_line(emitter, self, row, lines.induction, self->line, to);
-  nabla_loop_end(emitter, &lines, NULL);
-  if (rest) prepare_line(emitter, self, row, whole, rest, to);
+  k_loop_begin(e, &lines, k_i64(e, 0), whole, self->line, 0, NULL);
+  prepare_line(e, self, row, lines.induction, self->line, to);
+  k_loop_end(e, &lines, NULL);
+  if (rest) prepare_line(e, self, row, whole, rest, to);
 }
 
-static void prepare(nabla_emitter *emitter) {
+static void prepare(nabla_emitter *e) {
   nabla_int8_blocks self;
-  if (!nabla_int8_blocks_of(emitter->spec, &self)) return;
-  nabla_emit_int8_prepare_rows(emitter, row_bytes(emitter, &self), prepare_row,
-                               &self);
+  if (!nabla_int8_blocks_of(e->spec, &self)) return;
+  nabla_emit_int8_prepare_rows(e, row_bytes(e, &self), prepare_row, &self);
 }
 
 /* ---- run ---- */
 
-static nabla_ssa load_vector(nabla_emitter *emitter, const char *type,
-                             nabla_ssa line, uint64_t number) {
-  return nabla_emit_load(emitter, type, line,
-                         nabla_emit_i64(emitter, number * NABLA_BYTES), 4);
+static nabla_ssa load_vector(nabla_emitter *e, const char *type, nabla_ssa line,
+                             uint64_t number) {
+  return k_load(e, type, line, k_i64(e, number * NABLA_BYTES), 4);
 }
 
 /* The products of integer sum `dot`, added to `total`, 0 for none yet. `w` are
  * the bytes of the weight, `by` its factors, `x` the line of x. */
-static nabla_ssa add_dot(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static nabla_ssa add_dot(nabla_emitter *e, const nabla_int8_blocks *self,
                          uint32_t dot, const nabla_ssa *w, nabla_ssa by,
                          nabla_ssa x, nabla_ssa total) {
   room at = room_of(self);
   uint32_t first = first_of(self, dot), end = first_of(self, dot + 1);
   nabla_ssa sum = self->base.offset
-                      ? load_vector(emitter, "vector<16xi32>", x, at.sums + dot)
-                      : nabla_emit_int8_zeros(emitter);
+                      ? load_vector(e, "vector<16xi32>", x, at.sums + dot)
+                      : nabla_emit_int8_zeros(e);
   for (uint32_t v = first; v < end; v++)
-    sum = nabla_emit_int8_dot(emitter, &self->base, sum, w[v - first],
-                              load_vector(emitter, "vector<64xi8>", x, v));
-  sum = as_f32(emitter, NABLA_VECTOR, sum);
-  nabla_ssa factor = nabla_emit_binary(
-      emitter, NABLA_VECTOR, "mulf", by,
-      load_vector(emitter, "vector<16xf32>", x, at.scales + dot));
-  return total ? nabla_emit_fma(emitter, NABLA_VECTOR, sum, factor, total)
-               : nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", sum, factor);
+    sum = nabla_emit_int8_dot(e, &self->base, sum, w[v - first],
+                              load_vector(e, "vector<64xi8>", x, v));
+  sum = as_f32(e, NABLA_VECTOR, sum);
+  nabla_ssa factor =
+      k_binary(e, NABLA_VECTOR, "mulf", by,
+               load_vector(e, "vector<16xf32>", x, at.scales + dot));
+  return total ? k_fma(e, NABLA_VECTOR, sum, factor, total)
+               : k_binary(e, NABLA_VECTOR, "mulf", sum, factor);
 }
 
 /* Adds the products of the line `at`, whose first element is `k`. Where there
  * are many they are summed first, so that totals wait for one addition only. */
-static void add_line(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static void add_line(nabla_emitter *e, const nabla_int8_blocks *self,
                      const nabla_int8_row *r, nabla_ssa k,
                      const nabla_int8_line_ref *at, nabla_ssa *totals) {
   nabla_ssa by[NABLA_INT8_VECTORS_MAX], w[2], x[NABLA_INT8_ROWS_MOST],
       sums[NABLA_INT8_ROWS_MOST];
   for (unsigned j = 0; j < r->count; j++) {
-    x[j] = line_at(emitter, self, r->x[j], k);
+    x[j] = line_at(e, self, r->x[j], k);
     sums[j] = self->dots == 1 ? totals[j] : 0;
   }
   for (uint32_t d = 0; d < self->dots; d++) {
     uint32_t first = first_of(self, d), end = first_of(self, d + 1);
     for (uint32_t v = first; v < end; v++)
-      w[v - first] = nabla_emit_int8_block_bytes(emitter, self, at, v);
+      w[v - first] = nabla_emit_int8_block_bytes(e, self, at, v);
     /* behind the first bytes: LLVM would make those from the words that hold
      * factors, one by one */
-    if (!d) nabla_emit_int8_block_factors(emitter, self, at, by);
+    if (!d) nabla_emit_int8_block_factors(e, self, at, by);
     for (unsigned j = 0; j < r->count; j++)
-      sums[j] = add_dot(emitter, self, d, w, by[d], x[j], sums[j]);
+      sums[j] = add_dot(e, self, d, w, by[d], x[j], sums[j]);
   }
-  nabla_ssa min = nabla_emit_int8_block_minima(emitter, self, at);
+  nabla_ssa min = nabla_emit_int8_block_minima(e, self, at);
   for (unsigned j = 0; j < r->count; j++) {
     if (min)
-      sums[j] = nabla_emit_fma(
-          emitter, NABLA_VECTOR, min,
-          load_vector(emitter, "vector<16xf32>", x[j], room_of(self).minima),
-          sums[j]);
-    totals[j] = self->dots == 1 ? sums[j]
-                                : nabla_emit_binary(emitter, NABLA_VECTOR,
-                                                    "addf", totals[j], sums[j]);
+      sums[j] =
+          k_fma(e, NABLA_VECTOR, min,
+                load_vector(e, "vector<16xf32>", x[j], room_of(self).minima),
+                sums[j]);
+    totals[j] = self->dots == 1
+                    ? sums[j]
+                    : k_binary(e, NABLA_VECTOR, "addf", totals[j], sums[j]);
   }
 }
 
 /* Adds the lines of `count` elements from `k` on, the last one perhaps not
  * whole. */
-static void add_lines(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static void add_lines(nabla_emitter *e, const nabla_int8_blocks *self,
                       const nabla_int8_row *r, nabla_ssa k, uint64_t count,
                       nabla_ssa *totals) {
   uint64_t elements = self->format->elements, bytes = self->format->bytes;
-  nabla_ssa at =
-      nabla_emit_divide(emitter, nabla_emit_add(emitter, r->flat, k), elements);
-  at = nabla_emit_multiply(emitter, at, bytes);
+  nabla_ssa at = k_divide(e, k_add(e, r->flat, k), elements);
+  at = k_multiply(e, at, bytes);
   for (uint64_t byte = 0; byte < count / elements * bytes; byte += NABLA_BYTES)
-    nabla_emit_prefetch(emitter, emitter->codes,
-                        nabla_emit_add_constant(emitter, at, AHEAD + byte));
+    k_prefetch(e, e->codes, k_add_constant(e, at, AHEAD + byte));
   for (uint64_t done = 0; done < count; done += self->line) {
     uint64_t left = count - done < self->line ? count - done : self->line;
-    nabla_int8_line_ref line = {
-        nabla_emit_add_constant(emitter, at, done / elements * bytes),
-        (uint32_t)(left / elements)};
-    add_line(emitter, self, r, nabla_emit_add_constant(emitter, k, done), &line,
-             totals);
+    nabla_int8_line_ref line = {k_add_constant(e, at, done / elements * bytes),
+                                (uint32_t)(left / elements)};
+    add_line(e, self, r, k_add_constant(e, k, done), &line, totals);
   }
 }
 
 /* Adds the lines of elements [from, to), `step` elements at a time. */
-static void sum_range(nabla_emitter *emitter, const nabla_int8_blocks *self,
+static void sum_range(nabla_emitter *e, const nabla_int8_blocks *self,
                       const nabla_int8_row *r, nabla_ssa range[2],
                       uint64_t step, nabla_ssa *totals) {
   nabla_loop loop;
-  nabla_loop_begin(emitter, &loop, range[0], range[1], step, r->count, totals);
+  k_loop_begin(e, &loop, range[0], range[1], step, r->count, totals);
   for (unsigned j = 0; j < r->count; j++) totals[j] = loop.carried[j];
-  add_lines(emitter, self, r, loop.induction, step, totals);
-  nabla_loop_end(emitter, &loop, totals);
+  add_lines(e, self, r, loop.induction, step, totals);
+  k_loop_end(e, &loop, totals);
   for (unsigned j = 0; j < r->count; j++) totals[j] = loop.results[j];
 }
 
-static void sum_row(nabla_emitter *emitter, const void *context,
+static void sum_row(nabla_emitter *e, const void *context,
                     const nabla_int8_row *r, nabla_ssa *totals) {
   const nabla_int8_blocks *self = context;
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   uint64_t rest = nabla_int8_rest(spec, GROUP);
-  nabla_ssa none = nabla_emit_f32(emitter, NABLA_VECTOR, 0);
-  nabla_ssa from = nabla_emit_i64(emitter, 0);
-  nabla_ssa whole = nabla_emit_int8_whole(emitter, GROUP);
+  nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
+  nabla_ssa from = k_i64(e, 0);
+  nabla_ssa whole = nabla_emit_int8_whole(e, GROUP);
   for (unsigned j = 0; j < r->count; j++) totals[j] = none;
-  sum_range(emitter, self, r, (nabla_ssa[2]){from, whole}, GROUP, totals);
+  sum_range(e, self, r, (nabla_ssa[2]){from, whole}, GROUP, totals);
   if (rest)
-    add_lines(emitter, self, r, whole, rest, totals);
+    add_lines(e, self, r, whole, rest, totals);
   else if (spec->any_size % GROUP)
-    sum_range(emitter, self, r, (nabla_ssa[2]){whole, emitter->k}, self->line,
-              totals);
+    sum_range(e, self, r, (nabla_ssa[2]){whole, e->k}, self->line, totals);
 }
 
-static void run(nabla_emitter *emitter) {
+static void run(nabla_emitter *e) {
   nabla_int8_blocks self;
-  if (!nabla_int8_blocks_of(emitter->spec, &self)) return;
-  nabla_emit_int8_columns(emitter, row_bytes(emitter, &self), sum_row, &self);
+  if (!nabla_int8_blocks_of(e->spec, &self)) return;
+  nabla_emit_int8_columns(e, row_bytes(e, &self), sum_row, &self);
 }
 
 /* ---- what it is for ---- */

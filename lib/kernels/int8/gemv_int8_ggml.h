@@ -34,14 +34,14 @@ typedef struct nabla_int8_line_ref {
 } nabla_int8_line_ref;
 
 /* vector<64xi8> number `vector` of a line. Bytes of missing blocks are any. */
-nabla_ssa nabla_emit_int8_block_bytes(nabla_emitter *emitter,
+nabla_ssa nabla_emit_int8_block_bytes(nabla_emitter *e,
                                       const nabla_int8_blocks *self,
                                       const nabla_int8_line_ref *line,
                                       uint32_t vector);
 
 /* What products are multiplied with, vector<16xf32>: of each integer sum its
  * lanes; 0 for missing blocks. */
-void nabla_emit_int8_block_factors(nabla_emitter *emitter,
+void nabla_emit_int8_block_factors(nabla_emitter *e,
                                    const nabla_int8_blocks *self,
                                    const nabla_int8_line_ref *line,
                                    nabla_ssa out[NABLA_INT8_VECTORS_MAX]);
@@ -50,7 +50,7 @@ void nabla_emit_int8_block_factors(nabla_emitter *emitter,
  * as lanes; 0 where the format has none. Without parts, lanes are as those of
  * the products. */
 int nabla_int8_blocks_min_part(const nabla_int8_blocks *self, uint32_t lane);
-nabla_ssa nabla_emit_int8_block_minima(nabla_emitter *emitter,
+nabla_ssa nabla_emit_int8_block_minima(nabla_emitter *e,
                                        const nabla_int8_blocks *self,
                                        const nabla_int8_line_ref *line);
 
@@ -65,7 +65,7 @@ typedef struct nabla_int8_block_panel {
 } nabla_int8_block_panel;
 
 /* Decodes it; `flats` are the elements of w at k = 0 of the rows. */
-void nabla_emit_int8_block_panel(nabla_emitter *emitter,
+void nabla_emit_int8_block_panel(nabla_emitter *e,
                                  const nabla_ssa flats[NABLA_LANES],
                                  const nabla_int8_block_panel *panel);
 

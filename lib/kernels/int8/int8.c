@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/gemv_int8_ggml.h"
 #include "quant/codec/codec.h"
@@ -115,21 +116,20 @@ uint64_t nabla_int8_rest(const nabla_fused_spec *spec, uint64_t unit) {
   return spec->any_size ? 0 : spec->k % unit;
 }
 
-nabla_ssa nabla_emit_int8_whole(nabla_emitter *emitter, uint64_t unit) {
-  nabla_ssa units = nabla_emit_divide(emitter, emitter->k, unit);
-  return nabla_emit_multiply(emitter, units, unit);
+nabla_ssa nabla_emit_int8_whole(nabla_emitter *e, uint64_t unit) {
+  nabla_ssa units = k_divide(e, e->k, unit);
+  return k_multiply(e, units, unit);
 }
 
-nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *emitter, uint64_t unit,
+nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *e, uint64_t unit,
                                     uint64_t bytes) {
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   if (!spec->any_size) /* K is a multiple of the unit, else */
-    return nabla_emit_i64(emitter, (spec->k + unit - 1) / unit * bytes);
-  return nabla_emit_multiply(
-      emitter, nabla_emit_divide(emitter, emitter->k, unit), bytes);
+    return k_i64(e, (spec->k + unit - 1) / unit * bytes);
+  return k_multiply(e, k_divide(e, e->k, unit), bytes);
 }
 
-nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
+nabla_ssa nabla_emit_int8_table(nabla_emitter *e,
                                 const int values[NABLA_LANES]) {
   nabla_text line = {0};
   nabla_text_add(&line, "arith.constant dense<[");
@@ -137,42 +137,41 @@ nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
     nabla_text_add(&line, "%s%d", i ? ", " : "",
                    (int)(int8_t)(uint8_t)values[i % 16]);
   nabla_text_add(&line, "]> : vector<64xi8>");
-  return nabla_emit_taken(emitter, &line);
+  return k_taken(e, &line);
 }
 
-nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value) {
-  return nabla_emit(emitter, "arith.constant dense<%d> : vector<64xi8>",
-                    (int)(int8_t)(uint8_t)value);
+nabla_ssa nabla_emit_int8_splat(nabla_emitter *e, int value) {
+  return k_op(e, "arith.constant dense<%d> : vector<64xi8>",
+              (int)(int8_t)(uint8_t)value);
 }
 
-static nabla_ssa halves(nabla_emitter *emitter, nabla_ssa vector, int high) {
-  return nabla_emit_shuffle(emitter, "i8", NABLA_BYTES, vector, vector,
-                            NABLA_BYTES / 2, nabla_pick_from,
-                            high ? NABLA_BYTES / 2 : 0);
+static nabla_ssa halves(nabla_emitter *e, nabla_ssa vector, int high) {
+  return k_shuffle(e, "i8", NABLA_BYTES, vector, vector, NABLA_BYTES / 2,
+                   nabla_pick_from, high ? NABLA_BYTES / 2 : 0);
 }
 
-nabla_ssa nabla_emit_int8_lookup(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_lookup(nabla_emitter *e, const nabla_int8 *self,
                                  nabla_ssa table, nabla_ssa index) {
   nabla_ssa found[2];
   if (self->vnni)
-    return nabla_emit(emitter,
-                      "llvm.call_intrinsic \"llvm.x86.avx512.pshuf.b.512\""
-                      "(%%v%u, %%v%u) : (vector<64xi8>, vector<64xi8>) -> "
-                      "vector<64xi8>",
-                      table, index);
+    return k_op(e,
+                "llvm.call_intrinsic \"llvm.x86.avx512.pshuf.b.512\""
+                "(%%v%u, %%v%u) : (vector<64xi8>, vector<64xi8>) -> "
+                "vector<64xi8>",
+                table, index);
   for (int i = 0; i < 2; i++)
-    found[i] = nabla_emit(emitter,
-                          "llvm.call_intrinsic \"llvm.x86.avx2.pshuf.b\""
-                          "(%%v%u, %%v%u) : (vector<32xi8>, vector<32xi8>) -> "
-                          "vector<32xi8>",
-                          halves(emitter, table, i), halves(emitter, index, i));
-  return nabla_emit_shuffle(emitter, "i8", NABLA_BYTES / 2, found[0], found[1],
-                            NABLA_BYTES, nabla_pick_from, 0);
+    found[i] = k_op(e,
+                    "llvm.call_intrinsic \"llvm.x86.avx2.pshuf.b\""
+                    "(%%v%u, %%v%u) : (vector<32xi8>, vector<32xi8>) -> "
+                    "vector<32xi8>",
+                    halves(e, table, i), halves(e, index, i));
+  return k_shuffle(e, "i8", NABLA_BYTES / 2, found[0], found[1], NABLA_BYTES,
+                   nabla_pick_from, 0);
 }
 
 /* The bytes of the 16 codes; 0 when codes are the bytes. */
-static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
-  const nabla_fused_spec *spec = emitter->spec;
+static nabla_ssa table_of(nabla_emitter *e, const nabla_int8 *self) {
+  const nabla_fused_spec *spec = e->spec;
   int values[NABLA_TABLE_VALUES];
   float table[NABLA_TABLE_VALUES];
   int ternary = is_ternary(spec->format.encoding);
@@ -180,133 +179,121 @@ static nabla_ssa table_of(nabla_emitter *emitter, const nabla_int8 *self) {
     if (!self->is_signed || self->has_zero) return 0;
     for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++)
       values[i] = i - (ternary ? 1 : 8);
-    return nabla_emit_int8_table(emitter, values);
+    return nabla_emit_int8_table(e, values);
   }
   nabla_encoding_table(spec->format.encoding, table);
   for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
     values[i] = (int)lrint((double)table[i] / self->unit) + self->offset;
-  return nabla_emit_int8_table(emitter, values);
+  return nabla_emit_int8_table(e, values);
 }
 
-void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
+void nabla_emit_int8_split(nabla_emitter *e, const nabla_int8 *self,
                            nabla_ssa codes, nabla_ssa out[NABLA_INT8_PARTS]) {
-  nabla_ssa bytes =
-      nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", codes);
+  nabla_ssa bytes = k_bitcast(e, "vector<16xi32>", "vector<64xi8>", codes);
   if (self->bits == 8) {
-    out[0] =
-        self->is_signed
-            ? bytes
-            : nabla_emit(emitter, "arith.xori %%v%u, %%v%u : vector<64xi8>",
-                         bytes, nabla_emit_int8_splat(emitter, 128));
+    out[0] = self->is_signed
+                 ? bytes
+                 : k_op(e, "arith.xori %%v%u, %%v%u : vector<64xi8>", bytes,
+                        nabla_emit_int8_splat(e, 128));
     return;
   }
-  nabla_ssa table = table_of(emitter, self);
-  nabla_ssa mask = nabla_emit_int8_splat(emitter, (1 << self->bits) - 1);
+  nabla_ssa table = table_of(e, self);
+  nabla_ssa mask = nabla_emit_int8_splat(e, (1 << self->bits) - 1);
   for (unsigned i = 0; i < self->parts; i++) {
     nabla_ssa part = bytes;
     if (i) {
-      nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, i * self->bits);
-      part = nabla_emit(emitter, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
-                        codes, by);
-      part =
-          nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", part);
+      nabla_ssa by = k_i32(e, NABLA_VECTOR, i * self->bits);
+      part = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", codes, by);
+      part = k_bitcast(e, "vector<16xi32>", "vector<64xi8>", part);
     }
-    nabla_ssa index = nabla_emit(
-        emitter, "arith.andi %%v%u, %%v%u : vector<64xi8>", part, mask);
-    int turned = emitter->spec->format.encoding->high_first;
+    nabla_ssa index =
+        k_op(e, "arith.andi %%v%u, %%v%u : vector<64xi8>", part, mask);
+    int turned = e->spec->format.encoding->high_first;
     out[turned ? self->parts - 1 - i : i] =
-        table ? nabla_emit_int8_lookup(emitter, self, table, index) : index;
+        table ? nabla_emit_int8_lookup(e, self, table, index) : index;
   }
 }
 
-static nabla_ssa dot_avx2(nabla_emitter *emitter, nabla_ssa w, nabla_ssa x) {
+static nabla_ssa dot_avx2(nabla_emitter *e, nabla_ssa w, nabla_ssa x) {
   nabla_ssa size =
-      nabla_emit(emitter,
-                 "\"llvm.intr.abs\"(%%v%u) <{is_int_min_poison = false}> : "
-                 "(vector<32xi8>) -> vector<32xi8>",
-                 w);
-  nabla_ssa turned = nabla_emit(
-      emitter,
-      "llvm.call_intrinsic \"llvm.x86.avx2.psign.b\"(%%v%u, %%v%u) : "
-      "(vector<32xi8>, vector<32xi8>) -> vector<32xi8>",
-      x, w);
-  nabla_ssa pairs = nabla_emit(
-      emitter,
-      "llvm.call_intrinsic \"llvm.x86.avx2.pmadd.ub.sw\"(%%v%u, %%v%u) : "
-      "(vector<32xi8>, vector<32xi8>) -> vector<16xi16>",
-      size, turned);
-  nabla_ssa ones =
-      nabla_emit(emitter, "arith.constant dense<1> : vector<16xi16>");
-  return nabla_emit(
-      emitter,
-      "llvm.call_intrinsic \"llvm.x86.avx2.pmadd.wd\"(%%v%u, %%v%u) : "
-      "(vector<16xi16>, vector<16xi16>) -> vector<8xi32>",
-      pairs, ones);
+      k_op(e,
+           "\"llvm.intr.abs\"(%%v%u) <{is_int_min_poison = false}> : "
+           "(vector<32xi8>) -> vector<32xi8>",
+           w);
+  nabla_ssa turned =
+      k_op(e,
+           "llvm.call_intrinsic \"llvm.x86.avx2.psign.b\"(%%v%u, %%v%u) : "
+           "(vector<32xi8>, vector<32xi8>) -> vector<32xi8>",
+           x, w);
+  nabla_ssa pairs =
+      k_op(e,
+           "llvm.call_intrinsic \"llvm.x86.avx2.pmadd.ub.sw\"(%%v%u, %%v%u) : "
+           "(vector<32xi8>, vector<32xi8>) -> vector<16xi16>",
+           size, turned);
+  nabla_ssa ones = k_op(e, "arith.constant dense<1> : vector<16xi16>");
+  return k_op(e,
+              "llvm.call_intrinsic \"llvm.x86.avx2.pmadd.wd\"(%%v%u, %%v%u) : "
+              "(vector<16xi16>, vector<16xi16>) -> vector<8xi32>",
+              pairs, ones);
 }
 
 /* AVX2 multiplies bytes without a sign by bytes with one: |w| by x that has w's
  * sign. 2 * 128 * 127 fits into 16 bits, so nothing saturates. */
-nabla_ssa nabla_emit_int8_dot(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_dot(nabla_emitter *e, const nabla_int8 *self,
                               nabla_ssa sums, nabla_ssa w, nabla_ssa x) {
   nabla_ssa part[2];
   if (self->vnni)
-    return nabla_emit(emitter,
-                      "llvm.call_intrinsic \"llvm.x86.avx512.vpdpbusd.512\""
-                      "(%%v%u, %%v%u, %%v%u) : (vector<16xi32>, vector<64xi8>, "
-                      "vector<64xi8>) -> vector<16xi32>",
-                      sums, w, x);
+    return k_op(e,
+                "llvm.call_intrinsic \"llvm.x86.avx512.vpdpbusd.512\""
+                "(%%v%u, %%v%u, %%v%u) : (vector<16xi32>, vector<64xi8>, "
+                "vector<64xi8>) -> vector<16xi32>",
+                sums, w, x);
   for (int i = 0; i < 2; i++)
-    part[i] = dot_avx2(emitter, halves(emitter, w, i), halves(emitter, x, i));
-  nabla_ssa all = nabla_emit_shuffle(emitter, "i32", NABLA_LANES / 2, part[0],
-                                     part[1], NABLA_LANES, nabla_pick_from, 0);
-  return nabla_emit(emitter, "arith.addi %%v%u, %%v%u : vector<16xi32>", sums,
-                    all);
+    part[i] = dot_avx2(e, halves(e, w, i), halves(e, x, i));
+  nabla_ssa all = k_shuffle(e, "i32", NABLA_LANES / 2, part[0], part[1],
+                            NABLA_LANES, nabla_pick_from, 0);
+  return k_op(e, "arith.addi %%v%u, %%v%u : vector<16xi32>", sums, all);
 }
 
-nabla_ssa nabla_emit_int8_zeros(nabla_emitter *emitter) {
-  return nabla_emit_i32(emitter, NABLA_VECTOR, 0);
+nabla_ssa nabla_emit_int8_zeros(nabla_emitter *e) {
+  return k_i32(e, NABLA_VECTOR, 0);
 }
 
-nabla_ssa nabla_emit_int8_ones(nabla_emitter *emitter) {
-  return nabla_emit_int8_splat(emitter, 1);
+nabla_ssa nabla_emit_int8_ones(nabla_emitter *e) {
+  return nabla_emit_int8_splat(e, 1);
 }
 
-nabla_ssa nabla_emit_int8_sums(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_sums(nabla_emitter *e, const nabla_int8 *self,
                                nabla_ssa sums) {
   if (self->has_zero)
-    return nabla_emit(
-        emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", sums);
-  nabla_ssa by = nabla_emit_i32(emitter, NABLA_VECTOR, (uint32_t)-self->offset);
-  return nabla_emit(emitter, "arith.muli %%v%u, %%v%u : vector<16xi32>", sums,
-                    by);
+    return k_op(e, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>",
+                sums);
+  nabla_ssa by = k_i32(e, NABLA_VECTOR, (uint32_t)-self->offset);
+  return k_op(e, "arith.muli %%v%u, %%v%u : vector<16xi32>", sums, by);
 }
 
-nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
-                              nabla_ssa dot, const nabla_int8_factors *by) {
-  nabla_ssa value = nabla_emit(
-      emitter, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", dot);
+nabla_ssa nabla_emit_int8_add(nabla_emitter *e, nabla_ssa total, nabla_ssa dot,
+                              const nabla_int8_factors *by) {
+  nabla_ssa value =
+      k_op(e, "arith.sitofp %%v%u : vector<16xi32> to vector<16xf32>", dot);
   if (by->has_min) {
-    nabla_ssa min =
-        nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", by->negative, by->sum);
-    value = nabla_emit_fma(emitter, NABLA_VECTOR, value, by->w, min);
-    return nabla_emit_fma(emitter, NABLA_VECTOR, value, by->x, total);
+    nabla_ssa min = k_binary(e, NABLA_VECTOR, "mulf", by->negative, by->sum);
+    value = k_fma(e, NABLA_VECTOR, value, by->w, min);
+    return k_fma(e, NABLA_VECTOR, value, by->x, total);
   }
   if (by->negative)
-    value = nabla_emit_fma(emitter, NABLA_VECTOR, by->negative, by->sum, value);
-  nabla_ssa factor =
-      nabla_emit_binary(emitter, NABLA_VECTOR, "mulf", by->w, by->x);
-  return nabla_emit_fma(emitter, NABLA_VECTOR, value, factor, total);
+    value = k_fma(e, NABLA_VECTOR, by->negative, by->sum, value);
+  nabla_ssa factor = k_binary(e, NABLA_VECTOR, "mulf", by->w, by->x);
+  return k_fma(e, NABLA_VECTOR, value, factor, total);
 }
 
-nabla_ssa nabla_emit_int8_negative(nabla_emitter *emitter,
-                                   const nabla_int8 *self, nabla_ssa flat) {
-  nabla_ssa index =
-      nabla_emit_divide(emitter, flat, emitter->spec->format.block);
-  nabla_ssa raw = nabla_emit_load(emitter, "i8", emitter->zeros, index, 1);
-  nabla_ssa zero = nabla_emit(emitter, "arith.%s %%v%u : i8 to i32",
-                              self->bits == 8 ? "extsi" : "extui", raw);
-  nabla_ssa from =
-      nabla_emit_i32(emitter, NABLA_SCALAR, (uint32_t)-self->offset);
-  zero = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i32", from, zero);
-  return nabla_emit(emitter, "arith.sitofp %%v%u : i32 to f32", zero);
+nabla_ssa nabla_emit_int8_negative(nabla_emitter *e, const nabla_int8 *self,
+                                   nabla_ssa flat) {
+  nabla_ssa index = k_divide(e, flat, e->spec->format.block);
+  nabla_ssa raw = k_load(e, "i8", e->zeros, index, 1);
+  nabla_ssa zero = k_op(e, "arith.%s %%v%u : i8 to i32",
+                        self->bits == 8 ? "extsi" : "extui", raw);
+  nabla_ssa from = k_i32(e, NABLA_SCALAR, (uint32_t)-self->offset);
+  zero = k_op(e, "arith.subi %%v%u, %%v%u : i32", from, zero);
+  return k_op(e, "arith.sitofp %%v%u : i32 to f32", zero);
 }

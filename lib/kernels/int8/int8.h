@@ -16,14 +16,14 @@
 
 /* Bytes of a row of x where `unit` elements take `bytes`; the last unit counts
  * whole. */
-nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *emitter, uint64_t unit,
+nabla_ssa nabla_emit_int8_row_bytes(nabla_emitter *e, uint64_t unit,
                                     uint64_t bytes);
 
 /* Elements of a row behind those of whole `unit`s, and the end of these. Of any
  * size none are known: there are none where any_size is a multiple of `unit`.
  */
 uint64_t nabla_int8_rest(const nabla_fused_spec *spec, uint64_t unit);
-nabla_ssa nabla_emit_int8_whole(nabla_emitter *emitter, uint64_t unit);
+nabla_ssa nabla_emit_int8_whole(nabla_emitter *e, uint64_t unit);
 
 /* Bytes of a vector, of 16 lanes with 4 each. */
 #define NABLA_BYTES 64u
@@ -59,29 +59,29 @@ uint64_t nabla_int8_line(const nabla_int8 *self);
 /* Splits 64 bytes of codes (vector<16xi32>) into bytes to multiply with,
  * vector<64xi8> for each part: of 4-bit codes elements 0, 2, 4, 6 of each 8,
  * then 1, 3, 5, 7; of 2 bits each fourth. */
-void nabla_emit_int8_split(nabla_emitter *emitter, const nabla_int8 *self,
+void nabla_emit_int8_split(nabla_emitter *e, const nabla_int8 *self,
                            nabla_ssa codes, nabla_ssa out[NABLA_INT8_PARTS]);
 
 /* Adds the products of bytes of w with x (vector<64xi8>) to 16 sums of 4. */
-nabla_ssa nabla_emit_int8_dot(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_dot(nabla_emitter *e, const nabla_int8 *self,
                               nabla_ssa sums, nabla_ssa w, nabla_ssa x);
 
 /* vector<64xi8>: one value in all bytes; the same 16 in each quarter, where
  * lookups read; table[index] of each byte of `index`, which is below 16. */
-nabla_ssa nabla_emit_int8_splat(nabla_emitter *emitter, int value);
-nabla_ssa nabla_emit_int8_table(nabla_emitter *emitter,
+nabla_ssa nabla_emit_int8_splat(nabla_emitter *e, int value);
+nabla_ssa nabla_emit_int8_table(nabla_emitter *e,
                                 const int values[NABLA_LANES]);
-nabla_ssa nabla_emit_int8_lookup(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_lookup(nabla_emitter *e, const nabla_int8 *self,
                                  nabla_ssa table, nabla_ssa index);
 
 /* vector<16xi32> of zeros, or of the bytes 1 to multiply with. */
-nabla_ssa nabla_emit_int8_zeros(nabla_emitter *emitter);
-nabla_ssa nabla_emit_int8_ones(nabla_emitter *emitter);
+nabla_ssa nabla_emit_int8_zeros(nabla_emitter *e);
+nabla_ssa nabla_emit_int8_ones(nabla_emitter *e);
 
 /* Does a sum of x go with each block? As what it is stored: what an integer sum
  * begins with, or with zero points the sum of x in f32. */
 int nabla_int8_has_sums(const nabla_int8 *self);
-nabla_ssa nabla_emit_int8_sums(nabla_emitter *emitter, const nabla_int8 *self,
+nabla_ssa nabla_emit_int8_sums(nabla_emitter *e, const nabla_int8 *self,
                                nabla_ssa sums);
 
 /* A block of x: its quantized elements in their order, 16 to a vector<16xi8>,
@@ -94,13 +94,12 @@ typedef struct nabla_int8_block {
 /* Quantizes elements index .. index + block - 1 of `row` of x: to
  * round(127 x / absmax), half to even. With NaN or infinity among them the
  * scale is NaN. */
-nabla_int8_block nabla_emit_int8_quantize(nabla_emitter *emitter,
+nabla_int8_block nabla_emit_int8_quantize(nabla_emitter *e,
                                           const nabla_int8 *self, nabla_ssa row,
                                           nabla_ssa index);
 
 /* vector<64xi8> of 4 pieces; 0 is a piece of zeros. */
-nabla_ssa nabla_emit_int8_join(nabla_emitter *emitter,
-                               const nabla_ssa pieces[4]);
+nabla_ssa nabla_emit_int8_join(nabla_emitter *e, const nabla_ssa pieces[4]);
 
 /* For the group of 4 * 16 products in f32: sum + dot * scale of w * scale of x,
  * zero points (f32, negative) times sums of x added to the dot product first,
@@ -111,45 +110,44 @@ typedef struct nabla_int8_factors {
   nabla_ssa negative, sum; /* of zero points; of x */
   int has_min;             /* `negative` are minima */
 } nabla_int8_factors;
-nabla_ssa nabla_emit_int8_add(nabla_emitter *emitter, nabla_ssa total,
-                              nabla_ssa dot, const nabla_int8_factors *by);
+nabla_ssa nabla_emit_int8_add(nabla_emitter *e, nabla_ssa total, nabla_ssa dot,
+                              const nabla_int8_factors *by);
 
 /* The zero point of the element at `flat` with the offset, negative, f32. */
-nabla_ssa nabla_emit_int8_negative(nabla_emitter *emitter,
-                                   const nabla_int8 *self, nabla_ssa flat);
+nabla_ssa nabla_emit_int8_negative(nabla_emitter *e, const nabla_int8 *self,
+                                   nabla_ssa flat);
 
 /* x in tiles of `rows` rows (a power of two up to 16) and a block of k, as
  * lanes that hold rows of w want it: for each 4 elements the bytes of all rows;
  * then a scale for each row, then its sums. Rows beyond the last repeat it. */
 #define NABLA_INT8_ROWS 16u
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows);
-void nabla_emit_int8_tiles(nabla_emitter *emitter, const nabla_int8 *self,
+void nabla_emit_int8_tiles(nabla_emitter *e, const nabla_int8 *self,
                            unsigned rows);
 
 /* Turns 16 rows of 16 dwords. */
-void nabla_emit_int8_turn_rows(nabla_emitter *emitter,
-                               nabla_ssa rows[NABLA_LANES]);
+void nabla_emit_int8_turn_rows(nabla_emitter *e, nabla_ssa rows[NABLA_LANES]);
 
 /* Codes of 16 rows of w with rows in lanes: a vector for each dword of a row,
  * from `dword` on, `count` of them, at most 16. */
-void nabla_emit_int8_turn(nabla_emitter *emitter,
-                          const nabla_ssa rows[NABLA_LANES], nabla_ssa dword,
-                          unsigned count, nabla_ssa out[NABLA_LANES]);
+void nabla_emit_int8_turn(nabla_emitter *e, const nabla_ssa rows[NABLA_LANES],
+                          nabla_ssa dword, unsigned count,
+                          nabla_ssa out[NABLA_LANES]);
 
 /* `count` dwords at `byte`, at most 16, again and again until 16 lanes are
  * full. */
-nabla_ssa nabla_emit_int8_dwords(nabla_emitter *emitter, nabla_ssa base,
+nabla_ssa nabla_emit_int8_dwords(nabla_emitter *e, nabla_ssa base,
                                  nabla_ssa byte, unsigned count);
 
 /* The addresses of the codes of rows n .. n + 15 (the last row again beyond
  * it), and the flat indices of their first elements. */
-void nabla_emit_int8_rows(nabla_emitter *emitter, const nabla_int8 *self,
-                          nabla_ssa n, nabla_ssa addresses[NABLA_LANES],
+void nabla_emit_int8_rows(nabla_emitter *e, const nabla_int8 *self, nabla_ssa n,
+                          nabla_ssa addresses[NABLA_LANES],
                           nabla_ssa flats[NABLA_LANES]);
 
 /* Writes scales, and negative zero points if there are, of `count` spans from
  * element `k` on: for each 16 f32, one for each row. */
-void nabla_emit_int8_spans(nabla_emitter *emitter, const nabla_int8 *self,
+void nabla_emit_int8_spans(nabla_emitter *e, const nabla_int8 *self,
                            const nabla_ssa flats[NABLA_LANES], nabla_ssa k,
                            nabla_ssa count, nabla_ssa scales, nabla_ssa zeros);
 
@@ -160,7 +158,7 @@ typedef struct nabla_int8_packed {
 } nabla_int8_packed;
 nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
                                        const nabla_int8 *self);
-void nabla_emit_int8_prepack(nabla_emitter *emitter);
+void nabla_emit_int8_prepack(nabla_emitter *e);
 
 /* Tells of it in a description, and nabla_body.chain of bodies whose sums are
  * f32 from block to block. */
@@ -169,7 +167,7 @@ void nabla_int8_describe_packed(const nabla_fused_spec *spec,
 uint64_t nabla_int8_chain(const nabla_fused_spec *spec);
 
 /* i32 or f32 at `byte` in 16 lanes. */
-nabla_ssa nabla_emit_int8_spread(nabla_emitter *emitter, const char *type,
+nabla_ssa nabla_emit_int8_spread(nabla_emitter *e, const char *type,
                                  nabla_ssa base, nabla_ssa byte);
 
 #endif

@@ -2,6 +2,7 @@
  * gemm_int8_amx.h. */
 #include <stdio.h>
 
+#include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/gemm_int8_amx.h"
 #include "lib/kernels/tile_util.h"
@@ -42,30 +43,25 @@ static unsigned pick_turns_from(unsigned lane, unsigned context) {
 }
 
 /* The piece of codes at address `from` to rows of tiles, from `to` on. */
-static void decode_piece(nabla_emitter *emitter, const nabla_int8 *self,
+static void decode_piece(nabla_emitter *e, const nabla_int8 *self,
                          nabla_ssa from, nabla_ssa to) {
-  unsigned dwords = piece_of(emitter->spec, self);
+  unsigned dwords = piece_of(e->spec, self);
   unsigned steps = dwords * 4 * self->parts / (unsigned)self->block;
   nabla_ssa part[NABLA_INT8_PARTS] = {0};
-  nabla_ssa codes =
-      nabla_emit_int8_dwords(emitter, from, nabla_emit_i64(emitter, 0), dwords);
-  nabla_emit_int8_split(emitter, self, codes, part);
+  nabla_ssa codes = nabla_emit_int8_dwords(e, from, k_i64(e, 0), dwords);
+  nabla_emit_int8_split(e, self, codes, part);
   for (unsigned s = 0; s < steps; s++) {
     nabla_ssa bytes = part[0];
     if (self->parts == 2) {
       nabla_ssa both[2];
       for (unsigned i = 0; i < 2; i++)
-        both[i] = nabla_emit_bitcast(emitter, "vector<64xi8>", "vector<16xi32>",
-                                     part[i]);
-      bytes =
-          nabla_emit_shuffle(emitter, "i32", NABLA_LANES, both[0], both[1],
-                             NABLA_LANES, pick_turns_from, s * NABLA_LANES / 2);
-      bytes =
-          nabla_emit_bitcast(emitter, "vector<16xi32>", "vector<64xi8>", bytes);
+        both[i] = k_bitcast(e, "vector<64xi8>", "vector<16xi32>", part[i]);
+      bytes = k_shuffle(e, "i32", NABLA_LANES, both[0], both[1], NABLA_LANES,
+                        pick_turns_from, s * NABLA_LANES / 2);
+      bytes = k_bitcast(e, "vector<16xi32>", "vector<64xi8>", bytes);
     }
-    nabla_emit_store(emitter, "vector<64xi8>", bytes, to,
-                     nabla_emit_i64(emitter, (uint64_t)s * NABLA_TILE_BYTES),
-                     64);
+    k_store(e, "vector<64xi8>", bytes, to,
+            k_i64(e, (uint64_t)s * NABLA_TILE_BYTES), 64);
   }
 }
 
@@ -79,155 +75,127 @@ typedef struct source {
   nabla_int8_packed layout;
 } source;
 
-static source in_place(nabla_emitter *emitter, const nabla_int8 *self,
-                       nabla_ssa row, nabla_ssa k) {
-  source out = {.apart = (uint64_t)piece_of(emitter->spec, self) * 4};
-  nabla_ssa one = nabla_emit_i64(emitter, 1);
-  nabla_ssa last =
-      nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", emitter->n, one);
-  row = nabla_emit_minimum(emitter, row, last);
-  out.flat = nabla_emit_add(emitter, nabla_emit_row_start(emitter, row), k);
-  out.codes = nabla_emit_address(emitter, emitter->codes,
-                                 nabla_emit_code_byte(emitter, out.flat));
+static source in_place(nabla_emitter *e, const nabla_int8 *self, nabla_ssa row,
+                       nabla_ssa k) {
+  source out = {.apart = (uint64_t)piece_of(e->spec, self) * 4};
+  nabla_ssa one = k_i64(e, 1);
+  nabla_ssa last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->n, one);
+  row = k_minimum(e, row, last);
+  out.flat = k_add(e, nabla_emit_row_start(e, row), k);
+  out.codes = k_address(e, e->codes, nabla_emit_code_byte(e, out.flat));
   return out;
 }
 
-static source packed(nabla_emitter *emitter, const nabla_int8 *self,
-                     nabla_ssa row, nabla_ssa k) {
-  uint64_t piece = (uint64_t)piece_of(emitter->spec, self) * 4;
+static source packed(nabla_emitter *e, const nabla_int8 *self, nabla_ssa row,
+                     nabla_ssa k) {
+  uint64_t piece = (uint64_t)piece_of(e->spec, self) * 4;
   source out = {.apart = piece * ROWS,
-                .layout = nabla_int8_packed_of(emitter->spec, self)};
-  nabla_ssa number = nabla_emit_divide(emitter, row, ROWS);
-  nabla_ssa first = nabla_emit_multiply(emitter, number, ROWS);
-  out.lane = nabla_emit(emitter, "arith.subi %%v%u, %%v%u : i64", row, first);
-  out.group =
-      nabla_emit_address(emitter, emitter->packed,
-                         nabla_emit_multiply(emitter, number, out.layout.size));
-  nabla_ssa at = nabla_emit_multiply(
-      emitter,
-      nabla_emit_divide(emitter, k, piece_elements(emitter->spec, self)),
-      out.apart);
-  at = nabla_emit_add(emitter, at,
-                      nabla_emit_multiply(emitter, out.lane, piece));
-  out.codes = nabla_emit_address(emitter, out.group, at);
+                .layout = nabla_int8_packed_of(e->spec, self)};
+  nabla_ssa number = k_divide(e, row, ROWS);
+  nabla_ssa first = k_multiply(e, number, ROWS);
+  out.lane = k_op(e, "arith.subi %%v%u, %%v%u : i64", row, first);
+  out.group = k_address(e, e->packed, k_multiply(e, number, out.layout.size));
+  nabla_ssa at =
+      k_multiply(e, k_divide(e, k, piece_elements(e->spec, self)), out.apart);
+  at = k_add(e, at, k_multiply(e, out.lane, piece));
+  out.codes = k_address(e, out.group, at);
   return out;
 }
 
-static source source_of(nabla_emitter *emitter, const nabla_int8 *self,
-                        nabla_ssa row, nabla_ssa k) {
-  return emitter->spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED
-             ? packed(emitter, self, row, k)
-             : in_place(emitter, self, row, k);
+static source source_of(nabla_emitter *e, const nabla_int8 *self, nabla_ssa row,
+                        nabla_ssa k) {
+  return e->spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED
+             ? packed(e, self, row, k)
+             : in_place(e, self, row, k);
 }
 
 /* The scale, or negative zero point, of span `span` of the row, which is the
  * one that element `k` + `at` is in. */
-static nabla_ssa factor_of(nabla_emitter *emitter, const nabla_int8 *self,
+static nabla_ssa factor_of(nabla_emitter *e, const nabla_int8 *self,
                            const source *s, nabla_ssa at, nabla_ssa span,
                            int is_zero) {
   if (s->group) {
     nabla_ssa byte =
-        nabla_emit_add(emitter, nabla_emit_multiply(emitter, span, NABLA_BYTES),
-                       nabla_emit_multiply(emitter, s->lane, 4));
-    byte = nabla_emit_add_constant(
-        emitter, byte, is_zero ? s->layout.zeros : s->layout.scales);
-    return nabla_emit_load(emitter, "f32", s->group, byte, 4);
+        k_add(e, k_multiply(e, span, NABLA_BYTES), k_multiply(e, s->lane, 4));
+    byte =
+        k_add_constant(e, byte, is_zero ? s->layout.zeros : s->layout.scales);
+    return k_load(e, "f32", s->group, byte, 4);
   }
-  nabla_ssa flat = nabla_emit_add(emitter, s->flat, at);
-  return is_zero ? nabla_emit_int8_negative(emitter, self, flat)
-                 : nabla_emit_scale(emitter, flat);
+  nabla_ssa flat = k_add(e, s->flat, at);
+  return is_zero ? nabla_emit_int8_negative(e, self, flat)
+                 : nabla_emit_scale(e, flat);
 }
 
 /* Factors of `count` spans of a row to addresses `scales` and `zeros`, `apart`
  * bytes from span to span; `first` is the number of the first. */
-static void write_factors(nabla_emitter *emitter, const nabla_int8 *self,
+static void write_factors(nabla_emitter *e, const nabla_int8 *self,
                           const source *s, nabla_ssa first, nabla_ssa count,
                           const nabla_ssa to[2], uint64_t apart) {
   nabla_loop spans;
-  nabla_loop_begin(emitter, &spans, nabla_emit_i64(emitter, 0), count, 1, 0,
-                   NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, spans.induction, self->span);
-  nabla_ssa span = nabla_emit_add(emitter, first, spans.induction);
+  k_loop_begin(e, &spans, k_i64(e, 0), count, 1, 0, NULL);
+  nabla_ssa at = k_multiply(e, spans.induction, self->span);
+  nabla_ssa span = k_add(e, first, spans.induction);
   for (int is_zero = 0; is_zero <= self->has_zero; is_zero++)
-    nabla_emit_store(
-        emitter, "f32", factor_of(emitter, self, s, at, span, is_zero),
-        to[is_zero], nabla_emit_multiply(emitter, spans.induction, apart), 4);
-  nabla_loop_end(emitter, &spans, NULL);
+    k_store(e, "f32", factor_of(e, self, s, at, span, is_zero), to[is_zero],
+            k_multiply(e, spans.induction, apart), 4);
+  k_loop_end(e, &spans, NULL);
 }
 
 /* Row `row` of the panel. */
-static void decode_row(nabla_emitter *emitter, const nabla_int8 *self,
+static void decode_row(nabla_emitter *e, const nabla_int8 *self,
                        const nabla_tiled_block *b, nabla_ssa row) {
   nabla_int8_areas areas = nabla_int8_areas_of(self);
-  source s =
-      source_of(emitter, self, nabla_emit_add(emitter, b->column, row), b->k);
-  nabla_ssa half = nabla_emit_divide(emitter, row, ROWS), to[2];
-  nabla_ssa at = nabla_emit_add(
-      emitter, nabla_emit_multiply(emitter, row, NABLA_TILE_ROW_BYTES),
-      nabla_emit_multiply(emitter, half, areas.half - NABLA_TILE_BYTES));
-  nabla_ssa out = nabla_emit_address(emitter, b->panel, at);
+  source s = source_of(e, self, k_add(e, b->column, row), b->k);
+  nabla_ssa half = k_divide(e, row, ROWS), to[2];
+  nabla_ssa at = k_add(e, k_multiply(e, row, NABLA_TILE_ROW_BYTES),
+                       k_multiply(e, half, areas.half - NABLA_TILE_BYTES));
+  nabla_ssa out = k_address(e, b->panel, at);
   nabla_loop pieces;
-  nabla_ssa count =
-      nabla_emit_divide(emitter, b->count, piece_elements(emitter->spec, self));
-  nabla_loop_begin(emitter, &pieces, nabla_emit_i64(emitter, 0), count, 1, 0,
-                   NULL);
-  decode_piece(emitter, self,
-               nabla_emit_address(
-                   emitter, s.codes,
-                   nabla_emit_multiply(emitter, pieces.induction, s.apart)),
-               nabla_emit_address(
-                   emitter, out,
-                   nabla_emit_multiply(emitter, pieces.induction,
-                                       piece_elements(emitter->spec, self) /
-                                           self->block * NABLA_TILE_BYTES)));
-  nabla_loop_end(emitter, &pieces, NULL);
+  nabla_ssa count = k_divide(e, b->count, piece_elements(e->spec, self));
+  k_loop_begin(e, &pieces, k_i64(e, 0), count, 1, 0, NULL);
+  decode_piece(e, self,
+               k_address(e, s.codes, k_multiply(e, pieces.induction, s.apart)),
+               k_address(e, out,
+                         k_multiply(e, pieces.induction,
+                                    piece_elements(e->spec, self) /
+                                        self->block * NABLA_TILE_BYTES)));
+  k_loop_end(e, &pieces, NULL);
   for (int i = 0; i <= self->has_zero; i++)
-    to[i] = nabla_emit_address(
-        emitter, b->panel,
-        nabla_emit_add_constant(emitter, nabla_emit_multiply(emitter, row, 4),
-                                i ? areas.zeros : areas.scales));
-  write_factors(emitter, self, &s, nabla_emit_divide(emitter, b->k, self->span),
-                areas.spans == 1
-                    ? nabla_emit_i64(emitter, 1)
-                    : nabla_emit_divide(emitter, b->count, self->span),
-                to, (uint64_t)NABLA_TILED_ROWS * 4);
+    to[i] = k_address(e, b->panel,
+                      k_add_constant(e, k_multiply(e, row, 4),
+                                     i ? areas.zeros : areas.scales));
+  write_factors(
+      e, self, &s, k_divide(e, b->k, self->span),
+      areas.spans == 1 ? k_i64(e, 1) : k_divide(e, b->count, self->span), to,
+      (uint64_t)NABLA_TILED_ROWS * 4);
 }
 
-void nabla_emit_int8_amx_decode(nabla_emitter *emitter,
-                                const nabla_tiled_block *b) {
+void nabla_emit_int8_amx_decode(nabla_emitter *e, const nabla_tiled_block *b) {
   nabla_int8 self;
   nabla_loop rows;
-  if (!nabla_int8_of_amx(emitter->spec, &self)) return;
-  nabla_loop_begin(emitter, &rows, nabla_emit_i64(emitter, 0),
-                   nabla_emit_i64(emitter, NABLA_TILED_ROWS), 1, 0, NULL);
-  decode_row(emitter, &self, b, rows.induction);
-  nabla_loop_end(emitter, &rows, NULL);
+  if (!nabla_int8_of_amx(e->spec, &self)) return;
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_TILED_ROWS), 1, 0, NULL);
+  decode_row(e, &self, b, rows.induction);
+  k_loop_end(e, &rows, NULL);
 }
 
-void nabla_emit_int8_amx_prefetch(nabla_emitter *emitter,
-                                  const nabla_int8 *self, nabla_ssa row,
-                                  nabla_ssa k) {
-  source s = source_of(emitter, self, row, k);
+void nabla_emit_int8_amx_prefetch(nabla_emitter *e, const nabla_int8 *self,
+                                  nabla_ssa row, nabla_ssa k) {
+  source s = source_of(e, self, row, k);
   uint64_t bytes = (uint64_t)NABLA_INT8_DEPTH / self->parts;
-  uint64_t piece = (uint64_t)piece_of(emitter->spec, self) * 4;
+  uint64_t piece = (uint64_t)piece_of(e->spec, self) * 4;
   for (uint64_t i = 0; i < bytes; i += CACHE_LINE)
-    nabla_emit_prefetch(emitter, s.codes,
-                        nabla_emit_i64(emitter, i / piece * s.apart));
-  if (!s.group && emitter->spec->format.granularity == NABLA_PER_BLOCK)
-    nabla_emit_prefetch_scale(emitter, s.flat);
+    k_prefetch(e, s.codes, k_i64(e, i / piece * s.apart));
+  if (!s.group && e->spec->format.granularity == NABLA_PER_BLOCK)
+    nabla_emit_prefetch_scale(e, s.flat);
   if (!s.group) return;
   /* 16 rows share a line for each span */
-  nabla_ssa span = nabla_emit_divide(
-      emitter,
-      nabla_emit_multiply(emitter, s.lane, nabla_int8_areas_of(self).spans),
-      ROWS);
-  span =
-      nabla_emit_add(emitter, span, nabla_emit_divide(emitter, k, self->span));
-  nabla_emit_prefetch(
-      emitter, s.group,
-      nabla_emit_add_constant(emitter,
-                              nabla_emit_multiply(emitter, span, NABLA_BYTES),
-                              s.layout.scales));
+  nabla_ssa span =
+      k_divide(e, k_multiply(e, s.lane, nabla_int8_areas_of(self).spans), ROWS);
+  span = k_add(e, span, k_divide(e, k, self->span));
+  k_prefetch(
+      e, s.group,
+      k_add_constant(e, k_multiply(e, span, NABLA_BYTES), s.layout.scales));
 }
 
 /* ---- prepacking -----------------------------------------------------------
@@ -235,60 +203,52 @@ void nabla_emit_int8_amx_prefetch(nabla_emitter *emitter,
 
 /* Copies the codes of 16 rows from `first` on, piece by piece, so that what is
  * written is consecutive. */
-static void pack_codes(nabla_emitter *emitter, const nabla_int8 *self,
+static void pack_codes(nabla_emitter *e, const nabla_int8 *self,
                        nabla_ssa first) {
   char type[32];
-  const nabla_fused_spec *spec = emitter->spec;
+  const nabla_fused_spec *spec = e->spec;
   uint64_t bytes = (uint64_t)piece_of(spec, self) * 4;
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), from[ROWS];
-  source to = packed(emitter, self, first, zero);
+  nabla_ssa zero = k_i64(e, 0), from[ROWS];
+  source to = packed(e, self, first, zero);
   nabla_loop pieces;
   (void)snprintf(type, sizeof type, "vector<%uxi32>", piece_of(spec, self));
   for (unsigned i = 0; i < ROWS; i++)
-    from[i] = in_place(emitter, self,
-                       nabla_emit_add_constant(emitter, first, i), zero)
-                  .codes;
-  nabla_loop_begin(
-      emitter, &pieces, zero,
-      nabla_emit_i64(emitter, spec->k / piece_elements(spec, self)), 1, 0,
-      NULL);
-  nabla_ssa at = nabla_emit_multiply(emitter, pieces.induction, bytes);
-  nabla_ssa out = nabla_emit_multiply(emitter, pieces.induction, to.apart);
+    from[i] = in_place(e, self, k_add_constant(e, first, i), zero).codes;
+  k_loop_begin(e, &pieces, zero, k_i64(e, spec->k / piece_elements(spec, self)),
+               1, 0, NULL);
+  nabla_ssa at = k_multiply(e, pieces.induction, bytes);
+  nabla_ssa out = k_multiply(e, pieces.induction, to.apart);
   for (unsigned i = 0; i < ROWS; i++)
-    nabla_emit_store(emitter, type,
-                     nabla_emit_load(emitter, type, from[i], at, 1), to.codes,
-                     nabla_emit_add_constant(emitter, out, i * bytes), 4);
-  nabla_loop_end(emitter, &pieces, NULL);
+    k_store(e, type, k_load(e, type, from[i], at, 1), to.codes,
+            k_add_constant(e, out, i * bytes), 4);
+  k_loop_end(e, &pieces, NULL);
 }
 
-static void pack_factors(nabla_emitter *emitter, const nabla_int8 *self,
+static void pack_factors(nabla_emitter *e, const nabla_int8 *self,
                          nabla_ssa row) {
-  nabla_ssa zero = nabla_emit_i64(emitter, 0), factors[2];
-  source from = in_place(emitter, self, row, zero);
-  source to = packed(emitter, self, row, zero);
+  nabla_ssa zero = k_i64(e, 0), factors[2];
+  source from = in_place(e, self, row, zero);
+  source to = packed(e, self, row, zero);
   for (int i = 0; i <= self->has_zero; i++)
-    factors[i] = nabla_emit_address(
-        emitter, to.group,
-        nabla_emit_add_constant(emitter,
-                                nabla_emit_multiply(emitter, to.lane, 4),
-                                i ? to.layout.zeros : to.layout.scales));
-  write_factors(emitter, self, &from, zero,
-                nabla_emit_i64(emitter, emitter->spec->k / self->span), factors,
-                NABLA_BYTES);
+    factors[i] =
+        k_address(e, to.group,
+                  k_add_constant(e, k_multiply(e, to.lane, 4),
+                                 i ? to.layout.zeros : to.layout.scales));
+  write_factors(e, self, &from, zero, k_i64(e, e->spec->k / self->span),
+                factors, NABLA_BYTES);
 }
 
 /* All rows of the groups, beyond the last one it again. */
-void nabla_emit_int8_amx_prepack(nabla_emitter *emitter) {
+void nabla_emit_int8_amx_prepack(nabla_emitter *e) {
   nabla_int8 self;
   nabla_loop groups, rows;
-  if (!nabla_int8_of_amx(emitter->spec, &self)) return;
-  nabla_ssa end = nabla_emit_round_up(emitter, emitter->end, NABLA_TILED_ROWS);
-  nabla_loop_begin(emitter, &groups, emitter->begin, end, ROWS, 0, NULL);
-  pack_codes(emitter, &self, groups.induction);
-  nabla_loop_begin(emitter, &rows, groups.induction,
-                   nabla_emit_add_constant(emitter, groups.induction, ROWS), 1,
-                   0, NULL);
-  pack_factors(emitter, &self, rows.induction);
-  nabla_loop_end(emitter, &rows, NULL);
-  nabla_loop_end(emitter, &groups, NULL);
+  if (!nabla_int8_of_amx(e->spec, &self)) return;
+  nabla_ssa end = nabla_emit_round_up(e, e->end, NABLA_TILED_ROWS);
+  k_loop_begin(e, &groups, e->begin, end, ROWS, 0, NULL);
+  pack_codes(e, &self, groups.induction);
+  k_loop_begin(e, &rows, groups.induction,
+               k_add_constant(e, groups.induction, ROWS), 1, 0, NULL);
+  pack_factors(e, &self, rows.induction);
+  k_loop_end(e, &rows, NULL);
+  k_loop_end(e, &groups, NULL);
 }
