@@ -20,19 +20,14 @@ static const struct {
 };
 
 static const nabla_op_row rows[] = {
-#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost, types)                                                    \
-  {"nabla." #id,                                                           \
-   NABLA_IMPLICIT_##implicit,                                              \
-   #lowering,                                                              \
-   #vjp,                                                                   \
-   #jvp,                                                                   \
-   #batch,                                                                 \
-   #factor,                                                                \
-   NABLA_COST_##cost,                                                      \
-   NABLA_TYPES_##types},
+#define OP(id, columns) {.name = "nabla." #id, columns},
+#define TYPES(word)     .types = NABLA_TYPES_##word,
+#define IMPLICIT(word)  .implicit = NABLA_IMPLICIT_##word,
+#define COST(word)      .cost = NABLA_COST_##word,
+#define DIFF(word)      .diff = NABLA_DIFF_##word,
+#define BATCH(word)     .batch = NABLA_BATCH_##word,
+#define SHARD(word)     .shard = NABLA_SHARD_##word,
 #include "dialect/ops.def"
-#undef OP
 };
 
 const nabla_op_row *nabla_op_rows(size_t *out_count) {

@@ -38,13 +38,42 @@ const char *nabla_cost_bytes(nabla_cost_class cost);
 /* Whether a class has an element type. */
 bool nabla_type_class_has(nabla_type_class types, MlirType element);
 
-/* A row of ops.def. Texts are the columns' spelling, "_" where empty. */
+/* Derivative, batching and sharding of an op; see ops.def. `empty`: not decided
+ * yet. */
+typedef enum nabla_diff_rule {
+  NABLA_DIFF_empty,
+  NABLA_DIFF_zero,
+  NABLA_DIFF_formula,
+  NABLA_DIFF_linear,
+  NABLA_DIFF_parts,
+  NABLA_DIFF_control,
+} nabla_diff_rule;
+typedef enum nabla_batch_rule {
+  NABLA_BATCH_empty,
+  NABLA_BATCH_elementwise,
+  NABLA_BATCH_dims,
+  NABLA_BATCH_parts,
+  NABLA_BATCH_scan,
+  NABLA_BATCH_none,
+} nabla_batch_rule;
+typedef enum nabla_shard_rule {
+  NABLA_SHARD_empty,
+  NABLA_SHARD_elementwise,
+  NABLA_SHARD_dims,
+  NABLA_SHARD_parts,
+  NABLA_SHARD_scan,
+  NABLA_SHARD_none,
+} nabla_shard_rule;
+
+/* A row of ops.def. */
 typedef struct nabla_op_row {
   const char *name; /* "nabla.add" */
   nabla_implicit_use implicit;
-  const char *lowering, *vjp, *jvp, *batch, *factor;
   nabla_cost_class cost;
   nabla_type_class types;
+  nabla_diff_rule diff;
+  nabla_batch_rule batch;
+  nabla_shard_rule shard;
 } nabla_op_row;
 
 const nabla_op_row *nabla_op_rows(size_t *out_count);

@@ -316,16 +316,13 @@ static MlirLogicalResult infer_constant(const nablaInference *in,
   return give(type, types, count);
 }
 
-#define infer__ NULL
 static const struct {
   const char *name;
   inference *infer;
 } rows[] = {
-#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost, types)                                                    \
-  {"nabla." #id, infer_##infer},
+#define OP(id, columns) {.name = "nabla." #id, columns},
+#define INFER(word)     .infer = infer_##word,
 #include "dialect/ops.def"
-#undef OP
 };
 
 static MlirLogicalResult infer(const nablaInference *in,

@@ -202,16 +202,13 @@ static MlirLogicalResult verify_broadcast(MlirOperation op) {
   return check_view(op, to, &view);
 }
 
-#define verify__ NULL
 static const struct {
   const char *name;
   nabla_verifier *verify;
 } rows[] = {
-#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost, types)                                                    \
-  {"nabla." #id, verify_##verify},
+#define OP(id, columns) {.name = "nabla." #id, columns},
+#define VERIFY(word)    .verify = verify_##word,
 #include "dialect/ops.def"
-#undef OP
 };
 
 MlirLogicalResult nablaVerifyOp(MlirOperation op) {

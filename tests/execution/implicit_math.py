@@ -15,8 +15,8 @@ f32, f64 = np.float32, np.float64
 def add_unary(make, spec):
     f = make.new(spec, "math")
     q = implicit(f, make.rng, spec, storage_of(make.rng, spec), "f32")
-    functions = dict(math_ops.FUNCTIONS, gelu=(math_ops.gelu, 8))
-    for op, (function, ulps) in functions.items():
+    functions = dict(math_ops.FUNCTIONS, gelu=(math_ops.gelu, 8, None))
+    for op, (function, ulps, _) in functions.items():
         f.pairs.append((str(spec), op))
         y = f.op("nabla.%s %s : %s" % (op, q.value, q.type()))
         wide = np.abs(q.dense.astype(f64))

@@ -33,7 +33,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 def table():
     """Op: what becomes of its implicit operands."""
     with open(os.path.join(FOLDER, "ops.def"), encoding="utf-8") as file:
-        rows = re.findall(r"^OP\(\s*(\w+),\s*\w+,\s*\w+,\s*\w+,\s*(\w+),",
+        rows = re.findall(r"^OP\((\w+),[^;]*?\bIMPLICIT\((\w+)\)",
                           file.read(), re.M)
     return dict(rows)
 

@@ -338,7 +338,20 @@ static int print_rules(void) {
   return 0;
 }
 
-/* Types and cost of every operation. */
+/* Words of ops.def that passes to come read. */
+static const struct {
+  const char *op, *diff, *batch, *shard;
+} words[] = {
+#define OP(id, columns) {.op = #id, columns},
+#define DIFF(word)      .diff = #word,
+#define BATCH(word)     .batch = #word,
+#define SHARD(word)     .shard = #word,
+#include "dialect/ops.def"
+};
+
+static const char *or_dash(const char *word) { return word ? word : "-"; }
+
+/* Types, cost and words of every operation. */
 static int print_operations(void) {
   size_t count;
   const nabla_op_row *rows = nabla_op_rows(&count);
@@ -354,12 +367,18 @@ static int print_operations(void) {
       "operands and results, packed ones with\ntheir packed size, part those "
       "of "
       "the first operand that the result takes.\n`nabla-opt --nabla-cost` "
-      "counts with these.\n\n| operation | types | operations | bytes "
-      "|\n|---|---|---|---|\n");
+      "counts with these. *Derivative*, *batch* and *shard* are\nwords of "
+      "dialect/ops.def, which explains them: how an operation will be\n"
+      "differentiated, batched and divided between devices. No pass reads them "
+      "yet;\n`-` where it is not decided.\n\n"
+      "| operation | types | operations | bytes | derivative | batch | shard "
+      "|\n|---|---|---|---|---|---|---|\n");
   for (size_t i = 0; i < count; i++)
-    printf("| `%s` | %s | %s | %s |\n", rows[i].name,
+    printf("| `nabla.%s` | %s | %s | %s | %s | %s | %s |\n", words[i].op,
            nabla_type_class_types(rows[i].types),
-           nabla_cost_operations(rows[i].cost), nabla_cost_bytes(rows[i].cost));
+           nabla_cost_operations(rows[i].cost), nabla_cost_bytes(rows[i].cost),
+           or_dash(words[i].diff), or_dash(words[i].batch),
+           or_dash(words[i].shard));
   return 0;
 }
 

@@ -5,10 +5,8 @@
 #include "transforms/lower/lowering.h"
 
 /* Two rows that share a lowering declare it twice, which C allows. */
-#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost, types)                                                    \
-  bool nabla_lower_##lowering(nabla_template *t);
+#define OP(id, columns) columns
+#define LOWER(word)     bool nabla_lower_##word(nabla_template *t);
 #include "dialect/ops.def"
-#undef OP
 
 #endif

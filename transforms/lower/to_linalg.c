@@ -35,11 +35,9 @@ static const struct {
   const char *name;
   bool (*lower)(nabla_template *t);
 } lowerings[] = {
-#define OP(id, verify, infer, lowering, implicit, vjp, jvp, batch, factor, \
-           cost, types)                                                    \
-  {"nabla." #id, nabla_lower_##lowering},
+#define OP(id, columns) {.name = "nabla." #id, columns},
+#define LOWER(word)     .lower = nabla_lower_##word,
 #include "dialect/ops.def"
-#undef OP
 };
 
 static bool is_quantize(MlirOperation op) {
