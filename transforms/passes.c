@@ -73,6 +73,31 @@ static void *prepare_dispatch(MlirContext context,
   return nabla_prepare_dispatch(context, values);
 }
 
+/* What --help says: a line for each stage. */
+static void describe(const nabla_pipeline *pipeline, nabla_text *out) {
+  nabla_text_add(out, "%s. Stages:", pipeline->summary);
+  for (size_t i = 0; i < pipeline->stage_count; i++) {
+    const nabla_stage *stage = &pipeline->stages[i];
+    const bool planned = stage->when == NABLA_STAGE_PLANNED;
+    nabla_text_add(out, "\n          %-13s  %s", stage->id,
+                   planned ? "no pass yet, for " : "");
+    if (planned)
+      nabla_text_add(out, "%s", stage->passes);
+    else
+      (void)!nabla_stage_write(stage, nabla_pipeline_defaults, out, NULL);
+  }
+}
+
+/* A row that cannot be written has no pipeline: passes.pipelines fails. */
+static void register_pipeline(nabla_pipeline_id id) {
+  static nabla_text texts[NABLA_PIPELINE_COUNT], said[NABLA_PIPELINE_COUNT];
+  const nabla_pipeline pipeline = nabla_pipeline_get(id);
+  describe(&pipeline, &said[id]);
+  if (!nabla_pipeline_write(id, nabla_pipeline_defaults, &texts[id], NULL) &&
+      !said[id].failed)
+    nablaPipelineRegister(pipeline.flag, said[id].data, texts[id].data);
+}
+
 static void register_once(void) {
   mlirRegisterAllPasses();
   for (intptr_t i = 0; i < COUNT(passes); i++) {
@@ -83,13 +108,8 @@ static void register_once(void) {
     }
     nablaPassRegister(&passes[i]);
   }
-  static nabla_text cpu;
-  nabla_pipeline_cpu(&cpu, "host", "warn", "f32");
-  if (!cpu.failed)
-    nablaPipelineRegister(
-        "nabla-cpu",
-        "From the nabla dialect to the LLVM dialect, for the host's CPU",
-        cpu.data);
+  for (int i = 0; i < NABLA_PIPELINE_COUNT; i++)
+    register_pipeline((nabla_pipeline_id)i);
 }
 
 void nablaRegisterEverything(MlirDialectRegistry registry) {

@@ -1,43 +1,85 @@
 /* See pipelines.h. */
 #include "transforms/pipelines.h"
 
-/* Written for the reader of --mlir-print-ir-after-all: each line is a stage.
- * What has nothing to do in kernels, which are llvm.func and most of a module,
- * runs on func.func. */
-void nabla_pipeline_cpu(nabla_text *out, const char *features,
-                        const char *policy, const char *numerics) {
-  nabla_text_add(out,
-                 "nabla-manifest,"
-                 "nabla-simplify,nabla-dispatch{policy=%s},nabla-fuse,"
-                 "nabla-outline,nabla-decompose,nabla-simplify,nabla-calls,"
-                 "nabla-lower-control,cse,nabla-lower-implicit,"
-                 "nabla-lower-fused{features=\"%s\" numerics=%s},"
-                 "nabla-to-linalg{features=\"%s\"},nabla-lower-switch,"
-                 "nabla-outs-to-ins,",
-                 policy, features, numerics, features);
-  nabla_text_add(
-      out,
-      "func.func(convert-elementwise-to-linalg),nabla-resolve-dims,"
-      "nabla-fuse-large,"
-      "func.func(linalg-fuse-elementwise-ops,nabla-fuse-large-end,canonicalize,"
-      "cse),nabla-check-ops,nabla-table-arguments,"
-      "eliminate-empty-tensors,func.func(empty-tensor-to-alloc-tensor),"
-      "one-shot-bufferize{bufferize-function-boundaries=true "
-      "allow-return-allocs-from-loops=true "
-      "function-boundary-type-conversion=identity-layout-map},"
-      "drop-equivalent-buffer-results,"
-      "ownership-based-buffer-deallocation,"
-      "func.func(canonicalize,buffer-deallocation-simplification),"
-      "bufferization-lower-deallocations,"
-      "func.func(convert-bufferization-to-memref),"
-      "nabla-table-calls,nabla-expand-copies,");
-  nabla_text_add(out,
-                 "func.func(convert-linalg-to-loops,"
-                 "arith-expand{include-bf16=true},convert-vector-to-scf),"
-                 "convert-scf-to-cf,"
-                 "func.func(expand-strided-metadata,lower-affine,"
-                 "convert-vector-to-llvm{enable-x86vector "
-                 "reassociate-fp-reductions}),convert-to-llvm,"
-                 "reconcile-unrealized-casts,cse,nabla-lower-bf16,"
-                 "nabla-lower-services");
+#include <string.h>
+
+/* Rows of both kinds, in the order of pipelines.def; a pipeline has no `id`. */
+static const nabla_stage rows[] = {
+#define PIPELINE(id, flag, summary) {NULL, NULL, NABLA_STAGE_ALWAYS},
+#define STAGE(id, passes, when)     {#id, passes, NABLA_STAGE_##when},
+#include "transforms/pipelines.def"
+#undef PIPELINE
+#undef STAGE
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+static const struct {
+  const char *flag, *summary;
+} names[NABLA_PIPELINE_COUNT] = {
+#define PIPELINE(id, flag, summary) {flag, summary},
+#define STAGE(id, passes, when)
+#include "transforms/pipelines.def"
+#undef PIPELINE
+#undef STAGE
+};
+
+const nabla_pipeline_value nabla_pipeline_defaults[] = {{"features", "host"},
+                                                        {"policy", "warn"},
+                                                        {"rules", ""},
+                                                        {"numerics", "f32"},
+                                                        {NULL, NULL}};
+
+nabla_pipeline nabla_pipeline_get(nabla_pipeline_id id) {
+  size_t at = 0, end;
+  for (int before = 0; before < (int)id; before++)
+    for (at++; rows[at].id; at++) continue;
+  at++; /* the row of the pipeline */
+  for (end = at; end < ROWS && rows[end].id; end++) continue;
+  return (nabla_pipeline){names[id].flag, names[id].summary, &rows[at],
+                          end - at};
+}
+
+static const char *find_value(const nabla_pipeline_value *values,
+                              const char *name, size_t length) {
+  for (; values->name; values++)
+    if (strlen(values->name) == length && !memcmp(values->name, name, length))
+      return values->value;
+  return NULL;
+}
+
+nabla_status nabla_stage_write(const nabla_stage *stage,
+                               const nabla_pipeline_value *values,
+                               nabla_text *out, nabla_diag *diag) {
+  if (stage->when == NABLA_STAGE_PLANNED) return NABLA_OK;
+  for (const char *at = stage->passes; *at;) {
+    size_t plain = strcspn(at, "$");
+    nabla_text_add(out, "%.*s", (int)plain, at);
+    at += plain;
+    if (!*at) break;
+    size_t length = strspn(at + 1, "abcdefghijklmnopqrstuvwxyz_");
+    const char *value = find_value(values, at + 1, length);
+    if (!value)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "stage '%s' takes '%.*s', which has no value",
+                        stage->id, (int)length, at + 1);
+    nabla_text_add(out, "%s", value);
+    at += 1 + length;
+  }
+  if (out->failed)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+  return NABLA_OK;
+}
+
+nabla_status nabla_pipeline_write(nabla_pipeline_id id,
+                                  const nabla_pipeline_value *values,
+                                  nabla_text *out, nabla_diag *diag) {
+  const nabla_pipeline pipeline = nabla_pipeline_get(id);
+  const char *comma = "";
+  for (size_t i = 0; i < pipeline.stage_count; i++) {
+    if (pipeline.stages[i].when == NABLA_STAGE_PLANNED) continue;
+    nabla_text_add(out, "%s", comma);
+    NABLA_TRY(nabla_stage_write(&pipeline.stages[i], values, out, diag));
+    comma = ",";
+  }
+  return NABLA_OK;
 }

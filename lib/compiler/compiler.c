@@ -122,6 +122,25 @@ static int names_tiles(const char *target) {
   return target && strstr(target, "+amx") != NULL;
 }
 
+static nabla_status write_pipeline(job *j, const char *features,
+                                   const nabla_text *rules, nabla_diag *diag) {
+  const nabla_pipeline_value values[] = {
+      {"features", features},
+      {"policy", j->policy},
+      {"numerics", j->numerics},
+      {"rules", rules->data ? rules->data : ""},
+      {NULL, NULL}};
+  if (rules->failed)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+  nabla_text_add(&j->pipeline, "builtin.module(");
+  NABLA_TRY(
+      nabla_pipeline_write(NABLA_PIPELINE_cpu, values, &j->pipeline, diag));
+  nabla_text_add(&j->pipeline, ")");
+  if (j->pipeline.failed)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+  return NABLA_OK;
+}
+
 static nabla_status read_options(job *j, nabla_diag *diag) {
   static const char *const numerics[] = {
 #define NUMERICS_NAME(id, name, summary) name,
@@ -142,19 +161,11 @@ static nabla_status read_options(job *j, nabla_diag *diag) {
   int with_tiles = !j->is_static || names_tiles(options->target);
   nabla_features_format(nabla_target_kernels(j->compiler->target, with_tiles),
                         features, sizeof features);
-  nabla_text dispatch = {0};
-  nabla_text_add(&dispatch, "%s", j->policy);
-  nabla_status status = nabla_outside_option(options, &dispatch, diag);
-  nabla_text_add(&j->pipeline, "builtin.module(");
-  nabla_pipeline_cpu(&j->pipeline, features,
-                     dispatch.data ? dispatch.data : j->policy, j->numerics);
-  j->pipeline.failed |= dispatch.failed;
-  nabla_text_deinit(&dispatch);
-  NABLA_TRY(status);
-  nabla_text_add(&j->pipeline, ")");
-  if (j->pipeline.failed)
-    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
-  return NABLA_OK;
+  nabla_text rules = {0};
+  nabla_status status = nabla_outside_rules(options, &rules, diag);
+  if (!status) status = write_pipeline(j, features, &rules, diag);
+  nabla_text_deinit(&rules);
+  return status;
 }
 
 /* ---- compiling ---- */

@@ -218,10 +218,16 @@ nabla_status nabla_context_parse(nabla_context *context, const char *text,
 
 /* Files of rules can change, and rules can be added, between two runs; all else
  * that passes keep is of the context. */
+static bool reads_files(const char *pipeline) {
+  static const char option[] = " rules=\"";
+  const char *at = strstr(pipeline, option);
+  return at && at[sizeof option - 1] != '"';
+}
+
 static bool has_passes(const nabla_context *context, const char *pipeline) {
   return context->pipeline && !strcmp(context->pipeline, pipeline) &&
          context->rule_count == nabla_added_rules_count() &&
-         !strstr(pipeline, NABLA_RULES_OPTION);
+         !reads_files(pipeline);
 }
 
 static nabla_status make_passes(nabla_context *context, const char *pipeline,

@@ -6,11 +6,7 @@
 #include "lib/compiler/codegen.h"
 #include "lib/kernels/builder/text.h"
 #include "nabla/services.h"
-
-#define PIPELINE                              \
-  "builtin.module(convert-vector-to-scf,"     \
-  "convert-scf-to-cf,convert-vector-to-llvm," \
-  "convert-to-llvm,reconcile-unrealized-casts)"
+#include "transforms/pipelines.h"
 
 int nabla_kernel_has_part(const nabla_fused_spec *spec, uint32_t part) {
   if (part == 1) return nabla_fused_has_prepare(spec);
@@ -47,6 +43,20 @@ static void write(const nabla_kernel_object *kernels, const char *prefix,
                    "@" NABLA_MANIFEST_SYMBOL "(\"\\00\")\n");
 }
 
+static nabla_status run_passes(nabla_context *context, MlirModule module,
+                               nabla_diag *diag) {
+  nabla_text text = {0};
+  nabla_text_add(&text, "builtin.module(");
+  nabla_status status = nabla_pipeline_write(
+      NABLA_PIPELINE_kernels, nabla_pipeline_defaults, &text, diag);
+  nabla_text_add(&text, ")");
+  if (!status && text.failed)
+    status = nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+  if (!status) status = nabla_context_run(context, module, text.data, diag);
+  nabla_text_deinit(&text);
+  return status;
+}
+
 static nabla_status compile(nabla_context *context, const nabla_target *target,
                             const nabla_text *text, LLVMMemoryBufferRef *out,
                             nabla_diag *diag) {
@@ -55,7 +65,7 @@ static nabla_status compile(nabla_context *context, const nabla_target *target,
   NABLA_TRY(nabla_context_begin(context, "kernels", diag));
   nabla_status status =
       nabla_context_parse(context, text->data, text->size, &module, diag);
-  if (!status) status = nabla_context_run(context, module, PIPELINE, diag);
+  if (!status) status = run_passes(context, module, diag);
   if (!status)
     status = nabla_codegen(mlirModuleGetOperation(module), target,
                            NABLA_EMIT_OBJ, out, NULL, &report, diag);

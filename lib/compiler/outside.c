@@ -9,13 +9,12 @@
 #include "transforms/abi/calls.h"
 #include "transforms/user_rules/user_rules.h"
 
-nabla_status nabla_outside_option(const nabla_compile_options *options,
-                                  nabla_text *out, nabla_diag *diag) {
+nabla_status nabla_outside_rules(const nabla_compile_options *options,
+                                 nabla_text *out, nabla_diag *diag) {
   if (options->rule_count == 0) return NABLA_OK;
   if (options->rule_count > NABLA_RULE_FILES_MAX)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "at most %d files of rules",
                       NABLA_RULE_FILES_MAX);
-  nabla_text_add(out, NABLA_RULES_OPTION);
   for (size_t i = 0; i < options->rule_count; i++) {
     const char *path = options->rules[i];
     if (!*path || strpbrk(path, "\"'{};\\\n"))
@@ -25,7 +24,6 @@ nabla_status nabla_outside_option(const nabla_compile_options *options,
                         path);
     nabla_text_add(out, "%s%s", i ? ";" : "", path);
   }
-  nabla_text_add(out, "\"");
   return NABLA_OK;
 }
 

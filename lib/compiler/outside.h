@@ -9,11 +9,8 @@
 #include "nabla/compiler.h"
 #include "nabla/status.h"
 
-/* How the option of rules begins in a pipeline. */
-#define NABLA_RULES_OPTION " rules=\""
-
-/* The option `rules` of nabla-dispatch: `rules="a;b"`, or nothing. */
-NABLA_MUST_USE nabla_status nabla_outside_option(
+/* The option `rules` of nabla-dispatch, "a;b", or nothing. */
+NABLA_MUST_USE nabla_status nabla_outside_rules(
     const nabla_compile_options *options, nabla_text *out, nabla_diag *diag);
 
 /* Appends what belongs into a key of the object cache. `*out_known` is false

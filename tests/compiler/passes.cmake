@@ -1,11 +1,12 @@
 # Tests of passes that are no text to compare: plain programs and scripts, so
 # that they also run under ThreadSanitizer.
-foreach(name passes_rules passes_ops)
+foreach(name passes_rules passes_ops passes_pipelines)
   add_executable(${name} ${name}.c)
   target_link_libraries(${name} PRIVATE nabla-static nabla_flags)
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
 endforeach()
 nabla_add_test(NAME passes.rules COMMAND passes_rules)
+nabla_add_test(NAME passes.pipelines COMMAND passes_pipelines)
 nabla_add_test(NAME compiler.example_extend COMMAND extend)
 nabla_add_test(NAME passes.ops
   COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"

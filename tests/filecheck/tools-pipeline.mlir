@@ -17,7 +17,16 @@
 // HELP-DAG: --policy=<string>
 // HELP-DAG: --nabla-lower-fused
 // HELP-DAG: --features=<string>
-// HELP-DAG: --nabla-cpu
+// HELP: --nabla-cpu {{ *}}- {{ *}}From the nabla dialect to the LLVM dialect
+// HELP-NEXT: differentiate  no pass yet
+// HELP-NEXT: batch  {{ *}}no pass yet
+// HELP-NEXT: manifest  {{ *}}nabla-manifest
+// HELP-NEXT: partition  {{ *}}no pass yet
+// HELP-NEXT: dispatch  {{ *}}nabla-simplify,nabla-dispatch{
+// HELP: device  {{ *}}no pass yet
+// HELP-NEXT: kernels  {{ *}}nabla-lower-fused{features="host" numerics=f32}
+// HELP: services  {{ *}}nabla-lower-services
+// HELP-NEXT: --nabla-kernels
 
 // TEXT: call @nabla_parallel
 // TEXT: llvm.func internal @nabla_fused_

@@ -1,6 +1,7 @@
 /* nabla-pages: the generated pages of the documentation.
  *
- *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def
+ *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def and
+ *                          pipelines.def
  *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def,
  *                          transforms/simplify/identities.def and splats.def
  *   nabla-pages --ops      docs/OPS.md, of dialect/ops.def */
@@ -52,21 +53,51 @@ static void print_options(const char *pass) {
 }
 
 /* One pass to a line: commas inside of parentheses and braces are no ends. */
-static void print_pipeline(const char *text) {
+static void print_lines(const char *text) {
   int depth = 0;
   for (const char *at = text; *at; at++) {
     depth += (*at == '(' || *at == '{') - (*at == ')' || *at == '}');
     if (depth == 0 && *at == ',')
-      printf(",\n");
+      printf("`<br>`");
     else
       putchar(*at);
   }
-  printf("\n");
+}
+
+static int print_stage(const nabla_stage *stage) {
+  nabla_text text = {0};
+  if (stage->when == NABLA_STAGE_PLANNED) {
+    printf("| %s | no pass yet: %s |\n", stage->id, stage->passes);
+    return 0;
+  }
+  if (nabla_stage_write(stage, nabla_pipeline_defaults, &text, NULL)) return 1;
+  printf("| %s | `", stage->id);
+  print_lines(text.data);
+  printf("` |\n");
+  nabla_text_deinit(&text);
+  return 0;
+}
+
+static int print_pipelines(void) {
+  int status = 0;
+  printf(
+      "\n# Pipelines\n\nA pipeline is made of stages, which run in this order. "
+      "The values of options are\nthose of the host's CPU and of no compile "
+      "option; the compiler runs the same\nstages with what it is asked "
+      "for.\n");
+  for (int id = 0; id < NABLA_PIPELINE_COUNT; id++) {
+    const nabla_pipeline pipeline = nabla_pipeline_get((nabla_pipeline_id)id);
+    printf("\n## `--%s`\n\n%s.\n\n| stage | passes |\n|---|---|\n",
+           pipeline.flag, pipeline.summary);
+    for (size_t i = 0; i < pipeline.stage_count; i++)
+      status |= print_stage(&pipeline.stages[i]);
+  }
+  return status;
 }
 
 static int print_passes(void) {
   printf("# Passes\n\n");
-  printf(made_by, "--passes", "transforms/passes.def");
+  printf(made_by, "--passes", "transforms/passes.def and pipelines.def");
   printf(
       "A pass on any op may stand in `func.func(...)`, where it runs on "
       "several functions\nat once. The two ways to give options:\n\n```\n"
@@ -79,17 +110,7 @@ static int print_passes(void) {
            passes[i].summary, module ? "`builtin.module`" : "any op");
     print_options(passes[i].id);
   }
-  nabla_text text = {0};
-  nabla_pipeline_cpu(&text, "host", "warn", "f32");
-  if (text.failed) return 1;
-  printf(
-      "\n# Pipelines\n\n## `--nabla-cpu`\n\nFrom a program to the LLVM "
-      "dialect, for the CPU that runs the pass; the compiler\nruns the same "
-      "for the features of its target.\n\n```\n");
-  print_pipeline(text.data);
-  printf("```\n");
-  nabla_text_deinit(&text);
-  return 0;
+  return print_pipelines();
 }
 
 static const char *const kind_names[] = {
