@@ -7,6 +7,19 @@
 times=$build/times.tsv
 cpu_file=$build/times.cpu # "NAME<TAB>CPU SECONDS" of tests/support/timed
 
+# slice_of_run: sets slice to that of this run, $NABLA_TEST_SLICE or the number of
+# commits modulo 10; 0 where there is no history
+slice_of_run() {
+  local commits
+  slice=${NABLA_TEST_SLICE-}
+  case $slice in
+    [0-9] | all) ;;
+    '') commits=$(git -C "$root" rev-list --count HEAD 2>/dev/null) || commits=0
+      slice=$((commits % 10)) ;;
+    *) die "NABLA_TEST_SLICE=$slice is no slice: one of 0 to 9, or all" ;;
+  esac
+}
+
 # times_begin TIER SLICE: a new file
 times_begin() {
   printf '# tier %s, slice %s, %s CPUs\nbuild\ttest\tlabel\tseconds\tcpu_seconds\n' \

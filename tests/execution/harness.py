@@ -348,12 +348,10 @@ class Session:
     def run_all(self, functions, options=(), most=24, workers=2, parts=1,
                 turn=0):
         """Programs of at most `most` functions, two at a time. One function of
-        `parts`, or of NABLA_TEST_PARTS, is run: each in one of as many turns."""
-        parts = min(int(os.environ.get("NABLA_TEST_PARTS") or parts),
-                    max(len(functions) // 8, 1))
-        order = np.random.default_rng(seed()).permutation(len(functions))
-        some = [functions[i] for i in order[(seed() + turn) % parts::parts]]
-        if parts > 1:
+        `parts` is run, each in one of as many turns; of NABLA_TEST_SLICE, if it
+        is set, those of a slice."""
+        some = [functions[i] for i in share(len(functions), parts, turn)]
+        if len(some) < len(functions):
             print("%d of %d functions" % (len(some), len(functions)))
         count = -(-len(some) // most)
         modules = [some[i::count] for i in range(count)]
@@ -361,6 +359,45 @@ class Session:
             for future in [pool.submit(self.run_module, module, options)
                            for module in modules]:
                 future.result()
+
+
+SLICES = 10  # also in tests/support/slice.h and scripts/times.sh
+
+
+def slice_number():
+    """NABLA_TEST_SLICE: one of the ten slices of what is generated, "all", or
+    None where it is not set. Anything else ends the process."""
+    text = os.environ.get("NABLA_TEST_SLICE") or None
+    if text in (None, "all"):
+        return text
+    if text not in [str(n) for n in range(SLICES)]:
+        sys.exit("NABLA_TEST_SLICE=%s is no slice: one of 0 to %d, or all" % (
+            text, SLICES - 1))
+    return int(text)
+
+
+def share(count, parts=1, turn=0):
+    """Which of `count` cases run, in an order of chance: all of them, a part, or
+    a slice. Slices are as many as hold 8 cases each, at most ten; with fewer,
+    several numbers name the same."""
+    number = slice_number()
+    if number == "all":
+        parts = 1
+    elif number is not None:
+        parts = SLICES
+    parts = min(parts, max(count // 8, 1))
+    order = np.random.default_rng(seed()).permutation(count)
+    at = seed() if number in (None, "all") else number
+    return [int(i) for i in order[(at + turn) % parts::parts]]
+
+
+def share_of_range(first, count):
+    """First and number of what NABLA_TEST_SLICE leaves of a range."""
+    number = slice_number()
+    if number in (None, "all"):
+        return first, count
+    begin, end = (count * (number + i) // SLICES for i in (0, 1))
+    return first + begin, end - begin
 
 
 def seed(default=1):

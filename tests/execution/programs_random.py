@@ -15,7 +15,7 @@ numerics f32, with 1 or 2 threads.
 A program that fails is made as small as it can be: operations are left out, or
 replaced by arguments of what they would have given. NABLA_TEST_SEED is the
 seed; a program is known by it and its number, and `NABLA_TEST_SEED=SEED ... 1
-NUMBER` runs it alone. With the accumulation of linalg-fuse-elementwise-ops put
+NUMBER` runs it alone. NABLA_TEST_SLICE takes a tenth of the programs. With the accumulation of linalg-fuse-elementwise-ops put
 back (docs/internals/UPSTREAM.md) each of the seeds 1 to 10 fails within the
 first 82 programs.
 """
@@ -456,8 +456,10 @@ def coverage(seen, count):
 
 def test(path, count, first, workers=2):
     seen, failed = collections.Counter(), 0
-    jobs = [(at, min(EACH, first + count - at))
-            for at in range(first, first + count, EACH)]
+    first, count = harness.share_of_range(first, count)
+    each = max(1, min(EACH, -(-count // workers)))
+    jobs = [(at, min(each, first + count - at))
+            for at in range(first, first + count, each)]
     with concurrent.futures.ProcessPoolExecutor(workers) as pool:
         futures = [pool.submit(run_module, path, at, size, i)
                    for i, (at, size) in enumerate(jobs)]

@@ -5,8 +5,8 @@
  *                                     PART layers, blocks, none; all
  *
  * Each is compiled for the machine itself and for one of the other sets in
- * turn; for all of them when COUNT is at least 60. NABLA_TEST_PARTS=N runs one
- * of N of all of these.
+ * turn; for all of them when COUNT is at least 60. NABLA_TEST_SLICE runs a tenth
+ * of all of these.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,6 +19,7 @@
 #include "quant/codec/ggml.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kernels/problem.h"
+#include "tests/support/slice.h"
 
 typedef struct run {
   jit *jit;
@@ -29,7 +30,8 @@ typedef struct run {
   unsigned turn;        /* geometries so far */
   int all;              /* instruction sets for each */
   int only_text;        /* of kernels: scripts/compare-kernels */
-  unsigned parts, part; /* of the geometries one of so many is run */
+  test_slice slice;     /* of the geometries */
+  unsigned part;        /* geometries so far, left out or not */
 } run;
 
 #define ROWS_MAX 17
@@ -849,7 +851,7 @@ static void turn(nabla_fused_spec *spec) {
 }
 
 /* Whether the next geometry is of the part that is run. */
-static int is_taken(run *r) { return r->part++ % r->parts == 0; }
+static int is_taken(run *r) { return test_slice_has(r->slice, r->part++); }
 
 /* What every run checks: whole layers of each encoding, both ways round. int4
  * in blocks of 32 has more scales along k than f32_amx adds sums for one by
@@ -967,9 +969,7 @@ int main(int argc, char **argv) {
   r.level_count =
       r.only_text ? jit_levels_all(&r.levels) : jit_levels(&r.levels);
   r.all = count >= 60 || r.only_text;
-  const char *parts = getenv("NABLA_TEST_PARTS");
-  r.parts = parts && *parts ? (unsigned)strtoul(parts, NULL, 10) : 1;
-  if (!r.parts) r.parts = 1;
+  r.slice = test_slice_get();
   tell_skipped(&r);
   const char *part = argc > 3 ? argv[3] : "all";
   if (!strcmp(part, "layers") || !strcmp(part, "all")) check_fixed(&r);
