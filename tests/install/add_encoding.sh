@@ -29,7 +29,7 @@ sed 's/ternary/thirds/g' tests/golden/ternary.txt >tests/golden/thirds.txt
 
 {
   cmake -S . -B "$work/build" -DCMAKE_C_COMPILER="$cc" -DNABLA_COMPILER=OFF \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0
   cmake --build "$work/build" --parallel --target nabla-quant \
     --target golden_test
 } >"$work/log" 2>&1 || {

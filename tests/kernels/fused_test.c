@@ -5,8 +5,8 @@
  *                                     PART layers, blocks, none; all
  *
  * Each is compiled for the machine itself and for one of the other sets in
- * turn; for all of them when COUNT is at least 60. NABLA_TEST_SLICE runs a tenth
- * of all of these.
+ * turn; for all of them when COUNT is at least 60. NABLA_TEST_SLICE runs a
+ * tenth of all of these.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -27,11 +27,11 @@ typedef struct run {
   unsigned level_count;
   uint64_t state; /* of random numbers */
   unsigned kernels, failures;
-  unsigned turn;        /* geometries so far */
-  int all;              /* instruction sets for each */
-  int only_text;        /* of kernels: scripts/compare-kernels */
-  test_slice slice;     /* of the geometries */
-  unsigned part;        /* geometries so far, left out or not */
+  unsigned turn;    /* geometries so far */
+  int all;          /* instruction sets for each */
+  int only_text;    /* of kernels: scripts/compare-kernels */
+  test_slice slice; /* of the geometries */
+  unsigned part;    /* geometries so far, left out or not */
 } run;
 
 #define ROWS_MAX 17

@@ -1,7 +1,7 @@
 /* Slices of generated cases: each case is in exactly one of ten. */
-#include <criterion/criterion.h>
-
 #include "tests/support/slice.h"
+
+#include <criterion/criterion.h>
 
 Test(slice, each_case_is_in_one_of_ten) {
   for (uint64_t index = 0; index < 1000; index++) {
