@@ -18,14 +18,14 @@ static const char *role_of(const bench_measured *m, int row) {
 static void print_head(const bench_measured *m) {
   const bench_problem *p = &m->problem;
   const bench_weights *w = bench_kernel_weights(m->kernel);
-  const char *body = bench_kernel_body(m->kernel);
+  const char *variant = bench_kernel_variant(m->kernel);
   const char *instruction = bench_kernel_instruction(m->kernel);
   printf("%s%s, N %llu, K %llu, M %llu, %u thread%s, %s, %s",
          bench_kernel_format(m->kernel), p->transposed ? " transposed" : "",
          (unsigned long long)p->n, (unsigned long long)p->k,
          (unsigned long long)p->m, p->threads, p->threads == 1 ? "" : "s",
          nabla_numerics_name(p->numerics), nabla_weight_layout_name(p->layout));
-  if (body) printf(", kernel '%s'", body);
+  if (variant) printf(", kernel '%s'", variant);
   if (instruction) printf(" by %s", instruction);
   printf("\nfor: %s\n", bench_kernel_features(m->kernel));
   printf("%u weights of %.2f MB, %u turns; times are %s\n\n", w->copies,
@@ -96,7 +96,7 @@ static void json_problem(nabla_json_out *out, const bench_measured *m) {
   nabla_json_out_bool(out, p->transposed);
   bench_json_text(out, "isa", p->isa);
   bench_json_text(out, "features", bench_kernel_features(m->kernel));
-  bench_json_text(out, "kernel", bench_kernel_body(m->kernel));
+  bench_json_text(out, "kernel", bench_kernel_variant(m->kernel));
   bench_json_text(out, "instruction", bench_kernel_instruction(m->kernel));
   bench_json_count(out, "turns", m->turns);
   bench_json_count(out, "weights", bench_kernel_weights(m->kernel)->copies);

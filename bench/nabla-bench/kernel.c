@@ -58,7 +58,7 @@ static void fill_spec(bench_kernel *self) {
       .x_type = NABLA_DTYPE_F32,
       .y_type = NABLA_DTYPE_F32,
       .w_type = NABLA_DTYPE_F32,
-      .body = p->body,
+      .variant = p->variant,
       .features = nabla_features_parse(self->level->features)};
 }
 
@@ -332,8 +332,8 @@ const char *bench_kernel_format(const bench_kernel *self) {
   return self->made.name;
 }
 
-const char *bench_kernel_body(const bench_kernel *self) {
-  return self->objection ? NULL : nabla_fused_body(&self->compiled.specs[0]);
+const char *bench_kernel_variant(const bench_kernel *self) {
+  return self->objection ? NULL : nabla_fused_variant(&self->compiled.specs[0]);
 }
 
 const char *bench_kernel_instruction(const bench_kernel *self) {

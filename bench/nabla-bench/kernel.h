@@ -23,8 +23,8 @@ nabla_pool *bench_kernel_pool(const bench_kernel *self);
 
 /* "nf4/64:f16", the way of computing it, the features it uses. */
 const char *bench_kernel_format(const bench_kernel *self);
-const char *bench_kernel_body(const bench_kernel *self);
-/* The instruction of its products, where the body has one of its own. */
+const char *bench_kernel_variant(const bench_kernel *self);
+/* The instruction of its products, where the variant has one of its own. */
 const char *bench_kernel_instruction(const bench_kernel *self);
 const char *bench_kernel_features(const bench_kernel *self);
 

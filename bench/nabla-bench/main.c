@@ -16,10 +16,10 @@
 #define MOST_TURNS 1001
 #define MOST_MIB   65536
 
-static const char bodies[] = "best"
-#define BODY(id, summary) "|" #id
+static const char variants[] = "best"
+#define VARIANT(id, summary) "|" #id
 #include "lib/kernels/variants.def"
-#undef BODY
+#undef VARIANT
     ;
 
 static const tool_option rows[BENCH_OPTION_COUNT] = {
@@ -106,8 +106,8 @@ static nabla_status set_text(bench_settings *s, size_t index,
     case BENCH_OPTION_isa:
       p->isa = argument;
       return NABLA_OK;
-    case BENCH_OPTION_body: /* one that is legal: see options.def */
-      p->body = strcmp(argument, "best") ? argument : NULL;
+    case BENCH_OPTION_variant: /* one that is legal: see options.def */
+      p->variant = strcmp(argument, "best") ? argument : NULL;
       return NABLA_OK;
     case BENCH_OPTION_layout:
       (void)nabla_weight_layout_find(argument, &p->layout);

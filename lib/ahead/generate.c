@@ -122,7 +122,7 @@ static void add_kernel(output *out, const row *r, uint32_t i,
   add_tiles(&out->kernels, &kernel.workspace);
   add_tiles(&out->kernels, &kernel.packed);
   nabla_text_add(&out->kernels, ", %uu, %uu}, \"%s, %s\", UINT64_C(%llu)},\n",
-                 kernel.grain, kernel.form, nabla_fused_body(spec), r->level,
+                 kernel.grain, kernel.form, nabla_fused_variant(spec), r->level,
                  (unsigned long long)(spec->m_max ? spec->m_max : UINT64_MAX));
 }
 

@@ -144,7 +144,7 @@ static nabla_status look_up(const nabla_kernel_object *kernels, entry *e,
     nabla_kernel_function *parts[NABLA_KERNEL_PARTS] = {
         &kernel->code.run, &kernel->code.prepare, &kernel->code.prepack};
     nabla_fused_describe(spec, &kernel->code);
-    kernel->name = nabla_fused_body(spec);
+    kernel->name = nabla_fused_variant(spec);
     kernel->m_last = spec->m_max ? spec->m_max : UINT64_MAX;
     for (uint32_t part = 0; part < NABLA_KERNEL_PARTS; part++) {
       nabla_text symbol = {0};

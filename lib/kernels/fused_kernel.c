@@ -1,5 +1,5 @@
 /* Kernels of the fused dot product: what is possible, and the function around
- * the bodies. */
+ * the variants. */
 #include "lib/kernels/fused_kernel.h"
 
 #include <string.h>
@@ -86,15 +86,15 @@ static const char *objection_to_sizes(const nabla_fused_spec *spec) {
   return NULL;
 }
 
-/* Every part of the range of M has a body. */
+/* Every part of the range of M has a variant. */
 static const char *objection_to_bodies(const nabla_fused_spec *spec) {
   nabla_fused_spec parts[NABLA_FUSED_CLASSES_MAX];
   uint32_t count = nabla_fused_classes(spec, parts);
   for (uint32_t i = 0; i < count; i++)
-    if (!nabla_body_of(&parts[i]))
-      return spec->body ? "this body does not compute that"
-                        : "no kernel has these numerics and this layout for "
-                          "the encoding and the target";
+    if (!nabla_variant_of(&parts[i]))
+      return spec->variant ? "this variant does not compute that"
+                           : "no kernel has these numerics and this layout for "
+                             "the encoding and the target";
   return NULL;
 }
 
@@ -162,19 +162,19 @@ static nabla_ssa reserve(nabla_emitter *e, uint64_t bytes) {
       count);
 }
 
-/* Bodies for few rows expect one. */
+/* Variants for few rows expect at least one. */
 static void open_if_rows(nabla_emitter *e) {
   nabla_ssa zero = k_i64(e, 0);
   nabla_ssa some = k_op(e, "arith.cmpi ne, %%v%u, %%v%u : i64", e->m, zero);
   k_line(e, "scf.if %%v%u {", some);
 }
 
-/* The stack is probed page by page, so that its room never steps
- * over its end unseen; on AVX-512 the whole width is wanted also where the
- * tuning of a CPU prefers half of it. What is called stays a function. */
+/* The stack is probed page by page, so that no access passes its end
+ * unnoticed; on AVX-512 vectors have the whole width also where the tuning of a
+ * CPU prefers half of it. Functions that the kernel calls are not inlined. */
 void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          const char *suffix, uint64_t scratch,
-                         void (*body)(nabla_emitter *), nabla_text *text) {
+                         void (*write)(nabla_emitter *), nabla_text *text) {
   nabla_text inside = {0};
   nabla_constants constants = {.count = 0};
   nabla_sums sums = {.of = {{0}}};
@@ -200,7 +200,7 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
     if (scratch) e.scratch = reserve(&e, scratch);
     int guarded = !spec->m_min && !*suffix;
     if (guarded) open_if_rows(&e);
-    body(&e);
+    write(&e);
     if (guarded) k_line(&e, "}");
   }
   if (inside.data) nabla_text_add(&constants.text, "%s", inside.data);
@@ -213,18 +213,19 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
 
 void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
                       nabla_text *text) {
-  const nabla_body *body = nabla_body_of(spec);
-  uint64_t scratch = body->scratch ? body->scratch(spec) : 0;
-  nabla_emit_function(spec, name, "", scratch, body->run, text);
+  const nabla_kernel_variant *variant = nabla_variant_of(spec);
+  uint64_t scratch = variant->scratch ? variant->scratch(spec) : 0;
+  nabla_emit_function(spec, name, "", scratch, variant->run, text);
   if (nabla_fused_has_prepare(spec))
-    nabla_emit_function(spec, name, "_prepare", body->prepare_scratch,
-                        body->prepare, text);
+    nabla_emit_function(spec, name, "_prepare", variant->prepare_scratch,
+                        variant->prepare, text);
   if (nabla_fused_has_prepack(spec))
-    nabla_emit_function(spec, name, "_prepack", scratch, body->prepack, text);
-  if (body->has_exact) {
+    nabla_emit_function(spec, name, "_prepack", scratch, variant->prepack,
+                        text);
+  if (variant->has_exact) {
     nabla_fused_spec exact = nabla_fused_exact(spec);
-    body = nabla_body_of(&exact);
-    nabla_emit_function(&exact, name, "_exact", body->scratch(&exact),
-                        body->run, text);
+    variant = nabla_variant_of(&exact);
+    nabla_emit_function(&exact, name, "_exact", variant->scratch(&exact),
+                        variant->run, text);
   }
 }

@@ -37,12 +37,12 @@ typedef struct nabla_fused_spec {
   uint64_t storage_elements; /* of the whole storage                        */
   uint64_t m_min, m_max; /* M lies in it; m_max 0: there is no limit. A narrower
                             range gives less or faster code, not other numbers
-                            where the body is the same                        */
+                            where the variant is the same */
   uint64_t n, k;
   uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
                                           extent is at most 1; 0 broadcasts */
   /* Not 0: N and K are words of the call; K is a multiple of it and at most k,
-   * which nabla_fused_chain tells about (0: of any size, for bodies that need
+   * which nabla_fused_chain tells about (0: of any size, for variants that need
    * no limit); w is the whole storage, row-major; n, storage_elements, strides,
    * offset mean nothing */
   uint64_t any_size;
@@ -53,7 +53,7 @@ typedef struct nabla_fused_spec {
   nabla_fused_step steps[NABLA_FUSED_MAX_STEPS];
   uint32_t step_count;
   nabla_features features; /* what the target has */
-  const char *body;        /* the body to use (variants.def); NULL: the best  */
+  const char *variant; /* the variant to use (variants.def); NULL: the best  */
 } nabla_fused_spec;
 
 /* NULL when kernels exist for `spec`, else why not, as static text. */
@@ -73,11 +73,11 @@ uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
 uint32_t nabla_fused_class_of(const nabla_fused_spec *classes, uint32_t count,
                               uint64_t m);
 
-/* The name of the body in variants.def that computes `spec`. */
-const char *nabla_fused_body(const nabla_fused_spec *spec);
+/* The name of the variant in variants.def that computes `spec`. */
+const char *nabla_fused_variant(const nabla_fused_spec *spec);
 
-/* The instruction that this body makes products with, where it has one of its
- * own, else NULL. */
+/* The instruction that this variant makes products with, where it has one of
+ * its own, else NULL. */
 const char *nabla_fused_instruction(const nabla_fused_spec *spec);
 
 /* What callers need to know: tiles, grain and form, not the functions. Whether

@@ -1,4 +1,4 @@
-/* What the bodies of a fused kernel share: tiles of rows of x, sums that wait,
+/* Shared by the variants of a fused kernel: tiles of rows of x, sums that wait,
  * rows of y. */
 #ifndef NABLA_KERNELS_TILE_UTIL_H
 #define NABLA_KERNELS_TILE_UTIL_H
@@ -15,8 +15,8 @@
 /* Rows of x that are multiplied by a decoded weight at once, when M > 1. */
 unsigned nabla_row_tile(const nabla_fused_spec *spec);
 
-/* M == 1 ? `one` : `many`, which both write lines of the body; only one of them
- * where the spec tells which. */
+/* M == 1 ? `one` : `many`, which both write code of the kernel; only one of
+ * them where the spec tells which. */
 void nabla_emit_by_rows(nabla_emitter *e, void (*one)(nabla_emitter *e),
                         void (*many)(nabla_emitter *e));
 

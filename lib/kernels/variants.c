@@ -1,14 +1,14 @@
-/* Choosing among the bodies; see variants.h. */
+/* Choosing among the variants; see variants.h. */
 #include "lib/kernels/variants.h"
 
 #include <string.h>
 
-static const nabla_body *const bodies[] = {
-#define BODY(id, summary) &nabla_body_##id,
+static const nabla_kernel_variant *const variants[] = {
+#define VARIANT(id, summary) &nabla_variant_##id,
 #include "lib/kernels/variants.def"
-#undef BODY
+#undef VARIANT
 };
-#define BODIES (sizeof bodies / sizeof *bodies)
+#define VARIANTS (sizeof variants / sizeof *variants)
 
 /* The largest M of each class, and an M that stands for it: GEMV, two and a few
  * rows (bound by memory), some (by decoding), more, and many (by arithmetic).
@@ -36,13 +36,13 @@ uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
  * there it is one for two. */
 nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
   nabla_fused_spec exact = *spec;
-  exact.body = nabla_body_rows.name;
+  exact.variant = nabla_variant_gemv_k_lanes.name;
   exact.m_min = exact.m_max = spec->k / 64 + 8 > 256 + spec->k / 256 ? 2 : 1;
   exact.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
   return exact;
 }
 
-/* A row count of the spec's range to compare bodies at. */
+/* A row count of the spec's range to compare variants at. */
 static uint64_t typical_m(const nabla_fused_spec *spec) {
   uint32_t class = 0;
   while (classes[class].last < spec->m_min) class++;
@@ -60,58 +60,61 @@ uint32_t nabla_fused_class_of(const nabla_fused_spec *list, uint32_t count,
 
 /* Numerics allow errors and do not ask for them: what computes in f32 serves
  * bf16 and int8 too, where it is faster or there is nothing else. */
-static int serves(const nabla_body *body, const nabla_fused_spec *spec) {
+static int serves(const nabla_kernel_variant *variant,
+                  const nabla_fused_spec *spec) {
   nabla_fused_spec exact = *spec;
   exact.numerics = NABLA_NUMERICS_F32;
-  return body->applies(spec) || body->applies(&exact);
+  return variant->applies(spec) || variant->applies(&exact);
 }
 
-const nabla_body *nabla_body_of(const nabla_fused_spec *spec) {
-  const nabla_body *best = NULL;
+const nabla_kernel_variant *nabla_variant_of(const nabla_fused_spec *spec) {
+  const nabla_kernel_variant *best = NULL;
   double least = 0;
   uint64_t m = typical_m(spec);
-  for (size_t i = 0; i < BODIES; i++) {
-    if (spec->body && strcmp(spec->body, bodies[i]->name)) continue;
-    if (spec->ggml && !bodies[i]->takes_blocks) continue;
-    if (!serves(bodies[i], spec)) continue;
-    double cost = bodies[i]->cost(spec, m);
+  for (size_t i = 0; i < VARIANTS; i++) {
+    if (spec->variant && strcmp(spec->variant, variants[i]->name)) continue;
+    if (spec->ggml && !variants[i]->takes_blocks) continue;
+    if (!serves(variants[i], spec)) continue;
+    double cost = variants[i]->cost(spec, m);
     if (best && cost >= least) continue;
-    best = bodies[i];
+    best = variants[i];
     least = cost;
   }
   return best;
 }
 
-/* Whether `body` is the best for two ranges, one behind the other, as one, and
- * does not serve the lower one better by itself. */
+/* Whether `variant` is the best for two ranges, one behind the other, as one,
+ * and does not serve the lower one better by itself. */
 static int serves_both(const nabla_fused_spec *low,
-                       const nabla_fused_spec *high, const nabla_body *body) {
+                       const nabla_fused_spec *high,
+                       const nabla_kernel_variant *variant) {
   nabla_fused_spec both = *low;
   both.m_max = high->m_max;
-  if (body && nabla_spec_last_m(low) <= body->few_rows &&
-      nabla_spec_last_m(high) > body->few_rows)
+  if (variant && nabla_spec_last_m(low) <= variant->few_rows &&
+      nabla_spec_last_m(high) > variant->few_rows)
     return 0;
-  return low->numerics == high->numerics && nabla_body_of(&both) == body;
+  return low->numerics == high->numerics && nabla_variant_of(&both) == variant;
 }
 
 static uint32_t cut(const nabla_fused_spec *spec,
                     nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]) {
   uint64_t first = spec->m_min, last = nabla_spec_last_m(spec);
   uint32_t count = 0;
-  const nabla_body *before = NULL;
+  const nabla_kernel_variant *before = NULL;
   for (uint32_t i = 0; i < NABLA_FUSED_CLASSES_MAX && first <= last; i++) {
     if (classes[i].last < first) continue;
     nabla_fused_spec one = *spec;
     one.m_min = first;
     one.m_max = classes[i].last < last ? classes[i].last : last;
     if (one.m_max == UINT64_MAX) one.m_max = 0;
-    const nabla_body *body = nabla_body_of(&one);
-    if (body && !body->applies(&one)) one.numerics = NABLA_NUMERICS_F32;
-    if (count && body == before && serves_both(&out[count - 1], &one, body))
+    const nabla_kernel_variant *variant = nabla_variant_of(&one);
+    if (variant && !variant->applies(&one)) one.numerics = NABLA_NUMERICS_F32;
+    if (count && variant == before &&
+        serves_both(&out[count - 1], &one, variant))
       out[count - 1].m_max = one.m_max;
     else
       out[count++] = one;
-    before = body;
+    before = variant;
     if (classes[i].last == UINT64_MAX) break;
     first = classes[i].last + 1;
   }
@@ -130,30 +133,30 @@ uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
   return 1;
 }
 
-const char *nabla_fused_body(const nabla_fused_spec *spec) {
-  const nabla_body *body = nabla_body_of(spec);
-  return body ? body->name : "none";
+const char *nabla_fused_variant(const nabla_fused_spec *spec) {
+  const nabla_kernel_variant *variant = nabla_variant_of(spec);
+  return variant ? variant->name : "none";
 }
 
 const char *nabla_fused_instruction(const nabla_fused_spec *spec) {
-  const nabla_body *body = nabla_body_of(spec);
-  return body ? body->instruction : NULL;
+  const nabla_kernel_variant *variant = nabla_variant_of(spec);
+  return variant ? variant->instruction : NULL;
 }
 
 void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   *out = (nabla_kernel){.grain = 1};
-  nabla_body_of(spec)->describe(spec, out);
+  nabla_variant_of(spec)->describe(spec, out);
 }
 
 int nabla_fused_has_prepare(const nabla_fused_spec *spec) {
-  return nabla_body_of(spec)->prepare != NULL;
+  return nabla_variant_of(spec)->prepare != NULL;
 }
 
 int nabla_fused_has_prepack(const nabla_fused_spec *spec) {
   return spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED &&
-         nabla_body_of(spec)->prepack != NULL;
+         nabla_variant_of(spec)->prepack != NULL;
 }
 
 uint64_t nabla_fused_chain(const nabla_fused_spec *spec) {
-  return nabla_body_of(spec)->chain(spec);
+  return nabla_variant_of(spec)->chain(spec);
 }

@@ -1,4 +1,4 @@
-/* Bodies of kernels, and which of them computes a spec: rows of variants.def.
+/* Variants of kernels, and which of them computes a spec: rows of variants.def.
  */
 #ifndef NABLA_KERNELS_VARIANTS_H
 #define NABLA_KERNELS_VARIANTS_H
@@ -6,7 +6,7 @@
 #include "lib/kernels/builder/emit.h"
 
 /* One way to compute y for a range of M. What is NULL is not there. */
-typedef struct nabla_body {
+typedef struct nabla_kernel_variant {
   const char *name;
   const char *instruction; /* of its products, where it is always the same */
   int takes_blocks;        /* it is asked for specs with `ggml` too */
@@ -17,7 +17,7 @@ typedef struct nabla_body {
   /* Whether it can compute `spec`, which is one that the encoding can have. */
   int (*applies)(const nabla_fused_spec *spec);
   /* What it costs at `m` rows, in picoseconds for one element of w (an
-   * estimate for a core of 2024; only the order of bodies matters). */
+   * estimate for a core of 2024; only the order of variants matters). */
   double (*cost)(const nabla_fused_spec *spec, uint64_t m);
   /* Write the inside of the three functions of lib/runtime/matmul/kernel.h. */
   void (*run)(nabla_emitter *e);
@@ -30,15 +30,16 @@ typedef struct nabla_body {
    * 64-byte aligned: at most 256 KiB, known when the code is made. */
   uint64_t (*scratch)(const nabla_fused_spec *spec);
   uint64_t prepare_scratch; /* the same for `prepare` */
-} nabla_body;
+} nabla_kernel_variant;
 
-#define BODY(id, summary) extern const nabla_body nabla_body_##id;
+#define VARIANT(id, summary) \
+  extern const nabla_kernel_variant nabla_variant_##id;
 #include "lib/kernels/variants.def"
-#undef BODY
+#undef VARIANT
 
-/* The body for `spec`, whose range of M is one of nabla_fused_classes; NULL
+/* The variant for `spec`, whose range of M is one of nabla_fused_classes; NULL
  * when none applies. */
-const nabla_body *nabla_body_of(const nabla_fused_spec *spec);
+const nabla_kernel_variant *nabla_variant_of(const nabla_fused_spec *spec);
 
 /* One row of x, in the plainest way. */
 nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec);

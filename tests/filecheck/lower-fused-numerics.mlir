@@ -7,9 +7,9 @@
 // RUN: nabla-opt "%s" --nabla-lower-fused='features=avx512f,avx512bw,avx512vl,avx512vnni' | FileCheck "%s" --check-prefix=NONE
 // RUN: not nabla-opt "%s" --nabla-lower-fused=numerics=int4 2>&1 | FileCheck "%s" --check-prefix=UNKNOWN
 
-// REMARK: KernelChosen{{.*}}int8 numerics: kernel 'int8_lines' for M = 1
-// REMARK: KernelChosen{{.*}}int8 numerics: kernel '{{[a-z]+}}' in f32 for M = 1
-// REMARK: KernelChosen{{.*}}int8 numerics: kernel 'int8_blocks' for M = 1
+// REMARK: KernelChosen{{.*}}int8 numerics: kernel 'gemv_int8' for M = 1
+// REMARK: KernelChosen{{.*}}int8 numerics: kernel '{{[a-z0-9_]+}}' in f32 for M = 1
+// REMARK: KernelChosen{{.*}}int8 numerics: kernel 'gemv_int8_ggml' for M = 1
 // VNNI: _int8_m1to1(
 // VNNI: llvm.x86.avx512.vpdpbusd.512
 // AVX2-NOT: avx512

@@ -16,7 +16,7 @@
 // FUSED-SAME: %arg1: tensor<1024xi8>{{.*}}, %arg2: tensor<128xi8>{{.*}}, %arg3: tensor<8xf32>{{.*}}, %arg4: tensor<f32>{{.*}}, %arg5: tensor<256xf32>{{.*}}, %arg6: tensor<128xi8>
 // FUSED: call @nabla_fused_int4_b16_32x64_of2048_at0_64_1_F32_F32_scaledynamic8_zero_nested16_on_d_64(%arg0, %arg1, %arg2, %arg6, %arg3, %arg4, %arg5)
 //
-// REMARK: KernelChosen | Category:nabla-lower-fused | {{.*}}f32 numerics: kernel 'rows' for M = 0..1, kernel 'tiles' for M = 2 and more
+// REMARK: KernelChosen | Category:nabla-lower-fused | {{.*}}f32 numerics: kernel 'gemv_k_lanes' for M = 0..1, kernel 'gemm_fma' for M = 2 and more
 func.func @nested(%x: tensor<?x64xf32>, %w: !w, %i: tensor<2x1xi64>) -> (tensor<?x32xf32>, tensor<2x64xf32>) {
   %0 = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<?x64xf32>, !w
   %1 = nabla.gather %w, %i offset_dims = [1] collapsed_dims = [0] index_map = [0] vector_dim = 1 sizes = [1, 64] : !w, tensor<2x1xi64>

@@ -21,7 +21,7 @@ typedef struct variant {
   nabla_scale_type scale; /* 0: F32 */
   nabla_weight_layout layout;
   nabla_numerics numerics;
-  const char *body; /* NULL: the one that is chosen */
+  const char *variant; /* NULL: the one that is chosen */
 } variant;
 
 #define N 4096u
@@ -68,38 +68,38 @@ static const variant variants[] = {
 
 /* For x86: in other numerics, where the CPU has the instructions. */
 static const variant other_variants[] = {
-    {.encoding = "nf4", .block = 64, .m = 32, .body = "f32_amx"},
-    {.encoding = "q6_k", .m = 32, .body = "f32_amx"},
+    {.encoding = "nf4", .block = 64, .m = 32, .variant = "gemm_f32_bf16x3_amx"},
+    {.encoding = "q6_k", .m = 32, .variant = "gemm_f32_bf16x3_amx"},
     {.encoding = "mxfp4",
      .block = 32,
      .m = 32,
      .scale = NABLA_SCALE_E8M0,
-     .body = "f32_amx"},
+     .variant = "gemm_f32_bf16x3_amx"},
     {.encoding = "nf4",
      .block = 64,
      .m = 32,
      .numerics = BF16,
-     .body = "bf16_amx"},
+     .variant = "gemm_bf16_amx"},
     {.encoding = "int8",
      .block = 64,
      .m = 32,
      .numerics = BF16,
-     .body = "bf16_amx"},
+     .variant = "gemm_bf16_amx"},
     {.encoding = "nf4",
      .block = 64,
      .m = 32,
      .numerics = BF16,
-     .body = "bf16_dots"},
+     .variant = "gemm_bf16_avx512"},
     {.encoding = "nf4",
      .block = 64,
      .m = 32,
      .numerics = INT8,
-     .body = "int8_amx"},
+     .variant = "gemm_int8_amx"},
     {.encoding = "int8",
      .block = 64,
      .m = 32,
      .numerics = INT8,
-     .body = "int8_amx"},
+     .variant = "gemm_int8_amx"},
     {.encoding = "ternary", .block = 64, .m = 1, .numerics = INT8},
     {.encoding = "mxfp4",
      .block = 32,
@@ -135,7 +135,7 @@ static nabla_fused_spec spec_of(const variant *v) {
                            .k = K,
                            .layout = v->layout,
                            .numerics = v->numerics,
-                           .body = v->body,
+                           .variant = v->variant,
                            .stride_n = v->transposed ? 1 : K,
                            .stride_k = v->transposed ? N : 1,
                            .x_type = NABLA_DTYPE_F32,
@@ -232,7 +232,7 @@ static unsigned check(const char *assembly, unsigned *out_loops) {
   return failures;
 }
 
-/* The kernel of a variant, as assembly; its body's name and chosen spec. */
+/* The kernel of a variant, as assembly; its variant's name and chosen spec. */
 static char *assembly_of(jit *compiler, const jit_level *level,
                          const variant *v, nabla_fused_spec *out) {
   nabla_fused_spec spec = spec_of(v), parts[NABLA_FUSED_CLASSES_MAX];
@@ -250,7 +250,7 @@ static void show(const variant *v, const nabla_fused_spec *spec,
                  const jit_level *level, const char *what) {
   (void)fprintf(stderr, "%s: %s, M = %d%s, kernel '%s', for %s\n", what,
                 v->encoding, (int)v->m, v->transposed ? ", transposed" : "",
-                nabla_fused_body(spec), level->name);
+                nabla_fused_variant(spec), level->name);
 }
 
 static unsigned check_variant(jit *compiler, const jit_level *level,
@@ -258,9 +258,9 @@ static unsigned check_variant(jit *compiler, const jit_level *level,
   nabla_fused_spec spec = spec_of(v);
   unsigned loops = 0;
   spec.features = nabla_features_parse(level->features);
-  const char *why = v->body ? nabla_fused_objection(&spec) : NULL;
+  const char *why = v->variant ? nabla_fused_objection(&spec) : NULL;
   if (why) {
-    printf("skipped: %s: %s\n", v->body, why);
+    printf("skipped: %s: %s\n", v->variant, why);
     return 0;
   }
   char *assembly = assembly_of(compiler, level, v, &spec);

@@ -764,14 +764,15 @@ static nabla_fused_spec random_spec(run *r) {
 
 /* Bodies that the cost does not choose here, or that need what few CPUs have:
  * rows of x in one tile, in some, and more than those whose sums wait. */
-static void check_body(run *r, nabla_fused_spec spec, const char *body) {
+static void check_variant(run *r, nabla_fused_spec spec, const char *variant) {
   static const uint64_t rows[] = {16, 31, 32, 33, 50, 130, 261};
   const jit_level *level = &r->levels[r->level_count - 1];
   spec.m_min = 2;
   spec.features = nabla_features_parse(level->features);
-  spec.body = body;
+  spec.variant = variant;
   if (nabla_fused_objection(&spec)) {
-    if (!r->turn) printf("skipped: %s, which this CPU or system lacks\n", body);
+    if (!r->turn)
+      printf("skipped: %s, which this CPU or system lacks\n", variant);
     return;
   }
   check_level(r, spec, level);
@@ -788,24 +789,24 @@ static void check_body(run *r, nabla_fused_spec spec, const char *body) {
 /* Sums of parts, with x and scales of other types and with zero points; for up
  * to 8 rows two parts of x are one tile. */
 static void check_parts(run *r, nabla_fused_spec spec) {
-  check_body(r, spec, "f32_amx");
+  check_variant(r, spec, "gemm_f32_bf16x3_amx");
   spec.m_max = 8;
-  check_body(r, spec, "f32_amx");
+  check_variant(r, spec, "gemm_f32_bf16x3_amx");
   spec.x_type = NABLA_DTYPE_F16;
-  check_body(r, spec, "f32_amx");
+  check_variant(r, spec, "gemm_f32_bf16x3_amx");
   spec.m_max = 0;
   spec.x_type = NABLA_DTYPE_BF16;
-  check_body(r, spec, "f32_amx");
+  check_variant(r, spec, "gemm_f32_bf16x3_amx");
   if (!spec.format.encoding || spec.format.granularity != NABLA_PER_BLOCK ||
       spec.format.scale)
     return;
   spec.x_type = NABLA_DTYPE_F16;
   spec.format.zero_point = spec.format.encoding->has_zero_point;
   spec.format.scale = NABLA_SCALE_BF16;
-  check_body(r, spec, "f32_amx");
+  check_variant(r, spec, "gemm_f32_bf16x3_amx");
   spec.format.scale = NABLA_SCALE_DYNAMIC8;
   spec.nested_block = 64;
-  check_body(r, spec, "f32_amx");
+  check_variant(r, spec, "gemm_f32_bf16x3_amx");
 }
 
 /* The same in other numerics, and prepacked. */
@@ -814,18 +815,18 @@ static void check_numerics(run *r, nabla_fused_spec spec) {
   check_spec(r, &spec);
   spec.layout = NABLA_WEIGHT_LAYOUT_IN_PLACE;
   check_parts(r, spec);
-  check_body(r, spec, "tiles");
+  check_variant(r, spec, "gemm_fma");
   spec.numerics = NABLA_NUMERICS_BF16;
-  check_body(r, spec, "bf16_amx");
-  check_body(r, spec, "bf16_dots");
+  check_variant(r, spec, "gemm_bf16_amx");
+  check_variant(r, spec, "gemm_bf16_avx512");
   spec.numerics = NABLA_NUMERICS_INT8;
   check_spec(r, &spec);
-  check_body(r, spec, "int8_amx");
-  check_body(r, spec, "int8_panels");
+  check_variant(r, spec, "gemm_int8_amx");
+  check_variant(r, spec, "gemm_int8_vnni");
   spec.layout = NABLA_WEIGHT_LAYOUT_PREPACKED;
   check_spec(r, &spec);
-  check_body(r, spec, "int8_amx");
-  check_body(r, spec, "int8_panels");
+  check_variant(r, spec, "gemm_int8_amx");
+  check_variant(r, spec, "gemm_int8_vnni");
 }
 
 /* N rows of K elements, one after the other from `offset` on, in f32. */
@@ -854,9 +855,9 @@ static void turn(nabla_fused_spec *spec) {
 static int is_taken(run *r) { return test_slice_has(r->slice, r->part++); }
 
 /* What every run checks: whole layers of each encoding, both ways round. int4
- * in blocks of 32 has more scales along k than f32_amx adds sums for one by
- * one, the next more panels of the usual depth; the last are dense, one of them
- * with more than a run of sums in tiles, and part of a panel. */
+ * in blocks of 32 has more scales along k than gemm_f32_bf16x3_amx adds sums
+ * for one by one, the next more panels of the usual depth; the last are dense,
+ * one of them with more than a run of sums in tiles, and part of a panel. */
 static void check_fixed(run *r) {
   static const struct {
     const char *name;
@@ -904,14 +905,15 @@ static nabla_fused_spec blocks_spec(const nabla_ggml *format, uint64_t n,
   return spec;
 }
 
-/* By f32_amx: blocks with more scales along k than are added one by one, more
- * panels of the usual depth, whole blocks, and rows that begin within one. */
+/* By gemm_f32_bf16x3_amx: blocks with more scales along k than are added one by
+ * one, more panels of the usual depth, whole blocks, and rows that begin within
+ * one. */
 static void check_deep_blocks(run *r, const nabla_ggml *format) {
   const uint64_t e = format->elements;
   if (!is_taken(r)) return;
   if (e == 256) {
-    check_body(r, blocks_spec(format, 2, 16 * e, 0), "f32_amx");
-    check_body(r, blocks_spec(format, 1, 202 * e, 0), "f32_amx");
+    check_variant(r, blocks_spec(format, 2, 16 * e, 0), "gemm_f32_bf16x3_amx");
+    check_variant(r, blocks_spec(format, 1, 202 * e, 0), "gemm_f32_bf16x3_amx");
   }
   check_parts(r, blocks_spec(format, 35, 2 * e, 0));
   check_parts(r, blocks_spec(format, 3, e + e / 2, e / 4));
@@ -954,11 +956,12 @@ static void tell_skipped(const run *r) {
       nabla_features_parse(r->levels[r->level_count - 1].features);
   if (!NABLA_HAS(here, AMX_BF16))
     printf(
-        "skipped: bf16_amx, as there is no AMX, or no permission to use it\n");
+        "skipped: gemm_bf16_amx, as there is no AMX, or no permission to use "
+        "it\n");
   if (!NABLA_HAS(here, AMX_INT8))
-    printf("skipped: int8_amx, for the same reason\n");
+    printf("skipped: gemm_int8_amx, for the same reason\n");
   if (!NABLA_HAS(here, AVX512BF16))
-    printf("skipped: bf16_dots, as there is no AVX512-BF16\n");
+    printf("skipped: gemm_bf16_avx512, as there is no AVX512-BF16\n");
 }
 
 int main(int argc, char **argv) {

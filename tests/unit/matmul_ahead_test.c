@@ -226,7 +226,8 @@ static void expect_largest(const nabla_ahead_set *set) {
   product p = product_create(&shape);
   nabla_matmul_plan *plan = plan_of(&p.weight, NABLA_MATMUL_AHEAD, options.isa);
   for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++) {
-    cr_expect(strstr(product_kernel_of(plan, some_m[i]), "f32_amx, amx"));
+    cr_expect(
+        strstr(product_kernel_of(plan, some_m[i]), "gemm_f32_bf16x3_amx, amx"));
     expect_exact_run(&p, plan, NABLA_NUMERICS_F32, some_m[i]);
   }
   nabla_matmul_plan_destroy(plan);
@@ -310,16 +311,19 @@ Test(matmul_ahead, levels_for_many_rows_are_used_for_these_alone) {
         !nabla_level_available(set->level, NABLA_ISA_BEST))
       continue;
     const uint64_t k = set->any_size;
-    cr_expect_str_eq(kernel_for(set, k, best, 32), "f32_amx, amx");
-    cr_expect_str_eq(kernel_for(set, k, best, set->first), "f32_amx, amx");
-    cr_expect_str_eq(kernel_for(set, set->k, best, 32), "f32_amx, amx");
+    cr_expect_str_eq(kernel_for(set, k, best, 32), "gemm_f32_bf16x3_amx, amx");
+    cr_expect_str_eq(kernel_for(set, k, best, set->first),
+                     "gemm_f32_bf16x3_amx, amx");
+    cr_expect_str_eq(kernel_for(set, set->k, best, 32),
+                     "gemm_f32_bf16x3_amx, amx");
     expect_other(kernel_for(set, k, best, set->first - 1));
     expect_other(kernel_for(set, set->k + k, best, 32));
     expect_other(kernel_for(set, k, avx512, 32));
     for (uint64_t m = 1; m < set->first; m++)
       expect_other(kernel_for(set, k, (nabla_matmul_options){.m_max = m}, m));
     const nabla_matmul_options few = {.m_max = set->first};
-    cr_expect_str_eq(kernel_for(set, k, few, few.m_max), "f32_amx, amx");
+    cr_expect_str_eq(kernel_for(set, k, few, few.m_max),
+                     "gemm_f32_bf16x3_amx, amx");
     count++;
   }
   if (!count) cr_skip_test("this CPU, or the system, has no AMX");

@@ -140,7 +140,8 @@ static void expect_largest(const nabla_ahead_set *set,
       .ggml = nabla_ggml_find(set->ggml), .n = 33, .k = set->k};
   product p = product_create(&shape);
   nabla_matmul_plan *plan = plan_of(&p, options);
-  cr_expect_str_eq(product_kernel_of(plan, set->first), "f32_amx, amx");
+  cr_expect_str_eq(product_kernel_of(plan, set->first),
+                   "gemm_f32_bf16x3_amx, amx");
   expect_run(plan, &p, options, set->first);
   expect_run(plan, &p, options, 33);
   nabla_matmul_plan_destroy(plan);

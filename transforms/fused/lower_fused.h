@@ -33,7 +33,7 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l);
 /* What follows the name of a value that differs between classes. */
 const char *nabla_fused_chosen(const nabla_fused_lowering *l);
 
-/* Says, in a remark, which bodies were chosen. */
+/* Says, in a remark, which variants were chosen. */
 void nabla_fused_report(const nabla_fused_lowering *l);
 
 #endif

@@ -119,15 +119,15 @@ void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class) {
                    name);
 }
 
-/* Says which bodies were chosen, and which of them compute in f32 although less
- * would do. */
+/* Says which variants were chosen, and which of them compute in f32 although
+ * less would do. */
 void nabla_fused_report(const nabla_fused_lowering *l) {
   char text[320];
   int used = snprintf(text, sizeof text,
                       "%s numerics:", nabla_numerics_name(l->spec.numerics));
   for (uint32_t i = 0; i < l->class_count; i++) {
     const nabla_fused_spec *spec = &l->classes[i];
-    const char *body = nabla_fused_body(spec);
+    const char *variant = nabla_fused_variant(spec);
     char range[48] = "";
     if (spec->m_max && spec->m_max == spec->m_min)
       snprintf(range, sizeof range, "%llu", (unsigned long long)spec->m_max);
@@ -141,7 +141,7 @@ void nabla_fused_report(const nabla_fused_lowering *l) {
     if (used < (int)sizeof text)
       used +=
           snprintf(text + used, sizeof text - (size_t)used,
-                   "%s kernel '%s'%s for M = %s", i ? "," : "", body,
+                   "%s kernel '%s'%s for M = %s", i ? "," : "", variant,
                    spec->numerics == l->spec.numerics ? "" : " in f32", range);
   }
   nablaOptimizationRemark(mlirOperationGetLocation(l->op), false,

@@ -147,7 +147,7 @@ void nabla_emit_bf16_limit_scales(nabla_emitter *e,
   (2 * NABLA_BF16_FRESH_BYTES + NABLA_BF16_SCALES_BYTES)
 void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_tiled *tiled);
 
-/* What bodies say of themselves; decoding costs `decode` ps for an element of
+/* What variants say of themselves; decoding costs `decode` ps for an element of
  * w, a row of x `row`. */
 double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
                        double row);
@@ -156,8 +156,8 @@ void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 uint64_t nabla_bf16_chain(const nabla_fused_spec *spec);
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);
 
-/* What all bodies of this kind have in common. */
-#define NABLA_BF16_BODY                            \
+/* What all variants of this kind have in common. */
+#define NABLA_BF16_VARIANT                         \
   .takes_blocks = 1, .prepare = nabla_emit_bf16_x, \
   .prepare_scratch = NABLA_BF16_X_SCRATCH, .describe = nabla_bf16_describe
 

@@ -268,11 +268,12 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
   return nabla_bf16_cost(spec, m, nabla_bf16_decode_cost(spec), .8);
 }
 
-const nabla_body nabla_body_bf16_amx = {.name = "bf16_amx",
-                                        .instruction = "tdpbf16ps",
-                                        NABLA_BF16_BODY,
-                                        .applies = applies,
-                                        .cost = cost,
-                                        .run = run,
-                                        .chain = nabla_bf16_chain,
-                                        .scratch = nabla_bf16_scratch};
+const nabla_kernel_variant nabla_variant_gemm_bf16_amx = {
+    .name = "gemm_bf16_amx",
+    .instruction = "tdpbf16ps",
+    NABLA_BF16_VARIANT,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .chain = nabla_bf16_chain,
+    .scratch = nabla_bf16_scratch};

@@ -111,11 +111,12 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
                          NABLA_HAS(spec->features, AVX512FP16) ? 22 : 5);
 }
 
-const nabla_body nabla_body_bf16_dots = {.name = "bf16_dots",
-                                         .instruction = "vdpbf16ps",
-                                         NABLA_BF16_BODY,
-                                         .applies = applies,
-                                         .cost = cost,
-                                         .run = run,
-                                         .chain = nabla_bf16_chain,
-                                         .scratch = nabla_bf16_scratch};
+const nabla_kernel_variant nabla_variant_gemm_bf16_avx512 = {
+    .name = "gemm_bf16_avx512",
+    .instruction = "vdpbf16ps",
+    NABLA_BF16_VARIANT,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .chain = nabla_bf16_chain,
+    .scratch = nabla_bf16_scratch};

@@ -162,7 +162,8 @@ static void finish(nabla_emitter *e, nabla_ssa sums, nabla_ssa row,
   k_line(e, "}");
 }
 
-/* ---- the body -------------------------------------------------------------
+/* ---- the variant
+ * -------------------------------------------------------------
  */
 
 static void run(nabla_emitter *e) {
@@ -244,13 +245,14 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return words_at(spec) + WORDS_BYTES;
 }
 
-const nabla_body nabla_body_f32_amx = {.name = "f32_amx",
-                                       .instruction = "tdpbf16ps",
-                                       NABLA_BF16_BODY,
-                                       .few_rows = NABLA_TILE_ROWS / 2,
-                                       .has_exact = 1,
-                                       .applies = applies,
-                                       .cost = cost,
-                                       .run = run,
-                                       .chain = chain,
-                                       .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemm_f32_bf16x3_amx = {
+    .name = "gemm_f32_bf16x3_amx",
+    .instruction = "tdpbf16ps",
+    NABLA_BF16_VARIANT,
+    .few_rows = NABLA_TILE_ROWS / 2,
+    .has_exact = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .chain = chain,
+    .scratch = scratch};

@@ -360,7 +360,7 @@ void nabla_emit_bf16_x(nabla_emitter *e) {
   k_loop_end(e, &tiles, NULL);
 }
 
-/* ---- what bodies say of themselves ----------------------------------------
+/* ---- what variants say of themselves ----------------------------------------
  */
 
 double nabla_bf16_decode_cost(const nabla_fused_spec *spec) {

@@ -53,7 +53,7 @@ typedef struct nabla_emitter {
   nabla_ssa n, k;                          /* constants or words, i64 */
   nabla_ssa workspace, packed;
   nabla_ssa nested_scales, nested_offset, nested_map; /* with DYNAMIC8 */
-  nabla_ssa scratch; /* on the stack, if the body asks */
+  nabla_ssa scratch; /* on the stack, if the variant asks */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
 } nabla_emitter;
 
@@ -67,10 +67,10 @@ extern const char *const nabla_type_i16[2];
 extern const char *const nabla_type_f16[2];
 
 /* Appends a function of the kernel: @NAME and a suffix, what loads the words,
- * and in it what `body` writes, with so many bytes of the stack. */
+ * and the code that `write` writes, with `scratch` bytes of the stack. */
 void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          const char *suffix, uint64_t scratch,
-                         void (*body)(nabla_emitter *), nabla_text *text);
+                         void (*write)(nabla_emitter *), nabla_text *text);
 
 /* One operation with one result, or one line without. A constant is written
  * once, in front of all. `take` is an operation that no line holds. */

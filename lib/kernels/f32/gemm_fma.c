@@ -333,13 +333,14 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
 
-const nabla_body nabla_body_tiles = {.name = "tiles",
-                                     .takes_blocks = 1,
-                                     .applies = applies,
-                                     .cost = cost,
-                                     .run = run,
-                                     .prepare = prepare,
-                                     .prepack = nabla_emit_prepack,
-                                     .describe = describe,
-                                     .chain = chain,
-                                     .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemm_fma = {
+    .name = "gemm_fma",
+    .takes_blocks = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .prepare = prepare,
+    .prepack = nabla_emit_prepack,
+    .describe = describe,
+    .chain = chain,
+    .scratch = scratch};

@@ -277,12 +277,12 @@ static uint64_t chain(const nabla_fused_spec *spec) {
          (spec->k + NABLA_STRIP - 1) / NABLA_STRIP + 4;
 }
 
-const nabla_body nabla_body_strips = {.name = "strips",
-                                      .takes_blocks = 1,
-                                      .applies = applies,
-                                      .cost = cost,
-                                      .run = run,
-                                      .prepare = prepare,
-                                      .describe = describe,
-                                      .chain = chain,
-                                      .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemm_small_m = {.name = "gemm_small_m",
+                                                         .takes_blocks = 1,
+                                                         .applies = applies,
+                                                         .cost = cost,
+                                                         .run = run,
+                                                         .prepare = prepare,
+                                                         .describe = describe,
+                                                         .chain = chain,
+                                                         .scratch = scratch};

@@ -340,11 +340,12 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->workspace = (nabla_kernel_tiles){1, elements, elements * 4};
 }
 
-const nabla_body nabla_body_lines = {.name = "lines",
-                                     .few_rows = 1,
-                                     .applies = applies,
-                                     .cost = cost,
-                                     .run = emit_lines,
-                                     .prepare = prepare,
-                                     .describe = describe,
-                                     .chain = chain};
+const nabla_kernel_variant nabla_variant_gemv_codeline = {
+    .name = "gemv_codeline",
+    .few_rows = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = emit_lines,
+    .prepare = prepare,
+    .describe = describe,
+    .chain = chain};

@@ -159,10 +159,10 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   return sums + left / spec->ggml->elements + 2 + 4 - 1;
 }
 
-const nabla_body nabla_body_blocks = {.name = "blocks",
-                                      .takes_blocks = 1,
-                                      .applies = applies,
-                                      .cost = cost,
-                                      .run = run,
-                                      .describe = describe,
-                                      .chain = chain};
+const nabla_kernel_variant nabla_variant_gemv_ggml = {.name = "gemv_ggml",
+                                                      .takes_blocks = 1,
+                                                      .applies = applies,
+                                                      .cost = cost,
+                                                      .run = run,
+                                                      .describe = describe,
+                                                      .chain = chain};

@@ -246,11 +246,11 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   return (single > tiles ? single : tiles) + 4;
 }
 
-const nabla_body nabla_body_rows = {.name = "rows",
-                                    .takes_blocks = 1,
-                                    .applies = applies,
-                                    .cost = cost,
-                                    .run = emit_rows,
-                                    .describe = describe,
-                                    .chain = chain,
-                                    .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_k_lanes = {.name = "gemv_k_lanes",
+                                                         .takes_blocks = 1,
+                                                         .applies = applies,
+                                                         .cost = cost,
+                                                         .run = emit_rows,
+                                                         .describe = describe,
+                                                         .chain = chain,
+                                                         .scratch = scratch};

@@ -236,11 +236,11 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_SUMS_BYTES;
 }
 
-const nabla_body nabla_body_columns = {.name = "columns",
-                                       .takes_blocks = 1,
-                                       .applies = applies,
-                                       .cost = cost,
-                                       .run = emit_all,
-                                       .describe = describe,
-                                       .chain = chain,
-                                       .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_n_lanes = {.name = "gemv_n_lanes",
+                                                         .takes_blocks = 1,
+                                                         .applies = applies,
+                                                         .cost = cost,
+                                                         .run = emit_all,
+                                                         .describe = describe,
+                                                         .chain = chain,
+                                                         .scratch = scratch};

@@ -257,12 +257,13 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_PANEL_SCRATCH;
 }
 
-const nabla_body nabla_body_packed = {.name = "packed",
-                                      .few_rows = 1,
-                                      .applies = applies,
-                                      .cost = cost,
-                                      .run = run,
-                                      .prepack = nabla_emit_prepack,
-                                      .describe = describe,
-                                      .chain = chain,
-                                      .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_prepacked = {
+    .name = "gemv_prepacked",
+    .few_rows = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .prepack = nabla_emit_prepack,
+    .describe = describe,
+    .chain = chain,
+    .scratch = scratch};

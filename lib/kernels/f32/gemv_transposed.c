@@ -214,10 +214,11 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
 
-const nabla_body nabla_body_spread = {.name = "spread",
-                                      .applies = applies,
-                                      .cost = cost,
-                                      .run = run,
-                                      .describe = describe,
-                                      .chain = chain,
-                                      .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_transposed = {
+    .name = "gemv_transposed",
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .describe = describe,
+    .chain = chain,
+    .scratch = scratch};

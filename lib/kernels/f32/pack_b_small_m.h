@@ -1,6 +1,6 @@
-/* Decoding strips: pieces of some rows of the weight, lanes along k, for bodies
- * that multiply each with many rows of x. Element (row, k) of a strip is at
- * row * NABLA_STRIP + k, f32; but of codes of 4 bits the 16 elements of a
+/* Decoding strips: pieces of some rows of the weight, lanes along k, for
+ * variants that multiply each with many rows of x. Element (row, k) of a strip
+ * is at row * NABLA_STRIP + k, f32; but of codes of 4 bits the 16 elements of a
  * vector are in an order of their own (nabla_strip_order), in which x must be
  * too. */
 #ifndef NABLA_KERNELS_F32_PACK_B_SMALL_M_H

@@ -193,13 +193,14 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return nabla_tiled_scratch(&tiled);
 }
 
-const nabla_body nabla_body_int8_amx = {.name = "int8_amx",
-                                        .instruction = "tdpbssd",
-                                        .applies = applies,
-                                        .cost = cost,
-                                        .run = run,
-                                        .prepare = prepare,
-                                        .prepack = nabla_emit_int8_amx_prepack,
-                                        .describe = describe,
-                                        .chain = chain,
-                                        .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemm_int8_amx = {
+    .name = "gemm_int8_amx",
+    .instruction = "tdpbssd",
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .prepare = prepare,
+    .prepack = nabla_emit_int8_amx_prepack,
+    .describe = describe,
+    .chain = chain,
+    .scratch = scratch};

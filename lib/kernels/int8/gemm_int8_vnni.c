@@ -223,14 +223,15 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return nabla_int8_of(spec, &self) ? nabla_int8_room_of(&self).size : 0;
 }
 
-const nabla_body nabla_body_int8_panels = {.name = "int8_panels",
-                                           .takes_blocks = 1,
-                                           .instruction = "vpdpbusd",
-                                           .applies = applies,
-                                           .cost = cost,
-                                           .run = run,
-                                           .prepare = prepare,
-                                           .prepack = nabla_emit_int8_prepack,
-                                           .describe = describe,
-                                           .chain = nabla_int8_chain,
-                                           .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemm_int8_vnni = {
+    .name = "gemm_int8_vnni",
+    .takes_blocks = 1,
+    .instruction = "vpdpbusd",
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .prepare = prepare,
+    .prepack = nabla_emit_int8_prepack,
+    .describe = describe,
+    .chain = nabla_int8_chain,
+    .scratch = scratch};

@@ -272,12 +272,13 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_SUMS_BYTES;
 }
 
-const nabla_body nabla_body_int8_lines = {.name = "int8_lines",
-                                          .few_rows = 1,
-                                          .applies = applies,
-                                          .cost = nabla_int8_rows_cost,
-                                          .run = emit_lines,
-                                          .prepare = prepare,
-                                          .describe = describe,
-                                          .chain = chain,
-                                          .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_int8 = {
+    .name = "gemv_int8",
+    .few_rows = 1,
+    .applies = applies,
+    .cost = nabla_int8_rows_cost,
+    .run = emit_lines,
+    .prepare = prepare,
+    .describe = describe,
+    .chain = chain,
+    .scratch = scratch};

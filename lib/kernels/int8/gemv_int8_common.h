@@ -29,7 +29,7 @@ void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,
                                          nabla_ssa *totals),
                              const void *context);
 
-/* nabla_body.cost of such a body. */
+/* The `cost` of such a variant. */
 double nabla_int8_rows_cost(const nabla_fused_spec *spec, uint64_t m);
 
 #endif

@@ -321,13 +321,14 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_SUMS_BYTES;
 }
 
-const nabla_body nabla_body_int8_blocks = {.name = "int8_blocks",
-                                           .few_rows = 1,
-                                           .takes_blocks = 1,
-                                           .applies = applies,
-                                           .cost = nabla_int8_rows_cost,
-                                           .run = run,
-                                           .prepare = prepare,
-                                           .describe = describe,
-                                           .chain = chain,
-                                           .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_int8_ggml = {
+    .name = "gemv_int8_ggml",
+    .few_rows = 1,
+    .takes_blocks = 1,
+    .applies = applies,
+    .cost = nabla_int8_rows_cost,
+    .run = run,
+    .prepare = prepare,
+    .describe = describe,
+    .chain = chain,
+    .scratch = scratch};

@@ -165,14 +165,15 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_SUMS_BYTES;
 }
 
-const nabla_body nabla_body_int8_packed = {.name = "int8_packed",
-                                           .few_rows = 1,
-                                           .instruction = "vpdpbusd",
-                                           .applies = applies,
-                                           .cost = cost,
-                                           .run = run,
-                                           .prepare = prepare,
-                                           .prepack = nabla_emit_int8_prepack,
-                                           .describe = describe,
-                                           .chain = nabla_int8_chain,
-                                           .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_int8_prepacked = {
+    .name = "gemv_int8_prepacked",
+    .few_rows = 1,
+    .instruction = "vpdpbusd",
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .prepare = prepare,
+    .prepack = nabla_emit_int8_prepack,
+    .describe = describe,
+    .chain = nabla_int8_chain,
+    .scratch = scratch};

@@ -160,8 +160,8 @@ nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
                                        const nabla_int8 *self);
 void nabla_emit_int8_prepack(nabla_emitter *e);
 
-/* Tells of it in a description, and nabla_body.chain of bodies whose sums are
- * f32 from block to block. */
+/* Tells of it in a description, and nabla_kernel_variant.chain of variants
+ * whose sums are f32 from block to block. */
 void nabla_int8_describe_packed(const nabla_fused_spec *spec,
                                 const nabla_int8 *self, nabla_kernel *out);
 uint64_t nabla_int8_chain(const nabla_fused_spec *spec);
