@@ -109,7 +109,8 @@ if(NABLA_AHEAD STREQUAL "nabla_ahead")
 endif()
 
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/nabla"
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+  PATTERN "*.def")
 if(TARGET nabla-quant)
   install(TARGETS nabla-quant)
 endif()

@@ -23,11 +23,16 @@ static const struct {
 #undef STAGE
 };
 
-const nabla_pipeline_value nabla_pipeline_defaults[] = {{"features", "host"},
-                                                        {"policy", "warn"},
-                                                        {"rules", ""},
-                                                        {"numerics", "f32"},
-                                                        {NULL, NULL}};
+const nabla_pipeline_value nabla_pipeline_defaults[] = {
+#define NABLA_OPTION_TEXT(id, flag, argument, fallback, help) {#id, fallback},
+#define NABLA_OPTION_CHOICE(id, flag, argument, values, fallback, help) \
+  {#id, fallback},
+#define NABLA_OPTION_FILES(id, count, flag, argument, help) {#id, ""},
+#include "nabla/compile_options.def"
+#undef NABLA_OPTION_TEXT
+#undef NABLA_OPTION_CHOICE
+#undef NABLA_OPTION_FILES
+    {"features", "host"}, {NULL, NULL}};
 
 nabla_pipeline nabla_pipeline_get(nabla_pipeline_id id) {
   size_t at = 0, end;

@@ -46,22 +46,20 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_compiler_create(
 /* Executables that it made stay valid. NULL is allowed. */
 NABLA_API void nabla_compiler_destroy(nabla_compiler *compiler);
 
-/* Zero-initialised is valid. */
+/* Zero-initialised is valid: NULL is a default. The members are rows of
+ * nabla/compile_options.def, which docs/COMPILE_OPTIONS.md shows: target,
+ * numerics and policy are text, rules an array of `rule_count` names. */
 typedef struct nabla_compile_options {
-  /* CPU and features: "CPU[,+FEATURE|-FEATURE]..."; NULL or "native": this
-   * machine. A CPU is LLVM's name: "x86-64-v3", "skylake-avx512". "aarch64":
-   * another kind of machine. With a CPU that has AMX, and products of more
-   * than one row, this process asks the system for its registers, once:
-   * alternate signal stacks (sigaltstack) have to be larger then, some 12 KiB.
-   */
-  const char *target;
-  const char *numerics; /* of packed weights' products: NULL or "f32", "bf16",
-                           "int8" (nabla/numerics.h, docs/COMPILER.md)      */
-  const char *policy;   /* of nabla-dispatch: NULL or "warn", "off", "error" */
-  /* Files of rules (.pdl.mlir, docs/COMPILER.md), asked before all others; what
-   * they hold is a part of the cache's keys. */
-  const char *const *rules;
-  size_t rule_count;
+#define NABLA_OPTION_TEXT(id, flag, argument, fallback, help) const char *id;
+#define NABLA_OPTION_CHOICE(id, flag, argument, values, fallback, help) \
+  const char *id;
+#define NABLA_OPTION_FILES(id, count, flag, argument, help) \
+  const char *const *id;                                    \
+  size_t count;
+#include "nabla/compile_options.def"
+#undef NABLA_OPTION_TEXT
+#undef NABLA_OPTION_CHOICE
+#undef NABLA_OPTION_FILES
 } nabla_compile_options;
 
 /* Compiles a file, or text that `name` stands for in diagnostics, into this

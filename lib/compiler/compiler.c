@@ -16,10 +16,10 @@
 #include "lib/compiler/jit.h"
 #include "lib/compiler/key.h"
 #include "lib/compiler/link.h"
+#include "lib/compiler/options.h"
 #include "lib/compiler/outside.h"
 #include "lib/compiler/target.h"
 #include "lib/runtime/program/program_file.h"
-#include "nabla/numerics.h"
 #include "transforms/fused/single_gemm.h"
 #include "transforms/pipelines.h"
 
@@ -37,9 +37,10 @@ struct nabla_compiler {
 /* A program on its way. */
 typedef struct job {
   nabla_compiler *compiler;
-  const char *numerics, *policy;
   const nabla_compile_options *options; /* NULL until read: every default */
-  nabla_text pipeline, outside;         /* of the key, beside the pipeline */
+  nabla_text pipeline;
+  nabla_text asked, outside; /* of the key, beside the pipeline: options, and
+                                what files and this process hold */
   nabla_cache_key key;
   bool keyed;    /* the program can be cached */
   int is_static; /* an object with a header is made */
@@ -87,23 +88,6 @@ nabla_compile_report nabla_compiler_last_report(
 
 /* ---- options ---- */
 
-static nabla_status check_choice(const char *what, const char *value,
-                                 const char *const *legal, size_t count,
-                                 nabla_diag *diag) {
-  char list[120] = "";
-  size_t used = 0;
-  for (size_t i = 0; i < count; i++) {
-    if (!strcmp(value, legal[i])) return NABLA_OK;
-    int wrote = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
-                         legal[i]);
-    if (wrote > 0 && (size_t)wrote < sizeof list - used) used += (size_t)wrote;
-  }
-  nabla_status status =
-      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown %s '%s'", what, value);
-  nabla_diag_set_next(diag, "legal are %s", list);
-  return status;
-}
-
 static nabla_status use_target(nabla_compiler *compiler, const char *text,
                                nabla_diag *diag) {
   const char *wanted = text && *text ? text : "native";
@@ -122,49 +106,32 @@ static int names_tiles(const char *target) {
   return target && strstr(target, "+amx") != NULL;
 }
 
-static nabla_status write_pipeline(job *j, const char *features,
-                                   const nabla_text *rules, nabla_diag *diag) {
-  const nabla_pipeline_value values[] = {
-      {"features", features},
-      {"policy", j->policy},
-      {"numerics", j->numerics},
-      {"rules", rules->data ? rules->data : ""},
-      {NULL, NULL}};
-  if (rules->failed)
-    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
+static nabla_status write_pipeline(job *j, const nabla_option_values *values,
+                                   nabla_diag *diag) {
+  nabla_options_describe(values, &j->asked);
   nabla_text_add(&j->pipeline, "builtin.module(");
-  NABLA_TRY(
-      nabla_pipeline_write(NABLA_PIPELINE_cpu, values, &j->pipeline, diag));
+  NABLA_TRY(nabla_pipeline_write(NABLA_PIPELINE_cpu, values->list, &j->pipeline,
+                                 diag));
   nabla_text_add(&j->pipeline, ")");
-  if (j->pipeline.failed)
+  if (j->pipeline.failed || j->asked.failed)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
   return NABLA_OK;
 }
 
 static nabla_status read_options(job *j, nabla_diag *diag) {
-  static const char *const numerics[] = {
-#define NUMERICS_NAME(id, name, summary) name,
-      NABLA_NUMERICS_LIST(NUMERICS_NAME)
-#undef NUMERICS_NAME
-  };
-  static const char *const policies[] = {"off", "warn", "error"};
   static const nabla_compile_options defaults;
   if (!j->options) j->options = &defaults;
   const nabla_compile_options *options = j->options;
-  j->numerics = options->numerics ? options->numerics : "f32";
-  j->policy = options->policy ? options->policy : "warn";
-  NABLA_TRY(check_choice("numerics", j->numerics, numerics,
-                         sizeof numerics / sizeof *numerics, diag));
-  NABLA_TRY(check_choice("policy", j->policy, policies, 3, diag));
   NABLA_TRY(use_target(j->compiler, options->target, diag));
   char features[256];
   int with_tiles = !j->is_static || names_tiles(options->target);
   nabla_features_format(nabla_target_kernels(j->compiler->target, with_tiles),
                         features, sizeof features);
-  nabla_text rules = {0};
-  nabla_status status = nabla_outside_rules(options, &rules, diag);
-  if (!status) status = write_pipeline(j, features, &rules, diag);
-  nabla_text_deinit(&rules);
+  nabla_option_values values = {0};
+  nabla_status status =
+      nabla_option_values_init(&values, options, features, diag);
+  if (!status) status = write_pipeline(j, &values, diag);
+  nabla_option_values_deinit(&values);
   return status;
 }
 
@@ -189,6 +156,8 @@ static nabla_status parse(job *j, const char *text, size_t size,
 static nabla_status run_passes(job *j, MlirModule module, nabla_diag *diag) {
   nabla_compiler *compiler = j->compiler;
   double start = nabla_milliseconds();
+  if (nabla_options_have_files(j->options))
+    nabla_context_forget_passes(&compiler->context);
   nabla_status status =
       nabla_context_run(&compiler->context, module, j->pipeline.data, diag);
   compiler->report.passes_ms = nabla_milliseconds() - start;
@@ -275,18 +244,18 @@ static nabla_status build(job *j, MlirModule module, nabla_executable **out,
   return status;
 }
 
-/* Of the program, the pipeline, and what comes from outside. */
+/* Of the program, the pipeline, the options, and what comes from outside. */
 static nabla_status make_key(job *j, MlirModule module, nabla_diag *diag) {
   nabla_text all = {0};
   nabla_status status =
       nabla_outside_describe(j->options, &j->outside, &j->keyed, diag);
-  nabla_text_add(&all, "%s\n%s", j->pipeline.data,
+  nabla_text_add(&all, "%s\n%s%s", j->pipeline.data, j->asked.data,
                  j->outside.data ? j->outside.data : "");
   if (!status && all.failed)
     status = nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a key");
   if (!status && j->keyed)
-    status = nabla_key_make(module, all.data, j->numerics, j->compiler->target,
-                            &j->key, diag);
+    status =
+        nabla_key_make(module, all.data, j->compiler->target, &j->key, diag);
   nabla_text_deinit(&all);
   return status;
 }
@@ -341,6 +310,7 @@ static nabla_status compile_aside(compile_call *c) {
   c->job.compiler->report = (nabla_compile_report){0};
   NABLA_TRY(nabla_stack_run(run_compile, c, c->diag));
   nabla_text_deinit(&c->job.pipeline);
+  nabla_text_deinit(&c->job.asked);
   nabla_text_deinit(&c->job.outside);
   return c->status;
 }
@@ -566,6 +536,7 @@ static nabla_status emit_aside(emit_call *c) {
   nabla_buffer_deinit(&c->header);
   nabla_buffer_deinit(&c->mlir);
   nabla_text_deinit(&c->job.pipeline);
+  nabla_text_deinit(&c->job.asked);
   return status;
 }
 

@@ -147,7 +147,7 @@ void nabla_context_init(nabla_context *context,
   nabla_buffer_init(&context->recorded, NULL, "diagnostics", RECORD_LIMIT);
 }
 
-static void forget_passes(nabla_context *context) {
+void nabla_context_forget_passes(nabla_context *context) {
   if (!mlirPassManagerIsNull(context->passes))
     mlirPassManagerDestroy(context->passes);
   context->passes = (MlirPassManager){NULL};
@@ -156,7 +156,7 @@ static void forget_passes(nabla_context *context) {
 }
 
 static void destroy(nabla_context *context) {
-  forget_passes(context);
+  nabla_context_forget_passes(context);
   if (!mlirContextIsNull(context->mlir)) mlirContextDestroy(context->mlir);
   context->mlir = (MlirContext){NULL};
   context->used = 0;
@@ -216,23 +216,16 @@ nabla_status nabla_context_parse(nabla_context *context, const char *text,
   return NABLA_OK;
 }
 
-/* Files of rules can change, and rules can be added, between two runs; all else
- * that passes keep is of the context. */
-static bool reads_files(const char *pipeline) {
-  static const char option[] = " rules=\"";
-  const char *at = strstr(pipeline, option);
-  return at && at[sizeof option - 1] != '"';
-}
-
+/* Rules can be added between two runs; all else that passes keep is of the
+ * context. */
 static bool has_passes(const nabla_context *context, const char *pipeline) {
   return context->pipeline && !strcmp(context->pipeline, pipeline) &&
-         context->rule_count == nabla_added_rules_count() &&
-         !reads_files(pipeline);
+         context->rule_count == nabla_added_rules_count();
 }
 
 static nabla_status make_passes(nabla_context *context, const char *pipeline,
                                 nabla_diag *diag) {
-  forget_passes(context);
+  nabla_context_forget_passes(context);
   context->rule_count = nabla_added_rules_count();
   context->pipeline = strdup(pipeline);
   if (!context->pipeline)
@@ -250,7 +243,7 @@ static nabla_status make_passes(nabla_context *context, const char *pipeline,
         nabla_fail(diag, NABLA_UNSUPPORTED, "the pipeline does not parse: %s",
                    errors.data ? errors.data : "no reason given");
   nabla_text_deinit(&errors);
-  if (status) forget_passes(context);
+  if (status) nabla_context_forget_passes(context);
   return status;
 }
 
@@ -264,6 +257,6 @@ nabla_status nabla_context_run(nabla_context *context, MlirModule module,
       mlirOperationVerify(mlirModuleGetOperation(module)))
     return NABLA_OK;
   /* it may have failed while its passes were made ready */
-  forget_passes(context);
+  nabla_context_forget_passes(context);
   return fail(context, "the program cannot be compiled", diag);
 }

@@ -53,6 +53,10 @@ NABLA_MUST_USE nabla_status nabla_context_run(nabla_context *context,
                                               const char *pipeline,
                                               nabla_diag *diag);
 
+/* Makes the next run parse its pipeline: for files that passes read, which may
+ * have changed. */
+void nabla_context_forget_passes(nabla_context *context);
+
 /* Gives a text to whoever listens to diagnostics. */
 void nabla_context_say(const nabla_context *context, const char *text);
 

@@ -95,9 +95,9 @@ static void add_build(XXH3_state_t *hash, uintptr_t address) {
 
 /* ---- the key ---- */
 
-nabla_status nabla_key_make(MlirModule module, const char *pipeline,
-                            const char *numerics, const nabla_target *target,
-                            nabla_cache_key *out, nabla_diag *diag) {
+nabla_status nabla_key_make(MlirModule module, const char *asked,
+                            const nabla_target *target, nabla_cache_key *out,
+                            nabla_diag *diag) {
   XXH3_state_t *hash = XXH3_createState();
   if (!hash) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a key");
   (void)XXH3_128bits_reset(hash);
@@ -107,8 +107,7 @@ nabla_status nabla_key_make(MlirModule module, const char *pipeline,
   LLVMGetVersion(&version[0], &version[1], &version[2]);
   add(hash, version, sizeof version);
   add_build(hash, (uintptr_t)&LLVMGetVersion);
-  add_text(hash, pipeline);
-  add_text(hash, numerics);
+  add_text(hash, asked);
   add_text(hash, target->triple);
   add_text(hash, target->cpu);
   add_text(hash, target->features);

@@ -7,10 +7,11 @@
 #include "lib/compiler/cache.h"
 #include "lib/compiler/target.h"
 
-/* Hashes the parsed program, what was asked for, and what compiles: version
+/* Hashes the parsed program, what was `asked` for, and what compiles: version
  * and build of this library and of LLVM. */
-NABLA_MUST_USE nabla_status nabla_key_make(
-    MlirModule module, const char *pipeline, const char *numerics,
-    const nabla_target *target, nabla_cache_key *out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status nabla_key_make(MlirModule module, const char *asked,
+                                           const nabla_target *target,
+                                           nabla_cache_key *out,
+                                           nabla_diag *diag);
 
 #endif

@@ -5,27 +5,10 @@
 #include <string.h>
 
 #include "dialect/encoding/custom_encoding.h"
+#include "lib/base/compile_options.h"
 #include "lib/base/file.h"
 #include "transforms/abi/calls.h"
 #include "transforms/user_rules/user_rules.h"
-
-nabla_status nabla_outside_rules(const nabla_compile_options *options,
-                                 nabla_text *out, nabla_diag *diag) {
-  if (options->rule_count == 0) return NABLA_OK;
-  if (options->rule_count > NABLA_RULE_FILES_MAX)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "at most %d files of rules",
-                      NABLA_RULE_FILES_MAX);
-  for (size_t i = 0; i < options->rule_count; i++) {
-    const char *path = options->rules[i];
-    if (!*path || strpbrk(path, "\"'{};\\\n"))
-      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "the name of a file of rules cannot be empty or have "
-                        "quotes, braces, ';' or '\\': '%.100s'",
-                        path);
-    nabla_text_add(out, "%s%s", i ? ";" : "", path);
-  }
-  return NABLA_OK;
-}
 
 /* Name, size and bytes. */
 static nabla_status describe_file(const char *path, nabla_text *out,
@@ -50,6 +33,17 @@ static nabla_status describe_file(const char *path, nabla_text *out,
   return status;
 }
 
+static nabla_status describe_files(const nabla_compile_option *row,
+                                   const nabla_compile_options *options,
+                                   nabla_text *out, nabla_diag *diag) {
+  if (row->kind != NABLA_COMPILE_OPTION_FILES) return NABLA_OK;
+  const char *const *names;
+  const size_t count = nabla_compile_option_files(row, options, &names);
+  for (size_t i = 0; i < count; i++)
+    NABLA_TRY(describe_file(names[i], out, diag));
+  return NABLA_OK;
+}
+
 static void add_encoding(void *self, const char *name, const char *version) {
   nabla_text_add(self, "encoding %s %s\n", name, version);
 }
@@ -57,8 +51,9 @@ static void add_encoding(void *self, const char *name, const char *version) {
 nabla_status nabla_outside_describe(const nabla_compile_options *options,
                                     nabla_text *out, bool *out_known,
                                     nabla_diag *diag) {
-  for (size_t i = 0; i < options->rule_count; i++)
-    NABLA_TRY(describe_file(options->rules[i], out, diag));
+  for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++)
+    NABLA_TRY(
+        describe_files(&nabla_compile_option_rows[i], options, out, diag));
   *out_known = nabla_added_rules_describe(out);
   *out_known = nabla_custom_describe(add_encoding, out) && *out_known;
   nabla_call_handlers_describe(out);

@@ -1,5 +1,5 @@
-/* What programs depend on beside themselves: rules of files, and what C
- * programs have added to this process. */
+/* Dependencies of programs beside themselves: files that compile options name,
+ * and what C programs have added to this process. */
 #ifndef NABLA_COMPILER_OUTSIDE_H
 #define NABLA_COMPILER_OUTSIDE_H
 
@@ -8,10 +8,6 @@
 #include "lib/kernels/builder/text.h"
 #include "nabla/compiler.h"
 #include "nabla/status.h"
-
-/* The option `rules` of nabla-dispatch, "a;b", or nothing. */
-NABLA_MUST_USE nabla_status nabla_outside_rules(
-    const nabla_compile_options *options, nabla_text *out, nabla_diag *diag);
 
 /* Appends what belongs into a key of the object cache. `*out_known` is false
  * when something has no version: nothing may be cached. */

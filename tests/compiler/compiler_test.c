@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/compiler/options.h"
+#include "nabla/numerics.h"
 #include "tests/support/temp_folder.h"
 
 static temp_folder folder;
@@ -212,6 +214,36 @@ Test(compiler, refuses_wrong_options) {
     cr_expect(strstr(diag.what, cases[i].says), "%zu: %s", i, diag.what);
     cr_expect_neq(diag.next[0], '\0', "%zu: no next step", i);
   }
+}
+
+/* The text that a row of nabla/compile_options.def says. */
+Test(compiler, numerics_of_the_option_are_those_of_the_table) {
+  char names[120] = "";
+  size_t used = 0;
+#define NAME(id, name, summary)                                          \
+  used += (size_t)snprintf(names + used, sizeof names - used, "%s" name, \
+                           used ? "|" : "");
+  NABLA_NUMERICS_LIST(NAME)
+#undef NAME
+  cr_expect_str_eq(nabla_compile_option_find("numerics")->values, names);
+}
+
+Test(compiler, refuses_names_of_files_that_no_pipeline_can_say) {
+  static const char *const names[] = {"", "a\"b", "a;b", "a}b", "a\\b", NULL};
+  const char *many[NABLA_COMPILE_FILES_MAX + 1];
+  nabla_executable *executable = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const nabla_compile_options options = {.rules = &names[i], .rule_count = 1};
+    cr_expect_eq(compile_for(compiler, twice, &options, &executable),
+                 NABLA_INVALID_ARGUMENT, "%zu", i);
+    cr_expect(strstr(diag.what, "rules"), "%zu: %s", i, diag.what);
+  }
+  for (size_t i = 0; i <= NABLA_COMPILE_FILES_MAX; i++) many[i] = "a";
+  const nabla_compile_options options = {
+      .rules = many, .rule_count = NABLA_COMPILE_FILES_MAX + 1};
+  cr_expect_eq(compile_for(compiler, twice, &options, &executable),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "at most 16"), "%s", diag.what);
 }
 
 Test(compiler, compiles_for_many_targets) {
@@ -566,6 +598,36 @@ Test(compiler, finds_in_the_cache_what_was_compiled) {
 }
 
 /* Whatever is wrong with the file, the answer is right. */
+static void compile_with(nabla_compiler *with,
+                         const nabla_compile_options *options, int from_cache) {
+  nabla_executable *executable = NULL;
+  cr_assert_eq(compile_for(with, twice, options, &executable), NABLA_OK, "%s",
+               diag.what);
+  cr_expect_eq(nabla_compiler_last_report(with).from_cache, from_cache);
+  nabla_executable_close(executable);
+}
+
+/* Also one that changes nothing of this program: an option that is forgotten
+ * there would give the code of another. */
+Test(compiler, each_value_of_an_option_has_a_key_of_its_own) {
+  nabla_compiler *with = make(cache, 0);
+  compile_with(with, NULL, 0);
+  for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++) {
+    const nabla_compile_option *row = &nabla_compile_option_rows[i];
+    for (const char *at = row->values; at && *at;) {
+      char value[32];
+      nabla_compile_options options = {0};
+      const size_t length = strcspn(at, "|");
+      snprintf(value, sizeof value, "%.*s", (int)length, at);
+      nabla_compile_option_set(row, &options, value);
+      compile_with(with, &options, !strcmp(value, row->fallback));
+      compile_with(with, &options, 1);
+      at += length + (at[length] == '|');
+    }
+  }
+  nabla_compiler_destroy(with);
+}
+
 Test(compiler, compiles_anew_what_is_damaged) {
   char path[512];
   struct stat info;

@@ -20,8 +20,9 @@ nabla_add_test(NAME passes.parallel COMMAND
 
 # Generated pages are what the tables say.
 set(again "build the target update-docs")
-foreach(page passes rules ops)
-  string(TOUPPER ${page} name)
+set(pages PASSES RULES OPS COMPILE_OPTIONS)
+foreach(page passes rules ops options)
+  list(POP_FRONT pages name)
   nabla_add_test(NAME docs.${page} COMMAND
     "${CMAKE_CURRENT_SOURCE_DIR}/passes_same.sh"
     "${CMAKE_SOURCE_DIR}/docs/${name}.md" "${again}"

@@ -7,6 +7,7 @@
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
 #include "nabla/compiler.h"
+#include "tools/common/compile_options.h"
 #include "tools/common/stream.h"
 #include "tools/common/tool.h"
 
@@ -24,14 +25,11 @@ static const tool_option rows[OPTION_COUNT] = {
 #undef OPTION
 };
 
-#define MOST_RULES 16 /* files */
-
 typedef struct settings {
   const char *output, *header;
   int has_emission; /* --emit was given */
   nabla_emission emission;
-  nabla_compile_options compile;
-  const char *rules[MOST_RULES];
+  tool_compile compile;
 } settings;
 
 static nabla_status set(void *self, size_t index, char *argument,
@@ -56,22 +54,8 @@ static nabla_status set(void *self, size_t index, char *argument,
     case OPTION_header:
       s->header = argument;
       break;
-    case OPTION_target:
-      s->compile.target = argument;
-      break;
-    case OPTION_numerics:
-      s->compile.numerics = argument;
-      break;
-    case OPTION_rules:
-      if (s->compile.rule_count == MOST_RULES)
-        return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                          "--rules is given more than %d times", MOST_RULES);
-      s->compile.rules = s->rules;
-      s->rules[s->compile.rule_count++] = argument;
-      break;
     default:
-      s->compile.policy = argument;
-      break;
+      return tool_set_compile_option(&s->compile, &rows[index], argument, diag);
   }
   return NABLA_OK;
 }
@@ -168,10 +152,10 @@ static nabla_status emit(const settings *s, nabla_compiler *compiler,
   if (s->header) {
     read_prefix(s->header, prefix);
     const nabla_static_sinks sinks = {sink, {collect, &out->header}, prefix};
-    status = nabla_emit_static(compiler, text, size, name, &s->compile, &sinks,
-                               diag);
+    status = nabla_emit_static(compiler, text, size, name, &s->compile.options,
+                               &sinks, diag);
   } else {
-    status = nabla_emit_text(compiler, text, size, name, &s->compile,
+    status = nabla_emit_text(compiler, text, size, name, &s->compile.options,
                              s->emission, &sink, diag);
   }
   free(text);

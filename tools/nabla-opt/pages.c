@@ -2,6 +2,8 @@
  *
  *   nabla-pages --passes   docs/PASSES.md, of transforms/passes.def and
  *                          pipelines.def
+ *   nabla-pages --options  docs/COMPILE_OPTIONS.md, of
+ *                          include/nabla/compile_options.def
  *   nabla-pages --rules    docs/RULES.md, of dialect/rules.def and ops.def,
  *                          transforms/simplify/identities.def and splats.def
  *   nabla-pages --ops      docs/OPS.md, of dialect/ops.def */
@@ -11,6 +13,7 @@
 #include <string.h>
 
 #include "dialect/ops.h"
+#include "lib/base/compile_options.h"
 #include "transforms/dispatch/rules.h"
 #include "transforms/pipelines.h"
 
@@ -111,6 +114,30 @@ static int print_passes(void) {
     print_options(passes[i].id);
   }
   return print_pipelines();
+}
+
+static int print_compile_options(void) {
+  printf("# Compile options\n\n");
+  printf(made_by, "--options", "include/nabla/compile_options.def");
+  printf(
+      "Options of `nabla-compile` and `nabla-run`, and members of "
+      "`nabla_compile_options`\n([C_API.md](C_API.md)), where NULL is the "
+      "default. The value of each is a part of\nthe object cache's keys.\n\n"
+      "| option | member | values | default | meaning |\n"
+      "|---|---|---|---|---|\n");
+  for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++) {
+    const nabla_compile_option *row = &nabla_compile_option_rows[i];
+    printf("| `--%s %s` | `%s` | ", row->flag, row->argument, row->id);
+    for (const char *at = row->values; at && *at;) {
+      const size_t length = strcspn(at, "|");
+      printf("%s`%.*s`", at > row->values ? ", " : "", (int)length, at);
+      at += length + (at[length] == '|');
+    }
+    printf(" | %s%s%s | %s |\n", row->fallback ? "`" : "",
+           row->fallback ? row->fallback : "none", row->fallback ? "`" : "",
+           row->help);
+  }
+  return 0;
 }
 
 static const char *const kind_names[] = {
@@ -406,10 +433,13 @@ static int print_operations(void) {
 int main(int argc, char **argv) {
   int status = 2;
   if (argc == 2 && !strcmp(argv[1], "--passes")) status = print_passes();
+  if (argc == 2 && !strcmp(argv[1], "--options"))
+    status = print_compile_options();
   if (argc == 2 && !strcmp(argv[1], "--rules")) status = print_rules();
   if (argc == 2 && !strcmp(argv[1], "--ops")) status = print_operations();
   if (status == 2)
-    fprintf(stderr, "usage: nabla-pages --passes | --rules | --ops\n");
+    fprintf(stderr,
+            "usage: nabla-pages --passes | --options | --rules | --ops\n");
   if (fflush(stdout)) return 1;
   return status;
 }

@@ -95,18 +95,10 @@ static nabla_status set(void *self, size_t index, char *argument,
       return s->time = 1, NABLA_OK;
     case OPTION_json:
       return s->json = 1, NABLA_OK;
-    case OPTION_target:
-      return s->compile.target = argument, NABLA_OK;
-    case OPTION_numerics:
-      return s->compile.numerics = argument, NABLA_OK;
-    case OPTION_policy:
-      return s->compile.policy = argument, NABLA_OK;
-    case OPTION_rules:
-      s->compile.rules = s->rules;
-      return add_file("rules", argument, s->rules, &s->compile.rule_count,
-                      diag);
-    default:
+    case OPTION_cache:
       return s->cache = strcmp(argument, "off") ? argument : "", NABLA_OK;
+    default:
+      return tool_set_compile_option(&s->compile, &rows[index], argument, diag);
   }
 }
 

@@ -21,24 +21,16 @@ static int is_saved(const char *path) {
 
 /* What was decided when it was saved. */
 static nabla_status check_options(const run_settings *s, nabla_diag *diag) {
-  const struct {
-    const char *option;
-    int given;
-  } of_compilers[] = {{"target", s->compile.target != NULL},
-                      {"numerics", s->compile.numerics != NULL},
-                      {"policy", s->compile.policy != NULL},
-                      {"rules", s->compile.rule_count > 0},
-                      {"cache", s->cache != NULL}};
-  for (size_t i = 0; i < sizeof of_compilers / sizeof *of_compilers; i++) {
-    if (!of_compilers[i].given) continue;
-    const nabla_status status = nabla_fail(
-        diag, NABLA_INVALID_ARGUMENT,
-        "--%s is for programs that are compiled; a saved one is as it is",
-        of_compilers[i].option);
-    nabla_diag_set_next(diag, "give it to nabla-compile, or leave it out");
-    return status;
-  }
-  return NABLA_OK;
+  const nabla_compile_option *given = tool_given_compile_option(&s->compile);
+  const char *flag = given ? given->flag : s->cache ? "cache" : NULL;
+  if (!flag) return NABLA_OK;
+  const nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "--%s is for programs that are compiled; a saved one is as "
+                 "it is",
+                 flag);
+  nabla_diag_set_next(diag, "give it to nabla-compile, or leave it out");
+  return status;
 }
 
 static nabla_status open_saved(run *r, nabla_diag *diag) {
@@ -65,7 +57,7 @@ static nabla_status compile(run *r, nabla_diag *diag) {
     status =
         nabla_compile_text(r->compiler, text, size,
                            strcmp(s->program, "-") ? s->program : "<stdin>",
-                           &s->compile, &r->executable, diag);
+                           &s->compile.options, &r->executable, diag);
     r->program_failed = status == NABLA_CORRUPT;
     r->compiled = nabla_compiler_last_report(r->compiler);
   }

@@ -3,6 +3,7 @@
 #define NABLA_TOOLS_RUN_H
 
 #include "nabla/compiler.h"
+#include "tools/common/compile_options.h"
 #include "tools/common/tool.h"
 
 #define RUN_MAX_PORTS 256 /* arguments and results of a function */
@@ -16,12 +17,11 @@ typedef struct run_settings {
   const char *program, *entry, *cache;
   run_pair binds[RUN_MAX_PORTS], inputs[RUN_MAX_PORTS];
   const char *outputs[RUN_MAX_PORTS], *expects[RUN_MAX_PORTS];
-  const char *rules[RUN_MAX_PORTS];
   size_t bind_count, input_count, output_count, expect_count;
   double tolerance;         /* relative RMSE that --expect allows */
   uint64_t threads, repeat; /* 0: not given */
   int time, json;
-  nabla_compile_options compile;
+  tool_compile compile;
 } run_settings;
 
 /* A checkpoint that weights were bound from. */

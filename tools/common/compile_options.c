@@ -1,0 +1,33 @@
+/* See compile_options.h. */
+#include "tools/common/compile_options.h"
+
+nabla_status tool_set_compile_option(tool_compile *compile,
+                                     const tool_option *option,
+                                     const char *argument, nabla_diag *diag) {
+  const nabla_compile_option *row = nabla_compile_option_find(option->name);
+  if (!row)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "--%s is no compile option",
+                      option->name);
+  if (row->kind != NABLA_COMPILE_OPTION_FILES) {
+    nabla_compile_option_set(row, &compile->options, argument);
+    return NABLA_OK;
+  }
+  const char **files = compile->files[row - nabla_compile_option_rows];
+  size_t count = nabla_compile_option_files(row, &compile->options, NULL);
+  if (count == TOOL_MAX_FILES)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--%s is given more than %d times", option->name,
+                      TOOL_MAX_FILES);
+  files[count++] = argument;
+  nabla_compile_option_set_files(row, &compile->options, files, count);
+  return NABLA_OK;
+}
+
+const nabla_compile_option *tool_given_compile_option(
+    const tool_compile *compile) {
+  for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++)
+    if (nabla_compile_option_given(&nabla_compile_option_rows[i],
+                                   &compile->options))
+      return &nabla_compile_option_rows[i];
+  return NULL;
+}
