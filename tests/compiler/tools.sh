@@ -44,7 +44,7 @@ expect() {
 
 # help of each tool speaks of that tool alone; as JSON it has the same options
 for tool in "$compile" "$run"; do
-  expect 0 'Valid, but this build' "$tool" --help
+  expect 0 'The input is valid, but not supported' "$tool" --help
   ! grep -q 'diff:\|verify:\|from verify' out ||
     fail "$tool --help speaks of another tool's verbs"
   expect 2 "'--help' looks like another option" "$tool" x.mlir --policy --help

@@ -5,7 +5,7 @@
 // RUN: nabla-opt "%s" --nabla-dispatch=policy=off --nabla-fuse --remarks-filter='nabla.*' --remark-format=yaml --remarks-output-file="%t.yaml" -o "%t.mlir"
 // RUN: FileCheck "%s" --check-prefix=YAML --input-file="%t.yaml"
 
-// CHECK-DAG: remark: [Passed] dot_packed_rhs | Category:nabla-dispatch | {{.*}}x . w decodes w where it multiplies: fused_dot
+// CHECK-DAG: remark: [Passed] dot_packed_rhs | Category:nabla-dispatch | {{.*}}x . w becomes fused_dot, which decodes w while it multiplies
 // CHECK-DAG: remark: [Passed] Fused | Category:nabla-fuse | {{.*}}relu
 // CHECK-DAG: remark: [Missed] Materialized | Category:nabla-dispatch | {{.*}}no rule takes it
 

@@ -228,14 +228,14 @@ static void print_ops(void) {
   size_t count;
   const nabla_op_row *rows = nabla_op_rows(&count);
   printf(
-      "## What becomes of implicit operands\n\n"
+      "## Implicit operands by operation\n\n"
       "| operation | operands | becomes |\n|---|---|---|\n");
   for (size_t i = 0; i < count; i++) switch (rows[i].implicit) {
       case NABLA_IMPLICIT_none:
         printf("| `%s` | dense | has no implicit operand |\n", rows[i].name);
         break;
       case NABLA_IMPLICIT_takes:
-        printf("| `%s` | implicit | takes it as it is |\n", rows[i].name);
+        printf("| `%s` | implicit | taken without change |\n", rows[i].name);
         break;
       case NABLA_IMPLICIT_flows:
         printf("| `%s` | implicit | stays implicit through its regions |\n",
@@ -252,8 +252,7 @@ static void print_ops(void) {
         break;
       case NABLA_IMPLICIT_parts:
         printf(
-            "| `%s` | implicit | what it is made of, and what becomes of that "
-            "|\n",
+            "| `%s` | implicit | decomposed; the rules apply to the parts |\n",
             rows[i].name);
         break;
     }
@@ -295,11 +294,11 @@ static void print_operand(const char *text) {
 
 static void print_folds(void) {
   printf(
-      "\n## Folds of constants\n\nA splat that no rule takes becomes a "
-      "constant. What `nabla-simplify` folds is exact,\nfor every value of "
-      "the other operand: x + 0 is not, of -0; x . 0 is not, of what is\nnot "
-      "finite or negative; a product of arrays with zeros is not.\n\n"
-      "| operation | constant operand | is | of | result | since |\n"
+      "\n## Folds of constants\n\nA splat without a rule becomes a constant. "
+      "`nabla-simplify` folds only identities that are\nexact for every value "
+      "of the other operand. Not among them: x + 0 (x may be -0), x . 0\n(x "
+      "may be negative or not finite), and products of arrays with zeros.\n\n"
+      "| operation | constant operand | value | type | result | identity |\n"
       "|---|---|---|---|---|---|\n");
   for (size_t i = 0; i < COUNT(identities); i++) {
     printf("| `%s` | ", identities[i].op);
@@ -311,8 +310,8 @@ static void print_folds(void) {
     printf(" | %s |\n", identities[i].says);
   }
   printf(
-      "\nWhere all operands are constants of one value, so is the result, if "
-      "it can be told\nexactly, of");
+      "\nIf all operands are constants of one value, the result is folded "
+      "where it is exact, for");
   for (size_t i = 0; i < COUNT(folded); i++) {
     bool seen = false;
     for (size_t j = 0; j < i; j++) seen = seen || !strcmp(folded[i], folded[j]);
@@ -322,7 +321,7 @@ static void print_folds(void) {
       ".\nA sum is folded where every partial sum is exact, in any order.\n");
 }
 
-/* The letters of operands of rule_natives.def as words. */
+/* The letters of operands of pdl_natives.def as words. */
 static void print_letters(const char *letters) {
   for (; *letters; letters++)
     printf("%s%s",
@@ -346,7 +345,8 @@ static void print_natives(void) {
   };
   printf(
       "\n## Native functions of rules of files\n\n[EXTENDING.md](EXTENDING.md) "
-      "shows such a file.\n\n| constraint or rewrite | takes | gives | what "
+      "shows such a file.\n\n| constraint or rewrite | operands | result | "
+      "meaning "
       "|\n|---|---|---|---|\n");
   for (size_t i = 0; i < COUNT(natives); i++) {
     printf("| `%s` | ", natives[i].name);
@@ -365,16 +365,17 @@ static int print_rules(void) {
       "dialect/rules.def and ops.def, transforms/simplify/identities.def and "
       "splats.def");
   printf(
-      "`nabla-dispatch` asks rules in the order given here: those that say "
-      "more of the\noperands first, then those of higher precedence; a rule "
-      "may decline. An op of\nwhich a rule replaced an operand is looked at "
-      "again. What is materialized is\nreported, once for each pair of "
-      "operation and encoding, with a count.\n\n");
+      "`nabla-dispatch` applies the first rule that matches, in this order: "
+      "rules that\nspecify more of the operands first, then those of higher "
+      "precedence. A rule may\ndecline. When a rule replaces an operand of an "
+      "operation, the rules are applied to\nthat operation again. Operands "
+      "without a rule are materialized, which is reported\nonce for each pair "
+      "of operation and encoding, with a count.\n\n");
   print_ops();
   size_t count;
   const nabla_dispatch_rule *rules = nabla_dispatch_rules(&count);
   printf(
-      "\n## The rules\n\n| rule | operation | operands | precedence | says "
+      "\n## The rules\n\n| rule | operation | operands | precedence | effect "
       "|\n|---|---|---|---|---|\n");
   for (size_t i = 0; i < count; i++) {
     printf("| `%s` | `%s` | ", rules[i].id, rules[i].op);
