@@ -1,70 +1,11 @@
-/* See formula.h. */
+/* Formulas as code on f64; see formula.h. */
 #include "transforms/lower/formula.h"
 
-#include <assert.h>
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/kernels/builder/k.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/formula_far.h"
-
-static const nabla_formula formulas[] = {
-#define FORMULA(id, arguments, text) {#id, arguments, text},
-#include "transforms/lower/formulas.def"
-#undef FORMULA
-};
-
-const nabla_formula *nabla_formula_find(const char *name) {
-  for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
-    if (!strcmp(formulas[i].name, name)) return &formulas[i];
-  return NULL;
-}
-
-#define MAX_NAMES     24
-#define MAX_ARGUMENTS 24
-#define MAX_NAME      24
-
-typedef struct parser {
-  nabla_template *t;
-  const char *at;
-  int count;
-  struct {
-    char name[MAX_NAME];
-    nabla_ssa value;
-  } names[MAX_NAMES];
-} parser;
-
-static nabla_ssa choice(parser *p);
-
-static bool take(parser *p, const char *word) {
-  while (*p->at == ' ') p->at++;
-  size_t length = strlen(word);
-  if (strncmp(p->at, word, length) != 0) return false;
-  p->at += length;
-  return true;
-}
-
-/* The table is ours, and a test compiles each row. */
-static void expect(parser *p, const char *word) {
-  bool found = take(p, word);
-  assert(found);
-  (void)found;
-}
-
-static bool take_name(parser *p, char out[MAX_NAME]) {
-  while (*p->at == ' ') p->at++;
-  size_t length = 0;
-  while (isalnum((unsigned char)p->at[length]) || p->at[length] == '_')
-    length++;
-  assert(length < MAX_NAME);
-  memcpy(out, p->at, length);
-  out[length] = 0;
-  p->at += length;
-  return length > 0;
-}
 
 static nabla_ssa number(nabla_template *t, double value) {
   uint64_t bits;
@@ -152,22 +93,6 @@ static nabla_ssa emit_head(nabla_template *t, const nabla_ssa *x) {
   return of_bits(t, with_bits(t, bits_of(t, x[0]), "andi", UINT64_MAX << 27));
 }
 
-static const struct {
-  const char *name;
-  nabla_ssa (*emit)(nabla_template *t, const nabla_ssa *x);
-} builtins[] = {
-    {"abs", emit_abs},
-    {"sqrt", emit_sqrt},
-    {"copysign", emit_copysign},
-    {"rint", emit_rint},
-    {"scale", emit_scale},
-    {"exponent", emit_exponent},
-    {"mantissa", emit_mantissa},
-    {"head", emit_head},
-    {"far_turns", nabla_emit_far_turns},
-    {"far_rest", nabla_emit_far_rest},
-};
-
 /* Horner's rule. */
 static nabla_ssa polynomial(nabla_template *t, const nabla_ssa *x, int count) {
   nabla_ssa sum = x[count - 1];
@@ -177,108 +102,79 @@ static nabla_ssa polynomial(nabla_template *t, const nabla_ssa *x, int count) {
   return sum;
 }
 
-static nabla_ssa call(parser *p, const char *name) {
-  nabla_ssa x[MAX_ARGUMENTS];
-  int count = 0;
-  do {
-    assert(count < MAX_ARGUMENTS);
-    x[count++] = choice(p);
-  } while (take(p, ","));
-  expect(p, ")");
-  if (!strcmp(name, "poly")) return polynomial(p->t, x, count);
-  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
-    if (!strcmp(name, builtins[i].name)) return builtins[i].emit(p->t, x);
-  const nabla_formula *formula = nabla_formula_find(name);
-  assert(formula);
-  return nabla_formula_emit(p->t, formula, x);
+/* ---- the emitter ---- */
+
+static nabla_formula_value of_ssa(nabla_ssa ssa) {
+  return (nabla_formula_value){.ssa = ssa};
 }
 
-static nabla_ssa factor(parser *p) {
-  char name[MAX_NAME];
-  if (take(p, "(")) {
-    nabla_ssa inside = choice(p);
-    expect(p, ")");
-    return inside;
-  }
-  if (take(p, "-"))
-    return k_op(&p->t->emit, "arith.negf %%v%u : f64", factor(p));
-  if (isdigit((unsigned char)*p->at)) {
-    char *end;
-    double value = strtod(p->at, &end);
-    p->at = end;
-    return number(p->t, value);
-  }
-  bool named = take_name(p, name);
-  assert(named);
-  (void)named;
-  if (take(p, "(")) return call(p, name);
-  if (!strcmp(name, "inf")) return number(p->t, (double)__builtin_inff());
-  if (!strcmp(name, "nan")) return number(p->t, (double)__builtin_nanf(""));
-  int i = p->count - 1;
-  while (i > 0 && strcmp(p->names[i].name, name) != 0) i--;
-  assert(i >= 0 && !strcmp(p->names[i].name, name));
-  return p->names[i].value;
+static nabla_formula_value on_number(void *self, double value) {
+  return of_ssa(number(self, value));
 }
 
-static nabla_ssa product(parser *p) {
-  nabla_ssa left = factor(p);
-  for (;;) {
-    const char *operation = take(p, "*") ? "mulf" : take(p, "/") ? "divf" : 0;
-    if (!operation) return left;
-    left = nabla_emit_two(p->t, operation, left, factor(p), "f64");
-  }
+static nabla_formula_value on_negate(void *self, nabla_formula_value x) {
+  nabla_template *t = self;
+  return of_ssa(k_op(&t->emit, "arith.negf %%v%u : f64", x.ssa));
 }
 
-static nabla_ssa sum(parser *p) {
-  nabla_ssa left = product(p);
-  for (;;) {
-    const char *operation = take(p, "+") ? "addf" : take(p, "-") ? "subf" : 0;
-    if (!operation) return left;
-    left = nabla_emit_two(p->t, operation, left, product(p), "f64");
-  }
+static nabla_formula_value on_arithmetic(void *self, char sign,
+                                         const nabla_formula_value x[2]) {
+  const char *operation = sign == '+'   ? "addf"
+                          : sign == '-' ? "subf"
+                          : sign == '*' ? "mulf"
+                                        : "divf";
+  return of_ssa(nabla_emit_two(self, operation, x[0].ssa, x[1].ssa, "f64"));
 }
 
-static nabla_ssa choice(parser *p) {
-  static const struct {
-    const char *sign, *operation;
-  } signs[] = {{"<=", "cmpf ole,"}, {">=", "cmpf oge,"}, {"==", "cmpf oeq,"},
-               {"!=", "cmpf une,"}, {"<", "cmpf olt,"},  {">", "cmpf ogt,"}};
-  nabla_ssa left = sum(p);
-  for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-    if (!take(p, signs[i].sign)) continue;
-    nabla_ssa test =
-        nabla_emit_two(p->t, signs[i].operation, left, sum(p), "f64");
-    expect(p, "?");
-    nabla_ssa yes = choice(p);
-    expect(p, ":");
-    nabla_ssa no = choice(p);
-    return k_op(&p->t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64", test,
-                yes, no);
-  }
-  return left;
+static nabla_formula_value on_compare(void *self, nabla_formula_comparison how,
+                                      const nabla_formula_value x[2]) {
+  static const char *const operations[] = {
+      [NABLA_FORMULA_LE] = "cmpf ole,", [NABLA_FORMULA_GE] = "cmpf oge,",
+      [NABLA_FORMULA_EQ] = "cmpf oeq,", [NABLA_FORMULA_NE] = "cmpf une,",
+      [NABLA_FORMULA_LT] = "cmpf olt,", [NABLA_FORMULA_GT] = "cmpf ogt,"};
+  return of_ssa(
+      nabla_emit_two(self, operations[how], x[0].ssa, x[1].ssa, "f64"));
 }
 
-static void define(parser *p, const char *name, nabla_ssa value) {
-  assert(p->count < MAX_NAMES);
-  (void)snprintf(p->names[p->count].name, MAX_NAME, "%s", name);
-  p->names[p->count++].value = value;
+static nabla_formula_value on_select(void *self,
+                                     const nabla_formula_value x[3]) {
+  nabla_template *t = self;
+  return of_ssa(k_op(&t->emit, "arith.select %%v%u, %%v%u, %%v%u : f64",
+                     x[0].ssa, x[1].ssa, x[2].ssa));
+}
+
+static nabla_formula_value on_word(void *self, nabla_formula_word word,
+                                   int count, const nabla_formula_value *x) {
+  static nabla_ssa (*const words[])(nabla_template *t, const nabla_ssa *x) = {
+      [NABLA_WORD_abs] = emit_abs,
+      [NABLA_WORD_sqrt] = emit_sqrt,
+      [NABLA_WORD_copysign] = emit_copysign,
+      [NABLA_WORD_rint] = emit_rint,
+      [NABLA_WORD_scale] = emit_scale,
+      [NABLA_WORD_exponent] = emit_exponent,
+      [NABLA_WORD_mantissa] = emit_mantissa,
+      [NABLA_WORD_head] = emit_head,
+      [NABLA_WORD_far_turns] = nabla_emit_far_turns,
+      [NABLA_WORD_far_rest] = nabla_emit_far_rest,
+  };
+  nabla_ssa operands[NABLA_FORMULA_MAX_OPERANDS] = {0};
+  for (int i = 0; i < count; i++) operands[i] = x[i].ssa;
+  if (word == NABLA_WORD_poly) return of_ssa(polynomial(self, operands, count));
+  return of_ssa(words[word](self, operands));
 }
 
 nabla_ssa nabla_formula_emit(nabla_template *t, const nabla_formula *formula,
                              const nabla_ssa *arguments) {
-  parser p = {.t = t, .at = formula->arguments};
-  char name[MAX_NAME];
-  while (take_name(&p, name)) define(&p, name, arguments[p.count]);
-  p.at = formula->text;
-  for (;;) {
-    const char *start = p.at;
-    if (take_name(&p, name) && take(&p, "=") && *p.at != '=') {
-      nabla_ssa value = choice(&p);
-      define(&p, name, value);
-      expect(&p, ";");
-    } else {
-      p.at = start;
-      return choice(&p);
-    }
-  }
+  static const nabla_formula_emitter emitter = {
+      .number = on_number,
+      .negate = on_negate,
+      .arithmetic = on_arithmetic,
+      .compare = on_compare,
+      .select = on_select,
+      .word = on_word,
+  };
+  nabla_formula_value x[NABLA_FORMULA_MAX_NAMES] = {{0}};
+  for (int i = 0; i < nabla_formula_argument_count(formula); i++)
+    x[i].ssa = arguments[i];
+  return nabla_formula_evaluate(formula, &emitter, t, x).ssa;
 }
