@@ -68,16 +68,16 @@ static void measure(jit *compiler, const jit_level *level, const char *name) {
   nabla_fused_spec spec = spec_of(name, &code_bytes);
   nabla_text text = {0};
   spec.features = nabla_features_parse(level->features);
-  nabla_runs_emit(&spec, "kernel", &text);
+  nabla_gather_rows_emit(&spec, "kernel", &text);
   jit_code *code = jit_compile(compiler, level, text.data, "kernel");
   const size_t out_bytes = (size_t)ROWS * WIDTH * sizeof(float);
   void *arrays[] = {fill(code_bytes, 0x35), fill((size_t)TABLE * WIDTH / 8, 60),
                     fill(out_bytes, 0), fill(out_bytes, 0)};
-  uint64_t starts[ROWS], words[NABLA_FUSED_WORDS] = {0};
-  words[NABLA_FUSED_X] = (uint64_t)(uintptr_t)starts;
-  words[NABLA_FUSED_Y] = (uint64_t)(uintptr_t)arrays[2];
-  words[NABLA_FUSED_CODES] = (uint64_t)(uintptr_t)arrays[0];
-  words[NABLA_FUSED_SCALES] = (uint64_t)(uintptr_t)arrays[1];
+  uint64_t starts[ROWS], words[NABLA_KERNEL_ARGS] = {0};
+  words[NABLA_ARG_X] = (uint64_t)(uintptr_t)starts;
+  words[NABLA_ARG_Y] = (uint64_t)(uintptr_t)arrays[2];
+  words[NABLA_ARG_CODES] = (uint64_t)(uintptr_t)arrays[0];
+  words[NABLA_ARG_SCALES] = (uint64_t)(uintptr_t)arrays[1];
   double best[2] = {1e18, 1e18};
   uint32_t random = 1;
   for (int turn = 0; turn < TURNS; turn++) {

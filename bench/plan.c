@@ -126,12 +126,12 @@ static void measure_calls(void) {
   nabla_matmul_plan *plan = plan_of(&w);
   const nabla_kernel *kernel = &plan->provided.kernels[0].code;
   if (nabla_matmul_plan_workspace_size(plan, 1) > sizeof room) exit(1);
-  uint64_t words[NABLA_FUSED_WORDS];
-  memcpy(words, plan->words, sizeof words);
-  words[NABLA_FUSED_X] = (uintptr_t)x;
-  words[NABLA_FUSED_Y] = (uintptr_t)y;
-  words[NABLA_FUSED_M] = 1;
-  words[NABLA_FUSED_WORKSPACE] = (uintptr_t)room;
+  uint64_t words[NABLA_KERNEL_ARGS];
+  memcpy(words, plan->args, sizeof words);
+  words[NABLA_ARG_X] = (uintptr_t)x;
+  words[NABLA_ARG_Y] = (uintptr_t)y;
+  words[NABLA_ARG_M] = 1;
+  words[NABLA_ARG_WORKSPACE] = (uintptr_t)room;
   for (int i = 0; i < TURNS; i++) {
     const double a = read_clock(CLOCK_THREAD_CPUTIME_ID);
     for (int j = 0; j < CALLS; j++)

@@ -25,7 +25,7 @@ struct bench_kernel {
   size_t x_bytes, y_bytes, workspace_bytes;
   void *workspace;
   nabla_pool *pool;
-  uint64_t words[NABLA_FUSED_WORDS]; /* of the region that runs */
+  uint64_t words[NABLA_KERNEL_ARGS]; /* of the region that runs */
 };
 
 /* ---- making it ---- */
@@ -167,16 +167,15 @@ void bench_kernel_close(bench_kernel *self) {
 static void fill_words(bench_kernel *self, uint64_t copy) {
   uint64_t *words = self->words;
   bench_weights_words(&self->made, copy, words);
-  words[NABLA_FUSED_X] = (uintptr_t)self->x;
-  words[NABLA_FUSED_Y] = (uintptr_t)self->y;
-  words[NABLA_FUSED_M] = self->problem.m;
-  words[NABLA_FUSED_N] = self->problem.n;
-  words[NABLA_FUSED_K] = self->problem.k;
-  words[NABLA_FUSED_WORKSPACE] = (uintptr_t)self->workspace;
+  words[NABLA_ARG_X] = (uintptr_t)self->x;
+  words[NABLA_ARG_Y] = (uintptr_t)self->y;
+  words[NABLA_ARG_M] = self->problem.m;
+  words[NABLA_ARG_N] = self->problem.n;
+  words[NABLA_ARG_K] = self->problem.k;
+  words[NABLA_ARG_WORKSPACE] = (uintptr_t)self->workspace;
   if (self->packed.area_count)
-    words[NABLA_FUSED_PACKED] =
-        (uintptr_t)(self->packed.areas[0].base +
-                    copy * self->packed.areas[0].stride);
+    words[NABLA_ARG_PACKED] = (uintptr_t)(self->packed.areas[0].base +
+                                          copy * self->packed.areas[0].stride);
 }
 
 /* [0, count) in multiples of the grain. */
@@ -254,8 +253,8 @@ nabla_status bench_kernel_prepack(void *context, uint64_t first, uint32_t count,
 static void copy_part(void *context, uint32_t worker, uint32_t workers) {
   bench_kernel *self = context;
   uint64_t begin, end;
-  const char *from = (const char *)self->words[NABLA_FUSED_CODES];
-  char *to = (char *)self->words[NABLA_FUSED_PACKED];
+  const char *from = (const char *)self->words[NABLA_ARG_CODES];
+  char *to = (char *)self->words[NABLA_ARG_PACKED];
   nabla_pool_split(self->made.weights.areas[0].bytes, workers, worker, &begin,
                    &end);
   if (end > self->packed.bytes) end = self->packed.bytes;

@@ -241,12 +241,12 @@ static void set_word(const bench_weights *w, uint64_t copy, int area,
 void bench_weights_words(const bench_made *self, uint64_t copy,
                          uint64_t *words) {
   const bench_weights *w = &self->weights;
-  set_word(w, copy, self->codes, &words[NABLA_FUSED_CODES]);
-  set_word(w, copy, self->scales, &words[NABLA_FUSED_SCALES]);
-  set_word(w, copy, self->zero_points, &words[NABLA_FUSED_ZERO_POINTS]);
-  set_word(w, copy, self->nested_scales, &words[NABLA_FUSED_NESTED_SCALES]);
-  set_word(w, copy, self->nested_offset, &words[NABLA_FUSED_NESTED_OFFSET]);
-  set_word(w, copy, self->nested_map, &words[NABLA_FUSED_NESTED_MAP]);
+  set_word(w, copy, self->codes, &words[NABLA_ARG_CODES]);
+  set_word(w, copy, self->scales, &words[NABLA_ARG_SCALES]);
+  set_word(w, copy, self->zero_points, &words[NABLA_ARG_ZERO_POINTS]);
+  set_word(w, copy, self->nested_scales, &words[NABLA_ARG_NESTED_SCALES]);
+  set_word(w, copy, self->nested_offset, &words[NABLA_ARG_NESTED_OFFSET]);
+  set_word(w, copy, self->nested_map, &words[NABLA_ARG_NESTED_MAP]);
 }
 
 /* Scales of a block as nabla_decode reads them: f32 where they are nested. */

@@ -185,7 +185,7 @@ static int keep_bounds(const row *r, const nabla_kernel_object *kernels) {
   const uint64_t k = largest_k(r);
   for (uint32_t i = 0; i < kernels->count; i++)
     if (k && r->numerics == NABLA_NUMERICS_F32 && kernels->specs[i].m_min > 4 &&
-        nabla_fused_chain(&kernels->specs[i]) > 256 + k / 256) {
+        nabla_fused_accumulation_depth(&kernels->specs[i]) > 256 + k / 256) {
       (void)fprintf(stderr, "generate: %s: sums are too long for K = %llu\n",
                     r->id, (unsigned long long)k);
       return 0;

@@ -403,7 +403,7 @@ static nabla_status emit_mlir(MlirOperation module, nabla_buffer *text,
 }
 
 static bool is_product(const void *module, const char *function) {
-  return nabla_products_has(*(const MlirOperation *)module, function);
+  return nabla_single_gemm_has(*(const MlirOperation *)module, function);
 }
 
 /* The header of the object that `module` has become. */

@@ -40,7 +40,7 @@ static const char *objection_to_steps(const nabla_fused_spec *spec) {
       return "an unknown step of the epilogue";
     operands += (uint32_t)has_operand(spec->steps[i]);
   }
-  if (NABLA_FUSED_EPILOGUE + operands > NABLA_FUSED_WORDS)
+  if (NABLA_ARG_EPILOGUE + operands > NABLA_KERNEL_ARGS)
     return "the epilogue has too many operands";
   return NULL;
 }
@@ -109,49 +109,49 @@ const char *nabla_fused_objection(const nabla_fused_spec *spec) {
   return why ? why : objection_to_bodies(spec);
 }
 
-static nabla_ssa load_word(nabla_emitter *e, uint64_t word) {
+static nabla_ssa load_arg(nabla_emitter *e, uint64_t arg) {
   return k_op(e, "llvm.load %%v%u {alignment = 8 : i64} : !llvm.ptr -> i64",
               k_op(e,
                    "llvm.getelementptr %%args[%u] : (!llvm.ptr) -> !llvm.ptr, "
                    "i64",
-                   (unsigned)word));
+                   (unsigned)arg));
 }
 
-static nabla_ssa load_pointer(nabla_emitter *e, uint64_t word) {
-  nabla_ssa address = load_word(e, word);
+static nabla_ssa load_pointer(nabla_emitter *e, uint64_t arg) {
+  nabla_ssa address = load_arg(e, arg);
   return k_op(e, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
 }
 
 /* N or K: a constant, or a word, a multiple of `unit`, which LLVM is told so.
  */
-static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t word,
+static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t arg,
                          uint64_t unit) {
   if (!e->spec->any_size) return k_i64(e, known);
-  return k_multiply(e, k_divide(e, load_word(e, word), unit), unit);
+  return k_multiply(e, k_divide(e, load_arg(e, arg), unit), unit);
 }
 
 /* What the words hold; what a function does not use is left out. */
-static void load_words(nabla_emitter *e) {
+static void load_args(nabla_emitter *e) {
   const nabla_fused_spec *spec = e->spec;
-  uint64_t word = NABLA_FUSED_EPILOGUE;
-  e->x = load_pointer(e, NABLA_FUSED_X);
-  e->y = load_pointer(e, NABLA_FUSED_Y);
-  e->m = load_word(e, NABLA_FUSED_M);
-  e->n = size_of(e, spec->n, NABLA_FUSED_N, 1);
-  e->k = size_of(e, spec->k, NABLA_FUSED_K, spec->any_size);
-  e->codes = load_pointer(e, NABLA_FUSED_CODES);
-  e->scales = load_pointer(e, NABLA_FUSED_SCALES);
+  uint64_t arg = NABLA_ARG_EPILOGUE;
+  e->x = load_pointer(e, NABLA_ARG_X);
+  e->y = load_pointer(e, NABLA_ARG_Y);
+  e->m = load_arg(e, NABLA_ARG_M);
+  e->n = size_of(e, spec->n, NABLA_ARG_N, 1);
+  e->k = size_of(e, spec->k, NABLA_ARG_K, spec->any_size);
+  e->codes = load_pointer(e, NABLA_ARG_CODES);
+  e->scales = load_pointer(e, NABLA_ARG_SCALES);
   if (spec->format.zero_point)
-    e->zeros = load_pointer(e, NABLA_FUSED_ZERO_POINTS);
+    e->zeros = load_pointer(e, NABLA_ARG_ZERO_POINTS);
   if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
-    e->nested_scales = load_pointer(e, NABLA_FUSED_NESTED_SCALES);
-    e->nested_offset = load_pointer(e, NABLA_FUSED_NESTED_OFFSET);
-    e->nested_map = load_pointer(e, NABLA_FUSED_NESTED_MAP);
+    e->nested_scales = load_pointer(e, NABLA_ARG_NESTED_SCALES);
+    e->nested_offset = load_pointer(e, NABLA_ARG_NESTED_OFFSET);
+    e->nested_map = load_pointer(e, NABLA_ARG_NESTED_MAP);
   }
-  e->workspace = load_pointer(e, NABLA_FUSED_WORKSPACE);
-  e->packed = load_pointer(e, NABLA_FUSED_PACKED);
+  e->workspace = load_pointer(e, NABLA_ARG_WORKSPACE);
+  e->packed = load_pointer(e, NABLA_ARG_PACKED);
   for (uint32_t i = 0; i < spec->step_count; i++)
-    if (has_operand(spec->steps[i])) e->operands[i] = load_pointer(e, word++);
+    if (has_operand(spec->steps[i])) e->operands[i] = load_pointer(e, arg++);
 }
 
 /* Bytes on the stack. */
@@ -193,7 +193,7 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                      ? ", [\"prefer-vector-width\", \"512\"]"
                      : "");
   if (spec->n || spec->any_size) {
-    load_words(&e);
+    load_args(&e);
     nabla_ssa zero = k_i64(&e, 0);
     e.begin = k_op(&e, "arith.addi %%begin, %%v%u : i64", zero);
     e.end = k_op(&e, "arith.addi %%end, %%v%u : i64", zero);
@@ -205,7 +205,7 @@ void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
   }
   if (inside.data) nabla_text_add(&constants.text, "%s", inside.data);
   constants.text.failed |= inside.failed;
-  nabla_direct_add(&constants.text, e.last, text);
+  nabla_to_llvm_dialect_add(&constants.text, e.last, text);
   nabla_text_deinit(&constants.text);
   nabla_text_deinit(&inside);
   nabla_text_add(text, "  llvm.return\n}\n");
@@ -217,8 +217,8 @@ void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,
   uint64_t scratch = variant->scratch ? variant->scratch(spec) : 0;
   nabla_emit_function(spec, name, "", scratch, variant->run, text);
   if (nabla_fused_has_prepare(spec))
-    nabla_emit_function(spec, name, "_prepare", variant->prepare_scratch,
-                        variant->prepare, text);
+    nabla_emit_function(spec, name, "_prepare", variant->pack_a_scratch,
+                        variant->pack_a, text);
   if (nabla_fused_has_prepack(spec))
     nabla_emit_function(spec, name, "_prepack", scratch, variant->prepack,
                         text);

@@ -42,9 +42,9 @@ typedef struct nabla_fused_spec {
   uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
                                           extent is at most 1; 0 broadcasts */
   /* Not 0: N and K are words of the call; K is a multiple of it and at most k,
-   * which nabla_fused_chain tells about (0: of any size, for variants that need
-   * no limit); w is the whole storage, row-major; n, storage_elements, strides,
-   * offset mean nothing */
+   * which nabla_fused_accumulation_depth tells about (0: of any size, for
+   * variants that need no limit); w is the whole storage, row-major; n,
+   * storage_elements, strides, offset mean nothing */
   uint64_t any_size;
   nabla_numerics numerics;
   nabla_weight_layout layout;
@@ -88,7 +88,7 @@ int nabla_fused_has_prepack(const nabla_fused_spec *spec);
 
 /* Longest chain of dependent additions for one element of y, which bounds the
  * error: (D + 16) * 2^-24 * sum |x||w| (DIALECT.md, promise 2). */
-uint64_t nabla_fused_chain(const nabla_fused_spec *spec);
+uint64_t nabla_fused_accumulation_depth(const nabla_fused_spec *spec);
 
 /* Appends
  *   llvm.func internal @NAME(%args: !llvm.ptr, %begin: i64, %end: i64)

@@ -31,7 +31,7 @@ static void copy(nabla_emitter *e, const run *r, nabla_ssa k, uint64_t aligned,
       .aligned = nabla_common_divisor(spec->stride_n, aligned),
       .scale = scale};
   nabla_array_ref y = {e->y, spec->y_type};
-  k_write_lanes(e, y, k_add(e, r->to, k), nabla_emit_decode(e, &window));
+  k_write_lanes(e, y, k_add(e, r->to, k), nabla_emit_dequantize(e, &window));
 }
 
 static void copy_steps(nabla_emitter *e, const run *r, uint64_t end) {
@@ -78,16 +78,16 @@ static void emit_runs(nabla_emitter *e) {
   k_loop_end(e, &runs, NULL);
 }
 
-const char *nabla_runs_objection(const nabla_fused_spec *spec) {
-  if (spec->k < NABLA_RUNS_SHORTEST) return "runs are too short";
+const char *nabla_gather_rows_objection(const nabla_fused_spec *spec) {
+  if (spec->k < NABLA_GATHER_ROWS_SHORTEST) return "runs are too short";
   return nabla_fused_objection(spec);
 }
 
-uint64_t nabla_runs_grain(const nabla_fused_spec *spec) {
+uint64_t nabla_gather_rows_grain(const nabla_fused_spec *spec) {
   return spec->k < GRAIN ? (GRAIN + spec->k - 1) / spec->k : 1;
 }
 
-void nabla_runs_emit(const nabla_fused_spec *spec, const char *name,
-                     nabla_text *text) {
+void nabla_gather_rows_emit(const nabla_fused_spec *spec, const char *name,
+                            nabla_text *text) {
   nabla_emit_function(spec, name, "", 0, emit_runs, text);
 }

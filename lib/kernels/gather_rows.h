@@ -6,7 +6,7 @@
 #include "lib/kernels/fused_kernel.h"
 
 /* The shortest run that there is a kernel for. */
-#define NABLA_RUNS_SHORTEST 16u
+#define NABLA_GATHER_ROWS_SHORTEST 16u
 
 /* What is decoded is told by a nabla_fused_spec of one row:
  *   n           1
@@ -14,17 +14,17 @@
  *   stride_n    what every run begins at a multiple of, in the storage
  *   y_type      of the result; x_type and w_type F32
  * Static text, or NULL when there is a kernel for it. */
-const char *nabla_runs_objection(const nabla_fused_spec *spec);
+const char *nabla_gather_rows_objection(const nabla_fused_spec *spec);
 
 /* Appends the kernel as nabla_fused_emit does. Its words are
- *   NABLA_FUSED_X  address of where runs begin, i64 each, all inside
- *   NABLA_FUSED_Y  address of the result: runs one behind the other
+ *   NABLA_ARG_X  address of where runs begin, i64 each, all inside
+ *   NABLA_ARG_Y  address of the result: runs one behind the other
  * and those of codes and scales; its range is one of runs. Values are those of
  * nabla_decode, rounded to y_type. */
-void nabla_runs_emit(const nabla_fused_spec *spec, const char *name,
-                     nabla_text *text);
+void nabla_gather_rows_emit(const nabla_fused_spec *spec, const char *name,
+                            nabla_text *text);
 
 /* Runs that one call should decode at least. */
-uint64_t nabla_runs_grain(const nabla_fused_spec *spec);
+uint64_t nabla_gather_rows_grain(const nabla_fused_spec *spec);
 
 #endif

@@ -90,8 +90,8 @@ static int serves_both(const nabla_fused_spec *low,
                        const nabla_kernel_variant *variant) {
   nabla_fused_spec both = *low;
   both.m_max = high->m_max;
-  if (variant && nabla_spec_last_m(low) <= variant->few_rows &&
-      nabla_spec_last_m(high) > variant->few_rows)
+  if (variant && nabla_spec_last_m(low) <= variant->dedicated_max_m &&
+      nabla_spec_last_m(high) > variant->dedicated_max_m)
     return 0;
   return low->numerics == high->numerics && nabla_variant_of(&both) == variant;
 }
@@ -149,7 +149,7 @@ void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 }
 
 int nabla_fused_has_prepare(const nabla_fused_spec *spec) {
-  return nabla_variant_of(spec)->prepare != NULL;
+  return nabla_variant_of(spec)->pack_a != NULL;
 }
 
 int nabla_fused_has_prepack(const nabla_fused_spec *spec) {
@@ -157,6 +157,6 @@ int nabla_fused_has_prepack(const nabla_fused_spec *spec) {
          nabla_variant_of(spec)->prepack != NULL;
 }
 
-uint64_t nabla_fused_chain(const nabla_fused_spec *spec) {
-  return nabla_variant_of(spec)->chain(spec);
+uint64_t nabla_fused_accumulation_depth(const nabla_fused_spec *spec) {
+  return nabla_variant_of(spec)->accumulation_depth(spec);
 }

@@ -8,12 +8,12 @@
 /* One way to compute y for a range of M. What is NULL is not there. */
 typedef struct nabla_kernel_variant {
   const char *name;
-  const char *instruction; /* of its products, where it is always the same */
-  int takes_blocks;        /* it is asked for specs with `ggml` too */
-  uint32_t few_rows;       /* for no more of x than these it is another, */
-                           /* faster kernel; or 0                        */
-  int has_exact;           /* it calls @NAME_exact, which computes
-                              nabla_fused_exact of the spec */
+  const char *instruction;  /* of its products, where it is always the same */
+  int takes_blocks;         /* it is asked for specs with `ggml` too */
+  uint32_t dedicated_max_m; /* for no more of x than these it is another, */
+                            /* faster kernel; or 0                        */
+  int has_exact;            /* it calls @NAME_exact, which computes
+                               nabla_fused_exact of the spec */
   /* Whether it can compute `spec`, which is one that the encoding can have. */
   int (*applies)(const nabla_fused_spec *spec);
   /* What it costs at `m` rows, in picoseconds for one element of w (an
@@ -21,15 +21,15 @@ typedef struct nabla_kernel_variant {
   double (*cost)(const nabla_fused_spec *spec, uint64_t m);
   /* Write the inside of the three functions of lib/runtime/matmul/kernel.h. */
   void (*run)(nabla_emitter *e);
-  void (*prepare)(nabla_emitter *e);
+  void (*pack_a)(nabla_emitter *e);
   void (*prepack)(nabla_emitter *e);
   /* Fills tiles and grain. */
   void (*describe)(const nabla_fused_spec *spec, nabla_kernel *out);
-  uint64_t (*chain)(const nabla_fused_spec *spec);
+  uint64_t (*accumulation_depth)(const nabla_fused_spec *spec);
   /* Bytes of the stack that `run` and `prepack` use as e->scratch,
    * 64-byte aligned: at most 256 KiB, known when the code is made. */
   uint64_t (*scratch)(const nabla_fused_spec *spec);
-  uint64_t prepare_scratch; /* the same for `prepare` */
+  uint64_t pack_a_scratch; /* the same for `prepare` */
 } nabla_kernel_variant;
 
 #define VARIANT(id, summary) \

@@ -87,7 +87,7 @@ static void run_parts(run *r, problem *p, const kernels *k,
 static uint64_t chain_of(const problem *p, const kernels *k) {
   const nabla_fused_spec *spec = &p->spec;
   uint32_t class = nabla_fused_class_of(k->specs, k->count, p->m);
-  uint64_t chain = nabla_fused_chain(&k->specs[class]);
+  uint64_t chain = nabla_fused_accumulation_depth(&k->specs[class]);
   if (p->m == 1 && spec->stride_k == 1 && !spec->layout &&
       spec->k / 64 + 8 < chain)
     chain = spec->k / 64 + 8; /* promised for M = 1 */
@@ -140,14 +140,14 @@ static void check_rows(run *r, problem *p, const kernels *k,
 /* y as the operand of NABLA_STEP_ADD. */
 static void check_in_place(run *r, problem *p, const kernels *k,
                            const jit_level *level) {
-  uint64_t word = NABLA_FUSED_EPILOGUE;
+  uint64_t word = NABLA_ARG_EPILOGUE;
   for (uint32_t i = 0; i < p->spec.step_count; i++) {
     if (p->spec.steps[i] == NABLA_STEP_ADD) {
       run_whole(p, k);
       uint8_t *apart = malloc(p->y.size + 1);
       memcpy(apart, p->y.data, p->y.size);
       memcpy(p->y.data, p->operands[i].data, p->y.size);
-      p->words[word] = p->words[NABLA_FUSED_Y];
+      p->words[word] = p->words[NABLA_ARG_Y];
       const nabla_kernel *kernel = kernels_for(k, p->m);
       uint64_t grain = kernel->grain;
       for (uint64_t at = 0; at < p->spec.n; at += grain)
@@ -578,11 +578,11 @@ static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
     return;
   }
   for (uint32_t i = 0; i < k.count; i++)
-    if (!k.specs[i].numerics &&
-        nabla_fused_chain(&k.specs[i]) > promised_chain(&k.specs[i])) {
+    if (!k.specs[i].numerics && nabla_fused_accumulation_depth(&k.specs[i]) >
+                                    promised_chain(&k.specs[i])) {
       describe(&k.specs[i], level);
       (void)fprintf(stderr, "a longer chain than promised: %" PRIu64 "\n",
-                    nabla_fused_chain(&k.specs[i]));
+                    nabla_fused_accumulation_depth(&k.specs[i]));
       r->failures++;
     }
   for (uint32_t i = 0; i < k.count; i++) tell_size(&k.specs[i], &spec);

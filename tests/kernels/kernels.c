@@ -83,7 +83,7 @@ uint64_t kernels_packed(const kernels *self, uint64_t m) {
 }
 
 void kernels_prepare(const kernels *self, const uint64_t *words) {
-  uint64_t m = words[NABLA_FUSED_M];
+  uint64_t m = words[NABLA_ARG_M];
   const nabla_kernel *kernel = kernels_for(self, m);
   if (kernel->prepare) kernel->prepare(words, 0, m);
 }

@@ -24,9 +24,9 @@ const nabla_kernel *kernels_for(const kernels *self, uint64_t m);
 uint64_t kernels_workspace(const kernels *self, uint64_t m);
 uint64_t kernels_packed(const kernels *self, uint64_t m);
 
-/* Fills the workspace (words[NABLA_FUSED_WORKSPACE]) where there is one. */
+/* Fills the workspace (words[NABLA_ARG_WORKSPACE]) where there is one. */
 void kernels_prepare(const kernels *self, const uint64_t *words);
-/* Fills words[NABLA_FUSED_PACKED] with what the kernel for `m` reads. */
+/* Fills words[NABLA_ARG_PACKED] with what the kernel for `m` reads. */
 void kernels_prepack(const kernels *self, const uint64_t *words, uint64_t m);
 
 #endif

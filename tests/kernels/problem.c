@@ -275,23 +275,23 @@ static guarded array(const problem *self, nabla_dtype dtype, size_t count,
 
 void problem_set_rows(problem *self, uint64_t m, fill how, uint64_t *state) {
   const nabla_fused_spec *spec = &self->spec;
-  uint64_t word = NABLA_FUSED_EPILOGUE;
+  uint64_t word = NABLA_ARG_EPILOGUE;
   size_t results = (size_t)(m * spec->n);
   release_rows(self);
   self->m = m;
   self->x = array(self, spec->x_type, (size_t)(m * spec->k), how, state);
   self->y = guarded_create(results * size_of(spec->y_type), self->at_start);
-  self->words[NABLA_FUSED_X] = (uintptr_t)self->x.data;
-  self->words[NABLA_FUSED_Y] = (uintptr_t)self->y.data;
-  self->words[NABLA_FUSED_M] = m;
-  self->words[NABLA_FUSED_CODES] = (uintptr_t)self->codes.data;
-  self->words[NABLA_FUSED_SCALES] = (uintptr_t)self->scales.data;
-  self->words[NABLA_FUSED_ZERO_POINTS] = (uintptr_t)self->zeros.data;
-  self->words[NABLA_FUSED_NESTED_SCALES] = (uintptr_t)self->nested_scales.data;
-  self->words[NABLA_FUSED_NESTED_OFFSET] = (uintptr_t)self->nested_offset.data;
-  self->words[NABLA_FUSED_NESTED_MAP] = (uintptr_t)self->nested_map.data;
-  self->words[NABLA_FUSED_N] = spec->n;
-  self->words[NABLA_FUSED_K] = spec->k;
+  self->words[NABLA_ARG_X] = (uintptr_t)self->x.data;
+  self->words[NABLA_ARG_Y] = (uintptr_t)self->y.data;
+  self->words[NABLA_ARG_M] = m;
+  self->words[NABLA_ARG_CODES] = (uintptr_t)self->codes.data;
+  self->words[NABLA_ARG_SCALES] = (uintptr_t)self->scales.data;
+  self->words[NABLA_ARG_ZERO_POINTS] = (uintptr_t)self->zeros.data;
+  self->words[NABLA_ARG_NESTED_SCALES] = (uintptr_t)self->nested_scales.data;
+  self->words[NABLA_ARG_NESTED_OFFSET] = (uintptr_t)self->nested_offset.data;
+  self->words[NABLA_ARG_NESTED_MAP] = (uintptr_t)self->nested_map.data;
+  self->words[NABLA_ARG_N] = spec->n;
+  self->words[NABLA_ARG_K] = spec->k;
   for (uint32_t i = 0; i < spec->step_count; i++) {
     size_t count = spec->steps[i] == NABLA_STEP_BIAS  ? (size_t)spec->n
                    : spec->steps[i] == NABLA_STEP_ADD ? results
@@ -316,8 +316,8 @@ void problem_give_room(problem *self, uint64_t workspace, uint64_t packed) {
   guarded_destroy(&self->packed);
   self->workspace = room((size_t)workspace);
   self->packed = room((size_t)packed);
-  self->words[NABLA_FUSED_WORKSPACE] = (uintptr_t)self->workspace.data;
-  self->words[NABLA_FUSED_PACKED] = (uintptr_t)self->packed.data;
+  self->words[NABLA_ARG_WORKSPACE] = (uintptr_t)self->workspace.data;
+  self->words[NABLA_ARG_PACKED] = (uintptr_t)self->packed.data;
 }
 
 void problem_reset(problem *self) {

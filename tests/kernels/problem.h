@@ -27,7 +27,7 @@ typedef struct problem {
   guarded workspace, packed; /* set by problem_give_room */
   guarded nested_scales, nested_offset, nested_map; /* of scales in 8 bits */
   guarded x, y, codes, scales, zeros, operands[NABLA_FUSED_MAX_STEPS];
-  uint64_t words[NABLA_FUSED_WORDS];
+  uint64_t words[NABLA_KERNEL_ARGS];
   float *dense;  /* the storage decoded and rounded to w_type */
   float *minima; /* what is added in it, of blocks that have such; or NULL */
   int is_apart;  /* sizes of weights are those of products and minima apart */

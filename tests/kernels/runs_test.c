@@ -75,8 +75,8 @@ static void check_storage(const nabla_fused_spec *spec, jit_kernel kernel,
   start[0] = places * spec->stride_n;
   start[1] = 0;
   problem_set_rows(&p, 1, FILL_RANDOM, state); /* words of codes and scales */
-  p.words[NABLA_FUSED_X] = (uint64_t)(uintptr_t)starts.data;
-  p.words[NABLA_FUSED_Y] = (uint64_t)(uintptr_t)y.data;
+  p.words[NABLA_ARG_X] = (uint64_t)(uintptr_t)starts.data;
+  p.words[NABLA_ARG_Y] = (uint64_t)(uintptr_t)y.data;
   uint8_t *want = expected(&p, start);
   for (uint64_t part = 1; part <= RUNS; part += RUNS - 1) {
     memset(y.data, 0x7f, y.size);
@@ -109,14 +109,14 @@ static void check(jit *compiler, const jit_level *level,
         spec_of(format, blocks, lengths[random_below(state, 8)],
                 aligned[random_below(state, 5)], types[random_below(state, 3)]);
     spec.features = nabla_features_parse(level->features);
-    const char *objection = nabla_runs_objection(&spec);
+    const char *objection = nabla_gather_rows_objection(&spec);
     if (objection) {
       failures++;
       (void)fprintf(stderr, "%s\n", objection);
       continue;
     }
     nabla_text text = {0};
-    nabla_runs_emit(&spec, "kernel", &text);
+    nabla_gather_rows_emit(&spec, "kernel", &text);
     jit_code *code = jit_compile(compiler, level, text.data, "kernel");
     kernels_made++;
     for (int at_start = 0; at_start < 2; at_start++)

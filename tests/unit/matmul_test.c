@@ -542,33 +542,33 @@ Test(matmul, weights_without_elements) {
 enum { GRAIN = 4 };
 static int released;
 
-static const float *floats(const uint64_t *words, nabla_fused_word word) {
+static const float *floats(const uint64_t *words, nabla_kernel_arg word) {
   return (const float *)(uintptr_t)words[word];
 }
 
 static void outside_prepare(const uint64_t *words, uint64_t begin,
                             uint64_t end) {
-  const uint64_t k = words[NABLA_FUSED_K];
-  float *out = (float *)(uintptr_t)words[NABLA_FUSED_WORKSPACE];
+  const uint64_t k = words[NABLA_ARG_K];
+  float *out = (float *)(uintptr_t)words[NABLA_ARG_WORKSPACE];
   for (uint64_t i = begin * k; i < end * k; i++)
-    out[i] = 2 * floats(words, NABLA_FUSED_X)[i];
+    out[i] = 2 * floats(words, NABLA_ARG_X)[i];
 }
 
 static void outside_prepack(const uint64_t *words, uint64_t begin,
                             uint64_t end) {
-  const uint64_t k = words[NABLA_FUSED_K];
-  float *out = (float *)(uintptr_t)words[NABLA_FUSED_PACKED];
+  const uint64_t k = words[NABLA_ARG_K];
+  float *out = (float *)(uintptr_t)words[NABLA_ARG_PACKED];
   for (uint64_t i = begin * k; i < end * k; i++)
-    out[i] = floats(words, NABLA_FUSED_CODES)[i] / 2;
+    out[i] = floats(words, NABLA_ARG_CODES)[i] / 2;
 }
 
 static void outside_run(const uint64_t *words, uint64_t begin, uint64_t end) {
-  const uint64_t n = words[NABLA_FUSED_N], k = words[NABLA_FUSED_K];
-  const float *x = floats(words, NABLA_FUSED_WORKSPACE);
-  const float *w = floats(words, NABLA_FUSED_PACKED);
-  float *y = (float *)(uintptr_t)words[NABLA_FUSED_Y];
+  const uint64_t n = words[NABLA_ARG_N], k = words[NABLA_ARG_K];
+  const float *x = floats(words, NABLA_ARG_WORKSPACE);
+  const float *w = floats(words, NABLA_ARG_PACKED);
+  float *y = (float *)(uintptr_t)words[NABLA_ARG_Y];
   cr_assert(begin % GRAIN == 0 && (end % GRAIN == 0 || end == n));
-  for (uint64_t i = 0; i < words[NABLA_FUSED_M]; i++)
+  for (uint64_t i = 0; i < words[NABLA_ARG_M]; i++)
     for (uint64_t j = begin; j < end; j++) {
       float sum = 0;
       for (uint64_t l = 0; l < k; l++) sum += x[i * k + l] * w[j * k + l];

@@ -152,7 +152,7 @@ static bool read_step(MlirOperation user, MlirValue value, bool shaped,
 static MlirOperation extend(MlirOperation fused, const step *more,
                             MlirOperation before) {
   MlirContext context = nabla_context(fused);
-  MlirValue operands[NABLA_FUSED_WORDS];
+  MlirValue operands[NABLA_KERNEL_ARGS];
   MlirAttribute names[NABLA_FUSED_MAX_STEPS];
   intptr_t count = mlirOperationGetNumOperands(fused), steps = 0;
   for (intptr_t i = 0; i < count; i++)

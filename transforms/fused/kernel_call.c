@@ -7,13 +7,14 @@
 #include "dialect/encoding/encoding.h"
 #include "transforms/ir/ir.h"
 
-void nabla_words_add_argument(nabla_kernel_words *w, MlirType type) {
+void nabla_kernel_args_add(nabla_kernel_args *w, MlirType type) {
   w->types[w->count++] = type;
 }
 
-void nabla_words_add_component(nabla_kernel_words *w, MlirType type, int word) {
-  nabla_words_add_argument(w, type);
-  w->words[w->components++] = word;
+void nabla_kernel_args_add_component(nabla_kernel_args *w, MlirType type,
+                                     int arg) {
+  nabla_kernel_args_add(w, type);
+  w->args[w->components++] = arg;
 }
 
 /* Components may be a part of others, a slice that a scan takes: their buffers
@@ -23,7 +24,7 @@ static const char *layout_of(MlirType tensor) {
                                        : "strided<[], offset: ?>";
 }
 
-static bool is_component(const nabla_kernel_words *w, intptr_t argument) {
+static bool is_component(const nabla_kernel_args *w, intptr_t argument) {
   return argument >= 1 && argument <= w->components;
 }
 
@@ -42,12 +43,12 @@ static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
 }
 
 /* Adds to the address %pWORD the offset at which `buffer` begins. */
-static void add_offset(const nabla_kernel_words *w, int word,
-                       const char *buffer, MlirType tensor) {
+static void add_offset(const nabla_kernel_args *w, int arg, const char *buffer,
+                       MlirType tensor) {
   MlirType element = mlirShapedTypeGetElementType(tensor);
   int bytes = mlirTypeIsAF32(element) ? 4 : mlirTypeIsAInteger(element) ? 1 : 2;
   nabla_text_add(w->text,
-                 "  %%m%d:%d = memref.extract_strided_metadata %%%s : ", word,
+                 "  %%m%d:%d = memref.extract_strided_metadata %%%s : ", arg,
                  mlirShapedTypeGetRank(tensor) ? 4 : 2, buffer);
   add_memref(w->text, tensor, true);
   nabla_text_add(w->text, " -> memref<");
@@ -57,27 +58,27 @@ static void add_offset(const nabla_kernel_words *w, int word,
                  "  %%s%d = arith.constant %d : index\n"
                  "  %%o%d = arith.muli %%m%d#1, %%s%d : index\n"
                  "  %%t%d = arith.addi %%p%d, %%o%d : index\n",
-                 mlirShapedTypeGetRank(tensor) ? ", index, index" : "", word,
-                 bytes, word, word, word, word, word, word);
+                 mlirShapedTypeGetRank(tensor) ? ", index, index" : "", arg,
+                 bytes, arg, arg, arg, arg, arg, arg);
 }
 
-static void add_address(const nabla_kernel_words *w, int word,
-                        const char *buffer, MlirType tensor, bool anywhere) {
+static void add_address(const nabla_kernel_args *w, int arg, const char *buffer,
+                        MlirType tensor, bool anywhere) {
   char name[32];
-  nabla_text_add(w->text,
-                 "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ",
-                 word, buffer);
+  nabla_text_add(
+      w->text, "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ", arg,
+      buffer);
   add_memref(w->text, tensor, anywhere);
   nabla_text_add(w->text, " -> index\n");
-  if (anywhere) add_offset(w, word, buffer, tensor);
+  if (anywhere) add_offset(w, arg, buffer, tensor);
   nabla_text_add(w->text, "  %%q%d = arith.index_cast %%%c%d : index to i64\n",
-                 word, anywhere ? 't' : 'p', word);
-  snprintf(name, sizeof name, "q%d", word);
-  nabla_words_store(w, word, name);
+                 arg, anywhere ? 't' : 'p', arg);
+  snprintf(name, sizeof name, "q%d", arg);
+  nabla_kernel_args_store(w, arg, name);
 }
 
-void nabla_words_signature(const nabla_kernel_words *w, bool names,
-                           bool layouts) {
+void nabla_kernel_args_signature(const nabla_kernel_args *w, bool names,
+                                 bool layouts) {
   nabla_text_add(w->text, "(");
   for (intptr_t i = 0; i < w->count; i++) {
     if (i) nabla_text_add(w->text, ", ");
@@ -91,32 +92,32 @@ void nabla_words_signature(const nabla_kernel_words *w, bool names,
   nabla_text_add_type(w->text, w->result);
 }
 
-void nabla_words_open(const nabla_kernel_words *w) {
+void nabla_kernel_args_open(const nabla_kernel_args *w) {
   nabla_text_add(w->text, "  %%words = %s() : memref<%dxi64>\n",
-                 "memref.alloca", NABLA_FUSED_WORDS);
+                 "memref.alloca", NABLA_KERNEL_ARGS);
 }
 
-void nabla_words_store(const nabla_kernel_words *w, int word,
-                       const char *value) {
+void nabla_kernel_args_store(const nabla_kernel_args *w, int arg,
+                             const char *value) {
   nabla_text_add(w->text,
                  "  %%w%d = arith.constant %d : index\n"
                  "  memref.store %%%s, %%words[%%w%d] : memref<%dxi64>\n",
-                 word, word, value, word, NABLA_FUSED_WORDS);
+                 arg, arg, value, arg, NABLA_KERNEL_ARGS);
 }
 
-void nabla_words_result(const nabla_kernel_words *w, const char *size) {
+void nabla_kernel_args_result(const nabla_kernel_args *w, const char *size) {
   nabla_text_add(w->text, "  %%y = memref.alloc(%s%s) : ", *size ? "%" : "",
                  size);
   add_memref(w->text, w->result, false);
   nabla_text_add(w->text, "\n");
-  add_address(w, NABLA_FUSED_Y, "y", w->result, false);
+  add_address(w, NABLA_ARG_Y, "y", w->result, false);
 }
 
-void nabla_words_input(const nabla_kernel_words *w, int word,
-                       intptr_t argument) {
+void nabla_kernel_args_input(const nabla_kernel_args *w, int arg,
+                             intptr_t argument) {
   MlirType type = w->types[argument];
   char buffer[32];
-  snprintf(buffer, sizeof buffer, "b%d", word);
+  snprintf(buffer, sizeof buffer, "b%d", arg);
   nabla_text_add(w->text,
                  "  %%%s = bufferization.to_buffer %%a%d read_only : ", buffer,
                  (int)argument);
@@ -124,24 +125,24 @@ void nabla_words_input(const nabla_kernel_words *w, int word,
   nabla_text_add(w->text, " to ");
   add_memref(w->text, type, is_component(w, argument));
   nabla_text_add(w->text, "\n");
-  add_address(w, word, buffer, type, is_component(w, argument));
+  add_address(w, arg, buffer, type, is_component(w, argument));
 }
 
-void nabla_words_components(const nabla_kernel_words *w) {
+void nabla_kernel_args_components(const nabla_kernel_args *w) {
   for (intptr_t i = 0; i < w->components; i++)
-    nabla_words_input(w, w->words[i], 1 + i);
+    nabla_kernel_args_input(w, w->args[i], 1 + i);
 }
 
-void nabla_words_pointer(const nabla_kernel_words *w) {
+void nabla_kernel_args_pointer(const nabla_kernel_args *w) {
   nabla_text_add(w->text,
                  "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
                  "memref<%dxi64> -> index\n"
                  "  %%wq = arith.index_cast %%wi : index to i64\n"
                  "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n",
-                 NABLA_FUSED_WORDS);
+                 NABLA_KERNEL_ARGS);
 }
 
-void nabla_words_return(const nabla_kernel_words *w) {
+void nabla_kernel_args_return(const nabla_kernel_args *w) {
   nabla_text_add(w->text,
                  "  %%out = bufferization.to_tensor %%y restrict writable : ");
   add_memref(w->text, w->result, false);

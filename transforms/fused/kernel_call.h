@@ -10,43 +10,44 @@
 
 #include "lib/kernels/fused_kernel.h"
 
-typedef struct nabla_kernel_words {
+typedef struct nabla_kernel_args {
   nabla_text *text;
-  MlirType types[NABLA_FUSED_WORDS]; /* of the arguments */
+  MlirType types[NABLA_KERNEL_ARGS]; /* of the arguments */
   intptr_t count, components;
-  int words[NABLA_FUSED_WORDS]; /* of each component */
+  int args[NABLA_KERNEL_ARGS]; /* of each component */
   MlirType result;
-} nabla_kernel_words;
+} nabla_kernel_args;
 
 /* Adds an argument, or a component, for which there is a word. */
-void nabla_words_add_argument(nabla_kernel_words *w, MlirType type);
-void nabla_words_add_component(nabla_kernel_words *w, MlirType type, int word);
+void nabla_kernel_args_add(nabla_kernel_args *w, MlirType type);
+void nabla_kernel_args_add_component(nabla_kernel_args *w, MlirType type,
+                                     int arg);
 
 /* "(%a0: TYPE, ...) -> TYPE", or without the names; `layouts`: with the layout
  * of what may begin anywhere. */
-void nabla_words_signature(const nabla_kernel_words *w, bool names,
-                           bool layouts);
+void nabla_kernel_args_signature(const nabla_kernel_args *w, bool names,
+                                 bool layouts);
 
 /* %words, on the stack: a function calls these once, outside of loops. */
-void nabla_words_open(const nabla_kernel_words *w);
+void nabla_kernel_args_open(const nabla_kernel_args *w);
 
 /* Stores %VALUE, an i64, in a word. */
-void nabla_words_store(const nabla_kernel_words *w, int word,
-                       const char *value);
+void nabla_kernel_args_store(const nabla_kernel_args *w, int arg,
+                             const char *value);
 
 /* The result: %y, a memory of %SIZE (an index; "": none is open), and its
  * word. */
-void nabla_words_result(const nabla_kernel_words *w, const char *size);
+void nabla_kernel_args_result(const nabla_kernel_args *w, const char *size);
 
 /* The words of an argument that the kernel reads, or of all components. */
-void nabla_words_input(const nabla_kernel_words *w, int word,
-                       intptr_t argument);
-void nabla_words_components(const nabla_kernel_words *w);
+void nabla_kernel_args_input(const nabla_kernel_args *w, int arg,
+                             intptr_t argument);
+void nabla_kernel_args_components(const nabla_kernel_args *w);
 
 /* %wp: the address of the words, once all are there. */
-void nabla_words_pointer(const nabla_kernel_words *w);
+void nabla_kernel_args_pointer(const nabla_kernel_args *w);
 
 /* Returns the result: the end of the function. */
-void nabla_words_return(const nabla_kernel_words *w);
+void nabla_kernel_args_return(const nabla_kernel_args *w);
 
 #endif

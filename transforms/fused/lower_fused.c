@@ -42,12 +42,12 @@ static MlirValue plain_scales(MlirOperation op, MlirValue scales) {
 
 static void add_argument(nabla_fused_lowering *l, MlirValue value) {
   l->operands[l->count++] = value;
-  nabla_words_add_argument(&l->call, mlirValueGetType(value));
+  nabla_kernel_args_add(&l->call, mlirValueGetType(value));
 }
 
-static void add_component(nabla_fused_lowering *l, MlirValue value, int word) {
+static void add_component(nabla_fused_lowering *l, MlirValue value, int arg) {
   l->operands[l->count++] = value;
-  nabla_words_add_component(&l->call, mlirValueGetType(value), word);
+  nabla_kernel_args_add_component(&l->call, mlirValueGetType(value), arg);
 }
 
 /* Codes of scales where the scales are; the rest behind all others. */
@@ -84,12 +84,12 @@ static bool gather(nabla_fused_lowering *l) {
   l->call.text = &l->text;
   l->call.result = nabla_result_type(op, 0);
   add_argument(l, mlirOperationGetOperand(op, 0));
-  add_component(l, components[0], NABLA_FUSED_CODES);
-  if (count > 1) add_component(l, components[1], NABLA_FUSED_SCALES);
-  if (count > 2) add_component(l, components[2], NABLA_FUSED_ZERO_POINTS);
+  add_component(l, components[0], NABLA_ARG_CODES);
+  if (count > 1) add_component(l, components[1], NABLA_ARG_SCALES);
+  if (count > 2) add_component(l, components[2], NABLA_ARG_ZERO_POINTS);
   for (int i = 0; i < 3; i++)
     if (!mlirValueIsNull(nested[i]))
-      add_component(l, nested[i], NABLA_FUSED_NESTED_SCALES + i);
+      add_component(l, nested[i], NABLA_ARG_NESTED_SCALES + i);
   for (intptr_t i = 2; i < mlirOperationGetNumOperands(op); i++)
     add_argument(l, mlirOperationGetOperand(op, i));
   return true;
@@ -147,16 +147,16 @@ static void add_checks(nabla_fused_lowering *l) {
 }
 
 static void add_call(nabla_fused_lowering *l) {
-  const nabla_kernel_words *w = &l->call;
+  const nabla_kernel_args *w = &l->call;
   bool open = nabla_is_dynamic(mlirShapedTypeGetDimSize(w->result, 0));
-  nabla_words_result(w, open ? "m_d" : "");
-  nabla_words_input(w, NABLA_FUSED_X, 0);
-  nabla_words_store(w, NABLA_FUSED_M, "m");
-  nabla_words_components(w);
+  nabla_kernel_args_result(w, open ? "m_d" : "");
+  nabla_kernel_args_input(w, NABLA_ARG_X, 0);
+  nabla_kernel_args_store(w, NABLA_ARG_M, "m");
+  nabla_kernel_args_components(w);
   for (intptr_t i = 1 + w->components; i < w->count; i++)
-    nabla_words_input(w, NABLA_FUSED_EPILOGUE + (int)(i - 1 - w->components),
-                      i);
-  nabla_words_pointer(w);
+    nabla_kernel_args_input(
+        w, NABLA_ARG_EPILOGUE + (int)(i - 1 - w->components), i);
+  nabla_kernel_args_pointer(w);
   nabla_fused_add_classes(l);
   nabla_fused_add_prepare(l);
   nabla_text_add(
@@ -164,7 +164,7 @@ static void add_call(nabla_fused_lowering *l) {
       "  func.call @nabla_parallel(%%kernel%s, %%wp, %%n, %%grain%s) : "
       "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
       nabla_fused_chosen(l), nabla_fused_chosen(l));
-  nabla_words_return(w);
+  nabla_kernel_args_return(w);
 }
 
 /* The kernel's name and, of what differs between its callers, the shapes. */
@@ -189,13 +189,13 @@ static void add_function(nabla_fused_lowering *l) {
   for (uint32_t i = 0; i < l->class_count; i++) nabla_fused_add_kernel(l, i);
   nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
   if (nabla_module_has(l->op, l->function.data)) {
-    nabla_words_signature(&l->call, false, false);
+    nabla_kernel_args_signature(&l->call, false, false);
     nabla_text_add(&l->text, "\n");
     return;
   }
-  nabla_words_signature(&l->call, true, true);
+  nabla_kernel_args_signature(&l->call, true, true);
   nabla_text_add(&l->text, " {\n");
-  nabla_words_open(&l->call);
+  nabla_kernel_args_open(&l->call);
   add_checks(l);
   add_call(l);
 }
@@ -209,12 +209,12 @@ static void add_module(nabla_fused_lowering *l) {
       "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
   add_function(l);
   nabla_text_add(&l->text, "func.func @t");
-  nabla_words_signature(&l->call, true, false);
+  nabla_kernel_args_signature(&l->call, true, false);
   nabla_text_add(&l->text, " {\n  %%y = func.call @%s(", l->function.data);
   for (intptr_t i = 0; i < l->count; i++)
     nabla_text_add(&l->text, "%s%%a%d", i ? ", " : "", (int)i);
   nabla_text_add(&l->text, ") : ");
-  nabla_words_signature(&l->call, false, false);
+  nabla_kernel_args_signature(&l->call, false, false);
   nabla_text_add(&l->text, "\n  return %%y : ");
   nabla_text_add_type(&l->text, nabla_result_type(l->op, 0));
   nabla_text_add(&l->text, "\n}\n");
@@ -280,6 +280,6 @@ MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                           "nabla-lower-fused: numerics '%s' is none of f32, "
                           "bf16, int8",
                           values[1].string);
-  nabla_products_mark(op);
+  nabla_single_gemm_mark(op);
   return nabla_ops_each(op, is_fused, lower, &options);
 }

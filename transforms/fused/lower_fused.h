@@ -16,9 +16,9 @@ typedef struct nabla_fused_lowering {
   uint32_t class_count;
   nabla_text name, function, text;
   /* x, components of the weight, extra */
-  MlirValue operands[NABLA_FUSED_WORDS];
+  MlirValue operands[NABLA_KERNEL_ARGS];
   intptr_t count;
-  nabla_kernel_words call; /* with the types of these */
+  nabla_kernel_args call; /* with the types of these */
 } nabla_fused_lowering;
 
 /* Appends the kernel of a class, or its declaration when the module has it. */

@@ -96,7 +96,7 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l) {
       "memref<?xi8> -> index\n"
       "  %%work_q = arith.index_cast %%work_i : index to i64\n",
       at);
-  nabla_words_store(&l->call, NABLA_FUSED_WORKSPACE, "work_q");
+  nabla_kernel_args_store(&l->call, NABLA_ARG_WORKSPACE, "work_q");
   nabla_text_add(&l->text,
                  "  %%whole = arith.constant %lld : i64\n"
                  "  %%whole_tile = arith.ori %%tile%s, %%whole : i64\n"

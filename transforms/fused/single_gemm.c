@@ -58,7 +58,7 @@ static MlirAttribute append(MlirContext context, MlirAttribute list,
   return list;
 }
 
-void nabla_products_mark(MlirOperation module) {
+void nabla_single_gemm_mark(MlirOperation module) {
   MlirContext context = nabla_context(module);
   MlirAttribute list = mlirArrayAttrGet(context, 0, NULL);
   MlirOperation op = mlirBlockGetFirstOperation(
@@ -71,7 +71,7 @@ void nabla_products_mark(MlirOperation module) {
     mlirOperationSetAttributeByName(module, nabla_ref(MARK), list);
 }
 
-bool nabla_products_has(MlirOperation module, const char *function) {
+bool nabla_single_gemm_has(MlirOperation module, const char *function) {
   MlirAttribute list = mlirOperationGetAttributeByName(module, nabla_ref(MARK));
   if (mlirAttributeIsNull(list) || !mlirAttributeIsAArray(list)) return false;
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(list); i++) {

@@ -9,9 +9,9 @@
 /* Writes their names into an attribute of `module`. They are functions whose
  * result is that of a nabla.fused_dot, the one operation in them that runs on
  * several threads. Before nabla-lower-fused changes them. */
-void nabla_products_mark(MlirOperation module);
+void nabla_single_gemm_mark(MlirOperation module);
 
 /* Whether `function` was among them. */
-bool nabla_products_has(MlirOperation module, const char *function);
+bool nabla_single_gemm_has(MlirOperation module, const char *function);
 
 #endif

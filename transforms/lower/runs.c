@@ -29,25 +29,24 @@ bool nabla_runs_join(nabla_runs *runs, int64_t size, int64_t stride) {
  * False where kernels read no such array. */
 static bool add_leaves(nabla_template *t, nabla_runs *runs, MlirType packed,
                        nabla_fused_spec *spec) {
-  static const int nested[] = {NABLA_FUSED_SCALES, NABLA_FUSED_NESTED_SCALES,
-                               NABLA_FUSED_NESTED_OFFSET,
-                               NABLA_FUSED_NESTED_MAP};
-  int words[NABLA_MAX_LEAVES] = {NABLA_FUSED_CODES};
+  static const int nested[] = {NABLA_ARG_SCALES, NABLA_ARG_NESTED_SCALES,
+                               NABLA_ARG_NESTED_OFFSET, NABLA_ARG_NESTED_MAP};
+  int args[NABLA_MAX_LEAVES] = {NABLA_ARG_CODES};
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   uint32_t count = nabla_implicit_components(packed, parts);
   intptr_t leaves = 1;
   for (uint32_t i = 1; i < count; i++) {
     MlirType type = nabla_component_type(&parts[i]);
     if (!nablaTypeIsAImplicit(type)) {
-      words[leaves++] = i == 1 ? NABLA_FUSED_SCALES : NABLA_FUSED_ZERO_POINTS;
+      args[leaves++] = i == 1 ? NABLA_ARG_SCALES : NABLA_ARG_ZERO_POINTS;
       continue;
     }
     if (!nabla_fused_nested_scales(type, spec)) return false;
-    for (int j = 0; j < 4; j++) words[leaves++] = nested[j];
+    for (int j = 0; j < 4; j++) args[leaves++] = nested[j];
   }
   for (intptr_t i = 0; i < leaves; i++)
-    nabla_words_add_component(&runs->call, mlirValueGetType(t->operands[i]),
-                              words[i]);
+    nabla_kernel_args_add_component(&runs->call,
+                                    mlirValueGetType(t->operands[i]), args[i]);
   return true;
 }
 
@@ -82,33 +81,34 @@ static void add_sizes(nabla_text *text, const nabla_runs *runs) {
  * what it has is used. */
 static void add_function(nabla_template *t, const nabla_runs *runs,
                          const nabla_fused_spec *spec, const char *kernel) {
-  const nabla_kernel_words *w = &runs->call;
+  const nabla_kernel_args *w = &runs->call;
   int64_t size = mlirShapedTypeGetDimSize(w->result, 0);
   if (nabla_module_has(t->op, kernel))
     nabla_text_add(&t->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
   else
-    nabla_runs_emit(spec, kernel, &t->text);
+    nabla_gather_rows_emit(spec, kernel, &t->text);
   nabla_text_add(&t->text,
                  "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
                  "i64)\nfunc.func private @%s",
                  runs->name.data);
-  nabla_words_signature(w, true, true);
+  nabla_kernel_args_signature(w, true, true);
   nabla_text_add(&t->text, " {\n");
-  nabla_words_open(w);
+  nabla_kernel_args_open(w);
   add_sizes(&t->text, runs);
-  nabla_words_result(w, nabla_is_dynamic(size) ? "size" : "");
-  nabla_words_input(w, NABLA_FUSED_X, 0);
-  nabla_words_components(w);
-  nabla_words_pointer(w);
-  nabla_text_add(&t->text,
-                 "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
-                 "  %%n = arith.index_cast %%runs : index to i64\n"
-                 "  %%grain = arith.constant %lld : i64\n"
-                 "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
-                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
-                 kernel,
-                 (long long)(nabla_runs_grain(spec) | NABLA_PARALLEL_WHOLE));
-  nabla_words_return(w);
+  nabla_kernel_args_result(w, nabla_is_dynamic(size) ? "size" : "");
+  nabla_kernel_args_input(w, NABLA_ARG_X, 0);
+  nabla_kernel_args_components(w);
+  nabla_kernel_args_pointer(w);
+  nabla_text_add(
+      &t->text,
+      "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
+      "  %%n = arith.index_cast %%runs : index to i64\n"
+      "  %%grain = arith.constant %lld : i64\n"
+      "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
+      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+      kernel,
+      (long long)(nabla_gather_rows_grain(spec) | NABLA_PARALLEL_WHOLE));
+  nabla_kernel_args_return(w);
 }
 
 bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
@@ -133,11 +133,11 @@ bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
     return false;
   runs->call.text = &t->text;
   runs->call.result = vector_of(all, nabla_array_element(packed));
-  nabla_words_add_argument(
+  nabla_kernel_args_add(
       &runs->call,
       vector_of(count, mlirIntegerTypeGet(nabla_context(t->op), 64)));
   if (open > 1 || !add_leaves(t, runs, packed, &spec) ||
-      nabla_runs_objection(&spec))
+      nabla_gather_rows_objection(&spec))
     return false;
   nabla_text_add(&kernel, "nabla_runs_as_%s_", nabla_dtype_name(spec.y_type));
   nabla_fused_name(&spec, &kernel);
@@ -164,7 +164,7 @@ nabla_ssa_tensor nabla_runs_end(nabla_template *t, const nabla_runs *runs,
   for (intptr_t i = 0; i < runs->call.components; i++)
     nabla_text_add(&t->text, ", %%v%u", nabla_template_operand(t, i).value);
   nabla_text_add(&t->text, ") : ");
-  nabla_words_signature(&runs->call, false, false);
+  nabla_kernel_args_signature(&runs->call, false, false);
   nabla_text_add(&t->text, "\n");
   return nabla_ssa_tensor_unflatten(t, &out, shape);
 }

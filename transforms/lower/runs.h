@@ -13,7 +13,7 @@ typedef struct nabla_runs {
   uint64_t length;  /* elements of a run                                   */
   uint64_t aligned; /* every run begins at a multiple of it; 0: all at 0   */
   nabla_text name;  /* of the function that decodes; nabla_runs_deinit     */
-  nabla_kernel_words call;
+  nabla_kernel_args call;
 } nabla_runs;
 
 /* Joins dimension `size`, with elements `stride` apart in the storage, to the

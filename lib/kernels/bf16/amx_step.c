@@ -5,7 +5,7 @@
 
 /* Tiles of sums, of each tile of x and half of the panel. */
 static unsigned sum_tile(unsigned i, unsigned half) {
-  return i * NABLA_TILED_HALVES + half;
+  return i * NABLA_MACRO_HALVES + half;
 }
 
 typedef void move(nabla_emitter *e, unsigned tile, nabla_ssa base,
@@ -13,7 +13,7 @@ typedef void move(nabla_emitter *e, unsigned tile, nabla_ssa base,
 
 static void move_sums(nabla_emitter *e, unsigned sets, nabla_ssa base,
                       move *how) {
-  for (unsigned i = 0; i < sets * NABLA_TILED_HALVES; i++)
+  for (unsigned i = 0; i < sets * NABLA_MACRO_HALVES; i++)
     how(e, i, base, k_i64(e, (uint64_t)i * NABLA_TILE_BYTES));
 }
 
@@ -28,12 +28,12 @@ void nabla_emit_bf16_store_sums(nabla_emitter *e, unsigned sets,
 }
 
 void nabla_emit_bf16_zero(nabla_emitter *e, unsigned sets) {
-  for (unsigned i = 0; i < sets * NABLA_TILED_HALVES; i++) k_tile_zero(e, i);
+  for (unsigned i = 0; i < sets * NABLA_MACRO_HALVES; i++) k_tile_zero(e, i);
 }
 
 unsigned nabla_bf16_rows_behind(const nabla_bf16_step *step, unsigned rows) {
   return rows * step->done /
-         (NABLA_TILED_HALVES * nabla_bf16_products(&step->self));
+         (NABLA_MACRO_HALVES * nabla_bf16_products(&step->self));
 }
 
 static void load_w(nabla_emitter *e, const nabla_bf16_step *t, unsigned part,
@@ -44,7 +44,7 @@ static void load_w(nabla_emitter *e, const nabla_bf16_step *t, unsigned part,
 }
 
 static void load_x(nabla_emitter *e, const nabla_bf16_step *t, unsigned tile) {
-  for (unsigned i = 0; i < t->s->count && i < NABLA_TILED_AT_ONCE; i++)
+  for (unsigned i = 0; i < t->s->count && i < NABLA_MACRO_TILES; i++)
     k_tile_load(e, NABLA_X_TILE + i, t->s->x[i],
                 k_add_constant(e, t->x_at, (uint64_t)tile * NABLA_TILE_BYTES));
 }
@@ -52,19 +52,19 @@ static void load_x(nabla_emitter *e, const nabla_bf16_step *t, unsigned tile) {
 /* With one tile of x there are sums to spare: the products of a step, if there
  * are several, go to either half of them in turn, as two would wait for each
  * other. */
-static int has_two_sets(const nabla_emitter *e, const nabla_tiled_square *s) {
+static int has_two_sets(const nabla_emitter *e, const nabla_macro_tile *s) {
   const nabla_bf16 self = nabla_bf16_of(e->spec);
   return s->count == 1 && nabla_bf16_products(&self) > 1;
 }
 
-unsigned nabla_bf16_sets(const nabla_emitter *e, const nabla_tiled_square *s) {
+unsigned nabla_bf16_sets(const nabla_emitter *e, const nabla_macro_tile *s) {
   return has_two_sets(e, s) ? 2 : s->count;
 }
 
 /* The products with part `part` of w, loaded first if it is not there. */
 static void multiply_part(nabla_emitter *e, nabla_bf16_step *t, unsigned part) {
   const int is_there = part == t->w_part;
-  for (unsigned h = 0; h < NABLA_TILED_HALVES; h++) {
+  for (unsigned h = 0; h < NABLA_MACRO_HALVES; h++) {
     if (!is_there) load_w(e, t, part, h);
     for (unsigned i = 0; i < t->s->count; i++)
       k_tile_dot(e, "tdpbf16ps", sum_tile(i + t->set, h), NABLA_W_TILE + h,
@@ -78,8 +78,8 @@ static void multiply_part(nabla_emitter *e, nabla_bf16_step *t, unsigned part) {
 
 /* The products of the last tile of x first, and of parts whose product is 2^-16
  * of the whole or more. The part of w that is loaded serves first. */
-void nabla_emit_bf16_step(nabla_emitter *e, const nabla_tiled_block *b,
-                          const nabla_tiled_square *s, nabla_ssa number,
+void nabla_emit_bf16_step(nabla_emitter *e, const nabla_macro_block *b,
+                          const nabla_macro_tile *s, nabla_ssa number,
                           void (*after)(nabla_emitter *, nabla_bf16_step *),
                           void *context) {
   nabla_bf16_step t = {.b = b,

@@ -11,8 +11,8 @@
 /* A step under way: which part of w is in tiles, and where those of the step
  * are. */
 typedef struct nabla_bf16_step {
-  const nabla_tiled_block *b;
-  const nabla_tiled_square *s;
+  const nabla_macro_block *b;
+  const nabla_macro_tile *s;
   nabla_bf16 self;
   nabla_ssa number; /* of the steps of the panel */
   nabla_ssa w_at, x_at;
@@ -29,8 +29,8 @@ typedef struct nabla_bf16_step {
 } nabla_bf16_step;
 
 /* All products of step `number` of the panel. */
-void nabla_emit_bf16_step(nabla_emitter *e, const nabla_tiled_block *b,
-                          const nabla_tiled_square *s, nabla_ssa number,
+void nabla_emit_bf16_step(nabla_emitter *e, const nabla_macro_block *b,
+                          const nabla_macro_tile *s, nabla_ssa number,
                           void (*after)(nabla_emitter *, nabla_bf16_step *),
                           void *context);
 
@@ -39,7 +39,7 @@ unsigned nabla_bf16_rows_behind(const nabla_bf16_step *step, unsigned rows);
 
 /* Sets of tiles of sums that a step adds to: more than tiles of x where these
  * are few. All are to be added up. */
-unsigned nabla_bf16_sets(const nabla_emitter *e, const nabla_tiled_square *s);
+unsigned nabla_bf16_sets(const nabla_emitter *e, const nabla_macro_tile *s);
 
 /* Sums of `sets`: to 0, and between tiles and the address `base`. */
 void nabla_emit_bf16_zero(nabla_emitter *e, unsigned sets);

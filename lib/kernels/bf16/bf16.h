@@ -109,43 +109,43 @@ nabla_ssa nabla_emit_bf16_limit(nabla_emitter *e, nabla_ssa value,
                                 uint32_t least, uint32_t most);
 
 /* The inside of prepare: for each 16 rows the tiles along k. */
-#define NABLA_BF16_X_SCRATCH \
+#define NABLA_BF16_PACK_A_SCRATCH \
   ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES + NABLA_TILE_ROW_BYTES)
-void nabla_emit_bf16_x(nabla_emitter *e);
+void nabla_emit_bf16_pack_a(nabla_emitter *e);
 
 /* Asks for what row `row` of the panel at k is decoded from. */
 void nabla_emit_bf16_prefetch(nabla_emitter *e, nabla_ssa row, nabla_ssa k);
 
 /* Decodes a panel: tiles along k of 16 rows, then of the others. */
-void nabla_emit_bf16_panel(nabla_emitter *e, const nabla_tiled_block *block);
+void nabla_emit_bf16_pack_b(nabla_emitter *e, const nabla_macro_block *block);
 
 /* A kernel but for how tiles are multiplied. */
-nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec);
+nabla_macro_kernel nabla_bf16_macro_kernel(const nabla_fused_spec *spec);
 
 /* The address of the scales of a panel, f32: for each row those of its runs,
  * each followed by its minimum if there are such. */
 nabla_ssa nabla_emit_bf16_scales(nabla_emitter *e,
-                                 const nabla_tiled_block *block);
+                                 const nabla_macro_block *block);
 
 /* Writes those of row `row` of the panel, which begins at `flat`; and makes
  * those of all rows NaN that are beyond what sums can tell. */
 void nabla_emit_bf16_write_scales(nabla_emitter *e,
-                                  const nabla_tiled_block *block, nabla_ssa row,
+                                  const nabla_macro_block *block, nabla_ssa row,
                                   nabla_ssa flat);
 void nabla_emit_bf16_limit_scales(nabla_emitter *e,
-                                  const nabla_tiled_block *block);
+                                  const nabla_macro_block *block);
 
 /* The inside of run by AMX, and how it multiplies: all parts of w with those of
  * x that are large enough to matter in f32. In f32, so many bytes behind the
- * scratch of `tiled` are used besides: sums of a run, of a panel, scales. */
+ * scratch of `macro` are used besides: sums of a run, of a panel, scales. */
 #define NABLA_BF16_FRESH_BYTES \
-  ((uint64_t)NABLA_TILED_AT_ONCE * NABLA_TILED_HALVES * NABLA_TILE_BYTES)
+  ((uint64_t)NABLA_MACRO_TILES * NABLA_MACRO_HALVES * NABLA_TILE_BYTES)
 #define NABLA_BF16_SCALES_BYTES                                   \
-  (2 * sizeof(float) * NABLA_TILED_ROWS * NABLA_BF16_DEPTH_MOST / \
+  (2 * sizeof(float) * NABLA_MACRO_ROWS * NABLA_BF16_DEPTH_MOST / \
    NABLA_BF16_STEP)
 #define NABLA_BF16_MORE_BYTES \
   (2 * NABLA_BF16_FRESH_BYTES + NABLA_BF16_SCALES_BYTES)
-void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_tiled *tiled);
+void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_macro_kernel *macro);
 
 /* What variants say of themselves; decoding costs `decode` ps for an element of
  * w, a row of x `row`. */
@@ -153,12 +153,12 @@ double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
                        double row);
 double nabla_bf16_decode_cost(const nabla_fused_spec *spec);
 void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
-uint64_t nabla_bf16_chain(const nabla_fused_spec *spec);
+uint64_t nabla_bf16_accumulation_depth(const nabla_fused_spec *spec);
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);
 
 /* What all variants of this kind have in common. */
-#define NABLA_BF16_VARIANT                         \
-  .takes_blocks = 1, .prepare = nabla_emit_bf16_x, \
-  .prepare_scratch = NABLA_BF16_X_SCRATCH, .describe = nabla_bf16_describe
+#define NABLA_BF16_VARIANT                             \
+  .takes_blocks = 1, .pack_a = nabla_emit_bf16_pack_a, \
+  .pack_a_scratch = NABLA_BF16_PACK_A_SCRATCH, .describe = nabla_bf16_describe
 
 #endif

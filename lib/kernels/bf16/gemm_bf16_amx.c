@@ -7,7 +7,7 @@
 
 /* Rows of the next panel that a step asks for. */
 static unsigned rows_of(const nabla_bf16 *self) {
-  return NABLA_TILED_ROWS * NABLA_BF16_STEP / (unsigned)self->depth;
+  return NABLA_MACRO_ROWS * NABLA_BF16_STEP / (unsigned)self->depth;
 }
 
 /* What the next step multiplies with, which lies behind this one's in the
@@ -41,10 +41,10 @@ static void prefetch(nabla_emitter *e, nabla_bf16_step *t) {
   k_line(e, "}");
 }
 
-nabla_ssa nabla_emit_bf16_room(nabla_emitter *e, const nabla_tiled_block *b,
-                               uint64_t byte) {
+nabla_ssa nabla_emit_bf16_scratch(nabla_emitter *e, const nabla_macro_block *b,
+                                  uint64_t byte) {
   return k_address(e, e->scratch,
-                   k_i64(e, nabla_tiled_scratch(b->self) + byte));
+                   k_i64(e, nabla_macro_kernel_scratch(b->self) + byte));
 }
 
 /* Sums that began at zero and go to others: in f32 chains of additions have to
@@ -54,7 +54,7 @@ typedef struct addition {
   unsigned sets;      /* of sums in `from`, which are added to each other */
   nabla_ssa scales;   /* of the first row, or 0 */
   nabla_ssa minima;   /* the same */
-  nabla_ssa x[NABLA_TILED_AT_ONCE]; /* sums of x, with minima */
+  nabla_ssa x[NABLA_MACRO_TILES]; /* sums of x, with minima */
 } addition;
 
 /* LLM.int8 multiplies twice (FORMAT.md I4): with both in one number, a weight
@@ -76,25 +76,25 @@ static nabla_ssa of_row(nabla_emitter *e, nabla_ssa values, nabla_ssa row) {
 }
 
 static nabla_ssa fresh_sum(nabla_emitter *e, const addition *a,
-                           const nabla_tiled_square *s, nabla_ssa at) {
+                           const nabla_macro_tile *s, nabla_ssa at) {
   nabla_array_ref from = nabla_floats_at(a->from);
   nabla_ssa sum = k_read_lanes(e, from, at, NABLA_LANES);
   if (a->sets == s->count) return sum;
-  at = k_add_constant(e, at, (uint64_t)NABLA_TILED_ROWS * NABLA_LANES);
+  at = k_add_constant(e, at, (uint64_t)NABLA_MACRO_ROWS * NABLA_LANES);
   return k_binary(e, NABLA_VECTOR, "addf", sum,
                   k_read_lanes(e, from, at, NABLA_LANES));
 }
 
-static void add_sums(nabla_emitter *e, const nabla_tiled_square *s,
+static void add_sums(nabla_emitter *e, const nabla_macro_tile *s,
                      const addition *a) {
   nabla_array_ref to = nabla_floats_at(a->to);
   nabla_loop rows;
-  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_TILED_ROWS), 1, 0, NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_MACRO_ROWS), 1, 0, NULL);
   nabla_ssa scale = of_row(e, a->scales, rows.induction);
   nabla_ssa minimum = of_row(e, a->minima, rows.induction);
   nabla_ssa row = k_multiply(e, rows.induction, NABLA_LANES);
-  for (uint64_t i = 0; i < s->count && i < NABLA_TILED_AT_ONCE; i++) {
-    nabla_ssa at = k_add_constant(e, row, i * NABLA_TILED_ROWS * NABLA_LANES);
+  for (uint64_t i = 0; i < s->count && i < NABLA_MACRO_TILES; i++) {
+    nabla_ssa at = k_add_constant(e, row, i * NABLA_MACRO_ROWS * NABLA_LANES);
     nabla_ssa sum = fresh_sum(e, a, s, at);
     nabla_ssa total = k_read_lanes(e, to, at, NABLA_LANES);
     total = scale ? scaled_sum(e, total, sum, scale)
@@ -105,15 +105,15 @@ static void add_sums(nabla_emitter *e, const nabla_tiled_square *s,
   k_loop_end(e, &rows, NULL);
 }
 
-void nabla_emit_bf16_add_sums(nabla_emitter *e, const nabla_tiled_square *s,
-                              nabla_ssa room) {
-  add_sums(
-      e, s,
-      &(addition){.from = room, .to = s->sums, .sets = nabla_bf16_sets(e, s)});
+void nabla_emit_bf16_add_sums(nabla_emitter *e, const nabla_macro_tile *s,
+                              nabla_ssa scratch) {
+  add_sums(e, s,
+           &(addition){
+               .from = scratch, .to = s->sums, .sets = nabla_bf16_sets(e, s)});
 }
 
-static void multiply_steps(nabla_emitter *e, const nabla_tiled_block *b,
-                           const nabla_tiled_square *s, nabla_ssa from,
+static void multiply_steps(nabla_emitter *e, const nabla_macro_block *b,
+                           const nabla_macro_tile *s, nabla_ssa from,
                            nabla_ssa to) {
   nabla_loop steps;
   k_loop_begin(e, &steps, from, to, 1, 0, NULL);
@@ -122,21 +122,21 @@ static void multiply_steps(nabla_emitter *e, const nabla_tiled_block *b,
 }
 
 /* Steps [from, to), or `from` alone where `to` is 0, as sums of their own, at
- * the address `room`. */
-static void multiply_fresh(nabla_emitter *e, const nabla_tiled_block *b,
-                           const nabla_tiled_square *s, nabla_ssa from,
-                           nabla_ssa to, nabla_ssa room) {
+ * the address `scratch`. */
+static void multiply_fresh(nabla_emitter *e, const nabla_macro_block *b,
+                           const nabla_macro_tile *s, nabla_ssa from,
+                           nabla_ssa to, nabla_ssa scratch) {
   const unsigned sets = nabla_bf16_sets(e, s);
   nabla_emit_bf16_zero(e, sets);
   if (to)
     multiply_steps(e, b, s, from, to);
   else
     nabla_emit_bf16_step(e, b, s, from, prefetch, NULL);
-  nabla_emit_bf16_store_sums(e, sets, room);
+  nabla_emit_bf16_store_sums(e, sets, scratch);
 }
 
 /* Sums of x of step `number`, which lie behind its tiles. */
-static nabla_ssa x_sums(nabla_emitter *e, const nabla_tiled_block *b,
+static nabla_ssa x_sums(nabla_emitter *e, const nabla_macro_block *b,
                         nabla_ssa x, nabla_ssa number) {
   nabla_ssa at = k_multiply(e, number, b->self->step_bytes);
   at = k_add_constant(e, at, b->self->step_bytes - NABLA_TILE_ROW_BYTES);
@@ -146,8 +146,8 @@ static nabla_ssa x_sums(nabla_emitter *e, const nabla_tiled_block *b,
 
 /* The runs of a panel, each sum multiplied with its scales. Runs with minima
  * are a step long. */
-static void multiply_runs(nabla_emitter *e, const nabla_tiled_block *b,
-                          const nabla_tiled_square *s, nabla_ssa room,
+static void multiply_runs(nabla_emitter *e, const nabla_macro_block *b,
+                          const nabla_macro_tile *s, nabla_ssa scratch,
                           nabla_ssa sums) {
   const nabla_bf16 self = nabla_bf16_of(e->spec);
   const uint64_t steps = self.run / NABLA_BF16_STEP;
@@ -156,16 +156,16 @@ static void multiply_runs(nabla_emitter *e, const nabla_tiled_block *b,
   nabla_ssa end = 0;
   if (steps > 1)
     end = k_minimum(e, k_add_constant(e, runs.induction, steps), b->steps);
-  multiply_fresh(e, b, s, runs.induction, end, room);
+  multiply_fresh(e, b, s, runs.induction, end, scratch);
   nabla_ssa at = k_multiply(e, k_divide(e, runs.induction, steps),
                             self.has_minima ? 8 : 4);
-  addition a = {.from = room,
+  addition a = {.from = scratch,
                 .to = sums,
                 .sets = nabla_bf16_sets(e, s),
                 .scales = k_address(e, nabla_emit_bf16_scales(e, b), at)};
   if (self.has_minima) {
     a.minima = k_address(e, a.scales, k_i64(e, 4));
-    for (unsigned i = 0; i < s->count && i < NABLA_TILED_AT_ONCE; i++)
+    for (unsigned i = 0; i < s->count && i < NABLA_MACRO_TILES; i++)
       a.x[i] = x_sums(e, b, s->x[i], runs.induction);
   }
   add_sums(e, s, &a);
@@ -173,8 +173,8 @@ static void multiply_runs(nabla_emitter *e, const nabla_tiled_block *b,
 }
 
 /* In bf16 sums go on from panel to panel. */
-static void multiply(nabla_emitter *e, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s) {
+static void multiply(nabla_emitter *e, const nabla_macro_block *b,
+                     const nabla_macro_tile *s) {
   const nabla_bf16 self = nabla_bf16_of(e->spec);
   nabla_ssa zero = k_i64(e, 0);
   if (e->spec->numerics != NABLA_NUMERICS_F32) {
@@ -183,53 +183,53 @@ static void multiply(nabla_emitter *e, const nabla_tiled_block *b,
     nabla_emit_bf16_store_sums(e, s->count, s->sums);
     return;
   }
-  nabla_ssa room = nabla_emit_bf16_room(e, b, 0);
+  nabla_ssa scratch = nabla_emit_bf16_scratch(e, b, 0);
   if (self.run && self.adds_runs) {
-    multiply_runs(e, b, s, room, s->sums);
+    multiply_runs(e, b, s, scratch, s->sums);
   } else if (self.run) {
-    nabla_ssa panel = nabla_emit_bf16_room(e, b, NABLA_BF16_FRESH_BYTES);
+    nabla_ssa panel = nabla_emit_bf16_scratch(e, b, NABLA_BF16_FRESH_BYTES);
     k_clear(e, nabla_floats_at(panel),
-            k_i64(e, (uint64_t)s->count * NABLA_TILED_ROWS * NABLA_LANES));
-    multiply_runs(e, b, s, room, panel);
+            k_i64(e, (uint64_t)s->count * NABLA_MACRO_ROWS * NABLA_LANES));
+    multiply_runs(e, b, s, scratch, panel);
     add_sums(e, s, &(addition){.from = panel, .to = s->sums, .sets = s->count});
   } else {
-    multiply_fresh(e, b, s, zero, b->steps, room);
-    nabla_emit_bf16_add_sums(e, s, room);
+    multiply_fresh(e, b, s, zero, b->steps, scratch);
+    nabla_emit_bf16_add_sums(e, s, scratch);
   }
 }
 
 /* Panels of a run one after the other, with sums in tiles. */
-static void multiply_staying(nabla_emitter *e, nabla_tiled_block *b,
-                             const nabla_tiled_square *square) {
-  nabla_tiled_square s = *square;
+static void multiply_staying(nabla_emitter *e, nabla_macro_block *b,
+                             const nabla_macro_tile *square) {
+  nabla_macro_tile s = *square;
   const unsigned sets = nabla_bf16_sets(e, &s);
-  nabla_ssa room = nabla_emit_bf16_room(e, b, 0);
+  nabla_ssa scratch = nabla_emit_bf16_scratch(e, b, 0);
   nabla_loop runs, panels;
-  nabla_emit_tiled_panel(e, b, &s, k_i64(e, 0));
+  nabla_emit_macro_panel(e, b, &s, k_i64(e, 0));
   k_loop_begin(e, &runs, k_i64(e, 0), e->k, NABLA_BF16_SUM_DEPTH, 0, NULL);
   nabla_ssa end = k_minimum(
       e, k_add_constant(e, runs.induction, NABLA_BF16_SUM_DEPTH), e->k);
   nabla_emit_bf16_zero(e, sets);
   k_loop_begin(e, &panels, runs.induction, end, b->self->depth, 0, NULL);
-  nabla_tiled_square here = s;
-  nabla_emit_tiled_panel(e, b, &here, panels.induction);
-  b->self->decode(e, b);
+  nabla_macro_tile here = s;
+  nabla_emit_macro_panel(e, b, &here, panels.induction);
+  b->self->pack_b(e, b);
   multiply_steps(e, b, &here, k_i64(e, 0), b->steps);
   k_loop_end(e, &panels, NULL);
-  nabla_emit_bf16_store_sums(e, sets, room);
-  nabla_emit_bf16_add_sums(e, &s, room);
+  nabla_emit_bf16_store_sums(e, sets, scratch);
+  nabla_emit_bf16_add_sums(e, &s, scratch);
   k_loop_end(e, &runs, NULL);
 }
 
 /* Sums stay where there are no more rows than a panel is multiplied with at
  * once; more share what is decoded. */
-static void multiply_rows(nabla_emitter *e, const nabla_tiled *tiled) {
+static void multiply_rows(nabla_emitter *e, const nabla_macro_kernel *macro) {
   const nabla_fused_spec *spec = e->spec;
   if (!nabla_bf16_of(spec).stays) {
-    nabla_emit_tiled(e, tiled);
+    nabla_emit_macro_kernel(e, macro);
     return;
   }
-  nabla_tiled few = *tiled;
+  nabla_macro_kernel few = *macro;
   few.stays = 1;
   few.waiting = few.at_once * NABLA_TILE_ROWS;
   few.multiply_all = multiply_staying;
@@ -238,15 +238,15 @@ static void multiply_rows(nabla_emitter *e, const nabla_tiled *tiled) {
     k_line(e, "scf.if %%v%u {",
            k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", e->m,
                 k_i64(e, few.waiting)));
-  nabla_emit_tiled(e, &few);
+  nabla_emit_macro_kernel(e, &few);
   if (!has_more) return;
   k_line(e, "} else {");
-  nabla_emit_tiled(e, tiled);
+  nabla_emit_macro_kernel(e, macro);
   k_line(e, "}");
 }
 
-void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_tiled *tiled) {
-  nabla_tiled self = *tiled;
+void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_macro_kernel *macro) {
+  nabla_macro_kernel self = *macro;
   self.multiply = multiply;
   self.multiply_all = nabla_emit_bf16_ahead;
   k_tiles_begin(e, e->scratch, NABLA_TILE_ROW_BYTES);
@@ -255,8 +255,8 @@ void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_tiled *tiled) {
 }
 
 static void run(nabla_emitter *e) {
-  nabla_tiled tiled = nabla_bf16_tiled(e->spec);
-  nabla_emit_bf16_amx(e, &tiled);
+  nabla_macro_kernel macro = nabla_bf16_macro_kernel(e->spec);
+  nabla_emit_bf16_amx(e, &macro);
 }
 
 static int applies(const nabla_fused_spec *spec) {
@@ -275,5 +275,5 @@ const nabla_kernel_variant nabla_variant_gemm_bf16_amx = {
     .applies = applies,
     .cost = cost,
     .run = run,
-    .chain = nabla_bf16_chain,
+    .accumulation_depth = nabla_bf16_accumulation_depth,
     .scratch = nabla_bf16_scratch};

@@ -13,10 +13,9 @@ static nabla_ssa pairs_type(nabla_emitter *e, nabla_ssa words) {
 
 /* UNROLL pairs from pair `pair` on of a tile of rows of w at `w` and of each
  * tile of x at `x`. */
-static void dot_pairs(nabla_emitter *e, const nabla_tiled_square *s,
-                      nabla_ssa w, const nabla_ssa *x, nabla_ssa pair,
-                      nabla_ssa *sums) {
-  nabla_ssa dword = k_multiply(e, pair, 4), columns[NABLA_TILED_AT_ONCE];
+static void dot_pairs(nabla_emitter *e, const nabla_macro_tile *s, nabla_ssa w,
+                      const nabla_ssa *x, nabla_ssa pair, nabla_ssa *sums) {
+  nabla_ssa dword = k_multiply(e, pair, 4), columns[NABLA_MACRO_TILES];
   nabla_ssa row = k_multiply(e, pair, NABLA_TILE_ROW_BYTES);
   for (unsigned p = 0; p < UNROLL; p++) {
     for (unsigned i = 0; i < s->count; i++)
@@ -43,17 +42,17 @@ static void dot_pairs(nabla_emitter *e, const nabla_tiled_square *s,
 
 /* DOT_ROWS rows of w, whose panel is at `panel` and whose sums are at `sums`.
  */
-static void dot_rows(nabla_emitter *e, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s, nabla_ssa panel,
+static void dot_rows(nabla_emitter *e, const nabla_macro_block *b,
+                     const nabla_macro_tile *s, nabla_ssa panel,
                      nabla_ssa sums) {
   unsigned count = DOT_ROWS * s->count;
-  nabla_ssa values[DOT_ROWS * NABLA_TILED_AT_ONCE], x[NABLA_TILED_AT_ONCE];
+  nabla_ssa values[DOT_ROWS * NABLA_MACRO_TILES], x[NABLA_MACRO_TILES];
   nabla_array_ref totals = nabla_floats_at(sums);
   nabla_loop steps, pairs;
   nabla_ssa zero = k_i64(e, 0);
   for (unsigned i = 0; i < count; i++) {
     uint64_t tile =
-        (uint64_t)(i % s->count) * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
+        (uint64_t)(i % s->count) * NABLA_MACRO_HALVES * NABLA_TILE_BYTES;
     values[i] = k_read_lanes(
         e, totals,
         k_i64(e, tile / 4 + (uint64_t)(i / s->count) * NABLA_TILE_ROWS),
@@ -62,7 +61,7 @@ static void dot_rows(nabla_emitter *e, const nabla_tiled_block *b,
   k_loop_begin(e, &steps, zero, b->steps, 1, count, values);
   nabla_ssa at = k_multiply(e, steps.induction, NABLA_TILE_BYTES);
   nabla_ssa w = k_address(e, panel, at);
-  for (unsigned i = 0; i < s->count && i < NABLA_TILED_AT_ONCE; i++)
+  for (unsigned i = 0; i < s->count && i < NABLA_MACRO_TILES; i++)
     x[i] = k_address(e, s->x[i], at);
   k_loop_begin(e, &pairs, zero, k_i64(e, NABLA_TILE_ROWS), UNROLL, count,
                steps.carried);
@@ -72,7 +71,7 @@ static void dot_rows(nabla_emitter *e, const nabla_tiled_block *b,
   k_loop_end(e, &steps, pairs.results);
   for (unsigned i = 0; i < count; i++) {
     uint64_t tile =
-        (uint64_t)(i % s->count) * NABLA_TILED_HALVES * NABLA_TILE_BYTES;
+        (uint64_t)(i % s->count) * NABLA_MACRO_HALVES * NABLA_TILE_BYTES;
     k_write_lanes(
         e, totals,
         k_i64(e, tile / 4 + (uint64_t)(i / s->count) * NABLA_TILE_ROWS),
@@ -80,11 +79,11 @@ static void dot_rows(nabla_emitter *e, const nabla_tiled_block *b,
   }
 }
 
-static void multiply(nabla_emitter *e, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s) {
+static void multiply(nabla_emitter *e, const nabla_macro_block *b,
+                     const nabla_macro_tile *s) {
   nabla_loop parts;
   nabla_ssa zero = k_i64(e, 0);
-  k_loop_begin(e, &parts, zero, k_i64(e, NABLA_TILED_ROWS), DOT_ROWS, 0, NULL);
+  k_loop_begin(e, &parts, zero, k_i64(e, NABLA_MACRO_ROWS), DOT_ROWS, 0, NULL);
   nabla_ssa half = k_divide(e, parts.induction, NABLA_TILE_ROWS);
   nabla_ssa row = k_multiply(e, parts.induction, NABLA_TILE_ROW_BYTES);
   nabla_ssa skip =
@@ -95,9 +94,9 @@ static void multiply(nabla_emitter *e, const nabla_tiled_block *b,
 }
 
 static void run(nabla_emitter *e) {
-  nabla_tiled tiled = nabla_bf16_tiled(e->spec);
-  tiled.multiply = multiply;
-  nabla_emit_tiled(e, &tiled);
+  nabla_macro_kernel macro = nabla_bf16_macro_kernel(e->spec);
+  macro.multiply = multiply;
+  nabla_emit_macro_kernel(e, &macro);
 }
 
 static int applies(const nabla_fused_spec *spec) {
@@ -118,5 +117,5 @@ const nabla_kernel_variant nabla_variant_gemm_bf16_avx512 = {
     .applies = applies,
     .cost = cost,
     .run = run,
-    .chain = nabla_bf16_chain,
+    .accumulation_depth = nabla_bf16_accumulation_depth,
     .scratch = nabla_bf16_scratch};

@@ -26,7 +26,7 @@
 #define SMALL_BITS    0x2b800000u          /* 2^-40 */
 #define INFINITY_BITS 0x7f800000u
 
-#define WORDS_BYTES ((uint64_t)NABLA_FUSED_WORDS * 8)
+#define ARGS_BYTES ((uint64_t)NABLA_KERNEL_ARGS * 8)
 
 /* ---- sums that are computed again -----------------------------------------
  */
@@ -107,14 +107,14 @@ static nabla_ssa is_open(nabla_emitter *e, nabla_ssa sums, nabla_ssa row) {
   return open;
 }
 
-static uint64_t words_at(const nabla_fused_spec *spec) {
-  const nabla_tiled tiled = nabla_bf16_tiled(spec);
-  return nabla_tiled_scratch(&tiled) + NABLA_BF16_MORE_BYTES;
+static uint64_t args_at(const nabla_fused_spec *spec) {
+  const nabla_macro_kernel macro = nabla_bf16_macro_kernel(spec);
+  return nabla_macro_kernel_scratch(&macro) + NABLA_BF16_MORE_BYTES;
 }
 
-static void set_word(nabla_emitter *e, nabla_ssa words, uint64_t word,
-                     nabla_ssa value) {
-  k_store(e, "i64", value, words, k_i64(e, word * 8), 8);
+static void set_arg(nabla_emitter *e, nabla_ssa args, uint64_t arg,
+                    nabla_ssa value) {
+  k_store(e, "i64", value, args, k_i64(e, arg * 8), 8);
 }
 
 /* The address in `base` of row `row` of `columns` elements. */
@@ -130,25 +130,24 @@ static nabla_ssa row_at(nabla_emitter *e, nabla_ssa base, nabla_ssa row,
 static void compute_again(nabla_emitter *e, nabla_ssa row, nabla_ssa column,
                           nabla_ssa count) {
   const nabla_fused_spec *spec = e->spec;
-  uint64_t word = NABLA_FUSED_EPILOGUE;
-  nabla_ssa words = k_address(e, e->scratch, k_i64(e, words_at(spec)));
+  uint64_t arg = NABLA_ARG_EPILOGUE;
+  nabla_ssa args = k_address(e, e->scratch, k_i64(e, args_at(spec)));
   k_line(e,
          "\"llvm.intr.memcpy\"(%%v%u, %%args, %%v%u) <{isVolatile = "
          "false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()",
-         words, k_i64(e, WORDS_BYTES));
-  set_word(e, words, NABLA_FUSED_X, row_at(e, e->x, row, e->k, spec->x_type));
-  set_word(e, words, NABLA_FUSED_Y, row_at(e, e->y, row, e->n, spec->y_type));
-  set_word(e, words, NABLA_FUSED_M, k_i64(e, 1));
+         args, k_i64(e, ARGS_BYTES));
+  set_arg(e, args, NABLA_ARG_X, row_at(e, e->x, row, e->k, spec->x_type));
+  set_arg(e, args, NABLA_ARG_Y, row_at(e, e->y, row, e->n, spec->y_type));
+  set_arg(e, args, NABLA_ARG_M, k_i64(e, 1));
   for (uint32_t i = 0; i < spec->step_count; i++) {
     if (spec->steps[i] == NABLA_STEP_ADD)
-      set_word(e, words, word,
-               row_at(e, e->operands[i], row, e->n, spec->y_type));
-    word += e->operands[i] != 0;
+      set_arg(e, args, arg, row_at(e, e->operands[i], row, e->n, spec->y_type));
+    arg += e->operands[i] != 0;
   }
   k_line(e,
          "llvm.call @%s_exact(%%v%u, %%v%u, %%v%u) : (!llvm.ptr, i64, "
          "i64) -> ()",
-         e->name, words, column, k_add(e, column, count));
+         e->name, args, column, k_add(e, column, count));
 }
 
 static void finish(nabla_emitter *e, nabla_ssa sums, nabla_ssa row,
@@ -167,9 +166,9 @@ static void finish(nabla_emitter *e, nabla_ssa sums, nabla_ssa row,
  */
 
 static void run(nabla_emitter *e) {
-  nabla_tiled tiled = nabla_bf16_tiled(e->spec);
-  tiled.finish = finish;
-  nabla_emit_bf16_amx(e, &tiled);
+  nabla_macro_kernel macro = nabla_bf16_macro_kernel(e->spec);
+  macro.finish = finish;
+  nabla_emit_bf16_amx(e, &macro);
 }
 
 static int applies(const nabla_fused_spec *spec) {
@@ -230,29 +229,29 @@ static uint64_t chain_of(const nabla_fused_spec *spec, uint64_t depth) {
   return tiles;
 }
 
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
   uint64_t tiles =
       chain_of(spec, self.is_ahead ? NABLA_BF16_SUM_DEPTH : self.depth);
   const uint64_t staying = chain_of(spec, NABLA_BF16_SUM_DEPTH);
   if (self.stays && staying > tiles) tiles = staying;
   nabla_fused_spec exact = nabla_fused_exact(spec);
-  uint64_t again = nabla_fused_chain(&exact);
+  uint64_t again = nabla_fused_accumulation_depth(&exact);
   return tiles > again ? tiles : again;
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
-  return words_at(spec) + WORDS_BYTES;
+  return args_at(spec) + ARGS_BYTES;
 }
 
 const nabla_kernel_variant nabla_variant_gemm_f32_bf16x3_amx = {
     .name = "gemm_f32_bf16x3_amx",
     .instruction = "tdpbf16ps",
     NABLA_BF16_VARIANT,
-    .few_rows = NABLA_TILE_ROWS / 2,
+    .dedicated_max_m = NABLA_TILE_ROWS / 2,
     .has_exact = 1,
     .applies = applies,
     .cost = cost,
     .run = run,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

@@ -11,13 +11,13 @@
  * turns, a tile of sums for each tile of x and half of the panel. */
 #define PANEL_AT 64u
 
-static uint64_t totals_at(const nabla_tiled *self) {
+static uint64_t totals_at(const nabla_macro_kernel *self) {
   return PANEL_AT + (self->is_ahead ? 2 : 1) * self->panel;
 }
 
-#define TOTALS_BYTES ((uint64_t)NABLA_TILED_HALVES * NABLA_TILE_BYTES)
+#define TOTALS_BYTES ((uint64_t)NABLA_MACRO_HALVES * NABLA_TILE_BYTES)
 
-uint64_t nabla_tiled_scratch(const nabla_tiled *self) {
+uint64_t nabla_macro_kernel_scratch(const nabla_macro_kernel *self) {
   return totals_at(self) + self->waiting / ROWS * TOTALS_BYTES;
 }
 
@@ -25,7 +25,8 @@ static nabla_ssa part(nabla_emitter *e, uint64_t byte) {
   return k_address(e, e->scratch, k_i64(e, byte));
 }
 
-nabla_ssa nabla_emit_tiled_steps(nabla_emitter *e, const nabla_tiled *self,
+nabla_ssa nabla_emit_macro_steps(nabla_emitter *e,
+                                 const nabla_macro_kernel *self,
                                  nabla_ssa count) {
   return k_divide(e, k_add_constant(e, count, self->step - 1), self->step);
 }
@@ -33,13 +34,14 @@ nabla_ssa nabla_emit_tiled_steps(nabla_emitter *e, const nabla_tiled *self,
 /* ---- from sums to y -------------------------------------------------------
  */
 
-static void clear_totals(nabla_emitter *e, const nabla_tiled_block *b) {
+static void clear_totals(nabla_emitter *e, const nabla_macro_block *b) {
   k_clear(e, nabla_floats_at(part(e, totals_at(b->self))),
           k_multiply(e, b->tiles, TOTALS_BYTES / 4));
 }
 
 /* Turns the tile of sums at address `tile`, which then has rows of y. */
-static void turn(nabla_emitter *e, const nabla_tiled *self, nabla_ssa tile) {
+static void transpose_sums(nabla_emitter *e, const nabla_macro_kernel *self,
+                           nabla_ssa tile) {
   nabla_array_ref sums = nabla_floats_at(tile);
   nabla_ssa v[ROWS];
   for (unsigned i = 0; i < ROWS; i++)
@@ -53,7 +55,7 @@ static void turn(nabla_emitter *e, const nabla_tiled *self, nabla_ssa tile) {
     k_write_lanes(e, sums, k_i64(e, (uint64_t)i * NABLA_LANES), v[i]);
 }
 
-static void write_block(nabla_emitter *e, const nabla_tiled_block *b) {
+static void write_block(nabla_emitter *e, const nabla_macro_block *b) {
   nabla_loop tiles, halves, rows;
   nabla_ssa zero = k_i64(e, 0);
   k_loop_begin(e, &tiles, zero, b->rows, ROWS, 0, NULL);
@@ -63,7 +65,7 @@ static void write_block(nabla_emitter *e, const nabla_tiled_block *b) {
       k_add(e, k_multiply(e, tiles.induction, TOTALS_BYTES / ROWS),
             k_multiply(e, halves.induction, NABLA_TILE_BYTES / ROWS));
   nabla_ssa tile = k_address(e, part(e, totals_at(b->self)), at);
-  turn(e, b->self, tile);
+  transpose_sums(e, b->self, tile);
   nabla_ssa width = nabla_emit_left(e, b->columns, halves.induction, ROWS);
   k_loop_begin(e, &rows, zero,
                nabla_emit_left(e, b->rows, tiles.induction, ROWS), 1, 0, NULL);
@@ -81,13 +83,12 @@ static void write_block(nabla_emitter *e, const nabla_tiled_block *b) {
  */
 
 /* `count` tiles of x from tile `tile` of the block on. */
-static nabla_tiled_square square_of(nabla_emitter *e,
-                                    const nabla_tiled_block *b, nabla_ssa tile,
-                                    unsigned count) {
-  const nabla_tiled *self = b->self;
-  nabla_tiled_square s = {.count = count};
+static nabla_macro_tile square_of(nabla_emitter *e, const nabla_macro_block *b,
+                                  nabla_ssa tile, unsigned count) {
+  const nabla_macro_kernel *self = b->self;
+  nabla_macro_tile s = {.count = count};
   s.is_first = k_op(e, "arith.cmpi eq, %%v%u, %%v%u : i64", tile, k_i64(e, 0));
-  nabla_ssa all = nabla_emit_tiled_steps(e, self, e->k);
+  nabla_ssa all = nabla_emit_macro_steps(e, self, e->k);
   nabla_ssa first = k_divide(e, b->row, ROWS);
   nabla_ssa step = k_divide(e, b->k, self->step);
   s.sums = k_address(e, part(e, totals_at(b->self)),
@@ -101,13 +102,13 @@ static nabla_tiled_square square_of(nabla_emitter *e,
   return s;
 }
 
-static void multiply_square(nabla_emitter *e, const nabla_tiled_block *b,
+static void multiply_square(nabla_emitter *e, const nabla_macro_block *b,
                             nabla_ssa tile, unsigned count) {
-  nabla_tiled_square s = square_of(e, b, tile, count);
+  nabla_macro_tile s = square_of(e, b, tile, count);
   b->self->multiply(e, b, &s);
 }
 
-static void multiply_panel(nabla_emitter *e, const nabla_tiled_block *b) {
+static void multiply_panel(nabla_emitter *e, const nabla_macro_block *b) {
   unsigned at_once = b->self->at_once;
   nabla_loop tiles;
   nabla_ssa zero = k_i64(e, 0);
@@ -123,26 +124,26 @@ static void multiply_panel(nabla_emitter *e, const nabla_tiled_block *b) {
 }
 
 /* The panel after that at b->k: the same rows, or the next ones. */
-static void set_next(nabla_emitter *e, nabla_tiled_block *b) {
+static void set_next(nabla_emitter *e, nabla_macro_block *b) {
   nabla_ssa k = k_add_constant(e, b->k, b->self->depth);
   nabla_ssa more = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", k, e->k);
-  nabla_ssa rows = k_add_constant(e, b->column, NABLA_TILED_ROWS);
+  nabla_ssa rows = k_add_constant(e, b->column, NABLA_MACRO_ROWS);
   b->next_k = k_choice(e, more, k, k_i64(e, 0));
   b->next = k_choice(e, more, b->column, rows);
 }
 
 static int is_whole_panels(const nabla_fused_spec *spec,
-                           const nabla_tiled *self) {
+                           const nabla_macro_kernel *self) {
   return (spec->any_size ? spec->any_size : spec->k) % self->depth == 0;
 }
 
-static void set_panel(nabla_emitter *e, nabla_tiled_block *b, nabla_ssa k) {
-  const nabla_tiled *self = b->self;
+static void set_panel(nabla_emitter *e, nabla_macro_block *b, nabla_ssa k) {
+  const nabla_macro_kernel *self = b->self;
   b->k = k;
   b->count = is_whole_panels(e->spec, self)
                  ? k_i64(e, self->depth)
                  : nabla_emit_left(e, e->k, b->k, self->depth);
-  b->steps = nabla_emit_tiled_steps(e, self, b->count);
+  b->steps = nabla_emit_macro_steps(e, self, b->count);
   b->panel = part(e, PANEL_AT);
   set_next(e, b);
 }
@@ -152,8 +153,8 @@ static void set_panel(nabla_emitter *e, nabla_tiled_block *b, nabla_ssa k) {
 
 /* The panel at b->k, one of `count` that have been decoded since the first row,
  * and the one that comes after it. */
-static void take_turns(nabla_emitter *e, nabla_tiled_block *b,
-                       nabla_ssa count) {
+static void alternate_panels(nabla_emitter *e, nabla_macro_block *b,
+                             nabla_ssa count) {
   nabla_ssa odd = k_op(e, "arith.andi %%v%u, %%v%u : i64", count, k_i64(e, 1));
   nabla_ssa even = k_op(e, "arith.xori %%v%u, %%v%u : i64", odd, k_i64(e, 1));
   nabla_ssa first = part(e, PANEL_AT);
@@ -161,9 +162,9 @@ static void take_turns(nabla_emitter *e, nabla_tiled_block *b,
   b->other = k_address(e, first, k_multiply(e, even, b->self->panel));
 }
 
-void nabla_emit_tiled_panel(nabla_emitter *e, nabla_tiled_block *b,
-                            nabla_tiled_square *s, nabla_ssa k) {
-  const nabla_tiled *self = b->self;
+void nabla_emit_macro_panel(nabla_emitter *e, nabla_macro_block *b,
+                            nabla_macro_tile *s, nabla_ssa k) {
+  const nabla_macro_kernel *self = b->self;
   set_panel(e, b, k);
   if (!self->is_ahead) {
     *s = square_of(e, b, k_i64(e, 0), s->count);
@@ -171,26 +172,27 @@ void nabla_emit_tiled_panel(nabla_emitter *e, nabla_tiled_block *b,
   }
   nabla_ssa blocks =
       k_divide(e, k_op(e, "arith.subi %%v%u, %%v%u : i64", b->column, e->begin),
-               NABLA_TILED_ROWS);
-  take_turns(e, b,
-             k_add(e, k_product(e, blocks, k_divide(e, e->k, self->depth)),
-                   k_divide(e, k, self->depth)));
+               NABLA_MACRO_ROWS);
+  alternate_panels(
+      e, b,
+      k_add(e, k_product(e, blocks, k_divide(e, e->k, self->depth)),
+            k_divide(e, k, self->depth)));
   *s = square_of(e, b, k_i64(e, 0), s->count);
 }
 
 /* Begins with the first panel of all, if there is one. */
-static void decode_first(nabla_emitter *e, nabla_tiled_block *b) {
+static void decode_first(nabla_emitter *e, nabla_macro_block *b) {
   k_line(e, "scf.if %%v%u {",
          k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", e->begin, e->end));
   b->column = e->begin;
   b->panel = part(e, PANEL_AT);
-  b->self->decode(e, b);
+  b->self->pack_b(e, b);
   k_line(e, "}");
 }
 
-static void multiply_all(nabla_emitter *e, nabla_tiled_block *b) {
-  const nabla_tiled *self = b->self;
-  nabla_tiled_square s = {.count = 1};
+static void multiply_all(nabla_emitter *e, nabla_macro_block *b) {
+  const nabla_macro_kernel *self = b->self;
+  nabla_macro_tile s = {.count = 1};
   if (self->at_once > 1) {
     k_line(
         e, "scf.if %%v%u {",
@@ -204,8 +206,8 @@ static void multiply_all(nabla_emitter *e, nabla_tiled_block *b) {
   if (self->at_once > 1) k_line(e, "}");
 }
 
-static void sum_columns(nabla_emitter *e, nabla_tiled_block *b) {
-  const nabla_tiled *self = b->self;
+static void sum_columns(nabla_emitter *e, nabla_macro_block *b) {
+  const nabla_macro_kernel *self = b->self;
   nabla_loop panels;
   clear_totals(e, b);
   if (self->is_ahead || self->stays) {
@@ -215,14 +217,14 @@ static void sum_columns(nabla_emitter *e, nabla_tiled_block *b) {
   }
   k_loop_begin(e, &panels, k_i64(e, 0), e->k, self->depth, 0, NULL);
   set_panel(e, b, panels.induction);
-  self->decode(e, b);
+  self->pack_b(e, b);
   multiply_panel(e, b);
   k_loop_end(e, &panels, NULL);
   write_block(e, b);
 }
 
-void nabla_emit_tiled(nabla_emitter *e, const nabla_tiled *self) {
-  nabla_tiled_block b = {.self = self};
+void nabla_emit_macro_kernel(nabla_emitter *e, const nabla_macro_kernel *self) {
+  nabla_macro_block b = {.self = self};
   nabla_loop rows, columns;
   k_loop_begin(e, &rows, k_i64(e, 0), e->m, self->waiting, 0, NULL);
   b.row = rows.induction;
@@ -234,17 +236,17 @@ void nabla_emit_tiled(nabla_emitter *e, const nabla_tiled *self) {
     b.steps = k_i64(e, self->depth / self->step);
     decode_first(e, &b);
   }
-  k_loop_begin(e, &columns, e->begin, e->end, NABLA_TILED_ROWS, 0, NULL);
+  k_loop_begin(e, &columns, e->begin, e->end, NABLA_MACRO_ROWS, 0, NULL);
   b.column = columns.induction;
-  b.columns = nabla_emit_left(e, e->end, b.column, NABLA_TILED_ROWS);
+  b.columns = nabla_emit_left(e, e->end, b.column, NABLA_MACRO_ROWS);
   sum_columns(e, &b);
   k_loop_end(e, &columns, NULL);
   k_loop_end(e, &rows, NULL);
 }
 
 /* Decoding, once for the rows that wait, and products of whole tiles. */
-double nabla_tiled_cost(const nabla_tiled *self, uint64_t m, double decode,
-                        double row) {
+double nabla_macro_kernel_cost(const nabla_macro_kernel *self, uint64_t m,
+                               double decode, double row) {
   double tiles = (double)((m + ROWS - 1) / ROWS);
   double blocks = (double)((m + self->waiting - 1) / self->waiting);
   return blocks * decode + tiles * ROWS * row;

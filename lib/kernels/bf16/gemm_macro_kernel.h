@@ -10,17 +10,17 @@
 #include "lib/kernels/builder/amx.h"
 #include "lib/kernels/variants.h"
 
-#define NABLA_TILED_ROWS   32u /* of w in a panel, the grain */
-#define NABLA_TILED_HALVES (NABLA_TILED_ROWS / NABLA_TILE_ROWS)
-#define NABLA_TILED_AT_ONCE                         \
+#define NABLA_MACRO_ROWS   32u /* of w in a panel, the grain */
+#define NABLA_MACRO_HALVES (NABLA_MACRO_ROWS / NABLA_TILE_ROWS)
+#define NABLA_MACRO_TILES                           \
   2u /* most tiles of x that are multiplied at once \
       */
 
-typedef struct nabla_tiled nabla_tiled;
+typedef struct nabla_macro_kernel nabla_macro_kernel;
 
 /* Rows of x and of w, and elements of k, that are multiplied. */
-typedef struct nabla_tiled_block {
-  const nabla_tiled *self;
+typedef struct nabla_macro_block {
+  const nabla_macro_kernel *self;
   nabla_ssa row, rows;       /* of x: the first, and how many sums wait     */
   nabla_ssa tiles;           /* of x                                        */
   nabla_ssa column, columns; /* rows of w; beyond the last it is used again */
@@ -29,38 +29,38 @@ typedef struct nabla_tiled_block {
   nabla_ssa panel;           /* its address                                  */
   nabla_ssa other;           /* and that of the next, where it is made ahead */
   int is_whole;              /* there are all rows of w from `column` on      */
-} nabla_tiled_block;
+} nabla_macro_block;
 
 /* What is multiplied at once: addresses of the tiles of sums (those of a tile
  * of x follow each other), of the first tile of each tile of x, and how many
  * of these. */
-typedef struct nabla_tiled_square {
-  nabla_ssa sums, x[NABLA_TILED_AT_ONCE];
+typedef struct nabla_macro_tile {
+  nabla_ssa sums, x[NABLA_MACRO_TILES];
   unsigned count;
   nabla_ssa is_first; /* of the panel, i1 */
-} nabla_tiled_square;
+} nabla_macro_tile;
 
-struct nabla_tiled {
+struct nabla_macro_kernel {
   uint64_t step, step_bytes; /* elements of k in a tile of x, and its bytes */
   uint64_t depth;            /* elements of k in a panel                    */
   uint64_t panel;            /* its bytes, a multiple of 64                 */
   unsigned folds;            /* 2: rows 8 to 15 of a tile of x are parts of */
                              /* the first 8, to which their sums are added  */
   unsigned waiting;          /* rows of x whose sums wait                   */
-  unsigned at_once;          /* tiles of x, up to NABLA_TILED_AT_ONCE       */
+  unsigned at_once;          /* tiles of x, up to NABLA_MACRO_TILES       */
   /* Panels are decoded while the one before is multiplied; K is whole panels,
    * and no more tiles of x wait than are multiplied at once. */
   int is_ahead;
   /* Sums of all panels stay in tiles while panels are decoded in between; no
    * more tiles of x wait than are multiplied at once. */
   int stays;
-  void (*decode)(nabla_emitter *e, const nabla_tiled_block *block);
-  void (*multiply)(nabla_emitter *e, const nabla_tiled_block *block,
-                   const nabla_tiled_square *square);
+  void (*pack_b)(nabla_emitter *e, const nabla_macro_block *block);
+  void (*multiply)(nabla_emitter *e, const nabla_macro_block *block,
+                   const nabla_macro_tile *square);
   /* Instead of `multiply` where panels are decoded ahead, or sums stay: all
    * panels of `block`, to sums from 0 on; `square` is that of the first. */
-  void (*multiply_all)(nabla_emitter *e, nabla_tiled_block *block,
-                       const nabla_tiled_square *square);
+  void (*multiply_all)(nabla_emitter *e, nabla_macro_block *block,
+                       const nabla_macro_tile *square);
   /* Writes `count` sums (f32, at address `sums`, room for 16) of row `row` from
    * column `column` on to y. */
   void (*finish)(nabla_emitter *e, nabla_ssa sums, nabla_ssa row,
@@ -68,21 +68,22 @@ struct nabla_tiled {
 };
 
 /* The tiles along `count` elements of k. */
-nabla_ssa nabla_emit_tiled_steps(nabla_emitter *e, const nabla_tiled *self,
+nabla_ssa nabla_emit_macro_steps(nabla_emitter *e,
+                                 const nabla_macro_kernel *self,
                                  nabla_ssa count);
 
 /* For `multiply_all`, sets what `block` has of the panel at `k`, and the tiles
  * of x to those that it is multiplied with. */
-void nabla_emit_tiled_panel(nabla_emitter *e, nabla_tiled_block *block,
-                            nabla_tiled_square *square, nabla_ssa k);
+void nabla_emit_macro_panel(nabla_emitter *e, nabla_macro_block *block,
+                            nabla_macro_tile *square, nabla_ssa k);
 
 /* The inside of run. The first 64 bytes of the scratch are free. */
-void nabla_emit_tiled(nabla_emitter *e, const nabla_tiled *self);
-uint64_t nabla_tiled_scratch(const nabla_tiled *self);
+void nabla_emit_macro_kernel(nabla_emitter *e, const nabla_macro_kernel *self);
+uint64_t nabla_macro_kernel_scratch(const nabla_macro_kernel *self);
 
 /* ps for an element of w, which takes `decode` to decode, and `row` for a row
  * of x. */
-double nabla_tiled_cost(const nabla_tiled *self, uint64_t m, double decode,
-                        double row);
+double nabla_macro_kernel_cost(const nabla_macro_kernel *self, uint64_t m,
+                               double decode, double row);
 
 #endif

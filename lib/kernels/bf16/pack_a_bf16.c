@@ -111,7 +111,7 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
       self.run && (1 + (uint64_t)self.has_minima) * spec->k / self.run <=
                       PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST;
   self.half = self.depth / NABLA_BF16_STEP * NABLA_TILE_BYTES;
-  self.part = NABLA_TILED_HALVES * self.half;
+  self.part = NABLA_MACRO_HALVES * self.half;
   return self;
 }
 
@@ -123,21 +123,21 @@ unsigned nabla_bf16_products(const nabla_bf16 *self) {
   return count;
 }
 
-nabla_tiled nabla_bf16_tiled(const nabla_fused_spec *spec) {
+nabla_macro_kernel nabla_bf16_macro_kernel(const nabla_fused_spec *spec) {
   nabla_bf16 self = nabla_bf16_of(spec);
-  return (nabla_tiled){
+  return (nabla_macro_kernel){
       .step = NABLA_BF16_STEP,
       .step_bytes = self.x_tiles * NABLA_TILE_BYTES +
                     (self.has_minima ? NABLA_TILE_ROW_BYTES : 0),
       .depth = self.depth,
       .panel = self.w_parts * self.part,
       .folds = self.folds,
-      .waiting = self.is_ahead      ? NABLA_TILED_AT_ONCE * ROWS
+      .waiting = self.is_ahead      ? NABLA_MACRO_TILES * ROWS
                  : self.x_parts > 1 ? 64
                                     : 128,
       .is_ahead = self.is_ahead,
-      .at_once = nabla_spec_last_m(spec) <= ROWS ? 1 : NABLA_TILED_AT_ONCE,
-      .decode = nabla_emit_bf16_panel,
+      .at_once = nabla_spec_last_m(spec) <= ROWS ? 1 : NABLA_MACRO_TILES,
+      .pack_b = nabla_emit_bf16_pack_b,
       .finish = nabla_emit_finish_row};
 }
 
@@ -237,7 +237,7 @@ static nabla_ssa pairs_of(nabla_emitter *e, nabla_array_ref row, nabla_ssa k,
 static uint64_t pair_of_line(const nabla_fused_spec *spec, unsigned j) {
   const unsigned places = nabla_bf16_word_codes(spec);
   const unsigned place = j % places, row = ROWS / places * 2;
-  return place / (places / 2) * nabla_bf16_tiled(spec).step_bytes +
+  return place / (places / 2) * nabla_bf16_macro_kernel(spec).step_bytes +
          ((uint64_t)(place % (places / 2)) * row + j / places) *
              NABLA_TILE_ROW_BYTES;
 }
@@ -248,7 +248,7 @@ static void write_part(nabla_emitter *e, nabla_ssa *v, nabla_ssa base,
                        nabla_ssa k) {
   const nabla_fused_spec *spec = e->spec;
   const int lines = nabla_bf16_by_lines(spec);
-  uint64_t tile = nabla_bf16_tiled(spec).step_bytes;
+  uint64_t tile = nabla_bf16_macro_kernel(spec).step_bytes;
   nabla_ssa at;
   k_transpose(e, "i32", v);
   nabla_ssa step = k_divide(e, k, NABLA_BF16_STEP);
@@ -273,7 +273,7 @@ static void write_part(nabla_emitter *e, nabla_ssa *v, nabla_ssa base,
 /* The sums of 32 elements of 16 rows, behind the parts of these. */
 static void write_sums(nabla_emitter *e, nabla_ssa sums, nabla_ssa base,
                        nabla_ssa k) {
-  const uint64_t tile = nabla_bf16_tiled(e->spec).step_bytes;
+  const uint64_t tile = nabla_bf16_macro_kernel(e->spec).step_bytes;
   nabla_ssa at = k_multiply(e, k_divide(e, k, NABLA_BF16_STEP), tile);
   at = k_add_constant(e, at, tile - NABLA_TILE_ROW_BYTES);
   k_write_lanes(
@@ -282,7 +282,7 @@ static void write_sums(nabla_emitter *e, nabla_ssa sums, nabla_ssa base,
 }
 
 /* The room in the scratch: tiles not turned yet, sums of x. */
-static nabla_ssa sums_room(nabla_emitter *e) {
+static nabla_ssa sums_scratch(nabla_emitter *e) {
   return k_address(e, e->scratch,
                    k_i64(e, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
 }
@@ -309,7 +309,7 @@ static void write_row(nabla_emitter *e, nabla_ssa number, nabla_ssa row,
                                i % self.folds * rows * NABLA_TILE_ROW_BYTES),
             64);
   if (!self.has_minima) return;
-  nabla_array_ref sums = nabla_floats_at(sums_room(e));
+  nabla_array_ref sums = nabla_floats_at(sums_scratch(e));
   k_write(e, sums, number, k_sum(e, sum));
   if (self.folds > 1)
     k_write(e, sums, k_add_constant(e, number, rows),
@@ -329,7 +329,7 @@ static void write_step(nabla_emitter *e, nabla_ssa first, nabla_ssa base,
   nabla_emit_tile_rows(e, k_add(e, first, rows.induction), 1, &row);
   write_row(e, rows.induction, row, k, width);
   k_loop_end(e, &rows, NULL);
-  if (self.has_minima) write_sums(e, sums_room(e), base, k);
+  if (self.has_minima) write_sums(e, sums_scratch(e), base, k);
   k_loop_begin(e, &tiles, zero, k_i64(e, self.x_tiles), 1, 0, NULL);
   nabla_ssa at = k_multiply(e, tiles.induction, NABLA_TILE_BYTES);
   for (unsigned i = 0; i < ROWS; i++)
@@ -340,19 +340,19 @@ static void write_step(nabla_emitter *e, nabla_ssa first, nabla_ssa base,
   k_loop_end(e, &tiles, NULL);
 }
 
-void nabla_emit_bf16_x(nabla_emitter *e) {
+void nabla_emit_bf16_pack_a(nabla_emitter *e) {
   const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
-  const nabla_tiled tiled = nabla_bf16_tiled(spec);
+  const nabla_macro_kernel macro = nabla_bf16_macro_kernel(spec);
   nabla_loop tiles, steps;
   nabla_ssa zero = k_i64(e, 0);
   nabla_ssa whole = k_divide(e, e->k, NABLA_BF16_STEP);
   whole = k_multiply(e, whole, NABLA_BF16_STEP);
   k_loop_begin(e, &tiles, e->begin, e->end, ROWS, 0, NULL);
   nabla_ssa first = k_divide(e, tiles.induction, ROWS);
-  first = k_product(e, first, nabla_emit_tiled_steps(e, &tiled, e->k));
+  first = k_product(e, first, nabla_emit_macro_steps(e, &macro, e->k));
   nabla_ssa base =
-      k_address(e, e->workspace, k_multiply(e, first, tiled.step_bytes));
+      k_address(e, e->workspace, k_multiply(e, first, macro.step_bytes));
   k_loop_begin(e, &steps, zero, whole, NABLA_BF16_STEP, 0, NULL);
   write_step(e, tiles.induction, base, steps.induction, NABLA_BF16_STEP);
   k_loop_end(e, &steps, NULL);
@@ -369,22 +369,23 @@ double nabla_bf16_decode_cost(const nabla_fused_spec *spec) {
 
 double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
                        double row) {
-  const nabla_tiled tiled = nabla_bf16_tiled(spec);
-  return nabla_tiled_cost(&tiled, m, decode, row);
+  const nabla_macro_kernel macro = nabla_bf16_macro_kernel(spec);
+  return nabla_macro_kernel_cost(&macro, m, decode, row);
 }
 
 void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  out->grain = NABLA_TILED_ROWS;
-  out->workspace = (nabla_kernel_tiles){
-      ROWS, NABLA_BF16_STEP, (uint32_t)nabla_bf16_tiled(spec).step_bytes};
+  out->grain = NABLA_MACRO_ROWS;
+  out->workspace =
+      (nabla_kernel_tiles){ROWS, NABLA_BF16_STEP,
+                           (uint32_t)nabla_bf16_macro_kernel(spec).step_bytes};
 }
 
 /* Of a tile 16 pairs in turn, then that of the next. */
-uint64_t nabla_bf16_chain(const nabla_fused_spec *spec) {
+uint64_t nabla_bf16_accumulation_depth(const nabla_fused_spec *spec) {
   return spec->k + NABLA_BF16_STEP;
 }
 
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec) {
-  const nabla_tiled tiled = nabla_bf16_tiled(spec);
-  return nabla_tiled_scratch(&tiled);
+  const nabla_macro_kernel macro = nabla_bf16_macro_kernel(spec);
+  return nabla_macro_kernel_scratch(&macro);
 }

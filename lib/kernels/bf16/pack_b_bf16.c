@@ -51,7 +51,8 @@ static void decode_step(nabla_emitter *e, nabla_ssa flat, unsigned width,
                            .width = left < NABLA_LANES ? left : NABLA_LANES,
                            .aligned = nabla_row_alignment(spec, NABLA_LANES),
                            .is_unscaled = nabla_bf16_of(spec).run != 0};
-    half[i] = left ? nabla_emit_decode(e, &window) : k_f32(e, NABLA_VECTOR, 0);
+    half[i] =
+        left ? nabla_emit_dequantize(e, &window) : k_f32(e, NABLA_VECTOR, 0);
     if (all && left) nabla_emit_bf16_add_extremes(e, all, half[i]);
   }
   nabla_emit_bf16_parts(e, half[0], half[1], out);
@@ -96,7 +97,7 @@ static void store_codes(nabla_emitter *e, uint32_t element, nabla_ssa codes,
 }
 
 /* Rows begin with a block, so that `k` tells where in one they are. */
-static void decode_units(nabla_emitter *e, const nabla_tiled_block *p,
+static void decode_units(nabla_emitter *e, const nabla_macro_block *p,
                          const piece *row) {
   const uint32_t unit = nabla_block_codes_unit(e->spec);
   nabla_loop units;
@@ -116,7 +117,7 @@ static void decode_units(nabla_emitter *e, const nabla_tiled_block *p,
 /* ---- a row of a panel -----------------------------------------------------
  */
 
-static void decode_row(nabla_emitter *e, const nabla_tiled_block *p,
+static void decode_row(nabla_emitter *e, const nabla_macro_block *p,
                        const piece *row, nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_BF16_STEP);
@@ -126,7 +127,7 @@ static void decode_row(nabla_emitter *e, const nabla_tiled_block *p,
   if (rest) decode_steps(e, row, whole, p->count, rest, all);
 }
 
-void nabla_emit_bf16_row(nabla_emitter *e, const nabla_tiled_block *p,
+void nabla_emit_bf16_row(nabla_emitter *e, const nabla_macro_block *p,
                          nabla_ssa row, nabla_ssa out,
                          nabla_bf16_extremes *all) {
   const nabla_fused_spec *spec = e->spec;
@@ -146,7 +147,7 @@ void nabla_emit_bf16_row(nabla_emitter *e, const nabla_tiled_block *p,
 }
 
 /* The 16 rows of a panel from row `first` on, to the address `out`. */
-static void decode_half(nabla_emitter *e, const nabla_tiled_block *p,
+static void decode_half(nabla_emitter *e, const nabla_macro_block *p,
                         nabla_ssa first, nabla_ssa out) {
   const nabla_fused_spec *spec = e->spec;
   const int looks = !nabla_bf16_by_lines(spec) && nabla_bf16_has_extremes(spec);
@@ -164,10 +165,10 @@ static void decode_half(nabla_emitter *e, const nabla_tiled_block *p,
   if (looks) nabla_emit_bf16_mark_extremes(e, out, &all);
 }
 
-void nabla_emit_bf16_panel(nabla_emitter *e, const nabla_tiled_block *p) {
+void nabla_emit_bf16_pack_b(nabla_emitter *e, const nabla_macro_block *p) {
   const nabla_bf16 self = nabla_bf16_of(e->spec);
   nabla_loop halves;
-  k_loop_begin(e, &halves, k_i64(e, 0), k_i64(e, NABLA_TILED_HALVES), 1, 0,
+  k_loop_begin(e, &halves, k_i64(e, 0), k_i64(e, NABLA_MACRO_HALVES), 1, 0,
                NULL);
   decode_half(
       e, p, k_multiply(e, halves.induction, NABLA_TILE_ROWS),

@@ -77,12 +77,12 @@ static far_rows far_scales(nabla_emitter *e, nabla_ssa flat) {
 
 /* What the next block of columns has at the same k. Where a line has codes for
  * two panels, one of these asks for it, and the other for scales. */
-static void rows_ahead(nabla_emitter *e, const nabla_tiled_block *b,
+static void rows_ahead(nabla_emitter *e, const nabla_macro_block *b,
                        far_rows out[FAR_ROWS]) {
   const nabla_encoding *encoding = e->spec->format.encoding;
   nabla_ssa flat = k_add(
       e,
-      nabla_emit_row_start(e, k_add_constant(e, b->column, NABLA_TILED_ROWS)),
+      nabla_emit_row_start(e, k_add_constant(e, b->column, NABLA_MACRO_ROWS)),
       b->k);
   out[0] = far_codes(e, flat);
   out[1] = (far_rows){0, 0, 0};
@@ -104,22 +104,22 @@ static void rows_ahead(nabla_emitter *e, const nabla_tiled_block *b,
 
 /* The next panel, and whether all of its rows exist. Behind the last there is
  * none, and the last rows are decoded once more. */
-static nabla_tiled_block next_panel(nabla_emitter *e,
-                                    const nabla_tiled_block *b) {
+static nabla_macro_block next_panel(nabla_emitter *e,
+                                    const nabla_macro_block *b) {
   const uint64_t n = e->spec->any_size ? 0 : e->spec->n;
-  nabla_tiled_block next = *b;
+  nabla_macro_block next = *b;
   next.column = b->next;
   next.k = b->next_k;
-  next.is_whole = n && n % NABLA_TILED_ROWS == 0;
+  next.is_whole = n && n % NABLA_MACRO_ROWS == 0;
   if (next.is_whole)
-    next.column = k_minimum(e, next.column, k_i64(e, n - NABLA_TILED_ROWS));
+    next.column = k_minimum(e, next.column, k_i64(e, n - NABLA_MACRO_ROWS));
   return next;
 }
 
 /* Rows of the next panel, half of which a step decodes: to the address `out`.
  */
 typedef struct half_panel {
-  nabla_tiled_block next;
+  nabla_macro_block next;
   far_rows ahead[FAR_ROWS];
   nabla_ssa first, out;
 } half_panel;
@@ -163,7 +163,7 @@ static void decode_rows(nabla_emitter *e, nabla_bf16_step *t) {
   const int by_lines = nabla_bf16_by_lines(spec);
   const int looks = !by_lines && nabla_bf16_has_extremes(spec);
   const unsigned until = nabla_bf16_rows_behind(t, NABLA_TILE_ROWS);
-  if (t->rows == until || (!by_lines && t->done % NABLA_TILED_HALVES)) return;
+  if (t->rows == until || (!by_lines && t->done % NABLA_MACRO_HALVES)) return;
   half_panel *half = t->context;
   if (!t->rows) {
     half->next = next_panel(e, t->b);
@@ -182,8 +182,8 @@ static void decode_rows(nabla_emitter *e, nabla_bf16_step *t) {
     nabla_emit_bf16_mark_extremes(e, half->out, &t->all);
 }
 
-static void multiply_panel(nabla_emitter *e, const nabla_tiled_block *b,
-                           const nabla_tiled_square *s) {
+static void multiply_panel(nabla_emitter *e, const nabla_macro_block *b,
+                           const nabla_macro_tile *s) {
   nabla_loop steps;
   k_loop_begin(e, &steps, k_i64(e, 0), b->steps, 1, 0, NULL);
   half_panel half;
@@ -191,13 +191,13 @@ static void multiply_panel(nabla_emitter *e, const nabla_tiled_block *b,
   k_loop_end(e, &steps, NULL);
 }
 
-void nabla_emit_bf16_ahead(nabla_emitter *e, nabla_tiled_block *b,
-                           const nabla_tiled_square *square) {
-  nabla_tiled_square s = *square;
+void nabla_emit_bf16_ahead(nabla_emitter *e, nabla_macro_block *b,
+                           const nabla_macro_tile *square) {
+  nabla_macro_tile s = *square;
   const unsigned sets = nabla_bf16_sets(e, &s);
-  nabla_ssa room = nabla_emit_bf16_room(e, b, 0);
+  nabla_ssa scratch = nabla_emit_bf16_scratch(e, b, 0);
   nabla_loop runs, panels;
-  nabla_emit_tiled_panel(e, b, &s, k_i64(e, 0));
+  nabla_emit_macro_panel(e, b, &s, k_i64(e, 0));
   if (nabla_bf16_by_lines(e->spec) && nabla_bf16_has_extremes(e->spec))
     nabla_emit_bf16_mark_scales(e, b, &s);
   k_loop_begin(e, &runs, k_i64(e, 0), e->k, NABLA_BF16_SUM_DEPTH, 0, NULL);
@@ -205,11 +205,11 @@ void nabla_emit_bf16_ahead(nabla_emitter *e, nabla_tiled_block *b,
       e, k_add_constant(e, runs.induction, NABLA_BF16_SUM_DEPTH), e->k);
   nabla_emit_bf16_zero(e, sets);
   k_loop_begin(e, &panels, runs.induction, end, b->self->depth, 0, NULL);
-  nabla_tiled_square here = s;
-  nabla_emit_tiled_panel(e, b, &here, panels.induction);
+  nabla_macro_tile here = s;
+  nabla_emit_macro_panel(e, b, &here, panels.induction);
   multiply_panel(e, b, &here);
   k_loop_end(e, &panels, NULL);
-  nabla_emit_bf16_store_sums(e, sets, room);
-  nabla_emit_bf16_add_sums(e, &s, room);
+  nabla_emit_bf16_store_sums(e, sets, scratch);
+  nabla_emit_bf16_add_sums(e, &s, scratch);
   k_loop_end(e, &runs, NULL);
 }

@@ -15,12 +15,12 @@
  * of 16 bits, and f32 for up to 8 rows of x. */
 int nabla_bf16_is_ahead(const nabla_fused_spec *spec);
 
-/* nabla_tiled.multiply_all. */
-void nabla_emit_bf16_ahead(nabla_emitter *e, nabla_tiled_block *b,
-                           const nabla_tiled_square *square);
+/* nabla_macro_kernel.multiply_all. */
+void nabla_emit_bf16_ahead(nabla_emitter *e, nabla_macro_block *b,
+                           const nabla_macro_tile *square);
 
 /* Row `row` of the panel, to the address `out` (pack_b_bf16.c). */
-void nabla_emit_bf16_row(nabla_emitter *e, const nabla_tiled_block *p,
+void nabla_emit_bf16_row(nabla_emitter *e, const nabla_macro_block *p,
                          nabla_ssa row, nabla_ssa out,
                          nabla_bf16_extremes *all);
 
@@ -29,14 +29,14 @@ void nabla_emit_bf16_row(nabla_emitter *e, const nabla_tiled_block *p,
  * become NaN (one of each 16 columns, which are computed again together), with
  * those that are too small 2^-86, so that sums of zero are told from sums of
  * what AMX takes for zero (scales_bf16.c). Codes of 4 bits. */
-void nabla_emit_bf16_mark_scales(nabla_emitter *e, const nabla_tiled_block *p,
-                                 const nabla_tiled_square *square);
+void nabla_emit_bf16_mark_scales(nabla_emitter *e, const nabla_macro_block *p,
+                                 const nabla_macro_tile *square);
 
 /* Room behind the scratch of `b->self`, and how sums that tiles have left there
  * are added to those that wait (gemm_bf16_amx.c). */
-nabla_ssa nabla_emit_bf16_room(nabla_emitter *e, const nabla_tiled_block *b,
-                               uint64_t byte);
-void nabla_emit_bf16_add_sums(nabla_emitter *e,
-                              const nabla_tiled_square *square, nabla_ssa room);
+nabla_ssa nabla_emit_bf16_scratch(nabla_emitter *e, const nabla_macro_block *b,
+                                  uint64_t byte);
+void nabla_emit_bf16_add_sums(nabla_emitter *e, const nabla_macro_tile *square,
+                              nabla_ssa scratch);
 
 #endif

@@ -79,12 +79,12 @@ static nabla_ssa line_shifts(nabla_emitter *e, unsigned tile,
                              unsigned (*bits)(unsigned bit)) {
   const nabla_encoding *encoding = e->spec->format.encoding;
   const unsigned places = nabla_bf16_word_codes(e->spec);
-  const unsigned turned = encoding->high_first ? 1 : 0;
+  const unsigned swapped = encoding->high_first ? 1 : 0;
   unsigned shifts[NABLA_BF16_STEP];
   for (unsigned i = 0; i < NABLA_BF16_STEP; i++) {
     const unsigned place =
         (NABLA_BF16_STEP * tile + i) * places / NABLA_BF16_LINE;
-    shifts[i] = bits(encoding->bits * (place ^ turned));
+    shifts[i] = bits(encoding->bits * (place ^ swapped));
   }
   return word_constants(e, shifts);
 }

@@ -15,14 +15,14 @@
 #define BLOCK_BYTES      16u         /* of 32 codes of 4 bits */
 #define SCALE_LIMIT_BITS 0x47800000u /* 2^16, as some codes are as much */
 
-nabla_ssa nabla_emit_bf16_scales(nabla_emitter *e, const nabla_tiled_block *p) {
-  return k_address(
-      e, e->scratch,
-      k_i64(e, nabla_tiled_scratch(p->self) + 2 * NABLA_BF16_FRESH_BYTES));
+nabla_ssa nabla_emit_bf16_scales(nabla_emitter *e, const nabla_macro_block *p) {
+  return k_address(e, e->scratch,
+                   k_i64(e, nabla_macro_kernel_scratch(p->self) +
+                                2 * NABLA_BF16_FRESH_BYTES));
 }
 
 /* All of a block of GGUF at once, where the panel is one. */
-void nabla_emit_bf16_write_scales(nabla_emitter *e, const nabla_tiled_block *p,
+void nabla_emit_bf16_write_scales(nabla_emitter *e, const nabla_macro_block *p,
                                   nabla_ssa row, nabla_ssa flat) {
   const nabla_fused_spec *spec = e->spec;
   const nabla_bf16 self = nabla_bf16_of(spec);
@@ -53,11 +53,11 @@ void nabla_emit_bf16_write_scales(nabla_emitter *e, const nabla_tiled_block *p,
 }
 
 void nabla_emit_bf16_limit_scales(nabla_emitter *e,
-                                  const nabla_tiled_block *p) {
+                                  const nabla_macro_block *p) {
   nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(e, p));
   nabla_loop loop;
   k_loop_begin(e, &loop, k_i64(e, 0),
-               k_i64(e, NABLA_TILED_ROWS * nabla_bf16_of(e->spec).scales),
+               k_i64(e, NABLA_MACRO_ROWS * nabla_bf16_of(e->spec).scales),
                NABLA_LANES, 0, NULL);
   nabla_ssa value = k_read_lanes(e, scales, loop.induction, NABLA_LANES);
   k_write_lanes(
@@ -151,7 +151,7 @@ static void scales_begin(nabla_emitter *e, nabla_loop *loop,
   const nabla_fused_spec *spec = e->spec;
   const int are_adjacent =
       spec->any_size || nabla_spec_row_stride(spec) == spec->k;
-  const uint64_t step = are_adjacent ? NABLA_TILED_ROWS : 1;
+  const uint64_t step = are_adjacent ? NABLA_MACRO_ROWS : 1;
   k_loop_begin(e, loop, rows->first, rows->end, step,
                all ? NABLA_BF16_EXTREMES : 0, all ? all->values : NULL);
   nabla_ssa last =
@@ -201,12 +201,12 @@ static beyond scales_beyond(nabla_emitter *e, const rows_of_w *rows) {
 }
 
 /* `value` (its bits) to every `step`th vector of all sums of `square`. */
-static void fill(nabla_emitter *e, const nabla_tiled_square *square,
+static void fill(nabla_emitter *e, const nabla_macro_tile *square,
                  uint32_t value, uint64_t step) {
   nabla_loop loop;
   k_loop_begin(
       e, &loop, k_i64(e, 0),
-      k_i64(e, (uint64_t)square->count * NABLA_TILED_ROWS * NABLA_LANES),
+      k_i64(e, (uint64_t)square->count * NABLA_MACRO_ROWS * NABLA_LANES),
       step * NABLA_LANES, 0, NULL);
   k_write_lanes(
       e, nabla_floats_at(square->sums), loop.induction,
@@ -218,7 +218,7 @@ static void fill(nabla_emitter *e, const nabla_tiled_square *square,
 /* Marks sums if a block with a small power of two as its scale has codes that
  * are not zero: one of zeros has the least power there is. */
 static void mark_small_blocks(nabla_emitter *e, const rows_of_w *rows,
-                              const nabla_tiled_square *square) {
+                              const nabla_macro_tile *square) {
   nabla_ssa first, end;
   nabla_loop loop, blocks;
   scales_begin(e, &loop, rows, NULL, &first, &end);
@@ -242,11 +242,11 @@ static void mark_small_blocks(nabla_emitter *e, const rows_of_w *rows,
   k_loop_end(e, &loop, NULL);
 }
 
-void nabla_emit_bf16_mark_scales(nabla_emitter *e, const nabla_tiled_block *p,
-                                 const nabla_tiled_square *square) {
+void nabla_emit_bf16_mark_scales(nabla_emitter *e, const nabla_macro_block *p,
+                                 const nabla_macro_tile *square) {
   const rows_of_w rows = {
       p->column,
-      k_minimum(e, k_add_constant(e, p->column, NABLA_TILED_ROWS), e->n)};
+      k_minimum(e, k_add_constant(e, p->column, NABLA_MACRO_ROWS), e->n)};
   const beyond is = scales_beyond(e, &rows);
   k_line(e, "scf.if %%v%u {", is.small);
   if (e->spec->format.scale == NABLA_SCALE_E8M0)

@@ -15,7 +15,8 @@ static nabla_ssa number_of(nabla_emitter *e, unsigned tile) {
   return k_op(e, "arith.constant %u : i8", tile);
 }
 
-void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa room, unsigned bytes) {
+void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa address,
+                            unsigned bytes) {
   unsigned values[CONFIG_BYTES] = {1};
   for (unsigned i = 0; i < TILES; i++) {
     int is_w = i >= NABLA_W_TILE && i < NABLA_X_TILE;
@@ -31,11 +32,11 @@ void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa room, unsigned bytes) {
   k_line(e,
          "llvm.store %%v%u, %%v%u {alignment = 64 : i64} : "
          "vector<64xi8>, !llvm.ptr",
-         config, room);
+         config, address);
   k_line(e,
          "llvm.call_intrinsic \"llvm.x86.ldtilecfg\"(%%v%u) : "
          "(!llvm.ptr) -> ()",
-         room);
+         address);
 }
 
 void nabla_emit_tiles_end(nabla_emitter *e) {

@@ -14,8 +14,9 @@
 #define NABLA_W_TILE 4u /* and 5: 16 rows of `bytes`, a multiple of 4  */
 #define NABLA_X_TILE 6u /* and 7: bytes / 4 rows                       */
 
-/* Sets the tiles up; `room` is the address of 64 bytes. */
-void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa room, unsigned bytes);
+/* Sets the tiles up; `address` is the address of 64 bytes. */
+void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa address,
+                            unsigned bytes);
 void nabla_emit_tiles_end(nabla_emitter *e);
 
 /* Tiles from and to memory, where their rows follow each other. */

@@ -204,8 +204,9 @@ static inline void k_loop_end(nabla_emitter *e, nabla_loop *loop,
   nabla_loop_end(e, loop, yielded);
 }
 
-static inline void k_deal(nabla_emitter *e, unsigned count, nabla_ssa *v) {
-  nabla_emit_deal(e, count, v);
+static inline void k_deinterleave(nabla_emitter *e, unsigned count,
+                                  nabla_ssa *v) {
+  nabla_emit_deinterleave(e, count, v);
 }
 
 static inline void k_transpose(nabla_emitter *e, const char *element,
@@ -213,9 +214,9 @@ static inline void k_transpose(nabla_emitter *e, const char *element,
   nabla_emit_transpose(e, element, rows);
 }
 
-static inline void k_mix_rows(nabla_emitter *e, const char *element,
-                              unsigned rows, nabla_ssa *v) {
-  nabla_emit_mix_rows(e, element, rows, v);
+static inline void k_interleave_rows(nabla_emitter *e, const char *element,
+                                     unsigned rows, nabla_ssa *v) {
+  nabla_emit_interleave_rows(e, element, rows, v);
 }
 
 static inline nabla_ssa k_lane_sums(nabla_emitter *e, nabla_array_ref rows,
@@ -223,9 +224,9 @@ static inline nabla_ssa k_lane_sums(nabla_emitter *e, nabla_array_ref rows,
   return nabla_emit_lane_sums(e, rows, at);
 }
 
-static inline void k_tiles_begin(nabla_emitter *e, nabla_ssa room,
+static inline void k_tiles_begin(nabla_emitter *e, nabla_ssa address,
                                  unsigned bytes) {
-  nabla_emit_tiles_begin(e, room, bytes);
+  nabla_emit_tiles_begin(e, address, bytes);
 }
 
 static inline void k_tiles_end(nabla_emitter *e) { nabla_emit_tiles_end(e); }

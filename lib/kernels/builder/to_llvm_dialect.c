@@ -314,7 +314,8 @@ static piece *lines_of(const nabla_text *text, size_t *out_count) {
   return lines;
 }
 
-void nabla_direct_add(const nabla_text *from, unsigned last, nabla_text *to) {
+void nabla_to_llvm_dialect_add(const nabla_text *from, unsigned last,
+                               nabla_text *to) {
   if (from->failed) to->failed = 1;
   if (!from->size || to->failed) return;
   const size_t values = (size_t)last + 1;

@@ -10,6 +10,7 @@
  * and vector that kernels have as the LLVM dialect has them. Others stay: of
  * them all but those of vector are lowered later. Values are %v1 to %vLAST;
  * what makes one that nothing uses is left out. */
-void nabla_direct_add(const nabla_text *from, unsigned last, nabla_text *to);
+void nabla_to_llvm_dialect_add(const nabla_text *from, unsigned last,
+                               nabla_text *to);
 
 #endif

@@ -24,7 +24,7 @@ static nabla_ssa interleave(nabla_emitter *e, const char *element, nabla_ssa a,
 
 /* A round moves the lowest bit of the lane to the top of the vector's number,
  * and the lowest of that to the top of the lane. */
-void nabla_emit_deal(nabla_emitter *e, unsigned count, nabla_ssa *v) {
+void nabla_emit_deinterleave(nabla_emitter *e, unsigned count, nabla_ssa *v) {
   nabla_loop rounds;
   nabla_ssa dealt[NABLA_LANES], zero = k_i64(e, 0);
   unsigned bits = 0;
@@ -54,7 +54,7 @@ void nabla_emit_transpose(nabla_emitter *e, const char *element,
                           nabla_ssa rows[NABLA_LANES]) {
   if (e->is_once) {
     cast(e, element, "f32", rows);
-    k_deal(e, NABLA_LANES, rows);
+    k_deinterleave(e, NABLA_LANES, rows);
     cast(e, "f32", element, rows);
     return;
   }
@@ -68,8 +68,8 @@ void nabla_emit_transpose(nabla_emitter *e, const char *element,
 }
 
 /* Lanes of `a` and `b` in turns: of their first halves, or of their second. */
-static nabla_ssa in_turns(nabla_emitter *e, const char *element, nabla_ssa a,
-                          nabla_ssa b, unsigned half) {
+static nabla_ssa interleaved(nabla_emitter *e, const char *element, nabla_ssa a,
+                             nabla_ssa b, unsigned half) {
   nabla_text *text = e->text;
   nabla_ssa result = ++e->last;
   nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result, a, b);
@@ -82,14 +82,14 @@ static nabla_ssa in_turns(nabla_emitter *e, const char *element, nabla_ssa a,
 
 /* Bit by bit, the number of a row moves from the vectors' number to the
  * lanes'. */
-void nabla_emit_mix_rows(nabla_emitter *e, const char *element, unsigned rows,
-                         nabla_ssa *v) {
+void nabla_emit_interleave_rows(nabla_emitter *e, const char *element,
+                                unsigned rows, nabla_ssa *v) {
   for (unsigned apart = rows / 2; apart; apart /= 2)
     for (unsigned i = 0; i < rows; i++) {
       if (i & apart) continue;
       nabla_ssa a = v[i], b = v[i | apart];
-      v[i] = in_turns(e, element, a, b, 0);
-      v[i | apart] = in_turns(e, element, a, b, 1);
+      v[i] = interleaved(e, element, a, b, 0);
+      v[i | apart] = interleaved(e, element, a, b, 1);
     }
 }
 

@@ -78,7 +78,7 @@ nabla_ssa nabla_emit_code_value(nabla_emitter *e, nabla_ssa codes) {
   if (encoding->bits == 8) return fp8_value(e, codes);
   if (nabla_spec_is_integer(encoding) && format->zero_point)
     return to_float(e, bits_op(e, "andi", codes, 15));
-  return nabla_emit_lookup(e, codes);
+  return nabla_emit_table_lookup(e, codes);
 }
 
 nabla_ssa nabla_emit_zero_value(nabla_emitter *e, nabla_ssa index) {

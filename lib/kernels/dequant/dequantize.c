@@ -318,8 +318,8 @@ static nabla_ssa dense(nabla_emitter *e, const nabla_window *window) {
                  k_read_lanes(e, array, window->flat, window->width));
 }
 
-nabla_ssa nabla_emit_decode(nabla_emitter *e, const nabla_window *window) {
-  if (e->spec->ggml) return nabla_emit_decode_ggml(e, window);
+nabla_ssa nabla_emit_dequantize(nabla_emitter *e, const nabla_window *window) {
+  if (e->spec->ggml) return nabla_emit_dequantize_ggml(e, window);
   if (!e->spec->format.encoding) return dense(e, window);
   nabla_ssa value = nabla_emit_code_value(e, raw_codes(e, window));
   nabla_ssa zero = e->spec->format.zero_point

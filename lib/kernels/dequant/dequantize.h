@@ -64,15 +64,15 @@ nabla_ssa nabla_emit_scale(nabla_emitter *e, nabla_ssa flat);
 
 /* The table of an encoding of at most 4 bits looked up by the low bits of each
  * i32; those above mean nothing. */
-nabla_ssa nabla_emit_lookup(nabla_emitter *e, nabla_ssa indices);
+nabla_ssa nabla_emit_table_lookup(nabla_emitter *e, nabla_ssa indices);
 
 /* The same in another table, a vector<16xf32>; for AVX2 and AVX-512. */
-nabla_ssa nabla_emit_lookup_in(nabla_emitter *e, nabla_ssa table,
-                               nabla_ssa indices);
+nabla_ssa nabla_emit_table_lookup_in(nabla_emitter *e, nabla_ssa table,
+                                     nabla_ssa indices);
 
 /* vector<16xf32> of the values as nabla_decode gives them, rounded to the
  * spec's w_type; lanes beyond the width are 0 or -0. */
-nabla_ssa nabla_emit_decode(nabla_emitter *e, const nabla_window *window);
+nabla_ssa nabla_emit_dequantize(nabla_emitter *e, const nabla_window *window);
 
 /* `value` with +0 in the lanes [0, `first`). */
 nabla_ssa nabla_emit_drop_lanes(nabla_emitter *e, nabla_ssa value,

@@ -234,7 +234,7 @@ static nabla_ssa whole_run(nabla_emitter *e, const place *p) {
   nabla_ssa low =
       cut_bits(e, NABLA_VECTOR, bytes_at(e, p, at, l->codes, "extui"),
                k_broadcast(e, "i32", shift), 4);
-  if (l->table) return nabla_emit_lookup(e, low);
+  if (l->table) return nabla_emit_table_lookup(e, low);
   return values_of(e, NABLA_VECTOR, low, l->bits ? high_lanes(e, p) : 0);
 }
 
@@ -248,7 +248,7 @@ static nabla_ssa one_code(nabla_emitter *e, const place *p) {
   nabla_ssa low =
       cut_bits(e, one, byte_at(e, p, at, l->codes, "extui"), shift, 4);
   if (l->table) {
-    low = nabla_emit_lookup(e, k_broadcast(e, "i32", low));
+    low = nabla_emit_table_lookup(e, k_broadcast(e, "i32", low));
     return k_op(e,
                 "vector.extract %%v%u[0] : f32 from "
                 "vector<16xf32>",
@@ -291,7 +291,8 @@ static nabla_ssa one_by_one(nabla_emitter *e, const nabla_window *window) {
   return lanes.results[0];
 }
 
-nabla_ssa nabla_emit_decode_ggml(nabla_emitter *e, const nabla_window *window) {
+nabla_ssa nabla_emit_dequantize_ggml(nabla_emitter *e,
+                                     const nabla_window *window) {
   nabla_ssa value, by[2];
   if (window->width < NABLA_LANES || window->aligned % NABLA_LANES) {
     value = one_by_one(e, window);

@@ -7,8 +7,10 @@
 #include "lib/kernels/dequant/dequantize.h"
 #include "quant/codec/ggml.h"
 
-/* As nabla_emit_decode, which calls it where the spec names such a format. */
-nabla_ssa nabla_emit_decode_ggml(nabla_emitter *e, const nabla_window *window);
+/* As nabla_emit_dequantize, which calls it where the spec names such a format.
+ */
+nabla_ssa nabla_emit_dequantize_ggml(nabla_emitter *e,
+                                     const nabla_window *window);
 
 /* What the code of the element at `flat` is multiplied with, f32, and what is
  * added then (0: nothing). */

@@ -55,11 +55,12 @@ static nabla_ssa packed6(nabla_emitter *e, nabla_ssa base) {
   nabla_ssa factors = eight(e, f, nabla_emit_ggml_last_four(e, both, f));
   nabla_ssa minima = eight(
       e, m, nabla_emit_ggml_last_four(e, i32_with(e, "shrui", both, 4), m));
-  nabla_ssa turns = k_op(e,
-                         "vector.interleave %%v%u, %%v%u : vector<8xi8> -> "
-                         "vector<16xi8>",
-                         factors, minima);
-  return nabla_emit_ggml_bytes(e, "extui", turns);
+  nabla_ssa interleaved =
+      k_op(e,
+           "vector.interleave %%v%u, %%v%u : vector<8xi8> -> "
+           "vector<16xi8>",
+           factors, minima);
+  return nabla_emit_ggml_bytes(e, "extui", interleaved);
 }
 
 nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *e, nabla_ssa byte) {
@@ -69,7 +70,7 @@ nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *e, nabla_ssa byte) {
 
 /* The factor and the minimum of the block, which is behind it, in turns, the
  * minimum negative. */
-static nabla_ssa halves_in_turns(nabla_emitter *e, nabla_ssa base) {
+static nabla_ssa interleaved_halves(nabla_emitter *e, nabla_ssa base) {
   uint32_t signs[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) signs[i] = i % 2 * 0x80000000u;
   nabla_ssa both = nabla_emit_ggml_word(e, base, layout_of(e)->d);
@@ -88,7 +89,7 @@ nabla_ssa nabla_emit_ggml_sub_lanes(nabla_emitter *e, nabla_ssa base) {
   const nabla_ggml_layout *l = layout_of(e);
   if (l->sub == NABLA_GGML_SUB_PACKED6)
     return k_binary(e, NABLA_VECTOR, "mulf", packed6(e, base),
-                    halves_in_turns(e, base));
+                    interleaved_halves(e, base));
   nabla_ssa raw = k_load(e, "vector<16xi8>", e->codes,
                          k_add_constant(e, base, l->sub_at), 1);
   nabla_ssa by = nabla_emit_ggml_half_lanes(e, k_add_constant(e, base, l->d));

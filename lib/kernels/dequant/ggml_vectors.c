@@ -149,15 +149,15 @@ static void parts_of(nabla_emitter *e, const nabla_block_factors *f,
 
 /* ---- weights ---- */
 
-int nabla_block_weights_turn(const nabla_fused_spec *spec) {
+int nabla_block_weights_transpose(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
   return nabla_block_weights_apply(spec) && has_table(spec) && !l->bits;
 }
 
 /* Codes of 4 bits from `element` on, turned: four copies of 16 bytes, each
  * shifted by bytes of its own, so that nothing is widened. */
-static nabla_ssa turned_codes(nabla_emitter *e, nabla_ssa base,
-                              uint32_t element) {
+static nabla_ssa transposed_codes(nabla_emitter *e, nabla_ssa base,
+                                  uint32_t element) {
   const nabla_ggml_layout *l = layout_of(e);
   uint32_t shifts[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++)
@@ -184,13 +184,13 @@ static nabla_ssa codes_in_order(nabla_emitter *e, nabla_ssa base,
 
 /* Weights with codes of 4 bits from `element` on. The lookup takes the lowest
  * 4 bits of each lane. */
-static nabla_ssa looked_up(nabla_emitter *e, nabla_ssa base, uint32_t element,
-                           const part *p, int turned) {
+static nabla_ssa table_values(nabla_emitter *e, nabla_ssa base,
+                              uint32_t element, const part *p, int transposed) {
   const nabla_ggml_layout *l = layout_of(e);
-  nabla_ssa codes = turned && nabla_block_weights_turn(e->spec)
-                        ? turned_codes(e, base, element)
+  nabla_ssa codes = transposed && nabla_block_weights_transpose(e->spec)
+                        ? transposed_codes(e, base, element)
                         : codes_in_order(e, base, element);
-  nabla_ssa value = nabla_emit_lookup_in(e, p->table, codes);
+  nabla_ssa value = nabla_emit_table_lookup_in(e, p->table, codes);
   if (!l->bits) return value;
   /* a fifth bit in a row of bits: 16 times the factor more */
   nabla_ssa more =
@@ -270,7 +270,7 @@ static nabla_ssa few_codes(nabla_emitter *e, nabla_ssa base, uint32_t element) {
               codes);
 }
 
-void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int turned,
+void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int transposed,
                               nabla_block_use *use, void *context) {
   const nabla_ggml *format = e->spec->ggml;
   nabla_block_factors factors = nabla_emit_block_factors(e, base);
@@ -284,7 +284,7 @@ void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int turned,
       weights = k_binary(e, NABLA_VECTOR, "mulf",
                          nabla_emit_block_bytes(e, base, element), p->factor);
     } else if (p->table) {
-      weights = looked_up(e, base, element, p, turned);
+      weights = table_values(e, base, element, p, transposed);
     } else if (format->layout->run % PIECE) {
       weights = converted(e, few_codes(e, base, element), p);
     } else {

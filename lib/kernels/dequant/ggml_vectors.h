@@ -27,13 +27,13 @@ nabla_ssa nabla_emit_block_bytes(nabla_emitter *e, nabla_ssa base,
 
 /* Whether the weights of `spec` can be had turned for less: lane 4 * i + j of
  * 16 holds element 4 * j + i. */
-int nabla_block_weights_turn(const nabla_fused_spec *spec);
+int nabla_block_weights_transpose(const nabla_fused_spec *spec);
 
 /* Called with each 16 weights of a block, in order: those from `element` on;
- * with `turned` turned, where they can be. */
+ * with `transposed` turned, where they can be. */
 typedef void nabla_block_use(nabla_emitter *e, uint32_t element,
                              nabla_ssa weights, void *context);
-void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int turned,
+void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int transposed,
                               nabla_block_use *use, void *context);
 
 /* Codes as integers in f32, less the bias and times the factor of their 16 if

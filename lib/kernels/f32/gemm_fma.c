@@ -5,7 +5,7 @@
  * columns that share totals are multiplied with one range of k before the next
  * range: x comes from the second cache then.
  *
- * The scratch: a panel, totals of ROWS x columns, and what nabla_emit_panel
+ * The scratch: a panel, totals of ROWS x columns, and what nabla_emit_pack_b
  * needs. */
 
 #include "lib/kernels/builder/k.h"
@@ -43,14 +43,14 @@ static nabla_row_tiles row_tiles(const nabla_fused_spec *spec) {
   return (nabla_row_tiles){shape_of(spec).rows, PANEL};
 }
 
-static void prepare(nabla_emitter *e) {
-  nabla_emit_pack_rows(e, row_tiles(e->spec));
+static void pack_a(nabla_emitter *e) {
+  nabla_emit_pack_a(e, row_tiles(e->spec));
 }
 
 /* Rows of w that share a look at x: whole panels, as many as there is room for.
  */
 static unsigned columns_of(const nabla_fused_spec *spec) {
-  unsigned most = nabla_panel_scratch(spec) > NABLA_PANEL_SCRATCH ? 160 : 192;
+  unsigned most = nabla_pack_b_scratch(spec) > NABLA_PACK_B_SCRATCH ? 160 : 192;
   return most / width_of(spec) * width_of(spec);
 }
 
@@ -63,7 +63,7 @@ static uint64_t work_at(const nabla_fused_spec *spec) {
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
-  return work_at(spec) + nabla_panel_scratch(spec);
+  return work_at(spec) + nabla_pack_b_scratch(spec);
 }
 
 static nabla_ssa part(nabla_emitter *e, uint64_t bytes) {
@@ -91,7 +91,7 @@ static uint64_t lines_ahead(const nabla_fused_spec *spec) {
   unsigned rows = shape_of(spec).rows;
   uint64_t tiles = (spec->m_min + rows - 1) / rows;
   uint64_t turns = (tiles ? tiles : 1) * (PANEL / UNROLL);
-  uint64_t lines = nabla_panel_lines(spec, width_of(spec), PANEL);
+  uint64_t lines = nabla_panel_cachelines(spec, width_of(spec), PANEL);
   uint64_t each = (lines + turns - 1) / turns;
   return each < AHEAD_MOST ? each : AHEAD_MOST;
 }
@@ -100,12 +100,12 @@ static uint64_t lines_ahead(const nabla_fused_spec *spec) {
 static void ask_ahead(nabla_emitter *e, const tile *t, nabla_ssa k) {
   const nabla_fused_spec *spec = e->spec;
   uint64_t each = lines_ahead(spec);
-  uint64_t last = nabla_panel_lines(spec, width_of(spec), PANEL) - 1;
+  uint64_t last = nabla_panel_cachelines(spec, width_of(spec), PANEL) - 1;
   nabla_ssa line = k_divide(e, k, UNROLL);
   line = k_multiply(e, line, each);
   line = k_add(e, t->line, line);
   for (uint64_t i = 0; i < each; i++)
-    nabla_emit_panel_ahead(
+    nabla_emit_pack_b_prefetch(
         e, t->next, PANEL,
         k_minimum(e, k_add_constant(e, line, i), k_i64(e, last)));
 }
@@ -185,7 +185,7 @@ static void decode_panel(nabla_emitter *e, const block *b, nabla_ssa column,
                        .aligned = PANEL,
                        .out = e->scratch,
                        .scratch = part(e, work_at(e->spec))};
-  nabla_emit_panel(e, &panel);
+  nabla_emit_pack_b(e, &panel);
 }
 
 /* Where the columns of the panel are that is multiplied. */
@@ -239,10 +239,10 @@ static void multiply_panels(nabla_emitter *e, const block *b, nabla_ssa k,
   nabla_ssa row = k_add(e, b->row, tiles.induction);
   nabla_ssa line = k_multiply(e, k_divide(e, tiles.induction, rows),
                               PANEL / UNROLL * lines_ahead(e->spec));
-  t.x = nabla_emit_packed_rows(e, row_tiles(e->spec), row, k, count);
+  t.x = nabla_emit_packed_a(e, row_tiles(e->spec), row, k, count);
   t.total = k_add(e, total, parts.induction);
   t.line = line;
-  nabla_ssa lines = k_i64(e, nabla_panel_lines(e->spec, width, PANEL));
+  nabla_ssa lines = k_i64(e, nabla_panel_cachelines(e->spec, width, PANEL));
   nabla_ssa asks = k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", line, lines);
   k_line(e, "scf.if %%v%u {", asks);
   t.next = &next;
@@ -328,7 +328,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->form = NABLA_PACKED_VALUES;
 }
 
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t panel = PANEL;
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
@@ -339,8 +339,8 @@ const nabla_kernel_variant nabla_variant_gemm_fma = {
     .applies = applies,
     .cost = cost,
     .run = run,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .prepack = nabla_emit_prepack,
     .describe = describe,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

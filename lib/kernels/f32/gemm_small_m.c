@@ -1,11 +1,11 @@
 /* y[m][n] = sum over k of x[m][k] * w[n][k] for some rows of x, lanes along k:
- * strips of GROUP rows of w are decoded once into the scratch and multiplied
+ * panels of GROUP rows of w are decoded once into the scratch and multiplied
  * with tiles of x, whose vectors are operands in memory. So nothing is
- * transposed, and nothing is decoded again. Sums of a strip begin at zero and
+ * transposed, and nothing is decoded again. Sums of a panel begin at zero and
  * are added to totals in the scratch, a vector for each element of y, whose
  * lanes are summed at the end.
  *
- * The scratch: a strip, and totals of ROWS x COLUMNS vectors. */
+ * The scratch: a panel, and totals of ROWS x COLUMNS vectors. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/f32/pack_a_small_m.h"
@@ -38,7 +38,9 @@ static uint64_t rows_of(const nabla_fused_spec *spec) {
   return (last + height - 1) / height * height;
 }
 
-static uint64_t totals_at(void) { return (uint64_t)GROUP * NABLA_STRIP * 4; }
+static uint64_t totals_at(void) {
+  return (uint64_t)GROUP * NABLA_SMALL_M_DEPTH * 4;
+}
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
   return totals_at() + rows_of(spec) * TOTALS_ROW * 4;
@@ -48,8 +50,8 @@ static nabla_array_ref totals_of(nabla_emitter *e) {
   return nabla_floats_at(k_address(e, e->scratch, k_i64(e, totals_at())));
 }
 
-static void prepare(nabla_emitter *e) {
-  nabla_emit_strip_x(e, shape_of(e->spec).rows);
+static void pack_a(nabla_emitter *e) {
+  nabla_emit_pack_a_small_m(e, shape_of(e->spec).rows);
 }
 
 /* ---- products ---------------------------------------------------------------
@@ -61,10 +63,10 @@ typedef struct block {
   nabla_ssa k, count;
 } block;
 
-/* A tile of x and rows of the strip. */
+/* A tile of x and rows of the panel. */
 typedef struct tile {
-  nabla_ssa x;       /* address of its elements at the strip's k */
-  nabla_ssa w;       /* address in the strip */
+  nabla_ssa x;       /* address of its elements at the panel's k */
+  nabla_ssa w;       /* address in the panel */
   nabla_ssa total;   /* number of the first total's first lane */
   nabla_ssa vectors; /* to multiply */
 } tile;
@@ -94,9 +96,9 @@ static void multiply(nabla_emitter *e, const tile *t, tile_shape s) {
   nabla_ssa at = k_multiply(e, loop.induction, NABLA_LANES);
   nabla_ssa x_at = k_multiply(e, at, height);
   for (unsigned c = 0; c < s.columns; c++)
-    w[c] = k_read_lanes(e, nabla_floats_at(t->w),
-                        k_add_constant(e, at, (uint64_t)c * NABLA_STRIP),
-                        NABLA_LANES);
+    w[c] = k_read_lanes(
+        e, nabla_floats_at(t->w),
+        k_add_constant(e, at, (uint64_t)c * NABLA_SMALL_M_DEPTH), NABLA_LANES);
   for (unsigned r = 0; r < s.rows; r++) {
     nabla_ssa x = k_read_lanes(
         e, nabla_floats_at(t->x),
@@ -110,10 +112,11 @@ static void multiply(nabla_emitter *e, const tile *t, tile_shape s) {
   add_to_totals(e, t, s, loop.results);
 }
 
-static nabla_strip strip_of(nabla_emitter *e, const block *b, unsigned rows,
-                            nabla_ssa column, nabla_ssa k) {
+static nabla_small_m_panel panel_of(nabla_emitter *e, const block *b,
+                                    unsigned rows, nabla_ssa column,
+                                    nabla_ssa k) {
   nabla_ssa one = k_i64(e, 1);
-  return (nabla_strip){
+  return (nabla_small_m_panel){
       .first = k_add(e, b->column, column),
       .rows = k_i64(e, rows),
       .last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, one),
@@ -122,7 +125,7 @@ static nabla_strip strip_of(nabla_emitter *e, const block *b, unsigned rows,
       .out = e->scratch};
 }
 
-/* Asks for `count` rows of the next group's strip: those that are GROUP rows
+/* Asks for `count` rows of the next group's panel: those that are GROUP rows
  * below `row`, or as far from the top of the next k. */
 static void prefetch_rows(nabla_emitter *e, const block *b, nabla_ssa row,
                           unsigned count) {
@@ -130,19 +133,20 @@ static void prefetch_rows(nabla_emitter *e, const block *b, nabla_ssa row,
   nabla_ssa inside =
       k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", below, b->columns);
   nabla_ssa top = k_op(e, "arith.subi %%v%u, %%v%u : i64", below, b->columns);
-  nabla_ssa next = k_add_constant(e, b->k, NABLA_STRIP);
-  nabla_strip strip = strip_of(e, b, count, k_choice(e, inside, below, top),
-                               k_choice(e, inside, b->k, next));
-  nabla_emit_prefetch_strip(e, &strip);
+  nabla_ssa next = k_add_constant(e, b->k, NABLA_SMALL_M_DEPTH);
+  nabla_small_m_panel panel =
+      panel_of(e, b, count, k_choice(e, inside, below, top),
+               k_choice(e, inside, b->k, next));
+  nabla_emit_pack_b_small_m_prefetch(e, &panel);
 }
 
-/* The strip's rows times the rows of x from `row` on. */
+/* The panel's rows times the rows of x from `row` on. */
 static void multiply_rows(nabla_emitter *e, const block *b, nabla_ssa row,
                           nabla_ssa group, tile_shape s) {
   nabla_loop columns;
   unsigned height = shape_of(e->spec).rows;
   nabla_ssa x = k_divide(e, row, height);
-  x = k_product(e, x, nabla_emit_strip_row(e, height));
+  x = k_product(e, x, nabla_emit_pack_a_small_m_size(e, height));
   x = k_add(e, x, k_multiply(e, b->k, height));
   nabla_ssa vectors =
       k_divide(e, nabla_emit_round_up(e, b->count, NABLA_LANES), NABLA_LANES);
@@ -151,7 +155,7 @@ static void multiply_rows(nabla_emitter *e, const block *b, nabla_ssa row,
   nabla_ssa column = k_add(e, group, columns.induction);
   prefetch_rows(e, b, column, s.columns);
   column = k_multiply(e, column, NABLA_LANES);
-  nabla_ssa w = k_multiply(e, columns.induction, NABLA_STRIP * 4);
+  nabla_ssa w = k_multiply(e, columns.induction, NABLA_SMALL_M_DEPTH * 4);
   tile t = {.x = k_address(e, e->workspace, k_multiply(e, x, 4)),
             .w = k_address(e, e->scratch, w),
             .total = k_add(e, first, column),
@@ -179,12 +183,12 @@ static void multiply_left(nabla_emitter *e, const block *b, nabla_ssa row,
 }
 
 /* Adds the products at b->k to the totals. */
-static void multiply_strips(nabla_emitter *e, const block *b) {
+static void multiply_panels(nabla_emitter *e, const block *b) {
   nabla_ssa zero = k_i64(e, 0);
   nabla_loop groups, rows;
   k_loop_begin(e, &groups, zero, b->columns, GROUP, 0, NULL);
-  nabla_strip strip = strip_of(e, b, GROUP, groups.induction, b->k);
-  nabla_emit_strip(e, &strip);
+  nabla_small_m_panel panel = panel_of(e, b, GROUP, groups.induction, b->k);
+  nabla_emit_pack_b_small_m(e, &panel);
   k_loop_begin(e, &rows, zero, e->m, shape_of(e->spec).rows, 0, NULL);
   multiply_left(e, b, rows.induction, groups.induction, shape_of(e->spec));
   k_loop_end(e, &rows, NULL);
@@ -228,17 +232,17 @@ static void write_block(nabla_emitter *e, const block *b) {
  */
 
 static void run(nabla_emitter *e) {
-  nabla_loop columns, strips;
+  nabla_loop columns, panels;
   block b;
   k_loop_begin(e, &columns, e->begin, e->end, COLUMNS, 0, NULL);
   b.column = columns.induction;
   b.columns = nabla_emit_left(e, e->end, b.column, COLUMNS);
   clear_totals(e);
-  k_loop_begin(e, &strips, k_i64(e, 0), e->k, NABLA_STRIP, 0, NULL);
-  b.k = strips.induction;
-  b.count = nabla_emit_left(e, e->k, b.k, NABLA_STRIP);
-  multiply_strips(e, &b);
-  k_loop_end(e, &strips, NULL);
+  k_loop_begin(e, &panels, k_i64(e, 0), e->k, NABLA_SMALL_M_DEPTH, 0, NULL);
+  b.k = panels.induction;
+  b.count = nabla_emit_left(e, e->k, b.k, NABLA_SMALL_M_DEPTH);
+  multiply_panels(e, &b);
+  k_loop_end(e, &panels, NULL);
   write_block(e, &b);
   k_loop_end(e, &columns, NULL);
 }
@@ -246,7 +250,7 @@ static void run(nabla_emitter *e) {
 static int applies(const nabla_fused_spec *spec) {
   return (NABLA_HAS(spec->features, AVX512F) ||
           NABLA_HAS(spec->features, AVX2)) &&
-         nabla_strip_applies(spec) && spec->m_min > 1 &&
+         nabla_small_m_applies(spec) && spec->m_min > 1 &&
          nabla_spec_last_m(spec) <= ROWS &&
          spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
@@ -270,19 +274,20 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
       (nabla_kernel_tiles){height, NABLA_LANES, height * NABLA_LANES * 4};
 }
 
-/* A strip, the strips, the lanes. */
-static uint64_t chain(const nabla_fused_spec *spec) {
-  uint64_t k = spec->k < NABLA_STRIP ? spec->k : NABLA_STRIP;
+/* A panel, the panels, the lanes. */
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
+  uint64_t k = spec->k < NABLA_SMALL_M_DEPTH ? spec->k : NABLA_SMALL_M_DEPTH;
   return (k + NABLA_LANES - 1) / NABLA_LANES +
-         (spec->k + NABLA_STRIP - 1) / NABLA_STRIP + 4;
+         (spec->k + NABLA_SMALL_M_DEPTH - 1) / NABLA_SMALL_M_DEPTH + 4;
 }
 
-const nabla_kernel_variant nabla_variant_gemm_small_m = {.name = "gemm_small_m",
-                                                         .takes_blocks = 1,
-                                                         .applies = applies,
-                                                         .cost = cost,
-                                                         .run = run,
-                                                         .prepare = prepare,
-                                                         .describe = describe,
-                                                         .chain = chain,
-                                                         .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemm_small_m = {
+    .name = "gemm_small_m",
+    .takes_blocks = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .pack_a = pack_a,
+    .describe = describe,
+    .accumulation_depth = accumulation_depth,
+    .scratch = scratch};

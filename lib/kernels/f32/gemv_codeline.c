@@ -67,7 +67,7 @@ static int applies(const nabla_fused_spec *spec) {
 }
 
 /* Writes rows of x to the workspace in the order of the codes. */
-static void prepare(nabla_emitter *e) {
+static void pack_a(nabla_emitter *e) {
   nabla_array_ref x = {e->x, e->spec->x_type};
   nabla_array_ref out = {e->workspace, NABLA_DTYPE_F32};
   nabla_ssa begin = k_product(e, e->begin, e->k);
@@ -82,7 +82,7 @@ static void prepare(nabla_emitter *e) {
     nabla_ssa at = k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
     v[i] = k_read_lanes(e, x, at, NABLA_LANES);
   }
-  if (!is_wide(e->spec)) k_deal(e, vectors, v);
+  if (!is_wide(e->spec)) k_deinterleave(e, vectors, v);
   for (unsigned i = 0; i < vectors; i++) {
     nabla_ssa at = k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
     k_write_lanes(e, out, at, v[is_wide(e->spec) ? i : i ^ flip]);
@@ -139,8 +139,8 @@ static code_line begin_line(nabla_emitter *e, nabla_ssa flat) {
 }
 
 /* Vector i of the line, without its scale. */
-static nabla_ssa weights(nabla_emitter *e, const code_line *at, nabla_ssa words,
-                         unsigned i) {
+static nabla_ssa weights(nabla_emitter *e, const code_line *at,
+                         nabla_ssa dwords, unsigned i) {
   unsigned bits = e->spec->format.encoding->bits;
   nabla_ssa codes;
   if (is_wide(e->spec)) {
@@ -150,7 +150,7 @@ static nabla_ssa weights(nabla_emitter *e, const code_line *at, nabla_ssa words,
         k_op(e, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>", codes);
   } else {
     nabla_ssa by = k_i32(e, NABLA_VECTOR, bits * i);
-    codes = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", words, by);
+    codes = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", dwords, by);
   }
   nabla_ssa value = nabla_emit_code_value(e, codes);
   return at->zeros ? k_binary(e, NABLA_VECTOR, "subf", value, at->zeros)
@@ -177,11 +177,11 @@ static void multiply_line(nabla_emitter *e, const code_line *at, unsigned count,
   const nabla_fused_spec *spec = e->spec;
   nabla_array_ref x = {e->workspace, NABLA_DTYPE_F32};
   unsigned sums = sums_of(spec);
-  nabla_ssa sum[ROWS_MAX][SUMS_MAX] = {{0}}, words = 0;
+  nabla_ssa sum[ROWS_MAX][SUMS_MAX] = {{0}}, dwords = 0;
   if (!is_wide(spec))
-    words = k_load(e, "vector<16xi32>", e->codes, at->codes, 1);
+    dwords = k_load(e, "vector<16xi32>", e->codes, at->codes, 1);
   for (unsigned i = 0; i < vectors_of(spec); i++) {
-    nabla_ssa w = weights(e, at, words, i);
+    nabla_ssa w = weights(e, at, dwords, i);
     for (unsigned r = 0; r < count; r++) {
       nabla_ssa from = k_add_constant(e, k[r], (uint64_t)i * NABLA_LANES);
       nabla_ssa values = k_read_lanes(e, x, from, NABLA_LANES);
@@ -321,7 +321,7 @@ static void emit_lines(nabla_emitter *e) {
   k_line(e, "}");
 }
 
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   unsigned sums = sums_of(spec);
   uint64_t products = vectors_of(spec) / sums - 1 + sums / 2;
   return products + spec->k / elements_of(spec) + 4;
@@ -342,10 +342,10 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 
 const nabla_kernel_variant nabla_variant_gemv_codeline = {
     .name = "gemv_codeline",
-    .few_rows = 1,
+    .dedicated_max_m = 1,
     .applies = applies,
     .cost = cost,
     .run = emit_lines,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .describe = describe,
-    .chain = chain};
+    .accumulation_depth = accumulation_depth};

@@ -65,13 +65,13 @@ static void add_blocks(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
                .k = k_add_constant(e, k, (uint64_t)i * format->elements),
                .sums = sums};
     /* blocks of two vectors take turns at the sums */
-    nabla_ssa turned[SUMS];
-    uint32_t turn =
+    nabla_ssa rotated[SUMS];
+    uint32_t shift =
         format->layout->run ? i * format->elements / NABLA_LANES : 0;
-    for (uint32_t j = 0; j < SUMS; j++) turned[j] = sums[(j + turn) % SUMS];
-    b.sums = turned;
+    for (uint32_t j = 0; j < SUMS; j++) rotated[j] = sums[(j + shift) % SUMS];
+    b.sums = rotated;
     add_block(e, &b, i);
-    for (uint32_t j = 0; j < SUMS; j++) sums[(j + turn) % SUMS] = turned[j];
+    for (uint32_t j = 0; j < SUMS; j++) sums[(j + shift) % SUMS] = rotated[j];
   }
 }
 
@@ -153,16 +153,17 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 /* Of each group a sum has two vectors, or what a block of bytes gives, which is
  * two vectors itself; the first is added to zero. What is left of a group goes
  * to the same sums, block by block. Two levels of sums, then the lanes. */
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t groups = spec->k / GROUP, left = spec->k % GROUP;
   uint64_t sums = spec->ggml->layout->run ? 2 * groups : groups + 1;
   return sums + left / spec->ggml->elements + 2 + 4 - 1;
 }
 
-const nabla_kernel_variant nabla_variant_gemv_ggml = {.name = "gemv_ggml",
-                                                      .takes_blocks = 1,
-                                                      .applies = applies,
-                                                      .cost = cost,
-                                                      .run = run,
-                                                      .describe = describe,
-                                                      .chain = chain};
+const nabla_kernel_variant nabla_variant_gemv_ggml = {
+    .name = "gemv_ggml",
+    .takes_blocks = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = run,
+    .describe = describe,
+    .accumulation_depth = accumulation_depth};

@@ -60,7 +60,7 @@ static nabla_ssa weights(nabla_emitter *e, const line *at, nabla_ssa k,
                          .width = width,
                          .aligned = nabla_common_divisor(at->aligned, aligned),
                          .scale = at->scale};
-  return nabla_emit_decode(e, &window);
+  return nabla_emit_dequantize(e, &window);
 }
 
 static nabla_ssa read_x(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
@@ -234,7 +234,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 /* The tree of a vector's lanes is 4 long. M = 1: a sum of every fourth vector,
  * two levels, and what is left. More: a panel, the panels, the rest. A kernel
  * that serves both has the longer one. */
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t vectors = spec->k / NABLA_LANES + (spec->k % NABLA_LANES != 0);
   uint64_t panel = PANEL / NABLA_LANES;
   uint64_t single = vectors / SINGLE_SUMS + 3;
@@ -246,11 +246,12 @@ static uint64_t chain(const nabla_fused_spec *spec) {
   return (single > tiles ? single : tiles) + 4;
 }
 
-const nabla_kernel_variant nabla_variant_gemv_k_lanes = {.name = "gemv_k_lanes",
-                                                         .takes_blocks = 1,
-                                                         .applies = applies,
-                                                         .cost = cost,
-                                                         .run = emit_rows,
-                                                         .describe = describe,
-                                                         .chain = chain,
-                                                         .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_k_lanes = {
+    .name = "gemv_k_lanes",
+    .takes_blocks = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = emit_rows,
+    .describe = describe,
+    .accumulation_depth = accumulation_depth,
+    .scratch = scratch};

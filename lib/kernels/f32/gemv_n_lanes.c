@@ -68,7 +68,7 @@ static void multiply(nabla_emitter *e, const block *b, nabla_ssa k,
   prefetch(e, flat, stride);
   for (unsigned i = 0; i < b->windows; i++) {
     window.flat = k_add_constant(e, flat, (uint64_t)i * NABLA_LANES);
-    nabla_ssa w = nabla_emit_decode(e, &window);
+    nabla_ssa w = nabla_emit_dequantize(e, &window);
     for (unsigned j = 0; j < b->rows; j++) {
       nabla_ssa *sum = &sums[i * b->rows + j];
       *sum = k_fma(e, NABLA_VECTOR, x[j], w, *sum);
@@ -226,7 +226,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->grain = GRAIN;
 }
 
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t panel = PANEL;
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
@@ -236,11 +236,12 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_SUMS_BYTES;
 }
 
-const nabla_kernel_variant nabla_variant_gemv_n_lanes = {.name = "gemv_n_lanes",
-                                                         .takes_blocks = 1,
-                                                         .applies = applies,
-                                                         .cost = cost,
-                                                         .run = emit_all,
-                                                         .describe = describe,
-                                                         .chain = chain,
-                                                         .scratch = scratch};
+const nabla_kernel_variant nabla_variant_gemv_n_lanes = {
+    .name = "gemv_n_lanes",
+    .takes_blocks = 1,
+    .applies = applies,
+    .cost = cost,
+    .run = emit_all,
+    .describe = describe,
+    .accumulation_depth = accumulation_depth,
+    .scratch = scratch};

@@ -56,7 +56,7 @@ static void set_all(nabla_ssa *to, const nabla_ssa *from, unsigned count) {
 /* A group of one record: the elements from k on that share scales. */
 typedef struct group {
   const few *f;
-  nabla_words from;
+  nabla_dwords from;
   nabla_ssa k, scales, zeros;
   unsigned number;
 } group;
@@ -66,19 +66,19 @@ static void add_words(nabla_emitter *e, const group *g, nabla_ssa *sums) {
   const nabla_fused_spec *spec = e->spec;
   unsigned count = g->f->rows * g->f->sums;
   unsigned per_word = 32 / spec->format.encoding->bits;
-  unsigned words = NABLA_LANES / nabla_words_groups(spec);
+  unsigned dwords = NABLA_LANES / nabla_dwords_groups(spec);
   nabla_loop loop;
-  k_loop_begin(e, &loop, k_i64(e, 0), k_i64(e, words), 1, count, sums);
+  k_loop_begin(e, &loop, k_i64(e, 0), k_i64(e, dwords), 1, count, sums);
   nabla_ssa number =
-      k_add_constant(e, loop.induction, (uint64_t)g->number * words);
+      k_add_constant(e, loop.induction, (uint64_t)g->number * dwords);
   nabla_ssa byte = k_multiply(e, number, NABLA_BYTES);
-  nabla_ssa word = k_load(e, "vector<16xi32>", g->from.words, byte, 64);
-  k_prefetch(e, g->from.words, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+  nabla_ssa dword = k_load(e, "vector<16xi32>", g->from.dwords, byte, 64);
+  k_prefetch(e, g->from.dwords, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
   nabla_ssa k = k_add(e, g->k, k_multiply(e, loop.induction, per_word));
   nabla_ssa next[NABLA_LOOP_MAX];
   set_all(next, loop.carried, count);
   for (unsigned i = 0; i < per_word; i++) {
-    nabla_ssa w = nabla_emit_word_value(e, word, i);
+    nabla_ssa w = nabla_emit_dword_value(e, dword, i);
     if (!scales_sums(spec)) w = nabla_emit_scaled(e, w, g->zeros, g->scales);
     add_products(e, g->f, k_add_constant(e, k, i), w, i, next);
   }
@@ -107,12 +107,12 @@ static void add_sums(nabla_emitter *e, const few *f, const nabla_ssa *sums,
 static void add_record(nabla_emitter *e, const few *f, nabla_ssa column,
                        nabla_ssa k, nabla_ssa *totals) {
   const nabla_fused_spec *spec = e->spec;
-  unsigned groups = nabla_words_groups(spec);
+  unsigned groups = nabla_dwords_groups(spec);
   group g = {.f = f};
-  g.from = nabla_packed_words(e, nabla_emit_packed_at(e, column, k));
+  g.from = nabla_packed_dwords(e, nabla_emit_packed_at(e, column, k));
   for (g.number = 0; g.number < groups; g.number++) {
     nabla_ssa at = k_i64(e, (uint64_t)g.number * NABLA_LANES);
-    uint64_t first = nabla_words_step(spec) / groups * g.number;
+    uint64_t first = nabla_dwords_step(spec) / groups * g.number;
     g.k = k_add_constant(e, k, first);
     g.scales = k_read_lanes(e, nabla_floats_at(g.from.scales), at, NABLA_LANES);
     if (spec->format.zero_point)
@@ -180,7 +180,7 @@ static void sum_columns(nabla_emitter *e, const few *f, nabla_ssa column) {
   clear(e, totals, f->rows);
   if (spec->format.encoding) {
     nabla_loop steps;
-    k_loop_begin(e, &steps, k_i64(e, 0), e->k, nabla_words_step(spec), f->rows,
+    k_loop_begin(e, &steps, k_i64(e, 0), e->k, nabla_dwords_step(spec), f->rows,
                  totals);
     set_all(totals, steps.carried, f->rows);
     add_record(e, f, column, steps.induction, totals);
@@ -231,9 +231,9 @@ static void run(nabla_emitter *e) {
 }
 
 /* Of a group or panel every second element; those of all; the sums of a row. */
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t size = spec->format.encoding
-                      ? nabla_words_step(spec) / nabla_words_groups(spec)
+                      ? nabla_dwords_step(spec) / nabla_dwords_groups(spec)
                       : PANEL;
   if (size > spec->k) size = spec->k;
   return size / 2 + spec->k / size + 2 * SUMS_MOST;
@@ -254,16 +254,16 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 /* The sums, or what packing needs. */
 static uint64_t scratch(const nabla_fused_spec *spec) {
   (void)spec;
-  return NABLA_PANEL_SCRATCH;
+  return NABLA_PACK_B_SCRATCH;
 }
 
 const nabla_kernel_variant nabla_variant_gemv_prepacked = {
     .name = "gemv_prepacked",
-    .few_rows = 1,
+    .dedicated_max_m = 1,
     .applies = applies,
     .cost = cost,
     .run = run,
     .prepack = nabla_emit_prepack,
     .describe = describe,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

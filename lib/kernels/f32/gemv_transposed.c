@@ -68,13 +68,13 @@ static nabla_ssa lanes_of(nabla_emitter *e, nabla_ssa flat,
 
 /* One line of codes and what its values are multiplied by. */
 typedef struct code_line {
-  nabla_ssa words, factor, zeros;
+  nabla_ssa dwords, factor, zeros;
 } code_line;
 
 static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
   nabla_ssa byte = nabla_emit_code_byte(e, flat);
   nabla_ssa scales = lanes_of(e, flat, nabla_emit_scale_at);
-  code_line result = {.words = k_load(e, "vector<16xi32>", e->codes, byte, 1),
+  code_line result = {.dwords = k_load(e, "vector<16xi32>", e->codes, byte, 1),
                       .factor = k_binary(e, NABLA_VECTOR, "mulf", x, scales)};
   if (e->spec->format.zero_point)
     result.zeros = lanes_of(e, flat, nabla_emit_zero_value);
@@ -96,7 +96,7 @@ static void add_lines(nabla_emitter *e, const code_line *lines, unsigned depth,
     for (unsigned d = 0; d < depth; d++) {
       nabla_ssa by = k_i32(e, NABLA_VECTOR, bits * i);
       nabla_ssa code = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>",
-                            lines[d].words, by);
+                            lines[d].dwords, by);
       nabla_ssa value = nabla_emit_code_value(e, code);
       if (lines[d].zeros)
         value = k_binary(e, NABLA_VECTOR, "subf", value, lines[d].zeros);
@@ -127,7 +127,7 @@ static void add_rows(nabla_emitter *e, nabla_ssa first, nabla_ssa count,
 }
 
 /* sums to totals, or zero to totals; and zero to sums */
-static void turn_over(nabla_emitter *e, nabla_ssa count, int is_first) {
+static void add_to_totals(nabla_emitter *e, nabla_ssa count, int is_first) {
   nabla_array_ref sums = sums_of(e);
   nabla_loop loop;
   k_loop_begin(e, &loop, k_i64(e, 0), count, NABLA_LANES, 0, NULL);
@@ -146,17 +146,17 @@ static void turn_over(nabla_emitter *e, nabla_ssa count, int is_first) {
  * 2^p codes, is at place (c mod 2^p) of dword (16 * j + c) >> p. */
 static void finish(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
   const nabla_encoding *encoding = e->spec->format.encoding;
-  unsigned per_word = 32 / encoding->bits, per_byte = 8 / encoding->bits;
+  unsigned per_dword = 32 / encoding->bits, per_byte = 8 / encoding->bits;
   nabla_array_ref y = {e->y, e->spec->y_type};
-  nabla_loop lines, words;
+  nabla_loop lines, dwords;
   nabla_ssa zero = k_i64(e, 0);
   k_loop_begin(e, &lines, zero, count, elements_of(e->spec), 0, NULL);
-  k_loop_begin(e, &words, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
-  words.is_open = 1; /* as many turns as a vector has lanes */
-  nabla_ssa from = k_add(e, lines.induction, words.induction);
-  nabla_ssa to = k_multiply(e, words.induction, per_word);
+  k_loop_begin(e, &dwords, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
+  dwords.is_open = 1; /* as many turns as a vector has lanes */
+  nabla_ssa from = k_add(e, lines.induction, dwords.induction);
+  nabla_ssa to = k_multiply(e, dwords.induction, per_dword);
   to = k_add(e, k_add(e, first, lines.induction), to);
-  for (unsigned i = 0; i < per_word; i++) {
+  for (unsigned i = 0; i < per_dword; i++) {
     unsigned place = encoding->high_first ? i ^ (per_byte - 1) : i;
     nabla_ssa column = k_add_constant(e, to, i);
     nabla_ssa value = k_read(
@@ -165,7 +165,7 @@ static void finish(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
     value = nabla_emit_epilogue(e, NABLA_SCALAR, value, zero, column, 1);
     k_write(e, y, column, value);
   }
-  k_loop_end(e, &words, NULL);
+  k_loop_end(e, &dwords, NULL);
   k_loop_end(e, &lines, NULL);
 }
 
@@ -191,10 +191,10 @@ static void run(nabla_emitter *e) {
   k_loop_begin(e, &columns, e->begin, e->end, COLUMNS, 0, NULL);
   nabla_ssa first = columns.induction;
   nabla_ssa count = nabla_emit_left(e, e->end, first, COLUMNS);
-  turn_over(e, count, 1);
+  add_to_totals(e, count, 1);
   k_loop_begin(e, &panels, k_i64(e, 0), e->k, PANEL, 0, NULL);
   add_panel(e, first, count, panels.induction);
-  turn_over(e, count, 0);
+  add_to_totals(e, count, 0);
   k_loop_end(e, &panels, NULL);
   finish(e, first, count);
   k_loop_end(e, &columns, NULL);
@@ -209,7 +209,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->grain = elements_of(spec);
 }
 
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t panel = PANEL;
   return (spec->k < panel ? spec->k : panel) + (spec->k + panel - 1) / panel;
 }
@@ -220,5 +220,5 @@ const nabla_kernel_variant nabla_variant_gemv_transposed = {
     .cost = cost,
     .run = run,
     .describe = describe,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

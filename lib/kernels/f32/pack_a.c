@@ -4,8 +4,8 @@
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/tile_util.h"
 
-nabla_ssa nabla_emit_packed_rows(nabla_emitter *e, nabla_row_tiles tiles,
-                                 nabla_ssa row, nabla_ssa k, nabla_ssa count) {
+nabla_ssa nabla_emit_packed_a(nabla_emitter *e, nabla_row_tiles tiles,
+                              nabla_ssa row, nabla_ssa k, nabla_ssa count) {
   nabla_ssa rows = nabla_emit_round_up(e, e->m, tiles.rows);
   nabla_ssa before = k_product(e, k, rows);
   nabla_ssa at = k_add(e, before, k_product(e, row, count));
@@ -20,7 +20,7 @@ static void pack_lanes(nabla_emitter *e, nabla_row_tiles tiles,
   nabla_dtype type = e->spec->x_type;
   for (unsigned r = 0; r < tiles.rows; r++)
     v[r] = k_read_lanes(e, (nabla_array_ref){x[r], type}, k, NABLA_LANES);
-  k_mix_rows(e, "f32", tiles.rows, v);
+  k_interleave_rows(e, "f32", tiles.rows, v);
   to = k_multiply(e, to, tiles.rows);
   for (unsigned r = 0; r < tiles.rows; r++)
     k_write_lanes(e, nabla_floats_at(out),
@@ -53,7 +53,7 @@ static void pack_range(nabla_emitter *e, nabla_row_tiles tiles,
   k_loop_end(e, &loop, NULL);
 }
 
-void nabla_emit_pack_rows(nabla_emitter *e, nabla_row_tiles tiles) {
+void nabla_emit_pack_a(nabla_emitter *e, nabla_row_tiles tiles) {
   nabla_ssa x[NABLA_LANES];
   nabla_loop rows, ranges;
   k_loop_begin(e, &rows, e->begin, e->end, tiles.rows, 0, NULL);
@@ -61,7 +61,7 @@ void nabla_emit_pack_rows(nabla_emitter *e, nabla_row_tiles tiles) {
   k_loop_begin(e, &ranges, k_i64(e, 0), e->k, tiles.panel, 0, NULL);
   nabla_ssa count = nabla_emit_left(e, e->k, ranges.induction, tiles.panel);
   nabla_ssa out =
-      nabla_emit_packed_rows(e, tiles, rows.induction, ranges.induction, count);
+      nabla_emit_packed_a(e, tiles, rows.induction, ranges.induction, count);
   pack_range(e, tiles, x, ranges.induction, count, out);
   k_loop_end(e, &ranges, NULL);
   k_loop_end(e, &rows, NULL);

@@ -16,12 +16,12 @@ typedef struct nabla_row_tiles {
 
 /* The inside of `prepare`: rows [begin, end) of x, f32, f16 or bf16, to the
  * workspace. The last tile has the last row again where x has no more. */
-void nabla_emit_pack_rows(nabla_emitter *e, nabla_row_tiles tiles);
+void nabla_emit_pack_a(nabla_emitter *e, nabla_row_tiles tiles);
 
 /* The address of element (row, k), where `row` is the first of a tile and `k`
  * that of a range of `count` elements. */
-nabla_ssa nabla_emit_packed_rows(nabla_emitter *e, nabla_row_tiles tiles,
-                                 nabla_ssa row, nabla_ssa k, nabla_ssa count);
+nabla_ssa nabla_emit_packed_a(nabla_emitter *e, nabla_row_tiles tiles,
+                              nabla_ssa row, nabla_ssa k, nabla_ssa count);
 
 /* How much workspace that takes. */
 static inline nabla_kernel_tiles nabla_row_tiles_size(nabla_row_tiles tiles) {

@@ -1,18 +1,18 @@
-/* x as strips need it; see pack_a_small_m.h. */
+/* x as panels need it; see pack_a_small_m.h. */
 #include "lib/kernels/f32/pack_a_small_m.h"
 
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/f32/pack_b_small_m.h"
 #include "lib/kernels/tile_util.h"
 
-nabla_ssa nabla_emit_strip_row(nabla_emitter *e, unsigned height) {
+nabla_ssa nabla_emit_pack_a_small_m_size(nabla_emitter *e, unsigned height) {
   return k_multiply(e, nabla_emit_round_up(e, e->k, NABLA_LANES), height);
 }
 
 static nabla_ssa in_order(nabla_emitter *e, nabla_ssa values) {
   unsigned order[NABLA_LANES];
   nabla_text *text = e->text;
-  nabla_strip_order(e->spec, order);
+  nabla_small_m_order(e->spec, order);
   nabla_ssa result = ++e->last;
   nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result,
                  values, values);
@@ -45,7 +45,7 @@ static void copy_row(nabla_emitter *e, nabla_ssa from, nabla_ssa to,
   if (rest) copy_lanes(e, from, to, whole, rest, height);
 }
 
-void nabla_emit_strip_x(nabla_emitter *e, unsigned height) {
+void nabla_emit_pack_a_small_m(nabla_emitter *e, unsigned height) {
   nabla_loop rows;
   nabla_ssa one = k_i64(e, 1);
   nabla_ssa last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->m, one);
@@ -59,7 +59,7 @@ void nabla_emit_strip_x(nabla_emitter *e, unsigned height) {
   nabla_ssa tile = k_divide(e, rows.induction, height);
   nabla_ssa inside = k_op(e, "arith.subi %%v%u, %%v%u : i64", rows.induction,
                           k_multiply(e, tile, height));
-  nabla_ssa to = k_product(e, tile, nabla_emit_strip_row(e, height));
+  nabla_ssa to = k_product(e, tile, nabla_emit_pack_a_small_m_size(e, height));
   to = k_add(e, to, k_multiply(e, inside, NABLA_LANES));
   copy_row(e, from, to, height);
   k_loop_end(e, &rows, NULL);

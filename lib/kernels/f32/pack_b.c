@@ -1,7 +1,7 @@
 /* Decoding panels; see pack_b.h. A weight that is consecutive along n needs its
  * elements decoded only. One that is consecutive along k, two ways: where codes
  * of 16 rows lie in whole dwords under one scale each, dwords are transposed
- * and then decoded (pack_b_words.h); else 16 consecutive elements of a row are
+ * and then decoded (pack_b_dwords.h); else 16 consecutive elements of a row are
  * decoded and then transposed. A prepacked one has rows in lanes already
  * (prepack.h). */
 #include "lib/kernels/f32/pack_b.h"
@@ -9,8 +9,8 @@
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/dequant/ggml_vectors.h"
+#include "lib/kernels/f32/pack_b_dwords.h"
 #include "lib/kernels/f32/pack_b_small_m.h"
-#include "lib/kernels/f32/pack_b_words.h"
 #include "lib/kernels/f32/prepack.h"
 #include "lib/kernels/tile_util.h"
 
@@ -50,8 +50,8 @@ static uint64_t packed_lines(const nabla_fused_spec *spec, unsigned elements) {
   return (nabla_packed_bytes(spec, elements) + 63) / 64;
 }
 
-uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
-                           unsigned elements) {
+uint64_t nabla_panel_cachelines(const nabla_fused_spec *spec, unsigned width,
+                                unsigned elements) {
   if (nabla_packed_applies(spec))
     return width / NABLA_LANES * packed_lines(spec, elements);
   unsigned pieces = nabla_spec_is_row(spec) ? width : elements;
@@ -70,8 +70,8 @@ static void packed_ahead(nabla_emitter *e, const nabla_panel *panel,
              k_multiply(e, rest, 64));
 }
 
-void nabla_emit_panel_ahead(nabla_emitter *e, const nabla_panel *panel,
-                            unsigned elements, nabla_ssa line) {
+void nabla_emit_pack_b_prefetch(nabla_emitter *e, const nabla_panel *panel,
+                                unsigned elements, nabla_ssa line) {
   const nabla_fused_spec *spec = e->spec;
   if (nabla_packed_applies(spec)) {
     packed_ahead(e, panel, elements, line);
@@ -103,7 +103,7 @@ static nabla_ssa row_lanes(nabla_emitter *e, const nabla_panel *panel,
   nabla_window window = {.flat = nabla_panel_flat(e, panel, row, k),
                          .width = width,
                          .aligned = nabla_row_alignment(e->spec, lanes)};
-  return nabla_emit_decode(e, &window);
+  return nabla_emit_dequantize(e, &window);
 }
 
 /* The same of 16 rows from `row` on. What takes some instructions to decode is
@@ -169,31 +169,32 @@ static int by_blocks(const nabla_fused_spec *spec) {
          nabla_block_weights_apply(spec);
 }
 
-uint64_t nabla_panel_scratch(const nabla_fused_spec *spec) {
-  return by_blocks(spec) ? (uint64_t)NABLA_LANES * NABLA_STRIP * 4
-                         : NABLA_PANEL_SCRATCH;
+uint64_t nabla_pack_b_scratch(const nabla_fused_spec *spec) {
+  return by_blocks(spec) ? (uint64_t)NABLA_LANES * NABLA_SMALL_M_DEPTH * 4
+                         : NABLA_PACK_B_SCRATCH;
 }
 
-/* The 16 rows from `row` on, by strips, whose vectors have an order of their
- * own. */
+/* The 16 rows from `row` on, by panels of small M, whose vectors have an order
+ * of their own. */
 static void blocks_first(nabla_emitter *e, const nabla_panel *panel,
                          nabla_ssa row) {
   unsigned order[NABLA_LANES];
   nabla_ssa values[NABLA_LANES], one = k_i64(e, 1);
-  nabla_strip strip = {.first = k_add(e, panel->first, row),
-                       .rows = k_i64(e, NABLA_LANES),
-                       .k = panel->k,
-                       .count = panel->count,
-                       .out = panel->scratch};
+  nabla_small_m_panel part = {.first = k_add(e, panel->first, row),
+                              .rows = k_i64(e, NABLA_LANES),
+                              .k = panel->k,
+                              .count = panel->count,
+                              .out = panel->scratch};
   nabla_array_ref from = nabla_floats_at(panel->scratch);
   nabla_loop loop;
-  strip.last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->n, one);
-  nabla_emit_strip(e, &strip);
-  nabla_strip_order(e->spec, order);
+  part.last = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->n, one);
+  nabla_emit_pack_b_small_m(e, &part);
+  nabla_small_m_order(e->spec, order);
   k_loop_begin(e, &loop, k_i64(e, 0), panel->count, NABLA_LANES, 0, NULL);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     values[i] = k_read_lanes(
-        e, from, k_add_constant(e, loop.induction, (uint64_t)i * NABLA_STRIP),
+        e, from,
+        k_add_constant(e, loop.induction, (uint64_t)i * NABLA_SMALL_M_DEPTH),
         NABLA_LANES);
   k_transpose(e, "f32", values);
   nabla_ssa to = k_multiply(e, loop.induction, panel->width);
@@ -227,13 +228,13 @@ static void columns_first(nabla_emitter *e, const nabla_panel *panel,
           NABLA_LANES, nabla_common_divisor(spec->offset, stride))};
   nabla_ssa to = k_multiply(e, loop.induction, panel->width);
   k_write_lanes(e, nabla_floats_at(panel->out), k_add(e, to, row),
-                nabla_emit_decode(e, &window));
+                nabla_emit_dequantize(e, &window));
   k_loop_end(e, &loop, NULL);
 }
 
-void nabla_emit_panel(nabla_emitter *e, const nabla_panel *panel) {
+void nabla_emit_pack_b(nabla_emitter *e, const nabla_panel *panel) {
   int rows = nabla_spec_is_row(e->spec);
-  int dwords = rows && nabla_panel_by_words(e->spec, panel->aligned);
+  int dwords = rows && nabla_panel_by_dwords(e->spec, panel->aligned);
   nabla_loop loop;
   nabla_ssa zero = k_i64(e, 0);
   k_loop_begin(e, &loop, zero, k_i64(e, panel->width), NABLA_LANES, 0, NULL);
@@ -242,7 +243,7 @@ void nabla_emit_panel(nabla_emitter *e, const nabla_panel *panel) {
   else if (!rows)
     columns_first(e, panel, loop.induction);
   else if (dwords)
-    nabla_emit_panel_words(e, panel, loop.induction);
+    nabla_emit_pack_b_dwords(e, panel, loop.induction);
   else if (by_blocks(e->spec))
     blocks_first(e, panel, loop.induction);
   else

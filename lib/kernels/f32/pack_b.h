@@ -5,9 +5,9 @@
 
 #include "lib/kernels/variants.h"
 
-/* Bytes of the scratch that nabla_emit_panel uses beside the panel, but for
- * blocks of GGUF files (nabla_panel_scratch). */
-#define NABLA_PANEL_SCRATCH 4096u
+/* Bytes of the scratch that nabla_emit_pack_b uses beside the panel, but for
+ * blocks of GGUF files (nabla_pack_b_scratch). */
+#define NABLA_PACK_B_SCRATCH 4096u
 
 /* Which part of the weight. */
 typedef struct nabla_panel {
@@ -17,7 +17,7 @@ typedef struct nabla_panel {
   nabla_ssa count;   /* elements of each row                              */
   unsigned aligned;  /* a power of two                                    */
   nabla_ssa out;     /* address; room for `count` rounded up to 16        */
-  nabla_ssa scratch; /* address; nabla_panel_scratch bytes                */
+  nabla_ssa scratch; /* address; nabla_pack_b_scratch bytes                */
 } nabla_panel;
 
 /* The flat index of element k of the panel's row `row`, or of the last row. */
@@ -25,19 +25,19 @@ nabla_ssa nabla_panel_flat(nabla_emitter *e, const nabla_panel *panel,
                            nabla_ssa row, nabla_ssa k);
 
 /* How much scratch a panel of at most 512 elements of each row needs. */
-uint64_t nabla_panel_scratch(const nabla_fused_spec *spec);
+uint64_t nabla_pack_b_scratch(const nabla_fused_spec *spec);
 
 /* Decodes a panel. Elements beyond `count`, up to the next multiple of 16, may
  * be written too. */
-void nabla_emit_panel(nabla_emitter *e, const nabla_panel *panel);
+void nabla_emit_pack_b(nabla_emitter *e, const nabla_panel *panel);
 
 /* Lines of memory, 64 bytes each, that hold a panel's codes, about. */
-uint64_t nabla_panel_lines(const nabla_fused_spec *spec, unsigned width,
-                           unsigned elements);
+uint64_t nabla_panel_cachelines(const nabla_fused_spec *spec, unsigned width,
+                                unsigned elements);
 
 /* Asks for line number `line` of those of a panel of `elements` elements of
  * each row; its `count`, `out` and `scratch` mean nothing. */
-void nabla_emit_panel_ahead(nabla_emitter *e, const nabla_panel *panel,
-                            unsigned elements, nabla_ssa line);
+void nabla_emit_pack_b_prefetch(nabla_emitter *e, const nabla_panel *panel,
+                                unsigned elements, nabla_ssa line);
 
 #endif

@@ -1,4 +1,4 @@
-/* Decoding strips; see pack_b_small_m.h. Three ways: whole blocks of GGUF
+/* Decoding panels; see pack_b_small_m.h. Three ways: whole blocks of GGUF
  * files; codes of up to 4 bits, 16 at a time from one word that all lanes shift
  * by amounts of their own, in a table that was scaled once for all elements of
  * a scale; and anything, 16 elements at a time. */
@@ -14,11 +14,11 @@
 /* Elements that are decoded at once, at most, but for blocks of 256. */
 #define UNIT 128u
 
-int nabla_strip_applies(const nabla_fused_spec *spec) {
+int nabla_small_m_applies(const nabla_fused_spec *spec) {
   return nabla_spec_is_row(spec) && (spec->k > 0 || spec->any_size);
 }
 
-/* What the start of every strip of every row is a multiple of, and K too if
+/* What the start of every panel of every row is a multiple of, and K too if
  * `with_k`. */
 static uint64_t alignment(const nabla_fused_spec *spec, int with_k) {
   uint64_t all =
@@ -26,7 +26,7 @@ static uint64_t alignment(const nabla_fused_spec *spec, int with_k) {
           ? spec->any_size
           : nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
   if (with_k && !spec->any_size) all = nabla_common_divisor(all, spec->k);
-  return nabla_common_divisor(all, NABLA_STRIP / 2);
+  return nabla_common_divisor(all, NABLA_SMALL_M_DEPTH / 2);
 }
 
 /* Each row has one scale. */
@@ -48,7 +48,7 @@ static uint64_t unit_of(const nabla_fused_spec *spec) {
 }
 
 /* Targets without AVX2 have no table to scale. */
-static int by_words(const nabla_fused_spec *spec) {
+static int by_word(const nabla_fused_spec *spec) {
   const nabla_encoding *encoding = spec->format.encoding;
   return encoding && encoding->bits <= 4 &&
          (NABLA_HAS(spec->features, AVX512F) ||
@@ -63,12 +63,12 @@ static uint32_t bit_of(const nabla_encoding *encoding, uint32_t i) {
 }
 
 /* Of 4 bits two lanes share the shift of a word of 64 bits. */
-void nabla_strip_order(const nabla_fused_spec *spec,
-                       unsigned out[NABLA_LANES]) {
-  int turned = spec->ggml && nabla_block_weights_turn(spec);
+void nabla_small_m_order(const nabla_fused_spec *spec,
+                         unsigned out[NABLA_LANES]) {
+  int transposed = spec->ggml && nabla_block_weights_transpose(spec);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    out[i] = turned ? i % 4 * 4 + i / 4 : i;
-  if (!by_words(spec) || spec->format.encoding->bits != 4) return;
+    out[i] = transposed ? i % 4 * 4 + i / 4 : i;
+  if (!by_word(spec) || spec->format.encoding->bits != 4) return;
   unsigned flip = spec->format.encoding->high_first ? 1 : 0;
   for (unsigned i = 0; i < NABLA_LANES; i++)
     out[i] = (i / 2 + i % 2 * (NABLA_LANES / 2)) ^ flip;
@@ -115,7 +115,7 @@ static nabla_ssa scaled_table(nabla_emitter *e, nabla_ssa flat) {
 
 /* ---- one row ---- */
 
-/* A row of a strip. */
+/* A row of a panel. */
 typedef struct piece {
   nabla_ssa flat;  /* of its first element */
   nabla_ssa count; /* elements */
@@ -141,7 +141,7 @@ static void words(nabla_emitter *e, const piece *p) {
     nabla_ssa at = k_add_constant(e, byte, (uint64_t)i * 2 * bits);
     nabla_ssa codes = bits == 4 ? split_quads(e, at) : split_few(e, at);
     store(e, p, k_add_constant(e, units.induction, (uint64_t)i * NABLA_LANES),
-          nabla_emit_lookup_in(e, here, codes));
+          nabla_emit_table_lookup_in(e, here, codes));
   }
   k_loop_end(e, &units, NULL);
 }
@@ -184,7 +184,7 @@ static void vectors(nabla_emitter *e, const piece *p, nabla_ssa scale,
         .width = i + 1 < count ? NABLA_LANES : width,
         .scale = scale,
         .aligned = nabla_common_divisor(alignment(e->spec, 0), NABLA_LANES)};
-    store(e, p, here, nabla_emit_decode(e, &window));
+    store(e, p, here, nabla_emit_dequantize(e, &window));
   }
 }
 
@@ -210,42 +210,44 @@ static void windows(nabla_emitter *e, const piece *p) {
 
 /* ---- all rows ---- */
 
-/* The flat index of row `row` of the strip at its k. */
-static nabla_ssa row_flat(nabla_emitter *e, const nabla_strip *strip,
+/* The flat index of row `row` of the panel at its k. */
+static nabla_ssa row_flat(nabla_emitter *e, const nabla_small_m_panel *panel,
                           nabla_ssa row) {
   const nabla_fused_spec *spec = e->spec;
-  row = k_add(e, strip->first, row);
-  row = k_minimum(e, row, strip->last);
+  row = k_add(e, panel->first, row);
+  row = k_minimum(e, row, panel->last);
   nabla_ssa flat = spec->any_size
                        ? k_product(e, row, e->k)
                        : nabla_emit_flat(e, row, nabla_spec_row_stride(spec));
-  return k_add(e, flat, strip->k);
+  return k_add(e, flat, panel->k);
 }
 
-void nabla_emit_strip(nabla_emitter *e, const nabla_strip *strip) {
+void nabla_emit_pack_b_small_m(nabla_emitter *e,
+                               const nabla_small_m_panel *panel) {
   const nabla_fused_spec *spec = e->spec;
   nabla_loop rows;
-  k_loop_begin(e, &rows, k_i64(e, 0), strip->rows, 1, 0, NULL);
-  nabla_ssa to = k_multiply(e, rows.induction, NABLA_STRIP * 4);
-  piece p = {.flat = row_flat(e, strip, rows.induction),
-             .count = strip->count,
-             .out = k_address(e, strip->out, to)};
+  k_loop_begin(e, &rows, k_i64(e, 0), panel->rows, 1, 0, NULL);
+  nabla_ssa to = k_multiply(e, rows.induction, NABLA_SMALL_M_DEPTH * 4);
+  piece p = {.flat = row_flat(e, panel, rows.induction),
+             .count = panel->count,
+             .out = k_address(e, panel->out, to)};
   if (spec->ggml && nabla_block_weights_apply(spec))
     blocks(e, &p);
-  else if (by_words(spec))
+  else if (by_word(spec))
     words(e, &p);
   else
     windows(e, &p);
   k_loop_end(e, &rows, NULL);
 }
 
-void nabla_emit_prefetch_strip(nabla_emitter *e, const nabla_strip *strip) {
+void nabla_emit_pack_b_small_m_prefetch(nabla_emitter *e,
+                                        const nabla_small_m_panel *panel) {
   nabla_loop rows, lines;
   nabla_ssa zero = k_i64(e, 0);
-  k_loop_begin(e, &rows, zero, strip->rows, 1, 0, NULL);
-  nabla_ssa flat = row_flat(e, strip, rows.induction);
+  k_loop_begin(e, &rows, zero, panel->rows, 1, 0, NULL);
+  nabla_ssa flat = row_flat(e, panel, rows.induction);
   nabla_ssa from = nabla_emit_code_byte(e, flat);
-  nabla_ssa to = nabla_emit_code_byte(e, k_add(e, flat, strip->count));
+  nabla_ssa to = nabla_emit_code_byte(e, k_add(e, flat, panel->count));
   k_loop_begin(e, &lines, from, to, 64, 0, NULL);
   k_prefetch(e, e->codes, lines.induction);
   k_loop_end(e, &lines, NULL);

@@ -19,26 +19,26 @@ static uint64_t dense_bytes(const nabla_fused_spec *spec) {
 }
 
 /* Bytes of the record of a step before its dwords, and of it all. */
-static uint64_t words_at(const nabla_fused_spec *spec) {
+static uint64_t dwords_at(const nabla_fused_spec *spec) {
   uint64_t each = spec->format.zero_point ? 2 * VECTOR : VECTOR;
-  return nabla_words_groups(spec) * each;
+  return nabla_dwords_groups(spec) * each;
 }
 
 static uint64_t record_bytes(const nabla_fused_spec *spec) {
-  return words_at(spec) + (uint64_t)NABLA_LANES * VECTOR;
+  return dwords_at(spec) + (uint64_t)NABLA_LANES * VECTOR;
 }
 
 uint64_t nabla_packed_bytes(const nabla_fused_spec *spec, uint64_t elements) {
   return is_dense(spec)
              ? elements * NABLA_LANES * dense_bytes(spec)
-             : elements / nabla_words_step(spec) * record_bytes(spec);
+             : elements / nabla_dwords_step(spec) * record_bytes(spec);
 }
 
 int nabla_packed_applies(const nabla_fused_spec *spec) {
   if (spec->layout != NABLA_WEIGHT_LAYOUT_PREPACKED || spec->ggml ||
       spec->any_size || !spec->k || !nabla_spec_is_row(spec))
     return 0;
-  if (!is_dense(spec) && !nabla_panel_by_words(spec, ALIGNED)) return 0;
+  if (!is_dense(spec) && !nabla_panel_by_dwords(spec, ALIGNED)) return 0;
   return spec->k <= UINT32_MAX / VECTOR / 2; /* a size in nabla_kernel_tiles */
 }
 
@@ -49,7 +49,7 @@ nabla_kernel_tiles nabla_packed_tiles(const nabla_fused_spec *spec) {
 
 nabla_ssa nabla_emit_packed_at(nabla_emitter *e, nabla_ssa row, nabla_ssa k) {
   const nabla_fused_spec *spec = e->spec;
-  uint64_t step = is_dense(spec) ? 1 : nabla_words_step(spec);
+  uint64_t step = is_dense(spec) ? 1 : nabla_dwords_step(spec);
   nabla_ssa last = k_i64(e, spec->n - 1);
   nabla_ssa group = k_divide(e, k_minimum(e, row, last), NABLA_LANES);
   nabla_ssa byte = k_multiply(e, group, nabla_packed_bytes(spec, spec->k));
@@ -58,12 +58,12 @@ nabla_ssa nabla_emit_packed_at(nabla_emitter *e, nabla_ssa row, nabla_ssa k) {
   return k_address(e, e->packed, k_add(e, byte, k));
 }
 
-nabla_words nabla_packed_words(nabla_emitter *e, nabla_ssa record) {
+nabla_dwords nabla_packed_dwords(nabla_emitter *e, nabla_ssa record) {
   const nabla_fused_spec *spec = e->spec;
-  nabla_ssa zeros = k_i64(e, (uint64_t)nabla_words_groups(spec) * VECTOR);
-  nabla_ssa words = k_i64(e, words_at(spec));
-  return (nabla_words){k_address(e, record, words), record,
-                       k_address(e, record, zeros)};
+  nabla_ssa zeros = k_i64(e, (uint64_t)nabla_dwords_groups(spec) * VECTOR);
+  nabla_ssa dwords = k_i64(e, dwords_at(spec));
+  return (nabla_dwords){k_address(e, record, dwords), record,
+                        k_address(e, record, zeros)};
 }
 
 /* ---- making it ------------------------------------------------------------
@@ -71,13 +71,13 @@ nabla_words nabla_packed_words(nabla_emitter *e, nabla_ssa record) {
 
 /* The step at k of the panel of 16 rows. */
 static void pack_step(nabla_emitter *e, const nabla_panel *panel, nabla_ssa k) {
-  nabla_words from = nabla_words_in_scratch(e, panel->scratch);
-  nabla_words to =
-      nabla_packed_words(e, nabla_emit_packed_at(e, panel->first, k));
+  nabla_dwords from = nabla_dwords_in_scratch(e, panel->scratch);
+  nabla_dwords to =
+      nabla_packed_dwords(e, nabla_emit_packed_at(e, panel->first, k));
   nabla_ssa zero = k_i64(e, 0);
-  nabla_emit_words_collect(e, panel, zero, k);
-  nabla_emit_words_turn(e, from.words, to.words);
-  for (unsigned g = 0; g < nabla_words_groups(e->spec); g++) {
+  nabla_emit_dwords_collect(e, panel, zero, k);
+  nabla_emit_dwords_transpose(e, from.dwords, to.dwords);
+  for (unsigned g = 0; g < nabla_dwords_groups(e->spec); g++) {
     nabla_ssa at = k_i64(e, (uint64_t)g * NABLA_LANES);
     for (int zeros = 0; zeros <= e->spec->format.zero_point; zeros++)
       k_write_lanes(
@@ -104,7 +104,7 @@ static void pack_dense(nabla_emitter *e, const nabla_panel *panel, nabla_ssa k,
 
 void nabla_emit_prepack(nabla_emitter *e) {
   const nabla_fused_spec *spec = e->spec;
-  uint64_t step = is_dense(spec) ? NABLA_LANES : nabla_words_step(spec);
+  uint64_t step = is_dense(spec) ? NABLA_LANES : nabla_dwords_step(spec);
   nabla_loop groups, steps;
   nabla_ssa zero = k_i64(e, 0);
   nabla_ssa whole = k_i64(e, spec->k / step * step);
@@ -156,11 +156,11 @@ void nabla_emit_packed_panel(nabla_emitter *e, const nabla_panel *panel,
     return;
   }
   nabla_ssa first = k_add(e, panel->first, row);
-  k_loop_begin(e, &loop, k_i64(e, 0), panel->count, nabla_words_step(spec), 0,
+  k_loop_begin(e, &loop, k_i64(e, 0), panel->count, nabla_dwords_step(spec), 0,
                NULL);
   nabla_ssa k = k_add(e, panel->k, loop.induction);
-  nabla_words from = nabla_packed_words(e, nabla_emit_packed_at(e, first, k));
+  nabla_dwords from = nabla_packed_dwords(e, nabla_emit_packed_at(e, first, k));
   nabla_ssa to = k_multiply(e, loop.induction, panel->width);
-  nabla_emit_words_decode(e, &from, panel, k_add(e, to, row));
+  nabla_emit_dwords_dequantize(e, &from, panel, k_add(e, to, row));
   k_loop_end(e, &loop, NULL);
 }

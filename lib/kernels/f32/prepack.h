@@ -1,13 +1,13 @@
 /* The weight prepacked for products in f32: for each 16 rows one stream, rows
  * in lanes, which is decoded without being transposed.
  *
- * Of encoded weights a record for each step (pack_b_words.h): the scales of all
- * groups, their zero points, the dwords. Of dense ones the elements. */
+ * Of encoded weights a record for each step (pack_b_dwords.h): the scales of
+ * all groups, their zero points, the dwords. Of dense ones the elements. */
 #ifndef NABLA_KERNELS_F32_PREPACK_H
 #define NABLA_KERNELS_F32_PREPACK_H
 
 #include "lib/kernels/f32/pack_b.h"
-#include "lib/kernels/f32/pack_b_words.h"
+#include "lib/kernels/f32/pack_b_dwords.h"
 
 /* Is `spec` for a prepacked weight, of which there is such a form? */
 int nabla_packed_applies(const nabla_fused_spec *spec);
@@ -15,7 +15,7 @@ int nabla_packed_applies(const nabla_fused_spec *spec);
 /* How much memory it takes. */
 nabla_kernel_tiles nabla_packed_tiles(const nabla_fused_spec *spec);
 
-/* The inside of `prepack`; the scratch has NABLA_PANEL_SCRATCH bytes. */
+/* The inside of `prepack`; the scratch has NABLA_PACK_B_SCRATCH bytes. */
 void nabla_emit_prepack(nabla_emitter *e);
 
 /* The address of element k of 16 rows, `row` (of w) the first and k a multiple
@@ -24,7 +24,7 @@ void nabla_emit_prepack(nabla_emitter *e);
 nabla_ssa nabla_emit_packed_at(nabla_emitter *e, nabla_ssa row, nabla_ssa k);
 
 /* What the record at an address has. */
-nabla_words nabla_packed_words(nabla_emitter *e, nabla_ssa record);
+nabla_dwords nabla_packed_dwords(nabla_emitter *e, nabla_ssa record);
 
 /* Bytes of `elements` of 16 rows. */
 uint64_t nabla_packed_bytes(const nabla_fused_spec *spec, uint64_t elements);

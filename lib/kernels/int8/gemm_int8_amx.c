@@ -15,9 +15,9 @@ static nabla_ssa times(nabla_emitter *e, nabla_ssa base, nabla_ssa count,
 
 /* The next panel, a share in each step. */
 static void prefetch(nabla_emitter *e, const nabla_int8 *self,
-                     const nabla_tiled_block *b, const nabla_tiled_square *s,
+                     const nabla_macro_block *b, const nabla_macro_tile *s,
                      nabla_ssa step) {
-  unsigned rows = NABLA_TILED_ROWS * (unsigned)self->block / NABLA_INT8_DEPTH;
+  unsigned rows = NABLA_MACRO_ROWS * (unsigned)self->block / NABLA_INT8_DEPTH;
   nabla_ssa first = k_add(e, b->next, k_multiply(e, step, rows));
   k_line(e, "scf.if %%v%u {", s->is_first);
   for (unsigned i = 0; i < rows; i++)
@@ -29,7 +29,7 @@ static void prefetch(nabla_emitter *e, const nabla_int8 *self,
 /* Sums of integers of all steps, to memory. They are read long after, when all
  * of them are there: what a tile has stored reaches a load late. */
 static void dot_steps(nabla_emitter *e, const nabla_int8 *self,
-                      const nabla_tiled_block *b, const nabla_tiled_square *s) {
+                      const nabla_macro_block *b, const nabla_macro_tile *s) {
   nabla_int8_areas areas = nabla_int8_areas_of(self);
   nabla_loop steps;
   nabla_ssa none = k_i64(e, 0);
@@ -39,7 +39,7 @@ static void dot_steps(nabla_emitter *e, const nabla_int8 *self,
       e, NABLA_X_TILE,
       times(e, s->x[0], steps.induction, nabla_int8_tile_bytes(self, ROWS)),
       none);
-  for (unsigned h = 0; h < NABLA_TILED_HALVES; h++) {
+  for (unsigned h = 0; h < NABLA_MACRO_HALVES; h++) {
     k_tile_load(e, NABLA_W_TILE + h, b->panel,
                 k_add_constant(e, at, h * areas.half));
     k_tile_zero(e, h);
@@ -77,13 +77,13 @@ static void add_step(nabla_emitter *e, const nabla_int8 *self, const step *s,
 }
 
 static step step_at(nabla_emitter *e, const nabla_int8 *self,
-                    const nabla_tiled_block *b, const nabla_tiled_square *s,
+                    const nabla_macro_block *b, const nabla_macro_tile *s,
                     nabla_ssa at) {
   nabla_int8_areas areas = nabla_int8_areas_of(self);
   nabla_ssa span = k_i64(e, 0);
   if (areas.spans > 1)
     span = k_divide(e, k_multiply(e, at, self->block), self->span);
-  nabla_ssa factors = times(e, b->panel, span, (uint64_t)NABLA_TILED_ROWS * 4);
+  nabla_ssa factors = times(e, b->panel, span, (uint64_t)NABLA_MACRO_ROWS * 4);
   nabla_ssa x = times(e, s->x[0], at, nabla_int8_tile_bytes(self, ROWS));
   return (step){.dots = times(e, k_address(e, b->panel, k_i64(e, areas.sums)),
                               at, NABLA_TILE_BYTES),
@@ -94,7 +94,7 @@ static step step_at(nabla_emitter *e, const nabla_int8 *self,
 
 /* All steps of a half of the panel to its tile of sums. */
 static void add_half(nabla_emitter *e, const nabla_int8 *self,
-                     const nabla_tiled_block *b, const nabla_tiled_square *s,
+                     const nabla_macro_block *b, const nabla_macro_tile *s,
                      nabla_ssa half) {
   nabla_ssa totals[ROWS];
   nabla_array_ref sums =
@@ -116,43 +116,43 @@ static void add_half(nabla_emitter *e, const nabla_int8 *self,
                   steps.results[r]);
 }
 
-static void multiply(nabla_emitter *e, const nabla_tiled_block *b,
-                     const nabla_tiled_square *s) {
+static void multiply(nabla_emitter *e, const nabla_macro_block *b,
+                     const nabla_macro_tile *s) {
   nabla_int8 self;
   nabla_loop halves;
   if (!nabla_int8_of_amx(e->spec, &self)) return;
   dot_steps(e, &self, b, s);
-  k_loop_begin(e, &halves, k_i64(e, 0), k_i64(e, NABLA_TILED_HALVES), 1, 0,
+  k_loop_begin(e, &halves, k_i64(e, 0), k_i64(e, NABLA_MACRO_HALVES), 1, 0,
                NULL);
   add_half(e, &self, b, s, halves.induction);
   k_loop_end(e, &halves, NULL);
 }
 
-static nabla_tiled tiled_of(const nabla_int8 *self) {
-  return (nabla_tiled){.step = self->block,
-                       .step_bytes = nabla_int8_tile_bytes(self, ROWS),
-                       .depth = NABLA_INT8_DEPTH,
-                       .folds = 1,
-                       .panel = nabla_int8_areas_of(self).size,
-                       .waiting = WAITING,
-                       .at_once = 1,
-                       .decode = nabla_emit_int8_amx_decode,
-                       .multiply = multiply,
-                       .finish = nabla_emit_finish_row};
+static nabla_macro_kernel macro_kernel_of(const nabla_int8 *self) {
+  return (nabla_macro_kernel){.step = self->block,
+                              .step_bytes = nabla_int8_tile_bytes(self, ROWS),
+                              .depth = NABLA_INT8_DEPTH,
+                              .folds = 1,
+                              .panel = nabla_int8_areas_of(self).size,
+                              .waiting = WAITING,
+                              .at_once = 1,
+                              .pack_b = nabla_emit_int8_amx_pack_b,
+                              .multiply = multiply,
+                              .finish = nabla_emit_finish_row};
 }
 
 static void run(nabla_emitter *e) {
   nabla_int8 self;
   if (!nabla_int8_of_amx(e->spec, &self)) return;
-  nabla_tiled tiled = tiled_of(&self);
+  nabla_macro_kernel macro = macro_kernel_of(&self);
   k_tiles_begin(e, e->scratch, (unsigned)self.block);
-  nabla_emit_tiled(e, &tiled);
+  nabla_emit_macro_kernel(e, &macro);
   k_tiles_end(e);
 }
 
-static void prepare(nabla_emitter *e) {
+static void pack_a(nabla_emitter *e) {
   nabla_int8 self;
-  if (nabla_int8_of_amx(e->spec, &self)) nabla_emit_int8_tiles(e, &self, ROWS);
+  if (nabla_int8_of_amx(e->spec, &self)) nabla_emit_int8_pack_a(e, &self, ROWS);
 }
 
 static int applies(const nabla_fused_spec *spec) {
@@ -160,7 +160,7 @@ static int applies(const nabla_fused_spec *spec) {
   return spec->m_min > 1 && nabla_int8_of_amx(spec, &self);
 }
 
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   nabla_int8 self;
   return nabla_int8_of_amx(spec, &self) ? spec->k / self.block + 4 : 0;
 }
@@ -168,29 +168,29 @@ static uint64_t chain(const nabla_fused_spec *spec) {
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   nabla_int8 self;
   if (!nabla_int8_of_amx(spec, &self)) return 0;
-  nabla_tiled tiled = tiled_of(&self);
-  return nabla_tiled_cost(&tiled, m, 25,
-                          1.0 * NABLA_BYTES / (double)self.block);
+  nabla_macro_kernel macro = macro_kernel_of(&self);
+  return nabla_macro_kernel_cost(&macro, m, 25,
+                                 1.0 * NABLA_BYTES / (double)self.block);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   nabla_int8 self;
-  out->grain = NABLA_TILED_ROWS;
+  out->grain = NABLA_MACRO_ROWS;
   if (!nabla_int8_of_amx(spec, &self)) return;
   out->workspace = (nabla_kernel_tiles){
       ROWS, (uint32_t)self.block, (uint32_t)nabla_int8_tile_bytes(&self, ROWS)};
   if (spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED)
     out->packed = (nabla_kernel_tiles){
-        NABLA_TILED_ROWS, (uint32_t)spec->k,
-        (uint32_t)(NABLA_TILED_HALVES *
+        NABLA_MACRO_ROWS, (uint32_t)spec->k,
+        (uint32_t)(NABLA_MACRO_HALVES *
                    nabla_int8_packed_of(spec, &self).size)};
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
   nabla_int8 self;
   if (!nabla_int8_of_amx(spec, &self)) return 0;
-  nabla_tiled tiled = tiled_of(&self);
-  return nabla_tiled_scratch(&tiled);
+  nabla_macro_kernel macro = macro_kernel_of(&self);
+  return nabla_macro_kernel_scratch(&macro);
 }
 
 const nabla_kernel_variant nabla_variant_gemm_int8_amx = {
@@ -199,8 +199,8 @@ const nabla_kernel_variant nabla_variant_gemm_int8_amx = {
     .applies = applies,
     .cost = cost,
     .run = run,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .prepack = nabla_emit_int8_amx_prepack,
     .describe = describe,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

@@ -17,8 +17,8 @@ typedef struct nabla_int8_areas {
 } nabla_int8_areas;
 nabla_int8_areas nabla_int8_areas_of(const nabla_int8 *self);
 
-void nabla_emit_int8_amx_decode(nabla_emitter *e,
-                                const nabla_tiled_block *block);
+void nabla_emit_int8_amx_pack_b(nabla_emitter *e,
+                                const nabla_macro_block *block);
 
 /* The prepacked weight: for each 16 rows all codes, in pieces of each row in
  * turn, then scales and negative zero points of each span. */

@@ -16,10 +16,10 @@ static int applies(const nabla_fused_spec *spec) {
          !(spec->ggml && spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED);
 }
 
-static void prepare(nabla_emitter *e) {
+static void pack_a(nabla_emitter *e) {
   nabla_int8 self;
   if (nabla_int8_of(e->spec, &self))
-    nabla_emit_int8_tiles(e, &self, NABLA_PANEL_ROWS);
+    nabla_emit_int8_pack_a(e, &self, NABLA_PANEL_ROWS);
 }
 
 /* Adds the products of UNROLL dwords of a block: `w` and `x` are addresses of
@@ -99,19 +99,19 @@ static void add_block(nabla_emitter *e, const nabla_int8_panel *p, nabla_ssa k,
                       nabla_ssa tile, const nabla_ssa *dots, nabla_ssa sums) {
   const nabla_int8 *self = p->self;
   nabla_ssa span =
-      p->room.spans == 1 ? k_i64(e, 0) : k_divide(e, k, self->span);
+      p->areas.spans == 1 ? k_i64(e, 0) : k_divide(e, k, self->span);
   nabla_ssa base = k_address(e, e->scratch, k_multiply(e, span, NABLA_BYTES));
   for (unsigned i = 0; i < NABLA_PANEL_ROWS * NABLA_PANEL_GROUPS; i++) {
     unsigned r = i / NABLA_PANEL_GROUPS, g = i % NABLA_PANEL_GROUPS;
-    uint64_t group = g * p->room.spans * NABLA_BYTES;
+    uint64_t group = g * p->areas.spans * NABLA_BYTES;
     uint64_t scale = NABLA_PANEL_ROWS * self->block + 4 * r;
     nabla_int8_factors by = {.has_min = self->has_min};
-    by.w =
-        k_load(e, "vector<16xf32>", base, k_i64(e, p->room.scales + group), 64);
+    by.w = k_load(e, "vector<16xf32>", base, k_i64(e, p->areas.scales + group),
+                  64);
     by.x = nabla_emit_int8_spread(e, "f32", tile, k_i64(e, scale));
     if (self->has_zero) {
       by.negative = k_load(e, "vector<16xf32>", base,
-                           k_i64(e, p->room.zeros + group), 64);
+                           k_i64(e, p->areas.zeros + group), 64);
       by.sum = nabla_emit_int8_spread(
           e, "f32", tile, k_i64(e, scale + (uint64_t)4 * NABLA_PANEL_ROWS));
     }
@@ -123,7 +123,7 @@ static void add_block(nabla_emitter *e, const nabla_int8_panel *p, nabla_ssa k,
 static nabla_ssa sums_at(nabla_emitter *e, const nabla_int8_panel *p,
                          nabla_ssa row) {
   nabla_ssa at = k_op(e, "arith.subi %%v%u, %%v%u : i64", row, p->row);
-  nabla_ssa base = nabla_emit_int8_after(e, e->scratch, p->room.sums);
+  nabla_ssa base = nabla_emit_int8_after(e, e->scratch, p->areas.sums);
   return k_address(e, base, k_multiply(e, at, NABLA_PANEL_COLUMNS * 4));
 }
 
@@ -169,7 +169,7 @@ static void sum_columns(nabla_emitter *e, nabla_int8_panel *p) {
   k_loop_begin(e, &panels, zero, e->k, NABLA_PANEL_DEPTH, 0, NULL);
   p->k = panels.induction;
   p->count = nabla_emit_left(e, e->k, p->k, NABLA_PANEL_DEPTH);
-  nabla_emit_int8_panel(e, p);
+  nabla_emit_int8_pack_b(e, p);
   multiply(e, p);
   k_loop_end(e, &panels, NULL);
   k_loop_begin(e, &rows, p->row, p->row_end, 1, 0, NULL);
@@ -182,7 +182,7 @@ static void run(nabla_emitter *e) {
   nabla_int8 self;
   if (!nabla_int8_of(e->spec, &self)) return;
   nabla_int8_panel p = {.self = &self,
-                        .room = nabla_int8_room_of(&self),
+                        .areas = nabla_int8_vnni_areas_of(&self),
                         .layout = nabla_int8_packed_of(e->spec, &self)};
   nabla_loop rows, columns;
   nabla_ssa zero = k_i64(e, 0);
@@ -220,7 +220,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
   nabla_int8 self;
-  return nabla_int8_of(spec, &self) ? nabla_int8_room_of(&self).size : 0;
+  return nabla_int8_of(spec, &self) ? nabla_int8_vnni_areas_of(&self).size : 0;
 }
 
 const nabla_kernel_variant nabla_variant_gemm_int8_vnni = {
@@ -230,8 +230,8 @@ const nabla_kernel_variant nabla_variant_gemm_int8_vnni = {
     .applies = applies,
     .cost = cost,
     .run = run,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .prepack = nabla_emit_int8_prepack,
     .describe = describe,
-    .chain = nabla_int8_chain,
+    .accumulation_depth = nabla_int8_accumulation_depth,
     .scratch = scratch};

@@ -15,17 +15,17 @@
 #define NABLA_PANEL_GROUP ((uint64_t)NABLA_PANEL_DEPTH * NABLA_LANES)
 
 /* Where things are in the scratch. */
-typedef struct nabla_int8_room {
+typedef struct nabla_int8_vnni_areas {
   uint64_t spans; /* in a panel */
   uint64_t scales, zeros, sums, size;
-} nabla_int8_room;
+} nabla_int8_vnni_areas;
 
-nabla_int8_room nabla_int8_room_of(const nabla_int8 *self);
+nabla_int8_vnni_areas nabla_int8_vnni_areas_of(const nabla_int8 *self);
 
 /* A panel and the rows of x whose sums wait. */
 typedef struct nabla_int8_panel {
   const nabla_int8 *self;
-  nabla_int8_room room;
+  nabla_int8_vnni_areas areas;
   nabla_int8_packed layout;
   nabla_ssa row_end;      /* of the rows of x whose sums wait */
   nabla_ssa row, n, k;    /* the first ones */
@@ -33,7 +33,7 @@ typedef struct nabla_int8_panel {
 } nabla_int8_panel;
 
 /* Decodes a panel to the scratch, one group of columns after the other. */
-void nabla_emit_int8_panel(nabla_emitter *e, const nabla_int8_panel *panel);
+void nabla_emit_int8_pack_b(nabla_emitter *e, const nabla_int8_panel *panel);
 
 /* The address `bytes` after `base`. */
 nabla_ssa nabla_emit_int8_after(nabla_emitter *e, nabla_ssa base,

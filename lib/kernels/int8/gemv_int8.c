@@ -35,8 +35,8 @@ static void store_vector(nabla_emitter *e, const char *type, nabla_ssa value,
 
 /* Consecutive bytes to each `parts`th of them, from number 0, 1, ... on: even
  * and odd ones, and of those even and odd ones. */
-static void take_turns(nabla_emitter *e, unsigned parts,
-                       nabla_ssa bytes[NABLA_INT8_PARTS]) {
+static void deinterleave(nabla_emitter *e, unsigned parts,
+                         nabla_ssa bytes[NABLA_INT8_PARTS]) {
   nabla_ssa v[NABLA_INT8_PARTS];
   for (unsigned size = parts; size > 1; size /= 2)
     for (unsigned i = 0; i < parts; i++) {
@@ -55,9 +55,8 @@ static void take_turns(nabla_emitter *e, unsigned parts,
 
 /* Writes what meets the line of codes from element `k` on, of which `count`
  * elements are there, to address `to`. */
-static void prepare_line(nabla_emitter *e, const nabla_int8 *self,
-                         nabla_ssa row, nabla_ssa k, uint64_t count,
-                         nabla_ssa to) {
+static void pack_a_line(nabla_emitter *e, const nabla_int8 *self, nabla_ssa row,
+                        nabla_ssa k, uint64_t count, nabla_ssa to) {
   nabla_ssa pieces[4 * NABLA_INT8_PARTS] = {0}, lanes[NABLA_LANES],
                        bytes[NABLA_INT8_PARTS] = {0};
   nabla_ssa none = k_f32(e, NABLA_SCALAR, 0);
@@ -73,7 +72,7 @@ static void prepare_line(nabla_emitter *e, const nabla_int8 *self,
   }
   for (unsigned i = 0; i < self->parts; i++)
     bytes[i] = nabla_emit_int8_join(e, pieces + (size_t)4 * i);
-  take_turns(e, self->parts, bytes);
+  deinterleave(e, self->parts, bytes);
   for (unsigned i = 0; i < self->parts; i++)
     store_vector(e, "vector<64xi8>", bytes[i], to, i);
   store_vector(e, "vector<16xf32>", k_from_elements(e, "f32", lanes), to,
@@ -95,25 +94,24 @@ static nabla_ssa line_at(nabla_emitter *e, const nabla_int8 *self,
 }
 
 /* Writes a row of x, `row`, to address `to`. */
-static void prepare_row(nabla_emitter *e, const void *context, nabla_ssa row,
-                        nabla_ssa to) {
+static void pack_a_row(nabla_emitter *e, const void *context, nabla_ssa row,
+                       nabla_ssa to) {
   const nabla_int8 *self = context;
   uint64_t line = nabla_int8_line(self);
   uint64_t rest = nabla_int8_rest(e->spec, line);
   nabla_ssa whole = nabla_emit_int8_whole(e, line);
   nabla_loop lines;
   k_loop_begin(e, &lines, k_i64(e, 0), whole, line, 0, NULL);
-  prepare_line(e, self, row, lines.induction, line,
-               line_at(e, self, to, lines.induction));
+  pack_a_line(e, self, row, lines.induction, line,
+              line_at(e, self, to, lines.induction));
   k_loop_end(e, &lines, NULL);
-  if (rest)
-    prepare_line(e, self, row, whole, rest, line_at(e, self, to, whole));
+  if (rest) pack_a_line(e, self, row, whole, rest, line_at(e, self, to, whole));
 }
 
-static void prepare(nabla_emitter *e) {
+static void pack_a(nabla_emitter *e) {
   nabla_int8 self;
   if (!nabla_int8_of(e->spec, &self)) return;
-  nabla_emit_int8_prepare_rows(e, row_bytes(e, &self), prepare_row, &self);
+  nabla_emit_int8_pack_a_rows(e, row_bytes(e, &self), pack_a_row, &self);
 }
 
 /* Which of the values that belong to the spans of a line a lane has. Context:
@@ -253,7 +251,7 @@ static void emit_lines(nabla_emitter *e) {
 }
 
 /* An addition for each line, the tree, and roundings of the factors. */
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   nabla_int8 self;
   if (!nabla_int8_of(spec, &self)) return 0;
   return spec->k / nabla_int8_line(&self) + 8;
@@ -274,11 +272,11 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_kernel_variant nabla_variant_gemv_int8 = {
     .name = "gemv_int8",
-    .few_rows = 1,
+    .dedicated_max_m = 1,
     .applies = applies,
     .cost = nabla_int8_rows_cost,
     .run = emit_lines,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .describe = describe,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

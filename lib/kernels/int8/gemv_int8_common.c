@@ -9,11 +9,11 @@ static unsigned row_tile(const nabla_fused_spec *spec) {
   return nabla_spec_last_m(spec) == 1 ? 1 : NABLA_INT8_ROWS_MOST;
 }
 
-void nabla_emit_int8_prepare_rows(nabla_emitter *e, nabla_ssa bytes,
-                                  void (*write)(nabla_emitter *e,
-                                                const void *context,
-                                                nabla_ssa row, nabla_ssa to),
-                                  const void *context) {
+void nabla_emit_int8_pack_a_rows(nabla_emitter *e, nabla_ssa bytes,
+                                 void (*write)(nabla_emitter *e,
+                                               const void *context,
+                                               nabla_ssa row, nabla_ssa to),
+                                 const void *context) {
   nabla_loop rows;
   nabla_ssa begin = e->begin, end = e->end, x;
   k_loop_begin(e, &rows, begin, end, 1, 0, NULL);

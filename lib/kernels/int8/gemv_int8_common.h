@@ -16,11 +16,11 @@ typedef struct nabla_int8_row {
 
 /* The whole of `prepare`: calls `write` for each row of x, which takes `bytes`
  * bytes of the workspace, with its address and where it goes. */
-void nabla_emit_int8_prepare_rows(nabla_emitter *e, nabla_ssa bytes,
-                                  void (*write)(nabla_emitter *e,
-                                                const void *context,
-                                                nabla_ssa row, nabla_ssa to),
-                                  const void *context);
+void nabla_emit_int8_pack_a_rows(nabla_emitter *e, nabla_ssa bytes,
+                                 void (*write)(nabla_emitter *e,
+                                               const void *context,
+                                               nabla_ssa row, nabla_ssa to),
+                                 const void *context);
 
 /* The whole of `run`: `sum` gives a vector of sums for each row of x. */
 void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,

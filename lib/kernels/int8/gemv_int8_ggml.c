@@ -17,12 +17,12 @@
 #define AHEAD (21 * NABLA_BYTES)
 
 /* Vectors of 64 bytes that x has for a line. */
-typedef struct room {
+typedef struct x_layout {
   uint32_t scales, sums, minima, size;
-} room;
+} x_layout;
 
-static room room_of(const nabla_int8_blocks *self) {
-  room out = {.scales = self->vectors};
+static x_layout x_layout_of(const nabla_int8_blocks *self) {
+  x_layout out = {.scales = self->vectors};
   out.sums = out.scales + self->dots;
   out.minima = out.sums + (self->base.offset ? self->dots : 0);
   out.size = out.minima + (self->format->layout->min >= 0);
@@ -30,7 +30,7 @@ static room room_of(const nabla_int8_blocks *self) {
 }
 
 static uint64_t line_bytes(const nabla_int8_blocks *self) {
-  return (uint64_t)room_of(self).size * NABLA_BYTES;
+  return (uint64_t)x_layout_of(self).size * NABLA_BYTES;
 }
 
 static nabla_ssa row_bytes(nabla_emitter *e, const nabla_int8_blocks *self) {
@@ -103,14 +103,14 @@ static void store_minima(nabla_emitter *e, const nabla_int8_blocks *self,
     }
     value = k_from_elements(e, "f32", lanes);
   }
-  store_vector(e, "vector<16xf32>", value, x->to, room_of(self).minima);
+  store_vector(e, "vector<16xf32>", value, x->to, x_layout_of(self).minima);
 }
 
 /* What meets integer sum `dot`. Returns the sums of its bytes, if asked for. */
 static nabla_ssa store_dot(nabla_emitter *e, const nabla_int8_blocks *self,
                            const line_of_x *x, uint32_t dot,
                            nabla_ssa *out_scales) {
-  room at = room_of(self);
+  x_layout at = x_layout_of(self);
   nabla_ssa lanes[NABLA_LANES], pieces[4], sums = 0, ones = 0;
   int wanted = self->base.offset || self->format->layout->min >= 0;
   uint32_t first = first_of(self, dot), end = first_of(self, dot + 1);
@@ -140,9 +140,9 @@ static nabla_ssa store_dot(nabla_emitter *e, const nabla_int8_blocks *self,
 
 /* Writes what meets the line from element `k` on, of which `count` elements are
  * there. */
-static void prepare_line(nabla_emitter *e, const nabla_int8_blocks *self,
-                         nabla_ssa row, nabla_ssa k, uint64_t count,
-                         nabla_ssa to) {
+static void pack_a_line(nabla_emitter *e, const nabla_int8_blocks *self,
+                        nabla_ssa row, nabla_ssa k, uint64_t count,
+                        nabla_ssa to) {
   line_of_x x = {.to = line_at(e, self, to, k)};
   nabla_ssa none = k_f32(e, NABLA_SCALAR, 0), sums = 0, scales;
   uint32_t block = (uint32_t)self->base.block;
@@ -160,22 +160,22 @@ static void prepare_line(nabla_emitter *e, const nabla_int8_blocks *self,
   store_minima(e, self, &x, sums, scales);
 }
 
-static void prepare_row(nabla_emitter *e, const void *context, nabla_ssa row,
-                        nabla_ssa to) {
+static void pack_a_row(nabla_emitter *e, const void *context, nabla_ssa row,
+                       nabla_ssa to) {
   const nabla_int8_blocks *self = context;
   uint64_t rest = nabla_int8_rest(e->spec, self->line);
   nabla_ssa whole = nabla_emit_int8_whole(e, self->line);
   nabla_loop lines;
   k_loop_begin(e, &lines, k_i64(e, 0), whole, self->line, 0, NULL);
-  prepare_line(e, self, row, lines.induction, self->line, to);
+  pack_a_line(e, self, row, lines.induction, self->line, to);
   k_loop_end(e, &lines, NULL);
-  if (rest) prepare_line(e, self, row, whole, rest, to);
+  if (rest) pack_a_line(e, self, row, whole, rest, to);
 }
 
-static void prepare(nabla_emitter *e) {
+static void pack_a(nabla_emitter *e) {
   nabla_int8_blocks self;
   if (!nabla_int8_blocks_of(e->spec, &self)) return;
-  nabla_emit_int8_prepare_rows(e, row_bytes(e, &self), prepare_row, &self);
+  nabla_emit_int8_pack_a_rows(e, row_bytes(e, &self), pack_a_row, &self);
 }
 
 /* ---- run ---- */
@@ -190,7 +190,7 @@ static nabla_ssa load_vector(nabla_emitter *e, const char *type, nabla_ssa line,
 static nabla_ssa add_dot(nabla_emitter *e, const nabla_int8_blocks *self,
                          uint32_t dot, const nabla_ssa *w, nabla_ssa by,
                          nabla_ssa x, nabla_ssa total) {
-  room at = room_of(self);
+  x_layout at = x_layout_of(self);
   uint32_t first = first_of(self, dot), end = first_of(self, dot + 1);
   nabla_ssa sum = self->base.offset
                       ? load_vector(e, "vector<16xi32>", x, at.sums + dot)
@@ -230,10 +230,10 @@ static void add_line(nabla_emitter *e, const nabla_int8_blocks *self,
   nabla_ssa min = nabla_emit_int8_block_minima(e, self, at);
   for (unsigned j = 0; j < r->count; j++) {
     if (min)
-      sums[j] =
-          k_fma(e, NABLA_VECTOR, min,
-                load_vector(e, "vector<16xf32>", x[j], room_of(self).minima),
-                sums[j]);
+      sums[j] = k_fma(
+          e, NABLA_VECTOR, min,
+          load_vector(e, "vector<16xf32>", x[j], x_layout_of(self).minima),
+          sums[j]);
     totals[j] = self->dots == 1
                     ? sums[j]
                     : k_binary(e, NABLA_VECTOR, "addf", totals[j], sums[j]);
@@ -302,7 +302,7 @@ static int applies(const nabla_fused_spec *spec) {
 
 /* An addition for each line, its own, the tree, and roundings of the factors.
  */
-static uint64_t chain(const nabla_fused_spec *spec) {
+static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   nabla_int8_blocks self;
   if (!nabla_int8_blocks_of(spec, &self)) return 0;
   return spec->k / self.line + self.dots + 8;
@@ -323,12 +323,12 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_kernel_variant nabla_variant_gemv_int8_ggml = {
     .name = "gemv_int8_ggml",
-    .few_rows = 1,
+    .dedicated_max_m = 1,
     .takes_blocks = 1,
     .applies = applies,
     .cost = nabla_int8_rows_cost,
     .run = run,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .describe = describe,
-    .chain = chain,
+    .accumulation_depth = accumulation_depth,
     .scratch = scratch};

@@ -65,7 +65,7 @@ typedef struct nabla_int8_block_panel {
 } nabla_int8_block_panel;
 
 /* Decodes it; `flats` are the elements of w at k = 0 of the rows. */
-void nabla_emit_int8_block_panel(nabla_emitter *e,
+void nabla_emit_int8_pack_b_ggml(nabla_emitter *e,
                                  const nabla_ssa flats[NABLA_LANES],
                                  const nabla_int8_block_panel *panel);
 

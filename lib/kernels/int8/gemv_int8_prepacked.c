@@ -22,10 +22,10 @@ static unsigned rows_of(const nabla_fused_spec *spec) {
  * before, some 5 cycles. */
 static unsigned sums_of(unsigned rows) { return rows == 1 ? 4 : 1; }
 
-static void prepare(nabla_emitter *e) {
+static void pack_a(nabla_emitter *e) {
   nabla_int8 self;
   if (nabla_int8_of(e->spec, &self))
-    nabla_emit_int8_tiles(e, &self, rows_of(e->spec));
+    nabla_emit_int8_pack_a(e, &self, rows_of(e->spec));
 }
 
 /* The group of 16 rows of w, and the rows of x. */
@@ -167,13 +167,13 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 
 const nabla_kernel_variant nabla_variant_gemv_int8_prepacked = {
     .name = "gemv_int8_prepacked",
-    .few_rows = 1,
+    .dedicated_max_m = 1,
     .instruction = "vpdpbusd",
     .applies = applies,
     .cost = cost,
     .run = run,
-    .prepare = prepare,
+    .pack_a = pack_a,
     .prepack = nabla_emit_int8_prepack,
     .describe = describe,
-    .chain = nabla_int8_chain,
+    .accumulation_depth = nabla_int8_accumulation_depth,
     .scratch = scratch};

@@ -142,15 +142,16 @@ static nabla_ssa add_bit_runs(nabla_emitter *e, const nabla_int8_blocks *self,
   nabla_ssa high = k_shuffle(e, "i8", HALF, part[0], part[1], NABLA_BYTES,
                              nabla_pick_from, 0);
   high = k_bitcast(e, "vector<64xi8>", "vector<8xi64>", high);
-  nabla_ssa turn = k_op(e,
-                        "arith.constant dense<[%u, %u, %u, %u, %u, %u, "
-                        "%u, %u]> : vector<8xi64>",
-                        by[0], by[0], by[0], by[0], by[1], by[1], by[1], by[1]);
+  nabla_ssa rotation =
+      k_op(e,
+           "arith.constant dense<[%u, %u, %u, %u, %u, %u, "
+           "%u, %u]> : vector<8xi64>",
+           by[0], by[0], by[0], by[0], by[1], by[1], by[1], by[1]);
   high = k_op(e,
               "\"llvm.intr.fshl\"(%%v%u, %%v%u, %%v%u) : "
               "(vector<8xi64>, vector<8xi64>, vector<8xi64>) -> "
               "vector<8xi64>",
-              high, high, turn);
+              high, high, rotation);
   high = k_bitcast(e, "vector<8xi64>", "vector<64xi8>", high);
   high =
       bytes_with(e, "andi", high,
@@ -182,8 +183,8 @@ nabla_ssa nabla_emit_int8_block_bytes(nabla_emitter *e,
   int values[NABLA_GGML_TABLE_VALUES];
   for (unsigned i = 0; i < NABLA_GGML_TABLE_VALUES; i++)
     values[i] = l->table[i] + self->base.offset;
-  return nabla_emit_int8_lookup(e, &self->base,
-                                nabla_emit_int8_table(e, values), raw);
+  return nabla_emit_int8_table_lookup(e, &self->base,
+                                      nabla_emit_int8_table(e, values), raw);
 }
 
 /* ---- factors ---- */

@@ -150,8 +150,8 @@ static nabla_ssa halves(nabla_emitter *e, nabla_ssa vector, int high) {
                    nabla_pick_from, high ? NABLA_BYTES / 2 : 0);
 }
 
-nabla_ssa nabla_emit_int8_lookup(nabla_emitter *e, const nabla_int8 *self,
-                                 nabla_ssa table, nabla_ssa index) {
+nabla_ssa nabla_emit_int8_table_lookup(nabla_emitter *e, const nabla_int8 *self,
+                                       nabla_ssa table, nabla_ssa index) {
   nabla_ssa found[2];
   if (self->vnni)
     return k_op(e,
@@ -208,9 +208,9 @@ void nabla_emit_int8_split(nabla_emitter *e, const nabla_int8 *self,
     }
     nabla_ssa index =
         k_op(e, "arith.andi %%v%u, %%v%u : vector<64xi8>", part, mask);
-    int turned = e->spec->format.encoding->high_first;
-    out[turned ? self->parts - 1 - i : i] =
-        table ? nabla_emit_int8_lookup(e, self, table, index) : index;
+    int reversed = e->spec->format.encoding->high_first;
+    out[reversed ? self->parts - 1 - i : i] =
+        table ? nabla_emit_int8_table_lookup(e, self, table, index) : index;
   }
 }
 
@@ -220,7 +220,7 @@ static nabla_ssa dot_avx2(nabla_emitter *e, nabla_ssa w, nabla_ssa x) {
            "\"llvm.intr.abs\"(%%v%u) <{is_int_min_poison = false}> : "
            "(vector<32xi8>) -> vector<32xi8>",
            w);
-  nabla_ssa turned =
+  nabla_ssa reversed =
       k_op(e,
            "llvm.call_intrinsic \"llvm.x86.avx2.psign.b\"(%%v%u, %%v%u) : "
            "(vector<32xi8>, vector<32xi8>) -> vector<32xi8>",
@@ -229,7 +229,7 @@ static nabla_ssa dot_avx2(nabla_emitter *e, nabla_ssa w, nabla_ssa x) {
       k_op(e,
            "llvm.call_intrinsic \"llvm.x86.avx2.pmadd.ub.sw\"(%%v%u, %%v%u) : "
            "(vector<32xi8>, vector<32xi8>) -> vector<16xi16>",
-           size, turned);
+           size, reversed);
   nabla_ssa ones = k_op(e, "arith.constant dense<1> : vector<16xi16>");
   return k_op(e,
               "llvm.call_intrinsic \"llvm.x86.avx2.pmadd.wd\"(%%v%u, %%v%u) : "

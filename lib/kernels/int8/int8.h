@@ -71,8 +71,8 @@ nabla_ssa nabla_emit_int8_dot(nabla_emitter *e, const nabla_int8 *self,
 nabla_ssa nabla_emit_int8_splat(nabla_emitter *e, int value);
 nabla_ssa nabla_emit_int8_table(nabla_emitter *e,
                                 const int values[NABLA_LANES]);
-nabla_ssa nabla_emit_int8_lookup(nabla_emitter *e, const nabla_int8 *self,
-                                 nabla_ssa table, nabla_ssa index);
+nabla_ssa nabla_emit_int8_table_lookup(nabla_emitter *e, const nabla_int8 *self,
+                                       nabla_ssa table, nabla_ssa index);
 
 /* vector<16xi32> of zeros, or of the bytes 1 to multiply with. */
 nabla_ssa nabla_emit_int8_zeros(nabla_emitter *e);
@@ -122,17 +122,18 @@ nabla_ssa nabla_emit_int8_negative(nabla_emitter *e, const nabla_int8 *self,
  * then a scale for each row, then its sums. Rows beyond the last repeat it. */
 #define NABLA_INT8_ROWS 16u
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows);
-void nabla_emit_int8_tiles(nabla_emitter *e, const nabla_int8 *self,
-                           unsigned rows);
+void nabla_emit_int8_pack_a(nabla_emitter *e, const nabla_int8 *self,
+                            unsigned rows);
 
 /* Turns 16 rows of 16 dwords. */
-void nabla_emit_int8_turn_rows(nabla_emitter *e, nabla_ssa rows[NABLA_LANES]);
+void nabla_emit_int8_transpose(nabla_emitter *e, nabla_ssa rows[NABLA_LANES]);
 
 /* Codes of 16 rows of w with rows in lanes: a vector for each dword of a row,
  * from `dword` on, `count` of them, at most 16. */
-void nabla_emit_int8_turn(nabla_emitter *e, const nabla_ssa rows[NABLA_LANES],
-                          nabla_ssa dword, unsigned count,
-                          nabla_ssa out[NABLA_LANES]);
+void nabla_emit_int8_interleave(nabla_emitter *e,
+                                const nabla_ssa rows[NABLA_LANES],
+                                nabla_ssa dword, unsigned count,
+                                nabla_ssa out[NABLA_LANES]);
 
 /* `count` dwords at `byte`, at most 16, again and again until 16 lanes are
  * full. */
@@ -164,7 +165,7 @@ void nabla_emit_int8_prepack(nabla_emitter *e);
  * whose sums are f32 from block to block. */
 void nabla_int8_describe_packed(const nabla_fused_spec *spec,
                                 const nabla_int8 *self, nabla_kernel *out);
-uint64_t nabla_int8_chain(const nabla_fused_spec *spec);
+uint64_t nabla_int8_accumulation_depth(const nabla_fused_spec *spec);
 
 /* i32 or f32 at `byte` in 16 lanes. */
 nabla_ssa nabla_emit_int8_spread(nabla_emitter *e, const char *type,

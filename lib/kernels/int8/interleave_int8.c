@@ -44,7 +44,7 @@ static nabla_ssa shuffle(nabla_emitter *e, nabla_ssa a, nabla_ssa b,
 
 /* Dwords of 4 rows come together, in quarters by their number, then the
  * quarters of all rows. */
-void nabla_emit_int8_turn_rows(nabla_emitter *e, nabla_ssa v[NABLA_LANES]) {
+void nabla_emit_int8_transpose(nabla_emitter *e, nabla_ssa v[NABLA_LANES]) {
   nabla_ssa t[4][4], out[NABLA_LANES];
   for (unsigned q = 0; q < 4; q++) {
     nabla_ssa *r = &v[4 * q], pair[2][2];
@@ -79,13 +79,14 @@ nabla_ssa nabla_emit_int8_dwords(nabla_emitter *e, nabla_ssa base,
                                           NABLA_LANES, pick_again, count);
 }
 
-void nabla_emit_int8_turn(nabla_emitter *e, const nabla_ssa rows[NABLA_LANES],
-                          nabla_ssa dword, unsigned count,
-                          nabla_ssa out[NABLA_LANES]) {
+void nabla_emit_int8_interleave(nabla_emitter *e,
+                                const nabla_ssa rows[NABLA_LANES],
+                                nabla_ssa dword, unsigned count,
+                                nabla_ssa out[NABLA_LANES]) {
   nabla_ssa byte = k_multiply(e, dword, 4);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     out[i] = nabla_emit_int8_dwords(e, rows[i], byte, count);
-  nabla_emit_int8_turn_rows(e, out);
+  nabla_emit_int8_transpose(e, out);
 }
 
 nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
@@ -106,7 +107,7 @@ void nabla_int8_describe_packed(const nabla_fused_spec *spec,
   out->form = NABLA_PACKED_BYTES;
 }
 
-uint64_t nabla_int8_chain(const nabla_fused_spec *spec) {
+uint64_t nabla_int8_accumulation_depth(const nabla_fused_spec *spec) {
   nabla_int8 self;
   return nabla_int8_of(spec, &self) ? spec->k / self.block + 4 : 0;
 }
@@ -127,7 +128,7 @@ static void pack_codes(nabla_emitter *e, const nabla_int8 *self,
       k_loop_begin(e, &steps, zero, end, NABLA_LANES, 0, NULL);
       at = steps.induction;
     }
-    nabla_emit_int8_turn(e, rows, at, count, v);
+    nabla_emit_int8_interleave(e, rows, at, count, v);
     for (unsigned i = 0; i < count; i++)
       k_store(e, "vector<16xi32>", v[i], to,
               k_multiply(e, k_add_constant(e, at, i), NABLA_BYTES), 64);

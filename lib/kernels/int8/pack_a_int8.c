@@ -172,15 +172,15 @@ static void store_tile(nabla_emitter *e, const nabla_int8 *self, unsigned rows,
     k_store(e, "f32", blocks[i].scale, tile,
             k_i64(e, rows * self->block + 4 * i), 4);
   }
-  k_mix_rows(e, "i32", rows, v);
+  k_interleave_rows(e, "i32", rows, v);
   for (unsigned i = 0; i * NABLA_LANES < dwords; i++)
     store_lanes(e, "i32", dwords < NABLA_LANES ? dwords : NABLA_LANES, v[i],
                 tile, (uint64_t)i * NABLA_BYTES);
   if (nabla_int8_has_sums(self)) store_sums(e, self, rows, v, tile);
 }
 
-void nabla_emit_int8_tiles(nabla_emitter *e, const nabla_int8 *self,
-                           unsigned rows) {
+void nabla_emit_int8_pack_a(nabla_emitter *e, const nabla_int8 *self,
+                            unsigned rows) {
   nabla_loop tiles, steps;
   uint64_t bytes = nabla_int8_tile_bytes(self, rows);
   nabla_ssa row_bytes = nabla_emit_int8_row_bytes(e, self->block, bytes / rows);

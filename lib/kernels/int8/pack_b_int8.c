@@ -5,10 +5,10 @@
 #include "lib/kernels/int8/gemv_int8_ggml.h"
 #include "lib/kernels/tile_util.h"
 
-nabla_int8_room nabla_int8_room_of(const nabla_int8 *self) {
-  nabla_int8_room out = {.spans = self->span < NABLA_PANEL_DEPTH
-                                      ? NABLA_PANEL_DEPTH / self->span
-                                      : 1};
+nabla_int8_vnni_areas nabla_int8_vnni_areas_of(const nabla_int8 *self) {
+  nabla_int8_vnni_areas out = {.spans = self->span < NABLA_PANEL_DEPTH
+                                            ? NABLA_PANEL_DEPTH / self->span
+                                            : 1};
   uint64_t each = out.spans * NABLA_PANEL_GROUPS * NABLA_BYTES;
   out.scales = NABLA_PANEL_GROUPS * NABLA_PANEL_GROUP;
   out.zeros = out.scales + each;
@@ -34,12 +34,12 @@ static void store_bytes(nabla_emitter *e, const nabla_int8 *self,
 }
 
 /* Decodes `count` dwords of 16 rows, with `first` of the rows' dwords. */
-static void turn_codes(nabla_emitter *e, const nabla_int8_panel *p,
-                       const nabla_ssa *rows, nabla_ssa at, unsigned count,
-                       nabla_ssa to) {
+static void interleave_codes(nabla_emitter *e, const nabla_int8_panel *p,
+                             const nabla_ssa *rows, nabla_ssa at,
+                             unsigned count, nabla_ssa to) {
   nabla_ssa v[NABLA_LANES];
   nabla_ssa first = k_divide(e, p->k, (uint64_t)4 * p->self->parts);
-  nabla_emit_int8_turn(e, rows, k_add(e, first, at), count, v);
+  nabla_emit_int8_interleave(e, rows, k_add(e, first, at), count, v);
   for (unsigned i = 0; i < count; i++)
     store_bytes(e, p->self, v[i], to, k_add_constant(e, at, i));
 }
@@ -56,11 +56,11 @@ static void decode_in_place(nabla_emitter *e, const nabla_int8_panel *p,
   whole = k_multiply(e, whole, NABLA_LANES);
   nabla_loop loop, last;
   k_loop_begin(e, &loop, zero, whole, NABLA_LANES, 0, NULL);
-  turn_codes(e, p, rows, loop.induction, NABLA_LANES, to);
+  interleave_codes(e, p, rows, loop.induction, NABLA_LANES, to);
   k_loop_end(e, &loop, NULL);
   if (!rest) return;
   k_loop_begin(e, &last, whole, dwords, NABLA_LANES, 0, NULL);
-  turn_codes(e, p, rows, last.induction, rest, to);
+  interleave_codes(e, p, rows, last.induction, rest, to);
   k_loop_end(e, &last, NULL);
 }
 
@@ -103,7 +103,7 @@ static void copy_scales(nabla_emitter *e, const nabla_int8_panel *p,
     copy_spans(e, count, nabla_emit_int8_after(e, at, p->layout.zeros), zeros);
 }
 
-void nabla_emit_int8_panel(nabla_emitter *e, const nabla_int8_panel *p) {
+void nabla_emit_int8_pack_b(nabla_emitter *e, const nabla_int8_panel *p) {
   const nabla_int8 *self = p->self;
   nabla_loop groups;
   nabla_ssa rows[NABLA_LANES], flats[NABLA_LANES], count;
@@ -114,10 +114,10 @@ void nabla_emit_int8_panel(nabla_emitter *e, const nabla_int8_panel *p) {
   nabla_ssa to =
       k_address(e, e->scratch, k_multiply(e, group, NABLA_PANEL_GROUP));
   nabla_ssa at = k_address(e, e->scratch,
-                           k_multiply(e, group, p->room.spans * NABLA_BYTES));
-  nabla_ssa scales = nabla_emit_int8_after(e, at, p->room.scales);
-  nabla_ssa zeros = nabla_emit_int8_after(e, at, p->room.zeros);
-  count = p->room.spans == 1 ? k_i64(e, 1) : k_divide(e, p->count, self->span);
+                           k_multiply(e, group, p->areas.spans * NABLA_BYTES));
+  nabla_ssa scales = nabla_emit_int8_after(e, at, p->areas.scales);
+  nabla_ssa zeros = nabla_emit_int8_after(e, at, p->areas.zeros);
+  count = p->areas.spans == 1 ? k_i64(e, 1) : k_divide(e, p->count, self->span);
   if (e->spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED) {
     nabla_ssa number = k_divide(e, n, NABLA_LANES);
     nabla_ssa from =
@@ -127,7 +127,7 @@ void nabla_emit_int8_panel(nabla_emitter *e, const nabla_int8_panel *p) {
   } else {
     nabla_emit_int8_rows(e, self, n, rows, flats);
     if (e->spec->ggml) {
-      nabla_emit_int8_block_panel(
+      nabla_emit_int8_pack_b_ggml(
           e, flats,
           &(nabla_int8_block_panel){p->k, p->count, to, scales, zeros});
       k_loop_end(e, &groups, NULL);

@@ -15,11 +15,11 @@ nabla_int8_areas nabla_int8_areas_of(const nabla_int8 *self) {
       .half = NABLA_INT8_DEPTH / self->block * NABLA_TILE_BYTES,
       .spans =
           self->span < NABLA_INT8_DEPTH ? NABLA_INT8_DEPTH / self->span : 1};
-  uint64_t each = out.spans * NABLA_TILED_ROWS * 4;
-  out.scales = NABLA_TILED_HALVES * out.half;
+  uint64_t each = out.spans * NABLA_MACRO_ROWS * 4;
+  out.scales = NABLA_MACRO_HALVES * out.half;
   out.zeros = out.scales + each;
   out.sums = out.zeros + (self->has_zero ? each : 0);
-  out.size = out.sums + NABLA_TILED_HALVES * out.half;
+  out.size = out.sums + NABLA_MACRO_HALVES * out.half;
   return out;
 }
 
@@ -38,7 +38,7 @@ static uint64_t piece_elements(const nabla_fused_spec *spec,
 }
 
 /* Dwords of a and b in turns, from dword `context` of each on. */
-static unsigned pick_turns_from(unsigned lane, unsigned context) {
+static unsigned pick_interleaved_from(unsigned lane, unsigned context) {
   return lane / 2 + context + (lane % 2 ? NABLA_LANES : 0);
 }
 
@@ -57,7 +57,7 @@ static void decode_piece(nabla_emitter *e, const nabla_int8 *self,
       for (unsigned i = 0; i < 2; i++)
         both[i] = k_bitcast(e, "vector<64xi8>", "vector<16xi32>", part[i]);
       bytes = k_shuffle(e, "i32", NABLA_LANES, both[0], both[1], NABLA_LANES,
-                        pick_turns_from, s * NABLA_LANES / 2);
+                        pick_interleaved_from, s * NABLA_LANES / 2);
       bytes = k_bitcast(e, "vector<16xi32>", "vector<64xi8>", bytes);
     }
     k_store(e, "vector<64xi8>", bytes, to,
@@ -143,7 +143,7 @@ static void write_factors(nabla_emitter *e, const nabla_int8 *self,
 
 /* Row `row` of the panel. */
 static void decode_row(nabla_emitter *e, const nabla_int8 *self,
-                       const nabla_tiled_block *b, nabla_ssa row) {
+                       const nabla_macro_block *b, nabla_ssa row) {
   nabla_int8_areas areas = nabla_int8_areas_of(self);
   source s = source_of(e, self, k_add(e, b->column, row), b->k);
   nabla_ssa half = k_divide(e, row, ROWS), to[2];
@@ -167,14 +167,14 @@ static void decode_row(nabla_emitter *e, const nabla_int8 *self,
   write_factors(
       e, self, &s, k_divide(e, b->k, self->span),
       areas.spans == 1 ? k_i64(e, 1) : k_divide(e, b->count, self->span), to,
-      (uint64_t)NABLA_TILED_ROWS * 4);
+      (uint64_t)NABLA_MACRO_ROWS * 4);
 }
 
-void nabla_emit_int8_amx_decode(nabla_emitter *e, const nabla_tiled_block *b) {
+void nabla_emit_int8_amx_pack_b(nabla_emitter *e, const nabla_macro_block *b) {
   nabla_int8 self;
   nabla_loop rows;
   if (!nabla_int8_of_amx(e->spec, &self)) return;
-  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_TILED_ROWS), 1, 0, NULL);
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_MACRO_ROWS), 1, 0, NULL);
   decode_row(e, &self, b, rows.induction);
   k_loop_end(e, &rows, NULL);
 }
@@ -243,7 +243,7 @@ void nabla_emit_int8_amx_prepack(nabla_emitter *e) {
   nabla_int8 self;
   nabla_loop groups, rows;
   if (!nabla_int8_of_amx(e->spec, &self)) return;
-  nabla_ssa end = nabla_emit_round_up(e, e->end, NABLA_TILED_ROWS);
+  nabla_ssa end = nabla_emit_round_up(e, e->end, NABLA_MACRO_ROWS);
   k_loop_begin(e, &groups, e->begin, end, ROWS, 0, NULL);
   pack_codes(e, &self, groups.induction);
   k_loop_begin(e, &rows, groups.induction,

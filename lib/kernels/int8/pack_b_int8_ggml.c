@@ -36,7 +36,7 @@ static void store_line(nabla_emitter *e, const nabla_int8_blocks *self,
   for (unsigned i = 0; i < NABLA_LANES; i++)
     v[i] = k_bitcast(e, "vector<64xi8>", "vector<16xi32>",
                      nabla_emit_int8_block_bytes(e, self, &rows[i], vector));
-  nabla_emit_int8_turn_rows(e, v);
+  nabla_emit_int8_transpose(e, v);
   for (uint32_t i = 0; i < NABLA_LANES; i++) {
     uint32_t element = nabla_int8_blocks_element(self, vector, 4 * i);
     if (element >= rows[0].blocks * format->elements) continue;
@@ -82,7 +82,7 @@ static void store_parts(nabla_emitter *e, const nabla_ssa *flats,
     v[i] = nabla_emit_ggml_sub_lanes(e, k_multiply(e, block, format->bytes));
     v[i] = k_bitcast(e, "vector<16xf32>", "vector<16xi32>", v[i]);
   }
-  nabla_emit_int8_turn_rows(e, v);
+  nabla_emit_int8_transpose(e, v);
   for (uint32_t j = 0; j < format->elements / part; j++) {
     store_lanes(e, v[has_min ? 2 * j : j], p->scales, to, j);
     if (has_min) store_lanes(e, v[2 * j + 1], p->minima, to, j);
@@ -120,7 +120,7 @@ static void store_factors(nabla_emitter *e, const nabla_ssa *flats,
   if (l->min >= 0) store_halves(e, bases, (uint32_t)l->min, p->minima, to);
 }
 
-void nabla_emit_int8_block_panel(nabla_emitter *e,
+void nabla_emit_int8_pack_b_ggml(nabla_emitter *e,
                                  const nabla_ssa flats[NABLA_LANES],
                                  const nabla_int8_block_panel *panel) {
   nabla_int8_blocks self;

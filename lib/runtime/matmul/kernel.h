@@ -2,8 +2,8 @@
  * comes from: generated for one shape, made ahead of time, or C.
  *
  * y = epilogue(x . w), x is M x K and y M x N, dense, row-major; w is N x K.
- * A kernel is up to three functions, all nabla_kernel_function with the words
- * below:
+ * A kernel is up to three functions, all nabla_kernel_function with the
+ * arguments below:
  *   prepare  writes rows [begin, end) of x to the workspace in the form that
  *            `run` reads; all rows before any `run`
  *   run      computes columns [begin, end) of y, for all rows of x; `begin` is
@@ -17,30 +17,30 @@
 #include "nabla/numerics.h"
 #include "nabla/services.h"
 
-/* What the words of a kernel's argument array hold. Pointers are addresses. */
-typedef enum nabla_fused_word {
-  NABLA_FUSED_X = 0,      /* address of x                                    */
-  NABLA_FUSED_Y = 1,      /* address of y                                    */
-  NABLA_FUSED_M = 2,      /* rows of x and y                                 */
-  NABLA_FUSED_CODES = 3,  /* address of the codes, any alignment; of a dense
-                             weight or of blocks the values or blocks        */
-  NABLA_FUSED_SCALES = 4, /* address of the scales, aligned to their type    */
-  NABLA_FUSED_ZERO_POINTS = 5, /* address of the zero points, if any         */
-  NABLA_FUSED_N = 6,           /* N and K, read by kernels for any size only */
-  NABLA_FUSED_K = 7,
-  NABLA_FUSED_WORKSPACE = 8, /* address of the workspace, 64-byte aligned    */
-  NABLA_FUSED_PACKED = 9,    /* address of the prepacked weight, 64-byte
-                                aligned; codes and scales are not read then  */
+/* Arguments of a kernel: indices of an array of i64. Pointers are addresses. */
+typedef enum nabla_kernel_arg {
+  NABLA_ARG_X = 0,           /* address of x                                 */
+  NABLA_ARG_Y = 1,           /* address of y                                 */
+  NABLA_ARG_M = 2,           /* rows of x and y                              */
+  NABLA_ARG_CODES = 3,       /* address of the codes, any alignment; of a dense
+                                weight its values, of GGUF blocks the blocks */
+  NABLA_ARG_SCALES = 4,      /* address of the scales, aligned to their type */
+  NABLA_ARG_ZERO_POINTS = 5, /* address of the zero points, if any           */
+  NABLA_ARG_N = 6,           /* N and K, read by kernels for any size only   */
+  NABLA_ARG_K = 7,
+  NABLA_ARG_WORKSPACE = 8, /* address of the workspace, 64-byte aligned    */
+  NABLA_ARG_PACKED = 9,    /* address of the prepacked weight, 64-byte
+                              aligned; codes and scales are not read then  */
   /* With scales in 8 bits (nabla/dynamic8.h), SCALES has the address of their
    * codes, and here are those of their absmax, offset and map. */
-  NABLA_FUSED_NESTED_SCALES = 10,
-  NABLA_FUSED_NESTED_OFFSET = 11,
-  NABLA_FUSED_NESTED_MAP = 12,
-  NABLA_FUSED_CONTEXT = 13,  /* of kernels in C: address of what they need  */
-  NABLA_FUSED_EPILOGUE = 16, /* from here: one word for each step that has an
-                                operand, in order of the steps: its address  */
-  NABLA_FUSED_WORDS = 24
-} nabla_fused_word;
+  NABLA_ARG_NESTED_SCALES = 10,
+  NABLA_ARG_NESTED_OFFSET = 11,
+  NABLA_ARG_NESTED_MAP = 12,
+  NABLA_ARG_CONTEXT = 13,  /* of kernels in C: address of their context    */
+  NABLA_ARG_EPILOGUE = 16, /* from here: one argument for each step that has
+                              an operand, in order of the steps: its address */
+  NABLA_KERNEL_ARGS = 24
+} nabla_kernel_arg;
 
 /* How many bytes an array takes that is stored in tiles of `rows` x `columns`
  * elements, `bytes` each, the last ones whole. `bytes` 0: there is none. */

@@ -104,7 +104,7 @@ static double milliseconds(void) {
 
 typedef struct packing {
   const nabla_kernel *kernel;
-  const uint64_t *words;
+  const uint64_t *args;
   uint64_t n;
 } packing;
 
@@ -116,7 +116,7 @@ static void pack_share(void *context, uint32_t worker, uint32_t workers) {
                    &end);
   begin *= grain;
   end = end * grain < p->n ? end * grain : p->n;
-  if (begin < end) p->kernel->prepack(p->words, begin, end);
+  if (begin < end) p->kernel->prepack(p->args, begin, end);
 }
 
 /* What a kernel before number `i` reads that has the same form; NULL if none.
@@ -148,10 +148,10 @@ static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
           diag, NABLA_NO_MEMORY,
           "cannot allocate %" PRIu64 " bytes for a rearranged weight", bytes);
     plan->packed_bytes += bytes;
-    uint64_t words[NABLA_FUSED_WORDS];
-    memcpy(words, plan->words, sizeof words);
-    words[NABLA_FUSED_PACKED] = (uintptr_t)plan->packed[i];
-    packing share = {kernel, words, weight->n};
+    uint64_t args[NABLA_KERNEL_ARGS];
+    memcpy(args, plan->args, sizeof args);
+    args[NABLA_ARG_PACKED] = (uintptr_t)plan->packed[i];
+    packing share = {kernel, args, weight->n};
     nabla_pool_run(plan->environment.pool, pack_share, &share);
   }
   plan->packed_ms = milliseconds() - start;
@@ -161,20 +161,20 @@ static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
 /* ---- making
  * ------------------------------------------------------------------- */
 
-static void set_words(nabla_matmul_plan *plan) {
+static void set_args(nabla_matmul_plan *plan) {
   const nabla_matmul_weight *weight = &plan->request.weight;
-  uint64_t *words = plan->words;
-  words[NABLA_FUSED_CODES] = (uintptr_t)weight->codes;
-  words[NABLA_FUSED_SCALES] = (uintptr_t)weight->scales;
-  words[NABLA_FUSED_ZERO_POINTS] = (uintptr_t)weight->zero_points;
-  words[NABLA_FUSED_N] = weight->n;
-  words[NABLA_FUSED_K] = weight->k;
-  words[NABLA_FUSED_NESTED_SCALES] = (uintptr_t)weight->nested_scales;
-  words[NABLA_FUSED_NESTED_OFFSET] = (uintptr_t)weight->nested_offset;
-  words[NABLA_FUSED_NESTED_MAP] = (uintptr_t)weight->nested_map;
-  words[NABLA_FUSED_CONTEXT] = (uintptr_t)&plan->request;
+  uint64_t *args = plan->args;
+  args[NABLA_ARG_CODES] = (uintptr_t)weight->codes;
+  args[NABLA_ARG_SCALES] = (uintptr_t)weight->scales;
+  args[NABLA_ARG_ZERO_POINTS] = (uintptr_t)weight->zero_points;
+  args[NABLA_ARG_N] = weight->n;
+  args[NABLA_ARG_K] = weight->k;
+  args[NABLA_ARG_NESTED_SCALES] = (uintptr_t)weight->nested_scales;
+  args[NABLA_ARG_NESTED_OFFSET] = (uintptr_t)weight->nested_offset;
+  args[NABLA_ARG_NESTED_MAP] = (uintptr_t)weight->nested_map;
+  args[NABLA_ARG_CONTEXT] = (uintptr_t)&plan->request;
   if (plan->request.bias && !plan->provided.bias_is_left)
-    words[NABLA_FUSED_EPILOGUE] = (uintptr_t)plan->request.bias;
+    args[NABLA_ARG_EPILOGUE] = (uintptr_t)plan->request.bias;
 }
 
 /* Rows beyond which sizes of x, y or the workspace pass 63 bits. */
@@ -201,7 +201,7 @@ static nabla_status widen(nabla_matmul_plan *plan, nabla_diag *diag) {
   nabla_dynamic8_decode(&plan->request.nested, weight->scales,
                         weight->nested_scales, 0, (size_t)count, scales);
   plan->packed_bytes += count * sizeof(float);
-  plan->words[NABLA_FUSED_SCALES] = (uintptr_t)scales;
+  plan->args[NABLA_ARG_SCALES] = (uintptr_t)scales;
   return NABLA_OK;
 }
 
@@ -213,7 +213,7 @@ static nabla_status fill(nabla_matmul_plan *plan,
   NABLA_TRY(nabla_matmul_check(weight, options, &plan->request, diag));
   NABLA_TRY(choose(plan, options->provider, diag));
   plan->m_limit = limit_of(plan);
-  set_words(plan);
+  set_args(plan);
   NABLA_TRY(widen(plan, diag));
   return rearrange(plan, diag);
 }

@@ -12,8 +12,8 @@
 #define CHUNK NABLA_TILE_CHUNK
 #define TILE  NABLA_TILE_M
 
-static const void *address(const uint64_t *words, nabla_fused_word word) {
-  return (const void *)(uintptr_t)words[word];
+static const void *address(const uint64_t *args, nabla_kernel_arg arg) {
+  return (const void *)(uintptr_t)args[arg];
 }
 
 /* The sum as a tree, always the same. */
@@ -77,14 +77,13 @@ static void run_tile(const tile *t, uint64_t n, size_t rows) {
   finish(t->request, sums, t->m, n, rows, t->y);
 }
 
-static void run(const uint64_t *words, uint64_t begin, uint64_t end,
+static void run(const uint64_t *args, uint64_t begin, uint64_t end,
                 nabla_tile_function *function) {
-  const nabla_matmul_request *request = address(words, NABLA_FUSED_CONTEXT);
+  const nabla_matmul_request *request = address(args, NABLA_ARG_CONTEXT);
   const int converted = request->x_type != NABLA_DTYPE_F32;
-  const float *x =
-      address(words, converted ? NABLA_FUSED_WORKSPACE : NABLA_FUSED_X);
-  uint8_t *y = (uint8_t *)(uintptr_t)words[NABLA_FUSED_Y];
-  const uint64_t m = words[NABLA_FUSED_M];
+  const float *x = address(args, converted ? NABLA_ARG_WORKSPACE : NABLA_ARG_X);
+  uint8_t *y = (uint8_t *)(uintptr_t)args[NABLA_ARG_Y];
+  const uint64_t m = args[NABLA_ARG_M];
   const size_t row = (size_t)request->weight.n * width_of(request->y_type);
   for (uint64_t n = begin; n < end; n += ROWS) {
     const size_t rows = end - n < ROWS ? (size_t)(end - n) : ROWS;
@@ -96,26 +95,26 @@ static void run(const uint64_t *words, uint64_t begin, uint64_t end,
   }
 }
 
-static void run_scalar(const uint64_t *words, uint64_t begin, uint64_t end) {
-  run(words, begin, end, nabla_tile_scalar);
+static void run_scalar(const uint64_t *args, uint64_t begin, uint64_t end) {
+  run(args, begin, end, nabla_tile_scalar);
 }
 
 #if defined(__x86_64__)
-static void run_avx2(const uint64_t *words, uint64_t begin, uint64_t end) {
-  run(words, begin, end, nabla_tile_avx2);
+static void run_avx2(const uint64_t *args, uint64_t begin, uint64_t end) {
+  run(args, begin, end, nabla_tile_avx2);
 }
 
-static void run_avx512(const uint64_t *words, uint64_t begin, uint64_t end) {
-  run(words, begin, end, nabla_tile_avx512);
+static void run_avx512(const uint64_t *args, uint64_t begin, uint64_t end) {
+  run(args, begin, end, nabla_tile_avx512);
 }
 #endif
 
 /* Rows [begin, end) of x to f32. */
-static void prepare(const uint64_t *words, uint64_t begin, uint64_t end) {
-  const nabla_matmul_request *request = address(words, NABLA_FUSED_CONTEXT);
+static void prepare(const uint64_t *args, uint64_t begin, uint64_t end) {
+  const nabla_matmul_request *request = address(args, NABLA_ARG_CONTEXT);
   const uint64_t k = request->weight.k;
-  const uint8_t *x = address(words, NABLA_FUSED_X);
-  float *out = (float *)(uintptr_t)words[NABLA_FUSED_WORKSPACE];
+  const uint8_t *x = address(args, NABLA_ARG_X);
+  float *out = (float *)(uintptr_t)args[NABLA_ARG_WORKSPACE];
   nabla_to_f32(request->x_type, x + begin * k * width_of(request->x_type),
                (size_t)((end - begin) * k), out + begin * k);
 }

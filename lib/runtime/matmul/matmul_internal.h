@@ -16,7 +16,7 @@ struct nabla_matmul_plan {
   uint64_t packed_bytes;
   double packed_ms;
   uint64_t m_limit; /* more rows than memory can hold, or m_max */
-  uint64_t words[NABLA_FUSED_WORDS]; /* what all runs have in common */
+  uint64_t args[NABLA_KERNEL_ARGS]; /* what all runs have in common */
 };
 
 /* Checks a weight and options and fills the request.

@@ -76,11 +76,11 @@ static nabla_status fail_rows(const nabla_matmul_plan *plan, uint64_t m,
   return status;
 }
 
-/* One call: what it is of, and the words of the kernel. */
+/* One call: what it is of, and the arguments of the kernel. */
 typedef struct call {
   const nabla_matmul_plan *plan;
   const nabla_kernel *kernel;
-  uint64_t words[NABLA_FUSED_WORDS];
+  uint64_t args[NABLA_KERNEL_ARGS];
 } call;
 
 /* Checks what prepare and run take. */
@@ -98,18 +98,18 @@ static nabla_status begin(const nabla_matmul_plan *plan, const void *x,
       is_bad(workspace, NABLA_MATMUL_WORKSPACE_ALIGNMENT))
     return fail_pointer("the workspace", workspace,
                         NABLA_MATMUL_WORKSPACE_ALIGNMENT, diag);
-  memcpy(out->words, plan->words, sizeof out->words);
-  out->words[NABLA_FUSED_X] = (uintptr_t)x;
-  out->words[NABLA_FUSED_M] = m;
-  out->words[NABLA_FUSED_WORKSPACE] = (uintptr_t)workspace;
-  out->words[NABLA_FUSED_PACKED] = (uintptr_t)plan->packed[index];
+  memcpy(out->args, plan->args, sizeof out->args);
+  out->args[NABLA_ARG_X] = (uintptr_t)x;
+  out->args[NABLA_ARG_M] = m;
+  out->args[NABLA_ARG_WORKSPACE] = (uintptr_t)workspace;
+  out->args[NABLA_ARG_PACKED] = (uintptr_t)plan->packed[index];
   return NABLA_OK;
 }
 
 static nabla_status set_y(call *c, void *y, nabla_diag *diag) {
   const uint64_t element = nabla_dtype_bits(c->plan->request.y_type) / 8;
   if (is_bad(y, element)) return fail_pointer("y", y, element, diag);
-  c->words[NABLA_FUSED_Y] = (uintptr_t)y;
+  c->args[NABLA_ARG_Y] = (uintptr_t)y;
   return NABLA_OK;
 }
 
@@ -117,15 +117,15 @@ static nabla_status set_y(call *c, void *y, nabla_diag *diag) {
 
 static void add_bias(const call *c, uint64_t n0, uint64_t n1) {
   const float *bias = c->plan->request.bias;
-  float *y = (float *)(uintptr_t)c->words[NABLA_FUSED_Y];
-  for (uint64_t i = 0; i < c->words[NABLA_FUSED_M]; i++) {
+  float *y = (float *)(uintptr_t)c->args[NABLA_ARG_Y];
+  for (uint64_t i = 0; i < c->args[NABLA_ARG_M]; i++) {
     for (uint64_t n = n0; n < n1; n++) y[n] += bias[n];
     y += c->plan->request.weight.n;
   }
 }
 
 static void run_columns(const call *c, uint64_t n0, uint64_t n1) {
-  c->kernel->run(c->words, n0, n1);
+  c->kernel->run(c->args, n0, n1);
   if (c->plan->request.bias && c->plan->provided.bias_is_left)
     add_bias(c, n0, n1);
 }
@@ -145,14 +145,14 @@ static void run_share(void *context, uint32_t worker, uint32_t workers) {
 /* Rows of x are cut between tiles of the workspace. */
 static void prepare_share(void *context, uint32_t worker, uint32_t workers) {
   const call *c = context;
-  const uint64_t m = c->words[NABLA_FUSED_M];
+  const uint64_t m = c->args[NABLA_ARG_M];
   const uint64_t rows = c->kernel->workspace.rows;
   uint64_t begin_at, end_at;
   nabla_pool_split(m / rows + (m % rows != 0), workers, worker, &begin_at,
                    &end_at);
   begin_at *= rows;
   end_at = end_at * rows < m ? end_at * rows : m;
-  if (begin_at < end_at) c->kernel->prepare(c->words, begin_at, end_at);
+  if (begin_at < end_at) c->kernel->prepare(c->args, begin_at, end_at);
 }
 
 static int is_shared(const call *c, uint64_t work) {
@@ -175,7 +175,7 @@ nabla_status nabla_matmul_plan_run(const nabla_matmul_plan *plan, const void *x,
     if (m > 1 && is_shared(&c, x_elements))
       nabla_pool_run(pool, prepare_share, &c);
     else
-      c.kernel->prepare(c.words, 0, m);
+      c.kernel->prepare(c.args, 0, m);
   }
   uint64_t work;
   if (__builtin_mul_overflow(x_elements, weight->n, &work)) work = UINT64_MAX;
@@ -193,7 +193,7 @@ nabla_status nabla_matmul_plan_prepare(const nabla_matmul_plan *plan,
   call c;
   if (!m) return NABLA_OK;
   NABLA_TRY(begin(plan, x, m, workspace, &c, diag));
-  if (c.kernel->prepare) c.kernel->prepare(c.words, 0, m);
+  if (c.kernel->prepare) c.kernel->prepare(c.args, 0, m);
   return NABLA_OK;
 }
 

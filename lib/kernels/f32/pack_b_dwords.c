@@ -1,5 +1,5 @@
-/* See pack_b_words.h. */
-#include "lib/kernels/f32/pack_b_words.h"
+/* See pack_b_dwords.h. */
+#include "lib/kernels/f32/pack_b_dwords.h"
 
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
@@ -12,7 +12,7 @@
 #define CODES_AHEAD  256u
 #define SCALES_AHEAD 512u
 
-unsigned nabla_words_step(const nabla_fused_spec *spec) {
+unsigned nabla_dwords_step(const nabla_fused_spec *spec) {
   return 16 * 32 / spec->format.encoding->bits;
 }
 
@@ -21,10 +21,10 @@ static int has_row_scales(const nabla_fused_spec *spec) {
   return spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
 }
 
-int nabla_panel_by_words(const nabla_fused_spec *spec, unsigned aligned) {
+int nabla_panel_by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
   const nabla_format *format = &spec->format;
   if (!format->encoding) return 0;
-  uint64_t step = nabla_words_step(spec), block = format->block;
+  uint64_t step = nabla_dwords_step(spec), block = format->block;
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
   if (k % step || nabla_row_alignment(spec, aligned) % step) return 0;
   if (has_row_scales(spec)) return 1;
@@ -35,8 +35,8 @@ int nabla_panel_by_words(const nabla_fused_spec *spec, unsigned aligned) {
 /* ---- dwords first: transposed, then decoded -------------------------------
  */
 
-unsigned nabla_words_groups(const nabla_fused_spec *spec) {
-  uint64_t step = nabla_words_step(spec), block = spec->format.block;
+unsigned nabla_dwords_groups(const nabla_fused_spec *spec) {
+  uint64_t step = nabla_dwords_step(spec), block = spec->format.block;
   return has_row_scales(spec) || block >= step ? 1 : (unsigned)(step / block);
 }
 
@@ -46,20 +46,21 @@ static void load_scales(nabla_emitter *e, const nabla_panel *panel,
                         nabla_ssa flat, nabla_ssa row) {
   nabla_array_ref out = nabla_floats_at(panel->scratch);
   nabla_ssa first = nabla_emit_block(e, flat);
-  for (unsigned g = 0; g < nabla_words_groups(e->spec); g++) {
+  for (unsigned g = 0; g < nabla_dwords_groups(e->spec); g++) {
     nabla_ssa index = k_add_constant(e, first, g);
     uint64_t at = (uint64_t)g * NABLA_LANES;
-    k_write(e, out, k_add_constant(e, row, NABLA_WORDS_SCALES / 4 + at),
+    k_write(e, out, k_add_constant(e, row, NABLA_DWORDS_SCALES / 4 + at),
             nabla_emit_scale_at(e, index));
     nabla_ssa zero = nabla_emit_zero_value(e, index);
     if (zero)
-      k_write(e, out, k_add_constant(e, row, NABLA_WORDS_ZEROS / 4 + at), zero);
+      k_write(e, out, k_add_constant(e, row, NABLA_DWORDS_ZEROS / 4 + at),
+              zero);
   }
 }
 
 /* One by one: that is little code, and the copies stay in the first cache. */
-void nabla_emit_words_collect(nabla_emitter *e, const nabla_panel *panel,
-                              nabla_ssa first, nabla_ssa k) {
+void nabla_emit_dwords_collect(nabla_emitter *e, const nabla_panel *panel,
+                               nabla_ssa first, nabla_ssa k) {
   const nabla_encoding *encoding = e->spec->format.encoding;
   nabla_loop rows;
   k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_LANES), 1, 0, NULL);
@@ -83,68 +84,70 @@ static unsigned place_of(const nabla_encoding *encoding, unsigned i) {
   return encoding->high_first ? i ^ (per_byte - 1) : i;
 }
 
-void nabla_emit_words_turn(nabla_emitter *e, nabla_ssa from, nabla_ssa to) {
-  nabla_ssa words[NABLA_LANES];
+void nabla_emit_dwords_transpose(nabla_emitter *e, nabla_ssa from,
+                                 nabla_ssa to) {
+  nabla_ssa dwords[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    words[i] =
+    dwords[i] =
         k_load(e, "vector<16xi32>", from, k_i64(e, (uint64_t)i * 64), 64);
-  k_transpose(e, "i32", words);
+  k_transpose(e, "i32", dwords);
   for (unsigned i = 0; i < NABLA_LANES; i++)
-    k_store(e, "vector<16xi32>", words[i], to, k_i64(e, (uint64_t)i * 64), 64);
+    k_store(e, "vector<16xi32>", dwords[i], to, k_i64(e, (uint64_t)i * 64), 64);
 }
 
-nabla_ssa nabla_emit_word_value(nabla_emitter *e, nabla_ssa word, unsigned i) {
+nabla_ssa nabla_emit_dword_value(nabla_emitter *e, nabla_ssa dword,
+                                 unsigned i) {
   const nabla_encoding *encoding = e->spec->format.encoding;
   nabla_ssa by = k_i32(e, NABLA_VECTOR, encoding->bits * place_of(encoding, i));
   return nabla_emit_code_value(
-      e, k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", word, by));
+      e, k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", dword, by));
 }
 
-void nabla_emit_words_decode(nabla_emitter *e, const nabla_words *from,
-                             const nabla_panel *panel, nabla_ssa to) {
+void nabla_emit_dwords_dequantize(nabla_emitter *e, const nabla_dwords *from,
+                                  const nabla_panel *panel, nabla_ssa to) {
   const nabla_fused_spec *spec = e->spec;
   const nabla_format *format = &spec->format;
-  unsigned per_word = 32 / format->encoding->bits;
-  unsigned groups = nabla_words_groups(spec);
-  nabla_loop words;
+  unsigned per_dword = 32 / format->encoding->bits;
+  unsigned groups = nabla_dwords_groups(spec);
+  nabla_loop dwords;
   nabla_ssa zero = k_i64(e, 0), zeros = 0;
-  k_loop_begin(e, &words, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
-  nabla_ssa word = k_load(e, "vector<16xi32>", from->words,
-                          k_multiply(e, words.induction, 64), 64);
-  nabla_ssa group = k_divide(e, words.induction, NABLA_LANES / groups);
+  k_loop_begin(e, &dwords, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
+  nabla_ssa dword = k_load(e, "vector<16xi32>", from->dwords,
+                           k_multiply(e, dwords.induction, 64), 64);
+  nabla_ssa group = k_divide(e, dwords.induction, NABLA_LANES / groups);
   group = k_multiply(e, group, NABLA_LANES);
   nabla_ssa scales =
       k_read_lanes(e, nabla_floats_at(from->scales), group, NABLA_LANES);
   if (format->zero_point)
     zeros = k_read_lanes(e, nabla_floats_at(from->zeros), group, NABLA_LANES);
   nabla_ssa row =
-      k_multiply(e, words.induction, (uint64_t)per_word * panel->width);
+      k_multiply(e, dwords.induction, (uint64_t)per_dword * panel->width);
   row = k_add(e, to, row);
-  for (unsigned i = 0; i < per_word; i++)
-    k_write_lanes(
-        e, nabla_floats_at(panel->out),
-        k_add_constant(e, row, (uint64_t)i * panel->width),
-        nabla_emit_scaled(e, nabla_emit_word_value(e, word, i), zeros, scales));
-  k_loop_end(e, &words, NULL);
+  for (unsigned i = 0; i < per_dword; i++)
+    k_write_lanes(e, nabla_floats_at(panel->out),
+                  k_add_constant(e, row, (uint64_t)i * panel->width),
+                  nabla_emit_scaled(e, nabla_emit_dword_value(e, dword, i),
+                                    zeros, scales));
+  k_loop_end(e, &dwords, NULL);
 }
 
-nabla_words nabla_words_in_scratch(nabla_emitter *e, nabla_ssa scratch) {
-  nabla_ssa scales = k_i64(e, NABLA_WORDS_SCALES);
-  nabla_ssa zeros = k_i64(e, NABLA_WORDS_ZEROS);
-  return (nabla_words){scratch, k_address(e, scratch, scales),
-                       k_address(e, scratch, zeros)};
+nabla_dwords nabla_dwords_in_scratch(nabla_emitter *e, nabla_ssa scratch) {
+  nabla_ssa scales = k_i64(e, NABLA_DWORDS_SCALES);
+  nabla_ssa zeros = k_i64(e, NABLA_DWORDS_ZEROS);
+  return (nabla_dwords){scratch, k_address(e, scratch, scales),
+                        k_address(e, scratch, zeros)};
 }
 
-void nabla_emit_panel_words(nabla_emitter *e, const nabla_panel *panel,
-                            nabla_ssa row) {
+void nabla_emit_pack_b_dwords(nabla_emitter *e, const nabla_panel *panel,
+                              nabla_ssa row) {
   nabla_loop loop;
   nabla_ssa zero = k_i64(e, 0);
-  nabla_words from = nabla_words_in_scratch(e, panel->scratch);
-  k_loop_begin(e, &loop, zero, panel->count, nabla_words_step(e->spec), 0,
+  nabla_dwords from = nabla_dwords_in_scratch(e, panel->scratch);
+  k_loop_begin(e, &loop, zero, panel->count, nabla_dwords_step(e->spec), 0,
                NULL);
-  nabla_emit_words_collect(e, panel, row, k_add(e, panel->k, loop.induction));
-  nabla_emit_words_turn(e, panel->scratch, panel->scratch);
+  nabla_emit_dwords_collect(e, panel, row, k_add(e, panel->k, loop.induction));
+  nabla_emit_dwords_transpose(e, panel->scratch, panel->scratch);
   nabla_ssa to = k_multiply(e, loop.induction, panel->width);
-  nabla_emit_words_decode(e, &from, panel, k_add(e, to, row));
+  nabla_emit_dwords_dequantize(e, &from, panel, k_add(e, to, row));
   k_loop_end(e, &loop, NULL);
 }
