@@ -1,4 +1,5 @@
-/* The passes of passes.def. nablaRegisterEverything registers them. */
+/* The passes of passes.def. nablaRegisterEverything registers them.
+ * Functions are defined in transforms/dispatch/dispatch.c too. */
 #ifndef NABLA_TRANSFORMS_PASSES_H
 #define NABLA_TRANSFORMS_PASSES_H
 

@@ -1,9 +1,9 @@
-/* #nabla.custom<"name", {parameters}>: encodings from outside. Their components
- * and decode are given by a C program (nabla/custom_encoding.h), or by the
- * parameters themselves:
- *   components = [["codes", i8, affine_map<(n) -> (n ceildiv 2)>], ...]
- *   decode = @function    of the module: (components..., index) -> f32
- *   cut = 32              optional */
+/* #nabla.custom<"name", {parameters}>: encodings from outside. Their
+ * components and decode are given by a C program (nabla/custom_encoding.h),
+ * or by the parameters themselves: components = [["codes", i8,
+ * affine_map<(n) -> (n ceildiv 2)>], ...] decode = @function of the module:
+ * (components..., index) -> f32 cut = 32 optional Functions are defined in
+ * custom_registry.c too. */
 #ifndef NABLA_DIALECT_ENCODING_CUSTOM_ENCODING_H
 #define NABLA_DIALECT_ENCODING_CUSTOM_ENCODING_H
 

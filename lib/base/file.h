@@ -1,4 +1,5 @@
-/* Reading files by position, and outputs that appear whole or not at all. */
+/* Reading files by position, and outputs that appear whole or not at all.
+ * Functions are defined in output.c and output_folder.c too. */
 #ifndef NABLA_BASE_FILE_H
 #define NABLA_BASE_FILE_H
 

@@ -1,5 +1,5 @@
-/* Features of x86 CPUs, what each brings with it, and which of them are here:
- * x86_features.def. */
+/* Features of x86 CPUs, what each brings with it, and which of them are
+ * here: x86_features.def. Functions are defined in x86_here.c too. */
 #ifndef NABLA_BASE_X86_FEATURES_H
 #define NABLA_BASE_X86_FEATURES_H
 

@@ -1,4 +1,5 @@
-/* From the LLVM dialect to an object: the one path for JIT, files and cache. */
+/* From the LLVM dialect to an object: the one path for JIT, files and cache.
+ * Functions are defined in intrinsics.c and object.c too. */
 #ifndef NABLA_COMPILER_CODEGEN_H
 #define NABLA_COMPILER_CODEGEN_H
 

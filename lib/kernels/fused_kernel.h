@@ -5,7 +5,9 @@
  * view of packed storage: element (n, k) is flat element offset + n * stride_n
  * + k * stride_k of the storage. M is known at run time only; a kernel is made
  * for a range of it (nabla_fused_classes). N, K and all about w are static, but
- * see `any_size`. The bytes of y do not depend on how [0, N) is cut. */
+ * see `any_size`. The bytes of y do not depend on how [0, N) is cut.
+ *
+ * Functions are defined in variants.c too. */
 #ifndef NABLA_KERNELS_FUSED_KERNEL_H
 #define NABLA_KERNELS_FUSED_KERNEL_H
 

@@ -1,5 +1,6 @@
-/* Inside quant/: pieces of encoding that the tile runner, the dialect and the
- * formats need. */
+/* Inside quant/: pieces of encoding that the tile runner, the dialect and
+ * the formats need. Functions are defined in bounds.c, decode.c and encode.c
+ * too. */
 #ifndef NABLA_QUANT_CODEC_CODEC_H
 #define NABLA_QUANT_CODEC_CODEC_H
 

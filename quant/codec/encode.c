@@ -7,7 +7,7 @@
 #include "quant/codec/codec.h"
 #include "quant/codec/int8.h"
 #include "quant/codec/scalar.h"
-#include "quant/search/search.h"
+#include "quant/codec/search.h"
 
 /* The blocks of one chunk on their way. */
 typedef struct chunk {

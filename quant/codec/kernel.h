@@ -8,7 +8,7 @@
  * - round: scales as they are stored, made from it, and factors
  * - code: codes from values and factors
  *
- * A search (quant/search/search.h), which finds the scales of least squared
+ * A search (quant/codec/search.h), which finds the scales of least squared
  * error, takes the place of the statistic.
  *
  * Decoding widens the stored scales and calls `decode`. Stages of the row `any`

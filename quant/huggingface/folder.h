@@ -1,4 +1,5 @@
-/* Inside quant/: what a nabla_folder holds, and writing it. */
+/* Inside quant/: what a nabla_folder holds, and writing it. Functions are
+ * defined in quant/write/folder_config.c too. */
 #ifndef NABLA_QUANT_HUGGINGFACE_FOLDER_H
 #define NABLA_QUANT_HUGGINGFACE_FOLDER_H
 
@@ -6,7 +7,7 @@
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
 #include "nabla/folder.h"
-#include "quant/huggingface/hf_survey.h"
+#include "quant/huggingface/hf_config.h"
 
 /* One file; small and of fixed size, so that rows can be sorted. */
 typedef struct nabla_folder_row {

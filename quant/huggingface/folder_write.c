@@ -5,7 +5,7 @@
 #include "lib/base/atomic_path.h"
 #include "lib/base/os_call.h"
 #include "quant/huggingface/folder.h"
-#include "quant/write/parallel_tiles.h"
+#include "quant/tiles/parallel_tiles.h"
 
 enum { PIECE = 1 << 20 }; /* bytes copied at a time */
 

@@ -16,6 +16,12 @@
 #define NABLA_HF_TEXT  32
 #define NABLA_HF_CLASS 64
 
+/* A module by its name in the checkpoint, without ".weight". */
+typedef struct nabla_module {
+  const char *name;
+  size_t length;
+} nabla_module;
+
 /* What a quantization_config says, as far as it matters here. */
 typedef struct nabla_hf_quantization {
   char method[NABLA_HF_TEXT];        /* quant_method, or ""           */

@@ -6,8 +6,8 @@
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
 #include "nabla/measure.h"
-#include "quant/write/parallel_tiles.h"
-#include "quant/write/tensor_reader.h"
+#include "quant/tiles/parallel_tiles.h"
+#include "quant/tiles/tensor_reader.h"
 
 /* Independent sums, so that the compiler can use vectors without changing the
  * order of additions. */

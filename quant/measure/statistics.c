@@ -4,8 +4,8 @@
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
 #include "nabla/measure.h"
-#include "quant/write/parallel_tiles.h"
-#include "quant/write/tensor_reader.h"
+#include "quant/tiles/parallel_tiles.h"
+#include "quant/tiles/tensor_reader.h"
 
 /* What one tile contributes; added in the order of tiles. */
 typedef struct partial {

@@ -9,10 +9,10 @@
 #include "lib/base/require.h"
 #include "nabla/measure.h"
 #include "quant/formats/checkpoint_internal.h"
-#include "quant/measure/check_packed.h"
 #include "quant/measure/verify_config.h"
-#include "quant/write/parallel_tiles.h"
-#include "quant/write/tensor_reader.h"
+#include "quant/tiles/parallel_tiles.h"
+#include "quant/tiles/tensor_reader.h"
+#include "quant/write/check_packed.h"
 
 /* Scales, or bytes of codes, read at once. */
 enum { PIECE = 1 << 16 };

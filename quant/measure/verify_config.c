@@ -7,7 +7,7 @@
 #include "lib/base/atomic_path.h"
 #include "lib/base/os_call.h"
 #include "nabla/measure.h"
-#include "quant/huggingface/hf_survey.h"
+#include "quant/plan/hf_survey.h"
 
 /* How the packed tensors are stored, in words. */
 static void describe_stored(const nabla_checkpoint *checkpoint, char *out,

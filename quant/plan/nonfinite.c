@@ -6,8 +6,8 @@
 #include "lib/base/memory.h"
 #include "quant/codec/codec.h"
 #include "quant/plan/plan.h"
-#include "quant/write/parallel_tiles.h"
-#include "quant/write/tensor_reader.h"
+#include "quant/tiles/parallel_tiles.h"
+#include "quant/tiles/tensor_reader.h"
 
 typedef struct scan {
   const nabla_plan *plan;

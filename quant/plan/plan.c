@@ -11,7 +11,7 @@
 #include "quant/codec/codec.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/packed.h"
-#include "quant/huggingface/hf_survey.h"
+#include "quant/plan/hf_survey.h"
 
 /* Descriptions of a packed weight, names included, take no more than this. */
 #define NABLA_GROWS_BELOW ((uint64_t)64 << 10)

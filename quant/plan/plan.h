@@ -1,4 +1,5 @@
-/* Inside quant/: what a plan holds. */
+/* Inside quant/: what a plan holds. Functions are defined in importance.c,
+ * nonfinite.c and settings.c too. */
 #ifndef NABLA_QUANT_PLAN_PLAN_H
 #define NABLA_QUANT_PLAN_PLAN_H
 
@@ -6,7 +7,7 @@
 #include "nabla/quantize.h"
 #include "quant/huggingface/hf_config.h"
 #include "quant/plan/patterns.h"
-#include "quant/write/tensor_reader.h"
+#include "quant/tiles/tensor_reader.h"
 
 /* Why a row is what it is; the text is made when it is asked for. */
 typedef enum nabla_reason {

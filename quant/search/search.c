@@ -1,7 +1,7 @@
 /* The search for any encoding, with weights or zero points: every candidate
  * goes through the stages that encode and decode, the error of what they give
  * is summed, and least squares refine the best (docs/FORMAT.md, E7). */
-#include "quant/search/search.h"
+#include "quant/codec/search.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Inside quant/: writing a checkpoint with some tensors encoded or decoded and
- * the rest copied, tile by tile. */
+/* Inside quant/: writing a checkpoint with some tensors encoded or decoded
+ * and the rest copied, tile by tile. Functions are defined in quantize.c
+ * too. */
 #ifndef NABLA_QUANT_WRITE_WRITE_H
 #define NABLA_QUANT_WRITE_WRITE_H
 
@@ -8,9 +9,9 @@
 #include "nabla/quantize.h"
 #include "quant/formats/packed.h"
 #include "quant/plan/plan.h"
+#include "quant/tiles/tensor_reader.h"
 #include "quant/write/output_checkpoint.h"
 #include "quant/write/spill.h"
-#include "quant/write/tensor_reader.h"
 
 /* What to do: exactly one of `plan` and `dequantize` is set. */
 typedef struct nabla_write_task {

@@ -2,7 +2,7 @@
 #ifndef NABLA_QUANT_WRITE_WRITE_INTERNAL_H
 #define NABLA_QUANT_WRITE_WRITE_INTERNAL_H
 
-#include "quant/write/parallel_tiles.h"
+#include "quant/tiles/parallel_tiles.h"
 #include "quant/write/write.h"
 
 /* Fails when the output, and the scales that wait on the disk meanwhile, do not

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "nabla/quantize.h"
-#include "quant/write/tensor_reader.h"
+#include "quant/tiles/tensor_reader.h"
 #include "tests/support/codec_calls.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/runtime/program/edit_distance.h"
+#include "lib/base/edit_distance.h"
 #include "lib/runtime/program/mapping.h"
 #include "nabla/quantize.h"
 #include "tests/support/failing_allocator.h"

@@ -1,7 +1,7 @@
 /* The search for scales: never worse than none, the same on every instruction
  * set, as good as promised. Errors are measured with the definition of each
  * encoding (quant/codec/<id>.c), in f64. */
-#include "quant/search/search.h"
+#include "quant/codec/search.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

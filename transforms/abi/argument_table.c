@@ -25,7 +25,7 @@ MlirValue nabla_table_op(MlirOperation before, const char *name,
 
 MlirValue nabla_table_address(MlirOperation before, MlirValue base,
                               int64_t offset) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirType pointer = nabla_table_pointer(context);
   const int32_t index = (int32_t)offset;
   MlirNamedAttribute attributes[] = {

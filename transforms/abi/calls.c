@@ -143,7 +143,7 @@ static MlirAttribute dictionary_of(MlirOperation op) {
       kept[at++] = one;
   }
   if (count > 64) return mlirAttributeGetNull();
-  return mlirDictionaryAttrGet(nabla_context(op), at, kept);
+  return mlirDictionaryAttrGet(nabla_op_context(op), at, kept);
 }
 
 static bool write_attributes(MlirOperation op, nabla_buffer *out) {
@@ -192,7 +192,7 @@ static bool number(MlirOperation op, void *self) {
   if (good)
     mlirOperationSetAttributeByName(
         op, nabla_ref(NABLA_CALL_SITE),
-        mlirIntegerAttrGet(mlirIntegerTypeGet(nabla_context(op), 64),
+        mlirIntegerAttrGet(mlirIntegerTypeGet(nabla_op_context(op), 64),
                            (int64_t)at));
   if (text.data) nabla_buffer_deinit(&text);
   return good;
@@ -233,7 +233,7 @@ static bool add_to_manifest(MlirOperation module, const numbering *n) {
   if (good)
     mlirOperationSetAttributeByName(
         module, nabla_ref(MANIFEST),
-        mlirStringAttrGet(nabla_context(module), nabla_ref(all.data)));
+        mlirStringAttrGet(nabla_op_context(module), nabla_ref(all.data)));
   else
     nabla_error_at(module, "has too many custom calls to describe");
   nabla_text_deinit(&all);

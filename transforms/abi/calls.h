@@ -2,7 +2,7 @@
 #ifndef NABLA_TRANSFORMS_ABI_CALLS_H
 #define NABLA_TRANSFORMS_ABI_CALLS_H
 
-#include "lib/runtime/session/calls.h"
+#include "lib/runtime/program/calls.h"
 #include "transforms/ir/ir.h"
 
 /* The attribute with the number of a call, set by nabla-calls. */

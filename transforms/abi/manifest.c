@@ -248,7 +248,7 @@ static MlirAttribute without_name(MlirAttribute one, MlirIdentifier name) {
 
 /* The names are in the manifest now; LLVM would warn of them. */
 static void drop_names(MlirOperation function) {
-  MlirContext context = nabla_context(function);
+  MlirContext context = nabla_op_context(function);
   MlirStringRef key = nabla_ref("arg_attrs");
   MlirAttribute old = mlirOperationGetAttributeByName(function, key);
   MlirIdentifier name = mlirIdentifierGet(context, nabla_ref("nabla.name"));
@@ -279,7 +279,7 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
   (void)values, (void)prepared;
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirStringRef key = nabla_ref("nabla.manifest");
   if (!mlirAttributeIsNull(mlirOperationGetAttributeByName(op, key)))
     return mlirLogicalResultSuccess();

@@ -1,4 +1,5 @@
-/* What the files of nabla-lower-services share. */
+/* What the files of nabla-lower-services share. Functions are defined in
+ * lower_services.c. */
 #ifndef NABLA_TRANSFORMS_ABI_SERVICES_H
 #define NABLA_TRANSFORMS_ABI_SERVICES_H
 

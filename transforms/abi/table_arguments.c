@@ -59,7 +59,7 @@ static MlirType buffer_type(MlirType tensor, MlirAttribute attributes,
 static MlirValue with_mark(MlirOperation before, const char *name,
                            const char *mark, MlirValue operand,
                            MlirType result) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirNamedAttribute unit =
       nabla_named(context, mark, mlirUnitAttrGet(context));
   nabla_op_spec spec = {name, 1, &operand, 1, &result, 1, &unit};
@@ -101,7 +101,7 @@ static MlirValue buffer_of(MlirOperation before, MlirValue tensor,
 
 /* Gives `call` a table of the buffers of its tensors. */
 static bool table_call(MlirOperation call, const wide *callee) {
-  MlirContext context = nabla_context(call);
+  MlirContext context = nabla_op_context(call);
   const intptr_t count = mlirOperationGetNumOperands(call);
   MlirValue *buffers = calloc((size_t)count + 1, sizeof *buffers);
   MlirValue *operands = calloc((size_t)count + 1, sizeof *operands);
@@ -156,7 +156,7 @@ static MlirOperation first_use(MlirValue value, MlirOperation function) {
  * memory may be a mapped file. */
 static MlirValue read_entry(MlirOperation before, MlirValue table, intptr_t at,
                             MlirType tensor, MlirType buffer) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirValue place = nabla_table_address(before, table, 8 * (int64_t)at);
   MlirValue address =
       nabla_table_op(before, "llvm.load", place, nabla_table_pointer(context));
@@ -174,7 +174,7 @@ static void replace_tensors(MlirOperation function, MlirType type) {
   MlirBlock entry = entry_of(function);
   MlirAttribute attributes = attribute(function, "arg_attrs");
   MlirValue table = mlirBlockInsertArgument(
-      entry, 0, nabla_table_pointer(nabla_context(function)),
+      entry, 0, nabla_table_pointer(nabla_op_context(function)),
       mlirOperationGetLocation(function));
   intptr_t at = 0;
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++)
@@ -194,7 +194,7 @@ static void replace_tensors(MlirOperation function, MlirType type) {
 
 static bool table_function(const wide *w) {
   MlirOperation function = w->function;
-  MlirContext context = nabla_context(function);
+  MlirContext context = nabla_op_context(function);
   MlirType type = w->type;
   const intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
   const intptr_t results = mlirFunctionTypeGetNumResults(type);

@@ -48,7 +48,7 @@ static int64_t table_bytes(MlirOperation cast) {
 }
 
 static MlirValue allocate(MlirOperation before, int64_t bytes) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirAttribute none = {NULL};
   const int32_t segments[] = {0, 0};
   MlirNamedAttribute attribute =
@@ -61,7 +61,7 @@ static MlirValue allocate(MlirOperation before, int64_t bytes) {
 }
 
 static MlirValue address_of(MlirOperation before, MlirValue memory) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirValue index =
       nabla_table_op(before, "memref.extract_aligned_pointer_as_index", memory,
                      mlirIndexTypeGet(context));
@@ -78,7 +78,7 @@ static void store(MlirOperation before, MlirValue value, MlirValue place) {
 }
 
 static void fill(MlirOperation call, MlirOperation cast, MlirValue table) {
-  MlirContext context = nabla_context(call);
+  MlirContext context = nabla_op_context(call);
   const intptr_t count = mlirOperationGetNumOperands(cast);
   int64_t next = 8 * (int64_t)count; /* where the next descriptor goes */
   for (intptr_t i = 0; i < count; i++) {

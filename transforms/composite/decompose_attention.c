@@ -76,7 +76,7 @@ static MlirValue product(const attention *a, MlirValue lhs, MlirValue rhs,
 /* i1 of TxS: whether a query sees a key, counted from the last ones. */
 static MlirValue causal_mask(const attention *a) {
   static const int64_t both[2] = {0, 1};
-  MlirType i1 = mlirIntegerTypeGet(nabla_context(a->op), 1);
+  MlirType i1 = mlirIntegerTypeGet(nabla_op_context(a->op), 1);
   nabla_built_shape shape = {0};
   nabla_build_shape_add(&shape, &a->q, a->rank - 2);
   nabla_build_shape_add(&shape, &a->k, a->rank - 2);

@@ -19,7 +19,7 @@ typedef struct rope {
 
 static rope read_rope(const nabla_builder *b, MlirOperation op) {
   rope r = {.b = b, .op = op};
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirValue x = mlirOperationGetOperand(op, 0);
   r.f64 = mlirF64TypeGet(context);
   r.i64 = mlirIntegerTypeGet(context, 64);

@@ -5,7 +5,7 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 
 bool nabla_carries_buffers(MlirOperation op) {
   if (nabla_is(op, "scf.yield")) op = mlirOperationGetParentOperation(op);
@@ -117,13 +117,14 @@ static bool is_safe(MlirValue value) {
 
 static MlirValue create(MlirOperation before, const char *name, MlirValue from,
                         MlirType type, const char *key, MlirAttribute value) {
-  MlirNamedAttribute attribute = nabla_named(nabla_context(before), key, value);
+  MlirNamedAttribute attribute =
+      nabla_named(nabla_op_context(before), key, value);
   nabla_op_spec spec = {name, 1, &from, 1, &type, 1, &attribute};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
 MlirValue nabla_carried_buffer(MlirValue component, MlirOperation before) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirType type = mlirValueGetType(component);
   int32_t segments[] = {0, 1, 0}; /* sizes, copy, size hint */
   if (!is_safe(component))
@@ -138,5 +139,5 @@ MlirValue nabla_carried_buffer(MlirValue component, MlirOperation before) {
 MlirValue nabla_carried_component(MlirValue buffer, MlirType component,
                                   MlirOperation before) {
   return create(before, "bufferization.to_tensor", buffer, component,
-                "restrict", mlirUnitAttrGet(nabla_context(before)));
+                "restrict", mlirUnitAttrGet(nabla_op_context(before)));
 }

@@ -86,7 +86,7 @@ static bool lower_cond(MlirOperation op) {
     replace(op, "scf.if", 1, &selector, 0, NULL);
     return true;
   }
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   if (mlirTypeIsAInteger(type))
     selector =
         convert(op, "arith.index_cast", selector, mlirIndexTypeGet(context));

@@ -37,7 +37,7 @@ static void inline_default(const cases *c, MlirValue *values) {
 }
 
 static MlirValue is_case(const cases *c, intptr_t number) {
-  MlirContext context = nabla_context(c->op);
+  MlirContext context = nabla_op_context(c->op);
   MlirType index = mlirIndexTypeGet(context);
   int64_t wanted = mlirDenseI64ArrayGetElement(c->numbers, number);
   MlirNamedAttribute value =
@@ -103,8 +103,8 @@ static void nest(const cases *c, MlirValue *values) {
 static void copy_yields(MlirOperation end) {
   const int32_t sizes[3] = {0, 1, 0};
   MlirNamedAttribute segments =
-      nabla_named(nabla_context(end), "operandSegmentSizes",
-                  mlirDenseI32ArrayGet(nabla_context(end), 3, sizes));
+      nabla_named(nabla_op_context(end), "operandSegmentSizes",
+                  mlirDenseI32ArrayGet(nabla_op_context(end), 3, sizes));
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
     MlirValue value = mlirOperationGetOperand(end, i);
     MlirType type = mlirValueGetType(value);

@@ -12,8 +12,8 @@
 #include "transforms/composite/decompositions.h"
 #include "transforms/dispatch/dispatch_work.h"
 #include "transforms/dispatch/rules.h"
-#include "transforms/dispatch/splats.h"
 #include "transforms/passes.h"
+#include "transforms/simplify/splats.h"
 
 /* Rules that take one operation, one after another; and passes over what the
  * rules of the table and decompositions made. */

@@ -4,8 +4,8 @@
 #define NABLA_TRANSFORMS_DISPATCH_DISPATCH_WORK_H
 
 #include "dialect/bridge.h"
+#include "transforms/dispatch/rule_set.h"
 #include "transforms/ir/ir.h"
-#include "transforms/user_rules/user_rules.h"
 
 /* Rewrites by rules from outside: one behind another, and for each operation
  * that there was. */

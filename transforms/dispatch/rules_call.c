@@ -6,7 +6,7 @@
 
 #include "transforms/abi/calls.h"
 #include "transforms/dispatch/rules.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 
 /* Whether argument `index` of the handler takes the components of `type`. */
 static bool takes(const nabla_call_handler *handler, intptr_t index,
@@ -52,7 +52,7 @@ static nabla_rule_outcome unpack(MlirOperation op, const char **why) {
   mlirOperationSetOperands(op, count, values);
   mlirOperationSetAttributeByName(
       op, nabla_ref("parts"),
-      mlirDenseI64ArrayGet(nabla_context(op), arguments, parts));
+      mlirDenseI64ArrayGet(nabla_op_context(op), arguments, parts));
   return NABLA_RULE_REFINED;
 }
 

@@ -198,7 +198,7 @@ static MlirValue arrange(const convolution *c, MlirValue product) {
 }
 
 nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why) {
-  convolution c = {.op = op, .context = nabla_context(op)};
+  convolution c = {.op = op, .context = nabla_op_context(op)};
   int64_t order[NABLA_MAX_RANK];
   c.rank = nabla_array_rank(nabla_result_type(op, 0));
   *why = "arrays have at most 16 dimensions";

@@ -84,7 +84,7 @@ static MlirType matrix(int64_t rows, int64_t columns, MlirType element) {
 }
 
 static MlirValue dim_of(MlirOperation before, MlirValue value, int64_t index) {
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirType type = mlirIndexTypeGet(context);
   MlirNamedAttribute at =
       nabla_named(context, "value", mlirIntegerAttrGet(type, index));

@@ -49,7 +49,7 @@ static MlirValue emit(MlirOperation before, const char *name, intptr_t count,
 /* A place, an index or an integer scalar, as i64. */
 static MlirValue as_i64(MlirOperation op, MlirValue value) {
   MlirType type = mlirValueGetType(value);
-  MlirType i64 = mlirIntegerTypeGet(nabla_context(op), 64);
+  MlirType i64 = mlirIntegerTypeGet(nabla_op_context(op), 64);
   if (mlirTypeIsAIndex(type))
     return emit(op, "arith.index_cast", 1, &value, i64);
   MlirType element = mlirShapedTypeGetElementType(type);
@@ -61,7 +61,7 @@ static MlirValue as_i64(MlirOperation op, MlirValue value) {
 /* A dynamic slice is a gather with one place. */
 nabla_rule_outcome nabla_apply_dynamic_slice_packed(MlirOperation op,
                                                     const char **why) {
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirType result = nabla_result_type(op, 0);
   int64_t rank = mlirShapedTypeGetRank(result), dims[NABLA_MAX_RANK];
   int64_t sizes[NABLA_MAX_RANK];

@@ -5,7 +5,7 @@
 
 #include "dialect/encoding/slice_blocks.h"
 #include "transforms/dispatch/rules.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 
 static MlirNamedAttribute integer_list(MlirContext context, const char *key,
@@ -17,7 +17,7 @@ static MlirNamedAttribute integer_list(MlirContext context, const char *key,
  * is a view. */
 static MlirValue piece(MlirOperation op, MlirValue component, int64_t first,
                        int64_t size) {
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirType type = mlirValueGetType(component);
   MlirNamedAttribute attributes[] = {
       integer_list(context, "starts", first),
@@ -31,7 +31,7 @@ static MlirValue piece(MlirOperation op, MlirValue component, int64_t first,
 static MlirValue concatenate(MlirOperation op, intptr_t count,
                              const MlirValue *pieces) {
   if (count == 1) return pieces[0];
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirType i64 = mlirIntegerTypeGet(context, 64);
   MlirNamedAttribute dim =
       nabla_named(context, "dim", mlirIntegerAttrGet(i64, 0));

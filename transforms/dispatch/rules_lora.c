@@ -6,7 +6,7 @@
 
 #include "dialect/verify/checks.h"
 #include "transforms/dispatch/rules.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 
 nabla_rule_outcome nabla_apply_dot_lora_lhs(MlirOperation op, const char **why);
@@ -34,7 +34,7 @@ static int64_t storage_dim(MlirType type, int64_t logical) {
  * one dimension of each. */
 static MlirValue dot(MlirOperation op, intptr_t place, MlirValue weight,
                      int64_t weight_dim, MlirValue other, int64_t other_dim) {
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirValue operands[2] = {other, other};
   int64_t dims[2] = {other_dim, other_dim};
   operands[place] = weight;

@@ -5,7 +5,7 @@
 
 #include "dialect/encoding/scale.h"
 #include "transforms/dispatch/rules.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 
 nabla_rule_outcome nabla_apply_neg_packed(MlirOperation op, const char **why);
@@ -42,9 +42,9 @@ nabla_rule_outcome nabla_apply_neg_packed(MlirOperation op, const char **why) {
 /* A tensor of `type`, all `number`. */
 static MlirValue constant(MlirOperation op, MlirType type, double number) {
   MlirAttribute all = mlirDenseElementsAttrSplatGet(
-      type, mlirFloatAttrDoubleGet(nabla_context(op),
+      type, mlirFloatAttrDoubleGet(nabla_op_context(op),
                                    mlirShapedTypeGetElementType(type), number));
-  MlirNamedAttribute value = nabla_named(nabla_context(op), "value", all);
+  MlirNamedAttribute value = nabla_named(nabla_op_context(op), "value", all);
   nabla_op_spec spec = {"nabla.constant", 0, NULL, -1, NULL, 1, &value};
   return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
 }

@@ -151,7 +151,7 @@ static bool read_step(MlirOperation user, MlirValue value, bool shaped,
 /* A fused_dot with one more step, before `before`. */
 static MlirOperation extend(MlirOperation fused, const step *more,
                             MlirOperation before) {
-  MlirContext context = nabla_context(fused);
+  MlirContext context = nabla_op_context(fused);
   MlirValue operands[NABLA_KERNEL_ARGS];
   MlirAttribute names[NABLA_FUSED_MAX_STEPS];
   intptr_t count = mlirOperationGetNumOperands(fused), steps = 0;

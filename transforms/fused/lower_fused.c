@@ -13,7 +13,7 @@
 
 #include "dialect/encoding/encoding.h"
 #include "transforms/fused/single_gemm.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 

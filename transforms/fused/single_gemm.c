@@ -59,7 +59,7 @@ static MlirAttribute append(MlirContext context, MlirAttribute list,
 }
 
 void nabla_single_gemm_mark(MlirOperation module) {
-  MlirContext context = nabla_context(module);
+  MlirContext context = nabla_op_context(module);
   MlirAttribute list = mlirArrayAttrGet(context, 0, NULL);
   MlirOperation op = mlirBlockGetFirstOperation(
       mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)));

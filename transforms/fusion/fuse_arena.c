@@ -259,7 +259,7 @@ typedef struct arguments {
 } arguments;
 
 /* Buffers of tensors, read just before the call. */
-static void find_arguments(const arena *a, const nabla_window *w,
+static void find_arguments(const arena *a, const nabla_fuse_window *w,
                            MlirOperation before, arguments *out) {
   const MlirBlock block = mlirOperationGetBlock(before);
   MlirNamedAttribute read_only =
@@ -283,7 +283,7 @@ static void find_arguments(const arena *a, const nabla_window *w,
 }
 
 /* The body of a function: views, and the generic of the window. */
-static bool fill(const arena *a, nabla_window *w, MlirBlock entry) {
+static bool fill(const arena *a, nabla_fuse_window *w, MlirBlock entry) {
   MlirValue *operands =
       calloc(w->input_count + w->output_count + 1, sizeof *operands);
   if (!operands) return false;
@@ -299,7 +299,8 @@ static bool fill(const arena *a, nabla_window *w, MlirBlock entry) {
   for (size_t i = 0; i < w->output_count; i++)
     operands[w->input_count + i] =
         view(a, entry, end, whole, part_of(a, w->old[i]), w->types[i]);
-  mlirBlockAppendOwnedOperation(entry, nabla_window_create(w, operands, false));
+  mlirBlockAppendOwnedOperation(entry,
+                                nabla_fuse_window_create(w, operands, false));
   nabla_op_spec done = {"func.return", 0, NULL, 0, NULL, 0, NULL};
   make(a, entry, end, &done);
   free(operands);
@@ -338,7 +339,7 @@ static MlirBlock declare(arena *a, const arguments *given, char *name,
 }
 
 /* What others than windows use becomes a tensor of its own. */
-static void give_out(const arena *a, const nabla_window *w,
+static void give_out(const arena *a, const nabla_fuse_window *w,
                      MlirOperation before) {
   const MlirBlock block = mlirOperationGetBlock(before);
   const int32_t sizes[3] = {0, 1, 0};
@@ -382,7 +383,7 @@ static void give_out(const arena *a, const nabla_window *w,
   }
 }
 
-static bool call_window(arena *a, nabla_window *w, MlirOperation last) {
+static bool call_window(arena *a, nabla_fuse_window *w, MlirOperation last) {
   char name[32];
   arguments given = {calloc(w->input_count + 1, sizeof *given.values),
                      calloc(w->input_count + 1, sizeof *given.types), 0};
@@ -429,10 +430,10 @@ static bool call_windows(arena *a) {
     const size_t now = i < plan->index.count ? plan->windows[i] : SIZE_MAX;
     if (now == 0) continue;
     if (now != window && count > 0) {
-      nabla_window w;
-      good = nabla_window_init(&w, plan, members, count) &&
+      nabla_fuse_window w;
+      good = nabla_fuse_window_init(&w, plan, members, count) &&
              call_window(a, &w, plan->index.ops[members[count - 1]]);
-      nabla_window_deinit(&w);
+      nabla_fuse_window_deinit(&w);
       count = 0;
     }
     window = now;
@@ -446,7 +447,7 @@ bool nabla_fuse_arena(nabla_fuse_plan *plan) {
   while (!plan->windows[first]) first++;
   const MlirOperation op = plan->index.ops[first];
   arena a = {.plan = plan,
-             .context = nabla_context(op),
+             .context = nabla_op_context(op),
              .function = function_around(op)};
   bool good = find_parts(&a);
   if (good) {

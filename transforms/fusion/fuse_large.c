@@ -19,7 +19,7 @@
 
 /* A second user of what has a single one, which could be fused with it. */
 static void mark(MlirOperation made) {
-  const MlirContext context = nabla_context(made);
+  const MlirContext context = nabla_op_context(made);
   intptr_t uses = 0;
   for (intptr_t i = 0; uses < 2 && i < mlirOperationGetNumResults(made); i++)
     uses += nabla_use_count(mlirOperationGetResult(made, i));
@@ -32,14 +32,14 @@ static void mark(MlirOperation made) {
 }
 
 /* Puts the generic of a window in the place of its last member. */
-static bool put(nabla_window *w, MlirOperation last) {
+static bool put(nabla_fuse_window *w, MlirOperation last) {
   MlirValue *operands =
       calloc(w->input_count + w->output_count, sizeof *operands);
   if (!operands) return false;
   memcpy(operands, w->inputs, w->input_count * sizeof *operands);
   memcpy(operands + w->input_count, w->outs,
          w->output_count * sizeof *operands);
-  const MlirOperation made = nabla_window_create(w, operands, true);
+  const MlirOperation made = nabla_fuse_window_create(w, operands, true);
   free(operands);
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(last), last, made);
   for (size_t i = 0; i < w->output_count; i++)
@@ -51,10 +51,10 @@ static bool put(nabla_window *w, MlirOperation last) {
 
 static bool fuse(const nabla_fuse_plan *plan, const size_t *members,
                  size_t count) {
-  nabla_window w;
-  const bool good = nabla_window_init(&w, plan, members, count) &&
+  nabla_fuse_window w;
+  const bool good = nabla_fuse_window_init(&w, plan, members, count) &&
                     put(&w, plan->index.ops[members[count - 1]]);
-  nabla_window_deinit(&w);
+  nabla_fuse_window_deinit(&w);
   for (size_t i = count; good && i-- > 0;)
     nabla_op_erase(plan->index.ops[members[i]]);
   return good;

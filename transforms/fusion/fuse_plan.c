@@ -27,7 +27,7 @@ static MlirAttribute attribute_of(MlirOperation op, const char *name) {
 static bool is_all_parallel(MlirOperation op) {
   const MlirAttribute types = attribute_of(op, "iterator_types");
   const MlirAttribute parallel = mlirAttributeParseGet(
-      nabla_context(op), nabla_ref("#linalg.iterator_type<parallel>"));
+      nabla_op_context(op), nabla_ref("#linalg.iterator_type<parallel>"));
   for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(types); i++)
     if (!mlirAttributeEqual(mlirArrayAttrGetElement(types, i), parallel))
       return false;

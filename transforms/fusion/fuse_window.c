@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-void nabla_window_deinit(nabla_window *w) {
+void nabla_fuse_window_deinit(nabla_fuse_window *w) {
   free(w->inputs);
   free(w->maps);
   free(w->made);
@@ -17,10 +17,10 @@ void nabla_window_deinit(nabla_window *w) {
   free(w->types);
   free(w->out_maps);
   if (!mlirBlockIsNull(w->body)) mlirBlockDestroy(w->body);
-  *w = (nabla_window){0};
+  *w = (nabla_fuse_window){0};
 }
 
-static bool allocate(nabla_window *w) {
+static bool allocate(nabla_fuse_window *w) {
   size_t inputs = 0, outputs = 0;
   for (size_t i = 0; i < w->count; i++) {
     inputs += (size_t)w->plan->elementwise[w->members[i]].inputs;
@@ -40,7 +40,7 @@ static bool allocate(nabla_window *w) {
 }
 
 /* The element of an operand from outside, one for all that read it alike. */
-static MlirValue input_element(nabla_window *w, MlirValue value,
+static MlirValue input_element(nabla_fuse_window *w, MlirValue value,
                                MlirAttribute map, MlirValue old) {
   for (size_t i = 0; i < w->input_count; i++)
     if (mlirValueEqual(w->inputs[i], value) &&
@@ -53,7 +53,7 @@ static MlirValue input_element(nabla_window *w, MlirValue value,
 }
 
 /* The place among the members of the one that defines `value`, or SIZE_MAX. */
-static size_t member_of(const nabla_window *w, MlirValue value) {
+static size_t member_of(const nabla_fuse_window *w, MlirValue value) {
   const size_t number = nabla_block_index_definition(&w->plan->index, value);
   if (number == SIZE_MAX ||
       w->plan->windows[number] != w->plan->windows[w->members[0]])
@@ -64,7 +64,7 @@ static size_t member_of(const nabla_window *w, MlirValue value) {
 }
 
 /* Moves the body of member `at` behind those before it. */
-static void take_body(nabla_window *w, size_t at) {
+static void take_body(nabla_fuse_window *w, size_t at) {
   const nabla_elementwise *e = &w->plan->elementwise[w->members[at]];
   for (intptr_t i = 0; i < e->inputs; i++) {
     const MlirValue value = mlirOperationGetOperand(e->op, i);
@@ -91,7 +91,7 @@ static void take_body(nabla_window *w, size_t at) {
   nabla_op_erase(end); /* it used values that are elsewhere now */
 }
 
-static bool is_used_outside(const nabla_window *w, MlirValue value) {
+static bool is_used_outside(const nabla_fuse_window *w, MlirValue value) {
   const size_t window = w->plan->windows[w->members[0]];
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
@@ -102,7 +102,7 @@ static bool is_used_outside(const nabla_window *w, MlirValue value) {
   return false;
 }
 
-static void find_outputs(nabla_window *w, size_t at) {
+static void find_outputs(nabla_fuse_window *w, size_t at) {
   const nabla_elementwise *e = &w->plan->elementwise[w->members[at]];
   for (intptr_t i = 0; i < e->outputs; i++) {
     const MlirValue value = mlirOperationGetResult(e->op, i);
@@ -117,7 +117,7 @@ static void find_outputs(nabla_window *w, size_t at) {
 }
 
 /* Ends the body, and appends the maps of outs. */
-static void add_outputs(nabla_window *w) {
+static void add_outputs(nabla_fuse_window *w) {
   const MlirLocation location =
       mlirOperationGetLocation(w->plan->index.ops[w->members[0]]);
   for (size_t i = 0; i < w->output_count; i++) {
@@ -131,10 +131,10 @@ static void add_outputs(nabla_window *w) {
   mlirBlockAppendOwnedOperation(w->body, mlirOperationCreate(&state));
 }
 
-bool nabla_window_init(nabla_window *w, const nabla_fuse_plan *plan,
-                       const size_t *members, size_t count) {
-  *w = (nabla_window){.plan = plan, .members = members, .count = count};
-  w->context = nabla_context(plan->index.ops[*members]);
+bool nabla_fuse_window_init(nabla_fuse_window *w, const nabla_fuse_plan *plan,
+                            const size_t *members, size_t count) {
+  *w = (nabla_fuse_window){.plan = plan, .members = members, .count = count};
+  w->context = nabla_op_context(plan->index.ops[*members]);
   if (!allocate(w)) return false;
   w->body = mlirBlockCreate(0, NULL, NULL);
   for (size_t i = 0, place = 0; i < count; i++) {
@@ -147,8 +147,9 @@ bool nabla_window_init(nabla_window *w, const nabla_fuse_plan *plan,
   return true;
 }
 
-MlirOperation nabla_window_create(nabla_window *w, const MlirValue *operands,
-                                  bool with_results) {
+MlirOperation nabla_fuse_window_create(nabla_fuse_window *w,
+                                       const MlirValue *operands,
+                                       bool with_results) {
   const MlirOperation last = w->plan->index.ops[w->members[w->count - 1]];
   const intptr_t count = (intptr_t)(w->input_count + w->output_count);
   const int32_t sizes[2] = {(int32_t)w->input_count, (int32_t)w->output_count};

@@ -4,7 +4,7 @@
 
 #include "transforms/fusion/fuse_plan.h"
 
-typedef struct nabla_window {
+typedef struct nabla_fuse_window {
   const nabla_fuse_plan *plan;
   const size_t *members; /* numbers */
   size_t count;
@@ -20,18 +20,19 @@ typedef struct nabla_window {
   MlirType *types;
   MlirAttribute *out_maps;
   size_t output_count;
-} nabla_window;
+} nabla_fuse_window;
 
 /* Moves the bodies of the members into one, which ends with a yield of what is
  * used outside, and takes the elements of outs behind those of inputs. False
  * when memory runs out; deinitialize in both cases. */
-bool nabla_window_init(nabla_window *w, const nabla_fuse_plan *plan,
-                       const size_t *members, size_t count);
-void nabla_window_deinit(nabla_window *w);
+bool nabla_fuse_window_init(nabla_fuse_window *w, const nabla_fuse_plan *plan,
+                            const size_t *members, size_t count);
+void nabla_fuse_window_deinit(nabla_fuse_window *w);
 
 /* A linalg.generic of this body, which it owns then: operands stand for inputs,
  * then outs. It is in no block. */
-MlirOperation nabla_window_create(nabla_window *w, const MlirValue *operands,
-                                  bool with_results);
+MlirOperation nabla_fuse_window_create(nabla_fuse_window *w,
+                                       const MlirValue *operands,
+                                       bool with_results);
 
 #endif

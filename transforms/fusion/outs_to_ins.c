@@ -138,7 +138,7 @@ static bool is_accumulating(MlirOperation op) {
 
 /* An empty tensor of the shape of `value`, before `op`. */
 static MlirValue empty_like(MlirOperation op, MlirValue value) {
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirType type = mlirValueGetType(value), index = mlirIndexTypeGet(context);
   intptr_t rank = mlirShapedTypeGetRank(type), count = 0;
   MlirValue *sizes = calloc((size_t)rank + 1, sizeof *sizes);
@@ -201,7 +201,7 @@ static void move_reads(generic *g) {
 }
 
 static MlirOperation create(const generic *g, const remade *r) {
-  MlirContext context = nabla_context(g->op);
+  MlirContext context = nabla_op_context(g->op);
   MlirOperationState state =
       mlirOperationStateGet(nabla_name(g->op), mlirOperationGetLocation(g->op));
   mlirOperationStateAddOperands(&state, r->count, r->operands);

@@ -78,7 +78,7 @@ static bool read_encoding(MlirOperation module, const char *text,
   const char *prefix = *text == '#' ? "" : "#nabla.";
   int length = snprintf(full, sizeof full, "%s%s", prefix, text);
   bool fits = *text && length > 0 && (size_t)length < sizeof full;
-  *out = fits ? mlirAttributeParseGet(nabla_context(module), nabla_ref(full))
+  *out = fits ? mlirAttributeParseGet(nabla_op_context(module), nabla_ref(full))
               : mlirAttributeGetNull();
   if (!mlirAttributeIsNull(*out) && nablaAttributeIsAEncoding(*out) &&
       nabla_encoding_read(*out).kind == NABLA_KIND_PACKED)
@@ -154,7 +154,7 @@ static bool implicit_type(const change *c, MlirStringRef name, MlirType from,
   }
   if (!nablaHookImplicitVerify(&stored, message))
     return refuse(c, name, message);
-  *out = nablaImplicitTypeGet(nabla_context(c->function), &stored);
+  *out = nablaImplicitTypeGet(nabla_op_context(c->function), &stored);
   return true;
 }
 
@@ -175,8 +175,8 @@ static void update_type(const change *c) {
   if (all)
     mlirOperationSetAttributeByName(
         c->function, nabla_ref("function_type"),
-        mlirTypeAttrGet(mlirFunctionTypeGet(nabla_context(c->function), in, all,
-                                            out, all + in)));
+        mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(c->function), in,
+                                            all, out, all + in)));
   if (all != types) free(all);
 }
 

@@ -43,7 +43,7 @@ static MlirOperation try_copy(MlirOperation op, intptr_t count,
                               const MlirValue *operands,
                               const MlirType *result) {
   MlirNamedAttribute list[MAX_ATTRIBUTES];
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   char name[64];
   MlirStringRef full = nabla_name(op);
   intptr_t attributes = mlirOperationGetNumAttributes(op);
@@ -144,7 +144,7 @@ static bool hand_to_scan(work *w, MlirOperation op, MlirValue dense,
   if (parts.rank < 2 || parts.storageRank >= 0 ||
       !nablaHookImplicitVerify(&stored, message))
     return true;
-  MlirType slice = nablaImplicitTypeGet(nabla_context(op), &stored);
+  MlirType slice = nablaImplicitTypeGet(nabla_op_context(op), &stored);
   if (!nabla_slices_find(mlirValueGetType(value), slice, &slices)) return true;
   MlirBlock body = nabla_region_block(op, 0);
   for (intptr_t i = scan.carries; i < scan.carries + scan.inputs; i++) {

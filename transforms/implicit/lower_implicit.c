@@ -9,7 +9,7 @@
 #include "dialect/encoding/encoding.h"
 #include "dialect/ops.h"
 #include "transforms/control/carried_buffers.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 
@@ -119,7 +119,7 @@ static void split_attributes(MlirOperation function, const char *key,
   MlirAttribute *attributes = (MlirAttribute *)(void *)all.items;
   mlirOperationSetAttributeByName(
       function, nabla_ref(key),
-      mlirArrayAttrGet(nabla_context(function), all.count, attributes));
+      mlirArrayAttrGet(nabla_op_context(function), all.count, attributes));
   free(all.items);
 }
 
@@ -167,7 +167,7 @@ static bool split_function(MlirOperation function) {
     split_attributes(function, "res_attrs", results, type,
                      mlirFunctionTypeGetResult);
     MlirType split = mlirFunctionTypeGet(
-        nabla_context(function), in.count, (MlirType *)(void *)in.items,
+        nabla_op_context(function), in.count, (MlirType *)(void *)in.items,
         out.count, (MlirType *)(void *)out.items);
     mlirOperationSetAttributeByName(function, nabla_ref("function_type"),
                                     mlirTypeAttrGet(split));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static MlirContext context_of(const nabla_builder *b) {
-  return nabla_context(b->before);
+  return nabla_op_context(b->before);
 }
 
 /* An op with one result: of type `type`, inferred if that is null. */

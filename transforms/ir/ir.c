@@ -25,7 +25,7 @@ bool nabla_is(MlirOperation op, const char *name) {
   return have.length == strlen(name) && !memcmp(have.data, name, have.length);
 }
 
-MlirContext nabla_context(MlirOperation op) {
+MlirContext nabla_op_context(MlirOperation op) {
   return mlirOperationGetContext(op);
 }
 
@@ -116,7 +116,7 @@ MlirValue nabla_value_transpose(MlirOperation before, MlirValue value,
   bool same = true;
   for (intptr_t i = 0; i < rank; i++) same = same && order[i] == i;
   if (same) return value;
-  MlirContext context = nabla_context(before);
+  MlirContext context = nabla_op_context(before);
   MlirNamedAttribute permutation = nabla_named(
       context, "permutation", mlirDenseI64ArrayGet(context, rank, order));
   nabla_op_spec spec = {"nabla.transpose", 1, &value, -1, NULL, 1,
@@ -165,7 +165,7 @@ static MlirType function_type(MlirOperation function) {
 
 void nabla_arguments_set(MlirOperation function, const char *key,
                          const MlirAttribute *values) {
-  MlirContext context = nabla_context(function);
+  MlirContext context = nabla_op_context(function);
   const intptr_t count = mlirFunctionTypeGetNumInputs(function_type(function));
   MlirAttribute old =
       mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
@@ -188,7 +188,7 @@ void nabla_arguments_protect(MlirOperation function, intptr_t first,
   const intptr_t count = mlirFunctionTypeGetNumInputs(type);
   MlirAttribute *values = calloc((size_t)count + 1, sizeof *values);
   if (!values) return;
-  MlirAttribute no = mlirBoolAttrGet(nabla_context(function), 0);
+  MlirAttribute no = mlirBoolAttrGet(nabla_op_context(function), 0);
   for (intptr_t i = first; i < end && i < count; i++)
     if (mlirTypeIsATensor(mlirFunctionTypeGetInput(type, i))) values[i] = no;
   nabla_arguments_set(function, "bufferization.writable", values);
@@ -246,7 +246,7 @@ static bool has_symbol(MlirOperation module, MlirAttribute name) {
 
 bool nabla_module_has(MlirOperation op, const char *symbol) {
   return has_symbol(module_of(op),
-                    mlirStringAttrGet(nabla_context(op), nabla_ref(symbol)));
+                    mlirStringAttrGet(nabla_op_context(op), nabla_ref(symbol)));
 }
 
 static MlirWalkResult set_location(MlirOperation op, void *location) {
@@ -275,7 +275,7 @@ static void move_symbols(MlirOperation from, MlirOperation module,
 
 static MlirModule parse(MlirOperation at, const char *text) {
   MlirModule module =
-      mlirModuleCreateParse(nabla_context(at), nabla_ref(text ? text : ""));
+      mlirModuleCreateParse(nabla_op_context(at), nabla_ref(text ? text : ""));
   if (mlirModuleIsNull(module))
     nabla_error_at(at,
                    "has a lowering that does not parse; please report this "
@@ -311,7 +311,7 @@ bool nabla_template_replace(MlirOperation op, intptr_t count,
   if (mlirModuleIsNull(parsed)) return false;
   MlirOperation from = mlirModuleGetOperation(parsed);
   MlirOperation function = mlirBlockGetFirstOperation(body_of(from));
-  MlirAttribute t = mlirStringAttrGet(nabla_context(op), nabla_ref("t"));
+  MlirAttribute t = mlirStringAttrGet(nabla_op_context(op), nabla_ref("t"));
   while (!mlirAttributeEqual(symbol_of(function), t))
     function = mlirOperationGetNextInBlock(function);
   MlirBlock block = body_of(function);

@@ -10,7 +10,7 @@
 MlirStringRef nabla_ref(const char *text);
 MlirStringRef nabla_name(MlirOperation op);
 bool nabla_is(MlirOperation op, const char *name);
-MlirContext nabla_context(MlirOperation op);
+MlirContext nabla_op_context(MlirOperation op);
 MlirType nabla_operand_type(MlirOperation op, intptr_t index);
 MlirType nabla_result_type(MlirOperation op, intptr_t index);
 

@@ -41,7 +41,7 @@ static MlirWalkResult rename_op(MlirOperation op, void *path) {
   if (mlirLocationIsAFileLineColRange(at))
     mlirOperationSetLocation(
         op, mlirLocationFileLineColGet(
-                nabla_context(op), nabla_ref(path),
+                nabla_op_context(op), nabla_ref(path),
                 (unsigned)mlirLocationFileLineColRangeGetStartLine(at),
                 (unsigned)mlirLocationFileLineColRangeGetStartColumn(at)));
   return MlirWalkResultAdvance;

@@ -9,7 +9,7 @@
 
 #include "dialect/encoding/custom_encoding.h"
 #include "lib/kernels/builder/k.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/lower/decode.h"
 
 #define DECODE_LIMIT ((size_t)1 << 20) /* bytes of the text of a function */
@@ -127,7 +127,7 @@ static bool take_text(decoder *d) {
   MlirModule module = {NULL};
   if (!d->text.failed && d->text.data)
     module =
-        mlirModuleCreateParse(nabla_context(d->t->op),
+        mlirModuleCreateParse(nabla_op_context(d->t->op),
                               mlirStringRefCreate(d->text.data, d->text.size));
   if (mlirModuleIsNull(module)) {
     nabla_error_at(d->t->op,
@@ -169,7 +169,7 @@ static void allow_offsets(const decoder *d) {
   MlirOperation function = find_function(d->module, d->name);
   int64_t one = 1;
   MlirAttribute layout = mlirStridedLayoutAttrGet(
-      nabla_context(d->module), mlirShapedTypeGetDynamicStrideOrOffset(), 1,
+      nabla_op_context(d->module), mlirShapedTypeGetDynamicStrideOrOffset(), 1,
       &one);
   const intptr_t count = mlirFunctionTypeGetNumInputs(d->signature) - 1;
   MlirAttribute *layouts = calloc((size_t)count + 1, sizeof *layouts);

@@ -1,5 +1,5 @@
 /* Decoding single elements of a packed array in a lowering, bit for bit as
- * nabla_decode. */
+ * nabla_decode. Functions are defined in custom.c and materialize.c too. */
 #ifndef NABLA_TRANSFORMS_LOWER_DECODE_H
 #define NABLA_TRANSFORMS_LOWER_DECODE_H
 

@@ -1,5 +1,5 @@
 /* Lowering an op that computes each element of its result from those at the
- * same place of its operands. */
+ * same place of its operands. Functions are defined in convert.c too. */
 #ifndef NABLA_TRANSFORMS_LOWER_ELEMENTS_H
 #define NABLA_TRANSFORMS_LOWER_ELEMENTS_H
 

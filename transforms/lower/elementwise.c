@@ -81,7 +81,7 @@ bool nabla_lower_silu(nabla_template *t) { return lower_unary(t, silu); }
 
 /* Not through text, which a large constant would fill. */
 bool nabla_lower_constant(nabla_template *t) {
-  MlirContext context = nabla_context(t->op);
+  MlirContext context = nabla_op_context(t->op);
   MlirType type = nabla_result_type(t->op, 0);
   MlirNamedAttribute value =
       nabla_named(context, "value",

@@ -7,7 +7,7 @@
 #include "dialect/verify/checks.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/lower/decode.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/region.h"

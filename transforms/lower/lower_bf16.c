@@ -37,7 +37,7 @@ static MlirOperation remake(MlirOperation op, intptr_t operands,
 
 static bool lower(MlirOperation op, void *unused) {
   (void)unused;
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   MlirType bits = mlirIntegerTypeGet(context, 16);
   MlirValue operands[2] = {mlirOperationGetOperand(op, 0)};
   if (nabla_is(op, "llvm.load")) {

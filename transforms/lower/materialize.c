@@ -5,7 +5,7 @@
 
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/lower/decode.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/runs.h"
@@ -18,7 +18,7 @@ static bool fill(nabla_template *t, MlirType type, double value) {
   nabla_type_text text = nabla_ssa_tensor_type(&out);
   nabla_text_add(&t->text, "  %%v%u = arith.constant ", constant);
   nabla_text_add_attribute(
-      &t->text, mlirFloatAttrDoubleGet(nabla_context(t->op),
+      &t->text, mlirFloatAttrDoubleGet(nabla_op_context(t->op),
                                        nabla_array_element(type), value));
   nabla_text_add(&t->text,
                  "\n  %%v%u = linalg.fill ins(%%v%u : %s) outs(%%v%u : %s) -> "

@@ -135,7 +135,7 @@ bool nabla_runs_begin(nabla_template *t, nabla_runs *runs, MlirType packed,
   runs->call.result = vector_of(all, nabla_array_element(packed));
   nabla_kernel_args_add(
       &runs->call,
-      vector_of(count, mlirIntegerTypeGet(nabla_context(t->op), 64)));
+      vector_of(count, mlirIntegerTypeGet(nabla_op_context(t->op), 64)));
   if (open > 1 || !add_leaves(t, runs, packed, &spec) ||
       nabla_gather_rows_objection(&spec))
     return false;

@@ -7,8 +7,8 @@
 
 #include "dialect/ops.h"
 #include "dialect/verify/checks.h"
-#include "transforms/implicit/components.h"
-#include "transforms/implicit/expand_nested.h"
+#include "transforms/ir/components.h"
+#include "transforms/ir/expand_nested.h"
 #include "transforms/lower/list.h"
 #include "transforms/passes.h"
 

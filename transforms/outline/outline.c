@@ -125,7 +125,7 @@ static MlirType type_of_output(const outline *o, size_t i) {
  * which is empty. */
 static MlirBlock declare(MlirOperation caller, const char *name,
                          MlirType function) {
-  MlirContext context = nabla_context(caller);
+  MlirContext context = nabla_op_context(caller);
   MlirLocation location = mlirOperationGetLocation(caller);
   MlirRegion body = mlirRegionCreate();
   MlirBlock entry = mlirBlockCreate(0, NULL, NULL);
@@ -186,7 +186,7 @@ static void end(const outline *o, MlirBlock entry, const MlirOperation *made,
 /* A call in the place of a copy. */
 static void call(const outline *o, size_t copy, const char *name,
                  MlirType function, MlirValue *values, MlirType *types) {
-  MlirContext context = nabla_context(op_at(o, copy, 0));
+  MlirContext context = nabla_op_context(op_at(o, copy, 0));
   for (size_t i = 0; i < o->input_count; i++)
     values[i] = operand_at(o, copy, o->inputs[i]);
   for (size_t i = 0; i < o->output_count; i++)
@@ -222,7 +222,7 @@ static void emit(const outline *o, MlirOperation function, MlirValue *values,
   for (size_t i = 0; i < o->output_count; i++)
     types[o->input_count + i] = type_of_output(o, i);
   MlirType type = mlirFunctionTypeGet(
-      nabla_context(function), (intptr_t)o->input_count, types,
+      nabla_op_context(function), (intptr_t)o->input_count, types,
       (intptr_t)o->output_count, types + o->input_count);
   (void)snprintf(text, sizeof text, "%zu times %zu operations", o->r.copies,
                  o->r.length);

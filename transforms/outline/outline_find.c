@@ -23,7 +23,7 @@ static MlirAttribute attributes_of(MlirOperation op) {
   if (count > 32) return mlirAttributeGetNull();
   for (intptr_t i = 0; i < count; i++)
     list[i] = mlirOperationGetAttribute(op, i);
-  return mlirDictionaryAttrGet(nabla_context(op), count, list);
+  return mlirDictionaryAttrGet(nabla_op_context(op), count, list);
 }
 
 static MlirAttribute signature_of(MlirOperation op) {
@@ -34,7 +34,7 @@ static MlirAttribute signature_of(MlirOperation op) {
   for (intptr_t i = 0; i < in; i++) operands[i] = nabla_operand_type(op, i);
   for (intptr_t i = 0; i < out; i++) results[i] = nabla_result_type(op, i);
   return mlirTypeAttrGet(
-      mlirFunctionTypeGet(nabla_context(op), in, operands, out, results));
+      mlirFunctionTypeGet(nabla_op_context(op), in, operands, out, results));
 }
 
 /* Ops with regions or successors are compared with nothing. Attributes are
@@ -43,11 +43,11 @@ static MlirAttribute key_of(MlirOperation op) {
   if (mlirOperationGetNumRegions(op) || mlirOperationGetNumSuccessors(op))
     return mlirAttributeGetNull();
   MlirAttribute parts[3] = {
-      mlirStringAttrGet(nabla_context(op), nabla_name(op)), attributes_of(op),
-      signature_of(op)};
+      mlirStringAttrGet(nabla_op_context(op), nabla_name(op)),
+      attributes_of(op), signature_of(op)};
   if (mlirAttributeIsNull(parts[1]) || mlirAttributeIsNull(parts[2]))
     return mlirAttributeGetNull();
-  return mlirArrayAttrGet(nabla_context(op), 3, parts);
+  return mlirArrayAttrGet(nabla_op_context(op), 3, parts);
 }
 
 /* ---- the sequence ---- */

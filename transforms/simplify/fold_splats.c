@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "dialect/verify/checks.h"
-#include "transforms/dispatch/splats.h"
 #include "transforms/ir/ir.h"
 #include "transforms/simplify/simplify_views.h"
+#include "transforms/simplify/splats.h"
 
 /* Operands are `x`, as many as `count`; false where it cannot be told. */
 typedef bool folding(MlirOperation op, intptr_t count, const nabla_splat *x,

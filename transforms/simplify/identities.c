@@ -6,8 +6,8 @@
 
 #include "dialect/encoding/encoding.h"
 #include "dialect/ops.h"
-#include "transforms/dispatch/splats.h"
 #include "transforms/ir/ir.h"
+#include "transforms/simplify/splats.h"
 
 enum { EITHER = -1 };
 enum { OTHER = -1, ITSELF = -2, NAUGHT = -3, UNIT = -4 };

@@ -4,13 +4,13 @@
 #include <mlir-c/BuiltinTypes.h>
 
 #include "dialect/verify/checks.h"
-#include "transforms/dispatch/splats.h"
-#include "transforms/implicit/components.h"
+#include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 #include "transforms/simplify/identities.h"
 #include "transforms/simplify/simplify_math.h"
 #include "transforms/simplify/simplify_views.h"
+#include "transforms/simplify/splats.h"
 
 /* Each returns whether it replaced `op`. */
 typedef bool fold(MlirOperation op);
@@ -49,7 +49,7 @@ static bool fold_transpose(MlirOperation op) {
   for (intptr_t i = 0; i < rank; i++) same &= order[i] == i;
   if (!same && !composed) return false;
   if (!same) {
-    MlirContext context = nabla_context(op);
+    MlirContext context = nabla_op_context(op);
     MlirNamedAttribute permutation = nabla_named(
         context, "permutation", mlirDenseI64ArrayGet(context, rank, order));
     nabla_op_spec spec = {"nabla.transpose", 1, &value, -1, NULL, 1,
@@ -139,7 +139,7 @@ static bool is_control(MlirOperation op) {
 
 /* Again as long as something changes: a fold makes an op anew. */
 static bool fold_control(MlirOperation op) {
-  MlirRewriterBase rewriter = mlirIRRewriterCreate(nabla_context(op));
+  MlirRewriterBase rewriter = mlirIRRewriterCreate(nabla_op_context(op));
   bool failed = false;
   for (bool changed = true; changed && !failed;) {
     nabla_op_list all = nabla_ops_collect(op, is_control);

@@ -21,7 +21,7 @@ static bool replace(MlirOperation op, MlirValue value) {
 
 static MlirNamedAttribute integers(MlirOperation op, const char *key,
                                    intptr_t count, const int64_t *values) {
-  MlirContext context = nabla_context(op);
+  MlirContext context = nabla_op_context(op);
   return nabla_named(context, key,
                      mlirDenseI64ArrayGet(context, count, values));
 }

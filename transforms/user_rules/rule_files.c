@@ -105,7 +105,7 @@ static void check_name(checking *c, MlirOperation op) {
   if (!text.length || !c->good) return;
   snprintf(name, sizeof name, "%.*s",
            (int)(text.length < 100 ? text.length : 100), text.data);
-  if (mlirContextIsRegisteredOperation(nabla_context(op), nabla_ref(name)))
+  if (mlirContextIsRegisteredOperation(nabla_op_context(op), nabla_ref(name)))
     return;
   nabla_error_at(op, "there is no operation '%s'", name);
   c->good = false;

@@ -10,8 +10,8 @@
 
 #include "dialect/encoding/encoding.h"
 #include "dialect/ops.h"
+#include "lib/base/edit_distance.h"
 #include "lib/base/require.h"
-#include "lib/runtime/program/edit_distance.h"
 
 #define MAX_ADDED 1024 /* rules of nabla_add_rule */
 

@@ -24,7 +24,9 @@
  *
  * Panels are decoded as wholes, or between products of the one before
  * (pack_b_bf16_ahead.h).
- */
+ *
+ * Functions are defined in gemm_bf16_amx.c, pack_a_bf16.c, pack_b_bf16.c,
+ * pack_b_bf16_codeline.c and scales_bf16.c. */
 #ifndef NABLA_KERNELS_BF16_BF16_H
 #define NABLA_KERNELS_BF16_BF16_H
 

@@ -1,5 +1,6 @@
 /* Writing a kernel as MLIR text: numbered values, loops that carry
- * accumulators, loads and stores of the floats that arrays hold. */
+ * accumulators, loads and stores of the floats that arrays hold. Functions
+ * are defined in convert_f16_bf16.c and lib/kernels/fused_kernel.c too. */
 #ifndef NABLA_KERNELS_BUILDER_EMIT_H
 #define NABLA_KERNELS_BUILDER_EMIT_H
 

@@ -1,6 +1,7 @@
 /* Decoding up to NABLA_LANES consecutive elements of packed storage: how a
  * kernel reads weights. Everything about the encoding comes from its row
- * (bits, granularity) and its definition (quant/codec/kernel.h). */
+ * (bits, granularity) and its definition (quant/codec/kernel.h). Functions
+ * are defined in table_lookup.c too. */
 #ifndef NABLA_KERNELS_DEQUANT_DEQUANTIZE_H
 #define NABLA_KERNELS_DEQUANT_DEQUANTIZE_H
 

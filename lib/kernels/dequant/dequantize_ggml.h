@@ -1,6 +1,6 @@
-/* Decoding elements of the blocks of GGUF files in a kernel: what dequantize.h
- * is for codes and scales. Everything comes from the layout
- * (quant/codec/ggml.h). */
+/* Decoding elements of the blocks of GGUF files in a kernel: what
+ * dequantize.h is for codes and scales. Everything comes from the layout
+ * (quant/codec/ggml.h). Functions are defined in ggml_factors.c too. */
 #ifndef NABLA_KERNELS_DEQUANT_DEQUANTIZE_GGML_H
 #define NABLA_KERNELS_DEQUANT_DEQUANTIZE_GGML_H
 

@@ -1,6 +1,7 @@
-/* Blocks of GGUF files as bytes for products in integers: a line, whose codes
- * are 64 bytes or more, is vectors of 64 bytes, 4 products to a lane. A byte
- * stands for a code's value plus an offset (int8.h). */
+/* Blocks of GGUF files as bytes for products in integers: a line, whose
+ * codes are 64 bytes or more, is vectors of 64 bytes, 4 products to a lane.
+ * A byte stands for a code's value plus an offset (int8.h). Functions are
+ * defined in ggml_to_int8.c and pack_b_int8_ggml.c too. */
 #ifndef NABLA_KERNELS_INT8_GEMV_INT8_GGML_H
 #define NABLA_KERNELS_INT8_GEMV_INT8_GGML_H
 

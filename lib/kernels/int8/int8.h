@@ -5,7 +5,9 @@
  * A code stands for (byte - offset) * unit * scale. Bytes have a sign with AVX2
  * (vpmaddubsw) and AMX (tdpbssd) and have none with AVX-512 VNNI (vpdpbusd),
  * where tables and int8 have 128 added: the sum of a block's x times that is
- * taken off again. */
+ * taken off again.
+ *
+ * Functions are defined in interleave_int8.c and pack_a_int8.c too. */
 #ifndef NABLA_KERNELS_INT8_INT8_H
 #define NABLA_KERNELS_INT8_INT8_H
 

@@ -7,8 +7,7 @@
 
 #include "lib/runtime/matmul/provider.h"
 
-#define LANES NABLA_TILE_LANES
-#define ROWS  NABLA_TILE_ROWS
+#define ROWS  NABLA_MATMUL_TILE_ROWS
 #define CHUNK NABLA_TILE_CHUNK
 #define TILE  NABLA_TILE_M
 
@@ -18,9 +17,9 @@ static const void *address(const uint64_t *args, nabla_kernel_arg arg) {
 
 /* The sum as a tree, always the same. */
 static float sum_of(const float *lanes) {
-  float sums[LANES];
+  float sums[NABLA_TILE_LANES];
   memcpy(sums, lanes, sizeof sums);
-  for (size_t width = LANES / 2; width; width /= 2)
+  for (size_t width = NABLA_TILE_LANES / 2; width; width /= 2)
     for (size_t i = 0; i < width; i++) sums[i] += sums[i + width];
   return sums[0];
 }
@@ -32,7 +31,8 @@ static size_t width_of(nabla_dtype dtype) {
 /* Rows [n, n + rows) of w, elements [k, k + count), with zeros behind them. */
 static void fill(const nabla_matmul_request *request, uint64_t n, size_t rows,
                  uint64_t k, size_t count, float *out) {
-  const size_t padded = (count + LANES - 1) / LANES * LANES;
+  const size_t padded =
+      (count + NABLA_TILE_LANES - 1) / NABLA_TILE_LANES * NABLA_TILE_LANES;
   for (size_t r = 0; r < ROWS; r++, out += CHUNK) {
     const size_t known = r < rows ? count : 0;
     if (known) nabla_matmul_decode(request, n + r, k, count, out);
@@ -44,9 +44,10 @@ static void fill(const nabla_matmul_request *request, uint64_t n, size_t rows,
 static void finish(const nabla_matmul_request *request, const float *sums,
                    size_t m, uint64_t n, size_t rows, uint8_t *y) {
   const size_t width = width_of(request->y_type);
-  for (size_t i = 0; i < m; i++, sums += ROWS * LANES) {
+  for (size_t i = 0; i < m; i++, sums += ROWS * NABLA_TILE_LANES) {
     float values[ROWS] = {0}, bias[ROWS] = {0};
-    for (size_t r = 0; r < rows; r++) values[r] = sum_of(sums + r * LANES);
+    for (size_t r = 0; r < rows; r++)
+      values[r] = sum_of(sums + r * NABLA_TILE_LANES);
     if (request->bias) {
       nabla_to_f32(request->y_type, (const uint8_t *)request->bias + n * width,
                    rows, bias);
@@ -66,9 +67,9 @@ typedef struct tile {
 } tile;
 
 static void run_tile(const tile *t, uint64_t n, size_t rows) {
-  alignas(64) float w[ROWS * CHUNK], sums[TILE * ROWS * LANES];
+  alignas(64) float w[ROWS * CHUNK], sums[TILE * ROWS * NABLA_TILE_LANES];
   const uint64_t k = t->request->weight.k;
-  memset(sums, 0, t->m * ROWS * LANES * sizeof *sums);
+  memset(sums, 0, t->m * ROWS * NABLA_TILE_LANES * sizeof *sums);
   for (uint64_t at = 0; at < k; at += CHUNK) {
     const size_t count = k - at < CHUNK ? (size_t)(k - at) : CHUNK;
     fill(t->request, n, rows, at, count, w);

@@ -3,7 +3,7 @@
 #define NABLA_RUNTIME_MATMUL_MATMUL_INTERNAL_H
 
 #include "lib/runtime/matmul/provider.h"
-#include "lib/runtime/session/allocations.h"
+#include "lib/runtime/program/allocations.h"
 
 struct nabla_matmul_plan {
   nabla_environment environment;

@@ -7,11 +7,11 @@
 
 #include "lib/runtime/matmul/matmul_c.h"
 
-#define LANES NABLA_TILE_LANES
-#define ROWS  NABLA_TILE_ROWS
+#define ROWS  NABLA_MATMUL_TILE_ROWS
 #define CHUNK NABLA_TILE_CHUNK
 
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef float lanes
+    __attribute__((vector_size(4 * NABLA_TILE_LANES), aligned(4)));
 
 /* `pair` rows of x against ROWS of w, `pair` known when compiled. */
 static inline __attribute__((always_inline)) void rows_of_x(
@@ -19,9 +19,9 @@ static inline __attribute__((always_inline)) void rows_of_x(
     float *sums) {
   lanes sum[2 * ROWS], value[2], weight;
   for (size_t i = 0; i < pair * ROWS; i++)
-    memcpy(&sum[i], sums + i * LANES, sizeof *sum);
-  const size_t whole = count - count % LANES;
-  for (size_t k = 0; k < whole; k += LANES) {
+    memcpy(&sum[i], sums + i * NABLA_TILE_LANES, sizeof *sum);
+  const size_t whole = count - count % NABLA_TILE_LANES;
+  for (size_t k = 0; k < whole; k += NABLA_TILE_LANES) {
     for (size_t i = 0; i < pair; i++)
       value[i] = *(const lanes *)(const void *)(x + i * stride + k);
     for (size_t r = 0; r < ROWS; r++) {
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void rows_of_x(
   }
   if (whole < count) { /* w has zeros there */
     for (size_t i = 0; i < pair; i++) {
-      float rest[LANES] = {0};
+      float rest[NABLA_TILE_LANES] = {0};
       memcpy(rest, x + i * stride + whole, (count - whole) * sizeof *rest);
       memcpy(&value[i], rest, sizeof *value);
     }
@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void rows_of_x(
     }
   }
   for (size_t i = 0; i < pair * ROWS; i++)
-    memcpy(sums + i * LANES, &sum[i], sizeof *sum);
+    memcpy(sums + i * NABLA_TILE_LANES, &sum[i], sizeof *sum);
 }
 
 void TILE_NAME(const float *x, size_t stride, size_t m, const float *w,
@@ -49,7 +49,8 @@ void TILE_NAME(const float *x, size_t stride, size_t m, const float *w,
   size_t i = 0;
   for (; i + TILE_PAIR <= m; i += TILE_PAIR)
     rows_of_x(x + i * stride, stride, TILE_PAIR, w, count,
-              sums + i * ROWS * LANES);
+              sums + i * ROWS * NABLA_TILE_LANES);
   for (; i < m; i++)
-    rows_of_x(x + i * stride, stride, 1, w, count, sums + i * ROWS * LANES);
+    rows_of_x(x + i * stride, stride, 1, w, count,
+              sums + i * ROWS * NABLA_TILE_LANES);
 }

@@ -1,6 +1,6 @@
 /* Inside the libraries: who has kernels for a plan (nabla/matmul.h). The
  * runtime has two: kernels made ahead of time, and C. The compiler registers
- * itself as a third. */
+ * itself as a third. Functions are defined in matmul_decode.c. */
 #ifndef NABLA_RUNTIME_MATMUL_PROVIDER_H
 #define NABLA_RUNTIME_MATMUL_PROVIDER_H
 

@@ -5,12 +5,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "lib/base/edit_distance.h"
 #include "lib/base/require.h"
+#include "lib/runtime/program/allocations.h"
 #include "lib/runtime/program/components.h"
-#include "lib/runtime/program/edit_distance.h"
 #include "lib/runtime/program/executable_internal.h"
 #include "lib/runtime/program/type_to_text.h"
-#include "lib/runtime/session/allocations.h"
 
 /* ---- making ------------------------------------------------------------- */
 

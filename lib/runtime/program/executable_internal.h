@@ -2,9 +2,9 @@
 #ifndef NABLA_RUNTIME_PROGRAM_EXECUTABLE_INTERNAL_H
 #define NABLA_RUNTIME_PROGRAM_EXECUTABLE_INTERNAL_H
 
+#include "lib/runtime/program/calls.h"
 #include "lib/runtime/program/code.h"
 #include "lib/runtime/program/manifest.h"
-#include "lib/runtime/session/calls.h"
 
 /* What is bound to an argument. */
 typedef struct nabla_binding {

@@ -5,7 +5,7 @@
 #define NABLA_RUNTIME_PROGRAM_MANIFEST_H
 
 #include "lib/base/memory.h"
-#include "lib/runtime/session/calls.h"
+#include "lib/runtime/program/calls.h"
 #include "nabla/executable.h"
 #include "quant/formats/name_index.h"
 

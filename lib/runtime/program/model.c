@@ -6,11 +6,11 @@
 #include <stdalign.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/edit_distance.h"
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
-#include "lib/runtime/program/edit_distance.h"
+#include "lib/runtime/program/allocations.h"
 #include "lib/runtime/program/mapping.h"
-#include "lib/runtime/session/allocations.h"
 
 /* One file. `copies` has a place for each of its tensors, and is NULL until
  * one had to be copied. */

@@ -3,8 +3,8 @@
 #ifndef NABLA_RUNTIME_SESSION_RUN_CONTEXT_H
 #define NABLA_RUNTIME_SESSION_RUN_CONTEXT_H
 
-#include "lib/runtime/session/allocations.h"
-#include "lib/runtime/session/calls.h"
+#include "lib/runtime/program/allocations.h"
+#include "lib/runtime/program/calls.h"
 #include "nabla/environment.h"
 #include "nabla/services.h"
 
