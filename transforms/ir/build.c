@@ -10,30 +10,34 @@ static MlirContext context_of(const nabla_builder *b) {
   return nabla_op_context(b->before);
 }
 
-/* An op with one result: of type `type`, inferred if that is null. */
-static MlirValue make(const nabla_builder *b, const char *name, MlirType type,
-                      intptr_t count, const MlirValue *operands,
-                      intptr_t attributes, const MlirNamedAttribute *list) {
-  for (intptr_t i = 0; i < count; i++)
-    if (mlirValueIsNull(operands[i])) return operands[i];
-  bool infer = mlirTypeIsNull(type);
-  nabla_op_spec spec = {name,  count,      operands, infer ? -1 : 1,
-                        &type, attributes, list};
-  MlirOperation op = nabla_op_create(b->before, &spec);
+MlirValue nabla_build_op(const nabla_builder *b, const nabla_op_spec *spec) {
+  for (intptr_t i = 0; i < spec->operand_count; i++)
+    if (mlirValueIsNull(spec->operands[i])) return spec->operands[i];
+  MlirOperation op = nabla_op_create(b->before, spec);
   if (mlirOperationIsNull(op)) return (MlirValue){NULL};
   return mlirOperationGetResult(op, 0);
 }
 
-static MlirNamedAttribute integers(const nabla_builder *b, const char *key,
-                                   intptr_t count, const int64_t *values) {
+MlirNamedAttribute nabla_build_list(const nabla_builder *b, const char *key,
+                                    intptr_t count, const int64_t *values) {
   return nabla_named(context_of(b), key,
                      mlirDenseI64ArrayGet(context_of(b), count, values));
 }
 
-static MlirNamedAttribute integer(const nabla_builder *b, const char *key,
-                                  unsigned width, int64_t value) {
+MlirNamedAttribute nabla_build_integer(const nabla_builder *b, const char *key,
+                                       unsigned width, int64_t value) {
   MlirType type = mlirIntegerTypeGet(context_of(b), width);
   return nabla_named(context_of(b), key, mlirIntegerAttrGet(type, value));
+}
+
+/* An op with one result: of type `type`, inferred if that is null. */
+static MlirValue make(const nabla_builder *b, const char *name, MlirType type,
+                      intptr_t count, const MlirValue *operands,
+                      intptr_t attributes, const MlirNamedAttribute *list) {
+  bool infer = mlirTypeIsNull(type);
+  nabla_op_spec spec = {name,  count,      operands, infer ? -1 : 1,
+                        &type, attributes, list};
+  return nabla_build_op(b, &spec);
 }
 
 static const MlirType inferred = {NULL};
@@ -142,7 +146,7 @@ MlirValue nabla_build_convert(const nabla_builder *b, MlirValue x,
 MlirValue nabla_build_compare(const nabla_builder *b, int64_t kind, MlirValue x,
                               MlirValue y) {
   MlirValue operands[2] = {x, y};
-  MlirNamedAttribute how = integer(b, "kind", 32, kind);
+  MlirNamedAttribute how = nabla_build_integer(b, "kind", 32, kind);
   return make(b, "nabla.compare", inferred, 2, operands, 1, &how);
 }
 
@@ -157,14 +161,14 @@ MlirValue nabla_build_select(const nabla_builder *b, MlirValue condition,
 MlirValue nabla_build_reduce(const nabla_builder *b, int64_t kind, MlirValue x,
                              intptr_t dim) {
   int64_t dims = dim;
-  MlirNamedAttribute list[2] = {integers(b, "dims", 1, &dims),
-                                integer(b, "kind", 32, kind)};
+  MlirNamedAttribute list[2] = {nabla_build_list(b, "dims", 1, &dims),
+                                nabla_build_integer(b, "kind", 32, kind)};
   return make(b, "nabla.reduce", inferred, 1, &x, 2, list);
 }
 
 MlirValue nabla_build_softmax(const nabla_builder *b, MlirValue x,
                               intptr_t dim) {
-  MlirNamedAttribute at = integer(b, "dim", 64, dim);
+  MlirNamedAttribute at = nabla_build_integer(b, "dim", 64, dim);
   return make(b, "nabla.softmax", inferred, 1, &x, 1, &at);
 }
 
@@ -203,7 +207,7 @@ MlirValue nabla_build_broadcast(const nabla_builder *b, MlirValue x,
     result = tensor_of(shape, nabla_array_element(type));
   }
   intptr_t count = add_sizes(shape, 1, operands);
-  MlirNamedAttribute at = integers(b, "dims", rank, dims);
+  MlirNamedAttribute at = nabla_build_list(b, "dims", rank, dims);
   return make(b, "nabla.broadcast_in_dim", result, count, operands, 1, &at);
 }
 
@@ -241,21 +245,21 @@ MlirValue nabla_build_slice(const nabla_builder *b, MlirValue x, intptr_t dim,
     starts[i] = i == dim ? start : 0;
     limits[i] = i == dim ? limit : -1;
   }
-  MlirNamedAttribute list[2] = {integers(b, "starts", rank, starts),
-                                integers(b, "limits", rank, limits)};
+  MlirNamedAttribute list[2] = {nabla_build_list(b, "starts", rank, starts),
+                                nabla_build_list(b, "limits", rank, limits)};
   return make(b, "nabla.slice", inferred, 1, &x, 2, list);
 }
 
 MlirValue nabla_build_concatenate(const nabla_builder *b, MlirValue x,
                                   MlirValue y, int64_t dim) {
   MlirValue operands[2] = {x, y};
-  MlirNamedAttribute at = integer(b, "dim", 64, dim);
+  MlirNamedAttribute at = nabla_build_integer(b, "dim", 64, dim);
   return make(b, "nabla.concatenate", inferred, 2, operands, 1, &at);
 }
 
 MlirValue nabla_build_flip(const nabla_builder *b, MlirValue x, intptr_t count,
                            const int64_t *dims) {
-  MlirNamedAttribute at = integers(b, "dims", count, dims);
+  MlirNamedAttribute at = nabla_build_list(b, "dims", count, dims);
   return make(b, "nabla.flip", inferred, 1, &x, 1, &at);
 }
 
@@ -287,13 +291,14 @@ MlirValue nabla_build_full_integer(const nabla_builder *b, int64_t value,
 
 MlirValue nabla_build_iota(const nabla_builder *b, intptr_t dim,
                            const nabla_built_shape *shape, MlirType element) {
-  return create(b, "nabla.iota", shape, element, integer(b, "dim", 64, dim));
+  return create(b, "nabla.iota", shape, element,
+                nabla_build_integer(b, "dim", 64, dim));
 }
 
 MlirValue nabla_build_tri(const nabla_builder *b, int64_t diagonal,
                           const nabla_built_shape *shape, MlirType element) {
   return create(b, "nabla.tri", shape, element,
-                integer(b, "diagonal", 64, diagonal));
+                nabla_build_integer(b, "diagonal", 64, diagonal));
 }
 
 /* ---- contraction ---- */
@@ -305,9 +310,9 @@ MlirValue nabla_build_dot(const nabla_builder *b, MlirValue lhs, MlirValue rhs,
   MlirValue operands[2] = {lhs, rhs};
   for (intptr_t i = 0; i < batching; i++) batch[i] = i;
   MlirNamedAttribute list[4] = {
-      integers(b, "lhs_contracting", 1, &lhs_contracting),
-      integers(b, "rhs_contracting", 1, &rhs_contracting),
-      integers(b, "lhs_batching", batching, batch),
-      integers(b, "rhs_batching", batching, batch)};
+      nabla_build_list(b, "lhs_contracting", 1, &lhs_contracting),
+      nabla_build_list(b, "rhs_contracting", 1, &rhs_contracting),
+      nabla_build_list(b, "lhs_batching", batching, batch),
+      nabla_build_list(b, "rhs_batching", batching, batch)};
   return make(b, "nabla.dot_general", inferred, 2, operands, 4, list);
 }

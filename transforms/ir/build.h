@@ -1,7 +1,8 @@
 /* Making operations of the dialect, one after the other, before another one:
  * for passes that say an operation by others. Result types are inferred. A null
  * value stands for what could not be made, which was reported: what is built on
- * it is null too, so that only the last need be asked. */
+ * it is null too, so that only the last need be asked. Operations with regions:
+ * build_control.h. */
 #ifndef NABLA_TRANSFORMS_IR_BUILD_H
 #define NABLA_TRANSFORMS_IR_BUILD_H
 
@@ -34,6 +35,14 @@ MlirValue nabla_build_arith(const nabla_builder *b, const char *name,
 /* Dimension `index` of a shape as an index. */
 MlirValue nabla_build_size(const nabla_builder *b,
                            const nabla_built_shape *shape, intptr_t index);
+
+/* Any op: its first result. */
+MlirValue nabla_build_op(const nabla_builder *b, const nabla_op_spec *spec);
+/* Attributes: array<i64: ...>, and an integer of a width. */
+MlirNamedAttribute nabla_build_list(const nabla_builder *b, const char *key,
+                                    intptr_t count, const int64_t *values);
+MlirNamedAttribute nabla_build_integer(const nabla_builder *b, const char *key,
+                                       unsigned width, int64_t value);
 
 /* nabla.NAME without attributes. */
 MlirValue nabla_build_one(const nabla_builder *b, const char *name,
@@ -96,5 +105,57 @@ MlirValue nabla_build_tri(const nabla_builder *b, int64_t diagonal,
 MlirValue nabla_build_dot(const nabla_builder *b, MlirValue lhs, MlirValue rhs,
                           intptr_t batching, int64_t lhs_contracting,
                           int64_t rhs_contracting);
+
+/* Dimension numbers of gather and scatter, as docs/DIALECT.md has them.
+ * Zero-initialise. */
+typedef struct nabla_built_gather {
+  intptr_t offset_count, collapsed_count, batching_count, map_count;
+  const int64_t *offset_dims, *collapsed_dims;
+  const int64_t *input_batching, *indices_batching; /* `batching_count` each */
+  const int64_t *index_map;
+  int64_t vector_dim;
+} nabla_built_gather;
+
+/* nabla.gather; `sizes` of boxes, one for each dimension of x. */
+MlirValue nabla_build_gather(const nabla_builder *b, MlirValue x,
+                             MlirValue indices, const nabla_built_gather *dims,
+                             const int64_t *sizes);
+/* nabla.scatter of x, indices and updates: kinds of Nabla_ScatterKind. */
+#define NABLA_BUILD_SET 0
+#define NABLA_BUILD_ADD 1
+MlirValue nabla_build_scatter(const nabla_builder *b, int64_t kind,
+                              const MlirValue operands[3],
+                              const nabla_built_gather *dims);
+
+/* Windows of conv_general (of its spatial dimensions) and pool (of all):
+ * `count` dimensions, NULL where an op's default holds. */
+typedef struct nabla_built_windows {
+  intptr_t count;
+  const int64_t *strides, *dilation, *low, *high;
+} nabla_built_windows;
+
+/* Beside them, of conv_general. Zero-initialise. */
+typedef struct nabla_built_conv {
+  nabla_built_windows windows;   /* dilation: the kernel's */
+  const int64_t *input_dilation; /* NULL, or of each spatial dimension */
+  int64_t groups;                /* 0: 1 */
+  /* NULL, or for all dimensions */
+  const int64_t *input_dims, *kernel_dims, *output_dims;
+} nabla_built_conv;
+MlirValue nabla_build_conv(const nabla_builder *b, MlirValue x,
+                           MlirValue kernel, const nabla_built_conv *conv);
+
+/* nabla.pool: kinds of Nabla_PoolKind; `sizes` of windows. */
+#define NABLA_BUILD_POOL_SUM 0
+#define NABLA_BUILD_POOL_MAX 1
+#define NABLA_BUILD_POOL_AVG 3
+typedef struct nabla_built_pool {
+  int64_t kind;
+  const int64_t *sizes;
+  nabla_built_windows windows;
+  bool count_padding;
+} nabla_built_pool;
+MlirValue nabla_build_pool(const nabla_builder *b, MlirValue x,
+                           const nabla_built_pool *pool);
 
 #endif
