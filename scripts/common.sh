@@ -109,11 +109,17 @@ want() {
 
 targets=() # that build_preset builds; none: all
 
-# build_preset NAME [CMAKE ARG]...: configures and builds into build/NAME
+# build_preset NAME [CMAKE ARG]...: configures and builds into build/NAME, through
+# ccache where it is installed
 build_preset() {
-  local preset=$1
+  local preset=$1 launchers=()
   shift
-  (cd "$root" && cmake --preset "$preset" "$@" >"$build/$preset.log" 2>&1) || {
+  if [ -z "${CMAKE_C_COMPILER_LAUNCHER-}" ] && command -v ccache >/dev/null; then
+    launchers=(-DCMAKE_C_COMPILER_LAUNCHER=ccache
+      -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  fi
+  (cd "$root" && cmake --preset "$preset" \
+    ${launchers[@]+"${launchers[@]}"} "$@" >"$build/$preset.log" 2>&1) || {
     tail -n 30 "$build/$preset.log" >&2
     return 1
   }

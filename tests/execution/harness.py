@@ -20,6 +20,10 @@ except ImportError:
     print("SKIP: needs numpy (Debian: python3-numpy)")
     sys.exit(77)
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                             "..", "support"))
+from slices import SLICES, slice_number  # noqa: E402
+
 BF16 = np.dtype([("bits", "<u2")])
 DTYPES = {"f64": np.dtype("f8"), "f32": np.dtype("f4"), "f16": np.dtype("f2"),
           "bf16": BF16, "i64": np.dtype("i8"), "i32": np.dtype("i4"),
@@ -359,21 +363,6 @@ class Session:
             for future in [pool.submit(self.run_module, module, options)
                            for module in modules]:
                 future.result()
-
-
-SLICES = 10  # also in tests/support/slice.h and scripts/times.sh
-
-
-def slice_number():
-    """NABLA_TEST_SLICE: one of the ten slices of what is generated, "all", or
-    None where it is not set. Anything else ends the process."""
-    text = os.environ.get("NABLA_TEST_SLICE") or None
-    if text in (None, "all"):
-        return text
-    if text not in [str(n) for n in range(SLICES)]:
-        sys.exit("NABLA_TEST_SLICE=%s is no slice: one of 0 to %d, or all" % (
-            text, SLICES - 1))
-    return int(text)
 
 
 def share(count, parts=1, turn=0):

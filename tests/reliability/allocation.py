@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 import common
+from slices import SLICES, slice_number
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                       "../cli/make_models.py")
@@ -165,9 +166,15 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--maker", required=True)
     parser.add_argument("--shim", required=True)
-    parser.add_argument("--step", type=int, default=1,
-                        help="only each so many-th call fails")
+    parser.add_argument("--step", type=int,
+                        help="only each so many-th call fails; without it, those"
+                        " of NABLA_TEST_SLICE, or all")
     options = parser.parse_args()
+    turn = 0
+    if not options.step:
+        options.step = 1
+        if slice_number() not in (None, "all"):
+            options.step, turn = SLICES, slice_number()
     report = common.Report()
     report.regcomp = 0
     with common.Folder() as folder:
@@ -180,7 +187,8 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             failures = list(pool.map(
                 lambda each: fail_everywhere(
-                    options, report, 1 + each[0] % options.step, *each[1]),
+                    options, report, 1 + (each[0] + turn) % options.step,
+                    *each[1]),
                 enumerate(commands(folder))))
     failed = sum(failures)
     report.check(failed > 500, "%d failures: is the library there?" % failed)

@@ -10,6 +10,10 @@ import subprocess
 import sys
 import tempfile
 
+# tests/support/slices.py
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                             "..", "support"))
+
 OK, DIFFERENT, USAGE, INPUT, IO, MEMORY, UNSUPPORTED = range(7)
 
 
