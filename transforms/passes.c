@@ -79,12 +79,14 @@ static void describe(const nabla_pipeline *pipeline, nabla_text *out) {
   for (size_t i = 0; i < pipeline->stage_count; i++) {
     const nabla_stage *stage = &pipeline->stages[i];
     const bool planned = stage->when == NABLA_STAGE_PLANNED;
+    const char *target = nabla_stage_target(stage);
     nabla_text_add(out, "\n          %-13s  %s", stage->id,
                    planned ? "no pass yet, for " : "");
-    if (planned)
+    if (planned || target)
       nabla_text_add(out, "%s", stage->passes);
     else
       (void)!nabla_stage_write(stage, nabla_pipeline_defaults, out, NULL);
+    if (target) nabla_text_add(out, " (target %s)", target);
   }
 }
 

@@ -1,7 +1,10 @@
 /* See pipelines.h. */
 #include "transforms/pipelines.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+#include "transforms/ir/target.h"
 
 /* Rows of both kinds, in the order of pipelines.def; a pipeline has no `id`. */
 static const nabla_stage rows[] = {
@@ -32,7 +35,7 @@ const nabla_pipeline_value nabla_pipeline_defaults[] = {
 #undef NABLA_OPTION_TEXT
 #undef NABLA_OPTION_CHOICE
 #undef NABLA_OPTION_FILES
-    {"features", "host"}, {NULL, NULL}};
+    {"target_name", "host"}, {"features", "host"}, {NULL, NULL}};
 
 nabla_pipeline nabla_pipeline_get(nabla_pipeline_id id) {
   size_t at = 0, end;
@@ -52,10 +55,32 @@ static const char *find_value(const nabla_pipeline_value *values,
   return NULL;
 }
 
+const char *nabla_stage_target(const nabla_stage *stage) {
+  switch (stage->when) {
+#define TARGET(id, machine, summary) \
+  case NABLA_STAGE_##id:             \
+    return #id;
+#include "transforms/ir/targets.def"
+#undef TARGET
+    case NABLA_STAGE_ALWAYS:
+    case NABLA_STAGE_PLANNED:
+      break;
+  }
+  return NULL;
+}
+
+static bool runs(const nabla_stage *stage, const nabla_pipeline_value *values) {
+  const char *wanted = nabla_stage_target(stage);
+  if (!wanted) return stage->when == NABLA_STAGE_ALWAYS;
+  const char *name = find_value(values, "target_name", strlen("target_name"));
+  const nabla_target *target = nabla_target_find(name ? name : "host");
+  return target && !strcmp(target->name, wanted);
+}
+
 nabla_status nabla_stage_write(const nabla_stage *stage,
                                const nabla_pipeline_value *values,
                                nabla_text *out, nabla_diag *diag) {
-  if (stage->when == NABLA_STAGE_PLANNED) return NABLA_OK;
+  if (!runs(stage, values)) return NABLA_OK;
   for (const char *at = stage->passes; *at;) {
     size_t plain = strcspn(at, "$");
     nabla_text_add(out, "%.*s", (int)plain, at);
@@ -81,7 +106,7 @@ nabla_status nabla_pipeline_write(nabla_pipeline_id id,
   const nabla_pipeline pipeline = nabla_pipeline_get(id);
   const char *comma = "";
   for (size_t i = 0; i < pipeline.stage_count; i++) {
-    if (pipeline.stages[i].when == NABLA_STAGE_PLANNED) continue;
+    if (!runs(&pipeline.stages[i], values)) continue;
     nabla_text_add(out, "%s", comma);
     NABLA_TRY(nabla_stage_write(&pipeline.stages[i], values, out, diag));
     comma = ",";

@@ -11,6 +11,9 @@
 typedef enum nabla_stage_when {
   NABLA_STAGE_ALWAYS,
   NABLA_STAGE_PLANNED, /* no pass runs there yet */
+#define TARGET(id, machine, summary) NABLA_STAGE_##id, /* for that target */
+#include "transforms/ir/targets.def"
+#undef TARGET
 } nabla_stage_when;
 
 typedef struct nabla_stage {
@@ -45,7 +48,11 @@ typedef struct nabla_pipeline_value {
  * without a name ends it. */
 extern const nabla_pipeline_value nabla_pipeline_defaults[];
 
-/* Appends the passes of one stage, nothing of a planned one.
+/* The target whose stage it is, or NULL. */
+const char *nabla_stage_target(const nabla_stage *stage);
+
+/* Appends the passes of one stage, nothing of a planned one or of one for
+ * another target than the value "target_name" says ("host" is this machine's).
  * @param values  a row without a name ends it
  * @return NABLA_INVALID_ARGUMENT  the stage takes a value that is not there
  *         NABLA_NO_MEMORY */

@@ -168,9 +168,9 @@ static int write_file(const char *folder, const char *name, const char *suffix,
 
 /* Levels that serve many rows alone are there for tiles: they begin with the
  * first rows whose kernel has some. */
-static void skip_few(nabla_fused_spec *spec, const nabla_target *target) {
+static void skip_few(nabla_fused_spec *spec, const nabla_machine *target) {
   nabla_fused_spec classes[NABLA_FUSED_CLASSES_MAX], all = *spec;
-  all.features = nabla_target_kernels(target, 1);
+  all.features = nabla_machine_kernels(target, 1);
   const uint32_t count = nabla_fused_classes(&all, classes);
   for (uint32_t i = 0; i < count && spec->m_min > 1; i++) {
     const char *instruction = nabla_fused_instruction(&classes[i]);
@@ -195,7 +195,7 @@ static int keep_bounds(const row *r, const nabla_kernel_object *kernels) {
 
 static int make_row(nabla_context *context, output *out, const row *r) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_target *target = NULL;
+  nabla_machine *target = NULL;
   nabla_kernel_object kernels = {0};
   nabla_text prefix = {0};
   nabla_fused_spec spec = spec_of(r);

@@ -89,7 +89,7 @@ static nabla_status check_tiles(LLVMValueRef function, const char *name,
 }
 
 /* Functions that are only declared: intrinsics of this target. */
-static nabla_status check_declaration(const nabla_target *target,
+static nabla_status check_declaration(const nabla_machine *target,
                                       LLVMValueRef function, nabla_diag *diag) {
   size_t length;
   const char *name = LLVMGetValueName2(function, &length);
@@ -139,7 +139,7 @@ static void prepare_definition(LLVMContextRef context, LLVMValueRef function) {
   nabla_text_deinit(&renamed);
 }
 
-static nabla_status prepare(LLVMModuleRef module, const nabla_target *target,
+static nabla_status prepare(LLVMModuleRef module, const nabla_machine *target,
                             nabla_diag *diag) {
   LLVMContextRef context = LLVMGetModuleContext(module);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(target->machine);
@@ -176,7 +176,7 @@ static nabla_status prepare(LLVMModuleRef module, const nabla_target *target,
 }
 
 /* What LLVM may use anywhere, and what the module asks for. */
-static void collect_features(LLVMModuleRef module, const nabla_target *target,
+static void collect_features(LLVMModuleRef module, const nabla_machine *target,
                              nabla_x86_features *out) {
   *out = (nabla_x86_features){{0}};
   for (size_t i = 0; i < NABLA_X86_FEATURE_COUNT; i++)
@@ -191,7 +191,7 @@ static void collect_features(LLVMModuleRef module, const nabla_target *target,
 
 /* ---- the path ---- */
 
-static nabla_status optimise(LLVMModuleRef module, const nabla_target *target,
+static nabla_status optimise(LLVMModuleRef module, const nabla_machine *target,
                              nabla_diag *diag) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error =
@@ -205,7 +205,7 @@ static nabla_status optimise(LLVMModuleRef module, const nabla_target *target,
   return status;
 }
 
-static nabla_status emit(LLVMModuleRef module, const nabla_target *target,
+static nabla_status emit(LLVMModuleRef module, const nabla_machine *target,
                          nabla_emission emission, LLVMMemoryBufferRef *out,
                          nabla_diag *diag) {
   if (emission == NABLA_EMIT_LLVM) {
@@ -226,7 +226,7 @@ static nabla_status emit(LLVMModuleRef module, const nabla_target *target,
   return status;
 }
 
-static nabla_status generate(LLVMModuleRef module, const nabla_target *target,
+static nabla_status generate(LLVMModuleRef module, const nabla_machine *target,
                              nabla_emission emission, LLVMMemoryBufferRef *out,
                              nabla_x86_features *needed,
                              nabla_compile_report *report, nabla_diag *diag) {
@@ -241,7 +241,7 @@ static nabla_status generate(LLVMModuleRef module, const nabla_target *target,
   return NABLA_OK;
 }
 
-nabla_status nabla_codegen(MlirOperation module, const nabla_target *target,
+nabla_status nabla_codegen(MlirOperation module, const nabla_machine *target,
                            nabla_emission emission, LLVMMemoryBufferRef *out,
                            nabla_x86_features *needed,
                            nabla_compile_report *report, nabla_diag *diag) {

@@ -15,13 +15,13 @@
  * @return NABLA_CORRUPT (LLVM refuses it), NABLA_UNSUPPORTED (needs an
  *         instruction that the target lacks) */
 NABLA_MUST_USE nabla_status nabla_codegen(
-    MlirOperation module, const nabla_target *target, nabla_emission emission,
+    MlirOperation module, const nabla_machine *target, nabla_emission emission,
     LLVMMemoryBufferRef *out, nabla_x86_features *needed,
     nabla_compile_report *report, nabla_diag *diag);
 
 /* NULL, or the name of a feature that calls of an intrinsic need and `target`
  * lacks. "" when the intrinsic is of another machine, or unknown here. */
-const char *nabla_intrinsic_objection(const nabla_target *target,
+const char *nabla_intrinsic_objection(const nabla_machine *target,
                                       const char *name, size_t length);
 
 /* Does an intrinsic of x86 take numbers of tiles, as i8? They are below
@@ -30,7 +30,7 @@ const char *nabla_intrinsic_objection(const nabla_target *target,
 int nabla_intrinsic_has_tiles(const char *name, size_t length);
 
 /* Adds to `needed` the features by which `target` can do an intrinsic. */
-void nabla_intrinsic_add(const nabla_target *target, const char *name,
+void nabla_intrinsic_add(const nabla_machine *target, const char *name,
                          size_t length, nabla_x86_features *needed);
 
 /* NABLA_CORRUPT unless `data` is an ELF object whose only undefined symbols

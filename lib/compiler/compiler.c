@@ -29,7 +29,7 @@ struct nabla_compiler {
   nabla_environment environment;
   nabla_context context;
   nabla_cache *cache;
-  nabla_target *target; /* of the last compilation: making one takes time */
+  nabla_machine *target; /* of the last compilation: making one takes time */
   nabla_compile_report report;
   int store_failed; /* it was said that the cache cannot be written */
 };
@@ -93,7 +93,7 @@ static nabla_status use_target(nabla_compiler *compiler, const char *text,
   const char *wanted = text && *text ? text : "native";
   if (compiler->target && !strcmp(compiler->target->text, wanted))
     return NABLA_OK;
-  nabla_target *target;
+  nabla_machine *target;
   NABLA_TRY(nabla_machine_create(wanted, &target, diag));
   nabla_machine_destroy(compiler->target);
   compiler->target = target;
@@ -125,11 +125,11 @@ static nabla_status read_options(job *j, nabla_diag *diag) {
   NABLA_TRY(use_target(j->compiler, options->target, diag));
   char features[256];
   int with_tiles = !j->is_static || names_tiles(options->target);
-  nabla_features_format(nabla_target_kernels(j->compiler->target, with_tiles),
+  nabla_features_format(nabla_machine_kernels(j->compiler->target, with_tiles),
                         features, sizeof features);
   nabla_option_values values = {0};
-  nabla_status status =
-      nabla_option_values_init(&values, options, features, diag);
+  nabla_status status = nabla_option_values_init(
+      &values, options, j->compiler->target, features, diag);
   if (!status) status = write_pipeline(j, &values, diag);
   nabla_option_values_deinit(&values);
   return status;

@@ -40,7 +40,7 @@ static const char *features_of(const char *name, size_t length) {
 
 /* The first feature of "a+b" that is missing, as a name of x86_features.def; or
  * NULL. */
-static const char *missing_of(const nabla_target *target, const char *list,
+static const char *missing_of(const nabla_machine *target, const char *list,
                               size_t length) {
   for (size_t at = 0; at < length;) {
     size_t name = strcspn(list + at, "+|");
@@ -57,7 +57,7 @@ static const char *missing_of(const nabla_target *target, const char *list,
 
 /* The first alternative of "a+b|c" that the target has, and its length; or NULL
  * and, in `out_missing`, what the first one lacks. */
-static const char *alternative_of(const nabla_target *target, const char *list,
+static const char *alternative_of(const nabla_machine *target, const char *list,
                                   size_t *out_length,
                                   const char **out_missing) {
   *out_missing = NULL;
@@ -80,7 +80,7 @@ int nabla_intrinsic_has_tiles(const char *name, size_t length) {
   return is_x86(name, length) && length > at && name[at] == 't';
 }
 
-void nabla_intrinsic_add(const nabla_target *target, const char *name,
+void nabla_intrinsic_add(const nabla_machine *target, const char *name,
                          size_t length, nabla_x86_features *needed) {
   size_t size = 0;
   const char *missing;
@@ -98,14 +98,14 @@ void nabla_intrinsic_add(const nabla_target *target, const char *name,
 }
 
 /* What kernels use of AArch64: every CPU has it. */
-static int is_neon(const nabla_target *target, const char *name,
+static int is_neon(const nabla_machine *target, const char *name,
                    size_t length) {
   static const char tbl[] = "llvm.aarch64.neon.tbl1.v16i8";
-  return nabla_target_is(target, "aarch64") && length == strlen(tbl) &&
+  return nabla_machine_is(target, "aarch64") && length == strlen(tbl) &&
          !memcmp(name, tbl, length);
 }
 
-const char *nabla_intrinsic_objection(const nabla_target *target,
+const char *nabla_intrinsic_objection(const nabla_machine *target,
                                       const char *name, size_t length) {
   if (is_x86(name, length)) {
     size_t size;

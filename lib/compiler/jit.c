@@ -59,7 +59,7 @@ static LLVMErrorRef define_provided(LLVMOrcLLJITRef jit) {
 
 /* Without a machine LLJIT asks the CPU what it is, which takes longer than all
  * the rest. Objects are linked the same for every CPU. */
-static LLVMErrorRef create(const nabla_target *target, LLVMOrcLLJITRef *out) {
+static LLVMErrorRef create(const nabla_machine *target, LLVMOrcLLJITRef *out) {
   LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
   LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
       LLVMGetTargetMachineTarget(target->machine), target->triple, "", "",
@@ -69,7 +69,7 @@ static LLVMErrorRef create(const nabla_target *target, LLVMOrcLLJITRef *out) {
   return LLVMOrcCreateLLJIT(out, builder);
 }
 
-nabla_status nabla_jit_link(const nabla_target *target, const void *object,
+nabla_status nabla_jit_link(const nabla_machine *target, const void *object,
                             size_t size, nabla_code *out, nabla_diag *diag) {
   LLVMOrcLLJITRef jit;
   LLVMErrorRef error = create(target, &jit);

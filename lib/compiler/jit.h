@@ -10,7 +10,7 @@
 /* Links a copy of an object for `target` that nabla_object_check let pass.
  * `out` owns all that it needs: no compiler has to stay.
  * @return NABLA_CORRUPT (it does not link, or lacks the manifest) */
-NABLA_MUST_USE nabla_status nabla_jit_link(const nabla_target *target,
+NABLA_MUST_USE nabla_status nabla_jit_link(const nabla_machine *target,
                                            const void *object, size_t size,
                                            nabla_code *out, nabla_diag *diag);
 

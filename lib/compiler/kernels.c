@@ -57,7 +57,7 @@ static nabla_status run_passes(nabla_context *context, MlirModule module,
   return status;
 }
 
-static nabla_status compile(nabla_context *context, const nabla_target *target,
+static nabla_status compile(nabla_context *context, const nabla_machine *target,
                             const nabla_text *text, LLVMMemoryBufferRef *out,
                             nabla_diag *diag) {
   MlirModule module = {NULL};
@@ -74,12 +74,12 @@ static nabla_status compile(nabla_context *context, const nabla_target *target,
 }
 
 nabla_status nabla_kernels_compile(nabla_context *context,
-                                   const nabla_target *target,
+                                   const nabla_machine *target,
                                    const nabla_fused_spec *spec,
                                    const char *prefix, nabla_kernel_object *out,
                                    nabla_diag *diag) {
   nabla_fused_spec wanted = *spec;
-  wanted.features = nabla_target_kernels(target, spec->m_max != 1);
+  wanted.features = nabla_machine_kernels(target, spec->m_max != 1);
   const char *objection = nabla_fused_objection(&wanted);
   if (objection)
     return nabla_fail(diag, NABLA_UNSUPPORTED, "no kernel: %s", objection);

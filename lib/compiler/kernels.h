@@ -29,7 +29,7 @@ int nabla_kernel_has_part(const nabla_fused_spec *spec, uint32_t part);
  * @return NABLA_UNSUPPORTED  there is no such kernel
  *         NABLA_NO_MEMORY, NABLA_CORRUPT as of nabla_codegen */
 NABLA_MUST_USE nabla_status nabla_kernels_compile(nabla_context *context,
-                                                  const nabla_target *target,
+                                                  const nabla_machine *target,
                                                   const nabla_fused_spec *spec,
                                                   const char *prefix,
                                                   nabla_kernel_object *out,

@@ -96,7 +96,7 @@ static void add_build(XXH3_state_t *hash, uintptr_t address) {
 /* ---- the key ---- */
 
 nabla_status nabla_key_make(MlirModule module, const char *asked,
-                            const nabla_target *target, nabla_cache_key *out,
+                            const nabla_machine *target, nabla_cache_key *out,
                             nabla_diag *diag) {
   XXH3_state_t *hash = XXH3_createState();
   if (!hash) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a key");

@@ -10,7 +10,7 @@
 /* Hashes the parsed program, what was `asked` for, and what compiles: version
  * and build of this library and of LLVM. */
 NABLA_MUST_USE nabla_status nabla_key_make(MlirModule module, const char *asked,
-                                           const nabla_target *target,
+                                           const nabla_machine *target,
                                            nabla_cache_key *out,
                                            nabla_diag *diag);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "transforms/ir/target.h"
+
 /* Options of passes stand in braces, between quotes. */
 static nabla_status check_text(const nabla_compile_option *row,
                                const char *value, nabla_diag *diag) {
@@ -35,6 +37,7 @@ static nabla_status join_files(const nabla_compile_option *row,
 
 nabla_status nabla_option_values_init(nabla_option_values *out,
                                       const nabla_compile_options *options,
+                                      const nabla_machine *machine,
                                       const char *features, nabla_diag *diag) {
   NABLA_TRY(nabla_compile_options_check(options, diag));
   for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++) {
@@ -49,7 +52,9 @@ nabla_status nabla_option_values_init(nabla_option_values *out,
       NABLA_TRY(check_text(row, value->value, diag));
     }
   }
-  out->list[NABLA_COMPILE_OPTIONS] =
+  out->list[NABLA_COMPILE_OPTIONS] = (nabla_pipeline_value){
+      "target_name", nabla_target_of_triple(machine->triple)->name};
+  out->list[NABLA_COMPILE_OPTIONS + 1] =
       (nabla_pipeline_value){"features", features};
   return NABLA_OK;
 }

@@ -4,6 +4,7 @@
 #define NABLA_COMPILER_OPTIONS_H
 
 #include "lib/base/compile_options.h"
+#include "lib/compiler/target.h"
 #include "lib/kernels/builder/text.h"
 #include "transforms/pipelines.h"
 
@@ -11,17 +12,17 @@
 
 /* Zero-initialised is valid. The values of options are borrowed. */
 typedef struct nabla_option_values {
-  /* options, features, and the row that ends it */
-  nabla_pipeline_value list[NABLA_COMPILE_OPTIONS + 2];
+  /* options, target and features, and the row that ends it */
+  nabla_pipeline_value list[NABLA_COMPILE_OPTIONS + 3];
   nabla_text files[NABLA_COMPILE_OPTIONS]; /* names, with ';' between them */
 } nabla_option_values;
 
 /* Checks all options but the target's text, and fills `out`. `features` is
- * borrowed.
+ * borrowed: those of `machine` that kernels may use.
  * @return NABLA_INVALID_ARGUMENT, NABLA_NO_MEMORY */
 NABLA_MUST_USE nabla_status nabla_option_values_init(
     nabla_option_values *out, const nabla_compile_options *options,
-    const char *features, nabla_diag *diag);
+    const nabla_machine *machine, const char *features, nabla_diag *diag);
 void nabla_option_values_deinit(nabla_option_values *values);
 
 /* Appends a line "ID=VALUE" for each option, as keys have them. */

@@ -26,7 +26,7 @@ static struct {
   pthread_mutex_t lock;
   int started;
   nabla_context context;
-  nabla_target *targets[NABLA_ISA_AVX512 + 1]; /* by nabla_isa */
+  nabla_machine *targets[NABLA_ISA_AVX512 + 1]; /* by nabla_isa */
   entry *entries;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -120,9 +120,9 @@ static void write_key(const nabla_fused_spec *spec, nabla_isa isa,
 /* ---- making
  * ------------------------------------------------------------------ */
 
-static nabla_status use_target(nabla_isa isa, const nabla_target **out,
+static nabla_status use_target(nabla_isa isa, const nabla_machine **out,
                                nabla_diag *diag) {
-  nabla_target **target = &state.targets[isa];
+  nabla_machine **target = &state.targets[isa];
   if (!*target)
     NABLA_TRY(nabla_machine_create(target_names[isa], target, diag));
   *out = *target;
@@ -165,7 +165,7 @@ static nabla_status look_up(const nabla_kernel_object *kernels, entry *e,
 /* Under the lock. */
 static nabla_status make(const nabla_fused_spec *spec, nabla_isa isa, entry *e,
                          nabla_diag *diag) {
-  const nabla_target *target;
+  const nabla_machine *target;
   nabla_kernel_object kernels;
   NABLA_TRY(use_target(isa, &target, diag));
   NABLA_TRY(

@@ -1,5 +1,5 @@
-/* Targets: names of CPUs and features, checked before LLVM sees them, because
- * LLVM ignores what it does not know and aborts on what cannot be. */
+/* Texts of --target: names of CPUs and features, checked before LLVM sees them,
+ * because LLVM ignores what it does not know and aborts on what cannot be. */
 #include "lib/compiler/target.h"
 
 #include <llvm-c/Core.h>
@@ -60,7 +60,7 @@ static const machine_row *find_machine(const char *text) {
   return NULL;
 }
 
-static nabla_status fill_machine(nabla_target *target, const machine_row *is,
+static nabla_status fill_machine(nabla_machine *target, const machine_row *is,
                                  nabla_diag *diag) {
   if (target->text[strlen(is->name)]) {
     nabla_status status =
@@ -80,7 +80,7 @@ static nabla_status fill_machine(nabla_target *target, const machine_row *is,
   return NABLA_OK;
 }
 
-int nabla_target_is(const nabla_target *target, const char *machine) {
+int nabla_machine_is(const nabla_machine *target, const char *machine) {
   size_t length = strcspn(target->triple, "-");
   return strlen(machine) == length && !memcmp(target->triple, machine, length);
 }
@@ -110,7 +110,7 @@ static nabla_status fail_cpu(const char *cpu, size_t length, nabla_diag *diag) {
 }
 
 /* Fills what is known of the CPU in `target->text`. */
-static nabla_status read_cpu(nabla_target *target,
+static nabla_status read_cpu(nabla_machine *target,
                              const nabla_x86_features *host,
                              const char *host_list, nabla_diag *diag) {
   size_t length = strcspn(target->text, ",");
@@ -138,7 +138,7 @@ static nabla_status read_cpu(nabla_target *target,
 }
 
 /* Applies ",+FEATURE,-FEATURE" behind the CPU. */
-static nabla_status read_features(nabla_target *target, nabla_diag *diag) {
+static nabla_status read_features(nabla_machine *target, nabla_diag *diag) {
   const char *list = target->text + strcspn(target->text, ",");
   nabla_text all = {0};
   nabla_text_add(&all, "%s", target->features);
@@ -175,7 +175,7 @@ static nabla_status read_features(nabla_target *target, nabla_diag *diag) {
 }
 
 /* Floats are passed in SSE registers: LLVM aborts where there are none. */
-static nabla_status check_baseline(const nabla_target *target,
+static nabla_status check_baseline(const nabla_machine *target,
                                    nabla_diag *diag) {
   static const char *const needed[] = {"64bit", "sse2"};
   for (size_t i = 0; i < 2; i++) {
@@ -191,7 +191,7 @@ static nabla_status check_baseline(const nabla_target *target,
   return NABLA_OK;
 }
 
-static nabla_status make_machine(nabla_target *target, nabla_diag *diag) {
+static nabla_status make_machine(nabla_machine *target, nabla_diag *diag) {
   LLVMTargetRef llvm;
   char *error = NULL;
   if (LLVMGetTargetFromTriple(target->triple, &llvm, &error)) {
@@ -210,7 +210,7 @@ static nabla_status make_machine(nabla_target *target, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-static nabla_status fill_cpu(nabla_target *target, nabla_diag *diag) {
+static nabla_status fill_cpu(nabla_machine *target, nabla_diag *diag) {
   nabla_x86_features host = {{0}};
   char *list = LLVMGetHostCPUFeatures();
   read_host(&host, list);
@@ -229,7 +229,7 @@ static nabla_status fill_cpu(nabla_target *target, nabla_diag *diag) {
 }
 
 /* The triple of this machine, and whether the target is another one. */
-static nabla_status read_triple(nabla_target *target, nabla_diag *diag) {
+static nabla_status read_triple(nabla_machine *target, nabla_diag *diag) {
   char *triple = LLVMGetDefaultTargetTriple();
   if (!target->triple)
     target->triple = strdup(triple);
@@ -242,8 +242,8 @@ static nabla_status read_triple(nabla_target *target, nabla_diag *diag) {
              : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
 }
 
-nabla_features nabla_target_kernels(const nabla_target *target,
-                                    int with_tiles) {
+nabla_features nabla_machine_kernels(const nabla_machine *target,
+                                     int with_tiles) {
   const nabla_features tiles = NABLA_FEATURES_OF_TILES;
   const nabla_features all = target->kernels;
   if (!(all & tiles)) return all;
@@ -254,7 +254,7 @@ nabla_features nabla_target_kernels(const nabla_target *target,
   return nabla_x86_tiles_allowed() ? all : all & ~tiles;
 }
 
-static nabla_status fill(nabla_target *target, nabla_diag *diag) {
+static nabla_status fill(nabla_machine *target, nabla_diag *diag) {
   const machine_row *other = find_machine(target->text);
   if (other) {
     NABLA_TRY(fill_machine(target, other, diag));
@@ -263,16 +263,16 @@ static nabla_status fill(nabla_target *target, nabla_diag *diag) {
   }
   NABLA_TRY(read_triple(target, diag));
   target->kernels = nabla_features_of(&target->set);
-  if (nabla_target_is(target, "aarch64"))
+  if (nabla_machine_is(target, "aarch64"))
     target->kernels = nabla_features_parse("neon");
   return make_machine(target, diag);
 }
 
-nabla_status nabla_machine_create(const char *text, nabla_target **out,
+nabla_status nabla_machine_create(const char *text, nabla_machine **out,
                                   nabla_diag *diag) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, initialize);
-  nabla_target *target = calloc(1, sizeof *target);
+  nabla_machine *target = calloc(1, sizeof *target);
   if (target) target->text = strdup(text && *text ? text : "native");
   if (!target || !target->text) {
     nabla_machine_destroy(target);
@@ -286,7 +286,7 @@ nabla_status nabla_machine_create(const char *text, nabla_target **out,
   return status;
 }
 
-void nabla_machine_destroy(nabla_target *target) {
+void nabla_machine_destroy(nabla_machine *target) {
   if (!target) return;
   if (target->machine) LLVMDisposeTargetMachine(target->machine);
   free(target->text);

@@ -28,6 +28,7 @@ static void check_rows(void) {
     expect(p.stage_count > 0, "no stages", p.flag);
     for (size_t i = 0; i < p.stage_count; i++) {
       expect(*p.stages[i].passes, "says nothing", p.stages[i].id);
+      expect(strlen(p.stages[i].id) < 15, "is a long name", p.stages[i].id);
       for (size_t k = 0; k < i; k++)
         expect(strcmp(p.stages[i].id, p.stages[k].id), "is there twice",
                p.stages[i].id);
@@ -54,6 +55,9 @@ static void check_places(void) {
 }
 
 static void check_values(void) {
+  const nabla_stage x86 = {"x86", "a", NABLA_STAGE_x86};
+  const nabla_stage portable = {"portable", "b", NABLA_STAGE_portable};
+  const nabla_pipeline_value on_x86[] = {{"target_name", "x86"}, {NULL, NULL}};
   const nabla_stage planned = {"later", "$what, one day", NABLA_STAGE_PLANNED};
   const nabla_stage two = {"two", "cse,x{a=$one b=$two_b}", NABLA_STAGE_ALWAYS};
   const nabla_pipeline_value one[] = {{"one", "1"}, {NULL, NULL}};
@@ -71,6 +75,11 @@ static void check_values(void) {
   expect(!nabla_stage_write(&two, both, &text, NULL) &&
              !strcmp(text.data, "cse,x{a=1 b=$one}"),
          text.data, "both");
+  text.size = 0;
+  expect(!nabla_stage_write(&x86, on_x86, &text, NULL) &&
+             !nabla_stage_write(&portable, on_x86, &text, NULL) &&
+             !strcmp(text.data, "a"),
+         text.data, "stages of targets");
   nabla_text_deinit(&text);
 }
 

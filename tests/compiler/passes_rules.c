@@ -11,6 +11,7 @@
 #include "dialect/encoding/encoding.h"
 #include "dialect/ops.h"
 #include "transforms/dispatch/rules.h"
+#include "transforms/fused/fused_spec.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 
@@ -132,6 +133,50 @@ static void check_late_tie(MlirOperation op) {
   expect(got.outcome == NABLA_RULE_FAILED && !strcmp(trace, "a") &&
              strstr(said, "b and c"),
          "a tie behind a rule that declined");
+}
+
+/* ---- targets ---- */
+
+static const char *refuse(const nabla_fused_spec *spec) {
+  return spec->n == 128 && spec->features == 0 ? "this target has no kernels"
+                                               : NULL;
+}
+
+static MlirType type_of(MlirContext context, const char *text) {
+  return mlirTypeParseGet(context, mlirStringRefCreateFromCString(text));
+}
+
+/* Rules ask the target of the pass whether an operation fuses. */
+static void check_targets(MlirContext context, MlirOperation op) {
+  const nabla_target none = {.name = "none", .objection = refuse};
+  const MlirType x = type_of(context, "tensor<?x256xf32>");
+  const MlirType w =
+      type_of(context, "!nabla.implicit<128x256xf32, #nabla.nf4<block = 64>>");
+  nabla_fused_spec spec;
+  const char *why = nabla_fused_spec_of(&none, x, w, 0, &spec);
+  expect(why && !strcmp(why, "this target has no kernels"),
+         "a target is asked whether an operation fuses");
+  expect(!nabla_fused_spec_of(&nabla_target_x86, x, w, 0, &spec) &&
+             !nabla_fused_spec_of(&nabla_target_portable, x, w, 0, &spec),
+         "CPUs have a kernel of it without any feature");
+  const MlirOperation parent = mlirOperationGetParentOperation(op);
+  expect(nabla_target_of(op) == nabla_target_find("host"),
+         "without a mark the target is this machine's");
+  nabla_target_mark(parent, &nabla_target_portable);
+  expect(nabla_target_of(op) == &nabla_target_portable, "a mark is seen");
+  nabla_target_unmark(parent);
+  expect(nabla_target_of(op) == nabla_target_find("host"), "it can be removed");
+  expect(nabla_target_of_triple("x86_64-pc-linux-gnu") == &nabla_target_x86 &&
+             nabla_target_of_triple("x86_64") == &nabla_target_x86 &&
+             nabla_target_of_triple("x86_64h-x") == &nabla_target_portable &&
+             nabla_target_of_triple("aarch64-unknown-linux-gnu") ==
+                 &nabla_target_portable,
+         "targets of triples");
+  expect(!nabla_target_find("x8") && !nabla_target_find(""), "unknown names");
+  expect(nabla_target_portable.features("avx2,fma,neon") ==
+                 nabla_features_parse("neon") &&
+             nabla_target_x86.features("avx2") == nabla_features_parse("avx2"),
+         "features of the target alone");
 }
 
 /* What an operand can be; the text is its type. */
@@ -399,7 +444,7 @@ static void check_misses(MlirContext context, size_t form, size_t lhs,
   expected_lines(forms[form].op, &given, &want);
   bool ruled = is_ruled(context, form, lhs, rhs) ||
                nabla_op_find(op)->implicit == NABLA_IMPLICIT_views;
-  nablaPassValue values[] = {{"warn"}, {""}};
+  nablaPassValue values[] = {{"warn"}, {""}, {"host"}};
   void *prepared = nabla_prepare_dispatch(context, values);
   warned[0] = 0;
   bool good = mlirLogicalResultIsSuccess(
@@ -461,6 +506,7 @@ int main(void) {
   check_failure(op);
   check_tie(op);
   check_late_tie(op);
+  check_targets(context, op);
   mlirModuleDestroy(module);
   check_table(context);
   mlirContextDestroy(context);

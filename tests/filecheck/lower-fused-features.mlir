@@ -4,7 +4,14 @@
 // RUN: nabla-opt "%s" --nabla-lower-fused=features=avx2,fma | FileCheck "%s" --check-prefix=AVX2
 // RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,avx512bw,avx512vl,avx2,fma"})' | FileCheck "%s" --check-prefix=AVX512
 // RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-lower-fused{features="avx512f,-avx2"})' | FileCheck "%s" --check-prefix=NONE
+// RUN: nabla-opt "%s" --nabla-lower-fused="features=avx2,fma target=portable" | FileCheck "%s" --check-prefix=NONE
+// RUN: nabla-opt "%s" --nabla-dispatch=target=portable --nabla-lower-fused="features=avx2,fma target=x86" | FileCheck "%s" --check-prefix=AVX2
+// RUN: not nabla-opt "%s" --nabla-lower-fused=target=sparc 2>&1 | FileCheck "%s" --check-prefix=UNKNOWN
+// RUN: not nabla-opt "%s" --nabla-dispatch=target=sparc 2>&1 | FileCheck "%s" --check-prefix=UNKNOWN
+// RUN: not nabla-opt "%s" --nabla-to-linalg=target=sparc 2>&1 | FileCheck "%s" --check-prefix=UNKNOWN
 // RUN: nabla-opt "%s" --nabla-lower-fused | FileCheck "%s" --check-prefix=HOST
+
+// UNKNOWN: there is no target 'sparc': legal are host, x86, portable
 
 // NONE-NOT: llvm.x86
 // NONE: call @nabla_parallel

@@ -24,7 +24,7 @@
 // HELP-NEXT: partition  {{ *}}no pass yet
 // HELP-NEXT: dispatch  {{ *}}nabla-simplify,nabla-dispatch{
 // HELP: device  {{ *}}no pass yet
-// HELP-NEXT: kernels  {{ *}}nabla-lower-fused{features="host" numerics=f32}
+// HELP-NEXT: kernels  {{ *}}nabla-lower-fused{features="host" numerics=f32 target=host}
 // HELP: services  {{ *}}nabla-lower-services
 // HELP-NEXT: --nabla-kernels
 
@@ -39,10 +39,10 @@
 
 // DUMP: nabla-manifest
 // DUMP: nabla-simplify
-// DUMP: nabla-dispatch{policy=warn rules=}
+// DUMP: nabla-dispatch{policy=warn rules= target=host}
 // DUMP: nabla-fuse
 // DUMP: nabla-lower-implicit
-// DUMP: nabla-lower-fused{features=host numerics=f32}
+// DUMP: nabla-lower-fused{features=host numerics=f32 target=host}
 // DUMP: nabla-to-linalg
 // DUMP: one-shot-bufferize
 // DUMP: nabla-lower-services

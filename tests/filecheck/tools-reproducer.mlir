@@ -11,8 +11,8 @@
 // CHECK: error: 'nabla.reduce' op would materialize 1 operand
 // CHECK: reproducer generated at
 // FILE: nabla.reduce
-// FILE: pipeline: "builtin.module(nabla-simplify, nabla-dispatch{policy=error rules=})"
-// LOCAL: pipeline: "builtin.module(nabla-dispatch{policy=error rules=})"
+// FILE: pipeline: "builtin.module(nabla-simplify, nabla-dispatch{policy=error rules= target=host})"
+// LOCAL: pipeline: "builtin.module(nabla-dispatch{policy=error rules= target=host})"
 // AGAIN: error: 'nabla.reduce' op would materialize 1 operand
 func.func @miss(%w: !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>) -> tensor<8xf32> {
   %0 = nabla.reduce sum %w dims = [1] : !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>

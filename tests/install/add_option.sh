@@ -8,6 +8,9 @@
 # A pass touches three: its row in transforms/passes.def, its file, and its
 # FileCheck test. Shown in the same copy with nabla-stamp.
 #
+# A target touches its file and a row of transforms/ir/targets.def. Shown with
+# one that has no kernels: nabla-dispatch asks it.
+#
 #   add_option.sh SOURCE CC CXX FILECHECK
 # Quotes hold what patterns say; each `a && b || fail` has a `fail` that ends.
 # shellcheck disable=SC2015,SC2016
@@ -30,6 +33,7 @@ cd "$work/tree"
 
 fail() {
   echo "FAILED: $1"
+  [ ! -f "$work/said" ] || head -n 20 "$work/said"
   exit 1
 }
 
@@ -72,12 +76,34 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 END
 program=tests/filecheck/stamp.mlir
+
+# The file and the row of the target.
+sed -i '/^TARGET(portable,/i TARGET(bare, "bare", "machines without kernels")' \
+  transforms/ir/targets.def
+cat >transforms/target/bare.c <<'END'
+/* Machines without kernels. */
+#include "transforms/ir/target.h"
+
+static nabla_features features(const char *text) {
+  (void)text;
+  return 0;
+}
+
+static const char *objection(const nabla_fused_spec *spec) {
+  (void)spec;
+  return "bare machines have no kernels";
+}
+
+const nabla_target nabla_target_bare = {
+    .name = "bare", .features = features, .objection = objection};
+END
 diff -rq ../before . |
   sed 's/^Files [^ ]* and //; s/ differ$//; s/^Only in //; s/: /\//' |
   sort >"$work/touched"
 printf '%s\n' ./include/nabla/compile_options.def \
   ./tests/filecheck/stamp.mlir ./transforms/ir/stamp.c \
-  ./transforms/passes.def ./transforms/pipelines.def | diff - "$work/touched" ||
+  ./transforms/passes.def ./transforms/pipelines.def \
+  ./transforms/target/bare.c ./transforms/ir/targets.def | diff - "$work/touched" ||
   fail "other files were touched"
 
 {
@@ -113,7 +139,7 @@ status=0
 
 echo "-- it has its effect, and a key of its own"
 run() {
-  "$bin/nabla-run" "$program" --cache "$work/cache" -i x=random:4 "$@" \
+  "$bin/nabla-run" "$program" --cache "$work/cache" -i arg0=random:4 "$@" \
     2>"$work/said"
 }
 run && grep -q '^@f$' "$work/said" || fail "the default"
@@ -130,14 +156,26 @@ echo "-- the pass"
 grep -q -e '--nabla-stamp' "$work/help" || fail "nabla-opt --help: the pass"
 "$pages" --passes | grep -q '^## `--nabla-stamp`' || fail "nabla-pages: the pass"
 
+echo "-- the target is asked"
+product=tests/filecheck/dispatch-policy.mlir
+"$bin/nabla-opt" "$product" --nabla-dispatch=policy=error >"$work/said" 2>&1 ||
+  fail "a product with a packed weight"
+status=0
+"$bin/nabla-opt" "$product" --nabla-dispatch='policy=error target=bare' \
+  >"$work/said" 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'bare machines have no kernels' "$work/said" ||
+  fail "a target without kernels: $status"
+
 # And without them the copy is what it was.
 for file in include/nabla/compile_options.def transforms/pipelines.def \
-  transforms/passes.def; do
+  transforms/passes.def transforms/ir/targets.def; do
   cp "../before/$file" "$file"
 done
-rm transforms/ir/stamp.c tests/filecheck/stamp.mlir
+rm transforms/target/bare.c transforms/ir/stamp.c tests/filecheck/stamp.mlir
 diff -r ../before . || fail "something was left"
 echo "a compile option was added with: include/nabla/compile_options.def" \
   "transforms/pipelines.def"
 echo "a pass was added with: transforms/passes.def transforms/ir/stamp.c" \
   "tests/filecheck/stamp.mlir"
+echo "a target was added with: transforms/ir/targets.def" \
+  "transforms/target/bare.c"

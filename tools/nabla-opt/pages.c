@@ -73,8 +73,12 @@ static int print_stage(const nabla_stage *stage) {
     printf("| %s | no pass yet: %s |\n", stage->id, stage->passes);
     return 0;
   }
-  if (nabla_stage_write(stage, nabla_pipeline_defaults, &text, NULL)) return 1;
-  printf("| %s | `", stage->id);
+  const char *target = nabla_stage_target(stage);
+  nabla_stage here = *stage;
+  here.when = NABLA_STAGE_ALWAYS; /* the page is the same on each machine */
+  if (nabla_stage_write(&here, nabla_pipeline_defaults, &text, NULL)) return 1;
+  printf("| %s%s%s | `", stage->id, target ? ", for target " : "",
+         target ? target : "");
   print_lines(text.data);
   printf("` |\n");
   nabla_text_deinit(&text);

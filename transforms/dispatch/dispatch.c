@@ -12,6 +12,7 @@
 #include "transforms/composite/decompositions.h"
 #include "transforms/dispatch/dispatch_work.h"
 #include "transforms/dispatch/rules.h"
+#include "transforms/ir/target.h"
 #include "transforms/passes.h"
 #include "transforms/simplify/splats.h"
 
@@ -297,10 +298,14 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                           "nabla-dispatch: policy '%s' is none of off, "
                           "warn, error",
                           values[0].string);
+  const nabla_target *target = nabla_target_read(op, values[2].string);
+  if (!target) return mlirLogicalResultFailure();
   dispatching d = {.rules = prepared};
   report *r = &d.report;
   r->end = &r->first;
+  nabla_target_mark(op, target); /* for rules, which get an operation alone */
   bool good = dispatch_all(&d, op);
+  nabla_target_unmark(op);
   print_misses(r, say);
   good = good && !r->failed && !(say == POLICY_ERROR && r->first);
   while (r->first) {

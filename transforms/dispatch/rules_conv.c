@@ -110,7 +110,8 @@ static const char *read_kernel(convolution *c) {
   int64_t rows[2] = {mlirShapedTypeGetDynamicSize(), matrix[1]};
   MlirType x = mlirRankedTensorTypeGet(2, rows, nabla_array_element(type),
                                        mlirAttributeGetNull());
-  const char *why = nabla_fused_spec_of(x, w, 0, &unused);
+  const char *why =
+      nabla_fused_spec_of(nabla_target_of(c->op), x, w, 0, &unused);
   if (why || !nabla_implicit_reshape(turned, 3, parts, &view)) return why;
   c->kernel = nabla_implicit_with_view(type, &view);
   return NULL;

@@ -155,7 +155,8 @@ static nabla_rule_outcome fuse(MlirOperation op, intptr_t weight,
   MlirType type, element = nabla_array_element(x.type);
   *why = weight_type(&w, &type);
   if (!*why) *why = x_objection(&x);
-  if (!*why) *why = nabla_fused_spec_of(x.type, type, 0, &unused);
+  if (!*why)
+    *why = nabla_fused_spec_of(nabla_target_of(op), x.type, type, 0, &unused);
   if (*why) return NABLA_RULE_DECLINED;
   MlirValue operands[2] = {
       as_matrix(op, &x, nabla_array_dim(type, 1), element),

@@ -48,7 +48,8 @@ bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out) {
   return true;
 }
 
-const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
+const char *nabla_fused_spec_of(const nabla_target *target, MlirType x,
+                                MlirType w, nabla_features features,
                                 nabla_fused_spec *out) {
   const char *objection = nabla_fused_weight_of(w, features, out);
   nabla_strided view = nabla_implicit_strided(w);
@@ -64,7 +65,7 @@ const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
   out->offset = (uint64_t)view.offset;
   int64_t m = nabla_array_rank(x) == 2 ? nabla_array_dim(x, 0) : 1;
   if (!nabla_is_dynamic(m)) out->m_min = out->m_max = (uint64_t)m;
-  return nabla_fused_objection(out);
+  return target->objection(out);
 }
 
 static const char *const step_names[] = {

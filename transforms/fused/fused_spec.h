@@ -6,12 +6,16 @@
 #include <stdbool.h>
 
 #include "lib/kernels/fused_kernel.h"
+#include "transforms/ir/target.h"
 
-/* Fills `out` for y = x . w without an epilogue.
+/* Fills `out` for y = x . w without an epilogue, and asks `target` whether it
+ * computes that.
  * @param x          type of x: M x K, M may be known at run time only
  * @param w          a packed implicit type of rank 2, N x K
+ * @param features   of the target; 0: of each of its machines
  * @return NULL, or why there is no kernel, as static text */
-const char *nabla_fused_spec_of(MlirType x, MlirType w, nabla_features features,
+const char *nabla_fused_spec_of(const nabla_target *target, MlirType x,
+                                MlirType w, nabla_features features,
                                 nabla_fused_spec *out);
 
 /* The storage of a packed implicit type, its encoding and w_type alone.

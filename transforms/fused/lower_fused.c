@@ -233,19 +233,13 @@ static bool name_kernels(nabla_fused_lowering *l) {
   return !failed && !l->name.failed && !l->function.failed;
 }
 
-/* What the pass was told. */
-typedef struct settings {
-  nabla_features features;
-  nabla_numerics numerics;
-} settings;
-
-static bool lower(MlirOperation op, void *given) {
-  const settings *options = given;
+bool nabla_lower_fused_cpu(MlirOperation op, const nabla_target *target,
+                           const nabla_target_settings *settings) {
   nabla_fused_lowering l = {.op = op};
-  const char *objection =
-      nabla_fused_spec_of(nabla_operand_type(op, 0), nabla_operand_type(op, 1),
-                          options->features, &l.spec);
-  l.spec.numerics = options->numerics;
+  const char *objection = nabla_fused_spec_of(target, nabla_operand_type(op, 0),
+                                              nabla_operand_type(op, 1),
+                                              settings->features, &l.spec);
+  l.spec.numerics = settings->numerics;
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;
@@ -270,16 +264,28 @@ static bool lower(MlirOperation op, void *given) {
   return done;
 }
 
+typedef struct lowering {
+  const nabla_target *target;
+  nabla_target_settings settings;
+} lowering;
+
+static bool lower(MlirOperation op, void *given) {
+  const lowering *l = given;
+  return l->target->lower_fused(op, l->target, &l->settings);
+}
+
 MlirLogicalResult nabla_run_lower_fused(MlirOperation op,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)prepared;
-  settings options = {.features = nabla_features_parse(values[0].string)};
-  if (!nabla_numerics_find(values[1].string, &options.numerics))
+  lowering l = {.target = nabla_target_read(op, values[2].string)};
+  if (!l.target) return mlirLogicalResultFailure();
+  l.settings.features = l.target->features(values[0].string);
+  if (!nabla_numerics_find(values[1].string, &l.settings.numerics))
     return nabla_error_at(op,
                           "nabla-lower-fused: numerics '%s' is none of f32, "
                           "bf16, int8",
                           values[1].string);
   nabla_single_gemm_mark(op);
-  return nabla_ops_each(op, is_fused, lower, &options);
+  return nabla_ops_each(op, is_fused, lower, &l);
 }

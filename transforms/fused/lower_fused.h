@@ -21,6 +21,11 @@ typedef struct nabla_fused_lowering {
   nabla_kernel_args call; /* with the types of these */
 } nabla_fused_lowering;
 
+/* The lowering of CPUs: a nabla.fused_dot becomes a call of a function that
+ * spreads its kernels over threads. False after a diagnostic. */
+bool nabla_lower_fused_cpu(MlirOperation op, const nabla_target *target,
+                           const nabla_target_settings *settings);
+
 /* Appends the kernel of a class, or its declaration when the module has it. */
 void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class);
 

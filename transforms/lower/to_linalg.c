@@ -9,6 +9,7 @@
 #include "dialect/verify/checks.h"
 #include "transforms/ir/components.h"
 #include "transforms/ir/expand_nested.h"
+#include "transforms/ir/target.h"
 #include "transforms/lower/list.h"
 #include "transforms/passes.h"
 
@@ -187,7 +188,9 @@ MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
                                       const nablaPassValue *values,
                                       void *prepared) {
   (void)prepared;
-  nabla_features features = nabla_features_parse(values[0].string);
+  const nabla_target *target = nabla_target_read(module, values[1].string);
+  if (!target) return mlirLogicalResultFailure();
+  nabla_features features = target->features(values[0].string);
   bool good = check_sizes(module) && nabla_nested_expand(module) &&
               lower_all(module, is_quantize, features) &&
               lower_all(module, is_other, features) &&
