@@ -210,7 +210,7 @@ static MlirOperation make_scan(const nabla_builder *b,
                                const nabla_built_scan *scan,
                                const written *body, const MlirType *results) {
   MlirValue operands[4 * NABLA_BUILD_MAX_CARRIES];
-  MlirContext context = nabla_context(b->before);
+  MlirContext context = nabla_op_context(b->before);
   intptr_t lengths = mlirValueIsNull(scan->length) ? 0 : 1;
   int32_t groups[4] = {(int32_t)scan->carry_count, (int32_t)scan->input_count,
                        (int32_t)lengths, (int32_t)scan->size_count};

@@ -96,7 +96,7 @@ MlirValue nabla_build_pool(const nabla_builder *b, MlirValue x,
   add(&l, "window", nabla_array_rank(mlirValueGetType(x)), pool->sizes);
   add_windows(&l, &pool->windows, "dilation");
   if (pool->count_padding) {
-    MlirContext context = nabla_context(b->before);
+    MlirContext context = nabla_op_context(b->before);
     l.entries[l.count++] =
         nabla_named(context, "count_padding", mlirUnitAttrGet(context));
   }
