@@ -13,18 +13,19 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Nabla_Dialect : Dialect {
   let name = "nabla";
   let cppNamespace = "::nabla";
-  let summary = "Computation on implicit arrays: values whose bytes are "
-                "something else, packed codes and scales above all";
+  let summary = "Computation on implicit arrays: values that are stored in "
+                "another form, such as packed codes and scales";
   let description = [{
-    An implicit array has a logical shape and element type; what is stored is
-    its encoding's. Operations take implicit arrays where they take tensors.
-    `nabla-dispatch` says what becomes of each: a fused operation that decodes
-    where it computes, a view, or, counted and reported, `nabla.materialize`.
+    An implicit array has a logical shape and element type; its encoding defines
+    the stored components. Operations accept implicit arrays in place of tensors.
+    `nabla-dispatch` replaces such an operation by a fused one that decodes
+    while it computes, or by a view, or decodes the operand with
+    `nabla.materialize`, which is counted and reported.
 
-    Types of results that are tensors, and follow from operands and attributes,
-    are not written. Implicit results are printed as `-> TYPE` behind the types
-    of the operands; where they follow, they may be left out of a program.
-    Every operation below has an example that can be compiled.
+    Types of results that are tensors and follow from operands and attributes
+    are not written. Implicit results are printed as `-> TYPE` after the types
+    of the operands; a program may omit them if they follow. Every operation
+    below has an example that can be compiled.
 
     ### Sizes that are not known
 
@@ -123,7 +124,7 @@ def Nabla_ImplicitType : TypeDef<Nabla_Dialect, "Implicit"> {
   let genVerifyDecl = 1;
 }
 
-def Nabla_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction computes", [
+def Nabla_ReduceKind : I32EnumAttr<"ReduceKind", "operation of a reduction", [
   I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
   I32EnumAttrCase<"prod", 2>, I32EnumAttrCase<"min", 3>,
   I32EnumAttrCase<"mean", 4>, I32EnumAttrCase<"any", 5>,
@@ -132,14 +133,14 @@ def Nabla_ReduceKind : I32EnumAttr<"ReduceKind", "what a reduction computes", [
 }
 
 def Nabla_ScatterKind : I32EnumAttr<"ScatterKind",
-    "what a scatter does with an element and its update", [
+    "combination of an element and its update in a scatter", [
   I32EnumAttrCase<"set", 0>, I32EnumAttrCase<"add", 1>,
   I32EnumAttrCase<"mul", 2>, I32EnumAttrCase<"min", 3>,
   I32EnumAttrCase<"max", 4>]> {
   let cppNamespace = "::nabla";
 }
 
-def Nabla_PoolKind : I32EnumAttr<"PoolKind", "what is made of a window", [
+def Nabla_PoolKind : I32EnumAttr<"PoolKind", "reduction of a window", [
   I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>,
   I32EnumAttrCase<"min", 2>, I32EnumAttrCase<"avg", 3>]> {
   let cppNamespace = "::nabla";
@@ -224,7 +225,7 @@ def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
   let description = [{
     The rules are those of `quant/` (docs/FORMAT.md), byte for byte. Its
     gradient is the straight-through estimator. A value that is NaN or infinite
-    gives a block that nobody should use.
+    gives a block of undefined values.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -269,7 +270,7 @@ def Nabla_MaterializeOp
 }
 
 def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
-  let summary = "How many levels an implicit array has";
+  let summary = "Number of levels of an implicit array";
   let description = [{
     0 of a tensor, 1 of a packed array, and one more for each encoding that its
     scales are in: so many times `materialize levels = 1` gives the tensor. A
@@ -289,7 +290,7 @@ def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
 }
 
 def Nabla_PackOp : Nabla_Op<"pack"> {
-  let summary = "Makes an implicit array of its components";
+  let summary = "Combines components to an implicit array";
   let description = [{
     Components are those that `unpack` gives, in its order; for a view they are
     the whole storage's. Codes and zero points are i8 lists, scales a list of
@@ -318,7 +319,7 @@ def Nabla_PackOp : Nabla_Op<"pack"> {
 }
 
 def Nabla_UnpackOp : Nabla_ArrayOp<"unpack", "{{}, 1}"> {
-  let summary = "Gives the components of an implicit array";
+  let summary = "Returns the components of an implicit array";
   let description = [{
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -407,11 +408,11 @@ def Nabla_TransposeOp
 }
 
 def Nabla_ReshapeOp : Nabla_Op<"reshape"> {
-  let summary = "Gives the elements, in order, another shape";
+  let summary = "Changes the shape; the elements keep their order";
   let description = [{
     Of an implicit array: a view, when strides express it; with a tensor as
-    result type it is materialized. A result with one `?` takes what is left;
-    with more of them `sizes` gives each.
+    result type it is materialized. A result may have one `?`, which the number
+    of elements determines; with more of them `sizes` gives each.
 
     ```mlir
     func.func @reshape(%x: tensor<?x6xf32>) -> tensor<?x2x3xf32> {
@@ -454,7 +455,7 @@ def Nabla_Start : AnyTypeOf<[Index, 0DTensorOf<[I64, I32]>],
 
 def Nabla_SliceOp : Nabla_ArrayOp<"slice",
     "{{{\"starts\", true}, {\"limits\", true}, {\"strides\", true, true}}, 1}"> {
-  let summary = "Takes a box of an array, or every n-th index of it";
+  let summary = "Extracts a box of an array, with optional strides";
   let description = [{
     StableHLO's slice: indices starts, starts + strides, ... below limits;
     strides are 1 if they are not given. A limit of -1 is the end of the
@@ -474,7 +475,7 @@ def Nabla_SliceOp : Nabla_ArrayOp<"slice",
 }
 
 def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]> {
-  let summary = "Takes a box of an array that begins where operands say";
+  let summary = "Extracts a box of an array at offsets that are operands";
   let description = [{
     The result type gives the size of the box, `sizes` each `?` of it. Where it
     would reach beyond the array it is moved inside (StableHLO). A packed
@@ -497,7 +498,7 @@ def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]>
 }
 
 def Nabla_DynamicUpdateSliceOp : Nabla_InferOp<"dynamic_update_slice"> {
-  let summary = "Gives an array with a box of it replaced";
+  let summary = "Replaces a box of an array";
   let description = [{
     The box has the shape of the second operand, which has as many dimensions
     as the array, none of them larger, and its element type. `at` has where the
@@ -567,7 +568,7 @@ def Nabla_StackOp : Nabla_JoinOp<"stack"> {
 
 def Nabla_SplitOp : Nabla_ArrayOp<"split",
     "{{{\"dim\"}, {\"sizes\", true}}, 1}"> {
-  let summary = "Cuts an array into pieces along a dimension";
+  let summary = "Divides an array into pieces along a dimension";
   let description = [{
     `sizes` gives the pieces, which are the whole. Of an implicit array: views.
 
@@ -584,7 +585,7 @@ def Nabla_SplitOp : Nabla_ArrayOp<"split",
 }
 
 def Nabla_PadOp : Nabla_InferOp<"pad"> {
-  let summary = "Puts a value around, and between, the elements of an array";
+  let summary = "Inserts a value around and between the elements of an array";
   let description = [{
     StableHLO's pad: `interior` between neighbours (0 if it is not given),
     `low` before and `high` behind; negative ones of these take away.
@@ -608,7 +609,7 @@ def Nabla_PadOp : Nabla_InferOp<"pad"> {
 }
 
 def Nabla_FlipOp : Nabla_InferOp<"flip"> {
-  let summary = "Turns dimensions round";
+  let summary = "Reverses dimensions";
   let description = [{
     Of an implicit array no view, since strides of views are not negative.
 
@@ -647,7 +648,7 @@ class Nabla_GatherBase<string mnemonic, Type operand>
   }];
 }
 def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
-  let summary = "Takes boxes of an array that begin where indices say";
+  let summary = "Extracts boxes of an array at offsets from an index array";
   let description = [{
     StableHLO's gather. `vector_dim` is the dimension of the indices along which
     the components of one place lie, or their rank when a place is one number;
@@ -672,7 +673,7 @@ def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
 }
 def Nabla_FusedGatherOp
     : Nabla_GatherBase<"fused_gather", Nabla_ImplicitType> {
-  let summary = "Decodes boxes of a packed array, and nothing else of it";
+  let summary = "Decodes boxes of a packed array, without the other elements";
   let description = [{
     What `gather` says, exactly. Made by `nabla-dispatch`.
 
@@ -688,7 +689,7 @@ def Nabla_FusedGatherOp
 }
 
 def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
-  let summary = "Gives an array with boxes of it set or changed";
+  let summary = "Replaces or updates boxes of an array";
   let description = [{
     StableHLO's scatter; the dimension numbers are those of a `gather` that
     would take the updates (offset_dims are update_window_dims, collapsed_dims
@@ -854,7 +855,7 @@ def Nabla_MulOp
 }
 
 def Nabla_ReduceOp : Nabla_InferOp<"reduce"> {
-  let summary = "Sums, or takes the largest, along dimensions";
+  let summary = "Reduces dimensions: sum, mean, product, maximum and others";
   let description = [{
     Over no elements `sum` is 0, `prod` 1, `max` the lowest value of the type
     (-inf), `min` the highest, `mean` NaN, `any` false and `all` true. `max` and

@@ -11,10 +11,10 @@ def Nabla_CustomCallOp : Nabla_EffectOp<"custom_call",
   let description = [{
     `nabla.custom_call @target(%x, %n) {by = 2.0} : (tensor<?xf32>, index) ->
     tensor<?xf32>`. The handler of `target` (nabla/custom_call.h) gets the
-    arrays, the attributes of the dictionary and room for the results; operands
-    of type index stand behind the arrays and give each `?` of the results.
+    arrays, the attributes of the dictionary and buffers for the results; operands
+    of type index follow the arrays and are the sizes of each `?` of the results.
     `nabla-calls` checks numbers of arguments, dtypes, ranks and attributes
-    against what the handler says. An implicit operand comes as its components
+    against the description of the handler. An implicit operand comes as its components
     where the handler takes them (then `parts` says how many there are of each
     argument), else it is materialized, reported. `pure`: the call may be left
     out or merged with an equal one; its handler has to say so too.

@@ -35,7 +35,7 @@ def Nabla_LinearOp : Nabla_CompositeOp<"linear",
 }
 
 def Nabla_RmsNormOp : Nabla_CompositeOp<"rms_norm",
-    "x over the root of the mean of its squares, times a weight"> {
+    "x divided by the root of the mean of its squares, times a weight"> {
   let description = [{
     x / sqrt(mean(x^2) + eps) along the last dimension, times the weight of each
     place in it if there is one. f16 and bf16 are computed in f32 and rounded
@@ -57,7 +57,7 @@ def Nabla_RmsNormOp : Nabla_CompositeOp<"rms_norm",
 }
 
 def Nabla_LayerNormOp : Nabla_CompositeOp<"layer_norm",
-    "x less its mean, over its standard deviation, times a weight, plus a bias"> {
+    "(x - mean) / standard deviation, times a weight, plus a bias"> {
   let description = [{
     (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) along the last dimension,
     times the weight and plus the bias of each place in it: `parameters` are
@@ -84,14 +84,14 @@ def Nabla_RopePairs : I32EnumAttr<"RopePairs", "which elements rope turns", [
   let cppNamespace = "::nabla";
 }
 def Nabla_RopeOp : Nabla_CompositeOp<"rope",
-    "Turns pairs of elements by angles that grow with the position"> {
+    "Rotates pairs of elements by angles that grow with the position"> {
   let description = [{
     Rotary position embedding. The last dimension has D elements, in D / 2
     pairs: `interleaved` pairs elements 2i and 2i + 1 (llama2.c, GGUF), `halves`
-    i and i + D / 2 (Hugging Face). At position p pair i is turned by
+    i and i + D / 2 (Hugging Face). At position p pair i is rotated by
     p theta^(-2i / D). Positions run along `dim`: those of the operand, one for
     each index, else `offset`, `offset` + 1, ... Angles are computed in f64;
-    f16 and bf16 are turned in f32 and rounded once.
+    f16 and bf16 are rotated in f32 and rounded once.
 
     ```mlir
     func.func @rope(%x: tensor<?x4x16xf32>, %p: tensor<?xi64>) -> tensor<?x4x16xf32> {
@@ -116,8 +116,8 @@ def Nabla_AttentionOp : Nabla_CompositeOp<"attention",
     "softmax(q k^T scale + mask) v"> {
   let description = [{
     The last dimensions are T x D of `q`, S x D of `k` and S x E of `v`, T x E
-    of the result; before them stands the number of heads, before that what is
-    equal in all three. `q` may have a multiple of the heads of `k` and `v`:
+    of the result; the dimension before is the number of heads, and those
+    before it are equal in all three. `q` may have a multiple of the heads of `k` and `v`:
     its first H / H' ones use the first of theirs, and so on (grouped queries).
     `scale` is 1 / sqrt(D) if it is not given. The mask is T x S, or has heads
     and so on before that: i1, true where a query sees a key, or floats, which

@@ -271,7 +271,7 @@ def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
 
 def Nabla_ConditionOp : Nabla_TerminatorOp<"condition",
     [HasParent<"WhileOp">]> {
-  let summary = "Ends the first region of while: goes on if it is true";
+  let summary = "Ends the first region of while: continues if it is true";
   let description = [{
     ```mlir
     func.func @condition(%i: tensor<i64>, %n: tensor<i64>) -> tensor<i64> {

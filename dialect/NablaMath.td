@@ -180,7 +180,7 @@ def Nabla_SelectOp : Nabla_InferOp<"select"> {
 }
 
 def Nabla_ConvertOp : Nabla_Op<"convert"> {
-  let summary = "Gives every element another type";
+  let summary = "Converts every element to another type";
   let description = [{
     To floats: rounded once, half to even. Floats to integers: towards 0, what
     is out of range becomes the nearest value, NaN 0. Integers to narrower ones
