@@ -88,10 +88,11 @@ static int print_stage(const nabla_stage *stage) {
 static int print_pipelines(void) {
   int status = 0;
   printf(
-      "\n# Pipelines\n\nA pipeline is made of stages, which run in this order. "
-      "The values of options are\nthose of the host's CPU and of no compile "
-      "option; the compiler runs the same\nstages with what it is asked "
-      "for.\n");
+      "\n# Pipelines\n\nA pipeline is a sequence of stages, each of one or "
+      "more "
+      "passes. The options below are those\nfor the host's CPU, with the "
+      "defaults of all compile options; the compiler runs the same\nstages "
+      "with the options that it is given.\n");
   for (int id = 0; id < NABLA_PIPELINE_COUNT; id++) {
     const nabla_pipeline pipeline = nabla_pipeline_get((nabla_pipeline_id)id);
     printf("\n## `--%s`\n\n%s.\n\n| stage | passes |\n|---|---|\n",
@@ -106,8 +107,9 @@ static int print_passes(void) {
   printf("# Passes\n\n");
   printf(made_by, "--passes", "transforms/passes.def and pipelines.def");
   printf(
-      "A pass on any op may stand in `func.func(...)`, where it runs on "
-      "several functions\nat once. The two ways to give options:\n\n```\n"
+      "A pass transforms a program. One that runs on any op can be nested in "
+      "`func.func(...)`,\nwhere it runs on several functions in parallel. "
+      "Options are given in one of two ways:\n\n```\n"
       "nabla-opt --nabla-dispatch=policy=error program.mlir\n"
       "nabla-opt --pass-pipeline='builtin.module(func.func("
       "nabla-dispatch{policy=error}))' program.mlir\n```\n");
@@ -411,19 +413,24 @@ static int print_operations(void) {
   printf("# Operations\n\n");
   printf(made_by, "--ops", "dialect/ops.def");
   printf(
-      "Syntax and meaning: DIALECT.md. *Types* are those of the first operand, "
-      "or of the\nresult where there is no operand. *Cost*: operations, and "
-      "bytes moved, where n is\nthe number of elements of the result, m of the "
-      "first operand, k of those that are\ncontracted into one (of attention: "
-      "that a "
-      "query may see), r rows of the\nfirst operand; in, out are the bytes of "
-      "operands and results, packed ones with\ntheir packed size, part those "
-      "of "
-      "the first operand that the result takes.\n`nabla-opt --nabla-cost` "
-      "counts with these. *Derivative*, *batch* and *shard* are\nwords of "
-      "dialect/ops.def, which explains them: how an operation will be\n"
-      "differentiated, batched and divided between devices. No pass reads them "
-      "yet;\n`-` where it is not decided.\n\n"
+      "[DIALECT.md](DIALECT.md) has syntax and meaning. The columns:\n\n"
+      "* *types*: element types of the first operand, or of the result if "
+      "there "
+      "is no operand;\n"
+      "* *operations* and *bytes*: the cost that `nabla-opt --nabla-cost` "
+      "counts (symbols below);\n"
+      "* *derivative*, *batch*, *shard*: words of dialect/ops.def for "
+      "differentiating an operation,\n  batching it and dividing it between "
+      "devices. No pass reads them yet; `-`: not decided.\n\n"
+      "| symbol | meaning |\n|---|---|\n"
+      "| n | elements of the result |\n| m | elements of the first operand |\n"
+      "| k | elements that are contracted into one element of the result (in "
+      "attention: positions that a query attends to) |\n"
+      "| r | rows of the first operand |\n"
+      "| in, out | bytes of all operands, of all results; packed ones count "
+      "with their packed size |\n"
+      "| part | bytes of the elements of the first operand that the result "
+      "contains |\n\n"
       "| operation | types | operations | bytes | derivative | batch | shard "
       "|\n|---|---|---|---|---|---|---|\n");
   for (size_t i = 0; i < count; i++)
