@@ -53,7 +53,7 @@ def Nabla_Dialect : Dialect {
       `dynamic_slice`, `scan` and `reshape` with several take each `?` from
       `sizes(...)`, values of type index, in order.
     * `tensor.dim` gives a size as a value, `tensor.cast` changes what a type
-      says of it.
+      says of it; a cast from `?` to a size fails in the run where sizes differ.
 
     ```mlir
     func.func @sizes(%x: tensor<?x3xf32>, %y: tensor<2x?xf32>) -> tensor<2x3xf32> {

@@ -169,6 +169,7 @@ def sizes_that_differ():
         to = tensor_type((5, None), "f32")
         f.give(f.op("nabla.reshape %s : %s -> %s" % (x, x_type, to)), to, None)
     add_scans(case)
+    add_casts(case)
     case("reshape that leaves a rest", infer, [(36,)], "nabla.reshape")
     case("reshape of none to some", lambda f: reshape_static(f), [(0,)],
          "nabla.reshape")
@@ -206,6 +207,57 @@ def add_scans(case):
                     "\n  nabla.yield %%a : %s\n}" % (
                         x, x_type, n, x_type, row, row)), row, None)
     case("scan: a length below 0", counted, [(3,), -1], "nabla.scan")
+
+
+def add_casts(case):
+    """The program's own, from `?` to a size that the array does not have."""
+    def line(f):
+        return f.argument(np.zeros(8, f32), [0])
+
+    def cast(f, x, of, to):
+        return f.op("tensor.cast %s : %s to %s" % (x, of, to))
+    unknown, known = tensor_type((None,), "f32"), tensor_type((8,), "f32")
+
+    def alone(f):
+        f.give(cast(f, *line(f), known), known, None)
+
+    def computed(f):
+        x, x_type = line(f)
+        y = f.op("nabla.add %s, %s : %s, %s" % (x, x, x_type, x_type))
+        y = cast(f, y, x_type, known)
+        f.give(f.op("nabla.mul %s, %s : %s, %s" % (y, y, known, known)), known,
+               None)
+
+    def again(f):
+        x = cast(f, cast(f, *line(f), known), known, unknown)
+        f.give(f.op("nabla.abs %s : %s" % (x, unknown)), unknown, None)
+
+    def known_otherwise(f):
+        x, x_type = line(f)
+        y, y_type = f.argument(np.zeros(8, f32))
+        z = cast(f, x, x_type, known)
+        f.give(f.op("nabla.add %s, %s : %s, %s" % (z, y, known, y_type)), known,
+               None)
+
+    def in_a_body(f):
+        x, x_type = f.argument(np.zeros((3, 8), f32), [1])
+        to = tensor_type((3, 8), "f32")
+        f.give(f.op("nabla.scan over(%s : %s) -> %s {\n^bb0(%%a: %s):\n  %%c = "
+                    "tensor.cast %%a : %s to %s\n  nabla.yield %%c : %s\n}" % (
+                        x, x_type, to, unknown, unknown, known, known)), to,
+               None)
+    for name, build in (("alone", alone), ("computed", computed),
+                        ("again", again)):
+        for n in (4, 0, 9):
+            case("cast, %s, %d" % (name, n), build, [(n,)], "tensor.cast")
+    case("cast, added", known_otherwise, [(4,), (8,)], "tensor.cast")
+    case("cast in a body", in_a_body, [(3, 4)], "tensor.cast")
+
+    def second(f):
+        x, x_type = f.argument(np.zeros((2, 3), f32), [0, 1])
+        to = tensor_type((None, 3), "f32")
+        f.give(cast(f, x, x_type, to), to, None)
+    case("cast, second", second, [(2, 5)], "tensor.cast")
 
 
 def reshape_static(f):

@@ -100,14 +100,21 @@ void nabla_template_open(nabla_template *t) {
   nabla_text_add(&t->text, ") {\n");
 }
 
-/* The op's name, or that of what it was made of, without its dialect's. */
+#define OWN "nabla."
+
+static bool is_own(MlirStringRef name) {
+  return name.length > strlen(OWN) && !memcmp(name.data, OWN, strlen(OWN));
+}
+
+/* The op's name, or that of what it was made of, without "nabla.". */
 static const char *short_name(const nabla_template *t, int *length) {
   MlirStringRef name = nabla_name(t->op);
   if (!mlirAttributeIsNull(mlirOperationGetDiscardableAttributeByName(
           t->op, nabla_ref(NABLA_OF_DOT))))
     name = nabla_ref("nabla.dot_general");
-  *length = (int)name.length - 6;
-  return name.data + 6;
+  const size_t skipped = is_own(name) ? strlen(OWN) : 0;
+  *length = (int)(name.length - skipped);
+  return name.data + skipped;
 }
 
 bool nabla_template_close(nabla_template *t, nabla_ssa result) {
@@ -122,8 +129,8 @@ void nabla_template_add_where(nabla_template *t) {
         &t->text,
         "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
         "llvm.mlir.global internal constant @nabla_where_%.*s("
-        "\"nabla.%.*s\\00\") {addr_space = 0 : i32}\n",
-        length, name, length, name);
+        "\"%s%.*s\\00\") {addr_space = 0 : i32}\n",
+        length, name, is_own(nabla_name(t->op)) ? OWN : "", length, name);
 }
 
 bool nabla_template_close_all(nabla_template *t, intptr_t count,

@@ -10,6 +10,7 @@
 #include "transforms/ir/components.h"
 #include "transforms/ir/expand_nested.h"
 #include "transforms/ir/target.h"
+#include "transforms/lower/cast.h"
 #include "transforms/lower/list.h"
 #include "transforms/passes.h"
 
@@ -132,6 +133,21 @@ static bool lower(MlirOperation op, void *features) {
   return false;
 }
 
+static bool check_cast(MlirOperation op, void *features) {
+  nabla_template t;
+  const bool done =
+      nabla_template_init(&t, op, *(const nabla_features *)features) &&
+      nabla_cast_check(&t);
+  nabla_template_deinit(&t);
+  return done;
+}
+
+/* Before lowerings, which make casts of sizes that they have compared. */
+static bool check_casts(MlirOperation module, nabla_features features) {
+  return mlirLogicalResultIsSuccess(
+      nabla_ops_each(module, nabla_cast_states_sizes, check_cast, &features));
+}
+
 static bool lower_all(MlirOperation module, bool (*want)(MlirOperation),
                       nabla_features features) {
   return mlirLogicalResultIsSuccess(
@@ -192,6 +208,7 @@ MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
   if (!target) return mlirLogicalResultFailure();
   nabla_features features = target->features(values[0].string);
   bool good = check_sizes(module) && nabla_nested_expand(module) &&
+              check_casts(module, features) &&
               lower_all(module, is_quantize, features) &&
               lower_all(module, is_other, features) &&
               remove_components(module);
