@@ -74,27 +74,64 @@ static MlirValue pack(MlirOperation before, MlirType type,
   return nabla_leaves_pack(before, type, leaves);
 }
 
-/* Splits the implicit arguments of a block; true if there were any. */
-static bool split_arguments(MlirBlock block, bool buffers) {
-  bool any = false;
-  MlirOperation first = mlirBlockGetFirstOperation(block);
-  for (intptr_t i = mlirBlockGetNumArguments(block); i-- > 0;) {
-    MlirValue whole = mlirBlockGetArgument(block, i);
-    MlirType type = mlirValueGetType(whole);
-    if (!nablaTypeIsAImplicit(type)) continue;
+static bool has_implicit(MlirBlock block) {
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+    if (nablaTypeIsAImplicit(mlirValueGetType(mlirBlockGetArgument(block, i))))
+      return true;
+  return false;
+}
+
+/* A block in the place of `old`, with its operations and components for its
+ * implicit arguments. */
+static MlirBlock block_of_components(MlirBlock old, bool buffers) {
+  MlirBlock made = mlirBlockCreate(0, NULL, NULL);
+  mlirRegionInsertOwnedBlockBefore(mlirBlockGetParentRegion(old), old, made);
+  MlirOperation op = mlirBlockGetFirstOperation(old), next;
+  const MlirLocation location = mlirOperationGetLocation(op);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(old); i++) {
+    MlirType leaves[NABLA_MAX_LEAVES];
+    const MlirType type = mlirValueGetType(mlirBlockGetArgument(old, i));
+    if (!nablaTypeIsAImplicit(type)) {
+      mlirBlockAddArgument(made, type, location);
+      continue;
+    }
+    const uint32_t count = nabla_implicit_leaves(type, leaves);
+    for (uint32_t p = 0; p < count; p++)
+      mlirBlockAddArgument(
+          made, buffers ? nabla_carried_type(leaves[p]) : leaves[p], location);
+  }
+  for (; !mlirOperationIsNull(op); op = next) {
+    next = mlirOperationGetNextInBlock(op);
+    mlirOperationRemoveFromParent(op);
+    mlirBlockAppendOwnedOperation(made, op);
+  }
+  return made;
+}
+
+/* Splits the implicit arguments of a block; true if there were any. The block
+ * is made anew: arguments that are inserted and erased one by one are numbered
+ * again each time, which grows with the square of their number. */
+static bool split_arguments(MlirBlock old, bool buffers) {
+  if (!has_implicit(old)) return false;
+  MlirBlock made = block_of_components(old, buffers);
+  const MlirOperation first = mlirBlockGetFirstOperation(made);
+  intptr_t at = mlirBlockGetNumArguments(made);
+  for (intptr_t i = mlirBlockGetNumArguments(old); i-- > 0;) {
+    const MlirValue whole = mlirBlockGetArgument(old, i);
+    const MlirType type = mlirValueGetType(whole);
     MlirType leaves[NABLA_MAX_LEAVES];
     MlirValue values[NABLA_MAX_LEAVES];
-    uint32_t count = nabla_implicit_leaves(type, leaves);
+    const bool implicit = nablaTypeIsAImplicit(type);
+    const uint32_t count = implicit ? nabla_implicit_leaves(type, leaves) : 1;
+    at -= (intptr_t)count;
     for (uint32_t p = 0; p < count; p++)
-      values[p] = mlirBlockInsertArgument(
-          block, i + 1 + (intptr_t)p,
-          buffers ? nabla_carried_type(leaves[p]) : leaves[p],
-          mlirOperationGetLocation(first));
-    mlirValueReplaceAllUsesOfWith(whole, pack(first, type, values));
-    mlirBlockEraseArgument(block, (unsigned)i);
-    any = true;
+      values[p] = mlirBlockGetArgument(made, at + (intptr_t)p);
+    mlirValueReplaceAllUsesOfWith(
+        whole, implicit ? pack(first, type, values) : values[0]);
   }
-  return any;
+  mlirBlockDetach(old);
+  mlirBlockDestroy(old);
+  return true;
 }
 
 static MlirAttribute attribute(MlirOperation op, const char *name) {
@@ -178,6 +215,7 @@ static bool split_function(MlirOperation function) {
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (failed || mlirBlockIsNull(entry)) return !failed;
   if (!split_arguments(entry, false)) return true;
+  entry = mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   nabla_arguments_protect(function, 0, mlirBlockGetNumArguments(entry));
   return allow_offsets(function, type);
 }
@@ -286,10 +324,7 @@ static bool has_implicit_arguments(MlirOperation op) {
     for (MlirBlock block =
              mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r));
          !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block))
-      for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
-        if (nablaTypeIsAImplicit(
-                mlirValueGetType(mlirBlockGetArgument(block, i))))
-          return true;
+      if (has_implicit(block)) return true;
   return false;
 }
 
