@@ -2,7 +2,7 @@
 with wrapping integers, which any wrong value changes; and the time of
 compilation, which grows with their number, not with its square.
 
-usage: size.py NABLA_RUN NABLA_COMPILE results|medium|long
+usage: size.py NABLA_RUN NABLA_COMPILE NABLA_OPT results|medium|long
 """
 import random
 import resource
@@ -226,12 +226,13 @@ def check_generics(s, count=1100):
 # ---- time ---------------------------------------------------------------------
 
 
-def seconds(s, program):
-    """Of CPU, to compile it to an object."""
+def seconds(s, program, passes=None):
+    """Of CPU, to compile it to an object, or for these passes alone."""
     path, out = s.write(program), s.path(".o")
+    command = ([sys.argv[3], path, *passes] if passes else
+               [sys.argv[2], path]) + ["-o", out]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.argv[2], path, "-o", out], capture_output=True,
-                          timeout=900)
+    done = subprocess.run(command, capture_output=True, timeout=900)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     s.expect(done.returncode == 0, done.stderr.decode()[-400:])
     return after.ru_utime - before.ru_utime
@@ -251,6 +252,30 @@ def arguments(count):
                       "  return %s : %s\n}" % (last, kind)])
 
 
+def calls(count):
+    """The same in a function that another calls with all its arguments, the
+    last first."""
+    kind = "tensor<64xf32>"
+    names = ["%%a%d" % i for i in range(count)]
+    return "\n".join([
+        arguments(count).replace("func.func @f", "func.func private @g"),
+        "func.func @f(%s) -> %s {" % (", ".join(
+            "%s: %s" % (name, kind) for name in names), kind),
+        "  %%r = func.call @g(%s) : (%s) -> %s" % (
+            ", ".join(names[::-1]), ", ".join([kind] * count), kind),
+        "  return %%r : %s\n}" % kind])
+
+
+def packed(count):
+    """Packed arguments, each decoded."""
+    kind = "!nabla.implicit<64xf32, #nabla.nf4<block = 64>>"
+    return "\n".join([
+        "func.func @f(%s) {" % ", ".join(
+            "%%a%d: %s" % (i, kind) for i in range(count)),
+        *("  %%m%d = nabla.materialize %%a%d : %s" % (i, i, kind)
+          for i in range(count)), "  return\n}"])
+
+
 def operations(choose):
     """Programs of so many operations."""
     def make(count):
@@ -259,11 +284,12 @@ def operations(choose):
     return make
 
 
-def check_time(s, programs, few):
-    start = seconds(s, operations(chain)(1))
+def check_time(s, programs, few, passes=None):
+    start = seconds(s, operations(chain)(1), passes)
     for make in programs:
         for attempt in range(ATTEMPTS):
-            times = [seconds(s, make(n)) - start for n in (few, 10 * few)]
+            times = [seconds(s, make(n), passes) - start
+                     for n in (few, 10 * few)]
             print("%s: %d in %.2f s, %d in %.2f s" % (
                 make.__name__, few, times[0], 10 * few, times[1]))
             if times[1] <= MOST * times[0] + 0.3:
@@ -274,12 +300,14 @@ def check_time(s, programs, few):
 
 
 def test(s):
-    if sys.argv[3] == "results":
+    if sys.argv[4] == "results":
         check_results(s)
         check_arguments(s)
-    elif sys.argv[3] == "medium":
+    elif sys.argv[4] == "medium":
         check_time(s, map(operations, (chain, recent)), 3000)
         check_time(s, (arguments,), 500)
+        check_time(s, (calls,), 1000)
+        check_time(s, (packed,), 3000, ["--nabla-lower-implicit"])
     else:
         check_time(s, map(operations, (chain, mixed, recent, anywhere)), 10000)
         check_time(s, (arguments,), 1000)

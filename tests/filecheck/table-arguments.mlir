@@ -37,15 +37,21 @@ func.func private @wide(%a0: !t, %a1: !t, %a2: !t, %a3: !t, %a4: !t, %a5: !t, %a
   return %a64 : !t
 }
 
-// One tensor gets a descriptor of five words here, 64 pass theirs on.
+// One tensor gets a descriptor of five words here, 64 pass theirs on: a loop over
+// their numbers in this function's table copies the pointers. The first number
+// stands for the tensor, whose pointer is stored after the loop.
 // CHECK-LABEL: func.func @calls(
 // CHECK-SAME: !llvm.ptr) -> tensor<4xf32>
 // CHECK: %[[OWN:.*]] = bufferization.to_buffer %{{.*}} read_only : tensor<4xf32> to memref<4xf32>
 // CHECK: %[[CAST:.*]] = builtin.unrealized_conversion_cast %[[OWN]], {{.*}} to !llvm.ptr
 // CHECK: call @wide(%[[CAST]], %{{.*}}) : (!llvm.ptr, index) -> tensor<4xf32>
 // CALLS-LABEL: func.func @calls(
-// CALLS: memref.alloc() : memref<560xi8>
-// CALLS-COUNT-66: llvm.store
+// CALLS: %[[MEMORY:.*]] = memref.alloc() : memref<560xi8>
+// CALLS: %[[TABLE:.*]] = llvm.inttoptr
+// CALLS: %[[NUMBERS:.*]] = llvm.mlir.addressof @nabla.entries_0
+// CALLS: %[[COUNT:.*]] = arith.constant 65 : i64
+// CALLS: call @nabla_fill_table(%[[TABLE]], %arg0, %[[NUMBERS]], %[[COUNT]])
+// CALLS-COUNT-2: llvm.store
 // CALLS-NOT: llvm.store
 // CALLS: call @wide(
 // CALLS-NEXT: memref.dealloc %{{.*}} : memref<560xi8>

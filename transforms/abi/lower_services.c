@@ -23,6 +23,7 @@ static const struct {
     {"nabla_require_equal", "nabla.require_equal", 1, 0},
     {"nabla_require_divisors", "nabla.require_divisors", 1, 0},
     {"nabla_custom_call", "nabla.call", 1, 0},
+    {"nabla_fill_table", "nabla.fill_table", 0, 0},
 };
 
 void nabla_services_refuse(nabla_lowering *l, MlirOperation op,

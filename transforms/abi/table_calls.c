@@ -1,9 +1,13 @@
 /* nabla-table-calls: makes the tables that nabla-table-arguments asks for. In
  * front of a call stands an array of pointers to descriptors, and behind it the
  * descriptors; both are freed after it. Arguments that are passed on keep the
- * descriptor that they came with. */
+ * descriptor that they came with: a loop over a constant array of their numbers
+ * copies the pointers. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
 #include "transforms/passes.h"
@@ -77,14 +81,138 @@ static void store(MlirOperation before, MlirValue value, MlirValue place) {
   nabla_op_create(before, &spec);
 }
 
-static void fill(MlirOperation call, MlirOperation cast, MlirValue table) {
-  MlirContext context = nabla_op_context(call);
+/* ---- arguments that are passed on ---- */
+
+/* Arguments that are passed on and are copied in a loop, at least: as many
+ * loads and stores as a wide call has arguments cost LLVM time that grows
+ * faster than their number. */
+#define COPIED_MIN 16
+
+/* Entry `*out_entry` of the table `*out_table` is `place`. */
+static bool find_entry(MlirValue place, MlirValue *out_table,
+                       int64_t *out_entry) {
+  const MlirOperation load = nabla_defining_op(place);
+  if (!nabla_is(load, "llvm.load")) return false;
+  const MlirValue address = mlirOperationGetOperand(load, 0);
+  const MlirOperation from = nabla_defining_op(address);
+  *out_table = address;
+  *out_entry = 0;
+  if (!nabla_is(from, "llvm.getelementptr"))
+    return mlirValueIsABlockArgument(address);
+  const MlirAttribute indices =
+      mlirOperationGetAttributeByName(from, nabla_ref("rawConstantIndices"));
+  if (mlirOperationGetNumOperands(from) != 1 ||
+      mlirDenseArrayGetNumElements(indices) != 1)
+    return false;
+  *out_table = mlirOperationGetOperand(from, 0);
+  *out_entry = mlirDenseI32ArrayGetElement(indices, 0) / 8;
+  return mlirValueIsABlockArgument(*out_table);
+}
+
+/* The entries of one table that a call passes on; 0 where it does not. */
+typedef struct passed {
+  MlirValue table;
+  int32_t *entries;
+  bool *is_copied;
+  intptr_t count, copied;
+} passed;
+
+static bool passed_init(passed *p, MlirOperation cast) {
   const intptr_t count = mlirOperationGetNumOperands(cast);
-  int64_t next = 8 * (int64_t)count; /* where the next descriptor goes */
+  *p = (passed){.count = count};
+  p->entries = calloc((size_t)count, sizeof *p->entries);
+  p->is_copied = calloc((size_t)count, sizeof *p->is_copied);
+  if (!p->entries || !p->is_copied) return false;
   for (intptr_t i = 0; i < count; i++) {
+    MlirValue table;
+    int64_t entry;
+    const MlirValue place = read_from(mlirOperationGetOperand(cast, i));
+    if (mlirValueIsNull(place) || !find_entry(place, &table, &entry)) continue;
+    if (mlirValueIsNull(p->table)) p->table = table;
+    if (!mlirValueEqual(p->table, table)) continue;
+    p->entries[i] = (int32_t)entry;
+    p->is_copied[i] = true;
+    p->copied++;
+  }
+  return true;
+}
+
+static void passed_deinit(passed *p) {
+  free(p->entries);
+  free(p->is_copied);
+}
+
+/* The tables of a module. */
+typedef struct table_maker {
+  MlirBlock body; /* of the module */
+  unsigned arrays;
+} table_maker;
+
+static void declare(table_maker *m, MlirContext context, const char *text) {
+  mlirBlockInsertOwnedOperation(
+      m->body, 0,
+      mlirOperationCreateParse(context, nabla_ref(text), nabla_ref("tables")));
+}
+
+/* A constant array of the module: the entries that a call passes on. */
+static MlirValue entries_array(table_maker *m, MlirOperation before,
+                               const passed *p) {
+  MlirContext context = nabla_op_context(before);
+  nabla_text text = {0};
+  char name[32];
+  snprintf(name, sizeof name, "nabla.entries_%u", m->arrays++);
+  nabla_text_add(&text, "llvm.mlir.global internal constant @%s(dense<[", name);
+  for (intptr_t i = 0; i < p->count; i++)
+    nabla_text_add(&text, "%s%d", i ? ", " : "", p->entries[i]);
+  nabla_text_add(&text,
+                 "]> : tensor<%jdxi32>) {addr_space = 0 : i32} : "
+                 "!llvm.array<%jd x i32>",
+                 (intmax_t)p->count, (intmax_t)p->count);
+  declare(m, context, text.data);
+  nabla_text_deinit(&text);
+  MlirNamedAttribute of =
+      nabla_named(context, "global_name",
+                  mlirFlatSymbolRefAttrGet(context, nabla_ref(name)));
+  MlirType pointer = nabla_table_pointer(context);
+  nabla_op_spec spec = {"llvm.mlir.addressof", 0, NULL, 1, &pointer, 1, &of};
+  return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
+/* Calls what copies all entries; one that the call does not pass on is stored
+ * over. */
+static void copy_entries(table_maker *m, MlirOperation before, const passed *p,
+                         MlirValue table) {
+  MlirContext context = nabla_op_context(before);
+  MlirType word = mlirIntegerTypeGet(context, 64);
+  if (m->arrays == 0)
+    declare(m, context,
+            "func.func private @nabla_fill_table(!llvm.ptr, !llvm.ptr, "
+            "!llvm.ptr, i64)");
+  MlirNamedAttribute attributes[] = {
+      nabla_named(context, "value", mlirIntegerAttrGet(word, p->count)),
+      nabla_named(
+          context, "callee",
+          mlirFlatSymbolRefAttrGet(context, nabla_ref("nabla_fill_table")))};
+  MlirValue array = entries_array(m, before, p);
+  nabla_op_spec number = {"arith.constant", 0, NULL, 1, &word, 1, attributes};
+  MlirValue count = mlirOperationGetResult(nabla_op_create(before, &number), 0);
+  MlirValue operands[] = {table, p->table, array, count};
+  nabla_op_spec call = {"func.call", 4, operands, 0, NULL, 1, attributes + 1};
+  nabla_op_create(before, &call);
+}
+
+/* ---- calls ---- */
+
+static void fill(MlirOperation call, MlirOperation cast, MlirValue table,
+                 const passed *p) {
+  MlirContext context = nabla_op_context(call);
+  const bool copies = p->copied >= COPIED_MIN;
+  int64_t next = 8 * (int64_t)p->count; /* where the next descriptor goes */
+  for (intptr_t i = 0; i < p->count; i++) {
     MlirValue buffer = mlirOperationGetOperand(cast, i);
     MlirType type = mlirValueGetType(buffer);
     MlirValue place = read_from(buffer);
+    if (copies && p->is_copied[i]) continue;
     if (mlirValueIsNull(place)) {
       place = nabla_table_address(call, table, next);
       next += descriptor_bytes(type);
@@ -99,27 +227,36 @@ static void fill(MlirOperation call, MlirOperation cast, MlirValue table) {
 }
 
 static bool make_table(MlirOperation call, void *self) {
-  (void)self;
   MlirOperation cast = buffers_of(call);
   const int64_t bytes = table_bytes(cast);
   if (bytes > INT32_MAX) {
     nabla_error_at(call, "takes too many arguments: more than 2 GiB of them");
     return false;
   }
-  MlirValue memory = allocate(call, bytes);
-  MlirValue table = address_of(call, memory);
-  fill(call, cast, table);
-  mlirOperationSetOperand(call, 0, table);
-  nabla_op_spec release = {"memref.dealloc", 1, &memory, 0, NULL, 0, NULL};
-  nabla_op_create(mlirOperationGetNextInBlock(call), &release);
-  if (nabla_use_count(mlirOperationGetResult(cast, 0)) == 0)
-    nabla_op_erase(cast);
-  return true;
+  passed p;
+  const bool good = passed_init(&p, cast);
+  if (good) {
+    MlirValue memory = allocate(call, bytes);
+    MlirValue table = address_of(call, memory);
+    if (p.copied >= COPIED_MIN) copy_entries(self, call, &p, table);
+    fill(call, cast, table, &p);
+    mlirOperationSetOperand(call, 0, table);
+    nabla_op_spec release = {"memref.dealloc", 1, &memory, 0, NULL, 0, NULL};
+    nabla_op_create(mlirOperationGetNextInBlock(call), &release);
+    if (nabla_use_count(mlirOperationGetResult(cast, 0)) == 0)
+      nabla_op_erase(cast);
+  } else {
+    nabla_error_at(call, "nabla-table-calls: out of memory");
+  }
+  passed_deinit(&p);
+  return good;
 }
 
 MlirLogicalResult nabla_run_table_calls(MlirOperation module,
                                         const nablaPassValue *values,
                                         void *prepared) {
   (void)values, (void)prepared;
-  return nabla_ops_each(module, has_buffers, make_table, NULL);
+  table_maker m = {mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)),
+                   0};
+  return nabla_ops_each(module, has_buffers, make_table, &m);
 }
