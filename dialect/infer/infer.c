@@ -1,5 +1,5 @@
 /* Result types from operands and attributes: one function for each name in the
- * column `infer` of ops.def. An error says what would be legal. */
+ * column INFER of ops.def. An error says what would be legal. */
 #include "dialect/infer/infer.h"
 
 #include <mlir-c/BuiltinAttributes.h>

@@ -1,5 +1,5 @@
 /* Inference of result types that is not in infer.c: one function for each name
- * in the column `infer` of ops.def. */
+ * in the column INFER of ops.def. */
 #ifndef NABLA_DIALECT_INFER_INFER_H
 #define NABLA_DIALECT_INFER_INFER_H
 

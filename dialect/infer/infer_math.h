@@ -1,5 +1,5 @@
 /* Inference and verifiers of what NablaMath.td has: one function for each name
- * in the columns `infer` and `verify` of ops.def. */
+ * in the columns INFER and VERIFY of ops.def. */
 #ifndef NABLA_DIALECT_INFER_INFER_MATH_H
 #define NABLA_DIALECT_INFER_INFER_MATH_H
 

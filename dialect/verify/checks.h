@@ -34,7 +34,7 @@ MlirAttribute nabla_attribute(MlirAttribute attributes, const char *key);
 /* Operands of group `index` of an op with several variadic ones. */
 intptr_t nabla_op_segment(MlirOperation op, intptr_t index);
 
-/* Whether an op takes arrays of the element type of `type`: its column `types`
+/* Whether an op takes arrays of the element type of `type`: its column TYPES
  * of ops.def. Reports what is legal. True of what is no array. */
 bool nabla_types_check(MlirLocation location, MlirStringRef op, MlirType type);
 

@@ -1,5 +1,5 @@
 /* What inference does not see: ops whose result type is written. One function
- * for each name in the column `verify` of ops.def. */
+ * for each name in the column VERIFY of ops.def. */
 #include "dialect/verify/verify.h"
 
 #include <mlir-c/BuiltinTypes.h>

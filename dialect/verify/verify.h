@@ -1,5 +1,5 @@
 /* Verifiers that are not in verify.c: one function for each name in the column
- * `verify` of ops.def. */
+ * VERIFY of ops.def. */
 #ifndef NABLA_DIALECT_VERIFY_VERIFY_H
 #define NABLA_DIALECT_VERIFY_VERIFY_H
 

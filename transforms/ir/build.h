@@ -1,8 +1,9 @@
 /* Making operations of the dialect, one after the other, before another one:
  * for passes that say an operation by others. Result types are inferred. A null
  * value stands for what could not be made, which was reported: what is built on
- * it is null too, so that only the last need be asked. Operations with regions:
- * build_control.h. */
+ * it is null too, so that only the last need be asked. Functions are in
+ * build.c, those of gather, scatter, convolutions and pools in build_windows.c;
+ * operations with regions: build_control.h. */
 #ifndef NABLA_TRANSFORMS_IR_BUILD_H
 #define NABLA_TRANSFORMS_IR_BUILD_H
 

@@ -1,9 +1,9 @@
 /* Writing the lowering of one operation as text: a module with a function @t
- * (nabla_template_replace), its tensors, loops and checks. transforms/
- * lowerings_*.c has one function for each name in the column `lowering` of
- * dialect/ops.def: bool nabla_lower_<name>(nabla_template *t) false after an
- * error was reported. Functions are defined in loops.c, silu.c and steps.c
- * too. */
+ * (nabla_template_replace), its tensors, loops and checks. This folder has one
+ * function for each word in the column LOWER of dialect/ops.def:
+ *   bool nabla_lower_<word>(nabla_template *t)
+ * false after an error was reported. Functions are defined in lowering.c,
+ * loops.c, silu.c and steps.c. */
 #ifndef NABLA_TRANSFORMS_LOWER_LOWERING_H
 #define NABLA_TRANSFORMS_LOWER_LOWERING_H
 
