@@ -1,5 +1,5 @@
-/* Kernels of the fused dot product: what is possible, and the function around
- * the variants. */
+/* Kernels of the fused dot product: the specs that have a kernel, and the
+ * function around the code of a variant. */
 #include "lib/kernels/fused_kernel.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 /* Sizes up to here keep every address of the kernel in an i64. */
 #define ELEMENTS_MAX ((uint64_t)1 << 48)
 
-/* The last element of w, if that can be represented. */
+/* The index of the last element of w; false on overflow. */
 static int last_element(const nabla_fused_spec *spec, uint64_t *out) {
   uint64_t n, k, sum;
   return !__builtin_mul_overflow(spec->n - 1, spec->stride_n, &n) &&
@@ -122,15 +122,16 @@ static nabla_ssa load_pointer(nabla_emitter *e, uint64_t arg) {
   return k_op(e, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
 }
 
-/* N or K: a constant, or a word, a multiple of `unit`, which LLVM is told so.
- */
+/* N or K: a constant, or an argument that is a multiple of `unit`, written so
+ * that LLVM knows the multiple. */
 static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t arg,
                          uint64_t unit) {
   if (!e->spec->any_size) return k_i64(e, known);
   return k_multiply(e, k_divide(e, load_arg(e, arg), unit), unit);
 }
 
-/* What the words hold; what a function does not use is left out. */
+/* Loads the kernel arguments; unused loads are removed later
+ * (to_llvm_dialect.h). */
 static void load_args(nabla_emitter *e) {
   const nabla_fused_spec *spec = e->spec;
   uint64_t arg = NABLA_ARG_EPILOGUE;

@@ -43,10 +43,10 @@ typedef struct nabla_fused_spec {
   uint64_t n, k;
   uint64_t stride_n, stride_k, offset; /* stride_k or stride_n is 1, or its
                                           extent is at most 1; 0 broadcasts */
-  /* Not 0: N and K are words of the call; K is a multiple of it and at most k,
-   * which nabla_fused_accumulation_depth tells about (0: of any size, for
-   * variants that need no limit); w is the whole storage, row-major; n,
-   * storage_elements, strides, offset mean nothing */
+  /* Not 0: N and K are kernel arguments; K is a multiple of it and at most k,
+   * for which nabla_fused_accumulation_depth holds (k 0: no limit, for variants
+   * that need none); w is the whole storage, row-major; n, storage_elements,
+   * strides and offset are not read */
   uint64_t any_size;
   nabla_numerics numerics;
   nabla_weight_layout layout;
@@ -58,32 +58,34 @@ typedef struct nabla_fused_spec {
   const char *variant; /* the variant to use (variants.def); NULL: the best  */
 } nabla_fused_spec;
 
-/* NULL when kernels exist for `spec`, else why not, as static text. */
+/* Why there is no kernel for `spec`, as static text; NULL when there is one. */
 const char *nabla_fused_objection(const nabla_fused_spec *spec);
 
 /* The ranges of M that kernels are made for. */
 #define NABLA_FUSED_CLASSES_MAX 6u
 
-/* Cuts spec's range of M into those that one kernel serves each, in rising
- * order, each with all else as in `spec`, which must not object. Of a single M
- * above 1 it is the range of the kernel that serves M. Returns how many. The
- * functions below take such a spec. */
+/* Splits spec's range of M into classes that have one kernel each, in rising
+ * order; all else is as in `spec`, to which there must be no objection. For a
+ * single M above 1 the one class is the range of the kernel that serves M.
+ * Returns the number of classes. The functions below take the spec of a
+ * class. */
 uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
                              nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]);
 
-/* Which of `count` ranges M = m is in; the last one if none. */
+/* The index of the class that contains M = m; the last one if none does. */
 uint32_t nabla_fused_class_of(const nabla_fused_spec *classes, uint32_t count,
                               uint64_t m);
 
 /* The name of the variant in variants.def that computes `spec`. */
 const char *nabla_fused_variant(const nabla_fused_spec *spec);
 
-/* The instruction that this variant makes products with, where it has one of
- * its own, else NULL. */
+/* The multiply instruction of this variant, where it has one of its own, else
+ * NULL. */
 const char *nabla_fused_instruction(const nabla_fused_spec *spec);
 
-/* What callers need to know: tiles, grain and form, not the functions. Whether
- * there are such, nabla_fused_has_prepare and nabla_fused_has_prepack tell. */
+/* Fills tiles, grain and form of `out`, not its functions.
+ * nabla_fused_has_prepare and nabla_fused_has_prepack say which functions the
+ * kernel has besides `run`. */
 void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 int nabla_fused_has_prepare(const nabla_fused_spec *spec);
 int nabla_fused_has_prepack(const nabla_fused_spec *spec);

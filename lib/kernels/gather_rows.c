@@ -1,13 +1,13 @@
-/* See gather_rows.h. Runs are decoded 64 elements at a time, then 16; the last
- * window overlaps the one before. */
+/* Gathering rows, see gather_rows.h: a run is dequantized 64 elements at a
+ * time, then 16; the last window overlaps the one before. */
 #include "lib/kernels/gather_rows.h"
 
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/tile_util.h"
 
-#define STEP  64u   /* elements, whose codes are asked for in the next run */
-#define GRAIN 8192u /* elements for each call at least */
+#define STEP  64u   /* elements whose codes are prefetched in the next run */
+#define GRAIN 8192u /* elements of a call, at least */
 
 /* A run: where it begins in the storage and in the result. */
 typedef struct run {

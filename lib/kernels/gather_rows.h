@@ -1,11 +1,11 @@
-/* Decoding runs of consecutive elements of packed storage, as a kernel: rows of
- * an embedding by number, or all of a weight. */
+/* Kernels that dequantize runs of consecutive elements of packed storage: rows
+ * of an embedding by index, or a whole weight. */
 #ifndef NABLA_KERNELS_GATHER_ROWS_H
 #define NABLA_KERNELS_GATHER_ROWS_H
 
 #include "lib/kernels/fused_kernel.h"
 
-/* The shortest run that there is a kernel for. */
+/* Elements of the shortest run that has a kernel. */
 #define NABLA_GATHER_ROWS_SHORTEST 16u
 
 /* What is decoded is told by a nabla_fused_spec of one row:
@@ -24,7 +24,7 @@ const char *nabla_gather_rows_objection(const nabla_fused_spec *spec);
 void nabla_gather_rows_emit(const nabla_fused_spec *spec, const char *name,
                             nabla_text *text);
 
-/* Runs that one call should decode at least. */
+/* Runs of one call, at least, for it to be worth a task. */
 uint64_t nabla_gather_rows_grain(const nabla_fused_spec *spec);
 
 #endif

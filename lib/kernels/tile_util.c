@@ -1,4 +1,4 @@
-/* What the variants of a fused kernel share; see tile_util.h. */
+/* Code that the variants of a fused kernel share; see tile_util.h. */
 #include "lib/kernels/tile_util.h"
 
 #include "lib/kernels/builder/k.h"

@@ -32,8 +32,8 @@ uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
   return spec->m_max ? spec->m_max : UINT64_MAX;
 }
 
-/* A kernel for one row adds more in turn than others promise where K is large:
- * there it is one for two. */
+/* For large K the accumulation chain of the kernel for M = 1 would exceed the
+ * documented error bound: the kernel for M = 2 is used there. */
 nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
   nabla_fused_spec exact = *spec;
   exact.variant = nabla_variant_gemv_k_lanes.name;
@@ -42,7 +42,7 @@ nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
   return exact;
 }
 
-/* A row count of the spec's range to compare variants at. */
+/* An M of the spec's range, at which the costs of variants are compared. */
 static uint64_t typical_m(const nabla_fused_spec *spec) {
   uint32_t class = 0;
   while (classes[class].last < spec->m_min) class++;
@@ -58,8 +58,8 @@ uint32_t nabla_fused_class_of(const nabla_fused_spec *list, uint32_t count,
   return i;
 }
 
-/* Numerics allow errors and do not ask for them: what computes in f32 serves
- * bf16 and int8 too, where it is faster or there is nothing else. */
+/* Numerics allow errors and do not require them: a variant that computes in f32
+ * serves bf16 and int8 too, where it is faster or no other applies. */
 static int serves(const nabla_kernel_variant *variant,
                   const nabla_fused_spec *spec) {
   nabla_fused_spec exact = *spec;
@@ -83,8 +83,8 @@ const nabla_kernel_variant *nabla_variant_of(const nabla_fused_spec *spec) {
   return best;
 }
 
-/* Whether `variant` is the best for two ranges, one behind the other, as one,
- * and does not serve the lower one better by itself. */
+/* Whether `variant` is the best for two neighbouring ranges joined, and has no
+ * dedicated kernel for the lower one alone. */
 static int serves_both(const nabla_fused_spec *low,
                        const nabla_fused_spec *high,
                        const nabla_kernel_variant *variant) {
@@ -121,7 +121,7 @@ static uint32_t cut(const nabla_fused_spec *spec,
   return count;
 }
 
-/* A single M above 1 gets the kernel that all of its class share. */
+/* A single M above 1 gets the kernel of its class. */
 uint32_t nabla_fused_classes(const nabla_fused_spec *spec,
                              nabla_fused_spec out[NABLA_FUSED_CLASSES_MAX]) {
   nabla_fused_spec any = *spec;

@@ -1,35 +1,36 @@
-/* Variants of kernels, and which of them computes a spec: rows of variants.def.
- */
+/* Variants of kernels (rows of variants.def) and the choice among them. */
 #ifndef NABLA_KERNELS_VARIANTS_H
 #define NABLA_KERNELS_VARIANTS_H
 
 #include "lib/kernels/builder/emit.h"
 
-/* One way to compute y for a range of M. What is NULL is not there. */
+/* One way to compute y for a range of M. Functions that a variant does not need
+ * are NULL. */
 typedef struct nabla_kernel_variant {
   const char *name;
-  const char *instruction;  /* of its products, where it is always the same */
-  int takes_blocks;         /* it is asked for specs with `ggml` too */
+  const char *instruction;  /* of its products, if always the same */
+  int takes_blocks;         /* it may apply to specs with `ggml` too */
   uint32_t dedicated_max_m; /* for no more of x than these it is another, */
                             /* faster kernel; or 0                        */
   int has_exact;            /* it calls @NAME_exact, which computes
                                nabla_fused_exact of the spec */
   /* Whether it can compute `spec`, which is one that the encoding can have. */
   int (*applies)(const nabla_fused_spec *spec);
-  /* What it costs at `m` rows, in picoseconds for one element of w (an
-   * estimate for a core of 2024; only the order of variants matters). */
+  /* Estimated cost at `m` rows, in picoseconds for one element of w on a core
+   * of 2024; only the order of variants matters. */
   double (*cost)(const nabla_fused_spec *spec, uint64_t m);
-  /* Write the inside of the three functions of lib/runtime/matmul/kernel.h. */
+  /* Write the code of the three functions of lib/runtime/matmul/kernel.h:
+   * `run`, `prepare` (packing of x), `prepack`. */
   void (*run)(nabla_emitter *e);
   void (*pack_a)(nabla_emitter *e);
   void (*prepack)(nabla_emitter *e);
   /* Fills tiles and grain. */
   void (*describe)(const nabla_fused_spec *spec, nabla_kernel *out);
   uint64_t (*accumulation_depth)(const nabla_fused_spec *spec);
-  /* Bytes of the stack that `run` and `prepack` use as e->scratch,
-   * 64-byte aligned: at most 256 KiB, known when the code is made. */
+  /* Bytes of stack that `run` and `prepack` use as e->scratch, 64-byte aligned:
+   * at most 256 KiB, fixed when the code is generated. */
   uint64_t (*scratch)(const nabla_fused_spec *spec);
-  uint64_t pack_a_scratch; /* the same for `prepare` */
+  uint64_t pack_a_scratch; /* the same for `pack_a` */
 } nabla_kernel_variant;
 
 #define VARIANT(id, summary) \
@@ -41,7 +42,7 @@ typedef struct nabla_kernel_variant {
  * when none applies. */
 const nabla_kernel_variant *nabla_variant_of(const nabla_fused_spec *spec);
 
-/* One row of x, in the plainest way. */
+/* The spec of @NAME_exact: one row of x, by gemv_k_lanes. */
 nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec);
 
 /* Is the weight consecutive along k (or k at most 1)? */

@@ -5,8 +5,8 @@
 
 #define TILES 8u
 
-/* Bytes of the configuration: the palette, and for each tile how long its rows
- * are, in 16 bits, and how many. */
+/* Bytes of the configuration: the palette; for each tile the bytes of a row, in
+ * 16 bits; for each tile the number of rows. */
 #define CONFIG_BYTES 64u
 #define LENGTHS_AT   16u
 #define ROWS_AT      48u

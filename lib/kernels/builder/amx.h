@@ -1,6 +1,7 @@
-/* AMX: eight tiles, each of 16 rows of 64 bytes, and products of them. Tiles
- * have numbers, 0 to 7, which LLVM leaves alone. A function that uses them says
- * so first and lets them go last. */
+/* AMX: eight tile registers of 16 rows of 64 bytes, and their dot products. The
+ * numbers of tiles, 0 to 7, are fixed here and not allocated by LLVM. A
+ * function that uses tiles begins with nabla_emit_tiles_begin and ends with
+ * nabla_emit_tiles_end. */
 #ifndef NABLA_KERNELS_BUILDER_AMX_H
 #define NABLA_KERNELS_BUILDER_AMX_H
 
@@ -10,16 +11,16 @@
 #define NABLA_TILE_ROW_BYTES 64u
 #define NABLA_TILE_BYTES     (NABLA_TILE_ROWS * NABLA_TILE_ROW_BYTES)
 
-/* What tiles are for: sums are 0 to 3. */
+/* Use of the tiles: accumulators are 0 to 3. */
 #define NABLA_W_TILE 4u /* and 5: 16 rows of `bytes`, a multiple of 4  */
 #define NABLA_X_TILE 6u /* and 7: bytes / 4 rows                       */
 
-/* Sets the tiles up; `address` is the address of 64 bytes. */
+/* Loads the tile configuration, by way of the 64 bytes at `address`. */
 void nabla_emit_tiles_begin(nabla_emitter *e, nabla_ssa address,
                             unsigned bytes);
 void nabla_emit_tiles_end(nabla_emitter *e);
 
-/* Tiles from and to memory, where their rows follow each other. */
+/* Loads, stores and clears tiles; in memory rows of a tile are consecutive. */
 void nabla_emit_tile_load(nabla_emitter *e, unsigned tile, nabla_ssa base,
                           nabla_ssa byte);
 void nabla_emit_tile_store(nabla_emitter *e, unsigned tile, nabla_ssa base,

@@ -14,7 +14,7 @@ const char *const nabla_type_i32[2] = {"i32", "vector<16xi32>"};
 const char *const nabla_type_i16[2] = {"i16", "vector<16xi16>"};
 const char *const nabla_type_f16[2] = {"f16", "vector<16xf16>"};
 
-/* No line of a kernel is longer; one that were shows as failure. */
+/* The longest line of a kernel; a longer one is a failure. */
 #define LINE_MAX_BYTES 1024
 
 /* Formats a line; false, and failure, when it is too long. */
@@ -26,7 +26,7 @@ static bool format_line(nabla_emitter *e, char line[LINE_MAX_BYTES],
   return false;
 }
 
-/* The value of a constant operation, which is written unless it is there. */
+/* The value of a constant operation, which is written on first use. */
 static nabla_ssa find_constant(nabla_emitter *e, const char *line) {
   nabla_constants *all = e->constants;
   const size_t length = strlen(line);
@@ -254,7 +254,7 @@ void nabla_emit_store(nabla_emitter *e, const char *type, nabla_ssa value,
          value, address, alignment, type);
 }
 
-/* Asks for a line to cache `level`. */
+/* Prefetches a cache line to cache `level`. */
 static void prefetch(nabla_emitter *e, nabla_ssa address, unsigned level) {
   k_line(e,
          "\"llvm.intr.prefetch\"(%%v%u) <{cache = 1 : i32, hint = %u : "

@@ -1,6 +1,6 @@
-/* Writing a kernel as MLIR text: numbered values, loops that carry
- * accumulators, loads and stores of the floats that arrays hold. Functions
- * are defined in convert_f16_bf16.c and lib/kernels/fused_kernel.c too. */
+/* The IR builder of kernels: MLIR text with numbered SSA values, loops that
+ * carry accumulators, loads and stores of F32, F16 and BF16. Functions are
+ * defined in convert_f16_bf16.c and lib/kernels/fused_kernel.c too. */
 #ifndef NABLA_KERNELS_BUILDER_EMIT_H
 #define NABLA_KERNELS_BUILDER_EMIT_H
 
@@ -12,8 +12,8 @@
 /* The value %vN of the function being written; 0 is none. */
 typedef unsigned nabla_ssa;
 
-/* Constants of a function: in front of all else, so that each is there once,
- * wherever it is used. They are a quarter of what is written. */
+/* Constants of a function. They are written before all other operations, each
+ * once; without that they would be a quarter of the text. */
 #define NABLA_CONSTANTS_MAX 256u
 typedef struct nabla_constants {
   nabla_text text;
@@ -24,7 +24,7 @@ typedef struct nabla_constants {
   } known[NABLA_CONSTANTS_MAX];
 } nabla_constants;
 
-/* What is known of sums and addresses; see index_fold.c. */
+/* Known sums and addresses, for index folding; see index_fold.c. */
 #define NABLA_MADE_MAX 256u
 typedef struct nabla_sum {
   nabla_ssa value, root; /* value = root + constant */
@@ -36,29 +36,29 @@ typedef struct nabla_made {
 } nabla_made;
 typedef struct nabla_sums {
   nabla_sum of[NABLA_MADE_MAX];
-  nabla_made made[NABLA_MADE_MAX]; /* where it can be seen from here */
+  nabla_made made[NABLA_MADE_MAX]; /* available at this point */
 } nabla_sums;
 
 typedef struct nabla_emitter {
   nabla_text *text;
-  /* NULL in the lowering of single operations (transforms/lower/lowering.h):
-   * what is asked for is written where it is asked for. */
+  /* NULL in the lowering of single operations (transforms/lower/lowering.h),
+   * where constants and sums are written in place. */
   nabla_constants *constants;
   nabla_sums *sums;
   const nabla_fused_spec *spec;
-  const char *name; /* of the kernel */
-  int is_once;    /* the function runs once for each x or w: it may be slower */
-  nabla_ssa last; /* the last number given */
-  nabla_ssa begin, end;                    /* columns of y to compute */
-  nabla_ssa x, y, m, codes, scales, zeros; /* what the words hold */
-  nabla_ssa n, k;                          /* constants or words, i64 */
+  const char *name;     /* of the kernel */
+  int is_once;          /* runs once for each x or w: size counts, not speed */
+  nabla_ssa last;       /* the last number given */
+  nabla_ssa begin, end; /* columns of y to compute */
+  nabla_ssa x, y, m, codes, scales, zeros; /* loaded kernel arguments */
+  nabla_ssa n, k;                          /* constants or arguments, i64 */
   nabla_ssa workspace, packed;
   nabla_ssa nested_scales, nested_offset, nested_map; /* with DYNAMIC8 */
-  nabla_ssa scratch; /* on the stack, if the variant asks */
+  nabla_ssa scratch; /* on the stack, if the variant needs it */
   nabla_ssa operands[NABLA_FUSED_MAX_STEPS]; /* of each step, if it has one */
 } nabla_emitter;
 
-/* Whether an operation is on one element or on NABLA_LANES. */
+/* Whether an operation has one element or NABLA_LANES. */
 typedef enum nabla_shape { NABLA_SCALAR, NABLA_VECTOR } nabla_shape;
 
 /* Types as text, by shape: "f32" or "vector<16xf32>". */
@@ -67,25 +67,25 @@ extern const char *const nabla_type_i32[2];
 extern const char *const nabla_type_i16[2];
 extern const char *const nabla_type_f16[2];
 
-/* Appends a function of the kernel: @NAME and a suffix, what loads the words,
- * and the code that `write` writes, with `scratch` bytes of the stack. */
+/* Appends a function of the kernel: @NAME and a suffix, loads of the arguments,
+ * `scratch` bytes of stack, and the code that `write` writes. */
 void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
                          const char *suffix, uint64_t scratch,
                          void (*write)(nabla_emitter *), nabla_text *text);
 
-/* One operation with one result, or one line without. A constant is written
- * once, in front of all. `take` is an operation that no line holds. */
+/* Writes one operation and returns its result, or one line without a result.
+ * nabla_emit_taken takes an operation of any length, and frees `take`. */
 nabla_ssa nabla_emit(nabla_emitter *e, const char *format, ...)
     NABLA_PRINTF(2, 3);
 nabla_ssa nabla_emit_taken(nabla_emitter *e, nabla_text *take);
 void nabla_emit_line(nabla_emitter *e, const char *format, ...)
     NABLA_PRINTF(2, 3);
 
-/* A region has ended: what was made in it cannot be used any more. */
+/* Ends a region: values defined in it are no longer folded with. */
 void nabla_emit_leave(nabla_emitter *e);
 
-/* Arithmetic of i64, which indices are: none is negative, and no sum or product
- * is 2^63 or more. */
+/* Arithmetic of indices, i64: none is negative, and no sum or product is 2^63
+ * or more. */
 nabla_ssa nabla_emit_i64(nabla_emitter *e, uint64_t value);
 nabla_ssa nabla_emit_add(nabla_emitter *e, nabla_ssa a, nabla_ssa b);
 nabla_ssa nabla_emit_add_constant(nabla_emitter *e, nabla_ssa a, uint64_t b);
@@ -105,7 +105,7 @@ nabla_ssa nabla_emit_i32_lanes(nabla_emitter *e, const uint32_t *values);
 /* A vector of NABLA_LANES values, each "f32" or "i32". */
 nabla_ssa nabla_emit_from_elements(nabla_emitter *e, const char *type,
                                    const nabla_ssa *values);
-/* Lanes [first, end). */
+/* A mask with lanes [first, end) set. */
 nabla_ssa nabla_emit_mask(nabla_emitter *e, unsigned first, unsigned end);
 
 /* f32 arithmetic. `nabla_emit_fma` is a * b + c, fused where the target can. */
@@ -115,7 +115,7 @@ nabla_ssa nabla_emit_fma(nabla_emitter *e, nabla_shape shape, nabla_ssa a,
                          nabla_ssa b, nabla_ssa c);
 nabla_ssa nabla_emit_broadcast(nabla_emitter *e, const char *type,
                                nabla_ssa value);
-/* The sum of all lanes as a tree: 4 additions long. */
+/* The sum of all lanes as a tree of depth 4. */
 nabla_ssa nabla_emit_sum(nabla_emitter *e, nabla_ssa vector);
 
 /* arith.OPERATION of i32. */
@@ -125,19 +125,20 @@ nabla_ssa nabla_emit_i32_binary(nabla_emitter *e, nabla_shape shape,
 nabla_ssa nabla_emit_i32_with(nabla_emitter *e, nabla_shape shape,
                               const char *operation, nabla_ssa a, uint32_t b);
 
-/* A shuffle of vectors of `lanes` elements "i8", "i32", "f32": lane i of the
- * result, which has `count`, is lane `pick(i, context)` of a and b. */
+/* A shuffle of two vectors of `lanes` elements "i8", "i32", "f32": lane i of
+ * the result, which has `count` lanes, is lane `pick(i, context)` of a and
+ * b. */
 typedef unsigned nabla_pick(unsigned lane, unsigned context);
 nabla_ssa nabla_emit_shuffle(nabla_emitter *e, const char *element,
                              unsigned lanes, nabla_ssa a, nabla_ssa b,
                              unsigned count, nabla_pick *pick,
                              unsigned context);
 
-/* Some picks: context is the first lane; every second lane from it. */
+/* Picks: consecutive lanes from `context` on; every second lane from it on. */
 unsigned nabla_pick_from(unsigned lane, unsigned context);
 unsigned nabla_pick_second(unsigned lane, unsigned context);
 
-/* A vector as one of another type. */
+/* A bitcast between vector types. */
 nabla_ssa nabla_emit_bitcast(nabla_emitter *e, const char *from, const char *to,
                              nabla_ssa value);
 
@@ -148,10 +149,10 @@ nabla_ssa nabla_emit_load(nabla_emitter *e, const char *type, nabla_ssa base,
                           nabla_ssa byte, unsigned alignment);
 void nabla_emit_store(nabla_emitter *e, const char *type, nabla_ssa value,
                       nabla_ssa base, nabla_ssa byte, unsigned alignment);
-/* Asks for the cache line at `base` + `byte`, which may lie anywhere. */
+/* Prefetches the cache line at `base` + `byte`, which may be any address. */
 void nabla_emit_prefetch(nabla_emitter *e, nabla_ssa base, nabla_ssa byte);
 
-/* The same of the line at `address`, for the second cache. */
+/* Prefetches the line at `address` to the second-level cache. */
 void nabla_emit_prefetch_far(nabla_emitter *e, nabla_ssa address);
 
 /* An array of F32, F16 or BF16 elements at an address. */
@@ -181,14 +182,15 @@ void nabla_emit_write_lanes(nabla_emitter *e, nabla_array_ref array,
  * NABLA_LANES. */
 void nabla_emit_clear(nabla_emitter *e, nabla_array_ref array, nabla_ssa count);
 
-/* i16 bits of F16 or BF16 as f32, and f32 rounded to such bits. */
+/* Converts i16 bits of F16 or BF16 to f32, and f32 to such bits with
+ * rounding. */
 nabla_ssa nabla_emit_widen(nabla_emitter *e, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa half);
 nabla_ssa nabla_emit_narrow(nabla_emitter *e, nabla_shape shape,
                             nabla_dtype dtype, nabla_ssa value);
 
-/* The bits of the size of an f32, i32: as integers they compare like sizes, NaN
- * above infinity. */
+/* The bits of |value|, i32: as integers they compare like magnitudes, NaN above
+ * infinity. */
 nabla_ssa nabla_emit_size_bits(nabla_emitter *e, nabla_shape shape,
                                nabla_ssa value);
 
@@ -196,16 +198,16 @@ nabla_ssa nabla_emit_size_bits(nabla_emitter *e, nabla_shape shape,
 nabla_ssa nabla_emit_round(nabla_emitter *e, nabla_shape shape,
                            nabla_dtype dtype, nabla_ssa value);
 
-/* A loop over i64 that carries accumulators of vector<16xf32>. LLVM does not
- * look for more vectors in it unless `is_open` is set before its end: what
- * loops of scalars are left with are fewer elements than a vector has, for
- * which it would write a sixth of the code. */
+/* A loop over i64 that carries accumulators of vector<16xf32>. LLVM's
+ * vectorizer is off in it unless `is_open` is set before its end: loops of
+ * scalars process fewer elements than a vector has, and vectorized versions of
+ * them would be a sixth of the code. */
 #define NABLA_LOOP_MAX 32u
 typedef struct nabla_loop {
   nabla_ssa induction;
   int is_open;
-  unsigned count;                    /* of accumulators */
-  nabla_ssa carried[NABLA_LOOP_MAX]; /* inside; after the end: the results */
+  unsigned count;                    /* number of accumulators */
+  nabla_ssa carried[NABLA_LOOP_MAX]; /* in it; after its end the results */
   nabla_ssa results[NABLA_LOOP_MAX];
 } nabla_loop;
 

@@ -1,4 +1,4 @@
-/* What a target CPU can do, as far as kernel generators ask. */
+/* Features of a target CPU that kernel generators use. */
 #ifndef NABLA_KERNELS_BUILDER_FEATURES_H
 #define NABLA_KERNELS_BUILDER_FEATURES_H
 
@@ -37,12 +37,13 @@ enum nabla_feature_bit {
 typedef uint32_t nabla_features;
 #define NABLA_HAS(features, id) ((features) >> NABLA_FEATURE_BIT_##id & 1u)
 
-/* Those that use AMX's tiles, which a process must ask the system for. */
+/* Features that need AMX tile state, for which a process needs permission of
+ * the system. */
 #define NABLA_FEATURES_OF_TILES                      \
   ((nabla_features)1 << NABLA_FEATURE_BIT_AMX_BF16 | \
    (nabla_features)1 << NABLA_FEATURE_BIT_AMX_INT8)
 
-/* The bits of a set that generators know. */
+/* The bits of those features in `set` that are in NABLA_FEATURE_LIST. */
 nabla_features nabla_features_of(const nabla_x86_features *set);
 
 /* "host", or reads a comma-separated list as LLVM spells it:

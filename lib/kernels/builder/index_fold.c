@@ -1,7 +1,6 @@
-/* Sums of values and constants, and addresses of them. x[i + 16] is 64 bytes
- * behind x[i]: what is known of a sum is kept apart from the rest, so that it
- * becomes the displacement of an address and the rest is computed once. LLVM
- * finds that too, in more time. */
+/* Index folding: a sum is a root plus a constant, so that the constant becomes
+ * the displacement of an address and the root is computed once (x[i + 16] is 64
+ * bytes behind x[i]). LLVM finds that too, in more time. */
 #include <inttypes.h>
 
 #include "lib/kernels/builder/k.h"
@@ -50,7 +49,7 @@ static nabla_ssa make(nabla_emitter *e, char kind, nabla_ssa a, nabla_ssa b) {
   }
 }
 
-/* What is made of two values, which is written unless it is there. */
+/* The result of an operation of two values, which is written on first use. */
 static nabla_ssa once(nabla_emitter *e, char kind, nabla_ssa a, nabla_ssa b) {
   if (!e->sums) return make(e, kind, a, b);
   nabla_made *made =
@@ -99,7 +98,8 @@ nabla_ssa nabla_emit_multiply(nabla_emitter *e, nabla_ssa a, uint64_t b) {
 nabla_ssa nabla_emit_divide(nabla_emitter *e, nabla_ssa a, uint64_t b) {
   if (b == 1) return a;
   sum is = split(e, a);
-  if (is.constant % b) is = (sum){a, 0}; /* a whole number of `b` comes out */
+  if (is.constant % b)
+    is = (sum){a, 0}; /* only a multiple of `b` stays apart */
   is.constant /= b;
   if (is.root) is.root = once(e, '/', is.root, k_i64(e, b));
   return sum_of(e, is);

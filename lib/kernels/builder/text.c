@@ -10,7 +10,7 @@ void nabla_text_deinit(nabla_text *text) {
   *text = (nabla_text){0};
 }
 
-/* Makes room for `more` characters and a NUL. */
+/* Reserves `more` characters and a NUL. */
 static int reserve(nabla_text *text, size_t more) {
   if (more > NABLA_TEXT_LIMIT || text->size > NABLA_TEXT_LIMIT - more) return 0;
   size_t need = text->size + more + 1;

@@ -1,6 +1,5 @@
-/* Text of MLIR under construction. Kernels and lowerings are written as text
- * and parsed: what a generator makes is what --mlir-print-ir-after-all shows.
- */
+/* Growable MLIR text. Kernels and lowerings are written as text and parsed, so
+ * that the output of a generator is what --mlir-print-ir-after-all shows. */
 #ifndef NABLA_KERNELS_BUILDER_TEXT_H
 #define NABLA_KERNELS_BUILDER_TEXT_H
 

@@ -1,4 +1,4 @@
-/* Spelling operations in the LLVM dialect; see to_llvm_dialect.h. */
+/* Rewriting operations to the LLVM dialect; see to_llvm_dialect.h. */
 #include "lib/kernels/builder/to_llvm_dialect.h"
 
 #include <stdbool.h>
@@ -36,13 +36,13 @@ static const char *find(piece in, const char *text) {
   return NULL;
 }
 
-/* What stands in front of the first `text`: all where there is none. */
+/* The part before the first `text`; the whole piece where there is none. */
 static piece before(piece in, const char *text) {
   const char *at = find(in, text);
   return at ? cut(in.at, at) : in;
 }
 
-/* What stands behind the first `text`: nothing where there is none. */
+/* The part after the first `text`; empty where there is none. */
 static piece behind(piece in, const char *text) {
   const char *end = in.at + in.size, *at = find(in, text);
   return at ? cut(at + strlen(text), end) : cut(end, end);
@@ -91,7 +91,7 @@ static void shuffle(const line *l, const char *to, nabla_text *out) {
                  PIECE(l->operands), PIECE(before(l->types, ", ")));
 }
 
-/* "%a, %b : vector<NxT> -> vector<2NxT>": a lane of each in turns. */
+/* "%a, %b : vector<NxT> -> vector<2NxT>": interleaved lanes. */
 static void interleave(const line *l, const char *to, nabla_text *out) {
   const piece from = before(l->types, " -> ");
   const unsigned lanes = lanes_of(from);
@@ -144,7 +144,7 @@ static void extraction(const line *l, const char *to, nabla_text *out) {
                  PIECE(l->result), PIECE(behind(l->types, " from ")));
 }
 
-/* "%a, %b, ... : vector<NxT>": one is put in after the other. */
+/* "%a, %b, ... : vector<NxT>": inserted one after the other. */
 static void elements(const line *l, const char *to, nabla_text *out) {
   piece rest = l->operands;
   const unsigned lanes = lanes_of(l->types);
@@ -263,7 +263,7 @@ static void add(piece text, nabla_text *to) {
 /* ---- what nothing uses ----------------------------------------------------
  */
 
-/* Nothing happens when an operation is left out but that there is no result. */
+/* Ops without side effects, which are removed if their results are unused. */
 static bool is_pure(piece name) {
   static const char *const others[] = {"llvm.getelementptr", "llvm.inttoptr",
                                        "llvm.load"};
@@ -286,7 +286,7 @@ static size_t next_value(const char **at, const char *end, size_t count) {
   return number < count ? number : 0;
 }
 
-/* Marks what a line uses, unless nothing uses what it makes. */
+/* Marks the operands of a line, unless its result is unused. */
 static bool is_wanted(piece text, uint8_t *used, size_t count) {
   const char *end = text.at + text.size, *at = text.at;
   const piece operation = behind(text, " = ");

@@ -1,4 +1,4 @@
-/* See transpose.h. */
+/* Transposing and interleaving vectors; see transpose.h. */
 #include "lib/kernels/builder/transpose.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ static nabla_ssa interleave(nabla_emitter *e, const char *element, nabla_ssa a,
   return result;
 }
 
-/* A round moves the lowest bit of the lane to the top of the vector's number,
- * and the lowest of that to the top of the lane. */
+/* A round moves the lowest bit of the lane index to the top of the vector
+ * index, and the lowest bit of that to the top of the lane index. */
 void nabla_emit_deinterleave(nabla_emitter *e, unsigned count, nabla_ssa *v) {
   nabla_loop rounds;
   nabla_ssa dealt[NABLA_LANES], zero = k_i64(e, 0);
@@ -49,7 +49,8 @@ static void cast(nabla_emitter *e, const char *from, const char *to,
                    rows[i], from, to);
 }
 
-/* Each step trades one bit of the row number for the same bit of the lane. */
+/* Each step exchanges one bit of the row index with the same bit of the lane
+ * index. */
 void nabla_emit_transpose(nabla_emitter *e, const char *element,
                           nabla_ssa rows[NABLA_LANES]) {
   if (e->is_once) {
@@ -67,7 +68,8 @@ void nabla_emit_transpose(nabla_emitter *e, const char *element,
     }
 }
 
-/* Lanes of `a` and `b` in turns: of their first halves, or of their second. */
+/* Interleaved lanes of `a` and `b`: of their first halves, or of their
+ * second. */
 static nabla_ssa interleaved(nabla_emitter *e, const char *element, nabla_ssa a,
                              nabla_ssa b, unsigned half) {
   nabla_text *text = e->text;
@@ -80,8 +82,7 @@ static nabla_ssa interleaved(nabla_emitter *e, const char *element, nabla_ssa a,
   return result;
 }
 
-/* Bit by bit, the number of a row moves from the vectors' number to the
- * lanes'. */
+/* Bit by bit, the row index moves from the vector index to the lane index. */
 void nabla_emit_interleave_rows(nabla_emitter *e, const char *element,
                                 unsigned rows, nabla_ssa *v) {
   for (unsigned apart = rows / 2; apart; apart /= 2)
@@ -93,8 +94,8 @@ void nabla_emit_interleave_rows(nabla_emitter *e, const char *element,
     }
 }
 
-/* As transposing does, but the two halves are added; each pair as soon as it is
- * there, so that few are at a time. */
+/* Like a transposition, but the two halves are added, each pair as soon as both
+ * are loaded, so that few vectors are live. */
 static nabla_ssa sums_of(nabla_emitter *e, nabla_array_ref rows, nabla_ssa at,
                          unsigned first, unsigned count) {
   if (count == 1)

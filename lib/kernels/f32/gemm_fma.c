@@ -1,12 +1,12 @@
-/* y = x . w for many rows of x: panels of w are decoded once into the scratch,
- * rows of w in lanes, and multiplied with tiles of some rows of x, each element
- * of which is spread over a vector; `prepare` puts those of a tile together.
- * Sums of a panel begin at zero and are added to totals in the scratch. All
- * columns that share totals are multiplied with one range of k before the next
- * range: x comes from the second cache then.
+/* GEMM for many rows of x by FMA. Panels of w are packed once into the scratch,
+ * rows of w in lanes; the micro-kernel multiplies a panel with tiles of some
+ * rows of x (packed by `pack_a`), each element of which is broadcast.
+ * Accumulators of a panel begin at zero and are added to totals in the scratch.
+ * All columns that share totals are multiplied with one range of k before the
+ * next range, so that x stays in the second-level cache.
  *
- * The scratch: a panel, totals of ROWS x columns, and what nabla_emit_pack_b
- * needs. */
+ * The scratch: a panel, totals of ROWS x columns, and the scratch of
+ * nabla_emit_pack_b. */
 
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
@@ -15,14 +15,16 @@
 #include "lib/kernels/f32/prepack.h"
 #include "lib/kernels/tile_util.h"
 
-#define PANEL      256u /* elements of k */
-#define ROWS       256u /* rows of x that a decoded panel is used for */
-#define WIDE_FROM  768u
-#define AHEAD_MOST 2u /* lines asked for in a turn of the innermost loop */
-#define WIDEST     3u /* vectors of a panel */
-#define UNROLL     2u /* elements of k in a turn of the innermost loop */
+#define PANEL     256u /* elements of k */
+#define ROWS      256u /* rows of x that a decoded panel is used for */
+#define WIDE_FROM 768u
+#define AHEAD_MOST \
+  2u /* cache lines prefetched in one iteration of the innermost loop */
+#define WIDEST 3u /* vectors of a panel */
+#define UNROLL 2u /* elements of k in one iteration of the innermost loop */
 
-/* What one multiplication computes: `rows` of x times `vectors` of columns. */
+/* The tile of the micro-kernel: `rows` of x (MR) times `vectors` of columns
+ * (NR). */
 typedef struct tile_shape {
   unsigned rows, vectors;
 } tile_shape;
@@ -47,8 +49,8 @@ static void pack_a(nabla_emitter *e) {
   nabla_emit_pack_a(e, row_tiles(e->spec));
 }
 
-/* Rows of w that share a look at x: whole panels, as many as there is room for.
- */
+/* Weight rows processed per pass over x: whole panels, as many as the scratch
+ * holds. */
 static unsigned columns_of(const nabla_fused_spec *spec) {
   unsigned most = nabla_pack_b_scratch(spec) > NABLA_PACK_B_SCRATCH ? 160 : 192;
   return most / width_of(spec) * width_of(spec);
@@ -73,7 +75,7 @@ static nabla_ssa part(nabla_emitter *e, uint64_t bytes) {
 /* ---- tiles ----------------------------------------------------------------
  */
 
-/* What is multiplied: `count` elements of k. */
+/* Operands of the micro-kernel: `count` elements of k. */
 typedef struct tile {
   nabla_ssa x; /* address of packed rows */
   nabla_ssa
@@ -82,11 +84,11 @@ typedef struct tile {
   nabla_ssa total; /* number of the first total */
   nabla_ssa count;
   const nabla_panel *next; /* the panel after this one, or NULL     */
-  nabla_ssa line;          /* of it, the first to ask for meanwhile */
+  nabla_ssa line;          /* its first line to prefetch */
 } tile;
 
-/* How many lines of the next panel are asked for in each turn: all of them
- * while the tiles of few rows are multiplied. */
+/* Cache lines of the next panel prefetched per iteration: all of the panel's
+ * during the tiles of a few rows. */
 static uint64_t lines_ahead(const nabla_fused_spec *spec) {
   unsigned rows = shape_of(spec).rows;
   uint64_t tiles = (spec->m_min + rows - 1) / rows;
@@ -96,7 +98,8 @@ static uint64_t lines_ahead(const nabla_fused_spec *spec) {
   return each < AHEAD_MOST ? each : AHEAD_MOST;
 }
 
-/* Asks for lines of the next panel in the turn that begins with element k. */
+/* Prefetches lines of the next panel in the iteration that begins with element
+ * k. */
 static void ask_ahead(nabla_emitter *e, const tile *t, nabla_ssa k) {
   const nabla_fused_spec *spec = e->spec;
   uint64_t each = lines_ahead(spec);
@@ -130,7 +133,7 @@ static void multiply_one(nabla_emitter *e, const tile *t, nabla_ssa k,
   }
 }
 
-/* The same for elements [from, to), `step` in a turn. */
+/* The same for elements [from, to), `step` per iteration. */
 static void multiply_range(nabla_emitter *e, const tile *t, nabla_ssa from,
                            nabla_ssa to, unsigned step, nabla_ssa *sums) {
   tile_shape s = shape_of(e->spec);
@@ -175,7 +178,7 @@ typedef struct block {
   nabla_ssa row, rows, column, columns;
 } block;
 
-/* Decodes the panel at k of the columns from `column` of the block on. */
+/* Packs the panel at k of the columns from `column` of the block on. */
 static void decode_panel(nabla_emitter *e, const block *b, nabla_ssa column,
                          nabla_ssa k, nabla_ssa count) {
   nabla_panel panel = {.first = k_add(e, b->column, column),
@@ -188,7 +191,7 @@ static void decode_panel(nabla_emitter *e, const block *b, nabla_ssa column,
   nabla_emit_pack_b(e, &panel);
 }
 
-/* Where the columns of the panel are that is multiplied. */
+/* The address of the columns of the current panel. */
 static void find_panel(nabla_emitter *e, const block *b, nabla_ssa column,
                        nabla_ssa k, tile *out) {
   const nabla_fused_spec *spec = e->spec;
@@ -221,8 +224,8 @@ static nabla_panel panel_after(nabla_emitter *e, const block *b,
                        .k = k_choice(e, is_last, k_next, k)};
 }
 
-/* Adds the products of the panels at k to the totals: each is used as soon as
- * it is decoded, while the first cache holds it. */
+/* Adds the products of the panels at k to the totals; each panel is used right
+ * after packing, from the first-level cache. */
 static void multiply_panels(nabla_emitter *e, const block *b, nabla_ssa k,
                             nabla_ssa count) {
   unsigned rows = shape_of(e->spec).rows, width = width_of(e->spec);
@@ -308,8 +311,9 @@ static int applies(const nabla_fused_spec *spec) {
           nabla_packed_applies(spec));
 }
 
-/* Decoding takes some .09 ns for an element, .15 in blocks, which are turned
- * after it; a product .012; without AVX-512 2.4 times as much. */
+/* Packing takes some .09 ns for an element, .15 for GGUF blocks, which are
+ * transposed after dequantization; a product .012; without AVX-512 2.4 times as
+ * much. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   unsigned height = shape_of(spec).rows;
   int is_wide = spec->format.encoding && spec->format.encoding->bits == 8;

@@ -1,9 +1,9 @@
-/* y[m][n] = sum over k of x[m][k] * w[n][k] for some rows of x, lanes along k:
- * panels of GROUP rows of w are decoded once into the scratch and multiplied
- * with tiles of x, whose vectors are operands in memory. So nothing is
- * transposed, and nothing is decoded again. Sums of a panel begin at zero and
- * are added to totals in the scratch, a vector for each element of y, whose
- * lanes are summed at the end.
+/* GEMM for small M, lanes along k: y[m][n] = sum over k of x[m][k] * w[n][k].
+ * Panels of GROUP rows of w are dequantized once into the scratch and
+ * multiplied with tiles of x, whose vectors are memory operands; nothing is
+ * transposed. Accumulators of a panel begin at zero and are added to totals in
+ * the scratch, a vector for each element of y, whose lanes are summed at the
+ * end.
  *
  * The scratch: a panel, and totals of ROWS x COLUMNS vectors. */
 #include "lib/kernels/builder/k.h"
@@ -12,8 +12,8 @@
 #include "lib/kernels/f32/pack_b_small_m.h"
 #include "lib/kernels/tile_util.h"
 
-#define GROUP   6u  /* rows of w that are decoded together */
-#define COLUMNS 48u /* rows of w that share a look at x */
+#define GROUP   6u  /* rows of w in a panel */
+#define COLUMNS 48u /* weight rows processed per pass over x */
 #define ROWS    32u /* of x, at most */
 #define GRAIN   16u
 
@@ -21,7 +21,7 @@
  * so that rows are not a multiple of 4096 bytes apart. */
 #define TOTALS_ROW ((COLUMNS + 1) * NABLA_LANES)
 
-/* What is multiplied at once: rows of x and of w. */
+/* The tile of the micro-kernel: rows of x (MR) and of w (NR). */
 typedef struct tile_shape {
   unsigned rows, columns;
 } tile_shape;
@@ -32,7 +32,7 @@ static tile_shape shape_of(const nabla_fused_spec *spec) {
   return nabla_spec_last_m(spec) <= 4 ? (tile_shape){4, 6} : (tile_shape){8, 3};
 }
 
-/* Rows of x whose totals wait. */
+/* Rows of x whose totals are in the scratch. */
 static uint64_t rows_of(const nabla_fused_spec *spec) {
   uint64_t height = shape_of(spec).rows, last = nabla_spec_last_m(spec);
   return (last + height - 1) / height * height;
@@ -57,7 +57,7 @@ static void pack_a(nabla_emitter *e) {
 /* ---- products ---------------------------------------------------------------
  */
 
-/* Columns that are computed together, and where in k. */
+/* Columns that are computed together, and the current range of k. */
 typedef struct block {
   nabla_ssa column, columns;
   nabla_ssa k, count;
@@ -125,8 +125,8 @@ static nabla_small_m_panel panel_of(nabla_emitter *e, const block *b,
       .out = e->scratch};
 }
 
-/* Asks for `count` rows of the next group's panel: those that are GROUP rows
- * below `row`, or as far from the top of the next k. */
+/* Prefetches `count` rows of the next panel: those GROUP rows below `row`, or
+ * the same rows from the top at the next k. */
 static void prefetch_rows(nabla_emitter *e, const block *b, nabla_ssa row,
                           unsigned count) {
   nabla_ssa below = k_add_constant(e, row, GROUP);
@@ -164,7 +164,7 @@ static void multiply_rows(nabla_emitter *e, const block *b, nabla_ssa row,
   k_loop_end(e, &columns, NULL);
 }
 
-/* Where no more are left, half as many rows of x, and more of w. */
+/* The tail of M: half as many rows of x, and more of w. */
 static void multiply_left(nabla_emitter *e, const block *b, nabla_ssa row,
                           nabla_ssa group, tile_shape s) {
   tile_shape half = {s.rows / 2, s.columns * 2 < GROUP ? s.columns * 2 : GROUP};
@@ -256,9 +256,9 @@ static int applies(const nabla_fused_spec *spec) {
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
 }
 
-/* Decoding and what it waits for take some 30 ps for an element, twice that in
- * blocks, four times for floats of 8 bits; 4 rows of x take 60. With AVX2, 130
- * or 150, and 62 for 2 rows. */
+/* Dequantization with its cache misses takes some 30 ps for an element, twice
+ * that for GGUF blocks, four times for 8-bit floats; 4 rows of x take 60. With
+ * AVX2, 130 or 150, and 62 for 2 rows. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   double blocks = spec->ggml ? 2 : 1;
   if (!NABLA_HAS(spec->features, AVX512F))
@@ -274,7 +274,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
       (nabla_kernel_tiles){height, NABLA_LANES, height * NABLA_LANES * 4};
 }
 
-/* A panel, the panels, the lanes. */
+/* The chain: elements of a panel, panels, lanes. */
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t k = spec->k < NABLA_SMALL_M_DEPTH ? spec->k : NABLA_SMALL_M_DEPTH;
   return (k + NABLA_LANES - 1) / NABLA_LANES +

@@ -1,10 +1,10 @@
-/* y[m][n] = sum over k of x[m][k] * w[n][k] for M up to 4 and rows of w that
- * are whole cache lines. Of codes of up to 4 bits, 64 bytes hold 32 / bits in
- * each of 16 dwords. A shift brings one of every dword to the bottom, where the
- * lookup takes it; `prepare` rearranges x to match: vector i of a line of x
- * holds the elements at place i of all dwords. 8-bit codes are widened 16 at a
- * time, in order. A line has one scale for each lane; products are summed
- * before they are scaled. */
+/* GEMV for M up to 4 and rows of w that are whole cache lines: y[m][n] = sum
+ * over k of x[m][k] * w[n][k]. Of codes of up to 4 bits, 64 bytes are 16 dwords
+ * of 32 / bits codes. A shift moves one code of every dword to the low bits,
+ * the index of the table lookup; `pack_a` permutes x to match: vector i of a
+ * line of x holds the elements at position i of all dwords. 8-bit codes are
+ * widened 16 at a time, in order. A line has one scale for each lane; products
+ * are summed before they are scaled. */
 #include <stdio.h>
 
 #include "lib/kernels/builder/k.h"
@@ -20,7 +20,7 @@
 #define SUMS_MAX 4u
 #define SIDE_MAX 2u
 
-/* Bytes of codes that are asked for ahead of use: an odd number of lines. */
+/* Prefetch distance in codes, bytes: an odd number of lines. */
 #define AHEAD (49u * 64)
 
 /* Codes in 64 bytes, and vectors of them. */
@@ -54,8 +54,8 @@ static int has_lane_scales(const nabla_fused_spec *spec) {
   return !is_wide(spec) && elements / block <= NABLA_LANES;
 }
 
-/* Where a prepacked weight is asked for, it serves one row of x, for which that
- * gains little or nothing. */
+/* With the prepacked layout this variant serves one row of x only, for which
+ * prepacking gains little or nothing. */
 static int applies(const nabla_fused_spec *spec) {
   return nabla_spec_is_row(spec) && nabla_spec_last_m(spec) <= ROWS_MAX &&
          spec->numerics == NABLA_NUMERICS_F32 &&
@@ -110,7 +110,8 @@ static nabla_ssa load_scales(nabla_emitter *e, nabla_ssa first,
   return width == 4 ? result : k_widen(e, NABLA_VECTOR, dtype, result);
 }
 
-/* A line of codes: what its lanes are scaled by, and their zero points or 0. */
+/* A cache line of codes, the scales of its lanes, and their zero points or
+ * 0. */
 typedef struct code_line {
   nabla_ssa codes; /* byte */
   nabla_ssa scales, zeros;
@@ -157,9 +158,9 @@ static nabla_ssa weights(nabla_emitter *e, const code_line *at,
                    : value;
 }
 
-/* How many sums run side by side in a line: with few lines a chain of 8
- * products would be longer than K / 64 + 8 allows, and one row of x has no
- * others to go on with while a product waits for the one before. */
+/* Independent accumulators in a line. With few lines a chain of 8 products
+ * would exceed the bound K / 64 + 8, and for one row of x there is no other
+ * independent work during the latency of a product. */
 static unsigned sums_of(const nabla_fused_spec *spec) {
   unsigned vectors = vectors_of(spec);
   if (vectors < 8) return 1;
@@ -239,8 +240,8 @@ static void finish_column(nabla_emitter *e, unsigned count,
 }
 
 /* Rows of w that are multiplied side by side, from as many parts of the range:
- * memory gives more to two streams than to one, where they are pages apart, and
- * what is read of x serves both. */
+ * two streams that are pages apart have more memory bandwidth than one, and
+ * each load of x serves both. */
 static unsigned side_of(unsigned count) { return count == 1 ? SIDE_MAX : 1; }
 
 /* The columns of each part, the last of which may have fewer; none where the
@@ -304,8 +305,8 @@ static void emit_rows(nabla_emitter *e, unsigned count) {
   k_loop_end(e, &columns, NULL);
 }
 
-/* Two rows have code of their own: with that for four they would cost more
- * than twice one row. */
+/* M = 2 has code of its own: with the code for four rows it would cost more
+ * than twice M = 1. */
 static void emit_lines(nabla_emitter *e) {
   unsigned count = (unsigned)nabla_spec_last_m(e->spec);
   if (count <= 2 || e->spec->m_min > 2) {
@@ -327,8 +328,9 @@ static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   return products + spec->k / elements_of(spec) + 4;
 }
 
-/* A line takes some 4 ns, and .5 for each row of x. Sums of more than two rows
- * leave few registers; but floats of 8 bits take other kernels longer still. */
+/* A line takes some 4 ns, and .5 for each row of x. Accumulators of more than
+ * two rows leave few registers; 8-bit floats are still slower in other
+ * kernels. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   int is_crowded = m > 2 && !nabla_spec_is_float8(spec->format.encoding);
   return (4000 + 500.0 * (double)m) / elements_of(spec) + (is_crowded ? 70 : 0);

@@ -1,14 +1,14 @@
-/* y[n] = sum over k of x[k] * w[n][k] for M up to 4 and blocks of GGUF files,
- * whole blocks at a time, where they lie. */
+/* GEMV for M up to 4 and GGUF blocks in place, whole blocks at a time: y[n] =
+ * sum over k of x[k] * w[n][k]. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/ggml_vectors.h"
 #include "lib/kernels/tile_util.h"
 
-/* Elements that are summed side by side, and sums. */
+/* Elements of one step, and independent accumulators. */
 #define GROUP 128u
 #define SUMS  4u
 
-/* A block that is being computed. */
+/* The current block. */
 typedef struct block {
   nabla_ssa base;  /* its first byte */
   nabla_ssa k;     /* its first element of x */
@@ -27,7 +27,7 @@ static void add_product(nabla_emitter *e, uint32_t element, nabla_ssa weight,
   *sum = k_fma(e, NABLA_VECTOR, weight, values, *sum);
 }
 
-/* The products of a block of bytes are summed before the factor. */
+/* The products of a block of 8-bit codes are summed before they are scaled. */
 static void add_bytes(nabla_emitter *e, const block *b, uint32_t number) {
   nabla_array_ref x = {e->x, e->spec->x_type};
   nabla_block_factors factors = nabla_emit_block_factors(e, b->base);
@@ -64,7 +64,7 @@ static void add_blocks(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
     block b = {.base = k_add_constant(e, at, (uint64_t)i * format->bytes),
                .k = k_add_constant(e, k, (uint64_t)i * format->elements),
                .sums = sums};
-    /* blocks of two vectors take turns at the sums */
+    /* blocks of two vectors alternate between the accumulators */
     nabla_ssa rotated[SUMS];
     uint32_t shift =
         format->layout->run ? i * format->elements / NABLA_LANES : 0;
@@ -102,8 +102,8 @@ static void sum_row(nabla_emitter *e, nabla_ssa row, nabla_ssa *sums) {
   if (multiple % group) sum_range(e, row, grouped, e->k, elements, sums);
 }
 
-/* y[m][n] for the row of w at byte `row`: each row of x decodes it again, but
- * from the first cache. */
+/* y[m][n] for the row of w at byte `row`: it is dequantized again for each row
+ * of x, but from the first-level cache. */
 static void one_product(nabla_emitter *e, nabla_ssa row, nabla_ssa m,
                         nabla_ssa n) {
   nabla_ssa sums[SUMS], x = e->x;

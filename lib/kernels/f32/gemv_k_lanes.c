@@ -1,5 +1,5 @@
-/* y[m][n] = sum over k of x[m][k] * w[n][k], storage consecutive along k.
- * Lanes run along k; what does not fill a vector is a last window that overlaps
+/* GEMV with lanes along k, for storage that is consecutive along k: y[m][n] =
+ * sum over k of x[m][k] * w[n][k]. The tail of k is a last window that overlaps
  * the one before, with the lanes that are done already set to zero. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
@@ -8,12 +8,13 @@
 #define SINGLE_SUMS 4u
 #define SINGLE_STEP (NABLA_LANES * SINGLE_SUMS)
 
-/* Elements of k that one accumulator sums before it is added to the total, and
- * columns whose y begins and ends at cache lines. */
+/* Elements of k that an accumulator sums before it is added to the total;
+ * columns of y of whole cache lines. */
 #define PANEL 1024u
 #define GRAIN 16u
 
-/* Rows of x that a decoded vector is multiplied with, and their sums. */
+/* Rows of x (MR) that a dequantized vector is multiplied with, and their
+ * accumulators. */
 typedef struct tile {
   unsigned count;
   nabla_ssa rows[NABLA_LOOP_MAX]; /* addresses in x */
@@ -78,7 +79,7 @@ static void multiply(nabla_emitter *e, const line *at, nabla_ssa k, tile *t) {
   }
 }
 
-/* K without what is left of a `unit`. */
+/* K rounded down to a multiple of `unit`. */
 static nabla_ssa whole_units(nabla_emitter *e, uint64_t unit) {
   const nabla_fused_spec *spec = e->spec;
   if (!spec->any_size) return k_i64(e, spec->k / unit * unit);
@@ -104,15 +105,15 @@ static void multiply_rest(nabla_emitter *e, const line *at, tile *t) {
   }
 }
 
-/* Asks for the codes that follow those at `k`. */
+/* Prefetches the codes that follow those at `k`. */
 static void prefetch(nabla_emitter *e, const line *at, nabla_ssa k) {
   nabla_ssa byte = nabla_emit_code_byte(e, k_add(e, at->flat, k));
   byte = k_add_constant(e, byte, NABLA_PREFETCH_BYTES);
   k_prefetch(e, e->codes, byte);
 }
 
-/* The sum for one row of x: SINGLE_SUMS sums side by side, so that no chain of
- * additions is longer than K / 64 + 8. */
+/* The sum for one row of x: SINGLE_SUMS independent accumulators, so that no
+ * accumulation chain is longer than K / 64 + 8. */
 static nabla_ssa sum_single(nabla_emitter *e, const line *at) {
   nabla_ssa zero = k_i64(e, 0), sums[SINGLE_SUMS];
   const nabla_fused_spec *spec = e->spec;

@@ -1,7 +1,7 @@
-/* y[m][n] = sum over k of x[m][k] * w[n][k], storage consecutive along n: lanes
- * run along n, and each element of x is spread over a vector. Columns that do
- * not fill a vector are in a last window that overlaps the one before and
- * stores its last lanes only. */
+/* GEMV with lanes along n, for storage that is consecutive along n: y[m][n] =
+ * sum over k of x[m][k] * w[n][k]; each element of x is broadcast. The tail of
+ * n is a last window that overlaps the one before and stores its last lanes
+ * only. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/epilogue.h"
@@ -12,7 +12,7 @@
 #define PREFETCH_ROWS  16u
 #define GRAIN          (SINGLE_WINDOWS * NABLA_LANES)
 
-/* Elements of k that one accumulator sums before it is added to the total. */
+/* Elements of k that an accumulator sums before it is added to the total. */
 #define PANEL 256u
 
 /* Columns that are summed together, and rows of x. */
@@ -34,8 +34,8 @@ static unsigned window_tile(const nabla_fused_spec *spec) {
   return NABLA_HAS(spec->features, AVX512F) ? 2 : 1;
 }
 
-/* Asks for the codes and scales of the same columns some rows further on: each
- * row is somewhere else, which hardware does not foresee. */
+/* Prefetches the codes and scales of the same columns some rows further on:
+ * rows are far apart, and hardware does not prefetch them. */
 static void prefetch(nabla_emitter *e, nabla_ssa flat, uint64_t stride) {
   const nabla_format *format = &e->spec->format;
   nabla_ssa ahead = k_add_constant(e, flat, PREFETCH_ROWS * stride);

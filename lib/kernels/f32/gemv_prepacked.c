@@ -1,6 +1,6 @@
-/* y = x . w for few rows of x, the weight prepacked (prepack.h): each element
- * of x, the same for all lanes, meets 16 rows of w, which are read as one
- * stream. Sums need no tree. */
+/* GEMV for few rows of x and a prepacked weight (prepack.h): each element of x
+ * is broadcast and multiplied with 16 rows of w in lanes, which are read as one
+ * stream. No horizontal sums are needed. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
@@ -10,8 +10,9 @@
 #include "quant/codec/codec.h"
 
 #define ROWS_MOST 4u
-#define SUMS_MOST 4u   /* side by side: a sum waits for the one before */
-#define PANEL     256u /* elements of k of dense weights that begin at zero */
+#define SUMS_MOST \
+  4u /* independent accumulators, as each addition has a latency */
+#define PANEL 256u /* elements of k of dense weights that begin at zero */
 
 /* Rows of x, and sums of each. */
 typedef struct few {
@@ -34,8 +35,8 @@ static int scales_sums(const nabla_fused_spec *spec) {
          spec->w_type == NABLA_DTYPE_F32;
 }
 
-/* Adds the products with element k of all rows, as number `i` of those whose
- * sums are side by side. */
+/* Adds the products with element k of all rows to independent accumulator
+ * `i`. */
 static void add_products(nabla_emitter *e, const few *f, nabla_ssa k,
                          nabla_ssa w, unsigned i, nabla_ssa *sums) {
   for (unsigned r = 0; r < f->rows; r++) {
@@ -91,7 +92,7 @@ static void clear(nabla_emitter *e, nabla_ssa *sums, unsigned count) {
   for (unsigned i = 0; i < count; i++) sums[i] = none;
 }
 
-/* Adds sums that began at zero, times `scales` if there are such, to the total
+/* Adds accumulators that began at zero, times `scales` if not 0, to the total
  * of each row: a chain over all of k would be long. */
 static void add_sums(nabla_emitter *e, const few *f, const nabla_ssa *sums,
                      nabla_ssa scales, nabla_ssa *totals) {
@@ -127,7 +128,7 @@ static void add_record(nabla_emitter *e, const few *f, nabla_ssa column,
 /* ---- dense ----------------------------------------------------------------
  */
 
-/* Elements [from, to) of k, `step` in a turn: their sums are added to
+/* Elements [from, to) of k, `step` per iteration: their sums are added to
  * `totals`. */
 static void add_dense(nabla_emitter *e, const few *f, nabla_ssa column,
                       nabla_ssa from, nabla_ssa to, unsigned step,
@@ -154,7 +155,7 @@ static void add_dense(nabla_emitter *e, const few *f, nabla_ssa column,
   add_sums(e, f, loop.results, 0, totals);
 }
 
-/* All of k: panels, and what is no multiple of a turn. */
+/* All of k: panels, then the tail. */
 static void sum_dense(nabla_emitter *e, const few *f, nabla_ssa column,
                       nabla_ssa *totals) {
   const uint64_t k = e->spec->k;
@@ -251,7 +252,7 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
   out->form = NABLA_PACKED_VALUES;
 }
 
-/* The sums, or what packing needs. */
+/* Bytes of accumulators, or the scratch of prepacking, whichever is more. */
 static uint64_t scratch(const nabla_fused_spec *spec) {
   (void)spec;
   return NABLA_PACK_B_SCRATCH;

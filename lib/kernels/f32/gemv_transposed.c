@@ -1,11 +1,12 @@
-/* y[n] = sum over k of x[k] * w[n][k] for M = 1 and storage that is consecutive
- * along n, as the gradient of a GEMV has it: the storage is read once, in
- * order, a few of its lines at a time, and products are added to sums of many
- * columns in the scratch. A line is 64 bytes of codes, 32 / bits in each of 16
- * dwords; a shift brings one of each to the bottom. Sums are kept in that
- * order, place of the dword first, and written in theirs.
+/* GEMV for M = 1 and storage that is consecutive along n, as in the gradient of
+ * a GEMV: y[n] = sum over k of x[k] * w[n][k]. The storage is read once, in
+ * order, a few of its cache lines at a time, and products are added to
+ * accumulators of many columns in the scratch. A line is 64 bytes of codes, 32
+ * / bits in each of 16 dwords; a shift moves one code of each to the low bits.
+ * Accumulators are kept in that order, position in the dword first, and
+ * permuted when they are written.
  *
- * The scratch: sums of COLUMNS columns, each of which begins at zero after
+ * The scratch: accumulators of COLUMNS columns, which begin at zero after each
  * PANEL elements of k, and their totals. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"
@@ -27,7 +28,7 @@ static uint64_t stride_of(const nabla_fused_spec *spec) {
   return spec->k > 1 ? spec->stride_k : 0;
 }
 
-/* Lines lie whole under scales, or whole dwords of them. */
+/* Scales change at boundaries of lines, or of dwords in them. */
 static int has_lines(const nabla_fused_spec *spec) {
   uint64_t elements = elements_of(spec), block = spec->format.block;
   if (spec->n % elements || spec->offset % elements ||
@@ -78,8 +79,8 @@ static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
                       .factor = k_binary(e, NABLA_VECTOR, "mulf", x, scales)};
   if (e->spec->format.zero_point)
     result.zeros = lanes_of(e, flat, nabla_emit_zero_value);
-  /* the same columns of the next elements of k: what follows in memory may be
-   * of columns that are another turn's, or thread's */
+  /* the same columns of the next elements of k: the next addresses may be
+   * columns of another iteration, or thread */
   nabla_ssa next = k_add_constant(e, flat, DEPTH * stride_of(e->spec));
   k_prefetch(e, e->codes, nabla_emit_code_byte(e, next));
   nabla_emit_prefetch_scale(e, next);
@@ -126,7 +127,8 @@ static void add_rows(nabla_emitter *e, nabla_ssa first, nabla_ssa count,
   k_loop_end(e, &loop, NULL);
 }
 
-/* sums to totals, or zero to totals; and zero to sums */
+/* Adds the accumulators to the totals (`is_first`: clears the totals), and
+ * clears the accumulators. */
 static void add_to_totals(nabla_emitter *e, nabla_ssa count, int is_first) {
   nabla_array_ref sums = sums_of(e);
   nabla_loop loop;
@@ -152,7 +154,7 @@ static void finish(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
   nabla_ssa zero = k_i64(e, 0);
   k_loop_begin(e, &lines, zero, count, elements_of(e->spec), 0, NULL);
   k_loop_begin(e, &dwords, zero, k_i64(e, NABLA_LANES), 1, 0, NULL);
-  dwords.is_open = 1; /* as many turns as a vector has lanes */
+  dwords.is_open = 1; /* as many iterations as a vector has lanes */
   nabla_ssa from = k_add(e, lines.induction, dwords.induction);
   nabla_ssa to = k_multiply(e, dwords.induction, per_dword);
   to = k_add(e, k_add(e, first, lines.induction), to);

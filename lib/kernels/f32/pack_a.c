@@ -1,4 +1,4 @@
-/* See pack_a.h. */
+/* Packing of x; see pack_a.h. */
 #include "lib/kernels/f32/pack_a.h"
 
 #include "lib/kernels/builder/k.h"

@@ -1,4 +1,4 @@
-/* x as panels need it; see pack_a_small_m.h. */
+/* Packing of x for small M; see pack_a_small_m.h. */
 #include "lib/kernels/f32/pack_a_small_m.h"
 
 #include "lib/kernels/builder/k.h"

@@ -1,8 +1,8 @@
-/* Decoding panels; see pack_b.h. A weight that is consecutive along n needs its
- * elements decoded only. One that is consecutive along k, two ways: where codes
- * of 16 rows lie in whole dwords under one scale each, dwords are transposed
- * and then decoded (pack_b_dwords.h); else 16 consecutive elements of a row are
- * decoded and then transposed. A prepacked one has rows in lanes already
+/* Packing of weight panels; see pack_b.h. A weight that is consecutive along n
+ * is only dequantized. For one that is consecutive along k there are two ways:
+ * where each dword of codes has one scale, dwords of 16 rows are transposed and
+ * then dequantized (pack_b_dwords.h); else 16 consecutive elements of a row are
+ * dequantized and then transposed. A prepacked weight has rows in lanes already
  * (prepack.h). */
 #include "lib/kernels/f32/pack_b.h"
 
@@ -36,7 +36,8 @@ static uint64_t bytes_of(const nabla_fused_spec *spec, uint64_t count) {
   return (count * bits + 7) / 8;
 }
 
-/* Lines of what is consecutive in a panel: a power of two at least as large. */
+/* Cache lines of a consecutive part of a panel, rounded up to a power of
+ * two. */
 static uint64_t piece_lines(const nabla_fused_spec *spec, unsigned width,
                             unsigned elements) {
   unsigned count = nabla_spec_is_row(spec) ? elements : width;
@@ -106,7 +107,7 @@ static nabla_ssa row_lanes(nabla_emitter *e, const nabla_panel *panel,
   return nabla_emit_dequantize(e, &window);
 }
 
-/* The same of 16 rows from `row` on. What takes some instructions to decode is
+/* The same of 16 rows from `row` on. Dequantization of several instructions is
  * in a loop, so that it is in the code once. */
 static void square_rows(nabla_emitter *e, const nabla_panel *panel,
                         nabla_ssa row, nabla_ssa at, unsigned width,
@@ -174,8 +175,8 @@ uint64_t nabla_pack_b_scratch(const nabla_fused_spec *spec) {
                          : NABLA_PACK_B_SCRATCH;
 }
 
-/* The 16 rows from `row` on, by panels of small M, whose vectors have an order
- * of their own. */
+/* The 16 rows from `row` on, by nabla_emit_pack_b_small_m, whose vectors have
+ * an order of their own. */
 static void blocks_first(nabla_emitter *e, const nabla_panel *panel,
                          nabla_ssa row) {
   unsigned order[NABLA_LANES];

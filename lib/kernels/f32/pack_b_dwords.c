@@ -1,4 +1,4 @@
-/* See pack_b_dwords.h. */
+/* Packing of panels by dwords; see pack_b_dwords.h. */
 #include "lib/kernels/f32/pack_b_dwords.h"
 
 #include "lib/kernels/builder/k.h"
@@ -7,8 +7,8 @@
 #include "lib/kernels/tile_util.h"
 #include "quant/codec/codec.h"
 
-/* Elements after those in use whose codes are asked for, those of the next
- * panel of 256, and whose scales: a line of memory has those of many. */
+/* Prefetch distances in elements: of codes, the next panel of 256, and of
+ * scales, of which a cache line holds many. */
 #define CODES_AHEAD  256u
 #define SCALES_AHEAD 512u
 
@@ -77,8 +77,7 @@ void nabla_emit_dwords_collect(nabla_emitter *e, const nabla_panel *panel,
   k_loop_end(e, &rows, NULL);
 }
 
-/* Where, of the codes in a dword, the one for element `i` lies, from the
- * bottom. */
+/* The bit at which the code of element `i` begins in its dword. */
 static unsigned place_of(const nabla_encoding *encoding, unsigned i) {
   unsigned per_byte = 8 / encoding->bits;
   return encoding->high_first ? i ^ (per_byte - 1) : i;

@@ -1,7 +1,7 @@
-/* Decoding panels; see pack_b_small_m.h. Three ways: whole blocks of GGUF
- * files; codes of up to 4 bits, 16 at a time from one word that all lanes shift
- * by amounts of their own, in a table that was scaled once for all elements of
- * a scale; and anything, 16 elements at a time. */
+/* Packing of weight panels for small M; see pack_b_small_m.h. Three ways: whole
+ * GGUF blocks; codes of up to 4 bits, 16 at a time from one word, shifted by a
+ * different amount in each lane, with a table that is scaled once for all
+ * elements of a scale; and any weight, 16 elements at a time. */
 #include "lib/kernels/f32/pack_b_small_m.h"
 
 #include "lib/kernels/builder/k.h"
@@ -11,14 +11,14 @@
 #include "lib/kernels/tile_util.h"
 #include "quant/codec/codec.h"
 
-/* Elements that are decoded at once, at most, but for blocks of 256. */
+/* Elements of a step, at most, but for blocks of 256. */
 #define UNIT 128u
 
 int nabla_small_m_applies(const nabla_fused_spec *spec) {
   return nabla_spec_is_row(spec) && (spec->k > 0 || spec->any_size);
 }
 
-/* What the start of every panel of every row is a multiple of, and K too if
+/* The alignment of the start of every panel of every row, and of K too if
  * `with_k`. */
 static uint64_t alignment(const nabla_fused_spec *spec, int with_k) {
   uint64_t all =
@@ -74,7 +74,7 @@ void nabla_small_m_order(const nabla_fused_spec *spec,
     out[i] = (i / 2 + i % 2 * (NABLA_LANES / 2)) ^ flip;
 }
 
-/* Codes of 4 bits of the 8 bytes at `byte`, at the bottom of the lanes. */
+/* Codes of 4 bits of the 8 bytes at `byte`, in the low bits of the lanes. */
 static nabla_ssa split_quads(nabla_emitter *e, nabla_ssa byte) {
   nabla_ssa word = k_load(e, "i64", e->codes, byte, 1);
   word = k_op(e, "vector.broadcast %%v%u : i64 to vector<8xi64>", word);
@@ -85,7 +85,7 @@ static nabla_ssa split_quads(nabla_emitter *e, nabla_ssa byte) {
               word);
 }
 
-/* Codes of 1 or 2 bits from `byte` on, at the bottom of the lanes. */
+/* Codes of 1 or 2 bits from `byte` on, in the low bits of the lanes. */
 static nabla_ssa split_few(nabla_emitter *e, nabla_ssa byte) {
   const nabla_encoding *encoding = e->spec->format.encoding;
   uint32_t shifts[NABLA_LANES];
@@ -146,7 +146,7 @@ static void words(nabla_emitter *e, const piece *p) {
   k_loop_end(e, &units, NULL);
 }
 
-/* Where the weights of a block go. */
+/* The destination of the weights of a block. */
 typedef struct block_place {
   const piece *p;
   nabla_ssa at;
@@ -191,7 +191,7 @@ static void vectors(nabla_emitter *e, const piece *p, nabla_ssa scale,
 static void windows(nabla_emitter *e, const piece *p) {
   const nabla_fused_spec *spec = e->spec;
   unsigned rest = spec->any_size ? 0 : (unsigned)(spec->k % NABLA_LANES);
-  /* repeated where that tells the place in a byte or block */
+  /* repeated where `at` must be a constant modulo a byte or block */
   unsigned unit = alignment(spec, 1) % 64 ? NABLA_LANES : 64;
   nabla_ssa scale = has_row_scale(spec) ? nabla_emit_scale(e, p->flat) : 0;
   nabla_ssa whole = k_divide(e, p->count, NABLA_LANES);

@@ -1,4 +1,4 @@
-/* See prepack.h. */
+/* The prepacked weight for f32; see prepack.h. */
 #include "lib/kernels/f32/prepack.h"
 
 #include "lib/kernels/builder/k.h"
