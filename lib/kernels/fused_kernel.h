@@ -90,8 +90,9 @@ void nabla_fused_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 int nabla_fused_has_prepare(const nabla_fused_spec *spec);
 int nabla_fused_has_prepack(const nabla_fused_spec *spec);
 
-/* Longest chain of dependent additions for one element of y, which bounds the
- * error: (D + 16) * 2^-24 * sum |x||w| (DIALECT.md, promise 2). */
+/* The accumulation depth D: the longest chain of dependent additions for one
+ * element of y. It bounds the error: (D + 16) * 2^-24 * sum |x||w| (DIALECT.md,
+ * promise 2). */
 uint64_t nabla_fused_accumulation_depth(const nabla_fused_spec *spec);
 
 /* Appends

@@ -29,7 +29,7 @@ bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out);
 /* Adds the epilogue of a fused_dot; false for a step it does not know. */
 bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out);
 
-/* A symbol that tells every field of `spec` but the features. */
+/* A symbol name that encodes every field of `spec` but the features. */
 void nabla_fused_name(const nabla_fused_spec *spec, nabla_text *out);
 
 #endif

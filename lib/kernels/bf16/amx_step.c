@@ -1,9 +1,9 @@
-/* Products of parts; see amx_step.h. */
+/* The AMX micro-kernel: products of parts; see amx_step.h. */
 #include "lib/kernels/bf16/amx_step.h"
 
 #include "lib/kernels/builder/k.h"
 
-/* Tiles of sums, of each tile of x and half of the panel. */
+/* Accumulator tiles of each tile of x and half of the panel. */
 static unsigned sum_tile(unsigned i, unsigned half) {
   return i * NABLA_MACRO_HALVES + half;
 }
@@ -49,9 +49,9 @@ static void load_x(nabla_emitter *e, const nabla_bf16_step *t, unsigned tile) {
                 k_add_constant(e, t->x_at, (uint64_t)tile * NABLA_TILE_BYTES));
 }
 
-/* With one tile of x there are sums to spare: the products of a step, if there
- * are several, go to either half of them in turn, as two would wait for each
- * other. */
+/* With one tile of x there are unused accumulator tiles: the products of a
+ * step, if there are several, alternate between two sets, as consecutive
+ * products in one set would wait for each other. */
 static int has_two_sets(const nabla_emitter *e, const nabla_macro_tile *s) {
   const nabla_bf16 self = nabla_bf16_of(e->spec);
   return s->count == 1 && nabla_bf16_products(&self) > 1;
@@ -61,7 +61,8 @@ unsigned nabla_bf16_sets(const nabla_emitter *e, const nabla_macro_tile *s) {
   return has_two_sets(e, s) ? 2 : s->count;
 }
 
-/* The products with part `part` of w, loaded first if it is not there. */
+/* The products with part `part` of w, which is loaded first if it is not in
+ * tiles. */
 static void multiply_part(nabla_emitter *e, nabla_bf16_step *t, unsigned part) {
   const int is_there = part == t->w_part;
   for (unsigned h = 0; h < NABLA_MACRO_HALVES; h++) {

@@ -2,8 +2,8 @@
  * are tiles of 64 bytes times 16:
  *   of w  16 rows, each with 32 elements of k: weights decoded to f32, scale
  *         included, and rounded half to even
- *   of x  16 pairs of elements of k, each of 16 rows, which prepare makes
- * so that w needs no turning. A tile of sums has rows of w and columns of x.
+ *   of x  16 pairs of elements of k, each of 16 rows, packed by `prepare`
+ * so that w is not transposed. A tile of sums has rows of w and columns of x.
  *
  * For NABLA_NUMERICS_F32 both are sums of parts: the first is the value as
  * bf16, the second what that left, and so on; three parts are the f32 itself.
@@ -12,17 +12,17 @@
  * Where runs of 32 or more elements of k lie under one scale, w is codes
  * without it, many of which are bf16 as they are, and the sum of a run is
  * multiplied with the scale. (Codes of q6_k are multiplied with the factor of
- * their 16 and are two parts.) With up to 8 rows of x a tile has room for two
- * parts of each, and a product is that of both: 2 do for 3, 4 for 6.
+ * their 16 and are two parts.) With up to 8 rows of x a tile holds two parts of
+ * each, and a product is that of both: 2 do for 3, 4 for 6.
  *
  * The elements of k in a tile of w are 32 neighbours, of which those that make
  * a pair are next to each other; in f32 they are 16 apart, so that the upper
  * halves of two vectors are put together by a shift and a mask. Or, where 64
  * codes of 4 or 2 bits are a line, elements are those at half of the places
- * that words of 16 bits have: the words of a line, shifted, are the indices of
+ * that 16-bit words have: the words of a line, shifted, are the indices of
  * two tiles in a table of bf16 (of 4 bits by 0 and 4, and by 8 and 12).
  *
- * Panels are decoded as wholes, or between products of the one before
+ * Panels are packed as a whole, or between products of the one before
  * (pack_b_bf16_ahead.h).
  *
  * Functions are defined in gemm_bf16_amx.c, pack_a_bf16.c, pack_b_bf16.c,
@@ -51,7 +51,7 @@
 #define NABLA_BF16_VALUE_LEAST (-8)
 #define NABLA_BF16_VALUE_MOST  4
 
-/* How many parts of w and of x are multiplied, and what follows from that. */
+/* The parts of w and of x that are multiplied, and the sizes that follow. */
 typedef struct nabla_bf16 {
   unsigned w_parts, x_parts;
   /* Parts of x in a tile: 2 where there are no more than 8 rows, the second one
@@ -63,27 +63,27 @@ typedef struct nabla_bf16 {
   /* Elements of k under a scale that their sum is multiplied with; 0: weights
    * are decoded with theirs. */
   uint64_t run;
-  /* Whether something is added to each weight of a run, of GGUF blocks: sums of
-   * x are multiplied with it. */
+  /* Whether each weight of a run has a minimum added (GGUF blocks): it is
+   * multiplied with sums of x. */
   int has_minima;
   uint64_t scales; /* of a row of a panel: of each run, and its minimum */
-  int adds_runs;   /* to what waits, rather than to sums of a panel */
+  int adds_runs;   /* to totals, rather than to sums of a panel */
   int is_ahead;    /* panels are decoded while those before are multiplied */
-  /* Sums stay in tiles from panel to panel, where there are no more rows than
-   * are multiplied at once: scales are in the weights. */
+  /* Accumulators stay in tiles from panel to panel, if M is at most what is
+   * multiplied at once and scales are in the weights. */
   int stays;
 } nabla_bf16;
 nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec);
 
-/* The products of parts that an f32 would tell. */
+/* The number of products of parts that are significant in f32. */
 unsigned nabla_bf16_products(const nabla_bf16 *self);
 
-/* Can w be decoded to bf16 in rows, with the instructions of the target, for
- * `numerics`? Where a prepacked weight is asked for too: it gains nothing, w is
+/* Whether w can be packed to bf16 by rows, with the instructions of the target,
+ * for `numerics`. With the prepacked layout too: prepacking gains nothing, w is
  * read in place. */
 int nabla_bf16_applies(const nabla_fused_spec *spec, nabla_numerics numerics);
 
-/* Are tiles made from whole lines of codes? */
+/* Whether tiles are packed from whole cache lines of codes. */
 int nabla_bf16_by_lines(const nabla_fused_spec *spec);
 
 /* `count` codes from `flat` on, to two tiles for each line from the address
@@ -94,34 +94,34 @@ void nabla_emit_bf16_lines(nabla_emitter *e, nabla_ssa flat, nabla_ssa count,
 /* Codes in a word of 16 bits. */
 unsigned nabla_bf16_word_codes(const nabla_fused_spec *spec);
 
-/* Are they made from whole blocks of GGUF, or halves of such? */
+/* Whether tiles are packed from whole GGUF blocks, or halves of such. */
 int nabla_bf16_by_units(const nabla_fused_spec *spec);
 
-/* Are the elements of a pair 16 apart? */
+/* Whether the elements of a pair are 16 apart. */
 int nabla_bf16_is_apart(const nabla_fused_spec *spec);
 
 /* vector<32xi16> of 32 f32 as `count` parts, each rounded to bf16. */
 void nabla_emit_bf16_split(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
                            unsigned count, nabla_ssa *out);
 
-/* f32 that are to be split or multiplied with: those whose bits are more than
- * `most`, or less than `least` and not zero, become NaN, which shows in sums
- * (gemm_f32_bf16x3_amx.c). */
+/* Checks f32 before they are split or multiplied with: values whose bits are
+ * more than `most`, or less than `least` and not zero, become NaN, which is
+ * detected in sums (gemm_f32_bf16x3_amx.c). */
 nabla_ssa nabla_emit_bf16_limit(nabla_emitter *e, nabla_ssa value,
                                 uint32_t least, uint32_t most);
 
-/* The inside of prepare: for each 16 rows the tiles along k. */
+/* The code of `prepare`: for each 16 rows the tiles along k. */
 #define NABLA_BF16_PACK_A_SCRATCH \
   ((uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES + NABLA_TILE_ROW_BYTES)
 void nabla_emit_bf16_pack_a(nabla_emitter *e);
 
-/* Asks for what row `row` of the panel at k is decoded from. */
+/* Prefetches the codes of row `row` of the panel at k. */
 void nabla_emit_bf16_prefetch(nabla_emitter *e, nabla_ssa row, nabla_ssa k);
 
-/* Decodes a panel: tiles along k of 16 rows, then of the others. */
+/* Packs a panel: tiles along k of 16 rows, then of the other 16. */
 void nabla_emit_bf16_pack_b(nabla_emitter *e, const nabla_macro_block *block);
 
-/* A kernel but for how tiles are multiplied. */
+/* A macro kernel without `multiply`. */
 nabla_macro_kernel nabla_bf16_macro_kernel(const nabla_fused_spec *spec);
 
 /* The address of the scales of a panel, f32: for each row those of its runs,
@@ -129,17 +129,17 @@ nabla_macro_kernel nabla_bf16_macro_kernel(const nabla_fused_spec *spec);
 nabla_ssa nabla_emit_bf16_scales(nabla_emitter *e,
                                  const nabla_macro_block *block);
 
-/* Writes those of row `row` of the panel, which begins at `flat`; and makes
- * those of all rows NaN that are beyond what sums can tell. */
+/* Writes the scales of row `row` of the panel, which begins at `flat`; the
+ * second function replaces scales of all rows that are out of range by NaN. */
 void nabla_emit_bf16_write_scales(nabla_emitter *e,
                                   const nabla_macro_block *block, nabla_ssa row,
                                   nabla_ssa flat);
 void nabla_emit_bf16_limit_scales(nabla_emitter *e,
                                   const nabla_macro_block *block);
 
-/* The inside of run by AMX, and how it multiplies: all parts of w with those of
- * x that are large enough to matter in f32. In f32, so many bytes behind the
- * scratch of `macro` are used besides: sums of a run, of a panel, scales. */
+/* The code of `run` by AMX: all parts of w are multiplied with the parts of x
+ * that are significant in f32. In f32, NABLA_BF16_MORE_BYTES behind the scratch
+ * of `macro` hold sums of a run, of a panel, and scales. */
 #define NABLA_BF16_FRESH_BYTES \
   ((uint64_t)NABLA_MACRO_TILES * NABLA_MACRO_HALVES * NABLA_TILE_BYTES)
 #define NABLA_BF16_SCALES_BYTES                                   \
@@ -149,8 +149,8 @@ void nabla_emit_bf16_limit_scales(nabla_emitter *e,
   (2 * NABLA_BF16_FRESH_BYTES + NABLA_BF16_SCALES_BYTES)
 void nabla_emit_bf16_amx(nabla_emitter *e, const nabla_macro_kernel *macro);
 
-/* What variants say of themselves; decoding costs `decode` ps for an element of
- * w, a row of x `row`. */
+/* Cost, tiles, depth and scratch of a variant; packing costs `decode` ps for an
+ * element of w, a row of x `row`. */
 double nabla_bf16_cost(const nabla_fused_spec *spec, uint64_t m, double decode,
                        double row);
 double nabla_bf16_decode_cost(const nabla_fused_spec *spec);
@@ -158,7 +158,7 @@ void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out);
 uint64_t nabla_bf16_accumulation_depth(const nabla_fused_spec *spec);
 uint64_t nabla_bf16_scratch(const nabla_fused_spec *spec);
 
-/* What all variants of this kind have in common. */
+/* Members that all variants of this kind share. */
 #define NABLA_BF16_VARIANT                             \
   .takes_blocks = 1, .pack_a = nabla_emit_bf16_pack_a, \
   .pack_a_scratch = NABLA_BF16_PACK_A_SCRATCH, .describe = nabla_bf16_describe

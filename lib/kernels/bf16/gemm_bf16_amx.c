@@ -1,18 +1,18 @@
-/* bf16 pairs by AMX: two tiles of w and two of x make four tiles of sums, which
- * stay in registers for a panel, or for many. */
+/* GEMM in bf16 by AMX: two tiles of w and two of x make four accumulator tiles,
+ * which stay in registers for a panel, or for several. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 #include "lib/kernels/builder/k.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/int8.h"
 
-/* Rows of the next panel that a step asks for. */
+/* Rows of the next panel that a step prefetches. */
 static unsigned rows_of(const nabla_bf16 *self) {
   return NABLA_MACRO_ROWS * NABLA_BF16_STEP / (unsigned)self->depth;
 }
 
-/* What the next step multiplies with, which lies behind this one's in the
- * second cache or beyond: tiles that are loaded from there keep products
- * waiting. Where two parts share a tile nothing is gained. */
+/* Prefetches the operands of the next step, which are in the second-level cache
+ * or memory: tile loads from there would stall products. Not where two parts
+ * share a tile, as nothing is gained. */
 static void prefetch_x(nabla_emitter *e, nabla_bf16_step *t) {
   const unsigned lines = t->self.x_tiles * NABLA_TILE_ROWS;
   const unsigned until = nabla_bf16_rows_behind(t, lines * t->s->count);
@@ -25,10 +25,9 @@ static void prefetch_x(nabla_emitter *e, nabla_bf16_step *t) {
                                   NABLA_TILE_ROW_BYTES));
 }
 
-/* The next share of the next panel, while tiles are multiplied: a row of it
- * lies in lines far from those of the next, which no CPU foresees. All at once
- * would keep tiles of x waiting, as there are few buffers for lines on the way.
- */
+/* Prefetches a share of the next panel while tiles are multiplied: its rows are
+ * far apart, and hardware does not prefetch them. All at once would delay loads
+ * of x, as there are few line fill buffers. */
 static void prefetch(nabla_emitter *e, nabla_bf16_step *t) {
   prefetch_x(e, t);
   const unsigned rows = rows_of(&t->self);
@@ -47,8 +46,8 @@ nabla_ssa nabla_emit_bf16_scratch(nabla_emitter *e, const nabla_macro_block *b,
                    k_i64(e, nabla_macro_kernel_scratch(b->self) + byte));
 }
 
-/* Sums that began at zero and go to others: in f32 chains of additions have to
- * be short. */
+/* Accumulators that began at zero and are added to totals: in f32 accumulation
+ * chains have to be short. */
 typedef struct addition {
   nabla_ssa from, to; /* addresses */
   unsigned sets;      /* of sums in `from`, which are added to each other */
@@ -121,8 +120,8 @@ static void multiply_steps(nabla_emitter *e, const nabla_macro_block *b,
   k_loop_end(e, &steps, NULL);
 }
 
-/* Steps [from, to), or `from` alone where `to` is 0, as sums of their own, at
- * the address `scratch`. */
+/* Steps [from, to), or `from` alone where `to` is 0, summed from zero to the
+ * address `scratch`. */
 static void multiply_fresh(nabla_emitter *e, const nabla_macro_block *b,
                            const nabla_macro_tile *s, nabla_ssa from,
                            nabla_ssa to, nabla_ssa scratch) {
@@ -172,7 +171,7 @@ static void multiply_runs(nabla_emitter *e, const nabla_macro_block *b,
   k_loop_end(e, &runs, NULL);
 }
 
-/* In bf16 sums go on from panel to panel. */
+/* In bf16 accumulators are continued from panel to panel. */
 static void multiply(nabla_emitter *e, const nabla_macro_block *b,
                      const nabla_macro_tile *s) {
   const nabla_bf16 self = nabla_bf16_of(e->spec);
@@ -221,8 +220,8 @@ static void multiply_staying(nabla_emitter *e, nabla_macro_block *b,
   k_loop_end(e, &runs, NULL);
 }
 
-/* Sums stay where there are no more rows than a panel is multiplied with at
- * once; more share what is decoded. */
+/* Accumulators stay in tiles if M is at most what a panel is multiplied with at
+ * once; more rows share a packed panel. */
 static void multiply_rows(nabla_emitter *e, const nabla_macro_kernel *macro) {
   const nabla_fused_spec *spec = e->spec;
   if (!nabla_bf16_of(spec).stays) {

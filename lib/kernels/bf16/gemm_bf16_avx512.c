@@ -1,5 +1,4 @@
-/* bf16 pairs by vdpbf16ps: columns of x in lanes, a pair of w for all of them.
- */
+/* GEMM in bf16 by vdpbf16ps: rows of x in lanes, a broadcast pair of w. */
 #include "lib/kernels/bf16/bf16.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/int8/int8.h"

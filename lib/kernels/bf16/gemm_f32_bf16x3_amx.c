@@ -76,8 +76,8 @@ static nabla_ssa row_has_small(nabla_emitter *e, nabla_ssa row) {
   return any(e, not_zero(e, integers));
 }
 
-/* Lanes of such sizes that are below LEAST, infinite or NaN: what is below 0
- * wraps. */
+/* Lanes of such magnitudes that are below LEAST, infinite or NaN: differences
+ * below 0 wrap. */
 static nabla_ssa is_near_or_not_finite(nabla_emitter *e, nabla_ssa size) {
   const char *type = nabla_type_i32[NABLA_VECTOR];
   nabla_ssa above = k_op(e, "arith.subi %%v%u, %%v%u : %s", size,
@@ -126,7 +126,8 @@ static nabla_ssa row_at(nabla_emitter *e, nabla_ssa base, nabla_ssa row,
   return k_op(e, "llvm.ptrtoint %%v%u : !llvm.ptr to i64", at);
 }
 
-/* The exact kernel for one row: the words with that row as all of x and y. */
+/* Calls the exact kernel for one row: a copy of the arguments with that row as
+ * all of x and y. */
 static void compute_again(nabla_emitter *e, nabla_ssa row, nabla_ssa column,
                           nabla_ssa count) {
   const nabla_fused_spec *spec = e->spec;
@@ -176,8 +177,9 @@ static int applies(const nabla_fused_spec *spec) {
          nabla_bf16_applies(spec, NABLA_NUMERICS_F32);
 }
 
-/* What decoding costs: codes that are bf16 little, splitting f32 that have to
- * be decoded more than all else. Dense ones wait for memory in any case. */
+/* Cost of packing: little for codes that are exact in bf16, most for f32 that
+ * are dequantized and then split. Dense weights are bound by memory in any
+ * case. */
 static double decode_cost(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
   if (self.run && spec->ggml) {
@@ -198,7 +200,7 @@ static double decode_cost(const nabla_fused_spec *spec) {
   return !spec->ggml && spec->format.encoding->bits == 8 ? 330 : 560;
 }
 
-/* What is computed is the same where numerics that allow more ask. */
+/* Numerics that allow more error get the same computation. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   nabla_fused_spec own = *spec;
   own.numerics = NABLA_NUMERICS_F32;
@@ -211,8 +213,8 @@ static double cost(const nabla_fused_spec *spec, uint64_t m) {
   return nabla_bf16_cost(&own, m, decode_cost(&own) + twice, row);
 }
 
-/* Of a run the products of all tiles in turn, each a sum of 16 pairs; then two
- * multiplications, the runs of `depth` elements, and these. */
+/* The chain: the products of all tiles of a run, each a sum of 16 pairs; two
+ * multiplications; the runs of `depth` elements; the panels. */
 static uint64_t chain_of(const nabla_fused_spec *spec, uint64_t depth) {
   const nabla_bf16 self = nabla_bf16_of(spec);
   uint64_t run = self.run ? self.run : depth;

@@ -1,4 +1,5 @@
-/* Products of decoded panels with tiles of x; see gemm_macro_kernel.h. */
+/* The GEMM macro kernel: products of packed panels with tiles of x; see
+ * gemm_macro_kernel.h. */
 #include "lib/kernels/bf16/gemm_macro_kernel.h"
 
 #include "lib/kernels/builder/k.h"
@@ -7,8 +8,8 @@
 
 #define ROWS NABLA_TILE_ROWS
 
-/* The scratch: 64 bytes that AMX is set up with, the panel, or two that take
- * turns, a tile of sums for each tile of x and half of the panel. */
+/* The scratch: 64 bytes of AMX configuration, the panel (or two, which
+ * alternate), an accumulator tile for each tile of x and half of the panel. */
 #define PANEL_AT 64u
 
 static uint64_t totals_at(const nabla_macro_kernel *self) {
@@ -39,7 +40,8 @@ static void clear_totals(nabla_emitter *e, const nabla_macro_block *b) {
           k_multiply(e, b->tiles, TOTALS_BYTES / 4));
 }
 
-/* Turns the tile of sums at address `tile`, which then has rows of y. */
+/* Transposes the accumulator tile at address `tile`, which then has rows of
+ * y. */
 static void transpose_sums(nabla_emitter *e, const nabla_macro_kernel *self,
                            nabla_ssa tile) {
   nabla_array_ref sums = nabla_floats_at(tile);
@@ -151,8 +153,8 @@ static void set_panel(nabla_emitter *e, nabla_macro_block *b, nabla_ssa k) {
 /* ---- panels that are decoded ahead, or sums that stay ---------------------
  */
 
-/* The panel at b->k, one of `count` that have been decoded since the first row,
- * and the one that comes after it. */
+/* Sets the addresses of the panel at b->k, the `count`-th since the first row,
+ * and of the next one. */
 static void alternate_panels(nabla_emitter *e, nabla_macro_block *b,
                              nabla_ssa count) {
   nabla_ssa odd = k_op(e, "arith.andi %%v%u, %%v%u : i64", count, k_i64(e, 1));
@@ -180,7 +182,7 @@ void nabla_emit_macro_panel(nabla_emitter *e, nabla_macro_block *b,
   *s = square_of(e, b, k_i64(e, 0), s->count);
 }
 
-/* Begins with the first panel of all, if there is one. */
+/* Packs the first panel of all, if there is one. */
 static void decode_first(nabla_emitter *e, nabla_macro_block *b) {
   k_line(e, "scf.if %%v%u {",
          k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", e->begin, e->end));
@@ -244,7 +246,8 @@ void nabla_emit_macro_kernel(nabla_emitter *e, const nabla_macro_kernel *self) {
   k_loop_end(e, &rows, NULL);
 }
 
-/* Decoding, once for the rows that wait, and products of whole tiles. */
+/* Packing, once for all rows whose totals are in the scratch, and products of
+ * whole tiles. */
 double nabla_macro_kernel_cost(const nabla_macro_kernel *self, uint64_t m,
                                double decode, double row) {
   double tiles = (double)((m + ROWS - 1) / ROWS);

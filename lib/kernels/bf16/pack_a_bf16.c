@@ -1,4 +1,4 @@
-/* x as tiles of bf16 pairs; see bf16.h. */
+/* Packing of x to tiles of bf16 pairs; see bf16.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
@@ -73,12 +73,12 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
   return spec->format.encoding->is_mx ? 1 : parts;
 }
 
-/* Elements of k in a panel. One of 8 to 12 KiB leaves room in the first cache
- * for tiles of x, and for another thread of the core: 16 and 24 KiB take a
- * sixth more time; but q6_k is decoded by 128. q4_k and q5_k have the scales of
- * 256 at once. Where K is large, panels are deeper: a sum adds at most
- * PANELS_MOST of them and one for each 256 of k, which keeps its error within
- * the stated bound (gemm_f32_bf16x3_amx.c). */
+/* Elements of k in a panel. A panel of 8 to 12 KiB shares the first-level cache
+ * with tiles of x and with the other thread of the core: 16 and 24 KiB take a
+ * sixth more time; but q6_k is packed by 128, and q4_k and q5_k have scales of
+ * 256 at once. For large K panels are deeper: a sum adds at most PANELS_MOST of
+ * them and one for each 256 of k, which keeps its error within the documented
+ * bound (gemm_f32_bf16x3_amx.c). */
 static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
   int is_packed6 =
       spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6;
@@ -106,7 +106,7 @@ nabla_bf16 nabla_bf16_of(const nabla_fused_spec *spec) {
   self.stays = whole && !self.is_ahead && !self.run;
   self.has_minima = self.run && has_minima(spec);
   if (self.run) self.scales = (self.has_minima ? 2 : 1) * self.depth / self.run;
-  /* few enough for what is promised (gemm_f32_bf16x3_amx.c) */
+  /* few enough for the documented bound (gemm_f32_bf16x3_amx.c) */
   self.adds_runs =
       self.run && (1 + (uint64_t)self.has_minima) * spec->k / self.run <=
                       PANELS_MOST + spec->k / NABLA_BF16_DEPTH_MOST;
@@ -281,14 +281,14 @@ static void write_sums(nabla_emitter *e, nabla_ssa sums, nabla_ssa base,
       k_read_lanes(e, nabla_floats_at(sums), k_i64(e, 0), NABLA_LANES));
 }
 
-/* The room in the scratch: tiles not turned yet, sums of x. */
+/* The scratch: tiles before transposition, sums of x. */
 static nabla_ssa sums_scratch(nabla_emitter *e) {
   return k_address(e, e->scratch,
                    k_i64(e, (uint64_t)NABLA_BF16_PARTS * NABLA_TILE_BYTES));
 }
 
 /* Elements [k, k + width) of row `number` of a tile, whose address is `row`, to
- * the room: each part to a row of its tile, zeros where there is no part. */
+ * the scratch: each part to a row of its tile, zeros where there is no part. */
 static void write_row(nabla_emitter *e, nabla_ssa number, nabla_ssa row,
                       nabla_ssa k, unsigned width) {
   const nabla_fused_spec *spec = e->spec;
@@ -380,7 +380,7 @@ void nabla_bf16_describe(const nabla_fused_spec *spec, nabla_kernel *out) {
                            (uint32_t)nabla_bf16_macro_kernel(spec).step_bytes};
 }
 
-/* Of a tile 16 pairs in turn, then that of the next. */
+/* The chain: 16 pairs of each tile along k. */
 uint64_t nabla_bf16_accumulation_depth(const nabla_fused_spec *spec) {
   return spec->k + NABLA_BF16_STEP;
 }

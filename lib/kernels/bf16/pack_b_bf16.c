@@ -1,4 +1,4 @@
-/* Decoding panels of w to bf16; see bf16.h. */
+/* Packing of weight panels to bf16; see bf16.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 #include "lib/kernels/bf16/split_bf16.h"
 #include "lib/kernels/builder/k.h"
@@ -78,7 +78,7 @@ static void decode_steps(nabla_emitter *e, const piece *row, nabla_ssa from,
 /* ---- blocks of GGUF, whose scales are left to sums -------------------------
  */
 
-/* The first 16 elements of a tile's row wait for the others. */
+/* Keeps the first 16 elements of a tile's row until the others are there. */
 typedef struct unit_place {
   nabla_ssa out, low;
 } unit_place;
@@ -96,7 +96,7 @@ static void store_codes(nabla_emitter *e, uint32_t element, nabla_ssa codes,
                                NABLA_TILE_BYTES)));
 }
 
-/* Rows begin with a block, so that `k` tells where in one they are. */
+/* Rows begin with a block, so that the position in a block follows from `k`. */
 static void decode_units(nabla_emitter *e, const nabla_macro_block *p,
                          const piece *row) {
   const uint32_t unit = nabla_block_codes_unit(e->spec);
@@ -186,8 +186,8 @@ static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
   return depth * bits / 8;
 }
 
-/* Half of a block lies in all of its lines: the panel with one half asks for
- * half of the next block, and for its end. */
+/* Each half of a block has codes in all of its cache lines: the panel with one
+ * half prefetches half of the next block, and its end. */
 static void prefetch_half(nabla_emitter *e, nabla_ssa flat) {
   const nabla_ggml *format = e->spec->ggml;
   nabla_ssa half = k_op(e, "arith.andi %%v%u, %%v%u : i64",

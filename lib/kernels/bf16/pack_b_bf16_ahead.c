@@ -1,4 +1,4 @@
-/* Panels decoded ahead; see pack_b_bf16_ahead.h. */
+/* Packing ahead; see pack_b_bf16_ahead.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "quant/codec/kernel.h"
 
 #define CACHE_LINE 64u
-#define FAR_ROWS   2u /* kinds of lines that are asked for */
+#define FAR_ROWS   2u /* kinds of lines that are prefetched */
 
 /* Are the values of codes, but for zeros, such that weights with scales between
  * NABLA_BF16_SCALE_LEAST and _MOST can be split? */
@@ -75,8 +75,8 @@ static far_rows far_scales(nabla_emitter *e, nabla_ssa flat) {
       row_stride(e, bytes, spec->format.block), 1};
 }
 
-/* What the next block of columns has at the same k. Where a line has codes for
- * two panels, one of these asks for it, and the other for scales. */
+/* Prefetches the next block of columns at the same k. Where a line has codes
+ * for two panels, one of these prefetches it, and the other the scales. */
 static void rows_ahead(nabla_emitter *e, const nabla_macro_block *b,
                        far_rows out[FAR_ROWS]) {
   const nabla_encoding *encoding = e->spec->format.encoding;

@@ -1,4 +1,4 @@
-/* Lines of 64 codes as bf16; see bf16.h. */
+/* Packing of cache lines of 64 codes to bf16; see bf16.h. */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/code_values.h"

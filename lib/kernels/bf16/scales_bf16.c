@@ -1,5 +1,5 @@
-/* Scales: those that sums are multiplied with (bf16.h), and whether those that
- * are in the weights let these be split (pack_b_bf16_ahead.h). */
+/* Scales that sums are multiplied with (bf16.h), and range checks of scales
+ * that are in the weights (pack_b_bf16_ahead.h). */
 #include "lib/kernels/bf16/pack_b_bf16_ahead.h"
 #include "lib/kernels/bf16/split_bf16.h"
 #include "lib/kernels/builder/k.h"

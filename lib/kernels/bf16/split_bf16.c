@@ -1,4 +1,4 @@
-/* Weights as parts; see split_bf16.h. */
+/* Splitting weights into parts; see split_bf16.h. */
 #include "lib/kernels/bf16/split_bf16.h"
 
 #include "lib/kernels/builder/k.h"
@@ -64,8 +64,7 @@ void nabla_emit_bf16_parts(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
 /* ---- what cannot be split -------------------------------------------------
  */
 
-/* Those that are infinite show in the parts by themselves, as an infinity less
- * itself is NaN. */
+/* Infinities need no check: infinity less itself is NaN, which is detected. */
 int nabla_bf16_has_extremes(const nabla_fused_spec *spec) {
   if (spec->numerics != NABLA_NUMERICS_F32 || nabla_bf16_of(spec).run) return 0;
   if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */

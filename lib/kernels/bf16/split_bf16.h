@@ -1,5 +1,5 @@
-/* Weights as parts that are bf16, and which of them sums of parts could not
- * tell (gemm_f32_bf16x3_amx.c). */
+/* Splitting f32 weights into bf16 parts, and detection of weights out of the
+ * range for that (gemm_f32_bf16x3_amx.c). */
 #ifndef NABLA_KERNELS_BF16_SPLIT_BF16_H
 #define NABLA_KERNELS_BF16_SPLIT_BF16_H
 

@@ -1,12 +1,12 @@
-/* What codes stand for: the part of decoding that knows an encoding, but not
- * where its codes lie. */
+/* Values of codes: the part of dequantization that depends on the encoding, but
+ * not on the storage of codes. */
 #ifndef NABLA_KERNELS_DEQUANT_CODE_VALUES_H
 #define NABLA_KERNELS_DEQUANT_CODE_VALUES_H
 
 #include "lib/kernels/builder/emit.h"
 
-/* vector<16xf32> of what the codes in the low bits of each i32 stand for,
- * before zero point and scale; the bits above a code mean nothing. */
+/* vector<16xf32> of the values of the codes in the low bits of each i32, before
+ * zero point and scale; the bits above a code are ignored. */
 nabla_ssa nabla_emit_code_value(nabla_emitter *e, nabla_ssa codes);
 
 /* A zero point (i8, as stored) as f32 to subtract from such a value; 0 where

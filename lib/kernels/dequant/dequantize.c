@@ -1,4 +1,4 @@
-/* Decoding elements of packed storage; see dequantize.h. */
+/* Dequantizing elements of packed storage; see dequantize.h. */
 #include "lib/kernels/dequant/dequantize.h"
 
 #include "lib/kernels/builder/k.h"
@@ -132,10 +132,10 @@ static int high_first(const nabla_emitter *e) {
   return e->spec->format.encoding->high_first;
 }
 
-/* Brings code i of the 8 in a dword to the bottom of lanes i and 8 + i. With
- * the low nibble of a byte first that is the i-th nibble from the bottom. Else,
- * of a dword as it lies in memory, it is code i ^ 1; of one with its bytes
- * swapped, code i is the i-th from the top. */
+/* Shifts code i of the 8 in a dword to the low bits of lanes i and 8 + i. With
+ * the low nibble of a byte first that is nibble i from the lowest. Else, of a
+ * dword in memory order, it is code i ^ 1; of one with its bytes swapped,
+ * nibble i from the highest. */
 static nabla_ssa shift_lanes(nabla_emitter *e, nabla_ssa words, int swapped) {
   uint32_t shifts[NABLA_LANES];
   uint32_t flip = high_first(e) ? 1 : 0;
@@ -206,8 +206,7 @@ static nabla_ssa any_codes(nabla_emitter *e, nabla_ssa flat) {
       e, top ? join_words(e, upper, lower) : join_words(e, lower, upper), top);
 }
 
-/* Codes one by one, the bits above them whatever they are; 0 beyond the
- * window. */
+/* Codes one by one, with arbitrary bits above them; 0 beyond the window. */
 static nabla_ssa few_codes(nabla_emitter *e, const nabla_window *window) {
   unsigned bits = e->spec->format.encoding->bits, per_byte = 8 / bits;
   nabla_ssa values[NABLA_LANES];

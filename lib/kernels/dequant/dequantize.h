@@ -1,7 +1,7 @@
-/* Decoding up to NABLA_LANES consecutive elements of packed storage: how a
- * kernel reads weights. Everything about the encoding comes from its row
- * (bits, granularity) and its definition (quant/codec/kernel.h). Functions
- * are defined in table_lookup.c too. */
+/* Dequantization of up to NABLA_LANES consecutive elements of packed storage.
+ * All about the encoding comes from its row (bits, granularity) and its
+ * definition (quant/codec/kernel.h). Functions are defined in table_lookup.c
+ * too. */
 #ifndef NABLA_KERNELS_DEQUANT_DEQUANTIZE_H
 #define NABLA_KERNELS_DEQUANT_DEQUANTIZE_H
 
@@ -21,11 +21,11 @@ typedef struct nabla_window {
 /* F32, F16 or BF16. */
 nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec);
 
-/* Are the codes integers, int8 or int4? Those may have zero points. Not of a
- * dense weight (NULL). */
+/* Whether the codes are integers, int8 or int4, which may have zero points;
+ * false for a dense weight (NULL). */
 int nabla_spec_is_integer(const nabla_encoding *encoding);
 
-/* Are they floats of 8 bits? */
+/* Whether the codes are 8-bit floats. */
 int nabla_spec_is_float8(const nabla_encoding *encoding);
 
 /* The greatest common divisor; 0 is a multiple of everything. */
@@ -47,7 +47,7 @@ int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
  * blocks the first of its block. */
 nabla_ssa nabla_emit_code_byte(nabla_emitter *e, nabla_ssa flat);
 
-/* The block, whose scale it has, of the element at `flat`. */
+/* The block (scale group) of the element at `flat`. */
 nabla_ssa nabla_emit_block(nabla_emitter *e, nabla_ssa flat);
 
 /* f32 of bytes that are powers of two (E5): 0 is subnormal, 255 NaN. */
@@ -56,15 +56,14 @@ nabla_ssa nabla_emit_e8m0(nabla_emitter *e, nabla_shape shape, nabla_ssa bytes);
 /* The scale (f32) at `index` of the scales. */
 nabla_ssa nabla_emit_scale_at(nabla_emitter *e, nabla_ssa index);
 
-/* Asks for the line of the scales with that of element `flat`, which may lie
- * beyond the storage. */
+/* Prefetches the scale of element `flat`, which may lie beyond the storage. */
 void nabla_emit_prefetch_scale(nabla_emitter *e, nabla_ssa flat);
 
 /* The scale (f32) of the element at `flat`. */
 nabla_ssa nabla_emit_scale(nabla_emitter *e, nabla_ssa flat);
 
-/* The table of an encoding of at most 4 bits looked up by the low bits of each
- * i32; those above mean nothing. */
+/* A lookup in the table of an encoding of at most 4 bits by the low bits of
+ * each i32; higher bits are ignored. */
 nabla_ssa nabla_emit_table_lookup(nabla_emitter *e, nabla_ssa indices);
 
 /* The same in another table, a vector<16xf32>; for AVX2 and AVX-512. */

@@ -1,9 +1,10 @@
-/* Decoding elements of the blocks of GGUF files; see dequantize_ggml.h. */
+/* Dequantizing elements of GGUF blocks; see dequantize_ggml.h. */
 #include "lib/kernels/dequant/dequantize_ggml.h"
 
 #include "lib/kernels/builder/k.h"
 
-/* Where an element is: the first byte of its block, and its number in it. */
+/* The position of an element: the first byte of its block, and its index in
+ * it. */
 typedef struct place {
   nabla_ssa base, element; /* i64 */
 } place;
@@ -178,7 +179,7 @@ static nabla_ssa high_place(nabla_emitter *e, const place *p,
                remainder_of(e, p->element, l->part));
 }
 
-/* Bits of codes brought to the bottom, and cut. */
+/* Bits of codes, shifted to the low end and masked. */
 static nabla_ssa cut_bits(nabla_emitter *e, nabla_shape shape, nabla_ssa raw,
                           nabla_ssa shift, uint32_t bits) {
   raw = k_i32_binary(e, shape, "shrui", raw, shift);
@@ -212,7 +213,7 @@ static nabla_ssa high_lanes(nabla_emitter *e, const place *p) {
                   k_i32_lanes(e, lanes), l->bits);
 }
 
-/* What codes stand for, f32, from their lower and (0: none) upper bits. */
+/* The values of codes, f32, from their lower and (0: none) upper bits. */
 static nabla_ssa values_of(nabla_emitter *e, nabla_shape shape, nabla_ssa low,
                            nabla_ssa high) {
   const nabla_ggml_layout *l = layout_of(e);

@@ -1,6 +1,6 @@
-/* Decoding elements of the blocks of GGUF files in a kernel: what
- * dequantize.h is for codes and scales. Everything comes from the layout
- * (quant/codec/ggml.h). Functions are defined in ggml_factors.c too. */
+/* Dequantization of elements of GGUF blocks, as dequantize.h for codes and
+ * scales. All about the format comes from its layout (quant/codec/ggml.h).
+ * Functions are defined in ggml_factors.c too. */
 #ifndef NABLA_KERNELS_DEQUANT_DEQUANTIZE_GGML_H
 #define NABLA_KERNELS_DEQUANT_DEQUANTIZE_GGML_H
 
@@ -12,8 +12,8 @@
 nabla_ssa nabla_emit_dequantize_ggml(nabla_emitter *e,
                                      const nabla_window *window);
 
-/* What the code of the element at `flat` is multiplied with, f32, and what is
- * added then (0: nothing). */
+/* The factor of the code of the element at `flat`, f32, and the term that is
+ * added then (0: none). */
 void nabla_emit_ggml_factors(nabla_emitter *e, nabla_ssa flat,
                              nabla_ssa out[2]);
 
@@ -23,8 +23,8 @@ nabla_ssa nabla_emit_ggml_block_factor(nabla_emitter *e, nabla_ssa flat);
 /* The f32 2^(b - 128) of the byte b at `byte` of the blocks. */
 nabla_ssa nabla_emit_ggml_e8m0(nabla_emitter *e, nabla_ssa byte);
 
-/* The f16 at a byte of the blocks, widened in all lanes: that is cheaper than
- * to spread it afterwards. */
+/* The f16 at a byte of the blocks, broadcast and then widened, which is cheaper
+ * than the other order. */
 nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *e, nabla_ssa byte);
 
 /* vector<16xi8> as f32, extended by "extui" or "extsi". */
@@ -40,9 +40,9 @@ nabla_ssa nabla_emit_ggml_first_four(nabla_emitter *e, nabla_ssa word);
 nabla_ssa nabla_emit_ggml_last_four(nabla_emitter *e, nabla_ssa low,
                                     nabla_ssa high);
 
-/* What the parts of the block at byte `base` are multiplied with, 16 lanes in
- * f32: with BYTES part j in lane j; with PACKED6 that of part j in lane 2 * j
- * and what is added, which is negative, in the one after it. */
+/* The factors of the parts of the block at byte `base`, 16 lanes in f32: with
+ * BYTES that of part j in lane j; with PACKED6 that of part j in lane 2 * j and
+ * the added term, which is negative, in the next lane. */
 nabla_ssa nabla_emit_ggml_sub_lanes(nabla_emitter *e, nabla_ssa base);
 
 /* The values of a format's codes of 4 bits, as f32. */

@@ -45,8 +45,8 @@ nabla_ssa nabla_emit_ggml_bytes(nabla_emitter *e, const char *extend,
               number);
 }
 
-/* Numbers of PACKED6 (quant/codec/ggml_decode.c), factors and minima in turns.
- */
+/* Numbers of PACKED6 (quant/codec/ggml_decode.c), factors and minima
+ * interleaved. */
 static nabla_ssa packed6(nabla_emitter *e, nabla_ssa base) {
   uint32_t at = layout_of(e)->sub_at;
   nabla_ssa f = nabla_emit_ggml_word(e, base, at),
@@ -68,7 +68,7 @@ nabla_ssa nabla_emit_ggml_half_lanes(nabla_emitter *e, nabla_ssa byte) {
   return k_widen(e, NABLA_VECTOR, NABLA_DTYPE_F16, k_broadcast(e, "i16", half));
 }
 
-/* The factor and the minimum of the block, which is behind it, in turns, the
+/* The factor and the minimum of the block, which follows it, interleaved, the
  * minimum negative. */
 static nabla_ssa interleaved_halves(nabla_emitter *e, nabla_ssa base) {
   uint32_t signs[NABLA_LANES];

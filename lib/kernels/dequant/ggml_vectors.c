@@ -1,7 +1,7 @@
-/* Weights of whole blocks of GGUF files; see ggml_vectors.h. Codes of 4 bits
- * are looked up in a table that was multiplied with the factor (and added to
- * the minimum) of their part; all other products of codes and factors are exact
- * as well, so that weights are what nabla_ggml_decode gives. */
+/* Weights of whole GGUF blocks; see ggml_vectors.h. Codes of 4 bits are looked
+ * up in a table that was multiplied with the factor (and added to the minimum)
+ * of their part; all other products of codes and factors are exact as well, so
+ * that weights equal those of nabla_ggml_decode. */
 #include "lib/kernels/dequant/ggml_vectors.h"
 
 #include "lib/kernels/builder/k.h"
@@ -22,8 +22,8 @@ static nabla_ssa at_byte(nabla_emitter *e, nabla_ssa base, uint32_t more) {
   return k_add_constant(e, base, more);
 }
 
-/* Are there instructions for what the format needs? A fifth bit in a row of
- * bits is a mask. */
+/* Whether the target has the instructions that the format needs. A fifth bit in
+ * a row of bits is a mask. */
 static int is_for_cpu(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
   if (NABLA_HAS(spec->features, AVX512F)) return 1;
@@ -67,7 +67,7 @@ static nabla_ssa packed6_lanes(nabla_emitter *e, nabla_ssa base) {
   return nabla_emit_ggml_bytes(e, "extui", all);
 }
 
-/* Lane `lane` of a vector in all lanes. */
+/* Lane `lane` of a vector, broadcast. */
 static nabla_ssa spread(nabla_emitter *e, nabla_ssa vector, unsigned lane) {
   nabla_ssa one = k_op(e, "vector.extract %%v%u[%u] : f32 from vector<16xf32>",
                        vector, lane);
@@ -113,16 +113,16 @@ nabla_block_factors nabla_emit_block_factors(nabla_emitter *e, nabla_ssa base) {
   return result;
 }
 
-/* What elements of part `j` of a block are multiplied with, and what is added
- * (0: nothing), as vectors. */
+/* The factor of the elements of part `j` of a block, and the added term (0:
+ * none), as vectors. */
 typedef struct part {
   nabla_ssa factor, min;
   nabla_ssa table; /* of codes of 4 bits, with both; 0: none */
 } part;
 
-/* Are weights looked up by their codes? With AVX2 a lookup is three
- * instructions for half as many, so that codes that are numbers are converted.
- */
+/* Whether weights are looked up by their codes. With AVX2 a lookup is three
+ * instructions for half as many weights, so that integer codes are converted
+ * instead. */
 static int has_table(const nabla_fused_spec *spec) {
   const nabla_ggml_layout *l = spec->ggml->layout;
   if (!l->run || (l->bits && l->part != 1)) return 0;
@@ -154,8 +154,8 @@ int nabla_block_weights_transpose(const nabla_fused_spec *spec) {
   return nabla_block_weights_apply(spec) && has_table(spec) && !l->bits;
 }
 
-/* Codes of 4 bits from `element` on, turned: four copies of 16 bytes, each
- * shifted by bytes of its own, so that nothing is widened. */
+/* Codes of 4 bits from `element` on, transposed: four copies of 16 bytes, each
+ * shifted by a different number of bytes, so that nothing is widened. */
 static nabla_ssa transposed_codes(nabla_emitter *e, nabla_ssa base,
                                   uint32_t element) {
   const nabla_ggml_layout *l = layout_of(e);

@@ -1,6 +1,6 @@
-/* Weights of whole blocks of GGUF files, 16 at a time, for AVX-512 and, of most
- * formats, AVX2. Which bytes and bits an element has is known when the code is
- * made, so that there are constants only. */
+/* Weights of whole GGUF blocks, 16 at a time, for AVX-512 and, of most formats,
+ * AVX2. The bytes and bits of an element are known when the code is generated,
+ * so that they are constants. */
 #ifndef NABLA_KERNELS_DEQUANT_GGML_VECTORS_H
 #define NABLA_KERNELS_DEQUANT_GGML_VECTORS_H
 
@@ -25,12 +25,12 @@ nabla_block_factors nabla_emit_block_factors(nabla_emitter *e, nabla_ssa base);
 nabla_ssa nabla_emit_block_bytes(nabla_emitter *e, nabla_ssa base,
                                  uint32_t element);
 
-/* Whether the weights of `spec` can be had turned for less: lane 4 * i + j of
- * 16 holds element 4 * j + i. */
+/* Whether the weights of `spec` are cheaper in transposed order: lane 4 * i + j
+ * of 16 holds element 4 * j + i. */
 int nabla_block_weights_transpose(const nabla_fused_spec *spec);
 
 /* Called with each 16 weights of a block, in order: those from `element` on;
- * with `transposed` turned, where they can be. */
+ * with `transposed` in transposed order, if nabla_block_weights_transpose. */
 typedef void nabla_block_use(nabla_emitter *e, uint32_t element,
                              nabla_ssa weights, void *context);
 void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int transposed,

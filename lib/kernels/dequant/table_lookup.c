@@ -1,4 +1,4 @@
-/* Looking up the values of codes of up to 4 bits in a table of 16; see
+/* Lookups of codes of up to 4 bits in a table of 16 values; see
  * dequantize.h. */
 #include <string.h>
 
@@ -43,8 +43,8 @@ static nabla_ssa pick(nabla_emitter *e, nabla_ssa mask, nabla_ssa yes,
               mask, yes, no);
 }
 
-/* AVX2 looks up 8 values by 3 bits: both halves of the table, then a choice by
- * the fourth bit. */
+/* AVX2 looks up 8 values by 3 bits: in both halves of the table, then selects
+ * by the fourth bit. */
 static nabla_ssa lookup_avx2(nabla_emitter *e, nabla_ssa values,
                              nabla_ssa indices) {
   nabla_ssa found[2];
@@ -67,8 +67,8 @@ static nabla_ssa lookup_avx2(nabla_emitter *e, nabla_ssa values,
   return pick(e, bit_set(e, indices, 8), found[1], found[0]);
 }
 
-/* Any target: a tree of choices by one bit each. Slow, but no memory and no
- * instruction that could be missing. */
+/* Any target: a tree of selects by one bit each. Slow, but without memory
+ * accesses and without instructions that could be missing. */
 static nabla_ssa lookup_portable(nabla_emitter *e, const float *table,
                                  nabla_ssa indices) {
   nabla_ssa values[NABLA_TABLE_VALUES];
@@ -107,8 +107,8 @@ static nabla_ssa byte_plane(nabla_emitter *e, const float *table, unsigned byte,
               bytes, indices);
 }
 
-/* Elements of two vectors of 16 in turn, two of which make one of the result.
- */
+/* Interleaved elements of two vectors of 16; two such results make one of the
+ * result. */
 static nabla_ssa interleave(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
                             const char *from, const char *to) {
   nabla_ssa both = k_op(
@@ -135,7 +135,7 @@ static nabla_ssa lookup_neon(nabla_emitter *e, const float *table,
                     "f32");
 }
 
-/* The values of codes with scale 1, those of fewer bits again and again. */
+/* The values of codes with scale 1, repeated for encodings of fewer bits. */
 static void table_of(const nabla_fused_spec *spec, float *out) {
   const nabla_encoding *encoding = spec->format.encoding;
   for (int i = 0; i < NABLA_TABLE_VALUES; i++) {

@@ -15,13 +15,12 @@
 #include "lib/kernels/f32/prepack.h"
 #include "lib/kernels/tile_util.h"
 
-#define PANEL     256u /* elements of k */
-#define ROWS      256u /* rows of x that a decoded panel is used for */
-#define WIDE_FROM 768u
-#define AHEAD_MOST \
-  2u /* cache lines prefetched in one iteration of the innermost loop */
-#define WIDEST 3u /* vectors of a panel */
-#define UNROLL 2u /* elements of k in one iteration of the innermost loop */
+#define PANEL      256u /* elements of k */
+#define ROWS       256u /* rows of x that a packed panel is used for */
+#define WIDE_FROM  768u
+#define AHEAD_MOST 2u /* cache lines prefetched per innermost iteration */
+#define WIDEST     3u /* vectors of a panel */
+#define UNROLL     2u /* elements of k per innermost iteration */
 
 /* The tile of the micro-kernel: `rows` of x (MR) times `vectors` of columns
  * (NR). */

@@ -10,9 +10,8 @@
 #include "quant/codec/codec.h"
 
 #define ROWS_MOST 4u
-#define SUMS_MOST \
-  4u /* independent accumulators, as each addition has a latency */
-#define PANEL 256u /* elements of k of dense weights that begin at zero */
+#define SUMS_MOST 4u   /* independent accumulators, for the latency of fma */
+#define PANEL     256u /* elements of k of dense weights that begin at zero */
 
 /* Rows of x, and sums of each. */
 typedef struct few {

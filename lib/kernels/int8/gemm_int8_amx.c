@@ -1,4 +1,4 @@
-/* y = x . w in integers by AMX for many rows of x; see gemm_int8_amx.h. */
+/* GEMM in int8 by AMX; see gemm_int8_amx.h. */
 #include "lib/kernels/int8/gemm_int8_amx.h"
 
 #include "lib/kernels/builder/k.h"
@@ -13,7 +13,7 @@ static nabla_ssa times(nabla_emitter *e, nabla_ssa base, nabla_ssa count,
   return k_address(e, base, k_multiply(e, count, bytes));
 }
 
-/* The next panel, a share in each step. */
+/* Prefetches the next panel, a share in each step. */
 static void prefetch(nabla_emitter *e, const nabla_int8 *self,
                      const nabla_macro_block *b, const nabla_macro_tile *s,
                      nabla_ssa step) {
@@ -26,8 +26,8 @@ static void prefetch(nabla_emitter *e, const nabla_int8 *self,
   k_line(e, "}");
 }
 
-/* Sums of integers of all steps, to memory. They are read long after, when all
- * of them are there: what a tile has stored reaches a load late. */
+/* Stores the integer sums of all steps. They are read after the last store, as
+ * forwarding from a tile store to a load is slow. */
 static void dot_steps(nabla_emitter *e, const nabla_int8 *self,
                       const nabla_macro_block *b, const nabla_macro_tile *s) {
   nabla_int8_areas areas = nabla_int8_areas_of(self);
@@ -51,7 +51,7 @@ static void dot_steps(nabla_emitter *e, const nabla_int8 *self,
   k_loop_end(e, &steps, NULL);
 }
 
-/* What belongs to one block of 16 rows of w and x: addresses. */
+/* Addresses of one block of 16 rows of w and x. */
 typedef struct step {
   nabla_ssa dots;          /* sums of integers                  */
   nabla_ssa x;             /* of 16 rows: scales, sums          */

@@ -1,7 +1,7 @@
-/* y = x . w in integers for many rows of x: 32 columns of w and up to 1024
- * elements of k are made bytes with rows of w in lanes, in the scratch; tiles
- * of 8 rows of x are multiplied with them. Sums of up to 256 rows wait in the
- * scratch, so that a panel is decoded once for all of them. */
+/* GEMM in int8 by VNNI: 32 columns of w and up to 1024 elements of k are packed
+ * to bytes in the scratch, rows of w in lanes; the micro-kernel multiplies them
+ * with tiles of 8 rows of x. Totals of up to 256 rows are in the scratch, so
+ * that a panel is packed once for all of them. */
 #include "lib/kernels/int8/gemm_int8_vnni.h"
 
 #include "lib/kernels/builder/k.h"
@@ -23,7 +23,8 @@ static void pack_a(nabla_emitter *e) {
 }
 
 /* Adds the products of UNROLL dwords of a block: `w` and `x` are addresses of
- * the first. The sums are i32 in f32's clothes, as loops carry these. */
+ * the first. The accumulators are i32, bitcast to f32 because loop-carried
+ * values have that type. */
 static void dot_dwords(nabla_emitter *e, const nabla_int8 *self, nabla_ssa w,
                        nabla_ssa x, nabla_ssa *sums) {
   nabla_ssa dots[NABLA_PANEL_ROWS * NABLA_PANEL_GROUPS],
@@ -77,8 +78,8 @@ static void dot_block(nabla_emitter *e, const nabla_int8 *self, nabla_ssa w,
     dots[i] = k_bitcast(e, "vector<16xf32>", "vector<16xi32>", loop.results[i]);
 }
 
-/* Adds to the sum at `sums` + `byte`. Volatile: LLVM would else carry the sums
- * of a tile in registers, of which there are too few, and spill those. */
+/* Adds to the total at `sums` + `byte`. Volatile: LLVM would else carry the
+ * totals of a tile in registers, of which there are too few, and spill them. */
 static void replace_sum(nabla_emitter *e, nabla_ssa sums, uint64_t byte,
                         nabla_ssa dot, const nabla_int8_factors *by) {
   nabla_ssa at = nabla_emit_int8_after(e, sums, byte);
@@ -119,7 +120,7 @@ static void add_block(nabla_emitter *e, const nabla_int8_panel *p, nabla_ssa k,
   }
 }
 
-/* The sums of row `row` of x, relative to the first that waits. */
+/* The totals of row `row` of x, relative to the first row that has totals. */
 static nabla_ssa sums_at(nabla_emitter *e, const nabla_int8_panel *p,
                          nabla_ssa row) {
   nabla_ssa at = k_op(e, "arith.subi %%v%u, %%v%u : i64", row, p->row);
@@ -127,7 +128,7 @@ static nabla_ssa sums_at(nabla_emitter *e, const nabla_int8_panel *p,
   return k_address(e, base, k_multiply(e, at, NABLA_PANEL_COLUMNS * 4));
 }
 
-/* Multiplies a decoded panel with all rows whose sums wait. */
+/* Multiplies a packed panel with all rows that have totals. */
 static void multiply(nabla_emitter *e, const nabla_int8_panel *p) {
   const nabla_int8 *self = p->self;
   uint64_t bytes = nabla_int8_tile_bytes(self, NABLA_PANEL_ROWS);
@@ -151,7 +152,7 @@ static void multiply(nabla_emitter *e, const nabla_int8_panel *p) {
   k_loop_end(e, &tiles, NULL);
 }
 
-/* Sets the sums of the waiting rows to 0: those of whole tiles. */
+/* Clears the totals of those rows, in whole tiles. */
 static void clear(nabla_emitter *e, const nabla_int8_panel *p) {
   nabla_loop rows;
   nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
@@ -198,7 +199,7 @@ static void run(nabla_emitter *e) {
   k_loop_end(e, &rows, NULL);
 }
 
-/* Some 4 ps for each row and 30 for decoding, once for NABLA_PANEL_WAITING
+/* Some 4 ps for each row and 30 for packing, once for NABLA_PANEL_WAITING
  * rows. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   int in_place = spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;

@@ -1,7 +1,7 @@
-/* y = x . w in integers for few rows of x, the weight in place: 64 bytes of
- * codes are 16 dwords of 8 or 4 codes, and lane i sums the products of dword i.
- * `prepare` writes for each 64 bytes of codes: the quantized x that their bytes
- * meet, a scale for each lane, and where it is needed a sum for each lane. */
+/* GEMV in int8 for few rows of x and the weight in place: 64 bytes of codes are
+ * 16 dwords of 8 or 4 codes, and lane i sums the products of dword i. `pack_a`
+ * writes for each 64 bytes of codes the quantized x in the order of their
+ * bytes, a scale for each lane, and where it is needed a sum for each lane. */
 #include <stdio.h>
 
 #include "lib/kernels/builder/k.h"
@@ -33,8 +33,8 @@ static void store_vector(nabla_emitter *e, const char *type, nabla_ssa value,
   k_store(e, type, value, line, k_i64(e, part * NABLA_BYTES), 4);
 }
 
-/* Consecutive bytes to each `parts`th of them, from number 0, 1, ... on: even
- * and odd ones, and of those even and odd ones. */
+/* De-interleaves consecutive bytes with stride `parts`: even and odd ones, and
+ * of these again even and odd ones. */
 static void deinterleave(nabla_emitter *e, unsigned parts,
                          nabla_ssa bytes[NABLA_INT8_PARTS]) {
   nabla_ssa v[NABLA_INT8_PARTS];
@@ -48,13 +48,13 @@ static void deinterleave(nabla_emitter *e, unsigned parts,
                            nabla_pick_second, i % size / half);
     }
   if (parts != 4) return;
-  nabla_ssa second = bytes[1]; /* of four the number is mirrored in bits */
+  nabla_ssa second = bytes[1]; /* for four the index is bit-reversed */
   bytes[1] = bytes[2];
   bytes[2] = second;
 }
 
-/* Writes what meets the line of codes from element `k` on, of which `count`
- * elements are there, to address `to`. */
+/* Packs x for the line of codes from element `k` on, of which `count` elements
+ * exist, to address `to`. */
 static void pack_a_line(nabla_emitter *e, const nabla_int8 *self, nabla_ssa row,
                         nabla_ssa k, uint64_t count, nabla_ssa to) {
   nabla_ssa pieces[4 * NABLA_INT8_PARTS] = {0}, lanes[NABLA_LANES],
@@ -178,7 +178,7 @@ static nabla_int8_factors factors_of(nabla_emitter *e, const nabla_int8 *self,
   return out;
 }
 
-/* 64 bytes of codes at `byte`, of which the first `dwords` * 4 are there. */
+/* 64 bytes of codes at `byte`, of which the first `dwords` * 4 exist. */
 static nabla_ssa load_codes(nabla_emitter *e, nabla_ssa byte, unsigned dwords) {
   char type[32];
   (void)snprintf(type, sizeof type, "vector<%uxi32>", dwords);

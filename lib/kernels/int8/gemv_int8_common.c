@@ -1,10 +1,10 @@
-/* Few rows of x with each row of w in place; see gemv_int8_common.h. */
+/* Shared loops of the int8 GEMVs; see gemv_int8_common.h. */
 #include "lib/kernels/int8/gemv_int8_common.h"
 
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/tile_util.h"
 
-/* Rows of x that meet a row of w at once. */
+/* Rows of x (MR) that a row of w is multiplied with at once. */
 static unsigned row_tile(const nabla_fused_spec *spec) {
   return nabla_spec_last_m(spec) == 1 ? 1 : NABLA_INT8_ROWS_MOST;
 }
@@ -65,8 +65,8 @@ void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,
   k_loop_end(e, &rows, NULL);
 }
 
-/* Memory is what a single row waits for, which codes of 2 bits take half of; 4
- * rows cost twice the work. */
+/* One row is bound by memory, of which codes of 2 bits take half; 4 rows cost
+ * twice the work. */
 double nabla_int8_rows_cost(const nabla_fused_spec *spec, uint64_t m) {
   const nabla_encoding *encoding = spec->format.encoding;
   unsigned height = row_tile(spec);

@@ -1,5 +1,5 @@
-/* Few rows of x, quantized in the workspace, with each row of w in place: the
- * loops that gemv_int8.c and gemv_int8_ggml.c share. */
+/* Loops that gemv_int8.c and gemv_int8_ggml.c share: few rows of x, quantized
+ * in the workspace, times each row of w in place. */
 #ifndef NABLA_KERNELS_INT8_GEMV_INT8_COMMON_H
 #define NABLA_KERNELS_INT8_GEMV_INT8_COMMON_H
 
@@ -7,22 +7,22 @@
 
 #define NABLA_INT8_ROWS_MOST 4u
 
-/* A row of w, and the rows of x in the workspace that it meets. */
+/* A row of w, and the rows of x in the workspace that it is multiplied with. */
 typedef struct nabla_int8_row {
   nabla_ssa flat; /* the element of w at k = 0 */
   nabla_ssa x[NABLA_INT8_ROWS_MOST];
   unsigned count; /* of x */
 } nabla_int8_row;
 
-/* The whole of `prepare`: calls `write` for each row of x, which takes `bytes`
- * bytes of the workspace, with its address and where it goes. */
+/* The code of `prepare`: calls `write` for each row of x, which takes `bytes`
+ * bytes of the workspace, with its address and its destination. */
 void nabla_emit_int8_pack_a_rows(nabla_emitter *e, nabla_ssa bytes,
                                  void (*write)(nabla_emitter *e,
                                                const void *context,
                                                nabla_ssa row, nabla_ssa to),
                                  const void *context);
 
-/* The whole of `run`: `sum` gives a vector of sums for each row of x. */
+/* The code of `run`: `sum` writes a vector of sums for each row of x. */
 void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,
                              void (*sum)(nabla_emitter *e, const void *context,
                                          const nabla_int8_row *row,

@@ -1,8 +1,8 @@
-/* y = x . w in integers for few rows of x and blocks of GGUF files where they
- * lie. `prepare` writes for each line of blocks (gemv_int8_ggml.h) the
- * quantized x that its bytes meet; for each integer sum a scale for each lane
- * and, where bytes have an offset, what the lane's sum begins with; and what
- * minima are multiplied with: scaled sums of x. */
+/* GEMV in int8 for few rows of x and GGUF blocks in place. `pack_a` writes for
+ * each line of blocks (gemv_int8_ggml.h) the quantized x in the order of its
+ * bytes; for each integer sum a scale for each lane and, where bytes have an
+ * offset, the initial value of the lane's sum; and the scaled sums of x that
+ * minima are multiplied with. */
 #include "lib/kernels/int8/gemv_int8_ggml.h"
 
 #include "lib/kernels/builder/k.h"
@@ -12,11 +12,11 @@
 /* Elements between prefetches, which are of lines of 64 bytes. */
 #define GROUP 256u
 
-/* How far ahead they are, in bytes: an odd number of lines. At 2048 q8_0 takes
- * a fifth more time, at 4096 all do. */
+/* Prefetch distance in bytes: an odd number of lines. At 2048 q8_0 takes a
+ * fifth more time, at 4096 all do. */
 #define AHEAD (21 * NABLA_BYTES)
 
-/* Vectors of 64 bytes that x has for a line. */
+/* Layout of packed x for a line, in vectors of 64 bytes. */
 typedef struct x_layout {
   uint32_t scales, sums, minima, size;
 } x_layout;
@@ -37,7 +37,7 @@ static nabla_ssa row_bytes(nabla_emitter *e, const nabla_int8_blocks *self) {
   return nabla_emit_int8_row_bytes(e, self->line, line_bytes(self));
 }
 
-/* The address of what meets the line of element `k`. */
+/* The address of packed x for the line of element `k`. */
 static nabla_ssa line_at(nabla_emitter *e, const nabla_int8_blocks *self,
                          nabla_ssa row, nabla_ssa k) {
   nabla_ssa line = k_divide(e, k, self->line);
@@ -86,8 +86,8 @@ static nabla_ssa scaled_sum(nabla_emitter *e, const nabla_int8_blocks *self,
                   x->scales[block]);
 }
 
-/* What minima are multiplied with; `sums` are those of the bytes of the only
- * integer sum, `scales` its scales. */
+/* The factors of minima; `sums` are those of the bytes of the only integer sum,
+ * `scales` its scales. */
 static void store_minima(nabla_emitter *e, const nabla_int8_blocks *self,
                          const line_of_x *x, nabla_ssa sums, nabla_ssa scales) {
   nabla_ssa lanes[NABLA_LANES], value;
@@ -106,7 +106,7 @@ static void store_minima(nabla_emitter *e, const nabla_int8_blocks *self,
   store_vector(e, "vector<16xf32>", value, x->to, x_layout_of(self).minima);
 }
 
-/* What meets integer sum `dot`. Returns the sums of its bytes, if asked for. */
+/* Packs x for integer sum `dot`. Returns the sums of its bytes, if needed. */
 static nabla_ssa store_dot(nabla_emitter *e, const nabla_int8_blocks *self,
                            const line_of_x *x, uint32_t dot,
                            nabla_ssa *out_scales) {
@@ -138,8 +138,7 @@ static nabla_ssa store_dot(nabla_emitter *e, const nabla_int8_blocks *self,
   return sums;
 }
 
-/* Writes what meets the line from element `k` on, of which `count` elements are
- * there. */
+/* Packs x for the line from element `k` on, of which `count` elements exist. */
 static void pack_a_line(nabla_emitter *e, const nabla_int8_blocks *self,
                         nabla_ssa row, nabla_ssa k, uint64_t count,
                         nabla_ssa to) {
@@ -206,8 +205,9 @@ static nabla_ssa add_dot(nabla_emitter *e, const nabla_int8_blocks *self,
                : k_binary(e, NABLA_VECTOR, "mulf", sum, factor);
 }
 
-/* Adds the products of the line `at`, whose first element is `k`. Where there
- * are many they are summed first, so that totals wait for one addition only. */
+/* Adds the products of the line `at`, whose first element is `k`. Several
+ * products are summed first, so that the chain of totals has one addition for
+ * each line. */
 static void add_line(nabla_emitter *e, const nabla_int8_blocks *self,
                      const nabla_int8_row *r, nabla_ssa k,
                      const nabla_int8_line_ref *at, nabla_ssa *totals) {

@@ -1,6 +1,6 @@
-/* y = x . w in integers for few rows of x, the weight prepacked with rows in
- * lanes: each dword of x, the same for all lanes, meets 16 rows of w, which are
- * read as one stream. Sums need no tree. */
+/* GEMV in int8 for few rows of x and a weight that is prepacked with rows in
+ * lanes: each dword of x is broadcast and multiplied with 16 rows of w, which
+ * are read as one stream. No horizontal sums are needed. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/int8.h"
@@ -18,8 +18,8 @@ static unsigned rows_of(const nabla_fused_spec *spec) {
   return nabla_spec_last_m(spec) == 1 ? 1 : ROWS_MOST;
 }
 
-/* Integer sums side by side for each row of x: a product waits for the one
- * before, some 5 cycles. */
+/* Independent integer accumulators for each row of x: a product has a latency
+ * of some 5 cycles. */
 static unsigned sums_of(unsigned rows) { return rows == 1 ? 4 : 1; }
 
 static void pack_a(nabla_emitter *e) {

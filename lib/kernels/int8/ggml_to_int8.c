@@ -26,8 +26,8 @@ uint32_t nabla_int8_blocks_element(const nabla_int8_blocks *self,
          vector % 2 * run + in % run;
 }
 
-/* What a byte's offset is: codes are bytes without a sign, tables and signed
- * bytes are so with AVX2. */
+/* The offset of a byte: codes are unsigned bytes; tables and signed bytes are
+ * signed with AVX2. */
 static int offset_of(const nabla_ggml_layout *l, int vnni) {
   if (l->run && !l->table) return l->bias;
   return vnni ? 128 : 0;
@@ -98,7 +98,7 @@ static nabla_ssa bytes_with(nabla_emitter *e, const char *operation,
 }
 
 /* The fifth bits of 16 elements of each block are two bytes, all together a
- * mask. It is put together as a number: LLVM takes vectors to masks through
+ * mask. It is assembled as an integer: LLVM converts vectors to masks through
  * memory. */
 static nabla_ssa add_bit_rows(nabla_emitter *e, const nabla_int8_blocks *self,
                               const nabla_int8_line_ref *line, uint32_t vector,
@@ -123,9 +123,9 @@ static nabla_ssa add_bit_rows(nabla_emitter *e, const nabla_int8_blocks *self,
               mask, more, codes);
 }
 
-/* Upper bits lie in 32 bytes for each 32 elements, by shifts that the halves of
- * a vector differ in: turned so that they are above the lower 4, which leaves
- * nothing of other bytes there. */
+/* Upper bits are in 32 bytes for each 32 elements, at shifts that differ
+ * between the halves of a vector: a rotation moves them above the lower 4 bits,
+ * and a mask removes bits of other bytes. */
 static nabla_ssa add_bit_runs(nabla_emitter *e, const nabla_int8_blocks *self,
                               const nabla_int8_line_ref *line, uint32_t vector,
                               nabla_ssa codes) {

@@ -1,4 +1,4 @@
-/* Products in integers; see int8.h. */
+/* Products in int8; see int8.h. */
 #include "quant/codec/int8.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static int is_ternary(const nabla_encoding *encoding) {
   return encoding->bits == 2;
 }
 
-/* What the byte of a code counts. Twice a value of MXFP4 is an integer. */
+/* The unit of the byte of a code. Twice a value of MXFP4 is an integer. */
 static double unit_of(const nabla_fused_spec *spec) {
   if (spec->format.encoding->is_mx) return 0.5;
   if (is_table(spec->format.encoding))
@@ -237,8 +237,8 @@ static nabla_ssa dot_avx2(nabla_emitter *e, nabla_ssa w, nabla_ssa x) {
               pairs, ones);
 }
 
-/* AVX2 multiplies bytes without a sign by bytes with one: |w| by x that has w's
- * sign. 2 * 128 * 127 fits into 16 bits, so nothing saturates. */
+/* AVX2 multiplies unsigned by signed bytes: |w| by x with the sign of w. 2 *
+ * 128 * 127 fits into 16 bits, so nothing saturates. */
 nabla_ssa nabla_emit_int8_dot(nabla_emitter *e, const nabla_int8 *self,
                               nabla_ssa sums, nabla_ssa w, nabla_ssa x) {
   nabla_ssa part[2];

@@ -68,8 +68,9 @@ void nabla_emit_int8_split(nabla_emitter *e, const nabla_int8 *self,
 nabla_ssa nabla_emit_int8_dot(nabla_emitter *e, const nabla_int8 *self,
                               nabla_ssa sums, nabla_ssa w, nabla_ssa x);
 
-/* vector<64xi8>: one value in all bytes; the same 16 in each quarter, where
- * lookups read; table[index] of each byte of `index`, which is below 16. */
+/* vector<64xi8>: one value in all bytes; a table for lookups, the same 16
+ * values in each quarter; table[index] of each byte of `index`, which is below
+ * 16. */
 nabla_ssa nabla_emit_int8_splat(nabla_emitter *e, int value);
 nabla_ssa nabla_emit_int8_table(nabla_emitter *e,
                                 const int values[NABLA_LANES]);
@@ -80,8 +81,8 @@ nabla_ssa nabla_emit_int8_table_lookup(nabla_emitter *e, const nabla_int8 *self,
 nabla_ssa nabla_emit_int8_zeros(nabla_emitter *e);
 nabla_ssa nabla_emit_int8_ones(nabla_emitter *e);
 
-/* Does a sum of x go with each block? As what it is stored: what an integer sum
- * begins with, or with zero points the sum of x in f32. */
+/* Whether a sum of x is stored with each block, and its stored form: the
+ * initial value of an integer sum, or with zero points the sum of x in f32. */
 int nabla_int8_has_sums(const nabla_int8 *self);
 nabla_ssa nabla_emit_int8_sums(nabla_emitter *e, const nabla_int8 *self,
                                nabla_ssa sums);
@@ -119,15 +120,15 @@ nabla_ssa nabla_emit_int8_add(nabla_emitter *e, nabla_ssa total, nabla_ssa dot,
 nabla_ssa nabla_emit_int8_negative(nabla_emitter *e, const nabla_int8 *self,
                                    nabla_ssa flat);
 
-/* x in tiles of `rows` rows (a power of two up to 16) and a block of k, as
- * lanes that hold rows of w want it: for each 4 elements the bytes of all rows;
- * then a scale for each row, then its sums. Rows beyond the last repeat it. */
+/* Packing of x to tiles of `rows` rows (a power of two up to 16) and a block of
+ * k, for rows of w in lanes: for each 4 elements the bytes of all rows; then a
+ * scale for each row, then its sums. Rows beyond the last are the last row. */
 #define NABLA_INT8_ROWS 16u
 uint64_t nabla_int8_tile_bytes(const nabla_int8 *self, unsigned rows);
 void nabla_emit_int8_pack_a(nabla_emitter *e, const nabla_int8 *self,
                             unsigned rows);
 
-/* Turns 16 rows of 16 dwords. */
+/* Transposes 16 rows of 16 dwords. */
 void nabla_emit_int8_transpose(nabla_emitter *e, nabla_ssa rows[NABLA_LANES]);
 
 /* Codes of 16 rows of w with rows in lanes: a vector for each dword of a row,
@@ -137,8 +138,7 @@ void nabla_emit_int8_interleave(nabla_emitter *e,
                                 nabla_ssa dword, unsigned count,
                                 nabla_ssa out[NABLA_LANES]);
 
-/* `count` dwords at `byte`, at most 16, again and again until 16 lanes are
- * full. */
+/* `count` dwords at `byte`, at most 16, repeated to 16 lanes. */
 nabla_ssa nabla_emit_int8_dwords(nabla_emitter *e, nabla_ssa base,
                                  nabla_ssa byte, unsigned count);
 
@@ -163,8 +163,8 @@ nabla_int8_packed nabla_int8_packed_of(const nabla_fused_spec *spec,
                                        const nabla_int8 *self);
 void nabla_emit_int8_prepack(nabla_emitter *e);
 
-/* Tells of it in a description, and nabla_kernel_variant.chain of variants
- * whose sums are f32 from block to block. */
+/* Fills the prepacked weight's part of a description; the accumulation depth of
+ * variants whose sums are f32 from block to block. */
 void nabla_int8_describe_packed(const nabla_fused_spec *spec,
                                 const nabla_int8 *self, nabla_kernel *out);
 uint64_t nabla_int8_accumulation_depth(const nabla_fused_spec *spec);

@@ -1,5 +1,5 @@
-/* Rows of w in lanes, for products in integers: turning codes, and the
- * prepacked weight; see int8.h. */
+/* Rows of w in lanes, for int8 products: transposing codes, and the prepacked
+ * weight; see int8.h. */
 #include <stdio.h>
 
 #include "lib/kernels/builder/k.h"
@@ -22,7 +22,7 @@ void nabla_emit_int8_rows(nabla_emitter *e, const nabla_int8 *self, nabla_ssa n,
   }
 }
 
-/* Pairs of dwords: low or high ones of each quarter, of a and b in turns. */
+/* Interleaved dwords of a and b: low or high ones of each quarter. */
 static unsigned pick_dwords(unsigned lane, unsigned high) {
   return lane / 4 * 4 + 2 * high + lane % 4 / 2 + (lane % 2 ? NABLA_LANES : 0);
 }
@@ -64,7 +64,7 @@ void nabla_emit_int8_transpose(nabla_emitter *e, nabla_ssa v[NABLA_LANES]) {
   for (unsigned i = 0; i < NABLA_LANES; i++) v[i] = out[i];
 }
 
-/* A pick of the first `context` lanes, again and again. */
+/* A pick of the first `context` lanes, repeated. */
 static unsigned pick_again(unsigned lane, unsigned context) {
   return lane % context;
 }
@@ -112,7 +112,7 @@ uint64_t nabla_int8_accumulation_depth(const nabla_fused_spec *spec) {
   return nabla_int8_of(spec, &self) ? spec->k / self.block + 4 : 0;
 }
 
-/* Copies the codes of 16 rows, turned, to address `to`. */
+/* Copies the codes of 16 rows, transposed, to address `to`. */
 static void pack_codes(nabla_emitter *e, const nabla_int8 *self,
                        const nabla_ssa *rows, nabla_ssa to) {
   uint64_t dwords = e->spec->k / self->parts / 4;

@@ -1,4 +1,4 @@
-/* Quantizing x for products in integers; see int8.h. */
+/* Packing of x for int8 products: quantization; see int8.h. */
 #include <stdio.h>
 
 #include "lib/kernels/builder/k.h"
@@ -45,7 +45,7 @@ static nabla_ssa number(nabla_emitter *e, double value) {
   return k_f32(e, NABLA_SCALAR, value);
 }
 
-/* What a block is multiplied with, in two steps, and its scale. */
+/* The factors of a block, applied in two steps, and its scale. */
 typedef struct factors {
   nabla_ssa larger, by, scale;
 } factors;

@@ -1,4 +1,5 @@
-/* Decoding panels of w to bytes with rows in lanes; see gemm_int8_vnni.h. */
+/* Packing of weight panels to bytes with rows in lanes; see
+ * gemm_int8_vnni.h. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/int8/gemm_int8_vnni.h"

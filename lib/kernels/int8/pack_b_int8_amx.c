@@ -1,4 +1,4 @@
-/* Decoding panels of w to bytes for AMX, and prepacking it; see
+/* Packing of weight panels to bytes for AMX, and prepacking; see
  * gemm_int8_amx.h. */
 #include <stdio.h>
 
@@ -37,7 +37,7 @@ static uint64_t piece_elements(const nabla_fused_spec *spec,
   return (uint64_t)piece_of(spec, self) * 4 * self->parts;
 }
 
-/* Dwords of a and b in turns, from dword `context` of each on. */
+/* Interleaved dwords of a and b, from dword `context` of each on. */
 static unsigned pick_interleaved_from(unsigned lane, unsigned context) {
   return lane / 2 + context + (lane % 2 ? NABLA_LANES : 0);
 }
@@ -65,8 +65,8 @@ static void decode_piece(nabla_emitter *e, const nabla_int8 *self,
   }
 }
 
-/* Where the codes of a row are, from element `k` on, and the scale of its
- * span. */
+/* The addresses of the codes of a row from element `k` on, and of the scale of
+ * its span. */
 typedef struct source {
   nabla_ssa codes;       /* address                       */
   uint64_t apart;        /* bytes from a piece to another */

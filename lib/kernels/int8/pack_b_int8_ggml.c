@@ -1,5 +1,5 @@
-/* Panels of GGUF blocks as bytes with rows of w in lanes, for many rows of x;
- * see gemv_int8_ggml.h. */
+/* Packing of GGUF blocks to bytes with rows of w in lanes; see
+ * gemv_int8_ggml.h. */
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/dequant/dequantize_ggml.h"
 #include "lib/kernels/int8/gemv_int8_ggml.h"
@@ -69,7 +69,7 @@ static void store_lanes(nabla_emitter *e, nabla_ssa value, nabla_ssa to,
 }
 
 /* Factors and minima of all parts of the block at element `at`: a vector for
- * each row, turned. */
+ * each row, transposed. */
 static void store_parts(nabla_emitter *e, const nabla_ssa *flats,
                         const nabla_int8_block_panel *p, nabla_ssa at) {
   const nabla_ggml *format = e->spec->ggml;
