@@ -58,8 +58,7 @@ int main(int argc, char **argv) {
   nabla_status status =
       nabla_pool_create(0, NULL, &options.environment.pool, &diag);
   if (!status) status = nabla_model_open(argv[1], NULL, &model, &diag);
-  if (!status)
-    status = nabla_model_find(model, argv[2], strlen(argv[2]), &weight, &diag);
+  if (!status) status = nabla_model_find(model, argv[2], &weight, &diag);
   if (!status)
     status = nabla_matmul_plan_create(&weight, &options, &plan, &diag);
   if (!status) {

@@ -41,7 +41,7 @@ static nabla_status bind_all(state *s, int count, char **arguments,
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "'%s' does not read NAME=TENSOR", arguments[i]);
     *tensor++ = 0;
-    status = nabla_model_find(s->model, tensor, strlen(tensor), &weight, diag);
+    status = nabla_model_find(s->model, tensor, &weight, diag);
     if (!status)
       status =
           nabla_executable_bind(s->executable, arguments[i], &weight, diag);

@@ -109,7 +109,9 @@ nabla_executable_bind(nabla_executable *executable, const char *argument,
  * @param outputs one per result. `data` NULL: the result's array is allocated
  *                and given to the caller (nabla_dense_release); the other
  *                fields need not be set. Else dtype, rank and shape must be
- *                the result's, and it is copied there. On failure outputs are
+ *                the result's, and it is copied there when all has been
+ *                computed: that memory may be an input's, but not that of a
+ *                bound weight or another output. On failure outputs are
  *                untouched.
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such function; a count, dtype, rank or

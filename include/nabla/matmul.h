@@ -118,7 +118,8 @@ NABLA_API void nabla_matmul_plan_destroy(nabla_matmul_plan *plan);
 /* Bytes of the workspace that a run of `m` rows needs: of one thread's call, or
  * of all nabla_matmul_plan_run_rows of one product together. 0: none. A run of
  * fewer rows may need more than one of `m`, but never more than
- * nabla_matmul_plan_workspace_max says.
+ * nabla_matmul_plan_workspace_max says. A multiple of
+ * NABLA_MATMUL_WORKSPACE_ALIGNMENT, as aligned_alloc asks for.
  * @return UINT64_MAX when `m` is more than the plan allows. Thread-safe. */
 NABLA_API uint64_t
 nabla_matmul_plan_workspace_size(const nabla_matmul_plan *plan, uint64_t m);

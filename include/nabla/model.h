@@ -57,16 +57,21 @@ NABLA_API void nabla_model_close(nabla_model *model);
 NABLA_API const nabla_checkpoint *nabla_model_borrow_checkpoint(
     const nabla_model *model);
 
-/* Finds a weight. Thread-safe.
+/* Finds a weight by its name, which ends with NUL; `_n`: which has `length`
+ * bytes. Thread-safe.
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such tensor: `next` names the nearest
  *         NABLA_UNSUPPORTED       packed in a way this build cannot decode
  *         NABLA_NO_MEMORY         a component had to be copied */
 NABLA_API NABLA_MUST_USE nabla_status nabla_model_find(nabla_model *model,
                                                        const char *name,
-                                                       size_t length,
                                                        nabla_weight *out,
                                                        nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status nabla_model_find_n(nabla_model *model,
+                                                         const char *name,
+                                                         size_t length,
+                                                         nabla_weight *out,
+                                                         nabla_diag *diag);
 
 /* NABLA_CORRUPT when a file has changed since it was opened. */
 NABLA_API NABLA_MUST_USE nabla_status

@@ -38,6 +38,31 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_pool_create(uint32_t threads, const nabla_allocator *allocator,
                   nabla_pool **out_pool, nabla_diag *diag);
 
+/* Threads of the caller, as a pool. */
+typedef struct nabla_pool_callbacks {
+  size_t struct_size; /* sizeof(nabla_pool_callbacks) */
+  uint32_t workers;   /* at least 1, at most NABLA_POOL_MAX_THREADS */
+  /* Calls `task` once for each worker from 0 to `workers` - 1, number 0 on the
+   * thread that it is called on, others on any threads, at once or one behind
+   * another, and returns when all calls have. Workers that it left out are
+   * called by nabla_pool_run afterwards; a second call of one does nothing. */
+  void (*run)(void *self, nabla_pool_task task, void *context,
+              uint32_t workers);
+  void *self;
+} nabla_pool_callbacks;
+
+/* Makes a pool of threads that are not Nabla's, for environments, plans and
+ * executables. Regions come one at a time. In a child made by fork() they run
+ * on the calling thread alone, and `run` is not called.
+ * @param callbacks  copied; `self` outlives the pool
+ * @param out_pool   owned by the caller; nabla_pool_destroy, which ends no
+ *                   thread
+ * @return NABLA_OK, NABLA_INVALID_ARGUMENT (no workers or too many, no `run`, a
+ *         struct_size of another version), NABLA_NO_MEMORY */
+NABLA_API NABLA_MUST_USE nabla_status nabla_pool_from_callbacks(
+    const nabla_pool_callbacks *callbacks, const nabla_allocator *allocator,
+    nabla_pool **out_pool, nabla_diag *diag);
+
 /* Stops and joins the workers; in a forked child, frees its memory. NULL is
  * allowed. */
 NABLA_API void nabla_pool_destroy(nabla_pool *pool);
@@ -46,7 +71,7 @@ NABLA_API void nabla_pool_destroy(nabla_pool *pool);
 NABLA_API uint32_t nabla_pool_size(const nabla_pool *pool);
 
 /* Runs `task` on every worker and returns when all have. One region at a time
- * per pool: a second thread that calls waits its turn. A NULL pool runs the
+ * per pool: a second thread that calls waits. A NULL pool runs the
  * task once, as worker 0 of 1. Not to be called from inside a task. */
 NABLA_API void nabla_pool_run(nabla_pool *pool, nabla_pool_task task,
                               void *context);

@@ -41,8 +41,9 @@ typedef struct worker {
 struct nabla_pool {
   void *block; /* that the pool lies in: the allocator aligns to no lines */
   const nabla_allocator *allocator;
-  uint32_t size;    /* workers, the caller included     */
-  uint32_t started; /* threads that run: size - 1       */
+  uint32_t size;                  /* workers, the caller included     */
+  uint32_t started;               /* threads that run: size - 1       */
+  nabla_pool_callbacks callbacks; /* run NULL: threads of its own */
   uint64_t spin_ns;
   pthread_mutex_t turn;        /* held for the length of a region  */
   uint32_t forks;              /* when it was made                 */
@@ -250,21 +251,31 @@ static int has_no_workers(nabla_pool *pool) {
 
 /* ---- the interface ------------------------------------------------------ */
 
-static nabla_status make(uint32_t threads, uint32_t cpus,
-                         const nabla_allocator *allocator, nabla_pool **out,
-                         nabla_diag *diag) {
+/* A pool without threads. */
+static nabla_status make_empty(uint32_t threads,
+                               const nabla_allocator *allocator,
+                               nabla_pool **out, nabla_diag *diag) {
   void *block;
   NABLA_TRY(nabla_alloc(allocator, BLOCK, 1, &block, diag));
   nabla_pool *pool = (void *)(((uintptr_t)block + LINE - 1) / LINE * LINE);
   pool->block = block;
   pool->allocator = allocator;
   pool->size = threads;
-  pool->spin_ns = threads > cpus ? 0 : SPIN_NS;
   pthread_mutex_init(&pool->turn, NULL); /* cannot fail on Linux */
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, watch_forks);
   pool->forks = atomic_load(&forks);
   atomic_store(&pool->taken_over, 0);
+  *out = pool;
+  return NABLA_OK;
+}
+
+static nabla_status make(uint32_t threads, uint32_t cpus,
+                         const nabla_allocator *allocator, nabla_pool **out,
+                         nabla_diag *diag) {
+  nabla_pool *pool;
+  NABLA_TRY(make_empty(threads, allocator, &pool, diag));
+  pool->spin_ns = threads > cpus ? 0 : SPIN_NS;
   int error = start_workers(pool);
   if (error) {
     uint32_t started = pool->started;
@@ -296,10 +307,29 @@ nabla_status nabla_pool_create(uint32_t threads,
   return make(threads, cpus, allocator, out_pool, diag);
 }
 
+nabla_status nabla_pool_from_callbacks(const nabla_pool_callbacks *callbacks,
+                                       const nabla_allocator *allocator,
+                                       nabla_pool **out_pool,
+                                       nabla_diag *diag) {
+  NABLA_REQUIRE(callbacks, diag);
+  NABLA_REQUIRE(out_pool, diag);
+  NABLA_REQUIRE_SIZE(callbacks, "a nabla_pool_callbacks", diag);
+  if (!callbacks->run)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "a nabla_pool_callbacks without `run`");
+  if (!callbacks->workers || callbacks->workers > NABLA_POOL_MAX_THREADS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%u workers; a pool has 1 to %d", callbacks->workers,
+                      NABLA_POOL_MAX_THREADS);
+  NABLA_TRY(make_empty(callbacks->workers, allocator, out_pool, diag));
+  (*out_pool)->callbacks = *callbacks;
+  return NABLA_OK;
+}
+
 void nabla_pool_destroy(nabla_pool *pool) {
   if (!pool) return;
   const int is_child = has_no_workers(pool);
-  if (!is_child) announce(pool, NULL, NULL);
+  if (!is_child && pool->started) announce(pool, NULL, NULL);
   for (uint32_t i = 0; i < pool->started && !is_child; i++)
     pthread_join(pool->workers[i].thread, NULL);
   pthread_mutex_destroy(&pool->turn);
@@ -310,6 +340,27 @@ uint32_t nabla_pool_size(const nabla_pool *pool) {
   return pool ? pool->size : 1;
 }
 
+/* A region on threads of the caller, and who has been called. */
+typedef struct foreign {
+  nabla_pool_task task;
+  void *context;
+  uint32_t workers;
+  _Atomic uint8_t called[NABLA_POOL_MAX_THREADS];
+} foreign;
+
+static void call_once(void *context, uint32_t number, uint32_t workers) {
+  foreign *f = context;
+  (void)workers;
+  if (number < f->workers && !atomic_exchange(&f->called[number], 1))
+    f->task(f->context, number, f->workers);
+}
+
+static void run_foreign(nabla_pool *pool, nabla_pool_task task, void *context) {
+  foreign f = {.task = task, .context = context, .workers = pool->size};
+  pool->callbacks.run(pool->callbacks.self, call_once, &f, pool->size);
+  for (uint32_t i = 0; i < pool->size; i++) call_once(&f, i, pool->size);
+}
+
 void nabla_pool_run(nabla_pool *pool, nabla_pool_task task, void *context) {
   if (!pool || has_no_workers(pool) || pool->size == 1) {
     if (pool) pthread_mutex_lock(&pool->turn);
@@ -318,9 +369,13 @@ void nabla_pool_run(nabla_pool *pool, nabla_pool_task task, void *context) {
     return;
   }
   pthread_mutex_lock(&pool->turn);
-  announce(pool, task, context);
-  task(context, 0, pool->size);
-  await_all(pool);
+  if (pool->callbacks.run) {
+    run_foreign(pool, task, context);
+  } else {
+    announce(pool, task, context);
+    task(context, 0, pool->size);
+    await_all(pool);
+  }
   pthread_mutex_unlock(&pool->turn);
 }
 

@@ -10,9 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#ifndef NABLA_VERSION
-#define NABLA_VERSION "0"
-#endif
+#include "nabla/version.h"
 
 /* Parts are hashed with their length, so that none runs into the next. */
 static void add(XXH3_state_t *hash, const void *data, size_t size) {

@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
   if (argc != 2) return 2;
   nabla_status status = write_model(argv[1], &diag);
   if (!status) status = nabla_model_open(argv[1], NULL, &model, &diag);
-  if (!status) status = nabla_model_find(model, "w", 1, &weight, &diag);
+  if (!status) status = nabla_model_find(model, "w", &weight, &diag);
   if (status) {
     fprintf(stderr, "%s\n", diag.what);
     return 1;

@@ -77,7 +77,7 @@ static void *call_often(void *self) {
   for (int i = 0; i < CALLS; i++) {
     c->wrong += !run_once(c, i % ROWS, i & 1);
     nabla_weight weight;
-    c->wrong += nabla_model_find(c->model, "f", 1, &weight, NULL) != NABLA_OK ||
+    c->wrong += nabla_model_find(c->model, "f", &weight, NULL) != NABLA_OK ||
                 weight.copied_bytes != 16 ||
                 (data && weight.components[0].data != data);
     data = weight.components[0].data;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/runtime/program/code.h"
+#include "tests/support/callback_pool.h"
 #include "tests/support/failing_allocator.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -379,6 +380,51 @@ static int doubles(void) {
 }
 
 /* A forked child has no workers: it computes alone, and closes. */
+Test(executable, threads_of_the_caller_do_not_matter) {
+  nabla_executable_close(executable);
+  executable = NULL;
+  for (int order = 0; order < CALLBACK_ORDERS; order++) {
+    environment.pool = callback_pool_create((callback_order)order, 5);
+    cr_assert_eq(create(manifest), NABLA_OK);
+    const unsigned before = callback_pool_regions();
+    cr_expect(doubles(), "order %d", order);
+    cr_expect_gt(callback_pool_regions(), before);
+    nabla_executable_close(executable);
+    nabla_pool_destroy(environment.pool);
+    executable = NULL;
+  }
+}
+
+/* An input's memory as that of results that are the input, or views of it. */
+Test(executable, results_may_replace_inputs) {
+  static const float transposed[] = {1, 3, 5, 2, 4, 6};
+  static const float reverse[] = {2, 1, 4, 3, 6, 5};
+  static const int64_t shapes[6][2] = {{3, 2}, {2, 3}, {2, 2},
+                                       {3, 2}, {1, 2}, {1, 2}};
+  for (int given = 0; given < 6; given++) {
+    float room[6];
+    memcpy(room, values, sizeof room);
+    const nabla_dense x = array_of(room, 2, 3, 2);
+    nabla_dense y[6] = {{0}};
+    y[given] = array_of(room, 2, shapes[given][0], shapes[given][1]);
+    cr_assert_eq(run("views", &x, 1, y, 6), NABLA_OK, "%s", diag.what);
+    expect_array(&y[0], 2, 3, 2, values);
+    expect_array(&y[1], 2, 2, 3, transposed);
+    expect_array(&y[2], 2, 2, 2, values + 2);
+    expect_array(&y[3], 2, 3, 2, reverse);
+    expect_array(&y[4], 2, 1, 2, values);
+    expect_array(&y[5], 2, 1, 2, values);
+    for (int i = 0; i < 6; i++)
+      if (i != given) nabla_dense_release(executable, &y[i]);
+  }
+  float both[12];
+  memcpy(both, values, sizeof both);
+  const nabla_dense x = array_of(both, 2, 1, 12);
+  nabla_dense y = array_of(both, 2, 1, 12);
+  cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK, "%s", diag.what);
+  for (int i = 0; i < 12; i++) cr_expect_eq(both[i], 2 * values[i]);
+}
+
 Test(executable, runs_in_a_forked_child) {
   nabla_executable_close(executable);
   executable = NULL;

@@ -54,7 +54,7 @@ static void open_model(const char *path) {
 
 static nabla_status find(const char *name, nabla_weight *out) {
   diag = (nabla_diag)NABLA_DIAG_INIT;
-  return nabla_model_find(model, name, strlen(name), out, &diag);
+  return nabla_model_find(model, name, out, &diag);
 }
 
 static nabla_weight weight_of(const char *name) {
@@ -315,8 +315,7 @@ static nabla_status use(const nabla_environment *environment) {
   nabla_status status =
       nabla_model_open(dense_path, environment, &opened, &diag);
   for (size_t i = 0; i < COUNT(tensors) && !status; i++)
-    status = nabla_model_find(opened, tensors[i].name, strlen(tensors[i].name),
-                              &weight, &diag);
+    status = nabla_model_find(opened, tensors[i].name, &weight, &diag);
   nabla_model_close(opened);
   return status;
 }

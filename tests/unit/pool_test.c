@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lib/base/cpus.h"
+#include "tests/support/callback_pool.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/temp_folder.h"
 
@@ -599,4 +600,64 @@ Test(pool, split_of_a_part_that_is_not_there_is_empty) {
   cr_expect_eq(begin, end);
   nabla_pool_split(10, 0, 0, &begin, &end);
   cr_expect_eq(begin, end);
+}
+
+/* ---- threads of the caller ---- */
+
+Test(pool, callbacks_call_every_worker_once) {
+  for (int order = 0; order < CALLBACK_ORDERS; order++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      static tally all;
+      memset(&all, 0, sizeof all);
+      const unsigned before = callback_pool_regions();
+      nabla_pool *pool = callback_pool_create((callback_order)order, sizes[i]);
+      cr_expect_eq(nabla_pool_size(pool), sizes[i]);
+      for (int r = 0; r < 3; r++) nabla_pool_run(pool, count, &all);
+      expect_runs(&all, sizes[i], 3);
+      cr_expect_eq(callback_pool_regions() - before, sizes[i] > 1 ? 3u : 0u);
+      nabla_pool_destroy(pool);
+    }
+}
+
+Test(pool, a_forked_child_does_not_call_back) {
+  nabla_pool *pool = callback_pool_create(CALLBACK_THREADS, 4);
+  const pid_t child = fork();
+  if (!child) {
+    static tally all;
+    alarm(60);
+    nabla_pool_run(pool, count, &all);
+    const int good = !callback_pool_regions() && all.runs[0] == 1 &&
+                     all.workers[0] == 1 && !all.runs[1];
+    nabla_pool_destroy(pool);
+    _exit(!good);
+  }
+  int status;
+  cr_assert_eq(waitpid(child, &status, 0), child);
+  cr_expect(WIFEXITED(status) && !WEXITSTATUS(status));
+  nabla_pool_destroy(pool);
+}
+
+static void run_nothing(void *self, nabla_pool_task task, void *context,
+                        uint32_t workers) {
+  (void)self, (void)task, (void)context, (void)workers;
+}
+
+Test(pool, wrong_callbacks_are_refused) {
+  static const nabla_pool_callbacks wrong[] = {
+      {.struct_size = 0, .workers = 2, .run = run_nothing},
+      {.struct_size = sizeof *wrong + 8, .workers = 2, .run = run_nothing},
+      {.struct_size = sizeof *wrong, .workers = 0, .run = run_nothing},
+      {.struct_size = sizeof *wrong,
+       .workers = NABLA_POOL_MAX_THREADS + 1,
+       .run = run_nothing},
+      {.struct_size = sizeof *wrong, .workers = 2},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    nabla_pool *pool = NULL;
+    nabla_diag diag = NABLA_DIAG_INIT;
+    cr_expect_eq(nabla_pool_from_callbacks(&wrong[i], NULL, &pool, &diag),
+                 NABLA_INVALID_ARGUMENT);
+    cr_expect_null(pool);
+    cr_expect_neq(diag.what[0], 0);
+  }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/base/utf8.h"
+#include "nabla/version.h"
 
 Test(status, names_and_numbers_are_pinned) {
   cr_assert_eq(NABLA_OK, 0);
@@ -157,4 +158,12 @@ Test(status, a_short_line_is_cut_and_terminated) {
   cr_assert_str_eq(line, "abc");
   cr_assert_eq(line[4], '#');
   cr_assert_eq(nabla_diag_format(&diag, NULL, 0), 6);
+}
+
+Test(status, the_version_is_that_of_the_headers) {
+  char text[32];
+  (void)snprintf(text, sizeof text, "%d.%d.%d", NABLA_VERSION_MAJOR,
+                 NABLA_VERSION_MINOR, NABLA_VERSION_PATCH);
+  cr_expect_str_eq(nabla_version(), text);
+  cr_expect_str_eq(NABLA_VERSION, text);
 }

@@ -10,6 +10,7 @@
 
 #include "lib/base/controls.h"
 #include "lib/base/utf8.h"
+#include "nabla/version.h"
 #include "tools/nabla-quant/cli.h"
 
 #define LONG_BASE 256 /* getopt values of long options: LONG_BASE + index */

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "nabla/version.h"
 #include "tools/nabla-quant/cli.h"
 #include "tools/nabla-quant/signals.h"
 

@@ -2,6 +2,7 @@
  * completion for bash, from the tables of nabla-quant. */
 #include <string.h>
 
+#include "nabla/version.h"
 #include "tools/nabla-quant/cli.h"
 
 static int applies(size_t option, size_t verb) {

@@ -36,8 +36,7 @@ static nabla_status find_weight(run *r, const run_pair *bind, nabla_weight *out,
     model = &r->models[r->model_count++];
     *model = (run_model){path, opened};
   }
-  return nabla_model_find(model->model, colon + 1, strlen(colon + 1), out,
-                          diag);
+  return nabla_model_find(model->model, colon + 1, out, diag);
 }
 
 /* Digits only: the place of an argument. */

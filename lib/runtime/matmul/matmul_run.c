@@ -25,7 +25,9 @@ static uint64_t size_for(const nabla_matmul_plan *plan, uint32_t kernel,
   if (!nabla_kernel_tiles_size(&plan->provided.kernels[kernel].code.workspace,
                                m, plan->request.weight.k, &bytes))
     return UINT64_MAX;
-  return bytes;
+  const uint64_t line = NABLA_MATMUL_WORKSPACE_ALIGNMENT;
+  if (bytes > UINT64_MAX - line) return UINT64_MAX;
+  return (bytes + line - 1) / line * line;
 }
 
 uint64_t nabla_matmul_plan_workspace_size(const nabla_matmul_plan *plan,

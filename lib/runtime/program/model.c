@@ -236,8 +236,16 @@ static nabla_status fail_not_found(const nabla_model *model, const char *name,
 }
 
 nabla_status nabla_model_find(nabla_model *model, const char *name,
-                              size_t length, nabla_weight *out,
-                              nabla_diag *diag) {
+                              nabla_weight *out, nabla_diag *diag) {
+  NABLA_REQUIRE(model, diag);
+  NABLA_REQUIRE(name, diag);
+  NABLA_REQUIRE(out, diag);
+  return nabla_model_find_n(model, name, strlen(name), out, diag);
+}
+
+nabla_status nabla_model_find_n(nabla_model *model, const char *name,
+                                size_t length, nabla_weight *out,
+                                nabla_diag *diag) {
   NABLA_REQUIRE(model, diag);
   if (length) NABLA_REQUIRE(name, diag);
   NABLA_REQUIRE(out, diag);

@@ -30,6 +30,7 @@ _Static_assert(sizeof(void *) == sizeof(int64_t),
 typedef struct frame {
   const nabla_signature *function;
   const nabla_dense *inputs;
+  size_t input_count;
   nabla_dense *outputs;
   void **arguments, **results; /* what the entry point gets               */
   void **staged;               /* per result: what the caller will own    */
@@ -277,6 +278,20 @@ static int can_hand_over(const frame *f, const nabla_session *session,
          nabla_allocations_hold(&session->blocks, from->allocated);
 }
 
+/* Whether a result is, or is part of, an input of the call, which is the memory
+ * of an output perhaps. */
+static int lies_in_input(const frame *f, const void *data) {
+  const uintptr_t at = (uintptr_t)data;
+  for (size_t i = 0; i < f->input_count; i++) {
+    const nabla_dense *input = &f->inputs[i];
+    uint64_t bytes = 0;
+    if (count_bytes(input->dtype, input->rank, input->shape, &bytes) &&
+        at - (uintptr_t)input->data < bytes)
+      return 1;
+  }
+  return 0;
+}
+
 /* Does all of a result that can fail. */
 static nabla_status stage_result(frame *f, nabla_session *session,
                                  size_t number) {
@@ -288,13 +303,13 @@ static nabla_status stage_result(frame *f, nabla_session *session,
     return nabla_fail(f->diag, NABLA_CORRUPT,
                       "the code gave result %zu an impossible size", number);
   if (output->data) {
-    if (!port->rank || !memcmp(output->shape, result.sizes,
-                               port->rank * sizeof *output->shape))
-      return NABLA_OK;
-    return fail_output(
-        f, number, nabla_describe_array(port->dtype, port->rank, result.sizes));
-  }
-  if (can_hand_over(f, session, number, &result)) {
+    if (port->rank &&
+        memcmp(output->shape, result.sizes, port->rank * sizeof *output->shape))
+      return fail_output(
+          f, number,
+          nabla_describe_array(port->dtype, port->rank, result.sizes));
+    if (!lies_in_input(f, result.data)) return NABLA_OK;
+  } else if (can_hand_over(f, session, number, &result)) {
     f->staged[number] = ((descriptor *)f->results[number])->allocated;
     return NABLA_OK;
   }
@@ -309,6 +324,13 @@ static nabla_status stage_result(frame *f, nabla_session *session,
   return NABLA_OK;
 }
 
+static void copy_staged(const nabla_port *port, const nabla_dense *output,
+                        const void *staged) {
+  uint64_t bytes = 0;
+  (void)count_bytes(port->dtype, port->rank, output->shape, &bytes);
+  if (bytes) memcpy(output->data, staged, bytes);
+}
+
 /* Gives the caller the results. Nothing here can fail. */
 static void deliver(frame *f, nabla_session *session) {
   for (size_t i = 0; i < f->function->result_count; i++) {
@@ -316,7 +338,10 @@ static void deliver(frame *f, nabla_session *session) {
     const nabla_strided_array result = result_at(f, i);
     nabla_dense *output = &f->outputs[i];
     if (output->data) {
-      nabla_strided_copy(&result, output->data);
+      if (f->staged[i])
+        copy_staged(port, output, f->staged[i]);
+      else
+        nabla_strided_copy(&result, output->data);
       continue;
     }
     nabla_allocations_take(&session->blocks, f->staged[i]);
@@ -356,6 +381,7 @@ nabla_status nabla_executable_run(nabla_executable *executable,
   NABLA_TRY(nabla_executable_seek(executable, function, &index, diag));
   frame f = {.function = &executable->manifest.functions[index],
              .inputs = inputs,
+             .input_count = input_count,
              .outputs = outputs,
              .diag = diag};
   NABLA_TRY(check_counts(executable, &f, input_count, output_count));
