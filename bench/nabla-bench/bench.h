@@ -37,7 +37,7 @@ typedef struct bench_problem {
   const char *scale; /* f32, f16, bf16, dynamic8 */
   nabla_numerics numerics;
   nabla_weight_layout layout;
-  const char *isa;     /* best, portable, avx2, avx512 */
+  const char *isa;     /* best, portable, avx2, avx512, no-amx */
   const char *variant; /* a row of lib/kernels/variants.def; NULL: the best */
   int transposed;
 } bench_problem;

@@ -30,10 +30,24 @@ struct bench_kernel {
 
 /* ---- making it ---- */
 
+/* The same CPU without what uses tiles. */
+static const jit_level *without_tiles(const jit_level *host) {
+  static char features[160];
+  static jit_level level;
+  level = *host;
+  nabla_features_format(
+      nabla_features_parse(host->features) & ~NABLA_FEATURES_OF_TILES, features,
+      sizeof features);
+  level.name = "no-amx";
+  level.features = features;
+  return &level;
+}
+
 static const jit_level *find_level(const char *isa) {
   const jit_level *levels;
   const unsigned count = jit_levels(&levels);
   if (!strcmp(isa, "best")) return &levels[count - 1];
+  if (!strcmp(isa, "no-amx")) return without_tiles(&levels[count - 1]);
   for (unsigned i = 0; i < count; i++)
     if (!strcmp(levels[i].name, isa)) return &levels[i];
   return NULL;

@@ -163,11 +163,12 @@ static const peak *peak_of(nabla_numerics numerics, const char *isa) {
                     fma256 = {"vfmadd231ps ymm", 16, fma_256},
                     bf16 = {"vdpbf16ps zmm", 64, bf16_512},
                     vnni = {"vpdpbusd zmm", 128, vnni_512};
-  const int wide512 = is(isa, "best") || is(isa, "avx512");
-  if (is(isa, "best") && numerics == NABLA_NUMERICS_BF16 &&
+  const int all = is(isa, "best") || is(isa, "no-amx");
+  const int wide512 = all || is(isa, "avx512");
+  if (all && numerics == NABLA_NUMERICS_BF16 &&
       __builtin_cpu_supports("avx512bf16"))
     return &bf16;
-  if (is(isa, "best") && numerics == NABLA_NUMERICS_INT8 &&
+  if (all && numerics == NABLA_NUMERICS_INT8 &&
       __builtin_cpu_supports("avx512vnni"))
     return &vnni;
   if (numerics == NABLA_NUMERICS_INT8) return NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/nabla-bench/bench.h"
+#include "lib/base/isa.h"
 #include "nabla/encoding.h"
 #include "tools/common/tool.h"
 #include "tools/nabla-quant/cli.h"
@@ -255,6 +256,15 @@ static void print_summary(char *out, size_t size) {
                              verbs[i].summary);
 }
 
+/* The best that there is, is what NABLA_ISA names. */
+static nabla_status use_environment(bench_problem *problem, nabla_diag *diag) {
+  nabla_isa isa;
+  NABLA_TRY(nabla_isa_or_environment(NABLA_ISA_BEST, &isa, diag));
+  if (isa != NABLA_ISA_BEST && !strcmp(problem->isa, "best"))
+    problem->isa = isa == NABLA_ISA_SCALAR ? "portable" : nabla_isa_name(isa);
+  return NABLA_OK;
+}
+
 int main(int argc, char **argv) {
   bench_settings s = {.verb = BENCH_VERB_COUNT,
                       .problem = {.encoding = "nf4",
@@ -287,6 +297,7 @@ int main(int argc, char **argv) {
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
   if (!status) status = check_line(&s, &line, &diag);
+  if (!status) status = use_environment(&s.problem, &diag);
   if (status) return fail(&t, &s, &diag, 1);
   if (run(&s, &diag)) return fail(&t, &s, &diag, 0);
   return tool_finish(&t, TOOL_EXIT_OK);

@@ -123,23 +123,26 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_format_expected_error(
     const nabla_format *format, int search, const nabla_allocator *allocator,
     double *out, nabla_diag *diag);
 
-/* Instruction sets with code paths, in rising order. All give the same bytes.
- */
+/* Instruction sets with code paths, in rising order but for NABLA_ISA_NO_AMX.
+ * Codecs give the same bytes with all. */
 typedef enum nabla_isa {
   NABLA_ISA_BEST = 0, /* the last one that this CPU has */
   NABLA_ISA_SCALAR = 1,
   NABLA_ISA_AVX2 = 2,   /* AVX2, FMA, F16C                       */
   NABLA_ISA_AVX512 = 3, /* AVX-512 F BW DQ VL VBMI: Ice Lake, Zen 4 and later */
+  NABLA_ISA_NO_AMX = 4, /* all that this CPU has but AMX, which codecs do not */
+  /* use: products are faster with it (nabla/matmul.h)   */
 } nabla_isa;
 
-/* Returns "best", "scalar", "avx2" or "avx512". */
+/* Returns "best", "scalar", "avx2", "avx512" or "no-amx". */
 NABLA_API const char *nabla_isa_name(nabla_isa isa);
 
 /* Says whether this CPU (and this build) can run `isa`. */
 NABLA_API int nabla_isa_available(nabla_isa isa);
 
-/* Turns NABLA_ISA_BEST into what it stands for on this CPU; any other value is
- * returned as it is, also when it is not available. Thread-safe. */
+/* Turns NABLA_ISA_BEST and NABLA_ISA_NO_AMX into the code path that codecs take
+ * for them on this CPU; any other value is returned as it is, also when it is
+ * not available. Thread-safe. */
 NABLA_API nabla_isa nabla_isa_resolve(nabla_isa isa);
 
 /* A format bound to code for an instruction set. A value; copy freely. */

@@ -73,7 +73,9 @@ typedef struct nabla_matmul_options {
    * gains by it; else it is read in place. */
   nabla_weight_layout layout;
   nabla_matmul_provider provider;
-  /* The most that code may use. AMX is beyond NABLA_ISA_AVX512: with
+  /* The most that code may use; of NABLA_ISA_BEST the environment variable
+   * NABLA_ISA may name less (docs/C_API.md). AMX is beyond NABLA_ISA_AVX512 and
+   * NABLA_ISA_NO_AMX: with
    * NABLA_ISA_BEST, where the CPU has it, plans of several rows ask the system
    * for its registers, once in the process: alternate signal stacks
    * (sigaltstack) have to be larger then, some 12 KiB. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/isa.h"
 #include "lib/base/stack.h"
 #include "lib/compiler/jit.h"
 #include "lib/compiler/kernels.h"
@@ -26,18 +27,9 @@ static struct {
   pthread_mutex_t lock;
   int started;
   nabla_context context;
-  nabla_machine *targets[NABLA_ISA_AVX512 + 1]; /* by nabla_isa */
+  nabla_machine *targets[NABLA_ISA_COUNT]; /* by nabla_isa */
   entry *entries;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* What the C side of a limit is called by LLVM. */
-static const char *const target_names[NABLA_ISA_AVX512 + 1] = {
-    [NABLA_ISA_BEST] = "native",
-    [NABLA_ISA_SCALAR] = "x86-64",
-    [NABLA_ISA_AVX2] = "x86-64,+avx2,+fma,+f16c",
-    [NABLA_ISA_AVX512] =
-        ("x86-64,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,"
-         "+avx512vbmi")};
 
 static void say_nothing(void *self, const char *text) {
   (void)self;
@@ -124,7 +116,7 @@ static nabla_status use_target(nabla_isa isa, const nabla_machine **out,
                                nabla_diag *diag) {
   nabla_machine **target = &state.targets[isa];
   if (!*target)
-    NABLA_TRY(nabla_machine_create(target_names[isa], target, diag));
+    NABLA_TRY(nabla_machine_create(nabla_isa_target(isa), target, diag));
   *out = *target;
   if (!(*out)->missing) return NABLA_OK;
   return nabla_fail(diag, NABLA_UNSUPPORTED, "this CPU lacks %s",
@@ -271,7 +263,7 @@ void nabla_compiler_withhold_plans(void) {
     e->listed = 0;
     drop_if_unused(e);
   }
-  for (int i = 0; i <= NABLA_ISA_AVX512; i++) {
+  for (int i = 0; i < NABLA_ISA_COUNT; i++) {
     nabla_machine_destroy(state.targets[i]);
     state.targets[i] = NULL;
   }

@@ -6,10 +6,12 @@
 #include <llvm-c/Target.h>
 #include <llvm/Config/Targets.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dialect/bridge.h"
+#include "lib/base/isa.h"
 #include "lib/kernels/builder/text.h"
 
 #define COUNT NABLA_X86_FEATURE_COUNT
@@ -62,10 +64,10 @@ static const machine_row *find_machine(const char *text) {
 
 static nabla_status fill_machine(nabla_machine *target, const machine_row *is,
                                  nabla_diag *diag) {
-  if (target->text[strlen(is->name)]) {
-    nabla_status status =
-        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                   "'%.80s': features are chosen for x86 only", target->text);
+  if (target->spelled[strlen(is->name)]) {
+    nabla_status status = nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT,
+        "'%.80s': features are chosen for x86 only", target->spelled);
     nabla_diag_set_next(diag, "say '%s': what all of them have", is->name);
     return status;
   }
@@ -105,23 +107,21 @@ static nabla_status fail_cpu(const char *cpu, size_t length, nabla_diag *diag) {
                  (int)(length & 127), cpu);
   nabla_diag_set_next(diag,
                       "LLVM's names are legal: native, x86-64-v3, x86-64-v4, "
-                      "skylake-avx512, znver4, ...; and aarch64");
+                      "skylake-avx512, znver4, ...; and no-amx, aarch64");
   return status;
 }
 
-/* Fills what is known of the CPU in `target->text`. */
+/* Fills what is known of the CPU in `target->spelled`. */
 static nabla_status read_cpu(nabla_machine *target,
                              const nabla_x86_features *host,
-                             const char *host_list, nabla_diag *diag) {
-  size_t length = strcspn(target->text, ",");
-  if (length == 6 && !memcmp(target->text, "native", 6)) {
-    char *name = LLVMGetHostCPUName();
-    target->cpu = strdup(name);
-    LLVMDisposeMessage(name);
-    target->features = strdup(host_list);
+                             const nabla_host_cpu *here, nabla_diag *diag) {
+  size_t length = strcspn(target->spelled, ",");
+  if (length == 6 && !memcmp(target->spelled, "native", 6)) {
+    target->cpu = strdup(here->name);
+    target->features = strdup(here->features);
     target->set = *host;
   } else {
-    target->cpu = strndup(target->text, length);
+    target->cpu = strndup(target->spelled, length);
     target->features = strdup("+64bit,+sse2");
     /* names with '_' are those of __builtin_cpu_is: not all are CPUs of LLVM */
     if (target->cpu && (!*target->cpu || strchr(target->cpu, '_') ||
@@ -139,7 +139,7 @@ static nabla_status read_cpu(nabla_machine *target,
 
 /* Applies ",+FEATURE,-FEATURE" behind the CPU. */
 static nabla_status read_features(nabla_machine *target, nabla_diag *diag) {
-  const char *list = target->text + strcspn(target->text, ",");
+  const char *list = target->spelled + strcspn(target->spelled, ",");
   nabla_text all = {0};
   nabla_text_add(&all, "%s", target->features);
   while (*list) {
@@ -210,13 +210,11 @@ static nabla_status make_machine(nabla_machine *target, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-static nabla_status fill_cpu(nabla_machine *target, nabla_diag *diag) {
+static nabla_status fill_cpu(nabla_machine *target, const nabla_host_cpu *here,
+                             nabla_diag *diag) {
   nabla_x86_features host = {{0}};
-  char *list = LLVMGetHostCPUFeatures();
-  read_host(&host, list);
-  nabla_status status = read_cpu(target, &host, list, diag);
-  LLVMDisposeMessage(list);
-  NABLA_TRY(status);
+  read_host(&host, here->features);
+  NABLA_TRY(read_cpu(target, &host, here, diag));
   NABLA_TRY(read_features(target, diag));
 #if defined(__x86_64__)
   NABLA_TRY(check_baseline(target, diag));
@@ -254,12 +252,45 @@ nabla_features nabla_machine_kernels(const nabla_machine *target,
   return nabla_x86_tiles_allowed() ? all : all & ~tiles;
 }
 
-static nabla_status fill(nabla_machine *target, nabla_diag *diag) {
-  const machine_row *other = find_machine(target->text);
+/* "native", or nothing, is what NABLA_ISA names; "no-amx" is the machine
+ * without what uses tiles. */
+static nabla_status spell(nabla_machine *target, nabla_diag *diag) {
+  const char *text = target->text;
+  nabla_isa isa = NABLA_ISA_BEST;
+  if (!strcmp(text, "native")) {
+    NABLA_TRY(nabla_isa_or_environment(NABLA_ISA_BEST, &isa, diag));
+    if (!nabla_isa_available(isa))
+      return nabla_fail(diag, NABLA_UNSUPPORTED,
+                        "the environment variable NABLA_ISA: this CPU cannot "
+                        "run %s code",
+                        nabla_isa_name(isa));
+    text = nabla_isa_target(isa);
+  }
+  const char *no_amx = nabla_isa_target(NABLA_ISA_NO_AMX);
+  const size_t length = strlen(no_amx);
+  const bool without =
+      !strncmp(text, no_amx, length) && (!text[length] || text[length] == ',');
+  nabla_text spelled = {0};
+#if defined(__x86_64__)
+  if (without) nabla_text_add(&spelled, "native,-amx-tile");
+#else
+  if (without) nabla_text_add(&spelled, "native");
+#endif
+  nabla_text_add(&spelled, "%s", text + (without ? length : 0));
+  target->spelled = spelled.data;
+  return spelled.failed
+             ? nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target")
+             : NABLA_OK;
+}
+
+static nabla_status fill(nabla_machine *target, const nabla_host_cpu *here,
+                         nabla_diag *diag) {
+  NABLA_TRY(spell(target, diag));
+  const machine_row *other = find_machine(target->spelled);
   if (other) {
     NABLA_TRY(fill_machine(target, other, diag));
   } else {
-    NABLA_TRY(fill_cpu(target, diag));
+    NABLA_TRY(fill_cpu(target, here, diag));
   }
   NABLA_TRY(read_triple(target, diag));
   target->kernels = nabla_features_of(&target->set);
@@ -268,8 +299,9 @@ static nabla_status fill(nabla_machine *target, nabla_diag *diag) {
   return make_machine(target, diag);
 }
 
-nabla_status nabla_machine_create(const char *text, nabla_machine **out,
-                                  nabla_diag *diag) {
+nabla_status nabla_machine_create_on(const nabla_host_cpu *here,
+                                     const char *text, nabla_machine **out,
+                                     nabla_diag *diag) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, initialize);
   nabla_machine *target = calloc(1, sizeof *target);
@@ -278,7 +310,7 @@ nabla_status nabla_machine_create(const char *text, nabla_machine **out,
     nabla_machine_destroy(target);
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a target");
   }
-  nabla_status status = fill(target, diag);
+  nabla_status status = fill(target, here, diag);
   if (status)
     nabla_machine_destroy(target);
   else
@@ -286,10 +318,21 @@ nabla_status nabla_machine_create(const char *text, nabla_machine **out,
   return status;
 }
 
+nabla_status nabla_machine_create(const char *text, nabla_machine **out,
+                                  nabla_diag *diag) {
+  char *name = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+  const nabla_host_cpu here = {name, features};
+  const nabla_status status = nabla_machine_create_on(&here, text, out, diag);
+  LLVMDisposeMessage(name);
+  LLVMDisposeMessage(features);
+  return status;
+}
+
 void nabla_machine_destroy(nabla_machine *target) {
   if (!target) return;
   if (target->machine) LLVMDisposeTargetMachine(target->machine);
   free(target->text);
+  free(target->spelled);
   free(target->cpu);
   free(target->triple);
   free(target->features);

@@ -12,6 +12,7 @@
 
 typedef struct nabla_machine {
   char *text;             /* what was asked for */
+  char *spelled;          /* the same with LLVM's names alone */
   char *cpu, *triple;     /* as LLVM spells them */
   char *features;         /* of the machine: "+avx2,-avx512f" */
   nabla_x86_features set; /* all that are there, implied ones too */
@@ -24,14 +25,24 @@ typedef struct nabla_machine {
   LLVMTargetMachineRef machine;
 } nabla_machine;
 
-/* Reads "CPU[,+FEATURE|-FEATURE|,FEATURE]...", or a kind of machine, "aarch64";
- * NULL is "native".
+/* Reads "CPU[,+FEATURE|-FEATURE|,FEATURE]...", or a kind of machine, "aarch64".
+ * "no-amx" is a CPU: this one without the features of AMX. NULL is "native":
+ * this CPU, or what the environment variable NABLA_ISA names (lib/base/isa.h).
  * @return NABLA_INVALID_ARGUMENT (unknown CPU or feature, or one without the
  *         baseline of 64-bit code), NABLA_UNSUPPORTED (LLVM lacks the machine),
  *         NABLA_NO_MEMORY */
 NABLA_MUST_USE nabla_status nabla_machine_create(const char *text,
                                                  nabla_machine **out,
                                                  nabla_diag *diag);
+
+/* The same for a machine whose CPU has another name or other features. */
+typedef struct nabla_host_cpu {
+  const char *name, *features; /* as LLVM says them: "+avx2,-avx512f" */
+} nabla_host_cpu;
+NABLA_MUST_USE nabla_status nabla_machine_create_on(const nabla_host_cpu *here,
+                                                    const char *text,
+                                                    nabla_machine **out,
+                                                    nabla_diag *diag);
 void nabla_machine_destroy(nabla_machine *target); /* NULL is allowed */
 
 /* What kernels may use: AMX only `with_tiles`, and where this process may have

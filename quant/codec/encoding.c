@@ -188,20 +188,6 @@ nabla_status nabla_format_size(const nabla_format *format, uint64_t elements,
   return NABLA_OK;
 }
 
-const char *nabla_isa_name(nabla_isa isa) {
-  switch (isa) {
-    case NABLA_ISA_BEST:
-      return "best";
-    case NABLA_ISA_SCALAR:
-      return "scalar";
-    case NABLA_ISA_AVX2:
-      return "avx2";
-    case NABLA_ISA_AVX512:
-      return "avx512";
-  }
-  return "unknown";
-}
-
 /* What the fast paths are compiled for. */
 #if NABLA_X86
 static int has_avx2(void) {
@@ -225,6 +211,7 @@ int nabla_isa_available(nabla_isa isa) {
   switch (isa) {
     case NABLA_ISA_BEST:
     case NABLA_ISA_SCALAR:
+    case NABLA_ISA_NO_AMX:
       return 1;
     case NABLA_ISA_AVX2:
       return has_avx2();
@@ -235,7 +222,7 @@ int nabla_isa_available(nabla_isa isa) {
 }
 
 nabla_isa nabla_isa_resolve(nabla_isa isa) {
-  if (isa != NABLA_ISA_BEST) return isa;
+  if (isa != NABLA_ISA_BEST && isa != NABLA_ISA_NO_AMX) return isa;
   if (has_avx512()) return NABLA_ISA_AVX512;
   return has_avx2() ? NABLA_ISA_AVX2 : NABLA_ISA_SCALAR;
 }

@@ -6,9 +6,12 @@
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/x86_features.h"
+#include "lib/compiler/target.h"
+#include "lib/runtime/matmul/ahead.h"
 #include "nabla/compiler.h"
 #include "nabla/encoding.h"
 #include "nabla/matmul.h"
@@ -113,4 +116,90 @@ Test(tiles, are_asked_for_by_code_that_needs_them) {
   compile("?", "bf16");
   const int asked = tiles_permitted(); /* before the next line asks */
   cr_expect_eq(asked, nabla_x86_tiles_allowed());
+}
+
+/* ---- without AMX ---- */
+
+static const nabla_host_cpu rapids = {
+    "sapphirerapids",
+    "+64bit,+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,"
+    "+avx512vbmi,+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8"};
+
+static nabla_machine *machine_of(const nabla_host_cpu *here, const char *text) {
+  nabla_machine *made = NULL;
+  cr_assert_eq(nabla_machine_create_on(here, text, &made, &diag), NABLA_OK,
+               "%s", diag.what);
+  return made;
+}
+
+Test(tiles, no_amx_is_the_machine_without_its_features) {
+  nabla_machine *all = machine_of(&rapids, NULL);
+  nabla_machine *without = machine_of(&rapids, "no-amx");
+  nabla_machine *less = machine_of(&rapids, "no-amx,-avx512f");
+  cr_assert_eq(all->kernels & NABLA_FEATURES_OF_TILES, NABLA_FEATURES_OF_TILES);
+  cr_expect_eq(without->kernels, all->kernels & ~NABLA_FEATURES_OF_TILES);
+  cr_expect_eq(nabla_machine_kernels(without, 1), without->kernels,
+               "nothing is asked of the system");
+  for (size_t i = 0; i < NABLA_X86_FEATURE_COUNT; i++)
+    cr_expect_eq(without->set.has[i],
+                 all->set.has[i] && !nabla_x86_feature_uses_tiles(i), "%s",
+                 nabla_x86_feature_name(i));
+  cr_expect_str_eq(without->text, "no-amx");
+  cr_expect_str_eq(without->cpu, "sapphirerapids");
+  cr_expect_null(without->missing);
+  cr_expect_not(NABLA_HAS(less->kernels, AVX512F));
+  cr_expect(NABLA_HAS(less->kernels, AVX2));
+  nabla_machine_destroy(all);
+  nabla_machine_destroy(without);
+  nabla_machine_destroy(less);
+}
+
+Test(tiles, the_environment_says_what_is_native) {
+  setenv("NABLA_ISA", "no-amx", 1);
+  nabla_machine *native = machine_of(&rapids, "native");
+  nabla_machine *named = machine_of(&rapids, "sapphirerapids");
+  cr_expect_not(native->kernels & NABLA_FEATURES_OF_TILES);
+  cr_expect(NABLA_HAS(native->kernels, AVX512VNNI));
+  cr_expect(named->kernels & NABLA_FEATURES_OF_TILES, "a CPU that is named");
+  nabla_machine_destroy(native);
+  nabla_machine_destroy(named);
+  cr_expect_not(nabla_level_available(NABLA_LEVEL_amx, NABLA_ISA_NO_AMX));
+}
+
+/* A product of 8 rows in the process's environment. */
+static nabla_status product(void) {
+  const nabla_matmul_options options = {.m_max = 8};
+  static float w[64 * 64];
+  const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
+                                      .n = 64,
+                                      .k = 64,
+                                      .codes = w,
+                                      .code_bytes = sizeof w};
+  nabla_matmul_plan *plan = NULL;
+  const nabla_status status =
+      nabla_matmul_plan_create_from(&weight, &options, &plan, &diag);
+  if (!status) nabla_matmul_plan_destroy(plan);
+  return status;
+}
+
+Test(tiles, programs_and_plans_refuse_a_wrong_variable) {
+  char text[512];
+  nabla_executable *executable = NULL;
+  setenv("NABLA_ISA", "sse9", 1);
+  write_program(text, sizeof text, "4");
+  cr_expect_eq(nabla_compile_text(compiler, text, strlen(text), "prog.mlir",
+                                  NULL, &executable, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "NABLA_ISA") && strstr(diag.next, "no-amx"),
+            "%s; %s", diag.what, diag.next);
+  diag = (nabla_diag)NABLA_DIAG_INIT;
+  cr_expect_eq(product(), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "'sse9'") && strstr(diag.next, "no-amx"),
+            "%s; %s", diag.what, diag.next);
+}
+
+Test(tiles, plans_take_what_the_variable_names) {
+  setenv("NABLA_ISA", "no-amx", 1);
+  cr_expect_eq(product(), NABLA_OK, "%s", diag.what);
+  cr_expect_not(tiles_permitted(), "AMX was asked for");
 }

@@ -3,8 +3,10 @@
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/isa.h"
 #include "tests/support/codec_calls.h"
 
 /* Each case runs in a process of its own: the parameter is a row number. */
@@ -174,12 +176,65 @@ Test(encoding, broken_formats_are_refused) {
                NABLA_INVALID_ARGUMENT);
 }
 
+Test(encoding, instruction_sets_are_read_by_name) {
+  nabla_isa isa = NABLA_ISA_BEST;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  for (int i = 0; i < NABLA_ISA_COUNT; i++) {
+    cr_expect_eq(nabla_isa_read(nabla_isa_name((nabla_isa)i), &isa, &diag),
+                 NABLA_OK);
+    cr_expect_eq(isa, (nabla_isa)i);
+  }
+  isa = NABLA_ISA_AVX2;
+  cr_expect_eq(nabla_isa_read("sse", &isa, &diag), NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(isa, NABLA_ISA_AVX2, "untouched on failure");
+  cr_expect(strstr(diag.what, "'sse'"), "%s", diag.what);
+  cr_expect_str_eq(diag.next, "legal are best, scalar, avx2, avx512, no-amx");
+}
+
+/* Each test is a process of its own, which reads the variable once. */
+Test(encoding, the_environment_names_the_best) {
+  nabla_isa isa = NABLA_ISA_SCALAR;
+  setenv("NABLA_ISA", "no-amx", 1);
+  cr_expect_eq(nabla_isa_or_environment(NABLA_ISA_BEST, &isa, NULL), NABLA_OK);
+  cr_expect_eq(isa, NABLA_ISA_NO_AMX);
+  setenv("NABLA_ISA", "avx2", 1);
+  cr_expect_eq(nabla_isa_or_environment(NABLA_ISA_BEST, &isa, NULL), NABLA_OK);
+  cr_expect_eq(isa, NABLA_ISA_NO_AMX, "it is read once");
+  cr_expect_eq(nabla_isa_or_environment(NABLA_ISA_AVX512, &isa, NULL),
+               NABLA_OK);
+  cr_expect_eq(isa, NABLA_ISA_AVX512, "what is asked for stays");
+}
+
+Test(encoding, an_empty_variable_is_none) {
+  nabla_isa isa = NABLA_ISA_SCALAR;
+  setenv("NABLA_ISA", "", 1);
+  cr_expect_eq(nabla_isa_or_environment(NABLA_ISA_BEST, &isa, NULL), NABLA_OK);
+  cr_expect_eq(isa, NABLA_ISA_BEST);
+}
+
+Test(encoding, a_wrong_variable_is_refused_by_its_name) {
+  nabla_isa isa = NABLA_ISA_SCALAR;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  setenv("NABLA_ISA", "amx-only", 1);
+  cr_expect_eq(nabla_isa_or_environment(NABLA_ISA_BEST, &isa, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(isa, NABLA_ISA_SCALAR, "untouched on failure");
+  cr_expect(strstr(diag.what, "NABLA_ISA") && strstr(diag.what, "'amx-only'"),
+            "%s", diag.what);
+  cr_expect_str_eq(diag.next, "legal are best, scalar, avx2, avx512, no-amx");
+}
+
 Test(encoding, instruction_sets_are_named_and_checked) {
   cr_expect_str_eq(nabla_isa_name(NABLA_ISA_BEST), "best");
   cr_expect_str_eq(nabla_isa_name(NABLA_ISA_SCALAR), "scalar");
   cr_expect_str_eq(nabla_isa_name(NABLA_ISA_AVX2), "avx2");
   cr_expect_str_eq(nabla_isa_name(NABLA_ISA_AVX512), "avx512");
-  cr_expect_not_null(nabla_isa_name((nabla_isa)99));
+  cr_expect_str_eq(nabla_isa_name(NABLA_ISA_NO_AMX), "no-amx");
+  cr_expect_str_eq(nabla_isa_name((nabla_isa)99), "unknown");
+  cr_expect(nabla_isa_available(NABLA_ISA_NO_AMX));
+  cr_expect_eq(nabla_isa_resolve(NABLA_ISA_NO_AMX),
+               nabla_isa_resolve(NABLA_ISA_BEST));
+  cr_expect_not(nabla_isa_available((nabla_isa)NABLA_ISA_COUNT));
   cr_expect(nabla_isa_available(NABLA_ISA_BEST));
   cr_expect(nabla_isa_available(NABLA_ISA_SCALAR));
   cr_expect_not(nabla_isa_available((nabla_isa)99));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/isa.h"
 #include "lib/runtime/matmul/matmul_internal.h"
 
 static int is_float(nabla_dtype dtype) {
@@ -215,18 +216,18 @@ static nabla_status check_options(const nabla_matmul_options *options,
       (uint32_t)options->provider >= NABLA_MATMUL_PROVIDER_COUNT)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "there is no such numerics, layout or provider");
-  if (!nabla_isa_available(options->isa)) {
+  nabla_isa isa;
+  NABLA_TRY(nabla_isa_or_environment(options->isa, &isa, diag));
+  if (!nabla_isa_available(isa)) {
     nabla_status status = nabla_fail(
         diag, NABLA_UNSUPPORTED, "this CPU or this build cannot run %s code",
-        (uint32_t)options->isa <= NABLA_ISA_AVX512
-            ? nabla_isa_name(options->isa)
-            : "such");
+        (uint32_t)isa < NABLA_ISA_COUNT ? nabla_isa_name(isa) : "such");
     nabla_diag_set_next(diag, "leave the instruction set to the program");
     return status;
   }
   out->numerics = options->numerics;
   out->layout = options->layout;
-  out->isa = options->isa;
+  out->isa = isa;
   out->bias = options->bias;
   out->m_max = options->m_max;
   NABLA_TRY(check_type("x", options->x_type, &out->x_type, diag));
