@@ -307,7 +307,7 @@ def test(s):
         check_time(s, map(operations, (chain, recent)), 3000)
         check_time(s, (arguments,), 500)
         check_time(s, (calls,), 1000)
-        check_time(s, (packed,), 3000, ["--nabla-lower-implicit"])
+        check_time(s, (packed,), 1000, ["--nabla-lower-implicit"])
     else:
         check_time(s, map(operations, (chain, mixed, recent, anywhere)), 10000)
         check_time(s, (arguments,), 1000)
