@@ -7,10 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/compiler/header_prelude.h"
 #include "lib/kernels/builder/text.h"
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/type_to_text.h"
+#include "nabla/services.h"
+#include "nabla_object_prelude.inc"
+
+_Static_assert(NABLA_SERVICES_VERSION == 1,
+               "object_prelude.h.in is of version 1");
+_Static_assert(NABLA_SERVICES_ALIGNMENT == 64,
+               "object_prelude.h.in aligns to 64");
+_Static_assert(NABLA_FAILURE_NO_MEMORY == 1 && NABLA_FAILURE_SHAPE == 2 &&
+                   NABLA_FAILURE_DIVISION == 3,
+               "object_prelude.h.in has these numbers");
 
 #define NAME_ROOM (NABLA_HEADER_MAX_NAME + 32)
 
@@ -352,10 +361,7 @@ static void begin(writer *w) {
                  "#ifndef NABLA_PROGRAM_%s_H\n"
                  "#define NABLA_PROGRAM_%s_H\n\n",
                  w->prefix, w->prefix);
-  nabla_text_add(&w->text, "%s", nabla_header_types);
-  nabla_text_add(&w->text, "%s", nabla_header_services);
-  nabla_text_add(&w->text, "%s", nabla_header_arrays);
-  nabla_text_add(&w->text, "%s", nabla_header_call);
+  nabla_text_add(&w->text, "%s", nabla_object_prelude);
   nabla_text_add(&w->text,
                  "#ifdef __cplusplus\n"
                  "extern \"C\" {\n"

@@ -1,13 +1,28 @@
 /* nabla-lower-services: the last pass. Makes compiled code self-contained: what
  * it needs at run time comes through the table of nabla/services.h, which every
  * function but kernels takes as its first argument. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nabla/services.h"
 #include "transforms/abi/services.h"
-#include "transforms/abi/services_helpers.h"
 #include "transforms/passes.h"
+
+/* services_helpers.mlir */
+#include "nabla_services_helpers.inc"
+
+_Static_assert(offsetof(nabla_services, failed) == 16, "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, allocate) == 24,
+               "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, release) == 32,
+               "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, parallel) == 40,
+               "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, fail) == 48, "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, call) == 56, "services_helpers.mlir");
+_Static_assert(NABLA_SERVICES_ALIGNMENT == 64, "services_helpers.mlir");
 
 #define MAX_OPERANDS 65536 /* of a function or call */
 

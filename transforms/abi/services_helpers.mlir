@@ -1,0 +1,102 @@
+// Functions that nabla-lower-services puts into every program: calls through
+// the table of nabla/services.h, inlined, then gone. nabla.failed says whether a
+// call has failed, its own or one below; nabla.multiply gives 2^64 - 1 where the
+// product, nabla.add where the sum, wraps.
+llvm.func internal @nabla.fail(%s: !llvm.ptr, %code: i32, %where: !llvm.ptr, %a: i64, %b: i64) attributes {no_inline, nabla.helper} {
+  %at = llvm.getelementptr inbounds %s[48] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at invariant : !llvm.ptr -> !llvm.ptr
+  llvm.call %f(%s, %code, %where, %a, %b) : !llvm.ptr, (!llvm.ptr, i32, !llvm.ptr, i64, i64) -> ()
+  llvm.return
+}
+llvm.func internal @nabla.failed(%s: !llvm.ptr) -> i1 attributes {always_inline, nabla.helper} {
+  %at = llvm.getelementptr inbounds %s[16] : (!llvm.ptr) -> !llvm.ptr, i8
+  %p = llvm.load %at invariant : !llvm.ptr -> !llvm.ptr
+  %flag = llvm.load %p : !llvm.ptr -> i32
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %is = llvm.icmp "ne" %flag, %zero : i32
+  llvm.return %is : i1
+}
+llvm.func internal @nabla.allocate(%s: !llvm.ptr, %size: i64) -> (!llvm.ptr {llvm.align = 64 : i64, llvm.noalias}) attributes {always_inline, nabla.helper} {
+  %at = llvm.getelementptr inbounds %s[24] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at invariant : !llvm.ptr -> !llvm.ptr
+  %p = llvm.call %f(%s, %size) : !llvm.ptr, (!llvm.ptr, i64) -> (!llvm.ptr {llvm.align = 64 : i64, llvm.noalias})
+  %null = llvm.mlir.zero : !llvm.ptr
+  %none = llvm.icmp "eq" %p, %null : !llvm.ptr
+  llvm.cond_br %none weights([1, 1048575]), ^fail, ^done
+^fail:
+  %code = llvm.mlir.constant(1 : i32) : i32
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  llvm.call @nabla.fail(%s, %code, %null, %size, %zero) : (!llvm.ptr, i32, !llvm.ptr, i64, i64) -> ()
+  llvm.br ^done
+^done:
+  llvm.return %p : !llvm.ptr
+}
+llvm.func internal @nabla.release(%s: !llvm.ptr, %p: !llvm.ptr) attributes {always_inline, nabla.helper} {
+  %at = llvm.getelementptr inbounds %s[32] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at invariant : !llvm.ptr -> !llvm.ptr
+  llvm.call %f(%s, %p) : !llvm.ptr, (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.return
+}
+llvm.func internal @nabla.parallel(%s: !llvm.ptr, %kernel: !llvm.ptr, %words: !llvm.ptr, %count: i64, %grain: i64) attributes {always_inline, nabla.helper} {
+  %at = llvm.getelementptr inbounds %s[40] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at invariant : !llvm.ptr -> !llvm.ptr
+  llvm.call %f(%s, %kernel, %words, %count, %grain) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> ()
+  llvm.return
+}
+llvm.func internal @nabla.call(%s: !llvm.ptr, %site: i64, %words: !llvm.ptr) attributes {always_inline, nabla.helper} {
+  %at = llvm.getelementptr inbounds %s[56] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at invariant : !llvm.ptr -> !llvm.ptr
+  llvm.call %f(%s, %site, %words) : !llvm.ptr, (!llvm.ptr, i64, !llvm.ptr) -> ()
+  llvm.return
+}
+llvm.func internal @nabla.require_equal(%s: !llvm.ptr, %a: i64, %b: i64, %where: !llvm.ptr) attributes {always_inline, nabla.helper} {
+  %differ = llvm.icmp "ne" %a, %b : i64
+  llvm.cond_br %differ weights([1, 1048575]), ^fail, ^done
+^fail:
+  %code = llvm.mlir.constant(2 : i32) : i32
+  llvm.call @nabla.fail(%s, %code, %where, %a, %b) : (!llvm.ptr, i32, !llvm.ptr, i64, i64) -> ()
+  llvm.br ^done
+^done:
+  llvm.return
+}
+llvm.func internal @nabla.require_divisors(%s: !llvm.ptr, %zeros: i64, %where: !llvm.ptr) attributes {always_inline, nabla.helper} {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %bad = llvm.icmp "ne" %zeros, %zero : i64
+  llvm.cond_br %bad weights([1, 1048575]), ^fail, ^done
+^fail:
+  %code = llvm.mlir.constant(3 : i32) : i32
+  llvm.call @nabla.fail(%s, %code, %where, %zeros, %zero) : (!llvm.ptr, i32, !llvm.ptr, i64, i64) -> ()
+  llvm.br ^done
+^done:
+  llvm.return
+}
+llvm.func internal @nabla.fill_table(%s: !llvm.ptr, %to: !llvm.ptr, %from: !llvm.ptr, %entries: !llvm.ptr, %count: i64) attributes {no_inline, nabla.helper} {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  llvm.br ^next(%zero : i64)
+^next(%i: i64):
+  %a = llvm.getelementptr %entries[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+  %entry = llvm.load %a : !llvm.ptr -> i32
+  %at = llvm.sext %entry : i32 to i64
+  %b = llvm.getelementptr %from[%at] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+  %p = llvm.load %b : !llvm.ptr -> !llvm.ptr
+  %c = llvm.getelementptr %to[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+  llvm.store %p, %c : !llvm.ptr, !llvm.ptr
+  %j = llvm.add %i, %one : i64
+  %more = llvm.icmp "ult" %j, %count : i64
+  llvm.cond_br %more, ^next(%j : i64), ^done
+^done:
+  llvm.return
+}
+llvm.func internal @nabla.multiply(%a: i64, %b: i64) -> i64 attributes {always_inline, nabla.helper} {
+  %r = "llvm.intr.umul.with.overflow"(%a, %b) : (i64, i64) -> !llvm.struct<(i64, i1)>
+  %v = llvm.extractvalue %r[0] : !llvm.struct<(i64, i1)>
+  %wraps = llvm.extractvalue %r[1] : !llvm.struct<(i64, i1)>
+  %most = llvm.mlir.constant(-1 : i64) : i64
+  %c = llvm.select %wraps, %most, %v : i1, i64
+  llvm.return %c : i64
+}
+llvm.func internal @nabla.add(%a: i64, %b: i64) -> i64 attributes {always_inline, nabla.helper} {
+  %c = llvm.intr.uadd.sat(%a, %b) : (i64, i64) -> i64
+  llvm.return %c : i64
+}
