@@ -125,7 +125,7 @@ EOF
 
 expect 2 'features are chosen for x86 only' "$compile" linear.mlir -o a.o \
   --target aarch64,+sve
-expect 2 "unknown CPU 'aarch65'.*; and aarch64" "$compile" linear.mlir -o a.o \
+expect 2 "unknown CPU 'aarch65'.*; and no-amx, aarch64" "$compile" linear.mlir -o a.o \
   --target aarch65
 
 # ---- objects stand on their own ----
