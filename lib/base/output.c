@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "lib/base/atomic_path.h"
 #include "lib/base/checked.h"
 #include "lib/base/file.h"
 #include "lib/base/memory.h"
 #include "lib/base/os_call.h"
+#include "lib/base/output_temporary.h"
 
 /* As in file.c: below what Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)

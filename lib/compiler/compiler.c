@@ -19,7 +19,7 @@
 #include "lib/compiler/options.h"
 #include "lib/compiler/outside.h"
 #include "lib/compiler/target.h"
-#include "lib/runtime/program/program_file.h"
+#include "lib/runtime/program/saved_program.h"
 #include "transforms/fused/single_gemm.h"
 #include "transforms/pipelines.h"
 

@@ -3,9 +3,9 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "lib/base/atomic_path.h"
 #include "lib/base/checked.h"
 #include "lib/base/os_call.h"
+#include "lib/base/output_temporary.h"
 #include "lib/base/sort.h"
 #include "quant/huggingface/folder.h"
 

@@ -12,7 +12,7 @@
 #include "quant/measure/verify_config.h"
 #include "quant/tiles/parallel_tiles.h"
 #include "quant/tiles/tensor_reader.h"
-#include "quant/write/check_packed.h"
+#include "quant/tiles/verify_packed.h"
 
 /* Scales, or bytes of codes, read at once. */
 enum { PIECE = 1 << 16 };

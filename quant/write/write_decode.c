@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "quant/codec/codec.h"
-#include "quant/write/check_packed.h"
+#include "quant/tiles/verify_packed.h"
 #include "quant/write/write_internal.h"
 
 /* Says which value of a tile cannot be decoded: hostile or foreign scales may

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "quant/codec/codec.h"
-#include "quant/write/check_packed.h"
+#include "quant/tiles/verify_packed.h"
 #include "quant/write/write_internal.h"
 
 /* A copied tensor is cut by bytes: what fits in the raw buffer is twice this.

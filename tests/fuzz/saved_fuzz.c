@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/base/bytes.h"
-#include "lib/runtime/program/program_file.h"
+#include "lib/runtime/program/saved_program.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Bytes in front of the tail, then the tail. */

@@ -430,7 +430,7 @@ static void check_cancelled(run *r, problem *p, const kernels *k,
                             const jit_level *level, uint64_t m) {
   const nabla_fused_spec *spec = &p->spec;
   const nabla_ggml *format = spec->ggml;
-  if (!format || !p->minima || spec->step_count) return;
+  if (!format || !p->minima || spec->step_count || !spec->n) return;
   const nabla_ggml_layout *l = format->layout;
   const int has_parts = l->sub == NABLA_GGML_SUB_PACKED6;
   const uint16_t one = 0x3c00, min = has_parts ? 0x4800 : 0xc800; /* f16 */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/bytes.h"
-#include "lib/runtime/program/program_file.h"
+#include "lib/runtime/program/saved_program.h"
 #include "nabla/executable.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/figure.h"

@@ -18,8 +18,8 @@ bool nabla_rule_file_read(MlirContext context, const char *path,
                           nabla_rule_set *to);
 void nabla_file_rule_deinit(nabla_file_rule *rule);
 
-/* rule_checks.c: whether an operation of the dialect pdl is one that cannot end
- * the process. False after an error. */
+/* rule_rewrites.c: whether an operation of the dialect pdl is one that cannot
+ * end the process. False after an error. */
 bool nabla_rule_op_check(MlirOperation op);
 
 /* pdl_natives.c: whether the native functions that `op`, of the dialect pdl,

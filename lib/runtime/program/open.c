@@ -8,7 +8,7 @@
 #include "lib/base/file.h"
 #include "lib/base/require.h"
 #include "lib/runtime/program/code.h"
-#include "lib/runtime/program/program_file.h"
+#include "lib/runtime/program/saved_program.h"
 
 static void unload(void *self) { (void)dlclose(self); }
 

@@ -10,8 +10,8 @@
  *   16      XXH3-128, in its canonical form, of all before it
  * with integers in little-endian order. Every version ends as the last three
  * lines say. The hash guards against damage, not malice. */
-#ifndef NABLA_RUNTIME_PROGRAM_PROGRAM_FILE_H
-#define NABLA_RUNTIME_PROGRAM_PROGRAM_FILE_H
+#ifndef NABLA_RUNTIME_PROGRAM_SAVED_PROGRAM_H
+#define NABLA_RUNTIME_PROGRAM_SAVED_PROGRAM_H
 
 #include "lib/base/file.h"
 #include "lib/base/memory.h"

@@ -1,5 +1,5 @@
 /* Names, locks and removal of temporaries; see the header for the protocol. */
-#include "lib/base/atomic_path.h"
+#include "lib/base/output_temporary.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* See program_file.h: writing, reading and judging records. */
-#include "lib/runtime/program/program_file.h"
+/* See saved_program.h: writing, reading and judging records. */
+#include "lib/runtime/program/saved_program.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Inside quant/: what opening does not look at in a packed tensor, every scale
  * and every code. */
-#ifndef NABLA_QUANT_WRITE_CHECK_PACKED_H
-#define NABLA_QUANT_WRITE_CHECK_PACKED_H
+#ifndef NABLA_QUANT_TILES_VERIFY_PACKED_H
+#define NABLA_QUANT_TILES_VERIFY_PACKED_H
 
 #include "quant/tiles/tensor_reader.h"
 

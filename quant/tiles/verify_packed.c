@@ -1,5 +1,5 @@
 /* Looks at every scale and code of a packed tensor; see the header. */
-#include "quant/write/check_packed.h"
+#include "quant/tiles/verify_packed.h"
 
 #include <inttypes.h>
 #include <math.h>
