@@ -45,7 +45,8 @@ typedef struct nabla_pool_callbacks {
   /* Calls `task` once for each worker from 0 to `workers` - 1, number 0 on the
    * thread that it is called on, others on any threads, at once or one behind
    * another, and returns when all calls have. Workers that it left out are
-   * called by nabla_pool_run afterwards; a second call of one does nothing. */
+   * called by nabla_pool_run afterwards; a second call of one does nothing. A
+   * pool of one worker never calls `run`. */
   void (*run)(void *self, nabla_pool_task task, void *context,
               uint32_t workers);
   void *self;

@@ -607,9 +607,9 @@ static void compile_with(nabla_compiler *with,
   nabla_executable_close(executable);
 }
 
-/* Also one that changes nothing of this program: an option that is forgotten
+/* Also one that changes nothing of this program: a choice that is forgotten
  * there would give the code of another. */
-Test(compiler, each_value_of_an_option_has_a_key_of_its_own) {
+Test(compiler, each_value_of_a_choice_has_a_key_of_its_own) {
   nabla_compiler *with = make(cache, 0);
   compile_with(with, NULL, 0);
   for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++) {

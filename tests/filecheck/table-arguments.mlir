@@ -48,7 +48,7 @@ func.func private @wide(%a0: !t, %a1: !t, %a2: !t, %a3: !t, %a4: !t, %a5: !t, %a
 // CALLS-LABEL: func.func @calls(
 // CALLS: %[[MEMORY:.*]] = memref.alloc() : memref<560xi8>
 // CALLS: %[[TABLE:.*]] = llvm.inttoptr
-// CALLS: %[[NUMBERS:.*]] = llvm.mlir.addressof @nabla.entries_0
+// CALLS: %[[NUMBERS:.*]] = llvm.mlir.addressof @nabla_entries_0
 // CALLS: %[[COUNT:.*]] = arith.constant 65 : i64
 // CALLS: call @nabla_fill_table(%[[TABLE]], %arg0, %[[NUMBERS]], %[[COUNT]])
 // CALLS-COUNT-2: llvm.store

@@ -103,3 +103,21 @@ func.func @control(%p: i1, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32
   }
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// A size behind a tensor without a rank would not be compared.
+func.func @unranked(%x: tensor<?xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'tensor.cast' op has a tensor without a rank, which cannot be compiled: give it its dimensions, as in tensor<?x?xf32>}}
+  %a = tensor.cast %x : tensor<?xf32> to tensor<*xf32>
+  %b = tensor.cast %a : tensor<*xf32> to tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// -----
+
+func.func private @inner(%x: tensor<*xf32>) -> tensor<2x?xf32> {
+  // expected-error @+1 {{'tensor.cast' op has a tensor without a rank}}
+  %a = tensor.cast %x : tensor<*xf32> to tensor<2x?xf32>
+  return %a : tensor<2x?xf32>
+}

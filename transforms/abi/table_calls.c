@@ -160,7 +160,7 @@ static MlirValue entries_array(table_maker *m, MlirOperation before,
   MlirContext context = nabla_op_context(before);
   nabla_text text = {0};
   char name[32];
-  snprintf(name, sizeof name, "nabla.entries_%u", m->arrays++);
+  snprintf(name, sizeof name, "nabla_entries_%u", m->arrays++);
   nabla_text_add(&text, "llvm.mlir.global internal constant @%s(dense<[", name);
   for (intptr_t i = 0; i < p->count; i++)
     nabla_text_add(&text, "%s%d", i ? ", " : "", p->entries[i]);

@@ -1,6 +1,6 @@
-/* nabla-dispatch: applies the rules to every op that has implicit operands,
- * then materializes what no rule took, and says so: one line for each pair of
- * op and encoding, with a count. */
+/* nabla-dispatch: applies the rules to every op with implicit operands. An
+ * operand that no rule accepts is materialized (decoded before the op). One
+ * diagnostic for each pair of op name and encoding reports how many were. */
 #include <mlir-c/Diagnostics.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 #include "transforms/passes.h"
 #include "transforms/simplify/splats.h"
 
-/* Rules that take one operation, one after another; and passes over what the
- * rules of the table and decompositions made. */
+/* Limits: rules applied to one operation, and passes over the program, each of
+ * which dispatches the operations that the pass before created. */
 #define MAX_ROUNDS 64
 #define MAX_PASSES 32
 
@@ -33,10 +33,10 @@ static bool read_policy(const char *text, policy *out) {
   return false;
 }
 
-/* Materialized operands of one encoding at one kind of op. */
+/* The materialized operands of one op name and one encoding. */
 typedef struct miss {
   char op[64], encoding[96];
-  const char *why; /* of the first */
+  const char *why; /* reason of the first operand */
   MlirLocation location;
   uint64_t count, elements;
   struct miss *next;
@@ -52,7 +52,7 @@ static void encoding_text(MlirType type, char *out, size_t size) {
   MlirAttribute encoding = nablaImplicitTypeParts(type).encoding, parameters;
   (void)nablaEncodingAttrParts(encoding, &parameters);
   if (nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM) {
-    nabla_text_add(&text, "#nabla.custom<"); /* what follows is long */
+    nabla_text_add(&text, "#nabla.custom<"); /* only `value`: rest is long */
     nabla_text_add_attribute(&text, nabla_attribute(parameters, "value"));
     nabla_text_add(&text, ">");
   } else {
@@ -109,8 +109,8 @@ static void remark(MlirOperation op, bool missed, const char *rule,
                           "nabla-dispatch", text);
 }
 
-/* Is operand `index` one that the op takes as it is? Of a scan's, all but the
- * inputs whose slices are tensors. */
+/* Whether the op uses operand `index` without decoding it. A nabla.scan does,
+ * except for inputs whose slices are tensors. */
 static bool flows(MlirOperation op, intptr_t index) {
   if (nabla_op_find(op)->implicit != NABLA_IMPLICIT_flows) return false;
   if (!nabla_is(op, "nabla.scan")) return true;
@@ -121,7 +121,8 @@ static bool flows(MlirOperation op, intptr_t index) {
       mlirValueGetType(mlirBlockGetArgument(body, index)));
 }
 
-/* A nabla.materialize in front of each implicit operand. */
+/* Decodes each implicit operand by a nabla.materialize before the op, and
+ * counts it. */
 static bool materialize(MlirOperation op, report *r, const char *why) {
   remark(op, true, "Materialized", why);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
@@ -144,7 +145,8 @@ static bool has_implicit_operand(MlirOperation op) {
   return false;
 }
 
-/* Ops whose implicit operands something has to be done about. */
+/* Whether the op has an implicit operand that a rule must replace or that must
+ * be materialized. */
 static bool needs_dispatch(MlirOperation op) {
   const nabla_op_row *row = nabla_op_find(op);
   if (!row || !has_implicit_operand(op)) return false;
@@ -155,7 +157,8 @@ static bool needs_dispatch(MlirOperation op) {
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
 
-/* Those, and what rules from outside may want. */
+/* Whether rules are tried on the op: it needs dispatch, or it has any implicit
+ * operand, which a rule from a file or from nabla_add_rule may match. */
 static bool may_be_asked(MlirOperation op) {
   if (needs_dispatch(op)) return true;
   if (!nabla_op_find(op)) return false;
@@ -179,7 +182,7 @@ static nabla_rule_outcome call_rule(const nabla_dispatch_rule *rule,
   return nabla_work_ask_added(&d->work, &d->rules->added[index], why);
 }
 
-/* Rules of files come first, in their order. */
+/* Tries the rules from files, in their order; they come before all others. */
 static nabla_rule_outcome ask_files(dispatching *d, MlirOperation op) {
   MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
   for (size_t i = 0; i < d->rules->file_count; i++) {
@@ -210,8 +213,9 @@ static nabla_rule_outcome ask_rules(dispatching *d, MlirOperation op,
   return outcome;
 }
 
-/* Splats that no rule took become constants, which the passes behind know: 1 if
- * there were some, 0 if not, -1 after an error. */
+/* Replaces splat operands that no rule accepted by constants, which later
+ * passes can optimize. Returns 1 if there were any, 0 if not, -1 after an
+ * error. */
 static int take_splats(MlirOperation op, MlirLocation location) {
   nabla_implicit_use use = nabla_op_find(op)->implicit;
   if (use != NABLA_IMPLICIT_rules && use != NABLA_IMPLICIT_views) return 0;
@@ -222,7 +226,8 @@ static int take_splats(MlirOperation op, MlirLocation location) {
   return count > 0 ? 1 : count;
 }
 
-/* What no rule took: a composite becomes its parts, which have rules. */
+/* Handles an op that no rule accepted: decomposes a composite into operations
+ * that have rules, materializes the implicit operands of any other op. */
 static bool fall_back(dispatching *d, MlirOperation op, const char *why) {
   if (nabla_is_composite(op)) return nabla_decompose(op);
   if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
@@ -234,9 +239,9 @@ static bool fall_back(dispatching *d, MlirOperation op, const char *why) {
 
 static bool dispatch(dispatching *d, MlirOperation op) {
   const char *why = "";
-  MlirLocation location = mlirOperationGetLocation(op); /* it may be erased */
-  /* each refinement by the table leaves one kind of implicit operand less, and
-   * those from outside are counted */
+  MlirLocation location = mlirOperationGetLocation(op); /* op may be erased */
+  /* This ends: each refinement by a built-in rule removes one kind of implicit
+   * operand, and refinements by other rules are limited in number. */
   for (int round = 0; round < MAX_ROUNDS && may_be_asked(op); round++) {
     nabla_rule_outcome outcome = ask_files(d, op);
     if (outcome == NABLA_RULE_DECLINED) outcome = ask_rules(d, op, &why);
@@ -251,21 +256,22 @@ static bool dispatch(dispatching *d, MlirOperation op) {
   return true;
 }
 
-/* Everything that there is now. */
+/* Dispatches every operation that the program has now. */
 static bool dispatch_pass(dispatching *d, MlirOperation root) {
   d->work = nabla_work_begin(root, may_be_asked);
   bool good = !d->work.failed;
   for (MlirOperation at;
        good && !mlirOperationIsNull(at = nabla_work_next(&d->work));)
     good = dispatch(d, at);
-  /* what rules from outside built was verified by itself: here is the rest,
-   * what stands before what it uses */
+  /* Operations built by rules from files or from nabla_add_rule were verified
+   * one by one; this checks the whole program: definitions precede uses. */
   if (good && d->work.rewrites) good = mlirOperationVerify(root);
   nabla_work_end(&d->work);
   return good;
 }
 
-/* Rules of the table and decompositions make ops that want dispatch too. */
+/* Repeats passes until no op needs dispatch: built-in rules and decompositions
+ * create ops that need it too. */
 static bool dispatch_all(dispatching *d, MlirOperation root) {
   for (int pass = 0; pass < MAX_PASSES; pass++) {
     if (!dispatch_pass(d, root)) return false;
@@ -303,7 +309,7 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
   dispatching d = {.rules = prepared};
   report *r = &d.report;
   r->end = &r->first;
-  nabla_target_mark(op, target); /* for rules, which get an operation alone */
+  nabla_target_mark(op, target); /* rules get an op, not the target */
   bool good = dispatch_all(&d, op);
   nabla_target_unmark(op);
   print_misses(r, say);

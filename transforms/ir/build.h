@@ -1,9 +1,10 @@
-/* Making operations of the dialect, one after the other, before another one:
- * for passes that say an operation by others. Result types are inferred. A null
- * value stands for what could not be made, which was reported: what is built on
- * it is null too, so that only the last need be asked. Functions are in
- * build.c, those of gather, scatter, convolutions and pools in build_windows.c;
- * operations with regions: build_control.h. */
+/* Functions that create operations of the dialect, for passes that replace an
+ * op by others. Each new op is inserted before the op `before`; result types
+ * are inferred. A null value means that an op could not be created, which was
+ * reported. Ops with a null operand are null too, so that a pass need check
+ * only the last one. Functions are in build.c, those of gather, scatter,
+ * convolutions and pools in build_windows.c; operations with regions:
+ * build_control.h. */
 #ifndef NABLA_TRANSFORMS_IR_BUILD_H
 #define NABLA_TRANSFORMS_IR_BUILD_H
 
@@ -14,7 +15,8 @@ typedef struct nabla_builder {
   MlirOperation before;
 } nabla_builder;
 
-/* Sizes of an array: `sizes` has an index where a dimension is dynamic. */
+/* The shape of an array. Where dims[i] is dynamic, sizes[i] is its value, of
+ * type index. */
 typedef struct nabla_built_shape {
   intptr_t rank;
   int64_t dims[NABLA_MAX_RANK];
@@ -22,7 +24,8 @@ typedef struct nabla_built_shape {
 } nabla_built_shape;
 
 nabla_built_shape nabla_build_shape_of(const nabla_builder *b, MlirValue array);
-/* Adds a dimension: number `index` of another array's, or a known one. */
+/* Append a dimension to `shape`: dimension `index` of `from`, a static size, or
+ * a dynamic size. */
 void nabla_build_shape_add(nabla_built_shape *shape,
                            const nabla_built_shape *from, intptr_t index);
 void nabla_build_shape_add_size(nabla_built_shape *shape, int64_t size);
@@ -37,15 +40,15 @@ MlirValue nabla_build_arith(const nabla_builder *b, const char *name,
 MlirValue nabla_build_size(const nabla_builder *b,
                            const nabla_built_shape *shape, intptr_t index);
 
-/* Any op: its first result. */
+/* Creates any op; returns its first result. */
 MlirValue nabla_build_op(const nabla_builder *b, const nabla_op_spec *spec);
-/* Attributes: array<i64: ...>, and an integer of a width. */
+/* Attributes named `key`: array<i64: ...>, and an integer of `width` bits. */
 MlirNamedAttribute nabla_build_list(const nabla_builder *b, const char *key,
                                     intptr_t count, const int64_t *values);
 MlirNamedAttribute nabla_build_integer(const nabla_builder *b, const char *key,
                                        unsigned width, int64_t value);
 
-/* nabla.NAME without attributes. */
+/* nabla.NAME without attributes, of one operand or two. */
 MlirValue nabla_build_one(const nabla_builder *b, const char *name,
                           MlirValue x);
 MlirValue nabla_build_two(const nabla_builder *b, const char *name,
@@ -54,13 +57,13 @@ MlirValue nabla_build_two(const nabla_builder *b, const char *name,
 /* nabla.convert, unless it would do nothing. */
 MlirValue nabla_build_convert(const nabla_builder *b, MlirValue x,
                               MlirType element);
-/* x compared with y: "eq", "le", ...: the enum's number. */
+/* nabla.compare of x and y; `kind` is a number of Nabla_CompareKind. */
 MlirValue nabla_build_compare(const nabla_builder *b, int64_t kind, MlirValue x,
                               MlirValue y);
 MlirValue nabla_build_select(const nabla_builder *b, MlirValue condition,
                              MlirValue yes, MlirValue no);
 
-/* nabla.reduce of dimension `dim`: kinds of Nabla_ReduceKind. */
+/* nabla.reduce over dimension `dim`; `kind` is a number of Nabla_ReduceKind. */
 #define NABLA_BUILD_SUM  0
 #define NABLA_BUILD_MEAN 4
 MlirValue nabla_build_reduce(const nabla_builder *b, int64_t kind, MlirValue x,
@@ -69,19 +72,21 @@ MlirValue nabla_build_reduce(const nabla_builder *b, int64_t kind, MlirValue x,
 MlirValue nabla_build_softmax(const nabla_builder *b, MlirValue x,
                               intptr_t dim);
 
-/* x in another shape; dimension i of x is dims[i] of it. Unless it would do
- * nothing. */
+/* nabla.broadcast_in_dim of x to `shape`: dimension i of x becomes dimension
+ * dims[i]. Returns x if it has that shape. */
 MlirValue nabla_build_broadcast(const nabla_builder *b, MlirValue x,
                                 const int64_t *dims,
                                 const nabla_built_shape *shape);
-/* x's elements in another shape. */
+/* nabla.reshape of x to `shape`; x if it has that shape. */
 MlirValue nabla_build_reshape(const nabla_builder *b, MlirValue x,
                               const nabla_built_shape *shape);
-/* A vector that has the size of dimension `index` of `shape`: where only the
- * run knows it, a size of 1 is refused too, which a broadcast would repeat. */
+/* `vector`, whose size has to be that of dimension `index` of `shape`. A
+ * dynamic size is checked at run time, by a reshape: a broadcast would accept
+ * and repeat a vector of size 1. */
 MlirValue nabla_build_vector_of(const nabla_builder *b, MlirValue vector,
                                 const nabla_built_shape *shape, intptr_t index);
-/* [start, limit) of dimension `dim`. */
+/* nabla.slice: elements [start, limit) of dimension `dim`, all of the others.
+ */
 MlirValue nabla_build_slice(const nabla_builder *b, MlirValue x, intptr_t dim,
                             int64_t start, int64_t limit);
 MlirValue nabla_build_concatenate(const nabla_builder *b, MlirValue x,
@@ -89,10 +94,10 @@ MlirValue nabla_build_concatenate(const nabla_builder *b, MlirValue x,
 MlirValue nabla_build_flip(const nabla_builder *b, MlirValue x, intptr_t count,
                            const int64_t *dims);
 
-/* An array of one value, of a float type. */
+/* nabla.full: an array in which all elements are `value`, of a float type. */
 MlirValue nabla_build_full(const nabla_builder *b, double value,
                            const nabla_built_shape *shape, MlirType element);
-/* An array of an integer. */
+/* The same of an integer type. */
 MlirValue nabla_build_full_integer(const nabla_builder *b, int64_t value,
                                    const nabla_built_shape *shape,
                                    MlirType element);
@@ -101,13 +106,13 @@ MlirValue nabla_build_iota(const nabla_builder *b, intptr_t dim,
 MlirValue nabla_build_tri(const nabla_builder *b, int64_t diagonal,
                           const nabla_built_shape *shape, MlirType element);
 
-/* nabla.dot_general; the first `batching` dimensions of both are the batch's.
- */
+/* nabla.dot_general; the first `batching` dimensions of both operands are batch
+ * dimensions. */
 MlirValue nabla_build_dot(const nabla_builder *b, MlirValue lhs, MlirValue rhs,
                           intptr_t batching, int64_t lhs_contracting,
                           int64_t rhs_contracting);
 
-/* Dimension numbers of gather and scatter, as docs/DIALECT.md has them.
+/* Dimension numbers of gather and scatter; docs/DIALECT.md defines them.
  * Zero-initialise. */
 typedef struct nabla_built_gather {
   intptr_t offset_count, collapsed_count, batching_count, map_count;
@@ -117,25 +122,26 @@ typedef struct nabla_built_gather {
   int64_t vector_dim;
 } nabla_built_gather;
 
-/* nabla.gather; `sizes` of boxes, one for each dimension of x. */
+/* nabla.gather; `sizes` are those of the boxes that it reads, one for each
+ * dimension of x. */
 MlirValue nabla_build_gather(const nabla_builder *b, MlirValue x,
                              MlirValue indices, const nabla_built_gather *dims,
                              const int64_t *sizes);
-/* nabla.scatter of x, indices and updates: kinds of Nabla_ScatterKind. */
+/* nabla.scatter; operands: x, indices, updates; `kind`: Nabla_ScatterKind. */
 #define NABLA_BUILD_SET 0
 #define NABLA_BUILD_ADD 1
 MlirValue nabla_build_scatter(const nabla_builder *b, int64_t kind,
                               const MlirValue operands[3],
                               const nabla_built_gather *dims);
 
-/* Windows of conv_general (of its spatial dimensions) and pool (of all):
- * `count` dimensions, NULL where an op's default holds. */
+/* Windows of conv_general (over spatial dimensions) and pool (over all). Each
+ * list has `count` elements, or is NULL for the op's default. */
 typedef struct nabla_built_windows {
   intptr_t count;
   const int64_t *strides, *dilation, *low, *high;
 } nabla_built_windows;
 
-/* Beside them, of conv_general. Zero-initialise. */
+/* Attributes of conv_general. Zero-initialise. */
 typedef struct nabla_built_conv {
   nabla_built_windows windows;   /* dilation: the kernel's */
   const int64_t *input_dilation; /* NULL, or of each spatial dimension */
@@ -146,7 +152,7 @@ typedef struct nabla_built_conv {
 MlirValue nabla_build_conv(const nabla_builder *b, MlirValue x,
                            MlirValue kernel, const nabla_built_conv *conv);
 
-/* nabla.pool: kinds of Nabla_PoolKind; `sizes` of windows. */
+/* nabla.pool: `kind` is one of Nabla_PoolKind, `sizes` those of a window. */
 #define NABLA_BUILD_POOL_SUM 0
 #define NABLA_BUILD_POOL_MAX 1
 #define NABLA_BUILD_POOL_AVG 3

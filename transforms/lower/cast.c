@@ -21,6 +21,12 @@ bool nabla_cast_states_sizes(MlirOperation op) {
   return false;
 }
 
+bool nabla_cast_hides_rank(MlirOperation op) {
+  return nabla_is(op, "tensor.cast") &&
+         (!mlirTypeIsARankedTensor(nabla_operand_type(op, 0)) ||
+          !mlirTypeIsARankedTensor(nabla_result_type(op, 0)));
+}
+
 /* Types are written as they are: elements may be of any kind here. */
 bool nabla_cast_check(nabla_template *t) {
   const MlirType from = nabla_operand_type(t->op, 0);

@@ -142,10 +142,20 @@ static bool check_cast(MlirOperation op, void *features) {
   return done;
 }
 
+static bool refuse_cast(MlirOperation op, void *unused) {
+  (void)unused;
+  nabla_error_at(op,
+                 "has a tensor without a rank, which cannot be compiled: give "
+                 "it its dimensions, as in tensor<?x?xf32>");
+  return false;
+}
+
 /* Before lowerings, which make casts of sizes that they have compared. */
 static bool check_casts(MlirOperation module, nabla_features features) {
-  return mlirLogicalResultIsSuccess(
-      nabla_ops_each(module, nabla_cast_states_sizes, check_cast, &features));
+  return mlirLogicalResultIsSuccess(nabla_ops_each(
+             module, nabla_cast_hides_rank, refuse_cast, NULL)) &&
+         mlirLogicalResultIsSuccess(nabla_ops_each(
+             module, nabla_cast_states_sizes, check_cast, &features));
 }
 
 static bool lower_all(MlirOperation module, bool (*want)(MlirOperation),

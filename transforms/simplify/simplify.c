@@ -1,5 +1,6 @@
-/* nabla-simplify: identities that need no arithmetic. What it folds is exact,
- * bit for bit; materialize(quantize(x)) is not x and stays. */
+/* The pass nabla-simplify: folds identities, without arithmetic. Every fold
+ * keeps all bits of the result, so materialize(quantize(x)), which is not x, is
+ * not folded. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
@@ -12,14 +13,14 @@
 #include "transforms/simplify/simplify_views.h"
 #include "transforms/simplify/splats.h"
 
-/* Each returns whether it replaced `op`. */
+/* Folds `op` if it can; returns whether it replaced it. */
 typedef bool fold(MlirOperation op);
 
-/* A view that gives its operand back. */
+/* A view with the type of its operand is its operand. */
 static bool fold_identity(MlirOperation op) {
   if (!mlirTypeEqual(nabla_operand_type(op, 0), nabla_result_type(op, 0)))
     return false;
-  if (mlirOperationGetNumOperands(op) > 1) return false; /* sizes are checked */
+  if (mlirOperationGetNumOperands(op) > 1) return false; /* it checks sizes */
   MlirValue value = mlirOperationGetOperand(op, 0);
   nabla_op_replace(op, &value);
   return true;
@@ -33,7 +34,7 @@ static bool fold_broadcast(MlirOperation op) {
   return fold_identity(op) || nabla_fold_broadcasts(op);
 }
 
-/* transpose(transpose(x, p), q) = transpose(x, p[q]); nothing when that is the
+/* transpose(transpose(x, p), q) = transpose(x, p[q]), or x when p[q] is the
  * identity. */
 static bool fold_transpose(MlirOperation op) {
   int64_t order[NABLA_MAX_RANK], inner_order[NABLA_MAX_RANK];
@@ -60,8 +61,8 @@ static bool fold_transpose(MlirOperation op) {
   return true;
 }
 
-/* reshape(reshape(x)) = reshape(x), where the shapes are known; the inner one
- * of others fails at run time where the sizes do not fit. */
+/* reshape(reshape(x)) = reshape(x), for static shapes only: with dynamic ones
+ * the inner reshape checks sizes at run time and has to stay. */
 static bool fold_reshape(MlirOperation op) {
   if (fold_identity(op)) return true;
   MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
@@ -137,7 +138,8 @@ static bool is_control(MlirOperation op) {
          nabla_is(op, "nabla.scan");
 }
 
-/* Again as long as something changes: a fold makes an op anew. */
+/* Folds control operations until nothing changes: a fold creates a new op,
+ * which may fold again. */
 static bool fold_control(MlirOperation op) {
   MlirRewriterBase rewriter = mlirIRRewriterCreate(nabla_op_context(op));
   bool failed = false;
@@ -145,7 +147,7 @@ static bool fold_control(MlirOperation op) {
     nabla_op_list all = nabla_ops_collect(op, is_control);
     failed = all.failed;
     changed = false;
-    /* an op comes behind those in its regions, which may go with it */
+    /* post-order: ops in a region come first, since an op may erase them */
     for (size_t i = 0; i < all.count; i++)
       changed |= nablaFoldControl(all.ops[i], rewriter);
     nabla_op_list_deinit(&all);
@@ -159,7 +161,7 @@ MlirLogicalResult nabla_run_simplify(MlirOperation op,
                                      void *prepared) {
   (void)values, (void)prepared;
   if (!fold_control(op)) return mlirLogicalResultFailure();
-  /* operands come before users, so that one round sees what it made */
+  /* an op comes before its users, so that one round folds new ops too */
   nabla_op_list all = nabla_ops_collect(op, can_fold);
   for (size_t i = 0; i < all.count; i++) fold_op(all.ops[i]);
   bool failed = all.failed;
