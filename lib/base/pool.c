@@ -1,6 +1,7 @@
-/* The worker pool. A region is announced by a new generation, which workers
- * watch: first spinning, because waking a thread costs more than a short
- * region, then asleep on a futex. The caller waits for the end the same way. */
+/* The pool of worker threads. A region is one call of nabla_pool_run. It starts
+ * when the caller increments `generation`, for which workers wait: first
+ * spinning, because waking a thread costs more than a short region, then asleep
+ * on a futex. The caller waits in the same way for the end of the region. */
 #include "nabla/pool.h"
 
 #include <linux/futex.h>
@@ -21,11 +22,12 @@
  * and burns little when there are none. */
 #define SPIN_NS 100000
 
-/* Looks at the word between two looks at the clock, which costs as much. */
+/* Reads of the word between two reads of the clock. One read of the clock costs
+ * as much as all of them. */
 #define LOOKS 16
 
-/* Within this time nobody is let run instead: regions that follow each other
- * closely would wait for the system call. */
+/* A spinning thread does not yield within this time: between regions that
+ * follow each other closely, the system call would be a delay. */
 #define ALONE_NS 20000
 
 typedef struct worker {
@@ -34,22 +36,23 @@ typedef struct worker {
   uint32_t number;
 } worker;
 
-/* Words that different threads write are on lines of their own. */
+/* The size of a cache line. Words that different threads write are on separate
+ * ones. */
 #define LINE 64
 
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): on purpose */
 struct nabla_pool {
-  void *block; /* that the pool lies in: the allocator aligns to no lines */
+  void *block; /* as allocated: not aligned to a cache line, as the pool is */
   const nabla_allocator *allocator;
   uint32_t size;                  /* workers, the caller included     */
   uint32_t started;               /* threads that run: size - 1       */
   nabla_pool_callbacks callbacks; /* run NULL: threads of its own */
   uint64_t spin_ns;
-  pthread_mutex_t turn;        /* held for the length of a region  */
-  uint32_t forks;              /* when it was made                 */
-  _Atomic uint64_t taken_over; /* by a child: see take_over */
-  /* What workers wait for, and what they need to know then: one line, so that
-   * it comes to them once. */
+  pthread_mutex_t turn;        /* held while a region runs         */
+  uint32_t forks;              /* `forks` when the pool was made   */
+  _Atomic uint64_t taken_over; /* state of take_over, in a child */
+  /* The word that workers wait for and the description of the region: in one
+   * cache line, so that a worker fetches only one. */
   _Alignas(LINE) _Atomic uint32_t generation; /* futex of the workers */
   int caller_cpu;       /* where the region was announced   */
   nabla_pool_task task; /* NULL: stop                       */
@@ -79,9 +82,9 @@ static uint64_t now_ns(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Spins while *word is `old`. 1 when it changed, 0 when time ran out. Later on
- * it yields now and then: whoever is to change it may be waiting for this CPU.
- */
+/* Spins while *word is `old`. Returns 1 when it changed, 0 when time ran out.
+ * After ALONE_NS it also yields: the thread that is to change the word may be
+ * waiting for this CPU. */
 static int spin(const _Atomic uint32_t *word, uint32_t old, uint64_t ns) {
   if (atomic_load(word) != old) return 1;
   if (ns == 0) return 0;
@@ -97,23 +100,23 @@ static int spin(const _Atomic uint32_t *word, uint32_t old, uint64_t ns) {
   return 0;
 }
 
-/* Sleeps while *word is `old`; may return early, so callers look again. */
+/* Sleeps while *word is `old`; may return early, so callers read it again. */
 static void sleep_on(_Atomic uint32_t *word, uint32_t old) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
-/* Linux may put a woken thread on the CPU of the one that woke it, to wait
- * there until the load balancer looks, milliseconds later. Yielding lets it run
- * at once, long enough to step aside (below). */
+/* Wakes up to `threads` sleepers, and yields. Linux may put a woken thread on
+ * the CPU of the thread that woke it, where it would wait milliseconds for the
+ * load balancer. After the yield it runs at once, and step_aside moves it. */
 static void wake(_Atomic uint32_t *word, int threads) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
   sched_yield();
 }
 
-/* Leaves the CPU of the caller, if both are on one: this thread may run
- * everywhere else for a moment, then everywhere it could before. Costs tens of
- * microseconds, against milliseconds at half the speed. Best effort: beyond
- * 1024 CPUs it does nothing. */
+/* Moves this thread off the CPU of the caller, if it is on that: excludes the
+ * CPU from its affinity mask, then restores the mask. This costs tens of
+ * microseconds; sharing a CPU would cost milliseconds at half the speed. Best
+ * effort: beyond 1024 CPUs it does nothing. */
 static void step_aside(int caller_cpu) {
   cpu_set_t before, others;
   if (caller_cpu < 0 || caller_cpu >= CPU_SETSIZE) return;
@@ -139,7 +142,8 @@ static void await_generation(nabla_pool *pool, uint32_t old) {
 
 static void announce(nabla_pool *pool, nabla_pool_task task, void *context) {
   const int cpu = sched_getcpu();
-  /* nobody looks at these before the generation changes, which orders them */
+  /* no worker reads these before it sees the new generation; the atomic
+   * increment orders the stores */
   atomic_store_explicit(&pool->pending, pool->started, memory_order_relaxed);
   pool->task = task;
   pool->context = context;
@@ -183,8 +187,9 @@ static void *work(void *argument) {
   }
 }
 
-/* Workers get no signals, so that the main thread does; those that a thread
- * causes by itself stay open, or a crash would be silent. */
+/* Blocks signals in workers, so that the main thread gets them. Signals that a
+ * thread causes itself (SIGSEGV, ...) stay unblocked, or a crash would be
+ * silent. */
 static void block_signals(sigset_t *out_before) {
   static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                             SIGTRAP, SIGABRT, SIGSYS};
@@ -195,7 +200,8 @@ static void block_signals(sigset_t *out_before) {
   pthread_sigmask(SIG_SETMASK, &blocked, out_before);
 }
 
-/* Starts the workers; 0, or the error number of the first that cannot be. */
+/* Starts the workers. Returns 0, or the error number of the first that could
+ * not be started. */
 static int start_workers(nabla_pool *pool) {
   sigset_t before;
   int error = 0;
@@ -213,9 +219,9 @@ static int start_workers(nabla_pool *pool) {
 
 /* ---- fork --------------------------------------------------------------- */
 
-/* Forks between this process and the one that made the first pool. Of the
- * process, as fork is: a child has none of the workers, whatever its pools say.
- */
+/* The number of forks between this process and the one that made the first
+ * pool. One counter for the process, because a fork concerns all pools: a child
+ * has none of their workers. */
 static _Atomic uint32_t forks;
 
 static void count_fork(void) { atomic_fetch_add(&forks, 1); }
@@ -224,8 +230,9 @@ static void watch_forks(void) {
   (void)pthread_atfork(NULL, NULL, count_fork); /* fails without memory alone */
 }
 
-/* The lock may have been held when the process was forked, by a thread that is
- * no more: the first region of a child makes it anew, others wait for that. */
+/* Initialises the lock again in a child, in its first region; other regions
+ * wait for that. At the fork the lock may have been held by a thread that the
+ * child does not have. */
 static void take_over(nabla_pool *pool, uint32_t now) {
   const uint64_t done = (uint64_t)now << 1, begun = done | 1;
   uint64_t seen = atomic_load(&pool->taken_over);
@@ -241,7 +248,8 @@ static void take_over(nabla_pool *pool, uint32_t now) {
   }
 }
 
-/* Whether the workers are in another process, from which this was forked. */
+/* Whether this process was forked after the pool was made, so that it has no
+ * workers. */
 static int has_no_workers(nabla_pool *pool) {
   const uint32_t now = atomic_load_explicit(&forks, memory_order_relaxed);
   if (now == pool->forks) return 0;
@@ -340,7 +348,8 @@ uint32_t nabla_pool_size(const nabla_pool *pool) {
   return pool ? pool->size : 1;
 }
 
-/* A region on threads of the caller, and who has been called. */
+/* A region on threads of the caller; called[i] is 1 once worker i was called.
+ */
 typedef struct foreign {
   nabla_pool_task task;
   void *context;

@@ -1,4 +1,4 @@
-/* The compiler's public face: nabla/compiler.h. */
+/* The implementation of nabla/compiler.h. */
 #include "nabla/compiler.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -29,21 +29,21 @@ struct nabla_compiler {
   nabla_environment environment;
   nabla_context context;
   nabla_cache *cache;
-  nabla_machine *target; /* of the last compilation: making one takes time */
+  nabla_machine *target; /* of the last compilation, kept: slow to make */
   nabla_compile_report report;
-  int store_failed; /* it was said that the cache cannot be written */
+  int store_failed; /* the warning about the cache was given */
 };
 
-/* A program on its way. */
+/* One compilation of a program. */
 typedef struct job {
   nabla_compiler *compiler;
-  const nabla_compile_options *options; /* NULL until read: every default */
+  const nabla_compile_options *options; /* NULL until read if defaults */
   nabla_text pipeline;
-  nabla_text asked, outside; /* of the key, beside the pipeline: options, and
-                                what files and this process hold */
+  nabla_text asked, outside; /* also in the key: options; contents of files
+                                and what this process has registered */
   nabla_cache_key key;
   bool keyed;    /* the program can be cached */
-  int is_static; /* an object with a header is made */
+  int is_static; /* the result is an object with a C header */
 } job;
 
 nabla_status nabla_compiler_create(const nabla_compiler_options *options,
@@ -100,8 +100,8 @@ static nabla_status use_target(nabla_compiler *compiler, const char *text,
   return NABLA_OK;
 }
 
-/* A program that links an object would have to ask the system for AMX: it is
- * used in such where the target names it only. */
+/* Whether the target names AMX. Objects for other programs to link use AMX only
+ * then, since those programs have to ask the system for it. */
 static int names_tiles(const char *target) {
   return target && strstr(target, "+amx") != NULL;
 }
@@ -175,8 +175,8 @@ static nabla_status link_object(nabla_compiler *compiler, const void *object,
   return NABLA_OK;
 }
 
-/* 1 when an entry of the cache became `*out`. One that is sound and does not
- * link all the same is removed. */
+/* Returns 1 if an entry of the cache was linked into `*out`. An entry that is
+ * found but cannot be linked is removed. */
 static int take_cached(job *j, nabla_executable **out) {
   nabla_compiler *compiler = j->compiler;
   nabla_cache_entry entry;
@@ -198,7 +198,8 @@ static int take_cached(job *j, nabla_executable **out) {
   return !status;
 }
 
-/* Whether files of rules are what they were when the key was made. */
+/* Whether rule files and registrations are the same as when the key was made:
+ * only then may the object be stored under it. */
 static bool is_unchanged(const job *j) {
   nabla_text now = {0};
   bool known,
@@ -244,7 +245,8 @@ static nabla_status build(job *j, MlirModule module, nabla_executable **out,
   return status;
 }
 
-/* Of the program, the pipeline, the options, and what comes from outside. */
+/* Makes the key from the program, the pipeline, the options, and dependencies
+ * outside the program (outside.h). */
 static nabla_status make_key(job *j, MlirModule module, nabla_diag *diag) {
   nabla_text all = {0};
   nabla_status status =
@@ -290,10 +292,11 @@ static nabla_status compile(job *j, const char *text, size_t size,
   return status;
 }
 
-/* A call of nabla_compile_*, made on a stack of its own. */
+/* The arguments of nabla_compile_*, which runs on a thread with a larger stack.
+ */
 typedef struct compile_call {
   job job;
-  const char *text; /* ends with a NUL beyond `size` */
+  const char *text; /* text[size] is NUL */
   size_t size;
   const char *name;
   nabla_executable **out;
@@ -406,7 +409,7 @@ static bool is_product(const void *module, const char *function) {
   return nabla_single_gemm_has(*(const MlirOperation *)module, function);
 }
 
-/* The header of the object that `module` has become. */
+/* Writes the C header of the object that is made from `module`. */
 static nabla_status emit_header(MlirOperation module, const char *prefix,
                                 const nabla_sink *to, nabla_diag *diag) {
   MlirAttribute text = mlirOperationGetAttributeByName(
@@ -427,7 +430,7 @@ static void say(const void *context, const char *text) {
   nabla_context_say(context, text);
 }
 
-/* A library with its record. */
+/* Writes a saved program: a shared library, then a record with its target. */
 static nabla_status emit_saved(nabla_compiler *compiler, const void *object,
                                size_t size, const nabla_x86_features *needed,
                                const nabla_sink *to, nabla_diag *diag) {
@@ -444,7 +447,7 @@ static nabla_status emit_saved(nabla_compiler *compiler, const void *object,
   return status;
 }
 
-/* Where results go. */
+/* What to emit, and the sinks that get it. */
 typedef struct destination {
   nabla_emission emission;
   const nabla_sink *to;
@@ -453,8 +456,9 @@ typedef struct destination {
   const char *program; /* its name, for errors */
 } destination;
 
-/* A call of nabla_emit_*. The compiler runs on a stack of its own; the linker
- * is started, and sinks are called, on the caller's thread. */
+/* The arguments and results of nabla_emit_*. The compiler runs on a thread with
+ * a larger stack; the linker is started, and sinks are called, on the caller's
+ * thread. */
 typedef struct emit_call {
   job job;
   const char *text;

@@ -1,4 +1,4 @@
-/* Which tensors are quantized, and why the others are not. */
+/* Decides which tensors are quantized, and gives the reason for each. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static const struct {
 #undef KEEP
 };
 
-/* Says whether `part` of `size` bytes is, or contains, the row's text. */
+/* Whether `part`, a piece of a name of `size` bytes, equals `text` (KEEP_IS) or
+ * contains it (KEEP_HAS). */
 static int part_matches(const char *part, size_t size, keep_how how,
                         const char *text) {
   const size_t length = strlen(text);
@@ -55,7 +56,8 @@ static int kept_by_default(const nabla_tensor *tensor, uint32_t *out_row) {
   return 0;
 }
 
-/* Whether transformers leaves the layer of "MODULE.weight" dense. */
+/* Whether transformers leaves MODULE, the layer of the tensor "MODULE.weight",
+ * dense in this architecture, so that it could not unpack the tensor. */
 static int kept_by_architecture(const nabla_plan *plan,
                                 const nabla_tensor *tensor) {
   static const char tail[] = ".weight";
@@ -79,7 +81,7 @@ static void keep(nabla_decision *out, nabla_reason reason, size_t detail) {
       (nabla_decision){.reason = (uint8_t)reason, .detail = (uint32_t)detail};
 }
 
-/* What no wish can change. */
+/* Keeps tensors that no option or rule can quantize. */
 static int cannot(const nabla_tensor *tensor, nabla_decision *out) {
   if (!nabla_dtype_is_float(tensor->dtype))
     keep(out, NABLA_REASON_DTYPE, 0);
@@ -155,7 +157,8 @@ static void explain_rule(const nabla_plan *plan, const nabla_decision *decision,
            nabla_patterns_text(plan->rules, decision->detail));
 }
 
-/* snprintf takes many times as long; a model may have millions of tensors. */
+/* Copies a fixed text. snprintf takes many times as long, and a model may have
+ * millions of tensors. */
 static void say(const char *text, char *out, size_t size) {
   size_t length = strlen(text);
   if (length >= size) length = size - 1;

@@ -1,6 +1,6 @@
-/* Inside quant/: writing a checkpoint with some tensors encoded or decoded
- * and the rest copied, tile by tile. Functions are defined in quantize.c
- * too. */
+/* Internal to quant/: writes a checkpoint in which some tensors are encoded or
+ * decoded and the others copied, tile by tile. Some of the functions are
+ * defined in quantize.c. */
 #ifndef NABLA_QUANT_WRITE_WRITE_H
 #define NABLA_QUANT_WRITE_WRITE_H
 
@@ -19,10 +19,10 @@ typedef struct nabla_write_task {
   const nabla_environment *environment;
   const nabla_plan *plan;
   const nabla_dequantize_options *dequantize;
-  nabla_dtype dtype; /* of what was packed without one, with `dequantize` */
+  nabla_dtype dtype; /* dequantize: for tensors that do not store theirs */
   nabla_isa isa;
-  nabla_layout layout;                 /* label and layout of what is encoded */
-  uint64_t bytes_out;                  /* of tensor data, to check free space */
+  nabla_layout layout;                 /* of encoded tensors, and its label */
+  uint64_t bytes_out;                  /* tensor data, to check free space */
   uint64_t bytes_total, tensors_total; /* of input, for progress */
 } nabla_write_task;
 
@@ -31,25 +31,27 @@ NABLA_MUST_USE nabla_status nabla_write_checkpoint(
     nabla_write_summary *out, nabla_diag *diag);
 
 typedef enum nabla_item_kind {
-  NABLA_ITEM_COPY,   /* one file tensor, as it is     */
-  NABLA_ITEM_ENCODE, /* one logical tensor, to codes  */
-  NABLA_ITEM_DECODE, /* one logical tensor, to floats */
+  NABLA_ITEM_COPY,   /* one entry of a file, unchanged */
+  NABLA_ITEM_ENCODE, /* one logical tensor, to codes   */
+  NABLA_ITEM_DECODE, /* one logical tensor, to floats  */
 } nabla_item_kind;
 
-/* One thing to do for an output file; small, there may be two million. */
+/* One tensor to copy, encode or decode. Kept small: a file may have two million
+ * of them. */
 typedef struct nabla_item {
   uint32_t kind;
   uint32_t shard; /* COPY                                     */
   uint64_t index; /* entry of the shard, or logical tensor    */
-  size_t id;      /* of the first component in the writer     */
+  size_t id;      /* the writer's id of the first component   */
   union {
-    uint64_t spill;  /* ENCODE with dynamic8: where its f32 scales begin     */
-    uint64_t packed; /* COPY of codes: 1 + their logical tensor; else 0      */
+    uint64_t spill;  /* ENCODE with dynamic8: index of its first f32 scale   */
+    uint64_t packed; /* COPY of codes: 1 + index of their tensor; else 0     */
   };
-  _Atomic uint32_t *row_absmax; /* bits, when rows are cut      */
+  _Atomic uint32_t *row_absmax; /* f32 bits; NULL: no row is cut */
 } nabla_item;
 
-/* The components of a tile: the values [first, first + count) of an item. */
+/* An encoded tile: codes and scales of the values [first, first + count) of an
+ * item. */
 typedef struct nabla_packed_tile {
   const nabla_item *item; /* NULL: none */
   uint64_t number;        /* of the tile */
@@ -65,11 +67,11 @@ typedef struct nabla_file_job {
   size_t count, room;
   uint64_t *first_tile; /* count + 1 */
   nabla_scratch *scratches;
-  nabla_packed_tile *waiting; /* of each worker, to be written: write_put.c */
-  pthread_mutex_t *turn;      /* held while one of them writes              */
+  nabla_packed_tile *waiting; /* each worker's unwritten tile: write_put.c  */
+  pthread_mutex_t *turn;      /* held by the worker that writes             */
   uint32_t workers;
   uint64_t tile;      /* elements */
-  nabla_spill *spill; /* of `spilled` scales, or NULL */
+  nabla_spill *spill; /* holds `spilled` f32 scales, or NULL */
   uint64_t spilled;
   uint64_t bytes_before, tensors_before; /* done for earlier files */
 } nabla_file_job;
@@ -81,11 +83,11 @@ nabla_tiling nabla_item_tiling(const nabla_file_job *job,
 nabla_dtype nabla_write_dtype(const nabla_write_task *task,
                               const nabla_tensor *tensor);
 
-/* Source tensor and target format of an ENCODE or DECODE item. */
+/* The packed format of an item: ENCODE, its output's; DECODE, its input's. */
 nabla_format nabla_item_format(const nabla_file_job *job,
                                const nabla_item *item);
 
-/* Writes dynamic8 scales, once all tiles have run. */
+/* Writes the dynamic8 scales; called after all tiles are done. */
 NABLA_MUST_USE nabla_status nabla_file_job_nest(nabla_file_job *job,
                                                 nabla_diag *diag);
 

@@ -1,9 +1,10 @@
-/* GEMM for many rows of x by FMA. Panels of w are packed once into the scratch,
- * rows of w in lanes; the micro-kernel multiplies a panel with tiles of some
- * rows of x (packed by `pack_a`), each element of which is broadcast.
- * Accumulators of a panel begin at zero and are added to totals in the scratch.
- * All columns that share totals are multiplied with one range of k before the
- * next range, so that x stays in the second-level cache.
+/* GEMM for many rows of x, with FMA instructions. A panel is a range of k of
+ * some rows of w, dequantized to f32 into the scratch, with rows of w in vector
+ * lanes. The micro-kernel multiplies a panel with tiles of some rows of x,
+ * which `pack_a` has rearranged; it broadcasts each element of x. Its sums
+ * start at zero for each panel and are then added to totals in the scratch. All
+ * columns that have totals there finish one range of k before the next begins,
+ * so that x stays in the second-level cache.
  *
  * The scratch: a panel, totals of ROWS x columns, and the scratch of
  * nabla_emit_pack_b. */
@@ -16,7 +17,7 @@
 #include "lib/kernels/tile_util.h"
 
 #define PANEL      256u /* elements of k */
-#define ROWS       256u /* rows of x that a packed panel is used for */
+#define ROWS       256u /* rows of x multiplied with a panel */
 #define WIDE_FROM  768u
 #define AHEAD_MOST 2u /* cache lines prefetched per innermost iteration */
 #define WIDEST     3u /* vectors of a panel */
@@ -28,8 +29,9 @@ typedef struct tile_shape {
   unsigned rows, vectors;
 } tile_shape;
 
-/* AVX-512 has 32 registers, AVX2 16 of half the size. Three vectors need fewer
- * loads for a product than two, but waste more of a small N. */
+/* AVX-512 has 32 registers, AVX2 has 16 of half the size. Tiles three vectors
+ * wide need fewer loads for each product than two, but waste more lanes where N
+ * is small. */
 static tile_shape shape_of(const nabla_fused_spec *spec) {
   if (!NABLA_HAS(spec->features, AVX512F)) return (tile_shape){4, 1};
   int is_small = spec->n < WIDE_FROM && spec->n % (3 * NABLA_LANES) != 0;
@@ -48,8 +50,8 @@ static void pack_a(nabla_emitter *e) {
   nabla_emit_pack_a(e, row_tiles(e->spec));
 }
 
-/* Weight rows processed per pass over x: whole panels, as many as the scratch
- * holds. */
+/* Columns of y computed in one pass over x: as many whole panels of weight rows
+ * as there are totals for in the scratch. */
 static unsigned columns_of(const nabla_fused_spec *spec) {
   unsigned most = nabla_pack_b_scratch(spec) > NABLA_PACK_B_SCRATCH ? 160 : 192;
   return most / width_of(spec) * width_of(spec);
@@ -74,20 +76,21 @@ static nabla_ssa part(nabla_emitter *e, uint64_t bytes) {
 /* ---- tiles ----------------------------------------------------------------
  */
 
-/* Operands of the micro-kernel: `count` elements of k. */
+/* Operands of the micro-kernel, for `count` elements of k. Elements k and k + 1
+ * of the same columns are `step` elements apart. */
 typedef struct tile {
-  nabla_ssa x; /* address of packed rows */
-  nabla_ssa
-      w[WIDEST];   /* and of 16 columns each, element k of which is `step` */
-  unsigned step;   /* elements after element k - 1                         */
-  nabla_ssa total; /* number of the first total */
+  nabla_ssa x;         /* address of the packed rows of x      */
+  nabla_ssa w[WIDEST]; /* addresses of NABLA_LANES columns each */
+  unsigned step;
+  nabla_ssa total; /* index of the first total */
   nabla_ssa count;
   const nabla_panel *next; /* the panel after this one, or NULL     */
   nabla_ssa line;          /* its first line to prefetch */
 } tile;
 
-/* Cache lines of the next panel prefetched per iteration: all of the panel's
- * during the tiles of a few rows. */
+/* Cache lines of the next panel that each iteration prefetches: enough to fetch
+ * the whole panel while the tiles of spec->m_min rows are multiplied, but at
+ * most AHEAD_MOST. */
 static uint64_t lines_ahead(const nabla_fused_spec *spec) {
   unsigned rows = shape_of(spec).rows;
   uint64_t tiles = (spec->m_min + rows - 1) / rows;
@@ -112,7 +115,7 @@ static void ask_ahead(nabla_emitter *e, const tile *t, nabla_ssa k) {
         k_minimum(e, k_add_constant(e, line, i), k_i64(e, last)));
 }
 
-/* Adds the products of one element of k, number `k` of the panel, to `sums`. */
+/* Adds the products of element `k` of the panel to `sums`. */
 static void multiply_one(nabla_emitter *e, const tile *t, nabla_ssa k,
                          nabla_ssa *sums) {
   tile_shape s = shape_of(e->spec);
@@ -132,7 +135,7 @@ static void multiply_one(nabla_emitter *e, const tile *t, nabla_ssa k,
   }
 }
 
-/* The same for elements [from, to), `step` per iteration. */
+/* Does the same for elements [from, to), `step` in each iteration. */
 static void multiply_range(nabla_emitter *e, const tile *t, nabla_ssa from,
                            nabla_ssa to, unsigned step, nabla_ssa *sums) {
   tile_shape s = shape_of(e->spec);
@@ -172,12 +175,13 @@ static void multiply(nabla_emitter *e, const tile *t) {
   }
 }
 
-/* Rows of x and columns that are computed together. */
+/* The block of y that has totals: `rows` rows from `row`, `columns` columns
+ * from `column`. */
 typedef struct block {
   nabla_ssa row, rows, column, columns;
 } block;
 
-/* Packs the panel at k of the columns from `column` of the block on. */
+/* Decodes the panel that begins at k and at `column`, counted in the block. */
 static void decode_panel(nabla_emitter *e, const block *b, nabla_ssa column,
                          nabla_ssa k, nabla_ssa count) {
   nabla_panel panel = {.first = k_add(e, b->column, column),
@@ -190,7 +194,8 @@ static void decode_panel(nabla_emitter *e, const block *b, nabla_ssa column,
   nabla_emit_pack_b(e, &panel);
 }
 
-/* The address of the columns of the current panel. */
+/* Finds the addresses of a panel's columns: in the prepacked weight if that is
+ * multiplied in place, else in the scratch. */
 static void find_panel(nabla_emitter *e, const block *b, nabla_ssa column,
                        nabla_ssa k, tile *out) {
   const nabla_fused_spec *spec = e->spec;
@@ -205,7 +210,7 @@ static void find_panel(nabla_emitter *e, const block *b, nabla_ssa column,
   }
 }
 
-/* The panel after that of the columns from `column` of the block on. */
+/* The panel that is multiplied after the one at `column` and k. */
 static nabla_panel panel_after(nabla_emitter *e, const block *b,
                                nabla_ssa column, nabla_ssa k) {
   nabla_ssa zero = k_i64(e, 0);
@@ -214,7 +219,7 @@ static nabla_panel panel_after(nabla_emitter *e, const block *b,
   nabla_ssa is_last =
       k_op(e, "arith.cmpi uge, %%v%u, %%v%u : i64", next, b->columns);
   nabla_ssa ends = k_op(e, "arith.cmpi uge, %%v%u, %%v%u : i64", k_next, e->k);
-  /* the first of the next range of k, or of the next columns */
+  /* after the last panel: the next range of k, or the next block */
   nabla_ssa start = k_choice(e, ends, b->columns, zero);
   k_next = k_choice(e, ends, zero, k_next);
   next = k_choice(e, is_last, start, next);
@@ -223,8 +228,8 @@ static nabla_panel panel_after(nabla_emitter *e, const block *b,
                        .k = k_choice(e, is_last, k_next, k)};
 }
 
-/* Adds the products of the panels at k to the totals; each panel is used right
- * after packing, from the first-level cache. */
+/* Adds the products of all panels at k to the totals. Each panel is multiplied
+ * right after it is decoded, while the first-level cache holds it. */
 static void multiply_panels(nabla_emitter *e, const block *b, nabla_ssa k,
                             nabla_ssa count) {
   unsigned rows = shape_of(e->spec).rows, width = width_of(e->spec);
@@ -278,7 +283,7 @@ static void write_block(nabla_emitter *e, const block *b) {
   k_loop_end(e, &rows, NULL);
 }
 
-/* ---- all of it ------------------------------------------------------------
+/* ---- the kernel -----------------------------------------------------------
  */
 
 static void run(nabla_emitter *e) {
@@ -310,9 +315,9 @@ static int applies(const nabla_fused_spec *spec) {
           nabla_packed_applies(spec));
 }
 
-/* Packing takes some .09 ns for an element, .15 for GGUF blocks, which are
- * transposed after dequantization; a product .012; without AVX-512 2.4 times as
- * much. */
+/* Estimated picoseconds for one element of w: decoding it takes about 90 (codes
+ * of 8 bits 130, GGUF blocks 150, as they are transposed afterwards, prepacked
+ * 50), a product with one row of x 12; without AVX-512 all take 2.4 times. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   unsigned height = shape_of(spec).rows;
   int is_wide = spec->format.encoding && spec->format.encoding->bits == 8;

@@ -1,5 +1,5 @@
-/* Runs of an executable: inputs are checked and described to the code as MLIR
- * wants them, results are handed over or copied out. */
+/* Runs functions of an executable: checks the inputs, passes them to the code
+ * as MLIR's descriptors, and hands over or copies the results. */
 #include <inttypes.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "lib/runtime/session/run_context.h"
 #include "lib/runtime/session/strided.h"
 
-/* A buffer as the code sees it: nabla/services.h. */
+/* An array as an argument or result of compiled code (nabla/services.h). */
 typedef struct descriptor {
   void *allocated, *aligned;
   int64_t offset;
@@ -26,19 +26,20 @@ _Static_assert(sizeof(void *) == sizeof(int64_t),
 
 #define WORD sizeof(int64_t)
 
-/* One run. Everything in `block` is of words: pointers, then descriptors. */
+/* The state of one run. Its pointers, and then its descriptors, lie in one
+ * block of words that nabla_executable_run allocates. */
 typedef struct frame {
   const nabla_signature *function;
   const nabla_dense *inputs;
   size_t input_count;
   nabla_dense *outputs;
-  void **arguments, **results; /* what the entry point gets               */
-  void **staged;               /* per result: what the caller will own    */
+  void **arguments, **results; /* passed to the entry point               */
+  void **staged;               /* per result: block to give or copy       */
   int64_t *free;               /* room for the next descriptor            */
   nabla_diag *diag;
 } frame;
 
-/* What arrays without elements point to. */
+/* The data pointer in descriptors of arrays without elements. */
 static const alignas(NABLA_SERVICES_ALIGNMENT) uint8_t nothing[1];
 
 /* ---- descriptors -------------------------------------------------------- */
@@ -58,7 +59,7 @@ static descriptor *describe(frame *f, const void *data, uint32_t rank,
                             const int64_t *shape) {
   descriptor *out = add_descriptor(f, rank);
   out->allocated = out->aligned = (void *)(uintptr_t)(data ? data : nothing);
-  uint64_t stride = 1; /* may wrap, in arrays without elements alone */
+  uint64_t stride = 1; /* wraps only if there are no elements */
   for (uint32_t i = rank; i > 0; i--) {
     out->numbers[i - 1] = shape[i - 1];
     out->numbers[rank + i - 1] = (int64_t)stride;
@@ -74,7 +75,7 @@ static size_t component_count(const nabla_port *port) {
 /* Words for the pointers and descriptors of a run. */
 static size_t frame_words(const nabla_signature *function,
                           size_t *out_arguments) {
-  size_t words = 1; /* never none: pointers into the block are counted on */
+  size_t words = 1; /* at least 1, so that the block exists */
   *out_arguments = 0;
   for (size_t i = 0; i < function->argument_count; i++) {
     const nabla_port *port = &function->arguments[i];
@@ -89,8 +90,8 @@ static size_t frame_words(const nabla_signature *function,
 
 /* ---- inputs ------------------------------------------------------------- */
 
-/* Sets the bytes of a shape; 0 when a size is negative, or when the bytes, or
- * a stride, overflow. */
+/* Computes the size in bytes of an array. Returns 0 if a size is negative, or
+ * if the bytes or a stride overflow. */
 static int count_bytes(nabla_dtype dtype, uint32_t rank, const int64_t *shape,
                        uint64_t *out) {
   uint64_t bytes = nabla_element_size(dtype);
@@ -103,7 +104,7 @@ static int count_bytes(nabla_dtype dtype, uint32_t rank, const int64_t *shape,
   return 1;
 }
 
-/* 1 when dtype, rank and every static size are the port's. */
+/* Whether an array has the dtype, rank and static sizes of the port. */
 static int matches(const nabla_port *port, const nabla_dense *array) {
   if (array->dtype != port->dtype || array->rank != port->rank) return 0;
   for (uint32_t i = 0; i < port->rank; i++)
@@ -155,7 +156,7 @@ static size_t add_bound(frame *f, const nabla_port *port,
     return 1;
   }
   nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
-  (void)nabla_port_components(port, parts, NULL); /* the manifest has checked */
+  (void)nabla_port_components(port, parts, NULL); /* checked when loaded */
   for (uint32_t i = 0; i < port->component_count; i++) {
     const int64_t count = (int64_t)parts[i].count;
     f->arguments[at + i] = describe(f, binding->data[i], parts[i].rank, &count);
@@ -163,7 +164,8 @@ static size_t add_bound(frame *f, const nabla_port *port,
   return port->component_count;
 }
 
-/* Fills the arguments: bound ones, and inputs in the places between. */
+/* Fills the arguments in order: from its binding if there is one, else from the
+ * next input. */
 static nabla_status add_arguments(frame *f,
                                   const nabla_executable *executable) {
   size_t at = 0, input = 0;
@@ -242,7 +244,8 @@ static nabla_status fail_output(const frame *f, size_t number,
                     given.text);
 }
 
-/* What can be known of the caller's arrays before the run. */
+/* Checks the caller's result arrays as far as their types are known before the
+ * run, and adds descriptors for the results. */
 static nabla_status add_results(frame *f) {
   for (size_t i = 0; i < f->function->result_count; i++) {
     const nabla_port *port = &f->function->results[i];
@@ -266,9 +269,9 @@ static nabla_strided_array result_at(const frame *f, size_t number) {
       .strides = from->numbers + port->rank};
 }
 
-/* 1 when the caller can own the block that the result lies in. A result may
- * also be an argument, a constant of the code, part of a block, or the same
- * block as an earlier result: then it is copied. */
+/* 1 when the result fills a block that the caller can own. It is copied instead
+ * if it is an argument, a constant of the code, a part of a block, or in the
+ * same block as an earlier result. */
 static int can_hand_over(const frame *f, const nabla_session *session,
                          size_t number, const nabla_strided_array *result) {
   const descriptor *from = f->results[number];
@@ -278,8 +281,8 @@ static int can_hand_over(const frame *f, const nabla_session *session,
          nabla_allocations_hold(&session->blocks, from->allocated);
 }
 
-/* Whether a result is, or is part of, an input of the call, which is the memory
- * of an output perhaps. */
+/* Whether a result lies in the memory of an input. An output may be in the same
+ * memory, so such a result is copied before outputs are written. */
 static int lies_in_input(const frame *f, const void *data) {
   const uintptr_t at = (uintptr_t)data;
   for (size_t i = 0; i < f->input_count; i++) {
@@ -292,7 +295,7 @@ static int lies_in_input(const frame *f, const void *data) {
   return 0;
 }
 
-/* Does all of a result that can fail. */
+/* Does every step for a result that can fail, before outputs are written. */
 static nabla_status stage_result(frame *f, nabla_session *session,
                                  size_t number) {
   const nabla_port *port = &f->function->results[number];
