@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "nabla/numerics.h"
 #include "nabla/pool.h"
 #include "nabla/status.h"

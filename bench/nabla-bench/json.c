@@ -1,5 +1,5 @@
 /* JSON of nabla-bench; docs/schema/nabla-bench-1.json describes it. */
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 
 #include <errno.h>
 #include <string.h>

@@ -38,8 +38,8 @@ typedef enum nabla_os_open_mode {
 } nabla_os_open_mode;
 
 /* Every function returns a value >= 0, or -errno. `pread` and `pwrite` may
- * transfer less than asked, or return -EINTR: lib/base/file.h retries. All may
- * be called from several threads at once. */
+ * transfer less than asked, or return -EINTR: lib/base/file/file.h retries. All
+ * may be called from several threads at once. */
 typedef struct nabla_os {
   void *self;
   int (*open)(void *self, const char *path, nabla_os_open_mode mode);

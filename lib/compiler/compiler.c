@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/require.h"
 #include "lib/base/stack.h"
 #include "lib/compiler/cache.h"

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 
 extern char **environ;
 

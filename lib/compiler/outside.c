@@ -6,7 +6,7 @@
 
 #include "dialect/encoding/custom_encoding.h"
 #include "lib/base/compile_options.h"
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "transforms/abi/calls.h"
 #include "transforms/user_rules/user_rules.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/os_call.h"
+#include "lib/base/file/os_call.h"
 #include "lib/base/require.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/foreign.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/file.h"
-#include "lib/base/json.h"
+#include "lib/base/file/file.h"
+#include "lib/base/json/json.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/name_index.h"
 

@@ -3,7 +3,7 @@
 #ifndef NABLA_QUANT_FORMATS_FOREIGN_H
 #define NABLA_QUANT_FORMATS_FOREIGN_H
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "nabla/status.h"
 
 typedef struct nabla_foreign {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "quant/formats/packed.h"
 
 /* Fields of both descriptions; a bit each, to find repeats and absences. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "quant/codec/codec.h"
 #include "quant/formats/packed.h"
 

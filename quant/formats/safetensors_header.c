@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "quant/formats/safetensors_internal.h"
 
 enum { FIELD_DTYPE = 1, FIELD_SHAPE = 2, FIELD_OFFSETS = 4, ALL_FIELDS = 7 };

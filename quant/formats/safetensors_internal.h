@@ -2,7 +2,7 @@
 #ifndef NABLA_QUANT_FORMATS_SAFETENSORS_INTERNAL_H
 #define NABLA_QUANT_FORMATS_SAFETENSORS_INTERNAL_H
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/memory.h"
 #include "nabla/safetensors.h"
 #include "quant/formats/name_index.h"

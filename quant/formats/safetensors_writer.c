@@ -6,7 +6,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "lib/base/require.h"
 #include "lib/base/sort.h"
 #include "lib/base/utf8.h"

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "lib/base/os_call.h"
-#include "lib/base/output_temporary.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/file/output_temporary.h"
 #include "lib/base/require.h"
 
 static nabla_status start(nabla_folder *folder, const char *output,

@@ -3,9 +3,9 @@
 #ifndef NABLA_QUANT_HUGGINGFACE_FOLDER_H
 #define NABLA_QUANT_HUGGINGFACE_FOLDER_H
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
+#include "lib/base/file/output_temporary.h"
 #include "lib/base/memory.h"
-#include "lib/base/output_temporary.h"
 #include "nabla/folder.h"
 #include "quant/huggingface/hf_config.h"
 

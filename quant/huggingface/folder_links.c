@@ -3,7 +3,7 @@
  * any file that its user may read. */
 #include <string.h>
 
-#include "lib/base/os_call.h"
+#include "lib/base/file/os_call.h"
 #include "quant/huggingface/folder.h"
 
 /* The cache of Hugging Face: ROOT/snapshots/REVISION/... holds links to

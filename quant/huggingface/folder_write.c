@@ -2,8 +2,8 @@
  * buffer whatever their size. */
 #include <string.h>
 
-#include "lib/base/os_call.h"
-#include "lib/base/output_temporary.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/file/output_temporary.h"
 #include "quant/huggingface/folder.h"
 #include "quant/tiles/parallel_tiles.h"
 

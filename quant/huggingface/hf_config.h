@@ -4,7 +4,7 @@
 #ifndef NABLA_QUANT_HUGGINGFACE_HF_CONFIG_H
 #define NABLA_QUANT_HUGGINGFACE_HF_CONFIG_H
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/memory.h"
 #include "quant/huggingface/architecture.h"
 

@@ -1,7 +1,7 @@
 /* Reading config.json; see hf_config.h. */
 #include <string.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "quant/huggingface/hf_config.h"
 
 static const char byte_order_mark[] = "\xef\xbb\xbf";

@@ -2,7 +2,7 @@
  * out; see hf_config.h. */
 #include <string.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "quant/huggingface/hf_config.h"
 
 /* How the file is laid out. */

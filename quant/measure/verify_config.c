@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/os_call.h"
-#include "lib/base/output_temporary.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/file/output_temporary.h"
 #include "nabla/measure.h"
 #include "quant/plan/hf_survey.h"
 

@@ -7,10 +7,10 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
-#include "lib/base/file.h"
-#include "lib/base/json.h"
+#include "lib/base/file/file.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/json/json.h"
 #include "lib/base/memory.h"
-#include "lib/base/os_call.h"
 #include "quant/formats/safetensors_internal.h"
 #include "quant/write/output_checkpoint_internal.h"
 

@@ -2,7 +2,7 @@
 #ifndef NABLA_QUANT_WRITE_OUTPUT_CHECKPOINT_INTERNAL_H
 #define NABLA_QUANT_WRITE_OUTPUT_CHECKPOINT_INTERNAL_H
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/memory.h"
 #include "quant/huggingface/folder.h"
 #include "quant/write/output_checkpoint.h"

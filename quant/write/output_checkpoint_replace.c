@@ -1,8 +1,8 @@
 /* Which existing folder may be replaced, and what in it may go. */
 #include <string.h>
 
-#include "lib/base/os_call.h"
-#include "lib/base/output_temporary.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/file/output_temporary.h"
 #include "quant/write/output_checkpoint_internal.h"
 
 /* A walk through an existing output folder. */

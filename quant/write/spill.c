@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/file/os_call.h"
 #include "lib/base/memory.h"
-#include "lib/base/os_call.h"
 
 struct nabla_spill {
   const nabla_allocator *allocator;

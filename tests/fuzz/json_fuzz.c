@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_shape[] = "J";

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "nabla/measure.h"
 #include "quant/formats/packed.h"
 #include "tests/fuzz/fuzz.h"

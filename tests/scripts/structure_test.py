@@ -1,5 +1,5 @@
 """scripts/structure names double names, headers whose functions are elsewhere,
-and folders that include each other, in a small tree of its own.
+folders that include each other, and wide folders, in a small tree of its own.
 
 usage: structure_test.py SCRIPT
 """
@@ -37,6 +37,8 @@ BAD = {
     "cycle": ({"lib/a/one.c": '#include "lib/c/three.h"\n',
                "lib/c/three.h": '/* */\n#include "lib/b/two.h"\n'},
               "folders include each other: lib/a, lib/b, lib/c: "),
+    "wide": ({f"lib/b/c{i}.c": "" for i in range(45)},
+             "lib/b holds 46 source files, more than 45: "),
 }
 
 
@@ -63,6 +65,9 @@ def main():
         got = run(script, changes)
         if not got.startswith(wanted):
             failures.append(f"{name}: wanted {wanted!r}, got {got!r}")
+    cases = {f"tests/unit/c{i}.c": "" for i in range(60)}
+    if run(script, cases):
+        failures.append(f"cases of tests: {run(script, cases)}")
     said = {"lib/a/one.h": GOOD["lib/a/one.h"].replace("One.", "One. Functions: lib/b."),
             **BAD["elsewhere"][0]}
     if run(script, said):

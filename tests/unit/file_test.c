@@ -1,5 +1,6 @@
-/* lib/base/file.h, the reader: exact bytes, or an error that says where. */
-#include "lib/base/file.h"
+/* lib/base/file/file.h, the reader: exact bytes, or an error that says where.
+ */
+#include "lib/base/file/file.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

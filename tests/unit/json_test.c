@@ -1,6 +1,6 @@
 /* The JSON parser: what RFC 8259 allows and forbids, exact offsets, the same
  * events however the bytes arrive, limits, and nothing lost on failure. */
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

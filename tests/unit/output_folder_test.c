@@ -1,5 +1,6 @@
-/* lib/base/file.h, output folders: the final name is as before or complete,
- * whatever fails; what others put into an old folder is never removed. */
+/* lib/base/file/file.h, output folders: the final name is as before or
+ * complete, whatever fails; what others put into an old folder is never
+ * removed. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ftw.h>
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"
 #include "tests/support/temp_folder.h"

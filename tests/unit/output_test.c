@@ -1,4 +1,4 @@
-/* lib/base/file.h, output files: the final name is as before or complete,
+/* lib/base/file/file.h, output files: the final name is as before or complete,
  * whatever fails, and no temporary stays behind. */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"
 #include "tests/support/temp_folder.h"

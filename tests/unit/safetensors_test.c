@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/bytes.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"
 #include "tests/support/memory_os.h"

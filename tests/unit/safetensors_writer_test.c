@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/bytes.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "nabla/safetensors.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_os.h"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "tools/common/tool.h"
 
 #define WIDTH  80

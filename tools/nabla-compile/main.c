@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/memory.h"
 #include "nabla/compiler.h"
 #include "tools/common/compile_options.h"

@@ -9,7 +9,7 @@
 
 #include "dialect/bridge.h"
 #include "dialect/dialect.h"
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/nesting.h"
 #include "lib/base/stack.h"
 #include "tools/common/stream.h"

@@ -2,7 +2,7 @@
 #ifndef NABLA_TOOLS_BENCH_ROWS_H
 #define NABLA_TOOLS_BENCH_ROWS_H
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "nabla/bench.h"
 
 void cli_print_bench_head(void);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "lib/base/memory.h"
 #include "nabla/checkpoint.h"
 #include "nabla/environment.h"

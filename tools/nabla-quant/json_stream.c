@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "tools/nabla-quant/cli.h"
 
 static nabla_status write_stream(void *self, const void *data, size_t size,

@@ -8,7 +8,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/memory.h"
 #include "tools/common/stream.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "tools/nabla-run/run.h"
 
 void run_print_times(const run *r) {

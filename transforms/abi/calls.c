@@ -11,7 +11,7 @@
 
 #include "dialect/attribute_to_tree.h"
 #include "dialect/verify/checks.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "transforms/passes.h"
 
 #define MANIFEST "nabla.manifest"

@@ -3,7 +3,7 @@
 #define NABLA_TRANSFORMS_ABI_MANIFEST_COMPONENTS_H
 
 #include "dialect/encoding/encoding_nested.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 
 /* Are scales in bitsandbytes' 8 bits, which files hold? */
 bool nabla_manifest_is_dynamic8(const nabla_encoding_info *info);

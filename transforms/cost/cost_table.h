@@ -2,7 +2,7 @@
 #ifndef NABLA_TRANSFORMS_COST_COST_TABLE_H
 #define NABLA_TRANSFORMS_COST_COST_TABLE_H
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "transforms/cost/cost_count.h"
 
 typedef struct nabla_cost_row {

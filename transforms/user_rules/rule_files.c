@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "dialect/ops.h"
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/nesting.h"
 #include "transforms/ir/ir.h"
 #include "transforms/ir/named_parse.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "lib/runtime/program/components.h"
 #include "nabla/services.h"
 

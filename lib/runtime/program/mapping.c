@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/os_call.h"
+#include "lib/base/file/os_call.h"
 
 static nabla_status check_same(const nabla_os *os, int fd, const char *path,
                                const nabla_os_info *expected,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/require.h"
 #include "lib/runtime/program/code.h"
 #include "lib/runtime/program/saved_program.h"

@@ -13,7 +13,7 @@
 #ifndef NABLA_RUNTIME_PROGRAM_SAVED_PROGRAM_H
 #define NABLA_RUNTIME_PROGRAM_SAVED_PROGRAM_H
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 #include "lib/base/memory.h"
 #include "lib/base/x86_features.h"
 

@@ -1,10 +1,10 @@
 /* The grammar half of the JSON parser: tokens into events. Its whole state is
  * one bit per open container. */
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 
 #include <assert.h>
 
-#include "lib/base/json_lex.h"
+#include "lib/base/json/json_lex.h"
 
 typedef enum state {
   VALUE,     /* a value must follow */

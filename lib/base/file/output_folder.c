@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/file/output_temporary.h"
 #include "lib/base/memory.h"
-#include "lib/base/os_call.h"
-#include "lib/base/output_temporary.h"
 
 struct nabla_output_folder {
   const nabla_allocator *allocator;

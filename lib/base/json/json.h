@@ -1,7 +1,7 @@
 /* A pull parser for JSON that never builds a tree, and a small writer. Memory
  * is one window and one string, whatever the input's size. */
-#ifndef NABLA_BASE_JSON_H
-#define NABLA_BASE_JSON_H
+#ifndef NABLA_BASE_JSON_JSON_H
+#define NABLA_BASE_JSON_JSON_H
 
 #include <stddef.h>
 #include <stdint.h>

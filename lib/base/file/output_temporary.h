@@ -4,8 +4,8 @@
  * The lock decides who may remove a temporary: its maker holds it until the
  * end, and whoever cleans up removes only what it could lock. A killed process
  * loses its locks, so that the next run finds and removes what it left. */
-#ifndef NABLA_BASE_OUTPUT_TEMPORARY_H
-#define NABLA_BASE_OUTPUT_TEMPORARY_H
+#ifndef NABLA_BASE_FILE_OUTPUT_TEMPORARY_H
+#define NABLA_BASE_FILE_OUTPUT_TEMPORARY_H
 
 #include "nabla/os.h"
 #include "nabla/status.h"

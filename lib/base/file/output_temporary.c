@@ -1,12 +1,12 @@
 /* Names, locks and removal of temporaries; see the header for the protocol. */
-#include "lib/base/output_temporary.h"
+#include "lib/base/file/output_temporary.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/base/file.h"
-#include "lib/base/os_call.h"
+#include "lib/base/file/file.h"
+#include "lib/base/file/os_call.h"
 
 #define MARK ".nabla-"
 

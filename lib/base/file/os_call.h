@@ -1,7 +1,7 @@
 /* How lib/base calls a nabla_os: interrupted calls are made again, and errors
  * become a diag that says what was tried, why it failed and what to do now. */
-#ifndef NABLA_BASE_OS_CALL_H
-#define NABLA_BASE_OS_CALL_H
+#ifndef NABLA_BASE_FILE_OS_CALL_H
+#define NABLA_BASE_FILE_OS_CALL_H
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* JSON tokens from a window of bytes. Runs of plain bytes are passed eight at
  * a time; only what a window cuts in two is looked at byte by byte. */
-#include "lib/base/json_lex.h"
+#include "lib/base/json/json_lex.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "lib/base/controls.h"
 #include "lib/base/decimal.h"
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "lib/base/utf8.h"
 
 /* nabla_json_out.has_item: what the container at each depth is and holds. */

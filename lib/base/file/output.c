@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "lib/base/checked.h"
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
+#include "lib/base/file/os_call.h"
+#include "lib/base/file/output_temporary.h"
 #include "lib/base/memory.h"
-#include "lib/base/os_call.h"
-#include "lib/base/output_temporary.h"
 
 /* As in file.c: below what Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)

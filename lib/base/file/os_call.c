@@ -1,5 +1,5 @@
 /* Turns an operating system error into a diag with its next step. */
-#include "lib/base/os_call.h"
+#include "lib/base/file/os_call.h"
 
 #include <inttypes.h>
 #include <stddef.h>

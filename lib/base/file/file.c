@@ -1,12 +1,12 @@
 /* Files open for reading: by position only, so that threads share a handle. */
-#include "lib/base/file.h"
+#include "lib/base/file/file.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "lib/base/checked.h"
+#include "lib/base/file/os_call.h"
 #include "lib/base/memory.h"
-#include "lib/base/os_call.h"
 
 /* Linux moves at most 2^31 - 4096 bytes a call; a round cap below that keeps
  * the pieces aligned. */

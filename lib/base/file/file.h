@@ -1,7 +1,7 @@
 /* Reading files by position, and outputs that appear whole or not at all.
  * Functions are defined in output.c and output_folder.c too. */
-#ifndef NABLA_BASE_FILE_H
-#define NABLA_BASE_FILE_H
+#ifndef NABLA_BASE_FILE_FILE_H
+#define NABLA_BASE_FILE_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>

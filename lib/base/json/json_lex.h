@@ -1,12 +1,12 @@
 /* The lexical half of the JSON parser: bytes from a window into tokens.
  * Internal to lib/base/json*.c. Every error carries its offset. */
-#ifndef NABLA_BASE_JSON_LEX_H
-#define NABLA_BASE_JSON_LEX_H
+#ifndef NABLA_BASE_JSON_JSON_LEX_H
+#define NABLA_BASE_JSON_JSON_LEX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/base/json.h"
+#include "lib/base/json/json.h"
 #include "lib/base/memory.h"
 
 #define NABLA_JSON_MAX_NUMBER 64   /* characters */
