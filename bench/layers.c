@@ -94,8 +94,9 @@ static double milliseconds(void) {
 }
 
 static int compile(int layers) {
-  nabla_compiler_options options = {.cache = ""};
-  nabla_compile_options choice = {.policy = "error"};
+  nabla_compiler_options options = {.struct_size = sizeof options, .cache = ""};
+  nabla_compile_options choice = {.struct_size = sizeof choice,
+                                  .policy = "error"};
   nabla_compiler *compiler;
   nabla_executable *executable;
   nabla_diag diag = NABLA_DIAG_INIT;

@@ -86,7 +86,9 @@ static nabla_matmul_plan *plan_by(const weight *w,
 }
 
 static nabla_matmul_plan *plan_of(const weight *w) {
-  return plan_by(w, (nabla_matmul_options){.m_max = 1});
+  return plan_by(
+      w, (nabla_matmul_options){.struct_size = sizeof(nabla_matmul_options),
+                                .m_max = 1});
 }
 
 static void say_plan(const nabla_matmul_plan *plan) {
@@ -217,10 +219,10 @@ static void say_kernel(const nabla_matmul_plan *plan, uint64_t m) {
 static void measure_product(const weight *w, uint64_t m, const float *x,
                             float *y) {
   static const nabla_matmul_options kinds[] = {
-      {.numerics = NABLA_NUMERICS_F32},
-      {.isa = NABLA_ISA_AVX512},
-      {.numerics = NABLA_NUMERICS_INT8},
-      {.provider = NABLA_MATMUL_C}};
+      {.struct_size = sizeof *kinds, .numerics = NABLA_NUMERICS_F32},
+      {.struct_size = sizeof *kinds, .isa = NABLA_ISA_AVX512},
+      {.struct_size = sizeof *kinds, .numerics = NABLA_NUMERICS_INT8},
+      {.struct_size = sizeof *kinds, .provider = NABLA_MATMUL_C}};
   enum { KINDS = sizeof kinds / sizeof *kinds };
   const int has_isa = nabla_isa_available(NABLA_ISA_AVX512);
   double times[KINDS][RUNS];

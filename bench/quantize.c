@@ -122,9 +122,11 @@ static nabla_status quantize(const options *o, const char *model,
                              const char *output, const struct row *row,
                              result *out, nabla_diag *diag) {
   const nabla_quantize_options how = {
+      .struct_size = sizeof how,
       .encoding = nabla_encoding_find(row->encoding),
       .settings = row->settings};
-  const nabla_write_options where = {.path = output, .force = 1};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = output, .force = 1};
   nabla_environment environment = {0};
   nabla_checkpoint *checkpoint = NULL;
   nabla_plan *plan = NULL;

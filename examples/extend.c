@@ -185,8 +185,9 @@ static int check(nabla_executable *executable, nabla_diag *diag) {
 }
 
 int main(void) {
-  nabla_compiler_options options = {.cache = ""};
-  nabla_compile_options compile = {.policy = "error"}; /* nothing decoded */
+  nabla_compiler_options options = {.struct_size = sizeof options, .cache = ""};
+  nabla_compile_options compile = {.struct_size = sizeof compile,
+                                   .policy = "error"}; /* nothing decoded */
   nabla_compiler *compiler = NULL;
   nabla_executable *executable = NULL;
   nabla_diag diag = NABLA_DIAG_INIT;

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
   nabla_model *model = NULL;
   nabla_weight weight;
   nabla_matmul_plan *plan = NULL;
-  nabla_matmul_options options = {0};
+  nabla_matmul_options options = {.struct_size = sizeof options};
   nabla_status status =
       nabla_pool_create(0, NULL, &options.environment.pool, &diag);
   if (!status) status = nabla_model_open(argv[1], NULL, &model, &diag);

@@ -18,7 +18,8 @@ static void report(void *context, const nabla_bench_result *result) {
 
 nabla_status bench_run_codec(bench_settings *s, nabla_diag *diag) {
   codec_output output = {.is_json = s->json};
-  nabla_bench_options how = {.block = s->problem.block,
+  nabla_bench_options how = {.struct_size = sizeof how,
+                             .block = s->problem.block,
                              .bytes = s->size_mib << 20};
   if (how.block == BENCH_BLOCK_ROW)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,

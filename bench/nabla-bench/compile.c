@@ -103,7 +103,8 @@ static int remove_entry(const char *path, const struct stat *unused, int kind,
 static nabla_status measure_cached(const char *folder, timed *row,
                                    uint32_t turns, double *times,
                                    nabla_diag *diag) {
-  nabla_compiler_options options = {.cache = folder};
+  nabla_compiler_options options = {.struct_size = sizeof options,
+                                    .cache = folder};
   nabla_compiler *compiler;
   double unused;
   NABLA_TRY(nabla_compiler_create(&options, NULL, &compiler, diag));
@@ -117,7 +118,8 @@ static nabla_status measure_cached(const char *folder, timed *row,
 
 static nabla_status make_plan(uint8_t *codes, float *scales, uint64_t n,
                               double *out_ms, nabla_diag *diag) {
-  const nabla_matmul_options options = {.m_max = 1,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .m_max = 1,
                                         .provider = NABLA_MATMUL_COMPILED};
   const nabla_matmul_weight weight = {
       .format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
@@ -162,7 +164,7 @@ static nabla_status measure_plans(timed *row, uint32_t turns, double *times,
 
 static nabla_status measure_all(timed *rows, uint32_t turns, double *times,
                                 nabla_diag *diag) {
-  nabla_compiler_options options = {.cache = ""};
+  nabla_compiler_options options = {.struct_size = sizeof options, .cache = ""};
   nabla_compiler *compiler;
   NABLA_TRY(nabla_compiler_create(&options, NULL, &compiler, diag));
   nabla_status status = measure(compiler, &rows[0], 1, times, diag);

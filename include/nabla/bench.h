@@ -2,6 +2,7 @@
 #ifndef NABLA_BENCH_H
 #define NABLA_BENCH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "nabla/allocator.h"
@@ -14,8 +15,9 @@ extern "C" {
 /* The longest rows measured with NABLA_PER_ROW. */
 #define NABLA_BENCH_ROW 4096
 
-/* What to measure. All zero means: everything, at its best. */
+/* What to measure. Members that are 0 mean: everything, at its best. */
 typedef struct nabla_bench_options {
+  size_t struct_size;             /* sizeof(nabla_bench_options)            */
   const nabla_encoding *encoding; /* NULL: every row of nabla_encodings()   */
   nabla_isa isa;
   uint64_t block;       /* 0: 64                                            */

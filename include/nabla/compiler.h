@@ -25,8 +25,10 @@ extern "C" {
  * on one cache. */
 typedef struct nabla_compiler nabla_compiler;
 
-/* Zero-initialised is valid: every default. Texts are copied. */
+/* Options of a compiler. Members that are 0 or NULL are defaults; texts are
+ * copied. */
 typedef struct nabla_compiler_options {
+  size_t struct_size; /* sizeof(nabla_compiler_options) */
   /* Folder of the object cache; NULL: $NABLA_CACHE, else
    * $XDG_CACHE_HOME/nabla, else $HOME/.cache/nabla. "" turns it off. It is
    * made when missing, and used only when it belongs to this user and nobody
@@ -46,10 +48,11 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_compiler_create(
 /* Executables that it made stay valid. NULL is allowed. */
 NABLA_API void nabla_compiler_destroy(nabla_compiler *compiler);
 
-/* Zero-initialised is valid: NULL is a default. The members are rows of
- * nabla/compile_options.def, which docs/COMPILE_OPTIONS.md shows: target,
+/* Options of a compilation; members that are NULL are defaults. They are rows
+ * of nabla/compile_options.def, which docs/COMPILE_OPTIONS.md shows: target,
  * numerics and policy are text, rules an array of `rule_count` names. */
 typedef struct nabla_compile_options {
+  size_t struct_size; /* sizeof(nabla_compile_options) */
 #define NABLA_OPTION_TEXT(id, flag, argument, fallback, help) const char *id;
 #define NABLA_OPTION_CHOICE(id, flag, argument, values, fallback, help) \
   const char *id;
@@ -110,6 +113,7 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_emit_text(
 
 /* Where an object and its header go. */
 typedef struct nabla_static_sinks {
+  size_t struct_size; /* sizeof(nabla_static_sinks) */
   nabla_sink object, header;
   const char *prefix; /* of the names of its functions: a C identifier */
 } nabla_static_sinks;

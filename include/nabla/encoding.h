@@ -155,8 +155,9 @@ typedef struct nabla_codec {
   const struct nabla_stages *stages; /* the code: quant/codec/kernels.def */
 } nabla_codec;
 
-/* How to encode and decode. Zero-initialised: f32, best code, no search. */
+/* How to encode and decode. Members that are 0: f32, best code, no search. */
 typedef struct nabla_codec_options {
+  size_t struct_size; /* sizeof(nabla_codec_options) */
   nabla_isa isa;
   nabla_dtype dtype; /* of dense values; 0 (BOOL) stands for F32 */
   int search;        /* PER_BLOCK only                           */

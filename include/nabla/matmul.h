@@ -63,9 +63,11 @@ typedef struct nabla_matmul_weight {
   uint64_t nested_block;      /* scales that share an absmax           */
 } nabla_matmul_weight;
 
-/* Zero-initialised is valid: f32 in and out, exact numerics, the weight read
- * where it lies, the best code for this CPU, the calling thread alone. */
+/* Options of a plan. Members that are 0: f32 in and out, exact numerics, the
+ * weight read where it lies, the best code for this CPU, the calling thread
+ * alone. */
 typedef struct nabla_matmul_options {
+  size_t struct_size; /* sizeof(nabla_matmul_options) */
   /* The least exact that the caller accepts: where no kernel has it, f32 is
    * used, whose errors are smaller than those of all others. */
   nabla_numerics numerics;

@@ -52,8 +52,9 @@ typedef struct nabla_quantize_rule {
   nabla_settings settings;
 } nabla_quantize_rule;
 
-/* What to quantize, and how. Zero-initialised: quantizes no tensor. */
+/* What to quantize, and how. Members that are 0 quantize no tensor. */
 typedef struct nabla_quantize_options {
+  size_t struct_size; /* sizeof(nabla_quantize_options)                    */
   const nabla_encoding *encoding; /* NULL: keep                            */
   nabla_settings settings;
   /* Used by `search`: the importance of each column of a weight (index of its
@@ -135,6 +136,7 @@ typedef struct nabla_write_summary {
  *   anything else  a new folder; shards keep their names, and an index is
  *                  written when there are several */
 typedef struct nabla_write_options {
+  size_t struct_size; /* sizeof(nabla_write_options) */
   const char *path;
   int force; /* replace an existing output, but never an input */
   /* Files to copy beside the weights (nabla/folder.h), listed for the same plan
@@ -158,11 +160,12 @@ nabla_plan_write(const nabla_plan *plan, const nabla_write_options *where,
 
 /* Options of nabla_dequantize. */
 typedef struct nabla_dequantize_options {
-  int has_dtype;     /* 0: the dtype that each tensor had before packing. The
-                        LLM.int8 layout does not store it: then the dtype in
-                        the folder's config.json, else F32               */
-  nabla_dtype dtype; /* F32, F16 or BF16, for packed tensors; dense ones are
-                        copied                                           */
+  size_t struct_size; /* sizeof(nabla_dequantize_options) */
+  int has_dtype;      /* 0: the dtype that each tensor had before packing. The
+                         LLM.int8 layout does not store it: then the dtype in
+                         the folder's config.json, else F32               */
+  nabla_dtype dtype;  /* F32, F16 or BF16, for packed tensors; dense ones are
+                         copied                                           */
   nabla_isa isa;
 } nabla_dequantize_options;
 

@@ -50,8 +50,10 @@ nabla_status nabla_compiler_create(const nabla_compiler_options *options,
                                    const nabla_environment *environment,
                                    nabla_compiler **out, nabla_diag *diag) {
   NABLA_REQUIRE(out, diag);
-  static const nabla_compiler_options defaults;
+  static const nabla_compiler_options defaults = {.struct_size =
+                                                      sizeof defaults};
   if (!options) options = &defaults;
+  NABLA_REQUIRE_SIZE(options, "compiler options", diag);
   nabla_compiler *compiler = calloc(1, sizeof *compiler);
   if (!compiler)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a compiler");
@@ -119,9 +121,11 @@ static nabla_status write_pipeline(job *j, const nabla_option_values *values,
 }
 
 static nabla_status read_options(job *j, nabla_diag *diag) {
-  static const nabla_compile_options defaults;
+  static const nabla_compile_options defaults = {.struct_size =
+                                                     sizeof defaults};
   if (!j->options) j->options = &defaults;
   const nabla_compile_options *options = j->options;
+  NABLA_REQUIRE_SIZE(options, "compile options", diag);
   NABLA_TRY(use_target(j->compiler, options->target, diag));
   char features[256];
   int with_tiles = !j->is_static || names_tiles(options->target);
@@ -571,6 +575,7 @@ nabla_status nabla_emit_static(nabla_compiler *compiler, const char *text,
   if (size) NABLA_REQUIRE(text, diag);
   NABLA_REQUIRE(name, diag);
   NABLA_REQUIRE(sinks, diag);
+  NABLA_REQUIRE_SIZE(sinks, "sinks", diag);
   const destination d = {.emission = NABLA_EMIT_OBJ,
                          .to = &sinks->object,
                          .header = &sinks->header,

@@ -55,8 +55,9 @@ nabla_status nabla_codec_select(const nabla_format *format,
                                 nabla_codec *out, nabla_diag *diag) {
   NABLA_REQUIRE(format, diag);
   NABLA_REQUIRE(out, diag);
-  const nabla_codec_options none = {0};
+  const nabla_codec_options none = {.struct_size = sizeof none};
   if (!options) options = &none;
+  NABLA_REQUIRE_SIZE(options, "options of a codec", diag);
   nabla_packed_size ignored;
   NABLA_TRY(nabla_format_size(format, 0, &ignored, diag));
   if (!nabla_isa_available(options->isa)) return refuse_isa(options->isa, diag);

@@ -202,7 +202,7 @@ static nabla_status measure_dtype(bench *b, nabla_isa isa,
                                   const nabla_format *format, nabla_dtype dtype,
                                   int search, nabla_diag *diag) {
   const nabla_codec_options how = {
-      .isa = isa, .dtype = dtype, .search = search};
+      .struct_size = sizeof how, .isa = isa, .dtype = dtype, .search = search};
   const size_t width = nabla_dtype_bits(dtype) / 8;
   job j = {0};
   NABLA_TRY(nabla_codec_select(format, &how, &j.codec, diag));
@@ -335,6 +335,7 @@ nabla_status nabla_bench_codecs(const nabla_bench_options *options,
                                 nabla_diag *diag) {
   NABLA_REQUIRE(options, diag);
   NABLA_REQUIRE(report, diag);
+  NABLA_REQUIRE_SIZE(options, "options of a benchmark", diag);
   uint64_t bytes = options->bytes ? options->bytes : DEFAULT_BYTES;
   uint64_t rows = bytes / (NABLA_BENCH_ROW * sizeof(float));
   bench b = {.allocator = allocator, .report = report, .context = context};

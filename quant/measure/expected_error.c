@@ -46,7 +46,8 @@ static int restore_scales(sample *s, size_t count) {
 
 static nabla_status measure(const nabla_format *format, int search, sample *s,
                             double *out, nabla_diag *diag) {
-  const nabla_codec_options how = {.dtype = NABLA_DTYPE_F32, .search = search};
+  const nabla_codec_options how = {
+      .struct_size = sizeof how, .dtype = NABLA_DTYPE_F32, .search = search};
   const nabla_packed packed = {
       .codes = s->codes,
       .scales = s->scales,

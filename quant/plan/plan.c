@@ -448,6 +448,7 @@ nabla_status nabla_plan_create(const nabla_checkpoint *checkpoint,
   NABLA_REQUIRE(checkpoint, diag);
   NABLA_REQUIRE(options, diag);
   NABLA_REQUIRE(out, diag);
+  NABLA_REQUIRE_SIZE(options, "options for quantizing", diag);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   void *block;

@@ -106,7 +106,7 @@ nabla_status nabla_values_open(const nabla_checkpoint *checkpoint,
                      nabla_dtype_name(values.tensor.dtype)),
           diag);
   } else {
-    const nabla_codec_options how = {.isa = isa};
+    const nabla_codec_options how = {.struct_size = sizeof how, .isa = isa};
     nabla_status status =
         nabla_codec_select(&values.tensor.format, &how, &values.codec, diag);
     if (status) return nabla_values_blame(&values, status, diag);

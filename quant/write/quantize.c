@@ -16,6 +16,7 @@ nabla_status nabla_plan_write(const nabla_plan *plan,
   NABLA_REQUIRE(plan, diag);
   NABLA_REQUIRE(where, diag);
   NABLA_REQUIRE(out, diag);
+  NABLA_REQUIRE_SIZE(where, "options for writing", diag);
   const nabla_write_task task = {
       .checkpoint = plan->checkpoint,
       .environment = environment,
@@ -114,6 +115,8 @@ nabla_status nabla_dequantize(const nabla_checkpoint *checkpoint,
   NABLA_REQUIRE(options, diag);
   NABLA_REQUIRE(where, diag);
   NABLA_REQUIRE(out, diag);
+  NABLA_REQUIRE_SIZE(options, "options for decoding", diag);
+  NABLA_REQUIRE_SIZE(where, "options for writing", diag);
   uint64_t packed = 0;
   if (options->has_dtype && !nabla_dtype_is_float(options->dtype))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,

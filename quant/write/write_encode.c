@@ -78,8 +78,10 @@ static nabla_status select_codec(const nabla_file_job *job,
                                  uint64_t first, uint64_t count,
                                  nabla_codec *out, nabla_diag *diag) {
   const nabla_decision *decision = &job->task->plan->decisions[item->index];
-  const nabla_codec_options how = {
-      .isa = job->task->isa, .dtype = dtype, .search = decision->search};
+  const nabla_codec_options how = {.struct_size = sizeof how,
+                                   .isa = job->task->isa,
+                                   .dtype = dtype,
+                                   .search = decision->search};
   nabla_format format = *nabla_plan_format(job->task->plan, item->index);
   /* a tile inside a segment has blocks of one run */
   if (format.segment && (first % format.segment || count < format.segment))

@@ -60,7 +60,7 @@ static void expect(const MlirValue *results, uint32_t count,
                    const float *const *want) {
   nabla_compiler *compiler = NULL;
   nabla_executable *executable = NULL;
-  nabla_compiler_options options = {.cache = ""};
+  nabla_compiler_options options = {.struct_size = sizeof options, .cache = ""};
   nabla_dense out[2] = {{0}};
   nabla_text text = {0};
   nabla_diag diag;

@@ -30,8 +30,10 @@ static void listen(void *self, const char *text) {
 }
 
 static nabla_compiler *make(const char *where, uint64_t limit) {
-  nabla_compiler_options options = {
-      .cache = where, .cache_limit = limit, .diagnostic = listen};
+  nabla_compiler_options options = {.struct_size = sizeof options,
+                                    .cache = where,
+                                    .cache_limit = limit,
+                                    .diagnostic = listen};
   nabla_compiler *made = NULL;
   cr_assert_eq(nabla_compiler_create(&options, NULL, &made, &diag), NABLA_OK);
   return made;
@@ -209,11 +211,69 @@ Test(compiler, refuses_wrong_options) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     nabla_executable *executable = NULL;
-    cr_expect_eq(compile_for(compiler, twice, &cases[i].options, &executable),
+    nabla_compile_options options = cases[i].options;
+    options.struct_size = sizeof options;
+    cr_expect_eq(compile_for(compiler, twice, &options, &executable),
                  cases[i].status, "%zu: %s", i, diag.what);
     cr_expect(strstr(diag.what, cases[i].says), "%zu: %s", i, diag.what);
     cr_expect_neq(diag.next[0], '\0', "%zu: no next step", i);
   }
+}
+
+static nabla_status create_with(const nabla_compiler_options *options) {
+  nabla_compiler *made = NULL;
+  const nabla_status status =
+      nabla_compiler_create(options, NULL, &made, &diag);
+  if (status) cr_expect_null(made);
+  nabla_compiler_destroy(made);
+  return status;
+}
+
+static nabla_status compile_by(const nabla_compile_options *options) {
+  nabla_executable *executable = NULL;
+  const nabla_status status =
+      nabla_compile_text(compiler, twice, strlen(twice), "twice.mlir", options,
+                         &executable, &diag);
+  if (status) cr_expect_null(executable);
+  nabla_executable_close(executable);
+  return status;
+}
+
+static nabla_status drop(void *self, const void *data, size_t size,
+                         nabla_diag *d) {
+  (void)self, (void)data, (void)size, (void)d;
+  return NABLA_OK;
+}
+
+static nabla_status emit_to(const nabla_static_sinks *sinks) {
+  return nabla_emit_static(compiler, twice, strlen(twice), "twice.mlir", NULL,
+                           sinks, &diag);
+}
+
+/* Zero is what a program has that never set the member. */
+Test(compiler, refuses_structures_of_another_size) {
+  nabla_compiler_options how = {.cache = ""};
+  nabla_compile_options options = {.policy = "warn"};
+  nabla_static_sinks sinks = {
+      .object = {drop, NULL}, .header = {drop, NULL}, .prefix = "twice"};
+#define EXPECT_SIZE(call, structure, word)                                   \
+  do {                                                                       \
+    const size_t sizes[] = {0, sizeof structure - 1, sizeof structure + 8,   \
+                            SIZE_MAX};                                       \
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {              \
+      structure.struct_size = sizes[i];                                      \
+      diag = (nabla_diag)NABLA_DIAG_INIT;                                    \
+      cr_expect_eq(call(&structure), NABLA_INVALID_ARGUMENT);                \
+      cr_expect(strstr(diag.what, "struct_size") && strstr(diag.what, word), \
+                "%s", diag.what);                                            \
+    }                                                                        \
+    structure.struct_size = sizeof structure;                                \
+    cr_expect_eq(call(&structure), NABLA_OK, "%s", diag.what);               \
+  } while (0)
+  EXPECT_SIZE(create_with, how, "compiler options");
+  EXPECT_SIZE(compile_by, options, "compile options");
+  EXPECT_SIZE(emit_to, sinks, "sinks");
+#undef EXPECT_SIZE
 }
 
 /* The text that a row of nabla/compile_options.def says. */
@@ -233,14 +293,17 @@ Test(compiler, refuses_names_of_files_that_no_pipeline_can_say) {
   const char *many[NABLA_COMPILE_FILES_MAX + 1];
   nabla_executable *executable = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const nabla_compile_options options = {.rules = &names[i], .rule_count = 1};
+    const nabla_compile_options options = {
+        .struct_size = sizeof options, .rules = &names[i], .rule_count = 1};
     cr_expect_eq(compile_for(compiler, twice, &options, &executable),
                  NABLA_INVALID_ARGUMENT, "%zu", i);
     cr_expect(strstr(diag.what, "rules"), "%zu: %s", i, diag.what);
   }
   for (size_t i = 0; i <= NABLA_COMPILE_FILES_MAX; i++) many[i] = "a";
   const nabla_compile_options options = {
-      .rules = many, .rule_count = NABLA_COMPILE_FILES_MAX + 1};
+      .struct_size = sizeof options,
+      .rules = many,
+      .rule_count = NABLA_COMPILE_FILES_MAX + 1};
   cr_expect_eq(compile_for(compiler, twice, &options, &executable),
                NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "at most 16"), "%s", diag.what);
@@ -258,7 +321,8 @@ Test(compiler, compiles_for_many_targets) {
                                         "x86-64-v2",
                                         "x86-64,+avx2,-avx,+fma"};
   for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-    nabla_compile_options options = {.target = targets[i]};
+    nabla_compile_options options = {.struct_size = sizeof options,
+                                     .target = targets[i]};
     nabla_executable *executable = NULL;
     nabla_status status = compile_for(compiler, twice, &options, &executable);
     if (status == NABLA_UNSUPPORTED) continue; /* this machine is older */
@@ -289,7 +353,8 @@ static nabla_status keep(void *self, const void *data, size_t size,
 
 static nabla_status emit(const char *program, const char *target,
                          nabla_emission emission, text *out) {
-  nabla_compile_options options = {.target = target};
+  nabla_compile_options options = {.struct_size = sizeof options,
+                                   .target = target};
   const nabla_sink sink = {keep, out};
   *said = '\0';
   return nabla_emit_text(compiler, program, strlen(program), "prog.mlir",
@@ -587,7 +652,8 @@ Test(compiler, finds_in_the_cache_what_was_compiled) {
   cr_expect_eq(entries(path), 1);
   nabla_compiler *second = make(cache, 0);
   compile_twice_with(second, 1);
-  nabla_compile_options options = {.target = "native,-avx512f"};
+  nabla_compile_options options = {.struct_size = sizeof options,
+                                   .target = "native,-avx512f"};
   nabla_executable *executable = NULL;
   cr_assert_eq(compile_for(second, twice, &options, &executable), NABLA_OK);
   cr_expect_not(nabla_compiler_last_report(second).from_cache,
@@ -616,7 +682,7 @@ Test(compiler, each_value_of_a_choice_has_a_key_of_its_own) {
     const nabla_compile_option *row = &nabla_compile_option_rows[i];
     for (const char *at = row->values; at && *at;) {
       char value[32];
-      nabla_compile_options options = {0};
+      nabla_compile_options options = {.struct_size = sizeof options};
       const size_t length = strcspn(at, "|");
       snprintf(value, sizeof value, "%.*s", (int)length, at);
       nabla_compile_option_set(row, &options, value);

@@ -271,7 +271,7 @@ Test(formulas, both_emitters_give_the_same) {
   double *const x[2] = {values[0], values[1]};
   nabla_compiler *compiler = NULL;
   nabla_executable *executable = NULL;
-  nabla_compiler_options options = {.cache = ""};
+  nabla_compiler_options options = {.struct_size = sizeof options, .cache = ""};
   nabla_text program = {0};
   nabla_diag diag;
   size_t count, compared = 0;

@@ -26,8 +26,10 @@ static void listen(void *self, const char *text) {
 static nabla_status compile_with(const char *cache, const char *rules,
                                  const char *text, nabla_executable **out,
                                  int *from_cache) {
-  nabla_compiler_options options = {.cache = cache, .diagnostic = listen};
-  nabla_compile_options compile = {.rules = &rules,
+  nabla_compiler_options options = {
+      .struct_size = sizeof options, .cache = cache, .diagnostic = listen};
+  nabla_compile_options compile = {.struct_size = sizeof compile,
+                                   .rules = &rules,
                                    .rule_count = rules != NULL};
   nabla_compiler *compiler = NULL;
   said[0] = '\0';
@@ -145,7 +147,8 @@ static void check_rule(nabla_rule_outcome (*f)(nabla_dispatch_call *),
  * come later included, shows in nothing. */
 Test(rules, one_compiler_for_many, .timeout = 120) {
   static const char wrong[] = "func.func @f() -> tensor<2xf32> {";
-  nabla_compiler_options options = {.cache = "", .diagnostic = listen};
+  nabla_compiler_options options = {
+      .struct_size = sizeof options, .cache = "", .diagnostic = listen};
   nabla_compiler *compiler = NULL;
   nabla_executable *executable;
   nabla_rule_description rule = rule_of(fail);
@@ -155,7 +158,7 @@ Test(rules, one_compiler_for_many, .timeout = 120) {
   for (unsigned i = 0; i < 8; i++) {
     const int has_rule = i >= 5;
     const char *policy = policies[i % 3];
-    nabla_compile_options how = {.policy = policy};
+    nabla_compile_options how = {.struct_size = sizeof how, .policy = policy};
     if (i == 5) cr_assert_eq(nabla_add_rule(&rule, &diag), NABLA_OK);
     said[0] = '\0';
     cr_expect_eq(nabla_compile_text(compiler, wrong, strlen(wrong), "p", &how,

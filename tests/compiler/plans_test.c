@@ -98,7 +98,8 @@ Test(plans, encodings_scales_and_odd_shapes) {
   static const nabla_scale_type scales[] = {NABLA_SCALE_F32, NABLA_SCALE_F16,
                                             NABLA_SCALE_DYNAMIC8};
   static const uint64_t shapes[][2] = {{17, 66}, {5, 33}, {40, 256}};
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_COMPILED};
   for (size_t i = 0; i < COUNT(names); i++)
     for (size_t j = 0; j < COUNT(shapes); j++) {
       const product_shape shape = {
@@ -121,6 +122,7 @@ Test(plans, bias_types_and_layouts) {
   for (int i = 0; i < 20; i++) bias[i] = (float)i - 9.5f;
   for (int layout = 0; layout < NABLA_WEIGHT_LAYOUT_COUNT; layout++) {
     const nabla_matmul_options options = {
+        .struct_size = sizeof options,
         .provider = NABLA_MATMUL_COMPILED,
         .layout = (nabla_weight_layout)layout,
         .x_type = layout ? NABLA_DTYPE_BF16 : NABLA_DTYPE_F32,
@@ -136,7 +138,8 @@ Test(plans, limits_of_the_instruction_set) {
       .n = 20,
       .k = 128};
   for (int isa = NABLA_ISA_BEST; isa <= NABLA_ISA_AVX512; isa++) {
-    const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+    const nabla_matmul_options options = {.struct_size = sizeof options,
+                                          .provider = NABLA_MATMUL_COMPILED,
                                           .isa = (nabla_isa)isa};
     if (nabla_isa_available((nabla_isa)isa)) expect_products(&shape, &options);
   }
@@ -154,6 +157,7 @@ Test(plans, integers_and_bf16_of_every_block) {
           .n = 64,
           .k = 512};
       const nabla_matmul_options options = {
+          .struct_size = sizeof options,
           .provider = NABLA_MATMUL_COMPILED,
           .numerics = (nabla_numerics)numerics};
       product p = product_create(&shape);
@@ -177,7 +181,8 @@ Test(plans, blocks_of_gguf_files) {
                                    .n = 37,
                                    .k = all[i].elements * (i % 3 + 2),
                                    .at_start = (int)(i & 1)};
-      nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+      nabla_matmul_options options = {.struct_size = sizeof options,
+                                      .provider = NABLA_MATMUL_COMPILED,
                                       .numerics = (nabla_numerics)numerics};
       if (numerics == NABLA_NUMERICS_BF16) continue; /* bounds of its own */
       expect_products(&shape, &options);
@@ -189,7 +194,8 @@ Test(plans, blocks_of_gguf_files) {
 /* Equal sizes of two formats are two kinds of plans. */
 Test(plans, formats_of_blocks_share_no_code) {
   static const char *const names[] = {"q4_0", "iq4_nl", "q4_0"};
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_COMPILED,
                                         .m_max = 1};
   for (size_t i = 0; i < COUNT(names); i++) {
     const product_shape shape = {
@@ -204,7 +210,8 @@ Test(plans, formats_of_blocks_share_no_code) {
 
 /* What has no rearranged form is read where it lies, and nothing is copied. */
 Test(plans, blocks_stay_in_place) {
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_COMPILED,
                                         .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
                                         .m_max = 1};
   const product_shape shape = {
@@ -232,7 +239,8 @@ Test(plans, any_number_of_threads_gives_the_same_bytes) {
   guarded_bytes x = product_x(&p, M, NABLA_DTYPE_F32, 5);
   static float y[4][M * N];
   for (uint32_t threads = 1; threads <= 4; threads++) {
-    nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED,
+    nabla_matmul_options options = {.struct_size = sizeof options,
+                                    .provider = NABLA_MATMUL_COMPILED,
                                     .numerics = NABLA_NUMERICS_INT8};
     nabla_pool *pool;
     cr_assert_eq(nabla_pool_create(threads, NULL, &pool, &diag), NABLA_OK);
@@ -262,8 +270,9 @@ Test(plans, what_has_no_kernel_is_left_to_others) {
       .n = 5,
       .k = 80};
   product p = product_create(&segments);
-  const nabla_matmul_options best = {0},
-                             only = {.provider = NABLA_MATMUL_COMPILED};
+  const nabla_matmul_options best = {.struct_size = sizeof best},
+                             only = {.struct_size = sizeof only,
+                                     .provider = NABLA_MATMUL_COMPILED};
   nabla_matmul_plan *plan = plan_of(&p, &best);
   expect_provider(plan, NABLA_MATMUL_C);
   expect_run(plan, &p, &best, 3);
@@ -280,7 +289,7 @@ Test(plans, code_outlives_the_provider) {
       .format = {.encoding = nabla_encoding_find("int8"), .block = 64},
       .n = 20,
       .k = 128};
-  const nabla_matmul_options best = {0};
+  const nabla_matmul_options best = {.struct_size = sizeof best};
   product p = product_create(&shape);
   nabla_matmul_plan *first = plan_of(&p, &best), *second = plan_of(&p, &best);
   nabla_compiler_withhold_plans();

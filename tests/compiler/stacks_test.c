@@ -63,7 +63,8 @@ static void expect_on_small_stacks(nabla_status (*run)(nabla_diag *diag)) {
 static void ignore(void *self, const char *text) { (void)self, (void)text; }
 
 static nabla_status make(nabla_compiler **out, nabla_diag *diag) {
-  const nabla_compiler_options options = {.cache = "", .diagnostic = ignore};
+  const nabla_compiler_options options = {
+      .struct_size = sizeof options, .cache = "", .diagnostic = ignore};
   return nabla_compiler_create(&options, NULL, out, diag);
 }
 
@@ -107,7 +108,8 @@ static nabla_status run_with_pool(nabla_diag *diag) {
   nabla_executable *executable;
   NABLA_TRY(run_layer(made, diag));
   NABLA_TRY(nabla_pool_create(2, NULL, &environment.pool, diag));
-  const nabla_compiler_options options = {.cache = "", .diagnostic = ignore};
+  const nabla_compiler_options options = {
+      .struct_size = sizeof options, .cache = "", .diagnostic = ignore};
   nabla_status status =
       nabla_compiler_create(&options, &environment, &compiler, diag);
   if (!status) {
@@ -198,7 +200,8 @@ static nabla_status plan(nabla_diag *diag) {
       .code_bytes = sizeof codes,
       .scales = scales,
       .scale_bytes = sizeof scales};
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_COMPILED};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_COMPILED};
   nabla_matmul_plan *made_plan;
   nabla_compiler_provide_plans();
   nabla_status status =

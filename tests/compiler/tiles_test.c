@@ -20,7 +20,8 @@ static nabla_compiler *compiler;
 static nabla_diag diag;
 
 static void set_up(void) {
-  const nabla_compiler_options options = {.cache = ""};
+  const nabla_compiler_options options = {.struct_size = sizeof options,
+                                          .cache = ""};
   cr_assert_eq(nabla_compiler_create(&options, NULL, &compiler, &diag),
                NABLA_OK);
 }
@@ -44,7 +45,8 @@ static void write_program(char *out, size_t size, const char *m) {
 }
 
 static void compile(const char *m, const char *numerics) {
-  const nabla_compile_options options = {.numerics = numerics};
+  const nabla_compile_options options = {.struct_size = sizeof options,
+                                         .numerics = numerics};
   nabla_executable *executable = NULL;
   char text[512];
   write_program(text, sizeof text, m);
@@ -63,10 +65,13 @@ static nabla_status count(void *self, const void *data, size_t size,
 
 /* An object with a header. */
 static void make_static(const char *m, const char *numerics) {
-  const nabla_compile_options options = {.numerics = numerics};
+  const nabla_compile_options options = {.struct_size = sizeof options,
+                                         .numerics = numerics};
   size_t bytes[2] = {0, 0};
-  const nabla_static_sinks sinks = {
-      {count, &bytes[0]}, {count, &bytes[1]}, "prog"};
+  const nabla_static_sinks sinks = {.struct_size = sizeof sinks,
+                                    .object = {count, &bytes[0]},
+                                    .header = {count, &bytes[1]},
+                                    .prefix = "prog"};
   char text[512];
   write_program(text, sizeof text, m);
   cr_assert_eq(nabla_emit_static(compiler, text, strlen(text), "prog.mlir",
@@ -96,7 +101,8 @@ Test(tiles, are_not_asked_for_by_plans_of_one_row) {
       .code_bytes = sizeof codes,
       .scales = scales,
       .scale_bytes = sizeof scales};
-  const nabla_matmul_options options = {.m_max = 1};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .m_max = 1};
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
   tiles_needed();
@@ -168,7 +174,8 @@ Test(tiles, the_environment_says_what_is_native) {
 
 /* A product of 8 rows in the process's environment. */
 static nabla_status product(void) {
-  const nabla_matmul_options options = {.m_max = 8};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .m_max = 8};
   static float w[64 * 64];
   const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
                                       .n = 64,

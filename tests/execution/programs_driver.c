@@ -61,8 +61,8 @@ static void *read_bytes(size_t size) {
 static void compile(driver *d, const char *policy, const char *numerics,
                     size_t size) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  const nabla_compile_options options = {.policy = policy,
-                                         .numerics = numerics};
+  const nabla_compile_options options = {
+      .struct_size = sizeof options, .policy = policy, .numerics = numerics};
   char *text = read_bytes(size);
   nabla_executable_close(d->executable);
   d->executable = NULL;
@@ -134,8 +134,10 @@ int main(int count, char **arguments) {
   nabla_diag diag = NABLA_DIAG_INIT;
   const uint32_t threads =
       count > 1 ? (uint32_t)strtoul(arguments[1], NULL, 10) : 1;
-  const nabla_compiler_options options = {
-      .cache = "", .diagnostic = keep_message, .diagnostic_self = &d};
+  const nabla_compiler_options options = {.struct_size = sizeof options,
+                                          .cache = "",
+                                          .diagnostic = keep_message,
+                                          .diagnostic_self = &d};
   if (nabla_pool_create(threads, NULL, &d.environment.pool, &diag) ||
       nabla_compiler_create(&options, &d.environment, &d.compiler, &diag))
     return 2;

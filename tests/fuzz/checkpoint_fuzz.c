@@ -23,9 +23,11 @@ enum { FIXED_PEAK = 24 << 20, PEAK_PER_BYTE = 128 };
 static nabla_dequantize_options decode_options(const uint8_t *options) {
   static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
                                        NABLA_DTYPE_BF16, NABLA_DTYPE_F32};
-  return (nabla_dequantize_options){.has_dtype = options[0] % 4 != 3,
-                                    .dtype = dtypes[options[0] % 4],
-                                    .isa = NABLA_ISA_BEST};
+  return (nabla_dequantize_options){
+      .struct_size = sizeof(nabla_dequantize_options),
+      .has_dtype = options[0] % 4 != 3,
+      .dtype = dtypes[options[0] % 4],
+      .isa = NABLA_ISA_BEST};
 }
 
 static nabla_checkpoint *open_checkpoint(const nabla_environment *environment,
@@ -89,7 +91,7 @@ static void decode(const nabla_checkpoint *checkpoint, fuzz_world *world,
                    const nabla_environment *environment, const uint8_t *options,
                    nabla_status verified) {
   nabla_dequantize_options how = decode_options(options);
-  nabla_write_options where = {.path = DENSE};
+  nabla_write_options where = {.struct_size = sizeof where, .path = DENSE};
   nabla_write_summary summary;
   nabla_diag diag = NABLA_DIAG_INIT;
   size_t before = memory_os_count(&world->files);
@@ -140,6 +142,7 @@ static nabla_status encode_to(const nabla_checkpoint *checkpoint,
       .encoding = choice < encodings ? &rows[choice] : NULL,
       .settings = settings_of(options)};
   nabla_quantize_options how = {
+      .struct_size = sizeof how,
       .encoding = rule.encoding,
       .settings = settings_of(options),
       .layout =
@@ -152,7 +155,7 @@ static nabla_status encode_to(const nabla_checkpoint *checkpoint,
   NABLA_TRY(nabla_plan_create(checkpoint, &how, environment, &plan, diag));
   fuzz_require(nabla_plan_count(plan) == nabla_checkpoint_count(checkpoint),
                "every tensor is planned");
-  nabla_write_options where = {.path = PACKED};
+  nabla_write_options where = {.struct_size = sizeof where, .path = PACKED};
   nabla_write_summary summary;
   nabla_status status =
       nabla_plan_write(plan, &where, environment, &summary, diag);
@@ -200,7 +203,7 @@ static void fail_once(fuzz_span file, const uint8_t *options) {
   nabla_checkpoint *checkpoint = open_checkpoint(&environment, INPUT, &status);
   if (!status) {
     nabla_dequantize_options how = decode_options(options);
-    nabla_write_options where = {.path = REFUSED};
+    nabla_write_options where = {.struct_size = sizeof where, .path = REFUSED};
     nabla_write_summary summary;
     nabla_diag diag = NABLA_DIAG_INIT;
     status = nabla_dequantize(checkpoint, &how, &where, &environment, &summary,

@@ -56,7 +56,8 @@ int codec_case_read(const uint8_t *data, size_t size, codec_case *out) {
 
 nabla_codec codec_case_select(const codec_case *at, nabla_isa isa,
                               nabla_dtype dtype) {
-  const nabla_codec_options options = {.isa = isa, .dtype = dtype};
+  const nabla_codec_options options = {
+      .struct_size = sizeof options, .isa = isa, .dtype = dtype};
   nabla_codec codec = {0};
   fuzz_require(!nabla_codec_select(&at->format, &options, &codec, NULL),
                "an available instruction set can be selected");

@@ -82,7 +82,8 @@ static void decode_minima(problem *self) {
 
 static void decode_packed(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
-  const nabla_codec_options options = {.isa = NABLA_ISA_SCALAR};
+  const nabla_codec_options options = {.struct_size = sizeof options,
+                                       .isa = NABLA_ISA_SCALAR};
   nabla_codec codec;
   nabla_diag diag = NABLA_DIAG_INIT;
   if (nabla_codec_select(&spec->format, &options, &codec, &diag)) {

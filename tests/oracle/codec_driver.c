@@ -56,6 +56,7 @@ static int parse(const char *line, request *r) {
           verb, encoding, span, &r->format.block, scale, &r->format.zero_point,
           &r->format.segment, isa, dtype, &r->count, &r->bytes) != 11)
     return 0;
+  r->options.struct_size = sizeof r->options;
   r->encodes = !strcmp(verb, "encode");
   for (int i = NABLA_ISA_SCALAR; i <= NABLA_ISA_AVX512; i++)
     if (!strcmp(isa, nabla_isa_name((nabla_isa)i)))
@@ -77,7 +78,8 @@ static nabla_status add_decoded(const request *r, const buffers *b, answer *a) {
                                        NABLA_DTYPE_BF16};
   const nabla_packed parts = parts_of(r, b);
   for (int i = 0; i < 3; i++) {
-    const nabla_codec_options options = {.isa = r->options.isa,
+    const nabla_codec_options options = {.struct_size = sizeof options,
+                                         .isa = r->options.isa,
                                          .dtype = dtypes[i]};
     const size_t bytes = r->count * nabla_dtype_bits(dtypes[i]) / 8;
     nabla_codec codec;

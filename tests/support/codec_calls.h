@@ -7,7 +7,8 @@
 static inline nabla_status select_codec(const nabla_format *format,
                                         nabla_isa isa, nabla_codec *out,
                                         nabla_diag *diag) {
-  const nabla_codec_options options = {.isa = isa};
+  const nabla_codec_options options = {.struct_size = sizeof options,
+                                       .isa = isa};
   return nabla_codec_select(format, &options, out, diag);
 }
 

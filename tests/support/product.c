@@ -65,7 +65,8 @@ static void pack(product *self, const float *values, size_t count) {
   const nabla_format *format = &weight->format;
   nabla_packed_size size;
   nabla_codec codec;
-  const nabla_codec_options options = {.isa = NABLA_ISA_SCALAR};
+  const nabla_codec_options options = {.struct_size = sizeof options,
+                                       .isa = NABLA_ISA_SCALAR};
   require(!nabla_format_size(format, count, &size, NULL), "format");
   require(!nabla_codec_select(format, &options, &codec, NULL), "codec");
   const int nested = format->scale == NABLA_SCALE_DYNAMIC8;

@@ -64,7 +64,8 @@ static void *call_often(void *self) {
 
 static int stress(const nabla_matmul_weight *weight,
                   nabla_matmul_provider provider, uint32_t threads) {
-  nabla_matmul_options options = {.provider = provider};
+  nabla_matmul_options options = {.struct_size = sizeof options,
+                                  .provider = provider};
   nabla_matmul_plan *plan = NULL;
   pthread_t ids[CALLERS];
   caller callers[CALLERS];
@@ -94,7 +95,8 @@ static int stress(const nabla_matmul_weight *weight,
 
 /* A library may have no kernels made ahead of time. */
 static int has_kernels(const nabla_matmul_weight *weight) {
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_AHEAD};
   nabla_matmul_plan *plan = NULL;
   nabla_status status =
       nabla_matmul_plan_create_from(weight, &options, &plan, NULL);

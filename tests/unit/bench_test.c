@@ -42,7 +42,8 @@ Test(bench, reports_every_kernel) {
     by_row += rows[i].has_rows != 0;
     all += expected_rows(&rows[i]);
   }
-  nabla_bench_options options = {.bytes = 1 << 18, .repetitions = 2};
+  nabla_bench_options options = {
+      .struct_size = sizeof options, .bytes = 1 << 18, .repetitions = 2};
   seen s = {.block = 64};
   cr_assert_eq(nabla_bench_codecs(&options, NULL, count_result, &s, NULL),
                NABLA_OK);
@@ -52,7 +53,8 @@ Test(bench, reports_every_kernel) {
 }
 
 Test(bench, takes_one_encoding_block_and_isa) {
-  nabla_bench_options options = {.encoding = nabla_encoding_find("fp4"),
+  nabla_bench_options options = {.struct_size = sizeof options,
+                                 .encoding = nabla_encoding_find("fp4"),
                                  .isa = NABLA_ISA_SCALAR,
                                  .block = 128,
                                  .bytes = 1,
@@ -73,16 +75,18 @@ static void *refuse(void *self, void *block, size_t old, size_t size) {
 
 Test(bench, refuses_what_it_cannot_do) {
   seen s = {.block = 64};
-  nabla_bench_options bad_block = {.block = 65, .bytes = 1 << 18};
+  nabla_bench_options bad_block = {
+      .struct_size = sizeof bad_block, .block = 65, .bytes = 1 << 18};
   cr_expect_eq(nabla_bench_codecs(&bad_block, NULL, count_result, &s, NULL),
                NABLA_INVALID_ARGUMENT);
-  nabla_bench_options too_many = {.repetitions = UINT32_MAX};
+  nabla_bench_options too_many = {.struct_size = sizeof too_many,
+                                  .repetitions = UINT32_MAX};
   cr_expect_eq(nabla_bench_codecs(&too_many, NULL, count_result, &s, NULL),
                NABLA_TOO_LARGE);
   for (size_t nth = 0; nth < 8; nth++) { /* each allocation fails once */
     size_t left = nth;
     nabla_allocator failing = {&left, refuse};
-    nabla_bench_options small = {.bytes = 1 << 18};
+    nabla_bench_options small = {.struct_size = sizeof small, .bytes = 1 << 18};
     cr_expect_eq(nabla_bench_codecs(&small, &failing, count_result, &s, NULL),
                  NABLA_NO_MEMORY);
   }

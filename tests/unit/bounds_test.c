@@ -59,7 +59,7 @@ Test(bounds, the_largest_code) {
  * infinity. */
 static float decoded(const nabla_format *format, const uint8_t *codes,
                      float scale, nabla_dtype dtype) {
-  const nabla_codec_options how = {.dtype = dtype};
+  const nabla_codec_options how = {.struct_size = sizeof how, .dtype = dtype};
   nabla_codec codec;
   float scales[256], values[256];
   uint8_t raw[256 * 4], zeros[256];

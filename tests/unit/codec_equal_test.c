@@ -49,7 +49,8 @@ static subject subject_of(size_t number) {
 
 static nabla_codec codec_for(const nabla_format *format, nabla_isa isa,
                              nabla_dtype dtype) {
-  const nabla_codec_options options = {.isa = isa, .dtype = dtype};
+  const nabla_codec_options options = {
+      .struct_size = sizeof options, .isa = isa, .dtype = dtype};
   nabla_codec codec;
   cr_assert_eq(nabla_codec_select(format, &options, &codec, NULL), NABLA_OK);
   return codec;

@@ -252,7 +252,8 @@ ParameterizedTest(size_t *row, codec, narrow_dtypes_are_as_f32) {
       nabla_to_f32(dtypes[d], narrow, COUNT, in);
       guarded a = encode(&format, in, COUNT);
       guarded b = guarded_create(&format, COUNT, 0);
-      const nabla_codec_options options = {.dtype = dtypes[d]};
+      const nabla_codec_options options = {.struct_size = sizeof options,
+                                           .dtype = dtypes[d]};
       nabla_codec codec;
       cr_assert_eq(nabla_codec_select(&format, &options, &codec, NULL),
                    NABLA_OK);
@@ -340,10 +341,12 @@ Test(codec, other_dtypes_and_searches_of_rows_are_refused) {
                          .block = 4};
   nabla_codec codec = {.isa = NABLA_ISA_AVX2};
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_codec_options options = {.dtype = NABLA_DTYPE_F64};
+  nabla_codec_options options = {.struct_size = sizeof options,
+                                 .dtype = NABLA_DTYPE_F64};
   cr_expect_eq(nabla_codec_select(&format, &options, &codec, &diag),
                NABLA_UNSUPPORTED);
-  options = (nabla_codec_options){.search = 1};
+  options = (nabla_codec_options){.struct_size = sizeof(nabla_codec_options),
+                                  .search = 1};
   cr_expect_eq(nabla_codec_select(&format, &options, &codec, &diag),
                NABLA_UNSUPPORTED);
   cr_expect_eq(codec.isa, NABLA_ISA_AVX2, "outputs stay as they were");

@@ -84,7 +84,8 @@ static void drop(made *m) {
 }
 
 static nabla_quantize_options all_as(const char *encoding) {
-  return (nabla_quantize_options){.encoding = nabla_encoding_find(encoding)};
+  return (nabla_quantize_options){.struct_size = sizeof(nabla_quantize_options),
+                                  .encoding = nabla_encoding_find(encoding)};
 }
 
 /* ---- files -------------------------------------------------------------- */
@@ -434,7 +435,8 @@ static void quantize_to(const char *path, const nabla_quantize_options *options,
   nabla_write_summary summary;
   made m = make(in, options, NULL);
   cr_assert_eq(m.status, NABLA_OK, "%s", m.diag.what);
-  const nabla_write_options where = {.path = path, .folder = m.folder};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = path, .folder = m.folder};
   cr_expect_eq(nabla_plan_write(m.plan, &where, NULL, &summary, &m.diag),
                wanted, "%s", m.diag.what);
   cr_expect_not_null(strstr(m.diag.what, what), "%s", m.diag.what);
@@ -517,8 +519,9 @@ Test(folder, decoding_takes_the_member_out) {
   cr_assert_eq(nabla_folder_create(packed, NULL, again, NULL, &files, &diag),
                NABLA_OK, "%s", diag.what);
   cr_expect_eq(nabla_folder_get_config(files).action, NABLA_CONFIG_REMOVE);
-  const nabla_dequantize_options how = {0};
-  const nabla_write_options where = {.path = again, .folder = files};
+  const nabla_dequantize_options how = {.struct_size = sizeof how};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = again, .folder = files};
   cr_assert_eq(nabla_dequantize(packed, &how, &where, NULL, &summary, &diag),
                NABLA_OK, "%s", diag.what);
   cr_expect_eq(summary.copied, 1u);
@@ -536,7 +539,8 @@ Test(folder, a_file_that_changes_after_it_was_listed_is_refused) {
   put("README.md", "one");
   made m = make(in, &options, NULL);
   put("README.md", "three");
-  const nabla_write_options where = {.path = out, .folder = m.folder};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = out, .folder = m.folder};
   cr_expect_eq(nabla_plan_write(m.plan, &where, NULL, &summary, &m.diag),
                NABLA_CORRUPT);
   cr_expect_not_null(strstr(m.diag.what, "changed since it was listed"));
@@ -557,7 +561,8 @@ Test(folder, a_folder_that_becomes_a_link_is_refused) {
   made m = make(in, &options, NULL);
   cr_assert_eq(rename(sub, aside), 0);
   cr_assert_eq(symlink("../aside", sub), 0);
-  const nabla_write_options where = {.path = out, .folder = m.folder};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = out, .folder = m.folder};
   cr_expect_eq(nabla_plan_write(m.plan, &where, NULL, &summary, &m.diag),
                NABLA_CORRUPT);
   cr_expect_not_null(strstr(m.diag.what, "changed since it was listed"));

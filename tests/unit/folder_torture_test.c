@@ -60,6 +60,7 @@ static void make_folder(const char *folder, const char *name) {
 static nabla_status quantize(int force, const nabla_environment *environment,
                              nabla_diag *diag) {
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find("nf4"),
       .settings = {.has_scale = 1, .scale = NABLA_SCALE_DYNAMIC8}};
   nabla_checkpoint *checkpoint = NULL;
@@ -73,7 +74,10 @@ static nabla_status quantize(int force, const nabla_environment *environment,
   if (!status)
     status =
         nabla_folder_create(checkpoint, plan, out, environment, &folder, diag);
-  const nabla_write_options where = {out, force, folder};
+  const nabla_write_options where = {.struct_size = sizeof where,
+                                     .path = out,
+                                     .force = force,
+                                     .folder = folder};
   if (!status)
     status = nabla_plan_write(plan, &where, environment, &summary, diag);
   nabla_folder_destroy(folder);

@@ -65,6 +65,7 @@ static nabla_status make_plan(int search) {
   checkpoint = model_open(model);
   importance = model_open(weights);
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find("nf4"),
       .settings = {.search = search},
       .importance = importance,

@@ -70,7 +70,8 @@ static void free_arrays(arrays *a) {
 static nabla_matmul_plan *plan_of(const nabla_matmul_weight *weight,
                                   nabla_matmul_provider provider,
                                   nabla_isa isa) {
-  const nabla_matmul_options options = {.provider = provider, .isa = isa};
+  const nabla_matmul_options options = {
+      .struct_size = sizeof options, .provider = provider, .isa = isa};
   nabla_matmul_plan *plan = NULL;
   cr_assert_eq(nabla_matmul_plan_create_from(weight, &options, &plan, &diag),
                NABLA_OK, "%s", diag.what);
@@ -185,7 +186,8 @@ static void expect_exact_run(const product *p, const nabla_matmul_plan *plan,
 /* Integers against f64: C has none. */
 static void expect_int8(const nabla_ahead_set *set, nabla_isa isa) {
   static const uint64_t some_m[] = {1, 3, 7, 24, M_MOST};
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_AHEAD,
                                         .isa = isa,
                                         .numerics = NABLA_NUMERICS_INT8};
   for (uint64_t units = 1; units < 12; units += 5) {
@@ -222,7 +224,8 @@ static void expect_largest(const nabla_ahead_set *set) {
                  .scale = set->scale},
       .n = 37,
       .k = set->k};
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_AHEAD};
   product p = product_create(&shape);
   nabla_matmul_plan *plan = plan_of(&p.weight, NABLA_MATMUL_AHEAD, options.isa);
   for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++) {
@@ -306,7 +309,9 @@ Test(matmul_ahead, levels_for_many_rows_are_used_for_these_alone) {
   int count = 0;
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
-    const nabla_matmul_options best = {0}, avx512 = {.isa = NABLA_ISA_AVX512};
+    const nabla_matmul_options best = {.struct_size = sizeof best},
+                               avx512 = {.struct_size = sizeof avx512,
+                                         .isa = NABLA_ISA_AVX512};
     if (set->ggml || set->level != NABLA_LEVEL_amx ||
         !nabla_level_available(set->level, NABLA_ISA_BEST))
       continue;
@@ -320,8 +325,13 @@ Test(matmul_ahead, levels_for_many_rows_are_used_for_these_alone) {
     expect_other(kernel_for(set, set->k + k, best, 32));
     expect_other(kernel_for(set, k, avx512, 32));
     for (uint64_t m = 1; m < set->first; m++)
-      expect_other(kernel_for(set, k, (nabla_matmul_options){.m_max = m}, m));
-    const nabla_matmul_options few = {.m_max = set->first};
+      expect_other(kernel_for(
+          set, k,
+          (nabla_matmul_options){.struct_size = sizeof(nabla_matmul_options),
+                                 .m_max = m},
+          m));
+    const nabla_matmul_options few = {.struct_size = sizeof few,
+                                      .m_max = set->first};
     cr_expect_str_eq(kernel_for(set, k, few, few.m_max),
                      "gemm_f32_bf16x3_amx, amx");
     count++;
@@ -336,7 +346,8 @@ Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
                                       .k = 3,
                                       .codes = values,
                                       .code_bytes = sizeof values};
-  const nabla_matmul_options options = {.provider = NABLA_MATMUL_AHEAD};
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .provider = NABLA_MATMUL_AHEAD};
   nabla_matmul_plan *plan = NULL;
   cr_expect_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
                NABLA_UNSUPPORTED);
@@ -370,6 +381,7 @@ Test(matmul_ahead, plans_that_need_no_tiles_do_not_ask_for_them) {
         .scales = scales,
         .scale_bytes = plans[i].k / 64 * sizeof *scales};
     nabla_matmul_options options = plans[i].options;
+    options.struct_size = sizeof options;
     nabla_matmul_plan *plan = NULL;
     options.provider = NABLA_MATMUL_AHEAD;
     cr_assert_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),

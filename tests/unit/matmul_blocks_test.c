@@ -126,7 +126,8 @@ Test(matmul_blocks, every_format_by_c) {
   const nabla_ggml *all = nabla_ggml_formats(&count);
   for (int isa = NABLA_ISA_BEST; isa <= NABLA_ISA_AVX512; isa++)
     for (size_t i = 0; i < count; i++) {
-      const nabla_matmul_options options = {.provider = NABLA_MATMUL_C,
+      const nabla_matmul_options options = {.struct_size = sizeof options,
+                                            .provider = NABLA_MATMUL_C,
                                             .isa = (nabla_isa)isa};
       if (nabla_isa_available((nabla_isa)isa))
         expect_format(&all[i], all[i].elements, &options);
@@ -152,8 +153,10 @@ Test(matmul_blocks, every_kernel_made_ahead_of_time) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
     const nabla_isa isa = product_isa_of(set->level);
-    const nabla_matmul_options options = {
-        .provider = NABLA_MATMUL_AHEAD, .isa = isa, .numerics = set->numerics};
+    const nabla_matmul_options options = {.struct_size = sizeof options,
+                                          .provider = NABLA_MATMUL_AHEAD,
+                                          .isa = isa,
+                                          .numerics = set->numerics};
     if (!set->ggml || !nabla_level_available(set->level, isa)) continue;
     expect_format(nabla_ggml_find(set->ggml), set->any_size, &options);
     if (set->k) expect_largest(set, &options);
@@ -168,7 +171,8 @@ Test(matmul_blocks, floats_of_all_types_in_x_y_and_bias) {
         .ggml = nabla_ggml_find("q5_k"), .n = 13, .k = 512};
     product p = product_create(&shape);
     guarded_bytes bias = product_x(&p, 1, types[i / 3], 5); /* K > N of them */
-    const nabla_matmul_options options = {.x_type = types[i % 3],
+    const nabla_matmul_options options = {.struct_size = sizeof options,
+                                          .x_type = types[i % 3],
                                           .y_type = types[i / 3],
                                           .bias = bias.data,
                                           .bias_bytes = bias.size};
@@ -192,8 +196,9 @@ Test(matmul_blocks, a_pool_gives_the_same_bytes) {
     product p = product_create(&shape);
     guarded_bytes x = product_x(&p, M, NABLA_DTYPE_F32, 3);
     for (int shared = 0; shared < 2; shared++) {
-      const nabla_matmul_options options = {.environment.pool =
-                                                shared ? pool : NULL};
+      const nabla_matmul_options options = {
+          .struct_size = sizeof options,
+          .environment.pool = shared ? pool : NULL};
       nabla_matmul_plan *plan = plan_of(&p, &options);
       guarded_bytes room = workspace_of(plan, M);
       cr_expect_eq(
@@ -218,6 +223,7 @@ Test(matmul_blocks, what_c_has_not_is_exact_and_in_place) {
   product p = product_create(&shape);
   for (int numerics = 0; numerics < NABLA_NUMERICS_COUNT; numerics++) {
     const nabla_matmul_options options = {
+        .struct_size = sizeof options,
         .numerics = (nabla_numerics)numerics,
         .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
         .provider = NABLA_MATMUL_C};
@@ -236,8 +242,9 @@ Test(matmul_blocks, what_c_has_not_is_exact_and_in_place) {
 Test(matmul_blocks, formats_without_kernels_made_ahead_of_time) {
   const product_shape shape = {
       .ggml = nabla_ggml_find("mxfp4"), .n = 9, .k = 128};
-  const nabla_matmul_options best = {0},
-                             ahead = {.provider = NABLA_MATMUL_AHEAD};
+  const nabla_matmul_options best = {.struct_size = sizeof best},
+                             ahead = {.struct_size = sizeof ahead,
+                                      .provider = NABLA_MATMUL_AHEAD};
   product p = product_create(&shape);
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
@@ -255,7 +262,7 @@ Test(matmul_blocks, formats_without_kernels_made_ahead_of_time) {
 Test(matmul_blocks, other_components_are_not_read) {
   const product_shape shape = {
       .ggml = nabla_ggml_find("q8_0"), .n = 9, .k = 128};
-  const nabla_matmul_options options = {0};
+  const nabla_matmul_options options = {.struct_size = sizeof options};
   product p = product_create(&shape);
   void *const nowhere = (void *)(uintptr_t)1;
   p.weight.scales = p.weight.zero_points = nowhere;

@@ -149,8 +149,11 @@ static void expect_format(const nabla_encoding *encoding,
         .at_start = (int)(i & 1)};
     product p = product_create(&shape);
     for (size_t j = 0; j < COUNT(some_m); j++) {
-      const setting s = {.options = {.provider = NABLA_MATMUL_C, .isa = isa},
-                         .m = some_m[j]};
+      const setting s = {
+          .options = {.struct_size = sizeof(nabla_matmul_options),
+                      .provider = NABLA_MATMUL_C,
+                      .isa = isa},
+          .m = some_m[j]};
       expect_product(&p, &s, j == 2);
     }
     product_destroy(&p);
@@ -177,7 +180,9 @@ Test(matmul, every_instruction_set_gives_the_product) {
 
 static void expect_variant(nabla_format format, uint64_t n, uint64_t k) {
   const product_shape shape = {.format = format, .n = n, .k = k};
-  const setting s = {.options = {.provider = NABLA_MATMUL_C}, .m = 3};
+  const setting s = {.options = {.struct_size = sizeof(nabla_matmul_options),
+                                 .provider = NABLA_MATMUL_C},
+                     .m = 3};
   product p = product_create(&shape);
   expect_product(&p, &s, 0);
   product_destroy(&p);
@@ -212,12 +217,14 @@ Test(matmul, floats_of_all_types_in_weight_x_y_and_bias) {
             .dtype = types[w], .n = 13, .k = 70, .at_start = (int)(i & 1)};
         product p = product_create(&shape);
         guarded_bytes bias = product_x(&p, 1, types[j], 5); /* K > N of them */
-        const setting s = {.options = {.x_type = types[i],
-                                       .y_type = types[j],
-                                       .provider = NABLA_MATMUL_C,
-                                       .bias = bias.data,
-                                       .bias_bytes = bias.size},
-                           .m = 5};
+        const setting s = {
+            .options = {.struct_size = sizeof(nabla_matmul_options),
+                        .x_type = types[i],
+                        .y_type = types[j],
+                        .provider = NABLA_MATMUL_C,
+                        .bias = bias.data,
+                        .bias_bytes = bias.size},
+            .m = 5};
         expect_product(&p, &s, 1);
         guarded_bytes_destroy(&bias);
         product_destroy(&p);
@@ -238,9 +245,11 @@ static void expect_same_with(nabla_pool *pool) {
       .n = 203,
       .k = 301};
   product p = product_create(&shape);
-  const nabla_matmul_options options = {.environment.pool = pool,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .environment.pool = pool,
                                         .x_type = NABLA_DTYPE_BF16},
-                             alone = {.x_type = NABLA_DTYPE_BF16};
+                             alone = {.struct_size = sizeof alone,
+                                      .x_type = NABLA_DTYPE_BF16};
   cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &alone, &one, &diag),
                NABLA_OK);
   cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &options, &many, &diag),
@@ -287,11 +296,13 @@ Test(matmul, a_pool_gives_the_same_bytes) {
 static void quantize_model(const char *from, const char *to) {
   static const char *const only[] = {"w.weight"};
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find("nf4"),
       .settings = {.block = 64, .has_scale = 1, .scale = NABLA_SCALE_DYNAMIC8},
       .only = only,
       .only_count = 1};
-  const nabla_write_options where = {.path = to, .force = 1};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = to, .force = 1};
   nabla_checkpoint *checkpoint = model_open(from);
   nabla_plan *plan = NULL;
   nabla_write_summary summary;
@@ -365,7 +376,8 @@ Test(matmul, a_plan_tells_what_was_chosen) {
   product p = nf4_product(9, 70);
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
-  const nabla_matmul_options options = {.numerics = NABLA_NUMERICS_INT8,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .numerics = NABLA_NUMERICS_INT8,
                                         .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
                                         .provider = NABLA_MATMUL_C,
                                         .m_max = 5};
@@ -452,13 +464,13 @@ Test(matmul, weights_that_contradict_themselves) {
 
 Test(matmul, options_that_cannot_be) {
   product p = nf4_product(9, 70);
-  nabla_matmul_options o = {0};
+  nabla_matmul_options o = {.struct_size = sizeof o};
   float bias[10];
-#define OPTION(change, status, text)                     \
-  do {                                                   \
-    o = (nabla_matmul_options){0};                       \
-    change;                                              \
-    expect_refused(&p.weight, &o, NABLA_##status, text); \
+#define OPTION(change, status, text)                                         \
+  do {                                                                       \
+    o = (nabla_matmul_options){.struct_size = sizeof(nabla_matmul_options)}; \
+    change;                                                                  \
+    expect_refused(&p.weight, &o, NABLA_##status, text);                     \
   } while (0)
   OPTION(o.numerics = NABLA_NUMERICS_COUNT, INVALID_ARGUMENT, "no such");
   OPTION(o.layout = NABLA_WEIGHT_LAYOUT_COUNT, INVALID_ARGUMENT, "no such");
@@ -497,8 +509,11 @@ Test(matmul, runs_that_cannot_be) {
   nabla_matmul_plan *plan = NULL, *halves = NULL;
   float x[70 * 2] = {0}, y[9 * 2] = {0};
   _Alignas(64) float room[70 * 2 + 1];
-  const nabla_matmul_options options = {.m_max = 2, .provider = NABLA_MATMUL_C},
-                             narrow = {.x_type = NABLA_DTYPE_F16,
+  const nabla_matmul_options options = {.struct_size = sizeof options,
+                                        .m_max = 2,
+                                        .provider = NABLA_MATMUL_C},
+                             narrow = {.struct_size = sizeof narrow,
+                                       .x_type = NABLA_DTYPE_F16,
                                        .provider = NABLA_MATMUL_C};
   cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
                NABLA_OK);
@@ -650,9 +665,10 @@ Test(matmul, kernels_from_outside) {
   nabla_pool *pool = NULL;
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
-  const nabla_matmul_options in_place = {0};
+  const nabla_matmul_options in_place = {.struct_size = sizeof in_place};
   cr_assert_eq(nabla_pool_create(3, NULL, &pool, NULL), NABLA_OK);
-  nabla_matmul_options o = {.layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
+  nabla_matmul_options o = {.struct_size = sizeof o,
+                            .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
                             .numerics = NABLA_NUMERICS_BF16,
                             .bias = bias,
                             .bias_bytes = sizeof bias};
@@ -690,6 +706,7 @@ Test(matmul, no_memory) {
     failing_allocator failing;
     failing_allocator_init(&failing, at);
     const nabla_matmul_options o = {
+        .struct_size = sizeof o,
         .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
         .environment.allocator = &failing.allocator};
     nabla_matmul_plan *plan = NULL;

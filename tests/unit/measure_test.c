@@ -70,9 +70,12 @@ static const nabla_difference *row_named(const char *name) {
 static void quantize(const char *encoding, uint64_t block) {
   nabla_plan *plan = NULL;
   nabla_write_summary written;
-  const nabla_write_options where = {.path = path_b, .force = 1};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = path_b, .force = 1};
   const nabla_quantize_options options = {
-      .encoding = nabla_encoding_find(encoding), .settings = {.block = block}};
+      .struct_size = sizeof options,
+      .encoding = nabla_encoding_find(encoding),
+      .settings = {.block = block}};
   nabla_checkpoint *checkpoint = model_open(path_a);
   GOOD(nabla_plan_create(checkpoint, &options, NULL, &plan, &diag));
   GOOD(nabla_plan_write(plan, &where, NULL, &written, &diag));
@@ -352,8 +355,9 @@ Test(measure, verify_says_what_cannot_be_decoded) {
                NABLA_UNSUPPORTED);
   /* nor can it be decoded or compared */
   nabla_write_summary written;
-  const nabla_dequantize_options options = {0};
-  const nabla_write_options where = {.path = path_b, .force = 0};
+  const nabla_dequantize_options options = {.struct_size = sizeof options};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = path_b, .force = 0};
   cr_expect_eq(
       nabla_dequantize(checkpoint, &options, &where, NULL, &written, &diag),
       NABLA_UNSUPPORTED);

@@ -114,12 +114,14 @@ static const packing packings[] = {
 static void write_packed(const packing *how, const char *path) {
   static const char *const only[] = {"w1"};
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find(how->encoding),
       .settings = {.block = how->block},
       .layout = how->layout,
       .only = only,
       .only_count = 1};
-  const nabla_write_options where = {.path = path, .force = 1};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = path, .force = 1};
   nabla_checkpoint *checkpoint = model_open(dense_path);
   nabla_plan *plan = NULL;
   nabla_write_summary summary;

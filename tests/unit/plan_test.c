@@ -22,6 +22,7 @@ static void set_up(void) {
   temp_folder_create(&folder);
   temp_folder_path(&folder, "x.safetensors", path);
   diag = (nabla_diag)NABLA_DIAG_INIT;
+  options.struct_size = sizeof options;
   options.encoding = nabla_encoding_find("nf4");
 }
 
@@ -450,7 +451,8 @@ Test(plan, packed_tensors_are_kept) {
   load(model, COUNT(model));
   options.rules = rules, options.rule_count = 2;
   cr_assert_eq(make_plan(), NABLA_OK, "%s", diag.what);
-  const nabla_write_options where = {.path = packed, .force = 0};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = packed, .force = 0};
   cr_assert_eq(nabla_plan_write(plan, &where, NULL, &summary, &diag), NABLA_OK,
                "%s", diag.what);
   nabla_plan_destroy(plan);

@@ -34,7 +34,9 @@ static void set_up(void) {
   temp_folder_path(&folder, "out.safetensors", out);
   temp_folder_path(&folder, "back.safetensors", back);
   diag = (nabla_diag)NABLA_DIAG_INIT;
+  options.struct_size = sizeof options;
   options.encoding = nabla_encoding_find("nf4");
+  decode_options.struct_size = sizeof decode_options;
 }
 
 static void tear_down(void) { model_remove_tree(folder.path); }
@@ -44,7 +46,8 @@ TestSuite(quantize, .init = set_up, .fini = tear_down);
 static nabla_status write_plan(const nabla_checkpoint *checkpoint,
                                const char *to, int force) {
   nabla_plan *plan = NULL;
-  const nabla_write_options where = {.path = to, .force = force};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = to, .force = force};
   diag = (nabla_diag)NABLA_DIAG_INIT;
   nabla_status status =
       nabla_plan_create(checkpoint, &options, &environment, &plan, &diag);
@@ -66,7 +69,8 @@ static nabla_status quantize(const char *from, const char *to, int force) {
 
 static nabla_status dequantize(const char *from, const char *to) {
   nabla_checkpoint *checkpoint = NULL;
-  const nabla_write_options where = {.path = to, .force = 0};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = to, .force = 0};
   diag = (nabla_diag)NABLA_DIAG_INIT;
   nabla_status status =
       nabla_checkpoint_open(from, &environment, &checkpoint, &diag);

@@ -236,9 +236,11 @@ static void write_model(void) {
 
 static nabla_status quantize(const char *to) {
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find("nf4"),
       .settings = {.block = 16, .has_scale = 1, .scale = NABLA_SCALE_DYNAMIC8}};
-  const nabla_write_options where = {.path = to, .force = 1};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = to, .force = 1};
   nabla_checkpoint *checkpoint = NULL;
   nabla_plan *plan = NULL;
   diag = (nabla_diag)NABLA_DIAG_INIT;

@@ -95,13 +95,15 @@ static nabla_status quantize_from(const char *from, const char *to, int force,
   const nabla_quantize_rule rule = {
       "b", nabla_encoding_find("int8"), {.block = 0}};
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find("nf4"),
       .nonfinite = NABLA_NONFINITE_KEEP, /* so that its pass is tried too */
       .skip = skip,
       .skip_count = 1,
       .rules = &rule,
       .rule_count = 1};
-  const nabla_write_options where = {.path = to, .force = force};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = to, .force = force};
   nabla_checkpoint *checkpoint = NULL;
   nabla_plan *plan = NULL;
   nabla_write_summary summary;
@@ -148,12 +150,14 @@ static nabla_status quantize_variant(const nabla_environment *e,
                                      nabla_diag *diag) {
   static const char *const skip[] = {"f.weight"}; /* not for bitsandbytes */
   nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find(now->encoding),
       .settings = now->settings,
       .layout = now->layout,
       .skip = skip,
       .skip_count = now->layout == NABLA_CHOOSE_BITSANDBYTES};
-  const nabla_write_options where = {.path = out_file};
+  const nabla_write_options where = {.struct_size = sizeof where,
+                                     .path = out_file};
   nabla_checkpoint *checkpoint = NULL, *importance = NULL;
   nabla_plan *plan = NULL;
   nabla_write_summary summary;
@@ -171,9 +175,10 @@ static nabla_status quantize_variant(const nabla_environment *e,
 
 static nabla_status decode_file(const char *from, const nabla_environment *e,
                                 nabla_diag *diag) {
-  const nabla_dequantize_options options = {.has_dtype = 1,
-                                            .dtype = NABLA_DTYPE_F32};
-  const nabla_write_options where = {.path = out_file, .force = 0};
+  const nabla_dequantize_options options = {
+      .struct_size = sizeof options, .has_dtype = 1, .dtype = NABLA_DTYPE_F32};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = out_file, .force = 0};
   nabla_checkpoint *checkpoint = NULL;
   nabla_write_summary summary;
   nabla_status status = nabla_checkpoint_open(from, e, &checkpoint, diag);

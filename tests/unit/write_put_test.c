@@ -55,9 +55,10 @@ static void write_model(void) {
 static nabla_status quantize(const nabla_os *os, uint32_t threads,
                              const nabla_allocator *allocator, const char *to) {
   const nabla_quantize_options options = {
+      .struct_size = sizeof options,
       .encoding = nabla_encoding_find("int4"),
       .settings = {.zero_point = 1, .has_scale = 1, .scale = NABLA_SCALE_F16}};
-  const nabla_write_options where = {.path = to};
+  const nabla_write_options where = {.struct_size = sizeof where, .path = to};
   nabla_environment environment = {.os = os, .allocator = allocator};
   nabla_checkpoint *checkpoint = NULL;
   nabla_plan *plan = NULL;

@@ -7,7 +7,7 @@
 
 #define TOOL_MAX_FILES 16 /* of an option */
 
-/* Zero-initialised is valid. */
+/* Zero-initialised but for options.struct_size. */
 typedef struct tool_compile {
   nabla_compile_options options;
   const char *files[NABLA_COMPILE_OPTIONS][TOOL_MAX_FILES];

@@ -151,7 +151,10 @@ static nabla_status emit(const settings *s, nabla_compiler *compiler,
   nabla_status status;
   if (s->header) {
     read_prefix(s->header, prefix);
-    const nabla_static_sinks sinks = {sink, {collect, &out->header}, prefix};
+    const nabla_static_sinks sinks = {.struct_size = sizeof sinks,
+                                      .object = sink,
+                                      .header = {collect, &out->header},
+                                      .prefix = prefix};
     status = nabla_emit_static(compiler, text, size, name, &s->compile.options,
                                &sinks, diag);
   } else {
@@ -172,7 +175,9 @@ static nabla_status write_made(const settings *s, const made *m,
 /* `*out_failed`: it is the program that is wrong. */
 static nabla_status run(const settings *s, const char *path, int *out_failed,
                         nabla_diag *diag) {
-  nabla_compiler_options options = {.cache = "", .diagnostic = tool_diagnostic};
+  nabla_compiler_options options = {.struct_size = sizeof options,
+                                    .cache = "",
+                                    .diagnostic = tool_diagnostic};
   nabla_compiler *compiler;
   made m;
   NABLA_TRY(nabla_compiler_create(&options, NULL, &compiler, diag));
@@ -189,7 +194,8 @@ static nabla_status run(const settings *s, const char *path, int *out_failed,
 
 int main(int argc, char **argv) {
   tool_begin();
-  settings s = {.emission = NABLA_EMIT_OBJ};
+  settings s = {.emission = NABLA_EMIT_OBJ,
+                .compile.options.struct_size = sizeof s.compile.options};
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
   int failed = 0;

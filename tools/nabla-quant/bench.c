@@ -15,7 +15,8 @@ static void report(void *context, const nabla_bench_result *result) {
 nabla_status cli_run_bench(cli *c, nabla_diag *diag) {
   const cli_options *o = &c->options;
   int json = cli_given(o, CLI_OPTION_json);
-  nabla_bench_options how = {.isa = o->quantize.isa,
+  nabla_bench_options how = {.struct_size = sizeof how,
+                             .isa = o->quantize.isa,
                              .block = o->quantize.settings.block,
                              .bytes = o->size_mib << 20,
                              .repetitions = (uint32_t)o->repeat};

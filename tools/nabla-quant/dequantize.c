@@ -5,9 +5,15 @@ static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
                           const nabla_folder *folder, nabla_diag *diag) {
   nabla_write_summary summary = {0};
   const nabla_write_options where = {
-      c->options.output, cli_given(&c->options, CLI_OPTION_force), folder};
-  nabla_dequantize_options how = {cli_given(&c->options, CLI_OPTION_dtype),
-                                  c->options.dtype, c->options.quantize.isa};
+      .struct_size = sizeof where,
+      .path = c->options.output,
+      .force = cli_given(&c->options, CLI_OPTION_force),
+      .folder = folder};
+  nabla_dequantize_options how = {
+      .struct_size = sizeof how,
+      .has_dtype = cli_given(&c->options, CLI_OPTION_dtype),
+      .dtype = c->options.dtype,
+      .isa = c->options.quantize.isa};
   NABLA_TRY(nabla_dequantize(checkpoint, &how, &where, &c->environment,
                              &summary, diag));
   c->written = 1;

@@ -166,7 +166,10 @@ static nabla_status check_operands(const cli_options *options,
 }
 
 static void set_defaults(cli_options *out) {
-  *out = (cli_options){.verb = CLI_VERB_COUNT, .size_mib = 512, .repeat = 7};
+  *out = (cli_options){.verb = CLI_VERB_COUNT,
+                       .size_mib = 512,
+                       .repeat = 7,
+                       .quantize.struct_size = sizeof out->quantize};
   size_t count;
   out->quantize.encoding = nabla_encodings(&count);
 }

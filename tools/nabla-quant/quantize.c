@@ -29,7 +29,10 @@ static nabla_status write(cli *c, const nabla_checkpoint *checkpoint,
                           nabla_diag *diag) {
   nabla_write_summary summary = {0};
   const nabla_write_options where = {
-      c->options.output, cli_given(&c->options, CLI_OPTION_force), folder};
+      .struct_size = sizeof where,
+      .path = c->options.output,
+      .force = cli_given(&c->options, CLI_OPTION_force),
+      .folder = folder};
   cli_plan_warn(c, checkpoint, plan, folder);
   NABLA_TRY(nabla_plan_write(plan, &where, &c->environment, &summary, diag));
   c->written = 1;

@@ -212,7 +212,8 @@ static int finish(run *r, nabla_status status, const nabla_diag *diag) {
 }
 
 int main(int argc, char **argv) {
-  static run_settings s;
+  static run_settings s = {.compile.options.struct_size =
+                               sizeof s.compile.options};
   static run r;
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;

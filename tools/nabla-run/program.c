@@ -46,7 +46,8 @@ static nabla_status open_saved(run *r, nabla_diag *diag) {
 #if NABLA_RUN_COMPILES
 static nabla_status compile(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
-  nabla_compiler_options options = {.cache = s->cache,
+  nabla_compiler_options options = {.struct_size = sizeof options,
+                                    .cache = s->cache,
                                     .diagnostic = tool_diagnostic};
   char *text;
   size_t size;

@@ -224,8 +224,9 @@ nabla_status nabla_matmul_plan_create_from(const nabla_matmul_weight *weight,
                                            nabla_diag *diag) {
   NABLA_REQUIRE(weight, diag);
   NABLA_REQUIRE(out, diag);
-  static const nabla_matmul_options defaults = {0};
+  static const nabla_matmul_options defaults = {.struct_size = sizeof defaults};
   if (!options) options = &defaults;
+  NABLA_REQUIRE_SIZE(options, "options of a plan for products", diag);
   void *block = NULL;
   NABLA_TRY(nabla_alloc(options->environment.allocator, 1,
                         sizeof(nabla_matmul_plan), &block, diag));

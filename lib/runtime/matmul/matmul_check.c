@@ -144,7 +144,8 @@ static nabla_status check_packed(uint64_t elements, nabla_matmul_request *out,
   nabla_matmul_weight *weight = &out->weight;
   nabla_format *format = &weight->format;
   nabla_packed_size size;
-  const nabla_codec_options options = {.isa = out->isa};
+  const nabla_codec_options options = {.struct_size = sizeof options,
+                                       .isa = out->isa};
   NABLA_TRY(nabla_format_size(format, elements, &size, diag));
   NABLA_TRY(check_span(weight, elements, diag));
   NABLA_TRY(nabla_codec_select(format, &options, &out->codec, diag));
