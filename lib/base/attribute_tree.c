@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
 #include "lib/base/checked.h"
 
 /* ---- memory ---- */
@@ -79,7 +79,7 @@ static nabla_status put(nabla_buffer *to, nabla_diag *diag, const char *format,
   char text[64];
   va_list list;
   va_start(list, format);
-  int length = vsnprintf(text, sizeof text, format, list);
+  int length = nabla_c_vsnprintf(text, sizeof text, format, list);
   va_end(list);
   return nabla_buffer_append(to, text, (size_t)length, diag);
 }
@@ -183,7 +183,7 @@ static nabla_status read_number(reader *r, nabla_attribute_tree *out) {
   char *stop;
   errno = 0;
   if (out->kind == NABLA_ATTRIBUTE_FLOAT)
-    out->number = strtod(r->at, &stop);
+    out->number = nabla_c_strtod(r->at, &stop);
   else
     out->integer = strtoll(r->at, &stop, 10);
   bool wrong = stop == r->at || *stop != ';' ||

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
 #include "lib/base/controls.h"
 #include "lib/base/utf8.h"
 
@@ -59,7 +60,7 @@ NABLA_PRINTF(4, 0)
 static void show_format(char *out, size_t room, const char *fallback,
                         const char *format, va_list arguments) {
   char text[FORMATTED];
-  const int length = vsnprintf(text, sizeof text, format, arguments);
+  const int length = nabla_c_vsnprintf(text, sizeof text, format, arguments);
   const char *shown = length < 0 ? fallback : text;
   show(out, room, shown, strlen(shown));
 }

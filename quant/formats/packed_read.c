@@ -1,12 +1,12 @@
 /* Parses the JSON descriptions of packed tensors (docs/FORMAT.md). They are
  * hostile: every key is known, unique and checked, or the file is refused. */
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
 #include "lib/base/checked.h"
 #include "lib/base/json/json.h"
 #include "quant/formats/packed.h"
@@ -223,11 +223,7 @@ static nabla_status take_nested_offset(parser *p) {
   nabla_json_event event;
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a nested_offset",
                               &event, p->diag));
-  /* a program may have set a locale in which "0.5" is 0 */
-  const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-  if (!plain) return nabla_fail(p->diag, NABLA_NO_MEMORY, "no locale");
-  p->out->nested_offset = (float)strtod_l(event.text, NULL, plain);
-  freelocale(plain);
+  p->out->nested_offset = (float)nabla_c_strtod(event.text, NULL);
   return isfinite(p->out->nested_offset)
              ? NABLA_OK
              : bad(p, "infinite nested_offset", event.text);

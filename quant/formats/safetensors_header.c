@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
 #include "lib/base/checked.h"
 #include "lib/base/json/json.h"
 #include "quant/formats/safetensors_internal.h"
@@ -173,7 +174,7 @@ static unsigned field_of(const nabla_json_event *key) {
  * it ignores them. At most 64 characters long, only an exponent makes them. */
 static int is_beyond_double(const nabla_json_event *event) {
   return event->kind == NABLA_JSON_NUMBER && strpbrk(event->text, "eE") &&
-         isinf(strtod(event->text, NULL));
+         isinf(nabla_c_strtod(event->text, NULL));
 }
 
 /* The reference reader ignores fields that it does not know (a serde struct

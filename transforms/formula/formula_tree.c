@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
+
 static const nabla_formula formulas[] = {
 #define FORMULA(id, arguments, text) {#id, arguments, text},
 #include "transforms/formula/formulas.def"
@@ -181,7 +183,7 @@ static int factor(parser *p) {
   }
   if (isdigit((unsigned char)*p->at)) {
     char *end;
-    double value = strtod(p->at, &end);
+    double value = nabla_c_strtod(p->at, &end);
     p->at = end;
     return number(p, value);
   }

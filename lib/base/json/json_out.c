@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
 #include "lib/base/controls.h"
 #include "lib/base/decimal.h"
 #include "lib/base/json/json.h"
@@ -209,16 +210,7 @@ void nabla_json_out_double(nabla_json_out *out, double value) {
     emit_decimal(out, (uint64_t)fabs(value));
     return;
   }
-  snprintf(text, sizeof text, "%.9g", value);
-  /* The program may have set a locale whose decimal point is not a point and
-   * may have more than one byte. */
-  const size_t digits = strspn(text, "-0123456789");
-  const size_t other = strcspn(text + digits, "0123456789e");
-  if (other > 0) {
-    text[digits] = '.';
-    memmove(text + digits + 1, text + digits + other,
-            strlen(text + digits + other) + 1);
-  }
+  nabla_c_snprintf(text, sizeof text, "%.9g", value);
   word(out, text);
 }
 

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "lib/base/c_locale.h"
 #include "lib/kernels/builder/k.h"
 
 const char *const nabla_type_f32[2] = {"f32", "vector<16xf32>"};
@@ -20,7 +20,7 @@ const char *const nabla_type_f16[2] = {"f16", "vector<16xf16>"};
 /* Formats a line; false, and failure, when it is too long. */
 static bool format_line(nabla_emitter *e, char line[LINE_MAX_BYTES],
                         const char *format, va_list arguments) {
-  const int length = vsnprintf(line, LINE_MAX_BYTES, format, arguments);
+  const int length = nabla_c_vsnprintf(line, LINE_MAX_BYTES, format, arguments);
   if (length >= 0 && (size_t)length < LINE_MAX_BYTES) return true;
   e->text->failed = 1;
   return false;

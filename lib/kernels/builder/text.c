@@ -2,8 +2,9 @@
 #include "lib/kernels/builder/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "lib/base/c_locale.h"
 
 void nabla_text_deinit(nabla_text *text) {
   free(text->data);
@@ -30,8 +31,8 @@ void nabla_text_add(nabla_text *text, const char *format, ...) {
     size_t room = text->capacity - text->size;
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(room ? text->data + text->size : NULL, room, format,
-                           arguments);
+    int length = nabla_c_vsnprintf(room ? text->data + text->size : NULL, room,
+                                   format, arguments);
     va_end(arguments);
     if (length >= 0 && (size_t)length < room) {
       text->size += (size_t)length;
