@@ -172,8 +172,9 @@ Test(tiles, the_environment_says_what_is_native) {
   cr_expect_not(nabla_level_available(NABLA_LEVEL_amx, NABLA_ISA_NO_AMX));
 }
 
-/* A product of 8 rows in the process's environment. */
-static nabla_status product(void) {
+/* A product of 8 rows in the process's environment, and the name of its last
+ * kernel. */
+static nabla_status product(char kernel[64]) {
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .m_max = 8};
   static float w[64 * 64];
@@ -185,8 +186,12 @@ static nabla_status product(void) {
   nabla_matmul_plan *plan = NULL;
   const nabla_status status =
       nabla_matmul_plan_create_from(&weight, &options, &plan, &diag);
-  if (!status) nabla_matmul_plan_destroy(plan);
-  return status;
+  if (status) return status;
+  nabla_matmul_info info;
+  nabla_matmul_plan_describe(plan, &info);
+  snprintf(kernel, 64, "%s", info.kernels[info.kernel_count - 1].name);
+  nabla_matmul_plan_destroy(plan);
+  return NABLA_OK;
 }
 
 Test(tiles, programs_and_plans_refuse_a_wrong_variable) {
@@ -200,13 +205,22 @@ Test(tiles, programs_and_plans_refuse_a_wrong_variable) {
   cr_expect(strstr(diag.what, "NABLA_ISA") && strstr(diag.next, "no-amx"),
             "%s; %s", diag.what, diag.next);
   diag = (nabla_diag)NABLA_DIAG_INIT;
-  cr_expect_eq(product(), NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(product(text), NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "'sse9'") && strstr(diag.next, "no-amx"),
             "%s; %s", diag.what, diag.next);
 }
 
 Test(tiles, plans_take_what_the_variable_names) {
+  char kernel[64];
   setenv("NABLA_ISA", "no-amx", 1);
-  cr_expect_eq(product(), NABLA_OK, "%s", diag.what);
+  cr_expect_eq(product(kernel), NABLA_OK, "%s", diag.what);
   cr_expect_not(tiles_permitted(), "AMX was asked for");
+}
+
+/* On a CPU without AMX, too, the variable is seen to be read. */
+Test(tiles, plans_take_no_vectors_if_the_variable_says_so) {
+  char kernel[64] = "";
+  setenv("NABLA_ISA", "scalar", 1);
+  cr_expect_eq(product(kernel), NABLA_OK, "%s", diag.what);
+  cr_expect_str_eq(kernel, "c, scalar");
 }

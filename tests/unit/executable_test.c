@@ -305,25 +305,30 @@ Test(executable, results_are_copied_into_arrays_of_the_caller) {
   for (int i = 0; i < 12; i++) cr_expect_eq(room[i], 2 * values[i]);
 }
 
-Test(executable, results_may_be_views_or_arguments) {
+static const int64_t view_shapes[6][2] = {{3, 2}, {2, 3}, {2, 2},
+                                          {3, 2}, {1, 2}, {1, 2}};
+
+/* The results of "views" for the first six values as 3 x 2. */
+static void expect_views(const nabla_dense *y) {
   static const float transposed[] = {1, 3, 5, 2, 4, 6};
   static const float reverse[] = {2, 1, 4, 3, 6, 5};
+  static const float *const wanted[6] = {values,  transposed, values + 2,
+                                         reverse, values,     values};
+  for (int i = 0; i < 6; i++)
+    expect_array(&y[i], 2, view_shapes[i][0], view_shapes[i][1], wanted[i]);
+}
+
+Test(executable, results_may_be_views_or_arguments) {
   const nabla_dense x = array_of(values, 2, 3, 2);
   float room[6];
   /* each allocated, then each into an array of the caller */
   for (int given = -1; given < 6; given++) {
     nabla_dense y[6] = {{0}};
-    static const int64_t shapes[6][2] = {{3, 2}, {2, 3}, {2, 2},
-                                         {3, 2}, {1, 2}, {1, 2}};
     if (given >= 0)
-      y[given] = array_of(room, 2, shapes[given][0], shapes[given][1]);
+      y[given] =
+          array_of(room, 2, view_shapes[given][0], view_shapes[given][1]);
     cr_assert_eq(run("views", &x, 1, y, 6), NABLA_OK, "%s", diag.what);
-    expect_array(&y[0], 2, 3, 2, values);
-    expect_array(&y[1], 2, 2, 3, transposed);
-    expect_array(&y[2], 2, 2, 2, values + 2);
-    expect_array(&y[3], 2, 3, 2, reverse);
-    expect_array(&y[4], 2, 1, 2, values);
-    expect_array(&y[5], 2, 1, 2, values);
+    expect_views(y);
     for (int i = 0; i < 6; i++) {
       cr_expect_neq(y[i].data, values);
       for (int j = 0; j < i; j++) cr_expect_neq(y[i].data, y[j].data);
@@ -395,28 +400,23 @@ Test(executable, threads_of_the_caller_do_not_matter) {
   }
 }
 
-/* An input's memory as that of results that are the input, or views of it. */
+/* An input's memory as that of one result, the caller's as that of another:
+ * results that are the input, or views of it. */
 Test(executable, results_may_replace_inputs) {
-  static const float transposed[] = {1, 3, 5, 2, 4, 6};
-  static const float reverse[] = {2, 1, 4, 3, 6, 5};
-  static const int64_t shapes[6][2] = {{3, 2}, {2, 3}, {2, 2},
-                                       {3, 2}, {1, 2}, {1, 2}};
-  for (int given = 0; given < 6; given++) {
-    float room[6];
-    memcpy(room, values, sizeof room);
-    const nabla_dense x = array_of(room, 2, 3, 2);
-    nabla_dense y[6] = {{0}};
-    y[given] = array_of(room, 2, shapes[given][0], shapes[given][1]);
-    cr_assert_eq(run("views", &x, 1, y, 6), NABLA_OK, "%s", diag.what);
-    expect_array(&y[0], 2, 3, 2, values);
-    expect_array(&y[1], 2, 2, 3, transposed);
-    expect_array(&y[2], 2, 2, 2, values + 2);
-    expect_array(&y[3], 2, 3, 2, reverse);
-    expect_array(&y[4], 2, 1, 2, values);
-    expect_array(&y[5], 2, 1, 2, values);
-    for (int i = 0; i < 6; i++)
-      if (i != given) nabla_dense_release(executable, &y[i]);
-  }
+  for (int over = 0; over < 6; over++)
+    for (int beside = 0; beside < 6; beside++) {
+      float room[6], other[6];
+      memcpy(room, values, sizeof room);
+      const nabla_dense x = array_of(room, 2, 3, 2);
+      nabla_dense y[6] = {{0}};
+      y[beside] =
+          array_of(other, 2, view_shapes[beside][0], view_shapes[beside][1]);
+      y[over] = array_of(room, 2, view_shapes[over][0], view_shapes[over][1]);
+      cr_assert_eq(run("views", &x, 1, y, 6), NABLA_OK, "%s", diag.what);
+      expect_views(y);
+      for (int i = 0; i < 6; i++)
+        if (i != over && i != beside) nabla_dense_release(executable, &y[i]);
+    }
   float both[12];
   memcpy(both, values, sizeof both);
   const nabla_dense x = array_of(both, 2, 1, 12);
