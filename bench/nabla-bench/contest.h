@@ -16,9 +16,12 @@ typedef struct contestant {
   void *self;
   double bytes, flops; /* of one run; 0: they do not count */
 
-  /* by contest_run */
-  int failed; /* it stopped; its figures mean nothing */
+  /* It stopped, or the caller left it out; its figures mean nothing. */
+  int failed;
   char why[256];
+
+  /* by contest_run */
+  uint32_t turns;                 /* 1 where one run takes seconds */
   uint32_t count;                 /* runs in a turn */
   uint64_t next;                  /* weight to begin with */
   double *medians;                /* of each turn */
@@ -28,7 +31,8 @@ typedef struct contestant {
   size_t all_count;
 } contestant;
 
-/* Lets all take `turns` turns. One that fails is left out from then on. */
+/* Lets all take `turns` turns. One that fails is left out from then on; one
+ * whose first run takes seconds counts with that run alone. */
 NABLA_MUST_USE nabla_status contest_run(contestant *all, size_t count,
                                         uint32_t turns, nabla_diag *diag);
 

@@ -116,6 +116,12 @@ static nabla_status set_text(bench_settings *s, size_t index,
     case BENCH_OPTION_peers:
       s->peers = argument;
       return NABLA_OK;
+    case BENCH_OPTION_ops:
+      s->ops = argument;
+      return NABLA_OK;
+    case BENCH_OPTION_type:
+      s->type = argument;
+      return NABLA_OK;
     case BENCH_OPTION_rows:
       s->rows = argument;
       return NABLA_OK;
@@ -204,6 +210,7 @@ static nabla_status check_line(bench_settings *s, const tool_line *line,
   if (s->verb == BENCH_VERB_gemv) s->problem.m = 1;
 #if NABLA_HAS_COMPILER
   NABLA_TRY(bench_peer_check_list(s->peers, diag));
+  NABLA_TRY(bench_ops_check_list(s->ops, diag));
 #endif
   return NABLA_OK;
 }
@@ -220,6 +227,8 @@ static nabla_status run(bench_settings *s, nabla_diag *diag) {
       return bench_run_product(s, diag);
     case BENCH_VERB_compile:
       return bench_run_compile(s, diag);
+    case BENCH_VERB_ops:
+      return bench_run_ops(s, diag);
     case BENCH_VERB_report:
       return bench_run_report(s, diag);
 #endif
@@ -274,13 +283,15 @@ int main(int argc, char **argv) {
                                   .m = 32,
                                   .threads = 1,
                                   .isa = "best"},
-                      .peers = "all"};
+                      .peers = "all",
+                      .ops = "all",
+                      .type = "f32"};
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
   char summary[1024];
   const tool t = {
       .name = "nabla-bench",
-      .operands = "gemv|gemm|codec|compile|pool|report",
+      .operands = "gemv|gemm|codec|compile|pool|ops|report",
       .summary = summary,
       .examples =
           "  nabla-bench gemv --encoding nf4 --threads 2\n"

@@ -66,7 +66,7 @@ nabla_status bench_peer_check_list(const char *list, nabla_diag *diag) {
       else
         nabla_diag_set_next(diag,
                             "legal are all, none, llama.cpp, bitsandbytes, "
-                            "onnxruntime, openblas");
+                            "onnxruntime, openblas, torch");
       return status;
     }
     at += length;
@@ -160,20 +160,28 @@ static nabla_status read_ready(bench_peer *self, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+/* The peer before its program is started; the program's `path`. */
+static nabla_status create(const char *name, char *path, size_t size,
+                           bench_peer **out, nabla_diag *diag) {
+  if (!find_program(name, path, size))
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "not installed; scripts/peers %s does that", name);
+  *out = calloc(1, sizeof **out);
+  if (!*out) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
+  (*out)->to = (*out)->from = -1;
+  return NABLA_OK;
+}
+
 nabla_status bench_peer_open(const char *name, const char *format,
                              const bench_problem *p, uint32_t copies,
                              bench_peer **out, nabla_diag *diag) {
   char path[4096], numbers[5][24];
-  if (!find_program(name, path, sizeof path))
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "not installed; scripts/peers %s does that", name);
+  bench_peer *self;
+  NABLA_TRY(create(name, path, sizeof path, &self, diag));
   const uint64_t values[5] = {p->n, p->k, p->m, p->threads, copies};
   for (int i = 0; i < 5; i++)
     snprintf(numbers[i], sizeof numbers[i], "%llu",
              (unsigned long long)values[i]);
-  bench_peer *self = calloc(1, sizeof *self);
-  if (!self) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
-  self->to = self->from = -1;
   /* those that allocate by themselves get huge pages too: else they wait for
    * the translation of addresses, several times longer than for the weights */
   (void)setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
@@ -189,6 +197,42 @@ nabla_status bench_peer_open(const char *name, const char *format,
     bench_peer_close(self);
   else
     *out = self;
+  return status;
+}
+
+nabla_status bench_peer_open_ops(const char *name, bench_peer **out,
+                                 nabla_diag *diag) {
+  char path[4096], word[] = "ops";
+  bench_peer *self;
+  NABLA_TRY(create(name, path, sizeof path, &self, diag));
+  /* results that a library allocates by itself lie in memory that it had
+   * before, and in huge pages: fresh pages cost more than what is computed */
+  (void)setenv("GLIBC_TUNABLES",
+               "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
+               "glibc.malloc.trim_threshold=8589934592",
+               0);
+  snprintf(self->name, sizeof self->name, "%s", name);
+  char *arguments[] = {path, word, NULL};
+  const nabla_status status = start(self, path, arguments, diag);
+  if (status)
+    bench_peer_close(self);
+  else
+    *out = self;
+  return status;
+}
+
+nabla_status bench_peer_open_op(bench_peer *self, const char *op,
+                                const char *type, uint32_t threads,
+                                const uint32_t shape[4], nabla_diag *diag) {
+  char request[128];
+  const int length =
+      snprintf(request, sizeof request, "open %s %s %u %u %u %u %u\n", op, type,
+               threads, shape[0], shape[1], shape[2], shape[3]);
+  kill(self->pid, SIGCONT);
+  if (write(self->to, request, (size_t)length) != length)
+    return nabla_fail(diag, NABLA_IO, "it ended by itself");
+  const nabla_status status = read_ready(self, diag);
+  kill(self->pid, SIGSTOP);
   return status;
 }
 

@@ -16,6 +16,17 @@ NABLA_MUST_USE nabla_status bench_peer_open(const char *name,
                                             const bench_problem *problem,
                                             uint32_t copies, bench_peer **out,
                                             nabla_diag *diag);
+/* Starts a peer of programs of one operation (ops.def), none of them yet. */
+NABLA_MUST_USE nabla_status bench_peer_open_ops(const char *name,
+                                                bench_peer **out,
+                                                nabla_diag *diag);
+/* The operation that it runs from here on.
+ * @return NABLA_UNSUPPORTED when it has no such operation; NABLA_IO */
+NABLA_MUST_USE nabla_status bench_peer_open_op(bench_peer *self, const char *op,
+                                               const char *type,
+                                               uint32_t threads,
+                                               const uint32_t shape[4],
+                                               nabla_diag *diag);
 void bench_peer_close(bench_peer *self);
 
 /* Version and features, in the peer's words. */

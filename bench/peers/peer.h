@@ -5,12 +5,16 @@
  *
  *   nabla-peer-NAME --version              prints what peer_describe does
  *   nabla-peer-NAME FORMAT N K M THREADS COPIES
+ *   nabla-peer-NAME ops
  *
  * The second prints "ready BYTES VERSION", BYTES those of one weight as stored,
  * or "no REASON". Then it reads "run FIRST COUNT" lines: COUNT products y = x
  * W^T with the weights FIRST, FIRST + 1 ... of COPIES equal ones, in a circle,
  * and prints a line of COUNT times in nanoseconds. The end of its input ends
- * it. Times are of the calling thread's CPU with one thread, else of the clock.
+ * it. With "ops", where it has that, it reads "open OP TYPE THREADS A B C D"
+ * lines first: an operation of bench/nabla-bench/ops.def and its shape, until
+ * the next one; answers are the same. Times are of the calling thread's CPU
+ * with one thread, else of the clock.
  */
 #ifndef NABLA_PEER_H
 #define NABLA_PEER_H

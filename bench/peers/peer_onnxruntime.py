@@ -3,7 +3,8 @@
 
 Formats: int4 and int8 (MatMulNBits, blocks of 32), nf4 and fp4 (MatMulBnb4,
 blocks of 64), f32 (MatMul); a name that ends in "-int8" lets MatMulNBits
-quantize x (accuracy level 4).
+quantize x (accuracy level 4). As a peer of `nabla-bench ops`: convolutions in
+f32.
 """
 import sys
 import time
@@ -57,6 +58,18 @@ def node_of(form, n, k, rng):
     raise ValueError(f"it has no {form}")
 
 
+def open_session(graph, threads):
+    model = helper.make_model(graph, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
 def session_of(form, n, k, threads, seed):
     operator, domain, attributes, arrays = node_of(
         form, n, k, np.random.default_rng(seed))
@@ -67,16 +80,8 @@ def session_of(form, n, k, threads, seed):
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["m", k])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["m", n])],
         [initializer(name, array) for name, array in arrays.items()])
-    model = helper.make_model(graph, opset_imports=[
-        helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
-        ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session, sum(array.nbytes for array in arrays.values())
+    return (open_session(graph, threads),
+            sum(array.nbytes for array in arrays.values()))
 
 
 def open_problem(form, n, k, m, threads, copies):
@@ -94,19 +99,74 @@ def open_problem(form, n, k, m, threads, copies):
     return runs, size
 
 
-def serve(runs, threads):
+def timed(runs, threads, first, count):
     now = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    times = []
+    for i in range(count):
+        session, binding = runs[(first + i) % len(runs)]
+        begin = now()
+        session.run_with_iobinding(binding)
+        times.append(now() - begin)
+    return times
+
+
+def serve(runs, threads):
     for line in sys.stdin:
         word, first, count = line.split()
         if word != "run":
             return 2
-        times = []
-        for i in range(int(count)):
-            session, binding = runs[(int(first) + i) % len(runs)]
-            begin = now()
-            session.run_with_iobinding(binding)
-            times.append(now() - begin)
-        print(*times, flush=True)
+        print(*timed(runs, threads, int(first), int(count)), flush=True)
+    return 0
+
+
+def convolution(op, threads, a, b, c, d):
+    """A session and its binding; the arrays stay alive with them."""
+    stride, positions = {"conv1d": (1, [3]), "conv1d_by2": (2, [3]),
+                         "conv_stft": (128, [256]),
+                         "conv3x3": (1, [3, 3])}[op]
+    pad = [0 if op == "conv_stft" else 1] * 2 * len(positions)
+    shape, result = [1, a, c], [1, b, d]
+    if op == "conv3x3":
+        shape, result = [1, a, c, d], [1, b, c, d]
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal([b, a, *positions], dtype=np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=pad,
+                            strides=[stride] * len(positions))
+    graph = helper.make_graph(
+        [node], "convolution",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, result)],
+        [initializer("w", w)])
+    session = open_session(graph, threads)
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(
+        rng.standard_normal(shape, dtype=np.float32)))
+    binding.bind_ortvalue_output("y", onnxruntime.OrtValue.ortvalue_from_numpy(
+        np.zeros(result, np.float32)))
+    session.run_with_iobinding(binding)  # the first run allocates
+    return session, binding
+
+
+def serve_ops():
+    runs, threads = [], 1
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "run" and runs:
+            times = timed(runs, threads, 0, int(words[2]))
+            print(*times, flush=True)
+            continue
+        if words[0] != "open":
+            return 2
+        threads, runs = int(words[3]), []
+        try:
+            if words[2] != "f32":
+                raise ValueError(f"convolutions of {words[2]} are not there")
+            runs = [convolution(words[1], threads,
+                                *(int(w) for w in words[4:]))]
+        except Exception as error:
+            print("no", " ".join(str(error).split()), flush=True)
+            continue
+        print("ready 0", describe(), flush=True)
     return 0
 
 
@@ -114,6 +174,8 @@ def main():
     if sys.argv[1:] == ["--version"]:
         print(describe())
         return 0
+    if sys.argv[1:] == ["ops"]:
+        return serve_ops()
     if len(sys.argv) != 7:
         print(f"usage: {sys.argv[0]} FORMAT N K M THREADS COPIES",
               file=sys.stderr)
