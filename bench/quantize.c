@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "nabla/safetensors.h"
+
 enum { MAX_RUNS = 99, ROWS = 4096, COLUMNS = 4096 };
 
 /* Values of the made model; they repeat. */

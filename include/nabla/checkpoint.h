@@ -1,5 +1,5 @@
-/* A checkpoint: one safetensors file, or several with an index, seen as
- * logical tensors, dense or packed. */
+/* A checkpoint: one file of tensors (nabla/tensor_file.h), or several with an
+ * index, seen as logical tensors, dense or packed. */
 #ifndef NABLA_CHECKPOINT_H
 #define NABLA_CHECKPOINT_H
 
@@ -9,8 +9,8 @@
 #include "nabla/dynamic8.h"
 #include "nabla/encoding.h"
 #include "nabla/environment.h"
-#include "nabla/safetensors.h"
 #include "nabla/status.h"
+#include "nabla/tensor_file.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,11 +68,11 @@ typedef struct nabla_tensor {
 } nabla_tensor;
 
 /* Opens `path`: a .safetensors file, an index (.json), or a folder that holds
- * model.safetensors.index.json, or model.safetensors, or exactly one
- * .safetensors file. An index is checked against its shards in both
+ * model.safetensors.index.json, or model.safetensors, or exactly one file of
+ * tensors. An index is checked against its shards in both
  * directions. Companion tensors are grouped with their weight and checked:
  * sizes, dtypes, descriptions.
- * @return as nabla_safetensors_open; index and companion errors are
+ * @return as nabla_tensor_file_open; index and companion errors are
  *         NABLA_CORRUPT and name file and tensor; a packed format or a version
  *         that this build cannot decode sets `unsupported` on its tensor */
 NABLA_API NABLA_MUST_USE nabla_status
@@ -94,7 +94,7 @@ NABLA_API int nabla_checkpoint_index_total(const nabla_checkpoint *checkpoint,
 
 NABLA_API uint32_t
 nabla_checkpoint_shard_count(const nabla_checkpoint *checkpoint);
-NABLA_API const nabla_safetensors *nabla_checkpoint_borrow_shard(
+NABLA_API const nabla_tensor_file *nabla_checkpoint_borrow_shard(
     const nabla_checkpoint *checkpoint, uint32_t shard);
 
 /* Name of a shard's file without its folder. */

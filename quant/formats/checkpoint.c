@@ -9,7 +9,7 @@
 #include "lib/base/require.h"
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/formats/foreign.h"
-#include "quant/formats/safetensors_internal.h"
+#include "quant/formats/tensor_file.h"
 
 #define SINGLE_NAME "model.safetensors"
 
@@ -54,14 +54,14 @@ nabla_status nabla_checkpoint_add_shard(nabla_checkpoint *checkpoint,
     status = nabla_buffer_append(&path, name, strlen(name) + 1, diag);
   if (!status)
     status =
-        nabla_safetensors_open((const char *)path.data, checkpoint->allocator,
+        nabla_tensor_file_open((const char *)path.data, checkpoint->allocator,
                                checkpoint->os, &shard->file, diag);
   nabla_buffer_deinit(&path);
   if (status) return status;
   status = nabla_checkpoint_copy_text(checkpoint, name, strlen(name),
                                       &shard->name, diag);
   if (status) {
-    nabla_safetensors_close(shard->file);
+    nabla_tensor_file_close(shard->file);
     *shard = (nabla_shard){0};
     return status;
   }
@@ -118,7 +118,7 @@ typedef struct listing {
   int is_cache;      /* of huggingface_hub: models in it */
   int has_snapshots; /* of huggingface_hub: one model    */
   uint32_t files;
-  char only[256];  /* the last .safetensors name seen       */
+  char only[256];  /* the last file of tensors seen         */
   char other[256]; /* a model file of another kind, or ""   */
 } listing;
 
@@ -129,7 +129,7 @@ static int list_name(void *context, const char *name) {
   if (!strncmp(name, "models--", strlen("models--"))) found->is_cache = 1;
   if (nabla_foreign_named(name) && strlen(name) < sizeof found->other)
     memcpy(found->other, name, strlen(name) + 1);
-  if (!ends_with(name, ".safetensors") || name[0] == '.') return 0;
+  if (!nabla_tensor_file_named(name) || name[0] == '.') return 0;
   if (!strcmp(name, SINGLE_NAME)) found->has_single = 1;
   if (strlen(name) < sizeof found->only) {
     memcpy(found->only, name, strlen(name) + 1);
@@ -187,17 +187,18 @@ static nabla_status refuse_folder(const nabla_os *os, const char *path,
                                   const listing *found, nabla_diag *diag) {
   nabla_status status;
   const nabla_foreign *foreign = nabla_foreign_named(found->other);
+  char suffixes[NABLA_TENSOR_FILE_SUFFIXES];
+  nabla_tensor_file_suffixes(suffixes);
   if (found->files) {
     status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "the folder holds %u .safetensors files and no index",
-                        found->files);
+                        "the folder holds %u %s files and no index",
+                        found->files, suffixes);
     nabla_diag_set_next(diag, "name one of them, or add " NABLA_INDEX_NAME);
   } else {
     status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        foreign ? "the folder holds no .safetensors file, but "
-                                  "'%.60s', %s"
-                                : "the folder holds no .safetensors file",
-                        found->other, foreign ? foreign->what : "");
+                        foreign ? "the folder holds no %s file, but '%.60s', %s"
+                                : "the folder holds no %s file",
+                        suffixes, found->other, foreign ? foreign->what : "");
     advise(os, path, found, diag);
   }
   nabla_diag_set_file(diag, path);
@@ -305,7 +306,7 @@ void nabla_checkpoint_close(nabla_checkpoint *checkpoint) {
   if (!checkpoint) return;
   const nabla_allocator *allocator = checkpoint->allocator;
   for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
-    nabla_safetensors_close(checkpoint->shards[i].file);
+    nabla_tensor_file_close(checkpoint->shards[i].file);
     free_text(checkpoint, checkpoint->shards[i].name);
   }
   const size_t room = checkpoint->has_index ? NABLA_CHECKPOINT_MAX_SHARDS : 1;
@@ -336,7 +337,7 @@ uint32_t nabla_checkpoint_shard_count(const nabla_checkpoint *checkpoint) {
   return checkpoint->shard_count;
 }
 
-const nabla_safetensors *nabla_checkpoint_borrow_shard(
+const nabla_tensor_file *nabla_checkpoint_borrow_shard(
     const nabla_checkpoint *checkpoint, uint32_t shard) {
   return checkpoint->shards[shard].file;
 }
@@ -363,19 +364,18 @@ int nabla_checkpoint_is_packed(const nabla_checkpoint *checkpoint,
 nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
                                      size_t index) {
   const nabla_head *head = head_at(checkpoint, index);
-  const nabla_safetensors *file = checkpoint->shards[head->shard].file;
-  const nabla_safetensors_record *record =
-      &nabla_safetensors_records(file)[head->entry];
+  const nabla_tensor_file *file = checkpoint->shards[head->shard].file;
+  const nabla_entry entry = nabla_tensor_file_entry(file, head->entry);
   nabla_tensor tensor = {
-      .name = nabla_safetensors_name_of(file, record),
-      .name_length = record->name_length,
-      .dtype = (nabla_dtype)record->dtype,
-      .rank = record->rank,
-      .shape = nabla_safetensors_shape_of(file, record),
-      .elements = nabla_safetensors_elements_of(file, record),
+      .name = entry.name,
+      .name_length = entry.name_length,
+      .dtype = entry.dtype,
+      .rank = entry.rank,
+      .shape = entry.shape,
+      .elements = entry.elements,
       .layout = NABLA_LAYOUT_DENSE,
       .data = {head->shard, head->entry},
-      .stored_bytes = record->end - record->begin,
+      .stored_bytes = entry.bytes,
   };
   if (head->packed == NABLA_NOT_PACKED) return tensor;
   const nabla_packed_entry *packed =
@@ -402,7 +402,7 @@ nabla_tensor nabla_checkpoint_tensor(const nabla_checkpoint *checkpoint,
 nabla_status nabla_checkpoint_blame(const nabla_checkpoint *checkpoint,
                                     const nabla_tensor *tensor,
                                     nabla_status status, nabla_diag *diag) {
-  nabla_diag_set_file(diag, nabla_safetensors_borrow_path(
+  nabla_diag_set_file(diag, nabla_tensor_file_borrow_path(
                                 checkpoint->shards[tensor->data.shard].file));
   nabla_diag_set_tensor(diag, tensor->name, tensor->name_length);
   return status;
@@ -415,7 +415,7 @@ int nabla_checkpoint_find_entry(const nabla_checkpoint *checkpoint,
   for (uint32_t i = 0; i < count; i++) {
     const uint32_t shard = (first + i) % count;
     const size_t entry =
-        nabla_safetensors_find(checkpoint->shards[shard].file, name, length);
+        nabla_tensor_file_find(checkpoint->shards[shard].file, name, length);
     if (entry == SIZE_MAX) continue;
     *out = (nabla_part){shard, entry};
     return 1;

@@ -38,7 +38,7 @@ static void find_states(grouper *g) {
 }
 
 static nabla_entry entry_of(const grouper *g, nabla_part part) {
-  return nabla_safetensors_entry(g->checkpoint->shards[part.shard].file,
+  return nabla_tensor_file_entry(g->checkpoint->shards[part.shard].file,
                                  part.entry);
 }
 
@@ -61,7 +61,7 @@ static inline int has_suffix(const nabla_entry *entry, const char *suffix,
 static nabla_status fail_at(const grouper *g, nabla_part part,
                             nabla_status status) {
   const nabla_entry entry = entry_of(g, part);
-  nabla_diag_set_file(g->diag, nabla_safetensors_borrow_path(
+  nabla_diag_set_file(g->diag, nabla_tensor_file_borrow_path(
                                    g->checkpoint->shards[part.shard].file));
   nabla_diag_set_tensor(g->diag, entry.name, entry.name_length);
   return status;
@@ -76,9 +76,9 @@ static nabla_status corrupt(const grouper *g, nabla_part part,
 static int find(const grouper *g, nabla_part from, size_t stem,
                 const char *suffix, nabla_part *out) {
   const nabla_entry entry = entry_of(g, from);
-  char name[NABLA_SAFETENSORS_MAX_NAME + 64];
+  char name[NABLA_TENSOR_FILE_MAX_NAME + 64];
   const size_t size = strlen(suffix);
-  if (stem + size > NABLA_SAFETENSORS_MAX_NAME) return 0;
+  if (stem + size > NABLA_TENSOR_FILE_MAX_NAME) return 0;
   memcpy(name, entry.name, stem);
   memcpy(name + stem, suffix, size);
   return nabla_checkpoint_find_entry(g->checkpoint, from.shard, name,
@@ -111,7 +111,7 @@ static nabla_status describe(grouper *g, nabla_part part, nabla_layout layout,
   const size_t size = (size_t)entry.bytes;
   NABLA_TRY(nabla_alloc(g->checkpoint->allocator, size, 1, &text, g->diag));
   nabla_status status =
-      nabla_safetensors_read(g->checkpoint->shards[part.shard].file, part.entry,
+      nabla_tensor_file_read(g->checkpoint->shards[part.shard].file, part.entry,
                              0, text, size, g->diag);
   const nabla_description_source source = {layout, encoding, text, size,
                                            entry.offset};
@@ -165,7 +165,7 @@ static nabla_status check_table(grouper *g, nabla_part part,
   if (entry.dtype != NABLA_DTYPE_F32 || entry.elements != NABLA_TABLE_VALUES)
     return corrupt(g, part, "a quant_map is no vector of 16 F32");
   uint8_t bytes[NABLA_TABLE_VALUES * 4];
-  NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[part.shard].file,
+  NABLA_TRY(nabla_tensor_file_read(g->checkpoint->shards[part.shard].file,
                                    part.entry, 0, bytes, sizeof bytes,
                                    g->diag));
   float table[NABLA_TABLE_VALUES];
@@ -182,7 +182,7 @@ static nabla_status check_table(grouper *g, nabla_part part,
 
 static nabla_status read_floats(grouper *g, nabla_part part, float *out,
                                 size_t count) {
-  NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[part.shard].file,
+  NABLA_TRY(nabla_tensor_file_read(g->checkpoint->shards[part.shard].file,
                                    part.entry, 0, out, count * sizeof *out,
                                    g->diag));
   for (size_t i = 0; i < count; i++) {
@@ -423,7 +423,7 @@ static nabla_status group_int8(grouper *g, nabla_part scb) {
     uint8_t order = 0;
     if (mark_entry.dtype != NABLA_DTYPE_U8 || mark_entry.bytes != 1)
       return corrupt(g, parts[2], "weight_format is no single U8");
-    NABLA_TRY(nabla_safetensors_read(g->checkpoint->shards[parts[2].shard].file,
+    NABLA_TRY(nabla_tensor_file_read(g->checkpoint->shards[parts[2].shard].file,
                                      parts[2].entry, 0, &order, 1, g->diag));
     if (order)
       snprintf(packed.unsupported, sizeof packed.unsupported,
@@ -510,7 +510,7 @@ static nabla_status list_head(grouper *g, nabla_part part) {
 static nabla_status list_heads(grouper *g) {
   const nabla_checkpoint *checkpoint = g->checkpoint;
   for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
-    const size_t count = nabla_safetensors_count(checkpoint->shards[s].file);
+    const size_t count = nabla_tensor_file_count(checkpoint->shards[s].file);
     for (size_t i = 0; i < count; i++)
       NABLA_TRY(list_head(g, (nabla_part){s, i}));
   }
@@ -520,7 +520,7 @@ static nabla_status list_heads(grouper *g) {
 static nabla_status group_all(grouper *g) {
   const nabla_checkpoint *checkpoint = g->checkpoint;
   for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
-    const size_t count = nabla_safetensors_count(checkpoint->shards[s].file);
+    const size_t count = nabla_tensor_file_count(checkpoint->shards[s].file);
     for (size_t i = 0; i < count; i++) {
       nabla_status status = group_one(g, (nabla_part){s, i});
       NABLA_TRY(nabla_checkpoint_note(checkpoint, status, g->diag));
@@ -542,14 +542,14 @@ nabla_status nabla_checkpoint_group(nabla_checkpoint *checkpoint,
   nabla_status status = NABLA_OK;
   for (uint32_t s = 0; s < shards && !status; s++) {
     status = nabla_alloc(
-        allocator, nabla_safetensors_count(checkpoint->shards[s].file) / 8 + 1,
+        allocator, nabla_tensor_file_count(checkpoint->shards[s].file) / 8 + 1,
         1, &block, diag);
     if (!status) g.companion[s] = block;
   }
   if (!status) status = group_all(&g);
   for (uint32_t s = 0; s < shards; s++)
     nabla_free(allocator, g.companion[s],
-               nabla_safetensors_count(checkpoint->shards[s].file) / 8 + 1, 1);
+               nabla_tensor_file_count(checkpoint->shards[s].file) / 8 + 1, 1);
   nabla_free(allocator, g.companion, shards, sizeof(uint8_t *));
   return status;
 }

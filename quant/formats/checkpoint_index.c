@@ -107,7 +107,7 @@ static nabla_status confirm(reader *r, const char *tensor,
   if (shard == UINT32_MAX && r->left_out) return NABLA_OK;
   if (shard == UINT32_MAX)
     return corrupt(r, file, tensor, "the index changed while it was read");
-  const size_t entry = nabla_safetensors_find(checkpoint->shards[shard].file,
+  const size_t entry = nabla_tensor_file_find(checkpoint->shards[shard].file,
                                               tensor, strlen(tensor));
   if (entry == SIZE_MAX) {
     nabla_status status = nabla_fail(
@@ -134,13 +134,13 @@ static nabla_status confirm_or_note(reader *r, const char *tensor,
 
 static nabla_status take_map(reader *r) {
   nabla_json_event event;
-  char tensor[NABLA_SAFETENSORS_MAX_NAME + 1];
+  char tensor[NABLA_TENSOR_FILE_MAX_NAME + 1];
   NABLA_TRY(nabla_json_expect(r->json, NABLA_JSON_OBJECT_BEGIN,
                               "the weight_map object", &event, r->diag));
   for (;;) {
     NABLA_TRY(nabla_json_next(r->json, &event, r->diag));
     if (event.kind == NABLA_JSON_OBJECT_END) return NABLA_OK;
-    if (event.length > NABLA_SAFETENSORS_MAX_NAME)
+    if (event.length > NABLA_TENSOR_FILE_MAX_NAME)
       return corrupt(r, &event, NULL, "a tensor name is too long");
     memcpy(tensor, event.text, event.length + 1);
     NABLA_TRY(nabla_json_expect(r->json, NABLA_JSON_STRING, "a file name",
@@ -226,7 +226,7 @@ static nabla_status open_shards(reader *r) {
 }
 
 static size_t bitmap_bytes(const nabla_checkpoint *checkpoint, uint32_t shard) {
-  return nabla_safetensors_count(checkpoint->shards[shard].file) / 8 + 1;
+  return nabla_tensor_file_count(checkpoint->shards[shard].file) / 8 + 1;
 }
 
 /* The names of all shards as one list. */
@@ -250,7 +250,7 @@ static nabla_part part_at(const all_names *names, size_t index) {
 static const char *name_of(const void *self, size_t index, size_t *out_length) {
   const all_names *names = self;
   const nabla_part part = part_at(names, index);
-  const nabla_entry entry = nabla_safetensors_entry(
+  const nabla_entry entry = nabla_tensor_file_entry(
       names->checkpoint->shards[part.shard].file, part.entry);
   *out_length = entry.name_length;
   return entry.name;
@@ -266,12 +266,12 @@ static nabla_status find_repeats(const reader *r, const all_names *names) {
   nabla_name_index_deinit(&index);
   if (second == SIZE_MAX) return NABLA_OK;
   const nabla_part part = part_at(names, second);
-  const nabla_safetensors *file = checkpoint->shards[part.shard].file;
-  const nabla_entry entry = nabla_safetensors_entry(file, part.entry);
+  const nabla_tensor_file *file = checkpoint->shards[part.shard].file;
+  const nabla_entry entry = nabla_tensor_file_entry(file, part.entry);
   nabla_status status =
       nabla_fail(r->diag, NABLA_CORRUPT, "the shard '%.100s' has it as well",
                  checkpoint->shards[part_at(names, first).shard].name);
-  nabla_diag_set_file(r->diag, nabla_safetensors_borrow_path(file));
+  nabla_diag_set_file(r->diag, nabla_tensor_file_borrow_path(file));
   nabla_diag_set_tensor(r->diag, entry.name, entry.name_length);
   return status;
 }
@@ -287,7 +287,7 @@ static nabla_status check_names(const reader *r) {
   names.first = block;
   for (uint32_t i = 0; i < count; i++)
     names.first[i + 1] =
-        names.first[i] + nabla_safetensors_count(checkpoint->shards[i].file);
+        names.first[i] + nabla_tensor_file_count(checkpoint->shards[i].file);
   nabla_status status = find_repeats(r, &names);
   nabla_free(checkpoint->allocator, block, (size_t)count + 1,
              sizeof *names.first);
@@ -298,13 +298,13 @@ static nabla_status check_names(const reader *r) {
 static nabla_status check_all_seen(reader *r) {
   const nabla_checkpoint *checkpoint = r->checkpoint;
   for (uint32_t s = 0; s < checkpoint->shard_count; s++) {
-    const nabla_safetensors *file = checkpoint->shards[s].file;
-    for (size_t i = 0; i < nabla_safetensors_count(file); i++) {
+    const nabla_tensor_file *file = checkpoint->shards[s].file;
+    for (size_t i = 0; i < nabla_tensor_file_count(file); i++) {
       if (r->seen[s][i / 8] & 1u << i % 8) continue;
-      const nabla_entry entry = nabla_safetensors_entry(file, i);
+      const nabla_entry entry = nabla_tensor_file_entry(file, i);
       nabla_status status = nabla_fail(r->diag, NABLA_CORRUPT,
                                        "the index does not name this tensor");
-      nabla_diag_set_file(r->diag, nabla_safetensors_borrow_path(file));
+      nabla_diag_set_file(r->diag, nabla_tensor_file_borrow_path(file));
       nabla_diag_set_tensor(r->diag, entry.name, entry.name_length);
       NABLA_TRY(nabla_checkpoint_note(checkpoint, status, r->diag));
     }

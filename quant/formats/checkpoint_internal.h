@@ -9,7 +9,7 @@
 #define NABLA_NOT_PACKED UINT32_MAX
 
 typedef struct nabla_shard {
-  nabla_safetensors *file;
+  nabla_tensor_file *file;
   char *name; /* without folder */
 } nabla_shard;
 

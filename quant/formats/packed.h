@@ -103,7 +103,7 @@ typedef struct nabla_description {
   nabla_format format; /* encoding NULL when this build lacks it  */
   nabla_dtype dtype;
   uint32_t rank;
-  uint64_t shape[NABLA_SAFETENSORS_MAX_RANK];
+  uint64_t shape[NABLA_TENSOR_FILE_MAX_RANK];
   uint64_t elements;
   uint64_t nested_block; /* bitsandbytes' double quantization:     */
   float nested_offset;   /* format.scale is DYNAMIC8               */

@@ -150,9 +150,9 @@ static nabla_status take_shape(parser *p) {
     if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
     if (event.kind != NABLA_JSON_NUMBER)
       return nabla_fail(p->diag, NABLA_CORRUPT, "a dimension is no number");
-    if (out->rank == NABLA_SAFETENSORS_MAX_RANK)
+    if (out->rank == NABLA_TENSOR_FILE_MAX_RANK)
       return nabla_fail(p->diag, NABLA_TOO_LARGE, "more than %u dimensions",
-                        NABLA_SAFETENSORS_MAX_RANK);
+                        NABLA_TENSOR_FILE_MAX_RANK);
     uint64_t *dim = &out->shape[out->rank++];
     NABLA_TRY(nabla_json_u64(&event, "dimension", dim, p->diag));
     if (!nabla_mul_u64(out->elements, *dim, &out->elements))

@@ -1,14 +1,11 @@
-/* Opening a safetensors file, the rules that concern all tensors together,
- * and reading. The format: safetensors/README.md and src/tensor.rs of
- * github.com/huggingface/safetensors. */
-#include "nabla/safetensors.h"
-
+/* safetensors as a format of files of tensors: opening, and the rules that
+ * concern all tensors together. The format: safetensors/README.md and
+ * src/tensor.rs of github.com/huggingface/safetensors. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "lib/base/bytes.h"
 #include "lib/base/checked.h"
-#include "lib/base/require.h"
 #include "lib/base/sort.h"
 #include "quant/formats/foreign.h"
 #include "quant/formats/safetensors_internal.h"
@@ -114,7 +111,7 @@ static nabla_status check_metadata(const nabla_safetensors *file,
   size_t count = file->pairs.size / sizeof(nabla_safetensors_pair);
   nabla_name_index index;
   size_t first, second;
-  NABLA_TRY(nabla_name_index_build(&index, file->allocator,
+  NABLA_TRY(nabla_name_index_build(&index, file->base.allocator,
                                    (nabla_names){file, pair_key}, count, &first,
                                    &second, diag));
   nabla_name_index_deinit(&index);
@@ -140,7 +137,7 @@ static nabla_status fail_record(const nabla_safetensors *file,
 static nabla_status index_names(nabla_safetensors *file, nabla_diag *diag) {
   size_t first, second;
   NABLA_TRY(nabla_name_index_build(
-      &file->index, file->allocator, (nabla_names){file, tensor_name},
+      &file->index, file->base.allocator, (nabla_names){file, tensor_name},
       nabla_safetensors_record_count(file), &first, &second, diag));
   if (second == SIZE_MAX) return NABLA_OK;
   const nabla_safetensors_record *a = &nabla_safetensors_records(file)[first];
@@ -186,7 +183,7 @@ static nabla_status check_layout(const nabla_safetensors *file,
 
 static nabla_status check_end(const nabla_safetensors *file, uint64_t end,
                               nabla_diag *diag) {
-  uint64_t size = nabla_file_size(file->file), needed;
+  uint64_t size = nabla_file_size(file->base.file), needed;
   if (!nabla_add_u64(end, file->data_start, &needed)) {
     return nabla_fail(diag, NABLA_TOO_LARGE,
                       "tensors that end at byte %" PRIu64 " overflow", end);
@@ -213,20 +210,21 @@ static nabla_status check_end(const nabla_safetensors *file, uint64_t end,
 
 static nabla_status load(nabla_safetensors *file, nabla_diag *diag) {
   uint64_t length = 0, end = 0;
-  NABLA_TRY(read_length(file->file, &length, diag));
+  NABLA_TRY(read_length(file->base.file, &length, diag));
   file->data_start = LENGTH_BYTES + length; /* at most 100,000,008 */
   NABLA_TRY(nabla_safetensors_parse(file, length, diag));
   NABLA_TRY(check_metadata(file, diag));
-  NABLA_TRY(nabla_sort(
-      file->allocator, file->records.data, nabla_safetensors_record_count(file),
-      sizeof(nabla_safetensors_record), compare_records, NULL, diag));
+  NABLA_TRY(nabla_sort(file->base.allocator, file->records.data,
+                       nabla_safetensors_record_count(file),
+                       sizeof(nabla_safetensors_record), compare_records, NULL,
+                       diag));
   NABLA_TRY(index_names(file, diag));
   NABLA_TRY(check_layout(file, &end, diag));
   return check_end(file, end, diag);
 }
 
 static void init_buffers(nabla_safetensors *file) {
-  const nabla_allocator *allocator = file->allocator;
+  const nabla_allocator *allocator = file->base.allocator;
   /* The header's own limit bounds the first two. */
   nabla_buffer_init(&file->records, allocator, "tensors",
                     NABLA_SAFETENSORS_MAX_HEADER);
@@ -240,49 +238,30 @@ static void init_buffers(nabla_safetensors *file) {
                     2 * NABLA_SAFETENSORS_MAX_METADATA);
 }
 
-nabla_status nabla_safetensors_open(const char *path,
-                                    const nabla_allocator *allocator,
-                                    const nabla_os *os, nabla_safetensors **out,
-                                    nabla_diag *diag) {
-  NABLA_REQUIRE(path, diag);
-  NABLA_REQUIRE(out, diag);
-  void *block;
-  nabla_status status =
-      nabla_alloc(allocator, 1, sizeof(nabla_safetensors), &block, diag);
-  if (!status) {
-    nabla_safetensors *file = block;
-    file->allocator = allocator;
-    init_buffers(file);
-    status = nabla_file_open(os, allocator, path, &file->file, diag);
-    if (!status) status = load(file, diag);
-    if (!status) {
-      *out = file;
-      return NABLA_OK;
-    }
-    nabla_safetensors_close(file);
-  }
-  nabla_diag_set_file(diag, path);
-  return status;
+static nabla_status open_file(nabla_tensor_file *base, nabla_diag *diag) {
+  nabla_safetensors *file = (nabla_safetensors *)base;
+  init_buffers(file);
+  return load(file, diag);
 }
 
-void nabla_safetensors_close(nabla_safetensors *file) {
-  if (!file) return;
+static void close_file(nabla_tensor_file *base) {
+  nabla_safetensors *file = (nabla_safetensors *)base;
   nabla_name_index_deinit(&file->index);
   nabla_buffer_deinit(&file->records);
   nabla_buffer_deinit(&file->names);
   nabla_buffer_deinit(&file->shapes);
   nabla_buffer_deinit(&file->pairs);
   nabla_buffer_deinit(&file->texts);
-  nabla_file_close(file->file);
-  nabla_free(file->allocator, file, 1, sizeof *file);
 }
 
-size_t nabla_safetensors_count(const nabla_safetensors *file) {
-  return nabla_safetensors_record_count(file);
+/* ---- calls of an open file ----------------------------------------------- */
+
+static size_t count(const nabla_tensor_file *base) {
+  return nabla_safetensors_record_count((const nabla_safetensors *)base);
 }
 
-nabla_entry nabla_safetensors_entry(const nabla_safetensors *file,
-                                    size_t index) {
+static nabla_entry at(const nabla_tensor_file *base, size_t index) {
+  const nabla_safetensors *file = (const nabla_safetensors *)base;
   const nabla_safetensors_record *record =
       &nabla_safetensors_records(file)[index];
   return (nabla_entry){
@@ -297,67 +276,33 @@ nabla_entry nabla_safetensors_entry(const nabla_safetensors *file,
   };
 }
 
-size_t nabla_safetensors_find(const nabla_safetensors *file, const char *name,
-                              size_t length) {
+static size_t find(const nabla_tensor_file *base, const char *name,
+                   size_t length) {
+  const nabla_safetensors *file = (const nabla_safetensors *)base;
   return nabla_name_index_find(&file->index, (nabla_names){file, tensor_name},
                                name, length);
 }
 
-size_t nabla_safetensors_metadata_count(const nabla_safetensors *file) {
+static size_t metadata_count(const nabla_tensor_file *base) {
+  const nabla_safetensors *file = (const nabla_safetensors *)base;
   return file->pairs.size / sizeof(nabla_safetensors_pair);
 }
 
-void nabla_safetensors_metadata(const nabla_safetensors *file, size_t index,
-                                const char **out_key, const char **out_value) {
+static void metadata(const nabla_tensor_file *base, size_t index,
+                     const char **out_key, const char **out_value) {
+  const nabla_safetensors *file = (const nabla_safetensors *)base;
   const nabla_safetensors_pair *pair = &pairs_of(file)[index];
   *out_key = (const char *)file->texts.data + pair->key;
   *out_value = (const char *)file->texts.data + pair->value;
 }
 
-const char *nabla_safetensors_borrow_path(const nabla_safetensors *file) {
-  return nabla_file_borrow_path(file->file);
-}
-
-uint64_t nabla_safetensors_file_size(const nabla_safetensors *file) {
-  return nabla_file_size(file->file);
-}
-
-nabla_os_info nabla_safetensors_info(const nabla_safetensors *file) {
-  return *nabla_file_borrow_info(file->file);
-}
-
-nabla_status nabla_safetensors_read(const nabla_safetensors *file, size_t index,
-                                    uint64_t at, void *out, size_t size,
-                                    nabla_diag *diag) {
-  NABLA_REQUIRE(file, diag);
-  if (size) NABLA_REQUIRE(out, diag);
-  if (index >= nabla_safetensors_record_count(file)) {
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "there is no tensor %zu",
-                      index);
-  }
-  const nabla_safetensors_record *record =
-      &nabla_safetensors_records(file)[index];
-  uint64_t bytes = record->end - record->begin;
-  nabla_status status;
-  if (at > bytes || size > bytes - at) {
-    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "%zu bytes at %" PRIu64 " lie outside its %" PRIu64,
-                        size, at, bytes);
-  } else {
-    /* Inside the file, which the opening checked. */
-    status = nabla_file_read(file->file, file->data_start + record->begin + at,
-                             out, size, diag);
-  }
-  if (status) {
-    nabla_diag_set_file(diag, nabla_file_borrow_path(file->file));
-    nabla_diag_set_tensor(diag, nabla_safetensors_name_of(file, record),
-                          record->name_length);
-  }
-  return status;
-}
-
-nabla_status nabla_safetensors_check_unchanged(const nabla_safetensors *file,
-                                               nabla_diag *diag) {
-  NABLA_REQUIRE(file, diag);
-  return nabla_file_check_unchanged(file->file, diag);
-}
+const nabla_tensor_file_calls nabla_safetensors_calls = {
+    .size = sizeof(nabla_safetensors),
+    .open = open_file,
+    .close = close_file,
+    .count = count,
+    .at = at,
+    .find = find,
+    .metadata_count = metadata_count,
+    .metadata = metadata,
+};

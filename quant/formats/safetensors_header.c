@@ -32,7 +32,7 @@ static nabla_status read_window(void *self, void *out, size_t size,
   parser *p = self;
   if (size > p->left) size = (size_t)p->left;
   if (size > 0) {
-    NABLA_TRY(nabla_file_read(p->file->file, p->at, out, size, diag));
+    NABLA_TRY(nabla_file_read(p->file->base.file, p->at, out, size, diag));
   }
   p->at += size;
   p->left -= size;
@@ -89,9 +89,9 @@ static nabla_status parse_dtype(parser *p, nabla_safetensors_record *record) {
 
 static nabla_status parse_shape(parser *p, nabla_safetensors_record *record) {
   nabla_buffer *shapes = &p->file->shapes;
-  uint64_t dimensions[NABLA_SAFETENSORS_MAX_RANK];
+  uint64_t dimensions[NABLA_TENSOR_FILE_MAX_RANK];
   nabla_json_u64s array = {.values = dimensions,
-                           .most = NABLA_SAFETENSORS_MAX_RANK};
+                           .most = NABLA_TENSOR_FILE_MAX_RANK};
   nabla_json_event event;
   record->shape = (uint32_t)(shapes->size / sizeof(uint64_t));
   if (nabla_json_take_u64s(p->json, &array)) {
@@ -107,10 +107,10 @@ static nabla_status parse_shape(parser *p, nabla_safetensors_record *record) {
       record->rank = (uint8_t)rank;
       return NABLA_OK;
     }
-    if (rank == NABLA_SAFETENSORS_MAX_RANK) {
+    if (rank == NABLA_TENSOR_FILE_MAX_RANK) {
       nabla_status status =
           nabla_fail(p->diag, NABLA_TOO_LARGE, "more than %u dimensions",
-                     NABLA_SAFETENSORS_MAX_RANK);
+                     NABLA_TENSOR_FILE_MAX_RANK);
       nabla_diag_set_offset(p->diag, event.offset);
       return status;
     }
@@ -266,10 +266,10 @@ static nabla_status parse_tensor(parser *p, nabla_safetensors_record *record) {
 
 static nabla_status parse_named_tensor(parser *p, const nabla_json_event *key) {
   nabla_safetensors_record record = {.at = (uint32_t)key->offset};
-  if (key->length > NABLA_SAFETENSORS_MAX_NAME) {
+  if (key->length > NABLA_TENSOR_FILE_MAX_NAME) {
     nabla_status status = nabla_fail(
         p->diag, NABLA_TOO_LARGE, "a tensor name of %zu bytes; the limit is %u",
-        key->length, NABLA_SAFETENSORS_MAX_NAME);
+        key->length, NABLA_TENSOR_FILE_MAX_NAME);
     nabla_diag_set_offset(p->diag, key->offset);
     return status;
   }
@@ -338,7 +338,7 @@ nabla_status nabla_safetensors_parse(nabla_safetensors *file, uint64_t length,
                                      nabla_diag *diag) {
   parser p = {file, NULL, 8, length, NABLA_SAFETENSORS_MAX_IGNORED, diag};
   nabla_json_source source = {&p, read_window};
-  NABLA_TRY(nabla_json_create(file->allocator, source, 8, &p.json, diag));
+  NABLA_TRY(nabla_json_create(file->base.allocator, source, 8, &p.json, diag));
   nabla_status status = parse_top(&p);
   nabla_json_destroy(p.json);
   return status;

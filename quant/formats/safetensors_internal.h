@@ -6,6 +6,7 @@
 #include "lib/base/memory.h"
 #include "nabla/safetensors.h"
 #include "quant/formats/name_index.h"
+#include "quant/formats/tensor_file.h"
 
 #define NABLA_SAFETENSORS_METADATA_KEY "__metadata__"
 
@@ -34,9 +35,8 @@ typedef struct nabla_safetensors_pair { /* where they start in `texts` */
   uint32_t at; /* byte offset in the file */
 } nabla_safetensors_pair;
 
-struct nabla_safetensors {
-  const nabla_allocator *allocator;
-  nabla_file *file;
+typedef struct nabla_safetensors {
+  nabla_tensor_file base;
   uint64_t data_start;  /* 8 + length of the header                         */
   nabla_buffer records; /* nabla_safetensors_record, by position of the data */
   nabla_buffer names;   /* each followed by a NUL                           */
@@ -44,7 +44,7 @@ struct nabla_safetensors {
   nabla_buffer pairs;   /* nabla_safetensors_pair, in file order            */
   nabla_buffer texts;   /* keys and values, each followed by a NUL          */
   nabla_name_index index;
-};
+} nabla_safetensors;
 
 static inline const nabla_safetensors_record *nabla_safetensors_records(
     const nabla_safetensors *file) {

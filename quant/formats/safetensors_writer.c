@@ -128,10 +128,10 @@ static nabla_status check_name(const char *name, size_t length,
   if (length == 0) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "a tensor without a name");
   }
-  if (length > NABLA_SAFETENSORS_MAX_NAME) {
+  if (length > NABLA_TENSOR_FILE_MAX_NAME) {
     return nabla_fail(diag, NABLA_TOO_LARGE,
                       "a tensor name of %zu bytes; the limit is %u", length,
-                      NABLA_SAFETENSORS_MAX_NAME);
+                      NABLA_TENSOR_FILE_MAX_NAME);
   }
   if (!is_text(name, length)) {
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -201,9 +201,9 @@ nabla_status nabla_safetensors_writer_add(nabla_safetensors_writer *writer,
   if ((unsigned)dtype >= NABLA_DTYPE_COUNT) {
     status = nabla_fail(diag, NABLA_INVALID_ARGUMENT, "there is no dtype %u",
                         (unsigned)dtype);
-  } else if (rank > NABLA_SAFETENSORS_MAX_RANK) {
+  } else if (rank > NABLA_TENSOR_FILE_MAX_RANK) {
     status = nabla_fail(diag, NABLA_TOO_LARGE, "%u dimensions; the limit is %u",
-                        rank, NABLA_SAFETENSORS_MAX_RANK);
+                        rank, NABLA_TENSOR_FILE_MAX_RANK);
   } else {
     status =
         nabla_safetensors_size(dtype, shape, rank, &elements, &t.bytes, diag);

@@ -7,6 +7,7 @@
 #include "lib/base/file/os_call.h"
 #include "lib/base/file/output_temporary.h"
 #include "lib/base/sort.h"
+#include "quant/formats/tensor_file.h"
 #include "quant/huggingface/folder.h"
 
 _Static_assert(NABLA_FOLDER_MAX_DEPTH <= NABLA_OUTPUT_MAX_DEPTH,
@@ -45,7 +46,8 @@ static const char *reason_of(const char *name, int is_folder) {
   for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
     if ((leaves[i].kind & kind) && !fnmatch(leaves[i].pattern, name, 0))
       return leaves[i].why;
-  return NULL;
+  return !is_folder && nabla_tensor_file_named(name) ? "weights in another file"
+                                                     : NULL;
 }
 
 /* Shards and index are written anew. */

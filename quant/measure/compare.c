@@ -25,7 +25,7 @@ typedef struct partial {
 
 typedef struct comparison {
   nabla_values a, b;
-  const nabla_safetensors *file_a, *file_b; /* for byte comparison */
+  const nabla_tensor_file *file_a, *file_b; /* for byte comparison */
   size_t entry_a, entry_b;
   nabla_tiling tiling;
   nabla_scratch *scratches; /* two per worker */
@@ -116,9 +116,9 @@ static nabla_status byte_tile(nabla_run *run, uint32_t worker, uint64_t tile,
   uint8_t *b = c->scratches[2 * worker + 1].raw;
   uint64_t first, count;
   nabla_tiling_get(&c->tiling, tile, &first, &count);
-  NABLA_TRY(nabla_safetensors_read(c->file_a, c->entry_a, first, a,
+  NABLA_TRY(nabla_tensor_file_read(c->file_a, c->entry_a, first, a,
                                    (size_t)count, diag));
-  NABLA_TRY(nabla_safetensors_read(c->file_b, c->entry_b, first, b,
+  NABLA_TRY(nabla_tensor_file_read(c->file_b, c->entry_b, first, b,
                                    (size_t)count, diag));
   c->partials[tile].different = memcmp(a, b, (size_t)count) != 0;
   atomic_fetch_add(&run->bytes_done, count);

@@ -80,10 +80,10 @@ static nabla_status check_tensor(verifier *v,
 static uint64_t data_bytes(const nabla_checkpoint *checkpoint) {
   uint64_t sum = 0;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(checkpoint); s++) {
-    const nabla_safetensors *file =
+    const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(checkpoint, s);
-    for (size_t i = 0; i < nabla_safetensors_count(file); i++)
-      if (!nabla_add_u64(sum, nabla_safetensors_entry(file, i).bytes, &sum))
+    for (size_t i = 0; i < nabla_tensor_file_count(file); i++)
+      if (!nabla_add_u64(sum, nabla_tensor_file_entry(file, i).bytes, &sum))
         return UINT64_MAX;
   }
   return sum;
@@ -124,8 +124,8 @@ static nabla_status check_all(verifier *v, const nabla_checkpoint *checkpoint,
   v->summary.files = nabla_checkpoint_shard_count(checkpoint);
   v->summary.tensors = count;
   for (uint32_t s = 0; s < v->summary.files; s++)
-    v->summary.bytes += nabla_safetensors_file_size(
-        nabla_checkpoint_borrow_shard(checkpoint, s));
+    v->summary.bytes +=
+        nabla_tensor_file_size(nabla_checkpoint_borrow_shard(checkpoint, s));
   if (!v->summary.problems) { /* both judge the checkpoint as a whole */
     check_total(v, checkpoint);
     NABLA_TRY(check_config(v, checkpoint, diag));

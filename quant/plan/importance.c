@@ -44,7 +44,7 @@ nabla_status nabla_importance_read(const nabla_plan *plan, uint64_t tensor,
     const uint64_t column = (first + done) % columns;
     uint64_t piece = columns - column;
     if (piece > count - done) piece = count - done;
-    NABLA_TRY(nabla_safetensors_read(
+    NABLA_TRY(nabla_tensor_file_read(
         nabla_checkpoint_borrow_shard(plan->importance, source.data.shard),
         source.data.entry, column * sizeof(float), weights + done,
         (size_t)piece * sizeof(float), diag));

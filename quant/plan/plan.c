@@ -204,7 +204,7 @@ static nabla_status check_readable(const nabla_plan *plan,
                                    const nabla_format *format,
                                    nabla_diag *diag) {
   const size_t tail = strlen(NABLA_SUFFIX_WEIGHT);
-  char name[NABLA_SAFETENSORS_MAX_NAME + sizeof NABLA_SUFFIX_SCB];
+  char name[NABLA_TENSOR_FILE_MAX_NAME + sizeof NABLA_SUFFIX_SCB];
   nabla_part part;
   if (plan->totals.layout != NABLA_LAYOUT_NABLA ||
       !nabla_encoding_is_int8(format->encoding) || tensor->name_length < tail)
@@ -230,7 +230,7 @@ static nabla_status check_names(const nabla_plan *plan,
                                 const nabla_components *parts,
                                 nabla_diag *diag) {
   for (size_t i = 0; i < parts->count; i++) {
-    char name[NABLA_SAFETENSORS_MAX_NAME + 64];
+    char name[NABLA_TENSOR_FILE_MAX_NAME + 64];
     nabla_part there;
     const nabla_component *part = &parts->item[i];
     const size_t tail = strlen(part->suffix);

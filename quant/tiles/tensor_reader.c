@@ -118,7 +118,7 @@ nabla_status nabla_values_open(const nabla_checkpoint *checkpoint,
 static nabla_status read_part(const nabla_values *values, nabla_part part,
                               uint64_t at, void *out, size_t size,
                               nabla_diag *diag) {
-  return nabla_safetensors_read(
+  return nabla_tensor_file_read(
       nabla_checkpoint_borrow_shard(values->checkpoint, part.shard), part.entry,
       at, out, size, diag);
 }

@@ -11,7 +11,7 @@
 #include "quant/formats/checkpoint_internal.h"
 
 static nabla_entry entry_of(const nabla_values *values, nabla_part part) {
-  return nabla_safetensors_entry(
+  return nabla_tensor_file_entry(
       nabla_checkpoint_borrow_shard(values->checkpoint, part.shard),
       part.entry);
 }
@@ -112,7 +112,7 @@ nabla_status nabla_packed_check_codes(const nabla_values *values,
                                       nabla_scratch *scratch, nabla_diag *found,
                                       nabla_diag *diag) {
   const nabla_part data = values->tensor.data;
-  const nabla_safetensors *file =
+  const nabla_tensor_file *file =
       nabla_checkpoint_borrow_shard(values->checkpoint, data.shard);
   const uint64_t bytes = entry_of(values, data).bytes;
   uint8_t bad[256], byte = 0; /* the first bad one */
@@ -122,7 +122,7 @@ nabla_status nabla_packed_check_codes(const nabla_values *values,
     const uint64_t left = bytes - at;
     const size_t size = (size_t)(left < scratch->tile ? left : scratch->tile);
     NABLA_TRY(
-        nabla_safetensors_read(file, data.entry, at, scratch->raw, size, diag));
+        nabla_tensor_file_read(file, data.entry, at, scratch->raw, size, diag));
     for (size_t i = 0; i < size; i++) {
       if (!bad[scratch->raw[i]]) continue;
       if (!count++) first = at + i, byte = scratch->raw[i];

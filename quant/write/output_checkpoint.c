@@ -12,6 +12,7 @@
 #include "lib/base/json/json.h"
 #include "lib/base/memory.h"
 #include "quant/formats/safetensors_internal.h"
+#include "quant/formats/tensor_file.h"
 #include "quant/write/output_checkpoint_internal.h"
 
 #define LONE_SHARD         "model.safetensors"
@@ -60,13 +61,13 @@ nabla_status nabla_output_checkpoint_look(const nabla_output_checkpoint *target,
 static nabla_status is_input(const nabla_output_checkpoint *target,
                              const nabla_os_info *output, uint32_t shard,
                              int *out, nabla_diag *diag) {
-  const nabla_safetensors *file =
+  const nabla_tensor_file *file =
       nabla_checkpoint_borrow_shard(target->checkpoint, shard);
-  nabla_os_info input = nabla_safetensors_info(file);
+  nabla_os_info input = nabla_tensor_file_info(file);
   if (target->is_folder) {
     char *folder = NULL;
     size_t size = 0;
-    NABLA_TRY(folder_of(target, nabla_safetensors_borrow_path(file), &folder,
+    NABLA_TRY(folder_of(target, nabla_tensor_file_borrow_path(file), &folder,
                         &size, diag));
     int exists;
     nabla_status status =
@@ -190,7 +191,7 @@ unsigned nabla_output_checkpoint_permissions(
     const nabla_output_checkpoint *target, uint32_t first, uint32_t end) {
   unsigned all = 0777;
   for (uint32_t i = first; i < end; i++)
-    all &= nabla_safetensors_info(
+    all &= nabla_tensor_file_info(
                nabla_checkpoint_borrow_shard(target->checkpoint, i))
                .permissions;
   return all ? all : 0600; /* 0 would stand for the default */
@@ -214,6 +215,26 @@ static nabla_status folder_permissions(const nabla_output_checkpoint *target,
   return NABLA_OK;
 }
 
+/* Files of an index keep their names, and what is written is safetensors. */
+static nabla_status check_formats(const nabla_output_checkpoint *target,
+                                  nabla_diag *diag) {
+  for (uint32_t i = 0; target->files > 1 && i < target->files; i++) {
+    const nabla_tensor_file *file =
+        nabla_checkpoint_borrow_shard(target->checkpoint, i);
+    if (file->row == nabla_tensor_file_named(LONE_SHARD)) continue;
+    nabla_status status =
+        nabla_fail(diag, NABLA_UNSUPPORTED,
+                   "a %s file cannot be replaced by safetensors of its name",
+                   nabla_tensor_file_format(file));
+    nabla_diag_set_file(diag, nabla_tensor_file_borrow_path(file));
+    nabla_diag_set_next(diag,
+                        "name one output file, OUT.safetensors, which shards "
+                        "are merged in");
+    return status;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status start(nabla_output_checkpoint *target,
                           const nabla_write_options *where,
                           const nabla_environment *environment,
@@ -223,6 +244,7 @@ static nabla_status start(nabla_output_checkpoint *target,
   target->files =
       target->is_folder ? nabla_checkpoint_shard_count(target->checkpoint) : 1;
   if (!target->is_folder) return NABLA_OK;
+  NABLA_TRY(check_formats(target, diag));
   NABLA_TRY(take_folder(target, where->folder, diag));
   NABLA_TRY(
       nabla_output_checkpoint_check_replaceable(target, environment, diag));

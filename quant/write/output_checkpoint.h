@@ -4,6 +4,7 @@
 #define NABLA_QUANT_WRITE_OUTPUT_CHECKPOINT_H
 
 #include "nabla/quantize.h"
+#include "nabla/safetensors.h"
 
 typedef struct nabla_output_checkpoint nabla_output_checkpoint;
 

@@ -63,7 +63,7 @@ static nabla_status check_no_input(const nabla_output_checkpoint *target,
   NABLA_TRY(nabla_output_checkpoint_look(target, path, &info, &exists, diag));
   const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
   for (uint32_t i = 0; exists && i < shards; i++) {
-    const nabla_os_info input = nabla_safetensors_info(
+    const nabla_os_info input = nabla_tensor_file_info(
         nabla_checkpoint_borrow_shard(target->checkpoint, i));
     if (nabla_os_same(&input, &info))
       return nabla_output_checkpoint_refuse_input(path, diag);

@@ -45,11 +45,11 @@ static nabla_status add_metadata(nabla_file_job *job,
   int has_format = 0;
   nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++) {
-    const nabla_safetensors *source =
+    const nabla_tensor_file *source =
         nabla_checkpoint_borrow_shard(job->task->checkpoint, shard);
-    for (size_t i = 0; i < nabla_safetensors_metadata_count(source); i++) {
+    for (size_t i = 0; i < nabla_tensor_file_metadata_count(source); i++) {
       const char *key, *value;
-      nabla_safetensors_metadata(source, i, &key, &value);
+      nabla_tensor_file_metadata(source, i, &key, &value);
       has_format |= !strcmp(key, "format");
       if (!strncmp(key, NABLA_LABEL_PREFIX, strlen(NABLA_LABEL_PREFIX)))
         continue;
@@ -148,7 +148,7 @@ static nabla_status check_sources(const nabla_file_job *job,
   uint32_t first, end;
   nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++)
-    NABLA_TRY(nabla_safetensors_check_unchanged(
+    NABLA_TRY(nabla_tensor_file_check_unchanged(
         nabla_checkpoint_borrow_shard(job->task->checkpoint, shard), diag));
   return NABLA_OK;
 }
@@ -189,7 +189,7 @@ static size_t count_entries(const nabla_write_task *task,
   size_t count = 0;
   nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++)
-    count += nabla_safetensors_count(
+    count += nabla_tensor_file_count(
         nabla_checkpoint_borrow_shard(task->checkpoint, shard));
   return count;
 }
@@ -263,7 +263,7 @@ static nabla_status write_files(const nabla_write_task *task,
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(task->checkpoint) &&
                        nabla_output_checkpoint_files(target) > 1 && !status;
        i++)
-    status = nabla_safetensors_check_unchanged(
+    status = nabla_tensor_file_check_unchanged(
         nabla_checkpoint_borrow_shard(task->checkpoint, i), diag);
   nabla_scratches_destroy(allocator_of(task), job.workers, job.scratches);
   nabla_free(allocator_of(task), waiting, job.workers,
@@ -277,12 +277,12 @@ static nabla_status write_files(const nabla_write_task *task,
 static void add_totals(nabla_write_task *task) {
   const nabla_checkpoint *checkpoint = task->checkpoint;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(checkpoint); s++) {
-    const nabla_safetensors *file =
+    const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(checkpoint, s);
-    if (task->plan) task->tensors_total += nabla_safetensors_count(file);
-    for (size_t i = 0; i < nabla_safetensors_count(file); i++)
+    if (task->plan) task->tensors_total += nabla_tensor_file_count(file);
+    for (size_t i = 0; i < nabla_tensor_file_count(file); i++)
       if (!nabla_add_u64(task->bytes_total,
-                         nabla_safetensors_entry(file, i).bytes,
+                         nabla_tensor_file_entry(file, i).bytes,
                          &task->bytes_total))
         task->bytes_total = 0; /* unknown */
   }
@@ -313,7 +313,7 @@ nabla_status nabla_write_checkpoint(const nabla_write_task *wanted,
   nabla_output_checkpoint_destroy(target);
   if (status) return status;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(task.checkpoint); s++)
-    summary.bytes_in += nabla_safetensors_file_size(
+    summary.bytes_in += nabla_tensor_file_size(
         nabla_checkpoint_borrow_shard(task.checkpoint, s));
   summary.tensors = nabla_checkpoint_count(task.checkpoint);
   summary.seconds = now() - start;

@@ -12,7 +12,7 @@ static int overflows_f32(const nabla_values *values, uint64_t index) {
   uint8_t bytes[8];
   const nabla_part part = values->tensor.data;
   if (values->tensor.dtype != NABLA_DTYPE_F64 ||
-      nabla_safetensors_read(
+      nabla_tensor_file_read(
           nabla_checkpoint_borrow_shard(values->checkpoint, part.shard),
           part.entry, index * sizeof bytes, bytes, sizeof bytes, NULL))
     return 0;
@@ -26,7 +26,7 @@ nabla_status nabla_value_refuse(const nabla_values *values,
                                 const nabla_format *format, nabla_status status,
                                 uint64_t index, float value, nabla_diag *diag) {
   const nabla_tensor *tensor = &values->tensor;
-  const nabla_entry entry = nabla_safetensors_entry(
+  const nabla_entry entry = nabla_tensor_file_entry(
       nabla_checkpoint_borrow_shard(values->checkpoint, tensor->data.shard),
       tensor->data.entry);
   if (status == NABLA_NOT_FINITE) {

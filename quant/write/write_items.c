@@ -33,7 +33,7 @@ static nabla_status declare_packed(nabla_file_job *job,
       nabla_components_of(&tensor, &format, job->task->layout, &parts, diag));
   for (size_t i = 0; i < parts.count; i++) {
     const nabla_component *part = &parts.item[i];
-    char name[NABLA_SAFETENSORS_MAX_NAME + 64];
+    char name[NABLA_TENSOR_FILE_MAX_NAME + 64];
     const size_t tail = strlen(part->suffix);
     memcpy(name, tensor.name, part->stem);
     memcpy(name + part->stem, part->suffix, tail + 1);
@@ -67,7 +67,7 @@ static nabla_status add_item(nabla_file_job *job,
   } else {
     nabla_entry entry;
     if (item->kind == NABLA_ITEM_COPY) {
-      entry = nabla_safetensors_entry(
+      entry = nabla_tensor_file_entry(
           nabla_checkpoint_borrow_shard(checkpoint, item->shard), item->index);
     } else {
       nabla_values values;
@@ -104,10 +104,10 @@ nabla_status nabla_file_job_list(nabla_file_job *job,
   uint32_t first, end;
   nabla_output_checkpoint_shards(target, file, &first, &end);
   for (uint32_t shard = first; shard < end; shard++) {
-    const nabla_safetensors *source =
+    const nabla_tensor_file *source =
         nabla_checkpoint_borrow_shard(checkpoint, shard);
-    for (size_t i = 0; i < nabla_safetensors_count(source); i++) {
-      const nabla_entry entry = nabla_safetensors_entry(source, i);
+    for (size_t i = 0; i < nabla_tensor_file_count(source); i++) {
+      const nabla_entry entry = nabla_tensor_file_entry(source, i);
       const size_t tensor = nabla_checkpoint_find_at(checkpoint, shard, i);
       nabla_item item = {.kind = NABLA_ITEM_COPY, .shard = shard, .index = i};
       if (tensor != SIZE_MAX && task->plan &&
@@ -126,7 +126,7 @@ nabla_status nabla_file_job_list(nabla_file_job *job,
       }
       nabla_status status = add_item(job, target, file, &item, diag);
       if (!status) continue;
-      nabla_diag_set_file(diag, nabla_safetensors_borrow_path(source));
+      nabla_diag_set_file(diag, nabla_tensor_file_borrow_path(source));
       nabla_diag_set_tensor(diag, entry.name, entry.name_length);
       return status;
     }

@@ -21,7 +21,7 @@ nabla_tiling nabla_item_tiling(const nabla_file_job *job,
                                const nabla_item *item) {
   const nabla_checkpoint *checkpoint = job->task->checkpoint;
   if (item->kind == NABLA_ITEM_COPY) {
-    const nabla_entry entry = nabla_safetensors_entry(
+    const nabla_entry entry = nabla_tensor_file_entry(
         nabla_checkpoint_borrow_shard(checkpoint, item->shard), item->index);
     return nabla_tiling_of(NULL, entry.bytes, copy_span(job));
   }
@@ -64,9 +64,9 @@ static nabla_status copy_tile(nabla_run *run, const nabla_item *item,
                               uint64_t at, uint64_t size,
                               nabla_scratch *scratch, nabla_diag *diag) {
   nabla_file_job *job = run->self;
-  const nabla_safetensors *file =
+  const nabla_tensor_file *file =
       nabla_checkpoint_borrow_shard(job->task->checkpoint, item->shard);
-  NABLA_TRY(nabla_safetensors_read(file, item->index, at, scratch->raw,
+  NABLA_TRY(nabla_tensor_file_read(file, item->index, at, scratch->raw,
                                    (size_t)size, diag));
   if (item->packed) NABLA_TRY(check_copied(job, item, at, size, scratch, diag));
   atomic_fetch_add(&run->bytes_done, size);
@@ -98,7 +98,7 @@ const char *nabla_item_name(const nabla_file_job *job, const nabla_item *item) {
   const nabla_checkpoint *checkpoint = job->task->checkpoint;
   if (item->kind != NABLA_ITEM_COPY)
     return nabla_checkpoint_tensor(checkpoint, item->index).name;
-  return nabla_safetensors_entry(
+  return nabla_tensor_file_entry(
              nabla_checkpoint_borrow_shard(checkpoint, item->shard),
              item->index)
       .name;

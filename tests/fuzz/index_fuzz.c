@@ -20,11 +20,11 @@ static void check_tensor(const nabla_checkpoint *checkpoint, size_t index) {
                "a tensor is found by its name");
   fuzz_require(tensor.data.shard < nabla_checkpoint_shard_count(checkpoint),
                "a tensor is in a shard");
-  const nabla_safetensors *shard =
+  const nabla_tensor_file *shard =
       nabla_checkpoint_borrow_shard(checkpoint, tensor.data.shard);
-  fuzz_require(tensor.data.entry < nabla_safetensors_count(shard),
+  fuzz_require(tensor.data.entry < nabla_tensor_file_count(shard),
                "a tensor is in its shard");
-  nabla_entry entry = nabla_safetensors_entry(shard, tensor.data.entry);
+  nabla_entry entry = nabla_tensor_file_entry(shard, tensor.data.entry);
   fuzz_require(!strcmp(entry.name, tensor.name), "under its name");
 }
 

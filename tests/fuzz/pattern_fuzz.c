@@ -48,8 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz_world_init(&world, 0);
   char *text = copy_text(fuzz_part((fuzz_span){data, size}, 0, 2));
   fuzz_span tail = fuzz_part((fuzz_span){data, size}, 1, 2);
-  if (tail.size > NABLA_SAFETENSORS_MAX_NAME)
-    tail.size = NABLA_SAFETENSORS_MAX_NAME;
+  if (tail.size > NABLA_TENSOR_FILE_MAX_NAME)
+    tail.size = NABLA_TENSOR_FILE_MAX_NAME;
   char *name = copy_text(tail);
   const char *lines[MAX_LINES];
   size_t count = split(text, lines);

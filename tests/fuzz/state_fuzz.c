@@ -6,6 +6,7 @@
 
 #include "lib/base/json/json.h"
 #include "nabla/measure.h"
+#include "nabla/safetensors.h"
 #include "quant/formats/packed.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/codec_calls.h"
@@ -306,7 +307,7 @@ static void open_file(fuzz_world *world, const nabla_description *text,
 static void check_text(const nabla_allocator *allocator,
                        const struct variant *variant, fuzz_span input,
                        const nabla_description *text) {
-  fuzz_require(text->rank <= NABLA_SAFETENSORS_MAX_RANK, "the rank is bounded");
+  fuzz_require(text->rank <= NABLA_TENSOR_FILE_MAX_RANK, "the rank is bounded");
   if (!text->unsupported[0])
     fuzz_require(fuzz_is_product(text->shape, text->rank, text->elements),
                  "the product of the shape");

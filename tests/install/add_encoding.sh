@@ -15,7 +15,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/nabla-add-encoding.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
 for part in CMakeLists.txt CMakePresets.json cmake include lib quant tools \
-  tests bench docs scripts; do
+  tests bench docs scripts examples; do
   [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
 done
 cd "$work/tree"

@@ -6,6 +6,7 @@
 #include "nabla/executable.h"
 #include "nabla/matmul.h"
 #include "nabla/model.h"
+#include "nabla/safetensors.h"
 
 static nabla_status write_model(const char *path, nabla_diag *diag) {
   const float values[4] = {1, 2, 3, 4};

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "nabla/safetensors.h"
+
 static void require(int holds, const char *what) {
   if (holds) return;
   perror(what);
@@ -115,14 +117,14 @@ void *model_bytes(const nabla_checkpoint *checkpoint, const char *name,
                   size_t *out_size) {
   nabla_diag diag = NABLA_DIAG_INIT;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(checkpoint); s++) {
-    const nabla_safetensors *file =
+    const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(checkpoint, s);
-    const size_t index = nabla_safetensors_find(file, name, strlen(name));
+    const size_t index = nabla_tensor_file_find(file, name, strlen(name));
     if (index == SIZE_MAX) continue;
-    const size_t size = (size_t)nabla_safetensors_entry(file, index).bytes;
+    const size_t size = (size_t)nabla_tensor_file_entry(file, index).bytes;
     void *out = malloc(size ? size : 1);
     require(out != NULL, "malloc");
-    succeed(nabla_safetensors_read(file, index, 0, out, size, &diag), &diag);
+    succeed(nabla_tensor_file_read(file, index, 0, out, size, &diag), &diag);
     if (out_size) *out_size = size;
     return out;
   }

@@ -143,10 +143,10 @@ Test(checkpoint, groups_bitsandbytes_4bit) {
   cr_expect_eq(tensor.format.granularity, NABLA_PER_BLOCK);
   cr_expect_eq(tensor.stored_bytes, 64 + 8 + 64 + strlen(good_state));
   cr_expect_null(tensor.unsupported);
-  const nabla_safetensors *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
-  cr_expect_str_eq(nabla_safetensors_entry(file, tensor.data.entry).name,
+  const nabla_tensor_file *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
+  cr_expect_str_eq(nabla_tensor_file_entry(file, tensor.data.entry).name,
                    "x.weight");
-  cr_expect_str_eq(nabla_safetensors_entry(file, tensor.scales.entry).name,
+  cr_expect_str_eq(nabla_tensor_file_entry(file, tensor.scales.entry).name,
                    "x.weight.absmax");
   const nabla_tensor bias = model_tensor_of(checkpoint, "a.bias");
   cr_expect_eq(bias.layout, NABLA_LAYOUT_DENSE);

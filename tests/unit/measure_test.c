@@ -292,10 +292,10 @@ static nabla_status verify(const char *path, nabla_verify_summary *out) {
 static void poke(const char *path, const char *name, size_t index,
                  float value) {
   nabla_checkpoint *checkpoint = model_open(path);
-  const nabla_safetensors *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
-  const size_t entry = nabla_safetensors_find(file, name, strlen(name));
+  const nabla_tensor_file *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
+  const size_t entry = nabla_tensor_file_find(file, name, strlen(name));
   cr_assert_neq(entry, SIZE_MAX);
-  const uint64_t at = nabla_safetensors_entry(file, entry).offset + 4 * index;
+  const uint64_t at = nabla_tensor_file_entry(file, entry).offset + 4 * index;
   nabla_checkpoint_close(checkpoint);
   FILE *stream = fopen(path, "r+b");
   cr_assert_not_null(stream);

@@ -61,6 +61,6 @@ Test(null, lives_that_end) {
   nabla_model_close(NULL);
   nabla_plan_destroy(NULL);
   nabla_pool_destroy(NULL);
-  nabla_safetensors_close(NULL);
+  nabla_tensor_file_close(NULL);
   nabla_safetensors_writer_destroy(NULL);
 }

@@ -181,10 +181,10 @@ static void expect_encoded(const nabla_checkpoint *from,
   GOOD(encode_f32(&codec, values, count, codes, scales, &bad, &diag));
   size_t code_bytes, scale_bytes;
   void *got_codes = model_bytes(to, name, &code_bytes);
-  const nabla_safetensors *file =
+  const nabla_tensor_file *file =
       nabla_checkpoint_borrow_shard(to, packed.scales.shard);
   void *got_scales =
-      model_bytes(to, nabla_safetensors_entry(file, packed.scales.entry).name,
+      model_bytes(to, nabla_tensor_file_entry(file, packed.scales.entry).name,
                   &scale_bytes);
   cr_expect_eq(code_bytes, size.code_bytes);
   cr_expect_eq(scale_bytes, size.scales * 4);
@@ -345,7 +345,7 @@ static void expect_planted(size_t index, nabla_status status) {
   nabla_checkpoint *checkpoint = model_open(source);
   const nabla_tensor tensor = model_tensor_of(checkpoint, "x.weight");
   const uint64_t offset =
-      nabla_safetensors_entry(nabla_checkpoint_borrow_shard(checkpoint, 0),
+      nabla_tensor_file_entry(nabla_checkpoint_borrow_shard(checkpoint, 0),
                               tensor.data.entry)
           .offset;
   nabla_checkpoint_close(checkpoint);
@@ -499,10 +499,10 @@ Test(quantize, values_beyond_the_dtype_are_refused) {
 static void poke(const char *path, const char *name, size_t index,
                  float value) {
   nabla_checkpoint *checkpoint = model_open(path);
-  const nabla_safetensors *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
-  const size_t entry = nabla_safetensors_find(file, name, strlen(name));
+  const nabla_tensor_file *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
+  const size_t entry = nabla_tensor_file_find(file, name, strlen(name));
   cr_assert_neq(entry, SIZE_MAX);
-  const uint64_t at = nabla_safetensors_entry(file, entry).offset + 4 * index;
+  const uint64_t at = nabla_tensor_file_entry(file, entry).offset + 4 * index;
   nabla_checkpoint_close(checkpoint);
   FILE *stream = fopen(path, "r+b");
   cr_assert_not_null(stream);
@@ -726,10 +726,10 @@ Test(quantize, outputs_that_nobody_could_read_are_refused) {
 
 static const char *metadata_of(const nabla_checkpoint *checkpoint,
                                const char *wanted) {
-  const nabla_safetensors *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
-  for (size_t i = 0; i < nabla_safetensors_metadata_count(file); i++) {
+  const nabla_tensor_file *file = nabla_checkpoint_borrow_shard(checkpoint, 0);
+  for (size_t i = 0; i < nabla_tensor_file_metadata_count(file); i++) {
     const char *key, *value;
-    nabla_safetensors_metadata(file, i, &key, &value);
+    nabla_tensor_file_metadata(file, i, &key, &value);
     if (!strcmp(key, wanted)) return value;
   }
   return NULL;

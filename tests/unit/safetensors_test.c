@@ -177,15 +177,15 @@ static void tear_down(void) { temp_folder_destroy(&folder); }
 
 TestSuite(safetensors, .init = set_up, .fini = tear_down);
 
-static nabla_status open_named(const char *name, nabla_safetensors **out,
+static nabla_status open_named(const char *name, nabla_tensor_file **out,
                                nabla_diag *diag) {
   char path[256];
   temp_folder_path(&folder, name, path);
-  return nabla_safetensors_open(path, NULL, NULL, out, diag);
+  return nabla_tensor_file_open(path, NULL, NULL, out, diag);
 }
 
 static nabla_status open_json(const char *json, size_t data,
-                              nabla_safetensors **out, nabla_diag *diag) {
+                              nabla_tensor_file **out, nabla_diag *diag) {
   temp_folder_write_safetensors(&folder, "f", json, data);
   return open_named("f", out, diag);
 }
@@ -203,7 +203,7 @@ ParameterizedTestParameters(safetensors, headers) {
 ParameterizedTest(size_t *number, safetensors, headers) {
   const row *r = &rows[*number];
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   nabla_status status = open_json(r->json, r->data, &file, &diag);
   cr_expect_eq(status, r->status, "%s: %s, %s", r->json,
                nabla_status_name(status), diag.what);
@@ -216,16 +216,16 @@ ParameterizedTest(size_t *number, safetensors, headers) {
     if (r->at)
       cr_expect_eq(diag.offset, r->at, "%s: %lu", r->json, diag.offset);
   }
-  nabla_safetensors_close(file);
-  nabla_safetensors *again = NULL; /* a diag makes no difference */
+  nabla_tensor_file_close(file);
+  nabla_tensor_file *again = NULL; /* a diag makes no difference */
   cr_expect_eq(open_named("f", &again, NULL), r->status);
-  nabla_safetensors_close(again);
+  nabla_tensor_file_close(again);
 }
 
 static void expect_raw(const void *bytes, size_t size, nabla_status expected,
                        const char *next) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   temp_folder_write(&folder, "f", bytes, size);
   cr_expect_eq(open_named("f", &file, &diag), expected, "%s", diag.what);
   cr_expect_neq(strstr(diag.next, next), NULL, "%s", diag.next);
@@ -288,7 +288,7 @@ Test(safetensors, files_of_the_table_of_other_formats) {
         size += 9;
       else
         bytes[size++] = *c == '?' ? '\7' : *c;
-    nabla_safetensors *file = NULL;
+    nabla_tensor_file *file = NULL;
     nabla_diag diag = NABLA_DIAG_INIT;
     temp_folder_write(&folder, "f", bytes, sizeof bytes);
     cr_assert_eq(open_named("f", &file, &diag), NABLA_CORRUPT, "%s: %s",
@@ -302,7 +302,7 @@ Test(safetensors, files_of_the_table_of_other_formats) {
 
 Test(safetensors, not_a_regular_file) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   char path[256];
   temp_folder_path(&folder, "pipe", path);
   cr_assert_eq(mkfifo(path, 0600), 0);
@@ -320,13 +320,13 @@ static const char everything[] =
 
 Test(safetensors, entries_and_metadata) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   cr_assert_eq(open_json(everything, 20, &file, &diag), NABLA_OK, "%s",
                diag.what);
   uint64_t data = 8 + strlen(everything);
-  cr_assert_eq(nabla_safetensors_count(file), 2);
-  nabla_entry one = nabla_safetensors_entry(file, 0);
-  nabla_entry two = nabla_safetensors_entry(file, 1);
+  cr_assert_eq(nabla_tensor_file_count(file), 2);
+  nabla_entry one = nabla_tensor_file_entry(file, 0);
+  nabla_entry two = nabla_tensor_file_entry(file, 1);
   cr_expect_str_eq(one.name, "one");
   cr_expect_eq(one.name_length, 3);
   cr_expect_eq(one.dtype, NABLA_DTYPE_F64);
@@ -341,30 +341,30 @@ Test(safetensors, entries_and_metadata) {
   cr_expect_eq(two.elements, 6);
   cr_expect_eq(two.offset, data + 8);
   cr_expect_eq(two.bytes, 12);
-  cr_expect_eq(nabla_safetensors_find(file, "one", 3), 0);
-  cr_expect_eq(nabla_safetensors_find(file, "t\"wo", 4), 1);
-  cr_expect_eq(nabla_safetensors_find(file, "one", 2), SIZE_MAX);
-  cr_expect_eq(nabla_safetensors_find(file, "", 0), SIZE_MAX);
+  cr_expect_eq(nabla_tensor_file_find(file, "one", 3), 0);
+  cr_expect_eq(nabla_tensor_file_find(file, "t\"wo", 4), 1);
+  cr_expect_eq(nabla_tensor_file_find(file, "one", 2), SIZE_MAX);
+  cr_expect_eq(nabla_tensor_file_find(file, "", 0), SIZE_MAX);
   static const char *const pairs[][2] = {
       {"z", "1"}, {"", ""}, {"a\n", "\xc3\xa9"}};
-  cr_assert_eq(nabla_safetensors_metadata_count(file), 3);
+  cr_assert_eq(nabla_tensor_file_metadata_count(file), 3);
   for (size_t i = 0; i < 3; i++) {
     const char *key, *value;
-    nabla_safetensors_metadata(file, i, &key, &value);
+    nabla_tensor_file_metadata(file, i, &key, &value);
     cr_expect_str_eq(key, pairs[i][0]);
     cr_expect_str_eq(value, pairs[i][1]);
   }
-  cr_expect_eq(nabla_safetensors_file_size(file), data + 20);
-  cr_expect_eq(nabla_safetensors_info(file).size, data + 20);
-  cr_expect_neq(nabla_safetensors_info(file).inode, 0);
-  cr_expect_neq(strstr(nabla_safetensors_borrow_path(file), "/f"), NULL);
-  nabla_safetensors_close(file);
+  cr_expect_eq(nabla_tensor_file_size(file), data + 20);
+  cr_expect_eq(nabla_tensor_file_info(file).size, data + 20);
+  cr_expect_neq(nabla_tensor_file_info(file).inode, 0);
+  cr_expect_neq(strstr(nabla_tensor_file_borrow_path(file), "/f"), NULL);
+  nabla_tensor_file_close(file);
 }
 
 /* Tensors without data share an offset: they keep the header's order, before
  * the tensor whose data begins there. */
 Test(safetensors, empty_tensors_keep_their_order) {
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   cr_assert_eq(
       open_json(
           "{\"d\":" T("U8", "2", 0, 2) ",\"c\":" T("U8", "0", 0, 0) ",\"a\":" T(
@@ -373,20 +373,20 @@ Test(safetensors, empty_tensors_keep_their_order) {
       NABLA_OK);
   static const char *const order[] = {"c", "a", "d", "b"};
   for (size_t i = 0; i < 4; i++)
-    cr_expect_str_eq(nabla_safetensors_entry(file, i).name, order[i]);
-  nabla_safetensors_close(file);
+    cr_expect_str_eq(nabla_tensor_file_entry(file, i).name, order[i]);
+  nabla_tensor_file_close(file);
 }
 
 Test(safetensors, reading) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   uint8_t bytes[16] = {0};
   cr_assert_eq(open_json(everything, 20, &file, &diag), NABLA_OK);
-  cr_expect_eq(nabla_safetensors_read(file, 1, 0, bytes, 12, &diag), NABLA_OK);
+  cr_expect_eq(nabla_tensor_file_read(file, 1, 0, bytes, 12, &diag), NABLA_OK);
   for (size_t i = 0; i < 12; i++) cr_expect_eq(bytes[i], 8 + i);
-  cr_expect_eq(nabla_safetensors_read(file, 0, 7, bytes, 1, &diag), NABLA_OK);
+  cr_expect_eq(nabla_tensor_file_read(file, 0, 7, bytes, 1, &diag), NABLA_OK);
   cr_expect_eq(bytes[0], 7);
-  cr_expect_eq(nabla_safetensors_read(file, 0, 8, bytes, 0, &diag), NABLA_OK);
+  cr_expect_eq(nabla_tensor_file_read(file, 0, 8, bytes, 0, &diag), NABLA_OK);
   static const struct {
     size_t index;
     uint64_t at;
@@ -395,28 +395,28 @@ Test(safetensors, reading) {
                  {1, UINT64_MAX, 1}, {1, 1, SIZE_MAX},   {2, 0, 1},
                  {SIZE_MAX, 0, 0},   {0, UINT64_MAX, 16}};
   for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
-    cr_expect_eq(nabla_safetensors_read(file, outside[i].index, outside[i].at,
+    cr_expect_eq(nabla_tensor_file_read(file, outside[i].index, outside[i].at,
                                         bytes, outside[i].size, &diag),
                  NABLA_INVALID_ARGUMENT);
   cr_expect_eq(bytes[0], 7);
-  nabla_safetensors_close(file);
+  nabla_tensor_file_close(file);
 }
 
 Test(safetensors, a_file_that_changes) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   char path[256];
   uint8_t bytes[12];
   temp_folder_path(&folder, "f", path);
   cr_assert_eq(open_json(everything, 20, &file, &diag), NABLA_OK);
-  cr_expect_eq(nabla_safetensors_check_unchanged(file, &diag), NABLA_OK);
-  uint64_t size = nabla_safetensors_file_size(file);
+  cr_expect_eq(nabla_tensor_file_check_unchanged(file, &diag), NABLA_OK);
+  uint64_t size = nabla_tensor_file_size(file);
   cr_assert_eq(truncate(path, (off_t)size - 1), 0);
-  cr_expect_eq(nabla_safetensors_read(file, 1, 0, bytes, 12, &diag),
+  cr_expect_eq(nabla_tensor_file_read(file, 1, 0, bytes, 12, &diag),
                NABLA_CORRUPT);
   cr_expect_str_eq(diag.tensor, "t\"wo");
-  cr_expect_eq(nabla_safetensors_check_unchanged(file, &diag), NABLA_CORRUPT);
-  nabla_safetensors_close(file);
+  cr_expect_eq(nabla_tensor_file_check_unchanged(file, &diag), NABLA_CORRUPT);
+  nabla_tensor_file_close(file);
 }
 
 /* Fills `out` with the file of `everything`; returns its size. */
@@ -433,7 +433,7 @@ Test(safetensors, truncated_at_every_byte) {
   size_t size = small_file(bytes);
   for (size_t keep = 0; keep < size; keep++) {
     nabla_diag diag = NABLA_DIAG_INIT;
-    nabla_safetensors *file = NULL;
+    nabla_tensor_file *file = NULL;
     char missing[64];
     temp_folder_write(&folder, "f", bytes, keep);
     cr_expect_eq(open_named("f", &file, &diag), NABLA_CORRUPT, "%zu", keep);
@@ -447,20 +447,20 @@ Test(safetensors, truncated_at_every_byte) {
 
 /* Opens, and reads all that the entries promise. */
 static nabla_status open_and_read(const nabla_os *os) {
-  nabla_safetensors *file = NULL;
-  nabla_status status = nabla_safetensors_open("/f", NULL, os, &file, NULL);
+  nabla_tensor_file *file = NULL;
+  nabla_status status = nabla_tensor_file_open("/f", NULL, os, &file, NULL);
   if (status) {
     cr_assert_eq(file, NULL);
     return status;
   }
-  for (size_t i = 0; i < nabla_safetensors_count(file); i++) {
-    nabla_entry entry = nabla_safetensors_entry(file, i);
+  for (size_t i = 0; i < nabla_tensor_file_count(file); i++) {
+    nabla_entry entry = nabla_tensor_file_entry(file, i);
     uint8_t data[20];
     cr_assert_leq(entry.bytes, sizeof data);
-    cr_assert_eq(nabla_safetensors_read(file, i, 0, data, entry.bytes, NULL),
+    cr_assert_eq(nabla_tensor_file_read(file, i, 0, data, entry.bytes, NULL),
                  NABLA_OK);
   }
-  nabla_safetensors_close(file);
+  nabla_tensor_file_close(file);
   return NABLA_OK;
 }
 
@@ -506,11 +506,11 @@ static char *repeat(const char *before, const char *piece, size_t count,
 static void expect_repeat(const char *before, const char *piece, size_t count,
                           const char *after, nabla_status expected) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   char *json = repeat(before, piece, count, after);
   cr_expect_eq(open_json(json, 0, &file, &diag), expected, "%zu of %s: %s",
                count, piece, diag.what);
-  nabla_safetensors_close(file);
+  nabla_tensor_file_close(file);
   free(json);
 }
 
@@ -553,7 +553,7 @@ Test(safetensors, limit_of_the_header) {
   temp_folder_path(&folder, "f", path);
   for (size_t i = 0; i < 2; i++) {
     nabla_diag diag = NABLA_DIAG_INIT;
-    nabla_safetensors *file = NULL;
+    nabla_tensor_file *file = NULL;
     uint8_t bytes[10] = {0, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
     nabla_store_le64(bytes, lengths[i]);
     temp_folder_write(&folder, "f", bytes, sizeof bytes);
@@ -578,18 +578,18 @@ Test(safetensors, many_tensors) {
   }
   memcpy(at, "}", 2);
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   cr_assert_eq(open_json(json, COUNT, &file, &diag), NABLA_OK, "%s", diag.what);
-  cr_assert_eq(nabla_safetensors_count(file), COUNT);
+  cr_assert_eq(nabla_tensor_file_count(file), COUNT);
   for (size_t place = 0; place < COUNT; place++) {
-    nabla_entry entry = nabla_safetensors_entry(file, place);
+    nabla_entry entry = nabla_tensor_file_entry(file, place);
     char name[16];
     snprintf(name, sizeof name, "t%zu", place);
     cr_expect_str_eq(entry.name, name);
-    cr_expect_eq(nabla_safetensors_find(file, name, strlen(name)), place);
+    cr_expect_eq(nabla_tensor_file_find(file, name, strlen(name)), place);
   }
-  cr_expect_eq(nabla_safetensors_find(file, "t5000", 5), SIZE_MAX);
-  nabla_safetensors_close(file);
+  cr_expect_eq(nabla_tensor_file_find(file, "t5000", 5), SIZE_MAX);
+  nabla_tensor_file_close(file);
   free(json);
 }
 
@@ -603,17 +603,17 @@ Test(safetensors, every_allocation_fails_once) {
   do {
     failing_allocator failing;
     nabla_diag diag = NABLA_DIAG_INIT;
-    nabla_safetensors *file = NULL;
+    nabla_tensor_file *file = NULL;
     failing_allocator_init(&failing, fail_at);
     status =
-        nabla_safetensors_open(path, &failing.allocator, NULL, &file, &diag);
+        nabla_tensor_file_open(path, &failing.allocator, NULL, &file, &diag);
     cr_expect_eq(failing.failures, status != NABLA_OK);
     if (status) {
       cr_expect_eq(status, NABLA_NO_MEMORY, "%zu: %s", fail_at, diag.what);
       cr_expect_eq(file, NULL);
       cr_expect_neq(strstr(diag.file, "/f"), NULL);
     }
-    nabla_safetensors_close(file);
+    nabla_tensor_file_close(file);
     cr_expect(failing_allocator_is_clean(&failing), "%zu", fail_at);
   } while (status && fail_at++ < 100);
   cr_expect_eq(status, NABLA_OK);
@@ -624,13 +624,13 @@ Test(safetensors, every_allocation_fails_once) {
 static nabla_status open_through(const nabla_os *os, nabla_diag *diag) {
   char path[256];
   uint8_t bytes[12];
-  nabla_safetensors *file = NULL;
+  nabla_tensor_file *file = NULL;
   temp_folder_path(&folder, "f", path);
-  nabla_status status = nabla_safetensors_open(path, NULL, os, &file, diag);
+  nabla_status status = nabla_tensor_file_open(path, NULL, os, &file, diag);
   cr_expect_eq(status != NABLA_OK, file == NULL);
-  if (!status) status = nabla_safetensors_read(file, 1, 0, bytes, 12, diag);
+  if (!status) status = nabla_tensor_file_read(file, 1, 0, bytes, 12, diag);
   if (!status) cr_expect(bytes[0] == 8 && bytes[11] == 19);
-  nabla_safetensors_close(file);
+  nabla_tensor_file_close(file);
   return status;
 }
 

@@ -155,13 +155,13 @@ Test(safetensors_writer, data_starts_at_a_multiple_of_64) {
     uint64_t size = nabla_safetensors_writer_file_size(writer);
     cr_expect_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
     nabla_safetensors_writer_destroy(writer);
-    nabla_safetensors *file = NULL;
-    cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+    nabla_tensor_file *file = NULL;
+    cr_assert_eq(nabla_tensor_file_open(target, NULL, NULL, &file, &diag),
                  NABLA_OK, "%s", diag.what);
-    cr_expect_eq(nabla_safetensors_file_size(file), size);
-    cr_expect_eq(nabla_safetensors_entry(file, 0).offset % 64, 0);
+    cr_expect_eq(nabla_tensor_file_size(file), size);
+    cr_expect_eq(nabla_tensor_file_entry(file, 0).offset % 64, 0);
     cr_expect_lt(size, 8 + 60 + length + 64 + 1);
-    nabla_safetensors_close(file);
+    nabla_tensor_file_close(file);
   }
 }
 
@@ -171,11 +171,11 @@ Test(safetensors_writer, an_empty_file) {
   cr_expect_eq(nabla_safetensors_writer_file_size(writer), 64);
   cr_assert_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
   nabla_safetensors_writer_destroy(writer);
-  nabla_safetensors *file = NULL;
-  cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+  nabla_tensor_file *file = NULL;
+  cr_assert_eq(nabla_tensor_file_open(target, NULL, NULL, &file, &diag),
                NABLA_OK);
-  cr_expect_eq(nabla_safetensors_count(file), 0);
-  nabla_safetensors_close(file);
+  cr_expect_eq(nabla_tensor_file_count(file), 0);
+  nabla_tensor_file_close(file);
 }
 
 /* Names and texts that JSON must escape, or must not touch. */
@@ -199,25 +199,25 @@ static const char *const texts[] = {"plain",
 
 enum { TEXTS = sizeof texts / sizeof *texts };
 
-static void expect_round_trip(const nabla_safetensors *file) {
+static void expect_round_trip(const nabla_tensor_file *file) {
   for (size_t i = 0; i < TEXTS; i++) {
-    size_t at = nabla_safetensors_find(file, texts[i], strlen(texts[i]));
+    size_t at = nabla_tensor_file_find(file, texts[i], strlen(texts[i]));
     cr_assert_neq(at, SIZE_MAX, "%s", texts[i]);
-    nabla_entry entry = nabla_safetensors_entry(file, at);
+    nabla_entry entry = nabla_tensor_file_entry(file, at);
     uint8_t bytes[TEXTS + 1];
     cr_expect_str_eq(entry.name, texts[i]);
     cr_assert_eq(entry.bytes, i);
-    cr_expect_eq(nabla_safetensors_read(file, at, 0, bytes, i, NULL), NABLA_OK);
+    cr_expect_eq(nabla_tensor_file_read(file, at, 0, bytes, i, NULL), NABLA_OK);
     for (size_t j = 0; j < i; j++) cr_expect_eq(bytes[j], (uint8_t)i);
   }
-  cr_assert_eq(nabla_safetensors_metadata_count(file), TEXTS);
+  cr_assert_eq(nabla_tensor_file_metadata_count(file), TEXTS);
   for (size_t i = 0; i < TEXTS; i++) {
     const char *key, *value;
-    nabla_safetensors_metadata(file, i, &key, &value);
+    nabla_tensor_file_metadata(file, i, &key, &value);
     cr_expect_str_eq(key, value);
     if (i == 0) continue;
     const char *before, *ignored;
-    nabla_safetensors_metadata(file, i - 1, &before, &ignored);
+    nabla_tensor_file_metadata(file, i - 1, &before, &ignored);
     cr_expect_lt(strcmp(before, key), 0);
   }
 }
@@ -242,11 +242,11 @@ Test(safetensors_writer, texts_round_trip) {
   }
   cr_assert_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
   nabla_safetensors_writer_destroy(writer);
-  nabla_safetensors *file = NULL;
-  cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+  nabla_tensor_file *file = NULL;
+  cr_assert_eq(nabla_tensor_file_open(target, NULL, NULL, &file, &diag),
                NABLA_OK, "%s", diag.what);
   expect_round_trip(file);
-  nabla_safetensors_close(file);
+  nabla_tensor_file_close(file);
 }
 
 /* Every dtype, three shapes each: sizes agree with the reader, and the data lie
@@ -279,14 +279,14 @@ Test(safetensors_writer, every_dtype) {
         NABLA_OK);
   cr_assert_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
   nabla_safetensors_writer_destroy(writer);
-  nabla_safetensors *file = NULL;
-  cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+  nabla_tensor_file *file = NULL;
+  cr_assert_eq(nabla_tensor_file_open(target, NULL, NULL, &file, &diag),
                NABLA_OK, "%s", diag.what);
-  cr_assert_eq(nabla_safetensors_count(file), count);
+  cr_assert_eq(nabla_tensor_file_count(file), count);
   for (size_t i = 1; i < count; i++)
-    cr_expect_geq(nabla_safetensors_entry(file, i - 1).dtype,
-                  nabla_safetensors_entry(file, i).dtype);
-  nabla_safetensors_close(file);
+    cr_expect_geq(nabla_tensor_file_entry(file, i - 1).dtype,
+                  nabla_tensor_file_entry(file, i).dtype);
+  nabla_tensor_file_close(file);
 }
 
 Test(safetensors_writer, tensors_it_refuses) {
@@ -433,20 +433,20 @@ Test(safetensors_writer, a_long_header) {
   }
   cr_assert_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
   nabla_safetensors_writer_destroy(writer);
-  nabla_safetensors *file = NULL;
-  cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+  nabla_tensor_file *file = NULL;
+  cr_assert_eq(nabla_tensor_file_open(target, NULL, NULL, &file, &diag),
                NABLA_OK, "%s", diag.what);
   for (size_t i = 0; i < COUNT; i++) {
     char name[32];
     uint8_t byte;
     snprintf(name, sizeof name, "t%zu", i);
-    size_t at = nabla_safetensors_find(file, name, strlen(name));
+    size_t at = nabla_tensor_file_find(file, name, strlen(name));
     cr_assert_neq(at, SIZE_MAX);
-    cr_assert_eq(nabla_safetensors_read(file, at, 0, &byte, 1, &diag),
+    cr_assert_eq(nabla_tensor_file_read(file, at, 0, &byte, 1, &diag),
                  NABLA_OK);
     cr_expect_eq(byte, (uint8_t)i);
   }
-  nabla_safetensors_close(file);
+  nabla_tensor_file_close(file);
 }
 
 Test(safetensors_writer, an_incomplete_file_is_not_committed) {
@@ -531,7 +531,7 @@ Test(safetensors_writer, begin_again_without_memory) {
   do {
     failing_allocator failing;
     nabla_safetensors_writer *writer = NULL;
-    nabla_safetensors *file = NULL;
+    nabla_tensor_file *file = NULL;
     failing_allocator_init(&failing, 0);
     cr_assert_eq(nabla_safetensors_writer_create(&failing.allocator, NULL,
                                                  &writer, &diag),
@@ -548,10 +548,10 @@ Test(safetensors_writer, begin_again_without_memory) {
     cr_assert_eq(nabla_safetensors_writer_commit(writer, &diag), NABLA_OK);
     nabla_safetensors_writer_destroy(writer);
     cr_expect(failing_allocator_is_clean(&failing));
-    cr_assert_eq(nabla_safetensors_open(target, NULL, NULL, &file, &diag),
+    cr_assert_eq(nabla_tensor_file_open(target, NULL, NULL, &file, &diag),
                  NABLA_OK, "%s", diag.what);
-    cr_expect_eq(nabla_safetensors_count(file), COUNT);
-    nabla_safetensors_close(file);
+    cr_expect_eq(nabla_tensor_file_count(file), COUNT);
+    nabla_tensor_file_close(file);
     cr_assert_eq(unlink(target), 0);
   } while (status && fail_at < 100);
   cr_expect_eq(status, NABLA_OK);

@@ -25,17 +25,17 @@ static void files_json(cli *c, const nabla_checkpoint *checkpoint) {
   nabla_json_out_key(json, "files");
   nabla_json_out_array(json);
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(checkpoint); i++) {
-    const nabla_safetensors *file =
+    const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(checkpoint, i);
     nabla_json_out_object(json);
     cli_json_text(json, "name", nabla_checkpoint_shard_name(checkpoint, i));
-    cli_json_number(json, "bytes", nabla_safetensors_file_size(file));
-    cli_json_number(json, "stored_tensors", nabla_safetensors_count(file));
+    cli_json_number(json, "bytes", nabla_tensor_file_size(file));
+    cli_json_number(json, "stored_tensors", nabla_tensor_file_count(file));
     nabla_json_out_key(json, "metadata");
     nabla_json_out_object(json);
-    for (size_t k = 0; k < nabla_safetensors_metadata_count(file); k++) {
+    for (size_t k = 0; k < nabla_tensor_file_metadata_count(file); k++) {
       const char *key, *value;
-      nabla_safetensors_metadata(file, k, &key, &value);
+      nabla_tensor_file_metadata(file, k, &key, &value);
       cli_json_text(json, key, value);
     }
     nabla_json_out_object_end(json);
@@ -61,16 +61,16 @@ static void all_json(cli *c, const nabla_checkpoint *checkpoint) {
 static void print_files(const nabla_checkpoint *checkpoint) {
   char size[CLI_SIZE_TEXT];
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(checkpoint); i++) {
-    const nabla_safetensors *file =
+    const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(checkpoint, i);
     const char *name = nabla_checkpoint_shard_name(checkpoint, i);
-    cli_size_text(nabla_safetensors_file_size(file), size);
+    cli_size_text(nabla_tensor_file_size(file), size);
     cli_print_text(stdout, name);
-    printf(": %s, %zu stored tensor%s\n", size, nabla_safetensors_count(file),
-           cli_plural(nabla_safetensors_count(file)));
-    for (size_t k = 0; k < nabla_safetensors_metadata_count(file); k++) {
+    printf(": %s, %zu stored tensor%s\n", size, nabla_tensor_file_count(file),
+           cli_plural(nabla_tensor_file_count(file)));
+    for (size_t k = 0; k < nabla_tensor_file_metadata_count(file); k++) {
       const char *key, *value;
-      nabla_safetensors_metadata(file, k, &key, &value);
+      nabla_tensor_file_metadata(file, k, &key, &value);
       fputs("  ", stdout);
       cli_print_text(stdout, key);
       fputs(" = ", stdout);

@@ -10,7 +10,7 @@ static int is_of_model(const char *path, const nabla_model *model) {
   if (stat(path, &info)) return 0;
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(checkpoint); i++) {
     nabla_os_info shard =
-        nabla_safetensors_info(nabla_checkpoint_borrow_shard(checkpoint, i));
+        nabla_tensor_file_info(nabla_checkpoint_borrow_shard(checkpoint, i));
     if (shard.device == info.st_dev && shard.inode == info.st_ino) return 1;
   }
   return tool_same_file(path, nabla_checkpoint_borrow_path(checkpoint));

@@ -35,10 +35,10 @@ static const alignas(NABLA_SERVICES_ALIGNMENT) uint8_t nothing[1];
 
 static nabla_status map_shards(nabla_model *model, nabla_diag *diag) {
   for (uint32_t i = 0; i < model->shard_count; i++) {
-    const nabla_safetensors *file =
+    const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(model->checkpoint, i);
-    const nabla_os_info info = nabla_safetensors_info(file);
-    NABLA_TRY(nabla_mapping_open(nabla_safetensors_borrow_path(file), &info,
+    const nabla_os_info info = nabla_tensor_file_info(file);
+    NABLA_TRY(nabla_mapping_open(nabla_tensor_file_borrow_path(file), &info,
                                  &model->shards[i].mapping, diag));
   }
   return NABLA_OK;
@@ -84,7 +84,7 @@ nabla_status nabla_model_open(const char *path,
 }
 
 static size_t entries_of(const nabla_model *model, uint32_t shard_number) {
-  return nabla_safetensors_count(
+  return nabla_tensor_file_count(
       nabla_checkpoint_borrow_shard(model->checkpoint, shard_number));
 }
 
@@ -113,7 +113,7 @@ nabla_status nabla_model_check_unchanged(const nabla_model *model,
                                          nabla_diag *diag) {
   NABLA_REQUIRE(model, diag);
   for (uint32_t i = 0; i < model->shard_count; i++)
-    NABLA_TRY(nabla_safetensors_check_unchanged(
+    NABLA_TRY(nabla_tensor_file_check_unchanged(
         nabla_checkpoint_borrow_shard(model->checkpoint, i), diag));
   return NABLA_OK;
 }
@@ -146,7 +146,7 @@ static nabla_status copy_of(nabla_model *model, nabla_part part,
       return nabla_fail(diag, NABLA_NO_MEMORY,
                         "cannot allocate %llu bytes for an aligned copy",
                         (unsigned long long)entry->bytes);
-    const nabla_status status = nabla_safetensors_read(
+    const nabla_status status = nabla_tensor_file_read(
         nabla_checkpoint_borrow_shard(model->checkpoint, part.shard),
         part.entry, 0, copy, bytes, diag);
     if (status) {
@@ -163,11 +163,12 @@ static nabla_status copy_of(nabla_model *model, nabla_part part,
 static nabla_status add_component(nabla_model *model, nabla_part part,
                                   const char *name, nabla_dtype dtype,
                                   nabla_weight *out, nabla_diag *diag) {
-  const nabla_entry entry = nabla_safetensors_entry(
+  const nabla_entry entry = nabla_tensor_file_entry(
       nabla_checkpoint_borrow_shard(model->checkpoint, part.shard), part.entry);
   const nabla_mapping *mapping = &model->shards[part.shard].mapping;
   const void *data = nothing;
-  if (entry.bytes && mapping->data && entry.offset % alignment_of(dtype) == 0) {
+  if (entry.bytes && mapping->data && entry.offset != NABLA_OFFSET_NONE &&
+      entry.offset % alignment_of(dtype) == 0) {
     data = mapping->data + entry.offset; /* the mapping starts at a page */
   } else if (entry.bytes) {
     pthread_mutex_lock(&model->lock);
@@ -259,7 +260,7 @@ nabla_status nabla_model_find_n(nabla_model *model, const char *name,
           : add_components(model, &weight, diag);
   if (status) {
     nabla_diag_set_file(
-        diag, nabla_safetensors_borrow_path(nabla_checkpoint_borrow_shard(
+        diag, nabla_tensor_file_borrow_path(nabla_checkpoint_borrow_shard(
                   model->checkpoint, weight.tensor.data.shard)));
     nabla_diag_set_tensor(diag, name, length);
     return status;
