@@ -123,6 +123,19 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_format_expected_error(
     const nabla_format *format, int search, const nabla_allocator *allocator,
     double *out, nabla_diag *diag);
 
+/* Says whether products with a weight of `format`, with rows of `k` elements,
+ * have a kernel made ahead of time (nabla/matmul.h) on every CPU with AVX2, x
+ * and y in F32: as it is, or once a plan has converted its scales. Without one,
+ * and without the compiler, they are computed in C, several times slower.
+ * Thread-safe, allocates nothing. */
+NABLA_API int nabla_format_has_kernel(const nabla_format *format, uint64_t k);
+
+/* Finds the format nearest to `format` that has such a kernel: of the same
+ * encoding, if there is one, and of about as many bits.
+ * @return 1 and the format in *out, or 0: no format has one for such rows */
+NABLA_API int nabla_format_nearest_kernel(const nabla_format *format,
+                                          uint64_t k, nabla_format *out);
+
 /* Instruction sets with code paths, in rising order but for NABLA_ISA_NO_AMX.
  * Codecs give the same bytes with all. */
 typedef enum nabla_isa {

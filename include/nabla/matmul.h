@@ -99,6 +99,9 @@ typedef struct nabla_matmul_plan nabla_matmul_plan;
  * @param weight   rank 2, N x K: what nabla_model_find gives. Its components
  *                 (of a model: the model) live as long as the plan
  * @param options  may be NULL; copied
+ * @param diag     of a plan that was made it is cleared, or has a note: code
+ *                 NABLA_OK, and in `what` why no kernel serves the weight and
+ *                 C, which is several times slower, does
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  a shape, a size, an alignment, or an option
  *                                 that contradicts itself: `diag` says which
@@ -180,14 +183,16 @@ typedef struct nabla_matmul_info {
   nabla_numerics numerics;        /* that are used                      */
   nabla_weight_layout layout;     /* that is used                       */
   uint64_t n, k, m_max;           /* m_max 0: there is no limit         */
-  uint64_t packed_bytes;          /* of a rearranged copy, and of scales in f32
-                                     where kernels do not read those in 8 bits */
-  double packed_ms;               /* that making it took                */
-  uint32_t kernel_count;          /* in rising order of m_last          */
+  uint64_t packed_bytes; /* of a rearranged copy, and of scales in f32 where
+                            kernels do not read the weight's own */
+  double packed_ms;      /* that making it took                */
+  uint32_t kernel_count; /* in rising order of m_last          */
   struct {
     const char *name;
     uint64_t m_last; /* serves up to so many rows; UINT64_MAX: any */
   } kernels[NABLA_MATMUL_MAX_KERNELS];
+  const char *note; /* why C computes where the caller did not ask for it, or
+                       NULL */
 } nabla_matmul_info;
 
 /* Tells what was chosen. Thread-safe. */

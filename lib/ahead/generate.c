@@ -1,4 +1,4 @@
-/* Makes the kernels of lib/kernels/ahead.def when the libraries are
+/* Makes the kernels of quant/ahead/ahead.def when the libraries are
  * built.
  *
  *   generate FOLDER   writes FOLDER/<id>.o for each row, and FOLDER/table.c,
@@ -19,9 +19,12 @@ typedef struct level_of {
 typedef struct row {
   const char *id, *level;
   const level_of *at;
-  const char *ggml, *encoding; /* one of them is NULL */
-  const char *granularity_name, *scale_name, *numerics_name, *layout_name;
+  const char *ggml, *encoding; /* at most one is not NULL; both NULL: dense */
+  const char *granularity_name, *scale_name, *numerics_name, *layout_name,
+      *dense_name;
   uint64_t block, n, k, any;
+  nabla_dtype dense;
+  int zero;
   nabla_granularity granularity;
   nabla_scale_type scale;
   nabla_numerics numerics;
@@ -41,20 +44,25 @@ typedef struct row {
   .layout = NABLA_WEIGHT_LAYOUT_##layout_
 
 static const row rows[] = {
-#define AHEAD(id, level, encoding_, granularity_, block_, scale_, n, k, any, \
-              numerics, layout)                                              \
-  {COMMON(id, level, n, k, any, numerics, layout),                           \
-   .encoding = #encoding_,                                                   \
-   .granularity_name = "NABLA_PER_" #granularity_,                           \
-   .scale_name = "NABLA_SCALE_" #scale_,                                     \
-   .block = block_,                                                          \
-   .granularity = NABLA_PER_##granularity_,                                  \
+#define AHEAD(id, level, encoding_, granularity_, block_, scale_, zero_, n, k, \
+              any, numerics, layout)                                           \
+  {COMMON(id, level, n, k, any, numerics, layout),                             \
+   .encoding = #encoding_,                                                     \
+   .granularity_name = "NABLA_PER_" #granularity_,                             \
+   .scale_name = "NABLA_SCALE_" #scale_,                                       \
+   .block = block_,                                                            \
+   .zero = zero_,                                                              \
+   .granularity = NABLA_PER_##granularity_,                                    \
    .scale = NABLA_SCALE_##scale_},
 #define AHEAD_GGML(id, level, ggml_, any, numerics) \
   {COMMON(id, level, 0, 0, any, numerics, IN_PLACE), .ggml = #ggml_},
-#include "lib/kernels/ahead.def"
+#define AHEAD_DENSE(id, level, dense_, any, numerics) \
+  {COMMON(id, level, 0, 0, any, numerics, IN_PLACE),  \
+   .dense = NABLA_DTYPE_##dense_, .dense_name = "NABLA_DTYPE_" #dense_},
+#include "quant/ahead/ahead.def"
 #undef AHEAD
 #undef AHEAD_GGML
+#undef AHEAD_DENSE
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -67,10 +75,12 @@ typedef struct output {
 static nabla_format format_of(const row *r) {
   if (r->ggml)
     return (nabla_format){.block = nabla_ggml_find(r->ggml)->elements};
+  if (!r->encoding) return (nabla_format){.encoding = NULL};
   return (nabla_format){.encoding = nabla_encoding_find(r->encoding),
                         .granularity = r->granularity,
                         .block = r->block ? r->block : r->k,
-                        .scale = r->scale};
+                        .scale = r->scale,
+                        .zero_point = r->zero};
 }
 
 static uint64_t largest_k(const row *r) {
@@ -80,6 +90,7 @@ static uint64_t largest_k(const row *r) {
 static nabla_fused_spec spec_of(const row *r) {
   return (nabla_fused_spec){.format = format_of(r),
                             .ggml = r->ggml ? nabla_ggml_find(r->ggml) : NULL,
+                            .dense = r->dense,
                             .storage_elements = r->n * r->k,
                             .m_min = r->at->first,
                             .n = r->n,
@@ -138,12 +149,14 @@ static void add_set(output *out, const row *r,
   nabla_text_add(&out->kernels, "};\n");
   if (r->ggml)
     nabla_text_add(&out->sets, "    {.ggml = \"%s\",\n", r->ggml);
+  else if (!r->encoding)
+    nabla_text_add(&out->sets, "    {.dense = %s,\n", r->dense_name);
   else
     nabla_text_add(&out->sets,
                    "    {.encoding = \"%s\", .granularity = %s, .scale = %s,\n"
-                   "     .block = %llu,\n",
+                   "     .block = %llu, .zero_point = %d,\n",
                    r->encoding, r->granularity_name, r->scale_name,
-                   (unsigned long long)r->block);
+                   (unsigned long long)r->block, r->zero);
   nabla_text_add(&out->sets,
                  "     .n = %llu, .k = %llu, .any_size = %llu, .first = %llu,\n"
                  "     .numerics = %s, .layout = %s,\n"

@@ -1,5 +1,7 @@
 /* Kernels made ahead of time, where this library has them: columns all over
- * the weight against the C kernels; what is chosen, and by what limits. */
+ * the weight against the C kernels; what is chosen, and by what limits; scales
+ * that a plan converts, dense weights and zero points against f64; the note of
+ * a plan that C computes. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -176,7 +178,8 @@ static void expect_exact_run(const product *p, const nabla_matmul_plan *plan,
       .chain = numerics ? p->weight.k / 16 + 8 : p->weight.k / 256 + 256,
       .numerics = numerics};
   cr_expect_eq(product_count_wrong(p, &done), 0, "%s block %u, M %u",
-               p->weight.format.encoding->name,
+               p->weight.format.encoding ? p->weight.format.encoding->name
+                                         : nabla_dtype_name(p->weight.dtype),
                (unsigned)p->weight.format.block, (unsigned)m);
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
@@ -237,6 +240,172 @@ static void expect_largest(const nabla_ahead_set *set) {
   product_destroy(&p);
 }
 
+/* A weight between guard pages, for few rows of x and for many. */
+static void expect_product(const product_shape *shape, nabla_isa isa) {
+  static const uint64_t some_m[] = {1, 2, 3, 4, 7, 16, M_MOST};
+  product p = product_create(shape);
+  nabla_matmul_plan *plan = plan_of(&p.weight, NABLA_MATMUL_AHEAD, isa);
+  for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++)
+    expect_exact_run(&p, plan, NABLA_NUMERICS_F32, some_m[i]);
+  nabla_matmul_plan_destroy(plan);
+  product_destroy(&p);
+}
+
+Test(matmul_ahead, dense_weights_and_zero_points) {
+  for (size_t i = 0; i < nabla_ahead.count; i++) {
+    const nabla_ahead_set *set = &nabla_ahead.sets[i];
+    const nabla_isa isa = product_isa_of(set->level);
+    if (set->ggml || (set->encoding && !set->zero_point) ||
+        !nabla_level_available(set->level, isa))
+      continue;
+    for (uint64_t units = 1; units < 8; units += 3) {
+      const uint64_t k = units * set->any_size;
+      product_shape shape = {
+          .dtype = set->dense, .n = 37, .k = k, .at_start = units == 4};
+      if (set->encoding)
+        shape.format =
+            (nabla_format){.encoding = nabla_encoding_find(set->encoding),
+                           .granularity = set->granularity,
+                           .block = set->block ? set->block : k,
+                           .scale = set->scale,
+                           .zero_point = 1};
+      expect_product(&shape, isa);
+    }
+  }
+}
+
+/* Formats without a row, whose scales a plan converts: 16-bit scales, long
+ * blocks, rows and tensors, zero points with them; each is said to have
+ * kernels, and gives what f64 gives. */
+Test(matmul_ahead, scales_are_converted) {
+  static const struct {
+    const char *encoding;
+    nabla_granularity granularity;
+    uint64_t block;
+    nabla_scale_type scale;
+    int zero;
+  } formats[] = {{"nf4", NABLA_PER_BLOCK, 256, NABLA_SCALE_F32, 0},
+                 {"nf4", NABLA_PER_BLOCK, 128, NABLA_SCALE_BF16, 0},
+                 {"fp4", NABLA_PER_BLOCK, 64, NABLA_SCALE_F16, 0},
+                 {"int4", NABLA_PER_BLOCK, 128, NABLA_SCALE_F16, 1},
+                 {"int8", NABLA_PER_BLOCK, 64, NABLA_SCALE_BF16, 1},
+                 {"int8", NABLA_PER_ROW, 0, NABLA_SCALE_F16, 0},
+                 {"fp8", NABLA_PER_TENSOR, 0, NABLA_SCALE_F32, 0},
+                 {"fp8", NABLA_PER_ROW, 0, NABLA_SCALE_BF16, 0},
+                 {"nf4", NABLA_PER_BLOCK, 32, NABLA_SCALE_DYNAMIC8, 0},
+                 {"nf4", NABLA_PER_BLOCK, 16, NABLA_SCALE_DYNAMIC8, 0}};
+  enum { N = 35, K = 384 };
+  if (!nabla_level_available(NABLA_LEVEL_avx2, NABLA_ISA_BEST) ||
+      !nabla_ahead.count)
+    cr_skip_test("nothing was made ahead of time for this CPU");
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    uint64_t block = formats[i].block;
+    if (formats[i].granularity == NABLA_PER_ROW) block = K;
+    if (formats[i].granularity == NABLA_PER_TENSOR) block = N * K;
+    const product_shape shape = {
+        .format = {.encoding = nabla_encoding_find(formats[i].encoding),
+                   .granularity = formats[i].granularity,
+                   .block = block,
+                   .scale = formats[i].scale,
+                   .zero_point = formats[i].zero},
+        .n = N,
+        .k = K};
+    cr_expect(nabla_format_has_kernel(&shape.format, K), "format %zu", i);
+    expect_product(&shape, NABLA_ISA_BEST);
+    expect_product(&shape, NABLA_ISA_AVX2);
+  }
+}
+
+/* The formats that are said to have kernels are those that plans have. */
+Test(matmul_ahead, formats_that_have_kernels) {
+  static const uint64_t some_k[] = {64, 100, 128, 512, 2880, 4097};
+  static const uint64_t blocks[] = {16, 32, 64, 128, 4096};
+  size_t count, with = 0, without = 0;
+  const nabla_encoding *all = nabla_encodings(&count);
+  if (!nabla_ahead.count ||
+      !nabla_level_available(NABLA_LEVEL_avx2, NABLA_ISA_AVX2))
+    cr_skip_test("nothing was made ahead of time for this CPU");
+  for (size_t i = 0; i < count * 6 * 5; i++) {
+    const nabla_encoding *encoding = &all[i % count];
+    const int is_mx = encoding->is_mx;
+    const product_shape shape = {
+        .format = {.encoding = encoding,
+                   .block = is_mx ? NABLA_BLOCK_MX : blocks[i / count / 6],
+                   .scale = is_mx ? NABLA_SCALE_E8M0 : NABLA_SCALE_F32},
+        .n = 2,
+        .k = some_k[i / count % 6]};
+    const nabla_matmul_options options = {.struct_size = sizeof options,
+                                          .isa = NABLA_ISA_AVX2};
+    product p = product_create(&shape);
+    nabla_matmul_plan *plan = NULL;
+    nabla_matmul_info info;
+    const int expected = nabla_format_has_kernel(&shape.format, shape.k);
+    cr_assert_eq(
+        nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
+        NABLA_OK);
+    nabla_matmul_plan_describe(plan, &info);
+    cr_expect_eq(info.provider == NABLA_MATMUL_AHEAD, expected, "%s/%u, K %u",
+                 encoding->name, (unsigned)shape.format.block,
+                 (unsigned)shape.k);
+    cr_expect_eq(info.note != NULL, !expected);
+    cr_expect_eq(diag.code, NABLA_OK);
+    cr_expect_eq(strstr(diag.what, "computed in C") != NULL, !expected, "%s",
+                 diag.what);
+    with += (size_t)expected;
+    without += (size_t)!expected;
+    nabla_matmul_plan_destroy(plan);
+    product_destroy(&p);
+  }
+  cr_expect_gt(with, count * 5 * 2);
+  cr_expect_gt(without, count * 5);
+}
+
+/* What nabla-quant writes by default, and its documents show. */
+Test(matmul_ahead, formats_of_the_documents_have_kernels) {
+  static const struct {
+    const char *encoding;
+    uint64_t block;
+    nabla_scale_type scale;
+  } formats[] = {
+      {"int8", 128, NABLA_SCALE_F32},    {"nf4", 64, NABLA_SCALE_DYNAMIC8},
+      {"nf4", 32, NABLA_SCALE_DYNAMIC8}, {"nf4", 16, NABLA_SCALE_DYNAMIC8},
+      {"int8", 32, NABLA_SCALE_F16},     {"int4", 32, NABLA_SCALE_F16},
+      {"nf4", 128, NABLA_SCALE_F32}};
+  size_t count;
+  const nabla_encoding *all = nabla_encodings(&count);
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    const nabla_format format = {
+        .encoding = nabla_encoding_find(formats[i].encoding),
+        .block = formats[i].block,
+        .scale = formats[i].scale};
+    cr_expect(nabla_format_has_kernel(&format, 4096), "format %zu", i);
+  }
+  for (size_t i = 0; i < count; i++) {
+    const int is_mx = all[i].is_mx;
+    const nabla_format format = {
+        .encoding = &all[i],
+        .block = is_mx ? NABLA_BLOCK_MX : 64,
+        .scale = is_mx ? NABLA_SCALE_E8M0 : NABLA_SCALE_F32};
+    cr_expect(nabla_format_has_kernel(&format, 4096), "%s", all[i].name);
+  }
+}
+
+/* The nearest format has a kernel, and the same encoding where it can. */
+Test(matmul_ahead, nearest_format) {
+  nabla_format format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
+               nearest = format;
+  cr_expect(nabla_format_nearest_kernel(&format, 4096, &nearest));
+  cr_expect_eq(nearest.encoding, format.encoding);
+  cr_expect_eq(nearest.block, 64);
+  cr_expect_not(nabla_format_nearest_kernel(&format, 4097, &nearest));
+  cr_expect_not(nabla_format_nearest_kernel(NULL, 4096, &nearest));
+  cr_expect_not(nabla_format_has_kernel(NULL, 4096));
+  format.encoding = nabla_encoding_find("binary");
+  format.block = 128;
+  cr_expect(nabla_format_nearest_kernel(&format, 4096, &nearest));
+  cr_expect_eq(nearest.encoding, format.encoding);
+}
+
 Test(matmul_ahead, kernels_of_the_largest_k) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
@@ -259,7 +428,8 @@ Test(matmul_ahead, kernels_in_integers) {
 Test(matmul_ahead, kernels_give_what_c_gives) {
   for (size_t i = 0; i < nabla_ahead.count; i++) {
     const nabla_ahead_set *set = &nabla_ahead.sets[i];
-    if (set->ggml) continue; /* matmul_blocks_test.c */
+    if (set->ggml) continue;                         /* matmul_blocks_test.c */
+    if (!set->encoding || set->zero_point) continue; /* against f64 */
     if (set->numerics == NABLA_NUMERICS_INT8) continue; /* above */
     const nabla_isa isa = product_isa_of(set->level);
     if (!nabla_level_available(set->level, isa)) continue;

@@ -325,6 +325,19 @@ NABLA_MUST_USE nabla_status cli_plan_json(cli *c,
                                           const nabla_folder *folder,
                                           nabla_diag *diag);
 void cli_plan_totals_line(const nabla_plan *plan);
+
+/* ---- plan_kernels.c ---- */
+
+/* Elements of a row: of all dimensions but the first. */
+uint64_t cli_row_length(const nabla_tensor *tensor);
+/* The nearest format with a kernel made ahead of time, as text; 0: none. */
+int cli_nearest_kernel(const nabla_format *format, uint64_t k, char out[64]);
+/* How many of the packed tensors have such kernels, and which have not. */
+void cli_plan_kernels_line(const nabla_checkpoint *checkpoint,
+                           const nabla_plan *plan);
+
+/* ---- plan_output.c again ---- */
+
 /* "summary" or the last line of a writing verb. */
 void cli_summary_json(cli *c, const nabla_write_summary *summary);
 void cli_summary_line(cli *c, const nabla_write_summary *summary);

@@ -13,6 +13,7 @@ static nabla_status show(cli *c, const nabla_checkpoint *checkpoint,
   }
   NABLA_TRY(cli_plan_print(c, checkpoint, plan, diag));
   cli_plan_totals_line(plan);
+  cli_plan_kernels_line(checkpoint, plan);
   NABLA_TRY(cli_folder_print(c, folder, diag));
   cli_folder_line(folder, 0);
   return NABLA_OK;

@@ -172,6 +172,20 @@ void cli_plan_totals_line(const nabla_plan *plan) {
   putchar('\n');
 }
 
+/* Who computes products with a packed weight where nothing is compiled. */
+static void kernel_json(nabla_json_out *json, const nabla_tensor *tensor,
+                        const nabla_plan_row *row) {
+  const uint64_t k = cli_row_length(tensor);
+  const int has = row->quantized && nabla_format_has_kernel(&row->format, k);
+  char nearest[64];
+  cli_json_text(json, "kernel", row->quantized ? has ? "ahead" : "c" : NULL);
+  cli_json_text(
+      json, "nearest_kernel",
+      row->quantized && !has && cli_nearest_kernel(&row->format, k, nearest)
+          ? nearest
+          : NULL);
+}
+
 static void row_json(cli *c, const nabla_tensor *tensor,
                      const nabla_plan_row *row, double error) {
   nabla_json_out *json = &c->json;
@@ -193,6 +207,7 @@ static void row_json(cli *c, const nabla_tensor *tensor,
   cli_json_number(json, "bytes_out", row->bytes_out);
   cli_json_real(json, "bits_per_weight", row->bits_per_weight);
   cli_json_real(json, "expected_error", error);
+  kernel_json(json, tensor, row);
   nabla_json_out_object_end(json);
 }
 

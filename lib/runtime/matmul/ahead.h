@@ -13,13 +13,14 @@ typedef enum nabla_level {
   NABLA_LEVEL_COUNT
 } nabla_level;
 
-/* Kernels of one row of lib/kernels/ahead.def at one level. */
+/* Kernels of one row of quant/ahead/ahead.def at one level. */
 typedef struct nabla_ahead_set {
   const char *ggml;     /* of quant/codec/ggml.def; NULL: none of GGUF files */
   const char *encoding; /* NULL, without blocks: dense                 */
   nabla_dtype dense;
   nabla_granularity granularity;
   nabla_scale_type scale;
+  int zero_point;
   uint64_t block;        /* 0: the granularity says it                  */
   uint64_t nested_block; /* of DYNAMIC8 scales                          */
   uint64_t n, k;         /* with `any_size`: any N, and the largest K, or 0 */

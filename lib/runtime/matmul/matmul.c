@@ -8,7 +8,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
 #include "lib/runtime/matmul/matmul_internal.h"
-#include "quant/codec/codec.h"
+#include "quant/ahead/ahead_formats.h"
 
 static const char *const names[] = {
 #define ROW(id, name, summary) name,
@@ -29,27 +29,28 @@ const char *nabla_matmul_provider_name(nabla_matmul_provider provider) {
 /* ---- choosing ---------------------------------------------------------------
  */
 
-/* A request with scales in f32 instead of those in 8 bits. */
-static nabla_matmul_request widened(const nabla_matmul_request *request) {
-  nabla_matmul_request out = *request;
-  out.weight.format.scale = NABLA_SCALE_F32;
-  return out;
-}
-
-/* Asks for what is wanted, with scales as they are or in f32. */
+/* Asks for what is wanted, with scales as they are or converted. */
 static nabla_status ask_once(nabla_matmul_plan *plan,
                              nabla_matmul_provider from, nabla_diag *diag) {
   nabla_provide_function *const provide = providers[from];
-  const nabla_matmul_request *request = &plan->request;
-  NABLA_TRY(provide(NULL, request, &plan->provided, diag));
-  if (plan->provided.count || !request->weight.format.encoding ||
-      request->weight.format.scale != NABLA_SCALE_DYNAMIC8)
-    return NABLA_OK;
-  const nabla_matmul_request other = widened(request);
-  if (nabla_format_is_llm_int8(&other.weight.format))
-    return NABLA_OK; /* f32 scales have another meaning there */
+  nabla_matmul_request other = plan->request;
+  nabla_diag last = NABLA_DIAG_INIT;
   NABLA_TRY(provide(NULL, &other, &plan->provided, diag));
-  plan->is_widened = plan->provided.count != 0;
+  if (plan->provided.count || !other.weight.format.encoding) return NABLA_OK;
+  for (uint32_t i = 1; i < NABLA_AHEAD_CONVERSIONS; i++) {
+    if (!nabla_ahead_convert(&plan->request.weight.format, other.weight.k, i,
+                             &other.weight.format))
+      continue;
+    const nabla_status status = provide(NULL, &other, &plan->provided, &last);
+    if (status) {
+      if (diag) *diag = last;
+      return status;
+    }
+    if (!plan->provided.count) continue;
+    plan->conversion = i;
+    plan->read = other.weight.format;
+    return NABLA_OK;
+  }
   return NABLA_OK;
 }
 
@@ -76,6 +77,14 @@ static nabla_status ask(nabla_matmul_plan *plan, nabla_matmul_provider from,
   return NABLA_OK;
 }
 
+/* Products in C are a choice of the caller, or worth a note: `why` has what
+ * the providers before said. */
+static void note_c(nabla_matmul_plan *plan, nabla_matmul_provider wanted,
+                   const nabla_diag *why) {
+  if (plan->provider != NABLA_MATMUL_C || wanted != NABLA_MATMUL_BEST) return;
+  memcpy(plan->note, why->what, sizeof plan->note);
+}
+
 static nabla_status choose(nabla_matmul_plan *plan,
                            nabla_matmul_provider wanted, nabla_diag *diag) {
   nabla_diag why = NABLA_DIAG_INIT;
@@ -87,10 +96,25 @@ static nabla_status choose(nabla_matmul_plan *plan,
     if (diag) *diag = why;
     return status;
   }
-  if (plan->provided.count) return NABLA_OK;
+  if (plan->provided.count) {
+    note_c(plan, wanted, &why);
+    return NABLA_OK;
+  }
   nabla_status status = nabla_fail(diag, NABLA_UNSUPPORTED, "%s", why.what);
   nabla_diag_set_next(diag, "leave the provider out: C has every encoding");
   return status;
+}
+
+/* The diag of a plan that was made: nothing, or the note. */
+static void tell(const nabla_matmul_plan *plan, nabla_diag *diag) {
+  if (!diag) return;
+  *diag = (nabla_diag)NABLA_DIAG_INIT;
+  if (!plan->note[0]) return;
+  (void)!nabla_fail(diag, NABLA_OK, "computed in C, several times slower: %s",
+                    plan->note);
+  nabla_diag_set_next(diag,
+                      "nabla-quant plan names encodings that have kernels; "
+                      "nabla_compiler_provide_plans generates them");
 }
 
 /* ---- rearranging
@@ -188,23 +212,6 @@ static uint64_t limit_of(const nabla_matmul_plan *plan) {
   return asked && asked < limit ? asked : limit;
 }
 
-/* Scales in f32 where the kernels want them. */
-static nabla_status widen(nabla_matmul_plan *plan, nabla_diag *diag) {
-  const nabla_matmul_weight *weight = &plan->request.weight;
-  if (!plan->is_widened) return NABLA_OK;
-  const uint64_t count = weight->scale_bytes; /* a byte each */
-  float *scales = nabla_allocations_allocate(
-      &plan->blocks, plan->environment.allocator, count * sizeof(float));
-  if (!scales)
-    return nabla_fail(diag, NABLA_NO_MEMORY,
-                      "cannot allocate %" PRIu64 " scales", count);
-  nabla_dynamic8_decode(&plan->request.nested, weight->scales,
-                        weight->nested_scales, 0, (size_t)count, scales);
-  plan->packed_bytes += count * sizeof(float);
-  plan->args[NABLA_ARG_SCALES] = (uintptr_t)scales;
-  return NABLA_OK;
-}
-
 static nabla_status fill(nabla_matmul_plan *plan,
                          const nabla_matmul_weight *weight,
                          const nabla_matmul_options *options,
@@ -214,7 +221,7 @@ static nabla_status fill(nabla_matmul_plan *plan,
   NABLA_TRY(choose(plan, options->provider, diag));
   plan->m_limit = limit_of(plan);
   set_args(plan);
-  NABLA_TRY(widen(plan, diag));
+  NABLA_TRY(nabla_matmul_convert_scales(plan, diag));
   return rearrange(plan, diag);
 }
 
@@ -237,6 +244,7 @@ nabla_status nabla_matmul_plan_create_from(const nabla_matmul_weight *weight,
     nabla_matmul_plan_destroy(plan);
     return status;
   }
+  tell(plan, diag);
   *out = plan;
   return NABLA_OK;
 }
@@ -276,6 +284,7 @@ void nabla_matmul_plan_describe(const nabla_matmul_plan *plan,
                              .m_max = request->m_max,
                              .packed_bytes = plan->packed_bytes,
                              .packed_ms = plan->packed_ms,
+                             .note = plan->note[0] ? plan->note : NULL,
                              .kernel_count = plan->provided.count};
   for (uint32_t i = 0; i < plan->provided.count; i++) {
     out->kernels[i].name = plan->provided.kernels[i].name;

@@ -41,7 +41,7 @@ static int has_format(const nabla_ahead_set *set,
     return !set->encoding && !format->encoding && set->dense == weight->dtype;
   return !strcmp(set->encoding, format->encoding->name) &&
          set->granularity == format->granularity &&
-         set->scale == format->scale && !format->zero_point &&
+         set->scale == format->scale && set->zero_point == format->zero_point &&
          !format->segment && (!set->block || set->block == format->block) &&
          (set->scale != NABLA_SCALE_DYNAMIC8 ||
           set->nested_block == weight->nested_block);
@@ -97,6 +97,55 @@ static const nabla_ahead_set *find_for_few(const nabla_matmul_request *request,
   return set;
 }
 
+/* Whether a set of any shape, or of any format and shape, fits but for the CPU
+ * and what else is asked for. */
+static int any_fits(const nabla_matmul_request *request, int with_size) {
+  for (size_t i = 0; i < nabla_ahead.count; i++)
+    if (has_format(&nabla_ahead.sets[i], &request->weight) &&
+        (!with_size || has_size(&nabla_ahead.sets[i], &request->weight)))
+      return 1;
+  return 0;
+}
+
+static const char *name_of(const nabla_matmul_weight *weight) {
+  if (weight->ggml) return weight->ggml->name;
+  return weight->format.encoding ? weight->format.encoding->name
+                                 : nabla_dtype_name(weight->dtype);
+}
+
+/* Why none of the sets fits, to `diag`. */
+static void explain(const nabla_matmul_request *request, nabla_diag *diag) {
+  const nabla_matmul_weight *weight = &request->weight;
+  const char *name = name_of(weight);
+  const unsigned long long k = weight->k;
+  nabla_status status = NABLA_UNSUPPORTED;
+  if (!nabla_ahead.count)
+    status = nabla_fail(diag, status,
+                        "this library has no kernels made ahead of time: it "
+                        "was built without the compiler");
+  else if (!any_fits(request, 0))
+    status = nabla_fail(diag, status,
+                        "no kernel made ahead of time has %s with such blocks "
+                        "and scales",
+                        name);
+  else if (!any_fits(request, 1))
+    status = nabla_fail(diag, status,
+                        "no kernel made ahead of time has %s with rows of %llu "
+                        "elements",
+                        name, k);
+  else if (request->x_type != NABLA_DTYPE_F32 ||
+           request->y_type != NABLA_DTYPE_F32)
+    status = nabla_fail(diag, status,
+                        "kernels made ahead of time have x and y in F32");
+  else
+    status = nabla_fail(diag, status,
+                        "no kernel made ahead of time has %s in this layout "
+                        "and these numerics for this CPU, or for what its "
+                        "instruction sets are limited to",
+                        name);
+  (void)status;
+}
+
 nabla_status nabla_provide_ahead(void *self,
                                  const nabla_matmul_request *request,
                                  nabla_provided *out, nabla_diag *diag) {
@@ -110,11 +159,7 @@ nabla_status nabla_provide_ahead(void *self,
     take(few, many == few ? most : many->first - 1, out);
     if (many != few) take(many, most, out);
   } else {
-    (void)!nabla_fail(diag, NABLA_UNSUPPORTED,
-                      nabla_ahead.count
-                          ? "no kernel made ahead of time has this encoding, "
-                            "shape, numerics and layout for this CPU"
-                          : "this library has no kernels made ahead of time");
+    explain(request, diag);
   }
   return NABLA_OK;
 }

@@ -12,11 +12,15 @@ struct nabla_matmul_plan {
   nabla_matmul_provider provider;
   nabla_allocations blocks; /* of rearranged copies */
   void *packed[NABLA_MATMUL_MAX_KERNELS];
-  int is_widened; /* the kernels read scales in f32, which are to be made */
+  /* 0, or how scales are converted to the format that the kernels read:
+   * nabla_ahead_convert. */
+  uint32_t conversion;
+  nabla_format read;
   uint64_t packed_bytes;
   double packed_ms;
   uint64_t m_limit; /* more rows than memory can hold, or m_max */
-  uint64_t args[NABLA_KERNEL_ARGS]; /* what all runs have in common */
+  uint64_t args[NABLA_KERNEL_ARGS];         /* what all runs have in common */
+  char note[sizeof((nabla_diag *)0)->what]; /* "", or why C computes */
 };
 
 /* Checks a weight and options and fills the request.
@@ -24,6 +28,11 @@ struct nabla_matmul_plan {
 NABLA_MUST_USE nabla_status nabla_matmul_check(
     const nabla_matmul_weight *weight, const nabla_matmul_options *options,
     nabla_matmul_request *out, nabla_diag *diag);
+
+/* Makes the scales, and zero points, that the kernels read; with a conversion
+ * 0 nothing is to be done. Defined in matmul_scales.c. */
+NABLA_MUST_USE nabla_status nabla_matmul_convert_scales(nabla_matmul_plan *plan,
+                                                        nabla_diag *diag);
 
 /* A weight of a model as one that a caller describes. */
 NABLA_MUST_USE nabla_status nabla_matmul_weight_of(const nabla_weight *weight,
