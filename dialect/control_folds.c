@@ -1,6 +1,7 @@
 /* Canonical forms of operations with regions, for --canonicalize and
- * nabla-simplify: a cond whose branch is known, carries that never change, and
- * results that nobody uses. */
+ * nabla-simplify: a cond with a constant condition becomes its branch, carried
+ * values that never change are replaced by their initial values, and unused
+ * results are removed. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ intptr_t nablaCondChoice(MlirAttribute selector, intptr_t count) {
   return value < 0 || value >= count ? count - 1 : (intptr_t)value;
 }
 
-/* The attribute of a constant; null for anything else. */
+/* Returns the attribute of a constant, null for any other value. */
 static MlirAttribute constant_of(MlirValue value) {
   MlirAttribute none = {NULL};
   if (!mlirValueIsAOpResult(value)) return none;
@@ -38,7 +39,7 @@ static MlirAttribute constant_of(MlirValue value) {
       op, mlirStringRefCreateFromCString("value"));
 }
 
-/* In code that is never reached an op may use its own results. */
+/* In unreachable code an operation may use its own results. */
 static bool is_result_of(MlirOperation op, MlirValue value) {
   return mlirValueIsAOpResult(value) &&
          mlirOperationEqual(mlirOpResultGetOwner(value), op);
@@ -81,7 +82,8 @@ static bool is_inside(MlirOperation op, MlirValue value) {
   return false;
 }
 
-/* The value from outside that all branches hand on as result `index`. */
+/* Finds the value from outside of `op` that all branches yield as result
+ * `index`. */
 static bool same_everywhere(MlirOperation op, intptr_t index, MlirValue *out) {
   for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
     MlirValue value = mlirOperationGetOperand(
@@ -108,12 +110,13 @@ static bool share_results(MlirOperation op, MlirRewriterBase rewriter) {
 
 /* ---- loops ---- */
 
-/* Place of carry `index` among the operands of what ends `region`. */
+/* Returns the index of carried value `index` among the operands of the
+ * terminator of `region`. */
 static intptr_t handed_on(MlirOperation op, intptr_t region, intptr_t index) {
   return index + (is(op, "nabla.while") && region == 0 ? 1 : 0);
 }
 
-/* Does each region hand carry `index` on as it was? */
+/* Returns whether every region yields carried value `index` unchanged. */
 static bool never_changes(MlirOperation op, intptr_t index) {
   for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
     MlirBlock block = nabla_region_block(op, r);
@@ -126,7 +129,7 @@ static bool never_changes(MlirOperation op, intptr_t index) {
   return true;
 }
 
-/* A carry that never changes is its first value, used from outside. */
+/* Replaces carried values that never change by their initial values. */
 static bool capture_carries(MlirOperation op, intptr_t carries,
                             MlirRewriterBase rewriter) {
   bool changed = false;
@@ -148,9 +151,10 @@ static bool capture_carries(MlirOperation op, intptr_t carries,
   return changed;
 }
 
-/* ---- what nobody uses ---- */
+/* ---- unused results ---- */
 
-/* Nobody sees result `index`; of a carry, nor does a region. */
+/* Returns whether result `index` is unused; a carried value must be unused in
+ * the regions too. */
 static bool is_idle(MlirOperation op, intptr_t index, intptr_t carries) {
   if (is_used(mlirOperationGetResult(op, index))) return false;
   for (intptr_t r = 0; index < carries && r < mlirOperationGetNumRegions(op);
@@ -160,7 +164,7 @@ static bool is_idle(MlirOperation op, intptr_t index, intptr_t carries) {
   return true;
 }
 
-/* `values` has room for the operands of `op`. */
+/* Removes one operand. `values` has space for all operands of `op`. */
 static void drop_operand(MlirOperation op, intptr_t index, MlirValue *values) {
   intptr_t count = mlirOperationGetNumOperands(op), kept = 0;
   for (intptr_t i = 0; i < count; i++)
@@ -168,13 +172,14 @@ static void drop_operand(MlirOperation op, intptr_t index, MlirValue *values) {
   mlirOperationSetOperands(op, kept, values);
 }
 
-/* Operands that only serve one result, and the group that they are of. */
+/* A range of operands that serve one result only, and their operand group. */
 typedef struct span {
   intptr_t from, to;
   int group;
 } span;
 
-/* Those of a carry are its first value, those of a scan's output its sizes. */
+/* Returns the operands of a result: the initial value of a carried value, the
+ * sizes of an output of a scan. */
 static span operands_of(MlirOperation op, intptr_t index, intptr_t carries) {
   span none = {0, 0, 0};
   if (index < carries) return (span){index, index + 1, 0};
@@ -193,7 +198,8 @@ static span operands_of(MlirOperation op, intptr_t index, intptr_t carries) {
   return sizes;
 }
 
-/* Adds operands and attributes of `op` without some operands. */
+/* Adds the operands and attributes of `op` to `state`, except the operands
+ * `without`. */
 static void copy_operands(MlirOperationState *state, MlirOperation op,
                           span without) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
@@ -217,14 +223,15 @@ static void copy_operands(MlirOperationState *state, MlirOperation op,
   }
 }
 
-/* `op` anew without result `index` and what makes it. */
+/* Replaces `op` by a copy without result `index` and without the operands that
+ * only this result needs. */
 static bool drop_result(MlirOperation op, intptr_t index, intptr_t carries,
                         MlirRewriterBase rewriter) {
   intptr_t results = mlirOperationGetNumResults(op);
   intptr_t regions = mlirOperationGetNumRegions(op);
   bool carried = index < carries;
   MlirValue *scratch = calloc((size_t)results + 2, sizeof *scratch);
-  if (!scratch) return false; /* it stays as it is */
+  if (!scratch) return false; /* `op` stays unchanged */
   MlirOperationState state =
       mlirOperationStateGet(mlirIdentifierStr(mlirOperationGetName(op)),
                             mlirOperationGetLocation(op));
@@ -264,7 +271,7 @@ bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter) {
                                     : nabla_scan_read(op).carries;
     if (capture_carries(op, carries, rewriter)) return true;
   }
-  /* without any result the op goes as a whole, or has effects */
+  /* an op without used results is erased as a whole, or has effects */
   intptr_t results = mlirOperationGetNumResults(op);
   for (intptr_t i = results; results > 1 && i-- > 0;) {
     if (!is_idle(op, i, carries)) continue;

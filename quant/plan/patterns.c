@@ -1,7 +1,8 @@
-/* Regular expressions through the C library's <regex.h>, with what it does not
- * bound refused beforehand: glibc's regcomp repeats by copying, "x+" once and
- * "x{n,m}" m times, so that a few nested ones take all memory, or exponential
- * time where "x" may be empty; and so do back-references. */
+/* Regular expressions through <regex.h> of the C library. Expressions that
+ * would take unlimited time or memory are refused beforehand: glibc's regcomp
+ * implements repetition by copies, one for "x+" and m for "x{n,m}", so that a
+ * few nested ones take all memory, or exponential time if "x" may be empty.
+ * Back-references take exponential time too. */
 #include "quant/plan/patterns.h"
 
 #include <errno.h>
@@ -12,9 +13,10 @@
 #include "lib/base/memory.h"
 #include "nabla/quantize.h"
 
-/* Positions that an expression may have once its repetitions are copied out,
- * nesting of groups, and copies of what may match nothing (each adds all paths
- * around it): far above what tensor names need, far below what hurts. */
+/* Limits: positions of an expression after its repetitions are copied, nesting
+ * of groups, and copies of expressions that may match nothing (each adds all
+ * paths around it). Names of tensors need far less; time and memory suffer only
+ * far above. */
 enum { MAX_POSITIONS = 1100, MAX_GROUPS = 32, MAX_EMPTY_COPIES = 4 };
 
 struct nabla_patterns {
@@ -26,22 +28,24 @@ struct nabla_patterns {
   } items[];
 };
 
-/* An expression while its positions are counted. */
+/* State of the count of an expression's positions. */
 typedef struct counter {
   const char *text, *at;
   unsigned sums[MAX_GROUPS + 1]; /* positions so far, of each open group */
-  int copies[MAX_GROUPS + 1];    /* whether it holds "+" or "{}"         */
-  unsigned depth;                /* of them                              */
+  int copies[MAX_GROUPS + 1];    /* whether the group contains "+" or "{}" */
+  unsigned depth;                /* number of open groups */
   unsigned last;                 /* positions of the last atom or group  */
-  int last_copies;               /* whether that holds "+" or "{}"       */
-  int empties[MAX_GROUPS + 1];   /* whether it holds what may match nothing */
-  int last_empties;              /* whether the last atom or group does  */
+  int last_copies;               /* whether that contains "+" or "{}" */
+  int empties[MAX_GROUPS + 1];   /* whether the group contains an expression
+                                  * that may match nothing */
+  int last_empties;              /* whether the last atom or group may match
+                                  * nothing */
   int quantified;                /* whether the last byte was a quantifier */
 } counter;
 
-/* Skips "[...]" but for its last byte; one that does not end leaves `at` at the
- * end, and regcomp refuses it. A "]" that comes first is a member, and so is
- * what stands in "[:name:]", "[=x=]" and "[.x.]". */
+/* Skips "[...]" up to its last byte. If it does not end, `at` is the end, and
+ * regcomp refuses the expression. A "]" directly after "[" is a member of the
+ * set, and so are the bytes of "[:name:]", "[=x=]" and "[.x.]". */
 static void skip_bracket(counter *c) {
   const char *at = c->at + 1;
   if (*at == '^') at++;
@@ -60,7 +64,8 @@ static void skip_bracket(counter *c) {
   c->at = *at ? at : at - 1;
 }
 
-/* The copies that "{n,m}" makes, `at` being moved to its last byte. */
+/* Returns the number of copies that "{n,m}" makes, and moves `at` to its last
+ * byte. */
 static unsigned read_copies(counter *c) {
   unsigned largest = 1, number = 0;
   const char *at = c->at + 1;
@@ -83,18 +88,19 @@ static const char *repeat(counter *c, unsigned copies) {
   return NULL;
 }
 
-/* "^", "$" and an alternative without a letter match nothing. */
+/* "^", "$" and an empty alternative match nothing. */
 static int matches_nothing(const counter *c) {
   if (*c->at != '|') return *c->at == '^' || *c->at == '$';
   return c->at == c->text || strchr("(|", c->at[-1]) || strchr("|)", c->at[1]);
 }
 
-/* Both factors of `repeat` stay below MAX_POSITIONS + 2: no overflow. */
+/* Both factors of the product stay below MAX_POSITIONS + 2: no overflow. */
 static const char *count_one(counter *c) {
   const char byte = *c->at;
   const char *why = NULL;
   const int quantifier = strchr("*+?{", byte) != NULL;
-  /* POSIX leaves "a??" undefined; glibc takes time to the fourth for many. */
+  /* POSIX leaves "a??" undefined; the time that glibc takes for it grows with
+   * the fourth power. */
   if (quantifier && c->quantified) return "has two of * + ? {} in a row";
   c->quantified = quantifier;
   if (byte == '\\') {
@@ -191,7 +197,7 @@ nabla_status nabla_patterns_create(const nabla_allocator *allocator,
                       "%s is given %zu times, at most %u are allowed", option,
                       count, NABLA_MAX_PATTERNS);
   void *block;
-  /* Room for the maximum, so that the size is known when it is freed. */
+  /* The maximum is allocated, so that the size is known when it is freed. */
   NABLA_TRY(
       nabla_alloc(allocator, struct_size(NABLA_MAX_PATTERNS), 1, &block, diag));
   nabla_patterns *patterns = block;
@@ -225,7 +231,7 @@ nabla_status nabla_patterns_match(const nabla_patterns *patterns,
                                   const char *name, size_t *out,
                                   nabla_diag *diag) {
   for (size_t i = 0; i < patterns->count; i++) {
-    errno = 0; /* glibc's regexec says "no match" where it lacks memory */
+    errno = 0; /* glibc's regexec returns "no match" when out of memory */
     const int code = regexec(&patterns->items[i].regex, name, 0, NULL, 0);
     if (code == REG_ESPACE || (code && errno == ENOMEM))
       return nabla_fail(diag, NABLA_NO_MEMORY,

@@ -13,10 +13,10 @@
 #include "quant/formats/packed.h"
 #include "quant/plan/hf_survey.h"
 
-/* Descriptions of a packed weight, names included, take no more than this. */
+/* Upper bound on the bytes that describe a packed weight, names included. */
 #define NABLA_GROWS_BELOW ((uint64_t)64 << 10)
 
-/* About what the header of a file says of a tensor besides its name. */
+/* Approximate bytes of a tensor's entry in the header, without its name. */
 enum { ENTRY_BYTES = 72 };
 
 /* Bytes of the formats of all tensors. */
@@ -76,13 +76,13 @@ static nabla_status take_options(nabla_plan *plan,
   return status;
 }
 
-/* What the bitsandbytes layout would have to say no to. */
+/* Facts about a plan's tensors that decide on the bitsandbytes layout. */
 typedef struct survey {
   const char *objection;
-  nabla_tensor tensor; /* the first with that objection */
+  nabla_tensor tensor; /* the first tensor with this objection */
   int narrow, wide;    /* 4-bit and 8-bit tensors seen  */
   int new_wide;        /* 8-bit tensors among those to be packed */
-  int ours;            /* the input already has the Nabla layout somewhere */
+  int ours;            /* the input already has weights in the Nabla layout */
   size_t packed;
 } survey;
 
@@ -123,8 +123,8 @@ static nabla_status refuse_layout(const nabla_plan *plan, const survey *s,
                       : status;
 }
 
-/* Why transformers cannot load the folder with bitsandbytes, in `out`, else "".
- */
+/* Writes to `out` why transformers cannot load the folder with bitsandbytes, or
+ * "". */
 static nabla_status ask_transformers(const nabla_plan *plan, char *out,
                                      size_t size, nabla_diag *diag) {
   nabla_hf_survey found = {.allocator = plan->allocator,
@@ -138,8 +138,9 @@ static nabla_status ask_transformers(const nabla_plan *plan, char *out,
   return status;
 }
 
-/* The layout bitsandbytes is taken by default where something says how to read
- * it: config.json, or of 4 bits the tensors themselves. */
+/* Writes to `out` why the bitsandbytes layout is not the default, or "". It is
+ * the default if a reader learns the layout from config.json or, for 4 bits,
+ * from the tensors themselves. */
 static nabla_status default_objection(const nabla_plan *plan, const survey *s,
                                       char *out, size_t size,
                                       nabla_diag *diag) {
@@ -153,7 +154,7 @@ static nabla_status default_objection(const nabla_plan *plan, const survey *s,
   return NABLA_OK;
 }
 
-/* Says why the layout is Nabla's; a long reason is cut. */
+/* Describes why the layout is Nabla's; a long reason is truncated. */
 static void explain_layout(nabla_plan_totals *totals, const char *why,
                            const char *tensor) {
   int wrote = snprintf(totals->layout_reason, sizeof totals->layout_reason,
@@ -162,8 +163,9 @@ static void explain_layout(nabla_plan_totals *totals, const char *why,
   if (wrote < 0) totals->layout_reason[0] = '\0';
 }
 
-/* A file labelled bitsandbytes holds only what bitsandbytes loads (F2): one
- * tensor that it cannot hold makes the whole output Nabla's. */
+/* Chooses the layout. A file labelled bitsandbytes contains only tensors that
+ * bitsandbytes loads (F2): one that it cannot load makes the layout of the
+ * whole output Nabla's. */
 static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
   nabla_plan_totals *totals = &plan->totals;
   const survey s = look(plan);
@@ -197,8 +199,8 @@ static nabla_status choose_layout(nabla_plan *plan, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* I8 codes at "P.weight" beside a tensor "P.SCB" would be LLM.int8 to every
- * reader (I1), whatever else describes them. */
+/* Refuses I8 codes at "P.weight" beside a tensor "P.SCB": every reader would
+ * take them for LLM.int8 (I1), whatever else describes them. */
 static nabla_status check_readable(const nabla_plan *plan,
                                    const nabla_tensor *tensor,
                                    const nabla_format *format,
@@ -224,7 +226,7 @@ static nabla_status check_readable(const nabla_plan *plan,
   return status;
 }
 
-/* A companion may have the name of a tensor that is there already. */
+/* Refuses a component whose name an existing tensor has. */
 static nabla_status check_names(const nabla_plan *plan,
                                 const nabla_tensor *tensor,
                                 const nabla_components *parts,
@@ -251,7 +253,8 @@ static nabla_status check_names(const nabla_plan *plan,
   return NABLA_OK;
 }
 
-/* Finds the importance of a searched weight, and checks its form. */
+/* Finds the importance of a weight that is searched, and checks its dtype and
+ * shape. */
 static nabla_status find_importance(const nabla_plan *plan,
                                     const nabla_tensor *tensor,
                                     nabla_decision *decision,
@@ -293,7 +296,8 @@ static nabla_status measure(const nabla_plan *plan, const nabla_tensor *tensor,
   return NABLA_OK;
 }
 
-/* Bytes in the file with all that describes a tensor there. */
+/* Returns the bytes of a weight in the file, with all tensors that describe it.
+ */
 static nabla_status packed_bytes(const nabla_plan *plan,
                                  const nabla_tensor *tensor,
                                  const nabla_format *format, uint64_t *out,
@@ -362,7 +366,7 @@ static nabla_status count_bytes(nabla_plan *plan, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* Gives a decision its format; most follow one of the same format. */
+/* Stores the format of a decision; most are equal to the one before. */
 static nabla_status set_format(nabla_plan *plan, nabla_decision *decision,
                                const nabla_format *format, nabla_diag *diag) {
   const size_t count = plan->formats.size / sizeof *format;
@@ -395,11 +399,12 @@ static nabla_status decide_once(nabla_plan *plan,
   size_t kept;
   NABLA_TRY(choose_layout(plan, diag));
   NABLA_TRY(keep_growing(plan, &kept, diag));
-  return kept ? choose_layout(plan, diag) : NABLA_OK; /* without those */
+  return kept ? choose_layout(plan, diag) : NABLA_OK; /* again, without them */
 }
 
-/* First as transformers could load it; where it cannot, nothing is kept for its
- * sake, and the layout stays what it was found to be. */
+/* Plans first with those tensors kept dense that transformers cannot unpack. If
+ * the layout is Nabla's nonetheless, plans again without this; the layout and
+ * its reason stay those found first. */
 static nabla_status decide_all(nabla_plan *plan,
                                const nabla_environment *environment,
                                nabla_diag *diag) {
@@ -420,7 +425,7 @@ static nabla_status decide_all(nabla_plan *plan,
   return count_bytes(plan, diag);
 }
 
-/* config.json is read where the output will have it, too. */
+/* config.json is read from the place where the output will have it, too. */
 static nabla_status read_config(nabla_plan *plan,
                                 const nabla_quantize_options *options,
                                 const nabla_environment *environment,

@@ -1,5 +1,6 @@
-/* See carried_buffers.h. Bufferization does not see who reads a buffer later:
- * what it is made of must be written by nobody. */
+/* See carried_buffers.h. Bufferization does not see the later reads of a
+ * buffer, so that the value from which the buffer is made must never be
+ * written. */
 #include "transforms/control/carried_buffers.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -35,7 +36,7 @@ MlirType nabla_carried_type(MlirType component) {
                            mlirAttributeGetNull());
 }
 
-/* An argument of a function that says that it is not written. */
+/* Returns whether the argument of a function is marked as not writable. */
 static bool is_protected(MlirValue value) {
   MlirOperation function =
       mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
@@ -49,9 +50,10 @@ static bool is_protected(MlirValue value) {
   return !mlirAttributeIsNull(writable) && !mlirBoolAttrGetValue(writable);
 }
 
-#define MAX_DEPTH 64 /* of slices and views: code never reached goes round */
+#define MAX_DEPTH 64 /* of slices and views; unreachable code may be cyclic */
 
-/* Nobody but what is known only to read uses `value`, nor a slice of it. */
+/* Returns whether all users of `value` and of its slices are operations that
+ * only read. */
 static bool is_only_read(MlirValue value, int depth) {
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
@@ -68,7 +70,7 @@ static bool is_only_read(MlirValue value, int depth) {
   return true;
 }
 
-/* The same of an implicit value: of all that takes it apart. */
+/* As is_only_read, for all components of an implicit value. */
 static bool is_packed_only_read(MlirValue packed, int depth) {
   bool good = depth < MAX_DEPTH;
   for (MlirOpOperand use = mlirValueGetFirstUse(packed);
@@ -86,7 +88,8 @@ static bool is_packed_only_read(MlirValue packed, int depth) {
   return good;
 }
 
-/* What the result `value` of an unpack is; false if that is not known here. */
+/* Replaces the result `value` of an unpack by the component itself; returns
+ * false if this is not known here. */
 static bool find_component(MlirOperation unpack, MlirValue *value) {
   MlirValue parts[NABLA_MAX_PARTS];
   intptr_t index = mlirOpResultGetResultNumber(*value);
@@ -96,7 +99,7 @@ static bool find_component(MlirOperation unpack, MlirValue *value) {
   return true;
 }
 
-/* Is what `value` is a part of written by nobody? */
+/* Returns whether the array that `value` is a part of is never written. */
 static bool is_safe(MlirValue value) {
   for (int depth = 0; depth < MAX_DEPTH; depth++) {
     MlirOperation op = nabla_defining_op(value);

@@ -1,6 +1,6 @@
-/* nabla.scan becomes scf.for. The loop is written as text around a placeholder,
- * a cast of what the body takes to what it gives; then the body is moved
- * there. */
+/* nabla.scan becomes scf.for. The loop is written as text with a placeholder
+ * for the body: a cast from the inputs of the body to its results. Then the
+ * operations of the body are moved to the placeholder. */
 #include "transforms/control/lower_scan.h"
 
 #include <mlir-c/BuiltinTypes.h>
@@ -35,7 +35,8 @@ void nabla_scan_require_size(nabla_scan_text *l, nabla_ssa size) {
   nabla_template_require(&l->t, least, l->zero);
 }
 
-/* The length of an input that says it, else of the first; all others agree. */
+/* Sets the length of the scan: a known length if an input has one, else the
+ * length of the first input. Checks at run time that all others agree. */
 static void find_length(nabla_scan_text *l) {
   l->known = mlirShapedTypeGetDynamicSize();
   for (intptr_t i = 0; i < l->s.inputs && nabla_is_dynamic(l->known); i++)
@@ -57,8 +58,8 @@ static void find_length(nabla_scan_text *l) {
   nabla_scan_require_size(l, l->length);
 }
 
-/* Calls `visit` for each value that the loop carries: what it starts with, and
- * where its name in the body is kept. */
+/* Calls `visit` for each value that the loop carries, with its initial value
+ * and the place for its name in the body. */
 static void each_carried(nabla_scan_text *l, const char *before,
                          void (*visit)(nabla_scan_text *, nabla_typed,
                                        nabla_typed *)) {
@@ -94,7 +95,7 @@ static void name_of_carry(nabla_scan_text *l, nabla_typed from,
   nabla_text_add(&l->t.text, "%%v%u", inner->value);
 }
 
-/* Stands for the body until it is moved here. */
+/* Writes the placeholder that stands for the body. */
 static bool add_placeholder(nabla_scan_text *l) {
   nabla_text *text = &l->t.text;
   intptr_t count = l->s.carries + l->s.inputs;
@@ -131,7 +132,7 @@ static intptr_t carried_count(const nabla_scan_text *l) {
   return count;
 }
 
-/* scf.for; `results` gets the values that it gives. False when out of
+/* Writes the scf.for; `results` receives its results. Returns false if out of
  * memory. */
 static bool add_loop(nabla_scan_text *l, nabla_ssa *results) {
   nabla_text *text = &l->t.text;
@@ -165,7 +166,8 @@ static bool add_loop(nabla_scan_text *l, nabla_ssa *results) {
   return true;
 }
 
-/* Behind the loop: outputs are made whole, all is returned. */
+/* Writes the code after the loop, which assembles the outputs and returns all
+ * results. */
 static void add_return(nabla_scan_text *l, const nabla_ssa *results) {
   nabla_text *text = &l->t.text;
   MlirOperation op = l->s.op;
@@ -206,7 +208,7 @@ static void add_signature(nabla_scan_text *l) {
   nabla_text_add(text, ") {\n");
 }
 
-/* Types of what is carried, sliced and filled. */
+/* Sets the types of the values that are carried, sliced and filled. */
 static void describe_all(nabla_scan_text *l) {
   MlirOperation op = l->s.op;
   MlirBlock body = nabla_region_block(op, 0);
@@ -250,14 +252,14 @@ static bool is_placeholder(MlirOperation op) {
              mlirOperationGetAttributeByName(op, nabla_ref(MARK)));
 }
 
-/* The placeholder that is not among those of before, which are a program's own.
- */
+/* Finds the placeholder. Marked operations that were in the program before are
+ * in `before`. */
 static bool find_placeholder(MlirOperation around, const nabla_op_list *before,
                              MlirOperation *out) {
   nabla_op_list found = nabla_ops_collect(around, is_placeholder);
   bool good =
       !found.failed && !before->failed && found.count == before->count + 1;
-  size_t at = 0; /* both are in the order of the program */
+  size_t at = 0; /* both lists are in program order */
   while (good && at < before->count &&
          mlirOperationEqual(found.ops[at], before->ops[at]))
     at++;
@@ -266,7 +268,7 @@ static bool find_placeholder(MlirOperation around, const nabla_op_list *before,
   return good;
 }
 
-/* Moves `body` to where the placeholder is. */
+/* Moves the operations of `body` to the placeholder and erases it. */
 static bool fill_in(MlirOperation around, const nabla_op_list *before,
                     MlirBlock body) {
   MlirOperation at;
@@ -289,7 +291,7 @@ static bool fill_in(MlirOperation around, const nabla_op_list *before,
   return good;
 }
 
-/* Puts the loop in the op's place. */
+/* Replaces the scan by the loop. */
 static bool replace(nabla_scan_text *l) {
   MlirOperation op = l->s.op, around = mlirOperationGetParentOperation(op);
   intptr_t count = mlirOperationGetNumOperands(op);

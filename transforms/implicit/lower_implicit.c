@@ -1,6 +1,6 @@
-/* nabla-lower-implicit: implicit values are split into their components at
- * functions, calls and regions. Inside, nabla.pack makes them whole again, so
- * that operations keep their meaning until they are lowered. */
+/* nabla-lower-implicit: splits implicit values into their components at
+ * functions, calls and regions. Inside, nabla.pack combines the components
+ * again, so that operations keep their meaning until they are lowered. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 
-/* Ops that carry values over a boundary and whose operands, results and block
- * arguments all are in plain lists. */
+/* Operations that pass values across a boundary. All their operands, results
+ * and block arguments are plain lists. */
 static const char *const carriers[] = {
     "func.call", "func.return", "scf.for",       "scf.if",
     "scf.yield", "scf.while",   "scf.condition", "scf.index_switch",
@@ -49,7 +49,8 @@ static void push(list *l, const void *item) {
   memcpy(&l->items[l->count++], &item, sizeof item);
 }
 
-/* Types of what stands for a value; `buffers`: where a loop carries it. */
+/* Adds the types of the components of `type`; as buffers if a loop carries
+ * them. */
 static void push_types(list *l, MlirType type, bool buffers) {
   MlirType leaves[NABLA_MAX_LEAVES];
   if (!nablaTypeIsAImplicit(type)) {
@@ -61,7 +62,8 @@ static void push_types(list *l, MlirType type, bool buffers) {
     push(l, (buffers ? nabla_carried_type(leaves[i]) : leaves[i]).ptr);
 }
 
-/* nabla.pack of `type` in front of `before`; of buffers, if they are some. */
+/* Makes a nabla.pack of `type` before `before`. `given` are tensors, or buffers
+ * that a loop carries. */
 static MlirValue pack(MlirOperation before, MlirType type,
                       const MlirValue *given) {
   MlirType types[NABLA_MAX_LEAVES];
@@ -81,8 +83,8 @@ static bool has_implicit(MlirBlock block) {
   return false;
 }
 
-/* A block in the place of `old`, with its operations and components for its
- * implicit arguments. */
+/* Makes a block that replaces `old`: it has the operations of `old`, and
+ * components in place of implicit arguments. */
 static MlirBlock block_of_components(MlirBlock old, bool buffers) {
   MlirBlock made = mlirBlockCreate(0, NULL, NULL);
   mlirRegionInsertOwnedBlockBefore(mlirBlockGetParentRegion(old), old, made);
@@ -108,9 +110,9 @@ static MlirBlock block_of_components(MlirBlock old, bool buffers) {
   return made;
 }
 
-/* Splits the implicit arguments of a block; true if there were any. The block
- * is made anew: arguments that are inserted and erased one by one are numbered
- * again each time, which grows with the square of their number. */
+/* Splits the implicit arguments of a block; returns true if there were any.
+ * This makes a new block: to insert and erase arguments one by one would take
+ * time quadratic in their number, because each step numbers them again. */
 static bool split_arguments(MlirBlock old, bool buffers) {
   if (!has_implicit(old)) return false;
   MlirBlock made = block_of_components(old, buffers);
@@ -138,8 +140,8 @@ static MlirAttribute attribute(MlirOperation op, const char *name) {
   return mlirOperationGetAttributeByName(op, nabla_ref(name));
 }
 
-/* Attributes of arguments (results), one dictionary for each component: those
- * of the whole go to all. */
+/* Repeats the attributes of each implicit argument (or result) for all its
+ * components. */
 static void split_attributes(MlirOperation function, const char *key,
                              intptr_t count, MlirType type,
                              MlirType (*get)(MlirType, intptr_t)) {
@@ -160,8 +162,9 @@ static void split_attributes(MlirOperation function, const char *key,
   free(all.items);
 }
 
-/* Components that a private function is given may be a part of others: callers
- * copy no slice. What is public begins where its memory does. */
+/* Gives the components that a private function takes a layout with an offset:
+ * they may be slices of larger arrays, since callers do not copy slices.
+ * Components of a public function begin where their memory begins. */
 static bool allow_offsets(MlirOperation function, MlirType type) {
   MlirAttribute seen = attribute(function, "sym_visibility");
   if (mlirAttributeIsNull(seen) ||
@@ -228,10 +231,10 @@ static bool carries_implicit(MlirOperation op) {
   return false;
 }
 
-/* Puts the results together again in front of what follows `made`. */
+/* Packs the results again, before the operation that follows `made`. */
 static void pack_results(MlirOperation op, MlirOperation made) {
   intptr_t at = 0;
-  /* `op` itself where nothing follows: the body of a module has no end */
+  /* `op` itself if it is the last: the body of a module has no terminator */
   MlirOperation next = mlirOperationGetNextInBlock(op);
   if (mlirOperationIsNull(next)) next = op;
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
@@ -264,8 +267,8 @@ static void push_operands(list *to, MlirOperation op) {
   }
 }
 
-/* A copy of `op` with these operands and result types, which takes its regions;
- * null on failure. */
+/* Makes a copy of `op` with these operands and result types, and moves its
+ * regions to the copy; null on failure. */
 static MlirOperation remake(MlirOperation op, const list *operands,
                             const list *results) {
   MlirOperationState state =
@@ -289,7 +292,7 @@ static MlirOperation remake(MlirOperation op, const list *operands,
   return made;
 }
 
-/* Splits what the regions of `op` are given. */
+/* Splits the block arguments of the regions of `op`. */
 static void split_regions(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
@@ -298,7 +301,8 @@ static void split_regions(MlirOperation op) {
   }
 }
 
-/* Makes `op` anew with components for implicit operands and results. */
+/* Replaces `op` by one whose implicit operands and results are split into
+ * components. */
 static bool split_carrier(MlirOperation op) {
   list operands = {0}, results = {0};
   MlirOperation made = {NULL};
@@ -328,14 +332,15 @@ static bool has_implicit_arguments(MlirOperation op) {
   return false;
 }
 
-/* Any other op outside this dialect that carries an implicit value. */
+/* Any other operation that carries an implicit value and is not of this
+ * dialect. */
 static bool is_stranger(MlirOperation op) {
   MlirStringRef name = nabla_name(op);
   bool ours = name.length > 6 && !memcmp(name.data, "nabla.", 6);
   return !ours && (carries_implicit(op) || has_implicit_arguments(op));
 }
 
-/* One that nabla-lower-control makes a carrier of. */
+/* An operation that nabla-lower-control replaces by a carrier. */
 static bool is_early(MlirOperation op) {
   const nabla_op_row *row = nabla_op_find(op);
   return row && row->implicit == NABLA_IMPLICIT_flows && carries_implicit(op);
@@ -352,7 +357,7 @@ static bool check_control(MlirOperation op) {
   return good;
 }
 
-/* ---- selections, which upstream makes of scf.if ---- */
+/* ---- selections, which upstream passes make from scf.if ---- */
 
 static bool is_selection(MlirOperation op) {
   return nabla_is(op, "arith.select") && carries_implicit(op);
@@ -369,7 +374,7 @@ static MlirRegion yield_region(MlirOperation op, MlirValue value) {
   return region;
 }
 
-/* An scf.if again, which is split as others are. */
+/* Turns a selection back into an scf.if, which is then split like any other. */
 static bool unselect(MlirOperation op, void *self) {
   (void)self;
   MlirValue condition = mlirOperationGetOperand(op, 0);
@@ -393,7 +398,8 @@ static bool is_branch(MlirOperation op) {
   return mlirOperationGetNumSuccessors(op) > 0;
 }
 
-/* Says what an op that implicit values cannot pass is to be replaced by. */
+/* Reports an operation that cannot pass implicit values, and how to replace it.
+ */
 static void refuse(MlirOperation op) {
   if (is_branch(op))
     nabla_error_at(op,
@@ -407,8 +413,8 @@ static void refuse(MlirOperation op) {
                    "(nabla.materialize)");
 }
 
-/* A function whose blocks take implicit values is left out where a branch that
- * gives them was named. */
+/* Reports each of `strangers`. A function whose blocks have implicit arguments
+ * is not reported if a branch to them was. */
 static void refuse_all(const nabla_op_list *strangers) {
   bool branches = false;
   for (size_t i = 0; i < strangers->count; i++)
@@ -429,7 +435,7 @@ MlirLogicalResult nabla_run_lower_implicit(MlirOperation op,
     good = split_function(functions.ops[i]);
   nabla_op_list_deinit(&functions);
   nabla_op_list carried = nabla_ops_collect(op, is_split_carrier);
-  /* arguments first: what is yielded then finds its components */
+  /* arguments first, so that yielded values find their components */
   for (size_t i = 0; good && i < carried.count; i++)
     split_regions(carried.ops[i]);
   for (size_t i = 0; good && i < carried.count; i++)

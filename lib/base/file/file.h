@@ -28,15 +28,16 @@ const nabla_os_info *nabla_file_borrow_info(const nabla_file *file);
 /* Closed with the file. */
 int nabla_file_borrow_descriptor(const nabla_file *file);
 
-/* Reads exactly `size` bytes at `at`. Retries EINTR and short reads. The end
- * of the file is NABLA_CORRUPT (it shrank while open), an error NABLA_IO; both
- * name file and offset. */
+/* Reads exactly `size` bytes at offset `at`; retries after EINTR and short
+ * reads. Returns NABLA_CORRUPT if the file ends before (it shrank while open),
+ * NABLA_IO on an error of the system; both name file and offset. */
 NABLA_MUST_USE nabla_status nabla_file_read(const nabla_file *file, uint64_t at,
                                             void *out, size_t size,
                                             nabla_diag *diag);
 
-/* NABLA_CORRUPT when size or modification time differ from when it was opened:
- * what was read may be of two versions. */
+/* Returns NABLA_CORRUPT if the size or modification time of the file has
+ * changed since it was opened: the bytes read so far may be from two versions.
+ */
 NABLA_MUST_USE nabla_status nabla_file_check_unchanged(const nabla_file *file,
                                                        nabla_diag *diag);
 
@@ -48,95 +49,101 @@ typedef struct nabla_output_options {
   const nabla_os *os;               /* NULL: the operating system */
   const nabla_allocator *allocator; /* NULL: malloc               */
   int force;         /* replace an existing file; else NABLA_EXISTS        */
-  uint64_t expected; /* bytes that it will have; 0: unknown                */
-  /* Permissions of a new output, less umask; 0: 0666, or 0777 for a folder,
-   * whose owner may always do all. */
+  uint64_t expected; /* size of the finished file in bytes; 0: unknown */
+  /* Permissions of a new output, before the umask applies. 0 means 0666, or
+   * 0777 for a folder. The owner of a folder always has all permissions. */
   unsigned permissions;
-  /* Not NULL: it is to have the permissions of this, of which it takes the
-   * place in another folder. NULL: of what it replaces, if anything. */
+  /* A file or folder whose permissions the output gets, because it takes the
+   * place of that file in another folder. NULL: those of the file that it
+   * replaces, if any. */
   const nabla_os_info *like;
-  int is_part; /* of an output folder that is not committed yet */
+  int is_part; /* part of an output folder that is not committed yet */
 } nabla_output_options;
 
-/* While an output of at least so many bytes is written, the disk is asked to
- * begin each time that so many more are there: little is left for the final
- * sync. That costs the writers some of their time, which pays where the sync
- * would take seconds. */
+/* If not 0: after every so many bytes written, the system is asked to start
+ * writing them to disk, which leaves little for the final sync. This slows down
+ * the writers a little, and pays off where the sync would take seconds. */
 #define NABLA_OUTPUT_EARLY_FROM  ((uint64_t)1 << 30)
 #define NABLA_OUTPUT_EARLY_EVERY ((uint64_t)64 << 20)
 
-/* Starts an output. What is replaced, or `like`, hands down its permissions:
- * until the commit its user alone may read the new one. Refuses at once, before
- * any work: an existing `path` without `force` (NABLA_EXISTS), a symbolic link
- * or anything but a regular file (NABLA_INVALID_ARGUMENT), a folder that is
- * missing or not writable (NABLA_IO). Removes temporaries of the same name that
- * a killed process left (those of the same user whose lock is free). */
+/* Starts an output. Its permissions are those of the file that it replaces, or
+ * of `like`; until the commit only its owner may read it. Fails at once, before
+ * any work: for an existing `path` without `force` (NABLA_EXISTS), for a
+ * symbolic link or anything but a regular file (NABLA_INVALID_ARGUMENT), for a
+ * folder that is missing or not writable (NABLA_IO). Removes temporaries of the
+ * same name that a killed process left: those of the same user whose lock is
+ * free. */
 NABLA_MUST_USE nabla_status
 nabla_output_create(const char *path, const nabla_output_options *options,
                     nabla_output **out, nabla_diag *diag);
 
-/* Writes all `size` bytes at `at`; thread-safe for disjoint ranges. A full
- * disk, quota or size limit is NABLA_IO, with the free bytes in the text. */
+/* Writes all `size` bytes at offset `at`. Thread-safe for disjoint ranges. A
+ * full disk, quota or size limit is NABLA_IO; the message has the number of
+ * free bytes. */
 NABLA_MUST_USE nabla_status nabla_output_write(nabla_output *output,
                                                uint64_t at, const void *data,
                                                size_t size, nabla_diag *diag);
 
-/* Syncs the file, renames it to its final name (never over an existing one
- * unless `force`), syncs the folder. On failure the final name is as it was
- * before, or holds the complete output: then the text says "is in place" (what
- * failed came after the rename). Call once. */
+/* Syncs the file, renames it to its final name (which replaces an existing file
+ * only with `force`), and syncs the folder. On failure the final name is
+ * unchanged, or has the complete output if a step after the rename failed: then
+ * the message says "is in place". Call once. */
 NABLA_MUST_USE nabla_status nabla_output_commit(nabla_output *output,
                                                 nabla_diag *diag);
 
-/* Frees; removes the temporary when it was not committed. NULL is allowed. */
+/* Frees the output, and removes the temporary if it was not committed. NULL is
+ * allowed. */
 void nabla_output_destroy(nabla_output *output);
 
-/* Folders in an output folder, one inside the other: of what is made, and of
- * what is replaced. */
+/* Limit on the depth of nested folders, in the output folder and in the folder
+ * that it replaces. */
 #define NABLA_OUTPUT_MAX_DEPTH 8
 
 /* An output folder under construction: "DIR/.NAME.nabla-PID-N" beside its
  * final name, renamed whole. */
 typedef struct nabla_output_folder nabla_output_folder;
 
-/* Says what of an existing folder may go when it is replaced. `path` is
- * relative to it. NULL: nothing. */
+/* Decides which files of an existing folder may be removed when it is replaced:
+ * returns 1 for such a file or folder. `path` is relative to the existing
+ * folder. NULL: none may. */
 typedef struct nabla_output_owner {
   void *self;
   int (*owns)(void *self, const char *path, int is_folder);
 } nabla_output_owner;
 
-/* As nabla_output_create. With `force` an existing folder is exchanged with
- * the new one and then removed, but only when everything in it is owned (which
- * is asked again at commit); else NABLA_EXISTS naming the first that is not.
- * `owner` may be NULL; what it points to must outlive the output. */
+/* As nabla_output_create, for a folder. With `force` an existing folder is
+ * exchanged with the new one and then removed, but only if `owner` accepts
+ * everything in it (asked now and again at the commit); otherwise NABLA_EXISTS
+ * names the first path that it does not accept. `owner` may be NULL; the object
+ * that it points to must outlive the output. */
 NABLA_MUST_USE nabla_status nabla_output_folder_create(
     const char *path, const nabla_output_options *options,
     const nabla_output_owner *owner, nabla_output_folder **out,
     nabla_diag *diag);
 
-/* Makes the folder `path`, relative to the output, unless it is there; the one
- * it lies in must be. `permissions` as in nabla_output_options, those of a
- * folder whose place it takes come before. What is made is as durable at commit
- * as the rest. */
+/* Makes the folder `path`, relative to the output, unless it exists; its parent
+ * must exist. The folder that it replaces, if any, determines its permissions,
+ * otherwise `permissions` as in nabla_output_options. At the commit it is
+ * synced like everything else. */
 NABLA_MUST_USE nabla_status
 nabla_output_folder_add(const nabla_output_folder *folder, const char *path,
                         unsigned permissions, nabla_diag *diag);
 
-/* 1 when a folder of that name is to be replaced and holds the file `path`,
- * which *out then describes; its permissions are to be kept. */
+/* Returns 1 if a folder of that name is to be replaced and contains the file
+ * `path`; *out then describes that file, whose permissions are to be kept. */
 int nabla_output_folder_replaces(const nabla_output_folder *folder,
                                  const char *path, nabla_os_info *out);
 
-/* Path of the temporary folder, to create outputs in. */
+/* Path of the temporary folder, in which outputs are created. */
 const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder);
 
-/* As nabla_output_commit. When an old folder could be neither replaced nor put
- * back, the text says where it is. */
+/* As nabla_output_commit. If an old folder could be neither replaced nor
+ * restored, the message says where it is now. */
 NABLA_MUST_USE nabla_status
 nabla_output_folder_commit(nabla_output_folder *folder, nabla_diag *diag);
 
-/* Frees; removes the temporary folder and all in it when not committed. */
+/* Frees the output, and removes the temporary folder with its contents if it
+ * was not committed. */
 void nabla_output_folder_destroy(nabla_output_folder *folder);
 
 #endif

@@ -1,6 +1,6 @@
-/* Output folders that appear whole or not at all. Replacing one exchanges it
- * with the new one in a single step; the old one is removed only when the
- * exchange is on the disk. */
+/* Output folders that appear whole or not at all. An existing folder is
+ * exchanged with the new one in a single step, and removed only after the
+ * exchange has reached the disk. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +15,9 @@ struct nabla_output_folder {
   int force;
   int has_like; /* permissions of `like` at the end */
   nabla_os_info like;
-  int old_fd;                   /* locks what is being replaced; or -1 */
-  char old_at[NABLA_PATH_SIZE]; /* where it is after the swap          */
+  int old_fd;                   /* descriptor that locks the old folder; or -1
+                                 */
+  char old_at[NABLA_PATH_SIZE]; /* path of the old folder after the exchange */
   nabla_place place;
 };
 
@@ -24,9 +25,10 @@ struct nabla_output_folder {
 
 typedef struct search {
   const nabla_output_folder *folder;
-  char *foreign;  /* 256 bytes for the first path that is not ours */
-  const char *in; /* what is listed                                */
-  size_t root;    /* bytes of `in` that are not of relative paths  */
+  char *foreign;  /* 256 bytes for the first path that `owner` does not accept
+                   */
+  const char *in; /* the folder that is listed */
+  size_t root;    /* bytes of `in` before its relative paths */
   int depth;
 } search;
 
@@ -43,7 +45,7 @@ static int look_in(const search *above, const char *in) {
   return result;
 }
 
-/* Stops (1) at the first name that we would not have made. */
+/* Stops (returns 1) at the first name that this library would not have made. */
 static int look(void *context, const char *name) {
   const search *job = context;
   const nabla_os *os = job->folder->place.os;
@@ -61,7 +63,8 @@ static int look(void *context, const char *name) {
   return info.is_folder ? look_in(job, path) : 0;
 }
 
-/* NABLA_EXISTS when the folder at `in` holds what is not ours. */
+/* Returns NABLA_EXISTS if the folder at `in` contains a file that `owner` does
+ * not accept. */
 static nabla_status check_names(const nabla_output_folder *folder,
                                 const char *in, nabla_diag *diag) {
   const nabla_place *place = &folder->place;
@@ -79,8 +82,8 @@ static nabla_status check_names(const nabla_output_folder *folder,
   return status;
 }
 
-/* `out_exists` says whether there is a folder, which may then be replaced and
- * which *out describes. */
+/* Sets out_exists to 1 if there is a folder that may be replaced, and describes
+ * it in *out. */
 static nabla_status check_target(const nabla_output_folder *folder,
                                  nabla_os_info *out, int *out_exists,
                                  nabla_diag *diag) {
@@ -115,7 +118,7 @@ static nabla_status start(nabla_output_folder *folder, unsigned permissions,
   int exists;
   NABLA_TRY(check_target(folder, &old, &exists, diag));
   folder->has_like = exists;
-  if (exists) folder->like = old; /* also when it is gone at the commit */
+  if (exists) folder->like = old; /* even if it is gone at the commit */
   nabla_place_remove_stale(&folder->place);
   if (!permissions) permissions = 0777;
   return nabla_place_make_temp(&folder->place, 1, exists ? 0700 : permissions,
@@ -147,7 +150,7 @@ nabla_status nabla_output_folder_create(const char *path,
   return status;
 }
 
-/* 1 when the folder to be replaced, if any, holds `path`. */
+/* Returns 1 if there is a folder to be replaced and it contains `path`. */
 static int find_old(const nabla_output_folder *folder, const char *path,
                     nabla_os_info *out) {
   const nabla_os *os = folder->place.os;
@@ -167,7 +170,8 @@ const char *nabla_output_folder_borrow_path(const nabla_output_folder *folder) {
   return folder->place.temp;
 }
 
-/* Brings the names in a folder inside it to the disk; "" is the output. */
+/* Syncs a folder inside the output, "" for the output itself, so that the names
+ * in it are on the disk. */
 static int sync_in(const nabla_place *place, const char *path) {
   const nabla_os *os = place->os;
   int fd = place->fd, result;
@@ -180,8 +184,9 @@ static int sync_in(const nabla_place *place, const char *path) {
   return result == -EINVAL ? 0 : result; /* as nabla_place_sync_folder */
 }
 
-/* Makes the folder `path`. One that takes the place of another gets its
- * permissions; the owner may write to either. 0 or -errno. */
+/* Makes the folder `path`. If it replaces another folder, it gets the
+ * permissions of that one; its owner may write to it in any case. Returns 0 or
+ * -errno. */
 static int make_folder(const nabla_output_folder *folder, const char *path,
                        unsigned permissions) {
   const nabla_place *place = &folder->place;
@@ -230,8 +235,8 @@ static int rename_path(const nabla_os *os, const char *from, const char *to,
   return result;
 }
 
-/* Locks the old folder, so that nobody cleans it up while it bears the name of
- * a temporary, and so that two processes do not replace it at once. */
+/* Locks the old folder: no other process may clean it up while it has the name
+ * of a temporary, nor replace it at the same time. */
 static nabla_status lock_old(nabla_output_folder *folder, nabla_diag *diag) {
   const nabla_place *place = &folder->place;
   const nabla_os *os = place->os;
@@ -251,15 +256,15 @@ static nabla_status lock_old(nabla_output_folder *folder, nabla_diag *diag) {
                             "wait for it to finish, then run again", diag);
 }
 
-/* ".old" is no name that a clean-up looks for: what bears it stays. */
+/* A clean-up does not look for names with ".old": a folder of such a name
+ * stays. */
 static int name_old(const nabla_place *place, char out[NABLA_PATH_SIZE]) {
   int length = snprintf(out, NABLA_PATH_SIZE, "%s.old", place->temp);
   return length > 0 && length < NABLA_PATH_SIZE;
 }
 
-/* Says where the old folder was left when it could not be put back. When it
- * bears the name of the temporary, the next run would remove it: it gets
- * another one. */
+/* Reports where the old folder is after it could not be restored. If it has the
+ * name of the temporary, it is renamed, since the next run would remove it. */
 static nabla_status fail_stranded(nabla_output_folder *folder, int error,
                                   nabla_diag *diag) {
   nabla_place *place = &folder->place;
@@ -270,7 +275,8 @@ static nabla_status fail_stranded(nabla_output_folder *folder, int error,
   if (at_risk && name_old(place, safe) &&
       rename_path(place->os, place->temp, safe, NABLA_OS_NO_REPLACE) >= 0) {
     memcpy(folder->old_at, safe, sizeof safe);
-    (void)nabla_place_sync_folder(place); /* what failed already is told */
+    (void)nabla_place_sync_folder(place); /* the first failure is reported
+                                           * already */
     at_risk = 0;
   }
   nabla_status status = nabla_place_fail(
@@ -285,8 +291,8 @@ static nabla_status fail_stranded(nabla_output_folder *folder, int error,
   return status;
 }
 
-/* For systems that cannot exchange: two renames. Killed in between, the old
- * folder stays under its ".old" name. */
+/* Replaces a folder with two renames, on systems that cannot exchange. If the
+ * process is killed in between, the old folder stays under its ".old" name. */
 static nabla_status swap_in_two_steps(nabla_output_folder *folder,
                                       nabla_diag *diag) {
   nabla_place *place = &folder->place;
@@ -335,14 +341,14 @@ static nabla_status replace(nabla_output_folder *folder, nabla_diag *diag) {
   nabla_place *place = &folder->place;
   NABLA_TRY(lock_old(folder, diag));
   NABLA_TRY(swap_in(folder, diag));
-  /* a file of somebody else may have arrived since we looked */
+  /* another process may have added a file since the first check */
   nabla_status status = check_names(folder, folder->old_at, diag);
   int error = status ? 0 : nabla_place_sync_folder(place);
   if (error < 0)
     status =
         nabla_place_fail(place, "bring the exchange to the disk", error, diag);
   if (status) return swap_back(folder, status, diag);
-  /* what remains to be removed: the old folder */
+  /* the temporary is now the old folder, which remains to be removed */
   memcpy(place->temp, folder->old_at, NABLA_PATH_SIZE);
   place->os->close(place->os->self, place->fd);
   place->fd = folder->old_fd;

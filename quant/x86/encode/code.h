@@ -1,36 +1,38 @@
-/* The loops of the code stages, for every instruction set: an encoding brings
- * what makes the codes of a unit. absmax_avx2.h or absmax_avx512.h, and the
- * scales of a unit, are included before. */
+/* Loops of the code stages, for every instruction set. An encoding supplies the
+ * function that encodes one unit. Include absmax_avx2.h or absmax_avx512.h and
+ * the scales of a unit before. */
 #ifndef NABLA_QUANT_X86_ENCODE_CODE_H
 #define NABLA_QUANT_X86_ENCODE_CODE_H
 
 #include "quant/codec/kernel.h"
 
-/* Where a unit is. */
+/* The input and output of a unit. */
 typedef struct unit_place {
   const uint8_t *in;
   nabla_dtype dtype;
   uint8_t *codes;
 } unit_place;
 
-/* @param tables  of the encoding, kept in registers */
+/* Encodes one unit. @param tables  of the encoding, kept in registers */
 typedef void unit_fn(unit_place at, const unit_scales *scales,
                      const void *tables);
 
-/* An encoding. Its fields are constants where these functions are called, and
- * reach the innermost loop as such. */
+/* An encoding. Its members are compile-time constants at each call of these
+ * functions and are folded into the innermost loop. */
 typedef struct coder {
   size_t bits;
   unit_fn *unit;
-  nabla_kernel_code *self; /* the stage itself, for what is left of a unit */
-  /* How far ahead the stage that looks ahead asks for memory, in lines, for the
-   * second cache and the first: what was fastest on a Sapphire Rapids. It
-   * depends on how long a unit takes; even numbers lose up to 40 %. */
+  nabla_kernel_code *self; /* the stage itself, for the values after the last
+                            * unit */
+  /* Prefetch distances of nabla_kernel_code_ahead in cache lines, for the
+   * second and the first cache. They were the fastest on a Sapphire Rapids and
+   * depend on the time that a unit takes; even numbers are up to 40 % slower.
+   */
   size_t far, near;
   int is_signed; /* scales come from peaks, not from magnitudes */
 } coder;
 
-/* All whole units. */
+/* Encodes all whole units. */
 INLINE void code_units(const coder *c, const nabla_blocks *blocks,
                        unit_place at, size_t count, size_t block,
                        const void *tables) {
@@ -66,8 +68,8 @@ INLINE void code_dtype(const coder *c, const nabla_blocks *blocks,
     code_units(c, blocks, at, count, block, tables);
 }
 
-/* What is left, fewer values than a unit: in a copy that goes on with 0.0 of
- * the last block. */
+/* Encodes the values after the last whole unit, in a copy that is filled up
+ * with 0.0 in the last block. */
 static inline void code_rest(const coder *c, const nabla_blocks *blocks,
                              unit_place at, size_t count, size_t block) {
   const size_t done = count / UNIT * UNIT, rest = count - done;
@@ -89,7 +91,7 @@ static inline void code_rest(const coder *c, const nabla_blocks *blocks,
   memcpy(at.codes + done / 8 * c->bits, codes, (rest * c->bits + 7) / 8);
 }
 
-/* The whole stage. */
+/* Encodes all values of a call. */
 INLINE void code_all(const coder *c, const nabla_blocks *blocks, const void *in,
                      nabla_dtype dtype, size_t count, size_t block,
                      uint8_t *codes, const void *tables) {
@@ -107,14 +109,14 @@ INLINE void code_all(const coder *c, const nabla_blocks *blocks, const void *in,
   }
 }
 
-/* What is done besides coding. */
+/* State of the stage that codes one chunk while it reads the next. */
 typedef struct look {
   vector most[NABLA_CHUNK_BLOCKS];
   uint8_t *past; /* see nabla_kernel_code_ahead */
 } look;
 
-/* Asks for what lies ahead of the chunk that is looked at: first for the second
- * cache, which has room for many more requests. */
+/* Prefetches lines ahead of the chunk that is being read, first to the second
+ * cache, which can have many more requests open. */
 INLINE void ask_ahead(const coder *c, const uint8_t *next, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 64) {
     const uintptr_t line = (uintptr_t)next + i;
@@ -123,11 +125,11 @@ INLINE void ask_ahead(const coder *c, const uint8_t *next, size_t bytes) {
   }
 }
 
-/* The chunk that follows is read while this one is coded, so that memory never
- * waits: `most` gets a vector of magnitudes for each block, or each unit of a
- * block. What is looked at and then coded in turn is of one block, or a unit.
- * Codes go past the caches a line at a time: many at once would make reading
- * wait. */
+/* Codes one chunk and reads the next one at the same time, so that the loop
+ * never waits for memory: `most` gets a vector of magnitudes for each block of
+ * the next chunk, or for each unit of a block. The two alternate after each
+ * block, or each unit of a larger block. Codes are stored past the caches one
+ * line at a time, since many such stores at once would delay the reads. */
 INLINE void code_and_look(const coder *c, const nabla_blocks *blocks,
                           unit_place at, size_t block, const void *tables,
                           look *l) {
@@ -150,7 +152,7 @@ INLINE void code_and_look(const coder *c, const nabla_blocks *blocks,
       at.codes += UNIT / 8 * c->bits;
     }
     next += turn * width;
-    /* A line whose stores are done: the last is left alone. */
+    /* Only lines whose stores are complete; the last one is written later. */
     if (past && at.codes - line >= 128) {
       stream_line(past, line);
       line += 64;
@@ -203,7 +205,7 @@ INLINE void code_ahead_dtype(const coder *c, const nabla_blocks *blocks,
     peaks_of(l.most, count, each, at.dtype, c->is_signed, ahead->peaks);
 }
 
-/* The whole stage that codes one chunk and looks at the next. */
+/* Codes one chunk and reads the next. */
 INLINE void code_ahead_all(const coder *c, const nabla_blocks *blocks,
                            const void *in, nabla_dtype dtype, size_t block,
                            uint8_t *codes, const void *tables,
@@ -221,12 +223,13 @@ INLINE void code_ahead_all(const coder *c, const nabla_blocks *blocks,
   }
 }
 
-/* Defines nabla_<id>_code_<isa>, with what `make` makes for its unit. */
+/* Defines nabla_<id>_code_<isa>. `make` supplies the tables of its unit
+ * function. */
 #define CODE_STAGE(id, isa, bits, unit, tables, make)                          \
   CODE_STAGE_OF(id, isa, tables, make, bits, unit, nabla_##id##_code_##isa, 0, \
                 0, 0)
 
-/* The same, and nabla_<id>_code_ahead_<isa>. */
+/* Defines that function and nabla_<id>_code_ahead_<isa>. */
 #define CODE_STAGES(id, isa, bits, unit, tables, make, far, near)            \
   CODE_STAGES_OF(id, isa, tables, make, bits, unit, nabla_##id##_code_##isa, \
                  far, near, 0)
@@ -252,7 +255,7 @@ INLINE void code_ahead_all(const coder *c, const nabla_blocks *blocks,
     code_all(&id##_coder, blocks, in, dtype, count, block, codes, &t);        \
   }
 
-/* For a unit without tables. */
+/* `make` of a unit function without tables. */
 typedef int no_tables;
 #define NO_TABLES(blocks) 0
 
