@@ -1,6 +1,6 @@
-/* What mlir-c 22 lacks, given by Bridge.cpp: passes with options, pipelines,
- * mlir-opt's main, warnings, remarks, features of a CPU, an interface.
- * camelCase marks the border to MLIR. */
+/* Functions that mlir-c 22 lacks, defined in Bridge.cpp: passes with options,
+ * pipelines, mlir-opt's main, warnings, remarks, features of a CPU, an
+ * interface. camelCase marks the border to MLIR. */
 #ifndef NABLA_DIALECT_BRIDGE_H
 #define NABLA_DIALECT_BRIDGE_H
 
@@ -23,7 +23,7 @@ void nablaOptimizationRemark(MlirLocation location, bool missed,
                              const char *name, const char *category,
                              const char *text);
 
-/* An option of a pass. All are text to MLIR; the pass reads what it means. */
+/* An option of a pass. Every value is text to MLIR; the pass parses it. */
 typedef struct nablaPassOption {
   const char *name, *description, *initial;
 } nablaPassOption;
@@ -32,15 +32,15 @@ typedef struct nablaPassValue {
   const char *string; /* valid during the call */
 } nablaPassValue;
 
-/* A pass, static for ever. `run` may be called on several threads at once, each
- * on its own anchor op. */
+/* A pass; the structure is static. `run` may be called on several threads at
+ * once, each with its own anchor op. */
 typedef struct nablaPass {
   const char *flag, *summary;
   const char *anchor; /* "builtin.module", "func.func"; NULL: any op */
   intptr_t optionCount;
   const nablaPassOption *options;
-  /* Called once per pass manager run, before threads start. What it returns
-   * (not NULL: that is a failure) is shared, read-only, by all clones. */
+  /* Called once per run of a pass manager, before threads start. Its result is
+   * shared, read-only, by all clones of the pass; NULL is a failure. */
   void *(*prepare)(MlirContext context, const nablaPassValue *values);
   void (*release)(void *prepared);
   MlirLogicalResult (*run)(MlirOperation op, const nablaPassValue *values,
@@ -49,40 +49,40 @@ typedef struct nablaPass {
 
 void nablaPassRegister(const nablaPass *pass);
 
-/* A named pipeline; `text` is a textual pipeline, static for ever. */
+/* A named pipeline; `text` is a textual pipeline. Both are static. */
 void nablaPipelineRegister(const char *flag, const char *summary,
                            const char *text);
 
-/* What mlir-opt's command line asks for. */
+/* The values of mlir-opt's command-line options. */
 typedef struct nablaOpt {
   int argc;
   char **argv;
   const char *title;
   MlirDialectRegistry registry;
-  const char *input, *output; /* names of files or "-", by nablaOptBegin */
+  const char *input, *output; /* names of files or "-", set by nablaOptBegin */
 } nablaOpt;
 
-/* Reads the options; ends the process where they are wrong. The exit code when
- * a list was asked for, which is printed then, else -1. */
+/* Parses the options; ends the process if they are invalid. If an option asks
+ * for a list, prints it and returns the exit code; otherwise returns -1. */
 int nablaOptBegin(nablaOpt *opt);
 
-/* Does to `text`, which a NUL follows and errors call `input`, what the options
- * say, and gives the result to `write`, in several calls; false: there were
- * errors. */
+/* Runs the passes of the options on `text`, which must end with a NUL and which
+ * errors call `input`, and passes the result to `write` in several calls.
+ * Returns false if there were errors. */
 bool nablaOptRun(nablaOpt *opt, MlirStringRef text, MlirStringCallback write,
                  void *self);
 
-/* Calls `visit` with each feature of an x86 CPU as LLVM spells it; false when
- * LLVM does not know `cpu`. */
+/* Calls `visit` with each feature of an x86 CPU in LLVM's spelling; returns
+ * false if LLVM does not know `cpu`. */
 bool nablaCpuFeatures(const char *cpu,
                       void (*visit)(void *self, const char *feature,
                                     intptr_t length),
                       void *self);
 
-/* Whether one-shot bufferization knows what `op` does with its tensors. */
+/* Returns whether `op` implements the interface of one-shot bufferization. */
 bool nablaOpHasBuffers(MlirOperation op);
 
-/* What is told of changes that are made through a rewriter. */
+/* Callbacks for changes that are made through a rewriter. */
 typedef struct nablaWatch {
   void *self;
   void (*inserted)(void *self, MlirOperation op);
@@ -95,7 +95,7 @@ typedef struct nablaWatch {
 void nablaRewrite(MlirOperation op, const nablaWatch *watch,
                   void (*run)(MlirRewriterBase rewriter, void *self),
                   void *self);
-/* Applies the best pattern that matches `op`, once. */
+/* Applies to `op`, once, the best pattern that matches it. */
 bool nablaRewritePattern(MlirOperation op, const nablaWatch *watch,
                          MlirFrozenRewritePatternSet patterns);
 

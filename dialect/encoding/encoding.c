@@ -1,4 +1,5 @@
-/* Encoding attributes: their parameters checked, filled in and read. */
+/* Encoding attributes: checks and reads their parameters, and fills in
+ * defaults. */
 #include "dialect/encoding/encoding.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -21,7 +22,7 @@ static bool complain(char message[NABLA_MESSAGE_SIZE], const char *name,
   return false;
 }
 
-/* The names of all encodings, for errors. */
+/* Lists the names of all encodings, for errors. */
 static void list_names(char *out, size_t size) {
   size_t count, at = 0;
   const nabla_encoding *rows = nabla_encodings(&count);
@@ -48,7 +49,7 @@ static bool check_identity(MlirAttribute parameters,
          complain(message, "identity", "has no parameters: #nabla.identity");
 }
 
-/* The row that a ggml names; NULL when it names none. */
+/* Returns the row that a ggml attribute names, NULL if there is none. */
 static const nabla_ggml *ggml_of(MlirAttribute parameters) {
   char name[16];
   MlirAttribute value = nabla_attribute(parameters, "value");
@@ -73,7 +74,7 @@ static bool check_ggml(MlirAttribute parameters,
   return complain(message, "ggml", text);
 }
 
-/* Every key is known; `block` says so itself. */
+/* Checks that every key is known; does not check the values. */
 static bool check_keys(const char *name, MlirAttribute parameters,
                        char message[NABLA_MESSAGE_SIZE]) {
   intptr_t count = mlirDictionaryAttrGetNumElements(parameters);
@@ -93,7 +94,7 @@ static bool check_keys(const char *name, MlirAttribute parameters,
   return true;
 }
 
-/* An integer that fits in an int64_t. */
+/* Returns whether `value` is an integer that fits in an int64_t. */
 bool nabla_parameter_is_number(MlirAttribute value) {
   if (mlirAttributeIsNull(value) || !mlirAttributeIsAInteger(value))
     return false;
@@ -107,7 +108,7 @@ bool nabla_parameter_is_block(int64_t block) {
          (block & (block - 1)) == 0;
 }
 
-/* What shares a scale, as `blocks` says; false when it says something else. */
+/* Reads `blocks`, the granularity of the scales; false for an unknown value. */
 static bool granularity_of(MlirAttribute parameters, nabla_granularity *out) {
   static const struct {
     const char *name;
@@ -128,7 +129,8 @@ static bool granularity_of(MlirAttribute parameters, nabla_granularity *out) {
   return false;
 }
 
-/* A whole row or all of the storage has one scale: block = 0. */
+/* Checks the granularity of one scale per row, or for the whole storage, for
+ * which block must be 0. */
 static bool check_whole(const nabla_encoding *row, nabla_granularity whole,
                         int64_t block, char message[NABLA_MESSAGE_SIZE]) {
   bool rows = whole == NABLA_PER_ROW;
@@ -145,7 +147,7 @@ static bool check_whole(const nabla_encoding *row, nabla_granularity whole,
   return true;
 }
 
-/* `blocks` and `block` fit each other and the encoding. */
+/* Checks that `blocks` and `block` fit each other and the encoding. */
 static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
                         char message[NABLA_MESSAGE_SIZE]) {
   MlirAttribute block = nabla_attribute(parameters, "block");
@@ -176,8 +178,8 @@ static bool check_block(const nabla_encoding *row, MlirAttribute parameters,
   return true;
 }
 
-/* The scale type that `parameters` ask for, F32 for packed ones; false when
- * they ask for what is none. */
+/* Reads the scale type from `parameters`, F32 for packed scales; false if the
+ * name is unknown. */
 static bool scale_of(MlirAttribute parameters, nabla_scale_type *out) {
   MlirAttribute scale = nabla_attribute(parameters, "scale");
   *out = NABLA_SCALE_F32;
@@ -207,7 +209,7 @@ static bool check_scale(const nabla_encoding *row, MlirAttribute parameters,
   nabla_granularity granularity = NABLA_PER_BLOCK;
   (void)granularity_of(parameters, &granularity);
   if (nabla_encoding_is_int8(row) && granularity == NABLA_PER_ROW)
-    return complain(message, row->name, /* f32 would mean LLM.int8 */
+    return complain(message, row->name, /* F32 would mean LLM.int8 */
                     "rows have scales of f32, f16 or bf16; blocks have packed "
                     "ones: block = 64, without blocks = leading");
   return nabla_scales_check(row->name, scale, message);
@@ -242,7 +244,7 @@ MlirNamedAttribute nabla_parameter(MlirContext context, const char *key,
   return mlirNamedAttributeGet(mlirIdentifierGet(context, ref(key)), value);
 }
 
-/* Keeps what is not a default, with `block` as an i64. */
+/* Removes parameters with default values, and makes `block` an i64. */
 static MlirAttribute canonical(MlirContext context, const nabla_encoding *row,
                                MlirAttribute parameters) {
   MlirNamedAttribute kept[4];

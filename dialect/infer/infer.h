@@ -1,12 +1,12 @@
-/* Inference of result types that is not in infer.c: one function for each name
- * in the column INFER of ops.def. */
+/* Inference of result types outside infer.c: one function for each name in the
+ * column INFER of ops.def. */
 #ifndef NABLA_DIALECT_INFER_INFER_H
 #define NABLA_DIALECT_INFER_INFER_H
 
 #include "dialect/verify/checks.h"
 
-/* Gives at most NABLA_MAX_RESULTS types. Failure after an error was reported,
- * which says what would be legal. */
+/* Infers at most NABLA_MAX_RESULTS types. On failure an error has been reported
+ * that names the legal values. */
 typedef MlirLogicalResult nabla_inference(const nablaInference *in,
                                           MlirType types[], intptr_t *count);
 
@@ -29,19 +29,20 @@ nabla_inference infer_conv_general, infer_pool;
 nabla_inference infer_linear, infer_rms_norm, infer_layer_norm, infer_rope,
     infer_attention;
 
-/* MLIR's interpreter of rules goes on without an operation whose types cannot
- * be inferred, and crashes. Between these two calls, on this thread, inference
- * that fails gives one type that nothing takes; whether it has, the second
- * says. */
+/* Begins and ends a guard around MLIR's interpreter of rules, which crashes if
+ * it goes on without an operation whose types cannot be inferred. Between the
+ * two calls, on this thread, failed inference returns a type that no operation
+ * accepts; nabla_infer_unguard returns whether this has happened. */
 void nabla_infer_guard(void);
 bool nabla_infer_unguard(void);
-/* Something else has failed that MLIR cannot be told. */
+/* Records another failure that cannot be reported to MLIR. */
 void nabla_infer_fail(void);
 
-/* ---- what they share ---- */
+/* ---- shared functions ---- */
 
-/* What padding, windows, strides and dilations may be, so that the sizes that
- * are known at run time only cannot overflow: no tensor has 2^42 elements. */
+/* Largest padding, and largest windows, strides and dilations. With them sizes
+ * that are known only at run time cannot overflow, as no tensor has 2^42
+ * elements. */
 #define NABLA_MAX_PADDING  (INT64_C(1) << 40)
 #define NABLA_MAX_DILATION (INT64_C(1) << 20)
 
@@ -51,19 +52,19 @@ void nabla_infer_fail(void);
 MlirType nabla_infer_operand(const nablaInference *in, intptr_t index);
 MlirType nabla_infer_tensor(intptr_t rank, const int64_t *shape,
                             MlirType element);
-/* Gives one type. */
+/* Returns one type as the result of inference. */
 MlirLogicalResult nabla_infer_give(MlirType type, MlirType types[],
                                    intptr_t *count);
 nabla_shape_text nabla_infer_text(MlirType type);
 
-/* An integer attribute that ODS requires; -1 where it is missing. */
+/* Returns an integer attribute that ODS requires; -1 if it is missing. */
 int64_t nabla_infer_integer(const nablaInference *in, const char *key);
 
 bool nabla_infer_padding_fits(int64_t padding);
 
-/* A list with an entry for each of `rank` dimensions; where it may be empty
- * that means `initial` for each. False, reported, when it has another length.
- */
+/* Reads a list with one entry for each of `rank` dimensions; if `may_be_empty`,
+ * an empty list means `initial` for each. Reports a list of any other length
+ * and returns false. */
 bool nabla_infer_list(const nablaInference *in, const char *key, intptr_t rank,
                       bool may_be_empty, int64_t initial,
                       int64_t out[NABLA_MAX_RANK]);

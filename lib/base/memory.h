@@ -9,25 +9,27 @@
 #include "nabla/allocator.h"
 #include "nabla/status.h"
 
-/* Allocates `count` elements of `size` bytes, zeroed. count or size 0 gives
- * NULL and NABLA_OK. Overflow is NABLA_TOO_LARGE, no memory NABLA_NO_MEMORY.
- * `allocator` NULL means the default, here and below. */
+/* Allocates `count` elements of `size` bytes, zeroed. If either is 0, the
+ * result is NULL and NABLA_OK. An overflow is NABLA_TOO_LARGE, a failed
+ * allocation NABLA_NO_MEMORY. `allocator` NULL means the default, here and
+ * below. */
 NABLA_MUST_USE nabla_status nabla_alloc(const nabla_allocator *allocator,
                                         size_t count, size_t size, void **out,
                                         nabla_diag *diag);
 
-/* The same without zeroing: for large buffers of which only what was written is
- * read. Pages that nobody touches take no memory. */
+/* Allocates without zeroing, for large buffers that are read only where they
+ * were written. Pages that are never touched take no memory. */
 NABLA_MUST_USE nabla_status nabla_alloc_raw(const nabla_allocator *allocator,
                                             size_t count, size_t size,
                                             void **out, nabla_diag *diag);
 
-/* Frees what nabla_alloc gave with the same count and size; NULL is allowed. */
+/* Frees memory from nabla_alloc with the same count and size; NULL is allowed.
+ */
 void nabla_free(const nabla_allocator *allocator, void *block, size_t count,
                 size_t size);
 
-/* A growable array with a named limit. `limit` bytes is a hard bound: growth
- * beyond it fails with NABLA_TOO_LARGE naming `what`. */
+/* A growable array with a limit of `limit` bytes: growth beyond it fails with
+ * NABLA_TOO_LARGE, and the message names `what`. */
 typedef struct nabla_buffer {
   const nabla_allocator *allocator;
   const char *what; /* static text for the error: "tensor names" */
@@ -39,7 +41,8 @@ void nabla_buffer_init(nabla_buffer *buffer, const nabla_allocator *allocator,
                        const char *what, size_t limit);
 void nabla_buffer_deinit(nabla_buffer *buffer);
 
-/* nabla_buffer_append where the buffer has to grow, or bytes are zeroed. */
+/* The part of nabla_buffer_append for buffers that have to grow and for bytes
+ * that are zeroed. */
 NABLA_MUST_USE nabla_status nabla_buffer_extend(nabla_buffer *buffer,
                                                 const void *data, size_t size,
                                                 nabla_diag *diag);

@@ -1,5 +1,5 @@
-/* See nesting.h. The scan sees the words and brackets that MLIR's lexer sees;
- * where the two could differ it counts more. */
+/* See nesting.h. The scan recognizes words and brackets as MLIR's lexer does;
+ * where the two could differ, the scan counts more. */
 #include "lib/base/nesting.h"
 
 #include <stdint.h>
@@ -37,7 +37,8 @@ int nabla_is_bytecode(const char *text, size_t size) {
   return size >= sizeof magic && !memcmp(text, magic, sizeof magic);
 }
 
-/* Also behind a mark of --split-input-file, where a program begins. */
+/* Searches for bytecode everywhere, since a program also begins after each mark
+ * of --split-input-file. */
 static int has_bytecode(const char *text, size_t size) {
   const char *at = text, *end = text + size;
   while (at < end && (at = memchr(at, magic[2], (size_t)(end - at)))) {
@@ -67,7 +68,8 @@ static int is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\0';
 }
 
-/* Arrows and comparisons are no brackets. */
+/* Returns the change of depth at this character. Arrows and comparisons are no
+ * brackets. */
 static int step_of(const scan *s) {
   const char c = s->text[s->at];
   const char before = s->at ? s->text[s->at - 1] : '\0';
@@ -88,8 +90,8 @@ static nabla_status end_alias(scan *s, nabla_diag *diag) {
   return status;
 }
 
-/* A word or string that nothing connects to the value before it begins what
- * comes behind the value. */
+/* Called where a word or string begins. Unless a token such as `:` connects it
+ * to the value of the current alias, it ends that value. */
 static nabla_status enter_word(scan *s, nabla_diag *diag) {
   if (!s->alias.name || s->open > s->outside) return NABLA_OK;
   if (!s->expects) return end_alias(s, diag);
@@ -97,7 +99,7 @@ static nabla_status enter_word(scan *s, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* `depth` brackets are open here, in all. */
+/* Called where `depth` brackets are open in total. */
 static nabla_status deepen(scan *s, size_t depth, nabla_diag *diag) {
   if (depth > NABLA_NESTING_MAX)
     return refuse(s, "brackets are nested too deep", NABLA_NESTING_MAX, diag);
@@ -107,7 +109,7 @@ static nabla_status deepen(scan *s, size_t depth, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* `length` bytes here are the name of an alias, or of something else. */
+/* Called at a name of `length` bytes, which may be that of an alias. */
 static nabla_status name_alias(scan *s, size_t length, nabla_diag *diag) {
   const char *name = s->text + s->at;
   size_t behind = length;
@@ -148,7 +150,7 @@ static nabla_status count_operator(scan *s, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* The word that begins here; `at` goes to its last byte. */
+/* Reads the word that begins here and moves `at` to its last byte. */
 static nabla_status read_word(scan *s, nabla_diag *diag) {
   const char first = s->text[s->at];
   const int prefixed = is_prefix(first);
@@ -169,10 +171,11 @@ static nabla_status read_word(scan *s, nabla_diag *diag) {
   return status;
 }
 
-/* Behind a string that begins here; `at` goes to its last byte. */
+/* Skips the string that begins here and moves `at` to its last byte. */
 static void skip_string(scan *s) {
   for (s->at++; s->at < s->size && s->text[s->at] != '"'; s->at++) {
-    if (s->text[s->at] == '\n') { /* no string to MLIR */
+    if (s->text[s->at] == '\n') { /* MLIR ends a string at the end of the line
+                                   */
       s->at--;
       return;
     }

@@ -16,12 +16,13 @@
 enum {
   DEFAULT_REPETITIONS = 7,
   MAX_REPETITIONS = 1001,
-  PATTERN = 1 << 20, /* values made; the rest of the buffer repeats them */
-  PIECE = 4 << 20,   /* bytes of a call that decodes with plain stores */
+  PATTERN = 1 << 20, /* values that are generated; they repeat in the rest of
+                      * the buffer */
+  PIECE = 4 << 20,   /* bytes per call when decoding with plain stores */
   HUGE_PAGE = 2 << 20,
   BUFFERS = 6,
-  STAGGER =
-      17 << 12, /* equal addresses in all buffers would collide in caches */
+  STAGGER = 17 << 12, /* offset between buffers: equal addresses modulo a power
+                       * of two would collide in the caches */
 };
 
 #define DEFAULT_BYTES (UINT64_C(512) << 20)
@@ -37,14 +38,14 @@ typedef struct bench {
   nabla_packed packed;
   double *kernel_times, *copy_times; /* seconds, one per repetition */
   size_t scale_count;
-  void *blocks[BUFFERS]; /* what was allocated for the buffers */
+  void *blocks[BUFFERS]; /* memory that was allocated for the buffers */
   size_t block_sizes[BUFFERS], block_count;
 } bench;
 
-/* One thing to measure. */
+/* One measurement. */
 typedef struct job {
   nabla_codec codec;
-  int decode, stream; /* stream: past the caches */
+  int decode, stream; /* stream: stores past the caches */
 } job;
 
 static double now(void) {
@@ -73,7 +74,7 @@ static void fill_normal(float *out, size_t count) {
   }
 }
 
-/* Sorts; there are few. */
+/* Sorts a short array. */
 static double median(double *times, uint32_t count) {
   for (uint32_t i = 1; i < count; i++)
     for (uint32_t j = i; j > 0 && times[j] < times[j - 1]; j--) {
@@ -90,7 +91,7 @@ static double time_copy(const bench *b) {
   return now() - start;
 }
 
-/* Pieces are small enough for stores that stay in the caches. */
+/* Decodes in pieces small enough for stores that stay in the caches. */
 static void decode_pieces(const bench *b, const nabla_codec *codec) {
   const size_t width = nabla_dtype_bits(codec->dtype) / 8;
   const size_t piece = PIECE / width;
@@ -106,7 +107,7 @@ static void decode_pieces(const bench *b, const nabla_codec *codec) {
   }
 }
 
-/* What dynamic8 adds to encoding: the offset, and codes of the scales. */
+/* Encodes the scales as dynamic8: computes the offset and the codes. */
 static nabla_status encode_scales(const bench *b, const nabla_format *format,
                                   nabla_diag *diag) {
   const size_t count = (size_t)nabla_scale_index(format, b->count);
@@ -197,7 +198,7 @@ static nabla_status measure(bench *b, const job *j, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* Encoding, and then decoding of what it has left. */
+/* Measures encoding, then decoding of the result. */
 static nabla_status measure_dtype(bench *b, nabla_isa isa,
                                   const nabla_format *format, nabla_dtype dtype,
                                   int search, nabla_diag *diag) {
@@ -217,7 +218,7 @@ static nabla_status measure_dtype(bench *b, nabla_isa isa,
                                                 : NABLA_OK;
 }
 
-/* The encoding as most use it, from and to each dtype. */
+/* Measures the encoding with its usual settings, from and to each dtype. */
 static nabla_status measure_encoding(bench *b, nabla_isa isa,
                                      const nabla_encoding *e, uint64_t block,
                                      nabla_diag *diag) {
@@ -244,7 +245,7 @@ static nabla_status measure_encoding(bench *b, nabla_isa isa,
   return measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag);
 }
 
-/* The search of 4-bit tables, which has targets of its own in GB/s. */
+/* Measures the search of 4-bit tables, whose targets are in GB/s. */
 static nabla_status measure_search(bench *b, nabla_isa isa,
                                    const nabla_encoding *e, uint64_t block,
                                    nabla_diag *diag) {
@@ -269,8 +270,8 @@ static nabla_status measure_all(bench *b, const nabla_bench_options *options,
   return NABLA_OK;
 }
 
-/* A buffer that begins with a huge page, so that the page walks of the machine
- * at hand are not what is measured. */
+/* Allocates a buffer that begins with a huge page, so that page walks are not
+ * part of the measurement. */
 static nabla_status allocate_large(bench *b, size_t count, size_t size,
                                    void **out, nabla_diag *diag) {
   size_t bytes, room;
@@ -278,7 +279,7 @@ static nabla_status allocate_large(bench *b, size_t count, size_t size,
   if (!nabla_mul_size(count, size, &bytes) || bytes > SIZE_MAX - 2 * HUGE_PAGE)
     return nabla_fail(diag, NABLA_TOO_LARGE, "the buffer is too large");
   room = bytes + 2 * HUGE_PAGE;
-  /* Not nabla_alloc, which touches the pages before they can be huge. */
+  /* Not nabla_alloc, which touches the pages before they become huge. */
   const nabla_allocator *a =
       b->allocator ? b->allocator : nabla_allocator_default();
   block = a->resize(a->self, NULL, 0, room);
@@ -289,7 +290,7 @@ static nabla_status allocate_large(bench *b, size_t count, size_t size,
   const uintptr_t begin = (uintptr_t)block;
   const size_t skip = (size_t)(HUGE_PAGE - begin % HUGE_PAGE);
   uint8_t *at = (uint8_t *)block + skip;
-#ifdef MADV_HUGEPAGE /* a wish: what it is worth shows in the figures */
+#ifdef MADV_HUGEPAGE /* a hint; its effect shows in the figures */
   (void)madvise(at, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
   at += (b->block_count - 1) * STAGGER;

@@ -1,6 +1,6 @@
-/* The search for any encoding, with weights or zero points: every candidate
- * goes through the stages that encode and decode, the error of what they give
- * is summed, and least squares refine the best (docs/FORMAT.md, E7). */
+/* The search for any encoding, with weights or zero points. Each candidate is
+ * encoded and decoded by the stages, the error of the decoded values is summed,
+ * and least squares refine the best candidate (docs/FORMAT.md, E7). */
 #include "quant/codec/search.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@ typedef struct reach {
   int count, signs, moves, fits;
 } reach;
 
-/* The larger a block, the further its absmax lies from the other values. */
+/* Extends the range of candidates for larger blocks: the larger a block, the
+ * further its absmax lies from its other values. */
 static reach widened(reach r, uint64_t block) {
   for (; block > 64; block /= 2) r.low -= r.widen;
   return r;
@@ -32,7 +33,7 @@ static reach reach_of(const nabla_encoding *encoding) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(rows[i].name, encoding->name)) return rows[i].reach;
-  return (reach){/* of an encoding without a row */
+  return (reach){/* default for an encoding without a row */
                  .low = 0.8f,
                  .high = 1.1f,
                  .count = 16,
@@ -40,13 +41,13 @@ static reach reach_of(const nabla_encoding *encoding) {
                  .fits = 1};
 }
 
-/* What is known of a candidate for each block. */
+/* The scales, zero points and errors of one candidate for all blocks. */
 typedef struct choice {
   float scale[NABLA_CHUNK_BLOCKS], zero[NABLA_CHUNK_BLOCKS],
       error[NABLA_CHUNK_BLOCKS];
 } choice;
 
-/* Some blocks on their way. */
+/* State of the search for some blocks. */
 typedef struct work {
   const nabla_search *search;
   const nabla_stages *stages;
@@ -56,28 +57,30 @@ typedef struct work {
   const float *in;
   size_t count, block, blocks;
   int levels; /* the largest code with a zero point, else 0          */
-  /* Of the plain scales; `refused` ones are given as they were wanted. */
-  float spread[NABLA_CHUNK_BLOCKS]; /* what they are made from */
-  float middle[NABLA_CHUNK_BLOCKS]; /* with zero points        */
+  /* Statistics from which the plain scales are computed. A scale that is not
+   * finite as computed stays so, and encoding refuses it. */
+  float spread[NABLA_CHUNK_BLOCKS]; /* absmax, peak, mean or range */
+  float middle[NABLA_CHUNK_BLOCKS]; /* of the range, with zero points */
   uint8_t is_searched[NABLA_CHUNK_BLOCKS];
   choice plain, best;
   choice fitted;  /* least squares with the codes of the best candidate */
-  choice tried;   /* scales as wanted; trial() makes them as stored     */
+  choice tried;   /* scales as computed; trial() replaces them by the stored
+                   * ones */
   choice refined; /* least squares with the codes of `tried`            */
   float ones[NABLA_CHUNK_BLOCKS];
   int has_weights;
-  float weights[NABLA_BLOCK_MAX]; /* of a block: at most 1 */
+  float weights[NABLA_BLOCK_MAX]; /* weights of a block, at most 1 */
   float values[NABLA_BLOCK_MAX];
   uint8_t codes[NABLA_BLOCK_MAX];
 } work;
 
-/* z within 0..levels (E4). */
+/* Rounds z and clamps it to 0..levels (E4). */
 static float zero_within(const work *w, float z) {
   z = rintf(z);
   return !(z > 0.0f) ? 0.0f : z < (float)w->levels ? z : (float)w->levels;
 }
 
-/* The scales that no search would give. */
+/* Computes the scales of encoding without search. */
 static void find_plain(work *w) {
   float low[NABLA_CHUNK_BLOCKS], factors[NABLA_CHUNK_BLOCKS];
   float wanted[NABLA_CHUNK_BLOCKS], stored[NABLA_CHUNK_BLOCKS];
@@ -126,8 +129,9 @@ static void keep(choice *best, const choice *other, size_t i) {
   best->error[i] = other->error[i];
 }
 
-/* Encodes with the scales of `tried` as they would be stored, finds their
- * errors, and what least squares make of the codes; keeps what is better. */
+/* Encodes with the scales of `tried` as they would be stored, computes the
+ * errors and the least-squares scales for the resulting codes, and keeps a
+ * candidate that is better. */
 static void trial(work *w) {
   float factors[NABLA_CHUNK_BLOCKS], stored[NABLA_CHUNK_BLOCKS];
   float wanted[NABLA_CHUNK_BLOCKS], zeros[NABLA_CHUNK_BLOCKS];
@@ -171,9 +175,9 @@ static void trial(work *w) {
   }
 }
 
-/* Sets `tried` to a candidate: `factor` plain scales, the zero point `move`
- * from where it would keep the middle of the block in the middle of the
- * codes. */
+/* Sets `tried` to a candidate: `factor` times the plain scales and, with zero
+ * points, those that map the middle of each block to the middle of the codes,
+ * plus `move`. */
 static void set_candidate(work *w, float factor, int move) {
   for (size_t i = 0; i < w->blocks; i++) {
     w->tried.scale[i] = factor * w->plain.scale[i];
@@ -199,7 +203,8 @@ static void try_candidates(work *w) {
   }
 }
 
-/* Weights of a block as parts of their largest; ones when all are zero. */
+/* Divides the weights of a block by the largest one; all are one if all are
+ * zero. */
 static void take_weights(work *w, const float *weights) {
   w->has_weights = weights != NULL;
   if (!weights) return;
@@ -243,7 +248,7 @@ static void search_some(work *w, float *scales, float *zeros) {
   }
 }
 
-/* The fast search where there is one; else NULL. */
+/* Returns the fast search of an encoding, NULL if there is none. */
 static nabla_search_blocks *fast_search(const nabla_search *search,
                                         nabla_isa isa) {
   if (search->weights || search->zeros ||

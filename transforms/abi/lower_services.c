@@ -1,6 +1,7 @@
-/* nabla-lower-services: the last pass. Makes compiled code self-contained: what
- * it needs at run time comes through the table of nabla/services.h, which every
- * function but kernels takes as its first argument. */
+/* nabla-lower-services, the last pass, makes compiled code self-contained.
+ * Functions that the code needs at run time are called through the table of
+ * nabla/services.h, which every function but the kernels takes as its first
+ * argument. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,10 @@ _Static_assert(offsetof(nabla_services, fail) == 48, "services_helpers.mlir");
 _Static_assert(offsetof(nabla_services, call) == 56, "services_helpers.mlir");
 _Static_assert(NABLA_SERVICES_ALIGNMENT == 64, "services_helpers.mlir");
 
-#define MAX_OPERANDS 65536 /* of a function or call */
+#define MAX_OPERANDS 65536 /* operands of a function or call */
 
-/* What replaces calls of what the program declares. `may_fail`: a look at
- * services->failed follows. */
+/* The function that replaces calls of a declared function. If `may_fail`,
+ * services->failed is checked after the call. */
 static const struct {
   const char *declared, *helper;
   int may_fail, has_size;
@@ -102,7 +103,7 @@ void nabla_services_each_function(nabla_lowering *l,
 
 /* ---- the services argument ---- */
 
-/* Attributes of arguments, with one more that has none before them. */
+/* Prepends an empty entry to the attributes of the arguments. */
 static void shift_attributes(nabla_lowering *l, MlirOperation op) {
   MlirAttribute old =
       mlirOperationGetAttributeByName(op, nabla_ref("arg_attrs"));
@@ -142,7 +143,7 @@ static void add_services(nabla_lowering *l, MlirOperation function) {
       l->pointer, mlirOperationGetLocation(function));
 }
 
-/* Makes `call` pass the services table first, to `callee`. */
+/* Makes `call` pass the services table first, and call `callee`. */
 static void pass_services(nabla_function_walk *w, MlirOperation call,
                           MlirStringRef callee) {
   nabla_lowering *l = w->l;
@@ -181,7 +182,7 @@ static void lower_call(nabla_function_walk *w, MlirOperation call) {
     return;
   }
   MlirOperation function = nabla_services_target(l, call, "callee", &name);
-  if (mlirOperationIsNull(function)) return; /* the verifier has told */
+  if (mlirOperationIsNull(function)) return; /* reported by the verifier */
   if (nabla_function_has_body(function)) {
     if (nabla_services_taken_by(function)) pass_services(w, call, name);
     return;
@@ -218,8 +219,8 @@ static int is_lowered(MlirOperation op) {
   return name.length > 5 && !memcmp(name.data, "llvm.", 5);
 }
 
-/* A cast is left where what it is for was not lowered: its user, else what made
- * its operand. */
+/* Returns the operation to blame. A cast is left if its user, or the operation
+ * that made its operand, was not lowered. */
 static MlirOperation left_by(MlirOperation op) {
   if (!nabla_is(op, "builtin.unrealized_conversion_cast")) return op;
   for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++) {
@@ -289,8 +290,8 @@ static void add_helpers(nabla_lowering *l) {
   mlirModuleDestroy(helpers);
 }
 
-/* Only functions and data: no aliases, constructors or whatever else LLVM has
- * at the top level. */
+/* Checks that a module contains only functions and data: no aliases,
+ * constructors or other top-level operations of LLVM. */
 static void check_top_level(nabla_lowering *l) {
   MlirOperation op = mlirBlockGetFirstOperation(l->body);
   for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))

@@ -1,5 +1,5 @@
-/* nabla-cost: prints what each function costs, an operation to a line. The text
- * goes to the standard error stream, since the program goes to the other. */
+/* nabla-cost: prints the cost of each function, one line per operation, on
+ * standard error, since standard output has the program. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "transforms/ir/call_graph.h"
 #include "transforms/passes.h"
 
-#define MAX_DEPTH 256 /* of regions and calls in each other */
+#define MAX_DEPTH 256 /* of nested regions and calls */
 
 typedef struct function {
   MlirOperation op;
@@ -36,7 +36,7 @@ static uint64_t weight(const nabla_cost_table *t) {
   return nabla_cost_add(all.operations, nabla_cost_add(all.read, all.written));
 }
 
-/* The costliest branch. */
+/* Returns the cost of the costliest branch. */
 static bool count_cond(counter *c, MlirOperation op, uint64_t times,
                        nabla_cost_table *out) {
   nabla_cost_table best = {0}, next = {0};
@@ -74,7 +74,7 @@ static function *callee_of(counter *c, MlirOperation call) {
   return NULL;
 }
 
-/* Counts a function once; what it calls before. */
+/* Counts each function once, after the functions that it calls. */
 static bool count_function(counter *c, function *f) {
   if (f->is_counted) return true;
   f->is_counted = true;
@@ -167,7 +167,7 @@ static bool read_options(MlirOperation module, const nablaPassValue *values,
   return false;
 }
 
-/* The functions of a module; those of nested modules are theirs. */
+/* The functions of this module; nested modules count their own. */
 static bool find_functions(counter *c) {
   MlirBlock body = nabla_region_block(c->module, 0);
   size_t count = 0;

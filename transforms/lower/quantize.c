@@ -1,5 +1,5 @@
-/* Lowering of quantize: codes and scales as the definitions in quant/ give
- * them, byte for byte (docs/FORMAT.md). */
+/* Lowering of quantize. It computes codes and scales as the definitions in
+ * quant/ do, byte for byte (docs/FORMAT.md). */
 #include "transforms/lower/quantize.h"
 
 #include <mlir-c/BuiltinTypes.h>
@@ -15,10 +15,11 @@ typedef struct quantizing {
   nabla_format format;
   int64_t blocks, block;
   int64_t code_bytes;
-  bool table;              /* codes are places in a table, else integers */
+  bool table;              /* codes are indices of a table, else integers */
   bool is_signed;          /* scales have the sign of the largest magnitude */
-  double limit;            /* what that is scaled to */
-  double low, high;        /* the least and the largest integer */
+  double limit;            /* the magnitude to which the absmax or peak is
+                            * scaled */
+  double low, high;        /* the smallest and the largest integer */
   nabla_ssa_tensor values; /* f32, blocks x block, padded with zeros */
   nabla_ssa_tensor most;   /* i32, blocks: as nabla_quantize_most gives them */
   nabla_code_steps steps;
@@ -36,8 +37,8 @@ static nabla_ssa bits_to_f32(nabla_template *t, nabla_ssa bits) {
   return k_op(&t->emit, "arith.bitcast %%v%u : i32 to f32", bits);
 }
 
-/* The last block filled up with zeros: they do not raise its absmax, and their
- * code is what pads a last byte. */
+/* Fills the last block up with zeros: they do not raise its absmax, and their
+ * code is the one that fills up a last byte. */
 static nabla_ssa_tensor pad(nabla_template *t, const nabla_ssa_tensor *flat,
                             int64_t count) {
   nabla_ssa_tensor out = nabla_ssa_tensor_static("f32", 1, &count);
@@ -68,7 +69,7 @@ static void read_values(nabla_template *t, quantizing *q) {
   q->values = nabla_quantize_blocks(t, &in, q->blocks, q->block);
 }
 
-/* Bits rotated by one to the left, or to the right. */
+/* Rotates the bits left or right by one. */
 static nabla_ssa rotate(nabla_template *t, nabla_ssa bits, bool left) {
   nabla_ssa one = emit_i32(t, 1), rest = emit_i32(t, 31);
   nabla_ssa high = nabla_emit_two(t, "shli", bits, left ? one : rest, "i32");
@@ -94,7 +95,8 @@ nabla_ssa_tensor nabla_quantize_most(nabla_template *t,
   return nabla_generic_end(t, &g, bits);
 }
 
-/* What a block's scale comes from: its absmax, or its peak. */
+/* Returns the statistic of a block from which its scale is computed: absmax or
+ * peak. */
 static nabla_ssa base_of(nabla_template *t, const quantizing *q,
                          nabla_ssa most) {
   return bits_to_f32(t, q->is_signed ? rotate(t, most, false) : most);
@@ -114,8 +116,9 @@ static nabla_ssa_tensor per_block(nabla_template *t, const quantizing *q,
   return nabla_generic_end(t, &g, compute(t, q, g.operands[0].element));
 }
 
-/* absmax; of integers divided by the largest, but for int8 of FLT_MAX. A zero
- * that comes from a peak is +0. */
+/* Returns the scale in f32: the absmax for tables and LLM.int8, else the
+ * statistic divided by the limit, with the exception of int8 for FLT_MAX
+ * (FORMAT.md, E1). A zero that comes from a peak is +0. */
 static nabla_ssa wide_scale_of(nabla_template *t, const quantizing *q,
                                nabla_ssa most) {
   nabla_ssa absmax = base_of(t, q, most);
@@ -136,7 +139,7 @@ static bool is_narrow(const quantizing *q) {
   return q->format.scale != NABLA_SCALE_F32;
 }
 
-/* The same as it is stored. */
+/* Returns the scale as it is stored, rounded to its type. */
 static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
                           nabla_ssa most) {
   nabla_ssa scale = wide_scale_of(t, q, most);
@@ -144,8 +147,8 @@ static nabla_ssa scale_of(nabla_template *t, const quantizing *q,
   return k_round(&t->emit, NABLA_SCALAR, dtype, scale);
 }
 
-/* What elements are multiplied by: limit/absmax, or 1/scale of a scale that was
- * rounded (FORMAT.md, E2). */
+/* Returns the factor by which elements are multiplied: limit/absmax, or 1/scale
+ * for a scale that was rounded (FORMAT.md, E2). */
 static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
                            nabla_ssa most) {
   if (is_narrow(q))
@@ -155,11 +158,13 @@ static nabla_ssa factor_of(nabla_template *t, const quantizing *q,
   return nabla_emit_two(t, "divf", top, base_of(t, q, most), "f32");
 }
 
-/* What the body that makes codes has of its block. */
+/* Values of a block for the body that computes codes. */
 typedef struct block_facts {
   nabla_ssa divisor, factor; /* divisor: absmax, peak, or the rounded scale */
-  nabla_ssa usable;          /* it is neither zero nor infinite nor NaN */
-  nabla_ssa easy;            /* the factor is one: it is finite */
+  nabla_ssa usable;          /* the divisor is neither zero nor infinite nor NaN
+                              */
+  nabla_ssa easy;            /* the factor is finite: elements are multiplied by
+                              * it */
 } block_facts;
 
 static block_facts read_block(nabla_template *t, const quantizing *q,
@@ -186,7 +191,7 @@ static block_facts read_block(nabla_template *t, const quantizing *q,
   return b;
 }
 
-/* `x` within what codes stand for. */
+/* Clamps `x` to the range of the codes. */
 static nabla_ssa clamp(nabla_template *t, const quantizing *q, nabla_ssa x) {
   nabla_ssa low = emit_f32(t, q->low), high = emit_f32(t, q->high);
   x = nabla_emit_select(t, nabla_emit_two(t, "cmpf olt,", x, low, "f32"), low,
@@ -195,13 +200,13 @@ static nabla_ssa clamp(nabla_template *t, const quantizing *q, nabla_ssa x) {
                            high, x, "f32");
 }
 
-/* The code of an element, an i8, from a table's steps. */
+/* Returns the code of an element, an i8, by the thresholds of a table. */
 static nabla_ssa table_code(nabla_template *t, const quantizing *q,
                             const block_facts *b, nabla_ssa x) {
   nabla_ssa scaled = nabla_emit_two(t, "mulf", x, b->factor, "f32");
   nabla_ssa divided = nabla_emit_two(t, "divf", x, b->divisor, "f32");
   scaled = nabla_emit_select(t, b->easy, scaled, divided, "f32");
-  /* The code of zero where the block is not usable. */
+  /* Returns the code of zero if the block is not usable. */
   scaled = nabla_emit_select(t, b->usable, clamp(t, q, scaled), emit_f32(t, 0),
                              "f32");
   nabla_ssa code = k_op(&t->emit, "arith.constant %u : i8", q->steps.first);
@@ -277,7 +282,7 @@ static nabla_ssa narrow_code(nabla_template *t, const quantizing *q,
   return nabla_emit_two(t, "addi", integer_code(t, q, b, x), eight, "i8");
 }
 
-/* Two codes a byte. */
+/* Packs two codes per byte. */
 static nabla_ssa_tensor narrow_codes(nabla_template *t, const quantizing *q,
                                      const nabla_ssa_tensor *factors) {
   const intptr_t first[] = {0, 1, NABLA_AT(0)}, second[] = {0, 1, NABLA_AT(1)};

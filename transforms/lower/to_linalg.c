@@ -1,6 +1,7 @@
-/* nabla-to-linalg: what is left of the dialect becomes linalg, tensor and
- * arith. Each op is lowered by the function that its row of ops.def names;
- * then nothing uses implicit values but what made them, and they go. */
+/* nabla-to-linalg: lowers the remaining operations of the dialect to linalg,
+ * tensor and arith. Each operation is lowered by the function in its row of
+ * ops.def. Afterwards implicit values are used only by the operations that make
+ * them, which are erased. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
@@ -27,7 +28,7 @@ bool nabla_lower_control(nabla_template *t) {
   return false;
 }
 
-/* Left to remove_components. */
+/* remove_components lowers these */
 bool nabla_lower_components(nabla_template *t) {
   (void)t;
   return true;
@@ -59,8 +60,8 @@ static bool has_implicit_result(MlirOperation op) {
          is_implicit(mlirOperationGetResult(op, 0));
 }
 
-/* Can the elements be counted? A tensor of more than 2^62 is legal in a program
- * and nowhere else; the passes behind compute with the number. */
+/* Returns whether the number of elements fits in 62 bits. A larger tensor is
+ * legal in a program, but later passes compute with the number. */
 static bool is_countable(MlirType type) {
   uint64_t all = 1;
   if (!mlirTypeIsARankedTensor(type)) return true;
@@ -83,7 +84,8 @@ static bool is_too_large(MlirOperation op) {
   return !good;
 }
 
-/* Ops of other dialects too: they end in the same buffers. */
+/* Checked for operations of other dialects too: their results become buffers as
+ * well. */
 static bool check_sizes(MlirOperation module) {
   nabla_op_list large = nabla_ops_collect(module, is_too_large);
   bool good = !large.failed && large.count == 0;
@@ -93,8 +95,8 @@ static bool check_sizes(MlirOperation module) {
   return good;
 }
 
-/* Operands are what lowerings can read: plain tensors, and, where an op is made
- * for them, implicit arrays. */
+/* Checks that lowerings can read all operands: plain tensors, and implicit
+ * arrays for the operations that take them. */
 static bool check_operands(MlirOperation op) {
   const nabla_op_row *row = nabla_op_find(op);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
@@ -150,7 +152,8 @@ static bool refuse_cast(MlirOperation op, void *unused) {
   return false;
 }
 
-/* Before lowerings, which make casts of sizes that they have compared. */
+/* Checks casts of the program. Must run before the lowerings, which make casts
+ * of sizes that they have compared already. */
 static bool check_casts(MlirOperation module, nabla_features features) {
   return mlirLogicalResultIsSuccess(nabla_ops_each(
              module, nabla_cast_hides_rank, refuse_cast, NULL)) &&
@@ -166,7 +169,8 @@ static bool lower_all(MlirOperation module, bool (*want)(MlirOperation),
 
 static bool is_unpack(MlirOperation op) { return nabla_is(op, "nabla.unpack"); }
 
-/* What an unpack gives are the operands of the pack that it unpacks. */
+/* Replaces the results of each unpack by the operands of the pack that made its
+ * operand. */
 static bool fold_unpacks(MlirOperation module) {
   MlirValue parts[NABLA_MAX_PARTS];
   nabla_op_list all = nabla_ops_collect(module, is_unpack);
@@ -187,15 +191,15 @@ static bool fold_unpacks(MlirOperation module) {
   return good;
 }
 
-/* An op of the dialect, or another one that implicit values pass through. */
+/* An operation of the dialect, or another one with implicit operands. */
 static bool is_left(MlirOperation op) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     if (is_implicit(mlirOperationGetOperand(op, i))) return true;
   return nabla_op_find(op) != NULL;
 }
 
-/* Erases what makes implicit values; one that something uses is there because
- * of a function's, call's or region's boundary. */
+/* Erases the operations that make implicit values. If one of them is still
+ * used, a function, call or region passes the value across its boundary. */
 static bool remove_components(MlirOperation module) {
   if (!fold_unpacks(module)) return false;
   nabla_components_clean(module);
@@ -209,7 +213,7 @@ static bool remove_components(MlirOperation module) {
   return good;
 }
 
-/* Quantize goes first: it makes the pack that materialize looks for. */
+/* quantize first: it makes the pack that materialize looks for */
 MlirLogicalResult nabla_run_to_linalg(MlirOperation module,
                                       const nablaPassValue *values,
                                       void *prepared) {

@@ -1,6 +1,6 @@
-/* nabla-outline: operations that repeat, one copy behind the other, become a
- * private function that is called for each copy. A model of 32 layers that are
- * alike is compiled as one. */
+/* nabla-outline: replaces consecutive copies of the same operations by calls of
+ * one private function. A model of 32 equal layers is then compiled like one
+ * layer. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdint.h>
@@ -11,27 +11,28 @@
 #include "transforms/outline/outline_find.h"
 #include "transforms/passes.h"
 
-/* Fewer are compiled faster than called. */
+/* Limits below which the copies compile faster than the calls. */
 #define LEAST_OPS    8
 #define LEAST_COPIES 3
-/* Searches in a function: each goes over all that is left of it. */
+/* Searches per function; each one scans the rest of the function. */
 #define MAX_SEARCHES 64
 
-/* A result of an op of each copy, by the number of the op in its copy. */
+/* A result or operand of the operations at the same position in each copy. */
 typedef struct place {
   size_t op;
   intptr_t index;
 } place;
 
-/* What goes into the function, and out of it. */
+/* A repeated sequence, with inputs and outputs of its function. */
 typedef struct outline {
   const nabla_sequence *s;
   nabla_repeat r;
-  place *inputs;  /* an operand that has the value, in each copy */
-  place *outputs; /* results that are used behind their copy     */
+  place *inputs;  /* for each input, an operand with its value in each copy */
+  place *outputs; /* results that are used outside of their copy */
   size_t input_count, output_count;
-  intptr_t *arguments; /* of each operand of the first copy: the argument that
-                          it is, or -1 for a value of the copy               */
+  intptr_t *arguments; /* for each operand of the first copy, the index of the
+                        * argument that replaces it, or -1 for a value of the
+                        * copy itself */
 } outline;
 
 static MlirOperation op_at(const outline *o, size_t copy, size_t op) {
@@ -47,8 +48,8 @@ static MlirValue operand_at(const outline *o, size_t copy, place at) {
   return mlirOperationGetOperand(op_at(o, copy, at.op), at.index);
 }
 
-/* The argument that stands for an operand: one for all operands that are equal
- * in every copy. */
+/* Returns the argument for an operand. Operands that are equal in every copy
+ * share one argument. */
 static intptr_t argument_of(outline *o, place at) {
   for (size_t i = 0; i < o->input_count; i++) {
     bool equal = true;
@@ -74,7 +75,7 @@ static void find_inputs(outline *o) {
   }
 }
 
-/* Does something outside of its copy use a value? */
+/* Returns whether an operation outside of the copy uses a value. */
 static bool is_used_outside(const outline *o, size_t copy, MlirValue value) {
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
@@ -95,7 +96,7 @@ static void find_outputs(outline *o) {
     }
 }
 
-/* Room for as many inputs as there are operands, and outputs as results. */
+/* Allocates space for one input per operand and one output per result. */
 static bool outline_init(outline *o, const nabla_sequence *s, nabla_repeat r) {
   *o = (outline){.s = s, .r = r};
   size_t operands = 0, results = 0;
@@ -121,8 +122,8 @@ static MlirType type_of_output(const outline *o, size_t i) {
   return nabla_result_type(op_at(o, 0, o->outputs[i].op), o->outputs[i].index);
 }
 
-/* A private function of this name and type, before `caller`; its entry block,
- * which is empty. */
+/* Makes a private function of this name and type before `caller`; returns its
+ * empty entry block. */
 static MlirBlock declare(MlirOperation caller, const char *name,
                          MlirType function) {
   MlirContext context = nabla_op_context(caller);
@@ -150,7 +151,7 @@ static MlirBlock declare(MlirOperation caller, const char *name,
   return entry;
 }
 
-/* Copies of the first copy's ops; `made` gets them. */
+/* Clones the operations of the first copy; `made` receives the clones. */
 static void fill(const outline *o, MlirBlock entry, MlirOperation *made) {
   size_t operand = 0;
   for (size_t op = 0; op < o->r.length; op++) {
@@ -183,7 +184,7 @@ static void end(const outline *o, MlirBlock entry, const MlirOperation *made,
   mlirBlockAppendOwnedOperation(entry, mlirOperationCreate(&state));
 }
 
-/* A call in the place of a copy. */
+/* Replaces a copy by a call. */
 static void call(const outline *o, size_t copy, const char *name,
                  MlirType function, MlirValue *values, MlirType *types) {
   MlirContext context = nabla_op_context(op_at(o, copy, 0));
@@ -263,7 +264,8 @@ static bool is_body(MlirOperation op) {
                                           mlirOperationGetRegion(op, 0)));
 }
 
-/* One repeat after the other; each leaves fewer operations. */
+/* Outlines one repeated sequence after the other; each time fewer operations
+ * remain. */
 static bool outline_all(MlirOperation function, void *self) {
   (void)self;
   MlirBlock block =

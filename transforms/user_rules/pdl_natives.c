@@ -1,5 +1,6 @@
-/* pdl_natives.def: what rules of files may call, and the check that they call
- * nothing else. MLIR binds a name that it does not know to any function. */
+/* The native functions that rules of files may call (pdl_natives.def), and the
+ * check that they call no others: MLIR would bind an unknown name to any
+ * function. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Dialect/PDL.h>
@@ -19,15 +20,16 @@ static MlirLogicalResult holds(bool it) {
   return it ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }
 
-/* Argument 0, when it is an implicit type. */
+/* Reads argument 0 if it is an implicit type. */
 static bool implicit_of(size_t count, MlirPDLValue *values, MlirType *out) {
   if (count < 1) return false;
   *out = mlirPDLValueAsType(values[0]);
   return !mlirTypeIsNull(*out) && nablaTypeIsAImplicit(*out);
 }
 
-/* For a rewrite that cannot be done: MLIR ends the process when one fails. What
- * is given instead is never seen: nabla_infer_unguard tells. */
+/* Returns a dummy result from a rewrite that cannot be done, because MLIR ends
+ * the process if one fails. The result is never used: nabla_infer_unguard
+ * reports the failure. */
 static MlirLogicalResult give_nothing(MlirPatternRewriter rewriter, bool type,
                                       MlirPDLResultList results) {
   MlirContext context =
@@ -150,7 +152,7 @@ static char letter_of(MlirType type) {
                                              : '?';
 }
 
-/* The letters of what `op` is given, or gives. */
+/* Writes the letters of the operand types of `op`, or of its result types. */
 static void letters_of(MlirOperation op, bool results, char out[64]) {
   intptr_t count = results ? mlirOperationGetNumResults(op)
                            : mlirOperationGetNumOperands(op);

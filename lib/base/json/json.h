@@ -36,8 +36,8 @@ typedef struct nabla_json_event {
   size_t length;
 } nabla_json_event;
 
-/* Where bytes come from: fills up to `size` bytes, returns how many (0 at the
- * end) through *out_got. */
+/* Source of bytes: fills up to `size` bytes and returns the number, 0 at the
+ * end, in *out_got. */
 typedef struct nabla_json_source {
   void *self;
   nabla_status (*read)(void *self, void *out, size_t size, size_t *out_got,
@@ -46,65 +46,70 @@ typedef struct nabla_json_source {
 
 typedef struct nabla_json nabla_json;
 
-/* Creates a parser. `origin` is added to every offset that errors and events
- * carry, so that they are offsets in the file. Strict RFC 8259: one top-level
- * value, no comments, no trailing commas, valid UTF-8 (also the surrogate
- * pairs of \u escapes), numbers of at most 64 characters. */
+/* Creates a parser. `origin` is added to every offset in errors and events, so
+ * that these are offsets in the file. Strict RFC 8259: one top-level value, no
+ * comments, no trailing commas, valid UTF-8 (including the surrogate pairs of
+ * \u escapes), numbers of at most 64 characters. */
 NABLA_MUST_USE nabla_status nabla_json_create(const nabla_allocator *allocator,
                                               nabla_json_source source,
                                               uint64_t origin, nabla_json **out,
                                               nabla_diag *diag);
 
-/* The same over bytes in memory, which must outlive the parser. */
+/* Creates a parser of bytes in memory, which must outlive it. */
 NABLA_MUST_USE nabla_status nabla_json_create_span(
     const nabla_allocator *allocator, const void *data, size_t size,
     uint64_t origin, nabla_json **out, nabla_diag *diag);
 
 void nabla_json_destroy(nabla_json *json);
 
-/* From now on NaN, Infinity and -Infinity are numbers too, as Python's json
- * writes and reads them; their event has no text. Only over bytes in memory. */
+/* Makes the parser accept NaN, Infinity and -Infinity as numbers, as Python's
+ * json writes them; their event has no text. Only for a parser of bytes in
+ * memory. */
 void nabla_json_allow_nonfinite(nabla_json *json);
 
-/* Offset of the byte behind the last event. */
+/* Returns the offset of the byte after the last event. */
 uint64_t nabla_json_offset(const nabla_json *json);
 
-/* Delivers the next event, or NABLA_CORRUPT (bad JSON, with offset),
- * NABLA_TOO_LARGE (depth, string or number limit), or the source's error. */
+/* Delivers the next event. Fails with NABLA_CORRUPT (bad JSON, with offset),
+ * NABLA_TOO_LARGE (limit of depth, string or number), or the error of the
+ * source. */
 NABLA_MUST_USE nabla_status nabla_json_next(nabla_json *json,
                                             nabla_json_event *out,
                                             nabla_diag *diag);
 
-/* Reads the rest of the value whose first event is `event` and forgets it. */
+/* Skips the rest of the value whose first event is `event`. */
 NABLA_MUST_USE nabla_status nabla_json_skip(nabla_json *json,
                                             const nabla_json_event *event,
                                             nabla_diag *diag);
 
-/* An array of unsigned integers: `least` to `most` of them, which `values` can
- * hold. `count` and `offset`, that of the '[', are set when it is taken. */
+/* An array of unsigned integers. The caller sets `least` and `most`, the range
+ * of lengths, and `values` with space for `most`; nabla_json_take_u64s sets
+ * `count`, and `offset` to that of the '['. */
 typedef struct nabla_json_u64s {
   uint64_t *values;
   uint32_t least, most, count;
   uint64_t offset;
 } nabla_json_u64s;
 
-/* Takes such an array, the value of the key that was delivered last, where it
- * lies in the window in the usual form: no white space but one blank behind ':'
- * and ','. Headers have millions of them.
- * @return 1 when the array was taken; else 0: nothing was read, and
- *         nabla_json_next delivers the value's events */
+/* Reads such an array, the value of the key that was delivered last, without
+ * events, since headers have millions of arrays. This works only if the whole
+ * array is in the window and has the usual form: no white space except one
+ * blank after ':' and ','.
+ * @return 1 if the array was read, else 0: then nabla_json_next delivers the
+ *         events of the value */
 int nabla_json_take_u64s(nabla_json *json, nabla_json_u64s *array);
 
-/* The next event must be of `kind`; else NABLA_CORRUPT saying what was
- * expected (`what`: "an array of dimensions") and what stands there. */
+/* Reads the next event, which must be of `kind`; otherwise NABLA_CORRUPT, with
+ * the expected value (`what`: "an array of dimensions") and the actual one in
+ * the message. */
 NABLA_MUST_USE nabla_status nabla_json_expect(nabla_json *json,
                                               nabla_json_kind kind,
                                               const char *what,
                                               nabla_json_event *out,
                                               nabla_diag *diag);
 
-/* Reads a NUMBER event as an unsigned integer: digits only, no leading zero,
- * no sign, no fraction; NABLA_CORRUPT otherwise, NABLA_TOO_LARGE above
+/* Converts a NUMBER event to an unsigned integer. NABLA_CORRUPT unless the text
+ * is digits only, without leading zero, sign or fraction; NABLA_TOO_LARGE above
  * 2^64 - 1. `what` names the field. */
 NABLA_MUST_USE nabla_status nabla_json_u64(const nabla_json_event *event,
                                            const char *what, uint64_t *out,

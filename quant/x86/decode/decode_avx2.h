@@ -1,5 +1,5 @@
-/* The loop of the decode stages for AVX2: an encoding brings what decodes units
- * whose blocks are the same. */
+/* The loop of the decode stages for AVX2. An encoding supplies the function
+ * that decodes units whose values all have one scale. */
 #ifndef NABLA_QUANT_X86_DECODE_DECODE_AVX2_H
 #define NABLA_QUANT_X86_DECODE_DECODE_AVX2_H
 
@@ -8,12 +8,13 @@
 #include "quant/x86/ahead.h"
 #include "quant/x86/avx2.h"
 
-/* As in code_avx2.h: of the first 16 values of a unit, and of the others. */
+/* As in code_avx2.h: the scales of the first 16 values of a unit, and of the
+ * others. */
 typedef struct unit_blocks {
   float scale[2], zero[2], after;
 } unit_blocks;
 
-/* Where units go. */
+/* The output of a unit. */
 typedef struct unit_target {
   const uint8_t *codes;
   uint8_t *out;
@@ -26,12 +27,14 @@ typedef struct unit_target {
 typedef void run_fn(unit_target at, unit_blocks blocks, size_t units,
                     const void *values);
 
-/* An encoding: constants, as those of a coder (code.h). */
+/* An encoding. Its members are compile-time constants, as those of a coder
+ * (code.h). */
 typedef struct decoder {
   size_t bits;
   run_fn *run;
   const void *values;        /* of the encoding, for `run` */
-  nabla_kernel_decode *self; /* the stage itself, for what is left of a unit */
+  nabla_kernel_decode *self; /* the stage itself, for the values after the last
+                              * unit */
 } decoder;
 
 INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
@@ -44,8 +47,9 @@ INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
                    _mm256_extracti128_si256(x, 1));
 }
 
-/* Half to even. What is NaN has a payload that does not overflow: it was made
- * here or is that of an 8-bit code, scales being what `plain` leaves. */
+/* Rounds half to even. A NaN has a payload that does not overflow: it was made
+ * here or is that of an 8-bit code, because `plain` leaves no other in scales.
+ */
 INLINE __m256i round_bf16(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
@@ -53,10 +57,10 @@ INLINE __m256i round_bf16(__m256 x) {
   return _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
 }
 
-/* Asks for codes and, where stores do not go past the caches, for the memory
- * they go to, ahead of the unit whose first value is `i`. The processor does
- * so by itself, but hardly while stores are many: past the caches they would
- * wait for each load of codes. */
+/* Prefetches codes, and the output unless stores go past the caches, ahead of
+ * the unit whose first value is `i`. The hardware prefetcher hardly works
+ * during many stores; stores past the caches would then wait for each load of
+ * codes. */
 INLINE void look_ahead(unit_target at, size_t i, size_t bits) {
   const uintptr_t codes = (uintptr_t)at.codes + i / 8 * bits + 2048;
   const uintptr_t out = (uintptr_t)at.out + i * width_of(at.dtype);
@@ -66,7 +70,7 @@ INLINE void look_ahead(unit_target at, size_t i, size_t bits) {
   if (at.dtype == NABLA_DTYPE_F32) ask_for_line(out + 64);
 }
 
-/* 16 values as 16 bits. */
+/* Converts 16 values to 16 bits each. */
 INLINE __m256i narrow(__m256 x0, __m256 x1, nabla_dtype dtype) {
   if (dtype == NABLA_DTYPE_F16) {
     return _mm256_set_m128i(_mm256_cvtps_ph(x1, _MM_FROUND_TO_NEAREST_INT),
@@ -76,14 +80,14 @@ INLINE __m256i narrow(__m256 x0, __m256 x1, nabla_dtype dtype) {
       _mm256_packus_epi32(round_bf16(x0), round_bf16(x1)), 0xd8);
 }
 
-/* The same of values that BF16 has. */
+/* Converts 16 values that BF16 represents exactly. */
 INLINE __m256i narrow_exact(__m256 x0, __m256 x1) {
   const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(x0), 16);
   const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(x1), 16);
   return _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
 }
 
-/* The unit whose first value is `i`, to the target. */
+/* Stores the unit whose first value is `i`. */
 INLINE void put_unit(unit_target at, size_t i, const __m256 x[4]) {
   uint8_t *out = at.out + i * width_of(at.dtype);
   if (at.dtype == NABLA_DTYPE_F32) {
@@ -97,7 +101,7 @@ INLINE void put_unit(unit_target at, size_t i, const __m256 x[4]) {
   put_bytes(out + 32, second, at.stream);
 }
 
-/* Any NaN as the one that has no payload. */
+/* Replaces any NaN by the one without payload. */
 INLINE float plain(float scale) { return isnan(scale) ? NAN : scale; }
 
 INLINE unit_blocks blocks_at(const nabla_blocks *blocks, size_t first,
@@ -111,7 +115,7 @@ INLINE unit_blocks blocks_at(const nabla_blocks *blocks, size_t first,
   return u;
 }
 
-/* All whole units. */
+/* Decodes all whole units. */
 INLINE void decode_units(const decoder *d, const nabla_blocks *blocks,
                          unit_target at, size_t count, size_t block) {
   size_t b = 0;
@@ -147,7 +151,7 @@ INLINE void decode_stores(const decoder *d, const nabla_blocks *blocks,
   }
 }
 
-/* What is left, fewer values than a unit: in copies. */
+/* Decodes the values after the last whole unit, in copies. */
 static inline void decode_rest(const decoder *d, const nabla_blocks *blocks,
                                unit_target at, size_t count, size_t block) {
   const size_t done = count / UNIT * UNIT, rest = count - done;
@@ -167,7 +171,7 @@ static inline void decode_rest(const decoder *d, const nabla_blocks *blocks,
   memcpy(at.out + done * width, out, rest * width);
 }
 
-/* The whole stage. */
+/* Decodes all values of a call. */
 INLINE void decode_all(const decoder *d, const nabla_blocks *blocks,
                        const uint8_t *codes, size_t count, size_t block,
                        nabla_dtype dtype, void *out, int stream) {
@@ -199,10 +203,10 @@ INLINE void decode_all(const decoder *d, const nabla_blocks *blocks,
 /* Values of 16 codes of 8 bits with scale 1. */
 typedef void sixteen_fn(const uint8_t *codes, __m256 out[2]);
 
-/* What decode_bytes does besides multiplying by the scale. */
+/* Steps of decode_bytes besides the multiplication by the scale. */
 enum {
-  BYTES_EXTRA = 1, /* zero points, and what comes after           */
-  BYTES_EXACT = 2, /* BF16 has all products: nothing need rounding */
+  BYTES_EXTRA = 1, /* zero points, and all steps after them */
+  BYTES_EXACT = 2, /* BF16 represents all products: no rounding */
 };
 
 INLINE void decode_bytes(unit_target at, unit_blocks blocks, size_t units,
