@@ -68,27 +68,28 @@ typedef struct nabla_matmul_weight {
  * alone. */
 typedef struct nabla_matmul_options {
   size_t struct_size; /* sizeof(nabla_matmul_options) */
-  /* The least exact that the caller accepts: where no kernel has it, f32 is
-   * used, whose errors are smaller than those of all others. */
+  /* The numerics with the largest error that the caller accepts. Without a
+   * kernel for them the plan uses f32, which has smaller errors than all
+   * others. */
   nabla_numerics numerics;
-  /* PREPACKED: the weight is copied, rearranged, if there is a kernel that
-   * gains by it; else it is read in place. */
+  /* PREPACKED: the plan keeps a rearranged copy of the weight if a kernel is
+   * faster with it; otherwise the weight is read in place. */
   nabla_weight_layout layout;
   nabla_matmul_provider provider;
-  /* The most that code may use; of NABLA_ISA_BEST the environment variable
-   * NABLA_ISA may name less (docs/C_API.md). AMX is beyond NABLA_ISA_AVX512 and
-   * NABLA_ISA_NO_AMX: with
-   * NABLA_ISA_BEST, where the CPU has it, plans of several rows ask the system
-   * for its registers, once in the process: alternate signal stacks
-   * (sigaltstack) have to be larger then, some 12 KiB. */
+  /* The instruction set that code may use. NABLA_ISA_BEST stands for the best
+   * that this CPU has, or less if the environment variable NABLA_ISA says so
+   * (docs/C_API.md). NABLA_ISA_AVX512 and NABLA_ISA_NO_AMX exclude AMX. With
+   * NABLA_ISA_BEST on a CPU with AMX, plans of several rows request its
+   * registers from the system, once per process; from then on alternate signal
+   * stacks (sigaltstack) must be about 12 KiB larger. */
   nabla_isa isa;
   nabla_dtype x_type, y_type; /* F32, F16, BF16; 0 (BOOL) stands for F32 */
-  /* NULL, or N elements of y_type, added to each row of y. Borrowed. */
+  /* NULL, or N elements of y_type that are added to each row of y. Borrowed. */
   const void *bias;
   uint64_t bias_bytes;
-  uint64_t m_max; /* no run has more rows; 0: there is no limit         */
-  /* Allocator and pool are kept: what they point to outlives the plan. With a
-   * pool, nabla_matmul_plan_run uses it where the product is large enough. */
+  uint64_t m_max; /* largest m of a run; 0: no limit */
+  /* The plan keeps allocator and pool, which must outlive it.
+   * nabla_matmul_plan_run uses the pool for products that are large enough. */
   nabla_environment environment;
 } nabla_matmul_options;
 
@@ -119,83 +120,86 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_matmul_plan_create_from(
     const nabla_matmul_weight *weight, const nabla_matmul_options *options,
     nabla_matmul_plan **out, nabla_diag *diag);
 
-/* No run may be going on. NULL is allowed. */
+/* Frees a plan, while no run uses it. NULL is allowed. */
 NABLA_API void nabla_matmul_plan_destroy(nabla_matmul_plan *plan);
 
-/* Bytes of the workspace that a run of `m` rows needs: of one thread's call, or
- * of all nabla_matmul_plan_run_rows of one product together. 0: none. A run of
- * fewer rows may need more than one of `m`, but never more than
- * nabla_matmul_plan_workspace_max says. A multiple of
- * NABLA_MATMUL_WORKSPACE_ALIGNMENT, as aligned_alloc asks for.
- * @return UINT64_MAX when `m` is more than the plan allows. Thread-safe. */
+/* Returns the bytes of workspace for a run of `m` rows, a multiple of
+ * NABLA_MATMUL_WORKSPACE_ALIGNMENT as aligned_alloc requires, or 0 if none is
+ * needed. The calls of nabla_matmul_plan_run_rows for one product share one
+ * workspace. A run of fewer rows may need more than a run of `m`, but never
+ * more than nabla_matmul_plan_workspace_max returns.
+ * @return UINT64_MAX if `m` is more than the plan allows. Thread-safe. */
 NABLA_API uint64_t
 nabla_matmul_plan_workspace_size(const nabla_matmul_plan *plan, uint64_t m);
 
-/* What is enough for every run of at most `m` rows: for an arena made once. */
+/* Returns the bytes of workspace that suffice for every run of at most `m`
+ * rows, for an engine that allocates it once. */
 NABLA_API uint64_t
 nabla_matmul_plan_workspace_max(const nabla_matmul_plan *plan, uint64_t m);
 
 #define NABLA_MATMUL_WORKSPACE_ALIGNMENT 64u
 
-/* y = x . w^T + bias, on the plan's pool if it has one.
+/* Computes y = x . w^T + bias, on the plan's pool if it has one.
  *
- * @param x          m x K of x_type, row-major, aligned to it
+ * @param x          m x K elements of x_type, row-major, aligned to the type
  * @param m          rows; 0 does nothing
- * @param y          m x N of y_type, row-major, aligned to it; overlaps neither
- *                   x nor the workspace
- * @param workspace  nabla_matmul_plan_workspace_size bytes, aligned to
- *                   NABLA_MATMUL_WORKSPACE_ALIGNMENT, the caller's, of this run
- *                   alone; NULL where that is 0
+ * @param y          m x N elements of y_type, row-major, aligned to the type;
+ *                   overlaps neither x nor the workspace
+ * @param workspace  nabla_matmul_plan_workspace_size bytes of the caller,
+ *                   aligned to NABLA_MATMUL_WORKSPACE_ALIGNMENT, that no other
+ *                   run uses at the same time; NULL if that size is 0
  * @param diag       may be NULL
- * @return NABLA_OK, or NABLA_INVALID_ARGUMENT: a NULL or unaligned pointer,
- * more rows than the plan allows; y is untouched then Allocates nothing and,
- * without a pool, locks nothing; a pool has one region at a time, so that a
- * second thread waits there. Thread-safe. The bytes of y depend on the plan, x
- * and m alone. */
+ * @return NABLA_OK, or NABLA_INVALID_ARGUMENT for a NULL or unaligned pointer
+ *         or more rows than the plan allows; y is then unchanged
+ *
+ * Thread-safe. Allocates nothing and, without a pool, takes no lock. A pool
+ * runs one product at a time, so that a second thread waits for it. The bytes
+ * of y depend only on the plan, x and m. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_matmul_plan_run(const nabla_matmul_plan *plan, const void *x, uint64_t m,
                       void *y, void *workspace, nabla_diag *diag);
 
-/* For threads of the caller's own: columns [n0, n1) of y, on the calling
- * thread. Where the workspace is not 0 bytes, nabla_matmul_plan_prepare has
- * filled it before, once for all threads.
+/* Computes the columns [n0, n1) of y on the calling thread, for engines with
+ * threads of their own. If the workspace is not 0 bytes,
+ * nabla_matmul_plan_prepare must have filled it, once for all threads.
  * @param n0, n1  at most N; multiples of nabla_matmul_plan_grain, or N
- * @return as nabla_matmul_plan_run. Gives the same bytes as one run. */
+ * @return as nabla_matmul_plan_run. y has the same bytes as after one run. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_matmul_plan_run_rows(
     const nabla_matmul_plan *plan, const void *x, uint64_t m, void *y,
     uint64_t n0, uint64_t n1, void *workspace, nabla_diag *diag);
 
-/* Fills the workspace from x, on the calling thread; does nothing where its
- * size is 0. */
+/* Fills the workspace from x, on the calling thread; does nothing if its size
+ * is 0. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_matmul_plan_prepare(const nabla_matmul_plan *plan, const void *x,
                           uint64_t m, void *workspace, nabla_diag *diag);
 
-/* Where [0, N) may be cut in products of `m` rows: not 0. */
+/* Returns the number, not 0, at whose multiples [0, N) may be divided in
+ * products of `m` rows. */
 NABLA_API uint64_t nabla_matmul_plan_grain(const nabla_matmul_plan *plan,
                                            uint64_t m);
 
 #define NABLA_MATMUL_MAX_KERNELS 8u
 
-/* What a plan is made of. Texts live as long as the plan. */
+/* A description of a plan. Texts live as long as the plan. */
 typedef struct nabla_matmul_info {
-  nabla_matmul_provider provider; /* never BEST                         */
-  nabla_numerics numerics;        /* that are used                      */
-  nabla_weight_layout layout;     /* that is used                       */
-  uint64_t n, k, m_max;           /* m_max 0: there is no limit         */
-  uint64_t packed_bytes; /* of a rearranged copy, and of scales in f32 where
-                            kernels do not read the weight's own */
-  double packed_ms;      /* that making it took                */
-  uint32_t kernel_count; /* in rising order of m_last          */
+  nabla_matmul_provider provider; /* never BEST */
+  nabla_numerics numerics;        /* used by the plan */
+  nabla_weight_layout layout;     /* used by the plan */
+  uint64_t n, k, m_max;           /* m_max 0: no limit */
+  uint64_t packed_bytes; /* bytes of the rearranged copy, and of scales in f32
+                          * if kernels do not read the weight's own */
+  double packed_ms;      /* time taken to make them */
+  uint32_t kernel_count; /* the kernels follow in ascending order of m_last */
   struct {
     const char *name;
-    uint64_t m_last; /* serves up to so many rows; UINT64_MAX: any */
+    uint64_t m_last; /* largest m that it serves; UINT64_MAX: any */
   } kernels[NABLA_MATMUL_MAX_KERNELS];
-  const char *note; /* why C computes where the caller did not ask for it, or
-                       NULL */
+  const char *note; /* why the plan computes in C although the caller did not
+                     * ask for it, or NULL */
 } nabla_matmul_info;
 
-/* Tells what was chosen. Thread-safe. */
+/* Describes the plan in *out. Thread-safe. */
 NABLA_API void nabla_matmul_plan_describe(const nabla_matmul_plan *plan,
                                           nabla_matmul_info *out);
 

@@ -1,5 +1,5 @@
-/* Merge sort, top down, so that small runs are merged while in the cache.
- * Recursion is as deep as the logarithm of the count. */
+/* A top-down merge sort, so that small runs are merged in the cache. The depth
+ * of the recursion is the logarithm of the count. */
 #include "lib/base/sort.h"
 
 #include <stdint.h>
@@ -13,10 +13,11 @@ typedef struct sorter {
   nabla_sort_order *compare;
   const void *context;
   size_t size;
-  uint8_t *scratch; /* room for half of the items */
+  uint8_t *scratch; /* space for half of the items */
 } sorter;
 
-/* Copies one item: the usual sizes without a call. The two do not overlap. */
+/* Copies one item, without a call for the usual sizes. The two do not overlap.
+ */
 static inline void copy_item(uint8_t *to, const uint8_t *from, size_t size) {
   if (size == 32)
     memcpy(to, from, 32);
@@ -54,13 +55,13 @@ static void insertion_sort(const sorter *s, uint8_t *items, size_t count) {
   }
 }
 
-/* Merges two sorted runs that lie one behind the other. */
+/* Merges two adjacent sorted runs. */
 static void merge(const sorter *s, uint8_t *items, size_t left, size_t count) {
   size_t size = s->size;
   uint8_t *middle = items + left * size, *end = items + count * size;
   if (!after(s, middle - size, middle)) return;
   memcpy(s->scratch, items, left * size);
-  if (after(s, items, end - size)) { /* every right item before every left */
+  if (after(s, items, end - size)) { /* all right items first */
     size_t right = (count - left) * size;
     memmove(items, middle, right);
     memcpy(items + right, s->scratch, left * size);
@@ -78,7 +79,8 @@ static void merge(const sorter *s, uint8_t *items, size_t left, size_t count) {
     }
     out += size;
   }
-  memcpy(out, from, (size_t)(stop - from)); /* what is right lies in place */
+  memcpy(out, from, (size_t)(stop - from)); /* the remaining right items are in
+                                             * place */
 }
 
 static void sort_run(const sorter *s, uint8_t *items, size_t count) {

@@ -1,5 +1,5 @@
-/* Takes values through the stages of quant/codec/kernel.h, chunk by chunk, and
- * looks for bad values. */
+/* Encodes arrays: passes values through the stages of quant/codec/kernel.h,
+ * chunk by chunk, and reports values that cannot be encoded. */
 #include <math.h>
 #include <string.h>
 
@@ -9,25 +9,25 @@
 #include "quant/codec/scalar.h"
 #include "quant/codec/search.h"
 
-/* The blocks of one chunk on their way. */
+/* State of one chunk. */
 typedef struct chunk {
   const nabla_codec *codec;
   const uint8_t *in;
   const float *weights;
   size_t count, block, blocks;
-  int knows_peaks; /* `wanted` has them: code_ahead has looked */
-  int may_look;    /* as many values follow, and may be looked at */
-  int stream;      /* codes go past the caches */
-  int carries;     /* `line` begins with codes that are yet to be written */
+  int knows_peaks; /* code_ahead has stored the peaks in `wanted` */
+  int may_look;    /* a full chunk follows, which code_ahead may read */
+  int stream;      /* codes are stored past the caches */
+  int carries;     /* `line` begins with codes that are not written yet */
   float wanted[NABLA_CHUNK_BLOCKS], scales[NABLA_CHUNK_BLOCKS],
       factors[NABLA_CHUNK_BLOCKS], low[NABLA_CHUNK_BLOCKS],
       zeros[NABLA_CHUNK_BLOCKS];
-  /* Codes on their way past the caches, as many bytes above a multiple of 64 as
-   * where they go. */
+  /* Codes before they are stored past the caches; at the same offset from a
+   * multiple of 64 as their destination. */
   _Alignas(64) uint8_t line[64 + NABLA_CHUNK];
 } chunk;
 
-/* The search is of f32. */
+/* The search reads f32 only. */
 static void search_scales(chunk *c) {
   const nabla_codec *codec = c->codec;
   float values[NABLA_BLOCK_MAX];
@@ -42,12 +42,13 @@ static void search_scales(chunk *c) {
   nabla_search_run(&search, codec->isa);
 }
 
-/* The largest of the codes with zero points, counted from 0. */
+/* Returns the largest code with zero points, counted from 0. */
 static int levels_of(const nabla_codec *codec) {
   return 2 * codec->recipe->bias - 1;
 }
 
-/* The scale before rounding: from absmax or peak (1), or as such (0). */
+/* Fills `wanted`. Returns 1 if it has absmax or peaks, from which the round
+ * stage computes scales, and 0 if it has the scales themselves. */
 static int want_scales(chunk *c) {
   const nabla_codec *codec = c->codec;
   const nabla_stages *stages = codec->stages;
@@ -73,8 +74,8 @@ static int want_scales(chunk *c) {
   return 1;
 }
 
-/* z = round(-min/scale) within 0..levels (E4), stored above the bias for
- * int8, whose codes are too. */
+/* Computes z = round(-min/scale) within 0..levels (E4). For int8 it is stored
+ * minus the bias, as its codes are. */
 static void choose_zeros(chunk *c, uint8_t *stored) {
   const int bias = c->codec->recipe->bias, levels = levels_of(c->codec);
   const int shift = c->codec->format.encoding->bits == 8 ? bias : 0;
@@ -88,9 +89,9 @@ static void choose_zeros(chunk *c, uint8_t *stored) {
   }
 }
 
-/* Where a scale was rounded, perhaps up, the largest code times it could be
- * infinite: that code, else 0. A peak has it always; the quotient of f32 is
- * exact enough, and f16 too small. */
+/* Returns the largest code if its product with the scale may be infinite
+ * because the scale was rounded up, else 0. A block with a peak always has this
+ * code. Quotients in f32 are exact enough, and f16 scales are too small. */
 static float code_to_check(const nabla_codec *codec) {
   if (codec->format.zero_point) return (float)levels_of(codec);
   return codec->recipe->statistic == NABLA_STATISTIC_PEAK &&
@@ -115,7 +116,7 @@ static int too_large_for_llm(const nabla_codec *codec, float absmax) {
          absmax >= NABLA_LLM_INT8_LIMIT;
 }
 
-/* What the code stage needs of blocks whose scales were rounded. */
+/* Returns the inputs of the code stage for blocks with rounded scales. */
 static nabla_blocks blocks_of(const nabla_codec *codec,
                               const nabla_rounding *rounding) {
   const int by_peaks =
@@ -127,8 +128,8 @@ static nabla_blocks blocks_of(const nabla_codec *codec,
       .times = by_peaks ? codec->recipe->limit : 1.0f};
 }
 
-/* The code stage, with a look at the chunk that follows where that is of use:
- * its peaks are what this chunk's are no longer needed for. */
+/* Runs the code stage. code_ahead also stores the peaks of the next chunk in
+ * `wanted`, which this chunk no longer needs. */
 static void make_codes(chunk *c, const nabla_blocks *blocks, int plain,
                        uint8_t *codes, uint8_t *past) {
   const nabla_codec *codec = c->codec;
@@ -141,14 +142,15 @@ static void make_codes(chunk *c, const nabla_blocks *blocks, int plain,
                                                  c->count, c->block, codes);
 }
 
-/* Writes what the line carries to before `codes`. */
+/* Writes the codes at the start of `line` to the bytes before `codes`. */
 static void put_carried(chunk *c, uint8_t *codes) {
   const size_t before = (uintptr_t)codes % 64;
   if (c->carries && before) memcpy(codes - before, c->line, before);
   c->carries = 0;
 }
 
-/* The same, past the caches: whole lines as they fill, if the stage can. */
+/* Runs the code stage with stores past the caches: of whole lines during the
+ * stage if possible, else after it. */
 static void stream_codes(chunk *c, const nabla_blocks *blocks, int plain,
                          uint8_t *codes) {
   const size_t before = (uintptr_t)codes % 64;
@@ -159,12 +161,13 @@ static void stream_codes(chunk *c, const nabla_blocks *blocks, int plain,
              by_lines ? codes - before : NULL);
   if (!by_lines) c->codec->stages->stream(codes, c->line + before, size);
   c->carries = c->knows_peaks;
-  if (c->carries && before) /* such a chunk is full: of whole lines */
+  if (c->carries && before) /* the chunk is full: whole lines */
     memcpy(c->line, c->line + size, before);
 }
 
-/* @param out  of the chunk; without zero points if the format has none
- * @return 0 when some block cannot be encoded */
+/* Encodes one chunk.
+ * @param out  outputs of the chunk; without zero points if the format has none
+ * @return 0 if a block cannot be encoded */
 static int encode_chunk(chunk *c, const nabla_packed *out) {
   const nabla_codec *codec = c->codec;
   const int from_peaks = want_scales(c);
@@ -201,7 +204,8 @@ static float value_at(const chunk *c, size_t i) {
   return nabla_load_value(c->in, c->codec->dtype, i);
 }
 
-/* The largest value of the first block whose scale cannot be stored. */
+/* Returns the index of the largest value in the first block whose scale cannot
+ * be stored. */
 static size_t find_worst(const chunk *c) {
   size_t bad = 0, worst;
   while (bad + 1 < c->blocks && isfinite(c->scales[bad]) &&
@@ -213,8 +217,8 @@ static size_t find_worst(const chunk *c) {
   return worst;
 }
 
-/* Says what is wrong with a chunk: a value that is not finite, or else the
- * largest of a block whose scale is not. */
+/* Reports the value for which a chunk cannot be encoded: the first that is not
+ * finite, or else the largest of a block whose scale is not. */
 static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
                             nabla_diag *diag) {
   const nabla_codec *codec = c->codec;
@@ -239,7 +243,7 @@ static nabla_status explain(const chunk *c, size_t first, size_t *out_index,
   return status;
 }
 
-/* One segment, or everything. */
+/* Encodes one segment, or the whole array. */
 static nabla_status encode_span(const nabla_codec *codec, const uint8_t *in,
                                 const float *weights, size_t count,
                                 const nabla_packed *out, size_t first,

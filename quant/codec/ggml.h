@@ -1,6 +1,6 @@
-/* Inside the libraries: how the block formats of GGUF files lie in bytes. What
- * the fields mean is said in quant/codec/ggml.def; the scalar codec, the
- * lowering of materialize and kernels all read the same layout. */
+/* Byte layouts of the block formats of GGUF files, for use inside the
+ * libraries. quant/codec/ggml.def documents the fields; the scalar codec, the
+ * lowering of materialize and the kernels all read them. */
 #ifndef NABLA_QUANT_CODEC_GGML_H
 #define NABLA_QUANT_CODEC_GGML_H
 
@@ -13,7 +13,7 @@ typedef enum nabla_ggml_sub {
   NABLA_GGML_SUB_BYTES,
 } nabla_ggml_sub;
 
-/* Elements that share a factor of PACKED6, of BYTES. */
+/* Number of elements that share a factor, of PACKED6 and of BYTES. */
 #define NABLA_GGML_PACKED6_PART 32u
 #define NABLA_GGML_BYTES_PART   16u
 
@@ -32,7 +32,7 @@ typedef struct nabla_ggml_layout {
   uint32_t sub_at;
 } nabla_ggml_layout;
 
-/* Where the lower bits of the code of an element lie: a byte, and a shift. */
+/* Position of the lower bits of an element's code: a byte, and a shift. */
 static inline uint32_t nabla_ggml_code_byte(const nabla_ggml_layout *l,
                                             uint32_t element) {
   if (!l->run) return l->codes + element;
@@ -43,7 +43,7 @@ static inline uint32_t nabla_ggml_code_shift(const nabla_ggml_layout *l,
   return l->run ? element / l->run % 2 * 4 : 0;
 }
 
-/* The same for the upper bits, of a layout that has such. */
+/* Position of the upper bits, in layouts that have them. */
 static inline uint32_t nabla_ggml_high_byte(const nabla_ggml_layout *l,
                                             uint32_t element) {
   return l->high + element * l->bits / 8 / l->part * l->part +
@@ -54,14 +54,14 @@ static inline uint32_t nabla_ggml_high_shift(const nabla_ggml_layout *l,
   return element / l->part % (8 / l->bits) * l->bits;
 }
 
-/* 2^(e - 128): half of what E8M0 says, for values that are doubled. Unlike the
- * encoding mxfp4, 255 is no NaN here. */
+/* Returns the bits of 2^(e - 128), half of the E8M0 value, because table values
+ * are doubled. Unlike in the encoding mxfp4, 255 is no NaN here. */
 static inline uint32_t nabla_ggml_e8m0_bits(uint8_t e) {
   return e < 2 ? (uint32_t)0x00200000 << e : (uint32_t)(e - 1) << 23;
 }
 
-/* The codec of one block, as f32. Encoding gives 0 when the factor or minimum
- * is infinite in f16; the values are finite. */
+/* The codec of one block, to and from f32. Encoding returns 0 if the factor or
+ * minimum is infinite in f16; the values must be finite. */
 void nabla_ggml_decode_block(const nabla_ggml *format, const uint8_t *in,
                              float *out);
 int nabla_ggml_encode_block(const nabla_ggml *format, const float *in,

@@ -1,4 +1,4 @@
-/* Verification of a folder's config.json against what is stored. */
+/* Verification of a folder's config.json against the stored tensors. */
 #include "quant/measure/verify_config.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "nabla/measure.h"
 #include "quant/plan/hf_survey.h"
 
-/* How the packed tensors are stored, in words. */
+/* Describes the layout of the packed tensors in words. */
 static void describe_stored(const nabla_checkpoint *checkpoint, char *out,
                             size_t size) {
   const char *layout = NULL, *encoding = NULL;
@@ -33,7 +33,7 @@ static void describe_stored(const nabla_checkpoint *checkpoint, char *out,
     (void)snprintf(out, size, "tensors are packed as %s %s", layout, encoding);
 }
 
-/* The same words for what config.json declares. */
+/* Describes in the same words the layout that config.json declares. */
 static void describe_declared(const nabla_hf_quantization *q, char *out,
                               size_t size) {
   const char *method = *q->method ? q->method : "bitsandbytes";
@@ -45,8 +45,8 @@ static void describe_declared(const nabla_hf_quantization *q, char *out,
     (void)snprintf(out, size, "bitsandbytes%s", q->load_in_8bit ? " int8" : "");
 }
 
-/* bitsandbytes must find what it is told to load; with another method nothing
- * may be packed in a way that it does not know. */
+/* Checks that bitsandbytes finds the tensors that config.json announces, and
+ * that with any other method no tensor is packed in a layout unknown to it. */
 static int agree(const char *declared, const char *stored) {
   static const char packed_as[] = "tensors are packed as ";
   const size_t head = sizeof packed_as - 1;
@@ -55,7 +55,8 @@ static int agree(const char *declared, const char *stored) {
   return !strncmp(stored, packed_as, head) && !strcmp(stored + head, declared);
 }
 
-/* How transformers reads a folder whose config.json agrees with `stored`. */
+/* Describes how transformers reads a folder whose config.json agrees with
+ * `stored`. */
 static void describe_reader(const nabla_hf_config *config, const char *stored,
                             char *out) {
   const size_t size = NABLA_VERIFY_READER;

@@ -13,8 +13,8 @@
 
 typedef nabla_hf_survey survey;
 
-/* How a packed tensor stands in the output; encoding NULL: it is dense. A
- * packed one that this version cannot read has an encoding of its own. */
+/* Sets the format of a packed tensor in the output; returns 0 if the tensor is
+ * dense there, 1 also for a packed tensor that this version cannot read. */
 static int format_of(const survey *s, size_t index, const nabla_tensor *tensor,
                      nabla_format *out) {
   const nabla_plan *plan = s->plan;
@@ -30,7 +30,7 @@ static void object(survey *s, const nabla_tensor *tensor, const char *why) {
              why);
 }
 
-/* The module of "MODULE.weight"; 0 when the name is another. */
+/* Finds MODULE in "MODULE.weight"; returns 0 for any other name. */
 static int module_of(const nabla_tensor *tensor, nabla_module *out) {
   const size_t tail = sizeof TAIL - 1;
   if (tensor->rank != 2 || tensor->name_length <= tail) return 0;
@@ -40,7 +40,8 @@ static int module_of(const nabla_tensor *tensor, nabla_module *out) {
   return 1;
 }
 
-/* What the last part of the module's name says of it; NULL: nothing. */
+/* Returns the reason of keep.def for the last part of the module's name, or
+ * NULL. */
 static const char *kind_of(const nabla_module *module) {
   const char *dot = memrchr(module->name, '.', module->length);
   const char *part = dot ? dot + 1 : module->name;
@@ -52,7 +53,8 @@ static int is_kind(const char *kind, const char *wanted) {
   return kind && !strcmp(kind, wanted);
 }
 
-/* Why transformers does not unpack the packed module; NULL: it does. */
+/* Returns why transformers does not unpack the packed module, or NULL if it
+ * does. */
 static const char *objection_to(const survey *s, const nabla_module *module,
                                 const char *kind) {
   const nabla_architecture *row = s->config->architecture;
@@ -132,7 +134,8 @@ static int compare(const void *a, const void *b, const void *context) {
   return x->length == y->length ? 0 : x->length < y->length ? -1 : 1;
 }
 
-/* The first module of the sorted `all` behind `one`; NULL: there is none. */
+/* Returns the module that follows `one` in the sorted list `all`, NULL if there
+ * is none. */
 static const nabla_module *next_after(const nabla_buffer *all,
                                       const nabla_module *one, int reversed) {
   size_t low = 0, high = modules(all);
@@ -146,9 +149,10 @@ static const nabla_module *next_after(const nabla_buffer *all,
   return low < modules(all) ? module_at(all, low) : NULL;
 }
 
-/* transformers (quantizers_utils.py, should_convert_module) leaves out every
- * module whose name begins or ends with one that is listed: listing "m.gate"
- * would also leave out a packed "m.gate_proj" in some versions. */
+/* Checks the list of modules. transformers (quantizers_utils.py,
+ * should_convert_module) skips every module whose name begins or ends with one
+ * on the list: with "m.gate" on it, some versions would also skip a packed
+ * "m.gate_proj". */
 static nabla_status check_list(survey *s, int reversed, nabla_diag *diag) {
   const void *order = reversed ? s : NULL;
   NABLA_TRY(nabla_sort(s->allocator, s->packed.data, modules(&s->packed),
@@ -175,8 +179,9 @@ static int has_module(const nabla_buffer *list, const nabla_module *module) {
   return 0;
 }
 
-/* A list turns off the default, which keeps layers dense that share the
- * embedding's weight and have no tensor of their own: they are named then. */
+/* Completes the list. A list turns off the default, which keeps layers dense
+ * that share the embedding's weight and have no tensor of their own, so that
+ * these must be on the list. */
 static nabla_status finish_list(survey *s, nabla_diag *diag) {
   const char *at = s->config->architecture->kept;
   nabla_module kept;
@@ -189,7 +194,7 @@ static nabla_status finish_list(survey *s, nabla_diag *diag) {
   return *s->objection ? NABLA_OK : check_list(s, 1, diag);
 }
 
-/* Says whether config.json can hold the list, at an upper bound of its size. */
+/* Checks that config.json can hold the list, by an upper bound of its size. */
 static void check_size(survey *s) {
   size_t size = s->config->size;
   for (size_t i = 0; i < modules(&s->skip); i++)

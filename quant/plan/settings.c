@@ -1,4 +1,4 @@
-/* What may be asked of an encoding, and the format that a tensor gets. */
+/* The settings that an encoding allows, and the format that a tensor gets. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -102,8 +102,9 @@ nabla_settings nabla_settings_of_rule(const nabla_plan *plan,
   return out;
 }
 
-/* Without a block size int8 means LLM.int8: one scale per row, where there are
- * rows, unless the Nabla layout or what LLM.int8 has not is asked for. */
+/* Returns whether int8 means LLM.int8, with one scale per row: if the tensor
+ * has rows, no block size is given, and neither the Nabla layout nor a setting
+ * that LLM.int8 lacks is requested. */
 static int means_rows(const nabla_plan *plan, const nabla_tensor *tensor,
                       const nabla_encoding *encoding,
                       const nabla_settings *settings) {
@@ -137,7 +138,7 @@ nabla_format nabla_settings_format(const nabla_plan *plan,
     format.block = NABLA_BLOCK_MX;
     format.scale = NABLA_SCALE_E8M0;
   }
-  /* where each index is whole blocks, they begin anew in any case */
+  /* a row of whole blocks needs no segment */
   if (settings->leading && tensor->rank >= 3 && row % format.block)
     format.segment = row;
   return format;

@@ -1,4 +1,4 @@
-/* What others see of a compiled module: one entry point for each public
+/* The external interface of a compiled module: one entry point for each public
  * function, and the manifest. Everything else becomes internal. */
 #include <string.h>
 
@@ -7,9 +7,9 @@
 #include "transforms/abi/argument_table.h"
 #include "transforms/abi/services.h"
 
-#define CIFACE "_mlir_ciface_" /* what llvm.emit_c_interface makes */
+#define CIFACE "_mlir_ciface_" /* prefix by llvm.emit_c_interface */
 
-/* "@name", quoted where it must be. */
+/* Writes "@name", quoted if necessary. */
 static void add_symbol(nabla_text *text, MlirContext context,
                        const char *prefix, MlirStringRef name) {
   nabla_text whole = {0};
@@ -23,8 +23,9 @@ static void add_symbol(nabla_text *text, MlirContext context,
   nabla_text_deinit(&whole);
 }
 
-/* Fields of the structure that a function with several results returns; 0 when
- * it returns one descriptor, which begins with a pointer. */
+/* Returns the number of fields in the structure that a function with several
+ * results returns; 0 if it returns one descriptor, whose first field is a
+ * pointer. */
 static intptr_t several_results(MlirType result) {
   if (!mlirTypeIsALLVMStructType(result)) return 0;
   intptr_t count = mlirLLVMStructTypeGetNumElementTypes(result);
@@ -44,16 +45,16 @@ static void load_pointer(nabla_text *text, const char *from, char letter,
                  (long long)index, letter, (long long)index);
 }
 
-/* An entry point that is written. */
+/* An entry point while it is written. */
 typedef struct entry {
   MlirStringRef name;
   MlirType result;
   intptr_t arguments;
-  bool tabled;  /* it takes the table of all of them */
-  size_t alias; /* number of `result`'s name in the text */
+  bool tabled;  /* takes a table of all arguments */
+  size_t alias; /* number in the name of the alias for `result` */
 } entry;
 
-/* Copies the results from the structure %several to where they go. */
+/* Stores the results from the structure %several to their destinations. */
 static void store_several(nabla_text *text, const entry *e, intptr_t count) {
   for (intptr_t i = 0; i < count; i++) {
     long long n = i;
@@ -71,8 +72,8 @@ static void store_several(nabla_text *text, const entry *e, intptr_t count) {
   }
 }
 
-/* The call of the C interface: services, the place of the result if there is
- * one, arguments or the table of them. */
+/* Writes the call of the C interface, with the services, the destination of the
+ * result if there is one, and the arguments or their table. */
 static void add_call(nabla_text *text, MlirContext context, const entry *e,
                      const char *result) {
   nabla_text_add(text, "  llvm.call ");
@@ -125,9 +126,9 @@ static void write_entry(nabla_text *text, MlirContext context, const entry *e) {
   nabla_text_add(text, "  llvm.return\n}\n");
 }
 
-/* The C interface must take pointers only, as descriptors are passed, and
- * return nothing: it does when all that the function takes and gives are
- * tensors. */
+/* Returns whether the C interface takes only pointers, as descriptors are
+ * passed, and returns nothing: this is so if all arguments and results of the
+ * function are tensors. */
 static int is_of_tensors(MlirType type, MlirContext context) {
   intptr_t count = mlirLLVMFunctionTypeGetNumInputs(type);
   for (intptr_t i = 0; i < count; i++)
@@ -172,7 +173,7 @@ static void add_entry(nabla_lowering *l, MlirOperation function) {
     nabla_services_refuse(l, function, "has too many results", name);
 }
 
-/* Moves the entry points of the text to the module. */
+/* Moves the parsed entry points to the module. */
 static void take_entries(nabla_lowering *l) {
   MlirModule module = {NULL};
   if (!l->entries.failed && l->entries.data)
@@ -198,7 +199,7 @@ static void take_entries(nabla_lowering *l) {
   mlirModuleDestroy(module);
 }
 
-/* A constant with the manifest and a NUL. */
+/* Adds a constant with the manifest and a NUL. */
 static void add_manifest(nabla_lowering *l) {
   MlirAttribute manifest = mlirOperationGetAttributeByName(
       l->module, nabla_ref(NABLA_MANIFEST_MARK));
@@ -241,8 +242,8 @@ static int is_public(MlirOperation op) {
   return nabla_op_has(op, NABLA_ENTRY_MARK);
 }
 
-/* Makes what is defined internal and drops what is only declared: calls of
- * declarations were replaced or refused. */
+/* Makes definitions internal and erases declarations, whose calls were replaced
+ * or refused before. */
 static void hide_and_drop(nabla_lowering *l) {
   MlirAttribute internal =
       mlirAttributeParseGet(l->context, nabla_ref("#llvm.linkage<internal>"));

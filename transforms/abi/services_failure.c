@@ -1,5 +1,5 @@
-/* What can go wrong in compiled code, and how it gets out: sizes of
- * allocations that wrap, and functions that return early after a failure. */
+/* Failures in compiled code: sizes of allocations that wrap, and the early
+ * return of functions after a failure. */
 #include <stdlib.h>
 
 #include "transforms/abi/services.h"
@@ -8,8 +8,8 @@
 
 /* ---- sizes of allocations ---- */
 
-/* The product that `value` is, computed anew so that it stays at 2^64 - 1
- * where it would wrap: dimensions come from the caller. */
+/* Computes the product `value` again so that it saturates at 2^64 - 1 instead
+ * of wrapping, because dimensions come from the caller. */
 static MlirValue saturate(nabla_function_walk *w, MlirOperation before,
                           MlirValue value, int depth) {
   MlirOperation product;
@@ -24,7 +24,7 @@ static MlirValue saturate(nabla_function_walk *w, MlirOperation before,
       mlirValueGetType(value), mlirOperationGetLocation(before));
 }
 
-/* Bytes of an element of a buffer, rounded up; 0 when not known. */
+/* Returns the bytes of an element of a buffer, rounded up; 0 if unknown. */
 static int64_t element_bytes(MlirType type) {
   if (mlirTypeIsAFloat(type)) return (mlirFloatTypeGetWidth(type) + 7) / 8;
   if (mlirTypeIsAInteger(type))
@@ -44,7 +44,8 @@ static MlirValue constant(nabla_function_walk *w, MlirOperation before,
       nabla_op_build(mlirOperationGetBlock(before), before, &state), 0);
 }
 
-/* A constant number of elements that are far from 2^64 bytes. */
+/* Returns whether a number of elements is a constant too small for an overflow.
+ */
 static int is_small(MlirValue elements, int64_t each) {
   MlirOperation op;
   if (!nabla_value_defined_by(elements, "llvm.mlir.constant", &op)) return 0;
@@ -54,9 +55,9 @@ static int is_small(MlirValue elements, int64_t each) {
   return count >= 0 && count <= ((int64_t)1 << 62) / each;
 }
 
-/* The number of elements that `bytes` is the size of, in the form that the
- * conversion of memref.alloc gives it: getelementptr(null, elements) as an
- * integer. 0 when it has another form, or cannot wrap. */
+/* Finds the number of elements in `bytes`, the size of an allocation in the
+ * form of memref.alloc's conversion: getelementptr(null, elements) as an
+ * integer. Returns 0 if the size has another form, or cannot wrap. */
 static int find_elements(MlirValue bytes, MlirValue *out, int64_t *out_each) {
   MlirOperation cast, gep, other;
   if (!nabla_value_defined_by(bytes, "llvm.ptrtoint", &cast) ||
@@ -87,7 +88,7 @@ void nabla_services_check_size(nabla_function_walk *w, MlirOperation call) {
                          constant(w, call, word, each)};
   MlirValue total = nabla_services_call(w->l, block, call, "nabla.multiply", 2,
                                         factors, word, location);
-  if (has_sum) { /* room to align in */
+  if (has_sum) { /* the size includes bytes for alignment */
     MlirValue terms[] = {total, mlirOperationGetOperand(sum, 1)};
     total = nabla_services_call(w->l, block, call, "nabla.add", 2, terms, word,
                                 location);
@@ -122,7 +123,7 @@ static void mark_failing(nabla_lowering *l, MlirOperation function) {
 
 /* ---- leaving a function after a failure ---- */
 
-/* A block that returns zero, at the end of the function. */
+/* Makes a block at the end of the function that returns zero. */
 static MlirBlock fail_block(nabla_function_walk *w) {
   if (!mlirBlockIsNull(w->fail)) return w->fail;
   MlirLocation location = mlirOperationGetLocation(w->function);
@@ -145,7 +146,7 @@ static MlirBlock fail_block(nabla_function_walk *w) {
   return w->fail;
 }
 
-/* Moves what follows `call` to a new block. */
+/* Moves the operations after `call` to a new block. */
 static MlirBlock cut_after(nabla_function_walk *w, MlirOperation call) {
   MlirBlock rest = mlirBlockCreate(0, NULL, NULL);
   mlirRegionInsertOwnedBlockAfter(mlirOperationGetRegion(w->function, 0),
@@ -187,9 +188,9 @@ static void move_first(MlirBlock block, MlirOperation op) {
   if (!mlirOperationEqual(op, first)) mlirOperationMoveBefore(op, first);
 }
 
-/* Stack of the entry block goes to its beginning: behind a branch it would
- * count as of changing size. A size that several have is first again each
- * time, and so before all of them. */
+/* Moves stack allocations of constant size to the beginning of the entry block,
+ * since after a branch they would count as dynamic. The constant of the size is
+ * moved before each of them, and so ends before all that use it. */
 static void hoist_stack(MlirBlock entry) {
   MlirOperation op = mlirBlockGetFirstOperation(entry), next, size;
   for (; !mlirOperationIsNull(op); op = next) {
@@ -203,7 +204,7 @@ static void hoist_stack(MlirBlock entry) {
   }
 }
 
-/* Cuts a block at its calls that may fail: the last first, so that each
+/* Splits a block at its calls that may fail, the last call first, so that each
  * operation moves once. */
 static void cut_block(nabla_function_walk *w, MlirBlock block) {
   MlirOperation op = mlirBlockGetFirstOperation(block), *marked = NULL;

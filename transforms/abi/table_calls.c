@@ -1,8 +1,8 @@
-/* nabla-table-calls: makes the tables that nabla-table-arguments asks for. In
- * front of a call stands an array of pointers to descriptors, and behind it the
- * descriptors; both are freed after it. Arguments that are passed on keep the
- * descriptor that they came with: a loop over a constant array of their numbers
- * copies the pointers. */
+/* nabla-table-calls: makes the tables that nabla-table-arguments asks for.
+ * Before a call it allocates an array of pointers to descriptors, followed by
+ * the descriptors, and frees it after the call. Arguments that the caller only
+ * passes on keep the descriptors that they came with: a loop over a constant
+ * array of their numbers copies the pointers. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "transforms/abi/argument_table.h"
 #include "transforms/passes.h"
 
-/* The cast that names the buffers of a call; null where there is none. */
+/* Returns the cast that names the buffers of a call; null if there is none. */
 static MlirOperation buffers_of(MlirOperation op) {
   const MlirOperation none = {NULL};
   if (!nabla_is(op, "func.call") || mlirOperationGetNumOperands(op) == 0)
@@ -28,7 +28,8 @@ static bool has_buffers(MlirOperation op) {
   return !mlirOperationIsNull(buffers_of(op));
 }
 
-/* The address that the descriptor of `buffer` was read from; else null. */
+/* Returns the address from which the descriptor of `buffer` was loaded; else
+ * null. */
 static MlirValue read_from(MlirValue buffer) {
   MlirOperation cast = nabla_defining_op(buffer);
   if (!nabla_is(cast, NABLA_CAST) || mlirOperationGetNumOperands(cast) != 1)
@@ -81,14 +82,14 @@ static void store(MlirOperation before, MlirValue value, MlirValue place) {
   nabla_op_create(before, &spec);
 }
 
-/* ---- arguments that are passed on ---- */
+/* ---- arguments that the caller passes on ---- */
 
-/* Arguments that are passed on and are copied in a loop, at least: as many
- * loads and stores as a wide call has arguments cost LLVM time that grows
- * faster than their number. */
+/* Number of passed-on arguments from which a loop copies them. Without a loop a
+ * call with many arguments has as many loads and stores, for which LLVM's time
+ * grows faster than linearly. */
 #define COPIED_MIN 16
 
-/* Entry `*out_entry` of the table `*out_table` is `place`. */
+/* Finds the table and the entry from which `place` was loaded. */
 static bool find_entry(MlirValue place, MlirValue *out_table,
                        int64_t *out_entry) {
   const MlirOperation load = nabla_defining_op(place);
@@ -109,7 +110,7 @@ static bool find_entry(MlirValue place, MlirValue *out_table,
   return mlirValueIsABlockArgument(*out_table);
 }
 
-/* The entries of one table that a call passes on; 0 where it does not. */
+/* The entries of one table that a call passes on; 0 for any other argument. */
 typedef struct passed {
   MlirValue table;
   int32_t *entries;
@@ -142,7 +143,7 @@ static void passed_deinit(passed *p) {
   free(p->is_copied);
 }
 
-/* The tables of a module. */
+/* The tables made in a module. */
 typedef struct table_maker {
   MlirBlock body; /* of the module */
   unsigned arrays;
@@ -154,7 +155,8 @@ static void declare(table_maker *m, MlirContext context, const char *text) {
       mlirOperationCreateParse(context, nabla_ref(text), nabla_ref("tables")));
 }
 
-/* A constant array of the module: the entries that a call passes on. */
+/* Makes a constant array of the module with the entries that a call passes on.
+ */
 static MlirValue entries_array(table_maker *m, MlirOperation before,
                                const passed *p) {
   MlirContext context = nabla_op_context(before);
@@ -178,8 +180,8 @@ static MlirValue entries_array(table_maker *m, MlirOperation before,
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-/* Calls what copies all entries; one that the call does not pass on is stored
- * over. */
+/* Calls the function that copies all entries; those that the call does not pass
+ * on are overwritten later. */
 static void copy_entries(table_maker *m, MlirOperation before, const passed *p,
                          MlirValue table) {
   MlirContext context = nabla_op_context(before);
@@ -207,7 +209,7 @@ static void fill(MlirOperation call, MlirOperation cast, MlirValue table,
                  const passed *p) {
   MlirContext context = nabla_op_context(call);
   const bool copies = p->copied >= COPIED_MIN;
-  int64_t next = 8 * (int64_t)p->count; /* where the next descriptor goes */
+  int64_t next = 8 * (int64_t)p->count; /* offset of the next descriptor */
   for (intptr_t i = 0; i < p->count; i++) {
     MlirValue buffer = mlirOperationGetOperand(cast, i);
     MlirType type = mlirValueGetType(buffer);

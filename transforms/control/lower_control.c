@@ -1,6 +1,6 @@
-/* nabla-lower-control: operations with regions become those of scf, which keep
- * their bodies; nabla-lower-implicit then splits what they carry. A program
- * whose functions call themselves is refused here. */
+/* nabla-lower-control: replaces operations with regions by those of scf and
+ * keeps their bodies; nabla-lower-implicit then splits the implicit values that
+ * they carry. A program whose functions call themselves is refused here. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "transforms/ir/call_graph.h"
 #include "transforms/passes.h"
 
-/* Puts `name`, with these operands, in the place of what ends a block. */
+/* Replaces the terminator of a block by `name`, with these operands. */
 static void end_with(MlirOperation end, const char *name, intptr_t count,
                      const MlirValue *operands) {
   nabla_op_spec spec = {name, count, operands, 0, NULL, 0, NULL};
@@ -24,7 +24,7 @@ static MlirValue convert(MlirOperation before, const char *name,
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-/* A selector or predicate as a scalar. */
+/* Returns a selector or predicate as a scalar. */
 static MlirValue scalar(MlirOperation before, MlirValue value) {
   MlirType type = mlirValueGetType(value);
   if (!mlirTypeIsARankedTensor(type)) return value;
@@ -32,7 +32,8 @@ static MlirValue scalar(MlirOperation before, MlirValue value) {
                  mlirShapedTypeGetElementType(type));
 }
 
-/* The operands of what ends `region` go to `name` of scf. */
+/* Replaces the terminator of `region` by `name` of scf, with the same operands.
+ */
 static bool end_region(MlirOperation op, intptr_t region, const char *name) {
   MlirOperation end = nabla_block_end(nabla_region_block(op, region));
   intptr_t count = mlirOperationGetNumOperands(end);
@@ -46,8 +47,8 @@ static bool end_region(MlirOperation op, intptr_t region, const char *name) {
   return true;
 }
 
-/* `name` in the place of `op`, with its result types and its regions, of which
- * number `first` comes first. */
+/* Replaces `op` by `name`, with its result types and its regions, region number
+ * `first` first. */
 static void replace(MlirOperation op, const char *name, intptr_t count,
                     const MlirValue *operands, intptr_t first,
                     const MlirNamedAttribute *attribute) {
@@ -75,7 +76,8 @@ static void replace(MlirOperation op, const char *name, intptr_t count,
   nabla_op_erase(op);
 }
 
-/* scf.if of i1; else scf.index_switch, whose default is the last region. */
+/* Replaces a cond with an i1 by scf.if, any other by scf.index_switch, whose
+ * default is the last region. */
 static bool lower_cond(MlirOperation op) {
   intptr_t regions = mlirOperationGetNumRegions(op);
   for (intptr_t r = 0; r < regions; r++)

@@ -1,8 +1,9 @@
-/* nabla-lower-switch: scf.index_switch of few cases becomes scf.if, one in the
- * other; the regions of one with more cases yield copies of their tensors.
- * Upstream's bufferization does not see that a result of scf.index_switch is
- * what its regions yield: another value may be written into its buffer while it
- * is read. Its time grows with the fourth power of the depth of scf.if. */
+/* nabla-lower-switch: replaces scf.index_switch with few cases by nested
+ * scf.if; the regions of one with more cases yield copies of their tensors.
+ * Upstream's bufferization does not know that a result of scf.index_switch
+ * aliases the values that its regions yield: another value may be written into
+ * its buffer while it is read. The time of bufferization grows with the fourth
+ * power of the depth of scf.if. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 
-#define NESTED_CASES 16 /* more take longer to compile than copies to run */
+#define NESTED_CASES 16 /* with more, compiling takes longer than copies */
 
-/* The switch: its cases, region 0 being what else there is. */
+/* A switch and its cases; region 0 is the default. */
 typedef struct cases {
   MlirOperation op;
   MlirAttribute numbers;
@@ -25,7 +26,7 @@ static bool is_switch(MlirOperation op) {
   return nabla_is(op, "scf.index_switch") && mlirOperationGetNumResults(op) > 0;
 }
 
-/* Operations of region 0, before the switch, in its place. */
+/* Replaces a switch without cases by the operations of region 0. */
 static void inline_default(const cases *c, MlirValue *values) {
   MlirBlock block = nabla_region_block(c->op, 0);
   MlirOperation end = nabla_block_end(block);
@@ -54,7 +55,7 @@ static MlirValue is_case(const cases *c, intptr_t number) {
   return mlirOperationGetResult(nabla_op_create(c->op, &compare), 0);
 }
 
-/* A region that yields the results of `op`, which is in it. */
+/* Makes a region that contains `op` and yields its results. */
 static MlirRegion region_around(const cases *c, MlirOperation op) {
   MlirRegion region = mlirRegionCreate();
   MlirBlock block = mlirBlockCreate(0, NULL, NULL);
@@ -70,7 +71,7 @@ static MlirRegion region_around(const cases *c, MlirOperation op) {
   return region;
 }
 
-/* scf.if of a case; `others` is its second region. */
+/* Makes the scf.if of a case; `others` is its second region. */
 static MlirOperation choose(const cases *c, intptr_t number,
                             MlirRegion others) {
   MlirValue condition = is_case(c, number);
@@ -84,7 +85,8 @@ static MlirOperation choose(const cases *c, intptr_t number,
   return mlirOperationCreate(&state);
 }
 
-/* Conditions stand before all of them, the last case is innermost. */
+/* Nests one scf.if per case, with the last case innermost; all conditions are
+ * computed before. */
 static void nest(const cases *c, MlirValue *values) {
   MlirRegion others = mlirRegionCreate();
   mlirRegionTakeBody(others, mlirOperationGetRegion(c->op, 0));
@@ -99,7 +101,7 @@ static void nest(const cases *c, MlirValue *values) {
     values[i] = mlirOperationGetResult(outer, i);
 }
 
-/* Yields a tensor of its own in place of each that `end` yields. */
+/* Replaces each tensor that `end` yields by a copy. */
 static void copy_yields(MlirOperation end) {
   const int32_t sizes[3] = {0, 1, 0};
   MlirNamedAttribute segments =

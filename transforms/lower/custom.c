@@ -1,5 +1,5 @@
-/* Lowering of materialize for encodings from outside: the function that decodes
- * an element is called where one is needed, and LLVM inlines it. */
+/* Lowering of materialize for custom encodings. The function that decodes one
+ * element is called for each element, and LLVM inlines it. */
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
@@ -17,10 +17,10 @@
 typedef struct decoder {
   nabla_template *t;
   MlirType type;                  /* implicit */
-  MlirOperation module, function; /* function: null when C gives it */
+  MlirOperation module, function; /* function: null if the text comes from C */
   char name[128];
   MlirType signature;
-  nabla_text text; /* from C */
+  nabla_text text; /* text from C */
 } decoder;
 
 static MlirOperation module_of(MlirOperation op) {
@@ -29,7 +29,7 @@ static MlirOperation module_of(MlirOperation op) {
   return op;
 }
 
-/* A function of `module`; null when there is none of that name. */
+/* Returns a function of `module`; null if there is none of that name. */
 static MlirOperation find_function(MlirOperation module, const char *name) {
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0));
   MlirOperation op = mlirBlockGetFirstOperation(body);
@@ -49,7 +49,8 @@ static bool is_private(MlirOperation function) {
          mlirStringRefEqual(mlirStringAttrGetValue(seen), nabla_ref("private"));
 }
 
-/* A tensor of the component's type, or of any size. */
+/* Returns whether a type is a tensor of the component's type, or the same with
+ * any size. */
 static bool takes(MlirType input, const nabla_implicit_component *part) {
   if (!mlirTypeIsARankedTensor(input) || mlirShapedTypeGetRank(input) != 1 ||
       !mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(input)) ||
@@ -59,7 +60,7 @@ static bool takes(MlirType input, const nabla_implicit_component *part) {
   return nabla_is_dynamic(dim) || dim == part->count;
 }
 
-/* (components..., index) -> f32, private, with a body */
+/* Checks the function: (components..., index) -> f32, private, with a body. */
 static bool check_function(decoder *d, MlirOperation function) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
   intptr_t count = (intptr_t)nabla_implicit_components(d->type, parts);
@@ -99,7 +100,8 @@ static nabla_status collect(void *self, const void *data, size_t size,
   return NABLA_OK;
 }
 
-/* Of what the function depends on: encoding and storage. */
+/* Names the function by a hash of everything that it depends on: encoding and
+ * storage. */
 static void name_function(decoder *d) {
   nabla_text text = {0};
   nablaImplicit p = nablaImplicitTypeParts(d->type);
@@ -114,7 +116,7 @@ static void name_function(decoder *d) {
   nabla_text_deinit(&text);
 }
 
-/* Has the text written by C and looks whether it is what it must be. */
+/* Lets the C code of the encoding write the text, and checks it. */
 static bool take_text(decoder *d) {
   nabla_diag diag = NABLA_DIAG_INIT;
   name_function(d);
@@ -164,7 +166,8 @@ static bool find_decode(decoder *d) {
   return false;
 }
 
-/* Components may be parts of others: their buffers begin anywhere. */
+/* Allows components that are slices of larger arrays: their buffers may have
+ * any offset. */
 static void allow_offsets(const decoder *d) {
   MlirOperation function = find_function(d->module, d->name);
   int64_t one = 1;
@@ -180,7 +183,7 @@ static void allow_offsets(const decoder *d) {
   free(layouts);
 }
 
-/* The function, or its declaration: then the module has it. */
+/* Adds the function, or its declaration if the module has it already. */
 static void add_function(decoder *d) {
   if (d->text.data && !nabla_module_has(d->t->op, d->name)) {
     nabla_text_add(&d->t->text, "%s\n", d->text.data);
@@ -191,7 +194,7 @@ static void add_function(decoder *d) {
   nabla_text_add(&d->t->text, "\n");
 }
 
-/* The components with the types that the function takes. */
+/* Casts the components to the types that the function takes. */
 static void cast_components(decoder *d, nabla_ssa *out) {
   nabla_template *t = d->t;
   for (intptr_t i = 0; i < t->operand_count; i++) {

@@ -1,4 +1,5 @@
-/* Boxes of tensors; see region.h. */
+/* Regions of tensors with a first index, a count and a step in each dimension;
+ * see region.h. */
 #include "transforms/lower/region.h"
 
 #include <inttypes.h>
@@ -78,7 +79,7 @@ static void add_box(nabla_template *t, intptr_t rank, const nabla_region *box) {
   nabla_text_add(&t->text, "]");
 }
 
-/* The elements of the box in place of those of `part`. */
+/* Replaces the elements of `part`, the region, by those of `from`. */
 static nabla_ssa_tensor fill_box(nabla_template *t,
                                  const nabla_ssa_tensor *part,
                                  const nabla_ssa_tensor *from,
@@ -125,7 +126,7 @@ nabla_ssa_tensor nabla_region_write(nabla_template *t,
 
 /* ---- pad ---- */
 
-/* The size of dimension `i`, padded. */
+/* Returns the padded size of dimension `i`. */
 static nabla_ssa padded_size(nabla_template *t, nabla_ssa_tensor *in,
                              const nabla_padding *p, intptr_t i) {
   nabla_ssa size = nabla_ssa_tensor_size(t, in, i),
@@ -139,7 +140,8 @@ static nabla_ssa padded_size(nabla_template *t, nabla_ssa_tensor *in,
   return nabla_emit_index_op(t, "addi", size, nabla_emit_index(t, p->high[i]));
 }
 
-/* Sizes that are not known before; `shape` may say less than the operand. */
+/* Computes the sizes that are not known at compile time; `shape` may have fewer
+ * static sizes than the operand. */
 static void find_sizes(nabla_template *t, nabla_ssa_tensor *in,
                        const nabla_padding *p, nabla_ssa_tensor *shape) {
   for (intptr_t i = 0; i < in->rank; i++) {
@@ -149,8 +151,8 @@ static void find_sizes(nabla_template *t, nabla_ssa_tensor *in,
   }
 }
 
-/* Of indices i of dimension `dim`, those for which low + i * (interior + 1)
- * lies in the result: the first of them, and how many. */
+/* Finds the indices i of dimension `dim` for which low + i * (interior + 1) is
+ * inside the result: the first of them, and their number. */
 static void find_kept(nabla_template *t, nabla_ssa_tensor *in,
                       const nabla_padding *p, nabla_ssa_tensor *shape,
                       intptr_t dim, nabla_region *box, nabla_ssa *first) {

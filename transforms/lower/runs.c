@@ -9,8 +9,8 @@
 #include "lib/kernels/gather_rows.h"
 #include "transforms/fused/fused_spec.h"
 
-/* Longer runs are not joined: threads share them. Fewer elements are not worth
- * code of their own. */
+/* Limits of a run: longer ones are not merged, since one thread decodes each
+ * run, and fewer elements need no kernel. */
 #define LONGEST 8192u
 #define FEWEST  1024
 
@@ -25,8 +25,8 @@ bool nabla_runs_join(nabla_runs *runs, int64_t size, int64_t stride) {
   return true;
 }
 
-/* The words of leaves: codes, scales or what they are packed in, zero points.
- * False where kernels read no such array. */
+/* Adds the kernel arguments for codes, scales (or their components if they are
+ * packed) and zero points. Returns false if kernels cannot read the array. */
 static bool add_leaves(nabla_template *t, nabla_runs *runs, MlirType packed,
                        nabla_fused_spec *spec) {
   static const int nested[] = {NABLA_ARG_SCALES, NABLA_ARG_NESTED_SCALES,
@@ -54,7 +54,7 @@ static MlirType vector_of(int64_t size, MlirType element) {
   return mlirRankedTensorTypeGet(1, &size, element, mlirAttributeGetNull());
 }
 
-/* How many runs there are; NABLA_DYNAMIC when that is not known. */
+/* Returns the number of runs; NABLA_DYNAMIC if it is not known. */
 static int64_t count_runs(const nabla_runs *runs,
                           const nabla_ssa_tensor *shape) {
   int64_t count = 1;
@@ -65,7 +65,7 @@ static int64_t count_runs(const nabla_runs *runs,
   return count;
 }
 
-/* %size and %runs, as indices. */
+/* Defines %size and %runs, as indices. */
 static void add_sizes(nabla_text *text, const nabla_runs *runs) {
   nabla_text_add(text,
                  "  %%zero = arith.constant 0 : index\n"
@@ -77,8 +77,8 @@ static void add_sizes(nabla_text *text, const nabla_runs *runs) {
                  (unsigned long long)runs->length);
 }
 
-/* The kernel and the function around it; when the module has them already,
- * what it has is used. */
+/* Adds the kernel and the function that calls it, unless the module has them
+ * already. */
 static void add_function(nabla_template *t, const nabla_runs *runs,
                          const nabla_fused_spec *spec, const char *kernel) {
   const nabla_kernel_args *w = &runs->call;

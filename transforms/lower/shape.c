@@ -6,8 +6,8 @@
 #include "lib/kernels/builder/k.h"
 #include "transforms/lower/list.h"
 
-/* All elements of `in`, of which `map` says the loop of each dimension, in a
- * new tensor of the shape of `shape`. */
+/* Makes a tensor of the shape of `shape` from all elements of `in`; `map` has
+ * the loop of each dimension of `in`. */
 static nabla_ssa_tensor copy(nabla_template *t, const nabla_ssa_tensor *in,
                              const intptr_t *map, nabla_ssa_tensor *shape) {
   nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, shape, in->element->name);
@@ -43,8 +43,8 @@ static nabla_ssa multiply(nabla_template *t, nabla_ssa a, nabla_ssa b) {
   return k_op(&t->emit, "arith.muli %%v%u, %%v%u : index", a, b);
 }
 
-/* Number of elements of an array that exists: with a dimension of size 0 it is
- * 0 whatever wraps before. */
+/* Returns the number of elements of an existing array. If a dimension is 0, the
+ * product is 0 even if it wraps in between. */
 static nabla_ssa count_elements(nabla_template *t, nabla_ssa_tensor *tensor) {
   nabla_ssa all = nabla_emit_index(t, 1);
   for (intptr_t i = 0; i < tensor->rank; i++)
@@ -52,7 +52,8 @@ static nabla_ssa count_elements(nabla_template *t, nabla_ssa_tensor *tensor) {
   return all;
 }
 
-/* The same of sizes that somebody asks for: -1 where it wraps. */
+/* Returns the number of elements of requested sizes: -1 if the product wraps.
+ */
 static nabla_ssa count_wanted(nabla_template *t, nabla_ssa_tensor *shape) {
   nabla_ssa all = nabla_emit_index(t, 1), zero = nabla_emit_index(t, 0);
   nabla_ssa wraps = k_op(&t->emit, "arith.constant false");
@@ -70,8 +71,8 @@ static nabla_ssa count_wanted(nabla_template *t, nabla_ssa_tensor *shape) {
               nabla_emit_index(t, -1), all);
 }
 
-/* Product of the static dimensions; 0 also when it wraps, since then only an
- * array without elements fits. */
+/* Returns the product of the static dimensions; 0 also if it wraps, because
+ * then only an array without elements fits. */
 static int64_t static_elements(const nabla_ssa_tensor *shape) {
   int64_t all = 1;
   bool wraps = false, empty = false;
@@ -90,7 +91,7 @@ static intptr_t count_dynamic(const nabla_ssa_tensor *tensor) {
   return count;
 }
 
-/* The one dynamic size is what is left. */
+/* Computes the one dynamic size from the number of elements. */
 static void infer_size(nabla_template *t, nabla_ssa total,
                        nabla_ssa_tensor *shape) {
   int64_t rest = static_elements(shape);
@@ -102,8 +103,8 @@ static void infer_size(nabla_template *t, nabla_ssa total,
     if (nabla_is_dynamic(shape->dims[i])) shape->sizes[i] = size;
 }
 
-/* Elements one by one: upstream's expand_shape with more than one dynamic
- * dimension in a group does not survive expand-strided-metadata. */
+/* Copies element by element: upstream's expand_shape with more than one dynamic
+ * dimension in a group makes expand-strided-metadata fail. */
 static nabla_ssa_tensor gather(nabla_template *t, const nabla_ssa_tensor *flat,
                                nabla_ssa_tensor *shape) {
   for (intptr_t i = 0; i < shape->rank; i++) nabla_ssa_tensor_size(t, shape, i);
@@ -128,9 +129,10 @@ static bool is_empty(const nabla_ssa_tensor *tensor) {
   return false;
 }
 
-/* Upstream's expand_shape divides by the static dimensions of the result, and
- * collapse_shape takes ?x0 for 0 but not for ?, so none of them may be 0; there
- * is nothing to move then. */
+/* Reshapes with expand_shape and collapse_shape, unless a dimension is 0, since
+ * then there are no elements to move: expand_shape divides by the static
+ * dimensions of the result, and collapse_shape takes ?x0 for 0 but not for ?.
+ */
 static nabla_ssa_tensor rearrange(nabla_template *t, const nabla_ssa_tensor *in,
                                   nabla_ssa_tensor *shape) {
   if (is_empty(in) || is_empty(shape))
@@ -161,8 +163,8 @@ bool nabla_lower_reshape(nabla_template *t) {
 
 /* ---- broadcast_in_dim ---- */
 
-/* A dimension of unknown size is repeated when it is 1, else it must be that
- * of the result. Returns whether it is repeated, as i1. */
+/* Checks a dimension of unknown size, which is repeated if it is 1 and must
+ * otherwise equal that of the result. Returns whether it is repeated, as i1. */
 static nabla_ssa check_unknown(nabla_template *t, nabla_ssa from,
                                nabla_ssa to) {
   nabla_ssa one = nabla_emit_index(t, 1);
@@ -174,10 +176,10 @@ static nabla_ssa check_unknown(nabla_template *t, nabla_ssa from,
   return repeats;
 }
 
-/* How to read the operand of a broadcast. */
+/* Maps indices of the result of a broadcast to indices of its operand. */
 typedef struct broadcast {
   intptr_t map[NABLA_MAX_RANK];
-  nabla_ssa repeats[NABLA_MAX_RANK]; /* known at run time only; 0: `map` says */
+  nabla_ssa repeats[NABLA_MAX_RANK]; /* known at run time; 0: see `map` */
   bool unknown;
 } broadcast;
 

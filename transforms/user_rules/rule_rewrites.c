@@ -1,5 +1,5 @@
-/* What a rule of a file may build: MLIR compiles more than it can run, and what
- * it cannot run ends the process. */
+/* Checks what the rewrite of a rule may build. MLIR compiles more constructs
+ * than it can run, and ends the process at one that it cannot run. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/Dialect/PDL.h>
 #include <string.h>
@@ -14,8 +14,8 @@ static bool is_in_rewrite(MlirOperation op) {
   return !mlirOperationIsNull(op);
 }
 
-/* How many result types a pdl.operation gives; -1 when it gives a list of them.
- */
+/* Returns how many result types a pdl.operation lists; -1 if they are a list
+ * value. */
 static intptr_t type_count(MlirOperation op) {
   intptr_t count = nabla_op_segment(op, 2);
   intptr_t all = mlirOperationGetNumOperands(op);
@@ -31,8 +31,9 @@ static bool is_ours(MlirOperation op) {
   return text.length > 6 && !memcmp(text.data, "nabla.", 6);
 }
 
-/* Result types are inferred for operations of the dialect alone: where others
- * cannot infer them, MLIR goes on with an operation that is not there. */
+/* Checks that the result types of an operation can be inferred, which only
+ * works for operations of the dialect; for others MLIR goes on with an
+ * operation that does not exist. */
 static bool check_operation(MlirOperation op) {
   if (!is_in_rewrite(op)) return true;
   if (type_count(op) < 0) {
@@ -62,7 +63,7 @@ static bool check_result(MlirOperation op) {
   return false;
 }
 
-/* The name of the pattern that `op` is in. */
+/* Returns the name of the pattern that contains `op`. */
 static MlirStringRef rule_of(MlirOperation op) {
   while (!nabla_is(op, "pdl.pattern")) {
     op = mlirOperationGetParentOperation(op);

@@ -1,5 +1,5 @@
-/* nabla_add_rule, and the rules that one run of nabla-dispatch asks: the table,
- * those from C, those of files. */
+/* nabla_add_rule, and the set of rules that one run of nabla-dispatch tries:
+ * rules of the table, rules added from C, rules of files. */
 #include "transforms/user_rules/user_rules.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -167,7 +167,7 @@ size_t nabla_added_rules_count(void) {
 
 /* ---- a set ---- */
 
-/* The table and what was added up to now. */
+/* Makes a set of the rules of the table and of those added so far. */
 static bool take_rules(nabla_rule_set *set) {
   const nabla_dispatch_rule *table = nabla_dispatch_rules(&set->table_count);
   pthread_mutex_lock(&lock);
@@ -192,7 +192,7 @@ static bool take_rules(nabla_rule_set *set) {
   return true;
 }
 
-/* Sorts by benefit; those of one benefit keep their order. */
+/* Sorts by benefit; rules of equal benefit keep their order. */
 static void sort_files(nabla_rule_set *set) {
   for (size_t i = 1; i < set->file_count; i++)
     for (size_t k = i;

@@ -1,4 +1,5 @@
-/* Rules from outside: those that nabla_add_rule gave, and those of files. */
+/* Rules that are not built in: those added by nabla_add_rule, and those of
+ * files. */
 #ifndef NABLA_TRANSFORMS_USER_RULES_USER_RULES_H
 #define NABLA_TRANSFORMS_USER_RULES_USER_RULES_H
 
@@ -6,36 +7,37 @@
 #include "nabla/mlir.h"
 #include "transforms/dispatch/rule_set.h"
 
-/* What a file of rules may be. */
+/* Limits on files of rules. */
 #define NABLA_RULE_FILE_LIMIT  ((size_t)4 << 20) /* bytes           */
-#define NABLA_RULE_FILES_MAX   16                /* files at a time */
-#define NABLA_RULE_FILES_RULES 256               /* rules, of all   */
+#define NABLA_RULE_FILES_MAX   16                /* files per run */
+#define NABLA_RULE_FILES_RULES 256               /* rules in all files */
 #define NABLA_RULE_FILE_DEPTH  100               /* open brackets   */
 
-/* rule_files.c: appends the rules of a file. False after an error that names
- * file and line. */
+/* rule_files.c: appends the rules of a file. Returns false after an error that
+ * names file and line. */
 bool nabla_rule_file_read(MlirContext context, const char *path,
                           nabla_rule_set *to);
 void nabla_file_rule_deinit(nabla_file_rule *rule);
 
-/* rule_rewrites.c: whether an operation of the dialect pdl is one that cannot
- * end the process. False after an error. */
+/* rule_rewrites.c: returns whether MLIR can run an operation of the dialect pdl
+ * without ending the process. False after an error. */
 bool nabla_rule_op_check(MlirOperation op);
 
-/* pdl_natives.c: whether the native functions that `op`, of the dialect pdl,
- * applies are ours and used as they are meant; true for other operations. */
+/* pdl_natives.c: returns whether the native functions that `op`, of the dialect
+ * pdl, applies exist and have the right arguments; true for operations that
+ * apply none. */
 bool nabla_rule_natives_check(MlirOperation op);
 void nabla_rule_natives_register(MlirPDLPatternModule module);
 
-/* Files that every nabla-dispatch reads beside its own: an option of a tool,
- * given before threads start. False when there are too many. */
+/* Adds files that every nabla-dispatch reads besides its own: an option of a
+ * tool, set before threads start. Returns false if there are too many. */
 bool nabla_rule_files_add(const char *path);
 
-/* What of the added rules belongs into a key of the object cache: their ids and
- * versions. False when one has no version: nothing is to be cached. */
+/* Writes the part of an object's cache key for the added rules: their ids and
+ * versions. Returns false if one has no version; then nothing may be cached. */
 bool nabla_added_rules_describe(nabla_text *out);
 
-/* How many were added up to now; none is ever removed. */
+/* Returns the number of rules added so far; rules are never removed. */
 size_t nabla_added_rules_count(void);
 
 #endif

@@ -60,19 +60,20 @@ typedef struct nabla_output_options {
   int is_part; /* part of an output folder that is not committed yet */
 } nabla_output_options;
 
-/* If not 0: after every so many bytes written, the system is asked to start
- * writing them to disk, which leaves little for the final sync. This slows down
- * the writers a little, and pays off where the sync would take seconds. */
+/* An output of at least EARLY_FROM bytes asks the system after every
+ * EARLY_EVERY bytes to begin writing them to disk, which leaves little for the
+ * final sync. This slows down the writers a little, and pays off where the sync
+ * would take seconds. */
 #define NABLA_OUTPUT_EARLY_FROM  ((uint64_t)1 << 30)
 #define NABLA_OUTPUT_EARLY_EVERY ((uint64_t)64 << 20)
 
-/* Starts an output. Its permissions are those of the file that it replaces, or
- * of `like`; until the commit only its owner may read it. Fails at once, before
- * any work: for an existing `path` without `force` (NABLA_EXISTS), for a
- * symbolic link or anything but a regular file (NABLA_INVALID_ARGUMENT), for a
- * folder that is missing or not writable (NABLA_IO). Removes temporaries of the
- * same name that a killed process left: those of the same user whose lock is
- * free. */
+/* Starts an output. If it replaces a file, or has `like`, it gets the
+ * permissions of that, and until the commit only its owner may read it. Fails
+ * at once, before any work: for an existing `path` without `force`
+ * (NABLA_EXISTS), for a symbolic link or anything but a regular file
+ * (NABLA_INVALID_ARGUMENT), for a folder that is missing or not writable
+ * (NABLA_IO). Removes temporaries of the same name that a killed process left:
+ * those of the same user whose lock is free. */
 NABLA_MUST_USE nabla_status
 nabla_output_create(const char *path, const nabla_output_options *options,
                     nabla_output **out, nabla_diag *diag);

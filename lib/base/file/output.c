@@ -9,21 +9,21 @@
 #include "lib/base/file/output_temporary.h"
 #include "lib/base/memory.h"
 
-/* As in file.c: below what Linux moves in one call. */
+/* Bytes per call, as in file.c: less than Linux moves in one call. */
 #define PIECE ((size_t)1 << 30)
 
 struct nabla_output {
   const nabla_allocator *allocator;
   int force;
-  int is_early; /* the disk begins while it is written */
+  int is_early; /* see NABLA_OUTPUT_EARLY_FROM */
   int has_like; /* permissions of `like` at the end    */
   nabla_os_info like;
   _Atomic uint64_t written;
   nabla_place place;
 };
 
-/* Refuses a target that must not be replaced. *out_exists says whether there
- * is one that may, which `info` describes. */
+/* Refuses a target that must not be replaced. Sets *out_exists if there is one
+ * that may be replaced, and describes it in `info`. */
 static nabla_status check_target(const nabla_output *output, nabla_os_info *out,
                                  int *out_exists, nabla_diag *diag) {
   const nabla_place *place = &output->place;
@@ -53,9 +53,10 @@ static nabla_status check_target(const nabla_output *output, nabla_os_info *out,
   return NABLA_OK;
 }
 
-/* A new output has its permissions from the start, so that umask and the
- * folder's access control list apply as to any file. One that gets those of
- * another is its user's alone until then. */
+/* A new output has its final permissions from the start, so that the umask and
+ * the folder's access control list apply as to any file. An output that gets
+ * the permissions of another file is readable only by its owner until the
+ * commit. */
 static nabla_status start(nabla_output *output,
                           const nabla_output_options *options,
                           nabla_diag *diag) {
@@ -64,7 +65,7 @@ static nabla_status start(nabla_output *output,
   NABLA_TRY(check_target(output, &old, &exists, diag));
   output->has_like = exists || options->like;
   if (options->like) output->like = *options->like;
-  if (exists) output->like = old; /* also when it is gone at the commit */
+  if (exists) output->like = old; /* even if it is gone at the commit */
   nabla_place_remove_stale(&output->place);
   const unsigned own = options->permissions ? options->permissions : 0666;
   return nabla_place_make_temp(&output->place, 0, output->has_like ? 0600 : own,

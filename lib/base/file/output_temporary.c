@@ -10,12 +10,12 @@
 
 #define MARK ".nabla-"
 
-/* Bytes of the name that a temporary keeps: a name has at most 255 (NAME_MAX),
- * of which "." + MARK + PID + "-" + N (10 digits each) take 29 and the ".old"
- * of output_folder.c takes 4. */
+/* Bytes of the name that a temporary keeps. A name has at most 255 bytes
+ * (NAME_MAX), of which "." + MARK + PID + "-" + N (10 digits each) take 29, and
+ * the ".old" of output_folder.c takes 4. */
 #define NAME_KEPT 222
 
-/* How many names are tried before something must be wrong. */
+/* Names that are tried before the call fails. */
 #define TRIES 10000
 
 nabla_status nabla_place_fail(const nabla_place *place, const char *what,
@@ -35,7 +35,7 @@ nabla_status nabla_place_refuse(const nabla_place *place, nabla_status code,
 
 /* ---- names -------------------------------------------------------------- */
 
-/* 1 when the whole text fitted. */
+/* Returns 1 if the whole text fits. */
 static int fits(int length) { return length >= 0 && length < NABLA_PATH_SIZE; }
 
 /* `folder` is never empty. */
@@ -45,8 +45,8 @@ int nabla_place_join(char out[NABLA_PATH_SIZE], const char *folder,
   return fits(snprintf(out, NABLA_PATH_SIZE, "%s%s%s", folder, slash, name));
 }
 
-/* Bytes of `name` that a temporary keeps; never cuts a UTF-8 sequence, which
- * some filesystems would refuse. */
+/* Returns the bytes of `name` that a temporary keeps; never splits a UTF-8
+ * sequence, which some file systems would refuse. */
 static int kept(const char *name) {
   size_t length = strlen(name);
   if (length <= NAME_KEPT) return (int)length;
@@ -66,7 +66,7 @@ static int name_temp(nabla_place *place, unsigned number) {
   return 1;
 }
 
-/* The temporary's name in its folder. */
+/* Returns the temporary's name without its folder. */
 static const char *temp_name(const nabla_place *place) {
   return place->temp + place->temp_name;
 }
@@ -75,7 +75,7 @@ static const char *skip_digits(const char *text) {
   return text + strspn(text, "0123456789");
 }
 
-/* 1 when `name` is exactly ".NAME.nabla-DIGITS-DIGITS". */
+/* Returns 1 if `name` is exactly ".NAME.nabla-DIGITS-DIGITS". */
 static int is_temp_name(const nabla_place *place, const char *name) {
   size_t length = (size_t)kept(place->name);
   if (*name++ != '.' || strncmp(name, place->name, length) != 0) return 0;
@@ -157,8 +157,8 @@ int nabla_place_is_at(const nabla_place *place, int fd, const char *name) {
 
 /* ---- removal ------------------------------------------------------------ */
 
-/* One folder that is being emptied. Only one below the first is open at a
- * time, however deep they are: descriptors may have come to an end. */
+/* One folder that is being emptied. Whatever the depth, only one folder below
+ * the first is open at a time, since descriptors may be scarce. */
 typedef struct emptying {
   const nabla_os *os;
   int fd;                     /* the folder                              */
@@ -166,7 +166,7 @@ typedef struct emptying {
   char full[NABLA_PATH_SIZE]; /* a folder in it that is not empty, or "" */
 } emptying;
 
-/* Stops (1) at a folder that has to be emptied first. */
+/* Stops (returns 1) at a folder that must be emptied first. */
 static int remove_one(void *context, const char *name) {
   emptying *job = context;
   const nabla_os *os = job->os;
@@ -175,15 +175,15 @@ static int remove_one(void *context, const char *name) {
   if (result == -EISDIR)
     NABLA_OS_RETRY(result, os->remove_folder_at(os->self, job->fd, name));
   if (result == -ENOTEMPTY || result == -EEXIST) {
-    memcpy(job->full, name, strlen(name) + 1); /* NAME_MAX is less */
+    memcpy(job->full, name, strlen(name) + 1); /* NAME_MAX is smaller */
     return 1;
   }
   job->removed += result >= 0;
   return result;
 }
 
-/* Adds the owner's permissions to a folder of our user, so that its entries can
- * be removed. Errors are ignored: the removal reports them. */
+/* Adds the owner's permissions to a folder of this user, so that its entries
+ * can be removed. Errors are ignored, since the removal reports them. */
 static void unprotect(const nabla_os *os, int fd) {
   nabla_os_info info;
   int result;
@@ -193,14 +193,14 @@ static void unprotect(const nabla_os *os, int fd) {
   (void)nabla_place_copy_mode(os, fd, &info);
 }
 
-/* Empties the folder `path` in the open folder `root`; "" is that itself.
+/* Empties the folder `path` in the open folder `root`; "" is `root` itself.
  * Recursion is bounded by the depth. */
 static int empty(const nabla_os *os, int root, const char *path, int depth) {
   emptying job = {.os = os, .fd = root};
   char below[NABLA_PATH_SIZE];
   int result;
   if (depth > NABLA_OUTPUT_MAX_DEPTH) return -ELOOP;
-  do { /* until there is nothing: names may be missed while some are removed */
+  do { /* repeat: a listing may miss names while others are removed */
     job.full[0] = '\0';
     job.removed = 0;
     if (*path)
@@ -226,7 +226,7 @@ int nabla_place_empty_folder(const nabla_os *os, int fd) {
   return empty(os, fd, "", 0);
 }
 
-/* Removes `name`, which `fd` has open: what is in it first. */
+/* Removes `name`, which is open at `fd`, after its contents. */
 static int remove_name(const nabla_place *place, int fd, const char *name,
                        int is_folder) {
   const nabla_os *os = place->os;
@@ -240,9 +240,9 @@ static int remove_name(const nabla_place *place, int fd, const char *name,
   return result;
 }
 
-/* Removes `name`, a temporary, if it is our user's, its lock is free, and it is
- * still what was locked. A real lock is required here, unlike in
- * nabla_place_lock. */
+/* Removes the temporary `name` if it belongs to this user, its lock is free,
+ * and it is still the file that was locked. Unlike nabla_place_lock, this
+ * requires a lock that the file system supports. */
 static void remove_if_free(const nabla_place *place, const char *name) {
   const nabla_os *os = place->os;
   nabla_os_info info;
@@ -269,7 +269,7 @@ static int remove_stale(void *context, const char *name) {
 
 void nabla_place_remove_stale(const nabla_place *place) {
   const nabla_os *os = place->os;
-  int result; /* does not matter: see the header */
+  int result; /* ignored: see the header */
   NABLA_OS_RETRY(result, os->list_at(os->self, place->folder_fd, remove_stale,
                                      (void *)place));
 }
@@ -288,7 +288,7 @@ static void close_fd(const nabla_os *os, int *fd) {
 }
 
 void nabla_place_close(nabla_place *place) {
-  (void)nabla_place_remove_temp(place); /* first, while we hold its lock */
+  (void)nabla_place_remove_temp(place); /* while its lock is held */
   place->has_temp = 0;
   close_fd(place->os, &place->fd);
   close_fd(place->os, &place->folder_fd);
@@ -296,8 +296,8 @@ void nabla_place_close(nabla_place *place) {
 
 /* ---- the temporary ------------------------------------------------------ */
 
-/* Makes `place->temp` and opens it. -EEXIST: the name was taken, or a cleaner
- * removed the folder between the two steps. */
+/* Makes `place->temp` and opens it. -EEXIST: the name was taken, or a clean-up
+ * of another process removed the folder between the two steps. */
 static int make(nabla_place *place, unsigned permissions) {
   const nabla_os *os = place->os;
   const char *name = temp_name(place);
@@ -316,23 +316,24 @@ static int make(nabla_place *place, unsigned permissions) {
   place->has_temp = place->fd >= 0;
   if (place->fd >= 0) return place->fd;
   if (place->fd == -ENOENT) return -EEXIST;
-  /* empty, and ours: without a descriptor it can only be removed by name */
+  /* empty, and made here: without a descriptor it can only be removed by name
+   */
   NABLA_OS_RETRY(result,
                  os->remove_folder_at(os->self, place->folder_fd, name));
   return place->fd;
 }
 
-/* Makes and locks one temporary. 1: it is ours. 0: the name was taken, or the
- * lock was; the next name may do. Else -errno. Another process that has locked
- * it may be a cleaner, which removes it too, or may not: it is removed here, or
- * it would be published with the folder that it lies in. */
+/* Makes and locks one temporary. Returns 1 on success, 0 if the name or the
+ * lock was taken (the next name may be free), else -errno. If another process
+ * has locked the temporary, it is removed here: that process need not be a
+ * clean-up, and the temporary would be published with its folder. */
 static int try_temp(nabla_place *place, unsigned permissions) {
   int result = make(place, permissions);
   if (result == -EEXIST) return 0;
   if (result < 0) return result;
   const int locked = nabla_place_lock(place->os, place->fd);
   result = nabla_place_is_at(place, place->fd, temp_name(place));
-  if (result == 0) place->has_temp = 0; /* not ours to remove */
+  if (result == 0) place->has_temp = 0; /* it belongs to another process */
   if (locked >= 0 && result == 1) return 1;
   if (result >= 0) result = locked >= 0 || locked == -EWOULDBLOCK ? 0 : locked;
   (void)nabla_place_remove_temp(place);
@@ -379,7 +380,7 @@ nabla_status nabla_place_set_mode(const nabla_place *place,
 int nabla_place_sync_folder(const nabla_place *place) {
   int result;
   NABLA_OS_RETRY(result, place->os->sync(place->os->self, place->folder_fd));
-  /* EINVAL: this filesystem has no sync for folders, and needs none */
+  /* EINVAL: this file system cannot sync folders, and need not */
   return result == -EINVAL ? 0 : result;
 }
 

@@ -1,18 +1,20 @@
-/* 8-bit floats for AVX2, to and from f32: what lib/base/floats.c does. */
+/* 8-bit floats for AVX2, to and from f32, with the same results as
+ * lib/base/floats.c. */
 #ifndef NABLA_QUANT_X86_CODEC_FP8_AVX2_H
 #define NABLA_QUANT_X86_CODEC_FP8_AVX2_H
 
 #include "quant/x86/decode/tables_avx2.h"
 #include "quant/x86/encode/code_avx2.h"
 
-/* Codes of magnitudes, as dwords. The number of mantissa bits, the exponent
- * field that the least normal has in f32, and the largest value name the
- * format.
+/* Returns codes of magnitudes, as dwords. The format is given by its number of
+ * mantissa bits, the exponent field in f32 of its least normal value, and its
+ * largest value.
  *
- * Adding a power of two that is as many bits above x as f32 has more mantissa
- * rounds x to the format's, half to even; for subnormals it stays where the
- * least normal has it. The sum's mantissa is then that of the code with its
- * implicit bit, and the exponent is known: a carry raises it by itself. */
+ * x is rounded half to even to the mantissa of the format by the addition of a
+ * power of two, which is larger than x by as many binary places as f32 has more
+ * mantissa bits; for subnormals it is the one of the least normal value. The
+ * mantissa of the sum is that of the code with its implicit bit. The exponent
+ * is known, and a carry raises it. */
 INLINE __m256i code_magnitude(__m256 x, int mantissa, int least, float most) {
   const __m256 size = _mm256_min_ps(magnitude_of(x), _mm256_set1_ps(most));
   const __m256i above = _mm256_sub_epi32(_mm256_castps_si256(size),
@@ -60,8 +62,8 @@ INLINE void e5m2_sixteen(const uint8_t *codes, __m256 out[2]) {
   out[1] = _mm256_cvtph_ps(_mm_unpackhi_epi8(none, bytes));
 }
 
-/* E4M3 is that one bit lower: 2^-8 times the value, but for NaN, which is moved
- * to where f16 has it. */
+/* E4M3, moved one bit lower, is the high byte of an f16 that is 2^-8 times the
+ * value. NaN is replaced by the NaN of f16. */
 INLINE void e4m3_sixteen(const uint8_t *codes, __m256 out[2]) {
   const __m256i words =
       _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_half(codes)), 7);
@@ -75,14 +77,15 @@ INLINE void e4m3_sixteen(const uint8_t *codes, __m256 out[2]) {
   out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
 }
 
-/* Says whether the scale and all products with it are far from subnormals and
- * infinity. */
+/* Returns whether the scale and all products with it are far from subnormals
+ * and infinity. */
 INLINE int is_moderate(float scale) {
   const uint32_t exponent = nabla_bits_of_f32(scale) >> 23 & 0xff;
   return exponent - 27 <= 200;
 }
 
-/* Whether BF16 has all products: those with a power of two. */
+/* Returns whether BF16 represents all products, which is so for scales that are
+ * powers of two. */
 INLINE int is_exact(unit_target at, unit_blocks blocks) {
   const uint32_t fractions =
       nabla_bits_of_f32(blocks.scale[0]) | nabla_bits_of_f32(blocks.scale[1]);
@@ -100,23 +103,23 @@ INLINE void e5m2_run(unit_target at, unit_blocks blocks, size_t units,
     decode_bytes(at, blocks, units, e5m2_sixteen, 0);
 }
 
-/* The same with a scale that 2^8 might make overflow. */
+/* As e4m3_sixteen, for scales that 2^8 might make infinite. */
 INLINE void e4m3_large_sixteen(const uint8_t *codes, __m256 out[2]) {
   e4m3_sixteen(codes, out);
   for (int i = 0; i < 2; i++)
     out[i] = _mm256_mul_ps(out[i], _mm256_set1_ps(256.0f));
 }
 
-/* What codes have by their mantissa, before the exponent field adds its powers
- * of two: subnormals, and normals with an exponent field of 0. */
+/* Values by the mantissa with an exponent field of 0: subnormals, and normals
+ * before the exponent multiplies them. */
 static const float e4m3_mantissas[16] = {
     0x0p-9f,  0x1p-9f,  0x2p-9f,  0x3p-9f,  0x4p-9f,  0x5p-9f,
     0x6p-9f,  0x7p-9f,  0x8p-10f, 0x9p-10f, 0xap-10f, 0xbp-10f,
     0xcp-10f, 0xdp-10f, 0xep-10f, 0xfp-10f};
 
-/* To BF16, where no value is subnormal or overflows: looks up what the scale
- * makes of the mantissa, and adds the exponent. A unit with a NaN goes the
- * other way. */
+/* Decodes to BF16 where no value is subnormal or overflows: looks up the
+ * product of scale and mantissa, and adds the exponent. A unit with a NaN is
+ * decoded by decode_bytes. */
 INLINE void e4m3_to_bf16(unit_target at, unit_blocks blocks, size_t units) {
   const byte_tables t =
       byte_tables_of(e4m3_mantissas, blocks, NABLA_DTYPE_BF16);
@@ -131,7 +134,7 @@ INLINE void e4m3_to_bf16(unit_target at, unit_blocks blocks, size_t units) {
       continue;
     }
     look_ahead(at, i, 8);
-    /* Normals are above 8, and 8 or more with their exponent taken away. */
+    /* Normal codes are at least 8; without their exponent they are 8 to 15. */
     const __m256i mantissa = _mm256_and_si256(codes, _mm256_set1_epi8(7));
     const __m256i index =
         _mm256_min_epu8(size, _mm256_or_si256(mantissa, _mm256_set1_epi8(8)));
@@ -139,8 +142,8 @@ INLINE void e4m3_to_bf16(unit_target at, unit_blocks blocks, size_t units) {
     const __m256i low = _mm256_shuffle_epi8(t.low, index);
     const __m256i high =
         _mm256_xor_si256(_mm256_shuffle_epi8(t.high, index), sign);
-    const __m256i exponent =
-        _mm256_andnot_si256(_mm256_set1_epi8(7), size); /* 8 times it, of 128 */
+    const __m256i exponent = _mm256_andnot_si256(
+        _mm256_set1_epi8(7), size); /* the exponent field * 8 */
     const __m256i a = _mm256_add_epi16(
         _mm256_unpacklo_epi8(low, high),
         _mm256_slli_epi16(_mm256_unpacklo_epi8(exponent, none), 4));
@@ -151,7 +154,7 @@ INLINE void e4m3_to_bf16(unit_target at, unit_blocks blocks, size_t units) {
   }
 }
 
-/* The scale takes the 2^8, but where it might overflow. */
+/* Multiplies the scale by 2^8, unless the scale might become infinite. */
 INLINE void e4m3_run(unit_target at, unit_blocks blocks, size_t units,
                      const void *unused) {
   (void)unused;
@@ -169,7 +172,7 @@ INLINE void e4m3_run(unit_target at, unit_blocks blocks, size_t units,
     decode_bytes(at, given, units, e4m3_large_sixteen, 0);
 }
 
-/* The stages of an encoding with elements of one of the formats. */
+/* Defines the stages of an encoding with elements of one of the formats. */
 #define FP8_STAGES(id, format)                                          \
   CODE_STAGES(id, avx2, 8, format##_unit, no_tables, NO_TABLES, 77, 29) \
   DECODE_STAGE(id, 8, format##_run, NULL)

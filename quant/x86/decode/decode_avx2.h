@@ -1,5 +1,5 @@
 /* The loop of the decode stages for AVX2. An encoding supplies the function
- * that decodes units whose values all have one scale. */
+ * that decodes consecutive units with the same scales. */
 #ifndef NABLA_QUANT_X86_DECODE_DECODE_AVX2_H
 #define NABLA_QUANT_X86_DECODE_DECODE_AVX2_H
 
@@ -205,7 +205,7 @@ typedef void sixteen_fn(const uint8_t *codes, __m256 out[2]);
 
 /* Steps of decode_bytes besides the multiplication by the scale. */
 enum {
-  BYTES_EXTRA = 1, /* zero points, and all steps after them */
+  BYTES_EXTRA = 1, /* zero points, and the last factor */
   BYTES_EXACT = 2, /* BF16 represents all products: no rounding */
 };
 

@@ -128,8 +128,9 @@ INLINE void ask_ahead(const coder *c, const uint8_t *next, size_t bytes) {
 /* Codes one chunk and reads the next one at the same time, so that the loop
  * never waits for memory: `most` gets a vector of magnitudes for each block of
  * the next chunk, or for each unit of a block. The two alternate after each
- * block, or each unit of a larger block. Codes are stored past the caches one
- * line at a time, since many such stores at once would delay the reads. */
+ * unit, or after 64 values in blocks of 64 and more. Codes are stored past the
+ * caches one line at a time, since many such stores at once would delay the
+ * reads. */
 INLINE void code_and_look(const coder *c, const nabla_blocks *blocks,
                           unit_place at, size_t block, const void *tables,
                           look *l) {

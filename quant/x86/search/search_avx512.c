@@ -1,6 +1,5 @@
-/* The fast search with AVX-512: sixteen blocks at a time, one in each lane
- * wherever whole blocks count. quant/search/search_table.c says what happens.
- */
+/* The fast search with AVX-512, for sixteen blocks at a time; results per block
+ * are in one lane each. quant/search/search_table.c describes the method. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -30,26 +29,27 @@ INLINE tables tables_of(const nabla_search_table *t) {
                   .middle = _mm512_set1_ps(16.0f)};
 }
 
-/* Sixteen vectors on their way to one, whose lane b tells of block b. In
- * memory: loops over blocks are not unrolled, which would make half a megabyte
- * of code and no difference to the speed. */
+/* Sixteen vectors, one per block, to be reduced to one vector with a lane per
+ * block. They are in memory because loops over blocks are not unrolled: that
+ * would make half a megabyte of code and no difference in speed. */
 typedef struct columns {
   __m512 of[BATCH]; /* block b at slots[b] */
 } columns;
 
-/* Where block b goes so that `folded` leaves its sum in lane b. */
+/* The slot of block b for which `folded` leaves its sum in lane b. */
 static const uint8_t slots[BATCH] = {0, 2, 1, 3, 8,  10, 9,  11,
                                      4, 6, 5, 7, 12, 14, 13, 15};
 
 INLINE __m512 add(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
 
-/* Lanes are bits without sign. */
+/* Returns the larger of two magnitudes, which compare like unsigned integers.
+ */
 INLINE __m512 larger(__m512 a, __m512 b) {
   return _mm512_castsi512_ps(
       _mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 
-/* Folds lanes 8, 4, 2 and 1 apart. */
+/* Reduces lanes that are 8, 4, 2 and 1 apart. */
 INLINE __m512 folded(const columns *c, __m512 (*join)(__m512, __m512)) {
   __m512 a[8], b[4], d[2];
   for (int i = 0; i < 8; i++)
@@ -65,7 +65,7 @@ INLINE __m512 folded(const columns *c, __m512 (*join)(__m512, __m512)) {
               _mm512_shuffle_ps(d[0], d[1], 0xdd));
 }
 
-/* Magnitudes above signs. */
+/* Magnitudes in the high bits, the sign in the lowest. */
 INLINE __m512 key_of(const float *in) {
   return _mm512_castsi512_ps(_mm512_rol_epi32(_mm512_loadu_si512(in), 1));
 }
@@ -85,7 +85,7 @@ INLINE __m512 peaks_of(const float *in, int vectors) {
       _mm512_ror_epi32(_mm512_castps_si512(folded(&c, larger)), 1));
 }
 
-/* The 8-bit values of the batch, and their bins: dword b of each vector holds
+/* The 8-bit values of the batch, and their bins; dword b of each vector has
  * four values of block b. */
 typedef struct bytes {
   __m512i value[NABLA_SEARCH_LARGEST / 4], bin[NABLA_SEARCH_LARGEST / 4];
@@ -96,7 +96,7 @@ INLINE __m512i whole(const float *in, float unit) {
       _mm512_mul_ps(_mm512_loadu_ps(in), _mm512_set1_ps(unit)));
 }
 
-/* 128-bit lane L of the result: values 4L .. 4L + 3 of four blocks. */
+/* 128-bit lane L of the result has the values 4L .. 4L + 3 of four blocks. */
 INLINE __m512i four_blocks(const float *in, int vectors, const float *unit) {
   const int stride = 16 * vectors;
   return _mm512_packs_epi16(
@@ -107,8 +107,8 @@ INLINE __m512i four_blocks(const float *in, int vectors, const float *unit) {
 
 INLINE void put_bytes(bytes *out, int at, __m512i value) {
   out->value[at] = value;
-  /* Only the lowest 7 bits of a bin count: what else the shift brings into a
-   * byte does not. */
+  /* Only the lowest 7 bits of a bin are used; the shift leaves a foreign bit in
+   * the highest. */
   out->bin[at] = _mm512_srli_epi16(
       _mm512_xor_si512(value, _mm512_set1_epi8((char)0x80)), 1);
 }
@@ -132,8 +132,8 @@ INLINE void bytes_of(const float *in, int vectors, __m512 unit, bytes *out) {
   }
 }
 
-/* Sums of squared misses over at most FLUSH vectors: in pairs they fit in 16
- * bits (NABLA_SEARCH_MISS). */
+/* Adds squares of differences over at most FLUSH vectors: sums of pairs fit in
+ * 16 bits (NABLA_SEARCH_MISS). */
 INLINE __m512i misses(const bytes *x, int from, int vectors, __m512i low,
                       __m512i high) {
   __m512i sum = _mm512_setzero_si512();
@@ -145,7 +145,7 @@ INLINE __m512i misses(const bytes *x, int from, int vectors, __m512i low,
   return _mm512_madd_epi16(sum, _mm512_set1_epi16(1));
 }
 
-/* The best factor of each block. */
+/* Returns the best factor of each block. */
 INLINE __m512 best_factors(const tables *t, const bytes *x, int vectors) {
   __m512i least = _mm512_set1_epi32(INT32_MAX);
   __m512i best = _mm512_setzero_si512();
