@@ -30,10 +30,12 @@ const nabla_pipeline_value nabla_pipeline_defaults[] = {
 #define NABLA_OPTION_TEXT(id, flag, argument, fallback, help) {#id, fallback},
 #define NABLA_OPTION_CHOICE(id, flag, argument, values, fallback, help) \
   {#id, fallback},
+#define NABLA_OPTION_FLAG(id, flag, help)                   {#id, "off"},
 #define NABLA_OPTION_FILES(id, count, flag, argument, help) {#id, ""},
 #include "nabla/compile_options.def"
 #undef NABLA_OPTION_TEXT
 #undef NABLA_OPTION_CHOICE
+#undef NABLA_OPTION_FLAG
 #undef NABLA_OPTION_FILES
     {"target_name", "host"}, {"features", "host"}, {NULL, NULL}};
 

@@ -56,12 +56,14 @@ typedef struct nabla_compile_options {
 #define NABLA_OPTION_TEXT(id, flag, argument, fallback, help) const char *id;
 #define NABLA_OPTION_CHOICE(id, flag, argument, values, fallback, help) \
   const char *id;
+#define NABLA_OPTION_FLAG(id, flag, help) const char *id;
 #define NABLA_OPTION_FILES(id, count, flag, argument, help) \
   const char *const *id;                                    \
   size_t count;
 #include "nabla/compile_options.def"
 #undef NABLA_OPTION_TEXT
 #undef NABLA_OPTION_CHOICE
+#undef NABLA_OPTION_FLAG
 #undef NABLA_OPTION_FILES
 } nabla_compile_options;
 

@@ -67,6 +67,12 @@ struct nabla_services {
    * rank, address and dimensions. A failure is as one of `fail`. */
   void (*call)(const nabla_services *services, uint64_t site,
                const uint64_t *words);
+  /* Offset 64; NULL unless a profile is taken (nabla/profile.h), and called by
+   * code that was compiled for it only, which looks at `size` first. What runs
+   * from here on is `what`, static text that names a kernel or loops, of
+   * `bytes` read and written and `flops`; NULL: what has no name. */
+  void (*profile)(const nabla_services *services, const char *what,
+                  uint64_t bytes, uint64_t flops);
 };
 
 /* An entry point of compiled code. arguments[i] and results[i] point to a

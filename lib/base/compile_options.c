@@ -27,6 +27,16 @@ const nabla_compile_option nabla_compile_option_rows[NABLA_COMPILE_OPTIONS] = {
    help,                                                                \
    OFFSET(id),                                                          \
    0},
+#define NABLA_OPTION_FLAG(id, flag, help) \
+  {NABLA_COMPILE_OPTION_FLAG,             \
+   #id,                                   \
+   flag,                                  \
+   NULL,                                  \
+   "off|on",                              \
+   "off",                                 \
+   help,                                  \
+   OFFSET(id),                            \
+   0},
 #define NABLA_OPTION_FILES(id, count, flag, argument, help) \
   {NABLA_COMPILE_OPTION_FILES,                              \
    #id,                                                     \
@@ -40,6 +50,7 @@ const nabla_compile_option nabla_compile_option_rows[NABLA_COMPILE_OPTIONS] = {
 #include "nabla/compile_options.def"
 #undef NABLA_OPTION_TEXT
 #undef NABLA_OPTION_CHOICE
+#undef NABLA_OPTION_FLAG
 #undef NABLA_OPTION_FILES
 };
 
@@ -115,7 +126,7 @@ nabla_status nabla_compile_options_check(const nabla_compile_options *options,
                                          nabla_diag *diag) {
   for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++) {
     const nabla_compile_option *row = &nabla_compile_option_rows[i];
-    if (row->kind != NABLA_COMPILE_OPTION_CHOICE) continue;
+    if (!row->values) continue;
     const char *value = nabla_compile_option_text(row, options);
     if (!is_value(row->values, value)) return fail_value(row, value, diag);
   }

@@ -12,14 +12,15 @@
 typedef enum nabla_compile_option_kind {
   NABLA_COMPILE_OPTION_TEXT,
   NABLA_COMPILE_OPTION_CHOICE,
+  NABLA_COMPILE_OPTION_FLAG, /* a choice without an argument */
   NABLA_COMPILE_OPTION_FILES,
 } nabla_compile_option_kind;
 
 typedef struct nabla_compile_option {
   nabla_compile_option_kind kind;
-  const char *id, *flag, *argument;
-  const char *values;   /* "a|b", of a choice */
-  const char *fallback; /* NULL of files */
+  const char *id, *flag, *argument; /* no argument of flags */
+  const char *values;               /* "a|b", of a choice or a flag */
+  const char *fallback;             /* NULL of files */
   const char *help;
   size_t member, count; /* offsets in nabla_compile_options; `count` of files */
 } nabla_compile_option;
@@ -29,11 +30,13 @@ enum {
   NABLA_COMPILE_OPTION_##id,
 #define NABLA_OPTION_CHOICE(id, flag, argument, values, fallback, help) \
   NABLA_COMPILE_OPTION_##id,
+#define NABLA_OPTION_FLAG(id, flag, help) NABLA_COMPILE_OPTION_##id,
 #define NABLA_OPTION_FILES(id, count, flag, argument, help) \
   NABLA_COMPILE_OPTION_##id,
 #include "nabla/compile_options.def"
 #undef NABLA_OPTION_TEXT
 #undef NABLA_OPTION_CHOICE
+#undef NABLA_OPTION_FLAG
 #undef NABLA_OPTION_FILES
   NABLA_COMPILE_OPTIONS
 };
@@ -44,7 +47,7 @@ extern const nabla_compile_option
 /* The row whose flag is `flag`, or NULL. */
 const nabla_compile_option *nabla_compile_option_find(const char *flag);
 
-/* The member of a text or a choice, its fallback where it is NULL. */
+/* The member of a text, a choice or a flag, its fallback where it is NULL. */
 const char *nabla_compile_option_text(const nabla_compile_option *row,
                                       const nabla_compile_options *options);
 
@@ -57,7 +60,7 @@ size_t nabla_compile_option_files(const nabla_compile_option *row,
 bool nabla_compile_option_given(const nabla_compile_option *row,
                                 const nabla_compile_options *options);
 
-/* Sets the member of a text or a choice, which is borrowed. */
+/* Sets the member of a text, a choice or a flag, which is borrowed. */
 void nabla_compile_option_set(const nabla_compile_option *row,
                               nabla_compile_options *options,
                               const char *value);

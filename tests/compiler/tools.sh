@@ -225,6 +225,27 @@ expect 0 'cached' "$run" many.mlir --entry nothing --time
 expect 0 'cached' "$run" many.mlir --entry nothing --time --target native
 "$run" - --entry nothing --time <many.mlir | grep -q 'run ' ||
   fail 'a program on standard input'
+# A profile names kernels and loops; its parts do not exceed the whole, and
+# results are the same as without.
+for way in '' --profile; do
+  # shellcheck disable=SC2086 # none or one
+  expect 0 '' "$run" linear.mlir --bind "$bind" --input x=x3.npy \
+    --input b=b.npy -o "y$way.npy" $way -j 2
+done
+cmp y.npy y--profile.npy || fail 'a profile changes results'
+expect 0 'kernel nabla' "$run" linear.mlir --bind "$bind" --input x=x3.npy \
+  --input b=b.npy --profile
+expect 0 '"profile"' "$run" linear.mlir --bind "$bind" --input x=x3.npy \
+  --input b=b.npy --profile --json --repeat 3
+"$python" -c 'import json, sys
+p = json.load(sys.stdin)["profile"]
+assert p["runs"] == 3 and p["read_gb_per_s"] > 0
+total = sum(row["us"] for row in p["rows"]) + p["unnamed_us"]
+assert p["rows"] and abs(total - p["run_us"]) < 1e-3 * p["run_us"] + 1, p
+kernel, = [r for r in p["rows"] if r["what"].startswith("kernel")]
+assert kernel["calls"] == 1 and kernel["flops"] == 2 * 3 * 128 * 256, kernel
+assert kernel["bytes"] > 128 * 256 / 2 + 3 * 256 * 4, kernel' <out ||
+  fail 'the rows of a profile'
 expect 2 "did you mean 'silu'" "$run" many.mlir --entry sliu
 expect 2 'functions; name one: --entry' "$run" many.mlir
 expect 2 'is not given' "$run" many.mlir --entry silu

@@ -18,6 +18,7 @@
 #include "nabla/measure.h"
 #include "nabla/model.h"
 #include "nabla/pool.h"
+#include "nabla/profile.h"
 #include "nabla/quantize.h"
 #include "nabla/safetensors.h"
 

@@ -9,7 +9,9 @@ nabla_status tool_set_compile_option(tool_compile *compile,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "--%s is no compile option",
                       option->name);
   if (row->kind != NABLA_COMPILE_OPTION_FILES) {
-    nabla_compile_option_set(row, &compile->options, argument);
+    nabla_compile_option_set(
+        row, &compile->options,
+        row->kind == NABLA_COMPILE_OPTION_FLAG ? "on" : argument);
     return NABLA_OK;
   }
   const char **files = compile->files[row - nabla_compile_option_rows];

@@ -133,7 +133,8 @@ static int print_compile_options(void) {
       "|---|---|---|---|---|\n");
   for (size_t i = 0; i < NABLA_COMPILE_OPTIONS; i++) {
     const nabla_compile_option *row = &nabla_compile_option_rows[i];
-    printf("| `--%s %s` | `%s` | ", row->flag, row->argument, row->id);
+    printf("| `--%s%s%s` | `%s` | ", row->flag, row->argument ? " " : "",
+           row->argument ? row->argument : "", row->id);
     for (const char *at = row->values; at && *at;) {
       const size_t length = strcspn(at, "|");
       printf("%s`%.*s`", at > row->values ? ", " : "", (int)length, at);

@@ -143,7 +143,9 @@ double run_milliseconds(void) {
 /* Runs as often as asked for; the results of the last run stay. */
 static nabla_status run_function(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
-  size_t repeat = s->repeat ? (size_t)s->repeat : s->time ? TIMED_RUNS : 1;
+  size_t repeat = s->repeat                       ? (size_t)s->repeat
+                  : s->time || run_is_profiled(r) ? TIMED_RUNS
+                                                  : 1;
   double *times = calloc(repeat, sizeof *times);
   if (!times) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for times");
   nabla_status status = NABLA_OK;
@@ -186,6 +188,10 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
                       r->function->result_count == 1 ? "" : "s");
   NABLA_TRY(run_take_arguments(r, diag));
   NABLA_TRY(run_check_outputs(r, diag));
+  if (run_is_profiled(r)) {
+    NABLA_TRY(run_function(r, diag)); /* memory is there, pages are, too */
+    NABLA_TRY(run_profile_begin(r, diag));
+  }
   NABLA_TRY(run_function(r, diag));
   NABLA_TRY(write_results(r, diag));
   return run_compare(r, diag);
@@ -200,8 +206,9 @@ static int finish(run *r, nabla_status status, const nabla_diag *diag) {
   if (r->settings->json) {
     if (run_print_json(r, status, exit_code, diag) && !exit_code)
       exit_code = TOOL_EXIT_IO;
-  } else if (!status && r->settings->time) {
-    run_print_times(r);
+  } else if (!status && (r->settings->time || run_is_profiled(r))) {
+    if (r->settings->time) run_print_times(r);
+    if (run_is_profiled(r)) run_print_profile(r);
   } else if (!status && !r->settings->output_count &&
              !r->settings->expect_count) {
     tool_say(r->tool,

@@ -21,7 +21,9 @@ static int is_saved(const char *path) {
 
 /* What was decided when it was saved. */
 static nabla_status check_options(const run_settings *s, nabla_diag *diag) {
-  const nabla_compile_option *given = tool_given_compile_option(&s->compile);
+  tool_compile compile = s->compile;
+  compile.options.profile = NULL; /* asks for what the program measures */
+  const nabla_compile_option *given = tool_given_compile_option(&compile);
   const char *flag = given ? given->flag : s->cache ? "cache" : NULL;
   if (!flag) return NABLA_OK;
   const nabla_status status =

@@ -139,6 +139,7 @@ nabla_status run_print_json(const run *r, nabla_status status, int exit_code,
     nabla_json_out_u64(&out, r->bound_bytes);
     nabla_json_out_key(&out, "copied_bytes");
     nabla_json_out_u64(&out, r->copied_bytes);
+    if (run_is_profiled(r)) run_json_profile(r, &out);
   } else {
     print_error(&out, exit_code, why);
   }

@@ -2,6 +2,7 @@
 #ifndef NABLA_TOOLS_RUN_H
 #define NABLA_TOOLS_RUN_H
 
+#include "lib/base/json/json.h"
 #include "nabla/compiler.h"
 #include "tools/common/compile_options.h"
 #include "tools/common/tool.h"
@@ -52,6 +53,7 @@ typedef struct run {
   size_t input_count;
   nabla_dense results[RUN_MAX_PORTS];
   double run_ms;
+  double read_limit, flops_limit; /* a second, with --profile */
   run_difference differences[RUN_MAX_PORTS];
   int differs;           /* beyond the tolerance: exit with 1 */
   uint64_t bound_bytes;  /* of weights, as stored */
@@ -89,5 +91,12 @@ void run_print_times(const run *r);
 NABLA_MUST_USE nabla_status run_print_json(const run *r, nabla_status status,
                                            int exit_code,
                                            const nabla_diag *why);
+
+/* --profile: measures the limits of this machine and begins a profile; prints
+ * it, or adds the member "profile". */
+int run_is_profiled(const run *r);
+NABLA_MUST_USE nabla_status run_profile_begin(run *r, nabla_diag *diag);
+void run_print_profile(const run *r);
+void run_json_profile(const run *r, nabla_json_out *out);
 
 #endif

@@ -23,6 +23,9 @@ _Static_assert(offsetof(nabla_services, parallel) == 40,
                "services_helpers.mlir");
 _Static_assert(offsetof(nabla_services, fail) == 48, "services_helpers.mlir");
 _Static_assert(offsetof(nabla_services, call) == 56, "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, profile) == 64 &&
+                   offsetof(nabla_services, size) == 4,
+               "services_helpers.mlir");
 _Static_assert(NABLA_SERVICES_ALIGNMENT == 64, "services_helpers.mlir");
 
 #define MAX_OPERANDS 65536 /* operands of a function or call */
@@ -39,6 +42,7 @@ static const struct {
     {"nabla_require_equal", "nabla.require_equal", 1, 0},
     {"nabla_require_divisors", "nabla.require_divisors", 1, 0},
     {"nabla_custom_call", "nabla.call", 1, 0},
+    {"nabla_profile", "nabla.profile", 0, 0},
     {"nabla_fill_table", "nabla.fill_table", 0, 0},
 };
 

@@ -11,6 +11,7 @@
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/executable_internal.h"
 #include "lib/runtime/program/type_to_text.h"
+#include "lib/runtime/session/profile.h"
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -85,6 +86,7 @@ nabla_status nabla_executable_create(const nabla_code *take_code,
 void nabla_executable_close(nabla_executable *executable) {
   if (!executable) return;
   const nabla_allocator *allocator = executable->environment.allocator;
+  nabla_profiler_destroy(executable->profiler);
   nabla_calls_close(executable->calls);
   nabla_free(allocator, executable->bindings, executable->manifest.port_count,
              sizeof(nabla_binding));

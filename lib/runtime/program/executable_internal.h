@@ -18,9 +18,10 @@ struct nabla_executable {
   nabla_environment environment;
   nabla_code code;
   nabla_manifest manifest;
-  nabla_entry_function *entries; /* one per function             */
-  nabla_binding *bindings;       /* one per port of the manifest */
-  nabla_calls *calls;            /* of the manifest              */
+  nabla_entry_function *entries;   /* one per function             */
+  nabla_binding *bindings;         /* one per port of the manifest */
+  nabla_calls *calls;              /* of the manifest              */
+  struct nabla_profiler *profiler; /* NULL: no profile is taken    */
 };
 
 static inline nabla_binding *nabla_executable_binding(

@@ -362,7 +362,11 @@ static nabla_status call(frame *f, const nabla_executable *executable,
   nabla_session session;
   nabla_session_begin(&session, &executable->environment);
   session.calls = executable->calls;
+  nabla_session_profile(&session, executable->profiler);
+  const double start = executable->profiler ? nabla_profiler_now() : 0;
   entry(&session.services, f->arguments, f->results);
+  if (executable->profiler)
+    nabla_profiler_add_run(executable->profiler, nabla_profiler_now() - start);
   nabla_status status = nabla_session_status(&session, f->diag);
   for (size_t i = 0; i < f->function->result_count && !status; i++)
     status = stage_result(f, &session, i);

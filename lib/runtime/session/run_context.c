@@ -14,7 +14,8 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
                    offsetof(nabla_services, parallel) == 40 &&
                    offsetof(nabla_services, fail) == 48 &&
                    offsetof(nabla_services, call) == 56 &&
-                   sizeof(nabla_services) == 64,
+                   offsetof(nabla_services, profile) == 64 &&
+                   sizeof(nabla_services) == 72,
                "the offsets that compiled code uses");
 
 static void *allocate(const nabla_services *services, uint64_t bytes) {
@@ -85,6 +86,22 @@ static void call(const nabla_services *services, uint64_t site,
     memcpy(session->call_what, diag.what, sizeof session->call_what);
   }
   fail(services, NABLA_FAILURE_CALL, NULL, 0, 0);
+}
+
+static void profile(const nabla_services *services, const char *what,
+                    uint64_t bytes, uint64_t flops) {
+  nabla_session *session = services->self;
+  const double now = nabla_profiler_now();
+  if (session->profiled)
+    nabla_profiler_add(session->profiler, session->profiled,
+                       now - session->profiled_since, bytes, flops);
+  session->profiled = what;
+  session->profiled_since = nabla_profiler_now();
+}
+
+void nabla_session_profile(nabla_session *session, nabla_profiler *profiler) {
+  session->profiler = profiler;
+  session->services.profile = profiler ? profile : NULL;
 }
 
 void nabla_session_begin(nabla_session *session,

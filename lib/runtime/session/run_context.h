@@ -5,6 +5,7 @@
 
 #include "lib/runtime/program/allocations.h"
 #include "lib/runtime/program/calls.h"
+#include "lib/runtime/session/profile.h"
 #include "nabla/environment.h"
 #include "nabla/services.h"
 
@@ -18,6 +19,9 @@ typedef struct nabla_session {
   uint32_t failure; /* the first that was reported, and its details */
   const char *where;
   int64_t first, second;
+  nabla_profiler *profiler; /* of the executable; NULL: none is taken */
+  const char *profiled;     /* what runs, since when */
+  double profiled_since;
   nabla_calls *calls;       /* of the executable */
   nabla_status call_status; /* of a custom call that failed */
   char call_what[sizeof((nabla_diag *)0)->what];
@@ -26,6 +30,9 @@ typedef struct nabla_session {
 /* Begins a run. `session` must stay where it is until the end. */
 void nabla_session_begin(nabla_session *session,
                          const nabla_environment *environment);
+
+/* Adds what the code does from here on to `profiler`; NULL is allowed. */
+void nabla_session_profile(nabla_session *session, nabla_profiler *profiler);
 
 /* NABLA_OK, or what the code has reported. */
 NABLA_MUST_USE nabla_status nabla_session_status(const nabla_session *session,
