@@ -1,5 +1,5 @@
-/* Reading operations with regions: their blocks, what ends them, and the parts
- * of a scan. */
+/* Access to operations with regions: their blocks, the terminators of these,
+ * and the parts of a scan. */
 #ifndef NABLA_DIALECT_CONTROL_H
 #define NABLA_DIALECT_CONTROL_H
 
@@ -9,11 +9,11 @@
 
 MlirBlock nabla_region_block(MlirOperation op, intptr_t region);
 
-/* The last op of a block; null when it is empty. */
+/* Returns the last op of a block; null if the block is empty. */
 MlirOperation nabla_block_end(MlirBlock block);
 
-/* Groups of a scan's operands, in their order, and of its results: carries,
- * then stacked outputs. Operands of groups stand one behind the other. */
+/* The operands of a scan by group, in the order of the members; one group
+ * follows the other. Its results are the carries, then the stacked outputs. */
 typedef struct nabla_scan {
   MlirOperation op;
   intptr_t carries, inputs, lengths, sizes; /* operands of each group */
@@ -22,27 +22,28 @@ typedef struct nabla_scan {
 } nabla_scan;
 nabla_scan nabla_scan_read(MlirOperation op);
 
-/* How a slice of an implicit array lies in the whole: leaf i of the slice is a
- * part of that of the whole, `count[i]` elements at index * count[i], or, where
- * `shared`, all of it. */
+/* Position of a slice of an implicit array in the whole array. Leaf i of the
+ * slice is a part of leaf i of the whole: the `count[i]` elements from index *
+ * count[i] on, or all of it if `shared`. */
 typedef struct nabla_slices {
   uint32_t leaves;
   int64_t count[NABLA_MAX_LEAVES];
   bool shared[NABLA_MAX_LEAVES];
-  bool any_shared; /* slices can be taken, but not be stacked */
+  bool any_shared; /* slices can be read, but not written */
 } nabla_slices;
 
-/* Is an array of type `slice` a part, without the first dimension, of one of
- * the implicit type `whole`, leaf by leaf? Slices of `whole` have
- * whole blocks, one behind the other; each is seen as the whole is. */
+/* Returns whether an array of type `slice` is a slice along the first dimension
+ * of one of the implicit type `whole`, leaf by leaf. Such slices consist of
+ * whole blocks, one after the other, and have the view of `whole`. */
 bool nabla_slices_find(MlirType whole, MlirType slice, nabla_slices *out);
 
-/* The type that such a slice of an implicit type of rank 1 or more has; null
- * when it has none. nabla_slices_find says whether it is one. */
+/* Returns the type that a slice of an implicit type of rank 1 or more must
+ * have; null if there is none. nabla_slices_find returns whether it really is a
+ * slice. */
 MlirType nabla_slice_type(MlirType whole);
 
-/* Is `slice` the type of a part of `whole` without its first dimension, as a
- * tensor? */
+/* Returns whether `slice` is the tensor type of a slice of `whole` along its
+ * first dimension. */
 bool nabla_slice_is_dense(MlirType whole, MlirType slice);
 
 #endif

@@ -1,5 +1,5 @@
-/* The nabla dialect from C: the hooks that Dialect.cpp calls, and what it
- * gives. camelCase marks the border to MLIR. */
+/* The nabla dialect from C: the hooks that Dialect.cpp calls, and the functions
+ * that it defines. camelCase marks the border to MLIR. */
 #ifndef NABLA_DIALECT_DIALECT_H
 #define NABLA_DIALECT_DIALECT_H
 
@@ -14,24 +14,25 @@ extern "C" {
 
 MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Nabla, nabla);
 
-/* Adds every upstream dialect, this one, and all passes and pipelines. */
+/* Registers every upstream dialect, this one, and all passes and pipelines. */
 void nablaRegisterEverything(MlirDialectRegistry registry);
 
-/* An encoding attribute: a name and a dictionary of parameters, canonical. */
+/* An encoding attribute: a name and a canonical dictionary of parameters. */
 bool nablaAttributeIsAEncoding(MlirAttribute attribute);
 MlirAttribute nablaEncodingAttrGet(MlirContext context, MlirStringRef name,
                                    MlirAttribute parameters);
 MlirStringRef nablaEncodingAttrParts(MlirAttribute attribute,
                                      MlirAttribute *outParameters);
 
-/* The most dimensions of an array: arrays on the stack have this size. */
+/* Largest rank of an array: fixed arrays have this size. */
 #define NABLA_MAX_RANK 16
 
-/* The most encodings that stand in each other. */
+/* Largest depth of encodings inside encodings. */
 #define NABLA_MAX_NESTING 8
 
-/* An implicit type as it is stored. `view` is empty for the identity, else
- * the storage's rank and shape, a stride for each dimension, and the offset. */
+/* An implicit type as MLIR stores it. `view` is empty for the identity view;
+ * otherwise it has the storage's rank and shape, a stride for each dimension,
+ * and the offset. */
 typedef struct nablaImplicitType {
   intptr_t rank, viewSize;
   const int64_t *shape, *view;
@@ -39,7 +40,7 @@ typedef struct nablaImplicitType {
   MlirAttribute encoding;
 } nablaImplicitType;
 
-/* The same, read: what the C code works with. */
+/* An implicit type with its view decoded, as the C code uses it. */
 typedef struct nablaImplicit {
   intptr_t rank;
   int64_t shape[NABLA_MAX_RANK];
@@ -47,8 +48,8 @@ typedef struct nablaImplicit {
   MlirAttribute encoding;
   intptr_t storageRank; /* -1: the identity view; storage is `shape` */
   int64_t storage[NABLA_MAX_RANK];
-  int64_t strides[NABLA_MAX_RANK]; /* `rank` of them; set for every view but
-                                      the identity                          */
+  int64_t strides[NABLA_MAX_RANK]; /* `rank` strides; set for every view but the
+                                    * identity */
   int64_t offset;
 } nablaImplicit;
 
@@ -57,10 +58,10 @@ nablaImplicitType nablaImplicitTypeStored(MlirType type);
 MlirType nablaImplicitTypeGet(MlirContext context,
                               const nablaImplicitType *stored);
 
-/* In C (implicit.c). */
+/* Defined in C (implicit.c). */
 nablaImplicit nablaImplicitTypeParts(MlirType type);
 
-/* Hooks, in C. Messages go to `message`, NUL-terminated. */
+/* Hooks, defined in C. Messages are written to `message`, NUL-terminated. */
 #define NABLA_MESSAGE_SIZE 256
 bool nablaHookEncoding(MlirContext context, MlirStringRef name,
                        MlirAttribute parameters, MlirAttribute *outParameters,
@@ -71,11 +72,12 @@ void nablaHookImplicitPrint(MlirType type, MlirStringCallback print,
                             void *self);
 bool nablaHookImplicitVerify(const nablaImplicitType *stored,
                              char message[NABLA_MESSAGE_SIZE]);
-/* The one type that means the same as `stored`, which is verified. */
+/* Returns the canonical type among those that mean the same as `stored`, which
+ * has been verified. */
 MlirType nablaHookImplicitCanonical(MlirContext context,
                                     const nablaImplicitType *stored);
-/* A key of an operation's assembly: `name = NUMBER`, or `name = [NUMBER, ...]`
- * of a list; one that is optional is not written where it has no value. */
+/* A key in the assembly of an operation: `name = NUMBER`, or `name = [NUMBER,
+ * ...]` for a list. An optional key without a value is not printed. */
 typedef struct nablaKey {
   const char *name;
   bool isList, isOptional;
@@ -84,10 +86,10 @@ typedef struct nablaKey {
 void nablaHookKeyPrint(const nablaKey *key, MlirAttribute value,
                        MlirStringCallback print, void *self);
 MlirLogicalResult nablaVerifyOp(MlirOperation op);
-/* Simplifies a cond, while or scan; false when nothing was to be done. */
+/* Simplifies a cond, while or scan; returns false if it changed nothing. */
 bool nablaFoldControl(MlirOperation op, MlirRewriterBase rewriter);
-/* The branch that a cond of `count` takes for a constant selector; -1 when it
- * is not known (null). */
+/* Returns the branch that a cond with `count` branches takes for a constant
+ * selector; -1 if the selector is not constant (null). */
 intptr_t nablaCondChoice(MlirAttribute selector, intptr_t count);
 
 typedef struct nablaInference {
@@ -98,7 +100,7 @@ typedef struct nablaInference {
   const MlirValue *operands;
   MlirAttribute attributes; /* dictionary */
 } nablaInference;
-/* The most operands and results of an op. */
+/* Largest number of operands, and of results, of an op. */
 #define NABLA_MAX_OPERANDS 64
 #define NABLA_MAX_RESULTS  64
 MlirLogicalResult nablaInferOp(const nablaInference *in,

@@ -1,5 +1,5 @@
-/* Implicit types: what a shape and a view may be, components, views of views.
- * Everything else about an encoding is in encoding.c. */
+/* Implicit types: the rules for shapes and views, components, views of views.
+ * Everything else about encodings is in encoding.c. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
@@ -14,7 +14,8 @@ static bool complain(char message[NABLA_MESSAGE_SIZE], const char *what) {
   return false;
 }
 
-/* Product of dimensions; false when one is dynamic or it passes 62 bits. */
+/* Multiplies dimensions; returns false if one is dynamic or the product needs
+ * more than 62 bits. */
 static bool product(intptr_t rank, const int64_t *shape, uint64_t *out) {
   uint64_t all = 1;
   bool empty = false;
@@ -29,7 +30,7 @@ static bool product(intptr_t rank, const int64_t *shape, uint64_t *out) {
   return true;
 }
 
-/* Every index of the view lies inside the storage. */
+/* Checks that every index of the view lies inside the storage. */
 static bool check_view(const nablaImplicit *p, uint64_t stored,
                        char message[NABLA_MESSAGE_SIZE]) {
   if (p->offset < 0) return complain(message, "offset of a view is negative");
@@ -51,7 +52,8 @@ static bool check_view(const nablaImplicit *p, uint64_t stored,
   return false;
 }
 
-/* A lora changes a matrix, which its base can hold, by factors that can be. */
+/* Checks a lora: it changes a matrix that its base can store, by factors that
+ * can be stored. */
 static bool check_lora(const nabla_encoding_info *info, intptr_t rank,
                        const int64_t *storage,
                        char message[NABLA_MESSAGE_SIZE]) {
@@ -70,7 +72,7 @@ static bool check_lora(const nabla_encoding_info *info, intptr_t rank,
   return true;
 }
 
-/* The storage is a whole number of blocks. */
+/* Checks that the storage is a whole number of blocks. */
 static bool check_ggml(const nabla_ggml *format, uint64_t stored,
                        char message[NABLA_MESSAGE_SIZE]) {
   uint64_t bytes;
@@ -112,7 +114,7 @@ static bool check_stored(const nablaImplicit *p,
   return p->storageRank < 0 || check_view(p, stored, message);
 }
 
-/* Reads what is stored; false when it cannot be read. */
+/* Decodes the stored view; returns false if it is malformed. */
 static bool read_stored(const nablaImplicitType *stored, nablaImplicit *out,
                         char message[NABLA_MESSAGE_SIZE]) {
   *out = (nablaImplicit){.rank = stored->rank,
@@ -178,8 +180,8 @@ static void row_major(intptr_t rank, const int64_t *shape, int64_t *strides) {
   }
 }
 
-/* Strides of dimensions that are never stepped along are 0; a view that gives
- * storage its own shape back is no view. */
+/* Makes a view canonical: strides of dimensions of size 1, and of empty arrays,
+ * are 0, and a view that equals the storage becomes the identity. */
 static void canonicalize(nablaImplicit *p) {
   if (p->storageRank < 0) return;
   bool empty = false;
@@ -216,7 +218,7 @@ nablaImplicit nablaImplicitTypeParts(MlirType type) {
   nablaImplicitType stored = nablaImplicitTypeStored(type);
   nablaImplicit parts;
   char message[NABLA_MESSAGE_SIZE];
-  (void)read_stored(&stored, &parts, message); /* it is verified */
+  (void)read_stored(&stored, &parts, message); /* verified before */
   return parts;
 }
 
@@ -274,8 +276,8 @@ MlirType nabla_implicit_with_encoding(MlirType type, MlirAttribute encoding) {
   return type_of(mlirTypeGetContext(type), &p);
 }
 
-/* Groups dimensions that are contiguous among themselves, then cuts each group
- * as the new shape asks, as numpy's attempt_nocopy_reshape does. */
+/* Groups dimensions that are contiguous with each other, then divides each
+ * group as the new shape requires, like numpy's attempt_nocopy_reshape. */
 bool nabla_implicit_reshape(MlirType type, intptr_t rank, const int64_t *shape,
                             nabla_strided *out) {
   nabla_strided from = nabla_implicit_strided(type);

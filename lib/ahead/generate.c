@@ -10,7 +10,7 @@
 #include "lib/kernels/builder/text.h"
 #include "lib/runtime/matmul/ahead.h"
 
-/* What isa_levels.def says of one. */
+/* A row of isa_levels.def. */
 typedef struct level_of {
   const char *target;
   uint64_t first, k_most;
@@ -66,7 +66,7 @@ static const row rows[] = {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
-/* What is written: the table's parts, in the order of its file. */
+/* The output: parts of the table, in the order of its file. */
 typedef struct output {
   const char *folder;
   nabla_text symbols, kernels, sets;
@@ -110,7 +110,8 @@ static void add_tiles(nabla_text *text, const nabla_kernel_tiles *tiles) {
                  tiles->bytes);
 }
 
-/* One kernel of a row: its symbols, declared, and its description. */
+/* Writes one kernel of a row: declarations of its symbols, and its description.
+ */
 static void add_kernel(output *out, const row *r, uint32_t i,
                        const nabla_fused_spec *spec) {
   static const char *const suffixes[] = NABLA_KERNEL_SUFFIXES;
@@ -179,8 +180,8 @@ static int write_file(const char *folder, const char *name, const char *suffix,
   return good;
 }
 
-/* Levels that serve many rows alone are there for tiles: they begin with the
- * first rows whose kernel has some. */
+/* Sets the first M of a level that serves many rows only. Such levels exist for
+ * tiles: they begin with the first M whose kernel uses tiles. */
 static void skip_few(nabla_fused_spec *spec, const nabla_machine *target) {
   nabla_fused_spec classes[NABLA_FUSED_CLASSES_MAX], all = *spec;
   all.features = nabla_machine_kernels(target, 1);
@@ -193,7 +194,8 @@ static void skip_few(nabla_fused_spec *spec, const nabla_machine *target) {
   }
 }
 
-/* Whether kernels keep what docs/COMPILER.md promises, up to the largest K. */
+/* Returns whether kernels keep the error bounds of docs/COMPILER.md up to the
+ * largest K. */
 static int keep_bounds(const row *r, const nabla_kernel_object *kernels) {
   const uint64_t k = largest_k(r);
   for (uint32_t i = 0; i < kernels->count; i++)

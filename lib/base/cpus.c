@@ -12,15 +12,16 @@
 
 #include "lib/base/memory.h"
 
-/* The kernel refuses sets that are too small for its CPUs; none has more. */
+/* Largest set that is tried: the kernel refuses a set too small for its CPUs.
+ */
 #define MAX_CPUS ((size_t)1 << 20)
 
 #define MOST_GROUPS 16384 /* bytes of /proc/self/cgroup that are read */
 #define MOST_PATH   4096
 #define MOST_NUMBER 64 /* bytes of a file with one or two numbers */
 
-/* Counts the CPUs that this process may run on. On the heap, because a
- * cpu_set_t ends at 1024 CPUs. */
+/* Counts the CPUs that this process may run on. The set is on the heap, because
+ * a cpu_set_t has only 1024 CPUs. */
 static nabla_status count_affinity(const nabla_allocator *allocator,
                                    uint32_t *out_cpus, nabla_diag *diag) {
   int result = -1, count = 1;
@@ -42,7 +43,8 @@ static nabla_status count_affinity(const nabla_allocator *allocator,
 
 /* ---- files -------------------------------------------------------------- */
 
-/* Reads a small file as text. 0 when it is not there, or as long as `size`. */
+/* Reads a small file as text. Returns 0 if it does not exist or has `size`
+ * bytes or more. */
 static int read_text(const char *path, char *out, size_t size) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   size_t used = 0;
@@ -59,8 +61,8 @@ static int read_text(const char *path, char *out, size_t size) {
   return 1;
 }
 
-/* Reads digits at *at and moves behind them; 0 where there are none, or the
- * number does not fit. */
+/* Reads digits at *at and moves *at behind them; returns 0 if there are none,
+ * or if the number does not fit. */
 static int take_number(const char **at, uint64_t *out) {
   const char *from = *at;
   *out = 0;
@@ -71,14 +73,14 @@ static int take_number(const char **at, uint64_t *out) {
   return *at != from;
 }
 
-/* CPUs of `quota` us in each `period`, rounded up. */
+/* Returns the CPUs of `quota` us in each `period`, rounded up. */
 static uint32_t cpus_of(uint64_t quota, uint64_t period) {
   if (!quota || !period) return UINT32_MAX;
   const uint64_t cpus = quota / period + (quota % period != 0);
   return cpus < UINT32_MAX ? (uint32_t)cpus : UINT32_MAX;
 }
 
-/* "QUOTA PERIOD" or "max PERIOD". */
+/* Reads "QUOTA PERIOD" or "max PERIOD". */
 static uint32_t read_max(const char *folder) {
   char path[MOST_PATH + MOST_NUMBER], text[MOST_NUMBER];
   uint64_t quota, period;
@@ -98,7 +100,7 @@ static int read_number(const char *folder, const char *name, uint64_t *out) {
   return take_number(&at, out);
 }
 
-/* Version 1: a quota of -1 is none. */
+/* Reads version 1, where a quota of -1 means none. */
 static uint32_t read_cfs(const char *folder) {
   uint64_t quota, period;
   if (!read_number(folder, "cpu.cfs_quota_us", &quota) ||
@@ -109,9 +111,9 @@ static uint32_t read_cfs(const char *folder) {
 
 /* ---- groups ------------------------------------------------------------- */
 
-/* The least quota of the group `group` of a hierarchy and of those above it. In
- * a container the names may be those of the host, whose folders are not there:
- * the walk ends at the mount point, which is the container's group. */
+/* Returns the smallest quota of `group` and of the groups above it. In a
+ * container the names may be those of the host, whose folders do not exist
+ * there: the walk ends at the mount point, which is the container's group. */
 static uint32_t least_quota(const char *root, const char *mount,
                             const char *group,
                             uint32_t (*quota)(const char *folder)) {
@@ -121,7 +123,7 @@ static uint32_t least_quota(const char *root, const char *mount,
       snprintf(folder, sizeof folder, "%s%s%s", root, mount, group);
   uint32_t cpus = UINT32_MAX;
   if (length < 0 || (size_t)length >= sizeof folder) return cpus;
-  /* ".." is how names look that lie outside the namespace */
+  /* names outside the namespace begin with ".." */
   const char *up = strstr(group, "/..");
   if (up && (!up[3] || up[3] == '/')) folder[least] = 0;
   for (;;) {
@@ -134,7 +136,7 @@ static uint32_t least_quota(const char *root, const char *mount,
   }
 }
 
-/* Whether `list`, "a,b,c", holds "cpu". */
+/* Returns whether `list`, "a,b,c", contains "cpu". */
 static int has_cpu(const char *list) {
   for (const char *at = list; at; at = strchr(at, ',')) {
     at += *at == ',';
@@ -143,7 +145,7 @@ static int has_cpu(const char *list) {
   return 0;
 }
 
-/* A line "NUMBER:CONTROLLERS:GROUP"; version 2 names no controllers. */
+/* Reads a line "NUMBER:CONTROLLERS:GROUP"; version 2 names no controllers. */
 static uint32_t quota_of_line(const char *root, char *line) {
   static const char *const mounts[] = {"/sys/fs/cgroup/cpu",
                                        "/sys/fs/cgroup/cpu,cpuacct",

@@ -1,5 +1,6 @@
-/* Which features of x86_features.def are here. Wider registers count only where
- * the operating system keeps them: XCR0 tells. */
+/* Detection of the features in x86_features.def on this CPU. A feature with
+ * wide registers counts only if the operating system saves these registers, as
+ * XCR0 states. */
 #include <pthread.h>
 #include <string.h>
 #if defined(__linux__)
@@ -22,7 +23,7 @@ enum { EAX, EBX, ECX, EDX };
 #define TMM 0x60000u
 #define APX 0x80000u
 
-#define AVX10_LEAF 0x24u /* version of AVX10; which is there: leaf 7.1 */
+#define AVX10_LEAF 0x24u /* version of AVX10, if leaf 7.1 says it exists */
 
 #define FEATURE(id, name, implied, leaf, subleaf, reg, bit, state, use) \
   {leaf, subleaf, reg, bit, state},
@@ -35,8 +36,8 @@ static const struct {
 };
 #undef FEATURE
 
-/* What CPUID has said: in a virtual machine each question takes microseconds.
- */
+/* Results of CPUID, kept because each call takes microseconds in a virtual
+ * machine. */
 typedef struct answers {
   size_t count;
   struct {
@@ -44,7 +45,7 @@ typedef struct answers {
   } all[16];
 } answers;
 
-/* What CPUID says; zeros where it has no such leaf. */
+/* Returns the result of CPUID; zeros if it has no such leaf. */
 static const uint32_t *ask(answers *a, uint32_t leaf, uint32_t subleaf) {
   const size_t room = sizeof a->all / sizeof *a->all;
   for (size_t i = 0; i < a->count; i++)
@@ -64,7 +65,7 @@ __attribute__((target("xsave"))) static uint64_t read_state(void) {
   return (uint64_t)_xgetbv(0);
 }
 
-/* Registers that the operating system keeps. */
+/* Returns XCR0, the registers that the operating system saves; 0 without it. */
 static uint64_t kept_state(answers *a) {
   return ask(a, 1, 0)[ECX] >> 27 & 1u ? read_state() : 0;
 }
@@ -75,7 +76,7 @@ static int has(answers *a, size_t row, uint64_t state) {
   if (leaf == AVX10_LEAF)
     return (ask(a, 7, 1)[EDX] >> 19 & 1u) &&
            (ask(a, leaf, 0)[EBX] & 0xffu) >= rows[row].bit;
-  if (leaf == 7 && ask(a, 7, 0)[EAX] < subleaf) return 0; /* the last one */
+  if (leaf == 7 && ask(a, 7, 0)[EAX] < subleaf) return 0; /* no such subleaf */
   return ask(a, leaf, subleaf)[rows[row].reg] >> rows[row].bit & 1u;
 }
 
@@ -95,8 +96,8 @@ static void look(nabla_x86_features *out) { *out = (nabla_x86_features){{0}}; }
 #define ASK_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM of asm/prctl.h */
 #define TILE_DATA 18     /* its bit in XCR0 */
 
-/* Refused by kernels before 5.16, and where a thread's signal stack has no room
- * for 8 KiB more. */
+/* Requests the tile registers. Kernels before 5.16 refuse this, and so does any
+ * kernel if the signal stack of a thread is too small for 8 KiB more. */
 static int ask_for_tiles(void) {
   return syscall(SYS_arch_prctl, ASK_STATE, TILE_DATA) == 0;
 }

@@ -1,13 +1,15 @@
-/* What loops that write into the caches ask for before they get there. */
+/* Prefetching of the lines to which a loop will store, for loops that store
+ * into the caches. */
 #ifndef NABLA_QUANT_X86_AHEAD_H
 #define NABLA_QUANT_X86_AHEAD_H
 
 #include <immintrin.h>
 #include <stdint.h>
 
-/* Bytes ahead of what is written: of the line to be in the second cache, and of
- * the line to be in the first, to be written. Other distances up to 109 lines
- * and one step alone were slower; without, a store waits for its line. */
+/* Prefetch distances in bytes: of the line to be fetched into the second cache,
+ * and of the line to be fetched into the first for writing. Other distances up
+ * to 109 lines, and a single prefetch, were slower; without prefetch a store
+ * waits for its line. */
 enum { FAR_AHEAD = 77 * 64, NEAR_AHEAD = 29 * 64 };
 
 static inline __attribute__((always_inline)) void ask_for_line(uintptr_t out) {

@@ -1,6 +1,6 @@
-/* What the AVX2 stages share: values of each dtype as vectors of f32, and
- * packing. Values are taken 32 at a time, a "unit": codes of all widths then
- * fill whole bytes, and no block of 32 and more ends inside one. */
+/* Shared by the AVX2 stages: loads of each dtype as vectors of f32, and
+ * packing. Values are processed in units of 32: codes of all widths then fill
+ * whole bytes, and no block of 32 or more ends inside a unit. */
 #ifndef NABLA_QUANT_X86_AVX2_H
 #define NABLA_QUANT_X86_AVX2_H
 
@@ -8,28 +8,28 @@
 
 #include "quant/codec/kernel.h"
 
-/* Parameters that are constants where these are called (dtype, unit functions)
- * must reach the innermost loop as such. */
+/* Forces inlining: parameters that are constant at a call (dtype, unit
+ * functions) must be constants in the innermost loop. */
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
   UNIT = 32,
-  PARTS = UNIT / 16, /* of which each has a block of its own, or all have one */
+  PARTS = UNIT / 16, /* each has its own block, or all share one */
   LANES = 8,         /* dwords of a vector */
 };
 
 typedef __m256i vector;
 
-/* Every stage asks for what lies this far ahead, past the end of the buffer
- * too, which is harmless: the first stage of a chunk otherwise waits for
- * memory, and the second leaves it idle. Two chunks of 16 bits or one of 32. */
+/* Prefetch distance of every stage, also past the end of the buffer, which is
+ * harmless. Otherwise the first stage of a chunk waits for memory, and the
+ * second leaves the memory idle. It is two chunks of 16 bits or one of 32. */
 enum { AHEAD = 4096 };
 
 INLINE size_t width_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F32 ? 4 : 2;
 }
 
-/* The unit that lies AHEAD. */
+/* Prefetches the unit at the distance AHEAD. */
 INLINE void prefetch_unit(const uint8_t *in, nabla_dtype dtype) {
   const uintptr_t ahead = (uintptr_t)in + AHEAD;
   _mm_prefetch((const char *)ahead, _MM_HINT_T0);
@@ -45,14 +45,14 @@ INLINE __m128i load_half(const uint8_t *in) {
   return _mm_loadu_si128((const __m128i *)(const void *)in);
 }
 
-/* Fewer bytes than a vector has, and zeros. */
+/* Loads fewer bytes than a vector has, and zeros. */
 INLINE __m256i load_rest(const uint8_t *in, size_t bytes) {
   uint8_t copy[sizeof(__m256i)] = {0};
   memcpy(copy, in, bytes);
   return load_bytes(copy);
 }
 
-/* 64 bytes past the caches; both addresses are multiples of that. */
+/* Copies 64 bytes past the caches; both addresses must be multiples of 64. */
 INLINE void stream_line(uint8_t *out, const uint8_t *in) {
   for (int i = 0; i < 64; i += 32)
     _mm256_stream_si256(
@@ -70,7 +70,7 @@ INLINE void store_half(uint8_t *out, __m128i x) {
   _mm_storeu_si128((__m128i *)(void *)out, x);
 }
 
-/* Values i to i + 7. */
+/* Loads the values i to i + 7. */
 INLINE __m256 load_eight(const uint8_t *in, nabla_dtype dtype, size_t i) {
   const uint8_t *at = in + i * width_of(dtype);
   if (dtype == NABLA_DTYPE_F32) return _mm256_castsi256_ps(load_bytes(at));
@@ -79,8 +79,9 @@ INLINE __m256 load_eight(const uint8_t *in, nabla_dtype dtype, size_t i) {
       _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(at)), 16));
 }
 
-/* Vector `j` of a unit: values 8 j and on; of BF16, half of these and half of
- * others from the same half of the unit, which takes one instruction. */
+/* Loads vector `j` of a unit: the values from 8 j on. For BF16 these are four
+ * of them and four others from the same half of the unit, which takes one
+ * instruction. */
 INLINE __m256 load_part(const uint8_t *in, nabla_dtype dtype, size_t j) {
   if (dtype != NABLA_DTYPE_BF16) return load_eight(in, dtype, 8 * j);
   const __m256i words = load_bytes(in + j / 2 * 32);
@@ -94,8 +95,8 @@ INLINE __m256 magnitude_of(__m256 x) {
       x, _mm256_castsi256_ps(_mm256_set1_epi32((int)NABLA_F32_MAGNITUDE)));
 }
 
-/* The dwords of the four vectors of a unit as bytes, saturated, in some order
- * that `in_order` puts right: groups of four are in order already. */
+/* Packs the dwords of the four vectors of a unit to bytes, saturated. Groups of
+ * four are in order; `in_order` restores the order of the groups. */
 INLINE __m256i pack_bytes(const __m256i x[4]) {
   return _mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]),
                             _mm256_packs_epi32(x[2], x[3]));
@@ -107,15 +108,15 @@ INLINE __m256i in_order(__m256i bytes, nabla_dtype dtype) {
                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* Compares of the four vectors of a unit as 32 bits. */
+/* Returns the compares of the four vectors of a unit as 32 bits. */
 INLINE uint32_t bits_of(const __m256 compared[4], nabla_dtype dtype) {
   __m256i x[4];
   for (int j = 0; j < 4; j++) x[j] = _mm256_castps_si256(compared[j]);
   return (uint32_t)_mm256_movemask_epi8(in_order(pack_bytes(x), dtype));
 }
 
-/* Pairs of codes as bytes: the even one times `even`, the odd one times `odd`,
- * of which one is 1 and one 16. */
+/* Joins pairs of codes to bytes: the even one times `even` plus the odd one
+ * times `odd`, of which one is 1 and the other 16. */
 INLINE __m128i pack_nibbles(__m256i codes, int even, int odd) {
   const __m256i words =
       _mm256_maddubs_epi16(codes, _mm256_set1_epi16((short)(odd << 8 | even)));

@@ -1,5 +1,5 @@
-/* What the AVX-512 stages share: values of each dtype as vectors of f32. Values
- * are taken 64 at a time, a "unit": no block of 64 and more ends inside one. */
+/* Shared by the AVX-512 stages: loads of each dtype as vectors of f32. Values
+ * are processed in units of 64: no block of 64 or more ends inside a unit. */
 #ifndef NABLA_QUANT_X86_AVX512_H
 #define NABLA_QUANT_X86_AVX512_H
 
@@ -7,13 +7,13 @@
 
 #include "quant/codec/kernel.h"
 
-/* Parameters that are constants where these are called (dtype, unit functions)
- * must reach the innermost loop as such. */
+/* Forces inlining: parameters that are constant at a call (dtype, unit
+ * functions) must be constants in the innermost loop. */
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
   UNIT = 64,
-  PARTS = UNIT / 16, /* of which each may have a block of its own */
+  PARTS = UNIT / 16, /* each may have its own block */
   LANES = 16,        /* dwords of a vector */
 };
 
@@ -23,10 +23,10 @@ INLINE size_t width_of(nabla_dtype dtype) {
   return dtype == NABLA_DTYPE_F32 ? 4 : 2;
 }
 
-/* How far ahead a stage asks for memory, past the end of the buffer too, which
- * is harmless. The first stage of a chunk otherwise waits for memory, and the
- * second leaves it idle: the second asks for the next chunk, of f32 one, of 16
- * bits two. */
+/* Prefetch distance of a stage, also past the end of the buffer, which is
+ * harmless. Otherwise the first stage of a chunk waits for memory, and the
+ * second leaves the memory idle: the second prefetches the next chunk of f32,
+ * or the next two of 16 bits. */
 enum { AHEAD = 4096 };
 
 INLINE void prefetch_unit(const uint8_t *in, nabla_dtype dtype) {
@@ -41,13 +41,13 @@ INLINE __m256i load_half(const uint8_t *in) {
   return _mm256_loadu_si256((const __m256i *)(const void *)in);
 }
 
-/* Fewer bytes than a vector has, and zeros. */
+/* Loads fewer bytes than a vector has, and zeros. */
 INLINE __m512i load_rest(const uint8_t *in, size_t bytes) {
   if (bytes == 32) return _mm512_zextsi256_si512(load_half(in));
   return _mm512_maskz_loadu_epi8(_bzhi_u64(~UINT64_C(0), (unsigned)bytes), in);
 }
 
-/* 64 bytes past the caches; both addresses are multiples of that. */
+/* Copies 64 bytes past the caches; both addresses must be multiples of 64. */
 INLINE void stream_line(uint8_t *out, const uint8_t *in) {
   _mm512_stream_si512((__m512i *)(void *)out, _mm512_load_si512(in));
 }
@@ -58,7 +58,7 @@ INLINE void store_half(uint8_t *out, __m256i x) {
   _mm256_storeu_si256((__m256i *)(void *)out, x);
 }
 
-/* Values i to i + 15. */
+/* Loads the values i to i + 15. */
 INLINE __m512 load_sixteen(const uint8_t *in, nabla_dtype dtype, size_t i) {
   const uint8_t *at = in + i * width_of(dtype);
   if (dtype == NABLA_DTYPE_F32) return _mm512_loadu_ps(at);
@@ -67,8 +67,9 @@ INLINE __m512 load_sixteen(const uint8_t *in, nabla_dtype dtype, size_t i) {
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_half(at)), 16));
 }
 
-/* Vector `j` of a unit: values 16 j and on; of BF16, half of these and half of
- * others from the same half of the unit, which takes one instruction. */
+/* Loads vector `j` of a unit: the values from 16 j on. For BF16 these are half
+ * of them and half of others from the same half of the unit, which takes one
+ * instruction. */
 INLINE __m512 load_part(const uint8_t *in, nabla_dtype dtype, size_t j) {
   if (dtype != NABLA_DTYPE_BF16) return load_sixteen(in, dtype, 16 * j);
   const __m512i words = load_bytes(in + j / 2 * 64);
@@ -82,8 +83,8 @@ INLINE __m512 magnitude_of(__m512 x) {
       x, _mm512_castsi512_ps(_mm512_set1_epi32((int)NABLA_F32_MAGNITUDE)));
 }
 
-/* The dwords of the four vectors of a unit as bytes, saturated, in some order
- * that `in_order` puts right: groups of four are in order already. */
+/* Packs the dwords of the four vectors of a unit to bytes, saturated. Groups of
+ * four are in order; `in_order` restores the order of the groups. */
 INLINE __m512i pack_bytes(const __m512i x[4]) {
   return _mm512_packs_epi16(_mm512_packs_epi32(x[0], x[1]),
                             _mm512_packs_epi32(x[2], x[3]));
@@ -98,15 +99,16 @@ INLINE __m512i in_order(__m512i bytes, nabla_dtype dtype) {
       bytes);
 }
 
-/* The even bytes, in the order of in_order; then those of BF16. */
+/* The even bytes in the order of in_order; then the same for BF16. */
 static const uint8_t even_bytes[2][32] __attribute__((aligned(32))) = {
     {0, 2,  16, 18, 32, 34, 48, 50, 4,  6,  20, 22, 36, 38, 52, 54,
      8, 10, 24, 26, 40, 42, 56, 58, 12, 14, 28, 30, 44, 46, 60, 62},
     {0, 2,  4,  6,  16, 18, 20, 22, 32, 34, 36, 38, 48, 50, 52, 54,
      8, 10, 12, 14, 24, 26, 28, 30, 40, 42, 44, 46, 56, 58, 60, 62}};
 
-/* Pairs of codes that are as pack_bytes leaves them as bytes in order: the even
- * one times `even`, the odd one times `odd`, of which one is 1 and one 16. */
+/* Joins pairs of codes, as pack_bytes leaves them, to bytes in order: the even
+ * one times `even` plus the odd one times `odd`, of which one is 1 and the
+ * other 16. */
 INLINE __m256i nibbles_in_order(__m512i codes, int even, int odd,
                                 nabla_dtype dtype) {
   const __m512i words =

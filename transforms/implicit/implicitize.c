@@ -1,5 +1,5 @@
-/* nabla-implicitize: arguments of a function become implicit, so that a program
- * that was written for dense arrays can be tried with packed ones. */
+/* nabla-implicitize: makes arguments of a function implicit, so that a program
+ * for dense arrays can be tried with packed ones. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdio.h>
@@ -42,7 +42,8 @@ static bool find_function(MlirOperation module, const char *name,
   return false;
 }
 
-/* A call of the function, which gives what it takes now. */
+/* A search for calls of the function, which would now pass arguments of the
+ * wrong type. */
 typedef struct call_search {
   MlirStringRef name;
   MlirOperation found;
@@ -71,7 +72,7 @@ static bool check_calls(MlirOperation module, const char *name) {
   return false;
 }
 
-/* "#nabla.nf4<block = 64>", or that without "#nabla.". */
+/* Reads "#nabla.nf4<block = 64>", or the same without "#nabla.". */
 static bool read_encoding(MlirOperation module, const char *text,
                           MlirAttribute *out) {
   char full[256];
@@ -91,7 +92,7 @@ static bool read_encoding(MlirOperation module, const char *text,
   return false;
 }
 
-/* The nabla.name of an argument; empty where there is none. */
+/* Returns the nabla.name of an argument; empty if it has none. */
 static MlirStringRef argument_name(MlirOperation function, intptr_t index) {
   MlirAttribute all =
       mlirOperationGetAttributeByName(function, nabla_ref("arg_attrs"));
@@ -104,7 +105,8 @@ static MlirStringRef argument_name(MlirOperation function, intptr_t index) {
              : mlirStringAttrGetValue(name);
 }
 
-/* The argument of this name, or number; -1, reported, for none. */
+/* Returns the argument of this name or number; -1 after an error if there is
+ * none. */
 static intptr_t find_argument(const change *c, MlirStringRef name) {
   intptr_t count = mlirBlockGetNumArguments(c->entry);
   for (intptr_t i = 0; i < count; i++)
@@ -132,7 +134,7 @@ static bool refuse(const change *c, MlirStringRef name, const char *why) {
   return false;
 }
 
-/* The implicit type of an argument, or why there is none. */
+/* Makes the implicit type of an argument, or reports why there is none. */
 static bool implicit_type(const change *c, MlirStringRef name, MlirType from,
                           MlirType *out) {
   char message[NABLA_MESSAGE_SIZE];
@@ -158,7 +160,7 @@ static bool implicit_type(const change *c, MlirStringRef name, MlirType from,
   return true;
 }
 
-/* The function's type is that of its arguments. */
+/* Changes the function's type to that of its arguments. */
 static void update_type(const change *c) {
   MlirType types[1024];
   MlirAttribute old =

@@ -6,8 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Comparisons of a search: time grows with operations times lengths, so that in
- * a block of more than 16,384 operations only shorter repeats are found. */
+/* Limit on the comparisons of a search: their number is operations times
+ * lengths, so that in a block of more than 16,384 operations only shorter
+ * repeats are found. */
 #define MAX_WORK ((size_t)1 << 27)
 
 typedef struct nabla_place {
@@ -37,8 +38,8 @@ static MlirAttribute signature_of(MlirOperation op) {
       mlirFunctionTypeGet(nabla_op_context(op), in, operands, out, results));
 }
 
-/* Ops with regions or successors are compared with nothing. Attributes are
- * unique, so that equal keys are one. */
+/* Returns the key of an op; ops with regions or successors have none.
+ * Attributes are unique in MLIR, so that equal keys are one pointer. */
 static MlirAttribute key_of(MlirOperation op) {
   if (mlirOperationGetNumRegions(op) || mlirOperationGetNumSuccessors(op))
     return mlirAttributeGetNull();
@@ -109,15 +110,16 @@ static bool same(const nabla_sequence *s, size_t a, size_t b) {
   return !mlirAttributeIsNull(s->keys[a]) && s->keys[a].ptr == s->keys[b].ptr;
 }
 
-/* A part of a dense array, which a call would copy: a weight of gigabytes. */
+/* Returns whether an op takes a part of a dense array. A call would copy that
+ * array, perhaps a weight of gigabytes. */
 static bool is_part(MlirOperation op) {
   return nabla_is(op, "nabla.slice") || nabla_is(op, "nabla.split") ||
          nabla_is(op, "nabla.dynamic_slice") ||
          nabla_is(op, "tensor.extract_slice");
 }
 
-/* Do operands of ops a and b of two copies come from the same place of their
- * copy, or from outside of it? */
+/* Returns whether the operands of ops a and b, in two copies, come from the
+ * same place in their copies, or from outside. */
 static bool flows_alike(const nabla_sequence *s, const nabla_repeat *r,
                         size_t copy, size_t op) {
   size_t first = r->begin, other = r->begin + copy * r->length;
@@ -141,7 +143,7 @@ static bool flows_alike(const nabla_sequence *s, const nabla_repeat *r,
   return true;
 }
 
-/* Keeps the copies up to the first whose data flows otherwise. */
+/* Removes copies from the first one on whose data flow is different. */
 static void check_flow(const nabla_sequence *s, nabla_repeat *r) {
   for (size_t copy = 0; copy < r->copies; copy++)
     for (size_t op = 0; op < r->length; op++)
@@ -161,7 +163,7 @@ bool nabla_repeat_find(const nabla_sequence *s, size_t least, size_t copies,
   const size_t longest = MAX_WORK / (s->count + 1);
   for (size_t length = least; length * copies <= s->count && length <= longest;
        length++) {
-    size_t run = 0; /* of ops that equal the one `length` behind them */
+    size_t run = 0; /* number of ops that equal the op `length` later */
     for (size_t i = 0; i + length <= s->count; i++) {
       bool more = i + length < s->count && same(s, i, i + length);
       if (more) {

@@ -1,4 +1,5 @@
-/* Folding of ops on constants of one value; the table is splats.def. */
+/* Folding of ops on constants whose elements are all equal; the table is
+ * splats.def. */
 #include <math.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
@@ -9,11 +10,12 @@
 #include "transforms/simplify/simplify_views.h"
 #include "transforms/simplify/splats.h"
 
-/* Operands are `x`, as many as `count`; false where it cannot be told. */
+/* Computes the value of the result from `x`, the values of the `count`
+ * operands; returns false if it cannot be known. */
 typedef bool folding(MlirOperation op, intptr_t count, const nabla_splat *x,
                      nabla_splat *out);
 
-#define MOST 8 /* operands that are read before the rest is compared */
+#define MOST 8 /* operands that are read; the rest is compared with them */
 
 /* ---- element by element ---- */
 
@@ -21,7 +23,7 @@ static double rounded(MlirType element, double number) {
   return mlirTypeIsAF64(element) ? number : (double)(float)number;
 }
 
-/* As an integer with its sign. */
+/* Returns the integer with its sign. */
 static int64_t signed_of(const nabla_splat *x) {
   unsigned width = nabla_splat_width(x->element);
   if (mlirIntegerTypeIsUnsigned(x->element) || width == 1)
@@ -119,7 +121,7 @@ static bool predicate(MlirOperation op, intptr_t count, const nabla_splat *x,
                     out);
 }
 
-/* -1, 0, 1; 2 where one is NaN. */
+/* Returns -1, 0 or 1; 2 if one of the values is NaN. */
 static int order(const nabla_splat *a, const nabla_splat *b) {
   if (!a->is_float) {
     int64_t s = signed_of(a), t = signed_of(b);
@@ -147,7 +149,7 @@ static bool choose(MlirOperation op, intptr_t count, const nabla_splat *x,
   return true;
 }
 
-/* What fits in both; the rest is left to the program. */
+/* Converts a value that fits in both types; others are left to the program. */
 static bool convert(MlirOperation op, intptr_t count, const nabla_splat *x,
                     nabla_splat *out) {
   (void)count;
@@ -174,7 +176,8 @@ static bool convert(MlirOperation op, intptr_t count, const nabla_splat *x,
 
 /* ---- reductions ---- */
 
-/* Elements that are folded into one; 0 when there are too many. */
+/* Returns the number of elements that are reduced to one; 0 if there are too
+ * many. */
 static uint64_t reduced_count(MlirOperation op) {
   int64_t dims[NABLA_MAX_RANK];
   uint64_t all = 1;
@@ -189,7 +192,8 @@ static uint64_t reduced_count(MlirOperation op) {
   return all;
 }
 
-/* n times x where every partial sum is exact, in any order. */
+/* Multiplies x by n if every partial sum of n times x is exact, in any order.
+ */
 static bool sum_floats(uint64_t n, nabla_splat *x) {
   int exponent;
   if (x->number == 0) {
@@ -228,7 +232,7 @@ static bool reduce(MlirOperation op, intptr_t count, const nabla_splat *x,
         if (n & 1) power *= base;
       out->integer = bits_of(x->element, power);
       return true;
-    default: /* the greatest, least, any or all of equals */
+    default: /* maximum, minimum, any or all of equal values */
       return true;
   }
 }
@@ -285,7 +289,7 @@ static folding *find(MlirOperation op) {
 
 bool nabla_folds_splats(MlirOperation op) { return find(op) != NULL; }
 
-/* Ops of which the first operand alone is an array of values. */
+/* Ops of which only the first operand is an array of values. */
 static intptr_t values_of(MlirOperation op, folding *fold) {
   intptr_t count = fold == rearrange ? 1 : mlirOperationGetNumOperands(op);
   return count < MOST ? count : MOST;

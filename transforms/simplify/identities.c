@@ -74,7 +74,7 @@ static bool integer_is(const nabla_splat *x, wanted value) {
   }
 }
 
-/* Is operand `index` the constant of the row? */
+/* Returns whether operand `index` is the constant of the row. */
 static bool takes(const identity *row, MlirOperation op, intptr_t index) {
   nabla_splat x;
   if (!nabla_splat_read(mlirOperationGetOperand(op, index), &x) ||
@@ -84,8 +84,8 @@ static bool takes(const identity *row, MlirOperation op, intptr_t index) {
                     : integer_is(&x, row->value);
 }
 
-/* A constant, where the other operand is of the result's type, too: sizes that
- * are compared at run time stay. */
+/* Replaces the op by a constant if the other operand has the type of the
+ * result; otherwise the op compares sizes at run time and has to stay. */
 static bool give_constant(const identity *row, MlirOperation op,
                           intptr_t index) {
   MlirType type = nabla_result_type(op, 0);
@@ -108,7 +108,8 @@ static bool give(const identity *row, MlirOperation op, intptr_t index) {
   MlirType type = nabla_result_type(op, 0);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     if (i != index && !mlirTypeEqual(nabla_operand_type(op, i), type))
-      return false; /* the result knows more, or a size is compared */
+      return false; /* the result has more known sizes, or the op compares one
+                     */
   nabla_op_replace(op, &value);
   return true;
 }

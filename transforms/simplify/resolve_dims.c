@@ -1,8 +1,8 @@
-/* nabla-resolve-dims: a tensor.dim of what a linalg operation gives becomes the
- * size that its `outs` was made with. Upstream takes the static size of one
- * operand of a linalg.generic for that of all, and gives it to what made them:
- * a comparison of sizes that came after would find it equal to itself, and the
- * loops would read beyond the array. */
+/* nabla-resolve-dims: replaces a tensor.dim of the result of a linalg operation
+ * by the size with which its `outs` was made. Upstream assumes that the static
+ * size of one operand of a linalg.generic is the size of all, and propagates it
+ * to the operations that made them: a later comparison of sizes would compare
+ * that size with itself, and the loops would read beyond the array. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool constant_of(MlirValue value, int64_t *out) {
   return true;
 }
 
-/* The operand of tensor.empty that is the size of dimension `dim`. */
+/* Returns the operand of tensor.empty for the size of dimension `dim`. */
 static bool find_size(MlirOperation empty, int64_t dim, MlirValue *out) {
   const MlirType type = nabla_result_type(empty, 0);
   if (dim < 0 || dim >= mlirShapedTypeGetRank(type) ||
@@ -35,8 +35,8 @@ static bool find_size(MlirOperation empty, int64_t dim, MlirValue *out) {
   return true;
 }
 
-/* What `value` was cast from, or the tensor of `outs` that a linalg operation
- * computes it into: of the same sizes. */
+/* Returns the operand of a cast, or the tensor in `outs` for a result of a
+ * linalg operation; it has the sizes of `value`. */
 static bool find_origin(MlirValue value, MlirValue *out) {
   const MlirOperation op = nabla_defining_op(value);
   if (mlirOperationIsNull(op)) return false;
@@ -54,7 +54,7 @@ static bool find_origin(MlirValue value, MlirValue *out) {
   return mlirTypeEqual(mlirValueGetType(*out), mlirValueGetType(value));
 }
 
-/* Sizes of tensors that were made before are resolved before. */
+/* Resolves one size; the sizes of earlier tensors are resolved already. */
 static bool resolve(MlirOperation dim, void *self) {
   (void)self;
   MlirValue origin, size;

@@ -1,4 +1,4 @@
-/* See simplify_math.h. All are exact, bit for bit. */
+/* See simplify_math.h. All folds are exact, bit for bit. */
 #include "transforms/simplify/simplify_math.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -7,7 +7,7 @@
 #include "dialect/encoding/encoding.h"
 #include "transforms/ir/ir.h"
 
-/* Replaces `op` by a value of its type. */
+/* Replaces `op` by a value of the same type. */
 static bool replace(MlirOperation op, MlirValue value) {
   if (!mlirTypeEqual(mlirValueGetType(value), nabla_result_type(op, 0)))
     return false;
@@ -15,7 +15,8 @@ static bool replace(MlirOperation op, MlirValue value) {
   return true;
 }
 
-/* The operand's op, if it is of the same name as `op`; else null. */
+/* Returns the op that defines the operand if it has the same name as `op`; else
+ * null. */
 static MlirOperation same_inside(MlirOperation op) {
   MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
   bool same = !mlirOperationIsNull(inner) &&
@@ -42,7 +43,7 @@ bool nabla_fold_select(MlirOperation op) {
   MlirType condition = nabla_operand_type(op, 0);
   for (intptr_t i = 0; i < nabla_array_rank(condition); i++)
     if (nabla_is_dynamic(nabla_array_dim(condition, i)))
-      return false; /* it is compared at run time */
+      return false; /* its size is compared at run time */
   MlirValue yes = mlirOperationGetOperand(op, 1);
   return mlirValueEqual(yes, mlirOperationGetOperand(op, 2)) &&
          replace(op, yes);

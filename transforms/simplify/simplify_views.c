@@ -28,7 +28,7 @@ static MlirNamedAttribute integers(MlirOperation op, const char *key,
 
 /* ---- chains of views ---- */
 
-/* Code that is never reached may go round. */
+/* In unreachable code a chain may be a cycle. */
 #define MAX_CHAIN 64
 
 static bool is_view(MlirOperation op) {
@@ -36,7 +36,7 @@ static bool is_view(MlirOperation op) {
   return row && row->implicit == NABLA_IMPLICIT_views;
 }
 
-/* Does a reshape of `from` give exactly the view `to`? */
+/* Returns whether a reshape of `from` gives exactly the view `to`. */
 static bool reshapes(MlirType from, MlirType to) {
   nabla_strided want = nabla_implicit_strided(to), view;
   return nabla_encoding_is_stored(nabla_implicit_encoding(from).kind) &&
@@ -99,7 +99,7 @@ static bool takes_all(MlirOperation op, const cuts *c) {
   return true;
 }
 
-/* slice(slice(x)) = slice(x), where the shapes are known. */
+/* slice(slice(x)) = slice(x), if the shapes are known. */
 static bool compose_slices(MlirOperation op, const cuts *outer) {
   MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
   if (!nabla_is(inner, "nabla.slice") ||
@@ -134,7 +134,7 @@ bool nabla_fold_slice(MlirOperation op) {
 
 /* ---- broadcast_in_dim, split, concatenate, flip, pad ---- */
 
-/* broadcast(broadcast(x)) = broadcast(x), where the shapes are known. */
+/* broadcast(broadcast(x)) = broadcast(x), if the shapes are known. */
 bool nabla_fold_broadcasts(MlirOperation op) {
   int64_t dims[NABLA_MAX_RANK], inner_dims[NABLA_MAX_RANK];
   MlirOperation inner = nabla_defining_op(mlirOperationGetOperand(op, 0));
@@ -155,7 +155,7 @@ bool nabla_fold_broadcasts(MlirOperation op) {
   return replace(op, mlirOperationGetResult(nabla_op_create(op, &spec), 0));
 }
 
-/* One piece is the whole. */
+/* A split into one piece, or a concatenation of one. */
 bool nabla_fold_split(MlirOperation op) {
   MlirValue whole = mlirOperationGetOperand(op, 0);
   if (mlirOperationGetNumResults(op) != 1 ||
@@ -164,7 +164,8 @@ bool nabla_fold_split(MlirOperation op) {
   return replace(op, whole);
 }
 
-/* All pieces of a split in their order, of the same dimension. */
+/* A concatenation of all pieces of a split, in order and along the same
+ * dimension. */
 static bool joins_split(MlirOperation op, MlirOperation split) {
   if (!nabla_is(split, "nabla.split") ||
       mlirOperationGetNumResults(split) != mlirOperationGetNumOperands(op) ||
@@ -199,7 +200,7 @@ static uint32_t flipped(MlirOperation op) {
   return bits;
 }
 
-/* flip(flip(x)) of the same dimensions, or of none. */
+/* flip(flip(x)) along the same dimensions, or a flip along none. */
 bool nabla_fold_flip(MlirOperation op) {
   MlirValue value = mlirOperationGetOperand(op, 0);
   MlirOperation inner = nabla_defining_op(value);
@@ -213,7 +214,7 @@ bool nabla_fold_flip(MlirOperation op) {
   return replace(op, value);
 }
 
-/* Nothing is added and nothing taken away. */
+/* A pad that neither adds nor removes elements. */
 bool nabla_fold_pad(MlirOperation op) {
   static const char *const keys[] = {"low", "high", "interior"};
   int64_t list[NABLA_MAX_RANK];

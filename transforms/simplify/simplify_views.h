@@ -6,9 +6,9 @@
 #include <mlir-c/IR.h>
 #include <stdbool.h>
 
-/* A view of a view of ... an implicit array: one that the chain already has, or
- * one reshape of one of them. A type says which elements it names, so that
- * equal types of one chain are equal arrays. */
+/* Replaces a view of a view of ... an implicit array by an equal value of the
+ * chain, or by one reshape of such a value. Values of one chain with equal
+ * types are equal arrays, since the type determines the elements. */
 bool nabla_fold_view_chain(MlirOperation op);
 
 bool nabla_fold_slice(MlirOperation op);
@@ -18,7 +18,7 @@ bool nabla_fold_concatenate(MlirOperation op);
 bool nabla_fold_flip(MlirOperation op);
 bool nabla_fold_pad(MlirOperation op);
 
-/* Whether every dimension of an array is known. */
+/* Returns whether every dimension of an array is known. */
 bool nabla_array_is_static(MlirType type);
 
 #endif

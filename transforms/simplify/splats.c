@@ -1,4 +1,4 @@
-/* See splats.h: reading and making arrays of one value. */
+/* See splats.h: reading and making constants of equal elements. */
 #include "transforms/simplify/splats.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -36,7 +36,7 @@ static uint64_t keep_bits(MlirType element, uint64_t bits) {
   return width < 64 ? bits & (((uint64_t)1 << width) - 1) : bits;
 }
 
-/* An element, as an attribute, of a type that the dialect has. */
+/* Returns an element as an attribute, of a type of the dialect. */
 static bool read_number(MlirAttribute value, MlirType element,
                         nabla_splat *out) {
   *out = (nabla_splat){.element = element};
