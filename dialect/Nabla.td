@@ -366,11 +366,16 @@ def Nabla_DotGeneralOp : Nabla_InferOp<"dot_general"> {
 
 def Nabla_FusedDotOp : Nabla_Op<"fused_dot", [
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
-  let summary = "Multiplies by a packed weight, which is decoded on the fly";
+  let summary = "Multiplies by a weight with a kernel; a packed one is decoded on the fly";
   let description = [{
     y[m, n] = sum over k of x[m, k] * w[n, k], then the steps of `epilogue` in
     order, in f32: "bias" adds its operand b[n], "add" its operand r[m, n],
     "relu", "silu". Made by `nabla-dispatch` and `nabla-fuse`.
+
+    `w` is packed, or a tensor. Of a tensor `batching` and `contracting` say, as
+    those of `dot_general`, which dimension of either side is contracted (the
+    second, where they say nothing) and which are batches; one dimension of each
+    side is free. Then "add" has an operand of the shape of the result.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -379,14 +384,26 @@ def Nabla_FusedDotOp : Nabla_Op<"fused_dot", [
           : tensor<?x64xf32>, !w, tensor<8xf32>
       return %y : tensor<?x8xf32>
     }
+    func.func @fused_dot_dense(%x: tensor<?x64xf32>, %w: tensor<64x8xf32>) -> tensor<?x8xf32> {
+      %y = nabla.fused_dot %x, %w contracting = [1] x [0]
+          : tensor<?x64xf32>, tensor<64x8xf32>
+      return %y : tensor<?x8xf32>
+    }
     ```
   }];
-  let arguments = (ins Nabla_FloatTensor:$x, Nabla_ImplicitType:$w,
+  let arguments = (ins Nabla_FloatTensor:$x, Nabla_FloatArray:$w,
       Variadic<Nabla_FloatTensor>:$extra,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$lhs_batching,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$rhs_batching,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$lhs_contracting,
+      DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$rhs_contracting,
       DefaultValuedOptionalAttr<StrArrayAttr, "{}">:$epilogue);
   let results = (outs Nabla_FloatTensor:$result);
   let assemblyFormat = [{
-    $x `,` $w (`(` $extra^ `)`)? (`epilogue` `=` $epilogue^)? attr-dict
+    $x `,` $w (`(` $extra^ `)`)?
+    (`batching` `=` $lhs_batching^ `x` $rhs_batching)?
+    (`contracting` `=` $lhs_contracting^ `x` $rhs_contracting)?
+    (`epilogue` `=` $epilogue^)? attr-dict
     `:` type($x) `,` qualified(type($w)) (`,` type($extra)^)?
   }];
   let extraClassDefinition = verifyHook # inferHook;

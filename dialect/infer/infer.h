@@ -21,6 +21,8 @@ nabla_inference infer_neg, infer_mul;
 nabla_inference infer_concatenate, infer_stack;
 /* infer_encoding.c */
 nabla_inference infer_materialize, infer_unpack, infer_implicit_depth;
+/* infer_dot.c */
+nabla_inference infer_dot_general, infer_fused_dot;
 /* infer_gather.c */
 nabla_inference infer_gather, infer_scatter;
 /* infer_window.c */
@@ -56,6 +58,9 @@ MlirType nabla_infer_tensor(intptr_t rank, const int64_t *shape,
 MlirLogicalResult nabla_infer_give(MlirType type, MlirType types[],
                                    intptr_t *count);
 nabla_shape_text nabla_infer_text(MlirType type);
+
+/* Whether `value` is one of the `count` entries of `list`. */
+bool nabla_infer_contains(intptr_t count, const int64_t *list, int64_t value);
 
 /* Returns an integer attribute that ODS requires; -1 if it is missing. */
 int64_t nabla_infer_integer(const nablaInference *in, const char *key);

@@ -22,6 +22,12 @@ MlirLogicalResult nabla_infer_give(MlirType type, MlirType types[],
   return mlirLogicalResultSuccess();
 }
 
+bool nabla_infer_contains(intptr_t count, const int64_t *list, int64_t value) {
+  for (intptr_t i = 0; i < count; i++)
+    if (list[i] == value) return true;
+  return false;
+}
+
 nabla_shape_text nabla_infer_text(MlirType type) {
   int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(type);

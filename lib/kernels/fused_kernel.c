@@ -140,6 +140,9 @@ static void load_args(nabla_emitter *e) {
   e->m = load_arg(e, NABLA_ARG_M);
   e->n = size_of(e, spec->n, NABLA_ARG_N, 1);
   e->k = size_of(e, spec->k, NABLA_ARG_K, spec->any_size);
+  e->x_stride = spec->x_layout == NABLA_X_STRIDED
+                    ? load_arg(e, NABLA_ARG_X_STRIDE)
+                    : e->k;
   e->codes = load_pointer(e, NABLA_ARG_CODES);
   e->scales = load_pointer(e, NABLA_ARG_SCALES);
   if (spec->format.zero_point)

@@ -1,7 +1,8 @@
 /* The fused dot product with a packed weight: y = epilogue(x . w), as kernels
  * (lib/runtime/matmul/kernel.h) that decode w where they use it.
  *
- * x is M x K, dense, row-major; y is M x N, dense, row-major. w is N x K by a
+ * x is M x K, dense, row-major (nabla_x_layout has other forms); y is M x N,
+ * dense, row-major. w is N x K by a
  * view of packed storage: element (n, k) is flat element offset + n * stride_n
  * + k * stride_k of the storage. M is known at run time only; a kernel is made
  * for a range of it (nabla_fused_classes). N, K and all about w are static, but
@@ -29,6 +30,13 @@ typedef enum nabla_fused_step {
 } nabla_fused_step;
 #define NABLA_FUSED_MAX_STEPS 8
 
+/* Where element (m, k) of x is. A single row is the same in all of them. */
+typedef enum nabla_x_layout {
+  NABLA_X_ROWS,    /* m * K + k */
+  NABLA_X_STRIDED, /* m * stride + k; the stride is a kernel argument */
+  NABLA_X_COLUMNS, /* k * M + m */
+} nabla_x_layout;
+
 typedef struct nabla_fused_spec {
   nabla_format format; /* of the storage; block is the elements per scale, also
                           for rows (NABLA_PER_ROW). encoding NULL: w is dense */
@@ -51,7 +59,8 @@ typedef struct nabla_fused_spec {
   nabla_numerics numerics;
   nabla_weight_layout layout;
   nabla_dtype x_type, y_type; /* F32, F16, BF16                             */
-  nabla_dtype w_type;         /* values of w are rounded to it: F32 is exact */
+  nabla_x_layout x_layout;
+  nabla_dtype w_type; /* values of w are rounded to it: F32 is exact */
   nabla_fused_step steps[NABLA_FUSED_MAX_STEPS];
   uint32_t step_count;
   nabla_features features; /* what the target has */

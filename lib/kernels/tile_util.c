@@ -62,7 +62,7 @@ void nabla_emit_tile_rows(nabla_emitter *e, nabla_ssa first, unsigned count,
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa row = k_add_constant(e, first, i);
     row = k_minimum(e, row, last);
-    row = k_product(e, row, e->k);
+    row = k_product(e, row, e->x_stride);
     out[i] = k_address(e, e->x, k_multiply(e, row, size));
   }
 }

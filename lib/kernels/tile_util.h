@@ -34,8 +34,8 @@ nabla_ssa nabla_emit_row_start(nabla_emitter *e, nabla_ssa row);
  * w. */
 uint64_t nabla_row_alignment(const nabla_fused_spec *spec, uint64_t most);
 
-/* Addresses of rows first, first + 1, ... of x; rows beyond the last are the
- * last row. */
+/* Addresses of rows first, first + 1, ... of x, whose elements are consecutive;
+ * rows beyond the last are the last row. */
 void nabla_emit_tile_rows(nabla_emitter *e, nabla_ssa first, unsigned count,
                           nabla_ssa *out);
 

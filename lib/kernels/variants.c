@@ -32,6 +32,14 @@ uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
   return spec->m_max ? spec->m_max : UINT64_MAX;
 }
 
+int nabla_spec_is_dense(const nabla_fused_spec *spec) {
+  return !spec->format.encoding && !spec->ggml;
+}
+
+nabla_x_layout nabla_spec_x_layout(const nabla_fused_spec *spec) {
+  return nabla_spec_last_m(spec) == 1 ? NABLA_X_ROWS : spec->x_layout;
+}
+
 /* For large K the accumulation chain of the kernel for M = 1 would exceed the
  * documented error bound: the kernel for M = 2 is used there. */
 nabla_fused_spec nabla_fused_exact(const nabla_fused_spec *spec) {
@@ -63,6 +71,10 @@ uint32_t nabla_fused_class_of(const nabla_fused_spec *list, uint32_t count,
 static int serves(const nabla_kernel_variant *variant,
                   const nabla_fused_spec *spec) {
   nabla_fused_spec exact = *spec;
+  nabla_x_layout x = nabla_spec_x_layout(spec);
+  if ((x == NABLA_X_STRIDED && !variant->takes_strided_x) ||
+      (x == NABLA_X_COLUMNS && !variant->takes_columns_of_x))
+    return 0;
   exact.numerics = NABLA_NUMERICS_F32;
   return variant->applies(spec) || variant->applies(&exact);
 }

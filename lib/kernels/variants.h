@@ -10,6 +10,8 @@ typedef struct nabla_kernel_variant {
   const char *name;
   const char *instruction;  /* of its products, if always the same */
   int takes_blocks;         /* it may apply to specs with `ggml` too */
+  int takes_strided_x;      /* several rows of NABLA_X_STRIDED */
+  int takes_columns_of_x;   /* several rows of NABLA_X_COLUMNS */
   uint32_t dedicated_max_m; /* for no more of x than these it is another, */
                             /* faster kernel; or 0                        */
   int has_exact;            /* it calls @NAME_exact, which computes
@@ -53,5 +55,11 @@ uint64_t nabla_spec_row_stride(const nabla_fused_spec *spec);
 
 /* The largest M of `spec`. */
 uint64_t nabla_spec_last_m(const nabla_fused_spec *spec);
+
+/* Is w a dense array? */
+int nabla_spec_is_dense(const nabla_fused_spec *spec);
+
+/* The layout of x: NABLA_X_ROWS where there is one row. */
+nabla_x_layout nabla_spec_x_layout(const nabla_fused_spec *spec);
 
 #endif

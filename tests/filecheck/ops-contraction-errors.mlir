@@ -99,7 +99,7 @@ func.func @f(%a: tensor<2x3xf32>, %b: tensor<4x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x8xf32>, %w: !nabla.implicit<4x9xf32, #nabla.nf4<block = 64>>) {
-  // expected-error @+1 {{'nabla.fused_dot' op contracted dimensions disagree: 8 and 9}}
+  // expected-error @+1 {{'nabla.fused_dot' op contracting dimensions disagree: 8 (dimension 1 of lhs) and 9 (dimension 1 of rhs)}}
   %0 = nabla.fused_dot %x, %w : tensor<?x8xf32>, !nabla.implicit<4x9xf32, #nabla.nf4<block = 64>>
   return
 }
@@ -107,7 +107,7 @@ func.func @f(%x: tensor<?x8xf32>, %w: !nabla.implicit<4x9xf32, #nabla.nf4<block 
 // -----
 
 func.func @f(%x: tensor<?x8xf32>, %w: !nabla.implicit<4x8xf32, #nabla.splat<0.5 : f32>>) {
-  // expected-error @+1 {{'nabla.fused_dot' op w is packed}}
+  // expected-error @+1 {{'nabla.fused_dot' op w is a tensor or packed}}
   %0 = nabla.fused_dot %x, %w : tensor<?x8xf32>, !nabla.implicit<4x8xf32, #nabla.splat<0.5 : f32>>
   return
 }
@@ -181,5 +181,29 @@ func.func @f(%x: tensor<3x8xf32>, %w: !nabla.implicit<4x8xf32, #nabla.nf4<block 
 func.func @f(%x: tensor<3x8xf32>, %w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) {
   // expected-error @+1 {{'nabla.fused_dot' op attribute 'epilogue' failed to satisfy constraint: string array attribute}}
   %0 = "nabla.fused_dot"(%x, %w) {epilogue = [3]} : (tensor<3x8xf32>, !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) -> tensor<3x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>, %w: !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>) {
+  // expected-error @+1 {{'nabla.fused_dot' op with a packed w the last dimensions are contracted}}
+  %0 = nabla.fused_dot %x, %w contracting = [1] x [1] : tensor<?x8xf32>, !nabla.implicit<4x8xf32, #nabla.nf4<block = 64>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xf32>, %w: tensor<4x8xf32>) {
+  // expected-error @+1 {{'nabla.fused_dot' op x and w have one contracting and one free dimension besides those of the batch, not 2x?x8 and 4x8}}
+  %0 = nabla.fused_dot %x, %w contracting = [2] x [1] : tensor<2x?x8xf32>, tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3x8xf32>, %w: tensor<2x4x8xf32>, %r: tensor<3x4xf32>) {
+  // expected-error @+1 {{'nabla.fused_dot' op operand of epilogue step 'add' must be of the shape of the result 2x3x4}}
+  %0 = nabla.fused_dot %x, %w(%r) batching = [0] x [0] contracting = [2] x [2] epilogue = ["add"] : tensor<2x3x8xf32>, tensor<2x4x8xf32>, tensor<3x4xf32>
   return
 }

@@ -12,6 +12,7 @@
 #include "transforms/composite/decompositions.h"
 #include "transforms/dispatch/dispatch_work.h"
 #include "transforms/dispatch/rules.h"
+#include "transforms/dispatch/rules_dense.h"
 #include "transforms/ir/target.h"
 #include "transforms/passes.h"
 #include "transforms/simplify/splats.h"
@@ -157,10 +158,19 @@ static bool needs_dispatch(MlirOperation op) {
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
 
-/* Whether rules are tried on the op: it needs dispatch, or it has any implicit
- * operand, which a rule from a file or from nabla_add_rule may match. */
+/* Whether the op is a product of tensors: rules of the table may take it, those
+ * from outside are for implicit operands. */
+static bool is_dense_product(MlirOperation op) {
+  return (nabla_is(op, "nabla.dot_general") || nabla_is(op, "nabla.linear")) &&
+         !nablaTypeIsAImplicit(nabla_operand_type(op, 0)) &&
+         !nablaTypeIsAImplicit(nabla_operand_type(op, 1));
+}
+
+/* Whether rules are tried on the op: it needs dispatch, it has any implicit
+ * operand, which a rule from a file or from nabla_add_rule may match, or it is
+ * a product of tensors. */
 static bool may_be_asked(MlirOperation op) {
-  if (needs_dispatch(op)) return true;
+  if (needs_dispatch(op) || is_dense_product(op)) return true;
   if (!nabla_op_find(op)) return false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
     if (nablaTypeIsAImplicit(nabla_operand_type(op, i))) return true;
@@ -171,6 +181,7 @@ typedef struct dispatching {
   const nabla_rule_set *rules;
   nabla_work work;
   report report;
+  bool again; /* a composite was replaced by operations that have rules */
 } dispatching;
 
 static nabla_rule_outcome call_rule(const nabla_dispatch_rule *rule,
@@ -237,9 +248,31 @@ static bool fall_back(dispatching *d, MlirOperation op, const char *why) {
   return materialize(op, &d->report, why);
 }
 
+/* Asks the table alone; an op that no rule takes stays as it is. A large linear
+ * is decomposed here, so that its product is asked for in the next pass. */
+static bool dispatch_dense(dispatching *d, MlirOperation op) {
+  const char *why;
+  size_t count;
+  const nabla_dispatch_rule *table = nabla_dispatch_rules(&count), *rule;
+  MlirLocation location = mlirOperationGetLocation(op);
+  if (nabla_is_composite(op)) {
+    if (!nabla_linear_pays(op)) return true;
+    d->again = true;
+    return nabla_decompose(op);
+  }
+  nabla_rule_outcome outcome =
+      nabla_dispatch_rules_apply(table, count, op, &rule, &why);
+  if (outcome == NABLA_RULE_DECLINED) remark(op, true, "Loops", why);
+  if (outcome != NABLA_RULE_APPLIED) return outcome != NABLA_RULE_FAILED;
+  nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
+                          rule->summary);
+  return true;
+}
+
 static bool dispatch(dispatching *d, MlirOperation op) {
   const char *why = "";
   MlirLocation location = mlirOperationGetLocation(op); /* op may be erased */
+  if (is_dense_product(op)) return dispatch_dense(d, op);
   /* This ends: each refinement by a built-in rule removes one kind of implicit
    * operand, and refinements by other rules are limited in number. */
   for (int round = 0; round < MAX_ROUNDS && may_be_asked(op); round++) {
@@ -274,9 +307,11 @@ static bool dispatch_pass(dispatching *d, MlirOperation root) {
  * create ops that need it too. */
 static bool dispatch_all(dispatching *d, MlirOperation root) {
   for (int pass = 0; pass < MAX_PASSES; pass++) {
+    d->again = false;
     if (!dispatch_pass(d, root)) return false;
     nabla_op_list left = nabla_ops_collect(root, needs_dispatch);
-    bool done = left.count == 0 && !left.failed, failed = left.failed;
+    bool done = left.count == 0 && !left.failed && !d->again;
+    bool failed = left.failed;
     nabla_op_list_deinit(&left);
     if (done || failed) return !failed;
   }

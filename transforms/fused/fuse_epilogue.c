@@ -6,6 +6,7 @@
 #include "dialect/bridge.h"
 #include "dialect/verify/checks.h"
 #include "lib/kernels/fused_kernel.h"
+#include "transforms/fused/fused_dense.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
 
@@ -65,14 +66,23 @@ static MlirValue size_operand(MlirOperation op, int64_t dim) {
   return mlirOperationGetOperand(op, at);
 }
 
+/* From a dimension of a product to that of x, where it is one of x. */
+static bool step_to_x(MlirOperation fused, size *s) {
+  nabla_fused_dims dims = nabla_fused_dims_of(fused);
+  if (s->dim > dims.batches) return false;
+  s->from = mlirOperationGetOperand(fused, 0);
+  s->dim = s->dim < dims.batches ? dims.x_batch[s->dim] : dims.x_free;
+  return true;
+}
+
 /* One step back from `s`; false at the end. */
 static bool step_back(size *s) {
   int64_t order[NABLA_MAX_RANK];
   MlirOperation op = nabla_defining_op(s->from);
   if (mlirOperationIsNull(op)) return false;
   if (s->dim < 0) return read_dim(op, s);
-  bool rows = nabla_is(op, "nabla.fused_dot") && s->dim == 0;
-  if (rows || nabla_is(op, "nabla.relu") || nabla_is(op, "nabla.silu")) {
+  if (nabla_is(op, "nabla.fused_dot")) return step_to_x(op, s);
+  if (nabla_is(op, "nabla.relu") || nabla_is(op, "nabla.silu")) {
     s->from = mlirOperationGetOperand(op, 0);
     return true;
   }
@@ -148,6 +158,20 @@ static bool read_step(MlirOperation user, MlirValue value, bool shaped,
   return shaped && mlirTypeEqual(mlirValueGetType(other), type);
 }
 
+/* The attributes of a fused_dot but its epilogue. */
+static intptr_t attributes_of(MlirOperation fused, MlirNamedAttribute *out) {
+  static const char *const keys[] = {"lhs_batching", "rhs_batching",
+                                     "lhs_contracting", "rhs_contracting"};
+  intptr_t count = 0;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    MlirAttribute value =
+        mlirOperationGetAttributeByName(fused, nabla_ref(keys[i]));
+    if (!mlirAttributeIsNull(value))
+      out[count++] = nabla_named(nabla_op_context(fused), keys[i], value);
+  }
+  return count;
+}
+
 /* A fused_dot with one more step, before `before`. */
 static MlirOperation extend(MlirOperation fused, const step *more,
                             MlirOperation before) {
@@ -165,10 +189,12 @@ static MlirOperation extend(MlirOperation fused, const step *more,
   for (intptr_t i = 0; i < steps; i++)
     names[i] = mlirArrayAttrGetElement(old, i);
   names[steps++] = mlirStringAttrGet(context, nabla_ref(more->name));
-  MlirNamedAttribute epilogue =
+  MlirNamedAttribute list[5];
+  intptr_t attributes = attributes_of(fused, list);
+  list[attributes++] =
       nabla_named(context, "epilogue", mlirArrayAttrGet(context, steps, names));
-  nabla_op_spec spec = {"nabla.fused_dot", count, operands, -1, NULL, 1,
-                        &epilogue};
+  nabla_op_spec spec = {"nabla.fused_dot", count, operands, -1, NULL,
+                        attributes,        list};
   return nabla_op_create(before, &spec);
 }
 
@@ -189,8 +215,9 @@ static MlirValue reshape_again(MlirOperation op, MlirValue value,
 static bool keeps_columns(MlirOperation reshape) {
   MlirType from = nabla_operand_type(reshape, 0);
   MlirType to = nabla_result_type(reshape, 0);
-  intptr_t rank = nabla_array_rank(to);
-  return rank > 0 && nabla_array_dim(from, 1) == nabla_array_dim(to, rank - 1);
+  intptr_t rank = nabla_array_rank(to), last = nabla_array_rank(from) - 1;
+  return rank > 0 &&
+         nabla_array_dim(from, last) == nabla_array_dim(to, rank - 1);
 }
 
 /* Takes one user into the epilogue; the new fused_dot, or null. */

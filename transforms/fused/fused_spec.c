@@ -8,8 +8,7 @@
 #include "dialect/encoding/encoding.h"
 #include "transforms/ir/ir.h"
 
-/* The dtype of a float of at most 32 bits; false for any other element. */
-static bool float_dtype(MlirType type, nabla_dtype *out) {
+bool nabla_fused_dtype(MlirType type, nabla_dtype *out) {
   if (mlirTypeIsAF32(type))
     *out = NABLA_DTYPE_F32;
   else if (mlirTypeIsAF16(type))
@@ -24,7 +23,7 @@ static bool float_dtype(MlirType type, nabla_dtype *out) {
 const char *nabla_fused_weight_of(MlirType w, nabla_features features,
                                   nabla_fused_spec *out) {
   *out = (nabla_fused_spec){.features = features};
-  if (!float_dtype(nabla_array_element(w), &out->w_type))
+  if (!nabla_fused_dtype(nabla_array_element(w), &out->w_type))
     return "kernels compute in f32, f16 and bf16";
   nabla_encoding_info info = nabla_implicit_encoding(w);
   if (!info.row && !info.ggml) return "only codes with scales have kernels";
@@ -54,7 +53,7 @@ const char *nabla_fused_spec_of(const nabla_target *target, MlirType x,
   const char *objection = nabla_fused_weight_of(w, features, out);
   nabla_strided view = nabla_implicit_strided(w);
   if (objection) return objection;
-  if (!float_dtype(nabla_array_element(x), &out->x_type))
+  if (!nabla_fused_dtype(nabla_array_element(x), &out->x_type))
     return "kernels compute in f32, f16 and bf16";
   if (view.rank != 2) return "the weight is not of rank 2";
   out->y_type = out->x_type;
@@ -96,9 +95,13 @@ bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out) {
 }
 
 void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
-  nabla_text_add(out, "nabla_fused_%s%s_%s%llu_%llux%llu",
-                 s->ggml ? "ggml_" : "",
-                 s->ggml ? s->ggml->name : s->format.encoding->name,
+  nabla_text_add(out, "nabla_fused_");
+  if (s->ggml)
+    nabla_text_add(out, "ggml_%s", s->ggml->name);
+  else
+    nabla_text_add(out, "%s",
+                   s->format.encoding ? s->format.encoding->name : "dense");
+  nabla_text_add(out, "_%s%llu_%llux%llu",
                  s->format.granularity == NABLA_PER_ROW ? "row" : "b",
                  (unsigned long long)s->format.block, (unsigned long long)s->n,
                  (unsigned long long)s->k);
@@ -111,6 +114,9 @@ void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
   if (s->format.scale != NABLA_SCALE_F32)
     nabla_text_add(out, "_scale%s", nabla_scale_info_of(s->format.scale)->name);
   if (s->format.zero_point) nabla_text_add(out, "_zero");
+  if (s->x_layout)
+    nabla_text_add(out,
+                   s->x_layout == NABLA_X_COLUMNS ? "_columns" : "_strided");
   if (s->nested_block)
     nabla_text_add(out, "_nested%llu", (unsigned long long)s->nested_block);
   if (s->numerics) nabla_text_add(out, "_%s", nabla_numerics_name(s->numerics));

@@ -23,6 +23,9 @@ const char *nabla_fused_spec_of(const nabla_target *target, MlirType x,
 const char *nabla_fused_weight_of(MlirType w, nabla_features features,
                                   nabla_fused_spec *out);
 
+/* The dtype of a float of at most 32 bits; false for any other element. */
+bool nabla_fused_dtype(MlirType type, nabla_dtype *out);
+
 /* Whether kernels read scales of this implicit type, and how. */
 bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out);
 

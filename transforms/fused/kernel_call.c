@@ -19,9 +19,24 @@ void nabla_kernel_args_add_component(nabla_kernel_args *w, MlirType type,
 
 /* Components may be a part of others, a slice that a scan takes: their buffers
  * begin anywhere. All else begins where its memory does. */
-static const char *layout_of(MlirType tensor) {
-  return mlirShapedTypeGetRank(tensor) ? "strided<[1], offset: ?>"
-                                       : "strided<[], offset: ?>";
+static void add_layout(nabla_text *text, MlirType tensor) {
+  intptr_t rank = mlirShapedTypeGetRank(tensor);
+  nabla_text_add(text, "strided<[");
+  for (intptr_t i = 0; i < rank; i++) {
+    int64_t stride = 1;
+    for (intptr_t d = i + 1; d < rank && stride >= 0; d++) {
+      int64_t size = mlirShapedTypeGetDimSize(tensor, d);
+      if (nabla_is_dynamic(size) ||
+          __builtin_mul_overflow(stride, size, &stride))
+        stride = -1;
+    }
+    nabla_text_add(text, "%s", i ? ", " : "");
+    if (stride < 0)
+      nabla_text_add(text, "?");
+    else
+      nabla_text_add(text, "%lld", (long long)stride);
+  }
+  nabla_text_add(text, "], offset: ?>");
 }
 
 static bool is_component(const nabla_kernel_args *w, intptr_t argument) {
@@ -38,7 +53,10 @@ static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
       nabla_text_add(text, "%lldx", (long long)dim);
   }
   nabla_text_add_type(text, mlirShapedTypeGetElementType(tensor));
-  if (anywhere) nabla_text_add(text, ", %s", layout_of(tensor));
+  if (anywhere) {
+    nabla_text_add(text, ", ");
+    add_layout(text, tensor);
+  }
   nabla_text_add(text, ">");
 }
 
@@ -47,19 +65,21 @@ static void add_offset(const nabla_kernel_args *w, int arg, const char *buffer,
                        MlirType tensor) {
   MlirType element = mlirShapedTypeGetElementType(tensor);
   int bytes = mlirTypeIsAF32(element) ? 4 : mlirTypeIsAInteger(element) ? 1 : 2;
+  int rank = (int)mlirShapedTypeGetRank(tensor);
   nabla_text_add(w->text,
                  "  %%m%d:%d = memref.extract_strided_metadata %%%s : ", arg,
-                 mlirShapedTypeGetRank(tensor) ? 4 : 2, buffer);
+                 2 + 2 * rank, buffer);
   add_memref(w->text, tensor, true);
   nabla_text_add(w->text, " -> memref<");
   nabla_text_add_type(w->text, element);
+  nabla_text_add(w->text, ">, index");
+  for (int i = 0; i < 2 * rank; i++) nabla_text_add(w->text, ", index");
   nabla_text_add(w->text,
-                 ">, index%s\n"
+                 "\n"
                  "  %%s%d = arith.constant %d : index\n"
                  "  %%o%d = arith.muli %%m%d#1, %%s%d : index\n"
                  "  %%t%d = arith.addi %%p%d, %%o%d : index\n",
-                 mlirShapedTypeGetRank(tensor) ? ", index, index" : "", arg,
-                 bytes, arg, arg, arg, arg, arg, arg);
+                 arg, bytes, arg, arg, arg, arg, arg, arg);
 }
 
 static void add_address(const nabla_kernel_args *w, int arg, const char *buffer,
@@ -84,9 +104,10 @@ void nabla_kernel_args_signature(const nabla_kernel_args *w, bool names,
     if (i) nabla_text_add(w->text, ", ");
     if (names) nabla_text_add(w->text, "%%a%d: ", (int)i);
     nabla_text_add_type(w->text, w->types[i]);
-    if (layouts && is_component(w, i))
-      nabla_text_add(w->text, " {bufferization.buffer_layout = %s}",
-                     layout_of(w->types[i]));
+    if (!layouts || !is_component(w, i)) continue;
+    nabla_text_add(w->text, " {bufferization.buffer_layout = ");
+    add_layout(w->text, w->types[i]);
+    nabla_text_add(w->text, "}");
   }
   nabla_text_add(w->text, ") -> ");
   nabla_text_add_type(w->text, w->result);

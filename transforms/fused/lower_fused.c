@@ -66,12 +66,26 @@ static void gather_nested(nabla_fused_lowering *l, MlirValue *scales,
   for (int i = 0; i < 3; i++) rest[i] = parts[i + 1];
 }
 
+/* The arguments of a product with a dense weight. */
+static void gather_dense(nabla_fused_lowering *l) {
+  l->call.text = &l->text;
+  l->call.result = nabla_result_type(l->op, 0);
+  add_argument(l, mlirOperationGetOperand(l->op, 0));
+  add_component(l, mlirOperationGetOperand(l->op, 1), NABLA_ARG_CODES);
+  for (intptr_t i = 2; i < mlirOperationGetNumOperands(l->op); i++)
+    add_argument(l, mlirOperationGetOperand(l->op, i));
+}
+
 static bool gather(nabla_fused_lowering *l) {
   MlirOperation op = l->op;
   MlirValue components[NABLA_MAX_PARTS], nested[3] = {{NULL}, {NULL}, {NULL}};
   if (mlirOperationIsNull(function_of(op))) {
     nabla_error_at(op, "is lowered inside of func.func only");
     return false;
+  }
+  if (!nablaTypeIsAImplicit(nabla_operand_type(op, 1))) {
+    gather_dense(l);
+    return true;
   }
   intptr_t count =
       nabla_components_split(mlirOperationGetOperand(op, 1), op, components);
@@ -113,8 +127,9 @@ static void require(nabla_fused_lowering *l, intptr_t argument, int dim,
   char name[32];
   MlirType type = mlirValueGetType(l->operands[argument]);
   MlirType x = mlirValueGetType(l->operands[0]);
-  bool known = strcmp(equals, "m") != 0 ||
-               !nabla_is_dynamic(mlirShapedTypeGetDimSize(x, 0));
+  bool known =
+      strcmp(equals, "m") != 0 ||
+      !nabla_is_dynamic(mlirShapedTypeGetDimSize(x, (intptr_t)l->dims.x_free));
   if (known && !nabla_is_dynamic(mlirShapedTypeGetDimSize(type, dim)))
     return; /* both are static: verified */
   snprintf(name, sizeof name, "r%d_%d", (int)argument, dim);
@@ -133,8 +148,8 @@ static void add_checks(nabla_fused_lowering *l) {
                  "  %%where = llvm.mlir.addressof @nabla_where_fused_dot : "
                  "!llvm.ptr\n",
                  (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
-  add_dim(l, "m", 0, 0);
-  require(l, 0, 1, "k");
+  add_dim(l, "m", 0, (int)l->dims.x_free);
+  require(l, 0, (int)l->dims.x_contracted, "k");
   intptr_t at = 1 + l->call.components;
   for (uint32_t i = 0; i < l->spec.step_count; i++) {
     if (l->spec.steps[i] == NABLA_STEP_BIAS) {
@@ -235,11 +250,13 @@ static bool name_kernels(nabla_fused_lowering *l) {
 
 bool nabla_lower_fused_cpu(MlirOperation op, const nabla_target *target,
                            const nabla_target_settings *settings) {
-  nabla_fused_lowering l = {.op = op};
-  const char *objection = nabla_fused_spec_of(target, nabla_operand_type(op, 0),
-                                              nabla_operand_type(op, 1),
-                                              settings->features, &l.spec);
-  l.spec.numerics = settings->numerics;
+  nabla_fused_lowering l = {.op = op, .dims = nabla_fused_dims_of(op)};
+  const char *objection =
+      nabla_fused_spec_of_op(target, op, settings->features, &l.spec);
+  /* what nobody packed is computed in f32, whatever the numerics */
+  l.spec.numerics = nablaTypeIsAImplicit(nabla_operand_type(op, 1))
+                        ? settings->numerics
+                        : NABLA_NUMERICS_F32;
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;

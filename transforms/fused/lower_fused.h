@@ -5,11 +5,12 @@
 
 #include <mlir-c/IR.h>
 
-#include "transforms/fused/fused_spec.h"
+#include "transforms/fused/fused_dense.h"
 #include "transforms/fused/kernel_call.h"
 
 typedef struct nabla_fused_lowering {
   MlirOperation op;
+  nabla_fused_dims dims;
   nabla_fused_spec spec;
   nabla_fused_spec classes[NABLA_FUSED_CLASSES_MAX]; /* by ranges of M */
   nabla_text names[NABLA_FUSED_CLASSES_MAX];         /* of their kernels */

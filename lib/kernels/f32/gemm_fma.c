@@ -308,7 +308,8 @@ static void run(nabla_emitter *e) {
 
 static int applies(const nabla_fused_spec *spec) {
   int is_row = nabla_spec_is_row(spec);
-  return (is_row || (spec->n && spec->n % NABLA_LANES == 0)) &&
+  return (is_row || (spec->n && (spec->n % NABLA_LANES == 0 ||
+                                 nabla_spec_is_dense(spec)))) &&
          (spec->m_min > 1 || nabla_packed_applies(spec)) &&
          spec->numerics == NABLA_NUMERICS_F32 &&
          (spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE ||
@@ -344,6 +345,8 @@ static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
 const nabla_kernel_variant nabla_variant_gemm_fma = {
     .name = "gemm_fma",
     .takes_blocks = 1,
+    .takes_strided_x = 1,
+    .takes_columns_of_x = 1,
     .applies = applies,
     .cost = cost,
     .run = run,

@@ -284,6 +284,8 @@ static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
 const nabla_kernel_variant nabla_variant_gemm_small_m = {
     .name = "gemm_small_m",
     .takes_blocks = 1,
+    .takes_strided_x = 1,
+    .takes_columns_of_x = 1,
     .applies = applies,
     .cost = cost,
     .run = run,

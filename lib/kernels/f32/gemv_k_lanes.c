@@ -250,6 +250,7 @@ static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
 const nabla_kernel_variant nabla_variant_gemv_k_lanes = {
     .name = "gemv_k_lanes",
     .takes_blocks = 1,
+    .takes_strided_x = 1,
     .applies = applies,
     .cost = cost,
     .run = emit_rows,

@@ -239,6 +239,7 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
 const nabla_kernel_variant nabla_variant_gemv_n_lanes = {
     .name = "gemv_n_lanes",
     .takes_blocks = 1,
+    .takes_strided_x = 1,
     .applies = applies,
     .cost = cost,
     .run = emit_all,

@@ -210,27 +210,46 @@ static void blocks_first(nabla_emitter *e, const nabla_panel *panel,
 /* ---- consecutive along n: rows in lanes already ----------------------------
  */
 
-/* 16 columns from `row` on, or the last 16. */
-static void columns_first(nabla_emitter *e, const nabla_panel *panel,
-                          nabla_ssa row) {
+/* `width` columns from `column` on, and zeros, as the lanes from `row` on. */
+static void copy_columns(nabla_emitter *e, const nabla_panel *panel,
+                         nabla_ssa row, nabla_ssa column, unsigned width) {
   const nabla_fused_spec *spec = e->spec;
   uint64_t stride = spec->k > 1 ? spec->stride_k : 0;
   nabla_loop loop;
-  nabla_ssa column = k_minimum(e, k_add(e, panel->first, row),
-                               k_i64(e, spec->n - NABLA_LANES));
   k_loop_begin(e, &loop, k_i64(e, 0), panel->count, 1, 0, NULL);
   nabla_ssa k = k_add(e, panel->k, loop.induction);
   nabla_ssa flat = k_multiply(e, k, stride);
   flat = k_add_constant(e, flat, spec->offset);
   nabla_window window = {
       .flat = k_add(e, flat, column),
-      .width = NABLA_LANES,
+      .width = width,
       .aligned = nabla_common_divisor(
           NABLA_LANES, nabla_common_divisor(spec->offset, stride))};
   nabla_ssa to = k_multiply(e, loop.induction, panel->width);
   k_write_lanes(e, nabla_floats_at(panel->out), k_add(e, to, row),
                 nabla_emit_dequantize(e, &window));
   k_loop_end(e, &loop, NULL);
+}
+
+/* 16 columns from `row` on, or what there is of them. Lanes beyond the last
+ * column are in no element of y. */
+static void columns_first(nabla_emitter *e, const nabla_panel *panel,
+                          nabla_ssa row) {
+  uint64_t n = e->spec->n;
+  unsigned rest = (unsigned)(n % NABLA_LANES);
+  nabla_ssa column = k_add(e, panel->first, row);
+  if (!rest) {
+    column = k_minimum(e, column, k_i64(e, n - NABLA_LANES));
+    copy_columns(e, panel, row, column, NABLA_LANES);
+    return;
+  }
+  nabla_ssa whole =
+      k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", column, k_i64(e, n - rest));
+  k_line(e, "scf.if %%v%u {", whole);
+  copy_columns(e, panel, row, column, NABLA_LANES);
+  k_line(e, "} else {");
+  copy_columns(e, panel, row, k_i64(e, n - rest), rest);
+  k_line(e, "}");
 }
 
 void nabla_emit_pack_b(nabla_emitter *e, const nabla_panel *panel) {

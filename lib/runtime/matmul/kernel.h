@@ -37,6 +37,8 @@ typedef enum nabla_kernel_arg {
   NABLA_ARG_NESTED_OFFSET = 11,
   NABLA_ARG_NESTED_MAP = 12,
   NABLA_ARG_CONTEXT = 13,  /* of kernels in C: address of their context    */
+  NABLA_ARG_X_STRIDE = 14, /* elements between rows of x, read by kernels for
+                              strided x only (NABLA_X_STRIDED)            */
   NABLA_ARG_EPILOGUE = 16, /* from here: one argument for each step that has
                               an operand, in order of the steps: its address */
   NABLA_KERNEL_ARGS = 24
