@@ -1,5 +1,5 @@
-/* What config.json will say of the written model: whether transformers can
- * load it with bitsandbytes, and with which quantization_config. */
+/* The config.json of the written model: whether transformers can load the model
+ * with bitsandbytes, and with which quantization_config. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const char *compute_dtype_of(const nabla_hf_config *config) {
   return "float32";
 }
 
-/* The new text of config.json, with the member or without it. */
+/* Makes the new text of config.json, with or without the member. */
 static nabla_status splice(nabla_folder *folder, const nabla_hf_value *value,
                            nabla_diag *diag) {
   return nabla_hf_config_splice(folder->config.data, folder->config.size,
@@ -46,7 +46,7 @@ static nabla_status splice(nabla_folder *folder, const nabla_hf_value *value,
                                 diag);
 }
 
-/* Borrowed names as the splice wants them. */
+/* Borrowed names in the form that the splice takes. */
 static nabla_status splice_list(nabla_folder *folder, nabla_hf_value *value,
                                 nabla_diag *diag) {
   const size_t count = folder->skip.size / sizeof(nabla_module);
@@ -77,7 +77,8 @@ static nabla_status remove_member(nabla_folder *folder, int is_loadable,
   return set(folder, NABLA_CONFIG_REMOVE, is_loadable, "%s", why);
 }
 
-/* Everything packed is what transformers can load with bitsandbytes. */
+/* Inserts the member, for a model whose packed tensors transformers can all
+ * load with bitsandbytes. */
 static nabla_status put_member(nabla_folder *folder, const survey *s,
                                nabla_diag *diag) {
   nabla_config_change *change = &folder->change;
@@ -85,11 +86,11 @@ static nabla_status put_member(nabla_folder *folder, const survey *s,
       .type = s->encoding->name,
       .compute_dtype = compute_dtype_of(&folder->parsed),
       .double_quant = s->double_quant,
-      .has_skip = 1, /* else transformers has a list of its own */
+      .has_skip = 1, /* otherwise transformers uses its own list */
   };
   nabla_diag why = NABLA_DIAG_INIT;
   const nabla_status status = splice_list(folder, &value, &why);
-  if (status == NABLA_TOO_LARGE) { /* nobody can hold it, nor do we read it */
+  if (status == NABLA_TOO_LARGE) { /* too long for any reader */
     folder->new_config.size = 0;
     return remove_member(
         folder, 0,
@@ -173,14 +174,14 @@ static nabla_status decide(nabla_folder *folder, survey *s, nabla_diag *diag) {
     return set(folder, NABLA_CONFIG_NONE, 0,
                "there is no " NABLA_HF_CONFIG_NAME);
   NABLA_TRY(nabla_hf_survey_run(s, diag));
-  const nabla_buffer skip = folder->skip; /* the names that are listed */
+  const nabla_buffer skip = folder->skip; /* the names on the list */
   folder->skip = s->skip;
   s->skip = skip;
   return folder->plan ? decide_quantized(folder, s, diag)
                       : decide_decoded(folder, s, diag);
 }
 
-/* The row of config.json is to be edited. */
+/* Marks config.json as a file that is edited. */
 static void mark(nabla_folder *folder) {
   for (size_t i = 0; i < nabla_folder_count(folder); i++)
     if (!strcmp(nabla_folder_path_at(folder, i), NABLA_HF_CONFIG_NAME))

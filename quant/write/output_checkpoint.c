@@ -32,7 +32,7 @@ nabla_status nabla_output_checkpoint_refuse_input(const char *path,
   return status;
 }
 
-/* The folder that holds `path`: all up to the last slash, or ".". */
+/* Returns the folder of `path`: everything before the last slash, or ".". */
 static nabla_status folder_of(const nabla_output_checkpoint *target,
                               const char *path, char **out, size_t *out_size,
                               nabla_diag *diag) {
@@ -57,7 +57,7 @@ nabla_status nabla_output_checkpoint_look(const nabla_output_checkpoint *target,
   return nabla_os_fail(os, NULL, path, "look at it", error, diag);
 }
 
-/* Says whether the output, as it stands, is the shard or holds it. */
+/* Returns whether the output is the shard itself or contains it. */
 static nabla_status is_input(const nabla_output_checkpoint *target,
                              const nabla_os_info *output, uint32_t shard,
                              int *out, nabla_diag *diag) {
@@ -73,7 +73,7 @@ static nabla_status is_input(const nabla_output_checkpoint *target,
     nabla_status status =
         nabla_output_checkpoint_look(target, folder, &input, &exists, diag);
     nabla_free(target->allocator, folder, size, 1);
-    if (status || !exists) return status; /* gone: nothing to overwrite */
+    if (status || !exists) return status; /* no file: nothing to overwrite */
   }
   *out = nabla_os_same(&input, output);
   return NABLA_OK;
@@ -95,7 +95,8 @@ static nabla_status check_not_input(const nabla_output_checkpoint *target,
   return NABLA_OK;
 }
 
-/* Says whether somebody who writes this surely means a file. */
+/* Returns whether a path with this ending is almost certainly meant as a file.
+ */
 static int is_misnamed(const char *path, size_t size) {
   static const char *const suffixes[] = {".safetensors", ".safetensor", ".st",
                                          ".bin",         ".gguf",       ".pt",
@@ -108,7 +109,8 @@ static int is_misnamed(const char *path, size_t size) {
   return 0;
 }
 
-/* The folder is `path` up to its last slash when it names an index. */
+/* Returns the folder of the output: for the path of an index everything before
+ * its last slash. */
 static nabla_status split(nabla_output_checkpoint *target, const char *path,
                           nabla_diag *diag) {
   size_t size = strlen(path);
@@ -171,7 +173,7 @@ nabla_status nabla_output_checkpoint_join(const nabla_output_checkpoint *target,
   return NABLA_OK;
 }
 
-/* The other files, when there is a folder for them. */
+/* Takes the files beside the weights, if there are any. */
 static nabla_status take_folder(nabla_output_checkpoint *target,
                                 const nabla_folder *files, nabla_diag *diag) {
   if (!files) return NABLA_OK;
@@ -194,11 +196,11 @@ unsigned nabla_output_checkpoint_permissions(
     all &= nabla_tensor_file_info(
                nabla_checkpoint_borrow_shard(target->checkpoint, i))
                .permissions;
-  return all ? all : 0600; /* 0 would stand for the default */
+  return all ? all : 0600; /* 0 would mean the default */
 }
 
-/* Those of the input's folder; where it is a file, who may read it may also
- * enter. */
+/* Returns the permissions of the input's folder. If the input is a file, those
+ * who may read it may also enter the folder. */
 static nabla_status folder_permissions(const nabla_output_checkpoint *target,
                                        unsigned *out, nabla_diag *diag) {
   const char *path = nabla_checkpoint_borrow_path(target->checkpoint);
@@ -206,7 +208,7 @@ static nabla_status folder_permissions(const nabla_output_checkpoint *target,
   int exists;
   NABLA_TRY(nabla_output_checkpoint_look(target, path, &input, &exists, diag));
   if (exists && input.is_folder) {
-    *out = input.permissions | 0700; /* 0 would stand for the default */
+    *out = input.permissions | 0700; /* 0 would mean the default */
     return NABLA_OK;
   }
   const uint32_t shards = nabla_checkpoint_shard_count(target->checkpoint);
@@ -215,7 +217,8 @@ static nabla_status folder_permissions(const nabla_output_checkpoint *target,
   return NABLA_OK;
 }
 
-/* Files of an index keep their names, and what is written is safetensors. */
+/* Refuses shards in other formats: shards of an index keep their names, but the
+ * output is safetensors. */
 static nabla_status check_formats(const nabla_output_checkpoint *target,
                                   nabla_diag *diag) {
   for (uint32_t i = 0; target->files > 1 && i < target->files; i++) {
@@ -271,7 +274,8 @@ nabla_status nabla_output_checkpoint_create(
       environment && environment->os ? environment->os : nabla_os_default();
   target->checkpoint = checkpoint;
   target->force = where->force;
-  /* The names of the input's headers, at most, and their companions. */
+  /* Returns an upper bound on the bytes of the names in the input's headers,
+   * with those of companions. */
   nabla_buffer_init(&target->names, allocator, "index", (size_t)1 << 30);
   nabla_buffer_init(&target->accepted, allocator, "names in the old folder",
                     (size_t)1 << 26);
@@ -305,7 +309,7 @@ void nabla_output_checkpoint_shards(const nabla_output_checkpoint *target,
                            : nabla_checkpoint_shard_count(target->checkpoint);
 }
 
-/* Where the file is made. */
+/* Returns the path at which a file is made. */
 static nabla_status path_of(const nabla_output_checkpoint *target,
                             uint32_t file, char **out, size_t *out_size,
                             nabla_diag *diag) {
@@ -321,7 +325,7 @@ static nabla_status path_of(const nabla_output_checkpoint *target,
   return NABLA_OK;
 }
 
-/* How a file of the output is made. `old` takes what *out points to. */
+/* Fills the options of an output file. `old` is storage for out->like. */
 static void fill_options(const nabla_output_checkpoint *target,
                          const char *name, nabla_os_info *old,
                          nabla_output_options *out) {
@@ -380,7 +384,7 @@ nabla_status nabla_output_checkpoint_check_space(
   NABLA_OS_RETRY(error,
                  target->os->free_bytes(target->os->self, folder, &available));
   nabla_free(target->allocator, folder, size, 1);
-  /* A file system that cannot tell is not refused beforehand. */
+  /* A file system that reports no free space is not refused here. */
   if (error < 0 || available >= needed) return NABLA_OK;
   nabla_status status =
       nabla_fail(diag, NABLA_IO,
@@ -400,7 +404,7 @@ nabla_status nabla_output_checkpoint_write_files(
                             progress, summary, diag);
 }
 
-/* The sink of the index: a small buffer before the file. */
+/* The sink of the index, with a small buffer. */
 typedef struct sink {
   nabla_output *output;
   uint64_t at;

@@ -1,5 +1,5 @@
-/* Where a written checkpoint goes: one file, or a folder of shards with an
- * index; complete under its final name or not there at all. */
+/* The destination of a written checkpoint: one file, or a folder of shards with
+ * an index. It is complete under its final name, or not there at all. */
 #ifndef NABLA_QUANT_WRITE_OUTPUT_CHECKPOINT_H
 #define NABLA_QUANT_WRITE_OUTPUT_CHECKPOINT_H
 
@@ -8,33 +8,34 @@
 
 typedef struct nabla_output_checkpoint nabla_output_checkpoint;
 
-/* Decides the kind of output by its path, refuses an output that is an input,
- * and starts the folder if it is one. */
+/* Decides by the path whether the output is a file or a folder, refuses an
+ * output that is an input, and starts the folder. */
 NABLA_MUST_USE nabla_status nabla_output_checkpoint_create(
     const nabla_checkpoint *checkpoint, const nabla_write_options *where,
     const nabla_environment *environment, nabla_output_checkpoint **out,
     nabla_diag *diag);
 void nabla_output_checkpoint_destroy(nabla_output_checkpoint *target);
 
-/* Files to write; file `i` takes the input shards [*first, *end). */
+/* Returns the number of files to write; file `i` takes the input shards
+ * [*first, *end). */
 uint32_t nabla_output_checkpoint_files(const nabla_output_checkpoint *target);
 void nabla_output_checkpoint_shards(const nabla_output_checkpoint *target,
                                     uint32_t file, uint32_t *first,
                                     uint32_t *end);
 
-/* Starts output file `file`; stores where it is being made. */
+/* Starts output file `file`; returns the path at which it is made. */
 NABLA_MUST_USE nabla_status
 nabla_output_checkpoint_begin(const nabla_output_checkpoint *target,
                               uint32_t file, nabla_safetensors_writer *writer,
                               char **out, size_t *out_size, nabla_diag *diag);
 
-/* Notes a tensor of `file` for the index. */
+/* Adds a tensor of `file` to the index. */
 NABLA_MUST_USE nabla_status nabla_output_checkpoint_note(
     nabla_output_checkpoint *target, uint32_t file, const char *name,
     size_t length, uint64_t bytes, nabla_diag *diag);
 
-/* Fails with NABLA_IO when fewer than `needed` bytes, and those of the other
- * files, are free; says both. */
+/* Fails with NABLA_IO if less than `needed` bytes plus those of the other files
+ * are free; the message has both numbers. */
 NABLA_MUST_USE nabla_status nabla_output_checkpoint_check_space(
     const nabla_output_checkpoint *target, uint64_t needed, nabla_diag *diag);
 
@@ -44,7 +45,7 @@ NABLA_MUST_USE nabla_status nabla_output_checkpoint_write_files(
     const nabla_progress *progress, nabla_write_summary *summary,
     nabla_diag *diag);
 
-/* Writes the index where one is due, and gives a folder its final name. */
+/* Writes the index if there is one, and gives a folder its final name. */
 NABLA_MUST_USE nabla_status nabla_output_checkpoint_commit(
     nabla_output_checkpoint *target, nabla_diag *diag);
 

@@ -1,11 +1,12 @@
-/* Which existing folder may be replaced, and what in it may go. */
+/* Decides whether an existing folder may be replaced, and which of its files
+ * may be removed. */
 #include <string.h>
 
 #include "lib/base/file/os_call.h"
 #include "lib/base/file/output_temporary.h"
 #include "quant/write/output_checkpoint_internal.h"
 
-/* A walk through an existing output folder. */
+/* State of a walk through an existing output folder. */
 typedef struct listing {
   nabla_output_checkpoint *target;
   const nabla_checkpoint *old; /* the checkpoint in it, or NULL */
@@ -14,14 +15,14 @@ typedef struct listing {
   nabla_diag *diag;
 } listing;
 
-/* One folder of it. */
+/* One folder of the walk. */
 typedef struct level {
   listing *all;
   const char *at; /* relative path, "" for the output folder */
   int depth;
 } level;
 
-/* What this run writes. */
+/* Returns whether this run writes the path. */
 static int is_written(const nabla_output_checkpoint *target, const char *path,
                       int is_folder) {
   if (target->files_beside &&
@@ -34,7 +35,8 @@ static int is_written(const nabla_output_checkpoint *target, const char *path,
   return 0;
 }
 
-/* What this run writes, and the checkpoint that is there. */
+/* Returns whether this run writes the path, or the old checkpoint contains it.
+ */
 static int may_replace(const listing *l, const char *path, int is_folder) {
   if (is_written(l->target, path, is_folder)) return 1;
   if (!l->old || is_folder) return 0;
@@ -54,7 +56,8 @@ int nabla_output_checkpoint_owns(void *self, const char *path, int is_folder) {
   return is_written(target, path, is_folder);
 }
 
-/* Refuses a folder that holds a file of the input, perhaps behind a link. */
+/* Refuses a folder that contains a file of the input, perhaps through a link.
+ */
 static nabla_status check_no_input(const nabla_output_checkpoint *target,
                                    const char *path, nabla_diag *diag) {
   const nabla_folder *beside = target->files_beside;
@@ -78,7 +81,7 @@ static nabla_status check_no_input(const nabla_output_checkpoint *target,
 
 static nabla_status list_at(listing *l, const char *at, int depth);
 
-/* `path` is relative to the folder, `full` is not. */
+/* Decides on one path. `path` is relative to the folder, `full` is not. */
 static nabla_status check_path(const level *in, const char *path,
                                const char *full) {
   listing *l = in->all;
@@ -120,7 +123,8 @@ static int list_name(void *context, const char *name) {
   return l->status != NABLA_OK;
 }
 
-/* The folder to list, in `full`; -errno when it cannot be one of ours. */
+/* Writes the path of the folder to list to `full`; returns -errno if it is too
+ * deep or too long to be an output of this program. */
 static int name_level(const nabla_output_checkpoint *target, const char *at,
                       int depth, char full[NABLA_PATH_SIZE]) {
   const size_t size = strlen(target->path);
@@ -151,14 +155,15 @@ static nabla_status list_at(listing *l, const char *at, int depth) {
   return NABLA_OK;
 }
 
-/* Opens the checkpoint that the output folder already holds; *out is NULL when
- * that is none, or a broken one. */
+/* Opens the checkpoint in the existing output folder; *out is NULL if there is
+ * none or it is damaged. */
 static nabla_status open_old(const nabla_output_checkpoint *target,
                              const nabla_environment *environment,
                              nabla_checkpoint **out, nabla_diag *diag) {
   char *path = NULL;
   size_t size = 0;
-  nabla_diag why = NABLA_DIAG_INIT; /* not the caller's: most are no errors */
+  nabla_diag why = NABLA_DIAG_INIT; /* local, because most failures here are no
+                                     * errors */
   nabla_status status = NABLA_CORRUPT;
   *out = NULL;
   if (target->index_name) {

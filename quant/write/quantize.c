@@ -1,4 +1,4 @@
-/* The two calls that write: a plan, and a checkpoint decoded. */
+/* The public functions that write a quantized and a decoded checkpoint. */
 #include "nabla/quantize.h"
 
 #include <string.h>
@@ -32,7 +32,8 @@ nabla_status nabla_plan_write(const nabla_plan *plan,
   return NABLA_OK;
 }
 
-/* LLM.int8 does not say what the weight was (docs/FORMAT.md, I4). */
+/* Returns whether the file does not record the dtype before packing, as in
+ * LLM.int8 (docs/FORMAT.md, I4). */
 static int has_no_dtype(const nabla_tensor *tensor) {
   return tensor->layout == NABLA_LAYOUT_BITSANDBYTES &&
          nabla_encoding_is_int8(tensor->format.encoding);
@@ -44,7 +45,7 @@ nabla_dtype nabla_write_dtype(const nabla_write_task *task,
   return has_no_dtype(tensor) ? task->dtype : tensor->dtype;
 }
 
-/* The dtype that config.json of a folder names. */
+/* Returns the dtype that the folder's config.json names. */
 static nabla_dtype dtype_of(const nabla_hf_config *config) {
   static const struct {
     const char *name;
@@ -84,7 +85,7 @@ static nabla_status find_dtype(nabla_write_task *task, nabla_diag *diag) {
   return status;
 }
 
-/* Bytes of all tensors once decoded. */
+/* Returns the bytes of all tensors after decoding. */
 static nabla_status decoded_bytes(const nabla_write_task *task,
                                   uint64_t *out_bytes, uint64_t *out_packed,
                                   nabla_diag *diag) {

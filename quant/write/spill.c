@@ -13,7 +13,7 @@
 struct nabla_spill {
   const nabla_allocator *allocator;
   const nabla_os *os;
-  float *memory; /* NULL: in the file */
+  float *memory; /* NULL: the floats are in the file */
   uint64_t count;
   int fd;
   char *path;   /* of the output, for messages: the file has no name */
@@ -33,7 +33,7 @@ static nabla_status fail_io(const nabla_spill *spill, const char *what,
                        diag);
 }
 
-/* Notes where the output is: "DIR/NAME" and "DIR/", or ".". */
+/* Stores the path of the output, "DIR/NAME", and its folder, "DIR/" or ".". */
 static nabla_status keep_path(nabla_spill *spill, const char *path,
                               nabla_diag *diag) {
   const char *slash = strrchr(path, '/');
@@ -51,8 +51,8 @@ static nabla_status keep_path(nabla_spill *spill, const char *path,
   return NABLA_OK;
 }
 
-/* Another process may write beside it: the name holds the process, and a
- * number where that is taken. */
+/* Makes a name from the process id, since another process may write beside this
+ * one, and a number if that name is taken. */
 static nabla_status open_file(nabla_spill *spill, nabla_diag *diag) {
   enum { TRIES = 100, TAIL = 64 };
   const nabla_os *os = spill->os;
@@ -70,7 +70,7 @@ static nabla_status open_file(nabla_spill *spill, nabla_diag *diag) {
     status = fail_io(spill, "make a temporary file for scales", fd, diag);
   } else {
     spill->fd = fd;
-    /* once more: nothing shall stay behind */
+    /* again, so that no file is left behind */
     for (int i = 0; i < 2 && (i == 0 || error < 0); i++)
       NABLA_OS_RETRY(error, os->unlink(os->self, name));
     if (error < 0)

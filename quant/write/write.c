@@ -1,4 +1,4 @@
-/* Writes a checkpoint: for each output file its list of items, the header, the
+/* Writes a checkpoint: for each output file a list of items, the header, the
  * small components, the tiles, the commit. */
 #include "quant/write/write.h"
 
@@ -21,7 +21,7 @@ static const nabla_allocator *allocator_of(const nabla_write_task *task) {
   return task->environment ? task->environment->allocator : NULL;
 }
 
-/* The highest version of the layout among the weights of the output. */
+/* Returns the highest version of the layout among the weights of the output. */
 static uint32_t newest_version(const nabla_file_job *job) {
   const nabla_write_task *task = job->task;
   uint32_t newest = 1;
@@ -36,8 +36,9 @@ static uint32_t newest_version(const nabla_file_job *job) {
   return newest;
 }
 
-/* Metadata of the sources but for our labels, then the labels (F2). Hugging
- * Face's loader wants a "format" as soon as there is metadata at all. */
+/* Copies the metadata of the sources without labels of Nabla, then adds the
+ * labels (F2). Hugging Face's loader requires a "format" in files with
+ * metadata. */
 static nabla_status add_metadata(nabla_file_job *job,
                                  const nabla_output_checkpoint *target,
                                  uint32_t file, nabla_diag *diag) {
@@ -93,7 +94,7 @@ static nabla_status put_description(nabla_file_job *job,
                                         text.size, diag);
 }
 
-/* Everything of one weight but codes and scales. */
+/* Writes all components of a weight but codes and scales. */
 static nabla_status put_small(nabla_file_job *job, const nabla_item *item,
                               nabla_diag *diag) {
   const nabla_tensor tensor =
@@ -259,7 +260,8 @@ static nabla_status write_files(const nabla_write_task *task,
   for (uint32_t i = 0; i < nabla_output_checkpoint_files(target) && !status;
        i++)
     status = write_file(&job, target, i, summary, diag);
-  /* Components may have been read from shards whose own check was earlier. */
+  /* Checks again that the sources have not changed: components may have been
+   * read from shards that were checked earlier. */
   for (uint32_t i = 0; i < nabla_checkpoint_shard_count(task->checkpoint) &&
                        nabla_output_checkpoint_files(target) > 1 && !status;
        i++)
@@ -272,8 +274,8 @@ static nabla_status write_files(const nabla_write_task *task,
   return status;
 }
 
-/* Totals for progress: every file tensor is copied, encoded or decoded, but
- * the companions of what is decoded. */
+/* Counts bytes and tensors for progress: every tensor of a file is copied,
+ * encoded or decoded, except the companions of decoded ones. */
 static void add_totals(nabla_write_task *task) {
   const nabla_checkpoint *checkpoint = task->checkpoint;
   for (uint32_t s = 0; s < nabla_checkpoint_shard_count(checkpoint); s++) {

@@ -13,13 +13,14 @@
 #include "quant/write/output_checkpoint.h"
 #include "quant/write/spill.h"
 
-/* What to do: exactly one of `plan` and `dequantize` is set. */
+/* The task: exactly one of `plan` and `dequantize` is set. */
 typedef struct nabla_write_task {
   const nabla_checkpoint *checkpoint;
   const nabla_environment *environment;
   const nabla_plan *plan;
   const nabla_dequantize_options *dequantize;
-  nabla_dtype dtype; /* dequantize: for tensors that do not store theirs */
+  nabla_dtype dtype; /* dequantize: for tensors whose files do not record theirs
+                      */
   nabla_isa isa;
   nabla_layout layout;                 /* of encoded tensors, and its label */
   uint64_t bytes_out;                  /* tensor data, to check free space */
@@ -79,11 +80,12 @@ typedef struct nabla_file_job {
 nabla_tiling nabla_item_tiling(const nabla_file_job *job,
                                const nabla_item *item);
 
-/* The dtype that a packed tensor decodes to. */
+/* Returns the dtype to which a packed tensor decodes. */
 nabla_dtype nabla_write_dtype(const nabla_write_task *task,
                               const nabla_tensor *tensor);
 
-/* The packed format of an item: ENCODE, its output's; DECODE, its input's. */
+/* Returns the packed format of an item: of the output for ENCODE, of the input
+ * for DECODE. */
 nabla_format nabla_item_format(const nabla_file_job *job,
                                const nabla_item *item);
 

@@ -1,5 +1,5 @@
-/* The tiles of a tensor that is decoded: read, look at scales and codes,
- * decode, write. */
+/* Tiles of a tensor that is decoded: read, check scales and codes, decode,
+ * write. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 #include "quant/tiles/verify_packed.h"
 #include "quant/write/write_internal.h"
 
-/* Says which value of a tile cannot be decoded: hostile or foreign scales may
- * be too large though finite. */
+/* Reports the value of a tile that cannot be decoded. In hostile or foreign
+ * files, scales may be finite and still too large. */
 static nabla_status refuse_infinite(const nabla_values *values, uint64_t first,
                                     const nabla_scratch *scratch,
                                     nabla_diag *diag) {
@@ -45,8 +45,8 @@ static nabla_status refuse_overflow(const nabla_values *values,
   return nabla_values_blame(values, status, diag);
 }
 
-/* Checks the scales of a range. @return the largest magnitude among them in
- * *out */
+/* Checks the scales of a range; stores the largest magnitude among them in
+ * *out. */
 static nabla_status check_scales(const nabla_values *values,
                                  const nabla_range *range,
                                  const nabla_scratch *scratch, float *out,
@@ -65,12 +65,12 @@ static nabla_status check_scales(const nabla_values *values,
   return NABLA_OK;
 }
 
-/* Decodes a tile by way of f32, looking at every value. */
+/* Decodes a tile to f32 first and checks every value. */
 static nabla_status decode_checked(const nabla_values *values,
                                    const nabla_range *range, uint64_t first,
                                    nabla_scratch *scratch, nabla_dtype dtype,
                                    nabla_diag *diag) {
-  const size_t count = (size_t)range->length; /* tiles begin with blocks */
+  const size_t count = (size_t)range->length; /* a tile begins with a block */
   nabla_values_decode(values, range, scratch, NABLA_DTYPE_F32, scratch->values);
   if (!isfinite(nabla_absmax(values->codec.isa, scratch->values, count)))
     return refuse_infinite(values, first, scratch, diag);
@@ -79,8 +79,8 @@ static nabla_status decode_checked(const nabla_values *values,
   return NABLA_OK;
 }
 
-/* Bytes of a tensor's file that a range takes. A scale of pieces counts with
- * the first of them. */
+/* Returns the bytes in the file that a range takes. The scale of a row that is
+ * divided counts with its first piece. */
 static uint64_t range_bytes(const nabla_format *format,
                             const nabla_range *range) {
   const int is_inside = format->granularity != NABLA_PER_BLOCK &&
@@ -104,7 +104,8 @@ nabla_status nabla_tile_decode(nabla_run *run, const nabla_item *item,
   NABLA_TRY(nabla_values_fetch(&values, &range, scratch, diag));
   atomic_fetch_add(&run->bytes_done, range_bytes(format, &range));
   NABLA_TRY(check_scales(&values, &range, scratch, &most, diag));
-  if (format->encoding->bits < 8) /* wider ones are no number then: below */
+  if (format->encoding->bits < 8) /* 8-bit codes that are no number decode to
+                                   * NaN, found below */
     NABLA_TRY(nabla_packed_check_bytes(
         &values, nabla_code_offset(format, range.start), scratch->raw,
         (size_t)nabla_code_bytes(format, range.length), diag));

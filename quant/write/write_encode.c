@@ -1,4 +1,4 @@
-/* The tiles of a tensor that is encoded: read, encode, write. */
+/* Tiles of a tensor that is encoded: read, encode, write. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "quant/codec/codec.h"
 #include "quant/write/write_internal.h"
 
-/* F64 holds values that f32 does not: then the file's value is finite. */
+/* Returns whether a value is finite in the file, though not in f32: F64 has
+ * larger values. */
 static int overflows_f32(const nabla_values *values, uint64_t index) {
   uint8_t bytes[8];
   const nabla_part part = values->tensor.data;
@@ -54,8 +55,8 @@ nabla_status nabla_value_refuse(const nabla_values *values,
   return nabla_values_blame(values, status, diag);
 }
 
-/* A piece of one row, or of a tensor with one scale, whose absmax an earlier
- * pass has found. */
+/* Encodes a piece of one row, or of a tensor with one scale, whose absmax was
+ * computed in an earlier pass. */
 static nabla_status encode_piece(const nabla_packed_tile *tile,
                                  const nabla_codec *codec,
                                  const nabla_scratch *scratch,
@@ -83,7 +84,7 @@ static nabla_status select_codec(const nabla_file_job *job,
                                    .dtype = dtype,
                                    .search = decision->search};
   nabla_format format = *nabla_plan_format(job->task->plan, item->index);
-  /* a tile inside a segment has blocks of one run */
+  /* all blocks of a tile inside a segment are consecutive */
   if (format.segment && (first % format.segment || count < format.segment))
     format.segment = 0;
   return nabla_codec_select(&format, &how, out, diag);
@@ -124,9 +125,9 @@ static nabla_status encode_values(nabla_run *run, const nabla_values *values,
                             diag);
 }
 
-/* How many values are read and encoded at a time: whole blocks, rows or
- * segments that stay in the second cache; 0 when one of them does not, or is so
- * short that nabla_encoded has no room for its scales. */
+/* Returns how many values are read and encoded at a time: whole blocks, rows or
+ * segments that fit in the second cache. Returns 0 if one of them does not fit,
+ * or is so short that nabla_encoded has no space for its scales. */
 static uint64_t piece_of(const nabla_item *item, const nabla_format *format) {
   const uint64_t unit = nabla_format_unit(format);
   if (item->row_absmax || unit < NABLA_BLOCK_MIN || unit > NABLA_READ_VALUES)

@@ -1,5 +1,5 @@
-/* What becomes of every tensor of an output file, and the components that it
- * declares to the writer. */
+/* Makes the items of an output file, and declares their components to the
+ * writer. */
 #include <stdint.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static nabla_status declare(nabla_file_job *job,
                                       entry->name_length, entry->bytes, diag);
 }
 
-/* The components in the order of nabla_components_of: codes, then scales, then
- * zero points. */
+/* Declares the components in the order of nabla_components_of: codes, then
+ * scales, then zero points. */
 static nabla_status declare_packed(nabla_file_job *job,
                                    nabla_output_checkpoint *target,
                                    uint32_t file, nabla_item *item,
@@ -89,8 +89,8 @@ static nabla_status add_item(nabla_file_job *job,
   return NABLA_OK;
 }
 
-/* Packed tensors are checked while they are copied; those that this build does
- * not know cannot be. */
+/* Returns whether a tensor is checked while it is copied: a packed one, unless
+ * this build does not know its encoding. */
 static int is_checked(const nabla_checkpoint *checkpoint, size_t index) {
   const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, index);
   return tensor.layout != NABLA_LAYOUT_DENSE && !tensor.unsupported;
@@ -115,7 +115,7 @@ nabla_status nabla_file_job_list(nabla_file_job *job,
         item.kind = NABLA_ITEM_ENCODE;
         item.index = tensor;
       } else if (task->dequantize && tensor == SIZE_MAX) {
-        continue; /* a companion: its weight is decoded */
+        continue; /* a companion, decoded with its weight */
       } else if (task->dequantize &&
                  nabla_checkpoint_tensor(checkpoint, tensor).layout !=
                      NABLA_LAYOUT_DENSE) {

@@ -1,6 +1,6 @@
-/* What is written when all scales are known: dynamic8 codes of scales, and what
- * describes them (docs/FORMAT.md, E6). Two passes over the scales of all
- * tensors, in pieces that workers take: sums of chunks, then codes. */
+/* Writes dynamic8 codes of scales and the tensors that describe them
+ * (docs/FORMAT.md, E6), once all scales are known. Two passes over the scales
+ * of all tensors, in pieces for the workers: sums of chunks, then codes. */
 #include <string.h>
 
 #include "lib/base/bytes.h"
@@ -8,10 +8,11 @@
 #include "quant/formats/checkpoint_internal.h"
 #include "quant/write/write_internal.h"
 
-/* Scales of a piece at most: whole chunks of the sum, and whole groups. */
+/* Largest number of scales in a piece: whole chunks of the sum, and whole
+ * groups. */
 enum { PIECE_MAX = 1 << 15, CHUNKS = PIECE_MAX / NABLA_DYNAMIC8_CHUNK };
 
-/* A tensor whose scales are dynamic8. */
+/* A tensor with dynamic8 scales. */
 typedef struct nested {
   const nabla_item *item;
   uint64_t scales;
@@ -21,10 +22,10 @@ typedef struct nested {
 typedef struct nest {
   nabla_file_job *job;
   nested *tensors;
-  uint64_t *first; /* piece of each tensor, and of the end */
-  double *sums;    /* CHUNKS of each piece                 */
+  uint64_t *first; /* first piece of each tensor, and number of pieces */
+  double *sums;    /* CHUNKS sums for each piece */
   size_t count, room;
-  uint64_t piece; /* scales */
+  uint64_t piece; /* scales per piece */
 } nest;
 
 /* A range of the scales of one tensor. */
@@ -147,7 +148,8 @@ static nabla_status run_pass(nest *n,
 
 /* ---- one tensor after the other ----------------------------------------- */
 
-/* Adds the sums of chunks in their order: no thread changes a bit of it. */
+/* Adds the sums of chunks in their order, so that the result does not depend on
+ * the threads. */
 static void find_offsets(nest *n) {
   for (size_t i = 0; i < n->count; i++) {
     nested *t = &n->tensors[i];

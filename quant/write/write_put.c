@@ -1,6 +1,6 @@
-/* The components of encoded tiles on their way to the file. Writes to one file
- * exclude each other in the kernel: a worker that finds another one writing
- * goes on with its next tile and writes both then. */
+/* Writes the components of encoded tiles. The kernel admits one writer of a
+ * file at a time: a worker that finds another one writing encodes its next tile
+ * and then writes both. */
 #include "lib/base/bytes.h"
 #include "quant/codec/codec.h"
 #include "quant/write/write_internal.h"
@@ -23,7 +23,8 @@ static void swap_scales(nabla_scale_type type, void *scales, uint64_t count) {
 #endif
 }
 
-/* A piece of a row has the scale of the row, which the first of them writes. */
+/* Writes the scales of a tile. All pieces of a row share its scale, which the
+ * first piece writes. */
 static nabla_status put_scales(const nabla_file_job *job,
                                const nabla_packed_tile *tile,
                                const nabla_format *format, nabla_diag *diag) {
@@ -63,7 +64,7 @@ nabla_encoded *nabla_tile_buffers(const nabla_file_job *job, uint32_t worker) {
                                                                  : &both[0];
 }
 
-/* With the turn. */
+/* Writes the waiting tile. The caller holds job->turn. */
 static nabla_status put_waiting(nabla_file_job *job, uint32_t worker,
                                 nabla_diag *diag) {
   nabla_packed_tile *waiting = &job->waiting[worker];

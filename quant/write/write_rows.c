@@ -1,5 +1,5 @@
-/* The first pass over a tensor whose rows are larger than a tile: the absmax of
- * each row, which all of its pieces need. */
+/* The first pass over a tensor whose rows are larger than a tile: it computes
+ * the absmax of each row, which all pieces of the row need. */
 #include <float.h>
 #include <math.h>
 
@@ -26,7 +26,7 @@ static nabla_status scan_tile(nabla_run *run, uint32_t worker, uint64_t tile,
   NABLA_TRY(nabla_values_read(&values, first, count, scratch, NULL, diag));
   const float absmax = nabla_absmax(isa, scratch->values, (size_t)count);
   const nabla_format format = nabla_item_format(scan->job, scan->item);
-  /* FLT_MAX / 127 is rounded up: 127 times it is infinite. */
+  /* FLT_MAX / 127, rounded up, times 127 is infinite. */
   const float bound =
       nabla_format_is_llm_int8(&format) ? FLT_MAX / 127 : INFINITY;
   if (!(absmax < bound)) {

@@ -1,5 +1,5 @@
-/* How much free space writing a checkpoint needs: that of the output, and of
- * the scales that wait beside it (quant/write/spill.h). */
+/* The free space that writing a checkpoint needs, for the output and for the
+ * scales in a temporary file beside it (quant/write/spill.h). */
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
 #include "quant/write/write_internal.h"
@@ -21,7 +21,8 @@ static nabla_status count_scales(const nabla_write_task *task, uint32_t files,
   return NABLA_OK;
 }
 
-/* Output files are made one after the other, and so are their spills. */
+/* Output files are made one after the other, and so are their temporary files.
+ */
 static nabla_status largest_spill(const nabla_write_task *task, uint32_t files,
                                   uint64_t *out, nabla_diag *diag) {
   const nabla_allocator *allocator =

@@ -1,13 +1,11 @@
-/* The tiles of an output file: which item each belongs to, and what is done
- * with it. */
+/* The tiles of an output file: the item of each tile, and its processing. */
 #include <stdatomic.h>
 
 #include "quant/codec/codec.h"
 #include "quant/tiles/verify_packed.h"
 #include "quant/write/write_internal.h"
 
-/* A copied tensor is cut by bytes: what fits in the raw buffer is twice this.
- */
+/* Copied tensors are divided by bytes; the raw buffer has twice this size. */
 static uint64_t copy_span(const nabla_file_job *job) { return job->tile * 4; }
 
 nabla_format nabla_item_format(const nabla_file_job *job,
@@ -31,8 +29,9 @@ nabla_tiling nabla_item_tiling(const nabla_file_job *job,
       job->tile);
 }
 
-/* Says where all problems of the input are told. Which code a bad scale has
- * does not matter here: the file is not what its writer made. */
+/* Makes any problem in copied data NABLA_CORRUPT and refers to `verify`, which
+ * reports all problems of the input. The status of a bad scale is replaced,
+ * too. */
 static nabla_status refuse(const nabla_values *values, nabla_diag *diag) {
   diag->code = NABLA_CORRUPT;
   nabla_diag_set_next(diag,
@@ -42,8 +41,8 @@ static nabla_status refuse(const nabla_values *values, nabla_diag *diag) {
   return NABLA_CORRUPT;
 }
 
-/* Checks codes that were read, and with the first of them all scales of their
- * tensor. That reads scales again; codes, which are most, are read once. */
+/* Checks codes that were read; with the first codes of a tensor also all of its
+ * scales. Scales are thus read twice, but codes, which are larger, once. */
 static nabla_status check_copied(nabla_file_job *job, const nabla_item *item,
                                  uint64_t at, uint64_t size,
                                  nabla_scratch *scratch, nabla_diag *diag) {
@@ -112,7 +111,8 @@ static uint64_t locate(const nabla_run *run, uint64_t tile,
   return job->tensors_before + owner;
 }
 
-/* Bytes of a decoded tensor that no tile reads: its description and table. */
+/* Returns the bytes of a decoded tensor that no tile reads: its description and
+ * table. */
 static uint64_t companion_bytes(const nabla_file_job *job,
                                 const nabla_item *item) {
   if (item->kind != NABLA_ITEM_DECODE) return 0;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Addresses differ in their middle bits. */
+/* Hashes the middle bits of an address, in which addresses differ. */
 static size_t hash(MlirOperation op) {
   const uint64_t mixed = (uint64_t)(uintptr_t)op.ptr * 0x9e3779b97f4a7c15u;
   return (size_t)(mixed >> 20);
@@ -16,7 +16,7 @@ static void insert(nabla_block_index *index, size_t number) {
   index->slots[slot] = number + 1;
 }
 
-/* The number of an operation of the block itself, or SIZE_MAX. */
+/* Returns the number of an operation of the block itself, or SIZE_MAX. */
 static size_t find(const nabla_block_index *index, MlirOperation op) {
   size_t slot = hash(op) & index->mask;
   for (; index->slots[slot]; slot = (slot + 1) & index->mask)

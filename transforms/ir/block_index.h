@@ -12,16 +12,16 @@ typedef struct nabla_block_index {
   size_t mask;   /* slots - 1 */
 } nabla_block_index;
 
-/* False when memory runs out. Deinitialize in both cases. */
+/* Returns false if out of memory. Deinitialize in both cases. */
 bool nabla_block_index_init(nabla_block_index *index, MlirBlock block);
 void nabla_block_index_deinit(nabla_block_index *index);
 
-/* The number of the operation of the block that `op` is, or is in; SIZE_MAX for
- * one outside. */
+/* Returns the number of the operation of the block that is `op` or contains it;
+ * SIZE_MAX if it is outside. */
 size_t nabla_block_index_find(const nabla_block_index *index, MlirOperation op);
 
-/* The number of the operation that defines `value`; SIZE_MAX for a value that
- * none of the block defines. */
+/* Returns the number of the operation that defines `value`; SIZE_MAX if no
+ * operation of the block does. */
 size_t nabla_block_index_definition(const nabla_block_index *index,
                                     MlirValue value);
 

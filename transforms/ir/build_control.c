@@ -19,7 +19,8 @@ MlirValue nabla_build_result(MlirOperation op, intptr_t index) {
 typedef struct written {
   MlirRegion region;
   intptr_t count;
-  MlirType types[NABLA_BUILD_MAX_CARRIES]; /* of what it yields */
+  MlirType types[NABLA_BUILD_MAX_CARRIES]; /* types of the values that it yields
+                                            */
 } written;
 
 static bool any_null(intptr_t count, const MlirValue *values) {
@@ -28,8 +29,9 @@ static bool any_null(intptr_t count, const MlirValue *values) {
   return false;
 }
 
-/* A region with one block, which `end` ends. False: destroyed. Operations are
- * made before an op that ends the block until its operands are known. */
+/* Makes a region with one block, whose terminator is `end`. Returns false, with
+ * nothing left, on failure. A temporary terminator holds the place until the
+ * operands of `end` are known. */
 static bool write_region(const nabla_builder *b, const nabla_built_region *how,
                          const char *end, intptr_t arguments,
                          const MlirType *types, written *out) {
@@ -154,7 +156,8 @@ MlirOperation nabla_build_while(const nabla_builder *b, intptr_t count,
 
 /* ---- scan ---- */
 
-/* An array without its first dimension; null, reported, where it has none. */
+/* Returns the type of an array without its first dimension; null after an error
+ * if it has none. */
 static MlirType slice_of(const nabla_builder *b, MlirType whole) {
   int64_t dims[NABLA_MAX_RANK];
   MlirType slice = {NULL};
@@ -171,7 +174,7 @@ static MlirType slice_of(const nabla_builder *b, MlirType whole) {
                                  mlirAttributeGetNull());
 }
 
-/* The type of `length` slices, one behind the other. */
+/* Returns the type of `length` slices, stacked. */
 static MlirType stacked_of(const nabla_builder *b, MlirType slice,
                            int64_t length) {
   int64_t dims[NABLA_MAX_RANK] = {length};
@@ -191,7 +194,7 @@ static MlirType stacked_of(const nabla_builder *b, MlirType slice,
                                  mlirAttributeGetNull());
 }
 
-/* The number of slices, if it is known. */
+/* Returns the number of slices, if it is known. */
 static int64_t length_of(const nabla_built_scan *scan) {
   for (intptr_t i = 0; i < scan->input_count; i++) {
     int64_t size = nabla_array_dim(mlirValueGetType(scan->inputs[i]), 0);

@@ -1,5 +1,6 @@
-/* Making nabla.cond, nabla.while and nabla.scan: regions are written by the
- * caller's functions, result types follow from what the regions yield. */
+/* Functions that make nabla.cond, nabla.while and nabla.scan. Callbacks of the
+ * caller write the regions; result types follow from the values that the
+ * regions yield. */
 #ifndef NABLA_TRANSFORMS_IR_BUILD_CONTROL_H
 #define NABLA_TRANSFORMS_IR_BUILD_CONTROL_H
 
@@ -7,9 +8,9 @@
 
 enum { NABLA_BUILD_MAX_CARRIES = 32 };
 
-/* A region: `write` makes its operations with `b`, given the `arguments` of its
- * block, and fills in `count` values that it yields; a null one is an error
- * that was reported. Values from outside may be used. */
+/* A region. `write` makes its operations with `b` from the `arguments` of its
+ * block, and stores `count` values that the region yields; a null value is an
+ * error that was reported. The operations may use values from outside. */
 typedef struct nabla_built_region {
   void (*write)(const nabla_builder *b, const MlirValue *arguments,
                 MlirValue *results, void *data);
@@ -17,14 +18,14 @@ typedef struct nabla_built_region {
   intptr_t count; /* at most NABLA_BUILD_MAX_CARRIES */
 } nabla_built_region;
 
-/* nabla.cond; the first region's types are the results'. All three give a null
- * op where something could not be made, which was reported. */
+/* Makes nabla.cond; the first region determines the types of the results. This
+ * function and the next two return a null op after an error. */
 MlirOperation nabla_build_cond(const nabla_builder *b, MlirValue selector,
                                intptr_t count,
                                const nabla_built_region *branches);
 
-/* nabla.while: `condition` gives the truth value, then what is handed on;
- * `body` the next carries. */
+/* Makes nabla.while: `condition` yields the truth value, then the values that
+ * are passed on; `body` yields the next carries. */
 MlirOperation nabla_build_while(const nabla_builder *b, intptr_t count,
                                 const MlirValue *initial,
                                 const nabla_built_region *condition,
@@ -34,18 +35,18 @@ MlirOperation nabla_build_while(const nabla_builder *b, intptr_t count,
 typedef struct nabla_built_scan {
   intptr_t carry_count, input_count, size_count;
   const MlirValue *carries, *inputs;
-  MlirValue length;       /* where there is no input; null: none */
-  const MlirValue *sizes; /* each `?` of the slices of stacked outputs */
+  MlirValue length;       /* only without inputs; null: none */
+  const MlirValue *sizes; /* each `?` in the slices of stacked outputs */
   bool reverse;
 } nabla_built_scan;
 
-/* nabla.scan; `body` gives the next carries, then slices of stacked outputs,
- * which must be tensors. */
+/* Makes nabla.scan; `body` yields the next carries, then slices of stacked
+ * outputs, which must be tensors. */
 MlirOperation nabla_build_scan(const nabla_builder *b,
                                const nabla_built_scan *scan,
                                const nabla_built_region *body);
 
-/* Result `index`; null of a null op. */
+/* Returns result `index`; null for a null op. */
 MlirValue nabla_build_result(MlirOperation op, intptr_t index);
 
 #endif

@@ -3,14 +3,14 @@
 
 #include "transforms/ir/build.h"
 
-/* Attributes of an op that is being made. */
+/* Attributes of an op under construction. */
 typedef struct list {
   const nabla_builder *builder;
   intptr_t count;
   MlirNamedAttribute entries[12];
 } list;
 
-/* Nothing where `values` is NULL. */
+/* Adds nothing if `values` is NULL. */
 static void add(list *l, const char *key, intptr_t count,
                 const int64_t *values) {
   if (values)
@@ -22,7 +22,7 @@ static void add_integer(list *l, const char *key, unsigned width,
   l->entries[l->count++] = nabla_build_integer(l->builder, key, width, value);
 }
 
-/* Its result type is inferred. */
+/* Makes an op whose result type is inferred. */
 static MlirValue make(const list *l, const char *name, intptr_t count,
                       const MlirValue *operands) {
   nabla_op_spec spec = {name, count, operands, -1, NULL, l->count, l->entries};

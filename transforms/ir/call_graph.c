@@ -6,15 +6,16 @@
 
 typedef struct node {
   MlirOperation function;
-  nabla_op_list calls; /* in its body */
-  size_t next;         /* the call to look at */
+  nabla_op_list calls; /* calls in its body */
+  size_t next;         /* the next call to follow */
   enum { UNSEEN, ACTIVE, DONE } state;
 } node;
 
 static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
 static bool is_call(MlirOperation op) { return nabla_is(op, "func.call"); }
 
-/* The function beside `caller` that `call` names. Functions are few. */
+/* Finds the function beside `caller` that `call` names. A linear search:
+ * functions are few. */
 static node *find(node *nodes, size_t count, MlirOperation caller,
                   MlirOperation call) {
   MlirOperation module = mlirOperationGetParentOperation(caller);
@@ -32,7 +33,7 @@ static node *find(node *nodes, size_t count, MlirOperation caller,
   return NULL;
 }
 
-/* Follows calls from `start`, depth first; `path` has room for all nodes. */
+/* Follows calls from `start`, depth first; `path` has space for all nodes. */
 static bool walk(node *nodes, size_t count, node *start, node **path) {
   size_t depth = 0;
   path[depth++] = start;

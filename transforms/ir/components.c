@@ -4,14 +4,16 @@
 #include "dialect/ops.h"
 #include "transforms/ir/ir.h"
 
-/* Is `op` a view: an implicit result with its operand's components? */
+/* Returns whether `op` is a view: its implicit result has the components of its
+ * operand. */
 static bool is_view(MlirOperation op) {
   const nabla_op_row *row = nabla_op_find(op);
   return row && row->implicit == NABLA_IMPLICIT_views &&
          nablaTypeIsAImplicit(nabla_result_type(op, 0));
 }
 
-/* Views of views that are followed: code that is never reached may go round. */
+/* Depth to which views of views are followed; in unreachable code they may form
+ * a cycle. */
 #define MAX_VIEWS 4096
 
 static intptr_t find(MlirValue value, MlirValue out[NABLA_MAX_PARTS],
@@ -52,8 +54,8 @@ intptr_t nabla_components_split(MlirValue value, MlirOperation before,
   return count;
 }
 
-/* Adds the leaves of `value` to `out`; where they are not known, unpacks before
- * `before`, or, if that is null, gives -1. */
+/* Adds the leaves of `value` to `out`. If they are not known, makes unpacks
+ * before `before`, or returns -1 if that is null. */
 static intptr_t add_leaves(MlirValue value, MlirOperation before,
                            MlirValue *out) {
   MlirValue parts[NABLA_MAX_PARTS];
@@ -90,7 +92,8 @@ MlirValue nabla_components_pack(MlirOperation before, MlirType type,
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-/* `leaves` is moved behind those of `type`. */
+/* Packs a value of `type`, and moves `leaves` behind the leaves that it has
+ * used. */
 static MlirValue pack_leaves(MlirOperation before, MlirType type,
                              const MlirValue **leaves) {
   nabla_implicit_component parts[NABLA_MAX_PARTS];
@@ -115,7 +118,7 @@ static bool is_clean_up(MlirOperation op) {
 
 void nabla_components_clean(MlirOperation root) {
   nabla_op_list all = nabla_ops_collect(root, is_clean_up);
-  /* users stand behind what they use */
+  /* in reverse, since users come after the values that they use */
   for (size_t i = all.count; i-- > 0;) {
     intptr_t uses = 0;
     for (intptr_t r = 0; r < mlirOperationGetNumResults(all.ops[i]); r++)

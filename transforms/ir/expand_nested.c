@@ -7,14 +7,14 @@
 #include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
 
-/* Quantizes into what is nested. */
+/* Returns whether `op` quantizes to a nested encoding. */
 static bool is_nested_quantize(MlirOperation op) {
   if (!nabla_is(op, "nabla.quantize")) return false;
   nabla_encoding_info info = nabla_implicit_encoding(nabla_result_type(op, 0));
   return info.kind == NABLA_KIND_LORA || !mlirAttributeIsNull(info.nested);
 }
 
-/* Decodes some levels: the result is implicit. */
+/* Returns whether `op` decodes only some levels: its result is implicit. */
 static bool is_partial(MlirOperation op) {
   return nabla_is(op, "nabla.materialize") &&
          nablaTypeIsAImplicit(nabla_result_type(op, 0));
@@ -30,7 +30,7 @@ static MlirValue quantize(MlirOperation before, MlirValue value,
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-/* A factor of a lora that changes nothing yet. */
+/* Makes a factor of a lora that does not change the weight. */
 static MlirValue zeros(MlirOperation before, MlirType type) {
   MlirType element = mlirShapedTypeGetElementType(type);
   MlirAttribute zero =
@@ -41,8 +41,8 @@ static MlirValue zeros(MlirOperation before, MlirType type) {
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-/* The codes are those of scales in f32, which are packed then (FORMAT.md,
- * E6). */
+/* Replaces a quantize to a nested encoding. The codes are computed with scales
+ * in f32, which are packed afterwards (FORMAT.md, E6). */
 static void expand_quantize(MlirOperation op) {
   MlirType type = nabla_result_type(op, 0);
   nablaImplicit whole = nablaImplicitTypeParts(type);
@@ -68,7 +68,8 @@ static void expand_quantize(MlirOperation op) {
   nabla_op_replace(op, &out);
 }
 
-/* What is inside has all levels but, of scales, the outermost. */
+/* Replaces a materialize of some levels by one of the inner component: the
+ * scales, or the base of a lora. That has one level of scales less. */
 static void expand_partial(MlirOperation op) {
   MlirType type = nabla_result_type(op, 0);
   MlirValue values[NABLA_MAX_PARTS], given = mlirOperationGetOperand(op, 0);
@@ -84,7 +85,7 @@ static void expand_partial(MlirOperation op) {
   nabla_op_replace(op, &out);
 }
 
-/* Each round leaves one encoding less in those that are left. */
+/* Each round removes one encoding from the operations that are left. */
 bool nabla_nested_expand(MlirOperation root) {
   bool good = true, any = true;
   while (good && any) {

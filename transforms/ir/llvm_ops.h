@@ -1,4 +1,4 @@
-/* Short forms of what passes over the LLVM dialect say often. */
+/* Short forms of frequent calls in passes on the LLVM dialect. */
 #ifndef NABLA_TRANSFORMS_IR_LLVM_OPS_H
 #define NABLA_TRANSFORMS_IR_LLVM_OPS_H
 
@@ -17,11 +17,11 @@ int nabla_op_has(MlirOperation op, const char *attribute);
 void nabla_op_mark(MlirOperation op, const char *attribute);
 /* Sets an inherent attribute. */
 void nabla_op_set(MlirOperation op, const char *name, MlirAttribute value);
-/* Creates and puts before `before`, or at the end of `block` when that is
- * null. */
+/* Creates an op before `before`, or at the end of `block` if that is null. */
 MlirOperation nabla_op_build(MlirBlock block, MlirOperation before,
                              MlirOperationState *state);
-/* 1 when `value` is a result of an op of that name, which `out` becomes. */
+/* Returns 1 if `value` is a result of an op of that name, and stores the op in
+ * `out`. */
 int nabla_value_defined_by(MlirValue value, const char *name,
                            MlirOperation *out);
 

@@ -1,5 +1,5 @@
-/* See named_parse.h: errors are kept until the parser is done, then given again
- * where they are. */
+/* See named_parse.h: errors are kept until the parser is done, then reported
+ * again with the right location. */
 #include "transforms/ir/named_parse.h"
 
 #include <mlir-c/Diagnostics.h>

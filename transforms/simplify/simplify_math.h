@@ -9,8 +9,8 @@
 typedef bool nabla_fold(MlirOperation op);
 /* f(f(x)) = x for neg and not; f(f(x)) = f(x) for abs and rounding ops. */
 nabla_fold nabla_fold_inverse, nabla_fold_idempotent;
-/* A conversion to the operand's own type; a select of two equal values; max,
- * min, and, or of a value with itself. */
+/* A conversion to the operand's own type; a select of two equal values;
+ * maximum, minimum, and, or of a value with itself. */
 nabla_fold nabla_fold_convert, nabla_fold_select, nabla_fold_same;
 
 #endif
