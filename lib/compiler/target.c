@@ -293,7 +293,8 @@ static nabla_status fill(nabla_machine *target, const nabla_host_cpu *here,
     NABLA_TRY(fill_cpu(target, here, diag));
   }
   NABLA_TRY(read_triple(target, diag));
-  target->kernels = nabla_features_of(&target->set);
+  target->kernels =
+      nabla_features_of(&target->set) | nabla_features_of_cpu(target->cpu);
   if (nabla_machine_is(target, "aarch64"))
     target->kernels = nabla_features_parse("neon");
   return make_machine(target, diag);

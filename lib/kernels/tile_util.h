@@ -9,9 +9,6 @@
 #define NABLA_SUMS_MAX   16u
 #define NABLA_SUMS_BYTES ((uint64_t)NABLA_SUMS_MAX * NABLA_LANES * 4)
 
-/* Prefetch distance in codes, bytes. */
-#define NABLA_PREFETCH_BYTES 2048u
-
 /* Rows of x (MR) that one dequantized vector of the weight is multiplied with,
  * when M > 1. */
 unsigned nabla_row_tile(const nabla_fused_spec *spec);

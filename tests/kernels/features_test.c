@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/kernels/builder/families.h"
 #include "lib/kernels/builder/text.h"
 
 static unsigned failures;
@@ -29,12 +30,33 @@ static void check_features(void) {
   expect("avx512f,avx512vl,-avx512f", "avx,avx2,fma,f16c");
   expect("+neon,+fp-armv8", "neon");
   expect("neon,-neon", "");
+  expect("avx2,+zen,-avx2", "avx,zen");
   char all[160], small[8];
   nabla_features_format(~(nabla_features)0 >> (32 - NABLA_FEATURE_COUNT), all,
                         sizeof all);
   expect(all, all);
   nabla_features_format(nabla_features_parse(all), small, sizeof small);
   if (strlen(small) >= sizeof small) failures++;
+}
+
+static void expect_family(const char *list, const char *wanted) {
+  const char *got = nabla_cpu_family_of(nabla_features_parse(list))->name;
+  if (!strcmp(got, wanted)) return;
+  (void)fprintf(stderr, "'%s' is of '%s', not of '%s'\n", list, got, wanted);
+  failures++;
+}
+
+/* By features, or by LLVM's name of the CPU. */
+static void check_families(void) {
+  expect_family("", "avx2");
+  expect_family("avx2,fma", "avx2");
+  expect_family("avx512f", "avx512");
+  expect_family("avx512fp16", "sapphire_rapids");
+  expect_family("avx512f,zen", "zen");
+  expect_family("avx2,zen", "zen");
+  failures += !NABLA_HAS(nabla_features_of_cpu("znver4"), ZEN) ||
+              nabla_features_of_cpu("sapphirerapids") ||
+              nabla_features_of_cpu("x86-64-v4");
 }
 
 static void check_text(void) {
@@ -55,6 +77,7 @@ static void check_text(void) {
 
 int main(void) {
   check_features();
+  check_families();
   check_text();
   printf("features and text: %u failures\n", failures);
   return failures != 0;

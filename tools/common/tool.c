@@ -124,7 +124,7 @@ static nabla_status fail_option(const tool *t, int result, int subject,
 
 static nabla_status check_value(const tool_option *row, const char *argument,
                                 nabla_diag *diag) {
-  char words[128], list[160] = "", *save = NULL;
+  char words[1024], list[1024] = "", *save = NULL;
   if (!row->values) return NABLA_OK;
   cli_suggestion near = {argument, NULL, 0};
   snprintf(words, sizeof words, "%s", row->values);

@@ -102,11 +102,12 @@ static int applies(const nabla_fused_spec *spec) {
   return nabla_bf16_applies(spec, NABLA_NUMERICS_BF16);
 }
 
-/* Twice as fast as f32 on AMD's CPUs, half as fast on Intel's, of which those
- * that have bf16 have AVX512-FP16 too, and AMD's have not. */
+/* Twice as fast as f32 on AMD's CPUs, half as fast on Intel's. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  return nabla_bf16_cost(spec, m, nabla_bf16_decode_cost(spec),
-                         NABLA_HAS(spec->features, AVX512FP16) ? 22 : 5);
+  const nabla_cpu_family *family = nabla_cpu_family_of(spec->features);
+  return nabla_bf16_cost(spec, m,
+                         nabla_bf16_decode_cost(spec) + family->pack_bf16,
+                         family->dot_bf16);
 }
 
 const nabla_kernel_variant nabla_variant_gemm_bf16_avx512 = {

@@ -24,10 +24,17 @@ nabla_features nabla_features_of(const nabla_x86_features *set) {
 
 /* The bit of a feature that is not of x86, or 0. */
 static nabla_features other_feature(const char *name, size_t length) {
-  static const char neon[] = "neon";
-  return length == strlen(neon) && !memcmp(name, neon, length)
-             ? (nabla_features)1 << NABLA_FEATURE_BIT_NEON
-             : 0;
+  static const int others[] = {NABLA_FEATURE_BIT_NEON, NABLA_FEATURE_BIT_ZEN};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (length == strlen(names[others[i]]) &&
+        !memcmp(name, names[others[i]], length))
+      return (nabla_features)1 << others[i];
+  return 0;
+}
+
+nabla_features nabla_features_of_cpu(const char *name) {
+  return strncmp(name, "znver", 5) ? 0
+                                   : (nabla_features)1 << NABLA_FEATURE_BIT_ZEN;
 }
 
 nabla_features nabla_features_parse(const char *list) {
@@ -54,9 +61,11 @@ nabla_features nabla_features_parse(const char *list) {
 }
 
 nabla_features nabla_features_host(void) {
-  char *list = LLVMGetHostCPUFeatures();
-  nabla_features features = nabla_features_parse(list);
+  char *list = LLVMGetHostCPUFeatures(), *name = LLVMGetHostCPUName();
+  const nabla_features features =
+      nabla_features_parse(list) | nabla_features_of_cpu(name);
   LLVMDisposeMessage(list);
+  LLVMDisposeMessage(name);
   const nabla_features tiles = NABLA_FEATURES_OF_TILES;
   return features & tiles && !nabla_x86_tiles_allowed() ? features & ~tiles
                                                         : features;

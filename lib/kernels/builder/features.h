@@ -8,7 +8,8 @@
 #include "nabla/status.h"
 
 /* X(id, name): a bit, and LLVM's spelling of the feature: of x86 but NEON,
- * which every AArch64 CPU has. */
+ * which every AArch64 CPU has, and ZEN, no feature but a family of CPUs
+ * (families.h), which "zen" in a list names. */
 #define NABLA_FEATURE_LIST(X) \
   X(AVX, "avx")               \
   X(AVX2, "avx2")             \
@@ -24,7 +25,8 @@
   X(AVX512FP16, "avx512fp16") \
   X(AMX_BF16, "amx-bf16")     \
   X(AMX_INT8, "amx-int8")     \
-  X(NEON, "neon")
+  X(NEON, "neon")             \
+  X(ZEN, "zen")
 
 enum nabla_feature_bit {
 #define NABLA_FEATURE_ROW(id, name) NABLA_FEATURE_BIT_##id,
@@ -55,6 +57,9 @@ nabla_features nabla_features_parse(const char *list);
 /* The same for the CPU that this process runs on; with AMX where the operating
  * system, which is asked, permits it. */
 nabla_features nabla_features_host(void);
+
+/* The bit of the family of a CPU by LLVM's name, "znver4", or 0. */
+nabla_features nabla_features_of_cpu(const char *name);
 
 /* Writes the names in `features`, comma-separated and NUL-terminated; 160 bytes
  * are enough for all. */

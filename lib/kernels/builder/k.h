@@ -6,6 +6,7 @@
 
 #include "lib/kernels/builder/amx.h"
 #include "lib/kernels/builder/emit.h"
+#include "lib/kernels/builder/families.h"
 #include "lib/kernels/builder/transpose.h"
 
 /* Functions with `...` cannot be wrapped in a function. */
@@ -14,6 +15,10 @@
 
 static inline nabla_ssa k_taken(nabla_emitter *e, nabla_text *take) {
   return nabla_emit_taken(e, take);
+}
+
+static inline const nabla_cpu_family *k_family(const nabla_emitter *e) {
+  return nabla_cpu_family_of(e->spec->features);
 }
 
 static inline void k_leave(nabla_emitter *e) { nabla_emit_leave(e); }

@@ -164,6 +164,25 @@ static void multiply_rows(nabla_emitter *e, const block *b, nabla_ssa row,
   k_loop_end(e, &columns, NULL);
 }
 
+/* More than half of a tile's rows: those of the family's tile in between, if it
+ * has one, or all. */
+static void multiply_most(nabla_emitter *e, const block *b, nabla_ssa row,
+                          nabla_ssa group, tile_shape s) {
+  const unsigned most = k_family(e)->tail_rows;
+  if (most <= s.rows / 2 || most >= s.rows) {
+    multiply_rows(e, b, row, group, s);
+    return;
+  }
+  nabla_ssa left = nabla_emit_rows_left(e, row, s.rows);
+  nabla_ssa few =
+      k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", left, k_i64(e, most));
+  k_line(e, "scf.if %%v%u {", few);
+  multiply_rows(e, b, row, group, (tile_shape){most, s.columns});
+  k_line(e, "} else {");
+  multiply_rows(e, b, row, group, s);
+  k_line(e, "}");
+}
+
 /* The tail of M: half as many rows of x, and more of w. */
 static void multiply_left(nabla_emitter *e, const block *b, nabla_ssa row,
                           nabla_ssa group, tile_shape s) {
@@ -178,7 +197,7 @@ static void multiply_left(nabla_emitter *e, const block *b, nabla_ssa row,
   k_line(e, "scf.if %%v%u {", few);
   multiply_left(e, b, row, group, half);
   k_line(e, "} else {");
-  multiply_rows(e, b, row, group, s);
+  multiply_most(e, b, row, group, s);
   k_line(e, "}");
 }
 

@@ -5,53 +5,27 @@
  * line of x holds the elements at position i of all dwords. 8-bit codes are
  * widened 16 at a time, in order. A line has one scale for each lane; products
  * are summed before they are scaled. */
-#include <stdio.h>
-
 #include "lib/kernels/builder/k.h"
-#include "lib/kernels/dequant/code_values.h"
 #include "lib/kernels/dequant/dequantize.h"
 #include "lib/kernels/epilogue.h"
+#include "lib/kernels/f32/code_line.h"
 #include "lib/kernels/tile_util.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/int8.h"
 
-#define GRAIN    16u
-#define ROWS_MAX 4u
-#define SUMS_MAX 4u
-#define SIDE_MAX 2u
-
-/* Prefetch distance in codes, bytes: an odd number of lines. */
-#define AHEAD (49u * 64)
-
-/* Codes in 64 bytes, and vectors of them. */
-static unsigned elements_of(const nabla_fused_spec *spec) {
-  return 512 / spec->format.encoding->bits;
-}
-
-static unsigned vectors_of(const nabla_fused_spec *spec) {
-  return elements_of(spec) / NABLA_LANES;
-}
-
-static int is_wide(const nabla_fused_spec *spec) {
-  return spec->format.encoding->bits == 8;
-}
+#define GRAIN      16u
+#define ROWS_MAX   4u
+#define SUMS_MAX   4u
+#define SIDE_MAX   4u
+#define TOTALS_MAX (2 * ROWS_MAX) /* of rows of w and x together */
 
 /* Rows begin at whole lines. */
 static int has_lines(const nabla_fused_spec *spec) {
-  uint64_t elements = elements_of(spec);
+  uint64_t elements = nabla_code_line_elements(spec);
   if (spec->any_size) return spec->any_size % elements == 0;
   return spec->k > 0 && spec->k % elements == 0 &&
          spec->offset % elements == 0 &&
          nabla_spec_row_stride(spec) % elements == 0;
-}
-
-/* Each lane of a line has one scale. */
-static int has_lane_scales(const nabla_fused_spec *spec) {
-  uint64_t elements = elements_of(spec), block = spec->format.block;
-  if (spec->format.granularity != NABLA_PER_BLOCK)
-    return spec->any_size || block % elements == 0;
-  if (block >= elements) return block % elements == 0;
-  return !is_wide(spec) && elements / block <= NABLA_LANES;
 }
 
 /* With the prepacked layout this variant serves one row of x only, for which
@@ -63,7 +37,7 @@ static int applies(const nabla_fused_spec *spec) {
           nabla_spec_last_m(spec) == 1) &&
          spec->format.encoding && NABLA_HAS(spec->features, AVX512F) &&
          spec->format.encoding->bits > 1 && spec->w_type == NABLA_DTYPE_F32 &&
-         has_lines(spec) && has_lane_scales(spec);
+         has_lines(spec) && nabla_code_line_has_scales(spec);
 }
 
 /* Writes rows of x to the workspace in the order of the codes. */
@@ -73,138 +47,79 @@ static void pack_a(nabla_emitter *e) {
   nabla_ssa begin = k_product(e, e->begin, e->k);
   nabla_ssa end = k_product(e, e->end, e->k);
   const nabla_encoding *encoding = e->spec->format.encoding;
-  unsigned vectors = vectors_of(e->spec);
+  unsigned vectors = nabla_code_line_vectors(e->spec);
   unsigned flip = encoding->high_first ? 8 / encoding->bits - 1 : 0;
   nabla_ssa v[NABLA_LANES];
   nabla_loop loop;
-  k_loop_begin(e, &loop, begin, end, elements_of(e->spec), 0, NULL);
+  k_loop_begin(e, &loop, begin, end, nabla_code_line_elements(e->spec), 0,
+               NULL);
   for (unsigned i = 0; i < vectors; i++) {
     nabla_ssa at = k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
     v[i] = k_read_lanes(e, x, at, NABLA_LANES);
   }
-  if (!is_wide(e->spec)) k_deinterleave(e, vectors, v);
+  if (!nabla_code_line_is_wide(e->spec)) k_deinterleave(e, vectors, v);
   for (unsigned i = 0; i < vectors; i++) {
     nabla_ssa at = k_add_constant(e, loop.induction, (uint64_t)i * NABLA_LANES);
-    k_write_lanes(e, out, at, v[is_wide(e->spec) ? i : i ^ flip]);
+    k_write_lanes(e, out, at,
+                  v[nabla_code_line_is_wide(e->spec) ? i : i ^ flip]);
   }
   k_loop_end(e, &loop, NULL);
-}
-
-/* `count` scales from `first` on, of f32, f16 or bf16, at once. */
-static nabla_ssa load_scales(nabla_emitter *e, nabla_ssa first,
-                             unsigned count) {
-  char type[32];
-  nabla_text *text = e->text;
-  nabla_dtype dtype = nabla_spec_scale_dtype(e->spec);
-  unsigned width = nabla_dtype_bits(dtype) / 8;
-  (void)snprintf(type, sizeof type, "vector<%ux%s>", count,
-                 width == 4 ? "f32" : "i16");
-  nabla_ssa scales =
-      k_load(e, type, e->scales, k_multiply(e, first, width), width);
-  nabla_ssa result = ++e->last;
-  nabla_text_add(text, "  %%v%u = vector.shuffle %%v%u, %%v%u [", result,
-                 scales, scales);
-  for (unsigned i = 0; i < NABLA_LANES; i++)
-    nabla_text_add(text, "%s%u", i ? ", " : "", i * count / NABLA_LANES);
-  nabla_text_add(text, "] : %s, %s\n", type, type);
-  return width == 4 ? result : k_widen(e, NABLA_VECTOR, dtype, result);
-}
-
-/* A cache line of codes, the scales of its lanes, and their zero points or
- * 0. */
-typedef struct code_line {
-  nabla_ssa codes; /* byte */
-  nabla_ssa scales, zeros;
-} code_line;
-
-static code_line begin_line(nabla_emitter *e, nabla_ssa flat) {
-  const nabla_format *format = &e->spec->format;
-  unsigned elements = elements_of(e->spec);
-  unsigned count =
-      format->granularity != NABLA_PER_BLOCK || format->block >= elements
-          ? 1
-          : elements / (unsigned)format->block;
-  nabla_ssa first = nabla_emit_block(e, flat);
-  int packed = format->scale == NABLA_SCALE_E8M0 ||
-               format->scale == NABLA_SCALE_DYNAMIC8;
-  code_line result = {.codes = k_divide(e, flat, 8 / format->encoding->bits)};
-  result.scales =
-      count == 1 || packed
-          ? nabla_emit_block_lanes(e, first, count, nabla_emit_scale_at)
-          : load_scales(e, first, count);
-  if (format->zero_point)
-    result.zeros =
-        nabla_emit_block_lanes(e, first, count, nabla_emit_zero_value);
-  k_prefetch(e, e->codes, k_add_constant(e, result.codes, AHEAD));
-  return result;
-}
-
-/* Vector i of the line, without its scale. */
-static nabla_ssa weights(nabla_emitter *e, const code_line *at,
-                         nabla_ssa dwords, unsigned i) {
-  unsigned bits = e->spec->format.encoding->bits;
-  nabla_ssa codes;
-  if (is_wide(e->spec)) {
-    nabla_ssa byte = k_add_constant(e, at->codes, (uint64_t)i * NABLA_LANES);
-    codes = k_load(e, "vector<16xi8>", e->codes, byte, 1);
-    codes =
-        k_op(e, "arith.extsi %%v%u : vector<16xi8> to vector<16xi32>", codes);
-  } else {
-    nabla_ssa by = k_i32(e, NABLA_VECTOR, bits * i);
-    codes = k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", dwords, by);
-  }
-  nabla_ssa value = nabla_emit_code_value(e, codes);
-  return at->zeros ? k_binary(e, NABLA_VECTOR, "subf", value, at->zeros)
-                   : value;
 }
 
 /* Independent accumulators in a line. With few lines a chain of 8 products
  * would exceed the bound K / 64 + 8, and for one row of x there is no other
  * independent work during the latency of a product. */
 static unsigned sums_of(const nabla_fused_spec *spec) {
-  unsigned vectors = vectors_of(spec);
+  unsigned vectors = nabla_code_line_vectors(spec);
   if (vectors < 8) return 1;
   if (vectors > 8) return 4;
-  return spec->any_size || spec->k < 3 * (uint64_t)elements_of(spec) ||
+  return spec->any_size ||
+                 spec->k < 3 * (uint64_t)nabla_code_line_elements(spec) ||
                  nabla_spec_last_m(spec) == 1
              ? 2
              : 1;
 }
 
-/* Adds a line's products, scaled, to the totals of `count` rows. `k`: of each
- * row, where the line begins in the workspace. */
-static void multiply_line(nabla_emitter *e, const code_line *at, unsigned count,
-                          const nabla_ssa *k, nabla_ssa *totals) {
+/* The sums of a row of w with a row of x, times the scales, added to `total`.
+ */
+static nabla_ssa add_scaled(nabla_emitter *e, const nabla_code_line *at,
+                            nabla_ssa *sum, nabla_ssa total) {
+  for (unsigned apart = sums_of(e->spec) / 2; apart; apart /= 2)
+    for (unsigned i = 0; i < apart; i++)
+      sum[i] = k_binary(e, NABLA_VECTOR, "addf", sum[i], sum[i + apart]);
+  nabla_ssa all = sum[0], scale = at->scales;
+  if (nabla_format_is_llm_int8(&e->spec->format)) {
+    /* in this order: FORMAT.md (I4) */
+    all = k_binary(e, NABLA_VECTOR, "mulf", all, scale);
+    scale = k_f32(e, NABLA_VECTOR, (double)NABLA_INT8_STEP);
+  }
+  return k_fma(e, NABLA_VECTOR, all, scale, total);
+}
+
+/* Adds the products of the lines of `side` rows of w, scaled, to the totals of
+ * `count` rows of x each. `k`: of each of these, where the line begins in the
+ * workspace. */
+static void multiply_lines(nabla_emitter *e, const nabla_code_line *at,
+                           unsigned side, unsigned count, const nabla_ssa *k,
+                           nabla_ssa *totals) {
   const nabla_fused_spec *spec = e->spec;
   nabla_array_ref x = {e->workspace, NABLA_DTYPE_F32};
-  unsigned sums = sums_of(spec);
-  nabla_ssa sum[ROWS_MAX][SUMS_MAX] = {{0}}, dwords = 0;
-  if (!is_wide(spec))
-    dwords = k_load(e, "vector<16xi32>", e->codes, at->codes, 1);
-  for (unsigned i = 0; i < vectors_of(spec); i++) {
-    nabla_ssa w = weights(e, at, dwords, i);
-    for (unsigned r = 0; r < count; r++) {
-      nabla_ssa from = k_add_constant(e, k[r], (uint64_t)i * NABLA_LANES);
-      nabla_ssa values = k_read_lanes(e, x, from, NABLA_LANES);
-      nabla_ssa *to = &sum[r][i % sums];
-      *to = *to ? k_fma(e, NABLA_VECTOR, w, values, *to)
-                : k_binary(e, NABLA_VECTOR, "mulf", w, values);
+  nabla_ssa sum[TOTALS_MAX][SUMS_MAX] = {{0}}, dwords[SIDE_MAX] = {0};
+  for (unsigned s = 0; s < side && !nabla_code_line_is_wide(spec); s++)
+    dwords[s] = k_load(e, "vector<16xi32>", e->codes, at[s].codes, 1);
+  for (unsigned i = 0; i < nabla_code_line_vectors(spec); i++)
+    for (unsigned s = 0; s < side; s++) {
+      nabla_ssa w = nabla_emit_code_line_weights(e, &at[s], dwords[s], i);
+      for (unsigned r = 0; r < count; r++) {
+        nabla_ssa from = k_add_constant(e, k[r], (uint64_t)i * NABLA_LANES);
+        nabla_ssa values = k_read_lanes(e, x, from, NABLA_LANES);
+        nabla_ssa *to = &sum[s * count + r][i % sums_of(spec)];
+        *to = *to ? k_fma(e, NABLA_VECTOR, w, values, *to)
+                  : k_binary(e, NABLA_VECTOR, "mulf", w, values);
+      }
     }
-  }
-  int divided = nabla_format_is_llm_int8(&spec->format);
-  for (unsigned r = 0; r < count; r++) {
-    for (unsigned apart = sums / 2; apart; apart /= 2)
-      for (unsigned i = 0; i < apart; i++)
-        sum[r][i] =
-            k_binary(e, NABLA_VECTOR, "addf", sum[r][i], sum[r][i + apart]);
-    nabla_ssa all = sum[r][0];
-    nabla_ssa scale = at->scales;
-    if (divided) { /* in this order: FORMAT.md (I4) */
-      all = k_binary(e, NABLA_VECTOR, "mulf", all, scale);
-      scale = k_f32(e, NABLA_VECTOR, (double)NABLA_INT8_STEP);
-    }
-    totals[r] = k_fma(e, NABLA_VECTOR, all, scale, totals[r]);
-  }
+  for (unsigned i = 0; i < side * count; i++)
+    totals[i] = add_scaled(e, &at[i / count], sum[i], totals[i]);
 }
 
 /* Where the rows of x are in the workspace; those beyond the last are the last
@@ -241,8 +156,13 @@ static void finish_column(nabla_emitter *e, unsigned count,
 
 /* Rows of w that are multiplied side by side, from as many parts of the range:
  * two streams that are pages apart have more memory bandwidth than one, and
- * each load of x serves both. */
-static unsigned side_of(unsigned count) { return count == 1 ? SIDE_MAX : 1; }
+ * each load of x serves both; more where x does not stay in the first cache. */
+static unsigned side_of(const nabla_fused_spec *spec, unsigned count) {
+  const uint64_t most = nabla_cpu_family_of(spec->features)->near_x;
+  const uint64_t bytes = count * spec->k * sizeof(float);
+  if (most && !spec->any_size && bytes > most) return count > 1 ? 2 : SIDE_MAX;
+  return count > 1 ? 1 : 2;
+}
 
 /* The columns of each part, the last of which may have fewer; none where the
  * range ends before it begins. */
@@ -267,23 +187,27 @@ static nabla_ssa row_at(nabla_emitter *e, nabla_ssa column) {
 /* The sums of `side` rows of w, which begin at `w`, with `count` rows of x. */
 static void sum_lines(nabla_emitter *e, unsigned side, const nabla_ssa *w,
                       unsigned count, nabla_loop *lines) {
-  nabla_ssa x[ROWS_MAX], k[ROWS_MAX], totals[ROWS_MAX];
+  nabla_ssa x[ROWS_MAX], k[ROWS_MAX], totals[TOTALS_MAX];
   nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
   rows_of_x(e, count, x);
   for (unsigned i = 0; i < side * count; i++) totals[i] = none;
-  k_loop_begin(e, lines, k_i64(e, 0), e->k, elements_of(e->spec), side * count,
-               totals);
+  k_loop_begin(e, lines, k_i64(e, 0), e->k, nabla_code_line_elements(e->spec),
+               side * count, totals);
   for (unsigned r = 0; r < count; r++) k[r] = k_add(e, x[r], lines->induction);
   for (unsigned i = 0; i < side * count; i++) totals[i] = lines->carried[i];
-  for (unsigned s = 0; s < side; s++) {
-    code_line at = begin_line(e, k_add(e, w[s], lines->induction));
-    multiply_line(e, &at, count, k, totals + s * count);
+  /* of one row of x its vectors stay in registers from row to row of w */
+  const unsigned together = count > 1 ? side : 1;
+  for (unsigned s = 0; s < side; s += together) {
+    nabla_code_line at[SIDE_MAX];
+    for (unsigned i = 0; i < together; i++)
+      at[i] = nabla_emit_code_line(e, k_add(e, w[s + i], lines->induction));
+    multiply_lines(e, at, together, count, k, totals + s * count);
   }
   k_loop_end(e, lines, totals);
 }
 
 static void emit_rows(nabla_emitter *e, unsigned count) {
-  unsigned side = side_of(count);
+  unsigned side = side_of(e->spec, count);
   nabla_loop columns, lines;
   nabla_ssa column[SIDE_MAX], w[SIDE_MAX];
   nabla_ssa part = part_of(e, side);
@@ -324,20 +248,22 @@ static void emit_lines(nabla_emitter *e) {
 
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   unsigned sums = sums_of(spec);
-  uint64_t products = vectors_of(spec) / sums - 1 + sums / 2;
-  return products + spec->k / elements_of(spec) + 4;
+  uint64_t products = nabla_code_line_vectors(spec) / sums - 1 + sums / 2;
+  return products + spec->k / nabla_code_line_elements(spec) + 4;
 }
 
 /* A line takes some 4 ns, and .5 for each row of x. Accumulators of more than
  * two rows leave few registers; 8-bit floats are still slower in other
  * kernels. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  const nabla_cpu_family *family = nabla_cpu_family_of(spec->features);
   int is_crowded = m > 2 && !nabla_spec_is_float8(spec->format.encoding);
-  return (4000 + 500.0 * (double)m) / elements_of(spec) + (is_crowded ? 70 : 0);
+  return (4000 + 500.0 * (double)m) / nabla_code_line_elements(spec) +
+         (is_crowded ? family->crowded : 0);
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  unsigned elements = elements_of(spec);
+  unsigned elements = nabla_code_line_elements(spec);
   out->grain = GRAIN;
   out->workspace = (nabla_kernel_tiles){1, elements, elements * 4};
 }

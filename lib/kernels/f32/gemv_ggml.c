@@ -59,7 +59,7 @@ static void add_blocks(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
   nabla_ssa at = k_divide(e, k, format->elements);
   at = k_add(e, row, k_multiply(e, at, format->bytes));
   for (uint32_t line = 0; line < count * format->bytes; line += 64)
-    k_prefetch(e, e->codes, k_add_constant(e, at, NABLA_PREFETCH_BYTES + line));
+    k_prefetch(e, e->codes, k_add_constant(e, at, k_family(e)->stream + line));
   for (uint32_t i = 0; i < count; i++) {
     block b = {.base = k_add_constant(e, at, (uint64_t)i * format->bytes),
                .k = k_add_constant(e, k, (uint64_t)i * format->elements),

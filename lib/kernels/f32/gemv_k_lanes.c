@@ -108,7 +108,11 @@ static void multiply_rest(nabla_emitter *e, const line *at, tile *t) {
 /* Prefetches the codes that follow those at `k`. */
 static void prefetch(nabla_emitter *e, const line *at, nabla_ssa k) {
   nabla_ssa byte = nabla_emit_code_byte(e, k_add(e, at->flat, k));
-  byte = k_add_constant(e, byte, NABLA_PREFETCH_BYTES);
+  const nabla_fused_spec *spec = e->spec;
+  const int is_f32 =
+      !spec->format.encoding && !spec->ggml && spec->dense == NABLA_DTYPE_F32;
+  byte = k_add_constant(e, byte,
+                        is_f32 ? k_family(e)->stream : k_family(e)->lanes);
   k_prefetch(e, e->codes, byte);
 }
 

@@ -73,7 +73,7 @@ static void add_words(nabla_emitter *e, const group *g, nabla_ssa *sums) {
       k_add_constant(e, loop.induction, (uint64_t)g->number * dwords);
   nabla_ssa byte = k_multiply(e, number, NABLA_BYTES);
   nabla_ssa dword = k_load(e, "vector<16xi32>", g->from.dwords, byte, 64);
-  k_prefetch(e, g->from.dwords, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+  k_prefetch(e, g->from.dwords, k_add_constant(e, byte, k_family(e)->stream));
   nabla_ssa k = k_add(e, g->k, k_multiply(e, loop.induction, per_word));
   nabla_ssa next[NABLA_LOOP_MAX];
   set_all(next, loop.carried, count);
@@ -145,7 +145,7 @@ static void add_dense(nabla_emitter *e, const few *f, nabla_ssa column,
     nabla_ssa k = k_add_constant(e, loop.induction, i);
     nabla_ssa at = k_multiply(e, k, NABLA_LANES);
     nabla_ssa byte = k_multiply(e, at, nabla_dtype_bits(spec->dense) / 8);
-    k_prefetch(e, w.base, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+    k_prefetch(e, w.base, k_add_constant(e, byte, k_family(e)->stream));
     nabla_ssa value = k_read_lanes(e, w, at, NABLA_LANES);
     value = k_round(e, NABLA_VECTOR, spec->w_type, value);
     add_products(e, f, k, value, i, next);

@@ -206,7 +206,7 @@ static void multiply_line(nabla_emitter *e, const nabla_int8 *self,
   nabla_ssa w[NABLA_INT8_PARTS] = {0};
   nabla_ssa byte = k_divide(e, flat, self->parts);
   nabla_ssa codes = load_codes(e, byte, (unsigned)elements / each);
-  k_prefetch(e, e->codes, k_add_constant(e, byte, NABLA_PREFETCH_BYTES));
+  k_prefetch(e, e->codes, k_add_constant(e, byte, k_family(e)->stream));
   nabla_emit_int8_split(e, self, codes, w);
   nabla_int8_factors by = factors_of(e, self, flat, elements);
   for (unsigned j = 0; j < r->count; j++) {

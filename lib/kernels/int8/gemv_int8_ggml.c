@@ -12,10 +12,6 @@
 /* Elements between prefetches, which are of lines of 64 bytes. */
 #define GROUP 256u
 
-/* Prefetch distance in bytes: an odd number of lines. At 2048 q8_0 takes a
- * fifth more time, at 4096 all do. */
-#define AHEAD (21 * NABLA_BYTES)
-
 /* Layout of packed x for a line, in vectors of 64 bytes. */
 typedef struct x_layout {
   uint32_t scales, sums, minima, size;
@@ -249,7 +245,7 @@ static void add_lines(nabla_emitter *e, const nabla_int8_blocks *self,
   nabla_ssa at = k_divide(e, k_add(e, r->flat, k), elements);
   at = k_multiply(e, at, bytes);
   for (uint64_t byte = 0; byte < count / elements * bytes; byte += NABLA_BYTES)
-    k_prefetch(e, e->codes, k_add_constant(e, at, AHEAD + byte));
+    k_prefetch(e, e->codes, k_add_constant(e, at, k_family(e)->blocks + byte));
   for (uint64_t done = 0; done < count; done += self->line) {
     uint64_t left = count - done < self->line ? count - done : self->line;
     nabla_int8_line_ref line = {k_add_constant(e, at, done / elements * bytes),

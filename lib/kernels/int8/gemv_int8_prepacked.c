@@ -56,7 +56,7 @@ static void dot_block(nabla_emitter *e, const group *g, nabla_ssa k,
         e, "i32", tile, k_i64(e, g->rows * (self->block + 4) + 4 * r));
   for (unsigned i = 0; i < dwords; i++) {
     nabla_ssa at = k_i64(e, (uint64_t)i * NABLA_BYTES);
-    k_prefetch(e, codes, k_add_constant(e, at, NABLA_PREFETCH_BYTES));
+    k_prefetch(e, codes, k_add_constant(e, at, k_family(e)->stream));
     nabla_emit_int8_split(e, self, k_load(e, "vector<16xi32>", codes, at, 1),
                           w);
     for (unsigned j = 0; j < self->parts * g->rows; j++) {
@@ -88,6 +88,9 @@ static void multiply_block(nabla_emitter *e, const group *g, nabla_ssa k,
   dot_block(e, g, k, tile, dots);
   nabla_ssa span = k_multiply(e, k_divide(e, k, self->span), NABLA_BYTES);
   nabla_int8_factors by = {.w = 0};
+  if (k_family(e)->scales)
+    k_prefetch(e, constant_at(e, g->w, g->layout.scales),
+               k_add_constant(e, span, k_family(e)->scales));
   by.w = k_load(e, "vector<16xf32>", constant_at(e, g->w, g->layout.scales),
                 span, 4);
   if (self->has_zero)
