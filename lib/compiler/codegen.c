@@ -185,7 +185,7 @@ static void collect_features(LLVMModuleRef module, const nabla_machine *target,
        f = LLVMGetNextFunction(f)) {
     size_t length;
     const char *name = LLVMGetValueName2(f, &length);
-    if (LLVMGetIntrinsicID(f)) nabla_intrinsic_add(target, name, length, out);
+    if (LLVMGetIntrinsicID(f)) nabla_intrinsic_add(name, length, out);
   }
 }
 

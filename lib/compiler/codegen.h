@@ -20,7 +20,8 @@ NABLA_MUST_USE nabla_status nabla_codegen(
     nabla_compile_report *report, nabla_diag *diag);
 
 /* NULL, or the name of a feature that calls of an intrinsic need and `target`
- * lacks. "" when the intrinsic is of another machine, or unknown here. */
+ * lacks. "" when the intrinsic is of another machine, or not one that compiled
+ * code may use (x86_intrinsics.def). */
 const char *nabla_intrinsic_objection(const nabla_machine *target,
                                       const char *name, size_t length);
 
@@ -29,9 +30,9 @@ const char *nabla_intrinsic_objection(const nabla_machine *target,
 #define NABLA_INTRINSIC_TILES 8u
 int nabla_intrinsic_has_tiles(const char *name, size_t length);
 
-/* Adds to `needed` the features by which `target` can do an intrinsic. */
-void nabla_intrinsic_add(const nabla_machine *target, const char *name,
-                         size_t length, nabla_x86_features *needed);
+/* Adds to `needed` the features that an intrinsic needs. */
+void nabla_intrinsic_add(const char *name, size_t length,
+                         nabla_x86_features *needed);
 
 /* NABLA_CORRUPT unless `data` is an ELF object whose only undefined symbols
  * are memcpy, memmove and memset. */

@@ -413,6 +413,101 @@ Test(compiler, refuses_intrinsics_that_the_target_lacks) {
   free(out.data);
 }
 
+/* Rows of x86_intrinsics.def: the call, of parameters of the function below. */
+#define OF_TILES "(%t, %t, %t) : (i8, i8, i8) -> ()"
+#define MOVES    "(%t, %p, %n) : (i8, !llvm.ptr, i64) -> ()"
+#define BYTES(n) "(%b" n ", %b" n ") : (vector<" n "xi8>, vector<" n "xi8>)"
+static const struct {
+  const char *name, *call;
+} intrinsic_calls[] = {
+    {"avx2.permps",
+     "(%f8, %i8) : (vector<8xf32>, vector<8xi32>) -> vector<8xf32>"},
+    {"avx2.pmadd.ub.sw", BYTES("32") " -> vector<16xi16>"},
+    {"avx2.pmadd.wd",
+     "(%h16, %h16) : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>"},
+    {"avx2.pshuf.b", BYTES("32") " -> vector<32xi8>"},
+    {"avx2.psign.b", BYTES("32") " -> vector<32xi8>"},
+    {"avx512.permvar.hi.512",
+     "(%h32, %h32) : (vector<32xi16>, vector<32xi16>) -> vector<32xi16>"},
+    {"avx512.permvar.sf.512",
+     "(%f16, %i16) : (vector<16xf32>, vector<16xi32>) -> vector<16xf32>"},
+    {"avx512.pshuf.b.512", BYTES("64") " -> vector<64xi8>"},
+    {"avx512.vpdpbusd.512",
+     "(%i16, %b64, %b64) : (vector<16xi32>, vector<64xi8>, vector<64xi8>) -> "
+     "vector<16xi32>"},
+    {"avx512bf16.cvtne2ps2bf16.512",
+     "(%f16, %f16) : (vector<16xf32>, vector<16xf32>) -> vector<32xbf16>"},
+    {"avx512bf16.dpbf16ps.512",
+     "(%f16, %bf, %bf) : (vector<16xf32>, vector<32xbf16>, vector<32xbf16>) -> "
+     "vector<16xf32>"},
+    {"ldtilecfg", "(%p) : (!llvm.ptr) -> ()"},
+    {"tdpbf16ps", OF_TILES},
+    {"tdpbssd", OF_TILES},
+    {"tileloadd64", MOVES},
+    {"tilerelease", "() : () -> ()"},
+    {"tilestored64", MOVES},
+    {"tilezero", "(%t) : (i8) -> ()"},
+};
+
+static nabla_status emit_call(const char *name, const char *call,
+                              const char *target) {
+  char program[1024];
+  text out = {0};
+  snprintf(
+      program, sizeof program,
+      "llvm.func @g(%%p: !llvm.ptr, %%n: i64, %%f8: vector<8xf32>, "
+      "%%i8: vector<8xi32>, %%b32: vector<32xi8>, %%h16: vector<16xi16>, "
+      "%%h32: vector<32xi16>, %%f16: vector<16xf32>, "
+      "%%i16: vector<16xi32>, %%b64: vector<64xi8>, "
+      "%%bf: vector<32xbf16>) {\n"
+      "  %%t = llvm.mlir.constant(1 : i8) : i8\n"
+      "  %s llvm.call_intrinsic \"llvm.x86.%s\"%s\n%s"
+      "  llvm.return\n}\n"
+      "func.func @f(%%x: tensor<4xf32>) { return }\n",
+      strstr(call, "-> ()") ? "" : "%r =", name, call,
+      strstr(call, "-> ()") ? "" : "  llvm.store %r, %p : RESULT, !llvm.ptr\n");
+  char *at = strstr(program, "RESULT");
+  if (at) { /* a result that nobody reads would be removed */
+    char rest[128];
+    snprintf(rest, sizeof rest, "%s", at + strlen("RESULT"));
+    snprintf(at, sizeof program - (size_t)(at - program), "%s%s",
+             strstr(call, "-> ") + 3, rest);
+  }
+  const nabla_status status = emit(program, target, NABLA_EMIT_OBJ, &out);
+  free(out.data);
+  return status;
+}
+
+/* Each row is compiled for a target that has its features and no more, and for
+ * one that lacks them alone. */
+Test(compiler, asks_for_the_feature_of_each_intrinsic) {
+  static const struct {
+    const char *name, *features;
+  } rows[] = {
+#define INTRINSIC(name, features) {name, features},
+#include "lib/compiler/x86_intrinsics.def"
+#undef INTRINSIC
+  };
+  enum { ROWS = sizeof rows / sizeof *rows };
+  cr_assert_eq(sizeof intrinsic_calls / sizeof *intrinsic_calls, ROWS);
+  for (size_t i = 0; i < ROWS; i++) {
+    char has[64], lacks[64], says[64];
+    const char *name = rows[i].name, *call = intrinsic_calls[i].call;
+    cr_assert_str_eq(intrinsic_calls[i].name, name);
+    snprintf(has, sizeof has, "x86-64,+%s", rows[i].features);
+    snprintf(lacks, sizeof lacks, "sapphirerapids,-%s", rows[i].features);
+    snprintf(says, sizeof says, "needs %s", rows[i].features);
+    cr_expect_eq(emit_call(name, call, has), NABLA_OK, "%s: %s", name,
+                 diag.what);
+    cr_expect_eq(emit_call(name, call, lacks), NABLA_UNSUPPORTED, "%s", name);
+    cr_expect(strstr(diag.what, says), "%s: %s", name, diag.what);
+  }
+  const char *other = "(%f8) : (vector<8xf32>) -> vector<8xf32>";
+  cr_expect_eq(emit_call("avx.rcp.ps.256", other, "sapphirerapids"),
+               NABLA_UNSUPPORTED, "what has no row is refused");
+  cr_expect(strstr(diag.what, "cannot be compiled"), "%s", diag.what);
+}
+
 /* LLVM takes any number for that of a tile, and makes some other register. */
 Test(compiler, refuses_tiles_that_are_none) {
   static const struct {
