@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/nabla-bench/bench.h"
+#include "lib/base/edit_distance.h"
 #include "lib/base/isa.h"
 #include "nabla/encoding.h"
 #include "tools/common/tool.h"
@@ -160,9 +161,9 @@ static nabla_status set(void *self, size_t index, char *argument,
 /* ---- the command line as a whole ---- */
 
 static nabla_status fail_verb(const char *typed, nabla_diag *diag) {
-  cli_suggestion near = {typed, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(typed, strlen(typed));
   for (size_t i = 0; i < BENCH_VERB_COUNT; i++)
-    cli_suggest(&near, verbs[i].name);
+    nabla_nearest_offer(&near, verbs[i].name, strlen(verbs[i].name));
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown verb '%s'", typed);
   if (near.best) nabla_diag_set_next(diag, "did you mean '%s'?", near.best);

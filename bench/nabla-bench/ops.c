@@ -8,6 +8,7 @@
 #include "bench/nabla-bench/ops_program.h"
 #include "bench/nabla-bench/peer.h"
 #include "bench/nabla-bench/traffic.h"
+#include "lib/base/edit_distance.h"
 #include "tools/nabla-quant/cli.h"
 
 #define USUAL_TURNS 9
@@ -62,11 +63,11 @@ nabla_status bench_ops_check_list(const char *list, nabla_diag *diag) {
   for (const char *at = list;; at++) {
     const size_t length = strcspn(at, ",");
     snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), at);
-    cli_suggestion near = {word, NULL, 0};
+    nabla_nearest near = nabla_nearest_begin(word, strlen(word));
     int known = 0;
     for (size_t i = 0; i < count; i++) {
       known |= !strcmp(rows[i].id, word);
-      cli_suggest(&near, rows[i].id);
+      nabla_nearest_offer(&near, rows[i].id, strlen(rows[i].id));
     }
     if (!known) {
       nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,

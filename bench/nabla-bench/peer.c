@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench/nabla-bench/contest.h"
+#include "lib/base/edit_distance.h"
 #include "tools/nabla-quant/cli.h"
 
 #define PATIENCE_MS 120000
@@ -53,10 +54,10 @@ nabla_status bench_peer_check_list(const char *list, nabla_diag *diag) {
     const size_t length = strcspn(at, ",");
     snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), at);
     int known = 0;
-    cli_suggestion near = {word, NULL, 0};
+    nabla_nearest near = nabla_nearest_begin(word, strlen(word));
     for (size_t i = 0; i < PEERS; i++) {
       known |= !strcmp(names[i], word);
-      cli_suggest(&near, names[i]);
+      nabla_nearest_offer(&near, names[i], strlen(names[i]));
     }
     if (!known) {
       nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,

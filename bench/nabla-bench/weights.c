@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/base/edit_distance.h"
 #include "lib/runtime/matmul/kernel.h"
 #include "nabla/dynamic8.h"
 #include "quant/codec/codec.h"
@@ -16,11 +17,13 @@
 static nabla_status fail_encoding(const char *name, nabla_diag *diag) {
   size_t count;
   const nabla_encoding *rows = nabla_encodings(&count);
-  cli_suggestion near = {name, NULL, 0};
-  for (size_t i = 0; i < count; i++) cli_suggest(&near, rows[i].name);
+  nabla_nearest near = nabla_nearest_begin(name, strlen(name));
+  for (size_t i = 0; i < count; i++)
+    nabla_nearest_offer(&near, rows[i].name, strlen(rows[i].name));
   const nabla_ggml *formats = nabla_ggml_formats(&count);
-  for (size_t i = 0; i < count; i++) cli_suggest(&near, formats[i].name);
-  cli_suggest(&near, "dense");
+  for (size_t i = 0; i < count; i++)
+    nabla_nearest_offer(&near, formats[i].name, strlen(formats[i].name));
+  nabla_nearest_offer(&near, "dense", strlen("dense"));
   nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                    "--encoding: unknown encoding '%s'", name);
   if (near.best) nabla_diag_set_next(diag, "did you mean '%s'?", near.best);

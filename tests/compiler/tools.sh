@@ -281,5 +281,30 @@ expect 1 'DIFFERS' "$run" many.mlir --entry silu --input 0=p.npy \
 expect 0 'it ran' "$run" many.mlir --entry silu --input 0=random:2x8
 chmod 755 cache
 expect 0 'others may enter' "$run" many.mlir --entry nothing
+# a batch: each line as if it was a command of its own, with an empty input
+expect 2 'no other argument' "$run" --batch many.mlir
+chmod 700 cache
+printf '%s\n' 'many.mlir -e silu -i 0=p.npy -o batch.npy' \
+  bad.mlir '- -e nothing' '' 'many.mlir -e nothing' --version |
+  tr ' ' '\t' >lines
+"$run" --batch <lines >out 2>err || fail 'a batch'
+"$run" many.mlir -e silu -i 0=p.npy -o alone.npy
+cmp batch.npy alone.npy || fail 'a result of a batch'
+"$python" - <<'END' || fail 'what a batch prints'
+left = open("out", "rb").read()
+runs = []
+while left:
+    head, left = left.split(b"\n", 1)
+    code, size, errors = map(int, head.split())
+    runs.append((code, left[:size], left[size:size + errors]))
+    left = left[size + errors:]
+want = [(0, b"", b""), (1, b"", b"bad.mlir:1:14: error"), (1, b"", b"is empty"),
+        (2, b"", b"a program is missing"), (0, b"", b"it ran"),
+        (0, b"nabla-run ", b"")]
+assert len(runs) == len(want), runs
+for got, (code, out, err) in zip(runs, want):
+    assert got[0] == code and out in got[1] and err in got[2], got
+    assert bool(got[1]) == bool(out) and bool(got[2]) == bool(err), got
+END
 [ $failures -eq 0 ] || exit 1
 echo 'all as expected'

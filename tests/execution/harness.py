@@ -9,9 +9,11 @@ import concurrent.futures
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.dont_write_bytecode = True
 try:
@@ -265,6 +267,46 @@ class Failure(Exception):
     pass
 
 
+class Batch:
+    """A process of `nabla-run --batch`, which runs a command line at a time."""
+
+    def __init__(self, tool):
+        self.tool = tool
+        self.process = subprocess.Popen([tool, "--batch"],
+                                        stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
+                                        start_new_session=True)
+
+    def run(self, words, timeout):
+        """The finished process of one run, or TimeoutExpired."""
+        line = "\t".join(words)
+        if "\n" in line or line.count("\t") != len(words) - 1:
+            raise ValueError("words with tabs or newlines")
+        timer = threading.Timer(timeout, self.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+            head = self.process.stdout.readline().split()
+            if len(head) != 3:
+                raise subprocess.TimeoutExpired(words, timeout)
+            code, size, errors = map(int, head)
+            return subprocess.CompletedProcess(
+                [self.tool, *words], code, self.process.stdout.read(size),
+                self.process.stdout.read(errors))
+        finally:
+            timer.cancel()
+
+    def kill(self):
+        """Ends it, and a run that is going on: both are of one group."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
 class Session:
     """A folder, the tools and the count of what was checked."""
 
@@ -272,6 +314,7 @@ class Session:
         self.tool, self.folder = run, folder
         self.checked = self.failed = self.serial = 0
         self.cache = os.path.join(folder, "cache")
+        self.batches, self.idle = [], []  # one for each thread that runs
 
     def path(self, suffix):
         self.serial += 1
@@ -284,9 +327,23 @@ class Session:
         return path
 
     def start(self, program, *options):
-        """nabla-run as it comes: the finished process."""
+        """nabla-run as it comes: the finished process, forked by an idle one
+        of `nabla-run --batch`. For an environment of its own see `alone`."""
+        words = [program, "--cache", self.cache, *options]
+        try:
+            batch = self.idle.pop()
+        except IndexError:
+            batch = Batch(self.tool)
+            self.batches.append(batch)
+        done = batch.run(words, timeout=300)
+        self.idle.append(batch)  # not where it raised: the process is gone
+        return done
+
+    def alone(self, program, *options, **more):
+        """The same, without --batch."""
         return subprocess.run([self.tool, program, "--cache", self.cache,
-                               *options], capture_output=True, timeout=300)
+                               *options], capture_output=True, timeout=300,
+                              **more)
 
     def call(self, program, function, options=()):
         """The results of a function, or Failure."""
@@ -400,6 +457,8 @@ def session(tool, test):
     try:
         s = Session(tool, folder)
         test(s)
+        for batch in s.batches:
+            batch.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print("%d checks, %d failed" % (s.checked, s.failed))

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/controls.h"
+#include "lib/base/edit_distance.h"
 #include "lib/base/utf8.h"
 #include "nabla/version.h"
 #include "tools/nabla-quant/cli.h"
@@ -95,9 +96,9 @@ static nabla_status fail_unknown(const tool *t, const char *element,
   if (length >= sizeof typed) length = sizeof typed - 1;
   memcpy(typed, element + 2, length);
   typed[length] = '\0';
-  cli_suggestion near = {typed, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(typed, strlen(typed));
   for (size_t i = 0; i < t->option_count; i++)
-    cli_suggest(&near, t->options[i].name);
+    nabla_nearest_offer(&near, t->options[i].name, strlen(t->options[i].name));
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown option '--%s'", typed);
   if (near.best) nabla_diag_set_next(diag, "did you mean '--%s'?", near.best);
@@ -126,12 +127,12 @@ static nabla_status check_value(const tool_option *row, const char *argument,
                                 nabla_diag *diag) {
   char words[1024], list[1024] = "", *save = NULL;
   if (!row->values) return NABLA_OK;
-  cli_suggestion near = {argument, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(argument, strlen(argument));
   snprintf(words, sizeof words, "%s", row->values);
   for (char *word = strtok_r(words, "|", &save); word;
        word = strtok_r(NULL, "|", &save)) {
     if (!strcmp(word, argument)) return NABLA_OK;
-    cli_suggest(&near, word);
+    nabla_nearest_offer(&near, word, strlen(word));
     size_t used = strlen(list);
     snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word);
   }

@@ -88,17 +88,7 @@ int cli_exit_of_status(nabla_status status);
 /* Value `index` of a set; NULL past the end and for free sets. */
 const char *cli_value(cli_values values, size_t index);
 
-/* ---- suggest.c ---- */
-
-/* A growing choice of the word nearest to what was typed. */
-typedef struct cli_suggestion {
-  const char *typed;
-  const char *best; /* NULL while none is near: edit distance <= 2, or one
-                       is a prefix of the other */
-  size_t distance;
-} cli_suggestion;
-
-void cli_suggest(cli_suggestion *suggestion, const char *word);
+/* ---- check_word.c ---- */
 
 /* Refuses `argument`, a word of its own behind option `name`, when it looks
  * like an option: its argument was forgotten. Numbers below zero and "-" pass.

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/base/edit_distance.h"
 #include "nabla/measure.h"
 #include "tools/nabla-quant/cli.h"
 
@@ -217,9 +218,11 @@ static void print_tensor(const nabla_checkpoint *checkpoint,
 
 static nabla_status fail_not_found(const nabla_checkpoint *checkpoint,
                                    const char *name, nabla_diag *diag) {
-  cli_suggestion near = {name, NULL, 0};
-  for (size_t i = 0; i < nabla_checkpoint_count(checkpoint); i++)
-    cli_suggest(&near, nabla_checkpoint_tensor(checkpoint, i).name);
+  nabla_nearest near = nabla_nearest_begin(name, strlen(name));
+  for (size_t i = 0; i < nabla_checkpoint_count(checkpoint); i++) {
+    const nabla_tensor tensor = nabla_checkpoint_tensor(checkpoint, i);
+    nabla_nearest_offer(&near, tensor.name, tensor.name_length);
+  }
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT, "there is no tensor '%s'", name);
   nabla_diag_set_file(diag, nabla_checkpoint_borrow_path(checkpoint));

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "lib/base/edit_distance.h"
 #include "nabla/status.h"
 #include "tools/nabla-quant/cli.h"
 
@@ -14,16 +15,16 @@ int cli_given(const cli_options *options, cli_option_id id) {
 
 static nabla_status find_verb(const char *typed, cli_verb_id *out,
                               nabla_diag *diag) {
-  cli_suggestion near = {typed, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(typed, strlen(typed));
   for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
     if (!strcmp(typed, cli_verbs[i].name)) {
       *out = (cli_verb_id)i;
       return NABLA_OK;
     }
-    cli_suggest(&near, cli_verbs[i].name);
+    nabla_nearest_offer(&near, cli_verbs[i].name, strlen(cli_verbs[i].name));
   }
-  cli_suggest(&near, "--help");
-  cli_suggest(&near, "--version");
+  nabla_nearest_offer(&near, "--help", strlen("--help"));
+  nabla_nearest_offer(&near, "--version", strlen("--version"));
   nabla_status status =
       *typed == '-' ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                  "a verb must come before option '%s'", typed)
@@ -49,12 +50,13 @@ static nabla_status fail_unknown_long(cli_verb_id verb, const char *element,
   if (length >= sizeof typed) length = sizeof typed - 1;
   memcpy(typed, element + 2, length);
   typed[length] = '\0';
-  cli_suggestion near = {typed, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(typed, strlen(typed));
   const char *first = NULL, *second = NULL;
   for (size_t i = 0; i < CLI_OPTION_COUNT; i++) {
     const cli_option *row = &cli_option_rows[i];
     if (!row->help) continue;
-    if (row->verbs >> verb & 1u) cli_suggest(&near, row->name);
+    if (row->verbs >> verb & 1u)
+      nabla_nearest_offer(&near, row->name, strlen(row->name));
     if (strncmp(row->name, typed, length)) continue;
     if (first && !second) second = row->name;
     if (!first) first = row->name;

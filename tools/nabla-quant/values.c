@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "lib/base/edit_distance.h"
 #include "tools/nabla-quant/cli.h"
 
 /* Appends the legal values of a set, separated by ", ". */
@@ -21,11 +22,11 @@ static void list_values(cli_values values, char *out, size_t size) {
 static nabla_status find_value(const char *what, cli_values values,
                                const char *argument, size_t *out,
                                nabla_diag *diag) {
-  cli_suggestion near = {argument, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(argument, strlen(argument));
   const char *value;
   for (size_t i = 0; (value = cli_value(values, i)) != NULL; i++) {
     if (!strcasecmp(value, argument)) return *out = i, NABLA_OK;
-    cli_suggest(&near, value);
+    nabla_nearest_offer(&near, value, strlen(value));
   }
   char legal[120] = "";
   list_values(values, legal, sizeof legal);

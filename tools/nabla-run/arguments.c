@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/edit_distance.h"
 #include "tools/nabla-quant/cli.h"
 #include "tools/nabla-run/npy.h"
 #include "tools/nabla-run/run.h"
@@ -101,14 +102,14 @@ static nabla_status fail_missing(const nabla_port *port, nabla_diag *diag) {
 /* An --input that names no argument which takes one. */
 static nabla_status fail_unused(const run *r, const char *name,
                                 nabla_diag *diag) {
-  cli_suggestion near = {name, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(name, strlen(name));
   for (size_t i = 0; i < r->function->argument_count; i++) {
     const nabla_port *port = &r->function->arguments[i];
     if (!strcmp(name, port->name) || is_number(name, i))
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "--input %s: argument '%s' takes no input%s", name,
                         port->name, is_bound(r, port) ? ", it is bound" : "");
-    cli_suggest(&near, port->name);
+    nabla_nearest_offer(&near, port->name, strlen(port->name));
   }
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,

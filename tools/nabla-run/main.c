@@ -5,8 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/edit_distance.h"
 #include "tools/common/stream.h"
 #include "tools/nabla-quant/cli.h"
+#include "tools/nabla-run/batch.h"
 #include "tools/nabla-run/npy.h"
 #include "tools/nabla-run/run.h"
 
@@ -95,6 +97,8 @@ static nabla_status set(void *self, size_t index, char *argument,
       return s->time = 1, NABLA_OK;
     case OPTION_json:
       return s->json = 1, NABLA_OK;
+    case OPTION_batch:
+      return s->batch = 1, NABLA_OK;
     case OPTION_cache:
       return s->cache = strcmp(argument, "off") ? argument : "", NABLA_OK;
     default:
@@ -119,9 +123,11 @@ static nabla_status choose_function(run *r, nabla_diag *diag) {
   }
   r->function = nabla_executable_find(r->executable, entry);
   if (r->function) return NABLA_OK;
-  cli_suggestion near = {entry, NULL, 0};
+  nabla_nearest near = nabla_nearest_begin(entry, strlen(entry));
   for (size_t i = 0; i < count; i++)
-    cli_suggest(&near, nabla_executable_function(r->executable, i)->name);
+    nabla_nearest_offer(
+        &near, nabla_executable_function(r->executable, i)->name,
+        strlen(nabla_executable_function(r->executable, i)->name));
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                  "the program has no public function '%s'", entry);
@@ -218,13 +224,26 @@ static int finish(run *r, nabla_status status, const nabla_diag *diag) {
   return tool_finish(r->tool, exit_code);
 }
 
-int main(int argc, char **argv) {
-  static run_settings s = {.compile.options.struct_size =
-                               sizeof s.compile.options};
+/* One program is named, or --batch and nothing else. */
+static nabla_status check_line(const run_settings *s, const tool_line *line,
+                               int argc, nabla_diag *diag) {
+  if (s->batch && argc == 2) return NABLA_OK;
+  if (s->batch)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--batch goes with no other argument");
+  if (line->operand_count == 1) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    line->operand_count ? "more than one program is named"
+                                        : "a program is missing");
+}
+
+/* A command line; in a batch, each in a process of its own. */
+static int command(int argc, char **argv) {
+  static run_settings s;
   static run r;
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
-  tool_begin();
+  s = (run_settings){.compile.options.struct_size = sizeof s.compile.options};
   static const tool t = {
       .name = "nabla-run",
       .operands = "PROGRAM",
@@ -249,10 +268,7 @@ int main(int argc, char **argv) {
   r.settings = &s, r.tool = &t;
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
-  if (!status && line.operand_count != 1)
-    status = nabla_fail(&diag, NABLA_INVALID_ARGUMENT,
-                        line.operand_count ? "more than one program is named"
-                                           : "a program is missing");
+  if (!status) status = check_line(&s, &line, argc, &diag);
   if (status) {
     int code = tool_exit_of_status(status);
     tool_error(&t, &diag);
@@ -261,7 +277,17 @@ int main(int argc, char **argv) {
     if (s.json && run_print_json(&r, status, code, &diag)) code = TOOL_EXIT_IO;
     return tool_finish(&t, code);
   }
+  if (s.batch) {
+    status = run_batch(argv[0], command, &diag);
+    if (status) tool_error(&t, &diag);
+    return tool_finish(&t, tool_exit_of_status(status));
+  }
   s.program = line.operands[0];
   status = run_all(&r, &diag);
   return finish(&r, status, &diag);
+}
+
+int main(int argc, char **argv) {
+  tool_begin();
+  return command(argc, argv);
 }

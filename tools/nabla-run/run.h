@@ -21,7 +21,7 @@ typedef struct run_settings {
   size_t bind_count, input_count, output_count, expect_count;
   double tolerance;         /* relative RMSE that --expect allows */
   uint64_t threads, repeat; /* 0: not given */
-  int time, json;
+  int time, json, batch;
   tool_compile compile;
 } run_settings;
 
