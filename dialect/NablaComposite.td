@@ -4,8 +4,8 @@
 #ifndef NABLA_DIALECT_COMPOSITE_TD
 #define NABLA_DIALECT_COMPOSITE_TD
 
-class Nabla_CompositeOp<string mnemonic, string text>
-    : Nabla_InferOp<mnemonic> {
+class Nabla_CompositeOp<string mnemonic, string text, list<Trait> traits = []>
+    : Nabla_InferOp<mnemonic, traits> {
   let summary = text;
   let results = (outs Nabla_FloatTensor:$result);
 }
@@ -112,17 +112,41 @@ def Nabla_RopeOp : Nabla_CompositeOp<"rope",
   }];
 }
 
-def Nabla_AttentionOp : Nabla_CompositeOp<"attention",
+def Nabla_KeyCount : 0DTensorOf<[I64, I32]>;
+
+// What attention and its kernel have in common.
+class Nabla_AttentionLikeOp<string mnemonic, string text>
+    : Nabla_CompositeOp<mnemonic, text, [AttrSizedOperandSegments]> {
+  let arguments = (ins Nabla_FloatArray:$q, Nabla_FloatArray:$k,
+      Nabla_FloatArray:$v, Optional<Nabla_Array>:$mask,
+      Optional<Nabla_KeyCount>:$keys,
+      OptionalAttr<F64Attr>:$scale, UnitAttr:$causal);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` `(` $mask^ `:` qualified(type($mask)) `)`)?
+    (`keys` `(` $keys^ `:` type($keys) `)`)?
+    (`scale` `=` $scale^)? (`causal` $causal^)? attr-dict
+    `:` qualified(type($q)) `,` qualified(type($k)) `,` qualified(type($v))
+  }];
+}
+
+def Nabla_AttentionOp : Nabla_AttentionLikeOp<"attention",
     "softmax(q k^T scale + mask) v"> {
   let description = [{
     The last dimensions are T x D of `q`, S x D of `k` and S x E of `v`, T x E
     of the result; the dimension before is the number of heads, and those
     before it are equal in all three. `q` may have a multiple of the heads of `k` and `v`:
     its first H / H' ones use the first of theirs, and so on (grouped queries).
+    `k` and `v` have q's element type, or one that is not wider: a cache in bf16
+    of an f32 program.
     `scale` is 1 / sqrt(D) if it is not given. The mask is T x S, or has heads
     and so on before that: i1, true where a query sees a key, or floats, which
-    are added. With `causal` query i sees key j only if j - S <= i - T: the last
-    query sees all. A query that sees no key gives NaN; without keys all is 0.
+    are added. `keys` says how many keys count: those behind are not read, so
+    that a step of a decoder costs as much as there are keys in its cache, not
+    as there is room. Below 0 it is 0, above S it is S.
+    With `causal` query i sees key j only if j - n <= i - T, n being the
+    keys that count: the last query sees all. A query that sees no key gives NaN;
+    where S is 0 all is 0. The `v` of a key that a query does not see, but that
+    counts, is finite: it may be multiplied by 0.
     f16 and bf16 are computed in f32, scores and softmax too, and rounded once.
 
     ```mlir
@@ -131,15 +155,28 @@ def Nabla_AttentionOp : Nabla_CompositeOp<"attention",
           : tensor<8x3x16xf32>, tensor<2x?x16xf32>, tensor<2x?x16xf32>
       return %y : tensor<8x3x16xf32>
     }
+    func.func @attention_step(%q: tensor<8x1x16xf32>, %k: tensor<2x512x16xbf16>, %v: tensor<2x512x16xbf16>, %n: tensor<i64>) -> tensor<8x1x16xf32> {
+      %y = nabla.attention %q, %k, %v keys(%n : tensor<i64>)
+          : tensor<8x1x16xf32>, tensor<2x512x16xbf16>, tensor<2x512x16xbf16>
+      return %y : tensor<8x1x16xf32>
+    }
     ```
   }];
-  let arguments = (ins Nabla_FloatArray:$q, Nabla_FloatArray:$k,
-      Nabla_FloatArray:$v, Optional<Nabla_Array>:$mask,
-      OptionalAttr<F64Attr>:$scale, UnitAttr:$causal);
-  let assemblyFormat = [{
-    $q `,` $k `,` $v (`mask` `(` $mask^ `:` qualified(type($mask)) `)`)?
-    (`scale` `=` $scale^)? (`causal` $causal^)? attr-dict
-    `:` qualified(type($q)) `,` qualified(type($k)) `,` qualified(type($v))
+}
+
+def Nabla_FusedAttentionOp : Nabla_AttentionLikeOp<"fused_attention",
+    "Attention by a kernel, which keeps scores for a block of keys only"> {
+  let description = [{
+    `nabla.attention` with q, k and v in f32, f16 or bf16 and heads of at most
+    256 elements. Made by `nabla-dispatch`.
+
+    ```mlir
+    func.func @fused_attention(%q: tensor<8x3x16xf32>, %k: tensor<2x?x16xf32>, %v: tensor<2x?x16xf32>) -> tensor<8x3x16xf32> {
+      %y = nabla.fused_attention %q, %k, %v causal
+          : tensor<8x3x16xf32>, tensor<2x?x16xf32>, tensor<2x?x16xf32>
+      return %y : tensor<8x3x16xf32>
+    }
+    ```
   }];
 }
 

@@ -193,8 +193,33 @@ static bool check_heads(const nablaInference *in) {
   return good;
 }
 
+/* Whether optional operand `group` is there: the mask is 3, the number of keys
+ * 4. */
+static bool has_operand(const nablaInference *in, intptr_t group) {
+  MlirAttribute sizes = nabla_attribute(in->attributes, "operandSegmentSizes");
+  return !mlirAttributeIsNull(sizes) && mlirAttributeIsADenseI32Array(sizes) &&
+         group < mlirDenseArrayGetNumElements(sizes) &&
+         mlirDenseI32ArrayGetElement(sizes, group) > 0;
+}
+
+static int bits_of(MlirType element) {
+  return mlirTypeIsAF64(element) ? 64 : mlirTypeIsAF32(element) ? 32 : 16;
+}
+
+/* k and v may be a cache of narrower elements than q has. */
+static bool check_cache(const nablaInference *in) {
+  MlirType q = nabla_array_element(nabla_infer_operand(in, 0));
+  MlirType k = nabla_array_element(nabla_infer_operand(in, 1));
+  MlirType v = nabla_array_element(nabla_infer_operand(in, 2));
+  if (mlirTypeEqual(k, v) && bits_of(k) <= bits_of(q)) return true;
+  ERROR(in,
+        "k and v have the same element type, which is not wider than q's; "
+        "nabla.convert makes it");
+  return false;
+}
+
 static bool check_mask(const nablaInference *in) {
-  if (in->operandCount < 4) return true;
+  if (!has_operand(in, 3)) return true;
   MlirType mask = nabla_infer_operand(in, 3);
   MlirType element = nabla_array_element(mask);
   intptr_t rank = nabla_array_rank(mask);
@@ -225,7 +250,7 @@ static bool refine_heads(const nablaInference *in, intptr_t rank,
     int64_t *size = &shape[rank - i];
     if (i > 3) refine(size, dim_of(in, 1, i));
     if (i > 3) refine(size, dim_of(in, 2, i));
-    if (in->operandCount < 4 || i > rank_of(in, 3)) continue;
+    if (!has_operand(in, 3) || i > rank_of(in, 3)) continue;
     if (!nabla_dims_compatible(*size, dim_of(in, 3, i))) {
       ERROR(in, "the mask is %s, q %s, k %s, v %s: they differ in dimension %d",
             text_of(in, 3).data, text_of(in, 0).data, text_of(in, 1).data,
@@ -239,8 +264,8 @@ static bool refine_heads(const nablaInference *in, intptr_t rank,
 
 MlirLogicalResult infer_attention(const nablaInference *in, MlirType types[],
                                   intptr_t *count) {
-  if (!check_rank(in, 0, "q", 2) || !check_elements(in, 3) ||
-      !check_heads(in) || !check_mask(in) || !check_number(in, "scale", true))
+  if (!check_rank(in, 0, "q", 2) || !check_cache(in) || !check_heads(in) ||
+      !check_mask(in) || !check_number(in, "scale", true))
     return mlirLogicalResultFailure();
   int64_t width = dim_of(in, 0, 1);
   if (nabla_is_dynamic(width)) width = dim_of(in, 1, 1);

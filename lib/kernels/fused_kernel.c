@@ -109,7 +109,7 @@ const char *nabla_fused_objection(const nabla_fused_spec *spec) {
   return why ? why : objection_to_bodies(spec);
 }
 
-static nabla_ssa load_arg(nabla_emitter *e, uint64_t arg) {
+nabla_ssa nabla_emit_argument(nabla_emitter *e, uint64_t arg) {
   return k_op(e, "llvm.load %%v%u {alignment = 8 : i64} : !llvm.ptr -> i64",
               k_op(e,
                    "llvm.getelementptr %%args[%u] : (!llvm.ptr) -> !llvm.ptr, "
@@ -117,8 +117,8 @@ static nabla_ssa load_arg(nabla_emitter *e, uint64_t arg) {
                    (unsigned)arg));
 }
 
-static nabla_ssa load_pointer(nabla_emitter *e, uint64_t arg) {
-  nabla_ssa address = load_arg(e, arg);
+nabla_ssa nabla_emit_pointer(nabla_emitter *e, uint64_t arg) {
+  nabla_ssa address = nabla_emit_argument(e, arg);
   return k_op(e, "llvm.inttoptr %%v%u : i64 to !llvm.ptr", address);
 }
 
@@ -127,7 +127,7 @@ static nabla_ssa load_pointer(nabla_emitter *e, uint64_t arg) {
 static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t arg,
                          uint64_t unit) {
   if (!e->spec->any_size) return k_i64(e, known);
-  return k_multiply(e, k_divide(e, load_arg(e, arg), unit), unit);
+  return k_multiply(e, k_divide(e, nabla_emit_argument(e, arg), unit), unit);
 }
 
 /* Loads the kernel arguments; unused loads are removed later
@@ -135,31 +135,31 @@ static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t arg,
 static void load_args(nabla_emitter *e) {
   const nabla_fused_spec *spec = e->spec;
   uint64_t arg = NABLA_ARG_EPILOGUE;
-  e->x = load_pointer(e, NABLA_ARG_X);
-  e->y = load_pointer(e, NABLA_ARG_Y);
-  e->m = load_arg(e, NABLA_ARG_M);
+  e->x = nabla_emit_pointer(e, NABLA_ARG_X);
+  e->y = nabla_emit_pointer(e, NABLA_ARG_Y);
+  e->m = nabla_emit_argument(e, NABLA_ARG_M);
   e->n = size_of(e, spec->n, NABLA_ARG_N, 1);
   e->k = size_of(e, spec->k, NABLA_ARG_K, spec->any_size);
   e->x_stride = spec->x_layout == NABLA_X_STRIDED
-                    ? load_arg(e, NABLA_ARG_X_STRIDE)
+                    ? nabla_emit_argument(e, NABLA_ARG_X_STRIDE)
                     : e->k;
-  e->codes = load_pointer(e, NABLA_ARG_CODES);
-  e->scales = load_pointer(e, NABLA_ARG_SCALES);
+  e->codes = nabla_emit_pointer(e, NABLA_ARG_CODES);
+  e->scales = nabla_emit_pointer(e, NABLA_ARG_SCALES);
   if (spec->format.zero_point)
-    e->zeros = load_pointer(e, NABLA_ARG_ZERO_POINTS);
+    e->zeros = nabla_emit_pointer(e, NABLA_ARG_ZERO_POINTS);
   if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
-    e->nested_scales = load_pointer(e, NABLA_ARG_NESTED_SCALES);
-    e->nested_offset = load_pointer(e, NABLA_ARG_NESTED_OFFSET);
-    e->nested_map = load_pointer(e, NABLA_ARG_NESTED_MAP);
+    e->nested_scales = nabla_emit_pointer(e, NABLA_ARG_NESTED_SCALES);
+    e->nested_offset = nabla_emit_pointer(e, NABLA_ARG_NESTED_OFFSET);
+    e->nested_map = nabla_emit_pointer(e, NABLA_ARG_NESTED_MAP);
   }
-  e->workspace = load_pointer(e, NABLA_ARG_WORKSPACE);
-  e->packed = load_pointer(e, NABLA_ARG_PACKED);
+  e->workspace = nabla_emit_pointer(e, NABLA_ARG_WORKSPACE);
+  e->packed = nabla_emit_pointer(e, NABLA_ARG_PACKED);
   for (uint32_t i = 0; i < spec->step_count; i++)
-    if (has_operand(spec->steps[i])) e->operands[i] = load_pointer(e, arg++);
+    if (has_operand(spec->steps[i]))
+      e->operands[i] = nabla_emit_pointer(e, arg++);
 }
 
-/* Bytes on the stack. */
-static nabla_ssa reserve(nabla_emitter *e, uint64_t bytes) {
+nabla_ssa nabla_emit_reserve(nabla_emitter *e, uint64_t bytes) {
   nabla_ssa count = k_i64(e, bytes);
   return k_op(
       e, "llvm.alloca %%v%u x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
@@ -176,43 +176,61 @@ static void open_if_rows(nabla_emitter *e) {
 /* The stack is probed page by page, so that no access passes its end
  * unnoticed; on AVX-512 vectors have the whole width also where the tuning of a
  * CPU prefers half of it. Functions that the kernel calls are not inlined. */
-void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
-                         const char *suffix, uint64_t scratch,
-                         void (*write)(nabla_emitter *), nabla_text *text) {
+void nabla_emit_kernel(nabla_emitter *e, const char *suffix,
+                       void (*write)(nabla_emitter *, const void *),
+                       const void *context, nabla_text *text) {
   nabla_text inside = {0};
   nabla_constants constants = {.count = 0};
   nabla_sums sums = {.of = {{0}}};
-  nabla_emitter e = {.text = &inside,
-                     .constants = &constants,
-                     .sums = &sums,
-                     .spec = spec,
-                     .name = name};
-  e.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
+  e->text = &inside;
+  e->constants = &constants;
+  e->sums = &sums;
   nabla_text_add(text,
                  "llvm.func internal @%s%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
                  "[\"nounwind\", [\"probe-stack\", \"inline-asm\"]%s%s]} {\n",
-                 name, suffix, *suffix ? ", \"noinline\"" : "",
-                 NABLA_HAS(spec->features, AVX512F)
+                 e->name, suffix, *suffix ? ", \"noinline\"" : "",
+                 NABLA_HAS(e->spec->features, AVX512F)
                      ? ", [\"prefer-vector-width\", \"512\"]"
                      : "");
-  if (spec->n || spec->any_size) {
-    load_args(&e);
-    nabla_ssa zero = k_i64(&e, 0);
-    e.begin = k_op(&e, "arith.addi %%begin, %%v%u : i64", zero);
-    e.end = k_op(&e, "arith.addi %%end, %%v%u : i64", zero);
-    if (scratch) e.scratch = reserve(&e, scratch);
-    int guarded = !spec->m_min && !*suffix;
-    if (guarded) open_if_rows(&e);
-    write(&e);
-    if (guarded) k_line(&e, "}");
-  }
+  write(e, context);
   if (inside.data) nabla_text_add(&constants.text, "%s", inside.data);
   constants.text.failed |= inside.failed;
-  nabla_to_llvm_dialect_add(&constants.text, e.last, text);
+  nabla_to_llvm_dialect_add(&constants.text, e->last, text);
   nabla_text_deinit(&constants.text);
   nabla_text_deinit(&inside);
   nabla_text_add(text, "  llvm.return\n}\n");
+}
+
+/* A function of a fused product. */
+typedef struct body {
+  uint64_t scratch;
+  const char *suffix;
+  void (*write)(nabla_emitter *);
+} body;
+
+static void write_body(nabla_emitter *e, const void *context) {
+  const body *b = context;
+  const nabla_fused_spec *spec = e->spec;
+  if (!spec->n && !spec->any_size) return;
+  load_args(e);
+  nabla_ssa zero = k_i64(e, 0);
+  e->begin = k_op(e, "arith.addi %%begin, %%v%u : i64", zero);
+  e->end = k_op(e, "arith.addi %%end, %%v%u : i64", zero);
+  if (b->scratch) e->scratch = nabla_emit_reserve(e, b->scratch);
+  int guarded = !spec->m_min && !*b->suffix;
+  if (guarded) open_if_rows(e);
+  b->write(e);
+  if (guarded) k_line(e, "}");
+}
+
+void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
+                         const char *suffix, uint64_t scratch,
+                         void (*write)(nabla_emitter *), nabla_text *text) {
+  const body b = {scratch, suffix, write};
+  nabla_emitter e = {.spec = spec, .name = name};
+  e.is_once = !strcmp(suffix, "_prepare") || !strcmp(suffix, "_prepack");
+  nabla_emit_kernel(&e, suffix, write_body, &b, text);
 }
 
 void nabla_fused_emit(const nabla_fused_spec *spec, const char *name,

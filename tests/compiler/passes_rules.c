@@ -464,6 +464,16 @@ static void check_misses(MlirContext context, size_t form, size_t lhs,
   mlirModuleDestroy(module);
 }
 
+/* Composites have no form here: without a rule they are decomposed, not
+ * materialized (tests/filecheck/dispatch-attention.mlir). */
+static bool is_of_composite(const nabla_dispatch_rule *rule,
+                            const nabla_op_row *rows, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!strcmp(rows[i].name, rule->op))
+      return rows[i].implicit == NABLA_IMPLICIT_parts;
+  return false;
+}
+
 static void check_table(MlirContext context) {
   bool used[256] = {false};
   size_t count, ops;
@@ -477,7 +487,8 @@ static void check_table(MlirContext context) {
         check_pair(context, form, lhs, rhs, used);
         check_misses(context, form, lhs, rhs);
       }
-  for (size_t i = 0; i < count; i++) expect(used[i], rules[i].id);
+  for (size_t i = 0; i < count; i++)
+    expect(used[i] || is_of_composite(&rules[i], rows, ops), rules[i].id);
   for (size_t i = 0; i < ops; i++) {
     bool has_form = rows[i].implicit != NABLA_IMPLICIT_rules;
     for (size_t form = 0; form < form_count; form++)

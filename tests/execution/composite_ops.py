@@ -264,7 +264,10 @@ def attention(f, rng, kind, number, q, k, v, names, types):
         text += " scale = %.17e" % scale
     if causal:
         text += " causal"
-    y = f.op("nabla.attention %s : %s" % (text, ", ".join(types)))
+    heads = [dims_of(t)[-1] if "tensor" in t else None for t in types]
+    direct = kind == "f32" and number % 2 and (heads[0] or heads[1]) and heads[2]
+    y = f.op("nabla.%sattention %s : %s" % ("fused_" if direct else "", text,
+                                            ", ".join(types)))
     if scale is None:
         scale = 1 / np.sqrt(max(q.shape[-1], 1))
     dense = [dims_of(t) if "tensor" in t else a.shape

@@ -130,6 +130,25 @@ func.func @masked(%q: tensor<2x3x8xf16>, %k: tensor<2x?x8xf16>, %v: tensor<2x?x8
   return %y : tensor<2x3x8xf16>
 }
 
+// Keys that count: the others are hidden, and 0 in v, so that what they are does
+// not matter. The last query sees all that count.
+// CHECK-LABEL: func.func @counted(
+// CHECK: %[[A:.*]] = nabla.maximum %arg2
+// CHECK: %[[N:.*]] = nabla.minimum %[[A]]
+// CHECK: nabla.compare lt
+// CHECK: nabla.select
+// CHECK: nabla.compare le
+// CHECK: nabla.select
+// CHECK: nabla.softmax
+// CHECK: %[[V:.*]] = nabla.select %{{.*}}, %arg1, %{{.*}} : tensor<2x9x8xi1>
+// CHECK: nabla.dot_general %{{.*}}, %[[V]]
+// KEEP-LABEL: func.func @counted(
+// KEEP: nabla.attention %arg0, %arg1, %arg1 keys(%arg2 : tensor<i64>) causal :
+func.func @counted(%q: tensor<2x3x8xf32>, %k: tensor<2x9x8xf32>, %n: tensor<i64>) -> tensor<2x3x8xf32> {
+  %y = nabla.attention %q, %k, %k keys(%n : tensor<i64>) causal : tensor<2x3x8xf32>, tensor<2x9x8xf32>, tensor<2x9x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
 // CHECK-LABEL: func.func @others(
 // CHECK-NEXT: nabla.softmax
 // CHECK-NEXT: nabla.dot_general

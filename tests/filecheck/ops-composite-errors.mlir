@@ -206,3 +206,28 @@ func.func @f(%q: tensor<3x8xf32>) {
   %y = nabla.attention %q, %q, %q scale = 0x7FF0000000000000 : tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>
   return
 }
+
+// -----
+
+// A cache of narrower elements than q's is legal, a wider one is not.
+func.func @f(%q: tensor<3x8xf16>, %k: tensor<3x8xf32>) {
+  // expected-error @+1 {{k and v have the same element type, which is not wider than q's; nabla.convert makes it}}
+  %y = nabla.attention %q, %k, %k : tensor<3x8xf16>, tensor<3x8xf32>, tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<3x8xf32>, %k: tensor<3x8xf16>, %v: tensor<3x8xbf16>) {
+  // expected-error @+1 {{k and v have the same element type}}
+  %y = nabla.attention %q, %k, %v : tensor<3x8xf32>, tensor<3x8xf16>, tensor<3x8xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<3x8xf32>, %n: tensor<3xi64>) {
+  // expected-error @+1 {{operand #3 must be 0D tensor of}}
+  %y = nabla.attention %q, %q, %q keys(%n : tensor<3xi64>) : tensor<3x8xf32>, tensor<3x8xf32>, tensor<3x8xf32>
+  return
+}

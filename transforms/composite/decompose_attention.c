@@ -1,7 +1,9 @@
 /* What attention is made of. */
 #include <math.h>
+#include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "dialect/verify/checks.h"
 #include "transforms/composite/decompositions.h"
 
 typedef struct attention {
@@ -10,8 +12,32 @@ typedef struct attention {
   MlirType element, work;
   nabla_built_shape q, k, v;
   intptr_t rank;
-  bool grouped; /* several heads of q may share one of k and v */
+  bool grouped;      /* several heads of q may share one of k and v */
+  MlirValue mask;    /* null: there is none */
+  MlirValue counted; /* tensor<i64>, how many keys count; null: all */
 } attention;
+
+/* An index as a tensor<i64>. */
+static MlirValue as_scalar(const nabla_builder *b, MlirValue value) {
+  MlirType i64 = mlirIntegerTypeGet(nabla_op_context(b->before), 64);
+  nabla_op_spec cast = {"arith.index_cast", 1, &value, 1, &i64, 0, NULL};
+  value = nabla_build_op(b, &cast);
+  MlirType scalar =
+      mlirRankedTensorTypeGet(0, NULL, i64, mlirAttributeGetNull());
+  nabla_op_spec from = {"tensor.from_elements", 1, &value, 1, &scalar, 0, NULL};
+  return nabla_build_op(b, &from);
+}
+
+/* How many keys count, between 0 and S. */
+static MlirValue count_keys(const nabla_builder *b, MlirValue keys,
+                            const nabla_built_shape *k, intptr_t dim) {
+  MlirType i64 = mlirIntegerTypeGet(nabla_op_context(b->before), 64);
+  const nabla_built_shape scalar = {0};
+  keys = nabla_build_two(b, "maximum", nabla_build_convert(b, keys, i64),
+                         nabla_build_full_integer(b, 0, &scalar, i64));
+  return nabla_build_two(b, "minimum", keys,
+                         as_scalar(b, nabla_build_size(b, k, dim)));
+}
 
 static attention read_attention(const nabla_builder *b, MlirOperation op) {
   MlirValue q = mlirOperationGetOperand(op, 0);
@@ -26,6 +52,11 @@ static attention read_attention(const nabla_builder *b, MlirOperation op) {
     int64_t heads = a.q.dims[a.rank - 3], shared = a.k.dims[a.rank - 3];
     a.grouped = nabla_is_dynamic(heads) || heads != shared;
   }
+  const intptr_t masks = nabla_op_segment(op, 3);
+  if (masks) a.mask = mlirOperationGetOperand(op, 3);
+  if (nabla_op_segment(op, 4))
+    a.counted =
+        count_keys(b, mlirOperationGetOperand(op, 3 + masks), &a.k, a.rank - 2);
   return a;
 }
 
@@ -86,6 +117,51 @@ static MlirValue causal_mask(const attention *a) {
   return nabla_build_flip(a->b, nabla_build_one(a->b, "not", below), 2, both);
 }
 
+/* A scalar, or an array of one dimension, in the shape. */
+static MlirValue repeat(const attention *a, MlirValue x, intptr_t dim,
+                        const nabla_built_shape *shape) {
+  const int64_t dims[1] = {dim};
+  return nabla_build_broadcast(a->b, x, dims, shape);
+}
+
+/* i1 of S: which keys count. */
+static MlirValue counted_keys(const attention *a) {
+  enum { LESS = 2 }; /* of Nabla_CompareKind */
+  MlirType i64 = mlirIntegerTypeGet(nabla_op_context(a->op), 64);
+  nabla_built_shape shape = {0};
+  nabla_build_shape_add(&shape, &a->k, a->rank - 2);
+  return nabla_build_compare(a->b, LESS, nabla_build_iota(a->b, 0, &shape, i64),
+                             repeat(a, a->counted, 0, &shape));
+}
+
+/* The causal mask where some keys count: j + T <= i + n. */
+static MlirValue causal_counted(const attention *a) {
+  enum { AT_MOST = 3 };
+  MlirType i64 = mlirIntegerTypeGet(nabla_op_context(a->op), 64);
+  nabla_built_shape shape = {0};
+  nabla_build_shape_add(&shape, &a->q, a->rank - 2);
+  nabla_build_shape_add(&shape, &a->k, a->rank - 2);
+  MlirValue queries =
+      as_scalar(a->b, nabla_build_size(a->b, &a->q, a->rank - 2));
+  MlirValue key =
+      nabla_build_two(a->b, "add", nabla_build_iota(a->b, 1, &shape, i64),
+                      repeat(a, queries, 0, &shape));
+  MlirValue query =
+      nabla_build_two(a->b, "add", nabla_build_iota(a->b, 0, &shape, i64),
+                      repeat(a, a->counted, 0, &shape));
+  return nabla_build_compare(a->b, AT_MOST, key, query);
+}
+
+/* v, 0 where keys do not count: a weight of 0 would not hide infinity. */
+static MlirValue values_of(const attention *a) {
+  MlirValue v = operand(a, 2);
+  if (mlirValueIsNull(a->counted)) return v;
+  nabla_built_shape shape = nabla_build_shape_of(a->b, v);
+  return nabla_build_select(a->b,
+                            repeat(a, counted_keys(a), a->rank - 2, &shape), v,
+                            nabla_build_full(a->b, 0, &shape, a->work));
+}
+
 /* A mask in the shape of the scores, to which it is aligned at the end. */
 static MlirValue spread(const attention *a, MlirValue mask,
                         const nabla_built_shape *shape) {
@@ -135,8 +211,8 @@ static MlirValue adjust(const attention *a, MlirValue scores) {
   scale = nabla_parts_float(a->op, "scale", scale);
   scores = nabla_build_two(a->b, "mul", scores,
                            nabla_build_full(a->b, scale, &shape, a->work));
-  if (mlirOperationGetNumOperands(a->op) > 3) {
-    MlirValue mask = read_mask(a, mlirOperationGetOperand(a->op, 3), &shape);
+  if (!mlirValueIsNull(a->mask)) {
+    MlirValue mask = read_mask(a, a->mask, &shape);
     if (mlirTypeIsAInteger(nabla_array_element(mlirValueGetType(mask))))
       scores = hide(a, scores, mask, &shape);
     else
@@ -144,9 +220,14 @@ static MlirValue adjust(const attention *a, MlirValue scores) {
           a->b, "add", scores,
           spread(a, nabla_build_convert(a->b, mask, a->work), &shape));
   }
+  if (!mlirValueIsNull(a->counted))
+    scores = hide(a, scores, counted_keys(a), &shape);
   bool causal = !mlirAttributeIsNull(
       mlirOperationGetAttributeByName(a->op, nabla_ref("causal")));
-  return causal ? hide(a, scores, causal_mask(a), &shape) : scores;
+  if (!causal) return scores;
+  return hide(a, scores,
+              mlirValueIsNull(a->counted) ? causal_mask(a) : causal_counted(a),
+              &shape);
 }
 
 MlirValue nabla_parts_attention(const nabla_builder *b, MlirOperation op) {
@@ -155,6 +236,6 @@ MlirValue nabla_parts_attention(const nabla_builder *b, MlirOperation op) {
       product(&a, operand(&a, 0), operand(&a, 1), a.rank - 1, &a.k, a.rank - 2);
   scores = nabla_build_softmax(b, adjust(&a, scores), a.rank - 1);
   MlirValue y =
-      product(&a, scores, operand(&a, 2), a.rank - 2, &a.v, a.rank - 1);
+      product(&a, scores, values_of(&a), a.rank - 2, &a.v, a.rank - 1);
   return nabla_build_convert(b, y, a.element);
 }

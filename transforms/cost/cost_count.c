@@ -88,7 +88,7 @@ static uint64_t contracted(MlirOperation op, uint64_t unknown) {
            second = nabla_operand_type(op, 1);
   if (nabla_is(op, "nabla.fused_dot") || nabla_is(op, "nabla.linear"))
     return dim_of(first, nabla_array_rank(first) - 1, unknown);
-  if (nabla_is(op, "nabla.attention"))
+  if (nabla_is(op, "nabla.attention") || nabla_is(op, "nabla.fused_attention"))
     return dim_of(second, nabla_array_rank(second) - 2, unknown);
   if (!nabla_is(op, "nabla.conv_general")) return 1;
   int64_t dims[NABLA_MAX_RANK];

@@ -158,9 +158,10 @@ static bool needs_dispatch(MlirOperation op) {
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
 
-/* Whether the op is a product of tensors: rules of the table may take it, those
- * from outside are for implicit operands. */
+/* Whether the op is a product of tensors, or attention: rules of the table may
+ * take it, those from outside are for implicit operands. */
 static bool is_dense_product(MlirOperation op) {
+  if (nabla_is(op, "nabla.attention")) return !has_implicit_operand(op);
   return (nabla_is(op, "nabla.dot_general") || nabla_is(op, "nabla.linear")) &&
          !nablaTypeIsAImplicit(nabla_operand_type(op, 0)) &&
          !nablaTypeIsAImplicit(nabla_operand_type(op, 1));
@@ -168,7 +169,7 @@ static bool is_dense_product(MlirOperation op) {
 
 /* Whether rules are tried on the op: it needs dispatch, it has any implicit
  * operand, which a rule from a file or from nabla_add_rule may match, or it is
- * a product of tensors. */
+ * a product of tensors or attention. */
 static bool may_be_asked(MlirOperation op) {
   if (needs_dispatch(op) || is_dense_product(op)) return true;
   if (!nabla_op_find(op)) return false;
@@ -255,14 +256,15 @@ static bool dispatch_dense(dispatching *d, MlirOperation op) {
   size_t count;
   const nabla_dispatch_rule *table = nabla_dispatch_rules(&count), *rule;
   MlirLocation location = mlirOperationGetLocation(op);
-  if (nabla_is_composite(op)) {
+  if (nabla_is(op, "nabla.linear")) {
     if (!nabla_linear_pays(op)) return true;
     d->again = true;
     return nabla_decompose(op);
   }
   nabla_rule_outcome outcome =
       nabla_dispatch_rules_apply(table, count, op, &rule, &why);
-  if (outcome == NABLA_RULE_DECLINED) remark(op, true, "Loops", why);
+  if (outcome == NABLA_RULE_DECLINED)
+    remark(op, true, nabla_is_composite(op) ? "Decomposed" : "Loops", why);
   if (outcome != NABLA_RULE_APPLIED) return outcome != NABLA_RULE_FAILED;
   nablaOptimizationRemark(location, false, rule->id, "nabla-dispatch",
                           rule->summary);

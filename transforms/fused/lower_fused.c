@@ -18,7 +18,8 @@
 #include "transforms/passes.h"
 
 static bool is_fused(MlirOperation op) {
-  return nabla_is(op, "nabla.fused_dot");
+  return nabla_is(op, "nabla.fused_dot") ||
+         nabla_is(op, "nabla.fused_attention");
 }
 
 /* The function around `op`; null when it stands elsewhere. */
@@ -288,6 +289,8 @@ typedef struct lowering {
 
 static bool lower(MlirOperation op, void *given) {
   const lowering *l = given;
+  if (nabla_is(op, "nabla.fused_attention"))
+    return l->target->lower_attention(op, &l->settings);
   return l->target->lower_fused(op, l->target, &l->settings);
 }
 

@@ -25,6 +25,9 @@ typedef struct nabla_target {
    * diagnostic. */
   bool (*lower_fused)(MlirOperation op, const struct nabla_target *target,
                       const nabla_target_settings *settings);
+  /* The same for a nabla.fused_attention. */
+  bool (*lower_attention)(MlirOperation op,
+                          const nabla_target_settings *settings);
 } nabla_target;
 
 #define TARGET(id, machine, summary) \

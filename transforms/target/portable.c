@@ -1,4 +1,5 @@
 /* Any CPU: the kernels of lib/kernels that need no feature of x86. */
+#include "transforms/fused/lower_attention.h"
 #include "transforms/fused/lower_fused.h"
 #include "transforms/ir/target.h"
 
@@ -19,4 +20,5 @@ const nabla_target nabla_target_portable = {
     .features = features,
     .objection = objection,
     .lower_fused = nabla_lower_fused_cpu,
+    .lower_attention = nabla_lower_attention_cpu,
 };

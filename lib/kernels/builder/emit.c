@@ -97,6 +97,14 @@ nabla_ssa nabla_emit_f32(nabla_emitter *e, nabla_shape shape, double value) {
              : k_op(e, "arith.constant dense<%.17e> : %s", value, type);
 }
 
+nabla_ssa nabla_emit_select_f32(nabla_emitter *e, nabla_shape shape,
+                                nabla_ssa condition, nabla_ssa yes,
+                                nabla_ssa no) {
+  return k_op(e, "arith.select %%v%u, %%v%u, %%v%u : %s%s", condition, yes, no,
+              shape == NABLA_VECTOR ? "vector<16xi1>, " : "",
+              nabla_type_f32[shape]);
+}
+
 static const char *comma(unsigned lane) { return lane ? ", " : ""; }
 
 /* Writes "A, B, C" of values. */

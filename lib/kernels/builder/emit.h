@@ -68,6 +68,19 @@ extern const char *const nabla_type_i32[2];
 extern const char *const nabla_type_i16[2];
 extern const char *const nabla_type_f16[2];
 
+/* Appends the kernel function that `write` writes with the emitter, of which
+ * spec and name are set: @NAME and `suffix`. `context` is passed to `write`. */
+void nabla_emit_kernel(nabla_emitter *e, const char *suffix,
+                       void (*write)(nabla_emitter *, const void *),
+                       const void *context, nabla_text *text);
+
+/* The word `arg` of the kernel's arguments: an i64, or an address. */
+nabla_ssa nabla_emit_argument(nabla_emitter *e, uint64_t arg);
+nabla_ssa nabla_emit_pointer(nabla_emitter *e, uint64_t arg);
+
+/* `bytes` on the stack, aligned to 64. */
+nabla_ssa nabla_emit_reserve(nabla_emitter *e, uint64_t bytes);
+
 /* Appends a function of the kernel: @NAME and a suffix, loads of the arguments,
  * `scratch` bytes of stack, and the code that `write` writes. */
 void nabla_emit_function(const nabla_fused_spec *spec, const char *name,
@@ -97,6 +110,11 @@ nabla_ssa nabla_emit_minimum(nabla_emitter *e, nabla_ssa a, nabla_ssa b);
 /* condition ? yes : no; the condition is an i1. */
 nabla_ssa nabla_emit_choice(nabla_emitter *e, nabla_ssa condition,
                             nabla_ssa yes, nabla_ssa no);
+
+/* The same of f32: of vectors the condition has a lane for each. */
+nabla_ssa nabla_emit_select_f32(nabla_emitter *e, nabla_shape shape,
+                                nabla_ssa condition, nabla_ssa yes,
+                                nabla_ssa no);
 
 /* Constants of f32: one value in all lanes, or a value for each. */
 nabla_ssa nabla_emit_f32(nabla_emitter *e, nabla_shape shape, double value);

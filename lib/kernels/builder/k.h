@@ -57,6 +57,12 @@ static inline nabla_ssa k_choice(nabla_emitter *e, nabla_ssa condition,
   return nabla_emit_choice(e, condition, yes, no);
 }
 
+static inline nabla_ssa k_select(nabla_emitter *e, nabla_shape shape,
+                                 nabla_ssa condition, nabla_ssa yes,
+                                 nabla_ssa no) {
+  return nabla_emit_select_f32(e, shape, condition, yes, no);
+}
+
 static inline nabla_ssa k_f32(nabla_emitter *e, nabla_shape shape,
                               double value) {
   return nabla_emit_f32(e, shape, value);
