@@ -46,7 +46,7 @@ static int maps_llvm(void) {
 typedef struct weight {
   uint8_t *codes;
   float *scales;
-  nabla_matmul_weight described;
+  nabla_weight_desc described;
 } weight;
 
 /* By blocks of 64; made up. */
@@ -58,14 +58,14 @@ static weight weight_of(const char *name, uint64_t n, uint64_t k) {
   if (!w.codes || !w.scales) exit(1);
   for (size_t i = 0; i < codes; i++) w.codes[i] = (uint8_t)(i * 37);
   for (size_t i = 0; i < scales; i++) w.scales[i] = 0.01f;
-  w.described =
-      (nabla_matmul_weight){.format = {.encoding = encoding, .block = 64},
-                            .n = n,
-                            .k = k,
-                            .codes = w.codes,
-                            .code_bytes = codes,
-                            .scales = w.scales,
-                            .scale_bytes = scales * 4};
+  w.described = (nabla_weight_desc){
+      .rank = 2,
+      .shape = {n, k},
+      .layout = {.kind = NABLA_STORAGE_PLANES,
+                 .format = {.encoding = encoding, .block = 64}},
+      .component_count = 2,
+      .components = {{.data = w.codes, .bytes = codes},
+                     {.data = w.scales, .bytes = scales * 4}}};
   return w;
 }
 
@@ -78,7 +78,7 @@ static nabla_matmul_plan *plan_by(const weight *w,
                                   nabla_matmul_options options) {
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_matmul_plan *plan = NULL;
-  if (nabla_matmul_plan_create_from(&w->described, &options, &plan, &diag)) {
+  if (nabla_matmul_plan_create(&w->described, &options, &plan, &diag)) {
     (void)fprintf(stderr, "plan: %s\n", diag.what);
     exit(1);
   }
@@ -194,8 +194,12 @@ static weight blocks_of(const nabla_ggml *ggml, uint64_t n, uint64_t k) {
   weight w = {.codes = malloc(bytes)};
   if (!w.codes) exit(1);
   memset(w.codes, 0x25, bytes);
-  w.described = (nabla_matmul_weight){
-      .ggml = ggml, .n = n, .k = k, .codes = w.codes, .code_bytes = bytes};
+  w.described = (nabla_weight_desc){
+      .rank = 2,
+      .shape = {n, k},
+      .layout = {.kind = NABLA_STORAGE_BLOCKS, .ggml = ggml},
+      .component_count = 1,
+      .components = {{.data = w.codes, .bytes = bytes}}};
   return w;
 }
 

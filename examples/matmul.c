@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
   if (!status) status = nabla_model_open(argv[1], NULL, &model, &diag);
   if (!status) status = nabla_model_find(model, argv[2], &weight, &diag);
   if (!status)
-    status = nabla_matmul_plan_create(&weight, &options, &plan, &diag);
+    status = nabla_matmul_plan_create(&weight.desc, &options, &plan, &diag);
   if (!status) {
     describe(plan);
     status = run(plan, argc > 3 ? strtoull(argv[3], NULL, 10) : 1, &diag);

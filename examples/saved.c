@@ -43,8 +43,8 @@ static nabla_status bind_all(state *s, int count, char **arguments,
     *tensor++ = 0;
     status = nabla_model_find(s->model, tensor, &weight, diag);
     if (!status)
-      status =
-          nabla_executable_bind(s->executable, arguments[i], &weight, diag);
+      status = nabla_executable_bind(s->executable, arguments[i], &weight.desc,
+                                     diag);
   }
   return status;
 }

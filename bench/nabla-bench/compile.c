@@ -121,17 +121,19 @@ static nabla_status make_plan(uint8_t *codes, float *scales, uint64_t n,
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .m_max = 1,
                                         .provider = NABLA_MATMUL_COMPILED};
-  const nabla_matmul_weight weight = {
-      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64},
-      .n = n,
-      .k = PLAN_K,
-      .codes = codes,
-      .code_bytes = n * PLAN_K / 2,
-      .scales = scales,
-      .scale_bytes = n * PLAN_K / 64 * sizeof(float)};
+  const nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {n, PLAN_K},
+      .layout = {.kind = NABLA_STORAGE_PLANES,
+                 .format = {.encoding = nabla_encoding_find("nf4"),
+                            .block = 64}},
+      .component_count = 2,
+      .components = {
+          {.data = codes, .bytes = n * PLAN_K / 2},
+          {.data = scales, .bytes = n * PLAN_K / 64 * sizeof(float)}}};
   nabla_matmul_plan *plan;
   const double start = milliseconds();
-  NABLA_TRY(nabla_matmul_plan_create_from(&weight, &options, &plan, diag));
+  NABLA_TRY(nabla_matmul_plan_create(&weight, &options, &plan, diag));
   *out_ms = milliseconds() - start;
   nabla_matmul_plan_destroy(plan);
   return NABLA_OK;

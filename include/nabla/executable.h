@@ -33,12 +33,11 @@ typedef struct nabla_port {
   nabla_dtype dtype;
   uint32_t rank;
   int64_t shape[NABLA_ARRAY_MAX_RANK]; /* NABLA_DYNAMIC where any size goes */
-  nabla_format format; /* encoding NULL: dense. Else a weight must be bound */
-  uint32_t component_count;
-  uint32_t nested_block;     /* with format.scale DYNAMIC8: scales that share an
-                                absmax, else 0                                   */
-  const char *encoding_name; /* "" when dense; also of encodings that have no
-                                components and need nothing bound: "splat" */
+  nabla_storage layout;                /* unless DENSE a weight must be bound */
+  uint32_t component_count;  /* of the weight; 0 when dense              */
+  const char *encoding_name; /* "" when dense; "nf4", "ggml<q4_0>"; also of
+                                encodings that have no components and need
+                                nothing bound: "splat"                     */
 } nabla_port;
 
 typedef struct nabla_signature {
@@ -87,20 +86,22 @@ NABLA_API const nabla_signature *nabla_executable_find(
     const nabla_executable *executable, const char *name);
 
 /* Binds `weight` to the arguments called `argument` of all functions; an
- * earlier binding is replaced. Checked: encoding, block, shape, sizes of the
- * components. The dtype that a packed weight had before packing is not: it
- * decodes to what the function says. A dense weight binds to a dense argument
- * of its dtype and shape. The model must stay open. Not while a run is on.
- * Nothing is copied: components are aligned to their dtype, as those of
- * nabla_model_find are, which copies what a file has placed badly and counts it
- * in `copied_bytes`.
+ * earlier binding is replaced. Checked: layout (encoding and block, or the
+ * format of a GGUF file's blocks), shape, components. The dtype that a packed
+ * weight had before packing is not: it decodes to what the function says. A
+ * dense weight binds to a dense argument of its dtype and shape. Not while a
+ * run is on. Nothing is copied but the description: the components, and the
+ * model that has them, live as long as the binding. They are aligned to their
+ * dtype, as those of nabla_model_find are, which copies what a file has placed
+ * badly and counts it in `copied_bytes`; blocks need no alignment.
+ * @param weight  `desc` of what nabla_model_find gives, or a caller's own
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such argument, or one that differs: the
- *                                 message names both sides; a component whose
- *                                 data are NULL or not aligned */
+ *                                 message names both sides; a component that is
+ *                                 missing, too short or not aligned */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_bind(nabla_executable *executable, const char *argument,
-                      const nabla_weight *weight, nabla_diag *diag);
+                      const nabla_weight_desc *weight, nabla_diag *diag);
 
 /* Runs a function.
  * @param inputs  one per dense argument that is not bound, in order; borrowed,

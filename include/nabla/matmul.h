@@ -10,10 +10,10 @@
 
 #include "nabla/encoding.h"
 #include "nabla/environment.h"
-#include "nabla/ggml.h"
 #include "nabla/model.h"
 #include "nabla/numerics.h"
 #include "nabla/status.h"
+#include "nabla/weight.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,31 +37,6 @@ typedef enum nabla_matmul_provider {
 /* "best", "compiled", "ahead", "c"; NULL for a number that has no row. */
 NABLA_API const char *nabla_matmul_provider_name(
     nabla_matmul_provider provider);
-
-/* A weight as a caller describes it: N x K elements, row-major. Each pointer
- * is aligned to its type, and lives as long as the plan. It is codes of
- * `format`, or blocks of a GGUF file, or dense where there is neither. */
-typedef struct nabla_matmul_weight {
-  nabla_format format; /* encoding NULL: blocks, or dense              */
-  nabla_dtype dtype;   /* of a dense weight: F32, F16 or BF16          */
-  /* NULL, or the format of blocks (nabla/ggml.h): `codes` are then the bytes as
-   * the file has them, of any alignment, and K is whole blocks. They have their
-   * scales in them: no other component is read. */
-  const nabla_ggml *ggml;
-  uint64_t n, k;
-  const void *codes; /* or the values of a dense weight, or blocks     */
-  uint64_t code_bytes;
-  const void *scales; /* of the format's type; DYNAMIC8: their codes   */
-  uint64_t scale_bytes;
-  const uint8_t *zero_points; /* with format.zero_point                */
-  uint64_t zero_point_bytes;
-  /* Of DYNAMIC8 scales (nabla/dynamic8.h). */
-  const float *nested_scales;
-  uint64_t nested_scale_bytes;
-  const float *nested_offset; /* one */
-  const float *nested_map;    /* NABLA_DYNAMIC8_CODES */
-  uint64_t nested_block;      /* scales that share an absmax           */
-} nabla_matmul_weight;
 
 /* Options of a plan. Members that are 0: f32 in and out, exact numerics, the
  * weight read where it lies, the best code for this CPU, the calling thread
@@ -97,8 +72,10 @@ typedef struct nabla_matmul_options {
 typedef struct nabla_matmul_plan nabla_matmul_plan;
 
 /* Chooses kernels, and rearranges the weight if asked to.
- * @param weight   rank 2, N x K: what nabla_model_find gives. Its components
- *                 (of a model: the model) live as long as the plan
+ * @param weight   rank 2, N x K: `desc` of what nabla_model_find gives, or a
+ *                 caller's own. The description is copied; its components (of
+ *                 a model: the model) live as long as the plan. Rows of a GGUF
+ *                 file's blocks are whole blocks
  * @param options  may be NULL; copied
  * @param diag     of a plan that was made it is cleared, or has a note: code
  *                 NABLA_OK, and in `what` why no kernel serves the weight and
@@ -112,12 +89,7 @@ typedef struct nabla_matmul_plan nabla_matmul_plan;
  *         NABLA_NO_MEMORY
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_matmul_plan_create(
-    const nabla_weight *weight, const nabla_matmul_options *options,
-    nabla_matmul_plan **out, nabla_diag *diag);
-
-/* The same of a weight that is in no model. */
-NABLA_API NABLA_MUST_USE nabla_status nabla_matmul_plan_create_from(
-    const nabla_matmul_weight *weight, const nabla_matmul_options *options,
+    const nabla_weight_desc *weight, const nabla_matmul_options *options,
     nabla_matmul_plan **out, nabla_diag *diag);
 
 /* Frees a plan, while no run uses it. NULL is allowed. */

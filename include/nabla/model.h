@@ -10,6 +10,7 @@
 #include "nabla/checkpoint.h"
 #include "nabla/environment.h"
 #include "nabla/status.h"
+#include "nabla/weight.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,25 +18,12 @@ extern "C" {
 
 typedef struct nabla_model nabla_model;
 
-#define NABLA_WEIGHT_MAX_COMPONENTS 6
-
-/* One component of a weight: codes, scales, or the values of a dense one. */
-typedef struct nabla_weight_component {
-  const char *name; /* "codes", "scales", "zero_points", "values"; of scales
-                       in 8 bits "scales.codes", "scales.scales",
-                       "scales.offset", "scales.map"; static text           */
-  nabla_dtype dtype;
-  const void *data; /* aligned to `dtype`; lives as long as the model       */
-  uint64_t bytes;
-} nabla_weight_component;
-
 /* A weight of a model. Pointers live as long as the model. */
 typedef struct nabla_weight {
-  nabla_tensor tensor; /* name, shape, encoding: nabla/checkpoint.h         */
-  uint32_t component_count;
-  nabla_weight_component components[NABLA_WEIGHT_MAX_COMPONENTS];
-  uint64_t copied_bytes; /* not 0: of components that lay unaligned in the file
-                            and were copied, once                           */
+  nabla_tensor tensor;    /* in the files: nabla/checkpoint.h             */
+  nabla_weight_desc desc; /* in memory                                    */
+  uint64_t copied_bytes;  /* not 0: of components that lay unaligned in the file
+                             and were copied, once                           */
 } nabla_weight;
 
 /* Opens `path` as nabla_checkpoint_open does and maps its files, read-only.

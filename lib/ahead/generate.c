@@ -149,12 +149,17 @@ static void add_set(output *out, const row *r,
     add_kernel(out, r, i, &kernels->specs[i]);
   nabla_text_add(&out->kernels, "};\n");
   if (r->ggml)
-    nabla_text_add(&out->sets, "    {.ggml = \"%s\",\n", r->ggml);
+    nabla_text_add(&out->sets,
+                   "    {.kind = NABLA_STORAGE_BLOCKS, .ggml = \"%s\",\n",
+                   r->ggml);
   else if (!r->encoding)
-    nabla_text_add(&out->sets, "    {.dense = %s,\n", r->dense_name);
+    nabla_text_add(&out->sets,
+                   "    {.kind = NABLA_STORAGE_DENSE, .dense = %s,\n",
+                   r->dense_name);
   else
     nabla_text_add(&out->sets,
-                   "    {.encoding = \"%s\", .granularity = %s, .scale = %s,\n"
+                   "    {.kind = NABLA_STORAGE_PLANES, .encoding = \"%s\",\n"
+                   "     .granularity = %s, .scale = %s,\n"
                    "     .block = %llu, .zero_point = %d,\n",
                    r->encoding, r->granularity_name, r->scale_name,
                    (unsigned long long)r->block, r->zero);

@@ -164,13 +164,13 @@ static nabla_status add_port(writer *w, const nabla_port *port,
     memcpy(p->sizes, port->shape, sizeof p->sizes);
     return NABLA_OK;
   }
-  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
-  const uint32_t count = nabla_port_components(port, parts, w->diag);
-  for (uint32_t i = 0; i < count; i++) {
-    NABLA_TRY(add_pointer(w, name, parts[i].name, parts[i].dtype));
+  nabla_component_slots parts;
+  NABLA_TRY(nabla_port_components(port, &parts, w->diag));
+  for (uint32_t i = 0; i < parts.count; i++) {
+    NABLA_TRY(add_pointer(w, name, parts.at[i].name, parts.at[i].dtype));
     pointer *p = &w->pointers[w->count - 1];
-    p->rank = parts[i].rank;
-    p->sizes[0] = (int64_t)parts[i].count;
+    p->rank = parts.at[i].rank;
+    p->sizes[0] = (int64_t)parts.at[i].count;
   }
   return NABLA_OK;
 }

@@ -70,13 +70,14 @@ static entry *find(const char *key) {
 /* Why there is no kernel, or NULL and the spec. */
 static const char *spec_of(const nabla_matmul_request *request,
                            nabla_fused_spec *out) {
-  const nabla_matmul_weight *weight = &request->weight;
+  const nabla_weight_view *weight = &request->weight;
   if (!weight->n || !weight->k) return "the weight has no elements";
-  if (weight->format.segment) return "blocks end with rows, but not all alike";
-  *out = (nabla_fused_spec){.format = weight->format,
+  if (weight->layout.format.segment)
+    return "blocks end with rows, but not all alike";
+  *out = (nabla_fused_spec){.format = weight->layout.format,
                             .dense = weight->dtype,
-                            .ggml = weight->ggml,
-                            .nested_block = weight->nested_block,
+                            .ggml = weight->layout.ggml,
+                            .nested_block = weight->layout.nested_block,
                             .storage_elements = weight->n * weight->k,
                             .m_min = 1,
                             .m_max = request->m_max,

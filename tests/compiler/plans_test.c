@@ -25,7 +25,7 @@ TestSuite(plans, .init = set_up, .fini = tear_down);
 static nabla_matmul_plan *plan_of(const product *p,
                                   const nabla_matmul_options *options) {
   nabla_matmul_plan *plan = NULL;
-  cr_assert_eq(nabla_matmul_plan_create_from(&p->weight, options, &plan, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&p->weight, options, &plan, &diag),
                NABLA_OK, "%s", diag.what);
   return plan;
 }
@@ -38,16 +38,18 @@ static void expect_provider(const nabla_matmul_plan *plan,
                nabla_matmul_provider_name(info.provider));
 }
 
-static const char *name_of(const nabla_matmul_weight *weight) {
-  if (weight->ggml) return weight->ggml->name;
-  return weight->format.encoding ? weight->format.encoding->name : "dense";
+static const char *name_of(const nabla_weight_desc *weight) {
+  if (weight->layout.ggml) return weight->layout.ggml->name;
+  return weight->layout.format.encoding ? weight->layout.format.encoding->name
+                                        : "dense";
 }
 
 /* One run, in two cuts, of arrays that end at guards. */
 static void expect_run(const nabla_matmul_plan *plan, const product *p,
                        const nabla_matmul_options *o, uint64_t m) {
   const nabla_dtype x_type = o->x_type ? o->x_type : NABLA_DTYPE_F32;
-  const uint64_t n = p->weight.n, grain = nabla_matmul_plan_grain(plan, m);
+  const uint64_t n = p->weight.shape[0],
+                 grain = nabla_matmul_plan_grain(plan, m);
   const uint64_t cut = n / 2 / grain * grain;
   guarded_bytes x = product_x(p, m, x_type, m);
   guarded_bytes y = guarded_bytes_create((size_t)(m * n) * 4, p->at_start);
@@ -71,11 +73,11 @@ static void expect_run(const nabla_matmul_plan *plan, const product *p,
                             .x_type = x_type,
                             .y_type = NABLA_DTYPE_F32,
                             .m = m,
-                            .chain = p->weight.k,
+                            .chain = p->weight.shape[1],
                             .numerics = o->numerics};
   cr_expect_eq(product_count_wrong(p, &done), 0, "%s scale %d, %ux%u, M %u",
-               name_of(&p->weight), (int)p->weight.format.scale, (unsigned)n,
-               (unsigned)p->weight.k, (unsigned)m);
+               name_of(&p->weight), (int)p->weight.layout.format.scale,
+               (unsigned)n, (unsigned)p->weight.shape[1], (unsigned)m);
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
   guarded_bytes_destroy(&z);
@@ -278,7 +280,7 @@ Test(plans, what_has_no_kernel_is_left_to_others) {
   expect_run(plan, &p, &best, 3);
   nabla_matmul_plan_destroy(plan);
   plan = NULL;
-  cr_expect_eq(nabla_matmul_plan_create_from(&p.weight, &only, &plan, &diag),
+  cr_expect_eq(nabla_matmul_plan_create(&p.weight, &only, &plan, &diag),
                NABLA_UNSUPPORTED);
   cr_expect(strlen(diag.what) > 0 && !plan, "%s", diag.what);
   product_destroy(&p);

@@ -192,20 +192,21 @@ static nabla_status plan(nabla_diag *diag) {
   static float scales[OUTPUTS];
   static float x[ROWS * INPUTS], y[ROWS * OUTPUTS];
   static _Alignas(64) uint8_t space[1 << 20];
-  const nabla_matmul_weight weight = {
-      .format = {.encoding = nabla_encoding_find("int8"), .block = INPUTS},
-      .n = OUTPUTS,
-      .k = INPUTS,
-      .codes = codes,
-      .code_bytes = sizeof codes,
-      .scales = scales,
-      .scale_bytes = sizeof scales};
+  const nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {OUTPUTS, INPUTS},
+      .layout = {.kind = NABLA_STORAGE_PLANES,
+                 .format = {.encoding = nabla_encoding_find("int8"),
+                            .block = INPUTS}},
+      .component_count = 2,
+      .components = {{.data = codes, .bytes = sizeof codes},
+                     {.data = scales, .bytes = sizeof scales}}};
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .provider = NABLA_MATMUL_COMPILED};
   nabla_matmul_plan *made_plan;
   nabla_compiler_provide_plans();
   nabla_status status =
-      nabla_matmul_plan_create_from(&weight, &options, &made_plan, diag);
+      nabla_matmul_plan_create(&weight, &options, &made_plan, diag);
   if (!status) {
     if (nabla_matmul_plan_workspace_size(made_plan, ROWS) <= sizeof space)
       status = nabla_matmul_plan_run(made_plan, x, ROWS, y, space, diag);

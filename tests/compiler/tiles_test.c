@@ -91,23 +91,23 @@ Test(tiles, are_not_asked_for_by_static_objects) {
 Test(tiles, are_not_asked_for_by_plans_of_one_row) {
   static const uint8_t codes[64 * 32];
   static const float scales[64];
-  const nabla_matmul_weight weight = {
-      .n = 64,
-      .k = 64,
-      .format = {.encoding = nabla_encoding_find("nf4"),
-                 .granularity = NABLA_PER_BLOCK,
-                 .block = 64},
-      .codes = codes,
-      .code_bytes = sizeof codes,
-      .scales = scales,
-      .scale_bytes = sizeof scales};
+  const nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {64, 64},
+      .layout = {.kind = NABLA_STORAGE_PLANES,
+                 .format = {.encoding = nabla_encoding_find("nf4"),
+                            .granularity = NABLA_PER_BLOCK,
+                            .block = 64}},
+      .component_count = 2,
+      .components = {{.data = codes, .bytes = sizeof codes},
+                     {.data = scales, .bytes = sizeof scales}}};
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .m_max = 1};
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
   tiles_needed();
   nabla_compiler_provide_plans();
-  cr_assert_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&weight, &options, &plan, &diag),
                NABLA_OK, "%s", diag.what);
   nabla_matmul_plan_describe(plan, &info);
   cr_expect_eq(info.provider, NABLA_MATMUL_COMPILED);
@@ -178,14 +178,15 @@ static nabla_status product(char kernel[64]) {
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .m_max = 8};
   static float w[64 * 64];
-  const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
-                                      .n = 64,
-                                      .k = 64,
-                                      .codes = w,
-                                      .code_bytes = sizeof w};
+  const nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {64, 64},
+      .dtype = NABLA_DTYPE_F32,
+      .component_count = 1,
+      .components = {{.data = w, .bytes = sizeof w}}};
   nabla_matmul_plan *plan = NULL;
   const nabla_status status =
-      nabla_matmul_plan_create_from(&weight, &options, &plan, &diag);
+      nabla_matmul_plan_create(&weight, &options, &plan, &diag);
   if (status) return status;
   nabla_matmul_info info;
   nabla_matmul_plan_describe(plan, &info);

@@ -5,6 +5,7 @@
 
 #include "lib/runtime/program/code.h"
 #include "lib/runtime/program/manifest.h"
+#include "lib/runtime/weight/components.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_shape[] = "J";
@@ -27,16 +28,20 @@ static void check_port(const nabla_port *port, int is_argument) {
     elements *= (uint64_t)port->shape[i];
   }
   fuzz_require(is_argument || !*port->encoding_name, "results are dense");
-  if (!port->format.encoding) {
+  if (port->layout.kind == NABLA_STORAGE_DENSE) {
     fuzz_require(!port->component_count, "only what is packed has components");
     return;
   }
-  nabla_packed_size size;
-  fuzz_require(!strcmp(port->format.encoding->name, port->encoding_name),
+  nabla_component_slots slots;
+  fuzz_require(strstr(port->encoding_name,
+                      port->layout.kind == NABLA_STORAGE_BLOCKS
+                          ? port->layout.ggml->name
+                          : port->layout.format.encoding->name) != NULL,
                "the encoding is the named one");
-  fuzz_require(port->component_count == 2, "codes and scales");
-  fuzz_require(!nabla_format_size(&port->format, elements, &size, NULL),
+  fuzz_require(!nabla_storage_components(&port->layout, port->dtype, elements,
+                                         &slots, NULL),
                "the sizes can be computed");
+  fuzz_require(port->component_count == slots.count, "all are there");
 }
 
 static void check(const nabla_manifest *manifest, size_t size) {

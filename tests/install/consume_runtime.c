@@ -32,7 +32,8 @@ static int multiplies(const nabla_weight *weight, nabla_diag *diag) {
   const float x[2] = {1, 10};
   float y[2] = {0, 0};
   nabla_matmul_plan *plan = NULL;
-  nabla_status status = nabla_matmul_plan_create(weight, NULL, &plan, diag);
+  nabla_status status =
+      nabla_matmul_plan_create(&weight->desc, NULL, &plan, diag);
   if (!status && nabla_matmul_plan_workspace_size(plan, 1)) return 0;
   if (!status) status = nabla_matmul_plan_run(plan, x, 1, y, NULL, diag);
   nabla_matmul_plan_destroy(plan);
@@ -61,7 +62,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%s\n", diag.what);
     return 1;
   }
-  const float *values = weight.components[0].data;
+  const float *values = weight.desc.components[0].data;
   const int good = weight.copied_bytes == 0 && values[3] == 4 &&
                    multiplies(&weight, &diag) && !maps_llvm();
   nabla_model_close(model);

@@ -36,6 +36,12 @@ void guarded_bytes_destroy(guarded_bytes *bytes) {
   *bytes = (guarded_bytes){0};
 }
 
+static void add(product *self, const void *data, uint64_t bytes) {
+  nabla_weight_desc *weight = &self->weight;
+  weight->components[weight->component_count++] =
+      (nabla_weight_component){.data = data, .bytes = bytes};
+}
+
 /* Scales in 8 bits from those in f32, and back: as they will be decoded. */
 static void nest(product *self, float *scales, size_t count) {
   enum { BLOCK = NABLA_DYNAMIC8_BLOCK };
@@ -53,16 +59,15 @@ static void nest(product *self, float *scales, size_t count) {
           "scales");
   memcpy(how.map, nabla_dynamic8_map(), sizeof how.map);
   nabla_dynamic8_decode(&how, self->scales.data, absmax, 0, count, scales);
-  self->weight.nested_scales = absmax;
-  self->weight.nested_scale_bytes = groups * 4;
-  self->weight.nested_offset = (float *)(void *)self->nested_offset.data;
-  self->weight.nested_map = nabla_dynamic8_map();
-  self->weight.nested_block = BLOCK;
+  self->weight.layout.nested_block = BLOCK;
+  add(self, self->scales.data, count);
+  add(self, absmax, groups * 4);
+  add(self, self->nested_offset.data, sizeof(float));
+  add(self, nabla_dynamic8_map(), sizeof how.map);
 }
 
 static void pack(product *self, const float *values, size_t count) {
-  nabla_matmul_weight *weight = &self->weight;
-  const nabla_format *format = &weight->format;
+  const nabla_format *format = &self->weight.layout.format;
   nabla_packed_size size;
   nabla_codec codec;
   const nabla_codec_options options = {.struct_size = sizeof options,
@@ -81,15 +86,14 @@ static void pack(product *self, const float *values, size_t count) {
                          format->zero_point ? self->zero_points.data : NULL};
   require(!nabla_encode(&codec, values, NULL, count, &packed, NULL, NULL),
           "encode");
-  if (nested) nest(self, room, size.scales);
+  add(self, self->codes.data, size.code_bytes);
+  if (nested)
+    nest(self, room, size.scales);
+  else
+    add(self, self->scales.data, size.scale_bytes);
+  if (format->zero_point) add(self, packed.zero_points, size.scales);
   nabla_decode(&codec, &packed, count, self->dense);
   free(room);
-  weight->codes = self->codes.data;
-  weight->code_bytes = size.code_bytes;
-  weight->scales = self->scales.data;
-  weight->scale_bytes = size.scale_bytes;
-  weight->zero_points = packed.zero_points;
-  weight->zero_point_bytes = format->zero_point ? size.scales : 0;
 }
 
 static void store(product *self, const float *values, size_t count) {
@@ -98,13 +102,12 @@ static void store(product *self, const float *values, size_t count) {
   self->codes = guarded_bytes_create(bytes, self->at_start);
   (void)nabla_from_f32(dtype, values, count, self->codes.data);
   nabla_to_f32(dtype, self->codes.data, count, self->dense);
-  self->weight.codes = self->codes.data;
-  self->weight.code_bytes = bytes;
+  add(self, self->codes.data, bytes);
 }
 
 /* What blocks decode to when all their codes are 0. */
 static void decode_minima(product *self, size_t blocks) {
-  const nabla_ggml *ggml = self->weight.ggml;
+  const nabla_ggml *ggml = self->weight.layout.ggml;
   const nabla_ggml_layout *l = ggml->layout;
   uint8_t *zeros = malloc(self->codes.size + 1);
   self->minima = malloc((blocks * ggml->elements + 1) * sizeof(float));
@@ -123,7 +126,7 @@ static void decode_minima(product *self, size_t blocks) {
 
 /* Random blocks whose factors and minima come from `values`. */
 static void make_blocks(product *self, const float *values, size_t count) {
-  const nabla_ggml *ggml = self->weight.ggml;
+  const nabla_ggml *ggml = self->weight.layout.ggml;
   const nabla_ggml_layout *l = ggml->layout;
   const size_t blocks = count / ggml->elements, size = blocks * ggml->bytes;
   uint64_t seed = count;
@@ -149,18 +152,22 @@ static void make_blocks(product *self, const float *values, size_t count) {
                              self->dense, NULL),
           "decode");
   if (l->min >= 0) decode_minima(self, blocks);
-  self->weight.codes = self->codes.data;
-  self->weight.code_bytes = size;
+  add(self, self->codes.data, size);
 }
 
 product product_create(const product_shape *shape) {
   const size_t count = (size_t)(shape->n * shape->k);
-  product self = {.weight = {.format = shape->format,
-                             .dtype = shape->dtype,
-                             .ggml = shape->ggml,
-                             .n = shape->n,
-                             .k = shape->k},
-                  .at_start = shape->at_start};
+  product self = {
+      .weight = {.rank = 2,
+                 .shape = {shape->n, shape->k},
+                 .dtype = shape->dtype,
+                 .layout = {.kind = shape->ggml ? NABLA_STORAGE_BLOCKS
+                                    : shape->format.encoding
+                                        ? NABLA_STORAGE_PLANES
+                                        : NABLA_STORAGE_DENSE,
+                            .format = shape->format,
+                            .ggml = shape->ggml}},
+      .at_start = shape->at_start};
   float *values = calloc(count + 1, sizeof *values);
   self.dense = calloc(count + 1, sizeof *self.dense);
   require(values && self.dense, "memory");
@@ -187,7 +194,7 @@ void product_destroy(product *self) {
 
 guarded_bytes product_x(const product *self, uint64_t m, nabla_dtype type,
                         uint64_t seed) {
-  const size_t count = (size_t)(m * self->weight.k);
+  const size_t count = (size_t)(m * self->weight.shape[1]);
   float *values = calloc(count + 1, sizeof *values);
   guarded_bytes x = guarded_bytes_create(count * (nabla_dtype_bits(type) / 8),
                                          self->at_start);
@@ -226,7 +233,7 @@ static double largest_weight(const product *self, size_t from, size_t count) {
 /* How far a byte of a table's value may be off: 1/254 of the scale, which is
  * the largest weight of a block of nf4 and fp4. */
 static double table_error(const product *self, size_t index, size_t block) {
-  const nabla_encoding *encoding = self->weight.format.encoding;
+  const nabla_encoding *encoding = self->weight.layout.format.encoding;
   if (!encoding || encoding->bits != 4 || encoding->has_zero_point ||
       encoding->is_mx)
     return 0;
@@ -237,9 +244,10 @@ static double table_error(const product *self, size_t index, size_t block) {
  * weight, whose blocks end with rows: docs/COMPILER.md. */
 static double int8_error(const product *self, const product_run *run, size_t i,
                          size_t j) {
-  const size_t k = (size_t)self->weight.k;
-  const size_t block = self->weight.ggml ? self->weight.ggml->elements
-                                         : (size_t)self->weight.format.block;
+  const size_t k = (size_t)self->weight.shape[1];
+  const size_t block = self->weight.layout.ggml
+                           ? self->weight.layout.ggml->elements
+                           : (size_t)self->weight.layout.format.block;
   const size_t span = block < 64 ? block : 64;
   double sum = 0;
   for (size_t at = 0; at < k; at += span) {
@@ -264,7 +272,8 @@ static double rounds_of(nabla_dtype type) {
 
 static int is_wrong(const product *self, const product_run *run, size_t i,
                     size_t j) {
-  const size_t n = (size_t)self->weight.n, k = (size_t)self->weight.k;
+  const size_t n = (size_t)self->weight.shape[0],
+               k = (size_t)self->weight.shape[1];
   double sum = 0, size = 0;
   for (size_t l = 0; l < k; l++) {
     const double x = element(run->x, run->x_type, i * k + l);
@@ -282,7 +291,7 @@ static int is_wrong(const product *self, const product_run *run, size_t i,
 size_t product_count_wrong(const product *self, const product_run *run) {
   size_t wrong = 0;
   for (size_t i = 0; i < run->m; i++)
-    for (size_t j = 0; j < self->weight.n; j++)
+    for (size_t j = 0; j < self->weight.shape[0]; j++)
       wrong += (size_t)is_wrong(self, run, i, j);
   return wrong;
 }

@@ -19,7 +19,7 @@ guarded_bytes guarded_bytes_create(size_t size, int at_start);
 void guarded_bytes_destroy(guarded_bytes *bytes);
 
 typedef struct product {
-  nabla_matmul_weight weight;
+  nabla_weight_desc weight;
   guarded_bytes codes, scales, zero_points, nested_scales, nested_offset;
   float *dense;  /* the weight decoded, N x K */
   float *minima; /* of blocks of GGUF files: what it is where codes are 0;

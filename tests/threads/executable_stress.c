@@ -79,8 +79,8 @@ static void *call_often(void *self) {
     nabla_weight weight;
     c->wrong += nabla_model_find(c->model, "f", &weight, NULL) != NABLA_OK ||
                 weight.copied_bytes != 16 ||
-                (data && weight.components[0].data != data);
-    data = weight.components[0].data;
+                (data && weight.desc.components[0].data != data);
+    data = weight.desc.components[0].data;
   }
   return NULL;
 }

@@ -32,7 +32,7 @@ static int run_cut(const nabla_matmul_plan *plan, void *workspace, float *y,
 
 typedef struct caller {
   const nabla_matmul_plan *plan;
-  const nabla_matmul_weight *weight;
+  const nabla_weight_desc *weight;
   const nabla_matmul_options *options;
   int wrong;
 } caller;
@@ -44,8 +44,8 @@ static void *call_often(void *self) {
   for (int i = 0; i < CALLS; i++) {
     nabla_matmul_plan *own = NULL;
     if (i % 8 == 0)
-      c->wrong += nabla_matmul_plan_create_from(c->weight, c->options, &own,
-                                                NULL) != NABLA_OK;
+      c->wrong += nabla_matmul_plan_create(c->weight, c->options, &own, NULL) !=
+                  NABLA_OK;
     const nabla_matmul_plan *plan = own ? own : c->plan;
     uint64_t grain = nabla_matmul_plan_grain(plan, M);
     memset(y, 0, sizeof y);
@@ -62,7 +62,7 @@ static void *call_often(void *self) {
   return NULL;
 }
 
-static int stress(const nabla_matmul_weight *weight,
+static int stress(const nabla_weight_desc *weight,
                   nabla_matmul_provider provider, uint32_t threads) {
   nabla_matmul_options options = {.struct_size = sizeof options,
                                   .provider = provider};
@@ -73,7 +73,7 @@ static int stress(const nabla_matmul_weight *weight,
   if (threads &&
       nabla_pool_create(threads, NULL, &options.environment.pool, NULL))
     return 1;
-  if (nabla_matmul_plan_create_from(weight, &options, &plan, NULL)) return 1;
+  if (nabla_matmul_plan_create(weight, &options, &plan, NULL)) return 1;
   void *workspace = new_workspace(plan);
   if (nabla_matmul_plan_run(plan, x, M, wanted, workspace, NULL)) return 1;
   free(workspace);
@@ -94,17 +94,16 @@ static int stress(const nabla_matmul_weight *weight,
 }
 
 /* A library may have no kernels made ahead of time. */
-static int has_kernels(const nabla_matmul_weight *weight) {
+static int has_kernels(const nabla_weight_desc *weight) {
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .provider = NABLA_MATMUL_AHEAD};
   nabla_matmul_plan *plan = NULL;
-  nabla_status status =
-      nabla_matmul_plan_create_from(weight, &options, &plan, NULL);
+  nabla_status status = nabla_matmul_plan_create(weight, &options, &plan, NULL);
   nabla_matmul_plan_destroy(plan);
   return status == NABLA_OK;
 }
 
-static int stress_all(const nabla_matmul_weight *weight) {
+static int stress_all(const nabla_weight_desc *weight) {
   int wrong =
       stress(weight, NABLA_MATMUL_C, 0) || stress(weight, NABLA_MATMUL_C, 2);
   if (!has_kernels(weight)) {
@@ -119,16 +118,16 @@ int main(void) {
   for (int i = 0; i < N * K; i++) weights[i] = (float)(i % 13) / 8 - 0.7f;
   for (int i = 0; i < M * K; i++) x[i] = (float)(i % 17) / 4 - 2;
   const nabla_ggml *ggml = nabla_ggml_find("q4_0");
-  const nabla_matmul_weight dense = {.dtype = NABLA_DTYPE_F32,
-                                     .n = N,
-                                     .k = K,
-                                     .codes = weights,
-                                     .code_bytes = sizeof weights},
-                            packed = {.ggml = ggml,
-                                      .n = N,
-                                      .k = K,
-                                      .codes = blocks,
-                                      .code_bytes = sizeof blocks};
+  const nabla_weight_desc dense = {
+      .rank = 2,
+      .shape = {N, K},
+      .dtype = NABLA_DTYPE_F32,
+      .component_count = 1,
+      .components = {{.data = weights, .bytes = sizeof weights}}};
+  nabla_weight_desc packed = dense;
+  packed.layout = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS, .ggml = ggml};
+  packed.components[0] =
+      (nabla_weight_component){.data = blocks, .bytes = sizeof blocks};
   if (nabla_ggml_encode(ggml, NABLA_DTYPE_F32, weights, N * K / 32, blocks,
                         NULL, NULL))
     return 1;

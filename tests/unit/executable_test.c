@@ -266,11 +266,11 @@ Test(executable, says_what_it_has) {
   const nabla_port *c = &function->arguments[0], *w = &function->arguments[1],
                    *f = &function->arguments[2];
   cr_expect_str_eq(c->encoding_name, "splat");
-  cr_expect_null(c->format.encoding);
+  cr_expect_null(c->layout.format.encoding);
   cr_expect_eq(c->component_count, 0);
   cr_expect_str_eq(w->name, "w");
   cr_expect_str_eq(w->encoding_name, "nf4");
-  cr_expect_eq(w->format.block, 64);
+  cr_expect_eq(w->layout.format.block, 64);
   cr_expect_eq(w->component_count, 2);
   cr_expect_eq(w->rank, 2);
   cr_expect_str_eq(f->encoding_name, "");
@@ -566,16 +566,14 @@ Test(executable, every_allocation_of_a_run_fails_once) {
 static uint8_t codes[64];
 static float scales[2] = {0.5f, 0.25f};
 
-static nabla_weight nf4_weight(void) {
-  static const uint64_t shape[] = {4, 32};
+static nabla_weight_desc nf4_weight(void) {
   for (size_t i = 0; i < sizeof codes; i++) codes[i] = 1;
-  return (nabla_weight){
-      .tensor = {.name = "model.w",
-                 .name_length = 7,
-                 .dtype = NABLA_DTYPE_BF16,
-                 .rank = 2,
-                 .shape = shape,
-                 .elements = 128,
+  return (nabla_weight_desc){
+      .name = "model.w",
+      .rank = 2,
+      .shape = {4, 32},
+      .dtype = NABLA_DTYPE_BF16,
+      .layout = {.kind = NABLA_STORAGE_PLANES,
                  .format = {.encoding = nabla_encoding_find("nf4"),
                             .granularity = NABLA_PER_BLOCK,
                             .block = 64}},
@@ -584,20 +582,19 @@ static nabla_weight nf4_weight(void) {
                      {"scales", NABLA_DTYPE_F32, scales, 8}}};
 }
 
-static nabla_weight dense_weight(const uint64_t *shape, uint32_t rank,
-                                 uint64_t elements) {
-  return (nabla_weight){
-      .tensor = {.name = "model.b",
-                 .name_length = 7,
-                 .dtype = NABLA_DTYPE_F32,
-                 .rank = rank,
-                 .shape = shape,
-                 .elements = elements},
+static nabla_weight_desc dense_weight(uint32_t rank, uint64_t rows,
+                                      uint64_t columns) {
+  return (nabla_weight_desc){
+      .name = "model.b",
+      .rank = rank,
+      .shape = {rows, columns},
+      .dtype = NABLA_DTYPE_F32,
       .component_count = 1,
-      .components = {{"values", NABLA_DTYPE_F32, values, 4 * elements}}};
+      .components = {{"values", NABLA_DTYPE_F32, values, 4 * rows * columns}}};
 }
 
-static nabla_status bind(const char *argument, const nabla_weight *weight) {
+static nabla_status bind(const char *argument,
+                         const nabla_weight_desc *weight) {
   diag = (nabla_diag)NABLA_DIAG_INIT;
   return nabla_executable_bind(executable, argument, weight, &diag);
 }
@@ -606,7 +603,7 @@ Test(executable, packed_weights_are_bound) {
   static const float factor = 2;
   const nabla_dense f = array_of(&factor, 0, 0, 0);
   nabla_dense y = {0};
-  nabla_weight weight = nf4_weight();
+  nabla_weight_desc weight = nf4_weight();
   expect_refusal(run("packed", &f, 1, &y, 1), "'w' of 'packed' is not bound");
   cr_expect_str_eq(diag.next,
                    "bind a weight that is nf4 in blocks of 64, [4,32]");
@@ -624,9 +621,8 @@ Test(executable, packed_weights_are_bound) {
 }
 
 Test(executable, dense_weights_are_bound_in_every_function) {
-  static const uint64_t shape[] = {4};
   static const float expected[] = {2, 4, 6, 8};
-  const nabla_weight bias = dense_weight(shape, 1, 4);
+  const nabla_weight_desc bias = dense_weight(1, 4, 1);
   const nabla_dense x = array_of(values, 2, 1, 4);
   nabla_dense y = {0};
   cr_assert_eq(bind("b", &bias), NABLA_OK, "%s", diag.what);
@@ -638,53 +634,54 @@ Test(executable, dense_weights_are_bound_in_every_function) {
 }
 
 Test(executable, weights_that_do_not_fit_are_refused) {
-  static const uint64_t pair[] = {2, 3}, other[] = {4, 33}, one[] = {4};
-  nabla_weight weight = nf4_weight();
+  nabla_weight_desc weight = nf4_weight();
   expect_refusal(bind("ww", &weight), "no function has an argument 'ww'");
   expect_refusal(bind("c", &weight), "is a splat: it takes no weight");
-  weight.tensor.format.block = 128;
+  weight.layout.format.block = 128;
   expect_refusal(bind("w", &weight),
                  "'w' takes nf4 in blocks of 64, [4,32]; the weight is nf4 in "
                  "blocks of 128, [4,32]");
   cr_expect_str_eq(diag.tensor, "model.w");
   weight = nf4_weight();
-  weight.tensor.format.encoding = nabla_encoding_find("fp4");
+  weight.layout.format.encoding = nabla_encoding_find("fp4");
   expect_refusal(bind("w", &weight), "the weight is fp4");
   weight = nf4_weight();
-  weight.tensor.format = (nabla_format){.encoding = nabla_encoding_find("int8"),
+  weight.layout.format = (nabla_format){.encoding = nabla_encoding_find("int8"),
                                         .granularity = NABLA_PER_ROW,
                                         .block = 32};
   expect_refusal(bind("w", &weight), "the weight is int8 in rows, [4,32]");
   weight = nf4_weight();
-  weight.tensor.shape = other;
+  weight.shape[1] = 33;
   expect_refusal(bind("w", &weight), "[4,33]");
   weight = nf4_weight();
   weight.components[1].bytes = 4;
-  expect_refusal(bind("w", &weight), "takes nf4");
+  expect_refusal(
+      bind("w", &weight),
+      "argument 'w': the scales have 4 bytes, and the shape needs 8");
   weight = nf4_weight();
   weight.component_count = 1;
-  expect_refusal(bind("w", &weight), "takes nf4");
-  weight = dense_weight(pair, 2, 6);
+  expect_refusal(bind("w", &weight), "1 components; its layout has 2");
+  weight = dense_weight(2, 2, 3);
   expect_refusal(bind("w", &weight), "the weight is F32 [2,3]");
   expect_refusal(bind("b", &weight), "takes F32 [?]; the weight is F32 [2,3]");
-  weight = dense_weight(one, 1, 4);
-  weight.tensor.dtype = NABLA_DTYPE_F16;
+  weight = dense_weight(1, 4, 1);
+  weight.dtype = NABLA_DTYPE_F16;
   expect_refusal(bind("b", &weight), "the weight is F16 [4]");
-  weight = dense_weight(pair, 2, 6);
+  weight = dense_weight(2, 2, 3);
   cr_expect_eq(bind("x", &weight), NABLA_OK, "fits every x");
-  weight = dense_weight((const uint64_t[]){3, 2}, 2, 6);
+  weight = dense_weight(2, 3, 2);
   expect_refusal(bind("x", &weight), "takes F32 [2,3]");
 }
 
 /* Every component of a weight in turn: no data, and data off by each byte. */
-static void expect_data_checked(const char *argument, nabla_weight weight,
+static void expect_data_checked(const char *argument, nabla_weight_desc weight,
                                 const char *what) {
   static _Alignas(16) uint8_t place[128];
   for (uint32_t i = 0; i < weight.component_count; i++) {
-    nabla_weight bad = weight;
+    nabla_weight_desc bad = weight;
     const uint64_t size = nabla_dtype_bits(bad.components[i].dtype) / 8;
     bad.components[i].data = NULL;
-    expect_refusal(bind(argument, &bad), "of the weight are NULL");
+    expect_refusal(bind(argument, &bad), "have 0 bytes, and the shape needs");
     cr_expect(strstr(diag.what, bad.components[i].name), "%s", diag.what);
     cr_expect_str_eq(diag.tensor, what);
     for (size_t off = 0; off < 8; off++) {
@@ -698,13 +695,12 @@ static void expect_data_checked(const char *argument, nabla_weight weight,
 }
 
 Test(executable, data_of_weights_are_checked) {
-  static const uint64_t four[] = {4}, none[] = {0, 3};
   expect_data_checked("w", nf4_weight(), "model.w");
-  expect_data_checked("b", dense_weight(four, 1, 4), "model.b");
-  nabla_weight weight = nf4_weight();
-  weight.tensor.shape = NULL;
-  cr_expect_eq(bind("w", &weight), NABLA_INVALID_ARGUMENT);
-  weight = dense_weight(none, 2, 0); /* no elements need no data */
+  expect_data_checked("b", dense_weight(1, 4, 1), "model.b");
+  nabla_weight_desc weight = nf4_weight();
+  weight.rank = 99;
+  expect_refusal(bind("w", &weight), "takes nf4");
+  weight = dense_weight(2, 0, 3); /* no elements need no data */
   weight.components[0].data = NULL;
   cr_expect_neq(bind("x", &weight), NABLA_OK, "of another shape");
   cr_expect_not(strstr(diag.what, "NULL"), "%s", diag.what);
@@ -712,7 +708,7 @@ Test(executable, data_of_weights_are_checked) {
 
 /* None is bound when one argument of that name does not fit. */
 Test(executable, binding_is_all_or_nothing) {
-  const nabla_weight weight = dense_weight((const uint64_t[]){3, 2}, 2, 6);
+  const nabla_weight_desc weight = dense_weight(2, 3, 2);
   nabla_dense y = {0};
   expect_refusal(bind("x", &weight), "takes F32 [2,3]");
   expect_refusal(run("double", NULL, 0, &y, 1), "takes 1 inputs");

@@ -69,13 +69,13 @@ static void free_arrays(arrays *a) {
   free(a->workspace);
 }
 
-static nabla_matmul_plan *plan_of(const nabla_matmul_weight *weight,
+static nabla_matmul_plan *plan_of(const nabla_weight_desc *weight,
                                   nabla_matmul_provider provider,
                                   nabla_isa isa) {
   const nabla_matmul_options options = {
       .struct_size = sizeof options, .provider = provider, .isa = isa};
   nabla_matmul_plan *plan = NULL;
-  cr_assert_eq(nabla_matmul_plan_create_from(weight, &options, &plan, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(weight, &options, &plan, &diag),
                NABLA_OK, "%s", diag.what);
   return plan;
 }
@@ -131,28 +131,33 @@ static void expect_runs(const nabla_matmul_plan *ahead,
 static void expect_set(const nabla_ahead_set *set, nabla_isa isa, uint64_t k) {
   float sizes[M_MOST];
   nabla_packed_size size;
-  nabla_matmul_weight weight = {
-      .format = {.encoding = nabla_encoding_find(set->encoding),
-                 .granularity = set->granularity,
-                 .block = set->block ? set->block : k,
-                 .scale = set->scale},
-      .n = set->n ? set->n : 97,
-      .k = k};
+  nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {set->n ? set->n : 97, k},
+      .layout = {.kind = NABLA_STORAGE_PLANES,
+                 .format = {.encoding = nabla_encoding_find(set->encoding),
+                            .granularity = set->granularity,
+                            .block = set->block ? set->block : k,
+                            .scale = set->scale}},
+      .component_count = 2};
   cr_assert_eq(
-      nabla_format_size(&weight.format, weight.n * weight.k, &size, NULL), 0);
-  arrays a = arrays_of(&weight.format, &size, weight.n, weight.k);
-  weight.codes = a.codes;
-  weight.code_bytes = size.code_bytes;
-  weight.scales = a.scales;
-  weight.scale_bytes = size.scale_bytes;
+      nabla_format_size(&weight.layout.format,
+                        weight.shape[0] * weight.shape[1], &size, NULL),
+      0);
+  arrays a =
+      arrays_of(&weight.layout.format, &size, weight.shape[0], weight.shape[1]);
+  weight.components[0].data = a.codes;
+  weight.components[0].bytes = size.code_bytes;
+  weight.components[1].data = a.scales;
+  weight.components[1].bytes = size.scale_bytes;
   nabla_matmul_plan *plan = plan_of(&weight, NABLA_MATMUL_AHEAD, isa);
   nabla_matmul_plan *c = plan_of(&weight, NABLA_MATMUL_C, isa);
   const uint64_t bytes = nabla_matmul_plan_workspace_max(plan, M_MOST);
   a.workspace = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
-  sizes_of(a.x, weight.k, sizes);
-  const float largest = nabla_format_largest(&weight.format);
+  sizes_of(a.x, weight.shape[1], sizes);
+  const float largest = nabla_format_largest(&weight.layout.format);
   for (int i = 0; i < M_MOST && largest > 1; i++) sizes[i] *= largest;
-  expect_runs(plan, c, &a, sizes, weight.n);
+  expect_runs(plan, c, &a, sizes, weight.shape[0]);
   nabla_matmul_plan_destroy(plan);
   nabla_matmul_plan_destroy(c);
   free_arrays(&a);
@@ -164,23 +169,25 @@ static void expect_exact_run(const product *p, const nabla_matmul_plan *plan,
                              nabla_numerics numerics, uint64_t m) {
   const uint64_t bytes = nabla_matmul_plan_workspace_size(plan, m);
   guarded_bytes x = product_x(p, m, NABLA_DTYPE_F32, m);
-  guarded_bytes y = guarded_bytes_create((size_t)(m * p->weight.n) * 4, 0);
+  guarded_bytes y =
+      guarded_bytes_create((size_t)(m * p->weight.shape[0]) * 4, 0);
   guarded_bytes room = guarded_bytes_create((size_t)(bytes + 63) / 64 * 64, 0);
   memset(room.data, 0xff, room.size); /* NaN */
   cr_assert_eq(nabla_matmul_plan_run(plan, x.data, m, y.data, room.data, &diag),
                NABLA_OK, "%s", diag.what);
-  const product_run done = {
-      .x = x.data,
-      .y = y.data,
-      .x_type = NABLA_DTYPE_F32,
-      .y_type = NABLA_DTYPE_F32,
-      .m = m,
-      .chain = numerics ? p->weight.k / 16 + 8 : p->weight.k / 256 + 256,
-      .numerics = numerics};
+  const product_run done = {.x = x.data,
+                            .y = y.data,
+                            .x_type = NABLA_DTYPE_F32,
+                            .y_type = NABLA_DTYPE_F32,
+                            .m = m,
+                            .chain = numerics ? p->weight.shape[1] / 16 + 8
+                                              : p->weight.shape[1] / 256 + 256,
+                            .numerics = numerics};
   cr_expect_eq(product_count_wrong(p, &done), 0, "%s block %u, M %u",
-               p->weight.format.encoding ? p->weight.format.encoding->name
-                                         : nabla_dtype_name(p->weight.dtype),
-               (unsigned)p->weight.format.block, (unsigned)m);
+               p->weight.layout.format.encoding
+                   ? p->weight.layout.format.encoding->name
+                   : nabla_dtype_name(p->weight.dtype),
+               (unsigned)p->weight.layout.format.block, (unsigned)m);
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
   guarded_bytes_destroy(&room);
@@ -205,9 +212,8 @@ static void expect_int8(const nabla_ahead_set *set, nabla_isa isa) {
     product p = product_create(&shape);
     nabla_matmul_plan *plan = NULL;
     nabla_matmul_info info;
-    cr_assert_eq(
-        nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
-        NABLA_OK, "%s", diag.what);
+    cr_assert_eq(nabla_matmul_plan_create(&p.weight, &options, &plan, &diag),
+                 NABLA_OK, "%s", diag.what);
     nabla_matmul_plan_describe(plan, &info);
     cr_expect_eq(info.numerics, NABLA_NUMERICS_INT8);
     for (size_t i = 0; i < sizeof some_m / sizeof *some_m; i++)
@@ -340,9 +346,8 @@ Test(matmul_ahead, formats_that_have_kernels) {
     nabla_matmul_plan *plan = NULL;
     nabla_matmul_info info;
     const int expected = nabla_format_has_kernel(&shape.format, shape.k);
-    cr_assert_eq(
-        nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
-        NABLA_OK);
+    cr_assert_eq(nabla_matmul_plan_create(&p.weight, &options, &plan, &diag),
+                 NABLA_OK);
     nabla_matmul_plan_describe(plan, &info);
     cr_expect_eq(info.provider == NABLA_MATMUL_AHEAD, expected, "%s/%u, K %u",
                  encoding->name, (unsigned)shape.format.block,
@@ -444,23 +449,25 @@ static const char *kernel_for(const nabla_ahead_set *set, uint64_t k,
                               nabla_matmul_options options, uint64_t m) {
   static char name[64];
   nabla_packed_size size;
-  nabla_matmul_weight weight = {
-      .format = {.encoding = nabla_encoding_find(set->encoding),
-                 .granularity = set->granularity,
-                 .block = set->block ? set->block : k,
-                 .scale = set->scale},
-      .n = 1,
-      .k = k};
-  cr_assert_eq(nabla_format_size(&weight.format, k, &size, NULL), 0);
-  arrays a = arrays_of(&weight.format, &size, 1, k);
-  weight.codes = a.codes;
-  weight.code_bytes = size.code_bytes;
-  weight.scales = a.scales;
-  weight.scale_bytes = size.scale_bytes;
+  nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {1, k},
+      .layout = {.kind = NABLA_STORAGE_PLANES,
+                 .format = {.encoding = nabla_encoding_find(set->encoding),
+                            .granularity = set->granularity,
+                            .block = set->block ? set->block : k,
+                            .scale = set->scale}},
+      .component_count = 2};
+  cr_assert_eq(nabla_format_size(&weight.layout.format, k, &size, NULL), 0);
+  arrays a = arrays_of(&weight.layout.format, &size, 1, k);
+  weight.components[0].data = a.codes;
+  weight.components[0].bytes = size.code_bytes;
+  weight.components[1].data = a.scales;
+  weight.components[1].bytes = size.scale_bytes;
   options.provider = NABLA_MATMUL_AHEAD;
   nabla_matmul_plan *plan = NULL;
   name[0] = 0;
-  if (!nabla_matmul_plan_create_from(&weight, &options, &plan, &diag)) {
+  if (!nabla_matmul_plan_create(&weight, &options, &plan, &diag)) {
     (void)snprintf(name, sizeof name, "%s", product_kernel_of(plan, m));
     nabla_matmul_plan_destroy(plan);
   }
@@ -511,15 +518,16 @@ Test(matmul_ahead, levels_for_many_rows_are_used_for_these_alone) {
 
 Test(matmul_ahead, what_is_not_there_is_refused_by_a_sentence) {
   float values[6] = {0};
-  const nabla_matmul_weight weight = {.dtype = NABLA_DTYPE_F32,
-                                      .n = 2,
-                                      .k = 3,
-                                      .codes = values,
-                                      .code_bytes = sizeof values};
+  const nabla_weight_desc weight = {
+      .rank = 2,
+      .shape = {2, 3},
+      .dtype = NABLA_DTYPE_F32,
+      .component_count = 1,
+      .components = {{.data = values, .bytes = sizeof values}}};
   const nabla_matmul_options options = {.struct_size = sizeof options,
                                         .provider = NABLA_MATMUL_AHEAD};
   nabla_matmul_plan *plan = NULL;
-  cr_expect_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+  cr_expect_eq(nabla_matmul_plan_create(&weight, &options, &plan, &diag),
                NABLA_UNSUPPORTED);
   cr_expect(strstr(diag.what, "ahead of time"), "%s", diag.what);
   cr_expect(strlen(diag.next) > 0);
@@ -540,21 +548,22 @@ Test(matmul_ahead, plans_that_need_no_tiles_do_not_ask_for_them) {
   tiles_needed();
   if (!nabla_ahead.count) cr_skip_test("nothing was made ahead of time");
   for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-    const nabla_matmul_weight weight = {
-        .n = 1,
-        .k = plans[i].k,
-        .format = {.encoding = nabla_encoding_find("nf4"),
-                   .granularity = NABLA_PER_BLOCK,
-                   .block = 64},
-        .codes = codes,
-        .code_bytes = plans[i].k / 2,
-        .scales = scales,
-        .scale_bytes = plans[i].k / 64 * sizeof *scales};
+    const nabla_weight_desc weight = {
+        .rank = 2,
+        .shape = {1, plans[i].k},
+        .layout = {.kind = NABLA_STORAGE_PLANES,
+                   .format = {.encoding = nabla_encoding_find("nf4"),
+                              .granularity = NABLA_PER_BLOCK,
+                              .block = 64}},
+        .component_count = 2,
+        .components = {
+            {.data = codes, .bytes = plans[i].k / 2},
+            {.data = scales, .bytes = plans[i].k / 64 * sizeof *scales}}};
     nabla_matmul_options options = plans[i].options;
     options.struct_size = sizeof options;
     nabla_matmul_plan *plan = NULL;
     options.provider = NABLA_MATMUL_AHEAD;
-    cr_assert_eq(nabla_matmul_plan_create_from(&weight, &options, &plan, &diag),
+    cr_assert_eq(nabla_matmul_plan_create(&weight, &options, &plan, &diag),
                  NABLA_OK, "%s", diag.what);
     nabla_matmul_plan_destroy(plan);
     cr_expect_not(tiles_permitted(), "plan %zu", i);

@@ -25,8 +25,8 @@ static nabla_dtype or_f32(nabla_dtype type) {
 static nabla_matmul_plan *plan_of(const product *p,
                                   const nabla_matmul_options *options) {
   nabla_matmul_plan *plan = NULL;
-  cr_assert_eq(nabla_matmul_plan_create_from(&p->weight, options, &plan, &diag),
-               NABLA_OK, "%s: %s", p->weight.ggml->name, diag.what);
+  cr_assert_eq(nabla_matmul_plan_create(&p->weight, options, &plan, &diag),
+               NABLA_OK, "%s: %s", p->weight.layout.ggml->name, diag.what);
   return plan;
 }
 
@@ -41,7 +41,8 @@ static guarded_bytes workspace_of(const nabla_matmul_plan *plan, uint64_t m) {
 /* Columns by the grain, the last first, give the bytes of one run. */
 static void expect_cuts(const nabla_matmul_plan *plan, const product *p,
                         const product_run *run, size_t y_bytes) {
-  const uint64_t n = p->weight.n, grain = nabla_matmul_plan_grain(plan, run->m);
+  const uint64_t n = p->weight.shape[0],
+                 grain = nabla_matmul_plan_grain(plan, run->m);
   guarded_bytes y = guarded_bytes_create(y_bytes, p->at_start);
   guarded_bytes room = workspace_of(plan, run->m);
   memset(y.data, 0xa5, y.size);
@@ -56,7 +57,7 @@ static void expect_cuts(const nabla_matmul_plan *plan, const product *p,
     if (!at) break;
   }
   cr_expect(!memcmp(y.data, run->y, y.size), "%s, M %u: a cut",
-            p->weight.ggml->name, (unsigned)run->m);
+            p->weight.layout.ggml->name, (unsigned)run->m);
   guarded_bytes_destroy(&y);
   guarded_bytes_destroy(&room);
 }
@@ -74,10 +75,10 @@ static void expect_run(const nabla_matmul_plan *plan, const product *p,
                      .x_type = or_f32(o->x_type),
                      .y_type = or_f32(o->y_type),
                      .m = m,
-                     .chain = chain_of(p->weight.k),
+                     .chain = chain_of(p->weight.shape[1]),
                      .numerics = info.numerics};
   const size_t bytes =
-      (size_t)(m * p->weight.n) * (nabla_dtype_bits(run.y_type) / 8);
+      (size_t)(m * p->weight.shape[0]) * (nabla_dtype_bits(run.y_type) / 8);
   guarded_bytes x = product_x(p, m, run.x_type, m);
   guarded_bytes y = guarded_bytes_create(bytes, p->at_start);
   guarded_bytes room = workspace_of(plan, m);
@@ -88,9 +89,9 @@ static void expect_run(const nabla_matmul_plan *plan, const product *p,
   run.y = y.data;
   const size_t wrong = product_count_wrong(p, &run);
   cr_expect_eq(wrong, 0, "%s %ux%u, M %u, '%s': %zu wrong",
-               p->weight.ggml->name, (unsigned)p->weight.n,
-               (unsigned)p->weight.k, (unsigned)m, product_kernel_of(plan, m),
-               wrong);
+               p->weight.layout.ggml->name, (unsigned)p->weight.shape[0],
+               (unsigned)p->weight.shape[1], (unsigned)m,
+               product_kernel_of(plan, m), wrong);
   if (m) expect_cuts(plan, p, &run, bytes);
   guarded_bytes_destroy(&x);
   guarded_bytes_destroy(&y);
@@ -248,7 +249,7 @@ Test(matmul_blocks, formats_without_kernels_made_ahead_of_time) {
   product p = product_create(&shape);
   nabla_matmul_plan *plan = NULL;
   nabla_matmul_info info;
-  cr_expect_eq(nabla_matmul_plan_create_from(&p.weight, &ahead, &plan, &diag),
+  cr_expect_eq(nabla_matmul_plan_create(&p.weight, &ahead, &plan, &diag),
                NABLA_UNSUPPORTED);
   cr_expect(strstr(diag.what, "ahead of time"), "%s", diag.what);
   plan = plan_of(&p, &best);
@@ -258,33 +259,28 @@ Test(matmul_blocks, formats_without_kernels_made_ahead_of_time) {
   product_destroy(&p);
 }
 
-/* What blocks have not is not looked at. */
-Test(matmul_blocks, other_components_are_not_read) {
+/* Of other kinds of layout nothing is read. */
+Test(matmul_blocks, members_of_other_layouts_are_not_read) {
   const product_shape shape = {
       .ggml = nabla_ggml_find("q8_0"), .n = 9, .k = 128};
   const nabla_matmul_options options = {.struct_size = sizeof options};
   product p = product_create(&shape);
-  void *const nowhere = (void *)(uintptr_t)1;
-  p.weight.scales = p.weight.zero_points = nowhere;
-  p.weight.nested_scales = p.weight.nested_offset = p.weight.nested_map =
-      nowhere;
-  p.weight.nested_block = 7;
   p.weight.dtype = NABLA_DTYPE_I32;
-  p.weight.format.segment = 5;
-  p.weight.format.zero_point = 1;
-  p.weight.format.scale = NABLA_SCALE_DYNAMIC8;
+  p.weight.layout.format.segment = 5;
+  p.weight.layout.format.zero_point = 1;
+  p.weight.layout.format.scale = NABLA_SCALE_DYNAMIC8;
   nabla_matmul_plan *plan = plan_of(&p, &options);
   expect_run(plan, &p, &options, 3);
   nabla_matmul_plan_destroy(plan);
   product_destroy(&p);
 }
 
-static void expect_refused(const nabla_matmul_weight *weight,
-                           nabla_status wanted, const char *text) {
+static void expect_refused(const nabla_weight_desc *weight, nabla_status wanted,
+                           const char *text) {
   nabla_matmul_plan *plan = NULL;
   diag = (nabla_diag)NABLA_DIAG_INIT;
-  cr_expect_eq(nabla_matmul_plan_create_from(weight, NULL, &plan, &diag),
-               wanted, "%s: %s", text, diag.what);
+  cr_expect_eq(nabla_matmul_plan_create(weight, NULL, &plan, &diag), wanted,
+               "%s: %s", text, diag.what);
   cr_expect(strstr(diag.what, text), "'%s' is not in '%s'", text, diag.what);
   cr_expect_null(plan);
 }
@@ -293,42 +289,47 @@ Test(matmul_blocks, weights_that_contradict_themselves) {
   const product_shape shape = {
       .ggml = nabla_ggml_find("q6_k"), .n = 3, .k = 512};
   product p = product_create(&shape);
-  nabla_matmul_weight w = p.weight;
+  nabla_weight_desc w = p.weight;
 #define REFUSED(change, status, text)         \
   do {                                        \
     w = p.weight;                             \
     change;                                   \
     expect_refused(&w, NABLA_##status, text); \
   } while (0)
-  REFUSED(w.code_bytes--, INVALID_ARGUMENT,
+  REFUSED(w.components[0].bytes--, INVALID_ARGUMENT,
           "blocks have 1259 bytes, and the shape needs 1260");
-  REFUSED(w.codes = NULL, INVALID_ARGUMENT, "blocks have 0 bytes");
-  REFUSED(w.n = 4, INVALID_ARGUMENT, "the shape needs 1680");
-  REFUSED(w.k = 384, INVALID_ARGUMENT,
+  REFUSED(w.components[0].data = NULL, INVALID_ARGUMENT, "blocks have 0 bytes");
+  REFUSED(w.shape[0] = 4, INVALID_ARGUMENT, "the shape needs 1680");
+  REFUSED(w.shape[1] = 384, INVALID_ARGUMENT,
           "rows of 384 elements are no whole number of blocks of q6_k");
   cr_expect(strstr(diag.next, "256 elements"), "%s", diag.next);
   /* as many blocks, but not in rows of their own */
-  REFUSED((w.n = 4, w.k = 384), INVALID_ARGUMENT, "no whole number of blocks");
-  REFUSED(w.format.encoding = nabla_encoding_find("nf4"), INVALID_ARGUMENT,
-          "codes of nf4 or blocks of q6_k, not both");
-  REFUSED(w.n = UINT64_MAX, TOO_LARGE, "larger than any memory");
-  REFUSED((w.n = (uint64_t)1 << 31, w.k = (uint64_t)1 << 31), TOO_LARGE,
-          "larger than any memory");
+  REFUSED((w.shape[0] = 4, w.shape[1] = 384), INVALID_ARGUMENT,
+          "no whole number of blocks");
+  REFUSED(w.layout.format.encoding = nabla_encoding_find("nf4"),
+          INVALID_ARGUMENT, "codes of nf4 or blocks of q6_k, not both");
+  REFUSED(w.shape[0] = UINT64_MAX, TOO_LARGE, "larger than any memory");
+  REFUSED((w.shape[0] = (uint64_t)1 << 31, w.shape[1] = (uint64_t)1 << 31),
+          TOO_LARGE, "larger than any memory");
   product_destroy(&p);
 }
 
 Test(matmul_blocks, weights_without_elements) {
-  nabla_matmul_weight w = {.ggml = nabla_ggml_find("q4_0"), .n = 5};
+  nabla_weight_desc w = {
+      .rank = 2,
+      .shape = {5, 0},
+      .layout = {.kind = NABLA_STORAGE_BLOCKS, .ggml = nabla_ggml_find("q4_0")},
+      .component_count = 1};
   nabla_matmul_plan *plan = NULL;
   float y[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-  cr_assert_eq(nabla_matmul_plan_create_from(&w, NULL, &plan, &diag), NABLA_OK,
-               "%s", diag.what);
+  cr_assert_eq(nabla_matmul_plan_create(&w, NULL, &plan, &diag), NABLA_OK, "%s",
+               diag.what);
   cr_assert_eq(nabla_matmul_plan_run(plan, NULL, 2, y, NULL, &diag), NABLA_OK);
   for (int i = 0; i < 10; i++) cr_expect_eq(y[i], 0); /* sums of nothing */
   nabla_matmul_plan_destroy(plan);
-  w.n = 0;
-  w.k = 64;
-  cr_assert_eq(nabla_matmul_plan_create_from(&w, NULL, &plan, &diag), NABLA_OK);
+  w.shape[0] = 0;
+  w.shape[1] = 64;
+  cr_assert_eq(nabla_matmul_plan_create(&w, NULL, &plan, &diag), NABLA_OK);
   cr_assert_eq(nabla_matmul_plan_run(plan, NULL, 2, NULL, NULL, &diag),
                NABLA_OK);
   nabla_matmul_plan_destroy(plan);

@@ -57,7 +57,8 @@ static guarded_bytes workspace_of(const nabla_matmul_plan *plan, uint64_t m,
 static void expect_cuts(const nabla_matmul_plan *plan, const product *p,
                         const void *x, uint64_t m, void *workspace,
                         const guarded_bytes *y) {
-  const uint64_t n = p->weight.n, grain = nabla_matmul_plan_grain(plan, m);
+  const uint64_t n = p->weight.shape[0],
+                 grain = nabla_matmul_plan_grain(plan, m);
   guarded_bytes cut = guarded_bytes_create(y->size, p->at_start);
   for (uint64_t at = 0; at <= n; at += grain) {
     memset(cut.data, 0xa5, cut.size);
@@ -85,15 +86,15 @@ static void expect_cuts(const nabla_matmul_plan *plan, const product *p,
 static void expect_product(const product *p, const setting *s, int cuts) {
   const nabla_dtype x_type = or_f32(s->options.x_type);
   const nabla_dtype y_type = or_f32(s->options.y_type);
-  const char *name =
-      p->weight.format.encoding ? p->weight.format.encoding->name : "dense";
+  const char *name = p->weight.layout.format.encoding
+                         ? p->weight.layout.format.encoding->name
+                         : "dense";
   nabla_matmul_plan *plan = NULL;
-  cr_assert_eq(
-      nabla_matmul_plan_create_from(&p->weight, &s->options, &plan, &diag),
-      NABLA_OK, "%s: %s", name, diag.what);
+  cr_assert_eq(nabla_matmul_plan_create(&p->weight, &s->options, &plan, &diag),
+               NABLA_OK, "%s: %s", name, diag.what);
   guarded_bytes x = product_x(p, s->m, x_type, 7);
   guarded_bytes y = guarded_bytes_create(
-      (size_t)(s->m * p->weight.n) * (nabla_dtype_bits(y_type) / 8),
+      (size_t)(s->m * p->weight.shape[0]) * (nabla_dtype_bits(y_type) / 8),
       p->at_start);
   void *room;
   guarded_bytes workspace = workspace_of(plan, s->m, &room);
@@ -106,12 +107,12 @@ static void expect_product(const product *p, const setting *s, int cuts) {
                             .x_type = x_type,
                             .y_type = y_type,
                             .m = s->m,
-                            .chain = chain_of(p->weight.k)};
+                            .chain = chain_of(p->weight.shape[1])};
   const size_t wrong = product_count_wrong(p, &done);
   cr_expect_eq(wrong, 0, "%s %ux%u, M %u, scale %d, block %u: %zu wrong", name,
-               (unsigned)p->weight.n, (unsigned)p->weight.k, (unsigned)s->m,
-               (int)p->weight.format.scale, (unsigned)p->weight.format.block,
-               wrong);
+               (unsigned)p->weight.shape[0], (unsigned)p->weight.shape[1],
+               (unsigned)s->m, (int)p->weight.layout.format.scale,
+               (unsigned)p->weight.layout.format.block, wrong);
   if (cuts) expect_cuts(plan, p, x.data, s->m, room, &y);
   guarded_bytes_destroy(&workspace);
   guarded_bytes_destroy(&x);
@@ -250,9 +251,9 @@ static void expect_same_with(nabla_pool *pool) {
                                         .x_type = NABLA_DTYPE_BF16},
                              alone = {.struct_size = sizeof alone,
                                       .x_type = NABLA_DTYPE_BF16};
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &alone, &one, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &alone, &one, &diag),
                NABLA_OK);
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &options, &many, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &options, &many, &diag),
                NABLA_OK);
   const uint64_t m = 900; /* x is converted by all, too */
   guarded_bytes x = product_x(&p, m, NABLA_DTYPE_BF16, 3);
@@ -351,12 +352,12 @@ Test(matmul, weights_of_a_model) {
   cr_assert_eq(nabla_model_find(model, "w.weight", &weight, &diag), NABLA_OK);
   cr_assert_eq(nabla_model_find(model, "cube", &cube, &diag), NABLA_OK);
   cr_assert_eq(weight.tensor.format.scale, NABLA_SCALE_DYNAMIC8);
-  cr_expect_eq(nabla_matmul_plan_create(&cube, NULL, &plan, &diag),
+  cr_expect_eq(nabla_matmul_plan_create(&cube.desc, NULL, &plan, &diag),
                NABLA_INVALID_ARGUMENT);
   cr_expect(strstr(diag.what, "rank 3"), "%s", diag.what);
   cr_expect_str_eq(diag.tensor, "cube");
-  cr_assert_eq(nabla_matmul_plan_create(&weight, NULL, &plan, &diag), NABLA_OK,
-               "%s", diag.what);
+  cr_assert_eq(nabla_matmul_plan_create(&weight.desc, NULL, &plan, &diag),
+               NABLA_OK, "%s", diag.what);
   expect_columns(plan, dense);
   nabla_matmul_plan_destroy(plan);
   nabla_model_close(model);
@@ -383,7 +384,7 @@ Test(matmul, a_plan_tells_what_was_chosen) {
                                         .layout = NABLA_WEIGHT_LAYOUT_PREPACKED,
                                         .provider = NABLA_MATMUL_C,
                                         .m_max = 5};
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &options, &plan, &diag),
                NABLA_OK);
   nabla_matmul_plan_describe(plan, &info);
   cr_expect_eq(info.provider, NABLA_MATMUL_C);
@@ -406,13 +407,13 @@ Test(matmul, a_plan_tells_what_was_chosen) {
 /* ---- what is refused
  * ------------------------------------------------------------ */
 
-static void expect_refused(const nabla_matmul_weight *weight,
+static void expect_refused(const nabla_weight_desc *weight,
                            const nabla_matmul_options *options,
                            nabla_status wanted, const char *text) {
   nabla_matmul_plan *plan = NULL;
   diag = (nabla_diag)NABLA_DIAG_INIT;
-  cr_expect_eq(nabla_matmul_plan_create_from(weight, options, &plan, &diag),
-               wanted, "%s: %s", text, diag.what);
+  cr_expect_eq(nabla_matmul_plan_create(weight, options, &plan, &diag), wanted,
+               "%s: %s", text, diag.what);
   cr_expect(strstr(diag.what, text), "'%s' is not in '%s'", text, diag.what);
   cr_expect_null(plan);
   nabla_matmul_plan_destroy(plan);
@@ -427,39 +428,44 @@ Test(matmul, weights_that_contradict_themselves) {
       .n = 9,
       .k = 70};
   product p = product_create(&shape);
-  nabla_matmul_weight w = p.weight;
+  const nabla_storage dense = {.kind = NABLA_STORAGE_DENSE};
+  nabla_weight_desc w = p.weight;
 #define REFUSED(change, status, text)               \
   do {                                              \
     w = p.weight;                                   \
     change;                                         \
     expect_refused(&w, NULL, NABLA_##status, text); \
   } while (0)
-  REFUSED(w.code_bytes--, INVALID_ARGUMENT, "codes have 629 bytes");
-  REFUSED(w.codes = NULL, INVALID_ARGUMENT, "codes have 0 bytes");
-  REFUSED(w.scale_bytes--, INVALID_ARGUMENT, "scales have 9 bytes");
-  REFUSED(w.zero_point_bytes = 0, INVALID_ARGUMENT, "zero points have 0");
-  REFUSED(w.nested_scale_bytes--, INVALID_ARGUMENT, "scales of the scales");
-  REFUSED(w.nested_scales =
-              (const float *)(const void *)((const char *)w.nested_scales + 1),
+  REFUSED(w.components[0].bytes--, INVALID_ARGUMENT, "codes have 629 bytes");
+  REFUSED(w.components[0].data = NULL, INVALID_ARGUMENT, "codes have 0 bytes");
+  REFUSED(w.components[1].bytes--, INVALID_ARGUMENT,
+          "scales.codes have 9 bytes");
+  REFUSED(w.components[5].bytes = 0, INVALID_ARGUMENT, "zero_points have 0");
+  REFUSED(w.component_count = 5, INVALID_ARGUMENT, "its layout has 6");
+  REFUSED(w.components[2].bytes--, INVALID_ARGUMENT, "scales.scales have");
+  REFUSED(w.components[2].data = (const char *)w.components[2].data + 1,
           INVALID_ARGUMENT, "not aligned to 4");
-  REFUSED(w.nested_map = NULL, INVALID_ARGUMENT, "a map");
-  REFUSED(w.nested_offset = NULL, INVALID_ARGUMENT, "an offset");
-  REFUSED(w.nested_block = 0, INVALID_ARGUMENT, "groups of");
-  REFUSED(w.n = 10, INVALID_ARGUMENT, "the shape needs 700");
-  REFUSED(w.n = UINT64_MAX, TOO_LARGE, "larger than any memory");
-  REFUSED((w.n = (uint64_t)1 << 31, w.k = (uint64_t)1 << 31), TOO_LARGE,
+  REFUSED(w.components[4].data = NULL, INVALID_ARGUMENT, "scales.map have 0");
+  REFUSED(w.components[3].data = NULL, INVALID_ARGUMENT,
+          "scales.offset have 0");
+  REFUSED(w.layout.nested_block = 0, INVALID_ARGUMENT, "groups of");
+  REFUSED(w.shape[0] = 10, INVALID_ARGUMENT, "the shape needs 700");
+  REFUSED(w.shape[0] = UINT64_MAX, TOO_LARGE, "larger than any memory");
+  REFUSED((w.shape[0] = (uint64_t)1 << 31, w.shape[1] = (uint64_t)1 << 31),
+          TOO_LARGE, "larger than any memory");
+  REFUSED((w.shape[0] = 0, w.shape[1] = UINT64_MAX), TOO_LARGE,
           "larger than any memory");
-  REFUSED((w.n = 0, w.k = UINT64_MAX), TOO_LARGE, "larger than any memory");
-  REFUSED(w.format.block = 63, INVALID_ARGUMENT, "block");
-  REFUSED((w.format = (nabla_format){.encoding = w.format.encoding,
-                                     .granularity = NABLA_PER_ROW,
-                                     .block = 630}),
-          INVALID_ARGUMENT, "a row has 70");
-  REFUSED((w.format.encoding = NULL, w.dtype = NABLA_DTYPE_I32), UNSUPPORTED,
-          "weights of I32");
-  REFUSED((w.format.encoding = NULL, w.dtype = (nabla_dtype)99), UNSUPPORTED,
-          "unknown dtype");
-  REFUSED((w.format.encoding = NULL, w.dtype = NABLA_DTYPE_F32),
+  REFUSED(w.layout.format.block = 63, INVALID_ARGUMENT, "block");
+  REFUSED(
+      (w.layout.format = (nabla_format){.encoding = w.layout.format.encoding,
+                                        .granularity = NABLA_PER_ROW,
+                                        .block = 630}),
+      INVALID_ARGUMENT, "a row has 70");
+  REFUSED((w.layout = dense, w.component_count = 1, w.dtype = NABLA_DTYPE_I32),
+          UNSUPPORTED, "weights of I32");
+  REFUSED((w.layout = dense, w.component_count = 1, w.dtype = (nabla_dtype)99),
+          UNSUPPORTED, "unknown dtype");
+  REFUSED((w.layout = dense, w.component_count = 1, w.dtype = NABLA_DTYPE_F32),
           INVALID_ARGUMENT, "values have 630 bytes");
   product_destroy(&p);
 }
@@ -517,11 +523,10 @@ Test(matmul, runs_that_cannot_be) {
                              narrow = {.struct_size = sizeof narrow,
                                        .x_type = NABLA_DTYPE_F16,
                                        .provider = NABLA_MATMUL_C};
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &options, &plan, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &options, &plan, &diag),
                NABLA_OK);
-  cr_assert_eq(
-      nabla_matmul_plan_create_from(&p.weight, &narrow, &halves, &diag),
-      NABLA_OK);
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &narrow, &halves, &diag),
+               NABLA_OK);
   expect_no_run(plan, NULL, 1, y, NULL, "x is NULL");
   expect_no_run(plan, (char *)x + 2, 1, y, NULL, "x is not aligned");
   expect_no_run(plan, x, 1, NULL, NULL, "y is NULL");
@@ -548,14 +553,14 @@ Test(matmul, weights_without_elements) {
   product p = product_create(&none);
   nabla_matmul_plan *plan = NULL;
   float y[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, NULL, &plan, &diag),
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, NULL, &plan, &diag),
                NABLA_OK, "%s", diag.what);
   cr_assert_eq(nabla_matmul_plan_run(plan, NULL, 2, y, NULL, &diag), NABLA_OK);
   for (int i = 0; i < 10; i++) cr_expect_eq(y[i], 0); /* sums of nothing */
   nabla_matmul_plan_destroy(plan);
-  p.weight.n = 0;
-  p.weight.k = 5;
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, NULL, &plan, &diag),
+  p.weight.shape[0] = 0;
+  p.weight.shape[1] = 5;
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, NULL, &plan, &diag),
                NABLA_OK);
   cr_assert_eq(nabla_matmul_plan_run(plan, NULL, 2, NULL, NULL, &diag),
                NABLA_OK);
@@ -615,7 +620,7 @@ static nabla_status outside(void *self, const nabla_matmul_request *request,
   const int *limit = self;
   (void)into;
   *out = (nabla_provided){0};
-  if (request->weight.format.encoding ||
+  if (request->weight.layout.kind != NABLA_STORAGE_DENSE ||
       request->layout != NABLA_WEIGHT_LAYOUT_PREPACKED)
     return NABLA_OK;
   const nabla_kernel code = {.run = outside_run,
@@ -641,12 +646,12 @@ static void expect_outside(const product *p, const nabla_matmul_options *o) {
     const setting s = {.options = *o, .m = m};
     expect_product(p, &s, 1);
   }
-  cr_assert_eq(nabla_matmul_plan_create_from(&p->weight, o, &plan, &diag),
-               NABLA_OK);
+  cr_assert_eq(nabla_matmul_plan_create(&p->weight, o, &plan, &diag), NABLA_OK);
   nabla_matmul_plan_describe(plan, &info);
   cr_expect_eq(info.provider, NABLA_MATMUL_COMPILED);
   cr_expect_eq(info.layout, NABLA_WEIGHT_LAYOUT_PREPACKED);
-  cr_expect_eq(info.packed_bytes, 2 * p->weight.n * p->weight.k * 4);
+  cr_expect_eq(info.packed_bytes,
+               2 * p->weight.shape[0] * p->weight.shape[1] * 4);
   cr_expect_eq(info.kernel_count, 2);
   cr_expect_str_eq(info.kernels[1].name, "beyond");
   cr_expect_eq(info.kernels[0].m_last, 3);
@@ -680,17 +685,15 @@ Test(matmul, kernels_from_outside) {
   expect_outside(&p, &o);
   cr_expect_eq(released, 2 * 7);
   /* what it has not, others have */
-  cr_assert_eq(
-      nabla_matmul_plan_create_from(&p.weight, &in_place, &plan, &diag),
-      NABLA_OK);
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &in_place, &plan, &diag),
+               NABLA_OK);
   nabla_matmul_plan_describe(plan, &info);
   cr_expect_eq(info.provider, NABLA_MATMUL_C);
   nabla_matmul_plan_destroy(plan);
   nabla_provider_withdraw(&owned); /* of somebody else */
   expect_outside(&p, &o);
   nabla_provider_withdraw(&limit);
-  cr_assert_eq(nabla_matmul_plan_create_from(&p.weight, &o, &plan, &diag),
-               NABLA_OK);
+  cr_assert_eq(nabla_matmul_plan_create(&p.weight, &o, &plan, &diag), NABLA_OK);
   nabla_matmul_plan_describe(plan, &info);
   cr_expect_eq(info.provider, NABLA_MATMUL_C);
   nabla_matmul_plan_destroy(plan);
@@ -713,7 +716,7 @@ Test(matmul, no_memory) {
         .environment.allocator = &failing.allocator};
     nabla_matmul_plan *plan = NULL;
     const nabla_status status =
-        nabla_matmul_plan_create_from(&p.weight, &o, &plan, &diag);
+        nabla_matmul_plan_create(&p.weight, &o, &plan, &diag);
     const int failed = failing.failures > 0;
     cr_expect_eq(status, failed ? NABLA_NO_MEMORY : NABLA_OK);
     cr_expect_eq(plan == NULL, failed);

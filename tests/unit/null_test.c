@@ -21,6 +21,7 @@
 #include "nabla/profile.h"
 #include "nabla/quantize.h"
 #include "nabla/safetensors.h"
+#include "nabla/weight.h"
 
 /* A row is called with P for every other pointer: one that is looked at before
  * all are checked shows as a crash. */

@@ -38,7 +38,7 @@ REFUSES(codec, nabla_codec_options, nabla_codec_select(P, &options, P, &diag))
 REFUSES(bench, nabla_bench_options,
         nabla_bench_codecs(&options, NULL, ignore, NULL, &diag))
 REFUSES(matmul, nabla_matmul_options,
-        nabla_matmul_plan_create_from(P, &options, P, &diag))
+        nabla_matmul_plan_create(P, &options, P, &diag))
 REFUSES(plan, nabla_quantize_options,
         nabla_plan_create(P, &options, NULL, P, &diag))
 REFUSES(write, nabla_write_options,

@@ -63,7 +63,7 @@ static nabla_status bind_all(run *r, nabla_diag *diag) {
     nabla_weight weight;
     NABLA_TRY(find_weight(r, bind, &weight, diag));
     NABLA_TRY(nabla_executable_bind(r->executable, argument_of(r, bind->name),
-                                    &weight, diag));
+                                    &weight.desc, diag));
     r->bound_bytes += weight.tensor.stored_bytes;
     r->copied_bytes += weight.copied_bytes;
   }

@@ -64,7 +64,14 @@ static void put_shape(nabla_json_out *out, intptr_t rank,
   nabla_json_out_array_end(out);
 }
 
-static void put_packed(nabla_json_out *out, MlirType type) {
+/* The name of an encoding without parameters: "ggml<q4_0>". */
+static void put_blocks(nabla_json_out *out, const nabla_ggml *ggml) {
+  char name[32];
+  (void)snprintf(name, sizeof name, "ggml<%s>", ggml->name);
+  put(out, "encoding", name);
+}
+
+static void put_planes(nabla_json_out *out, MlirType type) {
   nabla_format format = nabla_implicit_format(type);
   put(out, "encoding", format.encoding->name);
   put(out, "granularity",
@@ -78,6 +85,15 @@ static void put_packed(nabla_json_out *out, MlirType type) {
     nabla_json_out_key(out, "nested_block");
     nabla_json_out_u64(out, nabla_encoding_read(info.nested).block);
   }
+}
+
+/* What is bound: codes and scales, or blocks. */
+static void put_packed(nabla_json_out *out, MlirType type) {
+  nabla_encoding_info info = nabla_implicit_encoding(type);
+  if (info.kind == NABLA_KIND_GGML)
+    put_blocks(out, info.ggml);
+  else
+    put_planes(out, type);
   nabla_json_out_key(out, "components");
   nabla_json_out_array(out);
   nabla_manifest_components(out, type, "");
@@ -93,6 +109,12 @@ static void put_implied(nabla_json_out *out, MlirType type) {
   nabla_json_out_array_end(out);
 }
 
+static bool is_packed(MlirType type) {
+  if (!nablaTypeIsAImplicit(type)) return false;
+  nabla_encoding_kind kind = nabla_implicit_encoding(type).kind;
+  return kind == NABLA_KIND_PACKED || kind == NABLA_KIND_GGML;
+}
+
 /* One argument, or a dense result. */
 static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
   int64_t shape[NABLA_MAX_RANK];
@@ -102,9 +124,7 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
   nabla_json_out_key(out, "name");
   nabla_json_out_string_n(out, name.data, name.length);
   put(out, "dtype", dtype_name(nabla_array_element(type)));
-  bool packed = nablaTypeIsAImplicit(type) &&
-                nabla_implicit_encoding(type).kind == NABLA_KIND_PACKED;
-  if (packed) {
+  if (is_packed(type)) {
     nablaImplicit p = nablaImplicitTypeParts(type);
     if (p.storageRank >= 0)
       put_shape(out, p.storageRank, p.storage);

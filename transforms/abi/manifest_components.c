@@ -13,6 +13,7 @@ bool nabla_manifest_is_dynamic8(const nabla_encoding_info *info) {
 bool nabla_manifest_can_bind(MlirType type) {
   nabla_encoding_info info = nabla_implicit_encoding(type);
   return info.kind == NABLA_KIND_SPLAT || info.kind == NABLA_KIND_CUSTOM ||
+         info.kind == NABLA_KIND_GGML ||
          (info.kind == NABLA_KIND_PACKED &&
           (mlirAttributeIsNull(info.nested) ||
            nabla_manifest_is_dynamic8(&info)));

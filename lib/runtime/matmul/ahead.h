@@ -15,9 +15,10 @@ typedef enum nabla_level {
 
 /* Kernels of one row of quant/ahead/ahead.def at one level. */
 typedef struct nabla_ahead_set {
-  const char *ggml;     /* of quant/codec/ggml.def; NULL: none of GGUF files */
-  const char *encoding; /* NULL, without blocks: dense                 */
-  nabla_dtype dense;
+  nabla_storage_kind kind;
+  const char *ggml;     /* BLOCKS: of quant/codec/ggml.def              */
+  const char *encoding; /* PLANES: of quant/codec/encodings.def         */
+  nabla_dtype dense;    /* DENSE                                        */
   nabla_granularity granularity;
   nabla_scale_type scale;
   int zero_point;

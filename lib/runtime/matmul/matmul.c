@@ -36,10 +36,11 @@ static nabla_status ask_once(nabla_matmul_plan *plan,
   nabla_matmul_request other = plan->request;
   nabla_diag last = NABLA_DIAG_INIT;
   NABLA_TRY(provide(NULL, &other, &plan->provided, diag));
-  if (plan->provided.count || !other.weight.format.encoding) return NABLA_OK;
+  if (plan->provided.count || other.weight.layout.kind != NABLA_STORAGE_PLANES)
+    return NABLA_OK;
   for (uint32_t i = 1; i < NABLA_AHEAD_CONVERSIONS; i++) {
-    if (!nabla_ahead_convert(&plan->request.weight.format, other.weight.k, i,
-                             &other.weight.format))
+    if (!nabla_ahead_convert(&plan->request.weight.layout.format,
+                             other.weight.k, i, &other.weight.layout.format))
       continue;
     const nabla_status status = provide(NULL, &other, &plan->provided, &last);
     if (status) {
@@ -48,7 +49,7 @@ static nabla_status ask_once(nabla_matmul_plan *plan,
     }
     if (!plan->provided.count) continue;
     plan->conversion = i;
-    plan->read = other.weight.format;
+    plan->read = other.weight.layout.format;
     return NABLA_OK;
   }
   return NABLA_OK;
@@ -154,7 +155,7 @@ static void *packed_before(const nabla_matmul_plan *plan, uint32_t i) {
 }
 
 static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
-  const nabla_matmul_weight *weight = &plan->request.weight;
+  const nabla_weight_view *weight = &plan->request.weight;
   const double start = milliseconds();
   for (uint32_t i = 0; i < plan->provided.count; i++) {
     const nabla_kernel *kernel = &plan->provided.kernels[i].code;
@@ -186,7 +187,7 @@ static nabla_status rearrange(nabla_matmul_plan *plan, nabla_diag *diag) {
  * ------------------------------------------------------------------- */
 
 static void set_args(nabla_matmul_plan *plan) {
-  const nabla_matmul_weight *weight = &plan->request.weight;
+  const nabla_weight_view *weight = &plan->request.weight;
   uint64_t *args = plan->args;
   args[NABLA_ARG_CODES] = (uintptr_t)weight->codes;
   args[NABLA_ARG_SCALES] = (uintptr_t)weight->scales;
@@ -203,7 +204,7 @@ static void set_args(nabla_matmul_plan *plan) {
 
 /* Rows beyond which sizes of x, y or the workspace pass 63 bits. */
 static uint64_t limit_of(const nabla_matmul_plan *plan) {
-  const nabla_matmul_weight *weight = &plan->request.weight;
+  const nabla_weight_view *weight = &plan->request.weight;
   const uint64_t longer = weight->n > weight->k ? weight->n : weight->k;
   const uint64_t most = (uint64_t)1 << 40;
   uint64_t limit = INT64_MAX / 64 / (longer ? longer : 1);
@@ -213,7 +214,7 @@ static uint64_t limit_of(const nabla_matmul_plan *plan) {
 }
 
 static nabla_status fill(nabla_matmul_plan *plan,
-                         const nabla_matmul_weight *weight,
+                         const nabla_weight_desc *weight,
                          const nabla_matmul_options *options,
                          nabla_diag *diag) {
   plan->environment = options->environment;
@@ -225,10 +226,10 @@ static nabla_status fill(nabla_matmul_plan *plan,
   return rearrange(plan, diag);
 }
 
-nabla_status nabla_matmul_plan_create_from(const nabla_matmul_weight *weight,
-                                           const nabla_matmul_options *options,
-                                           nabla_matmul_plan **out,
-                                           nabla_diag *diag) {
+nabla_status nabla_matmul_plan_create(const nabla_weight_desc *weight,
+                                      const nabla_matmul_options *options,
+                                      nabla_matmul_plan **out,
+                                      nabla_diag *diag) {
   NABLA_REQUIRE(weight, diag);
   NABLA_REQUIRE(out, diag);
   static const nabla_matmul_options defaults = {.struct_size = sizeof defaults};
@@ -242,27 +243,13 @@ nabla_status nabla_matmul_plan_create_from(const nabla_matmul_weight *weight,
   if (status) {
     plan->environment.allocator = options->environment.allocator;
     nabla_matmul_plan_destroy(plan);
+    if (weight->name)
+      nabla_diag_set_tensor(diag, weight->name, strlen(weight->name));
     return status;
   }
   tell(plan, diag);
   *out = plan;
   return NABLA_OK;
-}
-
-nabla_status nabla_matmul_plan_create(const nabla_weight *weight,
-                                      const nabla_matmul_options *options,
-                                      nabla_matmul_plan **out,
-                                      nabla_diag *diag) {
-  NABLA_REQUIRE(weight, diag);
-  NABLA_REQUIRE(out, diag);
-  nabla_matmul_weight described;
-  nabla_status status = nabla_matmul_weight_of(weight, &described, diag);
-  if (!status)
-    status = nabla_matmul_plan_create_from(&described, options, out, diag);
-  if (status && weight->tensor.name)
-    nabla_diag_set_tensor(diag, weight->tensor.name,
-                          weight->tensor.name_length);
-  return status;
 }
 
 void nabla_matmul_plan_destroy(nabla_matmul_plan *plan) {

@@ -33,22 +33,23 @@ int nabla_level_available(nabla_level level, nabla_isa limit) {
 }
 
 static int has_format(const nabla_ahead_set *set,
-                      const nabla_matmul_weight *weight) {
-  const nabla_format *format = &weight->format;
-  if (set->ggml || weight->ggml)
-    return set->ggml && weight->ggml && !strcmp(set->ggml, weight->ggml->name);
-  if (!set->encoding || !format->encoding)
-    return !set->encoding && !format->encoding && set->dense == weight->dtype;
+                      const nabla_weight_view *weight) {
+  const nabla_storage *layout = &weight->layout;
+  const nabla_format *format = &layout->format;
+  if (set->kind != layout->kind) return 0;
+  if (layout->kind == NABLA_STORAGE_BLOCKS)
+    return !strcmp(set->ggml, layout->ggml->name);
+  if (layout->kind == NABLA_STORAGE_DENSE) return set->dense == weight->dtype;
   return !strcmp(set->encoding, format->encoding->name) &&
          set->granularity == format->granularity &&
          set->scale == format->scale && set->zero_point == format->zero_point &&
          !format->segment && (!set->block || set->block == format->block) &&
          (set->scale != NABLA_SCALE_DYNAMIC8 ||
-          set->nested_block == weight->nested_block);
+          set->nested_block == layout->nested_block);
 }
 
 static int has_size(const nabla_ahead_set *set,
-                    const nabla_matmul_weight *weight) {
+                    const nabla_weight_view *weight) {
   if (set->any_size)
     return weight->k && weight->k % set->any_size == 0 &&
            (!set->k || weight->k <= set->k);
@@ -107,15 +108,17 @@ static int any_fits(const nabla_matmul_request *request, int with_size) {
   return 0;
 }
 
-static const char *name_of(const nabla_matmul_weight *weight) {
-  if (weight->ggml) return weight->ggml->name;
-  return weight->format.encoding ? weight->format.encoding->name
-                                 : nabla_dtype_name(weight->dtype);
+static const char *name_of(const nabla_weight_view *weight) {
+  const nabla_storage *layout = &weight->layout;
+  return layout->kind == NABLA_STORAGE_BLOCKS ? layout->ggml->name
+         : layout->kind == NABLA_STORAGE_PLANES
+             ? layout->format.encoding->name
+             : nabla_dtype_name(weight->dtype);
 }
 
 /* Why none of the sets fits, to `diag`. */
 static void explain(const nabla_matmul_request *request, nabla_diag *diag) {
-  const nabla_matmul_weight *weight = &request->weight;
+  const nabla_weight_view *weight = &request->weight;
   const char *name = name_of(weight);
   const unsigned long long k = weight->k;
   nabla_status status = NABLA_UNSUPPORTED;

@@ -35,7 +35,9 @@ static void fill(const nabla_matmul_request *request, uint64_t n, size_t rows,
       (count + NABLA_TILE_LANES - 1) / NABLA_TILE_LANES * NABLA_TILE_LANES;
   for (size_t r = 0; r < ROWS; r++, out += CHUNK) {
     const size_t known = r < rows ? count : 0;
-    if (known) nabla_matmul_decode(request, n + r, k, count, out);
+    if (known)
+      nabla_weight_decode(&request->weight, (n + r) * request->weight.k + k,
+                          count, out);
     memset(out + known, 0, (padded - known) * sizeof *out);
   }
 }

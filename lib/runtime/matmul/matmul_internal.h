@@ -24,19 +24,14 @@ struct nabla_matmul_plan {
 };
 
 /* Checks a weight and options and fills the request.
- * @return as nabla_matmul_plan_create_from */
+ * @return as nabla_matmul_plan_create */
 NABLA_MUST_USE nabla_status nabla_matmul_check(
-    const nabla_matmul_weight *weight, const nabla_matmul_options *options,
+    const nabla_weight_desc *weight, const nabla_matmul_options *options,
     nabla_matmul_request *out, nabla_diag *diag);
 
 /* Makes the scales, and zero points, that the kernels read; with a conversion
  * 0 nothing is to be done. Defined in matmul_scales.c. */
 NABLA_MUST_USE nabla_status nabla_matmul_convert_scales(nabla_matmul_plan *plan,
                                                         nabla_diag *diag);
-
-/* A weight of a model as one that a caller describes. */
-NABLA_MUST_USE nabla_status nabla_matmul_weight_of(const nabla_weight *weight,
-                                                   nabla_matmul_weight *out,
-                                                   nabla_diag *diag);
 
 #endif

@@ -167,7 +167,7 @@ nabla_status nabla_matmul_plan_run(const nabla_matmul_plan *plan, const void *x,
                                    nabla_diag *diag) {
   NABLA_REQUIRE(plan, diag);
   call c;
-  const nabla_matmul_weight *weight = &plan->request.weight;
+  const nabla_weight_view *weight = &plan->request.weight;
   nabla_pool *pool = plan->environment.pool;
   if (!m || !weight->n) return NABLA_OK;
   NABLA_TRY(begin(plan, x, m, workspace, &c, diag));

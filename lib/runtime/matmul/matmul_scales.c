@@ -10,17 +10,17 @@
 /* Scales in f32, as many as the weight has. */
 static void widen(const nabla_matmul_request *request, size_t count,
                   float *out) {
-  const nabla_matmul_weight *weight = &request->weight;
-  if (weight->format.scale == NABLA_SCALE_DYNAMIC8)
-    nabla_dynamic8_decode(&request->nested, weight->scales,
+  const nabla_weight_view *weight = &request->weight;
+  if (weight->layout.format.scale == NABLA_SCALE_DYNAMIC8)
+    nabla_dynamic8_decode(&weight->nested, weight->scales,
                           weight->nested_scales, 0, count, out);
   else
-    nabla_scales_widen(weight->format.scale, weight->scales, count, out);
+    nabla_scales_widen(weight->layout.format.scale, weight->scales, count, out);
 }
 
 /* The elements that share a scale of the weight. */
-static uint64_t span_of(const nabla_matmul_weight *weight) {
-  switch (weight->format.granularity) {
+static uint64_t span_of(const nabla_weight_view *weight) {
+  switch (weight->layout.format.granularity) {
     case NABLA_PER_ROW:
       return weight->k;
     case NABLA_PER_TENSOR:
@@ -28,7 +28,7 @@ static uint64_t span_of(const nabla_matmul_weight *weight) {
     case NABLA_PER_BLOCK:
       break;
   }
-  return weight->format.block;
+  return weight->layout.format.block;
 }
 
 /* Each of `from` for `times` of `to`, of which there are `count`, from the last
@@ -56,7 +56,7 @@ static void *allocate(nabla_matmul_plan *plan, uint64_t bytes,
 
 nabla_status nabla_matmul_convert_scales(nabla_matmul_plan *plan,
                                          nabla_diag *diag) {
-  const nabla_matmul_weight *weight = &plan->request.weight;
+  const nabla_weight_view *weight = &plan->request.weight;
   if (!plan->conversion) return NABLA_OK;
   const uint64_t elements = weight->n * weight->k;
   const uint64_t span = span_of(weight), block = plan->read.block;
@@ -71,7 +71,7 @@ nabla_status nabla_matmul_convert_scales(nabla_matmul_plan *plan,
     repeat((const uint8_t *)scales, (uint8_t *)scales, count, times,
            sizeof *scales);
   plan->args[NABLA_ARG_SCALES] = (uintptr_t)scales;
-  if (!is_cut || !weight->format.zero_point) return NABLA_OK;
+  if (!is_cut || !weight->layout.format.zero_point) return NABLA_OK;
   uint8_t *zeros = allocate(plan, count, diag);
   if (!zeros) return NABLA_NO_MEMORY;
   repeat(weight->zero_points, zeros, count, times, 1);

@@ -1,26 +1,22 @@
 /* Inside the libraries: who has kernels for a plan (nabla/matmul.h). The
  * runtime has two: kernels made ahead of time, and C. The compiler registers
- * itself as a third. Functions are defined in matmul_decode.c. */
+ * itself as a third. */
 #ifndef NABLA_RUNTIME_MATMUL_PROVIDER_H
 #define NABLA_RUNTIME_MATMUL_PROVIDER_H
 
 #include "lib/runtime/matmul/kernel.h"
-#include "nabla/dynamic8.h"
+#include "lib/runtime/weight/weight_view.h"
 #include "nabla/matmul.h"
 
 /* A product that kernels are wanted for; all of it has been checked. */
 typedef struct nabla_matmul_request {
-  /* Segment 0 where blocks end with rows anyway; with `ggml`, format.block are
-   * the elements of a block and all that blocks have not is 0. */
-  nabla_matmul_weight weight;
+  nabla_weight_view weight; /* N x K */
   nabla_numerics numerics;
   nabla_weight_layout layout;
   nabla_isa isa;              /* what was asked for: maybe BEST */
   nabla_dtype x_type, y_type; /* never BOOL                     */
   const void *bias;           /* or NULL                        */
   uint64_t m_max;             /* 0: there is no limit           */
-  nabla_codec codec;          /* of a packed weight, to f32; without segment */
-  nabla_dynamic8 nested;      /* of DYNAMIC8 scales             */
 } nabla_matmul_request;
 
 /* One kernel of those that serve a plan, each for rows up to m_last. */
@@ -60,10 +56,5 @@ void nabla_provider_withdraw(const void *self);
 
 /* Asks the provider of compiled code, if there is one. */
 nabla_provide_function nabla_provide_compiled;
-
-/* Elements of a weight to f32: those of row `n` from `k` on. Never reads beyond
- * the weight. Allocates nothing. */
-void nabla_matmul_decode(const nabla_matmul_request *request, uint64_t n,
-                         uint64_t k, size_t count, float *out);
 
 #endif

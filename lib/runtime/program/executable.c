@@ -145,91 +145,51 @@ void nabla_dense_release(nabla_executable *executable, nabla_dense *array) {
 
 /* ---- binding ------------------------------------------------------------ */
 
-static int same_shape(const nabla_port *port, const nabla_tensor *tensor) {
-  if (port->rank != tensor->rank) return 0;
+static int same_shape(const nabla_port *port, const nabla_weight_desc *weight) {
+  if (port->rank != weight->rank) return 0;
   for (uint32_t i = 0; i < port->rank; i++)
-    if (tensor->shape[i] > INT64_MAX ||
+    if (weight->shape[i] > INT64_MAX ||
         (port->shape[i] != NABLA_DYNAMIC &&
-         port->shape[i] != (int64_t)tensor->shape[i]))
+         port->shape[i] != (int64_t)weight->shape[i]))
       return 0;
   return 1;
 }
 
-static int same_format(const nabla_format *a, const nabla_format *b) {
-  return a->encoding ? nabla_format_equal(a, b) : !b->encoding;
+static int fits(const nabla_port *port, const nabla_weight_desc *weight) {
+  if (port->layout.kind == NABLA_STORAGE_DENSE && port->dtype != weight->dtype)
+    return 0;
+  return nabla_storage_equal(&port->layout, &weight->layout) &&
+         same_shape(port, weight);
 }
 
-/* Sizes of the components: those of a packed argument follow from its shape
- * and format, as in the manifest; a dense one has its values. */
-static int same_sizes(const nabla_port *port, const nabla_weight *weight) {
-  uint64_t bytes = nabla_element_size(port->dtype);
-  if (!port->format.encoding)
-    return weight->component_count == 1 &&
-           !__builtin_mul_overflow(bytes, weight->tensor.elements, &bytes) &&
-           weight->components[0].bytes == bytes;
-  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
-  const uint32_t count = nabla_port_components(port, parts, NULL);
-  if (weight->component_count != count) return 0;
-  for (uint32_t i = 0; i < count; i++)
-    if (weight->components[i].bytes != parts[i].bytes) return 0;
-  return 1;
+static nabla_status blame(const nabla_weight_desc *weight, nabla_status status,
+                          nabla_diag *diag) {
+  if (weight->name)
+    nabla_diag_set_tensor(diag, weight->name, strlen(weight->name));
+  return status;
 }
 
-/* Scales in 8 bits share an absmax in the same number. */
-static int same_nesting(const nabla_port *port, const nabla_tensor *tensor) {
-  return !tensor->nested || tensor->nested->how.block == port->nested_block;
-}
-
-static int fits(const nabla_port *port, const nabla_weight *weight) {
-  const nabla_tensor *tensor = &weight->tensor;
-  if (!port->format.encoding && port->dtype != tensor->dtype) return 0;
-  return same_format(&port->format, &tensor->format) &&
-         same_nesting(port, tensor) && same_shape(port, tensor) &&
-         same_sizes(port, weight);
-}
-
-/* Bytes to which the elements of a component are aligned. */
-static uint64_t alignment_of(const nabla_port *port, uint32_t component) {
-  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
-  if (!port->format.encoding) return nabla_element_size(port->dtype);
-  (void)nabla_port_components(port, parts, NULL);
-  return nabla_element_size(parts[component].dtype);
-}
-
-/* The data are there, and where code can read them. nabla_model_find copies
- * what a file has placed badly; data of the caller's are the caller's. */
+/* The components are there, whole, and where code can read them. */
 static nabla_status check_data(const nabla_port *port,
-                               const nabla_weight *weight, nabla_diag *diag) {
-  for (uint32_t i = 0; i < weight->component_count; i++) {
-    const nabla_weight_component *c = &weight->components[i];
-    const uint64_t alignment = alignment_of(port, i);
-    if (!c->bytes || (c->data && (uintptr_t)c->data % alignment == 0)) continue;
-    const char *name = c->name ? c->name : "values";
-    const nabla_status status =
-        c->data ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                             "argument '%.60s': the %.40s of the weight are "
-                             "not aligned to %" PRIu64 " bytes",
-                             port->name, name, alignment)
-                : nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                             "argument '%.60s': the %.40s of the weight are "
-                             "NULL, not %" PRIu64 " bytes",
-                             port->name, name, c->bytes);
-    nabla_diag_set_tensor(diag, weight->tensor.name,
-                          weight->tensor.name_length);
-    nabla_diag_set_next(diag, c->data ? "copy them to memory that is aligned"
-                                      : "set the component's data");
-    return status;
-  }
-  return NABLA_OK;
+                               const nabla_weight_desc *weight,
+                               nabla_diag *diag) {
+  nabla_diag why = NABLA_DIAG_INIT;
+  const nabla_status status = nabla_weight_check(weight, &why);
+  if (!status) return NABLA_OK;
+  (void)!nabla_fail(diag, status, "argument '%.60s': %.160s", port->name,
+                    why.what);
+  if (*why.next) nabla_diag_set_next(diag, "%s", why.next);
+  return blame(weight, status, diag);
 }
 
 static nabla_status check_fit(const nabla_port *port,
-                              const nabla_weight *weight, nabla_diag *diag) {
+                              const nabla_weight_desc *weight,
+                              nabla_diag *diag) {
   const int needs_nothing = *port->encoding_name && !port->component_count;
   if (!needs_nothing && fits(port, weight))
     return check_data(port, weight, diag);
   const nabla_text_80 takes = nabla_describe_port(port);
-  const nabla_text_80 given = nabla_describe_weight(&weight->tensor);
+  const nabla_text_80 given = nabla_describe_weight(weight);
   const nabla_status status =
       needs_nothing
           ? nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -238,8 +198,7 @@ static nabla_status check_fit(const nabla_port *port,
           : nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                        "argument '%.60s' takes %s; the weight is %s",
                        port->name, takes.text, given.text);
-  nabla_diag_set_tensor(diag, weight->tensor.name, weight->tensor.name_length);
-  return status;
+  return blame(weight, status, diag);
 }
 
 static nabla_status fail_no_argument(const nabla_executable *executable,
@@ -258,12 +217,12 @@ static nabla_status fail_no_argument(const nabla_executable *executable,
   return status;
 }
 
-static void bind(nabla_binding *binding, const nabla_weight *weight) {
+static void bind(nabla_binding *binding, const nabla_weight_desc *weight) {
   *binding = (nabla_binding){.is_bound = 1};
   for (uint32_t i = 0; i < weight->component_count; i++)
     binding->data[i] = weight->components[i].data;
-  for (uint32_t i = 0; i < weight->tensor.rank; i++)
-    binding->shape[i] = (int64_t)weight->tensor.shape[i];
+  for (uint32_t i = 0; i < weight->rank; i++)
+    binding->shape[i] = (int64_t)weight->shape[i];
 }
 
 /* A place in the list of all arguments; zero-initialised is the start. */
@@ -287,12 +246,11 @@ static const nabla_port *next_named(const nabla_manifest *manifest,
 
 nabla_status nabla_executable_bind(nabla_executable *executable,
                                    const char *argument,
-                                   const nabla_weight *weight,
+                                   const nabla_weight_desc *weight,
                                    nabla_diag *diag) {
   NABLA_REQUIRE(executable, diag);
   NABLA_REQUIRE(argument, diag);
   NABLA_REQUIRE(weight, diag);
-  if (weight->tensor.rank) NABLA_REQUIRE(weight->tensor.shape, diag);
   const nabla_manifest *manifest = &executable->manifest;
   const nabla_port *port;
   place at = {0};

@@ -151,10 +151,10 @@ static nabla_status take_granularity(const parser *p, nabla_port *port,
     if (!nabla_mul_u64(row, (uint64_t)port->shape[i], &row))
       return nabla_fail(p->diag, NABLA_TOO_LARGE, "a row overflows");
   const int is_empty = row == 0 || (port->rank > 0 && port->shape[0] == 0);
-  port->format.granularity = whole  ? NABLA_PER_TENSOR
-                             : rows ? NABLA_PER_ROW
-                                    : NABLA_PER_BLOCK;
-  port->format.block = row;
+  port->layout.format.granularity = whole  ? NABLA_PER_TENSOR
+                                    : rows ? NABLA_PER_ROW
+                                           : NABLA_PER_BLOCK;
+  port->layout.format.block = row;
   NABLA_TRY(nabla_json_next(p->json, event, p->diag));
   if (rows && event->kind == NABLA_JSON_KEY &&
       strcmp(event->text, "block") != 0)
@@ -162,12 +162,13 @@ static nabla_status take_granularity(const parser *p, nabla_port *port,
   NABLA_TRY(check_key(p, event, "block"));
   NABLA_TRY(nabla_json_expect(p->json, NABLA_JSON_NUMBER, "a block size", &kind,
                               p->diag));
-  NABLA_TRY(nabla_json_u64(&kind, "block", &port->format.block, p->diag));
-  if (rows && !is_empty && port->format.block != row)
+  NABLA_TRY(
+      nabla_json_u64(&kind, "block", &port->layout.format.block, p->diag));
+  if (rows && !is_empty && port->layout.format.block != row)
     return corrupt_at(p, &kind,
                       nabla_fail(p->diag, NABLA_CORRUPT,
                                  "a block of %" PRIu64 " for rows of %" PRIu64,
-                                 port->format.block, row));
+                                 port->layout.format.block, row));
   return nabla_json_next(p->json, event, p->diag);
 }
 
@@ -188,7 +189,7 @@ static nabla_status take_component(parser *p, component *out) {
 
 /* It must be the one that follows from the format. */
 static nabla_status check_component(const parser *p, const component *given,
-                                    const nabla_port_component *needed) {
+                                    const nabla_component_slot *needed) {
   const int same_dtype =
       given->dtype == needed->dtype ||
       (nabla_dtype_bits(needed->dtype) == 8 &&
@@ -209,18 +210,18 @@ static nabla_status check_component(const parser *p, const component *given,
 static void take_format(const component *given, nabla_port *port) {
   nabla_scale_type type;
   if (!strcmp(given->name, "zero_points"))
-    port->format.zero_point = 1;
+    port->layout.format.zero_point = 1;
   else if (!strcmp(given->name, "scales") &&
            (given->dtype == NABLA_DTYPE_F16 ||
             given->dtype == NABLA_DTYPE_BF16) &&
            nabla_scale_type_find(nabla_dtype_name(given->dtype), &type))
-    port->format.scale = type;
+    port->layout.format.scale = type;
 }
 
 /* The components of an encoding that this build knows. */
 static nabla_status take_components(parser *p, nabla_port *port) {
   component given[NABLA_WEIGHT_MAX_COMPONENTS];
-  nabla_port_component needed[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_component_slots needed;
   nabla_json_event event;
   uint32_t count = 0;
   for (;; count++) {
@@ -233,19 +234,20 @@ static nabla_status take_components(parser *p, nabla_port *port) {
                                    "at most %d components, objects, are there",
                                    NABLA_WEIGHT_MAX_COMPONENTS));
     NABLA_TRY(take_component(p, &given[count]));
-    take_format(&given[count], port);
+    if (port->layout.kind == NABLA_STORAGE_PLANES)
+      take_format(&given[count], port);
   }
   nabla_diag why = NABLA_DIAG_INIT;
-  port->component_count = nabla_port_components(port, needed, &why);
-  if (!port->component_count)
+  if (nabla_port_components(port, &needed, &why))
     return nabla_fail(p->diag, NABLA_CORRUPT, "argument '%.60s': %s",
                       port->name, why.what);
+  port->component_count = needed.count;
   if (count != port->component_count)
     return nabla_fail(p->diag, NABLA_CORRUPT,
                       "argument '%.60s' has %u components, not %u", port->name,
                       count, port->component_count);
   for (uint32_t i = 0; i < count; i++)
-    NABLA_TRY(check_component(p, &given[i], &needed[i]));
+    NABLA_TRY(check_component(p, &given[i], &needed.at[i]));
   return NABLA_OK;
 }
 
@@ -262,9 +264,37 @@ static nabla_status take_nested_block(const parser *p, nabla_port *port,
     return corrupt_at(p, &number,
                       nabla_fail(p->diag, NABLA_CORRUPT,
                                  "a nested_block of %" PRIu64, block));
-  port->nested_block = (uint32_t)block;
-  port->format.scale = NABLA_SCALE_DYNAMIC8;
+  port->layout.nested_block = (uint32_t)block;
+  port->layout.format.scale = NABLA_SCALE_DYNAMIC8;
   return nabla_json_next(p->json, event, p->diag);
+}
+
+/* The row of "ggml<ROW>", or NULL. */
+static const nabla_ggml *ggml_named(const char *name) {
+  char row[16];
+  const size_t before = strlen("ggml<"), length = strlen(name);
+  if (strncmp(name, "ggml<", before) != 0 || name[length - 1] != '>')
+    return NULL;
+  const size_t size = length - before - 1;
+  if (size >= sizeof row) return NULL;
+  memcpy(row, name + before, size);
+  row[size] = 0;
+  return nabla_ggml_find(row);
+}
+
+/* The layout that an encoding's name begins; DENSE where this build knows none
+ * of that name. */
+static void begin_layout(nabla_port *port) {
+  nabla_storage *layout = &port->layout;
+  layout->ggml = ggml_named(port->encoding_name);
+  if (layout->ggml) {
+    layout->kind = NABLA_STORAGE_BLOCKS;
+    return;
+  }
+  layout->format.encoding = nabla_encoding_find(port->encoding_name);
+  if (!layout->format.encoding) return;
+  layout->kind = NABLA_STORAGE_PLANES;
+  if (layout->format.encoding->is_mx) layout->format.scale = NABLA_SCALE_E8M0;
 }
 
 /* Reads what follows the key "encoding". */
@@ -273,16 +303,15 @@ static nabla_status take_encoding(parser *p, nabla_port *port) {
   NABLA_TRY(take_string(p, "an encoding", &port->encoding_name));
   if (!*port->encoding_name)
     return nabla_fail(p->diag, NABLA_CORRUPT, "an encoding has no name");
-  port->format.encoding = nabla_encoding_find(port->encoding_name);
-  if (port->format.encoding && port->format.encoding->is_mx)
-    port->format.scale = NABLA_SCALE_E8M0;
+  begin_layout(port);
+  const nabla_storage_kind kind = port->layout.kind;
   for (uint32_t i = 0; i < port->rank; i++)
-    if (port->format.encoding && port->shape[i] == NABLA_DYNAMIC)
+    if (kind != NABLA_STORAGE_DENSE && port->shape[i] == NABLA_DYNAMIC)
       return nabla_fail(p->diag, NABLA_CORRUPT,
                         "argument '%.60s' is packed and of unknown size",
                         port->name);
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-  if (port->format.encoding) {
+  if (kind == NABLA_STORAGE_PLANES) {
     NABLA_TRY(check_key(p, &event, "granularity"));
     NABLA_TRY(take_granularity(p, port, &event));
     if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "nested_block"))
@@ -290,7 +319,7 @@ static nabla_status take_encoding(parser *p, nabla_port *port) {
   }
   NABLA_TRY(check_key(p, &event, "components"));
   NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "components"));
-  if (port->format.encoding) return take_components(p, port);
+  if (kind != NABLA_STORAGE_DENSE) return take_components(p, port);
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   if (event.kind == NABLA_JSON_ARRAY_END) return NABLA_OK;
   return corrupt_at(p, &event,

@@ -159,6 +159,13 @@ static nabla_status copy_of(nabla_model *model, nabla_part part,
   return NABLA_OK;
 }
 
+static void add(nabla_weight *out, const char *name, nabla_dtype dtype,
+                const void *data, uint64_t bytes) {
+  nabla_weight_desc *desc = &out->desc;
+  desc->components[desc->component_count++] =
+      (nabla_weight_component){name, dtype, data, bytes};
+}
+
 /* Adds the component in `part` to `out`: in place if it can be. */
 static nabla_status add_component(nabla_model *model, nabla_part part,
                                   const char *name, nabla_dtype dtype,
@@ -177,8 +184,7 @@ static nabla_status add_component(nabla_model *model, nabla_part part,
     if (status) return status;
     out->copied_bytes += entry.bytes;
   }
-  out->components[out->component_count++] =
-      (nabla_weight_component){name, dtype, data, entry.bytes};
+  add(out, name, dtype, data, entry.bytes);
   return NABLA_OK;
 }
 
@@ -196,10 +202,8 @@ static nabla_status add_scales(nabla_model *model, nabla_weight *out,
                           out, diag));
   NABLA_TRY(add_component(model, tensor->nested->absmax, "scales.scales",
                           NABLA_DTYPE_F32, out, diag));
-  out->components[out->component_count++] = (nabla_weight_component){
-      "scales.offset", NABLA_DTYPE_F32, &how->offset, sizeof how->offset};
-  out->components[out->component_count++] = (nabla_weight_component){
-      "scales.map", NABLA_DTYPE_F32, how->map, sizeof how->map};
+  add(out, "scales.offset", NABLA_DTYPE_F32, &how->offset, sizeof how->offset);
+  add(out, "scales.map", NABLA_DTYPE_F32, how->map, sizeof how->map);
   return NABLA_OK;
 }
 
@@ -219,6 +223,23 @@ static nabla_status add_components(nabla_model *model, nabla_weight *out,
   return add_component(model, tensor->zero_points, "zero_points",
                        NABLA_DTYPE_U8, out, diag);
 }
+
+/* The description without components. A file's tensor has at most
+ * NABLA_WEIGHT_MAX_RANK dimensions. */
+static nabla_weight_desc describe(const nabla_tensor *tensor) {
+  nabla_weight_desc desc = {
+      .name = tensor->name, .rank = tensor->rank, .dtype = tensor->dtype};
+  for (uint32_t i = 0; i < tensor->rank; i++) desc.shape[i] = tensor->shape[i];
+  if (!tensor->format.encoding) return desc;
+  desc.layout = (nabla_storage){
+      .kind = NABLA_STORAGE_PLANES,
+      .format = tensor->format,
+      .nested_block = tensor->nested ? tensor->nested->how.block : 0};
+  return desc;
+}
+
+_Static_assert(NABLA_WEIGHT_MAX_RANK >= NABLA_TENSOR_FILE_MAX_RANK,
+               "every tensor of a file can be described");
 
 static nabla_status fail_not_found(const nabla_model *model, const char *name,
                                    size_t length, nabla_diag *diag) {
@@ -254,6 +275,7 @@ nabla_status nabla_model_find_n(nabla_model *model, const char *name,
   if (index == SIZE_MAX) return fail_not_found(model, name, length, diag);
   nabla_weight weight = {.tensor =
                              nabla_checkpoint_tensor(model->checkpoint, index)};
+  weight.desc = describe(&weight.tensor);
   nabla_status status =
       weight.tensor.unsupported
           ? nabla_fail(diag, NABLA_UNSUPPORTED, "%s", weight.tensor.unsupported)

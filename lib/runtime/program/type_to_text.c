@@ -37,8 +37,14 @@ static void add_shape(line *to, uint32_t rank, const int64_t *shape) {
   add(to, "]");
 }
 
-/* `nested`: scales in 8 bits share an absmax in so many. */
-static void add_format(line *to, const nabla_format *format, uint32_t nested) {
+/* Of a layout that is not dense. */
+static void add_layout(line *to, const nabla_storage *layout) {
+  const nabla_format *format = &layout->format;
+  const uint32_t nested = layout->nested_block;
+  if (layout->kind == NABLA_STORAGE_BLOCKS) {
+    add(to, "blocks of %s, ", layout->ggml->name);
+    return;
+  }
   add(to, "%s", format->encoding->name);
   if (format->granularity == NABLA_PER_ROW)
     add(to, " in rows");
@@ -64,8 +70,8 @@ nabla_text_80 nabla_describe_array(nabla_dtype dtype, uint32_t rank,
 
 nabla_text_80 nabla_describe_port(const nabla_port *port) {
   line to = {0};
-  if (port->format.encoding)
-    add_format(&to, &port->format, port->nested_block);
+  if (port->layout.kind != NABLA_STORAGE_DENSE)
+    add_layout(&to, &port->layout);
   else if (*port->encoding_name)
     add(&to, "%.40s, ", port->encoding_name);
   else
@@ -74,16 +80,23 @@ nabla_text_80 nabla_describe_port(const nabla_port *port) {
   return to.out;
 }
 
-nabla_text_80 nabla_describe_weight(const nabla_tensor *tensor) {
+/* Whether the members that the kind names are there. */
+static int is_packed(const nabla_storage *layout) {
+  return (layout->kind == NABLA_STORAGE_PLANES && layout->format.encoding) ||
+         (layout->kind == NABLA_STORAGE_BLOCKS && layout->ggml);
+}
+
+nabla_text_80 nabla_describe_weight(const nabla_weight_desc *weight) {
   line to = {0};
-  if (tensor->format.encoding)
-    add_format(&to, &tensor->format,
-               tensor->nested ? tensor->nested->how.block : 0);
-  else
-    add(&to, "%s ", nabla_dtype_name(tensor->dtype));
+  if (is_packed(&weight->layout))
+    add_layout(&to, &weight->layout);
+  else if ((uint32_t)weight->dtype < NABLA_DTYPE_COUNT)
+    add(&to, "%s ", nabla_dtype_name(weight->dtype));
   add(&to, "[");
-  for (uint32_t i = 0; i < tensor->rank && to.used < NABLA_DESCRIBE_ROOM; i++)
-    add(&to, "%s%" PRIu64, i ? "," : "", tensor->shape[i]);
+  for (uint32_t i = 0; i < weight->rank && i < NABLA_WEIGHT_MAX_RANK &&
+                       to.used < NABLA_DESCRIBE_ROOM;
+       i++)
+    add(&to, "%s%" PRIu64, i ? "," : "", weight->shape[i]);
   add(&to, "]");
   return to.out;
 }

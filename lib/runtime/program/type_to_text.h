@@ -15,9 +15,9 @@ typedef struct nabla_text_80 {
 nabla_text_80 nabla_describe_array(nabla_dtype dtype, uint32_t rank,
                                    const int64_t *shape);
 
-/* "nf4 in blocks of 64, [128,256]", "int8 in rows, ...", or, for what is not
- * packed, as above. */
+/* "nf4 in blocks of 64, [128,256]", "int8 in rows, ...", "blocks of q4_0, ...",
+ * or, for what is not packed, as above. */
 nabla_text_80 nabla_describe_port(const nabla_port *port);
-nabla_text_80 nabla_describe_weight(const nabla_tensor *tensor);
+nabla_text_80 nabla_describe_weight(const nabla_weight_desc *weight);
 
 #endif

@@ -155,11 +155,12 @@ static size_t add_bound(frame *f, const nabla_port *port,
         describe(f, binding->data[0], port->rank, binding->shape);
     return 1;
   }
-  nabla_port_component parts[NABLA_WEIGHT_MAX_COMPONENTS];
-  (void)nabla_port_components(port, parts, NULL); /* checked when loaded */
-  for (uint32_t i = 0; i < port->component_count; i++) {
-    const int64_t count = (int64_t)parts[i].count;
-    f->arguments[at + i] = describe(f, binding->data[i], parts[i].rank, &count);
+  nabla_component_slots parts = {0};
+  (void)!nabla_port_components(port, &parts, NULL); /* checked when loaded */
+  for (uint32_t i = 0; i < parts.count; i++) {
+    const int64_t count = (int64_t)parts.at[i].count;
+    f->arguments[at + i] =
+        describe(f, binding->data[i], parts.at[i].rank, &count);
   }
   return port->component_count;
 }
