@@ -1,5 +1,6 @@
 /* A described weight (nabla/weight.h) whose description has been checked:
- * pointers by their part, sizes as numbers, the codec chosen. */
+ * pointers by their part, sizes as numbers, the codec chosen. Functions are
+ * defined in weight_view.c, and in weight_read.c those that decode. */
 #ifndef NABLA_RUNTIME_WEIGHT_WEIGHT_VIEW_H
 #define NABLA_RUNTIME_WEIGHT_WEIGHT_VIEW_H
 
