@@ -163,8 +163,7 @@ static void expect_program(nabla_executable *executable,
 ParameterizedTestParameters(weights, blocks_are_bound) {
   return every_format();
 }
-ParameterizedTest(size_t *number, weights, blocks_are_bound, .init = set_up,
-                  .fini = tear_down) {
+ParameterizedTest(size_t *number, weights, blocks_are_bound) {
   const nabla_ggml *ggml = format_at(*number);
   char text[1024];
   write_program(text, sizeof text, ggml->name, 2 * (uint64_t)ggml->elements);
