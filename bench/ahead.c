@@ -36,37 +36,38 @@ static void *filled(uint64_t bytes, int byte) {
   return memset(data, byte, (size_t)(bytes + 63) / 64 * 64);
 }
 
-/* A weight of the set's format; made up, and finite. */
-static nabla_matmul_weight weight_of(const nabla_ahead_set *set) {
-  nabla_matmul_weight w = {.n = N, .k = K};
-  nabla_packed_size size;
-  if (set->ggml) {
-    w.ggml = nabla_ggml_find(set->ggml);
-    w.code_bytes = (uint64_t)N * K / w.ggml->elements * w.ggml->bytes;
-  } else if (!set->encoding) {
-    w.dtype = set->dense;
-    w.code_bytes = (uint64_t)N * K * nabla_dtype_bits(set->dense) / 8;
-  } else {
-    w.format = (nabla_format){.encoding = nabla_encoding_find(set->encoding),
-                              .granularity = set->granularity,
-                              .block = set->block ? set->block : K,
-                              .scale = set->scale,
-                              .zero_point = set->zero_point};
-    if (nabla_format_size(&w.format, (uint64_t)N * K, &size, NULL)) exit(2);
-    w.code_bytes = size.code_bytes;
-    w.scale_bytes = size.scale_bytes;
-    w.zero_point_bytes = size.scales;
-    w.scales = filled(size.scale_bytes, 0x3c);
-    w.zero_points = filled(size.scales, 3);
+/* A weight of the set's layout; made up, and finite. */
+static nabla_weight_desc weight_of(const nabla_ahead_set *set) {
+  nabla_weight_desc w = {
+      .rank = 2,
+      .shape = {N, K},
+      .dtype = set->dense,
+      .layout = {.kind = set->kind,
+                 .nested_block = (uint32_t)set->nested_block}};
+  if (set->kind == NABLA_STORAGE_BLOCKS)
+    w.layout.ggml = nabla_ggml_find(set->ggml);
+  else if (set->kind == NABLA_STORAGE_PLANES)
+    w.layout.format =
+        (nabla_format){.encoding = nabla_encoding_find(set->encoding),
+                       .granularity = set->granularity,
+                       .block = set->block ? set->block : K,
+                       .scale = set->scale,
+                       .zero_point = set->zero_point};
+  if (nabla_weight_components(&w, w.components, &w.component_count, NULL))
+    exit(2);
+  for (uint32_t i = 0; i < w.component_count; i++) {
+    nabla_weight_component *c = &w.components[i];
+    const int byte = !strcmp(c->name, "scales")        ? 0x3c
+                     : !strcmp(c->name, "zero_points") ? 3
+                                                       : 0x25;
+    c->data = filled(c->bytes, byte);
   }
-  w.codes = filled(w.code_bytes, 0x25);
   return w;
 }
 
-static void free_weight(nabla_matmul_weight *w) {
-  free((void *)(uintptr_t)w->codes);
-  free((void *)(uintptr_t)w->scales);
-  free((void *)(uintptr_t)w->zero_points);
+static void free_weight(nabla_weight_desc *w) {
+  for (uint32_t i = 0; i < w->component_count; i++)
+    free((void *)(uintptr_t)w->components[i].data);
 }
 
 static const char *kernel_of(const nabla_matmul_plan *plan, uint64_t m) {
@@ -103,7 +104,7 @@ static int compare(const nabla_ahead_set *set, double most) {
   static const uint64_t some_m[] = {1, 8, ROWS};
   static const nabla_matmul_provider from[] = {NABLA_MATMUL_AHEAD,
                                                NABLA_MATMUL_COMPILED};
-  nabla_matmul_weight w = weight_of(set);
+  nabla_weight_desc w = weight_of(set);
   nabla_matmul_plan *plans[2] = {NULL, NULL};
   int slow = 0;
   for (int p = 0; p < 2; p++) {
@@ -111,8 +112,7 @@ static int compare(const nabla_ahead_set *set, double most) {
     const nabla_matmul_options options = {.struct_size = sizeof options,
                                           .numerics = set->numerics,
                                           .provider = from[p]};
-    if (!nabla_matmul_plan_create_from(&w, &options, &plans[p], &diag))
-      continue;
+    if (!nabla_matmul_plan_create(&w, &options, &plans[p], &diag)) continue;
     (void)fprintf(stderr, "plan: %s\n", diag.what);
     exit(2);
   }
@@ -124,7 +124,7 @@ static int compare(const nabla_ahead_set *set, double most) {
            set->ggml       ? set->ggml
            : set->encoding ? set->encoding
                            : "dense",
-           (unsigned)w.format.block,
+           (unsigned)w.layout.format.block,
            set->encoding ? nabla_scale_info_of(set->scale)->name
            : set->ggml   ? ""
                          : nabla_dtype_name(set->dense),
