@@ -160,6 +160,10 @@ static int is_again(size_t i) {
 int main(int argc, char **argv) {
   const double most = argc > 1 ? strtod(argv[1], NULL) : 1.15;
   int slow = 0;
+  if (!nabla_ahead.count) {
+    (void)fprintf(stderr, "nothing was made ahead of time\n");
+    return 2;
+  }
   nabla_compiler_provide_plans();
   for (size_t i = 0; i < nabla_ahead.count; i++)
     if (!is_again(i) &&
