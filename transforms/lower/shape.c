@@ -1,9 +1,11 @@
 /* Lowerings of transpose, reshape and broadcast_in_dim of dense arrays. */
 #include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "dialect/verify/checks.h"
 #include "lib/kernels/builder/k.h"
+#include "lib/kernels/transpose_tiles.h"
 #include "transforms/lower/list.h"
 
 /* Makes a tensor of the shape of `shape` from all elements of `in`; `map` has
@@ -18,11 +20,240 @@ static nabla_ssa_tensor copy(nabla_template *t, const nabla_ssa_tensor *in,
   return nabla_generic_end(t, &g, g.operands[0].element);
 }
 
+/* ---- transposes by a kernel ---- */
+
+/* Elements below which loops are as fast; bytes from which results do not stay
+ * in the caches; bytes of a part that is worth a thread. */
+#define FEWEST      1024
+#define PAST_CACHES (INT64_C(16) << 20)
+#define PART        65536
+
+static unsigned bytes_of(const nabla_element *element) {
+  static const struct {
+    const char *name;
+    unsigned bytes;
+  } known[] = {{"f64", 8}, {"i64", 8},  {"f32", 4},
+               {"i32", 4}, {"bf16", 2}, {"f16", 2}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(known[i].name, element->name)) return known[i].bytes;
+  return 0;
+}
+
+/* The elements; NABLA_DYNAMIC's marker where a dimension is not known. */
+static bool count_static(const nabla_ssa_tensor *in, intptr_t first,
+                         intptr_t end, int64_t *out) {
+  *out = 1;
+  for (intptr_t i = first; i < end; i++)
+    if (nabla_is_dynamic(in->dims[i]) ||
+        __builtin_mul_overflow(*out, in->dims[i], out))
+      return false;
+  return true;
+}
+
+/* Whether a permutation exchanges two groups of neighbouring dimensions, of
+ * which `out_split` are in the first, and there is a kernel for arrays of type
+ * `in` on this target: large ones of elements of 2, 4 or 8 bytes. */
+static bool has_kernel(const nabla_template *t, const nabla_ssa_tensor *in,
+                       const int64_t *order, intptr_t *out_split) {
+  int64_t all;
+  if (in->rank < 2 || !NABLA_HAS(t->spec.features, AVX2) ||
+      !bytes_of(in->element))
+    return false;
+  *out_split = order[0];
+  for (intptr_t i = 0; i < in->rank; i++)
+    if (order[i] != (order[0] + i) % in->rank) return false;
+  return *out_split > 0 &&
+         (!count_static(in, 0, in->rank, &all) || all >= FEWEST);
+}
+
+static void add_type(nabla_text *text, const char *kind,
+                     const nabla_ssa_tensor *tensor) {
+  nabla_text_add(text, "%s<", kind);
+  for (intptr_t i = 0; i < tensor->rank; i++)
+    if (nabla_is_dynamic(tensor->dims[i]))
+      nabla_text_add(text, "?x");
+    else
+      nabla_text_add(text, "%lldx", (long long)tensor->dims[i]);
+  nabla_text_add(text, "%s>", tensor->element->name);
+}
+
+/* Whether lines of the result go past the caches, which has to be known. */
+static bool streams(const nabla_ssa_tensor *in, intptr_t split) {
+  const unsigned bytes = bytes_of(in->element);
+  int64_t all, rows;
+  return bytes >= 4 && count_static(in, 0, in->rank, &all) &&
+         count_static(in, 0, split, &rows) && all >= PAST_CACHES / bytes &&
+         rows % (64 / bytes) == 0;
+}
+
+static long long grain_of(const nabla_ssa_tensor *in, intptr_t split) {
+  int64_t rows;
+  if (!count_static(in, 0, split, &rows) || rows < 1) return 1;
+  const int64_t unit =
+      rows > PART ? PART
+                  : rows * NABLA_TRANSPOSE_COLUMNS * bytes_of(in->element);
+  return unit >= PART ? 1 : (PART + unit - 1) / unit;
+}
+
+/* %NAME, an index: the product of dimensions [first, end) of %a0. */
+static void add_product(nabla_template *t, const char *name, intptr_t first,
+                        intptr_t end) {
+  nabla_text_add(&t->text, "  %%%s%td = arith.constant 1 : index\n", name,
+                 first);
+  for (intptr_t i = first; i < end; i++)
+    nabla_text_add(&t->text, "  %%%s%td = arith.muli %%%s%td, %%d%td : index\n",
+                   name, i + 1, name, i, i);
+}
+
+static void add_word(nabla_template *t, int word, const char *index) {
+  nabla_text_add(&t->text,
+                 "  %%w%d = arith.constant %d : index\n"
+                 "  %%q%d = arith.index_cast %%%s : index to i64\n"
+                 "  memref.store %%q%d, %%words[%%w%d] : memref<%dxi64>\n",
+                 word, word, word, index, word, word, NABLA_TRANSPOSE_ARGS);
+}
+
+static void add_buffers(nabla_template *t, const nabla_ssa_tensor *in,
+                        const nabla_ssa_tensor *out, intptr_t split) {
+  const char *comma = "";
+  nabla_text_add(&t->text, "  %%x = bufferization.to_buffer %%a0 read_only : ");
+  add_type(&t->text, "tensor", in);
+  nabla_text_add(&t->text, " to ");
+  add_type(&t->text, "memref", in);
+  nabla_text_add(&t->text, "\n  %%y = memref.alloc(");
+  for (intptr_t i = 0; i < out->rank; i++)
+    if (nabla_is_dynamic(out->dims[i])) {
+      nabla_text_add(&t->text, "%s%%d%td", comma, (i + split) % in->rank);
+      comma = ", ";
+    }
+  nabla_text_add(&t->text, ") : ");
+  add_type(&t->text, "memref", out);
+  for (int i = 0; i < 2; i++) {
+    nabla_text_add(
+        &t->text,
+        "\n  %%p%d = memref.extract_aligned_pointer_as_index %%%c : ", i,
+        "xy"[i]);
+    add_type(&t->text, "memref", i ? out : in);
+    nabla_text_add(&t->text, " -> index\n");
+  }
+}
+
+static void add_call(nabla_template *t, const nabla_ssa_tensor *in,
+                     intptr_t split, const char *kernel) {
+  nabla_text_add(&t->text,
+                 "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
+                 "memref<%dxi64> -> index\n"
+                 "  %%wq = arith.index_cast %%wi : index to i64\n"
+                 "  %%wp = llvm.inttoptr %%wq : i64 to !llvm.ptr\n"
+                 "  %%kernel = llvm.mlir.addressof @%s : !llvm.ptr\n"
+                 "  %%width = arith.constant %u : index\n"
+                 "  %%units = arith.ceildivui %%c%td, %%width : index\n"
+                 "  %%n = arith.index_cast %%units : index to i64\n"
+                 "  %%grain = arith.constant %lld : i64\n"
+                 "  func.call @nabla_parallel(%%kernel, %%wp, %%n, %%grain) : "
+                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
+                 NABLA_TRANSPOSE_ARGS, kernel, NABLA_TRANSPOSE_COLUMNS,
+                 in->rank, grain_of(in, split));
+}
+
+static void add_signature(nabla_text *text, const nabla_ssa_tensor *in,
+                          const nabla_ssa_tensor *out, const char *name) {
+  nabla_text_add(text, "(%s", name);
+  add_type(text, "tensor", in);
+  nabla_text_add(text, ") -> ");
+  add_type(text, "tensor", out);
+}
+
+static void name_function(const nabla_ssa_tensor *in, intptr_t split,
+                          nabla_text *out) {
+  nabla_text_add(out, "nabla_transpose_%s_at%td", in->element->name, split);
+  for (intptr_t i = 0; i < in->rank; i++)
+    if (nabla_is_dynamic(in->dims[i]))
+      nabla_text_add(out, "_any");
+    else
+      nabla_text_add(out, "_%lld", (long long)in->dims[i]);
+}
+
+/* The kernel and the function that calls it, whose name `out_name` becomes. */
+static void add_transpose(nabla_template *t, const nabla_ssa_tensor *in,
+                          const nabla_ssa_tensor *out, intptr_t split,
+                          nabla_text *out_name) {
+  const unsigned bytes = bytes_of(in->element);
+  const bool past = streams(in, split);
+  char kernel[48], last[24];
+  snprintf(kernel, sizeof kernel, "nabla_transpose_kernel_%u%s", 8 * bytes,
+           past ? "_past" : "");
+  name_function(in, split, out_name);
+  if (nabla_module_has(t->op, kernel))
+    nabla_text_add(&t->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
+  else
+    nabla_transpose_tiles_emit(bytes, past, kernel, &t->text);
+  nabla_text_add(&t->text,
+                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
+                 "i64)\nfunc.func private @%s",
+                 out_name->data ? out_name->data : "");
+  add_signature(&t->text, in, out, "%a0: ");
+  nabla_text_add(&t->text, " {\n  %%words = %s() : memref<%dxi64>\n",
+                 "memref.alloca", NABLA_TRANSPOSE_ARGS);
+  for (intptr_t i = 0; i < in->rank; i++) {
+    nabla_text_add(&t->text,
+                   "  %%i%td = arith.constant %td : index\n"
+                   "  %%d%td = tensor.dim %%a0, %%i%td : ",
+                   i, i, i, i);
+    add_type(&t->text, "tensor", in);
+    nabla_text_add(&t->text, "\n");
+  }
+  add_product(t, "r", 0, split);
+  add_product(t, "c", split, in->rank);
+  add_buffers(t, in, out, split);
+  add_word(t, NABLA_TRANSPOSE_X, "p0");
+  add_word(t, NABLA_TRANSPOSE_Y, "p1");
+  snprintf(last, sizeof last, "r%td", split);
+  add_word(t, NABLA_TRANSPOSE_ROWS, last);
+  snprintf(last, sizeof last, "c%td", in->rank);
+  add_word(t, NABLA_TRANSPOSE_COLS, last);
+  add_call(t, in, split, kernel);
+  nabla_text_add(&t->text,
+                 "  %%out = bufferization.to_tensor %%y restrict writable : ");
+  add_type(&t->text, "memref", out);
+  nabla_text_add(&t->text, " to ");
+  add_type(&t->text, "tensor", out);
+  nabla_text_add(&t->text, "\n  return %%out : ");
+  add_type(&t->text, "tensor", out);
+  nabla_text_add(&t->text, "\n}\n");
+}
+
+static nabla_ssa call_transpose(nabla_template *t, const nabla_ssa_tensor *in,
+                                const nabla_ssa_tensor *out, const char *name) {
+  const nabla_ssa value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = func.call @%s(%%v%u) : ", value, name,
+                 in->value);
+  add_signature(&t->text, in, out, "");
+  nabla_text_add(&t->text, "\n");
+  return value;
+}
+
+/* By the kernel of transpose_tiles.h. */
+static bool transpose_by_kernel(nabla_template *t, intptr_t split) {
+  nabla_text name = {0};
+  nabla_ssa_tensor in = nabla_template_operand(t, 0);
+  const nabla_ssa_tensor out = nabla_template_result(t);
+  add_transpose(t, &in, &out, split, &name);
+  nabla_template_open(t);
+  in = nabla_template_operand(t, 0);
+  const nabla_ssa result = call_transpose(t, &in, &out, name.data);
+  nabla_text_deinit(&name);
+  return nabla_template_close(t, result);
+}
+
 bool nabla_lower_transpose(nabla_template *t) {
   int64_t order[NABLA_MAX_RANK];
-  intptr_t map[NABLA_MAX_RANK];
+  intptr_t map[NABLA_MAX_RANK], split;
   bool moves = false;
   nabla_op_integers(t->op, "permutation", order);
+  const nabla_ssa_tensor given = nabla_template_operand(t, 0);
+  if (has_kernel(t, &given, order, &split))
+    return transpose_by_kernel(t, split);
   nabla_template_open(t);
   nabla_ssa_tensor in = nabla_template_operand(t, 0);
   nabla_ssa_tensor shape = nabla_template_result(t);
