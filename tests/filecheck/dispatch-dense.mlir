@@ -9,7 +9,8 @@
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}kernels compute in f32, f16 and bf16
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}a size of the weight is not known
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}nothing is contracted
-// CPU-DAG: llvm.func internal @nabla_fused_dense_
+// CPU-DAG: llvm.func internal @nabla_fused_dense_{{.*}}_batches2_1
+// CPU-DAG: llvm.mlir.global internal constant @nabla_where_fused_dot
 
 // CHECK-LABEL: func.func @linear
 // CHECK: nabla.fused_dot %arg0, %arg1(%arg2) epilogue = ["bias", "silu"] : tensor<?x64xf32>, tensor<128x64xf32>, tensor<128xf32>
@@ -93,4 +94,13 @@ func.func @unknown(%x: tensor<64x64xf32>, %w: tensor<?x64xf32>) -> tensor<64x?xf
 func.func @outer(%x: tensor<640xf32>, %w: tensor<640xf32>) -> tensor<640x640xf32> {
   %y = nabla.dot_general %x, %w contracting = [] x [] : tensor<640xf32>, tensor<640xf32>
   return %y : tensor<640x640xf32>
+}
+
+// Batches, here in the middle as heads are, stay where they are.
+// CHECK-LABEL: func.func @heads
+// CHECK: nabla.fused_dot %arg0, %arg1(%arg2) batching = [0, 2] x [0, 2] contracting = [3] x [3] epilogue = ["add"] : tensor<2x?x4x64xf32>, tensor<2x50x4x64xf32>, tensor<2x4x?x50xf32>
+func.func @heads(%x: tensor<2x?x4x64xf32>, %w: tensor<2x50x4x64xf32>, %r: tensor<2x4x?x50xf32>) -> tensor<2x4x?x50xf32> {
+  %y = nabla.dot_general %x, %w batching = [0, 2] x [0, 2] contracting = [3] x [3] : tensor<2x?x4x64xf32>, tensor<2x50x4x64xf32>
+  %z = nabla.add %y, %r : tensor<2x4x?x50xf32>, tensor<2x4x?x50xf32>
+  return %z : tensor<2x4x?x50xf32>
 }

@@ -310,7 +310,6 @@ static void read_narrow(side *w) {
 
 /* What is known of a contracted size from one operand holds for the other. */
 static const char *objection_to(const side *x, const side *w) {
-  if (x->batches) return "products of batches are computed by loops";
   if (nabla_is_dynamic(x->shape[x->contracted]) && x->joined[x->contracted] > 1)
     return "more than one contracted dimension is not known";
   if (products(x, w) < LEAST_PRODUCTS) return "the product is small";

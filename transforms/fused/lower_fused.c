@@ -111,8 +111,8 @@ static bool gather(nabla_fused_lowering *l) {
 }
 
 /* Loads dimension `dim` of argument `index` as an i64, once. */
-static void add_dim(nabla_fused_lowering *l, const char *name, intptr_t index,
-                    int dim) {
+void nabla_fused_add_dim(nabla_fused_lowering *l, const char *name,
+                         intptr_t index, int dim) {
   nabla_text_add(&l->text,
                  "  %%%s_i = arith.constant %d : index\n"
                  "  %%%s_d = tensor.dim %%a%d, %%%s_i : ",
@@ -123,49 +123,88 @@ static void add_dim(nabla_fused_lowering *l, const char *name, intptr_t index,
                  name);
 }
 
-static void require(nabla_fused_lowering *l, intptr_t argument, int dim,
-                    const char *equals) {
+/* `known`: whether %EQUALS is known when the program is compiled. */
+static void require(nabla_fused_lowering *l, intptr_t argument, int64_t dim,
+                    const char *equals, bool known) {
   char name[32];
   MlirType type = mlirValueGetType(l->operands[argument]);
-  MlirType x = mlirValueGetType(l->operands[0]);
-  bool known =
-      strcmp(equals, "m") != 0 ||
-      !nabla_is_dynamic(mlirShapedTypeGetDimSize(x, (intptr_t)l->dims.x_free));
-  if (known && !nabla_is_dynamic(mlirShapedTypeGetDimSize(type, dim)))
+  if (known && !nabla_is_dynamic(mlirShapedTypeGetDimSize(type, (intptr_t)dim)))
     return; /* both are static: verified */
-  snprintf(name, sizeof name, "r%d_%d", (int)argument, dim);
-  add_dim(l, name, argument, dim);
+  snprintf(name, sizeof name, "r%d_%d", (int)argument, (int)dim);
+  nabla_fused_add_dim(l, name, argument, (int)dim);
   nabla_text_add(&l->text,
                  "  func.call @nabla_require_equal(%%%s, %%%s, %%where) : "
                  "(i64, i64, !llvm.ptr) -> ()\n",
                  name, equals);
 }
 
+static bool is_known(const nabla_fused_lowering *l, int64_t dim_of_x) {
+  MlirType x = mlirValueGetType(l->operands[0]);
+  return !nabla_is_dynamic(mlirShapedTypeGetDimSize(x, (intptr_t)dim_of_x));
+}
+
+/* The batches of argument `index`, in the dimensions `dims` (NULL: the first
+ * ones), are as many as those of x. */
+static void require_batches(nabla_fused_lowering *l, intptr_t index,
+                            const int64_t *dims) {
+  char name[32];
+  for (intptr_t i = 0; i < l->dims.batches; i++) {
+    (void)snprintf(name, sizeof name, "batch%d", (int)i);
+    require(l, index, dims ? dims[i] : i, name,
+            is_known(l, l->dims.x_batch[i]));
+  }
+}
+
 /* What is not known to agree before the run is checked in it. */
 static void add_checks(nabla_fused_lowering *l) {
+  char name[32];
+  const nabla_fused_dims *d = &l->dims;
   nabla_text_add(&l->text,
                  "  %%n = arith.constant %llu : i64\n"
                  "  %%k = arith.constant %llu : i64\n"
                  "  %%where = llvm.mlir.addressof @nabla_where_fused_dot : "
                  "!llvm.ptr\n",
                  (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
-  add_dim(l, "m", 0, (int)l->dims.x_free);
-  require(l, 0, (int)l->dims.x_contracted, "k");
+  nabla_fused_add_dim(l, "m", 0, (int)d->x_free);
+  for (intptr_t i = 0; i < d->batches; i++) {
+    (void)snprintf(name, sizeof name, "batch%d", (int)i);
+    nabla_fused_add_dim(l, name, 0, (int)d->x_batch[i]);
+  }
+  require(l, 0, d->x_contracted, "k", true);
+  require_batches(l, 1, d->w_batch);
   intptr_t at = 1 + l->call.components;
   for (uint32_t i = 0; i < l->spec.step_count; i++) {
     if (l->spec.steps[i] == NABLA_STEP_BIAS) {
-      require(l, at++, 0, "n");
+      require(l, at++, 0, "n", true);
     } else if (l->spec.steps[i] == NABLA_STEP_ADD) {
-      require(l, at, 0, "m");
-      require(l, at++, 1, "n");
+      require_batches(l, at, NULL);
+      require(l, at, d->batches, "m", is_known(l, d->x_free));
+      require(l, at++, d->batches + 1, "n", true);
     }
   }
 }
 
+/* The memory of the result, whose batches and rows may not be known. */
+static void add_result(nabla_fused_lowering *l) {
+  nabla_text sizes = {0};
+  MlirType type = l->call.result;
+  for (intptr_t i = 0; i <= l->dims.batches; i++) {
+    if (!nabla_is_dynamic(mlirShapedTypeGetDimSize(type, i))) continue;
+    if (sizes.size) nabla_text_add(&sizes, ", %%");
+    if (i < l->dims.batches)
+      nabla_text_add(&sizes, "batch%d_d", (int)i);
+    else
+      nabla_text_add(&sizes, "m_d");
+  }
+  nabla_kernel_args_result(&l->call, sizes.data ? sizes.data : "");
+  l->text.failed |= sizes.failed;
+  nabla_text_deinit(&sizes);
+}
+
 static void add_call(nabla_fused_lowering *l) {
   const nabla_kernel_args *w = &l->call;
-  bool open = nabla_is_dynamic(mlirShapedTypeGetDimSize(w->result, 0));
-  nabla_kernel_args_result(w, open ? "m_d" : "");
+  char kernel[32], grain[32];
+  add_result(l);
   nabla_kernel_args_input(w, NABLA_ARG_X, 0);
   nabla_kernel_args_store(w, NABLA_ARG_M, "m");
   nabla_kernel_args_components(w);
@@ -173,14 +212,31 @@ static void add_call(nabla_fused_lowering *l) {
     nabla_kernel_args_input(
         w, NABLA_ARG_EPILOGUE + (int)(i - 1 - w->components), i);
   nabla_kernel_args_pointer(w);
+  nabla_fused_add_batch_args(l);
   nabla_fused_add_classes(l);
   nabla_fused_add_prepare(l);
-  nabla_text_add(
-      &l->text,
-      "  func.call @nabla_parallel(%%kernel%s, %%wp, %%n, %%grain%s) : "
-      "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
-      nabla_fused_chosen(l), nabla_fused_chosen(l));
+  (void)snprintf(kernel, sizeof kernel, "kernel%s", nabla_fused_chosen(l));
+  (void)snprintf(grain, sizeof grain, "grain%s", nabla_fused_chosen(l));
+  nabla_fused_add_parallel(l, kernel, "n", grain, 0);
   nabla_kernel_args_return(w);
+}
+
+/* The dimensions of batches, which the kernel's name does not have. */
+static void name_batches(nabla_fused_lowering *l) {
+  const nabla_fused_dims *d = &l->dims;
+  MlirType w = mlirValueGetType(l->operands[1]);
+  nabla_text_add(&l->function, "_batch_%d%d%d%d", (int)d->x_free,
+                 (int)d->x_contracted, (int)d->w_free, (int)d->w_contracted);
+  for (intptr_t i = 0; i < d->batches; i++)
+    nabla_text_add(&l->function, "_%dx%d", (int)d->x_batch[i],
+                   (int)d->w_batch[i]);
+  for (intptr_t i = 0; i < mlirShapedTypeGetRank(w); i++) {
+    int64_t size = mlirShapedTypeGetDimSize(w, i);
+    if (nabla_is_dynamic(size))
+      nabla_text_add(&l->function, "_d");
+    else
+      nabla_text_add(&l->function, "_%lld", (long long)size);
+  }
 }
 
 /* The kernel's name and, of what differs between its callers, the shapes. */
@@ -197,12 +253,16 @@ static void name_function(nabla_fused_lowering *l) {
         nabla_text_add(&l->function, "_%lld", (long long)dim);
     }
   }
+  if (l->dims.batches) name_batches(l);
 }
 
 /* The words are on the stack of a function of their own: where the operation
  * stands could be in a loop. */
 static void add_function(nabla_fused_lowering *l) {
-  for (uint32_t i = 0; i < l->class_count; i++) nabla_fused_add_kernel(l, i);
+  for (uint32_t i = 0; i < l->class_count; i++) {
+    nabla_fused_add_kernel(l, i);
+    nabla_fused_add_batches(l, i);
+  }
   nabla_text_add(&l->text, "\nfunc.func private @%s", l->function.data);
   if (nabla_module_has(l->op, l->function.data)) {
     nabla_kernel_args_signature(&l->call, false, false);

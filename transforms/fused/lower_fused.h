@@ -20,6 +20,7 @@ typedef struct nabla_fused_lowering {
   MlirValue operands[NABLA_KERNEL_ARGS];
   intptr_t count;
   nabla_kernel_args call; /* with the types of these */
+  unsigned serial;        /* of values that the text names */
 } nabla_fused_lowering;
 
 /* The lowering of CPUs: a nabla.fused_dot becomes a call of a function that
@@ -35,6 +36,29 @@ void nabla_fused_add_classes(nabla_fused_lowering *l);
 
 /* Appends the workspace and the call that fills it, where one is needed. */
 void nabla_fused_add_prepare(nabla_fused_lowering *l);
+
+/* Appends %NAME: dimension `dim` of argument `index` as an i64. */
+void nabla_fused_add_dim(nabla_fused_lowering *l, const char *name,
+                         intptr_t index, int dim);
+
+/* lower_fused_batches.c: appends the functions that call those of a class's
+ * kernel for the batches; their arguments, from %batchI, the sizes of the
+ * batch; and of these the bytes between workspaces, %work_step. Nothing where
+ * there are no batches. */
+void nabla_fused_add_batches(nabla_fused_lowering *l, uint32_t class);
+void nabla_fused_add_batch_args(nabla_fused_lowering *l);
+void nabla_fused_add_work_step(nabla_fused_lowering *l);
+
+/* The name of the function that calls @KERNEL_SUFFIX for the batches; without
+ * batches the kernel's. */
+void nabla_fused_batches_name(const nabla_fused_lowering *l, uint32_t class,
+                              const char *suffix, nabla_text *out);
+
+/* Appends the call of `nabla_parallel` with the kernel function %KERNEL, for
+ * [0, %LIMIT) of each batch in units of %GRAIN. `flags`: bits of the grain. */
+void nabla_fused_add_parallel(nabla_fused_lowering *l, const char *kernel,
+                              const char *limit, const char *grain,
+                              uint64_t flags);
 
 /* What follows the name of a value that differs between classes. */
 const char *nabla_fused_chosen(const nabla_fused_lowering *l);

@@ -31,14 +31,23 @@ static void add_constant(nabla_fused_lowering *l, const char *name,
                  class, (unsigned long long)value);
 }
 
+/* %NAMEC: the function that runs @KERNEL_SUFFIX of a class. */
+static void add_address(nabla_fused_lowering *l, const char *name,
+                        uint32_t class, const char *suffix) {
+  nabla_text symbol = {0};
+  nabla_fused_batches_name(l, class, suffix, &symbol);
+  nabla_text_add(&l->text, "  %%%s%u = llvm.mlir.addressof @%s : !llvm.ptr\n",
+                 name, class, symbol.data ? symbol.data : "");
+  l->text.failed |= symbol.failed;
+  nabla_text_deinit(&symbol);
+}
+
 /* For each class: %isC whether M is at most its largest, %kernelC, %grainC. */
 void nabla_fused_add_classes(nabla_fused_lowering *l) {
   for (uint32_t i = 0; i < l->class_count; i++) {
     nabla_kernel kernel;
     nabla_fused_describe(&l->classes[i], &kernel);
-    nabla_text_add(&l->text,
-                   "  %%kernel%u = llvm.mlir.addressof @%s : !llvm.ptr\n", i,
-                   l->names[i].data);
+    add_address(l, "kernel", i, "");
     add_constant(l, "grain", i, kernel.grain);
     if (i + 1 == l->class_count) break;
     add_constant(l, "most", i, l->classes[i].m_max);
@@ -64,9 +73,7 @@ static void add_prepare_class(nabla_fused_lowering *l, uint32_t class) {
   int has = nabla_fused_has_prepare(spec);
   uint64_t row = 0, tile = has ? kernel.workspace.rows : 1;
   if (has) (void)nabla_kernel_tiles_size(&kernel.workspace, 1, spec->k, &row);
-  nabla_text_add(&l->text,
-                 "  %%prepare%u = llvm.mlir.addressof @%s%s : !llvm.ptr\n",
-                 class, l->names[class].data, has ? "_prepare" : "");
+  add_address(l, "prepare", class, has ? "_prepare" : "");
   add_constant(l, "tile", class, tile);
   add_constant(l, "one_size", class, row);
   nabla_text_add(&l->text,
@@ -88,22 +95,28 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l) {
   add_choice(l, "size", "i64");
   add_choice(l, "tile", "i64");
   const char *at = nabla_fused_chosen(l);
+  if (l->dims.batches)
+    nabla_text_add(&l->text,
+                   "  %%lines = arith.constant 64 : i64\n"
+                   "  %%line_count = arith.ceildivui %%size%s, %%lines : i64\n"
+                   "  %%work_step = arith.muli %%line_count, %%lines : i64\n"
+                   "  %%work_size = arith.muli %%work_step, %%batches : i64\n",
+                   at);
+  nabla_fused_add_work_step(l);
   nabla_text_add(
       &l->text,
-      "  %%bytes = arith.index_cast %%size%s : i64 to index\n"
+      "  %%bytes = arith.index_cast %%%s%s : i64 to index\n"
       "  %%work = memref.alloc(%%bytes) {alignment = 64 : i64} : memref<?xi8>\n"
       "  %%work_i = memref.extract_aligned_pointer_as_index %%work : "
       "memref<?xi8> -> index\n"
       "  %%work_q = arith.index_cast %%work_i : index to i64\n",
-      at);
+      l->dims.batches ? "work_size" : "size", l->dims.batches ? "" : at);
   nabla_kernel_args_store(&l->call, NABLA_ARG_WORKSPACE, "work_q");
-  nabla_text_add(&l->text,
-                 "  %%whole = arith.constant %lld : i64\n"
-                 "  %%whole_tile = arith.ori %%tile%s, %%whole : i64\n"
-                 "  func.call @nabla_parallel(%%prepare%s, %%wp, %%rows%s, "
-                 "%%whole_tile) : "
-                 "(!llvm.ptr, !llvm.ptr, i64, i64) -> ()\n",
-                 (long long)NABLA_PARALLEL_WHOLE, at, at, at);
+  char prepare[32], rows[32], tile[32];
+  (void)snprintf(prepare, sizeof prepare, "prepare%s", at);
+  (void)snprintf(rows, sizeof rows, "rows%s", at);
+  (void)snprintf(tile, sizeof tile, "tile%s", at);
+  nabla_fused_add_parallel(l, prepare, rows, tile, NABLA_PARALLEL_WHOLE);
 }
 
 /* The kernel of a class, declared when the module has it. */

@@ -2,6 +2,7 @@
 #include "transforms/fused/single_gemm.h"
 
 #include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
 #include <string.h>
 
 #include "transforms/ir/ir.h"
@@ -32,7 +33,8 @@ static bool is_product(MlirOperation function) {
   if (mlirOperationIsNull(end) || mlirOperationGetNumOperands(end) != 1)
     return false;
   MlirOperation product = nabla_defining_op(mlirOperationGetOperand(end, 0));
-  if (mlirOperationIsNull(product) || !nabla_is(product, "nabla.fused_dot"))
+  if (mlirOperationIsNull(product) || !nabla_is(product, "nabla.fused_dot") ||
+      mlirShapedTypeGetRank(nabla_result_type(product, 0)) != 2)
     return false;
   MlirOperation op = mlirBlockGetFirstOperation(block);
   for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
