@@ -20,8 +20,14 @@
 #define PANEL   256u
 #define DEPTH   4u /* elements of k at a time */
 
+/* Columns of a dense weight that a thread has at least: whole pages of f32 are
+ * read in order. */
+#define DENSE_GRAIN 256u
+
+/* Of a dense weight a line is one vector, whatever its bytes. */
 static unsigned elements_of(const nabla_fused_spec *spec) {
-  return 512 / spec->format.encoding->bits;
+  return nabla_spec_is_dense(spec) ? NABLA_LANES
+                                   : 512 / spec->format.encoding->bits;
 }
 
 static uint64_t stride_of(const nabla_fused_spec *spec) {
@@ -34,6 +40,7 @@ static int has_lines(const nabla_fused_spec *spec) {
   if (spec->n % elements || spec->offset % elements ||
       stride_of(spec) % elements)
     return 0;
+  if (nabla_spec_is_dense(spec)) return 1;
   if (spec->format.granularity != NABLA_PER_BLOCK || block >= elements)
     return block % elements == 0;
   return elements / block <= NABLA_LANES;
@@ -43,9 +50,11 @@ static int applies(const nabla_fused_spec *spec) {
   return !nabla_spec_is_row(spec) && nabla_spec_last_m(spec) == 1 && spec->n &&
          spec->k && spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
-         spec->format.encoding && spec->format.encoding->bits > 1 &&
-         NABLA_HAS(spec->features, AVX512F) &&
-         spec->w_type == NABLA_DTYPE_F32 && has_lines(spec) &&
+         ((nabla_spec_is_dense(spec) &&
+           (spec->w_type == spec->dense || spec->w_type == NABLA_DTYPE_F32)) ||
+          (spec->format.encoding && spec->format.encoding->bits > 1 &&
+           spec->w_type == NABLA_DTYPE_F32)) &&
+         NABLA_HAS(spec->features, AVX512F) && has_lines(spec) &&
          !nabla_format_is_llm_int8(&spec->format);
 }
 
@@ -72,7 +81,18 @@ typedef struct code_line {
   nabla_ssa dwords, factor, zeros;
 } code_line;
 
+/* The same of a dense weight: its values, f32, and x. */
+static code_line load_values(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
+  nabla_array_ref array = {e->codes, e->spec->dense};
+  code_line result = {.dwords = k_read_lanes(e, array, flat, NABLA_LANES),
+                      .factor = x};
+  nabla_ssa next = k_add_constant(e, flat, DEPTH * stride_of(e->spec));
+  k_prefetch(e, e->codes, nabla_emit_code_byte(e, next));
+  return result;
+}
+
 static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
+  if (nabla_spec_is_dense(e->spec)) return load_values(e, flat, x);
   nabla_ssa byte = nabla_emit_code_byte(e, flat);
   nabla_ssa scales = lanes_of(e, flat, nabla_emit_scale_at);
   code_line result = {.dwords = k_load(e, "vector<16xi32>", e->codes, byte, 1),
@@ -87,9 +107,22 @@ static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
   return result;
 }
 
+/* Adds `depth` vectors of a dense weight to the sums of their columns. */
+static void add_values(nabla_emitter *e, const code_line *lines, unsigned depth,
+                       nabla_ssa column) {
+  nabla_ssa sum = k_read_lanes(e, sums_of(e), column, NABLA_LANES);
+  for (unsigned d = 0; d < depth; d++)
+    sum = k_fma(e, NABLA_VECTOR, lines[d].dwords, lines[d].factor, sum);
+  k_write_lanes(e, sums_of(e), column, sum);
+}
+
 /* Adds `depth` lines at the same columns to their sums. */
 static void add_lines(nabla_emitter *e, const code_line *lines, unsigned depth,
                       nabla_ssa column) {
+  if (nabla_spec_is_dense(e->spec)) {
+    add_values(e, lines, depth, column);
+    return;
+  }
   unsigned bits = e->spec->format.encoding->bits;
   for (unsigned i = 0; i < 32 / bits; i++) {
     nabla_ssa at = k_add_constant(e, column, (uint64_t)i * NABLA_LANES);
@@ -142,6 +175,13 @@ static void add_to_totals(nabla_emitter *e, nabla_ssa count, int is_first) {
   k_write_lanes(e, sums, at, total);
   k_write_lanes(e, sums, loop.induction, zero);
   k_loop_end(e, &loop, NULL);
+}
+
+/* Writes the totals of a dense weight, which are in order. */
+static void finish_values(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
+  nabla_ssa totals = k_i64(e, (uint64_t)COLUMNS * 4);
+  nabla_emit_finish_row(e, k_address(e, e->scratch, totals), k_i64(e, 0), first,
+                        count);
 }
 
 /* Writes the totals: that of column 16 * j + c, in a line whose dwords hold
@@ -198,17 +238,21 @@ static void run(nabla_emitter *e) {
   add_panel(e, first, count, panels.induction);
   add_to_totals(e, count, 0);
   k_loop_end(e, &panels, NULL);
-  finish(e, first, count);
+  if (nabla_spec_is_dense(e->spec))
+    finish_values(e, first, count);
+  else
+    finish(e, first, count);
   k_loop_end(e, &columns, NULL);
 }
 
-/* A line of 128 codes takes some 5 ns. */
+/* A line of 128 codes takes some 5 ns; a vector of a dense weight one. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
+  if (nabla_spec_is_dense(spec)) return 1000.0 / NABLA_LANES * (double)m;
   return 5000.0 / elements_of(spec) * (double)m;
 }
 
 static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
-  out->grain = elements_of(spec);
+  out->grain = nabla_spec_is_dense(spec) ? DENSE_GRAIN : elements_of(spec);
 }
 
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
