@@ -41,7 +41,7 @@ def ulps(kind, want, count=8):
     """What a function may be off by, before it is rounded to its type."""
     if kind == "f64":
         return count * harness.ulp("f64", np.abs(want))
-    return 0.52 * harness.ulp("f32", np.abs(want))
+    return 2.02 * harness.ulp("f32", np.abs(want))  # in clusters
 
 
 STEEP = {"silu": (None, 1.11), "gelu": (None, 1.14)}
@@ -622,7 +622,8 @@ def plan_cumsum(b):
 
 
 def exponentials(name, x, dim):
-    """(numbers, error) of what divides by a sum of exponentials in f64."""
+    """(numbers, error) of what divides by a sum of exponentials: in f64, or in
+    clusters in f32."""
     a = x.data
     if not x.shape[dim] or not np.all(np.isfinite(a)):
         raise Reject
@@ -630,7 +631,7 @@ def exponentials(name, x, dim):
     top = a.max(axis=dim, keepdims=True)
     e = np.exp(a - top)
     total = e.sum(axis=dim, keepdims=True)
-    tiny = (x.shape[dim] + 16) * 2.0 ** -52
+    tiny = (x.shape[dim] + 16) * 2.0 ** (-52 if x.kind == "f64" else -23)
     with np.errstate(all="ignore"):
         if name == "softmax":
             want = e / total

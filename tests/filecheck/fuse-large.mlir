@@ -1,6 +1,6 @@
 // Loops of elementwise operations hold at most 64 of the program; up to 64 are
 // one loop, as upstream fuses them.
-// RUN: nabla-opt "%s" --nabla-cpu --mlir-print-ir-after=nabla-fuse-large-end --mlir-disable-threading 2>&1 >/dev/null | FileCheck "%s"
+// RUN: nabla-opt "%s" --pass-pipeline="builtin.module(nabla-to-linalg,nabla-lower-switch,nabla-outs-to-ins,func.func(convert-elementwise-to-linalg),nabla-resolve-dims,nabla-fuse-large,func.func(linalg-fuse-elementwise-ops,nabla-fuse-large-end,canonicalize,cse))" --mlir-print-ir-after=nabla-fuse-large-end --mlir-disable-threading 2>&1 >/dev/null | FileCheck "%s"
 
 !t = tensor<4x8xf32>
 !d = tensor<?x8xf32>

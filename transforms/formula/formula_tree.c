@@ -13,8 +13,18 @@ static const nabla_formula formulas[] = {
 #define FORMULA(id, arguments, text) {#id, arguments, text},
 #include "transforms/formula/formulas.def"
 #undef FORMULA
+#define MATH(id, type, arguments, text) {#id "_f32", arguments, text},
+#include "transforms/formula/math.def"
+#undef MATH
 };
-enum { FORMULAS = sizeof formulas / sizeof *formulas, MAX_NAME = 24 };
+enum {
+#define FORMULA(id, arguments, text) FORMULA_##id,
+#include "transforms/formula/formulas.def"
+#undef FORMULA
+  OWN_FORMULAS, /* those of formulas.def come first */
+  FORMULAS = sizeof formulas / sizeof *formulas,
+  MAX_NAME = 24
+};
 
 static const struct {
   const char *name;
@@ -27,8 +37,33 @@ static const struct {
 };
 
 const nabla_formula *nabla_formulas(size_t *out_count) {
-  *out_count = FORMULAS;
+  *out_count = OWN_FORMULAS;
   return formulas;
+}
+
+const nabla_formula *nabla_formulas_of_f32(size_t *out_count) {
+  *out_count = FORMULAS - OWN_FORMULAS;
+  return formulas + OWN_FORMULAS;
+}
+
+bool nabla_formula_is_wide(const nabla_formula *formula) {
+  enum { f32, f64 };
+  static const bool wide[] = {
+#define MATH(id, type, arguments, text) type,
+#include "transforms/formula/math.def"
+#undef MATH
+      true};
+  const size_t at = (size_t)(formula - formulas);
+  return at < OWN_FORMULAS || wide[at - OWN_FORMULAS];
+}
+
+const nabla_formula *nabla_formula_of_f32(const char *name) {
+  const size_t length = strlen(name);
+  for (size_t i = OWN_FORMULAS; i < FORMULAS; i++)
+    if (!strncmp(formulas[i].name, name, length) &&
+        !strcmp(formulas[i].name + length, "_f32"))
+      return &formulas[i];
+  return NULL;
 }
 
 const nabla_formula *nabla_formula_find(const char *name) {

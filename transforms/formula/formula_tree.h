@@ -13,7 +13,8 @@
  *
  * Both sides of a choice are computed. Comparisons are false of NaN but for !=.
  * Names are arguments, definitions, inf and nan. Functions are rows of
- * formulas.def and of words.def: abs, sqrt, copysign(x, y), rint (|x| < 2^51),
+ * formulas.def and of words.def: abs, sqrt, copysign(x, y), rint (|x| < 2^51;
+ * 2^22 of f32), power(n) = 2^n of an integer n for which that is normal,
  * scale(x, n) = x 2^n for an integer n within +-2000, exponent(x) and
  * mantissa(x) in [1, 2) of a normal x > 0, poly(x, c0, c1, ...), head(x): x
  * with its lowest 27 bits 0, and far_turns, far_rest (transforms/lower/
@@ -24,12 +25,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A row of formulas.def. */
+/* A row of formulas.def, or of math.def, whose name then ends in "_f32". */
 typedef struct nabla_formula {
   const char *name, *arguments, *text; /* arguments: "x" or "x y" */
 } nabla_formula;
 
 const nabla_formula *nabla_formulas(size_t *out_count);
+/* The rows of math.def, and the one of a function ("exp"), or NULL. */
+const nabla_formula *nabla_formulas_of_f32(size_t *out_count);
+const nabla_formula *nabla_formula_of_f32(const char *name);
+/* Whether it is computed in f64, else in f32. */
+bool nabla_formula_is_wide(const nabla_formula *formula);
 /* NULL when there is none of this name. */
 const nabla_formula *nabla_formula_find(const char *name);
 int nabla_formula_argument_count(const nabla_formula *formula);

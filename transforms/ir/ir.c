@@ -283,6 +283,19 @@ static MlirModule parse(MlirOperation at, const char *text) {
   return module;
 }
 
+bool nabla_module_add(MlirOperation at, const nabla_text *text) {
+  if (text->failed) {
+    nabla_error_at(at, "has a lowering that is too large");
+    return false;
+  }
+  MlirModule parsed = parse(at, text->data);
+  if (mlirModuleIsNull(parsed)) return false;
+  move_symbols(mlirModuleGetOperation(parsed), module_of(at),
+               (MlirOperation){NULL}, mlirOperationGetLocation(at));
+  mlirModuleDestroy(parsed);
+  return true;
+}
+
 /* Moves the body of `block` before `op`; returns its terminator. */
 static MlirOperation move_body(MlirBlock block, MlirOperation op) {
   MlirLocation location = mlirOperationGetLocation(op);

@@ -88,6 +88,11 @@ void nabla_text_add_attribute(nabla_text *text, MlirAttribute attribute);
 /* Whether the module around `op` has a symbol of this name. */
 bool nabla_module_has(MlirOperation op, const char *symbol);
 
+/* Adds the symbols of `text`, a module, that the module around `at` lacks.
+ * False when it does not parse, which is reported as a defect of the lowering.
+ */
+bool nabla_module_add(MlirOperation at, const nabla_text *text);
+
 /* Replaces an op by text. `text` is a module with a function @t of one block
  * whose arguments are `operands`: its body is moved before `op`, what it
  * returns replaces the op's results, the op is erased. Other symbols of the

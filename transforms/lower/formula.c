@@ -77,6 +77,11 @@ static nabla_ssa emit_scale(nabla_template *t, const nabla_ssa *x) {
   return nabla_emit_two(t, "mulf", y, power_of_two(t, rest), "f64");
 }
 
+static nabla_ssa emit_power(nabla_template *t, const nabla_ssa *x) {
+  return power_of_two(t,
+                      k_op(&t->emit, "arith.fptosi %%v%u : f64 to i64", x[0]));
+}
+
 static nabla_ssa emit_exponent(nabla_template *t, const nabla_ssa *x) {
   nabla_ssa bits = with_bits(t, bits_of(t, x[0]), "shrui", 52);
   bits = with_bits(t, bits, "subi", 1023);
@@ -150,6 +155,7 @@ static nabla_formula_value on_word(void *self, nabla_formula_word word,
       [NABLA_WORD_sqrt] = emit_sqrt,
       [NABLA_WORD_copysign] = emit_copysign,
       [NABLA_WORD_rint] = emit_rint,
+      [NABLA_WORD_power] = emit_power,
       [NABLA_WORD_scale] = emit_scale,
       [NABLA_WORD_exponent] = emit_exponent,
       [NABLA_WORD_mantissa] = emit_mantissa,

@@ -1,0 +1,72 @@
+// Clusters: which operations one kernel computes, and in how many passes.
+// RUN: nabla-opt "%s" --nabla-decompose --nabla-cluster --remarks-filter='nabla.*' 2>&1 | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-decompose --nabla-cluster=no-fusion=on 2>&1 | FileCheck "%s" --check-prefix=OFF
+// OFF-NOT: nabla_cluster
+
+!t = tensor<64x256xf32>
+!r = tensor<64xf32>
+!v = tensor<256xf32>
+
+// A broadcast is read where it is used; two results.
+// CHECK-DAG: computes add, mul, tanh, neg by one kernel: 1 pass over each row, 3 inputs, 2 results
+func.func @chain(%a: !t, %b: !t, %v: !v) -> (!t, !t) {
+  %w = nabla.broadcast_in_dim %v dims = [1] : !v -> !t
+  %0 = nabla.add %a, %b : !t, !t
+  %1 = nabla.mul %0, %w : !t, !t
+  %2 = nabla.tanh %1 : !t
+  %3 = nabla.neg %1 : !t
+  return %2, %3 : !t, !t
+}
+
+// Softmax with what is in front of it and behind it: maximum, sum, result.
+// CHECK-DAG: computes add, softmax, relu by one kernel: 3 passes over each row, 2 inputs, 1 results
+func.func @softmax(%a: !t, %b: !t) -> !t {
+  %0 = nabla.add %a, %b : !t, !t
+  %1 = nabla.softmax %0 dim = 1 : !t
+  %2 = nabla.relu %1 : !t
+  return %2 : !t
+}
+
+// CHECK-DAG: computes mul, reduce, add, rsqrt, mul, mul by one kernel: 2 passes over each row, 2 inputs, 1 results
+func.func @rms_norm(%x: !t, %w: !v) -> !t {
+  %0 = nabla.rms_norm %x, %w eps = 1.0e-5 : !t, !v
+  return %0 : !t
+}
+
+// CHECK-DAG: computes reduce, sub, mul, reduce, add, rsqrt, mul, mul, add by one kernel: 3 passes over each row, 3 inputs, 1 results
+func.func @layer_norm(%x: !t, %w: !v, %b: !v) -> !t {
+  %0 = nabla.layer_norm %x, %w, %b eps = 1.0e-5 : !t, !v, !v
+  return %0 : !t
+}
+
+// A use of a result ends its cluster: the slice stands between two of them.
+// CHECK-DAG: computes exp by one kernel: 1 pass over all elements, 1 inputs, 1 results
+// CHECK-DAG: computes add by one kernel: 1 pass over all elements, 2 inputs, 1 results
+func.func @between(%a: !t) -> !t {
+  %0 = nabla.exp %a : !t
+  %1 = nabla.flip %0 dims = [0] : !t
+  %2 = nabla.add %0, %1 : !t, !t
+  return %2 : !t
+}
+
+// No exp and no division is computed in a product: it reads the softmax.
+// CHECK-LABEL: func.func @attend
+// CHECK: %[[P:.*]] = call @nabla_cluster_call_{{[0-9]+}}_softmax(
+// CHECK-NEXT: nabla.dot_general %[[P]]
+func.func @attend(%s: !t, %v: tensor<256x32xf32>) -> tensor<64x32xf32> {
+  %p = nabla.softmax %s dim = 1 : !t
+  %y = nabla.dot_general %p, %v contracting = [1] x [0] : !t, tensor<256x32xf32>
+  return %y : tensor<64x32xf32>
+}
+
+// Too small for a call, other types, and other dimensions: as before.
+// CHECK-LABEL: func.func @others
+// CHECK: nabla.add
+// CHECK: nabla.mul
+// CHECK: nabla.reduce
+func.func @others(%a: tensor<4xf32>, %b: tensor<4096xi32>, %c: !t) -> (tensor<4xf32>, tensor<4096xi32>, !v) {
+  %0 = nabla.add %a, %a : tensor<4xf32>, tensor<4xf32>
+  %1 = nabla.mul %b, %b : tensor<4096xi32>, tensor<4096xi32>
+  %2 = nabla.reduce sum %c dims = [0] : !t
+  return %0, %1, %2 : tensor<4xf32>, tensor<4096xi32>, !v
+}

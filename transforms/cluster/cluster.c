@@ -1,0 +1,261 @@
+/* nabla-cluster: forms clusters of elementwise operations and reductions, and
+ * puts the call of a function in the place of each. Equal clusters share a
+ * kernel, and its function. */
+#include "transforms/cluster/cluster.h"
+
+#include <mlir-c/BuiltinAttributes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/ops.h"
+#include "transforms/cluster/call.h"
+#include "transforms/ir/target.h"
+#include "transforms/passes.h"
+
+/* A kernel or function of the module, whose text is the same but for the name
+ * in front of the first '('. */
+typedef struct made {
+  char *text;
+  char name[64];
+} made;
+
+typedef struct clustering {
+  MlirOperation module;
+  nabla_features features;
+  made *all;
+  size_t count, capacity;
+  unsigned number; /* of the next name */
+} clustering;
+
+/* A name that the module does not have. */
+static void new_name(clustering *s, const char *what, const char *op,
+                     char out[64]) {
+  do {
+    (void)snprintf(out, 64, "nabla_cluster%s_%u_%.24s", what, s->number++, op);
+  } while (nabla_module_has(s->module, out));
+}
+
+static const made *find(const clustering *s, const char *text) {
+  for (size_t i = 0; i < s->count; i++)
+    if (!strcmp(strchr(s->all[i].text, '('), strchr(text, '(')))
+      return &s->all[i];
+  return NULL;
+}
+
+static bool keep(clustering *s, const nabla_text *text, const char *name) {
+  if (s->count == s->capacity) {
+    const size_t capacity = s->capacity ? 2 * s->capacity : 16;
+    made *all = realloc(s->all, capacity * sizeof *all);
+    if (!all) return false;
+    s->all = all;
+    s->capacity = capacity;
+  }
+  made *m = &s->all[s->count];
+  m->text = malloc(text->size + 1);
+  if (!m->text) return false;
+  memcpy(m->text, text->data, text->size + 1);
+  (void)snprintf(m->name, sizeof m->name, "%s", name);
+  s->count++;
+  return true;
+}
+
+/* Adds what `text` defines to the module, unless it has that already; `name`
+ * becomes the name there. */
+static bool add(clustering *s, MlirOperation at, const nabla_text *text,
+                char name[64]) {
+  if (text->failed)
+    return mlirLogicalResultIsSuccess(
+        nabla_error_at(at, "has a cluster that is too large"));
+  const made *old = find(s, text->data);
+  if (old) {
+    (void)snprintf(name, 64, "%s", old->name);
+    return true;
+  }
+  return keep(s, text, name);
+}
+
+/* The name of the last operation without the dialect's. */
+static const char *op_name(MlirOperation op) {
+  return nabla_op_find(op)->name + strlen("nabla.");
+}
+
+static void remark(const nabla_cluster *c, const nabla_block_index *index,
+                   MlirLocation location) {
+  nabla_text text = {0};
+  nabla_text_add(&text, "computes ");
+  for (int i = 0; i < c->member_count && text.size < 400; i++)
+    nabla_text_add(&text, "%s%s", i ? ", " : "",
+                   op_name(index->ops[c->members[i]]));
+  nabla_text_add(
+      &text, " by one kernel: %d pass%s over %s, %d inputs, %d results",
+      c->passes, c->passes == 1 ? "" : "es",
+      c->split ? "each row" : "all elements", c->input_count, c->output_count);
+  if (text.data)
+    nablaOptimizationRemark(location, false, "Cluster", "nabla-cluster",
+                            text.data);
+  nabla_text_deinit(&text);
+}
+
+/* Results of the call in the place of those of the members. Broadcasts of them
+ * that are still used stand behind the call. */
+static void replace(const nabla_cluster *c, const nabla_block_index *index,
+                    MlirOperation call) {
+  for (int i = 0; i < c->output_count; i++)
+    mlirValueReplaceAllUsesOfWith(c->outputs[i].value,
+                                  mlirOperationGetResult(call, i));
+  for (int i = c->member_count; i-- > 0;) {
+    MlirOperation member = index->ops[c->members[i]];
+    for (MlirOpOperand use =
+             mlirValueGetFirstUse(mlirOperationGetResult(member, 0));
+         !mlirOpOperandIsNull(use);
+         use = mlirValueGetFirstUse(mlirOperationGetResult(member, 0)))
+      nabla_op_erase(mlirOpOperandGetOwner(use));
+    nabla_op_erase(member);
+  }
+}
+
+static void move_broadcasts(const nabla_cluster *c, MlirOperation call,
+                            const nabla_block_index *index, size_t last) {
+  for (int i = 0; i < c->output_count; i++) {
+    MlirValue value = mlirOperationGetResult(call, i);
+    MlirOpOperand use = mlirValueGetFirstUse(value);
+    while (!mlirOpOperandIsNull(use)) {
+      MlirOperation owner = mlirOpOperandGetOwner(use);
+      use = mlirOpOperandGetNextUse(use);
+      const size_t user = nabla_block_index_find(index, owner);
+      if (user < last && nabla_is(owner, "nabla.broadcast_in_dim"))
+        mlirOperationMoveAfter(owner, call);
+    }
+  }
+}
+
+static MlirOperation create_call(const nabla_cluster *c, MlirOperation last,
+                                 const char *name) {
+  MlirValue operands[NABLA_CLUSTER_INPUTS + NABLA_CLUSTER_CHECKS];
+  MlirType results[NABLA_CLUSTER_OUTPUTS];
+  MlirContext context = nabla_op_context(last);
+  for (int i = 0; i < c->input_count; i++) operands[i] = c->inputs[i].value;
+  for (int i = 0; i < c->check_count; i++)
+    operands[c->input_count + i] = c->checks[i].size;
+  for (int i = 0; i < c->output_count; i++)
+    results[i] = mlirValueGetType(c->outputs[i].value);
+  const MlirNamedAttribute callee = nabla_named(
+      context, "callee", mlirFlatSymbolRefAttrGet(context, nabla_ref(name)));
+  const nabla_op_spec spec = {"func.call", c->input_count + c->check_count,
+                              operands,    c->output_count,
+                              results,     1,
+                              &callee};
+  return nabla_op_create(last, &spec);
+}
+
+/* Kernel and function of a cluster; `name` is the function's. */
+static bool make(clustering *s, const nabla_cluster *c, MlirOperation last,
+                 char name[64], bool *out_done) {
+  char kernel[64];
+  nabla_text kernel_text = {0}, text = {0}, module = {0};
+  new_name(s, "", op_name(last), kernel);
+  nabla_cluster_emit(c, s->features, kernel, &kernel_text);
+  size_t before = s->count;
+  bool good = add(s, last, &kernel_text, kernel);
+  if (good && s->count > before)
+    nabla_text_add(&module, "%s", kernel_text.data);
+  else if (good)
+    nabla_text_add(&module, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
+  new_name(s, "_call", op_name(last), name);
+  nabla_text_add(&module,
+                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
+                 "i64)\n"
+                 "func.func private @nabla_require_equal(i64, i64, "
+                 "!llvm.ptr)\n");
+  *out_done = nabla_cluster_write_call(c, name, kernel, &text);
+  before = s->count;
+  if (good && *out_done) good = add(s, last, &text, name);
+  if (good && *out_done && s->count > before) {
+    nabla_text_add(&module, "%s", text.data);
+    good = nabla_module_add(last, &module);
+  }
+  nabla_text_deinit(&kernel_text);
+  nabla_text_deinit(&text);
+  nabla_text_deinit(&module);
+  return good;
+}
+
+static bool lower(clustering *s, const nabla_cluster *c,
+                  const nabla_block_index *index) {
+  char name[64];
+  bool is_done;
+  const size_t number = c->members[c->member_count - 1];
+  MlirOperation last = index->ops[number];
+  if (!make(s, c, last, name, &is_done)) return false;
+  if (!is_done) return true;
+  MlirOperation call = create_call(c, last, name);
+  if (mlirOperationIsNull(call)) return false;
+  remark(c, index, mlirOperationGetLocation(last));
+  replace(c, index, call);
+  move_broadcasts(c, call, index, number);
+  return true;
+}
+
+static bool cluster_block(clustering *s, MlirBlock block);
+
+static bool cluster_region(clustering *s, MlirRegion region) {
+  for (MlirBlock block = mlirRegionGetFirstBlock(region);
+       !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block))
+    if (!cluster_block(s, block)) return false;
+  return true;
+}
+
+/* What was read where it is used is left without users. */
+static bool erase_unused(MlirBlock block) {
+  nabla_block_index index;
+  const bool good = nabla_block_index_init(&index, block);
+  for (size_t i = good ? index.count : 0; i-- > 0;) {
+    MlirOperation op = index.ops[i];
+    if ((nabla_is(op, "nabla.broadcast_in_dim") || nabla_is(op, "nabla.full") ||
+         nabla_is(op, "nabla.constant")) &&
+        !nabla_use_count(mlirOperationGetResult(op, 0)))
+      nabla_op_erase(op);
+  }
+  nabla_block_index_deinit(&index);
+  return good;
+}
+
+static bool cluster_block(clustering *s, MlirBlock block) {
+  nabla_block_index index;
+  nabla_cluster *clusters = NULL;
+  size_t count = 0;
+  if (mlirOperationIsNull(mlirBlockGetTerminator(block))) return true;
+  for (MlirOperation op = mlirBlockGetFirstOperation(block);
+       !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
+      if (!cluster_region(s, mlirOperationGetRegion(op, i))) return false;
+  bool good = nabla_block_index_init(&index, block) &&
+              nabla_clusters_form(&index, &clusters, &count);
+  /* from the last on: the inputs of a cluster are results of those before */
+  for (size_t i = count; good && i-- > 0;)
+    good = lower(s, &clusters[i], &index);
+  free(clusters);
+  nabla_block_index_deinit(&index);
+  return good && (!count || erase_unused(block));
+}
+
+MlirLogicalResult nabla_run_cluster(MlirOperation module,
+                                    const nablaPassValue *values,
+                                    void *prepared) {
+  (void)prepared;
+  const nabla_target *target = nabla_target_read(module, values[1].string);
+  if (!target) return mlirLogicalResultFailure();
+  if (!strcmp(values[2].string, "on")) return mlirLogicalResultSuccess();
+  clustering s = {.module = module,
+                  .features = target->features(values[0].string)};
+  bool good = true;
+  MlirOperation op = mlirBlockGetFirstOperation(
+      mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)));
+  for (; good && !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+    if (nabla_is(op, "func.func"))
+      good = cluster_region(&s, mlirOperationGetRegion(op, 0));
+  for (size_t i = 0; i < s.count; i++) free(s.all[i].text);
+  free(s.all);
+  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+}

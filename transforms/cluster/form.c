@@ -1,0 +1,225 @@
+/* Which operations of a block form clusters. Operations are taken in order; one
+ * joins the cluster of an operand if its result has the cluster's shape, or is
+ * a reduction of its last dimensions. All of a cluster is computed where its
+ * last operation stands: it grows only as long as nothing before that uses one
+ * of its results. Each element is read once: broadcasts, constants and `full`
+ * are read where they are used. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/ops.h"
+#include "dialect/verify/checks.h"
+#include "transforms/cluster/cluster.h"
+#include "transforms/cluster/join.h"
+#include "transforms/ir/block_index.h"
+
+/* Whether something outside of a cluster uses `value` before operation
+ * `number`. Broadcasts are looked through: one that is still used is moved
+ * behind the cluster. */
+static bool is_used_early(const nabla_cluster_forming *f, int cluster,
+                          MlirValue value, size_t number, bool is_broadcast) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation owner = mlirOpOperandGetOwner(use);
+    const size_t user = nabla_block_index_find(f->index, owner);
+    if (user == SIZE_MAX || user >= number || f->cluster_of[user] == cluster)
+      continue;
+    if (is_broadcast || !mlirOperationEqual(owner, f->index->ops[user]) ||
+        !nabla_is(owner, "nabla.broadcast_in_dim") ||
+        is_used_early(f, cluster, mlirOperationGetResult(owner, 0), number,
+                      true))
+      return true;
+  }
+  return false;
+}
+
+static bool has_early_users(const nabla_cluster_forming *f, int cluster,
+                            size_t number) {
+  nabla_cluster *c = &f->clusters[cluster];
+  for (int i = 0; i < c->member_count; i++) {
+    nabla_cluster_redirect_sizes(f, c, i);
+    if (is_used_early(f, cluster,
+                      mlirOperationGetResult(f->index->ops[c->members[i]], 0),
+                      number, false))
+      return true;
+  }
+  return false;
+}
+
+static bool grows(const nabla_cluster_forming *f, int cluster, size_t number) {
+  nabla_cluster *c = &f->clusters[cluster];
+  if (c->is_closed || c->member_count == NABLA_CLUSTER_OPS) return false;
+  c->is_closed = has_early_users(f, cluster, number);
+  return !c->is_closed;
+}
+
+static void add_member(nabla_cluster_forming *f, int cluster, size_t number,
+                       int node) {
+  nabla_cluster *c = &f->clusters[cluster];
+  c->members[c->member_count] = number;
+  c->nodes_of[c->member_count++] = node;
+  f->cluster_of[number] = cluster;
+  f->node_of[number] = node;
+}
+
+/* The cluster of a value, through a broadcast; -1. */
+static int cluster_of(const nabla_cluster_forming *f, MlirValue value) {
+  size_t number = nabla_block_index_definition(f->index, value);
+  if (number == SIZE_MAX) return -1;
+  if (f->cluster_of[number] < 0 &&
+      nabla_is(f->index->ops[number], "nabla.broadcast_in_dim"))
+    return cluster_of(f, mlirOperationGetOperand(f->index->ops[number], 0));
+  return f->cluster_of[number];
+}
+
+/* An operation that takes its operands from other clusters ends these. */
+static void close_others(nabla_cluster_forming *f, MlirOperation op,
+                         int cluster) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    int other = cluster_of(f, mlirOperationGetOperand(op, i));
+    if (other >= 0 && other != cluster) f->clusters[other].is_closed = true;
+  }
+}
+
+static bool try_join(nabla_cluster_forming *f, int cluster, size_t number) {
+  nabla_cluster *c = &f->clusters[cluster];
+  const nabla_cluster before = {.node_count = c->node_count,
+                                .input_count = c->input_count,
+                                .check_count = c->check_count,
+                                .split = c->split};
+  int node = nabla_cluster_join(f, cluster, f->index->ops[number]);
+  if (node < 0) {
+    c->node_count = before.node_count;
+    c->input_count = before.input_count;
+    c->check_count = before.check_count;
+    c->split = before.split;
+    return false;
+  }
+  close_others(f, f->index->ops[number], cluster);
+  add_member(f, cluster, number, node);
+  return true;
+}
+
+/* Merges cluster `from` into `to`, where both can still grow. */
+static bool merge(nabla_cluster_forming *f, int to, int from) {
+  nabla_cluster *a = &f->clusters[to], *b = &f->clusters[from];
+  const int nodes = a->node_count;
+  if (!nabla_cluster_append(a, b)) return false;
+  for (int i = 0; i < b->member_count; i++) {
+    f->cluster_of[b->members[i]] = to;
+    f->node_of[b->members[i]] += nodes;
+  }
+  b->member_count = 0;
+  b->is_closed = true;
+  return true;
+}
+
+/* The youngest cluster of an operand that can grow; the others are merged into
+ * it where that is possible. */
+static bool join_any(nabla_cluster_forming *f, size_t number) {
+  MlirOperation op = f->index->ops[number];
+  int best = -1;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    int one = cluster_of(f, mlirOperationGetOperand(op, i));
+    if (one > best && grows(f, one, number)) best = one;
+  }
+  if (best < 0) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    int one = cluster_of(f, mlirOperationGetOperand(op, i));
+    if (one >= 0 && one != best && grows(f, one, number))
+      (void)merge(f, best, one);
+  }
+  return try_join(f, best, number);
+}
+
+static bool begin(nabla_cluster_forming *f, size_t number) {
+  MlirType space;
+  if (!nabla_cluster_space_of(f->index->ops[number], &space)) return true;
+  if (f->count == f->capacity) {
+    size_t capacity = f->capacity ? 2 * f->capacity : 16;
+    nabla_cluster *all = realloc(f->clusters, capacity * sizeof *f->clusters);
+    if (!all) return false;
+    f->clusters = all;
+    f->capacity = capacity;
+  }
+  nabla_cluster *c = &f->clusters[f->count];
+  memset(c, 0, sizeof *c);
+  c->split = -1;
+  c->rank = (int)mlirShapedTypeGetRank(space);
+  for (int d = 0; d < c->rank; d++)
+    c->dims[d] = mlirShapedTypeGetDimSize(space, d);
+  if (try_join(f, (int)f->count, number)) f->count++;
+  return true;
+}
+
+/* Whether each use of `value` is by a member, or by a broadcast for members. */
+static bool is_inside(const nabla_cluster_forming *f, int cluster,
+                      MlirValue value, bool is_broadcast) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation owner = mlirOpOperandGetOwner(use);
+    const size_t user = nabla_block_index_find(f->index, owner);
+    if (user != SIZE_MAX && f->cluster_of[user] == cluster) continue;
+    if (is_broadcast || !nabla_is(owner, "nabla.broadcast_in_dim") ||
+        !is_inside(f, cluster, mlirOperationGetResult(owner, 0), true))
+      return false;
+  }
+  return true;
+}
+
+static bool find_outputs(const nabla_cluster_forming *f, int cluster) {
+  nabla_cluster *c = &f->clusters[cluster];
+  for (int i = 0; i < c->member_count; i++) {
+    MlirValue value = mlirOperationGetResult(f->index->ops[c->members[i]], 0);
+    nabla_cluster_redirect_sizes(f, c, i);
+    if (is_inside(f, cluster, value, false)) continue;
+    if (c->output_count == NABLA_CLUSTER_OUTPUTS) return false;
+    c->outputs[c->output_count].value = value;
+    c->outputs[c->output_count++].node = c->nodes_of[i];
+  }
+  return c->output_count > 0;
+}
+
+/* What is too small stays a loop: a call and its result cost more. */
+static bool is_worth(const nabla_cluster *c) {
+  int64_t elements = 1, columns = 1, cost = 2;
+  bool is_open = false;
+  for (int d = 0; d < c->rank; d++) {
+    is_open = is_open || nabla_is_dynamic(c->dims[d]);
+    if (nabla_is_dynamic(c->dims[d])) continue;
+    if (__builtin_mul_overflow(elements, c->dims[d], &elements) ||
+        elements > NABLA_CLUSTER_MOST)
+      return false;
+    if (d >= c->split) columns *= c->dims[d];
+  }
+  for (int i = 0; i < c->node_count; i++)
+    cost += nabla_cluster_cost(&c->nodes[i]);
+  if (is_open) return true;
+  if (columns < NABLA_CLUSTER_FEWEST && c->split > 0) return false;
+  return elements > 0 && elements * cost >= NABLA_CLUSTER_LEAST;
+}
+
+bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
+                         size_t *out_count) {
+  nabla_cluster_forming f = {.index = index};
+  bool good = true;
+  f.cluster_of = malloc((index->count + 1) * sizeof *f.cluster_of);
+  f.node_of = malloc((index->count + 1) * sizeof *f.node_of);
+  if (!f.cluster_of || !f.node_of) good = false;
+  for (size_t i = 0; good && i < index->count; i++) f.cluster_of[i] = -1;
+  for (size_t i = 0; good && i < index->count; i++)
+    if (nabla_cluster_takes(index->ops[i]) && !join_any(&f, i))
+      good = begin(&f, i);
+  size_t kept = 0;
+  for (size_t i = 0; good && i < f.count; i++)
+    if (f.clusters[i].member_count && find_outputs(&f, (int)i) &&
+        nabla_cluster_finish(&f.clusters[i]) && is_worth(&f.clusters[i]))
+      f.clusters[kept++] = f.clusters[i];
+  free(f.cluster_of);
+  free(f.node_of);
+  *out = f.clusters;
+  *out_count = kept;
+  return good;
+}

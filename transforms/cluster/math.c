@@ -1,0 +1,240 @@
+/* Functions in kernels of clusters: formulas of vectors and scalars, in f32 or
+ * f64. A row of math.def says how a function of f32 is computed; one without a
+ * row is computed by its formula of formulas.def, in f64. No product and sum
+ * are fused, so that targets agree. */
+#include <string.h>
+
+#include "transforms/cluster/body.h"
+#include "transforms/formula/formula_tree.h"
+
+typedef struct writer {
+  nabla_cluster_body *b;
+  bool is_wide; /* f64 */
+} writer;
+
+static const char *type_of(const writer *w) {
+  static const char *const types[2][2] = {{"f32", "vector<16xf32>"},
+                                          {"f64", "vector<16xf64>"}};
+  return types[w->is_wide][w->b->shape];
+}
+
+static const char *bits_type(const writer *w) {
+  static const char *const types[2][2] = {{"i32", "vector<16xi32>"},
+                                          {"i64", "vector<16xi64>"}};
+  return types[w->is_wide][w->b->shape];
+}
+
+static nabla_ssa two(const writer *w, const char *operation, nabla_ssa x,
+                     nabla_ssa y) {
+  return k_op(w->b->e, "arith.%s %%v%u, %%v%u : %s", operation, x, y,
+              type_of(w));
+}
+
+static nabla_ssa number(const writer *w, double value) {
+  uint64_t bits;
+  if (!w->is_wide) return nabla_cluster_f32(w->b, value);
+  memcpy(&bits, &value, sizeof bits);
+  return k_op(w->b->e,
+              w->b->shape == NABLA_SCALAR ? "arith.constant 0x%016llX : %s"
+                                          : "arith.constant dense<0x%016llX> "
+                                            ": %s",
+              (unsigned long long)bits, type_of(w));
+}
+
+static nabla_ssa integer(const writer *w, uint64_t value) {
+  return k_op(w->b->e,
+              w->b->shape == NABLA_SCALAR ? "arith.constant %lld : %s"
+                                          : "arith.constant dense<%lld> : %s",
+              w->is_wide ? (long long)value : (long long)(int32_t)value,
+              bits_type(w));
+}
+
+static nabla_ssa with_integer(const writer *w, const char *operation,
+                              nabla_ssa bits, uint64_t value) {
+  return k_op(w->b->e, "arith.%s %%v%u, %%v%u : %s", operation, bits,
+              integer(w, value), bits_type(w));
+}
+
+static nabla_ssa bits_of(const writer *w, nabla_ssa x) {
+  return k_op(w->b->e, "arith.bitcast %%v%u : %s to %s", x, type_of(w),
+              bits_type(w));
+}
+
+static nabla_ssa of_bits(const writer *w, nabla_ssa x) {
+  return k_op(w->b->e, "arith.bitcast %%v%u : %s to %s", x, bits_type(w),
+              type_of(w));
+}
+
+/* Of the float type: bits of the mantissa, the bias of the exponent. */
+static unsigned mantissa_bits(const writer *w) { return w->is_wide ? 52 : 23; }
+static uint64_t bias(const writer *w) { return w->is_wide ? 1023 : 127; }
+static uint64_t sign_bit(const writer *w) {
+  return UINT64_C(1) << (w->is_wide ? 63 : 31);
+}
+/* Added to a whole number, its low bits are that number. */
+static double magic(const writer *w) {
+  return w->is_wide ? 0x1.8p52 : 0x1.8p23;
+}
+
+static nabla_ssa choose(const writer *w, nabla_ssa condition, nabla_ssa yes,
+                        nabla_ssa no) {
+  return k_op(w->b->e, "arith.select %%v%u, %%v%u, %%v%u : %s%s", condition,
+              yes, no, w->b->shape == NABLA_SCALAR ? "" : "vector<16xi1>, ",
+              type_of(w));
+}
+
+static nabla_ssa emit_abs(const writer *w, const nabla_ssa *x) {
+  return of_bits(w, with_integer(w, "andi", bits_of(w, x[0]), sign_bit(w) - 1));
+}
+
+static nabla_ssa emit_sqrt(const writer *w, const nabla_ssa *x) {
+  return k_op(w->b->e, "llvm.intr.sqrt(%%v%u) : (%s) -> %s", x[0], type_of(w),
+              type_of(w));
+}
+
+static nabla_ssa emit_copysign(const writer *w, const nabla_ssa *x) {
+  nabla_ssa sign = with_integer(w, "andi", bits_of(w, x[1]), sign_bit(w));
+  nabla_ssa size = bits_of(w, emit_abs(w, x));
+  return of_bits(w, k_op(w->b->e, "arith.ori %%v%u, %%v%u : %s", size, sign,
+                         bits_type(w)));
+}
+
+static nabla_ssa emit_rint(const writer *w, const nabla_ssa *x) {
+  nabla_ssa m = number(w, magic(w));
+  return two(w, "subf", two(w, "addf", x[0], m), m);
+}
+
+/* The bits of x + magic end in x + bias, which becomes the exponent. */
+static nabla_ssa emit_power(const writer *w, const nabla_ssa *x) {
+  nabla_ssa n = bits_of(w, two(w, "addf", x[0], number(w, magic(w))));
+  n = with_integer(w, "addi", n, bias(w));
+  return of_bits(w, with_integer(w, "shli", n, mantissa_bits(w)));
+}
+
+/* In two steps, since 2^n may be out of range while the product is not. */
+static nabla_ssa emit_scale(const writer *w, const nabla_ssa *x) {
+  const double most = w->is_wide ? 2000 : 250;
+  nabla_ssa n = x[1], high = number(w, most), low = number(w, -most);
+  n = choose(w, two(w, "cmpf olt,", n, high), n, high);
+  n = choose(w, two(w, "cmpf ogt,", n, low), n, low);
+  nabla_ssa half = two(w, "mulf", n, number(w, 0.5));
+  half = emit_rint(w, &half);
+  nabla_ssa rest = two(w, "subf", n, half);
+  return two(w, "mulf", two(w, "mulf", x[0], emit_power(w, &half)),
+             emit_power(w, &rest));
+}
+
+/* Exponent bits as the low bits of 2^mantissa_bits, from which it is taken. */
+static nabla_ssa emit_exponent(const writer *w, const nabla_ssa *x) {
+  const double one = w->is_wide ? 0x1p52 : 0x1p23;
+  nabla_ssa bits = with_integer(w, "shrui", bits_of(w, x[0]), mantissa_bits(w));
+  bits = with_integer(w, "ori", bits,
+                      (bias(w) + mantissa_bits(w)) << mantissa_bits(w));
+  return two(w, "subf", of_bits(w, bits), number(w, one + (double)bias(w)));
+}
+
+static nabla_ssa emit_mantissa(const writer *w, const nabla_ssa *x) {
+  nabla_ssa bits = with_integer(w, "andi", bits_of(w, x[0]),
+                                (UINT64_C(1) << mantissa_bits(w)) - 1);
+  return of_bits(w, with_integer(w, "ori", bits, bias(w) << mantissa_bits(w)));
+}
+
+/* 27 low bits of f64 are cleared, 12 of f32. */
+static nabla_ssa emit_head(const writer *w, const nabla_ssa *x) {
+  return of_bits(w, with_integer(w, "andi", bits_of(w, x[0]),
+                                 UINT64_MAX << (w->is_wide ? 27 : 12)));
+}
+
+/* Horner's rule. */
+static nabla_ssa polynomial(const writer *w, const nabla_ssa *x, int count) {
+  nabla_ssa sum = x[count - 1];
+  for (int i = count - 2; i > 0; i--)
+    sum = two(w, "addf", two(w, "mulf", sum, x[0]), x[i]);
+  return sum;
+}
+
+/* ---- the emitter ---- */
+
+static nabla_formula_value of_ssa(nabla_ssa ssa) {
+  return (nabla_formula_value){.ssa = ssa};
+}
+
+static nabla_formula_value on_number(void *self, double value) {
+  return of_ssa(number(self, value));
+}
+
+static nabla_formula_value on_negate(void *self, nabla_formula_value x) {
+  const writer *w = self;
+  return of_ssa(k_op(w->b->e, "arith.negf %%v%u : %s", x.ssa, type_of(w)));
+}
+
+static nabla_formula_value on_arithmetic(void *self, char sign,
+                                         const nabla_formula_value x[2]) {
+  const char *operation = sign == '+'   ? "addf"
+                          : sign == '-' ? "subf"
+                          : sign == '*' ? "mulf"
+                                        : "divf";
+  return of_ssa(two(self, operation, x[0].ssa, x[1].ssa));
+}
+
+static nabla_formula_value on_compare(void *self, nabla_formula_comparison how,
+                                      const nabla_formula_value x[2]) {
+  static const char *const operations[] = {
+      [NABLA_FORMULA_LE] = "cmpf ole,", [NABLA_FORMULA_GE] = "cmpf oge,",
+      [NABLA_FORMULA_EQ] = "cmpf oeq,", [NABLA_FORMULA_NE] = "cmpf une,",
+      [NABLA_FORMULA_LT] = "cmpf olt,", [NABLA_FORMULA_GT] = "cmpf ogt,"};
+  return of_ssa(two(self, operations[how], x[0].ssa, x[1].ssa));
+}
+
+static nabla_formula_value on_select(void *self,
+                                     const nabla_formula_value x[3]) {
+  return of_ssa(choose(self, x[0].ssa, x[1].ssa, x[2].ssa));
+}
+
+static nabla_formula_value on_word(void *self, nabla_formula_word word,
+                                   int count, const nabla_formula_value *x) {
+  static nabla_ssa (*const words[])(const writer *w, const nabla_ssa *x) = {
+      [NABLA_WORD_abs] = emit_abs,
+      [NABLA_WORD_sqrt] = emit_sqrt,
+      [NABLA_WORD_copysign] = emit_copysign,
+      [NABLA_WORD_rint] = emit_rint,
+      [NABLA_WORD_power] = emit_power,
+      [NABLA_WORD_scale] = emit_scale,
+      [NABLA_WORD_exponent] = emit_exponent,
+      [NABLA_WORD_mantissa] = emit_mantissa,
+      [NABLA_WORD_head] = emit_head,
+  };
+  nabla_ssa operands[NABLA_FORMULA_MAX_OPERANDS] = {0};
+  for (int i = 0; i < count; i++) operands[i] = x[i].ssa;
+  if (word == NABLA_WORD_poly) return of_ssa(polynomial(self, operands, count));
+  return of_ssa(words[word](self, operands));
+}
+
+static nabla_ssa convert(writer *w, const char *operation, nabla_ssa x) {
+  static const char *const types[2][2] = {{"f32", "vector<16xf32>"},
+                                          {"f64", "vector<16xf64>"}};
+  const bool up = operation[0] == 'e';
+  return k_op(w->b->e, "arith.%s %%v%u : %s to %s", operation, x,
+              types[!up][w->b->shape], types[up][w->b->shape]);
+}
+
+nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
+                                 const nabla_ssa *x) {
+  static const nabla_formula_emitter emitter = {
+      .number = on_number,
+      .negate = on_negate,
+      .arithmetic = on_arithmetic,
+      .compare = on_compare,
+      .select = on_select,
+      .word = on_word,
+  };
+  const nabla_formula *formula = nabla_formula_of_f32(name);
+  writer w = {.b = b};
+  w.is_wide = !formula || nabla_formula_is_wide(formula);
+  if (!formula) formula = nabla_formula_find(name);
+  nabla_formula_value values[2] = {{0}};
+  for (int i = 0; i < nabla_formula_argument_count(formula); i++)
+    values[i].ssa = w.is_wide ? convert(&w, "extf", x[i]) : x[i];
+  nabla_ssa y = nabla_formula_evaluate(formula, &emitter, &w, values).ssa;
+  return w.is_wide ? convert(&w, "truncf", y) : y;
+}
