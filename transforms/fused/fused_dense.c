@@ -96,6 +96,12 @@ const char *nabla_fused_dense_spec(const nabla_target *target, MlirType x,
   return why ? why : target->objection(out);
 }
 
+nabla_numerics nabla_fused_dense_numerics(const nabla_fused_spec *spec) {
+  bool both =
+      spec->x_type == NABLA_DTYPE_BF16 && spec->dense == NABLA_DTYPE_BF16;
+  return both ? NABLA_NUMERICS_BF16 : NABLA_NUMERICS_F32;
+}
+
 const char *nabla_fused_spec_of_op(const nabla_target *target,
                                    MlirOperation fused, nabla_features features,
                                    nabla_fused_spec *out) {

@@ -25,6 +25,10 @@ const char *nabla_fused_dense_spec(const nabla_target *target, MlirType x,
                                    nabla_features features,
                                    nabla_fused_spec *out);
 
+/* The numerics of a product of tensors, which no option changes: f32; of two
+ * tensors of bf16 the instructions for bf16, which round no operand. */
+nabla_numerics nabla_fused_dense_numerics(const nabla_fused_spec *spec);
+
 /* The same as nabla_fused_spec_of for an operation, whatever its weight is. */
 const char *nabla_fused_spec_of_op(const nabla_target *target,
                                    MlirOperation fused, nabla_features features,

@@ -314,10 +314,10 @@ bool nabla_lower_fused_cpu(MlirOperation op, const nabla_target *target,
   nabla_fused_lowering l = {.op = op, .dims = nabla_fused_dims_of(op)};
   const char *objection =
       nabla_fused_spec_of_op(target, op, settings->features, &l.spec);
-  /* what nobody packed is computed in f32, whatever the numerics */
-  l.spec.numerics = nablaTypeIsAImplicit(nabla_operand_type(op, 1))
-                        ? settings->numerics
-                        : NABLA_NUMERICS_F32;
+  if (nablaTypeIsAImplicit(nabla_operand_type(op, 1)))
+    l.spec.numerics = settings->numerics;
+  else
+    l.spec.numerics = nabla_fused_dense_numerics(&l.spec);
   if (objection) {
     nabla_error_at(op, "has no kernel: %s", objection);
     return false;
