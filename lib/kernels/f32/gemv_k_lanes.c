@@ -105,7 +105,8 @@ static void multiply_rest(nabla_emitter *e, const line *at, tile *t) {
   }
 }
 
-/* Prefetches the codes that follow those at `k`. */
+/* Prefetches the codes that follow those at `k`: of a dense weight all cache
+ * lines of a step. */
 static void prefetch(nabla_emitter *e, const line *at, nabla_ssa k) {
   nabla_ssa byte = nabla_emit_code_byte(e, k_add(e, at->flat, k));
   const nabla_fused_spec *spec = e->spec;
@@ -113,7 +114,11 @@ static void prefetch(nabla_emitter *e, const line *at, nabla_ssa k) {
       !spec->format.encoding && !spec->ggml && spec->dense == NABLA_DTYPE_F32;
   byte = k_add_constant(e, byte,
                         is_f32 ? k_family(e)->stream : k_family(e)->lanes);
-  k_prefetch(e, e->codes, byte);
+  const uint64_t lines = nabla_spec_is_dense(spec)
+                             ? SINGLE_STEP * nabla_dtype_bits(spec->dense) / 512
+                             : 1;
+  for (uint64_t i = 0; i < lines; i++)
+    k_prefetch(e, e->codes, k_add_constant(e, byte, i * 64));
 }
 
 /* The sum for one row of x: SINGLE_SUMS independent accumulators, so that no
