@@ -326,8 +326,8 @@ def Nabla_LogsumexpOp : Nabla_AcrossOp<"logsumexp",
 def Nabla_CumsumOp : Nabla_AlongOp<"cumsum",
     "Sums of the elements up to each one along a dimension; integers wrap">;
 def Nabla_SoftmaxOp : Nabla_AlongOp<"softmax",
-    "exp(x) over its sum along a dimension; summed in f64">;
+    "exp(x) over its sum along a dimension; summed in f32 or f64">;
 def Nabla_LogSoftmaxOp : Nabla_AlongOp<"log_softmax",
-    "log of softmax; summed in f64">;
+    "log of softmax; summed in f32 or f64">;
 
 #endif
