@@ -1,7 +1,8 @@
 /* Clusters: operations of one block, elementwise and reductions of the last
  * dimensions, that one kernel computes. The space of a cluster is the shape of
  * its full values. Its dimensions from `split` on are the columns, which loops
- * of vectors run over; those before are the rows. */
+ * of vectors run over; those before are the rows. Functions are defined in
+ * body.c, elements.c, finish.c and form.c. */
 #ifndef NABLA_TRANSFORMS_CLUSTER_CLUSTER_H
 #define NABLA_TRANSFORMS_CLUSTER_CLUSTER_H
 

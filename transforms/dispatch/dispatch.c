@@ -161,10 +161,9 @@ static bool needs_dispatch(MlirOperation op) {
 /* Whether the op is a product of tensors, or attention: rules of the table may
  * take it, those from outside are for implicit operands. */
 static bool is_dense_product(MlirOperation op) {
-  if (nabla_is(op, "nabla.attention")) return !has_implicit_operand(op);
-  return (nabla_is(op, "nabla.dot_general") || nabla_is(op, "nabla.linear")) &&
-         !nablaTypeIsAImplicit(nabla_operand_type(op, 0)) &&
-         !nablaTypeIsAImplicit(nabla_operand_type(op, 1));
+  return (nabla_is(op, "nabla.attention") ||
+          nabla_is(op, "nabla.dot_general") || nabla_is(op, "nabla.linear")) &&
+         !has_implicit_operand(op);
 }
 
 /* Whether rules are tried on the op: it needs dispatch, it has any implicit
@@ -241,7 +240,10 @@ static int take_splats(MlirOperation op, MlirLocation location) {
 /* Handles an op that no rule accepted: decomposes a composite into operations
  * that have rules, materializes the implicit operands of any other op. */
 static bool fall_back(dispatching *d, MlirOperation op, const char *why) {
-  if (nabla_is_composite(op)) return nabla_decompose(op);
+  if (nabla_is_composite(op)) {
+    d->again = true; /* a product of tensors may be among its parts */
+    return nabla_decompose(op);
+  }
   if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_views)
     why = "the result is a tensor";
   if (nabla_op_find(op)->implicit == NABLA_IMPLICIT_flows)
