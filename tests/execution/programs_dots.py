@@ -338,30 +338,44 @@ def attended(q, k, v, causal, scale):
     return p @ v.data, relative * size * 1.01 + p @ v.err + 1e-300
 
 
-@op("attention")
-def plan_attention(b):
-    i = b.pick(lambda v: v.is_float and v.rank in (2, 3) and v.data.size)
-    x = b.value(i)
-    s, e = (int(b.rng.integers(1, 6)) for _ in range(2))
-    causal = b.rng.random() < 0.4 and s >= x.shape[-2]
-    j = b.of_shape(x.shape[:-2] + (s, x.shape[-1]), x.kind, static=True)
-    k = b.of_shape(x.shape[:-2] + (s, e), x.kind, static=True)
+def attention_plan(name):
+    """Attention; fused as dispatch would make it, of tensors of f32."""
+    fused = name == "fused_attention"
 
-    def make(f, q, k, v):
-        if len({q.kind, k.kind, v.kind}) > 1 or not q.data.size or (
-                q.rank not in (2, 3) or k.shape[:-2] != q.shape[:-2] or
-                v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1] or
-                k.rank != q.rank or (causal and k.shape[-2] < q.shape[-2])):
-            raise Reject
-        if None in q.dims[:-2] + q.dims[-1:] + k.dims + v.dims:
-            raise Reject
-        with np.errstate(all="ignore"):
-            out = settle(q.kind, *attended(q, k, v, causal, 0.5))
-        return result(f, "nabla.attention %s, %s, %s scale = 0.5%s : %s, %s, %s"
-                      % (q.name, k.name, v.name, " causal" if causal else "",
-                         q.type(), k.type(), v.type()), q.kind,
-                      q.dims[:-1] + v.dims[-1:], out)
-    return [i, j, k], make
+    def plan(b):
+        i = b.pick(lambda v: v.is_float and v.rank in (2, 3) and v.data.size and (
+            not fused or v.kind == "f32" and v.packed is None))
+        x = b.value(i)
+        s, e = (int(b.rng.integers(1, 6)) for _ in range(2))
+        causal = b.rng.random() < 0.4 and s >= x.shape[-2]
+        dense = {"packed": False} if fused else {}
+        j = b.of_shape(x.shape[:-2] + (s, x.shape[-1]), x.kind, static=True, **dense)
+        k = b.of_shape(x.shape[:-2] + (s, e), x.kind, static=True, **dense)
+
+        def make(f, q, k, v):
+            if len({q.kind, k.kind, v.kind}) > 1 or not q.data.size or (
+                    q.rank not in (2, 3) or k.shape[:-2] != q.shape[:-2] or
+                    v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1] or
+                    k.rank != q.rank or (causal and k.shape[-2] < q.shape[-2])):
+                raise Reject
+            if None in q.dims[:-2] + q.dims[-1:] + k.dims + v.dims:
+                raise Reject
+            if fused and (q.kind != "f32" or
+                          any(x.packed is not None for x in (q, k, v))):
+                raise Reject
+            with np.errstate(all="ignore"):
+                out = settle(q.kind, *attended(q, k, v, causal, 0.5))
+            return result(f, "nabla.%s %s, %s, %s scale = 0.5%s : %s, %s, %s"
+                          % (name, q.name, k.name, v.name,
+                             " causal" if causal else "",
+                             q.type(), k.type(), v.type()), q.kind,
+                          q.dims[:-1] + v.dims[-1:], out)
+        return [i, j, k], make
+    return plan
+
+
+op("attention")(attention_plan("attention"))
+op("fused_attention")(attention_plan("fused_attention"))
 
 
 @op("custom_call")
