@@ -179,11 +179,37 @@ def add_scatter(make, f, dims, kind):
            exact(want))
 
 
+def rows_dense(make, kind):
+    """Rows of a dense table by the kernel that copies them: lines, steps of
+    four of them and ends of rows; loops where rows are short."""
+    rng = make.rng
+    f = make.new("rows_%s" % kind)
+    for width, places in ((1, 70), (3, 70), (17, 300), (64, 65), (67, 70),
+                          (1031, 5), (64, 0), (130, (2, 33)), (67, 1500)):
+        a = values(rng, (9, width), kind, True)
+        shape = places if isinstance(places, tuple) else (places,)
+        index = "i64" if rng.random() < 0.5 else "i32"
+        indices = rng.integers(-2, 11, shape).astype(harness.DTYPES[index])
+        if indices.size:
+            edges = np.iinfo(indices.dtype)
+            indices.flat[0], indices.flat[-1] = edges.min, edges.max
+        hide = [0] if rng.random() < 0.5 else []
+        index_hide = hidden(rng, indices.ndim)
+        x, x_type = f.argument(a, hide)
+        i, i_type = f.argument(indices, index_hide)
+        y = f.op("nabla.gather %s, %s offset_dims = [%d] collapsed_dims = [0] "
+                 "index_map = [0] vector_dim = %d sizes = [1, %d] : %s, %s" % (
+                     x, i, len(shape), len(shape), width, x_type, i_type))
+        give(f, y, known(shape, index_hide) + [width], kind,
+             a[np.clip(indices, 0, 8)])
+
+
 SHAPES = ((), (1,), (0,), (5,), (3, 0, 2), (4, 6), (3, 1, 5), (2, 3, 4, 2))
 
 
 def add_dense(make, rounds):
     for kind in ALL:
+        rows_dense(make, kind)
         for add in (add_gather, add_scatter):
             f = make.new("%s_%s" % (add.__name__[4:], kind))
             for dims in SHAPES * rounds:

@@ -10,6 +10,7 @@
 #include "transforms/ir/components.h"
 #include "transforms/lower/decode.h"
 #include "transforms/lower/list.h"
+#include "transforms/lower/move/rows.h"
 #include "transforms/lower/region.h"
 #include "transforms/lower/runs.h"
 
@@ -107,9 +108,24 @@ static void read(nabla_template *t, gather *g, intptr_t indices) {
                           g->indices.rank, &g->dims); /* it is verified */
 }
 
+static bool lower_rows(nabla_template *t, const nabla_row_copy *rows) {
+  gather g;
+  nabla_template_open(t);
+  read(t, &g, 1);
+  g.array = nabla_template_operand(t, 0);
+  check_sizes(t, &g);
+  return nabla_template_close(t, nabla_row_copy_call(t, rows));
+}
+
 bool nabla_lower_gather(nabla_template *t) {
   gather g;
+  nabla_row_copy rows;
   nabla_ssa at[NABLA_MAX_RANK];
+  read(t, &g, 1);
+  const bool is_rows = nabla_row_copy_begin(t, &g.dims, g.sizes, &rows);
+  const bool done = is_rows && lower_rows(t, &rows);
+  nabla_row_copy_deinit(&rows);
+  if (is_rows) return done;
   nabla_template_open(t);
   read(t, &g, 1);
   g.array = nabla_template_operand(t, 0);
