@@ -288,16 +288,16 @@ def cuts():
 # What the package reads and we refuse: what our message has, and the words of
 # docs/FORMAT.md that say so.
 STRICTER = {
-    "a second ": "no repeated names, fields or keys of metadata",
-    "U+0000": "no U+0000 in strings",
-    "object of strings as __metadata__": "an object of strings when it is there",
-    "expected an object with dtype": "a tensor is an object",
+    "a second ": "repeated names, fields or keys of metadata",
+    "U+0000": "U+0000 in a string",
+    "object of strings as __metadata__": "a `__metadata__` that is null; if it exists, it must be an object of strings",
+    "expected an object with dtype": "a tensor must be an object",
     "expected the name of a dtype": "its dtype a string",
-    "nested deeper than": "nested at most 32 deep",
-    "a number has more than": "numbers have at most 64 characters",
-    "dimensions": "32 dimensions",
-    "a tensor name of": "tensor names of 4096 bytes",
-    "a string is longer than": "values of at most 4 MiB",
+    "nested deeper than": "JSON nested more than 32 deep",
+    "a number has more than": "a number of more than 64 characters",
+    "dimensions": "| dimensions of a tensor | 32 |",
+    "a tensor name of": "| tensor name | 4096 bytes |",
+    "a string is longer than": "4 MiB per value",
 }
 
 

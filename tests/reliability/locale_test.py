@@ -45,8 +45,15 @@ def in_locale(folder, shim):
                           capture_output=True, text=True, check=False)
     if not os.path.isdir(folder / "de_DE.UTF-8"):
         return None, "localedef: " + made.stderr.strip()[:100]
-    return {**os.environ, "LOCPATH": folder.path, "LD_PRELOAD": shim,
+    # LD_PRELOAD ends a name at a blank
+    return {**os.environ, "LOCPATH": folder.path,
+            "LD_PRELOAD": os.path.basename(shim),
+            "LD_LIBRARY_PATH": os.path.dirname(shim),
             "NABLA_LOCALE": "de_DE.UTF-8"}, None
+
+
+def cut(value):
+    return str(value)[:500]
 
 
 def run_all(commands, folder, environment):
@@ -109,9 +116,10 @@ def main():
         point, files = run_all(commands, folder / "point", None)
         comma, comma_files = run_all(commands, folder / "comma", environment)
         for name in commands:
-            report.check(point[name][0] in (0, 1), f"{name}: {point[name]}")
+            report.check(point[name][0] in (0, 1), f"{name}: {cut(point[name])}")
             report.check(comma[name] == point[name],
-                         f"{name} with a decimal comma: {comma[name]} in place of {point[name]}")
+                         f"{name} with a decimal comma: {cut(comma[name])} "
+                         f"in place of {cut(point[name])}")
         report.check(files == comma_files, f"files: {comma_files} in place of {files}")
         for test in options.tests:
             done = subprocess.run([test], env=environment, capture_output=True, check=False)
