@@ -170,7 +170,7 @@ static void plan(nabla_cluster_body *b, int level, pass *p) {
   p->unroll = !p->reduction_count ? (cost <= 8 ? 2 : 1) : cost <= 24 ? 4 : 2;
 }
 
-static double initial_of(nabla_cluster_reduction reduction) {
+double nabla_cluster_initial(nabla_cluster_reduction reduction) {
   static const double values[] = {
 #define REDUCTION(id, initial, cost) (double)(initial),
 #include "transforms/cluster/reductions.def"
@@ -188,8 +188,9 @@ static void step(nabla_cluster_body *b, const pass *p, nabla_ssa *sums) {
     const nabla_cluster_node *n = &c->nodes[p->reductions[i]];
     nabla_ssa x = vector_of(b, n->operands[0]);
     if (b->mask)
-      x = nabla_cluster_choose(b, b->mask, x,
-                               nabla_cluster_f32(b, initial_of(n->reduction)));
+      x = nabla_cluster_choose(
+          b, b->mask, x,
+          nabla_cluster_f32(b, nabla_cluster_initial(n->reduction)));
     sums[i] = nabla_cluster_combine(b, n->reduction, sums[i], x);
   }
   for (int i = 0; i < p->spill_count; i++)
@@ -269,7 +270,7 @@ static void run_pass(nabla_cluster_body *b, int level) {
   for (unsigned i = 0; i < p.unroll; i++)
     for (int j = 0; j < p.reduction_count; j++)
       sums[(int)i * p.reduction_count + j] = nabla_cluster_f32(
-          b, initial_of(b->c->nodes[p.reductions[j]].reduction));
+          b, nabla_cluster_initial(b->c->nodes[p.reductions[j]].reduction));
   nabla_ssa at = b->first;
   if (p.unroll > 1) {
     nabla_ssa to = whole_steps(b, at, p.unroll);

@@ -42,6 +42,8 @@ nabla_ssa nabla_cluster_choose(nabla_cluster_body *b, nabla_ssa condition,
 nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
                                  const nabla_ssa *x);
 
+/* The value of no elements. */
+double nabla_cluster_initial(nabla_cluster_reduction reduction);
 /* One value of a reduction and another. */
 nabla_ssa nabla_cluster_combine(nabla_cluster_body *b,
                                 nabla_cluster_reduction reduction, nabla_ssa x,

@@ -8,12 +8,8 @@
 
 #include "nabla/services.h"
 
-/* The cost of a unit of work for one thread, at least, in additions: some 10
- * us. A thread of the pool takes 2 to 5 us to wake up. */
-#define TASK_COST 65536
-
-static void add_type(nabla_text *text, const char *kind, MlirType tensor) {
-  nabla_text_add(text, "%s<", kind);
+void nabla_cluster_add_memref(nabla_text *text, MlirType tensor) {
+  nabla_text_add(text, "memref<");
   for (intptr_t i = 0; i < mlirShapedTypeGetRank(tensor); i++) {
     const int64_t dim = mlirShapedTypeGetDimSize(tensor, i);
     if (nabla_is_dynamic(dim))
@@ -130,21 +126,27 @@ static void add_checks(const nabla_cluster *c, nabla_text *text) {
   }
 }
 
-static void add_word(nabla_text *text, int words, int word, const char *format,
-                     int number) {
-  char value[24];
-  (void)snprintf(value, sizeof value, format, number);
+void nabla_cluster_add_word(nabla_text *text, int words, int word,
+                            const char *value) {
   nabla_text_add(text,
                  "  %%n%d = arith.constant %d : index\n"
                  "  memref.store %%%s, %%words[%%n%d] : memref<%dxi64>\n",
                  word, word, value, word, words);
 }
 
-static void add_address(nabla_text *text, const char *buffer, MlirType type) {
+static void add_word(nabla_text *text, int words, int word, const char *format,
+                     int number) {
+  char value[24];
+  (void)snprintf(value, sizeof value, format, number);
+  nabla_cluster_add_word(text, words, word, value);
+}
+
+void nabla_cluster_add_address(nabla_text *text, const char *buffer,
+                               MlirType type) {
   nabla_text_add(text,
                  "  %%%s_p = memref.extract_aligned_pointer_as_index %%%s : ",
                  buffer, buffer);
-  add_type(text, "memref", type);
+  nabla_cluster_add_memref(text, type);
   nabla_text_add(text,
                  " -> index\n"
                  "  %%%s_q = arith.index_cast %%%s_p : index to i64\n",
@@ -159,10 +161,10 @@ static void add_inputs(const nabla_cluster *c, nabla_text *text, int words) {
         text, "  %%b%d = bufferization.to_buffer %%a%d read_only : ", i, i);
     nabla_text_add_type(text, type);
     nabla_text_add(text, " to ");
-    add_type(text, "memref", type);
+    nabla_cluster_add_memref(text, type);
     nabla_text_add(text, "\n");
     (void)snprintf(name, sizeof name, "b%d", i);
-    add_address(text, name, type);
+    nabla_cluster_add_address(text, name, type);
     add_word(text, words, i, "b%d_q", i);
   }
 }
@@ -179,10 +181,10 @@ static void add_outputs(const nabla_cluster *c, nabla_text *text, int words) {
       first = false;
     }
     nabla_text_add(text, ") : ");
-    add_type(text, "memref", type);
+    nabla_cluster_add_memref(text, type);
     nabla_text_add(text, "\n");
     (void)snprintf(name, sizeof name, "y%d", i);
-    add_address(text, name, type);
+    nabla_cluster_add_address(text, name, type);
     add_word(text, words, c->input_count + i, "y%d_q", i);
   }
 }
@@ -211,7 +213,7 @@ static void add_units(const nabla_cluster *c, nabla_text *text) {
                  "  %%task = arith.constant %" PRId64
                  " : i64\n"
                  "  %%whole = arith.constant %" PRId64 " : i64\n",
-                 NABLA_CLUSTER_BLOCK, TASK_COST / cost + 1,
+                 NABLA_CLUSTER_BLOCK, NABLA_CLUSTER_TASK_COST / cost + 1,
                  (int64_t)NABLA_PARALLEL_WHOLE);
   if (reduces)
     nabla_text_add(text, "  %%blocks = arith.constant 1 : i64\n");
@@ -240,16 +242,8 @@ static void add_units(const nabla_cluster *c, nabla_text *text) {
                  columns);
 }
 
-static void add_run(const nabla_cluster *c, nabla_text *text,
-                    const char *kernel) {
-  const int words = nabla_cluster_words(c);
-  nabla_text_add(text, "  %%words = %s() : memref<%dxi64>\n", "memref.alloca",
-                 words);
-  add_inputs(c, text, words);
-  add_outputs(c, text, words);
-  for (int d = 0; d < c->rank; d++)
-    add_word(text, words, c->input_count + c->output_count + d, "d%d", d);
-  add_units(c, text);
+void nabla_cluster_add_parallel(nabla_text *text, int words,
+                                const char *kernel) {
   nabla_text_add(
       text,
       "  %%wi = memref.extract_aligned_pointer_as_index %%words : "
@@ -262,13 +256,26 @@ static void add_run(const nabla_cluster *c, nabla_text *text,
       words, kernel);
 }
 
+static void add_run(const nabla_cluster *c, nabla_text *text,
+                    const char *kernel) {
+  const int words = nabla_cluster_words(c);
+  nabla_text_add(text, "  %%words = %s() : memref<%dxi64>\n", "memref.alloca",
+                 words);
+  add_inputs(c, text, words);
+  add_outputs(c, text, words);
+  for (int d = 0; d < c->rank; d++)
+    add_word(text, words, c->input_count + c->output_count + d, "d%d", d);
+  add_units(c, text);
+  nabla_cluster_add_parallel(text, words, kernel);
+}
+
 static void add_return(const nabla_cluster *c, nabla_text *text) {
   for (int i = 0; i < c->output_count; i++) {
     MlirType type = mlirValueGetType(c->outputs[i].value);
     nabla_text_add(
         text, "  %%o%d = bufferization.to_tensor %%y%d restrict writable : ", i,
         i);
-    add_type(text, "memref", type);
+    nabla_cluster_add_memref(text, type);
     nabla_text_add(text, " to ");
     nabla_text_add_type(text, type);
     nabla_text_add(text, "\n");

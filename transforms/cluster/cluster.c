@@ -10,6 +10,7 @@
 
 #include "dialect/ops.h"
 #include "transforms/cluster/call.h"
+#include "transforms/cluster/column_reduction.h"
 #include "transforms/ir/target.h"
 #include "transforms/passes.h"
 
@@ -130,36 +131,66 @@ static void move_broadcasts(const nabla_cluster *c, MlirOperation call,
   }
 }
 
+typedef struct function_call {
+  intptr_t operand_count;
+  const MlirValue *operands;
+  intptr_t result_count;
+  const MlirType *results;
+} function_call;
+
+static MlirOperation create_function_call(const function_call *call,
+                                          MlirOperation before,
+                                          const char *name) {
+  MlirContext context = nabla_op_context(before);
+  const MlirNamedAttribute callee = nabla_named(
+      context, "callee", mlirFlatSymbolRefAttrGet(context, nabla_ref(name)));
+  const nabla_op_spec spec = {"func.call",    call->operand_count,
+                              call->operands, call->result_count,
+                              call->results,  1,
+                              &callee};
+  return nabla_op_create(before, &spec);
+}
+
 static MlirOperation create_call(const nabla_cluster *c, MlirOperation last,
                                  const char *name) {
   MlirValue operands[NABLA_CLUSTER_INPUTS + NABLA_CLUSTER_CHECKS];
   MlirType results[NABLA_CLUSTER_OUTPUTS];
-  MlirContext context = nabla_op_context(last);
   for (int i = 0; i < c->input_count; i++) operands[i] = c->inputs[i].value;
   for (int i = 0; i < c->check_count; i++)
     operands[c->input_count + i] = c->checks[i].size;
   for (int i = 0; i < c->output_count; i++)
     results[i] = mlirValueGetType(c->outputs[i].value);
-  const MlirNamedAttribute callee = nabla_named(
-      context, "callee", mlirFlatSymbolRefAttrGet(context, nabla_ref(name)));
-  const nabla_op_spec spec = {"func.call", c->input_count + c->check_count,
-                              operands,    c->output_count,
-                              results,     1,
-                              &callee};
-  return nabla_op_create(last, &spec);
+  const function_call call = {c->input_count + c->check_count, operands,
+                              c->output_count, results};
+  return create_function_call(&call, last, name);
 }
 
-/* Kernel and function of a cluster; `name` is the function's. */
-static bool make(clustering *s, const nabla_cluster *c, MlirOperation last,
+/* Writes the function `name`, which calls `kernel`; false where it cannot be.
+ */
+typedef bool write_call(const void *what, const char *name, const char *kernel,
+                        nabla_text *text);
+
+static bool write_cluster_call(const void *what, const char *name,
+                               const char *kernel, nabla_text *text) {
+  return nabla_cluster_write_call(what, name, kernel, text);
+}
+
+static bool write_column_call(const void *what, const char *name,
+                              const char *kernel, nabla_text *text) {
+  nabla_column_reduction_write_call(what, name, kernel, text);
+  return true;
+}
+
+/* Puts a kernel, whose text is given, and the function that calls it into the
+ * module, where it lacks them; `name` is the function's. */
+static bool make(clustering *s, MlirOperation last, nabla_text *kernel_text,
+                 char kernel[64], write_call *call, const void *what,
                  char name[64], bool *out_done) {
-  char kernel[64];
-  nabla_text kernel_text = {0}, text = {0}, module = {0};
-  new_name(s, "", op_name(last), kernel);
-  nabla_cluster_emit(c, s->features, kernel, &kernel_text);
+  nabla_text text = {0}, module = {0};
   size_t before = s->count;
-  bool good = add(s, last, &kernel_text, kernel);
+  bool good = add(s, last, kernel_text, kernel);
   if (good && s->count > before)
-    nabla_text_add(&module, "%s", kernel_text.data);
+    nabla_text_add(&module, "%s", kernel_text->data);
   else if (good)
     nabla_text_add(&module, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
   new_name(s, "_call", op_name(last), name);
@@ -168,16 +199,27 @@ static bool make(clustering *s, const nabla_cluster *c, MlirOperation last,
                  "i64)\n"
                  "func.func private @nabla_require_equal(i64, i64, "
                  "!llvm.ptr)\n");
-  *out_done = nabla_cluster_write_call(c, name, kernel, &text);
+  *out_done = call(what, name, kernel, &text);
   before = s->count;
   if (good && *out_done) good = add(s, last, &text, name);
   if (good && *out_done && s->count > before) {
     nabla_text_add(&module, "%s", text.data);
     good = nabla_module_add(last, &module);
   }
-  nabla_text_deinit(&kernel_text);
   nabla_text_deinit(&text);
   nabla_text_deinit(&module);
+  return good;
+}
+
+static bool make_cluster(clustering *s, const nabla_cluster *c,
+                         MlirOperation last, char name[64], bool *out_done) {
+  char kernel[64];
+  nabla_text text = {0};
+  new_name(s, "", op_name(last), kernel);
+  nabla_cluster_emit(c, s->features, kernel, &text);
+  const bool good =
+      make(s, last, &text, kernel, write_cluster_call, c, name, out_done);
+  nabla_text_deinit(&text);
   return good;
 }
 
@@ -187,7 +229,7 @@ static bool lower(clustering *s, const nabla_cluster *c,
   bool is_done;
   const size_t number = c->members[c->member_count - 1];
   MlirOperation last = index->ops[number];
-  if (!make(s, c, last, name, &is_done)) return false;
+  if (!make_cluster(s, c, last, name, &is_done)) return false;
   if (!is_done) return true;
   MlirOperation call = create_call(c, last, name);
   if (mlirOperationIsNull(call)) return false;
@@ -195,6 +237,44 @@ static bool lower(clustering *s, const nabla_cluster *c,
   replace(c, index, call);
   move_broadcasts(c, call, index, number);
   return true;
+}
+
+static bool lower_column_reduction(clustering *s,
+                                   const nabla_column_reduction *r) {
+  char kernel[64], name[64];
+  bool is_done;
+  nabla_text text = {0};
+  MlirOperation op = r->op;
+  new_name(s, "", "reduce_columns", kernel);
+  nabla_column_reduction_emit(r, s->features, kernel, &text);
+  const bool good =
+      make(s, op, &text, kernel, write_column_call, r, name, &is_done);
+  nabla_text_deinit(&text);
+  if (!good) return false;
+  MlirValue operand = mlirOperationGetOperand(op, 0);
+  MlirType type = nabla_result_type(op, 0);
+  const function_call named = {1, &operand, 1, &type};
+  MlirOperation call = create_function_call(&named, op, name);
+  if (mlirOperationIsNull(call)) return false;
+  nablaOptimizationRemark(mlirOperationGetLocation(op), false, "Cluster",
+                          "nabla-cluster",
+                          "computes reduce by one kernel of columns");
+  MlirValue result = mlirOperationGetResult(call, 0);
+  nabla_op_replace(op, &result);
+  return true;
+}
+
+/* Reductions that are in no cluster. */
+static bool lower_column_reductions(clustering *s, MlirBlock block) {
+  nabla_column_reduction r;
+  bool good = true;
+  MlirOperation op = mlirBlockGetFirstOperation(block);
+  while (good && !mlirOperationIsNull(op)) {
+    MlirOperation next = mlirOperationGetNextInBlock(op);
+    if (nabla_column_reduction_of(op, &r)) good = lower_column_reduction(s, &r);
+    op = next;
+  }
+  return good;
 }
 
 static bool cluster_block(clustering *s, MlirBlock block);
@@ -237,7 +317,8 @@ static bool cluster_block(clustering *s, MlirBlock block) {
     good = lower(s, &clusters[i], &index);
   free(clusters);
   nabla_block_index_deinit(&index);
-  return good && (!count || erase_unused(block));
+  return good && (!count || erase_unused(block)) &&
+         lower_column_reductions(s, block);
 }
 
 MlirLogicalResult nabla_run_cluster(MlirOperation module,

@@ -1,0 +1,90 @@
+"""nabla.reduce of dimensions in front of the last, by kernels of columns, against
+numpy: sizes around those of vectors and blocks, known and unknown, no rows, no
+columns, NaN and infinities; the same bytes for any number of threads.
+
+usage: column_reductions.py NABLA_RUN"""
+import sys
+
+import harness
+from harness import np, Function, exact
+import create_ops
+import dense_ops
+
+# Shapes and the reduced dimensions.
+CASES = (((1, 2049), [0]), ((3, 1024), [0]), ((8, 300), [0]), ((17, 256), [0]),
+         ((33, 17), [0]), ((4097, 33), [0]), ((4097, 3), [0]), ((0, 33), [0]),
+         ((9, 0), [0]), ((7, 767), [0]), ((65, 512), [0]), ((2, 40, 100), [1]),
+         ((3, 5, 7, 33), [1, 2]), ((5, 6, 2, 8, 4), [1]), ((20, 3, 16), [0, 1]),
+         ((6, 0, 16), [1]), ((3, 300, 1), [1]))
+HOWS = ("sum", "max", "min", "mean", "prod")
+
+
+def add(f, rng, number, hide):
+    """Two kinds of reduction for each case: all take every size in turn."""
+    dims, axes = CASES[number]
+    kind = f.name.split("_")[1]
+    a = dense_ops.moderate(rng, dims, kind, number % 2)
+    rows = int(np.prod([dims[i] for i in axes]))
+    if "zeros" in f.name:  # of both signs
+        a[...] = np.where(rng.integers(0, 2, dims), a.dtype.type(0),
+                          -a.dtype.type(0))
+    x, x_type = f.argument(a, hide)
+    keep = bool(rng.integers(2))
+    for how in rng.permutation(HOWS)[:2]:
+        if how == "prod" and rows > 40 and number % 2:
+            continue  # 0 * inf, by the order of factors
+        module = dense_ops if how in ("sum", "max") else create_ops
+        y = f.op("nabla.reduce %s %s dims = %s%s : %s" % (
+            how, x, axes, " keep_dims" if keep else "", x_type))
+        f.give(y, create_ops.kept_type(dims, hide, axes, keep, kind),
+               module.reduced(a, kind, how, axes, keep))
+
+
+def functions(rng):
+    out = []
+    for name in ("known_f32", "open_f32", "mixed_f16", "mixed_bf16"):
+        f = Function(name)
+        for number, (dims, _) in enumerate(CASES):
+            hide = [i for i in range(len(dims))
+                    if "open" in name or ("mixed" in name and rng.integers(2))]
+            add(f, rng, number, hide)
+        out.append(f)
+    f = Function("zeros_f32")
+    for number in (4, 8, 11):
+        add(f, rng, number, [])
+    return out + [f]
+
+
+def check_threads(s, f):
+    """The bytes for 1, 2 and 7 threads."""
+    program = s.write(f.text())
+    one = s.call(program, f, ["--threads", "1"])
+    for threads in ("2", "7"):
+        many = s.call(program, f, ["--threads", threads])
+        for want, got in zip(one, many):
+            wrong = exact(want)(got)
+            s.expect(not wrong, "%s, %s threads: %s" % (f.name, threads, wrong))
+
+
+def check_large_threads(s, rng):
+    """Work for several threads."""
+    f = Function("large")
+    for dims, axes in (((700, 3000), [0]), ((30, 90, 200), [1])):
+        a = rng.standard_normal(dims).astype(np.float32)
+        x, x_type = f.argument(a)
+        for how in ("sum", "max"):
+            y = f.op("nabla.reduce %s %s dims = %s : %s" % (how, x, axes,
+                                                            x_type))
+            f.give(y, create_ops.kept_type(dims, [], axes, False, "f32"),
+                   dense_ops.reduced(a, "f32", how, axes, False))
+    s.check(s.write(f.text()), f)
+    check_threads(s, f)
+
+
+def test(s):
+    rng = np.random.default_rng(harness.seed())
+    s.run_all(functions(rng), most=3)
+    check_large_threads(s, rng)
+
+
+harness.session(sys.argv[1], test)

@@ -1,0 +1,53 @@
+// Reductions of dimensions in front of the last: which a kernel of columns
+// computes.
+// RUN: nabla-opt "%s" --nabla-cluster --remarks-filter='nabla.*' 2>&1 | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-cluster=no-fusion=on 2>&1 | FileCheck "%s" --check-prefix=OFF
+// OFF-NOT: nabla_cluster
+
+!t = tensor<64x256xf32>
+
+// CHECK: remark: {{.*}}computes reduce by one kernel of columns
+
+// Of rows, in the middle, of unknown sizes, behind a kernel.
+// CHECK-LABEL: func.func @kernels
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_reduce(%{{.*}}) : (tensor<64x256xf32>) -> tensor<256xf32>
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_reduce(%{{.*}}) : (tensor<4x5x6x32xf16>) -> tensor<4x1x1x32xf16>
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_reduce(%{{.*}}) : (tensor<?x?x?xbf16>) -> tensor<?x?xbf16>
+// CHECK: %[[E:.*]] = call @nabla_cluster_call_{{[0-9]+}}_exp(
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_reduce(%[[E]])
+func.func @kernels(%a: !t, %b: tensor<4x5x6x32xf16>, %c: tensor<?x?x?xbf16>)
+    -> (tensor<256xf32>, tensor<4x1x1x32xf16>, tensor<?x?xbf16>, tensor<256xf32>) {
+  %0 = nabla.reduce sum %a dims = [0] : !t
+  %1 = nabla.reduce mean %b dims = [2, 1] keep_dims : tensor<4x5x6x32xf16>
+  %2 = nabla.reduce max %c dims = [1] : tensor<?x?x?xbf16>
+  %3 = nabla.exp %a : !t
+  %4 = nabla.reduce min %3 dims = [0] : !t
+  return %0, %1, %2, %4 : tensor<256xf32>, tensor<4x1x1x32xf16>, tensor<?x?xbf16>, tensor<256xf32>
+}
+
+// Equal reductions share a kernel and its function.
+// CHECK-LABEL: func.func @shared
+// CHECK: call @[[F:nabla_cluster_call_[0-9]+_reduce]](
+// CHECK: call @[[F]](
+func.func @shared(%a: !t, %b: !t) -> (tensor<256xf32>, tensor<256xf32>) {
+  %0 = nabla.reduce prod %a dims = [0] : !t
+  %1 = nabla.reduce prod %b dims = [0] : !t
+  return %0, %1 : tensor<256xf32>, tensor<256xf32>
+}
+
+// Other types, too small, too few columns, dimensions that are no neighbours,
+// an array that its reader can compute.
+// CHECK-LABEL: func.func @others
+// CHECK-COUNT-6: nabla.reduce
+// CHECK: return
+func.func @others(%a: tensor<64x256xf64>, %b: tensor<64x256xi32>, %c: tensor<4x16xf32>, %d: tensor<4096x8xf32>, %e: tensor<8x64x8x64xf32>, %f: tensor<256xf32>)
+    -> (tensor<256xf64>, tensor<256xi32>, tensor<16xf32>, tensor<8xf32>, tensor<64x64xf32>, tensor<256xf32>) {
+  %0 = nabla.reduce sum %a dims = [0] : tensor<64x256xf64>
+  %1 = nabla.reduce max %b dims = [0] : tensor<64x256xi32>
+  %2 = nabla.reduce sum %c dims = [0] : tensor<4x16xf32>
+  %3 = nabla.reduce sum %d dims = [0] : tensor<4096x8xf32>
+  %4 = nabla.reduce sum %e dims = [0, 2] : tensor<8x64x8x64xf32>
+  %5 = nabla.broadcast_in_dim %f dims = [1] : tensor<256xf32> -> !t
+  %6 = nabla.reduce sum %5 dims = [0] : !t
+  return %0, %1, %2, %3, %4, %6 : tensor<256xf64>, tensor<256xi32>, tensor<16xf32>, tensor<8xf32>, tensor<64x64xf32>, tensor<256xf32>
+}
