@@ -2,7 +2,7 @@
  * one process. It reads requests, a line followed by bytes, and answers each
  * alike:
  *
- *   compile POLICY NUMERICS BYTES        the program
+ *   compile POLICY NUMERICS FUSION BYTES the program; FUSION: on, off
  *   STATUS 0 BYTES                       messages, if it failed
  *
  *   call FUNCTION COUNT                  COUNT times an array:
@@ -59,10 +59,13 @@ static void *read_bytes(size_t size) {
 }
 
 static void compile(driver *d, const char *policy, const char *numerics,
-                    size_t size) {
+                    const char *fusion, size_t size) {
   nabla_diag diag = NABLA_DIAG_INIT;
   const nabla_compile_options options = {
-      .struct_size = sizeof options, .policy = policy, .numerics = numerics};
+      .struct_size = sizeof options,
+      .policy = policy,
+      .numerics = numerics,
+      .no_fusion = strcmp(fusion, "off") ? NULL : "on"};
   char *text = read_bytes(size);
   nabla_executable_close(d->executable);
   d->executable = NULL;
@@ -129,7 +132,7 @@ static void call(driver *d, const char *name, size_t count) {
 
 int main(int count, char **arguments) {
   static driver d;
-  char line[256], first[64], second[64];
+  char line[256], first[64], second[64], fusion[8];
   size_t size;
   nabla_diag diag = NABLA_DIAG_INIT;
   const uint32_t threads =
@@ -142,8 +145,9 @@ int main(int count, char **arguments) {
       nabla_compiler_create(&options, &d.environment, &d.compiler, &diag))
     return 2;
   while (fgets(line, sizeof line, stdin)) {
-    if (sscanf(line, "compile %63s %63s %zu", first, second, &size) == 3)
-      compile(&d, first, second, size);
+    if (sscanf(line, "compile %63s %63s %7s %zu", first, second, fusion,
+               &size) == 4)
+      compile(&d, first, second, fusion, size);
     else if (sscanf(line, "call %63s %zu", first, &size) == 2)
       call(&d, first, size);
     else

@@ -299,8 +299,9 @@ def smaller(b, fails):
 class Driver:
     """A process that compiles and calls; started again when it ends."""
 
-    def __init__(self, path, threads):
+    def __init__(self, path, threads, fusion=True):
         self.path, self.threads, self.process = path, threads, None
+        self.fusion = fusion  # False: no clusters of operations
 
     def start(self):
         if self.process is None or self.process.poll() is not None:
@@ -339,8 +340,8 @@ class Driver:
 
     def compile(self, text, policy):
         text = text.encode()
-        return self.ask(b"compile %s f32 %d\n" % (policy.encode(), len(text))
-                        + text)
+        return self.ask(b"compile %s f32 %s %d\n" % (
+            policy.encode(), b"on" if self.fusion else b"off", len(text)) + text)
 
     def call(self, f):
         request = b"call %s %d\n" % (f.name.encode(), len(f.arrays))
@@ -387,9 +388,10 @@ def report(driver, b, policy, problem):
     small = smaller(b, fails) if fails(b) else b
     problem = wrong_alone(driver, small.f, policy) or problem
     count = sum(s.name != "argument" for s in small.steps)
-    return "FAILED seed %d, program %s, policy %s, %d threads, %d operations: " \
-        "%s\n%s" % (harness.seed(), b.f.name[1:], policy, driver.threads, count,
-                    problem, small.f.text())
+    return "FAILED seed %d, program %s, policy %s, %d threads%s, %d operations: " \
+        "%s\n%s" % (harness.seed(), b.f.name[1:], policy, driver.threads,
+                    "" if driver.fusion else ", no fusion", count, problem,
+                    small.f.text())
 
 
 def policy_of(builds, number):
@@ -399,7 +401,7 @@ def policy_of(builds, number):
 
 def run_module(path, first, count, number):
     """Programs of consecutive seeds; reports, and what was in them."""
-    driver = Driver(path, 1 + number % 2)
+    driver = Driver(path, 1 + number % 2, fusion=number % 3 != 2)
     found, seen = [], collections.Counter()
     builds = [generate(at) for at in range(first, first + count)]
     dense = [b for b in builds if all(v.packed is None for v in b.values)]
