@@ -83,7 +83,10 @@ def check_large_threads(s, rng):
 
 def test(s):
     rng = np.random.default_rng(harness.seed())
-    s.run_all(functions(rng), most=3)
+    some = functions(rng)
+    s.run_all(some, most=3)
+    s.run_all(some[2:3], ["--target", "x86-64-v3"])
+    s.run_all(some[3:4], ["--target", "x86-64"])
     check_large_threads(s, rng)
 
 
