@@ -1,6 +1,7 @@
 /* See copy_rows.h. A row is copied in steps of four lines, then in lines; the
  * same lines of the row that comes next are prefetched meanwhile, since its
- * address depends on an index. */
+ * address depends on an index. Runs that stay in the caches are copied by
+ * memcpy, which is faster there: x is read in order. */
 #include "lib/kernels/copy_rows.h"
 
 #include <stdio.h>
@@ -19,9 +20,22 @@ static const char opening[] =
     "  llvm.cond_br %more, ^row, ^done\n"
     "^row:\n"
     "  %u1 = llvm.add %u, %one : i64\n"
-    "  %un = llvm.intr.smin(%u1, %final) : (i64, i64) -> i64\n"
+    "  %un = llvm.intr.smin(%u1, %final) : (i64, i64) -> i64\n";
+
+/* Rows of a table: %bytes is one of the arguments. */
+static const char row_of_result[] =
     "  %ub = llvm.mul %u, %bytes : i64\n"
     "  %to = llvm.getelementptr %y[%ub] : (!llvm.ptr, i64) -> !llvm.ptr, i8\n";
+
+/* Runs: all have %row bytes but the last; x is read in order. */
+static const char run_of_part[] =
+    "  %is_last = llvm.icmp \"eq\" %u, %last : i64\n"
+    "  %bytes = llvm.select %is_last, %last_bytes, %row : i1, i64\n"
+    "  %ub = llvm.mul %u, %stride : i64\n"
+    "  %to = llvm.getelementptr %y[%ub] : (!llvm.ptr, i64) -> !llvm.ptr, i8\n"
+    "  %xb = llvm.mul %u, %row : i64\n"
+    "  %from = llvm.getelementptr %x[%xb] : (!llvm.ptr, i64) -> !llvm.ptr, i8\n"
+    "  %next = llvm.getelementptr %from[1024] : (!llvm.ptr) -> !llvm.ptr, i8\n";
 
 static const char loops[] =
     "  llvm.br ^steps(%zero : i64)\n"
@@ -110,8 +124,7 @@ static void add_step(nabla_text *text, int streams) {
   nabla_text_add(text, "  llvm.br ^steps(%%oe : i64)\n");
 }
 
-void nabla_copy_rows_emit(unsigned bits, int streams, const char *name,
-                          nabla_text *text) {
+static void begin(const char *name, nabla_text *text) {
   nabla_text_add(text,
                  "llvm.func internal @%s(%%args: !llvm.ptr, %%begin: i64, "
                  "%%end: i64) attributes {nabla.kernel, passthrough = "
@@ -119,14 +132,9 @@ void nabla_copy_rows_emit(unsigned bits, int streams, const char *name,
                  "  %%line = llvm.mlir.constant(%u : i64) : i64\n"
                  "  %%step = llvm.mlir.constant(%u : i64) : i64\n",
                  name, LINE, STEP * LINE);
-  add_word(text, NABLA_COPY_ROWS_X, "x", 1);
-  add_word(text, NABLA_COPY_ROWS_INDICES, "indices", 1);
-  add_word(text, NABLA_COPY_ROWS_Y, "y", 1);
-  add_word(text, NABLA_COPY_ROWS_LAST, "last", 0);
-  add_word(text, NABLA_COPY_ROWS_BYTES, "bytes", 0);
-  nabla_text_add(text, "%s", opening);
-  add_source(text, bits, "from", "u");
-  add_source(text, bits, "next", "un");
+}
+
+static void end(int streams, nabla_text *text) {
   nabla_text_add(text, "%s", loops);
   add_step(text, streams);
   nabla_text_add(text, "^line:\n");
@@ -137,6 +145,40 @@ void nabla_copy_rows_emit(unsigned bits, int streams, const char *name,
                  "  %%z = llvm.sub %%bytes, %%line : i64\n");
   add_line(text, "z", "z", 0);
   nabla_text_add(text,
+                 "  llvm.br ^rows(%%u1 : i64)\n"
+                 "^done:\n  llvm.return\n}\n");
+}
+
+void nabla_copy_rows_emit(unsigned bits, int streams, const char *name,
+                          nabla_text *text) {
+  begin(name, text);
+  add_word(text, NABLA_COPY_ROWS_X, "x", 1);
+  add_word(text, NABLA_COPY_ROWS_INDICES, "indices", 1);
+  add_word(text, NABLA_COPY_ROWS_Y, "y", 1);
+  add_word(text, NABLA_COPY_ROWS_LAST, "last", 0);
+  add_word(text, NABLA_COPY_ROWS_BYTES, "bytes", 0);
+  nabla_text_add(text, "%s%s", opening, row_of_result);
+  add_source(text, bits, "from", "u");
+  add_source(text, bits, "next", "un");
+  end(streams, text);
+}
+
+void nabla_copy_runs_emit(int streams, const char *name, nabla_text *text) {
+  begin(name, text);
+  add_word(text, NABLA_COPY_RUNS_X, "x", 1);
+  add_word(text, NABLA_COPY_RUNS_Y, "y", 1);
+  add_word(text, NABLA_COPY_RUNS_BYTES, "row", 0);
+  add_word(text, NABLA_COPY_RUNS_STRIDE, "stride", 0);
+  add_word(text, NABLA_COPY_RUNS_LAST, "last", 0);
+  add_word(text, NABLA_COPY_RUNS_LAST_BYTES, "last_bytes", 0);
+  nabla_text_add(text, "%s%s", opening, run_of_part);
+  if (streams) {
+    end(streams, text);
+    return;
+  }
+  nabla_text_add(text,
+                 "  \"llvm.intr.memcpy\"(%%to, %%from, %%bytes) <{isVolatile = "
+                 "false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()\n"
                  "  llvm.br ^rows(%%u1 : i64)\n"
                  "^done:\n  llvm.return\n}\n");
 }

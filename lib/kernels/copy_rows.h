@@ -1,5 +1,6 @@
-/* A kernel that copies rows of a table by index, as an embedding look-up does:
- * whole rows, of any element type, in vectors of 64 bytes. */
+/* Kernels that copy rows, of any element type, in vectors of 64 bytes: rows of
+ * a table by index, as an embedding look-up does, and runs of an array that is
+ * a part of another one, as concatenate does. */
 #ifndef NABLA_KERNELS_COPY_ROWS_H
 #define NABLA_KERNELS_COPY_ROWS_H
 
@@ -30,5 +31,22 @@ enum {
  *                lines, and the result is aligned to them */
 void nabla_copy_rows_emit(unsigned bits, int streams, const char *name,
                           nabla_text *text);
+
+/* Words of the arguments: addresses of the part, whose runs are contiguous, and
+ * of its first run in the result; bytes of a run, and between two in the
+ * result; the last run and its bytes. Units are runs. */
+enum {
+  NABLA_COPY_RUNS_X,
+  NABLA_COPY_RUNS_Y,
+  NABLA_COPY_RUNS_BYTES,
+  NABLA_COPY_RUNS_STRIDE,
+  NABLA_COPY_RUNS_LAST,
+  NABLA_COPY_RUNS_LAST_BYTES,
+  NABLA_COPY_RUNS_ARGS
+};
+
+/* Appends llvm.func internal @NAME(arguments, begin, end).
+ * @param streams as of nabla_copy_rows_emit */
+void nabla_copy_runs_emit(int streams, const char *name, nabla_text *text);
 
 #endif

@@ -162,6 +162,26 @@ def add_join(make, f, dims, kind):
     join(make, f, "stack", dim, parts, kind, np.stack(parts, axis=dim))
 
 
+def rows_join(make, kind):
+    """Large arrays of known sizes, by the kernel that copies runs: lines and
+    ends of runs, one run in several parts, an array twice."""
+    f = make.new("rows_join_%s" % kind)
+    for dim, shapes_of in ((1, ((130, 300), (130, 65), (130, 201))),
+                           (0, ((2100, 67), (1, 67), (40, 67))),
+                           (1, ((3, 150, 2, 50), None, (3, 1, 2, 50)))):
+        parts = [values(make.rng, dims, kind, True) if dims else None
+                 for dims in shapes_of]
+        given = [f.argument(part) if part is not None else None
+                 for part in parts]
+        parts = [parts[0] if p is None else p for p in parts]
+        given = [given[0] if g is None else g for g in given]
+        y = f.op("nabla.concatenate %s dim = %d : %s" % (
+            ", ".join(x for x, _ in given), dim,
+            ", ".join(t for _, t in given)))
+        want = np.concatenate(parts, axis=dim)
+        give(f, y, want.shape, kind, want)
+
+
 def join(make, f, op, dim, parts, kind, want):
     hides = [hidden(make.rng, part.ndim) for part in parts]
     given = [f.argument(part, hide) for part, hide in zip(parts, hides)]
@@ -232,6 +252,7 @@ def add_flip(make, f, dims, kind):
 
 def add_dense(make, rounds):
     for kind in ALL:
+        rows_join(make, kind)
         for what, adds in (("cut", (add_slice, add_split, add_dynamic)),
                            ("update", (add_update, add_flip)),
                            ("join", (add_join, add_pad))):

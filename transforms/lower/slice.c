@@ -1,4 +1,4 @@
-/* Lowerings of slices, pieces, joined arrays, pads and flips. */
+/* Lowerings of slices, pieces, pads and flips. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
@@ -132,62 +132,6 @@ bool nabla_lower_dynamic_update_slice(nabla_template *t) {
   nabla_ssa_tensor out = nabla_region_write(t, &in, &box, &update, NULL, NULL);
   return nabla_template_close(t, out.value);
 }
-
-/* ---- concatenate, stack ---- */
-
-/* Dimension `i` of an operand is dimension i of the result, or, where a stack
- * has its new one before, i + 1. */
-static intptr_t place_of(intptr_t i, intptr_t dim, bool is_stack) {
-  return is_stack && i >= dim ? i + 1 : i;
-}
-
-/* The sizes of the result; those that all operands share are required to be
- * equal. */
-static void join_sizes(nabla_template *t, nabla_ssa_tensor *parts, intptr_t dim,
-                       bool is_stack, nabla_ssa_tensor *shape) {
-  for (intptr_t i = 0; i < parts[0].rank; i++) {
-    intptr_t to = place_of(i, dim, is_stack);
-    bool sums = to == dim;
-    nabla_ssa size = nabla_ssa_tensor_size(t, &parts[0], i);
-    for (intptr_t n = 1; n < t->operand_count; n++) {
-      if (sums)
-        size = nabla_emit_index_op(t, "addi", size,
-                                   nabla_ssa_tensor_size(t, &parts[n], i));
-      else
-        nabla_tensors_agree(t, &parts[0], i, &parts[n], i);
-    }
-    if (nabla_is_dynamic(shape->dims[to])) shape->sizes[to] = size;
-  }
-}
-
-static bool lower_join(nabla_template *t, bool is_stack) {
-  intptr_t dim = read_dim(t->op), map[NABLA_MAX_RANK];
-  nabla_ssa_tensor parts[NABLA_MAX_OPERANDS];
-  nabla_template_open(t);
-  for (intptr_t n = 0; n < t->operand_count; n++)
-    parts[n] = nabla_template_operand(t, n);
-  nabla_ssa_tensor shape = nabla_template_result(t);
-  join_sizes(t, parts, dim, is_stack, &shape);
-  nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, shape.element->name);
-  nabla_ssa zero = nabla_emit_index(t, 0), one = nabla_emit_index(t, 1);
-  nabla_ssa at = zero;
-  for (intptr_t n = 0; n < t->operand_count; n++) {
-    nabla_region box;
-    for (intptr_t i = 0; i < shape.rank; i++)
-      box.first[i] = zero, box.count[i] = one, box.step[i] = 1;
-    for (intptr_t i = 0; i < parts[n].rank; i++) {
-      map[i] = place_of(i, dim, is_stack);
-      box.count[map[i]] = nabla_ssa_tensor_size(t, &parts[n], i);
-    }
-    box.first[dim] = at;
-    at = nabla_emit_index_op(t, "addi", at, box.count[dim]);
-    out = nabla_region_write(t, &out, &box, &parts[n], map, NULL);
-  }
-  return nabla_template_close(t, out.value);
-}
-
-bool nabla_lower_concatenate(nabla_template *t) { return lower_join(t, false); }
-bool nabla_lower_stack(nabla_template *t) { return lower_join(t, true); }
 
 /* ---- pad, flip ---- */
 

@@ -8,23 +8,13 @@
 #include "dialect/verify/checks.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/copy_rows.h"
+#include "transforms/lower/move/text.h"
 
 /* Bytes of a result below which loops are as fast; from which it does not stay
  * in the caches; of a part that is worth a thread. */
 #define FEWEST      4096
 #define PAST_CACHES (INT64_C(16) << 20)
 #define PART        65536
-
-static unsigned element_bytes(const nabla_element *element) {
-  static const struct {
-    const char *name;
-    unsigned bytes;
-  } known[] = {{"f64", 8},  {"i64", 8}, {"f32", 4}, {"i32", 4},
-               {"bf16", 2}, {"f16", 2}, {"i8", 1},  {"ui8", 1}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (!strcmp(known[i].name, element->name)) return known[i].bytes;
-  return 0;
-}
 
 /* Whether each index selects one row, whole, and rows are in order. */
 static bool takes_rows(const nabla_gather *dims, const int64_t *sizes,
@@ -45,7 +35,7 @@ static bool takes_rows(const nabla_gather *dims, const int64_t *sizes,
 
 /* Bytes of a row; false if that is not known or too large. */
 static bool find_bytes(nabla_row_copy *c) {
-  c->bytes = element_bytes(c->table.element);
+  c->bytes = nabla_move_bytes(c->table.element);
   for (intptr_t d = 1; d < c->table.rank; d++)
     if (__builtin_mul_overflow(c->bytes, c->table.dims[d], &c->bytes))
       return false;
@@ -67,11 +57,6 @@ static bool passes_caches(const nabla_row_copy *c) {
   return c->bytes % NABLA_COPY_ROWS_LINE == 0 && result_bytes(c) >= PAST_CACHES;
 }
 
-static void add_buffer_type(nabla_text *text, const nabla_ssa_tensor *tensor) {
-  nabla_text_add(text, "memref%s",
-                 nabla_ssa_tensor_type(tensor).data + strlen("tensor"));
-}
-
 static void add_types(nabla_text *text, const nabla_row_copy *c,
                       const char *first, const char *second) {
   nabla_text_add(text, "(%s%s, %s%s) -> %s", first,
@@ -80,22 +65,13 @@ static void add_types(nabla_text *text, const nabla_row_copy *c,
                  nabla_ssa_tensor_type(&c->result).data);
 }
 
-static void add_name(nabla_text *text, const nabla_ssa_tensor *tensor) {
-  nabla_text_add(text, "_%s", tensor->element->name);
-  for (intptr_t i = 0; i < tensor->rank; i++)
-    if (nabla_is_dynamic(tensor->dims[i]))
-      nabla_text_add(text, "_any");
-    else
-      nabla_text_add(text, "_%lld", (long long)tensor->dims[i]);
-}
-
 /* %NAME: argument %ARG as a buffer; its address is word `word`. */
 static void add_argument(nabla_text *text, const nabla_ssa_tensor *tensor,
                          const char *arg, const char *name) {
   nabla_text_add(text,
                  "  %%%s = bufferization.to_buffer %%%s read_only : %s to ",
                  name, arg, nabla_ssa_tensor_type(tensor).data);
-  add_buffer_type(text, tensor);
+  nabla_move_add_buffer(text, tensor);
   nabla_text_add(text, "\n");
 }
 
@@ -113,7 +89,7 @@ static void add_address(nabla_text *text, int word,
   nabla_text_add(
       text, "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ", word,
       buffer);
-  add_buffer_type(text, tensor);
+  nabla_move_add_buffer(text, tensor);
   nabla_text_add(text, " -> index\n");
   (void)snprintf(name, sizeof name, "p%d", word);
   add_word(text, word, name);
@@ -140,7 +116,7 @@ static void add_result(nabla_text *text, const nabla_row_copy *c) {
     comma = ", ";
   }
   nabla_text_add(text, ") : ");
-  add_buffer_type(text, &c->result);
+  nabla_move_add_buffer(text, &c->result);
   nabla_text_add(text, "\n");
 }
 
@@ -187,7 +163,7 @@ static void add_body(nabla_text *text, const nabla_row_copy *c,
   add_call(text, c, kernel);
   nabla_text_add(text,
                  "  %%out = bufferization.to_tensor %%y restrict writable : ");
-  add_buffer_type(text, &c->result);
+  nabla_move_add_buffer(text, &c->result);
   nabla_text_add(text, " to %s\n  return %%out : %s\n}\n",
                  nabla_ssa_tensor_type(&c->result).data,
                  nabla_ssa_tensor_type(&c->result).data);
@@ -213,9 +189,9 @@ bool nabla_row_copy_begin(nabla_template *t, const nabla_gather *dims,
   else
     nabla_copy_rows_emit(bits, past, kernel, &t->text);
   nabla_text_add(&c->name, "nabla_copy_rows");
-  add_name(&c->name, &c->table);
+  nabla_move_add_name(&c->name, &c->table);
   nabla_text_add(&c->name, "_by");
-  add_name(&c->name, &c->indices);
+  nabla_move_add_name(&c->name, &c->indices);
   nabla_text_add(&c->name, "_at%td", c->vector_dim);
   nabla_text_add(&t->text,
                  "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "

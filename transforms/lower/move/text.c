@@ -1,0 +1,31 @@
+/* See text.h. */
+#include "transforms/lower/move/text.h"
+
+#include <string.h>
+
+#include "dialect/verify/checks.h"
+
+unsigned nabla_move_bytes(const nabla_element *element) {
+  static const struct {
+    const char *name;
+    unsigned bytes;
+  } known[] = {{"f64", 8},  {"i64", 8}, {"f32", 4}, {"i32", 4},
+               {"bf16", 2}, {"f16", 2}, {"i8", 1},  {"ui8", 1}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(known[i].name, element->name)) return known[i].bytes;
+  return 0;
+}
+
+void nabla_move_add_buffer(nabla_text *text, const nabla_ssa_tensor *tensor) {
+  nabla_text_add(text, "memref%s",
+                 nabla_ssa_tensor_type(tensor).data + strlen("tensor"));
+}
+
+void nabla_move_add_name(nabla_text *text, const nabla_ssa_tensor *tensor) {
+  nabla_text_add(text, "_%s", tensor->element->name);
+  for (intptr_t i = 0; i < tensor->rank; i++)
+    if (nabla_is_dynamic(tensor->dims[i]))
+      nabla_text_add(text, "_any");
+    else
+      nabla_text_add(text, "_%lld", (long long)tensor->dims[i]);
+}
