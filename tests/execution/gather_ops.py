@@ -204,10 +204,28 @@ def rows_dense(make, kind):
              a[np.clip(indices, 0, 8)])
 
 
+def rows_past(make):
+    """Results beyond the caches, which copies of rows and of runs store past
+    them: rows of a table, and side by side with themselves."""
+    f = make.new("rows_past")
+    a = values(make.rng, (40, 4096), "f32", False)
+    indices = make.rng.integers(-2, 42, 1100).astype(np.int32)
+    (x, x_type), (i, i_type) = f.argument(a), f.argument(indices)
+    y = f.op("nabla.gather %s, %s offset_dims = [1] collapsed_dims = [0] "
+             "index_map = [0] vector_dim = 1 sizes = [1, 4096] : %s, %s" % (
+                 x, i, x_type, i_type))
+    kind = tensor_type((1100, 4096), "f32")
+    y = f.op("nabla.concatenate %s, %s, %s dim = 1 : %s, %s, %s" % (
+        y, y, y, kind, kind, kind))
+    want = a[np.clip(indices, 0, 39)]
+    give(f, y, (1100, 3 * 4096), "f32", np.concatenate([want] * 3, axis=1))
+
+
 SHAPES = ((), (1,), (0,), (5,), (3, 0, 2), (4, 6), (3, 1, 5), (2, 3, 4, 2))
 
 
 def add_dense(make, rounds):
+    rows_past(make)
     for kind in ALL:
         rows_dense(make, kind)
         for add in (add_gather, add_scatter):
