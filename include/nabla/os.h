@@ -35,6 +35,9 @@ typedef enum nabla_os_open_mode {
   NABLA_OS_FOLDER,     /* a folder, to sync, lock or list it            */
   NABLA_OS_LOCATE,     /* anything, for `info` and `path_of` alone: it is
                           not opened, so that a device does nothing     */
+  NABLA_OS_UNNAMED,    /* a new file without a name in the folder `path`,
+                          read-write: closing it, however the process ends,
+                          removes it. -EOPNOTSUPP where there are none  */
 } nabla_os_open_mode;
 
 /* Every function returns a value >= 0, or -errno. `pread` and `pwrite` may

@@ -51,9 +51,18 @@ static nabla_status keep_path(nabla_spill *spill, const char *path,
   return NABLA_OK;
 }
 
+/* A file that no signal can leave behind; -EOPNOTSUPP where the system, or the
+ * caller's nabla_os, has none. */
+static int open_unnamed(const nabla_spill *spill) {
+  const nabla_os *os = spill->os;
+  int fd;
+  NABLA_OS_RETRY(fd, os->open(os->self, spill->folder, NABLA_OS_UNNAMED));
+  return fd == -EINVAL ? -EOPNOTSUPP : fd;
+}
+
 /* Makes a name from the process id, since another process may write beside this
  * one, and a number if that name is taken. */
-static nabla_status open_file(nabla_spill *spill, nabla_diag *diag) {
+static nabla_status open_named(nabla_spill *spill, nabla_diag *diag) {
   enum { TRIES = 100, TAIL = 64 };
   const nabla_os *os = spill->os;
   const size_t size = spill->path_size + TAIL;
@@ -78,6 +87,15 @@ static nabla_status open_file(nabla_spill *spill, nabla_diag *diag) {
   }
   nabla_free(spill->allocator, block, size, 1);
   return status;
+}
+
+static nabla_status open_file(nabla_spill *spill, nabla_diag *diag) {
+  const int fd = open_unnamed(spill);
+  if (fd == -EOPNOTSUPP) return open_named(spill, diag);
+  if (fd < 0)
+    return fail_io(spill, "make a temporary file for scales", fd, diag);
+  spill->fd = fd;
+  return NABLA_OK;
 }
 
 nabla_status nabla_spill_create(const nabla_allocator *allocator,

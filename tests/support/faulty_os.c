@@ -48,6 +48,7 @@ static void count_fd(faulty_os *faulty, int step) {
 
 static int do_open(void *self, const char *path, nabla_os_open_mode mode) {
   faulty_os *faulty = self;
+  if (mode == NABLA_OS_UNNAMED && !faulty->has_unnamed) return -EOPNOTSUPP;
   int error = enter(faulty, FAULTY_OPEN, path);
   if (error) return error;
   int fd = faulty->inner->open(faulty->inner->self, path, mode);

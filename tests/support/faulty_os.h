@@ -36,8 +36,9 @@ typedef struct faulty_os {
   nabla_os os;
   const nabla_os *inner;
 
-  uint64_t fail_at;      /* which call fails, counted from 1; 0: none      */
-  uint64_t fail_calls;   /* how many in a row do; 1 after init             */
+  uint64_t fail_at;    /* which call fails, counted from 1; 0: none      */
+  uint64_t fail_calls; /* how many in a row do; 1 after init             */
+  int has_unnamed;     /* not 0: NABLA_OS_UNNAMED is passed on, else refused */
   faulty_call fail_kind; /* which calls count; FAULTY_ANY after init       */
   int error;             /* what the failing call returns: -EIO after init */
   int short_transfers;   /* pread and pwrite move 1 byte to half of it     */

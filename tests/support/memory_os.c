@@ -103,6 +103,7 @@ static int do_open(memory_os *memory, const char *path, nabla_os_open_mode mode,
                    unsigned permissions) {
   size_t inode = 0;
   memory_node *node = find(memory, path, &inode);
+  if (mode == NABLA_OS_UNNAMED) return -EOPNOTSUPP;
   if (mode == NABLA_OS_CREATE_NEW) {
     if (node) return -EEXIST;
     if (!has_folder(memory, path)) return -ENOENT;

@@ -164,6 +164,27 @@ Test(spill, failures_name_the_output_and_leave_nothing) {
   }
 }
 
+/* No signal can leave behind a file that never had a name. */
+Test(spill, a_file_has_no_name_where_the_system_can) {
+  nabla_spill *spill;
+  const nabla_os *real = nabla_os_default();
+  const int fd = real->open(real->self, folder.path, NABLA_OS_UNNAMED);
+  if (fd == -EOPNOTSUPP) cr_skip_test("the file system names every file");
+  cr_assert_geq(fd, 0);
+  cr_assert_eq(real->close(real->self, fd), 0);
+  os.has_unnamed = 1;
+  cr_assert_eq(create(MANY, &spill), NABLA_OK, "%s", diag.what);
+  cr_expect_eq(os.calls[FAULTY_UNLINK], 0);
+  cr_expect_eq(temp_folder_count(&folder), 0u);
+  cr_expect_eq(use(spill, MANY), NABLA_OK, "%s", diag.what);
+  finish(spill);
+  os.fail_kind = FAULTY_OPEN;
+  os.fail_at = os.calls[FAULTY_OPEN] + 1;
+  os.fail_calls = 1;
+  cr_expect_eq(create(MANY, &spill), NABLA_IO);
+  cr_expect_not_null(strstr(diag.what, "make a temporary file"));
+}
+
 Test(spill, a_file_that_keeps_its_name_is_an_error) {
   nabla_spill *spill;
   os.fail_kind = FAULTY_UNLINK;

@@ -31,6 +31,8 @@ static int flags_of(nabla_os_open_mode mode) {
       return O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     case NABLA_OS_LOCATE:
       return O_PATH | O_CLOEXEC;
+    case NABLA_OS_UNNAMED:
+      return O_RDWR | O_TMPFILE | O_EXCL | O_CLOEXEC;
   }
   return -EINVAL;
 }
@@ -39,7 +41,10 @@ static int flags_of(nabla_os_open_mode mode) {
 static int os_open(void *self, const char *path, nabla_os_open_mode mode) {
   (void)self;
   const int flags = flags_of(mode);
-  return flags < 0 ? flags : or_errno(open(path, flags, 0600));
+  if (flags < 0) return flags;
+  const int fd = or_errno(open(path, flags, 0600));
+  /* kernels without O_TMPFILE take it for the folder */
+  return fd == -EISDIR && mode == NABLA_OS_UNNAMED ? -EOPNOTSUPP : fd;
 }
 
 static int os_close(void *self, int fd) {
