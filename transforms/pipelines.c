@@ -1,6 +1,7 @@
 /* See pipelines.h. */
 #include "transforms/pipelines.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ const nabla_pipeline_value nabla_pipeline_defaults[] = {
 
 nabla_pipeline nabla_pipeline_get(nabla_pipeline_id id) {
   size_t at = 0, end;
+  assert((unsigned)id < NABLA_PIPELINE_COUNT);
   for (int before = 0; before < (int)id; before++)
     for (at++; rows[at].id; at++) continue;
   at++; /* the row of the pipeline */

@@ -200,6 +200,9 @@ void nabla_emit_kernel(nabla_emitter *e, const char *suffix,
   nabla_text_deinit(&constants.text);
   nabla_text_deinit(&inside);
   nabla_text_add(text, "  llvm.return\n}\n");
+  e->text = text;
+  e->constants = NULL;
+  e->sums = NULL;
 }
 
 /* A function of a fused product. */

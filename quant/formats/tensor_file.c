@@ -71,7 +71,9 @@ static nabla_status choose(const nabla_file *file,
     }
   }
   *out = other;
-  return NABLA_OK;
+  return other ? NABLA_OK
+               : nabla_fail(diag, NABLA_UNSUPPORTED,
+                            "no format of tensor files fits its first bytes");
 }
 
 static nabla_status open_row(const nabla_tensor_file_row *row,
@@ -102,10 +104,10 @@ nabla_status nabla_tensor_file_open(const char *path,
   nabla_status status = nabla_file_open(os, allocator, path, &file, diag);
   if (!status) {
     status = choose(file, &row, diag);
-    if (status)
-      nabla_file_close(file);
-    else
+    if (!status && row)
       status = open_row(row, allocator, file, &made, diag);
+    else
+      nabla_file_close(file);
   }
   if (!status) {
     *out = made;

@@ -34,7 +34,7 @@ static nabla_status cut(batch *b, char *line, int *out_count) {
     return nabla_fail(b->diag, NABLA_NO_MEMORY, "no memory for a line");
   int used = 0;
   b->argv[used++] = b->tool;
-  for (char *at = *line ? line : NULL; at;) {
+  for (char *at = *line ? line : NULL; at && (size_t)used < count;) {
     char *end = strchr(at, '\t');
     if (end) *end++ = '\0';
     b->argv[used++] = at;

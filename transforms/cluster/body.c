@@ -144,7 +144,7 @@ static int cost_of(const nabla_cluster *c, const pass *p) {
   for (int i = 0; i < p->reduction_count; i++) used[p->reductions[i]] = true;
   for (int i = 0; i < p->store_count; i++)
     used[c->outputs[p->stores[i]].node] = true;
-  for (int i = c->node_count - 1; i >= 0; i--) {
+  for (int i = c->node_count; i-- > 0;) {
     const nabla_cluster_node *n = &c->nodes[i];
     bool stops = n->kind == NABLA_CLUSTER_REDUCE && n->level <= p->level;
     if (!used[i] || stops || (n->is_uniform && n->kind != NABLA_CLUSTER_REDUCE))
@@ -317,7 +317,7 @@ static bool has_rows(const nabla_cluster *c, const nabla_cluster_input *input) {
 /* The number of the row along each dimension. */
 static void split_row(nabla_cluster_body *b, nabla_ssa *index) {
   nabla_ssa rest = b->row;
-  for (int d = b->c->split - 1; d >= 0; d--) {
+  for (int d = b->c->split; d-- > 0;) {
     nabla_ssa size = b->dims[d];
     index[d] =
         d ? k_op(b->e, "arith.remui %%v%u, %%v%u : i64", rest, size) : rest;

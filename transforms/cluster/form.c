@@ -49,6 +49,7 @@ static bool has_early_users(const nabla_cluster_forming *f, int cluster,
 }
 
 static bool grows(const nabla_cluster_forming *f, int cluster, size_t number) {
+  if (!f->clusters) return false;
   nabla_cluster *c = &f->clusters[cluster];
   if (c->is_closed || c->member_count == NABLA_CLUSTER_OPS) return false;
   c->is_closed = has_early_users(f, cluster, number);

@@ -147,6 +147,7 @@ static nabla_ssa emit_head(const writer *w, const nabla_ssa *x) {
 
 /* Horner's rule. */
 static nabla_ssa polynomial(const writer *w, const nabla_ssa *x, int count) {
+  if (count < 2) return x[0];
   nabla_ssa sum = x[count - 1];
   for (int i = count - 2; i > 0; i--)
     sum = two(w, "addf", two(w, "mulf", sum, x[0]), x[i]);

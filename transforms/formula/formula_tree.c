@@ -391,8 +391,8 @@ nabla_formula_value nabla_formula_evaluate(const nabla_formula *formula,
   for (int i = 0; i < w.tree->arguments; i++) w.slots[i] = x[i];
   for (int i = 0; i < w.tree->root_count; i++) {
     value = emit(&w, w.tree->roots[i]);
-    if (w.tree->arguments + i < NABLA_FORMULA_MAX_NAMES)
-      w.slots[w.tree->arguments + i] = value;
+    const int at = w.tree->arguments + i;
+    if (at >= 0 && at < NABLA_FORMULA_MAX_NAMES) w.slots[at] = value;
   }
   return value;
 }

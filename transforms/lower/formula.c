@@ -100,6 +100,7 @@ static nabla_ssa emit_head(nabla_template *t, const nabla_ssa *x) {
 
 /* Horner's rule. */
 static nabla_ssa polynomial(nabla_template *t, const nabla_ssa *x, int count) {
+  if (count < 2) return x[0];
   nabla_ssa sum = x[count - 1];
   for (int i = count - 2; i > 0; i--)
     sum = nabla_emit_two(t, "addf", nabla_emit_two(t, "mulf", sum, x[0], "f64"),

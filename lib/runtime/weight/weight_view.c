@@ -172,7 +172,9 @@ static nabla_status take_planes(const nabla_weight_desc *weight,
     take_nested(parts + 2, out);
   else
     out->layout.nested_block = 0;
-  if (format->zero_point) out->zero_points = parts[slots->count - 1].data;
+  if (format->zero_point && slots->count > 0 &&
+      slots->count <= sizeof weight->components / sizeof *weight->components)
+    out->zero_points = parts[slots->count - 1].data;
   return NABLA_OK;
 }
 
