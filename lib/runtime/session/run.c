@@ -273,13 +273,13 @@ static nabla_strided_array result_at(const frame *f, size_t number) {
 /* 1 when the result fills a block that the caller can own. It is copied instead
  * if it is an argument, a constant of the code, a part of a block, or in the
  * same block as an earlier result. */
-static int can_hand_over(const frame *f, const nabla_session *session,
+static int can_hand_over(const frame *f, const nabla_run_context *context,
                          size_t number, const nabla_strided_array *result) {
   const descriptor *from = f->results[number];
   for (size_t i = 0; i < number; i++)
     if (f->staged[i] == from->allocated) return 0;
   return result->data == from->allocated && nabla_strided_is_dense(result) &&
-         nabla_allocations_hold(&session->blocks, from->allocated);
+         nabla_allocations_hold(&context->blocks, from->allocated);
 }
 
 /* Whether a result lies in the memory of an input. An output may be in the same
@@ -297,7 +297,7 @@ static int lies_in_input(const frame *f, const void *data) {
 }
 
 /* Does every step for a result that can fail, before outputs are written. */
-static nabla_status stage_result(frame *f, nabla_session *session,
+static nabla_status stage_result(frame *f, nabla_run_context *context,
                                  size_t number) {
   const nabla_port *port = &f->function->results[number];
   const nabla_strided_array result = result_at(f, number);
@@ -313,12 +313,12 @@ static nabla_status stage_result(frame *f, nabla_session *session,
           f, number,
           nabla_describe_array(port->dtype, port->rank, result.sizes));
     if (!lies_in_input(f, result.data)) return NABLA_OK;
-  } else if (can_hand_over(f, session, number, &result)) {
+  } else if (can_hand_over(f, context, number, &result)) {
     f->staged[number] = ((descriptor *)f->results[number])->allocated;
     return NABLA_OK;
   }
   void *copy =
-      nabla_allocations_allocate(&session->blocks, session->allocator, bytes);
+      nabla_allocations_allocate(&context->blocks, context->allocator, bytes);
   if (!copy)
     return nabla_fail(f->diag, NABLA_NO_MEMORY,
                       "cannot allocate %" PRIu64 " bytes for result %zu", bytes,
@@ -336,7 +336,7 @@ static void copy_staged(const nabla_port *port, const nabla_dense *output,
 }
 
 /* Gives the caller the results. Nothing here can fail. */
-static void deliver(frame *f, nabla_session *session) {
+static void deliver(frame *f, nabla_run_context *context) {
   for (size_t i = 0; i < f->function->result_count; i++) {
     const nabla_port *port = &f->function->results[i];
     const nabla_strided_array result = result_at(f, i);
@@ -348,7 +348,7 @@ static void deliver(frame *f, nabla_session *session) {
         nabla_strided_copy(&result, output->data);
       continue;
     }
-    nabla_allocations_take(&session->blocks, f->staged[i]);
+    nabla_allocations_take(&context->blocks, f->staged[i]);
     *output = (nabla_dense){
         .data = f->staged[i], .dtype = port->dtype, .rank = port->rank};
     for (uint32_t d = 0; d < port->rank; d++)
@@ -360,19 +360,19 @@ static void deliver(frame *f, nabla_session *session) {
 
 static nabla_status call(frame *f, const nabla_executable *executable,
                          nabla_entry_function entry) {
-  nabla_session session;
-  nabla_session_begin(&session, &executable->environment);
-  session.calls = executable->calls;
-  nabla_session_profile(&session, executable->profiler);
+  nabla_run_context context;
+  nabla_run_context_begin(&context, &executable->environment);
+  context.calls = executable->calls;
+  nabla_run_context_profile(&context, executable->profiler);
   const double start = executable->profiler ? nabla_profiler_now() : 0;
-  entry(&session.services, f->arguments, f->results);
+  entry(&context.services, f->arguments, f->results);
   if (executable->profiler)
     nabla_profiler_add_run(executable->profiler, nabla_profiler_now() - start);
-  nabla_status status = nabla_session_status(&session, f->diag);
+  nabla_status status = nabla_run_context_status(&context, f->diag);
   for (size_t i = 0; i < f->function->result_count && !status; i++)
-    status = stage_result(f, &session, i);
-  if (!status) deliver(f, &session);
-  nabla_session_end(&session);
+    status = stage_result(f, &context, i);
+  if (!status) deliver(f, &context);
+  nabla_run_context_end(&context);
   return status;
 }
 

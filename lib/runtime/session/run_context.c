@@ -19,16 +19,16 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
                "the offsets that compiled code uses");
 
 static void *allocate(const nabla_services *services, uint64_t bytes) {
-  nabla_session *session = services->self;
+  nabla_run_context *context = services->self;
   void *memory =
-      nabla_allocations_allocate(&session->blocks, session->allocator, bytes);
-  if (!memory && session->refused == UINT64_MAX) session->refused = bytes;
+      nabla_allocations_allocate(&context->blocks, context->allocator, bytes);
+  if (!memory && context->refused == UINT64_MAX) context->refused = bytes;
   return memory;
 }
 
 static void release(const nabla_services *services, void *memory) {
-  nabla_session *session = services->self;
-  nabla_allocations_free(&session->blocks, session->allocator, memory);
+  nabla_run_context *context = services->self;
+  nabla_allocations_free(&context->blocks, context->allocator, memory);
 }
 
 /* A region for the pool. */
@@ -51,66 +51,67 @@ static void run_part(void *context, uint32_t worker, uint32_t workers) {
 static void parallel(const nabla_services *services,
                      nabla_kernel_function kernel, const uint64_t *arguments,
                      uint64_t count, uint64_t grain) {
-  const nabla_session *session = services->self;
+  const nabla_run_context *context = services->self;
   if (count == 0) return;
   grain &= ~NABLA_PARALLEL_WHOLE;
   if (grain == 0) grain = 1;
   region all = {kernel, arguments, count, grain,
                 nabla_ceil_div_u64(count, grain)};
-  if (all.units == 1 || !session->pool || nabla_pool_size(session->pool) == 1)
+  if (all.units == 1 || !context->pool || nabla_pool_size(context->pool) == 1)
     kernel(arguments, 0, count);
   else
-    nabla_pool_run(session->pool, run_part, &all);
+    nabla_pool_run(context->pool, run_part, &all);
 }
 
 static void fail(const nabla_services *services, uint32_t failure,
                  const char *where, int64_t first, int64_t second) {
-  nabla_session *session = services->self;
-  if (!session->failed) {
-    session->failure = failure;
-    session->where = where;
-    session->first = first;
-    session->second = second;
+  nabla_run_context *context = services->self;
+  if (!context->failed) {
+    context->failure = failure;
+    context->where = where;
+    context->first = first;
+    context->second = second;
   }
-  session->failed = 1;
+  context->failed = 1;
 }
 
 static void call(const nabla_services *services, uint64_t site,
                  const uint64_t *words) {
-  nabla_session *session = services->self;
+  nabla_run_context *context = services->self;
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_status status = nabla_calls_run(session->calls, site, words, &diag);
+  nabla_status status = nabla_calls_run(context->calls, site, words, &diag);
   if (!status) return;
-  if (!session->failed) {
-    session->call_status = status;
-    memcpy(session->call_what, diag.what, sizeof session->call_what);
+  if (!context->failed) {
+    context->call_status = status;
+    memcpy(context->call_what, diag.what, sizeof context->call_what);
   }
   fail(services, NABLA_FAILURE_CALL, NULL, 0, 0);
 }
 
 static void profile(const nabla_services *services, const char *what,
                     uint64_t bytes, uint64_t flops) {
-  nabla_session *session = services->self;
+  nabla_run_context *context = services->self;
   const double now = nabla_profiler_now();
-  if (session->profiled)
-    nabla_profiler_add(session->profiler, session->profiled,
-                       now - session->profiled_since, bytes, flops);
-  session->profiled = what;
-  session->profiled_since = nabla_profiler_now();
+  if (context->profiled)
+    nabla_profiler_add(context->profiler, context->profiled,
+                       now - context->profiled_since, bytes, flops);
+  context->profiled = what;
+  context->profiled_since = nabla_profiler_now();
 }
 
-void nabla_session_profile(nabla_session *session, nabla_profiler *profiler) {
-  session->profiler = profiler;
-  session->services.profile = profiler ? profile : NULL;
+void nabla_run_context_profile(nabla_run_context *context,
+                               nabla_profiler *profiler) {
+  context->profiler = profiler;
+  context->services.profile = profiler ? profile : NULL;
 }
 
-void nabla_session_begin(nabla_session *session,
-                         const nabla_environment *environment) {
-  *session = (nabla_session){
+void nabla_run_context_begin(nabla_run_context *context,
+                             const nabla_environment *environment) {
+  *context = (nabla_run_context){
       .services = {.version = NABLA_SERVICES_VERSION,
                    .size = sizeof(nabla_services),
-                   .self = session,
-                   .failed = &session->failed,
+                   .self = context,
+                   .failed = &context->failed,
                    .allocate = allocate,
                    .release = release,
                    .parallel = parallel,
@@ -122,42 +123,42 @@ void nabla_session_begin(nabla_session *session,
   };
 }
 
-static nabla_status fail_memory(const nabla_session *session,
+static nabla_status fail_memory(const nabla_run_context *context,
                                 nabla_diag *diag) {
-  const char *where = session->where;
-  if (session->refused == UINT64_MAX)
+  const char *where = context->where;
+  if (context->refused == UINT64_MAX)
     return nabla_fail(diag, NABLA_NO_MEMORY, "%s%sout of memory",
                       where ? where : "", where ? ": " : "");
   return nabla_fail(diag, NABLA_NO_MEMORY,
                     "%s%scannot allocate %" PRIu64 " bytes", where ? where : "",
-                    where ? ": " : "", session->refused);
+                    where ? ": " : "", context->refused);
 }
 
-nabla_status nabla_session_status(const nabla_session *session,
-                                  nabla_diag *diag) {
-  const char *where = session->where;
-  if (!session->failed) return NABLA_OK;
-  if (session->failure == NABLA_FAILURE_NO_MEMORY)
-    return fail_memory(session, diag);
-  if (session->failure == NABLA_FAILURE_CALL)
-    return nabla_fail(diag, session->call_status, "%s", session->call_what);
-  if (session->failure == NABLA_FAILURE_DIVISION)
+nabla_status nabla_run_context_status(const nabla_run_context *context,
+                                      nabla_diag *diag) {
+  const char *where = context->where;
+  if (!context->failed) return NABLA_OK;
+  if (context->failure == NABLA_FAILURE_NO_MEMORY)
+    return fail_memory(context, diag);
+  if (context->failure == NABLA_FAILURE_CALL)
+    return nabla_fail(diag, context->call_status, "%s", context->call_what);
+  if (context->failure == NABLA_FAILURE_DIVISION)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%s%s%" PRId64 " integers are divided by zero",
-                      where ? where : "", where ? ": " : "", session->first);
-  if (session->failure != NABLA_FAILURE_SHAPE)
+                      where ? where : "", where ? ": " : "", context->first);
+  if (context->failure != NABLA_FAILURE_SHAPE)
     return nabla_fail(
         diag, NABLA_UNSUPPORTED,
         "%s%sfailed in a way (%" PRIu32 ") that this build does not know",
-        where ? where : "the code", where ? ": " : " ", session->failure);
+        where ? where : "the code", where ? ": " : " ", context->failure);
   const nabla_status status = nabla_fail(
       diag, NABLA_INVALID_ARGUMENT,
       "%s%sdimensions %" PRId64 " and %" PRId64 " do not agree",
-      where ? where : "", where ? ": " : "", session->first, session->second);
+      where ? where : "", where ? ": " : "", context->first, context->second);
   nabla_diag_set_next(diag, "give inputs whose shapes fit together");
   return status;
 }
 
-void nabla_session_end(nabla_session *session) {
-  nabla_allocations_clear(&session->blocks, session->allocator);
+void nabla_run_context_end(nabla_run_context *context) {
+  nabla_allocations_clear(&context->blocks, context->allocator);
 }

@@ -9,7 +9,7 @@
 #include "nabla/environment.h"
 #include "nabla/services.h"
 
-typedef struct nabla_session {
+typedef struct nabla_run_context {
   nabla_services services;
   const nabla_allocator *allocator;
   nabla_pool *pool;
@@ -25,20 +25,21 @@ typedef struct nabla_session {
   nabla_calls *calls;       /* of the executable */
   nabla_status call_status; /* of a custom call that failed */
   char call_what[sizeof((nabla_diag *)0)->what];
-} nabla_session;
+} nabla_run_context;
 
-/* Begins a run. `session` must stay where it is until the end. */
-void nabla_session_begin(nabla_session *session,
-                         const nabla_environment *environment);
+/* Begins a run. `context` must stay where it is until the end. */
+void nabla_run_context_begin(nabla_run_context *context,
+                             const nabla_environment *environment);
 
 /* Adds what the code does from here on to `profiler`; NULL is allowed. */
-void nabla_session_profile(nabla_session *session, nabla_profiler *profiler);
+void nabla_run_context_profile(nabla_run_context *context,
+                               nabla_profiler *profiler);
 
 /* NABLA_OK, or what the code has reported. */
-NABLA_MUST_USE nabla_status nabla_session_status(const nabla_session *session,
-                                                 nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_run_context_status(const nabla_run_context *context, nabla_diag *diag);
 
 /* Frees what is left. */
-void nabla_session_end(nabla_session *session);
+void nabla_run_context_end(nabla_run_context *context);
 
 #endif
