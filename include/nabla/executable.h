@@ -110,10 +110,11 @@ nabla_executable_bind(nabla_executable *executable, const char *argument,
  * @param outputs one per result. `data` NULL: the result's array is allocated
  *                and given to the caller (nabla_dense_release); the other
  *                fields need not be set. Else dtype, rank and shape must be
- *                the result's, and it is copied there when all has been
- *                computed: that memory may be an input's, but not that of a
- *                bound weight or another output. On failure outputs are
- *                untouched.
+ *                the result's. That memory may be an input's, but not that
+ *                of a bound weight or another output. A result is computed
+ *                there, without a copy, where the memory begins at a multiple
+ *                of 64 bytes and is no input's. What such arrays hold after a
+ *                failure is undefined; others are untouched then.
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such function; a count, dtype, rank or
  *                                 dimension differs; an argument is not bound

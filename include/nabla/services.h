@@ -73,6 +73,19 @@ struct nabla_services {
    * `bytes` read and written and `flops`; NULL: what has no name. */
   void (*profile)(const nabla_services *services, const char *what,
                   uint64_t bytes, uint64_t flops);
+  /* Offset 72. As `allocate`, for result number `index` of the function that
+   * was entered: memory that the implementer gives out for it, such as the
+   * caller's array. It is not released. Code looks at `size` first, here and
+   * below. */
+  void *(*result)(const nabla_services *services, uint64_t index,
+                  uint64_t bytes);
+  /* Offsets 80 and 88; NULL unless plans are checked. The `bytes` at `memory`,
+   * a part of a block that was allocated, begin to hold an array, or hold it no
+   * longer. Arrays that overlap in time do not overlap in memory. */
+  void (*part_begin)(const nabla_services *services, void *memory,
+                     uint64_t bytes);
+  void (*part_end)(const nabla_services *services, void *memory,
+                   uint64_t bytes);
 };
 
 /* An entry point of compiled code. arguments[i] and results[i] point to a

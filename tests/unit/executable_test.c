@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "lib/runtime/program/code.h"
+#include "lib/runtime/program/executable_internal.h"
+#include "lib/runtime/session/run_arena.h"
 #include "tests/support/callback_pool.h"
 #include "tests/support/failing_allocator.h"
 
@@ -532,6 +534,12 @@ Test(executable, failures_of_the_code_are_told) {
   cr_expect_null(y.data);
 }
 
+/* Frees what the executable keeps for its next run. */
+static void forget(void) {
+  nabla_run_arena_destroy(atomic_exchange(&executable->idle, NULL),
+                          &memory.allocator);
+}
+
 static void fail_each_allocation(const char *function, const nabla_dense *in,
                                  size_t inputs, size_t outputs) {
   nabla_status status = NABLA_NO_MEMORY;
@@ -542,6 +550,7 @@ static void fail_each_allocation(const char *function, const nabla_dense *in,
     memory.failures = 0;
     status = run(function, in, inputs, y, outputs);
     cr_expect_eq(status, memory.failures ? NABLA_NO_MEMORY : NABLA_OK);
+    forget();
     if (status) cr_expect_eq(memory.live_blocks, live, "%s", function);
     for (size_t i = 0; i < outputs; i++) {
       if (status) cr_expect_null(y[i].data);
@@ -551,6 +560,17 @@ static void fail_each_allocation(const char *function, const nabla_dense *in,
   }
   memory.fail_at = 0;
   cr_expect_eq(status, NABLA_OK);
+}
+
+Test(executable, a_second_run_allocates_its_frame_alone) {
+  const nabla_dense x = array_of(values, 2, 3, 4);
+  float out[12] __attribute__((aligned(64)));
+  nabla_dense y = array_of(out, 2, 3, 4);
+  for (int i = 0; i < 3; i++) {
+    const size_t before = memory.requests;
+    cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK);
+    if (i) cr_expect_eq(memory.requests - before, 1);
+  }
 }
 
 Test(executable, every_allocation_of_a_run_fails_once) {

@@ -9,8 +9,9 @@
 
 typedef struct nabla_allocation {
   struct nabla_allocation *next, *previous;
-  void *base;   /* what the allocator gave */
-  size_t bytes; /* that it gave            */
+  void *base;     /* what the allocator gave */
+  size_t bytes;   /* that it gave            */
+  uint64_t stamp; /* the owner's             */
 } nabla_allocation;
 
 _Static_assert(sizeof(nabla_allocation) <= LINE,
@@ -21,6 +22,10 @@ static nabla_allocation *block_of(void *memory) {
 }
 
 static void *memory_of(nabla_allocation *block) { return (char *)block + LINE; }
+
+static const nabla_allocation *described(const void *memory) {
+  return (const nabla_allocation *)(const void *)((const char *)memory - LINE);
+}
 
 static const nabla_allocator *or_default(const nabla_allocator *allocator) {
   return allocator ? allocator : nabla_allocator_default();
@@ -40,11 +45,34 @@ void *nabla_allocations_allocate(nabla_allocations *blocks,
   const size_t above = (size_t)((uintptr_t)base % LINE);
   nabla_allocation *block =
       (nabla_allocation *)(void *)(base + (above ? LINE - above : 0));
-  *block =
-      (nabla_allocation){.next = blocks->first, .base = base, .bytes = total};
+  *block = (nabla_allocation){.base = base, .bytes = total};
+  nabla_allocations_add(blocks, memory_of(block));
+  return memory_of(block);
+}
+
+void nabla_allocations_add(nabla_allocations *blocks, void *memory) {
+  nabla_allocation *block = block_of(memory);
+  block->next = blocks->first;
+  block->previous = NULL;
   if (blocks->first) blocks->first->previous = block;
   blocks->first = block;
-  return memory_of(block);
+}
+
+void *nabla_allocations_last(const nabla_allocations *blocks) {
+  return blocks->first ? memory_of(blocks->first) : NULL;
+}
+
+void *nabla_allocations_before(const void *memory) {
+  nabla_allocation *next = described(memory)->next;
+  return next ? memory_of(next) : NULL;
+}
+
+uint64_t nabla_allocations_bytes(const void *memory) {
+  return described(memory)->bytes - (2 * LINE - 1);
+}
+
+uint64_t *nabla_allocations_stamp(void *memory) {
+  return &block_of(memory)->stamp;
 }
 
 static void unlink_block(nabla_allocations *blocks, nabla_allocation *block) {

@@ -31,6 +31,20 @@ int nabla_allocations_hold(const nabla_allocations *blocks, const void *memory);
 /* Takes a block out of the list: the caller owns it now. */
 void nabla_allocations_take(nabla_allocations *blocks, void *memory);
 
+/* Adds a block that is in no list. */
+void nabla_allocations_add(nabla_allocations *blocks, void *memory);
+
+/* The block that was added last; NULL when the list is empty. */
+void *nabla_allocations_last(const nabla_allocations *blocks);
+
+/* The block that was added to its list just before `memory`, or NULL. */
+void *nabla_allocations_before(const void *memory);
+
+/* The bytes that were asked for, and a number that the owner of the list keeps
+ * with a block, 0 at first. */
+uint64_t nabla_allocations_bytes(const void *memory);
+uint64_t *nabla_allocations_stamp(void *memory);
+
 /* Frees all that is in the list. */
 void nabla_allocations_clear(nabla_allocations *blocks,
                              const nabla_allocator *allocator);

@@ -12,6 +12,7 @@
 #include "lib/runtime/program/executable_internal.h"
 #include "lib/runtime/program/type_to_text.h"
 #include "lib/runtime/session/profile.h"
+#include "lib/runtime/session/run_arena.h"
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -86,6 +87,7 @@ nabla_status nabla_executable_create(const nabla_code *take_code,
 void nabla_executable_close(nabla_executable *executable) {
   if (!executable) return;
   const nabla_allocator *allocator = executable->environment.allocator;
+  nabla_run_arena_destroy(atomic_load(&executable->idle), allocator);
   nabla_profiler_destroy(executable->profiler);
   nabla_calls_close(executable->calls);
   nabla_free(allocator, executable->bindings, executable->manifest.port_count,

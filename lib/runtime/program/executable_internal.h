@@ -2,6 +2,8 @@
 #ifndef NABLA_RUNTIME_PROGRAM_EXECUTABLE_INTERNAL_H
 #define NABLA_RUNTIME_PROGRAM_EXECUTABLE_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "lib/runtime/program/calls.h"
 #include "lib/runtime/program/code.h"
 #include "lib/runtime/program/manifest.h"
@@ -13,7 +15,9 @@ typedef struct nabla_binding {
   int64_t shape[NABLA_ARRAY_MAX_RANK];
 } nabla_binding;
 
-/* Nothing here changes during a run. */
+struct nabla_run_arena;
+
+/* Nothing here but `idle` changes during a run. */
 struct nabla_executable {
   nabla_environment environment;
   nabla_code code;
@@ -22,6 +26,8 @@ struct nabla_executable {
   nabla_binding *bindings;         /* one per port of the manifest */
   nabla_calls *calls;              /* of the manifest              */
   struct nabla_profiler *profiler; /* NULL: no profile is taken    */
+  /* Memory of the last run, which the next one takes; NULL while it is taken */
+  _Atomic(struct nabla_run_arena *) idle;
 };
 
 static inline nabla_binding *nabla_executable_binding(

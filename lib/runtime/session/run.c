@@ -35,6 +35,7 @@ typedef struct frame {
   nabla_dense *outputs;
   void **arguments, **results; /* passed to the entry point               */
   void **staged;               /* per result: block to give or copy       */
+  nabla_result_block *blocks;  /* per result: where it may be computed    */
   int64_t *free;               /* room for the next descriptor            */
   nabla_diag *diag;
 } frame;
@@ -84,7 +85,8 @@ static size_t frame_words(const nabla_signature *function,
     *out_arguments += count;
   }
   for (size_t i = 0; i < function->result_count; i++)
-    words += 2 + words_of(function->results[i].rank);
+    words += 2 + sizeof(nabla_result_block) / WORD +
+             words_of(function->results[i].rank);
   return words;
 }
 
@@ -245,6 +247,43 @@ static nabla_status fail_output(const frame *f, size_t number,
                     given.text);
 }
 
+/* Whether two arrays of `bytes` each share memory. */
+static int overlap(const void *a, uint64_t a_bytes, const void *b,
+                   uint64_t b_bytes) {
+  return (uintptr_t)a - (uintptr_t)b < b_bytes ||
+         (uintptr_t)b - (uintptr_t)a < a_bytes;
+}
+
+/* Whether the output is apart from all that the run reads, and from other
+ * outputs. Bound weights are, as the caller has promised. */
+static int is_apart(const frame *f, size_t number, uint64_t bytes) {
+  const nabla_dense *output = &f->outputs[number];
+  uint64_t other = 0;
+  for (size_t i = 0; i < f->input_count; i++)
+    if (count_bytes(f->inputs[i].dtype, f->inputs[i].rank, f->inputs[i].shape,
+                    &other) &&
+        overlap(output->data, bytes, f->inputs[i].data, other))
+      return 0;
+  for (size_t i = 0; i < f->function->result_count; i++)
+    if (i != number && f->outputs[i].data &&
+        (!count_bytes(f->outputs[i].dtype, f->outputs[i].rank,
+                      f->outputs[i].shape, &other) ||
+         overlap(output->data, bytes, f->outputs[i].data, other)))
+      return 0;
+  return 1;
+}
+
+/* The caller's arrays in which results may be computed. Others are copied to
+ * when all has been computed. */
+static void add_result_block(frame *f, size_t number) {
+  const nabla_dense *output = &f->outputs[number];
+  uint64_t bytes = 0;
+  if (output->data && (uintptr_t)output->data % NABLA_SERVICES_ALIGNMENT == 0 &&
+      count_bytes(output->dtype, output->rank, output->shape, &bytes) &&
+      is_apart(f, number, bytes))
+    f->blocks[number] = (nabla_result_block){output->data, bytes};
+}
+
 /* Checks the caller's result arrays as far as their types are known before the
  * run, and adds descriptors for the results. */
 static nabla_status add_results(frame *f) {
@@ -254,6 +293,7 @@ static nabla_status add_results(frame *f) {
       return fail_output(f, i, nabla_describe_port(port));
     f->results[i] = add_descriptor(f, port->rank);
   }
+  for (size_t i = 0; i < f->function->result_count; i++) add_result_block(f, i);
   return NABLA_OK;
 }
 
@@ -279,7 +319,7 @@ static int can_hand_over(const frame *f, const nabla_run_context *context,
   for (size_t i = 0; i < number; i++)
     if (f->staged[i] == from->allocated) return 0;
   return result->data == from->allocated && nabla_strided_is_dense(result) &&
-         nabla_allocations_hold(&context->blocks, from->allocated);
+         nabla_allocations_hold(&context->arena->live, from->allocated);
 }
 
 /* Whether a result lies in the memory of an input. An output may be in the same
@@ -318,7 +358,7 @@ static nabla_status stage_result(frame *f, nabla_run_context *context,
     return NABLA_OK;
   }
   void *copy =
-      nabla_allocations_allocate(&context->blocks, context->allocator, bytes);
+      nabla_run_arena_allocate(context->arena, context->allocator, bytes);
   if (!copy)
     return nabla_fail(f->diag, NABLA_NO_MEMORY,
                       "cannot allocate %" PRIu64 " bytes for result %zu", bytes,
@@ -344,11 +384,11 @@ static void deliver(frame *f, nabla_run_context *context) {
     if (output->data) {
       if (f->staged[i])
         copy_staged(port, output, f->staged[i]);
-      else
+      else if (result.data != output->data || !nabla_strided_is_dense(&result))
         nabla_strided_copy(&result, output->data);
       continue;
     }
-    nabla_allocations_take(&context->blocks, f->staged[i]);
+    nabla_run_arena_take(context->arena, f->staged[i]);
     *output = (nabla_dense){
         .data = f->staged[i], .dtype = port->dtype, .rank = port->rank};
     for (uint32_t d = 0; d < port->rank; d++)
@@ -358,10 +398,13 @@ static void deliver(frame *f, nabla_run_context *context) {
 
 /* ---- the run ------------------------------------------------------------ */
 
+/* Runs with the memory of `arena`. */
 static nabla_status call(frame *f, const nabla_executable *executable,
-                         nabla_entry_function entry) {
+                         nabla_entry_function entry, nabla_run_arena *arena) {
   nabla_run_context context;
-  nabla_run_context_begin(&context, &executable->environment);
+  nabla_run_context_begin(&context, &executable->environment, arena);
+  context.results = f->blocks;
+  context.result_count = f->function->result_count;
   context.calls = executable->calls;
   nabla_run_context_profile(&context, executable->profiler);
   const double start = executable->profiler ? nabla_profiler_now() : 0;
@@ -373,6 +416,19 @@ static nabla_status call(frame *f, const nabla_executable *executable,
     status = stage_result(f, &context, i);
   if (!status) deliver(f, &context);
   nabla_run_context_end(&context);
+  return status;
+}
+
+/* Runs with the memory that the last run left, if no other run has it. */
+static nabla_status call_idle(frame *f, nabla_executable *executable,
+                              nabla_entry_function entry) {
+  const nabla_allocator *allocator = executable->environment.allocator;
+  nabla_run_arena *arena = atomic_exchange(&executable->idle, NULL);
+  void *made = arena;
+  if (!arena)
+    NABLA_TRY(nabla_alloc(allocator, 1, sizeof *arena, &made, f->diag));
+  const nabla_status status = call(f, executable, entry, made);
+  nabla_run_arena_destroy(atomic_exchange(&executable->idle, made), allocator);
   return status;
 }
 
@@ -400,10 +456,11 @@ nabla_status nabla_executable_run(nabla_executable *executable,
   f.arguments = block;
   f.results = f.arguments + arguments;
   f.staged = f.results + output_count;
-  f.free = (int64_t *)(void *)(f.staged + output_count);
+  f.blocks = (nabla_result_block *)(void *)(f.staged + output_count);
+  f.free = (int64_t *)(void *)(f.blocks + output_count);
   nabla_status status = add_arguments(&f, executable);
   if (!status) status = add_results(&f);
-  if (!status) status = call(&f, executable, executable->entries[index]);
+  if (!status) status = call_idle(&f, executable, executable->entries[index]);
   nabla_free(allocator, block, words, WORD);
   return status;
 }

@@ -15,20 +15,35 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
                    offsetof(nabla_services, fail) == 48 &&
                    offsetof(nabla_services, call) == 56 &&
                    offsetof(nabla_services, profile) == 64 &&
-                   sizeof(nabla_services) == 72,
+                   offsetof(nabla_services, result) == 72 &&
+                   offsetof(nabla_services, part_begin) == 80 &&
+                   offsetof(nabla_services, part_end) == 88 &&
+                   sizeof(nabla_services) == 96,
                "the offsets that compiled code uses");
 
 static void *allocate(const nabla_services *services, uint64_t bytes) {
   nabla_run_context *context = services->self;
   void *memory =
-      nabla_allocations_allocate(&context->blocks, context->allocator, bytes);
+      nabla_run_arena_allocate(context->arena, context->allocator, bytes);
   if (!memory && context->refused == UINT64_MAX) context->refused = bytes;
   return memory;
 }
 
 static void release(const nabla_services *services, void *memory) {
   nabla_run_context *context = services->self;
-  nabla_allocations_free(&context->blocks, context->allocator, memory);
+  nabla_run_arena_release(context->arena, memory);
+}
+
+static void *result(const nabla_services *services, uint64_t index,
+                    uint64_t bytes) {
+  nabla_run_context *context = services->self;
+  nabla_result_block *block =
+      index < context->result_count ? &context->results[index] : NULL;
+  if (!block || !block->data || block->bytes != bytes)
+    return allocate(services, bytes);
+  void *memory = block->data;
+  block->data = NULL;
+  return memory;
 }
 
 /* A region for the pool. */
@@ -106,7 +121,8 @@ void nabla_run_context_profile(nabla_run_context *context,
 }
 
 void nabla_run_context_begin(nabla_run_context *context,
-                             const nabla_environment *environment) {
+                             const nabla_environment *environment,
+                             nabla_run_arena *arena) {
   *context = (nabla_run_context){
       .services = {.version = NABLA_SERVICES_VERSION,
                    .size = sizeof(nabla_services),
@@ -116,9 +132,11 @@ void nabla_run_context_begin(nabla_run_context *context,
                    .release = release,
                    .parallel = parallel,
                    .fail = fail,
-                   .call = call},
+                   .call = call,
+                   .result = result},
       .allocator = environment->allocator,
       .pool = environment->pool,
+      .arena = arena,
       .refused = UINT64_MAX,
   };
 }
@@ -160,5 +178,5 @@ nabla_status nabla_run_context_status(const nabla_run_context *context,
 }
 
 void nabla_run_context_end(nabla_run_context *context) {
-  nabla_allocations_clear(&context->blocks, context->allocator);
+  nabla_run_arena_end_run(context->arena, context->allocator);
 }

@@ -3,17 +3,27 @@
 #ifndef NABLA_RUNTIME_SESSION_RUN_CONTEXT_H
 #define NABLA_RUNTIME_SESSION_RUN_CONTEXT_H
 
-#include "lib/runtime/program/allocations.h"
 #include "lib/runtime/program/calls.h"
 #include "lib/runtime/session/profile.h"
+#include "lib/runtime/session/run_arena.h"
 #include "nabla/environment.h"
 #include "nabla/services.h"
+
+/* Memory of the caller's in which a result may be computed: `bytes` at
+ * NABLA_SERVICES_ALIGNMENT that overlap nothing else of the run. `data` is NULL
+ * where there is none, or once the code has asked for it. */
+typedef struct nabla_result_block {
+  void *data;
+  uint64_t bytes;
+} nabla_result_block;
 
 typedef struct nabla_run_context {
   nabla_services services;
   const nabla_allocator *allocator;
   nabla_pool *pool;
-  nabla_allocations blocks;
+  nabla_run_arena *arena;      /* outlives the run             */
+  nabla_result_block *results; /* `result_count`; NULL is none */
+  size_t result_count;
   uint64_t refused; /* bytes of the allocation that failed, or UINT64_MAX */
   uint32_t failed;
   uint32_t failure; /* the first that was reported, and its details */
@@ -27,9 +37,11 @@ typedef struct nabla_run_context {
   char call_what[sizeof((nabla_diag *)0)->what];
 } nabla_run_context;
 
-/* Begins a run. `context` must stay where it is until the end. */
+/* Begins a run, which allocates from `arena`. `context` must stay where it is
+ * until the end. */
 void nabla_run_context_begin(nabla_run_context *context,
-                             const nabla_environment *environment);
+                             const nabla_environment *environment,
+                             nabla_run_arena *arena);
 
 /* Adds what the code does from here on to `profiler`; NULL is allowed. */
 void nabla_run_context_profile(nabla_run_context *context,
@@ -39,7 +51,7 @@ void nabla_run_context_profile(nabla_run_context *context,
 NABLA_MUST_USE nabla_status
 nabla_run_context_status(const nabla_run_context *context, nabla_diag *diag);
 
-/* Frees what is left. */
+/* Keeps memory that is left in the arena, for the next run. */
 void nabla_run_context_end(nabla_run_context *context);
 
 #endif
