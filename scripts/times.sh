@@ -1,4 +1,5 @@
-# Sourced by scripts/test: which tenth of the generated cases runs, and
+# Sourced by scripts/test: which tenth of the generated cases runs, which tests
+# run all of them, and
 # build/times.tsv: the time of each build, test and other step of a run, with
 # what tests/budget.def says is too much.
 # shellcheck shell=bash
@@ -18,6 +19,24 @@ slice_of_run() {
       slice=$((commits % 10)) ;;
     *) die "NABLA_TEST_SLICE=$slice is no slice: one of 0 to 9, or all" ;;
   esac
+}
+
+# whole_of_run: sets whole to patterns of the tests that run all of their cases:
+# tests/whole.def names them for each folder that has changed. None where the
+# changes are not known. A row that is none ends the run.
+whole_of_run() {
+  local table=$root/tests/whole.def rows row
+  whole=''
+  rows=$(sed '1,/\*\//d; /^$/d' "$table")
+  row=$(grep -vE '^WHOLE\([a-z0-9_/]+,( [a-z0-9_.*]+)+\)$' <<<"$rows" | head -n 1)
+  [ -z "$row" ] || die "tests/whole.def: no row: $row"
+  "$root/scripts/changed" >"$build/whole.changed" 2>/dev/null || return 0
+  whole=$(sed -E 's/^WHOLE\(([^,]+), (.+)\)$/\1 \2/' <<<"$rows" |
+    awk 'NR == FNR { changed[$0]; next }
+         { for (file in changed)
+             if (index(file, $1 "/") == 1) {
+               for (i = 2; i <= NF; i++) if (!seen[$i]++) print $i
+               next } }' "$build/whole.changed" - | paste -sd ' ')
 }
 
 # times_begin TIER SLICE: a new file
@@ -61,6 +80,18 @@ labels_of() {
                       END { for (name in of) print name "\t" of[name] }'
 }
 
+# is_whole PRESET NAME: whether the test has run all of its cases because a folder
+# has changed
+is_whole() {
+  local pattern
+  [ "$1" = release ] || return 1
+  for pattern in ${whole-}; do
+    # shellcheck disable=SC2254 # a pattern
+    case $2 in $pattern) return 0 ;; esac
+  done
+  return 1
+}
+
 # times_tests PRESET: passes ctest's output on; to the line of each test it adds
 # label and CPU seconds, and writes the row
 times_tests() {
@@ -71,6 +102,7 @@ times_tests() {
       name=${BASH_REMATCH[1]} seconds=${BASH_REMATCH[2]}
       label=$(awk -F '\t' -v n="$name" '$1 == n { print $2 }' "$labels")
       cpu=$(awk -F '\t' -v n="$name" '$1 == n { print $2 }' "$cpu_file")
+      ! is_whole "$1" "$name" || label=${label:+$label,}whole
       times_add "$1" "$name" "${label:--}" "$seconds" "${cpu:--}"
       line+=" ${cpu:--} s CPU${label:+, $label}"
     fi
@@ -107,6 +139,7 @@ times_over() {
       NR == FNR { budget[$1, $2] = $3; next }
       FNR == 1 { FS = "\t"; $0 = $0 }
       /^#/ || $1 == "build" { next }
+      $3 ~ /whole$/ { next }
       { total += $5 }
       $2 != "(build)" && $1 != "-" {
         kind = $3
