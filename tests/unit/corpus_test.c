@@ -3,9 +3,9 @@
 #include "tests/support/corpus.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "tests/support/temp_folder.h"
 
 typedef struct seen {
   char names[64];
@@ -25,13 +25,13 @@ static void note(void *context, const char *name, const uint8_t *data,
 }
 
 static long read_text(const char *text, size_t size, seen *s) {
-  char path[] = "/tmp/nabla-corpus-XXXXXX";
-  int fd = mkstemp(path);
-  cr_assert_geq(fd, 0);
-  cr_assert_eq(write(fd, text, size), (ssize_t)size);
-  close(fd);
+  temp_folder folder;
+  char path[256];
+  temp_folder_create(&folder);
+  temp_folder_write(&folder, "some.txt", text, size);
+  temp_folder_path(&folder, "some.txt", path);
   long count = corpus_read(path, note, s);
-  unlink(path);
+  temp_folder_destroy(&folder);
   return count;
 }
 

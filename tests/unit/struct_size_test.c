@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "nabla/bench.h"
 #include "nabla/encoding.h"
 #include "nabla/matmul.h"
 #include "nabla/quantize.h"
@@ -14,10 +13,6 @@ static void *unreadable = (void *)(uintptr_t)8;
 #define P unreadable
 
 static nabla_diag diag;
-
-static void ignore(void *context, const nabla_bench_result *result) {
-  (void)context, (void)result;
-}
 
 /* Calls with `options` of several wrong sizes; zero is that of a program which
  * never set the member. */
@@ -35,8 +30,6 @@ static void ignore(void *context, const nabla_bench_result *result) {
   }
 static const nabla_dequantize_options decode = {.struct_size = sizeof decode};
 REFUSES(codec, nabla_codec_options, nabla_codec_select(P, &options, P, &diag))
-REFUSES(bench, nabla_bench_options,
-        nabla_bench_codecs(&options, NULL, ignore, NULL, &diag))
 REFUSES(matmul, nabla_matmul_options,
         nabla_matmul_plan_create(P, &options, P, &diag))
 REFUSES(plan, nabla_quantize_options,

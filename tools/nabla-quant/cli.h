@@ -118,7 +118,6 @@ typedef struct cli_options {
   nabla_dtype dtype;
   size_t preset; /* row of presets.def */
   double tolerance;
-  uint64_t size_mib, repeat;
   uint32_t threads;
   cli_progress_mode progress;
   cli_when color;

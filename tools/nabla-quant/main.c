@@ -125,11 +125,8 @@ static nabla_status run_verb(cli *c, nabla_diag *diag) {
   c->options.quantize.weights_alone =
       c->options.output && cli_is_file_name(c->options.output);
   raise_file_limit();
-  /* bench cannot be asked to stop: there a signal does what it always does */
-  if (c->options.verb != CLI_VERB_bench) {
-    cli_signals_install();
-    cli_progress_begin(c);
-  }
+  cli_signals_install();
+  cli_progress_begin(c);
   nabla_status status = runs[c->options.verb](c, diag);
   cli_progress_end(c, status);
   nabla_pool_destroy(c->pool);

@@ -13,8 +13,30 @@ int cli_given(const cli_options *options, cli_option_id id) {
   return (options->given >> id & 1u) != 0;
 }
 
+/* Refuses a verb that another tool has now. */
+static nabla_status check_moved(const char *typed, nabla_diag *diag) {
+  static const struct {
+    const char *verb, *next;
+  } moved[] = {
+#define VERB(...)
+#define MOVED(verb, next) {#verb, next},
+#include "tools/nabla-quant/verbs.def"
+#undef VERB
+  };
+  for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+    if (strcmp(typed, moved[i].verb)) continue;
+    nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "'%s' is not a verb of nabla-quant", typed);
+    nabla_diag_set_next(diag, "%s", moved[i].next);
+    return status;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status find_verb(const char *typed, cli_verb_id *out,
                               nabla_diag *diag) {
+  NABLA_TRY(check_moved(typed, diag));
   nabla_nearest near = nabla_nearest_begin(typed, strlen(typed));
   for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
     if (!strcmp(typed, cli_verbs[i].name)) {
@@ -169,8 +191,6 @@ static nabla_status check_operands(const cli_options *options,
 
 static void set_defaults(cli_options *out) {
   *out = (cli_options){.verb = CLI_VERB_COUNT,
-                       .size_mib = 512,
-                       .repeat = 7,
                        .quantize.struct_size = sizeof out->quantize};
   size_t count;
   out->quantize.encoding = nabla_encodings(&count);

@@ -15,7 +15,6 @@ enum {
   D = 1u << CLI_VERB_dequantize,
   V = 1u << CLI_VERB_verify,
   F = 1u << CLI_VERB_diff,
-  B = 1u << CLI_VERB_bench,
   ALL = (1u << CLI_VERB_COUNT) - 1,
 };
 

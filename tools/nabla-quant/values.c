@@ -317,10 +317,6 @@ nabla_status cli_set_option(cli_options *o, cli_option_id id, char *argument,
       return o->tensor = argument, NABLA_OK;
     case CLI_OPTION_tolerance:
       return set_tolerance(argument, &o->tolerance, diag);
-    case CLI_OPTION_size:
-      return set_number("size", argument, 1, 65536, &o->size_mib, diag);
-    case CLI_OPTION_repeat:
-      return set_number("repeat", argument, 1, 1000, &o->repeat, diag);
     case CLI_OPTION_threads:
       NABLA_TRY(set_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
                            &number, diag));

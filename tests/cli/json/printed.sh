@@ -8,7 +8,6 @@ q inspect q.safetensors --json >inspect
 q inspect q.safetensors --tensor model.layers.0.mlp.down_proj.weight --json >inspect_tensor
 q verify out nowhere.safetensors --json >verify 2>/dev/null
 q diff $DATA/f32.safetensors q.safetensors --json >diff
-q bench --size 1 --repeat 1 -e nf4 --json >bench
 q plan nowhere.safetensors --json >plan_error 2>/dev/null
 q help quantize --json >help_quantize
 q help --json >help
@@ -22,7 +21,6 @@ SECTIONS = {  # of the page: also the section before the first heading, ""
     "inspect": ("", "inspect", "plan, quantize"),
     "verify": ("", "verify", "Errors"),
     "diff": ("", "diff"),
-    "bench": ("", "bench", "plan, quantize"),
     "help": ("", "Help"),
 }
 

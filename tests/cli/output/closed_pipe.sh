@@ -8,7 +8,7 @@ header = json.dumps({"x%d" % i: {"dtype": "F32", "shape": [1],
 with open("many.safetensors", "wb") as file:
     file.write(struct.pack("<Q", len(header)) + header + bytes(1200))
 for line in ("plan many.safetensors", "inspect many.safetensors",
-             "diff many.safetensors many.safetensors", "--help", "help bench"):
+             "diff many.safetensors many.safetensors", "--help", "help diff"):
     for more in [], ["--json"]:
         command = [os.environ["NABLA_QUANT"], *line.split(), *more]
         reader, writer = os.pipe()

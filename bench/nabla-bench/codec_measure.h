@@ -1,6 +1,6 @@
-/* Measures how fast this machine encodes and decodes, against memcpy. */
-#ifndef NABLA_BENCH_H
-#define NABLA_BENCH_H
+/* The speed at which this machine encodes and decodes, compared with memcpy. */
+#ifndef NABLA_BENCH_CODEC_MEASURE_H
+#define NABLA_BENCH_CODEC_MEASURE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -8,28 +8,23 @@
 #include "nabla/allocator.h"
 #include "nabla/encoding.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The longest rows measured with NABLA_PER_ROW. */
-#define NABLA_BENCH_ROW 4096
+#define BENCH_CODEC_ROW 4096
 
 /* What to measure. Members that are 0 mean: everything, at its best. */
-typedef struct nabla_bench_options {
-  size_t struct_size;             /* sizeof(nabla_bench_options)            */
+typedef struct bench_codec_options {
   const nabla_encoding *encoding; /* NULL: every row of nabla_encodings()   */
   nabla_isa isa;
   uint64_t block;       /* 0: 64                                            */
   uint64_t bytes;       /* of the f32 buffer; 0: 512 MiB. Rounded down to a
                            multiple of 16 KiB, at least one                  */
   uint32_t repetitions; /* 0: 7                                             */
-} nabla_bench_options;
+} bench_codec_options;
 
 /* One measured kernel; with scales of dynamic8, these are encoded as well, and
  * decoding is not measured. Rates count bytes of the dense side: read when
  * encoding, written when decoding. */
-typedef struct nabla_bench_result {
+typedef struct bench_codec_result {
   nabla_format format;
   const char *operation;  /* "encode" or "decode"                            */
   const char *stores;     /* of decoding: "plain", "nt" (past the caches);
@@ -40,12 +35,12 @@ typedef struct nabla_bench_result {
   double gb_per_s;        /* median, 10^9 bytes per second                   */
   double memcpy_gb_per_s; /* median of the copies between its runs           */
   double ratio;           /* gb_per_s / memcpy_gb_per_s                      */
-  double target; /* of the ratio (quant/measure/bench.def); 0: none         */
+  double target;          /* of the ratio (codec.def); 0: none         */
   double spread; /* (slowest - fastest) / median of its times               */
-} nabla_bench_result;
+} bench_codec_result;
 
-typedef void (*nabla_bench_report)(void *context,
-                                   const nabla_bench_result *result);
+typedef void (*bench_codec_report)(void *context,
+                                   const bench_codec_result *result);
 
 /* Runs on the calling thread. Each repetition of each kernel is preceded by a
  * memcpy of the f32 buffer, so that both see the same machine; buffers are
@@ -59,12 +54,8 @@ typedef void (*nabla_bench_report)(void *context,
  * @return NABLA_OK, what nabla_codec_select returns, NABLA_TOO_LARGE,
  *         NABLA_NO_MEMORY
  * Thread-safe. */
-NABLA_API NABLA_MUST_USE nabla_status nabla_bench_codecs(
-    const nabla_bench_options *options, const nabla_allocator *allocator,
-    nabla_bench_report report, void *context, nabla_diag *diag);
-
-#ifdef __cplusplus
-}
-#endif
+NABLA_MUST_USE nabla_status bench_measure_codecs(
+    const bench_codec_options *options, const nabla_allocator *allocator,
+    bench_codec_report report, void *context, nabla_diag *diag);
 
 #endif

@@ -1,5 +1,5 @@
-/* Measures kernels against memcpy: nabla/bench.h. */
-#include "nabla/bench.h"
+/* Measures codecs, compared with memcpy: codec_measure.h. */
+#include "bench/nabla-bench/codec_measure.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 
 #include "lib/base/checked.h"
 #include "lib/base/memory.h"
-#include "lib/base/require.h"
 #include "nabla/dynamic8.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/kernel.h"
@@ -29,7 +28,7 @@ enum {
 
 typedef struct bench {
   const nabla_allocator *allocator;
-  nabla_bench_report report;
+  bench_codec_report report;
   void *context;
   uint32_t repetitions;
   size_t count; /* values */
@@ -136,14 +135,14 @@ static nabla_status time_job(const bench *b, const job *j, double *out,
   return NABLA_OK;
 }
 
-static double target_of(const nabla_bench_result *r) {
+static double target_of(const bench_codec_result *r) {
   static const struct {
     const char *operation, *encoding, *isa, *dtype, *form, *stores;
     double ratio;
   } rows[] = {
 #define TARGET(operation, encoding, isa, dtype, form, stores, ratio) \
   {#operation, #encoding, #isa, #dtype, #form, #stores, ratio},
-#include "quant/measure/bench.def"
+#include "bench/nabla-bench/codec.def"
 #undef TARGET
   };
   const int plain = r->format.scale != NABLA_SCALE_F16 &&
@@ -179,7 +178,7 @@ static nabla_status measure(bench *b, const job *j, nabla_diag *diag) {
   const double values = 1e-9 * (double)b->count;
   double copy = median(b->copy_times, b->repetitions);
   double kernel = median(b->kernel_times, b->repetitions);
-  nabla_bench_result result = {
+  bench_codec_result result = {
       .format = j->codec.format,
       .operation = j->decode ? "decode" : "encode",
       .stores = !j->decode  ? "any"
@@ -241,7 +240,7 @@ static nabla_status measure_encoding(bench *b, nabla_isa isa,
   }
   if (!e->has_rows) return NABLA_OK;
   format.granularity = NABLA_PER_ROW;
-  format.block = NABLA_BENCH_ROW;
+  format.block = BENCH_CODEC_ROW;
   return measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 0, diag);
 }
 
@@ -258,7 +257,7 @@ static nabla_status measure_search(bench *b, nabla_isa isa,
   return measure_dtype(b, isa, &format, NABLA_DTYPE_F32, 1, diag);
 }
 
-static nabla_status measure_all(bench *b, const nabla_bench_options *options,
+static nabla_status measure_all(bench *b, const bench_codec_options *options,
                                 uint64_t block, nabla_diag *diag) {
   size_t count;
   const nabla_encoding *rows = nabla_encodings(&count);
@@ -330,15 +329,12 @@ static void release(bench *b) {
   nabla_free(a, b->copy_times, b->repetitions, sizeof *b->copy_times);
 }
 
-nabla_status nabla_bench_codecs(const nabla_bench_options *options,
-                                const nabla_allocator *allocator,
-                                nabla_bench_report report, void *context,
-                                nabla_diag *diag) {
-  NABLA_REQUIRE(options, diag);
-  NABLA_REQUIRE(report, diag);
-  NABLA_REQUIRE_SIZE(options, "options of a benchmark", diag);
+nabla_status bench_measure_codecs(const bench_codec_options *options,
+                                  const nabla_allocator *allocator,
+                                  bench_codec_report report, void *context,
+                                  nabla_diag *diag) {
   uint64_t bytes = options->bytes ? options->bytes : DEFAULT_BYTES;
-  uint64_t rows = bytes / (NABLA_BENCH_ROW * sizeof(float));
+  uint64_t rows = bytes / (BENCH_CODEC_ROW * sizeof(float));
   bench b = {.allocator = allocator, .report = report, .context = context};
   b.repetitions =
       options->repetitions ? options->repetitions : DEFAULT_REPETITIONS;
@@ -347,7 +343,7 @@ nabla_status nabla_bench_codecs(const nabla_bench_options *options,
                       MAX_REPETITIONS);
   size_t whole_rows;
   if (!nabla_cast_size(rows ? rows : 1, &whole_rows) ||
-      !nabla_mul_size(whole_rows, NABLA_BENCH_ROW, &b.count))
+      !nabla_mul_size(whole_rows, BENCH_CODEC_ROW, &b.count))
     return nabla_fail(diag, NABLA_TOO_LARGE, "the buffer is too large");
   b.scale_count = b.count / NABLA_BLOCK_MIN;
 

@@ -1,16 +1,17 @@
-/* The benchmark call: what it reports, not how fast anything is. */
-#include "nabla/bench.h"
-
+/* The measurements of nabla-bench codec: what they report, not how fast
+ * anything is. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
+
+#include "bench/nabla-bench/codec_measure.h"
 
 typedef struct seen {
   size_t results, encodes, rows, wrong;
   uint64_t block;
 } seen;
 
-static void count_result(void *context, const nabla_bench_result *result) {
+static void count_result(void *context, const bench_codec_result *result) {
   seen *s = context;
   size_t by_row = result->format.granularity == NABLA_PER_ROW;
   double ratio = result->gb_per_s / result->memcpy_gb_per_s;
@@ -20,7 +21,7 @@ static void count_result(void *context, const nabla_bench_result *result) {
   const uint64_t blocks = result->format.encoding->is_mx ? NABLA_BLOCK_MX
                           : result->format.scale && result->search ? 32
                                                                    : s->block;
-  s->wrong += result->format.block != (by_row ? NABLA_BENCH_ROW : blocks);
+  s->wrong += result->format.block != (by_row ? BENCH_CODEC_ROW : blocks);
   s->wrong += result->isa == NABLA_ISA_BEST;
   s->wrong += !(result->gb_per_s > 0) || !(result->spread >= 0);
   s->wrong += !(fabs(result->ratio / ratio - 1) < 1e-9);
@@ -35,32 +36,30 @@ static size_t expected_rows(const nabla_encoding *e) {
   return 2 * pairs + (e->is_mx ? 0 : 1) + (strcmp(e->name, "nf4") ? 1 : 2);
 }
 
-Test(bench, reports_every_kernel) {
+Test(bench_codec, reports_every_kernel) {
   size_t count, by_row = 0, all = 0;
   const nabla_encoding *rows = nabla_encodings(&count);
   for (size_t i = 0; i < count; i++) {
     by_row += rows[i].has_rows != 0;
     all += expected_rows(&rows[i]);
   }
-  nabla_bench_options options = {
-      .struct_size = sizeof options, .bytes = 1 << 18, .repetitions = 2};
+  bench_codec_options options = {.bytes = 1 << 18, .repetitions = 2};
   seen s = {.block = 64};
-  cr_assert_eq(nabla_bench_codecs(&options, NULL, count_result, &s, NULL),
+  cr_assert_eq(bench_measure_codecs(&options, NULL, count_result, &s, NULL),
                NABLA_OK);
   cr_expect_eq(s.results, all);
   cr_expect_eq(s.rows, 2 * by_row);
   cr_expect_eq(s.wrong, 0);
 }
 
-Test(bench, takes_one_encoding_block_and_isa) {
-  nabla_bench_options options = {.struct_size = sizeof options,
-                                 .encoding = nabla_encoding_find("fp4"),
+Test(bench_codec, takes_one_encoding_block_and_isa) {
+  bench_codec_options options = {.encoding = nabla_encoding_find("fp4"),
                                  .isa = NABLA_ISA_SCALAR,
                                  .block = 128,
                                  .bytes = 1,
                                  .repetitions = 1};
   seen s = {.block = 128};
-  cr_assert_eq(nabla_bench_codecs(&options, NULL, count_result, &s, NULL),
+  cr_assert_eq(bench_measure_codecs(&options, NULL, count_result, &s, NULL),
                NABLA_OK);
   cr_expect_eq(s.results, expected_rows(options.encoding));
   cr_expect_eq(s.wrong, 0);
@@ -73,21 +72,19 @@ static void *refuse(void *self, void *block, size_t old, size_t size) {
   return heap->resize(heap->self, block, old, size);
 }
 
-Test(bench, refuses_what_it_cannot_do) {
+Test(bench_codec, refuses_what_it_cannot_do) {
   seen s = {.block = 64};
-  nabla_bench_options bad_block = {
-      .struct_size = sizeof bad_block, .block = 65, .bytes = 1 << 18};
-  cr_expect_eq(nabla_bench_codecs(&bad_block, NULL, count_result, &s, NULL),
+  bench_codec_options bad_block = {.block = 65, .bytes = 1 << 18};
+  cr_expect_eq(bench_measure_codecs(&bad_block, NULL, count_result, &s, NULL),
                NABLA_INVALID_ARGUMENT);
-  nabla_bench_options too_many = {.struct_size = sizeof too_many,
-                                  .repetitions = UINT32_MAX};
-  cr_expect_eq(nabla_bench_codecs(&too_many, NULL, count_result, &s, NULL),
+  bench_codec_options too_many = {.repetitions = UINT32_MAX};
+  cr_expect_eq(bench_measure_codecs(&too_many, NULL, count_result, &s, NULL),
                NABLA_TOO_LARGE);
   for (size_t nth = 0; nth < 8; nth++) { /* each allocation fails once */
     size_t left = nth;
     nabla_allocator failing = {&left, refuse};
-    nabla_bench_options small = {.struct_size = sizeof small, .bytes = 1 << 18};
-    cr_expect_eq(nabla_bench_codecs(&small, &failing, count_result, &s, NULL),
+    bench_codec_options small = {.bytes = 1 << 18};
+    cr_expect_eq(bench_measure_codecs(&small, &failing, count_result, &s, NULL),
                  NABLA_NO_MEMORY);
   }
   cr_expect_eq(s.results, 0);

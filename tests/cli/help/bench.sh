@@ -1,2 +1,0 @@
-# Help of bench, from the tables.
-encodings q bench --help

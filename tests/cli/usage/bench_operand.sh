@@ -1,1 +1,0 @@
-q bench x

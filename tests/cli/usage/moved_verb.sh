@@ -1,0 +1,1 @@
+q bench --size 1
