@@ -20,6 +20,7 @@
 #include "nabla/profile.h"
 #include "nabla/quantize.h"
 #include "nabla/safetensors.h"
+#include "nabla/tokenizer.h"
 #include "nabla/weight.h"
 
 /* A row is called with P for every other pointer: one that is looked at before
@@ -58,5 +59,6 @@ Test(null, lives_that_end) {
   nabla_plan_destroy(NULL);
   nabla_pool_destroy(NULL);
   nabla_tensor_file_close(NULL);
+  nabla_tokenizer_close(NULL);
   nabla_safetensors_writer_destroy(NULL);
 }

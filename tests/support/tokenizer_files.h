@@ -1,0 +1,38 @@
+/* Small files of every kind of tokenizer, for tests. */
+#ifndef NABLA_TESTS_TOKENIZER_FILES_H
+#define NABLA_TESTS_TOKENIZER_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tokenizer_file {
+  uint8_t bytes[32768];
+  size_t size;
+} tokenizer_file;
+
+/* Ids of the vocabulary that all these files have: all bytes, and few pieces.
+ */
+enum {
+  UNK,
+  BOS,
+  EOS,
+  BYTE, /* that of byte 0 */
+  SPACE = BYTE + 256,
+  A,
+  B,
+  C,
+  AB,
+  BC,
+  SPACE_A,
+  SPACE_B,
+  VOCABULARY_SIZE
+};
+
+/* A tokenizer.bin. */
+void tokenizer_file_llama2c(tokenizer_file *out);
+
+/* Makes file `index` of TOKENIZER_FILES, one of each kind; returns its name. */
+#define TOKENIZER_FILES 1
+const char *tokenizer_file_make(size_t index, tokenizer_file *out);
+
+#endif

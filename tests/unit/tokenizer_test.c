@@ -1,0 +1,280 @@
+/* Tokenizers: files made here, ids and texts worked out by hand. */
+#include "nabla/tokenizer.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/failing_allocator.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tokenizer_files.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static temp_folder folder;
+
+static void begin(void) { temp_folder_create(&folder); }
+static void end(void) { temp_folder_destroy(&folder); }
+TestSuite(tokenizer, .init = begin, .fini = end);
+
+/* Writes a file and opens it by its path. */
+static nabla_status open_bytes(const char *name, const void *data, size_t size,
+                               nabla_tokenizer **out, nabla_diag *diag) {
+  char path[256];
+  temp_folder_write(&folder, name, data, size);
+  temp_folder_path(&folder, name, path);
+  return nabla_tokenizer_open(path, NULL, out, diag);
+}
+
+static nabla_tokenizer *open_llama2c(void) {
+  tokenizer_file file;
+  nabla_tokenizer *tokenizer = NULL;
+  tokenizer_file_llama2c(&file);
+  cr_assert_eq(
+      open_bytes("tokenizer.bin", file.bytes, file.size, &tokenizer, NULL),
+      NABLA_OK);
+  return tokenizer;
+}
+
+static void expect_ids(const nabla_tokenizer *tokenizer, const char *text,
+                       unsigned flags, const uint32_t *ids, size_t count) {
+  nabla_token_list list;
+  cr_assert_eq(
+      nabla_tokenizer_encode(tokenizer, text, strlen(text), flags, &list, NULL),
+      NABLA_OK);
+  cr_assert_eq(list.count, count, "'%s': %zu ids", text, list.count);
+  for (size_t i = 0; i < count; i++)
+    cr_expect_eq(list.ids[i], ids[i], "'%s', id %zu: %u", text, i, list.ids[i]);
+  nabla_token_list_release(tokenizer, &list);
+  cr_expect_null(list.ids);
+}
+
+static void expect_text(const nabla_tokenizer *tokenizer, const uint32_t *ids,
+                        size_t count, unsigned flags, const char *text) {
+  nabla_token_text decoded;
+  cr_assert_eq(
+      nabla_tokenizer_decode(tokenizer, ids, count, flags, &decoded, NULL),
+      NABLA_OK);
+  cr_expect_str_eq(decoded.bytes, text);
+  nabla_token_text_release(tokenizer, &decoded);
+}
+
+Test(tokenizer, llama2c_joins_the_best_pair_first) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  /* "bc" has a greater score than "ab": a, bc; and " a" than both. */
+  static const uint32_t abc[] = {BOS, SPACE_A, BC};
+  static const uint32_t babab[] = {SPACE_B, AB, AB};
+  expect_ids(tokenizer, "abc", NABLA_ENCODE_ADD_SPECIAL, abc, COUNT(abc));
+  expect_ids(tokenizer, "babab", NABLA_ENCODE_PLAIN, babab, COUNT(babab));
+  expect_ids(tokenizer, "", NABLA_ENCODE_PLAIN, NULL, 0);
+  expect_ids(tokenizer, "", NABLA_ENCODE_ADD_SPECIAL, abc, 1);
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, llama2c_writes_unknown_characters_as_bytes) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  static const uint32_t ids[] = {SPACE, BYTE + 0xc3, BYTE + 0xa9, AB};
+  expect_ids(tokenizer,
+             "\xc3\xa9"
+             "ab",
+             NABLA_ENCODE_PLAIN, ids, COUNT(ids));
+  expect_text(tokenizer, ids, COUNT(ids), NABLA_DECODE_PLAIN,
+              "\xc3\xa9"
+              "ab");
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, text_begins_without_its_first_space) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  static const uint32_t ids[] = {BOS, SPACE_A, SPACE_A, EOS};
+  static const uint32_t spaces[] = {SPACE, SPACE, A};
+  expect_text(tokenizer, ids, COUNT(ids), NABLA_DECODE_PLAIN, "a a");
+  expect_text(tokenizer, ids, COUNT(ids), NABLA_DECODE_SKIP_SPECIAL, "a a");
+  expect_text(tokenizer, spaces, COUNT(spaces), NABLA_DECODE_PLAIN, " a");
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, wrong_bytes_become_replacement_characters) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  static const uint32_t ids[] = {BYTE + 0xff, A, BYTE + 0xe2, BYTE + 0x82, B};
+  expect_text(tokenizer, ids, COUNT(ids), NABLA_DECODE_PLAIN,
+              "\xef\xbf\xbd"
+              "a"
+              "\xef\xbf\xbd\xef\xbf\xbd"
+              "b");
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, stream_holds_bytes_back_until_they_are_a_character) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  static const uint32_t ids[] = {SPACE_A, BYTE + 0xe2, BYTE + 0x82, BYTE + 0xac,
+                                 BYTE + 0xe2};
+  static const char *const texts[] = {"a", "", "", "\xe2\x82\xac", ""};
+  const size_t capacity = nabla_tokenizer_stream_capacity(tokenizer);
+  nabla_token_stream stream = {.held_count = 0};
+  char text[256];
+  size_t size;
+  cr_assert_leq(capacity, sizeof text);
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    cr_assert_eq(nabla_tokenizer_stream_next(tokenizer, &stream, ids[i], 0,
+                                             text, capacity, &size, NULL),
+                 NABLA_OK);
+    cr_expect_eq(size, strlen(texts[i]), "id %zu: %zu", i, size);
+    cr_expect(!memcmp(text, texts[i], size));
+  }
+  cr_assert_eq(nabla_tokenizer_stream_flush(tokenizer, &stream, text, capacity,
+                                            &size, NULL),
+               NABLA_OK);
+  cr_expect_eq(size, 3);
+  cr_expect_eq(stream.has_begun, 0);
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, pieces_by_id_and_ids_by_piece) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  size_t length;
+  const nabla_token_roles roles = nabla_tokenizer_roles(tokenizer);
+  cr_expect_eq(nabla_tokenizer_size(tokenizer), VOCABULARY_SIZE);
+  cr_expect_eq(nabla_tokenizer_id(tokenizer, "bc", 2), BC);
+  cr_expect_eq(nabla_tokenizer_id(tokenizer, "abc", 3), NABLA_TOKEN_NONE);
+  cr_expect(!memcmp(nabla_tokenizer_piece(tokenizer, BC, &length), "bc", 2));
+  cr_expect_eq(length, 2);
+  cr_expect_null(nabla_tokenizer_piece(tokenizer, VOCABULARY_SIZE, &length));
+  cr_expect_eq(length, 0);
+  cr_expect_eq(roles.unk, UNK);
+  cr_expect_eq(roles.bos, BOS);
+  cr_expect_eq(roles.eos, EOS);
+  cr_expect(nabla_tokenizer_is_special(tokenizer, EOS));
+  cr_expect_not(nabla_tokenizer_is_special(tokenizer, A));
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, wrong_arguments_are_named) {
+  nabla_tokenizer *tokenizer = open_llama2c();
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_token_list list;
+  nabla_token_text decoded;
+  nabla_token_stream stream = {.held_count = 0};
+  const uint32_t ids[] = {A, VOCABULARY_SIZE};
+  char text[256];
+  size_t size;
+  cr_expect_eq(nabla_tokenizer_encode(tokenizer, "ab\xff", 3, 0, &list, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(diag.offset, 2);
+  cr_expect_eq(nabla_tokenizer_encode(tokenizer, "a", 1, 4, &list, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(nabla_tokenizer_encode(tokenizer, "a",
+                                      (size_t)NABLA_TOKENIZER_MAX_TEXT + 1, 0,
+                                      &list, &diag),
+               NABLA_TOO_LARGE);
+  cr_expect_eq(nabla_tokenizer_decode(tokenizer, ids, 2, 0, &decoded, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "no piece has the id 267"), "%s", diag.what);
+  cr_expect(strstr(diag.next, "id number 1 of 2"), "%s", diag.next);
+  cr_expect_eq(nabla_tokenizer_decode(tokenizer, ids, 1, 2, &decoded, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(nabla_tokenizer_stream_next(tokenizer, &stream, A, 0, text, 3,
+                                           &size, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(stream.has_begun, 0);
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, folder_is_searched_and_names_are_known) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_tokenizer *tokenizer = NULL;
+  tokenizer_file file;
+  cr_expect_eq(nabla_tokenizer_open(folder.path, NULL, &tokenizer, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.next, "tokenizer.bin"), "%s", diag.next);
+  tokenizer_file_llama2c(&file);
+  temp_folder_write(&folder, "tokenizer.bin", file.bytes, file.size);
+  cr_expect_eq(nabla_tokenizer_open(folder.path, NULL, &tokenizer, &diag),
+               NABLA_OK);
+  nabla_tokenizer_close(tokenizer);
+  cr_expect_eq(open_bytes("words.txt", "", 0, &tokenizer, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.next, "*.bin (llama2.c)"), "%s", diag.next);
+  cr_expect_eq(nabla_tokenizer_open("/nowhere/a.bin", NULL, &tokenizer, &diag),
+               NABLA_IO);
+}
+
+/* Each file is cut everywhere and has each byte changed: refused, or read, and
+ * what is refused names the file. */
+Test(tokenizer, damaged_llama2c_files) {
+  tokenizer_file file;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_tokenizer *tokenizer = NULL;
+  tokenizer_file_llama2c(&file);
+  cr_expect_eq(open_bytes("tokenizer.bin", file.bytes, 3, &tokenizer, &diag),
+               NABLA_CORRUPT);
+  for (size_t size = 4; size < 64; size++) {
+    const nabla_status status =
+        open_bytes("tokenizer.bin", file.bytes, size, &tokenizer, &diag);
+    if (!status) nabla_tokenizer_close(tokenizer);
+    cr_expect(!status || (status == NABLA_CORRUPT && diag.file[0]), "%zu",
+              size);
+  }
+  static const struct {
+    size_t at;
+    const char *bytes, *what;
+    size_t size;
+  } cases[] = {
+      {4, "\0\0\xc0\x7f", "not a number", 4},
+      {8, "\0\0\0\0", "empty", 4},
+      {8, "\xff\xff\xff\x7f", "ends within", 4},
+      {12, "\xff", "not UTF-8", 1},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    tokenizer_file_llama2c(&file);
+    memcpy(file.bytes + cases[i].at, cases[i].bytes, cases[i].size);
+    cr_expect_eq(
+        open_bytes("tokenizer.bin", file.bytes, file.size, &tokenizer, &diag),
+        NABLA_CORRUPT);
+    cr_expect(strstr(diag.what, cases[i].what), "%zu: %s", i, diag.what);
+    cr_expect_eq(diag.offset, 4);
+  }
+}
+
+/* Opens, encodes and decodes with allocation `fail_at` failing. */
+static nabla_status use(const char *path, failing_allocator *memory) {
+  const nabla_environment environment = {.allocator = &memory->allocator};
+  nabla_tokenizer *tokenizer = NULL;
+  nabla_token_list list = {NULL, 0};
+  nabla_token_text text = {NULL, 0};
+  nabla_status status =
+      nabla_tokenizer_open(path, &environment, &tokenizer, NULL);
+  if (!status)
+    status = nabla_tokenizer_encode(
+        tokenizer, "ab ba <s>abc\xc3\xa9", 14,
+        NABLA_ENCODE_ADD_SPECIAL | NABLA_ENCODE_PARSE_SPECIAL, &list, NULL);
+  if (!status)
+    status =
+        nabla_tokenizer_decode(tokenizer, list.ids, list.count, 0, &text, NULL);
+  if (tokenizer) {
+    nabla_token_text_release(tokenizer, &text);
+    nabla_token_list_release(tokenizer, &list);
+  }
+  nabla_tokenizer_close(tokenizer);
+  return status;
+}
+
+Test(tokenizer, every_allocation_may_fail) {
+  char path[256];
+  for (size_t i = 0; i < TOKENIZER_FILES; i++) {
+    tokenizer_file file;
+    const char *name = tokenizer_file_make(i, &file);
+    temp_folder_write(&folder, name, file.bytes, file.size);
+    temp_folder_path(&folder, name, path);
+    nabla_status status = NABLA_NO_MEMORY;
+    size_t steps = 0;
+    while (status == NABLA_NO_MEMORY && steps < 1000) {
+      failing_allocator memory;
+      failing_allocator_init(&memory, ++steps);
+      status = use(path, &memory);
+      cr_assert(failing_allocator_is_clean(&memory), "%s, %zu", name, steps);
+    }
+    cr_expect_eq(status, NABLA_OK, "%s: %s", name, nabla_status_name(status));
+    cr_expect_gt(steps, 8, "%s: %zu", name, steps);
+  }
+}
