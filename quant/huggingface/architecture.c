@@ -4,7 +4,8 @@
 #include <string.h>
 
 static const nabla_architecture rows[] = {
-#define ARCHITECTURE(name, replaced, kept) {#name, replaced, kept},
+#define ARCHITECTURE(name, replaced, kept, writer, keys) \
+  {#name, replaced, kept, writer, keys},
 #include "quant/huggingface/architectures.def"
 #undef ARCHITECTURE
 };
@@ -54,4 +55,9 @@ int nabla_architecture_replaces(const nabla_architecture *row,
 int nabla_architecture_keeps(const nabla_architecture *row, const char *module,
                              size_t length) {
   return has_word(row->kept, module, length);
+}
+
+int nabla_architecture_takes(const nabla_architecture *row, const char *key,
+                             size_t length) {
+  return has_word(row->keys, key, length);
 }

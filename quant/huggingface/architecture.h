@@ -1,5 +1,6 @@
-/* Inside quant/: which layers of a model transformers replaces by those of
- * bitsandbytes, by the class that config.json names (architectures.def). */
+/* Classes of models that config.json names (architectures.def): which layers
+ * transformers replaces by those of bitsandbytes, and whose program can be
+ * written (lib/models). */
 #ifndef NABLA_QUANT_HUGGINGFACE_ARCHITECTURE_H
 #define NABLA_QUANT_HUGGINGFACE_ARCHITECTURE_H
 
@@ -10,6 +11,8 @@ typedef struct nabla_architecture {
   const char *name;     /* the class, "LlamaForCausalLM"               */
   const char *replaced; /* last parts of names of modules              */
   const char *kept;     /* names of modules that are listed when dense */
+  int writer;           /* its program can be written                   */
+  const char *keys;     /* of config.json, that the program depends on  */
 } nabla_architecture;
 
 /* The row of a class; NULL: none. */
@@ -21,6 +24,10 @@ int nabla_architecture_replaces(const nabla_architecture *row,
 
 /* Whether the module is named in the column `kept`. */
 int nabla_architecture_keeps(const nabla_architecture *row, const char *module,
+                             size_t length);
+
+/* Whether the program depends on that key of config.json. */
+int nabla_architecture_takes(const nabla_architecture *row, const char *key,
                              size_t length);
 
 /* The next word of a column from *at on, which moves behind it; 0: none. */

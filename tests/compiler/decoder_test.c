@@ -1,0 +1,351 @@
+/* Programs of nabla_decoder_write, compiled and run: equal to a plain forward
+ * pass token by token and in pieces, from dense and packed weights; the text
+ * that stories260K is known by. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nabla/compiler.h"
+#include "nabla/quantize.h"
+#include "tests/support/llama_reference.h"
+#include "tests/support/model.h"
+#include "tests/support/temp_folder.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+enum { HIDDEN = 48, INNER = 80, HEADS = 6, SHARED = 2, SIZE = 8, WORDS = 61 };
+
+static nabla_diag diag;
+static nabla_compiler *compiler;
+static temp_folder folder;
+static nabla_model *model;
+static nabla_executable *executable;
+static nabla_decoder_shape shape;
+static nabla_dense arrays[64]; /* tokens, position, caches */
+static nabla_dense results[64];
+
+static void set_up(void) {
+  const nabla_compiler_options options = {.struct_size = sizeof options,
+                                          .cache = ""};
+  diag = (nabla_diag)NABLA_DIAG_INIT;
+  cr_assert_eq(nabla_compiler_create(&options, NULL, &compiler, &diag), 0);
+  temp_folder_create(&folder);
+}
+
+static void tear_down(void) {
+  nabla_executable_close(executable);
+  nabla_model_close(model);
+  nabla_compiler_destroy(compiler);
+  for (size_t i = 2; i < COUNT(arrays); i++) free(arrays[i].data);
+  model_remove_tree(folder.path);
+}
+
+TestSuite(decoder, .init = set_up, .fini = tear_down, .timeout = 300);
+
+/* ---- a model ------------------------------------------------------------- */
+
+static const char config[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\",\n"
+    " \"hidden_size\": 48, \"intermediate_size\": 80, \"vocab_size\": 61,\n"
+    " \"num_hidden_layers\": 2, \"num_attention_heads\": 6, \"head_dim\": 8,\n"
+    " \"num_key_value_heads\": 2, \"max_position_embeddings\": 96,\n"
+    " \"rope_theta\": 5000.0, \"rms_norm_eps\": 1e-05, \"hidden_act\": "
+    "\"silu\", \"rope_scaling\": null, \"tie_word_embeddings\": %s}\n";
+
+static void write_config(int is_tied) {
+  char text[1024];
+  const int size =
+      snprintf(text, sizeof text, config, is_tied ? "true" : "false");
+  temp_folder_write(&folder, "config.json", text, (size_t)size);
+}
+
+static const struct {
+  const char *name;
+  uint64_t rows, columns;
+} parts[] = {
+    {"input_layernorm", HIDDEN, 0},
+    {"post_attention_layernorm", HIDDEN, 0},
+    {"self_attn.q_proj", HEADS * SIZE, HIDDEN},
+    {"self_attn.k_proj", SHARED * SIZE, HIDDEN},
+    {"self_attn.v_proj", SHARED * SIZE, HIDDEN},
+    {"self_attn.o_proj", HIDDEN, HEADS * SIZE},
+    {"mlp.gate_proj", INNER, HIDDEN},
+    {"mlp.up_proj", INNER, HIDDEN},
+    {"mlp.down_proj", HIDDEN, INNER},
+};
+
+/* Three times the weights that tests have: logits far apart. */
+static void *values_of(uint64_t count, nabla_dtype dtype, int is_norm,
+                       uint64_t seed) {
+  float *values = malloc(count * sizeof *values);
+  void *out = malloc(count * sizeof *values);
+  cr_assert(values && out);
+  model_fill(values, count, seed);
+  for (uint64_t i = 0; i < count; i++)
+    values[i] = is_norm ? 1 + values[i] : 3 * values[i];
+  (void)nabla_from_f32(dtype, values, count, out);
+  free(values);
+  return out;
+}
+
+static void write_model(nabla_dtype dtype, int is_tied, char path[256]) {
+  static char names[32][64];
+  model_tensor tensors[32] = {0};
+  size_t count = 0;
+  for (int layer = 0; layer < 2; layer++)
+    for (size_t i = 0; i < COUNT(parts); i++, count++) {
+      (void)snprintf(names[count], sizeof names[count],
+                     "model.layers.%d.%s.weight", layer, parts[i].name);
+      tensors[count] =
+          (model_tensor){.name = names[count],
+                         .rank = parts[i].columns ? 2 : 1,
+                         .shape = {parts[i].rows, parts[i].columns}};
+    }
+  tensors[count++] =
+      (model_tensor){"model.embed_tokens.weight", 0, 2, {WORDS, HIDDEN}, NULL};
+  tensors[count++] = (model_tensor){"model.norm.weight", 0, 1, {HIDDEN}, NULL};
+  if (!is_tied)
+    tensors[count++] =
+        (model_tensor){"lm_head.weight", 0, 2, {WORDS, HIDDEN}, NULL};
+  for (size_t i = 0; i < count; i++) {
+    model_tensor *t = &tensors[i];
+    t->dtype = dtype;
+    t->data = values_of(t->shape[0] * (t->rank > 1 ? t->shape[1] : 1), dtype,
+                        t->rank == 1, i + 1);
+  }
+  temp_folder_path(&folder, "model.safetensors", path);
+  model_write(path, tensors, count);
+  for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)tensors[i].data);
+  write_config(is_tied);
+}
+
+/* ---- a program ----------------------------------------------------------- */
+
+typedef struct text {
+  char *bytes;
+  size_t size;
+} text;
+
+static nabla_status append(void *self, const void *data, size_t size,
+                           nabla_diag *why) {
+  text *t = self;
+  (void)why;
+  t->bytes = realloc(t->bytes, t->size + size + 1);
+  cr_assert(t->bytes);
+  memcpy(t->bytes + t->size, data, size);
+  t->size += size;
+  t->bytes[t->size] = '\0';
+  return NABLA_OK;
+}
+
+static void open_program(const char *path, const nabla_decoder_options *options,
+                         const char *policy) {
+  text t = {0};
+  const nabla_sink sink = {append, &t};
+  const nabla_compile_options how = {.struct_size = sizeof how,
+                                     .policy = policy};
+  cr_assert_eq(nabla_model_open(path, NULL, &model, &diag), 0, "%s", diag.what);
+  cr_assert_eq(nabla_decoder_write(model, options, NULL, &sink, &shape, &diag),
+               0, "%s %s", diag.tensor, diag.what);
+  cr_assert_eq(nabla_compile_text(compiler, t.bytes, t.size, "decoder", &how,
+                                  &executable, &diag),
+               0, "%s", diag.what);
+  free(t.bytes);
+  cr_assert_eq(
+      nabla_executable_bind_model(executable, model, NULL, NULL, &diag), 0,
+      "%s", diag.what);
+  const nabla_port *ports =
+      nabla_executable_find(executable, "decode")->arguments;
+  for (size_t i = 0; i < 2 * shape.layers; i++) {
+    nabla_dense *cache = &arrays[2 + i];
+    const nabla_port *port = &ports[2 + i];
+    *cache =
+        (nabla_dense){.data = calloc(1, shape.cache_bytes / shape.layers / 2),
+                      .dtype = port->dtype,
+                      .rank = port->rank};
+    memcpy(cache->shape, port->shape, sizeof port->shape);
+    results[1 + i] = *cache;
+  }
+}
+
+/* Runs a function; its logits, of `rows` rows, are the caller's to free. */
+static float *feed(const char *function, const int64_t *ids, size_t count,
+                   int64_t position, uint64_t rows) {
+  float *logits = calloc(rows * shape.vocabulary, sizeof *logits);
+  arrays[0] = (nabla_dense){
+      (void *)(uintptr_t)ids, NABLA_DTYPE_I64, 1, {(int64_t)count}};
+  arrays[1] = (nabla_dense){&position, NABLA_DTYPE_I64, 0, {0}};
+  results[0] = (nabla_dense){
+      logits, NABLA_DTYPE_F32, 2, {(int64_t)rows, (int64_t)shape.vocabulary}};
+  cr_assert_eq(
+      nabla_executable_run(executable, function, arrays, 2 + 2 * shape.layers,
+                           results, 1 + 2 * shape.layers, &diag),
+      0, "%s", diag.what);
+  return logits;
+}
+
+/* The largest difference, over the largest of what is expected. */
+static double difference(const float *got, const double *want) {
+  double most = 0, off = 0;
+  for (uint64_t i = 0; i < shape.vocabulary; i++) {
+    most = fmax(most, fabs(want[i]));
+    off = fmax(off, fabs((double)got[i] - want[i]));
+    if (isnan(got[i])) return INFINITY;
+  }
+  return off / most;
+}
+
+static int64_t best_of(const double *logits) {
+  int64_t best = 0;
+  for (uint64_t i = 1; i < shape.vocabulary; i++)
+    if (logits[i] > logits[best]) best = (int64_t)i;
+  return best;
+}
+
+/* Steps of one token, each equal to the reference, which says the next. */
+static void check_steps(llama_reference *r, int64_t *ids, size_t count,
+                        double bound) {
+  for (size_t i = 0; i < count; i++) {
+    float *got = feed("decode", &ids[i], 1, (int64_t)i, 1);
+    const double *want = llama_reference_step(r, ids[i]);
+    cr_assert_lt(difference(got, want), bound, "step %zu: %g", i,
+                 difference(got, want));
+    int64_t best = 0;
+    for (uint64_t j = 1; j < shape.vocabulary; j++)
+      if (got[j] > got[best]) best = (int64_t)j;
+    free(got);
+    ids[i + 1] = best_of(want);
+    cr_assert_eq(best, ids[i + 1], "step %zu", i);
+  }
+}
+
+/* The same tokens in pieces, over what the cache held before. */
+static void check_pieces(const int64_t *ids, size_t count, size_t piece,
+                         int is_all, double theta, double bound) {
+  llama_reference *r = llama_reference_create(model, &shape, theta, 1e-5);
+  for (size_t i = 0; i < count; i += piece) {
+    const size_t some = count - i < piece ? count - i : piece;
+    float *got = feed("prefill", ids + i, some, (int64_t)i, is_all ? some : 1);
+    for (size_t j = 0; j < some; j++) {
+      const double *want = llama_reference_step(r, ids[i + j]);
+      if (!is_all && j + 1 < some) continue;
+      const float *row = got + (is_all ? j * shape.vocabulary : 0);
+      cr_expect_lt(difference(row, want), bound, "pieces of %zu, token %zu: %g",
+                   piece, i + j, difference(row, want));
+    }
+    free(got);
+  }
+  llama_reference_destroy(r);
+}
+
+static void check_model(double bound, int is_all) {
+  int64_t ids[81] = {1};
+  llama_reference *r = llama_reference_create(model, &shape, 5000, 1e-5);
+  check_steps(r, ids, 80, bound);
+  llama_reference_destroy(r);
+  static const size_t pieces[] = {1, 7, 64};
+  for (size_t i = 0; i < COUNT(pieces); i++)
+    check_pieces(ids, 80, pieces[i], is_all, 5000, bound);
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+typedef struct kind {
+  nabla_dtype dtype;
+  int is_tied, is_all;
+} kind;
+
+static const kind kinds[] = {
+    {NABLA_DTYPE_F32, 0, 0},
+    {NABLA_DTYPE_F32, 1, 1},
+    {NABLA_DTYPE_BF16, 1, 0},
+    {NABLA_DTYPE_F16, 0, 1},
+};
+
+ParameterizedTestParameters(decoder, dense) {
+  return cr_make_param_array(kind, (void *)(uintptr_t)kinds, COUNT(kinds));
+}
+ParameterizedTest(kind *k, decoder, dense) {
+  char path[256];
+  write_model(k->dtype, k->is_tied, path);
+  const nabla_decoder_options options = {
+      .struct_size = sizeof options,
+      .logits = k->is_all ? NABLA_LOGITS_ALL : NABLA_LOGITS_LAST};
+  open_program(path, &options, "error");
+  check_model(1e-4, k->is_all);
+}
+
+/* A cache of 16 bits is off by its rounding. */
+Test(decoder, narrow_cache) {
+  char path[256];
+  write_model(NABLA_DTYPE_F32, 0, path);
+  const nabla_decoder_options options = {
+      .struct_size = sizeof options, .cache = NABLA_DTYPE_F16, .context = 80};
+  open_program(path, &options, "error");
+  cr_expect_eq(shape.cache_bytes, 2u * 2 * 2 * SHARED * SIZE * 80);
+  check_pieces((int64_t[]){1, 2, 3, 4, 5, 6, 7, 8, 9}, 9, 4, 0, 5000, 5e-3);
+}
+
+typedef struct packing {
+  char encoding[12];
+  uint64_t block;
+  nabla_scale_type scale;
+} packing;
+
+static const packing packings[] = {
+    {"nf4", 64, NABLA_SCALE_F32},      {"nf4", 32, NABLA_SCALE_F16},
+    {"nf4", 64, NABLA_SCALE_DYNAMIC8}, {"int8", 64, NABLA_SCALE_F32},
+    {"mxfp8", 32, NABLA_SCALE_E8M0},
+};
+
+ParameterizedTestParameters(decoder, packed) {
+  return cr_make_param_array(packing, (void *)(uintptr_t)packings,
+                             COUNT(packings));
+}
+/* Against the reference of the weights that they decode to. */
+ParameterizedTest(packing *p, decoder, packed) {
+  static const char *const only[] = {"_proj", "lm_head", "embed_tokens"};
+  char dense[256], path[256];
+  write_model(NABLA_DTYPE_F32, 0, dense);
+  temp_folder_path(&folder, "packed.safetensors", path);
+  const nabla_quantize_options options = {
+      .struct_size = sizeof options,
+      .encoding = nabla_encoding_find(p->encoding),
+      .settings = {.block = p->block, .has_scale = 1, .scale = p->scale},
+      .layout = NABLA_CHOOSE_NABLA,
+      .only = only,
+      .only_count = COUNT(only)};
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = path, .force = 1};
+  nabla_checkpoint *checkpoint = model_open(dense);
+  nabla_plan *plan = NULL;
+  nabla_write_summary summary;
+  cr_assert_eq(nabla_plan_create(checkpoint, &options, NULL, &plan, &diag), 0,
+               "%s", diag.what);
+  cr_assert_eq(nabla_plan_write(plan, &where, NULL, &summary, &diag), 0, "%s",
+               diag.what);
+  nabla_plan_destroy(plan);
+  nabla_checkpoint_close(checkpoint);
+  open_program(path, NULL, "error");
+  check_model(1e-4, 0);
+}
+
+/* The model that begins "Once upon a time, there was a little girl". */
+Test(decoder, stories) {
+  static const int64_t known[] = {403, 407, 261, 378, 432, 383, 286, 261};
+  const char *models = getenv("NABLA_MODELS");
+  char path[512];
+  (void)snprintf(path, sizeof path,
+                 "%s/stories260K/stories260K-f32.safetensors",
+                 models ? models : "");
+  if (!models || !model_exists(path)) cr_skip_test("no $NABLA_MODELS");
+  open_program(path, NULL, "error");
+  int64_t ids[201] = {1};
+  llama_reference *r = llama_reference_create(model, &shape, 10000, 1e-5);
+  check_steps(r, ids, 200, 1e-4);
+  llama_reference_destroy(r);
+  cr_expect(!memcmp(ids + 1, known, sizeof known));
+  check_pieces(ids, 200, 64, 0, 10000, 1e-4);
+}
