@@ -103,6 +103,53 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_bind(nabla_executable *executable, const char *argument,
                       const nabla_weight_desc *weight, nabla_diag *diag);
 
+/* What nabla_executable_bind_model found for one name. */
+typedef enum nabla_bind_kind {
+  NABLA_BIND_BOUND,   /* an argument and the tensor of its name fit          */
+  NABLA_BIND_MISSING, /* a packed argument has no tensor                     */
+  NABLA_BIND_DIFFERS, /* argument and tensor differ: `what` names both sides */
+  NABLA_BIND_INPUT,   /* a dense argument without a tensor: a run takes it   */
+  NABLA_BIND_UNUSED,  /* a tensor without an argument                        */
+  NABLA_BIND_KINDS
+} nabla_bind_kind;
+
+/* Options of nabla_executable_bind_model; members that are 0 are defaults. */
+typedef struct nabla_bind_options {
+  size_t struct_size; /* sizeof(nabla_bind_options) */
+  /* Gets every name, also where the call fails in the end: arguments in order,
+   * then tensors that are unused. `what` is "" but for DIFFERS. Texts live for
+   * the call. */
+  void (*report)(void *self, nabla_bind_kind kind, const char *name,
+                 size_t length, const char *what);
+  void *self;
+} nabla_bind_options;
+
+/* What was found. */
+typedef struct nabla_bind_summary {
+  size_t counts[NABLA_BIND_KINDS];
+  uint64_t bound_bytes;  /* of the weights, as stored                        */
+  uint64_t copied_bytes; /* of components that lay unaligned in the file     */
+} nabla_bind_summary;
+
+/* Binds every argument of all functions whose name a tensor of `model` has.
+ * Arguments that are bound already stay so where the model has no tensor for
+ * them. Nothing is bound when an argument is MISSING or DIFFERS; tensors that
+ * are unused, and dense arguments without a tensor, are no errors.
+ * @param model    lives as long as the bindings
+ * @param options  NULL: defaults
+ * @param out      set also when an argument does not fit; may be NULL
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  arguments that do not fit: the message counts
+ *                                 them and names as many as it has room for
+ *         NABLA_UNSUPPORTED       a tensor packed in a way this build cannot
+ *                                 decode
+ *         NABLA_NO_MEMORY
+ * Not while a run is on. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_executable_bind_model(nabla_executable *executable, nabla_model *model,
+                            const nabla_bind_options *options,
+                            nabla_bind_summary *out, nabla_diag *diag);
+
 /* Runs a function.
  * @param inputs  one per dense argument that is not bound, in order; borrowed,
  *                never written. `data` aligned to its dtype; may be NULL when

@@ -8,6 +8,7 @@
 
 #include "nabla/checkpoint.h"
 #include "nabla/custom_call.h"
+#include "nabla/decoder.h"
 #include "nabla/dtype.h"
 #include "nabla/encoding.h"
 #include "nabla/executable.h"

@@ -4,7 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "nabla/decoder.h"
 #include "nabla/encoding.h"
+#include "nabla/executable.h"
 #include "nabla/matmul.h"
 #include "nabla/quantize.h"
 
@@ -30,6 +32,10 @@ static nabla_diag diag;
   }
 static const nabla_dequantize_options decode = {.struct_size = sizeof decode};
 REFUSES(codec, nabla_codec_options, nabla_codec_select(P, &options, P, &diag))
+REFUSES(decoder, nabla_decoder_options,
+        nabla_decoder_write(P, &options, NULL, P, NULL, &diag))
+REFUSES(bind_model, nabla_bind_options,
+        nabla_executable_bind_model(P, P, &options, NULL, &diag))
 REFUSES(matmul, nabla_matmul_options,
         nabla_matmul_plan_create(P, &options, P, &diag))
 REFUSES(plan, nabla_quantize_options,

@@ -184,9 +184,9 @@ static nabla_status check_data(const nabla_port *port,
   return blame(weight, status, diag);
 }
 
-static nabla_status check_fit(const nabla_port *port,
-                              const nabla_weight_desc *weight,
-                              nabla_diag *diag) {
+nabla_status nabla_executable_check_fit(const nabla_port *port,
+                                        const nabla_weight_desc *weight,
+                                        nabla_diag *diag) {
   const int needs_nothing = *port->encoding_name && !port->component_count;
   if (!needs_nothing && fits(port, weight))
     return check_data(port, weight, diag);
@@ -219,7 +219,8 @@ static nabla_status fail_no_argument(const nabla_executable *executable,
   return status;
 }
 
-static void bind(nabla_binding *binding, const nabla_weight_desc *weight) {
+void nabla_executable_take(nabla_binding *binding,
+                           const nabla_weight_desc *weight) {
   *binding = (nabla_binding){.is_bound = 1};
   for (uint32_t i = 0; i < weight->component_count; i++)
     binding->data[i] = weight->components[i].data;
@@ -258,9 +259,9 @@ nabla_status nabla_executable_bind(nabla_executable *executable,
   place at = {0};
   size_t found = 0;
   for (; (port = next_named(manifest, argument, &at)) != NULL; found++)
-    NABLA_TRY(check_fit(port, weight, diag));
+    NABLA_TRY(nabla_executable_check_fit(port, weight, diag));
   if (!found) return fail_no_argument(executable, argument, diag);
   for (at = (place){0}; (port = next_named(manifest, argument, &at)) != NULL;)
-    bind(nabla_executable_binding(executable, port), weight);
+    nabla_executable_take(nabla_executable_binding(executable, port), weight);
   return NABLA_OK;
 }

@@ -40,6 +40,13 @@ NABLA_MUST_USE nabla_status
 nabla_executable_seek(const nabla_executable *executable, const char *name,
                       size_t *out_index, nabla_diag *diag);
 
+/* Whether a weight fits the argument, as nabla_executable_bind says, and its
+ * binding without more checks. */
+NABLA_MUST_USE nabla_status nabla_executable_check_fit(
+    const nabla_port *port, const nabla_weight_desc *weight, nabla_diag *diag);
+void nabla_executable_take(nabla_binding *binding,
+                           const nabla_weight_desc *weight);
+
 /* Bytes of one element of a port, whose dtype the manifest has checked. */
 static inline size_t nabla_element_size(nabla_dtype dtype) {
   return nabla_dtype_bits(dtype) / 8;
