@@ -1,0 +1,220 @@
+/* The model: opened, compiled or loaded, bound, and run step by step. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llama.h"
+
+#if LLAMA_COMPILES
+#include "nabla/compiler.h"
+
+typedef struct text {
+  char *bytes;
+  size_t size;
+} text;
+
+static nabla_status append(void *self, const void *data, size_t size,
+                           nabla_diag *diag) {
+  text *t = self;
+  char *bytes = realloc(t->bytes, t->size + size + 1);
+  if (!bytes) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
+  t->bytes = memcpy(bytes + t->size, data, size) ? bytes : bytes;
+  t->size += size;
+  return NABLA_OK;
+}
+
+static nabla_status save(void *self, const void *data, size_t size,
+                         nabla_diag *diag) {
+  if (fwrite(data, 1, size, self) == size) return NABLA_OK;
+  return nabla_fail(diag, NABLA_IO, "cannot write the program");
+}
+
+static nabla_status save_program(nabla_compiler *compiler, const text *t,
+                                 const nabla_compile_options *options,
+                                 const char *path, nabla_diag *diag) {
+  FILE *file = fopen(path, "wb");
+  if (!file) {
+    const nabla_status failed = nabla_fail(diag, NABLA_IO, "cannot be written");
+    nabla_diag_set_file(diag, path);
+    return failed;
+  }
+  const nabla_sink sink = {save, file};
+  nabla_status status = nabla_emit_text(compiler, t->bytes, t->size, "decoder",
+                                        options, NABLA_EMIT_SO, &sink, diag);
+  if (fclose(file) && !status)
+    status = nabla_fail(diag, NABLA_IO, "cannot write the program");
+  if (status) (void)remove(path);
+  return status;
+}
+
+static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
+  text t = {0};
+  const nabla_sink sink = {append, &t};
+  const nabla_decoder_options decoder = {.struct_size = sizeof decoder,
+                                         .context = s->context,
+                                         .weights = e->packed,
+                                         .weight_count = e->packed_count};
+  const nabla_compiler_options how = {.struct_size = sizeof how,
+                                      .cache = s->cache};
+  const nabla_compile_options options = {.struct_size = sizeof options,
+                                         .numerics = s->numerics};
+  nabla_compiler *compiler = NULL;
+  const double start = now_ms();
+  nabla_status status =
+      nabla_decoder_write(e->model, &decoder, NULL, &sink, NULL, diag);
+  if (!status)
+    status = nabla_compiler_create(&how, &e->environment, &compiler, diag);
+  if (!status)
+    status = nabla_compile_text(compiler, t.bytes, t.size, "decoder", &options,
+                                &e->executable, diag);
+  if (!status && s->save)
+    status = save_program(compiler, &t, &options, s->save, diag);
+  e->compile_ms = now_ms() - start;
+  nabla_compiler_destroy(compiler);
+  free(t.bytes);
+  return status;
+}
+#else
+static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
+  (void)e, (void)s;
+  const nabla_status status =
+      nabla_fail(diag, NABLA_UNSUPPORTED, "this program has no compiler in it");
+  nabla_diag_set_next(diag,
+                      "save the model's program with llama --save FILE.so, and "
+                      "name it: --program FILE.so");
+  return status;
+}
+#endif
+
+/* Weights that were packed here by name, all others from the model. */
+static nabla_status bind(engine *e, nabla_diag *diag) {
+  nabla_bind_summary found;
+  if (!e->packed_count) {
+    NABLA_TRY(nabla_executable_bind_model(e->executable, e->model, NULL, &found,
+                                          diag));
+    e->weight_bytes = found.bound_bytes;
+    return NABLA_OK;
+  }
+  const nabla_signature *f = nabla_executable_find(e->executable, "decode");
+  for (size_t i = 0; f && i < f->argument_count; i++) {
+    const char *name = f->arguments[i].name;
+    const nabla_weight_desc *packed = NULL;
+    nabla_weight weight;
+    for (size_t j = 0; j < e->packed_count && !packed; j++)
+      if (!strcmp(e->packed[j].name, name)) packed = &e->packed[j];
+    if (!packed && i >= 2 && strncmp(name, "cache.", 6) != 0) {
+      NABLA_TRY(nabla_model_find(e->model, name, &weight, diag));
+      packed = &weight.desc;
+    }
+    if (!packed) continue;
+    NABLA_TRY(nabla_executable_bind(e->executable, name, packed, diag));
+    for (uint32_t j = 0; j < packed->component_count; j++)
+      e->weight_bytes += packed->components[j].bytes;
+  }
+  return NABLA_OK;
+}
+
+/* The sizes that the program was written for, and room for its cache. */
+static nabla_status make_cache(engine *e, nabla_diag *diag) {
+  const nabla_signature *f = nabla_executable_find(e->executable, "decode");
+  const nabla_signature *many = nabla_executable_find(e->executable, "prefill");
+  if (!f || !many || f->argument_count < 3 || f->result_count < 2)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "the program has no functions decode and prefill");
+  const nabla_port *cache = &f->arguments[2];
+  e->vocabulary = (uint64_t)f->results[0].shape[1];
+  e->context = (uint64_t)cache->shape[1];
+  e->cache_count = f->result_count - 1;
+  e->inputs = calloc(e->cache_count + 2, sizeof *e->inputs);
+  e->outputs = calloc(e->cache_count + 1, sizeof *e->outputs);
+  e->logits = calloc(e->vocabulary + 1, sizeof *e->logits);
+  if (!e->inputs || !e->outputs || !e->logits)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for the cache");
+  const uint64_t bytes = (uint64_t)cache->shape[0] * e->context *
+                         (uint64_t)cache->shape[2] *
+                         nabla_dtype_bits(cache->dtype) / 8;
+  for (size_t i = 0; i < e->cache_count; i++) {
+    nabla_dense *to = &e->inputs[2 + i];
+    *to = (nabla_dense){
+        .data = aligned_alloc(64, (bytes + 127) / 64 * 64),
+        .dtype = cache->dtype,
+        .rank = 3,
+        .shape = {cache->shape[0], cache->shape[1], cache->shape[2]}};
+    if (!to->data)
+      return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for the cache");
+    memset(to->data, 0, bytes);
+    e->outputs[1 + i] = *to;
+    e->cache_bytes += bytes;
+  }
+  e->outputs[0] = (nabla_dense){.data = e->logits,
+                                .dtype = NABLA_DTYPE_F32,
+                                .rank = 2,
+                                .shape = {1, f->results[0].shape[1]}};
+  return NABLA_OK;
+}
+
+nabla_status engine_open(engine *e, const settings *s, nabla_diag *diag) {
+  NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &e->environment.pool,
+                              diag));
+  NABLA_TRY(nabla_model_open(s->model, &e->environment, &e->model, diag));
+  if (s->encoding && strcmp(s->encoding, "none") != 0)
+    NABLA_TRY(pack_weights(e, s->encoding, diag));
+  NABLA_TRY(s->program ? nabla_executable_open(s->program, &e->environment,
+                                               &e->executable, diag)
+                       : compile(e, s, diag));
+  NABLA_TRY(bind(e, diag));
+  return make_cache(e, diag);
+}
+
+void engine_close(engine *e) {
+  nabla_executable_close(e->executable);
+  for (size_t i = 0; e->inputs && i < e->cache_count; i++)
+    free(e->inputs[2 + i].data);
+  for (size_t i = 0; i < e->packed_count; i++)
+    for (size_t j = 0; j < NABLA_WEIGHT_MAX_COMPONENTS; j++)
+      free(e->packed_data[i].blocks[j]);
+  free(e->packed_data);
+  free(e->packed);
+  free(e->inputs);
+  free(e->outputs);
+  free(e->logits);
+  nabla_model_close(e->model);
+  nabla_pool_destroy(e->environment.pool);
+}
+
+/* What lies in the cache behind `position` is never read. */
+void engine_reset(engine *e) { e->position = 0; }
+
+static nabla_status check(const engine *e, const int64_t *ids, size_t count,
+                          nabla_diag *diag) {
+  for (size_t i = 0; i < count; i++)
+    if (ids[i] < 0 || (uint64_t)ids[i] >= e->vocabulary)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "token %" PRId64 " is none of the model's %" PRIu64,
+                        ids[i], e->vocabulary);
+  if (count <= e->context - (uint64_t)e->position) return NABLA_OK;
+  const nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                                         "%zu tokens behind %" PRId64
+                                         " do not fit into a cache of %" PRIu64,
+                                         count, e->position, e->context);
+  nabla_diag_set_next(diag, "give a larger --context, or a shorter prompt");
+  return status;
+}
+
+nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
+                         nabla_diag *diag) {
+  int64_t position = e->position;
+  NABLA_TRY(check(e, ids, count, diag));
+  if (!count) return NABLA_OK;
+  e->inputs[0] = (nabla_dense){.data = (void *)(uintptr_t)ids,
+                               .dtype = NABLA_DTYPE_I64,
+                               .rank = 1,
+                               .shape = {(int64_t)count}};
+  e->inputs[1] = (nabla_dense){.data = &position, .dtype = NABLA_DTYPE_I64};
+  NABLA_TRY(nabla_executable_run(
+      e->executable, count == 1 ? "decode" : "prefill", e->inputs,
+      e->cache_count + 2, e->outputs, e->cache_count + 1, diag));
+  e->position += (int64_t)count;
+  return NABLA_OK;
+}
