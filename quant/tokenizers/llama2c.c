@@ -66,6 +66,7 @@ static nabla_status read_file(nabla_tokenizer *tokenizer, const uint8_t *data,
   tokenizer->decode.strip = NABLA_STRIP_PIECE;
   for (id = 0; id <= EOS; id++)
     nabla_vocabulary_at(&tokenizer->vocabulary, id)->is_special = 1;
+  NABLA_TRY(nabla_vocabulary_finish(&tokenizer->vocabulary, diag));
   nabla_tokenizer_set_space(tokenizer, " ");
   return nabla_tokenizer_set_texts(tokenizer, diag);
 }

@@ -45,8 +45,7 @@ nabla_status nabla_tokenizer_read(const nabla_allocator *allocator,
       .calls = calls,
       .roles = {NABLA_TOKEN_NONE, NABLA_TOKEN_NONE, NABLA_TOKEN_NONE}};
   nabla_vocabulary_init(&tokenizer->vocabulary, allocator);
-  nabla_status status = calls->read(tokenizer, data, size, diag);
-  if (!status) status = nabla_vocabulary_finish(&tokenizer->vocabulary, diag);
+  const nabla_status status = calls->read(tokenizer, data, size, diag);
   if (status)
     nabla_tokenizer_close(tokenizer);
   else

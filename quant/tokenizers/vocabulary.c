@@ -93,6 +93,8 @@ nabla_status nabla_vocabulary_put(nabla_vocabulary *vocabulary, uint32_t id,
     NABLA_TRY(set_byte(vocabulary, id, source, &piece, diag));
   piece.text_at = piece.at;
   piece.text_length = piece.length;
+  if (piece.length > vocabulary->longest_text)
+    vocabulary->longest_text = piece.length;
   NABLA_TRY(reach(vocabulary, id, diag));
   NABLA_TRY(nabla_buffer_append(&vocabulary->order, &id, sizeof id, diag));
   if (source.length)
@@ -111,6 +113,8 @@ nabla_status nabla_vocabulary_set_text(nabla_vocabulary *vocabulary,
     NABLA_TRY(nabla_buffer_append(&vocabulary->bytes, text, size, diag));
   piece->text_at = (uint32_t)at;
   piece->text_length = (uint32_t)size;
+  if (piece->text_length > vocabulary->longest_text)
+    vocabulary->longest_text = piece->text_length;
   return NABLA_OK;
 }
 
@@ -134,10 +138,6 @@ nabla_status nabla_vocabulary_finish(nabla_vocabulary *vocabulary,
   if (second != SIZE_MAX)
     return nabla_fail(diag, NABLA_CORRUPT, "pieces %u and %u are equal",
                       ids[first], ids[second]);
-  for (uint32_t id = 0; id < nabla_vocabulary_size(vocabulary); id++) {
-    const uint32_t length = nabla_vocabulary_at(vocabulary, id)->text_length;
-    if (length > vocabulary->longest_text) vocabulary->longest_text = length;
-  }
   return NABLA_OK;
 }
 

@@ -37,7 +37,7 @@ typedef struct nabla_vocabulary {
   nabla_buffer order;  /* uint32_t: ids that pieces have                    */
   nabla_name_index index;
   uint32_t byte_ids[256]; /* of NABLA_PIECE_BYTE, else NABLA_TOKEN_NONE     */
-  uint32_t longest_text;  /* bytes                                          */
+  uint32_t longest_text;  /* bytes, of all texts that pieces ever had       */
 } nabla_vocabulary;
 
 void nabla_vocabulary_init(nabla_vocabulary *vocabulary,
@@ -65,7 +65,8 @@ NABLA_MUST_USE nabla_status
 nabla_vocabulary_set_text(nabla_vocabulary *vocabulary, uint32_t id,
                           const void *text, size_t size, nabla_diag *diag);
 
-/* Makes pieces findable once all are stored: equal ones are NABLA_CORRUPT. */
+/* Makes pieces findable, once, when all are stored: equal ones are
+ * NABLA_CORRUPT. */
 NABLA_MUST_USE nabla_status
 nabla_vocabulary_finish(nabla_vocabulary *vocabulary, nabla_diag *diag);
 

@@ -31,8 +31,18 @@ enum {
 /* A tokenizer.bin. */
 void tokenizer_file_llama2c(tokenizer_file *out);
 
+/* A tokenizer.model, BPE or unigram, with U+2581 for spaces. Its charsmap makes
+ * 'B' of the text to "b". */
+void tokenizer_file_sentencepiece(tokenizer_file *out, int is_unigram);
+
+/* The same with `trainer`, more fields of the trainer's specification, and
+ * `model`, more of the model. */
+void tokenizer_file_sentencepiece_with(tokenizer_file *out, const void *trainer,
+                                       size_t trainer_size, const void *model,
+                                       size_t model_size);
+
 /* Makes file `index` of TOKENIZER_FILES, one of each kind; returns its name. */
-#define TOKENIZER_FILES 1
+#define TOKENIZER_FILES 3
 const char *tokenizer_file_make(size_t index, tokenizer_file *out);
 
 #endif

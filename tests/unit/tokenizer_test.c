@@ -236,6 +236,95 @@ Test(tokenizer, damaged_llama2c_files) {
   }
 }
 
+static nabla_tokenizer *open_sentencepiece(int is_unigram) {
+  tokenizer_file file;
+  nabla_tokenizer *tokenizer = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  tokenizer_file_sentencepiece(&file, is_unigram);
+  cr_assert_eq(
+      open_bytes("tokenizer.model", file.bytes, file.size, &tokenizer, &diag),
+      NABLA_OK, "%s", diag.what);
+  return tokenizer;
+}
+
+Test(tokenizer, sentencepiece_joins_or_takes_the_best_path) {
+  /* Scores: ab -3, bc -2, one letter -9, " a" -1. */
+  static const uint32_t abc[] = {BOS, SPACE_A, BC};
+  static const uint32_t bab[] = {SPACE_B, AB};
+  for (int is_unigram = 0; is_unigram < 2; is_unigram++) {
+    nabla_tokenizer *tokenizer = open_sentencepiece(is_unigram);
+    expect_ids(tokenizer, "abc", NABLA_ENCODE_ADD_SPECIAL, abc, COUNT(abc));
+    expect_ids(tokenizer, "  Bab ", NABLA_ENCODE_PLAIN, bab, COUNT(bab));
+    expect_ids(tokenizer, " ", NABLA_ENCODE_PLAIN, NULL, 0);
+    expect_text(tokenizer, abc, COUNT(abc), NABLA_DECODE_PLAIN, "abc");
+    nabla_tokenizer_close(tokenizer);
+  }
+}
+
+Test(tokenizer, sentencepiece_never_makes_control_pieces_of_text) {
+  nabla_tokenizer *tokenizer = open_sentencepiece(0);
+  nabla_token_list list;
+  cr_assert_eq(nabla_tokenizer_encode(tokenizer, "<s>", 3,
+                                      NABLA_ENCODE_PARSE_SPECIAL, &list, NULL),
+               NABLA_OK);
+  for (size_t i = 0; i < list.count; i++) cr_expect_neq(list.ids[i], BOS);
+  nabla_token_list_release(tokenizer, &list);
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, refused_sentencepiece_models) {
+  static const struct {
+    const char *trainer, *model, *what;
+    size_t trainer_size, model_size;
+    nabla_status status;
+  } cases[] = {
+      {"\x18\x03", "", "model_type", 2, 0, NABLA_UNSUPPORTED},
+      {"\x18\x02\x98\x02\x00", "", "byte_fallback", 5, 0, NABLA_CORRUPT},
+      {"\x1a\x00", "", "wire type", 2, 0, NABLA_CORRUPT},
+      {"\x18\x02", "\x0a\x02\x0a\x00", "empty", 2, 4, NABLA_CORRUPT},
+      {"\x18\x02", "\x0a\x03\x0a\x01\xff", "not UTF-8", 2, 5, NABLA_CORRUPT},
+      {"\x18\x02",
+       "\x0a\x03\x0a\x01"
+       "a",
+       "are equal", 2, 5, NABLA_CORRUPT},
+      {"\x18\x02",
+       "\x0a\x05\x0a\x01"
+       "z\x18\x02",
+       "type UNKNOWN", 2, 7, NABLA_CORRUPT},
+      {"\x18\x02",
+       "\x0a\x05\x0a\x01"
+       "z\x18\x05",
+       "UNUSED", 2, 7, NABLA_UNSUPPORTED},
+      {"\x18\x02",
+       "\x0a\x05\x0a\x01"
+       "z\x18\x09",
+       "no type", 2, 7, NABLA_CORRUPT},
+      {"\x18\x02",
+       "\x0a\x08\x0a\x01"
+       "z\x15\0\0\xc0\x7f",
+       "not a number", 2, 10, NABLA_CORRUPT},
+      {"\x18\x02", "\x2a\x03\x12\x01x", "denormalizer", 2, 5,
+       NABLA_UNSUPPORTED},
+      {"\x18\x02", "\x1a\x03\x12\x01x", "no table", 2, 5, NABLA_CORRUPT},
+      {"\x18\x02", "\x0b", "no type that is used", 2, 1, NABLA_CORRUPT},
+      {"\x18\x02", "\x0a\x7f", "ends within", 2, 2, NABLA_CORRUPT},
+      {"\x18\x02", "\x00", "no number", 2, 1, NABLA_CORRUPT},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    tokenizer_file file;
+    nabla_tokenizer *tokenizer = NULL;
+    nabla_diag diag = NABLA_DIAG_INIT;
+    tokenizer_file_sentencepiece_with(&file, cases[i].trainer,
+                                      cases[i].trainer_size, cases[i].model,
+                                      cases[i].model_size);
+    cr_expect_eq(
+        open_bytes("tokenizer.model", file.bytes, file.size, &tokenizer, &diag),
+        cases[i].status, "%zu: %s", i, diag.what);
+    cr_expect(strstr(diag.what, cases[i].what), "%zu: %s", i, diag.what);
+    cr_expect(strstr(diag.file, "tokenizer.model"));
+  }
+}
+
 /* Opens, encodes and decodes with allocation `fail_at` failing. */
 static nabla_status use(const char *path, failing_allocator *memory) {
   const nabla_environment environment = {.allocator = &memory->allocator};
