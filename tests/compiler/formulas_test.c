@@ -24,6 +24,9 @@ Test(formulas, every_row_parses) {
   size_t count, at;
   const nabla_formula *rows = nabla_formulas(&count);
   cr_expect_gt(count, 30);
+  size_t of_f32;
+  cr_assert_eq(nabla_formulas_of_f32(&of_f32), rows + count);
+  count += of_f32;
   for (size_t i = 0; i < count; i++) {
     const char *error = nabla_formula_parse(&rows[i], &tree, &at);
     cr_expect_null(error, "%s: %s at %.20s", rows[i].name, error,
@@ -52,6 +55,7 @@ static const struct {
     {"y = x;", "a number or a name is missing", ""},
     {"x < 1", "'?' is missing", ""},
     {"x < 1 ? x", "':' is missing", ""},
+    {"gelu_0(x, x)", "no function has this name", ""},
     {"x x", "the formula should end here", "x"},
     {"x; x", "the formula should end here", "; x"},
     {"a_name_of_more_than_twenty_four_letters", "a name is too long",

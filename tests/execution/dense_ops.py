@@ -70,9 +70,8 @@ def silu(a, kind):
         y = np.where(np.isneginf(wide), 0, np.where(np.isnan(wide), wide, y))
     y = y.astype(f64)
     digits = "f64" if kind == "f64" else "f32"
-    bound = 1.01 * harness.ulp(digits, np.abs(y))
-    if kind == "f64":
-        bound = 4 * bound
+    # clusters compute in f32 (execution.ulps); f64 is a longer formula
+    bound = (4.04 if kind == "f64" else 2) * harness.ulp(digits, np.abs(y))
     return y, rounded(y, bound, kind)
 
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/kernels/epilogue.h"
 #include "transforms/cluster/body.h"
 
 const char *nabla_cluster_type(const nabla_cluster_body *b) {
@@ -151,17 +150,6 @@ static nabla_ssa nabla_cluster_gelu(ARGUMENTS) {
   enum { TANH = 1 }; /* of Nabla_GeluKind */
   return nabla_cluster_function(
       b, node->attribute == TANH ? "gelu_tanh" : "gelu", x);
-}
-
-/* As in epilogues of products. */
-static nabla_ssa nabla_cluster_silu(ARGUMENTS) {
-  char in[32], out[32];
-  (void)node;
-  nabla_ssa result = ++b->e->last;
-  (void)snprintf(in, sizeof in, "%%v%u", x[0]);
-  (void)snprintf(out, sizeof out, "%%v%u", result);
-  nabla_emit_silu(b->e->text, nabla_cluster_type(b), in, out);
-  return result;
 }
 
 static const nabla_cluster_element elements[] = {

@@ -4,6 +4,7 @@
  * are fused, so that targets agree. */
 #include <string.h>
 
+#include "lib/kernels/dequant/dequantize.h"
 #include "transforms/cluster/body.h"
 #include "transforms/formula/formula_tree.h"
 
@@ -111,12 +112,26 @@ static nabla_ssa emit_power(const writer *w, const nabla_ssa *x) {
   return of_bits(w, with_integer(w, "shli", n, mantissa_bits(w)));
 }
 
-/* In two steps, since 2^n may be out of range while the product is not. */
-static nabla_ssa emit_scale(const writer *w, const nabla_ssa *x) {
-  const double most = w->is_wide ? 2000 : 250;
-  nabla_ssa n = x[1], high = number(w, most), low = number(w, -most);
+/* n limited to what two steps reach. */
+static nabla_ssa limit(const writer *w, nabla_ssa n) {
+  nabla_ssa high = number(w, 2000), low = number(w, -2000);
   n = choose(w, two(w, "cmpf olt,", n, high), n, high);
-  n = choose(w, two(w, "cmpf ogt,", n, low), n, low);
+  return choose(w, two(w, "cmpf ogt,", n, low), n, low);
+}
+
+/* In two steps, since 2^n may be out of range while the product is not. Of
+ * vectors of f32 AVX-512 has an instruction, with the same result. */
+static nabla_ssa emit_scale(const writer *w, const nabla_ssa *x) {
+  nabla_emitter *e = w->b->e;
+  if (!w->is_wide && w->b->shape == NABLA_VECTOR &&
+      NABLA_HAS(e->spec->features, AVX512F))
+    return k_op(
+        e,
+        "llvm.call_intrinsic \"llvm.ldexp\"(%%v%u, %%v%u) : (vector<16xf32>, "
+        "vector<16xi32>) -> vector<16xf32>",
+        x[0],
+        k_op(e, "arith.fptosi %%v%u : vector<16xf32> to vector<16xi32>", x[1]));
+  nabla_ssa n = w->is_wide ? limit(w, x[1]) : x[1];
   nabla_ssa half = two(w, "mulf", n, number(w, 0.5));
   half = emit_rint(w, &half);
   nabla_ssa rest = two(w, "subf", n, half);
@@ -219,8 +234,38 @@ static nabla_ssa convert(writer *w, const char *operation, nabla_ssa x) {
               types[!up][w->b->shape], types[up][w->b->shape]);
 }
 
-nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
-                                 const nabla_ssa *x) {
+static nabla_ssa evaluate(nabla_cluster_body *b, const nabla_formula *formula,
+                          bool is_wide, const nabla_ssa *x);
+
+/* Of a row in the other type: its arguments and its result are converted. */
+static bool on_call(void *self, const nabla_formula *callee, int count,
+                    const nabla_formula_value *x, nabla_formula_value *out) {
+  writer *w = self;
+  const bool is_wide = nabla_formula_is_wide(callee);
+  if (is_wide == w->is_wide) return false;
+  nabla_ssa operands[NABLA_FORMULA_MAX_OPERANDS] = {0};
+  for (int i = 0; i < count; i++)
+    operands[i] = convert(w, is_wide ? "extf" : "truncf", x[i].ssa);
+  *out = of_ssa(convert(w, is_wide ? "truncf" : "extf",
+                        evaluate(w->b, callee, is_wide, operands)));
+  return true;
+}
+
+/* The first 4 of the last 21 bits and more: lookups take the low bits of 4. */
+static nabla_formula_value on_table(void *self, const float *numbers,
+                                    nabla_formula_value x) {
+  const writer *w = self;
+  nabla_emitter *e = w->b->e;
+  nabla_ssa at = with_integer(w, "shrui", bits_of(w, x.ssa), 21);
+  if (w->b->shape == NABLA_VECTOR)
+    return of_ssa(nabla_emit_table_lookup_of(e, numbers, at));
+  at = nabla_emit_table_lookup_of(e, numbers, k_broadcast(e, "i32", at));
+  return of_ssa(
+      k_op(e, "vector.extract %%v%u[0] : f32 from vector<16xf32>", at));
+}
+
+static nabla_ssa evaluate(nabla_cluster_body *b, const nabla_formula *formula,
+                          bool is_wide, const nabla_ssa *x) {
   static const nabla_formula_emitter emitter = {
       .number = on_number,
       .negate = on_negate,
@@ -228,14 +273,25 @@ nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
       .compare = on_compare,
       .select = on_select,
       .word = on_word,
+      .call = on_call,
+      .table = on_table,
   };
+  writer w = {.b = b, .is_wide = is_wide};
+  nabla_formula_value values[NABLA_FORMULA_MAX_OPERANDS] = {{0}};
+  for (int i = 0; i < nabla_formula_argument_count(formula); i++)
+    values[i].ssa = x[i];
+  return nabla_formula_evaluate(formula, &emitter, &w, values).ssa;
+}
+
+nabla_ssa nabla_cluster_function(nabla_cluster_body *b, const char *name,
+                                 const nabla_ssa *x) {
   const nabla_formula *formula = nabla_formula_of_f32(name);
   writer w = {.b = b};
-  w.is_wide = !formula || nabla_formula_is_wide(formula);
+  nabla_ssa operands[2] = {0};
   if (!formula) formula = nabla_formula_find(name);
-  nabla_formula_value values[2] = {{0}};
+  const bool is_wide = nabla_formula_is_wide(formula);
   for (int i = 0; i < nabla_formula_argument_count(formula); i++)
-    values[i].ssa = w.is_wide ? convert(&w, "extf", x[i]) : x[i];
-  nabla_ssa y = nabla_formula_evaluate(formula, &emitter, &w, values).ssa;
-  return w.is_wide ? convert(&w, "truncf", y) : y;
+    operands[i] = is_wide ? convert(&w, "extf", x[i]) : x[i];
+  nabla_ssa y = evaluate(b, formula, is_wide, operands);
+  return is_wide ? convert(&w, "truncf", y) : y;
 }

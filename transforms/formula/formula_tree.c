@@ -36,6 +36,15 @@ static const struct {
 #undef WORD
 };
 
+static const struct {
+  const char *name;
+  float numbers[NABLA_FORMULA_TABLE_VALUES];
+} tables[] = {
+#define TABLE(id, ...) {#id, {__VA_ARGS__}},
+#include "transforms/formula/tables.def"
+#undef TABLE
+};
+
 const nabla_formula *nabla_formulas(size_t *out_count) {
   *out_count = OWN_FORMULAS;
   return formulas;
@@ -172,6 +181,13 @@ static int call_formula(parser *p, const char *name, int count,
       count, operands);
 }
 
+/* The numbers of a table, or NULL. */
+static const float *table_named(const char *name) {
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    if (!strcmp(tables[i].name, name)) return tables[i].numbers;
+  return NULL;
+}
+
 static int call(parser *p, const char *name) {
   int operands[NABLA_FORMULA_MAX_OPERANDS], count = 0;
   do {
@@ -189,7 +205,10 @@ static int call(parser *p, const char *name) {
                                      .word = (nabla_formula_word)i},
                 count, operands);
   }
-  return call_formula(p, name, count, operands);
+  nabla_formula_node node = {.kind = NABLA_FORMULA_TABLE,
+                             .table = table_named(name)};
+  return node.table && count == 1 ? with(p, node, count, operands)
+                                  : call_formula(p, name, count, operands);
 }
 
 static int named(parser *p, const char *name) {
@@ -376,6 +395,9 @@ static nabla_formula_value emit(walk *w, int index) {
       return w->emitter->arithmetic(w->self, node->sign, x);
     case NABLA_FORMULA_WORD:
       return w->emitter->word(w->self, node->word, count, x);
+    case NABLA_FORMULA_TABLE:
+      assert(w->emitter->table);
+      return w->emitter->table(w->self, node->table, x[0]);
     default:
       return emit_call(w, node->callee, count, x);
   }

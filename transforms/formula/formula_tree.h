@@ -17,8 +17,9 @@
  * 2^22 of f32), power(n) = 2^n of an integer n for which that is normal,
  * scale(x, n) = x 2^n for an integer n within +-2000, exponent(x) and
  * mantissa(x) in [1, 2) of a normal x > 0, poly(x, c0, c1, ...), head(x): x
- * with its lowest 27 bits 0, and far_turns, far_rest (transforms/lower/
- * formula_far.h). */
+ * with its lowest 27 bits 0 (12 of f32), and far_turns, far_rest (transforms/
+ * lower/formula_far.h). scale of f32: n within +-250. Rows of math.def also use
+ * tables.def by name, and each other, in f32 or f64. */
 #ifndef NABLA_TRANSFORMS_FORMULA_FORMULA_TREE_H
 #define NABLA_TRANSFORMS_FORMULA_FORMULA_TREE_H
 
@@ -69,6 +70,7 @@ typedef enum nabla_formula_kind {
   NABLA_FORMULA_CHOICE,     /* two that are compared, then yes and no */
   NABLA_FORMULA_WORD,
   NABLA_FORMULA_CALL,
+  NABLA_FORMULA_TABLE, /* one operand */
 } nabla_formula_kind;
 
 /* Operands are chained: `first`, then the `next` of each; -1 ends. */
@@ -82,10 +84,12 @@ typedef struct nabla_formula_node {
     nabla_formula_comparison comparison;
     nabla_formula_word word;
     const nabla_formula *callee;
+    const float *table;
   };
 } nabla_formula_node;
 
 enum {
+  NABLA_FORMULA_TABLE_VALUES = 16,
   NABLA_FORMULA_MAX_NODES = 256,
   NABLA_FORMULA_MAX_NAMES = 24,    /* arguments and definitions */
   NABLA_FORMULA_MAX_OPERANDS = 24, /* of a function */
@@ -125,6 +129,10 @@ typedef struct nabla_formula_emitter {
   /* false: the callee's formula is emitted in its place; NULL: of all */
   bool (*call)(void *self, const nabla_formula *callee, int count,
                const nabla_formula_value *x, nabla_formula_value *out);
+  /* A number of a row of tables.def; NULL where no row of math.def is emitted.
+   */
+  nabla_formula_value (*table)(void *self, const float *numbers,
+                               nabla_formula_value x);
 } nabla_formula_emitter;
 
 /* The value of a formula of formulas.def, which is parsed at its first use in

@@ -66,7 +66,12 @@ nabla_ssa nabla_emit_scale(nabla_emitter *e, nabla_ssa flat);
  * each i32; higher bits are ignored. */
 nabla_ssa nabla_emit_table_lookup(nabla_emitter *e, nabla_ssa indices);
 
-/* The same in another table, a vector<16xf32>; for AVX2 and AVX-512. */
+/* The same in another table of 16 numbers, for any target. */
+nabla_ssa nabla_emit_table_lookup_of(nabla_emitter *e, const float *table,
+                                     nabla_ssa indices);
+
+/* The same in a table that is in a register, a vector<16xf32>; for AVX2 and
+ * AVX-512. */
 nabla_ssa nabla_emit_table_lookup_in(nabla_emitter *e, nabla_ssa table,
                                      nabla_ssa indices);
 

@@ -156,12 +156,17 @@ nabla_ssa nabla_emit_table_lookup_in(nabla_emitter *e, nabla_ssa table,
              : lookup_avx2(e, table, indices);
 }
 
-nabla_ssa nabla_emit_table_lookup(nabla_emitter *e, nabla_ssa indices) {
+nabla_ssa nabla_emit_table_lookup_of(nabla_emitter *e, const float *table,
+                                     nabla_ssa indices) {
   nabla_features features = e->spec->features;
-  float table[NABLA_TABLE_VALUES];
-  table_of(e->spec, table);
   if (NABLA_HAS(features, NEON)) return lookup_neon(e, table, indices);
   if (!NABLA_HAS(features, AVX512F) && !NABLA_HAS(features, AVX2))
     return lookup_portable(e, table, indices);
   return nabla_emit_table_lookup_in(e, k_f32_lanes(e, table), indices);
+}
+
+nabla_ssa nabla_emit_table_lookup(nabla_emitter *e, nabla_ssa indices) {
+  float table[NABLA_TABLE_VALUES];
+  table_of(e->spec, table);
+  return nabla_emit_table_lookup_of(e, table, indices);
 }
