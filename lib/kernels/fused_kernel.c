@@ -75,6 +75,12 @@ static const char *objection_to_sizes(const nabla_fused_spec *spec) {
     return spec->any_size % NABLA_LANES || spec->any_size > 4096
                ? "K of any size is a multiple of 16 to 4096"
                : NULL;
+  if (spec->open)
+    return nabla_spec_is_dense(spec) &&
+                   (spec->stride_k == 1) != (spec->stride_n == 1)
+               ? NULL
+               : "sizes are not known of a weight that is not dense rows or "
+                 "columns";
   if (spec->storage_elements > ELEMENTS_MAX || spec->n > ELEMENTS_MAX ||
       spec->k > ELEMENTS_MAX)
     return "the weight has more than 2^48 elements";
@@ -125,7 +131,8 @@ nabla_ssa nabla_emit_pointer(nabla_emitter *e, uint64_t arg) {
 /* N or K: a constant, or an argument that is a multiple of `unit`, written so
  * that LLVM knows the multiple. */
 static nabla_ssa size_of(nabla_emitter *e, uint64_t known, uint64_t arg,
-                         uint64_t unit) {
+                         uint64_t unit, uint32_t open) {
+  if (e->spec->open & open) return nabla_emit_argument(e, arg);
   if (!e->spec->any_size) return k_i64(e, known);
   return k_multiply(e, k_divide(e, nabla_emit_argument(e, arg), unit), unit);
 }
@@ -138,8 +145,10 @@ static void load_args(nabla_emitter *e) {
   e->x = nabla_emit_pointer(e, NABLA_ARG_X);
   e->y = nabla_emit_pointer(e, NABLA_ARG_Y);
   e->m = nabla_emit_argument(e, NABLA_ARG_M);
-  e->n = size_of(e, spec->n, NABLA_ARG_N, 1);
-  e->k = size_of(e, spec->k, NABLA_ARG_K, spec->any_size);
+  e->n = size_of(e, spec->n, NABLA_ARG_N, 1, NABLA_OPEN_N);
+  e->k = size_of(e, spec->k, NABLA_ARG_K, spec->any_size, NABLA_OPEN_K);
+  if (spec->open & NABLA_OPEN_STRIDE)
+    e->w_stride = nabla_emit_argument(e, NABLA_ARG_W_STRIDE);
   e->x_stride = spec->x_layout == NABLA_X_STRIDED
                     ? nabla_emit_argument(e, NABLA_ARG_X_STRIDE)
                     : e->k;
@@ -215,7 +224,7 @@ typedef struct body {
 static void write_body(nabla_emitter *e, const void *context) {
   const body *b = context;
   const nabla_fused_spec *spec = e->spec;
-  if (!spec->n && !spec->any_size) return;
+  if (!spec->n && !spec->any_size && !(spec->open & NABLA_OPEN_N)) return;
   load_args(e);
   nabla_ssa zero = k_i64(e, 0);
   e->begin = k_op(e, "arith.addi %%begin, %%v%u : i64", zero);

@@ -37,6 +37,14 @@ typedef enum nabla_x_layout {
   NABLA_X_COLUMNS, /* k * M + m */
 } nabla_x_layout;
 
+/* What is known at run time only, as bits. */
+typedef enum nabla_fused_open {
+  NABLA_OPEN_N = 1,
+  NABLA_OPEN_K = 2,
+  NABLA_OPEN_STRIDE = 4, /* between rows of w, or between columns where these
+                            are consecutive */
+} nabla_fused_open;
+
 typedef struct nabla_fused_spec {
   nabla_format format; /* of the storage; block is the elements per scale, also
                           for rows (NABLA_PER_ROW). encoding NULL: w is dense */
@@ -56,6 +64,10 @@ typedef struct nabla_fused_spec {
    * that need none); w is the whole storage, row-major; n, storage_elements,
    * strides and offset are not read */
   uint64_t any_size;
+  /* Sizes of a dense weight that are kernel arguments (nabla_fused_open). An
+   * open N or K is 0 here; with an open stride, the other one of stride_n and
+   * stride_k is 1 and this one 0; storage_elements is not read. */
+  uint32_t open;
   nabla_numerics numerics;
   nabla_weight_layout layout;
   nabla_dtype x_type, y_type; /* F32, F16, BF16                             */

@@ -41,13 +41,21 @@ nabla_ssa nabla_emit_flat(nabla_emitter *e, nabla_ssa line, uint64_t stride) {
   return k_add_constant(e, flat, e->spec->offset);
 }
 
+nabla_ssa nabla_emit_column_start(nabla_emitter *e, nabla_ssa k) {
+  const nabla_fused_spec *spec = e->spec;
+  if (e->w_stride) return k_product(e, k, e->w_stride);
+  return nabla_emit_flat(e, k, spec->k == 1 ? 0 : spec->stride_k);
+}
+
 nabla_ssa nabla_emit_row_start(nabla_emitter *e, nabla_ssa row) {
   const nabla_fused_spec *spec = e->spec;
+  if (e->w_stride) return k_product(e, row, e->w_stride);
   return spec->any_size ? k_product(e, row, e->k)
                         : nabla_emit_flat(e, row, nabla_spec_row_stride(spec));
 }
 
 uint64_t nabla_row_alignment(const nabla_fused_spec *spec, uint64_t most) {
+  if (spec->open) return 1;
   if (spec->any_size) return nabla_common_divisor(spec->any_size, most);
   uint64_t rows =
       nabla_common_divisor(spec->offset, nabla_spec_row_stride(spec));
@@ -87,6 +95,12 @@ nabla_ssa nabla_emit_kept_sum(nabla_emitter *e, nabla_ssa index) {
 nabla_ssa nabla_emit_round_up(nabla_emitter *e, nabla_ssa value, uint64_t to) {
   value = k_add_constant(e, value, to - 1);
   return k_multiply(e, k_divide(e, value, to), to);
+}
+
+nabla_ssa nabla_emit_part(nabla_emitter *e, unsigned parts) {
+  nabla_ssa begin = k_minimum(e, e->begin, e->end);
+  nabla_ssa columns = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, begin);
+  return k_divide(e, k_add_constant(e, columns, parts - 1), parts);
 }
 
 nabla_ssa nabla_emit_left(nabla_emitter *e, nabla_ssa end, nabla_ssa at,

@@ -24,8 +24,11 @@ nabla_ssa nabla_emit_y_index(nabla_emitter *e, nabla_ssa row, nabla_ssa column);
 /* The flat index offset + line * stride. */
 nabla_ssa nabla_emit_flat(nabla_emitter *e, nabla_ssa line, uint64_t stride);
 
-/* The flat index of element 0 of row `row`, for any N and K too. */
+/* The flat index of element 0 of row `row`, for any and open sizes too. */
 nabla_ssa nabla_emit_row_start(nabla_emitter *e, nabla_ssa row);
+
+/* The same of element `k` of column 0, where w is consecutive along n. */
+nabla_ssa nabla_emit_column_start(nabla_emitter *e, nabla_ssa k);
 
 /* The largest divisor of `most` that also divides the start of every row of
  * w. */
@@ -44,6 +47,10 @@ nabla_ssa nabla_emit_kept_sum(nabla_emitter *e, nabla_ssa index);
 
 /* `value` rounded up to a multiple of `to`. */
 nabla_ssa nabla_emit_round_up(nabla_emitter *e, nabla_ssa value, uint64_t to);
+
+/* The columns of each of `parts` parts of the range, the last of which may have
+ * fewer; none where the range ends before it begins. */
+nabla_ssa nabla_emit_part(nabla_emitter *e, unsigned parts);
 
 /* min(count, end - at). */
 nabla_ssa nabla_emit_left(nabla_emitter *e, nabla_ssa end, nabla_ssa at,

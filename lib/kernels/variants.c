@@ -20,12 +20,13 @@ static const struct {
 
 int nabla_spec_is_row(const nabla_fused_spec *spec) {
   if (spec->any_size) return 1;
+  if (spec->open) return spec->stride_k == 1;
   if (spec->k <= 1 && spec->stride_n == 1) return 0;
   return spec->stride_k == 1 || spec->k <= 1;
 }
 
 uint64_t nabla_spec_row_stride(const nabla_fused_spec *spec) {
-  return spec->n > 1 ? spec->stride_n : 0;
+  return spec->n > 1 || spec->open ? spec->stride_n : 0;
 }
 
 uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
@@ -73,7 +74,8 @@ static int serves(const nabla_kernel_variant *variant,
   nabla_fused_spec exact = *spec;
   nabla_x_layout x = nabla_spec_x_layout(spec);
   if ((x == NABLA_X_STRIDED && !variant->takes_strided_x) ||
-      (x == NABLA_X_COLUMNS && !variant->takes_columns_of_x))
+      (x == NABLA_X_COLUMNS && !variant->takes_columns_of_x) ||
+      (spec->open & ~variant->takes_open))
     return 0;
   exact.numerics = NABLA_NUMERICS_F32;
   return variant->applies(spec) || variant->applies(&exact);

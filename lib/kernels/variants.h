@@ -12,6 +12,7 @@ typedef struct nabla_kernel_variant {
   int takes_blocks;         /* it may apply to specs with `ggml` too */
   int takes_strided_x;      /* several rows of NABLA_X_STRIDED */
   int takes_columns_of_x;   /* several rows of NABLA_X_COLUMNS */
+  uint32_t takes_open;      /* sizes that may be open (nabla_fused_open) */
   uint32_t dedicated_max_m; /* for no more of x than these it is another, */
                             /* faster kernel; or 0                        */
   int has_exact;            /* it calls @NAME_exact, which computes

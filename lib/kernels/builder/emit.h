@@ -53,6 +53,7 @@ typedef struct nabla_emitter {
   nabla_ssa x, y, m, codes, scales, zeros; /* loaded kernel arguments */
   nabla_ssa n, k;                          /* constants or arguments, i64 */
   nabla_ssa x_stride;                      /* elements between rows of x */
+  nabla_ssa w_stride; /* the same of w, or of columns, if open; else 0 */
   nabla_ssa workspace, packed;
   nabla_ssa nested_scales, nested_offset, nested_map; /* with DYNAMIC8 */
   nabla_ssa scratch; /* on the stack, if the variant needs it */

@@ -162,7 +162,8 @@ static void multiply(nabla_emitter *e, const tile *t) {
   nabla_ssa whole = k_divide(e, t->count, UNROLL);
   whole = k_multiply(e, whole, UNROLL);
   multiply_range(e, t, k_i64(e, 0), whole, UNROLL, sums);
-  if ((spec->any_size ? spec->any_size : spec->k) % UNROLL)
+  if (spec->open & NABLA_OPEN_K ||
+      (spec->any_size ? spec->any_size : spec->k) % UNROLL)
     multiply_range(e, t, whole, t->count, 1, sums);
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa index =
@@ -308,6 +309,9 @@ static void run(nabla_emitter *e) {
 
 static int applies(const nabla_fused_spec *spec) {
   int is_row = nabla_spec_is_row(spec);
+  if (spec->open)
+    return spec->numerics == NABLA_NUMERICS_F32 &&
+           spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
   return (is_row || (spec->n && (spec->n % NABLA_LANES == 0 ||
                                  nabla_spec_is_dense(spec)))) &&
          (spec->m_min > 1 || nabla_packed_applies(spec)) &&
@@ -318,12 +322,14 @@ static int applies(const nabla_fused_spec *spec) {
 
 /* Estimated picoseconds for one element of w: decoding it takes about 90 (codes
  * of 8 bits 130, GGUF blocks 150, as they are transposed afterwards, prepacked
- * 50), a product with one row of x 12; without AVX-512 all take 2.4 times. */
+ * 50), a product with one row of x 12; without AVX-512 all take 2.4 times. For
+ * one row panels are not worth it. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   unsigned height = shape_of(spec).rows;
   int is_wide = spec->format.encoding && spec->format.encoding->bits == 8;
   double decode = spec->ggml ? 150 : is_wide ? 130 : 90;
   if (nabla_packed_applies(spec)) decode = 50;
+  if (spec->open && m <= 1) decode += 300;
   double slower = NABLA_HAS(spec->features, AVX512F) ? 1 : 2.4;
   return slower *
          (decode + 12.0 * (double)((m + height - 1) / height * height));
@@ -346,6 +352,7 @@ const nabla_kernel_variant nabla_variant_gemm_fma = {
     .name = "gemm_fma",
     .takes_blocks = 1,
     .takes_strided_x = 1,
+    .takes_open = NABLA_OPEN_N | NABLA_OPEN_K | NABLA_OPEN_STRIDE,
     .takes_columns_of_x = 1,
     .applies = applies,
     .cost = cost,

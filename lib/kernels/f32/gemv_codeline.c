@@ -164,14 +164,6 @@ static unsigned side_of(const nabla_fused_spec *spec, unsigned count) {
   return count > 1 ? 1 : 2;
 }
 
-/* The columns of each part, the last of which may have fewer; none where the
- * range ends before it begins. */
-static nabla_ssa part_of(nabla_emitter *e, unsigned side) {
-  nabla_ssa begin = k_minimum(e, e->begin, e->end);
-  nabla_ssa columns = k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, begin);
-  return k_divide(e, k_add_constant(e, columns, side - 1), side);
-}
-
 /* The element that the row of w for `column`, or the last of the range, begins
  * with. */
 static nabla_ssa row_at(nabla_emitter *e, nabla_ssa column) {
@@ -210,7 +202,7 @@ static void emit_rows(nabla_emitter *e, unsigned count) {
   unsigned side = side_of(e->spec, count);
   nabla_loop columns, lines;
   nabla_ssa column[SIDE_MAX], w[SIDE_MAX];
-  nabla_ssa part = part_of(e, side);
+  nabla_ssa part = nabla_emit_part(e, side);
   k_loop_begin(e, &columns, e->begin, k_add(e, e->begin, part), 1, 0, NULL);
   for (unsigned s = 0; s < side; s++) {
     column[s] = s ? k_add(e, column[s - 1], part) : columns.induction;

@@ -26,8 +26,15 @@ typedef struct block {
   nabla_ssa x[NABLA_LOOP_MAX]; /* addresses of rows of x */
 } block;
 
+/* Windows side by side for one row of x, where there are fewer columns. */
+static unsigned single_windows(const nabla_fused_spec *spec) {
+  const uint64_t all = spec->n / NABLA_LANES;
+  if (all >= SINGLE_WINDOWS) return SINGLE_WINDOWS;
+  return all ? (unsigned)all : 1;
+}
+
 static uint64_t stride_between(const nabla_fused_spec *spec) {
-  return spec->k > 1 ? spec->stride_k : 0;
+  return spec->k != 1 ? spec->stride_k : 0;
 }
 
 static unsigned window_tile(const nabla_fused_spec *spec) {
@@ -80,7 +87,7 @@ static void multiply(nabla_emitter *e, const block *b, nabla_ssa k,
 static void sum_panels(nabla_emitter *e, const block *b, nabla_ssa *sums) {
   unsigned count = b->windows * b->rows;
   nabla_ssa zero = k_i64(e, 0);
-  nabla_ssa end = k_i64(e, e->spec->k);
+  nabla_ssa end = e->k;
   nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
   nabla_loop panels, steps;
   for (unsigned i = 0; i < count; i++) sums[i] = none;
@@ -189,7 +196,8 @@ static void emit_columns(nabla_emitter *e, block b) {
 
 static void emit_single(nabla_emitter *e) {
   nabla_ssa zero = k_i64(e, 0);
-  block b = {.windows = SINGLE_WINDOWS, .rows = 1, .row = zero, .x = {e->x}};
+  block b = {
+      .windows = single_windows(e->spec), .rows = 1, .row = zero, .x = {e->x}};
   emit_columns(e, b);
 }
 
@@ -240,6 +248,7 @@ const nabla_kernel_variant nabla_variant_gemv_n_lanes = {
     .name = "gemv_n_lanes",
     .takes_blocks = 1,
     .takes_strided_x = 1,
+    .takes_open = NABLA_OPEN_K,
     .applies = applies,
     .cost = cost,
     .run = emit_all,

@@ -86,7 +86,7 @@ void nabla_emit_pack_b_prefetch(nabla_emitter *e, const nabla_panel *panel,
     flat = nabla_panel_flat(e, panel, piece, panel->k);
   } else {
     flat = k_add(e, panel->k, piece);
-    flat = nabla_emit_flat(e, flat, spec->k > 1 ? spec->stride_k : 0);
+    flat = nabla_emit_column_start(e, flat);
     flat = k_add(e, flat, panel->first);
   }
   k_prefetch(e, e->codes,
@@ -143,6 +143,22 @@ static void square(nabla_emitter *e, const nabla_panel *panel, nabla_ssa row,
                   values[i]);
 }
 
+/* The elements of 16 rows from `row` on that are behind `whole`, one by one. */
+static void single_rest(nabla_emitter *e, const nabla_panel *panel,
+                        nabla_ssa row, nabla_ssa whole) {
+  nabla_array_ref w = {e->codes, e->spec->dense};
+  nabla_loop rows, loop;
+  k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_LANES), 1, 0, NULL);
+  nabla_ssa lane = k_add(e, row, rows.induction);
+  k_loop_begin(e, &loop, whole, panel->count, 1, 0, NULL);
+  nabla_ssa k = k_add(e, panel->k, loop.induction);
+  nabla_ssa to = k_multiply(e, loop.induction, panel->width);
+  k_write(e, nabla_floats_at(panel->out), k_add(e, to, lane),
+          k_read(e, w, nabla_panel_flat(e, panel, lane, k)));
+  k_loop_end(e, &loop, NULL);
+  k_loop_end(e, &rows, NULL);
+}
+
 static void rows_first(nabla_emitter *e, const nabla_panel *panel,
                        nabla_ssa row) {
   const nabla_fused_spec *spec = e->spec;
@@ -154,6 +170,7 @@ static void rows_first(nabla_emitter *e, const nabla_panel *panel,
   k_loop_begin(e, &loop, zero, whole, NABLA_LANES, 0, NULL);
   square(e, panel, row, loop.induction, NABLA_LANES);
   k_loop_end(e, &loop, NULL);
+  if (spec->open & NABLA_OPEN_K) single_rest(e, panel, row, whole);
   if (!rest) return;
   nabla_ssa some =
       k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", whole, panel->count);
@@ -214,12 +231,12 @@ static void blocks_first(nabla_emitter *e, const nabla_panel *panel,
 static void copy_columns(nabla_emitter *e, const nabla_panel *panel,
                          nabla_ssa row, nabla_ssa column, unsigned width) {
   const nabla_fused_spec *spec = e->spec;
-  uint64_t stride = spec->k > 1 ? spec->stride_k : 0;
+  uint64_t stride = spec->k != 1 ? spec->stride_k : 0;
+  if (spec->open & NABLA_OPEN_STRIDE) stride = 1;
   nabla_loop loop;
   k_loop_begin(e, &loop, k_i64(e, 0), panel->count, 1, 0, NULL);
   nabla_ssa k = k_add(e, panel->k, loop.induction);
-  nabla_ssa flat = k_multiply(e, k, stride);
-  flat = k_add_constant(e, flat, spec->offset);
+  nabla_ssa flat = nabla_emit_column_start(e, k);
   nabla_window window = {
       .flat = k_add(e, flat, column),
       .width = width,
@@ -231,6 +248,33 @@ static void copy_columns(nabla_emitter *e, const nabla_panel *panel,
   k_loop_end(e, &loop, NULL);
 }
 
+/* Columns of an open N from `column` on, those that exist, one by one where
+ * they are not 16. */
+static void open_columns(nabla_emitter *e, const nabla_panel *panel,
+                         nabla_ssa row, nabla_ssa column) {
+  nabla_array_ref w = {e->codes, e->spec->dense};
+  nabla_ssa after = k_add_constant(e, column, NABLA_LANES);
+  nabla_ssa whole = k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", after, e->n);
+  nabla_loop loop, lanes;
+  k_line(e, "scf.if %%v%u {", whole);
+  copy_columns(e, panel, row, column, NABLA_LANES);
+  k_line(e, "} else {");
+  k_leave(e);
+  k_loop_begin(e, &loop, k_i64(e, 0), panel->count, 1, 0, NULL);
+  nabla_ssa flat =
+      nabla_emit_column_start(e, k_add(e, panel->k, loop.induction));
+  nabla_ssa to = k_add(e, k_multiply(e, loop.induction, panel->width), row);
+  k_loop_begin(e, &lanes, column, e->n, 1, 0, NULL);
+  nabla_ssa lane =
+      k_op(e, "arith.subi %%v%u, %%v%u : i64", lanes.induction, column);
+  k_write(e, nabla_floats_at(panel->out), k_add(e, to, lane),
+          k_read(e, w, k_add(e, flat, lanes.induction)));
+  k_loop_end(e, &lanes, NULL);
+  k_loop_end(e, &loop, NULL);
+  k_line(e, "}");
+  k_leave(e);
+}
+
 /* 16 columns from `row` on, or what there is of them. Lanes beyond the last
  * column are in no element of y. */
 static void columns_first(nabla_emitter *e, const nabla_panel *panel,
@@ -238,6 +282,10 @@ static void columns_first(nabla_emitter *e, const nabla_panel *panel,
   uint64_t n = e->spec->n;
   unsigned rest = (unsigned)(n % NABLA_LANES);
   nabla_ssa column = k_add(e, panel->first, row);
+  if (e->spec->open & NABLA_OPEN_N) {
+    open_columns(e, panel, row, column);
+    return;
+  }
   if (!rest) {
     column = k_minimum(e, column, k_i64(e, n - NABLA_LANES));
     copy_columns(e, panel, row, column, NABLA_LANES);

@@ -26,7 +26,7 @@ typedef enum nabla_kernel_arg {
                                 weight its values, of GGUF blocks the blocks */
   NABLA_ARG_SCALES = 4,      /* address of the scales, aligned to their type */
   NABLA_ARG_ZERO_POINTS = 5, /* address of the zero points, if any           */
-  NABLA_ARG_N = 6,           /* N and K, read by kernels for any size only   */
+  NABLA_ARG_N = 6,           /* N and K, read where they are open or any     */
   NABLA_ARG_K = 7,
   NABLA_ARG_WORKSPACE = 8, /* address of the workspace, 64-byte aligned    */
   NABLA_ARG_PACKED = 9,    /* address of the prepacked weight, 64-byte
@@ -39,6 +39,8 @@ typedef enum nabla_kernel_arg {
   NABLA_ARG_CONTEXT = 13,  /* of kernels in C: address of their context    */
   NABLA_ARG_X_STRIDE = 14, /* elements between rows of x, read by kernels for
                               strided x only (NABLA_X_STRIDED)            */
+  NABLA_ARG_W_STRIDE = 15, /* elements between rows, or columns, of a dense
+                              weight, read by kernels where it is open     */
   NABLA_ARG_EPILOGUE = 16, /* from here: one argument for each step that has
                               an operand, in order of the steps: its address */
   NABLA_KERNEL_ARGS = 24
