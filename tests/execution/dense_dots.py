@@ -55,22 +55,33 @@ def dot(f, x, w, contracting, batching=()):
         listed("contracting", contracting), x[1], w[1]))
 
 
+def unknown(rng, n_dim, k_dim):
+    """Dimensions of a weight that the program does not know: often none."""
+    return [d for d in (n_dim, k_dim) if rng.integers(3) == 0]
+
+
 def add_plain(f, rng, kind):
-    """Either side transposed, rows known or not, an epilogue."""
+    """Either side transposed, sizes known or not, an epilogue."""
     m, n, k = sizes(rng)
     a, b = values(rng, (m, k), kind), values(rng, (n, k), kind)
     turned = [bool(rng.integers(2)) for _ in range(2)]
-    x = f.argument(harness.plain(a.T) if turned[0] else a,
-                   [1 if turned[0] else 0] if rng.integers(2) else [])
-    w = f.argument(harness.plain(b.T) if turned[1] else b)
-    rows = None if "?" in x[1] else m
+    rows = None if rng.integers(2) else m
+    hidden = [] if rows else [1 if turned[0] else 0]
+    n_dim, k_dim = (1, 0) if turned[1] else (0, 1)
+    of_w = unknown(rng, n_dim, k_dim)
+    if k_dim in of_w and rng.integers(2):
+        hidden.append(0 if turned[0] else 1)
+    x = f.argument(harness.plain(a.T) if turned[0] else a, hidden)
+    w = f.argument(harness.plain(b.T) if turned[1] else b, of_w)
+    columns = None if n_dim in of_w else n
     y = dot(f, x, w, [(0 if turned[0] else 1, 0 if turned[1] else 1)])
     want, total = product(a, b)
     bound = bound_of(want, total, k, kind)
-    kept = tensor_type((rows, n), kind)
+    kept = tensor_type((rows, columns), kind)
     if kind == "f32" and rng.integers(2):
         r = values(rng, (m, n), kind)
-        other = f.argument(r, [] if rows else [0])
+        other = f.argument(r, [d for d, size in enumerate((rows, columns))
+                               if size is None])
         y = f.op("nabla.add %s, %s : %s, %s" % (y, other[0], kept, other[1]))
         y = f.op("nabla.relu %s : %s" % (y, kept))
         want = np.maximum(want + r, 0)
@@ -126,13 +137,18 @@ def add_batch(f, rng, kind):
     hidden = [orders[0].index(count)] if rng.integers(2) else []
     if rng.integers(3) == 0:
         hidden.append(orders[0].index(0))
+    n_dim, k_dim = (orders[1].index(count + i) for i in range(2))
+    of_w = unknown(rng, n_dim, k_dim)
+    if k_dim in of_w and rng.integers(2):
+        hidden.append(orders[0].index(count + 1))
     x = f.argument(harness.plain(a.transpose(orders[0])), hidden)
-    w = f.argument(harness.plain(b.transpose(orders[1])))
+    w = f.argument(harness.plain(b.transpose(orders[1])), of_w)
     pairs = [tuple(o.index(i) for o in orders) for i in range(count)]
     y = dot(f, x, w, [tuple(o.index(count + 1) for o in orders)], pairs)
     want, total = product(a, b)
     rows = None if orders[0].index(count) in hidden else m
-    f.give(y, tensor_type((*batches, rows, n), kind),
+    columns = None if n_dim in of_w else n
+    f.give(y, tensor_type((*batches, rows, columns), kind),
            close(want, bound_of(want, total, k, kind), kind))
 
 

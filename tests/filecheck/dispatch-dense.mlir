@@ -1,16 +1,17 @@
 // Products of two tensors become fused_dot where they are large enough, whatever
-// dimensions are contracted; epilogues join them. Small ones, f64, and weights
-// whose sizes are not known stay as they are.
+// dimensions are contracted and whatever sizes are known; epilogues join them.
+// Small ones and f64 stay as they are.
 // RUN: nabla-opt "%s" --nabla-dispatch=policy=error --nabla-fuse | FileCheck "%s" --implicit-check-not=nabla.transpose
 // RUN: nabla-opt "%s" --nabla-dispatch --remarks-filter='nabla.*' -o "%t.mlir" 2>&1 | FileCheck "%s" --check-prefix=REMARK
 // RUN: nabla-opt "%s" --nabla-cpu | FileCheck "%s" --check-prefix=CPU --implicit-check-not=unrealized_conversion_cast
 // REMARK-DAG: remark: [Passed] dot_dense | Category:nabla-dispatch | {{.*}}a product of tensors that is large enough becomes fused_dot
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}the product is small
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}kernels compute in f32, f16 and bf16
-// REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}a size of the weight is not known
 // REMARK-DAG: remark: [Missed] Loops | Category:nabla-dispatch | {{.*}}nothing is contracted
 // CPU-DAG: llvm.func internal @nabla_fused_dense_{{.*}}_batches2_1
 // CPU-DAG: llvm.mlir.global internal constant @nabla_where_fused_dot
+// CPU-DAG: llvm.func internal @nabla_fused_dense_{{.*}}_open1
+// CPU-DAG: llvm.func internal @nabla_fused_dense_{{.*}}_open6
 
 // CHECK-LABEL: func.func @linear
 // CHECK: nabla.fused_dot %arg0, %arg1(%arg2) epilogue = ["bias", "silu"] : tensor<?x64xf32>, tensor<128x64xf32>, tensor<128xf32>
@@ -80,12 +81,12 @@ func.func @double(%x: tensor<64x64xf64>, %w: tensor<64x64xf64>) -> (tensor<64x64
 }
 
 // CHECK-LABEL: func.func @unknown
-// CHECK-NOT: fused_dot
-// CHECK: nabla.dot_general
-// CHECK-NOT: fused_dot
-func.func @unknown(%x: tensor<64x64xf32>, %w: tensor<?x64xf32>) -> tensor<64x?xf32> {
+// CHECK: %[[Y:.*]] = nabla.fused_dot %arg0, %arg1 : tensor<64x64xf32>, tensor<?x64xf32>
+// CHECK: nabla.fused_dot %[[Y]], %arg2 : tensor<64x?xf32>, tensor<128x?xf32>
+func.func @unknown(%x: tensor<64x64xf32>, %w: tensor<?x64xf32>, %v: tensor<128x?xf32>) -> tensor<64x128xf32> {
   %y = nabla.dot_general %x, %w contracting = [1] x [1] : tensor<64x64xf32>, tensor<?x64xf32>
-  return %y : tensor<64x?xf32>
+  %z = nabla.dot_general %y, %v contracting = [1] x [1] : tensor<64x?xf32>, tensor<128x?xf32>
+  return %z : tensor<64x128xf32>
 }
 
 // CHECK-LABEL: func.func @outer

@@ -122,6 +122,7 @@ static MlirValue bias_of(MlirValue repeated, MlirValue value) {
   MlirType type = mlirValueGetType(vector), wide = mlirValueGetType(repeated);
   intptr_t last = nabla_array_rank(wide) - 1;
   if (nablaTypeIsAImplicit(type) || nabla_array_rank(type) != 1 ||
+      nabla_is_dynamic(nabla_array_dim(type, 0)) ||
       nabla_op_integers(op, "dims", dims) != 1 || dims[0] != last ||
       nabla_array_dim(type, 0) !=
           nabla_array_dim(mlirValueGetType(value), last))

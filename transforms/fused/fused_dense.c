@@ -44,21 +44,43 @@ static uint64_t stride_of(MlirType type, int64_t dim) {
   return stride;
 }
 
+/* A size, or 0 and the bit of what is open. */
+static uint64_t size_or_open(int64_t size, uint32_t bit,
+                             nabla_fused_spec *out) {
+  if (!nabla_is_dynamic(size)) return (uint64_t)size;
+  out->open |= bit;
+  return 0;
+}
+
+/* Dimensions from `dim` on whose sizes are all known. */
+static bool is_known_from(MlirType type, int64_t dim) {
+  for (intptr_t i = (intptr_t)dim; i < nabla_array_rank(type); i++)
+    if (nabla_is_dynamic(nabla_array_dim(type, i))) return false;
+  return true;
+}
+
 /* N, K and the strides of the weight. Its storage ends with the last element of
  * one product, wherever in the array that begins. */
-static const char *read_weight(MlirType w, const nabla_fused_dims *dims,
+static const char *read_weight(MlirType x, MlirType w,
+                               const nabla_fused_dims *dims,
                                nabla_fused_spec *out) {
   int64_t n = nabla_array_dim(w, (intptr_t)dims->w_free);
   int64_t k = nabla_array_dim(w, (intptr_t)dims->w_contracted);
-  if (nabla_is_dynamic(n) || nabla_is_dynamic(k))
-    return "a size of the weight is not known";
+  const int64_t outer =
+      dims->w_free < dims->w_contracted ? dims->w_free : dims->w_contracted;
+  if (nabla_is_dynamic(k)) k = nabla_array_dim(x, (intptr_t)dims->x_contracted);
   if (n == 0 || k == 0) return "the weight has no elements";
-  out->n = (uint64_t)n;
-  out->k = (uint64_t)k;
+  out->n = size_or_open(n, NABLA_OPEN_N, out);
+  out->k = size_or_open(k, NABLA_OPEN_K, out);
+  if (!is_known_from(w, outer + 1)) out->open |= NABLA_OPEN_STRIDE;
   out->stride_n = stride_of(w, dims->w_free);
   out->stride_k = stride_of(w, dims->w_contracted);
-  if (!out->stride_n || !out->stride_k)
-    return "a stride of the weight is not known";
+  if (out->open)
+    return out->stride_n == 1 || out->stride_k == 1
+               ? NULL
+               : "a weight of a size that is not known is consecutive along "
+                 "neither dimension";
+  if (!out->stride_n || !out->stride_k) return "a stride of the weight is 0";
   uint64_t rows, columns;
   if (__builtin_mul_overflow(out->n - 1, out->stride_n, &rows) ||
       __builtin_mul_overflow(out->k - 1, out->stride_k, &columns) ||
@@ -91,7 +113,7 @@ const char *nabla_fused_dense_spec(const nabla_target *target, MlirType x,
     return "kernels compute in f32, f16 and bf16";
   out->w_type = out->dense;
   out->y_type = out->x_type;
-  const char *why = read_weight(w, dims, out);
+  const char *why = read_weight(x, w, dims, out);
   if (!why) why = read_x(x, dims, out);
   return why ? why : target->objection(out);
 }

@@ -119,6 +119,7 @@ void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
                    s->x_layout == NABLA_X_COLUMNS ? "_columns" : "_strided");
   if (s->nested_block)
     nabla_text_add(out, "_nested%llu", (unsigned long long)s->nested_block);
+  if (s->open) nabla_text_add(out, "_open%u", (unsigned)s->open);
   if (s->numerics) nabla_text_add(out, "_%s", nabla_numerics_name(s->numerics));
   if (s->m_min > 0 || s->m_max)
     nabla_text_add(out, "_m%llu", (unsigned long long)s->m_min);

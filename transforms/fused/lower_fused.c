@@ -41,6 +41,10 @@ static MlirValue plain_scales(MlirOperation op, MlirValue scales) {
   return mlirOperationGetResult(nabla_op_create(op, &spec), 0);
 }
 
+static bool is_dense(const nabla_fused_lowering *l) {
+  return !nablaTypeIsAImplicit(nabla_operand_type(l->op, 1));
+}
+
 static void add_argument(nabla_fused_lowering *l, MlirValue value) {
   l->operands[l->count++] = value;
   nabla_kernel_args_add(&l->call, mlirValueGetType(value));
@@ -84,7 +88,7 @@ static bool gather(nabla_fused_lowering *l) {
     nabla_error_at(op, "is lowered inside of func.func only");
     return false;
   }
-  if (!nablaTypeIsAImplicit(nabla_operand_type(op, 1))) {
+  if (is_dense(l)) {
     gather_dense(l);
     return true;
   }
@@ -123,6 +127,25 @@ void nabla_fused_add_dim(nabla_fused_lowering *l, const char *name,
                  name);
 }
 
+void nabla_fused_add_product(nabla_fused_lowering *l, const char *name,
+                             intptr_t index, int64_t from) {
+  MlirType type = mlirValueGetType(l->operands[index]);
+  char factor[48];
+  int count = 0;
+  nabla_text_add(&l->text, "  %%%s_0 = arith.constant 1 : i64\n", name);
+  for (int64_t d = from; d < mlirShapedTypeGetRank(type); d++) {
+    (void)snprintf(factor, sizeof factor, "%s_d%d", name, (int)d);
+    nabla_fused_add_dim(l, factor, index, (int)d);
+    nabla_text_add(&l->text, "  %%%s_%d = arith.muli %%%s_%d, %%%s : i64\n",
+                   name, count + 1, name, count, factor);
+    count++;
+  }
+  nabla_text_add(&l->text,
+                 "  %%%s_no = arith.constant 0 : i64\n"
+                 "  %%%s = arith.addi %%%s_%d, %%%s_no : i64\n",
+                 name, name, name, count, name);
+}
+
 /* `known`: whether %EQUALS is known when the program is compiled. */
 static void require(nabla_fused_lowering *l, intptr_t argument, int64_t dim,
                     const char *equals, bool known) {
@@ -155,31 +178,57 @@ static void require_batches(nabla_fused_lowering *l, intptr_t index,
   }
 }
 
+/* %NAME: a size of the weight, `known` or that of its dimension `dim`. */
+static void add_size(nabla_fused_lowering *l, const char *name, uint32_t open,
+                     uint64_t known, int64_t dim) {
+  if (l->spec.open & open)
+    nabla_fused_add_dim(l, name, 1, (int)dim);
+  else
+    nabla_text_add(&l->text, "  %%%s = arith.constant %llu : i64\n", name,
+                   (unsigned long long)known);
+}
+
+/* N, K, and what a kernel reads of them. */
+static void add_sizes(nabla_fused_lowering *l) {
+  const nabla_fused_dims *d = &l->dims;
+  add_size(l, "n", NABLA_OPEN_N, l->spec.n, d->w_free);
+  add_size(l, "k", NABLA_OPEN_K, l->spec.k, d->w_contracted);
+  if (!l->spec.open) return;
+  nabla_kernel_args_store(&l->call, NABLA_ARG_N, "n");
+  nabla_kernel_args_store(&l->call, NABLA_ARG_K, "k");
+  if (!(l->spec.open & NABLA_OPEN_STRIDE)) return;
+  nabla_fused_add_product(
+      l, "w_stride", 1,
+      1 + (d->w_free < d->w_contracted ? d->w_free : d->w_contracted));
+  nabla_kernel_args_store(&l->call, NABLA_ARG_W_STRIDE, "w_stride");
+}
+
 /* What is not known to agree before the run is checked in it. */
 static void add_checks(nabla_fused_lowering *l) {
   char name[32];
   const nabla_fused_dims *d = &l->dims;
+  const bool knows_n = !(l->spec.open & NABLA_OPEN_N);
+  add_sizes(l);
   nabla_text_add(&l->text,
-                 "  %%n = arith.constant %llu : i64\n"
-                 "  %%k = arith.constant %llu : i64\n"
                  "  %%where = llvm.mlir.addressof @nabla_where_fused_dot : "
-                 "!llvm.ptr\n",
-                 (unsigned long long)l->spec.n, (unsigned long long)l->spec.k);
+                 "!llvm.ptr\n");
   nabla_fused_add_dim(l, "m", 0, (int)d->x_free);
   for (intptr_t i = 0; i < d->batches; i++) {
     (void)snprintf(name, sizeof name, "batch%d", (int)i);
     nabla_fused_add_dim(l, name, 0, (int)d->x_batch[i]);
   }
-  require(l, 0, d->x_contracted, "k", true);
+  require(l, 0, d->x_contracted, "k", !(l->spec.open & NABLA_OPEN_K));
+  if (!(l->spec.open & NABLA_OPEN_K) && is_dense(l))
+    require(l, 1, d->w_contracted, "k", true);
   require_batches(l, 1, d->w_batch);
   intptr_t at = 1 + l->call.components;
   for (uint32_t i = 0; i < l->spec.step_count; i++) {
     if (l->spec.steps[i] == NABLA_STEP_BIAS) {
-      require(l, at++, 0, "n", true);
+      require(l, at++, 0, "n", knows_n);
     } else if (l->spec.steps[i] == NABLA_STEP_ADD) {
       require_batches(l, at, NULL);
       require(l, at, d->batches, "m", is_known(l, d->x_free));
-      require(l, at++, d->batches + 1, "n", true);
+      require(l, at++, d->batches + 1, "n", knows_n);
     }
   }
 }
@@ -188,13 +237,13 @@ static void add_checks(nabla_fused_lowering *l) {
 static void add_result(nabla_fused_lowering *l) {
   nabla_text sizes = {0};
   MlirType type = l->call.result;
-  for (intptr_t i = 0; i <= l->dims.batches; i++) {
+  for (intptr_t i = 0; i <= l->dims.batches + 1; i++) {
     if (!nabla_is_dynamic(mlirShapedTypeGetDimSize(type, i))) continue;
     if (sizes.size) nabla_text_add(&sizes, ", %%");
     if (i < l->dims.batches)
       nabla_text_add(&sizes, "batch%d_d", (int)i);
     else
-      nabla_text_add(&sizes, "m_d");
+      nabla_text_add(&sizes, i == l->dims.batches ? "m_d" : "n_d");
   }
   nabla_kernel_args_result(&l->call, sizes.data ? sizes.data : "");
   l->text.failed |= sizes.failed;
@@ -244,7 +293,8 @@ static void name_function(nabla_fused_lowering *l) {
   nabla_text_add(&l->function, "%s_on", l->name.data ? l->name.data : "");
   for (intptr_t i = 0; i < l->count; i++) {
     MlirType type = mlirValueGetType(l->operands[i]);
-    if (i >= 1 && i <= l->call.components) continue; /* they are the kernel's */
+    if (i >= 1 && i <= l->call.components && !l->spec.open)
+      continue; /* they are the kernel's */
     for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++) {
       int64_t dim = mlirShapedTypeGetDimSize(type, d);
       if (nabla_is_dynamic(dim))

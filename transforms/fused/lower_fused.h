@@ -41,6 +41,11 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l);
 void nabla_fused_add_dim(nabla_fused_lowering *l, const char *name,
                          intptr_t index, int dim);
 
+/* Appends %NAME: the product of dimensions `from` and later of argument `index`
+ * as an i64. */
+void nabla_fused_add_product(nabla_fused_lowering *l, const char *name,
+                             intptr_t index, int64_t from);
+
 /* lower_fused_batches.c: appends the functions that call those of a class's
  * kernel for the batches; their arguments, from %batchI, the sizes of the
  * batch; and of these the bytes between workspaces, %work_step. Nothing where

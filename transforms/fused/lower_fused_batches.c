@@ -230,38 +230,19 @@ static void store_word(nabla_fused_lowering *l, int at, const char *value) {
 /* %NAME: the bytes between elements of dimension `dim` of argument `index`. */
 static void add_step(nabla_fused_lowering *l, const char *name, intptr_t index,
                      int64_t dim, nabla_dtype dtype) {
-  MlirType type = mlirValueGetType(l->operands[index]);
-  char factor[48];
-  nabla_text_add(&l->text, "  %%%s_0 = arith.constant %u : i64\n", name,
-                 (unsigned)nabla_dtype_bits(dtype) / 8);
-  int count = 0;
-  for (int64_t d = dim + 1; d < mlirShapedTypeGetRank(type); d++) {
-    (void)snprintf(factor, sizeof factor, "%s_d%d", name, (int)d);
-    nabla_fused_add_dim(l, factor, index, (int)d);
-    nabla_text_add(&l->text, "  %%%s_%d = arith.muli %%%s_%d, %%%s : i64\n",
-                   name, count + 1, name, count, factor);
-    count++;
-  }
-  nabla_text_add(&l->text, "  %%%s = arith.addi %%%s_%d, %%no : i64\n", name,
-                 name, count);
+  char elements[48];
+  (void)snprintf(elements, sizeof elements, "%s_elements", name);
+  nabla_fused_add_product(l, elements, index, dim + 1);
+  nabla_text_add(&l->text,
+                 "  %%%s_bytes = arith.constant %u : i64\n"
+                 "  %%%s = arith.muli %%%s, %%%s_bytes : i64\n",
+                 name, (unsigned)nabla_dtype_bits(dtype) / 8, name, elements,
+                 name);
 }
 
 /* The elements between rows of x. */
 static void add_stride(nabla_fused_lowering *l) {
-  MlirType type = mlirValueGetType(l->operands[0]);
-  char factor[48];
-  int count = 0;
-  nabla_text_add(&l->text, "  %%stride_0 = arith.constant 1 : i64\n");
-  for (int64_t d = l->dims.x_free + 1; d < mlirShapedTypeGetRank(type); d++) {
-    (void)snprintf(factor, sizeof factor, "stride_d%d", (int)d);
-    nabla_fused_add_dim(l, factor, 0, (int)d);
-    nabla_text_add(&l->text,
-                   "  %%stride_%d = arith.muli %%stride_%d, %%%s : i64\n",
-                   count + 1, count, factor);
-    count++;
-  }
-  nabla_text_add(&l->text, "  %%stride = arith.addi %%stride_%d, %%no : i64\n",
-                 count);
+  nabla_fused_add_product(l, "stride", 0, l->dims.x_free + 1);
   nabla_kernel_args_store(&l->call, NABLA_ARG_X_STRIDE, "stride");
 }
 

@@ -64,6 +64,18 @@ static bool has_prepare(const nabla_fused_lowering *l) {
   return false;
 }
 
+/* %one_sizeC: the bytes of a tile of rows of x for K, which is not known. */
+static void add_open_size(nabla_fused_lowering *l, uint32_t class,
+                          const nabla_kernel_tiles *tiles) {
+  add_constant(l, "columns", class, tiles->columns);
+  add_constant(l, "tile_bytes", class, tiles->bytes);
+  nabla_text_add(&l->text,
+                 "  %%column_tiles%u = arith.ceildivui %%k, %%columns%u : i64\n"
+                 "  %%one_size%u = arith.muli %%column_tiles%u, %%tile_bytes%u "
+                 ": i64\n",
+                 class, class, class, class, class);
+}
+
 /* %prepareC, and its %rowsC of x (those classes without have none), %sizeC of
  * the workspace in bytes. */
 static void add_prepare_class(nabla_fused_lowering *l, uint32_t class) {
@@ -75,7 +87,10 @@ static void add_prepare_class(nabla_fused_lowering *l, uint32_t class) {
   if (has) (void)nabla_kernel_tiles_size(&kernel.workspace, 1, spec->k, &row);
   add_address(l, "prepare", class, has ? "_prepare" : "");
   add_constant(l, "tile", class, tile);
-  add_constant(l, "one_size", class, row);
+  if (has && l->spec.open & NABLA_OPEN_K)
+    add_open_size(l, class, &kernel.workspace);
+  else
+    add_constant(l, "one_size", class, row);
   nabla_text_add(&l->text,
                  "  %%tiles%u = arith.ceildivui %%m, %%tile%u : i64\n"
                  "  %%size%u = arith.muli %%tiles%u, %%one_size%u : i64\n",
