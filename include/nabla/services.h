@@ -35,7 +35,17 @@ typedef enum nabla_failure {
                                   and second are their sizes                  */
   NABLA_FAILURE_DIVISION = 3,  /* integers divided by zero: first is how many */
   NABLA_FAILURE_CALL = 4,      /* a custom call: reported by `call` itself    */
+  NABLA_FAILURE_PLAN = 5,      /* parts of planned memory overlap, or one was
+                                  written past its end: reported by
+                                  `part_begin` and `part_end` themselves      */
 } nabla_failure;
+
+/* Bits of the `bytes` of part_begin and part_end, which are a multiple of
+ * NABLA_SERVICES_ALIGNMENT without them: so many bytes behind the part belong
+ * to no other; the part is a function's that is called, which places parts of
+ * its own there. */
+#define NABLA_PART_HAS_RED_ZONE ((uint64_t)1)
+#define NABLA_PART_IS_OF_CALL   ((uint64_t)2)
 
 typedef struct nabla_services nabla_services;
 

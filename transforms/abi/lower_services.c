@@ -26,15 +26,21 @@ _Static_assert(offsetof(nabla_services, call) == 56, "services_helpers.mlir");
 _Static_assert(offsetof(nabla_services, profile) == 64 &&
                    offsetof(nabla_services, size) == 4,
                "services_helpers.mlir");
+_Static_assert(offsetof(nabla_services, result) == 72 &&
+                   offsetof(nabla_services, part_begin) == 80 &&
+                   offsetof(nabla_services, part_end) == 88 &&
+                   sizeof(nabla_services) == 96,
+               "services_helpers.mlir");
 _Static_assert(NABLA_SERVICES_ALIGNMENT == 64, "services_helpers.mlir");
 
 #define MAX_OPERANDS 65536 /* operands of a function or call */
 
 /* The function that replaces calls of a declared function. If `may_fail`,
- * services->failed is checked after the call. */
+ * services->failed is checked after the call. `size`: the operand that is the
+ * size of an allocation, the table being the first; 0: none. */
 static const struct {
   const char *declared, *helper;
-  int may_fail, has_size;
+  int may_fail, size;
 } calls[] = {
     {"malloc", "nabla.allocate", 1, 1},
     {"free", "nabla.release", 0, 0},
@@ -43,6 +49,9 @@ static const struct {
     {"nabla_require_divisors", "nabla.require_divisors", 1, 0},
     {"nabla_custom_call", "nabla.call", 1, 0},
     {"nabla_profile", "nabla.profile", 0, 0},
+    {"nabla_result", "nabla.result", 1, 2},
+    {"nabla_part_begin", "nabla.part_begin", 0, 0},
+    {"nabla_part_end", "nabla.part_end", 0, 0},
     {"nabla_fill_table", "nabla.fill_table", 0, 0},
 };
 
@@ -196,7 +205,7 @@ static void lower_call(nabla_function_walk *w, MlirOperation call) {
     pass_services(w, call, nabla_ref(calls[i].helper));
     if (l->failed) return;
     if (calls[i].may_fail) nabla_op_mark(call, NABLA_MAY_FAIL_MARK);
-    if (calls[i].has_size) nabla_services_check_size(w, call);
+    if (calls[i].size) nabla_services_check_size(w, call, calls[i].size);
     return;
   }
   nabla_services_refuse(

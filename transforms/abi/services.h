@@ -56,9 +56,10 @@ void nabla_services_each_function(nabla_lowering *l,
                                   void (*visit)(nabla_lowering *,
                                                 MlirOperation));
 
-/* services_failure.c: makes the size of an allocation, operand 1 of `call`,
- * one that cannot wrap. */
-void nabla_services_check_size(nabla_function_walk *w, MlirOperation call);
+/* services_failure.c: makes the size of an allocation, operand `number` of
+ * `call`, one that cannot wrap. */
+void nabla_services_check_size(nabla_function_walk *w, MlirOperation call,
+                               intptr_t number);
 /* services_failure.c: after each call that may fail, a look whether it has. */
 void nabla_services_check_failures(nabla_lowering *l);
 /* services_entries.c: entry points, the manifest, linkage. */

@@ -73,14 +73,17 @@ static int find_elements(MlirValue bytes, MlirValue *out, int64_t *out_each) {
   return *out_each > 0 && !is_small(*out, *out_each);
 }
 
-void nabla_services_check_size(nabla_function_walk *w, MlirOperation call) {
+void nabla_services_check_size(nabla_function_walk *w, MlirOperation call,
+                               intptr_t number) {
   MlirOperation sum;
-  MlirValue size = mlirOperationGetOperand(call, 1), elements;
+  MlirValue size = mlirOperationGetOperand(call, number), elements;
   int64_t each;
   int has_sum = nabla_value_defined_by(size, "llvm.add", &sum);
   if (!find_elements(has_sum ? mlirOperationGetOperand(sum, 0) : size,
-                     &elements, &each))
+                     &elements, &each)) {
+    mlirOperationSetOperand(call, number, saturate(w, call, size, 0));
     return;
+  }
   MlirType word = mlirValueGetType(size);
   MlirBlock block = mlirOperationGetBlock(call);
   MlirLocation location = mlirOperationGetLocation(call);
@@ -93,7 +96,7 @@ void nabla_services_check_size(nabla_function_walk *w, MlirOperation call) {
     total = nabla_services_call(w->l, block, call, "nabla.add", 2, terms, word,
                                 location);
   }
-  mlirOperationSetOperand(call, 1, total);
+  mlirOperationSetOperand(call, number, total);
 }
 
 /* ---- which calls may fail ---- */

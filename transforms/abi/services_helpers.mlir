@@ -68,6 +68,70 @@ llvm.func internal @nabla.profile(%s: !llvm.ptr, %what: !llvm.ptr, %bytes: i64, 
 ^done:
   llvm.return
 }
+llvm.func internal @nabla.result(%s: !llvm.ptr, %index: i64, %bytes: i64) -> (!llvm.ptr {llvm.align = 64 : i64, llvm.noalias}) attributes {no_inline, nabla.helper} {
+  %null = llvm.mlir.zero : !llvm.ptr
+  %size_at = llvm.getelementptr inbounds %s[4] : (!llvm.ptr) -> !llvm.ptr, i8
+  %size = llvm.load %size_at : !llvm.ptr -> i32
+  %least = llvm.mlir.constant(96 : i32) : i32
+  %has = llvm.icmp "uge" %size, %least : i32
+  llvm.cond_br %has, ^ask, ^allocate
+^ask:
+  %at = llvm.getelementptr inbounds %s[72] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at : !llvm.ptr -> !llvm.ptr
+  %given = llvm.call %f(%s, %index, %bytes) : !llvm.ptr, (!llvm.ptr, i64, i64) -> !llvm.ptr
+  %none = llvm.icmp "eq" %given, %null : !llvm.ptr
+  llvm.cond_br %none weights([1, 1048575]), ^fail, ^done(%given : !llvm.ptr)
+^fail:
+  %code = llvm.mlir.constant(1 : i32) : i32
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  llvm.call @nabla.fail(%s, %code, %null, %bytes, %zero) : (!llvm.ptr, i32, !llvm.ptr, i64, i64) -> ()
+  llvm.br ^done(%null : !llvm.ptr)
+^allocate:
+  %own = llvm.call @nabla.allocate(%s, %bytes) : (!llvm.ptr, i64) -> !llvm.ptr
+  llvm.br ^done(%own : !llvm.ptr)
+^done(%p: !llvm.ptr):
+  llvm.return %p : !llvm.ptr
+}
+// Parts of planned blocks. Calls that are not inlined are as allocation and
+// release to LLVM, so that it knows that parts do not overlap, and moves no
+// access to one beyond its end.
+llvm.func internal @nabla.part_begin(%s: !llvm.ptr, %base: !llvm.ptr, %offset: i64, %bytes: i64) -> (!llvm.ptr {llvm.align = 64 : i64, llvm.noalias}) attributes {no_inline, nabla.helper} {
+  %p = llvm.getelementptr inbounds %base[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  %size_at = llvm.getelementptr inbounds %s[4] : (!llvm.ptr) -> !llvm.ptr, i8
+  %size = llvm.load %size_at : !llvm.ptr -> i32
+  %least = llvm.mlir.constant(96 : i32) : i32
+  %has = llvm.icmp "uge" %size, %least : i32
+  llvm.cond_br %has, ^look, ^done
+^look:
+  %at = llvm.getelementptr inbounds %s[80] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at : !llvm.ptr -> !llvm.ptr
+  %null = llvm.mlir.zero : !llvm.ptr
+  %is = llvm.icmp "ne" %f, %null : !llvm.ptr
+  llvm.cond_br %is weights([1, 1048575]), ^call, ^done
+^call:
+  llvm.call %f(%s, %p, %bytes) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, i64) -> ()
+  llvm.br ^done
+^done:
+  llvm.return %p : !llvm.ptr
+}
+llvm.func internal @nabla.part_end(%s: !llvm.ptr, %p: !llvm.ptr, %bytes: i64) attributes {no_inline, nabla.helper} {
+  %size_at = llvm.getelementptr inbounds %s[4] : (!llvm.ptr) -> !llvm.ptr, i8
+  %size = llvm.load %size_at : !llvm.ptr -> i32
+  %least = llvm.mlir.constant(96 : i32) : i32
+  %has = llvm.icmp "uge" %size, %least : i32
+  llvm.cond_br %has, ^look, ^done
+^look:
+  %at = llvm.getelementptr inbounds %s[88] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at : !llvm.ptr -> !llvm.ptr
+  %null = llvm.mlir.zero : !llvm.ptr
+  %is = llvm.icmp "ne" %f, %null : !llvm.ptr
+  llvm.cond_br %is weights([1, 1048575]), ^call, ^done
+^call:
+  llvm.call %f(%s, %p, %bytes) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, i64) -> ()
+  llvm.br ^done
+^done:
+  llvm.return
+}
 llvm.func internal @nabla.require_equal(%s: !llvm.ptr, %a: i64, %b: i64, %where: !llvm.ptr) attributes {always_inline, nabla.helper} {
   %differ = llvm.icmp "ne" %a, %b : i64
   llvm.cond_br %differ weights([1, 1048575]), ^fail, ^done

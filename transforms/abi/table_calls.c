@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
+#include "transforms/memory/part_ops.h"
 #include "transforms/passes.h"
 
 /* Returns the cast that names the buffers of a call; null if there is none. */
@@ -63,17 +64,6 @@ static MlirValue allocate(MlirOperation before, int64_t bytes) {
                                               &bytes, none);
   nabla_op_spec spec = {"memref.alloc", 0, NULL, 1, &type, 1, &attribute};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
-}
-
-static MlirValue address_of(MlirOperation before, MlirValue memory) {
-  MlirContext context = nabla_op_context(before);
-  MlirValue index =
-      nabla_table_op(before, "memref.extract_aligned_pointer_as_index", memory,
-                     mlirIndexTypeGet(context));
-  MlirValue word = nabla_table_op(before, "arith.index_cast", index,
-                                  mlirIntegerTypeGet(context, 64));
-  return nabla_table_op(before, "llvm.inttoptr", word,
-                        nabla_table_pointer(context));
 }
 
 static void store(MlirOperation before, MlirValue value, MlirValue place) {
@@ -239,7 +229,7 @@ static bool make_table(MlirOperation call, void *self) {
   const bool good = passed_init(&p, cast);
   if (good) {
     MlirValue memory = allocate(call, bytes);
-    MlirValue table = address_of(call, memory);
+    MlirValue table = nabla_part_address(call, memory);
     if (p.copied >= COPIED_MIN) copy_entries(self, call, &p, table);
     fill(call, cast, table, &p);
     mlirOperationSetOperand(call, 0, table);

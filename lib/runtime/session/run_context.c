@@ -26,6 +26,7 @@ static void *allocate(const nabla_services *services, uint64_t bytes) {
   void *memory =
       nabla_run_arena_allocate(context->arena, context->allocator, bytes);
   if (!memory && context->refused == UINT64_MAX) context->refused = bytes;
+  if (memory) nabla_plan_guard_forget(memory, bytes);
   return memory;
 }
 
@@ -90,6 +91,23 @@ static void fail(const nabla_services *services, uint32_t failure,
   context->failed = 1;
 }
 
+static void part_begin(const nabla_services *services, void *memory,
+                       uint64_t bytes) {
+  nabla_run_context *context = services->self;
+  if (!nabla_plan_guard_begin(&context->guard, context->allocator, memory,
+                              bytes))
+    fail(services, NABLA_FAILURE_PLAN, "planned arrays overlap", 0, 0);
+}
+
+static void part_end(const nabla_services *services, void *memory,
+                     uint64_t bytes) {
+  nabla_run_context *context = services->self;
+  (void)bytes;
+  if (!nabla_plan_guard_end(&context->guard, memory))
+    fail(services, NABLA_FAILURE_PLAN,
+         "a planned array is written past its end", 0, 0);
+}
+
 static void call(const nabla_services *services, uint64_t site,
                  const uint64_t *words) {
   nabla_run_context *context = services->self;
@@ -139,6 +157,10 @@ void nabla_run_context_begin(nabla_run_context *context,
       .arena = arena,
       .refused = UINT64_MAX,
   };
+  if (nabla_plan_guard_is_on()) {
+    context->services.part_begin = part_begin;
+    context->services.part_end = part_end;
+  }
 }
 
 static nabla_status fail_memory(const nabla_run_context *context,
@@ -160,6 +182,10 @@ nabla_status nabla_run_context_status(const nabla_run_context *context,
     return fail_memory(context, diag);
   if (context->failure == NABLA_FAILURE_CALL)
     return nabla_fail(diag, context->call_status, "%s", context->call_what);
+  if (context->failure == NABLA_FAILURE_PLAN)
+    return nabla_fail(diag, NABLA_CORRUPT,
+                      "%s: this is a defect of the compiler, or of a kernel",
+                      where);
   if (context->failure == NABLA_FAILURE_DIVISION)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%s%s%" PRId64 " integers are divided by zero",
@@ -178,5 +204,6 @@ nabla_status nabla_run_context_status(const nabla_run_context *context,
 }
 
 void nabla_run_context_end(nabla_run_context *context) {
+  nabla_plan_guard_deinit(&context->guard, context->allocator);
   nabla_run_arena_end_run(context->arena, context->allocator);
 }

@@ -4,6 +4,7 @@
 #define NABLA_RUNTIME_SESSION_RUN_CONTEXT_H
 
 #include "lib/runtime/program/calls.h"
+#include "lib/runtime/session/plan_guard.h"
 #include "lib/runtime/session/profile.h"
 #include "lib/runtime/session/run_arena.h"
 #include "nabla/environment.h"
@@ -24,6 +25,7 @@ typedef struct nabla_run_context {
   nabla_run_arena *arena;      /* outlives the run             */
   nabla_result_block *results; /* `result_count`; NULL is none */
   size_t result_count;
+  nabla_plan_guard guard;
   uint64_t refused; /* bytes of the allocation that failed, or UINT64_MAX */
   uint32_t failed;
   uint32_t failure; /* the first that was reported, and its details */

@@ -1,0 +1,92 @@
+/* Layouts of planned blocks, compared with what they must fulfil: no overlap,
+ * a size near the peak, little time. */
+#include "transforms/memory/layout.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <time.h>
+
+static uint64_t state;
+
+static uint64_t number(uint64_t below) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (state >> 33) % below;
+}
+
+/* Checks every pair, and computes the peak at each time. */
+static void check(const nabla_layout_part *parts, size_t count,
+                  const nabla_layout_size *size) {
+  uint64_t peak = 0;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t now = 0;
+    cr_assert_eq(parts[i].offset % NABLA_LAYOUT_ALIGNMENT, 0);
+    cr_assert_leq(parts[i].offset + parts[i].bytes, size->bytes);
+    for (size_t k = 0; k < count; k++) {
+      if (parts[k].first <= parts[i].first && parts[i].first <= parts[k].last)
+        now += parts[k].bytes;
+      cr_assert(i == k || parts[i].last < parts[k].first ||
+                parts[k].last < parts[i].first ||
+                parts[i].offset + parts[i].bytes <= parts[k].offset ||
+                parts[k].offset + parts[k].bytes <= parts[i].offset);
+    }
+    if (now > peak) peak = now;
+  }
+  cr_assert_eq(peak, size->peak);
+}
+
+static void fill(nabla_layout_part *parts, size_t count, size_t length) {
+  for (size_t i = 0; i < count; i++) {
+    parts[i] = (nabla_layout_part){.bytes = 1 + number(1u << number(16)),
+                                   .first = i / 2};
+    parts[i].last = parts[i].first + number(length);
+  }
+}
+
+Test(layout, parts_that_meet_in_time_do_not_overlap) {
+  nabla_layout_part parts[3000];
+  nabla_layout_size size;
+  for (size_t round = 0; round < 60; round++) {
+    const size_t count = 1 + (size_t)number(round < 50 ? 60 : 3000);
+    state = round;
+    fill(parts, count, 1 + round / 2);
+    cr_assert_eq(nabla_layout(parts, count, &size), NABLA_LAYOUT_DONE);
+    check(parts, count, &size);
+    cr_expect_leq(size.bytes, size.peak + size.peak / 3, "%zu: %ju for %ju",
+                  round, (uintmax_t)size.bytes, (uintmax_t)size.peak);
+  }
+}
+
+Test(layout, a_chain_needs_two_parts) {
+  static nabla_layout_part parts[30000];
+  for (size_t count = 2; count <= 30000; count *= 10) {
+    nabla_layout_size size;
+    for (size_t i = 0; i < count; i++)
+      parts[i] = (nabla_layout_part){.bytes = 1000, .first = i, .last = i + 1};
+    cr_assert_eq(nabla_layout(parts, count, &size), NABLA_LAYOUT_DONE);
+    cr_expect_eq(size.bytes, 2 * 1024);
+  }
+}
+
+Test(layout, time_does_not_grow_with_the_square) {
+  const size_t count = 200000;
+  nabla_layout_part *parts = calloc(count, sizeof *parts);
+  nabla_layout_size size;
+  cr_assert_not_null(parts);
+  fill(parts, count, 2000);
+  const clock_t start = clock();
+  cr_assert_eq(nabla_layout(parts, count, &size), NABLA_LAYOUT_DONE);
+  cr_expect_lt((double)(clock() - start) / CLOCKS_PER_SEC, 5);
+  free(parts);
+}
+
+Test(layout, sizes_that_overflow_are_refused) {
+  nabla_layout_part parts[3] = {{.bytes = UINT64_MAX}};
+  nabla_layout_size size;
+  cr_expect_eq(nabla_layout(parts, 1, &size), NABLA_LAYOUT_TOO_LARGE);
+  for (int i = 0; i < 3; i++)
+    parts[i] = (nabla_layout_part){.bytes = NABLA_LAYOUT_MAX / 2};
+  cr_expect_eq(nabla_layout(parts, 3, &size), NABLA_LAYOUT_TOO_LARGE);
+  cr_expect_eq(nabla_layout(parts, 2, &size), NABLA_LAYOUT_DONE);
+  cr_expect_eq(size.bytes, NABLA_LAYOUT_MAX);
+  cr_expect_eq(nabla_layout(parts, 0, &size), NABLA_LAYOUT_DONE);
+}

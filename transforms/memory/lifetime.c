@@ -1,0 +1,86 @@
+/* See the header. */
+#include "transforms/memory/lifetime.h"
+
+#include <mlir-c/BuiltinTypes.h>
+#include <mlir-c/Dialect/LLVM.h>
+
+#define ALIASES_MAX 256
+
+typedef struct search {
+  const nabla_block_index *index;
+  MlirBlock block;
+  MlirOperation end; /* terminator of the block */
+  MlirValue aliases[ALIASES_MAX];
+  size_t count;
+  size_t last;
+  bool failed;
+} search;
+
+/* Whether a value of this type may be an address. */
+static bool may_alias(MlirType type) {
+  return mlirTypeIsAMemRef(type) || mlirTypeIsAUnrankedMemRef(type) ||
+         mlirTypeIsALLVMPointerType(type) || mlirTypeIsALLVMStructType(type);
+}
+
+static void add(search *s, MlirValue value) {
+  if (!may_alias(mlirValueGetType(value))) return;
+  for (size_t i = 0; i < s->count; i++)
+    if (mlirValueEqual(s->aliases[i], value)) return;
+  if (s->count == ALIASES_MAX)
+    s->failed = true;
+  else
+    s->aliases[s->count++] = value;
+}
+
+/* The results of an operation, and the arguments of its regions. */
+static void add_all_of(search *s, MlirOperation op) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    add(s, mlirOperationGetResult(op, i));
+  for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
+    MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r));
+    for (; !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block))
+      for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        add(s, mlirBlockGetArgument(block, i));
+  }
+}
+
+static bool is_terminator(MlirOperation op) {
+  return mlirOperationIsNull(mlirOperationGetNextInBlock(op));
+}
+
+/* Operations after which the address may be anywhere in memory. */
+static bool takes_address(MlirOperation user) {
+  return nabla_is(user, "memref.extract_aligned_pointer_as_index") ||
+         nabla_is(user, "llvm.ptrtoint") || nabla_is(user, "llvm.store");
+}
+
+static void visit_use(search *s, MlirOperation user) {
+  const size_t number = nabla_block_index_find(s->index, user);
+  if (mlirOperationEqual(user, s->end) || number == SIZE_MAX ||
+      nabla_is(user, "memref.dealloc") ||
+      nabla_is(user, "bufferization.dealloc") ||
+      nabla_is(user, "memref.realloc")) {
+    s->failed = true;
+    return;
+  }
+  if (number > s->last) s->last = number;
+  if (takes_address(user)) s->last = s->index->count - 1;
+  add_all_of(s, user);
+  if (is_terminator(user)) add_all_of(s, mlirOperationGetParentOperation(user));
+}
+
+bool nabla_lifetime_find(const nabla_block_index *index, MlirBlock block,
+                         MlirValue buffer, size_t *out_last) {
+  search s = {.index = index,
+              .block = block,
+              .end = mlirBlockGetTerminator(block),
+              .last = nabla_block_index_definition(index, buffer)};
+  add(&s, buffer);
+  for (size_t i = 0; i < s.count && !s.failed; i++)
+    for (MlirOpOperand use = mlirValueGetFirstUse(s.aliases[i]);
+         !mlirOpOperandIsNull(use) && !s.failed;
+         use = mlirOpOperandGetNextUse(use))
+      visit_use(&s, mlirOpOperandGetOwner(use));
+  *out_last = s.last;
+  return !s.failed;
+}

@@ -1,0 +1,40 @@
+/* Operations on parts of planned blocks (nabla/services.h, part_begin). Each is
+ * created before the operation `before`. */
+#ifndef NABLA_TRANSFORMS_MEMORY_PART_OPS_H
+#define NABLA_TRANSFORMS_MEMORY_PART_OPS_H
+
+#include "transforms/ir/ir.h"
+
+/* Of an allocation and its release: upstream's deallocation leaves both. */
+#define NABLA_PART_MANUAL "bufferization.manual_deallocation"
+
+/* Adds declarations of the functions below to a module that lacks them. */
+void nabla_part_declare(MlirOperation module);
+
+/* The address of a part, from here to nabla_part_end. */
+MlirValue nabla_part_begin(MlirOperation before, MlirValue base,
+                           uint64_t offset, uint64_t bytes);
+void nabla_part_end(MlirOperation before, MlirValue address, uint64_t bytes);
+
+/* Memory for result `number`, which the allocation `alloc` returns: as much as
+ * it allocates. */
+MlirValue nabla_part_result(MlirOperation alloc, uint64_t number);
+
+/* Whether a buffer has its elements in row-major order, in ordinary memory, and
+ * they are numbers. */
+bool nabla_part_is_plain(MlirType buffer);
+
+/* Bytes of an element of such a buffer. */
+uint64_t nabla_part_element(MlirType buffer);
+
+/* The buffer at an address that `alloc` would allocate. */
+MlirValue nabla_part_buffer(MlirOperation before, MlirValue address,
+                            MlirOperation alloc);
+
+/* A block of `bytes`, and its release: upstream's deallocation leaves both as
+ * they are. */
+MlirValue nabla_part_block(MlirOperation before, uint64_t bytes);
+MlirValue nabla_part_address(MlirOperation before, MlirValue block);
+void nabla_part_release(MlirOperation before, MlirValue block);
+
+#endif
