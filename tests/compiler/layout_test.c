@@ -49,7 +49,7 @@ Test(layout, parts_that_meet_in_time_do_not_overlap) {
     const size_t count = 1 + (size_t)number(round < 50 ? 60 : 3000);
     state = round;
     fill(parts, count, 1 + round / 2);
-    cr_assert_eq(nabla_layout(parts, count, &size), NABLA_LAYOUT_DONE);
+    cr_assert_eq(nabla_layout_place(parts, count, &size), NABLA_LAYOUT_DONE);
     check(parts, count, &size);
     cr_expect_leq(size.bytes, size.peak + size.peak / 3, "%zu: %ju for %ju",
                   round, (uintmax_t)size.bytes, (uintmax_t)size.peak);
@@ -62,7 +62,7 @@ Test(layout, a_chain_needs_two_parts) {
     nabla_layout_size size;
     for (size_t i = 0; i < count; i++)
       parts[i] = (nabla_layout_part){.bytes = 1000, .first = i, .last = i + 1};
-    cr_assert_eq(nabla_layout(parts, count, &size), NABLA_LAYOUT_DONE);
+    cr_assert_eq(nabla_layout_place(parts, count, &size), NABLA_LAYOUT_DONE);
     cr_expect_eq(size.bytes, 2 * 1024);
   }
 }
@@ -74,7 +74,7 @@ Test(layout, time_does_not_grow_with_the_square) {
   cr_assert_not_null(parts);
   fill(parts, count, 2000);
   const clock_t start = clock();
-  cr_assert_eq(nabla_layout(parts, count, &size), NABLA_LAYOUT_DONE);
+  cr_assert_eq(nabla_layout_place(parts, count, &size), NABLA_LAYOUT_DONE);
   cr_expect_lt((double)(clock() - start) / CLOCKS_PER_SEC, 5);
   free(parts);
 }
@@ -82,11 +82,11 @@ Test(layout, time_does_not_grow_with_the_square) {
 Test(layout, sizes_that_overflow_are_refused) {
   nabla_layout_part parts[3] = {{.bytes = UINT64_MAX}};
   nabla_layout_size size;
-  cr_expect_eq(nabla_layout(parts, 1, &size), NABLA_LAYOUT_TOO_LARGE);
+  cr_expect_eq(nabla_layout_place(parts, 1, &size), NABLA_LAYOUT_TOO_LARGE);
   for (int i = 0; i < 3; i++)
     parts[i] = (nabla_layout_part){.bytes = NABLA_LAYOUT_MAX / 2};
-  cr_expect_eq(nabla_layout(parts, 3, &size), NABLA_LAYOUT_TOO_LARGE);
-  cr_expect_eq(nabla_layout(parts, 2, &size), NABLA_LAYOUT_DONE);
+  cr_expect_eq(nabla_layout_place(parts, 3, &size), NABLA_LAYOUT_TOO_LARGE);
+  cr_expect_eq(nabla_layout_place(parts, 2, &size), NABLA_LAYOUT_DONE);
   cr_expect_eq(size.bytes, NABLA_LAYOUT_MAX);
-  cr_expect_eq(nabla_layout(parts, 0, &size), NABLA_LAYOUT_DONE);
+  cr_expect_eq(nabla_layout_place(parts, 0, &size), NABLA_LAYOUT_DONE);
 }

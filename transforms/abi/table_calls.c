@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
-#include "transforms/memory/part_ops.h"
+#include "transforms/abi/part_ops.h"
 #include "transforms/passes.h"
 
 /* Returns the cast that names the buffers of a call; null if there is none. */

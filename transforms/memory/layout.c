@@ -173,8 +173,8 @@ static bool round_sizes(nabla_layout_part *parts, size_t count) {
   return true;
 }
 
-nabla_layout_result nabla_layout(nabla_layout_part *parts, size_t count,
-                                 nabla_layout_size *out) {
+nabla_layout_result nabla_layout_place(nabla_layout_part *parts, size_t count,
+                                       nabla_layout_size *out) {
   *out = (nabla_layout_size){0};
   if (count == 0) return NABLA_LAYOUT_DONE;
   if (!round_sizes(parts, count)) return NABLA_LAYOUT_TOO_LARGE;

@@ -35,7 +35,7 @@ typedef enum nabla_layout_result {
 /* Places all parts. Up to 1024 parts, the largest go first, each where the
  * smallest gap between its neighbours in time holds it; more are placed in the
  * order of time, in the smallest of the free gaps, in almost linear time. */
-nabla_layout_result nabla_layout(nabla_layout_part *parts, size_t count,
-                                 nabla_layout_size *out);
+nabla_layout_result nabla_layout_place(nabla_layout_part *parts, size_t count,
+                                       nabla_layout_size *out);
 
 #endif

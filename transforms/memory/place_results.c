@@ -3,8 +3,8 @@
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
+#include "transforms/abi/part_ops.h"
 #include "transforms/ir/llvm_ops.h"
-#include "transforms/memory/part_ops.h"
 #include "transforms/passes.h"
 
 /* Of a function that others of the module call: its results are not those that

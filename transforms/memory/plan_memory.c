@@ -12,10 +12,10 @@
 
 #include "dialect/bridge.h"
 #include "nabla/services.h"
+#include "transforms/abi/part_ops.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/memory/layout.h"
 #include "transforms/memory/lifetime.h"
-#include "transforms/memory/part_ops.h"
 #include "transforms/memory/result_arguments.h"
 #include "transforms/passes.h"
 
@@ -194,7 +194,7 @@ static bool plan_block(planner *p, MlirBlock block, block_plan *out) {
   p->depth--;
   if (!good) return false;
   const nabla_layout_result result =
-      nabla_layout(out->parts, out->count, &out->size);
+      nabla_layout_place(out->parts, out->count, &out->size);
   if (result == NABLA_LAYOUT_NO_MEMORY) return fail(p, at, "out of memory");
   if (result == NABLA_LAYOUT_TOO_LARGE)
     return fail(p, at,

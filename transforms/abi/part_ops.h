@@ -1,7 +1,7 @@
 /* Operations on parts of planned blocks (nabla/services.h, part_begin). Each is
  * created before the operation `before`. */
-#ifndef NABLA_TRANSFORMS_MEMORY_PART_OPS_H
-#define NABLA_TRANSFORMS_MEMORY_PART_OPS_H
+#ifndef NABLA_TRANSFORMS_ABI_PART_OPS_H
+#define NABLA_TRANSFORMS_ABI_PART_OPS_H
 
 #include "transforms/ir/ir.h"
 

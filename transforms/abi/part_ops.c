@@ -1,5 +1,5 @@
 /* See the header. */
-#include "transforms/memory/part_ops.h"
+#include "transforms/abi/part_ops.h"
 
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
