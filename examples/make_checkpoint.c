@@ -39,7 +39,7 @@ typedef struct tensor {
 typedef struct options {
   const char *out;
   uint64_t megabytes, seed, shards;
-  int single_tensor;
+  int single_tensor, llama;
   nabla_dtype dtype;
 } options;
 
@@ -242,7 +242,48 @@ static int plan_decoder(model *m) {
   return 1;
 }
 
+/* A Llama of 542 million parameters, without the tensors that such a model does
+ * not have: what examples/llama is measured with. */
+static int plan_llama(model *m) {
+  enum { HIDDEN = 2048, INNER = 5728, LAYERS = 9, SHARED = 512, WORDS = 32000 };
+  m->hidden = HIDDEN;
+  m->vocabulary = WORDS;
+  int ok = add_embedding(m, "model.embed_tokens.weight") &&
+           add_embedding(m, "lm_head.weight") &&
+           add_1(m, KIND_NORM, "model.norm.weight", UINT64_MAX, HIDDEN);
+  for (uint64_t i = 0; i < LAYERS && ok; i++)
+    ok = add_1(m, KIND_NORM, "input_layernorm.weight", i, HIDDEN) &&
+         add_1(m, KIND_NORM, "post_attention_layernorm.weight", i, HIDDEN) &&
+         add_2(m, .02, "self_attn.q_proj.weight", i, HIDDEN, HIDDEN) &&
+         add_2(m, .02, "self_attn.k_proj.weight", i, SHARED, HIDDEN) &&
+         add_2(m, .02, "self_attn.v_proj.weight", i, SHARED, HIDDEN) &&
+         add_2(m, .01, "self_attn.o_proj.weight", i, HIDDEN, HIDDEN) &&
+         add_2(m, .02, "mlp.gate_proj.weight", i, INNER, HIDDEN) &&
+         add_2(m, .02, "mlp.up_proj.weight", i, INNER, HIDDEN) &&
+         add_2(m, .01, "mlp.down_proj.weight", i, HIDDEN, INNER);
+  return ok;
+}
+
+static int write_llama_config(const model *m) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/config.json", m->options.out);
+  FILE *f = fopen(path, "w");
+  if (!f) return 0;
+  fputs(
+      "{\n  \"architectures\": [\"LlamaForCausalLM\"],\n"
+      "  \"model_type\": \"llama\",\n  \"hidden_size\": 2048,\n"
+      "  \"intermediate_size\": 5728,\n  \"num_hidden_layers\": 9,\n"
+      "  \"num_attention_heads\": 32,\n  \"num_key_value_heads\": 8,\n"
+      "  \"vocab_size\": 32000,\n  \"max_position_embeddings\": 4096,\n"
+      "  \"rms_norm_eps\": 1e-05,\n  \"rope_theta\": 10000.0,\n"
+      "  \"hidden_act\": \"silu\",\n  \"tie_word_embeddings\": false\n}\n",
+      f);
+  int failed = ferror(f);
+  return fclose(f) == 0 && !failed;
+}
+
 static int plan(model *m) {
+  if (m->options.llama) return plan_llama(m);
   if (!m->options.single_tensor) return plan_decoder(m);
   uint64_t columns = 4096, bits = nabla_dtype_bits(m->options.dtype);
   uint64_t rows = m->options.megabytes * 1000000u * 8 / bits / columns;
@@ -376,6 +417,8 @@ static int parse(int argc, char **argv, options *o) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--single-tensor") == 0) {
       o->single_tensor = 1;
+    } else if (strcmp(argv[i], "--llama") == 0) {
+      o->llama = 1;
     } else if (i + 1 == argc || !parse_option(argv[i], argv[i + 1], o)) {
       fprintf(stderr, "make_checkpoint: '%s' has no valid value\n", argv[i]);
       return 0;
@@ -383,7 +426,8 @@ static int parse(int argc, char **argv, options *o) {
       i++;
     }
   }
-  return o->out != NULL && (!o->single_tensor || o->shards == 1);
+  return o->out != NULL && (!o->single_tensor || o->shards == 1) &&
+         !(o->single_tensor && o->llama);
 }
 
 static int run(model *m) {
@@ -401,6 +445,11 @@ static int run(model *m) {
             strerror(errno));
     return 1;
   }
+  if (m->options.llama && !write_llama_config(m)) {
+    fprintf(stderr, "make_checkpoint: cannot write config.json: %s\n",
+            strerror(errno));
+    return 1;
+  }
   printf("%s: %zu tensors, %" PRIu64 " bytes, %" PRIu64 " file(s)\n",
          m->options.out, m->count, total_bytes(m), m->options.shards);
   return 0;
@@ -410,7 +459,7 @@ static void print_usage(FILE *to) {
   fputs(
       "usage: make_checkpoint --out FOLDER [--megabytes N] [--seed S] "
       "[--shards K]\n"
-      "         [--dtype bf16|f16|f32] [--single-tensor]\n"
+      "         [--dtype bf16|f16|f32] [--single-tensor | --llama]\n"
       "one tensor lies in one shard\n",
       to);
 }

@@ -30,22 +30,28 @@ static nabla_status save(void *self, const void *data, size_t size,
   return nabla_fail(diag, NABLA_IO, "cannot write the program");
 }
 
-static nabla_status save_program(nabla_compiler *compiler, const text *t,
-                                 const nabla_compile_options *options,
-                                 const char *path, nabla_diag *diag) {
-  FILE *file = fopen(path, "wb");
-  if (!file) {
-    const nabla_status failed = nabla_fail(diag, NABLA_IO, "cannot be written");
-    nabla_diag_set_file(diag, path);
-    return failed;
-  }
-  const nabla_sink sink = {save, file};
-  nabla_status status = nabla_emit_text(compiler, t->bytes, t->size, "decoder",
-                                        options, NABLA_EMIT_SO, &sink, diag);
-  if (fclose(file) && !status)
-    status = nabla_fail(diag, NABLA_IO, "cannot write the program");
-  if (status) (void)remove(path);
+/* A file that is whole, or not there. */
+static nabla_status finish_file(FILE *file, const char *path,
+                                nabla_status status, nabla_diag *diag) {
+  if (file && fclose(file) && !status)
+    status = nabla_fail(diag, NABLA_IO, "cannot be written");
+  if (file && status) (void)remove(path);
+  if (status) nabla_diag_set_file(diag, path);
   return status;
+}
+
+/* The text, or the saved program. */
+static nabla_status write_file(nabla_compiler *compiler, const text *t,
+                               const nabla_compile_options *options,
+                               const char *path, nabla_diag *diag) {
+  FILE *file = fopen(path, "wb");
+  const nabla_sink sink = {save, file};
+  const nabla_status status =
+      !file      ? nabla_fail(diag, NABLA_IO, "cannot be written")
+      : compiler ? nabla_emit_text(compiler, t->bytes, t->size, "decoder",
+                                   options, NABLA_EMIT_SO, &sink, diag)
+                 : save(file, t->bytes, t->size, diag);
+  return finish_file(file, path, status, diag);
 }
 
 static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
@@ -63,13 +69,14 @@ static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
   const double start = now_ms();
   nabla_status status =
       nabla_decoder_write(e->model, &decoder, NULL, &sink, NULL, diag);
+  if (!status && s->text) status = write_file(NULL, &t, NULL, s->text, diag);
   if (!status)
     status = nabla_compiler_create(&how, &e->environment, &compiler, diag);
   if (!status)
     status = nabla_compile_text(compiler, t.bytes, t.size, "decoder", &options,
                                 &e->executable, diag);
   if (!status && s->save)
-    status = save_program(compiler, &t, &options, s->save, diag);
+    status = write_file(compiler, &t, &options, s->save, diag);
   e->compile_ms = now_ms() - start;
   nabla_compiler_destroy(compiler);
   free(t.bytes);

@@ -8,9 +8,11 @@
 #include "nabla/decoder.h"
 #include "nabla/executable.h"
 #include "nabla/pool.h"
+#include "nabla/tokenizer.h"
 
 typedef struct settings {
-  const char *model, *prompt, *ids, *encoding, *numerics, *save, *program;
+  const char *model, *prompt, *ids, *encoding, *numerics, *save, *text,
+      *program;
   const char *tokenizer, *perplexity, *cache;
   uint64_t count, threads, context, seed;
   double temperature, top_p;
@@ -50,7 +52,7 @@ void engine_reset(engine *e);
 nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
                          nabla_diag *diag);
 
-/* Packs the matrices of the model: NAME[:BLOCK[:SCALE]]. */
+/* Packs the matrices of the model: NAME[:BLOCK][:f16][:search]. */
 nabla_status pack_weights(engine *e, const char *encoding, nabla_diag *diag);
 
 /* The next token by --temperature, --top-p and --seed; `order` has room for

@@ -35,9 +35,9 @@ typedef struct option {
 static const option options[] = {
     ROW("--prompt", "-p", "TEXT", prompt, TEXT, "Text to go on with."),
     ROW("--ids", "", "ID,ID,...", ids, TEXT,
-        "The prompt as token ids; ids are printed, too."),
+        "The prompt as token ids, without a tokenizer; ids are printed, too."),
     ROW("--count", "-n", "N", count, NUMBER, "Tokens to generate (256)."),
-    ROW("--encoding", "", "NAME[:BLOCK[:f16]]", encoding, TEXT,
+    ROW("--encoding", "", "NAME[:BLOCK][:f16][:search]", encoding, TEXT,
         "Pack the weights in memory: nf4, nf4:32:f16, int8, q4_0, ... (none)."),
     ROW("--temperature", "", "T", temperature, REAL,
         "0 takes the likeliest token (0)."),
@@ -52,9 +52,12 @@ static const option options[] = {
     ROW("--tokenizer", "", "PATH", tokenizer, TEXT,
         "File of the tokenizer (the one beside the model)."),
     ROW("--perplexity", "", "FILE", perplexity, TEXT,
-        "Print the perplexity of a text, or of ids, and generate nothing."),
+        "Print the perplexity of a text (of ids with --ids ''), generate "
+        "nothing."),
     ROW("--save", "", "FILE.so", save, TEXT,
         "Write the program, which runs without a compiler."),
+    ROW("--text", "", "FILE.mlir", text, TEXT,
+        "Write the program's text, for nabla-opt and nabla-compile."),
     ROW("--program", "", "FILE.so", program, TEXT, "Run a saved program."),
     ROW("--cache", "", "FOLDER", cache, TEXT,
         "Folder of compiled objects ($NABLA_CACHE); '' for none."),
@@ -114,21 +117,61 @@ static int parse(int argc, char **argv, settings *s) {
 
 /* ---- prompts ------------------------------------------------------------- */
 
+typedef struct prompt {
+  int64_t *ids;
+  size_t count;
+} prompt;
+
 /* "1,2,3"; blanks and line ends separate ids, too. */
-static nabla_status read_ids(const char *text, int64_t **out, size_t *out_count,
-                             nabla_diag *diag) {
-  int64_t *ids = malloc((strlen(text) / 2 + 2) * sizeof *ids);
-  if (!ids) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-  *out = ids;
+static nabla_status read_ids(const char *text, prompt *out, nabla_diag *diag) {
+  out->ids = malloc((strlen(text) / 2 + 2) * sizeof *out->ids);
+  if (!out->ids) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
   while (*(text += strspn(text, ", \n")) != '\0') {
     char *end;
-    ids[(*out_count)++] = strtoll(text, &end, 10);
+    out->ids[out->count++] = strtoll(text, &end, 10);
     if (end == text)
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "'%.20s' is no token id",
                         text);
     text = end;
   }
   return NABLA_OK;
+}
+
+static nabla_status read_text(const nabla_tokenizer *tokenizer,
+                              const char *text, prompt *out, nabla_diag *diag) {
+  nabla_token_list list;
+  NABLA_TRY(nabla_tokenizer_encode(tokenizer, text, strlen(text),
+                                   NABLA_ENCODE_ADD_SPECIAL, &list, diag));
+  out->ids = malloc((list.count + 1) * sizeof *out->ids);
+  for (size_t i = 0; out->ids && i < list.count; i++) out->ids[i] = list.ids[i];
+  out->count = list.count;
+  nabla_token_list_release(tokenizer, &list);
+  return out->ids ? NABLA_OK
+                  : nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
+}
+
+/* That of --tokenizer, or the one in the model's folder; it must be of this
+ * model. */
+static nabla_status open_tokenizer(const settings *s, const engine *e,
+                                   nabla_tokenizer **out, nabla_diag *diag) {
+  char folder[4096];
+  const nabla_tensor_file *file =
+      nabla_checkpoint_borrow_shard(nabla_model_borrow_checkpoint(e->model), 0);
+  (void)snprintf(folder, sizeof folder, "./%s",
+                 nabla_tensor_file_borrow_path(file));
+  *strrchr(folder, '/') = '\0';
+  const char *path = s->tokenizer                     ? s->tokenizer
+                     : folder[2] == '/' || !folder[1] ? folder + 2
+                                                      : folder;
+  NABLA_TRY(nabla_tokenizer_open(*path ? path : "/", NULL, out, diag));
+  if (nabla_tokenizer_size(*out) <= e->vocabulary) return NABLA_OK;
+  const nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "the tokenizer has %u tokens, the model %" PRIu64,
+                 nabla_tokenizer_size(*out), e->vocabulary);
+  nabla_diag_set_file(diag, path);
+  nabla_diag_set_next(diag, "name the one of this model: --tokenizer PATH");
+  return status;
 }
 
 static nabla_status read_file(const char *path, char **out, nabla_diag *diag) {
@@ -159,21 +202,51 @@ typedef struct speed {
   double prompt_ms, generated_ms;
 } speed;
 
-static nabla_status generate(engine *e, const settings *s, const int64_t *ids,
-                             size_t count, speed *out, nabla_diag *diag) {
+/* Prints a token as soon as it is made: characters that are whole. */
+typedef struct printer {
+  const nabla_tokenizer *tokenizer; /* NULL: ids are printed */
+  nabla_token_stream stream;
+  char *text;
+  size_t capacity;
+} printer;
+
+static nabla_status print_token(printer *p, int64_t id, nabla_diag *diag) {
+  size_t size;
+  if (!p->tokenizer) {
+    printf("%" PRId64 " ", id);
+    return fflush(stdout) ? nabla_fail(diag, NABLA_IO, "cannot print")
+                          : NABLA_OK;
+  }
+  if ((uint64_t)id >= nabla_tokenizer_size(p->tokenizer)) return NABLA_OK;
+  NABLA_TRY(nabla_tokenizer_stream_next(p->tokenizer, &p->stream, (uint32_t)id,
+                                        NABLA_DECODE_SKIP_SPECIAL, p->text,
+                                        p->capacity, &size, diag));
+  (void)fwrite(p->text, 1, size, stdout);
+  return fflush(stdout) ? nabla_fail(diag, NABLA_IO, "cannot print") : NABLA_OK;
+}
+
+static nabla_status generate(engine *e, const settings *s, printer *p,
+                             const prompt *from, speed *out, nabla_diag *diag) {
   uint32_t *order = malloc(e->vocabulary * sizeof *order);
   uint64_t random = s->seed;
+  const nabla_token_roles roles =
+      p->tokenizer ? nabla_tokenizer_roles(p->tokenizer)
+                   : (nabla_token_roles){.eos = NABLA_TOKEN_NONE};
   if (!order) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
+  nabla_status status = NABLA_OK;
+  for (size_t i = 0; i < from->count && !status; i++)
+    status = print_token(p, from->ids[i], diag);
   double start = now_ms();
-  nabla_status status = engine_feed(e, ids, count, diag);
-  out->prompt = count;
+  if (!status) status = engine_feed(e, from->ids, from->count, diag);
+  out->prompt = from->count;
   out->prompt_ms = now_ms() - start;
   start = now_ms();
   for (uint64_t i = 0; i < s->count && !status && !is_stopped; i++) {
     const int64_t id = sample(s, e->logits, e->vocabulary, &random, order);
-    printf("%s%" PRId64, i ? " " : "", id);
-    (void)fflush(stdout);
-    if (i + 1 == s->count || (uint64_t)e->position == e->context) break;
+    if (id == (int64_t)roles.eos) break;
+    status = print_token(p, id, diag);
+    if (i + 1 == s->count || (uint64_t)e->position == e->context || status)
+      break;
     status = engine_feed(e, &id, 1, diag);
     out->generated++;
   }
@@ -183,31 +256,59 @@ static nabla_status generate(engine *e, const settings *s, const int64_t *ids,
   return status;
 }
 
-/* exp of the mean of -log p of each token, given those before it, in windows of
- * the cache's size. */
-static nabla_status measure(engine *e, const int64_t *ids, size_t count,
+/* log of the sum of exp. */
+static double normalizer(const float *logits, uint64_t count) {
+  double most = (double)logits[0], sum = 0;
+  for (uint64_t i = 1; i < count; i++)
+    if ((double)logits[i] > most) most = (double)logits[i];
+  for (uint64_t i = 0; i < count; i++) sum += exp((double)logits[i] - most);
+  return most + log(sum);
+}
+
+/* What the distribution of `e` loses beside that of `dense`. */
+static double divergence(const engine *dense, const engine *e) {
+  const double p = normalizer(dense->logits, e->vocabulary),
+               q = normalizer(e->logits, e->vocabulary);
+  double sum = 0;
+  for (uint64_t i = 0; i < e->vocabulary; i++)
+    sum += exp((double)dense->logits[i] - p) *
+           (((double)dense->logits[i] - p) - ((double)e->logits[i] - q));
+  return sum;
+}
+
+/* exp of the mean of -log p of each token, given those before it. A text begins
+ * anew with the first token, where that comes again, and where the cache is
+ * full. With weights that were packed here, the mean of KL(dense, packed), too.
+ */
+static nabla_status measure(engine *e, engine *dense, const prompt *from,
                             nabla_diag *diag) {
-  double loss = 0;
+  const int64_t *ids = from->ids;
+  double loss = 0, lost = 0;
   size_t counted = 0;
   nabla_status status = NABLA_OK;
-  for (size_t i = 0; i + 1 < count && !status && !is_stopped; i++) {
-    if ((uint64_t)e->position == e->context) engine_reset(e);
+  for (size_t i = 0; i + 1 < from->count && !is_stopped; i++) {
+    if ((uint64_t)e->position == e->context || ids[i] == ids[0]) {
+      engine_reset(e);
+      engine_reset(dense);
+    }
     status = engine_feed(e, ids + i, 1, diag);
-    if (status) break;
-    const float *logits = e->logits;
-    double most = (double)logits[0], sum = 0;
-    for (uint64_t j = 1; j < e->vocabulary; j++)
-      if ((double)logits[j] > most) most = (double)logits[j];
-    for (uint64_t j = 0; j < e->vocabulary; j++)
-      sum += exp((double)logits[j] - most);
-    if (ids[i + 1] >= 0 && (uint64_t)ids[i + 1] < e->vocabulary)
-      loss += log(sum) - ((double)logits[ids[i + 1]] - most);
+    if (!status && dense->executable)
+      status = engine_feed(dense, ids + i, 1, diag);
+    if (status) return status;
+    if (ids[i + 1] == ids[0] || ids[i + 1] < 0 ||
+        (uint64_t)ids[i + 1] >= e->vocabulary)
+      continue;
+    loss +=
+        normalizer(e->logits, e->vocabulary) - (double)e->logits[ids[i + 1]];
+    if (dense->executable) lost += divergence(dense, e);
     counted++;
   }
-  if (!status)
-    printf("perplexity %.4f over %zu tokens\n",
-           counted ? exp(loss / (double)counted) : 0.0, counted);
-  return status;
+  const double count = counted ? (double)counted : 1;
+  printf("perplexity %.4f over %zu tokens", exp(loss / count), counted);
+  if (dense->executable)
+    printf(", KL divergence from dense %.6f", lost / count);
+  printf("\n");
+  return NABLA_OK;
 }
 
 static void print_stats(const engine *e, const speed *v) {
@@ -227,22 +328,40 @@ static void print_stats(const engine *e, const speed *v) {
           limit > 0 ? rate * bytes / limit : 0);
 }
 
-static nabla_status run(engine *e, settings *s, nabla_diag *diag) {
+static nabla_status run(engine *e, const settings *s, printer *p, prompt *from,
+                        nabla_diag *diag) {
   char *file = NULL;
-  int64_t *ids = NULL;
-  size_t count = 0;
   speed v = {0};
+  nabla_tokenizer *tokenizer = NULL;
+  engine dense = {0};
+  settings unpacked = *s;
+  unpacked.encoding = unpacked.save = unpacked.text = NULL;
   nabla_status status = engine_open(e, s, diag);
+  if (!status && s->perplexity && e->packed_count && !s->program)
+    status = engine_open(&dense, &unpacked, diag);
   if (!status && s->perplexity) status = read_file(s->perplexity, &file, diag);
+  const char *text = file ? file : s->prompt ? s->prompt : "";
+  if (!status && !s->ids) status = open_tokenizer(s, e, &tokenizer, diag);
+  p->tokenizer = tokenizer;
+  if (!status && tokenizer) {
+    p->capacity = nabla_tokenizer_stream_capacity(tokenizer);
+    p->text = malloc(p->capacity + 1);
+    if (!p->text) status = nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
+  }
   if (!status)
-    status = read_ids(file ? file : s->ids ? s->ids : "1", &ids, &count, diag);
+    status = tokenizer ? read_text(tokenizer, text, from, diag)
+                       : read_ids(file ? file : s->ids, from, diag);
+  if (!status && !from->count)
+    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "there is no token to begin with");
   (void)signal(SIGINT, stop);
   if (!status)
-    status = s->perplexity ? measure(e, ids, count, diag)
-                           : generate(e, s, ids, count, &v, diag);
+    status = s->perplexity ? measure(e, &dense, from, diag)
+                           : generate(e, s, p, from, &v, diag);
   if (!status && s->stats && !s->perplexity) print_stats(e, &v);
   free(file);
-  free(ids);
+  nabla_tokenizer_close(tokenizer);
+  engine_close(&dense);
   return status;
 }
 
@@ -255,8 +374,12 @@ int main(int argc, char **argv) {
     return 0;
   }
   if (!parse(argc, argv, &s)) return 2;
-  const nabla_status status = run(&e, &s, &diag);
+  printer p = {0};
+  prompt from = {0};
+  const nabla_status status = run(&e, &s, &p, &from, &diag);
   engine_close(&e);
+  free(p.text);
+  free(from.ids);
   if (!status) return 0;
   char line[1200];
   nabla_diag_format(&diag, line, sizeof line);

@@ -258,6 +258,23 @@ expect 2 '3 and 2' "$run" many.mlir --entry sum --input 0=p.npy \
   --input 1=short.npy --output s.npy
 expect 2 'F64' "$run" many.mlir --entry silu --input 0=wide.npy
 expect 2 'is not given' "$run" linear.mlir --input x=x1.npy --input b=b.npy
+cat >all.mlir <<'END'
+func.func @f(%x: tensor<?x256xf32> {nabla.name = "x"}, %w: tensor<128x256xf32> {nabla.name = "a.w.weight"}) -> tensor<?x128xf32> {
+  %y = nabla.linear %x, %w : tensor<?x256xf32>, tensor<128x256xf32>
+  return %y : tensor<?x128xf32>
+}
+END
+expect 0 '' "$run" all.mlir --bind-all d.safetensors --input x=x3.npy -o all.npy
+expect 0 '' "$run" all.mlir --bind a.w.weight=d.safetensors:a.w.weight \
+  --input x=x3.npy --expect all.npy
+expect 2 "argument 'a.w.weight' takes F32" "$run" all.mlir \
+  --bind-all q.safetensors --input x=x3.npy
+expect 2 "1 differ" "$run" all.mlir --bind-all q.safetensors --input x=x3.npy
+sed 's/a.w.weight/other/' all.mlir >other.mlir
+expect 2 "tensor 'a.w.weight' is not used" "$run" other.mlir \
+  --bind-all d.safetensors --input x=x3.npy
+expect 2 "argument 'other' is not given" "$run" other.mlir \
+  --bind-all d.safetensors --input x=x3.npy
 expect 2 'which tensor' "$run" linear.mlir --bind w=q.safetensors
 expect 2 'a.w.weight' "$run" linear.mlir --bind "w=q.safetensors:a.w.weigth"
 expect 2 'F32' "$run" linear.mlir --bind "w=d.safetensors:a.w.weight"

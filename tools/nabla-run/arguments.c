@@ -7,6 +7,24 @@
 #include "tools/nabla-run/npy.h"
 #include "tools/nabla-run/run.h"
 
+/* The model at a path of `length` bytes, opened once. */
+static nabla_status open_model(run *r, const char *path, size_t length,
+                               nabla_model **out, nabla_diag *diag) {
+  for (size_t i = 0; i < r->model_count; i++)
+    if (strlen(r->models[i].path) == length &&
+        !memcmp(r->models[i].path, path, length))
+      return *out = r->models[i].model, NABLA_OK;
+  char *copy = strndup(path, length);
+  if (!copy) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a path");
+  const nabla_status status =
+      nabla_model_open(copy, &r->environment, out, diag);
+  if (status)
+    free(copy);
+  else
+    r->models[r->model_count++] = (run_model){copy, *out};
+  return status;
+}
+
 /* A rest of "FILE:TENSOR": names of tensors hold no ':', paths may. */
 static nabla_status find_weight(run *r, const run_pair *bind, nabla_weight *out,
                                 nabla_diag *diag) {
@@ -18,26 +36,10 @@ static nabla_status find_weight(run *r, const run_pair *bind, nabla_weight *out,
     nabla_diag_set_next(diag, "write --bind NAME=FILE:TENSOR");
     return status;
   }
-  size_t length = (size_t)(colon - bind->rest);
-  run_model *model = NULL;
-  for (size_t i = 0; i < r->model_count && !model; i++)
-    if (strlen(r->models[i].path) == length &&
-        !memcmp(r->models[i].path, bind->rest, length))
-      model = &r->models[i];
-  if (!model) {
-    char *path = strndup(bind->rest, length);
-    if (!path) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a path");
-    nabla_model *opened;
-    nabla_status status =
-        nabla_model_open(path, &r->environment, &opened, diag);
-    if (status) {
-      free(path);
-      return status;
-    }
-    model = &r->models[r->model_count++];
-    *model = (run_model){path, opened};
-  }
-  return nabla_model_find(model->model, colon + 1, out, diag);
+  nabla_model *model;
+  NABLA_TRY(
+      open_model(r, bind->rest, (size_t)(colon - bind->rest), &model, diag));
+  return nabla_model_find(model, colon + 1, out, diag);
 }
 
 /* Digits only: the place of an argument. */
@@ -57,7 +59,7 @@ static const char *argument_of(const run *r, const char *name) {
   return name;
 }
 
-static nabla_status bind_all(run *r, nabla_diag *diag) {
+static nabla_status bind_pairs(run *r, nabla_diag *diag) {
   for (size_t i = 0; i < r->settings->bind_count; i++) {
     const run_pair *bind = &r->settings->binds[i];
     nabla_weight weight;
@@ -70,11 +72,55 @@ static nabla_status bind_all(run *r, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+#define MOST_UNUSED 8 /* tensors that are named one by one */
+
+/* What does not fit, and tensors that no argument is named like. */
+static void report(void *self, nabla_bind_kind kind, const char *name,
+                   size_t length, const char *what) {
+  run *r = self;
+  char line[400];
+  if (kind == NABLA_BIND_MISSING)
+    (void)snprintf(line, sizeof line, "argument '%.200s' has no tensor", name);
+  else if (kind == NABLA_BIND_DIFFERS)
+    (void)snprintf(line, sizeof line, "%.300s", what);
+  else if (kind == NABLA_BIND_UNUSED && r->unused_named++ < MOST_UNUSED)
+    (void)snprintf(line, sizeof line, "note: tensor '%.*s' is not used",
+                   (int)(length < 200 ? length : 200), name);
+  else
+    return;
+  tool_say(r->tool, line);
+}
+
+/* Arguments of --bind before, so that they are not missing, and after, so that
+ * they count. */
+static nabla_status bind_all(run *r, nabla_diag *diag) {
+  const char *path = r->settings->bind_all;
+  const nabla_bind_options options = {
+      .struct_size = sizeof options, .report = report, .self = r};
+  nabla_bind_summary found;
+  NABLA_TRY(bind_pairs(r, diag));
+  if (!path) return NABLA_OK;
+  NABLA_TRY(open_model(r, path, strlen(path), &r->all, diag));
+  NABLA_TRY(nabla_executable_bind_model(r->executable, r->all, &options, &found,
+                                        diag));
+  if (r->unused_named > MOST_UNUSED) {
+    char line[80];
+    (void)snprintf(line, sizeof line, "note: and %zu more tensors",
+                   r->unused_named - MOST_UNUSED);
+    tool_say(r->tool, line);
+  }
+  r->bound_bytes = found.bound_bytes;
+  r->copied_bytes = found.copied_bytes;
+  return bind_pairs(r, diag);
+}
+
 static int is_bound(const run *r, const nabla_port *port) {
   for (size_t i = 0; i < r->settings->bind_count; i++)
     if (!strcmp(argument_of(r, r->settings->binds[i].name), port->name))
       return 1;
-  return 0;
+  return r->all &&
+         nabla_checkpoint_find(nabla_model_borrow_checkpoint(r->all),
+                               port->name, strlen(port->name)) != SIZE_MAX;
 }
 
 /* Index of the --input for an argument, or the number of inputs: its name
@@ -93,7 +139,8 @@ static nabla_status fail_missing(const nabla_port *port, nabla_diag *diag) {
   nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                                    "argument '%s' is not given", port->name);
   if (port->component_count)
-    nabla_diag_set_next(diag, "--bind %s=FILE:TENSOR", port->name);
+    nabla_diag_set_next(diag, "--bind %s=FILE:TENSOR, or --bind-all MODEL",
+                        port->name);
   else
     nabla_diag_set_next(diag, "--input %s=FILE.npy", port->name);
   return status;

@@ -80,6 +80,8 @@ static nabla_status set(void *self, size_t index, char *argument,
       return s->entry = argument, NABLA_OK;
     case OPTION_bind:
       return add_pair("bind", argument, s->binds, &s->bind_count, diag);
+    case OPTION_bind_all:
+      return s->bind_all = argument, NABLA_OK;
     case OPTION_input:
       return add_pair("input", argument, s->inputs, &s->input_count, diag);
     case OPTION_output:

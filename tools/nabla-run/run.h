@@ -7,7 +7,7 @@
 #include "tools/common/compile_options.h"
 #include "tools/common/tool.h"
 
-#define RUN_MAX_PORTS 256 /* arguments and results of a function */
+#define RUN_MAX_PORTS 1024 /* arguments and results of a function */
 
 /* "NAME=REST" of the command line, cut in place. */
 typedef struct run_pair {
@@ -16,6 +16,7 @@ typedef struct run_pair {
 
 typedef struct run_settings {
   const char *program, *entry, *cache;
+  const char *bind_all; /* a checkpoint, or NULL */
   run_pair binds[RUN_MAX_PORTS], inputs[RUN_MAX_PORTS];
   const char *outputs[RUN_MAX_PORTS], *expects[RUN_MAX_PORTS];
   size_t bind_count, input_count, output_count, expect_count;
@@ -47,8 +48,10 @@ typedef struct run {
   int is_saved;   /* the program is a saved one */
   double open_ms; /* that it took to open it    */
   const nabla_signature *function;
-  run_model models[RUN_MAX_PORTS];
+  run_model models[RUN_MAX_PORTS + 1];
   size_t model_count;
+  nabla_model *all;                  /* of --bind-all, one of those */
+  size_t unused_named;               /* tensors that it named       */
   nabla_dense inputs[RUN_MAX_PORTS]; /* of arguments that are not bound */
   size_t input_count;
   nabla_dense results[RUN_MAX_PORTS];
