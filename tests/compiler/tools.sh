@@ -323,5 +323,15 @@ for got, (code, out, err) in zip(runs, want):
     assert got[0] == code and out in got[1] and err in got[2], got
     assert bool(got[1]) == bool(out) and bool(got[2]) == bool(err), got
 END
+# a line that cannot be a command ends a batch, after those before it
+printf -- '--version\nmany.mlir\t-e\tnothing\0\t--json\n--version\n' >lines
+"$run" --batch <lines >out 2>err && fail 'a batch with a byte 0'
+grep -q 'byte 0, after 20 others' err || fail 'the error of a byte 0'
+[ "$(grep -c nabla-run out)" -eq 1 ] || fail 'what a batch runs before a byte 0'
+head -c 1048577 /dev/zero | tr '\0' x >lines
+"$run" --batch <lines >out 2>err && fail 'a batch with a long line'
+grep -q 'longer than 1048576 bytes' err || fail 'the error of a long line'
+printf -- '--version' | "$run" --batch >out || fail 'a line without an end'
+grep -q '^nabla-run ' out || fail 'what a line without an end runs'
 [ $failures -eq 0 ] || exit 1
 echo 'all as expected'

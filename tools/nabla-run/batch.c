@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -98,21 +100,39 @@ static nabla_status run_line(batch *b, char *line) {
   return report(b, status);
 }
 
+/* Reads a line, without its end, into LINE_MAX_BYTES + 1 bytes; *out_more is
+ * false at the end of the input. The last line needs no end. */
+static nabla_status read_line(const batch *b, char *line, bool *out_more) {
+  size_t size = 0;
+  int byte;
+  while ((byte = getc(stdin)) != EOF && byte != '\n') {
+    if (!byte)
+      return nabla_fail(b->diag, NABLA_INVALID_ARGUMENT,
+                        "a line has a byte 0, after %zu others: no argument "
+                        "can hold it",
+                        size);
+    if (size == LINE_MAX_BYTES)
+      return nabla_fail(b->diag, NABLA_TOO_LARGE,
+                        "a line is longer than %zu bytes", LINE_MAX_BYTES);
+    line[size++] = (char)byte;
+  }
+  line[size] = '\0';
+  *out_more = byte != EOF || size;
+  return ferror(stdin) ? fail_system(b, "read a line") : NABLA_OK;
+}
+
 static nabla_status run_lines(batch *b) {
-  char *line = NULL;
-  size_t room = 0;
+  bool more = true;
   nabla_status status = NABLA_OK;
+  char *line = malloc(LINE_MAX_BYTES + 1);
+  if (!line)
+    return nabla_fail(b->diag, NABLA_NO_MEMORY, "no memory for a line");
   /* what is read ahead would be read again by each process */
   setvbuf(stdin, NULL, _IONBF, 0);
-  for (ssize_t size; !status && (size = getline(&line, &room, stdin)) >= 0;) {
-    if (size && line[size - 1] == '\n') line[--size] = '\0';
-    status = (size_t)size > LINE_MAX_BYTES
-                 ? nabla_fail(b->diag, NABLA_TOO_LARGE,
-                              "a line of %zd bytes; the limit is %zu", size,
-                              LINE_MAX_BYTES)
-                 : run_line(b, line);
+  while (!status && more) {
+    status = read_line(b, line, &more);
+    if (!status && more) status = run_line(b, line);
   }
-  if (!status && ferror(stdin)) status = fail_system(b, "read a line");
   free(line);
   return status;
 }

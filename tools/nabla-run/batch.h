@@ -8,7 +8,9 @@
  * `command` for each in a process of its own; `name` is its argv[0]. Prints for
  * each a line "EXIT BYTES BYTES", then its standard output and its standard
  * error, so many bytes; EXIT is below zero when a signal ended it.
- * @return NABLA_IO, NABLA_NO_MEMORY, NABLA_TOO_LARGE: a line of above 1 MiB */
+ * The last line needs no end.
+ * @return NABLA_IO, NABLA_NO_MEMORY; NABLA_TOO_LARGE: a line of above 1 MiB;
+ *         NABLA_INVALID_ARGUMENT: a line with a byte 0. Both end the batch. */
 NABLA_MUST_USE nabla_status run_batch(char *name,
                                       int (*command)(int argc, char **argv),
                                       nabla_diag *diag);
