@@ -51,6 +51,20 @@ class Numbers:
         self.offset_dims = sorted(int(i) for i in rng.permutation(
             rank_out)[:len(self.box)])
 
+    @classmethod
+    def of_rows(cls, rng, dims):
+        """Each index takes one row of a table, as embeddings do."""
+        self = cls.__new__(cls)
+        self.rank, self.collapsed, self.index_map = len(dims), [0], [0]
+        self.input_batching, self.indices_batching = [], []
+        self.box = list(range(1, self.rank))
+        self.index_shape = tuple(
+            int(n) for n in rng.integers(1, 9, rng.integers(1, 3)))
+        self.vector_dim, self.batch = len(self.index_shape), list(self.index_shape)
+        self.sizes = [1] + list(dims[1:])
+        self.offset_dims = [len(self.batch) + i for i in range(self.rank - 1)]
+        return self
+
     def text(self):
         out = "offset_dims = %s" % self.offset_dims
         if self.collapsed:

@@ -43,8 +43,11 @@ def contract(x, y, parts):
     total = dot(np.abs(x.data), np.abs(y.data))
     carried = dot(np.abs(x.data), y.err) + dot(x.err, np.abs(y.data))
     carried = carried + dot(x.err, y.err)
-    if not lhs and not carried.any():
-        return settle(x.kind, want, 0.0)  # one rounding
+    if not lhs and x.packed is None and y.packed is None:
+        # einsum adds to 0, which takes the sign from a product of -0
+        want = np.copysign(want, dot(*(np.copysign(1.0, v.data) for v in (x, y))))
+        if not carried.any():
+            return settle(x.kind, want, 0.0)  # one rounding
     return summed(x.kind, want, carried, total, terms,
                   is_grid(x.data, y.data))
 
@@ -66,7 +69,7 @@ def plan_dot(b):
         x.rank > 1 and b.rng.random() < 0.15)
     order = [int(n) for n in b.rng.permutation(x.rank)]
     lhs, rest = order[:count], order[count:]
-    batches = rest[:1] if rest and b.rng.random() < 0.25 else []
+    batches = rest[:int(b.rng.integers(1, 3))] if b.rng.random() < 0.3 else []
     more = [int(b.rng.choice(b.sizes)) for _ in range(int(b.rng.integers(3)))]
     shape = [x.shape[n] for n in batches + lhs] + more
     places = [int(n) for n in b.rng.permutation(len(shape))]
@@ -320,22 +323,82 @@ def plan_rope(b):
     return [i], make
 
 
-def attended(q, k, v, causal, scale):
+def attended(q, k, v, seen, scale, mask):
+    """`seen`: which keys count for which query; `mask`: added to scores."""
     u = unit(q.kind)
-    kt, ekt = (np.swapaxes(a, -1, -2) for a in (k.data, k.err))
-    scores = q.data @ kt * scale
-    off = (np.abs(q.data) @ ekt + q.err @ np.abs(kt) + q.err @ ekt) * scale
-    off = off + (q.shape[-1] + 20) * u * scale * (np.abs(q.data) @ np.abs(kt))
-    off = off + 2 * u * np.abs(scores)
-    t, s = scores.shape[-2:]
-    if causal:
-        seen = np.arange(s)[None, :] - s <= np.arange(t)[:, None] - t
-        scores = np.where(seen, scores, -np.inf)
+    a, ea, b, eb = q.data, q.err, v.data, v.err
+    kt, ekt = (np.swapaxes(each, -1, -2) for each in (k.data, k.err))
+    if q.rank > 2:
+        kt, ekt, b, eb = (np.repeat(each, q.shape[0] // k.shape[0], 0)
+                          for each in (kt, ekt, b, eb))
+    scores = a @ kt * scale
+    off = (np.abs(a) @ ekt + ea @ np.abs(kt) + ea @ ekt) * scale
+    off = off + (q.shape[-1] + 20) * u * scale * (np.abs(a) @ np.abs(kt))
+    if mask is not None:
+        scores, off = scores + mask.data, off + mask.err
+        off = off + 2 * u * np.abs(mask.data)
+    off = np.where(seen, off + 2 * u * np.abs(scores), 0)
+    scores = np.where(seen, scores, -np.inf)
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
-    relative = np.expm1(2 * off.max(axis=-1, keepdims=True)) + (s + 24) * u
-    size = p @ (np.abs(v.data) + v.err)
-    return p @ v.data, relative * size * 1.01 + p @ v.err + 1e-300
+    relative = np.expm1(2 * off.max(axis=-1, keepdims=True)) + (
+        scores.shape[-1] + 24) * u
+    return p @ b, relative * (p @ (np.abs(b) + eb)) * 1.01 + p @ eb + 1e-300
+
+
+class Masks:
+    """What hides keys of attention: a tensor, a number of keys, the order."""
+
+    def __init__(self, b, x, s):
+        rng, t = b.rng, x.shape[-2]
+        self.causal = rng.random() < 0.4 and s >= t
+        self.keys = int(rng.integers(t if self.causal else 1, s + 3)) if (
+            rng.random() < 0.4) else None
+        self.truth, self.id = None, []
+        shape = x.shape[:-1] + (s,)
+        shape = shape[-2:] if rng.random() < 0.5 else shape
+        how = rng.random()
+        if how < 0.3:  # the first key counts
+            self.truth = (rng.random(shape) < 0.7) | (np.arange(s) == 0)
+        elif how < 0.5:
+            self.id = [b.of_shape(shape, x.kind, packed=False, static=True)]
+
+    def operands(self, f, mask):
+        text = ""
+        if mask:
+            text += " mask(%s : %s)" % (mask[0].name, mask[0].type())
+        elif self.truth is not None:
+            text += " mask(%s : %s)" % f.argument(self.truth)
+        if self.keys is not None:
+            text += " keys(%s : %s)" % f.argument(np.array(self.keys, np.int32))
+        return text
+
+    def queries(self, q, mask):
+        """The number of queries, where a type tells it."""
+        if self.truth is not None:
+            return self.truth.shape[-2]
+        return mask[0].dims[-2] if mask else q.dims[-2]
+
+    def seen(self, t, s):
+        n = s if self.keys is None else min(self.keys, s)
+        seen = np.broadcast_to(np.arange(s) < n, (t, s))
+        if self.causal:
+            seen = seen & (np.arange(s)[None] - n <= np.arange(t)[:, None] - t)
+        return seen if self.truth is None else seen & self.truth
+
+
+def fits_attention(q, k, v, mask, fused):
+    """Whether these are operands of one attention."""
+    if len({x.kind for x in (q, k, v, *mask)}) > 1 or not q.data.size or (
+            q.rank not in (2, 3)) or k.rank != q.rank or v.rank != q.rank:
+        return False
+    if k.shape[-1] != q.shape[-1] or v.shape[:-1] != k.shape[:-1] or (
+            q.rank > 2 and q.shape[0] % k.shape[0]):
+        return False
+    if None in q.dims[:-2] + q.dims[-1:] + k.dims + v.dims:
+        return False
+    given = (q, k, v, *mask)
+    return not fused or q.kind == "f32" and all(x.packed is None for x in given)
 
 
 def attention_plan(name):
@@ -346,31 +409,35 @@ def attention_plan(name):
         i = b.pick(lambda v: v.is_float and v.rank in (2, 3) and v.data.size and (
             not fused or v.kind == "f32" and v.packed is None))
         x = b.value(i)
-        s, e = (int(b.rng.integers(1, 6)) for _ in range(2))
-        causal = b.rng.random() < 0.4 and s >= x.shape[-2]
+        s, e = (int(b.rng.integers(1, most)) for most in (
+            20 if b.rng.random() < 0.3 else 6, 6))
+        heads = x.shape[:-2]
+        if heads and b.rng.random() < 0.5:  # several heads of q share one
+            heads = (int(b.rng.choice([n for n in range(1, heads[0] + 1)
+                                       if heads[0] % n == 0])),)
         dense = {"packed": False} if fused else {}
-        j = b.of_shape(x.shape[:-2] + (s, x.shape[-1]), x.kind, static=True, **dense)
-        k = b.of_shape(x.shape[:-2] + (s, e), x.kind, static=True, **dense)
+        j = b.of_shape(heads + (s, x.shape[-1]), x.kind, static=True, **dense)
+        k = b.of_shape(heads + (s, e), x.kind, static=True, **dense)
+        masks = Masks(b, x, s)
+        shape, mask_shape = x.shape, [b.value(n).shape for n in masks.id]
 
-        def make(f, q, k, v):
-            if len({q.kind, k.kind, v.kind}) > 1 or not q.data.size or (
-                    q.rank not in (2, 3) or k.shape[:-2] != q.shape[:-2] or
-                    v.shape[:-1] != k.shape[:-1] or k.shape[-1] != q.shape[-1] or
-                    k.rank != q.rank or (causal and k.shape[-2] < q.shape[-2])):
+        def make(f, q, k, v, *mask):
+            if q.shape != shape or [m.shape for m in mask] != mask_shape or (
+                    k.shape[-2:-1] != (s,)) or any(
+                        None in m.dims or m.packed is not None for m in mask) or (
+                            not fits_attention(q, k, v, mask, fused)):
                 raise Reject
-            if None in q.dims[:-2] + q.dims[-1:] + k.dims + v.dims:
-                raise Reject
-            if fused and (q.kind != "f32" or
-                          any(x.packed is not None for x in (q, k, v))):
-                raise Reject
+            text = masks.operands(f, mask)
             with np.errstate(all="ignore"):
-                out = settle(q.kind, *attended(q, k, v, causal, 0.5))
-            return result(f, "nabla.%s %s, %s, %s scale = 0.5%s : %s, %s, %s"
-                          % (name, q.name, k.name, v.name,
-                             " causal" if causal else "",
-                             q.type(), k.type(), v.type()), q.kind,
-                          q.dims[:-1] + v.dims[-1:], out)
-        return [i, j, k], make
+                out = settle(q.kind, *attended(
+                    q, k, v, masks.seen(*q.shape[-2:-1], s), 0.5,
+                    mask[0] if mask else None))
+            return result(f, "nabla.%s %s, %s, %s%s scale = 0.5%s : %s, %s, %s" % (
+                name, q.name, k.name, v.name, text,
+                " causal" if masks.causal else "",
+                q.type(), k.type(), v.type()), q.kind,
+                q.dims[:-2] + (masks.queries(q, mask),) + v.dims[-1:], out)
+        return [i, j, k] + masks.id, make
     return plan
 
 

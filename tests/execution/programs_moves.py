@@ -343,7 +343,9 @@ def gather_plan(name):
         i = b.pick(lambda v: (v.packed is not None and v.packed.index is not None
                               ) if fused else True)
         x = b.value(i)
-        numbers = gather_ops.Numbers(b.rng, x.shape)
+        rows = x.rank > 1 and x.shape[0] and b.rng.random() < 0.4
+        numbers = (gather_ops.Numbers.of_rows if rows else gather_ops.Numbers)(
+            b.rng, x.shape)
         indices = gather_ops.some_indices(b.rng, numbers, x.shape)
         shape = x.shape
 

@@ -7,10 +7,10 @@ usage: programs_random.py DRIVER COUNT [FIRST] [--show]
 Weights of the generator: OPS below; a second operand is an earlier value of its
 shape in six of ten, else a new argument, packed in a quarter where it can be;
 eight of ten picks are results of the last operation; a dimension is `?` in a
-fifth, rank 0 stands for a tenth, a size of 0 for one program in eight. Element
-types: programs_leaves.py. Bounds: programs_values.py. Programs are compiled
-under the policies off and warn, and error where all operands are dense, in
-numerics f32, with 1 or 2 threads.
+fifth, rank 0 stands for a tenth, a size of 0 for one program in eight, one of
+40 to 130 for one in four. Element types: programs_leaves.py. Bounds:
+programs_values.py. Programs are compiled under the policies off and warn, and
+error where all operands are dense, in numerics f32, with 1 or 2 threads.
 
 A program that fails is made as small as it can be: operations are left out, or
 replaced by arguments of what they would have given. NABLA_TEST_SEED is the
@@ -41,7 +41,8 @@ OPS = {"dot_general": 14, "reduce": 10, "broadcast_in_dim": 12, "add": 4, "mul":
        "transpose": 3, "reshape": 3, "convert": 3, "slice": 2, "select": 2,
        "cond": 2, "scan": 2, "while": 2, "call": 2, "linear": 2, "sub": 2,
        "div": 2, "maximum": 2, "compare": 2, "concatenate": 2, "gather": 2,
-       "materialize": 2, "quantize": 2, "pack": 0, "condition": 0}
+       "materialize": 2, "quantize": 2, "attention": 3, "fused_attention": 2,
+       "pack": 0, "condition": 0}
 SAFETENSORS = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16",
                "i64": "I64", "i32": "I32", "i8": "I8", "ui8": "U8",
                "i1": "BOOL"}
@@ -93,6 +94,8 @@ class Build:
         self.f, self.steps, self.values = Program(name), [], []
         some = [int(n) for n in self.rng.choice([1, 2, 3, 4, 5, 8, 16, 33], 3)]
         self.sizes = some + [16] * (self.rng.random() < 0.5)
+        if self.rng.random() < 0.25:  # several vectors, and the rest of one
+            self.sizes.append(int(self.rng.integers(40, 131)))
         if self.rng.random() < 0.12:
             self.sizes.append(0)
         self.unknown = 0.2 if self.rng.random() < 0.6 else 0.0
@@ -102,7 +105,10 @@ class Build:
 
     def shape(self):
         rank = int(self.rng.choice([0, 1, 2, 3, 4], p=[.1, .25, .4, .2, .05]))
-        return tuple(int(self.rng.choice(self.sizes)) for _ in range(rank))
+        sizes = [int(self.rng.choice(self.sizes)) for _ in range(rank)]
+        while np.prod(sizes) > 20000:
+            sizes.pop()
+        return tuple(sizes)
 
     def hidden(self, rank):
         return [i for i in range(rank) if self.rng.random() < self.unknown]
