@@ -11,6 +11,8 @@ from harness import np, Function, tensor_type
 import arrays
 import shape_limits
 from arrays import packed
+from dense_ops import silu
+from math_ops import gelu
 
 f32 = np.float32
 USAGE, INPUT, IO, MEMORY = 2, 3, 4, 5
@@ -410,6 +412,23 @@ def check_one_weight(s, f, program, name, path):
     refuse(s, "a short file", bound(good), INPUT)
 
 
+def check_repeated(s):
+    """A formula of rows that are repeated is compiled in time, with marks of
+    nabla-scalar-loops."""
+    x = np.linspace(-3, 3, 4).reshape(4, 1)
+    f = Function("repeated")
+    name, _ = f.argument(x)
+    text = "tensor<4x64xf64>"
+    y = f.op("nabla.broadcast_in_dim %s dims = [0, 1] : tensor<4x1xf64> -> %s" % (
+        name, text))
+    for op in ("gelu", "silu"):
+        y = f.op("nabla.%s %s : %s" % (op, y, text))
+    want = silu(np.asarray(gelu(x), np.float64), "f64")[0]
+    want = np.broadcast_to(want, (4, 64))
+    f.give(y, text, harness.close(want, 1e-14, "f64"))
+    s.check(s.write(f.text()), f)
+
+
 def test(s):
     rng = np.random.default_rng(harness.seed())
     check_arguments(s)
@@ -417,6 +436,7 @@ def test(s):
     check_sizes(s, rng)
     shape_limits.check_computed(s, refuse)
     check_math(s)
+    check_repeated(s)
     check_weights(s, rng)
 
 

@@ -46,6 +46,22 @@ bool nabla_block_index_init(nabla_block_index *index, MlirBlock block) {
   return true;
 }
 
+static bool is_any(MlirOperation op) { return !mlirOperationIsNull(op); }
+
+bool nabla_block_index_init_inside(nabla_block_index *index,
+                                   MlirOperation root) {
+  *index = (nabla_block_index){0};
+  nabla_op_list list = nabla_ops_collect(root, is_any);
+  size_t slots = 16;
+  while (slots < 2 * list.count) slots *= 2;
+  index->ops = list.ops;
+  index->slots = list.failed ? NULL : calloc(slots, sizeof *index->slots);
+  if (!index->slots) return false;
+  index->mask = slots - 1;
+  while (index->count < list.count) insert(index, index->count++);
+  return true;
+}
+
 void nabla_block_index_deinit(nabla_block_index *index) {
   free(index->ops);
   free(index->slots);

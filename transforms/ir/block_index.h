@@ -1,4 +1,5 @@
-/* The operations of a block by number, and the number of an operation. */
+/* The operations of a block, or inside of an operation, by number, and the
+ * number of an operation. */
 #ifndef NABLA_TRANSFORMS_IR_BLOCK_INDEX_H
 #define NABLA_TRANSFORMS_IR_BLOCK_INDEX_H
 
@@ -14,6 +15,10 @@ typedef struct nabla_block_index {
 
 /* Returns false if out of memory. Deinitialize in both cases. */
 bool nabla_block_index_init(nabla_block_index *index, MlirBlock block);
+/* The same of all operations inside of `root`, and `root` itself, each after
+ * those that it contains. */
+bool nabla_block_index_init_inside(nabla_block_index *index,
+                                   MlirOperation root);
 void nabla_block_index_deinit(nabla_block_index *index);
 
 /* Returns the number of the operation of the block that is `op` or contains it;
