@@ -123,10 +123,56 @@ void tokenizer_file_sentencepiece(tokenizer_file *out, int is_unigram) {
                                     2, "", 0);
 }
 
+const char tokenizer_file_llama2[] =
+    ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
+    "\"Prepend\",\"prepend\":\"\u2581\"},{\"type\":\"Replace\",\"pattern\":{"
+    "\"String\":\" \"},\"content\":\"\u2581\"}]},\"added_tokens\":[{\"id\":1,"
+    "\"content\":\"<s>\",\"special\":true,\"normalized\":false},{\"id\":400,"
+    "\"content\":\"[x]\",\"lstrip\":true,\"normalized\":true}],"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
+    "\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":"
+    "\"A\",\"type_id\":0}}],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\","
+    "\"ids\":[1],\"tokens\":[\"<s>\"]}}},\"decoder\":{\"type\":\"Sequence\","
+    "\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"},"
+    "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{"
+    "\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}";
+
+static void put_text(tokenizer_file *out, const char *text) {
+  put(out, text, strlen(text));
+}
+
+void tokenizer_file_json(tokenizer_file *out, const char *more,
+                         const char *model) {
+  static const char *const first[] = {"<unk>", "<s>", "</s>"};
+  out->size = 0;
+  put_text(out,
+           "{\"version\":\"1.0\",\"model\":{\"type\":\"BPE\",\"unk_token\":"
+           "\"<unk>\",\"byte_fallback\":true,\"vocab\":{");
+  for (uint32_t id = 0; id < VOCABULARY_SIZE; id++) {
+    char text[16], row[40];
+    text_of(id, text);
+    const char *piece = id < BYTE ? first[id] : text;
+    (void)snprintf(row, sizeof row, "%s\"%s%s\":%u", id ? "," : "",
+                   *piece == ' ' ? "\u2581" : "",
+                   *piece == ' ' ? piece + 1 : piece, id);
+    put_text(out, row);
+  }
+  put_text(out,
+           "},\"merges\":[[\"\u2581\",\"a\"],\"b c\",\"a b\",\"\u2581 b\"]");
+  put_text(out, model);
+  put_text(out, "}");
+  put_text(out, more);
+  put_text(out, "}");
+}
+
 const char *tokenizer_file_make(size_t index, tokenizer_file *out) {
   if (!index) {
     tokenizer_file_llama2c(out);
     return "tokenizer.bin";
+  }
+  if (index == 3) {
+    tokenizer_file_json(out, tokenizer_file_llama2, "");
+    return "tokenizer.json";
   }
   tokenizer_file_sentencepiece(out, index == 2);
   return "tokenizer.model";

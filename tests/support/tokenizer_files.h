@@ -41,8 +41,17 @@ void tokenizer_file_sentencepiece_with(tokenizer_file *out, const void *trainer,
                                        size_t trainer_size, const void *model,
                                        size_t model_size);
 
+/* A tokenizer.json with the same pieces, merges in the order of their scores,
+ * and U+2581 for spaces; `more` are further members of the object, "" or text
+ * that begins with a comma, and `model` those of the model. */
+void tokenizer_file_json(tokenizer_file *out, const char *more,
+                         const char *model);
+
+/* Members that make it like Llama 2's. */
+extern const char tokenizer_file_llama2[];
+
 /* Makes file `index` of TOKENIZER_FILES, one of each kind; returns its name. */
-#define TOKENIZER_FILES 3
+#define TOKENIZER_FILES 4
 const char *tokenizer_file_make(size_t index, tokenizer_file *out);
 
 #endif

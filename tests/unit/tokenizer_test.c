@@ -325,6 +325,122 @@ Test(tokenizer, refused_sentencepiece_models) {
   }
 }
 
+static nabla_status open_json(const char *more, const char *model,
+                              nabla_tokenizer **out, nabla_diag *diag) {
+  tokenizer_file file;
+  tokenizer_file_json(&file, more, model);
+  return open_bytes("tokenizer.json", file.bytes, file.size, out, diag);
+}
+
+static nabla_tokenizer *open_good_json(const char *more) {
+  nabla_tokenizer *tokenizer = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  cr_assert_eq(open_json(more, "", &tokenizer, &diag), NABLA_OK, "%s",
+               diag.what);
+  return tokenizer;
+}
+
+Test(tokenizer, json_like_llama_2) {
+  nabla_tokenizer *tokenizer = open_good_json(tokenizer_file_llama2);
+  static const uint32_t abc[] = {BOS, SPACE_A, BC};
+  static const uint32_t wide[] = {SPACE, BYTE + 0xc3, BYTE + 0xa9, SPACE_A};
+  static const uint32_t wrong[] = {BYTE + 'x', BYTE + 0xff, SPACE_A};
+  expect_ids(tokenizer, "abc", NABLA_ENCODE_ADD_SPECIAL, abc, COUNT(abc));
+  expect_ids(tokenizer, "\xc3\xa9 a", NABLA_ENCODE_PLAIN, wide, COUNT(wide));
+  expect_text(tokenizer, wide, COUNT(wide), NABLA_DECODE_PLAIN, "\xc3\xa9 a");
+  expect_text(tokenizer, abc, COUNT(abc), NABLA_DECODE_PLAIN, "<s> abc");
+  expect_text(tokenizer, abc, COUNT(abc), NABLA_DECODE_SKIP_SPECIAL, "abc");
+  /* A run of bytes is UTF-8 as a whole or not at all. */
+  expect_text(tokenizer, wrong, COUNT(wrong), NABLA_DECODE_PLAIN,
+              "\xef\xbf\xbd\xef\xbf\xbd a");
+  cr_expect_eq(nabla_tokenizer_size(tokenizer), 401);
+  cr_expect_null(nabla_tokenizer_piece(tokenizer, 399, NULL));
+  cr_expect_eq(nabla_tokenizer_roles(tokenizer).bos, BOS);
+  nabla_tokenizer_close(tokenizer);
+}
+
+Test(tokenizer, special_tokens_are_text_unless_they_are_parsed) {
+  nabla_tokenizer *tokenizer = open_good_json(tokenizer_file_llama2);
+  static const uint32_t parsed[] = {SPACE_A, BOS, SPACE_B};
+  static const uint32_t text[] = {SPACE_A, BYTE + '<', BYTE + 's', BYTE + '>',
+                                  B};
+  expect_ids(tokenizer, "a<s>b", NABLA_ENCODE_PARSE_SPECIAL, parsed,
+             COUNT(parsed));
+  expect_ids(tokenizer, "a<s>b", NABLA_ENCODE_PLAIN, text, COUNT(text));
+  nabla_tokenizer_close(tokenizer);
+}
+
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+
+Test(tokenizer, refused_json) {
+  static const struct {
+    const char *more, *model, *what;
+    nabla_status status;
+  } cases[] = {
+      {"", ",\"type\":\"Unigram\"", "model.type", NABLA_UNSUPPORTED},
+      {"", ",\"dropout\":0.1", "model.dropout", NABLA_UNSUPPORTED},
+      {"", ",\"end_of_word_suffix\":\"</w>\"", "end_of_word",
+       NABLA_UNSUPPORTED},
+      {"", ",\"unk_token\":\"<what>\"", "unk_token", NABLA_CORRUPT},
+      {"", ",\"merges\":[[\"a\",\"c\"]]", "model.merges", NABLA_CORRUPT},
+      {"", ",\"merges\":[\"a b c\"]", "two pieces", NABLA_CORRUPT},
+      {"", ",\"merges\":[3]", "neither a line", NABLA_CORRUPT},
+      {"", ",\"vocab\":{\"a\":4000000}", "at most", NABLA_TOO_LARGE},
+      {"", ",\"vocab\":{\"q\":5}", "two pieces have the id 5", NABLA_CORRUPT},
+      {"", ",\"vocab\":{\"a\":300}", "are equal", NABLA_CORRUPT},
+      {",\"version\":\"2.0\"", "", "version", NABLA_UNSUPPORTED},
+      {",\"normalizer\":{\"type\":\"NFKC\"}", "", "normalizer: NFKC",
+       NABLA_UNSUPPORTED},
+      {",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" +\"},"
+       "\"content\":\" \"}",
+       "", "normalizer: Replace", NABLA_UNSUPPORTED},
+      {",\"pre_tokenizer\":{\"type\":\"Digits\"}", "", "pre_tokenizer: Digits",
+       NABLA_UNSUPPORTED},
+      {",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x\"},"
+       "\"behavior\":\"Isolated\"}",
+       "", "pattern is not", NABLA_UNSUPPORTED},
+      {",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":"
+       "[" BYTE_LEVEL "," BYTE_LEVEL "]}",
+       "", "not the last", NABLA_UNSUPPORTED},
+      {",\"decoder\":{\"type\":\"WordPiece\"}", "", "decoder: WordPiece",
+       NABLA_UNSUPPORTED},
+      {",\"post_processor\":{\"type\":\"BertProcessing\"}", "",
+       "BertProcessing", NABLA_UNSUPPORTED},
+      {",\"added_tokens\":[{\"id\":5,\"content\":\"q\"}]", "",
+       "not the piece of its id", NABLA_CORRUPT},
+      {",\"added_tokens\":[{\"id\":500,\"content\":\"q\",\"single_word\":true}"
+       "]",
+       "", "single_word", NABLA_UNSUPPORTED},
+      {",\"added_tokens\":[{\"content\":\"q\"}]", "", "without id",
+       NABLA_CORRUPT},
+      {",", "", "key", NABLA_CORRUPT},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    nabla_tokenizer *tokenizer = NULL;
+    nabla_diag diag = NABLA_DIAG_INIT;
+    const nabla_status status =
+        open_json(cases[i].more, cases[i].model, &tokenizer, &diag);
+    cr_expect_eq(status, cases[i].status, "%zu: %s", i, diag.what);
+    cr_expect(strstr(diag.what, cases[i].what), "%zu: %s", i, diag.what);
+    cr_expect(strstr(diag.file, "tokenizer.json"));
+    if (!status) nabla_tokenizer_close(tokenizer);
+  }
+}
+
+/* Without pieces for unknown characters nothing is dropped silently. */
+Test(tokenizer, characters_that_the_file_lacks_are_refused) {
+  nabla_tokenizer *tokenizer = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_token_list list;
+  cr_assert_eq(open_json("", ",\"unk_token\":\"\",\"byte_fallback\":false",
+                         &tokenizer, &diag),
+               NABLA_OK, "%s", diag.what);
+  cr_expect_eq(nabla_tokenizer_encode(tokenizer, "az", 2, 0, &list, &diag),
+               NABLA_UNSUPPORTED);
+  cr_expect(strstr(diag.what, "\"z\""), "%s", diag.what);
+  nabla_tokenizer_close(tokenizer);
+}
+
 /* Opens, encodes and decodes with allocation `fail_at` failing. */
 static nabla_status use(const char *path, failing_allocator *memory) {
   const nabla_environment environment = {.allocator = &memory->allocator};
