@@ -40,6 +40,38 @@ func.func @open(%q: tensor<4x?x16xf32>, %k: tensor<2x?x16xbf16>, %v: tensor<2x?x
 
 // -----
 
+// A layer and the first keys of a cache are read where they are, with strides.
+// CHECK-LABEL: func.func private @nabla_attention_F32_F32_64x64_one
+// CHECK-SAME: tensor<8x300x64xf32> {bufferization.buffer_layout = strided<[?, ?, 1], offset: ?>}
+// CHECK: memref.extract_strided_metadata
+// CHECK-LABEL: func.func @part(
+// CHECK: %[[K:.*]] = tensor.extract_slice %arg1[1, 0, 0, 0] [1, 8, 300, 64] [1, 1, 1, 1] : tensor<4x8x512x64xf32> to tensor<8x300x64xf32>
+// CHECK: %[[V:.*]] = tensor.extract_slice %arg1[1, 0, 0, 0]
+// CHECK: call @nabla_attention{{.*}}(%arg0, %[[K]], %[[V]])
+func.func @part(%q: tensor<8x1x64xf32>, %c: tensor<4x8x512x64xf32>) -> tensor<8x1x64xf32> {
+  %l = nabla.slice %c starts = [1, 0, 0, 0] limits = [2, 8, 300, -1] : tensor<4x8x512x64xf32>
+  %k = nabla.reshape %l : tensor<1x8x300x64xf32> -> tensor<8x300x64xf32>
+  %y = nabla.fused_attention %q, %k, %k : tensor<8x1x64xf32>, tensor<8x300x64xf32>, tensor<8x300x64xf32>
+  return %y : tensor<8x1x64xf32>
+}
+
+// -----
+
+// Every second key is no part with neighbours, nor is a reshape of other
+// dimensions than of 1.
+// CHECK-LABEL: func.func @no_part(
+// CHECK-NOT: tensor.extract_slice
+// CHECK: return
+func.func @no_part(%q: tensor<8x1x64xf32>, %c: tensor<8x512x64xf32>, %d: tensor<16x256x64xf32>) -> tensor<8x1x64xf32> {
+  %k = nabla.slice %c starts = [0, 0, 0] limits = [8, 512, 64] strides = [1, 2, 1] : tensor<8x512x64xf32>
+  %p = nabla.slice %d starts = [0, 0, 0] limits = [16, 128, 64] : tensor<16x256x64xf32>
+  %v = nabla.reshape %p : tensor<16x128x64xf32> -> tensor<8x256x64xf32>
+  %y = nabla.fused_attention %q, %k, %v : tensor<8x1x64xf32>, tensor<8x256x64xf32>, tensor<8x256x64xf32>
+  return %y : tensor<8x1x64xf32>
+}
+
+// -----
+
 // Two operations with the same types share the function and the kernels.
 // CHECK-COUNT-1: func.func private @nabla_attention_F32_F32_8x8_
 // CHECK-NOT: func.func private @nabla_attention

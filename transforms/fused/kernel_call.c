@@ -17,13 +17,16 @@ void nabla_kernel_args_add_component(nabla_kernel_args *w, MlirType type,
   w->args[w->components++] = arg;
 }
 
-/* Components may be a part of others, a slice that a scan takes: their buffers
- * begin anywhere. All else begins where its memory does. */
-static void add_layout(nabla_text *text, MlirType tensor) {
+/* Layouts of arguments. Components may be a part of others, a slice that a scan
+ * takes: their buffers begin anywhere. All else begins where its memory does,
+ * unless it may have strides. */
+typedef enum layout { WHOLE, ANYWHERE, STRIDED } layout;
+
+static void add_layout(nabla_text *text, MlirType tensor, layout how) {
   intptr_t rank = mlirShapedTypeGetRank(tensor);
   nabla_text_add(text, "strided<[");
   for (intptr_t i = 0; i < rank; i++) {
-    int64_t stride = 1;
+    int64_t stride = how == STRIDED && i + 1 < rank ? -1 : 1;
     for (intptr_t d = i + 1; d < rank && stride >= 0; d++) {
       int64_t size = mlirShapedTypeGetDimSize(tensor, d);
       if (nabla_is_dynamic(size) ||
@@ -39,11 +42,12 @@ static void add_layout(nabla_text *text, MlirType tensor) {
   nabla_text_add(text, "], offset: ?>");
 }
 
-static bool is_component(const nabla_kernel_args *w, intptr_t argument) {
-  return argument >= 1 && argument <= w->components;
+static layout layout_of(const nabla_kernel_args *w, intptr_t argument) {
+  if (w->is_strided[argument]) return STRIDED;
+  return argument >= 1 && argument <= w->components ? ANYWHERE : WHOLE;
 }
 
-static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
+static void add_memref(nabla_text *text, MlirType tensor, layout how) {
   nabla_text_add(text, "memref<");
   for (intptr_t i = 0; i < mlirShapedTypeGetRank(tensor); i++) {
     int64_t dim = mlirShapedTypeGetDimSize(tensor, i);
@@ -53,23 +57,23 @@ static void add_memref(nabla_text *text, MlirType tensor, bool anywhere) {
       nabla_text_add(text, "%lldx", (long long)dim);
   }
   nabla_text_add_type(text, mlirShapedTypeGetElementType(tensor));
-  if (anywhere) {
+  if (how != WHOLE) {
     nabla_text_add(text, ", ");
-    add_layout(text, tensor);
+    add_layout(text, tensor, how);
   }
   nabla_text_add(text, ">");
 }
 
 /* Adds to the address %pWORD the offset at which `buffer` begins. */
 static void add_offset(const nabla_kernel_args *w, int arg, const char *buffer,
-                       MlirType tensor) {
+                       MlirType tensor, layout how) {
   MlirType element = mlirShapedTypeGetElementType(tensor);
   int bytes = mlirTypeIsAF32(element) ? 4 : mlirTypeIsAInteger(element) ? 1 : 2;
   int rank = (int)mlirShapedTypeGetRank(tensor);
   nabla_text_add(w->text,
                  "  %%m%d:%d = memref.extract_strided_metadata %%%s : ", arg,
                  2 + 2 * rank, buffer);
-  add_memref(w->text, tensor, true);
+  add_memref(w->text, tensor, how);
   nabla_text_add(w->text, " -> memref<");
   nabla_text_add_type(w->text, element);
   nabla_text_add(w->text, ">, index");
@@ -83,16 +87,16 @@ static void add_offset(const nabla_kernel_args *w, int arg, const char *buffer,
 }
 
 static void add_address(const nabla_kernel_args *w, int arg, const char *buffer,
-                        MlirType tensor, bool anywhere) {
+                        MlirType tensor, layout how) {
   char name[32];
   nabla_text_add(
       w->text, "  %%p%d = memref.extract_aligned_pointer_as_index %%%s : ", arg,
       buffer);
-  add_memref(w->text, tensor, anywhere);
+  add_memref(w->text, tensor, how);
   nabla_text_add(w->text, " -> index\n");
-  if (anywhere) add_offset(w, arg, buffer, tensor);
+  if (how != WHOLE) add_offset(w, arg, buffer, tensor, how);
   nabla_text_add(w->text, "  %%q%d = arith.index_cast %%%c%d : index to i64\n",
-                 arg, anywhere ? 't' : 'p', arg);
+                 arg, how != WHOLE ? 't' : 'p', arg);
   snprintf(name, sizeof name, "q%d", arg);
   nabla_kernel_args_store(w, arg, name);
 }
@@ -104,9 +108,9 @@ void nabla_kernel_args_signature(const nabla_kernel_args *w, bool names,
     if (i) nabla_text_add(w->text, ", ");
     if (names) nabla_text_add(w->text, "%%a%d: ", (int)i);
     nabla_text_add_type(w->text, w->types[i]);
-    if (!layouts || !is_component(w, i)) continue;
+    if (!layouts || layout_of(w, i) == WHOLE) continue;
     nabla_text_add(w->text, " {bufferization.buffer_layout = ");
-    add_layout(w->text, w->types[i]);
+    add_layout(w->text, w->types[i], layout_of(w, i));
     nabla_text_add(w->text, "}");
   }
   nabla_text_add(w->text, ") -> ");
@@ -129,9 +133,9 @@ void nabla_kernel_args_store(const nabla_kernel_args *w, int arg,
 void nabla_kernel_args_result(const nabla_kernel_args *w, const char *size) {
   nabla_text_add(w->text, "  %%y = memref.alloc(%s%s) : ", *size ? "%" : "",
                  size);
-  add_memref(w->text, w->result, false);
+  add_memref(w->text, w->result, WHOLE);
   nabla_text_add(w->text, "\n");
-  add_address(w, NABLA_ARG_Y, "y", w->result, false);
+  add_address(w, NABLA_ARG_Y, "y", w->result, WHOLE);
 }
 
 void nabla_kernel_args_input(const nabla_kernel_args *w, int arg,
@@ -144,9 +148,19 @@ void nabla_kernel_args_input(const nabla_kernel_args *w, int arg,
                  (int)argument);
   nabla_text_add_type(w->text, type);
   nabla_text_add(w->text, " to ");
-  add_memref(w->text, type, is_component(w, argument));
+  add_memref(w->text, type, layout_of(w, argument));
   nabla_text_add(w->text, "\n");
-  add_address(w, arg, buffer, type, is_component(w, argument));
+  add_address(w, arg, buffer, type, layout_of(w, argument));
+}
+
+void nabla_kernel_args_stride(const nabla_kernel_args *w, int arg,
+                              intptr_t argument, intptr_t dim, int word) {
+  const int rank = (int)mlirShapedTypeGetRank(w->types[argument]);
+  char name[32];
+  snprintf(name, sizeof name, "step%d_%d", arg, (int)dim);
+  nabla_text_add(w->text, "  %%%s = arith.index_cast %%m%d#%d : index to i64\n",
+                 name, arg, 2 + rank + (int)dim);
+  nabla_kernel_args_store(w, word, name);
 }
 
 void nabla_kernel_args_components(const nabla_kernel_args *w) {
@@ -166,7 +180,7 @@ void nabla_kernel_args_pointer(const nabla_kernel_args *w) {
 void nabla_kernel_args_return(const nabla_kernel_args *w) {
   nabla_text_add(w->text,
                  "  %%out = bufferization.to_tensor %%y restrict writable : ");
-  add_memref(w->text, w->result, false);
+  add_memref(w->text, w->result, WHOLE);
   nabla_text_add(w->text, " to ");
   nabla_text_add_type(w->text, w->result);
   nabla_text_add(w->text, "\n  return %%out : ");

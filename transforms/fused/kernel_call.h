@@ -14,7 +14,10 @@ typedef struct nabla_kernel_args {
   nabla_text *text;
   MlirType types[NABLA_KERNEL_ARGS]; /* of the arguments */
   intptr_t count, components;
-  int args[NABLA_KERNEL_ARGS]; /* of each component */
+  int args[NABLA_KERNEL_ARGS];        /* of each component */
+  bool is_strided[NABLA_KERNEL_ARGS]; /* arguments with any strides, but that
+                                         elements of the last dimension are
+                                         consecutive */
   MlirType result;
 } nabla_kernel_args;
 
@@ -43,6 +46,11 @@ void nabla_kernel_args_result(const nabla_kernel_args *w, const char *size);
 void nabla_kernel_args_input(const nabla_kernel_args *w, int arg,
                              intptr_t argument);
 void nabla_kernel_args_components(const nabla_kernel_args *w);
+
+/* Stores, for an argument that is strided, elements between neighbours of
+ * dimension `dim` in a word. */
+void nabla_kernel_args_stride(const nabla_kernel_args *w, int arg,
+                              intptr_t argument, intptr_t dim, int word);
 
 /* %wp: the address of the words, once all are there. */
 void nabla_kernel_args_pointer(const nabla_kernel_args *w);

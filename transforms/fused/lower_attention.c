@@ -12,13 +12,14 @@
 #include "dialect/bridge.h"
 #include "dialect/verify/checks.h"
 #include "transforms/fused/kernel_call.h"
+#include "transforms/fused/slice_operand.h"
 #include "transforms/ir/ir.h"
 
 /* Multiplications below which threads cost more than they save. */
 #define WORTH_THREADS 65536
 
 _Static_assert((int)NABLA_ATTENTION_Y == (int)NABLA_ARG_Y &&
-                   (int)NABLA_ATTENTION_LENGTH < (int)NABLA_KERNEL_ARGS,
+                   (int)NABLA_ATTENTION_HEADS < (int)NABLA_KERNEL_ARGS,
                "nabla_kernel_args_result stores the address of y there");
 
 /* Rows that a thread joins at least. */
@@ -274,6 +275,40 @@ static void add_workspace(lowering *l) {
       "  %%work_q = arith.index_cast %%work_i : index to i64\n");
 }
 
+/* Whether k and v are read with the strides that they have: batches of more
+ * than one dimension are not. */
+static bool has_strides(const lowering *l) {
+  return l->rank >= 2 && l->rank <= 4;
+}
+
+/* The words of the strides of k or v, from `word` on. */
+static void add_steps(lowering *l, int arg, intptr_t operand, int word) {
+  const intptr_t r = l->rank;
+  for (int i = 0; i < 3; i++) { /* batch, head, row */
+    const intptr_t dim = r - 4 + i;
+    if (has_strides(l) && dim >= 0)
+      nabla_kernel_args_stride(&l->call, arg, operand, dim, word + i);
+    else
+      nabla_kernel_args_store(&l->call, word + i, "zero");
+  }
+  if (has_strides(l)) return;
+  char row[32], head[32];
+  snprintf(row, sizeof row, "row_of%d", arg);
+  snprintf(head, sizeof head, "head_of%d", arg);
+  constant(l, row, operand == K ? l->spec.head : l->spec.value_head);
+  two(l, head, "muli", row, "room");
+  nabla_kernel_args_store(&l->call, word + 1, head);
+  nabla_kernel_args_store(&l->call, word + 2, row);
+}
+
+/* %batch_heads: heads of k in a batch; of all, where strides are not read. */
+static void add_batch_heads(lowering *l) {
+  char heads[32] = "kh_all";
+  if (has_strides(l) && l->rank == 4) snprintf(heads, sizeof heads, "i%d_1", K);
+  two(l, "batch_heads", "maxui", heads, "one");
+  nabla_kernel_args_store(&l->call, NABLA_ATTENTION_HEADS, "batch_heads");
+}
+
 /* The words of the kernels. */
 static void add_words(lowering *l) {
   static const struct {
@@ -292,6 +327,9 @@ static void add_words(lowering *l) {
   nabla_kernel_args_input(&l->call, NABLA_ATTENTION_Q, Q);
   nabla_kernel_args_input(&l->call, NABLA_ATTENTION_K, K);
   nabla_kernel_args_input(&l->call, NABLA_ATTENTION_V, V);
+  add_steps(l, NABLA_ATTENTION_K, K, NABLA_ATTENTION_K_STEPS);
+  add_steps(l, NABLA_ATTENTION_V, V, NABLA_ATTENTION_V_STEPS);
+  add_batch_heads(l);
   if (l->has_mask) {
     nabla_kernel_args_input(&l->call, NABLA_ATTENTION_MASK, MASK);
     heads(l, "mh", MASK);
@@ -471,9 +509,12 @@ bool nabla_lower_attention_cpu(MlirOperation op,
   l.rank = nabla_array_rank(nabla_operand_type(op, Q));
   l.rows = known_rows(op, l.rank);
   l.call.text = &l.text;
+  l.call.is_strided[K] = l.call.is_strided[V] = has_strides(&l);
   l.call.result = nabla_result_type(op, 0);
   for (intptr_t i = 0; i < l.count; i++) {
     operands[i] = mlirOperationGetOperand(op, i);
+    if (l.call.is_strided[i])
+      operands[i] = nabla_slice_in_place(op, operands[i]);
     nabla_kernel_args_add(&l.call, mlirValueGetType(operands[i]));
   }
   bool done = name_all(&l);

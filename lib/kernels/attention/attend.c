@@ -41,12 +41,16 @@ uint64_t nabla_attention_state_bytes(const nabla_attention_spec *spec) {
   return nabla_attend_state_floats(spec) * 4;
 }
 
-nabla_ssa nabla_attend_kv_row(nabla_attend *a, nabla_ssa base, uint64_t width,
+nabla_ssa nabla_attend_kv_row(nabla_attend *a, const nabla_attend_array *of,
                               nabla_ssa outer, nabla_ssa row) {
   nabla_emitter *e = a->e;
-  nabla_ssa index = k_add(e, k_product(e, outer, a->room), row);
-  return k_address(e, base,
-                   k_multiply(e, index, width * nabla_attend_kv_size(a->spec)));
+  nabla_ssa batch = k_op(e, "arith.divui %%v%u, %%v%u : i64", outer, a->heads);
+  nabla_ssa head = k_op(e, "arith.remui %%v%u, %%v%u : i64", outer, a->heads);
+  nabla_ssa index =
+      k_add(e, k_product(e, batch, of->batch), k_product(e, head, of->head));
+  index = k_add(e, index, k_product(e, row, of->row));
+  return k_address(e, of->base,
+                   k_multiply(e, index, nabla_attend_kv_size(a->spec)));
 }
 
 /* ---- a function ----------------------------------------------------------
@@ -66,12 +70,21 @@ static nabla_ssa load_scale(nabla_emitter *e) {
                      k_op(e, "arith.bitcast %%v%u : i32 to f32", bits));
 }
 
+static nabla_attend_array load_array(nabla_emitter *e, uint64_t address,
+                                     uint64_t steps) {
+  return (nabla_attend_array){.base = nabla_emit_pointer(e, address),
+                              .batch = nabla_emit_argument(e, steps),
+                              .head = nabla_emit_argument(e, steps + 1),
+                              .row = nabla_emit_argument(e, steps + 2)};
+}
+
 static void write_function(nabla_emitter *e, const void *context) {
   const function *f = context;
   nabla_attend a = {.e = e, .spec = f->spec};
   a.q = nabla_emit_pointer(e, NABLA_ATTENTION_Q);
-  a.k = nabla_emit_pointer(e, NABLA_ATTENTION_K);
-  a.v = nabla_emit_pointer(e, NABLA_ATTENTION_V);
+  a.k = load_array(e, NABLA_ATTENTION_K, NABLA_ATTENTION_K_STEPS);
+  a.v = load_array(e, NABLA_ATTENTION_V, NABLA_ATTENTION_V_STEPS);
+  a.heads = nabla_emit_argument(e, NABLA_ATTENTION_HEADS);
   a.y = nabla_emit_pointer(e, NABLA_ATTENTION_Y);
   a.mask = nabla_emit_pointer(e, NABLA_ATTENTION_MASK);
   a.work = nabla_emit_pointer(e, NABLA_ATTENTION_WORK);

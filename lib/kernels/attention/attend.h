@@ -6,11 +6,18 @@
 #include "lib/kernels/attention/attention.h"
 #include "lib/kernels/builder/k.h"
 
+/* k or v: its address, and elements between batches, heads and rows. */
+typedef struct nabla_attend_array {
+  nabla_ssa base, batch, head, row;
+} nabla_attend_array;
+
 /* A kernel being written, with its arguments loaded. */
 typedef struct nabla_attend {
   nabla_emitter *e;
   const nabla_attention_spec *spec;
-  nabla_ssa q, k, v, y, mask, work; /* addresses */
+  nabla_ssa q, y, mask, work; /* addresses */
+  nabla_attend_array k, v;
+  nabla_ssa heads; /* of k in a batch */
   nabla_ssa queries, rows, room, count, group, mask_heads;
   nabla_ssa blocks, pieces, length;
   nabla_ssa scale;      /* in all lanes */
@@ -34,8 +41,8 @@ unsigned nabla_attend_lanes(uint64_t width, unsigned chunk);
 /* Bytes of an element of k and v. */
 uint64_t nabla_attend_kv_size(const nabla_attention_spec *spec);
 
-/* The address of row `row` of k or v, elements of `width`, of head `outer`. */
-nabla_ssa nabla_attend_kv_row(nabla_attend *a, nabla_ssa base, uint64_t width,
+/* The address of row `row` of k or v, of head `outer`. */
+nabla_ssa nabla_attend_kv_row(nabla_attend *a, const nabla_attend_array *of,
                               nabla_ssa outer, nabla_ssa row);
 
 /* The state of a row: in f32, the maximum (in all lanes), the sum (of each
@@ -59,11 +66,12 @@ void nabla_attend_mask(nabla_attend *a, nabla_ssa scores, nabla_ssa outer,
 void nabla_attend_softmax(nabla_attend *a, nabla_ssa scores, nabla_ssa visible,
                           nabla_ssa state);
 
-/* Rows of v, elements `stride` apart; `padded`: with zeros up to whole
+/* Rows of v, elements `stride` (an i64) apart; `padded`: with zeros up to whole
  * vectors. `prefetch`: how many bytes ahead lines are fetched, or 0. */
 typedef struct nabla_attend_values {
   nabla_array_ref rows;
-  uint64_t stride, prefetch;
+  nabla_ssa stride;
+  uint64_t prefetch;
   int padded;
 } nabla_attend_values;
 

@@ -54,7 +54,7 @@ static void multiply_key(nabla_attend *a, const scratch *s, const block *b,
   nabla_ssa last =
       k_op(e, "arith.subi %%v%u, %%v%u : i64", a->count, k_i64(e, 1));
   nabla_ssa at =
-      nabla_attend_kv_row(a, a->k, head, b->outer, k_minimum(e, key, last));
+      nabla_attend_kv_row(a, &a->k, b->outer, k_minimum(e, key, last));
   nabla_array_ref k = {at, a->spec->kv_type};
   const uint64_t bytes = head * nabla_attend_kv_size(a->spec);
   for (uint64_t line = 0; line < bytes; line += 64)
@@ -123,10 +123,9 @@ static void attend_tile(nabla_attend *a, const scratch *s, const block *b,
   nabla_attend_softmax(a, scores, nabla_attend_visible(a, row, b->from),
                        state_of(a, s, own));
   k_loop_end(e, &each, NULL);
-  nabla_attend_values v = {.rows = {0, a->spec->kv_type},
-                           .stride = a->spec->value_head,
-                           .prefetch = AHEAD};
-  v.rows.base = nabla_attend_kv_row(a, a->v, v.stride, b->outer, b->from);
+  nabla_attend_values v = {
+      .rows = {0, a->spec->kv_type}, .stride = a->v.row, .prefetch = AHEAD};
+  v.rows.base = nabla_attend_kv_row(a, &a->v, b->outer, b->from);
   nabla_attend_weigh(a, &v, rows, rows == 1 ? 8 : registers(a->spec), s->scores,
                      b->count, state_of(a, s, tile));
 }

@@ -91,7 +91,7 @@ static void pack_group(nabla_attend *a, const scratch *s, const block *b,
   nabla_ssa from = k_add(e, b->from, group);
   for (unsigned i = 0; i < NABLA_LANES; i++) {
     nabla_ssa key = k_minimum(e, k_add_constant(e, from, i), last);
-    keys[i] = nabla_attend_kv_row(a, a->k, head, b->outer, key);
+    keys[i] = nabla_attend_kv_row(a, &a->k, b->outer, key);
   }
   nabla_ssa panel = k_divide(e, group, width);
   nabla_ssa lane = k_op(e, "arith.subi %%v%u, %%v%u : i64", group,
@@ -112,7 +112,7 @@ static void pack_values(nabla_attend *a, const scratch *s, const block *b) {
   const uint64_t padded = nabla_attend_padded(width);
   nabla_loop keys;
   k_loop_begin(e, &keys, k_i64(e, 0), b->count, 1, 0, NULL);
-  nabla_ssa at = nabla_attend_kv_row(a, a->v, width, b->outer,
+  nabla_ssa at = nabla_attend_kv_row(a, &a->v, b->outer,
                                      k_add(e, b->from, keys.induction));
   nabla_ssa to = k_multiply(e, keys.induction, padded);
   for (unsigned c = 0; c < padded / NABLA_LANES; c++) {
@@ -192,13 +192,12 @@ static void multiply_values(nabla_attend *a, const scratch *s, const block *b,
                             nabla_ssa tile) {
   const nabla_attention_spec *spec = a->spec;
   const tile_shape t = shape_of(spec);
-  nabla_attend_values v = {.stride = spec->value_head, .padded = 1};
+  nabla_attend_values v = {.stride = a->v.row, .padded = 1};
   if (copies_v(spec)) {
     v.rows = nabla_floats_at(s->v);
-    v.stride = nabla_attend_padded(spec->value_head);
+    v.stride = k_i64(a->e, nabla_attend_padded(spec->value_head));
   } else {
-    v.rows = nabla_floats_at(
-        nabla_attend_kv_row(a, a->v, v.stride, b->outer, b->from));
+    v.rows = nabla_floats_at(nabla_attend_kv_row(a, &a->v, b->outer, b->from));
   }
   nabla_attend_weigh(a, &v, t.rows, t.rows * t.vectors, s->scores, b->count,
                      state_of(a, s, tile));

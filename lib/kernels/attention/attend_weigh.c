@@ -20,7 +20,7 @@ static void weigh_one(nabla_attend *a, const nabla_attend_values *v,
                       const nabla_ssa *sums, nabla_ssa *out) {
   nabla_emitter *e = a->e;
   nabla_ssa values[NABLA_LOOP_MAX];
-  nabla_ssa at = k_multiply(e, key, v->stride);
+  nabla_ssa at = k_product(e, key, v->stride);
   for (unsigned i = 0; i < s->count; i++) {
     const unsigned chunk = s->first + i;
     values[i] = k_read_lanes(
@@ -43,8 +43,9 @@ static void prefetch_row(nabla_attend *a, const nabla_attend_values *v,
                          nabla_ssa key) {
   nabla_emitter *e = a->e;
   const uint64_t size = v->rows.dtype == NABLA_DTYPE_F32 ? 4 : 2;
-  nabla_ssa at = k_multiply(e, key, v->stride * size);
-  for (uint64_t line = 0; line < v->stride * size; line += 64)
+  const uint64_t bytes = a->spec->value_head * size;
+  nabla_ssa at = k_multiply(e, k_product(e, key, v->stride), size);
+  for (uint64_t line = 0; line < bytes; line += 64)
     k_prefetch(e, v->rows.base, k_add_constant(e, at, v->prefetch + line));
 }
 

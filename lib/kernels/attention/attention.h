@@ -64,6 +64,11 @@ typedef enum nabla_attention_arg {
   NABLA_ATTENTION_BLOCKS,     /* blocks of rows of a head: of `few` one    */
   NABLA_ATTENTION_PIECES,     /* at least 1                                */
   NABLA_ATTENTION_LENGTH,     /* keys of a piece                           */
+  /* Elements between batches, heads and rows of k, and the same of v; the heads
+   * of k in a batch. Elements of a row are consecutive. */
+  NABLA_ATTENTION_K_STEPS,
+  NABLA_ATTENTION_V_STEPS = NABLA_ATTENTION_K_STEPS + 3,
+  NABLA_ATTENTION_HEADS = NABLA_ATTENTION_V_STEPS + 3,
 } nabla_attention_arg;
 
 /* Why there is no kernel, as static text; NULL when there is one. */
