@@ -173,9 +173,10 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_executable_run(
     const nabla_dense *inputs, size_t input_count, nabla_dense *outputs,
     size_t output_count, nabla_diag *diag);
 
-/* Frees the data of an output that nabla_executable_run allocated, and sets it
- * to NULL. `executable` is the one that ran, and still open: release arrays
- * before closing it. NULL is allowed. Thread-safe for distinct arrays. */
+/* Frees the data of an output that nabla_executable_run allocated, or keeps it
+ * for the next run's results, and sets it to NULL. `executable` is the one that
+ * ran, and still open: release arrays before closing it. NULL is allowed.
+ * Thread-safe for distinct arrays. */
 NABLA_API void nabla_dense_release(nabla_executable *executable,
                                    nabla_dense *array);
 

@@ -9,6 +9,10 @@
  *   DTYPE RANK DIM... BYTES              and its bytes
  *   STATUS RESULTS BYTES                 messages, then RESULTS arrays alike
  *
+ * A function runs three times, the last two into arrays of the caller. All runs
+ * have to give the same bytes, and the third may allocate its frame alone. With
+ * NABLA_PLAN_GUARD=1 in the environment, plans are checked instead of that.
+ *
  * usage: programs_driver THREADS */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,9 +24,23 @@
 
 enum { ARRAYS = 512 };
 
+/* An allocator that counts requests. */
+static size_t requests;
+
+static void *resize(void *self, void *memory, size_t old_size,
+                    size_t new_size) {
+  const nabla_allocator *allocator = nabla_allocator_default();
+  (void)self;
+  requests += new_size > 0;
+  return allocator->resize(allocator->self, memory, old_size, new_size);
+}
+
+static const nabla_allocator counting = {.resize = resize};
+
 typedef struct driver {
   nabla_environment environment;
   nabla_compiler *compiler;
+  int is_guarded;
   nabla_executable *executable;
   char messages[65536];
   size_t length;
@@ -65,7 +83,8 @@ static void compile(driver *d, const char *policy, const char *numerics,
       .struct_size = sizeof options,
       .policy = policy,
       .numerics = numerics,
-      .no_fusion = strcmp(fusion, "off") ? NULL : "on"};
+      .no_fusion = strcmp(fusion, "off") ? NULL : "on",
+      .plan_guard = d->is_guarded ? "on" : NULL};
   char *text = read_bytes(size);
   nabla_executable_close(d->executable);
   d->executable = NULL;
@@ -112,6 +131,44 @@ static nabla_status run(driver *d, const char *name, const nabla_dense *inputs,
                               *results, diag);
 }
 
+static size_t bytes_of(const nabla_dense *array) {
+  size_t bytes = nabla_dtype_bits(array->dtype) / 8;
+  for (uint32_t i = 0; i < array->rank; i++) bytes *= (size_t)array->shape[i];
+  return bytes;
+}
+
+/* Runs a function twice more, into arrays like `outputs`. */
+static nabla_status run_again(driver *d, const char *name,
+                              const nabla_dense *inputs, size_t count,
+                              const nabla_dense *outputs, nabla_diag *diag) {
+  static nabla_dense again[ARRAYS];
+  const nabla_signature *function = nabla_executable_find(d->executable, name);
+  nabla_status status = NABLA_OK;
+  size_t results = function->result_count, before = 0;
+  for (size_t i = 0; i < results; i++) {
+    again[i] = outputs[i];
+    again[i].data = aligned_alloc(64, (bytes_of(&outputs[i]) / 64 + 1) * 64);
+    if (!again[i].data) exit(3);
+  }
+  for (int number = 2; number <= 3 && !status; number++) {
+    before = requests;
+    for (size_t i = 0; i < results; i++)
+      memset(again[i].data, 0xcc, bytes_of(&again[i]));
+    status = run(d, name, inputs, count, again, &results, diag);
+    for (size_t i = 0; i < results && !status; i++)
+      if (bytes_of(&again[i]) &&
+          memcmp(again[i].data, outputs[i].data, bytes_of(&again[i])))
+        status = nabla_fail(diag, NABLA_CORRUPT,
+                            "run %d gives another result %zu", number, i);
+  }
+  if (!status && !d->is_guarded && requests - before != 1)
+    status = nabla_fail(diag, NABLA_CORRUPT,
+                        "the third run allocates %zu times beside its frame",
+                        requests - before - 1);
+  for (size_t i = 0; i < results; i++) free(again[i].data);
+  return status;
+}
+
 static void call(driver *d, const char *name, size_t count) {
   static nabla_dense inputs[ARRAYS], outputs[ARRAYS];
   nabla_diag diag = NABLA_DIAG_INIT;
@@ -120,11 +177,11 @@ static void call(driver *d, const char *name, size_t count) {
   for (size_t i = 0; i < count; i++) read_array(&inputs[i]);
   memset(outputs, 0, sizeof outputs);
   d->length = 0;
-  const nabla_status status =
-      run(d, name, inputs, count, outputs, &results, &diag);
+  nabla_status status = run(d, name, inputs, count, outputs, &results, &diag);
+  if (!status) status = run_again(d, name, inputs, count, outputs, &diag);
   answer(d, status, &diag, results);
-  for (size_t i = 0; !status && i < results; i++) {
-    write_array(&outputs[i]);
+  for (size_t i = 0; i < results; i++) {
+    if (!status) write_array(&outputs[i]);
     nabla_dense_release(d->executable, &outputs[i]);
   }
   for (size_t i = 0; i < count; i++) free(inputs[i].data);
@@ -141,6 +198,9 @@ int main(int count, char **arguments) {
                                           .cache = "",
                                           .diagnostic = keep_message,
                                           .diagnostic_self = &d};
+  const char *guard = getenv("NABLA_PLAN_GUARD");
+  d.is_guarded = guard && !strcmp(guard, "1");
+  d.environment.allocator = &counting;
   if (nabla_pool_create(threads, NULL, &d.environment.pool, &diag) ||
       nabla_compiler_create(&options, &d.environment, &d.compiler, &diag))
     return 2;

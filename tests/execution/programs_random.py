@@ -305,15 +305,17 @@ def smaller(b, fails):
 class Driver:
     """A process that compiles and calls; started again when it ends."""
 
-    def __init__(self, path, threads, fusion=True):
+    def __init__(self, path, threads, fusion=True, guard=False):
         self.path, self.threads, self.process = path, threads, None
         self.fusion = fusion  # False: no clusters of operations
+        self.guard = guard  # True: plans of memory are checked
 
     def start(self):
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
                 [self.path, str(self.threads)], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE)
+                stdout=subprocess.PIPE,
+                env={**os.environ, "NABLA_PLAN_GUARD": str(int(self.guard))})
 
     def stop(self):
         if self.process is not None:
@@ -407,7 +409,8 @@ def policy_of(builds, number):
 
 def run_module(path, first, count, number):
     """Programs of consecutive seeds; reports, and what was in them."""
-    driver = Driver(path, 1 + number % 2, fusion=number % 3 != 2)
+    driver = Driver(path, 1 + number % 2, fusion=number % 3 != 2,
+                    guard=number % 4 == 1)
     found, seen = [], collections.Counter()
     builds = [generate(at) for at in range(first, first + count)]
     dense = [b for b in builds if all(v.packed is None for v in b.values)]

@@ -556,6 +556,7 @@ static void fail_each_allocation(const char *function, const nabla_dense *in,
       if (status) cr_expect_null(y[i].data);
       nabla_dense_release(executable, &y[i]);
     }
+    forget();
     cr_expect_eq(memory.live_blocks, live, "%s", function);
   }
   memory.fail_at = 0;
@@ -570,6 +571,21 @@ Test(executable, a_second_run_allocates_its_frame_alone) {
     const size_t before = memory.requests;
     cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK);
     if (i) cr_expect_eq(memory.requests - before, 1);
+  }
+}
+
+Test(executable, a_released_result_is_used_again) {
+  const nabla_dense x = array_of(values, 2, 3, 4);
+  void *first = NULL;
+  for (int i = 0; i < 3; i++) {
+    nabla_dense y = {0};
+    const size_t before = memory.requests;
+    cr_assert_eq(run("double", &x, 1, &y, 1), NABLA_OK);
+    if (i) cr_expect_eq(memory.requests - before, 1);
+    if (i) cr_expect_eq(y.data, first);
+    first = y.data;
+    nabla_dense_release(executable, &y);
+    cr_expect_null(y.data);
   }
 }
 

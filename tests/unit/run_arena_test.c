@@ -36,7 +36,7 @@ Test(run_arena, every_size_fits_its_class) {
     cr_assert_eq((uintptr_t)a % NABLA_SERVICES_ALIGNMENT, 0);
     cr_assert_geq(nabla_allocations_bytes(a), bytes);
     cr_assert_leq(nabla_allocations_bytes(a), 64 + bytes + bytes / 8);
-    nabla_run_arena_release(&arena, a);
+    nabla_run_arena_release(&arena, &memory.allocator, a);
     nabla_run_arena_clear(&arena, &memory.allocator);
   }
 }
@@ -53,8 +53,8 @@ Test(run_arena, released_blocks_serve_the_next_request) {
   void *a = get(1000), *b = get(1000), *c = get(70000);
   cr_expect_neq(a, b);
   cr_expect_geq(arena.peak_bytes, 72000);
-  nabla_run_arena_release(&arena, a);
-  nabla_run_arena_release(&arena, c);
+  nabla_run_arena_release(&arena, &memory.allocator, a);
+  nabla_run_arena_release(&arena, &memory.allocator, c);
   const size_t requests = memory.requests;
   cr_expect_eq(get(1001), a);
   cr_expect_eq(get(69999), c);
@@ -87,7 +87,7 @@ Test(run_arena, blocks_that_no_run_uses_are_freed) {
 }
 
 Test(run_arena, kept_blocks_make_room) {
-  nabla_run_arena_release(&arena, get(1000));
+  nabla_run_arena_release(&arena, &memory.allocator, get(1000));
   memory.fail_at = memory.requests + 1;
   cr_expect_not_null(get(5000));
   cr_expect_eq(memory.failures, 1);

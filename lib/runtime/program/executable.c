@@ -139,9 +139,22 @@ nabla_status nabla_executable_seek(const nabla_executable *executable,
   return status;
 }
 
+/* Keeps the memory of a result for the next run, or frees it where a run has
+ * the arena just now. */
+static void give_back(nabla_executable *executable, void *memory) {
+  const nabla_allocator *allocator = executable->environment.allocator;
+  nabla_run_arena *arena = atomic_exchange(&executable->idle, NULL);
+  if (!arena) {
+    nabla_allocations_free(NULL, allocator, memory);
+    return;
+  }
+  nabla_run_arena_give(arena, allocator, memory);
+  nabla_run_arena_destroy(atomic_exchange(&executable->idle, arena), allocator);
+}
+
 void nabla_dense_release(nabla_executable *executable, nabla_dense *array) {
   if (!executable || !array) return;
-  nabla_allocations_free(NULL, executable->environment.allocator, array->data);
+  give_back(executable, array->data);
   array->data = NULL;
 }
 

@@ -64,20 +64,32 @@ void nabla_run_arena_take(nabla_run_arena *arena, void *memory) {
   arena->live_bytes -= nabla_allocations_bytes(memory);
 }
 
-void nabla_run_arena_release(nabla_run_arena *arena, void *memory) {
+void nabla_run_arena_give(nabla_run_arena *arena,
+                          const nabla_allocator *allocator, void *memory) {
   if (!memory) return;
-  nabla_run_arena_take(arena, memory);
   uint64_t bytes = 0;
   const unsigned class = class_of(nabla_allocations_bytes(memory), &bytes);
+  if (bytes != nabla_allocations_bytes(memory)) {
+    nabla_allocations_free(NULL, allocator, memory);
+    return;
+  }
   *nabla_allocations_stamp(memory) = arena->runs;
   nabla_allocations_add(&arena->kept[class], memory);
   arena->kept_bytes += bytes;
 }
 
+void nabla_run_arena_release(nabla_run_arena *arena,
+                             const nabla_allocator *allocator, void *memory) {
+  if (!memory) return;
+  nabla_run_arena_take(arena, memory);
+  nabla_run_arena_give(arena, allocator, memory);
+}
+
 void nabla_run_arena_end_run(nabla_run_arena *arena,
                              const nabla_allocator *allocator) {
   while (arena->live.first)
-    nabla_run_arena_release(arena, nabla_allocations_last(&arena->live));
+    nabla_run_arena_release(arena, allocator,
+                            nabla_allocations_last(&arena->live));
   arena->runs++;
   if (arena->kept_bytes && arena->runs % NABLA_RUN_ARENA_IDLE_RUNS == 0)
     trim(arena, allocator, arena->runs - NABLA_RUN_ARENA_IDLE_RUNS);

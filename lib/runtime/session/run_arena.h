@@ -28,11 +28,16 @@ void *nabla_run_arena_allocate(nabla_run_arena *arena,
                                uint64_t bytes);
 
 /* Keeps a block for another request. NULL memory is allowed. */
-void nabla_run_arena_release(nabla_run_arena *arena, void *memory);
+void nabla_run_arena_release(nabla_run_arena *arena,
+                             const nabla_allocator *allocator, void *memory);
 
 /* Takes a live block out of the arena: the caller owns it, and frees it with
  * nabla_allocations_free. */
 void nabla_run_arena_take(nabla_run_arena *arena, void *memory);
+
+/* Keeps a block that was taken from an arena; frees one of another size. */
+void nabla_run_arena_give(nabla_run_arena *arena,
+                          const nabla_allocator *allocator, void *memory);
 
 /* Ends a run: what is live is kept, what was not used for long is freed. */
 void nabla_run_arena_end_run(nabla_run_arena *arena,

@@ -32,7 +32,7 @@ static void *allocate(const nabla_services *services, uint64_t bytes) {
 
 static void release(const nabla_services *services, void *memory) {
   nabla_run_context *context = services->self;
-  nabla_run_arena_release(context->arena, memory);
+  nabla_run_arena_release(context->arena, context->allocator, memory);
 }
 
 static void *result(const nabla_services *services, uint64_t index,
@@ -138,6 +138,11 @@ void nabla_run_context_profile(nabla_run_context *context,
   context->services.profile = profiler ? profile : NULL;
 }
 
+void nabla_run_context_guard(nabla_run_context *context, int is_on) {
+  context->services.part_begin = is_on ? part_begin : NULL;
+  context->services.part_end = is_on ? part_end : NULL;
+}
+
 void nabla_run_context_begin(nabla_run_context *context,
                              const nabla_environment *environment,
                              nabla_run_arena *arena) {
@@ -157,10 +162,7 @@ void nabla_run_context_begin(nabla_run_context *context,
       .arena = arena,
       .refused = UINT64_MAX,
   };
-  if (nabla_plan_guard_is_on()) {
-    context->services.part_begin = part_begin;
-    context->services.part_end = part_end;
-  }
+  nabla_run_context_guard(context, nabla_plan_guard_is_on());
 }
 
 static nabla_status fail_memory(const nabla_run_context *context,

@@ -49,6 +49,10 @@ void nabla_run_context_begin(nabla_run_context *context,
 void nabla_run_context_profile(nabla_run_context *context,
                                nabla_profiler *profiler);
 
+/* Checks parts of planned blocks from here on (plan_guard.h), or does not; a
+ * run begins as the environment says. */
+void nabla_run_context_guard(nabla_run_context *context, int is_on);
+
 /* NABLA_OK, or what the code has reported. */
 NABLA_MUST_USE nabla_status
 nabla_run_context_status(const nabla_run_context *context, nabla_diag *diag);
