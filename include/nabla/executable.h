@@ -38,6 +38,8 @@ typedef struct nabla_port {
   const char *encoding_name; /* "" when dense; "nf4", "ggml<q4_0>"; also of
                                 encodings that have no components and need
                                 nothing bound: "splat"                     */
+  const char *state_name;    /* "" unless the argument is a state, which is no
+                                input: it lives in a session, nabla/session.h  */
 } nabla_port;
 
 typedef struct nabla_signature {
@@ -73,7 +75,8 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_open(const char *path, const nabla_environment *environment,
                       nabla_executable **out, nabla_diag *diag);
 
-/* Frees code and bindings. NULL is allowed. */
+/* Frees code and bindings, once its last session is closed. NULL is allowed.
+ */
 NABLA_API void nabla_executable_close(nabla_executable *executable);
 
 /* Functions in the order of the module. Pointers live as long as it. */
@@ -90,10 +93,11 @@ NABLA_API const nabla_signature *nabla_executable_find(
  * format of a GGUF file's blocks), shape, components. The dtype that a packed
  * weight had before packing is not: it decodes to what the function says. A
  * dense weight binds to a dense argument of its dtype and shape. Not while a
- * run is on. Nothing is copied but the description: the components, and the
- * model that has them, live as long as the binding. They are aligned to their
- * dtype, as those of nabla_model_find are, which copies what a file has placed
- * badly and counts it in `copied_bytes`; blocks need no alignment.
+ * run is on, and not after the first session was made. Nothing is copied but
+ * the description: the components, and the model that has them, live as long as
+ * the binding. They are aligned to their dtype, as those of nabla_model_find
+ * are, which copies what a file has placed badly and counts it in
+ * `copied_bytes`; blocks need no alignment.
  * @param weight  `desc` of what nabla_model_find gives, or a caller's own
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such argument, or one that differs: the
@@ -144,13 +148,13 @@ typedef struct nabla_bind_summary {
  *         NABLA_UNSUPPORTED       a tensor packed in a way this build cannot
  *                                 decode
  *         NABLA_NO_MEMORY
- * Not while a run is on. */
+ * Not while a run is on, and not after the first session was made. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_bind_model(nabla_executable *executable, nabla_model *model,
                             const nabla_bind_options *options,
                             nabla_bind_summary *out, nabla_diag *diag);
 
-/* Runs a function.
+/* Runs a function that has no states; those run in a session, nabla/session.h.
  * @param inputs  one per dense argument that is not bound, in order; borrowed,
  *                never written. `data` aligned to its dtype; may be NULL when
  *                there are no elements. Packed arguments must all be bound.

@@ -156,6 +156,16 @@ static nabla_status add_pointer(writer *w, const char *name, const char *part,
 static nabla_status add_port(writer *w, const nabla_port *port,
                              const char *name, bool is_result) {
   if (*port->encoding_name && !port->component_count) return NABLA_OK;
+  if (*port->state_name) {
+    const nabla_status status = nabla_fail(
+        w->diag, NABLA_UNSUPPORTED,
+        "'%.60s' has the state '%.60s', which a header cannot express",
+        w->function->name, port->state_name);
+    nabla_diag_set_next(w->diag,
+                        "save it as PROGRAM.so and run it in a "
+                        "session");
+    return status;
+  }
   if (!port->component_count) {
     NABLA_TRY(add_pointer(w, name, "", port->dtype));
     pointer *p = &w->pointers[w->count - 1];

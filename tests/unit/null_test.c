@@ -21,6 +21,7 @@
 #include "nabla/profile.h"
 #include "nabla/quantize.h"
 #include "nabla/safetensors.h"
+#include "nabla/session.h"
 #include "nabla/tokenizer.h"
 #include "nabla/weight.h"
 
@@ -59,6 +60,7 @@ Test(null, lives_that_end) {
   nabla_model_close(NULL);
   nabla_plan_destroy(NULL);
   nabla_pool_destroy(NULL);
+  nabla_session_close(NULL);
   nabla_tensor_file_close(NULL);
   nabla_tokenizer_close(NULL);
   nabla_safetensors_writer_destroy(NULL);

@@ -9,6 +9,7 @@
 #include "nabla/executable.h"
 #include "nabla/matmul.h"
 #include "nabla/quantize.h"
+#include "nabla/session.h"
 
 /* Other arguments: reading them would show as a crash. */
 static void *unreadable = (void *)(uintptr_t)8;
@@ -36,6 +37,10 @@ REFUSES(decoder, nabla_decoder_options,
         nabla_decoder_write(P, &options, NULL, P, NULL, &diag))
 REFUSES(bind_model, nabla_bind_options,
         nabla_executable_bind_model(P, P, &options, NULL, &diag))
+REFUSES(session, nabla_session_options,
+        nabla_session_create(P, &options, P, &diag))
+REFUSES(session_usage, nabla_session_usage,
+        nabla_session_memory(P, &options, &diag))
 REFUSES(matmul, nabla_matmul_options,
         nabla_matmul_plan_create(P, &options, P, &diag))
 REFUSES(plan, nabla_quantize_options,

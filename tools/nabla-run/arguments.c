@@ -155,7 +155,10 @@ static nabla_status fail_unused(const run *r, const char *name,
     if (!strcmp(name, port->name) || is_number(name, i))
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "--input %s: argument '%s' takes no input%s", name,
-                        port->name, is_bound(r, port) ? ", it is bound" : "");
+                        port->name,
+                        is_bound(r, port)   ? ", it is bound"
+                        : *port->state_name ? ", it is a state: use --state"
+                                            : "");
     nabla_nearest_offer(&near, port->name, strlen(port->name));
   }
   nabla_status status =
@@ -172,7 +175,9 @@ static nabla_status read_inputs(run *r, nabla_diag *diag) {
   for (size_t i = 0; i < r->function->argument_count; i++) {
     const nabla_port *port = &r->function->arguments[i];
     int dense = !*port->encoding_name;
-    if (is_bound(r, port) || (!dense && !port->component_count)) continue;
+    if (is_bound(r, port) || *port->state_name ||
+        (!dense && !port->component_count))
+      continue;
     size_t input = dense ? find_input(r, i) : s->input_count;
     if (!dense && find_input(r, i) < s->input_count) {
       nabla_status status =
@@ -190,6 +195,7 @@ static nabla_status read_inputs(run *r, nabla_diag *diag) {
                   ? run_make_random(rest, port, i, &r->environment, to, diag)
                   : npy_read(rest, &r->environment, to, diag));
     r->input_count++;
+    NABLA_TRY(run_take_stack(r, port, r->input_count - 1, diag));
   }
   for (size_t i = 0; i < s->input_count; i++)
     if (!used[i]) return fail_unused(r, s->inputs[i].name, diag);
@@ -210,6 +216,7 @@ void run_release(run *r) {
   for (size_t i = 0;
        r->function && i < r->function->result_count && i < RUN_MAX_PORTS; i++)
     if (r->results[i].data) nabla_dense_release(r->executable, &r->results[i]);
+  run_close_session(r);
   for (size_t i = 0; i < r->input_count; i++)
     npy_release(&r->environment, &r->inputs[i]);
   run_release_program(r);

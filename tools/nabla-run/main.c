@@ -28,6 +28,7 @@ static const tool_option rows[OPTION_COUNT] = {
 
 #define TIMED_RUNS 7
 #define MOST_RUNS  100000
+#define MOST_STEPS 100000000
 
 /* ---- options ---- */
 
@@ -95,6 +96,13 @@ static nabla_status set(void *self, size_t index, char *argument,
                          &s->threads, diag);
     case OPTION_repeat:
       return tool_number("repeat", argument, 1, MOST_RUNS, &s->repeat, diag);
+    case OPTION_steps:
+      return tool_number("steps", argument, 1, MOST_STEPS, &s->steps, diag);
+    case OPTION_state:
+      return add_pair("state", argument, s->states, &s->state_count, diag);
+    case OPTION_keep_state:
+      return add_pair("keep-state", argument, s->kept_states,
+                      &s->kept_state_count, diag);
     case OPTION_time:
       return s->time = 1, NABLA_OK;
     case OPTION_json:
@@ -158,15 +166,8 @@ static nabla_status run_function(run *r, nabla_diag *diag) {
   if (!times) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for times");
   nabla_status status = NABLA_OK;
   for (size_t i = 0; i < repeat && !status; i++) {
-    for (size_t k = 0; k < r->function->result_count; k++)
-      if (r->results[k].data)
-        nabla_dense_release(r->executable, &r->results[k]);
-    memset(r->results, 0, sizeof r->results);
-    double start = run_milliseconds();
-    status = nabla_executable_run(r->executable, r->function->name, r->inputs,
-                                  r->input_count, r->results,
-                                  r->function->result_count, diag);
-    times[i] = run_milliseconds() - start;
+    status = run_steps(r, diag);
+    times[i] = r->run_ms;
   }
   qsort(times, repeat, sizeof *times, by_size);
   r->run_ms = times[repeat / 2];
@@ -178,7 +179,7 @@ static nabla_status write_results(run *r, nabla_diag *diag) {
   for (size_t i = 0; i < r->settings->output_count; i++)
     NABLA_TRY(npy_write(r->settings->outputs[i], &r->results[i], 1,
                         &r->environment, diag));
-  return NABLA_OK;
+  return run_keep_states(r, diag);
 }
 
 static nabla_status run_all(run *r, nabla_diag *diag) {
@@ -196,6 +197,7 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
                       r->function->result_count == 1 ? "" : "s");
   NABLA_TRY(run_take_arguments(r, diag));
   NABLA_TRY(run_check_outputs(r, diag));
+  NABLA_TRY(run_open_session(r, diag));
   if (run_is_profiled(r)) {
     NABLA_TRY(run_function(r, diag)); /* memory is there, pages are, too */
     NABLA_TRY(run_profile_begin(r, diag));

@@ -20,6 +20,8 @@ void run_print_times(const run *r) {
         c.parse_ms, c.passes_ms, c.translate_ms, c.optimize_ms, c.codegen_ms,
         c.link_ms);
   printf("run      %.4f ms\n", r->run_ms);
+  if (r->settings->steps)
+    printf("step     %.4f ms\n", r->run_ms / (double)r->settings->steps);
   struct rusage use;
   if (!getrusage(RUSAGE_SELF, &use))
     printf(

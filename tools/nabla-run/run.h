@@ -4,6 +4,7 @@
 
 #include "lib/base/json/json.h"
 #include "nabla/compiler.h"
+#include "nabla/session.h"
 #include "tools/common/compile_options.h"
 #include "tools/common/tool.h"
 
@@ -18,10 +19,12 @@ typedef struct run_settings {
   const char *program, *entry, *cache;
   const char *bind_all; /* a checkpoint, or NULL */
   run_pair binds[RUN_MAX_PORTS], inputs[RUN_MAX_PORTS];
+  run_pair states[RUN_MAX_PORTS], kept_states[RUN_MAX_PORTS];
   const char *outputs[RUN_MAX_PORTS], *expects[RUN_MAX_PORTS];
   size_t bind_count, input_count, output_count, expect_count;
-  double tolerance;         /* relative RMSE that --expect allows */
-  uint64_t threads, repeat; /* 0: not given */
+  size_t state_count, kept_state_count;
+  double tolerance;                /* relative RMSE that --expect allows */
+  uint64_t threads, repeat, steps; /* 0: not given */
   int time, json, batch;
   tool_compile compile;
 } run_settings;
@@ -54,8 +57,12 @@ typedef struct run {
   size_t unused_named;               /* tensors that it named       */
   nabla_dense inputs[RUN_MAX_PORTS]; /* of arguments that are not bound */
   size_t input_count;
+  /* 1: the input has one dimension more than its argument, a part per step */
+  uint8_t is_stacked[RUN_MAX_PORTS];
+  nabla_session *session;            /* of a function that has states */
+  nabla_dense states[RUN_MAX_PORTS]; /* values to begin with */
   nabla_dense results[RUN_MAX_PORTS];
-  double run_ms;
+  double run_ms;                  /* of all steps */
   double read_limit, flops_limit; /* a second, with --profile */
   run_difference differences[RUN_MAX_PORTS];
   int differs;           /* beyond the tolerance: exit with 1 */
@@ -74,6 +81,19 @@ double run_milliseconds(void);
 /* Binds weights and reads inputs, as the settings say. */
 NABLA_MUST_USE nabla_status run_take_arguments(run *r, nabla_diag *diag);
 void run_release(run *r);
+
+/* steps.c: makes the session of a function that has states, with the values of
+ * --state. Reads no files twice. */
+NABLA_MUST_USE nabla_status run_open_session(run *r, nabla_diag *diag);
+/* Sets an input for --steps to be a stack of one part for each, where it has
+ * one dimension more than its argument. */
+NABLA_MUST_USE nabla_status run_take_stack(run *r, const nabla_port *port,
+                                           size_t input, nabla_diag *diag);
+/* Sets states to their first values, and runs all steps. */
+NABLA_MUST_USE nabla_status run_steps(run *r, nabla_diag *diag);
+/* Writes the states of --keep-state. */
+NABLA_MUST_USE nabla_status run_keep_states(run *r, nabla_diag *diag);
+void run_close_session(run *r);
 
 /* Refuses outputs that are inputs, or named twice. */
 NABLA_MUST_USE nabla_status run_check_outputs(const run *r, nabla_diag *diag);

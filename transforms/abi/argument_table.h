@@ -12,8 +12,6 @@
 /* Attribute of functions whose first argument is a table of all tensors. */
 #define NABLA_TABLE_MARK "nabla.argument_table"
 
-#define NABLA_CAST "builtin.unrealized_conversion_cast"
-
 MlirType nabla_table_pointer(MlirContext context);
 
 /* The buffer descriptor of a memref of this rank, as a structure of LLVM. */

@@ -14,6 +14,7 @@
 #include "transforms/abi/manifest_names.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
+#include "transforms/state/state.h"
 
 /* The name of a dtype as in files; NULL when no array of it can be passed. */
 static const char *dtype_name(MlirType type) {
@@ -115,8 +116,12 @@ static bool is_packed(MlirType type) {
   return kind == NABLA_KIND_PACKED || kind == NABLA_KIND_GGML;
 }
 
-/* One argument, or a dense result. */
-static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
+static const MlirStringRef no_state = {NULL, 0};
+
+/* One argument, or a dense result. `state` is the name of the state that an
+ * argument is, without data where it is none. */
+static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
+                     MlirStringRef state) {
   int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(type);
   for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
@@ -135,6 +140,10 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type) {
     put_shape(out, rank, shape);
     if (nablaTypeIsAImplicit(type)) put_implied(out, type);
   }
+  if (state.data) {
+    nabla_json_out_key(out, "state");
+    nabla_json_out_string_n(out, state.data, state.length);
+  }
   nabla_json_out_object_end(out);
 }
 
@@ -148,24 +157,24 @@ static void put_components(nabla_json_out *out, MlirStringRef name,
     nabla_text_add(&text, "%.*s.%s", (int)name.length, name.data,
                    parts[i].name);
     put_port(out, nabla_ref(text.data ? text.data : parts[i].name),
-             nabla_component_type(&parts[i]));
+             nabla_component_type(&parts[i]), no_state);
     nabla_text_deinit(&text);
   }
 }
 
-static void put_argument(nabla_json_out *out, MlirStringRef name,
-                         MlirType type) {
+static void put_argument(nabla_json_out *out, MlirStringRef name, MlirType type,
+                         MlirStringRef state) {
   if (nablaTypeIsAImplicit(type) &&
       nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
     put_components(out, name, type);
   else
-    put_port(out, name, type);
+    put_port(out, name, type, state);
 }
 
 /* A dense result, or the leaves of an implicit one. */
 static void put_result(nabla_json_out *out, MlirType type, const char *name) {
   if (!nablaTypeIsAImplicit(type)) {
-    put_port(out, nabla_ref(name), type);
+    put_port(out, nabla_ref(name), type, no_state);
     return;
   }
   nabla_implicit_component parts[NABLA_MAX_PARTS];
@@ -239,48 +248,17 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     char fallback[32];
     put_argument(out, nabla_manifest_argument(function, i, fallback),
-                 mlirFunctionTypeGetInput(type, i));
+                 mlirFunctionTypeGetInput(type, i),
+                 nabla_state_name(function, NABLA_ARGUMENTS, i));
   }
   nabla_json_out_array_end(out);
   nabla_json_out_key(out, "results");
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
-    put_result(out, mlirFunctionTypeGetResult(type, i), "");
+    if (!nabla_state_name(function, NABLA_RESULTS, i).data)
+      put_result(out, mlirFunctionTypeGetResult(type, i), "");
   nabla_json_out_array_end(out);
   nabla_json_out_object_end(out);
-}
-
-/* The dictionary without its name. */
-static MlirAttribute without_name(MlirAttribute one, MlirIdentifier name) {
-  const intptr_t had = mlirDictionaryAttrGetNumElements(one);
-  MlirNamedAttribute *kept = calloc((size_t)had + 1, sizeof *kept);
-  if (!kept) return one;
-  intptr_t count = 0;
-  for (intptr_t e = 0; e < had; e++) {
-    MlirNamedAttribute entry = mlirDictionaryAttrGetElement(one, e);
-    if (!mlirIdentifierEqual(entry.name, name)) kept[count++] = entry;
-  }
-  MlirAttribute made =
-      mlirDictionaryAttrGet(mlirAttributeGetContext(one), count, kept);
-  free(kept);
-  return made;
-}
-
-/* The names are in the manifest now; LLVM would warn of them. */
-static void drop_names(MlirOperation function) {
-  MlirContext context = nabla_op_context(function);
-  MlirStringRef key = nabla_ref("arg_attrs");
-  MlirAttribute old = mlirOperationGetAttributeByName(function, key);
-  MlirIdentifier name = mlirIdentifierGet(context, nabla_ref("nabla.name"));
-  if (mlirAttributeIsNull(old)) return;
-  const intptr_t count = mlirArrayAttrGetNumElements(old);
-  MlirAttribute *all = calloc((size_t)count + 1, sizeof *all);
-  if (!all) return;
-  for (intptr_t i = 0; i < count; i++)
-    all[i] = without_name(mlirArrayAttrGetElement(old, i), name);
-  mlirOperationSetAttributeByName(function, key,
-                                  mlirArrayAttrGet(context, count, all));
-  free(all);
 }
 
 static bool is_function(MlirOperation op) { return nabla_is(op, "func.func"); }
@@ -313,7 +291,8 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   nabla_json_out_array(&out);
   bool good = true;
   for (size_t i = 0; i < all.count; i++) {
-    good = nabla_manifest_check_function(all.ops[i]) && good;
+    good = nabla_manifest_check_function(all.ops[i]) &&
+           nabla_state_check(op, all.ops[i]) && good;
     protect_arguments(all.ops[i]);
     if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
         !is_public_function(all.ops[i]))
@@ -337,7 +316,9 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   }
   nabla_json_out_array_end(&out);
   nabla_json_out_object_end(&out);
-  for (size_t i = 0; i < all.count; i++) drop_names(all.ops[i]);
+  for (size_t i = 0; i < all.count; i++) /* LLVM would warn of them */
+    nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.name");
+  good = good && nabla_state_check_shared(&all);
   bool failed = nabla_json_out_finish(&out) || text.failed || all.failed;
   if (!failed)
     mlirOperationSetAttributeByName(

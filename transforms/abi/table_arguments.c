@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
+#include "transforms/ir/llvm_ops.h"
 #include "transforms/passes.h"
+#include "transforms/state/state.h"
 
 static MlirAttribute attribute(MlirOperation op, const char *name) {
   return mlirOperationGetAttributeByName(op, nabla_ref(name));
@@ -152,8 +154,31 @@ static MlirOperation first_use(MlirValue value, MlirOperation function) {
   return found;
 }
 
-/* The tensor of entry `at` of the table, which nothing writes to: the caller's
- * memory may be a mapped file. */
+/* Whether the function may write to an argument. */
+static bool is_writable(MlirAttribute attributes, intptr_t index) {
+  if (mlirAttributeIsNull(attributes)) return false;
+  MlirAttribute writable = mlirDictionaryAttrGetElementByName(
+      mlirArrayAttrGetElement(attributes, index),
+      nabla_ref("bufferization.writable"));
+  return !mlirAttributeIsNull(writable) && mlirBoolAttrGetValue(writable);
+}
+
+/* Lets bufferization write to a tensor of the table, which keeps the name of
+ * the state that it is. */
+static void allow_writes(MlirValue read, MlirAttribute attributes,
+                         intptr_t index) {
+  MlirOperation op = nabla_defining_op(read);
+  MlirAttribute name = mlirDictionaryAttrGetElementByName(
+      mlirArrayAttrGetElement(attributes, index), nabla_ref(NABLA_STATE));
+  nabla_op_mark(op, "writable");
+  if (!mlirAttributeIsNull(name))
+    mlirOperationSetAttributeByName(
+        nabla_defining_op(mlirOperationGetOperand(op, 0)),
+        nabla_ref(NABLA_STATE), name);
+}
+
+/* The tensor of entry `at` of the table. Only a state may be written to: the
+ * caller's memory may be a mapped file. */
 static MlirValue read_entry(MlirOperation before, MlirValue table, intptr_t at,
                             MlirType tensor, MlirType buffer) {
   MlirContext context = nabla_op_context(before);
@@ -184,10 +209,12 @@ static void replace_tensors(MlirOperation function, MlirType type) {
     MlirValue argument = mlirBlockGetArgument(entry, i + 1);
     if (!mlirTypeIsARankedTensor(input)) continue;
     at--;
-    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(argument)))
-      mlirValueReplaceAllUsesOfWith(
-          argument, read_entry(first_use(argument, function), table, at, input,
-                               buffer_type(input, attributes, i)));
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(argument))) {
+      MlirValue read = read_entry(first_use(argument, function), table, at,
+                                  input, buffer_type(input, attributes, i));
+      if (is_writable(attributes, i)) allow_writes(read, attributes, i);
+      mlirValueReplaceAllUsesOfWith(argument, read);
+    }
     mlirBlockEraseArgument(entry, (unsigned)i + 1);
   }
 }

@@ -7,6 +7,9 @@
 
 #include "lib/kernels/builder/text.h"
 
+/* A value as one of another type, which a later pass makes it. */
+#define NABLA_CAST "builtin.unrealized_conversion_cast"
+
 MlirStringRef nabla_ref(const char *text);
 MlirStringRef nabla_name(MlirOperation op);
 bool nabla_is(MlirOperation op, const char *name);

@@ -71,6 +71,10 @@ uint64_t nabla_allocations_bytes(const void *memory) {
   return described(memory)->bytes - (2 * LINE - 1);
 }
 
+uint64_t nabla_allocations_size(const void *memory) {
+  return described(memory)->bytes;
+}
+
 uint64_t *nabla_allocations_stamp(void *memory) {
   return &block_of(memory)->stamp;
 }

@@ -45,6 +45,9 @@ void *nabla_allocations_before(const void *memory);
 uint64_t nabla_allocations_bytes(const void *memory);
 uint64_t *nabla_allocations_stamp(void *memory);
 
+/* The bytes that the allocator gave for a block. */
+uint64_t nabla_allocations_size(const void *memory);
+
 /* Frees all that is in the list. */
 void nabla_allocations_clear(nabla_allocations *blocks,
                              const nabla_allocator *allocator);

@@ -81,7 +81,8 @@ static nabla_status check_all(binder *b) {
     const nabla_signature *function = &manifest->functions[i];
     for (size_t j = 0; j < function->argument_count; j++) {
       const nabla_port *port = &function->arguments[j];
-      NABLA_TRY(check(b, port, is_seen(manifest, i, port->name)));
+      if (!*port->state_name)
+        NABLA_TRY(check(b, port, is_seen(manifest, i, port->name)));
     }
   }
   const size_t count = nabla_checkpoint_count(b->checkpoint);
@@ -119,7 +120,8 @@ static nabla_status bind_all(const binder *b) {
     for (size_t j = 0; j < function->argument_count; j++) {
       const nabla_port *port = &function->arguments[j];
       nabla_weight weight;
-      if (nabla_checkpoint_find(b->checkpoint, port->name,
+      if (*port->state_name ||
+          nabla_checkpoint_find(b->checkpoint, port->name,
                                 strlen(port->name)) == SIZE_MAX)
         continue;
       NABLA_TRY(nabla_model_find(b->model, port->name, &weight, b->diag));
@@ -140,6 +142,7 @@ nabla_status nabla_executable_bind_model(nabla_executable *executable,
   NABLA_REQUIRE(model, diag);
   if (!options) options = &defaults;
   NABLA_REQUIRE_SIZE(options, "nabla_bind_options", diag);
+  NABLA_TRY(nabla_executable_check_open(executable, diag));
   binder b = {.executable = executable,
               .model = model,
               .checkpoint = nabla_model_borrow_checkpoint(model),

@@ -76,6 +76,7 @@ nabla_status nabla_executable_create(const nabla_code *take_code,
   nabla_executable *executable = block;
   executable->environment = *environment;
   executable->code = *take_code;
+  atomic_init(&executable->references, 1);
   status = fill(executable, diag);
   if (status)
     nabla_executable_close(executable);
@@ -85,7 +86,7 @@ nabla_status nabla_executable_create(const nabla_code *take_code,
 }
 
 void nabla_executable_close(nabla_executable *executable) {
-  if (!executable) return;
+  if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
   const nabla_allocator *allocator = executable->environment.allocator;
   nabla_run_arena_destroy(atomic_load(&executable->idle), allocator);
   nabla_profiler_destroy(executable->profiler);
@@ -201,6 +202,14 @@ nabla_status nabla_executable_check_fit(const nabla_port *port,
                                         const nabla_weight_desc *weight,
                                         nabla_diag *diag) {
   const int needs_nothing = *port->encoding_name && !port->component_count;
+  if (*port->state_name) {
+    const nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "argument '%.60s' is the state '%.60s': it takes no weight",
+                   port->name, port->state_name);
+    nabla_diag_set_next(diag, "give it its value: nabla_session_state_set");
+    return blame(weight, status, diag);
+  }
   if (!needs_nothing && fits(port, weight))
     return check_data(port, weight, diag);
   const nabla_text_80 takes = nabla_describe_port(port);
@@ -260,6 +269,16 @@ static const nabla_port *next_named(const nabla_manifest *manifest,
   return NULL;
 }
 
+nabla_status nabla_executable_check_open(const nabla_executable *executable,
+                                         nabla_diag *diag) {
+  if (!atomic_load(&executable->is_sealed)) return NABLA_OK;
+  const nabla_status status =
+      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                 "nothing can be bound: the program has had a session");
+  nabla_diag_set_next(diag, "bind all weights before the first session");
+  return status;
+}
+
 nabla_status nabla_executable_bind(nabla_executable *executable,
                                    const char *argument,
                                    const nabla_weight_desc *weight,
@@ -270,6 +289,7 @@ nabla_status nabla_executable_bind(nabla_executable *executable,
   const nabla_manifest *manifest = &executable->manifest;
   const nabla_port *port;
   place at = {0};
+  NABLA_TRY(nabla_executable_check_open(executable, diag));
   size_t found = 0;
   for (; (port = next_named(manifest, argument, &at)) != NULL; found++)
     NABLA_TRY(nabla_executable_check_fit(port, weight, diag));

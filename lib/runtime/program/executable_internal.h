@@ -17,7 +17,7 @@ typedef struct nabla_binding {
 
 struct nabla_run_arena;
 
-/* Nothing here but `idle` changes during a run. */
+/* Nothing here but `idle` and the references changes during a run. */
 struct nabla_executable {
   nabla_environment environment;
   nabla_code code;
@@ -28,12 +28,25 @@ struct nabla_executable {
   struct nabla_profiler *profiler; /* NULL: no profile is taken    */
   /* Memory of the last run, which the next one takes; NULL while it is taken */
   _Atomic(struct nabla_run_arena *) idle;
+  atomic_size_t references; /* the owner's and each session's */
+  atomic_int is_sealed;     /* 1: it has had a session        */
 };
+
+/* The executable is freed when the last reference is given up:
+ * nabla_executable_close. */
+static inline void nabla_executable_retain(nabla_executable *executable) {
+  atomic_fetch_add_explicit(&executable->references, 1, memory_order_relaxed);
+}
 
 static inline nabla_binding *nabla_executable_binding(
     const nabla_executable *executable, const nabla_port *port) {
   return executable->bindings + (port - executable->manifest.ports);
 }
+
+/* NABLA_INVALID_ARGUMENT when the executable has had a session: nothing is
+ * bound from then on. */
+NABLA_MUST_USE nabla_status nabla_executable_check_open(
+    const nabla_executable *executable, nabla_diag *diag);
 
 /* Finds a function; NABLA_INVALID_ARGUMENT naming the nearest. */
 NABLA_MUST_USE nabla_status

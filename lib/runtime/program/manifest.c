@@ -330,14 +330,31 @@ static nabla_status take_encoding(parser *p, nabla_port *port) {
 
 /* ---- functions ---------------------------------------------------------- */
 
+/* Reads what follows the key "state". */
+static nabla_status take_state(parser *p, nabla_port *port) {
+  NABLA_TRY(take_string(p, "the name of a state", &port->state_name));
+  if (!*port->state_name)
+    return nabla_fail(p->diag, NABLA_CORRUPT, "a state has no name");
+  for (uint32_t i = 0; i < port->rank; i++)
+    if (port->shape[i] == NABLA_DYNAMIC)
+      return nabla_fail(p->diag, NABLA_CORRUPT,
+                        "the state '%.60s' is of unknown size",
+                        port->state_name);
+  return NABLA_OK;
+}
+
 static nabla_status take_port(parser *p, int is_argument) {
-  nabla_port port = {.encoding_name = ""};
+  nabla_port port = {.encoding_name = "", .state_name = ""};
   nabla_json_event event;
   NABLA_TRY(take_name(p, &port.name));
   NABLA_TRY(take_dtype(p, &port.dtype));
   NABLA_TRY(take_shape(p, &port));
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-  if (event.kind != NABLA_JSON_OBJECT_END && is_argument) {
+  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "state") &&
+      is_argument) {
+    NABLA_TRY(take_state(p, &port));
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  } else if (event.kind != NABLA_JSON_OBJECT_END && is_argument) {
     NABLA_TRY(check_key(p, &event, "encoding"));
     NABLA_TRY(take_encoding(p, &port));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));

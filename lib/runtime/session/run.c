@@ -1,5 +1,7 @@
 /* Runs functions of an executable: checks the inputs, passes them to the code
  * as MLIR's descriptors, and hands over or copies the results. */
+#include "lib/runtime/session/run.h"
+
 #include <inttypes.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -9,9 +11,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
 #include "lib/runtime/program/components.h"
-#include "lib/runtime/program/executable_internal.h"
 #include "lib/runtime/program/type_to_text.h"
-#include "lib/runtime/session/run_context.h"
 #include "lib/runtime/session/strided.h"
 
 /* An array as an argument or result of compiled code (nabla/services.h). */
@@ -27,7 +27,7 @@ _Static_assert(sizeof(void *) == sizeof(int64_t),
 #define WORD sizeof(int64_t)
 
 /* The state of one run. Its pointers, and then its descriptors, lie in one
- * block of words that nabla_executable_run allocates. */
+ * block of words that the caller of nabla_run_function has allocated. */
 typedef struct frame {
   const nabla_signature *function;
   const nabla_dense *inputs;
@@ -36,6 +36,7 @@ typedef struct frame {
   void **arguments, **results; /* passed to the entry point               */
   void **staged;               /* per result: block to give or copy       */
   nabla_result_block *blocks;  /* per result: where it may be computed    */
+  void *const *states;         /* of the session, by port; NULL: none     */
   int64_t *free;               /* room for the next descriptor            */
   nabla_diag *diag;
 } frame;
@@ -88,6 +89,11 @@ static size_t frame_words(const nabla_signature *function,
     words += 2 + sizeof(nabla_result_block) / WORD +
              words_of(function->results[i].rank);
   return words;
+}
+
+size_t nabla_run_frame_words(const nabla_signature *function) {
+  size_t arguments;
+  return frame_words(function, &arguments);
 }
 
 /* ---- inputs ------------------------------------------------------------- */
@@ -167,15 +173,19 @@ static size_t add_bound(frame *f, const nabla_port *port,
   return port->component_count;
 }
 
-/* Fills the arguments in order: from its binding if there is one, else from the
- * next input. */
+/* Fills the arguments in order: with its state, from its binding if there is
+ * one, else from the next input. */
 static nabla_status add_arguments(frame *f,
                                   const nabla_executable *executable) {
   size_t at = 0, input = 0;
   for (size_t i = 0; i < f->function->argument_count; i++) {
     const nabla_port *port = &f->function->arguments[i];
     const nabla_binding *binding = nabla_executable_binding(executable, port);
-    if (binding->is_bound) {
+    if (*port->state_name) {
+      const size_t number = (size_t)(port - executable->manifest.ports);
+      f->arguments[at++] =
+          describe(f, f->states[number], port->rank, port->shape);
+    } else if (binding->is_bound) {
       at += add_bound(f, port, binding, at);
     } else if (!*port->encoding_name) {
       const nabla_dense *array = &f->inputs[input++];
@@ -196,13 +206,23 @@ static void name_inputs(const nabla_executable *executable,
   out[0] = 0;
   for (size_t i = 0; i < function->argument_count && used < room; i++) {
     const nabla_port *port = &function->arguments[i];
-    if (*port->encoding_name ||
+    if (*port->encoding_name || *port->state_name ||
         nabla_executable_binding(executable, port)->is_bound)
       continue;
     const int length = snprintf(out + used, room - used, "%s%.30s",
                                 used ? ", " : "", port->name);
     used += length > 0 ? (size_t)length : 0;
   }
+}
+
+static nabla_status fail_state(const frame *f, const nabla_port *port) {
+  const nabla_status status =
+      nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                 "'%.60s' has the state '%.60s', which lives in a session",
+                 f->function->name, port->state_name);
+  nabla_diag_set_next(f->diag,
+                      "make a session (nabla_session_create) and run it there");
+  return status;
 }
 
 static nabla_status check_counts(const nabla_executable *executable,
@@ -212,6 +232,10 @@ static nabla_status check_counts(const nabla_executable *executable,
   size_t wanted = 0;
   for (size_t i = 0; i < function->argument_count; i++) {
     const nabla_port *port = &function->arguments[i];
+    if (*port->state_name) {
+      if (!f->states) return fail_state(f, port);
+      continue;
+    }
     if (nabla_executable_binding(executable, port)->is_bound) continue;
     wanted += !*port->encoding_name;
     if (!port->component_count) continue;
@@ -398,11 +422,12 @@ static void deliver(frame *f, nabla_run_context *context) {
 
 /* ---- the run ------------------------------------------------------------ */
 
-/* Runs with the memory of `arena`. */
 static nabla_status call(frame *f, const nabla_executable *executable,
-                         nabla_entry_function entry, nabla_run_arena *arena) {
+                         const nabla_run_room *room,
+                         nabla_entry_function entry) {
   nabla_run_context context;
-  nabla_run_context_begin(&context, &executable->environment, arena);
+  nabla_run_context_begin(&context, &executable->environment, room->arena);
+  context.pool = room->pool;
   context.results = f->blocks;
   context.result_count = f->function->result_count;
   context.calls = executable->calls;
@@ -419,15 +444,45 @@ static nabla_status call(frame *f, const nabla_executable *executable,
   return status;
 }
 
+nabla_status nabla_run_function(const nabla_executable *executable,
+                                size_t index, const nabla_run_room *room,
+                                const nabla_dense *inputs, size_t input_count,
+                                nabla_dense *outputs, size_t output_count,
+                                nabla_diag *diag) {
+  size_t arguments = 0;
+  frame f = {.function = &executable->manifest.functions[index],
+             .inputs = inputs,
+             .input_count = input_count,
+             .outputs = outputs,
+             .states = room->states,
+             .diag = diag};
+  NABLA_TRY(check_counts(executable, &f, input_count, output_count));
+  memset(room->frame, 0, frame_words(f.function, &arguments) * WORD);
+  f.arguments = room->frame;
+  f.results = f.arguments + arguments;
+  f.staged = f.results + output_count;
+  f.blocks = (nabla_result_block *)(void *)(f.staged + output_count);
+  f.free = (int64_t *)(void *)(f.blocks + output_count);
+  NABLA_TRY(add_arguments(&f, executable));
+  NABLA_TRY(add_results(&f));
+  *room->began = 1;
+  return call(&f, executable, room, executable->entries[index]);
+}
+
 /* Runs with the memory that the last run left, if no other run has it. */
-static nabla_status call_idle(frame *f, nabla_executable *executable,
-                              nabla_entry_function entry) {
+static nabla_status run_idle(nabla_executable *executable, size_t index,
+                             nabla_run_room *room, const nabla_dense *inputs,
+                             size_t input_count, nabla_dense *outputs,
+                             size_t output_count, nabla_diag *diag) {
   const nabla_allocator *allocator = executable->environment.allocator;
-  nabla_run_arena *arena = atomic_exchange(&executable->idle, NULL);
-  void *made = arena;
-  if (!arena)
-    NABLA_TRY(nabla_alloc(allocator, 1, sizeof *arena, &made, f->diag));
-  const nabla_status status = call(f, executable, entry, made);
+  room->arena = atomic_exchange(&executable->idle, NULL);
+  void *made = room->arena;
+  if (!made)
+    NABLA_TRY(nabla_alloc(allocator, 1, sizeof *room->arena, &made, diag));
+  room->arena = made;
+  const nabla_status status =
+      nabla_run_function(executable, index, room, inputs, input_count, outputs,
+                         output_count, diag);
   nabla_run_arena_destroy(atomic_exchange(&executable->idle, made), allocator);
   return status;
 }
@@ -441,26 +496,17 @@ nabla_status nabla_executable_run(nabla_executable *executable,
   NABLA_REQUIRE(function, diag);
   if (input_count) NABLA_REQUIRE(inputs, diag);
   if (output_count) NABLA_REQUIRE(outputs, diag);
-  size_t index = 0, arguments = 0;
+  size_t index = 0;
   NABLA_TRY(nabla_executable_seek(executable, function, &index, diag));
-  frame f = {.function = &executable->manifest.functions[index],
-             .inputs = inputs,
-             .input_count = input_count,
-             .outputs = outputs,
-             .diag = diag};
-  NABLA_TRY(check_counts(executable, &f, input_count, output_count));
   const nabla_allocator *allocator = executable->environment.allocator;
-  const size_t words = frame_words(f.function, &arguments);
-  void *block = NULL;
-  NABLA_TRY(nabla_alloc(allocator, words, WORD, &block, diag));
-  f.arguments = block;
-  f.results = f.arguments + arguments;
-  f.staged = f.results + output_count;
-  f.blocks = (nabla_result_block *)(void *)(f.staged + output_count);
-  f.free = (int64_t *)(void *)(f.blocks + output_count);
-  nabla_status status = add_arguments(&f, executable);
-  if (!status) status = add_results(&f);
-  if (!status) status = call_idle(&f, executable, executable->entries[index]);
-  nabla_free(allocator, block, words, WORD);
+  const size_t words =
+      nabla_run_frame_words(&executable->manifest.functions[index]);
+  int began = 0;
+  nabla_run_room room = {.pool = executable->environment.pool, .began = &began};
+  NABLA_TRY(nabla_alloc(allocator, words, WORD, &room.frame, diag));
+  const nabla_status status =
+      run_idle(executable, index, &room, inputs, input_count, outputs,
+               output_count, diag);
+  nabla_free(allocator, room.frame, words, WORD);
   return status;
 }

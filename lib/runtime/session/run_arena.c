@@ -95,6 +95,21 @@ void nabla_run_arena_end_run(nabla_run_arena *arena,
     trim(arena, allocator, arena->runs - NABLA_RUN_ARENA_IDLE_RUNS);
 }
 
+static uint64_t size_of(const nabla_allocations *blocks) {
+  uint64_t sum = 0;
+  for (void *memory = nabla_allocations_last(blocks); memory;
+       memory = nabla_allocations_before(memory))
+    sum += nabla_allocations_size(memory);
+  return sum;
+}
+
+uint64_t nabla_run_arena_size(const nabla_run_arena *arena) {
+  uint64_t sum = size_of(&arena->live);
+  for (unsigned c = 0; c < NABLA_RUN_ARENA_CLASSES; c++)
+    sum += size_of(&arena->kept[c]);
+  return sum;
+}
+
 void nabla_run_arena_clear(nabla_run_arena *arena,
                            const nabla_allocator *allocator) {
   nabla_allocations_clear(&arena->live, allocator);

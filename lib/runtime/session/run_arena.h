@@ -43,6 +43,9 @@ void nabla_run_arena_give(nabla_run_arena *arena,
 void nabla_run_arena_end_run(nabla_run_arena *arena,
                              const nabla_allocator *allocator);
 
+/* The bytes that the allocator gave for all that an arena holds. */
+uint64_t nabla_run_arena_size(const nabla_run_arena *arena);
+
 /* Frees what an arena holds, which is empty then. */
 void nabla_run_arena_clear(nabla_run_arena *arena,
                            const nabla_allocator *allocator);

@@ -1,0 +1,28 @@
+/* Inside the library: one run of a function, in the memory of a session. */
+#ifndef NABLA_RUNTIME_SESSION_RUN_H
+#define NABLA_RUNTIME_SESSION_RUN_H
+
+#include "lib/runtime/program/executable_internal.h"
+#include "lib/runtime/session/run_context.h"
+
+/* What a run works with. */
+typedef struct nabla_run_room {
+  nabla_run_arena *arena;
+  nabla_pool *pool; /* NULL: the calling thread */
+  /* Per port of the manifest: the state that it is, or NULL. NULL: there is no
+   * session, and functions with states are refused. */
+  void *const *states;
+  void *frame; /* nabla_run_frame_words of the function, or more */
+  int *began;  /* set to 1 when the code is called */
+} nabla_run_room;
+
+/* Words of 8 bytes that a run of the function needs as its frame. */
+size_t nabla_run_frame_words(const nabla_signature *function);
+
+/* Runs function `index` in `room`; else as nabla_executable_run. */
+NABLA_MUST_USE nabla_status nabla_run_function(
+    const nabla_executable *executable, size_t index,
+    const nabla_run_room *room, const nabla_dense *inputs, size_t input_count,
+    nabla_dense *outputs, size_t output_count, nabla_diag *diag);
+
+#endif

@@ -1,0 +1,148 @@
+/* Steps of a function that has states: the session, the values that states
+ * begin with, inputs that differ from step to step. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/nabla-run/npy.h"
+#include "tools/nabla-run/run.h"
+
+static int has_states(const nabla_signature *function) {
+  for (size_t i = 0; i < function->argument_count; i++)
+    if (*function->arguments[i].state_name) return 1;
+  return 0;
+}
+
+/* ---- states ---- */
+
+static const nabla_port *find_state(const run *r, const char *name) {
+  for (size_t i = 0; i < nabla_session_state_count(r->session); i++)
+    if (!strcmp(nabla_session_state(r->session, i)->state_name, name))
+      return nabla_session_state(r->session, i);
+  return NULL;
+}
+
+static nabla_status read_states(run *r, nabla_diag *diag) {
+  for (size_t i = 0; i < r->settings->state_count; i++) {
+    const run_pair *pair = &r->settings->states[i];
+    const nabla_port *port = find_state(r, pair->name);
+    if (port && run_is_random(pair->rest))
+      NABLA_TRY(run_make_random(pair->rest, port, i, &r->environment,
+                                &r->states[i], diag));
+    else
+      NABLA_TRY(npy_read(pair->rest, &r->environment, &r->states[i], diag));
+  }
+  return NABLA_OK;
+}
+
+nabla_status run_open_session(run *r, nabla_diag *diag) {
+  const run_settings *s = r->settings;
+  if (!has_states(r->function)) {
+    if (!s->state_count && !s->kept_state_count) return NABLA_OK;
+    const nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT, "function '%s' has no states",
+                   r->function->name);
+    nabla_diag_set_next(diag, "leave --state and --keep-state out");
+    return status;
+  }
+  NABLA_TRY(nabla_session_create(r->executable, NULL, &r->session, diag));
+  return read_states(r, diag);
+}
+
+/* Sets all states to what they begin with. */
+static nabla_status reset(run *r, nabla_diag *diag) {
+  if (!r->session) return NABLA_OK;
+  NABLA_TRY(nabla_session_state_zero(r->session, NULL, diag));
+  for (size_t i = 0; i < r->settings->state_count; i++)
+    NABLA_TRY(nabla_session_state_set(r->session, r->settings->states[i].name,
+                                      &r->states[i], diag));
+  return NABLA_OK;
+}
+
+nabla_status run_keep_states(run *r, nabla_diag *diag) {
+  for (size_t i = 0; i < r->settings->kept_state_count; i++) {
+    const run_pair *pair = &r->settings->kept_states[i];
+    nabla_dense value = {0};
+    NABLA_TRY(nabla_session_state_get(r->session, pair->name, &value, diag));
+    const nabla_status status =
+        npy_write(pair->rest, &value, 1, &r->environment, diag);
+    nabla_dense_release(r->executable, &value);
+    if (status) return status;
+  }
+  return NABLA_OK;
+}
+
+void run_close_session(run *r) {
+  nabla_session_close(r->session);
+  for (size_t i = 0; i < r->settings->state_count; i++)
+    if (r->states[i].data) npy_release(&r->environment, &r->states[i]);
+}
+
+/* ---- inputs ---- */
+
+nabla_status run_take_stack(run *r, const nabla_port *port, size_t input,
+                            nabla_diag *diag) {
+  const nabla_dense *array = &r->inputs[input];
+  if (!r->settings->steps || array->rank != port->rank + 1) return NABLA_OK;
+  if (array->shape[0] != (int64_t)r->settings->steps)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--input %s has parts for %lld steps; --steps is %llu",
+                      port->name, (long long)array->shape[0],
+                      (unsigned long long)r->settings->steps);
+  r->is_stacked[input] = 1;
+  return NABLA_OK;
+}
+
+/* Part `step` of a stack, as an array of its own. */
+static nabla_dense part_of(const nabla_dense *stack, uint64_t step) {
+  nabla_dense part = {.dtype = stack->dtype, .rank = stack->rank - 1};
+  size_t bytes = nabla_dtype_bits(stack->dtype) / 8;
+  for (uint32_t i = 0; i < part.rank; i++) {
+    part.shape[i] = stack->shape[i + 1];
+    bytes *= (size_t)part.shape[i];
+  }
+  part.data = (char *)stack->data + step * bytes;
+  return part;
+}
+
+/* ---- runs ---- */
+
+static void release_results(run *r) {
+  for (size_t i = 0; i < r->function->result_count; i++)
+    if (r->results[i].data) nabla_dense_release(r->executable, &r->results[i]);
+  memset(r->results, 0, sizeof r->results);
+}
+
+/* Whether results may be of another size in the next step. */
+static int gives_any_size(const nabla_signature *f) {
+  for (size_t i = 0; i < f->result_count; i++)
+    for (uint32_t d = 0; d < f->results[i].rank; d++)
+      if (f->results[i].shape[d] == NABLA_DYNAMIC) return 1;
+  return 0;
+}
+
+static nabla_status run_step(run *r, const nabla_dense *inputs,
+                             nabla_diag *diag) {
+  const nabla_signature *f = r->function;
+  if (r->session)
+    return nabla_session_run(r->session, f->name, inputs, r->input_count,
+                             r->results, f->result_count, diag);
+  return nabla_executable_run(r->executable, f->name, inputs, r->input_count,
+                              r->results, f->result_count, diag);
+}
+
+nabla_status run_steps(run *r, nabla_diag *diag) {
+  const uint64_t steps = r->settings->steps ? r->settings->steps : 1;
+  nabla_dense inputs[RUN_MAX_PORTS];
+  NABLA_TRY(reset(r, diag));
+  release_results(r);
+  memcpy(inputs, r->inputs, r->input_count * sizeof *inputs);
+  const double start = run_milliseconds();
+  for (uint64_t step = 0; step < steps; step++) {
+    for (size_t i = 0; i < r->input_count; i++)
+      if (r->is_stacked[i]) inputs[i] = part_of(&r->inputs[i], step);
+    if (gives_any_size(r->function)) release_results(r);
+    NABLA_TRY(run_step(r, inputs, diag));
+  }
+  r->run_ms = run_milliseconds() - start;
+  return NABLA_OK;
+}

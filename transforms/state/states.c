@@ -1,0 +1,186 @@
+/* nabla-states: lets bufferization write to states in place. Arguments that are
+ * states become writable, as do arguments of private functions that states are
+ * passed to, and the value that replaces a state is stored to the state's
+ * memory before the return: no copy is left where it is there already. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdlib.h>
+
+#include "transforms/passes.h"
+#include "transforms/state/in_place.h"
+#include "transforms/state/state.h"
+
+static MlirBlock body_of(MlirOperation op) {
+  MlirRegion region = mlirOperationGetRegion(op, 0);
+  return mlirRegionIsNull(region) ? (MlirBlock){NULL}
+                                  : mlirRegionGetFirstBlock(region);
+}
+
+/* ---- where states go ---- */
+
+/* Values that are a state or may be one that was written in place. */
+typedef struct values {
+  MlirValue *items;
+  size_t count, room;
+  bool failed;
+} values;
+
+static void add(values *all, MlirValue value) {
+  for (size_t i = 0; i < all->count; i++)
+    if (mlirValueEqual(all->items[i], value)) return;
+  if (all->count == all->room) {
+    const size_t room = all->room ? 2 * all->room : 64;
+    MlirValue *grown = realloc(all->items, room * sizeof *grown);
+    all->failed = all->failed || !grown;
+    if (!grown) return;
+    all->items = grown;
+    all->room = room;
+  }
+  all->items[all->count++] = value;
+}
+
+/* What a walk over the uses of states needs. */
+typedef struct walk {
+  MlirSymbolTable symbols;
+  nabla_op_list calls;
+  values all;
+} walk;
+
+/* The argument of the callee that an operand of a call becomes. */
+static void add_argument(walk *w, MlirOperation call, intptr_t operand) {
+  MlirOperation callee = mlirSymbolTableLookup(
+      w->symbols, mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(
+                      call, nabla_ref("callee"))));
+  if (mlirOperationIsNull(callee) || !nabla_is(callee, "func.func")) return;
+  MlirBlock body = body_of(callee);
+  if (!mlirBlockIsNull(body)) add(&w->all, mlirBlockGetArgument(body, operand));
+}
+
+/* The results of all calls of the function that returns operand `index`. */
+static void add_returned(walk *w, MlirOperation end, intptr_t index) {
+  MlirAttribute name = mlirOperationGetAttributeByName(
+      mlirOperationGetParentOperation(end), nabla_ref("sym_name"));
+  for (size_t i = 0; i < w->calls.count; i++)
+    if (nabla_state_same(
+            mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(
+                w->calls.ops[i], nabla_ref("callee"))),
+            mlirStringAttrGetValue(name)))
+      add(&w->all, mlirOperationGetResult(w->calls.ops[i], index));
+}
+
+/* What a loop carries: its argument and its result. */
+static void add_carried(walk *w, MlirOperation loop, intptr_t index) {
+  if (index < 0 || index >= mlirOperationGetNumResults(loop)) return;
+  add(&w->all, mlirOperationGetResult(loop, index));
+  for (intptr_t r = 0; r < mlirOperationGetNumRegions(loop); r++) {
+    MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(loop, r));
+    const intptr_t first = nabla_is(loop, "scf.for") ? 1 : 0;
+    if (!mlirBlockIsNull(block) &&
+        first + index < mlirBlockGetNumArguments(block))
+      add(&w->all, mlirBlockGetArgument(block, first + index));
+  }
+}
+
+static void follow_use(walk *w, MlirOperation op, intptr_t operand) {
+  if (nabla_is(op, "func.call"))
+    add_argument(w, op, operand);
+  else if (nabla_is(op, "func.return"))
+    add_returned(w, op, operand);
+  else if (nabla_is(op, "scf.for"))
+    add_carried(w, op, operand - 3);
+  else if (nabla_is(op, "scf.while"))
+    add_carried(w, op, operand);
+  else if (nabla_is(op, "scf.yield"))
+    add_carried(w, mlirOperationGetParentOperation(op), operand);
+  else if (nabla_is(op, "tensor.insert_slice") && operand == 1)
+    add(&w->all, mlirOperationGetResult(op, 0));
+  else if (nabla_is(op, "bufferization.materialize_in_destination") &&
+           operand == 1)
+    add(&w->all, mlirOperationGetResult(op, 0));
+}
+
+static void follow(walk *w) {
+  for (size_t i = 0; i < w->all.count && !w->all.failed; i++)
+    for (MlirOpOperand use = mlirValueGetFirstUse(w->all.items[i]);
+         !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+      follow_use(w, mlirOpOperandGetOwner(use),
+                 mlirOpOperandGetOperandNumber(use));
+}
+
+/* ---- writable arguments ---- */
+
+static void allow(MlirOperation function, intptr_t index) {
+  const intptr_t count = mlirBlockGetNumArguments(body_of(function));
+  MlirAttribute *entries = calloc((size_t)count + 1, sizeof *entries);
+  if (!entries) return;
+  entries[index] = mlirBoolAttrGet(nabla_op_context(function), 1);
+  nabla_arguments_set(function, "bufferization.writable", entries);
+  free(entries);
+}
+
+/* Makes the arguments of functions among the values writable. */
+static void allow_all(const values *all) {
+  for (size_t i = 0; i < all->count; i++) {
+    MlirValue value = all->items[i];
+    if (!mlirValueIsABlockArgument(value)) continue;
+    MlirOperation owner =
+        mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
+    if (nabla_is(owner, "func.func"))
+      allow(owner, mlirBlockArgumentGetArgNumber(value));
+  }
+}
+
+/* ---- results ---- */
+
+/* The values that replace states are put into their arguments' memory. */
+static void store_results(const nabla_in_place *p, MlirOperation function) {
+  MlirBlock body = body_of(function);
+  MlirOperation end = mlirBlockGetTerminator(body);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+    MlirStringRef name = nabla_state_name(function, NABLA_RESULTS, i);
+    if (name.data)
+      nabla_in_place_settle(
+          p, end, i,
+          mlirBlockGetArgument(body, nabla_state_argument(function, name)));
+  }
+}
+
+static bool is_stateful(MlirOperation op) {
+  return nabla_is(op, "func.func") && !mlirBlockIsNull(body_of(op)) &&
+         nabla_state_has(op);
+}
+
+static bool is_call(MlirOperation op) { return nabla_is(op, "func.call"); }
+
+static void add_states(walk *w, MlirOperation function) {
+  MlirBlock body = body_of(function);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+    if (nabla_state_name(function, NABLA_ARGUMENTS, i).data)
+      add(&w->all, mlirBlockGetArgument(body, i));
+}
+
+MlirLogicalResult nabla_run_states(MlirOperation module,
+                                   const nablaPassValue *pass_values,
+                                   void *prepared) {
+  (void)pass_values, (void)prepared;
+  nabla_op_list functions = nabla_ops_collect(module, is_stateful);
+  bool good = !functions.failed;
+  if (good && functions.count) {
+    walk w = {
+        mlirSymbolTableCreate(module), nabla_ops_collect(module, is_call), {0}};
+    for (size_t i = 0; i < functions.count; i++)
+      add_states(&w, functions.ops[i]);
+    follow(&w);
+    good = !w.all.failed && !w.calls.failed;
+    if (good) allow_all(&w.all);
+    const nabla_in_place p = {w.symbols};
+    for (size_t i = 0; good && i < functions.count; i++)
+      store_results(&p, functions.ops[i]);
+    free(w.all.items);
+    nabla_op_list_deinit(&w.calls);
+    mlirSymbolTableDestroy(w.symbols);
+  }
+  nabla_op_list_deinit(&functions);
+  return good ? mlirLogicalResultSuccess()
+              : nabla_error_at(module, "nabla-states: out of memory");
+}
