@@ -152,6 +152,44 @@ def add_batch(f, rng, kind):
            close(want, bound_of(want, total, k, kind), kind))
 
 
+def add_conv(f, rng, kind):
+    """Windows with strides, dilations and padding; few are rows, many columns."""
+    spatial = int(rng.integers(1, 3))
+    few = bool(rng.integers(2))
+    strides, dilation, low, high, window = (
+        [int(i) for i in rng.integers(first, end, spatial)]
+        for first, end in ((1, 3), (1, 3), (0, 3), (0, 3), (1, 5)))
+    counts = [int(i) for i in rng.integers(1, 4, spatial)]
+    if not few:
+        counts[-1] += 17
+    reach = [(w - 1) * d + 1 for w, d in zip(window, dilation)]
+    dims = [max((c - 1) * s + r - a - b, 1) for c, s, r, a, b in
+            zip(counts, strides, reach, low, high)]
+    features = pick(rng, SIZES[:6])
+    a = values(rng, (1, features, *dims), kind)
+    padded = np.pad(harness.widen(a).astype(f64),
+                    [(0, 0)] * 2 + list(zip(low, high)))
+    over = np.lib.stride_tricks.sliding_window_view(
+        padded, reach, list(range(2, 2 + spatial)))
+    cut = (slice(None),) * 2 + tuple(slice(None, None, s) for s in strides)
+    rows = over[cut + tuple(slice(None, None, d) for d in dilation)]
+    counts = rows.shape[2:2 + spatial]
+    rows = np.moveaxis(rows, 1, 1 + spatial).reshape(int(np.prod(counts)), -1)
+    k = rows.shape[1]
+    outputs = -(-LEAST // rows.size) + pick(rng, SIZES)
+    b = values(rng, (outputs, features, *window), kind)
+    x, w = f.argument(a), f.argument(b)
+    y = f.op("nabla.conv_general %s, %s strides = %s low = %s high = %s "
+             "kernel_dilation = %s : %s, %s" % (
+                 x[0], w[0], strides, low, high, dilation, x[1], w[1]))
+    flat = harness.widen(b).astype(f64).reshape(outputs, k)
+    shape = (1, outputs, *counts)
+    want = (flat @ rows.T).reshape(shape)
+    total = (np.abs(flat) @ np.abs(rows).T).reshape(shape)
+    f.give(y, tensor_type(shape, kind),
+           close(want, bound_of(want, total, k, kind), kind))
+
+
 def add_exact(f, rng, kind):
     """Small integers, whose sums no order rounds."""
     m, n, k = sizes(rng)
@@ -174,7 +212,7 @@ def add_empty(f, rng, kind):
 
 
 CASES = (add_plain, add_plain, add_joined, add_vector, add_batch, add_batch,
-         add_exact)
+         add_exact, add_conv, add_conv)
 
 
 def functions_of(rng, count):
@@ -201,7 +239,7 @@ def check_threads(s, functions):
 def main():
     medium = sys.argv[2] == "medium"
     rng = np.random.default_rng(harness.seed())
-    functions = functions_of(rng, 200 if medium else 40)
+    functions = functions_of(rng, 200 if medium else 45)
 
     def test(s):
         s.run_all(functions, most=12)

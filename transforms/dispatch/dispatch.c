@@ -158,17 +158,19 @@ static bool needs_dispatch(MlirOperation op) {
           !nablaTypeIsAImplicit(nabla_result_type(op, 0)));
 }
 
-/* Whether the op is a product of tensors, or attention: rules of the table may
- * take it, those from outside are for implicit operands. */
+/* Whether the op is a product of tensors, a convolution or attention: rules of
+ * the table may take it, those from outside are for implicit operands. */
 static bool is_dense_product(MlirOperation op) {
-  return (nabla_is(op, "nabla.attention") ||
-          nabla_is(op, "nabla.dot_general") || nabla_is(op, "nabla.linear")) &&
-         !has_implicit_operand(op);
+  static const char *const names[] = {"nabla.attention", "nabla.conv_general",
+                                      "nabla.dot_general", "nabla.linear"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (nabla_is(op, names[i])) return !has_implicit_operand(op);
+  return false;
 }
 
 /* Whether rules are tried on the op: it needs dispatch, it has any implicit
  * operand, which a rule from a file or from nabla_add_rule may match, or it is
- * a product of tensors or attention. */
+ * a product of tensors, a convolution or attention. */
 static bool may_be_asked(MlirOperation op) {
   if (needs_dispatch(op) || is_dense_product(op)) return true;
   if (!nabla_op_find(op)) return false;

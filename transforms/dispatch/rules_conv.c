@@ -1,15 +1,20 @@
-/* Rule for convolutions with a packed kernel: the windows of the input, stacked
- * behind its features, are the rows of a fused_dot. */
+/* Rules for convolutions: products of the windows of the input and the kernel.
+ * With a packed kernel the windows, stacked behind the input's features, are
+ * the rows of a fused_dot; with a dense one they are rows, or columns where
+ * they are many. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <mlir-c/Diagnostics.h>
 
 #include "dialect/verify/checks.h"
 #include "transforms/dispatch/rules.h"
+#include "transforms/dispatch/rules_dense.h"
 #include "transforms/fused/fused_spec.h"
 #include "transforms/ir/ir.h"
 
 nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why);
+nabla_rule_outcome nabla_apply_conv_dense(MlirOperation op, const char **why);
+nabla_rule_outcome nabla_apply_dot_dense(MlirOperation op, const char **why);
 nabla_rule_outcome nabla_apply_dot_packed_rhs(MlirOperation op,
                                               const char **why);
 
@@ -86,8 +91,11 @@ static const char *read_convolution(convolution *c) {
         __builtin_mul_overflow(c->positions, c->window[i], &c->positions))
       return "its windows are too large";
   }
-  return c->positions > NABLA_MAX_OPERANDS ? "its windows are too large"
-                                           : windows_objection(c);
+  return NULL;
+}
+
+static const char *stack_objection(const convolution *c) {
+  return c->positions > NABLA_MAX_OPERANDS ? "its windows are too large" : NULL;
 }
 
 /* The kernel as a matrix, and as what is contracted; NULL, or why not. */
@@ -205,6 +213,8 @@ nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why) {
   *why = "arrays have at most 16 dimensions";
   if (c.rank == NABLA_MAX_RANK) return NABLA_RULE_DECLINED;
   *why = read_convolution(&c);
+  if (!*why) *why = stack_objection(&c);
+  if (!*why) *why = windows_objection(&c);
   if (!*why) *why = read_kernel(&c);
   if (*why) return NABLA_RULE_DECLINED;
   for (intptr_t i = 0; i < c.rank; i++) order[i] = c.kernel_of[i];
@@ -224,4 +234,134 @@ nabla_rule_outcome nabla_apply_conv_packed(MlirOperation op, const char **why) {
     return NABLA_RULE_APPLIED;
   mlirEmitError(mlirValueGetLocation(product), *why);
   return NABLA_RULE_FAILED;
+}
+
+/* ---- dense kernels ------------------------------------------------------- */
+
+/* Windows up to which each is a row of x, which is copied from the input in one
+ * piece; more are columns, of one position of all windows each. */
+#define MOST_ROWS 16
+/* Elements of all windows together, which are memory beside the input's. */
+#define MOST_STACKED ((int64_t)1 << 24)
+
+static bool is_in_order(const convolution *c) {
+  for (intptr_t i = 0; i < c->rank; i++)
+    if (c->in_of[i] != i || c->kernel_of[i] != i || c->out_of[i] != i)
+      return false;
+  return true;
+}
+
+/* A dense convolution as a product of matrices. */
+typedef struct matrices {
+  int64_t outputs, depth, windows; /* of w: outputs x depth */
+} matrices;
+
+static const char *read_matrices(const convolution *c, matrices *m) {
+  MlirType kernel = nabla_operand_type(c->op, 1);
+  int64_t all;
+  *m = (matrices){.outputs = nabla_array_dim(kernel, 0), .windows = 1};
+  if (!is_in_order(c)) return "its dimensions are in another order";
+  if (nabla_array_dim(nabla_operand_type(c->op, 0), 0) != 1)
+    return "a batch of another size than 1 has no kernel";
+  for (intptr_t i = 0; i < c->rank; i++)
+    if (nabla_is_dynamic(nabla_array_dim(kernel, i)))
+      return "a dimension of the kernel is not known";
+  for (intptr_t i = 2; i < c->rank; i++)
+    if (__builtin_mul_overflow(m->windows, c->windows[i], &m->windows))
+      return "it has too many windows";
+  if (__builtin_mul_overflow(c->window[1], c->positions, &m->depth) ||
+      __builtin_mul_overflow(m->depth, m->windows, &all) || all > MOST_STACKED)
+    return "all windows together are too large";
+  if (!nabla_dense_product_pays(nabla_array_element(kernel),
+                                (double)all * (double)m->outputs))
+    return "the product is small, or not of f32, f16 or bf16";
+  return m->windows > MOST_ROWS ? stack_objection(c) : NULL;
+}
+
+static MlirValue reshape(const convolution *c, MlirValue value, intptr_t rank,
+                         const int64_t *shape) {
+  MlirType type = mlirRankedTensorTypeGet(
+      rank, shape, nabla_array_element(mlirValueGetType(value)),
+      mlirAttributeGetNull());
+  return emit(c, "nabla.reshape", 1, &value, &type, 0, NULL);
+}
+
+/* Window `at`, row-major. */
+static MlirValue window(const convolution *c, MlirValue padded, int64_t at) {
+  int64_t lists[3][NABLA_MAX_RANK];
+  for (intptr_t i = 0; i < 2; i++)
+    lists[0][i] = 0, lists[1][i] = -1, lists[2][i] = 1;
+  lists[1][0] = 1;
+  lists[1][1] = c->window[1];
+  for (intptr_t i = c->rank; i-- > 2;) {
+    lists[0][i] = at % c->windows[i] * c->strides[i];
+    lists[1][i] = lists[0][i] + (c->window[i] - 1) * c->kernel_dilation[i] + 1;
+    lists[2][i] = c->kernel_dilation[i];
+    at /= c->windows[i];
+  }
+  MlirNamedAttribute attributes[] = {list(c, "starts", c->rank, lists[0]),
+                                     list(c, "limits", c->rank, lists[1]),
+                                     list(c, "strides", c->rank, lists[2])};
+  return emit(c, "nabla.slice", 1, &padded, NULL, 3, attributes);
+}
+
+static MlirValue dot(const convolution *c, MlirValue x, MlirValue w,
+                     int64_t w_dim) {
+  MlirValue operands[2] = {x, w};
+  const int64_t one = 1;
+  MlirNamedAttribute attributes[] = {list(c, "lhs_contracting", 1, &one),
+                                     list(c, "rhs_contracting", 1, &w_dim)};
+  return emit(c, "nabla.dot_general", 2, operands, NULL, 2, attributes);
+}
+
+/* Few windows: rows of x, and the result's transpose. */
+static MlirValue dot_of_rows(const convolution *c, const matrices *m,
+                             MlirValue w, MlirOperation *product) {
+  MlirValue rows[MOST_ROWS], padded = pad(c);
+  const int64_t shape[2] = {1, m->depth}, swapped[2] = {1, 0};
+  for (int64_t at = 0; at < m->windows; at++)
+    rows[at] = reshape(c, window(c, padded, at), 2, shape);
+  MlirNamedAttribute dim =
+      nabla_named(c->context, "dim",
+                  mlirIntegerAttrGet(mlirIntegerTypeGet(c->context, 64), 0));
+  MlirValue x = m->windows == 1
+                    ? rows[0]
+                    : emit(c, "nabla.concatenate", (intptr_t)m->windows, rows,
+                           NULL, 1, &dim);
+  MlirValue y = dot(c, x, w, 1);
+  *product = nabla_defining_op(y);
+  return m->windows == 1 ? y : nabla_value_transpose(c->op, y, 2, swapped);
+}
+
+static MlirValue dot_of_columns(const convolution *c, const matrices *m,
+                                MlirValue w, MlirOperation *product) {
+  const int64_t shape[2] = {m->depth, m->windows};
+  MlirValue y = dot(c, w, reshape(c, stack(c), 2, shape), 0);
+  *product = nabla_defining_op(y);
+  return y;
+}
+
+nabla_rule_outcome nabla_apply_conv_dense(MlirOperation op, const char **why) {
+  convolution c = {.op = op, .context = nabla_op_context(op)};
+  matrices m;
+  int64_t shape[NABLA_MAX_RANK];
+  c.rank = nabla_array_rank(nabla_result_type(op, 0));
+  *why = "arrays have at most 16 dimensions";
+  if (c.rank == NABLA_MAX_RANK) return NABLA_RULE_DECLINED;
+  *why = read_convolution(&c);
+  if (!*why) *why = read_matrices(&c, &m);
+  if (*why) return NABLA_RULE_DECLINED;
+  const int64_t matrix[2] = {m.outputs, m.depth};
+  MlirOperation product;
+  MlirValue w = reshape(&c, mlirOperationGetOperand(op, 1), 2, matrix);
+  MlirValue y = m.windows > MOST_ROWS ? dot_of_columns(&c, &m, w, &product)
+                                      : dot_of_rows(&c, &m, w, &product);
+  for (intptr_t i = 0; i < c.rank; i++)
+    shape[i] = nabla_array_dim(nabla_result_type(op, 0), i);
+  MlirValue result = reshape(&c, y, c.rank, shape);
+  nabla_op_replace(op, &result);
+  /* What declines it leaves a product of tensors, which is as right. */
+  return nabla_apply_dot_dense(product, why) == NABLA_RULE_FAILED
+             ? NABLA_RULE_FAILED
+             : NABLA_RULE_APPLIED;
 }

@@ -347,5 +347,9 @@ bool nabla_linear_pays(MlirOperation op) {
   double all = size_or(nabla_array_dim(w, 0));
   for (intptr_t i = 0; i < nabla_array_rank(x); i++)
     all *= size_or(nabla_array_dim(x, i));
-  return is_float(nabla_array_element(x)) && all >= LEAST_PRODUCTS;
+  return nabla_dense_product_pays(nabla_array_element(x), all);
+}
+
+bool nabla_dense_product_pays(MlirType element, double products) {
+  return is_float(element) && products >= LEAST_PRODUCTS;
 }

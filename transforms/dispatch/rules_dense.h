@@ -9,4 +9,8 @@
  * kernel. */
 bool nabla_linear_pays(MlirOperation op);
 
+/* Whether a kernel pays for a product of so many multiplications of elements of
+ * this type. */
+bool nabla_dense_product_pays(MlirType element, double products);
+
 #endif
