@@ -87,11 +87,12 @@ static void measure(nabla_matmul_plan *const plans[2], uint64_t m,
     x[i] = (float)((i * 2654435761u >> 16) % 1021) / 510 - 1;
   for (int i = -1; i < TURNS; i++)
     for (int p = 0; p < 2; p++) {
-      void *room = filled(nabla_matmul_plan_workspace_size(plans[p], m), 0);
+      void *workspace =
+          filled(nabla_matmul_plan_workspace_size(plans[p], m), 0);
       const double begin = now();
-      if (nabla_matmul_plan_run(plans[p], x, m, y, room, NULL)) exit(2);
+      if (nabla_matmul_plan_run(plans[p], x, m, y, workspace, NULL)) exit(2);
       times[p][i < 0 ? 0 : i] = now() - begin;
-      free(room);
+      free(workspace);
     }
   for (int p = 0; p < 2; p++) {
     qsort(times[p], TURNS, sizeof *times[p], ascending);

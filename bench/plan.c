@@ -107,8 +107,9 @@ static void measure_cold(double started) {
   nabla_matmul_plan *plan = plan_of(&w);
   const double created = read_clock(CLOCK_PROCESS_CPUTIME_ID);
   const uint64_t bytes = nabla_matmul_plan_workspace_size(plan, 1);
-  void *room = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
-  if (!room || nabla_matmul_plan_run(plan, x, 1, y, room, NULL)) exit(1);
+  void *workspace = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
+  if (!workspace || nabla_matmul_plan_run(plan, x, 1, y, workspace, NULL))
+    exit(1);
   const double done = read_clock(CLOCK_PROCESS_CPUTIME_ID);
   say_plan(plan);
   printf(
@@ -116,28 +117,28 @@ static void measure_cold(double started) {
       "%.2f ms in all; LLVM %s\n",
       started * 1e-6, (created - begin) * 1e-6, (done - created) * 1e-6,
       (started + done - begin) * 1e-6, maps_llvm() ? "is mapped" : "is not");
-  free(room);
+  free(workspace);
   nabla_matmul_plan_destroy(plan);
   destroy(&w);
 }
 
 static void measure_calls(void) {
-  static _Alignas(64) float x[64], y[16], room[4096];
+  static _Alignas(64) float x[64], y[16], workspace[4096];
   double plans[TURNS], kernels[TURNS], beyond[TURNS];
   weight w = weight_of("nf4", 16, 64);
   nabla_matmul_plan *plan = plan_of(&w);
   const nabla_kernel *kernel = &plan->provided.kernels[0].code;
-  if (nabla_matmul_plan_workspace_size(plan, 1) > sizeof room) exit(1);
+  if (nabla_matmul_plan_workspace_size(plan, 1) > sizeof workspace) exit(1);
   uint64_t words[NABLA_KERNEL_ARGS];
   memcpy(words, plan->args, sizeof words);
   words[NABLA_ARG_X] = (uintptr_t)x;
   words[NABLA_ARG_Y] = (uintptr_t)y;
   words[NABLA_ARG_M] = 1;
-  words[NABLA_ARG_WORKSPACE] = (uintptr_t)room;
+  words[NABLA_ARG_WORKSPACE] = (uintptr_t)workspace;
   for (int i = 0; i < TURNS; i++) {
     const double a = read_clock(CLOCK_THREAD_CPUTIME_ID);
     for (int j = 0; j < CALLS; j++)
-      if (nabla_matmul_plan_run(plan, x, 1, y, room, NULL)) exit(1);
+      if (nabla_matmul_plan_run(plan, x, 1, y, workspace, NULL)) exit(1);
     const double b = read_clock(CLOCK_THREAD_CPUTIME_ID);
     for (int j = 0; j < CALLS; j++) {
       if (kernel->prepare) kernel->prepare(words, 0, 1);
@@ -204,9 +205,9 @@ static weight blocks_of(const nabla_ggml *ggml, uint64_t n, uint64_t k) {
 }
 
 static double run_once(const nabla_matmul_plan *plan, const float *x,
-                       uint64_t m, float *y, void *room) {
+                       uint64_t m, float *y, void *workspace) {
   const double begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
-  if (nabla_matmul_plan_run(plan, x, m, y, room, NULL)) exit(1);
+  if (nabla_matmul_plan_run(plan, x, m, y, workspace, NULL)) exit(1);
   return read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
 }
 
@@ -240,11 +241,11 @@ static void measure_product(const weight *w, uint64_t m, const float *x,
   for (int j = 0; j < KINDS; j++)
     if (bytes < nabla_matmul_plan_workspace_size(plans[j], m))
       bytes = nabla_matmul_plan_workspace_size(plans[j], m);
-  void *room = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
-  if (!room) exit(1);
+  void *workspace = aligned_alloc(64, (size_t)bytes / 64 * 64 + 64);
+  if (!workspace) exit(1);
   for (int i = -1; i < RUNS; i++)
     for (int j = 0; j < KINDS; j++)
-      times[j][i < 0 ? 0 : i] = run_once(plans[j], x, m, y, room);
+      times[j][i < 0 ? 0 : i] = run_once(plans[j], x, m, y, workspace);
   for (int j = 0; j < KINDS; j++) {
     qsort(times[j], RUNS, sizeof *times[j], ascending);
     say_kernel(plans[j], m);
@@ -253,7 +254,7 @@ static void measure_product(const weight *w, uint64_t m, const float *x,
     nabla_matmul_plan_destroy(plans[j]);
   }
   printf("\n");
-  free(room);
+  free(workspace);
 }
 
 static void measure_products(void) {

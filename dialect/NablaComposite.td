@@ -140,9 +140,9 @@ def Nabla_AttentionOp : Nabla_AttentionLikeOp<"attention",
     of an f32 program.
     `scale` is 1 / sqrt(D) if it is not given. The mask is T x S, or has heads
     and so on before that: i1, true where a query sees a key, or floats, which
-    are added. `keys` says how many keys count: those behind are not read, so
-    that a step of a decoder costs as much as there are keys in its cache, not
-    as there is room. Below 0 it is 0, above S it is S.
+    are added. `keys` is the number of keys that count, clamped to [0, S].
+    Keys behind them are not read: the time of a decoder's step depends on the
+    keys in its cache, not on the size of the cache.
     With `causal` query i sees key j only if j - n <= i - T, n being the
     keys that count: the last query sees all. A query that sees no key gives NaN;
     where S is 0 all is 0. The `v` of a key that a query does not see, but that

@@ -146,7 +146,8 @@ static nabla_status read_line(bench_peer *self, char **out, nabla_diag *diag) {
     if (ready <= 0) return nabla_fail(diag, NABLA_IO, "it does not answer");
     const ssize_t got = read(self->from, self->line + self->used,
                              sizeof self->line - self->used);
-    if (got <= 0) return nabla_fail(diag, NABLA_IO, "it ended by itself");
+    if (got <= 0)
+      return nabla_fail(diag, NABLA_IO, "its process ended without an answer");
     self->used += (size_t)got;
   }
 }
@@ -209,8 +210,9 @@ nabla_status bench_peer_open_ops(const char *name, bench_peer **out,
   char path[4096], word[] = "ops";
   bench_peer *self;
   NABLA_TRY(create(name, path, sizeof path, &self, diag));
-  /* results that a library allocates by itself lie in memory that it had
-   * before, and in huge pages: fresh pages cost more than what is computed */
+  /* A library that allocates its results takes memory that it has freed
+   * before, in huge pages: page faults of new memory would cost more than the
+   * operation. */
   (void)setenv("GLIBC_TUNABLES",
                "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
                "glibc.malloc.trim_threshold=8589934592",
@@ -234,7 +236,7 @@ nabla_status bench_peer_open_op(bench_peer *self, const char *op,
                threads, shape[0], shape[1], shape[2], shape[3]);
   kill(self->pid, SIGCONT);
   if (write(self->to, request, (size_t)length) != length)
-    return nabla_fail(diag, NABLA_IO, "it ended by itself");
+    return nabla_fail(diag, NABLA_IO, "its process ended without an answer");
   const nabla_status status = read_ready(self, diag);
   kill(self->pid, SIGSTOP);
   return status;
@@ -280,7 +282,7 @@ nabla_status bench_peer_run(void *context, uint64_t first, uint32_t count,
                (unsigned long long)first, (unsigned long long)first + 1, count);
   kill(self->pid, SIGCONT);
   if (write(self->to, request, (size_t)length) != length)
-    return nabla_fail(diag, NABLA_IO, "it ended by itself");
+    return nabla_fail(diag, NABLA_IO, "its process ended without an answer");
   NABLA_TRY(read_times(self, 1, &warm, diag));
   NABLA_TRY(read_times(self, count, out, diag));
   kill(self->pid, SIGSTOP);
