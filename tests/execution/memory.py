@@ -1,8 +1,9 @@
 """Memory: nothing is read outside of an array (the arrays lie between NaNs, and
-at the end of a file's last page), and a bound weight is not copied.
+at the end of a file's last page), a bound weight is not copied, and small clusters
+of operations take little.
 
 usage: memory.py NABLA_RUN guards quick|medium
-       memory.py NABLA_RUN peak NABLA_QUANT
+       memory.py NABLA_RUN peak NABLA_QUANT NABLA_OPT
 """
 import os
 import subprocess
@@ -164,9 +165,23 @@ def check_memory(s):
         s.expect(more < packed_bytes + 16 * 2 ** 20, "M = %d: too much" % m)
 
 
+def check_clusters(s, opt, count=20000):
+    """Forming clusters takes memory for the operations that they have."""
+    kind = "tensor<4x4xf32>"
+    lines = ["func.func @f(%%x: %s) -> %s {" % (kind, kind)]
+    lines += ["  %%v%d = nabla.tanh %%x : %s" % (i, kind) for i in range(count)]
+    program = s.write("\n".join(lines + ["  return %%v0 : %s" % kind, "}\n"]))
+    plain, clusters = (peak([opt, program, "-o", os.devnull, *passes])
+                       for passes in ([], ["--nabla-cluster"]))
+    each = (clusters - plain) / count
+    print("%d clusters of one operation: %.0f bytes each" % (count, each))
+    s.expect(each < 4096, "%.0f bytes for a cluster of one operation" % each)
+
+
 def test(s):
     if sys.argv[2] == "peak":
         check_memory(s)
+        check_clusters(s, sys.argv[4])
         return
     rng = np.random.default_rng(harness.seed())
     check_guards(s, rng, 40 if sys.argv[3] == "medium" else 6)

@@ -87,7 +87,7 @@ static void remark(const nabla_cluster *c, const nabla_block_index *index,
   nabla_text_add(&text, "computes ");
   for (int i = 0; i < c->member_count && text.size < 400; i++)
     nabla_text_add(&text, "%s%s", i ? ", " : "",
-                   op_name(index->ops[c->members[i]]));
+                   op_name(index->ops[c->members[i].number]));
   nabla_text_add(
       &text, " by one kernel: %d pass%s over %s, %d inputs, %d results",
       c->passes, c->passes == 1 ? "" : "es",
@@ -106,7 +106,7 @@ static void replace(const nabla_cluster *c, const nabla_block_index *index,
     mlirValueReplaceAllUsesOfWith(c->outputs[i].value,
                                   mlirOperationGetResult(call, i));
   for (int i = c->member_count; i-- > 0;) {
-    MlirOperation member = index->ops[c->members[i]];
+    MlirOperation member = index->ops[c->members[i].number];
     for (MlirOpOperand use =
              mlirValueGetFirstUse(mlirOperationGetResult(member, 0));
          !mlirOpOperandIsNull(use);
@@ -227,7 +227,7 @@ static bool lower(clustering *s, const nabla_cluster *c,
                   const nabla_block_index *index) {
   char name[64];
   bool is_done;
-  const size_t number = c->members[c->member_count - 1];
+  const size_t number = c->members[c->member_count - 1].number;
   MlirOperation last = index->ops[number];
   if (!make_cluster(s, c, last, name, &is_done)) return false;
   if (!is_done) return true;
@@ -315,6 +315,7 @@ static bool cluster_block(clustering *s, MlirBlock block) {
   /* from the last on: the inputs of a cluster are results of those before */
   for (size_t i = count; good && i-- > 0;)
     good = lower(s, &clusters[i], &index);
+  for (size_t i = 0; i < count; i++) nabla_cluster_deinit(&clusters[i]);
   free(clusters);
   nabla_block_index_deinit(&index);
   return good && (!count || erase_unused(block)) &&

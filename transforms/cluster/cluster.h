@@ -2,7 +2,7 @@
  * dimensions, that one kernel computes. The space of a cluster is the shape of
  * its full values. Its dimensions from `split` on are the columns, which loops
  * of vectors run over; those before are the rows. Functions are defined in
- * body.c, elements.c, finish.c and form.c. */
+ * arrays.c, body.c, elements.c, finish.c and form.c. */
 #ifndef NABLA_TRANSFORMS_CLUSTER_CLUSTER_H
 #define NABLA_TRANSFORMS_CLUSTER_CLUSTER_H
 
@@ -86,18 +86,23 @@ typedef struct nabla_cluster_check {
   const char *name;
 } nabla_cluster_check;
 
+typedef struct nabla_cluster_member {
+  size_t number; /* of the operation in the block */
+  int node;      /* of its result */
+} nabla_cluster_member;
+
+/* Arrays have room for ..._room elements (nabla_cluster_reserve). */
 typedef struct nabla_cluster {
-  size_t members[NABLA_CLUSTER_OPS]; /* numbers in the block, ascending */
-  int nodes_of[NABLA_CLUSTER_OPS];   /* of their results */
-  int member_count;
-  nabla_cluster_node nodes[NABLA_CLUSTER_NODES];
-  int node_count;
-  nabla_cluster_input inputs[NABLA_CLUSTER_INPUTS];
-  int input_count;
+  nabla_cluster_member *members; /* numbers ascend */
+  int member_count, members_room;
+  nabla_cluster_node *nodes;
+  int node_count, nodes_room;
+  nabla_cluster_input *inputs;
+  int input_count, inputs_room;
   nabla_cluster_output outputs[NABLA_CLUSTER_OUTPUTS];
   int output_count;
-  nabla_cluster_check checks[NABLA_CLUSTER_CHECKS];
-  int check_count;
+  nabla_cluster_check *checks;
+  int check_count, checks_room;
   int rank, split; /* split: -1 until a reduction decides */
   int64_t dims[NABLA_CLUSTER_RANK];
   bool is_closed; /* takes no more operations */
@@ -132,8 +137,13 @@ bool nabla_cluster_splits(const nabla_cluster *c, int split);
  * columns. */
 bool nabla_cluster_finish(nabla_cluster *c);
 
-/* Forms the clusters of a block, in an array that the caller frees; false when
- * memory runs out. */
+/* Makes room for at least so many elements; false when memory runs out. */
+bool nabla_cluster_reserve(nabla_cluster *c, int nodes, int inputs, int checks,
+                           int members);
+void nabla_cluster_deinit(nabla_cluster *c);
+
+/* Forms the clusters of a block, in an array that the caller frees after it has
+ * deinitialized each of them; false when memory runs out. */
 bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
                          size_t *out_count);
 

@@ -40,9 +40,10 @@ static bool has_early_users(const nabla_cluster_forming *f, int cluster,
   nabla_cluster *c = &f->clusters[cluster];
   for (int i = 0; i < c->member_count; i++) {
     nabla_cluster_redirect_sizes(f, c, i);
-    if (is_used_early(f, cluster,
-                      mlirOperationGetResult(f->index->ops[c->members[i]], 0),
-                      number, false))
+    if (is_used_early(
+            f, cluster,
+            mlirOperationGetResult(f->index->ops[c->members[i].number], 0),
+            number, false))
       return true;
   }
   return false;
@@ -56,11 +57,11 @@ static bool grows(const nabla_cluster_forming *f, int cluster, size_t number) {
   return !c->is_closed;
 }
 
+/* There is room for it. */
 static void add_member(nabla_cluster_forming *f, int cluster, size_t number,
                        int node) {
   nabla_cluster *c = &f->clusters[cluster];
-  c->members[c->member_count] = number;
-  c->nodes_of[c->member_count++] = node;
+  c->members[c->member_count++] = (nabla_cluster_member){number, node};
   f->cluster_of[number] = cluster;
   f->node_of[number] = node;
 }
@@ -90,7 +91,9 @@ static bool try_join(nabla_cluster_forming *f, int cluster, size_t number) {
                                 .input_count = c->input_count,
                                 .check_count = c->check_count,
                                 .split = c->split};
-  int node = nabla_cluster_join(f, cluster, f->index->ops[number]);
+  const int node = nabla_cluster_reserve(c, 0, 0, 0, c->member_count + 1)
+                       ? nabla_cluster_join(f, cluster, f->index->ops[number])
+                       : -1;
   if (node < 0) {
     c->node_count = before.node_count;
     c->input_count = before.input_count;
@@ -109,8 +112,8 @@ static bool merge(nabla_cluster_forming *f, int to, int from) {
   const int nodes = a->node_count;
   if (!nabla_cluster_append(a, b)) return false;
   for (int i = 0; i < b->member_count; i++) {
-    f->cluster_of[b->members[i]] = to;
-    f->node_of[b->members[i]] += nodes;
+    f->cluster_of[b->members[i].number] = to;
+    f->node_of[b->members[i].number] += nodes;
   }
   b->member_count = 0;
   b->is_closed = true;
@@ -151,7 +154,10 @@ static bool begin(nabla_cluster_forming *f, size_t number) {
   c->rank = (int)mlirShapedTypeGetRank(space);
   for (int d = 0; d < c->rank; d++)
     c->dims[d] = mlirShapedTypeGetDimSize(space, d);
-  if (try_join(f, (int)f->count, number)) f->count++;
+  if (try_join(f, (int)f->count, number))
+    f->count++;
+  else
+    nabla_cluster_deinit(c);
   return true;
 }
 
@@ -173,12 +179,13 @@ static bool is_inside(const nabla_cluster_forming *f, int cluster,
 static bool find_outputs(const nabla_cluster_forming *f, int cluster) {
   nabla_cluster *c = &f->clusters[cluster];
   for (int i = 0; i < c->member_count; i++) {
-    MlirValue value = mlirOperationGetResult(f->index->ops[c->members[i]], 0);
+    MlirValue value =
+        mlirOperationGetResult(f->index->ops[c->members[i].number], 0);
     nabla_cluster_redirect_sizes(f, c, i);
     if (is_inside(f, cluster, value, false)) continue;
     if (c->output_count == NABLA_CLUSTER_OUTPUTS) return false;
     c->outputs[c->output_count].value = value;
-    c->outputs[c->output_count++].node = c->nodes_of[i];
+    c->outputs[c->output_count++].node = c->members[i].node;
   }
   return c->output_count > 0;
 }
@@ -214,10 +221,12 @@ bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
     if (nabla_cluster_takes(index->ops[i]) && !join_any(&f, i))
       good = begin(&f, i);
   size_t kept = 0;
-  for (size_t i = 0; good && i < f.count; i++)
-    if (f.clusters[i].member_count && find_outputs(&f, (int)i) &&
+  for (size_t i = 0; i < f.count; i++)
+    if (good && f.clusters[i].member_count && find_outputs(&f, (int)i) &&
         nabla_cluster_finish(&f.clusters[i]) && is_worth(&f.clusters[i]))
       f.clusters[kept++] = f.clusters[i];
+    else
+      nabla_cluster_deinit(&f.clusters[i]);
   free(f.cluster_of);
   free(f.node_of);
   *out = f.clusters;

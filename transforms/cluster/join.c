@@ -19,7 +19,9 @@ typedef struct joining {
 /* ---- nodes --------------------------------------------------------------- */
 
 static int add_node(nabla_cluster *c, const nabla_cluster_node *node) {
-  if (c->node_count == NABLA_CLUSTER_NODES) return -1;
+  if (c->node_count == NABLA_CLUSTER_NODES ||
+      !nabla_cluster_reserve(c, c->node_count + 1, 0, 0, 0))
+    return -1;
   c->nodes[c->node_count] = *node;
   return c->node_count++;
 }
@@ -101,7 +103,9 @@ static int add_input(joining *j, MlirValue value, nabla_cluster_shape shape,
         !memcmp(c->inputs[n->input].map, map, (size_t)c->rank * sizeof *map))
       return i;
   }
-  if (c->input_count == NABLA_CLUSTER_INPUTS) return -1;
+  if (c->input_count == NABLA_CLUSTER_INPUTS ||
+      !nabla_cluster_reserve(c, 0, c->input_count + 1, 0, 0))
+    return -1;
   input.name = nabla_op_find(j->op)->name;
   c->inputs[c->input_count++] = input;
   if (c->split >= 0 && !nabla_cluster_splits(c, c->split)) return -1;
@@ -122,7 +126,9 @@ static bool add_checks(joining *j, MlirOperation made, intptr_t first,
       if (dim != c->dims[d] && shape == NABLA_CLUSTER_FULL) return false;
       continue;
     }
-    if (c->check_count == NABLA_CLUSTER_CHECKS) return false;
+    if (c->check_count == NABLA_CLUSTER_CHECKS ||
+        !nabla_cluster_reserve(c, 0, 0, c->check_count + 1, 0))
+      return false;
     if (shape != NABLA_CLUSTER_FULL && d >= c->split) return false;
     const nabla_cluster_check check = {
         .size = mlirOperationGetOperand(made, operand++),
@@ -459,18 +465,22 @@ static void merge_members(nabla_cluster *to, const nabla_cluster *from,
   int i = to->member_count, j = from->member_count;
   to->member_count += from->member_count;
   for (int at = to->member_count; at-- > 0;) {
-    const bool mine =
-        j == 0 || (i > 0 && to->members[i - 1] > from->members[j - 1]);
+    const bool mine = j == 0 || (i > 0 && to->members[i - 1].number >
+                                              from->members[j - 1].number);
     to->members[at] = mine ? to->members[i - 1] : from->members[j - 1];
-    to->nodes_of[at] =
-        mine ? to->nodes_of[i - 1] : from->nodes_of[j - 1] + nodes;
+    if (!mine) to->members[at].node += nodes;
     i -= mine;
     j -= !mine;
   }
 }
 
 bool nabla_cluster_append(nabla_cluster *to, const nabla_cluster *from) {
-  if (!can_append(to, from)) return false;
+  if (!can_append(to, from) ||
+      !nabla_cluster_reserve(to, to->node_count + from->node_count,
+                             to->input_count + from->input_count,
+                             to->check_count + from->check_count,
+                             to->member_count + from->member_count))
+    return false;
   const int nodes = to->node_count;
   if (to->split < 0) to->split = from->split;
   for (int i = 0; i < from->node_count; i++) {
@@ -504,12 +514,12 @@ static bool is_size_op(MlirOperation op) { return nabla_is(op, "tensor.dim"); }
 void nabla_cluster_redirect_sizes(const nabla_cluster_forming *f,
                                   const nabla_cluster *c, int member) {
   const int full = nabla_cluster_full_input(c);
-  MlirOperation op = f->index->ops[c->members[member]];
-  if (full < 0 || c->nodes[c->nodes_of[member]].shape != NABLA_CLUSTER_FULL)
+  MlirOperation op = f->index->ops[c->members[member].number];
+  if (full < 0 || c->nodes[c->members[member].node].shape != NABLA_CLUSTER_FULL)
     return;
   MlirValue input = c->inputs[full].value;
   const size_t made = nabla_block_index_definition(f->index, input);
-  if (made != SIZE_MAX && made > c->members[member]) return;
+  if (made != SIZE_MAX && made > c->members[member].number) return;
   MlirOpOperand use = mlirValueGetFirstUse(mlirOperationGetResult(op, 0));
   while (!mlirOpOperandIsNull(use)) {
     MlirOperation owner = mlirOpOperandGetOwner(use);
