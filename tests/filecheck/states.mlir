@@ -83,3 +83,18 @@ func.func @fill(%xs: tensor<5x1x4xf32>, %k: !k {nabla.name = "k", nabla.state = 
   }
   return %r#1 : !k
 }
+
+// The valid rows are a view, also of a size that is known at run time.
+// BUFFERS-LABEL: func.func @valid
+// BUFFERS-SAME: %[[K:[a-z0-9]*]]: memref<8x4xf32>) -> memref<4xf32> attributes
+// BUFFERS: memref.subview %[[K]]{{.*}} to memref<?x4xf32, strided<[4, 1], offset: ?>>
+// BUFFERS-NOT: memref.alloc{{.*}}memref<?x4xf32
+// BUFFERS: return
+func.func @valid(%p: tensor<i64>, %k: !k {nabla.name = "k", nabla.state = "cache"}) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %i = tensor.extract %p[] : tensor<i64>
+  %n = arith.index_cast %i : i64 to index
+  %v = nabla.dynamic_slice %k at (%c0, %c0 : index, index) sizes(%n) : !k -> tensor<?x4xf32>
+  %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
+  return %s : tensor<4xf32>
+}

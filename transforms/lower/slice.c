@@ -5,6 +5,7 @@
 #include "dialect/verify/checks.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/region.h"
+#include "transforms/state/state.h"
 
 /* A new tensor of the shape of `shape`: index i of a dimension is that of `in`
  * at first[dim] + i * step[dim]. */
@@ -24,6 +25,57 @@ static nabla_ssa_tensor take(nabla_template *t, const nabla_ssa_tensor *in,
     at[i] = nabla_emit_index_op(t, "addi", at[i], first[i]);
   }
   return nabla_generic_end(t, &g, nabla_emit_extract(t, in, at));
+}
+
+/* ---- views of states ---- */
+
+/* Whether `value` is a state, or one of which parts were written in place. */
+static bool is_state(MlirValue value) {
+  for (MlirOperation op = nabla_defining_op(value); !mlirOperationIsNull(op);
+       op = nabla_defining_op(value)) {
+    const bool written = nabla_is(op, "tensor.insert_slice");
+    if (!written && !nabla_is(op, "nabla.dynamic_update_slice")) return false;
+    value = mlirOperationGetOperand(op, written ? 1 : 0);
+  }
+  MlirOperation function =
+      mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
+  return nabla_is(function, "func.func") &&
+         nabla_state_name(function, NABLA_ARGUMENTS,
+                          mlirBlockArgumentGetArgNumber(value))
+             .data;
+}
+
+/* Whether a slice reads its elements where they are. Those of other arrays are
+ * gathered by the loop that uses them. */
+static bool can_view(nabla_template *t, const nabla_ssa_tensor *shape,
+                     const int64_t *step) {
+  for (intptr_t i = 0; i < shape->rank; i++)
+    if (step[i] != 1 || shape->dims[i] == 0) return false;
+  return is_state(mlirOperationGetOperand(t->op, 0));
+}
+
+/* The part of `in` that begins at first[dim], of the sizes of `shape`. */
+static nabla_ssa view(nabla_template *t, const nabla_ssa_tensor *in,
+                      const nabla_ssa *first, nabla_ssa_tensor *shape) {
+  nabla_ssa_tensor out = *shape;
+  out.value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = tensor.extract_slice %%v%u[", out.value,
+                 in->value);
+  for (intptr_t i = 0; i < in->rank; i++)
+    nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", first[i]);
+  nabla_text_add(&t->text, "] [");
+  for (intptr_t i = 0; i < in->rank; i++)
+    if (nabla_is_dynamic(shape->dims[i]))
+      nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "", shape->sizes[i]);
+    else
+      nabla_text_add(&t->text, "%s%lld", i ? ", " : "",
+                     (long long)shape->dims[i]);
+  nabla_text_add(&t->text, "] [");
+  for (intptr_t i = 0; i < in->rank; i++)
+    nabla_text_add(&t->text, "%s1", i ? ", " : "");
+  nabla_text_add(&t->text, "] : %s to ", nabla_ssa_tensor_type(in).data);
+  nabla_text_add(&t->text, "%s\n", nabla_ssa_tensor_type(&out).data);
+  return out.value;
 }
 
 /* ---- slice, split ---- */
@@ -58,7 +110,10 @@ bool nabla_lower_slice(nabla_template *t) {
     first[i] = nabla_emit_index(t, starts[i]);
     check_cut(t, &in, i, first[i], limits[i], strides[i], &shape);
   }
-  return nabla_template_close(t, take(t, &in, first, strides, &shape).value);
+  return nabla_template_close(t,
+                              can_view(t, &shape, strides)
+                                  ? view(t, &in, first, &shape)
+                                  : take(t, &in, first, strides, &shape).value);
 }
 
 static intptr_t read_dim(MlirOperation op) {
@@ -116,7 +171,9 @@ bool nabla_lower_dynamic_slice(nabla_template *t) {
     steps[i] = 1;
     first[i] = begin_of(t, &in, &shape, i, 1 + i);
   }
-  return nabla_template_close(t, take(t, &in, first, steps, &shape).value);
+  return nabla_template_close(
+      t, can_view(t, &shape, steps) ? view(t, &in, first, &shape)
+                                    : take(t, &in, first, steps, &shape).value);
 }
 
 bool nabla_lower_dynamic_update_slice(nabla_template *t) {

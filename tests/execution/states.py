@@ -1,0 +1,145 @@
+"""Functions with states: steps of nabla-run in one session against numpy, and
+the values that states have afterwards; a second time, for the same bytes.
+
+usage: states.py NABLA_RUN
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import harness  # noqa: F401  skips without numpy
+from harness import np
+
+STEPS, ROWS, WIDTH = 7, 8, 4
+K = "tensor<8x4xf32>"
+
+# A row is written at a place that the input says; the rows up to there are
+# read, as a view of unknown size.
+PUT = """
+func.func @f(%x: tensor<1x4xf32> {nabla.name = "x"},
+    %p: tensor<i64> {nabla.name = "p"}, %k: KIND {nabla.state = "k"})
+    -> (tensor<4xf32>, KIND {nabla.state = "k"}) {
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %i = tensor.extract %p[] : tensor<i64>
+  %at = arith.index_cast %i : i64 to index
+  %count = arith.addi %at, %one : index
+  %n = nabla.dynamic_update_slice %k, %x at (%at, %c0 : index, index)
+      : KIND, tensor<1x4xf32>
+  %v = nabla.dynamic_slice %n at (%c0, %c0 : index, index) sizes(%count)
+      : KIND -> tensor<?x4xf32>
+  %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
+  return %s, %n : tensor<4xf32>, KIND
+}
+"""
+
+# All of a state is computed anew, from itself and from one that is read.
+DECAY = """
+func.func @f(%x: KIND {nabla.name = "x"}, %k: KIND {nabla.state = "k"},
+    %b: KIND {nabla.state = "b"}) -> (tensor<4xf32>, KIND {nabla.state = "k"}) {
+  %m = nabla.mul %k, %x : KIND, KIND
+  %n = nabla.add %m, %b : KIND, KIND
+  %s = nabla.reduce sum %n dims = [0] : KIND
+  return %s, %n : tensor<4xf32>, KIND
+}
+"""
+
+# A scan carries a state, and a private function takes it.
+SCAN = """
+func.func private @put(%k: KIND, %x: tensor<1x4xf32>, %at: index) -> KIND {
+  %c0 = arith.constant 0 : index
+  %n = nabla.dynamic_update_slice %k, %x at (%at, %c0 : index, index)
+      : KIND, tensor<1x4xf32>
+  return %n : KIND
+}
+func.func @f(%x: tensor<5x1x4xf32> {nabla.name = "x"},
+    %k: KIND {nabla.state = "k"}) -> (KIND {nabla.state = "k"}) {
+  %zero = nabla.constant dense<0> : tensor<i64>
+  %one = nabla.constant dense<1> : tensor<i64>
+  %r:2 = nabla.scan init(%zero, %k : tensor<i64>, KIND)
+      over(%x : tensor<5x1x4xf32>) -> tensor<i64>, KIND {
+  ^bb0(%i: tensor<i64>, %c: KIND, %row: tensor<1x4xf32>):
+    %v = tensor.extract %i[] : tensor<i64>
+    %at = arith.index_cast %v : i64 to index
+    %n = func.call @put(%c, %row, %at)
+        : (KIND, tensor<1x4xf32>, index) -> KIND
+    %j = nabla.add %i, %one : tensor<i64>, tensor<i64>
+    nabla.yield %j, %n : tensor<i64>, KIND
+  }
+  return %r#1 : KIND
+}
+"""
+
+
+def whole(rng, *shape):
+    """Small integers, whose sums are exact."""
+    return rng.integers(-4, 5, shape).astype(np.float32)
+
+
+def put(rng):
+    inputs = {"x": whole(rng, STEPS, 1, WIDTH),
+              "p": rng.integers(0, ROWS, STEPS)}
+    k = np.zeros((ROWS, WIDTH), np.float32)
+    for x, p in zip(inputs["x"], inputs["p"]):
+        k[p] = x
+        out = k[:p + 1].sum(0)
+    return PUT, inputs, {}, {"k": k}, out
+
+
+def decay(rng):
+    states = {"k": whole(rng, ROWS, WIDTH), "b": whole(rng, ROWS, WIDTH)}
+    inputs = {"x": whole(rng, STEPS, ROWS, WIDTH)}
+    k = states["k"]
+    for x in inputs["x"]:
+        k = k * x + states["b"]
+    return DECAY, inputs, states, {"k": k, "b": states["b"]}, k.sum(0)
+
+
+def scan(rng):
+    inputs = {"x": whole(rng, STEPS, 5, 1, WIDTH)}
+    k = np.zeros((ROWS, WIDTH), np.float32)
+    k[:5] = inputs["x"][-1][:, 0]
+    return SCAN, inputs, {}, {"k": k}, None
+
+
+def run(tool, folder, case):
+    program, inputs, states, want, out = case
+    path = os.path.join(folder, "f.mlir")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(program.replace("KIND", K))
+    line = [tool, path, "--steps", str(STEPS), "--repeat", "2"]
+    for option, arrays in (("--input", inputs), ("--state", states)):
+        for name, array in arrays.items():
+            at = os.path.join(folder, option + name + ".npy")
+            np.save(at, array)
+            line += [option, "%s=%s" % (name, at)]
+    kept = {name: os.path.join(folder, name + ".npy") for name in want}
+    for name, at in kept.items():
+        line += ["--keep-state", "%s=%s" % (name, at)]
+    if out is not None:
+        line += ["-o", os.path.join(folder, "out.npy")]
+    done = subprocess.run(line, capture_output=True, text=True)
+    if done.returncode:
+        return done.stderr
+    for name, at in kept.items():
+        if not np.array_equal(np.load(at), want[name]):
+            return "state %s is\n%s\nnot\n%s" % (name, np.load(at), want[name])
+    if out is not None and not np.array_equal(np.load(line[-1]), out):
+        return "%s, not %s" % (np.load(line[-1]), out)
+    return None
+
+
+def main():
+    failed = 0
+    for number, make in enumerate((put, decay, scan)):
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = run(sys.argv[1], folder,
+                        make(np.random.default_rng(number)))
+        if wrong:
+            print("%s: %s" % (make.__name__, wrong))
+            failed = 1
+    return failed
+
+
+sys.exit(main())
