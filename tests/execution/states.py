@@ -13,6 +13,7 @@ from harness import np
 
 STEPS, ROWS, WIDTH = 7, 8, 4
 K = "tensor<8x4xf32>"
+WIDE = 64
 
 # A row is written at a place that the input says; the rows up to there are
 # read, as a view of unknown size.
@@ -87,6 +88,15 @@ def put(rng):
     return PUT, inputs, {}, {"k": k}, out
 
 
+def wide(rng):
+    """As put, of more than 64 tensors, which come in a table."""
+    program, *rest = put(rng)
+    more = "".join(", %%a%d: tensor<2xf32> {nabla.name = \"a%d\"}" % (i, i)
+                   for i in range(WIDE))
+    first, last = program.split(")\n    ->", 1)
+    return (first + more + ")\n    ->" + last, *rest)
+
+
 def decay(rng):
     states = {"k": whole(rng, ROWS, WIDTH), "b": whole(rng, ROWS, WIDTH)}
     inputs = {"x": whole(rng, STEPS, ROWS, WIDTH)}
@@ -114,6 +124,8 @@ def run(tool, folder, case):
             at = os.path.join(folder, option + name + ".npy")
             np.save(at, array)
             line += [option, "%s=%s" % (name, at)]
+    for i in range(WIDE if "%a0:" in program else 0):
+        line += ["--input", "a%d=random:2" % i]
     kept = {name: os.path.join(folder, name + ".npy") for name in want}
     for name, at in kept.items():
         line += ["--keep-state", "%s=%s" % (name, at)]
@@ -132,7 +144,7 @@ def run(tool, folder, case):
 
 def main():
     failed = 0
-    for number, make in enumerate((put, decay, scan)):
+    for number, make in enumerate((put, wide, decay, scan)):
         with tempfile.TemporaryDirectory() as folder:
             wrong = run(sys.argv[1], folder,
                         make(np.random.default_rng(number)))

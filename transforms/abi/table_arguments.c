@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "transforms/abi/argument_table.h"
-#include "transforms/ir/llvm_ops.h"
 #include "transforms/passes.h"
 #include "transforms/state/state.h"
 
@@ -170,7 +169,8 @@ static void allow_writes(MlirValue read, MlirAttribute attributes,
   MlirOperation op = nabla_defining_op(read);
   MlirAttribute name = mlirDictionaryAttrGetElementByName(
       mlirArrayAttrGetElement(attributes, index), nabla_ref(NABLA_STATE));
-  nabla_op_mark(op, "writable");
+  mlirOperationSetInherentAttributeByName(
+      op, nabla_ref("writable"), mlirUnitAttrGet(nabla_op_context(op)));
   if (!mlirAttributeIsNull(name))
     mlirOperationSetAttributeByName(
         nabla_defining_op(mlirOperationGetOperand(op, 0)),
