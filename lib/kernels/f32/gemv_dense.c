@@ -318,7 +318,7 @@ static void run(nabla_emitter *e) {
 static int applies(const nabla_fused_spec *spec) {
   return nabla_spec_is_dense(spec) && nabla_spec_is_row(spec) &&
          nabla_spec_last_m(spec) <= ROWS &&
-         (spec->k > 0 || spec->open & NABLA_OPEN_K) &&
+         (spec->k > 0 || spec->any_size || spec->open & NABLA_OPEN_K) &&
          (spec->w_type == spec->dense || spec->w_type == NABLA_DTYPE_F32) &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
          NABLA_HAS(spec->features, AVX512F) &&
