@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 
-NEED_COMPILER = ("COMPILER.md", "EXTENDING.md", "SAVED.md")
+NEED_COMPILER = ("COMPILER.md", "ENGINE.md", "EXTENDING.md", "SAVED.md")
 
 
 def blocks_of(page):
