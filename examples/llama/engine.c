@@ -110,11 +110,13 @@ static nabla_status bind(engine *e, nabla_diag *diag) {
     nabla_weight weight;
     for (size_t j = 0; j < e->packed_count && !packed; j++)
       if (!strcmp(e->packed[j].name, name)) packed = &e->packed[j];
-    if (!packed && i >= 2 && strncmp(name, "cache.", 6) != 0) {
+    if (!packed && strncmp(name, "model.", 6) != 0 &&
+        strncmp(name, "lm_head.", 8) != 0)
+      continue;
+    if (!packed) {
       NABLA_TRY(nabla_model_find(e->model, name, &weight, diag));
       packed = &weight.desc;
     }
-    if (!packed) continue;
     NABLA_TRY(nabla_executable_bind(e->executable, name, packed, diag));
     for (uint32_t j = 0; j < packed->component_count; j++)
       e->weight_bytes += packed->components[j].bytes;
@@ -122,43 +124,23 @@ static nabla_status bind(engine *e, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-/* The sizes that the program was written for, and room for its cache. */
-static nabla_status make_cache(engine *e, nabla_diag *diag) {
+/* The session, and the sizes that the program was written for. */
+static nabla_status begin(engine *e, nabla_diag *diag) {
   const nabla_signature *f = nabla_executable_find(e->executable, "decode");
-  const nabla_signature *many = nabla_executable_find(e->executable, "prefill");
-  if (!f || !many || f->argument_count < 3 || f->result_count < 2)
+  NABLA_TRY(nabla_session_create(e->executable, NULL, &e->session, diag));
+  const nabla_port *cache = nabla_session_state(e->session, 0);
+  if (!f || !cache || cache->rank != 3 || f->result_count != 1 ||
+      f->results[0].rank != 2)
     return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "the program has no functions decode and prefill");
-  const nabla_port *cache = &f->arguments[2];
+                      "the program is none of nabla_decoder_write");
+  nabla_session_usage usage = {.struct_size = sizeof usage};
+  NABLA_TRY(nabla_session_memory(e->session, &usage, diag));
+  e->cache_bytes = usage.state_bytes;
   e->vocabulary = (uint64_t)f->results[0].shape[1];
   e->context = (uint64_t)cache->shape[1];
-  e->cache_count = f->result_count - 1;
-  e->inputs = calloc(e->cache_count + 2, sizeof *e->inputs);
-  e->outputs = calloc(e->cache_count + 1, sizeof *e->outputs);
   e->logits = calloc(e->vocabulary + 1, sizeof *e->logits);
-  if (!e->inputs || !e->outputs || !e->logits)
-    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for the cache");
-  const uint64_t bytes = (uint64_t)cache->shape[0] * e->context *
-                         (uint64_t)cache->shape[2] *
-                         nabla_dtype_bits(cache->dtype) / 8;
-  for (size_t i = 0; i < e->cache_count; i++) {
-    nabla_dense *to = &e->inputs[2 + i];
-    *to = (nabla_dense){
-        .data = aligned_alloc(64, (bytes + 127) / 64 * 64),
-        .dtype = cache->dtype,
-        .rank = 3,
-        .shape = {cache->shape[0], cache->shape[1], cache->shape[2]}};
-    if (!to->data)
-      return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for the cache");
-    memset(to->data, 0, bytes);
-    e->outputs[1 + i] = *to;
-    e->cache_bytes += bytes;
-  }
-  e->outputs[0] = (nabla_dense){.data = e->logits,
-                                .dtype = NABLA_DTYPE_F32,
-                                .rank = 2,
-                                .shape = {1, f->results[0].shape[1]}};
-  return NABLA_OK;
+  return e->logits ? NABLA_OK
+                   : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for logits");
 }
 
 nabla_status engine_open(engine *e, const settings *s, nabla_diag *diag) {
@@ -171,20 +153,17 @@ nabla_status engine_open(engine *e, const settings *s, nabla_diag *diag) {
                                                &e->executable, diag)
                        : compile(e, s, diag));
   NABLA_TRY(bind(e, diag));
-  return make_cache(e, diag);
+  return begin(e, diag);
 }
 
 void engine_close(engine *e) {
+  nabla_session_close(e->session);
   nabla_executable_close(e->executable);
-  for (size_t i = 0; e->inputs && i < e->cache_count; i++)
-    free(e->inputs[2 + i].data);
   for (size_t i = 0; i < e->packed_count; i++)
     for (size_t j = 0; j < NABLA_WEIGHT_MAX_COMPONENTS; j++)
       free(e->packed_data[i].blocks[j]);
   free(e->packed_data);
   free(e->packed);
-  free(e->inputs);
-  free(e->outputs);
   free(e->logits);
   nabla_model_close(e->model);
   nabla_pool_destroy(e->environment.pool);
@@ -214,14 +193,17 @@ nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
   int64_t position = e->position;
   NABLA_TRY(check(e, ids, count, diag));
   if (!count) return NABLA_OK;
-  e->inputs[0] = (nabla_dense){.data = (void *)(uintptr_t)ids,
-                               .dtype = NABLA_DTYPE_I64,
-                               .rank = 1,
-                               .shape = {(int64_t)count}};
-  e->inputs[1] = (nabla_dense){.data = &position, .dtype = NABLA_DTYPE_I64};
-  NABLA_TRY(nabla_executable_run(
-      e->executable, count == 1 ? "decode" : "prefill", e->inputs,
-      e->cache_count + 2, e->outputs, e->cache_count + 1, diag));
+  const nabla_dense inputs[] = {{.data = (void *)(uintptr_t)ids,
+                                 .dtype = NABLA_DTYPE_I64,
+                                 .rank = 1,
+                                 .shape = {(int64_t)count}},
+                                {.data = &position, .dtype = NABLA_DTYPE_I64}};
+  nabla_dense output = {.data = e->logits,
+                        .dtype = NABLA_DTYPE_F32,
+                        .rank = 2,
+                        .shape = {1, (int64_t)e->vocabulary}};
+  NABLA_TRY(nabla_session_run(e->session, count == 1 ? "decode" : "prefill",
+                              inputs, 2, &output, 1, diag));
   e->position += (int64_t)count;
   return NABLA_OK;
 }

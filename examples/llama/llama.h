@@ -8,6 +8,7 @@
 #include "nabla/decoder.h"
 #include "nabla/executable.h"
 #include "nabla/pool.h"
+#include "nabla/session.h"
 #include "nabla/tokenizer.h"
 
 typedef struct settings {
@@ -33,10 +34,9 @@ typedef struct engine {
   size_t packed_count;
   nabla_executable *executable;
   uint64_t vocabulary, context, cache_bytes, weight_bytes;
-  size_t cache_count;
-  nabla_dense *inputs, *outputs; /* tokens, position, caches; logits, caches */
-  float *logits;                 /* of the last token fed */
-  int64_t position;              /* tokens in the cache   */
+  nabla_session *session; /* has the cache */
+  float *logits;          /* of the last token fed */
+  int64_t position;       /* tokens in the cache   */
   double compile_ms;
 } engine;
 

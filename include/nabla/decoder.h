@@ -57,15 +57,17 @@ typedef struct nabla_decoder_shape {
 /* Writes the program of `model` to `sink`. It has two functions, with the same
  * weights, named like their tensors:
  *
- *   decode(token: [1] i64, position: i64, caches, weights)
- *       -> logits [1, vocabulary] f32, caches
- *   prefill(tokens: [n] i64, position: i64, caches, weights)
- *       -> logits [1 or n, vocabulary] f32, caches
+ *   decode(token: [1] i64, position: i64, weights)
+ *       -> logits [1, vocabulary] f32
+ *   prefill(tokens: [n] i64, position: i64, weights)
+ *       -> logits [1 or n, vocabulary] f32
  *
- * The caches are `cache.LAYER.k` and `cache.LAYER.v`, each [kv_heads, context,
- * head_size]; `position` is the number of tokens that they hold already. Tokens
- * are below `vocabulary`, and position + n is at most `context`: the program
- * does not check either, and its caller must.
+ * The caches are states (nabla/session.h), which both functions share:
+ * `cache.LAYER.k` and `cache.LAYER.v`, each [kv_heads, context, head_size].
+ * `position` is the number of tokens that they hold already; what lies behind
+ * is not read, so that a session starts anew with position 0. Tokens are below
+ * `vocabulary`, and position + n is at most `context`: the program does not
+ * check either, and its caller must.
  *
  * Types are what the model holds: f32, f16 or bf16, or any packing, for each
  * tensor. All else is computed in f32. A key of config.json that changes what a

@@ -255,13 +255,17 @@ static void begin_function(writer *w, const char *name) {
       name, w->t, w->is_open ? "tokens" : "token");
   for (uint64_t i = 0; i < layers; i++)
     for (const char *which = "kv"; *which; which++)
-      ADD(",\n    %%%c%" PRIu64 ": %s {nabla.name = \"cache.%" PRIu64 ".%c\"}",
-          *which, i, w->cache, i, *which);
+      ADD(",\n    %%%c%" PRIu64 ": %s {nabla.name = \"cache.%" PRIu64
+          ".%c\", nabla.state = \"cache.%" PRIu64 ".%c\"}",
+          *which, i, w->cache, i, *which, i, *which);
   for (size_t i = 0; i < w->weights.count; i++)
     ADD(",\n    %%w%zu: !w%zu {nabla.name = \"%s\"}", i, i,
         w->weights.all[i].name);
   ADD(")\n    -> (" ROWS, gives_all(w) ? "?" : "1", w->c.vocab_size);
-  for (uint64_t i = 0; i < 2 * layers; i++) ADD(", %s", w->cache);
+  for (uint64_t i = 0; i < layers; i++)
+    for (const char *which = "kv"; *which; which++)
+      ADD(",\n    %s {nabla.state = \"cache.%" PRIu64 ".%c\"}", w->cache, i,
+          *which);
   ADD(") {\n");
 }
 

@@ -10,6 +10,7 @@
 
 #include "nabla/compiler.h"
 #include "nabla/quantize.h"
+#include "nabla/session.h"
 #include "tests/support/llama_reference.h"
 #include "tests/support/model.h"
 #include "tests/support/temp_folder.h"
@@ -23,8 +24,7 @@ static temp_folder folder;
 static nabla_model *model;
 static nabla_executable *executable;
 static nabla_decoder_shape shape;
-static nabla_dense arrays[64]; /* tokens, position, caches */
-static nabla_dense results[64];
+static nabla_session *session;
 
 static void set_up(void) {
   const nabla_compiler_options options = {.struct_size = sizeof options,
@@ -35,10 +35,10 @@ static void set_up(void) {
 }
 
 static void tear_down(void) {
+  nabla_session_close(session);
   nabla_executable_close(executable);
   nabla_model_close(model);
   nabla_compiler_destroy(compiler);
-  for (size_t i = 2; i < COUNT(arrays); i++) free(arrays[i].data);
   model_remove_tree(folder.path);
 }
 
@@ -156,33 +156,22 @@ static void open_program(const char *path, const nabla_decoder_options *options,
   cr_assert_eq(
       nabla_executable_bind_model(executable, model, NULL, NULL, &diag), 0,
       "%s", diag.what);
-  const nabla_port *ports =
-      nabla_executable_find(executable, "decode")->arguments;
-  for (size_t i = 0; i < 2 * shape.layers; i++) {
-    nabla_dense *cache = &arrays[2 + i];
-    const nabla_port *port = &ports[2 + i];
-    *cache =
-        (nabla_dense){.data = calloc(1, shape.cache_bytes / shape.layers / 2),
-                      .dtype = port->dtype,
-                      .rank = port->rank};
-    memcpy(cache->shape, port->shape, sizeof port->shape);
-    results[1 + i] = *cache;
-  }
+  cr_assert_eq(nabla_session_create(executable, NULL, &session, &diag), 0, "%s",
+               diag.what);
 }
 
 /* Runs a function; its logits, of `rows` rows, are the caller's to free. */
 static float *feed(const char *function, const int64_t *ids, size_t count,
                    int64_t position, uint64_t rows) {
   float *logits = calloc(rows * shape.vocabulary, sizeof *logits);
-  arrays[0] = (nabla_dense){
-      (void *)(uintptr_t)ids, NABLA_DTYPE_I64, 1, {(int64_t)count}};
-  arrays[1] = (nabla_dense){&position, NABLA_DTYPE_I64, 0, {0}};
-  results[0] = (nabla_dense){
+  const nabla_dense inputs[] = {
+      {(void *)(uintptr_t)ids, NABLA_DTYPE_I64, 1, {(int64_t)count}},
+      {&position, NABLA_DTYPE_I64, 0, {0}}};
+  nabla_dense output = {
       logits, NABLA_DTYPE_F32, 2, {(int64_t)rows, (int64_t)shape.vocabulary}};
   cr_assert_eq(
-      nabla_executable_run(executable, function, arrays, 2 + 2 * shape.layers,
-                           results, 1 + 2 * shape.layers, &diag),
-      0, "%s", diag.what);
+      nabla_session_run(session, function, inputs, 2, &output, 1, &diag), 0,
+      "%s", diag.what);
   return logits;
 }
 

@@ -115,7 +115,9 @@ Test(decoder_write, types_and_names_are_those_of_the_tensors) {
       "func.func @prefill(%tokens: tensor<?xi64> {nabla.name = "
       "\"tokens\"}");
   expect_text("nabla.name = \"model.layers.0.mlp.down_proj.weight\"");
-  expect_text("tensor<2x16x2xf32> {nabla.name = \"cache.0.k\"}");
+  expect_text(
+      "tensor<2x16x2xf32> {nabla.name = \"cache.0.k\", nabla.state = "
+      "\"cache.0.k\"}");
   expect_text("theta = 1.0000000000000000");
   cr_expect_null(strstr(text, "lm_head"));
 }
@@ -139,7 +141,9 @@ Test(decoder_write, weights_of_the_caller_replace_those_of_the_model) {
   cr_assert_eq(write_with(&options, NULL, append), NABLA_OK, "%s", diag.what);
   expect_text(
       "!nabla.implicit<12x8xf32, #nabla.nf4<block = 32, scale = f16>>\n");
-  expect_text("tensor<2x7x2xbf16> {nabla.name = \"cache.0.v\"}");
+  expect_text(
+      "tensor<2x7x2xbf16> {nabla.name = \"cache.0.v\", nabla.state = "
+      "\"cache.0.v\"}");
   weight.shape[0] = 13;
   cr_expect_eq(write_with(&options, NULL, append), NABLA_CORRUPT);
   cr_expect_str_eq(diag.what, "its shape is [13,8], config.json says [12,8]");
