@@ -12,15 +12,14 @@
 #include "nabla/status.h"
 
 enum {
-#define OPTION(id, name, letter, argument, values, fallback, verbs, help) \
-  BENCH_OPTION_##id,
+#define OPTION(id, ...) BENCH_OPTION_##id,
 #include "bench/nabla-bench/options.def"
 #undef OPTION
   BENCH_OPTION_COUNT
 };
 
 typedef enum bench_verb {
-#define VERB(id, summary) BENCH_VERB_##id,
+#define VERB(id, ...) BENCH_VERB_##id,
 #include "bench/nabla-bench/verbs.def"
 #undef VERB
   BENCH_VERB_COUNT

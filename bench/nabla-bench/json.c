@@ -37,7 +37,7 @@ void bench_json_count(nabla_json_out *out, const char *key, uint64_t value) {
 
 void bench_json_begin(nabla_json_out *out, bench_verb verb) {
   static const char *const names[] = {
-#define VERB(id, summary) #id,
+#define VERB(id, ...) #id,
 #include "bench/nabla-bench/verbs.def"
 #undef VERB
       NULL};

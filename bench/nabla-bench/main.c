@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "bench/nabla-bench/bench.h"
-#include "lib/base/edit_distance.h"
 #include "lib/base/isa.h"
 #include "nabla/encoding.h"
 #include "tools/common/tool.h"
-#include "tools/nabla-quant/cli.h"
 #if NABLA_HAS_COMPILER
 #include "bench/nabla-bench/peer.h"
 #endif
@@ -24,23 +22,27 @@ static const char variants[] = "best"
 #undef VARIANT
     ;
 
+enum {
+#define VERB(id, ...) BIT_##id = 1u << BENCH_VERB_##id,
+#include "bench/nabla-bench/verbs.def"
+#undef VERB
+  GEMV = BIT_gemv,
+  GEMM = BIT_gemm,
+  CODEC = BIT_codec,
+  COMPILE = BIT_compile,
+  POOL = BIT_pool,
+  OPS = BIT_ops,
+  REPORT = BIT_report,
+};
+
 static const tool_option rows[BENCH_OPTION_COUNT] = {
-#define OPTION(id, name, letter, argument, values, fallback, verbs, help) \
-  {name, letter, argument, values, fallback, help verbs},
+#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
 #include "bench/nabla-bench/options.def"
 #undef OPTION
 };
 
-static const char *const option_verbs[BENCH_OPTION_COUNT] = {
-#define OPTION(id, name, letter, argument, values, fallback, verbs, help) verbs,
-#include "bench/nabla-bench/options.def"
-#undef OPTION
-};
-
-static const struct {
-  const char *name, *summary;
-} verbs[] = {
-#define VERB(id, summary) {#id, summary},
+static const tool_verb verbs[BENCH_VERB_COUNT] = {
+#define VERB(id, summary, description) {#id, "", 0, 0, summary, description},
 #include "bench/nabla-bench/verbs.def"
 #undef VERB
 };
@@ -135,7 +137,6 @@ static nabla_status set_text(bench_settings *s, size_t index,
 static nabla_status set(void *self, size_t index, char *argument,
                         nabla_diag *diag) {
   bench_settings *s = self;
-  s->given |= UINT64_C(1) << index;
   switch (index) {
     case BENCH_OPTION_json:
       s->json = 1;
@@ -160,41 +161,7 @@ static nabla_status set(void *self, size_t index, char *argument,
 
 /* ---- the command line as a whole ---- */
 
-static nabla_status fail_verb(const char *typed, nabla_diag *diag) {
-  nabla_nearest near = nabla_nearest_begin(typed, strlen(typed));
-  for (size_t i = 0; i < BENCH_VERB_COUNT; i++)
-    nabla_nearest_offer(&near, verbs[i].name, strlen(verbs[i].name));
-  nabla_status status =
-      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "unknown verb '%s'", typed);
-  if (near.best) nabla_diag_set_next(diag, "did you mean '%s'?", near.best);
-  return status;
-}
-
-static nabla_status find_verb(bench_settings *s, const tool_line *line,
-                              nabla_diag *diag) {
-  s->verb = BENCH_VERB_COUNT;
-  if (line->operand_count == 0)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "a verb is missing");
-  for (size_t i = 0; i < BENCH_VERB_COUNT; i++)
-    if (!strcmp(verbs[i].name, line->operands[0])) s->verb = (bench_verb)i;
-  if (s->verb == BENCH_VERB_COUNT) return fail_verb(line->operands[0], diag);
-  if (line->operand_count > 1)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "'%s' is too much: there are no operands but the verb",
-                      line->operands[1]);
-  return NABLA_OK;
-}
-
-/* An option that the verb has not would do nothing. */
 static nabla_status check_options(const bench_settings *s, nabla_diag *diag) {
-  for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
-    if (!(s->given >> i & 1)) continue;
-    const char *name = s->verb < BENCH_VERB_COUNT ? verbs[s->verb].name : "";
-    const int all_but = strstr(option_verbs[i], "all but") != NULL;
-    if (!strstr(option_verbs[i], name) == !all_but)
-      return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s has no option '--%s'",
-                        name, rows[i].name);
-  }
   if (s->rows && !strcmp(s->rows, "chart") && !s->svg)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "--rows chart needs --svg FILE");
@@ -204,9 +171,7 @@ static nabla_status check_options(const bench_settings *s, nabla_diag *diag) {
   return NABLA_OK;
 }
 
-static nabla_status check_line(bench_settings *s, const tool_line *line,
-                               nabla_diag *diag) {
-  NABLA_TRY(find_verb(s, line, diag));
+static nabla_status check_line(bench_settings *s, nabla_diag *diag) {
   NABLA_TRY(check_options(s, diag));
   if (s->verb == BENCH_VERB_gemv) s->problem.m = 1;
 #if NABLA_HAS_COMPILER
@@ -240,30 +205,16 @@ static nabla_status run(bench_settings *s, nabla_diag *diag) {
   }
 }
 
-static int fail(const tool *t, const bench_settings *s, const nabla_diag *diag,
-                int usage) {
+/* Reports a failure, as JSON too. @return the exit code */
+static int fail(const tool *t, const bench_settings *s,
+                const nabla_diag *diag) {
   nabla_json_out out;
-  tool_error(t, diag);
-  if (usage) {
-    tool_print_usage(t, stderr);
-    fprintf(stderr, "See '%s --help'.\n", t->name);
-  }
   if (s->json && !s->printed) {
     bench_json_begin(&out, s->verb);
     bench_json_error(&out, diag);
     (void)!bench_json_end(&out, NULL);
   }
   return tool_finish(t, tool_exit_of_status(diag->code));
-}
-
-static void print_summary(char *out, size_t size) {
-  size_t used = (size_t)snprintf(
-      out, size,
-      "Measures kernels in turns with what limits them and with other "
-      "libraries; codecs; compiling; the pool.");
-  for (size_t i = 0; i < BENCH_VERB_COUNT && used < size; i++)
-    used += (size_t)snprintf(out + used, size - used, " %s: %s", verbs[i].name,
-                             verbs[i].summary);
 }
 
 /* The best that there is, is what NABLA_ISA names. */
@@ -289,28 +240,39 @@ int main(int argc, char **argv) {
                       .type = "f32"};
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
-  char summary[1024];
   const tool t = {
       .name = "nabla-bench",
-      .operands = "gemv|gemm|codec|compile|pool|ops|report",
-      .summary = summary,
+      .operands = "VERB [options]",
+      .summary =
+          "Measures kernels in turns with what limits them and with other "
+          "libraries; codecs; compiling; the pool.",
       .examples =
           "  nabla-bench gemv --encoding nf4 --threads 2\n"
           "  nabla-bench gemm -m 512 --numerics bf16 --layout prepacked\n"
           "  nabla-bench report --svg docs/kernels.svg\n",
       .failed = "Not used.",
+      .verbs = verbs,
+      .verb_count = BENCH_VERB_COUNT,
       .options = rows,
       .option_count = BENCH_OPTION_COUNT,
       .set = set,
       .self = &s,
   };
-  print_summary(summary, sizeof summary);
   signal(SIGPIPE, SIG_IGN); /* a peer may end when it likes */
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
-  if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
-  if (!status) status = check_line(&s, &line, &diag);
+  if (!status && line.about) return tool_finish_about(&t, &line);
+  s.verb = (bench_verb)line.verb;
+  s.given = line.given;
+  s.json = line.json;
+  if (!status) status = check_line(&s, &diag);
   if (!status) status = use_environment(&s.problem, &diag);
-  if (status) return fail(&t, &s, &diag, 1);
-  if (run(&s, &diag)) return fail(&t, &s, &diag, 0);
+  if (status) {
+    (void)tool_fail_line(&t, &line, &diag);
+    return fail(&t, &s, &diag);
+  }
+  if (run(&s, &diag)) {
+    tool_error(&t, &diag);
+    return fail(&t, &s, &diag);
+  }
   return tool_finish(&t, TOOL_EXIT_OK);
 }

@@ -28,7 +28,7 @@
 // REMARK: remark: [Passed] dense_nf4 | Category:nabla-dispatch
 // REMARK: remark: [Passed] add_is_dot | Category:nabla-dispatch
 // REMARK: remark: [Passed] dot_packed_rhs | Category:nabla-dispatch
-// NONE: --rules takes the name of a file
+// NONE: nabla-opt: option '--rules' needs an argument: FILE
 // WARNS: materializes 1 operand of #nabla.nf4<block = 16>, 64 elements: no rule takes it
 // WARNS-NOT: warning
 

@@ -1,5 +1,5 @@
-/* What the command lines of nabla-compile and nabla-run share: options from a
- * table, --help made of it, errors, exit codes. */
+/* What the tools share beside their options: errors, files, numbers, the end of
+ * standard output. */
 #ifndef NABLA_TOOLS_COMMON_TOOL_H
 #define NABLA_TOOLS_COMMON_TOOL_H
 
@@ -7,56 +7,7 @@
 #include <stdio.h>
 
 #include "nabla/status.h"
-
-#define TOOL_MAX_OPTIONS 32
-
-/* Rows of options.def. */
-typedef struct tool_option {
-  const char *name;
-  char letter;          /* or 0 */
-  const char *argument; /* its name in the usage text; NULL: takes none */
-  const char *values;   /* "a|b": what the argument may be; NULL: anything */
-  const char *fallback; /* as shown in the help, or NULL */
-  const char *help;
-} tool_option;
-
-typedef struct tool {
-  const char *name, *operands, *summary, *examples;
-  const char *failed; /* what exit code 1 means */
-  const tool_option *options;
-  size_t option_count; /* the last two are help and version */
-  /* Sets option `index`. Of `values` it gets one that is legal. */
-  nabla_status (*set)(void *self, size_t index, char *argument,
-                      nabla_diag *diag);
-  void *self;
-} tool;
-
-/* How a command line was understood. */
-typedef struct tool_line {
-  char **operands;
-  int operand_count;
-  int done; /* help or version was printed: exit with 0 */
-} tool_line;
-
-enum {
-#define EXIT(id, code, meaning) TOOL_EXIT_##id = code,
-#define STATUS(status, id)
-#include "tools/nabla-quant/exits.def"
-#undef EXIT
-#undef STATUS
-  TOOL_EXIT_FAILED = TOOL_EXIT_DIFFERENT,
-};
-
-int tool_exit_of_status(nabla_status status);
-
-/* Reads options and operands; prints help or version where asked to. */
-NABLA_MUST_USE nabla_status tool_parse(const tool *t, int argc, char **argv,
-                                       tool_line *out, nabla_diag *diag);
-void tool_print_help(const tool *t, FILE *out);
-/* The same as one JSON object. */
-NABLA_MUST_USE nabla_status tool_json_help(const tool *t, FILE *out,
-                                           nabla_diag *diag);
-void tool_print_usage(const tool *t, FILE *out);
+#include "tools/common/options.h"
 
 /* "TOOL: TEXT" on standard error, control bytes escaped. */
 void tool_say(const tool *t, const char *text);
@@ -85,6 +36,14 @@ NABLA_MUST_USE nabla_status tool_check_output(const char *output,
 /* The error of an output that is an input. */
 NABLA_MUST_USE nabla_status tool_fail_input(const char *output,
                                             nabla_diag *diag);
+
+/* Reports a command line that is wrong, with the usage line. @return the exit
+ * code */
+int tool_fail_line(const tool *t, const tool_line *line,
+                   const nabla_diag *diag);
+
+/* Prints help or version and ends standard output. @return the exit code */
+int tool_finish_about(const tool *t, const tool_line *line);
 
 /* Ends standard output: a failure to write it is an exit code. */
 int tool_finish(const tool *t, int exit_code);

@@ -12,15 +12,14 @@
 #include "tools/common/tool.h"
 
 enum {
-#define OPTION(id, name, letter, argument, values, fallback, help) OPTION_##id,
+#define OPTION(id, ...) OPTION_##id,
 #include "tools/nabla-compile/options.def"
 #undef OPTION
   OPTION_COUNT
 };
 
 static const tool_option rows[OPTION_COUNT] = {
-#define OPTION(id, name, letter, argument, values, fallback, help) \
-  {name, letter, argument, values, fallback, help},
+#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
 #include "tools/nabla-compile/options.def"
 #undef OPTION
 };
@@ -201,7 +200,7 @@ int main(int argc, char **argv) {
   int failed = 0;
   const tool t = {
       .name = "nabla-compile",
-      .operands = "PROGRAM.mlir",
+      .operands = "PROGRAM.mlir [options]",
       .summary =
           "Compiles a program in the nabla dialect. '-' is standard input.",
       .examples =
@@ -218,16 +217,11 @@ int main(int argc, char **argv) {
       .self = &s,
   };
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
-  if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
+  if (!status && line.about) return tool_finish_about(&t, &line);
   if (!s.has_emission && s.output && tool_has_suffix(s.output, ".so"))
     s.emission = NABLA_EMIT_SO;
   if (!status) status = check_line(&s, &line, &diag);
-  if (status) {
-    tool_error(&t, &diag);
-    tool_print_usage(&t, stderr);
-    fprintf(stderr, "See '%s --help'.\n", t.name);
-    return tool_exit_of_status(status);
-  }
+  if (status) return tool_fail_line(&t, &line, &diag);
   status = run(&s, line.operands[0], &failed, &diag);
   if (!status) return tool_finish(&t, TOOL_EXIT_OK);
   tool_error(&t, &diag);

@@ -1,7 +1,6 @@
-/* nabla-opt: mlir-opt with the nabla dialect, its passes and pipelines. Two
- * options of its own: --rules FILE, which may be given several times, and
- * --allow-bytecode. Unlike mlir-opt's, an output file appears whole or not at
- * all. */
+/* nabla-opt: mlir-opt with the nabla dialect, its passes and pipelines, and the
+ * options of options.def. Unlike mlir-opt's, an output file appears whole or
+ * not at all. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,41 +29,58 @@ typedef struct program {
 
 /* ---- options ---- */
 
-/* Takes "--rules FILE" and "--rules=FILE" out of the arguments; the new number
- * of them, or -1. */
-static int take_rules(int argc, char **argv) {
-  static const char option[] = "--rules";
-  const size_t length = sizeof option - 1;
-  int kept = 0;
-  for (int i = 0; i < argc; i++) {
-    const char *path = NULL;
-    if (i == 0 || strncmp(argv[i], option, length)) {
-      argv[kept++] = argv[i];
-      continue;
-    }
-    if (argv[i][length] == '=') path = argv[i] + length + 1;
-    if (!argv[i][length] && i + 1 < argc) path = argv[++i];
-    if (!path || !nabla_rule_files_add(path)) {
-      fprintf(stderr,
-              "nabla-opt: --rules takes the name of a file, at most "
-              "%d times\n",
-              NABLA_RULE_FILES_MAX);
-      return -1;
-    }
-  }
-  argv[kept] = NULL;
-  return kept;
+enum {
+#define OPTION(id, ...) OPTION_##id,
+#include "tools/nabla-opt/options.def"
+#undef OPTION
+  OPTION_COUNT
+};
+
+static const tool_option rows[OPTION_COUNT] = {
+#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
+#include "tools/nabla-opt/options.def"
+#undef OPTION
+};
+
+static nabla_status set(void *self, size_t index, char *argument,
+                        nabla_diag *diag) {
+  program *p = self;
+  if (index == OPTION_allow_bytecode)
+    p->allows_bytecode = 1;
+  else if (!nabla_rule_files_add(argument))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--rules takes the name of a file, at most %d times",
+                      NABLA_RULE_FILES_MAX);
+  return NABLA_OK;
 }
 
-/* Takes a flag out of the arguments; whether it was there. */
-static int take_flag(int *argc, char **argv, const char *flag) {
-  int kept = 0;
-  for (int i = 0; i < *argc; i++)
-    if (i == 0 || strcmp(argv[i], flag) != 0) argv[kept++] = argv[i];
-  const int found = kept < *argc;
-  argv[kept] = NULL;
-  *argc = kept;
-  return found;
+/* Takes the tool's own options out of the arguments, and shows them in front of
+ * MLIR's where help is asked for. @return an exit code, or -1 */
+static int take_options(program *p, int *argc, char **argv) {
+  const tool t = {.name = "nabla-opt",
+                  .operands = "PROGRAM.mlir [options]",
+                  .summary = "Runs passes over a program in the nabla dialect.",
+                  .failed = "A pass failed, or the program is not valid.",
+                  .options = rows,
+                  .option_count = OPTION_COUNT,
+                  .set = set,
+                  .self = p};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (tool_take(&t, argc, argv, &diag)) {
+    tool_error(&t, &diag);
+    return TOOL_EXIT_USAGE;
+  }
+  tool_line line = {0};
+  for (int i = 1; i < *argc; i++) {
+    if (!strcmp(argv[i], "--help")) line.about = TOOL_ABOUT_HELP;
+    if (!strcmp(argv[i], "--json")) line.json = 1;
+  }
+  if (!line.about) return -1;
+  if (line.json) return tool_finish_about(&t, &line);
+  tool_print_options(&t, 0, stdout);
+  (void)fputc('\n', stdout);
+  (void)fflush(stdout);
+  return -1;
 }
 
 /* ---- the program ---- */
@@ -163,14 +179,13 @@ static nabla_status run(program *p, nabla_diag *diag) {
 int main(int argc, char **argv) {
   program p = {.opt = {.title = "Nabla optimizer\n"}};
   tool_begin();
-  argc = take_rules(argc, argv);
-  if (argc < 0) return 2;
-  p.allows_bytecode = take_flag(&argc, argv, "--allow-bytecode");
+  int code = take_options(&p, &argc, argv);
+  if (code >= 0) return code;
   p.opt.argc = argc;
   p.opt.argv = argv;
   p.opt.registry = mlirDialectRegistryCreate();
   nablaRegisterEverything(p.opt.registry);
-  int code = nablaOptBegin(&p.opt);
+  code = nablaOptBegin(&p.opt);
   if (code < 0) {
     nabla_diag diag = NABLA_DIAG_INIT;
     const nabla_status status = run(&p, &diag);

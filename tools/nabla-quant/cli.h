@@ -13,8 +13,9 @@
 #include "nabla/environment.h"
 #include "nabla/folder.h"
 #include "nabla/quantize.h"
+#include "tools/common/options.h"
 
-/* ---- tables.c: verbs.def, options.def, exits.def ---- */
+/* ---- tables.c: verbs.def, options.def ---- */
 
 typedef enum cli_verb_id {
 #define VERB(id, operands, min, max, summary, description) CLI_VERB_##id,
@@ -24,78 +25,20 @@ typedef enum cli_verb_id {
 } cli_verb_id;
 
 typedef enum cli_option_id {
-#define OPTION(id, name, letter, argument, values, verbs, fallback, help) \
-  CLI_OPTION_##id,
+#define OPTION(id, ...) CLI_OPTION_##id,
 #include "tools/nabla-quant/options.def"
 #undef OPTION
   CLI_OPTION_COUNT
 } cli_option_id;
 
-/* Sets that arguments come from. PATH and TEXT are free. */
-typedef enum cli_values {
-  CLI_NONE,
-  CLI_PATH,
-  CLI_TEXT,
-  CLI_ENCODING,
-  CLI_PRESET,
-  CLI_BLOCK,
-  CLI_SCALE,
-  CLI_BLOCKS,
-  CLI_LAYOUT,
-  CLI_NONFINITE,
-  CLI_DTYPE,
-  CLI_ISA,
-  CLI_PROGRESS,
-  CLI_COLOR,
-} cli_values;
+/* Lists of values (tools/common/options.h). */
+extern const char cli_encodings[], cli_blocks[], cli_scales[], cli_runs[];
 
-typedef struct cli_verb {
-  const char *name, *operands;
-  size_t min, max; /* operands; max 0: any number */
-  const char *summary, *description;
-} cli_verb;
+extern const tool_verb cli_verbs[CLI_VERB_COUNT];
+extern const tool_option cli_option_rows[CLI_OPTION_COUNT];
 
-typedef struct cli_option {
-  const char *name;
-  char letter;
-  const char *argument;
-  cli_values values;
-  uint32_t verbs; /* bit 1 << cli_verb_id */
-  const char *fallback;
-  const char *help; /* NULL: hidden */
-} cli_option;
-
-typedef struct cli_exit {
-  int code;
-  const char *meaning;
-} cli_exit;
-
-extern const cli_verb cli_verbs[CLI_VERB_COUNT];
-extern const cli_option cli_option_rows[CLI_OPTION_COUNT];
-
-enum {
-#define EXIT(id, code, meaning) CLI_EXIT_##id = code,
-#define STATUS(status, id)
-#include "tools/nabla-quant/exits.def"
-#undef EXIT
-#undef STATUS
-};
-
-/* Row `index` of the exit codes; meaning NULL past the end. */
-cli_exit cli_exit_row(size_t index);
-int cli_exit_of_status(nabla_status status);
-
-/* Value `index` of a set; NULL past the end and for free sets. */
-const char *cli_value(cli_values values, size_t index);
-
-/* ---- check_word.c ---- */
-
-/* Refuses `argument`, a word of its own behind option `name`, when it looks
- * like an option: its argument was forgotten. Numbers below zero and "-" pass.
- */
-NABLA_MUST_USE nabla_status cli_check_word(const char *name,
-                                           const char *argument,
-                                           nabla_diag *diag);
+/* The tool, but for `set` and `self`. */
+extern const tool cli_tool;
 
 /* ---- options.c, values.c ---- */
 
@@ -110,7 +53,7 @@ typedef enum cli_progress_mode {
 /* Strings point into argv. */
 typedef struct cli_options {
   cli_verb_id verb; /* CLI_VERB_COUNT: none given (help or version) */
-  uint32_t given;   /* bit 1 << cli_option_id */
+  uint64_t given;   /* bit 1 << cli_option_id */
   const char *output, *tensor, *importance;
   nabla_quantize_options quantize; /* only, skip and rules point below */
   const char *only[NABLA_MAX_PATTERNS], *skip[NABLA_MAX_PATTERNS];
@@ -130,21 +73,16 @@ typedef struct cli_options {
 /* Sets what --preset says and no other option. */
 void cli_preset_apply(cli_options *options);
 
-/* Reads the command line. On NABLA_INVALID_ARGUMENT out->verb is the verb as
- * far as it was understood. */
+/* Reads the command line. On NABLA_INVALID_ARGUMENT `line` and out->verb are
+ * what was understood. */
 NABLA_MUST_USE nabla_status cli_parse(int argc, char **argv, cli_options *out,
-                                      nabla_diag *diag);
+                                      tool_line *line, nabla_diag *diag);
 int cli_given(const cli_options *options, cli_option_id id);
 
-/* Sets what one option says. `argument` may be cut in place (--rule). */
-NABLA_MUST_USE nabla_status cli_set_option(cli_options *options,
-                                           cli_option_id id, char *argument,
-                                           nabla_diag *diag);
-
-/* ---- help.c, manual.c ---- */
-
-void cli_print_usage(FILE *out, cli_verb_id verb); /* one line */
-void cli_print_help(FILE *out, cli_verb_id verb);  /* COUNT: of all */
+/* Sets what option `id` says in `self`, the cli_options. `argument` may be cut
+ * in place (--rule). */
+NABLA_MUST_USE nabla_status cli_set_option(void *self, size_t id,
+                                           char *argument, nabla_diag *diag);
 
 /* ---- the run ---- */
 
@@ -214,7 +152,7 @@ void cli_json_shape(nabla_json_out *out, const nabla_tensor *tensor);
  * nulls when encoding is NULL. */
 void cli_json_format(nabla_json_out *out, const nabla_format *format);
 /* Begins the document, with "help" of the verb, or of all. */
-void cli_json_help(cli *c);
+void cli_json_about(cli *c, const tool_line *line);
 /* The members of an error object: status, file, tensor, offset, what, next. */
 void cli_json_diag(nabla_json_out *out, const nabla_diag *diag);
 /* Ends the document, with "error" when `status` is not NABLA_OK. */

@@ -104,7 +104,7 @@ static void end_json(const comparison *all, const nabla_difference_summary *s) {
 static nabla_status show(comparison *all, const nabla_difference_summary *s) {
   cli *c = all->c;
   cli_progress_clear(c);
-  if (all->beyond) c->exit = CLI_EXIT_DIFFERENT;
+  if (all->beyond) c->exit = TOOL_EXIT_DIFFERENT;
   if (cli_given(&c->options, CLI_OPTION_json))
     return end_json(all, s), NABLA_OK;
   if (cli_given(&c->options, CLI_OPTION_quiet)) return NABLA_OK;

@@ -55,17 +55,10 @@ static int colored(const cli *c, int fd) {
   return isatty(fd);
 }
 
-/* --json anywhere, also on a command line that cannot be understood. */
-static int wants_json(int argc, char **argv) {
-  for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
-    if (!strcmp(argv[i], "--json")) return 1;
-  return 0;
-}
-
 static void print_usage_error(cli *c, const nabla_diag *diag) {
   cli_verb_id verb = c->options.verb;
   cli_error(c, diag);
-  cli_print_usage(stderr, verb);
+  tool_print_usage(&cli_tool, verb, stderr);
   fprintf(stderr, "See 'nabla-quant%s%s --help'.\n",
           verb < CLI_VERB_COUNT ? " " : "",
           verb < CLI_VERB_COUNT ? cli_verbs[verb].name : "");
@@ -106,7 +99,7 @@ static int finish_stdout(cli *c, int exit_code) {
                  reason ? ": " : "", reason ? strerror(reason) : "");
   add_written(c, &diag);
   cli_error(c, &diag);
-  return exit_code ? exit_code : cli_exit_of_status(status);
+  return exit_code ? exit_code : tool_exit_of_status(status);
 }
 
 /* Every shard stays open, and models have more of them than the 1024 files
@@ -165,7 +158,7 @@ static void add_hint(const cli *c, nabla_status status, nabla_diag *diag) {
 }
 
 static int report(cli *c, nabla_status status, nabla_diag *diag) {
-  int exit_code = status ? cli_exit_of_status(status) : c->exit;
+  int exit_code = status ? tool_exit_of_status(status) : c->exit;
   int signal_number = cli_signals_received();
   if (status == NABLA_CANCELLED) exit_code += signal_number;
   if (status == NABLA_CANCELLED && signal_number) {
@@ -183,7 +176,7 @@ static int report(cli *c, nabla_status status, nabla_diag *diag) {
   if (c->json_begun || cli_given(&c->options, CLI_OPTION_json)) {
     nabla_diag why = NABLA_DIAG_INIT;
     if (cli_json_end(c, status, exit_code, diag, &why) == NABLA_NO_MEMORY) {
-      exit_code = CLI_EXIT_MEMORY;
+      exit_code = TOOL_EXIT_MEMORY;
       add_written(c, &why);
       cli_error(c, &why);
     }
@@ -194,43 +187,34 @@ static int report(cli *c, nabla_status status, nabla_diag *diag) {
 }
 
 /* --help and --version. */
-static int print_about(cli *c, int json) {
-  const int help = cli_given(&c->options, CLI_OPTION_help);
+static int print_about(cli *c, const tool_line *line) {
   nabla_diag why = NABLA_DIAG_INIT;
-  if (!json) {
-    if (help)
-      cli_print_help(stdout, c->options.verb);
-    else
-      puts("nabla-quant " NABLA_VERSION);
-    return finish_stdout(c, CLI_EXIT_OK);
-  }
-  if (help) {
-    cli_json_help(c);
+  nabla_status status;
+  if (line->json) {
+    cli_json_about(c, line);
+    status = cli_json_end(c, NABLA_OK, TOOL_EXIT_OK, &why, &why);
   } else {
-    cli_json_begin(c);
-    cli_json_text(&c->json, "version", NABLA_VERSION);
+    status = tool_print_about(&cli_tool, line, &why);
   }
-  nabla_status status = cli_json_end(c, NABLA_OK, CLI_EXIT_OK, &why, &why);
-  return finish_stdout(c, status ? cli_exit_of_status(status) : CLI_EXIT_OK);
+  return finish_stdout(c, status ? tool_exit_of_status(status) : TOOL_EXIT_OK);
 }
 
 int main(int argc, char **argv) {
   cli c = {0};
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_status status = cli_parse(argc, argv, &c.options, &diag);
+  tool_line line;
+  nabla_status status = cli_parse(argc, argv, &c.options, &line, &diag);
   c.colored_out = colored(&c, STDOUT_FILENO);
   c.colored_error = colored(&c, STDERR_FILENO);
   if (status) {
-    int code = cli_exit_of_status(status);
+    int code = tool_exit_of_status(status);
     print_usage_error(&c, &diag);
     nabla_diag why = NABLA_DIAG_INIT;
-    if (wants_json(argc, argv) && cli_json_end(&c, status, code, &diag, &why))
-      code = CLI_EXIT_USAGE;
+    if (line.json && cli_json_end(&c, status, code, &diag, &why))
+      code = TOOL_EXIT_USAGE;
     return finish_stdout(&c, code);
   }
-  if (cli_given(&c.options, CLI_OPTION_help) ||
-      cli_given(&c.options, CLI_OPTION_version))
-    return print_about(&c, wants_json(argc, argv));
+  if (line.about) return print_about(&c, &line);
   status = run_verb(&c, &diag);
   return report(&c, status, &diag);
 }

@@ -6,15 +6,14 @@
 #include "tools/nabla-quant/cli.h"
 
 static int applies(size_t option, size_t verb) {
-  const cli_option *row = &cli_option_rows[option];
-  return row->help && (row->verbs >> verb & 1u);
+  const tool_option *row = &cli_option_rows[option];
+  return row->help && tool_has_verb(row, verb);
 }
 
 /* Options of every verb are listed once. */
 static int is_common(size_t option) {
-  for (size_t i = 0; i < CLI_VERB_COUNT; i++)
-    if (!applies(option, i)) return 0;
-  return 1;
+  const tool_option *row = &cli_option_rows[option];
+  return row->help && tool_is_common(&cli_tool, row);
 }
 
 /* Text with a backslash before every character of `special`. */
@@ -25,22 +24,23 @@ static void print_escaped(const char *text, const char *special) {
   }
 }
 
-static void print_values(const cli_option *row, const char *separator) {
-  const char *value;
-  for (size_t i = 0; (value = cli_value(row->values, i)) != NULL; i++)
-    printf("%s%s", i ? separator : "", value);
+static void print_values(const tool_option *row, const char *separator) {
+  char text[1024] = "";
+  tool_list_values(row->values, separator, text, sizeof text);
+  fputs(text, stdout);
 }
 
-/* The sentence about blocks names them already. */
-static int has_values(const cli_option *row) {
-  return row->values != CLI_BLOCK && cli_value(row->values, 0) != NULL;
+static int has_values(const tool_option *row) {
+  const char *value;
+  size_t length;
+  return tool_value(row->values, 0, &value, &length);
 }
 
 /* ---- scdoc ---- */
 
 #define SCDOC "\\*_`<>#"
 
-static void scdoc_option(const cli_option *row) {
+static void scdoc_option(const tool_option *row) {
   if (row->letter) printf("*-%c*, ", row->letter);
   printf("*--%s*", row->name);
   if (row->argument) {
@@ -62,7 +62,7 @@ static void scdoc_option(const cli_option *row) {
 static void scdoc_verbs(void) {
   printf("# VERBS\n\n");
   for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
-    const cli_verb *verb = &cli_verbs[i];
+    const tool_verb *verb = &cli_verbs[i];
     printf("## %s\n\n*nabla-quant %s*%s%s [options]\n\n", verb->name,
            verb->name, *verb->operands ? " " : "", verb->operands);
     printf("%s ", verb->summary);
@@ -77,9 +77,9 @@ static void scdoc_verbs(void) {
 }
 
 static void scdoc_exits(void) {
-  cli_exit row;
+  tool_exit row;
   printf("# EXIT STATUS\n\n");
-  for (size_t i = 0; (row = cli_exit_row(i)).meaning; i++)
+  for (size_t i = 0; (row = tool_exit_row(&cli_tool, i)).meaning; i++)
     printf("*%d*\n\t%s\n\n", row.code, row.meaning);
 }
 
@@ -128,7 +128,7 @@ static void print_scdoc(void) {
 
 /* ---- Markdown ---- */
 
-static void markdown_option(const cli_option *row) {
+static void markdown_option(const tool_option *row) {
   printf("| `");
   if (row->letter) printf("-%c, ", row->letter);
   printf("--%s%s%s` | ", row->name, row->argument ? " " : "",
@@ -157,7 +157,7 @@ static void print_choices(void) {
 }
 
 static void print_markdown(void) {
-  cli_exit row;
+  tool_exit row;
   printf(
       "# nabla-quant\n\n"
       "Made by `nabla-quant-manual --markdown` from the tables in "
@@ -167,7 +167,7 @@ static void print_markdown(void) {
       "one of these; `OUT` too.\n`-` is refused: checkpoints need random "
       "access. `--` ends the options.\n");
   for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
-    const cli_verb *verb = &cli_verbs[i];
+    const tool_verb *verb = &cli_verbs[i];
     int any = 0;
     printf("\n## %s\n\n```\nnabla-quant %s%s%s [options]\n```\n\n%s\n%s\n",
            verb->name, verb->name, *verb->operands ? " " : "", verb->operands,
@@ -186,7 +186,7 @@ static void print_markdown(void) {
     if (is_common(k)) markdown_option(&cli_option_rows[k]);
   print_choices();
   printf("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
-  for (size_t i = 0; (row = cli_exit_row(i)).meaning; i++)
+  for (size_t i = 0; (row = tool_exit_row(&cli_tool, i)).meaning; i++)
     printf("| %d | %s |\n", row.code, row.meaning);
   printf(
       "\n## Streams and environment\n\n"
@@ -200,12 +200,12 @@ static void print_markdown(void) {
 /* ---- bash ---- */
 
 /* The branch of the case statement for the argument of one option. */
-static void bash_values(const cli_option *row) {
+static void bash_values(const tool_option *row) {
   if (!row->help || !row->argument) return;
-  if (row->values != CLI_PATH && !cli_value(row->values, 0)) return;
+  if (!row->values) return;
   printf("    --%s", row->name);
   if (row->letter) printf("|-%c", row->letter);
-  if (row->values == CLI_PATH) {
+  if (!has_values(row)) { /* a path */
     printf(") COMPREPLY=($(compgen -f -- \"$word\")); return;;\n");
     return;
   }
@@ -257,7 +257,7 @@ int main(int argc, char **argv) {
         "usage: nabla-quant-manual --scdoc | --markdown | "
         "--bash-completion\n",
         stderr);
-    return CLI_EXIT_USAGE;
+    return TOOL_EXIT_USAGE;
   }
-  return fflush(stdout) || ferror(stdout) ? CLI_EXIT_IO : CLI_EXIT_OK;
+  return fflush(stdout) || ferror(stdout) ? TOOL_EXIT_IO : TOOL_EXIT_OK;
 }

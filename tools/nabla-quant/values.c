@@ -4,41 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "lib/base/edit_distance.h"
+#include "tools/common/tool.h"
 #include "tools/nabla-quant/cli.h"
-
-/* Appends the legal values of a set, separated by ", ". */
-static void list_values(cli_values values, char *out, size_t size) {
-  size_t used = 0;
-  const char *value;
-  for (size_t i = 0; (value = cli_value(values, i)) != NULL; i++) {
-    int wrote = snprintf(out + used, size - used, "%s%s", i ? ", " : "", value);
-    if (wrote < 0 || (size_t)wrote >= size - used) return;
-    used += (size_t)wrote;
-  }
-}
-
-/* `what` begins the complaint about an argument that is not in the set. */
-static nabla_status find_value(const char *what, cli_values values,
-                               const char *argument, size_t *out,
-                               nabla_diag *diag) {
-  nabla_nearest near = nabla_nearest_begin(argument, strlen(argument));
-  const char *value;
-  for (size_t i = 0; (value = cli_value(values, i)) != NULL; i++) {
-    if (!strcasecmp(value, argument)) return *out = i, NABLA_OK;
-    nabla_nearest_offer(&near, value, strlen(value));
-  }
-  char legal[120] = "";
-  list_values(values, legal, sizeof legal);
-  nabla_status status =
-      nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s '%s'", what, argument);
-  if (near.best)
-    nabla_diag_set_next(diag, "did you mean '%s'? Legal are %s", near.best,
-                        legal);
-  else
-    nabla_diag_set_next(diag, "legal are %s", legal);
-  return status;
-}
 
 /* Digits only; neither sign nor space. */
 static int read_number(const char *text, uint64_t *out) {
@@ -54,19 +21,6 @@ static int read_number(const char *text, uint64_t *out) {
   return 1;
 }
 
-static nabla_status set_number(const char *option, const char *argument,
-                               uint64_t least, uint64_t most, uint64_t *out,
-                               nabla_diag *diag) {
-  uint64_t value;
-  if (!read_number(argument, &value) || value < least || value > most)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "--%s '%s' is not a number from %llu to %llu", option,
-                      argument, (unsigned long long)least,
-                      (unsigned long long)most);
-  *out = value;
-  return NABLA_OK;
-}
-
 static nabla_status set_block(const char *argument, uint64_t *out,
                               nabla_diag *diag) {
   uint64_t value;
@@ -77,7 +31,7 @@ static nabla_status set_block(const char *argument, uint64_t *out,
       value <= NABLA_BLOCK_MAX && !(value & (value - 1)))
     return *out = value, NABLA_OK;
   char legal[120] = "";
-  list_values(CLI_BLOCK, legal, sizeof legal);
+  tool_list_values(cli_blocks, ", ", legal, sizeof legal);
   nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                  "block size '%s' is not a power of two from %d to %d",
@@ -89,10 +43,11 @@ static nabla_status set_block(const char *argument, uint64_t *out,
 /* NULL for "none". */
 static nabla_status set_encoding(const char *argument,
                                  const nabla_encoding **out, nabla_diag *diag) {
-  size_t index;
-  NABLA_TRY(
-      find_value("unknown encoding", CLI_ENCODING, argument, &index, diag));
-  *out = nabla_encoding_find(cli_value(CLI_ENCODING, index));
+  size_t index, count;
+  NABLA_TRY(tool_find_value("unknown encoding", cli_encodings, argument, &index,
+                            diag));
+  const nabla_encoding *rows = nabla_encodings(&count);
+  *out = index < count ? &rows[index] : NULL;
   return NABLA_OK;
 }
 
@@ -113,10 +68,9 @@ static char *find_split(char *text) {
   for (size_t i = strlen(text); i-- > 0;) {
     if (text[i] != '=') continue;
     const char *name = text + i + 1, *value;
-    size_t length = strcspn(name, ":");
-    for (size_t k = 0; (value = cli_value(CLI_ENCODING, k)) != NULL; k++)
-      if (strlen(value) == length && !strncasecmp(value, name, length))
-        return text + i;
+    size_t typed = strcspn(name, ":"), length;
+    for (size_t k = 0; tool_value(cli_encodings, k, &value, &length); k++)
+      if (length == typed && !strncasecmp(value, name, length)) return text + i;
   }
   return NULL;
 }
@@ -150,12 +104,13 @@ static nabla_status set_setting(nabla_settings *settings, const char *name,
   } else if (!strcmp(name, "block") && argument) {
     return set_block(argument, &settings->block, diag);
   } else if (!strcmp(name, "scale") && argument) {
-    NABLA_TRY(
-        find_value("unknown scale type", CLI_SCALE, argument, &index, diag));
+    NABLA_TRY(tool_find_value("unknown scale type", cli_scales, argument,
+                              &index, diag));
     settings->has_scale = 1;
     settings->scale = (nabla_scale_type)index;
   } else if (!strcmp(name, "blocks") && argument) {
-    NABLA_TRY(find_value("unknown blocks", CLI_BLOCKS, argument, &index, diag));
+    NABLA_TRY(
+        tool_find_value("unknown blocks", cli_runs, argument, &index, diag));
     settings->leading = index == 1;
   } else {
     *known = 0;
@@ -184,11 +139,11 @@ static nabla_status set_settings(char *text, nabla_settings *out,
 /* What stands behind "=ENCODING," with its comma, or NULL. */
 static const char *find_comma(const char *text) {
   const char *value;
+  size_t length;
   for (; (text = strchr(text, '=')) != NULL; text++)
-    for (size_t k = 0; (value = cli_value(CLI_ENCODING, k)) != NULL; k++)
-      if (!strncasecmp(text + 1, value, strlen(value)) &&
-          text[1 + strlen(value)] == ',')
-        return text + 1 + strlen(value);
+    for (size_t k = 0; tool_value(cli_encodings, k, &value, &length); k++)
+      if (!strncasecmp(text + 1, value, length) && text[1 + length] == ',')
+        return text + 1 + length;
   return NULL;
 }
 
@@ -265,11 +220,9 @@ static nabla_status set_choice(cli_options *o, cli_option_id id,
                                const char *argument, nabla_diag *diag) {
   static const nabla_dtype dtypes[] = {NABLA_DTYPE_F32, NABLA_DTYPE_F16,
                                        NABLA_DTYPE_BF16};
-  const cli_option *row = &cli_option_rows[id];
-  char what[64];
   size_t index;
-  snprintf(what, sizeof what, "--%s: unknown value", row->name);
-  NABLA_TRY(find_value(what, row->values, argument, &index, diag));
+  NABLA_TRY(tool_find_value("unknown value", cli_option_rows[id].values,
+                            argument, &index, diag));
   if (id == CLI_OPTION_layout)
     o->quantize.layout = (nabla_layout_choice)index;
   else if (id == CLI_OPTION_preset)
@@ -287,11 +240,12 @@ static nabla_status set_choice(cli_options *o, cli_option_id id,
   return NABLA_OK;
 }
 
-nabla_status cli_set_option(cli_options *o, cli_option_id id, char *argument,
+nabla_status cli_set_option(void *self, size_t id, char *argument,
                             nabla_diag *diag) {
+  cli_options *o = self;
   uint64_t number = 0;
   int known;
-  switch (id) {
+  switch ((cli_option_id)id) {
     case CLI_OPTION_output:
       return set_output(o, argument, diag);
     case CLI_OPTION_encoding:
@@ -318,12 +272,12 @@ nabla_status cli_set_option(cli_options *o, cli_option_id id, char *argument,
     case CLI_OPTION_tolerance:
       return set_tolerance(argument, &o->tolerance, diag);
     case CLI_OPTION_threads:
-      NABLA_TRY(set_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
-                           &number, diag));
+      NABLA_TRY(tool_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
+                            &number, diag));
       return o->threads = (uint32_t)number, NABLA_OK;
     default:
       break;
   }
   if (!argument) return NABLA_OK; /* a switch: cli_given() tells */
-  return set_choice(o, id, argument, diag);
+  return set_choice(o, (cli_option_id)id, argument, diag);
 }

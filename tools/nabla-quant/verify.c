@@ -113,9 +113,9 @@ static nabla_status verify_one(cli *c, const char *path, nabla_diag *diag) {
   if (json) end_json(c, !status, &summary);
   if (!json && !stopped) print_result(&in_work, path, !status, &summary);
   if (status && !is_verdict(status)) return status;
-  if (!status || c->exit == CLI_EXIT_DIFFERENT) return NABLA_OK;
-  c->exit =
-      is_only_unsupported(&in_work) ? CLI_EXIT_UNSUPPORTED : CLI_EXIT_DIFFERENT;
+  if (!status || c->exit == TOOL_EXIT_DIFFERENT) return NABLA_OK;
+  c->exit = is_only_unsupported(&in_work) ? TOOL_EXIT_UNSUPPORTED
+                                          : TOOL_EXIT_DIFFERENT;
   return NABLA_OK;
 }
 

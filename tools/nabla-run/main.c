@@ -13,15 +13,14 @@
 #include "tools/nabla-run/run.h"
 
 enum {
-#define OPTION(id, name, letter, argument, values, fallback, help) OPTION_##id,
+#define OPTION(id, ...) OPTION_##id,
 #include "tools/nabla-run/options.def"
 #undef OPTION
   OPTION_COUNT
 };
 
 static const tool_option rows[OPTION_COUNT] = {
-#define OPTION(id, name, letter, argument, values, fallback, help) \
-  {name, letter, argument, values, fallback, help},
+#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
 #include "tools/nabla-run/options.def"
 #undef OPTION
 };
@@ -250,7 +249,7 @@ static int command(int argc, char **argv) {
   s = (run_settings){.compile.options.struct_size = sizeof s.compile.options};
   static const tool t = {
       .name = "nabla-run",
-      .operands = "PROGRAM",
+      .operands = "PROGRAM [options]",
       .summary =
           "Compiles a program in the nabla dialect, or opens a saved one "
           "(nabla-compile -o PROGRAM.so), and runs one of its functions. '-' "
@@ -271,13 +270,10 @@ static int command(int argc, char **argv) {
   };
   r.settings = &s, r.tool = &t;
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
-  if (!status && line.done) return tool_finish(&t, TOOL_EXIT_OK);
+  if (!status && line.about) return tool_finish_about(&t, &line);
   if (!status) status = check_line(&s, &line, argc, &diag);
   if (status) {
-    int code = tool_exit_of_status(status);
-    tool_error(&t, &diag);
-    tool_print_usage(&t, stderr);
-    fprintf(stderr, "See '%s --help'.\n", t.name);
+    int code = tool_fail_line(&t, &line, &diag);
     if (s.json && run_print_json(&r, status, code, &diag)) code = TOOL_EXIT_IO;
     return tool_finish(&t, code);
   }
