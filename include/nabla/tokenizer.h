@@ -69,10 +69,9 @@ NABLA_API const char *nabla_tokenizer_piece(const nabla_tokenizer *tokenizer,
 NABLA_API int nabla_tokenizer_is_special(const nabla_tokenizer *tokenizer,
                                          uint32_t id);
 
-/* Ids with a meaning of their own; NABLA_TOKEN_NONE where the file has none.
- * A tokenizer.json says neither `bos` nor `eos`: they come from the
- * tokenizer_config.json beside it, and `bos` without one from its
- * post-processor. */
+/* Ids with a meaning of their own; NABLA_TOKEN_NONE where the file has none. Of
+ * a tokenizer.json `bos` is the first token that its post-processor puts before
+ * a text, and `eos` is never known: config.json beside it says it. */
 typedef struct nabla_token_roles {
   uint32_t bos; /* begins a text             */
   uint32_t eos; /* ends a text               */

@@ -47,7 +47,8 @@ size_t nabla_encode_word(const nabla_tokenizer *tokenizer, const uint8_t *text,
   int in_word = 0;
   if (!tokenizer->has_words_apart) return size;
   for (size_t at = 0; at < size;) {
-    const int is_space = size - at >= mark && text[at] == *tokenizer->space &&
+    const int is_space = size - at >= mark &&
+                         text[at] == (uint8_t)*tokenizer->space &&
                          !memcmp(text + at, tokenizer->space, mark);
     if (is_space && in_word) return at;
     in_word |= !is_space;

@@ -40,6 +40,8 @@ static nabla_status build_table(nabla_tokenizer *tokenizer,
   while (slots / 2 < count) slots *= 2;
   NABLA_TRY(nabla_alloc_raw(tokenizer->allocator, slots, sizeof(nabla_merge),
                             &memory, diag));
+  nabla_free(tokenizer->allocator, own->merges, own->merge_slots,
+             sizeof(nabla_merge)); /* of a list that stood before */
   own->merges = memory;
   own->merge_slots = slots;
   for (size_t i = 0; i < slots; i++) own->merges[i].left = NABLA_TOKEN_NONE;
