@@ -72,6 +72,39 @@ func.func @f(%x: tensor<5x1x4xf32> {nabla.name = "x"},
 }
 """
 
+# A while carries a state, and a condition decides which branch writes to it.
+CONTROL = """
+func.func @f(%x: tensor<1x4xf32> {nabla.name = "x"},
+    %n: tensor<i64> {nabla.name = "n"}, %p: tensor<i1> {nabla.name = "p"},
+    %k: KIND {nabla.state = "k"}) -> (KIND {nabla.state = "k"}) {
+  %zero = nabla.constant dense<0> : tensor<i64>
+  %one = nabla.constant dense<1> : tensor<i64>
+  %c0 = arith.constant 0 : index
+  %c7 = arith.constant 7 : index
+  %r:2 = nabla.while(%zero, %k) : tensor<i64>, KIND cond {
+  ^bb0(%i: tensor<i64>, %c: KIND):
+    %l = nabla.compare lt %i, %n : tensor<i64>, tensor<i64>
+    nabla.condition %l, %i, %c : tensor<i1>, tensor<i64>, KIND
+  } do {
+  ^bb0(%i: tensor<i64>, %c: KIND):
+    %v = tensor.extract %i[] : tensor<i64>
+    %at = arith.index_cast %v : i64 to index
+    %m = nabla.dynamic_update_slice %c, %x at (%at, %c0 : index, index)
+        : KIND, tensor<1x4xf32>
+    %j = nabla.add %i, %one : tensor<i64>, tensor<i64>
+    nabla.yield %j, %m : tensor<i64>, KIND
+  }
+  %y = nabla.cond %p : tensor<i1> -> KIND {
+    %m = nabla.dynamic_update_slice %r#1, %x at (%c7, %c0 : index, index)
+        : KIND, tensor<1x4xf32>
+    nabla.yield %m : KIND
+  }, {
+    nabla.yield %r#1 : KIND
+  }
+  return %y : KIND
+}
+"""
+
 
 def whole(rng, *shape):
     """Small integers, whose sums are exact."""
@@ -113,6 +146,16 @@ def scan(rng):
     return SCAN, inputs, {}, {"k": k}, None
 
 
+def control(rng):
+    inputs = {"x": whole(rng, STEPS, 1, WIDTH), "n": rng.integers(0, 5, STEPS),
+              "p": rng.integers(0, 2, STEPS).astype(bool)}
+    k = np.zeros((ROWS, WIDTH), np.float32)
+    for x, n, p in zip(inputs["x"], inputs["n"], inputs["p"]):
+        k[:n] = x
+        k[7] = x if p else k[7]
+    return CONTROL, inputs, {}, {"k": k}, None
+
+
 def run(tool, folder, case):
     program, inputs, states, want, out = case
     path = os.path.join(folder, "f.mlir")
@@ -144,7 +187,7 @@ def run(tool, folder, case):
 
 def main():
     failed = 0
-    for number, make in enumerate((put, wide, decay, scan)):
+    for number, make in enumerate((put, wide, decay, scan, control)):
         with tempfile.TemporaryDirectory() as folder:
             wrong = run(sys.argv[1], folder,
                         make(np.random.default_rng(number)))

@@ -53,6 +53,17 @@ static intptr_t passed_on(const nabla_in_place *p, MlirOperation call,
   return -1;
 }
 
+/* The carry of a while that its condition hands on as result `index`, or -1. */
+static intptr_t carry_of(MlirOperation loop, intptr_t index) {
+  MlirBlock block = block_of(loop, 0);
+  MlirValue value =
+      mlirOperationGetOperand(mlirBlockGetTerminator(block), 1 + index);
+  return mlirValueIsABlockArgument(value) &&
+                 mlirBlockEqual(mlirBlockArgumentGetOwner(value), block)
+             ? mlirBlockArgumentGetArgNumber(value)
+             : -1;
+}
+
 /* The operand whose memory the result of an operation without regions, or of a
  * loop, is in; -1 where there is none. */
 static intptr_t operand_of(const nabla_in_place *p, MlirOperation op,
@@ -65,6 +76,7 @@ static intptr_t operand_of(const nabla_in_place *p, MlirOperation op,
     return mlirOperationGetNumOperands(op) - mlirOperationGetNumResults(op) +
            result;
   if (nabla_is(op, "scf.for")) return 3 + result;
+  if (nabla_is(op, "scf.while")) return carry_of(op, result);
   if (nabla_is(op, "func.call")) return passed_on(p, op, result, depth);
   return -1;
 }
@@ -119,6 +131,10 @@ static void settle_inside(const nabla_in_place *p, MlirValue value,
       body = block_of(op, 0);
       settle(p, mlirBlockGetTerminator(body), result,
              mlirBlockGetArgument(body, 1 + result), depth + 1);
+    } else if (nabla_is(op, "scf.while")) {
+      body = block_of(op, 1);
+      settle(p, mlirBlockGetTerminator(body), operand,
+             mlirBlockGetArgument(body, result), depth + 1);
     } else if (nabla_is(op, "func.call") && find_callee(p, op, &body, &end)) {
       settle(p, end, result, mlirBlockGetArgument(body, operand), depth + 1);
     }

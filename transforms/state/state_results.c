@@ -38,8 +38,25 @@ static MlirValue buffer_from(MlirOperation op, MlirValue result, int depth) {
     return mlirValueEqual(handed_on(op, 0, index, depth), first) ? first
                                                                  : result;
   }
+  if (nabla_is(op, "scf.while")) {
+    MlirValue first = handed_on(op, 0, 1 + index, depth);
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++)
+      if (mlirValueEqual(buffer_of(mlirOperationGetOperand(op, i), depth + 1),
+                         first) &&
+          mlirValueEqual(handed_on(op, 1, i, depth), first))
+        return first;
+    return result;
+  }
   MlirValue yes = handed_on(op, 0, index, depth);
   return mlirValueEqual(yes, handed_on(op, 1, index, depth)) ? yes : result;
+}
+
+/* What argument `index` of a block of a while begins as: the body's are what
+ * the condition hands on. */
+static MlirValue begun_as(MlirOperation loop, MlirBlock block, intptr_t index) {
+  MlirBlock first = mlirRegionGetFirstBlock(mlirOperationGetRegion(loop, 0));
+  if (mlirBlockEqual(block, first)) return mlirOperationGetOperand(loop, index);
+  return mlirOperationGetOperand(mlirBlockGetTerminator(first), 1 + index);
 }
 
 /* The buffer that `value` is another name or type of. */
@@ -50,11 +67,16 @@ static MlirValue buffer_of(MlirValue value, int depth) {
       MlirOperation loop =
           mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
       const intptr_t index = mlirBlockArgumentGetArgNumber(value);
-      if (!nabla_is(loop, "scf.for") || index == 0) return value;
-      value = mlirOperationGetOperand(loop, 2 + index);
+      if (nabla_is(loop, "scf.for") && index > 0)
+        value = mlirOperationGetOperand(loop, 2 + index);
+      else if (nabla_is(loop, "scf.while"))
+        value = begun_as(loop, mlirBlockArgumentGetOwner(value), index);
+      else
+        return value;
     } else if (nabla_is(op, "memref.cast")) {
       value = mlirOperationGetOperand(op, 0);
-    } else if (nabla_is(op, "scf.for") || nabla_is(op, "scf.if")) {
+    } else if (nabla_is(op, "scf.for") || nabla_is(op, "scf.if") ||
+               nabla_is(op, "scf.while")) {
       return buffer_from(op, value, depth + 1);
     } else {
       return value;
