@@ -7,18 +7,10 @@
 #   add_encoding.sh SOURCE CC PYTHON
 set -eu
 source=$1 cc=$2 python=$3
-"$python" -c 'import numpy, safetensors' 2>/dev/null || {
-  echo "skipped: numpy and safetensors are not there"
-  exit 77
-}
-work=$(mktemp -d "${TMPDIR:-/tmp}/nabla-add-encoding.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/tree"
-for part in CMakeLists.txt CMakePresets.json cmake include lib quant tools \
-  tests bench docs scripts examples; do
-  [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
-done
-cd "$work/tree"
+# shellcheck source=tests/install/tree.sh
+. "$source/tests/install/tree.sh"
+skip_without_modules "$python" "numpy, safetensors"
+copy_tree add-encoding
 
 # The three files.
 row=$(grep '^ENCODING(ternary,' quant/codec/encodings.def |
@@ -32,16 +24,9 @@ sed 's/ternary/thirds/g' tests/golden/ternary.txt >tests/golden/thirds.txt
     -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0
   cmake --build "$work/build" --parallel --target nabla-quant \
     --target golden_test
-} >"$work/log" 2>&1 || {
-  tail -n 40 "$work/log"
-  echo "FAILED: the sources with a new encoding do not build"
-  exit 1
-}
+} >"$work/log" 2>&1 || fail "the sources with a new encoding do not build"
 ctest --test-dir "$work/build" -R '^unit.golden_test$' --output-on-failure \
-  >"$work/log" 2>&1 || {
-  tail -n 40 "$work/log"
-  exit 1
-}
+  >"$work/log" 2>&1 || fail "golden_test"
 tool=$(find "$work/build" -name nabla-quant -type f -perm -u+x | head -n 1)
 "$python" - "$work/in.safetensors" <<'END'
 import sys

@@ -9,25 +9,11 @@
 #   add_format.sh SOURCE CC PYTHON
 set -eu
 source=$1 cc=$2 python=$3
-"$python" -c 'import numpy, safetensors' 2>/dev/null || {
-  echo "skipped: numpy and safetensors are not there"
-  exit 77
-}
-work=$(mktemp -d "${TMPDIR:-/tmp}/nabla-add-format.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/tree"
-for part in CMakeLists.txt CMakePresets.json cmake include lib quant tools \
-  tests bench docs scripts examples; do
-  [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
-done
-cd "$work/tree"
+# shellcheck source=tests/install/tree.sh
+. "$source/tests/install/tree.sh"
+skip_without_modules "$python" "numpy, safetensors"
+copy_tree add-format
 cp quant/formats/formats.def "$work/formats.def"
-
-fail() {
-  tail -n 40 "$work/log"
-  echo "FAILED: $*"
-  exit 1
-}
 
 # ---- the three files ----
 

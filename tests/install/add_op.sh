@@ -9,28 +9,11 @@
 #   add_op.sh SOURCE CC CXX PYTHON
 set -eu
 source=$1 cc=$2 cxx=$3 python=$4 jobs=$(nproc)
-"$python" -c 'import numpy' 2>/dev/null || {
-  echo "skipped: numpy is not there"
-  exit 77
-}
-command -v git >/dev/null || {
-  echo "skipped: git is not there"
-  exit 77
-}
-work=$(mktemp -d "${TMPDIR:-/tmp}/nabla-add-op.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/tree"
-for part in CMakeLists.txt CMakePresets.json cmake include lib quant dialect \
-  transforms tools tests bench docs scripts examples; do
-  [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
-done
-cd "$work/tree"
-
-fail() {
-  tail -n 40 "$work/log"
-  echo "FAILED: $*"
-  exit 1
-}
+# shellcheck source=tests/install/tree.sh
+. "$source/tests/install/tree.sh"
+skip_without_modules "$python" numpy
+skip_without git
+copy_tree add-op
 
 keep() {
   git add -A

@@ -16,26 +16,11 @@
 # shellcheck disable=SC2015,SC2016
 set -eu
 source=$1 cc=$2 cxx=$3 filecheck=$4
-[ -x "$filecheck" ] || {
-  echo "skipped: FileCheck is not there"
-  exit 77
-}
-work=$(mktemp -d "${TMPDIR:-/tmp}/nabla-add-option.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-mkdir "$work/tree"
-for part in CMakeLists.txt CMakePresets.json cmake include lib quant dialect \
-  transforms tools bench tests docs scripts examples LICENSE README.md \
-  CHANGELOG.md CONTRIBUTING.md SECURITY.md; do
-  [ ! -e "$source/$part" ] || cp -R "$source/$part" "$work/tree/"
-done
+# shellcheck source=tests/install/tree.sh
+. "$source/tests/install/tree.sh"
+skip_without "$filecheck"
+copy_tree add-option
 cp -R "$work/tree" "$work/before"
-cd "$work/tree"
-
-fail() {
-  echo "FAILED: $1"
-  [ ! -f "$work/said" ] || head -n 20 "$work/said"
-  exit 1
-}
 
 # The two files of the option.
 cat >>include/nabla/compile_options.def <<'END'
@@ -103,7 +88,8 @@ diff -rq ../before . |
 printf '%s\n' ./include/nabla/compile_options.def \
   ./tests/filecheck/stamp.mlir ./transforms/ir/stamp.c \
   ./transforms/passes.def ./transforms/pipelines.def \
-  ./transforms/target/bare.c ./transforms/ir/targets.def | diff - "$work/touched" ||
+  ./transforms/target/bare.c ./transforms/ir/targets.def | sort |
+  diff - "$work/touched" ||
   fail "other files were touched"
 
 {
@@ -113,10 +99,7 @@ printf '%s\n' ./include/nabla/compile_options.def \
     -DNABLA_COMPILER=ON
   cmake --build "$work/build" --target nabla-run nabla-compile nabla-opt \
     nabla-pages
-} >"$work/log" 2>&1 || {
-  tail -n 40 "$work/log"
-  fail "the sources with a new compile option do not build"
-}
+} >"$work/log" 2>&1 || fail "the sources with a new compile option do not build"
 bin=$work/build/bin
 pages=$(find "$work/build" -name nabla-pages -type f -perm -u+x | head -n 1)
 
@@ -132,22 +115,22 @@ done
 grep -q '^ *cost  *nabla-cost{format=text}' "$work/help" ||
   fail "nabla-opt --help"
 status=0
-"$bin/nabla-compile" "$program" --cost csv -o "$work/out.o" 2>"$work/said" ||
+"$bin/nabla-compile" "$program" --cost csv -o "$work/out.o" 2>"$work/log" ||
   status=$?
-[ $status = 2 ] && grep -q 'text, json' "$work/said" ||
+[ $status = 2 ] && grep -q 'text, json' "$work/log" ||
   fail "a value that is none: $status"
 
 echo "-- it has its effect, and a key of its own"
 run() {
   "$bin/nabla-run" "$program" --cache "$work/cache" -i arg0=random:4 "$@" \
-    2>"$work/said"
+    2>"$work/log"
 }
-run && grep -q '^@f$' "$work/said" || fail "the default"
-run --cost text && ! grep -q nabla.add "$work/said" ||
+run && grep -q '^@f$' "$work/log" || fail "the default"
+run --cost text && ! grep -q nabla.add "$work/log" ||
   fail "the default is not found in the cache"
-run --cost json && grep -q '^{"function":"f",' "$work/said" ||
+run --cost json && grep -q '^{"function":"f",' "$work/log" ||
   fail "another value has the key of the default"
-run --cost json && ! grep -q nabla.add "$work/said" ||
+run --cost json && ! grep -q nabla.add "$work/log" ||
   fail "another value is not found in the cache"
 
 echo "-- the pass"
@@ -158,12 +141,12 @@ grep -q -e '--nabla-stamp' "$work/help" || fail "nabla-opt --help: the pass"
 
 echo "-- the target is asked"
 product=tests/filecheck/dispatch-policy.mlir
-"$bin/nabla-opt" "$product" --nabla-dispatch=policy=error >"$work/said" 2>&1 ||
+"$bin/nabla-opt" "$product" --nabla-dispatch=policy=error >"$work/log" 2>&1 ||
   fail "a product with a packed weight"
 status=0
 "$bin/nabla-opt" "$product" --nabla-dispatch='policy=error target=bare' \
-  >"$work/said" 2>&1 || status=$?
-[ $status = 1 ] && grep -q 'bare machines have no kernels' "$work/said" ||
+  >"$work/log" 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'bare machines have no kernels' "$work/log" ||
   fail "a target without kernels: $status"
 
 # And without them the copy is what it was.
