@@ -186,20 +186,13 @@ static nabla_formula_value on_negate(void *self, nabla_formula_value x) {
 
 static nabla_formula_value on_arithmetic(void *self, char sign,
                                          const nabla_formula_value x[2]) {
-  const char *operation = sign == '+'   ? "addf"
-                          : sign == '-' ? "subf"
-                          : sign == '*' ? "mulf"
-                                        : "divf";
-  return of_ssa(two(self, operation, x[0].ssa, x[1].ssa));
+  return of_ssa(
+      two(self, nabla_formula_arithmetic_f(sign), x[0].ssa, x[1].ssa));
 }
 
 static nabla_formula_value on_compare(void *self, nabla_formula_comparison how,
                                       const nabla_formula_value x[2]) {
-  static const char *const operations[] = {
-      [NABLA_FORMULA_LE] = "cmpf ole,", [NABLA_FORMULA_GE] = "cmpf oge,",
-      [NABLA_FORMULA_EQ] = "cmpf oeq,", [NABLA_FORMULA_NE] = "cmpf une,",
-      [NABLA_FORMULA_LT] = "cmpf olt,", [NABLA_FORMULA_GT] = "cmpf ogt,"};
-  return of_ssa(two(self, operations[how], x[0].ssa, x[1].ssa));
+  return of_ssa(two(self, nabla_formula_comparison_f(how), x[0].ssa, x[1].ssa));
 }
 
 static nabla_formula_value on_select(void *self,

@@ -35,21 +35,14 @@ static nabla_formula_value on_negate(void *self, nabla_formula_value x) {
 static nabla_formula_value on_arithmetic(void *self, char sign,
                                          const nabla_formula_value x[2]) {
   const maker *m = self;
-  const char *name = sign == '+'   ? "add"
-                     : sign == '-' ? "sub"
-                     : sign == '*' ? "mul"
-                                   : "div";
-  return of_value(
-      nabla_build_two(m->builder, name, value_of(x[0]), value_of(x[1])));
+  return of_value(nabla_build_two(m->builder, nabla_formula_arithmetic_op(sign),
+                                  value_of(x[0]), value_of(x[1])));
 }
 
 static MlirValue compare(const maker *m, nabla_formula_comparison how,
                          MlirValue x, MlirValue y) {
-  static const int64_t kinds[] = {
-      /* of Nabla_CompareKind */
-      [NABLA_FORMULA_EQ] = 0, [NABLA_FORMULA_NE] = 1, [NABLA_FORMULA_LT] = 2,
-      [NABLA_FORMULA_LE] = 3, [NABLA_FORMULA_GT] = 4, [NABLA_FORMULA_GE] = 5};
-  return nabla_build_compare(m->builder, kinds[how], x, y);
+  return nabla_build_compare(m->builder, nabla_formula_comparison_kind(how), x,
+                             y);
 }
 
 static nabla_formula_value on_compare(void *self, nabla_formula_comparison how,

@@ -45,6 +45,28 @@ static const struct {
 #undef TABLE
 };
 
+static const struct {
+  char sign;
+  const char *op, *f;
+} arithmetic[] = {
+#define ARITHMETIC(name, sign) {sign, #name, #name "f"},
+#define COMPARISON(id, sign, cmpf, kind)
+#include "transforms/formula/signs.def"
+#undef COMPARISON
+#undef ARITHMETIC
+};
+
+static const struct {
+  const char *sign, *f;
+  int kind;
+} comparisons[] = {
+#define ARITHMETIC(name, sign)
+#define COMPARISON(id, sign, cmpf, kind) {sign, "cmpf " #cmpf ",", kind},
+#include "transforms/formula/signs.def"
+#undef COMPARISON
+#undef ARITHMETIC
+};
+
 const nabla_formula *nabla_formulas(size_t *out_count) {
   *out_count = OWN_FORMULAS;
   return formulas;
@@ -93,6 +115,32 @@ const char *nabla_formula_word_name(nabla_formula_word word) {
 
 const char *nabla_formula_word_refusal(nabla_formula_word word) {
   return words[word].refusal;
+}
+
+/* The row of a sign. */
+static size_t row_of(char sign) {
+  size_t at = 0;
+  while (arithmetic[at].sign != sign) {
+    at++;
+    assert(at < sizeof arithmetic / sizeof *arithmetic);
+  }
+  return at;
+}
+
+const char *nabla_formula_arithmetic_op(char sign) {
+  return arithmetic[row_of(sign)].op;
+}
+
+const char *nabla_formula_arithmetic_f(char sign) {
+  return arithmetic[row_of(sign)].f;
+}
+
+const char *nabla_formula_comparison_f(nabla_formula_comparison how) {
+  return comparisons[how].f;
+}
+
+int nabla_formula_comparison_kind(nabla_formula_comparison how) {
+  return comparisons[how].kind;
 }
 
 /* ---- parsing ---- */
@@ -264,15 +312,9 @@ static int product(parser *p) { return chain(p, "*/", factor); }
 static int sum(parser *p) { return chain(p, "+-", product); }
 
 static int choice_of(parser *p) {
-  static const struct {
-    const char *sign;
-    nabla_formula_comparison comparison;
-  } signs[] = {{"<=", NABLA_FORMULA_LE}, {">=", NABLA_FORMULA_GE},
-               {"==", NABLA_FORMULA_EQ}, {"!=", NABLA_FORMULA_NE},
-               {"<", NABLA_FORMULA_LT},  {">", NABLA_FORMULA_GT}};
   int left = sum(p);
-  for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-    if (!take(p, signs[i].sign)) continue;
+  for (size_t i = 0; i < sizeof comparisons / sizeof *comparisons; i++) {
+    if (!take(p, comparisons[i].sign)) continue;
     int operands[4] = {left, sum(p)};
     if (!take(p, "?")) return fail(p, "'?' is missing");
     operands[2] = choice(p);
@@ -280,7 +322,7 @@ static int choice_of(parser *p) {
     operands[3] = choice(p);
     return with(p,
                 (nabla_formula_node){.kind = NABLA_FORMULA_CHOICE,
-                                     .comparison = signs[i].comparison},
+                                     .comparison = (nabla_formula_comparison)i},
                 4, operands);
   }
   return left;

@@ -54,13 +54,19 @@ const char *nabla_formula_word_name(nabla_formula_word word);
 const char *nabla_formula_word_refusal(nabla_formula_word word);
 
 typedef enum nabla_formula_comparison {
-  NABLA_FORMULA_LE,
-  NABLA_FORMULA_GE,
-  NABLA_FORMULA_EQ,
-  NABLA_FORMULA_NE,
-  NABLA_FORMULA_LT,
-  NABLA_FORMULA_GT,
+#define ARITHMETIC(name, sign)
+#define COMPARISON(id, sign, cmpf, kind) NABLA_FORMULA_##id,
+#include "transforms/formula/signs.def"
+#undef COMPARISON
+#undef ARITHMETIC
 } nabla_formula_comparison;
+
+/* Names of signs in IR: "add", of nabla.add; "addf", of arith.addf; "cmpf
+ * ole,"; a value of Nabla_CompareKind. `sign` is a row of signs.def. */
+const char *nabla_formula_arithmetic_op(char sign);
+const char *nabla_formula_arithmetic_f(char sign);
+const char *nabla_formula_comparison_f(nabla_formula_comparison how);
+int nabla_formula_comparison_kind(nabla_formula_comparison how);
 
 typedef enum nabla_formula_kind {
   NABLA_FORMULA_NUMBER,
