@@ -160,7 +160,7 @@ static void expect_model(const char *path, int is_copied) {
                diag.what);
   cr_assert_eq(nabla_model_find(model, "b.weight", &weight, &diag), NABLA_OK);
   cr_assert_eq(weight.tensor.elements, 12 * 64);
-  const float *values = weight.components[0].data;
+  const float *values = weight.desc.components[0].data;
   for (int i = 0; i < 12 * 64; i++) cr_assert_eq(values[i], (float)i / 8);
   cr_expect_eq(weight.copied_bytes > 0, is_copied);
   const nabla_tensor_file *file =
