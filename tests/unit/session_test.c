@@ -18,8 +18,9 @@ typedef struct buffer {
   int64_t offset, size, stride;
 } buffer;
 
-static nabla_session *outer; /* that a run of "nest" runs again */
-static nabla_status nested;
+static nabla_session *outer; /* that a run of "nest" uses */
+static nabla_session *bystander;
+static unsigned nested; /* bits of the uses that were not refused */
 
 /* total += x; gives the new total. A first x below 0 is a failure after the
  * first element was written. */
@@ -59,8 +60,32 @@ static void sum(const nabla_services *services, void *const *arguments,
 static void nest(const nabla_services *services, void *const *arguments,
                  void *const *results) {
   (void)services, (void)arguments, (void)results;
+  const float zeros[3] = {0};
+  float values[3];
   nabla_diag inner = NABLA_DIAG_INIT;
-  nested = nabla_session_run(outer, "nest", NULL, 0, NULL, 0, &inner);
+  nabla_dense array = {
+      .data = values, .dtype = NABLA_DTYPE_F32, .rank = 1, .shape = {3}};
+  memcpy(values, zeros, sizeof zeros);
+  nabla_session_usage usage = {.struct_size = sizeof usage};
+  const nabla_status uses[] = {
+      nabla_session_run(outer, "nest", NULL, 0, NULL, 0, &inner),
+      nabla_session_state_set(outer, "total", &array, &inner),
+      nabla_session_state_get(outer, "total", &array, &inner),
+      nabla_session_state_zero(outer, "total", &inner),
+      nabla_session_state_copy(outer, bystander, "total", &inner),
+      nabla_session_state_copy(bystander, outer, "total", &inner),
+      nabla_session_memory(outer, &usage, &inner),
+  };
+  nested = 0;
+  for (size_t i = 0; i < COUNT(uses); i++)
+    nested |= (unsigned)(uses[i] != NABLA_INVALID_ARGUMENT) << i;
+}
+
+/* Has no states, and fails. */
+static void give_up(const nabla_services *services, void *const *arguments,
+                    void *const *results) {
+  (void)arguments, (void)results;
+  services->fail(services, NABLA_FAILURE_SHAPE, "give_up", 1, 2);
 }
 
 #define PORT(name, rest) \
@@ -73,15 +98,17 @@ static void nest(const nabla_services *services, void *const *arguments,
 static const char manifest[] = "{\"abi\":1,\"functions\":["     //
     FUNCTION("add", PORT("x", "") "," TOTAL, PORT("", "")) ","  //
     FUNCTION("sum", TOTAL "," PORT("o", ",\"state\":\"other\""),
-             PORT("", "")) ","  //
-    FUNCTION("nest", "", "")    //
+             PORT("", "")) ","    //
+    FUNCTION("nest", "", "") ","  //
+    FUNCTION("give_up", "", "")   //
     "]}";
 
 static nabla_entry_function look_up(void *self, const char *symbol) {
   (void)self;
-  return !strcmp(symbol, "nabla_entry_add")   ? add
-         : !strcmp(symbol, "nabla_entry_sum") ? sum
-                                              : nest;
+  return !strcmp(symbol, "nabla_entry_add")       ? add
+         : !strcmp(symbol, "nabla_entry_sum")     ? sum
+         : !strcmp(symbol, "nabla_entry_give_up") ? give_up
+                                                  : nest;
 }
 
 static void destroy(void *self) { ++*(int *)self; }
@@ -259,9 +286,14 @@ Test(session, nothing_is_bound_after_the_first) {
 
 Test(session, one_run_at_a_time) {
   outer = session;
+  bystander = make();
   cr_assert_eq(nabla_session_run(session, "nest", NULL, 0, NULL, 0, &diag),
                NABLA_OK, "%s", diag.what);
-  cr_expect_eq(nested, NABLA_INVALID_ARGUMENT);
+  cr_expect_eq(nested, 0, "uses %#x were not refused", nested);
+  /* and what was refused has left both for use */
+  cr_expect_eq(nabla_session_state_copy(bystander, session, NULL, &diag),
+               NABLA_OK, "%s", diag.what);
+  nabla_session_close(bystander);
 }
 
 Test(session, a_failed_run_spends_it) {
@@ -274,11 +306,50 @@ Test(session, a_failed_run_spends_it) {
   nabla_session *second = make();
   expect_refused(nabla_session_state_copy(second, session, NULL, &diag),
                  "the session to copy from is spent");
+  /* one state does not make the others whole */
+  cr_assert_eq(nabla_session_state_zero(session, "total", &diag), NABLA_OK);
+  expect_refused(add_to(session, 1, out), "the session is spent");
+  cr_assert_eq(nabla_session_state_copy(session, second, "total", &diag),
+               NABLA_OK);
+  expect_refused(add_to(session, 1, out), "the session is spent");
   cr_assert_eq(nabla_session_state_copy(session, second, NULL, &diag),
                NABLA_OK);
   cr_expect_eq(add_to(session, 1, out), NABLA_OK, "%s", diag.what);
   expect_state(session, "total", 1, 1);
   nabla_session_close(second);
+}
+
+Test(session, a_failure_without_states_does_not_spend_it) {
+  float out[3];
+  expect_refused(nabla_session_run(session, "give_up", NULL, 0, NULL, 0, &diag),
+                 "give_up");
+  cr_expect_eq(add_to(session, 1, out), NABLA_OK, "%s", diag.what);
+}
+
+/* Of another program, whose second state has another type. */
+Test(session, a_refused_copy_leaves_all_states) {
+  static const char wider[] = "{\"abi\":1,\"functions\":[" FUNCTION(
+      "add",
+      PORT("x", "") "," TOTAL
+                    ",{\"name\":\"o\",\"dtype\":\"F32\",\"shape\":[4],"
+                    "\"state\":\"other\"}",
+      "") "]}";
+  float out[3];
+  nabla_executable *const first = executable;
+  cr_assert_eq(add_to(session, 1, out), NABLA_OK);
+  cr_assert_eq(create(wider), NABLA_OK, "%s", diag.what);
+  nabla_session *second = make();
+  expect_refused(nabla_session_state_copy(second, session, NULL, &diag),
+                 "the state 'other' is F32 [4]; the array is F32 [3]");
+  expect_state(second, "total", 0, 0);
+  cr_assert_eq(nabla_session_state_copy(second, session, "total", &diag),
+               NABLA_OK);
+  expect_state(second, "total", 1, 1);
+  nabla_session_close(second);
+  nabla_executable_close(executable);
+  executable = first;
+  cr_expect_eq(destroyed, 1);
+  destroyed = 0;
 }
 
 Test(session, a_refused_run_leaves_states) {
@@ -383,15 +454,20 @@ Test(session_manifest, hostile) {
 }
 
 Test(session_manifest, two_types_of_one_state) {
+#define WITH(type)                       \
+  "{\"abi\":1,\"functions\":[" FUNCTION( \
+      "f", TOTAL ",{\"name\":\"u\"," type ",\"state\":\"total\"}", "") "]}"
+  static const char *const bad[] = {
+      WITH("\"dtype\":\"F32\",\"shape\":[4]"),
+      WITH("\"dtype\":\"I32\",\"shape\":[3]"),
+      WITH("\"dtype\":\"F32\",\"shape\":[3,1]"),
+  };
+#undef WITH
   environment = (nabla_environment){0};
-  cr_assert_eq(
-      create("{\"abi\":1,\"functions\":[" FUNCTION(
-          "f",
-          TOTAL ",{\"name\":\"u\",\"dtype\":\"F32\",\"shape\":[4],\"state\":"
-                "\"total\"}",
-          "") "]}"),
-      NABLA_OK, "%s", diag.what);
-  cr_expect_eq(nabla_session_create(executable, NULL, &session, &diag),
-               NABLA_CORRUPT);
-  nabla_executable_close(executable);
+  for (size_t i = 0; i < COUNT(bad); i++) {
+    cr_assert_eq(create(bad[i]), NABLA_OK, "%zu: %s", i, diag.what);
+    cr_expect_eq(nabla_session_create(executable, NULL, &session, &diag),
+                 NABLA_CORRUPT, "%zu", i);
+    nabla_executable_close(executable);
+  }
 }

@@ -441,6 +441,51 @@ Test(tokenizer, characters_that_the_file_lacks_are_refused) {
   nabla_tokenizer_close(tokenizer);
 }
 
+/* Neighbours that no piece has are one unknown token; what is between parts
+ * them. */
+Test(tokenizer, neighbouring_unknown_characters_are_one_token) {
+  static const uint32_t ids[] = {SPACE, UNK, A, UNK, B};
+  static const char *const trainers[] = {"\x18\x02\x98\x02",
+                                         "\x18\x01\x98\x02"};
+  for (size_t i = 0; i < COUNT(trainers); i++) {
+    tokenizer_file file;
+    nabla_tokenizer *tokenizer = NULL;
+    nabla_diag diag = NABLA_DIAG_INIT;
+    /* byte_fallback is false, and bytes become normal pieces */
+    tokenizer_file_sentencepiece_with(&file, trainers[i], 5, "", 0);
+    for (size_t at = 0; at + 1 < file.size; at++)
+      if (!memcmp(file.bytes + at, "\x18\x06", 2)) file.bytes[at + 1] = 1;
+    cr_assert_eq(
+        open_bytes("tokenizer.model", file.bytes, file.size, &tokenizer, &diag),
+        NABLA_OK, "%s", diag.what);
+    expect_ids(tokenizer,
+               "z\xc3\xa9"
+               "azb",
+               NABLA_ENCODE_PLAIN, ids, COUNT(ids));
+    nabla_tokenizer_close(tokenizer);
+  }
+}
+
+/* The bytes of a character stand for it if there are pieces for all of them. */
+Test(tokenizer, a_character_is_bytes_as_a_whole_or_unknown) {
+  static const uint32_t ids[] = {A, UNK, B};
+  tokenizer_file file;
+  nabla_tokenizer *tokenizer = NULL;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  tokenizer_file_json(&file, "", "");
+  uint8_t *piece = memmem(file.bytes, file.size, "<0xA9>", 6);
+  cr_assert_not_null(piece);
+  memcpy(piece, "<0xZZ>", 6);
+  cr_assert_eq(
+      open_bytes("tokenizer.json", file.bytes, file.size, &tokenizer, &diag),
+      NABLA_OK, "%s", diag.what);
+  expect_ids(tokenizer,
+             "a\xc3\xa9"
+             "b",
+             NABLA_ENCODE_PLAIN, ids, COUNT(ids));
+  nabla_tokenizer_close(tokenizer);
+}
+
 /* Opens, encodes and decodes with allocation `fail_at` failing. */
 static nabla_status use(const char *path, failing_allocator *memory) {
   const nabla_environment environment = {.allocator = &memory->allocator};
