@@ -23,29 +23,30 @@ extern "C" {
 #define NABLA_DECODER_MAX_SIZE    (1u << 24) /* of a dimension               */
 #define NABLA_DECODER_MAX_CONTEXT (1u << 24) /* positions of a cache */
 
-/* Which rows of logits `prefill` gives. */
+/* The rows of logits that the function `prefill` returns. */
 typedef enum nabla_decoder_logits {
   NABLA_LOGITS_LAST, /* [1, vocabulary]: those after the last token  */
   NABLA_LOGITS_ALL,  /* [tokens, vocabulary]: those after each token */
 } nabla_decoder_logits;
 
-/* Members that are 0 or NULL are defaults. Texts and arrays are borrowed for
- * the call. */
+/* Options of nabla_decoder_write. Members that are 0 or NULL select defaults.
+ * Strings and arrays are borrowed for the call. */
 typedef struct nabla_decoder_options {
   size_t struct_size; /* sizeof(nabla_decoder_options)                       */
   const char *config; /* path of config.json; NULL: beside the weights       */
   nabla_decoder_logits logits;
-  uint64_t context; /* positions that the cache holds; 0: config.json's
-                       max_position_embeddings. It may be more or less.      */
+  uint64_t context; /* positions that the cache holds, more or fewer than
+                       config.json's max_position_embeddings; 0: as many     */
   /* Element type of the cache: F32, F16 or BF16; 0 (BOOL): F32. */
   nabla_dtype cache;
-  /* Weights that stand for those of the same name in the model: what a program
-   * has packed in memory. Only name, rank, shape, dtype and layout are read. */
+  /* Weights that replace those of the same name in the model, such as weights
+   * that the caller has packed in memory. Only name, rank, shape, dtype and
+   * layout are read. */
   const nabla_weight_desc *weights;
   size_t weight_count;
 } nabla_decoder_options;
 
-/* The sizes of a decoder, as config.json and the options have them. */
+/* The sizes of a decoder, from config.json and the options. */
 typedef struct nabla_decoder_shape {
   uint64_t hidden, inner, layers, heads, kv_heads, head_size, vocabulary;
   uint64_t context;     /* positions of the cache                       */
@@ -64,27 +65,27 @@ typedef struct nabla_decoder_shape {
  *
  * The caches are states (nabla/session.h), which both functions share:
  * `cache.LAYER.k` and `cache.LAYER.v`, each [kv_heads, context, head_size].
- * `position` is the number of tokens that they hold already; what lies behind
- * is not read, so that a session starts anew with position 0. Tokens are below
- * `vocabulary`, and position + n is at most `context`: the program does not
- * check either, and its caller must.
+ * `position` is the number of tokens that the caches already hold. Later
+ * positions are not read, so that a run with position 0 begins a new text. The
+ * caller must check that each token is below `vocabulary` and that position + n
+ * is at most `context`: the program does not.
  *
- * Types are what the model holds: f32, f16 or bf16, or any packing, for each
- * tensor. All else is computed in f32. A key of config.json that changes what a
- * model computes and that this writer lacks (rope_scaling, experts, a sliding
- * window, biases) is refused by its name; so are keys that it does not know,
- * and tensors that such a model does not have.
+ * Each weight has the type of its tensor in the model: f32, f16, bf16 or any
+ * packing. All other arrays are f32. Refused, with an error that names them:
+ * keys of config.json that change what a model computes and that this writer
+ * does not support (rope_scaling, experts, a sliding window, biases), unknown
+ * keys, and tensors that a Llama decoder does not have.
  *
  * @param environment  NULL or allocator and os, for config.json
  * @param out_shape    may be NULL
  * @return NABLA_OK
  *         NABLA_UNSUPPORTED       another architecture, a key, a tensor
- *         NABLA_CORRUPT           config.json; a tensor that is missing or has
- *                                 another shape than config.json says
- *         NABLA_INVALID_ARGUMENT  options
+ *         NABLA_CORRUPT           config.json is damaged; a tensor is missing
+ *                                 or has another shape than config.json says
+ *         NABLA_INVALID_ARGUMENT  an illegal option
  *         NABLA_TOO_LARGE         a limit above
  *         NABLA_IO                config.json cannot be read
- *         NABLA_NO_MEMORY         and what `sink` returned
+ *         NABLA_NO_MEMORY, or the status that `sink` returned
  * Thread-safe for distinct sinks. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_write(
     nabla_model *model, const nabla_decoder_options *options,

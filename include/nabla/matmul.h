@@ -1,7 +1,7 @@
 /* Products with a weight of a model, for engines: y = x . w^T + bias, where w
- * stays packed. A plan chooses kernels for a weight once; a run allocates
- * nothing, locks nothing and may be done by any number of threads at a time.
- * Part of libnabla-runtime: no compiler is needed. */
+ * stays packed. A plan chooses kernels for a weight once. A run allocates
+ * nothing and, without a pool, takes no lock; any number of threads may run a
+ * plan at the same time. Part of libnabla-runtime: no compiler is needed. */
 #ifndef NABLA_MATMUL_H
 #define NABLA_MATMUL_H
 
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* X(id, name, summary): where the code of a plan comes from. */
+/* The providers of a plan's kernels: X(id, name, summary). */
 #define NABLA_MATMUL_PROVIDER_LIST(X)                              \
   X(BEST, "best", "the first below that has a kernel")             \
   X(COMPILED, "compiled",                                          \
@@ -34,13 +34,13 @@ typedef enum nabla_matmul_provider {
       NABLA_MATMUL_PROVIDER_COUNT
 } nabla_matmul_provider;
 
-/* "best", "compiled", "ahead", "c"; NULL for a number that has no row. */
+/* Returns "best", "compiled", "ahead" or "c"; NULL for any other number. */
 NABLA_API const char *nabla_matmul_provider_name(
     nabla_matmul_provider provider);
 
-/* Options of a plan. Members that are 0: f32 in and out, exact numerics, the
- * weight read where it lies, the best code for this CPU, the calling thread
- * alone. */
+/* Options of a plan. Members that are 0 select f32 for x and y, the numerics
+ * f32, the weight read in place, the best code for this CPU, and the calling
+ * thread alone. */
 typedef struct nabla_matmul_options {
   size_t struct_size; /* sizeof(nabla_matmul_options) */
   /* The numerics with the largest error that the caller accepts. Without a

@@ -1,6 +1,6 @@
-/* Tokenizers: text to token ids and back, from the file that comes with a
- * model. docs/C_API.md, "Text and tokens", lists the files and what is
- * supported of each. */
+/* Tokenizers: they convert text to token ids and back, by the file that comes
+ * with a model. docs/C_API.md, "Text and tokens", lists the kinds of files and
+ * their supported features. */
 #ifndef NABLA_TOKENIZER_H
 #define NABLA_TOKENIZER_H
 
@@ -22,36 +22,37 @@ extern "C" {
 #define NABLA_TOKENIZER_MAX_PIECE 16384u     /* bytes of one piece          */
 #define NABLA_TOKENIZER_MAX_TEXT  (1u << 28) /* bytes of one text           */
 
-/* No id: what a file does not define, and what nothing has. */
+/* Not an id: stands for a token that the file does not define. */
 #define NABLA_TOKEN_NONE UINT32_MAX
 
-/* An open tokenizer. It never changes: every function that takes a const one
- * may be called from several threads at once. */
+/* An open tokenizer. It never changes: functions that take a const
+ * nabla_tokenizer may be called from several threads at once. */
 typedef struct nabla_tokenizer nabla_tokenizer;
 
-/* Reads a tokenizer whole.
- * @param path  a file, whose name says what it is: *.json (Hugging Face, model
- *              BPE), *.model (SentencePiece, BPE or unigram), *.bin (llama2.c);
- *              or a folder, in which the first of tokenizer.json,
- *              tokenizer.model, tokenizer.bin is taken
+/* Opens a tokenizer and reads its file completely.
+ * @param path  a file, whose suffix determines its format: *.json (Hugging
+ *              Face, model BPE), *.model (SentencePiece, BPE or unigram), *.bin
+ *              (llama2.c); or a folder, in which the first of tokenizer.json,
+ *              tokenizer.model and tokenizer.bin that exists is opened
  * @param environment  its allocator must outlive the tokenizer; may be NULL
  * @return NABLA_OK
- *         NABLA_INVALID_ARGUMENT  another name; a folder without such a file
+ *         NABLA_INVALID_ARGUMENT  another suffix; a folder without such a file
  *         NABLA_CORRUPT           the file contradicts its format or itself
  *         NABLA_UNSUPPORTED       a kind of model, normalizer, pre-tokenizer,
- *                                 decoder or post-processor that this build
- *                                 does not have: the message names its key
+ *                                 decoder or post-processor that this version
+ *                                 does not support; the message names its key
  *         NABLA_TOO_LARGE         a limit above
  *         NABLA_IO, NABLA_NO_MEMORY */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_tokenizer_open(const char *path, const nabla_environment *environment,
                      nabla_tokenizer **out, nabla_diag *diag);
 
-/* Frees it; NULL is allowed. */
+/* Frees a tokenizer; NULL is allowed. */
 NABLA_API void nabla_tokenizer_close(nabla_tokenizer *tokenizer);
 
-/* Greatest id + 1. An engine compares it with the rows of the embedding: a
- * model may have more rows than its tokenizer has pieces, never fewer. */
+/* Returns the greatest id + 1. An engine compares it with the number of rows of
+ * the embedding: a model may have more rows than its tokenizer has pieces,
+ * never fewer. */
 NABLA_API uint32_t nabla_tokenizer_size(const nabla_tokenizer *tokenizer);
 
 /* Returns the id of a piece, as the file writes pieces, or NABLA_TOKEN_NONE. */
@@ -64,14 +65,15 @@ NABLA_API uint32_t nabla_tokenizer_id(const nabla_tokenizer *tokenizer,
 NABLA_API const char *nabla_tokenizer_piece(const nabla_tokenizer *tokenizer,
                                             uint32_t id, size_t *out_length);
 
-/* Returns 1 for tokens that stand for no text: begin, end, unknown, padding,
- * turns of a chat. */
+/* Returns 1 for special tokens, which stand for no text: begin, end, unknown,
+ * padding, the turns of a chat. */
 NABLA_API int nabla_tokenizer_is_special(const nabla_tokenizer *tokenizer,
                                          uint32_t id);
 
-/* Ids with a meaning of their own; NABLA_TOKEN_NONE where the file has none. Of
- * a tokenizer.json `bos` is the first token that its post-processor puts before
- * a text, and `eos` is never known: config.json beside it says it. */
+/* Ids of special tokens; NABLA_TOKEN_NONE if the file has none. For a
+ * tokenizer.json, `bos` is the first token that its post-processor puts before
+ * a text. `eos` is then always NABLA_TOKEN_NONE: the model's config.json has
+ * it. */
 typedef struct nabla_token_roles {
   uint32_t bos; /* begins a text             */
   uint32_t eos; /* ends a text               */
@@ -81,48 +83,50 @@ typedef struct nabla_token_roles {
 NABLA_API nabla_token_roles
 nabla_tokenizer_roles(const nabla_tokenizer *tokenizer);
 
-/* How to encode; flags to be or-ed. */
+/* Flags of encoding, combined by `|`. */
 #define NABLA_ENCODE_PLAIN 0u
-/* Adds the tokens that the file puts around a text: what the post-processor of
- * a tokenizer.json says; `bos` before the text for the other files. */
+/* Adds the special tokens around a text: those of the post-processor of a
+ * tokenizer.json; for the other files, `bos` before the text. */
 #define NABLA_ENCODE_ADD_SPECIAL 1u
-/* Takes the special tokens of a tokenizer.json that stand in the text
- * ("<|eot_id|>") for these tokens. Without it they are text: users cannot end
- * their turn by typing so. In the other files special pieces never come from
- * text. */
+/* Encodes the spelling of a special token of a tokenizer.json in the text, such
+ * as "<|eot_id|>", to this token. Without the flag it is encoded as plain text,
+ * so that users cannot end their turn by typing it. With the other files, text
+ * is never encoded to special tokens. */
 #define NABLA_ENCODE_PARSE_SPECIAL 2u
 
-/* Ids, allocated by nabla_tokenizer_encode. */
+/* A list of ids, allocated by nabla_tokenizer_encode. */
 typedef struct nabla_token_list {
   uint32_t *ids; /* NULL when there are none */
   size_t count;
 } nabla_token_list;
 
-/* Encodes a text as the reference of the file does: `sentencepiece` for
- * *.model, Hugging Face's `tokenizers` for *.json, run.c for *.bin. The time
- * grows with size times log(size) at most.
- * @param text  `size` bytes of UTF-8, may hold NUL; NULL with size 0
- * @param out   given to the caller: nabla_token_list_release
+/* Encodes a text to the same ids as the reference implementation:
+ * `sentencepiece` for *.model, Hugging Face's `tokenizers` for *.json, run.c of
+ * llama2.c for *.bin. The time is at most proportional to size log(size).
+ * @param text  `size` bytes of UTF-8, NUL included; may be NULL if size is 0
+ * @param out   the caller frees it with nabla_token_list_release
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  text that is not UTF-8, with the offset of
  *                                 its first wrong byte; unknown flags
- *         NABLA_UNSUPPORTED       the text has characters that the file cannot
- *                                 express, and no token for unknown ones
+ *         NABLA_UNSUPPORTED       the text has a character that no piece of the
+ *                                 file expresses, and the file has no token for
+ *                                 unknown pieces
  *         NABLA_TOO_LARGE, NABLA_NO_MEMORY
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_tokenizer_encode(
     const nabla_tokenizer *tokenizer, const char *text, size_t size,
     unsigned flags, nabla_token_list *out, nabla_diag *diag);
 
-/* Frees the ids and sets them to NULL; `tokenizer` is the one that encoded, and
- * still open. NULL is allowed. */
+/* Frees the ids of a list and sets them to NULL. `tokenizer` is the tokenizer
+ * that encoded them; it must still be open. NULL is allowed. */
 NABLA_API void nabla_token_list_release(const nabla_tokenizer *tokenizer,
                                         nabla_token_list *list);
 
-/* How to decode; flags to be or-ed. */
+/* Flags of decoding, combined by `|`. */
 #define NABLA_DECODE_PLAIN 0u
-/* Leaves special tokens out. Without it they are written as the file spells
- * them, but for control pieces of SentencePiece, which are never text. */
+/* Leaves special tokens out. Without the flag they are written as the file
+ * spells them, except control pieces of SentencePiece, which are never written.
+ */
 #define NABLA_DECODE_SKIP_SPECIAL 1u
 
 /* A text, allocated by nabla_tokenizer_decode. */
@@ -131,12 +135,12 @@ typedef struct nabla_token_text {
   size_t size;
 } nabla_token_text;
 
-/* Decodes ids at once, as the reference does. Bytes that form no character
- * become U+FFFD. For the files whose bytes are pieces of their own (<0x0A>) in
- * a tokenizer.json, that means all bytes of a run that is not UTF-8 as a whole,
- * else only the bytes that are wrong.
- * @param ids  `count` ids; NULL with count 0
- * @param out  given to the caller: nabla_token_text_release
+/* Decodes all ids of a text, to the text of the reference implementation. Bytes
+ * that form no character become U+FFFD. If a tokenizer.json has pieces for
+ * bytes (<0x0A>), all bytes of a sequence of such pieces that is not UTF-8 as a
+ * whole are replaced; otherwise only the wrong bytes are.
+ * @param ids  `count` ids; may be NULL if count is 0
+ * @param out  the caller frees it with nabla_token_text_release
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  an id that no piece has: the message names it
  *                                 and its place; unknown flags
@@ -150,9 +154,10 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_tokenizer_decode(
 NABLA_API void nabla_token_text_release(const nabla_tokenizer *tokenizer,
                                         nabla_token_text *text);
 
-/* Text that comes token by token. Zero-initialised is the beginning of a text;
- * the caller owns it, it refers to nothing, and may be copied to branch off.
- * The members are the library's. */
+/* The state of decoding one text token by token. A zero-initialised stream is
+ * at the beginning of a text. The caller owns it; it holds no pointers and may
+ * be copied, to continue a text in two ways. Only the library reads and writes
+ * its members. */
 typedef struct nabla_token_stream {
   uint8_t held[4]; /* bytes that are not yet a character */
   uint8_t held_count;
@@ -161,27 +166,31 @@ typedef struct nabla_token_stream {
   uint8_t stripped;  /* spaces left out at its start */
 } nabla_token_stream;
 
-/* Returns how many bytes suffice for `out` below, whatever the ids. */
+/* Returns the `capacity` that suffices for nabla_tokenizer_stream_next and
+ * nabla_tokenizer_stream_flush, whatever the ids. */
 NABLA_API size_t
 nabla_tokenizer_stream_capacity(const nabla_tokenizer *tokenizer);
 
-/* Decodes the next id of a stream. Writes whole characters only: bytes that are
- * not yet one are held back until the tokens that complete it. All text of a
- * stream, and of its flush, is that of nabla_tokenizer_decode, but that only
- * the wrong bytes of a run become U+FFFD. Allocates nothing.
- * @param out  gets *out_size bytes, no NUL; `capacity` is at least
+/* Decodes the next id of a stream. Writes whole characters only: the bytes of
+ * an incomplete character are held back until later tokens complete it. All
+ * outputs of a stream together, with that of its flush, equal the text of
+ * nabla_tokenizer_decode, except that always only wrong bytes become U+FFFD.
+ * Allocates nothing.
+ * @param out  gets *out_size bytes, without a NUL; `capacity` is at least
  *             nabla_tokenizer_stream_capacity
  * @return NABLA_OK
- *         NABLA_INVALID_ARGUMENT  an id that no piece has; a `capacity` too
- *                                 small; unknown flags. The stream is as before
+ *         NABLA_INVALID_ARGUMENT  an id that no piece has; a `capacity` that
+ *                                 is too small; unknown flags. The stream does
+ *                                 not change
  * Thread-safe for distinct streams. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_tokenizer_stream_next(
     const nabla_tokenizer *tokenizer, nabla_token_stream *stream, uint32_t id,
     unsigned flags, char *out, size_t capacity, size_t *out_size,
     nabla_diag *diag);
 
-/* Ends a text: bytes that are still held back are written as U+FFFD, and the
- * stream begins anew. Same arguments and errors. */
+/* Ends a text: writes bytes that are still held back as U+FFFD, and sets the
+ * stream to the beginning of a text. Arguments and errors are those of
+ * nabla_tokenizer_stream_next. */
 NABLA_API NABLA_MUST_USE nabla_status nabla_tokenizer_stream_flush(
     const nabla_tokenizer *tokenizer, nabla_token_stream *stream, char *out,
     size_t capacity, size_t *out_size, nabla_diag *diag);
