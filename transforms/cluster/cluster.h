@@ -106,6 +106,7 @@ typedef struct nabla_cluster {
   int rank, split; /* split: -1 until a reduction decides */
   int64_t dims[NABLA_CLUSTER_RANK];
   bool is_closed; /* takes no more operations */
+  bool is_cut;    /* begins in the middle of another: is not merged */
   int passes;
 } nabla_cluster;
 

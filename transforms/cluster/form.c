@@ -3,17 +3,24 @@
  * a reduction of its last dimensions. All of a cluster is computed where its
  * last operation stands: it grows only as long as nothing before that uses one
  * of its results. Each element is read once: broadcasts, constants and `full`
- * are read where they are used. */
+ * are read where they are used. Where a cluster has too many results, an
+ * operation of it begins another, and all clusters of the block are formed
+ * again. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "dialect/bridge.h"
 #include "dialect/ops.h"
 #include "dialect/verify/checks.h"
 #include "transforms/cluster/cluster.h"
 #include "transforms/cluster/join.h"
 #include "transforms/ir/block_index.h"
+
+/* Times that the clusters of a block are formed again; most need one. */
+#define ROUNDS 64
 
 /* Whether something outside of a cluster uses `value` before operation
  * `number`. Broadcasts are looked through: one that is still used is moved
@@ -110,7 +117,7 @@ static bool try_join(nabla_cluster_forming *f, int cluster, size_t number) {
 static bool merge(nabla_cluster_forming *f, int to, int from) {
   nabla_cluster *a = &f->clusters[to], *b = &f->clusters[from];
   const int nodes = a->node_count;
-  if (!nabla_cluster_append(a, b)) return false;
+  if (a->is_cut || b->is_cut || !nabla_cluster_append(a, b)) return false;
   for (int i = 0; i < b->member_count; i++) {
     f->cluster_of[b->members[i].number] = to;
     f->node_of[b->members[i].number] += nodes;
@@ -151,6 +158,7 @@ static bool begin(nabla_cluster_forming *f, size_t number) {
   nabla_cluster *c = &f->clusters[f->count];
   memset(c, 0, sizeof *c);
   c->split = -1;
+  c->is_cut = f->begins[number];
   c->rank = (int)mlirShapedTypeGetRank(space);
   for (int d = 0; d < c->rank; d++)
     c->dims[d] = mlirShapedTypeGetDimSize(space, d);
@@ -161,33 +169,55 @@ static bool begin(nabla_cluster_forming *f, size_t number) {
   return true;
 }
 
-/* Whether each use of `value` is by a member, or by a broadcast for members. */
-static bool is_inside(const nabla_cluster_forming *f, int cluster,
+/* Whether each use of `value` is by a member in front of operation `end`, or by
+ * a broadcast for these. */
+static bool is_inside(const nabla_cluster_forming *f, int cluster, size_t end,
                       MlirValue value, bool is_broadcast) {
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
     MlirOperation owner = mlirOpOperandGetOwner(use);
     const size_t user = nabla_block_index_find(f->index, owner);
-    if (user != SIZE_MAX && f->cluster_of[user] == cluster) continue;
+    if (user != SIZE_MAX && user < end && f->cluster_of[user] == cluster)
+      continue;
     if (is_broadcast || !nabla_is(owner, "nabla.broadcast_in_dim") ||
-        !is_inside(f, cluster, mlirOperationGetResult(owner, 0), true))
+        !is_inside(f, cluster, end, mlirOperationGetResult(owner, 0), true))
       return false;
   }
   return true;
 }
 
-static bool find_outputs(const nabla_cluster_forming *f, int cluster) {
+/* Finds the results that the first `count` members have, as a cluster of their
+ * own; false where they are too many. */
+static bool find_outputs(const nabla_cluster_forming *f, int cluster,
+                         int count) {
   nabla_cluster *c = &f->clusters[cluster];
-  for (int i = 0; i < c->member_count; i++) {
+  const size_t end = count ? c->members[count - 1].number + 1 : 0;
+  c->output_count = 0;
+  for (int i = 0; i < count; i++) {
     MlirValue value =
         mlirOperationGetResult(f->index->ops[c->members[i].number], 0);
     nabla_cluster_redirect_sizes(f, c, i);
-    if (is_inside(f, cluster, value, false)) continue;
+    if (is_inside(f, cluster, end, value, false)) continue;
     if (c->output_count == NABLA_CLUSTER_OUTPUTS) return false;
     c->outputs[c->output_count].value = value;
     c->outputs[c->output_count++].node = c->members[i].node;
   }
-  return c->output_count > 0;
+  return true;
+}
+
+/* Cuts each cluster with too many results behind as many members as it can
+ * have: the next one begins another. Says whether there was one. */
+static bool cut_clusters(const nabla_cluster_forming *f) {
+  bool any = false;
+  for (size_t i = 0; i < f->count; i++) {
+    const nabla_cluster *c = &f->clusters[i];
+    int count = c->member_count;
+    while (!find_outputs(f, (int)i, count)) count--;
+    if (count == c->member_count) continue;
+    f->begins[c->members[count].number] = true;
+    any = true;
+  }
+  return any;
 }
 
 /* What is too small stays a loop: a call and its result cost more. */
@@ -209,24 +239,50 @@ static bool is_worth(const nabla_cluster *c) {
   return elements > 0 && elements * cost >= NABLA_CLUSTER_LEAST;
 }
 
+static bool form(nabla_cluster_forming *f) {
+  const nabla_block_index *index = f->index;
+  for (size_t i = 0; i < f->count; i++) nabla_cluster_deinit(&f->clusters[i]);
+  f->count = 0;
+  for (size_t i = 0; i < index->count; i++) f->cluster_of[i] = -1;
+  for (size_t i = 0; i < index->count; i++)
+    if (nabla_cluster_takes(index->ops[i]) &&
+        (f->begins[i] || !join_any(f, i)) && !begin(f, i))
+      return false;
+  return true;
+}
+
+/* Whether a cluster that is formed is kept, with its results. */
+static bool is_kept(const nabla_cluster_forming *f, int cluster) {
+  nabla_cluster *c = &f->clusters[cluster];
+  if (!c->member_count) return false;
+  if (!find_outputs(f, cluster, c->member_count)) {
+    char text[96];
+    (void)snprintf(text, sizeof text,
+                   "is not clustered: %d operations have more than %d results",
+                   c->member_count, NABLA_CLUSTER_OUTPUTS);
+    nablaOptimizationRemark(
+        mlirOperationGetLocation(f->index->ops[c->members[0].number]), true,
+        "Cluster", "nabla-cluster", text);
+    return false;
+  }
+  return c->output_count > 0 && nabla_cluster_finish(c) && is_worth(c);
+}
+
 bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
                          size_t *out_count) {
   nabla_cluster_forming f = {.index = index};
-  bool good = true;
   f.cluster_of = malloc((index->count + 1) * sizeof *f.cluster_of);
   f.node_of = malloc((index->count + 1) * sizeof *f.node_of);
-  if (!f.cluster_of || !f.node_of) good = false;
-  for (size_t i = 0; good && i < index->count; i++) f.cluster_of[i] = -1;
-  for (size_t i = 0; good && i < index->count; i++)
-    if (nabla_cluster_takes(index->ops[i]) && !join_any(&f, i))
-      good = begin(&f, i);
+  f.begins = calloc(index->count + 1, sizeof *f.begins);
+  bool good = f.cluster_of && f.node_of && f.begins && form(&f);
+  for (int i = 0; good && i < ROUNDS && cut_clusters(&f); i++) good = form(&f);
   size_t kept = 0;
   for (size_t i = 0; i < f.count; i++)
-    if (good && f.clusters[i].member_count && find_outputs(&f, (int)i) &&
-        nabla_cluster_finish(&f.clusters[i]) && is_worth(&f.clusters[i]))
+    if (good && is_kept(&f, (int)i))
       f.clusters[kept++] = f.clusters[i];
     else
       nabla_cluster_deinit(&f.clusters[i]);
+  free(f.begins);
   free(f.cluster_of);
   free(f.node_of);
   *out = f.clusters;

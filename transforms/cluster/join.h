@@ -10,6 +10,7 @@ typedef struct nabla_cluster_forming {
   nabla_cluster *clusters;
   size_t count, capacity;
   int *cluster_of, *node_of; /* of each operation of the block; -1: none */
+  bool *begins;              /* of each operation: it begins a cluster */
 } nabla_cluster_forming;
 
 /* Whether an operation may be in clusters, by its name and types. */
