@@ -129,12 +129,12 @@ def sizes_that_differ():
                 tensor_type([None] * result, "f32"), None)
         return build
     case("contracted sizes", dot("contracting = [1] x [1]", (3, 4), (5, 4), 2),
-         [(3, 4), (5, 6)], "nabla.dot_general")
+         [(3, 4), (5, 6)], "nabla.fused_dot")
     case("contracted sizes, 0", dot("contracting = [1] x [0]", (3, 4), (4, 5),
-                                    2), [(3, 0), (4, 5)], "nabla.dot_general")
+                                    2), [(3, 0), (4, 5)], "nabla.fused_dot")
     case("batches", dot("batching = [0] x [0] contracting = [2] x [1]",
                         (2, 3, 4), (2, 4, 5), 3), [(2, 3, 4), (3, 4, 5)],
-         "nabla.dot_general")
+         "nabla.fused_dot")
     for op in ("add", "mul"):
         def build(f, op=op):
             x, x_type = f.argument(np.zeros((2, 3), one), [0, 1])

@@ -109,7 +109,8 @@ func.func @dot(%a: tensor<2x3x4x5xf32>, %b: tensor<5x2x6x3xf32>) -> tensor<2x4x6
 }
 
 // CHECK-LABEL: func.func @dot_f16
-// CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<?xf16>, tensor<4x5xf16>) outs(%{{.*}} : tensor<5xf32>)
+// CHECK: tensor.extract_slice %arg0[0] [4] [1] : tensor<?xf16> to tensor<4xf16>
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %arg1 : tensor<4xf16>, tensor<4x5xf16>) outs(%{{.*}} : tensor<5xf32>)
 // CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<5xf32>) outs(%{{.*}} : tensor<5xf16>)
 func.func @dot_f16(%a: tensor<?xf16>, %b: tensor<4x5xf16>) -> tensor<5xf16> {
   %0 = nabla.dot_general %a, %b contracting = [0] x [0] : tensor<?xf16>, tensor<4x5xf16>

@@ -39,14 +39,14 @@ static void read_contraction(nabla_template *t, nabla_ssa_tensor *lhs,
     c->lhs_map[i] = c->rhs_map[i] = -1;
   for (intptr_t i = 0; i < c->batch; i++) {
     intptr_t a = (intptr_t)c->lhs_batch[i], b = (intptr_t)c->rhs_batch[i];
-    nabla_tensors_agree(t, lhs, a, rhs, b);
+    nabla_operands_agree(t, lhs, a, rhs, b);
     if (nabla_is_dynamic(lhs->dims[a]))
       shape->sizes[i] = nabla_ssa_tensor_size(t, lhs, a);
     c->lhs_map[a] = c->rhs_map[b] = i;
   }
   for (intptr_t i = 0; i < c->contracting; i++) {
     intptr_t a = (intptr_t)c->lhs[i], b = (intptr_t)c->rhs[i];
-    nabla_tensors_agree(t, lhs, a, rhs, b);
+    nabla_operands_agree(t, lhs, a, rhs, b);
     c->lhs_map[a] = c->rhs_map[b] = shape->rank + i;
   }
   intptr_t at = c->batch;

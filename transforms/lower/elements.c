@@ -48,7 +48,7 @@ static nabla_ssa_tensor result_of(nabla_template *t,
   nabla_ssa_tensor shape = nabla_template_result(t);
   for (intptr_t i = 1; i < t->operand_count; i++)
     for (intptr_t d = 0; d < shape.rank; d++)
-      nabla_tensors_agree(t, &operands[0], d, &operands[i], d);
+      nabla_operands_agree(t, &operands[0], d, &operands[i], d);
   for (intptr_t d = 0; d < shape.rank; d++)
     if (nabla_is_dynamic(shape.dims[d]))
       shape.sizes[d] = nabla_ssa_tensor_size(t, &operands[0], d);

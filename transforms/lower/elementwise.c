@@ -12,7 +12,7 @@ static bool lower_binary(nabla_template *t, const char *float_op,
   nabla_template_open(t);
   nabla_ssa_tensor a = nabla_template_operand(t, 0);
   nabla_ssa_tensor b = nabla_template_operand(t, 1);
-  for (intptr_t i = 0; i < a.rank; i++) nabla_tensors_agree(t, &a, i, &b, i);
+  for (intptr_t i = 0; i < a.rank; i++) nabla_operands_agree(t, &a, i, &b, i);
   for (intptr_t i = 0; i < a.rank; i++)
     if (nabla_is_dynamic(a.dims[i])) nabla_ssa_tensor_size(t, &a, i);
   nabla_ssa_tensor shape = nabla_template_result(t);

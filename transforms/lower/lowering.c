@@ -349,6 +349,37 @@ void nabla_template_require(nabla_template *t, nabla_ssa a, nabla_ssa b) {
          first, second, t->where);
 }
 
+/* Gives a dimension of unknown size the size that it was found to have. A
+ * slice, not a cast: the size that a cast tells, canonicalize hands to what
+ * makes the tensor, which then writes before the comparison. A tensor without
+ * elements is left as it is: nothing writes to it, and MLIR refuses slices of
+ * it. */
+static void cut_to_size(nabla_template *t, nabla_ssa_tensor *tensor,
+                        intptr_t dim, int64_t size) {
+  for (intptr_t i = 0; i < tensor->rank; i++)
+    if (tensor->dims[i] == 0) return;
+  for (intptr_t i = 0; i < tensor->rank; i++)
+    (void)nabla_ssa_tensor_size(t, tensor, i);
+  const nabla_ssa_tensor from = *tensor;
+  tensor->dims[dim] = size;
+  tensor->sizes[dim] = 0;
+  tensor->value = ++t->emit.last;
+  nabla_text_add(&t->text, "  %%v%u = tensor.extract_slice %%v%u[",
+                 tensor->value, from.value);
+  for (intptr_t i = 0; i < from.rank; i++)
+    nabla_text_add(&t->text, i ? ", 0" : "0");
+  for (intptr_t i = 0; i < from.rank; i++)
+    if (nabla_is_dynamic(tensor->dims[i]))
+      nabla_text_add(&t->text, "%s%%v%u", i ? ", " : "] [", tensor->sizes[i]);
+    else
+      nabla_text_add(&t->text, "%s%lld", i ? ", " : "] [",
+                     (long long)tensor->dims[i]);
+  for (intptr_t i = 0; i < from.rank; i++)
+    nabla_text_add(&t->text, i ? ", 1" : "] [1");
+  nabla_text_add(&t->text, "] : %s to %s\n", nabla_ssa_tensor_type(&from).data,
+                 nabla_ssa_tensor_type(tensor).data);
+}
+
 void nabla_tensors_agree(nabla_template *t, nabla_ssa_tensor *a, intptr_t a_dim,
                          nabla_ssa_tensor *b, intptr_t b_dim) {
   bool both =
@@ -356,6 +387,15 @@ void nabla_tensors_agree(nabla_template *t, nabla_ssa_tensor *a, intptr_t a_dim,
   if (both || (a->value == b->value && a_dim == b_dim)) return;
   nabla_ssa first = nabla_ssa_tensor_size(t, a, a_dim);
   nabla_template_require(t, first, nabla_ssa_tensor_size(t, b, b_dim));
+}
+
+void nabla_operands_agree(nabla_template *t, nabla_ssa_tensor *a,
+                          intptr_t a_dim, nabla_ssa_tensor *b, intptr_t b_dim) {
+  nabla_tensors_agree(t, a, a_dim, b, b_dim);
+  bool a_is_dynamic = nabla_is_dynamic(a->dims[a_dim]);
+  bool b_is_dynamic = nabla_is_dynamic(b->dims[b_dim]);
+  if (a_is_dynamic && !b_is_dynamic) cut_to_size(t, a, a_dim, b->dims[b_dim]);
+  if (b_is_dynamic && !a_is_dynamic) cut_to_size(t, b, b_dim, a->dims[a_dim]);
 }
 
 void nabla_template_take_sizes(nabla_template *t, intptr_t first,

@@ -117,6 +117,10 @@ void nabla_template_require_divisors(nabla_template *t, nabla_ssa zeros);
  * or they are the same. */
 void nabla_tensors_agree(nabla_template *t, nabla_ssa_tensor *a, intptr_t a_dim,
                          nabla_ssa_tensor *b, intptr_t b_dim);
+/* The same for operands of a linalg.generic: if one of the dimensions is
+ * static, the other tensor becomes a slice in which it is static too. */
+void nabla_operands_agree(nabla_template *t, nabla_ssa_tensor *a,
+                          intptr_t a_dim, nabla_ssa_tensor *b, intptr_t b_dim);
 
 /* Takes operands from `first` on as the sizes of the dynamic dimensions of
  * `tensor`, and requires that none is negative. */
