@@ -1,6 +1,6 @@
 // An array of unknown size beside one of known size: what makes the first keeps
 // its own size until both are compared, and is cut behind the comparison.
-// RUN: nabla-opt --nabla-to-linalg --canonicalize %s | FileCheck %s
+// RUN: nabla-opt --nabla-to-linalg --canonicalize "%s" | FileCheck "%s"
 
 // CHECK-LABEL: func.func @one_is_known
 // CHECK: linalg.generic {{.*}}ins(%arg0 : tensor<?x8xf64>)
