@@ -6,6 +6,7 @@
 !t = tensor<64x256xf32>
 !r = tensor<64xf32>
 !v = tensor<256xf32>
+!q = tensor<64x64xf32>
 
 // A broadcast is read where it is used; two results.
 // CHECK-DAG: computes add, mul, tanh, neg by one kernel: 1 pass over each row, 3 inputs, 2 results
@@ -47,6 +48,47 @@ func.func @between(%a: !t) -> !t {
   %1 = nabla.flip %0 dims = [0] : !t
   %2 = nabla.add %0, %1 : !t, !t
   return %2 : !t
+}
+
+// A broadcast of a result that is used in between ends the cluster as well.
+// CHECK-DAG: computes sqrt by one kernel: 1 pass over all elements, 1 inputs, 1 results
+// CHECK-DAG: computes neg by one kernel: 1 pass over all elements, 1 inputs, 1 results
+func.func @between_broadcast(%a: !t) -> (tensor<2x64x256xf32>, !t) {
+  %0 = nabla.sqrt %a : !t
+  %b = nabla.broadcast_in_dim %0 dims = [1, 2] : !t -> tensor<2x64x256xf32>
+  %f = nabla.flip %b dims = [1] : tensor<2x64x256xf32>
+  %1 = nabla.neg %0 : !t
+  return %f, %1 : tensor<2x64x256xf32>, !t
+}
+
+// A vector that is repeated along rows and along columns is two inputs.
+// CHECK-DAG: computes sub, abs by one kernel: 1 pass over each row, 2 inputs, 1 results
+func.func @both_ways(%v: tensor<64xf32>) -> !q {
+  %r = nabla.broadcast_in_dim %v dims = [0] : tensor<64xf32> -> !q
+  %c = nabla.broadcast_in_dim %v dims = [1] : tensor<64xf32> -> !q
+  %0 = nabla.sub %r, %c : !q, !q
+  %1 = nabla.abs %0 : !q
+  return %1 : !q
+}
+
+// Sums of rows that are used as columns are not at hand in a row.
+// CHECK-DAG: computes relu, reduce by one kernel: 1 pass over each row, 1 inputs, 2 results
+// CHECK-DAG: computes maximum by one kernel: 1 pass over each row, 2 inputs, 1 results
+func.func @sums_as_columns(%x: !q) -> !q {
+  %a = nabla.relu %x : !q
+  %s = nabla.reduce sum %a dims = [1] : !q
+  %b = nabla.broadcast_in_dim %s dims = [1] : tensor<64xf32> -> !q
+  %y = nabla.maximum %a, %b : !q, !q
+  return %y : !q
+}
+
+// A broadcast in another order of dimensions is read as the array that it is.
+// CHECK-DAG: computes ceil, add by one kernel: 1 pass over {{.*}}, 2 inputs, 1 results
+func.func @turned(%x: tensor<256x64xf32>, %v: !t) -> tensor<256x64xf32> {
+  %b = nabla.broadcast_in_dim %v dims = [1, 0] : !t -> tensor<256x64xf32>
+  %0 = nabla.ceil %x : tensor<256x64xf32>
+  %1 = nabla.add %0, %b : tensor<256x64xf32>, tensor<256x64xf32>
+  return %1 : tensor<256x64xf32>
 }
 
 // No exp and no division is computed in a product: it reads the softmax.

@@ -81,3 +81,33 @@ func.func @twice(%q: tensor<20x8xf32>) -> tensor<20x8xf32> {
   %b = nabla.fused_attention %a, %q, %q : tensor<20x8xf32>, tensor<20x8xf32>, tensor<20x8xf32>
   return %b : tensor<20x8xf32>
 }
+
+// -----
+
+// Numbers of keys of other types, and other scales, are other functions of the
+// same kernels.
+// CHECK-DAG: func.func private @nabla_attention_F32_F32_8x8_3eb504f3_on_20_8_on_20_8_on_20_8_on_i64(
+// CHECK-DAG: func.func private @nabla_attention_F32_F32_8x8_3eb504f3_on_20_8_on_20_8_on_20_8_on_i32(
+// CHECK-DAG: func.func private @nabla_attention_F32_F32_8x8_40000000_on_20_8_on_20_8_on_20_8_on_i64(
+// CHECK-LABEL: func.func @others(
+// CHECK: call @nabla_attention_F32_F32_8x8_3eb504f3_on_20_8_on_20_8_on_20_8_on_i64(
+// CHECK: call @nabla_attention_F32_F32_8x8_3eb504f3_on_20_8_on_20_8_on_20_8_on_i32(
+// CHECK: call @nabla_attention_F32_F32_8x8_40000000_on_20_8_on_20_8_on_20_8_on_i64(
+func.func @others(%q: tensor<20x8xf32>, %n: tensor<i64>, %m: tensor<i32>) -> (tensor<20x8xf32>, tensor<20x8xf32>, tensor<20x8xf32>) {
+  %a = nabla.fused_attention %q, %q, %q keys(%n : tensor<i64>) : tensor<20x8xf32>, tensor<20x8xf32>, tensor<20x8xf32>
+  %b = nabla.fused_attention %q, %q, %q keys(%m : tensor<i32>) : tensor<20x8xf32>, tensor<20x8xf32>, tensor<20x8xf32>
+  %c = nabla.fused_attention %q, %q, %q keys(%n : tensor<i64>) scale = 2.0 : tensor<20x8xf32>, tensor<20x8xf32>, tensor<20x8xf32>
+  return %a, %b, %c : tensor<20x8xf32>, tensor<20x8xf32>, tensor<20x8xf32>
+}
+
+// -----
+
+// The heads of q are a multiple of those of k.
+// CHECK-LABEL: func.func private @nabla_attention_F32_F32_16x16
+// CHECK: %[[SHARES:.*]] = arith.divui %[[H:[^,]*]],
+// CHECK-NEXT: %[[SHARED:.*]] = arith.muli %[[SHARES]],
+// CHECK-NEXT: call @nabla_require_equal(%[[H]], %[[SHARED]],
+func.func @heads(%q: tensor<?x4x16xf32>, %k: tensor<2x8x16xf32>) -> tensor<?x4x16xf32> {
+  %y = nabla.fused_attention %q, %k, %k : tensor<?x4x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>
+  return %y : tensor<?x4x16xf32>
+}

@@ -126,3 +126,95 @@ func.func @caller(%x: memref<256xf32>, %y: memref<256xf32>) {
   memref.copy %b, %y : memref<256xf32> to memref<256xf32>
   return
 }
+
+// -----
+
+// An array inside of a loop lies behind the one that lives around it.
+// CHECK-LABEL: func.func @inside
+// CHECK: memref.alloc() {bufferization.manual_deallocation} : memref<2048xi8>
+// CHECK: scf.for
+// CHECK-NEXT: %[[AT:.*]] = arith.constant 1024 : i64
+// CHECK: func.call @nabla_part_begin(%{{[^,]*}}, %[[AT]],
+func.func @inside(%x: memref<256xf32>, %n: index, %y: memref<256xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = memref.alloc() : memref<256xf32>
+  memref.copy %x, %a : memref<256xf32> to memref<256xf32>
+  scf.for %i = %c0 to %n step %c1 {
+    %t = memref.alloc() : memref<256xf32>
+    memref.copy %x, %t : memref<256xf32> to memref<256xf32>
+    memref.copy %t, %y : memref<256xf32> to memref<256xf32>
+  }
+  memref.copy %a, %y : memref<256xf32> to memref<256xf32>
+  return
+}
+
+// -----
+
+// The branches share their memory, which is as large as the greater one.
+// CHECK-LABEL: func.func @branches
+// CHECK: memref.alloc() {bufferization.manual_deallocation} : memref<2048xi8>
+func.func @branches(%x: memref<256xf32>, %c: i1, %y: memref<256xf32>) {
+  scf.if %c {
+    %a = memref.alloc() : memref<256xf32>
+    memref.copy %x, %a : memref<256xf32> to memref<256xf32>
+    memref.copy %a, %y : memref<256xf32> to memref<256xf32>
+  } else {
+    %a = memref.alloc() : memref<256xf32>
+    %b = memref.alloc() : memref<256xf32>
+    memref.copy %x, %a : memref<256xf32> to memref<256xf32>
+    memref.copy %a, %b : memref<256xf32> to memref<256xf32>
+    memref.copy %b, %y : memref<256xf32> to memref<256xf32>
+  }
+  return
+}
+
+// -----
+
+// A branch gives the array or another one: it lives as long as the result.
+// CHECK-LABEL: func.func @chosen
+// CHECK: memref.alloc() {bufferization.manual_deallocation} : memref<2048xi8>
+func.func @chosen(%x: memref<256xf32>, %c: i1, %y: memref<256xf32>) {
+  %a = memref.alloc() : memref<256xf32>
+  %v = scf.if %c -> memref<256xf32> {
+    scf.yield %a : memref<256xf32>
+  } else {
+    scf.yield %x : memref<256xf32>
+  }
+  %b = memref.alloc() : memref<256xf32>
+  memref.copy %x, %b : memref<256xf32> to memref<256xf32>
+  memref.copy %v, %y : memref<256xf32> to memref<256xf32>
+  memref.copy %b, %y : memref<256xf32> to memref<256xf32>
+  return
+}
+
+// -----
+
+// Memory whose address is taken, also by another name of it in a loop, lives to
+// the end.
+// CHECK-LABEL: func.func @address
+// CHECK: memref.alloc() {bufferization.manual_deallocation} : memref<2048xi8>
+func.func @address(%x: memref<256xf32>, %y: memref<256xf32>) -> index {
+  %a = memref.alloc() : memref<256xf32>
+  %p = memref.extract_aligned_pointer_as_index %a : memref<256xf32> -> index
+  %b = memref.alloc() : memref<256xf32>
+  memref.copy %x, %b : memref<256xf32> to memref<256xf32>
+  memref.copy %b, %y : memref<256xf32> to memref<256xf32>
+  return %p : index
+}
+
+// CHECK-LABEL: func.func @address_in_loop
+// CHECK: memref.alloc() {bufferization.manual_deallocation} : memref<2048xi8>
+func.func @address_in_loop(%x: memref<256xf32>, %n: index, %y: memref<256xf32>) -> index {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = memref.alloc() : memref<256xf32>
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%v = %a, %p = %c0) -> (memref<256xf32>, index) {
+    %q = memref.extract_aligned_pointer_as_index %v : memref<256xf32> -> index
+    scf.yield %v, %q : memref<256xf32>, index
+  }
+  %b = memref.alloc() : memref<256xf32>
+  memref.copy %x, %b : memref<256xf32> to memref<256xf32>
+  memref.copy %b, %y : memref<256xf32> to memref<256xf32>
+  return %r#1 : index
+}

@@ -110,3 +110,33 @@ func.func @through(%k: tensor<4xf32> {nabla.state = "k"}, %x: tensor<1xf32>) -> 
   %e = nabla.exp %k : tensor<4xf32>
   return %e, %n : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// The first of two writes is read behind the second one.
+func.func @between(%k: tensor<4xf32> {nabla.state = "k"}, %x: tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32> {nabla.state = "k"}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = nabla.dynamic_update_slice %k, %x at (%c0 : index) : tensor<4xf32>, tensor<1xf32>
+  %b = nabla.dynamic_update_slice %a, %x at (%c1 : index) : tensor<4xf32>, tensor<1xf32>
+  // expected-error @+1 {{'nabla.exp' op reads the state 'k' after it was written}}
+  %e = nabla.exp %a : tensor<4xf32>
+  return %e, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A branch behind the write reads the old value.
+func.func @branch(%k: tensor<4xf32> {nabla.state = "k"}, %x: tensor<1xf32>, %t: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32> {nabla.state = "k"}) {
+  %c = tensor.extract %t[] : tensor<i1>
+  %c0 = arith.constant 0 : index
+  %n = nabla.dynamic_update_slice %k, %x at (%c0 : index) : tensor<4xf32>, tensor<1xf32>
+  %e = scf.if %c -> tensor<4xf32> {
+    // expected-error @+1 {{'nabla.exp' op reads the state 'k' after it was written}}
+    %i = nabla.exp %k : tensor<4xf32>
+    scf.yield %i : tensor<4xf32>
+  } else {
+    scf.yield %n : tensor<4xf32>
+  }
+  return %e, %n : tensor<4xf32>, tensor<4xf32>
+}
