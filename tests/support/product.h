@@ -62,6 +62,16 @@ typedef struct product_run {
  */
 size_t product_count_wrong(const product *self, const product_run *run);
 
+/* In a test with a product p and a description w: changes a copy of its weight,
+ * which the file's expect_refused(weight, status, text) then expects to be
+ * refused. */
+#define PRODUCT_REFUSED(change, status, text) \
+  do {                                        \
+    w = p.weight;                             \
+    change;                                   \
+    expect_refused(&w, NABLA_##status, text); \
+  } while (0)
+
 /* The limit under which kernels of `level` are chosen, and none of a level
  * after it for the same weight. */
 static inline nabla_isa product_isa_of(nabla_level level) {

@@ -290,27 +290,23 @@ Test(matmul_blocks, weights_that_contradict_themselves) {
       .ggml = nabla_ggml_find("q6_k"), .n = 3, .k = 512};
   product p = product_create(&shape);
   nabla_weight_desc w = p.weight;
-#define REFUSED(change, status, text)         \
-  do {                                        \
-    w = p.weight;                             \
-    change;                                   \
-    expect_refused(&w, NABLA_##status, text); \
-  } while (0)
-  REFUSED(w.components[0].bytes--, INVALID_ARGUMENT,
-          "blocks have 1259 bytes, and the shape needs 1260");
-  REFUSED(w.components[0].data = NULL, INVALID_ARGUMENT, "blocks have 0 bytes");
-  REFUSED(w.shape[0] = 4, INVALID_ARGUMENT, "the shape needs 1680");
-  REFUSED(w.shape[1] = 384, INVALID_ARGUMENT,
-          "rows of 384 elements are no whole number of blocks of q6_k");
+  PRODUCT_REFUSED(w.components[0].bytes--, INVALID_ARGUMENT,
+                  "blocks have 1259 bytes, and the shape needs 1260");
+  PRODUCT_REFUSED(w.components[0].data = NULL, INVALID_ARGUMENT,
+                  "blocks have 0 bytes");
+  PRODUCT_REFUSED(w.shape[0] = 4, INVALID_ARGUMENT, "the shape needs 1680");
+  PRODUCT_REFUSED(w.shape[1] = 384, INVALID_ARGUMENT,
+                  "rows of 384 elements are no whole number of blocks of q6_k");
   cr_expect(strstr(diag.next, "256 elements"), "%s", diag.next);
   /* as many blocks, but not in rows of their own */
-  REFUSED((w.shape[0] = 4, w.shape[1] = 384), INVALID_ARGUMENT,
-          "no whole number of blocks");
-  REFUSED(w.layout.format.encoding = nabla_encoding_find("nf4"),
-          INVALID_ARGUMENT, "codes of nf4 or blocks of q6_k, not both");
-  REFUSED(w.shape[0] = UINT64_MAX, TOO_LARGE, "larger than any memory");
-  REFUSED((w.shape[0] = (uint64_t)1 << 31, w.shape[1] = (uint64_t)1 << 31),
-          TOO_LARGE, "larger than any memory");
+  PRODUCT_REFUSED((w.shape[0] = 4, w.shape[1] = 384), INVALID_ARGUMENT,
+                  "no whole number of blocks");
+  PRODUCT_REFUSED(w.layout.format.encoding = nabla_encoding_find("nf4"),
+                  INVALID_ARGUMENT, "codes of nf4 or blocks of q6_k, not both");
+  PRODUCT_REFUSED(w.shape[0] = UINT64_MAX, TOO_LARGE, "larger than any memory");
+  PRODUCT_REFUSED(
+      (w.shape[0] = (uint64_t)1 << 31, w.shape[1] = (uint64_t)1 << 31),
+      TOO_LARGE, "larger than any memory");
   product_destroy(&p);
 }
 

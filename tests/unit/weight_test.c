@@ -298,51 +298,49 @@ static product nf4(void) {
 Test(weight, contradictions_are_refused) {
   product p = nf4();
   nabla_weight_desc w;
-#define REFUSED(change, status, text)         \
-  do {                                        \
-    w = p.weight;                             \
-    change;                                   \
-    expect_refused(&w, NABLA_##status, text); \
-  } while (0)
-  REFUSED(w.components[0].bytes--, INVALID_ARGUMENT,
-          "the codes have 314 bytes, and the shape needs 315");
-  REFUSED(w.components[1].data = NULL, INVALID_ARGUMENT, "scales have 0 bytes");
-  REFUSED(w.components[1].data = (const char *)w.components[1].data - 1,
-          INVALID_ARGUMENT, "the scales are not aligned to 4 bytes");
-  REFUSED(w.components[0].name = "scales", INVALID_ARGUMENT,
-          "'scales' in the place of 'codes'");
-  REFUSED(w.components[1].dtype = NABLA_DTYPE_F16, INVALID_ARGUMENT,
-          "the scales are F16, and the layout needs F32");
-  REFUSED(w.components[1].dtype = (nabla_dtype)99, INVALID_ARGUMENT,
-          "unknown dtype");
-  REFUSED(w.component_count = 7, INVALID_ARGUMENT, "its layout has 2");
-  REFUSED(w.rank = 33, INVALID_ARGUMENT, "rank 33; the most is 32");
-  REFUSED(w.shape[0] = 10, INVALID_ARGUMENT, "the shape needs 350");
-  REFUSED(w.shape[0] = UINT64_MAX, TOO_LARGE, "larger than any memory");
-  REFUSED((w.shape[0] = 1ull << 32, w.shape[1] = 1ull << 32), TOO_LARGE,
-          "larger than any memory");
-  REFUSED((w.rank = 3, w.shape[1] = 1ull << 40, w.shape[2] = 1ull << 40),
-          TOO_LARGE, "larger than any memory");
-  REFUSED(w.layout.kind = NABLA_STORAGE_DENSE, INVALID_ARGUMENT,
-          "does not go with nf4");
-  REFUSED(w.layout.kind = NABLA_STORAGE_BLOCKS, INVALID_ARGUMENT,
-          "does not go with nf4");
-  REFUSED(w.layout.kind = (nabla_storage_kind)9, INVALID_ARGUMENT, "kind");
-  REFUSED(w.layout.ggml = nabla_ggml_find("q4_0"), INVALID_ARGUMENT,
-          "codes of nf4 or blocks of q4_0, not both");
-  REFUSED(w.layout.format.encoding = NULL, INVALID_ARGUMENT, "no encoding");
-  REFUSED(w.layout.format.block = 63, INVALID_ARGUMENT, "block");
-  REFUSED(w.layout.format.scale = NABLA_SCALE_DYNAMIC8, INVALID_ARGUMENT,
-          "by groups of");
-  REFUSED((w.layout = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS}),
-          INVALID_ARGUMENT, "no block format");
-  REFUSED((w.layout = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
-                                      .ggml = nabla_ggml_find("q4_0")}),
-          INVALID_ARGUMENT, "whole number of blocks of q4_0");
-  REFUSED((w.layout = (nabla_storage){.kind = NABLA_STORAGE_DENSE},
-           w.component_count = 1, w.components[0].bytes = 1u << 20,
-           w.dtype = NABLA_DTYPE_I8),
-          UNSUPPORTED, "I8 is not a type that is read by value");
+  PRODUCT_REFUSED(w.components[0].bytes--, INVALID_ARGUMENT,
+                  "the codes have 314 bytes, and the shape needs 315");
+  PRODUCT_REFUSED(w.components[1].data = NULL, INVALID_ARGUMENT,
+                  "scales have 0 bytes");
+  PRODUCT_REFUSED(w.components[1].data = (const char *)w.components[1].data - 1,
+                  INVALID_ARGUMENT, "the scales are not aligned to 4 bytes");
+  PRODUCT_REFUSED(w.components[0].name = "scales", INVALID_ARGUMENT,
+                  "'scales' in the place of 'codes'");
+  PRODUCT_REFUSED(w.components[1].dtype = NABLA_DTYPE_F16, INVALID_ARGUMENT,
+                  "the scales are F16, and the layout needs F32");
+  PRODUCT_REFUSED(w.components[1].dtype = (nabla_dtype)99, INVALID_ARGUMENT,
+                  "unknown dtype");
+  PRODUCT_REFUSED(w.component_count = 7, INVALID_ARGUMENT, "its layout has 2");
+  PRODUCT_REFUSED(w.rank = 33, INVALID_ARGUMENT, "rank 33; the most is 32");
+  PRODUCT_REFUSED(w.shape[0] = 10, INVALID_ARGUMENT, "the shape needs 350");
+  PRODUCT_REFUSED(w.shape[0] = UINT64_MAX, TOO_LARGE, "larger than any memory");
+  PRODUCT_REFUSED((w.shape[0] = 1ull << 32, w.shape[1] = 1ull << 32), TOO_LARGE,
+                  "larger than any memory");
+  PRODUCT_REFUSED(
+      (w.rank = 3, w.shape[1] = 1ull << 40, w.shape[2] = 1ull << 40), TOO_LARGE,
+      "larger than any memory");
+  PRODUCT_REFUSED(w.layout.kind = NABLA_STORAGE_DENSE, INVALID_ARGUMENT,
+                  "does not go with nf4");
+  PRODUCT_REFUSED(w.layout.kind = NABLA_STORAGE_BLOCKS, INVALID_ARGUMENT,
+                  "does not go with nf4");
+  PRODUCT_REFUSED(w.layout.kind = (nabla_storage_kind)9, INVALID_ARGUMENT,
+                  "kind");
+  PRODUCT_REFUSED(w.layout.ggml = nabla_ggml_find("q4_0"), INVALID_ARGUMENT,
+                  "codes of nf4 or blocks of q4_0, not both");
+  PRODUCT_REFUSED(w.layout.format.encoding = NULL, INVALID_ARGUMENT,
+                  "no encoding");
+  PRODUCT_REFUSED(w.layout.format.block = 63, INVALID_ARGUMENT, "block");
+  PRODUCT_REFUSED(w.layout.format.scale = NABLA_SCALE_DYNAMIC8,
+                  INVALID_ARGUMENT, "by groups of");
+  PRODUCT_REFUSED((w.layout = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS}),
+                  INVALID_ARGUMENT, "no block format");
+  PRODUCT_REFUSED((w.layout = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
+                                              .ggml = nabla_ggml_find("q4_0")}),
+                  INVALID_ARGUMENT, "whole number of blocks of q4_0");
+  PRODUCT_REFUSED((w.layout = (nabla_storage){.kind = NABLA_STORAGE_DENSE},
+                   w.component_count = 1, w.components[0].bytes = 1u << 20,
+                   w.dtype = NABLA_DTYPE_I8),
+                  UNSUPPORTED, "I8 is not a type that is read by value");
   product_destroy(&p);
 }
 
