@@ -1,6 +1,6 @@
-// The nabla dialect. Verifiers and type inference are C (verify.c, infer.c),
-// reached through one hook each; an op costs a few lines here and a row in
-// ops.def.
+// The nabla dialect. Verifiers and type inference are written in C
+// (dialect/verify, dialect/infer) and called through one hook each. An op is a
+// definition here and a row of ops.def.
 #ifndef NABLA_DIALECT_TD
 #define NABLA_DIALECT_TD
 
@@ -18,42 +18,43 @@ def Nabla_Dialect : Dialect {
   let description = [{
     An implicit array has a logical shape and element type; its encoding defines
     the stored components. Operations accept implicit arrays in place of tensors.
-    `nabla-dispatch` replaces such an operation by a fused one that decodes
-    while it computes, or by a view, or decodes the operand with
+    `nabla-dispatch` replaces such an operation by a fused operation that decodes
+    while it computes, or by a view. Otherwise it decodes the operand with
     `nabla.materialize`, which is counted and reported.
 
-    Types of results that are tensors and follow from operands and attributes
-    are not written. Implicit results are printed as `-> TYPE` after the types
-    of the operands; a program may omit them if they follow. Every operation
-    below has an example that can be compiled.
+    The type of a result is not written if it is a tensor type that follows from
+    operands and attributes. Implicit result types are printed as `-> TYPE` after
+    the types of the operands; a program may omit them if they follow. Every
+    operation below has an example that can be compiled.
 
-    ### Sizes that are not known
+    ### Unknown sizes
 
-    A dimension of a tensor may be `?`: its size is known when the program runs.
-    Dimensions of implicit arrays are always known. The result of an operation
-    has the sizes that its operands know:
+    A dimension of a tensor may be `?`: its size is known only when the program
+    runs. Dimensions of implicit arrays are always known. The sizes of a result
+    follow from the operands:
 
-    * Where dimensions of several operands have to agree, the size is that of
-      the first one that is known: `add` and all others that work element by
-      element, `select`, `stack`, `concatenate` but for `dim`, batching
-      dimensions of `dot_general`; in `linear` the columns of `w` and the bias;
-      in `rms_norm` and `layer_norm` the last dimension, the weight and the
-      bias; in `rope` the dimension `dim` and the positions; in `attention` the
-      queries and the mask, and what stands before the heads of q, k, v and the
-      mask.
-    * Two known sizes that differ are an error of the text. A known one and a
-      `?`, or two `?`, are compared when the program runs; an error names the
+    * If dimensions of several operands must agree, the size is that of the
+      first operand in which it is known. This holds for `add` and all other
+      elementwise operations, `select`, `stack`, `concatenate` except along
+      `dim`, and batching dimensions of `dot_general`; in `linear` for the
+      columns of `w` and the bias; in `rms_norm` and `layer_norm` for the last
+      dimension, the weight and the bias; in `rope` for the dimension `dim` and
+      the positions; in `attention` for the queries and the mask, and for the
+      dimensions before the heads of q, k, v and the mask.
+    * Two known sizes that differ are an error at compile time. A known size and
+      a `?`, or two `?`, are compared when the program runs; an error names the
       operation.
-    * Dimensions of one operand alone keep what they are: `transpose`,
-      `reduce`, `dot_general`'s others, `pad`, `softmax`.
-    * `concatenate` gives `?` along `dim` if one operand has it. `slice` of `?`
-      gives a known size between two limits, and `?` up to the limit -1.
-    * Where the result type is written, its sizes count: `reshape` computes one
+    * A dimension of only one operand keeps its size: `transpose`, `reduce`,
+      `pad`, `softmax`, the other dimensions of `dot_general`.
+    * The result of `concatenate` has `?` along `dim` if an operand has it. A
+      `slice` of a `?` has a known size if it ends at a limit, and `?` if the
+      limit is -1.
+    * If the result type is written, it has the sizes: `reshape` computes one
       `?`; `broadcast_in_dim`, `full`, `iota`, `tri`, `uniform`, `normal`,
-      `dynamic_slice`, `scan` and `reshape` with several take each `?` from
-      `sizes(...)`, values of type index, in order.
-    * `tensor.dim` gives a size as a value, `tensor.cast` changes what a type
-      says of it; a cast from `?` to a size fails in the run where sizes differ.
+      `dynamic_slice`, `scan`, and `reshape` with several `?`, take each `?`
+      from `sizes(...)`, values of type index, in order.
+    * `tensor.dim` returns a size as a value. `tensor.cast` changes the sizes in
+      a type; a cast from `?` to a size fails at run time if the size differs.
 
     ```mlir
     func.func @sizes(%x: tensor<?x3xf32>, %y: tensor<2x?xf32>) -> tensor<2x3xf32> {
@@ -78,30 +79,32 @@ def Nabla_EncodingAttr : AttrDef<Nabla_Dialect, "Encoding"> {
     `#nabla.NAME<PARAMETER, ...>`, where NAME is a row of quant/codec/encodings.def or
     one of those below. Parameters that have their default are not printed.
     * `block`: elements per scale, a power of two from 16 to 4096
-    * `blocks = flat | leading`: blocks of the flattened storage, or one for
-      each index of the first dimension (`block = 0`; LLM.int8's rows)
-    * `scale`: what scales are stored as: f32 (the default), f16, bf16, or an
-      encoding, which makes them an implicit array: `#nabla.nf4<block = 64,
-      scale = #nabla.dynamic8<block = 256>>`. Encodings stand in each other to
-      a depth of 8; scales have no rows (`blocks = leading`)
+    * `blocks = flat | leading`: the flattened storage is divided into blocks,
+      or each index of the first dimension is one block (`block = 0`; the rows
+      of LLM.int8)
+    * `scale`: the type of stored scales: f32 (the default), f16, bf16, or an
+      encoding, with which the scales are an implicit array: `#nabla.nf4<block =
+      64, scale = #nabla.dynamic8<block = 256>>`. Encodings can be nested to a
+      depth of 8; the encoding of scales cannot have `blocks = leading`
     * `zero_point = true`: each block has a zero point (int4, int8)
-    * `#nabla.dynamic8<block = 256>`: bitsandbytes' codes of scales, value
-      map[code] * scales[i / block] + offset; `scale` as above, but for f16 and
-      bf16
+    * `#nabla.dynamic8<block = 256>`: bitsandbytes' encoding of scales, with the
+      values map[code] * scales[i / block] + offset; `scale` as above, except
+      f16 and bf16
     * `#nabla.lora<base = ENCODING, rank = 8>`: a weight of rank 2 in `base`
       with an update of low rank: base + b . a. `dot_general` multiplies by
-      base, a and b, and by nothing of the size of the weight.
+      base, a and b, and never by a decoded sum of the weight's size.
       *Merge* is `quantize(materialize(w))` into the encoding of the base (it
-      rounds), *unmerge* is the base that `unpack` gives, which was never
-      changed; `quantize` into a lora gives a and b of zeros
-    * `#nabla.ggml<q4_0>`: blocks as GGUF files have them (docs/FORMAT.md, G);
-      the storage is a whole number of them. Programs decode them only
-    * `#nabla.splat<0.5 : f32>`: a constant, nothing is stored
-    * `#nabla.identity`: 1 where row and column of a matrix agree, else 0.
-      `dot_general` with a square one gives the other operand back: elements are
-      not multiplied by its zeros, so that a NaN or an infinity spoils no other
-      element, and -0 stays
-    * `#nabla.custom<"name", {parameters}>`: from outside, docs/EXTENDING.md
+      rounds); *unmerge* is the base that `unpack` returns, which was never
+      changed. `quantize` into a lora sets a and b to zeros
+    * `#nabla.ggml<q4_0>`: blocks of GGUF files (docs/FORMAT.md, G); the storage
+      is a whole number of blocks. Programs can only decode them
+    * `#nabla.splat<0.5 : f32>`: a constant; nothing is stored
+    * `#nabla.identity`: a matrix with 1 where row and column agree, and 0
+      elsewhere. `dot_general` with a square one returns the other operand:
+      elements are not multiplied by the zeros, so that a NaN or an infinity
+      does not change other elements, and -0 stays -0
+    * `#nabla.custom<"name", {parameters}>`: defined by a program,
+      docs/EXTENDING.md
   }];
   let parameters = (ins StringRefParameter<>:$encoding,
                         "::mlir::DictionaryAttr":$parameters);
@@ -112,9 +115,10 @@ def Nabla_ImplicitType : TypeDef<Nabla_Dialect, "Implicit"> {
   let summary = "implicit array";
   let description = [{
     `!nabla.implicit<SHAPE x ELEMENT, ENCODING [, view<STORAGE, strides = [..],
-    offset = N>]>`. A view names the shape under which its components are
-    stored; the element of a logical index lies at the flat storage index
-    offset + sum(index * stride). The identity is not printed.
+    offset = N>]>`. A view has the shape STORAGE of the stored array; the
+    element with a logical index is at the flat storage index
+    offset + sum(index * stride). A view of the whole array in its own order is
+    not printed.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape,
                         "::mlir::Type":$elementType,
@@ -223,9 +227,9 @@ def Nabla_Component
 def Nabla_QuantizeOp : Nabla_Op<"quantize"> {
   let summary = "Encodes a dense array";
   let description = [{
-    The rules are those of `quant/` (docs/FORMAT.md), byte for byte. Its
-    gradient is the straight-through estimator. A value that is NaN or infinite
-    gives a block of undefined values.
+    The result has the same bytes as that of `quant/` (docs/FORMAT.md). Its
+    gradient is the straight-through estimator. A block with a NaN or an
+    infinity decodes to undefined values.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -245,11 +249,11 @@ def Nabla_MaterializeOp
     : Nabla_ArrayOp<"materialize", "{{{\"levels\", false, true}}, 1}"> {
   let summary = "Decodes an implicit array into a dense one";
   let description = [{
-    All levels (`levels = all`, which is not printed), or as many of the
-    innermost ones as `levels` says: of an array
-    whose scales are packed, levels = 1 gives the same codes with scales that
-    are packed one level less. All levels one by one, or at once, give the same
-    bits; the last gives the tensor. See `implicit_depth`.
+    By default all levels are decoded, and the result is a tensor. `levels = N`
+    decodes only the N innermost levels: for an array whose scales are packed,
+    `levels = 1` returns the same codes with scales that are packed one level
+    less. Decoding level by level, or all at once, gives the same bits. See
+    `implicit_depth`.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -272,9 +276,10 @@ def Nabla_MaterializeOp
 def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
   let summary = "Number of levels of an implicit array";
   let description = [{
-    0 of a tensor, 1 of a packed array, and one more for each encoding that its
-    scales are in: so many times `materialize levels = 1` gives the tensor. A
-    lora has the levels of its base. A constant: nothing is read.
+    The depth is 0 for a tensor, 1 for a packed array, and one more for each
+    encoding of its scales: after so many operations `materialize levels = 1`
+    the result is a tensor. A lora has the depth of its base. The result is a
+    constant: the array is not read.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -292,14 +297,14 @@ def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
 def Nabla_PackOp : Nabla_Op<"pack"> {
   let summary = "Combines components to an implicit array";
   let description = [{
-    Components are those that `unpack` gives, in its order; for a view they are
-    the whole storage's. Codes and zero points are i8 lists, scales a list of
-    f32, f16, bf16 or, packed themselves, an implicit array of f32; those of
-    mx encodings i8.
+    The components are those that `unpack` returns, in the same order; for a
+    view, those of the whole storage. Codes and zero points are tensors of i8
+    and rank 1. Scales are of rank 1 too, in f32, f16 or bf16, or in i8 for mx
+    encodings; packed scales are an implicit array of f32.
 
     | encoding | components |
     |---|---|
-    | all but these | codes, scales, zero_points if it has them |
+    | all others | codes, scales, zero_points if it has them |
     | `dynamic8` | codes, scales, offset (f32, rank 0), map (256 f32) |
     | `lora` | base (implicit), a (rank x columns), b (rows x rank) |
     | `splat` | none |
@@ -336,8 +341,9 @@ def Nabla_UnpackOp : Nabla_ArrayOp<"unpack", "{{}, 1}"> {
 def Nabla_DotGeneralOp : Nabla_InferOp<"dot_general"> {
   let summary = "Contracts dimensions of two arrays";
   let description = [{
-    StableHLO's dot_general: result dimensions are batching, then the others of
-    lhs, then those of rhs. f16 and bf16 accumulate in f32 and round once.
+    StableHLO's dot_general: the dimensions of the result are the batching
+    dimensions, then the other dimensions of lhs that are not contracted, then
+    those of rhs. Products of f16 and bf16 are summed in f32 and rounded once.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -368,14 +374,15 @@ def Nabla_FusedDotOp : Nabla_Op<"fused_dot", [
     DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
   let summary = "Multiplies by a weight with a kernel; a packed one is decoded on the fly";
   let description = [{
-    y[m, n] = sum over k of x[m, k] * w[n, k], then the steps of `epilogue` in
-    order, in f32: "bias" adds its operand b[n], "add" its operand r[m, n],
-    "relu", "silu". Made by `nabla-dispatch` and `nabla-fuse`.
+    y[m, n] = sum over k of x[m, k] * w[n, k], followed by the steps of
+    `epilogue` in order, in f32: "bias" adds its operand b[n], "add" adds its
+    operand r[m, n], "relu" and "silu" have no operand. `nabla-dispatch` and
+    `nabla-fuse` create this operation.
 
-    `w` is packed, or a tensor. Of a tensor `batching` and `contracting` say, as
-    those of `dot_general`, which dimension of either side is contracted (the
-    second, where they say nothing) and which are batches; one dimension of each
-    side is free. Then "add" has an operand of the shape of the result.
+    `w` is packed, or a tensor. With a tensor, `contracting` and `batching` have
+    the meaning that they have in `dot_general`: one dimension of each operand
+    is contracted (by default the second), any number are batches, and one
+    remains. The operand of "add" then has the shape of the result.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -427,9 +434,9 @@ def Nabla_TransposeOp
 def Nabla_ReshapeOp : Nabla_Op<"reshape"> {
   let summary = "Changes the shape; the elements keep their order";
   let description = [{
-    Of an implicit array: a view, when strides express it; with a tensor as
-    result type it is materialized. A result may have one `?`, which the number
-    of elements determines; with more of them `sizes` gives each.
+    The result for an implicit array is a view, if strides can express it; with
+    a tensor as the result type the array is materialized. One `?` of the result
+    follows from the number of elements; for several, `sizes` has each.
 
     ```mlir
     func.func @reshape(%x: tensor<?x6xf32>) -> tensor<?x2x3xf32> {
@@ -447,8 +454,8 @@ def Nabla_ReshapeOp : Nabla_Op<"reshape"> {
 def Nabla_BroadcastInDimOp : Nabla_Op<"broadcast_in_dim"> {
   let summary = "Repeats an array along new dimensions, or those of size 1";
   let description = [{
-    Dimension i of the operand becomes dimension dims[i] of the result. Of an
-    implicit array: a view. `sizes` gives each `?` of the result.
+    Dimension i of the operand becomes dimension dims[i] of the result. The
+    result for an implicit array is a view. `sizes` has each `?` of the result.
 
     ```mlir
     func.func @broadcast_in_dim(%x: tensor<3xf32>, %like: tensor<?x3xf32>) -> tensor<?x3xf32> {
@@ -474,9 +481,9 @@ def Nabla_SliceOp : Nabla_ArrayOp<"slice",
     "{{{\"starts\", true}, {\"limits\", true}, {\"strides\", true, true}}, 1}"> {
   let summary = "Extracts a box of an array, with optional strides";
   let description = [{
-    StableHLO's slice: indices starts, starts + strides, ... below limits;
-    strides are 1 if they are not given. A limit of -1 is the end of the
-    dimension. Of an implicit array: a view.
+    StableHLO's slice: the elements at starts, starts + strides, ... below
+    limits. By default strides are 1. A limit of -1 is the end of the dimension.
+    The result for an implicit array is a view.
 
     ```mlir
     func.func @slice(%x: tensor<8x10xf32>) -> tensor<4x5xf32> {
@@ -494,9 +501,9 @@ def Nabla_SliceOp : Nabla_ArrayOp<"slice",
 def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]> {
   let summary = "Extracts a box of an array at offsets that are operands";
   let description = [{
-    The result type gives the size of the box, `sizes` each `?` of it. Where it
-    would reach beyond the array it is moved inside (StableHLO). A packed
-    operand is decoded only there (`fused_gather`).
+    The result type has the size of the box; `sizes` has each `?` of it. A box
+    that would extend beyond the array is moved inside, as in StableHLO. Of a
+    packed operand only the box is decoded (`fused_gather`).
 
     ```mlir
     func.func @dynamic_slice(%x: tensor<8x10xf32>, %i: tensor<i64>) -> tensor<2x10xf32> {
@@ -517,13 +524,13 @@ def Nabla_DynamicSliceOp : Nabla_Op<"dynamic_slice", [AttrSizedOperandSegments]>
 def Nabla_DynamicUpdateSliceOp : Nabla_InferOp<"dynamic_update_slice"> {
   let summary = "Replaces a box of an array";
   let description = [{
-    The box has the shape of the second operand, which has as many dimensions
-    as the array, none of them larger, and its element type. `at` has where the
-    box begins, an entry for each dimension: an index, or a tensor of i64 or i32
-    of rank 0. Where the box would reach beyond the array it is moved inside
-    (StableHLO). Array and update may be packed: they are materialized,
-    reported, since the result is a tensor. In place when nothing else reads the
-    array.
+    The second operand, the update, has the shape of the box: as many dimensions
+    as the array, none of them larger, and the same element type. `at` has the
+    beginning of the box, one entry for each dimension: an index, or a tensor of
+    i64 or i32 of rank 0. A box that would extend beyond the array is moved
+    inside, as in StableHLO. The result is a tensor; packed operands are
+    materialized, which is reported. The array is updated in place if no other
+    operation reads it.
 
     ```mlir
     func.func @dynamic_update_slice(%cache: tensor<8x10xf32>, %row: tensor<1x10xf32>, %i: tensor<i64>) -> tensor<8x10xf32> {
@@ -551,11 +558,11 @@ class Nabla_JoinOp<string mnemonic>
 def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
   let summary = "Joins arrays along a dimension";
   let description = [{
-    Of implicit arrays of one encoding: implicit, when the components joined
-    are those of the result. That is so along the first dimension of more than
-    one element, for arrays, or pieces of arrays in order, that begin with a
-    block and (but the last one) end with one; with `blocks = leading` for
-    rows. Otherwise the operands are materialized.
+    The result for implicit arrays of one encoding is implicit if joining their
+    components gives the components of the result. This holds along the first
+    dimension that has more than one element, for arrays (or slices of arrays,
+    in order) that begin and, except the last, end at block boundaries; with
+    `blocks = leading`, for whole rows. Otherwise the operands are materialized.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -571,8 +578,8 @@ def Nabla_ConcatenateOp : Nabla_JoinOp<"concatenate"> {
 def Nabla_StackOp : Nabla_JoinOp<"stack"> {
   let summary = "Joins arrays along a new dimension";
   let description = [{
-    Of implicit arrays of one encoding: a view of them concatenated, where that
-    stays packed and `dim` is 0.
+    The result for implicit arrays of one encoding is a view of their
+    concatenation, if this stays packed and `dim` is 0.
 
     ```mlir
     func.func @stack(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) -> tensor<2x2x3xf32> {
@@ -587,7 +594,8 @@ def Nabla_SplitOp : Nabla_ArrayOp<"split",
     "{{{\"dim\"}, {\"sizes\", true}}, 1}"> {
   let summary = "Divides an array into pieces along a dimension";
   let description = [{
-    `sizes` gives the pieces, which are the whole. Of an implicit array: views.
+    `sizes` has the sizes of the pieces, whose sum is the size of the dimension.
+    The results for an implicit array are views.
 
     ```mlir
     func.func @split(%x: tensor<8x6xf32>) -> (tensor<8x2xf32>, tensor<8x4xf32>) {
@@ -604,8 +612,9 @@ def Nabla_SplitOp : Nabla_ArrayOp<"split",
 def Nabla_PadOp : Nabla_InferOp<"pad"> {
   let summary = "Inserts a value around and between the elements of an array";
   let description = [{
-    StableHLO's pad: `interior` between neighbours (0 if it is not given),
-    `low` before and `high` behind; negative ones of these take away.
+    StableHLO's pad: inserts `low` values before, `high` after and `interior`
+    (by default 0) between the elements of each dimension. A negative `low` or
+    `high` removes elements.
 
     ```mlir
     func.func @pad(%x: tensor<2x3xf32>, %v: tensor<f32>) -> tensor<3x6xf32> {
@@ -628,7 +637,7 @@ def Nabla_PadOp : Nabla_InferOp<"pad"> {
 def Nabla_FlipOp : Nabla_InferOp<"flip"> {
   let summary = "Reverses dimensions";
   let description = [{
-    Of an implicit array no view, since strides of views are not negative.
+    An implicit array is materialized: strides of views cannot be negative.
 
     ```mlir
     func.func @flip(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -667,16 +676,17 @@ class Nabla_GatherBase<string mnemonic, Type operand>
 def Nabla_GatherOp : Nabla_GatherBase<"gather", Nabla_Array> {
   let summary = "Extracts boxes of an array at offsets from an index array";
   let description = [{
-    StableHLO's gather. `vector_dim` is the dimension of the indices along which
-    the components of one place lie, or their rank when a place is one number;
-    component i is of dimension index_map[i] of the array. There begins a box of
-    `sizes` (-1: the whole dimension), moved inside where it would reach beyond
-    the array. Dimensions of the box go to offset_dims of the result, but for
-    those of size 1 in collapsed_dims and in batching; the result's others are
+    StableHLO's gather. The indices contain index vectors along the dimension
+    `vector_dim`; if this is the rank of the indices, each index is a vector of
+    one number. Number i of a vector is an index in dimension index_map[i] of
+    the array. At this place begins a box of `sizes` (-1: the whole dimension);
+    a box that would extend beyond the array is moved inside. The dimensions of
+    the box become the offset_dims of the result, except those in collapsed_dims
+    and in `batching`, which have size 1. The other dimensions of the result are
     those of the indices. `batching` pairs dimensions of array and indices.
     Rows of a table: `offset_dims = [1] collapsed_dims = [0] index_map = [0]
-    vector_dim = 1 sizes = [1, 64]`. A packed operand is decoded where it is
-    read (`fused_gather`).
+    vector_dim = 1 sizes = [1, 64]`. Of a packed operand only the boxes are
+    decoded (`fused_gather`).
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -692,7 +702,8 @@ def Nabla_FusedGatherOp
     : Nabla_GatherBase<"fused_gather", Nabla_ImplicitType> {
   let summary = "Decodes boxes of a packed array, without the other elements";
   let description = [{
-    What `gather` says, exactly. Made by `nabla-dispatch`.
+    Attributes and result are those of `gather`. `nabla-dispatch` creates this
+    operation.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -710,7 +721,7 @@ def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
   let description = [{
     StableHLO's scatter; the dimension numbers are those of a `gather` that
     would take the updates (offset_dims are update_window_dims, collapsed_dims
-    inserted_window_dims). Elements outside of the array are left out. Updates
+    inserted_window_dims). Updates outside of the array are ignored. Updates
     are applied one after the other in row-major order, each rounded to the
     element type; `min` and `max` of a NaN are NaN.
 
@@ -743,15 +754,15 @@ def Nabla_ScatterOp : Nabla_InferOp<"scatter"> {
 def Nabla_ConvGeneralOp : Nabla_InferOp<"conv_general"> {
   let summary = "Convolves an array with a kernel";
   let description = [{
-    StableHLO's convolution with one batch group, unreversed (`flip` turns a
-    kernel round). `input_dims` and
-    `output_dims` say which dimension is the batch, which the feature, and which
-    the spatial ones are; `kernel_dims` which is the output feature, which the
-    input feature, and the spatial ones: 0, 1, 2, ... if they are not given. For
-    each spatial dimension `strides`, `input_dilation` and `kernel_dilation` (1
-    if they are not given) and the padding, `low` and `high` (0, may be
-    negative). With `groups` the features are cut into as many parts, each with
-    kernels of its own. f16 and bf16 accumulate in f32 and round once.
+    StableHLO's convolution with one batch group and without reversal (`flip`
+    reverses a kernel). `input_dims` and `output_dims` list the dimension of the
+    batch, that of the features, and the spatial dimensions; `kernel_dims` lists
+    those of the output features and of the input features, and the spatial
+    ones. The default is 0, 1, 2, ... Each spatial dimension has an entry in
+    `strides`, `input_dilation` and `kernel_dilation` (by default 1) and in the
+    padding `low` and `high` (by default 0; may be negative). `groups` divides
+    the features into as many parts, each with kernels of its own. Products of
+    f16 and bf16 are summed in f32 and rounded once.
 
     ```mlir
     func.func @conv_general(%x: tensor<1x3x8x8xf32>, %k: tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32> {
@@ -785,12 +796,13 @@ def Nabla_ConvGeneralOp : Nabla_InferOp<"conv_general"> {
 def Nabla_PoolOp : Nabla_InferOp<"pool"> {
   let summary = "Reduces the windows of an array";
   let description = [{
-    StableHLO's reduce_window: for each dimension the size of the `window`, and
-    `strides`, `dilation` (1 if they are not given) and the padding, `low` and
-    `high` (0, may be negative), which counts as nothing. `avg`, of floats,
-    divides by the number of elements of the array in the window (NaN for none),
-    with `count_padding` by the size of the window. `max` and `min` of a NaN are
-    NaN. f16 and bf16 sum in f32 and round once.
+    StableHLO's reduce_window. Each dimension has an entry in `window`, its
+    size, in `strides` and `dilation` (by default 1), and in the padding `low`
+    and `high` (by default 0; may be negative). Padding does not contribute to
+    the result. `avg`, of floats only, divides by the number of elements of the
+    array in the window (NaN if there are none), or with `count_padding` by the
+    size of the window. `max` and `min` of a NaN are NaN. f16 and bf16 are
+    summed in f32 and rounded once.
 
     ```mlir
     func.func @pool(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32> {
@@ -849,11 +861,11 @@ def Nabla_MulOp
     : Nabla_ArrayOp<"mul", "{{}, 2}", [Commutative]> {
   let summary = "Multiplies element by element; integers wrap";
   let description = [{
-    Of a packed array and a `#nabla.splat`: packed, of scales that were
-    multiplied, where these are f32 and so are the elements, or where neither is
-    f16 and the factor is a power of two. With a power of two the dense
-    values are the same, bit for bit, as long as no product of a scale leaves
-    the range of its type; with other factors an element is value * (scale *
+    The product of a packed array and a `#nabla.splat` is packed, with
+    multiplied scales, in two cases: scales and elements are f32; or neither is
+    f16, and the factor is a power of two. With a power of two the dense values
+    are the same, bit for bit, as long as the product of each scale is in the
+    range of its type. With other factors an element is value * (scale *
     factor), not (value * scale) * factor.
 
     ```mlir

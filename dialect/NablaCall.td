@@ -13,11 +13,12 @@ def Nabla_CustomCallOp : Nabla_EffectOp<"custom_call",
     tensor<?xf32>`. The handler of `target` (nabla/custom_call.h) gets the
     arrays, the attributes of the dictionary and buffers for the results; operands
     of type index follow the arrays and are the sizes of each `?` of the results.
-    `nabla-calls` checks numbers of arguments, dtypes, ranks and attributes
-    against the description of the handler. An implicit operand comes as its components
-    where the handler takes them (then `parts` says how many there are of each
-    argument), else it is materialized, reported. `pure`: the call may be left
-    out or merged with an equal one; its handler has to say so too.
+    `nabla-calls` checks the number of arguments, dtypes, ranks and attributes
+    against the description of the handler. If the handler accepts the components
+    of an implicit operand, it gets them, and `parts` has the number of components
+    of each argument; otherwise the operand is materialized, which is reported.
+    `pure` permits to remove the call, or to merge it with an equal one; its
+    handler must be declared pure too.
 
     ```mlir
     func.func @custom_call(%x: tensor<?xf32>) -> tensor<?xf32> {

@@ -1,5 +1,5 @@
-// Composites: operations that models are written in, each of which is made of
-// others (transforms/composite/decompositions.def). Included by Nabla.td, which has the
+// Composites: operations of models that can be decomposed into other operations
+// (transforms/composite/decompositions.def). Included by Nabla.td, which has the
 // base classes.
 #ifndef NABLA_DIALECT_COMPOSITE_TD
 #define NABLA_DIALECT_COMPOSITE_TD
@@ -15,8 +15,9 @@ def Nabla_LinearOp : Nabla_CompositeOp<"linear",
   let description = [{
     `x` has rows of K elements in its last dimension, `w` is N x K, the bias has
     N elements; the result has rows of N. A packed `w` becomes `fused_dot`, with
-    the bias in its epilogue. f16 and bf16 accumulate in f32; they round once,
-    with a packed `w` that no kernel takes before the bias is added, too.
+    the bias in its epilogue. Products of f16 and bf16 are summed in f32 and
+    rounded once; if no kernel supports a packed `w`, also before the bias is
+    added.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -37,9 +38,9 @@ def Nabla_LinearOp : Nabla_CompositeOp<"linear",
 def Nabla_RmsNormOp : Nabla_CompositeOp<"rms_norm",
     "x divided by the root of the mean of its squares, times a weight"> {
   let description = [{
-    x / sqrt(mean(x^2) + eps) along the last dimension, times the weight of each
-    place in it if there is one. f16 and bf16 are computed in f32 and rounded
-    once.
+    x / sqrt(mean(x^2) + eps) along the last dimension, multiplied by the weight,
+    which has a value for each index of this dimension, if there is one. f16 and
+    bf16 are computed in f32 and rounded once.
 
     ```mlir
     func.func @rms_norm(%x: tensor<2x?xf32>, %w: tensor<64xf32>) -> tensor<2x64xf32> {
@@ -60,9 +61,9 @@ def Nabla_LayerNormOp : Nabla_CompositeOp<"layer_norm",
     "(x - mean) / standard deviation, times a weight, plus a bias"> {
   let description = [{
     (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) along the last dimension,
-    times the weight and plus the bias of each place in it: `parameters` are
-    none, the weight, or both. f16 and bf16 are computed in f32 and rounded
-    once.
+    times the weight and plus the bias, which have a value for each index of this
+    dimension. `parameters` are none, the weight, or both. f16 and bf16 are
+    computed in f32 and rounded once.
 
     ```mlir
     func.func @layer_norm(%x: tensor<?x64xf32>, %w: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<?x64xf32> {
@@ -79,7 +80,7 @@ def Nabla_LayerNormOp : Nabla_CompositeOp<"layer_norm",
   }];
 }
 
-def Nabla_RopePairs : I32EnumAttr<"RopePairs", "which elements rope turns", [
+def Nabla_RopePairs : I32EnumAttr<"RopePairs", "pairs of elements that rope rotates", [
   I32EnumAttrCase<"interleaved", 0>, I32EnumAttrCase<"halves", 1>]> {
   let cppNamespace = "::nabla";
 }
@@ -89,9 +90,9 @@ def Nabla_RopeOp : Nabla_CompositeOp<"rope",
     Rotary position embedding. The last dimension has D elements, in D / 2
     pairs: `interleaved` pairs elements 2i and 2i + 1 (llama2.c, GGUF), `halves`
     i and i + D / 2 (Hugging Face). At position p pair i is rotated by
-    p theta^(-2i / D). Positions run along `dim`: those of the operand, one for
-    each index, else `offset`, `offset` + 1, ... Angles are computed in f64;
-    f16 and bf16 are rotated in f32 and rounded once.
+    p theta^(-2i / D). Each index of `dim` has a position: an element of the
+    operand `positions`, or without it `offset`, `offset` + 1, ... Angles are
+    computed in f64; f16 and bf16 are rotated in f32 and rounded once.
 
     ```mlir
     func.func @rope(%x: tensor<?x4x16xf32>, %p: tensor<?xi64>) -> tensor<?x4x16xf32> {
@@ -114,7 +115,7 @@ def Nabla_RopeOp : Nabla_CompositeOp<"rope",
 
 def Nabla_KeyCount : 0DTensorOf<[I64, I32]>;
 
-// What attention and its kernel have in common.
+// The base class of attention and fused_attention.
 class Nabla_AttentionLikeOp<string mnemonic, string text>
     : Nabla_CompositeOp<mnemonic, text, [AttrSizedOperandSegments]> {
   let arguments = (ins Nabla_FloatArray:$q, Nabla_FloatArray:$k,
@@ -132,22 +133,26 @@ class Nabla_AttentionLikeOp<string mnemonic, string text>
 def Nabla_AttentionOp : Nabla_AttentionLikeOp<"attention",
     "softmax(q k^T scale + mask) v"> {
   let description = [{
-    The last dimensions are T x D of `q`, S x D of `k` and S x E of `v`, T x E
-    of the result; the dimension before is the number of heads, and those
-    before it are equal in all three. `q` may have a multiple of the heads of `k` and `v`:
-    its first H / H' ones use the first of theirs, and so on (grouped queries).
-    `k` and `v` have q's element type, or one that is not wider: a cache in bf16
-    of an f32 program.
-    `scale` is 1 / sqrt(D) if it is not given. The mask is T x S, or has heads
-    and so on before that: i1, true where a query sees a key, or floats, which
-    are added. `keys` is the number of keys that count, clamped to [0, S].
-    Keys behind them are not read: the time of a decoder's step depends on the
-    keys in its cache, not on the size of the cache.
-    With `causal` query i sees key j only if j - n <= i - T, n being the
-    keys that count: the last query sees all. A query that sees no key gives NaN;
-    where S is 0 all is 0. The `v` of a key that a query does not see, but that
-    counts, is finite: it may be multiplied by 0.
-    f16 and bf16 are computed in f32, scores and softmax too, and rounded once.
+    The last two dimensions are T x D in `q`, S x D in `k`, S x E in `v` and
+    T x E in the result. The dimension before them is the number of heads; the
+    dimensions before the heads are equal in all three operands. `q` may have H
+    heads, a multiple of the H' heads of `k` and `v`: its first H / H' heads use
+    the first head of `k` and `v`, and so on (grouped queries). The element type
+    of `k` and `v` is that of `q` or one that is not wider, such as bf16 for the
+    cache of an f32 program.
+
+    The default of `scale` is 1 / sqrt(D). The mask is T x S, and may have heads
+    and further dimensions before these. Its elements are i1, true where a query
+    sees a key, or floats, which are added. `keys` is the number n of keys that
+    count, clamped to [0, S]; by default n is S. Later keys are not read: the
+    time of a decoder's step depends on the keys in its cache, not on the size
+    of the cache.
+
+    With `causal`, query i sees key j only if j - n <= i - T: the last query
+    sees all keys that count. The result for a query that sees no key is NaN; if
+    S is 0, all results are 0. The `v` of a key that counts must be finite, even
+    if a query does not see the key: it may be multiplied by 0. f16 and bf16 are
+    computed in f32, scores and softmax too, and rounded once.
 
     ```mlir
     func.func @attention(%q: tensor<8x3x16xf32>, %k: tensor<2x?x16xf32>, %v: tensor<2x?x16xf32>) -> tensor<8x3x16xf32> {
@@ -165,10 +170,10 @@ def Nabla_AttentionOp : Nabla_AttentionLikeOp<"attention",
 }
 
 def Nabla_FusedAttentionOp : Nabla_AttentionLikeOp<"fused_attention",
-    "Attention by a kernel, which keeps scores for a block of keys only"> {
+    "Attention by a kernel, which stores scores of only one block of keys"> {
   let description = [{
     `nabla.attention` with q, k and v in f32, f16 or bf16 and heads of at most
-    256 elements. Made by `nabla-dispatch`.
+    256 elements. `nabla-dispatch` creates this operation.
 
     ```mlir
     func.func @fused_attention(%q: tensor<8x3x16xf32>, %k: tensor<2x?x16xf32>, %v: tensor<2x?x16xf32>) -> tensor<8x3x16xf32> {

@@ -1,7 +1,8 @@
-// Operations with regions: cond, while, scan, and what ends their regions, with
-// what upstream passes ask of them: which region follows which, what is handed
-// on, what a loop carries. Verifiers are in verify_control.c, canonical folds
-// in control_folds.c. Calls are func.call. Code stands where mlir is used.
+// Operations with regions: cond, while, scan, and their terminators, with the
+// interfaces that upstream passes need: the order of regions, the values that are
+// passed between them, the carries of a loop. Verifiers are in verify_control.c,
+// canonical folds in control_folds.c. Calls are func.call. The C++ code here is
+// in `using namespace mlir`.
 #ifndef NABLA_CONTROL_TD
 #define NABLA_CONTROL_TD
 
@@ -39,10 +40,11 @@ def Nabla_CondOp : Nabla_RegionOp<"cond", [RecursivelySpeculatable,
         ["getEntrySuccessorRegions", "getRegionInvocationBounds"]>]> {
   let summary = "Runs one of its regions";
   let description = [{
-    With i1 the first of two regions when it is true, else the second, as
-    StableHLO's `if`. With an integer the region of that number; the last one
-    for any other number, negative ones too, as StableHLO's `case`. Regions use
-    values from outside as they are. Implicit results stay implicit.
+    If the selector is an i1, there are two regions: the first runs if it is
+    true, otherwise the second, as in StableHLO's `if`. If it is an integer, the
+    region with this number runs, and the last region for any other number,
+    also a negative one, as in StableHLO's `case`. Regions may use values that
+    are defined outside of them. Implicit results stay implicit.
 
     ```mlir
     func.func @cond(%p: tensor<i1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
@@ -100,10 +102,11 @@ def Nabla_WhileOp : Nabla_RegionOp<"while", [
          "getLoopResults"]>]> {
   let summary = "Runs its body as long as a condition holds";
   let description = [{
-    Both regions take the carries. The first ends with `nabla.condition`, which
-    says whether the body follows and hands the carries on to it, or to the
-    results; the body ends with `nabla.yield` of the next carries. Their types
-    never change; a size that does is `?`. Implicit carries stay implicit.
+    Both regions have the carries as arguments. The first region ends with
+    `nabla.condition`: if it is true, the body runs with the carries that it
+    passes on; if not, these are the results. The body ends with `nabla.yield`
+    of the next carries. Types of carries do not change; a size that changes is
+    `?`. Implicit carries stay implicit.
 
     ```mlir
     func.func @while(%a: tensor<f32>, %limit: tensor<f32>) -> tensor<f32> {
@@ -167,17 +170,18 @@ def Nabla_ScanOp : Nabla_RegionOp<"scan", [
          "getLoopResults"]>]> {
   let summary = "Runs its body for each index of the first dimension";
   let description = [{
-    The body takes the carries, then one slice of each stacked input, without
-    its first dimension. It yields the next carries, then one slice of each
-    stacked output. Results are the last carries, then the stacked outputs.
-    The length is that of the inputs, which agree; without inputs `length`
-    gives it. `reverse` starts at the last index. `sizes` gives, in order, each
-    `?` of the slices of stacked outputs.
+    The arguments of the body are the carries, then one slice of each stacked
+    input, without its first dimension. The body yields the next carries, then
+    one slice of each stacked output. The results are the last carries, then the
+    stacked outputs. The inputs have the same first dimension, which is the
+    number of steps; without inputs `length` has it. `reverse` begins with the
+    last index. `sizes` has, in order, each `?` of the slices of stacked outputs.
 
-    Carries stay implicit. A slice of an implicit input is implicit where its
-    components are a part of the whole's: slices of whole blocks, one behind
-    the other, each seen as the whole is. Its argument may be a tensor instead:
-    then the input is materialized, reported. Outputs stack likewise.
+    Implicit carries stay implicit. A slice of an implicit input is implicit if
+    it consists of consecutive whole blocks, so that its components are parts of
+    the components of the input. The argument of the body may be a tensor
+    instead; the input is then materialized, which is reported. The same holds
+    for stacked outputs.
 
     ```mlir
     func.func @scan(%h0: tensor<4xf32>, %xs: tensor<?x4xf32>)
@@ -258,7 +262,7 @@ def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
   let arguments = (ins Variadic<Nabla_Carry>:$values);
   let assemblyFormat =
       "($values^ `:` qualified(type($values)))? attr-dict";
-  // Of scan's yield the carries are handed on; stacked slices are not.
+  // The yield of scan passes on its carries, not its stacked slices.
   let extraClassDefinition = [{
     MutableOperandRange
     $cppClass::getMutableSuccessorOperands(RegionSuccessor) {
@@ -271,7 +275,7 @@ def Nabla_YieldOp : Nabla_TerminatorOp<"yield",
 
 def Nabla_ConditionOp : Nabla_TerminatorOp<"condition",
     [HasParent<"WhileOp">]> {
-  let summary = "Ends the first region of while: continues if it is true";
+  let summary = "Ends the first region of while; the body follows if it is true";
   let description = [{
     ```mlir
     func.func @condition(%i: tensor<i64>, %n: tensor<i64>) -> tensor<i64> {

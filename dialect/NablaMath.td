@@ -1,5 +1,5 @@
-// Element by element, creation, and reduction along one dimension. Included by
-// Nabla.td, which has the base classes.
+// Operations that compute element by element, create arrays, or reduce one
+// dimension. Included by Nabla.td, which has the base classes.
 #ifndef NABLA_DIALECT_MATH_TD
 #define NABLA_DIALECT_MATH_TD
 
@@ -17,8 +17,8 @@ def Nabla_AbsOp : Nabla_MathOp<"abs", "|x|; the lowest integer stays">;
 def Nabla_NegOp : Nabla_ArrayOp<"neg", "{{}, 1}"> {
   let summary = "-x; integers wrap";
   let description = [{
-    Of a packed array whose scales have a sign: packed, of negated scales. So
-    are its dense values, bit for bit.
+    The result for a packed array whose scales have a sign is packed, with
+    negated scales; its dense values are the negated ones, bit for bit.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -94,7 +94,8 @@ class Nabla_PairOp<string mnemonic, string text, list<Trait> traits = [],
                        "qualified(type($rhs))";
 }
 
-// Integer division fails at run time, and is not moved to where it was not.
+// Integer division can fail at run time, so that it must not be executed where
+// the program does not.
 class Nabla_DivisionOp<string mnemonic, string text>
     : Nabla_EffectOp<mnemonic, [NoMemoryEffect,
         DeclareOpInterfaceMethods<InferTypeOpInterface>,
@@ -144,7 +145,7 @@ def Nabla_CompareKind : I32EnumAttr<"CompareKind", "a comparison", [
 def Nabla_CompareOp : Nabla_InferOp<"compare"> {
   let summary = "Compares element by element, giving i1";
   let description = [{
-    False where one is NaN, but for `ne`, which is true. 0 equals -0.
+    If an operand is NaN, `ne` is true and all others are false. 0 equals -0.
 
     ```mlir
     func.func @compare(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xi1> {
@@ -182,14 +183,15 @@ def Nabla_SelectOp : Nabla_InferOp<"select"> {
 def Nabla_ConvertOp : Nabla_Op<"convert"> {
   let summary = "Converts every element to another type";
   let description = [{
-    To floats: rounded once, half to even. Floats to integers: towards 0, what
-    is out of range becomes the nearest value, NaN 0. Integers to narrower ones
-    wrap. To i1: whether it is not 0; NaN is not 0.
+    Conversions to floats round once, half to even. Floats are converted to
+    integers towards 0; values out of range become the nearest value, and NaN
+    becomes 0. Integers wrap in narrower types. The conversion to i1 is true for
+    all values but 0, also for NaN.
 
-    An implicit result is the same components, read as another element type. Of
-    elements of f32 that is what the conversion of the dense array gives, bit
-    for bit; of f16 and bf16, which were rounded from f32, that rounding is not
-    made.
+    An implicit result has the same components with another element type. If the
+    elements of the operand are f32, its dense values are those of a converted
+    dense array, bit for bit. If they are f16 or bf16, the dense values of the
+    operand are rounded from f32 to this type; those of the result are not.
 
     ```mlir
     !w = !nabla.implicit<8x64xf32, #nabla.nf4<block = 64>>
@@ -270,9 +272,10 @@ class Nabla_RandomOp<string mnemonic, string text>
 def Nabla_UniformOp : Nabla_RandomOp<"uniform", "Random numbers in [0, 1)"> {
   let description = [{
     Philox 4x32-10: the key is the seed, the counter (i, 0, 0) with i the 64 bits
-    of the flat index of the element; its four words are a, b, c, d. f32 takes
-    the upper 24 bits of a, f16 11, bf16 8, f64 the upper 53 of (a, b), behind
-    the point. The numbers depend on seed, shape and type alone.
+    of the flat index of the element; its four words are a, b, c, d. A number is
+    the upper n bits of a, or of (a, b) for f64, divided by 2^n, with n = 24 for
+    f32, 11 for f16, 8 for bf16 and 53 for f64. The numbers depend only on seed,
+    shape and type.
 
     ```mlir
     func.func @uniform(%seed: tensor<i64>) -> tensor<2x3xf32> {
@@ -285,8 +288,9 @@ def Nabla_UniformOp : Nabla_RandomOp<"uniform", "Random numbers in [0, 1)"> {
 def Nabla_NormalOp : Nabla_RandomOp<"normal",
     "Random numbers of the normal distribution"> {
   let description = [{
-    sqrt(-2 log u) cos(2 pi v) of `uniform`'s words: u the upper 53 bits of (a,
-    b), plus 1, and v those of (c, d), behind the point. Computed in f64.
+    sqrt(-2 log u) cos(2 pi v), computed in f64 from the words a, b, c, d of
+    `uniform`: u = (h + 1) / 2^53, h being the upper 53 bits of (a, b), and
+    v = l / 2^53, l being the upper 53 bits of (c, d).
 
     ```mlir
     func.func @normal(%seed: tensor<i64>) -> tensor<2x3xf32> {
