@@ -1,5 +1,5 @@
-/* Gathering rows, see gather_rows.h: a run is dequantized 64 elements at a
- * time, then 16; the last window overlaps the one before. */
+/* Kernels that gather rows, see gather_rows.h: a run is dequantized 64 elements
+ * at a time, the rest 16 at a time; the last 16 overlap those before. */
 #include "lib/kernels/gather_rows.h"
 
 #include "lib/kernels/builder/k.h"
@@ -7,21 +7,21 @@
 #include "lib/kernels/tile_util.h"
 
 #define STEP  64u   /* elements whose codes are prefetched in the next run */
-#define GRAIN 8192u /* elements of a call, at least */
+#define GRAIN 8192u /* fewest elements of a call */
 
-/* A run: where it begins in the storage and in the result. */
+/* A run: its first element in the storage and in the result. */
 typedef struct run {
   nabla_ssa from, to; /* elements */
-  nabla_ssa next;     /* where the one behind begins */
+  nabla_ssa next;     /* first element of the next run, in the storage */
 } run;
 
-/* Are all elements of a step under one scale? */
+/* Whether all elements of a step share one scale. */
 static int steps_share_scales(const nabla_fused_spec *spec) {
   return spec->format.encoding && spec->format.block % STEP == 0 &&
          spec->stride_n % STEP == 0;
 }
 
-/* Elements k .. k + NABLA_LANES, k being a multiple of `aligned`. */
+/* Dequantizes NABLA_LANES elements from k on, a multiple of `aligned`. */
 static void copy(nabla_emitter *e, const run *r, nabla_ssa k, uint64_t aligned,
                  nabla_ssa scale) {
   const nabla_fused_spec *spec = e->spec;

@@ -5,26 +5,28 @@
 
 #include "lib/kernels/fused_kernel.h"
 
-/* Elements of the shortest run that has a kernel. */
+/* The fewest elements of a run that has a kernel. */
 #define NABLA_GATHER_ROWS_SHORTEST 16u
 
-/* What is decoded is told by a nabla_fused_spec of one row:
+/* Says why there is no kernel. The runs are described by a nabla_fused_spec of
+ * one row:
  *   n           1
  *   k, stride_k the elements of a run; 1
- *   stride_n    what every run begins at a multiple of, in the storage
+ *   stride_n    every run begins at a multiple of it, in the storage
  *   y_type      of the result; x_type and w_type F32
- * Static text, or NULL when there is a kernel for it. */
+ * @return static text, or NULL if there is a kernel */
 const char *nabla_gather_rows_objection(const nabla_fused_spec *spec);
 
-/* Appends the kernel as nabla_fused_emit does. Its words are
- *   NABLA_ARG_X  address of where runs begin, i64 each, all inside
- *   NABLA_ARG_Y  address of the result: runs one behind the other
- * and those of codes and scales; its range is one of runs. Values are those of
- * nabla_decode, rounded to y_type. */
+/* Appends the kernel, as nabla_fused_emit does. Its arguments are
+ *   NABLA_ARG_X  address of the first element of each run, i64, inside the
+ *                storage
+ *   NABLA_ARG_Y  address of the result, which has one run after the other
+ * and the addresses of codes and scales; its range counts runs. Values are
+ * those of nabla_decode, rounded to y_type. */
 void nabla_gather_rows_emit(const nabla_fused_spec *spec, const char *name,
                             nabla_text *text);
 
-/* Runs of one call, at least, for it to be worth a task. */
+/* The fewest runs of a call that are worth a task of a thread. */
 uint64_t nabla_gather_rows_grain(const nabla_fused_spec *spec);
 
 #endif

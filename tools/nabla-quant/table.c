@@ -1,6 +1,6 @@
-/* Tables of text: cells are collected, and printed when all widths are known.
- * A cell that repeats the one above it takes one byte, so that listings of
- * millions of tensors, which are mostly alike, stay small. */
+/* Tables of text: cells are collected and printed once all widths are known. A
+ * cell with the same text as the one above it takes one byte, so that listings
+ * of millions of tensors, most of them alike, need little memory. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #define PLAIN "\033[0m"
 
 #define TABLE_LIMIT ((size_t)1 << 31) /* bytes of all cells */
-#define WIDEST      72  /* a wider cell of a left column pushes the others */
-#define REPEATED '\x01' /* a cell; no other begins so: controls are escaped */
+#define WIDEST      72     /* a wider cell of a left column pushes the others */
+#define REPEATED    '\x01' /* such a cell; controls in others are escaped */
 
 void cli_table_init(cli_table *table, const char *const *heads, size_t columns,
                     nabla_diag *diag) {
@@ -27,7 +27,7 @@ static int is_right(const cli_table *table, size_t column) {
   return *table->heads[column] == '>';
 }
 
-/* Columns on screen: code points. */
+/* The width of a text on the screen: its number of code points. */
 static size_t width_of(const char *text, size_t length) {
   size_t width = 0;
   for (size_t i = 0; i < length; i++)
@@ -39,7 +39,7 @@ static void next_cell(cli_table *table) {
   if (++table->next == table->columns) table->next = 0;
 }
 
-/* Takes what lies from `begin` on as the text of the next cell. */
+/* Makes the bytes from `begin` on the text of the next cell. */
 static void end_cell(cli_table *table, size_t begin) {
   cli_column *column = &table->column[table->next];
   const size_t length = table->cells.size - begin;
@@ -56,8 +56,8 @@ static void end_cell(cli_table *table, size_t begin) {
   next_cell(table);
 }
 
-/* Says whether the cell above is `text`; if so, repeats it. What was escaped
- * when it was taken differs from what it was made of. */
+/* Adds a repeated cell if the cell above is `text`; returns whether it is. A
+ * cell whose text was escaped differs from its source and is not repeated. */
 static int repeat_text(cli_table *table, const char *text, size_t length) {
   const cli_column *above = &table->column[table->next];
   if (!above->has_text || above->length != length ||
@@ -102,8 +102,8 @@ void cli_table_cell(cli_table *table, const char *format, ...) {
   cli_table_text(table, text);
 }
 
-/* A number is formatted where it is not that of the cell above: millions of
- * numbers are mostly equal. */
+/* A number is formatted only if it differs from that of the cell above, because
+ * most of millions of numbers are equal. */
 void cli_table_real(cli_table *table, char conversion, int digits,
                     double value) {
   cli_column *column = &table->column[table->next];
@@ -124,7 +124,7 @@ void cli_table_drop(cli_table *table) { nabla_buffer_deinit(&table->cells); }
 
 /* ---- printing ---- */
 
-/* The line in work. Cells that are repeated stay as they are in it. */
+/* The line that is being printed. Repeated cells keep their bytes in it. */
 typedef struct line {
   const cli_table *table;
   char *text;
@@ -138,7 +138,7 @@ static char *blanks(char *to, size_t count) {
   return to + count;
 }
 
-/* Writes a cell behind those before it. @return whether its end has moved */
+/* Writes a cell after the previous ones. @return whether its end has moved */
 static int put_cell(line *l, size_t column) {
   const cli_table *table = l->table;
   const size_t length = l->length[column], wanted = table->column[column].width;
@@ -157,7 +157,7 @@ static int put_cell(line *l, size_t column) {
   return moved;
 }
 
-/* Prints the rows from `text` to `end`. Of a line, cells are written again from
+/* Prints the rows from `text` to `end`. In a line, cells are written again from
  * the first one whose end moves. */
 static void print_rows(line *l, const char *text, const char *end) {
   const size_t last = l->table->columns - 1;

@@ -1,5 +1,5 @@
-/* Steps of a function that has states: the session, the values that states
- * begin with, inputs that differ from step to step. */
+/* Steps of a function (--steps): the session, the initial values of states, and
+ * inputs that differ from step to step. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ nabla_status run_open_session(run *r, nabla_diag *diag) {
   return read_states(r, diag);
 }
 
-/* Sets all states to what they begin with. */
+/* Sets all states to their initial values. */
 static nabla_status reset(run *r, nabla_diag *diag) {
   if (!r->session) return NABLA_OK;
   NABLA_TRY(nabla_session_state_zero(r->session, NULL, diag));
@@ -112,7 +112,7 @@ static void release_results(run *r) {
   memset(r->results, 0, sizeof r->results);
 }
 
-/* Whether results may be of another size in the next step. */
+/* Whether results may have another size in the next step. */
 static int gives_any_size(const nabla_signature *f) {
   for (size_t i = 0; i < f->result_count; i++)
     for (uint32_t d = 0; d < f->results[i].rank; d++)

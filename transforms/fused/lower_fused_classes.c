@@ -1,13 +1,13 @@
-/* The kernels of a fused operation for ranges of M, and the choice among them
- * when M is known; see lower_fused.h. */
+/* The kernels of a fused operation for ranges of M (classes), and code that
+ * chooses one of them by M; see lower_fused.h. */
 #include <stdio.h>
 
 #include "dialect/bridge.h"
 #include "transforms/fused/lower_fused.h"
 #include "transforms/ir/ir.h"
 
-/* %NAME, a `type`: of the values %NAMEi of all classes that of the one that M
- * is in. */
+/* Selects, of the values %NAMEi of all classes, the one of the class that
+ * contains M. */
 static void add_choice(nabla_fused_lowering *l, const char *name,
                        const char *type) {
   nabla_text *text = &l->text;
@@ -20,7 +20,7 @@ static void add_choice(nabla_fused_lowering *l, const char *name,
   }
 }
 
-/* The name that add_choice gave its result. */
+/* The suffix of the name of add_choice's result. */
 const char *nabla_fused_chosen(const nabla_fused_lowering *l) {
   return l->class_count == 1 ? "0" : "_of0";
 }
@@ -31,7 +31,7 @@ static void add_constant(nabla_fused_lowering *l, const char *name,
                  class, (unsigned long long)value);
 }
 
-/* %NAMEC: the function that runs @KERNEL_SUFFIX of a class. */
+/* Defines %NAMEi, the function that runs @KERNEL_SUFFIX of class i. */
 static void add_address(nabla_fused_lowering *l, const char *name,
                         uint32_t class, const char *suffix) {
   nabla_text symbol = {0};
@@ -42,7 +42,8 @@ static void add_address(nabla_fused_lowering *l, const char *name,
   nabla_text_deinit(&symbol);
 }
 
-/* For each class: %isC whether M is at most its largest, %kernelC, %grainC. */
+/* For each class i: %isi, whether M is at most its largest; %kerneli; %graini.
+ */
 void nabla_fused_add_classes(nabla_fused_lowering *l) {
   for (uint32_t i = 0; i < l->class_count; i++) {
     nabla_kernel kernel;
@@ -64,7 +65,7 @@ static bool has_prepare(const nabla_fused_lowering *l) {
   return false;
 }
 
-/* %one_sizeC: the bytes of a tile of rows of x for K, which is not known. */
+/* Defines %one_sizei, the bytes of a tile of rows of x for an unknown K. */
 static void add_open_size(nabla_fused_lowering *l, uint32_t class,
                           const nabla_kernel_tiles *tiles) {
   add_constant(l, "columns", class, tiles->columns);
@@ -76,8 +77,9 @@ static void add_open_size(nabla_fused_lowering *l, uint32_t class,
                  class, class, class, class, class);
 }
 
-/* %prepareC, and its %rowsC of x (those classes without have none), %sizeC of
- * the workspace in bytes. */
+/* Defines, for class i, the function %preparei, the number %rowsi of rows of x
+ * that it prepares (0 without such a function), and %sizei, the bytes of the
+ * workspace. */
 static void add_prepare_class(nabla_fused_lowering *l, uint32_t class) {
   nabla_kernel kernel;
   const nabla_fused_spec *spec = &l->classes[class];
@@ -134,7 +136,7 @@ void nabla_fused_add_prepare(nabla_fused_lowering *l) {
   nabla_fused_add_parallel(l, prepare, rows, tile, NABLA_PARALLEL_WHOLE);
 }
 
-/* The kernel of a class, declared when the module has it. */
+/* Adds the kernel of a class, as a declaration if the module has it already. */
 void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class) {
   const char *name = l->names[class].data;
   if (!nabla_module_has(l->op, name)) {
@@ -147,8 +149,8 @@ void nabla_fused_add_kernel(nabla_fused_lowering *l, uint32_t class) {
                    name);
 }
 
-/* Says which variants were chosen, and which of them compute in f32 although
- * less would do. */
+/* Emits a remark with the variants that were chosen, and with those that
+ * compute in f32 although the numerics permit a larger error. */
 void nabla_fused_report(const nabla_fused_lowering *l) {
   char text[320];
   int used = snprintf(text, sizeof text,

@@ -1,7 +1,7 @@
-/* Which values are in the memory of a state when bufferization writes in place,
- * and a store into that memory where one is not. Upstream refuses a store of
- * what a loop gives to where the loop began, so that the store goes into the
- * loop. */
+/* Finds the values that are in the memory of a state when bufferization writes
+ * in place, and inserts stores into this memory for those that are not. The
+ * result of a loop over a state is stored inside the loop: upstream refuses a
+ * store of the loop's result to its initial value. */
 #include "transforms/state/in_place.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -21,7 +21,7 @@ static bool is_of(MlirOperation op, const char *dialect) {
          !memcmp(name.data, dialect, strlen(dialect));
 }
 
-/* The function that is called, if it has a body that ends in a return. */
+/* Finds the called function, if it has a body that ends in a return. */
 static bool find_callee(const nabla_in_place *p, MlirOperation call,
                         MlirBlock *out_body, MlirOperation *out_end) {
   MlirOperation callee = mlirSymbolTableLookup(
@@ -38,7 +38,7 @@ static bool find_callee(const nabla_in_place *p, MlirOperation call,
 static bool is_in(const nabla_in_place *p, MlirValue value, MlirValue to,
                   int depth);
 
-/* The operand of a call whose memory result `index` is in, or -1. */
+/* The operand of a call in whose memory result `index` is, or -1. */
 static intptr_t passed_on(const nabla_in_place *p, MlirOperation call,
                           intptr_t index, int depth) {
   MlirBlock body;
@@ -53,7 +53,8 @@ static intptr_t passed_on(const nabla_in_place *p, MlirOperation call,
   return -1;
 }
 
-/* The carry of a while that its condition hands on as result `index`, or -1. */
+/* The carry of a while that its condition passes on as result `index`, or -1.
+ */
 static intptr_t carry_of(MlirOperation loop, intptr_t index) {
   MlirBlock block = block_of(loop, 0);
   MlirValue value =
@@ -64,8 +65,8 @@ static intptr_t carry_of(MlirOperation loop, intptr_t index) {
              : -1;
 }
 
-/* The operand whose memory the result of an operation without regions, or of a
- * loop, is in; -1 where there is none. */
+/* The operand in whose memory the result of an operation without regions, or of
+ * a loop, is; -1 if there is none. */
 static intptr_t operand_of(const nabla_in_place *p, MlirOperation op,
                            intptr_t result, int depth) {
   if (nabla_is(op, "tensor.insert_slice") || nabla_is(op, "tensor.insert") ||
@@ -81,7 +82,7 @@ static intptr_t operand_of(const nabla_in_place *p, MlirOperation op,
   return -1;
 }
 
-/* Whether one of both branches gives what is in the memory of `to`. */
+/* Whether a branch of an scf.if may yield a value in the memory of `to`. */
 static bool is_in_branch(const nabla_in_place *p, MlirOperation op,
                          intptr_t result, MlirValue to, int depth) {
   for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
@@ -109,11 +110,11 @@ static bool is_in(const nabla_in_place *p, MlirValue value, MlirValue to,
   return depth < DEPTH_MAX;
 }
 
-/* Stores operand `index` of `end` to the memory of `to`, unless it is there. */
+/* Stores operand `index` of `end` in the memory of `to`, unless it is there. */
 static void settle(const nabla_in_place *p, MlirOperation end, intptr_t index,
                    MlirValue to, int depth);
 
-/* Settles what the loops, branches and calls between `value` and `to` give. */
+/* Settles the results of loops, branches and calls between `value` and `to`. */
 static void settle_inside(const nabla_in_place *p, MlirValue value,
                           MlirValue to, int depth) {
   while (depth < DEPTH_MAX && !mlirValueEqual(value, to)) {

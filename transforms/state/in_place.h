@@ -9,8 +9,8 @@ typedef struct nabla_in_place {
   MlirSymbolTable symbols;
 } nabla_in_place;
 
-/* Sees to it that operand `index` of `end`, a terminator, is in the memory of
- * `to`: by a store before `end`, or in the loops that the value comes from. */
+/* Puts operand `index` of `end`, a terminator, into the memory of `to`: by a
+ * store before `end`, or by stores in the loops that compute the value. */
 void nabla_in_place_settle(const nabla_in_place *p, MlirOperation end,
                            intptr_t index, MlirValue to);
 

@@ -23,15 +23,15 @@ nabla_int8_areas nabla_int8_areas_of(const nabla_int8 *self) {
   return out;
 }
 
-/* Dwords of codes that are decoded at once: a cache line, or those of a block.
- */
+/* Dwords of codes in a piece, which is decoded at once: a cache line, or a
+ * block. */
 static unsigned piece_of(const nabla_fused_spec *spec, const nabla_int8 *self) {
   int lines =
       self->block == NABLA_BYTES && spec->k % nabla_int8_line(self) == 0;
   return lines ? NABLA_LANES : (unsigned)self->block / 4 / self->parts;
 }
 
-/* Elements of k in it. */
+/* Elements of k in a piece. */
 static uint64_t piece_elements(const nabla_fused_spec *spec,
                                const nabla_int8 *self) {
   return (uint64_t)piece_of(spec, self) * 4 * self->parts;
@@ -42,7 +42,7 @@ static unsigned pick_interleaved_from(unsigned lane, unsigned context) {
   return lane / 2 + context + (lane % 2 ? NABLA_LANES : 0);
 }
 
-/* The piece of codes at address `from` to rows of tiles, from `to` on. */
+/* Decodes the piece of codes at address `from` to rows of tiles at `to`. */
 static void decode_piece(nabla_emitter *e, const nabla_int8 *self,
                          nabla_ssa from, nabla_ssa to) {
   unsigned dwords = piece_of(e->spec, self);
@@ -65,13 +65,12 @@ static void decode_piece(nabla_emitter *e, const nabla_int8 *self,
   }
 }
 
-/* The addresses of the codes of a row from element `k` on, and of the scale of
- * its span. */
+/* The codes of a row from element `k` on, and the place of their scales. */
 typedef struct source {
   nabla_ssa codes;       /* address                       */
-  uint64_t apart;        /* bytes from a piece to another */
-  nabla_ssa flat;        /* in place: of the element      */
-  nabla_ssa group, lane; /* prepacked: address; row in it */
+  uint64_t apart;        /* bytes from a piece to the next */
+  nabla_ssa flat;        /* in place: index of the element */
+  nabla_ssa group, lane; /* prepacked: address of the group; row in it */
   nabla_int8_packed layout;
 } source;
 
@@ -109,8 +108,8 @@ static source source_of(nabla_emitter *e, const nabla_int8 *self, nabla_ssa row,
              : in_place(e, self, row, k);
 }
 
-/* The scale, or negative zero point, of span `span` of the row, which is the
- * one that element `k` + `at` is in. */
+/* Loads the scale, or the negative zero point, of span `span` of the row. The
+ * span contains the element `at` after the first of `s`. */
 static nabla_ssa factor_of(nabla_emitter *e, const nabla_int8 *self,
                            const source *s, nabla_ssa at, nabla_ssa span,
                            int is_zero) {
@@ -126,8 +125,9 @@ static nabla_ssa factor_of(nabla_emitter *e, const nabla_int8 *self,
                  : nabla_emit_scale(e, flat);
 }
 
-/* Factors of `count` spans of a row to addresses `scales` and `zeros`, `apart`
- * bytes from span to span; `first` is the number of the first. */
+/* Writes the scales of `count` spans of a row to to[0] and the negative zero
+ * points to to[1], `apart` bytes from span to span. `first` is the number of
+ * the first span. */
 static void write_factors(nabla_emitter *e, const nabla_int8 *self,
                           const source *s, nabla_ssa first, nabla_ssa count,
                           const nabla_ssa to[2], uint64_t apart) {
@@ -141,7 +141,7 @@ static void write_factors(nabla_emitter *e, const nabla_int8 *self,
   k_loop_end(e, &spans, NULL);
 }
 
-/* Row `row` of the panel. */
+/* Decodes row `row` of the panel. */
 static void decode_row(nabla_emitter *e, const nabla_int8 *self,
                        const nabla_macro_block *b, nabla_ssa row) {
   nabla_int8_areas areas = nabla_int8_areas_of(self);
@@ -201,8 +201,8 @@ void nabla_emit_int8_amx_prefetch(nabla_emitter *e, const nabla_int8 *self,
 /* ---- prepacking -----------------------------------------------------------
  */
 
-/* Copies the codes of 16 rows from `first` on, piece by piece, so that what is
- * written is consecutive. */
+/* Copies the codes of 16 rows from `first` on, piece by piece, so that the
+ * writes are consecutive. */
 static void pack_codes(nabla_emitter *e, const nabla_int8 *self,
                        nabla_ssa first) {
   char type[32];
@@ -238,7 +238,7 @@ static void pack_factors(nabla_emitter *e, const nabla_int8 *self,
                 factors, NABLA_BYTES);
 }
 
-/* All rows of the groups, beyond the last one it again. */
+/* Packs all rows of the groups; the last row is repeated to fill a group. */
 void nabla_emit_int8_amx_prepack(nabla_emitter *e) {
   nabla_int8 self;
   nabla_loop groups, rows;

@@ -16,7 +16,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* Sorted by target, then by platform; what is pointed to never moves. */
+/* Sorted by target, then by platform. The handlers themselves never move. */
 static nabla_call_handler *handlers[MAX_HANDLERS]; /* under `lock` */
 static size_t handler_count;
 static char *types[MAX_TYPES]; /* under `lock` */
@@ -126,7 +126,7 @@ static int order(const nabla_call_handler *a, const char *target,
   return by ? by : strcmp(a->platform, platform);
 }
 
-/* Where a handler is, or would stand. */
+/* The index of a handler, or the index at which it would be inserted. */
 static size_t place_of(const char *target, const char *platform) {
   size_t at = 0;
   while (at < handler_count && order(handlers[at], target, platform) < 0) at++;

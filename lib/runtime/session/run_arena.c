@@ -1,12 +1,12 @@
-/* See the header. */
+/* The arena of a session's runs: blocks by size classes; see run_arena.h. */
 #include "lib/runtime/session/run_arena.h"
 
 #include "lib/base/memory.h"
 
 #define LEAST 64u /* bytes of the smallest class */
 
-/* The class of a size, and the bytes of that class. Sizes above 2^62 have no
- * class: nothing can allocate them. */
+/* Returns the class of a size, at most 2^62, and stores the bytes of a block of
+ * this class. */
 static unsigned class_of(uint64_t bytes, uint64_t *out_bytes) {
   if (bytes < LEAST) bytes = LEAST;
   const unsigned power = 63u - (unsigned)__builtin_clzll(bytes);

@@ -7,12 +7,12 @@
 
 #include "lib/runtime/program/allocations.h"
 
-/* Blocks that no run used for so many runs are freed. */
+/* Kept blocks that were not used in this number of runs are freed. */
 #define NABLA_RUN_ARENA_IDLE_RUNS 64u
 
 #define NABLA_RUN_ARENA_CLASSES 464 /* of 64 bytes to 2^63 */
 
-/* Zero-initialised is empty. One thread at a time. */
+/* A zero-initialised arena is empty. One thread at a time. */
 typedef struct nabla_run_arena {
   nabla_allocations live;                          /* allocated, not released */
   nabla_allocations kept[NABLA_RUN_ARENA_CLASSES]; /* released, by class      */

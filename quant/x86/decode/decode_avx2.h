@@ -8,8 +8,8 @@
 #include "quant/x86/ahead.h"
 #include "quant/x86/avx2.h"
 
-/* As in code_avx2.h: the scales of the first 16 values of a unit, and of the
- * others. */
+/* The scales and zero points of the first 16 values of a unit and of the last
+ * 16 (code_avx2.h); `after` is a further factor of all values. */
 typedef struct unit_blocks {
   float scale[2], zero[2], after;
 } unit_blocks;
@@ -41,7 +41,7 @@ INLINE void put_bytes(uint8_t *out, __m256i x, int stream) {
   if (!stream) {
     store_bytes(out, x);
     return;
-  } /* halves: malloc aligns to no more than 16 bytes */
+  } /* in halves, because malloc may align to only 16 bytes */
   _mm_stream_si128((__m128i *)(void *)out, _mm256_castsi256_si128(x));
   _mm_stream_si128((__m128i *)(void *)(out + 16),
                    _mm256_extracti128_si256(x, 1));
@@ -57,10 +57,11 @@ INLINE __m256i round_bf16(__m256 x) {
   return _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
 }
 
-/* Prefetches codes, and the output unless stores go past the caches, ahead of
- * the unit whose first value is `i`. The hardware prefetcher hardly works
- * during many stores; stores past the caches would then wait for each load of
- * codes. */
+/* Prefetches codes, and the output unless stores bypass the caches, ahead of
+ * the unit whose first value is `i`. During many stores the hardware prefetcher
+ * does little; stores that bypass the caches would then wait for each load of
+ * codes.
+ */
 INLINE void look_ahead(unit_target at, size_t i, size_t bits) {
   const uintptr_t codes = (uintptr_t)at.codes + i / 8 * bits + 2048;
   const uintptr_t out = (uintptr_t)at.out + i * width_of(at.dtype);
@@ -101,7 +102,7 @@ INLINE void put_unit(unit_target at, size_t i, const __m256 x[4]) {
   put_bytes(out + 32, second, at.stream);
 }
 
-/* Replaces any NaN by the one without payload. */
+/* Replaces any NaN by the NaN without a payload. */
 INLINE float plain(float scale) { return isnan(scale) ? NAN : scale; }
 
 INLINE unit_blocks blocks_at(const nabla_blocks *blocks, size_t first,
@@ -151,7 +152,7 @@ INLINE void decode_stores(const decoder *d, const nabla_blocks *blocks,
   }
 }
 
-/* Decodes the values after the last whole unit, in copies. */
+/* Decodes the values after the last whole unit, from a copy to a copy. */
 static inline void decode_rest(const decoder *d, const nabla_blocks *blocks,
                                unit_target at, size_t count, size_t block) {
   const size_t done = count / UNIT * UNIT, rest = count - done;

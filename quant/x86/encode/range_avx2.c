@@ -1,5 +1,5 @@
-/* Least and largest values of blocks for AVX2: the bits of
- * quant/codec/stages.c. */
+/* Least and largest values of blocks for AVX2. The results have the same bits
+ * as those of quant/codec/stages.c. */
 #include <math.h>
 
 #include "quant/x86/avx2.h"
@@ -8,8 +8,8 @@ typedef struct range {
   __m256 low, high, bad; /* `bad`: all ones where a value is NaN */
 } range;
 
-/* Compares that keep the second where the first is NaN, or both are zeros: it
- * begins as +0, and no -0 takes its place. */
+/* The comparisons keep the second operand, the range so far, if x is NaN or
+ * both are zeros. The range begins as +0, so that it never becomes -0. */
 INLINE range widen_range(range r, __m256 x) {
   return (range){_mm256_min_ps(x, r.low), _mm256_max_ps(x, r.high),
                  _mm256_or_ps(r.bad, _mm256_cmp_ps(x, x, _CMP_UNORD_Q))};
@@ -26,7 +26,7 @@ INLINE float least_of(__m256 x) {
   return _mm_cvtss_f32(_mm_min_ss(m, _mm_movehdup_ps(m)));
 }
 
-/* Eight values of which some may be missing: 0.0 stands for them. */
+/* Loads `count` values, at most eight; 0.0 stands for missing ones. */
 INLINE __m256 load_some(const uint8_t *in, nabla_dtype dtype, size_t count) {
   uint8_t copy[8 * sizeof(float)] = {0};
   memcpy(copy, in, count * width_of(dtype));
