@@ -11,6 +11,7 @@
 #include "dialect/ops.h"
 #include "transforms/cluster/call.h"
 #include "transforms/cluster/column_reduction.h"
+#include "transforms/ir/service_text.h"
 #include "transforms/ir/target.h"
 #include "transforms/passes.h"
 
@@ -194,11 +195,7 @@ static bool make(clustering *s, MlirOperation last, nabla_text *kernel_text,
   else if (good)
     nabla_text_add(&module, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
   new_name(s, "_call", op_name(last), name);
-  nabla_text_add(&module,
-                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
-                 "i64)\n"
-                 "func.func private @nabla_require_equal(i64, i64, "
-                 "!llvm.ptr)\n");
+  nabla_text_add(&module, NABLA_PARALLEL_TEXT NABLA_REQUIRE_EQUAL_TEXT);
   *out_done = call(what, name, kernel, &text);
   before = s->count;
   if (good && *out_done) good = add(s, last, &text, name);

@@ -14,6 +14,7 @@
 #include "transforms/fused/kernel_call.h"
 #include "transforms/fused/slice_operand.h"
 #include "transforms/ir/ir.h"
+#include "transforms/ir/service_text.h"
 
 /* Multiplications below which threads cost more than they save. */
 #define WORTH_THREADS 65536
@@ -437,9 +438,7 @@ static void add_function(lowering *l) {
 }
 
 static void add_module(lowering *l) {
-  ADD(l,
-      "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)\n"
-      "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
+  ADD(l, NABLA_PARALLEL_TEXT NABLA_REQUIRE_EQUAL_TEXT
       "llvm.mlir.global internal constant @nabla_where_attention("
       "\"nabla.attention\\00\") {addr_space = 0 : i32}\n");
   add_function(l);

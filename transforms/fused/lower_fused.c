@@ -15,6 +15,7 @@
 #include "transforms/fused/single_gemm.h"
 #include "transforms/ir/components.h"
 #include "transforms/ir/ir.h"
+#include "transforms/ir/service_text.h"
 #include "transforms/passes.h"
 
 static bool is_fused(MlirOperation op) {
@@ -327,12 +328,9 @@ static void add_function(nabla_fused_lowering *l) {
 }
 
 static void add_module(nabla_fused_lowering *l) {
-  nabla_text_add(
-      &l->text,
-      "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)\n"
-      "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
-      "llvm.mlir.global internal constant @nabla_where_fused_dot("
-      "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
+  nabla_text_add(&l->text, NABLA_PARALLEL_TEXT NABLA_REQUIRE_EQUAL_TEXT
+                 "llvm.mlir.global internal constant @nabla_where_fused_dot("
+                 "\"nabla.fused_dot\\00\") {addr_space = 0 : i32}\n");
   add_function(l);
   nabla_text_add(&l->text, "func.func @t");
   nabla_kernel_args_signature(&l->call, true, false);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "transforms/abi/calls.h"
+#include "transforms/ir/service_text.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/lowering.h"
 
@@ -186,8 +187,8 @@ static void add_call(calling *c) {
  * could be in a loop. */
 static void add_function(calling *c) {
   nabla_text_add(c->text,
-                 "func.func private @nabla_custom_call(i64, !llvm.ptr)\n"
-                 "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
+                 "func.func private @nabla_custom_call(i64, "
+                 "!llvm.ptr)\n" NABLA_REQUIRE_EQUAL_TEXT
                  "llvm.mlir.global internal constant @nabla_where_custom_call("
                  "\"nabla.custom_call\\00\") {addr_space = 0 : i32}\n"
                  "func.func private @%s",

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/kernels/builder/k.h"
+#include "transforms/ir/service_text.h"
 
 static const nabla_element elements[] = {
     {"f64", "f64", "0xFFF0000000000000", true, false, NABLA_DTYPE_F32},
@@ -125,12 +126,12 @@ void nabla_template_add_where(nabla_template *t) {
   int length;
   const char *name = short_name(t, &length);
   if (t->where)
-    nabla_text_add(
-        &t->text,
-        "func.func private @nabla_require_equal(i64, i64, !llvm.ptr)\n"
-        "llvm.mlir.global internal constant @nabla_where_%.*s("
-        "\"%s%.*s\\00\") {addr_space = 0 : i32}\n",
-        length, name, is_own(nabla_name(t->op)) ? OWN : "", length, name);
+    nabla_text_add(&t->text,
+                   NABLA_REQUIRE_EQUAL_TEXT
+                   "llvm.mlir.global internal constant @nabla_where_%.*s("
+                   "\"%s%.*s\\00\") {addr_space = 0 : i32}\n",
+                   length, name, is_own(nabla_name(t->op)) ? OWN : "", length,
+                   name);
 }
 
 bool nabla_template_close_all(nabla_template *t, intptr_t count,

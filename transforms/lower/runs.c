@@ -8,6 +8,7 @@
 #include "dialect/encoding/encoding_nested.h"
 #include "lib/kernels/gather_rows.h"
 #include "transforms/fused/fused_spec.h"
+#include "transforms/ir/service_text.h"
 
 /* Limits of a run: longer ones are not merged, since one thread decodes each
  * run, and fewer elements need no kernel. */
@@ -87,9 +88,7 @@ static void add_function(nabla_template *t, const nabla_runs *runs,
     nabla_text_add(&t->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
   else
     nabla_gather_rows_emit(spec, kernel, &t->text);
-  nabla_text_add(&t->text,
-                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
-                 "i64)\nfunc.func private @%s",
+  nabla_text_add(&t->text, NABLA_PARALLEL_TEXT "func.func private @%s",
                  runs->name.data);
   nabla_kernel_args_signature(w, true, true);
   nabla_text_add(&t->text, " {\n");

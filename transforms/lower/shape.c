@@ -6,6 +6,7 @@
 #include "dialect/verify/checks.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/transpose_tiles.h"
+#include "transforms/ir/service_text.h"
 #include "transforms/lower/list.h"
 
 /* Makes a tensor of the shape of `shape` from all elements of `in`; `map` has
@@ -188,9 +189,7 @@ static void add_transpose(nabla_template *t, const nabla_ssa_tensor *in,
     nabla_text_add(&t->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
   else
     nabla_transpose_tiles_emit(bytes, past, kernel, &t->text);
-  nabla_text_add(&t->text,
-                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
-                 "i64)\nfunc.func private @%s",
+  nabla_text_add(&t->text, NABLA_PARALLEL_TEXT "func.func private @%s",
                  out_name->data ? out_name->data : "");
   add_signature(&t->text, in, out, "%a0: ");
   nabla_text_add(&t->text, " {\n  %%words = %s() : memref<%dxi64>\n",

@@ -5,6 +5,7 @@
 
 #include "dialect/verify/checks.h"
 #include "lib/kernels/copy_rows.h"
+#include "transforms/ir/service_text.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/move/text.h"
 #include "transforms/lower/region.h"
@@ -227,9 +228,7 @@ static bool join_by_kernel(nabla_template *t, intptr_t dim, const joined *j) {
     nabla_text_add(&t->text, "llvm.func @%s(!llvm.ptr, i64, i64)\n", kernel);
   else
     nabla_copy_runs_emit(j->streams, kernel, &t->text);
-  nabla_text_add(&t->text,
-                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
-                 "i64)\nfunc.func private @%s",
+  nabla_text_add(&t->text, NABLA_PARALLEL_TEXT "func.func private @%s",
                  function);
   add_types(&t->text, j, true);
   add_body(&t->text, j, kernel);

@@ -8,6 +8,7 @@
 #include "dialect/verify/checks.h"
 #include "lib/kernels/builder/k.h"
 #include "lib/kernels/copy_rows.h"
+#include "transforms/ir/service_text.h"
 #include "transforms/lower/move/text.h"
 
 /* Bytes of a result below which loops are as fast; from which it does not stay
@@ -193,9 +194,7 @@ bool nabla_row_copy_begin(nabla_template *t, const nabla_gather *dims,
   nabla_text_add(&c->name, "_by");
   nabla_move_add_name(&c->name, &c->indices);
   nabla_text_add(&c->name, "_at%td", c->vector_dim);
-  nabla_text_add(&t->text,
-                 "func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, "
-                 "i64)\nfunc.func private @%s",
+  nabla_text_add(&t->text, NABLA_PARALLEL_TEXT "func.func private @%s",
                  c->name.data ? c->name.data : "");
   add_types(&t->text, c, "%a0: ", "%a1: ");
   add_body(&t->text, c, kernel);
