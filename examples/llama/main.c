@@ -252,6 +252,7 @@ static nabla_status generate(engine *e, const settings *s, printer *p,
   }
   out->generated_ms = now_ms() - start;
   printf("\n");
+  (void)fflush(stdout); /* before what --stats prints to stderr */
   free(order);
   return status;
 }
