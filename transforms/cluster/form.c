@@ -21,6 +21,10 @@
 
 /* Times that the clusters of a block are formed again; most need one. */
 #define ROUNDS 64
+/* Operations of a block in which clusters are cut. Beyond, loops compile faster
+ * than many calls: bufferization takes quadratic time in the buffers of a
+ * function, and transforms/fusion gives loops of large blocks one buffer. */
+#define CUT_MOST 1024
 
 /* Whether something outside of a cluster uses `value` before operation
  * `number`. Broadcasts are looked through: one that is still used is moved
@@ -275,7 +279,8 @@ bool nabla_clusters_form(const nabla_block_index *index, nabla_cluster **out,
   f.node_of = malloc((index->count + 1) * sizeof *f.node_of);
   f.begins = calloc(index->count + 1, sizeof *f.begins);
   bool good = f.cluster_of && f.node_of && f.begins && form(&f);
-  for (int i = 0; good && i < ROUNDS && cut_clusters(&f); i++) good = form(&f);
+  const int rounds = index->count <= CUT_MOST ? ROUNDS : 0;
+  for (int i = 0; good && i < rounds && cut_clusters(&f); i++) good = form(&f);
   size_t kept = 0;
   for (size_t i = 0; i < f.count; i++)
     if (good && is_kept(&f, (int)i))
