@@ -97,5 +97,5 @@ double read_limit(const engine *e) {
     if (took < best) best = took;
   }
   free(data);
-  return BYTES / best * 1e3;
+  return (double)BYTES / best * 1e3;
 }

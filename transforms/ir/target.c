@@ -35,10 +35,12 @@ static const nabla_target *find(const char *name, size_t length) {
 #endif
   if (length == 4 && !memcmp(name, "host", 4))
     return nabla_target_of_triple(here);
-  for (size_t i = 0; i < ROWS; i++)
-    if (strlen(rows[i].target->name) == length &&
-        !memcmp(rows[i].target->name, name, length))
-      return rows[i].target;
+  for (size_t i = 0; i < ROWS; i++) {
+    const nabla_target *target = rows[i].target;
+    if (target && strlen(target->name) == length &&
+        !memcmp(target->name, name, length))
+      return target;
+  }
   return NULL;
 }
 
