@@ -92,6 +92,8 @@ int nabla_plan_guard_end(nabla_plan_guard *guard, void *memory) {
   int is_good = 1;
   for (uint64_t i = 0; i < red_bytes(part.flags); i++)
     is_good = is_good && part.memory[part.bytes + i] == RED;
+  /* parts in that of a call are poisoned when they end, before it does */
+  ASAN_UNPOISON_MEMORY_REGION(part.memory, part.bytes);
   memset(part.memory, UNWRITTEN, part.bytes);
   if (!(part.flags & NABLA_PART_IS_OF_CALL))
     ASAN_POISON_MEMORY_REGION(part.memory, part.bytes + red_bytes(part.flags));
