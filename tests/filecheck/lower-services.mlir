@@ -1,6 +1,7 @@
 // Runtime services come through the table: functions take it, calls pass it,
 // failures leave early, and only entry points and the manifest are seen.
 // RUN: nabla-opt "%s" --nabla-lower-services | FileCheck "%s"
+// RUN: nabla-opt "%s" --nabla-lower-services --mlir-print-op-generic | FileCheck "%s" --check-prefix=GENERIC
 // RUN: nabla-opt "%s" --nabla-lower-services -o "%t.once"
 // RUN: nabla-opt "%t.once" --nabla-lower-services -o "%t.twice"
 // RUN: diff "%t.once" "%t.twice"
@@ -12,6 +13,14 @@
 
 // CHECK: module attributes {nabla.lowered, nabla.manifest = "{}"}
 module attributes {nabla.manifest = "{}"} {
+  // An empty list is read beyond its end by the translation to LLVM IR.
+  // GENERIC-NOT: res_attrs = []
+  // GENERIC: sym_name = "empty_list"
+  // GENERIC-NOT: res_attrs = []
+  llvm.func private @empty_list() attributes {res_attrs = []} {
+    llvm.return
+  }
+
   // CHECK-NOT: @malloc
   // CHECK-NOT: @free
   // CHECK-NOT: llvm.func{{.*}}@nabla_parallel

@@ -184,6 +184,17 @@ static void pass_services(nabla_function_walk *w, MlirOperation call,
   free(operands);
 }
 
+/* Removes an empty list of attributes of results: the translation to LLVM IR
+ * reads its first entry in functions without results. */
+static void drop_empty_list(nabla_lowering *l, MlirOperation function) {
+  (void)l;
+  MlirAttribute list =
+      mlirOperationGetAttributeByName(function, nabla_ref("res_attrs"));
+  if (!mlirAttributeIsNull(list) && mlirAttributeIsAArray(list) &&
+      !mlirArrayAttrGetNumElements(list))
+    mlirOperationRemoveAttributeByName(function, nabla_ref("res_attrs"));
+}
+
 /* ---- calls ---- */
 
 static void lower_call(nabla_function_walk *w, MlirOperation call) {
@@ -333,6 +344,7 @@ MlirLogicalResult nabla_run_lower_services(MlirOperation module,
   if (!l.failed) add_helpers(&l);
   mlirSymbolTableDestroy(l.symbols);
   l.symbols = mlirSymbolTableCreate(module);
+    nabla_services_each_function(&l, drop_empty_list);
   nabla_services_each_function(&l, add_services);
   nabla_services_each_function(&l, lower_calls);
   if (!l.failed) nabla_services_check_failures(&l);
