@@ -72,6 +72,20 @@ func.func @no_part(%q: tensor<8x1x64xf32>, %c: tensor<8x512x64xf32>, %d: tensor<
 
 // -----
 
+// A last dimension of 1 beside others of 1: which of them is left out is MLIR's
+// choice, so that the elements need not be consecutive.
+// CHECK-LABEL: func.func @ones(
+// CHECK-NOT: tensor.extract_slice
+// CHECK: return
+func.func @ones(%q: tensor<1x1xf32>, %c: tensor<3x3x3xf32>) -> tensor<1x1xf32> {
+  %l = nabla.slice %c starts = [1, 1, 1] limits = [2, 2, 2] : tensor<3x3x3xf32>
+  %k = nabla.reshape %l : tensor<1x1x1xf32> -> tensor<1x1xf32>
+  %y = nabla.fused_attention %q, %k, %k : tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>
+  return %y : tensor<1x1xf32>
+}
+
+// -----
+
 // Two operations with the same types share the function and the kernels.
 // CHECK-COUNT-1: func.func private @nabla_attention_F32_F32_8x8_
 // CHECK-NOT: func.func private @nabla_attention

@@ -27,9 +27,13 @@ static bool takes_neighbours(MlirOperation slice) {
   return true;
 }
 
-/* Whether `shorter` is `type` without leading dimensions of 1. */
+/* Whether `shorter` is `type`, or `type` without leading dimensions of 1. A
+ * last dimension of 1 must not be left with others of 1: which of them are
+ * dropped is MLIR's choice, and elements of another one are not consecutive. */
 static bool drops_ones(MlirType type, MlirType shorter) {
-  const intptr_t extra = nabla_array_rank(type) - nabla_array_rank(shorter);
+  const intptr_t rank = nabla_array_rank(type);
+  const intptr_t extra = rank - nabla_array_rank(shorter);
+  if (extra > 0 && nabla_array_dim(type, rank - 1) == 1) return false;
   for (intptr_t i = 0; i < nabla_array_rank(type) && extra >= 0; i++)
     if (nabla_array_dim(type, i) !=
         (i < extra ? 1 : nabla_array_dim(shorter, i - extra)))
