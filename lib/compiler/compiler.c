@@ -359,14 +359,9 @@ static nabla_status read_program(const nabla_compiler *compiler,
   NABLA_TRY(nabla_file_open(compiler->environment.os,
                             compiler->environment.allocator, path, &file,
                             diag));
-  uint64_t size = nabla_file_size(file);
   nabla_buffer_init(out, NULL, "a program", PROGRAM_LIMIT);
-  nabla_status status;
-  if (size >= PROGRAM_LIMIT)
-    status = nabla_fail(diag, NABLA_TOO_LARGE, "the program is too large");
-  else
-    status = nabla_buffer_append(out, NULL, (size_t)size + 1, diag);
-  if (!status) status = nabla_file_read(file, 0, out->data, (size_t)size, diag);
+  nabla_status status = nabla_file_read_all(file, PROGRAM_LIMIT - 1, out, diag);
+  if (!status) status = nabla_buffer_append(out, NULL, 1, diag); /* a NUL */
   nabla_file_close(file);
   if (status) nabla_diag_set_file(diag, path);
   if (status) nabla_buffer_deinit(out);

@@ -15,21 +15,16 @@ static nabla_status describe_file(const char *path, nabla_text *out,
                                   nabla_diag *diag) {
   nabla_file *file;
   NABLA_TRY(nabla_file_open(NULL, NULL, path, &file, diag));
-  uint64_t size = nabla_file_size(file);
-  nabla_status status = NABLA_OK;
-  char *text = NULL;
-  if (size > NABLA_RULE_FILE_LIMIT)
-    status = nabla_fail(diag, NABLA_TOO_LARGE, "has more than %zu bytes",
-                        NABLA_RULE_FILE_LIMIT);
-  else if (!(text = malloc((size_t)size + 1)))
-    status = nabla_fail(diag, NABLA_NO_MEMORY, "no memory for rules");
-  if (!status) status = nabla_file_read(file, 0, text, (size_t)size, diag);
+  nabla_buffer text;
+  nabla_buffer_init(&text, NULL, "rules", NABLA_RULE_FILE_LIMIT);
+  nabla_status status =
+      nabla_file_read_all(file, NABLA_RULE_FILE_LIMIT, &text, diag);
   nabla_file_close(file);
   if (!status)
-    nabla_text_add(out, "file %llu %.*s\n", (unsigned long long)size, (int)size,
-                   text);
+    nabla_text_add(out, "file %zu %.*s\n", text.size, (int)text.size,
+                   text.data ? (const char *)text.data : "");
   if (status) nabla_diag_set_file(diag, path);
-  free(text);
+  nabla_buffer_deinit(&text);
   return status;
 }
 

@@ -320,13 +320,7 @@ nabla_status nabla_decoder_config_parse(const nabla_allocator *allocator,
 
 static nabla_status load(const nabla_file *file, nabla_buffer *text,
                          nabla_decoder_config *out, nabla_diag *diag) {
-  const uint64_t size = nabla_file_size(file);
-  if (size > NABLA_DECODER_MAX_CONFIG)
-    return nabla_fail(diag, NABLA_TOO_LARGE,
-                      "it has %llu bytes, at most %u are read",
-                      (unsigned long long)size, NABLA_DECODER_MAX_CONFIG);
-  NABLA_TRY(nabla_buffer_append(text, NULL, (size_t)size, diag));
-  NABLA_TRY(nabla_file_read(file, 0, text->data, (size_t)size, diag));
+  NABLA_TRY(nabla_file_read_all(file, NABLA_DECODER_MAX_CONFIG, text, diag));
   return nabla_decoder_config_parse(text->allocator, text->data, text->size,
                                     out, diag);
 }

@@ -168,14 +168,7 @@ nabla_status nabla_hf_config_read(const nabla_allocator *allocator,
 
 static nabla_status load(const nabla_file *file, nabla_buffer *text,
                          nabla_hf_config *out, nabla_diag *diag) {
-  const uint64_t size = nabla_file_size(file);
-  if (size > NABLA_HF_CONFIG_MAX)
-    return nabla_fail(diag, NABLA_TOO_LARGE,
-                      "it has %llu bytes, at most %u are read",
-                      (unsigned long long)size, NABLA_HF_CONFIG_MAX);
-  NABLA_TRY(nabla_buffer_append(text, NULL, (size_t)size, diag));
-  NABLA_TRY(nabla_file_read(file, 0, text->data, (size_t)size, diag));
-  NABLA_TRY(nabla_file_check_unchanged(file, diag));
+  NABLA_TRY(nabla_file_read_all(file, NABLA_HF_CONFIG_MAX, text, diag));
   return nabla_hf_config_read(text->allocator, text->data, text->size, out,
                               diag);
 }

@@ -56,19 +56,15 @@ nabla_status nabla_tokenizer_read(const nabla_allocator *allocator,
 static nabla_status load(const nabla_file *file, const kind *of,
                          const nabla_allocator *allocator,
                          nabla_tokenizer **out, nabla_diag *diag) {
-  const uint64_t size = nabla_file_size(file);
-  void *data;
-  if (size > NABLA_TOKENIZER_MAX_FILE)
-    return nabla_fail(diag, NABLA_TOO_LARGE,
-                      "it has %llu bytes; at most %u are read",
-                      (unsigned long long)size, NABLA_TOKENIZER_MAX_FILE);
-  NABLA_TRY(nabla_alloc_raw(allocator, (size_t)size, 1, &data, diag));
-  nabla_status status = nabla_file_read(file, 0, data, (size_t)size, diag);
-  if (!status) status = nabla_file_check_unchanged(file, diag);
+  nabla_buffer data;
+  nabla_buffer_init(&data, allocator, "a tokenizer's file",
+                    NABLA_TOKENIZER_MAX_FILE);
+  nabla_status status =
+      nabla_file_read_all(file, NABLA_TOKENIZER_MAX_FILE, &data, diag);
   if (!status)
-    status = nabla_tokenizer_read(allocator, of->calls, data, (size_t)size, out,
-                                  diag);
-  nabla_free(allocator, data, (size_t)size, 1);
+    status = nabla_tokenizer_read(allocator, of->calls, data.data, data.size,
+                                  out, diag);
+  nabla_buffer_deinit(&data);
   return status;
 }
 

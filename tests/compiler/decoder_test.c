@@ -306,17 +306,7 @@ ParameterizedTest(packing *p, decoder, packed) {
       .layout = NABLA_CHOOSE_NABLA,
       .only = only,
       .only_count = COUNT(only)};
-  const nabla_write_options where = {
-      .struct_size = sizeof where, .path = path, .force = 1};
-  nabla_checkpoint *checkpoint = model_open(dense);
-  nabla_plan *plan = NULL;
-  nabla_write_summary summary;
-  cr_assert_eq(nabla_plan_create(checkpoint, &options, NULL, &plan, &diag), 0,
-               "%s", diag.what);
-  cr_assert_eq(nabla_plan_write(plan, &where, NULL, &summary, &diag), 0, "%s",
-               diag.what);
-  nabla_plan_destroy(plan);
-  nabla_checkpoint_close(checkpoint);
+  model_quantize(dense, path, &options);
   open_program(path, NULL, "error");
   check_model(1e-4, 0);
 }

@@ -106,6 +106,20 @@ nabla_checkpoint *model_open(const char *path) {
   return checkpoint;
 }
 
+void model_quantize(const char *from, const char *to,
+                    const nabla_quantize_options *options) {
+  const nabla_write_options where = {
+      .struct_size = sizeof where, .path = to, .force = 1};
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_checkpoint *checkpoint = model_open(from);
+  nabla_plan *plan = NULL;
+  nabla_write_summary summary;
+  succeed(nabla_plan_create(checkpoint, options, NULL, &plan, &diag), &diag);
+  succeed(nabla_plan_write(plan, &where, NULL, &summary, &diag), &diag);
+  nabla_plan_destroy(plan);
+  nabla_checkpoint_close(checkpoint);
+}
+
 nabla_tensor model_tensor_of(const nabla_checkpoint *checkpoint,
                              const char *name) {
   const size_t index = nabla_checkpoint_find(checkpoint, name, strlen(name));

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "nabla/checkpoint.h"
+#include "nabla/quantize.h"
 
 /* One tensor. `data` NULL: a float tensor gets made-up weights, any other
  * dtype the bytes i % 251. */
@@ -24,6 +25,10 @@ void model_write(const char *path, const model_tensor *tensors, size_t count);
 
 /* `count` weights: normal(0, 1) times 0.05, the same for the same seed. */
 void model_fill(float *out, size_t count, uint64_t seed);
+
+/* Quantizes the checkpoint `from` to the file `to`; replaces what is there. */
+void model_quantize(const char *from, const char *to,
+                    const nabla_quantize_options *options);
 
 /* Opens a checkpoint that must be good. */
 nabla_checkpoint *model_open(const char *path);

@@ -163,6 +163,27 @@ Test(file, rewriting_while_open_is_noticed_at_equal_size) {
   nabla_file_close(file);
 }
 
+Test(file, all_of_it_is_read_up_to_a_limit) {
+  nabla_file *file = open_in(NULL);
+  nabla_buffer text;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  uint8_t expected[BYTES];
+  nabla_buffer_init(&text, NULL, "a text", 2 * BYTES);
+  cr_assert_eq(nabla_file_read(file, 0, expected, BYTES, NULL), NABLA_OK);
+  cr_expect_eq(nabla_file_read_all(file, BYTES - 1, &text, &diag),
+               NABLA_TOO_LARGE);
+  cr_assert_eq(nabla_buffer_append(&text, "x", 1, NULL), NABLA_OK);
+  cr_assert_eq(nabla_file_read_all(file, BYTES, &text, &diag), NABLA_OK);
+  cr_assert_eq(text.size, BYTES + 1u);
+  cr_expect(text.data[0] == 'x' && !memcmp(text.data + 1, expected, BYTES));
+  const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+  cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+  text.size = 0;
+  cr_expect_eq(nabla_file_read_all(file, BYTES, &text, &diag), NABLA_CORRUPT);
+  nabla_buffer_deinit(&text);
+  nabla_file_close(file);
+}
+
 static nabla_status use(const nabla_os *os, const nabla_allocator *allocator,
                         nabla_diag *diag) {
   nabla_file *file;

@@ -302,17 +302,7 @@ static void quantize_model(const char *from, const char *to) {
       .settings = {.block = 64, .has_scale = 1, .scale = NABLA_SCALE_DYNAMIC8},
       .only = only,
       .only_count = 1};
-  const nabla_write_options where = {
-      .struct_size = sizeof where, .path = to, .force = 1};
-  nabla_checkpoint *checkpoint = model_open(from);
-  nabla_plan *plan = NULL;
-  nabla_write_summary summary;
-  cr_assert_eq(nabla_plan_create(checkpoint, &options, NULL, &plan, &diag), 0,
-               "%s", diag.what);
-  cr_assert_eq(nabla_plan_write(plan, &where, NULL, &summary, &diag), 0, "%s",
-               diag.what);
-  nabla_plan_destroy(plan);
-  nabla_checkpoint_close(checkpoint);
+  model_quantize(from, to, &options);
 }
 
 /* Unit vectors give columns of the weight: those of the dense one, nearly. */

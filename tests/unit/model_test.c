@@ -120,17 +120,7 @@ static void write_packed(const packing *how, const char *path) {
       .layout = how->layout,
       .only = only,
       .only_count = 1};
-  const nabla_write_options where = {
-      .struct_size = sizeof where, .path = path, .force = 1};
-  nabla_checkpoint *checkpoint = model_open(dense_path);
-  nabla_plan *plan = NULL;
-  nabla_write_summary summary;
-  cr_assert_eq(nabla_plan_create(checkpoint, &options, NULL, &plan, &diag), 0,
-               "%s", diag.what);
-  cr_assert_eq(nabla_plan_write(plan, &where, NULL, &summary, &diag), 0, "%s",
-               diag.what);
-  nabla_plan_destroy(plan);
-  nabla_checkpoint_close(checkpoint);
+  model_quantize(dense_path, path, &options);
 }
 
 static struct criterion_test_params every_packing(void) {

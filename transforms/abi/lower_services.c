@@ -344,7 +344,7 @@ MlirLogicalResult nabla_run_lower_services(MlirOperation module,
   if (!l.failed) add_helpers(&l);
   mlirSymbolTableDestroy(l.symbols);
   l.symbols = mlirSymbolTableCreate(module);
-    nabla_services_each_function(&l, drop_empty_list);
+  nabla_services_each_function(&l, drop_empty_list);
   nabla_services_each_function(&l, add_services);
   nabla_services_each_function(&l, lower_calls);
   if (!l.failed) nabla_services_check_failures(&l);

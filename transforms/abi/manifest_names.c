@@ -109,18 +109,8 @@ static int compare(const void *a, const void *b) {
 }
 
 static bool is_text(MlirOperation function, intptr_t index) {
-  MlirAttribute name = written(function, index);
-  if (mlirAttributeIsNull(name)) return true;
-  if (mlirAttributeIsAString(name) && mlirStringAttrGetValue(name).length > 0)
-    return true;
-  nabla_text text = {0};
-  nabla_text_add_attribute(&text, name);
-  nabla_error_at(function,
-                 "has %.100s as nabla.name of argument #%d: it is a string "
-                 "that is not empty, as in {nabla.name = \"x\"}",
-                 text.data ? text.data : "", (int)index);
-  nabla_text_deinit(&text);
-  return false;
+  return nabla_name_check(function, written(function, index), "nabla.name",
+                          "argument", index, "x");
 }
 
 /* Reports the first name that two of them have. */

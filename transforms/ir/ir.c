@@ -339,3 +339,20 @@ bool nabla_template_replace(MlirOperation op, intptr_t count,
   mlirModuleDestroy(parsed);
   return true;
 }
+
+bool nabla_name_check(MlirOperation function, MlirAttribute name,
+                      const char *key, const char *noun, intptr_t index,
+                      const char *example) {
+  if (mlirAttributeIsNull(name)) return true;
+  if (mlirAttributeIsAString(name) && mlirStringAttrGetValue(name).length > 0)
+    return true;
+  nabla_text text = {0};
+  nabla_text_add_attribute(&text, name);
+  nabla_error_at(function,
+                 "has %.100s as %s of %s #%d: it is a string that is not "
+                 "empty, as in {%s = \"%s\"}",
+                 text.data ? text.data : "", key, noun, (int)index, key,
+                 example);
+  nabla_text_deinit(&text);
+  return false;
+}

@@ -104,4 +104,10 @@ bool nabla_module_add(MlirOperation at, const nabla_text *text);
 bool nabla_template_replace(MlirOperation op, intptr_t count,
                             const MlirValue *operands, const nabla_text *text);
 
+/* Whether `name`, the attribute `key` of argument or result `index` of a
+ * function, is null or a string that is not empty; reported with an example. */
+bool nabla_name_check(MlirOperation function, MlirAttribute name,
+                      const char *key, const char *noun, intptr_t index,
+                      const char *example);
+
 #endif

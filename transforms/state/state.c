@@ -119,19 +119,9 @@ static const char *noun(const char *list) {
 
 static bool check_text(MlirOperation function, const char *list,
                        intptr_t index) {
-  MlirAttribute name =
-      nabla_state_attribute(function, list, index, NABLA_STATE);
-  if (mlirAttributeIsNull(name)) return true;
-  if (mlirAttributeIsAString(name) && mlirStringAttrGetValue(name).length > 0)
-    return true;
-  nabla_text text = {0};
-  nabla_text_add_attribute(&text, name);
-  nabla_error_at(function,
-                 "has %.100s as nabla.state of %s #%d: it is a string that is "
-                 "not empty, as in {nabla.state = \"cache\"}",
-                 text.data ? text.data : "", noun(list), (int)index);
-  nabla_text_deinit(&text);
-  return false;
+  return nabla_name_check(
+      function, nabla_state_attribute(function, list, index, NABLA_STATE),
+      NABLA_STATE, noun(list), index, "cache");
 }
 
 static bool check_type(MlirOperation function, const char *list, intptr_t index,

@@ -136,3 +136,17 @@ nabla_status nabla_file_check_unchanged(const nabla_file *file,
   nabla_diag_set_next(diag, "wait until nothing writes to it, then run again");
   return status;
 }
+
+nabla_status nabla_file_read_all(const nabla_file *file, size_t limit,
+                                 nabla_buffer *out, nabla_diag *diag) {
+  const uint64_t size = nabla_file_size(file);
+  const size_t before = out->size;
+  if (size > limit)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "it has %" PRIu64 " bytes, at most %zu are read", size,
+                      limit);
+  NABLA_TRY(nabla_buffer_append(out, NULL, (size_t)size, diag));
+  if (size)
+    NABLA_TRY(nabla_file_read(file, 0, out->data + before, (size_t)size, diag));
+  return nabla_file_check_unchanged(file, diag);
+}

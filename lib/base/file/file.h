@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/memory.h"
 #include "nabla/allocator.h"
 #include "nabla/os.h"
 #include "nabla/status.h"
@@ -40,6 +41,12 @@ NABLA_MUST_USE nabla_status nabla_file_read(const nabla_file *file, uint64_t at,
  */
 NABLA_MUST_USE nabla_status nabla_file_check_unchanged(const nabla_file *file,
                                                        nabla_diag *diag);
+
+/* Appends all bytes of a file to `out`. Returns NABLA_TOO_LARGE if it has more
+ * than `limit`, and what nabla_file_read and nabla_file_check_unchanged do. */
+NABLA_MUST_USE nabla_status nabla_file_read_all(const nabla_file *file,
+                                                size_t limit, nabla_buffer *out,
+                                                nabla_diag *diag);
 
 /* An output file under construction: "DIR/.NAME.nabla-PID-N" beside its final
  * name, locked (nabla_os.lock) while it is being written. */
