@@ -297,7 +297,7 @@ def Nabla_ImplicitDepthOp : Nabla_InferOp<"implicit_depth"> {
 def Nabla_PackOp : Nabla_Op<"pack"> {
   let summary = "Combines components to an implicit array";
   let description = [{
-    The components are those that `unpack` returns, in the same order; for a
+    The components are the results of `unpack`, in the same order; for a
     view, those of the whole storage. Codes and zero points are tensors of i8
     and rank 1. Scales are of rank 1 too, in f32, f16 or bf16, or in i8 for mx
     encodings; packed scales are an implicit array of f32.

@@ -55,8 +55,8 @@ nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
 /* Packs the matrices of the model: NAME[:BLOCK][:f16][:search]. */
 nabla_status pack_weights(engine *e, const char *encoding, nabla_diag *diag);
 
-/* The next token by --temperature, --top-p and --seed; `order` has room for
- * all tokens. */
+/* The next token by --temperature, --top-p and --seed. `order` is an array of
+ * `count` elements, which is overwritten. */
 int64_t sample(const settings *s, const float *logits, uint64_t count,
                uint64_t *random, uint32_t *order);
 

@@ -143,8 +143,8 @@ typedef struct nabla_bind_summary {
  * @param options  NULL: defaults
  * @param out      set also when an argument does not fit; may be NULL
  * @return NABLA_OK
- *         NABLA_INVALID_ARGUMENT  arguments that do not fit: the message counts
- *                                 them and names as many as it has room for
+ *         NABLA_INVALID_ARGUMENT  arguments that do not fit: the message has
+ *                                 their number and the names of the first
  *         NABLA_UNSUPPORTED       a tensor packed in a way this build cannot
  *                                 decode
  *         NABLA_NO_MEMORY
