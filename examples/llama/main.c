@@ -175,23 +175,28 @@ static nabla_status open_tokenizer(const settings *s, const engine *e,
 }
 
 static nabla_status read_file(const char *path, char **out, nabla_diag *diag) {
+  enum { MOST = 1 << 26 };
   FILE *file = fopen(path, "rb");
-  size_t size = 0, got = 0;
   nabla_status status = NABLA_OK;
-  while (file && !status) {
-    char *bytes = realloc(*out, size + 65537);
-    if (!bytes)
-      status = nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-    else
-      *out = bytes;
-    if (status || !(got = fread(bytes + size, 1, 65536, file))) break;
-    size += got;
+  char *bytes = malloc(MOST + 1);
+  if (!file) {
+    status = nabla_fail(diag, NABLA_IO, "cannot be opened");
+  } else if (!bytes) {
+    status = nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
+  } else {
+    bytes[fread(bytes, 1, MOST, file)] = '\0';
+    if (ferror(file))
+      status = nabla_fail(diag, NABLA_IO, "cannot be read");
+    else if (!feof(file) && fgetc(file) != EOF)
+      status = nabla_fail(diag, NABLA_TOO_LARGE,
+                          "has more than %d bytes; give a part of it", MOST);
   }
-  if (!status && (!file || ferror(file)))
-    status = nabla_fail(diag, NABLA_IO, "cannot be read");
-  if (status) nabla_diag_set_file(diag, path);
-  if (!status) (*out)[size] = '\0';
   if (file) (void)fclose(file);
+  if (status) nabla_diag_set_file(diag, path);
+  if (status)
+    free(bytes);
+  else
+    *out = bytes;
   return status;
 }
 

@@ -58,7 +58,7 @@ static nabla_status encode(const nabla_weight_desc *to, int is_searched,
   const nabla_codec_options options = {.struct_size = sizeof options,
                                        .search = is_searched};
   const uint64_t count = to->shape[0] * to->shape[1];
-  if (to->layout.kind == NABLA_STORAGE_BLOCKS)
+  if (to->layout.ggml)
     return nabla_ggml_encode(to->layout.ggml, NABLA_DTYPE_F32, values,
                              count / to->layout.ggml->elements, blocks[0], NULL,
                              diag);

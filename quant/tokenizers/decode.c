@@ -136,21 +136,23 @@ static void put_piece(writer *w, const nabla_piece *piece) {
   put(w, bytes + piece->text_at + left, piece->text_length - left);
 }
 
-static nabla_status find_piece(const nabla_tokenizer *tokenizer, uint32_t id,
-                               unsigned flags, const nabla_piece **out,
-                               nabla_diag *diag) {
+/* NULL if there is none, or if flags are unknown: the diag says which. */
+static const nabla_piece *find_piece(const nabla_tokenizer *tokenizer,
+                                     uint32_t id, unsigned flags,
+                                     nabla_diag *diag) {
   const nabla_vocabulary *vocabulary = &tokenizer->vocabulary;
   const uint32_t size = nabla_vocabulary_size(vocabulary);
   const nabla_piece *piece =
       id < size ? nabla_vocabulary_at(vocabulary, id) : NULL;
-  if (flags & ~NABLA_DECODE_SKIP_SPECIAL)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+  if (flags & ~NABLA_DECODE_SKIP_SPECIAL) {
+    (void)!nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "flags %#x; NABLA_DECODE_ lists them", flags);
-  if (!piece || piece->kind == NABLA_PIECE_ABSENT)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "no piece has the id %u; the ids end at %u", id, size);
-  *out = piece;
-  return NABLA_OK;
+    return NULL;
+  }
+  if (piece && piece->kind != NABLA_PIECE_ABSENT) return piece;
+  (void)!nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "no piece has the id %u; the ids end at %u", id, size);
+  return NULL;
 }
 
 size_t nabla_tokenizer_stream_capacity(const nabla_tokenizer *tokenizer) {
@@ -177,10 +179,10 @@ nabla_status nabla_tokenizer_stream_next(const nabla_tokenizer *tokenizer,
   NABLA_REQUIRE(stream, diag);
   NABLA_REQUIRE(out, diag);
   NABLA_REQUIRE(out_size, diag);
-  const nabla_piece *piece = NULL;
   writer w = {tokenizer, stream, out, 0};
   NABLA_TRY(check_capacity(tokenizer, capacity, diag));
-  NABLA_TRY(find_piece(tokenizer, id, flags, &piece, diag));
+  const nabla_piece *piece = find_piece(tokenizer, id, flags, diag);
+  if (!piece) return NABLA_INVALID_ARGUMENT;
   if (!(flags & NABLA_DECODE_SKIP_SPECIAL) || !piece->is_special)
     put_piece(&w, piece);
   *out_size = w.size;
@@ -245,9 +247,9 @@ static nabla_status end_run(whole *all) {
 
 static nabla_status decode_one(whole *all, uint32_t id, unsigned flags) {
   const nabla_tokenizer *tokenizer = all->tokenizer;
-  const nabla_piece *piece = NULL;
   writer w;
-  NABLA_TRY(find_piece(tokenizer, id, flags, &piece, all->diag));
+  const nabla_piece *piece = find_piece(tokenizer, id, flags, all->diag);
+  if (!piece) return NABLA_INVALID_ARGUMENT;
   if (flags & NABLA_DECODE_SKIP_SPECIAL && piece->is_special) return NABLA_OK;
   if (tokenizer->decode.whole_runs && piece->kind == NABLA_PIECE_BYTE) {
     all->stream.has_begun = 1;

@@ -135,7 +135,7 @@ static void place_in_time(nabla_layout_part **order, size_t count,
   qsort(order, count, sizeof *order, sooner_first);
   qsort(ending, count, sizeof *ending, ends_sooner);
   for (size_t i = 0; i < count; i++) {
-    for (; ending[ended]->last < order[i]->first; ended++)
+    for (; ended < i && ending[ended]->last < order[i]->first; ended++)
       add_gap(&g, ending[ended]->offset, ending[ended]->bytes);
     place_in_gap(&g, order[i]);
   }
@@ -152,7 +152,7 @@ static uint64_t peak_of(nabla_layout_part **order, size_t count,
   qsort(order, count, sizeof *order, sooner_first);
   qsort(ending, count, sizeof *ending, ends_sooner);
   for (size_t i = 0; i < count; i++) {
-    for (; ending[ended]->last < order[i]->first; ended++)
+    for (; ended < i && ending[ended]->last < order[i]->first; ended++)
       now -= ending[ended]->bytes;
     now += order[i]->bytes;
     if (now > peak) peak = now;
