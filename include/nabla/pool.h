@@ -17,7 +17,8 @@ extern "C" {
 typedef struct nabla_pool nabla_pool;
 
 /* One worker's share of a region. Called once per worker, with `worker` from 0
- * to `workers` - 1; worker 0 is the thread that called nabla_pool_run. */
+ * to `workers` - 1; worker 0 is the thread that called nabla_pool_run, which
+ * may be called for others too. Shares must not wait for each other. */
 typedef void (*nabla_pool_task)(void *context, uint32_t worker,
                                 uint32_t workers);
 
@@ -71,9 +72,11 @@ NABLA_API void nabla_pool_destroy(nabla_pool *pool);
 /* Returns the number of workers, the caller included; of NULL 1. */
 NABLA_API uint32_t nabla_pool_size(const nabla_pool *pool);
 
-/* Runs `task` on every worker and returns when all have. One region at a time
- * per pool: a second thread that calls waits. A NULL pool runs the
- * task once, as worker 0 of 1. Not to be called from inside a task. */
+/* Runs `task` once for every worker and returns when all have ended. The caller
+ * also does the shares of workers that have not begun when its own is done, so
+ * that it does not wait for threads that other processes keep from running. One
+ * region at a time per pool: a second thread that calls waits. A NULL pool runs
+ * the task once, as worker 0 of 1. Not to be called from inside a task. */
 NABLA_API void nabla_pool_run(nabla_pool *pool, nabla_pool_task task,
                               void *context);
 

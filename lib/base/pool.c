@@ -1,7 +1,10 @@
 /* The pool of worker threads. A region is one call of nabla_pool_run. It starts
  * when the caller increments `generation`, for which workers wait: first
  * spinning, because waking a thread costs more than a short region, then asleep
- * on a futex. The caller waits in the same way for the end of the region. */
+ * on a futex. A worker claims its share before it begins. The caller does share
+ * 0, then each share that nobody has claimed, and waits for the others in the
+ * same way as workers do. So it never waits for a thread that other processes
+ * keep from running, unless that thread has begun its share. */
 #include "nabla/pool.h"
 
 #include <linux/futex.h>
@@ -30,15 +33,24 @@
  * follow each other closely, the system call would be a delay. */
 #define ALONE_NS 20000
 
-typedef struct worker {
-  nabla_pool *pool;
-  pthread_t thread;
-  uint32_t number;
-} worker;
+/* A yield that took longer shows that other processes want this CPU. The caller
+ * then makes none for the next CROWDED_WAITS occasions: each costs it a time
+ * slice of theirs. */
+#define CROWDED_NS    500000
+#define CROWDED_WAITS 256
 
 /* The size of a cache line. Words that different threads write are on separate
  * ones. */
 #define LINE 64
+
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): on purpose */
+typedef struct worker {
+  /* The region whose share of this worker was claimed last. */
+  _Alignas(LINE) _Atomic uint32_t claimed;
+  uint32_t number;
+  nabla_pool *pool;
+  pthread_t thread;
+} worker;
 
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): on purpose */
 struct nabla_pool {
@@ -48,17 +60,18 @@ struct nabla_pool {
   uint32_t started;               /* threads that run: size - 1       */
   nabla_pool_callbacks callbacks; /* run NULL: threads of its own */
   uint64_t spin_ns;
+  uint32_t crowded;            /* occasions left, see CROWDED_WAITS */
   pthread_mutex_t turn;        /* held while a region runs         */
   uint32_t forks;              /* `forks` when the pool was made   */
   _Atomic uint64_t taken_over; /* state of take_over, in a child */
   /* The word that workers wait for and the description of the region: in one
    * cache line, so that a worker fetches only one. */
   _Alignas(LINE) _Atomic uint32_t generation; /* futex of the workers */
-  int caller_cpu;       /* where the region was announced   */
-  nabla_pool_task task; /* NULL: stop                       */
+  _Atomic int caller_cpu; /* where the region was announced   */
+  nabla_pool_task task;   /* NULL: stop                       */
   void *context;
   _Alignas(LINE) _Atomic uint32_t asleep; /* workers on that futex */
-  /* workers not done; futex of the caller */
+  /* shares not done; futex of the caller */
   _Alignas(LINE) _Atomic uint32_t pending;
   _Atomic uint32_t caller_asleep; /* 1: wake it at the end */
   _Alignas(LINE) worker workers[NABLA_POOL_MAX_THREADS];
@@ -105,12 +118,26 @@ static void sleep_on(_Atomic uint32_t *word, uint32_t old) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
-/* Wakes up to `threads` sleepers, and yields. Linux may put a woken thread on
- * the CPU of the thread that woke it, where it would wait milliseconds for the
- * load balancer. After the yield it runs at once, and step_aside moves it. */
 static void wake(_Atomic uint32_t *word, int threads) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+}
+
+/* Whether the caller should not yield now. */
+static int is_crowded(nabla_pool *pool) {
+  if (!pool->crowded) return 0;
+  pool->crowded--;
+  return 1;
+}
+
+/* Wakes the workers, and yields. Linux may put a woken thread on the CPU of the
+ * thread that woke it, where it would wait milliseconds for the load balancer.
+ * After the yield it runs at once, and step_aside moves it. */
+static void wake_workers(nabla_pool *pool) {
+  wake(&pool->generation, NABLA_POOL_MAX_THREADS);
+  if (is_crowded(pool)) return;
+  const uint64_t start = now_ns();
   sched_yield();
+  if (now_ns() - start > CROWDED_NS) pool->crowded = CROWDED_WAITS;
 }
 
 /* Moves this thread off the CPU of the caller, if it is on that: excludes the
@@ -147,25 +174,49 @@ static void announce(nabla_pool *pool, nabla_pool_task task, void *context) {
   atomic_store_explicit(&pool->pending, pool->started, memory_order_relaxed);
   pool->task = task;
   pool->context = context;
-  pool->caller_cpu = cpu;
+  atomic_store_explicit(&pool->caller_cpu, cpu, memory_order_relaxed);
   atomic_fetch_add(&pool->generation, 1);
-  if (atomic_load(&pool->asleep) > 0)
-    wake(&pool->generation, NABLA_POOL_MAX_THREADS);
+  if (atomic_load(&pool->asleep) > 0) wake_workers(pool);
 }
 
 static void report_done(nabla_pool *pool) {
   if (atomic_fetch_sub(&pool->pending, 1) == 1 &&
-      atomic_load(&pool->caller_asleep))
+      atomic_load(&pool->caller_asleep)) {
     wake(&pool->pending, 1);
+    sched_yield(); /* see wake_workers */
+  }
+}
+
+/* Claims the share of a worker in region `generation`, for the thread that
+ * calls. All shares of the region before it were claimed. */
+static int claim(worker *of, uint32_t generation) {
+  uint32_t before = generation - 1;
+  return atomic_compare_exchange_strong(&of->claimed, &before, generation);
+}
+
+/* Does the shares of workers that have not begun. The last worker is likeliest
+ * to be late: it was started last. */
+static void do_unclaimed(nabla_pool *pool) {
+  const uint32_t generation = atomic_load(&pool->generation);
+  for (uint32_t i = pool->started; i-- > 0;) {
+    worker *of = &pool->workers[i];
+    if (!claim(of, generation)) continue;
+    pool->task(pool->context, of->number, pool->size);
+    atomic_fetch_sub(&pool->pending, 1);
+  }
 }
 
 static void await_all(nabla_pool *pool) {
   uint32_t left = atomic_load(&pool->pending);
-  uint64_t start = left && pool->spin_ns ? now_ns() : 0;
-  while (left && pool->spin_ns && now_ns() - start < pool->spin_ns) {
-    spin(&pool->pending, left, pool->spin_ns);
+  const uint64_t most =
+      left && pool->spin_ns && is_crowded(pool) ? ALONE_NS : pool->spin_ns;
+  uint64_t start = left && most ? now_ns() : 0;
+  while (left && most && now_ns() - start < most) {
+    spin(&pool->pending, left, most);
     left = atomic_load(&pool->pending);
   }
+  if (left && most == pool->spin_ns && most && now_ns() - start > CROWDED_NS)
+    pool->crowded = CROWDED_WAITS;
   if (!left) return;
   atomic_store(&pool->caller_asleep, 1);
   while ((left = atomic_load(&pool->pending)) != 0)
@@ -176,12 +227,15 @@ static void await_all(nabla_pool *pool) {
 /* ---- threads ------------------------------------------------------------ */
 
 static void *work(void *argument) {
-  const worker *self = argument;
+  worker *self = argument;
   nabla_pool *pool = self->pool;
-  for (uint32_t seen = 0;; seen++) {
+  for (uint32_t seen = 0;;) {
     await_generation(pool, seen);
+    seen = atomic_load(&pool->generation);
+    if (pool->spin_ns)
+      step_aside(atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed));
+    if (!claim(self, seen)) continue;
     if (!pool->task) return NULL;
-    if (pool->spin_ns) step_aside(pool->caller_cpu);
     pool->task(pool->context, self->number, pool->size);
     report_done(pool);
   }
@@ -383,6 +437,7 @@ void nabla_pool_run(nabla_pool *pool, nabla_pool_task task, void *context) {
   } else {
     announce(pool, task, context);
     task(context, 0, pool->size);
+    do_unclaimed(pool);
     await_all(pool);
   }
   pthread_mutex_unlock(&pool->turn);

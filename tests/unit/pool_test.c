@@ -1,4 +1,4 @@
-/* nabla/pool.h: every worker runs once per region, whatever happened before,
+/* nabla/pool.h: every share runs once per region, whatever happened before,
  * and splits depend on nothing but their arguments. */
 #include "nabla/pool.h"
 
@@ -65,7 +65,7 @@ static void expect_runs(const tally *all, uint32_t workers, uint64_t runs) {
 
 static const uint32_t sizes[] = {1, 2, 3, 7, 64, NABLA_POOL_MAX_THREADS};
 
-Test(pool, every_worker_runs_once_and_worker_0_is_the_caller) {
+Test(pool, every_share_runs_once_and_share_0_on_the_caller) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     static tally all;
     memset(&all, 0, sizeof all);
@@ -74,11 +74,43 @@ Test(pool, every_worker_runs_once_and_worker_0_is_the_caller) {
     nabla_pool_run(pool, count, &all);
     expect_runs(&all, sizes[i], 1);
     cr_expect(pthread_equal(all.threads[0], pthread_self()));
-    for (uint32_t a = 0; a < sizes[i]; a++)
-      for (uint32_t b = 0; b < a; b++)
-        cr_expect_not(pthread_equal(all.threads[a], all.threads[b]));
     nabla_pool_destroy(pool);
   }
+}
+
+/* Share 0 lasts until worker 1 has begun its own. */
+static void wait_for_1(void *context, uint32_t worker, uint32_t workers) {
+  atomic_int *has_begun = context;
+  (void)workers;
+  if (worker == 1) atomic_store(has_begun, 1);
+  while (worker == 0 && !atomic_load(has_begun)) sched_yield();
+}
+
+Test(pool, workers_begin_while_the_caller_is_in_its_share) {
+  nabla_pool *pool = make(2);
+  for (int i = 0; i < 200; i++) {
+    atomic_int has_begun = 0;
+    if (i % 2) usleep(300); /* so that the worker sleeps */
+    nabla_pool_run(pool, wait_for_1, &has_begun);
+    cr_expect_eq(atomic_load(&has_begun), 1);
+  }
+  nabla_pool_destroy(pool);
+}
+
+/* Regions are so short that the worker is late for some. */
+Test(pool, the_caller_does_shares_that_nobody_has_begun) {
+  nabla_pool *pool = make(7);
+  static tally all;
+  uint64_t taken = 0;
+  for (uint64_t i = 0; i < 2000; i++) {
+    memset(&all, 0, sizeof all);
+    nabla_pool_run(pool, count, &all);
+    expect_runs(&all, 7, 1);
+    for (int j = 1; j < 7; j++)
+      taken += pthread_equal(all.threads[j], pthread_self()) != 0;
+  }
+  cr_expect_gt(taken, 0u);
+  nabla_pool_destroy(pool);
 }
 
 Test(pool, many_regions_back_to_back) {
@@ -326,27 +358,32 @@ Test(pool, destroy_ends_its_threads) {
   cr_expect_eq(settled_threads(before), before);
 }
 
+typedef struct own_masks {
+  sigset_t of[2];
+  atomic_int has_begun;
+} own_masks;
+
 static void read_mask(void *context, uint32_t worker, uint32_t workers) {
-  (void)workers;
-  sigset_t *masks = context;
-  pthread_sigmask(SIG_SETMASK, NULL, &masks[worker]);
+  own_masks *masks = context;
+  pthread_sigmask(SIG_SETMASK, NULL, &masks->of[worker]);
+  wait_for_1(&masks->has_begun, worker, workers);
 }
 
 Test(pool, only_the_caller_gets_signals) {
-  sigset_t masks[3], before, after;
+  sigset_t before, after;
+  own_masks masks = {.has_begun = 0};
   pthread_sigmask(SIG_SETMASK, NULL, &before);
-  nabla_pool *pool = make(3);
+  nabla_pool *pool = make(2);
   pthread_sigmask(SIG_SETMASK, NULL, &after);
   cr_expect_eq(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
-  nabla_pool_run(pool, read_mask, masks);
+  nabla_pool_run(pool, read_mask, &masks);
   nabla_pool_destroy(pool);
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGXFSZ};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    cr_expect_not(sigismember(&masks[0], numbers[i]));
-    cr_expect(sigismember(&masks[1], numbers[i]));
-    cr_expect(sigismember(&masks[2], numbers[i]));
+    cr_expect_not(sigismember(&masks.of[0], numbers[i]));
+    cr_expect(sigismember(&masks.of[1], numbers[i]));
   }
-  cr_expect_not(sigismember(&masks[1], SIGSEGV), "a crash must show");
+  cr_expect_not(sigismember(&masks.of[1], SIGSEGV), "a crash must show");
 }
 
 /* ---- fork --------------------------------------------------------------- */
