@@ -12,6 +12,7 @@
 #include "lib/base/require.h"
 #include "lib/runtime/program/components.h"
 #include "lib/runtime/program/type_to_text.h"
+#include "lib/runtime/session/run_spans.h"
 #include "lib/runtime/session/strided.h"
 
 /* An array as an argument or result of compiled code (nabla/services.h). */
@@ -37,6 +38,7 @@ typedef struct frame {
   void **staged;               /* per result: block to give or copy       */
   nabla_result_block *blocks;  /* per result: where it may be computed    */
   void *const *states;         /* of the session, by port; NULL: none     */
+  nabla_run_spans read, given; /* the inputs', and the outputs' memory    */
   int64_t *free;               /* room for the next descriptor            */
   nabla_diag *diag;
 } frame;
@@ -85,6 +87,8 @@ static size_t frame_words(const nabla_signature *function,
     words += count * (1 + words_of(port->component_count ? 1 : port->rank));
     *out_arguments += count;
   }
+  words += (function->argument_count + function->result_count) *
+           (sizeof(nabla_run_span) / WORD);
   for (size_t i = 0; i < function->result_count; i++)
     words += 2 + sizeof(nabla_result_block) / WORD +
              words_of(function->results[i].rank);
@@ -271,41 +275,38 @@ static nabla_status fail_output(const frame *f, size_t number,
                     given.text);
 }
 
-/* Whether two arrays of `bytes` each share memory. */
-static int overlap(const void *a, uint64_t a_bytes, const void *b,
-                   uint64_t b_bytes) {
-  return (uintptr_t)a - (uintptr_t)b < b_bytes ||
-         (uintptr_t)b - (uintptr_t)a < a_bytes;
-}
-
-/* Whether the output is apart from all that the run reads, and from other
- * outputs. Bound weights are, as the caller has promised. */
-static int is_apart(const frame *f, size_t number, uint64_t bytes) {
-  const nabla_dense *output = &f->outputs[number];
-  uint64_t other = 0;
+/* Sorts the memory of inputs and of outputs by address. Bound weights are apart
+ * from outputs, as the caller has promised. */
+static void sort_spans(frame *f) {
+  uint64_t bytes = 0;
   for (size_t i = 0; i < f->input_count; i++)
     if (count_bytes(f->inputs[i].dtype, f->inputs[i].rank, f->inputs[i].shape,
-                    &other) &&
-        overlap(output->data, bytes, f->inputs[i].data, other))
-      return 0;
-  for (size_t i = 0; i < f->function->result_count; i++)
-    if (i != number && f->outputs[i].data &&
-        (!count_bytes(f->outputs[i].dtype, f->outputs[i].rank,
-                      f->outputs[i].shape, &other) ||
-         overlap(output->data, bytes, f->outputs[i].data, other)))
-      return 0;
-  return 1;
+                    &bytes))
+      nabla_run_spans_add(&f->read, f->inputs[i].data, bytes, i);
+  for (size_t i = 0; i < f->function->result_count; i++) {
+    const nabla_dense *output = &f->outputs[i];
+    if (!output->data) continue;
+    if (!count_bytes(output->dtype, output->rank, output->shape, &bytes))
+      bytes = INT64_MAX; /* overlaps all behind it, and is refused later */
+    nabla_run_spans_add(&f->given, output->data, bytes, i);
+  }
+  nabla_run_spans_sort(&f->read);
+  nabla_run_spans_sort(&f->given);
 }
 
-/* The caller's arrays in which results may be computed. Others are copied to
+/* The caller's arrays in which results may be computed: those that are apart
+ * from all that the run reads, and from other outputs. Others are copied to
  * when all has been computed. */
-static void add_result_block(frame *f, size_t number) {
-  const nabla_dense *output = &f->outputs[number];
-  uint64_t bytes = 0;
-  if (output->data && (uintptr_t)output->data % NABLA_SERVICES_ALIGNMENT == 0 &&
-      count_bytes(output->dtype, output->rank, output->shape, &bytes) &&
-      is_apart(f, number, bytes))
-    f->blocks[number] = (nabla_result_block){output->data, bytes};
+static void add_result_blocks(frame *f) {
+  for (size_t i = 0; i < f->given.count; i++) {
+    const nabla_run_span *span = &f->given.at[i];
+    void *data = f->outputs[span->number].data;
+    const uint64_t bytes = span->end - span->begin;
+    if (span->begin % NABLA_SERVICES_ALIGNMENT == 0 && bytes < INT64_MAX &&
+        !nabla_run_spans_overlap_other(&f->given, i) &&
+        !nabla_run_spans_overlap(&f->read, data, bytes))
+      f->blocks[span->number] = (nabla_result_block){data, bytes};
+  }
 }
 
 /* Checks the caller's result arrays as far as their types are known before the
@@ -317,7 +318,12 @@ static nabla_status add_results(frame *f) {
       return fail_output(f, i, nabla_describe_port(port));
     f->results[i] = add_descriptor(f, port->rank);
   }
-  for (size_t i = 0; i < f->function->result_count; i++) add_result_block(f, i);
+  int is_given = 0;
+  for (size_t i = 0; i < f->function->result_count; i++)
+    is_given |= f->outputs[i].data != NULL;
+  if (!is_given) return NABLA_OK;
+  sort_spans(f);
+  add_result_blocks(f);
   return NABLA_OK;
 }
 
@@ -349,15 +355,7 @@ static int can_hand_over(const frame *f, const nabla_run_context *context,
 /* Whether a result lies in the memory of an input. An output may be in the same
  * memory, so such a result is copied before outputs are written. */
 static int lies_in_input(const frame *f, const void *data) {
-  const uintptr_t at = (uintptr_t)data;
-  for (size_t i = 0; i < f->input_count; i++) {
-    const nabla_dense *input = &f->inputs[i];
-    uint64_t bytes = 0;
-    if (count_bytes(input->dtype, input->rank, input->shape, &bytes) &&
-        at - (uintptr_t)input->data < bytes)
-      return 1;
-  }
-  return 0;
+  return nabla_run_spans_overlap(&f->read, data, 1);
 }
 
 /* Does every step for a result that can fail, before outputs are written. */
@@ -462,7 +460,9 @@ nabla_status nabla_run_function(const nabla_executable *executable,
   f.results = f.arguments + arguments;
   f.staged = f.results + output_count;
   f.blocks = (nabla_result_block *)(void *)(f.staged + output_count);
-  f.free = (int64_t *)(void *)(f.blocks + output_count);
+  f.read.at = (nabla_run_span *)(void *)(f.blocks + output_count);
+  f.given.at = f.read.at + input_count;
+  f.free = (int64_t *)(void *)(f.given.at + output_count);
   NABLA_TRY(add_arguments(&f, executable));
   NABLA_TRY(add_results(&f));
   *room->began = 1;
