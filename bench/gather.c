@@ -34,7 +34,8 @@ static void *fill(size_t size, int byte) {
 
 static nabla_fused_spec spec_of(const char *name, size_t *code_bytes) {
   nabla_fused_spec spec = {
-      .format = {.encoding = nabla_encoding_find(name), .block = 64},
+      .w = {.kind = NABLA_STORAGE_PLANES,
+            .format = {.encoding = nabla_encoding_find(name), .block = 64}},
       .storage_elements = (uint64_t)TABLE * WIDTH,
       .m_min = 1,
       .m_max = 1,
@@ -42,22 +43,24 @@ static nabla_fused_spec spec_of(const char *name, size_t *code_bytes) {
       .k = WIDTH,
       .stride_n = WIDTH,
       .stride_k = 1};
-  const nabla_encoding *encoding = spec.format.encoding;
+  const nabla_encoding *encoding = spec.w.format.encoding;
   uint64_t bytes = 0;
   if (encoding && encoding->is_mx)
-    spec.format =
+    spec.w.format =
         (nabla_format){encoding, .block = 32, .scale = NABLA_SCALE_E8M0};
   if (!encoding) {
-    spec.ggml = nabla_ggml_find(name);
-    spec.format.block = spec.ggml ? spec.ggml->elements : 0;
+    const nabla_ggml *ggml = nabla_ggml_find(name);
+    spec.w = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
+                             .format = {.block = ggml ? ggml->elements : 0},
+                             .ggml = ggml};
   }
-  if (!encoding && !spec.ggml) {
+  if (!encoding && !spec.w.ggml) {
     (void)fprintf(stderr, "gather: there is no encoding '%s'\n", name);
     exit(2);
   }
   if (encoding)
     bytes = spec.storage_elements * encoding->bits / 8;
-  else if (nabla_ggml_size(spec.ggml, spec.storage_elements, &bytes, NULL))
+  else if (nabla_ggml_size(spec.w.ggml, spec.storage_elements, &bytes, NULL))
     exit(1);
   *code_bytes = (size_t)bytes;
   return spec;

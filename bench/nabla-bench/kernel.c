@@ -56,10 +56,8 @@ static const jit_level *find_level(const char *isa) {
 static void fill_spec(bench_kernel *self) {
   const bench_problem *p = &self->problem;
   self->spec = (nabla_fused_spec){
-      .format = self->made.format,
-      .dense = self->made.dense,
-      .ggml = self->made.ggml,
-      .nested_block = self->made.nested_block,
+      .w = self->made.layout,
+      .w_stored = self->made.dense,
       .storage_elements = p->n * p->k,
       .m_min = p->m,
       .m_max = p->m,

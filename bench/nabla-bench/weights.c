@@ -44,20 +44,23 @@ static int find_dense(const char *name, nabla_dtype *out) {
 
 static nabla_status choose_format(const bench_problem *p, bench_made *out,
                                   nabla_diag *diag) {
-  nabla_format *f = &out->format;
+  nabla_format *f = &out->layout.format;
   if (find_dense(p->encoding, &out->dense)) {
     snprintf(out->name, sizeof out->name, "%s", p->encoding);
     return NABLA_OK;
   }
   const nabla_encoding *encoding = nabla_encoding_find(p->encoding);
-  out->ggml = encoding ? NULL : nabla_ggml_find(p->encoding);
-  if (out->ggml) {
-    *f = (nabla_format){.block = out->ggml->elements};
+  const nabla_ggml *ggml = encoding ? NULL : nabla_ggml_find(p->encoding);
+  if (ggml) {
+    out->layout = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
+                                  .format = {.block = ggml->elements},
+                                  .ggml = ggml};
     snprintf(out->name, sizeof out->name, "%s", p->encoding);
     return NABLA_OK;
   }
   if (!encoding) return fail_encoding(p->encoding, diag);
   const int rows = p->block == BENCH_BLOCK_ROW;
+  out->layout.kind = NABLA_STORAGE_PLANES;
   *f = (nabla_format){.encoding = encoding,
                       .granularity = rows ? NABLA_PER_ROW : NABLA_PER_BLOCK,
                       .block = rows ? p->k : p->block};
@@ -68,7 +71,7 @@ static nabla_status choose_format(const bench_problem *p, bench_made *out,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "--scale: unknown '%s'",
                       p->scale);
   if (f->scale == NABLA_SCALE_DYNAMIC8)
-    out->nested_block = NABLA_DYNAMIC8_BLOCK;
+    out->layout.nested_block = NABLA_DYNAMIC8_BLOCK;
   char name[64];
   cli_format_text(f, name);
   snprintf(out->name, sizeof out->name, "%s", name);
@@ -90,19 +93,19 @@ static nabla_status choose_areas(const bench_problem *p, bench_made *out,
   nabla_packed_size size;
   out->codes = out->scales = out->zero_points = -1;
   out->nested_scales = out->nested_offset = out->nested_map = -1;
-  if (out->ggml) {
+  if (out->layout.ggml) {
     uint64_t bytes;
-    NABLA_TRY(nabla_ggml_size(out->ggml, elements, &bytes, diag));
+    NABLA_TRY(nabla_ggml_size(out->layout.ggml, elements, &bytes, diag));
     out->codes = add_area(w, bytes);
     return NABLA_OK;
   }
-  if (!out->format.encoding) {
+  if (!out->layout.format.encoding) {
     out->codes = add_area(w, elements * (nabla_dtype_bits(out->dense) / 8));
     return NABLA_OK;
   }
-  NABLA_TRY(nabla_format_size(&out->format, elements, &size, diag));
+  NABLA_TRY(nabla_format_size(&out->layout.format, elements, &size, diag));
   out->codes = add_area(w, size.code_bytes);
-  if (out->format.scale != NABLA_SCALE_DYNAMIC8) {
+  if (out->layout.format.scale != NABLA_SCALE_DYNAMIC8) {
     out->scales = add_area(w, size.scale_bytes);
     return NABLA_OK;
   }
@@ -120,7 +123,7 @@ static nabla_status choose_areas(const bench_problem *p, bench_made *out,
 /* Codes of 8-bit floats must not be NaN or infinite. */
 static void fill_codes(const bench_made *self, uint8_t *out, size_t bytes,
                        uint64_t seed) {
-  const nabla_encoding *e = self->format.encoding;
+  const nabla_encoding *e = self->layout.format.encoding;
   const uint64_t mask = e && e->bits == 8 && strcmp(e->name, "int8")
                             ? UINT64_C(0x7777777777777777)
                             : UINT64_MAX;
@@ -143,7 +146,7 @@ static void fill_floats(nabla_dtype dtype, void *out, size_t count,
 
 static void fill_scales(const bench_made *self, uint8_t *out, size_t bytes) {
   const float value = 0.01f;
-  const nabla_scale_type scale = self->format.scale;
+  const nabla_scale_type scale = self->layout.format.scale;
   if (scale == NABLA_SCALE_E8M0 || scale == NABLA_SCALE_DYNAMIC8) {
     memset(out, 120, bytes); /* 2^-7, or a code of the map */
     return;
@@ -157,9 +160,9 @@ static void fill_scales(const bench_made *self, uint8_t *out, size_t bytes) {
 /* Any codes, and factors and minima that are usual numbers. */
 static void fill_blocks(const bench_made *self, uint8_t *out, size_t bytes,
                         uint64_t seed) {
-  const nabla_ggml_layout *l = self->ggml->layout;
+  const nabla_ggml_layout *l = self->layout.ggml->layout;
   fill_codes(self, out, bytes, seed);
-  for (size_t at = 0; at < bytes; at += self->ggml->bytes) {
+  for (size_t at = 0; at < bytes; at += self->layout.ggml->bytes) {
     out[at + l->d + (l->is_e8m0 ? 0 : 1)] = l->is_e8m0 ? 120 : 0x24;
     if (l->min >= 0) out[at + (size_t)l->min + 1] = 0x24;
   }
@@ -171,9 +174,9 @@ static void fill_copy(bench_made *self, uint32_t copy) {
   for (uint32_t i = 0; i < w->area_count; i++)
     at[i] = w->areas[i].base + copy * w->areas[i].stride;
   const size_t codes = w->areas[self->codes].bytes;
-  if (self->ggml)
+  if (self->layout.ggml)
     fill_blocks(self, at[self->codes], codes, copy);
-  else if (!self->format.encoding)
+  else if (!self->layout.format.encoding)
     fill_floats(self->dense, at[self->codes],
                 codes / (nabla_dtype_bits(self->dense) / 8), copy);
   else
@@ -268,32 +271,33 @@ static float nested_scale(const bench_made *self, uint64_t scale) {
 double bench_weights_at(const bench_made *self, uint64_t element) {
   const bench_weights *w = &self->weights;
   static float values[NABLA_BLOCK_MAX];
-  if (self->ggml) {
-    const uint64_t block = element / self->ggml->elements;
+  if (self->layout.ggml) {
+    const uint64_t block = element / self->layout.ggml->elements;
     if (nabla_ggml_decode(
-            self->ggml, NABLA_DTYPE_F32,
-            w->areas[self->codes].base + block * self->ggml->bytes, 1, values,
-            NULL))
+            self->layout.ggml, NABLA_DTYPE_F32,
+            w->areas[self->codes].base + block * self->layout.ggml->bytes, 1,
+            values, NULL))
       return NAN;
-    return (double)values[element % self->ggml->elements];
+    return (double)values[element % self->layout.ggml->elements];
   }
-  if (!self->format.encoding) {
+  if (!self->layout.format.encoding) {
     const size_t width = nabla_dtype_bits(self->dense) / 8;
     (void)nabla_to_f32(self->dense, w->areas[0].base + element * width, 1,
                        values);
     return (double)values[0];
   }
   nabla_codec codec;
-  nabla_format one = self->format; /* its block alone; rows: what fits */
-  const uint64_t scale = nabla_scale_index(&self->format, element);
+  nabla_format one = self->layout.format; /* its block alone; rows: what fits */
+  const uint64_t scale = nabla_scale_index(&self->layout.format, element);
   float nested = 0;
   const uint64_t begin = element / NABLA_BLOCK_MIN * NABLA_BLOCK_MIN;
   if (!one.encoding->is_mx) one.block = NABLA_BLOCK_MIN; /* or row */
   if (nabla_codec_select(&one, NULL, &codec, NULL)) return NAN;
-  nabla_packed part = {.codes = w->areas[self->codes].base +
-                                nabla_code_bytes(&self->format, begin),
-                       .scales = w->areas[self->scales].base +
-                                 scale * nabla_scale_width(&self->format)};
+  nabla_packed part = {
+      .codes = w->areas[self->codes].base +
+               nabla_code_bytes(&self->layout.format, begin),
+      .scales = w->areas[self->scales].base +
+                scale * nabla_scale_width(&self->layout.format)};
   if (self->nested_scales >= 0) {
     nested = nested_scale(self, scale);
     part.scales = &nested;

@@ -3,16 +3,13 @@
 #define NABLA_BENCH_WEIGHTS_H
 
 #include "bench/nabla-bench/limit.h"
-#include "nabla/encoding.h"
-#include "nabla/ggml.h"
+#include "nabla/weight.h"
 
 typedef struct bench_made {
   bench_weights weights;
-  nabla_format format; /* encoding NULL: dense */
-  nabla_dtype dense;
-  const nabla_ggml *ggml; /* blocks of GGUF files; format.encoding is NULL */
-  uint64_t nested_block;
-  char name[80]; /* "nf4/64:f16", "dense f32" */
+  nabla_storage layout; /* of BLOCKS format.block is the elements of one  */
+  nabla_dtype dense;    /* of a dense weight                              */
+  char name[80];        /* "nf4/64:f16", "dense f32" */
   /* number of the area of each component, or -1 */
   int codes, scales, zero_points, nested_scales, nested_offset, nested_map;
 } bench_made;

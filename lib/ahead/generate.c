@@ -72,15 +72,21 @@ typedef struct output {
   nabla_text symbols, kernels, sets;
 } output;
 
-static nabla_format format_of(const row *r) {
-  if (r->ggml)
-    return (nabla_format){.block = nabla_ggml_find(r->ggml)->elements};
-  if (!r->encoding) return (nabla_format){.encoding = NULL};
-  return (nabla_format){.encoding = nabla_encoding_find(r->encoding),
-                        .granularity = r->granularity,
-                        .block = r->block ? r->block : r->k,
-                        .scale = r->scale,
-                        .zero_point = r->zero};
+static nabla_storage storage_of(const row *r) {
+  if (r->ggml) {
+    const nabla_ggml *ggml = nabla_ggml_find(r->ggml);
+    return (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
+                           .format = {.block = ggml->elements},
+                           .ggml = ggml};
+  }
+  if (!r->encoding) return (nabla_storage){.kind = NABLA_STORAGE_DENSE};
+  return (nabla_storage){
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find(r->encoding),
+                 .granularity = r->granularity,
+                 .block = r->block ? r->block : r->k,
+                 .scale = r->scale,
+                 .zero_point = r->zero}};
 }
 
 static uint64_t largest_k(const row *r) {
@@ -88,9 +94,8 @@ static uint64_t largest_k(const row *r) {
 }
 
 static nabla_fused_spec spec_of(const row *r) {
-  return (nabla_fused_spec){.format = format_of(r),
-                            .ggml = r->ggml ? nabla_ggml_find(r->ggml) : NULL,
-                            .dense = r->dense,
+  return (nabla_fused_spec){.w = storage_of(r),
+                            .w_stored = r->dense,
                             .storage_elements = r->n * r->k,
                             .m_min = r->at->first,
                             .n = r->n,

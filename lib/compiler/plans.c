@@ -74,10 +74,8 @@ static const char *spec_of(const nabla_matmul_request *request,
   if (!weight->n || !weight->k) return "the weight has no elements";
   if (weight->layout.format.segment)
     return "blocks end with rows, but not all alike";
-  *out = (nabla_fused_spec){.format = weight->layout.format,
-                            .dense = weight->dtype,
-                            .ggml = weight->layout.ggml,
-                            .nested_block = weight->layout.nested_block,
+  *out = (nabla_fused_spec){.w = weight->layout,
+                            .w_stored = weight->dtype,
                             .storage_elements = weight->n * weight->k,
                             .m_min = 1,
                             .m_max = request->m_max,
@@ -97,14 +95,14 @@ static const char *spec_of(const nabla_matmul_request *request,
 
 static void write_key(const nabla_fused_spec *spec, nabla_isa isa,
                       nabla_text *out) {
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   nabla_text_add(
       out,
       "%s %s %d %llu %d %d, %d, %llu, %llu, %llux%llu, %d %d, %d %d %u, %d",
-      spec->ggml ? spec->ggml->name : "-",
+      spec->w.ggml ? spec->w.ggml->name : "-",
       format->encoding ? format->encoding->name : "-", (int)format->granularity,
       (unsigned long long)format->block, (int)format->scale, format->zero_point,
-      (int)spec->dense, (unsigned long long)spec->nested_block,
+      (int)spec->w_stored, (unsigned long long)spec->w.nested_block,
       (unsigned long long)spec->m_max, (unsigned long long)spec->n,
       (unsigned long long)spec->k, (int)spec->numerics, (int)spec->layout,
       (int)spec->x_type, (int)spec->y_type, spec->step_count, (int)isa);

@@ -48,20 +48,20 @@ static const char *objection_to_steps(const nabla_fused_spec *spec) {
 static const char *objection_to_format(const nabla_fused_spec *spec) {
   nabla_packed_size size;
   uint64_t bytes;
-  if (spec->ggml)
-    return nabla_ggml_size(spec->ggml,
+  if (spec->w.ggml)
+    return nabla_ggml_size(spec->w.ggml,
                            spec->any_size ? 0 : spec->storage_elements, &bytes,
                            NULL)
                ? "the storage is no whole number of blocks"
                : NULL;
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   if (!format->encoding)
-    return is_float(spec->dense) ? NULL
-                                 : "a dense weight is not F32, F16 or BF16";
+    return is_float(spec->w_stored) ? NULL
+                                    : "a dense weight is not F32, F16 or BF16";
   if (format->granularity == NABLA_PER_TENSOR)
     return "one scale for all elements";
   if (format->segment) return "blocks that begin anew in each row";
-  if (format->scale == NABLA_SCALE_DYNAMIC8 && !spec->nested_block)
+  if (format->scale == NABLA_SCALE_DYNAMIC8 && !spec->w.nested_block)
     return "packed scales without a block";
   if (!spec->any_size &&
       nabla_format_size(format, spec->storage_elements, &size, NULL))
@@ -154,9 +154,9 @@ static void load_args(nabla_emitter *e) {
                     : e->k;
   e->codes = nabla_emit_pointer(e, NABLA_ARG_CODES);
   e->scales = nabla_emit_pointer(e, NABLA_ARG_SCALES);
-  if (spec->format.zero_point)
+  if (spec->w.format.zero_point)
     e->zeros = nabla_emit_pointer(e, NABLA_ARG_ZERO_POINTS);
-  if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
+  if (spec->w.format.scale == NABLA_SCALE_DYNAMIC8) {
     e->nested_scales = nabla_emit_pointer(e, NABLA_ARG_NESTED_SCALES);
     e->nested_offset = nabla_emit_pointer(e, NABLA_ARG_NESTED_OFFSET);
     e->nested_map = nabla_emit_pointer(e, NABLA_ARG_NESTED_MAP);

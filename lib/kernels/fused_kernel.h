@@ -17,9 +17,8 @@
 #include "lib/kernels/builder/features.h"
 #include "lib/kernels/builder/text.h"
 #include "lib/runtime/matmul/kernel.h"
-#include "nabla/encoding.h"
-#include "nabla/ggml.h"
 #include "nabla/status.h"
+#include "nabla/weight.h"
 
 /* A step of the epilogue, applied to each element of y in order, in f32. */
 typedef enum nabla_fused_step {
@@ -46,12 +45,10 @@ typedef enum nabla_fused_open {
 } nabla_fused_open;
 
 typedef struct nabla_fused_spec {
-  nabla_format format; /* of the storage; block is the elements per scale, also
-                          for rows (NABLA_PER_ROW). encoding NULL: w is dense */
-  nabla_dtype dense;   /* of a dense w: F32, F16, BF16 */
-  const nabla_ggml *ggml;    /* not NULL: w is blocks of it, format.encoding is
-                                NULL    and format.block the elements of one */
-  uint64_t nested_block;     /* scale DYNAMIC8: scales that share an absmax */
+  nabla_storage w;      /* how w lies in memory, as nabla_weight_view.layout;
+                           format.block is the elements per scale, also for rows
+                           (NABLA_PER_ROW), or those of a GGUF block             */
+  nabla_dtype w_stored; /* dtype of a dense w: F32, F16, BF16          */
   uint64_t storage_elements; /* of the whole storage                        */
   uint64_t m_min, m_max; /* M lies in it; m_max 0: there is no limit. A narrower
                             range gives less or faster code, not other numbers

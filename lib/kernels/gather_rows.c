@@ -17,7 +17,7 @@ typedef struct run {
 
 /* Whether all elements of a step share one scale. */
 static int steps_share_scales(const nabla_fused_spec *spec) {
-  return spec->format.encoding && spec->format.block % STEP == 0 &&
+  return spec->w.format.encoding && spec->w.format.block % STEP == 0 &&
          spec->stride_n % STEP == 0;
 }
 

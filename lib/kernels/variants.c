@@ -34,7 +34,7 @@ uint64_t nabla_spec_last_m(const nabla_fused_spec *spec) {
 }
 
 int nabla_spec_is_dense(const nabla_fused_spec *spec) {
-  return !spec->format.encoding && !spec->ggml;
+  return spec->w.kind == NABLA_STORAGE_DENSE;
 }
 
 nabla_x_layout nabla_spec_x_layout(const nabla_fused_spec *spec) {
@@ -87,7 +87,7 @@ const nabla_kernel_variant *nabla_variant_of(const nabla_fused_spec *spec) {
   uint64_t m = typical_m(spec);
   for (size_t i = 0; i < VARIANTS; i++) {
     if (spec->variant && strcmp(spec->variant, variants[i]->name)) continue;
-    if (spec->ggml && !variants[i]->takes_blocks) continue;
+    if (spec->w.ggml && !variants[i]->takes_blocks) continue;
     if (!serves(variants[i], spec)) continue;
     double cost = variants[i]->cost(spec, m);
     if (best && cost >= least) continue;

@@ -123,8 +123,8 @@ static const variant other_variants[] = {
 
 /* Values come from a table of 16. */
 static int has_table(const nabla_fused_spec *spec) {
-  return spec->ggml ? spec->ggml->layout->table != NULL
-                    : spec->format.encoding->bits <= 4;
+  return spec->w.ggml ? spec->w.ggml->layout->table != NULL
+                      : spec->w.format.encoding->bits <= 4;
 }
 
 static nabla_fused_spec spec_of(const variant *v) {
@@ -141,13 +141,19 @@ static nabla_fused_spec spec_of(const variant *v) {
                            .x_type = NABLA_DTYPE_F32,
                            .y_type = NABLA_DTYPE_F32,
                            .w_type = NABLA_DTYPE_F32};
-  spec.format =
+  spec.w.kind = NABLA_STORAGE_PLANES;
+  spec.w.format =
       (nabla_format){.encoding = nabla_encoding_find(v->encoding),
                      .granularity = v->block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
                      .block = v->block ? v->block : K,
                      .scale = v->scale};
-  spec.ggml = spec.format.encoding ? NULL : nabla_ggml_find(v->encoding);
-  if (spec.ggml) spec.format = (nabla_format){.block = spec.ggml->elements};
+  if (!spec.w.format.encoding) {
+    const nabla_ggml *ggml = nabla_ggml_find(v->encoding);
+    if (!ggml) abort();
+    spec.w = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
+                             .format = {.block = ggml->elements},
+                             .ggml = ggml};
+  }
   return spec;
 }
 

@@ -41,11 +41,11 @@ static void describe(const nabla_fused_spec *spec, const jit_level *level) {
                 "  %s%s block %" PRIu64 ", storage %" PRIu64 ", n %" PRIu64
                 " k %" PRIu64 " strides %" PRIu64 " %" PRIu64 " offset %" PRIu64
                 " m %" PRIu64 "..%" PRIu64 ", x %s y %s w %s, steps",
-                spec->ggml              ? spec->ggml->name
-                : spec->format.encoding ? spec->format.encoding->name
-                                        : "dense",
-                spec->format.granularity == NABLA_PER_ROW ? " rows" : "",
-                spec->format.block, spec->storage_elements, spec->n, spec->k,
+                spec->w.ggml              ? spec->w.ggml->name
+                : spec->w.format.encoding ? spec->w.format.encoding->name
+                                          : "dense",
+                spec->w.format.granularity == NABLA_PER_ROW ? " rows" : "",
+                spec->w.format.block, spec->storage_elements, spec->n, spec->k,
                 spec->stride_n, spec->stride_k, spec->offset, spec->m_min,
                 spec->m_max, nabla_dtype_name(spec->x_type),
                 nabla_dtype_name(spec->y_type), nabla_dtype_name(spec->w_type));
@@ -174,7 +174,7 @@ static int is_weight(const problem *p, double got, uint64_t n, uint64_t k) {
   double size = problem_weight_size(p, n, k);
   switch (p->spec.numerics) {
     case NABLA_NUMERICS_INT8: {
-      const nabla_encoding *encoding = p->spec.format.encoding;
+      const nabla_encoding *encoding = p->spec.w.format.encoding;
       int exact = !encoding || encoding->bits != 4 ||
                   encoding->has_zero_point || encoding->is_mx;
       return fabs(got - w) <= size * (p->spec.w_type ? 0x1p-8 : 0x1p-22) +
@@ -220,10 +220,11 @@ static void check_exact(run *r, problem *p, const kernels *k,
   nabla_fused_spec *spec = &p->spec;
   static const uint8_t nf4[] = {0, 7, 15}, fp4[] = {0, 3, 5};
   static const uint8_t whole[] = {0, 3, 11}; /* of fp4: 1/2 is no byte */
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   if (!encoding || (encoding->wire > 3) || spec->step_count ||
-      spec->format.granularity == NABLA_PER_ROW || spec->format.zero_point ||
-      spec->format.scale != NABLA_SCALE_F32 || spec->y_type != NABLA_DTYPE_F32)
+      spec->w.format.granularity == NABLA_PER_ROW ||
+      spec->w.format.zero_point || spec->w.format.scale != NABLA_SCALE_F32 ||
+      spec->y_type != NABLA_DTYPE_F32)
     return;
   const uint8_t *codes = encoding->wire == 1 ? nf4
                          : spec->numerics    ? whole
@@ -298,11 +299,11 @@ static void check_special(run *r, problem *p, const kernels *k,
  * are made of. */
 static void sizes_of(problem *p, guarded *out[3]) {
   const nabla_fused_spec *spec = &p->spec;
-  const nabla_scale_type scale = spec->format.scale;
+  const nabla_scale_type scale = spec->w.format.scale;
   memset(out, 0, 3 * sizeof *out);
-  if (spec->ggml) return;
-  if (!spec->format.encoding) {
-    if (spec->dense == NABLA_DTYPE_F32) out[0] = &p->codes;
+  if (spec->w.ggml) return;
+  if (!spec->w.format.encoding) {
+    if (spec->w_stored == NABLA_DTYPE_F32) out[0] = &p->codes;
   } else if (scale == NABLA_SCALE_DYNAMIC8) {
     out[0] = &p->nested_scales;
     out[1] = &p->nested_offset;
@@ -334,7 +335,7 @@ static void check_scales(run *r, problem *p, const kernels *k,
                {-119, -8}, {110, -119}, {100, 0}};
   const nabla_fused_spec *spec = &p->spec;
   const int is_e8m0 =
-      spec->format.encoding && spec->format.scale == NABLA_SCALE_E8M0;
+      spec->w.format.encoding && spec->w.format.scale == NABLA_SCALE_E8M0;
   guarded *values[3];
   sizes_of(p, values);
   if (spec->numerics || spec->w_type != NABLA_DTYPE_F32 || spec->step_count ||
@@ -344,7 +345,7 @@ static void check_scales(run *r, problem *p, const kernels *k,
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     uint8_t *before[3] = {NULL};
     /* sums that are multiplied twice, subnormal in between, are rounded so */
-    if (sizes[i].x == -8 && nabla_format_is_llm_int8(&spec->format)) continue;
+    if (sizes[i].x == -8 && nabla_format_is_llm_int8(&spec->w.format)) continue;
     for (unsigned v = 0; values[v]; v++) {
       before[v] = malloc(values[v]->size);
       if (!before[v]) abort();
@@ -394,19 +395,19 @@ static void cancel_runs(problem *p) {
 static void check_lost(run *r, problem *p, const kernels *k,
                        const jit_level *level, uint64_t m) {
   const nabla_fused_spec *spec = &p->spec;
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   if (!encoding || spec->numerics || spec->step_count || encoding->bits != 4 ||
       spec->w_type != NABLA_DTYPE_F32 || spec->x_type != NABLA_DTYPE_F32 ||
       spec->y_type != NABLA_DTYPE_F32)
     return;
   problem_set_rows(p, m, FILL_RANDOM, &r->state);
-  if (spec->format.scale == NABLA_SCALE_E8M0) {
+  if (spec->w.format.scale == NABLA_SCALE_E8M0) {
     memset(p->scales.data, 0, p->scales.size);
     memset(p->codes.data, 0x11, p->codes.size);
     for (uint64_t i = 0; i < m * spec->k; i++)
       ((float *)p->x.data)[i] = 0x1p-10f;
-  } else if (encoding->wire == 1 && spec->format.scale == NABLA_SCALE_F32 &&
-             spec->format.block == 64 && spec->stride_n == spec->k &&
+  } else if (encoding->wire == 1 && spec->w.format.scale == NABLA_SCALE_F32 &&
+             spec->w.format.block == 64 && spec->stride_n == spec->k &&
              spec->stride_k == 1 && spec->k % 64 == 0 && spec->k > 1024 &&
              !spec->offset) {
     cancel_runs(p);
@@ -415,7 +416,7 @@ static void check_lost(run *r, problem *p, const kernels *k,
   }
   problem_decode(p);
   run_whole(p, k);
-  if (spec->format.scale != NABLA_SCALE_E8M0) {
+  if (spec->w.format.scale != NABLA_SCALE_E8M0) {
     compare(r, p, k, level);
     return;
   }
@@ -429,7 +430,7 @@ static void check_lost(run *r, problem *p, const kernels *k,
 static void check_cancelled(run *r, problem *p, const kernels *k,
                             const jit_level *level, uint64_t m) {
   const nabla_fused_spec *spec = &p->spec;
-  const nabla_ggml *format = spec->ggml;
+  const nabla_ggml *format = spec->w.ggml;
   if (!format || !p->minima || spec->step_count || !spec->n) return;
   const nabla_ggml_layout *l = format->layout;
   const int has_parts = l->sub == NABLA_GGML_SUB_PACKED6;
@@ -466,20 +467,20 @@ static patch scale_patch(const problem *p, size_t flat) {
   patch result = {.at = NULL};
   int is_e8m0 = 0;
   nabla_dtype dtype = NABLA_DTYPE_F16;
-  if (!spec->ggml && !spec->format.encoding) {
-    dtype = spec->dense;
+  if (spec->w.kind == NABLA_STORAGE_DENSE) {
+    dtype = spec->w_stored;
     result.at = p->codes.data + flat * nabla_dtype_bits(dtype) / 8;
-  } else if (spec->ggml) {
-    const nabla_ggml *format = spec->ggml;
+  } else if (spec->w.ggml) {
+    const nabla_ggml *format = spec->w.ggml;
     result.at = p->codes.data + flat / format->elements * format->bytes +
                 format->layout->d;
     is_e8m0 = format->layout->is_e8m0;
   } else {
-    const nabla_scale_info *info = nabla_scale_info_of(spec->format.scale);
-    size_t index = flat / (size_t)spec->format.block;
-    if (spec->format.scale == NABLA_SCALE_DYNAMIC8) return result;
+    const nabla_scale_info *info = nabla_scale_info_of(spec->w.format.scale);
+    size_t index = flat / (size_t)spec->w.format.block;
+    if (spec->w.format.scale == NABLA_SCALE_DYNAMIC8) return result;
     result.at = p->scales.data + index * info->bytes;
-    is_e8m0 = spec->format.scale == NABLA_SCALE_E8M0;
+    is_e8m0 = spec->w.format.scale == NABLA_SCALE_E8M0;
     dtype = info->dtype;
   }
   result.size = is_e8m0 ? 1 : nabla_dtype_bits(dtype) / 8;
@@ -495,17 +496,17 @@ static patch scale_patch(const problem *p, size_t flat) {
 static void check_not_finite(run *r, problem *p, const kernels *k,
                              const jit_level *level, uint64_t m) {
   const nabla_fused_spec *spec = &p->spec;
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   if (spec->numerics || spec->step_count || spec->y_type != NABLA_DTYPE_F32 ||
       !spec->n || !spec->k)
     return;
   size_t flat = (size_t)(spec->offset + spec->n / 2 * spec->stride_n +
                          spec->k / 2 * spec->stride_k);
   patch patches[2] = {scale_patch(p, flat), {.at = NULL}};
-  if (!spec->ggml && !encoding) {
+  if (spec->w.kind == NABLA_STORAGE_DENSE) {
     const float nan = NAN;
     patches[1] = patches[0];
-    (void)nabla_from_f32(spec->dense, &nan, 1, patches[1].bytes);
+    (void)nabla_from_f32(spec->w_stored, &nan, 1, patches[1].bytes);
   } else if (encoding && encoding->bits == 8 && !encoding->has_zero_point) {
     patches[1] = (patch){p->codes.data + flat, 1, {0x7f}};
   }
@@ -529,8 +530,8 @@ static uint64_t promised_chain(const nabla_fused_spec *spec) {
   if (spec->m_max == 1 && !spec->layout && spec->stride_k == 1)
     return spec->k / 64 + 8;
   if (!spec->m_max || spec->m_max > 4) return most;
-  uint64_t block = spec->format.encoding ? spec->format.block : 256;
-  if (spec->format.encoding && block > 128) block = 128;
+  uint64_t block = spec->w.format.encoding ? spec->w.format.block : 256;
+  if (spec->w.format.encoding && block > 128) block = 128;
   uint64_t few = spec->layout ? spec->k / block + 136 : spec->k / 64 + 8;
   return most > few ? most : few;
 }
@@ -553,7 +554,7 @@ static nabla_fused_spec made_for(const nabla_fused_spec *spec) {
   if (!spec->any_size) return made;
   made.k *= 2;
   made.n = made.storage_elements = made.stride_n = 0;
-  if (made.format.granularity == NABLA_PER_ROW) made.format.block = 0;
+  if (made.w.format.granularity == NABLA_PER_ROW) made.w.format.block = 0;
   return made;
 }
 
@@ -563,7 +564,7 @@ static void tell_size(nabla_fused_spec *made, const nabla_fused_spec *spec) {
   made->n = spec->n;
   made->storage_elements = spec->storage_elements;
   made->stride_n = spec->stride_n;
-  made->format.block = spec->format.block;
+  made->w.format.block = spec->w.format.block;
 }
 
 static void check_level(run *r, nabla_fused_spec spec, const jit_level *level) {
@@ -612,8 +613,8 @@ static int has_any_size(const nabla_fused_spec *spec) {
   return spec->k && spec->k % 16 == 0 && spec->stride_k == 1 &&
          spec->stride_n == spec->k && !spec->offset &&
          spec->storage_elements == spec->n * spec->k &&
-         (spec->format.granularity != NABLA_PER_ROW ||
-          spec->format.block == spec->k);
+         (spec->w.format.granularity != NABLA_PER_ROW ||
+          spec->w.format.block == spec->k);
 }
 
 static void check_any_size(run *r, const nabla_fused_spec *spec,
@@ -668,22 +669,22 @@ static uint64_t random_size(run *r, uint64_t most) {
 
 static void set_blocks(nabla_fused_spec *spec, const nabla_ggml *format) {
   if (!format->elements) abort(); /* no row of quant/codec/ggml.def is so */
-  spec->ggml = format;
-  spec->format = (nabla_format){.block = format->elements};
-  spec->nested_block = 0;
+  spec->w = (nabla_storage){.kind = NABLA_STORAGE_BLOCKS,
+                            .format = {.block = format->elements},
+                            .ggml = format};
   spec->storage_elements = (spec->storage_elements + format->elements - 1) /
                            format->elements * format->elements;
 }
 
 /* Scales of any type, zero points where there may be some. */
 static void random_scales(run *r, nabla_format *format,
-                          uint64_t *nested_block) {
+                          uint32_t *nested_block) {
   static const nabla_scale_type types[] = {NABLA_SCALE_F32, NABLA_SCALE_F32,
                                            NABLA_SCALE_F16, NABLA_SCALE_BF16,
                                            NABLA_SCALE_DYNAMIC8};
   format->scale = types[random_below(&r->state, 5)];
   if (format->scale == NABLA_SCALE_DYNAMIC8)
-    *nested_block = (uint64_t)16 << random_below(&r->state, 5);
+    *nested_block = (uint32_t)16 << random_below(&r->state, 5);
   format->zero_point =
       format->encoding->has_zero_point && random_below(&r->state, 3) == 0;
 }
@@ -693,25 +694,26 @@ static void random_format(run *r, nabla_fused_spec *spec, uint64_t line) {
   const nabla_encoding *all = nabla_encodings(&count);
   uint64_t which = random_below(&r->state, count + 1);
   if (which == count) {
-    spec->dense = random_float(r);
+    spec->w_stored = random_float(r);
     return;
   }
   const nabla_encoding *encoding = &all[which];
-  spec->format = (nabla_format){.encoding = encoding};
+  spec->w = (nabla_storage){.kind = NABLA_STORAGE_PLANES,
+                            .format = {.encoding = encoding}};
   if (encoding->is_mx) {
-    spec->format.block = NABLA_BLOCK_MX;
-    spec->format.scale = NABLA_SCALE_E8M0;
+    spec->w.format.block = NABLA_BLOCK_MX;
+    spec->w.format.scale = NABLA_SCALE_E8M0;
     return;
   }
-  spec->format.block = (uint64_t)16 << random_below(&r->state, 6);
+  spec->w.format.block = (uint64_t)16 << random_below(&r->state, 6);
   if (encoding->has_rows && random_below(&r->state, 2)) {
-    spec->format.granularity = NABLA_PER_ROW;
-    spec->format.block = random_below(&r->state, 3)
-                             ? (line ? line : 1)
-                             : 1 + random_below(&r->state, 300);
+    spec->w.format.granularity = NABLA_PER_ROW;
+    spec->w.format.block = random_below(&r->state, 3)
+                               ? (line ? line : 1)
+                               : 1 + random_below(&r->state, 300);
     return;
   }
-  random_scales(r, &spec->format, &spec->nested_block);
+  random_scales(r, &spec->w.format, &spec->w.nested_block);
 }
 
 static void random_steps(run *r, nabla_fused_spec *spec) {
@@ -797,15 +799,15 @@ static void check_parts(run *r, nabla_fused_spec spec) {
   spec.m_max = 0;
   spec.x_type = NABLA_DTYPE_BF16;
   check_variant(r, spec, "gemm_f32_bf16x3_amx");
-  if (!spec.format.encoding || spec.format.granularity != NABLA_PER_BLOCK ||
-      spec.format.scale)
+  if (!spec.w.format.encoding || spec.w.format.granularity != NABLA_PER_BLOCK ||
+      spec.w.format.scale)
     return;
   spec.x_type = NABLA_DTYPE_F16;
-  spec.format.zero_point = spec.format.encoding->has_zero_point;
-  spec.format.scale = NABLA_SCALE_BF16;
+  spec.w.format.zero_point = spec.w.format.encoding->has_zero_point;
+  spec.w.format.scale = NABLA_SCALE_BF16;
   check_variant(r, spec, "gemm_f32_bf16x3_amx");
-  spec.format.scale = NABLA_SCALE_DYNAMIC8;
-  spec.nested_block = 64;
+  spec.w.format.scale = NABLA_SCALE_DYNAMIC8;
+  spec.w.nested_block = 64;
   check_variant(r, spec, "gemm_f32_bf16x3_amx");
 }
 
@@ -883,15 +885,16 @@ static void check_fixed(run *r) {
     for (int transposed = 0; transposed < 2; transposed++) {
       uint64_t n = rows[i].n, k = rows[i].k;
       nabla_fused_spec spec = rows_spec(n, k, 0);
-      spec.format = (nabla_format){
+      spec.w.kind = NABLA_STORAGE_PLANES;
+      spec.w.format = (nabla_format){
           .encoding = nabla_encoding_find(rows[i].name),
           .granularity = rows[i].block ? NABLA_PER_BLOCK : NABLA_PER_ROW,
           .block = rows[i].block ? rows[i].block : k};
-      if (!spec.format.encoding) {
-        spec.format = (nabla_format){.block = 0};
-        spec.dense = rows[i].block == 2 ? NABLA_DTYPE_BF16 : NABLA_DTYPE_F32;
-      } else if (spec.format.encoding->is_mx) {
-        spec.format.scale = NABLA_SCALE_E8M0;
+      if (!spec.w.format.encoding) {
+        spec.w = (nabla_storage){.kind = NABLA_STORAGE_DENSE};
+        spec.w_stored = rows[i].block == 2 ? NABLA_DTYPE_BF16 : NABLA_DTYPE_F32;
+      } else if (spec.w.format.encoding->is_mx) {
+        spec.w.format.scale = NABLA_SCALE_E8M0;
       }
       if (transposed) turn(&spec);
       if (is_taken(r)) check_spec(r, &spec);

@@ -53,12 +53,12 @@ static size_t size_of(nabla_dtype dtype) { return nabla_dtype_bits(dtype) / 8; }
 
 /* A dense weight is what it is. */
 static void decode_dense(problem *self) {
-  nabla_to_f32(self->spec.dense, self->codes.data,
+  nabla_to_f32(self->spec.w_stored, self->codes.data,
                (size_t)self->spec.storage_elements, self->dense);
 }
 
 static void decode_blocks(problem *self) {
-  const nabla_ggml *format = self->spec.ggml;
+  const nabla_ggml *format = self->spec.w.ggml;
   if (nabla_ggml_decode(format, NABLA_DTYPE_F32, self->codes.data,
                         self->codes.size / format->bytes, self->dense, NULL))
     exit(1);
@@ -66,7 +66,7 @@ static void decode_blocks(problem *self) {
 
 /* What blocks decode to when all their codes are 0. */
 static void decode_minima(problem *self) {
-  const nabla_ggml *format = self->spec.ggml;
+  const nabla_ggml *format = self->spec.w.ggml;
   const nabla_ggml_layout *l = format->layout;
   uint8_t *blocks = malloc(self->codes.size + 1);
   memcpy(blocks, self->codes.data, self->codes.size);
@@ -86,13 +86,13 @@ static void decode_packed(problem *self) {
                                        .isa = NABLA_ISA_SCALAR};
   nabla_codec codec;
   nabla_diag diag = NABLA_DIAG_INIT;
-  if (nabla_codec_select(&spec->format, &options, &codec, &diag)) {
+  if (nabla_codec_select(&spec->w.format, &options, &codec, &diag)) {
     (void)fprintf(stderr, "%s\n", diag.what);
     exit(1);
   }
   nabla_packed packed = {self->codes.data, self->scales.data, self->zeros.data};
   float *scales = NULL;
-  if (spec->format.scale == NABLA_SCALE_DYNAMIC8) {
+  if (spec->w.format.scale == NABLA_SCALE_DYNAMIC8) {
     size_t count = self->scales.size;
     scales = malloc(count * sizeof *scales + 1);
     for (size_t i = 0; i < count; i++) {
@@ -100,7 +100,7 @@ static void decode_packed(problem *self) {
       const float *absmax = (const float *)self->nested_scales.data;
       const float *offset = (const float *)self->nested_offset.data;
       const float product =
-          map[self->scales.data[i]] * absmax[i / spec->nested_block];
+          map[self->scales.data[i]] * absmax[i / spec->w.nested_block];
       scales[i] = product + *offset;
     }
     packed.scales = scales;
@@ -112,9 +112,9 @@ static void decode_packed(problem *self) {
 void problem_decode(problem *self) {
   const nabla_fused_spec *spec = &self->spec;
   size_t count = (size_t)spec->storage_elements;
-  if (spec->ggml)
+  if (spec->w.ggml)
     decode_blocks(self);
-  else if (spec->format.encoding)
+  else if (spec->w.format.encoding)
     decode_packed(self);
   else
     decode_dense(self);
@@ -129,7 +129,7 @@ void problem_decode(problem *self) {
 /* `count` scales: of either sign and about 1, a power of two where they are
  * such. */
 static void fill_scales(problem *self, size_t count, uint64_t *state) {
-  nabla_scale_type type = self->spec.format.scale;
+  nabla_scale_type type = self->spec.w.format.scale;
   const nabla_scale_info *info = nabla_scale_info_of(type);
   for (size_t i = 0; i < count; i++) {
     float value = ldexpf(random_signed(state), (int)random_below(state, 5) - 3);
@@ -144,7 +144,7 @@ static void fill_scales(problem *self, size_t count, uint64_t *state) {
 }
 
 static void fill_nested(problem *self, size_t scales, uint64_t *state) {
-  size_t blocks = scales / (size_t)self->spec.nested_block + 1;
+  size_t blocks = scales / (size_t)self->spec.w.nested_block + 1;
   guarded *parts[] = {&self->nested_scales, &self->nested_offset,
                       &self->nested_map};
   const size_t counts[] = {blocks, 1, 256};
@@ -158,33 +158,34 @@ static void fill_nested(problem *self, size_t scales, uint64_t *state) {
 static void create_packed(problem *self, uint64_t *state) {
   const nabla_fused_spec *spec = &self->spec;
   nabla_packed_size size;
-  if (nabla_format_size(&spec->format, spec->storage_elements, &size, NULL))
+  if (nabla_format_size(&spec->w.format, spec->storage_elements, &size, NULL))
     exit(1);
   size_t scales = (size_t)size.scales;
   self->codes = guarded_create((size_t)size.code_bytes, self->at_start);
   for (size_t i = 0; i < self->codes.size; i++) {
     self->codes.data[i] = (uint8_t)random_bits(state);
     /* no NaN of FP8, nor infinity */
-    if (spec->format.encoding->bits == 8 &&
-        !spec->format.encoding->has_zero_point)
+    if (spec->w.format.encoding->bits == 8 &&
+        !spec->w.format.encoding->has_zero_point)
       self->codes.data[i] &= 0xbb;
   }
-  self->scales = guarded_create(
-      scales * nabla_scale_info_of(spec->format.scale)->bytes, self->at_start);
+  self->scales =
+      guarded_create(scales * nabla_scale_info_of(spec->w.format.scale)->bytes,
+                     self->at_start);
   fill_scales(self, scales, state);
-  if (spec->format.zero_point) {
+  if (spec->w.format.zero_point) {
     self->zeros = guarded_create(scales, self->at_start);
-    unsigned mask = spec->format.encoding->bits == 4 ? 15 : 255;
+    unsigned mask = spec->w.format.encoding->bits == 4 ? 15 : 255;
     for (size_t i = 0; i < scales; i++)
       self->zeros.data[i] = (uint8_t)(random_bits(state) & mask);
   }
-  if (spec->format.scale == NABLA_SCALE_DYNAMIC8)
+  if (spec->w.format.scale == NABLA_SCALE_DYNAMIC8)
     fill_nested(self, scales, state);
 }
 
 /* Random blocks whose factors and minima are of moderate size. */
 static void create_blocks(problem *self, uint64_t *state) {
-  const nabla_ggml *format = self->spec.ggml;
+  const nabla_ggml *format = self->spec.w.ggml;
   const nabla_ggml_layout *l = format->layout;
   uint64_t bytes;
   if (nabla_ggml_size(format, self->spec.storage_elements, &bytes, NULL))
@@ -210,20 +211,20 @@ problem problem_create(const nabla_fused_spec *spec, int at_start,
                        uint64_t *state) {
   problem self = {.spec = *spec, .at_start = at_start};
   size_t count = (size_t)spec->storage_elements;
-  if (spec->ggml) {
+  if (spec->w.ggml) {
     create_blocks(&self, state);
-  } else if (spec->format.encoding) {
+  } else if (spec->w.format.encoding) {
     create_packed(&self, state);
   } else {
-    self.codes = guarded_create(count * size_of(spec->dense), at_start);
+    self.codes = guarded_create(count * size_of(spec->w_stored), at_start);
     for (size_t i = 0; i < count; i++) {
       float value = random_signed(state);
-      (void)nabla_from_f32(spec->dense, &value, 1,
-                           self.codes.data + i * size_of(spec->dense));
+      (void)nabla_from_f32(spec->w_stored, &value, 1,
+                           self.codes.data + i * size_of(spec->w_stored));
     }
   }
   self.dense = malloc((count + 1) * sizeof(float));
-  if (spec->ggml && spec->ggml->layout->min >= 0)
+  if (spec->w.ggml && spec->w.ggml->layout->min >= 0)
     self.minima = malloc((count + 1) * sizeof(float));
   problem_decode(&self);
   return self;
@@ -385,9 +386,9 @@ static void apply(const problem *self, uint32_t step, uint64_t m, uint64_t n,
 double problem_scale(const problem *self, uint64_t n, uint64_t k) {
   const nabla_fused_spec *spec = &self->spec;
   uint64_t flat = spec->offset + n * spec->stride_n + k * spec->stride_k;
-  if (!spec->format.encoding) return 0;
-  size_t at = (size_t)(flat / spec->format.block);
-  nabla_scale_type type = spec->format.scale;
+  if (!spec->w.format.encoding) return 0;
+  size_t at = (size_t)(flat / spec->w.format.block);
+  nabla_scale_type type = spec->w.format.scale;
   const nabla_scale_info *info = nabla_scale_info_of(type);
   const uint8_t *raw = self->scales.data + at * info->bytes;
   float value;
@@ -398,13 +399,13 @@ double problem_scale(const problem *self, uint64_t n, uint64_t k) {
   }
   const float *absmax = (const float *)self->nested_scales.data;
   return (double)((const float *)self->nested_map.data)[*raw] *
-             (double)absmax[at / spec->nested_block] +
+             (double)absmax[at / spec->w.nested_block] +
          (double)*(const float *)self->nested_offset.data;
 }
 
 /* How far the byte that a table's value becomes may be off: of nf4 and fp4. */
 static double codebook_error(const problem *self, uint64_t n, uint64_t k) {
-  const nabla_encoding *encoding = self->spec.format.encoding;
+  const nabla_encoding *encoding = self->spec.w.format.encoding;
   if (!encoding || encoding->bits != 4 || encoding->has_zero_point ||
       encoding->is_mx)
     return 0;

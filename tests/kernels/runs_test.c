@@ -20,18 +20,20 @@ static unsigned kernels_made, failures;
 static nabla_fused_spec spec_of(const nabla_format *format,
                                 const nabla_ggml *blocks, uint64_t length,
                                 uint64_t aligned, nabla_dtype type) {
-  nabla_fused_spec spec = {.format = *format,
-                           .ggml = blocks,
-                           .nested_block = 32,
-                           .m_min = 1,
-                           .m_max = 1,
-                           .n = 1,
-                           .k = length,
-                           .stride_n = aligned,
-                           .stride_k = 1,
-                           .x_type = NABLA_DTYPE_F32,
-                           .y_type = type,
-                           .w_type = NABLA_DTYPE_F32};
+  nabla_fused_spec spec = {
+      .w = {.kind = blocks ? NABLA_STORAGE_BLOCKS : NABLA_STORAGE_PLANES,
+            .format = *format,
+            .ggml = blocks,
+            .nested_block = 32},
+      .m_min = 1,
+      .m_max = 1,
+      .n = 1,
+      .k = length,
+      .stride_n = aligned,
+      .stride_k = 1,
+      .x_type = NABLA_DTYPE_F32,
+      .y_type = type,
+      .w_type = NABLA_DTYPE_F32};
   spec.storage_elements = (length + 4 * aligned + 255) / 256 * 256;
   if (!blocks && format->granularity == NABLA_PER_BLOCK)
     spec.storage_elements -= length % 5;
@@ -84,12 +86,13 @@ static void check_storage(const nabla_fused_spec *spec, jit_kernel kernel,
     kernel(p.words, RUNS, RUNS); /* nothing */
     if (is_same(spec->y_type, y.data, want, (size_t)(RUNS * spec->k))) continue;
     failures++;
-    (void)fprintf(stderr,
-                  "%s block %" PRIu64 ": runs of %" PRIu64
-                  " at multiples of %" PRIu64 " as %s, for %s\n",
-                  spec->ggml ? spec->ggml->name : spec->format.encoding->name,
-                  spec->format.block, spec->k, spec->stride_n,
-                  nabla_dtype_name(spec->y_type), level);
+    (void)fprintf(
+        stderr,
+        "%s block %" PRIu64 ": runs of %" PRIu64 " at multiples of %" PRIu64
+        " as %s, for %s\n",
+        spec->w.ggml ? spec->w.ggml->name : spec->w.format.encoding->name,
+        spec->w.format.block, spec->k, spec->stride_n,
+        nabla_dtype_name(spec->y_type), level);
   }
   free(want);
   guarded_destroy(&y);

@@ -109,9 +109,9 @@ const char *nabla_fused_dense_spec(const nabla_target *target, MlirType x,
                                    nabla_fused_spec *out) {
   *out = (nabla_fused_spec){.features = features};
   if (!nabla_fused_dtype(nabla_array_element(x), &out->x_type) ||
-      !nabla_fused_dtype(nabla_array_element(w), &out->dense))
+      !nabla_fused_dtype(nabla_array_element(w), &out->w_stored))
     return "kernels compute in f32, f16 and bf16";
-  out->w_type = out->dense;
+  out->w_type = out->w_stored;
   out->y_type = out->x_type;
   const char *why = read_weight(x, w, dims, out);
   if (!why) why = read_x(x, dims, out);
@@ -120,7 +120,7 @@ const char *nabla_fused_dense_spec(const nabla_target *target, MlirType x,
 
 nabla_numerics nabla_fused_dense_numerics(const nabla_fused_spec *spec) {
   bool both =
-      spec->x_type == NABLA_DTYPE_BF16 && spec->dense == NABLA_DTYPE_BF16;
+      spec->x_type == NABLA_DTYPE_BF16 && spec->w_stored == NABLA_DTYPE_BF16;
   return both ? NABLA_NUMERICS_BF16 : NABLA_NUMERICS_F32;
 }
 

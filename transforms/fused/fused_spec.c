@@ -27,8 +27,10 @@ const char *nabla_fused_weight_of(MlirType w, nabla_features features,
     return "kernels compute in f32, f16 and bf16";
   nabla_encoding_info info = nabla_implicit_encoding(w);
   if (!info.row && !info.ggml) return "only codes with scales have kernels";
-  out->format = nabla_implicit_format(w);
-  out->ggml = info.ggml;
+  out->w = (nabla_storage){
+      .kind = info.ggml ? NABLA_STORAGE_BLOCKS : NABLA_STORAGE_PLANES,
+      .format = nabla_implicit_format(w),
+      .ggml = info.ggml};
   out->storage_elements = nabla_implicit_storage_elements(w);
   return NULL;
 }
@@ -42,8 +44,9 @@ bool nabla_fused_nested_scales(MlirType scales, nabla_fused_spec *out) {
       view.offset != 0 || view.strides[0] != 1 ||
       (uint64_t)view.shape[0] != nabla_implicit_storage_elements(scales))
     return false;
-  out->format.scale = NABLA_SCALE_DYNAMIC8;
-  out->nested_block = info.block;
+  if (info.block > UINT32_MAX) return false;
+  out->w.format.scale = NABLA_SCALE_DYNAMIC8;
+  out->w.nested_block = (uint32_t)info.block;
   return true;
 }
 
@@ -96,29 +99,30 @@ bool nabla_fused_spec_epilogue(MlirOperation fused, nabla_fused_spec *out) {
 
 void nabla_fused_name(const nabla_fused_spec *s, nabla_text *out) {
   nabla_text_add(out, "nabla_fused_");
-  if (s->ggml)
-    nabla_text_add(out, "ggml_%s", s->ggml->name);
+  if (s->w.ggml)
+    nabla_text_add(out, "ggml_%s", s->w.ggml->name);
   else
     nabla_text_add(out, "%s",
-                   s->format.encoding ? s->format.encoding->name : "dense");
+                   s->w.format.encoding ? s->w.format.encoding->name : "dense");
   nabla_text_add(out, "_%s%llu_%llux%llu",
-                 s->format.granularity == NABLA_PER_ROW ? "row" : "b",
-                 (unsigned long long)s->format.block, (unsigned long long)s->n,
-                 (unsigned long long)s->k);
+                 s->w.format.granularity == NABLA_PER_ROW ? "row" : "b",
+                 (unsigned long long)s->w.format.block,
+                 (unsigned long long)s->n, (unsigned long long)s->k);
   nabla_text_add(out, "_of%llu_at%llu_%llu_%llu",
                  (unsigned long long)s->storage_elements,
                  (unsigned long long)s->offset, (unsigned long long)s->stride_n,
                  (unsigned long long)s->stride_k);
   nabla_text_add(out, "_%s_%s", nabla_dtype_name(s->x_type),
                  nabla_dtype_name(s->w_type));
-  if (s->format.scale != NABLA_SCALE_F32)
-    nabla_text_add(out, "_scale%s", nabla_scale_info_of(s->format.scale)->name);
-  if (s->format.zero_point) nabla_text_add(out, "_zero");
+  if (s->w.format.scale != NABLA_SCALE_F32)
+    nabla_text_add(out, "_scale%s",
+                   nabla_scale_info_of(s->w.format.scale)->name);
+  if (s->w.format.zero_point) nabla_text_add(out, "_zero");
   if (s->x_layout)
     nabla_text_add(out,
                    s->x_layout == NABLA_X_COLUMNS ? "_columns" : "_strided");
-  if (s->nested_block)
-    nabla_text_add(out, "_nested%llu", (unsigned long long)s->nested_block);
+  if (s->w.nested_block)
+    nabla_text_add(out, "_nested%llu", (unsigned long long)s->w.nested_block);
   if (s->open) nabla_text_add(out, "_open%u", (unsigned)s->open);
   if (s->numerics) nabla_text_add(out, "_%s", nabla_numerics_name(s->numerics));
   if (s->m_min > 0 || s->m_max)

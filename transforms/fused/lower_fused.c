@@ -95,7 +95,7 @@ static bool gather(nabla_fused_lowering *l) {
   }
   intptr_t count =
       nabla_components_split(mlirOperationGetOperand(op, 1), op, components);
-  intptr_t wanted = l->spec.ggml ? 1 : l->spec.format.zero_point ? 3 : 2;
+  intptr_t wanted = l->spec.w.ggml ? 1 : l->spec.w.format.zero_point ? 3 : 2;
   if (count != wanted) {
     nabla_error_at(op, "has a weight that is not codes and scales");
     return false;

@@ -276,7 +276,7 @@ void nabla_fused_add_batch_args(nabla_fused_lowering *l) {
     add_step(l, name, 0, l->dims.x_batch[i], l->spec.x_type);
     store_word(l, at + 1, name);
     (void)snprintf(name, sizeof name, "w_step%d", i);
-    add_step(l, name, 1, l->dims.w_batch[i], l->spec.dense);
+    add_step(l, name, 1, l->dims.w_batch[i], l->spec.w_stored);
     store_word(l, at + 2, name);
   }
   nabla_text_add(&l->text,

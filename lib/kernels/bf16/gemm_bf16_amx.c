@@ -60,7 +60,7 @@ typedef struct addition {
  * that is picked by a single x would not be what it decodes to. */
 static nabla_ssa scaled_sum(nabla_emitter *e, nabla_ssa to, nabla_ssa from,
                             nabla_ssa scale) {
-  if (nabla_format_is_llm_int8(&e->spec->format)) {
+  if (nabla_format_is_llm_int8(&e->spec->w.format)) {
     from = k_binary(e, NABLA_VECTOR, "mulf", from, scale);
     scale = k_f32(e, NABLA_VECTOR, (double)NABLA_INT8_STEP);
   }

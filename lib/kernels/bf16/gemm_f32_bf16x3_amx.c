@@ -182,8 +182,8 @@ static int applies(const nabla_fused_spec *spec) {
  * case. */
 static double decode_cost(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
-  if (self.run && spec->ggml) {
-    const nabla_ggml_layout *l = spec->ggml->layout;
+  if (self.run && spec->w.ggml) {
+    const nabla_ggml_layout *l = spec->w.ggml->layout;
     if (!l->run) return 90; /* bytes */
     if (nabla_bf16_by_units(spec))
       return l->sub == NABLA_GGML_SUB_BYTES ? 200 : 170;
@@ -192,12 +192,12 @@ static double decode_cost(const nabla_fused_spec *spec) {
   }
   if (self.is_ahead) return 95;
   if (self.run)
-    return spec->format.encoding->bits < 4 && !nabla_bf16_by_lines(spec) ? 160
-                                                                         : 95;
-  if (!spec->ggml && !spec->format.encoding) return 60;
+    return spec->w.format.encoding->bits < 4 && !nabla_bf16_by_lines(spec) ? 160
+                                                                           : 95;
+  if (spec->w.kind == NABLA_STORAGE_DENSE) return 60;
   if (self.w_parts == 1) return 160;
   if (nabla_bf16_by_lines(spec)) return 170;
-  return !spec->ggml && spec->format.encoding->bits == 8 ? 330 : 560;
+  return !spec->w.ggml && spec->w.format.encoding->bits == 8 ? 330 : 560;
 }
 
 /* Numerics that allow more error get the same computation. */

@@ -22,22 +22,22 @@ static unsigned parts_of(nabla_dtype dtype) {
 }
 
 static int has_minima(const nabla_fused_spec *spec) {
-  return spec->ggml && spec->ggml->layout->min >= 0;
+  return spec->w.ggml && spec->w.ggml->layout->min >= 0;
 }
 
 /* Elements of k under one scale in panels of `depth`, a power of two, where
  * that scale can be left to the sums; or 0. */
 static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   uint64_t run = 0;
   if (spec->numerics != NABLA_NUMERICS_F32 || spec->w_type != NABLA_DTYPE_F32)
     return 0;
-  if (spec->ggml) {
-    const nabla_ggml_layout *l = spec->ggml->layout;
+  if (spec->w.ggml) {
+    const nabla_ggml_layout *l = spec->w.ggml->layout;
     if (l->sub == NABLA_GGML_SUB_PACKED6)
       run = NABLA_GGML_PACKED6_PART;
     else if (!l->is_e8m0)
-      run = spec->ggml->elements;
+      run = spec->w.ggml->elements;
   } else if (format->encoding && !format->encoding->is_mx) {
     if (spec->any_size && format->granularity != NABLA_PER_BLOCK) return depth;
     if (!spec->any_size &&
@@ -54,9 +54,9 @@ static uint64_t scale_run(const nabla_fused_spec *spec, uint64_t depth) {
 /* Of codes: integers of at most 8 bits, less zero points too, and FP8 are bf16;
  * those of 6 bits times the factor of their 16 have 13 bits. */
 static unsigned code_parts(const nabla_fused_spec *spec) {
-  const nabla_encoding *encoding = spec->format.encoding;
-  if (spec->ggml)
-    return spec->ggml->layout->sub == NABLA_GGML_SUB_BYTES ? 2 : 1;
+  const nabla_encoding *encoding = spec->w.format.encoding;
+  if (spec->w.ggml)
+    return spec->w.ggml->layout->sub == NABLA_GGML_SUB_BYTES ? 2 : 1;
   return encoding && encoding->bits == 4 && !nabla_spec_is_integer(encoding)
              ? NABLA_BF16_PARTS
              : 1;
@@ -65,12 +65,12 @@ static unsigned code_parts(const nabla_fused_spec *spec) {
 /* Those of MX formats are a few bits, times powers of two. */
 static unsigned weight_parts(const nabla_fused_spec *spec) {
   unsigned parts = parts_of(spec->w_type);
-  if (spec->ggml) return spec->ggml->layout->is_e8m0 ? 1 : parts;
-  if (!spec->format.encoding) {
-    unsigned stored = parts_of(spec->dense);
+  if (spec->w.ggml) return spec->w.ggml->layout->is_e8m0 ? 1 : parts;
+  if (!spec->w.format.encoding) {
+    unsigned stored = parts_of(spec->w_stored);
     return stored < parts ? stored : parts;
   }
-  return spec->format.encoding->is_mx ? 1 : parts;
+  return spec->w.format.encoding->is_mx ? 1 : parts;
 }
 
 /* Elements of k in a panel. A panel of 8 to 12 KiB shares the first-level cache
@@ -81,8 +81,9 @@ static unsigned weight_parts(const nabla_fused_spec *spec) {
  * bound (gemm_f32_bf16x3_amx.c). */
 static uint64_t depth_of(const nabla_fused_spec *spec, unsigned parts) {
   int is_packed6 =
-      spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6;
-  int has_halves = parts == 2 && spec->ggml && scale_run(spec, NABLA_BF16_STEP);
+      spec->w.ggml && spec->w.ggml->layout->sub == NABLA_GGML_SUB_PACKED6;
+  int has_halves =
+      parts == 2 && spec->w.ggml && scale_run(spec, NABLA_BF16_STEP);
   if (spec->numerics != NABLA_NUMERICS_F32 || (parts == 1 && is_packed6))
     return NABLA_BF16_DEPTH_MOST;
   uint64_t depth = parts == 1 || has_halves ? 128 : 64;

@@ -17,7 +17,7 @@ int nabla_bf16_is_apart(const nabla_fused_spec *spec) {
 
 int nabla_bf16_by_units(const nabla_fused_spec *spec) {
   const nabla_bf16 self = nabla_bf16_of(spec);
-  if (!spec->ggml || !self.run) return 0;
+  if (!spec->w.ggml || !self.run) return 0;
   const uint32_t unit = nabla_block_codes_unit(spec);
   return unit && self.depth % unit == 0;
 }
@@ -180,16 +180,16 @@ void nabla_emit_bf16_pack_b(nabla_emitter *e, const nabla_macro_block *p) {
 /* Bytes of codes that a row of a panel has. */
 static uint64_t bytes_of_row(const nabla_fused_spec *spec) {
   uint64_t depth = nabla_bf16_of(spec).depth;
-  if (spec->ggml) return depth * spec->ggml->bytes / spec->ggml->elements;
-  unsigned bits = spec->format.encoding ? spec->format.encoding->bits
-                                        : nabla_dtype_bits(spec->dense);
+  if (spec->w.ggml) return depth * spec->w.ggml->bytes / spec->w.ggml->elements;
+  unsigned bits = spec->w.format.encoding ? spec->w.format.encoding->bits
+                                          : nabla_dtype_bits(spec->w_stored);
   return depth * bits / 8;
 }
 
 /* Each half of a block has codes in all of its cache lines: the panel with one
  * half prefetches half of the next block, and its end. */
 static void prefetch_half(nabla_emitter *e, nabla_ssa flat) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   nabla_ssa half = k_op(e, "arith.andi %%v%u, %%v%u : i64",
                         k_divide(e, flat, NABLA_BLOCK_HALF), k_i64(e, 1));
   flat = k_add_constant(e, flat, NABLA_BLOCK_HALF);
@@ -203,7 +203,7 @@ static void prefetch_half(nabla_emitter *e, nabla_ssa flat) {
 void nabla_emit_bf16_prefetch(nabla_emitter *e, nabla_ssa row, nabla_ssa k) {
   const nabla_fused_spec *spec = e->spec;
   nabla_ssa flat = k_add(e, nabla_emit_row_start(e, row), k);
-  if (spec->ggml && nabla_bf16_of(spec).depth < spec->ggml->elements &&
+  if (spec->w.ggml && nabla_bf16_of(spec).depth < spec->w.ggml->elements &&
       nabla_bf16_by_units(spec)) {
     prefetch_half(e, flat);
     return;
@@ -211,6 +211,6 @@ void nabla_emit_bf16_prefetch(nabla_emitter *e, nabla_ssa row, nabla_ssa k) {
   nabla_ssa byte = nabla_emit_code_byte(e, flat);
   for (uint64_t i = 0; i < bytes_of_row(spec); i += CACHE_LINE)
     k_prefetch(e, e->codes, k_add_constant(e, byte, i));
-  if (spec->format.encoding && spec->format.granularity == NABLA_PER_BLOCK)
+  if (spec->w.format.encoding && spec->w.format.granularity == NABLA_PER_BLOCK)
     nabla_emit_prefetch_scale(e, flat);
 }

@@ -25,12 +25,12 @@ static int has_usual_values(const nabla_encoding *encoding) {
 }
 
 int nabla_bf16_is_ahead(const nabla_fused_spec *spec) {
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   const uint64_t k = spec->any_size ? spec->any_size : spec->k;
-  if (spec->numerics != NABLA_NUMERICS_F32 || spec->ggml) return 0;
+  if (spec->numerics != NABLA_NUMERICS_F32 || spec->w.ggml) return 0;
   if (!format->encoding)
     return k % NABLA_BF16_LINE == 0 && k &&
-           (spec->dense != NABLA_DTYPE_F32 ||
+           (spec->w_stored != NABLA_DTYPE_F32 ||
             nabla_spec_last_m(spec) <= NABLA_TILE_ROWS / 2);
   if (spec->w_type != NABLA_DTYPE_F32 || !format->block ||
       nabla_row_alignment(spec, format->block) != format->block)
@@ -58,8 +58,9 @@ static nabla_ssa row_stride(nabla_emitter *e, uint64_t count, uint64_t of) {
 
 static far_rows far_codes(nabla_emitter *e, nabla_ssa flat) {
   const nabla_fused_spec *spec = e->spec;
-  const unsigned bits = spec->format.encoding ? spec->format.encoding->bits
-                                              : nabla_dtype_bits(spec->dense);
+  const unsigned bits = spec->w.format.encoding
+                            ? spec->w.format.encoding->bits
+                            : nabla_dtype_bits(spec->w_stored);
   const uint64_t bytes = nabla_bf16_of(spec).depth * bits / 8;
   return (far_rows){
       k_address(e, e->codes, nabla_emit_code_byte(e, flat)),
@@ -69,17 +70,17 @@ static far_rows far_codes(nabla_emitter *e, nabla_ssa flat) {
 
 static far_rows far_scales(nabla_emitter *e, nabla_ssa flat) {
   const nabla_fused_spec *spec = e->spec;
-  const uint64_t bytes = nabla_scale_info_of(spec->format.scale)->bytes;
+  const uint64_t bytes = nabla_scale_info_of(spec->w.format.scale)->bytes;
   return (far_rows){
       k_address(e, e->scales, k_multiply(e, nabla_emit_block(e, flat), bytes)),
-      row_stride(e, bytes, spec->format.block), 1};
+      row_stride(e, bytes, spec->w.format.block), 1};
 }
 
 /* Prefetches the next block of columns at the same k. Where a line has codes
  * for two panels, one of these prefetches it, and the other the scales. */
 static void rows_ahead(nabla_emitter *e, const nabla_macro_block *b,
                        far_rows out[FAR_ROWS]) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   nabla_ssa flat = k_add(
       e,
       nabla_emit_row_start(e, k_add_constant(e, b->column, NABLA_MACRO_ROWS)),

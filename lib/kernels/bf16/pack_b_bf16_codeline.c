@@ -10,8 +10,8 @@
 
 /* Half a line has a scale, a power of two. */
 static int has_halves(const nabla_fused_spec *spec) {
-  return spec->format.scale == NABLA_SCALE_E8M0 &&
-         spec->format.block == NABLA_BF16_LINE / 2;
+  return spec->w.format.scale == NABLA_SCALE_E8M0 &&
+         spec->w.format.block == NABLA_BF16_LINE / 2;
 }
 
 /* Every line has one scale, or two. */
@@ -19,15 +19,15 @@ static int each_line_has_a_scale(const nabla_fused_spec *spec) {
   if (has_halves(spec))
     return nabla_row_alignment(spec, NABLA_BF16_LINE / 2) ==
            NABLA_BF16_LINE / 2;
-  if (spec->any_size && spec->format.granularity != NABLA_PER_BLOCK) return 1;
-  return spec->format.block % NABLA_BF16_LINE == 0 &&
+  if (spec->any_size && spec->w.format.granularity != NABLA_PER_BLOCK) return 1;
+  return spec->w.format.block % NABLA_BF16_LINE == 0 &&
          nabla_row_alignment(spec, NABLA_BF16_LINE) == NABLA_BF16_LINE;
 }
 
 int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
-  return !spec->ggml && encoding &&
+  return !spec->w.ggml && encoding &&
          (encoding->bits == 4 ||
           (encoding->bits == 2 && !encoding->high_first)) &&
          k % NABLA_BF16_LINE == 0 && nabla_row_alignment(spec, 4) == 4 &&
@@ -35,7 +35,7 @@ int nabla_bf16_by_lines(const nabla_fused_spec *spec) {
 }
 
 unsigned nabla_bf16_word_codes(const nabla_fused_spec *spec) {
-  return 16 / spec->format.encoding->bits;
+  return 16 / spec->w.format.encoding->bits;
 }
 
 /* The 16 values under the scale and zero point of the element at `flat`, as
@@ -45,7 +45,7 @@ static nabla_ssa table_at(nabla_emitter *e, nabla_ssa flat) {
   for (uint32_t i = 0; i < NABLA_LANES; i++) codes[i] = i;
   nabla_ssa zero = 0;
   nabla_ssa values = nabla_emit_code_value(e, k_i32_lanes(e, codes));
-  if (e->spec->format.zero_point)
+  if (e->spec->w.format.zero_point)
     zero = k_broadcast(e, "f32",
                        nabla_emit_zero_value(e, nabla_emit_block(e, flat)));
   if (nabla_bf16_of(e->spec).run)
@@ -77,7 +77,7 @@ static nabla_ssa word_constants(nabla_emitter *e,
  * next one in the next. */
 static nabla_ssa line_shifts(nabla_emitter *e, unsigned tile,
                              unsigned (*bits)(unsigned bit)) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   const unsigned places = nabla_bf16_word_codes(e->spec);
   const unsigned swapped = encoding->high_first ? 1 : 0;
   unsigned shifts[NABLA_BF16_STEP];

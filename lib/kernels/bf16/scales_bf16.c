@@ -28,8 +28,8 @@ void nabla_emit_bf16_write_scales(nabla_emitter *e, const nabla_macro_block *p,
   const nabla_bf16 self = nabla_bf16_of(spec);
   nabla_array_ref scales = nabla_floats_at(nabla_emit_bf16_scales(e, p));
   nabla_ssa to = k_multiply(e, row, self.scales);
-  if (spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
-      nabla_row_alignment(spec, spec->ggml->elements) == self.depth) {
+  if (spec->w.ggml && spec->w.ggml->layout->sub == NABLA_GGML_SUB_PACKED6 &&
+      nabla_row_alignment(spec, spec->w.ggml->elements) == self.depth) {
     k_write_lanes(e, scales, to,
                   nabla_emit_ggml_sub_lanes(e, nabla_emit_code_byte(e, flat)));
     return;
@@ -41,9 +41,9 @@ void nabla_emit_bf16_write_scales(nabla_emitter *e, const nabla_macro_block *p,
   to = k_add(e, to,
              k_multiply(e, k_divide(e, runs.induction, self.run),
                         self.has_minima ? 2 : 1));
-  if (spec->ggml && spec->ggml->layout->sub == NABLA_GGML_SUB_BYTES)
+  if (spec->w.ggml && spec->w.ggml->layout->sub == NABLA_GGML_SUB_BYTES)
     values[0] = nabla_emit_ggml_block_factor(e, at);
-  else if (spec->ggml)
+  else if (spec->w.ggml)
     nabla_emit_ggml_factors(e, at, values);
   else
     values[0] = nabla_emit_scale(e, at);
@@ -169,7 +169,7 @@ static void scales_begin(nabla_emitter *e, nabla_loop *loop,
  * that is less than half of c has at least the last bit that half of c has. */
 static beyond scales_beyond(nabla_emitter *e, const rows_of_w *rows) {
   const nabla_fused_spec *spec = e->spec;
-  const nabla_scale_type scale = spec->format.scale;
+  const nabla_scale_type scale = spec->w.format.scale;
   const int is_nested = scale == NABLA_SCALE_DYNAMIC8;
   const numbers own = {
       .array = is_nested
@@ -184,9 +184,9 @@ static beyond scales_beyond(nabla_emitter *e, const rows_of_w *rows) {
   scales_begin(e, &loop, rows, &all, &first, &end);
   next = nabla_bf16_extremes_of(loop.carried);
   if (is_nested) {
-    first = k_divide(e, first, spec->nested_block);
-    end = k_divide(e, k_add_constant(e, end, spec->nested_block - 1),
-                   spec->nested_block);
+    first = k_divide(e, first, spec->w.nested_block);
+    end = k_divide(e, k_add_constant(e, end, spec->w.nested_block - 1),
+                   spec->w.nested_block);
   }
   gather(e, &own, first, end, &next);
   k_loop_end(e, &loop, next.values);
@@ -249,7 +249,7 @@ void nabla_emit_bf16_mark_scales(nabla_emitter *e, const nabla_macro_block *p,
       k_minimum(e, k_add_constant(e, p->column, NABLA_MACRO_ROWS), e->n)};
   const beyond is = scales_beyond(e, &rows);
   k_line(e, "scf.if %%v%u {", is.small);
-  if (e->spec->format.scale == NABLA_SCALE_E8M0)
+  if (e->spec->w.format.scale == NABLA_SCALE_E8M0)
     mark_small_blocks(e, &rows, square);
   else
     fill(e, square, POWER_BITS(SMALL_SUM), 1);

@@ -67,9 +67,9 @@ void nabla_emit_bf16_parts(nabla_emitter *e, nabla_ssa low, nabla_ssa high,
 /* Infinities need no check: infinity less itself is NaN, which is detected. */
 int nabla_bf16_has_extremes(const nabla_fused_spec *spec) {
   if (spec->numerics != NABLA_NUMERICS_F32 || nabla_bf16_of(spec).run) return 0;
-  if (spec->ggml) return spec->ggml->layout->is_e8m0; /* or f16, few bits */
-  if (!spec->format.encoding) return spec->dense != NABLA_DTYPE_F16;
-  return spec->format.scale != NABLA_SCALE_F16;
+  if (spec->w.ggml) return spec->w.ggml->layout->is_e8m0; /* or f16, few bits */
+  if (!spec->w.format.encoding) return spec->w_stored != NABLA_DTYPE_F16;
+  return spec->w.format.scale != NABLA_SCALE_F16;
 }
 
 /* The two ways to gather sizes, and when what they have gathered is beyond a

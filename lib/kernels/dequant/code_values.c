@@ -47,7 +47,7 @@ static nabla_ssa where_below(nabla_emitter *e, nabla_ssa a, uint32_t bound,
  * which takes CPUs hundreds of cycles. E4M3 has one NaN of each sign and no
  * infinity, E5M2 both. */
 static nabla_ssa fp8_value(nabla_emitter *e, nabla_ssa codes) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   int e5m2 = nabla_recipe_find(encoding)->emax != 8;
   uint32_t shift = e5m2 ? 21 : 20, bias = (e5m2 ? 112u : 120u) << 23;
   nabla_ssa sign = bits_op(e, "andi", codes, 0x80);
@@ -68,7 +68,7 @@ static nabla_ssa fp8_value(nabla_emitter *e, nabla_ssa codes) {
 }
 
 nabla_ssa nabla_emit_code_value(nabla_emitter *e, nabla_ssa codes) {
-  const nabla_format *format = &e->spec->format;
+  const nabla_format *format = &e->spec->w.format;
   const nabla_encoding *encoding = format->encoding;
   if (encoding->bits == 8 && nabla_spec_is_integer(encoding)) {
     /* nothing where the codes come sign-extended: LLVM sees it */
@@ -82,9 +82,9 @@ nabla_ssa nabla_emit_code_value(nabla_emitter *e, nabla_ssa codes) {
 }
 
 nabla_ssa nabla_emit_zero_value(nabla_emitter *e, nabla_ssa index) {
-  if (!e->spec->format.zero_point) return 0;
+  if (!e->spec->w.format.zero_point) return 0;
   nabla_ssa raw = k_load(e, "i8", e->zeros, index, 1);
-  int wide = e->spec->format.encoding->bits == 8;
+  int wide = e->spec->w.format.encoding->bits == 8;
   return k_op(e, "arith.%s %%v%u : i8 to f32", wide ? "sitofp" : "uitofp", raw);
 }
 
@@ -92,7 +92,7 @@ nabla_ssa nabla_emit_scaled(nabla_emitter *e, nabla_ssa value, nabla_ssa zero,
                             nabla_ssa scale) {
   if (zero) value = k_binary(e, NABLA_VECTOR, "subf", value, zero);
   value = k_binary(e, NABLA_VECTOR, "mulf", value, scale);
-  if (nabla_format_is_llm_int8(&e->spec->format)) /* in this order: I4 */
+  if (nabla_format_is_llm_int8(&e->spec->w.format)) /* in this order: I4 */
     value = k_binary(e, NABLA_VECTOR, "mulf", value,
                      k_f32(e, NABLA_VECTOR, (double)NABLA_INT8_STEP));
   return k_round(e, NABLA_VECTOR, e->spec->w_type, value);

@@ -10,7 +10,7 @@
 #define CODE_BYTES (NABLA_LANES / 2)
 
 nabla_dtype nabla_spec_scale_dtype(const nabla_fused_spec *spec) {
-  return nabla_scale_info_of(spec->format.scale)->dtype;
+  return nabla_scale_info_of(spec->w.format.scale)->dtype;
 }
 
 int nabla_spec_is_integer(const nabla_encoding *encoding) {
@@ -32,32 +32,32 @@ uint64_t nabla_common_divisor(uint64_t a, uint64_t b) {
 
 int nabla_lines_share_scales(const nabla_fused_spec *spec, uint64_t lines,
                              uint64_t stride, uint64_t count) {
-  if (!spec->format.encoding) return 0;
-  uint64_t block = spec->format.block, first = spec->offset % block;
+  if (!spec->w.format.encoding) return 0;
+  uint64_t block = spec->w.format.block, first = spec->offset % block;
   if (lines > 1 && stride % block) return 0;
   return count <= block && first <= block - count;
 }
 
 nabla_ssa nabla_emit_code_byte(nabla_emitter *e, nabla_ssa flat) {
   const nabla_fused_spec *spec = e->spec;
-  if (spec->ggml)
-    return k_multiply(e, k_divide(e, flat, spec->ggml->elements),
-                      spec->ggml->bytes);
-  if (!spec->format.encoding)
-    return k_multiply(e, flat, nabla_dtype_bits(spec->dense) / 8);
-  return k_divide(e, flat, 8 / spec->format.encoding->bits);
+  if (spec->w.ggml)
+    return k_multiply(e, k_divide(e, flat, spec->w.ggml->elements),
+                      spec->w.ggml->bytes);
+  if (!spec->w.format.encoding)
+    return k_multiply(e, flat, nabla_dtype_bits(spec->w_stored) / 8);
+  return k_divide(e, flat, 8 / spec->w.format.encoding->bits);
 }
 
 /* Rows of any size: as long as K. */
 static int has_open_rows(const nabla_fused_spec *spec) {
-  return spec->any_size && spec->format.granularity == NABLA_PER_ROW;
+  return spec->any_size && spec->w.format.granularity == NABLA_PER_ROW;
 }
 
 nabla_ssa nabla_emit_block(nabla_emitter *e, nabla_ssa flat) {
   const nabla_fused_spec *spec = e->spec;
-  if (spec->any_size && spec->format.granularity == NABLA_PER_TENSOR)
+  if (spec->any_size && spec->w.format.granularity == NABLA_PER_TENSOR)
     return k_i64(e, 0);
-  if (!has_open_rows(spec)) return k_divide(e, flat, spec->format.block);
+  if (!has_open_rows(spec)) return k_divide(e, flat, spec->w.format.block);
   return k_op(e, "arith.divui %%v%u, %%v%u : i64", flat, e->k);
 }
 
@@ -92,7 +92,7 @@ static nabla_ssa nested_scale(nabla_emitter *e, nabla_ssa index) {
   nabla_array_ref offset = {e->nested_offset, NABLA_DTYPE_F32};
   nabla_ssa raw = k_load(e, "i8", e->scales, index, 1);
   nabla_ssa code = k_op(e, "arith.extui %%v%u : i8 to i64", raw);
-  nabla_ssa block = k_divide(e, index, e->spec->nested_block);
+  nabla_ssa block = k_divide(e, index, e->spec->w.nested_block);
   nabla_ssa product = k_binary(e, NABLA_SCALAR, "mulf", k_read(e, map, code),
                                k_read(e, absmax, block));
   return k_binary(e, NABLA_SCALAR, "addf", product,
@@ -101,7 +101,7 @@ static nabla_ssa nested_scale(nabla_emitter *e, nabla_ssa index) {
 
 nabla_ssa nabla_emit_scale_at(nabla_emitter *e, nabla_ssa index) {
   nabla_array_ref scales = {e->scales, nabla_spec_scale_dtype(e->spec)};
-  switch (e->spec->format.scale) {
+  switch (e->spec->w.format.scale) {
     case NABLA_SCALE_E8M0:
       return power_of_two(e, index);
     case NABLA_SCALE_DYNAMIC8:
@@ -112,7 +112,7 @@ nabla_ssa nabla_emit_scale_at(nabla_emitter *e, nabla_ssa index) {
 }
 
 void nabla_emit_prefetch_scale(nabla_emitter *e, nabla_ssa flat) {
-  uint64_t bytes = nabla_scale_info_of(e->spec->format.scale)->bytes;
+  uint64_t bytes = nabla_scale_info_of(e->spec->w.format.scale)->bytes;
   nabla_ssa index = nabla_emit_block(e, flat);
   k_prefetch(e, e->scales, k_multiply(e, index, bytes));
 }
@@ -129,7 +129,7 @@ static nabla_ssa code_byte(nabla_emitter *e, nabla_ssa byte,
 }
 
 static int high_first(const nabla_emitter *e) {
-  return e->spec->format.encoding->high_first;
+  return e->spec->w.format.encoding->high_first;
 }
 
 /* Shifts code i of the 8 in a dword to the low bits of lanes i and 8 + i. With
@@ -208,7 +208,7 @@ static nabla_ssa any_codes(nabla_emitter *e, nabla_ssa flat) {
 
 /* Codes one by one, with arbitrary bits above them; 0 beyond the window. */
 static nabla_ssa few_codes(nabla_emitter *e, const nabla_window *window) {
-  unsigned bits = e->spec->format.encoding->bits, per_byte = 8 / bits;
+  unsigned bits = e->spec->w.format.encoding->bits, per_byte = 8 / bits;
   nabla_ssa values[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++) {
     if (i >= window->width) {
@@ -235,7 +235,7 @@ static nabla_ssa block_lanes(nabla_emitter *e, const nabla_window *window,
 
 /* The codes in the low bits of each i32. */
 static nabla_ssa raw_codes(nabla_emitter *e, const nabla_window *window) {
-  unsigned bits = e->spec->format.encoding->bits;
+  unsigned bits = e->spec->w.format.encoding->bits;
   if (window->width < NABLA_LANES || bits < 4) return few_codes(e, window);
   if (bits == 8) {
     nabla_ssa codes = k_load(e, "vector<16xi8>", e->codes, window->flat, 1);
@@ -250,7 +250,7 @@ static nabla_ssa raw_codes(nabla_emitter *e, const nabla_window *window) {
  * each lane is that of the first element or that of the last. */
 static nabla_ssa two_blocks(nabla_emitter *e, nabla_ssa flat, lookup *at,
                             const char *type) {
-  uint64_t block = e->spec->format.block;
+  uint64_t block = e->spec->w.format.block;
   uint32_t lanes[NABLA_LANES];
   for (uint32_t i = 0; i < NABLA_LANES; i++) lanes[i] = i;
   nabla_ssa first = k_divide(e, flat, block);
@@ -277,7 +277,7 @@ static nabla_ssa two_blocks(nabla_emitter *e, nabla_ssa flat, lookup *at,
 /* A value for each lane, looked up one by one; 0 beyond the window. */
 static nabla_ssa each_block(nabla_emitter *e, const nabla_window *window,
                             lookup *at, const char *type) {
-  uint64_t block = e->spec->format.block;
+  uint64_t block = e->spec->w.format.block;
   nabla_ssa values[NABLA_LANES];
   for (unsigned i = 0; i < NABLA_LANES; i++) {
     nabla_ssa flat = k_add_constant(e, window->flat, i);
@@ -293,9 +293,9 @@ static nabla_ssa each_block(nabla_emitter *e, const nabla_window *window,
 static nabla_ssa block_lanes(nabla_emitter *e, const nabla_window *window,
                              lookup *at, const char *type) {
   const nabla_fused_spec *spec = e->spec;
-  uint64_t block = spec->format.block;
+  uint64_t block = spec->w.format.block;
   int whole = window->width == NABLA_LANES;
-  int one = spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
+  int one = spec->any_size && spec->w.format.granularity != NABLA_PER_BLOCK;
   if (one ||
       (whole && block % NABLA_LANES == 0 && window->aligned % NABLA_LANES == 0))
     return k_broadcast(e, type, at(e, nabla_emit_block(e, window->flat)));
@@ -312,16 +312,16 @@ static nabla_ssa scale_lanes(nabla_emitter *e, const nabla_window *window) {
 
 /* Elements of a dense weight. */
 static nabla_ssa dense(nabla_emitter *e, const nabla_window *window) {
-  nabla_array_ref array = {e->codes, e->spec->dense};
+  nabla_array_ref array = {e->codes, e->spec->w_stored};
   return k_round(e, NABLA_VECTOR, e->spec->w_type,
                  k_read_lanes(e, array, window->flat, window->width));
 }
 
 nabla_ssa nabla_emit_dequantize(nabla_emitter *e, const nabla_window *window) {
-  if (e->spec->ggml) return nabla_emit_dequantize_ggml(e, window);
-  if (!e->spec->format.encoding) return dense(e, window);
+  if (e->spec->w.ggml) return nabla_emit_dequantize_ggml(e, window);
+  if (!e->spec->w.format.encoding) return dense(e, window);
   nabla_ssa value = nabla_emit_code_value(e, raw_codes(e, window));
-  nabla_ssa zero = e->spec->format.zero_point
+  nabla_ssa zero = e->spec->w.format.zero_point
                        ? block_lanes(e, window, nabla_emit_zero_value, "f32")
                        : 0;
   if (window->is_unscaled)

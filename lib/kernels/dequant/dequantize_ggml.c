@@ -10,7 +10,7 @@ typedef struct place {
 } place;
 
 static const nabla_ggml_layout *layout_of(const nabla_emitter *e) {
-  return e->spec->ggml->layout;
+  return e->spec->w.ggml->layout;
 }
 
 static nabla_ssa remainder_of(nabla_emitter *e, nabla_ssa a, uint64_t b) {
@@ -18,7 +18,7 @@ static nabla_ssa remainder_of(nabla_emitter *e, nabla_ssa a, uint64_t b) {
 }
 
 static place place_of(nabla_emitter *e, nabla_ssa flat) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   nabla_ssa block = k_divide(e, flat, format->elements);
   return (place){.base = k_multiply(e, block, format->bytes),
                  .element = remainder_of(e, flat, format->elements)};

@@ -3,7 +3,7 @@
 #include "lib/kernels/dequant/dequantize_ggml.h"
 
 static const nabla_ggml_layout *layout_of(const nabla_emitter *e) {
-  return e->spec->ggml->layout;
+  return e->spec->w.ggml->layout;
 }
 
 nabla_ssa nabla_emit_ggml_word(nabla_emitter *e, nabla_ssa base, uint32_t at) {

@@ -11,7 +11,7 @@
 #define PARTS_MAX (NABLA_GGML_ELEMENTS_MAX / NABLA_LANES)
 
 static const nabla_ggml_layout *layout_of(const nabla_emitter *e) {
-  return e->spec->ggml->layout;
+  return e->spec->w.ggml->layout;
 }
 
 static nabla_ssa splat(nabla_emitter *e, nabla_ssa value) {
@@ -25,13 +25,13 @@ static nabla_ssa at_byte(nabla_emitter *e, nabla_ssa base, uint32_t more) {
 /* Whether the target has the instructions that the format needs. A fifth bit in
  * a row of bits is a mask. */
 static int is_for_cpu(const nabla_fused_spec *spec) {
-  const nabla_ggml_layout *l = spec->ggml->layout;
+  const nabla_ggml_layout *l = spec->w.ggml->layout;
   if (NABLA_HAS(spec->features, AVX512F)) return 1;
   return NABLA_HAS(spec->features, AVX2) && !(l->bits && l->part == 1);
 }
 
 int nabla_block_weights_apply(const nabla_fused_spec *spec) {
-  uint64_t elements = spec->ggml->elements;
+  uint64_t elements = spec->w.ggml->elements;
   if (!is_for_cpu(spec) || spec->w_type != NABLA_DTYPE_F32) return 0;
   if (spec->any_size) return spec->any_size % elements == 0;
   return spec->k % elements == 0 && spec->offset % elements == 0 &&
@@ -95,7 +95,7 @@ static nabla_ssa block_factor(nabla_emitter *e, nabla_ssa base) {
 }
 
 nabla_block_factors nabla_emit_block_factors(nabla_emitter *e, nabla_ssa base) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   const nabla_ggml_layout *l = format->layout;
   nabla_block_factors result = {.base = base, .size = format->elements};
   nabla_ssa by = block_factor(e, base);
@@ -124,7 +124,7 @@ typedef struct part {
  * instructions for half as many weights, so that integer codes are converted
  * instead. */
 static int has_table(const nabla_fused_spec *spec) {
-  const nabla_ggml_layout *l = spec->ggml->layout;
+  const nabla_ggml_layout *l = spec->w.ggml->layout;
   if (!l->run || (l->bits && l->part != 1)) return 0;
   return NABLA_HAS(spec->features, AVX512F) || l->table;
 }
@@ -134,7 +134,7 @@ static int has_table(const nabla_fused_spec *spec) {
 static void parts_of(nabla_emitter *e, const nabla_block_factors *f,
                      part out[PARTS_MAX]) {
   const nabla_ggml_layout *l = layout_of(e);
-  uint32_t count = e->spec->ggml->elements / f->size;
+  uint32_t count = e->spec->w.ggml->elements / f->size;
   int packed6 = l->sub == NABLA_GGML_SUB_PACKED6;
   for (uint32_t j = 0; j < count; j++)
     out[j] = (part){.factor = f->lanes ? spread(e, f->lanes, j) : f->factor,
@@ -150,7 +150,7 @@ static void parts_of(nabla_emitter *e, const nabla_block_factors *f,
 /* ---- weights ---- */
 
 int nabla_block_weights_transpose(const nabla_fused_spec *spec) {
-  const nabla_ggml_layout *l = spec->ggml->layout;
+  const nabla_ggml_layout *l = spec->w.ggml->layout;
   return nabla_block_weights_apply(spec) && has_table(spec) && !l->bits;
 }
 
@@ -272,7 +272,7 @@ static nabla_ssa few_codes(nabla_emitter *e, nabla_ssa base, uint32_t element) {
 
 void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int transposed,
                               nabla_block_use *use, void *context) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   nabla_block_factors factors = nabla_emit_block_factors(e, base);
   nabla_ssa codes = 0, weights;
   part parts[PARTS_MAX];
@@ -304,19 +304,19 @@ void nabla_emit_block_weights(nabla_emitter *e, nabla_ssa base, int transposed,
 #define FACTOR_BYTES (NABLA_BLOCK_HALF / NABLA_GGML_BYTES_PART)
 
 static int has_halves(const nabla_fused_spec *spec) {
-  const nabla_ggml_layout *l = spec->ggml->layout;
+  const nabla_ggml_layout *l = spec->w.ggml->layout;
   return l->sub == NABLA_GGML_SUB_BYTES && !l->table && l->bits == 2 &&
-         spec->ggml->elements == 2 * NABLA_BLOCK_HALF && l->run == LOW_BYTES &&
-         l->part == HIGH_BYTES;
+         spec->w.ggml->elements == 2 * NABLA_BLOCK_HALF &&
+         l->run == LOW_BYTES && l->part == HIGH_BYTES;
 }
 
 uint32_t nabla_block_codes_unit(const nabla_fused_spec *spec) {
-  const nabla_ggml_layout *l = spec->ggml->layout;
+  const nabla_ggml_layout *l = spec->w.ggml->layout;
   if (!nabla_block_weights_apply(spec)) return 0;
   if (has_halves(spec)) return NABLA_BLOCK_HALF;
   const int has_pieces = !l->table && !l->bias && l->run && !(l->run % PIECE) &&
                          (!l->bits || !(l->part % PIECE));
-  return l->sub == NABLA_GGML_SUB_PACKED6 && has_pieces ? spec->ggml->elements
+  return l->sub == NABLA_GGML_SUB_PACKED6 && has_pieces ? spec->w.ggml->elements
                                                         : 0;
 }
 
@@ -362,7 +362,7 @@ void nabla_emit_block_codes(nabla_emitter *e, nabla_ssa base, nabla_ssa half,
     half_codes(e, base, half, use, context);
     return;
   }
-  for (uint32_t element = 0; element < e->spec->ggml->elements;
+  for (uint32_t element = 0; element < e->spec->w.ggml->elements;
        element += NABLA_LANES) {
     if (element % PIECE == 0) codes = piece_codes(e, base, base, element);
     use(e, element, half_piece(e, codes, "extui", element / NABLA_LANES % 2),

@@ -137,13 +137,13 @@ static nabla_ssa lookup_neon(nabla_emitter *e, const float *table,
 
 /* The values of codes with scale 1, repeated for encodings of fewer bits. */
 static void table_of(const nabla_fused_spec *spec, float *out) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   for (int i = 0; i < NABLA_TABLE_VALUES; i++) {
     if (encoding) {
       const int codes = 1 << encoding->bits;
       out[i] = nabla_recipe_find(encoding)->value((uint8_t)(i % codes));
     } else {
-      const nabla_ggml_layout *l = spec->ggml->layout;
+      const nabla_ggml_layout *l = spec->w.ggml->layout;
       out[i] = (float)(l->table ? l->table[i] : i - l->bias);
     }
   }

@@ -8,7 +8,7 @@
 #include "lib/kernels/dequant/dequantize.h"
 
 unsigned nabla_code_line_elements(const nabla_fused_spec *spec) {
-  return 512 / spec->format.encoding->bits;
+  return 512 / spec->w.format.encoding->bits;
 }
 
 unsigned nabla_code_line_vectors(const nabla_fused_spec *spec) {
@@ -16,13 +16,13 @@ unsigned nabla_code_line_vectors(const nabla_fused_spec *spec) {
 }
 
 int nabla_code_line_is_wide(const nabla_fused_spec *spec) {
-  return spec->format.encoding->bits == 8;
+  return spec->w.format.encoding->bits == 8;
 }
 
 int nabla_code_line_has_scales(const nabla_fused_spec *spec) {
   uint64_t elements = nabla_code_line_elements(spec),
-           block = spec->format.block;
-  if (spec->format.granularity != NABLA_PER_BLOCK)
+           block = spec->w.format.block;
+  if (spec->w.format.granularity != NABLA_PER_BLOCK)
     return spec->any_size || block % elements == 0;
   if (block >= elements) return block % elements == 0;
   return !nabla_code_line_is_wide(spec) && elements / block <= NABLA_LANES;
@@ -49,7 +49,7 @@ static nabla_ssa load_scales(nabla_emitter *e, nabla_ssa first,
 }
 
 nabla_code_line nabla_emit_code_line(nabla_emitter *e, nabla_ssa flat) {
-  const nabla_format *format = &e->spec->format;
+  const nabla_format *format = &e->spec->w.format;
   unsigned elements = nabla_code_line_elements(e->spec);
   unsigned count =
       format->granularity != NABLA_PER_BLOCK || format->block >= elements
@@ -74,7 +74,7 @@ nabla_code_line nabla_emit_code_line(nabla_emitter *e, nabla_ssa flat) {
 nabla_ssa nabla_emit_code_line_weights(nabla_emitter *e,
                                        const nabla_code_line *at,
                                        nabla_ssa dwords, unsigned i) {
-  unsigned bits = e->spec->format.encoding->bits;
+  unsigned bits = e->spec->w.format.encoding->bits;
   nabla_ssa codes;
   if (nabla_code_line_is_wide(e->spec)) {
     nabla_ssa byte = k_add_constant(e, at->codes, (uint64_t)i * NABLA_LANES);

@@ -326,8 +326,8 @@ static int applies(const nabla_fused_spec *spec) {
  * one row panels are not worth it. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   unsigned height = shape_of(spec).rows;
-  int is_wide = spec->format.encoding && spec->format.encoding->bits == 8;
-  double decode = spec->ggml ? 150 : is_wide ? 130 : 90;
+  int is_wide = spec->w.format.encoding && spec->w.format.encoding->bits == 8;
+  double decode = spec->w.ggml ? 150 : is_wide ? 130 : 90;
   if (nabla_packed_applies(spec)) decode = 50;
   if (spec->open && m <= 1) decode += 300;
   double slower = NABLA_HAS(spec->features, AVX512F) ? 1 : 2.4;

@@ -279,10 +279,10 @@ static int applies(const nabla_fused_spec *spec) {
  * that for GGUF blocks, four times for 8-bit floats; 4 rows of x take 60. With
  * AVX2, 130 or 150, and 62 for 2 rows. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  double blocks = spec->ggml ? 2 : 1;
+  double blocks = spec->w.ggml ? 2 : 1;
   if (!NABLA_HAS(spec->features, AVX512F))
     return 110 + 20 * blocks + 31.0 * (double)((m + 1) / 2 * 2);
-  if (nabla_spec_is_float8(spec->format.encoding)) blocks = 4;
+  if (nabla_spec_is_float8(spec->w.format.encoding)) blocks = 4;
   return 30 * blocks + 15.0 * (double)((m + 3) / 4 * 4);
 }
 

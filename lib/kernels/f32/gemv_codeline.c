@@ -35,8 +35,8 @@ static int applies(const nabla_fused_spec *spec) {
          spec->numerics == NABLA_NUMERICS_F32 &&
          (spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE ||
           nabla_spec_last_m(spec) == 1) &&
-         spec->format.encoding && NABLA_HAS(spec->features, AVX512F) &&
-         spec->format.encoding->bits > 1 && spec->w_type == NABLA_DTYPE_F32 &&
+         spec->w.format.encoding && NABLA_HAS(spec->features, AVX512F) &&
+         spec->w.format.encoding->bits > 1 && spec->w_type == NABLA_DTYPE_F32 &&
          has_lines(spec) && nabla_code_line_has_scales(spec);
 }
 
@@ -46,7 +46,7 @@ static void pack_a(nabla_emitter *e) {
   nabla_array_ref out = {e->workspace, NABLA_DTYPE_F32};
   nabla_ssa begin = k_product(e, e->begin, e->k);
   nabla_ssa end = k_product(e, e->end, e->k);
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   unsigned vectors = nabla_code_line_vectors(e->spec);
   unsigned flip = encoding->high_first ? 8 / encoding->bits - 1 : 0;
   nabla_ssa v[NABLA_LANES];
@@ -88,7 +88,7 @@ static nabla_ssa add_scaled(nabla_emitter *e, const nabla_code_line *at,
     for (unsigned i = 0; i < apart; i++)
       sum[i] = k_binary(e, NABLA_VECTOR, "addf", sum[i], sum[i + apart]);
   nabla_ssa all = sum[0], scale = at->scales;
-  if (nabla_format_is_llm_int8(&e->spec->format)) {
+  if (nabla_format_is_llm_int8(&e->spec->w.format)) {
     /* in this order: FORMAT.md (I4) */
     all = k_binary(e, NABLA_VECTOR, "mulf", all, scale);
     scale = k_f32(e, NABLA_VECTOR, (double)NABLA_INT8_STEP);
@@ -249,7 +249,7 @@ static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
  * kernels. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
   const nabla_cpu_family *family = nabla_cpu_family_of(spec->features);
-  int is_crowded = m > 2 && !nabla_spec_is_float8(spec->format.encoding);
+  int is_crowded = m > 2 && !nabla_spec_is_float8(spec->w.format.encoding);
   return (4000 + 500.0 * (double)m) / nabla_code_line_elements(spec) +
          (is_crowded ? family->crowded : 0);
 }

@@ -30,7 +30,8 @@ typedef struct gemv {
 
 static int by_pairs(const nabla_fused_spec *spec) {
   return spec->numerics == NABLA_NUMERICS_BF16 &&
-         spec->x_type == NABLA_DTYPE_BF16 && spec->dense == NABLA_DTYPE_BF16 &&
+         spec->x_type == NABLA_DTYPE_BF16 &&
+         spec->w_stored == NABLA_DTYPE_BF16 &&
          NABLA_HAS(spec->features, AVX512BF16);
 }
 
@@ -65,7 +66,7 @@ static nabla_ssa multiply_vector(nabla_emitter *e, const gemv *g, nabla_ssa x,
 /* Prefetches the lines of w that follow the step at `k`. */
 static void prefetch(nabla_emitter *e, const gemv *g, unsigned side,
                      nabla_ssa k) {
-  const unsigned size = nabla_dtype_bits(e->spec->dense) / 8;
+  const unsigned size = nabla_dtype_bits(e->spec->w_stored) / 8;
   nabla_ssa byte =
       k_add_constant(e, k_multiply(e, k, size), k_family(e)->stream);
   for (unsigned at = 0; at < g->sums * g->width * size; at += 64)
@@ -82,7 +83,7 @@ static void multiply_step(nabla_emitter *e, const gemv *g, nabla_ssa k,
     for (unsigned r = 0; r < g->rows; r++)
       x[r] = read_vector(e, g, g->x[r], e->spec->x_type, at);
     for (unsigned s = 0; s < SIDE; s++) {
-      nabla_ssa w = read_vector(e, g, g->w[s], e->spec->dense, at);
+      nabla_ssa w = read_vector(e, g, g->w[s], e->spec->w_stored, at);
       for (unsigned r = 0; r < g->rows; r++) {
         nabla_ssa *sum = &sums[(s * g->rows + r) * g->sums + i];
         *sum = multiply_vector(e, g, x[r], w, *sum);
@@ -129,7 +130,7 @@ static void multiply_rest(nabla_emitter *e, const gemv *g, const rest *at,
   for (unsigned r = 0; r < g->rows; r++)
     x[r] = read_rest(e, g->x[r], e->spec->x_type, at);
   for (unsigned s = 0; s < SIDE; s++) {
-    nabla_ssa w = read_rest(e, g->w[s], e->spec->dense, at);
+    nabla_ssa w = read_rest(e, g->w[s], e->spec->w_stored, at);
     for (unsigned r = 0; r < g->rows; r++) {
       nabla_ssa *sum = &sums[s * g->rows + r];
       *sum = k_fma(e, NABLA_VECTOR, x[r], w, *sum);
@@ -246,7 +247,7 @@ static void begin_columns(nabla_emitter *e, gemv *g, nabla_ssa first,
                           nabla_ssa part) {
   nabla_ssa last =
       k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, k_i64(e, 1));
-  const unsigned size = nabla_dtype_bits(e->spec->dense) / 8;
+  const unsigned size = nabla_dtype_bits(e->spec->w_stored) / 8;
   for (unsigned s = 0; s < SIDE; s++) {
     g->column[s] = s ? k_add(e, g->column[s - 1], part) : first;
     nabla_ssa row = nabla_emit_row_start(e, k_minimum(e, g->column[s], last));
@@ -319,7 +320,7 @@ static int applies(const nabla_fused_spec *spec) {
   return nabla_spec_is_dense(spec) && nabla_spec_is_row(spec) &&
          nabla_spec_last_m(spec) <= ROWS &&
          (spec->k > 0 || spec->any_size || spec->open & NABLA_OPEN_K) &&
-         (spec->w_type == spec->dense || spec->w_type == NABLA_DTYPE_F32) &&
+         (spec->w_type == spec->w_stored || spec->w_type == NABLA_DTYPE_F32) &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
          NABLA_HAS(spec->features, AVX512F) &&
          (spec->numerics == NABLA_NUMERICS_F32 || by_pairs(spec));

@@ -32,7 +32,7 @@ static void add_bytes(nabla_emitter *e, const block *b, uint32_t number) {
   nabla_array_ref x = {e->x, e->spec->x_type};
   nabla_block_factors factors = nabla_emit_block_factors(e, b->base);
   nabla_ssa sum = 0;
-  for (uint32_t element = 0; element < e->spec->ggml->elements;
+  for (uint32_t element = 0; element < e->spec->w.ggml->elements;
        element += NABLA_LANES) {
     nabla_ssa codes = nabla_emit_block_bytes(e, b->base, element);
     nabla_ssa values =
@@ -46,7 +46,7 @@ static void add_bytes(nabla_emitter *e, const block *b, uint32_t number) {
 
 /* Adds the products of block `number` of a group to the sums. */
 static void add_block(nabla_emitter *e, block *b, uint32_t number) {
-  if (e->spec->ggml->layout->run)
+  if (e->spec->w.ggml->layout->run)
     nabla_emit_block_weights(e, b->base, 0, add_product, b);
   else
     add_bytes(e, b, number);
@@ -55,7 +55,7 @@ static void add_block(nabla_emitter *e, block *b, uint32_t number) {
 /* Adds `count` blocks from element `k` of the row at byte `row` on. */
 static void add_blocks(nabla_emitter *e, nabla_ssa row, nabla_ssa k,
                        uint32_t count, nabla_ssa *sums) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   nabla_ssa at = k_divide(e, k, format->elements);
   at = k_add(e, row, k_multiply(e, at, format->bytes));
   for (uint32_t line = 0; line < count * format->bytes; line += 64)
@@ -81,14 +81,14 @@ static void sum_range(nabla_emitter *e, nabla_ssa row, nabla_ssa from,
   nabla_loop loop;
   k_loop_begin(e, &loop, from, to, step, SUMS, sums);
   for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.carried[j];
-  add_blocks(e, row, loop.induction, step / e->spec->ggml->elements, sums);
+  add_blocks(e, row, loop.induction, step / e->spec->w.ggml->elements, sums);
   k_loop_end(e, &loop, sums);
   for (unsigned j = 0; j < SUMS; j++) sums[j] = loop.results[j];
 }
 
 static void sum_row(nabla_emitter *e, nabla_ssa row, nabla_ssa *sums) {
   const nabla_fused_spec *spec = e->spec;
-  uint32_t elements = spec->ggml->elements;
+  uint32_t elements = spec->w.ggml->elements;
   uint32_t group = elements < GROUP ? GROUP : elements;
   nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
   nabla_ssa zero = k_i64(e, 0);
@@ -123,8 +123,8 @@ static void run(nabla_emitter *e) {
   nabla_loop columns, rows;
   k_loop_begin(e, &columns, e->begin, e->end, 1, 0, NULL);
   nabla_ssa row = nabla_emit_row_start(e, columns.induction);
-  row = k_divide(e, row, spec->ggml->elements);
-  row = k_multiply(e, row, spec->ggml->bytes);
+  row = k_divide(e, row, spec->w.ggml->elements);
+  row = k_multiply(e, row, spec->w.ggml->bytes);
   k_loop_begin(e, &rows, k_i64(e, 0), e->m, 1, 0, NULL);
   one_product(e, row, rows.induction, columns.induction);
   k_loop_end(e, &rows, NULL);
@@ -134,11 +134,11 @@ static void run(nabla_emitter *e) {
 /* ---- what it is for ---- */
 
 static int applies(const nabla_fused_spec *spec) {
-  return spec->ggml && spec->numerics == NABLA_NUMERICS_F32 &&
+  return spec->w.ggml && spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
          nabla_spec_last_m(spec) <= 4 && nabla_spec_is_row(spec) &&
          (spec->any_size || spec->k > 0) && nabla_block_weights_apply(spec) &&
-         (NABLA_HAS(spec->features, AVX512F) || spec->ggml->layout->run);
+         (NABLA_HAS(spec->features, AVX512F) || spec->w.ggml->layout->run);
 }
 
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
@@ -155,8 +155,8 @@ static void describe(const nabla_fused_spec *spec, nabla_kernel *out) {
  * to the same sums, block by block. Two levels of sums, then the lanes. */
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t groups = spec->k / GROUP, left = spec->k % GROUP;
-  uint64_t sums = spec->ggml->layout->run ? 2 * groups : groups + 1;
-  return sums + left / spec->ggml->elements + 2 + 4 - 1;
+  uint64_t sums = spec->w.ggml->layout->run ? 2 * groups : groups + 1;
+  return sums + left / spec->w.ggml->elements + 2 + 4 - 1;
 }
 
 const nabla_kernel_variant nabla_variant_gemv_ggml = {

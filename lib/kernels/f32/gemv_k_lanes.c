@@ -32,7 +32,7 @@ typedef struct line {
 static line begin_open_line(nabla_emitter *e, nabla_ssa n) {
   const nabla_fused_spec *spec = e->spec;
   line result = {.flat = k_product(e, n, e->k), .aligned = spec->any_size};
-  if (spec->format.encoding && spec->format.granularity != NABLA_PER_BLOCK)
+  if (spec->w.format.encoding && spec->w.format.granularity != NABLA_PER_BLOCK)
     result.scale = nabla_emit_scale(e, result.flat);
   return result;
 }
@@ -111,12 +111,13 @@ static void prefetch(nabla_emitter *e, const line *at, nabla_ssa k) {
   nabla_ssa byte = nabla_emit_code_byte(e, k_add(e, at->flat, k));
   const nabla_fused_spec *spec = e->spec;
   const int is_f32 =
-      !spec->format.encoding && !spec->ggml && spec->dense == NABLA_DTYPE_F32;
+      spec->w.kind == NABLA_STORAGE_DENSE && spec->w_stored == NABLA_DTYPE_F32;
   byte = k_add_constant(e, byte,
                         is_f32 ? k_family(e)->stream : k_family(e)->lanes);
-  const uint64_t lines = nabla_spec_is_dense(spec)
-                             ? SINGLE_STEP * nabla_dtype_bits(spec->dense) / 512
-                             : 1;
+  const uint64_t lines =
+      nabla_spec_is_dense(spec)
+          ? SINGLE_STEP * nabla_dtype_bits(spec->w_stored) / 512
+          : 1;
   for (uint64_t i = 0; i < lines; i++)
     k_prefetch(e, e->codes, k_add_constant(e, byte, i * 64));
 }

@@ -44,7 +44,7 @@ static unsigned window_tile(const nabla_fused_spec *spec) {
 /* Prefetches the codes and scales of the same columns some rows further on:
  * rows are far apart, and hardware does not prefetch them. */
 static void prefetch(nabla_emitter *e, nabla_ssa flat, uint64_t stride) {
-  const nabla_format *format = &e->spec->format;
+  const nabla_format *format = &e->spec->w.format;
   nabla_ssa ahead = k_add_constant(e, flat, PREFETCH_ROWS * stride);
   k_prefetch(e, e->codes, nabla_emit_code_byte(e, ahead));
   if (!format->encoding) return;

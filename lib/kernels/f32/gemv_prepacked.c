@@ -29,8 +29,8 @@ static int applies(const nabla_fused_spec *spec) {
 /* Values may be added before they are scaled: their products have the same
  * bound. Not where zero points cancel, or values are rounded. */
 static int scales_sums(const nabla_fused_spec *spec) {
-  return spec->format.encoding && !spec->format.zero_point &&
-         !nabla_format_is_llm_int8(&spec->format) &&
+  return spec->w.format.encoding && !spec->w.format.zero_point &&
+         !nabla_format_is_llm_int8(&spec->w.format) &&
          spec->w_type == NABLA_DTYPE_F32;
 }
 
@@ -65,7 +65,7 @@ typedef struct group {
 static void add_words(nabla_emitter *e, const group *g, nabla_ssa *sums) {
   const nabla_fused_spec *spec = e->spec;
   unsigned count = g->f->rows * g->f->sums;
-  unsigned per_word = 32 / spec->format.encoding->bits;
+  unsigned per_word = 32 / spec->w.format.encoding->bits;
   unsigned dwords = NABLA_LANES / nabla_dwords_groups(spec);
   nabla_loop loop;
   k_loop_begin(e, &loop, k_i64(e, 0), k_i64(e, dwords), 1, count, sums);
@@ -115,7 +115,7 @@ static void add_record(nabla_emitter *e, const few *f, nabla_ssa column,
     uint64_t first = nabla_dwords_step(spec) / groups * g.number;
     g.k = k_add_constant(e, k, first);
     g.scales = k_read_lanes(e, nabla_floats_at(g.from.scales), at, NABLA_LANES);
-    if (spec->format.zero_point)
+    if (spec->w.format.zero_point)
       g.zeros = k_read_lanes(e, nabla_floats_at(g.from.zeros), at, NABLA_LANES);
     nabla_ssa sums[ROWS_MOST * SUMS_MOST];
     clear(e, sums, f->rows * f->sums);
@@ -136,7 +136,7 @@ static void add_dense(nabla_emitter *e, const few *f, nabla_ssa column,
   unsigned count = f->rows * f->sums;
   nabla_ssa zero = k_i64(e, 0), next[NABLA_LOOP_MAX];
   nabla_ssa sums[ROWS_MOST * SUMS_MOST];
-  nabla_array_ref w = {nabla_emit_packed_at(e, column, zero), spec->dense};
+  nabla_array_ref w = {nabla_emit_packed_at(e, column, zero), spec->w_stored};
   nabla_loop loop;
   clear(e, sums, count);
   k_loop_begin(e, &loop, from, to, step, count, sums);
@@ -144,7 +144,7 @@ static void add_dense(nabla_emitter *e, const few *f, nabla_ssa column,
   for (unsigned i = 0; i < step; i++) {
     nabla_ssa k = k_add_constant(e, loop.induction, i);
     nabla_ssa at = k_multiply(e, k, NABLA_LANES);
-    nabla_ssa byte = k_multiply(e, at, nabla_dtype_bits(spec->dense) / 8);
+    nabla_ssa byte = k_multiply(e, at, nabla_dtype_bits(spec->w_stored) / 8);
     k_prefetch(e, w.base, k_add_constant(e, byte, k_family(e)->stream));
     nabla_ssa value = k_read_lanes(e, w, at, NABLA_LANES);
     value = k_round(e, NABLA_VECTOR, spec->w_type, value);
@@ -178,7 +178,7 @@ static void sum_columns(nabla_emitter *e, const few *f, nabla_ssa column) {
   const nabla_fused_spec *spec = e->spec;
   nabla_ssa totals[ROWS_MOST];
   clear(e, totals, f->rows);
-  if (spec->format.encoding) {
+  if (spec->w.format.encoding) {
     nabla_loop steps;
     k_loop_begin(e, &steps, k_i64(e, 0), e->k, nabla_dwords_step(spec), f->rows,
                  totals);
@@ -232,7 +232,7 @@ static void run(nabla_emitter *e) {
 
 /* Of a group or panel every second element; those of all; the sums of a row. */
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
-  uint64_t size = spec->format.encoding
+  uint64_t size = spec->w.format.encoding
                       ? nabla_dwords_step(spec) / nabla_dwords_groups(spec)
                       : PANEL;
   if (size > spec->k) size = spec->k;
@@ -241,7 +241,7 @@ static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
 
 /* Bytes are widened one vector at a time. */
 static double cost(const nabla_fused_spec *spec, uint64_t m) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   return (encoding && encoding->bits == 8 ? 90 : 45) + 5 * (double)m;
 }
 

@@ -27,7 +27,7 @@
 /* Of a dense weight a line is one vector, whatever its bytes. */
 static unsigned elements_of(const nabla_fused_spec *spec) {
   return nabla_spec_is_dense(spec) ? NABLA_LANES
-                                   : 512 / spec->format.encoding->bits;
+                                   : 512 / spec->w.format.encoding->bits;
 }
 
 static uint64_t stride_of(const nabla_fused_spec *spec) {
@@ -36,12 +36,12 @@ static uint64_t stride_of(const nabla_fused_spec *spec) {
 
 /* Scales change at boundaries of lines, or of dwords in them. */
 static int has_lines(const nabla_fused_spec *spec) {
-  uint64_t elements = elements_of(spec), block = spec->format.block;
+  uint64_t elements = elements_of(spec), block = spec->w.format.block;
   if (spec->n % elements || spec->offset % elements ||
       stride_of(spec) % elements)
     return 0;
   if (nabla_spec_is_dense(spec)) return 1;
-  if (spec->format.granularity != NABLA_PER_BLOCK || block >= elements)
+  if (spec->w.format.granularity != NABLA_PER_BLOCK || block >= elements)
     return block % elements == 0;
   return elements / block <= NABLA_LANES;
 }
@@ -50,12 +50,12 @@ static int applies(const nabla_fused_spec *spec) {
   return !nabla_spec_is_row(spec) && nabla_spec_last_m(spec) == 1 && spec->n &&
          spec->k && spec->numerics == NABLA_NUMERICS_F32 &&
          spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE &&
-         ((nabla_spec_is_dense(spec) &&
-           (spec->w_type == spec->dense || spec->w_type == NABLA_DTYPE_F32)) ||
-          (spec->format.encoding && spec->format.encoding->bits > 1 &&
+         ((nabla_spec_is_dense(spec) && (spec->w_type == spec->w_stored ||
+                                         spec->w_type == NABLA_DTYPE_F32)) ||
+          (spec->w.format.encoding && spec->w.format.encoding->bits > 1 &&
            spec->w_type == NABLA_DTYPE_F32)) &&
          NABLA_HAS(spec->features, AVX512F) && has_lines(spec) &&
-         !nabla_format_is_llm_int8(&spec->format);
+         !nabla_format_is_llm_int8(&spec->w.format);
 }
 
 static uint64_t scratch(const nabla_fused_spec *spec) {
@@ -70,7 +70,7 @@ static nabla_array_ref sums_of(const nabla_emitter *e) {
 /* A value for each lane of the line at `flat`. */
 static nabla_ssa lanes_of(nabla_emitter *e, nabla_ssa flat,
                           nabla_ssa (*at)(nabla_emitter *, nabla_ssa)) {
-  uint64_t block = e->spec->format.block;
+  uint64_t block = e->spec->w.format.block;
   uint64_t elements = elements_of(e->spec);
   unsigned count = block >= elements ? 1 : (unsigned)(elements / block);
   return nabla_emit_block_lanes(e, nabla_emit_block(e, flat), count, at);
@@ -83,7 +83,7 @@ typedef struct code_line {
 
 /* The same of a dense weight: its values, f32, and x. */
 static code_line load_values(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
-  nabla_array_ref array = {e->codes, e->spec->dense};
+  nabla_array_ref array = {e->codes, e->spec->w_stored};
   code_line result = {.dwords = k_read_lanes(e, array, flat, NABLA_LANES),
                       .factor = x};
   nabla_ssa next = k_add_constant(e, flat, DEPTH * stride_of(e->spec));
@@ -97,7 +97,7 @@ static code_line load_line(nabla_emitter *e, nabla_ssa flat, nabla_ssa x) {
   nabla_ssa scales = lanes_of(e, flat, nabla_emit_scale_at);
   code_line result = {.dwords = k_load(e, "vector<16xi32>", e->codes, byte, 1),
                       .factor = k_binary(e, NABLA_VECTOR, "mulf", x, scales)};
-  if (e->spec->format.zero_point)
+  if (e->spec->w.format.zero_point)
     result.zeros = lanes_of(e, flat, nabla_emit_zero_value);
   /* the same columns of the next elements of k: the next addresses may be
    * columns of another iteration, or thread */
@@ -123,7 +123,7 @@ static void add_lines(nabla_emitter *e, const code_line *lines, unsigned depth,
     add_values(e, lines, depth, column);
     return;
   }
-  unsigned bits = e->spec->format.encoding->bits;
+  unsigned bits = e->spec->w.format.encoding->bits;
   for (unsigned i = 0; i < 32 / bits; i++) {
     nabla_ssa at = k_add_constant(e, column, (uint64_t)i * NABLA_LANES);
     nabla_ssa sum = k_read_lanes(e, sums_of(e), at, NABLA_LANES);
@@ -187,7 +187,7 @@ static void finish_values(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
 /* Writes the totals: that of column 16 * j + c, in a line whose dwords hold
  * 2^p codes, is at place (c mod 2^p) of dword (16 * j + c) >> p. */
 static void finish(nabla_emitter *e, nabla_ssa first, nabla_ssa count) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   unsigned per_dword = 32 / encoding->bits, per_byte = 8 / encoding->bits;
   nabla_array_ref y = {e->y, e->spec->y_type};
   nabla_loop lines, dwords;

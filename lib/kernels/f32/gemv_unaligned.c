@@ -20,7 +20,7 @@
 #define K_LEAST  256u /* shorter rows have windows alone */
 
 static int applies(const nabla_fused_spec *spec) {
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   if (!format->encoding || format->encoding->bits != 4) return 0;
   return nabla_spec_is_row(spec) && nabla_spec_last_m(spec) <= ROWS_MAX &&
          spec->numerics == NABLA_NUMERICS_F32 &&
@@ -111,7 +111,7 @@ static void find_lines(nabla_emitter *e, product_row *r) {
 /* Addresses of x for code i of the dwords of the first line. */
 static void find_planes(nabla_emitter *e, const product_row *r,
                         nabla_ssa out[ROWS_MAX][PLANES]) {
-  unsigned flip = e->spec->format.encoding->high_first ? 1 : 0;
+  unsigned flip = e->spec->w.format.encoding->high_first ? 1 : 0;
   for (unsigned i = 0; i < PLANES; i++) {
     nabla_ssa k = k_add_constant(e, r->head, i ^ flip);
     nabla_ssa plane = remainder_of(e, k, PLANES);

@@ -27,12 +27,12 @@ nabla_ssa nabla_panel_flat(nabla_emitter *e, const nabla_panel *panel,
 
 /* Bytes of `count` consecutive elements. */
 static uint64_t bytes_of(const nabla_fused_spec *spec, uint64_t count) {
-  if (spec->ggml) {
-    uint64_t size = spec->ggml->elements;
-    return (count + size - 1) / size * spec->ggml->bytes;
+  if (spec->w.ggml) {
+    uint64_t size = spec->w.ggml->elements;
+    return (count + size - 1) / size * spec->w.ggml->bytes;
   }
-  uint64_t bits = spec->format.encoding ? spec->format.encoding->bits
-                                        : nabla_dtype_bits(spec->dense);
+  uint64_t bits = spec->w.format.encoding ? spec->w.format.encoding->bits
+                                          : nabla_dtype_bits(spec->w_stored);
   return (count * bits + 7) / 8;
 }
 
@@ -114,7 +114,7 @@ static void square_rows(nabla_emitter *e, const nabla_panel *panel,
                         nabla_ssa *out) {
   const nabla_fused_spec *spec = e->spec;
   nabla_loop rows;
-  if (!spec->format.encoding && !spec->ggml) {
+  if (spec->w.kind == NABLA_STORAGE_DENSE) {
     for (unsigned i = 0; i < NABLA_LANES; i++)
       out[i] = row_lanes(e, panel, k_add_constant(e, row, i), at, width);
     return;
@@ -146,7 +146,7 @@ static void square(nabla_emitter *e, const nabla_panel *panel, nabla_ssa row,
 /* The elements of 16 rows from `row` on that are behind `whole`, one by one. */
 static void single_rest(nabla_emitter *e, const nabla_panel *panel,
                         nabla_ssa row, nabla_ssa whole) {
-  nabla_array_ref w = {e->codes, e->spec->dense};
+  nabla_array_ref w = {e->codes, e->spec->w_stored};
   nabla_loop rows, loop;
   k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_LANES), 1, 0, NULL);
   nabla_ssa lane = k_add(e, row, rows.induction);
@@ -183,7 +183,7 @@ static void rows_first(nabla_emitter *e, const nabla_panel *panel,
  */
 
 static int by_blocks(const nabla_fused_spec *spec) {
-  return spec->ggml && nabla_spec_is_row(spec) &&
+  return spec->w.ggml && nabla_spec_is_row(spec) &&
          nabla_block_weights_apply(spec);
 }
 
@@ -252,7 +252,7 @@ static void copy_columns(nabla_emitter *e, const nabla_panel *panel,
  * they are not 16. */
 static void open_columns(nabla_emitter *e, const nabla_panel *panel,
                          nabla_ssa row, nabla_ssa column) {
-  nabla_array_ref w = {e->codes, e->spec->dense};
+  nabla_array_ref w = {e->codes, e->spec->w_stored};
   nabla_ssa after = k_add_constant(e, column, NABLA_LANES);
   nabla_ssa whole = k_op(e, "arith.cmpi ule, %%v%u, %%v%u : i64", after, e->n);
   nabla_loop loop, lanes;

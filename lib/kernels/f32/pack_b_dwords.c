@@ -13,16 +13,16 @@
 #define SCALES_AHEAD 512u
 
 unsigned nabla_dwords_step(const nabla_fused_spec *spec) {
-  return 16 * 32 / spec->format.encoding->bits;
+  return 16 * 32 / spec->w.format.encoding->bits;
 }
 
 /* Each row has one scale, or all have, whatever their length. */
 static int has_row_scales(const nabla_fused_spec *spec) {
-  return spec->any_size && spec->format.granularity != NABLA_PER_BLOCK;
+  return spec->any_size && spec->w.format.granularity != NABLA_PER_BLOCK;
 }
 
 int nabla_panel_by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   if (!format->encoding) return 0;
   uint64_t step = nabla_dwords_step(spec), block = format->block;
   uint64_t k = spec->any_size ? spec->any_size : spec->k;
@@ -36,7 +36,7 @@ int nabla_panel_by_dwords(const nabla_fused_spec *spec, unsigned aligned) {
  */
 
 unsigned nabla_dwords_groups(const nabla_fused_spec *spec) {
-  uint64_t step = nabla_dwords_step(spec), block = spec->format.block;
+  uint64_t step = nabla_dwords_step(spec), block = spec->w.format.block;
   return has_row_scales(spec) || block >= step ? 1 : (unsigned)(step / block);
 }
 
@@ -61,7 +61,7 @@ static void load_scales(nabla_emitter *e, const nabla_panel *panel,
 /* One by one: that is little code, and the copies stay in the first cache. */
 void nabla_emit_dwords_collect(nabla_emitter *e, const nabla_panel *panel,
                                nabla_ssa first, nabla_ssa k) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   nabla_loop rows;
   k_loop_begin(e, &rows, k_i64(e, 0), k_i64(e, NABLA_LANES), 1, 0, NULL);
   nabla_ssa row = k_add(e, first, rows.induction);
@@ -69,7 +69,7 @@ void nabla_emit_dwords_collect(nabla_emitter *e, const nabla_panel *panel,
   nabla_ssa byte = k_divide(e, flat, 8 / encoding->bits);
   k_prefetch(e, e->codes,
              k_add_constant(e, byte, CODES_AHEAD / (8 / encoding->bits)));
-  if (e->spec->format.granularity == NABLA_PER_BLOCK)
+  if (e->spec->w.format.granularity == NABLA_PER_BLOCK)
     nabla_emit_prefetch_scale(e, k_add_constant(e, flat, SCALES_AHEAD));
   k_store(e, "vector<16xi32>", k_load(e, "vector<16xi32>", e->codes, byte, 1),
           panel->scratch, k_multiply(e, rows.induction, 64), 64);
@@ -96,7 +96,7 @@ void nabla_emit_dwords_transpose(nabla_emitter *e, nabla_ssa from,
 
 nabla_ssa nabla_emit_dword_value(nabla_emitter *e, nabla_ssa dword,
                                  unsigned i) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   nabla_ssa by = k_i32(e, NABLA_VECTOR, encoding->bits * place_of(encoding, i));
   return nabla_emit_code_value(
       e, k_op(e, "arith.shrui %%v%u, %%v%u : vector<16xi32>", dword, by));
@@ -105,7 +105,7 @@ nabla_ssa nabla_emit_dword_value(nabla_emitter *e, nabla_ssa dword,
 void nabla_emit_dwords_dequantize(nabla_emitter *e, const nabla_dwords *from,
                                   const nabla_panel *panel, nabla_ssa to) {
   const nabla_fused_spec *spec = e->spec;
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   unsigned per_dword = 32 / format->encoding->bits;
   unsigned groups = nabla_dwords_groups(spec);
   nabla_loop dwords;

@@ -31,7 +31,7 @@ static uint64_t alignment(const nabla_fused_spec *spec, int with_k) {
 
 /* Each row has one scale. */
 static int has_row_scale(const nabla_fused_spec *spec) {
-  const nabla_format *format = &spec->format;
+  const nabla_format *format = &spec->w.format;
   if (!format->encoding) return 0;
   if (spec->any_size) return format->granularity != NABLA_PER_BLOCK;
   return nabla_lines_share_scales(spec, spec->n, nabla_spec_row_stride(spec),
@@ -44,12 +44,12 @@ static int has_row_scale(const nabla_fused_spec *spec) {
 static uint64_t unit_of(const nabla_fused_spec *spec) {
   uint64_t unit = nabla_common_divisor(alignment(spec, 1), UNIT);
   return has_row_scale(spec) ? unit
-                             : nabla_common_divisor(unit, spec->format.block);
+                             : nabla_common_divisor(unit, spec->w.format.block);
 }
 
 /* Targets without AVX2 have no table to scale. */
 static int by_word(const nabla_fused_spec *spec) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   return encoding && encoding->bits <= 4 &&
          (NABLA_HAS(spec->features, AVX512F) ||
           NABLA_HAS(spec->features, AVX2)) &&
@@ -65,11 +65,11 @@ static uint32_t bit_of(const nabla_encoding *encoding, uint32_t i) {
 /* Of 4 bits two lanes share the shift of a word of 64 bits. */
 void nabla_small_m_order(const nabla_fused_spec *spec,
                          unsigned out[NABLA_LANES]) {
-  int transposed = spec->ggml && nabla_block_weights_transpose(spec);
+  int transposed = spec->w.ggml && nabla_block_weights_transpose(spec);
   for (unsigned i = 0; i < NABLA_LANES; i++)
     out[i] = transposed ? i % 4 * 4 + i / 4 : i;
-  if (!by_word(spec) || spec->format.encoding->bits != 4) return;
-  unsigned flip = spec->format.encoding->high_first ? 1 : 0;
+  if (!by_word(spec) || spec->w.format.encoding->bits != 4) return;
+  unsigned flip = spec->w.format.encoding->high_first ? 1 : 0;
   for (unsigned i = 0; i < NABLA_LANES; i++)
     out[i] = (i / 2 + i % 2 * (NABLA_LANES / 2)) ^ flip;
 }
@@ -87,7 +87,7 @@ static nabla_ssa split_quads(nabla_emitter *e, nabla_ssa byte) {
 
 /* Codes of 1 or 2 bits from `byte` on, in the low bits of the lanes. */
 static nabla_ssa split_few(nabla_emitter *e, nabla_ssa byte) {
-  const nabla_encoding *encoding = e->spec->format.encoding;
+  const nabla_encoding *encoding = e->spec->w.format.encoding;
   uint32_t shifts[NABLA_LANES];
   nabla_ssa word;
   for (uint32_t i = 0; i < NABLA_LANES; i++) shifts[i] = bit_of(encoding, i);
@@ -129,7 +129,7 @@ static void store(nabla_emitter *e, const piece *p, nabla_ssa at,
 
 static void words(nabla_emitter *e, const piece *p) {
   const nabla_fused_spec *spec = e->spec;
-  unsigned bits = spec->format.encoding->bits;
+  unsigned bits = spec->w.format.encoding->bits;
   unsigned vectors = (unsigned)(unit_of(spec) / NABLA_LANES);
   nabla_ssa table = has_row_scale(spec) ? scaled_table(e, p->flat) : 0;
   nabla_loop units;
@@ -159,7 +159,7 @@ static void store_block(nabla_emitter *e, uint32_t element, nabla_ssa weights,
 }
 
 static void blocks(nabla_emitter *e, const piece *p) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   uint64_t unit = nabla_common_divisor(alignment(e->spec, 1), UNIT);
   if (unit < format->elements) unit = format->elements;
   nabla_loop units;
@@ -231,7 +231,7 @@ void nabla_emit_pack_b_small_m(nabla_emitter *e,
   piece p = {.flat = row_flat(e, panel, rows.induction),
              .count = panel->count,
              .out = k_address(e, panel->out, to)};
-  if (spec->ggml && nabla_block_weights_apply(spec))
+  if (spec->w.ggml && nabla_block_weights_apply(spec))
     blocks(e, &p);
   else if (by_word(spec))
     words(e, &p);
@@ -251,6 +251,6 @@ void nabla_emit_pack_b_small_m_prefetch(nabla_emitter *e,
   k_loop_begin(e, &lines, from, to, 64, 0, NULL);
   k_prefetch(e, e->codes, lines.induction);
   k_loop_end(e, &lines, NULL);
-  if (e->spec->format.encoding) nabla_emit_prefetch_scale(e, flat);
+  if (e->spec->w.format.encoding) nabla_emit_prefetch_scale(e, flat);
   k_loop_end(e, &rows, NULL);
 }

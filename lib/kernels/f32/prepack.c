@@ -11,16 +11,16 @@
 #define ALIGNED 256u
 
 static int is_dense(const nabla_fused_spec *spec) {
-  return !spec->format.encoding && !spec->ggml;
+  return spec->w.kind == NABLA_STORAGE_DENSE;
 }
 
 static uint64_t dense_bytes(const nabla_fused_spec *spec) {
-  return nabla_dtype_bits(spec->dense) / 8;
+  return nabla_dtype_bits(spec->w_stored) / 8;
 }
 
 /* Bytes of the record of a step before its dwords, and of it all. */
 static uint64_t dwords_at(const nabla_fused_spec *spec) {
-  uint64_t each = spec->format.zero_point ? 2 * VECTOR : VECTOR;
+  uint64_t each = spec->w.format.zero_point ? 2 * VECTOR : VECTOR;
   return nabla_dwords_groups(spec) * each;
 }
 
@@ -35,7 +35,7 @@ uint64_t nabla_packed_bytes(const nabla_fused_spec *spec, uint64_t elements) {
 }
 
 int nabla_packed_applies(const nabla_fused_spec *spec) {
-  if (spec->layout != NABLA_WEIGHT_LAYOUT_PREPACKED || spec->ggml ||
+  if (spec->layout != NABLA_WEIGHT_LAYOUT_PREPACKED || spec->w.ggml ||
       spec->any_size || !spec->k || !nabla_spec_is_row(spec))
     return 0;
   if (!is_dense(spec) && !nabla_panel_by_dwords(spec, ALIGNED)) return 0;
@@ -79,7 +79,7 @@ static void pack_step(nabla_emitter *e, const nabla_panel *panel, nabla_ssa k) {
   nabla_emit_dwords_transpose(e, from.dwords, to.dwords);
   for (unsigned g = 0; g < nabla_dwords_groups(e->spec); g++) {
     nabla_ssa at = k_i64(e, (uint64_t)g * NABLA_LANES);
-    for (int zeros = 0; zeros <= e->spec->format.zero_point; zeros++)
+    for (int zeros = 0; zeros <= e->spec->w.format.zero_point; zeros++)
       k_write_lanes(
           e, nabla_floats_at(zeros ? to.zeros : to.scales), at,
           k_read_lanes(e, nabla_floats_at(zeros ? from.zeros : from.scales), at,
@@ -92,8 +92,9 @@ static void pack_dense(nabla_emitter *e, const nabla_panel *panel, nabla_ssa k,
                        unsigned width) {
   const nabla_fused_spec *spec = e->spec;
   nabla_ssa rows[NABLA_LANES];
-  nabla_array_ref w = {e->codes, spec->dense};
-  nabla_array_ref to = {nabla_emit_packed_at(e, panel->first, k), spec->dense};
+  nabla_array_ref w = {e->codes, spec->w_stored};
+  nabla_array_ref to = {nabla_emit_packed_at(e, panel->first, k),
+                        spec->w_stored};
   for (unsigned i = 0; i < NABLA_LANES; i++)
     rows[i] =
         k_read_lanes(e, w, nabla_panel_flat(e, panel, k_i64(e, i), k), width);
@@ -132,7 +133,7 @@ static void widen_panel(nabla_emitter *e, const nabla_panel *panel,
   nabla_loop loop;
   nabla_ssa first = k_add(e, panel->first, row);
   nabla_array_ref from = {nabla_emit_packed_at(e, first, panel->k),
-                          e->spec->dense};
+                          e->spec->w_stored};
   k_loop_begin(e, &loop, k_i64(e, 0), panel->count, 1, 0, NULL);
   nabla_ssa at = k_multiply(e, loop.induction, NABLA_LANES);
   nabla_ssa to = k_multiply(e, loop.induction, panel->width);
@@ -144,7 +145,7 @@ static void widen_panel(nabla_emitter *e, const nabla_panel *panel,
 
 int nabla_packed_is_panel(const nabla_fused_spec *spec) {
   return spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED && is_dense(spec) &&
-         spec->dense == NABLA_DTYPE_F32 && spec->w_type == NABLA_DTYPE_F32;
+         spec->w_stored == NABLA_DTYPE_F32 && spec->w_type == NABLA_DTYPE_F32;
 }
 
 void nabla_emit_packed_panel(nabla_emitter *e, const nabla_panel *panel,

@@ -13,7 +13,7 @@
 static int applies(const nabla_fused_spec *spec) {
   nabla_int8 self;
   return nabla_int8_of(spec, &self) && self.vnni &&
-         !(spec->ggml && spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED);
+         !(spec->w.ggml && spec->layout == NABLA_WEIGHT_LAYOUT_PREPACKED);
 }
 
 static void pack_a(nabla_emitter *e) {

@@ -137,12 +137,12 @@ static nabla_ssa load_scales(nabla_emitter *e, nabla_ssa flat, unsigned count,
                              unsigned spans) {
   const nabla_fused_spec *spec = e->spec;
   nabla_dtype dtype = nabla_spec_scale_dtype(spec);
-  int powers = spec->format.scale == NABLA_SCALE_E8M0;
+  int powers = spec->w.format.scale == NABLA_SCALE_E8M0;
   unsigned width = powers ? 1 : nabla_dtype_bits(dtype) / 8;
   const char *element = width == 4 ? "f32" : width == 2 ? "i16" : "i8";
   char type[32];
   (void)snprintf(type, sizeof type, "vector<%ux%s>", count, element);
-  nabla_ssa index = k_divide(e, flat, spec->format.block);
+  nabla_ssa index = k_divide(e, flat, spec->w.format.block);
   nabla_ssa scales =
       k_load(e, type, e->scales, k_multiply(e, index, width), width);
   nabla_ssa lanes = k_shuffle(e, element, count, scales, scales, NABLA_LANES,
@@ -166,7 +166,7 @@ static nabla_int8_factors factors_of(nabla_emitter *e, const nabla_int8 *self,
   }
   unsigned spans = (unsigned)(line / self->span);
   unsigned count = (unsigned)((elements + self->span - 1) / self->span);
-  int nested = e->spec->format.scale == NABLA_SCALE_DYNAMIC8;
+  int nested = e->spec->w.format.scale == NABLA_SCALE_DYNAMIC8;
   for (unsigned i = 0; i < count; i++) {
     nabla_ssa at = k_add_constant(e, flat, (uint64_t)i * self->span);
     if (nested) scales[i] = nabla_emit_scale(e, at);

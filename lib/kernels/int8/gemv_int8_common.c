@@ -68,7 +68,7 @@ void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,
 /* One row is bound by memory, of which codes of 2 bits take half; 4 rows cost
  * twice the work. */
 double nabla_int8_rows_cost(const nabla_fused_spec *spec, uint64_t m) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   unsigned height = row_tile(spec);
   double tiles = (double)((m + height - 1) / height);
   double each = height == 1 ? 20 : 40;

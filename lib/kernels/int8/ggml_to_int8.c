@@ -43,7 +43,7 @@ static int has_sizes(const nabla_fused_spec *spec, uint64_t elements,
 }
 
 int nabla_int8_blocks_of(const nabla_fused_spec *spec, nabla_int8_blocks *out) {
-  const nabla_ggml *format = spec->ggml;
+  const nabla_ggml *format = spec->w.ggml;
   *out = (nabla_int8_blocks){.format = format};
   if (!format || spec->numerics != NABLA_NUMERICS_INT8 ||
       !nabla_spec_is_row(spec))

@@ -12,7 +12,7 @@
 /* The elements along k under one scale, which begin with the row; 0 if it is
  * not so. */
 static uint64_t span_of(const nabla_fused_spec *spec) {
-  uint64_t stride = nabla_spec_row_stride(spec), block = spec->format.block;
+  uint64_t stride = nabla_spec_row_stride(spec), block = spec->w.format.block;
   if (spec->any_size)
     return spec->any_size % block || block & (block - 1) ? 0 : block;
   if (nabla_lines_share_scales(spec, spec->n, stride, spec->k)) return spec->k;
@@ -40,17 +40,18 @@ static int is_ternary(const nabla_encoding *encoding) {
 
 /* The unit of the byte of a code. Twice a value of MXFP4 is an integer. */
 static double unit_of(const nabla_fused_spec *spec) {
-  if (spec->format.encoding->is_mx) return 0.5;
-  if (is_table(spec->format.encoding))
-    return table_size(spec->format.encoding) / 127;
-  return nabla_format_is_llm_int8(&spec->format) ? (double)NABLA_INT8_STEP : 1;
+  if (spec->w.format.encoding->is_mx) return 0.5;
+  if (is_table(spec->w.format.encoding))
+    return table_size(spec->w.format.encoding) / 127;
+  return nabla_format_is_llm_int8(&spec->w.format) ? (double)NABLA_INT8_STEP
+                                                   : 1;
 }
 
 static int offset_of(const nabla_fused_spec *spec, int is_signed) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   if (is_ternary(encoding)) return is_signed ? 0 : 1;
   if (encoding->bits == 4 && nabla_spec_is_integer(encoding))
-    return is_signed || spec->format.zero_point ? 0 : 8;
+    return is_signed || spec->w.format.zero_point ? 0 : 8;
   return is_signed ? 0 : 128;
 }
 
@@ -63,21 +64,21 @@ int nabla_int8_has_instructions(nabla_features features, int *vnni) {
 /* Rows begin with whole bytes; of any size they are whole lines of codes with
  * scales of their own. */
 static int has_sizes(const nabla_fused_spec *spec) {
-  uint64_t parts = 8 / spec->format.encoding->bits;
+  uint64_t parts = 8 / spec->w.format.encoding->bits;
   if (spec->any_size)
     return spec->any_size % (NABLA_BYTES * parts) == 0 &&
-           spec->format.granularity == NABLA_PER_BLOCK &&
+           spec->w.format.granularity == NABLA_PER_BLOCK &&
            spec->layout == NABLA_WEIGHT_LAYOUT_IN_PLACE;
   return spec->n && spec->k && spec->k <= NABLA_INT8_K_MAX &&
          spec->offset % parts == 0 && nabla_spec_row_stride(spec) % parts == 0;
 }
 
 int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
-  const nabla_encoding *encoding = spec->format.encoding;
+  const nabla_encoding *encoding = spec->w.format.encoding;
   *out = (nabla_int8){0};
-  if (spec->ggml) return nabla_int8_panel_of(spec, out);
+  if (spec->w.ggml) return nabla_int8_panel_of(spec, out);
   if (spec->numerics != NABLA_NUMERICS_INT8 || !encoding ||
-      !nabla_spec_is_row(spec) || spec->format.segment || !has_sizes(spec))
+      !nabla_spec_is_row(spec) || spec->w.format.segment || !has_sizes(spec))
     return 0;
   if (!is_table(encoding) && !nabla_spec_is_integer(encoding) &&
       !is_ternary(encoding))
@@ -88,7 +89,7 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   out->span = span_of(spec);
   out->block = nabla_common_divisor(out->span, NABLA_BYTES);
   if (!out->span || out->block < NABLA_LANES) return 0;
-  out->has_zero = spec->format.zero_point;
+  out->has_zero = spec->w.format.zero_point;
   out->is_signed = !out->vnni;
   out->offset = offset_of(spec, out->is_signed);
   out->unit = unit_of(spec);
@@ -96,8 +97,8 @@ int nabla_int8_of(const nabla_fused_spec *spec, nabla_int8 *out) {
 }
 
 int nabla_int8_of_amx(const nabla_fused_spec *spec, nabla_int8 *out) {
-  if (spec->ggml || spec->any_size || !nabla_int8_of(spec, out) || !out->vnni ||
-      out->parts > 2 || !NABLA_HAS(spec->features, AMX_INT8))
+  if (spec->w.ggml || spec->any_size || !nabla_int8_of(spec, out) ||
+      !out->vnni || out->parts > 2 || !NABLA_HAS(spec->features, AMX_INT8))
     return 0;
   out->is_signed = 1;
   out->offset = offset_of(spec, 1);
@@ -174,14 +175,14 @@ static nabla_ssa table_of(nabla_emitter *e, const nabla_int8 *self) {
   const nabla_fused_spec *spec = e->spec;
   int values[NABLA_TABLE_VALUES];
   float table[NABLA_TABLE_VALUES];
-  int ternary = is_ternary(spec->format.encoding);
-  if (ternary || nabla_spec_is_integer(spec->format.encoding)) {
+  int ternary = is_ternary(spec->w.format.encoding);
+  if (ternary || nabla_spec_is_integer(spec->w.format.encoding)) {
     if (!self->is_signed || self->has_zero) return 0;
     for (int i = 0; i < (int)NABLA_TABLE_VALUES; i++)
       values[i] = i - (ternary ? 1 : 8);
     return nabla_emit_int8_table(e, values);
   }
-  nabla_encoding_table(spec->format.encoding, table);
+  nabla_encoding_table(spec->w.format.encoding, table);
   for (unsigned i = 0; i < NABLA_TABLE_VALUES; i++)
     values[i] = (int)lrint((double)table[i] / self->unit) + self->offset;
   return nabla_emit_int8_table(e, values);
@@ -208,7 +209,7 @@ void nabla_emit_int8_split(nabla_emitter *e, const nabla_int8 *self,
     }
     nabla_ssa index =
         k_op(e, "arith.andi %%v%u, %%v%u : vector<64xi8>", part, mask);
-    int reversed = e->spec->format.encoding->high_first;
+    int reversed = e->spec->w.format.encoding->high_first;
     out[reversed ? self->parts - 1 - i : i] =
         table ? nabla_emit_int8_table_lookup(e, self, table, index) : index;
   }
@@ -289,7 +290,7 @@ nabla_ssa nabla_emit_int8_add(nabla_emitter *e, nabla_ssa total, nabla_ssa dot,
 
 nabla_ssa nabla_emit_int8_negative(nabla_emitter *e, const nabla_int8 *self,
                                    nabla_ssa flat) {
-  nabla_ssa index = k_divide(e, flat, e->spec->format.block);
+  nabla_ssa index = k_divide(e, flat, e->spec->w.format.block);
   nabla_ssa raw = k_load(e, "i8", e->zeros, index, 1);
   nabla_ssa zero = k_op(e, "arith.%s %%v%u : i8 to i32",
                         self->bits == 8 ? "extsi" : "extui", raw);

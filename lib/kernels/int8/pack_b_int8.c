@@ -127,7 +127,7 @@ void nabla_emit_int8_pack_b(nabla_emitter *e, const nabla_int8_panel *p) {
     copy_scales(e, p, from, count, scales, zeros);
   } else {
     nabla_emit_int8_rows(e, self, n, rows, flats);
-    if (e->spec->ggml) {
+    if (e->spec->w.ggml) {
       nabla_emit_int8_pack_b_ggml(
           e, flats,
           &(nabla_int8_block_panel){p->k, p->count, to, scales, zeros});

@@ -186,7 +186,7 @@ void nabla_emit_int8_amx_prefetch(nabla_emitter *e, const nabla_int8 *self,
   uint64_t piece = (uint64_t)piece_of(e->spec, self) * 4;
   for (uint64_t i = 0; i < bytes; i += CACHE_LINE)
     k_prefetch(e, s.codes, k_i64(e, i / piece * s.apart));
-  if (!s.group && e->spec->format.granularity == NABLA_PER_BLOCK)
+  if (!s.group && e->spec->w.format.granularity == NABLA_PER_BLOCK)
     nabla_emit_prefetch_scale(e, s.flat);
   if (!s.group) return;
   /* 16 rows share a line for each span */

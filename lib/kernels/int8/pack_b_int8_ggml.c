@@ -21,8 +21,8 @@ int nabla_int8_panel_of(const nabla_fused_spec *spec, nabla_int8 *out) {
   *out = self.base;
   out->bits = 8;
   out->parts = 1;
-  out->block = out->span = part_of(spec->ggml);
-  out->has_min = out->has_zero = spec->ggml->layout->min >= 0;
+  out->block = out->span = part_of(spec->w.ggml);
+  out->has_min = out->has_zero = spec->w.ggml->layout->min >= 0;
   return 1;
 }
 
@@ -72,7 +72,7 @@ static void store_lanes(nabla_emitter *e, nabla_ssa value, nabla_ssa to,
  * each row, transposed. */
 static void store_parts(nabla_emitter *e, const nabla_ssa *flats,
                         const nabla_int8_block_panel *p, nabla_ssa at) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   int has_min = format->layout->min >= 0;
   uint32_t part = part_of(format);
   nabla_ssa k = k_add(e, p->k, at), v[NABLA_LANES];
@@ -104,7 +104,7 @@ static void store_halves(nabla_emitter *e, const nabla_ssa bases[NABLA_LANES],
  * parts. */
 static void store_factors(nabla_emitter *e, const nabla_ssa *flats,
                           const nabla_int8_block_panel *p, nabla_ssa at) {
-  const nabla_ggml *format = e->spec->ggml;
+  const nabla_ggml *format = e->spec->w.ggml;
   const nabla_ggml_layout *l = format->layout;
   nabla_ssa k = k_add(e, p->k, at), bases[NABLA_LANES];
   nabla_ssa to = k_multiply(e, k_divide(e, at, format->elements), NABLA_BYTES);
