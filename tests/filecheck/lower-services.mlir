@@ -116,6 +116,18 @@ module attributes {nabla.manifest = "{}"} {
     llvm.return
   }
 
+  // The return after a failure has a block that LLVM does not fold: else each
+  // result would have an incoming edge for each call that may fail.
+  // CHECK-LABEL: llvm.func internal @gives
+  // CHECK: llvm.call_intrinsic "llvm.sideeffect"() : () -> ()
+  // CHECK-NEXT: %[[NONE:.*]] = llvm.mlir.zero : i64
+  // CHECK-NEXT: llvm.return %[[NONE]] : i64
+  llvm.func @gives(%a: i64, %b: i64) -> i64 {
+    %null = llvm.mlir.zero : !llvm.ptr
+    llvm.call @nabla_require_equal(%a, %b, %null) : (i64, i64, !llvm.ptr) -> ()
+    llvm.return %a : i64
+  }
+
   // A call of what may fail may fail; one of what cannot, cannot.
   // CHECK-LABEL: llvm.func internal @caller
   // CHECK: llvm.call @quiet(%[[T:[a-z0-9]+]]) : (!llvm.ptr) -> ()

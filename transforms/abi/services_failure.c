@@ -126,6 +126,27 @@ static void mark_failing(nabla_lowering *l, MlirOperation function) {
 
 /* ---- leaving a function after a failure ---- */
 
+/* Keeps the block from being folded into the branches that end in it. LLVM
+ * folds a block that does nothing, and each value that the function returns
+ * would then have one incoming edge for each call that may fail: 100 results
+ * compiled for seconds. llvm.sideeffect makes no code. */
+static void keep_block(nabla_function_walk *w) {
+  static const int32_t segments[] = {0, 0};
+  MlirContext context = w->l->context;
+  MlirOperation none = {NULL};
+  MlirOperationState state = mlirOperationStateGet(
+      nabla_ref("llvm.call_intrinsic"), mlirOperationGetLocation(w->function));
+  MlirNamedAttribute attributes[] = {
+      nabla_named(context, "intrin",
+                  mlirStringAttrGet(context, nabla_ref("llvm.sideeffect"))),
+      nabla_named(context, "operandSegmentSizes",
+                  nabla_attribute_integers(context, 2, segments)),
+      nabla_named(context, "op_bundle_sizes",
+                  nabla_attribute_integers(context, 0, segments))};
+  mlirOperationStateAddAttributes(&state, 3, attributes);
+  nabla_op_build(w->fail, none, &state);
+}
+
 /* Makes a block at the end of the function that returns zero. */
 static MlirBlock fail_block(nabla_function_walk *w) {
   if (!mlirBlockIsNull(w->fail)) return w->fail;
@@ -138,6 +159,7 @@ static MlirBlock fail_block(nabla_function_walk *w) {
   MlirOperationState end =
       mlirOperationStateGet(nabla_ref("llvm.return"), location);
   if (!mlirTypeEqual(result, mlirLLVMVoidTypeGet(w->l->context))) {
+    keep_block(w);
     MlirOperationState state =
         mlirOperationStateGet(nabla_ref("llvm.mlir.zero"), location);
     mlirOperationStateAddResults(&state, 1, &result);
