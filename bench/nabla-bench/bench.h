@@ -10,6 +10,7 @@
 #include "nabla/numerics.h"
 #include "nabla/pool.h"
 #include "nabla/status.h"
+#include "tools/common/options.h"
 
 enum {
 #define OPTION(id, ...) BENCH_OPTION_##id,
@@ -24,6 +25,9 @@ typedef enum bench_verb {
 #undef VERB
   BENCH_VERB_COUNT
 } bench_verb;
+
+/* The tool, but for `set` and `self`: tables.c. */
+extern const tool bench_tool;
 
 #define BENCH_BLOCK_ROW UINT64_MAX
 

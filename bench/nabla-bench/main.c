@@ -16,44 +16,14 @@
 #define MOST_TURNS 1001
 #define MOST_MIB   65536
 
-static const char variants[] = "best"
-#define VARIANT(id, summary) "|" #id
-#include "lib/kernels/variants.def"
-#undef VARIANT
-    ;
-
-enum {
-#define VERB(id, ...) BIT_##id = 1u << BENCH_VERB_##id,
-#include "bench/nabla-bench/verbs.def"
-#undef VERB
-  GEMV = BIT_gemv,
-  GEMM = BIT_gemm,
-  CODEC = BIT_codec,
-  COMPILE = BIT_compile,
-  POOL = BIT_pool,
-  OPS = BIT_ops,
-  REPORT = BIT_report,
-};
-
-static const tool_option rows[BENCH_OPTION_COUNT] = {
-#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
-#include "bench/nabla-bench/options.def"
-#undef OPTION
-};
-
-static const tool_verb verbs[BENCH_VERB_COUNT] = {
-#define VERB(id, summary, description) {#id, "", 0, 0, summary, description},
-#include "bench/nabla-bench/verbs.def"
-#undef VERB
-};
-
 /* ---- options ---- */
 
 /* The row's number and its bounds. */
 static nabla_status read_number(const char *argument, size_t index,
                                 uint64_t most, uint64_t *out,
                                 nabla_diag *diag) {
-  return tool_number(rows[index].name, argument, 1, most, out, diag);
+  return tool_number(bench_tool.options[index].name, argument, 1, most, out,
+                     diag);
 }
 
 static nabla_status set_block(bench_settings *s, const char *argument,
@@ -240,24 +210,9 @@ int main(int argc, char **argv) {
                       .type = "f32"};
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
-  const tool t = {
-      .name = "nabla-bench",
-      .operands = "VERB [options]",
-      .summary =
-          "Measures kernels in turns with what limits them and with other "
-          "libraries; codecs; compiling; the pool.",
-      .examples =
-          "  nabla-bench gemv --encoding nf4 --threads 2\n"
-          "  nabla-bench gemm -m 512 --numerics bf16 --layout prepacked\n"
-          "  nabla-bench report --svg docs/kernels.svg\n",
-      .failed = "Not used.",
-      .verbs = verbs,
-      .verb_count = BENCH_VERB_COUNT,
-      .options = rows,
-      .option_count = BENCH_OPTION_COUNT,
-      .set = set,
-      .self = &s,
-  };
+  tool t = bench_tool;
+  t.set = set;
+  t.self = &s;
   signal(SIGPIPE, SIG_IGN); /* a peer may end when it likes */
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.about) return tool_finish_about(&t, &line);

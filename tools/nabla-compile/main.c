@@ -10,19 +10,7 @@
 #include "tools/common/compile_options.h"
 #include "tools/common/stream.h"
 #include "tools/common/tool.h"
-
-enum {
-#define OPTION(id, ...) OPTION_##id,
-#include "tools/nabla-compile/options.def"
-#undef OPTION
-  OPTION_COUNT
-};
-
-static const tool_option rows[OPTION_COUNT] = {
-#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
-#include "tools/nabla-compile/options.def"
-#undef OPTION
-};
+#include "tools/nabla-compile/tables.h"
 
 typedef struct settings {
   const char *output, *header;
@@ -35,14 +23,14 @@ static nabla_status set(void *self, size_t index, char *argument,
                         nabla_diag *diag) {
   settings *s = self;
   switch (index) {
-    case OPTION_output:
+    case COMPILE_OPTION_output:
       if (s->output || !*argument)
         return nabla_fail(
             diag, NABLA_INVALID_ARGUMENT,
             s->output ? "two outputs are named" : "the output is empty");
       s->output = argument;
       break;
-    case OPTION_emit: /* in the order of nabla_emission */
+    case COMPILE_OPTION_emit: /* in the order of nabla_emission */
       s->has_emission = 1;
       s->emission = !strcmp(argument, "mlir")   ? NABLA_EMIT_MLIR
                     : !strcmp(argument, "llvm") ? NABLA_EMIT_LLVM
@@ -50,11 +38,12 @@ static nabla_status set(void *self, size_t index, char *argument,
                     : !strcmp(argument, "so")   ? NABLA_EMIT_SO
                                                 : NABLA_EMIT_OBJ;
       break;
-    case OPTION_header:
+    case COMPILE_OPTION_header:
       s->header = argument;
       break;
     default:
-      return tool_set_compile_option(&s->compile, &rows[index], argument, diag);
+      return tool_set_compile_option(&s->compile, &compile_option_rows[index],
+                                     argument, diag);
   }
   return NABLA_OK;
 }
@@ -198,24 +187,9 @@ int main(int argc, char **argv) {
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
   int failed = 0;
-  const tool t = {
-      .name = "nabla-compile",
-      .operands = "PROGRAM.mlir [options]",
-      .summary =
-          "Compiles a program in the nabla dialect. '-' is standard input.",
-      .examples =
-          "  nabla-compile linear.mlir -o linear.o\n"
-          "  nabla-compile linear.mlir -o linear.so --target x86-64-v4\n"
-          "  nabla-compile linear.mlir -o linear.o --header linear.h\n"
-          "  nabla-compile linear.mlir --emit asm --target x86-64-v3\n",
-      .failed =
-          "The program does not parse, verify or compile; diagnostics "
-          "say where.",
-      .options = rows,
-      .option_count = OPTION_COUNT,
-      .set = set,
-      .self = &s,
-  };
+  tool t = compile_tool;
+  t.set = set;
+  t.self = &s;
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.about) return tool_finish_about(&t, &line);
   if (!s.has_emission && s.output && tool_has_suffix(s.output, ".so"))

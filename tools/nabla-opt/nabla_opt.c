@@ -14,6 +14,7 @@
 #include "tools/common/stream.h"
 #include "tools/common/tool.h"
 #include "tools/nabla-opt/bytecode.h"
+#include "tools/nabla-opt/tables.h"
 #include "transforms/user_rules/user_rules.h"
 
 #define OUTPUT_LIMIT (SIZE_MAX / 2)
@@ -29,23 +30,10 @@ typedef struct program {
 
 /* ---- options ---- */
 
-enum {
-#define OPTION(id, ...) OPTION_##id,
-#include "tools/nabla-opt/options.def"
-#undef OPTION
-  OPTION_COUNT
-};
-
-static const tool_option rows[OPTION_COUNT] = {
-#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
-#include "tools/nabla-opt/options.def"
-#undef OPTION
-};
-
 static nabla_status set(void *self, size_t index, char *argument,
                         nabla_diag *diag) {
   program *p = self;
-  if (index == OPTION_allow_bytecode)
+  if (index == OPT_OPTION_allow_bytecode)
     p->allows_bytecode = 1;
   else if (!nabla_rule_files_add(argument))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -57,14 +45,9 @@ static nabla_status set(void *self, size_t index, char *argument,
 /* Takes the tool's own options out of the arguments, and shows them in front of
  * MLIR's where help is asked for. @return an exit code, or -1 */
 static int take_options(program *p, int *argc, char **argv) {
-  const tool t = {.name = "nabla-opt",
-                  .operands = "PROGRAM.mlir [options]",
-                  .summary = "Runs passes over a program in the nabla dialect.",
-                  .failed = "A pass failed, or the program is not valid.",
-                  .options = rows,
-                  .option_count = OPTION_COUNT,
-                  .set = set,
-                  .self = p};
+  tool t = opt_tool;
+  t.set = set;
+  t.self = p;
   nabla_diag diag = NABLA_DIAG_INIT;
   if (tool_take(&t, argc, argv, &diag)) {
     tool_error(&t, &diag);

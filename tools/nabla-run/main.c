@@ -11,19 +11,7 @@
 #include "tools/nabla-run/batch.h"
 #include "tools/nabla-run/npy.h"
 #include "tools/nabla-run/run.h"
-
-enum {
-#define OPTION(id, ...) OPTION_##id,
-#include "tools/nabla-run/options.def"
-#undef OPTION
-  OPTION_COUNT
-};
-
-static const tool_option rows[OPTION_COUNT] = {
-#define OPTION(...) TOOL_OPTION(__VA_ARGS__)
-#include "tools/nabla-run/options.def"
-#undef OPTION
-};
+#include "tools/nabla-run/tables.h"
 
 #define TIMED_RUNS 7
 #define MOST_RUNS  100000
@@ -76,42 +64,43 @@ static nabla_status set(void *self, size_t index, char *argument,
                         nabla_diag *diag) {
   run_settings *s = self;
   switch (index) {
-    case OPTION_entry:
+    case RUN_OPTION_entry:
       return s->entry = argument, NABLA_OK;
-    case OPTION_bind:
+    case RUN_OPTION_bind:
       return add_pair("bind", argument, s->binds, &s->bind_count, diag);
-    case OPTION_bind_all:
+    case RUN_OPTION_bind_all:
       return s->bind_all = argument, NABLA_OK;
-    case OPTION_input:
+    case RUN_OPTION_input:
       return add_pair("input", argument, s->inputs, &s->input_count, diag);
-    case OPTION_output:
+    case RUN_OPTION_output:
       return add_file("output", argument, s->outputs, &s->output_count, diag);
-    case OPTION_expect:
+    case RUN_OPTION_expect:
       return add_file("expect", argument, s->expects, &s->expect_count, diag);
-    case OPTION_tolerance:
+    case RUN_OPTION_tolerance:
       return set_tolerance(s, argument, diag);
-    case OPTION_threads:
+    case RUN_OPTION_threads:
       return tool_number("threads", argument, 0, NABLA_POOL_MAX_THREADS,
                          &s->threads, diag);
-    case OPTION_repeat:
+    case RUN_OPTION_repeat:
       return tool_number("repeat", argument, 1, MOST_RUNS, &s->repeat, diag);
-    case OPTION_steps:
+    case RUN_OPTION_steps:
       return tool_number("steps", argument, 1, MOST_STEPS, &s->steps, diag);
-    case OPTION_state:
+    case RUN_OPTION_state:
       return add_pair("state", argument, s->states, &s->state_count, diag);
-    case OPTION_keep_state:
+    case RUN_OPTION_keep_state:
       return add_pair("keep-state", argument, s->kept_states,
                       &s->kept_state_count, diag);
-    case OPTION_time:
+    case RUN_OPTION_time:
       return s->time = 1, NABLA_OK;
-    case OPTION_json:
+    case RUN_OPTION_json:
       return s->json = 1, NABLA_OK;
-    case OPTION_batch:
+    case RUN_OPTION_batch:
       return s->batch = 1, NABLA_OK;
-    case OPTION_cache:
+    case RUN_OPTION_cache:
       return s->cache = strcmp(argument, "off") ? argument : "", NABLA_OK;
     default:
-      return tool_set_compile_option(&s->compile, &rows[index], argument, diag);
+      return tool_set_compile_option(&s->compile, &run_option_rows[index],
+                                     argument, diag);
   }
 }
 
@@ -247,27 +236,10 @@ static int command(int argc, char **argv) {
   nabla_diag diag = NABLA_DIAG_INIT;
   tool_line line;
   s = (run_settings){.compile.options.struct_size = sizeof s.compile.options};
-  static const tool t = {
-      .name = "nabla-run",
-      .operands = "PROGRAM [options]",
-      .summary =
-          "Compiles a program in the nabla dialect, or opens a saved one "
-          "(nabla-compile -o PROGRAM.so), and runs one of its functions. '-' "
-          "is "
-          "a program to compile on standard input.",
-      .examples =
-          "  nabla-run linear.mlir --entry linear --input x=x.npy \\\n"
-          "      --bind w=model-nf4.safetensors:layers.0.w1.weight "
-          "--output y.npy\n"
-          "  nabla-run linear.so -i x=random:4x192 --time\n",
-      .failed =
-          "The program does not parse, verify or compile, diagnostics say "
-          "where; or a result is not what --expect says.",
-      .options = rows,
-      .option_count = OPTION_COUNT,
-      .set = set,
-      .self = &s,
-  };
+  static tool t;
+  t = run_tool;
+  t.set = set;
+  t.self = &s;
   r.settings = &s, r.tool = &t;
   nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.about) return tool_finish_about(&t, &line);
