@@ -69,7 +69,8 @@ if(NABLA_HAS_COMPILER)
     $<TARGET_OBJECTS:nabla_base> $<TARGET_OBJECTS:nabla_quant_objects>
     $<TARGET_OBJECTS:nabla_runtime_objects> $<TARGET_OBJECTS:${NABLA_AHEAD}>
     $<TARGET_OBJECTS:nabla_dialect>
-    $<TARGET_OBJECTS:nabla_transforms> $<TARGET_OBJECTS:nabla_compiler>)
+    $<TARGET_OBJECTS:nabla_transforms> $<TARGET_OBJECTS:nabla_compiler>
+    $<TARGET_OBJECTS:nabla_array>)
   target_include_directories(nabla-shared PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>")
   target_link_libraries(nabla-shared PRIVATE $<BUILD_INTERFACE:nabla_flags>
