@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "dialect/ops.h"
+#include "transforms/cluster/along.h"
 #include "transforms/cluster/call.h"
-#include "transforms/cluster/column_reduction.h"
 #include "transforms/ir/service_text.h"
 #include "transforms/ir/target.h"
 #include "transforms/passes.h"
@@ -176,9 +176,9 @@ static bool write_cluster_call(const void *what, const char *name,
   return nabla_cluster_write_call(what, name, kernel, text);
 }
 
-static bool write_column_call(const void *what, const char *name,
-                              const char *kernel, nabla_text *text) {
-  nabla_column_reduction_write_call(what, name, kernel, text);
+static bool write_along_call(const void *what, const char *name,
+                             const char *kernel, nabla_text *text) {
+  nabla_along_write_call(what, name, kernel, text);
   return true;
 }
 
@@ -236,16 +236,15 @@ static bool lower(clustering *s, const nabla_cluster *c,
   return true;
 }
 
-static bool lower_column_reduction(clustering *s,
-                                   const nabla_column_reduction *r) {
-  char kernel[64], name[64];
+static bool lower_along(clustering *s, const nabla_along *a) {
+  char kernel[64], name[64], remark[64];
   bool is_done;
   nabla_text text = {0};
-  MlirOperation op = r->op;
-  new_name(s, "", "reduce_columns", kernel);
-  nabla_column_reduction_emit(r, s->features, kernel, &text);
+  MlirOperation op = a->op;
+  new_name(s, "", "along", kernel);
+  nabla_along_emit(a, s->features, kernel, &text);
   const bool good =
-      make(s, op, &text, kernel, write_column_call, r, name, &is_done);
+      make(s, op, &text, kernel, write_along_call, a, name, &is_done);
   nabla_text_deinit(&text);
   if (!good) return false;
   MlirValue operand = mlirOperationGetOperand(op, 0);
@@ -253,22 +252,23 @@ static bool lower_column_reduction(clustering *s,
   const function_call named = {1, &operand, 1, &type};
   MlirOperation call = create_function_call(&named, op, name);
   if (mlirOperationIsNull(call)) return false;
+  (void)snprintf(remark, sizeof remark, "computes %s by one kernel of %s",
+                 op_name(op), a->end < a->rank ? "columns" : "rows");
   nablaOptimizationRemark(mlirOperationGetLocation(op), false, "Cluster",
-                          "nabla-cluster",
-                          "computes reduce by one kernel of columns");
+                          "nabla-cluster", remark);
   MlirValue result = mlirOperationGetResult(call, 0);
   nabla_op_replace(op, &result);
   return true;
 }
 
-/* Reductions that are in no cluster. */
-static bool lower_column_reductions(clustering *s, MlirBlock block) {
-  nabla_column_reduction r;
+/* Reductions that are in no cluster, and others of along.h. */
+static bool lower_all_along(clustering *s, MlirBlock block) {
+  nabla_along a;
   bool good = true;
   MlirOperation op = mlirBlockGetFirstOperation(block);
   while (good && !mlirOperationIsNull(op)) {
     MlirOperation next = mlirOperationGetNextInBlock(op);
-    if (nabla_column_reduction_of(op, &r)) good = lower_column_reduction(s, &r);
+    if (nabla_along_of(op, &a)) good = lower_along(s, &a);
     op = next;
   }
   return good;
@@ -315,8 +315,7 @@ static bool cluster_block(clustering *s, MlirBlock block) {
   for (size_t i = 0; i < count; i++) nabla_cluster_deinit(&clusters[i]);
   free(clusters);
   nabla_block_index_deinit(&index);
-  return good && (!count || erase_unused(block)) &&
-         lower_column_reductions(s, block);
+  return good && (!count || erase_unused(block)) && lower_all_along(s, block);
 }
 
 MlirLogicalResult nabla_run_cluster(MlirOperation module,

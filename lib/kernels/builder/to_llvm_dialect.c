@@ -165,8 +165,10 @@ static void elements(const line *l, const char *to, nabla_text *out) {
 
 /* "<add>, %a : vector<NxT> into T" */
 static void reduction(const line *l, const char *to, nabla_text *out) {
-  static const char *const names[][2] = {
-      {"maxsi", "smax"}, {"maxui", "umax"}, {"minui", "umin"}};
+  static const char *const names[][2] = {{"maxsi", "smax"},
+                                         {"maxui", "umax"},
+                                         {"minsi", "smin"},
+                                         {"minui", "umin"}};
   piece how = before(behind(l->operands, "<"), ">");
   const piece vector = before(l->types, " into ");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -196,6 +198,7 @@ static const row rows[] = {
     {"arith.extui", "llvm.zext", rename_only},
     {"arith.maxsi", "llvm.intr.smax", call_of_two},
     {"arith.maxui", "llvm.intr.umax", call_of_two},
+    {"arith.minsi", "llvm.intr.smin", call_of_two},
     {"arith.minui", "llvm.intr.umin", call_of_two},
     {"arith.mulf", "llvm.fmul", rename_only},
     {"arith.muli", "llvm.mul", rename_only},

@@ -8,10 +8,8 @@
 #define SINGLE_SUMS 4u
 #define SINGLE_STEP (NABLA_LANES * SINGLE_SUMS)
 
-/* Elements of k that an accumulator sums before it is added to the total;
- * columns of y of whole cache lines. */
-#define PANEL 1024u
-#define GRAIN 16u
+#define PANEL 1024u /* elements of k that are summed before the total grows */
+#define GRAIN 16u   /* columns of y: whole cache lines of f32 */
 
 /* Rows of x (MR) that a dequantized vector is multiplied with, and their
  * accumulators. */
@@ -23,12 +21,13 @@ typedef struct tile {
 
 /* The row of w that a tile is multiplied with. */
 typedef struct line {
-  nabla_ssa flat;   /* of k = 0 */
-  nabla_ssa scale;  /* of all its elements, or 0 */
-  uint64_t aligned; /* flat is a multiple of it */
+  nabla_ssa flat;   /* index of its first element in the whole weight */
+  nabla_ssa scale;  /* the scale of all its elements; 0: one per block */
+  uint64_t aligned; /* a divisor of `flat` */
 } line;
 
-/* A row of a weight of any size, whose rows or whole may have one scale. */
+/* Begins a row of a weight whose sizes are arguments of the kernel. Such a
+ * weight has a scale for each block, one for each row, or one in all. */
 static line begin_open_line(nabla_emitter *e, nabla_ssa n) {
   const nabla_fused_spec *spec = e->spec;
   line result = {.flat = k_product(e, n, e->k), .aligned = spec->any_size};
@@ -242,9 +241,11 @@ static uint64_t scratch(const nabla_fused_spec *spec) {
   return NABLA_SUMS_BYTES;
 }
 
-/* The tree of a vector's lanes is 4 long. M = 1: a sum of every fourth vector,
- * two levels, and what is left. More: a panel, the panels, the rest. A kernel
- * that serves both has the longer one. */
+/* The longest chain of additions. The lanes of a vector are added in a tree of
+ * 4 levels. One row of x: a sum takes every fourth vector, the four sums are
+ * added in 2 levels, then the vectors at the end. More rows: the vectors of a
+ * panel, then the panels, then the end. A kernel for both has the longer
+ * chain. */
 static uint64_t accumulation_depth(const nabla_fused_spec *spec) {
   uint64_t vectors = spec->k / NABLA_LANES + (spec->k % NABLA_LANES != 0);
   uint64_t panel = PANEL / NABLA_LANES;

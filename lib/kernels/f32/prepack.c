@@ -7,8 +7,7 @@
 
 #define VECTOR 64u /* bytes */
 
-/* Panels begin at multiples of it. */
-#define ALIGNED 256u
+#define ALIGNED 256u /* elements of k; panels begin at multiples of it */
 
 static int is_dense(const nabla_fused_spec *spec) {
   return spec->w.kind == NABLA_STORAGE_DENSE;
@@ -18,7 +17,8 @@ static uint64_t dense_bytes(const nabla_fused_spec *spec) {
   return nabla_dtype_bits(spec->w_stored) / 8;
 }
 
-/* Bytes of the record of a step before its dwords, and of it all. */
+/* The offset of the dwords in the record of a step: its scales, and its zero
+ * points if there are any, are in front. */
 static uint64_t dwords_at(const nabla_fused_spec *spec) {
   uint64_t each = spec->w.format.zero_point ? 2 * VECTOR : VECTOR;
   return nabla_dwords_groups(spec) * each;
@@ -39,7 +39,7 @@ int nabla_packed_applies(const nabla_fused_spec *spec) {
       spec->any_size || !spec->k || !nabla_spec_is_row(spec))
     return 0;
   if (!is_dense(spec) && !nabla_panel_by_dwords(spec, ALIGNED)) return 0;
-  return spec->k <= UINT32_MAX / VECTOR / 2; /* a size in nabla_kernel_tiles */
+  return spec->k <= UINT32_MAX / VECTOR / 2; /* fits nabla_kernel_tiles */
 }
 
 nabla_kernel_tiles nabla_packed_tiles(const nabla_fused_spec *spec) {

@@ -1,12 +1,14 @@
-// Reductions of dimensions in front of the last: which a kernel of columns
-// computes.
+// Reductions of dimensions in front of the last, argmax, argmin and cumsum: which
+// a kernel computes.
 // RUN: nabla-opt "%s" --nabla-cluster --remarks-filter='nabla.*' 2>&1 | FileCheck "%s"
 // RUN: nabla-opt "%s" --nabla-cluster=no-fusion=on 2>&1 | FileCheck "%s" --check-prefix=OFF
 // OFF-NOT: nabla_cluster
 
 !t = tensor<64x256xf32>
 
-// CHECK: remark: {{.*}}computes reduce by one kernel of columns
+// CHECK-DAG: remark: {{.*}}computes reduce by one kernel of columns
+// CHECK-DAG: remark: {{.*}}computes argmax by one kernel of rows
+// CHECK-DAG: remark: {{.*}}computes cumsum by one kernel of columns
 
 // Of rows, in the middle, of unknown sizes, behind a kernel.
 // CHECK-LABEL: func.func @kernels
@@ -50,4 +52,33 @@ func.func @others(%a: tensor<64x256xf64>, %b: tensor<64x256xi32>, %c: tensor<4x1
   %5 = nabla.broadcast_in_dim %f dims = [1] : tensor<256xf32> -> !t
   %6 = nabla.reduce sum %5 dims = [0] : !t
   return %0, %1, %2, %3, %4, %6 : tensor<256xf64>, tensor<256xi32>, tensor<16xf32>, tensor<8xf32>, tensor<64x64xf32>, tensor<256xf32>
+}
+
+// Along the last dimension, one in front, one of unknown size, whose rows are
+// counted.
+// CHECK-LABEL: func.func @along
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_argmax(%{{.*}}) : (tensor<64x256xf32>) -> tensor<64xi64>
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_argmin(%{{.*}}) : (tensor<?x256xbf16>) -> tensor<1x256xi64>
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_cumsum(%{{.*}}) : (tensor<64x256xf32>) -> tensor<64x256xf32>
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_cumsum(%{{.*}}) : (tensor<?xf16>) -> tensor<?xf16>
+func.func @along(%a: !t, %b: tensor<?x256xbf16>, %c: tensor<?xf16>)
+    -> (tensor<64xi64>, tensor<1x256xi64>, !t, tensor<?xf16>) {
+  %0 = nabla.argmax %a dim = 1 : !t
+  %1 = nabla.argmin %b dim = 0 keep_dims : tensor<?x256xbf16>
+  %2 = nabla.cumsum %a dim = 0 : !t
+  %3 = nabla.cumsum %c dim = 0 : tensor<?xf16>
+  return %0, %1, %2, %3 : tensor<64xi64>, tensor<1x256xi64>, !t, tensor<?xf16>
+}
+
+// Small, of few columns, of other types.
+// CHECK-LABEL: func.func @loops
+// CHECK: nabla.argmax
+// CHECK: nabla.argmin
+// CHECK: nabla.cumsum
+func.func @loops(%a: tensor<4x64xf32>, %b: tensor<4096x8xf32>, %c: tensor<64x256xi32>)
+    -> (tensor<4xi64>, tensor<8xi64>, tensor<64x256xi32>) {
+  %0 = nabla.argmax %a dim = 1 : tensor<4x64xf32>
+  %1 = nabla.argmin %b dim = 0 : tensor<4096x8xf32>
+  %2 = nabla.cumsum %c dim = 1 : tensor<64x256xi32>
+  return %0, %1, %2 : tensor<4xi64>, tensor<8xi64>, tensor<64x256xi32>
 }
