@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "transforms/memory/open_layout.h"
+
 static uint64_t state;
 
 static uint64_t number(uint64_t below) {
@@ -89,4 +91,104 @@ Test(layout, sizes_that_overflow_are_refused) {
   cr_expect_eq(nabla_layout_place(parts, 2, &size), NABLA_LAYOUT_DONE);
   cr_expect_eq(size.bytes, NABLA_LAYOUT_MAX);
   cr_expect_eq(nabla_layout_place(parts, 0, &size), NABLA_LAYOUT_DONE);
+}
+
+/* ---- sizes known at run time ---- */
+
+enum { OPEN = 60, FIXED = 20 };
+
+typedef struct open_case {
+  nabla_open_part parts[OPEN];
+  nabla_layout_part fixed[FIXED];
+  nabla_layout_part placed[OPEN + FIXED]; /* the open parts first */
+  nabla_layout_size fixed_size;
+  size_t order[OPEN];
+  size_t count;
+} open_case;
+
+static void make_open(open_case *c, size_t round) {
+  state = round;
+  *c = (open_case){.count = (size_t)number(OPEN + 1)};
+  fill(c->fixed, FIXED, 1 + round / 2);
+  for (size_t i = 0; i < c->count; i++) {
+    c->parts[i] = (nabla_open_part){.likely = 1 + number(1u << number(16)),
+                                    .first = (size_t)number(OPEN / 2)};
+    c->parts[i].last = c->parts[i].first + number(1 + round / 2);
+  }
+  cr_assert_eq(nabla_layout_place(c->fixed, FIXED, &c->fixed_size),
+               NABLA_LAYOUT_DONE);
+  cr_assert(
+      nabla_open_layout_make(c->parts, c->count, c->fixed, FIXED, c->order));
+}
+
+static uint64_t peak_of(const nabla_layout_part *parts, size_t count) {
+  uint64_t peak = 0;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t now = 0;
+    for (size_t k = 0; k < count; k++)
+      if (parts[k].first <= parts[i].first && parts[i].first <= parts[k].last)
+        now += parts[k].bytes;
+    if (now > peak) peak = now;
+  }
+  return peak;
+}
+
+/* Places parts as compiled code does, each `scale` times as large as likely, or
+ * of any size where that is 0, and checks every pair. */
+static void check_open(open_case *c, uint64_t scale) {
+  nabla_layout_size size = {.bytes = c->fixed_size.bytes};
+  for (size_t i = 0; i < c->count; i++) {
+    const nabla_open_part *part = &c->parts[c->order[i]];
+    nabla_layout_part *out = &c->placed[c->order[i]];
+    const uint64_t bytes = scale ? part->likely * scale : number(100000);
+    *out = (nabla_layout_part){(bytes + 63) / 64 * 64, part->first, part->last,
+                               part->floor};
+    for (size_t k = 0; k < part->below_count; k++) {
+      const nabla_layout_part *below = &c->placed[part->below[k]];
+      if (below->offset + below->bytes > out->offset)
+        out->offset = below->offset + below->bytes;
+    }
+    if (out->offset + out->bytes > size.bytes)
+      size.bytes = out->offset + out->bytes;
+  }
+  for (size_t i = 0; i < FIXED; i++) c->placed[c->count + i] = c->fixed[i];
+  size.peak = peak_of(c->placed, c->count + FIXED);
+  check(c->placed, c->count + FIXED, &size);
+  if (scale)
+    cr_expect_leq(size.bytes,
+                  c->fixed_size.bytes + peak_of(c->placed, c->count) * 3 / 2);
+}
+
+Test(layout, parts_of_any_size_do_not_overlap) {
+  static open_case c;
+  for (size_t round = 0; round < 60; round++) {
+    make_open(&c, round);
+    for (uint64_t scale = 0; scale < 4; scale++) check_open(&c, scale);
+    nabla_open_layout_deinit(c.parts, c.count);
+  }
+}
+
+/* Arrays of one unknown size, one after the other: as many places as live at
+ * one time. */
+Test(layout, a_chain_of_unknown_sizes_needs_two_places) {
+  static nabla_open_part parts[NABLA_OPEN_LAYOUT_MAX];
+  static size_t order[NABLA_OPEN_LAYOUT_MAX];
+  static uint64_t ends[NABLA_OPEN_LAYOUT_MAX];
+  const uint64_t bytes = 4096;
+  uint64_t end = 0;
+  for (size_t i = 0; i < NABLA_OPEN_LAYOUT_MAX; i++)
+    parts[i] = (nabla_open_part){.likely = 1000, .first = i, .last = i + 1};
+  cr_assert(
+      nabla_open_layout_make(parts, NABLA_OPEN_LAYOUT_MAX, NULL, 0, order));
+  for (size_t i = 0; i < NABLA_OPEN_LAYOUT_MAX; i++) {
+    const nabla_open_part *part = &parts[order[i]];
+    uint64_t offset = 0;
+    cr_assert_leq(part->below_count, 2);
+    for (size_t k = 0; k < part->below_count; k++)
+      if (ends[part->below[k]] > offset) offset = ends[part->below[k]];
+    ends[order[i]] = offset + bytes;
+    if (offset + bytes > end) end = offset + bytes;
+  }
+  cr_expect_eq(end, 2 * bytes);
+  nabla_open_layout_deinit(parts, NABLA_OPEN_LAYOUT_MAX);
 }

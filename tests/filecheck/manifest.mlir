@@ -21,11 +21,11 @@ func.func @linear(%x: tensor<?x256xf32> {nabla.name = "x"}, %w: !nabla.implicit<
 // -----
 
 // A view is bound as its storage; rows; a result that is implicit is one dense
-// array for each component.
+// array for each component, the first with the whole.
 // CHECK: {\22name\22:\22views\22,\22arguments\22:[
 // CHECK-SAME: {\22name\22:\22arg0\22,\22dtype\22:\22BF16\22,\22shape\22:[3,64],\22encoding\22:\22int8\22,\22granularity\22:\22row\22,\22block\22:64,\22components\22:[{\22name\22:\22codes\22,\22dtype\22:\22U8\22,\22bytes\22:192},{\22name\22:\22scales\22,\22dtype\22:\22F32\22,\22bytes\22:12}]}],
 // CHECK-SAME: \22results\22:[
-// CHECK-SAME: {\22name\22:\22codes\22,\22dtype\22:\22I8\22,\22shape\22:[192]},{\22name\22:\22scales\22,\22dtype\22:\22F32\22,\22shape\22:[3]}]}
+// CHECK-SAME: {\22name\22:\22codes\22,\22dtype\22:\22I8\22,\22shape\22:[192],\22packed\22:{\22dtype\22:\22BF16\22,\22shape\22:[3,64],\22encoding\22:\22int8\22,\22granularity\22:\22row\22,\22block\22:64,\22components\22:[{\22name\22:\22codes\22,\22dtype\22:\22U8\22,\22bytes\22:192},{\22name\22:\22scales\22,\22dtype\22:\22F32\22,\22bytes\22:12}]}},{\22name\22:\22scales\22,\22dtype\22:\22F32\22,\22shape\22:[3]}]}
 func.func @views(%w: !nabla.implicit<64x3xbf16, #nabla.int8<block = 0, blocks = leading>, view<3x64, strides = [1, 64], offset = 0>>) -> !nabla.implicit<64x3xbf16, #nabla.int8<block = 0, blocks = leading>, view<3x64, strides = [1, 64], offset = 0>> {
   return %w : !nabla.implicit<64x3xbf16, #nabla.int8<block = 0, blocks = leading>, view<3x64, strides = [1, 64], offset = 0>>
 }
@@ -96,4 +96,15 @@ func.func @element() -> tensor<2xi16> {
 // expected-warning @below {{is no entry point}}
 func.func @too_many(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) {
   return
+}
+
+// -----
+
+// A result that no file could hold tells of no whole.
+// CHECK: {\22name\22:\22nested\22,
+// CHECK-NOT: packed
+!n = !nabla.implicit<4x16xf32, #nabla.nf4<block = 16, scale = #nabla.int8<block = 16>>>
+func.func @nested(%x: tensor<4x16xf32>) -> !n {
+  %n = nabla.quantize %x : tensor<4x16xf32> -> !n
+  return %n : !n
 }

@@ -10,7 +10,9 @@
 // CHECK-SAME: {\22name\22:\22scales.offset\22,\22dtype\22:\22F32\22,\22bytes\22:4},
 // CHECK-SAME: {\22name\22:\22scales.map\22,\22dtype\22:\22F32\22,\22bytes\22:1024},
 // CHECK-SAME: {\22name\22:\22zero_points\22,\22dtype\22:\22U8\22,\22bytes\22:16}]}],
-// CHECK-SAME: \22results\22:[{\22name\22:\22codes\22,\22dtype\22:\22I8\22,\22shape\22:[128]},
+// CHECK-SAME: \22results\22:[{\22name\22:\22codes\22,\22dtype\22:\22I8\22,\22shape\22:[128],\22packed\22:{\22dtype\22:\22F32\22,\22shape\22:[4,64],\22encoding\22:\22int4\22,
+// CHECK-SAME: \22nested_block\22:256,
+// CHECK-SAME: {\22name\22:\22zero_points\22,\22dtype\22:\22U8\22,\22bytes\22:16}]}},
 // CHECK-SAME: {\22name\22:\22scales.offset\22,\22dtype\22:\22F32\22,\22shape\22:[]},
 // CHECK-SAME: {\22name\22:\22zero_points\22,\22dtype\22:\22I8\22,\22shape\22:[16]}]}]}"
 !w = !nabla.implicit<4x64xf32, #nabla.int4<block = 16, scale = #nabla.dynamic8<block = 256>, zero_point = true>>

@@ -758,6 +758,18 @@ def manifest_seeds():
     yield "rank_17", text([{**x, "shape": [1] * 17}]).encode()
     yield "many", text([{**x, "shape": []}] * 257).encode()
     yield "packed_result", text([x], [nf4]).encode()
+    whole = {k: v for k, v in nf4.items() if k != "name"}
+    codes = {"name": "codes", "dtype": "U8", "shape": [64], "packed": whole}
+    scales = {"name": "scales", "dtype": "F32", "shape": [2]}
+    for name, results in {
+            "whole": [y, codes, scales, y], "no_scales": [codes], "again":
+            [codes, {**scales, "packed": whole}], "other_shape":
+            [codes, {**scales, "shape": [3]}], "other_name":
+            [codes, {**scales, "name": "s"}], "empty":
+            [{**codes, "packed": {}}, scales], "implied":
+            [{**codes, "packed": {k: v for k, v in splat.items()
+                                  if k != "name"}}, scales]}.items():
+        yield f"whole_result_{name}", text([x], results).encode()
     yield "empty_rows", text([packed("int8", [0, 2**62, 4], 0, 0,
                                      granularity="row")]).encode()
 

@@ -28,6 +28,7 @@ static void check_port(const nabla_port *port, int is_argument) {
     elements *= (uint64_t)port->shape[i];
   }
   fuzz_require(is_argument || !*port->encoding_name, "results are dense");
+  fuzz_require(!is_argument || !port->packed, "arguments are packed as such");
   if (port->layout.kind == NABLA_STORAGE_DENSE) {
     fuzz_require(!port->component_count, "only what is packed has components");
     return;
@@ -44,6 +45,27 @@ static void check_port(const nabla_port *port, int is_argument) {
   fuzz_require(port->component_count == slots.count, "all are there");
 }
 
+/* A packed result, and the components that follow from it. */
+static void check_packed(const nabla_signature *function, size_t at) {
+  const nabla_port *packed = function->results[at].packed;
+  uint64_t elements = 1;
+  if (!packed) return;
+  check_port(packed, 1);
+  for (uint32_t i = 0; i < packed->rank; i++)
+    elements *= (uint64_t)packed->shape[i];
+  nabla_component_slots slots;
+  fuzz_require(!nabla_storage_components(&packed->layout, packed->dtype,
+                                         elements, &slots, NULL) &&
+                   slots.count && slots.count <= function->result_count - at,
+               "the components are there");
+  for (uint32_t i = 0; i < slots.count; i++) {
+    const nabla_port *part = &function->results[at + i];
+    uint64_t bytes = nabla_dtype_bits(part->dtype) / 8;
+    for (uint32_t d = 0; d < part->rank; d++) bytes *= (uint64_t)part->shape[d];
+    fuzz_require(bytes == slots.at[i].bytes, "components have their bytes");
+  }
+}
+
 static void check(const nabla_manifest *manifest, size_t size) {
   size_t ports = 0;
   for (size_t i = 0; i < manifest->function_count; i++) {
@@ -55,7 +77,7 @@ static void check(const nabla_manifest *manifest, size_t size) {
     for (size_t j = 0; j < function->argument_count; j++)
       check_port(&function->arguments[j], 1);
     for (size_t j = 0; j < function->result_count; j++)
-      check_port(&function->results[j], 0);
+      check_port(&function->results[j], 0), check_packed(function, j);
     ports += function->argument_count + function->result_count;
   }
   fuzz_require(ports == manifest->port_count, "every port is somebody's");

@@ -52,6 +52,7 @@ static const struct {
     {"nabla_result", "nabla.result", 1, 2},
     {"nabla_part_begin", "nabla.part_begin", 0, 0},
     {"nabla_part_end", "nabla.part_end", 0, 0},
+    {"nabla_part_require", "nabla.part_require", 1, 0},
     {"nabla_fill_table", "nabla.fill_table", 0, 0},
 };
 

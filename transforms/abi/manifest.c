@@ -117,17 +117,13 @@ static bool is_packed(MlirType type) {
 }
 
 static const MlirStringRef no_state = {NULL, 0};
+static const MlirType no_type = {NULL};
 
-/* One argument, or a dense result. `state` is the name of the state that an
- * argument is, without data where it is none. */
-static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
-                     MlirStringRef state) {
+/* The dtype and shape of an array, and how it is packed. */
+static void put_type(nabla_json_out *out, MlirType type) {
   int64_t shape[NABLA_MAX_RANK];
   intptr_t rank = nabla_array_rank(type);
   for (intptr_t i = 0; i < rank; i++) shape[i] = nabla_array_dim(type, i);
-  nabla_json_out_object(out);
-  nabla_json_out_key(out, "name");
-  nabla_json_out_string_n(out, name.data, name.length);
   put(out, "dtype", dtype_name(nabla_array_element(type)));
   if (is_packed(type)) {
     nablaImplicit p = nablaImplicitTypeParts(type);
@@ -139,6 +135,23 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
   } else {
     put_shape(out, rank, shape);
     if (nablaTypeIsAImplicit(type)) put_implied(out, type);
+  }
+}
+
+/* One argument, or a dense result. `state` is the name of the state that an
+ * argument is, without data where it is none. `packed` is the type of the
+ * packed result that a result is the first component of, or null. */
+static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
+                     MlirStringRef state, MlirType packed) {
+  nabla_json_out_object(out);
+  nabla_json_out_key(out, "name");
+  nabla_json_out_string_n(out, name.data, name.length);
+  put_type(out, type);
+  if (!mlirTypeIsNull(packed)) {
+    nabla_json_out_key(out, "packed");
+    nabla_json_out_object(out);
+    put_type(out, packed);
+    nabla_json_out_object_end(out);
   }
   if (state.data) {
     nabla_json_out_key(out, "state");
@@ -157,7 +170,7 @@ static void put_components(nabla_json_out *out, MlirStringRef name,
     nabla_text_add(&text, "%.*s.%s", (int)name.length, name.data,
                    parts[i].name);
     put_port(out, nabla_ref(text.data ? text.data : parts[i].name),
-             nabla_component_type(&parts[i]), no_state);
+             nabla_component_type(&parts[i]), no_state, no_type);
     nabla_text_deinit(&text);
   }
 }
@@ -168,13 +181,23 @@ static void put_argument(nabla_json_out *out, MlirStringRef name, MlirType type,
       nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
     put_components(out, name, type);
   else
-    put_port(out, name, type, state);
+    put_port(out, name, type, state, no_type);
 }
 
-/* A dense result, or the leaves of an implicit one. */
-static void put_result(nabla_json_out *out, MlirType type, const char *name) {
+/* Whether a file could hold a result as a weight: all sizes are known then. */
+static bool is_weight(MlirType type) {
+  if (!is_packed(type) || !nabla_manifest_can_bind(type)) return false;
+  for (intptr_t i = 0; i < nabla_array_rank(type); i++)
+    if (nabla_is_dynamic(nabla_array_dim(type, i))) return false;
+  return true;
+}
+
+/* A dense result, or the leaves of an implicit one, of which the first tells
+ * of `packed`, the whole. */
+static void put_result(nabla_json_out *out, MlirType type, const char *name,
+                       MlirType packed) {
   if (!nablaTypeIsAImplicit(type)) {
-    put_port(out, nabla_ref(name), type, no_state);
+    put_port(out, nabla_ref(name), type, no_state, packed);
     return;
   }
   nabla_implicit_component parts[NABLA_MAX_PARTS];
@@ -183,8 +206,12 @@ static void put_result(nabla_json_out *out, MlirType type, const char *name) {
     char inner[NABLA_MAX_NESTING * 8 + 16];
     snprintf(inner, sizeof inner, "%s%s%s", name, *name ? "." : "",
              parts[i].name);
-    put_result(out, parts[i].type, inner);
+    put_result(out, parts[i].type, inner, i ? no_type : packed);
   }
+}
+
+static void put_whole_result(nabla_json_out *out, MlirType type) {
+  put_result(out, type, "", is_weight(type) ? type : no_type);
 }
 
 static MlirType function_type(MlirOperation function) {
@@ -256,7 +283,7 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumResults(type); i++)
     if (!nabla_state_name(function, NABLA_RESULTS, i).data)
-      put_result(out, mlirFunctionTypeGetResult(type, i), "");
+      put_whole_result(out, mlirFunctionTypeGetResult(type, i));
   nabla_json_out_array_end(out);
   nabla_json_out_object_end(out);
 }

@@ -7,26 +7,28 @@
 #include "dialect/encoding/encoding.h"
 #include "transforms/abi/argument_table.h"
 
-#define BEGIN  "nabla_part_begin"
-#define END    "nabla_part_end"
-#define RESULT "nabla_result"
+#define BEGIN   "nabla_part_begin"
+#define END     "nabla_part_end"
+#define REQUIRE "nabla_part_require"
+#define RESULT  "nabla_result"
 
 void nabla_part_declare(MlirOperation module) {
   static const char *const declarations[] = {
       "func.func private @" BEGIN "(!llvm.ptr, i64, i64) -> !llvm.ptr",
       "func.func private @" END "(!llvm.ptr, i64)",
+      "func.func private @" REQUIRE "(i64)",
       "func.func private @" RESULT "(i64, i64) -> !llvm.ptr"};
   MlirContext context = nabla_op_context(module);
   MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0));
   if (nabla_module_has(mlirBlockGetFirstOperation(body), BEGIN)) return;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 4; i++)
     mlirBlockInsertOwnedOperation(
         body, 0,
         mlirOperationCreateParse(context, nabla_ref(declarations[i]),
                                  nabla_ref("plan-memory")));
 }
 
-static MlirValue word(MlirOperation before, uint64_t number) {
+MlirValue nabla_part_word(MlirOperation before, uint64_t number) {
   MlirContext context = nabla_op_context(before);
   MlirType type = mlirIntegerTypeGet(context, 64);
   MlirNamedAttribute value =
@@ -48,14 +50,18 @@ static MlirOperation call(MlirOperation before, const char *name,
 }
 
 MlirValue nabla_part_begin(MlirOperation before, MlirValue base,
-                           uint64_t offset, uint64_t bytes) {
-  MlirValue operands[] = {base, word(before, offset), word(before, bytes)};
+                           MlirValue offset, MlirValue bytes) {
+  MlirValue operands[] = {base, offset, bytes};
   return mlirOperationGetResult(call(before, BEGIN, 3, operands, 1), 0);
 }
 
-void nabla_part_end(MlirOperation before, MlirValue address, uint64_t bytes) {
-  MlirValue operands[] = {address, word(before, bytes)};
+void nabla_part_end(MlirOperation before, MlirValue address, MlirValue bytes) {
+  MlirValue operands[] = {address, bytes};
   (void)call(before, END, 2, operands, 0);
+}
+
+void nabla_part_require(MlirOperation before, MlirValue bytes) {
+  (void)call(before, REQUIRE, 1, &bytes, 0);
 }
 
 /* Puts `value` into a descriptor, at a field or an element of one. */
@@ -103,7 +109,8 @@ static void sizes_of(MlirOperation before, MlirOperation alloc,
         mlirShapedTypeIsDynamicDim(type, i)
             ? nabla_table_op(before, "arith.index_cast",
                              mlirOperationGetOperand(alloc, dynamic++), number)
-            : word(before, (uint64_t)mlirShapedTypeGetDimSize(type, i));
+            : nabla_part_word(before,
+                              (uint64_t)mlirShapedTypeGetDimSize(type, i));
 }
 
 static MlirValue product(MlirOperation before, MlirValue a, MlirValue b) {
@@ -117,10 +124,10 @@ MlirValue nabla_part_result(MlirOperation alloc, uint64_t number) {
   MlirValue sizes[NABLA_MAX_RANK];
   MlirType type = nabla_result_type(alloc, 0);
   sizes_of(alloc, alloc, sizes);
-  MlirValue bytes = word(alloc, nabla_part_element(type));
+  MlirValue bytes = nabla_part_word(alloc, nabla_part_element(type));
   for (intptr_t i = 0; i < mlirShapedTypeGetRank(type); i++)
     bytes = product(alloc, bytes, sizes[i]);
-  MlirValue operands[] = {word(alloc, number), bytes};
+  MlirValue operands[] = {nabla_part_word(alloc, number), bytes};
   return mlirOperationGetResult(call(alloc, RESULT, 2, operands, 1), 0);
 }
 
@@ -135,8 +142,8 @@ MlirValue nabla_part_buffer(MlirOperation before, MlirValue address,
   for (int64_t field = 0; field < 2; field++)
     out = insert(before, out, address, 1, &field);
   const int64_t offset = 2;
-  out = insert(before, out, word(before, 0), 1, &offset);
-  MlirValue sizes[NABLA_MAX_RANK], stride = word(before, 1);
+  out = insert(before, out, nabla_part_word(before, 0), 1, &offset);
+  MlirValue sizes[NABLA_MAX_RANK], stride = nabla_part_word(before, 1);
   sizes_of(before, alloc, sizes);
   for (intptr_t i = rank; i-- > 0;) {
     const int64_t size_at[] = {3, i}, stride_at[] = {4, i};
@@ -147,18 +154,29 @@ MlirValue nabla_part_buffer(MlirOperation before, MlirValue address,
   return nabla_table_op(before, NABLA_CAST, out, buffer);
 }
 
-MlirValue nabla_part_block(MlirOperation before, uint64_t bytes) {
+static MlirValue block_of(MlirOperation before, int64_t size,
+                          intptr_t operand_count, const MlirValue *operands) {
   MlirContext context = nabla_op_context(before);
-  const int64_t size = (int64_t)bytes;
-  const int32_t segments[] = {0, 0};
+  const int32_t segments[] = {(int32_t)operand_count, 0};
   MlirNamedAttribute attributes[] = {
       nabla_named(context, "operandSegmentSizes",
                   mlirDenseI32ArrayGet(context, 2, segments)),
       nabla_named(context, NABLA_PART_MANUAL, mlirUnitAttrGet(context))};
   MlirType type = mlirMemRefTypeContiguousGet(mlirIntegerTypeGet(context, 8), 1,
                                               &size, mlirAttributeGetNull());
-  nabla_op_spec spec = {"memref.alloc", 0, NULL, 1, &type, 2, attributes};
+  nabla_op_spec spec = {"memref.alloc", operand_count, operands, 1, &type, 2,
+                        attributes};
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
+}
+
+MlirValue nabla_part_block(MlirOperation before, uint64_t bytes) {
+  return block_of(before, (int64_t)bytes, 0, NULL);
+}
+
+MlirValue nabla_part_open_block(MlirOperation before, MlirValue bytes) {
+  MlirValue size = nabla_table_op(before, "arith.index_cast", bytes,
+                                  mlirIndexTypeGet(nabla_op_context(before)));
+  return block_of(before, mlirShapedTypeGetDynamicSize(), 1, &size);
 }
 
 MlirValue nabla_part_address(MlirOperation before, MlirValue block) {

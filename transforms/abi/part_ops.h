@@ -11,10 +11,17 @@
 /* Adds declarations of the functions below to a module that lacks them. */
 void nabla_part_declare(MlirOperation module);
 
+/* A number of bytes, as offsets and sizes are. */
+MlirValue nabla_part_word(MlirOperation before, uint64_t number);
+
 /* The address of a part, from here to nabla_part_end. */
 MlirValue nabla_part_begin(MlirOperation before, MlirValue base,
-                           uint64_t offset, uint64_t bytes);
-void nabla_part_end(MlirOperation before, MlirValue address, uint64_t bytes);
+                           MlirValue offset, MlirValue bytes);
+void nabla_part_end(MlirOperation before, MlirValue address, MlirValue bytes);
+
+/* Ends the run where a part of `bytes` has no place in its block: out of
+ * memory. */
+void nabla_part_require(MlirOperation before, MlirValue bytes);
 
 /* Memory for result `number`, which the allocation `alloc` returns: as much as
  * it allocates. */
@@ -34,6 +41,7 @@ MlirValue nabla_part_buffer(MlirOperation before, MlirValue address,
 /* A block of `bytes`, and its release: upstream's deallocation leaves both as
  * they are. */
 MlirValue nabla_part_block(MlirOperation before, uint64_t bytes);
+MlirValue nabla_part_open_block(MlirOperation before, MlirValue bytes);
 MlirValue nabla_part_address(MlirOperation before, MlirValue block);
 void nabla_part_release(MlirOperation before, MlirValue block);
 

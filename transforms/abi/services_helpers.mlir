@@ -132,6 +132,20 @@ llvm.func internal @nabla.part_end(%s: !llvm.ptr, %p: !llvm.ptr, %bytes: i64) at
 ^done:
   llvm.return
 }
+// 2^46 bytes are the most of a block (transforms/memory/layout.h).
+llvm.func internal @nabla.part_require(%s: !llvm.ptr, %bytes: i64) attributes {always_inline, nabla.helper} {
+  %most = llvm.mlir.constant(70368744177664 : i64) : i64
+  %is = llvm.icmp "ugt" %bytes, %most : i64
+  llvm.cond_br %is weights([1, 1048575]), ^fail, ^done
+^fail:
+  %code = llvm.mlir.constant(1 : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  llvm.call @nabla.fail(%s, %code, %null, %bytes, %zero) : (!llvm.ptr, i32, !llvm.ptr, i64, i64) -> ()
+  llvm.br ^done
+^done:
+  llvm.return
+}
 llvm.func internal @nabla.require_equal(%s: !llvm.ptr, %a: i64, %b: i64, %where: !llvm.ptr) attributes {always_inline, nabla.helper} {
   %differ = llvm.icmp "ne" %a, %b : i64
   llvm.cond_br %differ weights([1, 1048575]), ^fail, ^done

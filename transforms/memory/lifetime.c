@@ -9,7 +9,8 @@
 typedef struct search {
   const nabla_block_index *index;
   MlirBlock block;
-  MlirOperation end; /* terminator of the block */
+  MlirOperation end; /* terminator of the block                     */
+  size_t before_end; /* number of the last operation before it     */
   MlirValue aliases[ALIASES_MAX];
   size_t count;
   size_t last;
@@ -54,8 +55,18 @@ static bool takes_address(MlirOperation user) {
          nabla_is(user, "llvm.ptrtoint") || nabla_is(user, "llvm.store");
 }
 
+/* The number of the operation of the block that `op` is, or is inside of;
+ * SIZE_MAX where it is outside. */
+static size_t number_of(const search *s, MlirOperation op) {
+  while (!mlirOperationIsNull(op) &&
+         !mlirBlockEqual(mlirOperationGetBlock(op), s->block))
+    op = mlirOperationGetParentOperation(op);
+  return mlirOperationIsNull(op) ? SIZE_MAX
+                                 : nabla_block_index_find(s->index, op);
+}
+
 static void visit_use(search *s, MlirOperation user) {
-  const size_t number = nabla_block_index_find(s->index, user);
+  const size_t number = number_of(s, user);
   if (mlirOperationEqual(user, s->end) || number == SIZE_MAX ||
       nabla_is(user, "memref.dealloc") ||
       nabla_is(user, "bufferization.dealloc") ||
@@ -64,18 +75,21 @@ static void visit_use(search *s, MlirOperation user) {
     return;
   }
   if (number > s->last) s->last = number;
-  if (takes_address(user)) s->last = s->index->count - 1;
+  if (takes_address(user)) s->last = s->before_end;
   add_all_of(s, user);
   if (is_terminator(user)) add_all_of(s, mlirOperationGetParentOperation(user));
 }
 
-bool nabla_lifetime_find(const nabla_block_index *index, MlirBlock block,
-                         MlirValue buffer, size_t *out_last) {
+bool nabla_lifetime_find(const nabla_block_index *index, MlirOperation op,
+                         size_t *out_last) {
+  const MlirBlock block = mlirOperationGetBlock(op);
   search s = {.index = index,
               .block = block,
               .end = mlirBlockGetTerminator(block),
-              .last = nabla_block_index_definition(index, buffer)};
-  add(&s, buffer);
+              .last = nabla_block_index_find(index, op)};
+  /* a terminator has no regions: what comes before it has the number before */
+  s.before_end = nabla_block_index_find(index, s.end) - 1;
+  add(&s, mlirOperationGetResult(op, 0));
   for (size_t i = 0; i < s.count && !s.failed; i++)
     for (MlirOpOperand use = mlirValueGetFirstUse(s.aliases[i]);
          !mlirOpOperandIsNull(use) && !s.failed;

@@ -4,13 +4,14 @@
 
 #include "transforms/ir/block_index.h"
 
-/* Finds the number of the last operation of the block that uses `buffer`, which
- * is allocated there, or anything that may be in its memory: views, results of
- * regions that yield it, results of calls that take it. A buffer whose address
- * is read as a number is used until the end of the block. Returns false if the
+/* Finds the last operation of the block of `op`, an allocation, that uses its
+ * buffer, or anything that may be in its memory: views, results of regions that
+ * yield it, results of calls that take it. `index` holds the operations inside
+ * of the function; `*out_last` is a number of it. A buffer whose address is
+ * read as a number is used until the end of the block. Returns false if the
  * buffer leaves the block, is deallocated, or has too many aliases to follow.
  */
-bool nabla_lifetime_find(const nabla_block_index *index, MlirBlock block,
-                         MlirValue buffer, size_t *out_last);
+bool nabla_lifetime_find(const nabla_block_index *index, MlirOperation op,
+                         size_t *out_last);
 
 #endif

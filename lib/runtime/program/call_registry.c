@@ -33,10 +33,35 @@ static int name_good(const char *name) {
   return 1;
 }
 
+static nabla_status fail_no_array(const char *target, const char *what,
+                                  size_t count, nabla_diag *diag) {
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "handler '%.60s' has %zu %ss, and the pointer to them is "
+                    "NULL",
+                    target, count, what);
+}
+
+static nabla_status check_attributes(const nabla_call_handler *h,
+                                     nabla_diag *diag) {
+  if (h->attribute_count && !h->attributes)
+    return fail_no_array(h->target, "attribute", h->attribute_count, diag);
+  if (h->attribute_count > MAX_LISTED)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "handler '%.60s' has more than %d attributes", h->target,
+                      MAX_LISTED);
+  for (size_t i = 0; i < h->attribute_count; i++)
+    if (!name_good(h->attributes[i].name))
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "handler '%.60s': attribute %zu has no legal name",
+                        h->target, i);
+  return NABLA_OK;
+}
+
 static nabla_status check_parameters(const char *target, const char *what,
                                      const nabla_call_parameter *all,
                                      size_t count, nabla_diag *diag) {
-  if (count > NABLA_CALL_MAX_BUFFERS || (count && !all))
+  if (count && !all) return fail_no_array(target, what, count, diag);
+  if (count > NABLA_CALL_MAX_BUFFERS)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "handler '%.60s' has more than %u %ss", target,
                       NABLA_CALL_MAX_BUFFERS, what);
@@ -70,16 +95,7 @@ static nabla_status check(const nabla_call_handler *h, nabla_diag *diag) {
                       "handler '%.60s': is_variadic repeats the last argument, "
                       "and there is none",
                       h->target);
-  if (h->attribute_count > MAX_LISTED)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "handler '%.60s' has more than %d attributes", h->target,
-                      MAX_LISTED);
-  for (size_t i = 0; i < h->attribute_count; i++)
-    if (!name_good(h->attributes[i].name))
-      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "handler '%.60s': attribute %zu has no legal name",
-                        h->target, i);
-  return NABLA_OK;
+  return check_attributes(h, diag);
 }
 
 /* ---- adding ---- */

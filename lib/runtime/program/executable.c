@@ -171,7 +171,8 @@ static int same_shape(const nabla_port *port, const nabla_weight_desc *weight) {
   return 1;
 }
 
-static int fits(const nabla_port *port, const nabla_weight_desc *weight) {
+int nabla_executable_fits(const nabla_port *port,
+                          const nabla_weight_desc *weight) {
   if (port->layout.kind == NABLA_STORAGE_DENSE && port->dtype != weight->dtype)
     return 0;
   return nabla_storage_equal(&port->layout, &weight->layout) &&
@@ -210,7 +211,7 @@ nabla_status nabla_executable_check_fit(const nabla_port *port,
     nabla_diag_set_next(diag, "give it its value: nabla_session_state_set");
     return blame(weight, status, diag);
   }
-  if (!needs_nothing && fits(port, weight))
+  if (!needs_nothing && nabla_executable_fits(port, weight))
     return check_data(port, weight, diag);
   const nabla_text_80 takes = nabla_describe_port(port);
   const nabla_text_80 given = nabla_describe_weight(weight);

@@ -53,6 +53,11 @@ NABLA_MUST_USE nabla_status
 nabla_executable_seek(const nabla_executable *executable, const char *name,
                       size_t *out_index, nabla_diag *diag);
 
+/* 1 when a weight has the layout and shape of a port, and its dtype where it is
+ * dense. */
+int nabla_executable_fits(const nabla_port *port,
+                          const nabla_weight_desc *weight);
+
 /* Whether a weight fits the argument, as nabla_executable_bind says, and its
  * binding without more checks. */
 NABLA_MUST_USE nabla_status nabla_executable_check_fit(

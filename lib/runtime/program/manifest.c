@@ -343,6 +343,29 @@ static nabla_status take_state(parser *p, nabla_port *port) {
   return NABLA_OK;
 }
 
+/* What a result has in `packed` until ports stay where they are: link_up. */
+static const nabla_port packed_later;
+
+/* Reads what follows the key "packed" of a result: the array that it is the
+ * first component of. */
+static nabla_status take_packed(parser *p, nabla_port *port) {
+  nabla_port packed = {.name = "", .encoding_name = "", .state_name = ""};
+  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_BEGIN, "a packed result"));
+  NABLA_TRY(take_dtype(p, &packed.dtype));
+  NABLA_TRY(take_shape(p, &packed));
+  NABLA_TRY(take_key(p, "encoding"));
+  NABLA_TRY(take_encoding(p, &packed));
+  NABLA_TRY(take_kind(p, NABLA_JSON_OBJECT_END, "the end of a packed result"));
+  if (!packed.component_count)
+    return nabla_fail(p->diag, NABLA_CORRUPT,
+                      "a packed result of the encoding '%.40s', which has no "
+                      "components",
+                      packed.encoding_name);
+  port->packed = &packed_later;
+  return nabla_buffer_append(&p->out->packed_buffer, &packed, sizeof packed,
+                             p->diag);
+}
+
 static nabla_status take_port(parser *p, int is_argument) {
   nabla_port port = {.encoding_name = "", .state_name = ""};
   nabla_json_event event;
@@ -357,6 +380,10 @@ static nabla_status take_port(parser *p, int is_argument) {
   } else if (event.kind != NABLA_JSON_OBJECT_END && is_argument) {
     NABLA_TRY(check_key(p, &event, "encoding"));
     NABLA_TRY(take_encoding(p, &port));
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  } else if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "packed") &&
+             !is_argument) {
+    NABLA_TRY(take_packed(p, &port));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   }
   if (event.kind != NABLA_JSON_OBJECT_END)
@@ -477,6 +504,49 @@ static nabla_names names_of(const nabla_manifest *manifest) {
   return (nabla_names){manifest->functions, name_at};
 }
 
+/* Whether a result is a component as it follows from the format. */
+static int is_component(const nabla_port *result,
+                        const nabla_component_slot *slot, uint32_t number) {
+  const int same_dtype =
+      result->dtype == slot->dtype || (nabla_dtype_bits(slot->dtype) == 8 &&
+                                       nabla_dtype_bits(result->dtype) == 8);
+  return !strcmp(result->name, slot->name) && same_dtype &&
+         result->rank == slot->rank &&
+         (!result->rank || result->shape[0] == (int64_t)slot->count) &&
+         (number == 0 || !result->packed);
+}
+
+/* The results from `at` on are the components of `packed`. */
+static nabla_status check_packed(const nabla_signature *function, size_t at,
+                                 const nabla_port *packed, nabla_diag *diag) {
+  nabla_component_slots slots;
+  NABLA_TRY(nabla_port_components(packed, &slots, diag));
+  int good = slots.count <= function->result_count - at;
+  for (uint32_t i = 0; good && i < slots.count; i++)
+    good = is_component(&function->results[at + i], &slots.at[i], i);
+  return good ? NABLA_OK
+              : nabla_fail(diag, NABLA_CORRUPT,
+                           "result %zu of '%.60s' is packed (%.40s), but its "
+                           "components do not follow",
+                           at, function->name, packed->encoding_name);
+}
+
+/* Links the results of all functions to the packed arrays that they begin. */
+static nabla_status link_packed(nabla_manifest *out, nabla_diag *diag) {
+  const nabla_port *packed =
+      (const nabla_port *)(void *)out->packed_buffer.data;
+  size_t used = 0;
+  for (size_t i = 0; i < out->function_count; i++) {
+    const nabla_signature *function = &out->functions[i];
+    for (size_t r = 0; r < function->result_count; r++) {
+      if (!function->results[r].packed) continue;
+      NABLA_TRY(check_packed(function, r, &packed[used], diag));
+      out->ports[&function->results[r] - out->ports].packed = &packed[used++];
+    }
+  }
+  return NABLA_OK;
+}
+
 /* The arrays do not move any more: functions learn where their ports are. */
 static nabla_status link_up(nabla_manifest *out, nabla_diag *diag) {
   out->functions = (nabla_signature *)(void *)out->function_buffer.data;
@@ -494,6 +564,7 @@ static nabla_status link_up(nabla_manifest *out, nabla_diag *diag) {
       function->results = function->arguments + function->argument_count;
     at += ports;
   }
+  NABLA_TRY(link_packed(out, diag));
   size_t first, duplicate;
   NABLA_TRY(nabla_name_index_build(&out->names, out->allocator, names_of(out),
                                    out->function_count, &first, &duplicate,
@@ -532,6 +603,9 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
   nabla_buffer_init(&manifest.port_buffer, allocator, "arguments and results",
                     (size_t)2 * NABLA_MANIFEST_MAX_PORTS *
                         NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_port));
+  nabla_buffer_init(&manifest.packed_buffer, allocator, "packed results",
+                    (size_t)NABLA_MANIFEST_MAX_PORTS *
+                        NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_port));
   nabla_buffer_init(&manifest.call_buffer, allocator, "custom calls",
                     NABLA_MANIFEST_MAX_CALLS * sizeof(nabla_call_site));
   const nabla_status status = parse(text, size, &manifest, diag);
@@ -547,6 +621,7 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
 void nabla_manifest_deinit(nabla_manifest *manifest) {
   nabla_name_index_deinit(&manifest->names);
   nabla_buffer_deinit(&manifest->call_buffer);
+  nabla_buffer_deinit(&manifest->packed_buffer);
   nabla_buffer_deinit(&manifest->port_buffer);
   nabla_buffer_deinit(&manifest->function_buffer);
   nabla_free(manifest->allocator, manifest->texts, manifest->texts_size, 1);

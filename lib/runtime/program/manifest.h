@@ -25,7 +25,8 @@ typedef struct nabla_manifest {
   size_t port_count;
   nabla_call_site *calls; /* custom calls, by number */
   size_t call_count;
-  nabla_buffer function_buffer, port_buffer, call_buffer; /* own the arrays */
+  /* They own the arrays, and packed results. */
+  nabla_buffer function_buffer, port_buffer, packed_buffer, call_buffer;
   nabla_name_index names; /* of the functions   */
 } nabla_manifest;
 
