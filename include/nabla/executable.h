@@ -40,6 +40,10 @@ typedef struct nabla_port {
                                 nothing bound: "splat"                     */
   const char *state_name;    /* "" unless the argument is a state, which is no
                                 input: it lives in a session, nabla/session.h  */
+  /* Of the first result of a packed array, which is one result for each of its
+   * components: the array as a whole, with layout and components; else NULL.
+   * nabla_session_call gives it as one. */
+  const struct nabla_port *packed;
 } nabla_port;
 
 typedef struct nabla_signature {

@@ -5,6 +5,7 @@
 #define NABLA_SESSION_H
 
 #include "nabla/executable.h"
+#include "nabla/weight.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,6 +64,69 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_session_run(nabla_session *session, const char *function,
                   const nabla_dense *inputs, size_t input_count,
                   nabla_dense *outputs, size_t output_count, nabla_diag *diag);
+
+/* ---- packed arrays, and results that outlive the executable ------------- */
+
+/* An input of nabla_session_call: a weight, or a dense array. */
+typedef struct nabla_session_input {
+  nabla_dense dense;               /* read if `weight` is NULL              */
+  const nabla_weight_desc *weight; /* of a packed argument, or a dense one  */
+} nabla_session_input;
+
+/* An output of nabla_session_call. */
+typedef struct nabla_session_output {
+  nabla_dense dense;         /* of a dense result                           */
+  nabla_weight_desc *weight; /* of a packed result; NULL of a dense one     */
+} nabla_session_output;
+
+/* The arrays of one call. */
+typedef struct nabla_session_arrays {
+  size_t struct_size; /* sizeof(nabla_session_arrays) */
+  /* One per argument that is neither a state nor bound, in order. */
+  const nabla_session_input *inputs;
+  size_t input_count;
+  /* One per result; a packed result, whose port has `packed`, is one. */
+  nabla_session_output *outputs;
+  size_t output_count;
+  /* Of results for which the caller gives no memory; NULL: malloc. */
+  const nabla_allocator *allocator;
+} nabla_session_arrays;
+
+/* Runs a function as nabla_session_run does, which is shorter where all arrays
+ * are dense and results may belong to the executable. This call also takes
+ * packed arrays, as nabla_weight_desc, and gives them; and the results for
+ * which the caller gives no memory belong to the caller's allocator.
+ *
+ * Inputs are borrowed and never written. A weight is checked as
+ * nabla_executable_bind does it, and its components are used for this call
+ * alone.
+ *
+ * The memory of a dense output is that of nabla_executable_run. A packed output
+ * is a description: with `component_count` 0 its components are allocated; else
+ * it has layout, shape and components of the result, whose data are written.
+ * On success the description is complete, but for its name, which is left. What
+ * was allocated is freed by nabla_result_free, component by component, also
+ * after the session and the executable were closed.
+ * @return as nabla_session_run, and
+ *         NABLA_INVALID_ARGUMENT  a weight that does not fit: the message names
+ *                                 both sides; a struct_size of another version
+ * One thread at a time. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_session_call(nabla_session *session, const char *function,
+                   const nabla_session_arrays *arrays, nabla_diag *diag);
+
+/* Allocates `bytes` (0 is allowed) for an output, at a multiple of 64 bytes, so
+ * that a result is computed there without a copy. @return NULL when there is no
+ * memory. Thread-safe, as the allocator is; NULL is malloc. */
+NABLA_API void *nabla_result_allocate(const nabla_allocator *allocator,
+                                      uint64_t bytes);
+
+/* Frees memory of nabla_result_allocate, or that nabla_session_call allocated
+ * for an output with the same allocator. NULL memory is allowed. */
+NABLA_API void nabla_result_free(const nabla_allocator *allocator,
+                                 void *memory);
+
+/* ---- states ------------------------------------------------------------- */
 
 /* The number of states, and the state `index`, in the order in which functions
  * first name them. A port has the state's `state_name`, dtype and shape, and is

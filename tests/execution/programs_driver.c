@@ -13,6 +13,11 @@
  * have to give the same bytes, and the third may allocate its frame alone. With
  * NABLA_PLAN_GUARD=1 in the environment, plans are checked instead of that.
  *
+ * A function NAME_s is NAME with states in place of some arguments and of the
+ * last results (programs_states.py). It runs three times in a session, after
+ * each run of NAME, which is given the results of the run before: both have to
+ * give the same bytes, and the third run allocates nothing.
+ *
  * usage: programs_driver THREADS */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +26,7 @@
 
 #include "nabla/compiler.h"
 #include "nabla/dtype.h"
+#include "nabla/session.h"
 
 enum { ARRAYS = 512 };
 
@@ -169,6 +175,125 @@ static nabla_status run_again(driver *d, const char *name,
   return status;
 }
 
+/* ---- states ---- */
+
+/* An array of the same shape, with memory of its own. */
+static nabla_dense copy_of(const nabla_dense *array) {
+  nabla_dense out = *array;
+  out.data = aligned_alloc(64, (bytes_of(array) / 64 + 1) * 64);
+  if (!out.data) exit(3);
+  if (bytes_of(array)) memcpy(out.data, array->data, bytes_of(array));
+  return out;
+}
+
+static int same(const nabla_dense *a, const nabla_dense *b) {
+  return bytes_of(a) == bytes_of(b) &&
+         (!bytes_of(a) || !memcmp(a->data, b->data, bytes_of(a)));
+}
+
+/* The functions NAME and NAME_s, and what they were given. */
+typedef struct twins {
+  driver *d;
+  const nabla_signature *plain, *stated;
+  nabla_session *session;
+  nabla_dense inputs[ARRAYS];    /* of NAME   */
+  nabla_dense arguments[ARRAYS]; /* of NAME_s */
+  nabla_dense wanted[ARRAYS], given[ARRAYS];
+  size_t states[ARRAYS], state_count; /* arguments that are states */
+  size_t argument_count;
+} twins;
+
+static const char *state_name(const twins *t, size_t number) {
+  return t->stated->arguments[t->states[number]].state_name;
+}
+
+/* Compares all outputs and states with what NAME gave, and gives NAME its last
+ * results for the next step. */
+static nabla_status compare_step(twins *t, int step, nabla_diag *diag) {
+  const size_t outputs = t->stated->result_count;
+  for (size_t i = 0; i < outputs; i++)
+    if (!same(&t->wanted[i], &t->given[i]))
+      return nabla_fail(diag, NABLA_CORRUPT,
+                        "step %d with states gives another result %zu", step,
+                        i);
+  for (size_t i = 0; i < t->state_count; i++) {
+    nabla_dense state = copy_of(&t->inputs[t->states[i]]);
+    nabla_status status =
+        nabla_session_state_get(t->session, state_name(t, i), &state, diag);
+    if (!status && !same(&state, &t->wanted[outputs + i]))
+      status =
+          nabla_fail(diag, NABLA_CORRUPT, "step %d leaves another state '%s'",
+                     step, state_name(t, i));
+    free(state.data);
+    if (status) return status;
+    if (bytes_of(&state))
+      memcpy(t->inputs[t->states[i]].data, t->wanted[outputs + i].data,
+             bytes_of(&state));
+  }
+  return NABLA_OK;
+}
+
+static nabla_status run_step(twins *t, int step, nabla_diag *diag) {
+  const size_t outputs = t->stated->result_count;
+  nabla_status status = nabla_executable_run(
+      t->d->executable, t->plain->name, t->inputs, t->plain->argument_count,
+      t->wanted, t->plain->result_count, diag);
+  if (status) return status;
+  for (size_t i = 0; i < outputs; i++) {
+    t->given[i] = copy_of(&t->wanted[i]);
+    memset(t->given[i].data, 0xcc, bytes_of(&t->given[i]));
+  }
+  const size_t before = requests;
+  status = nabla_session_run(t->session, t->stated->name, t->arguments,
+                             t->argument_count, t->given, outputs, diag);
+  const size_t asked = requests - before;
+  if (!status) status = compare_step(t, step, diag);
+  if (!status && step == 3 && asked && !t->d->is_guarded)
+    status =
+        nabla_fail(diag, NABLA_CORRUPT,
+                   "the third step in a session allocates %zu times", asked);
+  for (size_t i = 0; i < outputs; i++) free(t->given[i].data);
+  for (size_t i = 0; i < t->plain->result_count; i++)
+    nabla_dense_release(t->d->executable, &t->wanted[i]);
+  return status;
+}
+
+static nabla_status run_twins(twins *t, nabla_diag *diag) {
+  nabla_status status =
+      nabla_session_create(t->d->executable, NULL, &t->session, diag);
+  for (size_t i = 0; i < t->state_count && !status; i++)
+    status = nabla_session_state_set(t->session, state_name(t, i),
+                                     &t->inputs[t->states[i]], diag);
+  for (int step = 1; step <= 3 && !status; step++) {
+    memset(t->wanted, 0, sizeof t->wanted);
+    status = run_step(t, step, diag);
+  }
+  nabla_session_close(t->session);
+  return status;
+}
+
+/* Runs NAME_s, if there is one, beside NAME. */
+static nabla_status run_states(driver *d, const char *name,
+                               const nabla_dense *inputs, nabla_diag *diag) {
+  static twins t;
+  char stated[80];
+  (void)snprintf(stated, sizeof stated, "%s_s", name);
+  t = (twins){.d = d,
+              .plain = nabla_executable_find(d->executable, name),
+              .stated = nabla_executable_find(d->executable, stated)};
+  if (!t.stated) return NABLA_OK;
+  for (size_t i = 0; i < t.plain->argument_count; i++) {
+    t.inputs[i] = copy_of(&inputs[i]);
+    if (*t.stated->arguments[i].state_name)
+      t.states[t.state_count++] = i;
+    else
+      t.arguments[t.argument_count++] = t.inputs[i];
+  }
+  const nabla_status status = run_twins(&t, diag);
+  for (size_t i = 0; i < t.plain->argument_count; i++) free(t.inputs[i].data);
+  return status;
+}
+
 static void call(driver *d, const char *name, size_t count) {
   static nabla_dense inputs[ARRAYS], outputs[ARRAYS];
   nabla_diag diag = NABLA_DIAG_INIT;
@@ -179,6 +304,7 @@ static void call(driver *d, const char *name, size_t count) {
   d->length = 0;
   nabla_status status = run(d, name, inputs, count, outputs, &results, &diag);
   if (!status) status = run_again(d, name, inputs, count, outputs, &diag);
+  if (!status) status = run_states(d, name, inputs, &diag);
   answer(d, status, &diag, results);
   for (size_t i = 0; i < results; i++) {
     if (!status) write_array(&outputs[i]);

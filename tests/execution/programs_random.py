@@ -8,7 +8,7 @@ Weights of the generator: OPS below; a second operand is an earlier value of its
 shape in six of ten, else a new argument, packed in a quarter where it can be;
 eight of ten picks are results of the last operation; a dimension is `?` in a
 fifth, rank 0 stands for a tenth, a size of 0 for one program in eight, one of
-40 to 130 for one in four. Element types: programs_leaves.py. Bounds:
+40 to 130 for one in four. A quarter have states. Element types: programs_leaves.py. Bounds:
 programs_values.py. Programs are compiled under the policies off and warn, and
 error where all operands are dense, in numerics f32, with 1 or 2 threads.
 
@@ -31,6 +31,7 @@ from control_ops import Flow
 from harness import np
 import programs_leaves as leaves
 import programs_moves  # noqa: F401, fills PLANS
+import programs_states
 from programs_dots import PLANS
 from programs_values import Reject, Value, check_of
 
@@ -53,7 +54,7 @@ class Program(Flow):
 
     def __init__(self, name):
         super().__init__(name)
-        self.arrays = []
+        self.arrays, self.states = [], None
 
     def argument(self, array, hide=()):
         array = np.asarray(array)
@@ -68,6 +69,17 @@ class Program(Flow):
             text = value.type()
         self.results.append((name, text, value.kind))
         self.checks.append(check_of(value))
+
+    def text(self):
+        """The program; with states also its twin (programs_states.py)."""
+        if self.states is None:
+            return super().text()
+        given = [(v, t, None) for v, t in self.states.results]
+        twin = self.states.text(self)
+        self.results += given
+        plain = super().text()
+        del self.results[len(self.results) - len(given):]
+        return plain + twin
 
     def mark(self):
         return (len(self.lines), len(self.arguments), len(self.arrays),
@@ -212,6 +224,7 @@ def generate(number):
     b.outputs = results_of(b.steps, 6, rng)
     for i in b.outputs:
         b.f.give(b.values[i])
+    programs_states.add(b)
     return b
 
 
@@ -432,6 +445,7 @@ def run_module(path, first, count, number):
                 r"\bnabla\.([a-z_0-9]+) ?[^=]", text)))
             seen.update(set(re.findall(r"#nabla\.\w+", text)))
             seen.update(["programs", "elements"])
+            seen["states"] += b.f.states is not None
             seen["operations"] += sum(s.name != "argument" for s in b.steps)
     driver.stop()
     return found, seen
@@ -455,9 +469,9 @@ def coverage(seen, count):
     want = ["nabla." + op for op in table()]
     want += ["#nabla." + name for name in encodings() + ["splat", "dynamic8"]]
     rare = sorted((seen[name], name) for name in want)
-    print("%d programs of %d operations; of %d operations and encodings "
+    print("%d programs of %d operations, %d with states; of %d operations and encodings "
           "reached %d; rarest: %s" % (
-              seen["programs"], seen["operations"], len(want),
+              seen["programs"], seen["operations"], seen["states"], len(want),
               sum(n > 0 for n, _ in rare), ", ".join(
                   "%s %d" % (name, n) for n, name in rare[:6])))
     missing = [name for n, name in rare if not n]

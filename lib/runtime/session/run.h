@@ -4,6 +4,7 @@
 
 #include "lib/runtime/program/executable_internal.h"
 #include "lib/runtime/session/run_context.h"
+#include "nabla/session.h"
 
 /* What a run works with. */
 typedef struct nabla_run_room {
@@ -16,13 +17,23 @@ typedef struct nabla_run_room {
   int *began;  /* set to 1 when the code is called */
 } nabla_run_room;
 
+/* The arrays of a run: dense ones, or those of nabla_session_call. */
+typedef struct nabla_run_arrays {
+  const nabla_dense *inputs;
+  size_t input_count;
+  nabla_dense *outputs;
+  size_t output_count;
+  const nabla_session_arrays *call; /* NULL: those above */
+} nabla_run_arrays;
+
 /* Words of 8 bytes that a run of the function needs as its frame. */
 size_t nabla_run_frame_words(const nabla_signature *function);
 
-/* Runs function `index` in `room`; else as nabla_executable_run. */
-NABLA_MUST_USE nabla_status nabla_run_function(
-    const nabla_executable *executable, size_t index,
-    const nabla_run_room *room, const nabla_dense *inputs, size_t input_count,
-    nabla_dense *outputs, size_t output_count, nabla_diag *diag);
+/* Runs function `index` in `room`; else as nabla_executable_run, or as
+ * nabla_session_call. */
+NABLA_MUST_USE nabla_status
+nabla_run_function(const nabla_executable *executable, size_t index,
+                   const nabla_run_room *room, const nabla_run_arrays *arrays,
+                   nabla_diag *diag);
 
 #endif

@@ -21,13 +21,19 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
                    sizeof(nabla_services) == 96,
                "the offsets that compiled code uses");
 
-static void *allocate(const nabla_services *services, uint64_t bytes) {
-  nabla_run_context *context = services->self;
-  void *memory =
-      nabla_run_arena_allocate(context->arena, context->allocator, bytes);
+/* What an allocation for the code gave, or that it gave nothing. */
+static void *note(nabla_run_context *context, void *memory, uint64_t bytes) {
   if (!memory && context->refused == UINT64_MAX) context->refused = bytes;
   if (memory) nabla_plan_guard_forget(memory, bytes);
   return memory;
+}
+
+static void *allocate(const nabla_services *services, uint64_t bytes) {
+  nabla_run_context *context = services->self;
+  return note(
+      context,
+      nabla_run_arena_allocate(context->arena, context->allocator, bytes),
+      bytes);
 }
 
 static void release(const nabla_services *services, void *memory) {
@@ -40,8 +46,12 @@ static void *result(const nabla_services *services, uint64_t index,
   nabla_run_context *context = services->self;
   nabla_result_block *block =
       index < context->result_count ? &context->results[index] : NULL;
-  if (!block || !block->data || block->bytes != bytes)
-    return allocate(services, bytes);
+  if (!block) return allocate(services, bytes);
+  if (!block->data || block->bytes != bytes) {
+    if (!context->result_allocator) return allocate(services, bytes);
+    return note(context, nabla_run_context_allocate_result(context, bytes),
+                bytes);
+  }
   void *memory = block->data;
   block->data = NULL;
   return memory;
@@ -132,6 +142,31 @@ static void profile(const nabla_services *services, const char *what,
   context->profiled_since = nabla_profiler_now();
 }
 
+/* ---- results ------------------------------------------------------------ */
+
+void *nabla_run_context_allocate_result(nabla_run_context *context,
+                                        uint64_t bytes) {
+  return context->result_allocator
+             ? nabla_allocations_allocate(&context->given,
+                                          context->result_allocator, bytes)
+             : nabla_run_arena_allocate(context->arena, context->allocator,
+                                        bytes);
+}
+
+const nabla_allocations *nabla_run_context_result_blocks(
+    const nabla_run_context *context) {
+  return context->result_allocator ? &context->given : &context->arena->live;
+}
+
+void nabla_run_context_take_result(nabla_run_context *context, void *memory) {
+  if (context->result_allocator)
+    nabla_allocations_take(&context->given, memory);
+  else
+    nabla_run_arena_take(context->arena, memory);
+}
+
+/* ---- a run -------------------------------------------------------------- */
+
 void nabla_run_context_profile(nabla_run_context *context,
                                nabla_profiler *profiler) {
   context->profiler = profiler;
@@ -207,5 +242,6 @@ nabla_status nabla_run_context_status(const nabla_run_context *context,
 
 void nabla_run_context_end(nabla_run_context *context) {
   nabla_plan_guard_deinit(&context->guard, context->allocator);
+  nabla_allocations_clear(&context->given, context->result_allocator);
   nabla_run_arena_end_run(context->arena, context->allocator);
 }

@@ -25,6 +25,9 @@ typedef struct nabla_run_context {
   nabla_run_arena *arena;      /* outlives the run             */
   nabla_result_block *results; /* `result_count`; NULL is none */
   size_t result_count;
+  /* Of results that are given to the caller; NULL: they come from `arena`. */
+  const nabla_allocator *result_allocator;
+  nabla_allocations given; /* from it */
   nabla_plan_guard guard;
   uint64_t refused; /* bytes of the allocation that failed, or UINT64_MAX */
   uint32_t failed;
@@ -45,6 +48,16 @@ void nabla_run_context_begin(nabla_run_context *context,
                              const nabla_environment *environment,
                              nabla_run_arena *arena);
 
+/* Memory for a result that the caller will own; NULL when there is none. */
+void *nabla_run_context_allocate_result(nabla_run_context *context,
+                                        uint64_t bytes);
+
+/* The blocks of which the caller can own one, and that which it owns from here
+ * on. */
+const nabla_allocations *nabla_run_context_result_blocks(
+    const nabla_run_context *context);
+void nabla_run_context_take_result(nabla_run_context *context, void *memory);
+
 /* Adds what the code does from here on to `profiler`; NULL is allowed. */
 void nabla_run_context_profile(nabla_run_context *context,
                                nabla_profiler *profiler);
@@ -57,7 +70,8 @@ void nabla_run_context_guard(nabla_run_context *context, int is_on);
 NABLA_MUST_USE nabla_status
 nabla_run_context_status(const nabla_run_context *context, nabla_diag *diag);
 
-/* Keeps memory that is left in the arena, for the next run. */
+/* Keeps memory that is left in the arena, for the next run, and frees results
+ * that nobody took. */
 void nabla_run_context_end(nabla_run_context *context);
 
 #endif

@@ -201,9 +201,7 @@ static int has_states(const nabla_signature *function) {
 }
 
 static nabla_status run(nabla_session *session, size_t index,
-                        const nabla_dense *inputs, size_t input_count,
-                        nabla_dense *outputs, size_t output_count,
-                        nabla_diag *diag) {
+                        const nabla_run_arrays *arrays, nabla_diag *diag) {
   const nabla_executable *executable = session->executable;
   int began = 0;
   const nabla_run_room room = {.arena = &session->arena,
@@ -220,9 +218,19 @@ static nabla_status run(nabla_session *session, size_t index,
     return status;
   }
   const nabla_status status =
-      nabla_run_function(executable, index, &room, inputs, input_count, outputs,
-                         output_count, diag);
+      nabla_run_function(executable, index, &room, arrays, diag);
   if (status && began && writes) session->is_spent = 1;
+  return status;
+}
+
+static nabla_status enter_and_run(nabla_session *session, const char *function,
+                                  const nabla_run_arrays *arrays,
+                                  nabla_diag *diag) {
+  size_t index = 0;
+  NABLA_TRY(nabla_executable_seek(session->executable, function, &index, diag));
+  NABLA_TRY(nabla_session_enter(session, diag));
+  const nabla_status status = run(session, index, arrays, diag);
+  nabla_session_leave(session);
   return status;
 }
 
@@ -234,11 +242,33 @@ nabla_status nabla_session_run(nabla_session *session, const char *function,
   NABLA_REQUIRE(function, diag);
   if (input_count) NABLA_REQUIRE(inputs, diag);
   if (output_count) NABLA_REQUIRE(outputs, diag);
-  size_t index = 0;
-  NABLA_TRY(nabla_executable_seek(session->executable, function, &index, diag));
-  NABLA_TRY(nabla_session_enter(session, diag));
-  const nabla_status status =
-      run(session, index, inputs, input_count, outputs, output_count, diag);
-  nabla_session_leave(session);
-  return status;
+  const nabla_run_arrays arrays = {inputs, input_count, outputs, output_count,
+                                   NULL};
+  return enter_and_run(session, function, &arrays, diag);
+}
+
+nabla_status nabla_session_call(nabla_session *session, const char *function,
+                                const nabla_session_arrays *arrays,
+                                nabla_diag *diag) {
+  NABLA_REQUIRE(session, diag);
+  NABLA_REQUIRE(function, diag);
+  NABLA_REQUIRE(arrays, diag);
+  NABLA_REQUIRE_SIZE(arrays, "session arrays", diag);
+  if (arrays->input_count) NABLA_REQUIRE(arrays->inputs, diag);
+  if (arrays->output_count) NABLA_REQUIRE(arrays->outputs, diag);
+  const nabla_run_arrays all = {.call = arrays};
+  return enter_and_run(session, function, &all, diag);
+}
+
+/* ---- results of nabla_session_call -------------------------------------- */
+
+void *nabla_result_allocate(const nabla_allocator *allocator, uint64_t bytes) {
+  nabla_allocations blocks = {0};
+  void *memory = nabla_allocations_allocate(&blocks, allocator, bytes);
+  if (memory) nabla_allocations_take(&blocks, memory);
+  return memory;
+}
+
+void nabla_result_free(const nabla_allocator *allocator, void *memory) {
+  nabla_allocations_free(NULL, allocator, memory);
 }
