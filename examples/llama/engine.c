@@ -1,5 +1,4 @@
 /* The model: opened, compiled or loaded, bound, and run step by step. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,54 +8,34 @@
 #if LLAMA_COMPILES
 #include "nabla/compiler.h"
 
-typedef struct text {
-  char *bytes;
-  size_t size;
-} text;
-
-static nabla_status append(void *self, const void *data, size_t size,
-                           nabla_diag *diag) {
-  text *t = self;
-  char *bytes = realloc(t->bytes, t->size + size + 1);
-  if (!bytes) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-  t->bytes = memcpy(bytes + t->size, data, size) ? bytes : bytes;
-  t->size += size;
-  return NABLA_OK;
-}
-
-static nabla_status save(void *self, const void *data, size_t size,
-                         nabla_diag *diag) {
-  if (fwrite(data, 1, size, self) == size) return NABLA_OK;
-  return nabla_fail(diag, NABLA_IO, "cannot write the program");
-}
-
 /* A file that is whole, or not there. */
-static nabla_status finish_file(FILE *file, const char *path,
-                                nabla_status status, nabla_diag *diag) {
-  if (file && fclose(file) && !status)
-    status = nabla_fail(diag, NABLA_IO, "cannot be written");
-  if (file && status) (void)remove(path);
-  if (status) nabla_diag_set_file(diag, path);
+static nabla_status write_file(const char *path, const nabla_blob *bytes,
+                               nabla_diag *diag) {
+  FILE *file = fopen(path, "wb");
+  const size_t done = file ? fwrite(bytes->bytes, 1, bytes->size, file) : 0;
+  if (file && !fclose(file) && done == bytes->size) return NABLA_OK;
+  if (file) (void)remove(path);
+  const nabla_status status = nabla_fail(diag, NABLA_IO, "cannot be written");
+  nabla_diag_set_file(diag, path);
   return status;
 }
 
-/* The text, or the saved program. */
-static nabla_status write_file(nabla_compiler *compiler, const text *t,
-                               const nabla_compile_options *options,
-                               const char *path, nabla_diag *diag) {
-  FILE *file = fopen(path, "wb");
-  const nabla_sink sink = {save, file};
-  const nabla_status status =
-      !file      ? nabla_fail(diag, NABLA_IO, "cannot be written")
-      : compiler ? nabla_emit_text(compiler, t->bytes, t->size, "decoder",
-                                   options, NABLA_EMIT_SO, &sink, diag)
-                 : save(file, t->bytes, t->size, diag);
-  return finish_file(file, path, status, diag);
+static nabla_status save(nabla_compiler *compiler, const nabla_blob *text,
+                         const nabla_compile_options *options, const char *path,
+                         nabla_diag *diag) {
+  nabla_blob program = {0};
+  const nabla_sink sink = nabla_blob_sink(&program);
+  nabla_status status =
+      nabla_emit_text(compiler, text->bytes, text->size, "decoder", options,
+                      NABLA_EMIT_SO, &sink, diag);
+  if (!status) status = write_file(path, &program, diag);
+  nabla_blob_release(&program);
+  return status;
 }
 
 static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
-  text t = {0};
-  const nabla_sink sink = {append, &t};
+  nabla_blob text = {0};
+  const nabla_sink sink = nabla_blob_sink(&text);
   const nabla_decoder_options decoder = {.struct_size = sizeof decoder,
                                          .context = s->context,
                                          .weights = e->packed,
@@ -69,17 +48,17 @@ static nabla_status compile(engine *e, const settings *s, nabla_diag *diag) {
   const double start = now_ms();
   nabla_status status =
       nabla_decoder_write(e->model, &decoder, NULL, &sink, NULL, diag);
-  if (!status && s->text) status = write_file(NULL, &t, NULL, s->text, diag);
+  if (!status && s->text) status = write_file(s->text, &text, diag);
   if (!status)
     status = nabla_compiler_create(&how, &e->environment, &compiler, diag);
   if (!status)
-    status = nabla_compile_text(compiler, t.bytes, t.size, "decoder", &options,
-                                &e->executable, diag);
+    status = nabla_compile_text(compiler, text.bytes, text.size, "decoder",
+                                &options, &e->executable, diag);
   if (!status && s->save)
-    status = write_file(compiler, &t, &options, s->save, diag);
+    status = save(compiler, &text, &options, s->save, diag);
   e->compile_ms = now_ms() - start;
   nabla_compiler_destroy(compiler);
-  free(t.bytes);
+  nabla_blob_release(&text);
   return status;
 }
 #else
@@ -126,19 +105,12 @@ static nabla_status bind(engine *e, nabla_diag *diag) {
 
 /* The session, and the sizes that the program was written for. */
 static nabla_status begin(engine *e, nabla_diag *diag) {
-  const nabla_signature *f = nabla_executable_find(e->executable, "decode");
+  NABLA_TRY(nabla_decoder_find_limits(e->executable, &e->limits, diag));
   NABLA_TRY(nabla_session_create(e->executable, NULL, &e->session, diag));
-  const nabla_port *cache = nabla_session_state(e->session, 0);
-  if (!f || !cache || cache->rank != 3 || f->result_count != 1 ||
-      f->results[0].rank != 2)
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "the program is none of nabla_decoder_write");
   nabla_session_usage usage = {.struct_size = sizeof usage};
   NABLA_TRY(nabla_session_memory(e->session, &usage, diag));
   e->cache_bytes = usage.state_bytes;
-  e->vocabulary = (uint64_t)f->results[0].shape[1];
-  e->context = (uint64_t)cache->shape[1];
-  e->logits = calloc(e->vocabulary + 1, sizeof *e->logits);
+  e->logits = calloc(e->limits.vocabulary, sizeof *e->logits);
   return e->logits ? NABLA_OK
                    : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for logits");
 }
@@ -172,38 +144,10 @@ void engine_close(engine *e) {
 /* What lies in the cache behind `position` is never read. */
 void engine_reset(engine *e) { e->position = 0; }
 
-static nabla_status check(const engine *e, const int64_t *ids, size_t count,
-                          nabla_diag *diag) {
-  for (size_t i = 0; i < count; i++)
-    if (ids[i] < 0 || (uint64_t)ids[i] >= e->vocabulary)
-      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "token %" PRId64 " is none of the model's %" PRIu64,
-                        ids[i], e->vocabulary);
-  if (count <= e->context - (uint64_t)e->position) return NABLA_OK;
-  const nabla_status status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                                         "%zu tokens behind %" PRId64
-                                         " do not fit into a cache of %" PRIu64,
-                                         count, e->position, e->context);
-  nabla_diag_set_next(diag, "give a larger --context, or a shorter prompt");
-  return status;
-}
-
 nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
                          nabla_diag *diag) {
-  int64_t position = e->position;
-  NABLA_TRY(check(e, ids, count, diag));
-  if (!count) return NABLA_OK;
-  const nabla_dense inputs[] = {{.data = (void *)(uintptr_t)ids,
-                                 .dtype = NABLA_DTYPE_I64,
-                                 .rank = 1,
-                                 .shape = {(int64_t)count}},
-                                {.data = &position, .dtype = NABLA_DTYPE_I64}};
-  nabla_dense output = {.data = e->logits,
-                        .dtype = NABLA_DTYPE_F32,
-                        .rank = 2,
-                        .shape = {1, (int64_t)e->vocabulary}};
-  NABLA_TRY(nabla_session_run(e->session, count == 1 ? "decode" : "prefill",
-                              inputs, 2, &output, 1, diag));
-  e->position += (int64_t)count;
+  NABLA_TRY(nabla_decoder_run(e->session, ids, count, e->position, e->logits,
+                              e->limits.vocabulary, diag));
+  e->position += count;
   return NABLA_OK;
 }

@@ -33,10 +33,11 @@ typedef struct engine {
   packed_weight *packed_data;
   size_t packed_count;
   nabla_executable *executable;
-  uint64_t vocabulary, context, cache_bytes, weight_bytes;
+  nabla_decoder_limits limits;
+  uint64_t cache_bytes, weight_bytes;
   nabla_session *session; /* has the cache */
   float *logits;          /* of the last token fed */
-  int64_t position;       /* tokens in the cache   */
+  uint64_t position;      /* tokens in the cache   */
   double compile_ms;
 } engine;
 
@@ -47,8 +48,7 @@ void engine_close(engine *e);
 void engine_reset(engine *e);
 
 /* Runs the model over `count` tokens behind those of the cache; e->logits are
- * those after the last one. Refuses what does not fit into the cache, and ids
- * that the vocabulary does not have. */
+ * those after the last one. Errors are those of nabla_decoder_run. */
 nabla_status engine_feed(engine *e, const int64_t *ids, size_t count,
                          nabla_diag *diag);
 

@@ -164,13 +164,11 @@ static nabla_status open_tokenizer(const settings *s, const engine *e,
                      : folder[2] == '/' || !folder[1] ? folder + 2
                                                       : folder;
   NABLA_TRY(nabla_tokenizer_open(*path ? path : "/", NULL, out, diag));
-  if (nabla_tokenizer_size(*out) <= e->vocabulary) return NABLA_OK;
   const nabla_status status =
-      nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                 "the tokenizer has %u tokens, the model %" PRIu64,
-                 nabla_tokenizer_size(*out), e->vocabulary);
-  nabla_diag_set_file(diag, path);
-  nabla_diag_set_next(diag, "name the one of this model: --tokenizer PATH");
+      nabla_decoder_check_tokenizer(e->executable, *out, diag);
+  if (status) nabla_diag_set_file(diag, path);
+  if (status)
+    nabla_diag_set_next(diag, "name the one of this model: --tokenizer PATH");
   return status;
 }
 
@@ -232,7 +230,7 @@ static nabla_status print_token(printer *p, int64_t id, nabla_diag *diag) {
 
 static nabla_status generate(engine *e, const settings *s, printer *p,
                              const prompt *from, speed *out, nabla_diag *diag) {
-  uint32_t *order = malloc(e->vocabulary * sizeof *order);
+  uint32_t *order = malloc(e->limits.vocabulary * sizeof *order);
   uint64_t random = s->seed;
   const nabla_token_roles roles =
       p->tokenizer ? nabla_tokenizer_roles(p->tokenizer)
@@ -247,11 +245,11 @@ static nabla_status generate(engine *e, const settings *s, printer *p,
   out->prompt_ms = now_ms() - start;
   start = now_ms();
   for (uint64_t i = 0; i < s->count && !status && !is_stopped; i++) {
-    const int64_t id = sample(s, e->logits, e->vocabulary, &random, order);
+    const int64_t id =
+        sample(s, e->logits, e->limits.vocabulary, &random, order);
     if (id == (int64_t)roles.eos) break;
     status = print_token(p, id, diag);
-    if (i + 1 == s->count || (uint64_t)e->position == e->context || status)
-      break;
+    if (i + 1 == s->count || e->position == e->limits.context || status) break;
     status = engine_feed(e, &id, 1, diag);
     out->generated++;
   }
@@ -273,10 +271,10 @@ static double normalizer(const float *logits, uint64_t count) {
 
 /* What the distribution of `e` loses beside that of `dense`. */
 static double divergence(const engine *dense, const engine *e) {
-  const double p = normalizer(dense->logits, e->vocabulary),
-               q = normalizer(e->logits, e->vocabulary);
+  const double p = normalizer(dense->logits, e->limits.vocabulary),
+               q = normalizer(e->logits, e->limits.vocabulary);
   double sum = 0;
-  for (uint64_t i = 0; i < e->vocabulary; i++)
+  for (uint64_t i = 0; i < e->limits.vocabulary; i++)
     sum += exp((double)dense->logits[i] - p) *
            (((double)dense->logits[i] - p) - ((double)e->logits[i] - q));
   return sum;
@@ -293,7 +291,7 @@ static nabla_status measure(engine *e, engine *dense, const prompt *from,
   size_t counted = 0;
   nabla_status status = NABLA_OK;
   for (size_t i = 0; i + 1 < from->count && !is_stopped; i++) {
-    if ((uint64_t)e->position == e->context || ids[i] == ids[0]) {
+    if (e->position == e->limits.context || ids[i] == ids[0]) {
       engine_reset(e);
       engine_reset(dense);
     }
@@ -302,10 +300,10 @@ static nabla_status measure(engine *e, engine *dense, const prompt *from,
       status = engine_feed(dense, ids + i, 1, diag);
     if (status) return status;
     if (ids[i + 1] == ids[0] || ids[i + 1] < 0 ||
-        (uint64_t)ids[i + 1] >= e->vocabulary)
+        (uint64_t)ids[i + 1] >= e->limits.vocabulary)
       continue;
-    loss +=
-        normalizer(e->logits, e->vocabulary) - (double)e->logits[ids[i + 1]];
+    loss += normalizer(e->logits, e->limits.vocabulary) -
+            (double)e->logits[ids[i + 1]];
     if (dense->executable) lost += divergence(dense, e);
     counted++;
   }

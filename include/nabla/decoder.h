@@ -1,7 +1,8 @@
 /* The program of a language model: the text of a Llama decoder in the nabla
  * dialect, written from a checkpoint and its config.json. Compile the text
  * (nabla/compiler.h), or save it and open it without a compiler; then bind the
- * model (nabla_executable_bind_model). Part of libnabla-runtime: no MLIR. */
+ * model (nabla_executable_bind_model), and feed tokens to a session
+ * (nabla_decoder_run). Part of libnabla-runtime: no MLIR. */
 #ifndef NABLA_DECODER_H
 #define NABLA_DECODER_H
 
@@ -10,8 +11,10 @@
 
 #include "nabla/environment.h"
 #include "nabla/model.h"
+#include "nabla/session.h"
 #include "nabla/sink.h"
 #include "nabla/status.h"
+#include "nabla/tokenizer.h"
 #include "nabla/weight.h"
 
 #ifdef __cplusplus
@@ -67,8 +70,8 @@ typedef struct nabla_decoder_shape {
  * `cache.LAYER.k` and `cache.LAYER.v`, each [kv_heads, context, head_size].
  * `position` is the number of tokens that the caches already hold. Later
  * positions are not read, so that a run with position 0 begins a new text. The
- * caller must check that each token is below `vocabulary` and that position + n
- * is at most `context`: the program does not.
+ * program does not check that each token is below `vocabulary` and that
+ * position + n is at most `context`: nabla_decoder_run does, before it runs.
  *
  * Each weight has the type of its tensor in the model: f32, f16, bf16 or any
  * packing. All other arrays are f32. Refused, with an error that names them:
@@ -91,6 +94,52 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_write(
     nabla_model *model, const nabla_decoder_options *options,
     const nabla_environment *environment, const nabla_sink *sink,
     nabla_decoder_shape *out_shape, nabla_diag *diag);
+
+/* The limits of a decoder that is compiled or saved. */
+typedef struct nabla_decoder_limits {
+  uint64_t vocabulary; /* token ids are below it                            */
+  uint64_t context;    /* tokens that the caches of a session hold          */
+  nabla_decoder_logits logits; /* rows that `prefill` returns               */
+} nabla_decoder_limits;
+
+/* Finds the limits of a program by its functions.
+ * @return NABLA_OK
+ *         NABLA_UNSUPPORTED  the program is none of nabla_decoder_write; the
+ *                            message names the function that differs
+ * Thread-safe, allocates nothing. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_decoder_find_limits(const nabla_executable *executable,
+                          nabla_decoder_limits *out, nabla_diag *diag);
+
+/* Checks that `tokenizer` can be of the model: it has no more tokens than the
+ * program's vocabulary. Fewer are allowed: models have rows that stand for no
+ * token.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  more tokens; the message has both numbers
+ *         NABLA_UNSUPPORTED       as nabla_decoder_find_limits
+ * Thread-safe, allocates nothing. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_check_tokenizer(
+    const nabla_executable *executable, const nabla_tokenizer *tokenizer,
+    nabla_diag *diag);
+
+/* Feeds `count` tokens behind the first `position` tokens of the session's
+ * caches, with `decode` for one token and `prefill` for more, after checking
+ * that the tokens are of the vocabulary and fit into the caches.
+ * @param ids          tokens, at least one
+ * @param position     tokens that the caches hold: those that were fed before
+ * @param logits       of the last token, or with NABLA_LOGITS_ALL of each: rows
+ *                     of `vocabulary` values
+ * @param logit_count  values that `logits` has room for
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  no token; a token that the vocabulary lacks;
+ *                                 more tokens than the caches have room for;
+ *                                 `logits` is too small. The message has both
+ *                                 numbers, and nothing was run
+ *         or the status of nabla_decoder_find_limits or nabla_session_run
+ * One thread at a time for a session; allocates what nabla_session_run does. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_run(
+    nabla_session *session, const int64_t *ids, size_t count, uint64_t position,
+    float *logits, size_t logit_count, nabla_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -123,36 +123,19 @@ static void write_model(nabla_dtype dtype, int is_tied, char path[256]) {
 
 /* ---- a program ----------------------------------------------------------- */
 
-typedef struct text {
-  char *bytes;
-  size_t size;
-} text;
-
-static nabla_status append(void *self, const void *data, size_t size,
-                           nabla_diag *why) {
-  text *t = self;
-  (void)why;
-  t->bytes = realloc(t->bytes, t->size + size + 1);
-  cr_assert(t->bytes);
-  memcpy(t->bytes + t->size, data, size);
-  t->size += size;
-  t->bytes[t->size] = '\0';
-  return NABLA_OK;
-}
-
 static void open_program(const char *path, const nabla_decoder_options *options,
                          const char *policy) {
-  text t = {0};
-  const nabla_sink sink = {append, &t};
+  nabla_blob text = {0};
+  const nabla_sink sink = nabla_blob_sink(&text);
   const nabla_compile_options how = {.struct_size = sizeof how,
                                      .policy = policy};
   cr_assert_eq(nabla_model_open(path, NULL, &model, &diag), 0, "%s", diag.what);
   cr_assert_eq(nabla_decoder_write(model, options, NULL, &sink, &shape, &diag),
                0, "%s %s", diag.tensor, diag.what);
-  cr_assert_eq(nabla_compile_text(compiler, t.bytes, t.size, "decoder", &how,
-                                  &executable, &diag),
+  cr_assert_eq(nabla_compile_text(compiler, text.bytes, text.size, "decoder",
+                                  &how, &executable, &diag),
                0, "%s", diag.what);
-  free(t.bytes);
+  nabla_blob_release(&text);
   cr_assert_eq(
       nabla_executable_bind_model(executable, model, NULL, NULL, &diag), 0,
       "%s", diag.what);
@@ -160,17 +143,13 @@ static void open_program(const char *path, const nabla_decoder_options *options,
                diag.what);
 }
 
-/* Runs a function; its logits, of `rows` rows, are the caller's to free. */
-static float *feed(const char *function, const int64_t *ids, size_t count,
-                   int64_t position, uint64_t rows) {
-  float *logits = calloc(rows * shape.vocabulary, sizeof *logits);
-  const nabla_dense inputs[] = {
-      {(void *)(uintptr_t)ids, NABLA_DTYPE_I64, 1, {(int64_t)count}},
-      {&position, NABLA_DTYPE_I64, 0, {0}}};
-  nabla_dense output = {
-      logits, NABLA_DTYPE_F32, 2, {(int64_t)rows, (int64_t)shape.vocabulary}};
+/* Feeds tokens; their logits, of `rows` rows, are the caller's to free. */
+static float *feed(const int64_t *ids, size_t count, uint64_t position,
+                   uint64_t rows) {
+  const size_t room = rows * shape.vocabulary;
+  float *logits = calloc(room, sizeof *logits);
   cr_assert_eq(
-      nabla_session_run(session, function, inputs, 2, &output, 1, &diag), 0,
+      nabla_decoder_run(session, ids, count, position, logits, room, &diag), 0,
       "%s", diag.what);
   return logits;
 }
@@ -197,7 +176,7 @@ static int64_t best_of(const double *logits) {
 static void check_steps(llama_reference *r, int64_t *ids, size_t count,
                         double bound) {
   for (size_t i = 0; i < count; i++) {
-    float *got = feed("decode", &ids[i], 1, (int64_t)i, 1);
+    float *got = feed(&ids[i], 1, i, 1);
     const double *want = llama_reference_step(r, ids[i]);
     cr_assert_lt(difference(got, want), bound, "step %zu: %g", i,
                  difference(got, want));
@@ -216,7 +195,7 @@ static void check_pieces(const int64_t *ids, size_t count, size_t piece,
   llama_reference *r = llama_reference_create(model, &shape, theta, 1e-5);
   for (size_t i = 0; i < count; i += piece) {
     const size_t some = count - i < piece ? count - i : piece;
-    float *got = feed("prefill", ids + i, some, (int64_t)i, is_all ? some : 1);
+    float *got = feed(ids + i, some, i, is_all ? some : 1);
     for (size_t j = 0; j < some; j++) {
       const double *want = llama_reference_step(r, ids[i + j]);
       if (!is_all && j + 1 < some) continue;
@@ -327,4 +306,114 @@ Test(decoder, stories) {
   llama_reference_destroy(r);
   cr_expect(!memcmp(ids + 1, known, sizeof known));
   check_pieces(ids, 200, 64, 0, 10000, 1e-4);
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+static void open_small(nabla_decoder_logits logits) {
+  char path[256];
+  write_model(NABLA_DTYPE_F32, 1, path);
+  const nabla_decoder_options options = {
+      .struct_size = sizeof options, .context = 8, .logits = logits};
+  open_program(path, &options, "error");
+}
+
+static void expect_refused(const int64_t *ids, size_t count, uint64_t position,
+                           size_t room, const char *text) {
+  static float logits[8 * WORDS];
+  logits[0] = 7;
+  diag = (nabla_diag)NABLA_DIAG_INIT;
+  cr_expect_eq(
+      nabla_decoder_run(session, ids, count, position, logits, room, &diag),
+      NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, text), "'%s', not '%s'", diag.what, text);
+  cr_expect_eq(logits[0], 7);
+}
+
+Test(decoder, what_does_not_fit_is_refused) {
+  const int64_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, wrong[] = {1, WORDS},
+                negative[] = {-1};
+  nabla_decoder_limits limits;
+  open_small(NABLA_LOGITS_LAST);
+  cr_assert_eq(nabla_decoder_find_limits(executable, &limits, &diag), 0);
+  cr_expect_eq(limits.vocabulary, WORDS);
+  cr_expect_eq(limits.context, 8);
+  cr_expect_eq(limits.logits, NABLA_LOGITS_LAST);
+  expect_refused(ids, 0, 0, WORDS, "no token");
+  expect_refused(wrong, 2, 0, WORDS, "token 61 is none of the model's 61");
+  expect_refused(negative, 1, 0, WORDS, "token -1 is none");
+  expect_refused(ids, 9, 0, WORDS, "9 tokens behind 0 do not fit into a cache");
+  expect_refused(ids, 1, 8, WORDS, "1 tokens behind 8 do not fit into a cache");
+  expect_refused(ids, 2, UINT64_MAX, WORDS, "do not fit into a cache of 8");
+  expect_refused(ids, 2, 0, WORDS - 1, "room for 60 logits");
+  free(feed(ids, 8, 0, 1));
+  free(feed(ids, 1, 7, 1)); /* the last place */
+}
+
+Test(decoder, rows_of_all_tokens) {
+  const int64_t ids[] = {1, 2, 3};
+  nabla_decoder_limits limits;
+  open_small(NABLA_LOGITS_ALL);
+  cr_assert_eq(nabla_decoder_find_limits(executable, &limits, &diag), 0);
+  cr_expect_eq(limits.logits, NABLA_LOGITS_ALL);
+  expect_refused(ids, 3, 0, 3 * WORDS - 1, "3 rows of 61");
+  free(feed(ids, 3, 0, 3));
+}
+
+Test(decoder, a_program_of_something_else) {
+  static const char text[] =
+      "func.func @decode(%x: tensor<1xi64>, %at: tensor<i64>)\n"
+      "    -> tensor<1xi64> {\n  return %x : tensor<1xi64>\n}\n";
+  nabla_decoder_limits limits;
+  cr_assert_eq(nabla_compile_text(compiler, text, strlen(text), "other", NULL,
+                                  &executable, &diag),
+               0, "%s", diag.what);
+  cr_expect_eq(nabla_decoder_find_limits(executable, &limits, &diag),
+               NABLA_UNSUPPORTED);
+  cr_expect(strstr(diag.what, "no function 'decode' of a decoder"), "%s",
+            diag.what);
+  cr_assert_eq(nabla_session_create(executable, NULL, &session, &diag), 0);
+  const int64_t id = 1;
+  float logits[8];
+  cr_expect_eq(nabla_decoder_run(session, &id, 1, 0, logits, 8, &diag),
+               NABLA_UNSUPPORTED);
+}
+
+/* Writes a tokenizer of llama2.c with `count` pieces, each a letter. */
+static void write_tokenizer(const char *name, int32_t count) {
+  char bytes[2048];
+  const int32_t longest = 1;
+  size_t size = 0;
+  memcpy(bytes, &longest, 4);
+  size = 4;
+  for (int32_t i = 0; i < count; i++) {
+    const float score = 0;
+    memcpy(bytes + size, &score, 4);
+    memcpy(bytes + size + 4, &longest, 4);
+    bytes[size + 8] = (char)('0' + i % 75);
+    size += 9;
+  }
+  temp_folder_write(&folder, name, bytes, size);
+}
+
+Test(decoder, a_tokenizer_of_another_vocabulary) {
+  static const struct {
+    int32_t tokens;
+    nabla_status want;
+  } cases[] = {{WORDS - 1, NABLA_OK},
+               {WORDS, NABLA_OK},
+               {WORDS + 1, NABLA_INVALID_ARGUMENT}};
+  open_small(NABLA_LOGITS_LAST);
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    char path[256];
+    nabla_tokenizer *tokenizer;
+    write_tokenizer("t.bin", cases[i].tokens);
+    temp_folder_path(&folder, "t.bin", path);
+    cr_assert_eq(nabla_tokenizer_open(path, NULL, &tokenizer, &diag), 0, "%s",
+                 diag.what);
+    cr_expect_eq(nabla_decoder_check_tokenizer(executable, tokenizer, &diag),
+                 cases[i].want);
+    nabla_tokenizer_close(tokenizer);
+  }
+  cr_expect(strstr(diag.what, "has 62 tokens, the model 61"), "%s", diag.what);
 }
