@@ -51,8 +51,8 @@ typedef struct bench_settings {
   bench_problem problem;
   int json, assembly;
   int printed; /* a verb has printed its error as JSON */
-  const char *encoding, *peers, *rows, *svg, *ops, *type;
-  uint64_t turns, size_mib; /* 0: not given */
+  const char *encoding, *peers, *rows, *svg, *ops, *type, *model;
+  uint64_t turns, size_mib, context, prompt; /* 0: not given */
 } bench_settings;
 
 static inline int bench_given(const bench_settings *s, int option) {
@@ -96,6 +96,8 @@ NABLA_MUST_USE nabla_status bench_run_ops(const bench_settings *s,
 /* Refuses a list of operations with a name that is none. */
 NABLA_MUST_USE nabla_status bench_ops_check_list(const char *list,
                                                  nabla_diag *diag);
+NABLA_MUST_USE nabla_status bench_run_generate(const bench_settings *s,
+                                               nabla_diag *diag);
 NABLA_MUST_USE nabla_status bench_run_report(const bench_settings *s,
                                              nabla_diag *diag);
 

@@ -16,6 +16,10 @@ typedef struct contestant {
   void *self;
   double bytes, flops; /* of one run; 0: they do not count */
 
+  /* Runs in a turn: 0 for as many as take some time, 1 where a run is long
+   * enough to be a turn. */
+  uint32_t fixed;
+
   /* It stopped, or the caller left it out; its figures mean nothing. */
   int failed;
   char why[256];

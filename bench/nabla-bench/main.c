@@ -12,9 +12,10 @@
 #endif
 
 /* Sizes beyond are refused: a mistake, and sums of them would overflow. */
-#define MOST_SIZE  ((uint64_t)1 << 24)
-#define MOST_TURNS 1001
-#define MOST_MIB   65536
+#define MOST_SIZE    ((uint64_t)1 << 24)
+#define MOST_TURNS   1001
+#define MOST_MIB     65536
+#define MOST_CONTEXT ((uint64_t)1 << 20)
 
 /* ---- options ---- */
 
@@ -54,6 +55,10 @@ static nabla_status set_size(bench_settings *s, size_t index,
       return read_number(argument, index, MOST_TURNS, &s->turns, diag);
     case BENCH_OPTION_size:
       return read_number(argument, index, MOST_MIB, &s->size_mib, diag);
+    case BENCH_OPTION_context:
+      return read_number(argument, index, MOST_CONTEXT, &s->context, diag);
+    case BENCH_OPTION_prompt:
+      return read_number(argument, index, MOST_CONTEXT, &s->prompt, diag);
     default:
       NABLA_TRY(
           read_number(argument, index, NABLA_POOL_MAX_THREADS, &value, diag));
@@ -95,6 +100,9 @@ static nabla_status set_text(bench_settings *s, size_t index,
     case BENCH_OPTION_type:
       s->type = argument;
       return NABLA_OK;
+    case BENCH_OPTION_model:
+      s->model = argument;
+      return NABLA_OK;
     case BENCH_OPTION_rows:
       s->rows = argument;
       return NABLA_OK;
@@ -122,6 +130,8 @@ static nabla_status set(void *self, size_t index, char *argument,
     case BENCH_OPTION_m:
     case BENCH_OPTION_turns:
     case BENCH_OPTION_size:
+    case BENCH_OPTION_context:
+    case BENCH_OPTION_prompt:
     case BENCH_OPTION_threads:
       return set_size(s, index, argument, diag);
     default:
@@ -165,6 +175,8 @@ static nabla_status run(bench_settings *s, nabla_diag *diag) {
       return bench_run_compile(s, diag);
     case BENCH_VERB_ops:
       return bench_run_ops(s, diag);
+    case BENCH_VERB_generate:
+      return bench_run_generate(s, diag);
     case BENCH_VERB_report:
       return bench_run_report(s, diag);
 #endif

@@ -77,18 +77,23 @@ nabla_status bench_peer_check_list(const char *list, nabla_diag *diag) {
 
 /* ---- the program ---- */
 
-static int find_program(const char *name, char *out, size_t size) {
+int bench_peer_folder(char *out, size_t size) {
   const char *own = getenv("NABLA_PEERS"), *cache = getenv("XDG_CACHE_HOME"),
              *home = getenv("HOME");
   int length;
   if (own && *own)
-    length = snprintf(out, size, "%s/bin/nabla-peer-%s", own, name);
+    length = snprintf(out, size, "%s", own);
   else if (cache && *cache)
-    length =
-        snprintf(out, size, "%s/nabla-peers/bin/nabla-peer-%s", cache, name);
+    length = snprintf(out, size, "%s/nabla-peers", cache);
   else
-    length = snprintf(out, size, "%s/.cache/nabla-peers/bin/nabla-peer-%s",
-                      home ? home : "", name);
+    length = snprintf(out, size, "%s/.cache/nabla-peers", home ? home : "");
+  return length > 0 && (size_t)length < size;
+}
+
+static int find_program(const char *name, char *out, size_t size) {
+  char folder[4096];
+  if (!bench_peer_folder(folder, sizeof folder)) return 0;
+  const int length = snprintf(out, size, "%s/bin/nabla-peer-%s", folder, name);
   return length > 0 && (size_t)length < size && !access(out, X_OK);
 }
 
@@ -166,15 +171,21 @@ static nabla_status read_ready(bench_peer *self, nabla_diag *diag) {
 }
 
 /* The peer before its program is started; the program's `path`. */
-static nabla_status create(const char *name, char *path, size_t size,
-                           bench_peer **out, nabla_diag *diag) {
-  if (!find_program(name, path, size))
+static nabla_status create_for(const char *name, const char *program,
+                               char *path, size_t size, bench_peer **out,
+                               nabla_diag *diag) {
+  if (!find_program(program, path, size))
     return nabla_fail(diag, NABLA_UNSUPPORTED,
                       "not installed; scripts/peers %s does that", name);
   *out = calloc(1, sizeof **out);
   if (!*out) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
   (*out)->to = (*out)->from = -1;
   return NABLA_OK;
+}
+
+static nabla_status create(const char *name, char *path, size_t size,
+                           bench_peer **out, nabla_diag *diag) {
+  return create_for(name, name, path, size, out, diag);
 }
 
 nabla_status bench_peer_open(const char *name, const char *format,
@@ -242,6 +253,29 @@ nabla_status bench_peer_open_op(bench_peer *self, const char *op,
   return status;
 }
 
+nabla_status bench_peer_open_program(const char *name, const char *program,
+                                     const char *const arguments[4],
+                                     bench_peer **out, nabla_diag *diag) {
+  char path[4096], copies[4][4096];
+  char *all[6] = {path};
+  bench_peer *self;
+  NABLA_TRY(create_for(name, program, path, sizeof path, &self, diag));
+  for (int i = 0; i < 4 && arguments[i]; i++) {
+    snprintf(copies[i], sizeof copies[i], "%s", arguments[i]);
+    all[i + 1] = copies[i];
+  }
+  (void)setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
+  snprintf(self->name, sizeof self->name, "%s", name);
+  nabla_status status = start(self, path, all, diag);
+  if (!status) status = read_ready(self, diag);
+  if (!status) kill(self->pid, SIGSTOP);
+  if (status)
+    bench_peer_close(self);
+  else
+    *out = self;
+  return status;
+}
+
 void bench_peer_close(bench_peer *self) {
   if (!self) return;
   if (self->to >= 0) close(self->to);
@@ -268,6 +302,17 @@ static nabla_status read_times(bench_peer *self, uint32_t count, double *out,
     if (end == at || !(out[i] > 0))
       return nabla_fail(diag, NABLA_IO, "its times cannot be read");
   }
+  return NABLA_OK;
+}
+
+nabla_status bench_peer_ask(bench_peer *self, const char *request, double *out,
+                            nabla_diag *diag) {
+  const size_t length = strlen(request);
+  kill(self->pid, SIGCONT);
+  if (write(self->to, request, length) != (ssize_t)length)
+    return nabla_fail(diag, NABLA_IO, "its process ended without an answer");
+  NABLA_TRY(read_times(self, 1, out, diag));
+  kill(self->pid, SIGSTOP);
   return NABLA_OK;
 }
 

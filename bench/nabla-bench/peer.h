@@ -27,6 +27,17 @@ NABLA_MUST_USE nabla_status bench_peer_open_op(bench_peer *self, const char *op,
                                                uint32_t threads,
                                                const uint32_t shape[4],
                                                nabla_diag *diag);
+/* Starts nabla-peer-PROGRAM of the peer `name` with up to four arguments (NULL
+ * ends them), until it is ready.
+ * @return as bench_peer_open */
+NABLA_MUST_USE nabla_status bench_peer_open_program(
+    const char *name, const char *program, const char *const arguments[4],
+    bench_peer **out, nabla_diag *diag);
+/* Sends a line, its end included, and reads the seconds that the peer answers,
+ * which it prints in nanoseconds. */
+NABLA_MUST_USE nabla_status bench_peer_ask(bench_peer *self,
+                                           const char *request, double *out,
+                                           nabla_diag *diag);
 void bench_peer_close(bench_peer *self);
 
 /* Version and features, in the peer's words. */
@@ -36,6 +47,9 @@ double bench_peer_bytes(const bench_peer *self);
 /* See contest.h. */
 nabla_status bench_peer_run(void *self, uint64_t first, uint32_t count,
                             double *out, nabla_diag *diag);
+
+/* The folder of all peers; 0 where its path is too long. */
+int bench_peer_folder(char *out, size_t size);
 
 /* Whether `list`, "all", "none" or names with commas, has it. */
 int bench_peer_is_wanted(const char *list, const char *name);

@@ -42,7 +42,7 @@ static int find_dense(const char *name, nabla_dtype *out) {
   return 1;
 }
 
-static nabla_status choose_format(const bench_problem *p, bench_made *out,
+nabla_status bench_weights_choose(const bench_problem *p, bench_made *out,
                                   nabla_diag *diag) {
   nabla_format *f = &out->layout.format;
   if (find_dense(p->encoding, &out->dense)) {
@@ -210,7 +210,7 @@ nabla_status bench_weights_make(const bench_problem *problem, uint64_t bytes,
                                 bench_made *out, nabla_diag *diag) {
   *out = (bench_made){0};
   bench_weights *w = &out->weights;
-  NABLA_TRY(choose_format(problem, out, diag));
+  NABLA_TRY(bench_weights_choose(problem, out, diag));
   NABLA_TRY(choose_areas(problem, out, diag));
   const uint64_t copies = bytes / w->bytes + 1;
   w->copies = copies > MOST_COPIES ? MOST_COPIES : (uint32_t)copies;

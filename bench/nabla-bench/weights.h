@@ -21,6 +21,12 @@ NABLA_MUST_USE nabla_status bench_weights_make(const bench_problem *problem,
                                                nabla_diag *diag);
 void bench_weights_free(bench_made *self);
 
+/* Sets layout, dense and name of what the problem asks for, and makes nothing.
+ */
+NABLA_MUST_USE nabla_status bench_weights_choose(const bench_problem *problem,
+                                                 bench_made *out,
+                                                 nabla_diag *diag);
+
 /* The addresses of a copy, where kernels look for them
  * (lib/runtime/matmul/kernel.h).
  */
