@@ -9,6 +9,7 @@
 #include "lib/base/file/file.h"
 #include "lib/base/require.h"
 #include "lib/base/stack.h"
+#include "lib/compiler/bytecode.h"
 #include "lib/compiler/cache.h"
 #include "lib/compiler/codegen.h"
 #include "lib/compiler/context.h"
@@ -42,8 +43,10 @@ typedef struct job {
   nabla_text asked, outside; /* also in the key: options; contents of files
                                 and what this process has registered */
   nabla_cache_key key;
-  bool keyed;    /* the program can be cached */
-  int is_static; /* the result is an object with a C header */
+  bool keyed; /* the program can be cached */
+  bool is_bytecode;
+  size_t object_size; /* of the result */
+  int is_static;      /* the result is an object with a C header */
 } job;
 
 nabla_status nabla_compiler_create(const nabla_compiler_options *options,
@@ -146,7 +149,10 @@ static nabla_status parse(job *j, const char *text, size_t size,
   nabla_compiler *compiler = j->compiler;
   NABLA_TRY(nabla_context_begin(&compiler->context, name, diag));
   double start = nabla_milliseconds();
-  NABLA_TRY(nabla_context_parse(&compiler->context, text, size, out, diag));
+  NABLA_TRY(
+      j->is_bytecode
+          ? nabla_context_read(&compiler->context, text, size, out, diag)
+          : nabla_context_parse(&compiler->context, text, size, out, diag));
   compiler->report.parse_ms = nabla_milliseconds() - start;
   if (!mlirOperationIsNull(mlirBlockGetFirstOperation(mlirModuleGetBody(*out))))
     return NABLA_OK;
@@ -194,6 +200,7 @@ static int take_cached(job *j, nabla_executable **out) {
     nabla_cache_remove(compiler->cache, &j->key);
   } else {
     compiler->report.from_cache = 1;
+    j->object_size = entry.object_size;
     compiler->report.link_ms = nabla_milliseconds() - start;
     nabla_context_replay(&compiler->context, entry.diagnostics,
                          entry.diagnostics_size);
@@ -244,6 +251,7 @@ static nabla_status build(job *j, MlirModule module, nabla_executable **out,
                           diag));
   nabla_status status = link_object(compiler, LLVMGetBufferStart(object),
                                     LLVMGetBufferSize(object), out, diag);
+  j->object_size = LLVMGetBufferSize(object);
   if (!status) store(j, object);
   LLVMDisposeMemoryBuffer(object);
   return status;
@@ -349,6 +357,23 @@ nabla_status nabla_compile_text(nabla_compiler *compiler, const char *text,
                     .diag = diag};
   const nabla_status status = compile_aside(&c);
   nabla_buffer_deinit(&copy);
+  return status;
+}
+
+nabla_status nabla_compile_bytecode(nabla_compiler *compiler,
+                                    const void *bytecode, size_t size,
+                                    const nabla_compile_options *options,
+                                    nabla_executable **out, size_t *out_code,
+                                    nabla_diag *diag) {
+  compile_call c = {
+      .job = {.compiler = compiler, .options = options, .is_bytecode = true},
+      .text = bytecode,
+      .size = size,
+      .name = "graph",
+      .out = out,
+      .diag = diag};
+  const nabla_status status = compile_aside(&c);
+  *out_code = c.job.object_size;
   return status;
 }
 

@@ -75,7 +75,7 @@ void nabla_context_say(const nabla_context *context, const char *text) {
     fprintf(stderr, "%s\n", text);
 }
 
-/* `text` stands behind the name of the program when `in_source`. */
+/* Prints a diagnostic, after the name of the program if `in_source`. */
 static void say(const nabla_context *context, int in_source, const char *text) {
   nabla_text whole = {0};
   nabla_text_add(&whole, "%s%s", in_source ? context->source : "", text);
@@ -129,7 +129,7 @@ void nabla_context_replay(const nabla_context *context, const uint8_t *records,
   while (records < end) {
     const uint8_t *nul = memchr(records, 0, (size_t)(end - records));
     int in_source = *records;
-    if (in_source == 0) /* that was the kind */
+    if (in_source == 0) /* the kind, not an end */
       nul = memchr(records + 1, 0, (size_t)(end - records - 1));
     if (!nul) return;
     say(context, in_source, (const char *)records + 1);
@@ -175,15 +175,20 @@ static void make_registry(void) {
   nablaRegisterEverything(registry);
 }
 
-nabla_status nabla_context_begin(nabla_context *context, const char *source,
-                                 nabla_diag *diag) {
+nabla_status nabla_context_create(MlirContext *out, nabla_diag *diag) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_registry);
+  *out = mlirContextCreateWithRegistry(registry, false);
+  return mlirContextIsNull(*out)
+             ? nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a context")
+             : NABLA_OK;
+}
+
+nabla_status nabla_context_begin(nabla_context *context, const char *source,
+                                 nabla_diag *diag) {
   if (context->used > CONTEXT_BYTES) destroy(context);
   if (mlirContextIsNull(context->mlir)) {
-    context->mlir = mlirContextCreateWithRegistry(registry, false);
-    if (mlirContextIsNull(context->mlir))
-      return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a context");
+    NABLA_TRY(nabla_context_create(&context->mlir, diag));
     mlirRegisterAllLLVMTranslations(context->mlir);
     context->handler = mlirContextAttachDiagnosticHandler(context->mlir, handle,
                                                           context, NULL);
@@ -216,8 +221,19 @@ nabla_status nabla_context_parse(nabla_context *context, const char *text,
   return NABLA_OK;
 }
 
-/* Rules can be added between two runs; all else that passes keep is of the
- * context. */
+nabla_status nabla_context_read(nabla_context *context, const void *bytecode,
+                                size_t size, MlirModule *out,
+                                nabla_diag *diag) {
+  context->used += size;
+  *out =
+      mlirModuleCreateParse(context->mlir, mlirStringRefCreate(bytecode, size));
+  if (mlirModuleIsNull(*out))
+    return fail(context, "the graph cannot be read", diag);
+  return NABLA_OK;
+}
+
+/* Returns whether the pass manager of the last run serves again. Rules that
+ * the process added since then would be missing from it. */
 static bool has_passes(const nabla_context *context, const char *pipeline) {
   return context->pipeline && !strcmp(context->pipeline, pipeline) &&
          context->rule_count == nabla_added_rules_count();
@@ -231,8 +247,8 @@ static nabla_status make_passes(nabla_context *context, const char *pipeline,
   if (!context->pipeline)
     return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a pipeline");
   context->passes = mlirPassManagerCreate(context->mlir);
-  /* once, at the end: after each pass, as nabla-opt does it, verifying takes a
-   * third of the time */
+  /* The program is verified once, at the end: verifying after each pass, as
+   * nabla-opt does, takes a third of the time. */
   mlirPassManagerEnableVerifier(context->passes, false);
   nabla_text errors = {0};
   nabla_status status = NABLA_OK;

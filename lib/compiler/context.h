@@ -33,6 +33,10 @@ void nabla_context_init(nabla_context *context,
                         void *diagnostic_self);
 void nabla_context_deinit(nabla_context *context);
 
+/* Creates a context in which every dialect is registered, none loaded. */
+NABLA_MUST_USE nabla_status nabla_context_create(MlirContext *out,
+                                                 nabla_diag *diag);
+
 /* Starts a compilation. MLIR never frees what types and attributes take: the
  * context is made anew from time to time. No module may be alive. */
 NABLA_MUST_USE nabla_status nabla_context_begin(nabla_context *context,
@@ -45,6 +49,12 @@ NABLA_MUST_USE nabla_status nabla_context_parse(nabla_context *context,
                                                 const char *text, size_t size,
                                                 MlirModule *out,
                                                 nabla_diag *diag);
+
+/* Reads and verifies bytecode, which this process wrote. */
+NABLA_MUST_USE nabla_status nabla_context_read(nabla_context *context,
+                                               const void *bytecode,
+                                               size_t size, MlirModule *out,
+                                               nabla_diag *diag);
 
 /* Runs the passes of `pipeline`, "builtin.module(...)". NABLA_CORRUPT after
  * diagnostics. */

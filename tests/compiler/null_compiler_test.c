@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nabla/array.h"
 #include "nabla/compiler.h"
 #include "nabla/custom_encoding.h"
 #include "nabla/mlir.h"
@@ -36,4 +37,8 @@ static void expect(nabla_status status, const nabla_diag *diag,
 #undef REFUSED
 #undef OPTIONAL
 
-Test(null, lives_that_end) { nabla_compiler_destroy(NULL); }
+Test(null, lives_that_end) {
+  nabla_compiler_destroy(NULL);
+  nabla_engine_destroy(NULL);
+  nabla_scope_end(NULL);
+}

@@ -616,6 +616,13 @@ Test(calls, registry) {
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
   h = handler_of(&any), h.target = "a", h.execute = NULL;
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
+  h = handler_of(&any), h.target = "a", h.arguments = NULL;
+  cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
+  expect_said("the pointer to them is NULL");
+  h = handler_of(&any), h.target = "a";
+  h.attributes = NULL, h.attribute_count = 2;
+  cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
+  expect_said("has 2 attributes, and the pointer to them is NULL");
   h = handler_of(&any), h.target = "a", h.argument_count = 0;
   cr_expect_eq(nabla_add_call_handler(&h, &diag), NABLA_INVALID_ARGUMENT);
   static const size_t sizes[] = {

@@ -1,0 +1,42 @@
+/* Engines: compiled programs by hash, compilers, recorders that are idle. */
+#ifndef NABLA_ARRAY_ENGINE_H
+#define NABLA_ARRAY_ENGINE_H
+
+#include "lib/array/recorder.h"
+#include "nabla/array.h"
+
+/* A graph as a key: its hash, and the bytes that were hashed, which tell
+ * graphs apart. */
+typedef struct nabla_graph_key {
+  XXH128_hash_t hash;
+  const uint8_t *bytes;
+  size_t size;
+} nabla_graph_key;
+
+/* A compiled graph. */
+typedef struct nabla_program nabla_program;
+
+const nabla_allocator *nabla_engine_allocator(const nabla_engine *engine);
+
+/* Lends a recorder, which is given back. */
+NABLA_MUST_USE nabla_status nabla_engine_take_recorder(nabla_engine *engine,
+                                                       nabla_recorder **out,
+                                                       nabla_diag *diag);
+void nabla_engine_give_recorder(nabla_engine *engine, nabla_recorder *recorder);
+
+/* Finds the program of a graph, or compiles it: `write` appends its bytecode.
+ * Threads that want the same program wait for the one that compiles it. The
+ * program is given back with nabla_engine_give. */
+typedef struct nabla_program_writer {
+  nabla_status (*write)(void *self, nabla_buffer *bytecode, nabla_diag *diag);
+  void *self;
+} nabla_program_writer;
+NABLA_MUST_USE nabla_status nabla_engine_take(
+    nabla_engine *engine, const nabla_graph_key *key,
+    const nabla_program_writer *writer, nabla_program **out, nabla_diag *diag);
+void nabla_engine_give(nabla_engine *engine, nabla_program *program);
+
+/* Its executable, with the function "main". */
+nabla_executable *nabla_program_executable(const nabla_program *program);
+
+#endif

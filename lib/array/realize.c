@@ -1,0 +1,132 @@
+/* Realizing arrays: walks the nodes that are needed, finds their program, runs
+ * it. */
+#include <string.h>
+
+#include "lib/array/dtypes.h"
+#include "lib/array/emit.h"
+#include "lib/array/engine.h"
+#include "lib/array/graph.h"
+#include "lib/array/walk.h"
+#include "lib/base/require.h"
+
+/* Runs `program` with new memory for the results. */
+static nabla_status run(const nabla_walk *walk, const nabla_program *program,
+                        nabla_diag *diag) {
+  const nabla_allocator *allocator = walk->allocator;
+  const size_t count = walk->leaf_count + walk->result_count;
+  void *memory = NULL;
+  NABLA_TRY(nabla_alloc(allocator, count, sizeof(nabla_dense), &memory, diag));
+  nabla_dense *inputs = memory, *outputs = inputs + walk->leaf_count;
+  nabla_status status = NABLA_OK;
+  for (size_t i = 0; i < walk->leaf_count; i++)
+    inputs[i] = walk->leaves[i]->dense;
+  for (size_t i = 0; i < walk->result_count && !status; i++) {
+    status = nabla_array_allocate(walk->results[i], diag);
+    outputs[i] = walk->results[i]->dense;
+  }
+  if (!status)
+    status = nabla_executable_run(nabla_program_executable(program), "main",
+                                  inputs, walk->leaf_count, outputs,
+                                  walk->result_count, diag);
+  nabla_free(allocator, memory, count, sizeof(nabla_dense));
+  return status;
+}
+
+/* Makes results leaves. One may have been held only by the node of another. */
+static void finish(const nabla_walk *walk) {
+  for (size_t i = 0; i < walk->result_count; i++)
+    nabla_array_hold(walk->results[i]);
+  for (size_t i = 0; i < walk->result_count; i++)
+    nabla_array_detach(walk->results[i]);
+  for (size_t i = 0; i < walk->result_count; i++)
+    nabla_array_drop(walk->results[i]);
+}
+
+/* Takes back the memory of results after a failure. */
+static void undo(const nabla_walk *walk) {
+  for (size_t i = 0; i < walk->result_count; i++) {
+    nabla_array *array = walk->results[i];
+    nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
+    array->owned = array->dense.data = NULL;
+    array->owned_bytes = 0;
+  }
+}
+
+static nabla_status realize(nabla_scope *scope, nabla_walk *walk,
+                            nabla_diag *diag) {
+  nabla_program *program;
+  const nabla_program_writer writer = {nabla_walk_emit, walk};
+  NABLA_TRY(
+      nabla_engine_take(scope->engine, &walk->key, &writer, &program, diag));
+  const nabla_status status = run(walk, program, diag);
+  nabla_engine_give(scope->engine, program);
+  if (status)
+    undo(walk);
+  else
+    finish(walk);
+  return status;
+}
+
+/* Whether an array of a call may be realized in `scope`. */
+static nabla_status check(nabla_scope *scope, const nabla_array *array,
+                          nabla_diag *diag) {
+  if (!array) {
+    if (nabla_scope_status(scope, diag)) return scope->failure.code;
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "nabla_realize: an array is NULL");
+  }
+  if (!array->node) {
+    if (array->dense.data || !nabla_dtype_count(&array->dense)) return NABLA_OK;
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "nabla_realize: an array whose scope ended before it was "
+                      "realized");
+  }
+  nabla_scope *owner = array->scope;
+  if (owner && nabla_scope_is_open(owner)) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "nabla_realize: a pending array of another thread's scope");
+}
+
+static nabla_status realize_all(nabla_scope *scope, size_t count,
+                                nabla_array *const *arrays, nabla_diag *diag) {
+  nabla_walk walk;
+  for (size_t i = 0; i < count; i++) NABLA_TRY(check(scope, arrays[i], diag));
+  nabla_walk_init(&walk, scope);
+  nabla_status status = nabla_walk_from(&walk, count, arrays, diag);
+  if (!status && walk.result_count) status = realize(scope, &walk, diag);
+  nabla_walk_deinit(&walk);
+  return status;
+}
+
+nabla_status nabla_realize(nabla_scope *scope, size_t count,
+                           nabla_array *const *arrays, nabla_diag *diag) {
+  NABLA_REQUIRE(scope, diag);
+  if (count) NABLA_REQUIRE(arrays, diag);
+  nabla_diag own = NABLA_DIAG_INIT;
+  if (!nabla_scope_is_open(scope))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "nabla_realize: the scope is not of this thread");
+  const nabla_status status = realize_all(scope, count, arrays, &own);
+  if (status) nabla_scope_fail(scope, &own, __builtin_return_address(0));
+  if (status && diag) *diag = own;
+  return status;
+}
+
+nabla_status nabla_array_read(nabla_array *array, nabla_dense *out,
+                              nabla_diag *diag) {
+  NABLA_REQUIRE(out, diag);
+  nabla_scope *scope = nabla_scope_innermost();
+  if (!array) {
+    if (nabla_scope_status(scope, diag)) return scope->failure.code;
+    NABLA_REQUIRE(array, diag);
+  }
+  if (array->node || !array->dense.data) {
+    if (!scope)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "nabla_array_read: a pending array, and this thread "
+                        "has no scope");
+    NABLA_TRY(nabla_realize(scope, 1, &array, diag));
+  }
+  *out = array->dense;
+  return NABLA_OK;
+}

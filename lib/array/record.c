@@ -1,0 +1,242 @@
+/* Recording; see record.h. */
+#include "lib/array/record.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/array/dtypes.h"
+#include "lib/array/engine.h"
+
+/* ---- failures ---- */
+
+/* Appends to a text of fixed size; what does not fit is left out. */
+NABLA_PRINTF(3, 4)
+static void append(char *text, size_t size, const char *format, ...) {
+  const size_t used = strlen(text);
+  va_list list;
+  va_start(list, format);
+  (void)vsnprintf(text + used, size - used, format, list);
+  va_end(list);
+}
+
+static void append_array(char *text, size_t size, const nabla_array *array) {
+  if (!array) {
+    append(text, size, "NULL");
+    return;
+  }
+  const nabla_dense *dense = &array->dense;
+  append(text, size, "%s[", nabla_dtype_name(dense->dtype));
+  for (uint32_t i = 0; i < dense->rank; i++)
+    append(text, size, "%s%" PRId64, i ? ", " : "", dense->shape[i]);
+  append(text, size, "]");
+}
+
+void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
+                     nabla_status status, const char *format, ...) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  char call[128] = "", why[200];
+  if (!scope) return;
+  append(call, sizeof call, "%s(", site->function);
+  for (uint32_t i = 0; i < site->count; i++) {
+    if (i) append(call, sizeof call, ", ");
+    append_array(call, sizeof call, site->arrays[i]);
+  }
+  va_list list;
+  va_start(list, format);
+  (void)vsnprintf(why, sizeof why, format, list);
+  va_end(list);
+  (void)!nabla_fail(&diag, status, "%s): %s", call, why);
+  nabla_scope_fail(scope, &diag, site->place);
+}
+
+nabla_scope *nabla_call_begin(const nabla_array_call *site) {
+  nabla_scope *scope = nabla_scope_innermost();
+  for (uint32_t i = 0; i < site->count; i++) {
+    const nabla_array *array = site->arrays[i];
+    if (!array) { /* an earlier call has failed, which says why */
+      nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
+                      "an operand is NULL");
+      return NULL;
+    }
+    if (array->dense.data ||
+        (!array->node && !nabla_dtype_count(&array->dense)))
+      continue;
+    nabla_scope *owner = array->scope;
+    if (owner && array->node && nabla_scope_is_open(owner)) continue;
+    nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
+                    owner
+                        ? "a pending array of another thread's scope: "
+                          "realize it first"
+                        : "an array whose scope ended before it was realized");
+    return NULL;
+  }
+  return scope;
+}
+
+/* ---- nodes ---- */
+
+size_t nabla_node_bytes(const nabla_recorded *recorded) {
+  return sizeof(nabla_node) +
+         ((size_t)recorded->operand_count + recorded->result_count) *
+             sizeof(nabla_array *);
+}
+
+/* Makes the arrays of the results; none after a failure. */
+static bool add_results(nabla_scope *scope, const nabla_recorded *recorded,
+                        uint32_t count, nabla_array **out) {
+  for (uint32_t i = 0; i < count; i++) {
+    out[i] = nabla_array_new(scope);
+    if (!out[i]) {
+      while (i) nabla_array_leave(out[--i]);
+      return false;
+    }
+    out[i]->dense = recorded->results[i];
+  }
+  return true;
+}
+
+static bool add_node(const nabla_array_call *site, nabla_scope *scope,
+                     const nabla_recorded *recorded,
+                     nabla_array *const *operands, nabla_array *const *out) {
+  void *memory;
+  const size_t bytes = nabla_node_bytes(recorded);
+  if (nabla_alloc(nabla_engine_allocator(scope->engine), 1, bytes, &memory,
+                  NULL)) {
+    nabla_call_fail(site, scope, NABLA_NO_MEMORY, "no memory");
+    return false;
+  }
+  nabla_node *node = memory;
+  node->recorded = recorded;
+  node->recorder = scope->recorder;
+  node->operand_count = recorded->operand_count;
+  node->results = node->operands + recorded->operand_count;
+  memcpy(node->operands, operands, recorded->operand_count * sizeof(void *));
+  for (uint32_t i = 0; i < node->operand_count; i++)
+    nabla_array_hold(node->operands[i]);
+  memcpy(node->results, out, recorded->result_count * sizeof(void *));
+  for (uint32_t i = 0; i < recorded->result_count; i++) {
+    node->results[i]->node = node;
+    node->results[i]->index = i;
+  }
+  node->live = recorded->result_count;
+  nabla_recorder_count(scope->recorder, 1);
+  return true;
+}
+
+bool nabla_record_all(const nabla_array_call *site, nabla_scope *scope,
+                      const nabla_recording *recording,
+                      nabla_array *const *operands, uint32_t count,
+                      nabla_array **out) {
+  const nabla_array_type *types[NABLA_MAX_RECORDED];
+  const nabla_recorded *recorded;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_recording typed = *recording;
+  if (typed.operand_count > NABLA_MAX_RECORDED) {
+    nabla_call_fail(site, scope, NABLA_TOO_LARGE, "%u operands; at most %d",
+                    typed.operand_count, NABLA_MAX_RECORDED);
+    return false;
+  }
+  for (uint32_t i = 0; i < typed.operand_count; i++)
+    types[i] = &operands[i]->dense;
+  typed.operands = types;
+  nabla_status status =
+      nabla_recorder_find(scope->recorder, &typed, &recorded, &diag);
+  if (!status && recorded->result_count != count)
+    status = nabla_fail(&diag, NABLA_INVALID_ARGUMENT, "%u results, not %u",
+                        recorded->result_count, count);
+  if (status) {
+    nabla_call_fail(site, scope, status, "%s", diag.what);
+    return false;
+  }
+  if (!add_results(scope, recorded, count, out)) return false;
+  if (add_node(site, scope, recorded, operands, out)) return true;
+  for (uint32_t i = count; i; i--) nabla_array_leave(out[i - 1]);
+  return false;
+}
+
+nabla_array *nabla_record(const nabla_array_call *site, nabla_scope *scope,
+                          const nabla_recording *recording,
+                          nabla_array *const *operands) {
+  nabla_array *out;
+  return nabla_record_all(site, scope, recording, operands, 1, &out) ? out
+                                                                     : NULL;
+}
+
+/* ---- dtypes and shapes ---- */
+
+nabla_dtype nabla_call_promote(const nabla_array_call *site,
+                               nabla_dtype_rule rule) {
+  nabla_operand_dtype all = {site->arrays[0]->dense.dtype,
+                             site->arrays[0]->is_weak};
+  for (uint32_t i = 1; i < site->count; i++)
+    all = nabla_dtype_promote(
+        all, (nabla_operand_dtype){site->arrays[i]->dense.dtype,
+                                   site->arrays[i]->is_weak});
+  const nabla_dtype dtype = nabla_dtype_settle(all);
+  return rule == NABLA_DTYPES_floats && !nabla_dtype_is_float(dtype)
+             ? NABLA_DTYPE_F32
+             : dtype;
+}
+
+nabla_array *nabla_record_convert(const nabla_array_call *site,
+                                  nabla_scope *scope, nabla_array *x,
+                                  nabla_dtype dtype) {
+  if (!x || x->dense.dtype == dtype) return x;
+  nabla_array_type type = x->dense;
+  type.dtype = dtype;
+  const nabla_recording recording = {
+      .op = "nabla.convert", .operand_count = 1, .result = &type};
+  return nabla_record(site, scope, &recording, &x);
+}
+
+bool nabla_call_broadcast(const nabla_array_call *site, nabla_scope *scope,
+                          nabla_array_type *out) {
+  out->rank = 0;
+  for (uint32_t i = 0; i < site->count; i++)
+    if (site->arrays[i]->dense.rank > out->rank)
+      out->rank = site->arrays[i]->dense.rank;
+  for (uint32_t d = 0; d < out->rank; d++) out->shape[d] = 1;
+  for (uint32_t i = 0; i < site->count; i++) {
+    const nabla_dense *x = &site->arrays[i]->dense;
+    int64_t *shape = out->shape + (out->rank - x->rank);
+    for (uint32_t d = 0; d < x->rank; d++) {
+      if (x->shape[d] == 1 || x->shape[d] == shape[d]) continue;
+      if (shape[d] != 1) {
+        nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
+                        "shapes that do not broadcast: sizes %" PRId64
+                        " and %" PRId64,
+                        shape[d], x->shape[d]);
+        return false;
+      }
+      shape[d] = x->shape[d];
+    }
+  }
+  return true;
+}
+
+nabla_array *nabla_record_broadcast(const nabla_array_call *site,
+                                    nabla_scope *scope, nabla_array *x,
+                                    const nabla_array_type *shape) {
+  if (!x) return NULL;
+  const nabla_dense *dense = &x->dense;
+  if (dense->rank == shape->rank &&
+      !memcmp(dense->shape, shape->shape, shape->rank * sizeof shape->shape[0]))
+    return x;
+  nabla_array_type type = *shape;
+  int64_t dims[NABLA_ARRAY_MAX_RANK];
+  type.dtype = dense->dtype;
+  for (uint32_t i = 0; i < dense->rank; i++)
+    dims[i] = (int64_t)(shape->rank - dense->rank + i);
+  const nabla_recorded_attribute attribute = {.key = "dims",
+                                              .kind = NABLA_ATTRIBUTE_LIST,
+                                              .count = dense->rank,
+                                              .values = dims};
+  const nabla_recording recording = {.op = "nabla.broadcast_in_dim",
+                                     .operand_count = 1,
+                                     .attribute_count = 1,
+                                     .attributes = &attribute,
+                                     .result = &type};
+  return nabla_record(site, scope, &recording, &x);
+}

@@ -1,0 +1,353 @@
+/* Operations of a graph as MLIR; see recorder.h. */
+#include "lib/array/recorder.h"
+
+#include <inttypes.h>
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <mlir-c/Diagnostics.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dialect/dialect.h"
+#include "dialect/encoding/encoding.h"
+#include "lib/array/dtypes.h"
+#include "lib/compiler/context.h"
+#include "transforms/ir/ir.h"
+
+#define FIRST_SLOTS  ((size_t)256)
+#define RENEW_AT     ((size_t)4096) /* kinds, then a new context */
+#define MAX_OPERANDS ((uint32_t)NABLA_MAX_OPERANDS)
+
+struct nabla_recorder {
+  const nabla_allocator *allocator;
+  MlirContext context;
+  MlirModule module;
+  MlirOperation end; /* of the module's block: new operations go before it */
+  nabla_recorded **slots; /* by hash; open addressing */
+  size_t capacity, count; /* capacity: a power of two */
+  uint64_t pending;       /* nodes */
+  uint64_t walks;
+  nabla_buffer key; /* bytes of the recording that is looked up */
+  char said[256];   /* the last error of MLIR */
+};
+
+/* ---- life ---- */
+
+static void add_chunk(MlirStringRef chunk, void *self) {
+  nabla_recorder *recorder = self;
+  const size_t used = strlen(recorder->said);
+  (void)snprintf(recorder->said + used, sizeof recorder->said - used, "%.*s",
+                 (int)chunk.length, chunk.data);
+}
+
+static MlirLogicalResult listen(MlirDiagnostic diagnostic, void *self) {
+  nabla_recorder *recorder = self;
+  if (mlirDiagnosticGetSeverity(diagnostic) == MlirDiagnosticError &&
+      !*recorder->said)
+    mlirDiagnosticPrint(diagnostic, add_chunk, recorder);
+  return mlirLogicalResultSuccess();
+}
+
+static nabla_status open_context(nabla_recorder *recorder, nabla_diag *diag) {
+  NABLA_TRY(nabla_context_create(&recorder->context, diag));
+  const MlirContext context = recorder->context;
+  mlirContextGetOrLoadDialect(context, nabla_ref("nabla"));
+  mlirContextGetOrLoadDialect(context, nabla_ref("func"));
+  mlirContextAttachDiagnosticHandler(context, listen, recorder, NULL);
+  recorder->module = mlirModuleCreateEmpty(mlirLocationUnknownGet(context));
+  MlirOperationState state = mlirOperationStateGet(
+      nabla_ref("builtin.module"), mlirLocationUnknownGet(context));
+  MlirRegion region = mlirRegionCreate();
+  mlirRegionAppendOwnedBlock(region, mlirBlockCreate(0, NULL, NULL));
+  mlirOperationStateAddOwnedRegions(&state, 1, &region);
+  recorder->end = mlirOperationCreate(&state);
+  mlirBlockAppendOwnedOperation(mlirModuleGetBody(recorder->module),
+                                recorder->end);
+  return NABLA_OK;
+}
+
+static size_t size_of(const nabla_recorded *recorded) {
+  return sizeof *recorded +
+         recorded->result_count * sizeof recorded->results[0];
+}
+
+static void close_context(nabla_recorder *recorder) {
+  for (size_t i = 0; i < recorder->capacity; i++) {
+    nabla_recorded *recorded = recorder->slots[i];
+    if (recorded)
+      nabla_free(recorder->allocator, recorded, 1, size_of(recorded));
+    recorder->slots[i] = NULL;
+  }
+  recorder->count = 0;
+  if (!mlirModuleIsNull(recorder->module)) mlirModuleDestroy(recorder->module);
+  if (!mlirContextIsNull(recorder->context))
+    mlirContextDestroy(recorder->context);
+  recorder->module = (MlirModule){NULL};
+  recorder->context = (MlirContext){NULL};
+}
+
+nabla_status nabla_recorder_create(const nabla_allocator *allocator,
+                                   nabla_recorder **out, nabla_diag *diag) {
+  void *memory, *slots;
+  NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_recorder), &memory, diag));
+  nabla_recorder *recorder = memory;
+  recorder->allocator = allocator;
+  nabla_buffer_init(&recorder->key, allocator, "an operation", SIZE_MAX / 2);
+  nabla_status status = nabla_alloc(allocator, FIRST_SLOTS,
+                                    sizeof *recorder->slots, &slots, diag);
+  if (!status) {
+    recorder->slots = slots;
+    recorder->capacity = FIRST_SLOTS;
+    status = open_context(recorder, diag);
+  }
+  if (status)
+    nabla_recorder_destroy(recorder);
+  else
+    *out = recorder;
+  return status;
+}
+
+void nabla_recorder_destroy(nabla_recorder *recorder) {
+  if (!recorder) return;
+  close_context(recorder);
+  nabla_free(recorder->allocator, recorder->slots, recorder->capacity,
+             sizeof *recorder->slots);
+  nabla_buffer_deinit(&recorder->key);
+  nabla_free(recorder->allocator, recorder, 1, sizeof *recorder);
+}
+
+MlirContext nabla_recorder_context(const nabla_recorder *recorder) {
+  return recorder->context;
+}
+
+void nabla_recorder_count(nabla_recorder *recorder, int change) {
+  recorder->pending += (uint64_t)(int64_t)change;
+}
+
+uint64_t nabla_recorder_pending(const nabla_recorder *recorder) {
+  return recorder->pending;
+}
+
+uint64_t nabla_recorder_walk(nabla_recorder *recorder) {
+  return ++recorder->walks;
+}
+
+/* MLIR never frees types and attributes, and kinds are kept for later. */
+static nabla_status renew(nabla_recorder *recorder, nabla_diag *diag) {
+  if (!mlirContextIsNull(recorder->context) &&
+      (recorder->pending || recorder->count < RENEW_AT))
+    return NABLA_OK;
+  close_context(recorder);
+  return open_context(recorder, diag);
+}
+
+/* ---- keys ---- */
+
+static nabla_status add(nabla_buffer *key, const void *data, size_t size,
+                        nabla_diag *diag) {
+  return size ? nabla_buffer_append(key, data, size, diag) : NABLA_OK;
+}
+
+static nabla_status add_type(nabla_buffer *key, const nabla_array_type *type,
+                             nabla_diag *diag) {
+  const uint32_t head[2] = {(uint32_t)type->dtype, type->rank};
+  NABLA_TRY(add(key, head, sizeof head, diag));
+  return add(key, type->shape, type->rank * sizeof type->shape[0], diag);
+}
+
+static nabla_status add_attribute(nabla_buffer *key,
+                                  const nabla_recorded_attribute *attribute,
+                                  nabla_diag *diag) {
+  const uint32_t head[2] = {(uint32_t)attribute->kind, attribute->count};
+  NABLA_TRY(add(key, attribute->key, strlen(attribute->key) + 1, diag));
+  NABLA_TRY(add(key, head, sizeof head, diag));
+  NABLA_TRY(add(key, attribute->values,
+                attribute->count * sizeof attribute->values[0], diag));
+  NABLA_TRY(add(key, &attribute->number, sizeof attribute->number, diag));
+  if (!attribute->type) return NABLA_OK;
+  NABLA_TRY(add_type(key, attribute->type, diag));
+  if (attribute->kind != NABLA_ATTRIBUTE_DENSE) return NABLA_OK;
+  return add(key, attribute->type->data, nabla_dtype_bytes(attribute->type),
+             diag);
+}
+
+static nabla_status hash(nabla_recorder *recorder,
+                         const nabla_recording *recording, XXH128_hash_t *out,
+                         nabla_diag *diag) {
+  nabla_buffer *key = &recorder->key;
+  const uint32_t head[2] = {recording->operand_count,
+                            recording->attribute_count};
+  key->size = 0;
+  NABLA_TRY(add(key, recording->op, strlen(recording->op) + 1, diag));
+  NABLA_TRY(add(key, head, sizeof head, diag));
+  for (uint32_t i = 0; i < recording->operand_count; i++)
+    NABLA_TRY(add_type(key, recording->operands[i], diag));
+  for (uint32_t i = 0; i < recording->attribute_count; i++)
+    NABLA_TRY(add_attribute(key, &recording->attributes[i], diag));
+  if (recording->result) NABLA_TRY(add_type(key, recording->result, diag));
+  *out = XXH3_128bits(key->data, key->size);
+  return NABLA_OK;
+}
+
+/* The slot of a hash: its own, or the free one where it belongs. */
+static nabla_recorded **slot_of(nabla_recorded **slots, size_t capacity,
+                                XXH128_hash_t key) {
+  size_t at = (size_t)key.low64 & (capacity - 1);
+  while (slots[at] && !XXH128_isEqual(slots[at]->hash, key))
+    at = (at + 1) & (capacity - 1);
+  return &slots[at];
+}
+
+static nabla_status grow(nabla_recorder *recorder, nabla_diag *diag) {
+  void *memory;
+  const size_t capacity = 2 * recorder->capacity;
+  NABLA_TRY(nabla_alloc(recorder->allocator, capacity, sizeof *recorder->slots,
+                        &memory, diag));
+  nabla_recorded **slots = memory;
+  for (size_t i = 0; i < recorder->capacity; i++)
+    if (recorder->slots[i])
+      *slot_of(slots, capacity, recorder->slots[i]->hash) = recorder->slots[i];
+  nabla_free(recorder->allocator, recorder->slots, recorder->capacity,
+             sizeof *recorder->slots);
+  recorder->slots = slots;
+  recorder->capacity = capacity;
+  return NABLA_OK;
+}
+
+/* ---- operations ---- */
+
+MlirType nabla_recorder_type(MlirContext context,
+                             const nabla_array_type *type) {
+  const MlirType element = nabla_dtype_to_mlir(context, type->dtype);
+  if (mlirTypeIsNull(element)) return element;
+  return mlirRankedTensorTypeGet(type->rank, type->shape, element,
+                                 mlirAttributeGetNull());
+}
+
+static MlirAttribute attribute_of(MlirContext context,
+                                  const nabla_recorded_attribute *a) {
+  switch (a->kind) {
+    case NABLA_ATTRIBUTE_LIST:
+      return mlirDenseI64ArrayGet(context, a->count, a->values);
+    case NABLA_ATTRIBUTE_I64:
+      return mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64), a->values[0]);
+    case NABLA_ATTRIBUTE_I32:
+      return mlirIntegerAttrGet(mlirIntegerTypeGet(context, 32), a->values[0]);
+    case NABLA_ATTRIBUTE_UNIT:
+      break;
+    case NABLA_ATTRIBUTE_F64:
+      return mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context),
+                                    a->number);
+    case NABLA_ATTRIBUTE_ELEMENT: {
+      const MlirType element = nabla_dtype_to_mlir(context, a->type->dtype);
+      return nabla_dtype_is_float(a->type->dtype)
+                 ? mlirFloatAttrDoubleGet(context, element, a->number)
+                 : mlirIntegerAttrGet(element, a->values[0]);
+    }
+    case NABLA_ATTRIBUTE_DENSE:
+      return nabla_dense_to_mlir(context, a->type);
+  }
+  return mlirUnitAttrGet(context);
+}
+
+/* A value of the operand's type, which stands for any operand. */
+static MlirValue placeholder(nabla_recorder *recorder,
+                             const nabla_array_type *type) {
+  const MlirType tensor = nabla_recorder_type(recorder->context, type);
+  if (mlirTypeIsNull(tensor)) return (MlirValue){NULL};
+  const nabla_op_spec spec = {NABLA_CAST, 0, NULL, 1, &tensor, 0, NULL};
+  return mlirOperationGetResult(nabla_op_create(recorder->end, &spec), 0);
+}
+
+static MlirOperation create(nabla_recorder *recorder,
+                            const nabla_recording *recording) {
+  MlirValue operands[NABLA_MAX_OPERANDS];
+  MlirNamedAttribute attributes[8];
+  MlirOperation none = {NULL};
+  const MlirContext context = recorder->context;
+  for (uint32_t i = 0; i < recording->operand_count; i++) {
+    operands[i] = placeholder(recorder, recording->operands[i]);
+    if (mlirValueIsNull(operands[i])) return none;
+  }
+  for (uint32_t i = 0; i < recording->attribute_count; i++) {
+    const nabla_recorded_attribute *given = &recording->attributes[i];
+    const MlirAttribute attribute = attribute_of(context, given);
+    if (mlirAttributeIsNull(attribute)) return none;
+    attributes[i] = nabla_named(context, given->key, attribute);
+  }
+  nabla_op_spec spec = {
+      recording->op, recording->operand_count,   operands,  -1,
+      NULL,          recording->attribute_count, attributes};
+  MlirType result = {NULL};
+  if (recording->result) {
+    result = nabla_recorder_type(context, recording->result);
+    if (mlirTypeIsNull(result)) return none;
+    spec.result_count = 1;
+    spec.results = &result;
+  }
+  const MlirOperation op = nabla_op_create(recorder->end, &spec);
+  return !mlirOperationIsNull(op) && mlirOperationVerify(op) ? op : none;
+}
+
+static bool read_type(MlirType type, nabla_array_type *out) {
+  if (!mlirTypeIsARankedTensor(type)) return false;
+  *out = (nabla_array_type){.rank = (uint32_t)mlirShapedTypeGetRank(type)};
+  for (uint32_t i = 0; i < out->rank; i++)
+    out->shape[i] = mlirShapedTypeGetDimSize(type, (intptr_t)i);
+  return nabla_dtype_from_mlir(mlirShapedTypeGetElementType(type), &out->dtype);
+}
+
+/* Makes what is entered at `key`. */
+static nabla_status make(nabla_recorder *recorder,
+                         const nabla_recording *recording, XXH128_hash_t key,
+                         nabla_recorded **out, nabla_diag *diag) {
+  void *memory;
+  *recorder->said = 0;
+  const MlirOperation op = create(recorder, recording);
+  if (mlirOperationIsNull(op))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s",
+                      *recorder->said ? recorder->said
+                                      : "a dtype that programs do not have, or "
+                                        "more than 4096 truth values in a "
+                                        "constant");
+  const size_t count = (size_t)mlirOperationGetNumResults(op);
+  NABLA_TRY(
+      nabla_alloc(recorder->allocator, 1,
+                  sizeof(nabla_recorded) + count * sizeof(nabla_array_type),
+                  &memory, diag));
+  nabla_recorded *recorded = memory;
+  recorded->hash = key;
+  recorded->op = op;
+  recorded->operand_count = recording->operand_count;
+  recorded->result_count = (uint32_t)count;
+  for (size_t i = 0; i < count; i++)
+    if (!read_type(nabla_result_type(op, (intptr_t)i), &recorded->results[i])) {
+      nabla_free(recorder->allocator, recorded, 1, size_of(recorded));
+      return nabla_fail(diag, NABLA_UNSUPPORTED, "a result that is no tensor");
+    }
+  *out = recorded;
+  return NABLA_OK;
+}
+
+nabla_status nabla_recorder_find(nabla_recorder *recorder,
+                                 const nabla_recording *recording,
+                                 const nabla_recorded **out, nabla_diag *diag) {
+  XXH128_hash_t key;
+  if (recording->operand_count > MAX_OPERANDS)
+    return nabla_fail(diag, NABLA_TOO_LARGE, "%" PRIu32 " operands; at most %d",
+                      recording->operand_count, NABLA_MAX_OPERANDS);
+  NABLA_TRY(hash(recorder, recording, &key, diag));
+  nabla_recorded **slot = slot_of(recorder->slots, recorder->capacity, key);
+  if (!*slot) {
+    NABLA_TRY(renew(recorder, diag));
+    slot = slot_of(recorder->slots, recorder->capacity, key);
+    if (2 * recorder->count >= recorder->capacity) {
+      NABLA_TRY(grow(recorder, diag));
+      slot = slot_of(recorder->slots, recorder->capacity, key);
+    }
+    NABLA_TRY(make(recorder, recording, key, slot, diag));
+    recorder->count++;
+  }
+  *out = *slot;
+  return NABLA_OK;
+}

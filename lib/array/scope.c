@@ -1,0 +1,108 @@
+/* Scopes: the list of arrays that each holds, the first failure. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/array/engine.h"
+#include "lib/array/graph.h"
+#include "lib/base/require.h"
+
+static _Thread_local nabla_scope *innermost;
+
+nabla_scope *nabla_scope_innermost(void) { return innermost; }
+
+bool nabla_scope_is_open(const nabla_scope *scope) {
+  const nabla_scope *open = innermost;
+  while (open && open != scope) open = open->parent;
+  return open != NULL;
+}
+
+nabla_status nabla_scope_create(nabla_engine *engine, nabla_scope **out,
+                                nabla_diag *diag) {
+  NABLA_REQUIRE(engine, diag);
+  NABLA_REQUIRE(out, diag);
+  void *memory;
+  if (innermost && innermost->engine != engine)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "this thread is in a scope of another engine");
+  const nabla_allocator *allocator = nabla_engine_allocator(engine);
+  NABLA_TRY(nabla_alloc(allocator, 1, sizeof(nabla_scope), &memory, diag));
+  nabla_scope *scope = memory;
+  scope->engine = engine;
+  scope->parent = innermost;
+  if (innermost) {
+    scope->recorder = innermost->recorder;
+  } else {
+    const nabla_status status =
+        nabla_engine_take_recorder(engine, &scope->recorder, diag);
+    if (status) nabla_free(allocator, scope, 1, sizeof *scope);
+    if (status) return status;
+  }
+  innermost = scope;
+  *out = scope;
+  return NABLA_OK;
+}
+
+/* Lets go of the newest array of `scope`. A pending one that an operation of an
+ * outer scope needs, through an array that was kept, becomes the outer scope's,
+ * until that needs it no more. */
+static void let_go(nabla_scope *scope) {
+  nabla_array *array = scope->arrays;
+  const unsigned references = array->references;
+  if (!array->node || references == 1) {
+    nabla_array_leave(array);
+  } else if (scope->parent && references > array->users + 1) {
+    array->abandoned = true;
+    nabla_array_move(array, scope->parent);
+  } else {
+    nabla_array_detach(array);
+    nabla_array_leave(array);
+  }
+}
+
+/* Newest first: operations that use an array are gone when it is its turn. */
+static void end_innermost(void) {
+  nabla_scope *scope = innermost;
+  nabla_scope *parent = scope->parent;
+  while (scope->arrays) let_go(scope);
+  if (parent && scope->failure.code && !parent->failure.code)
+    parent->failure = scope->failure;
+  if (!parent) nabla_engine_give_recorder(scope->engine, scope->recorder);
+  innermost = parent;
+  nabla_free(nabla_engine_allocator(scope->engine), scope, 1, sizeof *scope);
+}
+
+void nabla_scope_end(nabla_scope *scope) {
+  if (!scope || !nabla_scope_is_open(scope)) return;
+  while (innermost != scope) end_innermost();
+  end_innermost();
+}
+
+/* ---- failures ---- */
+
+/* The place of a call: program and offset, which addr2line takes. */
+static void write_place(const void *place, char *out, size_t size) {
+  Dl_info info;
+  if (!place || !dladdr(place, &info) || !info.dli_fname) return;
+  const char *slash = strrchr(info.dli_fname, '/');
+  (void)snprintf(out, size, "%s+%#zx", slash ? slash + 1 : info.dli_fname,
+                 (size_t)((uintptr_t)place - (uintptr_t)info.dli_fbase));
+}
+
+void nabla_scope_fail(nabla_scope *scope, const nabla_diag *diag,
+                      const void *place) {
+  if (!scope || scope->failure.code) return;
+  scope->failure = *diag;
+  if (!*scope->failure.file)
+    write_place(place, scope->failure.file, sizeof scope->failure.file);
+}
+
+nabla_status nabla_scope_status(const nabla_scope *scope, nabla_diag *diag) {
+  if (!scope) return NABLA_OK;
+  if (scope->failure.code && diag) *diag = scope->failure;
+  return scope->failure.code;
+}
+
+void nabla_scope_clear(nabla_scope *scope) {
+  if (scope) scope->failure = (nabla_diag)NABLA_DIAG_INIT;
+}
