@@ -113,7 +113,7 @@ static inline int nabla_factors_of(const nabla_rounding *r,
   return (divide ? NABLA_ROUND_DIVIDE : 0) | (bad ? NABLA_ROUND_BAD : 0);
 }
 
-static inline int nabla_round(const nabla_rounding *r) {
+static inline int nabla_rounding_apply(const nabla_rounding *r) {
   const int is_f32 =
       r->type == NABLA_SCALE_F32 || r->type == NABLA_SCALE_DYNAMIC8;
   if (r->type == NABLA_SCALE_E8M0) return nabla_round_e8m0(r);

@@ -63,4 +63,6 @@ void nabla_any_stream_scalar(uint8_t *out, const uint8_t *in, size_t size) {
   if (size) memcpy(out, in, size);
 }
 
-int nabla_any_round_scalar(const nabla_rounding *r) { return nabla_round(r); }
+int nabla_any_round_scalar(const nabla_rounding *r) {
+  return nabla_rounding_apply(r);
+}

@@ -46,7 +46,7 @@ static nabla_status splice(nabla_folder *folder, const nabla_hf_value *value,
                                 diag);
 }
 
-/* Borrowed names in the form that the splice takes. */
+/* Splices in the list of modules that stay dense; the names are borrowed. */
 static nabla_status splice_list(nabla_folder *folder, nabla_hf_value *value,
                                 nabla_diag *diag) {
   const size_t count = folder->skip.size / sizeof(nabla_module);
@@ -174,7 +174,7 @@ static nabla_status decide(nabla_folder *folder, survey *s, nabla_diag *diag) {
     return set(folder, NABLA_CONFIG_NONE, 0,
                "there is no " NABLA_HF_CONFIG_NAME);
   NABLA_TRY(nabla_hf_survey_run(s, diag));
-  const nabla_buffer skip = folder->skip; /* the names on the list */
+  const nabla_buffer skip = folder->skip; /* frees the old list with `s` */
   folder->skip = s->skip;
   s->skip = skip;
   return folder->plan ? decide_quantized(folder, s, diag)

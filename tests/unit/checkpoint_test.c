@@ -485,6 +485,20 @@ Test(checkpoint, double_quantization_is_read) {
   cr_expect_eq(x().dtype, NABLA_DTYPE_F16);
 }
 
+/* 2^32 is 0 in 32 bits, which blocks of scales have in memory. */
+Test(checkpoint, nested_block_above_32_bits_is_not_decoded) {
+  make_bitsandbytes(
+      "{\"quant_type\": \"nf4\", \"blocksize\": 64, \"dtype\": \"float16\", "
+      "\"shape\": [4, 32], \"nested_blocksize\": 4294967296, "
+      "\"nested_dtype\": \"float32\", \"nested_offset\": 0.01}");
+  part("x.weight.absmax")->dtype = NABLA_DTYPE_U8;
+  add_part("x.weight.nested_absmax", NABLA_DTYPE_F32, 1, NULL);
+  add_part("x.weight.nested_quant_map", NABLA_DTYPE_F32, 256, NULL);
+  cr_assert_eq(open_parts(), NABLA_OK, "%s", diag.what);
+  cr_assert_not_null(x().unsupported);
+  cr_expect(strstr(x().unsupported, "nested_blocksize"), "%s", x().unsupported);
+}
+
 Test(checkpoint, another_table_is_not_decoded) {
   make_bitsandbytes(good_state);
   float other[16];

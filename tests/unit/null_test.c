@@ -22,6 +22,7 @@
 #include "nabla/quantize.h"
 #include "nabla/safetensors.h"
 #include "nabla/session.h"
+#include "nabla/sink.h"
 #include "nabla/tokenizer.h"
 #include "nabla/weight.h"
 
@@ -52,6 +53,7 @@ static void expect(nabla_status status, const nabla_diag *diag,
 #undef OPTIONAL
 
 Test(null, lives_that_end) {
+  nabla_blob_release(NULL);
   nabla_checkpoint_close(NULL);
   nabla_executable_close(NULL);
   nabla_dense_release(NULL, NULL);

@@ -39,6 +39,8 @@ REFUSES(bind_model, nabla_bind_options,
         nabla_executable_bind_model(P, P, &options, NULL, &diag))
 REFUSES(session, nabla_session_options,
         nabla_session_create(P, &options, P, &diag))
+REFUSES(session_arrays, nabla_session_arrays,
+        nabla_session_call(P, P, &options, &diag))
 REFUSES(session_usage, nabla_session_usage,
         nabla_session_memory(P, &options, &diag))
 REFUSES(matmul, nabla_matmul_options,

@@ -149,8 +149,9 @@ static bool factor(const char *at, size_t length, const sizes *s,
   return false;
 }
 
-/* Sums of products, up to ';'. Where `written` is given, what has "out" goes
- * there. */
+/* Evaluates a sum of products, which ends at ';' or with the text. If `written`
+ * is not NULL, it receives the products with the factor "out", and `sum` the
+ * others. */
 static bool evaluate(const char *text, const sizes *s, uint64_t *sum,
                      uint64_t *written) {
   uint64_t product = 1, value;

@@ -69,7 +69,7 @@ static void expand_quantize(MlirOperation op) {
 }
 
 /* Replaces a materialize of some levels by one of the inner component: the
- * scales, or the base of a lora. That has one level of scales less. */
+ * scales, or the base of a lora, which have one level of scales less. */
 static void expand_partial(MlirOperation op) {
   MlirType type = nabla_result_type(op, 0);
   MlirValue values[NABLA_MAX_PARTS], given = mlirOperationGetOperand(op, 0);

@@ -30,7 +30,7 @@ static const char *largest_of(const nabla_element *element) {
   return "0x7F800000"; /* computed in f32 */
 }
 
-/* What a window without elements gives, of the work type. */
+/* Returns the result of a window without elements, in the work type. */
 static const char *initial_of(int64_t kind, const nabla_element *element) {
   if (kind == MAX) return element->least;
   if (kind == MIN) return largest_of(element);
@@ -45,7 +45,7 @@ static const char *fold_of(int64_t kind, const nabla_element *element) {
   return names[kind == AVG ? SUM : kind][column];
 }
 
-/* Reduces windows of `in`, padded; in the work type. */
+/* Reduces each window of `in`, which is padded already, in the work type. */
 static nabla_ssa_tensor reduce_windows(nabla_template *t, const pool *p,
                                        nabla_ssa_tensor *in,
                                        nabla_ssa_tensor *shape) {
@@ -60,7 +60,7 @@ static nabla_ssa_tensor reduce_windows(nabla_template *t, const pool *p,
   nabla_generic g = {0};
   nabla_windows_loops(rank, rank, &g, loop_of);
   for (intptr_t i = 0; i < rank; i++) map[i] = rank - 1 + i;
-  nabla_generic_add(&g, &window, map); /* says how far the loops go */
+  nabla_generic_add(&g, &window, map); /* gives the loops their bounds */
   nabla_generic_add(&g, &out, loop_of);
   nabla_generic_begin(t, &g);
   for (intptr_t i = 0; i < rank; i++)
@@ -76,8 +76,9 @@ static nabla_ssa_tensor reduce_windows(nabla_template *t, const pool *p,
   return nabla_generic_end(t, &g, value);
 }
 
-/* In a body: how many elements of dimension `dim`, of `size`, the window has.
- * Window `loop` begins at loop * stride - low. */
+/* Computes, in the body of the loops, how many indices of dimension `dim` of
+ * the window are inside of the array, which has `size` of them. The window of
+ * iteration i begins at i * stride - low. */
 static nabla_ssa count_inside(nabla_template *t, const pool *p, intptr_t dim,
                               nabla_ssa size) {
   nabla_ssa zero = nabla_emit_index(t, 0), first;
@@ -96,7 +97,8 @@ static nabla_ssa count_inside(nabla_template *t, const pool *p, intptr_t dim,
   return nabla_emit_index_op(t, "maxsi", count, zero);
 }
 
-/* `sums` by the number of elements, `in` being the input as it was. */
+/* Divides the sums by the number of elements of each window; `in` is the input
+ * without padding. */
 static nabla_ssa_tensor divide(nabla_template *t, const pool *p,
                                nabla_ssa_tensor *in, nabla_ssa_tensor *sums) {
   const char *work = sums->element->name;

@@ -12,6 +12,7 @@
 
 #include "dialect/ops.h"
 #include "lib/base/file/file.h"
+#include "lib/base/memory.h"
 #include "lib/base/nesting.h"
 #include "transforms/ir/ir.h"
 #include "transforms/ir/named_parse.h"
@@ -33,31 +34,13 @@ static bool fail_at(MlirContext context, const char *path, unsigned line,
 
 /* ---- reading ---- */
 
-static nabla_status read_text(nabla_file *file, char **out, size_t *out_size,
-                              nabla_diag *diag) {
-  const uint64_t size = nabla_file_size(file);
-  if (size > NABLA_RULE_FILE_LIMIT)
-    return nabla_fail(diag, NABLA_TOO_LARGE, "has more than %zu bytes",
-                      NABLA_RULE_FILE_LIMIT);
-  char *text = malloc((size_t)size + 1);
-  if (!text) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for rules");
-  text[size] = '\0';
-  const nabla_status status =
-      nabla_file_read(file, 0, text, (size_t)size, diag);
-  if (status) {
-    free(text);
-    return status;
-  }
-  *out = text;
-  *out_size = (size_t)size;
-  return NABLA_OK;
-}
-
-static nabla_status read_file(const char *path, char **out, size_t *out_size,
+/* Appends the text of a file of rules to `out`. */
+static nabla_status read_file(const char *path, nabla_buffer *out,
                               nabla_diag *diag) {
   nabla_file *file;
   NABLA_TRY(nabla_file_open(NULL, NULL, path, &file, diag));
-  const nabla_status status = read_text(file, out, out_size, diag);
+  const nabla_status status =
+      nabla_file_read_all(file, NABLA_RULE_FILE_LIMIT, out, diag);
   nabla_file_close(file);
   return status;
 }
@@ -244,29 +227,41 @@ static bool add_all(MlirContext context, const char *path, MlirModule module,
   return true;
 }
 
+/* Parses the text, which ends with a NUL beyond `size`; null after errors. */
+static MlirModule parse(MlirContext context, const char *path, const char *text,
+                        size_t size) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  MlirModule module = {NULL};
+  if (!check_text(context, path, text, size)) return module;
+  if (nabla_nesting_check(text, size, &diag)) {
+    fail_at(context, path, 1, diag.what);
+    return module;
+  }
+  mlirContextGetOrLoadDialect(context, nabla_ref("pdl"));
+  mlirContextGetOrLoadDialect(context, nabla_ref("pdl_interp"));
+  module = nabla_parse_named(context, path, text, size);
+  if (mlirModuleIsNull(module))
+    fail_at(context, path, 1, "the rules do not parse or verify");
+  return module;
+}
+
 bool nabla_rule_file_read(MlirContext context, const char *path,
                           nabla_rule_set *to) {
   nabla_diag diag = NABLA_DIAG_INIT;
-  char *text = NULL;
-  size_t size = 0;
-  if (read_file(path, &text, &size, &diag)) {
-    char what[300];
-    snprintf(what, sizeof what, "rules cannot be read: %s", diag.what);
-    return fail_at(context, path, 1, what);
+  nabla_buffer text;
+  nabla_buffer_init(&text, NULL, "rules", NABLA_RULE_FILE_LIMIT + 1);
+  if (read_file(path, &text, &diag) ||
+      nabla_buffer_append(&text, "", 1, &diag)) {
+    char said[300];
+    snprintf(said, sizeof said, "rules cannot be read: %s", diag.what);
+    nabla_buffer_deinit(&text);
+    return fail_at(context, path, 1, said);
   }
-  bool good = check_text(context, path, text, size);
-  if (good && nabla_nesting_check(text, size, &diag))
-    good = fail_at(context, path, 1, diag.what);
-  MlirModule module = {NULL};
-  if (good) {
-    mlirContextGetOrLoadDialect(context, nabla_ref("pdl"));
-    mlirContextGetOrLoadDialect(context, nabla_ref("pdl_interp"));
-    module = nabla_parse_named(context, path, text, size);
-    good = !mlirModuleIsNull(module) ||
-           fail_at(context, path, 1, "the rules do not parse or verify");
-  }
-  if (good) good = add_all(context, path, module, to);
+  MlirModule module =
+      parse(context, path, (const char *)text.data, text.size - 1);
+  const bool good =
+      !mlirModuleIsNull(module) && add_all(context, path, module, to);
   if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
-  free(text);
+  nabla_buffer_deinit(&text);
   return good;
 }
