@@ -1,0 +1,197 @@
+/* Trees of arrays: parameters of a model, arguments and results of functions.
+ * Part of libnabla.
+ *
+ *   typedef struct layer { nabla_array *w, *b; } layer;
+ *   typedef struct mlp { layer layers[3]; nabla_array *scale; } mlp;
+ *   static const nabla_tree_member layer_members[] = {
+ *       NABLA_TREE_MEMBER(layer, w), NABLA_TREE_MEMBER(layer, b)};
+ *   static const nabla_tree_layout layer_layout = NABLA_TREE_LAYOUT(layer);
+ *   static const nabla_tree_member mlp_members[] = {
+ *       NABLA_TREE_MEMBER_STRUCT(mlp, layers, layer_layout),
+ *       NABLA_TREE_MEMBER(mlp, scale)};
+ *   static const nabla_tree_layout mlp_layout = NABLA_TREE_LAYOUT(mlp);
+ *   ...
+ *   nabla_tree tree = nabla_tree_of_struct(&mlp_layout, &model);
+ *   if (nabla_tree_write(&tree, "mlp.safetensors", 0, NULL, &diag)) ...
+ *
+ * A tree describes places in memory of the user where arrays are; it owns
+ * neither. Leaves are the arrays, in the order of items and members. The name
+ * of a leaf has the names of fields and members and the numbers of items on
+ * the way to it, with dots: "layers.2.w". Trees have the same structure if
+ * their kinds, counts, names and static values are the same.
+ *
+ * All functions may be called from any thread; a tree that is changed by one
+ * thread is not used by others meanwhile. */
+#ifndef NABLA_TREE_H
+#define NABLA_TREE_H
+
+#include <stddef.h>
+
+#include "nabla/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Limits, refused with NABLA_TOO_LARGE: nesting, and bytes of a leaf's name. */
+#define NABLA_TREE_MAX_DEPTH 32
+#define NABLA_TREE_MAX_NAME  255
+
+/* ---- structs of the user ---- */
+
+typedef struct nabla_tree_layout nabla_tree_layout;
+
+typedef enum nabla_tree_member_kind {
+  NABLA_TREE_MEMBER_ARRAY,    /* nabla_array *x, or nabla_array *x[N]       */
+  NABLA_TREE_MEMBER_OPTIONAL, /* the same; where NULL there is no leaf      */
+  NABLA_TREE_MEMBER_INLINE,   /* S x, or S x[N], a struct with a layout     */
+  NABLA_TREE_MEMBER_POINTER,  /* S *x, whose count another member has       */
+  NABLA_TREE_MEMBER_VALUE,    /* a static value: its bytes are structure    */
+} nabla_tree_member_kind;
+
+/* A member of a struct. Members that are no row are ignored. A C array of
+ * more than one element is a list: "x.0", "x.1"; a POINTER is always one. */
+typedef struct nabla_tree_member {
+  const char *name;
+  nabla_tree_member_kind kind;
+  size_t offset, size;
+  size_t count_offset;             /* POINTER: of a size_t                  */
+  const nabla_tree_layout *layout; /* INLINE, POINTER                       */
+} nabla_tree_member;
+
+struct nabla_tree_layout {
+  size_t size; /* of the struct */
+  size_t member_count;
+  const nabla_tree_member *members;
+};
+
+#define NABLA_TREE_MEMBER_(type, member, kind, count, layout)              \
+  {#member, kind,  offsetof(type, member), sizeof(((type *)NULL)->member), \
+   count,   layout}
+#define NABLA_TREE_MEMBER(type, member) \
+  NABLA_TREE_MEMBER_(type, member, NABLA_TREE_MEMBER_ARRAY, 0, NULL)
+#define NABLA_TREE_MEMBER_MAYBE(type, member) \
+  NABLA_TREE_MEMBER_(type, member, NABLA_TREE_MEMBER_OPTIONAL, 0, NULL)
+#define NABLA_TREE_MEMBER_STRUCT(type, member, layout) \
+  NABLA_TREE_MEMBER_(type, member, NABLA_TREE_MEMBER_INLINE, 0, &(layout))
+#define NABLA_TREE_MEMBER_LIST(type, member, count, layout)   \
+  NABLA_TREE_MEMBER_(type, member, NABLA_TREE_MEMBER_POINTER, \
+                     offsetof(type, count), &(layout))
+#define NABLA_TREE_MEMBER_STATIC(type, member) \
+  NABLA_TREE_MEMBER_(type, member, NABLA_TREE_MEMBER_VALUE, 0, NULL)
+/* The layout of `type`, from the array `type`_members. */
+#define NABLA_TREE_LAYOUT(type)                                    \
+  {sizeof(type), sizeof type##_members / sizeof type##_members[0], \
+   type##_members}
+
+/* ---- trees ---- */
+
+typedef enum nabla_tree_kind {
+  NABLA_TREE_NONE,   /* no leaves                                         */
+  NABLA_TREE_ARRAY,  /* a leaf: `array`                                   */
+  NABLA_TREE_LIST,   /* `count` trees, `items`                            */
+  NABLA_TREE_FIELDS, /* the same, with `names`                            */
+  NABLA_TREE_STRUCT, /* a struct of the user at `data`, with `layout`     */
+  NABLA_TREE_STATIC, /* a value of `count` bytes at `data`: no leaf, but
+                        part of the structure                             */
+} nabla_tree_kind;
+
+/* A tree: one of the kinds above, whose members are set. Zero-initialised is
+ * NONE. */
+typedef struct nabla_tree {
+  nabla_tree_kind kind;
+  nabla_array *array;
+  size_t count;
+  struct nabla_tree *items;
+  const char *const *names;
+  const nabla_tree_layout *layout;
+  void *data;
+} nabla_tree;
+
+/* Return a tree of each kind. Pointers are borrowed. */
+NABLA_API nabla_tree nabla_tree_of_array(nabla_array *array);
+NABLA_API nabla_tree nabla_tree_of_list(size_t count, nabla_tree *items);
+NABLA_API nabla_tree nabla_tree_of_fields(size_t count,
+                                          const char *const *names,
+                                          nabla_tree *items);
+NABLA_API nabla_tree nabla_tree_of_struct(const nabla_tree_layout *layout,
+                                          void *data);
+NABLA_API nabla_tree nabla_tree_of_static(size_t size, void *value);
+
+/* Calls `visit` for the place of each leaf, in order, until it returns another
+ * status than NABLA_OK, which is returned. It may write the place. `name` lives
+ * for the call; that of a tree that is one leaf is "".
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  a tree that is not as described above: a NULL
+ *                                 where there is a count, an unknown kind
+ *         NABLA_TOO_LARGE         a limit of this header
+ *         what `visit` returned */
+typedef nabla_status (*nabla_tree_visitor)(void *self, const char *name,
+                                           nabla_array **place,
+                                           nabla_diag *diag);
+NABLA_API NABLA_MUST_USE nabla_status nabla_tree_visit(const nabla_tree *tree,
+                                                       nabla_tree_visitor visit,
+                                                       void *self,
+                                                       nabla_diag *diag);
+
+/* Writes the leaves to `out`, which has space for `capacity`; `out` may be NULL
+ * if `capacity` is 0. `out_count` gets their number also where they are more.
+ * @return as nabla_tree_visit; NABLA_TOO_LARGE  more leaves than `capacity`,
+ *         unless that is 0 */
+NABLA_API NABLA_MUST_USE nabla_status nabla_tree_flatten(const nabla_tree *tree,
+                                                         size_t capacity,
+                                                         nabla_array **out,
+                                                         size_t *out_count,
+                                                         nabla_diag *diag);
+
+/* Puts `count` arrays at the places of the leaves.
+ * @return as nabla_tree_visit; NABLA_INVALID_ARGUMENT also for another number
+ *         of leaves: then nothing is written */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_tree_unflatten(const nabla_tree *tree, size_t count,
+                     nabla_array *const *arrays, nabla_diag *diag);
+
+/* Puts what `change` returns for each leaf of `tree` at the same place of
+ * `out`, which has the same structure and may be `tree`.
+ * @return as nabla_tree_same */
+NABLA_API NABLA_MUST_USE nabla_status nabla_tree_map(
+    const nabla_tree *tree, nabla_array *(*change)(void *self, nabla_array *),
+    void *self, const nabla_tree *out, nabla_diag *diag);
+
+/* Compares the structures of two trees.
+ * @return as nabla_tree_visit; NABLA_INVALID_ARGUMENT if they differ: the
+ *         message names the first leaf at which they do
+ *         NABLA_NO_MEMORY */
+NABLA_API NABLA_MUST_USE nabla_status nabla_tree_same(const nabla_tree *a,
+                                                      const nabla_tree *b,
+                                                      nabla_diag *diag);
+
+/* ---- files ---- */
+
+/* Writes the leaves to a safetensors file, by their names. Pending leaves are
+ * realized, in one run. The file stands under its name when it is complete.
+ * @param force  replace an existing file
+ * @return as nabla_tree_visit, nabla_realize and
+ *         nabla_safetensors_writer_begin; NABLA_INVALID_ARGUMENT also for a
+ *         leaf that is NULL, a name that is empty or that two leaves have */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_tree_write(const nabla_tree *tree, const char *path, int force,
+                 const nabla_environment *environment, nabla_diag *diag);
+
+/* Reads a file of tensors into new arrays of `scope`, and puts them at the
+ * places of the leaves of these names. A place that has an array gets one of
+ * the same dtype and shape only. On failure no place is written.
+ * @return as nabla_tree_visit and nabla_tensor_file_open;
+ *         NABLA_INVALID_ARGUMENT  a leaf without a tensor, a tensor without a
+ *                                 leaf, another dtype or shape: the message
+ *                                 names leaf and file
+ *         NABLA_UNSUPPORTED       a dtype that arrays do not have */
+NABLA_API NABLA_MUST_USE nabla_status nabla_tree_read(
+    nabla_scope *scope, const char *path, const nabla_environment *environment,
+    const nabla_tree *tree, nabla_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
