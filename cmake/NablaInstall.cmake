@@ -1,32 +1,43 @@
 # What `cmake --install` puts where. Objects are compiled once, for all
-# libraries; only what NABLA_API marks leaves the shared ones.
+# libraries; only what NABLA_API marks leaves the shared ones. Components are the
+# Debian packages of cmake/NablaPackage.cmake: quant, runtime and nabla with one
+# shared library each, dev with headers and all that building on the first two
+# takes, compiler-dev with that of libnabla, tools.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Before 1.0 the ABI may change with each minor version, and the soname with it.
-set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+# The number of the sonames, and of the packages that hold the libraries. A change
+# that is not compatible with a release raises it: cmake/abi says what changes.
+set(NABLA_ABI 0)
 
-# nabla_install_package(PACKAGE PC) installs the CMake package of an export
-# set, and PC.pc.
-function(nabla_install_package package pc)
+# nabla_install_config(PACKAGE) installs what find_package(PACKAGE) reads.
+function(nabla_install_config package)
   set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/${package})
-  install(EXPORT ${package} NAMESPACE nabla:: DESTINATION ${folder}
-    FILE ${package}Targets.cmake)
   configure_package_config_file(
     "${CMAKE_SOURCE_DIR}/cmake/${package}Config.cmake.in"
     ${package}Config.cmake INSTALL_DESTINATION ${folder})
   write_basic_package_version_file(${package}ConfigVersion.cmake
     COMPATIBILITY SameMinorVersion)
   install(FILES "${CMAKE_BINARY_DIR}/${package}Config.cmake"
-    "${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake" DESTINATION ${folder})
+    "${CMAKE_BINARY_DIR}/${package}ConfigVersion.cmake" DESTINATION ${folder}
+    COMPONENT dev)
+endfunction()
 
-  # pkg-config: paths relative to the .pc file, so that the tree can be moved.
+# nabla_install_export(PACKAGE COMPONENT) installs the targets of an export set.
+function(nabla_install_export package component)
+  install(EXPORT ${package} NAMESPACE nabla::
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/${package}
+    FILE ${package}Targets.cmake COMPONENT ${component})
+endfunction()
+
+# nabla_install_pc(NAME COMPONENT) installs NAME.pc, with paths relative to it, so
+# that the tree can be moved.
+function(nabla_install_pc name component)
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY
     "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE up)
-  configure_file("${CMAKE_SOURCE_DIR}/cmake/${pc}.pc.in"
-    ${pc}.pc @ONLY)
-  install(FILES "${CMAKE_BINARY_DIR}/${pc}.pc"
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  configure_file("${CMAKE_SOURCE_DIR}/cmake/${name}.pc.in" ${name}.pc @ONLY)
+  install(FILES "${CMAKE_BINARY_DIR}/${name}.pc"
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${component})
 endfunction()
 
 # nabla_install_library(NAME PACKAGE OBJECTS...) makes libnabla-NAME.so of the
@@ -45,7 +56,7 @@ function(nabla_install_library name package)
     PRIVATE $<BUILD_INTERFACE:nabla_flags> Threads::Threads m)
   set_target_properties(${shared} PROPERTIES
     OUTPUT_NAME nabla-${name} EXPORT_NAME ${name}
-    VERSION ${PROJECT_VERSION} SOVERSION ${abi})
+    VERSION ${PROJECT_VERSION} SOVERSION ${NABLA_ABI})
   if(NOT NABLA_SANITIZE)
     target_link_options(${shared} PRIVATE -Wl,-z,defs)
   endif()
@@ -54,13 +65,19 @@ function(nabla_install_library name package)
   add_library(nabla::${name} ALIAS ${shared})
   add_library(nabla::${name}-static ALIAS ${static})
   install(TARGETS ${shared} ${static} EXPORT ${package}
+    LIBRARY COMPONENT ${name} NAMELINK_COMPONENT dev ARCHIVE COMPONENT dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  nabla_install_package(${package} nabla-${name})
+  nabla_install_config(${package})
+  nabla_install_export(${package} dev)
+  nabla_install_pc(nabla-${name} dev)
 endfunction()
 
 nabla_install_library(quant NablaQuant nabla_base nabla_quant_objects)
 nabla_install_library(runtime NablaRuntime
   nabla_base nabla_quant_objects nabla_runtime_objects ${NABLA_AHEAD})
+
+# The package of which the others are components, with libnabla or without.
+nabla_install_config(Nabla)
 
 # libnabla: all of it, with LLVM and MLIR in the process. Shared only; the
 # static form would name a hundred of LLVM's archives.
@@ -85,16 +102,15 @@ if(NABLA_HAS_COMPILER)
     LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/nabla.map")
   set_target_properties(nabla-shared PROPERTIES
     OUTPUT_NAME nabla EXPORT_NAME nabla LINKER_LANGUAGE CXX
-    VERSION ${PROJECT_VERSION} SOVERSION ${abi}
+    VERSION ${PROJECT_VERSION} SOVERSION ${NABLA_ABI}
     INSTALL_RPATH_USE_LINK_PATH ON)
   add_library(nabla::nabla ALIAS nabla-shared)
   install(TARGETS nabla-shared EXPORT Nabla
+    LIBRARY COMPONENT nabla NAMELINK_COMPONENT compiler-dev
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  nabla_install_package(Nabla nabla)
-  configure_file("${CMAKE_SOURCE_DIR}/cmake/nabla-mlir.pc.in"
-    nabla-mlir.pc @ONLY)
-  install(FILES "${CMAKE_BINARY_DIR}/nabla-mlir.pc"
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  nabla_install_export(Nabla compiler-dev)
+  nabla_install_pc(nabla compiler-dev)
+  nabla_install_pc(nabla-mlir compiler-dev)
   set_target_properties(nabla-opt nabla-compile nabla-run PROPERTIES
     INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS nabla-opt nabla-compile nabla-run)
@@ -111,22 +127,36 @@ if(NABLA_AHEAD STREQUAL "nabla_ahead")
   endforeach()
 endif()
 
-install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/nabla"
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
-  PATTERN "*.def")
+# Headers, by cmake/headers.def. Those of libnabla are there without it too: an
+# engine that may be built with it includes them.
+file(STRINGS "${CMAKE_SOURCE_DIR}/cmake/headers.def" rows REGEX "^HEADER")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  "${CMAKE_SOURCE_DIR}/cmake/headers.def")
+foreach(row IN LISTS rows)
+  string(REGEX MATCH "^HEADER\\(([a-z0-9_.]+), *([a-z]+)\\)$" row "${row}")
+  set(component dev)
+  if(CMAKE_MATCH_2 STREQUAL "nabla" AND NABLA_HAS_COMPILER)
+    set(component compiler-dev)
+  endif()
+  install(FILES "${CMAKE_SOURCE_DIR}/include/nabla/${CMAKE_MATCH_1}"
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nabla COMPONENT ${component})
+endforeach()
 if(TARGET nabla-quant)
   install(TARGETS nabla-quant)
 endif()
 # Pages and what they link to.
 foreach(page LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md)
   install(FILES "${CMAKE_SOURCE_DIR}/${page}"
-    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 endforeach()
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/docs"
-  DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev
   FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.json"
   PATTERN STATUS.md EXCLUDE)
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/examples"
-  DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*.c" PATTERN "*.mlir")
+  DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev
+  FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.mlir")
+install(FILES "${CMAKE_SOURCE_DIR}/examples/embed/CMakeLists.txt"
+  "${CMAKE_SOURCE_DIR}/examples/embed/Makefile"
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/embed COMPONENT dev)
 include(NablaStrip)

@@ -3,20 +3,27 @@
 # that stays: FOLDER/.debug/NAME.debug, installed with
 #   cmake --install BUILD --component debug
 # Archives lose it. `uninstall` removes what the last installations have made.
+# Rows: file, folder, component.
 set(files)
-foreach(target nabla-quant-shared nabla-runtime-shared nabla-shared)
+set(components dev tools)
+foreach(name quant runtime nabla)
+  set(target nabla-${name}-shared)
+  if(name STREQUAL "nabla")
+    set(target nabla-shared)
+  endif()
   if(TARGET ${target})
-    list(APPEND files "$<TARGET_FILE:${target}>|${CMAKE_INSTALL_LIBDIR}")
+    list(APPEND files "$<TARGET_FILE:${target}>|${CMAKE_INSTALL_LIBDIR}|${name}")
+    list(APPEND components ${name})
   endif()
 endforeach()
 foreach(target nabla-quant nabla-opt nabla-compile nabla-run)
   if(TARGET ${target})
-    list(APPEND files "$<TARGET_FILE:${target}>|${CMAKE_INSTALL_BINDIR}")
+    list(APPEND files "$<TARGET_FILE:${target}>|${CMAKE_INSTALL_BINDIR}|tools")
   endif()
 endforeach()
 set(archives)
 foreach(target nabla-quant-static nabla-runtime-static)
-  list(APPEND archives "$<TARGET_FILE:${target}>|${CMAKE_INSTALL_LIBDIR}")
+  list(APPEND archives "$<TARGET_FILE:${target}>|${CMAKE_INSTALL_LIBDIR}|dev")
 endforeach()
 
 if(CMAKE_STRIP AND CMAKE_OBJCOPY AND NOT NABLA_SANITIZE)
@@ -26,9 +33,13 @@ if(CMAKE_STRIP AND CMAKE_OBJCOPY AND NOT NABLA_SANITIZE)
   file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/strip-files-$<CONFIG>.cmake" CONTENT
     "set(files \"${files}\")\nset(archives \"${archives}\")\n")
   set(start "set(NABLA_BINARY_DIR \"${CMAKE_BINARY_DIR}\")")
-  install(CODE "${start}
-    set(NABLA_STRIP_STEP strip)
-    include(\"${CMAKE_BINARY_DIR}/strip.cmake\")")
+  foreach(component IN LISTS components)
+    install(CODE "${start}
+      set(NABLA_STRIP_STEP strip)
+      set(NABLA_STRIP_COMPONENT ${component})
+      include(\"${CMAKE_BINARY_DIR}/strip.cmake\")"
+      COMPONENT ${component})
+  endforeach()
   install(CODE "${start}
     set(NABLA_STRIP_STEP debug)
     include(\"${CMAKE_BINARY_DIR}/strip.cmake\")"

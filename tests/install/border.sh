@@ -3,10 +3,9 @@
 # and nothing else, libnabla.so also LLVM, MLIR and libstdc++; all export what the
 # headers mark NABLA_API and nothing else.
 #
-#   border.sh SOURCE LIBRARY HEADER...   headers that are not the library's
+#   border.sh SOURCE LIBRARY quant|runtime|nabla
 set -euo pipefail
-source=$1 library=$2
-shift 2
+source=$1 library=$2 which=$3
 
 fail() { echo "FAIL: $*"; exit 1; }
 
@@ -32,14 +31,18 @@ readelf -d "$library" | grep -qE "SONAME.*\[${name%%.so*}\.so\.[0-9.]+\]" ||
 exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort)
 # a declaration starts at NABLA_API; the name is what stands before its first
 # parenthesis that follows an identifier
-headers=()
-for header in "$source"/include/nabla/*.h; do
-  case " $* " in
-    *" ${header##*/} "*) ;;
-    *) headers+=("$header") ;;
-  esac
-done
-declared=$(cat "${headers[@]}" |
+listed=$(sed -nE 's/^HEADER\(([a-z0-9_.]+), *([a-z]+)\)$/\1 \2/p' \
+  "$source/cmake/headers.def")
+difference=$(diff <(cut -d' ' -f1 <<<"$listed" | sort) \
+  <(cd "$source/include/nabla" && printf '%s\n' * | sort)) ||
+  fail "cmake/headers.def lists other files than include/nabla has: $difference"
+case $which in
+  quant) libraries='quant' ;;
+  runtime) libraries='quant|runtime' ;;
+  nabla) libraries='quant|runtime|nabla' ;;
+esac
+mapfile -t headers < <(grep -E " ($libraries)$" <<<"$listed" | cut -d' ' -f1)
+declared=$(cat "${headers[@]/#/$source/include/nabla/}" |
   grep -vE '^ *#' | tr '\n' ' ' | grep -oE 'NABLA_API [^;{]*' |
   grep -oE '\bnabla_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u)
 [ "$(wc -w <<<"$declared")" -ge 10 ] || fail "found too few declarations"

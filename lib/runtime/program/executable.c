@@ -238,7 +238,9 @@ static nabla_status fail_no_argument(const nabla_executable *executable,
   const nabla_status status =
       nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                  "no function has an argument '%.100s'", argument);
-  nabla_nearest_say(&nearest, diag, "name an argument of the program");
+  nabla_nearest_say(&nearest, diag,
+                    "name an argument of the program; those without a "
+                    "nabla.name are called arg0, arg1, ...");
   return status;
 }
 
