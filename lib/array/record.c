@@ -112,9 +112,10 @@ static bool add_node(const nabla_array_call *site, nabla_scope *scope,
   node->recorder = scope->recorder;
   node->operand_count = recorded->operand_count;
   node->results = node->operands + recorded->operand_count;
-  memcpy(node->operands, operands, recorded->operand_count * sizeof(void *));
-  for (uint32_t i = 0; i < node->operand_count; i++)
-    nabla_array_hold(node->operands[i]);
+  for (uint32_t i = 0; i < node->operand_count; i++) {
+    node->operands[i] = operands[i];
+    nabla_array_hold(operands[i]);
+  }
   memcpy(node->results, out, recorded->result_count * sizeof(void *));
   for (uint32_t i = 0; i < recorded->result_count; i++) {
     node->results[i]->node = node;
