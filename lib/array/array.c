@@ -152,10 +152,11 @@ nabla_array *nabla_keep(nabla_array *array, nabla_scope *outer) {
   if (!array || !outer) return NULL;
   const nabla_scope *around = inner;
   while (around && around != outer) around = around->parent;
-  if (!around || !nabla_scope_is_open(inner)) {
+  if (!around || !nabla_scope_is_open(inner) || outer->trace != inner->trace) {
     nabla_diag diag = NABLA_DIAG_INIT;
     (void)!nabla_fail(&diag, NABLA_INVALID_ARGUMENT,
-                      "nabla_keep: the scope is not around that of the array");
+                      "nabla_keep: the scope is not around that of the array%s",
+                      around ? " within the trace" : "");
     nabla_scope_fail(outer, &diag, __builtin_return_address(0));
     return NULL;
   }

@@ -1,4 +1,4 @@
-/* The graph of a walk as a program; see emit.h. */
+/* The graph of a walk as operations of MLIR; see emit.h. */
 #include "lib/array/emit.h"
 
 #include <mlir-c/BuiltinAttributes.h>
@@ -7,76 +7,237 @@
 
 #include "transforms/ir/ir.h"
 
-/* What a program is written from, and to. */
-typedef struct emission {
-  const nabla_walk *walk;
-  MlirContext context;
-  MlirBlock block;       /* of @main: its arguments are the leaves */
-  MlirOperation *copies; /* of the nodes' operations               */
-} emission;
+/* ---- operations ---- */
 
-static MlirValue value_of(const emission *e, const nabla_array *array) {
-  if (array->node)
-    return mlirOperationGetResult(e->copies[array->node->number],
-                                  (intptr_t)array->index);
-  return mlirBlockGetArgument(e->block,
-                              (intptr_t)nabla_walk_leaf(e->walk, array));
+nabla_status nabla_graph_emitter_init(nabla_graph_emitter *emitter,
+                                      const nabla_walk *walk,
+                                      nabla_diag *diag) {
+  void *copies, *leaves;
+  *emitter = (nabla_graph_emitter){
+      .walk = walk, .context = nabla_recorder_context(walk->scope->recorder)};
+  NABLA_TRY(nabla_alloc(walk->allocator, walk->node_count,
+                        sizeof(MlirOperation), &copies, diag));
+  emitter->copies = copies;
+  const nabla_status status = nabla_alloc(walk->allocator, walk->leaf_count,
+                                          sizeof(MlirValue), &leaves, diag);
+  if (status)
+    nabla_graph_emitter_deinit(emitter);
+  else
+    emitter->leaves = leaves;
+  return status;
 }
 
-static void add_nodes(const emission *e) {
-  for (size_t i = 0; i < e->walk->node_count; i++) {
-    const nabla_node *node = e->walk->nodes[i];
-    const MlirOperation copy = mlirOperationClone(node->recorded->op);
-    for (uint32_t k = 0; k < node->operand_count; k++)
-      mlirOperationSetOperand(copy, (intptr_t)k,
-                              value_of(e, node->operands[k]));
-    mlirBlockAppendOwnedOperation(e->block, copy);
-    e->copies[i] = copy;
+void nabla_graph_emitter_deinit(nabla_graph_emitter *emitter) {
+  const nabla_walk *walk = emitter->walk;
+  nabla_free(walk->allocator, emitter->copies, walk->node_count,
+             sizeof(MlirOperation));
+  nabla_free(walk->allocator, emitter->leaves, walk->leaf_count,
+             sizeof(MlirValue));
+}
+
+MlirValue nabla_graph_emitter_value(const nabla_graph_emitter *emitter,
+                                    const nabla_array *array) {
+  if (nabla_walk_has(emitter->walk, array))
+    return mlirOperationGetResult(emitter->copies[array->node->number],
+                                  (intptr_t)array->index);
+  return emitter->leaves[nabla_walk_leaf(emitter->walk, array)];
+}
+
+/* Puts operands in the place of the operations that stand for them at the
+ * beginning of the regions of `copy`. */
+static void replace_captures(const nabla_graph_emitter *emitter,
+                             const nabla_node *node, MlirOperation copy) {
+  const intptr_t regions = mlirOperationGetNumRegions(copy);
+  for (intptr_t i = 0; i < regions; i++) {
+    const MlirBlock block =
+        mlirRegionGetFirstBlock(mlirOperationGetRegion(copy, i));
+    if (mlirBlockIsNull(block)) continue;
+    MlirOperation op = mlirBlockGetFirstOperation(block);
+    while (!mlirOperationIsNull(op)) {
+      const MlirAttribute number =
+          mlirOperationGetAttributeByName(op, nabla_ref(NABLA_CAPTURE));
+      if (mlirAttributeIsNull(number)) break;
+      const MlirOperation next = mlirOperationGetNextInBlock(op);
+      const nabla_array *operand =
+          node->operands[mlirIntegerAttrGetValueInt(number)];
+      mlirValueReplaceAllUsesOfWith(
+          mlirOperationGetResult(op, 0),
+          nabla_graph_emitter_value(emitter, operand));
+      mlirOperationDestroy(op);
+      op = next;
+    }
   }
 }
 
+void nabla_graph_emitter_add(nabla_graph_emitter *emitter, MlirBlock block,
+                             MlirOperation before) {
+  for (size_t i = 0; i < emitter->walk->node_count; i++) {
+    const nabla_node *node = emitter->walk->nodes[i];
+    const nabla_recorded *recorded = node->recorded;
+    const MlirOperation copy = mlirOperationClone(recorded->op);
+    for (uint32_t k = 0; k < recorded->direct_count; k++)
+      mlirOperationSetOperand(
+          copy, (intptr_t)k,
+          nabla_graph_emitter_value(emitter, node->operands[k]));
+    mlirBlockInsertOwnedOperationBefore(block, before, copy);
+    if (recorded->direct_count < recorded->operand_count)
+      replace_captures(emitter, node, copy);
+    emitter->copies[i] = copy;
+  }
+}
+
+/* ---- functions ---- */
+
 /* Appends func.return; writes the types of the results. */
-static void add_return(const emission *e, MlirType *types) {
+static void add_return(const nabla_graph_emitter *e, MlirBlock block,
+                       MlirType *types) {
   MlirOperationState state = mlirOperationStateGet(
       nabla_ref("func.return"), mlirLocationUnknownGet(e->context));
   for (size_t i = 0; i < e->walk->result_count; i++) {
-    const MlirValue value = value_of(e, e->walk->results[i]);
+    const MlirValue value = nabla_graph_emitter_value(e, e->walk->results[i]);
     types[i] = mlirValueGetType(value);
     mlirOperationStateAddOperands(&state, 1, &value);
   }
-  mlirBlockAppendOwnedOperation(e->block, mlirOperationCreate(&state));
+  mlirBlockAppendOwnedOperation(block, mlirOperationCreate(&state));
 }
 
-/* Makes @main. `types` has space for leaves, then results. */
-static MlirOperation make_main(emission *e, MlirType *types) {
+/* Makes a func.func. `types` has space for leaves, then results. */
+static MlirOperation make_function(nabla_graph_emitter *e, const char *name,
+                                   bool is_private, MlirType *types) {
   const nabla_walk *walk = e->walk;
-  const MlirLocation location = mlirLocationUnknownGet(e->context);
+  const MlirContext context = e->context;
+  const MlirLocation location = mlirLocationUnknownGet(context);
   MlirRegion region = mlirRegionCreate();
-  e->block = mlirBlockCreate(0, NULL, NULL);
+  const MlirBlock block = mlirBlockCreate(0, NULL, NULL);
   for (size_t i = 0; i < walk->leaf_count; i++) {
-    types[i] = nabla_recorder_type(e->context, &walk->leaves[i]->dense);
-    mlirBlockAddArgument(e->block, types[i], location);
+    types[i] = nabla_recorder_type(context, &walk->leaves[i]->dense);
+    e->leaves[i] = mlirBlockAddArgument(block, types[i], location);
   }
-  add_nodes(e);
-  add_return(e, types + walk->leaf_count);
-  mlirRegionAppendOwnedBlock(region, e->block);
-  const MlirType type = mlirFunctionTypeGet(
-      e->context, (intptr_t)walk->leaf_count, types,
-      (intptr_t)walk->result_count, types + walk->leaf_count);
-  const MlirNamedAttribute attributes[2] = {
-      nabla_named(e->context, "sym_name",
-                  mlirStringAttrGet(e->context, nabla_ref("main"))),
-      nabla_named(e->context, "function_type", mlirTypeAttrGet(type))};
+  nabla_graph_emitter_add(e, block, (MlirOperation){NULL});
+  add_return(e, block, types + walk->leaf_count);
+  mlirRegionAppendOwnedBlock(region, block);
+  const MlirType type = mlirFunctionTypeGet(context, (intptr_t)walk->leaf_count,
+                                            types, (intptr_t)walk->result_count,
+                                            types + walk->leaf_count);
+  const MlirNamedAttribute attributes[3] = {
+      nabla_named(context, "sym_name",
+                  mlirStringAttrGet(context, nabla_ref(name))),
+      nabla_named(context, "function_type", mlirTypeAttrGet(type)),
+      nabla_named(context, "sym_visibility",
+                  mlirStringAttrGet(context, nabla_ref("private")))};
   MlirOperationState state =
       mlirOperationStateGet(nabla_ref("func.func"), location);
-  mlirOperationStateAddAttributes(&state, 2, attributes);
+  mlirOperationStateAddAttributes(&state, is_private ? 3 : 2, attributes);
   mlirOperationStateAddOwnedRegions(&state, 1, &region);
   return mlirOperationCreate(&state);
 }
 
+/* A function of `module`; null where there is none of this name. */
+static MlirOperation find_function(MlirModule module, MlirStringRef name) {
+  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module));
+  while (!mlirOperationIsNull(op)) {
+    const MlirAttribute attribute =
+        mlirOperationGetAttributeByName(op, nabla_ref("sym_name"));
+    if (!mlirAttributeIsNull(attribute) &&
+        mlirStringRefEqual(mlirStringAttrGetValue(attribute), name))
+      return op;
+    op = mlirOperationGetNextInBlock(op);
+  }
+  return op;
+}
+
+/* Modules from which, and to which, functions are copied. */
+typedef struct transfer {
+  MlirModule from, to;
+} transfer;
+
+/* Copies the function that `op` calls, and those that this one calls. */
+static MlirWalkResult copy_callee(MlirOperation op, void *self) {
+  const transfer *t = self;
+  if (!nabla_is(op, "func.call")) return MlirWalkResultAdvance;
+  const MlirStringRef name = mlirFlatSymbolRefAttrGetValue(
+      mlirOperationGetAttributeByName(op, nabla_ref("callee")));
+  if (!mlirOperationIsNull(find_function(t->to, name)))
+    return MlirWalkResultAdvance;
+  const MlirOperation callee = find_function(t->from, name);
+  if (mlirOperationIsNull(callee)) return MlirWalkResultAdvance;
+  const MlirOperation copy = mlirOperationClone(callee);
+  mlirBlockAppendOwnedOperation(mlirModuleGetBody(t->to), copy);
+  mlirOperationWalk(copy, copy_callee, self, MlirWalkPreOrder);
+  return MlirWalkResultAdvance;
+}
+
+/* Makes a function of a walk at the end of a module. */
+static nabla_status add_function(const nabla_walk *walk, const char *name,
+                                 bool is_private, MlirModule module,
+                                 MlirOperation *out, nabla_diag *diag) {
+  void *types;
+  nabla_graph_emitter e;
+  const size_t count = walk->leaf_count + walk->result_count;
+  NABLA_TRY(
+      nabla_alloc(walk->allocator, count, sizeof(MlirType), &types, diag));
+  const nabla_status status = nabla_graph_emitter_init(&e, walk, diag);
+  if (!status) {
+    *out = make_function(&e, name, is_private, types);
+    mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), *out);
+    nabla_graph_emitter_deinit(&e);
+  }
+  nabla_free(walk->allocator, types, count, sizeof(MlirType));
+  return status;
+}
+
+nabla_status nabla_function_emit(const nabla_walk *walk, const char *name,
+                                 nabla_diag *diag) {
+  MlirOperation op;
+  const MlirModule module = nabla_recorder_module(walk->scope->recorder);
+  if (!mlirOperationIsNull(find_function(module, nabla_ref(name))))
+    return NABLA_OK;
+  return add_function(walk, name, true, module, &op, diag);
+}
+
+/* ---- programs ---- */
+
+static MlirAttribute port_attributes(MlirContext context,
+                                     const nabla_emitted_port *port) {
+  MlirNamedAttribute list[4];
+  intptr_t count = 0;
+  const char *const texts[3][2] = {{"nabla.dims", port->dims},
+                                   {"nabla.name", port->name},
+                                   {"nabla.state", port->state}};
+  for (int i = 0; i < 3; i++)
+    if (texts[i][1])
+      list[count++] =
+          nabla_named(context, texts[i][0],
+                      mlirStringAttrGet(context, nabla_ref(texts[i][1])));
+  if (port->is_captured)
+    list[count++] =
+        nabla_named(context, "nabla.captured", mlirUnitAttrGet(context));
+  return mlirDictionaryAttrGet(context, count, list);
+}
+
+/* Sets the attributes `key` of arguments or results. */
+static nabla_status set_ports(const nabla_walk *walk, MlirOperation function,
+                              const char *key, size_t count,
+                              const nabla_emitted_port *ports,
+                              nabla_diag *diag) {
+  void *memory;
+  const MlirContext context = nabla_op_context(function);
+  if (!count) return NABLA_OK;
+  NABLA_TRY(nabla_alloc(walk->allocator, count, sizeof(MlirAttribute), &memory,
+                        diag));
+  MlirAttribute *attributes = memory;
+  for (size_t i = 0; i < count; i++)
+    attributes[i] = port_attributes(context, &ports[i]);
+  mlirOperationSetAttributeByName(
+      function, nabla_ref(key),
+      mlirArrayAttrGet(context, (intptr_t)count, attributes));
+  nabla_free(walk->allocator, memory, count, sizeof(MlirAttribute));
+  return NABLA_OK;
+}
+
 /* A buffer that is written to, and whether it could be. */
 typedef struct output {
-  nabla_buffer *bytecode;
+  nabla_buffer *buffer;
   nabla_status status;
   nabla_diag *diag;
 } output;
@@ -85,37 +246,44 @@ static void write_chunk(MlirStringRef chunk, void *self) {
   output *o = self;
   if (!o->status && chunk.length)
     o->status =
-        nabla_buffer_append(o->bytecode, chunk.data, chunk.length, o->diag);
+        nabla_buffer_append(o->buffer, chunk.data, chunk.length, o->diag);
 }
 
-nabla_status nabla_walk_emit(void *self, nabla_buffer *bytecode,
-                             nabla_diag *diag) {
-  const nabla_walk *walk = self;
-  emission e = {.walk = walk,
-                .context = nabla_recorder_context(walk->scope->recorder)};
-  void *copies, *types;
-  const size_t type_count = walk->leaf_count + walk->result_count;
-  NABLA_TRY(nabla_alloc(walk->allocator, walk->node_count,
-                        sizeof(MlirOperation), &copies, diag));
-  e.copies = copies;
-  nabla_status status =
-      nabla_alloc(walk->allocator, type_count, sizeof(MlirType), &types, diag);
-  if (!status) {
-    const MlirModule module =
-        mlirModuleCreateEmpty(mlirLocationUnknownGet(e.context));
-    mlirBlockAppendOwnedOperation(mlirModuleGetBody(module),
-                                  make_main(&e, types));
-    output to = {bytecode, NABLA_OK, diag};
-    if (!mlirOperationVerify(mlirModuleGetOperation(module)))
-      status = nabla_fail(diag, NABLA_CORRUPT, "the graph does not verify");
-    else
-      mlirOperationWriteBytecode(mlirModuleGetOperation(module), write_chunk,
-                                 &to);
-    if (!status) status = to.status;
-    mlirModuleDestroy(module);
-    nabla_free(walk->allocator, types, type_count, sizeof(MlirType));
+static nabla_status fill_module(const nabla_emitted_program *program,
+                                MlirModule module, nabla_diag *diag) {
+  const nabla_walk *walk = program->walk;
+  MlirOperation function;
+  const transfer t = {nabla_recorder_module(walk->scope->recorder), module};
+  NABLA_TRY(add_function(walk, "main", false, module, &function, diag));
+  mlirOperationWalk(function, copy_callee, (void *)&t, MlirWalkPreOrder);
+  if (program->ports) {
+    NABLA_TRY(set_ports(walk, function, "arg_attrs", walk->leaf_count,
+                        program->ports, diag));
+    NABLA_TRY(set_ports(walk, function, "res_attrs", walk->result_count,
+                        program->ports + walk->leaf_count, diag));
   }
-  nabla_free(walk->allocator, e.copies, walk->node_count,
-             sizeof(MlirOperation));
+  if (!mlirOperationVerify(mlirModuleGetOperation(module)))
+    return nabla_fail(diag, NABLA_CORRUPT, "the graph does not verify");
+  return NABLA_OK;
+}
+
+nabla_status nabla_program_emit(void *self, nabla_buffer *out,
+                                nabla_diag *diag) {
+  const nabla_emitted_program *program = self;
+  const MlirContext context =
+      nabla_recorder_context(program->walk->scope->recorder);
+  const MlirModule module =
+      mlirModuleCreateEmpty(mlirLocationUnknownGet(context));
+  const MlirOperation op = mlirModuleGetOperation(module);
+  output to = {out, NABLA_OK, diag};
+  nabla_status status = fill_module(program, module, diag);
+  if (!status) {
+    if (program->is_text)
+      mlirOperationPrint(op, write_chunk, &to);
+    else
+      mlirOperationWriteBytecode(op, write_chunk, &to);
+    status = to.status;
+  }
+  mlirModuleDestroy(module);
   return status;
 }

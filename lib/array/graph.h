@@ -14,6 +14,7 @@
 typedef struct nabla_node {
   const nabla_recorded *recorded; /* operation, attributes, types          */
   nabla_recorder *recorder;
+  uint64_t trace; /* the number of the trace that recorded it, or 0        */
   uint32_t operand_count;
   uint32_t live;   /* results that are pending                             */
   uint64_t walk;   /* the last walk that reached it                        */
@@ -30,6 +31,7 @@ struct nabla_array {
   atomic_uint users;     /* references of the user                         */
   atomic_bool abandoned; /* the user gave up the scope's reference         */
   bool is_weak;          /* a leaf without a dtype of its own              */
+  uint64_t trace;        /* not 0: the argument of a trace, without data   */
   _Atomic(nabla_scope *) scope; /* in whose list it is, or NULL            */
   nabla_array *previous, *following; /* in that list                       */
   nabla_node *node;                  /* NULL unless pending                */
@@ -44,8 +46,10 @@ struct nabla_scope {
   nabla_engine *engine;
   nabla_recorder *recorder; /* shared by the scopes of a thread */
   nabla_scope *parent;
-  nabla_array *arrays; /* those that it holds */
-  nabla_diag failure;  /* the first */
+  struct nabla_trace *trace; /* that of which it is a part, or NULL */
+  bool is_eager;             /* operations are realized at once     */
+  nabla_array *arrays;       /* those that it holds */
+  nabla_diag failure;        /* the first */
 };
 
 /* Bytes of a node with its lists. */

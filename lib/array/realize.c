@@ -6,6 +6,7 @@
 #include "lib/array/emit.h"
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
+#include "lib/array/trace.h"
 #include "lib/array/walk.h"
 #include "lib/base/require.h"
 
@@ -55,7 +56,8 @@ static void undo(const nabla_walk *walk) {
 static nabla_status realize(nabla_scope *scope, nabla_walk *walk,
                             nabla_diag *diag) {
   nabla_program *program;
-  const nabla_program_writer writer = {nabla_walk_emit, walk};
+  nabla_emitted_program emitted = {.walk = walk};
+  const nabla_program_writer writer = {nabla_program_emit, &emitted};
   NABLA_TRY(
       nabla_engine_take(scope->engine, &walk->key, &writer, &program, diag));
   const nabla_status status = run(walk, program, diag);
@@ -75,6 +77,9 @@ static nabla_status check(nabla_scope *scope, const nabla_array *array,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "nabla_realize: an array is NULL");
   }
+  if (array->trace)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "nabla_realize: an argument of a trace has no value");
   if (!array->node) {
     if (array->dense.data || !nabla_dtype_count(&array->dense)) return NABLA_OK;
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -90,6 +95,11 @@ static nabla_status check(nabla_scope *scope, const nabla_array *array,
 static nabla_status realize_all(nabla_scope *scope, size_t count,
                                 nabla_array *const *arrays, nabla_diag *diag) {
   nabla_walk walk;
+  if (scope->trace)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%s is being traced: its values are not known, and "
+                      "cannot be read",
+                      scope->trace->root->what);
   for (size_t i = 0; i < count; i++) NABLA_TRY(check(scope, arrays[i], diag));
   nabla_walk_init(&walk, scope);
   nabla_status status = nabla_walk_from(&walk, count, arrays, diag);

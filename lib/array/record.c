@@ -8,6 +8,7 @@
 
 #include "lib/array/dtypes.h"
 #include "lib/array/engine.h"
+#include "lib/array/trace.h"
 
 /* ---- failures ---- */
 
@@ -21,15 +22,21 @@ static void append(char *text, size_t size, const char *format, ...) {
   va_end(list);
 }
 
-static void append_array(char *text, size_t size, const nabla_array *array) {
+static void append_array(char *text, size_t size, const nabla_array *array,
+                         const nabla_trace *trace) {
   if (!array) {
     append(text, size, "NULL");
     return;
   }
   const nabla_dense *dense = &array->dense;
   append(text, size, "%s[", nabla_dtype_name(dense->dtype));
-  for (uint32_t i = 0; i < dense->rank; i++)
-    append(text, size, "%s%" PRId64, i ? ", " : "", dense->shape[i]);
+  for (uint32_t i = 0; i < dense->rank; i++) {
+    if (i) append(text, size, ", ");
+    if (dense->shape[i] < 0)
+      append(text, size, "%s", nabla_trace_size_name(trace, dense->shape[i]));
+    else
+      append(text, size, "%" PRId64, dense->shape[i]);
+  }
   append(text, size, "]");
 }
 
@@ -41,7 +48,7 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
   append(call, sizeof call, "%s(", site->function);
   for (uint32_t i = 0; i < site->count; i++) {
     if (i) append(call, sizeof call, ", ");
-    append_array(call, sizeof call, site->arrays[i]);
+    append_array(call, sizeof call, site->arrays[i], scope->trace);
   }
   va_list list;
   va_start(list, format);
@@ -49,6 +56,21 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
   va_end(list);
   (void)!nabla_fail(&diag, status, "%s): %s", call, why);
   nabla_scope_fail(scope, &diag, site->place);
+}
+
+/* Why an array cannot be used by this thread now; NULL if it can. */
+static const char *objection(const nabla_array *array) {
+  if (array->trace)
+    return nabla_trace_is_open(array->trace)
+               ? NULL
+               : "an argument of a trace that has ended";
+  if (array->dense.data || (!array->node && !nabla_dtype_count(&array->dense)))
+    return NULL;
+  nabla_scope *owner = array->scope;
+  if (!owner) return "an array whose scope ended before it was realized";
+  return array->node && nabla_scope_is_open(owner)
+             ? NULL
+             : "a pending array of another thread's scope: realize it first";
 }
 
 nabla_scope *nabla_call_begin(const nabla_array_call *site) {
@@ -60,16 +82,9 @@ nabla_scope *nabla_call_begin(const nabla_array_call *site) {
                       "an operand is NULL");
       return NULL;
     }
-    if (array->dense.data ||
-        (!array->node && !nabla_dtype_count(&array->dense)))
-      continue;
-    nabla_scope *owner = array->scope;
-    if (owner && array->node && nabla_scope_is_open(owner)) continue;
-    nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
-                    owner
-                        ? "a pending array of another thread's scope: "
-                          "realize it first"
-                        : "an array whose scope ended before it was realized");
+    const char *why = objection(array);
+    if (!why) continue;
+    nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT, "%s", why);
     return NULL;
   }
   return scope;
@@ -93,6 +108,11 @@ static bool add_results(nabla_scope *scope, const nabla_recorded *recorded,
       return false;
     }
     out[i]->dense = recorded->results[i];
+    if (!nabla_trace_number_sizes(scope, out[i])) {
+      do nabla_array_leave(out[i]);
+      while (i--);
+      return false;
+    }
   }
   return true;
 }
@@ -110,6 +130,7 @@ static bool add_node(const nabla_array_call *site, nabla_scope *scope,
   nabla_node *node = memory;
   node->recorded = recorded;
   node->recorder = scope->recorder;
+  node->trace = scope->trace ? scope->trace->number : 0;
   node->operand_count = recorded->operand_count;
   node->results = node->operands + recorded->operand_count;
   for (uint32_t i = 0; i < node->operand_count; i++) {
@@ -126,11 +147,52 @@ static bool add_node(const nabla_array_call *site, nabla_scope *scope,
   return true;
 }
 
+bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
+                           const nabla_recorded *recorded,
+                           nabla_array *const *operands, uint32_t count,
+                           nabla_array **out) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (recorded->result_count != count) {
+    nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT, "%u results, not %u",
+                    recorded->result_count, count);
+    return false;
+  }
+  if (!add_results(scope, recorded, count, out)) return false;
+  if (!add_node(site, scope, recorded, operands, out)) {
+    for (uint32_t i = count; i; i--) nabla_array_leave(out[i - 1]);
+    return false;
+  }
+  if (!scope->is_eager) return true;
+  const nabla_status status = nabla_realize(scope, count, out, &diag);
+  if (status) nabla_scope_fail(scope, &diag, site->place);
+  return !status;
+}
+
+/* Whether an operation with a written result type takes its unknown sizes. */
+static bool takes_sizes(const nabla_recording *recording) {
+  static const char *const names[] = {"nabla.broadcast_in_dim",
+                                      "nabla.full",
+                                      "nabla.iota",
+                                      "nabla.tri",
+                                      "nabla.uniform",
+                                      "nabla.normal",
+                                      "nabla.dynamic_slice"};
+  uint32_t count = 0;
+  if (!recording->result) return false;
+  for (uint32_t d = 0; d < recording->result->rank; d++)
+    count += recording->result->shape[d] < 0;
+  if (!count) return false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(recording->op, names[i])) return true;
+  return count > 1 && !strcmp(recording->op, "nabla.reshape");
+}
+
 bool nabla_record_all(const nabla_array_call *site, nabla_scope *scope,
                       const nabla_recording *recording,
                       nabla_array *const *operands, uint32_t count,
                       nabla_array **out) {
   const nabla_array_type *types[NABLA_MAX_RECORDED];
+  nabla_array *sized[NABLA_MAX_RECORDED];
   const nabla_recorded *recorded;
   nabla_diag diag = NABLA_DIAG_INIT;
   nabla_recording typed = *recording;
@@ -139,22 +201,23 @@ bool nabla_record_all(const nabla_array_call *site, nabla_scope *scope,
                     typed.operand_count, NABLA_MAX_RECORDED);
     return false;
   }
+  if (takes_sizes(recording)) {
+    for (uint32_t i = 0; i < typed.operand_count; i++) sized[i] = operands[i];
+    if (!nabla_trace_add_sizes(site, scope, recording->result,
+                               &typed.operand_count, sized, NABLA_MAX_RECORDED))
+      return false;
+    operands = sized;
+  }
   for (uint32_t i = 0; i < typed.operand_count; i++)
     types[i] = &operands[i]->dense;
   typed.operands = types;
-  nabla_status status =
+  const nabla_status status =
       nabla_recorder_find(scope->recorder, &typed, &recorded, &diag);
-  if (!status && recorded->result_count != count)
-    status = nabla_fail(&diag, NABLA_INVALID_ARGUMENT, "%u results, not %u",
-                        recorded->result_count, count);
   if (status) {
     nabla_call_fail(site, scope, status, "%s", diag.what);
     return false;
   }
-  if (!add_results(scope, recorded, count, out)) return false;
-  if (add_node(site, scope, recorded, operands, out)) return true;
-  for (uint32_t i = count; i; i--) nabla_array_leave(out[i - 1]);
-  return false;
+  return nabla_record_recorded(site, scope, recorded, operands, count, out);
 }
 
 nabla_array *nabla_record(const nabla_array_call *site, nabla_scope *scope,
@@ -192,6 +255,21 @@ nabla_array *nabla_record_convert(const nabla_array_call *site,
   return nabla_record(site, scope, &recording, &x);
 }
 
+static void refuse_sizes(const nabla_array_call *site, nabla_scope *scope,
+                         int64_t a, int64_t b) {
+  char text[2][40];
+  const int64_t sizes[2] = {a, b};
+  for (int i = 0; i < 2; i++)
+    if (sizes[i] < 0)
+      (void)snprintf(text[i], sizeof text[i], "%s",
+                     nabla_trace_size_name(scope->trace, sizes[i]));
+    else
+      (void)snprintf(text[i], sizeof text[i], "%" PRId64, sizes[i]);
+  nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
+                  "shapes that do not broadcast: sizes %s and %s", text[0],
+                  text[1]);
+}
+
 bool nabla_call_broadcast(const nabla_array_call *site, nabla_scope *scope,
                           nabla_array_type *out) {
   out->rank = 0;
@@ -204,14 +282,12 @@ bool nabla_call_broadcast(const nabla_array_call *site, nabla_scope *scope,
     int64_t *shape = out->shape + (out->rank - x->rank);
     for (uint32_t d = 0; d < x->rank; d++) {
       if (x->shape[d] == 1 || x->shape[d] == shape[d]) continue;
-      if (shape[d] != 1) {
-        nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
-                        "shapes that do not broadcast: sizes %" PRId64
-                        " and %" PRId64,
-                        shape[d], x->shape[d]);
+      if (shape[d] == 1)
+        shape[d] = x->shape[d];
+      else if (!nabla_size_join(scope, shape[d], x->shape[d], &shape[d])) {
+        refuse_sizes(site, scope, shape[d], x->shape[d]);
         return false;
       }
-      shape[d] = x->shape[d];
     }
   }
   return true;

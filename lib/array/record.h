@@ -44,6 +44,12 @@ nabla_array *nabla_record(const nabla_array_call *site, nabla_scope *scope,
                           const nabla_recording *recording,
                           nabla_array *const *operands);
 
+/* Adds a node of a kind that was found. */
+bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
+                           const nabla_recorded *recorded,
+                           nabla_array *const *operands, uint32_t count,
+                           nabla_array **out);
+
 /* The dtype of the operands of a call together. */
 nabla_dtype nabla_call_promote(const nabla_array_call *site,
                                nabla_dtype_rule rule);

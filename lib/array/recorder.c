@@ -53,6 +53,8 @@ static nabla_status open_context(nabla_recorder *recorder, nabla_diag *diag) {
   const MlirContext context = recorder->context;
   mlirContextGetOrLoadDialect(context, nabla_ref("nabla"));
   mlirContextGetOrLoadDialect(context, nabla_ref("func"));
+  mlirContextGetOrLoadDialect(context, nabla_ref("arith"));
+  mlirContextGetOrLoadDialect(context, nabla_ref("tensor"));
   mlirContextAttachDiagnosticHandler(context, listen, recorder, NULL);
   recorder->module = mlirModuleCreateEmpty(mlirLocationUnknownGet(context));
   MlirOperationState state = mlirOperationStateGet(
@@ -118,6 +120,10 @@ void nabla_recorder_destroy(nabla_recorder *recorder) {
 
 MlirContext nabla_recorder_context(const nabla_recorder *recorder) {
   return recorder->context;
+}
+
+MlirModule nabla_recorder_module(const nabla_recorder *recorder) {
+  return recorder->module;
 }
 
 void nabla_recorder_count(nabla_recorder *recorder, int change) {
@@ -218,9 +224,14 @@ static nabla_status grow(nabla_recorder *recorder, nabla_diag *diag) {
 
 MlirType nabla_recorder_type(MlirContext context,
                              const nabla_array_type *type) {
+  int64_t shape[NABLA_ARRAY_MAX_RANK];
+  if (type->dtype == NABLA_DTYPE_INDEX) return mlirIndexTypeGet(context);
   const MlirType element = nabla_dtype_to_mlir(context, type->dtype);
   if (mlirTypeIsNull(element)) return element;
-  return mlirRankedTensorTypeGet(type->rank, type->shape, element,
+  for (uint32_t i = 0; i < type->rank; i++)
+    shape[i] =
+        type->shape[i] < 0 ? mlirShapedTypeGetDynamicSize() : type->shape[i];
+  return mlirRankedTensorTypeGet(type->rank, shape, element,
                                  mlirAttributeGetNull());
 }
 
@@ -233,6 +244,8 @@ static MlirAttribute attribute_of(MlirContext context,
       return mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64), a->values[0]);
     case NABLA_ATTRIBUTE_I32:
       return mlirIntegerAttrGet(mlirIntegerTypeGet(context, 32), a->values[0]);
+    case NABLA_ATTRIBUTE_INDEX:
+      return mlirIntegerAttrGet(mlirIndexTypeGet(context), a->values[0]);
     case NABLA_ATTRIBUTE_UNIT:
       break;
     case NABLA_ATTRIBUTE_F64:
@@ -259,16 +272,26 @@ static MlirValue placeholder(nabla_recorder *recorder,
   return mlirOperationGetResult(nabla_op_create(recorder->end, &spec), 0);
 }
 
+/* The placeholders of `count` operands; false where a dtype has no type. */
+static bool add_placeholders(nabla_recorder *recorder, uint32_t count,
+                             const nabla_array_type *const *types,
+                             MlirValue *out) {
+  for (uint32_t i = 0; i < count; i++) {
+    out[i] = placeholder(recorder, types[i]);
+    if (mlirValueIsNull(out[i])) return false;
+  }
+  return true;
+}
+
 static MlirOperation create(nabla_recorder *recorder,
                             const nabla_recording *recording) {
   MlirValue operands[NABLA_MAX_OPERANDS];
   MlirNamedAttribute attributes[8];
   MlirOperation none = {NULL};
   const MlirContext context = recorder->context;
-  for (uint32_t i = 0; i < recording->operand_count; i++) {
-    operands[i] = placeholder(recorder, recording->operands[i]);
-    if (mlirValueIsNull(operands[i])) return none;
-  }
+  if (!add_placeholders(recorder, recording->operand_count, recording->operands,
+                        operands))
+    return none;
   for (uint32_t i = 0; i < recording->attribute_count; i++) {
     const nabla_recorded_attribute *given = &recording->attributes[i];
     const MlirAttribute attribute = attribute_of(context, given);
@@ -290,20 +313,108 @@ static MlirOperation create(nabla_recorder *recorder,
 }
 
 static bool read_type(MlirType type, nabla_array_type *out) {
+  if (mlirTypeIsAIndex(type)) {
+    *out = (nabla_array_type){.dtype = NABLA_DTYPE_INDEX};
+    return true;
+  }
   if (!mlirTypeIsARankedTensor(type)) return false;
   *out = (nabla_array_type){.rank = (uint32_t)mlirShapedTypeGetRank(type)};
   for (uint32_t i = 0; i < out->rank; i++)
-    out->shape[i] = mlirShapedTypeGetDimSize(type, (intptr_t)i);
+    out->shape[i] = mlirShapedTypeIsDynamicDim(type, (intptr_t)i)
+                        ? NABLA_DYNAMIC
+                        : mlirShapedTypeGetDimSize(type, (intptr_t)i);
   return nabla_dtype_from_mlir(mlirShapedTypeGetElementType(type), &out->dtype);
 }
 
-/* Makes what is entered at `key`. */
-static nabla_status make(nabla_recorder *recorder,
-                         const nabla_recording *recording, XXH128_hash_t key,
+/* ---- sizes ---- */
+
+#define MAX_PROBED                                          \
+  ((uint32_t)16) /* numbers of unknown sizes in a recording \
+                  */
+
+/* Numbers of unknown sizes, and sizes that stand for them. */
+typedef struct probe {
+  uint32_t count;
+  int64_t numbers[MAX_PROBED];
+  int64_t sizes[MAX_PROBED];
+} probe;
+
+static int64_t probed_size(probe *p, int64_t number, int64_t first) {
+  for (uint32_t i = 0; i < p->count; i++)
+    if (p->numbers[i] == number) return p->sizes[i];
+  if (p->count == MAX_PROBED) return number;
+  p->numbers[p->count] = number;
+  p->sizes[p->count] = first + 210 * (int64_t)p->count * (int64_t)p->count;
+  return p->sizes[p->count++];
+}
+
+/* Infers the results once more, with sizes in place of unknown ones: a result
+ * whose size is one of these has its number. */
+static bool infer_sizes(nabla_recorder *recorder,
+                        const nabla_recording *recording, int64_t first,
+                        uint32_t count, nabla_array_type *out) {
+  nabla_array_type types[NABLA_MAX_OPERANDS];
+  const nabla_array_type *pointers[NABLA_MAX_OPERANDS];
+  probe p = {.count = 0};
+  nabla_recording sized = *recording;
+  for (uint32_t i = 0; i < recording->operand_count; i++) {
+    types[i] = *recording->operands[i];
+    pointers[i] = &types[i];
+    for (uint32_t d = 0; d < types[i].rank; d++)
+      if (types[i].shape[d] < 0)
+        types[i].shape[d] = probed_size(&p, types[i].shape[d], first);
+  }
+  sized.operands = pointers;
+  const MlirOperation op = create(recorder, &sized);
+  *recorder->said = 0;
+  if (mlirOperationIsNull(op) ||
+      mlirOperationGetNumResults(op) != (intptr_t)count)
+    return false;
+  for (uint32_t i = 0; i < count; i++) {
+    if (!read_type(nabla_result_type(op, (intptr_t)i), &out[i])) return false;
+    for (uint32_t d = 0; d < out[i].rank; d++)
+      for (uint32_t k = 0; k < p.count; k++)
+        if (out[i].shape[d] == p.sizes[k]) out[i].shape[d] = p.numbers[k];
+  }
+  return true;
+}
+
+/* Numbers the `?` of results whose size is that of an operand's dimension: what
+ * two inferences with other sizes agree on. */
+static void number_sizes(nabla_recorder *recorder,
+                         const nabla_recording *recording,
+                         nabla_recorded *recorded) {
+  enum { MAX_RESULTS = 8 };
+  nabla_array_type first[MAX_RESULTS], second[MAX_RESULTS];
+  const uint32_t count = recorded->result_count;
+  if (recording->result) {
+    recorded->results[0] = *recording->result;
+    return;
+  }
+  bool is_open = false;
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t d = 0; d < recorded->results[i].rank; d++)
+      is_open = is_open || recorded->results[i].shape[d] < 0;
+  if (!is_open || count > MAX_RESULTS ||
+      !infer_sizes(recorder, recording, 100003, count, first) ||
+      !infer_sizes(recorder, recording, 200029, count, second))
+    return;
+  for (uint32_t i = 0; i < count; i++) {
+    nabla_array_type *out = &recorded->results[i];
+    for (uint32_t d = 0; d < out->rank; d++)
+      if (out->shape[d] < 0 && first[i].shape[d] < 0 &&
+          first[i].shape[d] == second[i].shape[d])
+        out->shape[d] = first[i].shape[d];
+  }
+}
+
+/* ---- kinds ---- */
+
+/* Makes what is entered at `key`, of an operation that may be null. */
+static nabla_status make(nabla_recorder *recorder, MlirOperation op,
+                         XXH128_hash_t key, uint32_t operand_count,
                          nabla_recorded **out, nabla_diag *diag) {
   void *memory;
-  *recorder->said = 0;
-  const MlirOperation op = create(recorder, recording);
   if (mlirOperationIsNull(op))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s",
                       *recorder->said ? recorder->said
@@ -318,7 +429,8 @@ static nabla_status make(nabla_recorder *recorder,
   nabla_recorded *recorded = memory;
   recorded->hash = key;
   recorded->op = op;
-  recorded->operand_count = recording->operand_count;
+  recorded->operand_count = operand_count;
+  recorded->direct_count = (uint32_t)mlirOperationGetNumOperands(op);
   recorded->result_count = (uint32_t)count;
   for (size_t i = 0; i < count; i++)
     if (!read_type(nabla_result_type(op, (intptr_t)i), &recorded->results[i])) {
@@ -329,23 +441,58 @@ static nabla_status make(nabla_recorder *recorder,
   return NABLA_OK;
 }
 
+/* The slot of a key, where there is space for one more. */
+static nabla_status find_slot(nabla_recorder *recorder, XXH128_hash_t key,
+                              nabla_recorded ***out, nabla_diag *diag) {
+  *out = slot_of(recorder->slots, recorder->capacity, key);
+  *recorder->said = 0;
+  if (**out) return NABLA_OK;
+  NABLA_TRY(renew(recorder, diag));
+  if (2 * recorder->count >= recorder->capacity)
+    NABLA_TRY(grow(recorder, diag));
+  *out = slot_of(recorder->slots, recorder->capacity, key);
+  return NABLA_OK;
+}
+
 nabla_status nabla_recorder_find(nabla_recorder *recorder,
                                  const nabla_recording *recording,
                                  const nabla_recorded **out, nabla_diag *diag) {
   XXH128_hash_t key;
+  nabla_recorded **slot;
   if (recording->operand_count > MAX_OPERANDS)
     return nabla_fail(diag, NABLA_TOO_LARGE, "%" PRIu32 " operands; at most %d",
                       recording->operand_count, NABLA_MAX_OPERANDS);
   NABLA_TRY(hash(recorder, recording, &key, diag));
-  nabla_recorded **slot = slot_of(recorder->slots, recorder->capacity, key);
+  NABLA_TRY(find_slot(recorder, key, &slot, diag));
   if (!*slot) {
-    NABLA_TRY(renew(recorder, diag));
-    slot = slot_of(recorder->slots, recorder->capacity, key);
-    if (2 * recorder->count >= recorder->capacity) {
-      NABLA_TRY(grow(recorder, diag));
-      slot = slot_of(recorder->slots, recorder->capacity, key);
-    }
-    NABLA_TRY(make(recorder, recording, key, slot, diag));
+    NABLA_TRY(make(recorder, create(recorder, recording), key,
+                   recording->operand_count, slot, diag));
+    number_sizes(recorder, recording, *slot);
+    recorder->count++;
+  }
+  *out = *slot;
+  return NABLA_OK;
+}
+
+nabla_status nabla_recorder_find_built(nabla_recorder *recorder,
+                                       const nabla_built *built,
+                                       const nabla_recorded **out,
+                                       nabla_diag *diag) {
+  MlirValue operands[NABLA_MAX_OPERANDS];
+  nabla_recorded **slot;
+  const XXH128_hash_t key = XXH3_128bits(built->key, built->key_size);
+  if (built->direct_count > MAX_OPERANDS)
+    return nabla_fail(diag, NABLA_TOO_LARGE, "%" PRIu32 " operands; at most %d",
+                      built->direct_count, NABLA_MAX_OPERANDS);
+  NABLA_TRY(find_slot(recorder, key, &slot, diag));
+  if (!*slot) {
+    MlirOperation op = {NULL};
+    if (add_placeholders(recorder, built->direct_count, built->operands,
+                         operands))
+      op = built->build(built->self, recorder->end, operands);
+    if (!mlirOperationIsNull(op) && !mlirOperationVerify(op))
+      op = (MlirOperation){NULL};
+    NABLA_TRY(make(recorder, op, key, built->operand_count, slot, diag));
     recorder->count++;
   }
   *out = *slot;

@@ -17,11 +17,17 @@
 /* A dtype and a shape; `data` is not used. */
 typedef nabla_dense nabla_array_type;
 
-/* A kind of operation. */
+/* The dtype of a size, in rank 0: MLIR's index. Only within a trace. */
+#define NABLA_DTYPE_INDEX ((nabla_dtype)(NABLA_DTYPE_COUNT + 1))
+
+/* A kind of operation. The first `direct_count` operands are those of the
+ * operation; the others are used inside of its regions, where operations
+ * NABLA_CAST with the attribute NABLA_CAPTURE, the operand's number, stand for
+ * them at the beginning of a block. */
 typedef struct nabla_recorded {
   XXH128_hash_t hash;
   MlirOperation op; /* its operands are placeholders of their types */
-  uint32_t operand_count, result_count;
+  uint32_t operand_count, direct_count, result_count;
   nabla_array_type results[];
 } nabla_recorded;
 
@@ -29,6 +35,7 @@ typedef enum nabla_attribute_kind {
   NABLA_ATTRIBUTE_LIST,    /* array<i64: ...>                  */
   NABLA_ATTRIBUTE_I64,     /* values[0]                        */
   NABLA_ATTRIBUTE_I32,     /* values[0], of an enumeration     */
+  NABLA_ATTRIBUTE_INDEX,   /* values[0]                        */
   NABLA_ATTRIBUTE_UNIT,    /* there, or not                    */
   NABLA_ATTRIBUTE_F64,     /* `number`                         */
   NABLA_ATTRIBUTE_ELEMENT, /* `number` or values[0] in the dtype of `type` */
@@ -78,6 +85,28 @@ uint64_t nabla_recorder_walk(nabla_recorder *recorder);
 NABLA_MUST_USE nabla_status
 nabla_recorder_find(nabla_recorder *recorder, const nabla_recording *recording,
                     const nabla_recorded **out, nabla_diag *diag);
+
+/* A kind that is not one operation with attributes: it has regions, or calls a
+ * function. */
+typedef struct nabla_built {
+  const void *key; /* bytes that tell kinds apart */
+  size_t key_size;
+  uint32_t operand_count, direct_count;
+  const nabla_array_type *const *operands; /* `direct_count` */
+  /* Makes the operation before `before`, of these operands. Null: an error that
+   * was reported to MLIR. */
+  MlirOperation (*build)(void *self, MlirOperation before,
+                         const MlirValue *operands);
+  void *self;
+} nabla_built;
+
+/* As nabla_recorder_find. */
+NABLA_MUST_USE nabla_status
+nabla_recorder_find_built(nabla_recorder *recorder, const nabla_built *built,
+                          const nabla_recorded **out, nabla_diag *diag);
+
+/* The module in which functions are that operations of the recorder call. */
+MlirModule nabla_recorder_module(const nabla_recorder *recorder);
 
 /* The tensor type of a dtype and shape; null for a dtype that programs do not
  * have. */

@@ -32,6 +32,8 @@ nabla_status nabla_scope_create(nabla_engine *engine, nabla_scope **out,
   scope->parent = innermost;
   if (innermost) {
     scope->recorder = innermost->recorder;
+    scope->trace = innermost->trace;
+    scope->is_eager = innermost->is_eager;
   } else {
     const nabla_status status =
         nabla_engine_take_recorder(engine, &scope->recorder, diag);

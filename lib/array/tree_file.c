@@ -75,7 +75,7 @@ nabla_status nabla_tree_write(const nabla_tree *tree, const char *path,
                               nabla_diag *diag) {
   NABLA_REQUIRE(tree, diag);
   NABLA_REQUIRE(path, diag);
-  const nabla_environment none = {NULL};
+  const nabla_environment none = {.allocator = NULL};
   if (!environment) environment = &none;
   output o = {.writer = NULL};
   size_t count = 0;
@@ -178,7 +178,7 @@ nabla_status nabla_tree_read(nabla_scope *scope, const char *path,
   NABLA_REQUIRE(scope, diag);
   NABLA_REQUIRE(path, diag);
   NABLA_REQUIRE(tree, diag);
-  const nabla_environment none = {NULL};
+  const nabla_environment none = {.allocator = NULL};
   if (!environment) environment = &none;
   nabla_tensor_file *file;
   if (!nabla_scope_is_open(scope))

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lib/array/trace.h"
+
 #define LIMIT       (SIZE_MAX / 2)
 #define FIRST_TABLE ((size_t)64)
 
@@ -16,7 +18,8 @@ void nabla_walk_init(nabla_walk *walk, nabla_scope *scope) {
   const nabla_allocator *allocator = nabla_engine_allocator(scope->engine);
   *walk = (nabla_walk){.allocator = allocator,
                        .scope = scope,
-                       .number = nabla_recorder_walk(scope->recorder)};
+                       .number = nabla_recorder_walk(scope->recorder),
+                       .trace = scope->trace ? scope->trace->number : 0};
   nabla_buffer_init(&walk->nodes_memory, allocator, "a graph", LIMIT);
   nabla_buffer_init(&walk->leaves_memory, allocator, "a graph", LIMIT);
   nabla_buffer_init(&walk->results_memory, allocator, "a graph", LIMIT);
@@ -76,6 +79,10 @@ static nabla_status number_leaf(nabla_walk *walk, nabla_array *leaf,
   return NABLA_OK;
 }
 
+bool nabla_walk_has(const nabla_walk *walk, const nabla_array *array) {
+  return array->node && array->node->trace == walk->trace;
+}
+
 uint32_t nabla_walk_leaf(const nabla_walk *walk, const nabla_array *leaf) {
   return find_slot(walk, leaf)->number;
 }
@@ -99,7 +106,7 @@ static nabla_status add_node(nabla_walk *walk, nabla_node *node,
   for (uint32_t i = 0; i < node->operand_count; i++) {
     nabla_array *operand = node->operands[i];
     uint32_t word[2] = {0, UINT32_MAX}; /* a leaf */
-    if (operand->node) {
+    if (nabla_walk_has(walk, operand)) {
       word[0] = operand->node->number;
       word[1] = operand->index;
     } else {
@@ -125,9 +132,9 @@ static nabla_status visit(nabla_walk *walk, nabla_node *root,
       NABLA_TRY(add_node(walk, node, diag));
       continue;
     }
-    nabla_node *operand = node->operands[node->next++]->node;
-    if (operand && operand->walk != walk->number)
-      NABLA_TRY(push(walk, operand, diag));
+    const nabla_array *operand = node->operands[node->next++];
+    if (nabla_walk_has(walk, operand) && operand->node->walk != walk->number)
+      NABLA_TRY(push(walk, operand->node, diag));
   }
   return NABLA_OK;
 }
@@ -136,7 +143,13 @@ static nabla_status visit(nabla_walk *walk, nabla_node *root,
 
 static nabla_status add_result(nabla_walk *walk, nabla_array *array,
                                nabla_diag *diag) {
-  const uint32_t word[2] = {array->node->number, array->index};
+  uint32_t word[2] = {0, UINT32_MAX}; /* a leaf */
+  if (nabla_walk_has(walk, array)) {
+    word[0] = array->node->number;
+    word[1] = array->index;
+  } else {
+    NABLA_TRY(number_leaf(walk, array, &word[0], diag));
+  }
   walk->result_count++;
   NABLA_TRY(append(&walk->results_memory, array, diag));
   return nabla_buffer_append(&walk->key_memory, word, sizeof word, diag);
@@ -161,6 +174,14 @@ static nabla_status add_held(nabla_walk *walk, size_t count,
   return NABLA_OK;
 }
 
+static void finish(nabla_walk *walk) {
+  walk->nodes = (nabla_node **)(void *)walk->nodes_memory.data;
+  walk->results = (nabla_array **)(void *)walk->results_memory.data;
+  walk->key = (nabla_graph_key){
+      XXH3_128bits(walk->key_memory.data, walk->key_memory.size),
+      walk->key_memory.data, walk->key_memory.size};
+}
+
 nabla_status nabla_walk_from(nabla_walk *walk, size_t count,
                              nabla_array *const *arrays, nabla_diag *diag) {
   const uint32_t end[2] = {UINT32_MAX, UINT32_MAX}; /* of the nodes */
@@ -172,10 +193,41 @@ nabla_status nabla_walk_from(nabla_walk *walk, size_t count,
     if (arrays[i]->node && !is_among(i, arrays, arrays[i]))
       NABLA_TRY(add_result(walk, arrays[i], diag));
   NABLA_TRY(add_held(walk, count, arrays, diag));
-  walk->nodes = (nabla_node **)(void *)walk->nodes_memory.data;
-  walk->results = (nabla_array **)(void *)walk->results_memory.data;
-  walk->key = (nabla_graph_key){
-      XXH3_128bits(walk->key_memory.data, walk->key_memory.size),
-      walk->key_memory.data, walk->key_memory.size};
+  finish(walk);
+  return NABLA_OK;
+}
+
+/* What is no part of the key of a realization: there all leaves have a use. */
+static nabla_status add_leaf_types(nabla_walk *walk, size_t argument_count,
+                                   nabla_diag *diag) {
+  const uint64_t head[2] = {argument_count, walk->leaf_count};
+  NABLA_TRY(nabla_buffer_append(&walk->key_memory, head, sizeof head, diag));
+  for (size_t i = 0; i < walk->leaf_count; i++) {
+    const nabla_dense *type = &walk->leaves[i]->dense;
+    const uint32_t word[2] = {(uint32_t)type->dtype, type->rank};
+    NABLA_TRY(nabla_buffer_append(&walk->key_memory, word, sizeof word, diag));
+    if (type->rank)
+      NABLA_TRY(nabla_buffer_append(&walk->key_memory, type->shape,
+                                    type->rank * sizeof type->shape[0], diag));
+  }
+  return NABLA_OK;
+}
+
+nabla_status nabla_walk_trace(nabla_walk *walk, size_t argument_count,
+                              nabla_array *const *arguments,
+                              size_t result_count, nabla_array *const *results,
+                              nabla_diag *diag) {
+  const uint32_t end[2] = {UINT32_MAX, UINT32_MAX - 1};
+  uint32_t number;
+  for (size_t i = 0; i < argument_count; i++)
+    NABLA_TRY(number_leaf(walk, arguments[i], &number, diag));
+  for (size_t i = 0; i < result_count; i++)
+    if (nabla_walk_has(walk, results[i]))
+      NABLA_TRY(visit(walk, results[i]->node, diag));
+  NABLA_TRY(nabla_buffer_append(&walk->key_memory, end, sizeof end, diag));
+  for (size_t i = 0; i < result_count; i++)
+    NABLA_TRY(add_result(walk, results[i], diag));
+  NABLA_TRY(add_leaf_types(walk, argument_count, diag));
+  finish(walk);
   return NABLA_OK;
 }
