@@ -5,7 +5,7 @@ import gather_ops
 import harness
 import nested
 from harness import np
-from programs_leaves import encoding_of, implicit_of, of_implicit
+from programs_leaves import NAMES, encoding_of, implicit_of, of_implicit
 from programs_ops import op, result
 from programs_values import FLOATS, Reject, Value
 from shape_ops import at_text, cut, cuts, padded, pieces, slice_text
@@ -449,14 +449,15 @@ def plan_quantize(b):
     i = b.pick(lambda v: v.is_float and v.is_exact() and v.packed is None and
                v.kind != "f64" and v.data.size and None not in v.dims and
                np.isfinite(v.data).all() and np.abs(v.data).max() < 1e30)
-    name = str(b.rng.choice(["nf4", "fp4", "int8", "int4"]))
-    spec = None
-    while not isinstance(spec, nested.Packed) or hasattr(spec, "span"):
-        spec = encoding_of(b.rng, name, b.value(i).shape)
+    name = str(b.rng.choice([n for n in NAMES if n != "splat"]))
+    drawn = b.value(i).shape
+    spec = encoding_of(b.rng, name, drawn)
 
     def make(f, x):
         if not (x.is_exact() and x.is_float and x.data.size) or (
                 x.packed is not None or None in x.dims or x.kind == "f64"):
+            raise Reject
+        if hasattr(spec, "span") and x.shape != drawn:
             raise Reject
         if not np.isfinite(x.data).all() or np.abs(x.data).max() > 1e30:
             raise Reject

@@ -132,7 +132,7 @@ nabla_ssa nabla_emit_index(nabla_template *t, int64_t value);
 
 /* A linalg.generic. Zero-initialise, set the loops, add inputs, then the
  * output. */
-#define NABLA_GENERIC_MAX   6
+#define NABLA_GENERIC_MAX   9
 #define NABLA_GENERIC_LOOPS (2 * NABLA_MAX_RANK)
 typedef struct nabla_generic {
   intptr_t loops, reductions; /* order: parallel, reductions, inner     */

@@ -1,6 +1,6 @@
 /* Lowering of quantize. It computes codes and scales as the definitions in
  * quant/ do, byte for byte (docs/FORMAT.md). */
-#include "transforms/lower/quantize.h"
+#include "transforms/lower/quantize/quantize.h"
 
 #include <mlir-c/BuiltinTypes.h>
 
@@ -15,7 +15,9 @@ typedef struct quantizing {
   nabla_format format;
   int64_t blocks, block;
   int64_t code_bytes;
-  bool table;              /* codes are indices of a table, else integers */
+  bool table;    /* codes are indices of a table, else numbers */
+  bool is_float; /* codes are floats of 8 bits, else integers */
+  nabla_small_float form;
   bool is_signed;          /* scales have the sign of the largest magnitude */
   double limit;            /* the magnitude to which the absmax or peak is
                             * scaled */
@@ -127,6 +129,7 @@ static nabla_ssa wide_scale_of(nabla_template *t, const quantizing *q,
       nabla_emit_two(t, "divf", absmax, emit_f32(t, q->limit), "f32");
   if (q->is_signed)
     return nabla_emit_two(t, "addf", scale, emit_f32(t, 0), "f32");
+  if (q->is_float) return scale;
   nabla_ssa largest = emit_i32(t, NABLA_F32_INFINITY - 1);
   nabla_ssa is_largest = nabla_emit_two(t, "cmpi eq,", most, largest, "i32");
   nabla_ssa below = emit_f32(t, (double)NABLA_INT8_SCALE_MAX);
@@ -220,14 +223,29 @@ static nabla_ssa table_code(nabla_template *t, const quantizing *q,
   return code;
 }
 
-/* Rounds half to even by adding 1.5 * 2^23: no library call on any target. */
-static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
-                              const block_facts *b, nabla_ssa x) {
+/* x by the factor of its block, or divided where that is not finite. */
+static nabla_ssa scaled_of(nabla_template *t, const quantizing *q,
+                           const block_facts *b, nabla_ssa x) {
   nabla_ssa scaled = nabla_emit_two(t, "mulf", x, b->factor, "f32");
   nabla_ssa divided = nabla_emit_two(t, "divf", x, b->divisor, "f32");
   if (!is_narrow(q))
     divided = nabla_emit_two(t, "mulf", divided, emit_f32(t, q->limit), "f32");
-  scaled = nabla_emit_select(t, b->easy, scaled, divided, "f32");
+  return nabla_emit_select(t, b->easy, scaled, divided, "f32");
+}
+
+/* A zero with the sign of x if the block is not usable. */
+static nabla_ssa float_code(nabla_template *t, const quantizing *q,
+                            const block_facts *b, nabla_ssa x) {
+  nabla_ssa none = nabla_emit_two(t, "mulf", x, emit_f32(t, 0), "f32");
+  nabla_ssa scaled =
+      nabla_emit_select(t, b->usable, scaled_of(t, q, b, x), none, "f32");
+  return nabla_small_float_code(t, &q->form, scaled);
+}
+
+/* Rounds half to even by adding 1.5 * 2^23: no library call on any target. */
+static nabla_ssa integer_code(nabla_template *t, const quantizing *q,
+                              const block_facts *b, nabla_ssa x) {
+  nabla_ssa scaled = scaled_of(t, q, b, x);
   scaled = nabla_emit_select(t, b->usable, clamp(t, q, scaled), emit_f32(t, 0),
                              "f32");
   nabla_ssa magic = emit_f32(t, 0x1.8p23);
@@ -244,8 +262,9 @@ static void add_block(nabla_generic *g, const quantizing *q,
   nabla_generic_add(g, factors, block_of);
 }
 
-static nabla_ssa_tensor integer_codes(nabla_template *t, const quantizing *q,
-                                      const nabla_ssa_tensor *factors) {
+/* A code in each byte. */
+static nabla_ssa_tensor wide_codes(nabla_template *t, const quantizing *q,
+                                   const nabla_ssa_tensor *factors) {
   nabla_ssa_tensor shape = q->values;
   nabla_ssa_tensor out = nabla_ssa_tensor_empty(t, &shape, "i8");
   nabla_generic g = {.loops = 2};
@@ -255,8 +274,9 @@ static nabla_ssa_tensor integer_codes(nabla_template *t, const quantizing *q,
   nabla_generic_begin(t, &g);
   block_facts b =
       read_block(t, q, g.operands[0].element, g.operands[1].element);
-  return nabla_generic_end(t, &g,
-                           integer_code(t, q, &b, g.operands[2].element));
+  nabla_ssa x = g.operands[2].element;
+  return nabla_generic_end(
+      t, &g, q->is_float ? float_code(t, q, &b, x) : integer_code(t, q, &b, x));
 }
 
 nabla_ssa_tensor nabla_quantize_pairs(nabla_template *t,
@@ -340,7 +360,7 @@ static bool lower_scaled(nabla_template *t, quantizing *q,
   nabla_ssa_tensor factors = per_block(t, q, factor_of);
   nabla_ssa_tensor codes = q->format.encoding->bits == 4
                                ? narrow_codes(t, q, &factors)
-                               : integer_codes(t, q, &factors);
+                               : wide_codes(t, q, &factors);
   nabla_ssa_tensor parts[] = {
       nabla_quantize_cut(t, &codes, q->code_bytes),
       nabla_ssa_tensor_convert(t, &scales, scale)}; /* exact */
@@ -354,22 +374,20 @@ bool nabla_lower_quantize(nabla_template *t) {
   nabla_format format = nabla_implicit_format(type);
   if (!format.encoding) return nabla_quantize_dynamic8(t);
   if (format.zero_point) return nabla_quantize_zero_points(t);
+  const nabla_recipe *recipe = nabla_recipe_find(format.encoding);
+  if (recipe->statistic == NABLA_STATISTIC_MEAN) return nabla_quantize_mean(t);
+  if (format.scale == NABLA_SCALE_E8M0) return nabla_quantize_mx(t);
   quantizing q = {.format = format,
                   .blocks = parts[1].count,
                   .block = (int64_t)format.block,
                   .code_bytes = parts[0].count};
   q.table = format.encoding->bits == 4 && format.encoding->high_first;
-  const nabla_recipe *recipe = nabla_recipe_find(format.encoding);
+  q.is_float = recipe->emax != 0;
+  if (q.is_float) q.form = nabla_small_float_find(format.encoding);
   q.is_signed = recipe->statistic == NABLA_STATISTIC_PEAK;
   q.limit = q.table ? 1 : recipe->limit;
   q.low = q.is_signed ? q.limit : -q.limit;
   q.high = q.is_signed ? -q.limit - 1 : q.limit;
-  if (!q.table && !format.encoding->has_zero_point) {
-    nabla_error_at(t->op,
-                   "has an encoding that is not compiled: quantize the weight "
-                   "with nabla-quant and bind it");
-    return false;
-  }
   if (q.table && !nabla_code_steps_find(format.encoding, &q.steps)) {
     nabla_error_at(t->op, "has an encoding with too many steps to lower");
     return false;

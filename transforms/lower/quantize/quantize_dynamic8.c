@@ -6,7 +6,7 @@
 #include "quant/codec/codec.h"
 #include "quant/codec/kernel.h"
 #include "transforms/lower/elements.h"
-#include "transforms/lower/quantize.h"
+#include "transforms/lower/quantize/quantize.h"
 
 #define CODES NABLA_DYNAMIC8_CODES
 

@@ -1,6 +1,6 @@
 /* What the lowerings of quantize share. */
-#ifndef NABLA_TRANSFORMS_LOWER_QUANTIZE_H
-#define NABLA_TRANSFORMS_LOWER_QUANTIZE_H
+#ifndef NABLA_TRANSFORMS_LOWER_QUANTIZE_QUANTIZE_H
+#define NABLA_TRANSFORMS_LOWER_QUANTIZE_QUANTIZE_H
 
 #include "transforms/lower/lowering.h"
 
@@ -32,9 +32,24 @@ nabla_ssa_tensor nabla_quantize_cut(nabla_template *t,
 bool nabla_quantize_pack(nabla_template *t, intptr_t count,
                          const nabla_ssa_tensor *parts);
 
-/* The lowering of a quantize into codes with zero points (FORMAT.md, E4), and
- * into dynamic8 (E6). */
+/* A float of 8 bits or less: a sign, an exponent, a mantissa. */
+typedef struct nabla_small_float {
+  unsigned bits, mantissa, bias;
+  float largest; /* a larger magnitude becomes this one */
+} nabla_small_float;
+
+/* The form of the codes of an encoding whose recipe has `emax`. */
+nabla_small_float nabla_small_float_find(const nabla_encoding *encoding);
+
+/* The code (i8) of an f32, rounded half to even; signs of zeros are kept. */
+nabla_ssa nabla_small_float_code(nabla_template *t,
+                                 const nabla_small_float *form, nabla_ssa x);
+
+/* The lowering of a quantize into codes with zero points (FORMAT.md, E4), into
+ * dynamic8 (E6), mx (E5), and codes of scales that are means (E1). */
 bool nabla_quantize_zero_points(nabla_template *t);
 bool nabla_quantize_dynamic8(nabla_template *t);
+bool nabla_quantize_mx(nabla_template *t);
+bool nabla_quantize_mean(nabla_template *t);
 
 #endif

@@ -2,7 +2,7 @@
 #include "lib/kernels/builder/k.h"
 #include "quant/codec/codec.h"
 #include "transforms/lower/elements.h"
-#include "transforms/lower/quantize.h"
+#include "transforms/lower/quantize/quantize.h"
 
 typedef struct zeroed {
   nabla_format format;
