@@ -227,6 +227,10 @@ static nabla_status compile(nabla_engine *engine, nabla_program *program,
 
 /* ---- programs ---- */
 
+uint64_t nabla_program_bytes(const nabla_program *program) {
+  return program->bytes;
+}
+
 nabla_executable *nabla_program_executable(const nabla_program *program) {
   return program->executable;
 }

@@ -36,6 +36,8 @@ NABLA_MUST_USE nabla_status nabla_engine_take(
     const nabla_program_writer *writer, nabla_program **out, nabla_diag *diag);
 void nabla_engine_give(nabla_engine *engine, nabla_program *program);
 
+/* Its bytes: machine code and description. */
+uint64_t nabla_program_bytes(const nabla_program *program);
 /* Its executable, with the function "main". */
 nabla_executable *nabla_program_executable(const nabla_program *program);
 

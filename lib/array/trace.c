@@ -118,6 +118,13 @@ bool nabla_trace_number_sizes(nabla_scope *scope, nabla_array *array) {
   return true;
 }
 
+const nabla_array *nabla_trace_size_array(const nabla_trace *trace,
+                                          int64_t size, uint32_t *out_dim) {
+  const unknown_size *found = size_of(trace->root, size);
+  if (found) *out_dim = found->dim;
+  return found ? found->array : NULL;
+}
+
 const char *nabla_trace_size_name(const nabla_trace *trace, int64_t size) {
   const unknown_size *found = trace ? size_of(trace->root, size) : NULL;
   return found && found->name ? found->name : "?";

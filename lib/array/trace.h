@@ -49,6 +49,9 @@ NABLA_MUST_USE nabla_status nabla_trace_name_size(nabla_trace *trace,
 /* Gives a number to every NABLA_DYNAMIC of a new array. False after a failure
  * of its scope. */
 bool nabla_trace_number_sizes(nabla_scope *scope, nabla_array *array);
+/* The array that has an unknown size, and in which dimension; or NULL. */
+const nabla_array *nabla_trace_size_array(const nabla_trace *trace,
+                                          int64_t size, uint32_t *out_dim);
 /* The name of a size, or "?". */
 const char *nabla_trace_size_name(const nabla_trace *trace, int64_t size);
 

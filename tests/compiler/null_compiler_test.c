@@ -9,6 +9,7 @@
 #include "nabla/array.h"
 #include "nabla/compiler.h"
 #include "nabla/custom_encoding.h"
+#include "nabla/function.h"
 #include "nabla/mlir.h"
 #include "nabla/tree.h"
 
@@ -20,6 +21,11 @@ static void *unreadable = (void *)(uintptr_t)8;
 static nabla_array *unchanged(void *self, nabla_array *array) {
   (void)self;
   return array;
+}
+
+static void never_called(nabla_scope *scope, const nabla_tree *arguments,
+                         nabla_tree *results, void *self) {
+  (void)scope, (void)arguments, (void)results, (void)self;
 }
 
 static void expect(nabla_status status, const nabla_diag *diag,
@@ -46,5 +52,6 @@ static void expect(nabla_status status, const nabla_diag *diag,
 Test(null, lives_that_end) {
   nabla_compiler_destroy(NULL);
   nabla_engine_destroy(NULL);
+  nabla_function_destroy(NULL);
   nabla_scope_end(NULL);
 }

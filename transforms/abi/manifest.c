@@ -343,8 +343,11 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   }
   nabla_json_out_array_end(&out);
   nabla_json_out_object_end(&out);
-  for (size_t i = 0; i < all.count; i++) /* LLVM would warn of them */
+  for (size_t i = 0; i < all.count; i++) { /* LLVM would warn of them */
     nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.name");
+    nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.dims");
+    nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.captured");
+  }
   good = good && nabla_state_check_shared(&all);
   bool failed = nabla_json_out_finish(&out) || text.failed || all.failed;
   if (!failed)

@@ -1,0 +1,169 @@
+/* Traced functions: callbacks that record operations once for each signature of
+ * their arguments; later calls run the compiled program. And control flow,
+ * whose parts are callbacks. Part of libnabla.
+ *
+ *   static void f(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
+ *                 void *self) {
+ *     const mlp *p = in->items[0].data; // a copy of the struct of the caller
+ *     nabla_array *x = in->items[1].array;
+ *     out->array = nabla_tanh(nabla_add(nabla_mul(x, p->w), p->b));
+ *   }
+ *   ...
+ *   nabla_function_options options = {.struct_size = sizeof options,
+ *                                     .name = "f"};
+ *   if (nabla_function_create(engine, f, &options, &function, &diag)) ...
+ *   nabla_tree items[2] = {nabla_tree_of_struct(&mlp_layout, &params),
+ *                          nabla_tree_of_array(x)};
+ *   nabla_tree in = nabla_tree_of_list(2, items);
+ *   nabla_tree out = nabla_tree_of_array(NULL);
+ *   if (nabla_function_call(function, &in, &out, &diag)) ... // out.array
+ *
+ * A signature is: dtype and shape of each leaf of the arguments, whether it is
+ * a scalar without dtype, and the structure of both trees with their static
+ * values. Dimensions that the options name have any size: in the callback the
+ * shape has a negative number for it, which is given on as it is, and below
+ * NABLA_DYNAMIC; dimensions of one name have one size.
+ *
+ * A callback gets places of its own for arguments and results. It is called
+ * again for every new signature, on the thread of the call, and must record the
+ * same operations for the same signature. Arrays from outside that it uses, and
+ * scalars that it makes, are captured: they are arguments of the program, not
+ * constants of it, and keep the values that they had. Nothing can be realized
+ * or read while a function is traced: this is an error which names the place.
+ */
+#ifndef NABLA_FUNCTION_H
+#define NABLA_FUNCTION_H
+
+#include "nabla/array.h"
+#include "nabla/session.h"
+#include "nabla/sink.h"
+#include "nabla/tree.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- functions ---- */
+
+typedef struct nabla_function nabla_function;
+
+/* Records the results. `results` has the structure that the caller's has; its
+ * places are NULL before and must not be after. Failures are those of
+ * `scope`. */
+typedef void (*nabla_function_callback)(nabla_scope *scope,
+                                        const nabla_tree *arguments,
+                                        nabla_tree *results, void *self);
+
+/* A named dimension of an argument. */
+typedef struct nabla_function_dim {
+  const char *argument; /* the name of a leaf: "1", "x", "layers.0.w" */
+  uint32_t dim;
+  const char *name;
+} nabla_function_dim;
+
+/* An argument that is kept in a session, and the result that replaces it. The
+ * state has the name of the argument. */
+typedef struct nabla_function_state {
+  const char *argument, *result; /* names of leaves */
+} nabla_function_state;
+
+/* Options of a function. Members that are 0 or NULL are defaults; all is
+ * copied but `self`. */
+typedef struct nabla_function_options {
+  size_t struct_size; /* sizeof(nabla_function_options)        */
+  const char *name;   /* for messages and MLIR; NULL: "main"   */
+  void *self;         /* of the callback                       */
+  const nabla_function_dim *dims;
+  size_t dim_count;
+  /* A function with states runs in sessions only. */
+  const nabla_function_state *states;
+  size_t state_count;
+  /* Arguments whose memory the results may take. */
+  const char *const *donated;
+  size_t donated_count;
+  /* Signatures that are kept, 0: 64; the least recently used one goes first. */
+  size_t max_signatures;
+  /* Signatures that may be traced, 0: 16 times as many; those that were freed
+   * count again. One more is an error that names the dimension which grows: it
+   * should be named in `dims`. */
+  uint64_t max_traces;
+} nabla_function_options;
+
+/* Counts since a function was created, and its present size. */
+typedef struct nabla_function_statistics {
+  size_t struct_size; /* sizeof(nabla_function_statistics), set by the caller */
+  uint64_t hits;      /* calls whose signature was there             */
+  uint64_t misses;    /* signatures that were traced                 */
+  uint64_t evictions; /* signatures that were freed for others       */
+  uint64_t signatures; /* that are kept now                           */
+  uint64_t bytes;      /* of these: programs and their descriptions   */
+  double compile_ms;   /* spent on all misses, tracing included       */
+} nabla_function_statistics;
+
+/* Creates a function.
+ * @param engine    outlives it
+ * @param options   NULL for the defaults
+ * @param out       the caller's, to destroy
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  a struct_size of another version; a
+ * dimension, state or donated argument without name NABLA_UNSUPPORTED donated
+ * arguments NABLA_NO_MEMORY Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_function_create(nabla_engine *engine, nabla_function_callback callback,
+                      const nabla_function_options *options,
+                      nabla_function **out, nabla_diag *diag);
+/* Frees a function that no thread is calling, and whose sessions were closed.
+ * NULL is allowed. */
+NABLA_API void nabla_function_destroy(nabla_function *function);
+
+/* Computes the results, which are new arrays of the innermost scope of the
+ * calling thread, at the places of `results`. Pending arguments are realized.
+ * While another function is traced the callback is called instead: its
+ * operations become part of that trace.
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  an argument is NULL, or no scope of the
+ *                                 function's engine is entered; dimensions of
+ *                                 one name differ; the callback realized an
+ *                                 array, or left a result NULL; states
+ *         NABLA_TOO_LARGE         more signatures than `max_traces`
+ *         and the status of recording, compiling and running; failures become
+ *         those of the scope. Then no place of `results` is written.
+ * Thread-safe: a signature is traced by one thread, for which others wait. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_function_call(nabla_function *function, const nabla_tree *arguments,
+                    nabla_tree *results, nabla_diag *diag);
+
+/* Writes `out`.
+ * @return NABLA_OK, or NABLA_INVALID_ARGUMENT for a struct_size of another
+ *         version. Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_count(
+    nabla_function *function, nabla_function_statistics *out, nabla_diag *diag);
+
+/* Writes the programs of all signatures that are kept as MLIR, the one that was
+ * used last first. Arguments have the names of leaves, named dimensions
+ * (`nabla.dims`), and `nabla.captured` if they were captured.
+ * @return NABLA_OK, NABLA_NO_MEMORY, NABLA_CORRUPT (a defect of this library),
+ *         or what the sink returned. Thread-safe. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_print(
+    nabla_function *function, const nabla_sink *sink, nabla_diag *diag);
+
+/* Makes a session (nabla/session.h) of the signature of `arguments` and
+ * `results`; its function is "main". The inputs of a run are the leaves of the
+ * arguments that are no states, the outputs those of the results that are none,
+ * in order. States have the values that the arguments have, which the session
+ * copies.
+ * @param options  NULL for the defaults
+ * @param out      the caller's, to close before the function is destroyed
+ * @return as nabla_function_call and nabla_session_create;
+ *         NABLA_INVALID_ARGUMENT  also while a function is traced; a state that
+ *                                 no leaf has */
+NABLA_API NABLA_MUST_USE nabla_status nabla_function_session(
+    nabla_function *function, const nabla_tree *arguments,
+    const nabla_tree *results, const nabla_session_options *options,
+    nabla_session **out, nabla_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

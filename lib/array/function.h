@@ -1,0 +1,108 @@
+/* Functions (nabla/function.h) and their signatures: the cache (function.c),
+ * tracing (function_trace.c), calls (function_call.c) and sessions
+ * (function_session.c). */
+#ifndef NABLA_ARRAY_FUNCTION_H
+#define NABLA_ARRAY_FUNCTION_H
+
+#include <pthread.h>
+
+#include "lib/array/emit.h"
+#include "lib/array/engine.h"
+#include "lib/array/trace.h"
+#include "lib/array/tree_walk.h"
+#include "nabla/function.h"
+
+typedef enum nabla_signature_state {
+  NABLA_SIGNATURE_TRACING,
+  NABLA_SIGNATURE_READY,
+  NABLA_SIGNATURE_FAILED,
+} nabla_signature_state;
+
+/* Where an unknown size of a result comes from. */
+typedef struct nabla_result_size {
+  uint32_t leaf, dim; /* leaf: UINT32_MAX where it is computed */
+} nabla_result_size;
+
+/* A result of a traced function. */
+typedef struct nabla_traced_result {
+  nabla_array_type type; /* sizes below 0: */
+  nabla_result_size sizes[NABLA_ARRAY_MAX_RANK];
+  bool is_open; /* has a size that is computed */
+} nabla_traced_result;
+
+/* A traced signature. */
+typedef struct nabla_traced {
+  XXH128_hash_t hash;
+  uint8_t *key; /* a copy */
+  size_t key_size;
+  nabla_signature_state state;
+  bool is_kept; /* in the table */
+  uint32_t users;
+  size_t argument_count, capture_count, result_count;
+  nabla_array **captures; /* held, realized */
+  nabla_traced_result *results;
+  nabla_buffer bytecode;
+  nabla_program *program;  /* NULL for a function with states */
+  nabla_program *sessions; /* for sessions: captures are bound; or NULL */
+  uint64_t bytes;
+  struct nabla_traced *chain;         /* of its bucket */
+  struct nabla_traced *newer, *older; /* by last use   */
+} nabla_traced;
+
+/* The name of a captured argument, of its number. */
+#define NABLA_CAPTURED_NAME "captured:%zu"
+
+#define NABLA_FUNCTION_BUCKETS ((size_t)64)
+
+struct nabla_function {
+  nabla_engine *engine;
+  const nabla_allocator *allocator;
+  nabla_function_callback callback;
+  uint64_t number; /* of this process */
+  /* Copies; texts are in `texts`. */
+  nabla_function_options options;
+  nabla_function_dim *dims;
+  nabla_function_state *states;
+  nabla_buffer texts;
+  pthread_mutex_t lock;   /* of all below */
+  pthread_cond_t changed; /* a signature was traced */
+  nabla_traced *buckets[NABLA_FUNCTION_BUCKETS];
+  nabla_traced *newest, *oldest;
+  nabla_function_statistics counts;
+};
+
+/* The trees of a call, with its key. */
+typedef struct nabla_function_arguments {
+  nabla_function *function;
+  nabla_scope *scope;
+  const nabla_tree *arguments, *results;
+  nabla_array **leaves; /* of the arguments */
+  size_t count;
+  size_t result_count;
+  nabla_buffer leaves_memory, key;
+  nabla_buffer dims;  /* int64_t for each dimension of each leaf: -1 - number of
+                         its name, or its size */
+  nabla_buffer named; /* int64_t for each entry of the options' dims */
+} nabla_function_arguments;
+
+/* Reads the trees. Deinit also after a failure. */
+NABLA_MUST_USE nabla_status nabla_function_read(nabla_function_arguments *call,
+                                                nabla_diag *diag);
+void nabla_function_unread(nabla_function_arguments *call);
+
+/* Traces and compiles; `traced` is new. Runs the callback on this thread. */
+NABLA_MUST_USE nabla_status
+nabla_function_trace(const nabla_function_arguments *call, nabla_traced *traced,
+                     nabla_diag *diag);
+
+/* Finds the signature of a call, or traces it. Given back by
+ * nabla_function_give. */
+NABLA_MUST_USE nabla_status nabla_function_take(
+    const nabla_function_arguments *call, nabla_traced **out, nabla_diag *diag);
+void nabla_function_give(nabla_function *function, nabla_traced *traced);
+
+/* The number of a state by the name of its argument, or result; SIZE_MAX. */
+size_t nabla_function_find_state(const nabla_function *function,
+                                 const char *name, bool is_result);
+
+#endif

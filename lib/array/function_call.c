@@ -1,0 +1,284 @@
+/* Calls of functions: signature, program, results. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "lib/array/dtypes.h"
+#include "lib/array/function.h"
+#include "lib/base/require.h"
+
+#define STACK_ARRAYS ((size_t)16)
+
+/* ---- signatures ---- */
+
+/* The entry of the options that names a dimension: the first of that name. */
+static size_t find_dim(const nabla_function *function, const char *leaf,
+                       uint32_t dim) {
+  const size_t count = function->options.dim_count;
+  for (size_t i = 0; i < count; i++) {
+    const nabla_function_dim *found = &function->dims[i];
+    if (found->dim != dim || strcmp(found->argument, leaf) != 0) continue;
+    for (size_t k = 0; k < i; k++)
+      if (!strcmp(function->dims[k].name, found->name)) return k;
+    return i;
+  }
+  return SIZE_MAX;
+}
+
+/* Compares a size with others of its name. */
+static nabla_status check_named(nabla_function_arguments *call, size_t index,
+                                const char *leaf, uint32_t d, int64_t size,
+                                nabla_diag *diag) {
+  int64_t *sizes = (int64_t *)(void *)call->named.data;
+  if (sizes[index] < 0) sizes[index] = size;
+  if (sizes[index] == size) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the function %s: '%s' is %" PRId64 " in dimension %" PRIu32
+                    " of '%s', %" PRId64 " before",
+                    call->function->options.name,
+                    call->function->dims[index].name, size, d, leaf,
+                    sizes[index]);
+}
+
+static nabla_status add_leaf(void *self, const char *name, nabla_array **place,
+                             nabla_diag *diag) {
+  nabla_function_arguments *call = self;
+  const nabla_array *array = *place;
+  if (!array) {
+    if (nabla_scope_status(call->scope, diag)) return call->scope->failure.code;
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the function %s: argument %zu is NULL",
+                      call->function->options.name, call->count);
+  }
+  const uint32_t head[3] = {(uint32_t)array->dense.dtype, array->dense.rank,
+                            array->is_weak};
+  call->count++;
+  NABLA_TRY(nabla_buffer_append(&call->key, head, sizeof head, diag));
+  NABLA_TRY(
+      nabla_buffer_append(&call->leaves_memory, &array, sizeof array, diag));
+  for (uint32_t d = 0; d < array->dense.rank; d++) {
+    int64_t size = array->dense.shape[d];
+    const size_t named = call->function->options.dim_count
+                             ? find_dim(call->function, name, d)
+                             : SIZE_MAX;
+    if (named != SIZE_MAX) {
+      NABLA_TRY(check_named(call, named, name, d, size, diag));
+      size = -1 - (int64_t)named;
+    }
+    NABLA_TRY(nabla_buffer_append(&call->dims, &size, sizeof size, diag));
+  }
+  return NABLA_OK;
+}
+
+static nabla_status count_result(void *self, const char *name,
+                                 nabla_array **place, nabla_diag *diag) {
+  (void)name, (void)place, (void)diag;
+  nabla_function_arguments *call = self;
+  call->result_count++;
+  return NABLA_OK;
+}
+
+nabla_status nabla_function_read(nabla_function_arguments *call,
+                                 nabla_diag *diag) {
+  const nabla_function *function = call->function;
+  const nabla_allocator *allocator = function->allocator;
+  const int64_t unknown = -1;
+  nabla_buffer_init(&call->leaves_memory, allocator, "arguments", SIZE_MAX / 2);
+  nabla_buffer_init(&call->key, allocator, "arguments", SIZE_MAX / 2);
+  nabla_buffer_init(&call->dims, allocator, "arguments", SIZE_MAX / 2);
+  nabla_buffer_init(&call->named, allocator, "arguments", SIZE_MAX / 2);
+  for (size_t i = 0; i < function->options.dim_count; i++)
+    NABLA_TRY(
+        nabla_buffer_append(&call->named, &unknown, sizeof unknown, diag));
+  nabla_tree_walk walk = {.self = call,
+                          .leaf = add_leaf,
+                          .structure = &call->key,
+                          .has_names = function->options.dim_count != 0};
+  NABLA_TRY(nabla_tree_walk_run(&walk, call->arguments, diag));
+  call->leaves = (nabla_array **)(void *)call->leaves_memory.data;
+  walk.leaf = count_result;
+  walk.has_names = false;
+  NABLA_TRY(nabla_tree_walk_run(&walk, call->results, diag));
+  if (!call->dims.size) return NABLA_OK;
+  return nabla_buffer_append(&call->key, call->dims.data, call->dims.size,
+                             diag);
+}
+
+void nabla_function_unread(nabla_function_arguments *call) {
+  nabla_buffer_deinit(&call->leaves_memory);
+  nabla_buffer_deinit(&call->key);
+  nabla_buffer_deinit(&call->dims);
+  nabla_buffer_deinit(&call->named);
+}
+
+/* ---- runs ---- */
+
+/* Inputs, outputs and arrays of a run, on the stack if they are few. */
+typedef struct run {
+  const nabla_function_arguments *call;
+  const nabla_traced *traced;
+  nabla_dense *inputs, *outputs;
+  nabla_array **results;
+  size_t input_count;
+} run;
+
+/* The type of a result. */
+static void set_type(const run *r, size_t index, nabla_dense *out) {
+  const nabla_traced_result *result = &r->traced->results[index];
+  *out = result->type;
+  for (uint32_t d = 0; d < out->rank; d++)
+    if (out->shape[d] < 0 && result->sizes[d].leaf != UINT32_MAX)
+      out->shape[d] = r->call->leaves[result->sizes[d].leaf]
+                          ->dense.shape[result->sizes[d].dim];
+}
+
+static nabla_status prepare(run *r, nabla_diag *diag) {
+  for (size_t i = 0; i < r->call->count; i++)
+    r->inputs[i] = r->call->leaves[i]->dense;
+  for (size_t i = 0; i < r->traced->capture_count; i++)
+    r->inputs[r->call->count + i] = r->traced->captures[i]->dense;
+  for (size_t i = 0; i < r->traced->result_count; i++) {
+    nabla_array *array = nabla_array_new(r->call->scope);
+    if (!array) return nabla_scope_status(r->call->scope, diag);
+    r->results[i] = array;
+    set_type(r, i, &array->dense);
+    if (!r->traced->results[i].is_open)
+      NABLA_TRY(nabla_array_allocate(array, diag));
+    r->outputs[i] = array->dense;
+  }
+  return NABLA_OK;
+}
+
+/* Copies results whose sizes only the program knew. */
+static nabla_status take_open(run *r, nabla_executable *executable,
+                              nabla_status status, nabla_diag *diag) {
+  for (size_t i = 0; i < r->traced->result_count; i++) {
+    nabla_array *array = r->results[i];
+    if (!r->traced->results[i].is_open) continue;
+    if (!status) {
+      array->dense = r->outputs[i];
+      array->dense.data = NULL;
+      status = nabla_array_allocate(array, diag);
+      const size_t bytes = nabla_dtype_bytes(&array->dense);
+      if (!status && bytes)
+        memcpy(array->dense.data, r->outputs[i].data, bytes);
+    }
+    nabla_dense_release(executable, &r->outputs[i]);
+  }
+  return status;
+}
+
+static nabla_status run_program(run *r, nabla_diag *diag) {
+  nabla_executable *executable = nabla_program_executable(r->traced->program);
+  nabla_status status = prepare(r, diag);
+  if (!status) {
+    status = nabla_executable_run(executable, "main", r->inputs, r->input_count,
+                                  r->outputs, r->traced->result_count, diag);
+    status = take_open(r, executable, status, diag);
+  }
+  if (!status && r->traced->result_count)
+    status = nabla_tree_unflatten(r->call->results, r->traced->result_count,
+                                  r->results, diag);
+  for (size_t i = 0; i < r->traced->result_count && status; i++)
+    if (r->results[i]) nabla_array_leave(r->results[i]);
+  return status;
+}
+
+static nabla_status run_traced(const nabla_function_arguments *call,
+                               const nabla_traced *traced, nabla_diag *diag) {
+  nabla_dense dense[STACK_ARRAYS];
+  nabla_array *arrays[STACK_ARRAYS] = {NULL};
+  void *more_dense = NULL, *more_arrays = NULL;
+  const nabla_allocator *allocator = call->function->allocator;
+  run r = {.call = call,
+           .traced = traced,
+           .inputs = dense,
+           .results = arrays,
+           .input_count = call->count + traced->capture_count};
+  const size_t count = r.input_count + traced->result_count;
+  nabla_status status = NABLA_OK;
+  if (count > STACK_ARRAYS) {
+    NABLA_TRY(nabla_alloc_raw(allocator, count, sizeof(nabla_dense),
+                              &more_dense, diag));
+    status = nabla_alloc(allocator, count, sizeof(nabla_array *), &more_arrays,
+                         diag);
+    r.inputs = more_dense;
+    r.results = more_arrays;
+  }
+  r.outputs = r.inputs + r.input_count;
+  if (!status) status = run_program(&r, diag);
+  nabla_free(allocator, more_dense, count, sizeof(nabla_dense));
+  nabla_free(allocator, more_arrays, count, sizeof(nabla_array *));
+  return status;
+}
+
+static nabla_status realize_arguments(const nabla_function_arguments *call,
+                                      nabla_diag *diag) {
+  for (size_t i = 0; i < call->count; i++) {
+    const nabla_array *array = call->leaves[i];
+    if (array->node || !array->dense.data)
+      return nabla_realize(call->scope, call->count, call->leaves, diag);
+  }
+  return NABLA_OK;
+}
+
+static nabla_status call_function(nabla_function_arguments *call,
+                                  nabla_diag *diag) {
+  nabla_traced *traced;
+  NABLA_TRY(nabla_function_read(call, diag));
+  NABLA_TRY(realize_arguments(call, diag));
+  NABLA_TRY(nabla_function_take(call, &traced, diag));
+  const nabla_status status = run_traced(call, traced, diag);
+  nabla_function_give(call->function, traced);
+  return status;
+}
+
+/* ---- within a trace ---- */
+
+static nabla_status call_back(nabla_function *function, nabla_scope *scope,
+                              const nabla_tree *arguments, nabla_tree *results,
+                              nabla_diag *diag) {
+  static _Thread_local unsigned depth;
+  if (depth == NABLA_TRACE_MAX_DEPTH)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "%s: functions call one another more than %d deep while "
+                      "they are traced",
+                      function->options.name, NABLA_TRACE_MAX_DEPTH);
+  depth++;
+  function->callback(scope, arguments, results, function->options.self);
+  depth--;
+  return nabla_scope_status(scope, diag);
+}
+
+nabla_status nabla_function_call(nabla_function *function,
+                                 const nabla_tree *arguments,
+                                 nabla_tree *results, nabla_diag *diag) {
+  NABLA_REQUIRE(function, diag);
+  NABLA_REQUIRE(arguments, diag);
+  NABLA_REQUIRE(results, diag);
+  nabla_diag own = NABLA_DIAG_INIT;
+  nabla_scope *scope = nabla_scope_innermost();
+  if (!scope || scope->engine != function->engine)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the function %s: this thread is in no scope of its "
+                      "engine",
+                      function->options.name);
+  nabla_function_arguments call = {.function = function,
+                                   .scope = scope,
+                                   .arguments = arguments,
+                                   .results = results};
+  nabla_status status;
+  if (scope->trace) {
+    status = call_back(function, scope, arguments, results, &own);
+  } else if (function->options.state_count) {
+    status = nabla_fail(&own, NABLA_INVALID_ARGUMENT,
+                        "the function %s has states: nabla_function_session "
+                        "makes a session that runs it",
+                        function->options.name);
+  } else {
+    status = call_function(&call, &own);
+    nabla_function_unread(&call);
+  }
+  if (status) nabla_scope_fail(scope, &own, __builtin_return_address(0));
+  if (status && diag) *diag = own;
+  return status;
+}

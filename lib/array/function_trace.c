@@ -1,0 +1,310 @@
+/* Tracing a function for one signature. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/array/dtypes.h"
+#include "lib/array/function.h"
+
+/* Names of an argument or result. */
+typedef struct port_text {
+  char name[NABLA_TREE_MAX_NAME + 1];
+  char dims[160];
+} port_text;
+
+/* A function that is being traced. */
+typedef struct tracing {
+  const nabla_function_arguments *call;
+  nabla_function *function;
+  nabla_traced *traced;
+  nabla_trace trace;
+  nabla_tree_copy in, out;
+  nabla_array **arguments, **results;
+  nabla_walk walk;
+  port_text *texts; /* of leaves, then results */
+  nabla_emitted_port *ports;
+  size_t port_count, visited;
+} tracing;
+
+/* ---- arguments ---- */
+
+/* Gives the named dimensions of argument `index` the numbers of their names. */
+static nabla_status name_sizes(tracing *t, nabla_array *argument,
+                               const int64_t **dims, nabla_diag *diag) {
+  for (uint32_t d = 0; d < argument->dense.rank; d++, ++*dims) {
+    if (**dims >= 0) continue;
+    const nabla_function_dim *dim = &t->function->dims[-1 - **dims];
+    NABLA_TRY(nabla_trace_name_size(&t->trace, dim->name, argument, d,
+                                    &argument->dense.shape[d], diag));
+  }
+  return NABLA_OK;
+}
+
+static nabla_status add_arguments(tracing *t, nabla_diag *diag) {
+  const int64_t *dims = (const int64_t *)(const void *)t->call->dims.data;
+  for (size_t i = 0; i < t->call->count; i++) {
+    const nabla_array *given = t->call->leaves[i];
+    t->arguments[i] =
+        nabla_trace_argument(&t->trace, &given->dense, given->is_weak);
+    if (!t->arguments[i]) return nabla_scope_status(t->trace.scope, diag);
+    NABLA_TRY(name_sizes(t, t->arguments[i], &dims, diag));
+  }
+  if (!t->call->count) return NABLA_OK;
+  return nabla_tree_unflatten(&t->in.tree, t->call->count, t->arguments, diag);
+}
+
+/* ---- results ---- */
+
+static nabla_status check_result(void *self, const char *name,
+                                 nabla_array **place, nabla_diag *diag) {
+  const tracing *t = self;
+  if (*place) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the callback of %s left the result '%s' NULL",
+                    t->function->options.name, name);
+}
+
+/* Runs the callback, and takes its results. */
+static nabla_status record(tracing *t, nabla_diag *diag) {
+  const nabla_function *function = t->function;
+  const nabla_array_call site = {function->options.name, NULL, 0, NULL};
+  nabla_scope *scope = t->trace.scope;
+  size_t count;
+  function->callback(scope, &t->in.tree, &t->out.tree, function->options.self);
+  if (!nabla_scope_is_open(scope))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the callback of %s ended the scope that it was given",
+                      function->options.name);
+  if (nabla_scope_status(scope, diag)) return nabla_scope_status(scope, NULL);
+  NABLA_TRY(nabla_tree_same(t->call->results, &t->out.tree, diag));
+  NABLA_TRY(nabla_tree_visit(&t->out.tree, check_result, t, diag));
+  if (t->call->result_count)
+    NABLA_TRY(nabla_tree_flatten(&t->out.tree, t->call->result_count,
+                                 t->results, &count, diag));
+  for (size_t i = 0; i < t->call->result_count; i++) {
+    nabla_array *x = t->results[i];
+    const nabla_array_call checked = {function->options.name, NULL, 1, &x};
+    if (!nabla_call_begin(&checked)) return nabla_scope_status(scope, diag);
+    if (!x->is_weak) continue;
+    const nabla_operand_dtype weak = {x->dense.dtype, true};
+    t->results[i] =
+        nabla_record_convert(&site, scope, x, nabla_dtype_settle(weak));
+    if (!t->results[i]) return nabla_scope_status(scope, diag);
+  }
+  return NABLA_OK;
+}
+
+/* Finds the dimension of an argument that has the size of a result's. */
+static nabla_result_size find_source(const tracing *t, int64_t size) {
+  nabla_result_size source = {UINT32_MAX, 0};
+  const nabla_array *array =
+      nabla_trace_size_array(&t->trace, size, &source.dim);
+  for (size_t i = 0; i < t->call->count; i++)
+    if (t->arguments[i] == array) source.leaf = (uint32_t)i;
+  return source;
+}
+
+static nabla_status describe_results(tracing *t, nabla_diag *diag) {
+  void *memory;
+  const size_t count = t->call->result_count;
+  NABLA_TRY(nabla_alloc(t->function->allocator, count,
+                        sizeof(nabla_traced_result), &memory, diag));
+  t->traced->results = memory;
+  t->traced->result_count = count;
+  for (size_t i = 0; i < count; i++) {
+    nabla_traced_result *result = &t->traced->results[i];
+    result->type = t->results[i]->dense;
+    result->type.data = NULL;
+    for (uint32_t d = 0; d < result->type.rank; d++) {
+      if (result->type.shape[d] >= 0) continue;
+      result->sizes[d] = find_source(t, result->type.shape[d]);
+      result->is_open = result->is_open || result->sizes[d].leaf == UINT32_MAX;
+    }
+  }
+  return NABLA_OK;
+}
+
+/* ---- ports ---- */
+
+static nabla_status name_port(void *self, const char *name, nabla_array **place,
+                              nabla_diag *diag) {
+  (void)place, (void)diag;
+  tracing *t = self;
+  port_text *text = &t->texts[t->visited];
+  nabla_emitted_port *port = &t->ports[t->visited++];
+  const bool is_result = t->visited > t->walk.leaf_count;
+  const size_t state = nabla_function_find_state(t->function, name, is_result);
+  if (state != SIZE_MAX) port->state = t->function->states[state].argument;
+  if (is_result) return NABLA_OK;
+  memcpy(text->name, name, strlen(name) + 1);
+  if (*name) port->name = text->name;
+  return NABLA_OK;
+}
+
+/* "batch, 3", where a size has a name. */
+static void name_dims(const tracing *t, const nabla_array *argument,
+                      port_text *text, nabla_emitted_port *port) {
+  for (uint32_t d = 0; d < argument->dense.rank; d++) {
+    const size_t used = strlen(text->dims);
+    const int64_t size = argument->dense.shape[d];
+    const char *comma = d ? ", " : "";
+    if (size < 0) {
+      port->dims = text->dims;
+      (void)snprintf(text->dims + used, sizeof text->dims - used, "%s%s", comma,
+                     nabla_trace_size_name(&t->trace, size));
+    } else {
+      (void)snprintf(text->dims + used, sizeof text->dims - used, "%s%" PRId64,
+                     comma, size);
+    }
+  }
+}
+
+static nabla_status make_ports(tracing *t, nabla_diag *diag) {
+  void *texts, *ports;
+  const nabla_allocator *allocator = t->function->allocator;
+  t->port_count = t->walk.leaf_count + t->walk.result_count;
+  NABLA_TRY(
+      nabla_alloc(allocator, t->port_count, sizeof(port_text), &texts, diag));
+  t->texts = texts;
+  NABLA_TRY(nabla_alloc(allocator, t->port_count, sizeof(nabla_emitted_port),
+                        &ports, diag));
+  t->ports = ports;
+  NABLA_TRY(nabla_tree_visit(t->call->arguments, name_port, t, diag));
+  for (size_t i = 0; i < t->call->count; i++)
+    name_dims(t, t->arguments[i], &t->texts[i], &t->ports[i]);
+  for (size_t i = t->call->count; i < t->walk.leaf_count; i++) {
+    (void)snprintf(t->texts[i].name, sizeof t->texts[i].name,
+                   NABLA_CAPTURED_NAME, i - t->call->count);
+    t->ports[i].name = t->texts[i].name;
+    t->ports[i].is_captured = true;
+  }
+  t->visited = t->walk.leaf_count;
+  return nabla_tree_visit(t->call->results, name_port, t, diag);
+}
+
+/* ---- program ---- */
+
+static nabla_status hold_captures(tracing *t, nabla_diag *diag) {
+  void *memory;
+  const size_t count = t->walk.leaf_count - t->call->count;
+  NABLA_TRY(nabla_alloc(t->function->allocator, count, sizeof(nabla_array *),
+                        &memory, diag));
+  t->traced->captures = memory;
+  t->traced->capture_count = count;
+  for (size_t i = 0; i < count; i++) {
+    t->traced->captures[i] = t->walk.leaves[t->call->count + i];
+    nabla_array_hold(t->traced->captures[i]);
+  }
+  return NABLA_OK;
+}
+
+static nabla_status write_bytecode(void *self, nabla_buffer *bytecode,
+                                   nabla_diag *diag) {
+  const nabla_traced *traced = self;
+  return nabla_buffer_append(bytecode, traced->bytecode.data,
+                             traced->bytecode.size, diag);
+}
+
+static nabla_status compile(tracing *t, nabla_diag *diag) {
+  nabla_traced *traced = t->traced;
+  NABLA_TRY(nabla_walk_trace(&t->walk, t->call->count, t->arguments,
+                             t->call->result_count, t->results, diag));
+  NABLA_TRY(make_ports(t, diag));
+  nabla_emitted_program emitted = {.walk = &t->walk, .ports = t->ports};
+  NABLA_TRY(nabla_program_emit(&emitted, &traced->bytecode, diag));
+  NABLA_TRY(hold_captures(t, diag));
+  traced->argument_count = t->call->count;
+  traced->bytes = sizeof *traced + traced->key_size + traced->bytecode.size;
+  if (t->function->options.state_count) return NABLA_OK;
+  const nabla_program_writer writer = {write_bytecode, traced};
+  NABLA_TRY(nabla_engine_take(t->function->engine, &t->walk.key, &writer,
+                              &traced->program, diag));
+  traced->bytes += nabla_program_bytes(traced->program);
+  return NABLA_OK;
+}
+
+static nabla_status trace(tracing *t, nabla_diag *diag) {
+  NABLA_TRY(nabla_trace_begin(&t->trace, t->function->engine,
+                              t->function->options.name, diag));
+  NABLA_TRY(add_arguments(t, diag));
+  NABLA_TRY(record(t, diag));
+  NABLA_TRY(describe_results(t, diag));
+  nabla_walk_init(&t->walk, t->trace.scope);
+  return compile(t, diag);
+}
+
+/* Every name in the options is that of a leaf with so many dimensions. */
+typedef struct search {
+  const char *name;
+  int64_t rank; /* -1: not found */
+} search;
+
+static nabla_status find_leaf(void *self, const char *name, nabla_array **place,
+                              nabla_diag *diag) {
+  (void)diag;
+  search *s = self;
+  if (!strcmp(s->name, name)) s->rank = *place ? (*place)->dense.rank : 0;
+  return NABLA_OK;
+}
+
+static nabla_status check_options(const nabla_function_arguments *call,
+                                  nabla_diag *diag) {
+  const nabla_function *function = call->function;
+  for (size_t i = 0; i < function->options.dim_count; i++) {
+    const nabla_function_dim *dim = &function->dims[i];
+    search s = {dim->argument, -1};
+    NABLA_TRY(nabla_tree_visit(call->arguments, find_leaf, &s, diag));
+    if (s.rank <= (int64_t)dim->dim)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "the options of %s name dimension %" PRIu32
+                        " of '%s', which %s",
+                        function->options.name, dim->dim, dim->argument,
+                        s.rank < 0 ? "is no argument" : "has fewer");
+  }
+  for (size_t i = 0; i < function->options.state_count; i++)
+    for (int side = 0; side < 2; side++) {
+      const nabla_function_state *state = &function->states[i];
+      search s = {side ? state->result : state->argument, -1};
+      NABLA_TRY(nabla_tree_visit(side ? call->results : call->arguments,
+                                 find_leaf, &s, diag));
+      if (s.rank < 0)
+        return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                          "the options of %s name a state '%s', which is no %s",
+                          function->options.name, s.name,
+                          side ? "result" : "argument");
+    }
+  return NABLA_OK;
+}
+
+nabla_status nabla_function_trace(const nabla_function_arguments *call,
+                                  nabla_traced *traced, nabla_diag *diag) {
+  tracing t = {.call = call, .function = call->function, .traced = traced};
+  const nabla_allocator *allocator = call->function->allocator;
+  void *arguments = NULL, *results = NULL;
+  NABLA_TRY(check_options(call, diag));
+  nabla_status status =
+      nabla_tree_copy_init(&t.in, allocator, call->arguments, diag);
+  if (!status)
+    status = nabla_tree_copy_init(&t.out, allocator, call->results, diag);
+  if (!status)
+    status = nabla_alloc(allocator, call->count, sizeof(nabla_array *),
+                         &arguments, diag);
+  if (!status)
+    status = nabla_alloc(allocator, call->result_count, sizeof(nabla_array *),
+                         &results, diag);
+  t.arguments = arguments;
+  t.results = results;
+  if (!status) status = trace(&t, diag);
+  if (t.walk.scope) nabla_walk_deinit(&t.walk);
+  nabla_trace_end(&t.trace);
+  nabla_free(allocator, t.texts, t.port_count, sizeof(port_text));
+  nabla_free(allocator, t.ports, t.port_count, sizeof(nabla_emitted_port));
+  nabla_free(allocator, arguments, call->count, sizeof(nabla_array *));
+  nabla_free(allocator, results, call->result_count, sizeof(nabla_array *));
+  nabla_tree_copy_deinit(&t.in);
+  nabla_tree_copy_deinit(&t.out);
+  if (!status && traced->capture_count)
+    status = nabla_realize(call->scope, traced->capture_count, traced->captures,
+                           diag);
+  return status;
+}
