@@ -47,7 +47,7 @@ static bool fit(const list *l, const list *other, intptr_t rank) {
   return true;
 }
 
-static const char *check(const lists *l, const nabla_gather *g) {
+static const char *check(const lists *l, const nabla_gather_numbers *g) {
   const list none = {0, {0}};
   if (g->vector_dim < 0 || g->vector_dim > g->index_rank)
     return "vector_dim is at most the rank of the indices, and not negative";
@@ -75,7 +75,7 @@ static const char *check(const lists *l, const nabla_gather *g) {
   return NULL;
 }
 
-static void place(const lists *l, nabla_gather *g) {
+static void place(const lists *l, nabla_gather_numbers *g) {
   intptr_t offset = 0, free = 0;
   for (intptr_t d = 0; d < g->rank; d++) {
     bool inside = !contains(&l->collapsed, d) && !contains(&l->batching, d);
@@ -95,14 +95,14 @@ static void place(const lists *l, nabla_gather *g) {
 
 const char *nabla_gather_read(MlirOperation op, MlirAttribute dictionary,
                               intptr_t rank, intptr_t index_rank,
-                              nabla_gather *out) {
+                              nabla_gather_numbers *out) {
   lists l = {read(op, dictionary, "offset_dims"),
              read(op, dictionary, "collapsed_dims"),
              read(op, dictionary, "input_batching"),
              read(op, dictionary, "indices_batching"),
              read(op, dictionary, "index_map")};
   MlirAttribute vector = find(op, dictionary, "vector_dim");
-  *out = (nabla_gather){.rank = rank, .index_rank = index_rank};
+  *out = (nabla_gather_numbers){.rank = rank, .index_rank = index_rank};
   int64_t dim = mlirAttributeIsNull(vector) || !mlirAttributeIsAInteger(vector)
                     ? -1
                     : mlirIntegerAttrGetValueInt(vector);

@@ -7,7 +7,7 @@
 #define ERROR(in, ...) NABLA_INFER_ERROR(in, __VA_ARGS__)
 
 /* Reads the dimension numbers; array is operand 0, indices are operand 1. */
-static bool read_dims(const nablaInference *in, nabla_gather *g) {
+static bool read_dims(const nablaInference *in, nabla_gather_numbers *g) {
   MlirType array = nabla_infer_operand(in, 0);
   MlirType indices = nabla_infer_operand(in, 1);
   MlirOperation none = {NULL};
@@ -39,7 +39,7 @@ static bool read_dims(const nablaInference *in, nabla_gather *g) {
 }
 
 /* Those dimensions of result or updates that the indices give. */
-static void batch_shape(const nablaInference *in, const nabla_gather *g,
+static void batch_shape(const nablaInference *in, const nabla_gather_numbers *g,
                         int64_t *shape) {
   for (intptr_t i = 0; i < g->index_rank; i++)
     if (g->result_of[i] >= 0)
@@ -49,7 +49,7 @@ static void batch_shape(const nablaInference *in, const nabla_gather *g,
 MlirLogicalResult infer_gather(const nablaInference *in, MlirType types[],
                                intptr_t *count) {
   MlirType array = nabla_infer_operand(in, 0);
-  nabla_gather g;
+  nabla_gather_numbers g;
   int64_t sizes[NABLA_MAX_RANK], shape[NABLA_MAX_RANK];
   if (nablaTypeIsAImplicit(array) &&
       !nabla_encoding_is_stored(nabla_implicit_encoding(array).kind) &&
@@ -81,7 +81,7 @@ MlirLogicalResult infer_scatter(const nablaInference *in, MlirType types[],
                                 intptr_t *count) {
   MlirType array = nabla_infer_operand(in, 0);
   MlirType updates = nabla_infer_operand(in, 2);
-  nabla_gather g;
+  nabla_gather_numbers g;
   int64_t shape[NABLA_MAX_RANK];
   if (!read_dims(in, &g)) return mlirLogicalResultFailure();
   if (!mlirTypeEqual(nabla_array_element(array), nabla_array_element(updates)))

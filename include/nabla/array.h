@@ -189,8 +189,62 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_array_read(nabla_array *array,
 /* ---- operations ----
  *
  * lib/array/operations.def has a row for each, in the order of this header. All
- * return a new array in the innermost scope of the calling thread. Operands
- * are broadcast as NumPy's are. docs/DIALECT.md defines each operation. */
+ * return a new array in the innermost scope of the calling thread; those that
+ * take a scope, in that scope. Operands are broadcast as NumPy's are, and
+ * converted to one dtype: docs/ARRAYS.md has the table. Dimensions below 0
+ * count from the end. docs/DIALECT.md defines each operation.
+ *
+ * A list of dimensions or sizes is given by its length and values, which the
+ * call copies: nabla_sum(x, NABLA_DIMS(0, -1), 0). In a reduction, flip and
+ * squeeze NABLA_ALL_DIMS stands for all dimensions. */
+#define NABLA_DIMS(...)                                                 \
+  (uint32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
+      (const int64_t[]) {                                               \
+    __VA_ARGS__                                                         \
+  }
+#define NABLA_ALL_DIMS 0, NULL
+
+/* The place of an operand that is optional and absent, where a function says
+ * that it may be. Not NULL: that is an operand that could not be made. */
+NABLA_API nabla_array *nabla_none(void);
+
+/* Arrays of one number. `value` is one of the dtype: not 0.5 as an integer. */
+NABLA_API nabla_array *nabla_zeros(nabla_scope *scope, nabla_dtype dtype,
+                                   uint32_t count, const int64_t *shape);
+NABLA_API nabla_array *nabla_ones(nabla_scope *scope, nabla_dtype dtype,
+                                  uint32_t count, const int64_t *shape);
+NABLA_API nabla_array *nabla_full(nabla_scope *scope, nabla_dtype dtype,
+                                  uint32_t count, const int64_t *shape,
+                                  double value);
+/* The same with dtype and shape of x, whose values do not count. */
+NABLA_API nabla_array *nabla_zeros_like(nabla_array *x);
+NABLA_API nabla_array *nabla_ones_like(nabla_array *x);
+NABLA_API nabla_array *nabla_full_like(nabla_array *x, double value);
+
+/* The index along `dim`. */
+NABLA_API nabla_array *nabla_iota(nabla_scope *scope, nabla_dtype dtype,
+                                  uint32_t count, const int64_t *shape,
+                                  int64_t dim);
+/* start, start + step, ... below `stop`, above it if step is negative. */
+NABLA_API nabla_array *nabla_arange(nabla_scope *scope, nabla_dtype dtype,
+                                    double start, double stop, double step);
+/* 1 where the last index is at most the one before + diagonal, else 0. */
+NABLA_API nabla_array *nabla_tri(nabla_scope *scope, nabla_dtype dtype,
+                                 uint32_t count, const int64_t *shape,
+                                 int64_t diagonal);
+/* The identity matrix. */
+NABLA_API nabla_array *nabla_eye(nabla_scope *scope, nabla_dtype dtype,
+                                 int64_t size);
+/* (1 - cos(2 pi i / n)) / 2, n being the size, or if not `periodic` the size
+ * less 1. */
+NABLA_API nabla_array *nabla_hann_window(nabla_scope *scope, nabla_dtype dtype,
+                                         int64_t size, int periodic);
+/* Random numbers by Philox 4x32-10, which depend only on the seed (an integer
+ * of rank 0), shape and dtype: in [0, 1), or of the normal distribution. */
+NABLA_API nabla_array *nabla_uniform(nabla_array *seed, nabla_dtype dtype,
+                                     uint32_t count, const int64_t *shape);
+NABLA_API nabla_array *nabla_normal(nabla_array *seed, nabla_dtype dtype,
+                                    uint32_t count, const int64_t *shape);
 
 /* Element by element. Integers become f32, except in abs, neg, sign and not. */
 NABLA_API nabla_array *nabla_abs(nabla_array *x);
@@ -221,8 +275,7 @@ NABLA_API nabla_array *nabla_is_nan(nabla_array *x);
 NABLA_API nabla_array *nabla_is_inf(nabla_array *x);
 NABLA_API nabla_array *nabla_not(nabla_array *x);
 
-/* Two operands of any dtypes, which are converted to one: docs/ARRAYS.md has
- * the table. div gives floats, also of integers; quotient divides integers
+/* Two operands. div gives floats, also of integers; quotient divides integers
  * towards 0. and, or, xor: truth values and integers. */
 NABLA_API nabla_array *nabla_add(nabla_array *x, nabla_array *y);
 NABLA_API nabla_array *nabla_sub(nabla_array *x, nabla_array *y);
@@ -244,6 +297,241 @@ NABLA_API nabla_array *nabla_less(nabla_array *x, nabla_array *y);
 NABLA_API nabla_array *nabla_less_equal(nabla_array *x, nabla_array *y);
 NABLA_API nabla_array *nabla_greater(nabla_array *x, nabla_array *y);
 NABLA_API nabla_array *nabla_greater_equal(nabla_array *x, nabla_array *y);
+
+/* x where the condition is not 0, else y. */
+NABLA_API nabla_array *nabla_where(nabla_array *condition, nabla_array *x,
+                                   nabla_array *y);
+/* Conversions to integers round towards 0; docs/DIALECT.md. */
+NABLA_API nabla_array *nabla_convert(nabla_array *x, nabla_dtype dtype);
+
+/* Reductions over dimensions, which stay with size 1 if `keep_dims` is not 0.
+ * sum and prod of truth values, i8 and u8 are i32; the mean of integers is f32;
+ * any and all give truth values. */
+NABLA_API nabla_array *nabla_sum(nabla_array *x, uint32_t count,
+                                 const int64_t *dims, int keep_dims);
+NABLA_API nabla_array *nabla_max(nabla_array *x, uint32_t count,
+                                 const int64_t *dims, int keep_dims);
+NABLA_API nabla_array *nabla_prod(nabla_array *x, uint32_t count,
+                                  const int64_t *dims, int keep_dims);
+NABLA_API nabla_array *nabla_min(nabla_array *x, uint32_t count,
+                                 const int64_t *dims, int keep_dims);
+NABLA_API nabla_array *nabla_mean(nabla_array *x, uint32_t count,
+                                  const int64_t *dims, int keep_dims);
+NABLA_API nabla_array *nabla_any(nabla_array *x, uint32_t count,
+                                 const int64_t *dims, int keep_dims);
+NABLA_API nabla_array *nabla_all(nabla_array *x, uint32_t count,
+                                 const int64_t *dims, int keep_dims);
+/* Writes min and max to out[0] and out[1]; NULL after a failure. */
+NABLA_API void nabla_minmax(nabla_array *x, uint32_t count, const int64_t *dims,
+                            int keep_dims, nabla_array **out);
+/* log(sum(exp(x))) along a dimension. */
+NABLA_API nabla_array *nabla_logsumexp(nabla_array *x, int64_t dim,
+                                       int keep_dims);
+/* The index, i64, of the first largest or smallest element. */
+NABLA_API nabla_array *nabla_argmax(nabla_array *x, int64_t dim, int keep_dims);
+NABLA_API nabla_array *nabla_argmin(nabla_array *x, int64_t dim, int keep_dims);
+NABLA_API nabla_array *nabla_cumsum(nabla_array *x, int64_t dim);
+NABLA_API nabla_array *nabla_softmax(nabla_array *x, int64_t dim);
+NABLA_API nabla_array *nabla_log_softmax(nabla_array *x, int64_t dim);
+
+/* Dimensions that a product contracts, and those that are the same in both
+ * operands and in the result: a list of each operand. Zero-initialise. */
+typedef struct nabla_dot_dims {
+  uint32_t batching_count, contracting_count;
+  const int64_t *x_batching, *y_batching;
+  const int64_t *x_contracting, *y_contracting;
+} nabla_dot_dims;
+/* StableHLO's dot_general, of floats: integers become f32. The result has the
+ * batching dimensions, then the others of x, then those of y. */
+NABLA_API nabla_array *nabla_dot_general(nabla_array *x, nabla_array *y,
+                                         const nabla_dot_dims *dims);
+/* NumPy's matmul. */
+NABLA_API nabla_array *nabla_matmul(nabla_array *x, nabla_array *y);
+/* The products of each element of x with each of y. */
+NABLA_API nabla_array *nabla_outer(nabla_array *x, nabla_array *y);
+/* x w^T + bias; `bias` may be nabla_none(). */
+NABLA_API nabla_array *nabla_linear(nabla_array *x, nabla_array *w,
+                                    nabla_array *bias);
+
+/* Options of nabla_conv_general; members that are 0 or NULL are defaults. Lists
+ * of the windows have an entry for each spatial dimension, `*_dims` one for
+ * each dimension: docs/DIALECT.md. */
+typedef struct nabla_conv_options {
+  size_t struct_size; /* sizeof(nabla_conv_options) */
+  const int64_t *strides, *low, *high, *input_dilation, *kernel_dilation;
+  int64_t groups;
+  const int64_t *input_dims, *kernel_dims, *output_dims;
+} nabla_conv_options;
+/* StableHLO's convolution; NULL: the default options. */
+NABLA_API nabla_array *nabla_conv_general(nabla_array *x, nabla_array *kernel,
+                                          const nabla_conv_options *options);
+
+typedef enum nabla_window_kind {
+  NABLA_WINDOW_SUM,
+  NABLA_WINDOW_MAX,
+  NABLA_WINDOW_MIN,
+  NABLA_WINDOW_AVG,
+} nabla_window_kind;
+/* Windows over all dimensions of an array. Lists have `count` entries; NULL: 1
+ * for strides and dilation, 0 for the padding. */
+typedef struct nabla_window_options {
+  size_t struct_size; /* sizeof(nabla_window_options) */
+  uint32_t count;
+  const int64_t *sizes, *strides, *dilation, *low, *high;
+  int count_padding; /* AVG divides by the size of the window */
+} nabla_window_options;
+NABLA_API nabla_array *nabla_reduce_window(nabla_array *x,
+                                           nabla_window_kind kind,
+                                           const nabla_window_options *window);
+/* Windows over the last `count` dimensions. NULL: strides of the sizes, no
+ * padding; `padding` is that of both sides, and does not count. */
+NABLA_API nabla_array *nabla_max_pool(nabla_array *x, uint32_t count,
+                                      const int64_t *sizes,
+                                      const int64_t *strides,
+                                      const int64_t *padding);
+NABLA_API nabla_array *nabla_avg_pool(nabla_array *x, uint32_t count,
+                                      const int64_t *sizes,
+                                      const int64_t *strides,
+                                      const int64_t *padding);
+
+/* Dimension i of the result is dimension permutation[i] of x; a count of 0: in
+ * reverse order. */
+NABLA_API nabla_array *nabla_transpose(nabla_array *x, uint32_t count,
+                                       const int64_t *permutation);
+NABLA_API nabla_array *nabla_swap_axes(nabla_array *x, int64_t first,
+                                       int64_t second);
+/* The others keep their order. */
+NABLA_API nabla_array *nabla_moveaxis(nabla_array *x, int64_t from, int64_t to);
+/* One size may be -1: it follows from the others. */
+NABLA_API nabla_array *nabla_reshape(nabla_array *x, uint32_t count,
+                                     const int64_t *shape);
+/* Joins dimensions `first` to `last`. */
+NABLA_API nabla_array *nabla_flatten(nabla_array *x, int64_t first,
+                                     int64_t last);
+/* Without dimensions, which have size 1; a count of 0: all of size 1. */
+NABLA_API nabla_array *nabla_squeeze(nabla_array *x, uint32_t count,
+                                     const int64_t *dims);
+/* With a new dimension of size 1, which is `dim` of the result. */
+NABLA_API nabla_array *nabla_unsqueeze(nabla_array *x, int64_t dim);
+NABLA_API nabla_array *nabla_broadcast_to(nabla_array *x, uint32_t count,
+                                          const int64_t *shape);
+/* Dimension i of x is dimension dims[i] of the result. */
+NABLA_API nabla_array *nabla_broadcast_in_dim(nabla_array *x, uint32_t count,
+                                              const int64_t *shape,
+                                              uint32_t dim_count,
+                                              const int64_t *dims);
+/* Elements from `starts` below `limits`, which count from the end if they are
+ * negative; a limit of NABLA_END is the end. `strides` NULL: 1. */
+#define NABLA_END INT64_MAX
+NABLA_API nabla_array *nabla_slice(nabla_array *x, uint32_t count,
+                                   const int64_t *starts, const int64_t *limits,
+                                   const int64_t *strides);
+/* A box of sizes at starts that are computed: integers of rank 0, one for each
+ * dimension. A box that would extend beyond x is moved inside. */
+NABLA_API nabla_array *nabla_dynamic_slice(nabla_array *x, uint32_t count,
+                                           nabla_array *const *starts,
+                                           const int64_t *sizes);
+/* x with this box replaced by an array. */
+NABLA_API nabla_array *nabla_dynamic_update_slice(nabla_array *x,
+                                                  nabla_array *update,
+                                                  uint32_t count,
+                                                  nabla_array *const *starts);
+/* `value`, of rank 0, before, after and between the elements of each dimension;
+ * a negative low or high removes elements. `interior` NULL: 0. */
+NABLA_API nabla_array *nabla_pad(nabla_array *x, nabla_array *value,
+                                 uint32_t count, const int64_t *low,
+                                 const int64_t *high, const int64_t *interior);
+NABLA_API nabla_array *nabla_flip(nabla_array *x, uint32_t count,
+                                  const int64_t *dims);
+/* The triangle of the last two dimensions above a diagonal, or below it; 0
+ * elsewhere. */
+NABLA_API nabla_array *nabla_triu(nabla_array *x, int64_t diagonal);
+NABLA_API nabla_array *nabla_tril(nabla_array *x, int64_t diagonal);
+/* Join up to 64 arrays along a dimension, which is new in stack. */
+NABLA_API nabla_array *nabla_concatenate(uint32_t count,
+                                         nabla_array *const *arrays,
+                                         int64_t dim);
+NABLA_API nabla_array *nabla_stack(uint32_t count, nabla_array *const *arrays,
+                                   int64_t dim);
+/* Write `count` arrays to `out`, all NULL after a failure: pieces of sizes,
+ * equal pieces, pieces of size 1 without the dimension. */
+NABLA_API void nabla_split(nabla_array *x, int64_t dim, uint32_t count,
+                           const int64_t *sizes, nabla_array **out);
+NABLA_API void nabla_chunk(nabla_array *x, int64_t dim, uint32_t count,
+                           nabla_array **out);
+NABLA_API void nabla_unbind(nabla_array *x, int64_t dim, uint32_t count,
+                            nabla_array **out);
+
+/* Dimension numbers of StableHLO's gather and scatter: docs/DIALECT.md. */
+typedef struct nabla_gather_dims {
+  size_t struct_size; /* sizeof(nabla_gather_dims) */
+  uint32_t offset_count, collapsed_count, batching_count, map_count;
+  const int64_t *offset_dims, *collapsed_dims;
+  const int64_t *x_batching, *indices_batching;
+  const int64_t *index_map;
+  int64_t vector_dim;
+} nabla_gather_dims;
+typedef enum nabla_scatter_kind {
+  NABLA_SCATTER_SET,
+  NABLA_SCATTER_ADD,
+  NABLA_SCATTER_MUL,
+  NABLA_SCATTER_MIN,
+  NABLA_SCATTER_MAX,
+} nabla_scatter_kind;
+/* Boxes of x, of sizes; -1: the whole dimension. */
+NABLA_API nabla_array *nabla_gather(nabla_array *x, nabla_array *indices,
+                                    const nabla_gather_dims *dims,
+                                    uint32_t count, const int64_t *sizes);
+/* x with boxes replaced by updates, or combined with them one after the other.
+ */
+NABLA_API nabla_array *nabla_scatter(nabla_array *x, nabla_array *indices,
+                                     nabla_array *updates,
+                                     nabla_scatter_kind kind,
+                                     const nabla_gather_dims *dims);
+/* The elements of x at indices of a dimension, in place of which the result has
+ * the dimensions of the indices. Indices below 0 count from the end, those
+ * beyond are moved inside. */
+NABLA_API nabla_array *nabla_take(nabla_array *x, nabla_array *indices,
+                                  int64_t dim);
+/* x with these elements replaced by values or combined with them, in the order
+ * of the indices; values are broadcast, indices beyond x are left out. */
+NABLA_API nabla_array *nabla_at(nabla_array *x, int64_t dim,
+                                nabla_array *indices, nabla_array *values,
+                                nabla_scatter_kind kind);
+/* A new last dimension: 1 at the index, else 0. */
+NABLA_API nabla_array *nabla_one_hot(nabla_array *indices, int64_t size,
+                                     nabla_dtype dtype);
+
+/* Along the last dimension; weight and bias may be nabla_none(), a bias only
+ * without a weight may not be given. */
+NABLA_API nabla_array *nabla_rms_norm(nabla_array *x, nabla_array *weight,
+                                      double eps);
+NABLA_API nabla_array *nabla_layer_norm(nabla_array *x, nabla_array *weight,
+                                        nabla_array *bias, double eps);
+/* Options of nabla_rope; members that are 0 are defaults. */
+typedef struct nabla_rope_options {
+  size_t struct_size; /* sizeof(nabla_rope_options)                       */
+  int halves;         /* pairs i and i + D / 2; default: 2 i and 2 i + 1  */
+  double theta;       /* 0: 10000                                         */
+  int64_t offset;     /* the first position, if positions are not given   */
+} nabla_rope_options;
+/* Rotary position embedding; `positions`, of the indices of `dim`, may be
+ * nabla_none(). NULL: the default options. */
+NABLA_API nabla_array *nabla_rope(nabla_array *x, nabla_array *positions,
+                                  int64_t dim,
+                                  const nabla_rope_options *options);
+/* softmax(q k^T scale + mask) v. `mask`, and `keys`, the number of keys that
+ * count, may be nabla_none(); a scale of 0 is 1 / sqrt(D). */
+NABLA_API nabla_array *nabla_attention(nabla_array *q, nabla_array *k,
+                                       nabla_array *v, nabla_array *mask,
+                                       nabla_array *keys, double scale,
+                                       int causal);
+/* The mean of the squared differences. */
+NABLA_API nabla_array *nabla_mse(nabla_array *x, nabla_array *y);
+/* The mean of -log(softmax(logits)) of the classes in `labels`: their numbers,
+ * or probabilities of all classes. */
+NABLA_API nabla_array *nabla_cross_entropy(nabla_array *logits,
+                                           nabla_array *labels);
 
 #ifdef __cplusplus
 }

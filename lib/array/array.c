@@ -125,14 +125,14 @@ void nabla_array_move(nabla_array *array, nabla_scope *scope) {
 }
 
 nabla_array *nabla_retain(nabla_array *array) {
-  if (!array) return NULL;
+  if (!array || array == nabla_none()) return array;
   atomic_fetch_add_explicit(&array->users, 1, memory_order_relaxed);
   nabla_array_hold(array);
   return array;
 }
 
 void nabla_release(nabla_array *array) {
-  if (!array) return;
+  if (!array || array == nabla_none()) return;
   unsigned users = array->users;
   while (users &&
          !atomic_compare_exchange_weak(&array->users, &users, users - 1)) {
@@ -163,6 +163,14 @@ nabla_array *nabla_keep(nabla_array *array, nabla_scope *outer) {
   nabla_array_move(array, outer);
   return array;
 }
+
+/* ---- absent operands ---- */
+
+static nabla_array absent;
+
+nabla_array *nabla_none(void) { return &absent; }
+
+bool nabla_is_none(const nabla_array *array) { return array == &absent; }
 
 /* ---- leaves ---- */
 

@@ -71,6 +71,8 @@ nabla_array *nabla_array_new(nabla_scope *scope);
 nabla_array *nabla_array_leaf(nabla_scope *scope, const nabla_dense *value,
                               bool is_copied, const char *function,
                               const void *place);
+/* Whether an array is nabla_none(). */
+bool nabla_is_none(const nabla_array *array);
 /* Adds and takes away a reference of a node or of the library. */
 void nabla_array_hold(nabla_array *array);
 void nabla_array_drop(nabla_array *array);

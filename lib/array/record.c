@@ -82,12 +82,20 @@ nabla_scope *nabla_call_begin(const nabla_array_call *site) {
                       "an operand is NULL");
       return NULL;
     }
-    const char *why = objection(array);
+    const char *why =
+        nabla_is_none(array) ? "an operand is nabla_none()" : objection(array);
     if (!why) continue;
     nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT, "%s", why);
     return NULL;
   }
   return scope;
+}
+
+nabla_scope *nabla_call_in(const nabla_array_call *site, nabla_scope *scope) {
+  if (!scope || nabla_scope_is_open(scope)) return scope;
+  nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT,
+                  "the scope is not of this thread");
+  return NULL;
 }
 
 /* ---- nodes ---- */
@@ -230,6 +238,24 @@ nabla_array *nabla_record(const nabla_array_call *site, nabla_scope *scope,
 
 /* ---- dtypes and shapes ---- */
 
+nabla_dtype nabla_dtype_by(nabla_dtype_rule rule, nabla_dtype dtype) {
+  const bool is_narrow = dtype == NABLA_DTYPE_BOOL || dtype == NABLA_DTYPE_I8 ||
+                         dtype == NABLA_DTYPE_U8;
+  switch (rule) {
+    case NABLA_DTYPES_own:
+      break;
+    case NABLA_DTYPES_floats:
+      return nabla_dtype_is_float(dtype) ? dtype : NABLA_DTYPE_F32;
+    case NABLA_DTYPES_numbers:
+      return dtype == NABLA_DTYPE_BOOL ? NABLA_DTYPE_I32 : dtype;
+    case NABLA_DTYPES_sums:
+      return is_narrow ? NABLA_DTYPE_I32 : dtype;
+    case NABLA_DTYPES_bools:
+      return NABLA_DTYPE_BOOL;
+  }
+  return dtype;
+}
+
 nabla_dtype nabla_call_promote(const nabla_array_call *site,
                                nabla_dtype_rule rule) {
   nabla_operand_dtype all = {site->arrays[0]->dense.dtype,
@@ -238,10 +264,7 @@ nabla_dtype nabla_call_promote(const nabla_array_call *site,
     all = nabla_dtype_promote(
         all, (nabla_operand_dtype){site->arrays[i]->dense.dtype,
                                    site->arrays[i]->is_weak});
-  const nabla_dtype dtype = nabla_dtype_settle(all);
-  return rule == NABLA_DTYPES_floats && !nabla_dtype_is_float(dtype)
-             ? NABLA_DTYPE_F32
-             : dtype;
+  return nabla_dtype_by(rule, nabla_dtype_settle(all));
 }
 
 nabla_array *nabla_record_convert(const nabla_array_call *site,

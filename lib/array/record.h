@@ -21,13 +21,18 @@ typedef struct nabla_array_call {
 
 /* Which dtypes an operation takes. */
 typedef enum nabla_dtype_rule {
-  NABLA_DTYPES_own,    /* that of the operands */
-  NABLA_DTYPES_floats, /* integers and truth values become f32 */
+  NABLA_DTYPES_own,     /* that of the operands */
+  NABLA_DTYPES_floats,  /* integers and truth values become f32 */
+  NABLA_DTYPES_numbers, /* truth values become i32             */
+  NABLA_DTYPES_sums,    /* truth values, i8 and u8 become i32  */
+  NABLA_DTYPES_bools,   /* all become truth values             */
 } nabla_dtype_rule;
 
 /* Checks the arrays of a call: none is NULL, all may be used in this thread's
  * innermost scope, which is returned; NULL after a failure. */
 nabla_scope *nabla_call_begin(const nabla_array_call *site);
+/* `scope`, if this thread may record in it; NULL after a failure. */
+nabla_scope *nabla_call_in(const nabla_array_call *site, nabla_scope *scope);
 /* Enters a failure of the call, "FUNCTION(f32[2, 3], ...): TEXT". */
 void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
                      nabla_status status, const char *format, ...)
@@ -50,6 +55,8 @@ bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
                            nabla_array *const *operands, uint32_t count,
                            nabla_array **out);
 
+/* A dtype as an operation with `rule` takes it. */
+nabla_dtype nabla_dtype_by(nabla_dtype_rule rule, nabla_dtype dtype);
 /* The dtype of the operands of a call together. */
 nabla_dtype nabla_call_promote(const nabla_array_call *site,
                                nabla_dtype_rule rule);

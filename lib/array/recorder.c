@@ -259,6 +259,12 @@ static MlirAttribute attribute_of(MlirContext context,
     }
     case NABLA_ATTRIBUTE_DENSE:
       return nabla_dense_to_mlir(context, a->type);
+    case NABLA_ATTRIBUTE_SIZES: {
+      int32_t sizes[8] = {0};
+      for (uint32_t i = 0; i < a->count && i < 8; i++)
+        sizes[i] = (int32_t)a->values[i];
+      return mlirDenseI32ArrayGet(context, a->count, sizes);
+    }
   }
   return mlirUnitAttrGet(context);
 }
@@ -286,7 +292,7 @@ static bool add_placeholders(nabla_recorder *recorder, uint32_t count,
 static MlirOperation create(nabla_recorder *recorder,
                             const nabla_recording *recording) {
   MlirValue operands[NABLA_MAX_OPERANDS];
-  MlirNamedAttribute attributes[8];
+  MlirNamedAttribute attributes[NABLA_MAX_ATTRIBUTES];
   MlirOperation none = {NULL};
   const MlirContext context = recorder->context;
   if (!add_placeholders(recorder, recording->operand_count, recording->operands,
@@ -462,6 +468,10 @@ nabla_status nabla_recorder_find(nabla_recorder *recorder,
   if (recording->operand_count > MAX_OPERANDS)
     return nabla_fail(diag, NABLA_TOO_LARGE, "%" PRIu32 " operands; at most %d",
                       recording->operand_count, NABLA_MAX_OPERANDS);
+  if (recording->attribute_count > NABLA_MAX_ATTRIBUTES)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "%" PRIu32 " attributes; at most %d",
+                      recording->attribute_count, NABLA_MAX_ATTRIBUTES);
   NABLA_TRY(hash(recorder, recording, &key, diag));
   NABLA_TRY(find_slot(recorder, key, &slot, diag));
   if (!*slot) {

@@ -40,6 +40,7 @@ typedef enum nabla_attribute_kind {
   NABLA_ATTRIBUTE_F64,     /* `number`                         */
   NABLA_ATTRIBUTE_ELEMENT, /* `number` or values[0] in the dtype of `type` */
   NABLA_ATTRIBUTE_DENSE,   /* the elements of `type`           */
+  NABLA_ATTRIBUTE_SIZES,   /* array<i32: ...>                  */
 } nabla_attribute_kind;
 
 /* An attribute of an operation that is recorded. */
@@ -51,6 +52,9 @@ typedef struct nabla_recorded_attribute {
   double number;
   const nabla_dense *type;
 } nabla_recorded_attribute;
+
+/* The largest number of attributes of an operation. */
+#define NABLA_MAX_ATTRIBUTES 12
 
 /* An operation to record. */
 typedef struct nabla_recording {

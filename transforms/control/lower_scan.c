@@ -72,7 +72,7 @@ static void each_carried(nabla_scan_text *l, const char *before,
   }
   for (intptr_t o = 0; o < l->s.outputs; o++)
     for (intptr_t i = 0; i < l->outputs[o].count; i++) {
-      nabla_stack *s = &l->outputs[o];
+      nabla_scan_stack *s = &l->outputs[o];
       nabla_text_add(&l->t.text, "%s", comma);
       visit(l, s->parts[i], &s->filled[i]);
       comma = ", ";
@@ -173,7 +173,7 @@ static void add_return(nabla_scan_text *l, const nabla_ssa *results) {
   MlirOperation op = l->s.op;
   const nabla_ssa *at = results + l->s.carries;
   for (intptr_t o = 0; o < l->s.outputs; o++) {
-    nabla_stack *s = &l->outputs[o];
+    nabla_scan_stack *s = &l->outputs[o];
     for (intptr_t i = 0; i < s->count; i++) s->parts[i].value = *at++;
     if (s->implicit)
       s->parts[0].value = nabla_stack_pack(l, s->parts, s->whole);
@@ -222,7 +222,7 @@ static void describe_all(nabla_scan_text *l) {
     nabla_stack_describe(
         &l->inputs[i], nabla_operand_type(op, first + i),
         mlirValueGetType(mlirBlockGetArgument(body, first + i)));
-  nabla_stack *output = l->outputs;
+  nabla_scan_stack *output = l->outputs;
   for (intptr_t i = 0; i < l->s.outputs; i++)
     nabla_stack_describe(output++, nabla_result_type(op, first + i),
                          nabla_operand_type(end, first + i));

@@ -17,7 +17,7 @@ typedef struct nabla_typed {
 
 /* A stacked array: an operand of which each step reads a slice, or a result of
  * which each step writes one. */
-typedef struct nabla_stack {
+typedef struct nabla_scan_stack {
   MlirType whole, slice;
   bool implicit;
   nabla_slices slices;                  /* set if implicit */
@@ -25,12 +25,12 @@ typedef struct nabla_stack {
   nabla_typed parts[NABLA_MAX_LEAVES];  /* the tensor, or the leaves */
   nabla_typed filled[NABLA_MAX_LEAVES]; /* of a result: values in the body */
   nabla_ssa sizes[NABLA_MAX_RANK];      /* of the slice; 0 where static */
-} nabla_stack;
+} nabla_scan_stack;
 
 typedef struct nabla_scan_text {
   nabla_template t;
   nabla_scan s;
-  nabla_stack *inputs, *outputs;
+  nabla_scan_stack *inputs, *outputs;
   nabla_typed *carries, *given; /* in the body: carried values; yielded ones */
   int64_t known;                /* number of steps, or dynamic */
   nabla_ssa length, at, zero, one;
@@ -45,15 +45,16 @@ nabla_ssa nabla_scan_dim(nabla_scan_text *l, nabla_ssa value, MlirType type,
 /* Writes a check that fails at run time for a negative size. */
 void nabla_scan_require_size(nabla_scan_text *l, nabla_ssa size);
 
-void nabla_stack_describe(nabla_stack *s, MlirType whole, MlirType slice);
+void nabla_stack_describe(nabla_scan_stack *s, MlirType whole, MlirType slice);
 /* Write the text before the loop. `*size` is the index of the next operand that
  * gives a size; it is advanced. */
 void nabla_stack_open_input(nabla_scan_text *l, intptr_t index);
 void nabla_stack_open_output(nabla_scan_text *l, intptr_t index,
                              intptr_t *size);
 /* Write, in the loop, the read of slice `at` and the write of slice `at`. */
-nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s);
-void nabla_stack_put(nabla_scan_text *l, nabla_stack *s, nabla_typed given);
+nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_scan_stack *s);
+void nabla_stack_put(nabla_scan_text *l, nabla_scan_stack *s,
+                     nabla_typed given);
 /* Packs leaves into a value of `type`: one nabla.pack for each level. */
 nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *leaves,
                            MlirType type);

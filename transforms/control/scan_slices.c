@@ -9,8 +9,8 @@
 
 static intptr_t rank_of(MlirType type) { return nabla_array_rank(type); }
 
-void nabla_stack_describe(nabla_stack *s, MlirType whole, MlirType slice) {
-  *s = (nabla_stack){.whole = whole, .slice = slice};
+void nabla_stack_describe(nabla_scan_stack *s, MlirType whole, MlirType slice) {
+  *s = (nabla_scan_stack){.whole = whole, .slice = slice};
   s->implicit = nablaTypeIsAImplicit(whole);
   s->count = 1;
   s->parts[0].type = whole;
@@ -21,7 +21,7 @@ void nabla_stack_describe(nabla_stack *s, MlirType whole, MlirType slice) {
   for (intptr_t i = 0; i < s->count; i++) s->parts[i].type = leaves[i];
 }
 
-static MlirType slice_leaf(const nabla_stack *s, intptr_t index) {
+static MlirType slice_leaf(const nabla_scan_stack *s, intptr_t index) {
   MlirType leaves[NABLA_MAX_LEAVES];
   nabla_implicit_leaves(s->slice, leaves);
   return leaves[index];
@@ -83,7 +83,7 @@ nabla_ssa nabla_stack_pack(nabla_scan_text *l, const nabla_typed *leaves,
 }
 
 void nabla_stack_open_input(nabla_scan_text *l, intptr_t index) {
-  nabla_stack *s = &l->inputs[index];
+  nabla_scan_stack *s = &l->inputs[index];
   nabla_ssa value = nabla_scan_argument(l->s.carries + index);
   if (s->implicit) {
     nabla_typed *parts = s->parts;
@@ -118,7 +118,7 @@ static nabla_ssa empty(nabla_scan_text *l, MlirType type,
 /* `*size`: the next of the operands that give sizes. */
 void nabla_stack_open_output(nabla_scan_text *l, intptr_t index,
                              intptr_t *size) {
-  nabla_stack *s = &l->outputs[index];
+  nabla_scan_stack *s = &l->outputs[index];
   for (intptr_t i = 0; i < rank_of(s->slice); i++) {
     if (!nabla_is_dynamic(nabla_array_dim(s->slice, i))) continue;
     s->sizes[i] = nabla_scan_argument((*size)++);
@@ -134,7 +134,7 @@ void nabla_stack_open_output(nabla_scan_text *l, intptr_t index,
 }
 
 /* "[%at, 0, 0] [1, 4, %n] [1, 1, 1] : " for a slice of a tensor. */
-static void add_place(nabla_scan_text *l, const nabla_stack *s) {
+static void add_place(nabla_scan_text *l, const nabla_scan_stack *s) {
   nabla_text *text = &l->t.text;
   intptr_t rank = rank_of(s->slice);
   nabla_text_add(text, "[%%v%u", l->at);
@@ -152,26 +152,26 @@ static void add_place(nabla_scan_text *l, const nabla_stack *s) {
 }
 
 /* The same for component `index`. */
-static void add_component_place(nabla_scan_text *l, const nabla_stack *s,
+static void add_component_place(nabla_scan_text *l, const nabla_scan_stack *s,
                                 intptr_t index, nabla_ssa first) {
   nabla_text_add(&l->t.text, "[%%v%u] [%" PRId64 "] [1] : ", first,
                  s->slices.count[index]);
 }
 
-static nabla_ssa first_element(nabla_scan_text *l, const nabla_stack *s,
+static nabla_ssa first_element(nabla_scan_text *l, const nabla_scan_stack *s,
                                intptr_t index) {
   nabla_ssa count = nabla_emit_index(&l->t, s->slices.count[index]);
   return k_op(&l->t.emit, "arith.muli %%v%u, %%v%u : index", l->at, count);
 }
 
 /* Known to have no elements: MLIR takes no slice at 0 of 0. */
-static bool is_empty(const nabla_stack *s) {
+static bool is_empty(const nabla_scan_stack *s) {
   for (intptr_t i = 0; i < rank_of(s->slice); i++)
     if (nabla_array_dim(s->slice, i) == 0) return !s->implicit;
   return false;
 }
 
-nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s) {
+nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_scan_stack *s) {
   nabla_text *text = &l->t.text;
   nabla_typed parts[NABLA_MAX_LEAVES];
   if (is_empty(s)) return (nabla_typed){empty(l, s->slice, s->sizes), s->slice};
@@ -197,7 +197,8 @@ nabla_typed nabla_stack_take(nabla_scan_text *l, const nabla_stack *s) {
 }
 
 /* Puts the slice `given` into the output; sizes are those that were said. */
-void nabla_stack_put(nabla_scan_text *l, nabla_stack *s, nabla_typed given) {
+void nabla_stack_put(nabla_scan_text *l, nabla_scan_stack *s,
+                     nabla_typed given) {
   nabla_text *text = &l->t.text;
   nabla_typed parts[NABLA_MAX_LEAVES] = {given};
   if (s->implicit) {

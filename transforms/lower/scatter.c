@@ -10,7 +10,7 @@
 #include "transforms/lower/region.h"
 
 typedef struct scatter {
-  nabla_gather dims;
+  nabla_gather_numbers dims;
   int64_t kind;
   nabla_ssa_tensor array, indices, updates;
   nabla_ssa sizes[NABLA_MAX_RANK]; /* of the array */
@@ -29,7 +29,7 @@ static const char *const operations[KINDS][3] = {
 };
 
 static void check_sizes(nabla_template *t, scatter *s) {
-  const nabla_gather *dims = &s->dims;
+  const nabla_gather_numbers *dims = &s->dims;
   for (intptr_t d = 0; d < dims->rank; d++) {
     intptr_t to = dims->offset_of[d];
     if (dims->batch_of[d] >= 0)
@@ -83,7 +83,7 @@ static nabla_ssa close_loops(nabla_template *t, const scatter *s,
 /* Where the update goes, and whether that is inside of the array. */
 static nabla_ssa find_place(nabla_template *t, const scatter *s,
                             nabla_ssa *at) {
-  const nabla_gather *dims = &s->dims;
+  const nabla_gather_numbers *dims = &s->dims;
   nabla_ssa place[NABLA_MAX_RANK];
   nabla_ssa inside = k_op(&t->emit, "arith.constant true");
   for (intptr_t d = 0; d < dims->rank; d++) {

@@ -26,16 +26,16 @@ typedef struct nabla_constants {
 
 /* Known sums and addresses, for index folding; see index_fold.c. */
 #define NABLA_MADE_MAX 256u
-typedef struct nabla_sum {
+typedef struct nabla_known_sum {
   nabla_ssa value, root; /* value = root + constant */
   uint64_t constant;
-} nabla_sum;
+} nabla_known_sum;
 typedef struct nabla_made {
   char kind;
   nabla_ssa a, b, value;
 } nabla_made;
 typedef struct nabla_sums {
-  nabla_sum of[NABLA_MADE_MAX];
+  nabla_known_sum of[NABLA_MADE_MAX];
   nabla_made made[NABLA_MADE_MAX]; /* available at this point */
 } nabla_sums;
 

@@ -15,7 +15,7 @@ typedef struct sum {
 
 static sum split(const nabla_emitter *e, nabla_ssa value) {
   if (!e->sums) return (sum){value, 0};
-  const nabla_sum *known = &e->sums->of[value % NABLA_MADE_MAX];
+  const nabla_known_sum *known = &e->sums->of[value % NABLA_MADE_MAX];
   if (known->value != value) return (sum){value, 0};
   return (sum){known->root, known->constant};
 }
@@ -23,7 +23,7 @@ static sum split(const nabla_emitter *e, nabla_ssa value) {
 static nabla_ssa note(nabla_emitter *e, nabla_ssa value, sum is) {
   if (e->sums)
     e->sums->of[value % NABLA_MADE_MAX] =
-        (nabla_sum){value, is.root, is.constant};
+        (nabla_known_sum){value, is.root, is.constant};
   return value;
 }
 

@@ -15,7 +15,7 @@
 #include "transforms/lower/runs.h"
 
 typedef struct gather {
-  nabla_gather dims;
+  nabla_gather_numbers dims;
   nabla_ssa_tensor array, indices, shape;
   int64_t sizes[NABLA_MAX_RANK];
   nabla_ssa last[NABLA_MAX_RANK];       /* where a box may begin at most    */
@@ -24,7 +24,7 @@ typedef struct gather {
 
 /* Sizes that the op's attributes assume, checked where they are not known. */
 static void check_sizes(nabla_template *t, gather *g) {
-  const nabla_gather *dims = &g->dims;
+  const nabla_gather_numbers *dims = &g->dims;
   for (intptr_t d = 0; d < dims->rank; d++) {
     if (dims->batch_of[d] >= 0)
       nabla_tensors_agree(t, &g->array, d, &g->indices, dims->batch_of[d]);
@@ -41,7 +41,7 @@ static void check_sizes(nabla_template *t, gather *g) {
 
 /* What the body needs, outside of it. */
 static void prepare(nabla_template *t, gather *g) {
-  const nabla_gather *dims = &g->dims;
+  const nabla_gather_numbers *dims = &g->dims;
   check_sizes(t, g);
   for (intptr_t i = 0; i < dims->index_rank; i++)
     if (dims->result_of[i] >= 0)
@@ -81,7 +81,7 @@ static nabla_ssa start(nabla_template *t, const gather *g, intptr_t d,
  * the result that the first `outer` loops are at; the others are at 0. */
 static void find_element(nabla_template *t, const gather *g, intptr_t outer,
                          nabla_ssa *at) {
-  const nabla_gather *dims = &g->dims;
+  const nabla_gather_numbers *dims = &g->dims;
   nabla_ssa loops[NABLA_MAX_RANK];
   for (intptr_t i = 0; i < dims->result_rank; i++)
     loops[i] = i < outer ? nabla_generic_index(t, i) : nabla_emit_index(t, 0);
@@ -157,7 +157,7 @@ static nabla_ssa flatten(nabla_template *t, const nabla_strided *view,
 /* How much of a box lies in one piece of the storage. */
 static void find_runs(const gather *g, const nabla_strided *view,
                       nabla_runs *runs) {
-  const nabla_gather *dims = &g->dims;
+  const nabla_gather_numbers *dims = &g->dims;
   runs->outer = dims->result_rank;
   runs->length = 1;
   runs->aligned = (uint64_t)view->offset;

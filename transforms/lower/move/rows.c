@@ -18,7 +18,7 @@
 #define PART        65536
 
 /* Whether each index selects one row, whole, and rows are in order. */
-static bool takes_rows(const nabla_gather *dims, const int64_t *sizes,
+static bool takes_rows(const nabla_gather_numbers *dims, const int64_t *sizes,
                        const nabla_row_copy *c) {
   const intptr_t before = dims->result_rank - dims->rank;
   if (dims->rank < 2 || dims->components != 1 || dims->start_of[0] != 0 ||
@@ -170,7 +170,7 @@ static void add_body(nabla_text *text, const nabla_row_copy *c,
                  nabla_ssa_tensor_type(&c->result).data);
 }
 
-bool nabla_row_copy_begin(nabla_template *t, const nabla_gather *dims,
+bool nabla_row_copy_begin(nabla_template *t, const nabla_gather_numbers *dims,
                           const int64_t *sizes, nabla_row_copy *out) {
   nabla_row_copy *c = out;
   *c = (nabla_row_copy){.table = nabla_template_operand(t, 0),

@@ -17,7 +17,7 @@ typedef struct nabla_row_copy {
 /* Before the template opens: writes the kernel and the function that calls it.
  * False when the gather is not of whole rows, by one index for each, of the
  * first dimension, or rows are short or few. `sizes`: those of the op. */
-bool nabla_row_copy_begin(nabla_template *t, const nabla_gather *dims,
+bool nabla_row_copy_begin(nabla_template *t, const nabla_gather_numbers *dims,
                           const int64_t *sizes, nabla_row_copy *out);
 
 /* The result: the call of the function, after the checks of the gather. */
