@@ -17,12 +17,12 @@ MlirOperation nabla_block_end(MlirBlock block) {
   return last;
 }
 
-nabla_scan nabla_scan_read(MlirOperation op) {
-  nabla_scan scan = {.op = op,
-                     .carries = nabla_op_segment(op, 0),
-                     .inputs = nabla_op_segment(op, 1),
-                     .lengths = nabla_op_segment(op, 2),
-                     .sizes = nabla_op_segment(op, 3)};
+nabla_scan_parts nabla_scan_read(MlirOperation op) {
+  nabla_scan_parts scan = {.op = op,
+                           .carries = nabla_op_segment(op, 0),
+                           .inputs = nabla_op_segment(op, 1),
+                           .lengths = nabla_op_segment(op, 2),
+                           .sizes = nabla_op_segment(op, 3)};
   scan.outputs = mlirOperationGetNumResults(op) - scan.carries;
   scan.reverse = !mlirAttributeIsNull(mlirOperationGetAttributeByName(
       op, mlirStringRefCreateFromCString("reverse")));

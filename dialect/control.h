@@ -14,13 +14,13 @@ MlirOperation nabla_block_end(MlirBlock block);
 
 /* The operands of a scan by group, in the order of the members; one group
  * follows the other. Its results are the carries, then the stacked outputs. */
-typedef struct nabla_scan {
+typedef struct nabla_scan_parts {
   MlirOperation op;
   intptr_t carries, inputs, lengths, sizes; /* operands of each group */
   intptr_t outputs;                         /* results that are stacked */
   bool reverse;
-} nabla_scan;
-nabla_scan nabla_scan_read(MlirOperation op);
+} nabla_scan_parts;
+nabla_scan_parts nabla_scan_read(MlirOperation op);
 
 /* Position of a slice of an implicit array in the whole array. Leaf i of the
  * slice is a part of leaf i of the whole: the `count[i]` elements from index *

@@ -184,7 +184,7 @@ static span operands_of(MlirOperation op, intptr_t index, intptr_t carries) {
   span none = {0, 0, 0};
   if (index < carries) return (span){index, index + 1, 0};
   if (!is(op, "nabla.scan")) return none;
-  nabla_scan s = nabla_scan_read(op);
+  nabla_scan_parts s = nabla_scan_read(op);
   MlirOperation end = nabla_block_end(nabla_region_block(op, 0));
   span sizes = {s.carries + s.inputs + s.lengths, 0, 3};
   for (intptr_t i = carries; i <= index; i++) {
@@ -212,7 +212,7 @@ static void copy_operands(MlirOperationState *state, MlirOperation op,
   for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
     MlirNamedAttribute named = mlirOperationGetAttribute(op, i);
     if (mlirStringRefEqual(mlirIdentifierStr(named.name), segments)) {
-      nabla_scan s = nabla_scan_read(op);
+      nabla_scan_parts s = nabla_scan_read(op);
       int32_t sizes[4] = {(int32_t)s.carries, (int32_t)s.inputs,
                           (int32_t)s.lengths, (int32_t)s.sizes};
       sizes[without.group] -= (int32_t)(without.to - without.from);

@@ -184,8 +184,8 @@ static MlirLogicalResult check_slice(MlirOperation op, const char *where,
                         : "");
 }
 
-static MlirLogicalResult check_carries(const nabla_scan *s, MlirBlock block,
-                                       MlirOperation end) {
+static MlirLogicalResult check_carries(const nabla_scan_parts *s,
+                                       MlirBlock block, MlirOperation end) {
   for (intptr_t i = 0; i < s->carries; i++) {
     MlirType type = operand(s->op, i);
     if (failed(same(s->op, 0, "takes", argument(block, i), "carry", i, type)) ||
@@ -197,7 +197,7 @@ static MlirLogicalResult check_carries(const nabla_scan *s, MlirBlock block,
 }
 
 /* `?` in the slices that are stacked. */
-static intptr_t unknown_sizes(const nabla_scan *s, MlirOperation end) {
+static intptr_t unknown_sizes(const nabla_scan_parts *s, MlirOperation end) {
   intptr_t count = 0;
   for (intptr_t i = 0; i < s->outputs; i++) {
     MlirType slice = operand(end, s->carries + i);
@@ -207,8 +207,8 @@ static intptr_t unknown_sizes(const nabla_scan *s, MlirOperation end) {
   return count;
 }
 
-static MlirLogicalResult check_counts(const nabla_scan *s, MlirBlock block,
-                                      MlirOperation end) {
+static MlirLogicalResult check_counts(const nabla_scan_parts *s,
+                                      MlirBlock block, MlirOperation end) {
   if (s->outputs < 0)
     return ERROR(s->op, "gives %d results, not one for each of %d carries",
                  (int)mlirOperationGetNumResults(s->op), (int)s->carries);
@@ -226,7 +226,7 @@ static MlirLogicalResult check_counts(const nabla_scan *s, MlirBlock block,
 }
 
 MlirLogicalResult verify_scan(MlirOperation op) {
-  nabla_scan s = nabla_scan_read(op);
+  nabla_scan_parts s = nabla_scan_read(op);
   MlirBlock block = nabla_region_block(op, 0);
   MlirOperation end = end_of(op, 0, "nabla.yield");
   if (mlirOperationIsNull(end) || failed(check_counts(&s, block, end)) ||

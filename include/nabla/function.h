@@ -162,6 +162,57 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_function_session(
     const nabla_tree *results, const nabla_session_options *options,
     nabla_session **out, nabla_diag *diag);
 
+/* ---- control flow ----
+ *
+ * Functions that record one operation, whose parts are callbacks. Each callback
+ * is traced once and at once, whether its part will run or not; it may use
+ * arrays from outside. Values that are carried from step to step are trees; at
+ * most 32 leaves are carried or given, and their dtypes and shapes do not
+ * change. All places of `results` are written: with NULL after a failure, which
+ * is that of the scope, nabla_scope_status. */
+
+/* Records a choice: `yes` gives the results if `predicate`, a truth value of
+ * rank 0, is true, otherwise `no`. Both get `operands` as they are and give
+ * results of the same dtypes and shapes. */
+NABLA_API void nabla_cond(nabla_array *predicate, nabla_function_callback yes,
+                          nabla_function_callback no, void *self,
+                          const nabla_tree *operands, nabla_tree *results);
+
+/* Records a loop: as long as `condition` gives true, a tree that is one leaf,
+ * `body` gives the next values. Both get the values of this step, the first
+ * ones being `initial`. `results`, of the structure of `initial`, gets the
+ * last. */
+NABLA_API void nabla_while(nabla_function_callback condition,
+                           nabla_function_callback body, void *self,
+                           const nabla_tree *initial, nabla_tree *results);
+
+/* A loop over a dimension. */
+typedef struct nabla_scan_options {
+  size_t struct_size; /* sizeof(nabla_scan_options)                      */
+  /* Carried from step to step; NULL: nothing. */
+  const nabla_tree *initial;
+  /* Arrays over whose first dimension, of one size, the loop goes. */
+  const nabla_tree *inputs;
+  int reverse; /* begins at the last index */
+} nabla_scan_options;
+
+/* Records a loop. In each step `body` gets a list of two trees: what is
+ * carried, and the inputs at this index, without their first dimension. It
+ * gives a list of two: what is carried on, and outputs, which are stacked along
+ * a new first dimension.
+ * @param carried  gets what is carried after the last step; NULL if nothing is
+ * @param outputs  gets the stacked outputs; NULL: there are none */
+NABLA_API void nabla_scan(nabla_function_callback body, void *self,
+                          const nabla_scan_options *options,
+                          nabla_tree *carried, nabla_tree *outputs);
+
+/* Records a call of a function: a func.call of a private function, so that
+ * calls that are alike are compiled once. nabla_function_call within a trace
+ * puts its operations into the trace instead. At most 64 arguments and captured
+ * arrays; states are of no effect. */
+NABLA_API void nabla_call(nabla_function *function, const nabla_tree *arguments,
+                          nabla_tree *results);
+
 #ifdef __cplusplus
 }
 #endif

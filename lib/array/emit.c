@@ -14,7 +14,7 @@ nabla_status nabla_graph_emitter_init(nabla_graph_emitter *emitter,
                                       nabla_diag *diag) {
   void *copies, *leaves;
   *emitter = (nabla_graph_emitter){
-      .walk = walk, .context = nabla_recorder_context(walk->scope->recorder)};
+      .walk = walk, .context = nabla_recorder_context(walk->recorder)};
   NABLA_TRY(nabla_alloc(walk->allocator, walk->node_count,
                         sizeof(MlirOperation), &copies, diag));
   emitter->copies = copies;
@@ -189,7 +189,7 @@ static nabla_status add_function(const nabla_walk *walk, const char *name,
 nabla_status nabla_function_emit(const nabla_walk *walk, const char *name,
                                  nabla_diag *diag) {
   MlirOperation op;
-  const MlirModule module = nabla_recorder_module(walk->scope->recorder);
+  const MlirModule module = nabla_recorder_module(walk->recorder);
   if (!mlirOperationIsNull(find_function(module, nabla_ref(name))))
     return NABLA_OK;
   return add_function(walk, name, true, module, &op, diag);
@@ -253,7 +253,7 @@ static nabla_status fill_module(const nabla_emitted_program *program,
                                 MlirModule module, nabla_diag *diag) {
   const nabla_walk *walk = program->walk;
   MlirOperation function;
-  const transfer t = {nabla_recorder_module(walk->scope->recorder), module};
+  const transfer t = {nabla_recorder_module(walk->recorder), module};
   NABLA_TRY(add_function(walk, "main", false, module, &function, diag));
   mlirOperationWalk(function, copy_callee, (void *)&t, MlirWalkPreOrder);
   if (program->ports) {
@@ -270,8 +270,7 @@ static nabla_status fill_module(const nabla_emitted_program *program,
 nabla_status nabla_program_emit(void *self, nabla_buffer *out,
                                 nabla_diag *diag) {
   const nabla_emitted_program *program = self;
-  const MlirContext context =
-      nabla_recorder_context(program->walk->scope->recorder);
+  const MlirContext context = nabla_recorder_context(program->walk->recorder);
   const MlirModule module =
       mlirModuleCreateEmpty(mlirLocationUnknownGet(context));
   const MlirOperation op = mlirModuleGetOperation(module);

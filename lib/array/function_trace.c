@@ -295,7 +295,7 @@ nabla_status nabla_function_trace(const nabla_function_arguments *call,
   t.arguments = arguments;
   t.results = results;
   if (!status) status = trace(&t, diag);
-  if (t.walk.scope) nabla_walk_deinit(&t.walk);
+  if (t.walk.recorder) nabla_walk_deinit(&t.walk);
   nabla_trace_end(&t.trace);
   nabla_free(allocator, t.texts, t.port_count, sizeof(port_text));
   nabla_free(allocator, t.ports, t.port_count, sizeof(nabla_emitted_port));

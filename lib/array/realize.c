@@ -77,19 +77,10 @@ static nabla_status check(nabla_scope *scope, const nabla_array *array,
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "nabla_realize: an array is NULL");
   }
-  if (array->trace)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "nabla_realize: an argument of a trace has no value");
-  if (!array->node) {
-    if (array->dense.data || !nabla_dtype_count(&array->dense)) return NABLA_OK;
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "nabla_realize: an array whose scope ended before it was "
-                      "realized");
-  }
-  nabla_scope *owner = array->scope;
-  if (owner && nabla_scope_is_open(owner)) return NABLA_OK;
-  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                    "nabla_realize: a pending array of another thread's scope");
+  const char *why = nabla_array_objection(array);
+  return why ? nabla_fail(diag, NABLA_INVALID_ARGUMENT, "nabla_realize: %s",
+                          why)
+             : NABLA_OK;
 }
 
 static nabla_status realize_all(nabla_scope *scope, size_t count,

@@ -58,14 +58,16 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
   nabla_scope_fail(scope, &diag, site->place);
 }
 
-/* Why an array cannot be used by this thread now; NULL if it can. */
-static const char *objection(const nabla_array *array) {
+const char *nabla_array_objection(const nabla_array *array) {
   if (array->trace)
     return nabla_trace_is_open(array->trace)
                ? NULL
                : "an argument of a trace that has ended";
   if (array->dense.data || (!array->node && !nabla_dtype_count(&array->dense)))
     return NULL;
+  if (array->node && array->node->trace &&
+      !nabla_trace_is_open(array->node->trace))
+    return "an array of a trace, or of a part that has ended";
   nabla_scope *owner = array->scope;
   if (!owner) return "an array whose scope ended before it was realized";
   return array->node && nabla_scope_is_open(owner)
@@ -82,8 +84,8 @@ nabla_scope *nabla_call_begin(const nabla_array_call *site) {
                       "an operand is NULL");
       return NULL;
     }
-    const char *why =
-        nabla_is_none(array) ? "an operand is nabla_none()" : objection(array);
+    const char *why = nabla_is_none(array) ? "an operand is nabla_none()"
+                                           : nabla_array_objection(array);
     if (!why) continue;
     nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT, "%s", why);
     return NULL;

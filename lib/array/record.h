@@ -28,6 +28,8 @@ typedef enum nabla_dtype_rule {
   NABLA_DTYPES_bools,   /* all become truth values             */
 } nabla_dtype_rule;
 
+/* Why an array cannot be used by this thread now; NULL if it can. */
+const char *nabla_array_objection(const nabla_array *array);
 /* Checks the arrays of a call: none is NULL, all may be used in this thread's
  * innermost scope, which is returned; NULL after a failure. */
 nabla_scope *nabla_call_begin(const nabla_array_call *site);

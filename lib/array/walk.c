@@ -17,7 +17,7 @@ typedef struct slot {
 void nabla_walk_init(nabla_walk *walk, nabla_scope *scope) {
   const nabla_allocator *allocator = nabla_engine_allocator(scope->engine);
   *walk = (nabla_walk){.allocator = allocator,
-                       .scope = scope,
+                       .recorder = scope->recorder,
                        .number = nabla_recorder_walk(scope->recorder),
                        .trace = scope->trace ? scope->trace->number : 0};
   nabla_buffer_init(&walk->nodes_memory, allocator, "a graph", LIMIT);

@@ -8,9 +8,9 @@
 
 typedef struct nabla_walk {
   const nabla_allocator *allocator;
-  nabla_scope *scope;
-  uint64_t number; /* of this walk: nodes that it reached have it */
-  uint64_t trace;  /* nodes of other traces are leaves            */
+  nabla_recorder *recorder; /* NULL before init */
+  uint64_t number;          /* of this walk: nodes that it reached have it */
+  uint64_t trace;           /* nodes of other traces are leaves            */
   nabla_node **nodes;
   nabla_array **leaves, **results; /* numbered by first use; as returned */
   size_t node_count, leaf_count, result_count;

@@ -29,7 +29,7 @@ typedef struct nabla_scan_stack {
 
 typedef struct nabla_scan_text {
   nabla_template t;
-  nabla_scan s;
+  nabla_scan_parts s;
   nabla_scan_stack *inputs, *outputs;
   nabla_typed *carries, *given; /* in the body: carried values; yielded ones */
   int64_t known;                /* number of steps, or dynamic */

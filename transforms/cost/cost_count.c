@@ -201,7 +201,7 @@ bool nabla_cost_of(MlirOperation op, uint64_t unknown, nabla_cost *out) {
 /* ---- loops ---- */
 
 uint64_t nabla_cost_rounds(MlirOperation op, uint64_t unknown) {
-  nabla_scan scan = nabla_scan_read(op);
+  nabla_scan_parts scan = nabla_scan_read(op);
   for (intptr_t i = scan.carries; i < scan.carries + scan.inputs; i++) {
     int64_t dim = nabla_array_dim(nabla_operand_type(op, i), 0);
     if (!nabla_is_dynamic(dim)) return (uint64_t)dim;

@@ -115,7 +115,7 @@ static void remark(MlirOperation op, bool missed, const char *rule,
 static bool flows(MlirOperation op, intptr_t index) {
   if (nabla_op_find(op)->implicit != NABLA_IMPLICIT_flows) return false;
   if (!nabla_is(op, "nabla.scan")) return true;
-  nabla_scan scan = nabla_scan_read(op);
+  nabla_scan_parts scan = nabla_scan_read(op);
   if (index < scan.carries || index >= scan.carries + scan.inputs) return true;
   MlirBlock body = nabla_region_block(op, 0);
   return nablaTypeIsAImplicit(

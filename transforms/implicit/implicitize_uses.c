@@ -133,7 +133,7 @@ static bool take_place(work *w, MlirOperation op, MlirOperation made) {
 /* The slices of a scan's input stay implicit when they are whole blocks. */
 static bool hand_to_scan(work *w, MlirOperation op, MlirValue dense,
                          MlirValue value) {
-  nabla_scan scan = nabla_scan_read(op);
+  nabla_scan_parts scan = nabla_scan_read(op);
   nablaImplicit parts = nablaImplicitTypeParts(mlirValueGetType(value));
   nabla_slices slices;
   nablaImplicitType stored = {.rank = parts.rank - 1,
