@@ -111,9 +111,9 @@ if(NABLA_HAS_COMPILER)
   nabla_install_export(Nabla compiler-dev)
   nabla_install_pc(nabla compiler-dev)
   nabla_install_pc(nabla-mlir compiler-dev)
-  set_target_properties(nabla-opt nabla-compile nabla-run PROPERTIES
+  set_target_properties(nabla-opt nabla-compile PROPERTIES
     INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS nabla-opt nabla-compile nabla-run)
+  install(TARGETS nabla-opt nabla-compile)
 endif()
 
 # The kernels that the table names.

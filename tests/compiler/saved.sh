@@ -123,6 +123,26 @@ if grep -E 'libLLVM|libMLIR|libnabla' libraries; then
 fi
 readelf -d "$saved" | grep -E 'NEEDED.*(LLVM|MLIR|stdc)' && fail 'it is linked'
 
+# nor in nabla-run, which becomes another program for text
+LD_DEBUG=files "$run" dense.so -i x=random:3x4 --expect y.npy 2>libraries >out ||
+  fail 'a saved program'
+grep -q 'libc.so' libraries || fail 'LD_DEBUG lists no libraries'
+if grep -E 'libLLVM|libMLIR|libstdc' libraries; then
+  fail 'nabla-run loads a compiler'
+fi
+mkdir alone
+cp "$run" alone/nabla-run
+expect 0 'ok' alone/nabla-run dense.so -i x=random:3x4 --expect y.npy
+expect 6 'not installed beside nabla-run' alone/nabla-run dense.mlir -i x=random:3x4
+expect 6 'not installed beside nabla-run' alone/nabla-run --batch
+expect 6 '"next": "install it' alone/nabla-run dense.mlir --json
+ln -s /dev/null alone/nabla-run-compiler
+expect 4 'cannot start the compiler: Permission denied' alone/nabla-run dense.mlir
+rm alone/nabla-run-compiler
+ln -s "$bin/nabla-run-compiler" alone
+ln -s alone/nabla-run linked
+expect 0 'ok' ./linked dense.mlir -i x=random:3x4 --expect y.npy
+
 # linkers: cc when there is no other; none; one that fails
 tools=$work/tools
 mkdir "$tools" "$tools/cc" "$tools/none" "$tools/bad"

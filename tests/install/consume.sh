@@ -188,7 +188,7 @@ if grep -q '^CMAKE_BUILD_TYPE:.*=Release$' "$build/CMakeCache.txt" && [ -z "$san
     readelf -S "$(dirname "$file")/.debug/$debug" >"$scratch/elf" 2>/dev/null
     grep -qE '\.z?debug_info' "$scratch/elf" ||
       fail "$debug holds no debug information"
-  done < <(find "$prefix" -type f \( -path '*/bin/*' -o -name '*.so.*' -o \
+  done < <(find "$prefix" -type f \( -path '*/bin/*' -o -path '*/libexec/*' -o -name '*.so.*' -o \
     -name '*.a' \) ! -name '*.debug')
 fi
 
@@ -199,6 +199,16 @@ if [ -x "$prefix/bin/nabla-quant" ]; then
   grep -q 'Type: *DYN' "$scratch/elf" || fail "the tool is not a PIE"
   [ -n "$sanitize" ] || grep -q 'BIND_NOW\|NOW' "$scratch/elf" ||
     fail "the tool is linked without -z now"
+fi
+
+if [ -d "$prefix/libexec/nabla" ]; then
+  echo "-- nabla-run, with the compiler in a program of its own"
+  readelf -d "$prefix/bin/nabla-run" >"$scratch/elf"
+  grep -qE 'NEEDED.*(LLVM|MLIR)' "$scratch/elf" && fail "nabla-run needs LLVM"
+  echo 'func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32> }' |
+    LD_LIBRARY_PATH='' "$prefix/bin/nabla-run" - -i 0=random:4 ||
+    fail "the installed nabla-run"
 fi
 
 echo "-- uninstalling"

@@ -172,6 +172,7 @@ static nabla_status write_results(run *r, nabla_diag *diag) {
 
 static nabla_status run_all(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
+  if (!run_is_saved(s->program)) NABLA_TRY(run_hand_over(r, diag));
   NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &r->environment.pool,
                               diag));
   NABLA_TRY(run_open_program(r, diag));
@@ -241,7 +242,8 @@ static int command(int argc, char **argv) {
   t.set = set;
   t.self = &s;
   r.settings = &s, r.tool = &t;
-  nabla_status status = tool_parse(&t, argc, argv, &line, &diag);
+  nabla_status status = run_copy_words(&r, argc, argv, &diag);
+  if (!status) status = tool_parse(&t, argc, argv, &line, &diag);
   if (!status && line.about) return tool_finish_about(&t, &line);
   if (!status) status = check_line(&s, &line, argc, &diag);
   if (status) {
@@ -250,7 +252,8 @@ static int command(int argc, char **argv) {
     return tool_finish(&t, code);
   }
   if (s.batch) {
-    status = run_batch(argv[0], command, &diag);
+    status = run_hand_over(&r, &diag);
+    if (!status) status = run_batch(argv[0], command, &diag);
     if (status) tool_error(&t, &diag);
     return tool_finish(&t, tool_exit_of_status(status));
   }

@@ -8,7 +8,7 @@
 
 /* By its name or by its first bytes: both, so that a damaged one is called
  * damaged. Errors are those of whoever reads it then. */
-static int is_saved(const char *path) {
+int run_is_saved(const char *path) {
   char start[4];
   if (!strcmp(path, "-")) return 0;
   if (tool_has_suffix(path, ".so")) return 1;
@@ -88,6 +88,6 @@ void run_release_program(run *r) { nabla_executable_close(r->executable); }
 #endif
 
 nabla_status run_open_program(run *r, nabla_diag *diag) {
-  r->is_saved = is_saved(r->settings->program);
+  r->is_saved = run_is_saved(r->settings->program);
   return r->is_saved ? open_saved(r, diag) : compile(r, diag);
 }

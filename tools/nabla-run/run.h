@@ -43,6 +43,7 @@ typedef struct run_difference {
 
 typedef struct run {
   const run_settings *settings;
+  char **words; /* the command line as it came: hand_over.c */
   const tool *tool;
   nabla_environment environment;
   nabla_compiler *compiler;
@@ -71,6 +72,16 @@ typedef struct run {
   int program_failed;    /* it is the program that is wrong: exit with 1 */
 } run;
 
+/* hand_over.c: program text is compiled by another program, with the same
+ * command line. Copies the command line, which parsing cuts up. */
+NABLA_MUST_USE nabla_status run_copy_words(run *r, int argc, char **argv,
+                                           nabla_diag *diag);
+/* Becomes that program. @return NABLA_OK where this one compiles itself;
+ * NABLA_IO, NABLA_UNSUPPORTED: it cannot be started */
+NABLA_MUST_USE nabla_status run_hand_over(const run *r, nabla_diag *diag);
+
+/* A saved program, by its name or by its first bytes. */
+int run_is_saved(const char *path);
 /* Compiles the program, or opens it. */
 NABLA_MUST_USE nabla_status run_open_program(run *r, nabla_diag *diag);
 void run_release_program(run *r);
