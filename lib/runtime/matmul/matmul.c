@@ -8,6 +8,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
 #include "lib/runtime/matmul/matmul_internal.h"
+#include "lib/runtime/program/guarded.h"
 #include "quant/ahead/ahead_formats.h"
 
 static const char *const names[] = {
@@ -223,7 +224,8 @@ static nabla_status fill(nabla_matmul_plan *plan,
   plan->m_limit = limit_of(plan);
   set_args(plan);
   NABLA_TRY(nabla_matmul_convert_scales(plan, diag));
-  return rearrange(plan, diag);
+  NABLA_TRY(rearrange(plan, diag));
+  return nabla_guarded_check_weight(weight, diag);
 }
 
 nabla_status nabla_matmul_plan_create(const nabla_weight_desc *weight,

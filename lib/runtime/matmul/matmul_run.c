@@ -5,6 +5,7 @@
 
 #include "lib/base/require.h"
 #include "lib/runtime/matmul/matmul_internal.h"
+#include "lib/runtime/program/guarded.h"
 
 /* Products below so many multiplications are done by the caller alone: to ask
  * the workers takes as long. */
@@ -78,6 +79,17 @@ static nabla_status fail_rows(const nabla_matmul_plan *plan, uint64_t m,
   return status;
 }
 
+/* NABLA_IO when the weight is of a model that is spent. */
+static nabla_status check_guarded(const nabla_matmul_plan *plan,
+                                  nabla_diag *diag) {
+  const nabla_weight_view *weight = &plan->request.weight;
+  if (!nabla_guarded_is_any_spent()) return NABLA_OK;
+  NABLA_TRY(nabla_guarded_check(weight->codes, diag));
+  NABLA_TRY(nabla_guarded_check(weight->scales, diag));
+  NABLA_TRY(nabla_guarded_check(weight->nested_scales, diag));
+  return nabla_guarded_check(weight->zero_points, diag);
+}
+
 /* One call: what it is of, and the arguments of the kernel. */
 typedef struct call {
   const nabla_matmul_plan *plan;
@@ -94,6 +106,7 @@ static nabla_status begin(const nabla_matmul_plan *plan, const void *x,
   out->plan = plan;
   out->kernel = &plan->provided.kernels[index].code;
   if (m > plan->m_limit) return fail_rows(plan, m, diag);
+  NABLA_TRY(check_guarded(plan, diag));
   if (plan->request.weight.k && is_bad(x, element))
     return fail_pointer("x", x, element, diag);
   if (out->kernel->workspace.bytes && plan->request.weight.k &&
@@ -185,7 +198,7 @@ nabla_status nabla_matmul_plan_run(const nabla_matmul_plan *plan, const void *x,
     nabla_pool_run(pool, run_share, &c);
   else
     run_columns(&c, 0, weight->n);
-  return NABLA_OK;
+  return check_guarded(plan, diag);
 }
 
 nabla_status nabla_matmul_plan_prepare(const nabla_matmul_plan *plan,
@@ -220,5 +233,5 @@ nabla_status nabla_matmul_plan_run_rows(const nabla_matmul_plan *plan,
                       ", not at %" PRIu64,
                       grain, n0 % grain ? n0 : n1);
   run_columns(&c, n0, n1);
-  return NABLA_OK;
+  return check_guarded(plan, diag);
 }

@@ -1,4 +1,4 @@
-/* A file mapped into memory, read-only. The one place that calls mmap. */
+/* A file mapped into memory, read-only. Files are mapped here alone. */
 #ifndef NABLA_RUNTIME_PROGRAM_MAPPING_H
 #define NABLA_RUNTIME_PROGRAM_MAPPING_H
 

@@ -10,6 +10,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
 #include "lib/runtime/program/allocations.h"
+#include "lib/runtime/program/guarded.h"
 #include "lib/runtime/program/mapping.h"
 
 /* One file. `copies` has a place for each of its tensors, and is NULL until
@@ -33,18 +34,23 @@ static const alignas(NABLA_SERVICES_ALIGNMENT) uint8_t nothing[1];
 
 /* ---- opening ------------------------------------------------------------ */
 
-static nabla_status map_shards(nabla_model *model, nabla_diag *diag) {
+static nabla_status map_shards(nabla_model *model, int is_guarded,
+                               nabla_diag *diag) {
   for (uint32_t i = 0; i < model->shard_count; i++) {
     const nabla_tensor_file *file =
         nabla_checkpoint_borrow_shard(model->checkpoint, i);
     const nabla_os_info info = nabla_tensor_file_info(file);
-    NABLA_TRY(nabla_mapping_open(nabla_tensor_file_borrow_path(file), &info,
-                                 &model->shards[i].mapping, diag));
+    const char *path = nabla_tensor_file_borrow_path(file);
+    nabla_mapping *mapping = &model->shards[i].mapping;
+    NABLA_TRY(nabla_mapping_open(path, &info, mapping, diag));
+    if (is_guarded && mapping->data)
+      NABLA_TRY(nabla_guarded_add(model, mapping, path, diag));
   }
   return NABLA_OK;
 }
 
 static nabla_status open_into(nabla_model *model, const char *path,
+                              nabla_model_mode mode,
                               const nabla_environment *environment,
                               nabla_diag *diag) {
   if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
@@ -60,14 +66,29 @@ static nabla_status open_into(nabla_model *model, const char *path,
   /* Files of somebody else's `os` are nothing that we can map: they are read.
    */
   const nabla_os *os = environment ? environment->os : NULL;
-  return os && os != nabla_os_default() ? NABLA_OK : map_shards(model, diag);
+  if ((os && os != nabla_os_default()) || mode == NABLA_MODEL_COPY)
+    return NABLA_OK;
+  return map_shards(model, mode == NABLA_MODEL_GUARDED, diag);
 }
 
 nabla_status nabla_model_open(const char *path,
                               const nabla_environment *environment,
                               nabla_model **out, nabla_diag *diag) {
+  return nabla_model_open_with(path, NULL, environment, out, diag);
+}
+
+nabla_status nabla_model_open_with(const char *path,
+                                   const nabla_model_options *options,
+                                   const nabla_environment *environment,
+                                   nabla_model **out, nabla_diag *diag) {
   NABLA_REQUIRE(path, diag);
   NABLA_REQUIRE(out, diag);
+  if (options) NABLA_REQUIRE_SIZE(options, "model options", diag);
+  const nabla_model_mode mode = options ? options->mode : NABLA_MODEL_MAP;
+  if ((uint32_t)mode >= NABLA_MODEL_MODES)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%d is no mode of a model: there are %d", (int)mode,
+                      (int)NABLA_MODEL_MODES);
   const nabla_allocator *allocator =
       environment ? environment->allocator : NULL;
   void *block = NULL;
@@ -75,7 +96,7 @@ nabla_status nabla_model_open(const char *path,
   nabla_model *model = block;
   model->allocator = allocator;
   pthread_mutex_init(&model->lock, NULL);
-  const nabla_status status = open_into(model, path, environment, diag);
+  const nabla_status status = open_into(model, path, mode, environment, diag);
   if (status)
     nabla_model_close(model);
   else
@@ -91,6 +112,7 @@ static size_t entries_of(const nabla_model *model, uint32_t shard_number) {
 void nabla_model_close(nabla_model *model) {
   if (!model) return;
   nabla_allocations_clear(&model->blocks, model->allocator);
+  nabla_guarded_remove(model);
   for (uint32_t i = 0; i < model->shard_count; i++) {
     nabla_mapping_close(&model->shards[i].mapping);
     if (model->shards[i].copies)
@@ -112,6 +134,7 @@ const nabla_checkpoint *nabla_model_borrow_checkpoint(
 nabla_status nabla_model_check_unchanged(const nabla_model *model,
                                          nabla_diag *diag) {
   NABLA_REQUIRE(model, diag);
+  NABLA_TRY(nabla_guarded_check_owner(model, diag));
   for (uint32_t i = 0; i < model->shard_count; i++)
     NABLA_TRY(nabla_tensor_file_check_unchanged(
         nabla_checkpoint_borrow_shard(model->checkpoint, i), diag));
@@ -271,6 +294,7 @@ nabla_status nabla_model_find_n(nabla_model *model, const char *name,
   NABLA_REQUIRE(model, diag);
   if (length) NABLA_REQUIRE(name, diag);
   NABLA_REQUIRE(out, diag);
+  NABLA_TRY(nabla_guarded_check_owner(model, diag));
   const size_t index = nabla_checkpoint_find(model->checkpoint, name, length);
   if (index == SIZE_MAX) return fail_not_found(model, name, length, diag);
   nabla_weight weight = {.tensor =

@@ -4,6 +4,7 @@
 
 #include "lib/base/memory.h"
 #include "lib/base/require.h"
+#include "lib/runtime/program/guarded.h"
 #include "lib/runtime/session/run_frame.h"
 
 /* ---- the frame ---------------------------------------------------------- */
@@ -56,6 +57,16 @@ static void lay_out(nabla_run_frame *f, void *words) {
 
 /* ---- the run ------------------------------------------------------------ */
 
+/* NABLA_IO when an argument lies in the file of a model that is spent. */
+static nabla_status check_guarded(const nabla_run_frame *f) {
+  if (!nabla_guarded_is_any_spent()) return NABLA_OK;
+  for (void **at = f->arguments; at < f->results; at++)
+    if (*at)
+      NABLA_TRY(nabla_guarded_check(
+          ((const nabla_run_descriptor *)*at)->aligned, f->diag));
+  return NABLA_OK;
+}
+
 static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
                          const nabla_run_room *room,
                          nabla_entry_function entry) {
@@ -75,6 +86,7 @@ static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
   if (executable->profiler)
     nabla_profiler_add_run(executable->profiler, nabla_profiler_now() - start);
   nabla_status status = nabla_run_context_status(&context, f->diag);
+  if (!status) status = check_guarded(f);
   if (!status) status = nabla_run_stage(f, &context);
   if (!status) nabla_run_deliver(f, &context);
   nabla_run_context_end(&context);
@@ -94,6 +106,7 @@ nabla_status nabla_run_function(const nabla_executable *executable,
   NABLA_TRY(nabla_run_check_outputs(&f));
   NABLA_TRY(nabla_run_add_arguments(&f, executable));
   NABLA_TRY(nabla_run_add_results(&f));
+  NABLA_TRY(check_guarded(&f));
   *room->began = 1;
   return call(&f, executable, room, executable->entries[index]);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/require.h"
+#include "lib/runtime/program/guarded.h"
 #include "lib/runtime/weight/weight_view.h"
 #include "quant/codec/codec.h"
 #include "quant/codec/ggml.h"
@@ -128,7 +129,7 @@ static nabla_status read_rows(const nabla_weight_desc *weight, uint64_t first,
   if (!count || !view.k) return NABLA_OK;
   NABLA_REQUIRE(out, diag);
   nabla_weight_decode(&view, first * view.k, count * view.k, out);
-  return NABLA_OK;
+  return nabla_guarded_check_weight(weight, diag);
 }
 
 nabla_status nabla_weight_read(const nabla_weight_desc *weight, uint64_t first,
