@@ -162,6 +162,17 @@ void nabla_body_lift_sizes(const nabla_body *body, nabla_array_type *type) {
   }
 }
 
+void nabla_body_lift_results(const nabla_body *body, size_t first, size_t count,
+                             nabla_array *const *out) {
+  for (size_t i = 0; i < count; i++) {
+    nabla_array_type type = body->results[first + i]->dense;
+    nabla_body_lift_sizes(body, &type);
+    for (uint32_t d = 0; d < type.rank; d++)
+      if (type.shape[d] != NABLA_DYNAMIC)
+        out[i]->dense.shape[d] = type.shape[d];
+  }
+}
+
 /* ---- regions ---- */
 
 /* An operation that stands for operand `number` within a region. */

@@ -60,6 +60,11 @@ nabla_built_region nabla_body_region(nabla_body *body);
  * NABLA_DYNAMIC where they have none. */
 void nabla_body_lift_sizes(const nabla_body *body, nabla_array_type *type);
 
+/* Gives arrays that `count` results from `first` on were recorded as the sizes
+ * that those have outside. */
+void nabla_body_lift_results(const nabla_body *body, size_t first, size_t count,
+                             nabla_array *const *out);
+
 /* Records a call of a private function NAME.HASH that consists of the body. */
 bool nabla_body_call(nabla_body *body, const char *name, nabla_array **out);
 

@@ -177,19 +177,7 @@ static bool record(const control *c, uint32_t count, nabla_array **out) {
   return good;
 }
 
-/* Gives results the sizes that those of the body have outside. */
-static void lift(const nabla_body *body, size_t first, size_t count,
-                 nabla_array *const *out) {
-  for (size_t i = 0; i < count; i++) {
-    nabla_array_type type = body->results[first + i]->dense;
-    nabla_body_lift_sizes(body, &type);
-    for (uint32_t d = 0; d < type.rank; d++)
-      if (type.shape[d] != NABLA_DYNAMIC)
-        out[i]->dense.shape[d] = type.shape[d];
-  }
-}
-
-/* The same where two bodies agree. */
+/* nabla_body_lift_results where two bodies agree. */
 static void lift_equal(const nabla_body *bodies, size_t count,
                        nabla_array *const *out) {
   for (size_t i = 0; i < count; i++) {
@@ -314,7 +302,7 @@ static bool loop(const nabla_array_call *site, const leaves *initial,
                      .direct_count = (uint32_t)initial->count,
                      .direct = initial->arrays};
   if (!record(&c, (uint32_t)initial->count, out)) return false;
-  lift(&bodies[1], 0, initial->count, out);
+  nabla_body_lift_results(&bodies[1], 0, initial->count, out);
   return true;
 }
 
@@ -424,7 +412,7 @@ static bool record_scan(scan *s, nabla_body *body,
                      .input_count = s->input_count,
                      .reverse = s->options->reverse != 0};
   if (!record(&c, (uint32_t)body->result_count, out)) return false;
-  lift(body, 0, s->carry_count, out);
+  nabla_body_lift_results(body, 0, s->carry_count, out);
   for (size_t i = 0; i < s->output_count; i++) {
     nabla_dense *stacked = &out[s->carry_count + i]->dense;
     nabla_array_type type = body->results[s->carry_count + i]->dense;
@@ -515,7 +503,7 @@ void nabla_call(nabla_function *function, const nabla_tree *arguments,
     good = false;
   }
   good = good && nabla_body_call(&body, function->options.name, out);
-  if (good) lift(&body, 0, body.result_count, out);
+  if (good) nabla_body_lift_results(&body, 0, body.result_count, out);
   clear(results);
   if (good) (void)!nabla_tree_unflatten(results, body.result_count, out, NULL);
   nabla_body_deinit(&body);

@@ -11,6 +11,7 @@
 #include "nabla/custom_encoding.h"
 #include "nabla/function.h"
 #include "nabla/mlir.h"
+#include "nabla/operation.h"
 #include "nabla/tree.h"
 
 /* A row is called with P for every other pointer: one that is looked at before
