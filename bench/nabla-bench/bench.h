@@ -93,6 +93,8 @@ NABLA_MUST_USE nabla_status bench_run_compile(const bench_settings *s,
                                               nabla_diag *diag);
 NABLA_MUST_USE nabla_status bench_run_ops(const bench_settings *s,
                                           nabla_diag *diag);
+NABLA_MUST_USE nabla_status bench_run_arrays(const bench_settings *s,
+                                             nabla_diag *diag);
 /* Refuses a list of operations with a name that is none. */
 NABLA_MUST_USE nabla_status bench_ops_check_list(const char *list,
                                                  nabla_diag *diag);

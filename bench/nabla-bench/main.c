@@ -175,6 +175,8 @@ static nabla_status run(bench_settings *s, nabla_diag *diag) {
       return bench_run_compile(s, diag);
     case BENCH_VERB_ops:
       return bench_run_ops(s, diag);
+    case BENCH_VERB_arrays:
+      return bench_run_arrays(s, diag);
     case BENCH_VERB_generate:
       return bench_run_generate(s, diag);
     case BENCH_VERB_report:

@@ -17,6 +17,7 @@ enum {
   COMPILE = BIT_compile,
   POOL = BIT_pool,
   OPS = BIT_ops,
+  ARRAYS = BIT_arrays,
   GENERATE = BIT_generate,
   REPORT = BIT_report,
 };

@@ -1,0 +1,175 @@
+/* The verb arrays: what recording an operation costs, and realizing a graph
+ * whose program is there. */
+#include <stdlib.h>
+
+#include "bench/nabla-bench/bench.h"
+#include "nabla/array.h"
+
+enum { NODES = 100, ROUNDS = 2000 };
+
+/* Seconds: of an operation, or of a graph of NODES operations. */
+typedef struct figures {
+  double plain;     /* an operation without attributes   */
+  double attribute; /* with attributes                   */
+  double scalar;    /* an operation of an array and a new scalar */
+  double record;    /* a graph                            */
+  double realize;   /* realizing it for the second time   */
+} figures;
+
+typedef struct workbench {
+  nabla_engine *engine;
+  nabla_scope *scope; /* of the whole measurement */
+  nabla_array *x, *y;
+  double *times[2];
+} workbench;
+
+typedef nabla_array *(*operation)(nabla_array *x, nabla_array *y);
+
+static nabla_array *plain(nabla_array *x, nabla_array *y) {
+  return nabla_add(x, y);
+}
+
+static nabla_array *with_attributes(nabla_array *x, nabla_array *y) {
+  (void)y;
+  return nabla_transpose(x, NABLA_DIMS(1, 0));
+}
+
+/* NODES operations of one kind. */
+static nabla_array *record(nabla_array *x, nabla_array *y, operation make) {
+  for (int i = 0; i < NODES; i++) x = make(x, y);
+  return x;
+}
+
+/* The median of an operation, which is recorded and dropped. */
+static nabla_status time_operation(workbench *w, operation make, double *out,
+                                   nabla_diag *diag) {
+  nabla_scope *scope;
+  for (int i = 0; i < ROUNDS; i++) {
+    NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
+    const double start = bench_now(1);
+    const nabla_array *last = record(w->x, w->y, make);
+    w->times[0][i] = (bench_now(1) - start) / NODES;
+    const nabla_status status =
+        last ? NABLA_OK : nabla_scope_status(scope, diag);
+    nabla_scope_end(scope);
+    if (status) return status;
+  }
+  *out = bench_quantile(w->times[0], ROUNDS, 0.5);
+  return NABLA_OK;
+}
+
+static nabla_status time_scalar(workbench *w, double *out, nabla_diag *diag) {
+  nabla_scope *scope;
+  for (int i = 0; i < ROUNDS; i++) {
+    NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
+    nabla_array *x = w->x;
+    const double start = bench_now(1);
+    for (int k = 0; k < NODES; k++) x = nabla_mul(x, nabla_scalar(scope, k));
+    w->times[0][i] = (bench_now(1) - start) / NODES;
+    nabla_scope_end(scope);
+  }
+  *out = bench_quantile(w->times[0], ROUNDS, 0.5);
+  return NABLA_OK;
+}
+
+/* One graph: recorded, realized. */
+static nabla_status realize(workbench *w, double *record_time, double *time,
+                            nabla_diag *diag) {
+  nabla_scope *scope;
+  NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
+  const double start = bench_now(1);
+  nabla_array *last = record(w->x, w->y, plain);
+  const double middle = bench_now(1);
+  const nabla_status status = nabla_realize(scope, 1, &last, diag);
+  *time = bench_now(1) - middle;
+  *record_time = middle - start;
+  nabla_scope_end(scope);
+  return status;
+}
+
+static nabla_status time_graph(workbench *w, figures *out, nabla_diag *diag) {
+  double first[2];
+  NABLA_TRY(realize(w, &first[0], &first[1], diag)); /* compiles */
+  for (int i = 0; i < ROUNDS; i++)
+    NABLA_TRY(realize(w, &w->times[0][i], &w->times[1][i], diag));
+  out->record = bench_quantile(w->times[0], ROUNDS, 0.5);
+  out->realize = bench_quantile(w->times[1], ROUNDS, 0.5);
+  return NABLA_OK;
+}
+
+static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
+  static float values[16];
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {4, 4}};
+  NABLA_TRY(nabla_scope_create(w->engine, &w->scope, diag));
+  w->x = nabla_array_of(w->scope, &dense);
+  w->y = nabla_array_of(w->scope, &dense);
+  NABLA_TRY(nabla_scope_status(w->scope, diag));
+  NABLA_TRY(time_operation(w, plain, &out->plain, diag));
+  NABLA_TRY(time_operation(w, with_attributes, &out->attribute, diag));
+  NABLA_TRY(time_scalar(w, &out->scalar, diag));
+  return time_graph(w, out, diag);
+}
+
+static const struct {
+  const char *name, *text;
+  size_t offset;
+  double target; /* us; 0: none */
+} rows[] = {
+    {"plain_us", "record an operation without attributes",
+     offsetof(figures, plain), 1},
+    {"attribute_us", "record an operation with attributes",
+     offsetof(figures, attribute), 2},
+    {"scalar_us", "a new scalar, and an operation of it",
+     offsetof(figures, scalar), 2},
+    {"record_us", "record a graph of 100 operations", offsetof(figures, record),
+     100},
+    {"realize_us", "realize it, once its program is there",
+     offsetof(figures, realize), 0},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static double value_of(const figures *f, size_t row) {
+  return 1e6 *
+         *(const double *)(const void *)((const char *)f + rows[row].offset);
+}
+
+static nabla_status print_json(const figures *f, nabla_diag *diag) {
+  nabla_json_out out;
+  bench_json_begin(&out, BENCH_VERB_arrays);
+  for (size_t i = 0; i < ROWS; i++)
+    bench_json_number(&out, rows[i].name, value_of(f, i));
+  return bench_json_end(&out, diag);
+}
+
+static void print_text(const figures *f) {
+  printf("medians, us of CPU time\n");
+  for (size_t i = 0; i < ROWS; i++) {
+    printf("%-48s %10.3f", rows[i].text, value_of(f, i));
+    if (rows[i].target > 0) printf(" %10s%g", "<= ", rows[i].target);
+    printf("\n");
+  }
+}
+
+nabla_status bench_run_arrays(const bench_settings *s, nabla_diag *diag) {
+  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
+                                           .cache = ""};
+  const nabla_engine_options options = {.struct_size = sizeof options,
+                                        .compiler = &compiler};
+  workbench w = {0};
+  figures f = {0};
+  double *times = calloc((size_t)2 * ROUNDS, sizeof *times);
+  if (!times) return nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
+  w.times[0] = times;
+  w.times[1] = times + ROUNDS;
+  nabla_status status = nabla_engine_create(&options, NULL, &w.engine, diag);
+  if (!status) {
+    status = measure(&w, &f, diag);
+    nabla_scope_end(w.scope);
+    nabla_engine_destroy(w.engine);
+  }
+  free(times);
+  if (status) return status;
+  if (s->json) return print_json(&f, diag);
+  print_text(&f);
+  return NABLA_OK;
+}
