@@ -161,7 +161,27 @@ NABLA_API nabla_array *nabla_integer(nabla_scope *scope, int64_t value);
 NABLA_API nabla_array *nabla_constant(nabla_scope *scope,
                                       const nabla_dense *value);
 
+/* A leaf that is a weight itself, such as `desc` of what nabla_model_find
+ * gives: packed values stay packed, as they lie. The components must stay as
+ * long as an array that was made from it is pending, and as long as this array
+ * is referenced. Operations take packed arrays as docs/DIALECT.md says;
+ * compiled functions get their components, and decode while they compute where
+ * they can. */
+NABLA_API nabla_array *nabla_array_of_weight(nabla_scope *scope,
+                                             const nabla_weight_desc *weight);
+
 /* ---- values ---- */
+
+/* Whether an array is packed: its values have the dtype that nabla_array_dense
+ * shows, but are stored as codes and scales. */
+NABLA_API int nabla_array_is_packed(const nabla_array *array);
+/* Realizes a packed array and writes its description to `out`; the components
+ * belong to the array.
+ * @return as nabla_array_read; NABLA_INVALID_ARGUMENT for an array that is not
+ *         packed */
+NABLA_API NABLA_MUST_USE nabla_status nabla_array_weight(nabla_array *array,
+                                                         nabla_weight_desc *out,
+                                                         nabla_diag *diag);
 
 /* Returns dtype, rank and shape. `data` is NULL while the array is pending, and
  * then lives as long as the array. NULL for NULL. */
@@ -181,7 +201,8 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_realize(nabla_scope *scope,
 /* Realizes an array and writes its value to `out`, whose data belongs to the
  * array.
  * @return as nabla_realize; NABLA_INVALID_ARGUMENT for a NULL array, with the
- *         first failure of the innermost scope of this thread */
+ *         first failure of the innermost scope of this thread, and for a packed
+ *         array */
 NABLA_API NABLA_MUST_USE nabla_status nabla_array_read(nabla_array *array,
                                                        nabla_dense *out,
                                                        nabla_diag *diag);
@@ -532,6 +553,23 @@ NABLA_API nabla_array *nabla_mse(nabla_array *x, nabla_array *y);
  * or probabilities of all classes. */
 NABLA_API nabla_array *nabla_cross_entropy(nabla_array *logits,
                                            nabla_array *labels);
+
+/* x packed in a layout: NABLA_STORAGE_PLANES with a format. */
+NABLA_API nabla_array *nabla_quantize(nabla_array *x,
+                                      const nabla_storage *layout);
+/* The dense values of a packed array; a dense array itself. */
+NABLA_API nabla_array *nabla_materialize(nabla_array *x);
+/* A packed array of this shape from its components, in the order of
+ * nabla_weight_components; codes are i8 or u8. */
+NABLA_API nabla_array *nabla_pack(uint32_t count,
+                                  nabla_array *const *components,
+                                  const nabla_storage *layout, uint32_t rank,
+                                  const int64_t *shape);
+/* Writes the components of a packed array, `count` of them, to `out`; all NULL
+ * after a failure. Codes are i8; scales in 8 bits are a packed array. */
+NABLA_API void nabla_unpack(nabla_array *x, uint32_t count, nabla_array **out);
+/* How many levels are packed, as an i64: 0 of a dense array. */
+NABLA_API nabla_array *nabla_implicit_depth(nabla_array *x);
 
 #ifdef __cplusplus
 }

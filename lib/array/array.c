@@ -4,6 +4,7 @@
 #include "lib/array/dtypes.h"
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
+#include "lib/array/packed.h"
 #include "lib/base/checked.h"
 #include "lib/base/require.h"
 
@@ -41,7 +42,8 @@ nabla_status nabla_array_allocate(nabla_array *array, nabla_diag *diag) {
 }
 
 const nabla_dense *nabla_array_dense(const nabla_array *array) {
-  return array ? &array->dense : NULL;
+  if (!array) return NULL;
+  return array->packed ? &array->packed->shown : &array->dense;
 }
 
 /* ---- references ---- */
@@ -97,6 +99,7 @@ static void free_all(nabla_array *dead) {
     dead = array->following;
     array->following = NULL;
     if (array->node) detach(array, &dead);
+    nabla_packed_free(array);
     nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
     nabla_free(array->allocator, array, 1, sizeof *array);
   }

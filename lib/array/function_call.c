@@ -4,6 +4,7 @@
 
 #include "lib/array/dtypes.h"
 #include "lib/array/function.h"
+#include "lib/array/packed.h"
 #include "lib/base/require.h"
 
 #define STACK_ARRAYS ((size_t)16)
@@ -141,7 +142,8 @@ static nabla_status prepare(run *r, nabla_diag *diag) {
     if (!array) return nabla_scope_status(r->call->scope, diag);
     r->results[i] = array;
     set_type(r, i, &array->dense);
-    if (!r->traced->results[i].is_open)
+    NABLA_TRY(nabla_packed_prepare(array, diag));
+    if (!r->traced->results[i].is_open && !array->packed)
       NABLA_TRY(nabla_array_allocate(array, diag));
     r->outputs[i] = array->dense;
   }
@@ -167,10 +169,36 @@ static nabla_status take_open(run *r, nabla_executable *executable,
   return status;
 }
 
+static bool has_packed(const run *r) {
+  return nabla_packed_among(r->call->count, r->call->leaves) ||
+         nabla_packed_among(r->traced->capture_count, r->traced->captures) ||
+         nabla_packed_among(r->traced->result_count, r->results);
+}
+
+/* Runs a program that takes or gives packed arrays. */
+static nabla_status run_packed(const run *r, nabla_executable *executable,
+                               nabla_diag *diag) {
+  void *memory;
+  const nabla_allocator *allocator = r->call->function->allocator;
+  NABLA_TRY(nabla_alloc(allocator, r->input_count, sizeof(nabla_array *),
+                        &memory, diag));
+  nabla_array **inputs = memory;
+  for (size_t i = 0; i < r->call->count; i++) inputs[i] = r->call->leaves[i];
+  for (size_t i = 0; i < r->traced->capture_count; i++)
+    inputs[r->call->count + i] = r->traced->captures[i];
+  const nabla_status status =
+      nabla_packed_run(executable, r->input_count, inputs,
+                       r->traced->result_count, r->results, diag);
+  nabla_free(allocator, inputs, r->input_count, sizeof(nabla_array *));
+  return status;
+}
+
 static nabla_status run_program(run *r, nabla_diag *diag) {
   nabla_executable *executable = nabla_program_executable(r->traced->program);
   nabla_status status = prepare(r, diag);
-  if (!status) {
+  if (!status && has_packed(r)) {
+    status = run_packed(r, executable, diag);
+  } else if (!status) {
     status = nabla_executable_run(executable, "main", r->inputs, r->input_count,
                                   r->outputs, r->traced->result_count, diag);
     status = take_open(r, executable, status, diag);

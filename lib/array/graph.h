@@ -36,7 +36,8 @@ struct nabla_array {
   nabla_array *previous, *following; /* in that list                       */
   nabla_node *node;                  /* NULL unless pending                */
   uint32_t index;                    /* among the results of the node      */
-  nabla_dense dense;
+  nabla_dense dense; /* the dtype of a packed array: lib/array/packed.h */
+  struct nabla_packed_value *packed; /* NULL unless it is packed */
   const nabla_allocator *allocator;
   void *owned; /* memory of `dense.data`, or NULL */
   size_t owned_bytes;

@@ -6,7 +6,7 @@
 /* Indices as i32 or i64; NULL after a failure. */
 static nabla_array *as_indices(const nabla_making *m, nabla_array *indices) {
   if (!m->scope || !indices) return NULL;
-  const nabla_dtype dtype = indices->dense.dtype;
+  const nabla_dtype dtype = nabla_make_dtype(indices);
   if (nabla_dtype_is_float(dtype) || dtype == NABLA_DTYPE_BOOL)
     return NABLA_MAKE_FAIL(m, "indices of dtype %s", nabla_dtype_name(dtype));
   return dtype == NABLA_DTYPE_I32 || dtype == NABLA_DTYPE_I64
@@ -115,7 +115,7 @@ nabla_array *nabla_scatter(nabla_array *x, nabla_array *indices,
   NABLA_MAKE(m, scatter, x, indices, updates);
   if (!check_dims(m, dims)) return NULL;
   return scatter(m, kind, x, as_indices(m, indices),
-                 nabla_make_convert(m, updates, x->dense.dtype), dims);
+                 nabla_make_convert(m, updates, nabla_make_dtype(x)), dims);
 }
 
 nabla_array *nabla_take(nabla_array *x, nabla_array *indices, int64_t dim) {
@@ -154,7 +154,7 @@ nabla_array *nabla_at(nabla_array *x, int64_t dim, nabla_array *indices,
     return NABLA_MAKE_FAIL(m, "values of rank %" PRIu32 "; at most %" PRIu32,
                            values->dense.rank, type.rank);
   nabla_array *updates = nabla_make_broadcast(
-      m, nabla_make_convert(m, values, x->dense.dtype), &type);
+      m, nabla_make_convert(m, values, nabla_make_dtype(x)), &type);
   return scatter(m, kind, x, from_start(m, indices, x->dense.shape[at]),
                  updates, &r.dims);
 }
@@ -165,7 +165,7 @@ nabla_array *nabla_one_hot(nabla_array *indices, int64_t size,
   nabla_array_type type;
   nabla_array *index = as_indices(m, indices);
   if (!index || !nabla_make_type(m, dtype, 1, &size, &type)) return NULL;
-  type.dtype = index->dense.dtype;
+  type.dtype = nabla_make_dtype(index);
   nabla_array *column = nabla_make_unsqueeze(m, index, index->dense.rank);
   nabla_array *is_equal =
       nabla_make_compare(m, 0, column, nabla_make_iota(m, 0, &type));

@@ -116,7 +116,7 @@ bool nabla_make_type(const nabla_making *m, nabla_dtype dtype, uint32_t count,
 /* ---- dtypes and shapes ---- */
 
 static nabla_operand_dtype operand_dtype(const nabla_array *x) {
-  return (nabla_operand_dtype){x->dense.dtype, x->is_weak};
+  return (nabla_operand_dtype){nabla_make_dtype(x), x->is_weak};
 }
 
 nabla_dtype nabla_make_promote(uint32_t count, nabla_array *const *arrays,
@@ -132,6 +132,11 @@ nabla_array *nabla_make_convert(const nabla_making *m, nabla_array *x,
   return nabla_record_convert(m->site, m->scope, x, dtype);
 }
 
+nabla_array *nabla_make_dense(const nabla_making *m, nabla_array *x) {
+  if (!x || !nabla_dtype_is_packed(x->dense.dtype)) return x;
+  return nabla_make_op(m, "nabla.materialize", 1, &x, 0, NULL, NULL);
+}
+
 nabla_array *nabla_make_settle(const nabla_making *m, nabla_array *x,
                                nabla_dtype_rule rule) {
   return x ? nabla_make_convert(m, x, nabla_make_promote(1, &x, rule)) : NULL;
@@ -145,6 +150,7 @@ nabla_array *nabla_make_broadcast(const nabla_making *m, nabla_array *x,
 nabla_array *nabla_make_spread(const nabla_making *m, nabla_array *x,
                                const int64_t *dims,
                                const nabla_array_type *shape) {
+  x = nabla_make_dense(m, x);
   if (!x) return NULL;
   nabla_array_type type = *shape;
   type.dtype = x->dense.dtype;
@@ -158,7 +164,7 @@ nabla_array *nabla_make_reshape(const nabla_making *m, nabla_array *x,
                                 const nabla_array_type *shape) {
   if (!x) return NULL;
   nabla_array_type type = *shape;
-  type.dtype = x->dense.dtype;
+  type.dtype = nabla_make_dtype(x);
   if (type.rank == x->dense.rank &&
       !memcmp(type.shape, x->dense.shape, type.rank * sizeof type.shape[0]))
     return x;

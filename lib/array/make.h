@@ -5,6 +5,7 @@
 #define NABLA_ARRAY_MAKE_H
 
 #include "lib/array/dtypes.h"
+#include "lib/array/packed.h"
 #include "lib/array/record.h"
 
 /* A public call that records. */
@@ -70,6 +71,13 @@ bool nabla_make_type(const nabla_making *m, nabla_dtype dtype, uint32_t count,
                      const int64_t *shape, nabla_array_type *out);
 
 /* ---- dtypes and shapes ---- */
+
+/* The dtype of the values. */
+static inline nabla_dtype nabla_make_dtype(const nabla_array *x) {
+  return nabla_dtype_element(x->dense.dtype);
+}
+/* The dense array of a packed one; any other array itself. */
+nabla_array *nabla_make_dense(const nabla_making *m, nabla_array *x);
 
 nabla_dtype nabla_make_promote(uint32_t count, nabla_array *const *arrays,
                                nabla_dtype_rule rule);

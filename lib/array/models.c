@@ -43,10 +43,10 @@ nabla_array *nabla_rope(nabla_array *x, nabla_array *positions, int64_t dim,
   if (!options) options = &defaults;
   if (options->struct_size != sizeof *options)
     return NABLA_MAKE_FAIL(m, "the options are of another version");
-  if (!is_counted && nabla_dtype_is_float(positions->dense.dtype))
+  if (!is_counted && nabla_dtype_is_float(nabla_make_dtype(positions)))
     return NABLA_MAKE_FAIL(m, "positions are integers");
   list[0] = nabla_make_settle(m, x, NABLA_DTYPES_floats);
-  if (!is_counted && positions->dense.dtype != NABLA_DTYPE_I32)
+  if (!is_counted && nabla_make_dtype(positions) != NABLA_DTYPE_I32)
     list[1] = nabla_make_convert(m, positions, NABLA_DTYPE_I64);
   const int64_t pairs = options->halves ? 1 : 0;
   const nabla_recorded_attribute attributes[4] = {
@@ -63,7 +63,7 @@ static void convert_heads(const nabla_making *m, nabla_array **list) {
   const nabla_dtype all = nabla_make_promote(3, list, NABLA_DTYPES_floats);
   const nabla_dtype cache =
       nabla_make_promote(2, list + 1, NABLA_DTYPES_floats);
-  const bool is_narrow = list[0]->dense.dtype == all;
+  const bool is_narrow = nabla_make_dtype(list[0]) == all;
   list[0] = nabla_make_convert(m, list[0], all);
   for (uint32_t i = 1; i < 3; i++)
     list[i] = nabla_make_convert(m, list[i], is_narrow ? cache : all);
@@ -79,13 +79,13 @@ nabla_array *nabla_attention(nabla_array *q, nabla_array *k, nabla_array *v,
   if (has_keys) list[count++] = keys;
   NABLA_MAKE_LIST(m, attention, count, list);
   if (!m->scope) return NULL;
-  if (has_keys && nabla_dtype_is_float(keys->dense.dtype))
+  if (has_keys && nabla_dtype_is_float(nabla_make_dtype(keys)))
     return NABLA_MAKE_FAIL(m, "the number of keys is an integer");
   nabla_array *operands[5] = {q, k, v, list[3], list[4]};
   convert_heads(m, operands);
-  if (has_mask && mask->dense.dtype != NABLA_DTYPE_BOOL && operands[0])
-    operands[3] = nabla_make_convert(m, mask, operands[0]->dense.dtype);
-  if (has_keys && keys->dense.dtype != NABLA_DTYPE_I32)
+  if (has_mask && nabla_make_dtype(mask) != NABLA_DTYPE_BOOL && operands[0])
+    operands[3] = nabla_make_convert(m, mask, nabla_make_dtype(operands[0]));
+  if (has_keys && nabla_make_dtype(keys) != NABLA_DTYPE_I32)
     operands[count - 1] = nabla_make_convert(m, keys, NABLA_DTYPE_I64);
   const int64_t segments[5] = {1, 1, 1, has_mask, has_keys};
   nabla_recorded_attribute attributes[3] = {{.key = "operandSegmentSizes",
@@ -126,7 +126,7 @@ static bool fits(const nabla_dense *logits, const nabla_dense *labels,
  */
 static nabla_array *pick(const nabla_making *m, nabla_array *log,
                          nabla_array *labels) {
-  nabla_array_type type = {.dtype = labels->dense.dtype, .rank = 1};
+  nabla_array_type type = {.dtype = nabla_make_dtype(labels), .rank = 1};
   type.shape[0] = log->dense.shape[log->dense.rank - 1];
   nabla_array *column = nabla_make_unsqueeze(m, labels, labels->dense.rank);
   nabla_array *is_class =
@@ -139,7 +139,7 @@ nabla_array *nabla_cross_entropy(nabla_array *logits, nabla_array *labels) {
   NABLA_MAKE(m, cross_entropy, logits, labels);
   const int64_t last = -1;
   if (!m->scope) return NULL;
-  const bool is_class = !nabla_dtype_is_float(labels->dense.dtype);
+  const bool is_class = !nabla_dtype_is_float(nabla_make_dtype(labels));
   if (!fits(&logits->dense, &labels->dense, is_class))
     return NABLA_MAKE_FAIL(
         m, "labels are numbers of classes, or probabilities of all");

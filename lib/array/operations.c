@@ -21,8 +21,8 @@ static nabla_array *fill_like(const nabla_making *m, const nabla_array *x,
                               double value) {
   if (!m->scope) return NULL;
   nabla_array_type type = x->dense;
-  type.dtype =
-      nabla_dtype_settle((nabla_operand_dtype){x->dense.dtype, x->is_weak});
+  type.dtype = nabla_dtype_settle(
+      (nabla_operand_dtype){nabla_make_dtype(x), x->is_weak});
   return nabla_make_full(m, value, &type);
 }
 

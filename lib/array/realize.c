@@ -6,6 +6,7 @@
 #include "lib/array/emit.h"
 #include "lib/array/engine.h"
 #include "lib/array/graph.h"
+#include "lib/array/packed.h"
 #include "lib/array/trace.h"
 #include "lib/array/walk.h"
 #include "lib/base/require.h"
@@ -22,10 +23,16 @@ static nabla_status run(const nabla_walk *walk, const nabla_program *program,
   for (size_t i = 0; i < walk->leaf_count; i++)
     inputs[i] = walk->leaves[i]->dense;
   for (size_t i = 0; i < walk->result_count && !status; i++) {
-    status = nabla_array_allocate(walk->results[i], diag);
+    if (!walk->results[i]->packed)
+      status = nabla_array_allocate(walk->results[i], diag);
     outputs[i] = walk->results[i]->dense;
   }
-  if (!status)
+  if (!status && (nabla_packed_among(walk->leaf_count, walk->leaves) ||
+                  nabla_packed_among(walk->result_count, walk->results)))
+    status =
+        nabla_packed_run(nabla_program_executable(program), walk->leaf_count,
+                         walk->leaves, walk->result_count, walk->results, diag);
+  else if (!status)
     status = nabla_executable_run(nabla_program_executable(program), "main",
                                   inputs, walk->leaf_count, outputs,
                                   walk->result_count, diag);
@@ -121,6 +128,10 @@ nabla_status nabla_array_read(nabla_array *array, nabla_dense *out,
     if (nabla_scope_status(scope, diag)) return scope->failure.code;
     NABLA_REQUIRE(array, diag);
   }
+  if (array->packed)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "nabla_array_read: the array is packed: read what "
+                      "nabla_materialize gives, or nabla_array_weight");
   if (array->node || !array->dense.data) {
     if (!scope)
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,

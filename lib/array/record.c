@@ -8,6 +8,7 @@
 
 #include "lib/array/dtypes.h"
 #include "lib/array/engine.h"
+#include "lib/array/packed.h"
 #include "lib/array/trace.h"
 
 /* ---- failures ---- */
@@ -29,7 +30,8 @@ static void append_array(char *text, size_t size, const nabla_array *array,
     return;
   }
   const nabla_dense *dense = &array->dense;
-  append(text, size, "%s[", nabla_dtype_name(dense->dtype));
+  append(text, size, "%s[",
+         nabla_dtype_name(nabla_dtype_element(dense->dtype)));
   for (uint32_t i = 0; i < dense->rank; i++) {
     if (i) append(text, size, ", ");
     if (dense->shape[i] < 0)
@@ -108,6 +110,13 @@ size_t nabla_node_bytes(const nabla_recorded *recorded) {
              sizeof(nabla_array *);
 }
 
+static nabla_status prepare(nabla_scope *scope, nabla_array *array) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const nabla_status status = nabla_packed_prepare(array, &diag);
+  if (status) nabla_scope_fail(scope, &diag, NULL);
+  return status;
+}
+
 /* Makes the arrays of the results; none after a failure. */
 static bool add_results(nabla_scope *scope, const nabla_recorded *recorded,
                         uint32_t count, nabla_array **out) {
@@ -118,7 +127,7 @@ static bool add_results(nabla_scope *scope, const nabla_recorded *recorded,
       return false;
     }
     out[i]->dense = recorded->results[i];
-    if (!nabla_trace_number_sizes(scope, out[i])) {
+    if (prepare(scope, out[i]) || !nabla_trace_number_sizes(scope, out[i])) {
       do nabla_array_leave(out[i]);
       while (i--);
       return false;
@@ -260,19 +269,31 @@ nabla_dtype nabla_dtype_by(nabla_dtype_rule rule, nabla_dtype dtype) {
 
 nabla_dtype nabla_call_promote(const nabla_array_call *site,
                                nabla_dtype_rule rule) {
-  nabla_operand_dtype all = {site->arrays[0]->dense.dtype,
+  nabla_operand_dtype all = {nabla_dtype_element(site->arrays[0]->dense.dtype),
                              site->arrays[0]->is_weak};
   for (uint32_t i = 1; i < site->count; i++)
     all = nabla_dtype_promote(
-        all, (nabla_operand_dtype){site->arrays[i]->dense.dtype,
-                                   site->arrays[i]->is_weak});
+        all,
+        (nabla_operand_dtype){nabla_dtype_element(site->arrays[i]->dense.dtype),
+                              site->arrays[i]->is_weak});
   return nabla_dtype_by(rule, nabla_dtype_settle(all));
+}
+
+/* The dense array of a packed one. */
+static nabla_array *materialize(const nabla_array_call *site,
+                                nabla_scope *scope, nabla_array *x) {
+  const nabla_recording recording = {.op = "nabla.materialize",
+                                     .operand_count = 1};
+  return nabla_record(site, scope, &recording, &x);
 }
 
 nabla_array *nabla_record_convert(const nabla_array_call *site,
                                   nabla_scope *scope, nabla_array *x,
                                   nabla_dtype dtype) {
-  if (!x || x->dense.dtype == dtype) return x;
+  if (!x || nabla_dtype_element(x->dense.dtype) == dtype) return x;
+  if (nabla_dtype_is_packed(x->dense.dtype))
+    return nabla_record_convert(site, scope, materialize(site, scope, x),
+                                dtype);
   nabla_array_type type = x->dense;
   type.dtype = dtype;
   const nabla_recording recording = {
@@ -326,6 +347,9 @@ nabla_array *nabla_record_broadcast(const nabla_array_call *site,
   if (dense->rank == shape->rank &&
       !memcmp(dense->shape, shape->shape, shape->rank * sizeof shape->shape[0]))
     return x;
+  if (nabla_dtype_is_packed(x->dense.dtype))
+    return nabla_record_broadcast(site, scope, materialize(site, scope, x),
+                                  shape);
   nabla_array_type type = *shape;
   int64_t dims[NABLA_ARRAY_MAX_RANK];
   type.dtype = dense->dtype;

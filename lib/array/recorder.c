@@ -11,6 +11,7 @@
 #include "dialect/dialect.h"
 #include "dialect/encoding/encoding.h"
 #include "lib/array/dtypes.h"
+#include "lib/array/packed.h"
 #include "lib/compiler/context.h"
 #include "transforms/ir/ir.h"
 
@@ -226,6 +227,8 @@ MlirType nabla_recorder_type(MlirContext context,
                              const nabla_array_type *type) {
   int64_t shape[NABLA_ARRAY_MAX_RANK];
   if (type->dtype == NABLA_DTYPE_INDEX) return mlirIndexTypeGet(context);
+  if (nabla_dtype_is_packed(type->dtype))
+    return mlirTypeParseGet(context, nabla_ref(nabla_packed_text(type->dtype)));
   const MlirType element = nabla_dtype_to_mlir(context, type->dtype);
   if (mlirTypeIsNull(element)) return element;
   for (uint32_t i = 0; i < type->rank; i++)
@@ -319,6 +322,7 @@ static MlirOperation create(nabla_recorder *recorder,
 }
 
 static bool read_type(MlirType type, nabla_array_type *out) {
+  if (nablaTypeIsAImplicit(type)) return !nabla_packed_intern(type, out, NULL);
   if (mlirTypeIsAIndex(type)) {
     *out = (nabla_array_type){.dtype = NABLA_DTYPE_INDEX};
     return true;

@@ -167,7 +167,8 @@ nabla_array *nabla_broadcast_to(nabla_array *x, uint32_t count,
                                 const int64_t *shape) {
   NABLA_MAKE(m, broadcast_to, x);
   nabla_array_type type;
-  if (!m->scope || !nabla_make_type(m, x->dense.dtype, count, shape, &type))
+  if (!m->scope ||
+      !nabla_make_type(m, nabla_make_dtype(x), count, shape, &type))
     return NULL;
   if (count < x->dense.rank)
     return NABLA_MAKE_FAIL(m, "a shape of rank %" PRIu32, count);
@@ -181,7 +182,8 @@ nabla_array *nabla_broadcast_in_dim(nabla_array *x, uint32_t count,
   nabla_array_type type;
   int64_t list[NABLA_ARRAY_MAX_RANK];
   uint32_t listed;
-  if (!m->scope || !nabla_make_type(m, x->dense.dtype, count, shape, &type) ||
+  if (!m->scope ||
+      !nabla_make_type(m, nabla_make_dtype(x), count, shape, &type) ||
       !nabla_make_count(m, "dimensions", dim_count, x->dense.rank) ||
       !nabla_make_dims(m, dim_count, dims, count, false, list, &listed))
     return NULL;
@@ -235,11 +237,11 @@ static bool add_starts(const nabla_making *m, uint32_t count,
                        nabla_array *const *starts, nabla_array **operands) {
   for (uint32_t i = 0; i < count; i++) {
     nabla_array *start = starts[i];
-    if (start->dense.rank || nabla_dtype_is_float(start->dense.dtype)) {
+    if (start->dense.rank || nabla_dtype_is_float(nabla_make_dtype(start))) {
       (void)NABLA_MAKE_FAIL(m, "starts are integers of rank 0");
       return false;
     }
-    if (start->is_weak || start->dense.dtype != NABLA_DTYPE_I32)
+    if (start->is_weak || nabla_make_dtype(start) != NABLA_DTYPE_I32)
       start = nabla_make_convert(m, start, NABLA_DTYPE_I64);
     if (!start) return false;
     operands[i] = start;
@@ -269,7 +271,7 @@ nabla_array *nabla_dynamic_slice(nabla_array *x, uint32_t count,
   NABLA_MAKE_LIST(m, dynamic_slice, is_short ? count + 1 : 1, all.list);
   nabla_array_type type;
   if (!m->scope || !nabla_make_count(m, "starts", count, x->dense.rank) ||
-      !nabla_make_type(m, x->dense.dtype, count, sizes, &type) ||
+      !nabla_make_type(m, nabla_make_dtype(x), count, sizes, &type) ||
       !add_starts(m, count, starts, all.list + 1))
     return NULL;
   const int64_t segments[3] = {1, count, 0};
@@ -291,7 +293,7 @@ nabla_array *nabla_dynamic_update_slice(nabla_array *x, nabla_array *update,
   if (!m->scope || !nabla_make_count(m, "starts", count, x->dense.rank) ||
       !add_starts(m, count, starts, all.list + 2))
     return NULL;
-  all.list[1] = nabla_make_convert(m, update, x->dense.dtype);
+  all.list[1] = nabla_make_convert(m, update, nabla_make_dtype(x));
   return nabla_make_op(m, "nabla.dynamic_update_slice", count + 2, all.list, 0,
                        NULL, NULL);
 }
@@ -304,7 +306,7 @@ nabla_array *nabla_pad(nabla_array *x, nabla_array *value, uint32_t count,
     return NULL;
   if (count && (!low || !high))
     return NABLA_MAKE_FAIL(m, "low or high is NULL");
-  nabla_array *both[2] = {x, nabla_make_convert(m, value, x->dense.dtype)};
+  nabla_array *both[2] = {x, nabla_make_convert(m, value, nabla_make_dtype(x))};
   const nabla_recorded_attribute attributes[3] = {
       nabla_make_list("low", count, low), nabla_make_list("high", count, high),
       nabla_make_list("interior", count, interior)};
@@ -323,7 +325,7 @@ static nabla_array *triangle(const nabla_making *m, nabla_array *x,
       nabla_make_i64("diagonal", &diagonal);
   nabla_array *tri =
       nabla_make_op(m, "nabla.tri", 0, NULL, 1, &attribute, &type);
-  type.dtype = x->dense.dtype;
+  type.dtype = nabla_make_dtype(x);
   nabla_array *zero = nabla_make_full(m, 0, &type);
   return is_upper ? nabla_make_select(m, tri, zero, x)
                   : nabla_make_select(m, tri, x, zero);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/array/engine.h"
+#include "lib/array/packed.h"
 
 static _Atomic uint64_t last_number;
 
@@ -70,7 +71,11 @@ nabla_array *nabla_trace_argument(nabla_trace *trace,
   array->dense.data = NULL;
   array->is_weak = is_weak;
   array->trace = trace->number;
-  if (nabla_trace_number_sizes(trace->scope, array)) return array;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  if (nabla_packed_prepare(array, &diag))
+    nabla_scope_fail(trace->scope, &diag, NULL);
+  else if (nabla_trace_number_sizes(trace->scope, array))
+    return array;
   nabla_array_leave(array);
   return NULL;
 }

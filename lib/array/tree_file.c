@@ -52,6 +52,9 @@ static nabla_status declare(void *self, const char *name, nabla_array **place,
   size_t id;
   uint64_t shape[NABLA_ARRAY_MAX_RANK];
   const nabla_dense *dense = &(*place)->dense;
+  if ((*place)->packed)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "%s: packed arrays are not written", name);
   for (uint32_t i = 0; i < dense->rank; i++)
     shape[i] = (uint64_t)dense->shape[i];
   return nabla_safetensors_writer_add(o->writer, name, strlen(name),

@@ -11,6 +11,10 @@
 
 #define MOST 1000 /* bytes added at once */
 
+/* Of a weight, and the characters of its shape: "9223372036854775807x". */
+#define MOST_RANK  16
+#define MOST_SHAPE (20 * MOST_RANK + 1)
+
 static void flush(nabla_model_text *text) {
   if (!text->status && text->held)
     text->status = text->sink->write(text->sink->self, text->buffer, text->held,
@@ -80,8 +84,12 @@ static nabla_status add_parameters(const nabla_storage *layout, char *out,
 nabla_status nabla_model_type(const nabla_weight_desc *weight,
                               char out[NABLA_MODEL_TYPE_SIZE],
                               nabla_diag *diag) {
-  char shape[64] = "", parameters[112];
-  for (uint32_t i = 0; i < weight->rank && i < 2; i++) {
+  char shape[MOST_SHAPE] = "", parameters[112];
+  if (weight->rank > MOST_RANK)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "its rank is %" PRIu32 "; at most %d", weight->rank,
+                      MOST_RANK);
+  for (uint32_t i = 0; i < weight->rank; i++) {
     const size_t used = strlen(shape);
     (void)snprintf(shape + used, sizeof shape - used, "%" PRIu64 "x",
                    weight->shape[i]);

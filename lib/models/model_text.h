@@ -26,7 +26,7 @@ void nabla_model_text_add(nabla_model_text *text, const char *format, ...);
 NABLA_MUST_USE nabla_status nabla_model_text_finish(nabla_model_text *text);
 
 /* Room for a type. */
-#define NABLA_MODEL_TYPE_SIZE 256
+#define NABLA_MODEL_TYPE_SIZE 512
 
 /* The type that an argument has to have for this weight: "tensor<2x3xbf16>",
  * "!nabla.implicit<2x3xf32, #nabla.nf4<block = 64>>".

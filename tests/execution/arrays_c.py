@@ -550,14 +550,11 @@ def add_indices(m):
         b = np.moveaxis(np.array(a), dim, 0)
         if name == "set":
             b[i % n] = values.wide
-        elif k == "i1":
-            for at in np.asarray(i).reshape(-1):
-                b[at] |= values.wide
-        elif k in ("f16", "bf16"):
-            continue  # rounded after each update: ops.py
+        elif k in ("i1", "f16", "bf16"):
+            continue  # wraps, or is rounded after each update: ops.py
         else:
             np.add.at(b, np.asarray(i) % n, values.wide)
-        m.add("at", [x, dim and indices or indices, values], [dim, kind], [],
+        m.add("at", [x, indices, values], [dim, kind], [],
               [want(k, np.moveaxis(b, 0, dim), 20)])
     y = m.array((6, 4), "f32")
     rows = Array("i64", np.array([[1], [5], [1]], np.int64))
@@ -708,6 +705,26 @@ def add_models(m):
     m.add("cross_entropy", [x, m.array((2,), "i32", 0, 3)], [], [], None)
 
 
+# ---- packed arrays; compiler.array_packed_test has more ----
+
+
+def add_packed(m):
+    whole = m.rng.integers(-127, 128, (3, 128)).astype(f64)
+    whole[:, ::64] = 127
+    x = Array("f32", whole.astype(np.float32))
+    codes = Array("i8", whole.astype(np.int8).reshape(-1))
+    scales = m.array((6,), "f32", 1, 2)
+    decoded = whole.reshape(6, 64) * scales.wide[:, None]
+    m.add("quantize", [x], [], [], [want("f32", whole, 1)])
+    m.add("materialize", [x], [], [], [want("f32", whole)])
+    m.add("unpack", [x], [], [], [want("i8", codes.wide),
+                                  want("f32", np.ones(6))])
+    m.add("pack", [codes, scales], [(3, 128)], [],
+          [want("f32", decoded.reshape(3, 128), 2)])
+    m.add("pack", [codes], [(3, 128)], [], None)
+    m.add("implicit_depth", [x], [], [], [want("i64", np.array(0))])
+
+
 # ---- runs ---------------------------------------------------------------------
 
 
@@ -744,6 +761,7 @@ def make_cases(rng, rounds):
         add_products(m)
         add_windows(m)
         add_models(m)
+    add_packed(m)
     missing = {name for _, name, _ in rows()} - {c[0] for c in m.cases}
     if missing:
         raise harness.Failure("no case for " + ", ".join(sorted(missing)))

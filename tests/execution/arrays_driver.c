@@ -301,6 +301,30 @@ CALL(attention) {
 CALL(mse) { OUT = nabla_mse(X, Y); }
 CALL(cross_entropy) { OUT = nabla_cross_entropy(X, Y); }
 
+/* int8 in blocks of 64. The answer of quantize and pack is decoded. */
+static nabla_storage layout(void) {
+  return (nabla_storage){
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("int8"), .block = 64}};
+}
+CALL(quantize) {
+  const nabla_storage storage = layout();
+  OUT = nabla_materialize(nabla_quantize(X, &storage));
+}
+CALL(materialize) { OUT = nabla_materialize(X); }
+CALL(pack) {
+  const nabla_storage storage = layout();
+  const list shape = take_list();
+  OUT = nabla_materialize(
+      nabla_pack(r->in_count, r->in, &storage, shape.count, shape.values));
+}
+CALL(unpack) {
+  const nabla_storage storage = layout();
+  r->out_count = 2;
+  nabla_unpack(nabla_quantize(X, &storage), 2, r->out);
+}
+CALL(implicit_depth) { OUT = nabla_implicit_depth(X); }
+
 #define ROW(name)                               {#name, call_##name},
 #define UNARY(name, op, dtypes)                 ROW(name)
 #define UNARY_OF(name, op, dtypes, key, number) ROW(name)

@@ -1,0 +1,358 @@
+/* Packed arrays; see packed.h. */
+#include "lib/array/packed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "dialect/encoding/encoding.h"
+#include "lib/array/graph.h"
+#include "lib/array/make.h"
+#include "lib/models/model_text.h"
+#include "nabla/session.h"
+#include "transforms/ir/ir.h"
+
+/* ---- types ---- */
+
+typedef struct packed_type {
+  nabla_dtype element;
+  size_t length;
+  char text[]; /* ends with NUL */
+} packed_type;
+
+/* Types by number; they are never freed. */
+static _Atomic(packed_type *) types[NABLA_PACKED_TYPES];
+static atomic_uint type_count;
+static pthread_mutex_t types_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const packed_type *type_of(nabla_dtype dtype) {
+  return types[(unsigned)dtype - (unsigned)NABLA_DTYPE_PACKED];
+}
+
+nabla_dtype nabla_dtype_element(nabla_dtype dtype) {
+  return nabla_dtype_is_packed(dtype) ? type_of(dtype)->element : dtype;
+}
+
+const char *nabla_packed_text(nabla_dtype dtype) {
+  return type_of(dtype)->text;
+}
+
+static nabla_status enter(const nabla_text *text, nabla_dtype element,
+                          unsigned *out, nabla_diag *diag) {
+  const unsigned count = type_count;
+  const size_t length = text->size;
+  void *memory;
+  for (unsigned i = 0; i < count; i++) {
+    const packed_type *type = types[i];
+    if (type->length == length && !memcmp(type->text, text->data, length)) {
+      *out = i;
+      return NABLA_OK;
+    }
+  }
+  if (count == NABLA_PACKED_TYPES)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "more than %d types of packed arrays",
+                      NABLA_PACKED_TYPES);
+  NABLA_TRY(
+      nabla_alloc(NULL, 1, sizeof(packed_type) + length + 1, &memory, diag));
+  packed_type *type = memory;
+  type->element = element;
+  type->length = length;
+  memcpy(type->text, text->data, length);
+  types[count] = type;
+  type_count = count + 1;
+  *out = count;
+  return NABLA_OK;
+}
+
+nabla_status nabla_packed_intern(MlirType type, nabla_dense *out,
+                                 nabla_diag *diag) {
+  nabla_dtype element;
+  unsigned number = 0;
+  const intptr_t rank = nabla_array_rank(type);
+  if (rank > NABLA_ARRAY_MAX_RANK ||
+      !nabla_dtype_from_mlir(nabla_array_element(type), &element))
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "a packed array of another rank or dtype");
+  nabla_text text = {0};
+  nabla_text_add_type(&text, type);
+  pthread_mutex_lock(&types_lock);
+  const nabla_status status =
+      text.data ? enter(&text, element, &number, diag)
+                : nabla_fail(diag, NABLA_NO_MEMORY, "no memory");
+  pthread_mutex_unlock(&types_lock);
+  nabla_text_deinit(&text);
+  if (status) return status;
+  *out = (nabla_dense){
+      .dtype = (nabla_dtype)((unsigned)NABLA_DTYPE_PACKED + number),
+      .rank = (uint32_t)rank};
+  for (intptr_t i = 0; i < rank; i++) out->shape[i] = nabla_array_dim(type, i);
+  return NABLA_OK;
+}
+
+/* ---- values ---- */
+
+nabla_status nabla_packed_prepare(nabla_array *array, nabla_diag *diag) {
+  void *memory;
+  if (!nabla_dtype_is_packed(array->dense.dtype)) return NABLA_OK;
+  NABLA_TRY(nabla_alloc(array->allocator, 1, sizeof(nabla_packed_value),
+                        &memory, diag));
+  array->packed = memory;
+  array->packed->shown = array->dense;
+  array->packed->shown.dtype = nabla_dtype_element(array->dense.dtype);
+  return NABLA_OK;
+}
+
+void nabla_packed_free(nabla_array *array) {
+  nabla_packed_value *packed = array->packed;
+  if (!packed) return;
+  for (uint32_t i = 0; packed->is_owned && i < packed->weight.component_count;
+       i++)
+    nabla_result_free(array->allocator,
+                      (void *)(uintptr_t)packed->weight.components[i].data);
+  nabla_free(array->allocator, packed, 1, sizeof *packed);
+  array->packed = NULL;
+}
+
+bool nabla_packed_among(size_t count, nabla_array *const *arrays) {
+  for (size_t i = 0; i < count; i++)
+    if (arrays[i] && arrays[i]->packed) return true;
+  return false;
+}
+
+/* What stands for the data of a packed array: not NULL once it is realized. */
+static void mark_realized(nabla_array *array) {
+  array->dense.data = &array->packed->weight;
+}
+
+/* ---- runs ---- */
+
+/* Copies a result for which the run allocated the memory. */
+static nabla_status copy_result(nabla_array *array, nabla_dense *from,
+                                nabla_diag *diag) {
+  array->dense = *from;
+  array->dense.data = NULL;
+  const nabla_status status = nabla_array_allocate(array, diag);
+  const size_t bytes = nabla_dtype_bytes(&array->dense);
+  if (!status && bytes) memcpy(array->dense.data, from->data, bytes);
+  nabla_result_free(array->allocator, from->data);
+  return status;
+}
+
+static nabla_status run_in(nabla_session *session, size_t input_count,
+                           nabla_array *const *inputs, size_t result_count,
+                           nabla_array *const *results, nabla_session_input *in,
+                           nabla_session_output *out, nabla_diag *diag) {
+  for (size_t i = 0; i < input_count; i++) {
+    in[i].dense = inputs[i]->dense;
+    if (inputs[i]->packed) in[i].weight = &inputs[i]->packed->weight;
+  }
+  for (size_t i = 0; i < result_count; i++) {
+    out[i].dense = results[i]->dense;
+    if (results[i]->packed) out[i].weight = &results[i]->packed->weight;
+  }
+  const nabla_session_arrays arrays = {
+      .struct_size = sizeof arrays,
+      .inputs = in,
+      .input_count = input_count,
+      .outputs = out,
+      .output_count = result_count,
+      .allocator = result_count ? results[0]->allocator : NULL};
+  NABLA_TRY(nabla_session_call(session, "main", &arrays, diag));
+  nabla_status status = NABLA_OK;
+  for (size_t i = 0; i < result_count; i++) {
+    if (results[i]->packed) {
+      results[i]->packed->is_owned = true;
+      mark_realized(results[i]);
+    } else if (!results[i]->dense.data) {
+      const nabla_status copied = copy_result(results[i], &out[i].dense, diag);
+      if (!status) status = copied;
+    }
+  }
+  return status;
+}
+
+nabla_status nabla_packed_run(nabla_executable *executable, size_t input_count,
+                              nabla_array *const *inputs, size_t result_count,
+                              nabla_array *const *results, nabla_diag *diag) {
+  nabla_session *session;
+  void *in = NULL, *out = NULL;
+  const nabla_allocator *allocator =
+      result_count ? results[0]->allocator : NULL;
+  NABLA_TRY(nabla_session_create(executable, NULL, &session, diag));
+  nabla_status status = nabla_alloc(allocator, input_count,
+                                    sizeof(nabla_session_input), &in, diag);
+  if (!status)
+    status = nabla_alloc(allocator, result_count, sizeof(nabla_session_output),
+                         &out, diag);
+  if (!status)
+    status = run_in(session, input_count, inputs, result_count, results, in,
+                    out, diag);
+  nabla_free(allocator, out, result_count, sizeof(nabla_session_output));
+  nabla_free(allocator, in, input_count, sizeof(nabla_session_input));
+  nabla_session_close(session);
+  return status;
+}
+
+/* ---- the packed type that a description has ---- */
+
+static bool read_type(const nabla_making *m, const nabla_weight_desc *weight,
+                      nabla_array_type *out) {
+  char text[NABLA_MODEL_TYPE_SIZE];
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status = nabla_model_type(weight, text, &diag);
+  if (!status) {
+    const MlirType type =
+        mlirTypeParseGet(nabla_recorder_context(m->scope->recorder),
+                         mlirStringRefCreateFromCString(text));
+    status = mlirTypeIsNull(type)
+                 ? nabla_fail(&diag, NABLA_UNSUPPORTED,
+                              "no program takes the type %s", text)
+                 : nabla_packed_intern(type, out, &diag);
+  }
+  if (!status) return true;
+  nabla_call_fail(m->site, m->scope, status, "%s", diag.what);
+  return false;
+}
+
+/* The description of a packed array of this layout; false after a failure. */
+static bool describe(const nabla_making *m, const nabla_storage *layout,
+                     uint32_t count, const int64_t *shape,
+                     nabla_weight_desc *out) {
+  if (!layout || layout->kind == NABLA_STORAGE_DENSE ||
+      (layout->kind == NABLA_STORAGE_PLANES && !layout->format.encoding) ||
+      (layout->kind == NABLA_STORAGE_BLOCKS && !layout->ggml)) {
+    (void)NABLA_MAKE_FAIL(m, "the layout is NULL, or not packed");
+    return false;
+  }
+  *out = (nabla_weight_desc){
+      .dtype = NABLA_DTYPE_F32, .rank = count, .layout = *layout};
+  for (uint32_t i = 0; i < count; i++) out->shape[i] = (uint64_t)shape[i];
+  return true;
+}
+
+/* ---- functions ---- */
+
+/* A leaf of the weight's components, which stay where they are. */
+static nabla_array *add_packed_leaf(const nabla_making *m,
+                                    const nabla_weight_desc *weight) {
+  nabla_array_type type;
+  nabla_diag diag = NABLA_DIAG_INIT;
+  nabla_status status = nabla_weight_check(weight, &diag);
+  if (status) {
+    nabla_call_fail(m->site, m->scope, status, "%s", diag.what);
+    return NULL;
+  }
+  if (!read_type(m, weight, &type)) return NULL;
+  nabla_array *array = nabla_array_new(m->scope);
+  if (!array) return NULL;
+  array->dense = type;
+  status = nabla_packed_prepare(array, &diag);
+  if (status) {
+    nabla_call_fail(m->site, m->scope, status, "%s", diag.what);
+    nabla_array_leave(array);
+    return NULL;
+  }
+  array->packed->weight = *weight;
+  array->packed->weight.name = NULL;
+  mark_realized(array);
+  return array;
+}
+
+nabla_array *nabla_array_of_weight(nabla_scope *scope,
+                                   const nabla_weight_desc *weight) {
+  NABLA_MAKE_IN(m, array_of_weight, scope);
+  if (!m->scope) return NULL;
+  if (!weight) return NABLA_MAKE_FAIL(m, "the argument weight is NULL");
+  if (weight->rank > NABLA_ARRAY_MAX_RANK)
+    return NABLA_MAKE_FAIL(m, "rank %u; at most %d", weight->rank,
+                           NABLA_ARRAY_MAX_RANK);
+  if (weight->layout.kind != NABLA_STORAGE_DENSE)
+    return add_packed_leaf(m, weight);
+  nabla_dense dense = {
+      .data = (void *)(uintptr_t)(weight->component_count
+                                      ? weight->components[0].data
+                                      : NULL),
+      .dtype = weight->dtype,
+      .rank = weight->rank};
+  for (uint32_t i = 0; i < weight->rank; i++)
+    dense.shape[i] = (int64_t)weight->shape[i];
+  return nabla_array_leaf(scope, &dense, false, m_site.function, m_site.place);
+}
+
+nabla_array *nabla_quantize(nabla_array *x, const nabla_storage *layout) {
+  NABLA_MAKE(m, quantize, x);
+  nabla_weight_desc weight;
+  nabla_array_type type;
+  if (!m->scope ||
+      !describe(m, layout, x->dense.rank, x->dense.shape, &weight) ||
+      !read_type(m, &weight, &type))
+    return NULL;
+  nabla_array *dense =
+      nabla_make_convert(m, nabla_make_dense(m, x), NABLA_DTYPE_F32);
+  return nabla_make_op(m, "nabla.quantize", 1, &dense, 0, NULL, &type);
+}
+
+nabla_array *nabla_materialize(nabla_array *x) {
+  NABLA_MAKE(m, materialize, x);
+  return m->scope ? nabla_make_dense(m, x) : NULL;
+}
+
+nabla_array *nabla_pack(uint32_t count, nabla_array *const *components,
+                        const nabla_storage *layout, uint32_t rank,
+                        const int64_t *shape) {
+  NABLA_MAKE_LIST(m, pack, components ? count : 0, components);
+  nabla_array *list[NABLA_WEIGHT_MAX_COMPONENTS];
+  nabla_array_type dense, type;
+  nabla_weight_desc weight;
+  if (!m->scope || !nabla_make_type(m, NABLA_DTYPE_F32, rank, shape, &dense) ||
+      !describe(m, layout, rank, dense.shape, &weight) ||
+      !read_type(m, &weight, &type))
+    return NULL;
+  if (count > NABLA_WEIGHT_MAX_COMPONENTS)
+    return NABLA_MAKE_FAIL(m, "%u components; at most %d", count,
+                           NABLA_WEIGHT_MAX_COMPONENTS);
+  for (uint32_t i = 0; i < m_site.count; i++)
+    list[i] = components[i]->dense.dtype == NABLA_DTYPE_U8
+                  ? nabla_make_convert(m, components[i], NABLA_DTYPE_I8)
+                  : components[i];
+  return nabla_make_op(m, "nabla.pack", m_site.count, list, 0, NULL, &type);
+}
+
+void nabla_unpack(nabla_array *x, uint32_t count, nabla_array **out) {
+  NABLA_MAKE(m, unpack, x);
+  for (uint32_t i = 0; i < count; i++) out[i] = NULL;
+  if (!m->scope) return;
+  if (!nabla_dtype_is_packed(x->dense.dtype)) {
+    (void)NABLA_MAKE_FAIL(m, "the array is not packed");
+    return;
+  }
+  const nabla_recording recording = {.op = "nabla.unpack", .operand_count = 1};
+  (void)nabla_record_all(m->site, m->scope, &recording, &x, count, out);
+}
+
+nabla_array *nabla_implicit_depth(nabla_array *x) {
+  NABLA_MAKE(m, implicit_depth, x);
+  return nabla_make_op(m, "nabla.implicit_depth", 1, &x, 0, NULL, NULL);
+}
+
+int nabla_array_is_packed(const nabla_array *array) {
+  return array && nabla_dtype_is_packed(array->dense.dtype);
+}
+
+nabla_status nabla_array_weight(nabla_array *array, nabla_weight_desc *out,
+                                nabla_diag *diag) {
+  nabla_scope *scope = nabla_scope_innermost();
+  if (!out || (array && !nabla_array_is_packed(array)))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "nabla_array_weight: %s",
+                      out ? "the array is not packed" : "out is NULL");
+  if (!array || !array->dense.data) {
+    if (!scope)
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "nabla_array_weight: a pending array, and this thread "
+                        "has no scope");
+    NABLA_TRY(nabla_realize(scope, 1, &array, diag));
+  }
+  *out = array->packed->weight;
+  return NABLA_OK;
+}
