@@ -175,7 +175,7 @@ Test(array_packed, quantize_gives_the_bytes_of_quant) {
 
 Test(array_packed, pack_and_unpack) {
   pack("nf4", 64);
-  nabla_array *parts[2];
+  nabla_array *parts[3];
   nabla_unpack(leaf(), 2, parts);
   cr_assert_not_null(parts[0]);
   const float *scales = read(parts[1]);
