@@ -127,6 +127,11 @@ NABLA_API nabla_status nabla_scope_status(const nabla_scope *scope,
                                           nabla_diag *diag);
 /* Forgets the failure. */
 NABLA_API void nabla_scope_clear(nabla_scope *scope);
+/* Makes every operation that is recorded from here on, in this scope and in
+ * those that are made inside it, be realized at once, or ends that: the results
+ * are the same, each operation is a program of its own. For debugging; traces
+ * (nabla/function.h) are recorded as always. */
+NABLA_API void nabla_scope_set_eager(nabla_scope *scope, int is_eager);
 
 /* ---- references ---- */
 

@@ -100,6 +100,7 @@ static void free_all(nabla_array *dead) {
     array->following = NULL;
     if (array->node) detach(array, &dead);
     nabla_packed_free(array);
+    if (array->finish) array->finish(array->finish_self);
     nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
     nabla_free(array->allocator, array, 1, sizeof *array);
   }

@@ -39,6 +39,8 @@ struct nabla_array {
   nabla_dense dense; /* the dtype of a packed array: lib/array/packed.h */
   struct nabla_packed_value *packed; /* NULL unless it is packed */
   const nabla_allocator *allocator;
+  void (*finish)(void *self); /* NULL, or is called when the array is freed */
+  void *finish_self;
   void *owned; /* memory of `dense.data`, or NULL */
   size_t owned_bytes;
 };

@@ -105,6 +105,10 @@ nabla_status nabla_scope_status(const nabla_scope *scope, nabla_diag *diag) {
   return scope->failure.code;
 }
 
+void nabla_scope_set_eager(nabla_scope *scope, int is_eager) {
+  if (scope) scope->is_eager = is_eager && !scope->trace;
+}
+
 void nabla_scope_clear(nabla_scope *scope) {
   if (scope) scope->failure = (nabla_diag)NABLA_DIAG_INIT;
 }
