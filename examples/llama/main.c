@@ -22,8 +22,6 @@ static void stop(int number) {
   (void)signal(number, SIG_DFL);
 }
 
-/* ---- options ------------------------------------------------------------- */
-
 typedef struct option {
   const char *name, *letter, *argument, *help;
   size_t member;
@@ -34,35 +32,27 @@ typedef struct option {
   {name, letter, argument, help, offsetof(settings, member), kind}
 static const option options[] = {
     ROW("--prompt", "-p", "TEXT", prompt, TEXT, "Text to go on with."),
-    ROW("--ids", "", "ID,ID,...", ids, TEXT,
-        "The prompt as token ids, without a tokenizer; ids are printed, too."),
+    ROW("--ids", "", "ID,...", ids, TEXT, "Token ids instead of text."),
     ROW("--count", "-n", "N", count, NUMBER, "Tokens to generate (256)."),
     ROW("--encoding", "", "NAME[:BLOCK][:f16][:search]", encoding, TEXT,
         "Pack the weights in memory: nf4, nf4:32:f16, int8, q4_0, ... (none)."),
-    ROW("--temperature", "", "T", temperature, REAL,
-        "0 takes the likeliest token (0)."),
-    ROW("--top-p", "", "P", top_p, REAL,
-        "Draw from the likeliest tokens of this weight (0.9)."),
+    ROW("--temperature", "", "T", temperature, REAL, "0: the likeliest (0)."),
+    ROW("--top-p", "", "P", top_p, REAL, "Draw from the likeliest P (0.9)."),
     ROW("--seed", "", "N", seed, NUMBER, "Of what is drawn (1)."),
     ROW("--threads", "-j", "N", threads, NUMBER, "Threads (all CPUs)."),
     ROW("--context", "", "N", context, NUMBER,
-        "Tokens that the cache holds (what config.json says, at most 4096)."),
+        "Tokens that the cache holds (what config.json says)."),
     ROW("--numerics", "", "f32|bf16|int8", numerics, TEXT,
-        "Numerics of products (f32)."),
-    ROW("--tokenizer", "", "PATH", tokenizer, TEXT,
-        "File of the tokenizer (the one beside the model)."),
+        "Of products (f32)."),
+    ROW("--tokenizer", "", "PATH", tokenizer, TEXT, "Not the model's own one."),
     ROW("--perplexity", "", "FILE", perplexity, TEXT,
-        "Print the perplexity of a text (of ids with --ids ''), generate "
-        "nothing."),
-    ROW("--save", "", "FILE.so", save, TEXT,
-        "Write the program, which runs without a compiler."),
-    ROW("--text", "", "FILE.mlir", text, TEXT,
-        "Write the program's text, for nabla-opt and nabla-compile."),
+        "Print the perplexity of a text (of ids with --ids '') instead."),
+    ROW("--save", "", "FILE.so", save, TEXT, "Write the compiled program."),
+    ROW("--text", "", "FILE.mlir", text, TEXT, "Write the program's text."),
     ROW("--program", "", "FILE.so", program, TEXT, "Run a saved program."),
     ROW("--cache", "", "FOLDER", cache, TEXT,
         "Folder of compiled objects ($NABLA_CACHE); '' for none."),
-    ROW("--stats", "", NULL, stats, FLAG,
-        "Print speed and memory to standard error."),
+    ROW("--stats", "", NULL, stats, FLAG, "Print speed and memory (stderr)."),
 };
 #define OPTIONS (sizeof options / sizeof *options)
 
@@ -115,277 +105,156 @@ static int parse(int argc, char **argv, settings *s) {
   return s->model != NULL;
 }
 
-/* ---- prompts ------------------------------------------------------------- */
-
-typedef struct prompt {
-  int64_t *ids;
+/* Tokens that are read, and text that is printed as soon as it is made:
+ * characters that are whole. */
+typedef struct text {
+  nabla_tokenizer *tokenizer; /* NULL: ids are read and printed */
+  nabla_token_stream stream;
+  char *piece;  /* of stream_capacity bytes */
+  int64_t *ids; /* the prompt */
   size_t count;
-} prompt;
+} text;
 
 /* "1,2,3"; blanks and line ends separate ids, too. */
-static nabla_status read_ids(const char *text, prompt *out, nabla_diag *diag) {
-  out->ids = malloc((strlen(text) / 2 + 2) * sizeof *out->ids);
-  if (!out->ids) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-  while (*(text += strspn(text, ", \n")) != '\0') {
+static nabla_status read_ids(text *t, const char *from, nabla_diag *diag) {
+  t->ids = malloc((strlen(from) / 2 + 2) * sizeof *t->ids);
+  if (!t->ids) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
+  while (*(from += strspn(from, ", \n")) != '\0') {
     char *end;
-    out->ids[out->count++] = strtoll(text, &end, 10);
-    if (end == text)
+    t->ids[t->count++] = strtoll(from, &end, 10);
+    if (end == from)
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "'%.20s' is no token id",
-                        text);
-    text = end;
+                        from);
+    from = end;
   }
   return NABLA_OK;
 }
 
-static nabla_status read_text(const nabla_tokenizer *tokenizer,
-                              const char *text, prompt *out, nabla_diag *diag) {
+static nabla_status read_text(text *t, const char *from, nabla_diag *diag) {
   nabla_token_list list;
-  NABLA_TRY(nabla_tokenizer_encode(tokenizer, text, strlen(text),
+  t->piece = malloc(nabla_tokenizer_stream_capacity(t->tokenizer));
+  NABLA_TRY(nabla_tokenizer_encode(t->tokenizer, from, strlen(from),
                                    NABLA_ENCODE_ADD_SPECIAL, &list, diag));
-  out->ids = malloc((list.count + 1) * sizeof *out->ids);
-  for (size_t i = 0; out->ids && i < list.count; i++) out->ids[i] = list.ids[i];
-  out->count = list.count;
-  nabla_token_list_release(tokenizer, &list);
-  return out->ids ? NABLA_OK
-                  : nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-}
-
-/* That of --tokenizer, or the one in the model's folder; it must be of this
- * model. */
-static nabla_status open_tokenizer(const settings *s, const engine *e,
-                                   nabla_tokenizer **out, nabla_diag *diag) {
-  char folder[4096];
-  const nabla_tensor_file *file =
-      nabla_checkpoint_borrow_shard(nabla_model_borrow_checkpoint(e->model), 0);
-  (void)snprintf(folder, sizeof folder, "./%s",
-                 nabla_tensor_file_borrow_path(file));
-  *strrchr(folder, '/') = '\0';
-  const char *path = s->tokenizer                     ? s->tokenizer
-                     : folder[2] == '/' || !folder[1] ? folder + 2
-                                                      : folder;
-  NABLA_TRY(nabla_tokenizer_open(*path ? path : "/", NULL, out, diag));
-  const nabla_status status =
-      nabla_decoder_check_tokenizer(e->executable, *out, diag);
-  if (status) nabla_diag_set_file(diag, path);
-  if (status)
-    nabla_diag_set_next(diag, "name the one of this model: --tokenizer PATH");
-  return status;
+  t->ids = malloc((list.count + 1) * sizeof *t->ids);
+  for (size_t i = 0; t->ids && i < list.count; i++) t->ids[i] = list.ids[i];
+  t->count = list.count;
+  nabla_token_list_release(t->tokenizer, &list);
+  return t->ids && t->piece
+             ? NABLA_OK
+             : nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
 }
 
 static nabla_status read_file(const char *path, char **out, nabla_diag *diag) {
   enum { MOST = 1 << 26 };
   FILE *file = fopen(path, "rb");
+  char *bytes = *out = calloc(MOST + 2, 1);
+  const size_t size = file && bytes ? fread(bytes, 1, MOST + 1, file) : 0;
   nabla_status status = NABLA_OK;
-  char *bytes = malloc(MOST + 1);
-  if (!file) {
-    status = nabla_fail(diag, NABLA_IO, "cannot be opened");
-  } else if (!bytes) {
-    status = nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-  } else {
-    bytes[fread(bytes, 1, MOST, file)] = '\0';
-    if (ferror(file))
-      status = nabla_fail(diag, NABLA_IO, "cannot be read");
-    else if (!feof(file) && fgetc(file) != EOF)
-      status = nabla_fail(diag, NABLA_TOO_LARGE,
-                          "has more than %d bytes; give a part of it", MOST);
-  }
+  if (!file || !bytes || ferror(file))
+    status = nabla_fail(diag, NABLA_IO, "cannot be read");
+  else if (size > MOST)
+    status = nabla_fail(diag, NABLA_TOO_LARGE,
+                        "has more than %d bytes; give a part of it", MOST);
   if (file) (void)fclose(file);
   if (status) nabla_diag_set_file(diag, path);
-  if (status)
-    free(bytes);
-  else
-    *out = bytes;
   return status;
 }
 
-/* ---- what is asked for --------------------------------------------------- */
-
-typedef struct speed {
-  size_t prompt, generated;
-  double prompt_ms, generated_ms;
-} speed;
-
-/* Prints a token as soon as it is made: characters that are whole. */
-typedef struct printer {
-  const nabla_tokenizer *tokenizer; /* NULL: ids are printed */
-  nabla_token_stream stream;
-  char *text;
-  size_t capacity;
-} printer;
-
-static nabla_status print_token(printer *p, int64_t id, nabla_diag *diag) {
-  size_t size;
-  if (!p->tokenizer) {
+static nabla_status print_token(text *t, int64_t id, nabla_diag *diag) {
+  size_t size = 0;
+  if (!t->tokenizer) {
     printf("%" PRId64 " ", id);
-    return fflush(stdout) ? nabla_fail(diag, NABLA_IO, "cannot print")
-                          : NABLA_OK;
+  } else if ((uint64_t)id < nabla_tokenizer_size(t->tokenizer)) {
+    NABLA_TRY(nabla_tokenizer_stream_next(
+        t->tokenizer, &t->stream, (uint32_t)id, NABLA_DECODE_SKIP_SPECIAL,
+        t->piece, nabla_tokenizer_stream_capacity(t->tokenizer), &size, diag));
+    (void)fwrite(t->piece, 1, size, stdout);
   }
-  if ((uint64_t)id >= nabla_tokenizer_size(p->tokenizer)) return NABLA_OK;
-  NABLA_TRY(nabla_tokenizer_stream_next(p->tokenizer, &p->stream, (uint32_t)id,
-                                        NABLA_DECODE_SKIP_SPECIAL, p->text,
-                                        p->capacity, &size, diag));
-  (void)fwrite(p->text, 1, size, stdout);
   return fflush(stdout) ? nabla_fail(diag, NABLA_IO, "cannot print") : NABLA_OK;
 }
 
-static nabla_status generate(engine *e, const settings *s, printer *p,
-                             const prompt *from, speed *out, nabla_diag *diag) {
-  uint32_t *order = malloc(e->limits.vocabulary * sizeof *order);
+static nabla_status generate(engine *e, const settings *s, text *t,
+                             nabla_diag *diag) {
+  const nabla_sampling how = {sizeof how, s->temperature, s->top_p};
+  const int64_t end = t->tokenizer
+                          ? (int64_t)nabla_tokenizer_roles(t->tokenizer).eos
+                          : (int64_t)NABLA_TOKEN_NONE;
   uint64_t random = s->seed;
-  const nabla_token_roles roles =
-      p->tokenizer ? nabla_tokenizer_roles(p->tokenizer)
-                   : (nabla_token_roles){.eos = NABLA_TOKEN_NONE};
-  if (!order) return nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-  nabla_status status = NABLA_OK;
-  for (size_t i = 0; i < from->count && !status; i++)
-    status = print_token(p, from->ids[i], diag);
-  double start = now_ms();
-  if (!status) status = engine_feed(e, from->ids, from->count, diag);
-  out->prompt = from->count;
-  out->prompt_ms = now_ms() - start;
-  start = now_ms();
-  for (uint64_t i = 0; i < s->count && !status && !is_stopped; i++) {
-    const int64_t id =
-        sample(s, e->logits, e->limits.vocabulary, &random, order);
-    if (id == (int64_t)roles.eos) break;
-    status = print_token(p, id, diag);
-    if (i + 1 == s->count || e->position == e->limits.context || status) break;
-    status = engine_feed(e, &id, 1, diag);
-    out->generated++;
+  speed v = {.prompt = t->count};
+  int64_t id;
+  (void)signal(SIGINT, stop);
+  for (size_t i = 0; i < t->count; i++)
+    NABLA_TRY(print_token(t, t->ids[i], diag));
+  const double start = now_ms();
+  NABLA_TRY(engine_feed(e, t->ids, t->count, diag));
+  v.prompt_ms = now_ms() - start;
+  for (uint64_t i = 0; i < s->count && !is_stopped; i++) {
+    NABLA_TRY(nabla_decoder_sample(e->logits, e->limits.vocabulary, &how,
+                                   &random, e->order, &id, diag));
+    if (id == end) break;
+    NABLA_TRY(print_token(t, id, diag));
+    if (i + 1 == s->count || e->position == e->limits.context) break;
+    NABLA_TRY(engine_feed(e, &id, 1, diag));
+    v.generated++;
   }
-  out->generated_ms = now_ms() - start;
+  v.generated_ms = now_ms() - start - v.prompt_ms;
   printf("\n");
-  (void)fflush(stdout); /* before what --stats prints to stderr */
-  free(order);
-  return status;
+  if (fflush(stdout)) return nabla_fail(diag, NABLA_IO, "cannot print");
+  if (s->stats) print_stats(e, &v);
+  return NABLA_OK;
 }
 
-/* log of the sum of exp. */
-static double normalizer(const float *logits, uint64_t count) {
-  double most = (double)logits[0], sum = 0;
-  for (uint64_t i = 1; i < count; i++)
-    if ((double)logits[i] > most) most = (double)logits[i];
-  for (uint64_t i = 0; i < count; i++) sum += exp((double)logits[i] - most);
-  return most + log(sum);
-}
-
-/* What the distribution of `e` loses beside that of `dense`. */
-static double divergence(const engine *dense, const engine *e) {
-  const double p = normalizer(dense->logits, e->limits.vocabulary),
-               q = normalizer(e->logits, e->limits.vocabulary);
-  double sum = 0;
-  for (uint64_t i = 0; i < e->limits.vocabulary; i++)
-    sum += exp((double)dense->logits[i] - p) *
-           (((double)dense->logits[i] - p) - ((double)e->logits[i] - q));
-  return sum;
-}
-
-/* exp of the mean of -log p of each token, given those before it. A text begins
- * anew with the first token, where that comes again, and where the cache is
- * full. With weights that were packed here, the mean of KL(dense, packed), too.
- */
-static nabla_status measure(engine *e, engine *dense, const prompt *from,
+/* With weights that were packed here, what that costs, too. */
+static nabla_status measure(engine *e, engine *dense, const text *t,
                             nabla_diag *diag) {
-  const int64_t *ids = from->ids;
-  double loss = 0, lost = 0;
-  size_t counted = 0;
-  nabla_status status = NABLA_OK;
-  for (size_t i = 0; i + 1 < from->count && !is_stopped; i++) {
-    if (e->position == e->limits.context || ids[i] == ids[0]) {
-      engine_reset(e);
-      engine_reset(dense);
-    }
-    status = engine_feed(e, ids + i, 1, diag);
-    if (!status && dense->executable)
-      status = engine_feed(dense, ids + i, 1, diag);
-    if (status) return status;
-    if (ids[i + 1] == ids[0] || ids[i + 1] < 0 ||
-        (uint64_t)ids[i + 1] >= e->limits.vocabulary)
-      continue;
-    loss += normalizer(e->logits, e->limits.vocabulary) -
-            (double)e->logits[ids[i + 1]];
-    if (dense->executable) lost += divergence(dense, e);
-    counted++;
-  }
-  const double count = counted ? (double)counted : 1;
-  printf("perplexity %.4f over %zu tokens", exp(loss / count), counted);
-  if (dense->executable)
-    printf(", KL divergence from dense %.6f", lost / count);
+  nabla_decoder_loss found;
+  NABLA_TRY(nabla_decoder_measure_loss(e->session, dense->session, t->ids,
+                                       t->count, &found, diag));
+  printf("perplexity %.4f over %zu tokens", exp(found.loss), found.tokens);
+  if (dense->session)
+    printf(", KL divergence from dense %.6f", found.divergence);
   printf("\n");
   return NABLA_OK;
 }
 
-static void print_stats(const engine *e, const speed *v) {
-  const double limit = read_limit(e);
-  const double bytes = (double)e->weight_bytes,
-               rate = v->generated
-                          ? (double)v->generated / v->generated_ms * 1e3
-                          : 0;
-  fprintf(stderr, "program    %.0f ms\n", e->compile_ms);
-  fprintf(stderr, "prompt     %zu tokens, %.1f tokens/s\n", v->prompt,
-          v->prompt_ms > 0 ? (double)v->prompt / v->prompt_ms * 1e3 : 0);
-  fprintf(stderr, "generation %zu tokens, %.1f tokens/s\n", v->generated, rate);
-  fprintf(stderr, "weights    %.1f MiB, cache %.1f MiB, resident %.1f MiB\n",
-          bytes / 0x1p20, (double)e->cache_bytes / 0x1p20,
-          (double)resident_bytes() / 0x1p20);
-  fprintf(stderr, "read limit %.1f GB/s, %.2f of it\n", limit / 1e9,
-          limit > 0 ? rate * bytes / limit : 0);
-}
-
-static nabla_status run(engine *e, const settings *s, printer *p, prompt *from,
-                        nabla_diag *diag) {
-  char *file = NULL;
-  speed v = {0};
-  nabla_tokenizer *tokenizer = NULL;
-  engine dense = {0};
+static nabla_status run(engine *e, engine *dense, const settings *s, text *t,
+                        char **file, nabla_diag *diag) {
   settings unpacked = *s;
   unpacked.encoding = unpacked.save = unpacked.text = NULL;
-  nabla_status status = engine_open(e, s, diag);
-  if (!status && s->perplexity && e->packed_count && !s->program)
-    status = engine_open(&dense, &unpacked, diag);
-  if (!status && s->perplexity) status = read_file(s->perplexity, &file, diag);
-  const char *text = file ? file : s->prompt ? s->prompt : "";
-  if (!status && !s->ids) status = open_tokenizer(s, e, &tokenizer, diag);
-  p->tokenizer = tokenizer;
-  if (!status && tokenizer) {
-    p->capacity = nabla_tokenizer_stream_capacity(tokenizer);
-    p->text = malloc(p->capacity + 1);
-    if (!p->text) status = nabla_fail(diag, NABLA_NO_MEMORY, "out of memory");
-  }
-  if (!status)
-    status = tokenizer ? read_text(tokenizer, text, from, diag)
-                       : read_ids(file ? file : s->ids, from, diag);
-  if (!status && !from->count)
-    status = nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "there is no token to begin with");
-  (void)signal(SIGINT, stop);
-  if (!status)
-    status = s->perplexity ? measure(e, &dense, from, diag)
-                           : generate(e, s, p, from, &v, diag);
-  if (!status && s->stats && !s->perplexity) print_stats(e, &v);
-  free(file);
-  nabla_tokenizer_close(tokenizer);
-  engine_close(&dense);
-  return status;
+  NABLA_TRY(engine_open(e, s, diag));
+  if (s->perplexity && e->packed && !s->program)
+    NABLA_TRY(engine_open(dense, &unpacked, diag));
+  if (s->perplexity) NABLA_TRY(read_file(s->perplexity, file, diag));
+  const char *from = *file ? *file : s->ids ? s->ids : s->prompt;
+  if (!s->ids)
+    NABLA_TRY(nabla_decoder_open_tokenizer(
+        e->executable, e->model, s->tokenizer, NULL, &t->tokenizer, diag));
+  NABLA_TRY(s->ids ? read_ids(t, from, diag) : read_text(t, from, diag));
+  if (!t->count)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "there is no token to begin with");
+  return s->perplexity ? measure(e, dense, t, diag) : generate(e, s, t, diag);
 }
 
 int main(int argc, char **argv) {
-  settings s = {.count = 256, .seed = 1, .top_p = .9};
-  engine e = {0};
+  settings s = {.count = 256, .seed = 1, .top_p = .9, .prompt = ""};
+  engine e = {0}, dense = {0};
+  text t = {0};
+  char *file = NULL, line[1200];
   nabla_diag diag = NABLA_DIAG_INIT;
   if (argc == 2 && !strcmp(argv[1], "--help")) {
     print_usage(stdout);
     return 0;
   }
   if (!parse(argc, argv, &s)) return 2;
-  printer p = {0};
-  prompt from = {0};
-  const nabla_status status = run(&e, &s, &p, &from, &diag);
+  const nabla_status status = run(&e, &dense, &s, &t, &file, &diag);
+  nabla_tokenizer_close(t.tokenizer);
+  engine_close(&dense);
   engine_close(&e);
-  free(p.text);
-  free(from.ids);
+  free(t.piece);
+  free(t.ids);
+  free(file);
   if (!status) return 0;
-  char line[1200];
   nabla_diag_format(&diag, line, sizeof line);
   fprintf(stderr, "llama: %s\n", line);
   return 1;

@@ -141,6 +141,105 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_run(
     nabla_session *session, const int64_t *ids, size_t count, uint64_t position,
     float *logits, size_t logit_count, nabla_diag *diag);
 
+/* Opens the tokenizer of a model and checks it as
+ * nabla_decoder_check_tokenizer does.
+ * @param path         as of nabla_tokenizer_open; NULL: the folder of the
+ *                     model's first file
+ * @param environment  as of nabla_tokenizer_open
+ * @return NABLA_OK, or the status of nabla_tokenizer_open or
+ *         nabla_decoder_check_tokenizer */
+NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_open_tokenizer(
+    const nabla_executable *executable, const nabla_model *model,
+    const char *path, const nabla_environment *environment,
+    nabla_tokenizer **out, nabla_diag *diag);
+
+/* ---- the next token ------------------------------------------------------ */
+
+/* How the next token is chosen. Zero in all members but struct_size takes the
+ * likeliest one. */
+typedef struct nabla_sampling {
+  size_t struct_size; /* sizeof(nabla_sampling) */
+  double temperature; /* logits are divided by it; 0: the likeliest token */
+  /* Only the likeliest tokens are drawn from: as few as have at least this
+   * probability together. 0 and 1: all. */
+  double top_p;
+} nabla_sampling;
+
+/* Chooses a token from a row of logits, by soft-max. The same state gives the
+ * same token on every machine with the same logits and libm.
+ * @param logits  `count` values; -inf excludes a token
+ * @param how     NULL: the likeliest token, the first of several
+ * @param random  state of the random numbers, any value at first, which changes
+ *                with each draw; may be NULL where nothing is drawn
+ * @param order   room for `count` tokens, as `random`
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  a logit that is not a number, or inf; all are
+ *                                 -inf; a temperature or top_p out of range
+ *         NABLA_TOO_LARGE         more than 2^32 - 1 logits
+ * Thread-safe for distinct states, allocates nothing. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_sample(
+    const float *logits, size_t count, const nabla_sampling *how,
+    uint64_t *random, uint32_t *order, int64_t *out, nabla_diag *diag);
+
+/* The log of the sum of exp of a row of logits: logits[i] minus it is the log
+ * of the probability of token i. -inf for none. Thread-safe. */
+NABLA_API double nabla_decoder_log_sum(const float *logits, size_t count);
+
+/* What a text costs. */
+typedef struct nabla_decoder_loss {
+  size_t tokens;     /* that were predicted                                  */
+  double loss;       /* mean of -log p of each; exp of it is the perplexity  */
+  double divergence; /* mean of KL(reference, session) in their places       */
+} nabla_decoder_loss;
+
+/* Feeds a text token by token and measures how well each next token was
+ * predicted, and how far the distribution is from that of a reference, such as
+ * the same model with dense weights. A text begins anew, with empty caches,
+ * where its first token comes again (several texts, each with a token that
+ * begins it) and where a cache is full; these tokens are not predicted.
+ * @param reference  another session, of another executable or the same; NULL:
+ *                   none, and the divergence is 0
+ * @param out        zeros where no token is predicted
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  vocabularies of two sizes
+ *         or the status of nabla_decoder_run
+ * The caches of the sessions are overwritten. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_decoder_measure_loss(
+    nabla_session *session, nabla_session *reference, const int64_t *ids,
+    size_t count, nabla_decoder_loss *out, nabla_diag *diag);
+
+/* ---- weights that are packed in memory ----------------------------------- */
+
+/* The matrices of a model, packed in memory. */
+typedef struct nabla_packed_model nabla_packed_model;
+
+/* Packs every dense matrix of floats of `model` in memory, as nabla-quant does
+ * in a file. Name the result's weights to nabla_decoder_write, so that the
+ * program is for them, and to nabla_executable_bind_model.
+ * @param how  "NAME[:BLOCK][:f16][:search]": an encoding with blocks of 64
+ *             unless it has one of its own, scales in f32 or f16, from the
+ *             absmax or searched; or a format of GGUF's blocks that can be
+ *             encoded: "nf4", "nf4:32:f16:search", "q4_0"
+ * @param environment  its allocator must outlive the result, its pool computes;
+ *                     NULL: malloc, the calling thread
+ * @param out  names of its weights are the model's, which outlives it
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  `how` is not understood, or a matrix does not
+ *                                 have the form that it asks for
+ *         NABLA_NOT_FINITE        a value is NaN or infinite
+ *         NABLA_TOO_LARGE, NABLA_NO_MEMORY, or as nabla_model_find */
+NABLA_API NABLA_MUST_USE nabla_status nabla_model_pack(
+    nabla_model *model, const char *how, const nabla_environment *environment,
+    nabla_packed_model **out, nabla_diag *diag);
+
+/* The packed weights; NULL has none. They live as long as `packed`. */
+NABLA_API const nabla_weight_desc *nabla_packed_model_weights(
+    const nabla_packed_model *packed, size_t *out_count);
+
+/* Frees the weights, which nothing may be bound to any more. NULL is allowed.
+ */
+NABLA_API void nabla_packed_model_close(nabla_packed_model *packed);
+
 #ifdef __cplusplus
 }
 #endif

@@ -130,6 +130,10 @@ typedef struct nabla_bind_options {
   void (*report)(void *self, nabla_bind_kind kind, const char *name,
                  size_t length, const char *what);
   void *self;
+  /* Weights that replace the tensors of their names, such as those that
+   * nabla_model_pack has packed in memory. They live as long as the model. */
+  const nabla_weight_desc *weights;
+  size_t weight_count;
 } nabla_bind_options;
 
 /* What was found. */

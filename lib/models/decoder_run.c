@@ -124,3 +124,48 @@ nabla_status nabla_decoder_run(nabla_session *session, const int64_t *ids,
   return nabla_session_run(session, count == 1 ? "decode" : "prefill", inputs,
                            2, &output, 1, diag);
 }
+
+/* The folder of a path, in `out` of `room` bytes. */
+static nabla_status folder_of(const char *path, char *out, size_t room,
+                              nabla_diag *diag) {
+  const char *slash = strrchr(path, '/');
+  if (!slash) path = ".", slash = path + 1;
+  if (slash == path) slash++; /* the root */
+  const size_t length = (size_t)(slash - path);
+  if (length >= room)
+    return nabla_fail(diag, NABLA_TOO_LARGE,
+                      "the path of the model has more than %zu bytes", room);
+  memcpy(out, path, length);
+  out[length] = '\0';
+  return NABLA_OK;
+}
+
+nabla_status nabla_decoder_open_tokenizer(const nabla_executable *executable,
+                                          const nabla_model *model,
+                                          const char *path,
+                                          const nabla_environment *environment,
+                                          nabla_tokenizer **out,
+                                          nabla_diag *diag) {
+  char folder[4096];
+  nabla_tokenizer *made = NULL;
+  NABLA_REQUIRE(executable, diag);
+  NABLA_REQUIRE(model, diag);
+  NABLA_REQUIRE(out, diag);
+  if (!path) {
+    const nabla_tensor_file *file =
+        nabla_checkpoint_borrow_shard(nabla_model_borrow_checkpoint(model), 0);
+    NABLA_TRY(folder_of(nabla_tensor_file_borrow_path(file), folder,
+                        sizeof folder, diag));
+    path = folder;
+  }
+  NABLA_TRY(nabla_tokenizer_open(path, environment, &made, diag));
+  const nabla_status status =
+      nabla_decoder_check_tokenizer(executable, made, diag);
+  if (status) {
+    nabla_tokenizer_close(made);
+    nabla_diag_set_file(diag, path);
+    return status;
+  }
+  *out = made;
+  return NABLA_OK;
+}

@@ -127,6 +127,39 @@ Test(bind_model, all_that_does_not_fit_is_listed) {
   cr_expect_not(is_bound("f", 0), "nothing is bound");
 }
 
+/* Weights of the caller's replace the tensors of their names. */
+Test(bind_model, weights_of_the_options_replace_tensors) {
+  static const uint8_t codes[64] = {0};
+  static const float scales[2] = {1, 1};
+  nabla_bind_summary found;
+  const nabla_weight_desc weights[] = {
+      {.name = "unused"},
+      {.name = "b",
+       .rank = 2,
+       .shape = {4, 32},
+       .dtype = NABLA_DTYPE_F32,
+       .layout = {.kind = NABLA_STORAGE_PLANES,
+                  .format = {.encoding = nabla_encoding_find("nf4"),
+                             .block = 64}},
+       .component_count = 2,
+       .components = {{"codes", NABLA_DTYPE_U8, codes, sizeof codes},
+                      {"scales", NABLA_DTYPE_F32, scales, sizeof scales}}}};
+  const nabla_bind_options options = {.struct_size = sizeof options,
+                                      .weights = weights,
+                                      .weight_count = COUNT(weights)};
+  open_program(PROGRAM(DENSE("a", "2,3") "," PACKED("b"), PACKED("b")));
+  cr_expect_eq(bind(NULL), NABLA_INVALID_ARGUMENT, "the tensor is dense");
+  cr_assert_eq(
+      nabla_executable_bind_model(executable, model, &options, &found, &diag),
+      0, "%s", diag.what);
+  cr_expect_eq(found.counts[NABLA_BIND_BOUND], 2);
+  cr_expect_eq(found.bound_bytes, 24 + sizeof codes + sizeof scales);
+  cr_expect(is_bound("f", 0) && is_bound("f", 1) && is_bound("g", 0));
+  const nabla_signature *g = nabla_executable_find(executable, "g");
+  cr_expect_eq(nabla_executable_binding(executable, &g->arguments[0])->data[0],
+               codes);
+}
+
 /* A second function may want another shape. */
 Test(bind_model, every_function_is_checked) {
   open_program(PROGRAM(DENSE("a", "2,3"), DENSE("a", "3,2")));

@@ -60,6 +60,7 @@ Test(null, lives_that_end) {
   nabla_folder_destroy(NULL);
   nabla_matmul_plan_destroy(NULL);
   nabla_model_close(NULL);
+  nabla_packed_model_close(NULL);
   nabla_plan_destroy(NULL);
   nabla_pool_destroy(NULL);
   nabla_session_close(NULL);

@@ -16,6 +16,7 @@ typedef struct binder {
   uint8_t *is_used; /* for each tensor of the checkpoint */
   char names[160];  /* of arguments that do not fit */
   int named;
+  size_t hint; /* of replacement() */
   nabla_diag *diag;
 } binder;
 
@@ -47,6 +48,33 @@ static int is_seen(const nabla_manifest *manifest, size_t functions,
   return 0;
 }
 
+/* The weight that replaces the tensor `name`, or NULL. Most arguments have the
+ * order of the weights: `*hint` is where the last one was. */
+static const nabla_weight_desc *replacement(const binder *b, const char *name,
+                                            size_t *hint) {
+  const nabla_bind_options *o = b->options;
+  for (size_t i = 0; i < o->weight_count; i++) {
+    const size_t at = (*hint + i) % o->weight_count;
+    if (!o->weights[at].name || strcmp(o->weights[at].name, name) != 0)
+      continue;
+    *hint = at;
+    return &o->weights[at];
+  }
+  return NULL;
+}
+
+/* The weight that an argument is bound to: one of the options, or the tensor of
+ * its name. */
+static nabla_status find(binder *b, const char *name, nabla_weight *out,
+                         nabla_diag *diag) {
+  const nabla_weight_desc *other = replacement(b, name, &b->hint);
+  if (!other) return nabla_model_find(b->model, name, out, diag);
+  *out = (nabla_weight){.desc = *other};
+  for (uint32_t i = 0; i < other->component_count; i++)
+    out->tensor.stored_bytes += other->components[i].bytes;
+  return NABLA_OK;
+}
+
 /* Looks at one argument; every function that has it is checked. */
 static nabla_status check(binder *b, const nabla_port *port, int is_again) {
   nabla_diag why = NABLA_DIAG_INIT;
@@ -64,7 +92,7 @@ static nabla_status check(binder *b, const nabla_port *port, int is_again) {
     return NABLA_OK;
   }
   b->is_used[index] = 1;
-  NABLA_TRY(nabla_model_find(b->model, port->name, &weight, b->diag));
+  NABLA_TRY(find(b, port->name, &weight, b->diag));
   if (nabla_executable_check_fit(port, &weight.desc, &why)) {
     complain(b, NABLA_BIND_DIFFERS, port->name, why.what);
   } else if (!is_again) {
@@ -113,7 +141,7 @@ static nabla_status fail(const binder *b) {
 }
 
 /* Finding again gives the same: copies of components are kept. */
-static nabla_status bind_all(const binder *b) {
+static nabla_status bind_all(binder *b) {
   const nabla_manifest *manifest = &b->executable->manifest;
   for (size_t i = 0; i < manifest->function_count; i++) {
     const nabla_signature *function = &manifest->functions[i];
@@ -124,7 +152,7 @@ static nabla_status bind_all(const binder *b) {
           nabla_checkpoint_find(b->checkpoint, port->name,
                                 strlen(port->name)) == SIZE_MAX)
         continue;
-      NABLA_TRY(nabla_model_find(b->model, port->name, &weight, b->diag));
+      NABLA_TRY(find(b, port->name, &weight, b->diag));
       nabla_executable_take(nabla_executable_binding(b->executable, port),
                             &weight.desc);
     }
@@ -142,6 +170,7 @@ nabla_status nabla_executable_bind_model(nabla_executable *executable,
   NABLA_REQUIRE(model, diag);
   if (!options) options = &defaults;
   NABLA_REQUIRE_SIZE(options, "nabla_bind_options", diag);
+  if (options->weight_count) NABLA_REQUIRE(options->weights, diag);
   NABLA_TRY(nabla_executable_check_open(executable, diag));
   binder b = {.executable = executable,
               .model = model,
