@@ -475,6 +475,124 @@ Test(function, states_live_in_sessions) {
   nabla_session_close(other);
 }
 
+static nabla_array *packed_weight;
+
+static void project(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                    void *self) {
+  (void)s, (void)self;
+  out->array = nabla_linear(in->array, packed_weight, nabla_none());
+}
+
+Test(function, packed_arrays_are_captured_and_bound) {
+  const nabla_storage nf4 = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  const int64_t shape[2] = {3, 64}, row[2] = {1, 64};
+  packed_weight =
+      nabla_quantize(nabla_ones(scope, NABLA_DTYPE_F32, 2, shape), &nf4);
+  create(project);
+  nabla_array *x = nabla_ones(scope, NABLA_DTYPE_F32, 2, row);
+  const nabla_tree in = nabla_tree_of_array(x);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_session *session;
+  cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK, "%s",
+               diag.what);
+  expect_three(out.array, 64, 64, 64);
+  cr_assert_eq(
+      nabla_function_session(function, &in, &out, NULL, &session, &diag),
+      NABLA_OK, "%s", diag.what);
+  float value[3] = {0};
+  nabla_dense y = {value, NABLA_DTYPE_F32, 2, {1, 3}};
+  cr_assert_eq(
+      nabla_session_run(session, "main", nabla_array_dense(x), 1, &y, 1, &diag),
+      NABLA_OK, "%s", diag.what);
+  cr_expect_eq(value[2], 64);
+  nabla_session_close(session);
+}
+
+/* ---- operations of unknown sizes ---- */
+
+static nabla_array *operate(nabla_array *x, int which) {
+  switch (which) {
+    case 0:
+      return nabla_sum(x, NABLA_DIMS(0), 0);
+    case 1:
+      return nabla_softmax(x, 1);
+    case 2:
+      return nabla_matmul(x, nabla_transpose(x, 0, NULL));
+    case 3:
+      return nabla_reshape(x, NABLA_DIMS(-1));
+    case 4:
+      return nabla_mul(nabla_unsqueeze(x, 1), nabla_unsqueeze(x, 2));
+    case 5:
+      return nabla_sub(x, nabla_mean(x, NABLA_DIMS(0), 1));
+    case 6:
+      return nabla_mul(x, nabla_ones_like(x));
+    case 7: {
+      nabla_array *const twice_x[2] = {x, x};
+      return nabla_concatenate(2, twice_x, 0);
+    }
+    case 8:
+      return nabla_relu(nabla_flatten(x, 0, 1));
+    case 9:
+      return nabla_argmax(x, 0, 0);
+    case 10:
+      return nabla_where(nabla_less(x, nabla_mean(x, NABLA_ALL_DIMS, 0)), x,
+                         nabla_neg(x));
+    default:
+      return nabla_broadcast_to(nabla_sum(x, NABLA_ALL_DIMS, 0),
+                                nabla_array_dense(x)->rank,
+                                nabla_array_dense(x)->shape);
+  }
+}
+enum { OPERATIONS = 12 };
+
+static void operate_all(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                        void *self) {
+  (void)s, (void)self;
+  for (int i = 0; i < OPERATIONS; i++)
+    out->items[i].array = operate(in->items[0].array, i);
+}
+
+/* The same operations of known sizes are the oracle. */
+Test(function, operations_of_unknown_sizes) {
+  static const nabla_function_dim dims[] = {{"0", 0, "n"}};
+  create_with(operate_all,
+              (nabla_function_options){.dims = dims, .dim_count = 1});
+  const int64_t sizes[] = {4, 1, 7};
+  for (int k = 0; k < 3; k++) {
+    const int64_t shape[2] = {sizes[k], 3};
+    nabla_array *x =
+        nabla_normal(nabla_integer(scope, k), NABLA_DTYPE_F32, 2, shape);
+    nabla_tree item = nabla_tree_of_array(x), results[OPERATIONS];
+    for (int i = 0; i < OPERATIONS; i++) results[i] = nabla_tree_of_array(NULL);
+    const nabla_tree in = nabla_tree_of_list(1, &item);
+    nabla_tree out = nabla_tree_of_list(OPERATIONS, results);
+    cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK,
+                 "%s", diag.what);
+    for (int i = 0; i < OPERATIONS; i++) {
+      nabla_dense got, want;
+      cr_assert_eq(nabla_array_read(operate(x, i), &want, &diag), NABLA_OK);
+      cr_assert_eq(nabla_array_read(results[i].array, &got, &diag), NABLA_OK);
+      size_t bytes = got.dtype == NABLA_DTYPE_I64 ? 8 : 4;
+      cr_assert_eq(got.rank, want.rank, "%d", i);
+      for (uint32_t d = 0; d < got.rank; d++) {
+        cr_assert_eq(got.shape[d], want.shape[d], "%d: %d", i, (int)d);
+        bytes *= (size_t)got.shape[d];
+      }
+      const float *a = got.data, *b = want.data;
+      if (got.dtype == NABLA_DTYPE_I64)
+        cr_expect_arr_eq(got.data, want.data, bytes, "%d", i);
+      else
+        for (size_t e = 0; e < bytes / 4; e++)
+          cr_expect(a[e] - b[e] < 1e-5f && b[e] - a[e] < 1e-5f,
+                    "%d of %d: %g, not %g", i, (int)sizes[k], (double)a[e],
+                    (double)b[e]);
+    }
+  }
+  cr_expect_eq(count().misses, 1);
+}
+
 /* ---- threads ---- */
 
 static void *work(void *self) {

@@ -24,7 +24,8 @@ import sys
 import tempfile
 
 
-NEED_COMPILER = ("COMPILER.md", "ENGINE.md", "EXTENDING.md", "SAVED.md")
+NEED_COMPILER = ("COMPILER.md", "ENGINE.md", "EXTENDING.md", "FUNCTIONS.md",
+                 "SAVED.md")
 
 
 def blocks_of(page):
@@ -107,7 +108,7 @@ class Reader:
         if options.sanitize:
             command.append("-fsanitize=" + options.sanitize)
         library = [options.library, "-pthread", "-lm"]
-        if "nabla/compiler.h" in text:
+        if "nabla/compiler.h" in text or "nabla/array.h" in text:
             where = os.path.dirname(options.compiler)
             library = [options.compiler, "-Wl,-rpath," + where]
         program = str(self.scratch / "block")

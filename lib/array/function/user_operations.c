@@ -1,5 +1,5 @@
 /* The operations of users that this process has added, and the list of all. */
-#include "lib/array/user_operations.h"
+#include "lib/array/function/user_operations.h"
 
 #include <ctype.h>
 #include <pthread.h>

@@ -8,8 +8,8 @@
 
 #include "lib/array/emit.h"
 #include "lib/array/engine.h"
+#include "lib/array/function/tree_walk.h"
 #include "lib/array/trace.h"
-#include "lib/array/tree_walk.h"
 #include "nabla/function.h"
 
 typedef enum nabla_signature_state {

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 
 #include "lib/array/dtypes.h"
+#include "lib/array/function/tree_walk.h"
 #include "lib/array/graph.h"
-#include "lib/array/tree_walk.h"
 #include "lib/base/require.h"
 #include "nabla/safetensors.h"
 

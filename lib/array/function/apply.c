@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "lib/array/body.h"
 #include "lib/array/dtypes.h"
-#include "lib/array/user_operations.h"
+#include "lib/array/function/body.h"
+#include "lib/array/function/user_operations.h"
 
 nabla_operation_frame nabla_application_frame(
     const nabla_application *application, nabla_array *const *operands) {

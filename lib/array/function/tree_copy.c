@@ -1,5 +1,5 @@
 /* Copies of trees; see tree_walk.h. */
-#include "lib/array/tree_walk.h"
+#include "lib/array/function/tree_walk.h"
 #include "lib/base/checked.h"
 
 typedef struct nabla_tree_block {

@@ -1,7 +1,7 @@
 /* Trees: leaves, structure. */
 #include "nabla/tree.h"
 
-#include "lib/array/tree_walk.h"
+#include "lib/array/function/tree_walk.h"
 #include "lib/base/require.h"
 
 nabla_tree nabla_tree_of_array(nabla_array *array) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "lib/array/dtypes.h"
-#include "lib/array/function.h"
+#include "lib/array/function/function.h"
 
 /* Names of an argument or result. */
 typedef struct port_text {

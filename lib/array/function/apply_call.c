@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "lib/array/engine.h"
+#include "lib/array/function/user_operations.h"
 #include "lib/array/trace.h"
-#include "lib/array/user_operations.h"
 #include "lib/base/attribute_tree.h"
 #include "transforms/ir/ir.h"
 

@@ -2,7 +2,8 @@
 #include <stdio.h>
 
 #include "lib/array/dtypes.h"
-#include "lib/array/function.h"
+#include "lib/array/function/function.h"
+#include "lib/array/packed.h"
 #include "lib/base/require.h"
 #include "transforms/ir/ir.h"
 
@@ -39,20 +40,27 @@ static nabla_status take_program(const nabla_function *function,
   return status;
 }
 
+/* A captured array as a weight. */
+static nabla_weight_desc describe(const nabla_array *array) {
+  const nabla_dense *dense = &array->dense;
+  if (array->packed) return array->packed->weight;
+  nabla_weight_desc weight = {
+      .rank = dense->rank, .dtype = dense->dtype, .component_count = 1};
+  for (uint32_t d = 0; d < dense->rank; d++)
+    weight.shape[d] = (uint64_t)dense->shape[d];
+  weight.components[0] =
+      (nabla_weight_component){.dtype = dense->dtype,
+                               .data = dense->data,
+                               .bytes = nabla_dtype_bytes(dense)};
+  return weight;
+}
+
 static nabla_status bind_captures(const nabla_traced *traced,
                                   const nabla_program *program,
                                   nabla_diag *diag) {
   for (size_t i = 0; i < traced->capture_count; i++) {
     char name[40];
-    const nabla_dense *dense = &traced->captures[i]->dense;
-    nabla_weight_desc weight = {
-        .rank = dense->rank, .dtype = dense->dtype, .component_count = 1};
-    for (uint32_t d = 0; d < dense->rank; d++)
-      weight.shape[d] = (uint64_t)dense->shape[d];
-    weight.components[0] =
-        (nabla_weight_component){.dtype = dense->dtype,
-                                 .data = dense->data,
-                                 .bytes = nabla_dtype_bytes(dense)};
+    const nabla_weight_desc weight = describe(traced->captures[i]);
     (void)snprintf(name, sizeof name, NABLA_CAPTURED_NAME, i);
     NABLA_TRY(nabla_executable_bind(nabla_program_executable(program), name,
                                     &weight, diag));

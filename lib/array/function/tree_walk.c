@@ -1,5 +1,5 @@
 /* The walk over a tree; see tree_walk.h. */
-#include "lib/array/tree_walk.h"
+#include "lib/array/function/tree_walk.h"
 
 #include <stdio.h>
 

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "lib/array/body.h"
 #include "lib/array/dtypes.h"
-#include "lib/array/function.h"
+#include "lib/array/function/body.h"
+#include "lib/array/function/function.h"
 
 #define MAX_CARRIED ((size_t)NABLA_BUILD_MAX_CARRIES)
 

@@ -1,5 +1,5 @@
 /* Bodies; see body.h. */
-#include "lib/array/body.h"
+#include "lib/array/function/body.h"
 
 #include <inttypes.h>
 #include <mlir-c/BuiltinAttributes.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/array/dtypes.h"
-#include "lib/array/function.h"
+#include "lib/array/function/function.h"
 #include "lib/array/packed.h"
 #include "lib/base/require.h"
 

@@ -4,8 +4,8 @@
 #define NABLA_ARRAY_BODY_H
 
 #include "lib/array/emit.h"
+#include "lib/array/function/tree_walk.h"
 #include "lib/array/trace.h"
-#include "lib/array/tree_walk.h"
 #include "nabla/function.h"
 #include "transforms/ir/build_control.h"
 

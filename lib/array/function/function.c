@@ -1,5 +1,5 @@
 /* Functions: their options, and the cache of their signatures. */
-#include "lib/array/function.h"
+#include "lib/array/function/function.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
