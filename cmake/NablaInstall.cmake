@@ -7,8 +7,31 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The number of the sonames, and of the packages that hold the libraries. A change
-# that is not compatible with a release raises it: cmake/abi says what changes.
+# that is not compatible with a release raises it: cmake/abi.txt says what changes.
 set(NABLA_ABI 0)
+
+# nabla_version_script(TARGET LIBRARY): the target exports the functions of the
+# library's headers alone, each with the version of the release that brought it
+# (cmake/symbols.cmake). Sanitizers export names of their own.
+function(nabla_version_script target library)
+  if(NABLA_SANITIZE)
+    return()
+  endif()
+  set(map "${CMAKE_BINARY_DIR}/${library}.map")
+  file(GLOB inputs CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/include/nabla/*")
+  foreach(file headers.def symbols.cmake abi.txt)
+    list(APPEND inputs "${CMAKE_SOURCE_DIR}/cmake/${file}")
+  endforeach()
+  add_custom_command(OUTPUT "${map}" COMMAND "${CMAKE_COMMAND}"
+    "-DSOURCE=${CMAKE_SOURCE_DIR}" -DLIBRARY=${library}
+    -DVERSION=${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} "-DOUT=${map}"
+    -P "${CMAKE_SOURCE_DIR}/cmake/symbols.cmake" DEPENDS ${inputs} VERBATIM)
+  add_custom_target(nabla_map_${library} DEPENDS "${map}")
+  add_dependencies(${target} nabla_map_${library})
+  target_link_options(${target} PRIVATE "-Wl,--version-script,${map}"
+    -Wl,--no-undefined-version)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
+endfunction()
 
 # nabla_install_config(PACKAGE) installs what find_package(PACKAGE) reads.
 function(nabla_install_config package)
@@ -60,6 +83,7 @@ function(nabla_install_library name package)
   if(NOT NABLA_SANITIZE)
     target_link_options(${shared} PRIVATE -Wl,-z,defs)
   endif()
+  nabla_version_script(${shared} ${name})
   target_link_libraries(${static} PUBLIC m)
   set_target_properties(${static} PROPERTIES EXPORT_NAME ${name}-static)
   add_library(nabla::${name} ALIAS ${shared})
@@ -92,14 +116,10 @@ if(NABLA_HAS_COMPILER)
     "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>")
   target_link_libraries(nabla-shared PRIVATE $<BUILD_INTERFACE:nabla_flags>
     $<BUILD_INTERFACE:nabla_mlir> Threads::Threads m)
-  # The archives of MLIR's C API are ours alone, and templates of libstdc++.
+  # The archives of MLIR's C API are ours alone, and templates of libstdc++, which
+  # would bind programs to ours.
   target_link_options(nabla-shared PRIVATE -Wl,--exclude-libs,ALL)
-  if(NOT NABLA_SANITIZE)
-    target_link_options(nabla-shared PRIVATE
-      "-Wl,--version-script,${CMAKE_SOURCE_DIR}/cmake/nabla.map")
-  endif()
-  set_target_properties(nabla-shared PROPERTIES
-    LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/nabla.map")
+  nabla_version_script(nabla-shared nabla)
   set_target_properties(nabla-shared PROPERTIES
     OUTPUT_NAME nabla EXPORT_NAME nabla LINKER_LANGUAGE CXX
     VERSION ${PROJECT_VERSION} SOVERSION ${NABLA_ABI}
@@ -160,3 +180,4 @@ install(FILES "${CMAKE_SOURCE_DIR}/examples/embed/CMakeLists.txt"
   "${CMAKE_SOURCE_DIR}/examples/embed/Makefile"
   DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples/embed COMPONENT dev)
 include(NablaStrip)
+include(NablaPackage)

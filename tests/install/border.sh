@@ -28,7 +28,10 @@ name=$(basename "$library")
 readelf -d "$library" | grep -qE "SONAME.*\[${name%%.so*}\.so\.[0-9.]+\]" ||
   fail "no versioned soname"
 
-exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort)
+# names with @@VERSION; A: the versions
+exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }')
+! grep -vE '@@NABLA_[0-9]+\.[0-9]+$' <<<"$exported" || fail "no version"
+exported=$(awk -F@@ '{ print $1 }' <<<"$exported" | sort)
 # a declaration starts at NABLA_API; the name is what stands before its first
 # parenthesis that follows an identifier
 listed=$(sed -nE 's/^HEADER\(([a-z0-9_.]+), *([a-z]+)\)$/\1 \2/p' \

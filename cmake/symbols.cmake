@@ -1,0 +1,71 @@
+# cmake -DSOURCE=... -DLIBRARY=quant|runtime|nabla -DVERSION=MAJOR.MINOR -DOUT=FILE
+#   -P symbols.cmake
+#
+# Writes the linker's version script of a library: the functions that its headers
+# (cmake/headers.def) mark NABLA_API, and nothing else. A function has the version
+# that cmake/abi.txt names, a new one NABLA_MAJOR.MINOR of now, so that a
+# program tells the loader which release it needs. The linker refuses the script
+# when a function is declared and not defined.
+cmake_policy(VERSION 3.25)
+file(STRINGS "${SOURCE}/cmake/headers.def" rows REGEX "^HEADER")
+set(libraries quant runtime nabla)
+list(FIND libraries ${LIBRARY} last)
+set(names)
+foreach(row IN LISTS rows)
+  if(NOT row MATCHES "^HEADER\\(([a-z0-9_.]+), *([a-z]+)\\)$")
+    message(FATAL_ERROR "cmake/headers.def: ${row}")
+  endif()
+  set(header "${CMAKE_MATCH_1}")
+  list(FIND libraries "${CMAKE_MATCH_2}" index)
+  if(index LESS 0)
+    message(FATAL_ERROR "cmake/headers.def: ${row}: no such library")
+  endif()
+  if(index GREATER last)
+    continue()
+  endif()
+  file(READ "${SOURCE}/include/nabla/${header}" text)
+  string(REGEX REPLACE "\n *#[^\n]*" "" text "${text}")
+  # a declaration begins at NABLA_API; its name stands before a parenthesis
+  string(REGEX MATCHALL "NABLA_API[^;{]*" declarations "${text}")
+  foreach(declaration IN LISTS declarations)
+    string(REGEX MATCHALL "nabla_[a-z0-9_]+ *\\(" found "${declaration}")
+    string(REGEX REPLACE " *\\(" "" found "${found}")
+    list(APPEND names ${found})
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES names)
+list(SORT names)
+
+# "function NAME@NABLA_0.1 ..." of the ABI
+set(versions NABLA_${VERSION})
+set(known)
+if(EXISTS "${SOURCE}/cmake/abi.txt")
+  file(STRINGS "${SOURCE}/cmake/abi.txt" known REGEX "^function ")
+endif()
+foreach(line IN LISTS known)
+  if(line MATCHES "^function (nabla_[a-z0-9_]+)@(NABLA_[0-9.]+)")
+    set(version_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+    list(APPEND versions ${CMAKE_MATCH_2})
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES versions)
+list(SORT versions COMPARE NATURAL)
+foreach(name IN LISTS names)
+  if(NOT DEFINED version_${name})
+    set(version_${name} NABLA_${VERSION})
+  endif()
+  string(APPEND of_${version_${name}} "    ${name};\n")
+endforeach()
+
+set(script "/* Made by cmake/symbols.cmake. */\n")
+set(before)
+set(rest "  local: *;\n")
+foreach(version IN LISTS versions)
+  if(DEFINED of_${version})
+    string(APPEND script
+      "${version} {\n  global:\n${of_${version}}${rest}}${before};\n")
+    set(before " ${version}")
+    set(rest "")
+  endif()
+endforeach()
+file(WRITE "${OUT}" "${script}")
