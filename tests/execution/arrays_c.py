@@ -736,6 +736,57 @@ def rows():
             for word, name, rest in found if word != "WITHOUT"]
 
 
+def check_page():
+    """docs/ARRAYS.md has the table of dtypes that the oracle has."""
+    text = read("docs/ARRAYS.md").split("<!-- dtypes of pairs -->")[1]
+    lines = [[c.strip() for c in line.split("|")[1:-1]]
+             for line in text.strip().split("\n\n")[0].split("\n")]
+    names = lines[0][1:]
+    if len(names) != len(ORDER) + 2:
+        raise harness.Failure("docs/ARRAYS.md has no table of dtypes")
+    for row in lines[2:]:
+        for name, shown in zip(names, row[1:]):
+            if promote([row[0], name]) != shown:
+                raise harness.Failure("docs/ARRAYS.md: %s with %s is %s" % (
+                    row[0], name, promote([row[0], name])))
+
+
+def compare_with_jax():
+    """The same table by JAX, where it is installed."""
+    try:
+        import jax
+    except ImportError:
+        print("jax is not installed: its dtypes are not compared")
+        return
+    jnp = jax.numpy
+    types = {"i1": jnp.bool_, "ui8": jnp.uint8, "i8": jnp.int8,
+             "i32": jnp.int32, "i64": jnp.int64, "f16": jnp.float16,
+             "bf16": jnp.bfloat16, "f32": jnp.float32, "f64": jnp.float64}
+    jax.config.update("jax_enable_x64", False)
+    for name, rule in (("exp", "floats"), ("mean", "floats"), ("sum", "sums"),
+                       ("prod", "sums"), ("max", "own"), ("any", "bools"),
+                       ("cumsum", "numbers")):
+        for kind in set(ORDER) - {"i64", "f64", "ui8"}:
+            got = getattr(jnp, name)(jnp.zeros(3, types[kind])).dtype
+            if got != types[by_rule(rule, kind)]:
+                raise harness.Failure("%s of %s: %s, by jax %s" % (
+                    name, kind, by_rule(rule, kind), got))
+    jax.config.update("jax_enable_x64", True)
+    for a in ORDER:
+        for b in ORDER + ("integer", "scalar"):
+            y = {"integer": 1, "scalar": 1.5}.get(b)
+            y = jnp.zeros((), types[b]) if y is None else y
+            got = (jnp.zeros((), types[a]) + y).dtype
+            mine = promote([a, b])
+            if {a, b} == {"i8", "ui8"} or (a == "i1" and b == "integer"):
+                continue  # docs/ARRAYS.md says why
+            if mine == "f32" and got == jnp.float64:
+                continue  # a Python number with integers: 64 bits are enabled
+            if types[mine] != got:
+                raise harness.Failure("%s with %s: %s, by jax %s" % (
+                    a, b, mine, got))
+
+
 def make_cases(rng, rounds):
     m = Maker(rng)
     for word, name, rest in rows():
@@ -833,6 +884,9 @@ def run(driver, cases):
 
 def main():
     rng = np.random.default_rng(harness.seed())
+    check_page()
+    if sys.argv[2] == "long":
+        compare_with_jax()
     cases = make_cases(rng, ROUNDS[sys.argv[2]])
     order = rng.permutation(len(cases))
     return run(sys.argv[1], [cases[i] for i in order])
