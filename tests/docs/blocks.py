@@ -24,12 +24,8 @@ import sys
 import tempfile
 
 
-<<<<<<< HEAD
-NEED_COMPILER = ("COMPILER.md", "ENGINE.md", "EXTENDING.md", "FUNCTIONS.md",
-                 "SAVED.md")
-=======
-NEED_COMPILER = ("ARRAYS.md", "COMPILER.md", "ENGINE.md", "EXTENDING.md", "SAVED.md")
->>>>>>> 12263161 (docs: write docs/ARRAYS.md, with a tour whose output is tested)
+NEED_COMPILER = ("ARRAYS.md", "COMPILER.md", "ENGINE.md", "EXTENDING.md",
+                 "FUNCTIONS.md", "SAVED.md")
 
 
 def blocks_of(page):
