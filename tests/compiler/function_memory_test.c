@@ -1,0 +1,150 @@
+/* Trees, functions, control flow, operations of users: each allocation failing
+ * once gives a status, and leaves nothing. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "nabla/dlpack.h"
+#include "nabla/function.h"
+#include "nabla/operation.h"
+#include "tests/support/failing_allocator.h"
+#include "tests/support/figure.h"
+#include "tests/support/temp_folder.h"
+
+static temp_folder folder; /* with the object cache: a compilation is short */
+static char file[300];
+
+static void set_up(void) {
+  temp_folder_create(&folder);
+  temp_folder_path(&folder, "tree.safetensors", file);
+}
+
+TestSuite(function_memory, .init = set_up, .timeout = 300);
+
+/* ---- what is recorded ---- */
+
+static void square(nabla_scope *scope, const nabla_operation_frame *frame,
+                   nabla_array **results) {
+  (void)scope;
+  results[0] = nabla_mul(frame->operands[0], frame->operands[0]);
+}
+
+static const nabla_operation square_operation = {
+    .struct_size = sizeof square_operation,
+    .name = "memory.square",
+    .kind = NABLA_OPERATION_UNARY,
+    .body = square};
+
+static void add(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
+                void *self) {
+  (void)scope;
+  out->array = nabla_add(in->array, self);
+}
+
+static void sub(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
+                void *self) {
+  (void)scope;
+  out->array = nabla_sub(in->array, self);
+}
+
+static void sum(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
+                void *self) {
+  (void)scope, (void)self;
+  out->items[0].array = nabla_add(in->items[0].array, in->items[1].array);
+  out->items[1].array = out->items[0].array;
+}
+
+static void body(nabla_scope *scope, const nabla_tree *in, nabla_tree *out,
+                 void *self) {
+  (void)self;
+  nabla_array *x = in->items[0].array;
+  const nabla_tree zero =
+      nabla_tree_of_array(nabla_zeros(scope, NABLA_DTYPE_F32, 0, NULL));
+  const nabla_tree inputs = nabla_tree_of_array(x);
+  const nabla_scan_options options = {
+      .struct_size = sizeof options, .initial = &zero, .inputs = &inputs};
+  nabla_tree last = nabla_tree_of_array(NULL), sums = nabla_tree_of_array(NULL),
+             chosen = nabla_tree_of_array(NULL);
+  nabla_scan(sum, NULL, &options, &last, &sums);
+  nabla_cond(nabla_less(last.array, zero.array), add, sub, last.array, &sums,
+             &chosen);
+  out->array = nabla_apply(&square_operation, 1, &chosen.array, NULL);
+}
+
+/* ---- runs ---- */
+
+static nabla_status use(nabla_scope *scope, nabla_function *function,
+                        nabla_diag *diag) {
+  float values[3] = {1, 2, 3};
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 1, {3}};
+  nabla_tree item = nabla_tree_of_array(nabla_array_of(scope, &dense));
+  const nabla_tree in = nabla_tree_of_list(1, &item);
+  nabla_tree out = nabla_tree_of_array(NULL);
+  nabla_session *session = NULL;
+  nabla_dlpack_managed *tensor = NULL;
+  const nabla_environment environment = {.allocator =
+                                             nabla_allocator_default()};
+  nabla_status status = nabla_function_call(function, &in, &out, diag);
+  if (status) return status;
+  status = nabla_array_to_dlpack(out.array, &tensor, diag);
+  if (!status) {
+    cr_expect_eq(((float *)tensor->dl_tensor.data)[0], 25);
+    tensor->deleter(tensor);
+    status = nabla_function_session(function, &in, &out, NULL, &session, diag);
+    nabla_session_close(session);
+  }
+  if (!status) status = nabla_tree_write(&in, file, 1, &environment, diag);
+  if (!status) status = nabla_tree_read(scope, file, &environment, &in, diag);
+  return status;
+}
+
+/* What was asked for is told, and the scope has a status. */
+static nabla_status run(const nabla_allocator *allocator) {
+  nabla_diag diag = NABLA_DIAG_INIT;
+  const nabla_environment environment = {.allocator = allocator};
+  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
+                                           .cache = folder.path};
+  const nabla_engine_options options = {.struct_size = sizeof options,
+                                        .compiler = &compiler};
+  static const nabla_function_dim dims[] = {{"0", 0, "n"}};
+  const nabla_function_options how = {
+      .struct_size = sizeof how, .name = "f", .dims = dims, .dim_count = 1};
+  nabla_engine *engine = NULL;
+  nabla_scope *scope = NULL;
+  nabla_function *function = NULL;
+  nabla_status status =
+      nabla_engine_create(&options, &environment, &engine, &diag);
+  if (!status) status = nabla_scope_create(engine, &scope, &diag);
+  if (!status)
+    status = nabla_function_create(engine, body, &how, &function, &diag);
+  if (!status) status = use(scope, function, &diag);
+  cr_expect(!status || *diag.what, "no text with %d", (int)status);
+  nabla_function_destroy(function);
+  nabla_scope_end(scope);
+  nabla_engine_destroy(engine);
+  return status;
+}
+
+Test(function_memory, each_allocation_fails_once) {
+  static failing_allocator failing;
+  nabla_diag diag;
+  cr_assert_eq(nabla_add_operation(&square_operation, &diag), NABLA_OK);
+  cr_assert_eq(run(nabla_allocator_default()), NABLA_OK);
+  size_t at = 1, survived = 0;
+  for (;; at++) {
+    failing_allocator_init(&failing, at);
+    const nabla_status status = run(&failing.allocator);
+    const size_t failures = failing.failures;
+    cr_assert(failing_allocator_is_clean(&failing), "request %zu", at);
+    if (!failures) {
+      cr_assert_eq(status, NABLA_OK);
+      break;
+    }
+    survived += status == NABLA_OK;
+    cr_expect(status == NABLA_OK || status == NABLA_NO_MEMORY,
+              "request %zu: %d", at, (int)status);
+  }
+  cr_expect_gt(at, 100);
+  cr_expect_lt(survived, at / 4); /* the object cache goes on without */
+  figure_print("requests", "", at);
+  temp_folder_destroy(&folder);
+}
