@@ -44,6 +44,9 @@ typedef struct nabla_port {
    * components: the array as a whole, with layout and components; else NULL.
    * nabla_session_call gives it as one. */
   const struct nabla_port *packed;
+  /* 1 where the argument is donated: a run may overwrite the input's memory,
+   * and results may be computed there. */
+  int is_donated;
 } nabla_port;
 
 typedef struct nabla_signature {
@@ -96,12 +99,12 @@ NABLA_API const nabla_signature *nabla_executable_find(
  * earlier binding is replaced. Checked: layout (encoding and block, or the
  * format of a GGUF file's blocks), shape, components. The dtype that a packed
  * weight had before packing is not: it decodes to what the function says. A
- * dense weight binds to a dense argument of its dtype and shape. Not while a
- * run is on, and not after the first session was made. Nothing is copied but
- * the description: the components, and the model that has them, live as long as
- * the binding. They are aligned to their dtype, as those of nabla_model_find
- * are, which copies what a file has placed badly and counts it in
- * `copied_bytes`; blocks need no alignment.
+ * dense weight binds to a dense argument of its dtype and shape that is not
+ * donated. Not while a run is on, and not after the first session was made.
+ * Nothing is copied but the description: the components, and the model that has
+ * them, live as long as the binding. They are aligned to their dtype, as those
+ * of nabla_model_find are, which copies what a file has placed badly and counts
+ * it in `copied_bytes`; blocks need no alignment.
  * @param weight  `desc` of what nabla_model_find gives, or a caller's own
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such argument, or one that differs: the
@@ -116,7 +119,8 @@ typedef enum nabla_bind_kind {
   NABLA_BIND_BOUND,   /* an argument and the tensor of its name fit          */
   NABLA_BIND_MISSING, /* a packed argument has no tensor                     */
   NABLA_BIND_DIFFERS, /* argument and tensor differ: `what` names both sides */
-  NABLA_BIND_INPUT,   /* a dense argument without a tensor: a run takes it   */
+  NABLA_BIND_INPUT,   /* a dense argument without a tensor, or a donated one:
+                         a run takes it                                      */
   NABLA_BIND_UNUSED,  /* a tensor without an argument                        */
   NABLA_BIND_KINDS
 } nabla_bind_kind;
@@ -164,15 +168,19 @@ nabla_executable_bind_model(nabla_executable *executable, nabla_model *model,
 
 /* Runs a function that has no states; those run in a session, nabla/session.h.
  * @param inputs  one per dense argument that is not bound, in order; borrowed,
- *                never written. `data` aligned to its dtype; may be NULL when
- *                there are no elements. Packed arguments must all be bound.
+ *                never written unless the argument is donated. `data` aligned
+ *                to its dtype; may be NULL when there are no elements. Packed
+ *                arguments must all be bound. What a donated input holds after
+ *                the call is undefined; it overlaps no other input.
  * @param outputs one per result. `data` NULL: the result's array is allocated
  *                and given to the caller (nabla_dense_release); the other
  *                fields need not be set. Else dtype, rank and shape must be
  *                the result's. That memory may be an input's, but not that
  *                of a bound weight or another output. A result is computed
  *                there, without a copy, where the memory begins at a multiple
- *                of 64 bytes and is no input's. What such arrays hold after a
+ *                of 64 bytes and is no input's. A result that the code computes
+ *                in the memory of a donated input is not copied either if its
+ *                output is that memory. What such arrays hold after a
  *                failure is undefined; others are untouched then.
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  no such function; a count, dtype, rank or

@@ -97,7 +97,9 @@ typedef struct nabla_session_arrays {
  * packed arrays, as nabla_weight_desc, and gives them; and the results for
  * which the caller gives no memory belong to the caller's allocator.
  *
- * Inputs are borrowed and never written. A weight is checked as
+ * Inputs are borrowed, and only those of donated arguments are written
+ * (nabla_executable_run); a donated argument takes no weight. A weight is
+ * checked as
  * nabla_executable_bind does it, and its components are used for this call
  * alone.
  *

@@ -166,6 +166,15 @@ static nabla_status add_port(writer *w, const nabla_port *port,
                         "session");
     return status;
   }
+  if (port->is_donated) {
+    const nabla_status status = nabla_fail(
+        w->diag, NABLA_UNSUPPORTED,
+        "'%.60s' has the donated argument '%.60s', which a header cannot "
+        "express",
+        w->function->name, port->name);
+    nabla_diag_set_next(w->diag, "save it as PROGRAM.so, or do not donate");
+    return status;
+  }
   if (!port->component_count) {
     NABLA_TRY(add_pointer(w, name, "", port->dtype));
     pointer *p = &w->pointers[w->count - 1];

@@ -18,6 +18,7 @@
        "]}" TAIL
 #define PORT(dtype, shape) \
   "{\"name\":\"x\",\"dtype\":\"" dtype "\",\"shape\":[" shape "]}"
+#define STATED(more) "{\"name\":\"x\",\"dtype\":\"F32\",\"shape\":[2]" more "}"
 #define SHAPE(shape) FUNCTION(PORT("F32", shape), "")
 #define PACKED(shape, encoding, format, components)              \
   FUNCTION("{\"name\":\"w\",\"dtype\":\"F32\",\"shape\":[" shape \
@@ -48,6 +49,17 @@ static const row rows[] = {
     {SHAPE(""), NABLA_OK, ""},
     {SHAPE("null,0,7"), NABLA_OK, ""},
     {SHAPE(TEN_4), NABLA_OK, ""},
+    {FUNCTION(STATED(",\"donated\":true"), ""), NABLA_OK, ""},
+    {FUNCTION(STATED(",\"state\":\"k\""), ""), NABLA_OK, ""},
+    {FUNCTION(STATED(",\"donated\":false"), ""), NABLA_CORRUPT,
+     "expected true"},
+    {FUNCTION(STATED(",\"donated\":1"), ""), NABLA_CORRUPT, "expected true"},
+    {FUNCTION(STATED(",\"donated\":true,\"donated\":true"), ""), NABLA_CORRUPT,
+     "unknown or repeated"},
+    {FUNCTION(STATED(",\"donated\":true,\"state\":\"k\""), ""), NABLA_CORRUPT,
+     "unknown or repeated"},
+    {FUNCTION("", STATED(",\"donated\":true")), NABLA_CORRUPT,
+     "unknown or repeated"},
     {FUNCTION(PORT("BOOL", "2") "," PORT("F8_E4M3", "2"), PORT("BF16", "1")),
      NABLA_OK, ""},
     {PACKED("4,32", "nf4", BLOCK("64"), PARTS("U8", "64", "8")), NABLA_OK, ""},

@@ -118,7 +118,7 @@ static int is_bound(const run *r, const nabla_port *port) {
   for (size_t i = 0; i < r->settings->bind_count; i++)
     if (!strcmp(argument_of(r, r->settings->binds[i].name), port->name))
       return 1;
-  return r->all &&
+  return r->all && !port->is_donated &&
          nabla_checkpoint_find(nabla_model_borrow_checkpoint(r->all),
                                port->name, strlen(port->name)) != SIZE_MAX;
 }
@@ -194,7 +194,7 @@ static nabla_status read_inputs(run *r, nabla_diag *diag) {
     NABLA_TRY(run_is_random(rest)
                   ? run_make_random(rest, port, i, &r->environment, to, diag)
                   : npy_read(rest, &r->environment, to, diag));
-    r->input_count++;
+    r->is_donated[r->input_count++] = (uint8_t)port->is_donated;
     NABLA_TRY(run_take_stack(r, port, r->input_count - 1, diag));
   }
   for (size_t i = 0; i < s->input_count; i++)
@@ -217,8 +217,10 @@ void run_release(run *r) {
        r->function && i < r->function->result_count && i < RUN_MAX_PORTS; i++)
     if (r->results[i].data) nabla_dense_release(r->executable, &r->results[i]);
   run_close_session(r);
-  for (size_t i = 0; i < r->input_count; i++)
+  for (size_t i = 0; i < r->input_count; i++) {
     npy_release(&r->environment, &r->inputs[i]);
+    free(r->given[i]);
+  }
   run_release_program(r);
   for (size_t i = 0; i < r->model_count; i++) {
     nabla_model_close(r->models[i].model);

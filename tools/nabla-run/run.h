@@ -60,6 +60,8 @@ typedef struct run {
   size_t input_count;
   /* 1: the input has one dimension more than its argument, a part per step */
   uint8_t is_stacked[RUN_MAX_PORTS];
+  uint8_t is_donated[RUN_MAX_PORTS]; /* 1: each run gets a copy of the input */
+  void *given[RUN_MAX_PORTS];        /* the copy; NULL before the first run  */
   nabla_session *session;            /* of a function that has states */
   nabla_dense states[RUN_MAX_PORTS]; /* values to begin with */
   nabla_dense results[RUN_MAX_PORTS];

@@ -92,15 +92,30 @@ nabla_status run_take_stack(run *r, const nabla_port *port, size_t input,
   return NABLA_OK;
 }
 
+static size_t bytes_of(const nabla_dense *array) {
+  size_t bytes = nabla_dtype_bits(array->dtype) / 8;
+  for (uint32_t i = 0; i < array->rank; i++) bytes *= (size_t)array->shape[i];
+  return bytes;
+}
+
+/* Makes a donated input the copy of it that the next run may overwrite. */
+static nabla_status give(run *r, size_t number, nabla_dense *input,
+                         nabla_diag *diag) {
+  const size_t bytes = bytes_of(input);
+  if (!r->given[number]) r->given[number] = malloc(bytes ? bytes : 1);
+  if (!r->given[number])
+    return nabla_fail(diag, NABLA_NO_MEMORY,
+                      "no memory for a copy of input %zu", number);
+  if (bytes) memcpy(r->given[number], input->data, bytes);
+  input->data = r->given[number];
+  return NABLA_OK;
+}
+
 /* Part `step` of a stack, as an array of its own. */
 static nabla_dense part_of(const nabla_dense *stack, uint64_t step) {
   nabla_dense part = {.dtype = stack->dtype, .rank = stack->rank - 1};
-  size_t bytes = nabla_dtype_bits(stack->dtype) / 8;
-  for (uint32_t i = 0; i < part.rank; i++) {
-    part.shape[i] = stack->shape[i + 1];
-    bytes *= (size_t)part.shape[i];
-  }
-  part.data = (char *)stack->data + step * bytes;
+  for (uint32_t i = 0; i < part.rank; i++) part.shape[i] = stack->shape[i + 1];
+  part.data = (char *)stack->data + step * bytes_of(&part);
   return part;
 }
 
@@ -135,11 +150,13 @@ nabla_status run_steps(run *r, nabla_diag *diag) {
   nabla_dense inputs[RUN_MAX_PORTS];
   NABLA_TRY(reset(r, diag));
   release_results(r);
-  memcpy(inputs, r->inputs, r->input_count * sizeof *inputs);
   const double start = run_milliseconds();
   for (uint64_t step = 0; step < steps; step++) {
-    for (size_t i = 0; i < r->input_count; i++)
-      if (r->is_stacked[i]) inputs[i] = part_of(&r->inputs[i], step);
+    for (size_t i = 0; i < r->input_count; i++) {
+      inputs[i] =
+          r->is_stacked[i] ? part_of(&r->inputs[i], step) : r->inputs[i];
+      if (r->is_donated[i]) NABLA_TRY(give(r, i, &inputs[i], diag));
+    }
     if (gives_any_size(r->function)) release_results(r);
     NABLA_TRY(run_step(r, inputs, diag));
   }

@@ -142,7 +142,7 @@ static void put_type(nabla_json_out *out, MlirType type) {
  * argument is, without data where it is none. `packed` is the type of the
  * packed result that a result is the first component of, or null. */
 static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
-                     MlirStringRef state, MlirType packed) {
+                     MlirStringRef state, MlirType packed, bool is_donated) {
   nabla_json_out_object(out);
   nabla_json_out_key(out, "name");
   nabla_json_out_string_n(out, name.data, name.length);
@@ -157,6 +157,10 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
     nabla_json_out_key(out, "state");
     nabla_json_out_string_n(out, state.data, state.length);
   }
+  if (is_donated) {
+    nabla_json_out_key(out, "donated");
+    nabla_json_out_bool(out, true);
+  }
   nabla_json_out_object_end(out);
 }
 
@@ -170,18 +174,18 @@ static void put_components(nabla_json_out *out, MlirStringRef name,
     nabla_text_add(&text, "%.*s.%s", (int)name.length, name.data,
                    parts[i].name);
     put_port(out, nabla_ref(text.data ? text.data : parts[i].name),
-             nabla_component_type(&parts[i]), no_state, no_type);
+             nabla_component_type(&parts[i]), no_state, no_type, false);
     nabla_text_deinit(&text);
   }
 }
 
 static void put_argument(nabla_json_out *out, MlirStringRef name, MlirType type,
-                         MlirStringRef state) {
+                         MlirStringRef state, bool is_donated) {
   if (nablaTypeIsAImplicit(type) &&
       nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
     put_components(out, name, type);
   else
-    put_port(out, name, type, state, no_type);
+    put_port(out, name, type, state, no_type, is_donated);
 }
 
 /* Whether a file could hold a result as a weight: all sizes are known then. */
@@ -197,7 +201,7 @@ static bool is_weight(MlirType type) {
 static void put_result(nabla_json_out *out, MlirType type, const char *name,
                        MlirType packed) {
   if (!nablaTypeIsAImplicit(type)) {
-    put_port(out, nabla_ref(name), type, no_state, packed);
+    put_port(out, nabla_ref(name), type, no_state, packed, false);
     return;
   }
   nabla_implicit_component parts[NABLA_MAX_PARTS];
@@ -276,7 +280,8 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
     char fallback[32];
     put_argument(out, nabla_manifest_argument(function, i, fallback),
                  mlirFunctionTypeGetInput(type, i),
-                 nabla_state_name(function, NABLA_ARGUMENTS, i));
+                 nabla_state_name(function, NABLA_ARGUMENTS, i),
+                 nabla_donated_is(function, i));
   }
   nabla_json_out_array_end(out);
   nabla_json_out_key(out, "results");
@@ -319,7 +324,8 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   bool good = true;
   for (size_t i = 0; i < all.count; i++) {
     good = nabla_manifest_check_function(all.ops[i]) &&
-           nabla_state_check(op, all.ops[i]) && good;
+           nabla_state_check(op, all.ops[i]) &&
+           nabla_donated_check(op, all.ops[i]) && good;
     protect_arguments(all.ops[i]);
     if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
         !is_public_function(all.ops[i]))

@@ -163,18 +163,22 @@ static bool is_writable(MlirAttribute attributes, intptr_t index) {
 }
 
 /* Lets bufferization write to a tensor of the table, which keeps the name of
- * the state that it is. */
+ * the state that it is, or the mark of a donated argument. */
 static void allow_writes(MlirValue read, MlirAttribute attributes,
                          intptr_t index) {
   MlirOperation op = nabla_defining_op(read);
-  MlirAttribute name = mlirDictionaryAttrGetElementByName(
-      mlirArrayAttrGetElement(attributes, index), nabla_ref(NABLA_STATE));
+  MlirAttribute all = mlirArrayAttrGetElement(attributes, index);
+  static const char *const kept[] = {NABLA_STATE, NABLA_DONATED};
   mlirOperationSetInherentAttributeByName(
       op, nabla_ref("writable"), mlirUnitAttrGet(nabla_op_context(op)));
-  if (!mlirAttributeIsNull(name))
-    mlirOperationSetAttributeByName(
-        nabla_defining_op(mlirOperationGetOperand(op, 0)),
-        nabla_ref(NABLA_STATE), name);
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    MlirAttribute mark =
+        mlirDictionaryAttrGetElementByName(all, nabla_ref(kept[i]));
+    if (!mlirAttributeIsNull(mark))
+      mlirOperationSetAttributeByName(
+          nabla_defining_op(mlirOperationGetOperand(op, 0)), nabla_ref(kept[i]),
+          mark);
+  }
 }
 
 /* The tensor of entry `at` of the table. Only a state may be written to: the

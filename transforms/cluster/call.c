@@ -21,6 +21,32 @@ void nabla_cluster_add_memref(nabla_text *text, MlirType tensor) {
   nabla_text_add(text, ">");
 }
 
+/* Whether an element of an input is read where the element of a result at the
+ * same place is written, and nowhere else. */
+static bool is_in_place(const nabla_cluster *c, const nabla_cluster_input *in) {
+  if (nabla_cluster_reduces(c) ||
+      mlirShapedTypeGetRank(mlirValueGetType(in->value)) != c->rank)
+    return false;
+  for (int d = 0; d < c->rank; d++)
+    if (in->map[d] != d) return false;
+  return true;
+}
+
+/* The inputs in whose memory a result may be (NABLA_CLUSTER_IN_PLACE). */
+static void add_in_place(const nabla_cluster *c, nabla_text *text) {
+  bool has_any = false;
+  for (int i = 0; i < c->input_count; i++) {
+    if (!is_in_place(c, &c->inputs[i])) continue;
+    nabla_text_add(text, "%s%d",
+                   has_any ? ", "
+                           : " attributes {" NABLA_CLUSTER_IN_PLACE
+                             " = array<i64: ",
+                   i);
+    has_any = true;
+  }
+  if (has_any) nabla_text_add(text, ">}");
+}
+
 static void add_signature(const nabla_cluster *c, nabla_text *text) {
   for (int i = 0; i < c->input_count; i++) {
     nabla_text_add(text, "%s%%a%d: ", i ? ", " : "", i);
@@ -33,7 +59,9 @@ static void add_signature(const nabla_cluster *c, nabla_text *text) {
     if (i) nabla_text_add(text, ", ");
     nabla_text_add_type(text, mlirValueGetType(c->outputs[i].value));
   }
-  nabla_text_add(text, ") {\n");
+  nabla_text_add(text, ")");
+  add_in_place(c, text);
+  nabla_text_add(text, " {\n");
 }
 
 /* Size of a dimension of an input, as the i64 %NAME. */

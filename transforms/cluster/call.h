@@ -6,6 +6,11 @@
 
 #include "transforms/cluster/cluster.h"
 
+/* Of such a function: the arguments of which each element is read where the
+ * element of a result at the same place is written, and nowhere else: a result
+ * of the type of one may be in its memory. */
+#define NABLA_CLUSTER_IN_PLACE "nabla.in_place"
+
 /* Appends "func.func private @NAME", which calls `kernel`, and the names of
  * operations for errors. Its operands are the inputs, then the sizes of the
  * checks. False where an unknown size of a result is that of no operand. */

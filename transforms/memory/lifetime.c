@@ -80,16 +80,16 @@ static void visit_use(search *s, MlirOperation user) {
   if (is_terminator(user)) add_all_of(s, mlirOperationGetParentOperation(user));
 }
 
-bool nabla_lifetime_find(const nabla_block_index *index, MlirOperation op,
-                         size_t *out_last) {
-  const MlirBlock block = mlirOperationGetBlock(op);
+/* Follows `buffer`, which is used by the operation `first` or later. */
+static bool follow(const nabla_block_index *index, MlirBlock block,
+                   MlirValue buffer, size_t first, size_t *out_last) {
   search s = {.index = index,
               .block = block,
               .end = mlirBlockGetTerminator(block),
-              .last = nabla_block_index_find(index, op)};
+              .last = first};
   /* a terminator has no regions: what comes before it has the number before */
   s.before_end = nabla_block_index_find(index, s.end) - 1;
-  add(&s, mlirOperationGetResult(op, 0));
+  add(&s, buffer);
   for (size_t i = 0; i < s.count && !s.failed; i++)
     for (MlirOpOperand use = mlirValueGetFirstUse(s.aliases[i]);
          !mlirOpOperandIsNull(use) && !s.failed;
@@ -97,4 +97,15 @@ bool nabla_lifetime_find(const nabla_block_index *index, MlirOperation op,
       visit_use(&s, mlirOpOperandGetOwner(use));
   *out_last = s.last;
   return !s.failed;
+}
+
+bool nabla_lifetime_find(const nabla_block_index *index, MlirOperation op,
+                         size_t *out_last) {
+  return follow(index, mlirOperationGetBlock(op), mlirOperationGetResult(op, 0),
+                nabla_block_index_find(index, op), out_last);
+}
+
+bool nabla_lifetime_find_last(const nabla_block_index *index, MlirBlock block,
+                              MlirValue buffer, size_t *out_last) {
+  return follow(index, block, buffer, 0, out_last);
 }

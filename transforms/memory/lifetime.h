@@ -14,4 +14,8 @@
 bool nabla_lifetime_find(const nabla_block_index *index, MlirOperation op,
                          size_t *out_last);
 
+/* The same of a buffer that `block` does not allocate, such as an argument. */
+bool nabla_lifetime_find_last(const nabla_block_index *index, MlirBlock block,
+                              MlirValue buffer, size_t *out_last);
+
 #endif

@@ -1,11 +1,14 @@
-/* nabla-place-results: an allocation that a public function returns asks the
- * runtime for the memory of that result, which may be the caller's array. */
+/* nabla-place-results: an allocation that a public function returns is a
+ * donated argument where this can be; others ask the runtime for the memory of
+ * that result, which may be the caller's array. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
 #include "transforms/abi/part_ops.h"
 #include "transforms/ir/llvm_ops.h"
+#include "transforms/memory/donated_results.h"
 #include "transforms/passes.h"
+#include "transforms/state/state.h"
 
 /* Of a function that others of the module call: its results are not those that
  * a caller of the program asked for. */
@@ -51,19 +54,26 @@ static bool is_result(MlirValue value, MlirOperation end, intptr_t number) {
   return true;
 }
 
+/* The module and its functions. */
+typedef struct scope {
+  MlirOperation module;
+  MlirSymbolTable symbols;
+} scope;
+
 static bool place_results(MlirOperation function, void *self) {
-  MlirOperation *module = self;
+  const scope *in = self;
   MlirBlock entry =
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (nabla_op_has(function, CALLED) ||
       !mlirBlockIsNull(mlirBlockGetNextInRegion(entry)))
     return true;
+  if (!nabla_donated_results_place(in->symbols, function)) return false;
   MlirOperation end = mlirBlockGetTerminator(entry);
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
     MlirValue value = mlirOperationGetOperand(end, i);
     if (!is_result(value, end, i)) continue;
     MlirOperation alloc = nabla_defining_op(value);
-    nabla_part_declare(*module);
+    nabla_part_declare(in->module);
     mlirValueReplaceAllUsesOfWith(
         value,
         nabla_part_buffer(alloc, nabla_part_result(alloc, (uint64_t)i), alloc));
@@ -75,6 +85,7 @@ static bool place_results(MlirOperation function, void *self) {
 static bool unmark(MlirOperation function, void *self) {
   (void)self;
   mlirOperationRemoveDiscardableAttributeByName(function, nabla_ref(CALLED));
+  nabla_state_strip(function, NABLA_ARGUMENTS, NABLA_DONATED);
   return true;
 }
 
@@ -82,13 +93,13 @@ MlirLogicalResult nabla_run_place_results(MlirOperation module,
                                           const nablaPassValue *values,
                                           void *prepared) {
   (void)values, (void)prepared;
-  MlirSymbolTable symbols = mlirSymbolTableCreate(module);
+  scope in = {module, mlirSymbolTableCreate(module)};
   const bool good = mlirLogicalResultIsSuccess(
-                        nabla_ops_each(module, is_call, mark, &symbols)) &&
-                    mlirLogicalResultIsSuccess(nabla_ops_each(
-                        module, is_entry, place_results, &module)) &&
+                        nabla_ops_each(module, is_call, mark, &in.symbols)) &&
+                    mlirLogicalResultIsSuccess(
+                        nabla_ops_each(module, is_entry, place_results, &in)) &&
                     mlirLogicalResultIsSuccess(
                         nabla_ops_each(module, is_entry, unmark, NULL));
-  mlirSymbolTableDestroy(symbols);
+  mlirSymbolTableDestroy(in.symbols);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

@@ -168,3 +168,7 @@ void nabla_in_place_settle(const nabla_in_place *p, MlirOperation end,
                            intptr_t index, MlirValue to) {
   settle(p, end, index, to, 0);
 }
+
+bool nabla_in_place_is(const nabla_in_place *p, MlirValue value, MlirValue to) {
+  return is_in(p, value, to, 0);
+}

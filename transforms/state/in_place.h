@@ -14,4 +14,8 @@ typedef struct nabla_in_place {
 void nabla_in_place_settle(const nabla_in_place *p, MlirOperation end,
                            intptr_t index, MlirValue to);
 
+/* Whether `value` may be in the memory of `to`: on one way through branches at
+ * least. */
+bool nabla_in_place_is(const nabla_in_place *p, MlirValue value, MlirValue to);
+
 #endif

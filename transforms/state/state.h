@@ -2,13 +2,17 @@
  * and the result that replaces it have the attribute `nabla.state`, whose text
  * is the state's name. nabla-manifest checks them, nabla-states makes their
  * arguments writable before bufferization, and nabla-state-results removes
- * their results after it. */
+ * their results after it. Donated arguments, which have `nabla.donated`, are
+ * arrays of the caller that a call may overwrite: they are checked and made
+ * writable in the same places, and nabla-place-results gives their memory to
+ * results. Functions are defined in state.c, donated.c and state_order.c. */
 #ifndef NABLA_TRANSFORMS_STATE_STATE_H
 #define NABLA_TRANSFORMS_STATE_STATE_H
 
 #include "transforms/ir/ir.h"
 
-#define NABLA_STATE "nabla.state"
+#define NABLA_STATE   "nabla.state"
+#define NABLA_DONATED "nabla.donated"
 
 /* Lists of attributes of a func.func. */
 #define NABLA_ARGUMENTS "arg_attrs"
@@ -44,9 +48,25 @@ bool nabla_state_check(MlirOperation module, MlirOperation function);
 /* Checks that the functions of `module` agree on the type of each state. */
 bool nabla_state_check_shared(const nabla_op_list *functions);
 
+/* Whether an argument is donated. The attribute is a unit: nabla-manifest has
+ * checked it. */
+bool nabla_donated_is(MlirOperation function, intptr_t index);
+bool nabla_donated_has(MlirOperation function);
+
+/* The name of a donated argument, or "arg3". */
+MlirStringRef nabla_donated_name(MlirOperation function, intptr_t index,
+                                 char fallback[32]);
+
+/* Checks the donated arguments of a function of `module`: attributes, types,
+ * that nothing reads one after it was written, and that it is returned once.
+ * Reports errors. */
+bool nabla_donated_check(MlirOperation module, MlirOperation function);
+
 /* state_order.c: whether nothing reads the state of result `index` after it was
- * written. */
+ * written; the same of a donated argument. */
 bool nabla_state_check_order(MlirOperation module, MlirOperation function,
                              intptr_t index);
+bool nabla_donated_check_order(MlirOperation module, MlirOperation function,
+                               intptr_t index);
 
 #endif

@@ -1,7 +1,7 @@
-/* The order of reads and writes of a state. Each value that a state has in a
- * function is replaced by the next one where an operation writes in place: in
- * between it may be read, later it may not, since its memory holds the next
- * value then. */
+/* The order of reads and writes of a state or of a donated argument. Each value
+ * that it has in a function is replaced by the next one where an operation
+ * writes in place: in between it may be read, later it may not, since its
+ * memory holds the next value then. */
 #include <mlir-c/BuiltinAttributes.h>
 
 #include "transforms/state/state.h"
@@ -100,14 +100,26 @@ static void add_place(MlirStringRef part, void *text) {
   nabla_text_add(text, "%.*s", (int)part.length, part.data);
 }
 
+/* An array in errors: "the state", "the donated argument", and its name. */
+typedef struct subject {
+  const char *noun;
+  MlirStringRef name;
+} subject;
+
+#define STATE_NOUN "state"
+
+static int shown(MlirStringRef name) {
+  return name.length < 100 ? (int)name.length : 100;
+}
+
 static bool report(MlirOperation reader, MlirOperation writer,
-                   MlirStringRef name) {
+                   const subject *of) {
   nabla_text place = {0};
   mlirLocationPrint(mlirOperationGetLocation(writer), add_place, &place);
   nabla_error_at(reader,
-                 "reads the state '%.*s' after it was written at %.200s: read "
+                 "reads the %s '%.*s' after it was written at %.200s: read "
                  "it before, or read the new value",
-                 name.length < 100 ? (int)name.length : 100, name.data,
+                 of->noun, shown(of->name), of->name.data,
                  place.data ? place.data : "");
   nabla_text_deinit(&place);
   return false;
@@ -115,7 +127,7 @@ static bool report(MlirOperation reader, MlirOperation writer,
 
 /* Nothing behind `writer` uses `value`, which it overwrites. */
 static bool check_uses(MlirValue value, MlirOperation writer,
-                       MlirStringRef name) {
+                       const subject *of) {
   MlirBlock block = mlirOperationGetBlock(writer);
   for (MlirOpOperand use = mlirValueGetFirstUse(value);
        !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
@@ -123,24 +135,25 @@ static bool check_uses(MlirValue value, MlirOperation writer,
     MlirOperation at = in_block(reader, block);
     if (!mlirOperationIsNull(at) && !mlirOperationEqual(at, writer) &&
         mlirOperationIsBeforeInBlock(writer, at))
-      return report(reader, writer, name);
+      return report(reader, writer, of);
   }
   return true;
 }
 
 /* Only the state's own result and those before the end use the argument. */
 static bool check_end(MlirOperation end, MlirValue argument, intptr_t index,
-                      MlirStringRef name) {
+                      const subject *of) {
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++)
     if (i != index && mlirValueEqual(mlirOperationGetOperand(end, i), argument))
-      return report(end, end, name);
+      return report(end, end, of);
   return true;
 }
 
 bool nabla_state_check_order(MlirOperation module, MlirOperation function,
                              intptr_t index) {
   MlirBlock body = body_of(function);
-  MlirStringRef name = nabla_state_name(function, NABLA_RESULTS, index);
+  const subject of = {STATE_NOUN,
+                      nabla_state_name(function, NABLA_RESULTS, index)};
   if (mlirBlockIsNull(body)) return true;
   MlirOperation end = mlirBlockGetTerminator(body);
   if (!nabla_is(end, "func.return") ||
@@ -150,19 +163,19 @@ bool nabla_state_check_order(MlirOperation module, MlirOperation function,
                    "control flow as nabla.cond, while or scan");
     return false;
   }
-  const intptr_t argument = nabla_state_argument(function, name);
+  const intptr_t argument = nabla_state_argument(function, of.name);
   MlirValue first = mlirBlockGetArgument(body, argument);
   MlirValue value = mlirOperationGetOperand(end, index);
   intptr_t begin = -1;
   if (mlirValueEqual(value, first)) return true;
   if (!trace(module, value, body, 0, &begin))
-    return check_end(end, first, index, name);
+    return check_end(end, first, index, &of);
   if (begin != argument) {
     nabla_error_at(end,
                    "writes to another array than the state '%.*s' and "
                    "gives it as that state: begin with the state's own "
                    "argument",
-                   name.length < 100 ? (int)name.length : 100, name.data);
+                   shown(of.name), of.name.data);
     return false;
   }
   while (!mlirValueIsABlockArgument(value)) {
@@ -170,7 +183,74 @@ bool nabla_state_check_order(MlirOperation module, MlirOperation function,
     value = mlirOperationGetOperand(
         writer,
         written_operand(module, writer, mlirOpResultGetResultNumber(value), 0));
-    if (!check_uses(value, writer, name)) return false;
+    if (!check_uses(value, writer, &of)) return false;
   }
   return true;
+}
+
+/* ---- donated arguments ---- */
+
+/* The result of `op` that is in the memory of operand `operand`, which it
+ * writes to; -1 if there is none. */
+static intptr_t written_result(MlirOperation module, MlirOperation op,
+                               intptr_t operand) {
+  for (intptr_t i = 0; i < mlirOperationGetNumResults(op); i++)
+    if (written_operand(module, op, i, 0) == operand) return i;
+  return -1;
+}
+
+/* The first operation of `block` that writes to `value`, and the value that
+ * replaces it; null where there is none. */
+static MlirOperation first_writer(MlirOperation module, MlirBlock block,
+                                  MlirValue value, MlirValue *out) {
+  MlirOperation first = {NULL};
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation op = mlirOpOperandGetOwner(use);
+    if (!mlirBlockEqual(mlirOperationGetBlock(op), block)) continue;
+    const intptr_t result =
+        written_result(module, op, mlirOpOperandGetOperandNumber(use));
+    if (result < 0 || (!mlirOperationIsNull(first) &&
+                       mlirOperationIsBeforeInBlock(first, op)))
+      continue;
+    first = op;
+    *out = mlirOperationGetResult(op, result);
+  }
+  return first;
+}
+
+/* The return gives `value` at most once. */
+static bool check_once(MlirOperation end, MlirValue value, const subject *of) {
+  intptr_t first = -1;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+    if (!mlirValueEqual(mlirOperationGetOperand(end, i), value)) continue;
+    if (first < 0) {
+      first = i;
+      continue;
+    }
+    nabla_error_at(end,
+                   "gives the %s '%.*s' as result #%d and as result #%d: both "
+                   "would be in its memory; give it once",
+                   of->noun, shown(of->name), of->name.data, (int)first,
+                   (int)i);
+    return false;
+  }
+  return true;
+}
+
+bool nabla_donated_check_order(MlirOperation module, MlirOperation function,
+                               intptr_t index) {
+  char fallback[32];
+  const subject of = {"donated argument",
+                      nabla_donated_name(function, index, fallback)};
+  MlirBlock body = body_of(function);
+  MlirOperation end = mlirBlockGetTerminator(body);
+  MlirValue value = mlirBlockGetArgument(body, index), next = value;
+  for (;;) {
+    if (!check_once(end, value, &of)) return false;
+    MlirOperation writer = first_writer(module, body, value, &next);
+    if (mlirOperationIsNull(writer)) return true;
+    if (!check_uses(value, writer, &of)) return false;
+    value = next;
+  }
 }

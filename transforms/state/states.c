@@ -1,7 +1,8 @@
 /* nabla-states: lets bufferization write to states in place. Arguments that are
  * states become writable, as do arguments of private functions that states are
  * passed to, and the value that replaces a state is stored to the state's
- * memory before the return: no copy is left where it is there already. */
+ * memory before the return: no copy is left where it is there already. Donated
+ * arguments become writable, too, but nothing is stored to them. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -132,6 +133,22 @@ static void allow_all(const values *all) {
 
 /* ---- results ---- */
 
+/* Puts each result that may be in the memory of a donated argument there on all
+ * ways through the function; a result is in one argument's memory. */
+static void keep_in_donated(const nabla_in_place *p, MlirOperation function) {
+  MlirBlock body = body_of(function);
+  MlirOperation end = mlirBlockGetTerminator(body);
+  for (intptr_t a = 0; a < mlirBlockGetNumArguments(body); a++) {
+    MlirValue to = mlirBlockGetArgument(body, a);
+    if (!nabla_donated_is(function, a)) continue;
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+      if (!nabla_in_place_is(p, mlirOperationGetOperand(end, i), to)) continue;
+      nabla_in_place_settle(p, end, i, to);
+      break;
+    }
+  }
+}
+
 /* The values that replace states are put into their arguments' memory. */
 static void store_results(const nabla_in_place *p, MlirOperation function) {
   MlirBlock body = body_of(function);
@@ -147,7 +164,7 @@ static void store_results(const nabla_in_place *p, MlirOperation function) {
 
 static bool is_stateful(MlirOperation op) {
   return nabla_is(op, "func.func") && !mlirBlockIsNull(body_of(op)) &&
-         nabla_state_has(op);
+         (nabla_state_has(op) || nabla_donated_has(op));
 }
 
 static bool is_call(MlirOperation op) { return nabla_is(op, "func.call"); }
@@ -155,7 +172,8 @@ static bool is_call(MlirOperation op) { return nabla_is(op, "func.call"); }
 static void add_states(walk *w, MlirOperation function) {
   MlirBlock body = body_of(function);
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
-    if (nabla_state_name(function, NABLA_ARGUMENTS, i).data)
+    if (nabla_state_name(function, NABLA_ARGUMENTS, i).data ||
+        nabla_donated_is(function, i))
       add(&w->all, mlirBlockGetArgument(body, i));
 }
 
@@ -174,8 +192,10 @@ MlirLogicalResult nabla_run_states(MlirOperation module,
     good = !w.all.failed && !w.calls.failed;
     if (good) allow_all(&w.all);
     const nabla_in_place p = {w.symbols};
-    for (size_t i = 0; good && i < functions.count; i++)
+    for (size_t i = 0; good && i < functions.count; i++) {
       store_results(&p, functions.ops[i]);
+      keep_in_donated(&p, functions.ops[i]);
+    }
     free(w.all.items);
     nabla_op_list_deinit(&w.calls);
     mlirSymbolTableDestroy(w.symbols);

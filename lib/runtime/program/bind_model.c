@@ -109,7 +109,9 @@ static nabla_status check_all(binder *b) {
     const nabla_signature *function = &manifest->functions[i];
     for (size_t j = 0; j < function->argument_count; j++) {
       const nabla_port *port = &function->arguments[j];
-      if (!*port->state_name)
+      if (port->is_donated)
+        report(b, NABLA_BIND_INPUT, port->name, strlen(port->name), "");
+      else if (!*port->state_name)
         NABLA_TRY(check(b, port, is_seen(manifest, i, port->name)));
     }
   }
@@ -148,7 +150,7 @@ static nabla_status bind_all(binder *b) {
     for (size_t j = 0; j < function->argument_count; j++) {
       const nabla_port *port = &function->arguments[j];
       nabla_weight weight;
-      if (*port->state_name ||
+      if (*port->state_name || port->is_donated ||
           nabla_checkpoint_find(b->checkpoint, port->name,
                                 strlen(port->name)) == SIZE_MAX)
         continue;

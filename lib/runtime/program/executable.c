@@ -211,6 +211,14 @@ nabla_status nabla_executable_check_fit(const nabla_port *port,
     nabla_diag_set_next(diag, "give it its value: nabla_session_state_set");
     return blame(weight, status, diag);
   }
+  if (port->is_donated) {
+    const nabla_status status = nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT,
+        "argument '%.60s' is donated: runs write to it, and it takes no weight",
+        port->name);
+    nabla_diag_set_next(diag, "give each run an array of its own");
+    return blame(weight, status, diag);
+  }
   if (!needs_nothing && nabla_executable_fits(port, weight))
     return check_data(port, weight, diag);
   const nabla_text_80 takes = nabla_describe_port(port);

@@ -377,6 +377,11 @@ static nabla_status take_port(parser *p, int is_argument) {
       is_argument) {
     NABLA_TRY(take_state(p, &port));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  } else if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "donated") &&
+             is_argument) {
+    NABLA_TRY(take_kind(p, NABLA_JSON_TRUE, "true"));
+    port.is_donated = 1;
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   } else if (event.kind != NABLA_JSON_OBJECT_END && is_argument) {
     NABLA_TRY(check_key(p, &event, "encoding"));
     NABLA_TRY(take_encoding(p, &port));

@@ -156,6 +156,34 @@ static nabla_status add_dense(nabla_run_frame *f, const nabla_port *port,
   return NABLA_OK;
 }
 
+/* A donated input overlaps no other, since the code may write to it. Once all
+ * inputs are in `read`, which is sorted here. */
+static nabla_status check_donated(nabla_run_frame *f,
+                                  const nabla_executable *executable) {
+  size_t input = 0;
+  nabla_run_spans_sort(&f->read);
+  for (size_t i = 0; i < f->function->argument_count; i++) {
+    const nabla_port *port = &f->function->arguments[i];
+    if (!takes_input(executable, port)) continue;
+    const size_t number = input++;
+    if (!port->is_donated) continue;
+    for (size_t at = 0; at < f->read.count; at++)
+      if (f->read.at[at].number == number &&
+          nabla_run_spans_overlap_other(&f->read, at))
+        return nabla_fail(f->diag, NABLA_INVALID_ARGUMENT,
+                          "input %zu ('%.40s') is donated and overlaps another "
+                          "input, which the run may overwrite",
+                          number, port->name);
+  }
+  return NABLA_OK;
+}
+
+static int has_donated(const nabla_signature *function) {
+  for (size_t i = 0; i < function->argument_count; i++)
+    if (function->arguments[i].is_donated) return 1;
+  return 0;
+}
+
 /* Fills the arguments in order: with its state, from its binding if there is
  * one, else from the next input. */
 nabla_status nabla_run_add_arguments(nabla_run_frame *f,
@@ -176,7 +204,7 @@ nabla_status nabla_run_add_arguments(nabla_run_frame *f,
       input++;
     }
   }
-  return NABLA_OK;
+  return has_donated(f->function) ? check_donated(f, executable) : NABLA_OK;
 }
 
 /* ---- counts ------------------------------------------------------------- */

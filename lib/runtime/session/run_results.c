@@ -223,6 +223,13 @@ static int lies_in_input(const nabla_run_frame *f, const void *data) {
   return nabla_run_spans_overlap(&f->read, data, 1);
 }
 
+/* Whether a result was computed in its output: also in a donated input that is
+ * the output's memory. */
+static int is_delivered(const nabla_dense *output,
+                        const nabla_strided_array *result) {
+  return result->data == output->data && nabla_strided_is_dense(result);
+}
+
 static nabla_status stage_result(nabla_run_frame *f, nabla_run_context *context,
                                  size_t number) {
   const nabla_port *port = &f->function->results[number];
@@ -239,7 +246,8 @@ static nabla_status stage_result(nabla_run_frame *f, nabla_run_context *context,
       return fail_output(
           f, number,
           nabla_describe_array(port->dtype, port->rank, result.sizes));
-    if (!lies_in_input(f, result.data)) return NABLA_OK;
+    if (is_delivered(output, &result) || !lies_in_input(f, result.data))
+      return NABLA_OK;
   }
   void *copy = output->data ? nabla_run_arena_allocate(
                                   context->arena, context->allocator, bytes)
@@ -280,7 +288,7 @@ static void deliver_result(nabla_run_frame *f, nabla_run_context *context,
       output->shape[d] = result.sizes[d];
   } else if (f->staged[number]) {
     copy_staged(port, output, f->staged[number]);
-  } else if (result.data != output->data || !nabla_strided_is_dense(&result)) {
+  } else if (!is_delivered(output, &result)) {
     nabla_strided_copy(&result, output->data);
   }
 }
