@@ -29,7 +29,8 @@ typedef struct nabla_profile {
 
 /* Begins a profile of the runs of `executable`, which was compiled with the
  * option `profile`; one without has no rows. Rows of an earlier profile are
- * dropped. Not while a run is on.
+ * dropped. Sessions find the peak of their memory from here on
+ * (nabla_session_memory). Not while a run is on.
  * @return NABLA_OK, NABLA_NO_MEMORY */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_executable_profile_begin(nabla_executable *executable, nabla_diag *diag);

@@ -96,6 +96,13 @@ struct nabla_services {
                      uint64_t bytes);
   void (*part_end)(const nabla_services *services, void *memory,
                    uint64_t bytes);
+  /* Offset 96; NULL unless a profile is taken, and called by code that was
+   * compiled for it only. The `bytes` at `memory`, which were allocated, asked
+   * for by `result` or begun as a part, hold the array of `what`, static text
+   * that names an operation, until they are released, the part ends, or the
+   * run does. */
+  void (*hold)(const nabla_services *services, void *memory, uint64_t bytes,
+               const char *what);
 };
 
 /* An entry point of compiled code. arguments[i] and results[i] point to a

@@ -165,18 +165,37 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_session_state_zero(
 NABLA_API NABLA_MUST_USE nabla_status nabla_session_state_copy(
     nabla_session *to, nabla_session *from, const char *name, nabla_diag *diag);
 
-/* Bytes that a session has allocated. */
+/* An operation whose arrays were held when the arrays of runs were most. */
+typedef struct nabla_session_holder {
+  const char *what; /* "nabla.dot_general at line 12", or the function of the
+                       compiler's whose work space it is; lives as long as the
+                       executable */
+  uint64_t bytes;
+  uint64_t arrays; /* that these bytes are of */
+} nabla_session_holder;
+
+/* Memory of a session. */
 typedef struct nabla_session_usage {
   size_t struct_size;   /* sizeof(nabla_session_usage), set by the caller */
   uint64_t state_bytes; /* of the states                                  */
   uint64_t run_bytes;   /* of temporary arrays, kept for the next run     */
   uint64_t other_bytes; /* of the session itself                          */
+  /* The peak of the arrays that runs of the session held at one time, results
+   * included, and the operations whose arrays these are, the most bytes first.
+   * `holders` is valid until the next run. Found in runs of which a profile is
+   * taken (nabla/profile.h), of code that was compiled with `profile`; else 0.
+   * Temporary arrays lie in `run_bytes`, which are more: sizes are rounded up,
+   * and the memory of other functions is kept. */
+  uint64_t peak_bytes;
+  size_t holder_count;
+  const nabla_session_holder *holders;
 } nabla_session_usage;
 
 /* Stores in `out` how much memory a session holds between runs, without the
- * threads of its own pool.
+ * threads of its own pool, and what it is for at the peak.
  * @return NABLA_INVALID_ARGUMENT  a struct_size of another version, or a run is
- *                                 in progress */
+ *                                 in progress
+ *         NABLA_NO_MEMORY         for the peak, which is not known then */
 NABLA_API NABLA_MUST_USE nabla_status nabla_session_memory(
     nabla_session *session, nabla_session_usage *out, nabla_diag *diag);
 

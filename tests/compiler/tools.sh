@@ -244,8 +244,28 @@ total = sum(row["us"] for row in p["rows"]) + p["unnamed_us"]
 assert p["rows"] and abs(total - p["run_us"]) < 1e-3 * p["run_us"] + 1, p
 kernel, = [r for r in p["rows"] if r["what"].startswith("kernel")]
 assert kernel["calls"] == 1 and kernel["flops"] == 2 * 3 * 128 * 256, kernel
-assert kernel["bytes"] > 128 * 256 / 2 + 3 * 256 * 4, kernel' <out ||
+assert kernel["bytes"] > 128 * 256 / 2 + 3 * 256 * 4, kernel
+memory = p["memory"]
+assert memory["peak_bytes"] == sum(h["bytes"] for h in memory["holders"]), p
+assert memory["state_bytes"] == 0 and memory["run_bytes"] > 0, memory
+assert any(" at line " in h["what"]
+           for h in memory["holders"]), memory' <out ||
   fail 'the rows of a profile'
+expect 0 'arrays at the peak' "$run" linear.mlir --bind "$bind" \
+  --input x=x3.npy --input b=b.npy --profile
+# Runs are repeated in their session. A result that is never written is what its
+# memory was.
+expect 0 '' "$run" linear.mlir --bind "$bind" --input x=x3.npy --input b=b.npy \
+  --again -o again.npy
+cmp y.npy again.npy || fail 'a run again changes results'
+cat >unwritten.mlir <<'END'
+func.func @f() -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+END
+expect 3 'a second run gave other bytes of result 0' "$run" unwritten.mlir --again
+expect 0 '' "$run" unwritten.mlir
 expect 2 "did you mean 'silu'" "$run" many.mlir --entry sliu
 expect 2 'functions; name one: --entry' "$run" many.mlir
 expect 2 'is not given' "$run" many.mlir --entry silu

@@ -307,6 +307,13 @@ class Batch:
         self.process.wait()
 
 
+def again(options):
+    """Every run is repeated in its session: later ones give the same bytes and
+    allocate nothing. Not those that are measured."""
+    measured = {"--time", "--profile", "--repeat", "--json"}
+    return [] if measured & set(options) else ["--again"]
+
+
 class Session:
     """A folder, the tools and the count of what was checked."""
 
@@ -329,7 +336,7 @@ class Session:
     def start(self, program, *options):
         """nabla-run as it comes: the finished process, forked by an idle one
         of `nabla-run --batch`. For an environment of its own see `alone`."""
-        words = [program, "--cache", self.cache, *options]
+        words = [program, "--cache", self.cache, *again(options), *options]
         try:
             batch = self.idle.pop()
         except IndexError:
@@ -342,7 +349,7 @@ class Session:
     def alone(self, program, *options, **more):
         """The same, without --batch."""
         return subprocess.run([self.tool, program, "--cache", self.cache,
-                               *options], capture_output=True, timeout=300,
+                               *again(options), *options], capture_output=True, timeout=300,
                               **more)
 
     def call(self, program, function, options=()):

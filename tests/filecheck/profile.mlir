@@ -5,11 +5,17 @@
 // RUN: not nabla-opt "%s" --nabla-profile=all=true 2>&1 | FileCheck "%s" --check-prefix=OPTION
 
 // OFF-NOT: nabla_profile
+// OFF-NOT: nabla_hold
 // OPTION: no such option all
 
-// The inside of a function around a kernel belongs to its call.
+// The inside of a function around a kernel belongs to its call, but for the
+// memory that it allocates.
 // CHECK-LABEL: func.func private @around
-// CHECK-NOT: nabla_profile
+// CHECK-NOT: call @nabla_profile
+// CHECK: %[[Y:.*]] = memref.alloc
+// CHECK: %[[P:.*]] = memref.extract_aligned_pointer_as_index %[[Y]]
+// CHECK: call @nabla_hold(%{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, i64, !llvm.ptr) -> ()
+// CHECK-NOT: call @nabla_profile
 // CHECK: return
 func.func private @nabla_parallel(!llvm.ptr, !llvm.ptr, i64, i64)
 func.func private @around(%x: memref<4x8xf32>, %w: memref<?x8xf32>) -> memref<4x?xf32> {

@@ -94,6 +94,8 @@ static nabla_status set(void *self, size_t index, char *argument,
       return s->time = 1, NABLA_OK;
     case RUN_OPTION_json:
       return s->json = 1, NABLA_OK;
+    case RUN_OPTION_again:
+      return s->again = 1, NABLA_OK;
     case RUN_OPTION_batch:
       return s->batch = 1, NABLA_OK;
     case RUN_OPTION_cache:
@@ -173,6 +175,7 @@ static nabla_status write_results(run *r, nabla_diag *diag) {
 static nabla_status run_all(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
   if (!run_is_saved(s->program)) NABLA_TRY(run_hand_over(r, diag));
+  if (s->again) r->environment.allocator = run_counting_allocator();
   NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &r->environment.pool,
                               diag));
   NABLA_TRY(run_open_program(r, diag));
@@ -192,6 +195,7 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
     NABLA_TRY(run_profile_begin(r, diag));
   }
   NABLA_TRY(run_function(r, diag));
+  if (s->again) NABLA_TRY(run_again(r, diag));
   NABLA_TRY(write_results(r, diag));
   return run_compare(r, diag);
 }

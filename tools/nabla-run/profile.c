@@ -101,6 +101,40 @@ static void print_row(const run *r, const nabla_profile *p,
   printf(" %8.2f  %s\n", share_of(r, row), row->what);
 }
 
+/* The memory of the session, and what it is for. */
+static nabla_session_usage usage_of(const run *r) {
+  nabla_session_usage usage = {.struct_size = sizeof usage};
+  if (!r->session || nabla_session_memory(r->session, &usage, NULL))
+    return (nabla_session_usage){0};
+  return usage;
+}
+
+#define HOLDERS_SHOWN 8
+
+static void print_memory(const run *r) {
+  const nabla_session_usage usage = usage_of(r);
+  if (!usage.holder_count) return;
+  printf(
+      "\nmemory: %llu bytes of states, %llu of runs; arrays at the peak: "
+      "%llu bytes\n%10s %6s %7s\n",
+      (unsigned long long)usage.state_bytes,
+      (unsigned long long)usage.run_bytes, (unsigned long long)usage.peak_bytes,
+      "bytes", "share", "arrays");
+  uint64_t rest = usage.peak_bytes;
+  for (size_t i = 0; i < usage.holder_count && i < HOLDERS_SHOWN; i++) {
+    const nabla_session_holder *holder = &usage.holders[i];
+    rest -= holder->bytes;
+    printf("%10llu %5.1f%% %7llu  %s\n", (unsigned long long)holder->bytes,
+           (double)holder->bytes / (double)usage.peak_bytes * 100,
+           (unsigned long long)holder->arrays, holder->what);
+  }
+  if (rest)
+    printf("%10llu %5.1f%% %7s  of %zu other operations\n",
+           (unsigned long long)rest,
+           (double)rest / (double)usage.peak_bytes * 100, "",
+           usage.holder_count - HOLDERS_SHOWN);
+}
+
 void run_print_profile(const run *r) {
   const nabla_profile p = nabla_executable_profile(r->executable);
   nabla_profile_row *rows = sorted(&p);
@@ -123,6 +157,7 @@ void run_print_profile(const run *r) {
   free(rows);
   if (!p.row_count && r->is_saved)
     printf("the program was saved without --profile: there are no rows\n");
+  print_memory(r);
 }
 
 /* ---- JSON ---- */
@@ -147,6 +182,32 @@ static void json_row(const run *r, const nabla_profile *p,
   nabla_json_out_object_end(out);
 }
 
+static void whole(nabla_json_out *out, const char *key, uint64_t value) {
+  nabla_json_out_key(out, key);
+  nabla_json_out_u64(out, value);
+}
+
+static void json_memory(const run *r, nabla_json_out *out) {
+  const nabla_session_usage usage = usage_of(r);
+  nabla_json_out_key(out, "memory");
+  nabla_json_out_object(out);
+  whole(out, "state_bytes", usage.state_bytes);
+  whole(out, "run_bytes", usage.run_bytes);
+  whole(out, "peak_bytes", usage.peak_bytes);
+  nabla_json_out_key(out, "holders");
+  nabla_json_out_array(out);
+  for (size_t i = 0; i < usage.holder_count; i++) {
+    nabla_json_out_object(out);
+    nabla_json_out_key(out, "what");
+    nabla_json_out_string(out, usage.holders[i].what);
+    whole(out, "bytes", usage.holders[i].bytes);
+    whole(out, "arrays", usage.holders[i].arrays);
+    nabla_json_out_object_end(out);
+  }
+  nabla_json_out_array_end(out);
+  nabla_json_out_object_end(out);
+}
+
 void run_json_profile(const run *r, nabla_json_out *out) {
   const nabla_profile p = nabla_executable_profile(r->executable);
   nabla_profile_row *rows = sorted(&p);
@@ -168,6 +229,7 @@ void run_json_profile(const run *r, nabla_json_out *out) {
   nabla_json_out_array(out);
   for (size_t i = 0; i < p.row_count; i++) json_row(r, &p, &rows[i], out);
   nabla_json_out_array_end(out);
+  json_memory(r, out);
   nabla_json_out_object_end(out);
   free(rows);
 }

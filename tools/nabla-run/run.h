@@ -25,7 +25,7 @@ typedef struct run_settings {
   size_t state_count, kept_state_count;
   double tolerance;                /* relative RMSE that --expect allows */
   uint64_t threads, repeat, steps; /* 0: not given */
-  int time, json, batch;
+  int time, json, batch, again;
   tool_compile compile;
 } run_settings;
 
@@ -62,7 +62,7 @@ typedef struct run {
   uint8_t is_stacked[RUN_MAX_PORTS];
   uint8_t is_donated[RUN_MAX_PORTS]; /* 1: each run gets a copy of the input */
   void *given[RUN_MAX_PORTS];        /* the copy; NULL before the first run  */
-  nabla_session *session;            /* of a function that has states */
+  nabla_session *session;            /* NULL: none is needed */
   nabla_dense states[RUN_MAX_PORTS]; /* values to begin with */
   nabla_dense results[RUN_MAX_PORTS];
   double run_ms;                  /* of all steps */
@@ -96,7 +96,7 @@ NABLA_MUST_USE nabla_status run_take_arguments(run *r, nabla_diag *diag);
 void run_release(run *r);
 
 /* steps.c: makes the session of a function that has states, with the values of
- * --state. Reads no files twice. */
+ * --state, or that is profiled or run again. Reads no files twice. */
 NABLA_MUST_USE nabla_status run_open_session(run *r, nabla_diag *diag);
 /* Sets an input for --steps to be a stack of one part for each, where it has
  * one dimension more than its argument. */
@@ -104,9 +104,18 @@ NABLA_MUST_USE nabla_status run_take_stack(run *r, const nabla_port *port,
                                            size_t input, nabla_diag *diag);
 /* Sets states to their first values, and runs all steps. */
 NABLA_MUST_USE nabla_status run_steps(run *r, nabla_diag *diag);
+/* The same, into the results that r has: those of an earlier run. */
+NABLA_MUST_USE nabla_status run_steps_into(run *r, nabla_diag *diag);
+/* Whether results may have another size in the next step. */
+int run_gives_any_size(const nabla_signature *function);
+size_t run_bytes_of(const nabla_dense *array);
 /* Writes the states of --keep-state. */
 NABLA_MUST_USE nabla_status run_keep_states(run *r, nabla_diag *diag);
 void run_close_session(run *r);
+
+/* again.c: the allocator of --again, and its other runs. */
+const nabla_allocator *run_counting_allocator(void);
+NABLA_MUST_USE nabla_status run_again(run *r, nabla_diag *diag);
 
 /* Refuses outputs that are inputs, or named twice. */
 NABLA_MUST_USE nabla_status run_check_outputs(const run *r, nabla_diag *diag);

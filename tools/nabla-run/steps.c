@@ -36,14 +36,15 @@ static nabla_status read_states(run *r, nabla_diag *diag) {
 
 nabla_status run_open_session(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
-  if (!has_states(r->function)) {
-    if (!s->state_count && !s->kept_state_count) return NABLA_OK;
+  if (!has_states(r->function) && (s->state_count || s->kept_state_count)) {
     const nabla_status status =
         nabla_fail(diag, NABLA_INVALID_ARGUMENT, "function '%s' has no states",
                    r->function->name);
     nabla_diag_set_next(diag, "leave --state and --keep-state out");
     return status;
   }
+  if (!has_states(r->function) && !run_is_profiled(r) && !s->again)
+    return NABLA_OK;
   NABLA_TRY(nabla_session_create(r->executable, NULL, &r->session, diag));
   return read_states(r, diag);
 }
@@ -92,7 +93,7 @@ nabla_status run_take_stack(run *r, const nabla_port *port, size_t input,
   return NABLA_OK;
 }
 
-static size_t bytes_of(const nabla_dense *array) {
+size_t run_bytes_of(const nabla_dense *array) {
   size_t bytes = nabla_dtype_bits(array->dtype) / 8;
   for (uint32_t i = 0; i < array->rank; i++) bytes *= (size_t)array->shape[i];
   return bytes;
@@ -101,7 +102,7 @@ static size_t bytes_of(const nabla_dense *array) {
 /* Makes a donated input the copy of it that the next run may overwrite. */
 static nabla_status give(run *r, size_t number, nabla_dense *input,
                          nabla_diag *diag) {
-  const size_t bytes = bytes_of(input);
+  const size_t bytes = run_bytes_of(input);
   if (!r->given[number]) r->given[number] = malloc(bytes ? bytes : 1);
   if (!r->given[number])
     return nabla_fail(diag, NABLA_NO_MEMORY,
@@ -115,7 +116,7 @@ static nabla_status give(run *r, size_t number, nabla_dense *input,
 static nabla_dense part_of(const nabla_dense *stack, uint64_t step) {
   nabla_dense part = {.dtype = stack->dtype, .rank = stack->rank - 1};
   for (uint32_t i = 0; i < part.rank; i++) part.shape[i] = stack->shape[i + 1];
-  part.data = (char *)stack->data + step * bytes_of(&part);
+  part.data = (char *)stack->data + step * run_bytes_of(&part);
   return part;
 }
 
@@ -127,8 +128,7 @@ static void release_results(run *r) {
   memset(r->results, 0, sizeof r->results);
 }
 
-/* Whether results may have another size in the next step. */
-static int gives_any_size(const nabla_signature *f) {
+int run_gives_any_size(const nabla_signature *f) {
   for (size_t i = 0; i < f->result_count; i++)
     for (uint32_t d = 0; d < f->results[i].rank; d++)
       if (f->results[i].shape[d] == NABLA_DYNAMIC) return 1;
@@ -145,11 +145,11 @@ static nabla_status run_step(run *r, const nabla_dense *inputs,
                               r->results, f->result_count, diag);
 }
 
-nabla_status run_steps(run *r, nabla_diag *diag) {
+nabla_status run_steps_into(run *r, nabla_diag *diag) {
   const uint64_t steps = r->settings->steps ? r->settings->steps : 1;
+  const int is_released = steps > 1 && run_gives_any_size(r->function);
   nabla_dense inputs[RUN_MAX_PORTS];
   NABLA_TRY(reset(r, diag));
-  release_results(r);
   const double start = run_milliseconds();
   for (uint64_t step = 0; step < steps; step++) {
     for (size_t i = 0; i < r->input_count; i++) {
@@ -157,9 +157,14 @@ nabla_status run_steps(run *r, nabla_diag *diag) {
           r->is_stacked[i] ? part_of(&r->inputs[i], step) : r->inputs[i];
       if (r->is_donated[i]) NABLA_TRY(give(r, i, &inputs[i], diag));
     }
-    if (gives_any_size(r->function)) release_results(r);
+    if (is_released) release_results(r);
     NABLA_TRY(run_step(r, inputs, diag));
   }
   r->run_ms = run_milliseconds() - start;
   return NABLA_OK;
+}
+
+nabla_status run_steps(run *r, nabla_diag *diag) {
+  release_results(r);
+  return run_steps_into(r, diag);
 }

@@ -29,7 +29,8 @@ _Static_assert(offsetof(nabla_services, profile) == 64 &&
 _Static_assert(offsetof(nabla_services, result) == 72 &&
                    offsetof(nabla_services, part_begin) == 80 &&
                    offsetof(nabla_services, part_end) == 88 &&
-                   sizeof(nabla_services) == 96,
+                   offsetof(nabla_services, hold) == 96 &&
+                   sizeof(nabla_services) == 104,
                "services_helpers.mlir");
 _Static_assert(NABLA_SERVICES_ALIGNMENT == 64, "services_helpers.mlir");
 
@@ -49,6 +50,7 @@ static const struct {
     {"nabla_require_divisors", "nabla.require_divisors", 1, 0},
     {"nabla_custom_call", "nabla.call", 1, 0},
     {"nabla_profile", "nabla.profile", 0, 0},
+    {"nabla_hold", "nabla.hold", 0, 0},
     {"nabla_result", "nabla.result", 1, 2},
     {"nabla_part_begin", "nabla.part_begin", 0, 0},
     {"nabla_part_end", "nabla.part_end", 0, 0},

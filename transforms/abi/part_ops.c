@@ -120,13 +120,18 @@ static MlirValue product(MlirOperation before, MlirValue a, MlirValue b) {
   return mlirOperationGetResult(nabla_op_create(before, &spec), 0);
 }
 
-MlirValue nabla_part_result(MlirOperation alloc, uint64_t number) {
+MlirValue nabla_part_bytes(MlirOperation before, MlirOperation alloc) {
   MlirValue sizes[NABLA_MAX_RANK];
   MlirType type = nabla_result_type(alloc, 0);
-  sizes_of(alloc, alloc, sizes);
-  MlirValue bytes = nabla_part_word(alloc, nabla_part_element(type));
+  sizes_of(before, alloc, sizes);
+  MlirValue bytes = nabla_part_word(before, nabla_part_element(type));
   for (intptr_t i = 0; i < mlirShapedTypeGetRank(type); i++)
-    bytes = product(alloc, bytes, sizes[i]);
+    bytes = product(before, bytes, sizes[i]);
+  return bytes;
+}
+
+MlirValue nabla_part_result(MlirOperation alloc, uint64_t number) {
+  MlirValue bytes = nabla_part_bytes(alloc, alloc);
   MlirValue operands[] = {nabla_part_word(alloc, number), bytes};
   return mlirOperationGetResult(call(alloc, RESULT, 2, operands, 1), 0);
 }

@@ -23,6 +23,9 @@ void nabla_part_end(MlirOperation before, MlirValue address, MlirValue bytes);
  * memory. */
 void nabla_part_require(MlirOperation before, MlirValue bytes);
 
+/* The bytes that `alloc` allocates, a word. */
+MlirValue nabla_part_bytes(MlirOperation before, MlirOperation alloc);
+
 /* Memory for result `number`, which the allocation `alloc` returns: as much as
  * it allocates. */
 MlirValue nabla_part_result(MlirOperation alloc, uint64_t number);

@@ -68,6 +68,24 @@ llvm.func internal @nabla.profile(%s: !llvm.ptr, %what: !llvm.ptr, %bytes: i64, 
 ^done:
   llvm.return
 }
+llvm.func internal @nabla.hold(%s: !llvm.ptr, %p: !llvm.ptr, %bytes: i64, %what: !llvm.ptr) attributes {no_inline, nabla.helper} {
+  %size_at = llvm.getelementptr inbounds %s[4] : (!llvm.ptr) -> !llvm.ptr, i8
+  %size = llvm.load %size_at : !llvm.ptr -> i32
+  %least = llvm.mlir.constant(104 : i32) : i32
+  %has = llvm.icmp "uge" %size, %least : i32
+  llvm.cond_br %has, ^look, ^done
+^look:
+  %at = llvm.getelementptr inbounds %s[96] : (!llvm.ptr) -> !llvm.ptr, i8
+  %f = llvm.load %at : !llvm.ptr -> !llvm.ptr
+  %null = llvm.mlir.zero : !llvm.ptr
+  %is = llvm.icmp "ne" %f, %null : !llvm.ptr
+  llvm.cond_br %is, ^call, ^done
+^call:
+  llvm.call %f(%s, %p, %bytes, %what) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> ()
+  llvm.br ^done
+^done:
+  llvm.return
+}
 llvm.func internal @nabla.result(%s: !llvm.ptr, %index: i64, %bytes: i64) -> (!llvm.ptr {llvm.align = 64 : i64, llvm.noalias}) attributes {no_inline, nabla.helper} {
   %null = llvm.mlir.zero : !llvm.ptr
   %size_at = llvm.getelementptr inbounds %s[4] : (!llvm.ptr) -> !llvm.ptr, i8

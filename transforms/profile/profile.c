@@ -10,17 +10,12 @@
 #include "dialect/encoding/encoding.h"
 #include "transforms/ir/llvm_ops.h"
 #include "transforms/passes.h"
-
-#define NAMES_SIZE 160
-#define WHAT_SIZE  320
+#include "transforms/profile/profile_texts.h"
 
 typedef struct profiling {
   MlirOperation module;
   MlirSymbolTable symbols;
-  nabla_text globals;
-  char (*texts)[WHAT_SIZE];
-  size_t count, capacity;
-  int failed;
+  nabla_profile_texts texts;
 } profiling;
 
 /* ---- what is measured ---- */
@@ -83,40 +78,6 @@ static bool is_loop(const profiling *p, MlirOperation op) {
 
 /* ---- names ---- */
 
-static void add_name(char *names, MlirStringRef name) {
-  const size_t used = strlen(names);
-  if (used + name.length + 3 > NAMES_SIZE) return;
-  for (char *at = names; (at = strstr(at, name.data)); at += name.length)
-    if (!at[name.length] || at[name.length] == ',') return;
-  snprintf(names + used, NAMES_SIZE - used, "%s%.*s", used ? ", " : "",
-           (int)name.length, name.data);
-}
-
-/* Names of operations in a location: those of nabla-profile-names, which may be
- * fused. The outermost name of a chain is an operation that another one was
- * decomposed into; the innermost is the program's. */
-static void add_names(char *names, MlirLocation location) {
-  if (mlirLocationIsAName(location)) {
-    const MlirLocation child = mlirLocationNameGetChildLoc(location);
-    if (mlirLocationIsAName(child)) {
-      add_names(names, child);
-      return;
-    }
-    char text[64];
-    const MlirStringRef name =
-        mlirIdentifierStr(mlirLocationNameGetName(location));
-    snprintf(text, sizeof text, "%.*s", (int)name.length, name.data);
-    add_name(names, mlirStringRefCreateFromCString(text));
-  } else if (mlirLocationIsAFused(location)) {
-    const intptr_t count = (intptr_t)mlirLocationFusedGetNumLocations(location);
-    MlirLocation *all = malloc((size_t)(count + 1) * sizeof *all);
-    if (!all) return;
-    mlirLocationFusedGetLocations(location, all);
-    for (intptr_t i = 0; i < count; i++) add_names(names, all[i]);
-    free(all);
-  }
-}
-
 static bool is_buffer(MlirValue value) {
   return mlirTypeIsAMemRef(mlirValueGetType(value));
 }
@@ -143,10 +104,10 @@ static void add_shape(nabla_text *text, MlirOperation op) {
 }
 
 /* "kernel NAMES (@FUNCTION) SHAPE" or "loops of NAMES SHAPE". */
-static void describe(MlirOperation op, char out[WHAT_SIZE]) {
-  char names[NAMES_SIZE] = "";
+static void describe(MlirOperation op, char out[NABLA_PROFILE_TEXT]) {
+  char names[NABLA_PROFILE_NAMES] = "";
   nabla_text text = {0};
-  add_names(names, mlirOperationGetLocation(op));
+  nabla_profile_add_names(names, mlirOperationGetLocation(op));
   if (nabla_is(op, "func.call")) {
     const MlirStringRef callee = mlirFlatSymbolRefAttrGetValue(
         mlirOperationGetAttributeByName(op, nabla_ref("callee")));
@@ -159,32 +120,8 @@ static void describe(MlirOperation op, char out[WHAT_SIZE]) {
     nabla_text_add(&text, "loops of %.*s", (int)name.length, name.data);
   }
   add_shape(&text, op);
-  snprintf(out, WHAT_SIZE, "%s", text.data ? text.data : "");
-  for (char *at = out; *at; at++)
-    if (*at == '"' || *at == '\\' || *at < ' ') *at = '_';
+  snprintf(out, NABLA_PROFILE_TEXT, "%s", text.data ? text.data : "");
   nabla_text_deinit(&text);
-}
-
-/* The number of a text among the globals. */
-static size_t number_of(profiling *p, const char *what) {
-  for (size_t i = 0; i < p->count; i++)
-    if (!strcmp(p->texts[i], what)) return i;
-  if (p->count == p->capacity) {
-    const size_t capacity = p->capacity ? 2 * p->capacity : 64;
-    void *texts = realloc(p->texts, capacity * sizeof *p->texts);
-    if (!texts) {
-      p->failed = 1;
-      return 0;
-    }
-    p->texts = texts;
-    p->capacity = capacity;
-  }
-  snprintf(p->texts[p->count], WHAT_SIZE, "%s", what);
-  nabla_text_add(&p->globals,
-                 "llvm.mlir.global internal constant @nabla_profile_%zu(\"%s"
-                 "\\00\") {addr_space = 0 : i32}\n",
-                 p->count, what);
-  return p->count++;
 }
 
 /* ---- numbers ---- */
@@ -319,23 +256,6 @@ static void call(MlirOperation before, MlirValue what, MlirValue bytes,
                                                  .attributes = &callee});
 }
 
-static MlirValue text_address(MlirOperation before, size_t number) {
-  const MlirContext context = nabla_op_context(before);
-  const MlirType type = mlirLLVMPointerTypeGet(context, 0);
-  char name[48];
-  snprintf(name, sizeof name, "nabla_profile_%zu", number);
-  const MlirNamedAttribute global =
-      nabla_named(context, "global_name",
-                  mlirFlatSymbolRefAttrGet(context, nabla_ref(name)));
-  return mlirOperationGetResult(
-      nabla_op_create(before, &(nabla_op_spec){.name = "llvm.mlir.addressof",
-                                               .result_count = 1,
-                                               .results = &type,
-                                               .attribute_count = 1,
-                                               .attributes = &global}),
-      0);
-}
-
 static MlirValue null_address(MlirOperation before) {
   const MlirType type = mlirLLVMPointerTypeGet(nabla_op_context(before), 0);
   return mlirOperationGetResult(
@@ -347,14 +267,14 @@ static MlirValue null_address(MlirOperation before) {
 
 /* Time begins at a call with a name, and what was done is told at its end. */
 static void measure(profiling *p, MlirOperation op) {
-  char what[WHAT_SIZE];
+  char what[NABLA_PROFILE_TEXT];
   const MlirOperation next = mlirOperationGetNextInBlock(op);
   const MlirType index = mlirIndexTypeGet(nabla_op_context(op));
   describe(op, what);
-  const size_t number = number_of(p, what);
-  if (p->failed) return;
+  const size_t number = nabla_profile_text(&p->texts, what);
+  if (p->texts.failed) return;
   const MlirValue zero = constant(op, index, 0);
-  call(op, text_address(op, number), zero, zero);
+  call(op, nabla_profile_address(op, number), zero, zero);
   const MlirValue bytes = bytes_of(op, next);
   call(next, null_address(next), bytes, flops_of(op, next, what));
 }
@@ -371,7 +291,7 @@ static void measure_inside(profiling *p, MlirOperation op) {
 
 static void measure_block(profiling *p, MlirBlock block) {
   MlirOperation op = mlirBlockGetFirstOperation(block), next;
-  for (; !mlirOperationIsNull(op) && !p->failed; op = next) {
+  for (; !mlirOperationIsNull(op) && !p->texts.failed; op = next) {
     next = mlirOperationGetNextInBlock(op);
     if (is_leaf(p, op) || is_loop(p, op))
       measure(p, op);
@@ -382,25 +302,6 @@ static void measure_block(profiling *p, MlirBlock block) {
 
 /* ---- the pass ---- */
 
-static bool add_globals(profiling *p) {
-  nabla_text_add(&p->globals,
-                 "func.func private @nabla_profile(!llvm.ptr, i64, i64)\n");
-  const MlirModule made = mlirModuleCreateParse(nabla_op_context(p->module),
-                                                nabla_ref(p->globals.data));
-  if (mlirModuleIsNull(made)) return false;
-  const MlirBlock to =
-      mlirRegionGetFirstBlock(mlirOperationGetRegion(p->module, 0));
-  MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(made));
-  while (!mlirOperationIsNull(op)) {
-    const MlirOperation next = mlirOperationGetNextInBlock(op);
-    mlirOperationRemoveFromParent(op);
-    mlirBlockAppendOwnedOperation(to, op);
-    op = next;
-  }
-  mlirModuleDestroy(made);
-  return true;
-}
-
 MlirLogicalResult nabla_run_profile(MlirOperation module,
                                     const nablaPassValue *values,
                                     void *prepared) {
@@ -409,14 +310,13 @@ MlirLogicalResult nabla_run_profile(MlirOperation module,
   profiling p = {.module = module, .symbols = mlirSymbolTableCreate(module)};
   MlirOperation op = mlirBlockGetFirstOperation(
       mlirRegionGetFirstBlock(mlirOperationGetRegion(module, 0)));
-  for (; !mlirOperationIsNull(op) && !p.failed;
+  for (; !mlirOperationIsNull(op) && !p.texts.failed;
        op = mlirOperationGetNextInBlock(op))
     if (nabla_is(op, "func.func") && !wraps_kernel(op)) measure_inside(&p, op);
-  bool good = !p.failed && !p.globals.failed;
-  if (good && p.count) good = add_globals(&p);
+  if (!p.texts.failed) nabla_profile_memory(module, &p.texts);
+  const bool good = nabla_profile_add_globals(module, &p.texts);
   if (!good) nabla_error_at(module, "needs more memory than there is");
   mlirSymbolTableDestroy(p.symbols);
-  nabla_text_deinit(&p.globals);
-  free(p.texts);
+  nabla_profile_texts_deinit(&p.texts);
   return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
 }

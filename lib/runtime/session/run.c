@@ -81,6 +81,7 @@ static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
         arrays->allocator ? arrays->allocator : nabla_allocator_default();
   context.calls = executable->calls;
   nabla_run_context_profile(&context, executable->profiler);
+  if (executable->profiler) nabla_run_context_trace(&context, room->trace);
   const double start = executable->profiler ? nabla_profiler_now() : 0;
   entry(&context.services, f->arguments, f->results);
   if (executable->profiler)

@@ -13,6 +13,7 @@ typedef struct nabla_run_room {
   /* Per port of the manifest: the state that it is, or NULL. NULL: there is no
    * session, and functions with states are refused. */
   void *const *states;
+  nabla_memory_trace *trace; /* of the session; NULL: there is none */
   void *frame; /* nabla_run_frame_words of the function, or more */
   int *began;  /* set to 1 when the code is called */
 } nabla_run_room;

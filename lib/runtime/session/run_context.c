@@ -18,7 +18,8 @@ _Static_assert(offsetof(nabla_services, self) == 8 &&
                    offsetof(nabla_services, result) == 72 &&
                    offsetof(nabla_services, part_begin) == 80 &&
                    offsetof(nabla_services, part_end) == 88 &&
-                   sizeof(nabla_services) == 96,
+                   offsetof(nabla_services, hold) == 96 &&
+                   sizeof(nabla_services) == 104,
                "the offsets that compiled code uses");
 
 /* What an allocation for the code gave, or that it gave nothing. */
@@ -38,6 +39,7 @@ static void *allocate(const nabla_services *services, uint64_t bytes) {
 
 static void release(const nabla_services *services, void *memory) {
   nabla_run_context *context = services->self;
+  if (context->trace) nabla_memory_trace_drop(context->trace, memory);
   nabla_run_arena_release(context->arena, context->allocator, memory);
 }
 
@@ -113,9 +115,20 @@ static void part_end(const nabla_services *services, void *memory,
                      uint64_t bytes) {
   nabla_run_context *context = services->self;
   (void)bytes;
+  if (context->trace) nabla_memory_trace_drop(context->trace, memory);
   if (!nabla_plan_guard_end(&context->guard, memory))
     fail(services, NABLA_FAILURE_PLAN,
          "a planned array is written past its end", 0, 0);
+}
+
+/* A part that a called function has counts as the parts that it places there.
+ */
+static void hold(const nabla_services *services, void *memory, uint64_t bytes,
+                 const char *what) {
+  const nabla_run_context *context = services->self;
+  if (!memory || (bytes & NABLA_PART_IS_OF_CALL)) return;
+  nabla_memory_trace_hold(context->trace, context->allocator, memory,
+                          bytes & ~NABLA_PART_HAS_RED_ZONE, what);
 }
 
 static void call(const nabla_services *services, uint64_t site,
@@ -173,9 +186,22 @@ void nabla_run_context_profile(nabla_run_context *context,
   context->services.profile = profiler ? profile : NULL;
 }
 
+/* A guard without parts says nothing of those that end. */
+static void set_part_end(nabla_run_context *context) {
+  context->services.part_end =
+      context->services.part_begin || context->trace ? part_end : NULL;
+}
+
+void nabla_run_context_trace(nabla_run_context *context,
+                             nabla_memory_trace *trace) {
+  context->trace = trace;
+  context->services.hold = trace ? hold : NULL;
+  set_part_end(context);
+}
+
 void nabla_run_context_guard(nabla_run_context *context, int is_on) {
   context->services.part_begin = is_on ? part_begin : NULL;
-  context->services.part_end = is_on ? part_end : NULL;
+  set_part_end(context);
 }
 
 void nabla_run_context_begin(nabla_run_context *context,
@@ -242,6 +268,7 @@ nabla_status nabla_run_context_status(const nabla_run_context *context,
 
 void nabla_run_context_end(nabla_run_context *context) {
   nabla_plan_guard_deinit(&context->guard, context->allocator);
+  if (context->trace) nabla_memory_trace_end_run(context->trace);
   nabla_allocations_clear(&context->given, context->result_allocator);
   nabla_run_arena_end_run(context->arena, context->allocator);
 }

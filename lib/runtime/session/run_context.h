@@ -4,6 +4,7 @@
 #define NABLA_RUNTIME_SESSION_RUN_CONTEXT_H
 
 #include "lib/runtime/program/calls.h"
+#include "lib/runtime/session/memory_trace.h"
 #include "lib/runtime/session/plan_guard.h"
 #include "lib/runtime/session/profile.h"
 #include "lib/runtime/session/run_arena.h"
@@ -29,6 +30,7 @@ typedef struct nabla_run_context {
   const nabla_allocator *result_allocator;
   nabla_allocations given; /* from it */
   nabla_plan_guard guard;
+  nabla_memory_trace *trace; /* of the session; NULL: none is made */
   uint64_t refused; /* bytes of the allocation that failed, or UINT64_MAX */
   uint32_t failed;
   uint32_t failure; /* the first that was reported, and its details */
@@ -65,6 +67,10 @@ void nabla_run_context_profile(nabla_run_context *context,
 /* Checks parts of planned blocks from here on (plan_guard.h), or does not; a
  * run begins as the environment says. */
 void nabla_run_context_guard(nabla_run_context *context, int is_on);
+
+/* Adds the arrays that the code says it holds to `trace`; NULL is allowed. */
+void nabla_run_context_trace(nabla_run_context *context,
+                             nabla_memory_trace *trace);
 
 /* NABLA_OK, or what the code has reported. */
 NABLA_MUST_USE nabla_status

@@ -33,6 +33,7 @@ typedef struct nabla_run_frame {
   nabla_result_block *blocks;  /* per result: where it may be computed    */
   void *const *states;         /* of the session, by port; NULL: none     */
   nabla_run_spans read, given; /* the inputs', and the outputs' memory    */
+  int has_overlap;             /* an output is in the memory of an input  */
   int64_t *free;               /* room for the next descriptor            */
   nabla_diag *diag;
 } nabla_run_frame;

@@ -157,9 +157,10 @@ static void add_result_blocks(nabla_run_frame *f) {
     const nabla_run_span *span = &f->given.at[i];
     void *data = f->outputs[span->number].data;
     const uint64_t bytes = span->end - span->begin;
+    const int overlaps = nabla_run_spans_overlap(&f->read, data, bytes);
+    f->has_overlap |= overlaps;
     if (span->begin % NABLA_SERVICES_ALIGNMENT == 0 && bytes < INT64_MAX &&
-        !nabla_run_spans_overlap_other(&f->given, i) &&
-        !nabla_run_spans_overlap(&f->read, data, bytes))
+        !nabla_run_spans_overlap_other(&f->given, i) && !overlaps)
       f->blocks[span->number] = (nabla_result_block){data, bytes};
   }
 }
@@ -217,10 +218,11 @@ static void stage_blocks(nabla_run_frame *f, const nabla_allocations *blocks) {
   }
 }
 
-/* Whether a result lies in the memory of an input. An output may be in the same
- * memory, so such a result is copied before outputs are written. */
+/* Whether a result lies in the memory of an input, and outputs do. An output
+ * may be in the same memory, so such a result is copied before outputs are
+ * written. */
 static int lies_in_input(const nabla_run_frame *f, const void *data) {
-  return nabla_run_spans_overlap(&f->read, data, 1);
+  return f->has_overlap && nabla_run_spans_overlap(&f->read, data, 1);
 }
 
 /* Whether a result was computed in its output: also in a donated input that is

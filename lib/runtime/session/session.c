@@ -149,6 +149,7 @@ void nabla_session_close(nabla_session *session) {
   const nabla_allocator *allocator = session->allocator;
   nabla_executable *executable = session->executable;
   nabla_run_arena_clear(&session->arena, allocator);
+  nabla_memory_trace_deinit(&session->trace, allocator);
   nabla_pool_destroy(session->own_pool);
   nabla_allocations_clear(&session->blocks, allocator);
   nabla_free(allocator, session->frame, session->frame_words, sizeof(int64_t));
@@ -207,6 +208,7 @@ static nabla_status run(nabla_session *session, size_t index,
   const nabla_run_room room = {.arena = &session->arena,
                                .pool = session->pool,
                                .states = session->by_port,
+                               .trace = &session->trace,
                                .frame = session->frame,
                                .began = &began};
   const int writes = has_states(&executable->manifest.functions[index]);

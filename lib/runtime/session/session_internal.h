@@ -2,6 +2,7 @@
 #ifndef NABLA_RUNTIME_SESSION_SESSION_INTERNAL_H
 #define NABLA_RUNTIME_SESSION_SESSION_INTERNAL_H
 
+#include "lib/runtime/session/memory_trace.h"
 #include "lib/runtime/session/run.h"
 #include "nabla/session.h"
 
@@ -18,6 +19,7 @@ struct nabla_session {
   nabla_pool *pool;                 /* of its runs */
   nabla_pool *own_pool;             /* NULL: `pool` is another's */
   nabla_run_arena arena;            /* memory of its runs */
+  nabla_memory_trace trace;         /* of them, where a profile is taken */
   nabla_allocations blocks;         /* of the states */
   nabla_session_state_slot *states;
   size_t state_count, state_room;

@@ -195,7 +195,19 @@ nabla_status nabla_session_memory(nabla_session *session,
   out->other_bytes = sizeof *session +
                      session->state_room * sizeof *session->states +
                      manifest->port_count * sizeof *session->by_port +
-                     session->frame_words * sizeof(int64_t);
+                     session->frame_words * sizeof(int64_t) +
+                     session->trace.capacity * sizeof *session->trace.held +
+                     session->trace.peak_capacity * sizeof *session->trace.peak;
+  nabla_memory_trace_sort(&session->trace);
+  out->peak_bytes = session->trace.peak_bytes;
+  out->holder_count = session->trace.peak_count;
+  out->holders = session->trace.peak;
+  const nabla_status status =
+      session->trace.has_failed
+          ? nabla_fail(diag, NABLA_NO_MEMORY,
+                       "there was no memory to find the peak of the session's "
+                       "runs")
+          : NABLA_OK;
   nabla_session_leave(session);
-  return NABLA_OK;
+  return status;
 }
