@@ -1,5 +1,6 @@
 """Functions with states: steps of nabla-run in one session against numpy, and
-the values that states have afterwards; a second time, for the same bytes.
+the values that states have afterwards; again, for the same bytes and without
+allocations.
 
 usage: states.py NABLA_RUN
 """
@@ -32,6 +33,40 @@ func.func @f(%x: tensor<1x4xf32> {nabla.name = "x"},
       : KIND -> tensor<?x4xf32>
   %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
   return %s, %n : tensor<4xf32>, KIND
+}
+"""
+
+# The same, read in a private function and in a scan that carries the state.
+INSIDE = """
+func.func private @sum_of(%k: KIND, %count: index) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %v = nabla.dynamic_slice %k at (%c0, %c0 : index, index) sizes(%count)
+      : KIND -> tensor<?x4xf32>
+  %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
+  return %s : tensor<4xf32>
+}
+func.func @f(%x: tensor<1x4xf32> {nabla.name = "x"},
+    %p: tensor<i64> {nabla.name = "p"}, %k: KIND {nabla.state = "k"})
+    -> (tensor<4xf32>, KIND {nabla.state = "k"}) {
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %two = arith.constant 2 : index
+  %i = tensor.extract %p[] : tensor<i64>
+  %at = arith.index_cast %i : i64 to index
+  %count = arith.addi %at, %one : index
+  %n = nabla.dynamic_update_slice %k, %x at (%at, %c0 : index, index)
+      : KIND, tensor<1x4xf32>
+  %s = func.call @sum_of(%n, %count) : (KIND, index) -> tensor<4xf32>
+  %r:2 = nabla.scan init(%n, %s : KIND, tensor<4xf32>) length(%two)
+      -> KIND, tensor<4xf32> {
+  ^bb0(%c: KIND, %t: tensor<4xf32>):
+    %v = nabla.dynamic_slice %c at (%c0, %c0 : index, index) sizes(%count)
+        : KIND -> tensor<?x4xf32>
+    %u = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
+    %w = nabla.add %t, %u : tensor<4xf32>, tensor<4xf32>
+    nabla.yield %c, %w : KIND, tensor<4xf32>
+  }
+  return %r#1, %r#0 : tensor<4xf32>, KIND
 }
 """
 
@@ -121,6 +156,12 @@ def put(rng):
     return PUT, inputs, {}, {"k": k}, out
 
 
+def inside(rng):
+    """As put, three times."""
+    _, inputs, states, want, out = put(rng)
+    return INSIDE, inputs, states, want, 3 * out
+
+
 def wide(rng):
     """As put, of more than 64 tensors, which come in a table."""
     program, *rest = put(rng)
@@ -161,7 +202,7 @@ def run(tool, folder, case):
     path = os.path.join(folder, "f.mlir")
     with open(path, "w", encoding="utf-8") as file:
         file.write(program.replace("KIND", K))
-    line = [tool, path, "--steps", str(STEPS), "--repeat", "2"]
+    line = [tool, path, "--steps", str(STEPS), "--again"]
     for option, arrays in (("--input", inputs), ("--state", states)):
         for name, array in arrays.items():
             at = os.path.join(folder, option + name + ".npy")
@@ -187,7 +228,8 @@ def run(tool, folder, case):
 
 def main():
     failed = 0
-    for number, make in enumerate((put, wide, decay, scan, control)):
+    for number, make in enumerate((put, inside, wide, decay, scan,
+                                   control)):
         with tempfile.TemporaryDirectory() as folder:
             wrong = run(sys.argv[1], folder,
                         make(np.random.default_rng(number)))

@@ -98,3 +98,44 @@ func.func @valid(%p: tensor<i64>, %k: !k {nabla.name = "k", nabla.state = "cache
   %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
   return %s : tensor<4xf32>
 }
+
+// The same of a private function that is given a state, ...
+// BUFFERS-LABEL: func.func private @sum_of
+// BUFFERS-SAME: %[[K:[a-z0-9]*]]: memref<8x4xf32>
+// BUFFERS-NOT: memref.alloc{{.*}}memref<?x4xf32
+// BUFFERS: memref.subview %[[K]]{{.*}} to memref<?x4xf32, strided<[4, 1], offset: ?>>
+// BUFFERS-NOT: memref.alloc{{.*}}memref<?x4xf32
+// BUFFERS: return
+func.func private @sum_of(%k: !k, %n: index) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %v = nabla.dynamic_slice %k at (%c0, %c0 : index, index) sizes(%n) : !k -> tensor<?x4xf32>
+  %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
+  return %s : tensor<4xf32>
+}
+func.func @inside(%p: tensor<i64>, %k: !k {nabla.name = "k", nabla.state = "cache"}) -> tensor<4xf32> {
+  %i = tensor.extract %p[] : tensor<i64>
+  %n = arith.index_cast %i : i64 to index
+  %s = func.call @sum_of(%k, %n) : (!k, index) -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// ... and of a state that a scan carries.
+// BUFFERS-LABEL: func.func @carried
+// BUFFERS-SAME: %[[K:[a-z0-9]*]]: memref<8x4xf32>)
+// BUFFERS-NOT: memref.alloc{{.*}}memref<?x4xf32
+// BUFFERS: memref.subview {{.*}} to memref<?x4xf32, strided<[4, 1], offset: ?>>
+// BUFFERS-NOT: memref.alloc{{.*}}memref<?x4xf32
+// BUFFERS: return
+func.func @carried(%xs: tensor<5x1x4xf32>, %p: tensor<i64>, %k: !k {nabla.name = "k", nabla.state = "cache"}) -> (tensor<5x4xf32>, !k {nabla.state = "cache"}) {
+  %c0 = arith.constant 0 : index
+  %i = tensor.extract %p[] : tensor<i64>
+  %n = arith.index_cast %i : i64 to index
+  %r:2 = nabla.scan init(%k : !k) over(%xs : tensor<5x1x4xf32>) -> !k, tensor<5x4xf32> {
+  ^bb0(%c: !k, %x: tensor<1x4xf32>):
+    %w = nabla.dynamic_update_slice %c, %x at (%n, %c0 : index, index) : !k, tensor<1x4xf32>
+    %v = nabla.dynamic_slice %w at (%c0, %c0 : index, index) sizes(%n) : !k -> tensor<?x4xf32>
+    %s = nabla.reduce sum %v dims = [0] : tensor<?x4xf32>
+    nabla.yield %w, %s : !k, tensor<4xf32>
+  }
+  return %r#1, %r#0 : tensor<5x4xf32>, !k
+}

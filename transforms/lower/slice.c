@@ -5,7 +5,7 @@
 #include "dialect/verify/checks.h"
 #include "transforms/lower/list.h"
 #include "transforms/lower/region.h"
-#include "transforms/state/state.h"
+#include "transforms/state/views.h"
 
 /* A new tensor of the shape of `shape`: index i of a dimension is that of `in`
  * at first[dim] + i * step[dim]. */
@@ -27,23 +27,7 @@ static nabla_ssa_tensor take(nabla_template *t, const nabla_ssa_tensor *in,
   return nabla_generic_end(t, &g, nabla_emit_extract(t, in, at));
 }
 
-/* ---- views of states ---- */
-
-/* Whether `value` is a state, or one of which parts were written in place. */
-static bool is_state(MlirValue value) {
-  for (MlirOperation op = nabla_defining_op(value); !mlirOperationIsNull(op);
-       op = nabla_defining_op(value)) {
-    const bool written = nabla_is(op, "tensor.insert_slice");
-    if (!written && !nabla_is(op, "nabla.dynamic_update_slice")) return false;
-    value = mlirOperationGetOperand(op, written ? 1 : 0);
-  }
-  MlirOperation function =
-      mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
-  return nabla_is(function, "func.func") &&
-         nabla_state_name(function, NABLA_ARGUMENTS,
-                          mlirBlockArgumentGetArgNumber(value))
-             .data;
-}
+/* ---- views ---- */
 
 /* Whether a slice reads its elements where they are. Those of other arrays are
  * gathered by the loop that uses them. */
@@ -51,7 +35,8 @@ static bool can_view(nabla_template *t, const nabla_ssa_tensor *shape,
                      const int64_t *step) {
   for (intptr_t i = 0; i < shape->rank; i++)
     if (step[i] != 1 || shape->dims[i] == 0) return false;
-  return is_state(mlirOperationGetOperand(t->op, 0));
+  return nabla_view_is_of_state(mlirOperationGetOperand(t->op, 0)) ||
+         nabla_view_is_taken(mlirOperationGetResult(t->op, 0));
 }
 
 /* The part of `in` that begins at first[dim], of the sizes of `shape`. */

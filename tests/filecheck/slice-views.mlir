@@ -1,0 +1,32 @@
+// A slice of known or unknown size that attention alone reads is a view, also
+// behind a reshape; one that something else reads too is gathered.
+// RUN: nabla-opt "%s" --nabla-cpu --mlir-print-ir-after=nabla-state-results --mlir-disable-threading 2>&1 >/dev/null | FileCheck "%s"
+
+// CHECK-LABEL: func.func @attend
+// CHECK-SAME: %{{[a-z0-9]*}}: memref<2x1x64xf32>, %{{[a-z0-9]*}}: memref<i64>, %[[K:[a-z0-9]*]]: memref<3x2x32x64xf32>)
+// CHECK-NOT: memref.alloc{{.*}}memref<2x?x64xf32
+// CHECK: memref.subview %[[K]]
+// CHECK-NOT: memref.alloc{{.*}}memref<2x?x64xf32
+// CHECK: call @nabla_attention
+func.func @attend(%q: tensor<2x1x64xf32>, %p: tensor<i64>, %k: tensor<3x2x32x64xf32> {nabla.name = "k"}) -> tensor<2x1x64xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %i = tensor.extract %p[] : tensor<i64>
+  %n = arith.index_cast %i : i64 to index
+  %s = nabla.dynamic_slice %k at (%c1, %c0, %c0, %c0 : index, index, index, index) sizes(%n) : tensor<3x2x32x64xf32> -> tensor<1x2x?x64xf32>
+  %a = nabla.reshape %s sizes(%n) : tensor<1x2x?x64xf32> -> tensor<2x?x64xf32>
+  %y = nabla.attention %q, %a, %a : tensor<2x1x64xf32>, tensor<2x?x64xf32>, tensor<2x?x64xf32>
+  return %y : tensor<2x1x64xf32>
+}
+
+// CHECK-LABEL: func.func @both
+// CHECK: memref.alloc{{.*}}memref<2x?x64xf32
+func.func @both(%q: tensor<2x1x64xf32>, %p: tensor<i64>, %k: tensor<2x32x64xf32> {nabla.name = "k"}) -> (tensor<2x1x64xf32>, tensor<2x?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %i = tensor.extract %p[] : tensor<i64>
+  %n = arith.index_cast %i : i64 to index
+  %s = nabla.dynamic_slice %k at (%c0, %c0, %c0 : index, index, index) sizes(%n) : tensor<2x32x64xf32> -> tensor<2x?x64xf32>
+  %y = nabla.attention %q, %s, %s : tensor<2x1x64xf32>, tensor<2x?x64xf32>, tensor<2x?x64xf32>
+  %e = nabla.exp %s : tensor<2x?x64xf32>
+  return %y, %e : tensor<2x1x64xf32>, tensor<2x?x64xf32>
+}

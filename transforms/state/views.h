@@ -1,0 +1,17 @@
+/* Slices that are views: which arrays are read where they are. Functions are
+ * defined in views.c. */
+#ifndef NABLA_TRANSFORMS_STATE_VIEWS_H
+#define NABLA_TRANSFORMS_STATE_VIEWS_H
+
+#include "transforms/ir/ir.h"
+
+/* Whether `value` is a state, or one of which parts were written in place: an
+ * argument of a public function, what a loop carries of one, or an argument of
+ * a private function that every call gives one. */
+bool nabla_view_is_of_state(MlirValue value);
+
+/* Whether all that uses `value`, a slice, are calls of functions that read it
+ * by strides, as kernels of attention do; also behind a reshape. */
+bool nabla_view_is_taken(MlirValue value);
+
+#endif
