@@ -197,12 +197,13 @@ static nabla_ssa load_vector(nabla_emitter *e, const char *type, nabla_ssa line,
   return k_load(e, type, line, k_i64(e, part * NABLA_BYTES), 4);
 }
 
-/* Adds the products of `elements` elements from `k` on to the totals. */
-static void multiply_line(nabla_emitter *e, const nabla_int8 *self,
-                          const nabla_int8_row *r, nabla_ssa k,
+/* Adds the products of `elements` elements of row `side` of w, from `k` on, to
+ * the totals of this row. */
+static void multiply_side(nabla_emitter *e, const nabla_int8 *self,
+                          const nabla_int8_row *r, unsigned side, nabla_ssa k,
                           uint64_t elements, nabla_ssa *totals) {
   unsigned each = (unsigned)(nabla_int8_line(self) / NABLA_LANES);
-  nabla_ssa flat = k_add(e, r->flat, k);
+  nabla_ssa flat = k_add(e, r->flat[side], k);
   nabla_ssa w[NABLA_INT8_PARTS] = {0};
   nabla_ssa byte = k_divide(e, flat, self->parts);
   nabla_ssa codes = load_codes(e, byte, (unsigned)elements / each);
@@ -226,7 +227,14 @@ static void multiply_line(nabla_emitter *e, const nabla_int8 *self,
   }
 }
 
-/* The sums of a row of w, one vector for each row of x. */
+static void multiply_line(nabla_emitter *e, const nabla_int8 *self,
+                          const nabla_int8_row *r, nabla_ssa k,
+                          uint64_t elements, nabla_ssa *totals) {
+  for (unsigned s = 0; s < r->sides; s++)
+    multiply_side(e, self, r, s, k, elements, totals + s * r->count);
+}
+
+/* The sums of the rows of w, one vector for each row of x. */
 static void sum_row(nabla_emitter *e, const void *context,
                     const nabla_int8_row *r, nabla_ssa *totals) {
   const nabla_int8 *self = context;
@@ -234,20 +242,22 @@ static void sum_row(nabla_emitter *e, const void *context,
   uint64_t rest = nabla_int8_rest(e->spec, line);
   nabla_ssa whole = nabla_emit_int8_whole(e, line);
   nabla_ssa none = k_f32(e, NABLA_VECTOR, 0);
-  for (unsigned j = 0; j < r->count; j++) totals[j] = none;
+  const unsigned count = r->sides * r->count;
+  for (unsigned j = 0; j < count; j++) totals[j] = none;
   nabla_loop lines;
-  k_loop_begin(e, &lines, k_i64(e, 0), whole, line, r->count, totals);
-  for (unsigned j = 0; j < r->count; j++) totals[j] = lines.carried[j];
+  k_loop_begin(e, &lines, k_i64(e, 0), whole, line, count, totals);
+  for (unsigned j = 0; j < count; j++) totals[j] = lines.carried[j];
   multiply_line(e, self, r, lines.induction, line, totals);
   k_loop_end(e, &lines, totals);
-  for (unsigned j = 0; j < r->count; j++) totals[j] = lines.results[j];
+  for (unsigned j = 0; j < count; j++) totals[j] = lines.results[j];
   if (rest) multiply_line(e, self, r, whole, rest, totals);
 }
 
 static void emit_lines(nabla_emitter *e) {
   nabla_int8 self;
   if (!nabla_int8_of(e->spec, &self)) return;
-  nabla_emit_int8_columns(e, row_bytes(e, &self), sum_row, &self);
+  nabla_emit_int8_columns(e, row_bytes(e, &self), NABLA_INT8_SIDES_MOST,
+                          sum_row, &self);
 }
 
 /* An addition for each line, the tree, and roundings of the factors. */

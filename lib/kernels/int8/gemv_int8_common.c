@@ -35,32 +35,60 @@ static void find_rows(nabla_emitter *e, nabla_ssa bytes, nabla_ssa first,
   }
 }
 
-void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,
+/* Writes the sums of a row of w with several rows of x. */
+static void finish_rows(nabla_emitter *e, const nabla_int8_row *r,
+                        const nabla_ssa *totals, nabla_ssa row,
+                        nabla_ssa column) {
+  nabla_loop each;
+  nabla_emit_keep_sums(e, r->count, totals);
+  nabla_ssa left = nabla_emit_rows_left(e, row, r->count);
+  k_loop_begin(e, &each, k_i64(e, 0), left, 1, 0, NULL);
+  nabla_emit_finish_sum(e, nabla_emit_kept_sum(e, each.induction),
+                        k_add(e, row, each.induction), column);
+  k_loop_end(e, &each, NULL);
+}
+
+/* Writes the sums of the rows of w with one row of x. The second row of w is
+ * the last of the share again if the share is odd. */
+static void finish_sides(nabla_emitter *e, const nabla_int8_row *r,
+                         const nabla_ssa *totals, nabla_ssa row,
+                         const nabla_ssa *columns) {
+  nabla_emit_finish_sum(e, totals[0], row, columns[0]);
+  if (r->sides == 1) return;
+  nabla_ssa inside =
+      k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", columns[1], e->end);
+  k_line(e, "scf.if %%v%u {", inside);
+  nabla_emit_finish_sum(e, totals[1], row, columns[1]);
+  k_line(e, "}");
+}
+
+void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes, unsigned sides,
                              void (*sum)(nabla_emitter *e, const void *context,
                                          const nabla_int8_row *row,
                                          nabla_ssa *totals),
                              const void *context) {
   const nabla_fused_spec *spec = e->spec;
   nabla_int8_row r = {.count = row_tile(spec)};
-  nabla_loop rows, columns, each;
+  nabla_loop rows, columns;
   nabla_ssa zero = k_i64(e, 0), totals[NABLA_INT8_ROWS_MOST];
-  nabla_ssa begin = e->begin, end = e->end;
+  nabla_ssa begin = e->begin, column[NABLA_INT8_SIDES_MOST];
+  r.sides = r.count == 1 ? sides : 1;
+  nabla_ssa part = nabla_emit_part(e, r.sides);
   k_loop_begin(e, &rows, zero, e->m, r.count, 0, NULL);
   find_rows(e, bytes, rows.induction, &r);
-  k_loop_begin(e, &columns, begin, end, 1, 0, NULL);
-  r.flat = nabla_emit_row_start(e, columns.induction);
-  sum(e, context, &r, totals);
-  if (r.count == 1) {
-    nabla_emit_finish_sum(e, totals[0], rows.induction, columns.induction);
-  } else {
-    nabla_emit_keep_sums(e, r.count, totals);
-    nabla_ssa left = nabla_emit_rows_left(e, rows.induction, r.count);
-    k_loop_begin(e, &each, zero, left, 1, 0, NULL);
-    nabla_emit_finish_sum(e, nabla_emit_kept_sum(e, each.induction),
-                          k_add(e, rows.induction, each.induction),
-                          columns.induction);
-    k_loop_end(e, &each, NULL);
+  nabla_ssa last =
+      k_op(e, "arith.subi %%v%u, %%v%u : i64", e->end, k_i64(e, 1));
+  k_loop_begin(e, &columns, begin, k_add(e, begin, part), 1, 0, NULL);
+  for (unsigned s = 0; s < r.sides; s++) {
+    column[s] = s ? k_add(e, column[s - 1], part) : columns.induction;
+    r.flat[s] =
+        nabla_emit_row_start(e, s ? k_minimum(e, column[s], last) : column[s]);
   }
+  sum(e, context, &r, totals);
+  if (r.count == 1)
+    finish_sides(e, &r, totals, rows.induction, column);
+  else
+    finish_rows(e, &r, totals, rows.induction, column[0]);
   k_loop_end(e, &columns, NULL);
   k_loop_end(e, &rows, NULL);
 }

@@ -5,13 +5,18 @@
 
 #include "lib/kernels/int8/int8.h"
 
-#define NABLA_INT8_ROWS_MOST 4u
+#define NABLA_INT8_ROWS_MOST  4u
+#define NABLA_INT8_SIDES_MOST 2u
 
-/* A row of w, and the rows of x in the workspace that it is multiplied with. */
+/* Rows of w that are multiplied side by side, and the rows of x in the
+ * workspace that each is multiplied with. Two rows of w are read from the two
+ * halves of a thread's share: two streams have more memory bandwidth than one.
+ */
 typedef struct nabla_int8_row {
-  nabla_ssa flat; /* the element of w at k = 0 */
+  nabla_ssa flat[NABLA_INT8_SIDES_MOST]; /* the element of w at k = 0 */
   nabla_ssa x[NABLA_INT8_ROWS_MOST];
-  unsigned count; /* of x */
+  unsigned sides; /* rows of w; 1 if there are several rows of x */
+  unsigned count; /* rows of x */
 } nabla_int8_row;
 
 /* The code of `prepare`: calls `write` for each row of x, which takes `bytes`
@@ -22,8 +27,10 @@ void nabla_emit_int8_pack_a_rows(nabla_emitter *e, nabla_ssa bytes,
                                                nabla_ssa row, nabla_ssa to),
                                  const void *context);
 
-/* The code of `run`: `sum` writes a vector of sums for each row of x. */
-void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes,
+/* The code of `run`, with `sides` rows of w at a time where M = 1: `sum` writes
+ * a vector of sums for each row of x, of the first row of w and then of the
+ * second. */
+void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes, unsigned sides,
                              void (*sum)(nabla_emitter *e, const void *context,
                                          const nabla_int8_row *row,
                                          nabla_ssa *totals),
