@@ -168,20 +168,24 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_tree_same(const nabla_tree *a,
 
 /* ---- files ---- */
 
-/* Writes the leaves to a safetensors file, by their names. Pending leaves are
- * realized, in one run. The file stands under its name when it is complete.
+/* Writes the leaves to a safetensors file, by their names; a packed leaf in the
+ * Nabla layout of docs/FORMAT.md. Pending leaves are realized, in one run. The
+ * file stands under its name when it is complete.
  * @param force  replace an existing file
  * @return as nabla_tree_visit, nabla_realize and
  *         nabla_safetensors_writer_begin; NABLA_INVALID_ARGUMENT also for a
- *         leaf that is NULL, a name that is empty or that two leaves have */
+ *         leaf that is NULL, a name that is empty or that two leaves have;
+ *         NABLA_UNSUPPORTED  a packed leaf that the layout does not hold, such
+ *                            as GGUF blocks */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_tree_write(const nabla_tree *tree, const char *path, int force,
                  const nabla_environment *environment, nabla_diag *diag);
 
-/* Reads a file of tensors into new arrays of `scope`, and puts them at the
- * places of the leaves of these names. A place that has an array gets one of
- * the same dtype and shape only. On failure no place is written.
- * @return as nabla_tree_visit and nabla_tensor_file_open;
+/* Reads the tensors of a file, or of a folder (nabla_model_open), into new
+ * arrays of `scope`, and puts them at the places of the leaves of these names;
+ * packed ones stay packed. A place that has an array gets one of the same dtype
+ * and shape only, and packed if that is. On failure no place is written.
+ * @return as nabla_tree_visit and nabla_model_find;
  *         NABLA_INVALID_ARGUMENT  a leaf without a tensor, a tensor without a
  *                                 leaf, another dtype or shape: the message
  *                                 names leaf and file

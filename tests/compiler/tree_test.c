@@ -262,3 +262,50 @@ Test(tree, files) {
   cr_expect_eq(temp_folder_count(&folder), 1); /* complete, or not there */
   temp_folder_destroy(&folder);
 }
+
+/* ---- packed leaves ---- */
+
+static void expect_packed(const char *encoding, nabla_scale_type scale) {
+  const nabla_storage layout = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find(encoding),
+                 .block = 64,
+                 .scale = scale},
+      .nested_block = scale == NABLA_SCALE_DYNAMIC8 ? 256 : 0};
+  const int64_t shape[2] = {8, 64};
+  nabla_array *dense =
+      nabla_normal(nabla_integer(scope, 1), NABLA_DTYPE_F32, 2, shape);
+  layer out = {nabla_quantize(dense, &layout), number(1), 0}, in = {NULL};
+  char path[300];
+  temp_folder folder;
+  nabla_dense want, got;
+  temp_folder_create(&folder);
+  temp_folder_path(&folder, "packed.safetensors", path);
+  nabla_tree tree = nabla_tree_of_struct(&layer_layout, &out);
+  cr_assert_eq(nabla_tree_write(&tree, path, 0, NULL, &diag), NABLA_OK, "%s",
+               diag.what);
+  in.b = out.b;
+  tree = nabla_tree_of_struct(&layer_layout, &in);
+  cr_assert_eq(nabla_tree_read(scope, path, NULL, &tree, &diag), NABLA_OK,
+               "%s: %s", encoding, diag.what);
+  cr_expect(nabla_array_is_packed(in.w));
+  cr_assert_eq(nabla_array_read(nabla_materialize(out.w), &want, &diag),
+               NABLA_OK);
+  cr_assert_eq(nabla_array_read(nabla_materialize(in.w), &got, &diag),
+               NABLA_OK);
+  cr_expect_arr_eq(got.data, want.data, 8 * 64 * sizeof(float));
+  /* a dense array is no place for a packed one */
+  in.w = dense;
+  cr_expect_eq(nabla_tree_read(scope, path, NULL, &tree, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "packed in the file, dense in the tree"), "%s",
+            diag.what);
+  temp_folder_destroy(&folder);
+}
+
+Test(tree, packed_leaves_stay_packed) {
+  expect_packed("nf4", NABLA_SCALE_F32);
+  expect_packed("int8", NABLA_SCALE_F16);
+  expect_packed("ternary", NABLA_SCALE_F32);
+  expect_packed("nf4", NABLA_SCALE_DYNAMIC8);
+}

@@ -2,9 +2,12 @@
 #include <inttypes.h>
 
 #include "lib/array/dtypes.h"
+#include "lib/array/function/tree_packed.h"
 #include "lib/array/function/tree_walk.h"
 #include "lib/array/graph.h"
+#include "lib/array/packed.h"
 #include "lib/base/require.h"
+#include "nabla/model.h"
 #include "nabla/safetensors.h"
 
 /* ---- writing ---- */
@@ -12,7 +15,8 @@
 /* Leaves and the file that they go to. */
 typedef struct output {
   nabla_safetensors_writer *writer;
-  size_t count;
+  size_t count;     /* tensors that were written                  */
+  uint32_t version; /* of the layout of packed leaves; 0: no such */
 } output;
 
 static nabla_status check_leaf(void *self, const char *name,
@@ -53,8 +57,8 @@ static nabla_status declare(void *self, const char *name, nabla_array **place,
   uint64_t shape[NABLA_ARRAY_MAX_RANK];
   const nabla_dense *dense = &(*place)->dense;
   if ((*place)->packed)
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "%s: packed arrays are not written", name);
+    return nabla_tree_declare_packed(o->writer, name, &(*place)->packed->weight,
+                                     &o->version, diag);
   for (uint32_t i = 0; i < dense->rank; i++)
     shape[i] = (uint64_t)dense->shape[i];
   return nabla_safetensors_writer_add(o->writer, name, strlen(name),
@@ -64,8 +68,10 @@ static nabla_status declare(void *self, const char *name, nabla_array **place,
 
 static nabla_status write_leaf(void *self, const char *name,
                                nabla_array **place, nabla_diag *diag) {
-  (void)name;
   output *o = self;
+  if ((*place)->packed)
+    return nabla_tree_write_packed(o->writer, name, &(*place)->packed->weight,
+                                   &o->count, diag);
   const nabla_dense *dense = &(*place)->dense;
   const size_t bytes = nabla_dtype_bytes(dense), id = o->count++;
   if (!bytes) return NABLA_OK;
@@ -87,6 +93,8 @@ nabla_status nabla_tree_write(const nabla_tree *tree, const char *path,
   NABLA_TRY(nabla_safetensors_writer_create(environment->allocator,
                                             environment->os, &o.writer, diag));
   nabla_status status = nabla_tree_visit(tree, declare, &o, diag);
+  if (!status && o.version)
+    status = nabla_tree_label_packed(o.writer, o.version, diag);
   if (!status)
     status = nabla_safetensors_writer_begin(o.writer, path, force, diag);
   if (!status) status = nabla_tree_visit(tree, write_leaf, &o, diag);
@@ -99,75 +107,88 @@ nabla_status nabla_tree_write(const nabla_tree *tree, const char *path,
 
 /* The arrays that were read, in the order of the leaves. */
 typedef struct input {
-  const nabla_tensor_file *file;
+  nabla_model *model;
   nabla_scope *scope;
   nabla_buffer arrays;
 } input;
 
-static nabla_status check_type(const nabla_entry *entry,
+static nabla_status check_type(const nabla_weight_desc *weight,
                                const nabla_array *present, nabla_diag *diag) {
-  if (!nabla_dtype_is_known(entry->dtype))
+  if (!nabla_dtype_is_known(weight->dtype))
     return nabla_fail(diag, NABLA_UNSUPPORTED, "arrays have no dtype %s",
-                      nabla_dtype_name(entry->dtype));
-  if (entry->rank > NABLA_ARRAY_MAX_RANK)
+                      nabla_dtype_name(weight->dtype));
+  if (weight->rank > NABLA_ARRAY_MAX_RANK)
     return nabla_fail(diag, NABLA_UNSUPPORTED, "rank %" PRIu32 "; at most %d",
-                      entry->rank, NABLA_ARRAY_MAX_RANK);
+                      weight->rank, NABLA_ARRAY_MAX_RANK);
   if (!present) return NABLA_OK;
-  const nabla_dense *dense = &present->dense;
-  if (dense->dtype != entry->dtype || dense->rank != entry->rank)
+  const nabla_dense *dense = nabla_array_dense(present);
+  const bool is_packed = weight->layout.kind != NABLA_STORAGE_DENSE;
+  if (is_packed != (nabla_array_is_packed(present) != 0))
+    return nabla_fail(
+        diag, NABLA_INVALID_ARGUMENT, "%s in the file, %s in the tree",
+        is_packed ? "packed" : "dense", is_packed ? "dense" : "packed");
+  if (dense->dtype != weight->dtype || dense->rank != weight->rank)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "%s of rank %" PRIu32 " in the file, %s of rank %" PRIu32
                       " in the tree",
-                      nabla_dtype_name(entry->dtype), entry->rank,
+                      nabla_dtype_name(weight->dtype), weight->rank,
                       nabla_dtype_name(dense->dtype), dense->rank);
   for (uint32_t i = 0; i < dense->rank; i++)
-    if ((uint64_t)dense->shape[i] != entry->shape[i])
+    if ((uint64_t)dense->shape[i] != weight->shape[i])
       return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                         "dimension %" PRIu32 " is %" PRIu64
                         " in the file, %" PRId64 " in the tree",
-                        i, entry->shape[i], dense->shape[i]);
+                        i, weight->shape[i], dense->shape[i]);
   return NABLA_OK;
 }
 
-/* Makes the array of a tensor. */
-static nabla_status read_tensor(input *in, size_t index,
-                                const nabla_entry *entry, nabla_diag *diag) {
-  nabla_array *array = nabla_array_new(in->scope);
-  if (!array) return nabla_scope_status(in->scope, diag);
-  array->dense = (nabla_dense){.dtype = entry->dtype, .rank = entry->rank};
-  for (uint32_t i = 0; i < entry->rank; i++)
-    array->dense.shape[i] = (int64_t)entry->shape[i];
-  nabla_status status = nabla_array_allocate(array, diag);
-  if (!status && entry->bytes)
-    status = nabla_tensor_file_read(in->file, index, 0, array->dense.data,
-                                    (size_t)entry->bytes, diag);
-  if (!status)
-    status =
-        nabla_buffer_append(&in->arrays, &array, sizeof(nabla_array *), diag);
+/* Makes the array of a dense tensor. */
+static nabla_status copy_dense(nabla_scope *scope,
+                               const nabla_weight_desc *weight,
+                               nabla_array **out, nabla_diag *diag) {
+  nabla_array *array = nabla_array_new(scope);
+  if (!array) return nabla_scope_status(scope, diag);
+  array->dense = (nabla_dense){.dtype = weight->dtype, .rank = weight->rank};
+  for (uint32_t i = 0; i < weight->rank; i++)
+    array->dense.shape[i] = (int64_t)weight->shape[i];
+  const nabla_status status = nabla_array_allocate(array, diag);
+  if (status) {
+    nabla_array_leave(array);
+    return status;
+  }
+  const size_t bytes = nabla_dtype_bytes(&array->dense);
+  if (bytes) memcpy(array->dense.data, weight->components[0].data, bytes);
+  *out = array;
+  return NABLA_OK;
+}
+
+static nabla_status read_tensor(input *in, const char *name,
+                                const nabla_array *present, nabla_diag *diag) {
+  nabla_weight weight;
+  nabla_array *array;
+  NABLA_TRY(nabla_model_find(in->model, name, &weight, diag));
+  NABLA_TRY(check_type(&weight.desc, present, diag));
+  if (weight.desc.layout.kind == NABLA_STORAGE_DENSE)
+    NABLA_TRY(copy_dense(in->scope, &weight.desc, &array, diag));
+  else
+    NABLA_TRY(nabla_tree_copy_weight(in->scope, &weight.desc, &array, diag));
+  const nabla_status status =
+      nabla_buffer_append(&in->arrays, &array, sizeof(nabla_array *), diag);
   if (status) nabla_array_leave(array);
   return status;
 }
 
 static nabla_status read_leaf(void *self, const char *name, nabla_array **place,
                               nabla_diag *diag) {
-  input *in = self;
-  const size_t index = nabla_tensor_file_find(in->file, name, strlen(name));
-  if (index == SIZE_MAX) {
-    const nabla_status status = nabla_fail(
-        diag, NABLA_INVALID_ARGUMENT, "the file has no tensor of this name");
-    nabla_diag_set_tensor(diag, name, strlen(name));
-    return status;
-  }
-  const nabla_entry entry = nabla_tensor_file_entry(in->file, index);
-  nabla_status status = check_type(&entry, *place, diag);
-  if (!status) status = read_tensor(in, index, &entry, diag);
+  const nabla_status status = read_tensor(self, name, *place, diag);
   if (status) nabla_diag_set_tensor(diag, name, strlen(name));
   return status;
 }
 
 /* Every leaf has a tensor: are there more tensors? */
 static nabla_status check_rest(const input *in, nabla_diag *diag) {
-  const size_t tensors = nabla_tensor_file_count(in->file),
+  const size_t tensors = nabla_checkpoint_count(
+                   nabla_model_borrow_checkpoint(in->model)),
                leaves = in->arrays.size / sizeof(nabla_array *);
   if (tensors == leaves) return NABLA_OK;
   return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
@@ -181,24 +202,24 @@ nabla_status nabla_tree_read(nabla_scope *scope, const char *path,
   NABLA_REQUIRE(scope, diag);
   NABLA_REQUIRE(path, diag);
   NABLA_REQUIRE(tree, diag);
-  const nabla_environment none = {.allocator = NULL};
-  if (!environment) environment = &none;
-  nabla_tensor_file *file;
+  const nabla_allocator *allocator =
+      environment ? environment->allocator : NULL;
+  nabla_model *model;
   if (!nabla_scope_is_open(scope))
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
                       "nabla_tree_read: the scope is not of this thread");
-  NABLA_TRY(nabla_tensor_file_open(path, environment->allocator,
-                                   environment->os, &file, diag));
-  input in = {.file = file, .scope = scope};
-  nabla_buffer_init(&in.arrays, environment->allocator, "a tree", SIZE_MAX / 2);
+  NABLA_TRY(nabla_model_open(path, environment, &model, diag));
+  input in = {.model = model, .scope = scope};
+  nabla_buffer_init(&in.arrays, allocator, "a tree", SIZE_MAX / 2);
   nabla_status status = nabla_tree_visit(tree, read_leaf, &in, diag);
   if (!status) status = check_rest(&in, diag);
+  if (!status) status = nabla_model_check_unchanged(model, diag);
   nabla_array **arrays = (nabla_array **)(void *)in.arrays.data;
   const size_t count = in.arrays.size / sizeof(nabla_array *);
   if (!status) status = nabla_tree_unflatten(tree, count, arrays, diag);
   for (size_t i = 0; i < count && status; i++) nabla_array_leave(arrays[i]);
   if (status) nabla_diag_set_file(diag, path);
   nabla_buffer_deinit(&in.arrays);
-  nabla_tensor_file_close(file);
+  nabla_model_close(model);
   return status;
 }
