@@ -110,3 +110,28 @@ func.func @others(%a: tensor<4xf32>, %b: tensor<4096xi32>) -> (tensor<4xf32>, te
   %1 = nabla.mul %b, %b : tensor<4096xi32>, tensor<4096xi32>
   return %0, %1 : tensor<4xf32>, tensor<4096xi32>
 }
+
+// Clusters that begin behind another one, which reads their results, are
+// computed before it.
+// CHECK-LABEL: func.func @interleaved
+// CHECK: %[[X:.*]] = call @nabla_cluster_call_{{[0-9]+}}_convert(%arg1)
+// CHECK: call @nabla_cluster_call_{{[0-9]+}}_div({{.*}}%[[X]]
+func.func @interleaved(%arg0: tensor<5x?xf16>, %arg1: tensor<?x?xf16>, %arg2: tensor<5x?xf16>, %arg3: tensor<?x?xf16>) -> (tensor<5x?xf16>, tensor<5x?xf16>) {
+  %0 = nabla.div %arg0, %arg1 : tensor<5x?xf16>, tensor<?x?xf16>
+  %1 = nabla.convert %arg0 : tensor<5x?xf16> -> tensor<5x?xf32>
+  %2 = nabla.convert %arg1 : tensor<?x?xf16> -> tensor<?x?xf32>
+  %c1 = arith.constant 1 : index
+  %dim = tensor.dim %1, %c1 : tensor<5x?xf32>
+  %3 = nabla.full 1.000000e+00 : f32 sizes(%dim) -> tensor<5x?xf32>
+  %4 = nabla.div %3, %2 : tensor<5x?xf32>, tensor<?x?xf32>
+  %5 = nabla.convert %arg2 : tensor<5x?xf16> -> tensor<5x?xf32>
+  %6 = nabla.mul %5, %4 : tensor<5x?xf32>, tensor<5x?xf32>
+  %7 = nabla.convert %0 : tensor<5x?xf16> -> tensor<5x?xf32>
+  %8 = nabla.neg %7 : tensor<5x?xf32>
+  %9 = nabla.div %8, %2 : tensor<5x?xf32>, tensor<?x?xf32>
+  %10 = nabla.convert %arg3 : tensor<?x?xf16> -> tensor<?x?xf32>
+  %11 = nabla.mul %10, %9 : tensor<?x?xf32>, tensor<5x?xf32>
+  %12 = nabla.add %6, %11 : tensor<5x?xf32>, tensor<5x?xf32>
+  %13 = nabla.convert %12 : tensor<5x?xf32> -> tensor<5x?xf16>
+  return %0, %13 : tensor<5x?xf16>, tensor<5x?xf16>
+}

@@ -298,6 +298,13 @@ static bool erase_unused(MlirBlock block) {
   return good;
 }
 
+static int by_last_member(const void *a, const void *b) {
+  const nabla_cluster *x = a, *y = b;
+  const size_t p = x->members[x->member_count - 1].number;
+  const size_t q = y->members[y->member_count - 1].number;
+  return (p > q) - (p < q);
+}
+
 static bool cluster_block(clustering *s, MlirBlock block) {
   nabla_block_index index;
   nabla_cluster *clusters = NULL;
@@ -309,7 +316,9 @@ static bool cluster_block(clustering *s, MlirBlock block) {
       if (!cluster_region(s, mlirOperationGetRegion(op, i))) return false;
   bool good = nabla_block_index_init(&index, block) &&
               nabla_clusters_form(&index, &clusters, &count);
-  /* from the last on: the inputs of a cluster are results of those before */
+  /* from the last on: the inputs of a cluster are results of those that end
+   * before, which may have begun behind it */
+  if (good && count) qsort(clusters, count, sizeof *clusters, by_last_member);
   for (size_t i = count; good && i-- > 0;)
     good = lower(s, &clusters[i], &index);
   for (size_t i = 0; i < count; i++) nabla_cluster_deinit(&clusters[i]);
