@@ -25,6 +25,7 @@ static const nabla_op_row rows[] = {
 #define IMPLICIT(word)  .implicit = NABLA_IMPLICIT_##word,
 #define COST(word)      .cost = NABLA_COST_##word,
 #define DIFF(word)      .diff = NABLA_DIFF_##word,
+#define DIFF_BY(name)   .diff = NABLA_DIFF_own,
 #define BATCH(word)     .batch = NABLA_BATCH_##word,
 #define SHARD(word)     .shard = NABLA_SHARD_##word,
 #include "dialect/ops.def"

@@ -45,8 +45,11 @@ typedef enum nabla_diff_rule {
   NABLA_DIFF_zero,
   NABLA_DIFF_formula,
   NABLA_DIFF_linear,
+  NABLA_DIFF_product,
   NABLA_DIFF_parts,
   NABLA_DIFF_control,
+  NABLA_DIFF_refused,
+  NABLA_DIFF_own, /* DIFF_BY: functions of its own */
 } nabla_diff_rule;
 typedef enum nabla_batch_rule {
   NABLA_BATCH_empty,

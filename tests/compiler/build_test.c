@@ -401,7 +401,7 @@ Test(build, what_is_refused_is_reported) {
   cr_expect(strstr(said, "hand on"), "%s", said);
   *said = 0;
   cr_expect(is_null(nabla_build_scan(&builder, &scan, &many)));
-  cr_expect(strstr(said, "at most 32 carries"), "%s", said);
+  cr_expect(strstr(said, "at most 64 carries"), "%s", said);
   *said = 0;
   cr_expect(is_null(nabla_build_cond(&builder, arguments[0], 1, &wrong)));
   cr_expect(strstr(said, "'nabla.add'"), "%s", said);

@@ -11,6 +11,7 @@
 #include "dialect/dialect.h"
 #include "lib/kernels/builder/text.h"
 #include "nabla/compiler.h"
+#include "transforms/autodiff/partials.h"
 #include "transforms/formula/formula_ops.h"
 #include "transforms/lower/elements.h"
 #include "transforms/lower/formula.h"
@@ -66,7 +67,7 @@ Test(formulas, wrong_text_is_refused_where_it_is_wrong) {
   static nabla_formula_tree tree;
   size_t at;
   for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
-    nabla_formula formula = {"f", "x", wrongs[i].text};
+    nabla_formula formula = {"f", "x", wrongs[i].text, NULL};
     const char *error = nabla_formula_parse(&formula, &tree, &at);
     cr_assert_not_null(error, "%s", wrongs[i].text);
     cr_expect_str_eq(error, wrongs[i].error, "%s: %s", wrongs[i].text, error);
@@ -81,7 +82,7 @@ static const char *error_of(const char *part, int count, const char *end) {
   nabla_text text = {0};
   for (int i = 0; i < count; i++) nabla_text_add(&text, "%s", part);
   nabla_text_add(&text, "%s", end);
-  nabla_formula formula = {"f", "x", text.data};
+  nabla_formula formula = {"f", "x", text.data, NULL};
   const char *error = nabla_formula_parse(&formula, &tree, NULL);
   nabla_text_deinit(&text);
   return error ? error : "none";
@@ -105,6 +106,18 @@ Test(formulas, long_text_is_refused) {
                             "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
                             "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)"),
                    "a function has too many arguments");
+}
+
+Test(formulas, every_partial_derivative_parses) {
+  static nabla_formula_tree tree;
+  size_t count, at;
+  const nabla_formula *rows = nabla_partials(&count);
+  cr_expect_gt(count, 20);
+  for (size_t i = 0; i < count; i++) {
+    const char *error = nabla_formula_parse(&rows[i], &tree, &at);
+    cr_expect_null(error, "%s: %s at %.20s", rows[i].name, error,
+                   rows[i].text + at);
+  }
 }
 
 /* ---- both emitters ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dialect/ops.h"
+#include "transforms/autodiff/partials.h"
 
 /* The text of each row: "INFER(unary) TYPES(float) ...". */
 static const struct {
@@ -83,6 +84,36 @@ static int check(size_t row, bool is, bool must, const char *what) {
   return 1;
 }
 
+/* Whether an operation has a row of transforms/autodiff/refusals.def. */
+static bool is_refused(const char *op) {
+  static const char *const refused[] = {
+#define REFUSAL(op, why) #op,
+#include "transforms/autodiff/refusals.def"
+#undef REFUSAL
+  };
+  bool found = false;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    found = found || !strcmp(refused[i], op);
+  return found;
+}
+
+/* What the word of DIFF asks for: a transpose, a reason, formulas. */
+static int check_diff(size_t row, nabla_diff_rule diff) {
+  const char *op = rows[row].op;
+  const bool pairs = says(row, "INFER(binary)") || says(row, "INFER(mul)");
+  int failed =
+      check(row,
+            (diff == NABLA_DIFF_linear || diff == NABLA_DIFF_product) !=
+                has_column(rows[row].columns, "LINEAR_BY"),
+            false, "must name its transpose if, and only if, it is linear");
+  failed += check(row, (diff == NABLA_DIFF_refused) != is_refused(op), false,
+                  "must have a reason if, and only if, it is refused");
+  for (int i = 0; diff == NABLA_DIFF_formula && i < (pairs ? 2 : 1); i++)
+    failed += check(row, !nabla_partial_find(op, i), false,
+                    "lacks a row of partials.def");
+  return failed;
+}
+
 static int check_words(size_t row, const nabla_op_row *op) {
   const char *float_types = nabla_type_class_types(op->types);
   bool has_floats = strstr(float_types, "f32") != NULL;
@@ -115,7 +146,7 @@ static int check_words(size_t row, const nabla_op_row *op) {
   failed += check(row, op->diff == NABLA_DIFF_formula,
                   op->batch == NABLA_BATCH_elementwise,
                   "has a derivative element by element");
-  return failed;
+  return failed + check_diff(row, op->diff);
 }
 
 int main(void) {

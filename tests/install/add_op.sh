@@ -1,6 +1,7 @@
 #!/bin/sh
-# Adding an operation touches five files: its def, its row of ops.def, its
-# formula, a FileCheck case and an execution case. Adding a dispatch rule touches
+# Adding an operation touches seven files: its def, its row of ops.def, its
+# formula, that of its derivative, a FileCheck case, an execution case and one of
+# its gradient. Adding a dispatch rule touches
 # two: its row of rules.def and its function. Shown in a copy of the sources with
 # `nabla.cube` and a rule for nabla.abs of an identity: the copy builds, the
 # operation's results are compared with numbers, dense and packed, the rule
@@ -50,7 +51,7 @@ build() {
 git init -q .
 keep before
 
-# ---- the operation, in five files ----
+# ---- the operation, in seven files ----
 
 insert dialect/NablaMath.td '^def Nabla_ExpOp' <<'TEXT'
 def Nabla_CubeOp : Nabla_MathOp<"cube", "x to the power of 3">;
@@ -61,6 +62,9 @@ OP(cube, INFER(unary) TYPES(float) LOWER(formula) IMPLICIT(rules) COST(one)
 TEXT
 insert transforms/formula/formulas.def '^FORMULA(expm1,' <<'TEXT'
 FORMULA(cube, "x", "x * x * x")
+TEXT
+insert transforms/autodiff/partials.def '^PARTIAL(exp,' <<'TEXT'
+PARTIAL(cube,     0, "3 * a * a")
 TEXT
 cat >>tests/filecheck/ops-math.mlir <<'TEXT'
 
@@ -76,7 +80,10 @@ TEXT
 insert tests/execution/math_ops.py '^    "exp": ' <<'TEXT'
     "cube": (lambda x: x * x * x, 2, "monotone"),
 TEXT
-count 5 "an operation"
+insert tests/execution/gradient_cases.py '^    "exp": ' <<'TEXT'
+    "cube": (-2, 2),
+TEXT
+count 7 "an operation"
 
 cmake -S . -B "$work/build" -DCMAKE_C_COMPILER="$cc" \
   -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Debug \

@@ -400,6 +400,7 @@ static const struct {
 } words[] = {
 #define OP(id, columns) {.op = #id, columns},
 #define DIFF(word)      .diff = #word,
+#define DIFF_BY(name)   .diff = "own",
 #define BATCH(word)     .batch = #word,
 #define SHARD(word)     .shard = #word,
 #include "dialect/ops.def"
@@ -421,8 +422,9 @@ static int print_operations(void) {
       "* *operations* and *bytes*: the cost that `nabla-opt --nabla-cost` "
       "counts (symbols below);\n"
       "* *derivative*, *batch*, *shard*: words of dialect/ops.def for "
-      "differentiating an operation,\n  batching it and dividing it between "
-      "devices. No pass reads them yet; `-`: not decided.\n\n"
+      "differentiating an operation\n  ([GRADIENTS.md](GRADIENTS.md)), "
+      "batching it and dividing it between devices, which no pass reads "
+      "yet;\n  `-`: not decided.\n\n"
       "| symbol | meaning |\n|---|---|\n"
       "| n | elements of the result |\n| m | elements of the first operand |\n"
       "| k | elements that are contracted into one element of the result (in "

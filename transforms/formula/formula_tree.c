@@ -10,10 +10,10 @@
 #include "lib/base/c_locale.h"
 
 static const nabla_formula formulas[] = {
-#define FORMULA(id, arguments, text) {#id, arguments, text},
+#define FORMULA(id, arguments, text) {#id, arguments, text, NULL},
 #include "transforms/formula/formulas.def"
 #undef FORMULA
-#define MATH(id, type, arguments, text) {#id "_f32", arguments, text},
+#define MATH(id, type, arguments, text) {#id "_f32", arguments, text, NULL},
 #include "transforms/formula/math.def"
 #undef MATH
 };
@@ -450,7 +450,10 @@ nabla_formula_value nabla_formula_evaluate(const nabla_formula *formula,
                                            void *self,
                                            const nabla_formula_value *x) {
   (void)pthread_once(&once, parse_all);
-  walk w = {&trees[formula - formulas], emitter, self, {{0}}};
+  walk w = {formula->tree ? formula->tree : &trees[formula - formulas],
+            emitter,
+            self,
+            {{0}}};
   nabla_formula_value value = {0};
   for (int i = 0; i < w.tree->arguments; i++) w.slots[i] = x[i];
   for (int i = 0; i < w.tree->root_count; i++) {

@@ -26,9 +26,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A row of formulas.def, or of math.def, whose name then ends in "_f32". */
+/* A row of formulas.def, or of math.def, whose name then ends in "_f32"; or a
+ * formula of another table, with its tree. */
 typedef struct nabla_formula {
-  const char *name, *arguments, *text; /* arguments: "x" or "x y" */
+  const char *name, *arguments, *text;   /* arguments: "x" or "x y" */
+  const struct nabla_formula_tree *tree; /* NULL of a row */
 } nabla_formula;
 
 const nabla_formula *nabla_formulas(size_t *out_count);
@@ -141,8 +143,8 @@ typedef struct nabla_formula_emitter {
                                nabla_formula_value x);
 } nabla_formula_emitter;
 
-/* The value of a formula of formulas.def, which is parsed at its first use in
- * the process. Thread-safe. */
+/* The value of a formula. Rows of formulas.def and math.def are parsed at their
+ * first use in the process. Thread-safe. */
 nabla_formula_value nabla_formula_evaluate(const nabla_formula *formula,
                                            const nabla_formula_emitter *emitter,
                                            void *self,

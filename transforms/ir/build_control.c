@@ -6,8 +6,6 @@
 
 #include "dialect/control.h"
 
-enum { MAX_BRANCHES = 32 };
-
 static const MlirOperation nothing = {NULL};
 
 MlirValue nabla_build_result(MlirOperation op, intptr_t index) {
@@ -72,7 +70,7 @@ typedef struct control {
 } control;
 
 static MlirOperation make(const nabla_builder *b, const control *c) {
-  MlirRegion regions[MAX_BRANCHES];
+  MlirRegion regions[NABLA_BUILD_MAX_BRANCHES];
   MlirOperationState state = mlirOperationStateGet(
       nabla_ref(c->name), mlirOperationGetLocation(b->before));
   for (intptr_t i = 0; i < c->regions; i++)
@@ -100,11 +98,11 @@ static bool fits(intptr_t count) {
 MlirOperation nabla_build_cond(const nabla_builder *b, MlirValue selector,
                                intptr_t count,
                                const nabla_built_region *branches) {
-  written regions[MAX_BRANCHES];
+  written regions[NABLA_BUILD_MAX_BRANCHES];
   if (mlirValueIsNull(selector)) return nothing;
-  if (count < 1 || count > MAX_BRANCHES || !fits(branches[0].count))
+  if (count < 1 || count > NABLA_BUILD_MAX_BRANCHES || !fits(branches[0].count))
     return refuse(b,
-                  "a cond that is built has 1 to 32 regions and at most 32 "
+                  "a cond that is built has 1 to 32 regions and at most 64 "
                   "results");
   for (intptr_t i = 1; i < count; i++)
     if (branches[i].count != branches[0].count)
@@ -134,7 +132,7 @@ MlirOperation nabla_build_while(const nabla_builder *b, intptr_t count,
   if (!fits(count) || !fits(condition->count) ||
       condition->count != count + 1 || body->count != count)
     return refuse(b,
-                  "a while that is built has at most 31 carries, which its "
+                  "a while that is built has at most 63 carries, which its "
                   "regions hand on");
   if (any_null(count, initial)) return nothing;
   for (intptr_t i = 0; i < count; i++) types[i] = mlirValueGetType(initial[i]);
@@ -247,7 +245,7 @@ MlirOperation nabla_build_scan(const nabla_builder *b,
   if (!fits(carries) || !fits(scan->input_count) || !fits(scan->size_count) ||
       !fits(body->count) || body->count < carries)
     return refuse(b,
-                  "a scan that is built has at most 32 carries, inputs, "
+                  "a scan that is built has at most 64 carries, inputs, "
                   "sizes and results, and yields its carries");
   if (any_null(carries, scan->carries) ||
       any_null(scan->input_count, scan->inputs) ||

@@ -6,7 +6,8 @@
 
 #include "transforms/ir/build.h"
 
-enum { NABLA_BUILD_MAX_CARRIES = 32 };
+/* Operations have at most 64 operands, and results (dialect/dialect.h). */
+enum { NABLA_BUILD_MAX_CARRIES = 64, NABLA_BUILD_MAX_BRANCHES = 32 };
 
 /* A region. `write` makes its operations with `b` from the `arguments` of its
  * block, and stores `count` values that the region yields; a null value is an

@@ -1,0 +1,41 @@
+/* Reverse mode: cotangents of the values of a block, one pass over its
+ * operations from the last to the first. */
+#ifndef NABLA_TRANSFORMS_AUTODIFF_REVERSE_H
+#define NABLA_TRANSFORMS_AUTODIFF_REVERSE_H
+
+#include "transforms/autodiff/calls.h"
+#include "transforms/autodiff/rules.h"
+#include "transforms/autodiff/varied.h"
+
+typedef struct nabla_reverse {
+  nabla_builder b;         /* where cotangents are made */
+  nabla_value_map *varied; /* values that have a cotangent */
+  nabla_value_map sums;    /* of each value the sum so far, in the type that
+                            * f16 and bf16 are computed in if it has terms */
+  nabla_derived *derived;  /* derivatives of functions that are called */
+} nabla_reverse;
+
+/* Adds a cotangent of a value; nothing where either has none. The order of the
+ * calls is that of the sum. */
+void nabla_reverse_add(nabla_reverse *r, MlirValue value, MlirValue cotangent);
+/* The sum, in the type of the value; null where there is none. */
+MlirValue nabla_reverse_sum(nabla_reverse *r, MlirValue value);
+/* The same, zeros where there is none. */
+MlirValue nabla_reverse_sum_or_zeros(nabla_reverse *r, MlirValue value);
+
+/* Goes through `block` from its end: the cotangents of what its operations give
+ * become those of what they take. False after an error. */
+bool nabla_reverse_block(nabla_reverse *r, MlirBlock block);
+
+/* Control flow (reverse_control.c, reverse_scan.c) and calls (calls.c):
+ * `cotangents` of the results. */
+bool nabla_reverse_cond(nabla_reverse *r, MlirOperation op,
+                        const MlirValue *cotangents);
+bool nabla_reverse_scan(nabla_reverse *r, MlirOperation op,
+                        const MlirValue *cotangents);
+bool nabla_reverse_while(nabla_reverse *r, MlirOperation op,
+                         const MlirValue *cotangents);
+bool nabla_reverse_call(nabla_reverse *r, MlirOperation op,
+                        const MlirValue *cotangents);
+
+#endif

@@ -1,0 +1,378 @@
+/* Cotangents through nabla.scan. The loop runs again so that it also stacks its
+ * carries, as each step finds them; then a scan in the other direction runs
+ * each step's operations again from these and from the slices of the inputs,
+ * and goes back through them. Cotangents of values from outside of the loop are
+ * summed in carries, in the type that f16 and bf16 are computed in. */
+#include <mlir-c/BuiltinTypes.h>
+#include <stdlib.h>
+
+#include "dialect/control.h"
+#include "transforms/autodiff/reverse.h"
+#include "transforms/ir/build_control.h"
+
+enum { MOST = NABLA_BUILD_MAX_CARRIES };
+
+typedef struct loop {
+  nabla_reverse *r;
+  MlirOperation op, forward; /* forward: the loop that stacks its carries */
+  nabla_scan_parts scan;
+  MlirBlock body;
+  MlirOperation end;
+  const MlirValue *cotangents;
+  nabla_value_list captured;
+  intptr_t saved[MOST]; /* carries that are stacked */
+  intptr_t saved_count;
+  /* Of the scan in reverse: carries, then sums; inputs: saved carries, the
+   * inputs of the loop, cotangents of stacked outputs. */
+  MlirValue carries[MOST], inputs[MOST], sizes[MOST];
+  intptr_t carry_count, input_count, size_count;
+  intptr_t carry_of[MOST];  /* position of a carry's cotangent; -1: none */
+  intptr_t output_of[MOST]; /* input of an output's cotangent; -1: none */
+  intptr_t pulled[MOST];    /* inputs of the loop that have cotangents */
+  intptr_t pulled_count;
+  bool failed;
+} loop;
+
+static MlirValue argument(const loop *l, intptr_t index) {
+  return mlirBlockGetArgument(l->body, index);
+}
+
+static MlirValue yielded(const loop *l, intptr_t index) {
+  return mlirOperationGetOperand(l->end, index);
+}
+
+static bool varies(const loop *l, MlirValue value) {
+  return nabla_value_map_has(l->r->varied, value);
+}
+
+/* ---- the loop that saves its carries ---- */
+
+/* Whether an operation of the body uses a carry, not only its yield. */
+static bool is_used(const loop *l, MlirValue value) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+    if (!mlirOperationEqual(mlirOpOperandGetOwner(use), l->end)) return true;
+  return false;
+}
+
+/* A carry that no step changes. */
+static bool is_constant(const loop *l, intptr_t carry) {
+  return mlirValueEqual(argument(l, carry), yielded(l, carry)) &&
+         !varies(l, argument(l, carry));
+}
+
+static bool find_saved(loop *l) {
+  for (intptr_t i = 0; i < l->scan.carries; i++) {
+    MlirValue carry = argument(l, i);
+    if (!is_used(l, carry) || is_constant(l, i)) continue;
+    if (!mlirTypeIsARankedTensor(mlirValueGetType(carry)) ||
+        nabla_array_rank(mlirValueGetType(carry)) >= NABLA_MAX_RANK) {
+      nabla_error_at(l->op,
+                     "has no derivative: carry #%d would be stacked, which is "
+                     "no tensor; carry numbers as tensors of rank 0, and "
+                     "quantize in the body",
+                     (int)i);
+      return false;
+    }
+    l->saved[l->saved_count++] = i;
+  }
+  return true;
+}
+
+static void write_forward(const nabla_builder *b, const MlirValue *arguments,
+                          MlirValue *results, void *data) {
+  loop *l = data;
+  nabla_value_map copies = {0};
+  const intptr_t all = l->scan.carries + l->scan.outputs;
+  for (intptr_t i = 0; i < l->scan.carries + l->scan.inputs; i++) {
+    MlirValue value = arguments[i];
+    if (!nablaTypeIsAImplicit(mlirValueGetType(argument(l, i))))
+      value = nabla_build_dense(b, value);
+    nabla_value_map_set(&copies, argument(l, i), value);
+  }
+  if (nabla_block_copy(l->body, b->before, &copies)) {
+    for (intptr_t i = 0; i < all; i++)
+      results[i] = nabla_copied(&copies, yielded(l, i));
+    for (intptr_t i = 0; i < l->saved_count; i++)
+      results[all + i] = arguments[l->saved[i]];
+  }
+  nabla_value_map_deinit(&copies);
+}
+
+/* Sizes of the loop's outputs, then those of saved carries: they are those of
+ * the initial values. */
+static bool forward_sizes(loop *l, const nabla_builder *b) {
+  const intptr_t first = l->scan.carries + l->scan.inputs + l->scan.lengths;
+  l->size_count = 0;
+  for (intptr_t i = 0; i < l->scan.sizes && i < MOST; i++)
+    l->sizes[l->size_count++] = mlirOperationGetOperand(l->op, first + i);
+  for (intptr_t i = 0; i < l->saved_count; i++) {
+    const nabla_built_shape shape =
+        nabla_build_shape_of(b, mlirOperationGetOperand(l->op, l->saved[i]));
+    for (intptr_t d = 0; d < shape.rank; d++) {
+      if (!nabla_is_dynamic(shape.dims[d])) continue;
+      if (l->size_count >= MOST) return false;
+      l->sizes[l->size_count++] = shape.sizes[d];
+    }
+  }
+  return true;
+}
+
+static MlirValue length_of(const loop *l) {
+  return l->scan.lengths
+             ? mlirOperationGetOperand(l->op, l->scan.carries + l->scan.inputs)
+             : (MlirValue){NULL};
+}
+
+static bool run_forward(loop *l) {
+  MlirValue operands[MOST];
+  const nabla_builder b = {l->op};
+  const intptr_t all = l->scan.carries + l->scan.outputs;
+  l->forward = l->op;
+  if (!l->saved_count) return true;
+  for (intptr_t i = 0; i < l->scan.carries + l->scan.inputs; i++)
+    operands[i] = mlirOperationGetOperand(l->op, i);
+  if (!forward_sizes(l, &b)) return false;
+  const nabla_built_scan how = {.carry_count = l->scan.carries,
+                                .input_count = l->scan.inputs,
+                                .size_count = l->size_count,
+                                .carries = operands,
+                                .inputs = operands + l->scan.carries,
+                                .length = length_of(l),
+                                .sizes = l->sizes,
+                                .reverse = l->scan.reverse};
+  const nabla_built_region body = {write_forward, l, all + l->saved_count};
+  l->forward = nabla_build_scan(&b, &how, &body);
+  if (mlirOperationIsNull(l->forward)) return false;
+  for (intptr_t i = 0; i < all; i++)
+    operands[i] = nabla_build_cast(&b, mlirOperationGetResult(l->forward, i),
+                                   nabla_result_type(l->op, i));
+  nabla_derived_replace(l->r->derived, l->op, operands);
+  return true;
+}
+
+/* ---- the scan in reverse ---- */
+
+/* Where the values of the loop are among the arguments of the scan in reverse.
+ */
+static intptr_t saved_at(const loop *l, intptr_t i) {
+  return l->carry_count + i;
+}
+static intptr_t input_at(const loop *l, intptr_t i) {
+  return l->carry_count + l->saved_count + i;
+}
+
+/* What the copy of a step starts from. */
+static void map_arguments(const loop *l, const nabla_builder *b,
+                          const MlirValue *arguments, nabla_value_map *copies) {
+  for (intptr_t i = 0; i < l->saved_count; i++)
+    nabla_value_map_set(copies, argument(l, l->saved[i]),
+                        arguments[saved_at(l, i)]);
+  for (intptr_t i = 0; i < l->scan.carries; i++)
+    if (is_constant(l, i))
+      nabla_value_map_set(copies, argument(l, i),
+                          mlirOperationGetOperand(l->op, i));
+  for (intptr_t i = 0; i < l->scan.inputs; i++) {
+    MlirValue old = argument(l, l->scan.carries + i);
+    MlirValue slice = arguments[input_at(l, i)];
+    if (!nablaTypeIsAImplicit(mlirValueGetType(old)))
+      slice = nabla_build_dense(b, slice);
+    nabla_value_map_set(copies, old, slice);
+  }
+  for (intptr_t i = 0; i < l->scan.carries + l->scan.inputs; i++)
+    if (varies(l, argument(l, i)))
+      nabla_varied_add(l->r->varied, nabla_copied(copies, argument(l, i)));
+}
+
+static MlirValue sum_or_zeros_like(nabla_reverse *r, MlirValue value,
+                                   MlirValue like) {
+  MlirValue sum = nabla_reverse_sum(r, value);
+  if (!mlirValueIsNull(sum)) return sum;
+  return nabla_build_zeros(&r->b, like,
+                           nabla_array_element(mlirValueGetType(like)));
+}
+
+static void pull_step(loop *l, nabla_reverse *r, const nabla_value_map *copies,
+                      const MlirValue *arguments, MlirValue *results) {
+  const intptr_t carries = l->scan.carries;
+  intptr_t count = 0;
+  for (intptr_t i = 0; i < carries; i++)
+    if (l->carry_of[i] >= 0)
+      nabla_reverse_add(r, nabla_copied(copies, yielded(l, i)),
+                        arguments[l->carry_of[i]]);
+  for (intptr_t i = 0; i < l->scan.outputs; i++)
+    if (l->output_of[i] >= 0)
+      nabla_reverse_add(r, nabla_copied(copies, yielded(l, carries + i)),
+                        arguments[l->carry_count + l->output_of[i]]);
+  if (!nabla_reverse_block(r, mlirOperationGetBlock(r->b.before))) return;
+  for (intptr_t i = 0; i < carries; i++)
+    if (l->carry_of[i] >= 0)
+      results[count++] = sum_or_zeros_like(
+          r, nabla_copied(copies, argument(l, i)), arguments[l->carry_of[i]]);
+  for (size_t i = 0; i < l->captured.count; i++) {
+    MlirValue sum = arguments[count];
+    MlirValue term = nabla_reverse_sum(r, l->captured.values[i]);
+    if (!mlirValueIsNull(term))
+      sum = nabla_build_cast(
+          &r->b,
+          nabla_build_two(&r->b, "add", sum, nabla_diff_widen(&r->b, term)),
+          mlirValueGetType(sum));
+    results[count++] = sum;
+  }
+  for (intptr_t i = 0; i < l->pulled_count; i++)
+    results[count++] = nabla_reverse_sum_or_zeros(
+        r, nabla_copied(copies, argument(l, carries + l->pulled[i])));
+}
+
+static void write_reverse(const nabla_builder *b, const MlirValue *arguments,
+                          MlirValue *results, void *data) {
+  loop *l = data;
+  nabla_value_map copies = {0};
+  nabla_reverse r = {.b = *b, .varied = l->r->varied, .derived = l->r->derived};
+  map_arguments(l, b, arguments, &copies);
+  if (nabla_block_copy(l->body, b->before, &copies)) {
+    nabla_varied_mark(r.varied, mlirOperationGetBlock(b->before));
+    pull_step(l, &r, &copies, arguments, results);
+  }
+  nabla_value_map_deinit(&r.sums);
+  nabla_value_map_deinit(&copies);
+}
+
+static MlirValue widened_zeros(const nabla_builder *b, MlirValue value) {
+  return nabla_diff_widen(
+      b, nabla_build_zeros(b, value,
+                           nabla_array_element(mlirValueGetType(value))));
+}
+
+/* Cotangents that steps hand on, and sums. */
+static void add_carries(loop *l) {
+  const nabla_builder *b = &l->r->b;
+  for (intptr_t i = 0; i < l->scan.carries; i++) {
+    l->carry_of[i] = -1;
+    if (!varies(l, argument(l, i))) continue;
+    MlirValue last = mlirOperationGetResult(l->forward, i);
+    MlirValue first = l->cotangents[i];
+    if (mlirValueIsNull(first))
+      first = nabla_build_zeros(b, last,
+                                nabla_array_element(mlirValueGetType(last)));
+    l->carry_of[i] = l->carry_count;
+    l->carries[l->carry_count++] = first;
+  }
+  for (size_t i = 0; i < l->captured.count; i++)
+    l->carries[l->carry_count++] = widened_zeros(b, l->captured.values[i]);
+}
+
+static void add_inputs(loop *l) {
+  const intptr_t all = l->scan.carries + l->scan.outputs;
+  for (intptr_t i = 0; i < l->saved_count; i++)
+    l->inputs[l->input_count++] = mlirOperationGetResult(l->forward, all + i);
+  for (intptr_t i = 0; i < l->scan.inputs; i++) {
+    l->inputs[l->input_count++] =
+        mlirOperationGetOperand(l->op, l->scan.carries + i);
+    if (varies(l, argument(l, l->scan.carries + i)))
+      l->pulled[l->pulled_count++] = i;
+  }
+  for (intptr_t i = 0; i < l->scan.outputs; i++) {
+    MlirValue cotangent = l->cotangents[l->scan.carries + i];
+    l->output_of[i] = -1;
+    if (mlirValueIsNull(cotangent)) continue;
+    l->output_of[i] = l->input_count;
+    l->inputs[l->input_count++] = cotangent;
+  }
+}
+
+/* Sizes of the cotangents of inputs. */
+static bool reverse_sizes(loop *l) {
+  l->size_count = 0;
+  for (intptr_t i = 0; i < l->pulled_count; i++) {
+    const nabla_built_shape shape = nabla_build_shape_of(
+        &l->r->b, l->inputs[l->saved_count + l->pulled[i]]);
+    for (intptr_t d = 1; d < shape.rank; d++) {
+      if (!nabla_is_dynamic(shape.dims[d])) continue;
+      if (l->size_count >= MOST) return false;
+      l->sizes[l->size_count++] = shape.sizes[d];
+    }
+  }
+  return true;
+}
+
+static bool run_reverse(loop *l) {
+  add_carries(l);
+  add_inputs(l);
+  if (l->carry_count + l->pulled_count == 0) return true;
+  if (!reverse_sizes(l)) return false;
+  const nabla_built_scan how = {
+      .carry_count = l->carry_count,
+      .input_count = l->input_count,
+      .size_count = l->size_count,
+      .carries = l->carries,
+      .inputs = l->inputs,
+      .length = l->input_count ? (MlirValue){NULL} : length_of(l),
+      .sizes = l->sizes,
+      .reverse = !l->scan.reverse};
+  const nabla_built_region body = {write_reverse, l,
+                                   l->carry_count + l->pulled_count};
+  MlirOperation made = nabla_build_scan(&l->r->b, &how, &body);
+  if (mlirOperationIsNull(made)) return false;
+  intptr_t at = 0;
+  for (intptr_t i = 0; i < l->scan.carries; i++)
+    if (l->carry_of[i] >= 0)
+      nabla_reverse_add(l->r, mlirOperationGetOperand(l->op, i),
+                        mlirOperationGetResult(made, at++));
+  for (size_t i = 0; i < l->captured.count; i++)
+    nabla_reverse_add(l->r, l->captured.values[i],
+                      mlirOperationGetResult(made, at++));
+  for (intptr_t i = 0; i < l->pulled_count; i++)
+    nabla_reverse_add(
+        l->r, mlirOperationGetOperand(l->op, l->scan.carries + l->pulled[i]),
+        mlirOperationGetResult(made, at++));
+  return true;
+}
+
+/* ---- both ---- */
+
+static bool check(const loop *l) {
+  const intptr_t values = 2 * l->scan.carries + 2 * l->scan.inputs +
+                          2 * l->scan.outputs + (intptr_t)l->captured.count;
+  if (values > MOST) {
+    nabla_error_at(l->op,
+                   "has no derivative: carries, inputs, outputs and values "
+                   "from outside would be %d, more than %d",
+                   (int)values, MOST);
+    return false;
+  }
+  if (nabla_has_effects(l->r->derived->module, l->op)) {
+    nabla_error_at(
+        l->op,
+        "has effects, which its derivative would have twice: declare "
+        "its custom calls pure, or move them outside");
+    return false;
+  }
+  for (intptr_t i = 0; i < l->scan.outputs; i++) {
+    MlirType type = nabla_result_type(l->op, l->scan.carries + i);
+    if (!nablaTypeIsAImplicit(type)) continue;
+    nabla_error_at(l->op,
+                   "has no derivative: it stacks packed arrays; quantize the "
+                   "stacked array behind it");
+    return false;
+  }
+  return true;
+}
+
+bool nabla_reverse_scan(nabla_reverse *r, MlirOperation op,
+                        const MlirValue *cotangents) {
+  loop *l = calloc(1, sizeof *l);
+  if (!l) return false;
+  *l = (loop){.r = r,
+              .op = op,
+              .scan = nabla_scan_read(op),
+              .body = nabla_region_block(op, 0),
+              .end = nabla_block_end(nabla_region_block(op, 0)),
+              .cotangents = cotangents};
+  nabla_varied_captured(r->varied, op, &l->captured);
+  const bool good = !l->captured.failed && check(l) && find_saved(l) &&
+                    run_forward(l) && run_reverse(l);
+  nabla_value_list_deinit(&l->captured);
+  free(l);
+  return good;
+}
