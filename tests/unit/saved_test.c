@@ -11,6 +11,7 @@
 #include "lib/base/bytes.h"
 #include "lib/runtime/program/saved_program.h"
 #include "nabla/executable.h"
+#include "nabla/session.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/figure.h"
 #include "tests/support/temp_folder.h"
@@ -344,3 +345,82 @@ Test(x86_features, here) {
   SAME(AVX512VP2INTERSECT, "avx512vp2intersect");
 }
 #endif
+
+/* ---- a program from before ---------------------------------------------- */
+
+/* tests/golden/saved-before-sessions.x86-64: y = x * w by columns, and the sums
+ * of its rows. Compiled for x86-64 by the commit 4b8e966 (2026-11-23), whose
+ * services end before `result` and whose manifest knows neither states nor
+ * donations:
+ *
+ *   func.func @scale(%x: tensor<?x8xf32> {nabla.name = "x"},
+ *                    %w: tensor<8xf32> {nabla.name = "w"})
+ *       -> (tensor<?x8xf32>, tensor<?xf32>)
+ *
+ * Such files must open and run as long as NABLA_SERVICES_VERSION is 1. */
+static const char *from_before(void) {
+#if defined(__x86_64__)
+  return NABLA_GOLDEN_DIR "/saved-before-sessions.x86-64";
+#else
+  cr_skip_test("the saved program from before is for x86-64");
+  return "";
+#endif
+}
+
+enum { ROWS = 3, COLUMNS = 8 };
+
+static void expect_scaled(const nabla_dense *y, const nabla_dense *sums,
+                          const float *x, const float *w) {
+  for (int r = 0; r < ROWS; r++) {
+    float sum = 0; /* of small integers: exact in any order */
+    for (int c = 0; c < COLUMNS; c++) {
+      sum += x[r * COLUMNS + c] * w[c];
+      cr_expect_eq(((float *)y->data)[r * COLUMNS + c],
+                   x[r * COLUMNS + c] * w[c]);
+    }
+    cr_expect_eq(((float *)sums->data)[r], sum);
+  }
+}
+
+Test(saved, a_program_from_before_opens_and_runs) {
+  nabla_executable *program = open_it(from_before());
+  static float x[ROWS * COLUMNS], w[COLUMNS];
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i - 9);
+  for (int i = 0; i < COLUMNS; i++) w[i] = (float)(i + 1);
+  const nabla_dense in[] = {{x, NABLA_DTYPE_F32, 2, {ROWS, COLUMNS}},
+                            {w, NABLA_DTYPE_F32, 1, {COLUMNS}}};
+  nabla_dense out[2] = {{0}};
+  cr_assert_eq(nabla_executable_run(program, "scale", in, 2, out, 2, &diag),
+               NABLA_OK, "%s", diag.what);
+  expect_scaled(&out[0], &out[1], x, w);
+  for (int i = 0; i < 2; i++) nabla_dense_release(program, &out[i]);
+  nabla_executable_close(program);
+}
+
+Test(saved, a_program_from_before_runs_in_a_session) {
+  nabla_executable *program = open_it(from_before());
+  nabla_session *session = NULL;
+  static float x[ROWS * COLUMNS], w[COLUMNS], y[ROWS * COLUMNS], sums[ROWS];
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i - 9);
+  for (int i = 0; i < COLUMNS; i++) w[i] = 2;
+  const nabla_weight_desc weight = {
+      .rank = 1,
+      .shape = {COLUMNS},
+      .dtype = NABLA_DTYPE_F32,
+      .component_count = 1,
+      .components = {{NULL, NABLA_DTYPE_F32, w, sizeof w}}};
+  cr_assert_eq(nabla_executable_bind(program, "w", &weight, &diag), NABLA_OK);
+  cr_assert_eq(nabla_session_create(program, NULL, &session, &diag), NABLA_OK);
+  cr_expect_eq(nabla_session_state_count(session), 0);
+  const nabla_dense in = {x, NABLA_DTYPE_F32, 2, {ROWS, COLUMNS}};
+  nabla_dense out[] = {{y, NABLA_DTYPE_F32, 2, {ROWS, COLUMNS}},
+                       {sums, NABLA_DTYPE_F32, 1, {ROWS}}};
+  for (int i = 0; i < 3; i++) {
+    memset(y, 0xa5, sizeof y);
+    cr_assert_eq(nabla_session_run(session, "scale", &in, 1, out, 2, &diag),
+                 NABLA_OK, "%s", diag.what);
+    expect_scaled(&out[0], &out[1], x, w);
+  }
+  nabla_session_close(session);
+  nabla_executable_close(program);
+}
