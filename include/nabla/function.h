@@ -61,11 +61,11 @@ typedef struct nabla_function_dim {
   const char *name;
 } nabla_function_dim;
 
-/* An argument that is kept in a session, and the result that replaces it. The
- * state has the name of the argument. */
-typedef struct nabla_function_state {
+/* An argument and the result that replaces it. A state has the name of the
+ * argument. */
+typedef struct nabla_function_replacement {
   const char *argument, *result; /* names of leaves */
-} nabla_function_state;
+} nabla_function_replacement;
 
 /* Options of a function. Members that are 0 or NULL are defaults; all is
  * copied but `self`. */
@@ -76,10 +76,12 @@ typedef struct nabla_function_options {
   const nabla_function_dim *dims;
   size_t dim_count;
   /* A function with states runs in sessions only. */
-  const nabla_function_state *states;
+  const nabla_function_replacement *states;
   size_t state_count;
-  /* Arguments whose memory the results may take. */
-  const char *const *donated;
+  /* Arguments whose memory the results take, of the same dtype and shape: the
+   * program overwrites it. After a call such an array cannot be used. Memory
+   * that is not the array's own, or that something else needs, is copied. */
+  const nabla_function_replacement *donated;
   size_t donated_count;
   /* Signatures that are kept, 0: 64; the least recently used one goes first. */
   size_t max_signatures;
@@ -105,9 +107,10 @@ typedef struct nabla_function_statistics {
  * @param options   NULL for the defaults
  * @param out       the caller's, to destroy
  * @return NABLA_OK
- *         NABLA_INVALID_ARGUMENT  a struct_size of another version; a
- * dimension, state or donated argument without name NABLA_UNSUPPORTED donated
- * arguments NABLA_NO_MEMORY Thread-safe. */
+ *         NABLA_INVALID_ARGUMENT  a struct_size of another version; a name that
+ *                                 is missing in the options
+ *         NABLA_NO_MEMORY
+ * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status
 nabla_function_create(nabla_engine *engine, nabla_function_callback callback,
                       const nabla_function_options *options,

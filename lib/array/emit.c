@@ -199,7 +199,7 @@ nabla_status nabla_function_emit(const nabla_walk *walk, const char *name,
 
 static MlirAttribute port_attributes(MlirContext context,
                                      const nabla_emitted_port *port) {
-  MlirNamedAttribute list[4];
+  MlirNamedAttribute list[5];
   intptr_t count = 0;
   const char *const texts[3][2] = {{"nabla.dims", port->dims},
                                    {"nabla.name", port->name},
@@ -212,6 +212,9 @@ static MlirAttribute port_attributes(MlirContext context,
   if (port->is_captured)
     list[count++] =
         nabla_named(context, "nabla.captured", mlirUnitAttrGet(context));
+  if (port->is_donated)
+    list[count++] =
+        nabla_named(context, "nabla.donated", mlirUnitAttrGet(context));
   return mlirDictionaryAttrGet(context, count, list);
 }
 

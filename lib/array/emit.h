@@ -33,6 +33,7 @@ typedef struct nabla_emitted_port {
   const char *name;  /* nabla.name     */
   const char *state; /* nabla.state    */
   bool is_captured;  /* nabla.captured */
+  bool is_donated;   /* nabla.donated  */
   const char *dims;  /* nabla.dims: names of its sizes */
 } nabla_emitted_port;
 

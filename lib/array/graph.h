@@ -31,6 +31,7 @@ struct nabla_array {
   atomic_uint users;     /* references of the user                         */
   atomic_bool abandoned; /* the user gave up the scope's reference         */
   bool is_weak;          /* a leaf without a dtype of its own              */
+  bool is_donated;       /* its memory went to a result of a function      */
   uint64_t trace;        /* not 0: the argument of a trace, without data   */
   _Atomic(nabla_scope *) scope; /* in whose list it is, or NULL            */
   nabla_array *previous, *following; /* in that list                       */

@@ -61,6 +61,7 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
 }
 
 const char *nabla_array_objection(const nabla_array *array) {
+  if (array->is_donated) return "an array that was donated to a function";
   if (array->trace)
     return nabla_trace_is_open(array->trace)
                ? NULL

@@ -387,13 +387,13 @@ Test(function, endless_recursion_is_refused) {
 
 Test(function, bad_options) {
   nabla_function_options options = {.struct_size = sizeof options};
-  static const char *const donated[] = {"0"};
+  static const nabla_function_replacement donated[] = {{"0", ""}};
   static const nabla_function_dim dims[] = {{"", 0, "n"}};
   nabla_function *out = NULL;
   options.donated = donated;
   options.donated_count = 1;
   cr_expect_eq(nabla_function_create(engine, square, &options, &out, &diag),
-               NABLA_UNSUPPORTED);
+               NABLA_INVALID_ARGUMENT);
   options.donated_count = 0;
   options.dims = dims;
   options.dim_count = 1;
@@ -442,7 +442,7 @@ static void accumulate(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
 }
 
 Test(function, states_live_in_sessions) {
-  static const nabla_function_state states[] = {{"0", "0"}};
+  static const nabla_function_replacement states[] = {{"0", "0"}};
   nabla_session *session = NULL, *other = NULL;
   create_with(accumulate,
               (nabla_function_options){.states = states, .state_count = 1});
@@ -473,6 +473,85 @@ Test(function, states_live_in_sessions) {
   cr_expect(strstr(diag.what, "has states"), "%s", diag.what);
   nabla_session_close(session);
   nabla_session_close(other);
+}
+
+/* ---- donated arguments ---- */
+
+static void train(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                  void *self) {
+  (void)s, (void)self;
+  out->items[0].array = nabla_sub(in->items[0].array, in->items[1].array);
+}
+
+static nabla_status step_of(nabla_array *w, nabla_array *g, nabla_array **out) {
+  nabla_tree items[2] = {nabla_tree_of_array(w), nabla_tree_of_array(g)};
+  nabla_tree result = nabla_tree_of_array(NULL);
+  const nabla_tree in = nabla_tree_of_list(2, items);
+  nabla_tree results = nabla_tree_of_list(1, &result);
+  const nabla_status status =
+      nabla_function_call(function, &in, &results, &diag);
+  *out = result.array;
+  return status;
+}
+
+Test(function, donated_arguments_are_overwritten) {
+  static const nabla_function_replacement donated[] = {{"0", "0"}};
+  create_with(train,
+              (nabla_function_options){.donated = donated, .donated_count = 1});
+  nabla_array *w = three(5, 6, 7), *g = three(1, 1, 1), *next;
+  const void *memory = nabla_array_dense(w)->data;
+  cr_assert_eq(step_of(w, g, &next), NABLA_OK, "%s", diag.what);
+  cr_expect_eq(nabla_array_dense(next)->data, memory); /* in place */
+  expect_three(next, 4, 5, 6);
+  cr_expect_null(nabla_array_dense(w)->data);
+  cr_expect_null(nabla_neg(w));
+  (void)nabla_scope_status(scope, &diag);
+  cr_expect(strstr(diag.what, "was donated to a function"), "%s", diag.what);
+  nabla_scope_clear(scope);
+  w = next;
+  for (int i = 0; i < 3; i++) {
+    cr_assert_eq(step_of(w, g, &next), NABLA_OK);
+    cr_expect_eq(nabla_array_dense(next)->data, memory);
+    w = next;
+  }
+  expect_three(w, 1, 2, 3);
+  /* what something else needs is copied: an operation, the other argument,
+   * borrowed memory */
+  nabla_array *pending = nabla_neg(w);
+  cr_assert_eq(step_of(w, g, &next), NABLA_OK);
+  cr_expect_neq(nabla_array_dense(next)->data, memory);
+  expect_three(next, 0, 1, 2);
+  expect_three(pending, -1, -2, -3);
+  cr_assert_eq(step_of(w, w, &next), NABLA_OK, "%s", diag.what);
+  expect_three(next, 0, 0, 0);
+  expect_three(w, 1, 2, 3);
+  static const float values[3] = {1, 2, 3};
+  const nabla_dense dense = {(void *)values, NABLA_DTYPE_F32, 1, {3}};
+  cr_assert_eq(step_of(nabla_array_borrow(scope, &dense), g, &next), NABLA_OK);
+  expect_three(next, 0, 1, 2);
+  cr_expect_eq(values[2], 3);
+  cr_expect_eq(count().misses, 1);
+  nabla_blob text = {.bytes = NULL};
+  print(&text);
+  cr_expect(strstr(text.bytes, "nabla.donated"), "%s", text.bytes);
+  nabla_blob_release(&text);
+}
+
+static void shrink(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                   void *self) {
+  (void)s, (void)self;
+  out->items[0].array = nabla_sum(in->items[0].array, NABLA_ALL_DIMS, 0);
+}
+
+Test(function, results_take_the_memory_of_their_shape) {
+  static const nabla_function_replacement donated[] = {{"0", "0"}};
+  create_with(shrink,
+              (nabla_function_options){.donated = donated, .donated_count = 1});
+  nabla_array *w = three(1, 2, 3), *next;
+  cr_expect_eq(step_of(w, w, &next), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "cannot take the memory of '0'"), "%s",
+            diag.what);
+  expect_three(w, 1, 2, 3);
 }
 
 static nabla_array *packed_weight;

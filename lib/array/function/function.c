@@ -59,22 +59,29 @@ static nabla_status copy_dims(nabla_function *function,
   return NABLA_OK;
 }
 
-static nabla_status copy_states(nabla_function *function,
-                                const nabla_function_options *options,
-                                nabla_diag *diag) {
+static nabla_status copy_replacements(nabla_function *function, size_t count,
+                                      const nabla_function_replacement *list,
+                                      nabla_function_replacement **out,
+                                      nabla_diag *diag) {
   void *memory;
-  if (!options->state_count) return NABLA_OK;
-  NABLA_REQUIRE(options->states, diag);
-  NABLA_TRY(nabla_alloc(function->allocator, options->state_count,
-                        sizeof *function->states, &memory, diag));
-  function->states = memory;
-  for (size_t i = 0; i < options->state_count; i++) {
-    NABLA_TRY(copy_text(function, options->states[i].argument,
-                        &function->states[i].argument, diag));
-    NABLA_TRY(copy_text(function, options->states[i].result,
-                        &function->states[i].result, diag));
+  if (!count) return NABLA_OK;
+  NABLA_REQUIRE(list, diag);
+  NABLA_TRY(
+      nabla_alloc(function->allocator, count, sizeof **out, &memory, diag));
+  *out = memory;
+  for (size_t i = 0; i < count; i++) {
+    NABLA_TRY(copy_text(function, list[i].argument, &(*out)[i].argument, diag));
+    NABLA_TRY(copy_text(function, list[i].result, &(*out)[i].result, diag));
   }
   return NABLA_OK;
+}
+
+static void settle_replacements(const nabla_function *function, size_t count,
+                                nabla_function_replacement *list) {
+  for (size_t i = 0; i < count; i++) {
+    list[i].argument = text_at(function, list[i].argument);
+    list[i].result = text_at(function, list[i].result);
+  }
 }
 
 /* Makes offsets pointers. */
@@ -85,20 +92,15 @@ static void settle_texts(nabla_function *function) {
     dim->argument = text_at(function, dim->argument);
     dim->name = text_at(function, dim->name);
   }
-  for (size_t i = 0; i < function->options.state_count; i++) {
-    nabla_function_state *state = &function->states[i];
-    state->argument = text_at(function, state->argument);
-    state->result = text_at(function, state->result);
-  }
+  settle_replacements(function, function->options.state_count,
+                      function->states);
+  settle_replacements(function, function->options.donated_count,
+                      function->donated);
 }
 
 static nabla_status copy_options(nabla_function *function,
                                  const nabla_function_options *options,
                                  nabla_diag *diag) {
-  if (options->donated_count)
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "donated arguments: this version has none; a state of a "
-                      "session is written in place");
   function->options = *options;
   if (!function->options.name) function->options.name = "main";
   if (!function->options.max_signatures)
@@ -109,19 +111,22 @@ static nabla_status copy_options(nabla_function *function,
   const char *name;
   NABLA_TRY(copy_text(function, function->options.name, &name, diag));
   NABLA_TRY(copy_dims(function, options, diag));
-  NABLA_TRY(copy_states(function, options, diag));
+  NABLA_TRY(copy_replacements(function, options->state_count, options->states,
+                              &function->states, diag));
+  NABLA_TRY(copy_replacements(function, options->donated_count,
+                              options->donated, &function->donated, diag));
   function->options.name = name;
   settle_texts(function);
   return NABLA_OK;
 }
 
-size_t nabla_function_find_state(const nabla_function *function,
-                                 const char *name, bool is_result) {
-  for (size_t i = 0; i < function->options.state_count; i++)
-    if (!strcmp(name, is_result ? function->states[i].result
-                                : function->states[i].argument))
-      return i;
-  return SIZE_MAX;
+const nabla_function_replacement *nabla_function_find(
+    size_t count, const nabla_function_replacement *list, const char *name,
+    bool is_result) {
+  for (size_t i = 0; i < count; i++)
+    if (!strcmp(name, is_result ? list[i].result : list[i].argument))
+      return &list[i];
+  return NULL;
 }
 
 /* ---- life ---- */
@@ -199,6 +204,8 @@ void nabla_function_destroy(nabla_function *function) {
              sizeof *function->dims);
   nabla_free(allocator, function->states, function->options.state_count,
              sizeof *function->states);
+  nabla_free(allocator, function->donated, function->options.donated_count,
+             sizeof *function->donated);
   nabla_buffer_deinit(&function->texts);
   pthread_cond_destroy(&function->changed);
   pthread_mutex_destroy(&function->lock);

@@ -27,7 +27,8 @@ typedef struct nabla_result_size {
 typedef struct nabla_traced_result {
   nabla_array_type type; /* sizes below 0: */
   nabla_result_size sizes[NABLA_ARRAY_MAX_RANK];
-  bool is_open; /* has a size that is computed */
+  uint32_t donor; /* the argument whose memory it takes; UINT32_MAX: none */
+  bool is_open;   /* has a size that is computed */
 } nabla_traced_result;
 
 /* A traced signature. */
@@ -62,7 +63,7 @@ struct nabla_function {
   /* Copies; texts are in `texts`. */
   nabla_function_options options;
   nabla_function_dim *dims;
-  nabla_function_state *states;
+  nabla_function_replacement *states, *donated;
   nabla_buffer texts;
   pthread_mutex_t lock;   /* of all below */
   pthread_cond_t changed; /* a signature was traced */
@@ -101,8 +102,9 @@ NABLA_MUST_USE nabla_status nabla_function_take(
     const nabla_function_arguments *call, nabla_traced **out, nabla_diag *diag);
 void nabla_function_give(nabla_function *function, nabla_traced *traced);
 
-/* The number of a state by the name of its argument, or result; SIZE_MAX. */
-size_t nabla_function_find_state(const nabla_function *function,
-                                 const char *name, bool is_result);
+/* The entry of a list by the name of its argument, or result; NULL. */
+const nabla_function_replacement *nabla_function_find(
+    size_t count, const nabla_function_replacement *list, const char *name,
+    bool is_result);
 
 #endif

@@ -132,6 +132,35 @@ static void set_type(const run *r, size_t index, nabla_dense *out) {
                           ->dense.shape[result->sizes[d].dim];
 }
 
+/* Whether nothing but the user and its scope need the memory of an argument. */
+static bool can_take(const run *r, uint32_t donor) {
+  const nabla_array *array = r->call->leaves[donor];
+  if (!array->owned || array->is_donated) return false;
+  for (size_t i = 0; i < r->call->count; i++)
+    if (i != donor && r->call->leaves[i] == array) return false;
+  return array->references <= array->users + (array->scope ? 1u : 0u);
+}
+
+/* Gives a result the memory of its donor, or a copy, as the input too. */
+static nabla_status take_memory(run *r, uint32_t donor, nabla_array *result,
+                                nabla_diag *diag) {
+  nabla_array *from = r->call->leaves[donor];
+  const size_t bytes = nabla_dtype_bytes(&from->dense);
+  if (can_take(r, donor)) {
+    result->owned = from->owned;
+    result->owned_bytes = from->owned_bytes;
+    result->dense.data = from->dense.data;
+    from->owned = from->dense.data = NULL;
+    from->owned_bytes = 0;
+    from->is_donated = true;
+  } else {
+    NABLA_TRY(nabla_array_allocate(result, diag));
+    if (bytes) memcpy(result->dense.data, from->dense.data, bytes);
+  }
+  r->inputs[donor].data = result->dense.data;
+  return NABLA_OK;
+}
+
 static nabla_status prepare(run *r, nabla_diag *diag) {
   for (size_t i = 0; i < r->call->count; i++)
     r->inputs[i] = r->call->leaves[i]->dense;
@@ -143,7 +172,10 @@ static nabla_status prepare(run *r, nabla_diag *diag) {
     r->results[i] = array;
     set_type(r, i, &array->dense);
     NABLA_TRY(nabla_packed_prepare(array, diag));
-    if (!r->traced->results[i].is_open && !array->packed)
+    const uint32_t donor = r->traced->results[i].donor;
+    if (donor != UINT32_MAX)
+      NABLA_TRY(take_memory(r, donor, array, diag));
+    else if (!r->traced->results[i].is_open && !array->packed)
       NABLA_TRY(nabla_array_allocate(array, diag));
     r->outputs[i] = array->dense;
   }

@@ -92,7 +92,8 @@ typedef struct initial {
 static nabla_status set_state(void *self, const char *name, nabla_array **place,
                               nabla_diag *diag) {
   const initial *i = self;
-  if (nabla_function_find_state(i->function, name, false) == SIZE_MAX)
+  if (!nabla_function_find(i->function->options.state_count,
+                           i->function->states, name, false))
     return NABLA_OK;
   return nabla_session_state_set(i->session, name, &(*place)->dense, diag);
 }

@@ -5,6 +5,7 @@
 
 #include "lib/array/dtypes.h"
 #include "lib/array/function/function.h"
+#include "lib/array/packed.h"
 
 /* Names of an argument or result. */
 typedef struct port_text {
@@ -104,6 +105,44 @@ static nabla_result_size find_source(const tracing *t, int64_t size) {
   return source;
 }
 
+/* Searches for the number of a leaf. */
+typedef struct leaf_search {
+  const char *name;
+  uint32_t count, found;
+} leaf_search;
+
+static nabla_status find_number(void *self, const char *name,
+                                nabla_array **place, nabla_diag *diag) {
+  (void)place, (void)diag;
+  leaf_search *s = self;
+  if (!strcmp(s->name, name)) s->found = s->count;
+  s->count++;
+  return NABLA_OK;
+}
+
+/* Gives each result that replaces a donated argument its donor. */
+static nabla_status find_donors(tracing *t, nabla_diag *diag) {
+  const nabla_function *function = t->function;
+  for (size_t i = 0; i < function->options.donated_count; i++) {
+    leaf_search from = {.name = function->donated[i].argument},
+                to = {.name = function->donated[i].result};
+    NABLA_TRY(nabla_tree_visit(t->call->arguments, find_number, &from, diag));
+    NABLA_TRY(nabla_tree_visit(t->call->results, find_number, &to, diag));
+    nabla_traced_result *result = &t->traced->results[to.found];
+    const nabla_dense *a = &t->arguments[from.found]->dense, *b = &result->type;
+    bool same = a->dtype == b->dtype && a->rank == b->rank;
+    for (uint32_t d = 0; d < a->rank && same; d++)
+      same = a->shape[d] == b->shape[d];
+    if (!same || nabla_dtype_is_packed(a->dtype))
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                        "%s: the result '%s' cannot take the memory of '%s': "
+                        "another dtype or shape, or packed",
+                        function->options.name, to.name, from.name);
+    result->donor = from.found;
+  }
+  return NABLA_OK;
+}
+
 static nabla_status describe_results(tracing *t, nabla_diag *diag) {
   void *memory;
   const size_t count = t->call->result_count;
@@ -115,13 +154,14 @@ static nabla_status describe_results(tracing *t, nabla_diag *diag) {
     nabla_traced_result *result = &t->traced->results[i];
     result->type = t->results[i]->dense;
     result->type.data = NULL;
+    result->donor = UINT32_MAX;
     for (uint32_t d = 0; d < result->type.rank; d++) {
       if (result->type.shape[d] >= 0) continue;
       result->sizes[d] = find_source(t, result->type.shape[d]);
       result->is_open = result->is_open || result->sizes[d].leaf == UINT32_MAX;
     }
   }
-  return NABLA_OK;
+  return find_donors(t, diag);
 }
 
 /* ---- ports ---- */
@@ -133,9 +173,13 @@ static nabla_status name_port(void *self, const char *name, nabla_array **place,
   port_text *text = &t->texts[t->visited];
   nabla_emitted_port *port = &t->ports[t->visited++];
   const bool is_result = t->visited > t->walk.leaf_count;
-  const size_t state = nabla_function_find_state(t->function, name, is_result);
-  if (state != SIZE_MAX) port->state = t->function->states[state].argument;
+  const nabla_function *function = t->function;
+  const nabla_function_replacement *state = nabla_function_find(
+      function->options.state_count, function->states, name, is_result);
+  if (state) port->state = state->argument;
   if (is_result) return NABLA_OK;
+  port->is_donated = nabla_function_find(function->options.donated_count,
+                                         function->donated, name, false);
   memcpy(text->name, name, strlen(name) + 1);
   if (*name) port->name = text->name;
   return NABLA_OK;
@@ -205,6 +249,22 @@ static nabla_status write_bytecode(void *self, nabla_buffer *bytecode,
                              traced->bytecode.size, diag);
 }
 
+/* Finds or compiles the program; the key of the graph, with the numbers of
+ * donated arguments. */
+static nabla_status take_program(tracing *t, nabla_diag *diag) {
+  nabla_buffer *key = &t->walk.key_memory;
+  const nabla_program_writer writer = {write_bytecode, t->traced};
+  for (size_t i = 0; i < t->traced->result_count; i++) {
+    const uint32_t word[2] = {(uint32_t)i, t->traced->results[i].donor};
+    if (word[1] != UINT32_MAX)
+      NABLA_TRY(nabla_buffer_append(key, word, sizeof word, diag));
+  }
+  const nabla_graph_key graph = {XXH3_128bits(key->data, key->size), key->data,
+                                 key->size};
+  return nabla_engine_take(t->function->engine, &graph, &writer,
+                           &t->traced->program, diag);
+}
+
 static nabla_status compile(tracing *t, nabla_diag *diag) {
   nabla_traced *traced = t->traced;
   NABLA_TRY(nabla_walk_trace(&t->walk, t->call->count, t->arguments,
@@ -216,9 +276,7 @@ static nabla_status compile(tracing *t, nabla_diag *diag) {
   traced->argument_count = t->call->count;
   traced->bytes = sizeof *traced + traced->key_size + traced->bytecode.size;
   if (t->function->options.state_count) return NABLA_OK;
-  const nabla_program_writer writer = {write_bytecode, traced};
-  NABLA_TRY(nabla_engine_take(t->function->engine, &t->walk.key, &writer,
-                              &traced->program, diag));
+  NABLA_TRY(take_program(t, diag));
   traced->bytes += nabla_program_bytes(traced->program);
   return NABLA_OK;
 }
@@ -247,6 +305,24 @@ static nabla_status find_leaf(void *self, const char *name, nabla_array **place,
   return NABLA_OK;
 }
 
+static nabla_status check_replacements(const nabla_function_arguments *call,
+                                       size_t count,
+                                       const nabla_function_replacement *list,
+                                       const char *noun, nabla_diag *diag) {
+  for (size_t i = 0; i < count; i++)
+    for (int side = 0; side < 2; side++) {
+      search s = {side ? list[i].result : list[i].argument, -1};
+      NABLA_TRY(nabla_tree_visit(side ? call->results : call->arguments,
+                                 find_leaf, &s, diag));
+      if (s.rank < 0)
+        return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                          "the options of %s name a %s '%s', which is no %s",
+                          call->function->options.name, noun, s.name,
+                          side ? "result" : "argument");
+    }
+  return NABLA_OK;
+}
+
 static nabla_status check_options(const nabla_function_arguments *call,
                                   nabla_diag *diag) {
   const nabla_function *function = call->function;
@@ -261,19 +337,10 @@ static nabla_status check_options(const nabla_function_arguments *call,
                         function->options.name, dim->dim, dim->argument,
                         s.rank < 0 ? "is no argument" : "has fewer");
   }
-  for (size_t i = 0; i < function->options.state_count; i++)
-    for (int side = 0; side < 2; side++) {
-      const nabla_function_state *state = &function->states[i];
-      search s = {side ? state->result : state->argument, -1};
-      NABLA_TRY(nabla_tree_visit(side ? call->results : call->arguments,
-                                 find_leaf, &s, diag));
-      if (s.rank < 0)
-        return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                          "the options of %s name a state '%s', which is no %s",
-                          function->options.name, s.name,
-                          side ? "result" : "argument");
-    }
-  return NABLA_OK;
+  NABLA_TRY(check_replacements(call, function->options.state_count,
+                               function->states, "state", diag));
+  return check_replacements(call, function->options.donated_count,
+                            function->donated, "donated argument", diag);
 }
 
 nabla_status nabla_function_trace(const nabla_function_arguments *call,
