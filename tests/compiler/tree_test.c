@@ -275,7 +275,7 @@ static void expect_packed(const char *encoding, nabla_scale_type scale) {
   const int64_t shape[2] = {8, 64};
   nabla_array *dense =
       nabla_normal(nabla_integer(scope, 1), NABLA_DTYPE_F32, 2, shape);
-  layer out = {nabla_quantize(dense, &layout), number(1), 0}, in = {NULL};
+  layer out = {nabla_quantize(dense, &layout), number(1), 0}, in = {.w = NULL};
   char path[300];
   temp_folder folder;
   nabla_dense want, got;
