@@ -40,6 +40,9 @@ static nabla_status pack(nabla_weight_desc *weight, nabla_diag *diag) {
       (nabla_storage){.kind = NABLA_STORAGE_PLANES,
                       .format = {nabla_encoding_find(added.encoding),
                                  .block = 32, .scale = NABLA_SCALE_F16}};
+  if (!weight->layout.format.encoding)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "-e '%.40s' is no encoding",
+                      added.encoding);
   NABLA_TRY(nabla_codec_select(&weight->layout.format, NULL, &codec, diag));
   NABLA_TRY(nabla_weight_components(weight, weight->components,
                                     &weight->component_count, diag));
@@ -102,12 +105,13 @@ static void multiply(float *xout, const float *x, const float *w, int n,
 }
 
 static nabla_status open_program(int vocabulary, nabla_diag *diag) {
-  nabla_environment environment = {0};
   nabla_decoder_limits limits;
   nabla_executable *executable;
   nabla_model *model;
-  NABLA_TRY(nabla_pool_create((uint32_t)added.threads, NULL, &environment.pool,
-                              diag));
+  if (!added.pool)
+    NABLA_TRY(
+        nabla_pool_create((uint32_t)added.threads, NULL, &added.pool, diag));
+  const nabla_environment environment = {.pool = added.pool};
   NABLA_TRY(
       nabla_executable_open(added.program, &environment, &executable, diag));
   NABLA_TRY(nabla_model_open(added.model, NULL, &model, diag));

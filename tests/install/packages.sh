@@ -41,7 +41,7 @@ else
   ! command -v ccache >/dev/null || launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache
     -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   kernels=$build/lib/ahead/kernels
-  [ ! -f "$kernels/table.c" ] || launcher+=("-DNABLA_AHEAD_FROM=$kernels")
+  ! compgen -G "$kernels/*.o" >/dev/null || launcher+=("-DNABLA_AHEAD_FROM=$kernels")
   run cmake -S "$source" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_INSTALL_PREFIX=/usr -DNABLA_TESTS=OFF -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_CXX_COMPILER="$cxx" ${launcher[@]+"${launcher[@]}"}

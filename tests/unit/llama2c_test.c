@@ -51,7 +51,10 @@ Test(llama2c, threads_give_the_same_bytes) {
   static float one[200];
   fill();
   multiply(one, x, w[0], 384, 200);
-  added.count = 0; /* the plan is made again, with a pool of three */
+  /* the plan is made again, with a pool of three */
+  nabla_matmul_plan_destroy(added.plans[0].plan);
+  nabla_pool_destroy(added.pool);
+  added.count = 0;
   added.pool = NULL;
   added.threads = 3;
   multiply(y, x, w[0], 384, 200);
