@@ -4,6 +4,7 @@
 
 #include "bench/nabla-bench/bench.h"
 #include "nabla/array.h"
+#include "nabla/encoding.h"
 
 enum { NODES = 100, ROUNDS = 2000 };
 
@@ -14,6 +15,7 @@ typedef struct figures {
   double scalar;    /* an operation of an array and a new scalar */
   double record;    /* a graph                            */
   double realize;   /* realizing it for the second time   */
+  double packed;    /* realizing a product of a packed weight */
 } figures;
 
 typedef struct workbench {
@@ -48,7 +50,7 @@ static nabla_status time_operation(workbench *w, operation make, double *out,
     NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
     const double start = bench_now(1);
     const nabla_array *last = record(w->x, w->y, make);
-    w->times[0][i] = (bench_now(1) - start) / NODES;
+    w->times[0][i] = (bench_now(1) - start) / (double)NODES;
     const nabla_status status =
         last ? NABLA_OK : nabla_scope_status(scope, diag);
     nabla_scope_end(scope);
@@ -65,7 +67,7 @@ static nabla_status time_scalar(workbench *w, double *out, nabla_diag *diag) {
     nabla_array *x = w->x;
     const double start = bench_now(1);
     for (int k = 0; k < NODES; k++) x = nabla_mul(x, nabla_scalar(scope, k));
-    w->times[0][i] = (bench_now(1) - start) / NODES;
+    w->times[0][i] = (bench_now(1) - start) / (double)NODES;
     nabla_scope_end(scope);
   }
   *out = bench_quantile(w->times[0], ROUNDS, 0.5);
@@ -97,6 +99,32 @@ static nabla_status time_graph(workbench *w, figures *out, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+/* Realizes a product of 1 x 64 and a packed 4 x 64. */
+static nabla_status time_packed(workbench *w, double *out, nabla_diag *diag) {
+  static float values[256];
+  const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {4, 64}},
+                    row = {values, NABLA_DTYPE_F32, 2, {1, 64}};
+  const nabla_storage nf4 = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  nabla_array *both[2] = {
+      nabla_array_of(w->scope, &row),
+      nabla_quantize(nabla_array_of(w->scope, &dense), &nf4)};
+  NABLA_TRY(nabla_realize(w->scope, 2, both, diag));
+  for (int i = -1; i < ROUNDS; i++) {
+    nabla_scope *scope;
+    NABLA_TRY(nabla_scope_create(w->engine, &scope, diag));
+    nabla_array *y = nabla_linear(both[0], both[1], nabla_none());
+    const double start = bench_now(1);
+    const nabla_status status = nabla_realize(scope, 1, &y, diag);
+    if (i >= 0) w->times[0][i] = bench_now(1) - start;
+    nabla_scope_end(scope);
+    if (status) return status;
+  }
+  *out = bench_quantile(w->times[0], ROUNDS, 0.5);
+  return NABLA_OK;
+}
+
 static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
   static float values[16];
   const nabla_dense dense = {values, NABLA_DTYPE_F32, 2, {4, 4}};
@@ -107,6 +135,7 @@ static nabla_status measure(workbench *w, figures *out, nabla_diag *diag) {
   NABLA_TRY(time_operation(w, plain, &out->plain, diag));
   NABLA_TRY(time_operation(w, with_attributes, &out->attribute, diag));
   NABLA_TRY(time_scalar(w, &out->scalar, diag));
+  NABLA_TRY(time_packed(w, &out->packed, diag));
   return time_graph(w, out, diag);
 }
 
@@ -125,6 +154,8 @@ static const struct {
      100},
     {"realize_us", "realize it, once its program is there",
      offsetof(figures, realize), 0},
+    {"packed_us", "realize a product of a packed weight",
+     offsetof(figures, packed), 0},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

@@ -2,6 +2,7 @@
 #include "lib/array/engine.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "lib/base/require.h"
@@ -26,8 +27,9 @@ struct nabla_program {
   uint32_t users;
   uint64_t bytes;
   nabla_executable *executable;
-  nabla_program *chain;         /* of its bucket */
-  nabla_program *newer, *older; /* by last use   */
+  _Atomic(nabla_session *) session; /* idle, or NULL */
+  nabla_program *chain;             /* of its bucket */
+  nabla_program *newer, *older;     /* by last use   */
 };
 
 struct nabla_engine {
@@ -102,6 +104,7 @@ nabla_status nabla_engine_create(const nabla_engine_options *options,
 
 static void free_program(nabla_engine *engine, nabla_program *program) {
   const nabla_allocator *allocator = engine->environment.allocator;
+  nabla_session_close(program->session);
   nabla_executable_close(program->executable);
   nabla_free(allocator, program->key, 1, program->key_size);
   nabla_free(allocator, program, 1, sizeof *program);
@@ -233,6 +236,20 @@ uint64_t nabla_program_bytes(const nabla_program *program) {
 
 nabla_executable *nabla_program_executable(const nabla_program *program) {
   return program->executable;
+}
+
+nabla_status nabla_program_take_session(nabla_program *program,
+                                        nabla_session **out, nabla_diag *diag) {
+  *out = atomic_exchange(&program->session, NULL);
+  return *out ? NABLA_OK
+              : nabla_session_create(program->executable, NULL, out, diag);
+}
+
+void nabla_program_give_session(nabla_program *program,
+                                nabla_session *session) {
+  nabla_session *none = NULL;
+  if (!atomic_compare_exchange_strong(&program->session, &none, session))
+    nabla_session_close(session);
 }
 
 static nabla_program *find(const nabla_engine *engine,

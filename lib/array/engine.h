@@ -4,6 +4,7 @@
 
 #include "lib/array/recorder.h"
 #include "nabla/array.h"
+#include "nabla/session.h"
 
 /* A graph as a key: its hash, and the bytes that were hashed, which tell
  * graphs apart. */
@@ -40,5 +41,11 @@ void nabla_engine_give(nabla_engine *engine, nabla_program *program);
 uint64_t nabla_program_bytes(const nabla_program *program);
 /* Its executable, with the function "main". */
 nabla_executable *nabla_program_executable(const nabla_program *program);
+/* Lends a session of it, which is given back; the program keeps one that is
+ * idle, with the memory of a run. */
+NABLA_MUST_USE nabla_status nabla_program_take_session(nabla_program *program,
+                                                       nabla_session **out,
+                                                       nabla_diag *diag);
+void nabla_program_give_session(nabla_program *program, nabla_session *session);
 
 #endif

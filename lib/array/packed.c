@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "dialect/encoding/encoding.h"
+#include "lib/array/engine.h"
 #include "lib/array/graph.h"
 #include "lib/array/make.h"
 #include "lib/models/model_text.h"
@@ -172,14 +173,14 @@ static nabla_status run_in(nabla_session *session, size_t input_count,
   return status;
 }
 
-nabla_status nabla_packed_run(nabla_executable *executable, size_t input_count,
+nabla_status nabla_packed_run(nabla_program *program, size_t input_count,
                               nabla_array *const *inputs, size_t result_count,
                               nabla_array *const *results, nabla_diag *diag) {
   nabla_session *session;
   void *in = NULL, *out = NULL;
   const nabla_allocator *allocator =
       result_count ? results[0]->allocator : NULL;
-  NABLA_TRY(nabla_session_create(executable, NULL, &session, diag));
+  NABLA_TRY(nabla_program_take_session(program, &session, diag));
   nabla_status status = nabla_alloc(allocator, input_count,
                                     sizeof(nabla_session_input), &in, diag);
   if (!status)
@@ -190,7 +191,7 @@ nabla_status nabla_packed_run(nabla_executable *executable, size_t input_count,
                     out, diag);
   nabla_free(allocator, out, result_count, sizeof(nabla_session_output));
   nabla_free(allocator, in, input_count, sizeof(nabla_session_input));
-  nabla_session_close(session);
+  nabla_program_give_session(program, session);
   return status;
 }
 

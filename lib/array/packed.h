@@ -47,14 +47,12 @@ void nabla_packed_free(nabla_array *array);
 /* Whether one of these arrays is packed. */
 bool nabla_packed_among(size_t count, nabla_array *const *arrays);
 
-/* Runs "main" of an executable in a session of its own, and gives `results`
+/* Runs "main" of a program in a session of it, and gives `results`
  * their data; those that are not packed have it already, unless their size was
  * not known. */
-NABLA_MUST_USE nabla_status nabla_packed_run(nabla_executable *executable,
-                                             size_t input_count,
-                                             nabla_array *const *inputs,
-                                             size_t result_count,
-                                             nabla_array *const *results,
-                                             nabla_diag *diag);
+typedef struct nabla_program nabla_program;
+NABLA_MUST_USE nabla_status nabla_packed_run(
+    nabla_program *program, size_t input_count, nabla_array *const *inputs,
+    size_t result_count, nabla_array *const *results, nabla_diag *diag);
 
 #endif

@@ -12,7 +12,7 @@
 #include "lib/base/require.h"
 
 /* Runs `program` with new memory for the results. */
-static nabla_status run(const nabla_walk *walk, const nabla_program *program,
+static nabla_status run(const nabla_walk *walk, nabla_program *program,
                         nabla_diag *diag) {
   const nabla_allocator *allocator = walk->allocator;
   const size_t count = walk->leaf_count + walk->result_count;
@@ -29,9 +29,8 @@ static nabla_status run(const nabla_walk *walk, const nabla_program *program,
   }
   if (!status && (nabla_packed_among(walk->leaf_count, walk->leaves) ||
                   nabla_packed_among(walk->result_count, walk->results)))
-    status =
-        nabla_packed_run(nabla_program_executable(program), walk->leaf_count,
-                         walk->leaves, walk->result_count, walk->results, diag);
+    status = nabla_packed_run(program, walk->leaf_count, walk->leaves,
+                              walk->result_count, walk->results, diag);
   else if (!status)
     status = nabla_executable_run(nabla_program_executable(program), "main",
                                   inputs, walk->leaf_count, outputs,

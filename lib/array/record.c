@@ -167,10 +167,9 @@ static bool add_node(const nabla_array_call *site, nabla_scope *scope,
   return true;
 }
 
-bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
-                           const nabla_recorded *recorded,
-                           nabla_array *const *operands, uint32_t count,
-                           nabla_array **out) {
+static bool record(const nabla_array_call *site, nabla_scope *scope,
+                   const nabla_recorded *recorded, nabla_array *const *operands,
+                   uint32_t count, nabla_array **out) {
   nabla_diag diag = NABLA_DIAG_INIT;
   if (recorded->result_count != count) {
     nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT, "%u results, not %u",
@@ -186,6 +185,15 @@ bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
   const nabla_status status = nabla_realize(scope, count, out, &diag);
   if (status) nabla_scope_fail(scope, &diag, site->place);
   return !status;
+}
+
+bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
+                           const nabla_recorded *recorded,
+                           nabla_array *const *operands, uint32_t count,
+                           nabla_array **out) {
+  const bool is_recorded = record(site, scope, recorded, operands, count, out);
+  for (uint32_t i = 0; !is_recorded && i < count; i++) out[i] = NULL;
+  return is_recorded;
 }
 
 /* Whether an operation with a written result type takes its unknown sizes. */

@@ -51,7 +51,7 @@ nabla_array *nabla_record(const nabla_array_call *site, nabla_scope *scope,
                           const nabla_recording *recording,
                           nabla_array *const *operands);
 
-/* Adds a node of a kind that was found. */
+/* Adds a node of a kind that was found; `out` is NULL after a failure. */
 bool nabla_record_recorded(const nabla_array_call *site, nabla_scope *scope,
                            const nabla_recorded *recorded,
                            nabla_array *const *operands, uint32_t count,

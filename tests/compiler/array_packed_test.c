@@ -218,6 +218,50 @@ Test(array_packed, other_operations_decode) {
   cr_expect_eq(*(int64_t *)out.data, 1);
 }
 
+/* Gives the packed argument, and products with it and a captured weight. */
+static nabla_array *captured;
+
+static void record_products(nabla_scope *s, const nabla_tree *in,
+                            nabla_tree *out, void *self) {
+  (void)s, (void)self;
+  nabla_array *x = in->items[0].array, *b = in->items[1].array;
+  cr_expect(nabla_array_is_packed(b));
+  cr_expect_eq(nabla_array_dense(b)->dtype, NABLA_DTYPE_F32);
+  out->items[0].array = nabla_linear(x, b, nabla_none());
+  out->items[1].array = nabla_linear(x, captured, nabla_none());
+  out->items[2].array = b;
+}
+
+Test(array_packed, functions_take_give_and_capture) {
+  nabla_function *function;
+  float x[K];
+  for (size_t k = 0; k < K; k++) x[k] = (float)(k % 5);
+  pack("nf4", 64);
+  captured = leaf();
+  cr_assert_eq(
+      nabla_function_create(engine, record_products, NULL, &function, &diag),
+      NABLA_OK, "%s", diag.what);
+  for (int i = 0; i < 2; i++) {
+    nabla_tree items[2] = {nabla_tree_of_array(matrix(1, K, x)),
+                           nabla_tree_of_array(leaf())};
+    nabla_tree given[3] = {nabla_tree_of_array(NULL), nabla_tree_of_array(NULL),
+                           nabla_tree_of_array(NULL)};
+    const nabla_tree in = nabla_tree_of_list(2, items);
+    nabla_tree out = nabla_tree_of_list(3, given);
+    cr_assert_eq(nabla_function_call(function, &in, &out, &diag), NABLA_OK,
+                 "%s", diag.what);
+    expect_product(given[0].array, x);
+    expect_product(given[1].array, x);
+    nabla_weight_desc weight;
+    cr_assert_eq(nabla_array_weight(given[2].array, &weight, &diag), NABLA_OK);
+    cr_expect_arr_eq(weight.components[0].data, w.codes, N * K / 2);
+  }
+  nabla_function_statistics counts = {.struct_size = sizeof counts};
+  cr_assert_eq(nabla_function_count(function, &counts, &diag), NABLA_OK);
+  cr_expect_eq(counts.misses, 1);
+  nabla_function_destroy(function);
+}
+
 Test(array_packed, misuse) {
   nabla_dense out;
   nabla_weight_desc weight;

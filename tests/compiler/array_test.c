@@ -394,3 +394,69 @@ Test(array, an_integer_division_by_zero_fails_and_can_be_repeated) {
   cr_expect_neq(nabla_array_read(y, &out, &diag), NABLA_OK);
   cr_expect_null(nabla_array_dense(y)->data);
 }
+
+/* ---- allocations that fail ---- */
+
+static size_t allowed; /* allocations that succeed before all fail */
+
+static void *resize(void *self, void *memory, size_t old_size,
+                    size_t new_size) {
+  const nabla_allocator *allocator = nabla_allocator_default();
+  (void)self;
+  if (new_size && !allowed) return NULL;
+  if (new_size) allowed--;
+  return allocator->resize(allocator->self, memory, old_size, new_size);
+}
+
+/* Records and realizes; gives the status of what failed first. */
+static nabla_status record_and_read(nabla_scope *in, nabla_diag *why) {
+  const float data[6] = {1, 2, 3, 4, 5, 6};
+  const nabla_dense dense = {(void *)data, NABLA_DTYPE_F32, 2, {2, 3}};
+  nabla_array *x = nabla_array_of(in, &dense), *pieces[3];
+  nabla_array *y = nabla_matmul(x, nabla_transpose(x, 0, NULL));
+  nabla_array *both[2] = {nabla_softmax(y, -1), nabla_triu(y, 0)};
+  nabla_unbind(nabla_concatenate(2, both, 1), 0, 2, pieces);
+  nabla_array *z = nabla_mse(nabla_take(x, nabla_integer(in, -1), 0),
+                             nabla_sum(x, NABLA_DIMS(-2), 0));
+  nabla_dense out;
+  return nabla_array_read(nabla_add(nabla_max(pieces[1], NABLA_ALL_DIMS, 0), z),
+                          &out, why);
+}
+
+/* Programs, and kinds of operations, are there: what fails are arrays, nodes,
+ * walks and results. */
+Test(array, every_allocation_may_fail) {
+  const nabla_allocator failing = {.resize = resize};
+  const nabla_environment environment = {.allocator = &failing};
+  nabla_engine *own;
+  nabla_scope *outer, *inner;
+  nabla_scope_end(scope);
+  nabla_engine_destroy(engine);
+  scope = NULL;
+  engine = NULL;
+  allowed = SIZE_MAX;
+  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
+                                           .cache = ""};
+  const nabla_engine_options options = {.struct_size = sizeof options,
+                                        .compiler = &compiler};
+  cr_assert_eq(nabla_engine_create(&options, &environment, &own, &diag),
+               NABLA_OK);
+  cr_assert_eq(nabla_scope_create(own, &outer, &diag), NABLA_OK);
+  cr_assert_eq(record_and_read(outer, &diag), NABLA_OK, "%s", diag.what);
+  nabla_status status = NABLA_NO_MEMORY;
+  size_t failures = 0;
+  for (size_t n = 0; status && n < 1000; n++) {
+    allowed = SIZE_MAX;
+    cr_assert_eq(nabla_scope_create(own, &inner, &diag), NABLA_OK);
+    allowed = n;
+    status = record_and_read(inner, &diag);
+    if (status) cr_assert_eq(status, NABLA_NO_MEMORY, "%zu: %s", n, diag.what);
+    failures += status != NABLA_OK;
+    nabla_scope_end(inner);
+  }
+  allowed = SIZE_MAX;
+  cr_expect_eq(status, NABLA_OK);
+  cr_expect_gt(failures, 30);
+  nabla_scope_end(outer);
+  nabla_engine_destroy(own);
+}

@@ -208,8 +208,7 @@ static bool has_packed(const run *r) {
 }
 
 /* Runs a program that takes or gives packed arrays. */
-static nabla_status run_packed(const run *r, nabla_executable *executable,
-                               nabla_diag *diag) {
+static nabla_status run_packed(const run *r, nabla_diag *diag) {
   void *memory;
   const nabla_allocator *allocator = r->call->function->allocator;
   NABLA_TRY(nabla_alloc(allocator, r->input_count, sizeof(nabla_array *),
@@ -219,7 +218,7 @@ static nabla_status run_packed(const run *r, nabla_executable *executable,
   for (size_t i = 0; i < r->traced->capture_count; i++)
     inputs[r->call->count + i] = r->traced->captures[i];
   const nabla_status status =
-      nabla_packed_run(executable, r->input_count, inputs,
+      nabla_packed_run(r->traced->program, r->input_count, inputs,
                        r->traced->result_count, r->results, diag);
   nabla_free(allocator, inputs, r->input_count, sizeof(nabla_array *));
   return status;
@@ -229,7 +228,7 @@ static nabla_status run_program(run *r, nabla_diag *diag) {
   nabla_executable *executable = nabla_program_executable(r->traced->program);
   nabla_status status = prepare(r, diag);
   if (!status && has_packed(r)) {
-    status = run_packed(r, executable, diag);
+    status = run_packed(r, diag);
   } else if (!status) {
     status = nabla_executable_run(executable, "main", r->inputs, r->input_count,
                                   r->outputs, r->traced->result_count, diag);
