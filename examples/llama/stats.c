@@ -23,7 +23,7 @@ static double resident_bytes(void) {
 }
 
 enum { READ_BYTES = 1 << 28 };
-static uint64_t sums[256][8]; /* a cache line for each thread */
+static volatile uint64_t sums[256][8]; /* a cache line for each thread */
 
 static void read_part(void *data, uint32_t worker, uint32_t workers) {
   uint64_t from, to, sum = 0;

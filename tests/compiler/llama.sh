@@ -30,6 +30,9 @@ known='Once upon a time, there was a little girl named Lily. She loved to play o
 expect 0 "$known" "$llama" "$model" -n 60 --temperature 0 --encoding none \
   --text "$dir/d.mlir" --stats
 expect 0 'generation 3 tokens' "$llama" "$model" -n 4 --stats
+got=$("$llama" "$model" -n 4 --stats 2>&1 >/dev/null)
+[[ $got =~ read\ limit\ [0-9]{1,3}\.[0-9]\ GB/s ]] ||
+  { echo "FAILED: a read limit that memory does not have: $got"; failed=1; }
 expect 0 '1 403 407 261' "$llama" "$model" --ids 1 -n 3
 expect 0 'func.func @prefill' cat "$dir/d.mlir"
 
