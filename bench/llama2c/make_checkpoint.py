@@ -1,6 +1,6 @@
 """Writes a random Llama in both forms, with the same weights: OUT/model.bin, as
 llama2.c's run.c reads it, and OUT/model.safetensors with OUT/config.json, which
-nabla_decoder_write reads. OUT/tokenizer.bin has pieces of one byte.
+nabla_decoder_write reads. OUT/tokenizer.bin has letters and their combinations.
 
   make_checkpoint.py OUT [DIM HIDDEN LAYERS HEADS KV_HEADS VOCABULARY CONTEXT]
 """
@@ -19,6 +19,19 @@ def half_rotation(rows, heads):
     size = rows.shape[0] // heads
     return rows.reshape(heads, size // 2, 2, -1).swapaxes(1, 2).reshape(
         rows.shape)
+
+
+def pieces_of(count):
+    """Special pieces, bytes, a space, then a, b, ... z, aa, ba, ..."""
+    pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"]
+    pieces += [b"<0x%02X>" % byte for byte in range(256)] + [b" "]
+    for index in range(count - len(pieces)):
+        piece = b""
+        while index >= 0:
+            piece += bytes([97 + index % 26])
+            index = index // 26 - 1
+        pieces.append(piece)
+    return pieces[:count]
 
 
 def main():
@@ -83,9 +96,10 @@ def main():
         "rope_theta": 10000.0, "tie_word_embeddings": True,
         "hidden_act": "silu", "torch_dtype": "float32"}), encoding="utf-8")
     with open(out / "tokenizer.bin", "wb") as file:
-        file.write(struct.pack("<i", 1))
-        for index in range(vocabulary):
-            file.write(struct.pack("<fi", 0.0, 1) + bytes([97 + index % 26]))
+        pieces = pieces_of(vocabulary)
+        file.write(struct.pack("<i", max(map(len, pieces))))
+        for index, piece in enumerate(pieces):
+            file.write(struct.pack("<fi", -float(index), len(piece)) + piece)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 # builds by CMake and by make against a staged install, and its programs give the
 # product that awk computes. Components that are not there are refused by name.
 #
-#   embed.sh BUILD CC [SANITIZE]
+#   embed.sh SOURCE BUILD CC PYTHON [SANITIZE]
 set -euo pipefail
-build=$1 cc=$2 sanitize=${3-}
+source=$1 build=$2 cc=$3 python=$4 sanitize=${5-}
 targets=""
 for program in pkg-config make awk; do
   command -v $program >/dev/null || { echo "SKIP: $program is not installed"; exit 77; }
@@ -56,6 +56,38 @@ use() {
   done
 }
 
+# a random model of two layers; with a trained one, the text is known
+model=''
+if "$python" -c 'import numpy' 2>/dev/null; then
+  model=$scratch/random
+  run "$python" -B "$source/bench/llama2c/make_checkpoint.py" "$model" 64 192 2 4 2 512 64
+  run rm "$model/model.bin"
+else
+  echo "generate is not tried: $python has no numpy"
+fi
+# generates FOLDER: the text, dense and from what nabla-quant packs
+generates() {
+  run "$1/generate" "$model" hello 8
+  grep -qa '^hello.' "$scratch/log" || fail "$1/generate: no text"
+  [ ! -f "$scratch/text" ] || cmp "$scratch/text" "$scratch/log" || fail "another text"
+  cp "$scratch/log" "$scratch/text"
+  rm -rf "$scratch/int8"
+  run "$prefix/bin/nabla-quant" quantize "$model" -o "$scratch/int8" -e int8
+  run "$1/generate" "$scratch/int8" hello 8
+  grep -qa '^hello.' "$scratch/log" || fail "$1/generate: packed"
+  "$1/generate" "$model" hello 600 >/dev/null 2>"$scratch/log" &&
+    fail "more tokens than the cache holds"
+  grep -q 64 "$scratch/log" || fail "the cache's size is not named"
+  local trained=${NABLA_MODELS-/nonexistent}/stories260K
+  [ -f "$trained/stories260K-f32.safetensors" ] || return 0
+  mkdir -p "$scratch/stories"
+  cp "$trained/config.json" "$trained/tokenizer.bin" "$scratch/stories/"
+  cp "$trained/stories260K-f32.safetensors" "$scratch/stories/model.safetensors"
+  run "$1/generate" "$scratch/stories" 'Once upon a time' 20
+  grep -q '^Once upon a time, there was a little girl named Lily' "$scratch/log" ||
+    fail "$1/generate: another text"
+}
+
 flags="-Wall -Wextra -Werror${sanitize:+ -fsanitize=$sanitize}"
 for kind in cmake make; do
   cp -R "$folder" "$scratch/$kind"
@@ -63,6 +95,7 @@ for kind in cmake make; do
   if [ $kind = make ]; then
     (cd "$scratch/make" && run make CC="$cc" CFLAGS="$flags")
     use "$scratch/make"
+    [ -z "$has_compiler" ] || [ -z "$model" ] || generates "$scratch/make"
     [ -n "$has_compiler" ] || [ ! -e "$scratch/make/compile" ] || fail "compile"
     (cd "$scratch/make" && run make clean)
     [ ! -e "$scratch/make/pack" ] || fail "make clean leaves pack"
@@ -71,6 +104,7 @@ for kind in cmake make; do
       -DCMAKE_C_FLAGS="$flags" -DCMAKE_PREFIX_PATH="$prefix"
     run cmake --build "$scratch/out"
     use "$scratch/out"
+    [ -z "$has_compiler" ] || [ -z "$model" ] || generates "$scratch/out"
   fi
 done
 
