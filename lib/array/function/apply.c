@@ -225,6 +225,7 @@ static void apply_all(nabla_application *a, const void *place,
   else {
     a->site = &site;
     good = apply(a, operands, results);
+    a->site = NULL;
   }
   for (size_t i = 0; i < a->result_count && !good; i++) results[i] = NULL;
 }

@@ -72,7 +72,8 @@ static nabla_status add_result(void *self, const char *name,
     if (!x) return nabla_scope_status(scope, diag);
   }
   body->result_count++;
-  return nabla_buffer_append(&body->results_memory, &x, sizeof x, diag);
+  return nabla_buffer_append(&body->results_memory, &x, sizeof(nabla_array *),
+                             diag);
 }
 
 static nabla_status run(nabla_body *body, const nabla_body_source *source,

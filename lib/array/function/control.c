@@ -124,7 +124,8 @@ static nabla_status add_operands(const control *c, nabla_buffer *operands,
     body->first_capture = (uint32_t)(operands->size / sizeof(nabla_array *));
     for (size_t k = 0; k < nabla_body_capture_count(body); k++) {
       const nabla_array *capture = nabla_body_capture(body, k);
-      NABLA_TRY(nabla_buffer_append(operands, &capture, sizeof capture, diag));
+      NABLA_TRY(
+          nabla_buffer_append(operands, &capture, sizeof(nabla_array *), diag));
     }
   }
   return NABLA_OK;

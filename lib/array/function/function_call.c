@@ -54,8 +54,8 @@ static nabla_status add_leaf(void *self, const char *name, nabla_array **place,
                             array->is_weak};
   call->count++;
   NABLA_TRY(nabla_buffer_append(&call->key, head, sizeof head, diag));
-  NABLA_TRY(
-      nabla_buffer_append(&call->leaves_memory, &array, sizeof array, diag));
+  NABLA_TRY(nabla_buffer_append(&call->leaves_memory, &array,
+                                sizeof(nabla_array *), diag));
   for (uint32_t d = 0; d < array->dense.rank; d++) {
     int64_t size = array->dense.shape[d];
     const size_t named = call->function->options.dim_count

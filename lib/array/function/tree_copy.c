@@ -49,7 +49,7 @@ static nabla_status own_struct(nabla_tree_copy *copy,
                    member->kind == NABLA_TREE_MEMBER_OPTIONAL);
       continue;
     }
-    if (!member->layout) continue;
+    if (!member->layout || !member->layout->size) continue;
     const size_t size = member->layout->size;
     if (member->kind == NABLA_TREE_MEMBER_POINTER) {
       const void *from;
@@ -59,6 +59,7 @@ static nabla_status own_struct(nabla_tree_copy *copy,
       NABLA_TRY(take(copy, count, size, &to, diag));
       if (to) memcpy(to, from, count * size);
       memcpy(at, &to, sizeof to);
+      if (!to) continue;
       at = to;
     } else {
       count = member->size / size;
@@ -74,9 +75,11 @@ static nabla_status own(nabla_tree_copy *copy, nabla_tree *tree,
   void *memory;
   tree->array = NULL;
   if (tree->kind == NABLA_TREE_STRUCT) {
+    const void *from_data = tree->data;
     NABLA_TRY(take(copy, 1, tree->layout->size, &memory, diag));
-    if (memory) memcpy(memory, tree->data, tree->layout->size);
     tree->data = memory;
+    if (!memory) return NABLA_OK;
+    memcpy(memory, from_data, tree->layout->size);
     return own_struct(copy, tree->layout, memory, diag);
   }
   if (tree->kind == NABLA_TREE_STATIC) {
@@ -90,6 +93,7 @@ static nabla_status own(nabla_tree_copy *copy, nabla_tree *tree,
   const nabla_tree *from = tree->items;
   NABLA_TRY(take(copy, tree->count, sizeof *from, &memory, diag));
   tree->items = memory;
+  if (!memory) return NABLA_OK;
   for (size_t i = 0; i < tree->count; i++) {
     tree->items[i] = from[i];
     NABLA_TRY(own(copy, &tree->items[i], diag));
