@@ -65,9 +65,13 @@ struct nabla_tree_layout {
   const nabla_tree_member *members;
 };
 
-#define NABLA_TREE_MEMBER_(type, member, kind, count, layout)              \
-  {#member, kind,  offsetof(type, member), sizeof(((type *)NULL)->member), \
-   count,   layout}
+#define NABLA_TREE_MEMBER_(type, member, kind, count, layout) \
+  {#member,                                                   \
+   kind,                                                      \
+   offsetof(type, member),                                    \
+   sizeof(__typeof__(((type *)NULL)->member)),                \
+   count,                                                     \
+   layout}
 #define NABLA_TREE_MEMBER(type, member) \
   NABLA_TREE_MEMBER_(type, member, NABLA_TREE_MEMBER_ARRAY, 0, NULL)
 #define NABLA_TREE_MEMBER_MAYBE(type, member) \
