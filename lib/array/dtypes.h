@@ -5,8 +5,18 @@
 #include <mlir-c/IR.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "nabla/executable.h"
+
+/* A dtype by its number, which may be beyond those of nabla_dtype: packed types
+ * (packed.h) and MLIR's index (recorder.h) stand in the place of a dtype. */
+static inline nabla_dtype nabla_dtype_numbered(unsigned number) {
+  nabla_dtype out;
+  _Static_assert(sizeof out == sizeof number, "enumerations are of this size");
+  memcpy(&out, &number, sizeof out);
+  return out;
+}
 
 /* The element type of a dtype; null for those that programs do not have. */
 MlirType nabla_dtype_to_mlir(MlirContext context, nabla_dtype dtype);

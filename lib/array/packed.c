@@ -27,7 +27,7 @@ static atomic_uint type_count;
 static pthread_mutex_t types_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const packed_type *type_of(nabla_dtype dtype) {
-  return types[(unsigned)dtype - (unsigned)NABLA_DTYPE_PACKED];
+  return types[(unsigned)dtype - NABLA_PACKED_FIRST];
 }
 
 nabla_dtype nabla_dtype_element(nabla_dtype dtype) {
@@ -84,9 +84,9 @@ nabla_status nabla_packed_intern(MlirType type, nabla_dense *out,
   pthread_mutex_unlock(&types_lock);
   nabla_text_deinit(&text);
   if (status) return status;
-  *out = (nabla_dense){
-      .dtype = (nabla_dtype)((unsigned)NABLA_DTYPE_PACKED + number),
-      .rank = (uint32_t)rank};
+  *out =
+      (nabla_dense){.dtype = nabla_dtype_numbered(NABLA_PACKED_FIRST + number),
+                    .rank = (uint32_t)rank};
   for (intptr_t i = 0; i < rank; i++) out->shape[i] = nabla_array_dim(type, i);
   return NABLA_OK;
 }

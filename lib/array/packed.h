@@ -9,13 +9,13 @@
 #include "nabla/array.h"
 
 /* The type of a packed array has a number, which stands in the place of the
- * dtype: dtypes from NABLA_DTYPE_PACKED on. Equal types have equal numbers in
+ * dtype: numbers from NABLA_PACKED_FIRST on. Equal types have equal numbers in
  * all threads, and keep them until the process ends. */
-#define NABLA_DTYPE_PACKED ((nabla_dtype)(NABLA_DTYPE_COUNT + 2))
+#define NABLA_PACKED_FIRST ((unsigned)NABLA_DTYPE_COUNT + 2)
 #define NABLA_PACKED_TYPES 65536
 
 static inline bool nabla_dtype_is_packed(nabla_dtype dtype) {
-  return (unsigned)dtype >= (unsigned)NABLA_DTYPE_PACKED;
+  return (unsigned)dtype >= NABLA_PACKED_FIRST;
 }
 
 /* The dtype of the values of a packed type; a dtype itself. */

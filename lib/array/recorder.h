@@ -11,6 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/array/dtypes.h"
 #include "lib/base/memory.h"
 #include "nabla/executable.h"
 
@@ -18,7 +19,7 @@
 typedef nabla_dense nabla_array_type;
 
 /* The dtype of a size, in rank 0: MLIR's index. Only within a trace. */
-#define NABLA_DTYPE_INDEX ((nabla_dtype)(NABLA_DTYPE_COUNT + 1))
+#define NABLA_DTYPE_INDEX nabla_dtype_numbered(NABLA_DTYPE_COUNT + 1)
 
 /* A kind of operation. The first `direct_count` operands are those of the
  * operation; the others are used inside of its regions, where operations

@@ -353,6 +353,13 @@ Test(array, dtypes_that_an_operation_does_not_take) {
   cr_expect(strstr(diag.what, "nabla_and(F32[3], F32[3]): "), "%s", diag.what);
 }
 
+/* The text of the first failure, which is forgotten. */
+static const char *scope_failure(void) {
+  (void)nabla_scope_status(scope, &diag);
+  nabla_scope_clear(scope);
+  return diag.what;
+}
+
 Test(array, bad_leaves) {
   const nabla_dense none = {NULL, NABLA_DTYPE_F32, 1, {3}};
   const nabla_dense negative = {NULL, NABLA_DTYPE_F32, 1, {-1}};
@@ -393,6 +400,26 @@ Test(array, an_integer_division_by_zero_fails_and_can_be_repeated) {
   cr_expect_neq(nabla_array_read(y, &out, &diag), NABLA_OK);
   cr_expect_neq(nabla_array_read(y, &out, &diag), NABLA_OK);
   cr_expect_null(nabla_array_dense(y)->data);
+}
+
+Test(array, lists_that_are_missing) {
+  nabla_array *x = vector(1, 2, 3), *i = nabla_integer(scope, 0);
+  cr_expect_null(nabla_dynamic_slice(x, 1, NULL, NULL));
+  cr_expect(strstr(scope_failure(), "starts"), "%s", diag.what);
+  cr_expect_null(nabla_dynamic_slice(x, 1, &i, NULL));
+  cr_expect_null(nabla_dynamic_update_slice(x, x, 1, NULL));
+  cr_expect_null(nabla_dynamic_update_slice(x, NULL, 1, &i));
+  cr_expect_null(nabla_dynamic_update_slice(NULL, x, 1, &i));
+  cr_expect_null(nabla_slice(x, 1, NULL, NULL, NULL));
+  cr_expect_null(nabla_reshape(x, 1, NULL));
+  cr_expect_null(nabla_sum(x, 1, NULL, 0));
+  cr_expect_null(nabla_pad(x, i, 1, NULL, NULL, NULL));
+  cr_expect_null(nabla_concatenate(2, NULL, 0));
+  cr_expect_null(nabla_dot_general(x, x, NULL));
+  cr_expect_null(nabla_max_pool(x, 1, NULL, NULL, NULL));
+  cr_expect_null(nabla_gather(x, i, NULL, 1, NULL));
+  cr_expect_null(nabla_add(x, nabla_none()));
+  cr_expect_neq(nabla_scope_status(scope, &diag), NABLA_OK);
 }
 
 /* ---- allocations that fail ---- */

@@ -138,18 +138,22 @@ nabla_array *nabla_at(nabla_array *x, int64_t dim, nabla_array *indices,
   NABLA_MAKE(m, at, x, indices, values);
   rows r;
   int64_t at;
-  if (!m->scope || !nabla_make_dim(m, dim, x->dense.rank, &at)) return NULL;
+  if (!m->scope || !nabla_make_dim(m, dim, x->dense.rank, &at) || at < 0)
+    return NULL;
   const uint32_t rank = x->dense.rank, index_rank = indices->dense.rank;
   if (rank + index_rank > NABLA_ARRAY_MAX_RANK)
     return NABLA_MAKE_FAIL(m, "a rank above %d", NABLA_ARRAY_MAX_RANK);
   describe_rows(rank, index_rank, at, &r);
-  nabla_array_type type = {.rank = rank + index_rank - 1};
+  nabla_array_type type = {0};
   for (uint32_t i = 0; i < rank; i++) {
-    if (i < at) type.shape[i] = x->dense.shape[i];
-    if (i > at) type.shape[i + index_rank - 1] = x->dense.shape[i];
+    if (i != (uint32_t)at) {
+      type.shape[type.rank++] = x->dense.shape[i];
+      continue;
+    }
+    for (uint32_t k = 0; k < index_rank && type.rank < NABLA_ARRAY_MAX_RANK;
+         k++)
+      type.shape[type.rank++] = indices->dense.shape[k];
   }
-  for (uint32_t i = 0; i < index_rank; i++)
-    type.shape[(uint32_t)at + i] = indices->dense.shape[i];
   if (values->dense.rank > type.rank)
     return NABLA_MAKE_FAIL(m, "values of rank %" PRIu32 "; at most %" PRIu32,
                            values->dense.rank, type.rank);

@@ -123,13 +123,13 @@ nabla_array *nabla_flatten(nabla_array *x, int64_t first, int64_t last) {
   if (a > b)
     return NABLA_MAKE_FAIL(m, "dimensions %" PRId64 " to %" PRId64, a, b);
   for (int64_t i = 0; i < (int64_t)x->dense.rank; i++) {
-    int64_t *joined = type.rank ? &type.shape[type.rank - 1] : NULL;
-    if (i > a && i <= b)
-      *joined = *joined < 0 || x->dense.shape[i] < 0
-                    ? -1
-                    : *joined * x->dense.shape[i];
-    else
-      type.shape[type.rank++] = x->dense.shape[i];
+    const int64_t size = x->dense.shape[i];
+    if (!type.rank || i <= a || i > b) {
+      type.shape[type.rank++] = size;
+      continue;
+    }
+    int64_t *joined = &type.shape[type.rank - 1];
+    *joined = *joined < 0 || size < 0 ? -1 : *joined * size;
   }
   return nabla_make_reshape(m, x, &type);
 }
@@ -270,7 +270,9 @@ nabla_array *nabla_dynamic_slice(nabla_array *x, uint32_t count,
   operands all = list_of(x, NULL, is_short ? count : 0, starts);
   NABLA_MAKE_LIST(m, dynamic_slice, is_short ? count + 1 : 1, all.list);
   nabla_array_type type;
-  if (!m->scope || !nabla_make_count(m, "starts", count, x->dense.rank) ||
+  if (!m->scope) return NULL;
+  if (!is_short) return NABLA_MAKE_FAIL(m, "the starts are NULL, or too many");
+  if (!nabla_make_count(m, "starts", count, x->dense.rank) ||
       !nabla_make_type(m, nabla_make_dtype(x), count, sizes, &type) ||
       !add_starts(m, count, starts, all.list + 1))
     return NULL;
@@ -287,10 +289,12 @@ nabla_array *nabla_dynamic_update_slice(nabla_array *x, nabla_array *update,
                                         uint32_t count,
                                         nabla_array *const *starts) {
   const bool is_short = count <= NABLA_ARRAY_MAX_RANK && (!count || starts);
-  if (!update) x = NULL;
-  operands all = list_of(x, update, is_short ? count : 0, starts);
-  NABLA_MAKE_LIST(m, dynamic_update_slice, is_short ? count + 2 : 1, all.list);
-  if (!m->scope || !nabla_make_count(m, "starts", count, x->dense.rank) ||
+  operands all = list_of(x, update, update && is_short ? count : 0, starts);
+  NABLA_MAKE_LIST(m, dynamic_update_slice, update && is_short ? count + 2 : 2,
+                  all.list);
+  if (!m->scope || !x || !update) return NULL;
+  if (!is_short) return NABLA_MAKE_FAIL(m, "the starts are NULL, or too many");
+  if (!nabla_make_count(m, "starts", count, x->dense.rank) ||
       !add_starts(m, count, starts, all.list + 2))
     return NULL;
   all.list[1] = nabla_make_convert(m, update, nabla_make_dtype(x));
