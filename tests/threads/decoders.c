@@ -1,13 +1,14 @@
 /* Two language models in one process, four conversations on their two
  * executables at once, each on a thread: the tokens are those that each model
  * says alone, also while the other executable and its model are closed and
- * opened again.
+ * opened again. A step allocates nothing.
  *
  *   decoders text NUMBER       writes the program of model 0 or 1
  *   decoders run SAVED SAVED   runs the saved programs of both
  *
  * Model 0 is dense, model 1 is packed in memory; both are made up. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,18 @@ static void remove_models(void) {
 
 /* ---- engines ------------------------------------------------------------- */
 
+/* Allocations of all engines. */
+static atomic_size_t requests;
+
+static void *resize(void *self, void *block, size_t old_size, size_t new_size) {
+  const nabla_allocator *of = nabla_allocator_default();
+  (void)self;
+  if (new_size) requests++;
+  return of->resize(of->self, block, old_size, new_size);
+}
+
+static const nabla_allocator counting = {.resize = resize};
+
 typedef struct engine {
   nabla_model *model;
   nabla_packed_model *packed;
@@ -161,7 +174,7 @@ static int open_model(engine *e, int number) {
 
 static int open_engine(engine *e, int number, const char *program,
                        nabla_pool *pool) {
-  const nabla_environment environment = {.pool = pool};
+  const nabla_environment environment = {.allocator = &counting, .pool = pool};
   nabla_bind_options options = {.struct_size = sizeof options};
   nabla_diag diag = NABLA_DIAG_INIT;
   *e = (engine){0};
@@ -187,6 +200,8 @@ typedef struct talk {
   nabla_session *session;
   int count; /* tokens to say */
   int64_t said[MANY];
+  size_t requests; /* until the fifth token, and after all */
+  size_t all_requests;
   int is_wrong;
 } talk;
 
@@ -204,7 +219,9 @@ static void *say(void *self) {
     if (!status)
       status = nabla_decoder_run(t->session, &t->said[i], 1, (uint64_t)(3 + i),
                                  logits, WORDS, &diag);
+    if (i == 4) t->requests = requests;
   }
+  t->all_requests = requests;
   if (status) t->is_wrong = !complain(&diag);
   nabla_session_close(t->session);
   return NULL;
@@ -259,6 +276,11 @@ static int run(char **programs) {
     (void)say(&want[i]);
     close_engine(&e);
     wrong += want[i].is_wrong;
+    /* alone: what is asked for is asked for by it */
+    if (want[i].requests != want[i].all_requests)
+      printf("model %d: %zu allocations in %d steps\n", i,
+             want[i].all_requests - want[i].requests, MANY - 5);
+    wrong += !want[i].requests || want[i].requests != want[i].all_requests;
   }
   wrong += !memcmp(want[0].said, want[1].said, sizeof want[0].said);
   if (nabla_pool_create(2, NULL, &pool, NULL)) return 1;
