@@ -284,6 +284,8 @@ static void run_pass(nabla_cluster_body *b, int level) {
   loop_over(b, &p, at, to, 1, false, sums);
   loop_over(b, &p, to, b->end, 1, true, sums);
   join(b, &p, sums);
+  /* where a result is stored, nothing waits any longer */
+  for (int i = 0; i < p.store_count; i++) b->spilled[p.stores[i]] = -1;
   for (int i = 0; i < p.spill_count; i++)
     b->spilled[p.spills[i].output] = p.spills[i].node;
 }
