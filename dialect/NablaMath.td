@@ -33,6 +33,14 @@ def Nabla_NegOp : Nabla_ArrayOp<"neg", "{{}, 1}"> {
   let results = (outs Nabla_Array:$result);
 }
 def Nabla_SignOp : Nabla_MathOp<"sign", "-1, 0 or 1; zeros and NaN stay">;
+def Nabla_StopGradientOp : Nabla_InferOp<"stop_gradient"> {
+  let summary = "The operand, as a constant to nabla-vjp and nabla-jvp";
+  let description = Nabla_Example<"stop_gradient", "%x: tensor<4xf32>",
+      "%x : tensor<4xf32>", "tensor<4xf32>">.text;
+  let arguments = (ins Nabla_Tensor:$input);
+  let results = (outs Nabla_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
 def Nabla_ExpOp : Nabla_MathOp<"exp", "e^x">;
 def Nabla_LogOp : Nabla_MathOp<"log", "Natural logarithm; NaN below 0">;
 def Nabla_Log1pOp : Nabla_MathOp<"log1p", "log(1 + x), exact near 0">;

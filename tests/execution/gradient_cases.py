@@ -542,7 +542,7 @@ def composites(m):
 def implicit(m):
     # Rounding has no differences: tests/filecheck/vjp-packed.mlir and
     # gradients_packed.py have these two.
-    m.new("quantize", "quantize", "materialize", "stop_gradient", "while",
+    m.new("quantize", "quantize", "materialize", "while",
           kinds=())
 
 

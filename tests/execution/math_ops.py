@@ -154,6 +154,11 @@ def add_signs(make, rounds):
                 with np.errstate(all="ignore"):
                     want = np.asarray(function(harness.widen(a)))
                 f.give(y, x_type, exact(harness.narrow(want, kind)))
+    for kind in ALL:
+        f = make.new("stop_" + kind)
+        a, x, x_type = make.input(f, (3, 5), kind)
+        y = f.op("nabla.stop_gradient %s : %s" % (x, x_type))
+        f.give(y, x_type, exact(a))
     for kind in INTEGERS + ("i1",):
         f = make.new("not_" + kind)
         a, x, x_type = make.input(f, (3, 5), kind)

@@ -199,6 +199,16 @@ def plan_relu(b):
     return [i], make
 
 
+@op("stop_gradient")
+def plan_stop_gradient(b):
+    i = b.pick(lambda v: v.packed is None)
+
+    def make(f, x):
+        return result(f, "nabla.stop_gradient %s : %s" % (x.name, x.type()),
+                      x.kind, x.dims, (x.data, x.err))
+    return [i], make
+
+
 @op("not")
 def plan_not(b):
     i = b.pick(lambda v: not v.is_float)

@@ -139,3 +139,12 @@ func.func @along(%x: tensor<?x8xf32>) -> (tensor<?x1xi64>, tensor<8xf32>) {
   %8 = nabla.reduce min %4 dims = [0] : tensor<?x8xf32>
   return %0, %5 : tensor<?x1xi64>, tensor<8xf32>
 }
+
+// CHECK-LABEL: func.func @stop_gradient
+// LOWER-LABEL: func.func @stop_gradient
+// LOWER-NOT: nabla.{{[a-z]}}
+func.func @stop_gradient(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  // CHECK: nabla.stop_gradient %{{.*}} : tensor<?x8xf32>
+  %0 = nabla.stop_gradient %x : tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}

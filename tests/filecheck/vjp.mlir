@@ -1,6 +1,6 @@
 // nabla-vjp makes @NAME.vjp beside @NAME: arguments, cotangents of results;
 // results, gradients. Absent cotangents are absent.
-// RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-vjp{function=layer},nabla-vjp{function=sums wrt=0},nabla-vjp{function=none wrt=y},nabla-vjp{function=halves},nabla-vjp{function=pick},nabla-vjp{function=rows},nabla-vjp{function=call},nabla-vjp{function=own},nabla-vjp{function=round},nabla-vjp{function=loop})' | FileCheck "%s"
+// RUN: nabla-opt "%s" --pass-pipeline='builtin.module(nabla-vjp{function=layer},nabla-vjp{function=sums wrt=0},nabla-vjp{function=none wrt=y},nabla-vjp{function=halves},nabla-vjp{function=pick},nabla-vjp{function=rows},nabla-vjp{function=call},nabla-vjp{function=own},nabla-vjp{function=round},nabla-vjp{function=loop},nabla-vjp{function=stop})' | FileCheck "%s"
 
 // CHECK-LABEL: func.func @layer(
 // CHECK-NEXT: nabla.linear
@@ -154,4 +154,16 @@ func.func @loop(%h: tensor<4xf32>, %xs: tensor<9x4xf32>, %w: tensor<4xf32>) -> t
     nabla.yield %2 : tensor<4xf32>
   }
   return %0 : tensor<4xf32>
+}
+
+// One factor is a constant; nabla-dispatch removes the operation.
+// CHECK-LABEL: func.func @stop.vjp(
+// CHECK-NEXT: %[[S:.*]] = nabla.stop_gradient %arg0
+// CHECK-NEXT: %[[Y:.*]] = nabla.mul %arg0, %[[S]]
+// CHECK-NEXT: %[[G:.*]] = nabla.mul %arg1, %[[S]]
+// CHECK-NEXT: return %[[Y]], %[[G]]
+func.func @stop(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nabla.stop_gradient %x : tensor<4xf32>
+  %1 = nabla.mul %x, %0 : tensor<4xf32>, tensor<4xf32>
+  return %1 : tensor<4xf32>
 }

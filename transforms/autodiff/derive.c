@@ -101,7 +101,7 @@ static void clean(const copy *c) {
   nabla_value_list *dead = &c->d->dead;
   while (dead->count > c->dead)
     nabla_op_erase(nabla_defining_op(dead->values[--dead->count]));
-  nabla_unused_erase(c->d->module, c->entry);
+  if (!c->how->marked) nabla_unused_erase(c->d->module, c->entry);
 }
 
 static MlirOperation finish(copy *c, bool good) {
@@ -277,20 +277,21 @@ static void set_attributes(MlirOperation function, const char *key,
   free(a->list);
 }
 
-/* The type of the function: that of its arguments and of what it returns. */
-static bool set_type(const copy *c) {
-  const intptr_t in = mlirBlockGetNumArguments(c->entry);
-  const intptr_t out = mlirOperationGetNumOperands(c->end);
+bool nabla_signature_update(MlirOperation function) {
+  MlirBlock entry = nabla_region_block(function, 0);
+  MlirOperation end = nabla_block_end(entry);
+  const intptr_t in = mlirBlockGetNumArguments(entry);
+  const intptr_t out = mlirOperationGetNumOperands(end);
   MlirType *types = calloc((size_t)(in + out) + 1, sizeof *types);
   if (!types) return false;
   for (intptr_t i = 0; i < in; i++)
-    types[i] = mlirValueGetType(mlirBlockGetArgument(c->entry, i));
+    types[i] = mlirValueGetType(mlirBlockGetArgument(entry, i));
   for (intptr_t i = 0; i < out; i++)
-    types[in + i] = mlirValueGetType(mlirOperationGetOperand(c->end, i));
+    types[in + i] = mlirValueGetType(mlirOperationGetOperand(end, i));
   mlirOperationSetAttributeByName(
-      c->function, nabla_ref("function_type"),
-      mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(c->function), in,
-                                          types, out, types + in)));
+      function, nabla_ref("function_type"),
+      mlirTypeAttrGet(mlirFunctionTypeGet(nabla_op_context(function), in, types,
+                                          out, types + in)));
   free(types);
   return true;
 }
@@ -324,7 +325,7 @@ static bool set_outputs(const copy *c, outputs *o, attributes *arguments) {
   if (good) {
     mlirOperationSetOperands(c->end, (intptr_t)o->values.count,
                              o->values.values);
-    good = set_type(c);
+    good = nabla_signature_update(c->function);
     set_attributes(c->function, NABLA_RESULTS, &o->attributes);
     set_attributes(c->function, NABLA_ARGUMENTS, arguments);
   } else {
@@ -360,6 +361,15 @@ static bool is_given(const copy *c, intptr_t result) {
   return !c->how->results || c->how->results[result];
 }
 
+/* Behind it stand the operations of the pass back. */
+static void mark_end(const copy *c) {
+  const nabla_builder b = {c->end};
+  MlirContext context = nabla_op_context(c->function);
+  mlirOperationSetAttributeByName(nabla_defining_op(nabla_build_index(&b, 0)),
+                                  nabla_ref(NABLA_REVERSE_MARK),
+                                  mlirUnitAttrGet(context));
+}
+
 static bool pull(copy *c) {
   nabla_reverse r = {.b = {c->end}, .varied = &c->varied, .derived = c->d};
   attributes arguments;
@@ -372,6 +382,7 @@ static bool pull(copy *c) {
     arguments.list[arguments.count++] =
         named(c->how->function, NABLA_RESULTS, i, "cotangent");
   }
+  if (good && c->how->marked) mark_end(c);
   good = good && nabla_reverse_block(&r, c->entry);
   /* operations may have been replaced */
   for (intptr_t i = 0; good && i < c->results && !c->how->only; i++)

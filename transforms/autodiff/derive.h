@@ -1,5 +1,5 @@
 /* Derivatives of functions: a function beside the one that is differentiated.
- * Functions are defined in derive.c and wrt.c. */
+ * Functions are defined in derive.c, split.c and wrt.c. */
 #ifndef NABLA_TRANSFORMS_AUTODIFF_DERIVE_H
 #define NABLA_TRANSFORMS_AUTODIFF_DERIVE_H
 
@@ -41,7 +41,31 @@ typedef struct nabla_derive {
   bool only;            /* without the results of the function */
   const char *suffix;   /* of the name */
   bool exact;           /* an error where the name is taken, else another one */
+  bool marked; /* an operation with NABLA_REVERSE_MARK stands between those of
+                * the function and those of the pass back; what is not used
+                * stays */
 } nabla_derive;
+
+#define NABLA_REVERSE_MARK "nabla.reverse"
+
+/* Sets the type of a function to that of its arguments and of what it returns.
+ */
+bool nabla_signature_update(MlirOperation function);
+
+/* What a backward function is given of the values that it needs: all that it
+ * uses; results of products and convolutions alone; none. What it is not given
+ * it computes again from the arguments. */
+typedef enum nabla_save {
+  NABLA_SAVE_ALL,
+  NABLA_SAVE_DOTS,
+  NABLA_SAVE_NONE
+} nabla_save;
+
+/* Makes @f.forward, which returns the results, then what is saved, and
+ * @f.backward of the arguments, what is saved, and the cotangents, which
+ * returns the gradients. False after an error. */
+bool nabla_derive_split(nabla_derived *d, const nabla_derive *how,
+                        nabla_save save);
 
 /* Makes the function of the arguments, then cotangents of the results, that
  * returns the results, then the gradients to `wrt`. Null after an error. */

@@ -1,21 +1,56 @@
-/* nabla-vjp: makes the function of gradients of a function, in reverse mode. */
+/* nabla-vjp: makes the function of gradients of a function, in reverse mode, or
+ * two: one that saves what the other needs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transforms/autodiff/derive.h"
 #include "transforms/passes.h"
 
+/* The number of a word in a list; -1 after an error. */
+static int read_word(MlirOperation module, const char *option, const char *word,
+                     int count, const char *const *words, const char *all) {
+  for (int i = 0; i < count; i++)
+    if (!strcmp(words[i], word)) return i;
+  nabla_error_at(module, "nabla-vjp: %s '%s' is none of %s", option, word, all);
+  return -1;
+}
+
+static bool derive(MlirOperation module, MlirOperation function,
+                   const nablaPassValue *values) {
+  static const char *const modes[] = {"joint", "split"};
+  static const char *const saves[] = {"all", "dots", "none"};
+  const int mode =
+      read_word(module, "mode", values[2].string, 2, modes, "joint, split");
+  const int save =
+      read_word(module, "save", values[3].string, 3, saves, "all, dots, none");
+  if (mode < 0 || save < 0) return false;
+  if (mode == 0 && save != NABLA_SAVE_ALL) {
+    nabla_error_at(module,
+                   "nabla-vjp: save=%s is of mode=split, in which the backward "
+                   "function computes again what is not saved",
+                   saves[save]);
+    return false;
+  }
+  nabla_derived d = {.module = module};
+  nabla_derive how = {.function = function,
+                      .suffix = "vjp",
+                      .exact = true,
+                      .marked = mode == 1};
+  nabla_wrt *wrt = nabla_wrt_read(function, values[1].string, &how.count);
+  how.wrt = wrt;
+  const bool good =
+      wrt && (mode ? nabla_derive_split(&d, &how, (nabla_save)save)
+                   : !mlirOperationIsNull(nabla_derive_vjp(&d, &how)));
+  free(wrt);
+  nabla_derived_deinit(&d);
+  return good;
+}
+
 MlirLogicalResult nabla_run_vjp(MlirOperation module,
                                 const nablaPassValue *values, void *prepared) {
   (void)prepared;
-  nabla_derived d = {.module = module};
   MlirOperation function = nabla_derive_find(module, values[0].string);
-  if (mlirOperationIsNull(function)) return mlirLogicalResultFailure();
-  nabla_derive how = {.function = function, .suffix = "vjp", .exact = true};
-  nabla_wrt *wrt = nabla_wrt_read(function, values[1].string, &how.count);
-  how.wrt = wrt;
-  const bool good = wrt && !mlirOperationIsNull(nabla_derive_vjp(&d, &how));
-  free(wrt);
-  nabla_derived_deinit(&d);
-  return good ? mlirLogicalResultSuccess() : mlirLogicalResultFailure();
+  return !mlirOperationIsNull(function) && derive(module, function, values)
+             ? mlirLogicalResultSuccess()
+             : mlirLogicalResultFailure();
 }

@@ -336,6 +336,18 @@ void nabla_release_dispatch(void *prepared) {
   nabla_rule_set_destroy(prepared);
 }
 
+static bool is_stop(MlirOperation op) {
+  return nabla_is(op, "nabla.stop_gradient");
+}
+
+/* Derivatives have been made. */
+static bool remove_stop(MlirOperation op, void *self) {
+  (void)self;
+  MlirValue operand = mlirOperationGetOperand(op, 0);
+  nabla_op_replace(op, &operand);
+  return true;
+}
+
 MlirLogicalResult nabla_run_dispatch(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -351,7 +363,9 @@ MlirLogicalResult nabla_run_dispatch(MlirOperation op,
   report *r = &d.report;
   r->end = &r->first;
   nabla_target_mark(op, target); /* rules get an op, not the target */
-  bool good = dispatch_all(&d, op);
+  bool good = mlirLogicalResultIsSuccess(
+                  nabla_ops_each(op, is_stop, remove_stop, NULL)) &&
+              dispatch_all(&d, op);
   nabla_target_unmark(op);
   print_misses(r, say);
   good = good && !r->failed && !(say == POLICY_ERROR && r->first);

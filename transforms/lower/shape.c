@@ -372,6 +372,13 @@ static nabla_ssa_tensor rearrange(nabla_template *t, const nabla_ssa_tensor *in,
                                   : nabla_ssa_tensor_unflatten(t, &flat, shape);
 }
 
+/* nabla-dispatch removes most of them, so that they do not keep operations
+ * apart that are computed together. */
+bool nabla_lower_stop_gradient(nabla_template *t) {
+  nabla_template_open(t);
+  return nabla_template_close(t, nabla_template_operand(t, 0).value);
+}
+
 bool nabla_lower_reshape(nabla_template *t) {
   nabla_template_open(t);
   nabla_ssa_tensor in = nabla_template_operand(t, 0);

@@ -1,0 +1,267 @@
+"""Gradients whose values are known: conventions at ties, kinks and ends of the
+domain, which are JAX's; straight-through estimators bit for bit; second and
+third derivatives.
+
+usage: gradients_exact.py NABLA-RUN NABLA-OPT
+"""
+import subprocess
+import sys
+
+import harness
+from harness import np
+
+OPT = sys.argv[2] if len(sys.argv) > 2 else None
+INF, NAN = float("inf"), float("nan")
+
+
+def derive(text, passes):
+    done = subprocess.run(
+        [OPT, "--pass-pipeline=builtin.module(%s)" % ",".join(passes), "-"],
+        input=text.encode(), capture_output=True, timeout=300)
+    if done.returncode:
+        raise harness.Failure(done.stderr.decode()[-1500:])
+    return done.stdout.decode()
+
+
+def run(s, program, entry, inputs, count):
+    command = ["--entry", entry]
+    for i, array in enumerate(inputs):
+        path = s.path(".npy")
+        np.save(path, array)
+        command += ["--input", "%d=%s" % (i, path)]
+    outputs = [s.path(".npy") for _ in range(count)]
+    for path in outputs:
+        command += ["--output", path]
+    done = s.start(program, *command)
+    if done.returncode:
+        raise harness.Failure(done.stderr.decode(errors="replace")[-1500:])
+    return [np.load(p) for p in outputs]
+
+
+# Operation, operands, partial derivatives: jax.grad gives the same numbers.
+KINKS = [
+    ("relu", [[0., -0., 1, -1]], [[0, 0, 1, 0]]),
+    ("abs", [[0., -0., 2, -2]], [[0, 0, 1, -1]]),
+    ("sqrt", [[0., 4]], [[INF, .25]]),
+    ("log", [[0., 2]], [[INF, .5]]),
+    ("rsqrt", [[0., 4]], [[-INF, -.0625]]),
+    ("maximum", [[1., 2, 3], [1, 3, 2]], [[.5, 0, 1], [.5, 1, 0]]),
+    ("minimum", [[1., 2, 3], [1, 3, 2]], [[.5, 1, 0], [.5, 0, 1]]),
+    ("pow", [[0., 2, 0, 3], [2, 0, 0, 1]], [[0, 0, 0, 1], [0, np.log(2), 0,
+                                                          3 * np.log(3)]]),
+    ("mod", [[5., -5, 6], [3, 3, 3]], [[1, 1, 1], [-1, 2, -2]]),
+    ("sign", [[0., 1]], [[0, 0]]), ("round", [[.5, 1]], [[0, 0]]),
+]
+# Kind, operand, gradient of the sum of the results.
+ALONG = [
+    ("reduce max %s dims = [0]", [3., 1, 3, 2], [.5, 0, .5, 0], ""),
+    ("reduce min %s dims = [0]", [1., 1, 1, 2], [1 / 3, 1 / 3, 1 / 3, 0], ""),
+    ("reduce prod %s dims = [0]", [2., 0, 3, 4], [0, 24, 0, 0], ""),
+    ("reduce prod %s dims = [0]", [2., 0, 0, 4], [0, 0, 0, 0], ""),
+    ("pool max %s window = [2] strides = [2]", [3., 3, 1, 2], [1, 0, 0, 1],
+     "2x"),
+    ("pool max %s window = [3]", [3., 3, 3, 3], [1, 1, 0, 0], "2x"),
+]
+
+
+def kinks(s):
+    text, names = "", []
+    for i, (op, operands, _) in enumerate(KINKS):
+        n, name = len(operands[0]), "k%d_%s" % (i, op)
+        t = "tensor<%dxf64>" % n
+        arguments = ["%%a%d" % j for j in range(len(operands))]
+        text += "func.func @%s(%s) -> %s {\n  %%r = nabla.%s %s : %s\n  return " \
+            "%%r : %s\n}\n" % (name, ", ".join(a + ": " + t for a in arguments),
+                               t, op, ", ".join(arguments),
+                               ", ".join([t] * len(arguments)), t)
+        names.append((name, operands, KINKS[i][2], n))
+    for i, (op, x, want, out) in enumerate(ALONG):
+        name, t = "a%d" % i, "tensor<4xf64>"
+        text += "func.func @%s(%%x: %s) -> tensor<%sf64> {\n  %%r = nabla.%s : %s" \
+            "\n  return %%r : tensor<%sf64>\n}\n" % (name, t, out, op % "%x", t,
+                                                    out)
+        names.append((name, [x], [want], int(out[0]) if out else None))
+    program = s.write(derive(text, [
+        "nabla-vjp{function=%s}" % n[0] for n in names]))
+    for name, operands, wants, n in names:
+        u = np.ones(() if n is None else (n,))
+        got = run(s, program, name + ".vjp",
+                  [np.array(a, "f8") for a in operands] + [u],
+                  1 + len(operands))[1:]
+        for a, want in zip(got, wants):
+            s.expect(np.allclose(a, want, rtol=1e-12, atol=0, equal_nan=True),
+                     "%s: %s, not %s" % (name, a, want))
+
+
+STRAIGHT = """!w = !nabla.implicit<8x64xKIND, #nabla.ENCODING>
+func.func private @q(%x: tensor<8x64xKIND>) -> !w attributes {nabla.straight_through} {
+  %0 = nabla.round %x : tensor<8x64xKIND>
+  %1 = nabla.quantize %0 : tensor<8x64xKIND> -> !w
+  return %1 : !w
+}
+func.func @function(%x: tensor<8x64xKIND>) -> tensor<8x64xKIND> {
+  %0 = func.call @q(%x) : (tensor<8x64xKIND>) -> !w
+  %1 = nabla.materialize %0 : !w
+  return %1 : tensor<8x64xKIND>
+}
+func.func @quantize(%x: tensor<8x64xKIND>) -> tensor<8x64xKIND> {
+  %0 = nabla.quantize %x : tensor<8x64xKIND> -> !w
+  %1 = nabla.materialize %0 : !w
+  return %1 : tensor<8x64xKIND>
+}
+"""
+ENCODINGS = ("nf4<block = 64>", "fp4<block = 64>", "int8<block = 64>",
+             "int4<block = 32>", "int8<block = 32, zero_point = true>",
+             "nf4<block = 64, scale = #nabla.dynamic8<block = 256>>")
+
+
+def straight(s):
+    """The cotangent at the output of quantize is the gradient, bit for bit."""
+    rng = np.random.default_rng(harness.seed())
+    for encoding in ENCODINGS:
+        text = STRAIGHT.replace("KIND", "f32").replace("ENCODING", encoding)
+        program = s.write(derive(text, [
+            "nabla-vjp{function=function}", "nabla-vjp{function=quantize}"]))
+        x, u = (rng.standard_normal((8, 64)).astype("f4") for _ in range(2))
+        for entry in ("function", "quantize"):
+            got = run(s, program, entry + ".vjp", [x, u], 2)[1]
+            s.expect(got.tobytes() == u.tobytes(), "%s of %s: the gradient is "
+                     "not the cotangent" % (entry, encoding))
+
+
+PACKED = """!w = !nabla.implicit<256x64xf32, #nabla.nf4<block = 64>>
+func.func @packed(%x: tensor<8x64xf32>, %m: tensor<256x64xf32>) -> tensor<8x256xf32> {
+  %w = nabla.quantize %m : tensor<256x64xf32> -> !w
+  %y = nabla.linear %x, %w : tensor<8x64xf32>, !w
+  return %y : tensor<8x256xf32>
+}
+func.func @dense(%x: tensor<8x64xf32>, %m: tensor<256x64xf32>) -> tensor<8x256xf32> {
+  %w = nabla.quantize %m : tensor<256x64xf32> -> !w
+  %d = nabla.materialize %w : !w
+  %y = nabla.linear %x, %d : tensor<8x64xf32>, tensor<256x64xf32>
+  return %y : tensor<8x256xf32>
+}
+"""
+
+
+def packed(s):
+    """Gradients through packed weights are those through decoded ones, within
+    the bound of products."""
+    rng = np.random.default_rng(harness.seed())
+    program = s.write(derive(PACKED, ["nabla-vjp{function=packed}",
+                                      "nabla-vjp{function=dense}"]))
+    x, m, u = (rng.standard_normal(d).astype("f4")
+               for d in ((8, 64), (256, 64), (8, 256)))
+    a, b = (run(s, program, e + ".vjp", [x, m, u], 3)
+            for e in ("packed", "dense"))
+    total = np.abs(u) @ np.abs(m) * 1.1
+    s.expect(bool((np.abs(a[1] - b[1]) <= (256 + 16) * 2.0 ** -24 * total
+                   ).all()), "the gradient through a packed weight")
+    s.expect(np.allclose(a[2], b[2], rtol=1e-5, atol=1e-5),
+             "the gradient of the master")
+
+
+# Third derivatives of functions: of x, from calculus.
+THIRD = {"exp": np.exp, "sin": lambda x: -np.cos(x), "cos": np.sin,
+         "log": lambda x: 2 / x ** 3,
+         "sqrt": lambda x: .375 * x ** -2.5,
+         "rsqrt": lambda x: -1.875 * x ** -3.5,
+         "log1p": lambda x: 2 / (1 + x) ** 3,
+         "tanh": lambda x: (lambda t: (1 - t * t) * (6 * t * t - 2))(np.tanh(x)),
+         "sigmoid": lambda x: (lambda p: p * (1 - p) * (1 - 6 * p + 6 * p * p))(
+             1 / (1 + np.exp(-x))),
+         "atanh": lambda x: (2 + 6 * x * x) / (1 - x * x) ** 3,
+         "tan": lambda x: (lambda t: 2 * (1 + t * t) * (1 + 3 * t * t))(np.tan(x)),
+         "erf": lambda x: 2 / np.sqrt(np.pi) * (4 * x * x - 2) * np.exp(-x * x)}
+
+
+def third(s):
+    """vjp of jvp of jvp."""
+    text = "".join("func.func @%s(%%x: tensor<5xf64>) -> tensor<5xf64> {\n  %%r ="
+                   " nabla.%s %%x : tensor<5xf64>\n  return %%r : tensor<5xf64>\n"
+                   "}\n" % (n, n) for n in THIRD)
+    passes = []
+    for n in THIRD:
+        passes += ["nabla-jvp{function=%s}" % n, "nabla-jvp{function=%s.jvp wrt="
+                   "0}" % n, "nabla-vjp{function=%s.jvp.jvp wrt=0}" % n]
+    program = s.write(derive(text, passes))
+    x = np.array([.25, .5, .375, .625, .125])
+    one, none = np.ones(5), np.zeros(5)
+    for n, function in THIRD.items():
+        # x, its tangents; cotangents of f, f', and their tangents
+        got = run(s, program, n + ".jvp.jvp.vjp",
+                  [x, one, one, none, none, none, one], 5)[4]
+        s.expect(np.allclose(got, function(x), rtol=1e-9),
+                 "third derivative of %s: %s, not %s" % (n, got, function(x)))
+
+
+SYMMETRIC = """func.func @f(%x: tensor<6xf64>, %w: tensor<4x6xf64>) -> tensor<f64> {
+  %0 = nabla.dot_general %w, %x contracting = [1] x [0] : tensor<4x6xf64>, tensor<6xf64>
+  %1 = nabla.softmax %0 dim = 0 : tensor<4xf64>
+  %2 = nabla.mul %1, %0 : tensor<4xf64>, tensor<4xf64>
+  %3 = nabla.reduce sum %2 dims = [0] : tensor<4xf64>
+  return %3 : tensor<f64>
+}
+"""
+
+
+def symmetric(s):
+    """jvp of vjp: the Hessian is symmetric, and vjp of vjp gives its rows."""
+    rng = np.random.default_rng(harness.seed())
+    program = s.write(derive(SYMMETRIC, [
+        "nabla-vjp{function=f wrt=0}", "nabla-jvp{function=f.vjp wrt=0}",
+        "nabla-vjp{function=f.vjp wrt=0}"]))
+    x, w = rng.standard_normal(6), rng.standard_normal((4, 6))
+    one, rows, twice = np.array(1.0), [], []
+    for i in range(6):
+        e = np.eye(6)[i]
+        # value, gradient, their tangents
+        rows.append(run(s, program, "f.vjp.jvp", [x, w, one, e], 4)[3])
+        twice.append(run(s, program, "f.vjp.vjp",
+                         [x, w, one, np.array(0.0), e], 3)[2])
+    rows, twice = np.array(rows), np.array(twice)
+    s.expect(np.allclose(rows, rows.T, rtol=1e-12, atol=1e-13),
+             "the Hessian is not symmetric")
+    s.expect(np.allclose(rows, twice, rtol=1e-12, atol=1e-13),
+             "vjp of vjp is not jvp of vjp")
+
+
+SPLIT = """func.func @f(%x: tensor<?x6xf32>, %w: tensor<4x6xf32>) -> tensor<?x4xf32> {
+  %0 = nabla.linear %x, %w : tensor<?x6xf32>, tensor<4x6xf32>
+  %1 = nabla.softmax %0 dim = 1 : tensor<?x4xf32>
+  %2 = nabla.mul %1, %0 : tensor<?x4xf32>, tensor<?x4xf32>
+  %3 = nabla.exp %2 : tensor<?x4xf32>
+  return %3 : tensor<?x4xf32>
+}
+"""
+
+
+def split(s):
+    """Two functions give what one gives, whatever is saved."""
+    rng = np.random.default_rng(harness.seed())
+    x, w, u = (rng.standard_normal(d).astype("f4")
+               for d in ((3, 6), (4, 6), (3, 4)))
+    program = s.write(derive(SPLIT, ["nabla-vjp{function=f}"]))
+    joint = run(s, program, "f.vjp", [x, w, u], 3)
+    for save, least, most in (("all", 2, 4), ("dots", 1, 1), ("none", 0, 0)):
+        text = derive(SPLIT, ["nabla-vjp{function=f mode=split save=%s}" % save])
+        program, count = s.write(text), text.count('"saved.') // 2
+        s.expect(least <= count <= most, "%s saves %d" % (save, count))
+        out = run(s, program, "f.forward", [x, w], 1 + count)
+        back = run(s, program, "f.backward", [x, w, *out[1:], u], 2)
+        for a, b in zip([out[0], *back], joint):
+            s.expect(np.allclose(a, b, rtol=1e-6, atol=1e-7),
+                     "save=%s: %s off by %r" % (save, a.shape, np.max(np.abs(
+                         a - b)) if a.shape == b.shape else b.shape))
+
+
+def main(s):
+    for test in (kinks, straight, packed, third, symmetric, split):
+        try:
+            test(s)
+        except harness.Failure as error:
+            s.expect(False, "%s: %s" % (test.__name__, error))
+
+
+if __name__ == "__main__":
+    harness.session(sys.argv[1], main)
