@@ -4,15 +4,36 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "lib/base/checked.h"
 
 #define SMALLEST_CAPACITY 64
+#define HUGE_PAGE         ((uintptr_t)2 << 20) /* bytes; of x86-64 */
+
+/* Asks for huge pages in a block of at least two of them. Kernels that read a
+ * weight at memory speed wait for page walks otherwise: with pages of 4 KiB a
+ * virtual machine was seen to read half as fast. The system need not follow. */
+static void advise(void *block, size_t size) {
+#ifdef MADV_HUGEPAGE
+  if (size < 2 * HUGE_PAGE) return;
+  const uintptr_t begin = (uintptr_t)block;
+  const size_t skip = (size_t)(-begin % HUGE_PAGE);
+  (void)madvise((char *)block + skip, (size - skip) / HUGE_PAGE * HUGE_PAGE,
+                MADV_HUGEPAGE);
+#else
+  (void)block, (void)size;
+#endif
+}
 
 static void *default_resize(void *self, void *block, size_t old_size,
                             size_t new_size) {
   (void)self, (void)old_size;
-  if (new_size > 0) return realloc(block, new_size);
+  if (new_size > 0) {
+    void *moved = realloc(block, new_size);
+    if (moved) advise(moved, new_size);
+    return moved;
+  }
   free(block);
   return NULL;
 }

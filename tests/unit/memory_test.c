@@ -17,6 +17,25 @@ Test(memory, the_default_allocator_resizes_and_frees) {
   cr_assert_null(standard->resize(standard->self, block, 100000, 0));
 }
 
+/* Large blocks, for which the system is asked for huge pages. */
+Test(memory, large_blocks_keep_their_content) {
+  const nabla_allocator *a = nabla_allocator_default();
+  const size_t sizes[] = {3 << 20, (4 << 20) + 1, 21 << 20, 5 << 20, 1};
+  uint8_t *block = NULL;
+  size_t had = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    block = a->resize(a->self, block, had, sizes[i]);
+    cr_assert_not_null(block);
+    const size_t kept = had < sizes[i] ? had : sizes[i];
+    for (size_t at = 0; at < kept; at += 4093)
+      cr_assert_eq(block[at], (uint8_t)(at / 4093));
+    for (size_t at = 0; at < sizes[i]; at += 4093)
+      block[at] = (uint8_t)(at / 4093);
+    had = sizes[i];
+  }
+  cr_expect_null(a->resize(a->self, block, had, 0));
+}
+
 Test(memory, alloc_zeroes) {
   failing_allocator failing;
   failing_allocator_init(&failing, 0);
