@@ -81,6 +81,21 @@ func.func @f(%x: KIND {nabla.name = "x"}, %k: KIND {nabla.state = "k"},
 }
 """
 
+# States that kernels write: elementwise, in place, and by rows, in a copy.
+KERNELS = """
+!w = tensor<64x64xf32>
+func.func @f(%x: !w {nabla.name = "x"}, %k: !w {nabla.state = "k"},
+    %b: !w {nabla.state = "b"})
+    -> (!w {nabla.state = "k"}, !w {nabla.state = "b"}) {
+  %m = nabla.add %b, %x : !w, !w
+  %n = nabla.sub %k, %m : !w, !w
+  %r = nabla.reduce max %m dims = [1] : !w
+  %t = nabla.broadcast_in_dim %r dims = [0] : tensor<64xf32> -> !w
+  %u = nabla.sub %m, %t : !w, !w
+  return %n, %u : !w, !w
+}
+"""
+
 # A scan carries a state, and a private function takes it.
 SCAN = """
 func.func private @put(%k: KIND, %x: tensor<1x4xf32>, %at: index) -> KIND {
@@ -180,6 +195,16 @@ def decay(rng):
     return DECAY, inputs, states, {"k": k, "b": states["b"]}, k.sum(0)
 
 
+def kernels(rng):
+    k, b = (whole(rng, WIDE, WIDE) for _ in range(2))
+    states = {"k": k, "b": b}
+    inputs = {"x": whole(rng, STEPS, WIDE, WIDE)}
+    for x in inputs["x"]:
+        m = b + x
+        k, b = k - m, m - m.max(1, keepdims=True)
+    return KERNELS, inputs, states, {"k": k, "b": b}, None
+
+
 def scan(rng):
     inputs = {"x": whole(rng, STEPS, 5, 1, WIDTH)}
     k = np.zeros((ROWS, WIDTH), np.float32)
@@ -228,8 +253,8 @@ def run(tool, folder, case):
 
 def main():
     failed = 0
-    for number, make in enumerate((put, inside, wide, decay, scan,
-                                   control)):
+    for number, make in enumerate((put, inside, wide, decay, kernels,
+                                   scan, control)):
         with tempfile.TemporaryDirectory() as folder:
             wrong = run(sys.argv[1], folder,
                         make(np.random.default_rng(number)))

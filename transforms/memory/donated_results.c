@@ -252,6 +252,83 @@ static void take_read(place *p, MlirOperation alloc) {
   }
 }
 
+/* ---- stores to states ---- */
+
+/* Whether `op` may write its result to `buffer`, which it may read where it
+ * writes: it takes no other name of it, and nothing whose memory is unknown. */
+static bool can_write_to(const place *p, MlirOperation op, MlirValue buffer) {
+  const bool is_generic = nabla_is(op, "linalg.generic");
+  if ((!nabla_is(op, "func.call") && !(is_generic && is_parallel(op))) ||
+      has_buffers_inside(op))
+    return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(op); i++) {
+    MlirValue operand = mlirOperationGetOperand(op, i), root;
+    if (!mlirTypeIsAMemRef(mlirValueGetType(operand))) continue;
+    if (!find_root(operand, &root)) return false;
+    if (mlirValueEqual(root, buffer) &&
+        (!mlirValueEqual(operand, buffer) ||
+         (is_generic ? !is_plain_operand(op, i) : !reads_in_place(p, op, i))))
+      return false;
+  }
+  return true;
+}
+
+static bool is_returned(MlirValue value, MlirOperation end) {
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++)
+    if (mlirValueEqual(mlirOperationGetOperand(end, i), value)) return true;
+  return false;
+}
+
+/* Whether nothing but `copy` uses `to` behind `writer`. */
+static bool is_free_behind(const place *p, MlirOperation writer,
+                           MlirOperation copy, MlirValue to) {
+  size_t last = 0;
+  mlirOperationSetOperand(copy, 1, mlirOperationGetOperand(copy, 0));
+  const bool found = nabla_lifetime_find_last(&p->index, p->block, to, &last);
+  mlirOperationSetOperand(copy, 1, to);
+  return found && last <= nabla_block_index_find(&p->index, writer);
+}
+
+/* Computes an array that is then copied to an argument where it is copied to,
+ * if that is free from there on. */
+static void store_directly(const place *p, MlirOperation copy) {
+  MlirValue from = mlirOperationGetOperand(copy, 0);
+  MlirValue to = mlirOperationGetOperand(copy, 1), root;
+  MlirOperation alloc = nabla_defining_op(from);
+  if (mlirOperationIsNull(alloc) || !nabla_is(alloc, "memref.alloc") ||
+      mlirOperationGetNumOperands(alloc) != 0 ||
+      !mlirTypeEqual(mlirValueGetType(from), mlirValueGetType(to)) ||
+      !find_root(to, &root) || !mlirValueEqual(root, to) ||
+      (!mlirValueIsABlockArgument(to) &&
+       !nabla_is(nabla_defining_op(to), NABLA_CAST)) ||
+      is_returned(from, mlirBlockGetTerminator(p->block)))
+    return;
+  MlirOperation writer = first_user(p, from);
+  if (mlirOperationIsNull(writer) || mlirOperationEqual(writer, copy) ||
+      !can_write_to(p, writer, to) || !writes_plainly(writer, from) ||
+      !is_free_behind(p, writer, copy, to))
+    return;
+  nabla_op_erase(copy);
+  mlirValueReplaceAllUsesOfWith(from, to);
+  nabla_op_erase(alloc);
+}
+
+bool nabla_states_store_directly(MlirSymbolTable symbols,
+                                 MlirOperation function) {
+  place p = {
+      .symbols = symbols,
+      .block = mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0))};
+  bool good = nabla_block_index_init_inside(&p.index, function);
+  MlirOperation op = mlirBlockGetFirstOperation(p.block), next;
+  for (; good && !mlirOperationIsNull(op); op = next) {
+    next = mlirOperationGetNextInBlock(op);
+    if (nabla_is(op, "memref.copy")) store_directly(&p, op);
+  }
+  nabla_block_index_deinit(&p.index);
+  if (!good) nabla_error_at(function, "nabla-plan-memory: out of memory");
+  return good;
+}
+
 /* ---- a function ---- */
 
 /* The allocation of the block that the return gives as operand `number`, once;

@@ -1,5 +1,5 @@
-/* Results of a public function that are in the memory of its donated arguments
- * (transforms/state/state.h). */
+/* Results of a public function that are in the memory of its donated arguments,
+ * and states that kernels write (transforms/state/state.h). */
 #ifndef NABLA_TRANSFORMS_MEMORY_DONATED_RESULTS_H
 #define NABLA_TRANSFORMS_MEMORY_DONATED_RESULTS_H
 
@@ -11,6 +11,12 @@
  * argument later. `symbols` are the module's. False if out of memory; reported.
  */
 bool nabla_donated_results_place(MlirSymbolTable symbols,
+                                 MlirOperation function);
+
+/* Lets a kernel of `function`, of one block, write a state itself, where it
+ * writes an array that is then copied to the state. The same conditions, but
+ * that the kernel need not read the state. False if out of memory; reported. */
+bool nabla_states_store_directly(MlirSymbolTable symbols,
                                  MlirOperation function);
 
 #endif

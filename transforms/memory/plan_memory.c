@@ -13,6 +13,7 @@
 #include "dialect/bridge.h"
 #include "transforms/abi/part_ops.h"
 #include "transforms/ir/llvm_ops.h"
+#include "transforms/memory/donated_results.h"
 #include "transforms/memory/function_plan.h"
 #include "transforms/memory/result_arguments.h"
 #include "transforms/passes.h"
@@ -137,7 +138,9 @@ static bool plan_function(planner *p, MlirOperation function) {
       mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (!good) return false;
   if (!mlirBlockIsNull(mlirBlockGetNextInRegion(entry))) return true;
-  if (is_private(function)) good = nabla_result_arguments_make(function);
+  good = is_private(function)
+             ? nabla_result_arguments_make(function)
+             : nabla_states_store_directly(p->symbols, function);
   return good && plan_block(p, function);
 }
 
