@@ -124,6 +124,7 @@ func.func @caller(%x: memref<256xf32>, %y: memref<256xf32>) {
   %a = call @callee(%x) : (memref<256xf32>) -> memref<256xf32>
   %b = call @callee(%a) : (memref<256xf32>) -> memref<256xf32>
   memref.copy %b, %y : memref<256xf32> to memref<256xf32>
+  memref.copy %x, %y : memref<256xf32> to memref<256xf32>
   return
 }
 

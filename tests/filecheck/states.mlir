@@ -139,3 +139,15 @@ func.func @carried(%xs: tensor<5x1x4xf32>, %p: tensor<i64>, %k: !k {nabla.name =
   }
   return %r#1, %r#0 : tensor<5x4xf32>, !k
 }
+
+// Two results of one loop, of which one replaces the state that it reads.
+// BUFFERS-LABEL: func.func @siblings
+// BUFFERS-SAME: %[[K:[a-z0-9]*]]: memref<8x4xf32>, %[[X:[a-z0-9]*]]: memref<8x4xf32>)
+// BUFFERS: %[[Y:.*]] = memref.alloc
+// BUFFERS-NOT: memref.copy
+// BUFFERS: return %[[Y]]
+func.func @siblings(%k: !k {nabla.name = "k", nabla.state = "cache"}, %x: !k) -> (!k, !k {nabla.state = "cache"}) {
+  %a = nabla.sub %k, %x : !k, !k
+  %b = nabla.add %k, %x : !k, !k
+  return %a, %b : !k, !k
+}

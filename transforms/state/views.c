@@ -65,7 +65,8 @@ static MlirValue written_array(MlirOperation op) {
   return (MlirValue){NULL};
 }
 
-static bool is_state(MlirValue value, int depth) {
+/* `out_is_inner`: it came through a loop or a call. */
+static bool find_state(MlirValue value, int depth, bool *out_is_inner) {
   for (; depth < DEPTH_MAX; depth++) {
     MlirOperation op = nabla_defining_op(value);
     for (; !mlirOperationIsNull(op); op = nabla_defining_op(value)) {
@@ -75,16 +76,78 @@ static bool is_state(MlirValue value, int depth) {
     MlirBlock block = mlirBlockArgumentGetOwner(value);
     MlirOperation owner = mlirBlockGetParentOperation(block);
     const intptr_t index = mlirBlockArgumentGetArgNumber(value);
-    if (nabla_is(owner, "func.func"))
-      return nabla_state_name(owner, NABLA_ARGUMENTS, index).data ||
-             is_given_states(owner, index, depth);
+    if (nabla_is(owner, "func.func")) {
+      if (nabla_state_name(owner, NABLA_ARGUMENTS, index).data) return true;
+      *out_is_inner = true;
+      return is_given_states(owner, index, depth);
+    }
+    *out_is_inner = true;
     value = begun_as(owner, block, index);
     if (mlirValueIsNull(value)) return false;
   }
   return false;
 }
 
-bool nabla_view_is_of_state(MlirValue value) { return is_state(value, 0); }
+static bool is_state(MlirValue value, int depth) {
+  bool unused = false;
+  return find_state(value, depth, &unused);
+}
+
+static bool is_terminator(MlirOperation op) {
+  return mlirOperationIsNull(mlirOperationGetNextInBlock(op));
+}
+
+/* Whether an operation gives another view of its first operand. */
+static bool gives_view(MlirOperation op) {
+  static const char *const names[] = {
+      "nabla.reshape",         "nabla.slice",           "nabla.dynamic_slice",
+      "nabla.squeeze",         "nabla.transpose",       "tensor.cast",
+      "tensor.collapse_shape", "tensor.expand_shape",   "tensor.extract_slice",
+      "tensor.reshape",        "nabla.broadcast_in_dim"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (nabla_is(op, names[i])) return true;
+  return false;
+}
+
+/* Whether a view of `value` may leave its block, or go to a function. */
+static bool leaves(MlirValue value, int depth) {
+  if (depth >= DEPTH_MAX) return true;
+  for (MlirOpOperand use = mlirValueGetFirstUse(value);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (is_terminator(user) || mlirOperationGetNumRegions(user)) return true;
+    if (gives_view(user) && leaves(mlirOperationGetResult(user, 0), depth + 1))
+      return true;
+  }
+  return false;
+}
+
+/* Whether something behind `slice` in its block may write to `array`, or stands
+ * in another one. */
+static bool is_used_behind(MlirOperation slice, MlirValue array) {
+  for (MlirOpOperand use = mlirValueGetFirstUse(array);
+       !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    if (mlirOperationEqual(user, slice)) continue;
+    if (!mlirBlockEqual(mlirOperationGetBlock(user),
+                        mlirOperationGetBlock(slice)))
+      return true;
+    if (!is_terminator(user) && mlirOperationIsBeforeInBlock(slice, user) &&
+        !nabla_is(user, "nabla.dynamic_slice") &&
+        !nabla_is(user, "tensor.extract_slice") &&
+        !nabla_is(user, "tensor.dim"))
+      return true;
+  }
+  return false;
+}
+
+bool nabla_view_is_of_state(MlirOperation slice) {
+  MlirValue array = mlirOperationGetOperand(slice, 0);
+  bool is_inner = false;
+  if (!find_state(array, 0, &is_inner)) return false;
+  return !is_inner || (!leaves(mlirOperationGetResult(slice, 0), 0) &&
+                       !is_used_behind(slice, array));
+}
 
 /* ---- calls ---- */
 

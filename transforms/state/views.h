@@ -5,10 +5,12 @@
 
 #include "transforms/ir/ir.h"
 
-/* Whether `value` is a state, or one of which parts were written in place: an
- * argument of a public function, what a loop carries of one, or an argument of
- * a private function that every call gives one. */
-bool nabla_view_is_of_state(MlirValue value);
+/* Whether `slice` is of a state, or of one of which parts were written in
+ * place: of an argument of a public function; or of what a loop carries of one,
+ * or an argument of a private function that every call gives one, where the
+ * slice does not leave the block and nothing behind it may write to the array:
+ * bufferization would copy the state. */
+bool nabla_view_is_of_state(MlirOperation slice);
 
 /* Whether all that uses `value`, a slice, are calls of functions that read it
  * by strides, as kernels of attention do; also behind a reshape. */
