@@ -272,7 +272,7 @@ Test(donated, arguments_in_a_table) {
     used += (size_t)snprintf(text + used, sizeof text - used,
                              "%s%%a%d: tensor<64x32xf32>%s", i ? ", " : "", i,
                              i == 3 || i == 70 ? " {nabla.donated}" : "");
-  used += (size_t)snprintf(
+  (void)snprintf(
       text + used, sizeof text - used,
       ") -> (tensor<64x32xf32>, tensor<64x32xf32>) {\n"
       "  %%r = nabla.add %%a3, %%a0 : tensor<64x32xf32>, tensor<64x32xf32>\n"

@@ -98,7 +98,7 @@ static nabla_status compare(const copies *c, size_t at,
 static nabla_status compare_all(const run *r, const copies *c,
                                 nabla_diag *diag) {
   const size_t results = r->function->result_count;
-  for (size_t i = 0; i < results; i++)
+  for (size_t i = 0; i < results && i < c->count; i++)
     NABLA_TRY(compare(c, i, &r->results[i], "result", i, diag));
   for (size_t i = results; i < c->count; i++) {
     nabla_dense state;
