@@ -165,8 +165,10 @@ static MlirType slice_of(const nabla_builder *b, MlirType whole) {
                    "a scan takes slices of arrays, of rank 1 or more");
     return slice;
   }
+  nabla_slices found;
   if (nablaTypeIsAImplicit(whole)) slice = nabla_slice_type(whole);
-  if (!mlirTypeIsNull(slice)) return slice;
+  if (!mlirTypeIsNull(slice) && nabla_slices_find(whole, slice, &found))
+    return slice;
   for (intptr_t i = 1; i < rank; i++) dims[i - 1] = nabla_array_dim(whole, i);
   return mlirRankedTensorTypeGet(rank - 1, dims, nabla_array_element(whole),
                                  mlirAttributeGetNull());
