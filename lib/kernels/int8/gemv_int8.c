@@ -253,10 +253,17 @@ static void sum_row(nabla_emitter *e, const void *context,
   if (rest) multiply_line(e, self, r, whole, rest, totals);
 }
 
+/* Rows of w at a time where M = 1. */
+static unsigned sides_of(const nabla_fused_spec *spec, const nabla_int8 *self) {
+  const uint64_t most = nabla_cpu_family_of(spec->features)->near_int8;
+  const uint64_t lines = spec->any_size ? 0 : spec->k / nabla_int8_line(self);
+  return most && lines > most / line_bytes(self) ? NABLA_INT8_SIDES_MOST : 2;
+}
+
 static void emit_lines(nabla_emitter *e) {
   nabla_int8 self;
   if (!nabla_int8_of(e->spec, &self)) return;
-  nabla_emit_int8_columns(e, row_bytes(e, &self), NABLA_INT8_SIDES_MOST,
+  nabla_emit_int8_columns(e, row_bytes(e, &self), sides_of(e->spec, &self),
                           sum_row, &self);
 }
 

@@ -48,18 +48,19 @@ static void finish_rows(nabla_emitter *e, const nabla_int8_row *r,
   k_loop_end(e, &each, NULL);
 }
 
-/* Writes the sums of the rows of w with one row of x. The second row of w is
- * the last of the share again if the share is odd. */
+/* Writes the sums of the rows of w with one row of x. Rows beyond the end of
+ * the share are its last row again, and are not written. */
 static void finish_sides(nabla_emitter *e, const nabla_int8_row *r,
                          const nabla_ssa *totals, nabla_ssa row,
                          const nabla_ssa *columns) {
   nabla_emit_finish_sum(e, totals[0], row, columns[0]);
-  if (r->sides == 1) return;
-  nabla_ssa inside =
-      k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", columns[1], e->end);
-  k_line(e, "scf.if %%v%u {", inside);
-  nabla_emit_finish_sum(e, totals[1], row, columns[1]);
-  k_line(e, "}");
+  for (unsigned s = 1; s < r->sides; s++) {
+    nabla_ssa inside =
+        k_op(e, "arith.cmpi ult, %%v%u, %%v%u : i64", columns[s], e->end);
+    k_line(e, "scf.if %%v%u {", inside);
+    nabla_emit_finish_sum(e, totals[s], row, columns[s]);
+    k_line(e, "}");
+  }
 }
 
 void nabla_emit_int8_columns(nabla_emitter *e, nabla_ssa bytes, unsigned sides,

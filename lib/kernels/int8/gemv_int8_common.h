@@ -6,12 +6,12 @@
 #include "lib/kernels/int8/int8.h"
 
 #define NABLA_INT8_ROWS_MOST  4u
-#define NABLA_INT8_SIDES_MOST 2u
+#define NABLA_INT8_SIDES_MOST 4u
 
 /* Rows of w that are multiplied side by side, and the rows of x in the
- * workspace that each is multiplied with. Two rows of w are read from the two
- * halves of a thread's share: two streams have more memory bandwidth than one.
- */
+ * workspace that each is multiplied with. They are read from as many parts of a
+ * thread's share: two streams have more memory bandwidth than one. Four share
+ * a load of x, which counts where x does not stay in the first cache. */
 typedef struct nabla_int8_row {
   nabla_ssa flat[NABLA_INT8_SIDES_MOST]; /* the element of w at k = 0 */
   nabla_ssa x[NABLA_INT8_ROWS_MOST];
