@@ -329,6 +329,8 @@ NABLA_API nabla_array *nabla_where(nabla_array *condition, nabla_array *x,
                                    nabla_array *y);
 /* Conversions to integers round towards 0; docs/DIALECT.md. */
 NABLA_API nabla_array *nabla_convert(nabla_array *x, nabla_dtype dtype);
+/* x, as a constant to derivatives. */
+NABLA_API nabla_array *nabla_stop_gradient(nabla_array *x);
 
 /* Reductions over dimensions, which stay with size 1 if `keep_dims` is not 0.
  * sum and prod of truth values, i8 and u8 are i32; the mean of integers is f32;

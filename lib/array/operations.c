@@ -148,6 +148,14 @@ nabla_array *nabla_convert(nabla_array *x, nabla_dtype dtype) {
   return nabla_make_convert(m, x, dtype);
 }
 
+nabla_array *nabla_stop_gradient(nabla_array *x) {
+  NABLA_MAKE(m, stop_gradient, x);
+  nabla_array *dense =
+      m->scope ? nabla_make_dense(m, nabla_make_settle(m, x, NABLA_DTYPES_own))
+               : NULL;
+  return nabla_make_op(m, "nabla.stop_gradient", 1, &dense, 0, NULL, NULL);
+}
+
 void nabla_minmax(nabla_array *x, uint32_t count, const int64_t *dims,
                   int keep_dims, nabla_array **out) {
   NABLA_MAKE(m, minmax, x);

@@ -129,6 +129,7 @@ CALL(hann_window) {
 }
 CALL(where) { OUT = nabla_where(X, Y, r->in[2]); }
 CALL(convert) { OUT = nabla_convert(X, dtype()); }
+CALL(stop_gradient) { OUT = nabla_stop_gradient(X); }
 CALL(minmax) {
   const list dims = take_list();
   r->out_count = 2;
