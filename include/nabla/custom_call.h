@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "nabla/attribute_tree.h"
+#include "nabla/comm.h"
 #include "nabla/dtype.h"
 #include "nabla/status.h"
 
@@ -69,6 +70,9 @@ typedef struct nabla_call_frame {
    * the program. */
   char *message;
   size_t message_size;
+  /* Of a program for several ranks: nabla/comm.h. NULL and 0 of others. */
+  nabla_comm *comm;
+  uint32_t rank;
 } nabla_call_frame;
 
 /* What is known of an argument or result. */

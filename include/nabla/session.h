@@ -4,6 +4,7 @@
 #ifndef NABLA_SESSION_H
 #define NABLA_SESSION_H
 
+#include "nabla/comm.h"
 #include "nabla/executable.h"
 #include "nabla/weight.h"
 
@@ -26,6 +27,10 @@ typedef struct nabla_session_options {
    * the number of threads, the caller included, of a pool that belongs to the
    * session. Must be 0 if `pool` is set. */
   uint32_t threads;
+  /* Of a program for several ranks, which needs both: the session runs as
+   * `rank` of `comm`, which must outlive it. NULL and 0 for other programs. */
+  nabla_comm *comm;
+  uint32_t rank;
 } nabla_session_options;
 
 /* Creates a session, whose states are zero. Once an executable has had a
@@ -189,6 +194,8 @@ typedef struct nabla_session_usage {
   uint64_t peak_bytes;
   size_t holder_count;
   const nabla_session_holder *holders;
+  uint64_t piece_bytes; /* of pieces of weights that were copied: those of a
+                           rank that do not lie in a row              */
 } nabla_session_usage;
 
 /* Stores in `out` how much memory a session holds between runs, without the

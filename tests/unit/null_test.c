@@ -63,6 +63,7 @@ Test(null, lives_that_end) {
   nabla_packed_model_close(NULL);
   nabla_plan_destroy(NULL);
   nabla_pool_destroy(NULL);
+  nabla_comm_destroy(NULL);
   nabla_session_close(NULL);
   nabla_tensor_file_close(NULL);
   nabla_tokenizer_close(NULL);

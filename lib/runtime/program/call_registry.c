@@ -7,6 +7,7 @@
 
 #include "lib/base/edit_distance.h"
 #include "lib/base/require.h"
+#include "lib/runtime/collectives/handlers.h"
 #include "lib/runtime/program/call_builtins.h"
 #include "lib/runtime/program/calls.h"
 
@@ -181,6 +182,8 @@ static nabla_status add(const nabla_call_handler *handler, nabla_diag *diag) {
 static void add_builtins(void) {
   size_t count;
   const nabla_call_handler *all = nabla_call_builtins(&count);
+  for (size_t i = 0; i < count; i++) (void)!add(&all[i], NULL);
+  all = nabla_collective_handlers(&count);
   for (size_t i = 0; i < count; i++) (void)!add(&all[i], NULL);
 }
 

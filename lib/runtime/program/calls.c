@@ -281,7 +281,8 @@ static nabla_status check_frame(const site *s, const nabla_call_frame *frame,
 }
 
 nabla_status nabla_calls_run(nabla_calls *calls, uint64_t number,
-                             const uint64_t *words, nabla_diag *diag) {
+                             const uint64_t *words, nabla_call_rank rank,
+                             nabla_diag *diag) {
   nabla_call_buffer buffers[2 * NABLA_CALL_MAX_BUFFERS];
   char message[MESSAGE_SIZE];
   if (!calls || number >= calls->count || words[0] > NABLA_CALL_MAX_BUFFERS ||
@@ -294,6 +295,8 @@ nabla_status nabla_calls_run(nabla_calls *calls, uint64_t number,
   frame.result_count = (uint32_t)words[1];
   frame.arguments = buffers;
   frame.results = buffers + frame.argument_count;
+  frame.comm = rank.comm;
+  frame.rank = rank.rank;
   const uint64_t *rest = read_buffers(words + 2, frame.argument_count, buffers);
   (void)read_buffers(rest, frame.result_count, buffers + frame.argument_count);
   NABLA_TRY(check_frame(s, &frame, diag));

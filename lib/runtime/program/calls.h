@@ -47,10 +47,17 @@ NABLA_MUST_USE nabla_status nabla_calls_open(const nabla_call_site *sites,
                                              nabla_diag *diag);
 void nabla_calls_close(nabla_calls *calls); /* NULL is allowed */
 
+/* Who runs: a rank of a communicator, or nobody's (NULL, 0). */
+typedef struct nabla_call_rank {
+  nabla_comm *comm;
+  uint32_t rank;
+} nabla_call_rank;
+
 /* Makes call `site`. `words`: the numbers of arguments and of results, then for
  * each its dtype, rank, address and dimensions. */
 NABLA_MUST_USE nabla_status nabla_calls_run(nabla_calls *calls, uint64_t site,
                                             const uint64_t *words,
+                                            nabla_call_rank rank,
                                             nabla_diag *diag);
 
 #endif

@@ -366,6 +366,59 @@ static nabla_status take_packed(parser *p, nabla_port *port) {
                              p->diag);
 }
 
+static nabla_status refuse_cut(const parser *p, const nabla_port *port) {
+  return nabla_fail(p->diag, NABLA_CORRUPT,
+                    "argument '%.60s' is divided in no legal way", port->name);
+}
+
+/* Divides the dimensions of `cut->local`. */
+static nabla_status divide(const parser *p, nabla_argument_cut *cut) {
+  nabla_component_slots slots;
+  for (uint32_t i = 0; i < cut->count; i++) {
+    const nabla_cut_place *at = &cut->at[i];
+    if (at->dim >= cut->local.rank || !at->stride || at->size < 2)
+      return refuse_cut(p, &cut->local);
+    int64_t *dim = &cut->local.shape[at->dim];
+    if (*dim < 0 || *dim % at->size) return refuse_cut(p, &cut->local);
+    *dim /= at->size;
+  }
+  nabla_format *format = &cut->local.layout.format;
+  if (cut->local.component_count && format->granularity == NABLA_PER_ROW) {
+    format->block = 1;
+    for (uint32_t i = 1; i < cut->local.rank; i++)
+      format->block *= (uint64_t)cut->local.shape[i];
+  }
+  return cut->local.component_count
+             ? nabla_port_components(&cut->local, &slots, p->diag)
+             : NABLA_OK;
+}
+
+/* Reads what follows the key "cut" of an argument: three numbers for each
+ * place. */
+static nabla_status take_cut(parser *p, const nabla_port *port) {
+  nabla_argument_cut cut = {
+      .port = p->out->port_buffer.size / sizeof(nabla_port), .local = *port};
+  nabla_json_event event;
+  uint32_t count = 0;
+  NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "a cut"));
+  for (;; count++) {
+    uint64_t number;
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    if (event.kind == NABLA_JSON_ARRAY_END) break;
+    NABLA_TRY(nabla_json_u64(&event, "cut", &number, p->diag));
+    if (number > UINT32_MAX || count == 3 * NABLA_MANIFEST_MAX_CUTS)
+      return refuse_cut(p, port);
+    nabla_cut_place *at = &cut.at[count / 3];
+    *(count % 3 == 0   ? &at->dim
+      : count % 3 == 1 ? &at->stride
+                       : &at->size) = (uint32_t)number;
+  }
+  if (!count || count % 3) return refuse_cut(p, port);
+  cut.count = count / 3;
+  NABLA_TRY(divide(p, &cut));
+  return nabla_buffer_append(&p->out->cut_buffer, &cut, sizeof cut, p->diag);
+}
+
 static nabla_status take_port(parser *p, int is_argument) {
   nabla_port port = {.encoding_name = "", .state_name = ""};
   nabla_json_event event;
@@ -382,13 +435,19 @@ static nabla_status take_port(parser *p, int is_argument) {
     NABLA_TRY(take_kind(p, NABLA_JSON_TRUE, "true"));
     port.is_donated = 1;
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
-  } else if (event.kind != NABLA_JSON_OBJECT_END && is_argument) {
+  } else if (event.kind != NABLA_JSON_OBJECT_END && is_argument &&
+             strcmp(event.text, "cut") != 0) {
     NABLA_TRY(check_key(p, &event, "encoding"));
     NABLA_TRY(take_encoding(p, &port));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   } else if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "packed") &&
              !is_argument) {
     NABLA_TRY(take_packed(p, &port));
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  }
+  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "cut") &&
+      is_argument) {
+    NABLA_TRY(take_cut(p, &port));
     NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
   }
   if (event.kind != NABLA_JSON_OBJECT_END)
@@ -460,10 +519,22 @@ static nabla_status take_call(parser *p) {
   return nabla_buffer_append(&p->out->call_buffer, &site, sizeof site, p->diag);
 }
 
-/* The custom calls, where there are some, and the end. */
+/* The ranks and the custom calls, where there are some, and the end. */
 static nabla_status take_calls(parser *p) {
   nabla_json_event event;
   NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  if (event.kind == NABLA_JSON_KEY && !strcmp(event.text, "ranks")) {
+    uint64_t ranks;
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+    NABLA_TRY(nabla_json_u64(&event, "ranks", &ranks, p->diag));
+    if (!ranks || ranks > UINT32_MAX)
+      return corrupt_at(
+          p, &event,
+          nabla_fail(p->diag, NABLA_CORRUPT,
+                     "the program is for %" PRIu64 " ranks", ranks));
+    p->out->ranks = (uint32_t)ranks;
+    NABLA_TRY(nabla_json_next(p->json, &event, p->diag));
+  }
   if (event.kind == NABLA_JSON_OBJECT_END) return NABLA_OK;
   NABLA_TRY(check_key(p, &event, "calls"));
   NABLA_TRY(take_kind(p, NABLA_JSON_ARRAY_BEGIN, "custom calls"));
@@ -560,6 +631,8 @@ static nabla_status link_up(nabla_manifest *out, nabla_diag *diag) {
   out->port_count = out->port_buffer.size / sizeof(nabla_port);
   out->calls = (nabla_call_site *)(void *)out->call_buffer.data;
   out->call_count = out->call_buffer.size / sizeof(nabla_call_site);
+  out->cuts = (nabla_argument_cut *)(void *)out->cut_buffer.data;
+  out->cut_count = out->cut_buffer.size / sizeof(nabla_argument_cut);
   size_t at = 0;
   for (size_t i = 0; i < out->function_count; i++) {
     nabla_signature *function = &out->functions[i];
@@ -613,6 +686,10 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
                         NABLA_MANIFEST_MAX_FUNCTIONS * sizeof(nabla_port));
   nabla_buffer_init(&manifest.call_buffer, allocator, "custom calls",
                     NABLA_MANIFEST_MAX_CALLS * sizeof(nabla_call_site));
+  nabla_buffer_init(&manifest.cut_buffer, allocator, "divided arguments",
+                    (size_t)NABLA_MANIFEST_MAX_PORTS *
+                        NABLA_MANIFEST_MAX_FUNCTIONS *
+                        sizeof(nabla_argument_cut));
   const nabla_status status = parse(text, size, &manifest, diag);
   if (status) {
     nabla_diag_set_file(diag, "manifest");
@@ -625,6 +702,7 @@ nabla_status nabla_manifest_parse(const nabla_allocator *allocator,
 
 void nabla_manifest_deinit(nabla_manifest *manifest) {
   nabla_name_index_deinit(&manifest->names);
+  nabla_buffer_deinit(&manifest->cut_buffer);
   nabla_buffer_deinit(&manifest->call_buffer);
   nabla_buffer_deinit(&manifest->packed_buffer);
   nabla_buffer_deinit(&manifest->port_buffer);
@@ -636,4 +714,19 @@ void nabla_manifest_deinit(nabla_manifest *manifest) {
 size_t nabla_manifest_find(const nabla_manifest *manifest, const char *name) {
   return nabla_name_index_find(&manifest->names, names_of(manifest), name,
                                strlen(name));
+}
+
+const nabla_argument_cut *nabla_manifest_cut(const nabla_manifest *manifest,
+                                             size_t number) {
+  size_t low = 0, high = manifest->cut_count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (manifest->cuts[middle].port < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < manifest->cut_count && manifest->cuts[low].port == number
+             ? &manifest->cuts[low]
+             : NULL;
 }

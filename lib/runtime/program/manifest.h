@@ -15,6 +15,23 @@
 #define NABLA_MANIFEST_MAX_PORTS     4096u /* arguments, and results, of each */
 #define NABLA_MANIFEST_MAX_CALLS     4096u
 
+#define NABLA_MANIFEST_MAX_CUTS 16u /* of an argument */
+
+/* A dimension of an argument is divided among `size` ranks that are `stride`
+ * apart. Of several that name one dimension the first makes the largest
+ * pieces. */
+typedef struct nabla_cut_place {
+  uint32_t dim, stride, size;
+} nabla_cut_place;
+
+/* An argument of which each rank has a piece: the port describes the whole. */
+typedef struct nabla_argument_cut {
+  size_t port; /* its number */
+  nabla_port local;
+  uint32_t count;
+  nabla_cut_place at[NABLA_MANIFEST_MAX_CUTS];
+} nabla_argument_cut;
+
 typedef struct nabla_manifest {
   const nabla_allocator *allocator;
   char *texts; /* all names, NUL-terminated */
@@ -25,8 +42,13 @@ typedef struct nabla_manifest {
   size_t port_count;
   nabla_call_site *calls; /* custom calls, by number */
   size_t call_count;
+  uint32_t ranks;           /* that the program is for; 0: it is for one, and
+                               exchanges nothing */
+  nabla_argument_cut *cuts; /* by port, ascending */
+  size_t cut_count;
   /* They own the arrays, and packed results. */
-  nabla_buffer function_buffer, port_buffer, packed_buffer, call_buffer;
+  nabla_buffer function_buffer, port_buffer, packed_buffer, call_buffer,
+      cut_buffer;
   nabla_name_index names; /* of the functions   */
 } nabla_manifest;
 
@@ -39,6 +61,10 @@ nabla_manifest_parse(const nabla_allocator *allocator, const char *text,
                      size_t size, nabla_manifest *out, nabla_diag *diag);
 
 void nabla_manifest_deinit(nabla_manifest *manifest);
+
+/* The cut of port `number`, or NULL: each rank has the whole. Thread-safe. */
+const nabla_argument_cut *nabla_manifest_cut(const nabla_manifest *manifest,
+                                             size_t number);
 
 /* Finds a function. @return its number, or SIZE_MAX. Thread-safe. */
 size_t nabla_manifest_find(const nabla_manifest *manifest, const char *name);

@@ -80,6 +80,7 @@ static nabla_status call(nabla_run_frame *f, const nabla_executable *executable,
     context.result_allocator =
         arrays->allocator ? arrays->allocator : nabla_allocator_default();
   context.calls = executable->calls;
+  context.rank = room->rank;
   nabla_run_context_profile(&context, executable->profiler);
   if (executable->profiler) nabla_run_context_trace(&context, room->trace);
   const double start = executable->profiler ? nabla_profiler_now() : 0;
@@ -101,6 +102,8 @@ nabla_status nabla_run_function(const nabla_executable *executable,
   nabla_run_frame f = {.function = &executable->manifest.functions[index],
                        .arrays = arrays,
                        .states = room->states,
+                       .pieces = room->pieces,
+                       .rank = room->rank.rank,
                        .diag = diag};
   NABLA_TRY(nabla_run_check_inputs(executable, &f));
   lay_out(&f, room->frame);
@@ -139,6 +142,15 @@ nabla_status nabla_executable_run(nabla_executable *executable,
   if (output_count) NABLA_REQUIRE(outputs, diag);
   size_t index = 0;
   NABLA_TRY(nabla_executable_seek(executable, function, &index, diag));
+  if (executable->manifest.ranks > 1) {
+    const nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the program is for %u ranks",
+                   executable->manifest.ranks);
+    nabla_diag_set_next(diag,
+                        "run it in a session for each rank: "
+                        "nabla_session_options.comm");
+    return status;
+  }
   const nabla_allocator *allocator = executable->environment.allocator;
   const size_t words =
       nabla_run_frame_words(&executable->manifest.functions[index]);

@@ -14,8 +14,11 @@ typedef struct nabla_run_room {
    * session, and functions with states are refused. */
   void *const *states;
   nabla_memory_trace *trace; /* of the session; NULL: there is none */
-  void *frame; /* nabla_run_frame_words of the function, or more */
-  int *began;  /* set to 1 when the code is called */
+  void *frame;          /* nabla_run_frame_words of the function, or more */
+  int *began;           /* set to 1 when the code is called */
+  nabla_call_rank rank; /* of the session */
+  /* Per port: pieces.h. NULL: the program is not divided. */
+  const nabla_binding *pieces;
 } nabla_run_room;
 
 /* The arrays of a run: dense ones, or those of nabla_session_call. */

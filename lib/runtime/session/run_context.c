@@ -135,7 +135,8 @@ static void call(const nabla_services *services, uint64_t site,
                  const uint64_t *words) {
   nabla_run_context *context = services->self;
   nabla_diag diag = NABLA_DIAG_INIT;
-  nabla_status status = nabla_calls_run(context->calls, site, words, &diag);
+  nabla_status status =
+      nabla_calls_run(context->calls, site, words, context->rank, &diag);
   if (!status) return;
   if (!context->failed) {
     context->call_status = status;

@@ -40,6 +40,7 @@ typedef struct nabla_run_context {
   const char *profiled;     /* what runs, since when */
   double profiled_since;
   nabla_calls *calls;       /* of the executable */
+  nabla_call_rank rank;     /* of the session */
   nabla_status call_status; /* of a custom call that failed */
   char call_what[sizeof((nabla_diag *)0)->what];
 } nabla_run_context;

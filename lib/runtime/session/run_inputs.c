@@ -6,6 +6,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/runtime/program/components.h"
+#include "lib/runtime/session/pieces.h"
 #include "lib/runtime/session/run_frame.h"
 
 /* The data pointer in descriptors of arrays without elements. */
@@ -125,6 +126,25 @@ static size_t add_bound(nabla_run_frame *f, const nabla_port *port,
   return port->component_count;
 }
 
+/* Copies this rank's piece of an input, and describes it. */
+static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
+                                    const nabla_argument_cut *cut,
+                                    size_t number, size_t *at) {
+  const nabla_binding *piece = &f->pieces[cut->port];
+  if (weight_at(f, number) || port->component_count)
+    return nabla_fail(f->diag, NABLA_UNSUPPORTED,
+                      "input %zu ('%.40s') is divided among ranks: a weight "
+                      "is bound (nabla_executable_bind)",
+                      number, port->name);
+  NABLA_TRY(check_dense(f, port, number));
+  const nabla_dense *array = input_at(f, number);
+  nabla_piece_copy(port, cut, f->rank, array->data,
+                   (void *)(uintptr_t)piece->data[0]);
+  f->arguments[(*at)++] =
+      describe(f, piece->data[0], cut->local.rank, cut->local.shape);
+  return NABLA_OK;
+}
+
 /* Describes the input that is a weight, checked as a binding is. */
 static nabla_status add_weight(nabla_run_frame *f, const nabla_port *port,
                                size_t number, size_t *at) {
@@ -192,12 +212,18 @@ nabla_status nabla_run_add_arguments(nabla_run_frame *f,
   for (size_t i = 0; i < f->function->argument_count; i++) {
     const nabla_port *port = &f->function->arguments[i];
     const nabla_binding *binding = nabla_executable_binding(executable, port);
+    const size_t number = (size_t)(port - executable->manifest.ports);
+    const nabla_argument_cut *cut =
+        f->pieces ? nabla_manifest_cut(&executable->manifest, number) : NULL;
+    const nabla_port *local = cut ? &cut->local : port;
     if (*port->state_name) {
-      const size_t number = (size_t)(port - executable->manifest.ports);
       f->arguments[at++] =
-          describe(f, f->states[number], port->rank, port->shape);
+          describe(f, f->states[number], local->rank, local->shape);
     } else if (binding->is_bound) {
-      at += add_bound(f, port, binding, at);
+      at += add_bound(f, local, cut ? &f->pieces[number] : binding, at);
+    } else if (cut && takes_input(executable, port)) {
+      NABLA_TRY(add_input_piece(f, port, cut, input, &at));
+      input++;
     } else if (takes_input(executable, port)) {
       NABLA_TRY(weight_at(f, input) ? add_weight(f, port, input, &at)
                                     : add_dense(f, port, input, &at));

@@ -6,6 +6,7 @@
 
 #include "lib/base/edit_distance.h"
 #include "lib/base/require.h"
+#include "lib/runtime/session/pieces.h"
 #include "lib/runtime/session/session_internal.h"
 
 /* ---- making ------------------------------------------------------------- */
@@ -48,10 +49,12 @@ static nabla_status add_state(nabla_session *session, const nabla_port *port,
   return NABLA_OK;
 }
 
-/* Finds or makes the state that a port is. */
+/* Finds or makes the state that a port is: the rank's piece of it. */
 static nabla_status take_port(nabla_session *session, size_t number,
                               nabla_diag *diag) {
-  const nabla_port *port = &session->executable->manifest.ports[number];
+  const nabla_manifest *manifest = &session->executable->manifest;
+  const nabla_argument_cut *cut = nabla_manifest_cut(manifest, number);
+  const nabla_port *port = cut ? &cut->local : &manifest->ports[number];
   if (!*port->state_name) return NABLA_OK;
   nabla_session_state_slot *slot = find(session, port->state_name);
   if (slot && !same_type(slot->port, port))
@@ -112,6 +115,37 @@ static nabla_status fill(nabla_session *session,
   NABLA_TRY(make_pool(session, options, diag));
   for (size_t i = 0; i < manifest->port_count; i++)
     NABLA_TRY(take_port(session, i, diag));
+  return nabla_session_take_pieces(session, diag);
+}
+
+/* A program for several ranks runs as one of a communicator of as many. */
+static nabla_status take_rank(nabla_session *session,
+                              const nabla_session_options *options,
+                              nabla_diag *diag) {
+  const uint32_t wanted = session->executable->manifest.ranks;
+  nabla_comm *comm = options ? options->comm : NULL;
+  const uint32_t ranks = comm ? nabla_comm_size(comm) : 1;
+  if (wanted > 1 && !comm) {
+    const nabla_status status =
+        nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                   "the program is for %u ranks, the session has no "
+                   "communicator",
+                   wanted);
+    nabla_diag_set_next(diag,
+                        "make one for %u ranks (nabla_comm_threads), and "
+                        "a session for each rank",
+                        wanted);
+    return status;
+  }
+  if (ranks != (wanted ? wanted : 1))
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the program is for %u ranks, the communicator has %u",
+                      wanted ? wanted : 1, ranks);
+  if (options && options->rank >= ranks)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "rank %u of a communicator with %u", options->rank,
+                      ranks);
+  session->rank = (nabla_call_rank){comm, options && comm ? options->rank : 0};
   return NABLA_OK;
 }
 
@@ -134,7 +168,8 @@ nabla_status nabla_session_create(nabla_executable *executable,
   atomic_init(&session->is_busy, 0);
   nabla_executable_retain(executable);
   session->pool = executable->environment.pool;
-  const nabla_status status = fill(session, options, diag);
+  nabla_status status = take_rank(session, options, diag);
+  if (!status) status = fill(session, options, diag);
   if (status) {
     nabla_session_close(session);
     return status;
@@ -152,6 +187,8 @@ void nabla_session_close(nabla_session *session) {
   nabla_memory_trace_deinit(&session->trace, allocator);
   nabla_pool_destroy(session->own_pool);
   nabla_allocations_clear(&session->blocks, allocator);
+  nabla_free(allocator, session->pieces, executable->manifest.port_count,
+             sizeof *session->pieces);
   nabla_free(allocator, session->frame, session->frame_words, sizeof(int64_t));
   nabla_free(allocator, session->by_port, executable->manifest.port_count,
              sizeof *session->by_port);
@@ -210,6 +247,8 @@ static nabla_status run(nabla_session *session, size_t index,
                                .states = session->by_port,
                                .trace = &session->trace,
                                .frame = session->frame,
+                               .rank = session->rank,
+                               .pieces = session->pieces,
                                .began = &began};
   const int writes = has_states(&executable->manifest.functions[index]);
   if (session->is_spent && writes) {
@@ -222,6 +261,9 @@ static nabla_status run(nabla_session *session, size_t index,
   const nabla_status status =
       nabla_run_function(executable, index, &room, arrays, diag);
   if (status && began && writes) session->is_spent = 1;
+  if (status && session->rank.comm)
+    nabla_comm_fail(session->rank.comm, session->rank.rank,
+                    diag ? diag->what : "its run failed");
   return status;
 }
 

@@ -18,6 +18,7 @@ struct nabla_session {
   const nabla_allocator *allocator; /* the executable's */
   nabla_pool *pool;                 /* of its runs */
   nabla_pool *own_pool;             /* NULL: `pool` is another's */
+  nabla_call_rank rank;             /* of its runs */
   nabla_run_arena arena;            /* memory of its runs */
   nabla_memory_trace trace;         /* of them, where a profile is taken */
   nabla_allocations blocks;         /* of the states */
@@ -26,7 +27,11 @@ struct nabla_session {
   void **by_port; /* of each port of the manifest: its state's array, or NULL */
   void *frame;    /* for a run of any function */
   size_t frame_words;
-  int is_spent; /* a run failed in code that writes states */
+  /* Of a program for several ranks, of each port of the manifest: this rank's
+   * piece of what is bound or given to it; NULL: all are whole. */
+  nabla_binding *pieces;
+  uint64_t piece_bytes; /* of pieces that were copied */
+  int is_spent;         /* a run failed in code that writes states */
   atomic_int is_busy;
 };
 

@@ -192,6 +192,7 @@ nabla_status nabla_session_memory(nabla_session *session,
   for (size_t i = 0; i < session->state_count; i++)
     out->state_bytes += nabla_allocations_size(session->states[i].data);
   out->run_bytes = nabla_run_arena_size(&session->arena);
+  out->piece_bytes = session->piece_bytes;
   out->other_bytes = sizeof *session +
                      session->state_room * sizeof *session->states +
                      manifest->port_count * sizeof *session->by_port +

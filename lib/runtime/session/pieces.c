@@ -1,0 +1,218 @@
+/* See pieces.h. A component of a weight is seen as a row-major array of units:
+ * elements of dense weights, blocks of packed ones. */
+#include "lib/runtime/session/pieces.h"
+
+#include <string.h>
+
+#include "lib/runtime/program/components.h"
+
+/* The part [start, start + size) of each dimension. */
+typedef struct box {
+  uint32_t rank;
+  uint64_t whole[NABLA_ARRAY_MAX_RANK];
+  uint64_t start[NABLA_ARRAY_MAX_RANK], size[NABLA_ARRAY_MAX_RANK];
+} box;
+
+/* In elements. */
+static box box_of(const nabla_port *port, const nabla_argument_cut *cut,
+                  uint32_t rank) {
+  box b = {.rank = port->rank};
+  uint64_t index[NABLA_ARRAY_MAX_RANK] = {0};
+  for (uint32_t i = 0; i < cut->count; i++) {
+    const nabla_cut_place *at = &cut->at[i];
+    index[at->dim] = index[at->dim] * at->size + rank / at->stride % at->size;
+  }
+  for (uint32_t i = 0; i < port->rank; i++) {
+    b.whole[i] = (uint64_t)port->shape[i];
+    b.size[i] = (uint64_t)cut->local.shape[i];
+    b.start[i] = index[i] * b.size[i];
+  }
+  return b;
+}
+
+/* Elements of a unit. */
+static uint64_t unit_of(const nabla_port *port) {
+  if (port->layout.kind == NABLA_STORAGE_BLOCKS)
+    return port->layout.ggml->elements;
+  return port->layout.kind == NABLA_STORAGE_PLANES ? port->layout.format.block
+                                                   : 1;
+}
+
+/* Whether the part lies in a row; where it begins and how long it is, in
+ * elements. */
+static int is_row(const box *b, uint64_t *first, uint64_t *count) {
+  uint32_t i = 0;
+  uint64_t stride = 1;
+  *first = 0;
+  *count = 1;
+  while (i < b->rank && b->size[i] == 1) i++;
+  for (uint32_t k = i + 1; k < b->rank; k++)
+    if (b->size[k] != b->whole[k]) return 0;
+  for (uint32_t k = b->rank; k-- > 0; stride *= b->whole[k]) {
+    *first += b->start[k] * stride;
+    *count *= b->size[k];
+  }
+  return 1;
+}
+
+/* Makes units of the elements of the last dimension; 0 where no unit begins or
+ * ends there. */
+static int to_units(box *b, uint64_t unit) {
+  const uint32_t last = b->rank - 1;
+  if (unit == 1) return 1;
+  if (!b->rank || b->whole[last] % unit || b->start[last] % unit ||
+      b->size[last] % unit)
+    return 0;
+  b->whole[last] /= unit;
+  b->start[last] /= unit;
+  b->size[last] /= unit;
+  return 1;
+}
+
+/* Copies the part, whose units have so many bytes. */
+static void copy_box(const box *b, uint64_t bytes, const uint8_t *from,
+                     uint8_t *to) {
+  uint64_t at[NABLA_ARRAY_MAX_RANK] = {0};
+  const uint32_t last = b->rank - 1;
+  const uint64_t run = b->size[last] * bytes;
+  for (;;) {
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < b->rank; i++)
+      offset = offset * b->whole[i] + b->start[i] + at[i];
+    memcpy(to, from + offset * bytes, (size_t)run);
+    to += run;
+    uint32_t i = last;
+    while (i-- > 0 && ++at[i] == b->size[i]) at[i] = 0;
+    if (i == UINT32_MAX) return;
+  }
+}
+
+void nabla_piece_copy(const nabla_port *port, const nabla_argument_cut *cut,
+                      uint32_t rank, const void *from, void *to) {
+  const box b = box_of(port, cut, rank);
+  for (uint32_t i = 0; i < b.rank; i++)
+    if (!b.size[i]) return;
+  if (b.rank) copy_box(&b, nabla_element_size(port->dtype), from, to);
+}
+
+/* ---- weights ------------------------------------------------------------ */
+
+typedef struct taking {
+  nabla_session *session;
+  const nabla_port *port;
+  const nabla_argument_cut *cut;
+  box elements;
+  nabla_diag *diag;
+} taking;
+
+static nabla_status refuse(const taking *t) {
+  return nabla_fail(t->diag, NABLA_CORRUPT,
+                    "argument '%.60s' is divided where no block begins",
+                    t->port->name);
+}
+
+static nabla_status allocate(taking *t, uint64_t bytes, void **out) {
+  nabla_session *session = t->session;
+  *out =
+      nabla_allocations_allocate(&session->blocks, session->allocator, bytes);
+  session->piece_bytes += bytes;
+  if (*out) return NABLA_OK;
+  return nabla_fail(t->diag, NABLA_NO_MEMORY,
+                    "cannot allocate %llu bytes for a piece of '%.60s'",
+                    (unsigned long long)bytes, t->port->name);
+}
+
+/* Bytes of a unit in a component; the last one may be shorter. */
+static uint64_t unit_bytes(const nabla_port *port,
+                           const nabla_component_slot *slot, uint64_t unit,
+                           uint64_t units) {
+  if (port->layout.kind == NABLA_STORAGE_PLANES && !strcmp(slot->name, "codes"))
+    return unit * port->layout.format.encoding->bits / 8;
+  return slot->bytes / units;
+}
+
+/* One component: `whole` and `local` are its sizes. */
+static nabla_status take_component(taking *t, const nabla_component_slot *whole,
+                                   const nabla_component_slot *local,
+                                   const void *data, const void **out) {
+  const uint64_t unit = unit_of(t->port);
+  uint64_t first, count, all = 1;
+  box b = t->elements;
+  for (uint32_t i = 0; i < b.rank; i++) all *= b.whole[i];
+  if (!local->bytes) return *out = data, NABLA_OK;
+  const uint64_t units = (all + unit - 1) / unit;
+  const uint64_t bytes = unit_bytes(t->port, whole, unit, units);
+  if (is_row(&b, &first, &count)) {
+    if (first % unit) return refuse(t);
+    *out = (const uint8_t *)data + first / unit * bytes;
+    if ((uintptr_t)*out % nabla_element_size(whole->dtype) == 0)
+      return NABLA_OK;
+    void *copy;
+    NABLA_TRY(allocate(t, local->bytes, &copy));
+    memcpy(copy, *out, (size_t)local->bytes);
+    *out = copy;
+    return NABLA_OK;
+  }
+  if (!to_units(&b, unit) || units * bytes != whole->bytes) return refuse(t);
+  void *copy;
+  NABLA_TRY(allocate(t, local->bytes, &copy));
+  copy_box(&b, bytes, data, copy);
+  *out = copy;
+  return NABLA_OK;
+}
+
+static nabla_status take_weight(taking *t, const nabla_binding *bound,
+                                nabla_binding *out) {
+  nabla_component_slots whole, local;
+  *out = *bound;
+  for (uint32_t i = 0; i < t->port->rank; i++)
+    out->shape[i] = t->cut->local.shape[i];
+  nabla_port dense = *t->port, dense_local = t->cut->local;
+  NABLA_TRY(nabla_port_components(&dense, &whole, t->diag));
+  NABLA_TRY(nabla_port_components(&dense_local, &local, t->diag));
+  for (uint32_t i = 0; i < whole.count; i++)
+    NABLA_TRY(take_component(t, &whole.at[i], &local.at[i], bound->data[i],
+                             &out->data[i]));
+  return NABLA_OK;
+}
+
+/* Room for a piece of a dense input. */
+static nabla_status make_room(taking *t, nabla_binding *out) {
+  const nabla_port *local = &t->cut->local;
+  uint64_t bytes = nabla_element_size(local->dtype);
+  void *room;
+  if (local->component_count || *local->state_name) return NABLA_OK;
+  for (uint32_t i = 0; i < local->rank; i++) {
+    if (local->shape[i] == NABLA_DYNAMIC)
+      return nabla_fail(t->diag, NABLA_UNSUPPORTED,
+                        "argument '%.60s' has an unknown size, and is divided",
+                        local->name);
+    bytes *= (uint64_t)local->shape[i];
+  }
+  NABLA_TRY(allocate(t, bytes, &room));
+  out->data[0] = room;
+  return NABLA_OK;
+}
+
+nabla_status nabla_session_take_pieces(nabla_session *session,
+                                       nabla_diag *diag) {
+  nabla_executable *executable = session->executable;
+  const nabla_manifest *manifest = &executable->manifest;
+  void *pieces = NULL;
+  if (!manifest->cut_count) return NABLA_OK;
+  NABLA_TRY(nabla_alloc(session->allocator, manifest->port_count,
+                        sizeof *session->pieces, &pieces, diag));
+  session->pieces = pieces;
+  memset(pieces, 0, manifest->port_count * sizeof *session->pieces);
+  for (size_t i = 0; i < manifest->cut_count; i++) {
+    const nabla_argument_cut *cut = &manifest->cuts[i];
+    const nabla_port *port = &manifest->ports[cut->port];
+    const nabla_binding *bound = &executable->bindings[cut->port];
+    nabla_binding *out = &session->pieces[cut->port];
+    taking t = {session, port, cut, box_of(port, cut, session->rank.rank),
+                diag};
+    NABLA_TRY(bound->is_bound ? take_weight(&t, bound, out)
+                              : make_room(&t, out));
+  }
+  return NABLA_OK;
+}

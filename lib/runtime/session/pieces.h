@@ -1,0 +1,16 @@
+/* The pieces of arguments that a rank of a divided program has. */
+#ifndef NABLA_RUNTIME_SESSION_PIECES_H
+#define NABLA_RUNTIME_SESSION_PIECES_H
+
+#include "lib/runtime/session/session_internal.h"
+
+/* Finds the session's piece of what is bound to each argument that is cut: in
+ * place where it lies in a row, else copied; and room for pieces of inputs. */
+NABLA_MUST_USE nabla_status nabla_session_take_pieces(nabla_session *session,
+                                                      nabla_diag *diag);
+
+/* Copies a rank's piece of a dense array. */
+void nabla_piece_copy(const nabla_port *port, const nabla_argument_cut *cut,
+                      uint32_t rank, const void *from, void *to);
+
+#endif
