@@ -131,16 +131,18 @@ static ParseResult parseEntry(AsmParser &parser, NamedAttrList &entries) {
 }
 
 Attribute NablaDialect::parseAttribute(DialectAsmParser &parser, Type) const {
-  StringRef encoding;
+  StringRef encoding = "sharding", text = parser.getFullSymbolSpec();
   NamedAttrList entries;
   MlirAttribute canonical;
   char message[NABLA_MESSAGE_SIZE];
   auto at = parser.getCurrentLocation();
-  if (parser.parseKeyword(&encoding) ||
-      (succeeded(parser.parseOptionalLess()) &&
-       (parser.parseCommaSeparatedList(
-            [&] { return parseEntry(parser, entries); }) ||
-        parser.parseGreater())))
+  if (text.consume_front("sharding<"))  // C reads the text: sharding.h
+    entries.append("text", StringAttr::get(getContext(), text));
+  else if (parser.parseKeyword(&encoding) ||
+           (succeeded(parser.parseOptionalLess()) &&
+            (parser.parseCommaSeparatedList(
+                 [&] { return parseEntry(parser, entries); }) ||
+             parser.parseGreater())))
     return {};
   if (!nablaHookEncoding(wrap(getContext()), wrap(encoding),
                          wrap(entries.getDictionary(getContext())), &canonical,
@@ -303,10 +305,12 @@ void nabla::NablaDialect::initialize() {
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Nabla, nabla, nabla::NablaDialect)
 using namespace nabla;
 bool nablaAttributeIsAEncoding(MlirAttribute a) {
-  return isa<EncodingAttr>(unwrap(a));
+  auto encoding = dyn_cast<EncodingAttr>(unwrap(a));
+  return encoding && encoding.getEncoding() != "sharding";
 }
 MlirStringRef nablaEncodingAttrParts(MlirAttribute a, MlirAttribute *out) {
-  auto encoding = cast<EncodingAttr>(unwrap(a));
+  auto encoding = dyn_cast<EncodingAttr>(unwrap(a));
+  if (!encoding) return wrap(StringRef());
   *out = wrap(Attribute(encoding.getParameters()));
   return wrap(encoding.getEncoding());
 }

@@ -924,5 +924,6 @@ include "NablaControl.td"
 include "NablaMath.td"
 include "NablaComposite.td"
 include "NablaCall.td"
+include "NablaShard.td"
 
 #endif

@@ -17,7 +17,9 @@ MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Nabla, nabla);
 /* Registers every upstream dialect, this one, and all passes and pipelines. */
 void nablaRegisterEverything(MlirDialectRegistry registry);
 
-/* An encoding attribute: a name and a canonical dictionary of parameters. */
+/* An encoding attribute: a name and a canonical dictionary of parameters.
+ * Shardings (dialect/shard/sharding.h) are attributes of the same class, and no
+ * encodings. The name of another attribute is empty. */
 bool nablaAttributeIsAEncoding(MlirAttribute attribute);
 MlirAttribute nablaEncodingAttrGet(MlirContext context, MlirStringRef name,
                                    MlirAttribute parameters);

@@ -9,6 +9,7 @@
 
 #include "dialect/encoding/custom_encoding.h"
 #include "dialect/encoding/encoding_nested.h"
+#include "dialect/shard/sharding.h"
 #include "dialect/verify/checks.h"
 #include "quant/codec/codec.h"
 
@@ -279,6 +280,8 @@ bool nablaHookEncoding(MlirContext context, MlirStringRef name,
   snprintf(text, sizeof text, "%.*s",
            (int)(name.length < 60 ? name.length : 60), name.data);
   *outParameters = parameters;
+  if (nabla_text_equals(name, "sharding"))
+    return nabla_sharding_hook(context, parameters, outParameters, message);
   if (nabla_text_equals(name, "splat")) return check_splat(parameters, message);
   if (nabla_text_equals(name, "identity"))
     return check_identity(parameters, message);

@@ -31,6 +31,12 @@ void nablaHookEncodingPrint(MlirAttribute attribute, MlirStringCallback print,
   MlirStringRef name = nablaEncodingAttrParts(attribute, &parameters);
   bool plain = nabla_text_equals(name, "custom");
   print(name, self);
+  if (nabla_text_equals(name, "sharding")) {
+    print(ref("<"), self);
+    print(mlirStringAttrGetValue(nabla_attribute(parameters, "text")), self);
+    print(ref(">"), self);
+    return;
+  }
   intptr_t count = mlirDictionaryAttrGetNumElements(parameters);
   for (intptr_t i = 0; i < count; i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(parameters, i);

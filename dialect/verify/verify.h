@@ -12,6 +12,8 @@ typedef MlirLogicalResult nabla_verifier(MlirOperation op);
 nabla_verifier verify_cond, verify_while, verify_scan;
 /* verify_call.c */
 nabla_verifier verify_custom_call;
+/* verify_shard.c */
+nabla_verifier verify_mesh, verify_sharding_constraint, verify_collective;
 /* verify_shape.c */
 nabla_verifier verify_dynamic_slice, verify_conv_general;
 

@@ -23,6 +23,7 @@
 #include "lib/runtime/program/saved_program.h"
 #include "transforms/fused/single_gemm.h"
 #include "transforms/pipelines.h"
+#include "transforms/shard/annotate.h"
 
 #define PROGRAM_LIMIT ((size_t)1 << 30) /* bytes of a program */
 
@@ -168,8 +169,17 @@ static nabla_status run_passes(job *j, MlirModule module, nabla_diag *diag) {
   double start = nabla_milliseconds();
   if (nabla_options_have_files(j->options))
     nabla_context_forget_passes(&compiler->context);
-  nabla_status status =
-      nabla_context_run(&compiler->context, module, j->pipeline.data, diag);
+  const nabla_compile_options *options = j->options;
+  nabla_status status = NABLA_OK;
+  if (!nabla_shard_annotate(mlirModuleGetOperation(module),
+                            options->mesh ? options->mesh : "",
+                            options->shard ? options->shard : ""))
+    status = nabla_fail(diag, NABLA_CORRUPT,
+                        "the program cannot be divided as --mesh and --shard "
+                        "ask");
+  if (!status)
+    status =
+        nabla_context_run(&compiler->context, module, j->pipeline.data, diag);
   compiler->report.passes_ms = nabla_milliseconds() - start;
   return status;
 }

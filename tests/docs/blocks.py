@@ -25,7 +25,7 @@ import tempfile
 
 
 NEED_COMPILER = ("ARRAYS.md", "COMPILER.md", "ENGINE.md", "EXTENDING.md",
-                 "FUNCTIONS.md", "GRADIENTS.md", "SAVED.md")
+                 "FUNCTIONS.md", "GRADIENTS.md", "SAVED.md", "SHARDING.md")
 
 
 def blocks_of(page):

@@ -20,8 +20,9 @@
 // HELP: --nabla-cpu {{ *}}- {{ *}}From the nabla dialect to the LLVM dialect
 // HELP-NEXT: differentiate  no pass yet
 // HELP-NEXT: batch  {{ *}}no pass yet
+// HELP-NEXT: shardings  {{ *}}nabla-propagate-sharding
 // HELP-NEXT: manifest  {{ *}}nabla-manifest
-// HELP-NEXT: partition  {{ *}}no pass yet
+// HELP-NEXT: partition  {{ *}}nabla-partition
 // HELP-NEXT: dispatch  {{ *}}nabla-simplify,nabla-dispatch{
 // HELP: device  {{ *}}no pass yet
 // HELP-NEXT: kernels  {{ *}}nabla-lower-fused{features="host" numerics=f32 target=host}

@@ -1,6 +1,22 @@
 /* See compile_options.h. */
 #include "tools/common/compile_options.h"
 
+#include <stdio.h>
+#include <string.h>
+
+/* --shard may be repeated: its values are joined by ';'. */
+static nabla_status add_shard(tool_compile *compile, const char *argument,
+                              nabla_diag *diag) {
+  const size_t used = strlen(compile->shards), room = sizeof compile->shards;
+  if (used + strlen(argument) + 2 > room)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--shard is given with more than %zu bytes", room);
+  (void)snprintf(compile->shards + used, room - used, "%s%s", used ? ";" : "",
+                 argument);
+  compile->options.shard = compile->shards;
+  return NABLA_OK;
+}
+
 nabla_status tool_set_compile_option(tool_compile *compile,
                                      const tool_option *option,
                                      const char *argument, nabla_diag *diag) {
@@ -8,6 +24,7 @@ nabla_status tool_set_compile_option(tool_compile *compile,
   if (!row)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "--%s is no compile option",
                       option->name);
+  if (!strcmp(row->id, "shard")) return add_shard(compile, argument, diag);
   if (row->kind != NABLA_COMPILE_OPTION_FILES) {
     nabla_compile_option_set(
         row, &compile->options,

@@ -11,6 +11,7 @@
 typedef struct tool_compile {
   nabla_compile_options options;
   const char *files[NABLA_COMPILE_OPTIONS][TOOL_MAX_FILES];
+  char shards[8192]; /* of --shard, joined */
 } tool_compile;
 
 /* Sets an option of nabla/compile_options.def; `argument` is borrowed. */

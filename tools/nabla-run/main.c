@@ -85,6 +85,9 @@ static nabla_status set(void *self, size_t index, char *argument,
       return tool_number("repeat", argument, 1, MOST_RUNS, &s->repeat, diag);
     case RUN_OPTION_steps:
       return tool_number("steps", argument, 1, MOST_STEPS, &s->steps, diag);
+    case RUN_OPTION_ranks:
+      return tool_number("ranks", argument, 1, NABLA_COMM_MAX_RANKS, &s->ranks,
+                         diag);
     case RUN_OPTION_state:
       return add_pair("state", argument, s->states, &s->state_count, diag);
     case RUN_OPTION_keep_state:

@@ -23,8 +23,8 @@ typedef struct run_settings {
   const char *outputs[RUN_MAX_PORTS], *expects[RUN_MAX_PORTS];
   size_t bind_count, input_count, output_count, expect_count;
   size_t state_count, kept_state_count;
-  double tolerance;                /* relative RMSE that --expect allows */
-  uint64_t threads, repeat, steps; /* 0: not given */
+  double tolerance; /* relative RMSE that --expect allows */
+  uint64_t threads, repeat, steps, ranks; /* 0: not given */
   int time, json, batch, again;
   tool_compile compile;
 } run_settings;
@@ -40,6 +40,9 @@ typedef struct run_difference {
   double most;     /* largest absolute difference */
   double relative; /* RMSE over the RMS of what was expected */
 } run_difference;
+
+/* A rank of --ranks that is not 0. */
+typedef struct run_rank run_rank;
 
 typedef struct run {
   const run_settings *settings;
@@ -62,7 +65,10 @@ typedef struct run {
   uint8_t is_stacked[RUN_MAX_PORTS];
   uint8_t is_donated[RUN_MAX_PORTS]; /* 1: each run gets a copy of the input */
   void *given[RUN_MAX_PORTS];        /* the copy; NULL before the first run  */
-  nabla_session *session;            /* NULL: none is needed */
+  nabla_session *session;            /* NULL: none is needed; of rank 0 */
+  nabla_comm *comm;                  /* of --ranks */
+  run_rank *others;                  /* the ranks behind 0 */
+  uint64_t begun;                    /* of them: they have threads */
   nabla_dense states[RUN_MAX_PORTS]; /* values to begin with */
   nabla_dense results[RUN_MAX_PORTS];
   double run_ms;                  /* of all steps */
@@ -143,5 +149,21 @@ int run_is_profiled(const run *r);
 NABLA_MUST_USE nabla_status run_profile_begin(run *r, nabla_diag *diag);
 void run_print_profile(const run *r);
 void run_json_profile(const run *r, nabla_json_out *out);
+
+/* steps.c: sets the states of a session to their first values; runs all steps
+ * in a session (or without one, NULL). */
+NABLA_MUST_USE nabla_status run_reset(run *r, nabla_session *session,
+                                      nabla_diag *diag);
+NABLA_MUST_USE nabla_status run_session_steps(run *r, nabla_session *session,
+                                              nabla_dense *results,
+                                              nabla_diag *diag);
+
+/* ranks.c: sessions of --ranks; threads that run all steps of the ranks behind
+ * 0, and their end, with the reason of the rank that failed first. */
+NABLA_MUST_USE nabla_status run_open_ranks(run *r, nabla_diag *diag);
+void run_close_ranks(run *r);
+NABLA_MUST_USE nabla_status run_begin_ranks(run *r, nabla_diag *diag);
+NABLA_MUST_USE nabla_status run_end_ranks(run *r, nabla_status status,
+                                          nabla_diag *diag);
 
 #endif

@@ -43,18 +43,19 @@ nabla_status run_open_session(run *r, nabla_diag *diag) {
     nabla_diag_set_next(diag, "leave --state and --keep-state out");
     return status;
   }
-  if (!has_states(r->function) && !run_is_profiled(r) && !s->again)
+  if (!has_states(r->function) && !run_is_profiled(r) && !s->again && !s->ranks)
     return NABLA_OK;
-  NABLA_TRY(nabla_session_create(r->executable, NULL, &r->session, diag));
+  NABLA_TRY(s->ranks
+                ? run_open_ranks(r, diag)
+                : nabla_session_create(r->executable, NULL, &r->session, diag));
   return read_states(r, diag);
 }
 
-/* Sets all states to their initial values. */
-static nabla_status reset(run *r, nabla_diag *diag) {
-  if (!r->session) return NABLA_OK;
-  NABLA_TRY(nabla_session_state_zero(r->session, NULL, diag));
+nabla_status run_reset(run *r, nabla_session *session, nabla_diag *diag) {
+  if (!session) return NABLA_OK;
+  NABLA_TRY(nabla_session_state_zero(session, NULL, diag));
   for (size_t i = 0; i < r->settings->state_count; i++)
-    NABLA_TRY(nabla_session_state_set(r->session, r->settings->states[i].name,
+    NABLA_TRY(nabla_session_state_set(session, r->settings->states[i].name,
                                       &r->states[i], diag));
   return NABLA_OK;
 }
@@ -74,6 +75,7 @@ nabla_status run_keep_states(run *r, nabla_diag *diag) {
 
 void run_close_session(run *r) {
   nabla_session_close(r->session);
+  run_close_ranks(r);
   for (size_t i = 0; i < r->settings->state_count; i++)
     if (r->states[i].data) npy_release(&r->environment, &r->states[i]);
 }
@@ -122,10 +124,10 @@ static nabla_dense part_of(const nabla_dense *stack, uint64_t step) {
 
 /* ---- runs ---- */
 
-static void release_results(run *r) {
+static void release(const run *r, nabla_dense *results) {
   for (size_t i = 0; i < r->function->result_count; i++)
-    if (r->results[i].data) nabla_dense_release(r->executable, &r->results[i]);
-  memset(r->results, 0, sizeof r->results);
+    if (results[i].data) nabla_dense_release(r->executable, &results[i]);
+  memset(results, 0, r->function->result_count * sizeof *results);
 }
 
 int run_gives_any_size(const nabla_signature *f) {
@@ -135,36 +137,45 @@ int run_gives_any_size(const nabla_signature *f) {
   return 0;
 }
 
-static nabla_status run_step(run *r, const nabla_dense *inputs,
+static nabla_status run_step(const run *r, nabla_session *session,
+                             const nabla_dense *inputs, nabla_dense *results,
                              nabla_diag *diag) {
   const nabla_signature *f = r->function;
-  if (r->session)
-    return nabla_session_run(r->session, f->name, inputs, r->input_count,
-                             r->results, f->result_count, diag);
+  if (session)
+    return nabla_session_run(session, f->name, inputs, r->input_count, results,
+                             f->result_count, diag);
   return nabla_executable_run(r->executable, f->name, inputs, r->input_count,
-                              r->results, f->result_count, diag);
+                              results, f->result_count, diag);
 }
 
-nabla_status run_steps_into(run *r, nabla_diag *diag) {
+nabla_status run_session_steps(run *r, nabla_session *session,
+                               nabla_dense *results, nabla_diag *diag) {
   const uint64_t steps = r->settings->steps ? r->settings->steps : 1;
   const int is_released = steps > 1 && run_gives_any_size(r->function);
   nabla_dense inputs[RUN_MAX_PORTS];
-  NABLA_TRY(reset(r, diag));
-  const double start = run_milliseconds();
   for (uint64_t step = 0; step < steps; step++) {
     for (size_t i = 0; i < r->input_count; i++) {
       inputs[i] =
           r->is_stacked[i] ? part_of(&r->inputs[i], step) : r->inputs[i];
       if (r->is_donated[i]) NABLA_TRY(give(r, i, &inputs[i], diag));
     }
-    if (is_released) release_results(r);
-    NABLA_TRY(run_step(r, inputs, diag));
+    if (is_released) release(r, results);
+    NABLA_TRY(run_step(r, session, inputs, results, diag));
   }
-  r->run_ms = run_milliseconds() - start;
   return NABLA_OK;
 }
 
+nabla_status run_steps_into(run *r, nabla_diag *diag) {
+  NABLA_TRY(run_reset(r, r->session, diag));
+  const double start = run_milliseconds();
+  nabla_status status = run_begin_ranks(r, diag);
+  if (!status) status = run_session_steps(r, r->session, r->results, diag);
+  status = run_end_ranks(r, status, diag);
+  r->run_ms = run_milliseconds() - start;
+  return status;
+}
+
 nabla_status run_steps(run *r, nabla_diag *diag) {
-  release_results(r);
+  release(r, r->results);
   return run_steps_into(r, diag);
 }

@@ -14,6 +14,7 @@
 #include "transforms/abi/manifest_names.h"
 #include "transforms/ir/ir.h"
 #include "transforms/passes.h"
+#include "transforms/shard/layout.h"
 #include "transforms/state/state.h"
 
 /* The name of a dtype as in files; NULL when no array of it can be passed. */
@@ -138,11 +139,35 @@ static void put_type(nabla_json_out *out, MlirType type) {
   }
 }
 
+/* How an argument is divided. */
+typedef struct cut {
+  const nabla_grid *shard;
+  nabla_division layout;
+} cut;
+
+/* "cut": a dimension, the ranks between neighbours and how many there are, for
+ * each part of the mesh. */
+static void put_cut(nabla_json_out *out, const cut *pieces) {
+  const nabla_division *layout = &pieces->layout;
+  if (nabla_layout_is_whole(layout)) return;
+  nabla_json_out_key(out, "cut");
+  nabla_json_out_array(out);
+  for (intptr_t d = 0; d < layout->rank; d++)
+    for (uint32_t i = 0; i < layout->dims[d].count; i++) {
+      const uint8_t atom = layout->dims[d].at[i];
+      nabla_json_out_u64(out, (uint64_t)d);
+      nabla_json_out_u64(out, (uint64_t)pieces->shard->atoms.stride[atom]);
+      nabla_json_out_u64(out, (uint64_t)pieces->shard->atoms.size[atom]);
+    }
+  nabla_json_out_array_end(out);
+}
+
 /* One argument, or a dense result. `state` is the name of the state that an
  * argument is, without data where it is none. `packed` is the type of the
  * packed result that a result is the first component of, or null. */
 static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
-                     MlirStringRef state, MlirType packed, bool is_donated) {
+                     MlirStringRef state, MlirType packed, bool is_donated,
+                     const cut *pieces) {
   nabla_json_out_object(out);
   nabla_json_out_key(out, "name");
   nabla_json_out_string_n(out, name.data, name.length);
@@ -161,6 +186,7 @@ static void put_port(nabla_json_out *out, MlirStringRef name, MlirType type,
     nabla_json_out_key(out, "donated");
     nabla_json_out_bool(out, true);
   }
+  if (pieces) put_cut(out, pieces);
   nabla_json_out_object_end(out);
 }
 
@@ -174,18 +200,19 @@ static void put_components(nabla_json_out *out, MlirStringRef name,
     nabla_text_add(&text, "%.*s.%s", (int)name.length, name.data,
                    parts[i].name);
     put_port(out, nabla_ref(text.data ? text.data : parts[i].name),
-             nabla_component_type(&parts[i]), no_state, no_type, false);
+             nabla_component_type(&parts[i]), no_state, no_type, false, NULL);
     nabla_text_deinit(&text);
   }
 }
 
 static void put_argument(nabla_json_out *out, MlirStringRef name, MlirType type,
-                         MlirStringRef state, bool is_donated) {
+                         MlirStringRef state, bool is_donated,
+                         const cut *pieces) {
   if (nablaTypeIsAImplicit(type) &&
       nabla_implicit_encoding(type).kind == NABLA_KIND_CUSTOM)
     put_components(out, name, type);
   else
-    put_port(out, name, type, state, no_type, is_donated);
+    put_port(out, name, type, state, no_type, is_donated, pieces);
 }
 
 /* Whether a file could hold a result as a weight: all sizes are known then. */
@@ -201,7 +228,7 @@ static bool is_weight(MlirType type) {
 static void put_result(nabla_json_out *out, MlirType type, const char *name,
                        MlirType packed) {
   if (!nablaTypeIsAImplicit(type)) {
-    put_port(out, nabla_ref(name), type, no_state, packed, false);
+    put_port(out, nabla_ref(name), type, no_state, packed, false, NULL);
     return;
   }
   nabla_implicit_component parts[NABLA_MAX_PARTS];
@@ -268,7 +295,8 @@ static bool is_public_function(MlirOperation op) {
              mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
 }
 
-static void put_function(nabla_json_out *out, MlirOperation function) {
+static void put_function(nabla_json_out *out, MlirOperation function,
+                         const nabla_grid *shard) {
   MlirType type = function_type(function);
   MlirStringRef name = symbol(function);
   nabla_json_out_object(out);
@@ -278,10 +306,15 @@ static void put_function(nabla_json_out *out, MlirOperation function) {
   nabla_json_out_array(out);
   for (intptr_t i = 0; i < mlirFunctionTypeGetNumInputs(type); i++) {
     char fallback[32];
+    const cut pieces = {
+        shard, shard
+                   ? nabla_layout_of_argument(shard, function, i,
+                                              mlirFunctionTypeGetInput(type, i))
+                   : nabla_layout_whole(mlirFunctionTypeGetInput(type, i))};
     put_argument(out, nabla_manifest_argument(function, i, fallback),
                  mlirFunctionTypeGetInput(type, i),
                  nabla_state_name(function, NABLA_ARGUMENTS, i),
-                 nabla_donated_is(function, i));
+                 nabla_donated_is(function, i), &pieces);
   }
   nabla_json_out_array_end(out);
   nabla_json_out_key(out, "results");
@@ -305,6 +338,34 @@ static void protect_arguments(MlirOperation function) {
       function, 0, mlirFunctionTypeGetNumInputs(function_type(function)));
 }
 
+/* Checks a function, and describes it where it is an entry point of `op`. */
+static bool describe(MlirOperation op, MlirOperation function,
+                     const nabla_grid *grid, nabla_json_out *out) {
+  bool good = nabla_manifest_check_function(function) &&
+              nabla_state_check(op, function) &&
+              nabla_donated_check(op, function);
+  protect_arguments(function);
+  if (!mlirOperationEqual(mlirOperationGetParentOperation(function), op) ||
+      !is_public_function(function))
+    return good; /* those of nested modules are theirs */
+  MlirType unbound = nothing_binds(function);
+  if (!mlirTypeIsNull(unbound)) {
+    warn_unbound(function, unbound);
+    return good;
+  }
+  if (!can_enter(function)) {
+    nablaEmitWarning(mlirOperationGetLocation(function),
+                     "is no entry point: it takes or gives what is neither "
+                     "a tensor nor an implicit array");
+    return good;
+  }
+  good = nabla_manifest_check_arguments(function) && good;
+  put_function(out, function, grid);
+  mlirOperationSetAttributeByName(function, nabla_ref("llvm.emit_c_interface"),
+                                  mlirUnitAttrGet(nabla_op_context(op)));
+  return good;
+}
+
 MlirLogicalResult nabla_run_manifest(MlirOperation op,
                                      const nablaPassValue *values,
                                      void *prepared) {
@@ -313,6 +374,10 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   MlirStringRef key = nabla_ref("nabla.manifest");
   if (!mlirAttributeIsNull(mlirOperationGetAttributeByName(op, key)))
     return mlirLogicalResultSuccess();
+  nabla_grid shard;
+  size_t meshes = 0;
+  if (!nabla_shard_begin(op, &shard, &meshes))
+    return mlirLogicalResultFailure();
   nabla_op_list all = nabla_ops_collect(op, is_function);
   nabla_text text = {0};
   nabla_json_out out = {.self = &text, .write = write_text};
@@ -322,32 +387,13 @@ MlirLogicalResult nabla_run_manifest(MlirOperation op,
   nabla_json_out_key(&out, "functions");
   nabla_json_out_array(&out);
   bool good = true;
-  for (size_t i = 0; i < all.count; i++) {
-    good = nabla_manifest_check_function(all.ops[i]) &&
-           nabla_state_check(op, all.ops[i]) &&
-           nabla_donated_check(op, all.ops[i]) && good;
-    protect_arguments(all.ops[i]);
-    if (!mlirOperationEqual(mlirOperationGetParentOperation(all.ops[i]), op) ||
-        !is_public_function(all.ops[i]))
-      continue; /* those of nested modules are theirs */
-    MlirType unbound = nothing_binds(all.ops[i]);
-    if (!mlirTypeIsNull(unbound)) {
-      warn_unbound(all.ops[i], unbound);
-      continue;
-    }
-    if (!can_enter(all.ops[i])) {
-      nablaEmitWarning(mlirOperationGetLocation(all.ops[i]),
-                       "is no entry point: it takes or gives what is neither "
-                       "a tensor nor an implicit array");
-      continue;
-    }
-    good = nabla_manifest_check_arguments(all.ops[i]) && good;
-    put_function(&out, all.ops[i]);
-    mlirOperationSetAttributeByName(all.ops[i],
-                                    nabla_ref("llvm.emit_c_interface"),
-                                    mlirUnitAttrGet(context));
-  }
+  for (size_t i = 0; i < all.count; i++)
+    good = describe(op, all.ops[i], meshes ? &shard : NULL, &out) && good;
   nabla_json_out_array_end(&out);
+  if (meshes) {
+    nabla_json_out_key(&out, "ranks");
+    nabla_json_out_u64(&out, (uint64_t)shard.mesh.devices);
+  }
   nabla_json_out_object_end(&out);
   for (size_t i = 0; i < all.count; i++) { /* LLVM would warn of them */
     nabla_state_strip(all.ops[i], NABLA_ARGUMENTS, "nabla.name");

@@ -28,6 +28,21 @@ bool nabla_lower_control(nabla_template *t) {
   return false;
 }
 
+bool nabla_lower_collective(nabla_template *t) {
+  nabla_error_at(t->op,
+                 "has no lowering to linalg: run --nabla-lower-collectives "
+                 "first");
+  return false;
+}
+
+bool nabla_lower_mesh(nabla_template *t) { return nabla_lower_collective(t); }
+
+bool nabla_lower_sharding_constraint(nabla_template *t) {
+  nabla_error_at(t->op,
+                 "has no lowering to linalg: run --nabla-partition first");
+  return false;
+}
+
 /* remove_components lowers these */
 bool nabla_lower_components(nabla_template *t) {
   (void)t;

@@ -10,6 +10,7 @@
 #include "dialect/bridge.h"
 #include "transforms/outline/outline_find.h"
 #include "transforms/passes.h"
+#include "transforms/shard/layout.h"
 
 /* Limits below which the copies compile faster than the calls. */
 #define LEAST_OPS    8
@@ -148,6 +149,10 @@ static MlirBlock declare(MlirOperation caller, const char *name,
   mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(caller), caller,
                                       op);
   nabla_arguments_protect(op, 0, mlirFunctionTypeGetNumInputs(function));
+  MlirAttribute mesh =
+      mlirOperationGetAttributeByName(caller, nabla_ref(NABLA_PARTITIONED));
+  if (!mlirAttributeIsNull(mesh)) /* its collectives need it */
+    mlirOperationSetAttributeByName(op, nabla_ref(NABLA_PARTITIONED), mesh);
   return entry;
 }
 

@@ -1,0 +1,100 @@
+// The program of one device.
+// RUN: nabla-opt "%s" --nabla-propagate-sharding --nabla-manifest --nabla-partition --split-input-file --verify-diagnostics | FileCheck "%s"
+
+// One all_reduce for a pair of products; the manifest says which pieces a rank
+// takes: dimension, ranks between neighbours, number.
+// CHECK: \22name\22:\22up\22,\22dtype\22:\22F32\22,\22shape\22:[32,16],\22cut\22:[0,1,2]
+// CHECK-SAME: \22name\22:\22down\22,\22dtype\22:\22F32\22,\22shape\22:[16,32],\22cut\22:[1,1,2]
+// CHECK-SAME: \22ranks\22:2
+// CHECK-LABEL: @layer
+// CHECK-SAME: (%arg0: tensor<4x16xf32> {{.*}}, %arg1: tensor<16x16xf32> {{.*}}, %arg2: tensor<16x16xf32> {{.*}}) -> tensor<4x16xf32>
+// CHECK-SAME: nabla.partitioned = @m
+nabla.mesh @m <["model"=2]>
+func.func @layer(%x: tensor<4x16xf32>, %up: tensor<32x16xf32> {nabla.name = "up", nabla.sharding = #nabla.sharding<@m, [{"model"}, {}]>}, %down: tensor<16x32xf32> {nabla.name = "down"}) -> tensor<4x16xf32> {
+  // CHECK-NEXT: %[[H:.*]] = nabla.linear %arg0, %arg1 : tensor<4x16xf32>, tensor<16x16xf32>
+  // CHECK-NEXT: %[[S:.*]] = nabla.silu %[[H]] : tensor<4x16xf32>
+  // CHECK-NEXT: %[[Y:.*]] = nabla.linear %[[S]], %arg2 : tensor<4x16xf32>, tensor<16x16xf32>
+  // CHECK-NEXT: %[[R:.*]] = nabla.all_reduce sum %[[Y]] axes = ["model"] : tensor<4x16xf32>
+  // CHECK-NEXT: nabla.add %arg0, %[[R]] : tensor<4x16xf32>, tensor<4x16xf32>
+  %h = nabla.linear %x, %up : tensor<4x16xf32>, tensor<32x16xf32>
+  %s = nabla.silu %h : tensor<4x32xf32>
+  %y = nabla.linear %s, %down : tensor<4x32xf32>, tensor<16x32xf32>
+  %z = nabla.add %x, %y : tensor<4x16xf32>, tensor<4x16xf32>
+  return %z : tensor<4x16xf32>
+}
+
+// -----
+// A packed weight whose rows stay whole: its operand is gathered.
+// CHECK-LABEL: @gathered
+// CHECK-SAME: %arg1: !nabla.implicit<32x64xf32, #nabla.nf4<block = 64>>, %arg2: !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>
+nabla.mesh @m <["model"=2]>
+func.func @gathered(%x: tensor<1x64xf32>, %w: !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>> {nabla.sharding = #nabla.sharding<@m, [{"model"}, {}]>}, %v: !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>) -> tensor<1x64xf32> {
+  // CHECK-NEXT: %[[H:.*]] = nabla.linear %arg0, %arg1 : tensor<1x64xf32>, !nabla.implicit<32x64xf32, #nabla.nf4<block = 64>>
+  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %[[H]] dim = 1 axes = ["model"] : tensor<1x32xf32> -> tensor<1x64xf32>
+  // CHECK-NEXT: nabla.linear %[[G]], %arg2
+  %h = nabla.linear %x, %w : tensor<1x64xf32>, !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>
+  %y = nabla.linear %h, %v : tensor<1x64xf32>, !nabla.implicit<64x64xf32, #nabla.nf4<block = 64>>
+  return %y : tensor<1x64xf32>
+}
+
+// -----
+// A sum that its user wants divided, and an axis that moves to another
+// dimension: never gathered and then sliced.
+// CHECK-LABEL: @paths
+nabla.mesh @m <["a"=2, "b"=2]>
+func.func @paths(%x: tensor<8x16xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}, {"b"}]>}, %w: tensor<4x16xf32> {nabla.sharding = #nabla.sharding<@m, [{}, {}]>}) -> tensor<8x4xf32> {
+  // CHECK-NEXT: %[[W:.*]] = nabla.all_slice %arg1 dim = 1 axes = ["b"] : tensor<4x16xf32> -> tensor<4x8xf32>
+  // CHECK-NEXT: %[[Y:.*]] = nabla.linear %arg0, %[[W]] : tensor<4x8xf32>, tensor<4x8xf32>
+  // CHECK-NEXT: %[[S:.*]] = nabla.reduce_scatter sum %[[Y]] dim = 1 axes = ["b"] : tensor<4x4xf32> -> tensor<4x2xf32>
+  // CHECK-NEXT: %[[M:.*]] = nabla.all_to_all %[[S]] split = 1 concat = 0 axes = ["a"] : tensor<4x2xf32> -> tensor<8x1xf32>
+  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %[[M]] dim = 1 axes = ["b", "a"] : tensor<8x1xf32> -> tensor<8x4xf32>
+  // CHECK-NEXT: return %[[G]]
+  %y = nabla.linear %x, %w : tensor<8x16xf32>, tensor<4x16xf32>
+  %s = nabla.sharding_constraint %y : tensor<8x4xf32> sharding = #nabla.sharding<@m, [{"a"}, {"b"}]>
+  %t = nabla.sharding_constraint %s : tensor<8x4xf32> sharding = #nabla.sharding<@m, [{}, {"b", "a"}]>
+  return %t : tensor<8x4xf32>
+}
+
+// -----
+// What has no factors, and regions, see whole values.
+// CHECK-LABEL: @whole
+nabla.mesh @m <["a"=2]>
+func.func @whole(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
+  // CHECK-NEXT: %[[G:.*]] = nabla.all_gather %arg0 dim = 0 axes = ["a"] : tensor<4xf32> -> tensor<8xf32>
+  // CHECK-NEXT: nabla.flip %[[G]] dims = [0] : tensor<8xf32>
+  %y = nabla.flip %x dims = [0] : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+// The table of a gather is divided along its columns.
+// CHECK-LABEL: @table
+nabla.mesh @m <["a"=2]>
+func.func @table(%w: tensor<16x8xf32> {nabla.sharding = #nabla.sharding<@m, [{}, {"a"}]>}, %i: tensor<3xi64>) -> tensor<3x8xf32> {
+  // CHECK-NEXT: %[[R:.*]] = nabla.gather %arg0, %arg1 {{.*}} sizes = [1, 4] : tensor<16x4xf32>, tensor<3xi64>
+  // CHECK-NEXT: nabla.all_gather %[[R]] dim = 1 axes = ["a"] : tensor<3x4xf32> -> tensor<3x8xf32>
+  %r = nabla.gather %w, %i offset_dims = [1] collapsed_dims = [0] index_map = [0] vector_dim = 1 sizes = [1, 8] : tensor<16x8xf32>, tensor<3xi64>
+  return %r : tensor<3x8xf32>
+}
+
+// -----
+nabla.mesh @m <["a"=2]>
+func.func @packed_table(%w: !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>> {nabla.sharding = #nabla.sharding<@m, [{"a"}, {}]>}, %i: tensor<3xi64>) -> tensor<3x64xf32> {
+  // expected-error @+1 {{needs a packed array divided as @m, [{}, {}], which is divided as @m, [{"a"}, {}]: packed arrays are not exchanged; annotate it otherwise}}
+  %r = nabla.gather %w, %i offset_dims = [1] collapsed_dims = [0] index_map = [0] vector_dim = 1 sizes = [1, 64] : !nabla.implicit<16x64xf32, #nabla.nf4<block = 64>>, tensor<3xi64>
+  return %r : tensor<3x64xf32>
+}
+
+// -----
+nabla.mesh @m <["a"=2]>
+// expected-error @+1 {{result 0 has a sharding: results that are no states are gathered, and have none}}
+func.func @result(%x: tensor<8xf32>) -> (tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) {
+  return %x : tensor<8xf32>
+}
+
+// -----
+nabla.mesh @m <["a"=2]>
+// expected-error @+1 {{is private and has a sharding: functions that are called take whole values}}
+func.func private @called(%x: tensor<8xf32> {nabla.sharding = #nabla.sharding<@m, [{"a"}]>}) -> tensor<8xf32> {
+  return %x : tensor<8xf32>
+}

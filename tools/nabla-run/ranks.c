@@ -1,0 +1,97 @@
+/* --ranks: a session and a thread for each rank of a program that is divided
+ * over several devices. Rank 0 is the session of the run. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/nabla-run/run.h"
+
+struct run_rank {
+  run *r;
+  nabla_session *session;
+  nabla_dense results[RUN_MAX_PORTS];
+  pthread_t thread;
+  nabla_status status; /* of its last steps */
+  nabla_diag diag;
+};
+
+static uint64_t others_of(const run *r) {
+  return r->settings->ranks ? r->settings->ranks - 1 : 0;
+}
+
+nabla_status run_open_ranks(run *r, nabla_diag *diag) {
+  const uint64_t ranks = r->settings->ranks;
+  const uint64_t share = nabla_pool_size(r->environment.pool) / ranks;
+  nabla_session_options options = {.struct_size = sizeof options,
+                                   .threads = share ? (uint32_t)share : 1};
+  for (size_t i = 0; i < r->input_count; i++)
+    if (r->is_donated[i] && ranks > 1)
+      return nabla_fail(diag, NABLA_UNSUPPORTED,
+                        "--ranks: input %zu is donated, and several ranks "
+                        "would take it",
+                        i);
+  NABLA_TRY(nabla_comm_threads((uint32_t)ranks, &r->comm, diag));
+  if (ranks > 1) options.comm = r->comm;
+  NABLA_TRY(nabla_session_create(r->executable, &options, &r->session, diag));
+  r->others = calloc(ranks, sizeof *r->others);
+  if (!r->others)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for ranks");
+  for (uint64_t i = 0; i < others_of(r); i++) {
+    options.rank = (uint32_t)i + 1;
+    r->others[i].r = r;
+    NABLA_TRY(nabla_session_create(r->executable, &options,
+                                   &r->others[i].session, diag));
+  }
+  return NABLA_OK;
+}
+
+static void release(run *r, run_rank *rank) {
+  for (size_t i = 0; r->function && i < r->function->result_count; i++)
+    if (rank->results[i].data)
+      nabla_dense_release(r->executable, &rank->results[i]);
+  memset(rank->results, 0, sizeof rank->results);
+}
+
+void run_close_ranks(run *r) {
+  for (uint64_t i = 0; r->others && i < others_of(r); i++) {
+    release(r, &r->others[i]);
+    nabla_session_close(r->others[i].session);
+  }
+  free(r->others);
+  nabla_comm_destroy(r->comm);
+}
+
+static void *run_other(void *self) {
+  run_rank *rank = self;
+  release(rank->r, rank);
+  rank->diag = (nabla_diag)NABLA_DIAG_INIT;
+  rank->status = run_reset(rank->r, rank->session, &rank->diag);
+  if (!rank->status)
+    rank->status =
+        run_session_steps(rank->r, rank->session, rank->results, &rank->diag);
+  return NULL;
+}
+
+nabla_status run_begin_ranks(run *r, nabla_diag *diag) {
+  r->begun = 0;
+  for (uint64_t i = 0; r->others && i < others_of(r); i++, r->begun++)
+    if (pthread_create(&r->others[i].thread, NULL, run_other, &r->others[i])) {
+      nabla_comm_fail(r->comm, (uint32_t)i + 1, "no thread");
+      return nabla_fail(diag, NABLA_NO_MEMORY, "no thread for a rank");
+    }
+  return NABLA_OK;
+}
+
+/* Ranks that were woken since another failed do not say why. */
+nabla_status run_end_ranks(run *r, nabla_status status, nabla_diag *diag) {
+  for (uint64_t i = 0; i < r->begun; i++) {
+    const run_rank *rank = &r->others[i];
+    pthread_join(rank->thread, NULL);
+    if (!rank->status || (status && (status != NABLA_CANCELLED ||
+                                     rank->status == NABLA_CANCELLED)))
+      continue;
+    status = rank->status;
+    *diag = rank->diag;
+  }
+  return status;
+}

@@ -1,0 +1,261 @@
+/* See layout.h. */
+#include "transforms/shard/layout.h"
+
+#include <inttypes.h>
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialect/bridge.h"
+#include "dialect/verify/checks.h"
+#include "transforms/state/state.h"
+
+static bool is_mesh(MlirOperation op) { return nabla_is(op, "nabla.mesh"); }
+
+bool nabla_shard_begin(MlirOperation module, nabla_grid *out,
+                       size_t *out_count) {
+  char message[NABLA_MESSAGE_SIZE];
+  nabla_op_list meshes = nabla_ops_collect(module, is_mesh);
+  bool good = !meshes.failed;
+  *out_count = meshes.count;
+  if (meshes.count > 1) {
+    nabla_error_at(meshes.ops[1],
+                   "is a second mesh: programs are divided over one");
+    good = false;
+  } else if (meshes.count == 1) {
+    MlirOperation op = meshes.ops[0];
+    if (!nabla_mesh_read(op, &out->mesh, message)) {
+      nabla_error_at(op, "%s", message);
+      good = false;
+    } else if (!nabla_atoms_of(&out->mesh, &out->atoms)) {
+      nabla_error_at(op, "has axes with more than %d prime factors",
+                     NABLA_MAX_ATOMS);
+      good = false;
+    } else if (!mlirAttributeIsNull(
+                   mlirOperationGetAttributeByName(op, nabla_ref("devices")))) {
+      nabla_error_at(op,
+                     "has `devices`: programs are divided in row-major order "
+                     "alone");
+      good = false;
+    }
+  }
+  nabla_op_list_deinit(&meshes);
+  return good;
+}
+
+bool nabla_layout_takes(MlirType type) {
+  return (nablaTypeIsAImplicit(type) || mlirTypeIsARankedTensor(type)) &&
+         nabla_array_rank(type) <= NABLA_MAX_RANK;
+}
+
+nabla_division nabla_layout_whole(MlirType type) {
+  nabla_division layout;
+  memset(&layout, 0, sizeof layout);
+  layout.type = type;
+  if (nabla_layout_takes(type)) layout.rank = nabla_array_rank(type);
+  return layout;
+}
+
+bool nabla_layout_is_whole(const nabla_division *layout) {
+  for (intptr_t i = 0; i < layout->rank; i++)
+    if (layout->dims[i].count) return false;
+  return true;
+}
+
+bool nabla_atoms_equal(const nabla_atom_list *a, const nabla_atom_list *b) {
+  return a->count == b->count && !memcmp(a->at, b->at, a->count);
+}
+
+bool nabla_layout_equal(const nabla_division *a, const nabla_division *b) {
+  for (intptr_t i = 0; i < a->rank; i++)
+    if (!nabla_atoms_equal(&a->dims[i], &b->dims[i])) return false;
+  return a->rank == b->rank;
+}
+
+uint64_t nabla_layout_used(const nabla_division *layout) {
+  uint64_t used = 0;
+  for (intptr_t i = 0; i < layout->rank; i++)
+    for (uint32_t k = 0; k < layout->dims[i].count; k++)
+      used |= (uint64_t)1 << layout->dims[i].at[k];
+  return used;
+}
+
+/* ---- local types ---- */
+
+#define REFUSE(...) \
+  return snprintf(message, NABLA_MESSAGE_SIZE, __VA_ARGS__), false
+
+/* Whether a packed array can be divided so: pieces of rows are whole blocks, or
+ * pieces are whole rows that begin with one. */
+static bool check_packed(MlirType type, const nablaImplicit *p,
+                         const nabla_division *layout, const int64_t *local,
+                         char message[NABLA_MESSAGE_SIZE]) {
+  const nabla_encoding_info info = nabla_implicit_encoding(type);
+  if (p->storageRank >= 0) REFUSE("a view is not divided");
+  if (info.kind != NABLA_KIND_PACKED && info.kind != NABLA_KIND_GGML)
+    REFUSE("arrays of this encoding are not divided");
+  if (!mlirAttributeIsNull(info.nested))
+    REFUSE("arrays with packed scales are not divided");
+  const nabla_format format = nabla_implicit_format(type);
+  if (info.kind == NABLA_KIND_PACKED && format.granularity == NABLA_PER_TENSOR)
+    REFUSE("an array with one scale is not divided");
+  const int64_t block =
+      (int64_t)(info.kind == NABLA_KIND_GGML ? info.ggml->elements
+                                             : format.block);
+  const intptr_t last = p->rank - 1;
+  if (block < 1 || p->rank < 1) REFUSE("it has no blocks");
+  if (p->shape[last] % block == 0 && local[last] % block == 0) return true;
+  int64_t piece = local[0];
+  for (intptr_t i = 1; i < p->rank; i++) {
+    if (layout->dims[i].count)
+      REFUSE("pieces of rows of %" PRId64 " are no whole blocks of %" PRId64,
+             p->shape[last], block);
+    piece *= p->shape[i];
+  }
+  if (piece % block)
+    REFUSE("pieces of %" PRId64 " rows are no whole blocks of %" PRId64,
+           local[0], block);
+  return true;
+}
+
+static bool local_implicit(MlirType type, const nabla_division *layout,
+                           const int64_t *local, MlirType *out,
+                           char message[NABLA_MESSAGE_SIZE]) {
+  const nablaImplicit p = nablaImplicitTypeParts(type);
+  if (!check_packed(type, &p, layout, local, message)) return false;
+  const nablaImplicitType stored = {p.rank,        0,         local, NULL,
+                                    p.elementType, p.encoding};
+  if (!nablaHookImplicitVerify(&stored, message)) return false;
+  *out = nablaImplicitTypeGet(mlirTypeGetContext(type), &stored);
+  return true;
+}
+
+bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
+                        MlirType *out, char message[NABLA_MESSAGE_SIZE]) {
+  int64_t local[NABLA_MAX_RANK];
+  MlirType type = layout->type;
+  *out = type;
+  if (nabla_layout_is_whole(layout)) return true;
+  for (intptr_t i = 0; i < layout->rank; i++) {
+    const int64_t n = nabla_atoms_product(&shard->atoms, &layout->dims[i]);
+    local[i] = nabla_array_dim(type, i);
+    if (n == 1) continue;
+    if (nabla_is_dynamic(local[i]))
+      REFUSE("dimension %td has an unknown size, and is not divided", i);
+    if (local[i] % n)
+      REFUSE("dimension %td of size %" PRId64 " is not divided by %" PRId64, i,
+             local[i], n);
+    local[i] /= n;
+  }
+  if (nablaTypeIsAImplicit(type))
+    return local_implicit(type, layout, local, out, message);
+  *out = mlirRankedTensorTypeGet(layout->rank, local,
+                                 mlirShapedTypeGetElementType(type),
+                                 mlirRankedTensorTypeGetEncoding(type));
+  return true;
+}
+
+/* ---- attributes ---- */
+
+bool nabla_layout_read(const nabla_grid *shard, const nabla_sharding *sharding,
+                       nabla_division *out) {
+  if (out->rank != (intptr_t)sharding->rank) return false;
+  for (uint32_t i = 0; i < sharding->rank; i++)
+    if (!nabla_atoms_list(&shard->atoms, &shard->mesh, &sharding->dims[i].axes,
+                          &out->dims[i]))
+      return false;
+  return true;
+}
+
+static nabla_sharding sharding_of(const nabla_grid *shard,
+                                  const nabla_division *layout) {
+  nabla_sharding sharding;
+  memset(&sharding, 0, sizeof sharding);
+  memcpy(sharding.mesh, shard->mesh.name, sizeof sharding.mesh);
+  sharding.rank = (uint32_t)layout->rank;
+  for (intptr_t i = 0; i < layout->rank; i++) {
+    sharding.dims[i].priority = -1;
+    (void)nabla_atoms_axes(&shard->atoms, &shard->mesh, &layout->dims[i],
+                           &sharding.dims[i].axes);
+  }
+  return sharding;
+}
+
+MlirAttribute nabla_layout_attribute(const nabla_grid *shard,
+                                     MlirContext context,
+                                     const nabla_division *layout) {
+  const nabla_sharding sharding = sharding_of(shard, layout);
+  return nabla_sharding_get(context, &sharding);
+}
+
+nabla_layout_text nabla_layout_format(const nabla_grid *shard,
+                                      const nabla_division *layout) {
+  nabla_layout_text text;
+  const nabla_sharding sharding = sharding_of(shard, layout);
+  (void)nabla_sharding_print(&sharding, text.data, sizeof text.data);
+  return text;
+}
+
+nabla_division nabla_layout_of_argument(const nabla_grid *shard,
+                                        MlirOperation function, intptr_t index,
+                                        MlirType type) {
+  nabla_division layout = nabla_layout_whole(type);
+  MlirAttribute attribute =
+      nabla_state_attribute(function, NABLA_ARGUMENTS, index, NABLA_SHARDING);
+  if (!nabla_sharding_is(attribute)) return layout;
+  const nabla_sharding sharding = nabla_sharding_read(attribute);
+  if (!nabla_layout_read(shard, &sharding, &layout))
+    layout = nabla_layout_whole(type);
+  return layout;
+}
+
+/* ---- the map: open addressing ---- */
+
+static size_t slot_of(const nabla_layout_map *map, const void *key) {
+  size_t at = ((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u;
+  at = (at >> 20) & (map->capacity - 1);
+  while (map->keys[at] && map->keys[at] != key)
+    at = (at + 1) & (map->capacity - 1);
+  return at;
+}
+
+static bool grow(nabla_layout_map *map) {
+  nabla_layout_map larger = {.capacity =
+                                 map->capacity ? 2 * map->capacity : 256};
+  larger.keys = calloc(larger.capacity, sizeof *larger.keys);
+  larger.layouts = calloc(larger.capacity, sizeof *larger.layouts);
+  if (!larger.keys || !larger.layouts) {
+    nabla_layout_map_deinit(&larger);
+    map->failed = true;
+    return false;
+  }
+  for (size_t i = 0; i < map->capacity; i++) {
+    if (!map->keys[i]) continue;
+    const size_t at = slot_of(&larger, map->keys[i]);
+    larger.keys[at] = map->keys[i];
+    larger.layouts[at] = map->layouts[i];
+    larger.count++;
+  }
+  nabla_layout_map_deinit(map);
+  *map = larger;
+  return true;
+}
+
+nabla_division *nabla_layout_at(nabla_layout_map *map, MlirValue value) {
+  if (2 * (map->count + 1) > map->capacity && !grow(map)) return NULL;
+  const size_t at = slot_of(map, value.ptr);
+  if (!map->keys[at]) {
+    map->keys[at] = value.ptr;
+    map->layouts[at] = nabla_layout_whole(mlirValueGetType(value));
+    map->count++;
+  }
+  return &map->layouts[at];
+}
+
+void nabla_layout_map_deinit(nabla_layout_map *map) {
+  free(map->keys);
+  free(map->layouts);
+  *map = (nabla_layout_map){0};
+}

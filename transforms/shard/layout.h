@@ -1,0 +1,85 @@
+/* Layouts: how a value of a program is divided, in atoms of the mesh. */
+#ifndef NABLA_TRANSFORMS_SHARD_LAYOUT_H
+#define NABLA_TRANSFORMS_SHARD_LAYOUT_H
+
+#include "dialect/encoding/encoding.h"
+#include "transforms/ir/ir.h"
+#include "transforms/shard/atoms.h"
+
+/* Attributes of arguments and results of functions, and of operations: one
+ * sharding, or a list with one for each result. */
+#define NABLA_SHARDING  "nabla.sharding"
+#define NABLA_SHARDINGS "nabla.shardings"
+/* Of a partitioned function: the symbol of its mesh. */
+#define NABLA_PARTITIONED "nabla.partitioned"
+
+typedef struct nabla_grid {
+  nabla_mesh mesh;
+  nabla_atoms atoms;
+} nabla_grid;
+
+typedef struct nabla_division {
+  MlirType type; /* of the whole */
+  intptr_t rank;
+  uint32_t
+      closed; /* dimensions that propagation leaves alone, a bit for each */
+  nabla_atom_list dims[NABLA_MAX_RANK];
+} nabla_division;
+
+/* Finds the mesh of a module. `out_count` is the number of meshes; more than
+ * one, and what this version cannot divide over, is reported. */
+bool nabla_shard_begin(MlirOperation module, nabla_grid *out,
+                       size_t *out_count);
+
+/* Whether a type is an array that can be divided at all. */
+bool nabla_layout_takes(MlirType type);
+
+/* The layout in which nothing is divided. */
+nabla_division nabla_layout_whole(MlirType type);
+bool nabla_layout_is_whole(const nabla_division *layout);
+bool nabla_layout_equal(const nabla_division *a, const nabla_division *b);
+bool nabla_atoms_equal(const nabla_atom_list *a, const nabla_atom_list *b);
+
+/* The type of each device's piece. False: the array cannot be divided so; why
+ * is in `message`. */
+bool nabla_layout_local(const nabla_grid *shard, const nabla_division *layout,
+                        MlirType *out, char message[NABLA_MESSAGE_SIZE]);
+
+/* Atoms of `layout` that are used, a bit for each. */
+uint64_t nabla_layout_used(const nabla_division *layout);
+
+/* Gives `out`, which is whole, the axes of a sharding of its rank; and makes
+ * one in which all dimensions are closed. */
+bool nabla_layout_read(const nabla_grid *shard, const nabla_sharding *sharding,
+                       nabla_division *out);
+MlirAttribute nabla_layout_attribute(const nabla_grid *shard,
+                                     MlirContext context,
+                                     const nabla_division *layout);
+
+/* The layout that an argument of a function has by its attribute. */
+nabla_division nabla_layout_of_argument(const nabla_grid *shard,
+                                        MlirOperation function, intptr_t index,
+                                        MlirType type);
+
+/* ---- layouts of values ---- */
+
+typedef struct nabla_layout_map {
+  size_t count, capacity;
+  const void **keys;
+  nabla_division *layouts;
+  bool failed; /* out of memory */
+} nabla_layout_map;
+
+/* The layout of a value, which is made whole where it is new. Valid until the
+ * next call; NULL where there is no memory. */
+nabla_division *nabla_layout_at(nabla_layout_map *map, MlirValue value);
+void nabla_layout_map_deinit(nabla_layout_map *map);
+
+/* "[{"model"}, {}]" for messages. */
+typedef struct nabla_layout_text {
+  char data[160];
+} nabla_layout_text;
+nabla_layout_text nabla_layout_format(const nabla_grid *shard,
+                                      const nabla_division *layout);
+
+#endif

@@ -1,0 +1,150 @@
+/* nabla-lower-collectives: collectives become custom calls of the runtime
+ * (lib/runtime/collectives/handlers.c). The attribute `axes` of a call says how
+ * a rank finds its place: for each part of the axes, from the first, the number
+ * of ranks between neighbours and its size. */
+#include <mlir-c/BuiltinAttributes.h>
+#include <mlir-c/BuiltinTypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dialect/ops.h"
+#include "dialect/shard/sharding.h"
+#include "dialect/verify/checks.h"
+#include "transforms/ir/build.h"
+#include "transforms/passes.h"
+#include "transforms/shard/atoms.h"
+
+static bool is_collective(MlirOperation op) {
+  static const char *const names[] = {
+      "nabla.all_reduce",     "nabla.all_gather", "nabla.all_slice",
+      "nabla.reduce_scatter", "nabla.all_to_all", "nabla.permute",
+      "nabla.broadcast",      "nabla.axis_index"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (nabla_is(op, names[i])) return true;
+  return false;
+}
+
+static bool is_mesh(MlirOperation op) { return nabla_is(op, "nabla.mesh"); }
+
+static MlirAttribute get(MlirOperation op, const char *key) {
+  return mlirOperationGetAttributeByName(op, nabla_ref(key));
+}
+
+static MlirOperation function_around(MlirOperation op) {
+  while (!mlirOperationIsNull(op) && !nabla_is(op, "func.func"))
+    op = mlirOperationGetParentOperation(op);
+  return op;
+}
+
+/* The mesh of the function, as the verifier has seen it. */
+static bool find_mesh(MlirOperation op, nabla_mesh *out) {
+  char name[NABLA_MESH_NAME];
+  MlirOperation function = function_around(op);
+  if (mlirOperationIsNull(function)) return false;
+  MlirAttribute symbol = get(function, "nabla.partitioned");
+  if (mlirAttributeIsNull(symbol)) return false;
+  MlirStringRef text = mlirFlatSymbolRefAttrGetValue(symbol);
+  snprintf(name, sizeof name, "%.*s", (int)text.length, text.data);
+  return nabla_mesh_find(op, name, out);
+}
+
+/* The sizes of the `?` of a result, from those of the operand. */
+static intptr_t add_sizes(MlirOperation op, MlirValue *operands,
+                          int64_t devices) {
+  const nabla_builder b = {op};
+  MlirType to = nabla_result_type(op, 0);
+  MlirValue input = operands[0];
+  intptr_t count = 1;
+  const bool gathers = nabla_is(op, "nabla.all_gather");
+  const bool moves = nabla_is(op, "nabla.all_to_all");
+  const int64_t grows = nabla_op_integer(op, moves ? "concat" : "dim", -1);
+  const int64_t shrinks = nabla_op_integer(op, moves ? "split" : "dim", -1);
+  const nabla_built_shape shape = nabla_build_shape_of(&b, input);
+  for (intptr_t i = 0; i < nabla_array_rank(to); i++) {
+    if (!nabla_is_dynamic(nabla_array_dim(to, i))) continue;
+    MlirValue size = nabla_build_size(&b, &shape, i);
+    MlirValue n = nabla_build_index(&b, devices);
+    if (i == grows && (gathers || moves))
+      size = nabla_build_arith(&b, "muli", size, n);
+    else if (i == shrinks)
+      size = nabla_build_arith(&b, "divui", size, n);
+    operands[count++] = size;
+  }
+  return count;
+}
+
+static intptr_t add_attributes(MlirOperation op, const nabla_atom_list *axes,
+                               const nabla_atoms *atoms,
+                               MlirNamedAttribute *out) {
+  static const char *const keys[] = {"dim", "split", "concat", "from", "kind"};
+  MlirContext context = nabla_op_context(op);
+  const nabla_builder b = {op};
+  int64_t places[2 * NABLA_MAX_ATOMS];
+  char target[64];
+  intptr_t count = 0;
+  MlirStringRef name = nabla_name(op);
+  snprintf(target, sizeof target, "%.*s", (int)name.length, name.data);
+  out[count++] = nabla_named(context, "target",
+                             mlirStringAttrGet(context, nabla_ref(target)));
+  for (uint32_t i = 0; i < axes->count; i++) {
+    places[2 * i] = atoms->stride[axes->at[i]];
+    places[2 * i + 1] = atoms->size[axes->at[i]];
+  }
+  out[count++] =
+      nabla_build_list(&b, "axes", (intptr_t)axes->count * 2, places);
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (!mlirAttributeIsNull(get(op, keys[i])))
+      out[count++] = nabla_build_integer(&b, keys[i], 64,
+                                         nabla_op_integer(op, keys[i], 0));
+  if (!mlirAttributeIsNull(get(op, "pairs")))
+    out[count++] = nabla_named(context, "pairs", get(op, "pairs"));
+  return count;
+}
+
+static bool lower(MlirOperation op, void *self) {
+  (void)self;
+  nabla_mesh mesh;
+  nabla_axis_list axes;
+  nabla_atoms atoms;
+  nabla_atom_list parts;
+  if (!find_mesh(op, &mesh) || !nabla_axes_read(get(op, "axes"), &axes) ||
+      !nabla_atoms_of(&mesh, &atoms) ||
+      !nabla_atoms_list(&atoms, &mesh, &axes, &parts)) {
+    nabla_error_at(op, "has axes of no mesh");
+    return false;
+  }
+  MlirValue operands[1 + NABLA_MAX_RANK];
+  intptr_t count = 0;
+  if (mlirOperationGetNumOperands(op)) {
+    operands[0] = mlirOperationGetOperand(op, 0);
+    count = add_sizes(op, operands, nabla_axes_size(&mesh, &axes));
+  }
+  MlirType type = nabla_result_type(op, 0);
+  MlirNamedAttribute attributes[8];
+  const intptr_t attribute_count =
+      add_attributes(op, &parts, &atoms, attributes);
+  const nabla_op_spec spec = {
+      "nabla.custom_call", count,     operands, 1, &type,
+      attribute_count,     attributes};
+  MlirOperation made = nabla_op_create(op, &spec);
+  if (mlirOperationIsNull(made)) return false;
+  MlirValue value = mlirOperationGetResult(made, 0);
+  nabla_op_replace(op, &value);
+  return true;
+}
+
+static bool erase(MlirOperation op, void *self) {
+  (void)self;
+  nabla_op_erase(op);
+  return true;
+}
+
+MlirLogicalResult nabla_run_lower_collectives(MlirOperation op,
+                                              const nablaPassValue *values,
+                                              void *prepared) {
+  (void)values, (void)prepared;
+  if (mlirLogicalResultIsFailure(
+          nabla_ops_each(op, is_collective, lower, NULL)))
+    return mlirLogicalResultFailure();
+  return nabla_ops_each(op, is_mesh, erase, NULL);
+}
