@@ -283,7 +283,9 @@ def Nabla_UniformOp : Nabla_RandomOp<"uniform", "Random numbers in [0, 1)"> {
     of the flat index of the element; its four words are a, b, c, d. A number is
     the upper n bits of a, or of (a, b) for f64, divided by 2^n, with n = 24 for
     f32, 11 for f16, 8 for bf16 and 53 for f64. The numbers depend only on seed,
-    shape and type.
+    shape and type. With an array of seeds the result has the dimensions of the
+    seeds, then those of the numbers of each seed: `tensor<8xi64> ->
+    tensor<8x2x3xf32>`.
 
     ```mlir
     func.func @uniform(%seed: tensor<i64>) -> tensor<2x3xf32> {

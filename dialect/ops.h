@@ -56,6 +56,7 @@ typedef enum nabla_batch_rule {
   NABLA_BATCH_elementwise,
   NABLA_BATCH_dims,
   NABLA_BATCH_parts,
+  NABLA_BATCH_control,
   NABLA_BATCH_scan,
   NABLA_BATCH_none,
 } nabla_batch_rule;

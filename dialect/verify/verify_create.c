@@ -78,10 +78,19 @@ MlirLogicalResult verify_tri(MlirOperation op) {
   return nabla_verify_sizes(op, 0, false);
 }
 
+/* The result begins with the dimensions of the seeds: behind them are the
+ * numbers of each seed. */
 MlirLogicalResult verify_random(MlirOperation op) {
-  MlirType seed = mlirValueGetType(mlirOperationGetOperand(op, 0));
-  if (nabla_array_rank(seed) != 0)
-    return ERROR(op, "the seed is a tensor<i64>");
+  MlirType seeds = mlirValueGetType(mlirOperationGetOperand(op, 0));
+  intptr_t rank = nabla_array_rank(seeds);
+  bool agree = rank <= nabla_array_rank(result(op));
+  for (intptr_t i = 0; agree && i < rank; i++)
+    agree = nabla_dims_compatible(nabla_array_dim(seeds, i),
+                                  nabla_array_dim(result(op), i));
+  if (!agree)
+    return ERROR(op,
+                 "the first dimensions of the result are those of the seeds; "
+                 "one seed is a tensor<i64>");
   if (!mlirTypeIsAFloat(nabla_array_element(result(op))))
     return ERROR(op, "the result is of floats");
   return nabla_verify_sizes(op, 1, false);

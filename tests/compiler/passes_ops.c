@@ -58,6 +58,7 @@ static bool is_filled(const char *columns, const char *name) {
 static bool is_optional(const char *name) {
   size_t length = strlen(name);
   return !strcmp(name, "VERIFY") || !strcmp(name, "INFER") ||
+         !strcmp(name, "BATCH_DIMS") ||
          (length > 3 && !strcmp(name + length - 3, "_BY"));
 }
 
@@ -136,10 +137,13 @@ static int check_words(size_t row, const nabla_op_row *op) {
                   op->diff == NABLA_DIFF_zero, "gives no floats");
   failed += check(row, is_composite != (op->diff == NABLA_DIFF_parts), false,
                   "must be a composite if, and only if, DIFF is parts");
+  failed += check(row, is_composite,
+                  (op->batch == NABLA_BATCH_parts || says(row, "BATCH_BY(")) &&
+                      op->shard == NABLA_SHARD_parts,
+                  "is a composite");
   failed +=
-      check(row, is_composite,
-            op->batch == NABLA_BATCH_parts && op->shard == NABLA_SHARD_parts,
-            "is a composite");
+      check(row, (op->batch == NABLA_BATCH_dims) != says(row, "BATCH_DIMS("),
+            false, "lists dimensions if, and only if, BATCH is dims");
   failed += check(
       row, says(row, "LOWER(control)") != (op->diff == NABLA_DIFF_control),
       false, "must be lowered by control if DIFF is control");

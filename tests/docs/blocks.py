@@ -24,8 +24,9 @@ import sys
 import tempfile
 
 
-NEED_COMPILER = ("ARRAYS.md", "COMPILER.md", "ENGINE.md", "EXTENDING.md",
-                 "FUNCTIONS.md", "GRADIENTS.md", "SAVED.md", "SHARDING.md")
+NEED_COMPILER = ("ARRAYS.md", "BATCHING.md", "COMPILER.md", "ENGINE.md",
+                 "EXTENDING.md", "FUNCTIONS.md", "GRADIENTS.md", "SAVED.md",
+                 "SHARDING.md")
 
 
 def blocks_of(page):

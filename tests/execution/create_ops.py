@@ -98,18 +98,25 @@ def add_random(make, rounds):
     digits = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
     for kind in FLOATS:
         f = make.new("random_" + kind)
-        for dims in shapes(rng, rounds) + [(7, 300)]:
-            seed = int(rng.integers(2 ** 63)) - 2 ** 62
-            s, _ = f.argument(np.array(seed, np.int64))
-            count = int(np.prod(dims, dtype=np.int64))
-            w = philox(np.arange(count, dtype=np.uint64), seed % 2 ** 64)
+        for dims in shapes(rng, rounds) + [(7, 300), (3, 2, 5), (2, 3)]:
+            seeds = dims[:int(rng.integers(0, len(dims) + 1))]
+            if dims == (7, 300):
+                seeds = ()
+            seed = rng.integers(2 ** 63, size=seeds) - 2 ** 62
+            s, s_type = f.argument(np.array(seed, np.int64),
+                                   hidden(rng, len(seeds)))
+            count = int(np.prod(dims[len(seeds):], dtype=np.int64))
+            w = [philox(np.arange(count, dtype=np.uint64), int(one) % 2 ** 64)
+                 for one in np.asarray(seed).reshape(-1)]
+            w = np.concatenate([np.array(one) for one in w], 1) if w else \
+                np.zeros((4, 0), np.uint64)
             u, v = (w[i] << np.uint64(32) | w[i + 1] for i in (0, 2))
             bits = digits[kind]
             x = (u >> np.uint64(64 - bits)).astype(f64) * 2.0 ** -bits
             wide = x if kind == "f64" else x.astype(f32)
             created(make, f, "nabla.uniform " + s, dims, kind,
                     exact(harness.narrow(wide, kind).reshape(dims)),
-                    " : tensor<i64>")
+                    " : " + s_type)
             u = ((u >> np.uint64(11)).astype(f64) + 1) * 2.0 ** -53
             v = (v >> np.uint64(11)).astype(f64) * 2.0 ** -53
             want = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(
@@ -119,7 +126,7 @@ def add_random(make, rounds):
                 bound = bound + 0.51 * harness.ulp("f32", np.abs(want))
             created(make, f, "nabla.normal " + s, dims, kind,
                     close(want, rounded(want, bound, kind), kind),
-                    " : tensor<i64>")
+                    " : " + s_type)
 
 
 # ---- reductions --------------------------------------------------------------

@@ -108,4 +108,5 @@ def test(s):
             s.run_all(rows, ["--threads", threads])
 
 
-harness.session(sys.argv[1], test)
+if __name__ == "__main__":
+    harness.session(sys.argv[1], test)

@@ -170,7 +170,7 @@ func.func @f() {
 // -----
 
 func.func @f(%s: tensor<1xi64>) {
-  // expected-error @+1 {{'nabla.uniform' op the seed is a tensor<i64>}}
+  // expected-error @+1 {{'nabla.uniform' op the first dimensions of the result are those of the seeds; one seed is a tensor<i64>}}
   %0 = nabla.uniform %s : tensor<1xi64> -> tensor<3xf32>
   return
 }

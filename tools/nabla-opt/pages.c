@@ -402,6 +402,7 @@ static const struct {
 #define DIFF(word)      .diff = #word,
 #define DIFF_BY(name)   .diff = "own",
 #define BATCH(word)     .batch = #word,
+#define BATCH_BY(name)  .batch = "by " #name,
 #define SHARD(word)     .shard = #word,
 #include "dialect/ops.def"
 };
@@ -423,8 +424,8 @@ static int print_operations(void) {
       "counts (symbols below);\n"
       "* *derivative*, *batch*, *shard*: words of dialect/ops.def for "
       "differentiating an operation\n  ([GRADIENTS.md](GRADIENTS.md)), "
-      "batching it and dividing it between devices, which no pass reads "
-      "yet;\n  `-`: not decided.\n\n"
+      "batching it ([BATCHING.md](BATCHING.md)) and dividing it between "
+      "devices, which\n  no pass reads yet; `-`: not decided.\n\n"
       "| symbol | meaning |\n|---|---|\n"
       "| n | elements of the result |\n| m | elements of the first operand |\n"
       "| k | elements that are contracted into one element of the result (in "

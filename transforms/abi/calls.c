@@ -133,13 +133,15 @@ typedef struct numbering {
   size_t count;
 } numbering;
 
-/* The dictionary of the op. */
+/* The dictionary of the op, but for what is Nabla's. */
 static MlirAttribute dictionary_of(MlirOperation op) {
   MlirNamedAttribute kept[64];
   intptr_t count = mlirOperationGetNumDiscardableAttributes(op), at = 0;
   for (intptr_t i = 0; i < count && at < 64; i++) {
     MlirNamedAttribute one = mlirOperationGetDiscardableAttribute(op, i);
-    if (!nabla_text_equals(mlirIdentifierStr(one.name), NABLA_CALL_SITE))
+    MlirStringRef name = mlirIdentifierStr(one.name);
+    if (!nabla_text_equals(name, NABLA_CALL_SITE) &&
+        !nabla_text_equals(name, NABLA_CALL_BATCH))
       kept[at++] = one;
   }
   if (count > 64) return mlirAttributeGetNull();

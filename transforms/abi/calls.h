@@ -7,6 +7,8 @@
 
 /* The attribute with the number of a call, set by nabla-calls. */
 #define NABLA_CALL_SITE "nabla.site"
+/* How nabla-vmap applies it to a batch: transforms/batching. */
+#define NABLA_CALL_BATCH "nabla.batch"
 
 /* The handler that a custom_call names; NULL when there is none. */
 const nabla_call_handler *nabla_call_handler_of(MlirOperation op);

@@ -289,7 +289,7 @@ static void add_steps(lowering *l, int arg, intptr_t operand, int word) {
     const intptr_t dim = r - 4 + i;
     if (has_strides(l) && dim >= 0)
       nabla_kernel_args_stride(&l->call, arg, operand, dim, word + i);
-    else
+    else if (has_strides(l) || i == 0)
       nabla_kernel_args_store(&l->call, word + i, "zero");
   }
   if (has_strides(l)) return;

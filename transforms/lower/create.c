@@ -90,11 +90,12 @@ bool nabla_lower_tri(nabla_template *t) {
   return close_result(t, &g, &out, value);
 }
 
-/* The index of the element in row-major order. */
-static nabla_ssa flat_index(nabla_template *t, nabla_ssa_tensor *out,
-                            const nabla_ssa *sizes) {
+/* The index of the element in row-major order, within dimensions from `first`
+ * on. */
+static nabla_ssa flat_index(nabla_template *t, const nabla_ssa_tensor *out,
+                            intptr_t first, const nabla_ssa *sizes) {
   nabla_ssa at = k_i64(&t->emit, 0);
-  for (intptr_t i = 0; i < out->rank; i++) {
+  for (intptr_t i = first; i < out->rank; i++) {
     at = nabla_emit_two(t, "muli", at, sizes[i], "i64");
     at = nabla_emit_two(t, "addi", at, index_as_i64(t, i), "i64");
   }
@@ -165,10 +166,21 @@ static bool lower_random(nabla_template *t, bool is_normal) {
   for (intptr_t i = 0; i < out.rank; i++)
     sizes[i] = k_op(&t->emit, "arith.index_cast %%v%u : index to i64",
                     nabla_ssa_tensor_size(t, &out, i));
-  nabla_ssa seed = k_op(&t->emit, "tensor.extract %%v1[] : tensor<i64>");
+  nabla_ssa_tensor seeds = nabla_template_operand(t, 0);
+  nabla_ssa seed = 0;
   nabla_generic g = {0};
+  if (seeds.rank == 0)
+    seed = k_op(&t->emit, "tensor.extract %%v1[] : tensor<i64>");
+  for (intptr_t i = 0; i < seeds.rank; i++) {
+    if (nabla_is_dynamic(out.dims[i])) /* the result stays as it is written */
+      nabla_tensors_agree(t, &seeds, i, &out, i);
+    else
+      nabla_operands_agree(t, &seeds, i, &out, i);
+  }
+  if (seeds.rank > 0) nabla_generic_add(&g, &seeds, NULL);
   begin(t, &g, &out);
-  philox(t, flat_index(t, &out, sizes), seed, words);
+  if (seeds.rank > 0) seed = g.operands[0].element;
+  philox(t, flat_index(t, &out, seeds.rank, sizes), seed, words);
   unsigned bits = is_normal ? 53 : digits_of(out.element);
   nabla_ssa x = fraction(t, words[0], words[1], bits, is_normal);
   if (is_normal) {
