@@ -145,13 +145,13 @@ static bool batch_cond(nabla_batching *s, MlirOperation op) {
 /* What is batched: carries of which one step makes a batch are from the
  * beginning on. */
 typedef struct scan_batch {
-  nabla_scan scan;
+  nabla_scan_parts scan;
   MlirBlock body;
   bool arguments[2 * MAX], results[2 * MAX]; /* of the body */
 } scan_batch;
 
 static void scan_flow(const nabla_batching *s, scan_batch *b) {
-  const nabla_scan *scan = &b->scan;
+  const nabla_scan_parts *scan = &b->scan;
   for (intptr_t i = 0; i < scan->carries + scan->inputs; i++)
     b->arguments[i] = nabla_batch_is(s, mlirOperationGetOperand(scan->op, i));
   for (bool changes = true; changes;) {
@@ -177,7 +177,7 @@ static MlirValue scan_input(const nabla_batching *s, const scan_batch *b,
 /* Appends the sizes of `?` in the slices of stacked outputs. */
 static intptr_t scan_sizes(const nabla_batching *s, const scan_batch *b,
                            MlirValue *out) {
-  const nabla_scan *scan = &b->scan;
+  const nabla_scan_parts *scan = &b->scan;
   intptr_t next = scan->carries + scan->inputs + scan->lengths, count = 0;
   for (intptr_t i = scan->carries; i < scan->carries + scan->outputs; i++) {
     MlirType type = nabla_result_type(scan->op, i);
@@ -235,7 +235,7 @@ static bool give_scan(nabla_batching *s, const scan_batch *b,
 }
 
 static bool make_scan(nabla_batching *s, scan_batch *b) {
-  const nabla_scan *scan = &b->scan;
+  const nabla_scan_parts *scan = &b->scan;
   MlirValue operands[4 * MAX];
   MlirType arguments[2 * MAX], results[2 * MAX];
   intptr_t count = 0, inner = scan->carries + scan->inputs;
