@@ -59,6 +59,20 @@ static nabla_status copy_dims(nabla_function *function,
   return NABLA_OK;
 }
 
+/* An argument has one memory, and so has a result: two entries of a list have
+ * neither in common. */
+static nabla_status check_pair(const nabla_function *function,
+                               const nabla_function_replacement *a,
+                               const nabla_function_replacement *b,
+                               nabla_diag *diag) {
+  const bool is_argument = !strcmp(a->argument, b->argument);
+  if (!is_argument && strcmp(a->result, b->result) != 0) return NABLA_OK;
+  return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                    "the options of %s name the %s '%.80s' twice",
+                    function->options.name, is_argument ? "argument" : "result",
+                    is_argument ? a->argument : a->result);
+}
+
 static nabla_status copy_replacements(nabla_function *function, size_t count,
                                       const nabla_function_replacement *list,
                                       nabla_function_replacement **out,
@@ -72,6 +86,8 @@ static nabla_status copy_replacements(nabla_function *function, size_t count,
   for (size_t i = 0; i < count; i++) {
     NABLA_TRY(copy_text(function, list[i].argument, &(*out)[i].argument, diag));
     NABLA_TRY(copy_text(function, list[i].result, &(*out)[i].result, diag));
+    for (size_t k = 0; k < i; k++)
+      NABLA_TRY(check_pair(function, &list[k], &list[i], diag));
   }
   return NABLA_OK;
 }
