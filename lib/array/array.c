@@ -33,7 +33,12 @@ nabla_array *nabla_array_new(nabla_scope *scope) {
 }
 
 nabla_status nabla_array_allocate(nabla_array *array, nabla_diag *diag) {
-  const size_t bytes = nabla_dtype_bytes(&array->dense) + ALIGNMENT;
+  size_t bytes = nabla_dtype_bits(array->dense.dtype) / 8;
+  bool fits = true;
+  for (uint32_t i = 0; i < array->dense.rank; i++) /* of a run: any size */
+    fits = fits && nabla_mul_size(bytes, (size_t)array->dense.shape[i], &bytes);
+  if (!fits || !nabla_add_size(bytes, ALIGNMENT, &bytes))
+    return nabla_fail(diag, NABLA_TOO_LARGE, "the sizes of an array overflow");
   NABLA_TRY(nabla_alloc_raw(array->allocator, 1, bytes, &array->owned, diag));
   array->owned_bytes = bytes;
   const size_t past = (uintptr_t)array->owned % ALIGNMENT;
@@ -145,8 +150,9 @@ void nabla_release(nabla_array *array) {
     nabla_array_drop(array);
     return;
   }
-  array->abandoned = true;
+  /* read first: the thread of the scope may free an array that is abandoned */
   nabla_scope *scope = array->scope;
+  array->abandoned = true;
   if (scope && nabla_scope_is_open(scope) && array->references == 1)
     nabla_array_leave(array);
 }

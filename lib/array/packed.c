@@ -1,6 +1,7 @@
 /* Packed arrays; see packed.h. */
 #include "lib/array/packed.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -104,13 +105,19 @@ nabla_status nabla_packed_prepare(nabla_array *array, nabla_diag *diag) {
   return NABLA_OK;
 }
 
+void nabla_packed_forget(nabla_array *array) {
+  nabla_packed_value *packed = array->packed;
+  if (!packed || !packed->is_owned) return;
+  for (uint32_t i = 0; i < packed->weight.component_count; i++)
+    nabla_result_free(array->allocator,
+                      (void *)(uintptr_t)packed->weight.components[i].data);
+  packed->is_owned = false;
+}
+
 void nabla_packed_free(nabla_array *array) {
   nabla_packed_value *packed = array->packed;
   if (!packed) return;
-  for (uint32_t i = 0; packed->is_owned && i < packed->weight.component_count;
-       i++)
-    nabla_result_free(array->allocator,
-                      (void *)(uintptr_t)packed->weight.components[i].data);
+  nabla_packed_forget(array);
   nabla_free(array->allocator, packed, 1, sizeof *packed);
   array->packed = NULL;
 }
@@ -260,6 +267,28 @@ static nabla_array *add_packed_leaf(const nabla_making *m,
   return array;
 }
 
+/* A leaf of a dense weight's component. */
+static nabla_array *add_dense_leaf(const nabla_making *m,
+                                   const nabla_weight_desc *weight) {
+  const nabla_weight_component *component = &weight->components[0];
+  const bool has_data = weight->component_count && component->data;
+  nabla_dense dense = {
+      .data = has_data ? (void *)(uintptr_t)component->data : NULL,
+      .dtype = weight->dtype,
+      .rank = weight->rank};
+  for (uint32_t i = 0; i < weight->rank; i++)
+    dense.shape[i] = (int64_t)weight->shape[i];
+  nabla_array *array = nabla_array_leaf(m->scope, &dense, false,
+                                        m->site->function, m->site->place);
+  if (!array || !has_data) return array;
+  const uint64_t needed = nabla_dtype_bytes(&dense);
+  if (component->bytes >= needed) return array;
+  nabla_array_leave(array);
+  return NABLA_MAKE_FAIL(
+      m, "the data has %" PRIu64 " bytes, and the shape needs %" PRIu64,
+      component->bytes, needed);
+}
+
 nabla_array *nabla_array_of_weight(nabla_scope *scope,
                                    const nabla_weight_desc *weight) {
   NABLA_MAKE_IN(m, array_of_weight, scope);
@@ -270,15 +299,7 @@ nabla_array *nabla_array_of_weight(nabla_scope *scope,
                            NABLA_ARRAY_MAX_RANK);
   if (weight->layout.kind != NABLA_STORAGE_DENSE)
     return add_packed_leaf(m, weight);
-  nabla_dense dense = {
-      .data = (void *)(uintptr_t)(weight->component_count
-                                      ? weight->components[0].data
-                                      : NULL),
-      .dtype = weight->dtype,
-      .rank = weight->rank};
-  for (uint32_t i = 0; i < weight->rank; i++)
-    dense.shape[i] = (int64_t)weight->shape[i];
-  return nabla_array_leaf(scope, &dense, false, m_site.function, m_site.place);
+  return add_dense_leaf(m, weight);
 }
 
 nabla_array *nabla_quantize(nabla_array *x, const nabla_storage *layout) {

@@ -42,6 +42,10 @@ typedef struct nabla_packed_value {
  * nothing for another array. */
 NABLA_MUST_USE nabla_status nabla_packed_prepare(nabla_array *array,
                                                  nabla_diag *diag);
+/* Frees components that a run allocated, after a failure of the run; nothing
+ * for another array. */
+void nabla_packed_forget(nabla_array *array);
+/* Frees the description, with such components. */
 void nabla_packed_free(nabla_array *array);
 
 /* Whether one of these arrays is packed. */

@@ -53,6 +53,7 @@ static void finish(const nabla_walk *walk) {
 static void undo(const nabla_walk *walk) {
   for (size_t i = 0; i < walk->result_count; i++) {
     nabla_array *array = walk->results[i];
+    nabla_packed_forget(array);
     nabla_free(array->allocator, array->owned, 1, array->owned_bytes);
     array->owned = array->dense.data = NULL;
     array->owned_bytes = 0;

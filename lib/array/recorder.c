@@ -17,6 +17,7 @@
 
 #define FIRST_SLOTS  ((size_t)256)
 #define RENEW_AT     ((size_t)4096) /* kinds, then a new context */
+#define MAX_ELEMENTS ((uint64_t)1 << 60)
 #define MAX_OPERANDS ((uint32_t)NABLA_MAX_OPERANDS)
 
 struct nabla_recorder {
@@ -26,6 +27,7 @@ struct nabla_recorder {
   MlirOperation end; /* of the module's block: new operations go before it */
   nabla_recorded **slots; /* by hash; open addressing */
   size_t capacity, count; /* capacity: a power of two */
+  size_t made;            /* kinds, and those that failed */
   uint64_t pending;       /* nodes */
   uint64_t walks;
   nabla_buffer key; /* bytes of the recording that is looked up */
@@ -81,7 +83,7 @@ static void close_context(nabla_recorder *recorder) {
       nabla_free(recorder->allocator, recorded, 1, size_of(recorded));
     recorder->slots[i] = NULL;
   }
-  recorder->count = 0;
+  recorder->count = recorder->made = 0;
   if (!mlirModuleIsNull(recorder->module)) mlirModuleDestroy(recorder->module);
   if (!mlirContextIsNull(recorder->context))
     mlirContextDestroy(recorder->context);
@@ -142,7 +144,7 @@ uint64_t nabla_recorder_walk(nabla_recorder *recorder) {
 /* MLIR never frees types and attributes, and kinds are kept for later. */
 static nabla_status renew(nabla_recorder *recorder, nabla_diag *diag) {
   if (!mlirContextIsNull(recorder->context) &&
-      (recorder->pending || recorder->count < RENEW_AT))
+      (recorder->pending || recorder->made < RENEW_AT))
     return NABLA_OK;
   close_context(recorder);
   return open_context(recorder, diag);
@@ -166,6 +168,10 @@ static nabla_status add_attribute(nabla_buffer *key,
                                   const nabla_recorded_attribute *attribute,
                                   nabla_diag *diag) {
   const uint32_t head[2] = {(uint32_t)attribute->kind, attribute->count};
+  if (attribute->count && !attribute->values)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "the list '%s' of %" PRIu32 " numbers is NULL",
+                      attribute->key, attribute->count);
   NABLA_TRY(add(key, attribute->key, strlen(attribute->key) + 1, diag));
   NABLA_TRY(add(key, head, sizeof head, diag));
   NABLA_TRY(add(key, attribute->values,
@@ -420,6 +426,32 @@ static void number_sizes(nabla_recorder *recorder,
 
 /* ---- kinds ---- */
 
+/* Whether the known sizes of an array have a product that sizes of memory have
+ * too. */
+static bool is_bounded(const nabla_array_type *type) {
+  uint64_t elements = 1;
+  for (uint32_t d = 0; d < type->rank; d++) {
+    if (!type->shape[d]) return true;
+    if (type->shape[d] < 0) continue;
+    if (__builtin_mul_overflow(elements, (uint64_t)type->shape[d], &elements) ||
+        elements > MAX_ELEMENTS)
+      return false;
+  }
+  return true;
+}
+
+static nabla_status read_results(nabla_recorded *recorded, nabla_diag *diag) {
+  for (uint32_t i = 0; i < recorded->result_count; i++) {
+    nabla_array_type *type = &recorded->results[i];
+    if (!read_type(nabla_result_type(recorded->op, (intptr_t)i), type))
+      return nabla_fail(diag, NABLA_UNSUPPORTED, "a result that is no tensor");
+    if (!is_bounded(type))
+      return nabla_fail(diag, NABLA_TOO_LARGE,
+                        "a result of more than 2^60 elements");
+  }
+  return NABLA_OK;
+}
+
 /* Makes what is entered at `key`, of an operation that may be null. */
 static nabla_status make(nabla_recorder *recorder, MlirOperation op,
                          XXH128_hash_t key, uint32_t operand_count,
@@ -442,13 +474,12 @@ static nabla_status make(nabla_recorder *recorder, MlirOperation op,
   recorded->operand_count = operand_count;
   recorded->direct_count = (uint32_t)mlirOperationGetNumOperands(op);
   recorded->result_count = (uint32_t)count;
-  for (size_t i = 0; i < count; i++)
-    if (!read_type(nabla_result_type(op, (intptr_t)i), &recorded->results[i])) {
-      nabla_free(recorder->allocator, recorded, 1, size_of(recorded));
-      return nabla_fail(diag, NABLA_UNSUPPORTED, "a result that is no tensor");
-    }
-  *out = recorded;
-  return NABLA_OK;
+  const nabla_status status = read_results(recorded, diag);
+  if (status)
+    nabla_free(recorder->allocator, recorded, 1, size_of(recorded));
+  else
+    *out = recorded;
+  return status;
 }
 
 /* The slot of a key, where there is space for one more. */
@@ -458,6 +489,7 @@ static nabla_status find_slot(nabla_recorder *recorder, XXH128_hash_t key,
   *recorder->said = 0;
   if (**out) return NABLA_OK;
   NABLA_TRY(renew(recorder, diag));
+  recorder->made++;
   if (2 * recorder->count >= recorder->capacity)
     NABLA_TRY(grow(recorder, diag));
   *out = slot_of(recorder->slots, recorder->capacity, key);

@@ -37,7 +37,7 @@ nabla_array *nabla_arange(nabla_scope *scope, nabla_dtype dtype, double start,
                           double stop, double step) {
   NABLA_MAKE_IN(m, arange, scope);
   if (!m->scope) return NULL;
-  const double size = ceil((stop - start) / step);
+  const double size = step == 0 ? NAN : ceil((stop - start) / step);
   if (!nabla_dtype_is_known(dtype) || dtype == NABLA_DTYPE_BOOL)
     return NABLA_MAKE_FAIL(m, "numbers of dtype %s", nabla_dtype_name(dtype));
   if (!(size <= 9007199254740992.0))

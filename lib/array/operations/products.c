@@ -126,6 +126,9 @@ nabla_array *nabla_outer(nabla_array *x, nabla_array *y) {
   column.shape[0] = nabla_make_elements_of(x);
   row.shape[1] = nabla_make_elements_of(y);
   column.shape[1] = row.shape[0] = 1;
+  const nabla_dtype dtype = nabla_make_promote(2, m_arrays, NABLA_DTYPES_own);
+  x = nabla_make_convert(m, x, dtype);
+  y = nabla_make_convert(m, y, dtype);
   return nabla_make_binary(m, "nabla.mul", nabla_make_reshape(m, x, &column),
                            nabla_make_reshape(m, y, &row));
 }

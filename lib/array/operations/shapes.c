@@ -56,6 +56,7 @@ nabla_array *nabla_flip(nabla_array *x, uint32_t count, const int64_t *dims) {
   if (!m->scope ||
       !nabla_make_dims(m, count, dims, x->dense.rank, true, list, &listed))
     return NULL;
+  x = nabla_make_settle(m, x, NABLA_DTYPES_own);
   const nabla_recorded_attribute attribute =
       nabla_make_list("dims", listed, list);
   return nabla_make_op(m, "nabla.flip", 1, &x, 1, &attribute, NULL);
@@ -103,7 +104,8 @@ nabla_array *nabla_reshape(nabla_array *x, uint32_t count,
     return NABLA_MAKE_FAIL(m, "a shape of rank %" PRIu32, count);
   if (count) memcpy(type.shape, shape, count * sizeof shape[0]);
   if (!complete(m, x, count, type.shape)) return NULL;
-  return nabla_make_reshape(m, x, &type);
+  return nabla_make_reshape(m, nabla_make_settle(m, x, NABLA_DTYPES_own),
+                            &type);
 }
 
 nabla_array *nabla_flatten(nabla_array *x, int64_t first, int64_t last) {
@@ -115,7 +117,8 @@ nabla_array *nabla_flatten(nabla_array *x, int64_t first, int64_t last) {
       (last == 0 || last == -1)) {
     type.rank = 1;
     type.shape[0] = 1;
-    return nabla_make_reshape(m, x, &type);
+    return nabla_make_reshape(m, nabla_make_settle(m, x, NABLA_DTYPES_own),
+                              &type);
   }
   if (!nabla_make_dim(m, first, x->dense.rank, &a) ||
       !nabla_make_dim(m, last, x->dense.rank, &b))
@@ -129,7 +132,10 @@ nabla_array *nabla_flatten(nabla_array *x, int64_t first, int64_t last) {
       continue;
     }
     int64_t *joined = &type.shape[type.rank - 1];
-    *joined = *joined < 0 || size < 0 ? -1 : *joined * size;
+    if (*joined < 0 || size < 0)
+      *joined = -1;
+    else if (__builtin_mul_overflow(*joined, size, joined))
+      return NABLA_MAKE_FAIL(m, "the sizes overflow");
   }
   return nabla_make_reshape(m, x, &type);
 }
@@ -160,15 +166,17 @@ nabla_array *nabla_unsqueeze(nabla_array *x, int64_t dim) {
   NABLA_MAKE(m, unsqueeze, x);
   int64_t at;
   if (!m->scope || !nabla_make_dim(m, dim, x->dense.rank + 1, &at)) return NULL;
-  return nabla_make_unsqueeze(m, x, (uint32_t)at);
+  return nabla_make_unsqueeze(m, nabla_make_settle(m, x, NABLA_DTYPES_own),
+                              (uint32_t)at);
 }
 
 nabla_array *nabla_broadcast_to(nabla_array *x, uint32_t count,
                                 const int64_t *shape) {
   NABLA_MAKE(m, broadcast_to, x);
   nabla_array_type type;
-  if (!m->scope ||
-      !nabla_make_type(m, nabla_make_dtype(x), count, shape, &type))
+  if (!m->scope) return NULL;
+  x = nabla_make_settle(m, x, NABLA_DTYPES_own);
+  if (!x || !nabla_make_type(m, nabla_make_dtype(x), count, shape, &type))
     return NULL;
   if (count < x->dense.rank)
     return NABLA_MAKE_FAIL(m, "a shape of rank %" PRIu32, count);
@@ -182,8 +190,9 @@ nabla_array *nabla_broadcast_in_dim(nabla_array *x, uint32_t count,
   nabla_array_type type;
   int64_t list[NABLA_ARRAY_MAX_RANK];
   uint32_t listed;
-  if (!m->scope ||
-      !nabla_make_type(m, nabla_make_dtype(x), count, shape, &type) ||
+  if (!m->scope) return NULL;
+  x = nabla_make_settle(m, x, NABLA_DTYPES_own);
+  if (!x || !nabla_make_type(m, nabla_make_dtype(x), count, shape, &type) ||
       !nabla_make_count(m, "dimensions", dim_count, x->dense.rank) ||
       !nabla_make_dims(m, dim_count, dims, count, false, list, &listed))
     return NULL;
@@ -224,6 +233,7 @@ nabla_array *nabla_slice(nabla_array *x, uint32_t count, const int64_t *starts,
           m, "elements %" PRId64 " to %" PRId64 " of dimension %" PRIu32,
           starts[i], limits[i], i);
   }
+  x = nabla_make_settle(m, x, NABLA_DTYPES_own);
   const nabla_recorded_attribute attributes[3] = {
       nabla_make_list("starts", count, first),
       nabla_make_list("limits", count, past),
@@ -272,7 +282,8 @@ nabla_array *nabla_dynamic_slice(nabla_array *x, uint32_t count,
   nabla_array_type type;
   if (!m->scope) return NULL;
   if (!is_short) return NABLA_MAKE_FAIL(m, "the starts are NULL, or too many");
-  if (!nabla_make_count(m, "starts", count, x->dense.rank) ||
+  x = all.list[0] = nabla_make_settle(m, x, NABLA_DTYPES_own);
+  if (!x || !nabla_make_count(m, "starts", count, x->dense.rank) ||
       !nabla_make_type(m, nabla_make_dtype(x), count, sizes, &type) ||
       !add_starts(m, count, starts, all.list + 1))
     return NULL;
@@ -294,7 +305,8 @@ nabla_array *nabla_dynamic_update_slice(nabla_array *x, nabla_array *update,
                   all.list);
   if (!m->scope || !x || !update) return NULL;
   if (!is_short) return NABLA_MAKE_FAIL(m, "the starts are NULL, or too many");
-  if (!nabla_make_count(m, "starts", count, x->dense.rank) ||
+  x = all.list[0] = nabla_make_settle(m, x, NABLA_DTYPES_own);
+  if (!x || !nabla_make_count(m, "starts", count, x->dense.rank) ||
       !add_starts(m, count, starts, all.list + 2))
     return NULL;
   all.list[1] = nabla_make_convert(m, update, nabla_make_dtype(x));
@@ -310,6 +322,8 @@ nabla_array *nabla_pad(nabla_array *x, nabla_array *value, uint32_t count,
     return NULL;
   if (count && (!low || !high))
     return NABLA_MAKE_FAIL(m, "low or high is NULL");
+  x = nabla_make_settle(m, x, NABLA_DTYPES_own);
+  if (!x) return NULL;
   nabla_array *both[2] = {x, nabla_make_convert(m, value, nabla_make_dtype(x))};
   const nabla_recorded_attribute attributes[3] = {
       nabla_make_list("low", count, low), nabla_make_list("high", count, high),
