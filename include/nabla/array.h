@@ -204,7 +204,7 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_realize(nabla_scope *scope,
                                                     nabla_array *const *arrays,
                                                     nabla_diag *diag);
 /* Realizes an array and writes its value to `out`, whose data belongs to the
- * array.
+ * array. What nabla_scalar and nabla_integer give is read as f64 and i64.
  * @return as nabla_realize; NABLA_INVALID_ARGUMENT for a NULL array, with the
  *         first failure of the innermost scope of this thread, and for a packed
  *         array */

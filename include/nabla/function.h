@@ -108,7 +108,8 @@ typedef struct nabla_function_statistics {
  * @param out       the caller's, to destroy
  * @return NABLA_OK
  *         NABLA_INVALID_ARGUMENT  a struct_size of another version; a name that
- *                                 is missing in the options
+ *                                 is missing in the options, or twice in
+ *                                 `states` or in `donated`
  *         NABLA_NO_MEMORY
  * Thread-safe. */
 NABLA_API NABLA_MUST_USE nabla_status
