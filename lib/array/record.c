@@ -25,8 +25,8 @@ static void append(char *text, size_t size, const char *format, ...) {
 
 static void append_array(char *text, size_t size, const nabla_array *array,
                          const nabla_trace *trace) {
-  if (!array) {
-    append(text, size, "NULL");
+  if (!array || nabla_is_none(array)) {
+    append(text, size, array ? "none" : "NULL");
     return;
   }
   const nabla_dense *dense = &array->dense;
@@ -61,6 +61,7 @@ void nabla_call_fail(const nabla_array_call *site, nabla_scope *scope,
 }
 
 const char *nabla_array_objection(const nabla_array *array) {
+  if (nabla_is_none(array)) return "an operand is nabla_none()";
   if (array->is_donated) return "an array that was donated to a function";
   if (array->trace)
     return nabla_trace_is_open(array->trace)
@@ -87,8 +88,7 @@ nabla_scope *nabla_call_begin(const nabla_array_call *site) {
                       "an operand is NULL");
       return NULL;
     }
-    const char *why = nabla_is_none(array) ? "an operand is nabla_none()"
-                                           : nabla_array_objection(array);
+    const char *why = nabla_array_objection(array);
     if (!why) continue;
     nabla_call_fail(site, scope, NABLA_INVALID_ARGUMENT, "%s", why);
     return NULL;

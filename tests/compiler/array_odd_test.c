@@ -68,6 +68,24 @@ Test(array_odd, lists_that_are_null) {
   expect_failure(nabla_scatter(x, at, x, 0, &counts), "'offset_dims'");
 }
 
+Test(array_odd, absent_operands_and_callbacks) {
+  nabla_dense out = {0};
+  nabla_tree in = nabla_tree_of_array(numbers(3)),
+             results = nabla_tree_of_array(in.array);
+  expect_failure(nabla_exp(nabla_none()),
+                 "nabla_exp(none): an operand is nabla_none()");
+  cr_expect_eq(nabla_array_read(nabla_none(), &out, &diag),
+               NABLA_INVALID_ARGUMENT);
+  cr_expect_not_null(strstr(diag.what, "nabla_none()"), "%s", diag.what);
+  nabla_scope_clear(scope);
+  nabla_while(NULL, NULL, NULL, &in, &results);
+  expect_failure(results.array, "a callback is NULL");
+  const nabla_scan_options options = {.struct_size = sizeof options,
+                                      .inputs = &in};
+  nabla_scan(NULL, NULL, &options, NULL, &results);
+  expect_failure(results.array, "a callback is NULL");
+}
+
 Test(array_odd, steps_of_zero) {
   expect_failure(nabla_arange(scope, NABLA_DTYPE_F32, 0, 4, 0), "by 0");
   expect_failure(nabla_arange(scope, NABLA_DTYPE_F32, 0, 4, -0.0), "by -0");

@@ -104,6 +104,9 @@ static nabla_status trace(nabla_body *body, const nabla_body_source *source,
   nabla_tree_copy in = {.blocks = NULL}, out = {.blocks = NULL};
   const nabla_allocator *allocator =
       nabla_engine_allocator(body->outer->engine);
+  if (!source->callback)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s: a callback is NULL",
+                      body->site->function);
   NABLA_TRY(nabla_trace_begin(&body->trace, body->outer->engine,
                               body->site->function, diag));
   NABLA_TRY(add_arguments(body, diag));
