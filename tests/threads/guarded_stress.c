@@ -1,7 +1,8 @@
 /* Guarded models whose files shrink while threads multiply by their weights:
  * each product is right, or has the status that says that the model is spent.
- */
+ * Whoever sees the zeros that take the place of a part is told so. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "nabla/matmul.h"
 #include "nabla/model.h"
 
-enum { CALLERS = 3, ROUNDS = 30, N = 96, K = 1024 };
+enum { CALLERS = 3, ROUNDS = 30, WATCHES = 300, N = 96, K = 1024 };
 
 typedef struct caller {
   const nabla_matmul_plan *plan;
@@ -89,6 +90,55 @@ static int stress(const char *path, nabla_pool *pool) {
   return wrong;
 }
 
+/* ---- zeros, and that they are ------------------------------------------- */
+
+typedef struct watch {
+  nabla_model *model;
+  const char *byte; /* of a page that is missing until somebody reads it */
+  int pipe[2];
+  atomic_int began;
+  int wrong;
+} watch;
+
+/* Waits without a fault of its own, as the kernel reads the byte, until it can
+ * be read: the model is spent then. */
+static void *await_zeros(void *self) {
+  watch *w = self;
+  char byte = 1;
+  nabla_weight weight;
+  do atomic_store(&w->began, 1);
+  while (write(w->pipe[1], w->byte, 1) != 1);
+  w->wrong = nabla_model_find(w->model, "w", &weight, NULL) != NABLA_IO ||
+             read(w->pipe[0], &byte, 1) != 1 || byte != 0;
+  return NULL;
+}
+
+static int watch_zeros(const char *path) {
+  const nabla_model_options guarded = {.struct_size = sizeof guarded,
+                                       .mode = NABLA_MODEL_GUARDED};
+  watch w = {.wrong = 1};
+  nabla_weight weight;
+  pthread_t id;
+  if (!write_model(path) ||
+      nabla_model_open_with(path, &guarded, NULL, &w.model, NULL) ||
+      nabla_model_find(w.model, "w", &weight, NULL) || pipe(w.pipe))
+    return 1;
+  w.byte = (const char *)weight.desc.components[0].data + sizeof(float) * N * K;
+  w.byte -= 4096; /* in a page that was never read */
+  int wrong = truncate(path, 4096) != 0 ||
+              pthread_create(&id, NULL, await_zeros, &w) != 0;
+  if (!wrong) {
+    while (!atomic_load(&w.began)) continue;
+    wrong = *(const volatile char *)w.byte != 0;
+    pthread_join(id, NULL);
+    wrong |= w.wrong;
+  }
+  close(w.pipe[0]);
+  close(w.pipe[1]);
+  nabla_model_close(w.model);
+  return wrong;
+}
+
 int main(void) {
   const char *folder = getenv("TMPDIR");
   char path[256];
@@ -100,6 +150,7 @@ int main(void) {
   if (fd < 0 || close(fd) || nabla_pool_create(2, NULL, &pool, NULL)) return 1;
   for (int i = 0; i < ROUNDS && !wrong; i++)
     wrong = stress(path, i & 1 ? pool : NULL);
+  for (int i = 0; i < WATCHES && !wrong; i++) wrong = watch_zeros(path);
   nabla_pool_destroy(pool);
   (void)unlink(path);
   if (wrong) printf("%d wrong\n", wrong);

@@ -28,10 +28,14 @@ static size_t slot_count;
 static int is_installed;
 static struct sigaction before; /* written before the handler is installed */
 
-static slot *find(uintptr_t address) {
+/* Finds the mapping of an address, and where it ends. The slot may be given to
+ * another one meanwhile: the end is of the mapping that begins there still. */
+static slot *find(uintptr_t address, uintptr_t *out_end) {
   for (size_t i = 0; i < NABLA_GUARDED_MAX; i++) {
     const uintptr_t begin = atomic_load(&slots[i].begin);
-    if (begin && address >= begin && address < atomic_load(&slots[i].end))
+    if (!begin || address < begin) continue;
+    *out_end = atomic_load(&slots[i].end);
+    if (address < *out_end && begin == atomic_load(&slots[i].begin))
       return &slots[i];
   }
   return NULL;
@@ -52,13 +56,14 @@ static void *map_zeros(uintptr_t address, size_t bytes) {
 }
 
 /* Zeros from the page of `address` to the end: what a truncated file lacks,
- * and, of one that cannot be read there, what nobody may use either. */
-static int replace(slot *s, uintptr_t address, uintptr_t page) {
+ * and, of one that cannot be read there, what nobody may use either. Threads
+ * that read the zeros ask afterwards whether they may: the count, then the slot
+ * says so before the zeros are there. */
+static int replace(slot *s, uintptr_t address, uintptr_t end, uintptr_t page) {
   address -= address % page;
-  const size_t bytes = atomic_load(&s->end) - address;
-  if (map_zeros(address, bytes) == MAP_FAILED) return 0;
-  if (!atomic_exchange(&s->is_spent, 1)) atomic_fetch_add(&spent_count, 1);
-  return 1;
+  atomic_fetch_add(&spent_count, 1);
+  if (atomic_exchange(&s->is_spent, 1)) atomic_fetch_sub(&spent_count, 1);
+  return map_zeros(address, end - address) != MAP_FAILED;
 }
 
 static atomic_uintptr_t page_size;
@@ -91,17 +96,27 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 static void handle(int number, siginfo_t *info, void *context) {
   const int error = errno;
   const uintptr_t address = (uintptr_t)info->si_addr;
-  slot *s = is_missing(info) ? find(address) : NULL;
-  const int done = s && replace(s, address, atomic_load(&page_size));
+  uintptr_t end = 0;
+  slot *s = is_missing(info) ? find(address, &end) : NULL;
+  const int done = s && replace(s, address, end, atomic_load(&page_size));
   errno = error;
   if (!done) pass_on(number, info, context);
 }
 
+/* Whether `action` is none of anybody's. */
+static int is_no_handler(const struct sigaction *action) {
+  return !(action->sa_flags & SA_SIGINFO) &&
+         (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
+}
+
 /* Under the lock. A handler over this one is left there: it has this one to
- * pass its faults to. */
+ * pass its faults to. Where somebody has put back that there is none, as
+ * Python's faulthandler does, this one is installed again. */
 static int install(void) {
-  if (is_installed) return 1;
-  if (sigaction(SIGBUS, NULL, &before)) return 0;
+  struct sigaction now;
+  if (sigaction(SIGBUS, NULL, &now)) return 0;
+  if (is_installed && !is_no_handler(&now)) return 1;
+  before = now;
   struct sigaction action = {
       .sa_sigaction = handle,
       .sa_flags = SA_SIGINFO | SA_ONSTACK |
@@ -187,7 +202,8 @@ nabla_status nabla_guarded_check_owner(const void *owner, nabla_diag *diag) {
 
 nabla_status nabla_guarded_check(const void *data, nabla_diag *diag) {
   if (!nabla_guarded_is_any_spent()) return NABLA_OK;
-  slot *s = find((uintptr_t)data);
+  uintptr_t end;
+  slot *s = find((uintptr_t)data, &end);
   return s ? nabla_guarded_check_owner(atomic_load(&s->owner), diag) : NABLA_OK;
 }
 

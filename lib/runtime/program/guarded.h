@@ -15,7 +15,7 @@
 
 /* Guards a mapping of `owner`, a model; `path` lives as long. The first one
  * installs the handler of SIGBUS, which passes all other faults to the handler
- * that was there.
+ * that was there; so does a later one that finds no handler of SIGBUS at all.
  * @return NABLA_TOO_LARGE  NABLA_GUARDED_MAX are guarded
  *         NABLA_IO         no handler can be installed */
 NABLA_MUST_USE nabla_status nabla_guarded_add(const void *owner,
