@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/runtime/program/code.h"
+#include "nabla/comm.h"
 #include "nabla/matmul.h"
 #include "nabla/model.h"
 #include "nabla/session.h"
@@ -207,6 +208,89 @@ Test(guarded, an_input_in_a_file_that_shrinks_fails_too) {
   nabla_executable_close(executable);
 }
 
+/* ---- pieces of ranks ----------------------------------------------------- */
+
+/* y[0] = the sum of the piece of w: half of each row */
+static void sum_piece(const nabla_services *services, void *const *arguments,
+                      void *const *results) {
+  const buffer *w = arguments[0];
+  buffer *y = results[0];
+  float *data = services->allocate(services, sizeof *data);
+  if (!data) {
+    services->fail(services, NABLA_FAILURE_NO_MEMORY, NULL, 0, 0);
+    return;
+  }
+  *data = 0;
+  for (int i = 0; i < N * K / 2; i++) *data += w->aligned[i];
+  *y = (buffer){data, data, 0, 1, 1};
+}
+
+static nabla_entry_function find_sum_piece(void *self, const char *symbol) {
+  (void)self;
+  return strcmp(symbol, "nabla_entry_f") ? NULL : sum_piece;
+}
+
+static const char for_two_ranks[] =
+    "{\"abi\":1,\"functions\":[{\"name\":\"f\",\"arguments\":[" PORT(
+        "w", "64,4096", ",\"cut\":[1,1,2]") "],\"results\":[" PORT("", "1",
+                                                                 "") "]}],"
+                                                                     "\"ranks"
+                                                                     "\":2}";
+
+static nabla_executable *open_for_two_ranks(void) {
+  const nabla_code code = {NULL, for_two_ranks, find_sum_piece, NULL};
+  nabla_executable *out = NULL;
+  cr_assert_eq(nabla_executable_create(&code, NULL, &out, &diag), 0, "%s",
+               diag.what);
+  return out;
+}
+
+/* The second rank of two. */
+static nabla_session_options second_of(nabla_comm **out) {
+  cr_assert_eq(nabla_comm_threads(2, out, &diag), 0);
+  return (nabla_session_options){
+      .struct_size = sizeof(nabla_session_options), .comm = *out, .rank = 1};
+}
+
+Test(guarded, pieces_copied_of_a_file_that_shrinks_are_refused) {
+  nabla_executable *executable = open_for_two_ranks();
+  nabla_session *session = NULL;
+  nabla_comm *comm;
+  const nabla_session_options options = second_of(&comm);
+  model = open_as(path, NABLA_MODEL_GUARDED);
+  cr_assert_eq(
+      nabla_executable_bind_model(executable, model, NULL, NULL, &diag), 0);
+  shrink();
+  expect_spent(nabla_session_create(executable, &options, &session, &diag));
+  cr_expect_null(session);
+  nabla_executable_close(executable);
+  nabla_comm_destroy(comm);
+}
+
+Test(guarded, pieces_of_inputs_in_a_file_that_shrinks_fail_too) {
+  nabla_executable *executable = open_for_two_ranks();
+  nabla_session *session = NULL;
+  nabla_comm *comm;
+  float sum = 0;
+  nabla_dense y = {&sum, NABLA_DTYPE_F32, 1, {1}};
+  const nabla_session_options options = second_of(&comm);
+  model = open_as(path, NABLA_MODEL_GUARDED);
+  const nabla_weight weight = weight_of(model);
+  const nabla_dense w = {(void *)(uintptr_t)weight.desc.components[0].data,
+                         NABLA_DTYPE_F32,
+                         2,
+                         {N, K}};
+  cr_assert_eq(nabla_session_create(executable, &options, &session, &diag), 0,
+               "%s", diag.what);
+  cr_expect_eq(nabla_session_run(session, "f", &w, 1, &y, 1, &diag), 0, "%s",
+               diag.what);
+  shrink();
+  expect_spent(nabla_session_run(session, "f", &w, 1, &y, 1, &diag));
+  nabla_session_close(session);
+  nabla_executable_close(executable);
+  nabla_comm_destroy(comm);
+}
+
 /* ---- the handler --------------------------------------------------------- */
 
 static sigjmp_buf back;
@@ -269,6 +353,18 @@ Test(guarded, a_handler_over_the_guard_is_left_there) {
   cr_expect(is_own());
   model = open_as(path, NABLA_MODEL_GUARDED);
   cr_expect(is_own());
+}
+
+Test(guarded, a_guard_that_somebody_took_away_is_there_for_the_next_model) {
+  static float out[N * K];
+  const struct sigaction none = {.sa_handler = SIG_DFL};
+  nabla_model *other = open_as(other_path, NABLA_MODEL_GUARDED);
+  cr_assert_eq(sigaction(SIGBUS, &none, NULL), 0);
+  model = open_as(path, NABLA_MODEL_GUARDED);
+  const nabla_weight weight = weight_of(model);
+  shrink();
+  expect_spent(nabla_weight_read(&weight.desc, 0, N, out, &diag));
+  nabla_model_close(other);
 }
 
 /* Whether a process that does `what` with a guarded model is ended. */

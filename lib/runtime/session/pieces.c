@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/runtime/program/components.h"
+#include "lib/runtime/program/guarded.h"
 
 /* The part [start, start + size) of each dimension. */
 typedef struct box {
@@ -170,9 +171,12 @@ static nabla_status take_weight(taking *t, const nabla_binding *bound,
   nabla_port dense = *t->port, dense_local = t->cut->local;
   NABLA_TRY(nabla_port_components(&dense, &whole, t->diag));
   NABLA_TRY(nabla_port_components(&dense_local, &local, t->diag));
-  for (uint32_t i = 0; i < whole.count; i++)
+  for (uint32_t i = 0; i < whole.count; i++) {
     NABLA_TRY(take_component(t, &whole.at[i], &local.at[i], bound->data[i],
                              &out->data[i]));
+    /* runs, which know the copy alone, cannot see that it is of zeros */
+    NABLA_TRY(nabla_guarded_check(bound->data[i], t->diag));
+  }
   return NABLA_OK;
 }
 

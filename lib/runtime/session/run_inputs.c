@@ -6,6 +6,7 @@
 
 #include "lib/base/checked.h"
 #include "lib/runtime/program/components.h"
+#include "lib/runtime/program/guarded.h"
 #include "lib/runtime/session/pieces.h"
 #include "lib/runtime/session/run_frame.h"
 
@@ -140,6 +141,7 @@ static nabla_status add_input_piece(nabla_run_frame *f, const nabla_port *port,
   const nabla_dense *array = input_at(f, number);
   nabla_piece_copy(port, cut, f->rank, array->data,
                    (void *)(uintptr_t)piece->data[0]);
+  NABLA_TRY(nabla_guarded_check(array->data, f->diag));
   f->arguments[(*at)++] =
       describe(f, piece->data[0], cut->local.rank, cut->local.shape);
   return NABLA_OK;
