@@ -133,14 +133,18 @@ static void give_back(server *s, conversation *c, int is_over) {
 
 /* ---- an answer ----------------------------------------------------------- */
 
+/* Sends what was written. A client that did not take all of it gets no further
+ * line, which would begin in the middle of another. */
+static int is_sent(FILE *out) { return !fflush(out) && !ferror(out); }
+
 static nabla_status send_text(FILE *out, const conversation *c,
                               const char *text, size_t size, nabla_diag *diag) {
   if (!size) return NABLA_OK;
   fprintf(out, "{\"conversation\":\"%s\",\"text\":", c->name);
   json_write(out, text, size);
   fprintf(out, "}\n");
-  return fflush(out) ? nabla_fail(diag, NABLA_CANCELLED, "the client is gone")
-                     : NABLA_OK;
+  return is_sent(out) ? NABLA_OK
+                      : nabla_fail(diag, NABLA_CANCELLED, "the client is gone");
 }
 
 /* Runs the model over tokens behind those of the cache. The stream sees them
@@ -165,7 +169,7 @@ static nabla_status generate(const server *s, conversation *c, const request *r,
   const size_t capacity = nabla_tokenizer_stream_capacity(s->tokenizer);
   const uint32_t end = nabla_tokenizer_roles(s->tokenizer).eos;
   uint64_t random = (uint64_t)r->seed;
-  size_t size = 0;
+  size_t size;
   int64_t id;
   for (*out_count = 0; (double)*out_count < r->count && !is_stopped;
        ++*out_count) {
@@ -174,6 +178,7 @@ static nabla_status generate(const server *s, conversation *c, const request *r,
                                    &random, c->order, &id, diag));
     const uint32_t token = (uint32_t)id;
     if (token == end) break;
+    size = 0; /* a token that the tokenizer does not have has no text */
     if (token < nabla_tokenizer_size(s->tokenizer))
       NABLA_TRY(nabla_tokenizer_stream_next(s->tokenizer, &c->stream, token,
                                             NABLA_DECODE_SKIP_SPECIAL, piece,
@@ -309,7 +314,7 @@ static void *serve_client(void *self) {
   const char *why;
   while (line && !is_stopped && read_line(c->in, line, &why)) {
     answer(c->server, line, why, c->out);
-    if (fflush(c->out)) break;
+    if (!is_sent(c->out)) break;
   }
   free(line);
   (void)shutdown(c->fd, SHUT_RDWR);

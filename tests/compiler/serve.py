@@ -1,11 +1,11 @@
 """examples/serve beside real clients: text as llama writes it, conversations that
-go on, two clients at once, what is refused, clients that disappear, and a model
-whose file is truncated while it is served.
+go on, two clients at once, what is refused, clients that disappear, a model whose
+file is truncated while it is served, and one with tokens that have no text.
 
 usage: serve.py LLAMA SERVE SOURCE_FOLDER
 The model is looked for in $NABLA_MODELS, or in ../shared/models beside the source
 folder. Exits 77, which ctest shows as skipped, without it."""
-import json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import array, json, os, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 
 llama, serve, source = sys.argv[1:4]
 models = os.environ.get("NABLA_MODELS") or os.path.join(source, "../shared/models")
@@ -197,9 +197,57 @@ def truncated():
     stop(process)
 
 
-try:
+def save():
     subprocess.run([llama, model, "--save", program, "-n", "1", "--cache", ""], check=True,
                    stdout=subprocess.DEVNULL)
+
+
+def pad():
+    """Gives the model more tokens than the tokenizer has: each likelier than the
+    one of which it is a longer copy, where that is likely."""
+    with open(os.path.join(given, "stories260K-f32.safetensors"), "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    entry = header["model.embed_tokens.weight"]
+    rows, columns = entry["shape"]
+    old = array.array("f", data[slice(*entry["data_offsets"])])
+    more = [1.01 * x for i in range(1, rows, 2) for x in old[i * columns:(i + 1) * columns]]
+    new = (old + array.array("f", more)).tobytes()
+    entry["shape"][0] = rows + len(more) // columns
+    begin, end = entry["data_offsets"]
+    for other in header.values():
+        if other is not entry and other.get("data_offsets", [0])[0] >= end:
+            other["data_offsets"] = [at + len(new) - (end - begin) for at in other["data_offsets"]]
+    entry["data_offsets"] = [begin, begin + len(new)]
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(model, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data[:begin] + new + data[end:])
+    config = os.path.join(work, "config.json")
+    with open(config) as file:
+        settings = json.load(file)
+    with open(config, "w") as file:
+        json.dump(dict(settings, vocab_size=entry["shape"][0]), file)
+
+
+def padded():
+    """A token that the tokenizer does not have sends no text."""
+    pad()
+    save()
+    process = start()
+    client = Client()
+    client.send(conversation="a", text="Tom had", count=60)
+    lines = [client.line()]
+    while "done" not in lines[-1]:
+        lines.append(client.line())
+    stop(process)
+    text = "".join(line.get("text", "") for line in lines)
+    assert 5 < len(lines) - 1 < lines[-1]["tokens"] - 5, lines
+    assert written("Tom had", 60).startswith("Tom had" + text), text
+
+
+try:
+    save()
     bad = subprocess.run([serve, model, model, place], capture_output=True, text=True)
     assert bad.returncode == 1 and "serve: " in bad.stderr, bad
     process = start()
@@ -215,6 +263,7 @@ try:
     busy.line()
     stop(process)
     truncated()
+    padded()
     print("all as expected")
 finally:
     for process in [p for p in (globals().get("process"),) if p and p.poll() is None]:

@@ -11,7 +11,7 @@
 #include "nabla/matmul.h"
 #include "nabla/model.h"
 
-enum { CALLERS = 3, ROUNDS = 30, WATCHES = 300, N = 96, K = 1024 };
+enum { CALLERS = 3, ROUNDS = 30, WATCHES = 60, N = 96, K = 1024 };
 
 typedef struct caller {
   const nabla_matmul_plan *plan;
