@@ -142,6 +142,10 @@ rm alone/nabla-run-compiler
 ln -s "$bin/nabla-run-compiler" alone
 ln -s alone/nabla-run linked
 expect 0 'ok' ./linked dense.mlir -i x=random:3x4 --expect y.npy
+mkfifo pipe
+cat dense.mlir >pipe &
+"$run" pipe -i x=random:3x4 --expect y.npy >out 2>err ||
+  { fail 'a program of a pipe'; cat err; }
 
 # linkers: cc when there is no other; none; one that fails
 tools=$work/tools

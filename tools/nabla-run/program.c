@@ -2,16 +2,20 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/nabla-run/run.h"
 
 /* By its name or by its first bytes: both, so that a damaged one is called
- * damaged. Errors are those of whoever reads it then. */
+ * damaged. Errors are those of whoever reads it then. A pipe is left alone:
+ * what is read of it here would be lost. */
 int run_is_saved(const char *path) {
   char start[4];
+  struct stat info;
   if (!strcmp(path, "-")) return 0;
   if (tool_has_suffix(path, ".so")) return 1;
+  if (stat(path, &info) || !S_ISREG(info.st_mode)) return 0;
   const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return 0;
   const ssize_t got = read(fd, start, sizeof start);
