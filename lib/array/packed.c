@@ -370,9 +370,9 @@ nabla_status nabla_array_weight(nabla_array *array, nabla_weight_desc *out,
                       out ? "the array is not packed" : "out is NULL");
   if (!array || !array->dense.data) {
     if (!scope)
-      return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                        "nabla_array_weight: a pending array, and this thread "
-                        "has no scope");
+      return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "nabla_array_weight: %s",
+                        array ? "a pending array, and this thread has no scope"
+                              : "array is NULL");
     NABLA_TRY(nabla_realize(scope, 1, &array, diag));
   }
   *out = array->packed->weight;
