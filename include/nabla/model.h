@@ -31,16 +31,17 @@ typedef enum nabla_model_mode {
   /* The files are mapped, read-only. A file that shrinks while it is mapped
    * ends the process (SIGBUS) on access, as with any mapping. */
   NABLA_MODEL_MAP,
-  /* The files are mapped, and a handler of SIGBUS is installed. Where a file
-   * was truncated, or its disk fails, zeros take the place of its pages from
-   * the first missing one on, the process goes on, and the model is spent:
-   * each run, plan or read that uses a weight of it then returns NABLA_IO, also
-   * the one that met the missing page, whose results must not be used. All
-   * other faults go to the handler that was there before the first model of
-   * this mode was opened; it is back after the last one was closed. A handler
-   * that is installed meanwhile must pass on faults that are not its own, and
-   * no thread that reads weights may block SIGBUS. Code of the caller's that
-   * reads weights itself calls nabla_model_check_unchanged afterwards. */
+  /* The files are mapped, and a handler of SIGBUS is installed. If a page
+   * cannot be read, because the file was truncated or its disk fails, zeros
+   * take the place of that page and of all behind it. The process goes on, and
+   * the model is spent: each run, plan or read that uses a weight of it returns
+   * NABLA_IO from then on. So does the one that met the page, whose results
+   * must not be used. All other faults go to the handler that was there before
+   * the first model of this mode was opened, and that handler is put back after
+   * the last of these models was closed. A handler that is installed meanwhile
+   * must pass on faults that are not its own, and no thread that reads weights
+   * may block SIGBUS. Code of the caller's that reads weights itself calls
+   * nabla_model_check_unchanged afterwards. */
   NABLA_MODEL_GUARDED,
   /* Nothing is mapped: each component is read into memory once, when it is
    * first asked for, and what happens to the files later changes nothing. */

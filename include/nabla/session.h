@@ -97,16 +97,14 @@ typedef struct nabla_session_arrays {
   const nabla_allocator *allocator;
 } nabla_session_arrays;
 
-/* Runs a function as nabla_session_run does, which is shorter where all arrays
- * are dense and results may belong to the executable. This call also takes
- * packed arrays, as nabla_weight_desc, and gives them; and the results for
- * which the caller gives no memory belong to the caller's allocator.
+/* Runs a function as nabla_session_run does, but takes and gives packed arrays
+ * too, as nabla_weight_desc. Results for which the caller gives no memory are
+ * allocated by the caller's allocator, not the executable's. Where all arrays
+ * are dense, nabla_session_run needs less code.
  *
  * Inputs are borrowed, and only those of donated arguments are written
  * (nabla_executable_run); a donated argument takes no weight. A weight is
- * checked as
- * nabla_executable_bind does it, and its components are used for this call
- * alone.
+ * checked as by nabla_executable_bind, and used for this call alone.
  *
  * The memory of a dense output is that of nabla_executable_run. A packed output
  * is a description: with `component_count` 0 its components are allocated; else
@@ -170,13 +168,13 @@ NABLA_API NABLA_MUST_USE nabla_status nabla_session_state_zero(
 NABLA_API NABLA_MUST_USE nabla_status nabla_session_state_copy(
     nabla_session *to, nabla_session *from, const char *name, nabla_diag *diag);
 
-/* An operation whose arrays were held when the arrays of runs were most. */
+/* An operation, and its part of the peak of a session's arrays. */
 typedef struct nabla_session_holder {
   const char *what; /* "nabla.dot_general at line 12", or the function of the
                        compiler's whose work space it is; lives as long as the
                        executable */
-  uint64_t bytes;
-  uint64_t arrays; /* that these bytes are of */
+  uint64_t bytes;   /* of its arrays at the peak */
+  uint64_t arrays;  /* their number */
 } nabla_session_holder;
 
 /* Memory of a session. */
@@ -185,8 +183,8 @@ typedef struct nabla_session_usage {
   uint64_t state_bytes; /* of the states                                  */
   uint64_t run_bytes;   /* of temporary arrays, kept for the next run     */
   uint64_t other_bytes; /* of the session itself                          */
-  /* The peak of the arrays that runs of the session held at one time, results
-   * included, and the operations whose arrays these are, the most bytes first.
+  /* The most bytes of arrays that a run of the session held at one time,
+   * results included, and the operations of these arrays, the largest first.
    * `holders` is valid until the next run. Found in runs of which a profile is
    * taken (nabla/profile.h), of code that was compiled with `profile`; else 0.
    * Temporary arrays lie in `run_bytes`, which are more: sizes are rounded up,
