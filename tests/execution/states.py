@@ -155,6 +155,43 @@ func.func @f(%x: tensor<1x4xf32> {nabla.name = "x"},
 }
 """
 
+# Old values that simplification finds: what is left of `x - 0` is x. One is a
+# result, one is read after a row was written, two states change places.
+OLD = """
+func.func @f(%x: tensor<1x4xf32> {nabla.name = "x"},
+    %p: tensor<i64> {nabla.name = "p"}, %k: KIND {nabla.state = "k"},
+    %a: KIND {nabla.state = "a"}, %b: KIND {nabla.state = "b"})
+    -> (tensor<3x8x4xf32>, KIND {nabla.state = "k"}, KIND {nabla.state = "a"},
+        KIND {nabla.state = "b"}) {
+  %zero = nabla.constant dense<0.0> : KIND
+  %first = nabla.constant dense<0> : tensor<i64>
+  %o = nabla.sub %k, %zero : KIND, KIND
+  %u = nabla.sub %a, %zero : KIND, KIND
+  %v = nabla.sub %b, %zero : KIND, KIND
+  %n = nabla.dynamic_update_slice %k, %x at (%p, %first
+      : tensor<i64>, tensor<i64>) : KIND, tensor<1x4xf32>
+  %d = nabla.mul %o, %n : KIND, KIND
+  %s = nabla.add %a, %n : KIND, KIND
+  %all = nabla.concatenate %o, %d, %u dim = 0 : KIND, KIND, KIND
+  %y = nabla.reshape %all : tensor<24x4xf32> -> tensor<3x8x4xf32>
+  return %y, %n, %v, %s : tensor<3x8x4xf32>, KIND, KIND, KIND
+}
+"""
+# The old value itself is the result.
+GIVEN = """
+func.func @f(%x: KIND {nabla.name = "x"}, %k: KIND {nabla.state = "k"},
+    %a: KIND {nabla.state = "a"}, %b: KIND {nabla.state = "b"})
+    -> (KIND, KIND {nabla.state = "k"}, KIND {nabla.state = "a"},
+        KIND {nabla.state = "b"}) {
+  %zero = nabla.constant dense<0.0> : KIND
+  %o = nabla.sub %k, %zero : KIND, KIND
+  %u = nabla.sub %a, %zero : KIND, KIND
+  %v = nabla.sub %b, %zero : KIND, KIND
+  %n = nabla.add %k, %x : KIND, KIND
+  return %o, %n, %v, %u : KIND, KIND, KIND, KIND
+}
+"""
+
 
 def whole(rng, *shape):
     """Small integers, whose sums are exact."""
@@ -222,6 +259,28 @@ def control(rng):
     return CONTROL, inputs, {}, {"k": k}, None
 
 
+def old(rng):
+    inputs = {"x": whole(rng, STEPS, 1, WIDTH),
+              "p": rng.integers(0, ROWS, STEPS)}
+    states = {name: whole(rng, ROWS, WIDTH) for name in "kab"}
+    k, a, b = states.values()
+    for x, p in zip(inputs["x"], inputs["p"]):
+        n = k.copy()
+        n[p] = x
+        out = np.stack([k, k * n, a])
+        k, a, b = n, b, a + n
+    return OLD, inputs, states, {"k": k, "a": a, "b": b}, out
+
+
+def given(rng):
+    inputs = {"x": whole(rng, STEPS, ROWS, WIDTH)}
+    states = {name: whole(rng, ROWS, WIDTH) for name in "kab"}
+    k, a, b = states.values()
+    for x in inputs["x"]:
+        out, k, a, b = k, k + x, b, a
+    return GIVEN, inputs, states, {"k": k, "a": a, "b": b}, out
+
+
 def run(tool, folder, case):
     program, inputs, states, want, out = case
     path = os.path.join(folder, "f.mlir")
@@ -254,7 +313,7 @@ def run(tool, folder, case):
 def main():
     failed = 0
     for number, make in enumerate((put, inside, wide, decay, kernels,
-                                   scan, control)):
+                                   scan, control, old, given)):
         with tempfile.TemporaryDirectory() as folder:
             wrong = run(sys.argv[1], folder,
                         make(np.random.default_rng(number)))

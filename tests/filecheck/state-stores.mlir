@@ -58,3 +58,37 @@ func.func @given(%x: !w, %w: !w {nabla.state = "w"}) -> (!w, !w {nabla.state = "
   %y = nabla.add %x, %w : !w, !w
   return %y, %y : !w, !w
 }
+
+// An old value that is a result, or read behind the first write, once `x - 0` is
+// x, is copied at the start; nothing else is.
+// CHECK-LABEL: func.func @old
+// CHECK-SAME: %[[W:[a-z0-9]*]]: memref<8x4xf32>, %[[X:[a-z0-9]*]]: memref<8x4xf32>)
+// CHECK: %[[OLD:.*]] = memref.{{.*}}memref<8x4xf32>
+// CHECK-NEXT: linalg.copy ins(%[[W]] : memref<8x4xf32>) outs(%[[OLD]] : memref<8x4xf32>)
+// CHECK-NEXT: linalg.generic {{.*}} ins(%[[W]], %[[X]] : {{.*}}) outs(%[[W]] :
+// CHECK-NOT: copy
+// CHECK: return %[[OLD]]
+!k = tensor<8x4xf32>
+func.func @old(%k: !k {nabla.state = "k"}, %x: !k) -> (!k {nabla.state = "k"}, !k) {
+  %zero = nabla.constant dense<0.0> : !k
+  %o = nabla.sub %k, %zero : !k, !k
+  %n = nabla.add %k, %x : !k, !k
+  return %n, %o : !k, !k
+}
+
+// CHECK-LABEL: func.func @old_read
+// CHECK-SAME: %[[W:[a-z0-9]*]]: memref<8x4xf32>, %[[X:[a-z0-9]*]]: memref<1x4xf32>
+// CHECK: linalg.copy ins(%[[W]] : memref<8x4xf32>) outs(%[[OLD:.*]] : memref<8x4xf32>)
+// CHECK: %[[ROW:.*]] = memref.subview %[[W]]
+// CHECK: memref.copy %[[X]], %[[ROW]]
+// CHECK: linalg.generic {{.*}} ins(%[[OLD]], %[[W]] :
+// CHECK-NOT: copy
+// CHECK: return
+func.func @old_read(%k: !k {nabla.state = "k"}, %x: tensor<1x4xf32>, %p: tensor<i64>) -> (!k {nabla.state = "k"}, !k) {
+  %zero = nabla.constant dense<0.0> : !k
+  %first = nabla.constant dense<0> : tensor<i64>
+  %o = nabla.sub %k, %zero : !k, !k
+  %n = nabla.dynamic_update_slice %k, %x at (%p, %first : tensor<i64>, tensor<i64>) : !k, tensor<1x4xf32>
+  %d = nabla.mul %o, %n : !k, !k
+  return %n, %d : !k, !k
+}

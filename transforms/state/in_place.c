@@ -172,3 +172,19 @@ void nabla_in_place_settle(const nabla_in_place *p, MlirOperation end,
 bool nabla_in_place_is(const nabla_in_place *p, MlirValue value, MlirValue to) {
   return is_in(p, value, to, 0);
 }
+
+MlirOperation nabla_in_place_writer(const nabla_in_place *p, MlirValue value,
+                                    MlirValue to) {
+  MlirOperation writer = {NULL};
+  while (!mlirValueEqual(value, to)) {
+    MlirOperation op = nabla_defining_op(value);
+    if (mlirOperationIsNull(op)) return writer;
+    writer = op;
+    if (nabla_is(op, "scf.if")) return writer;
+    const intptr_t operand =
+        operand_of(p, op, mlirOpResultGetResultNumber(value), 0);
+    if (operand < 0) return writer;
+    value = mlirOperationGetOperand(op, operand);
+  }
+  return writer;
+}

@@ -18,4 +18,9 @@ void nabla_in_place_settle(const nabla_in_place *p, MlirOperation end,
  * least. */
 bool nabla_in_place_is(const nabla_in_place *p, MlirValue value, MlirValue to);
 
+/* The first operation that writes to the memory of `to`, of those that lead to
+ * `value`, which is there; null where `value` is `to`. */
+MlirOperation nabla_in_place_writer(const nabla_in_place *p, MlirValue value,
+                                    MlirValue to);
+
 #endif

@@ -1,8 +1,10 @@
 /* nabla-states: lets bufferization write to states in place. Arguments that are
  * states become writable, as do arguments of private functions that states are
  * passed to, and the value that replaces a state is stored to the state's
- * memory before the return: no copy is left where it is there already. Donated
- * arguments become writable, too, but nothing is stored to them. */
+ * memory before the return: no copy is left where it is there already. An old
+ * value that something reads behind the first write, as simplification may
+ * leave it, is copied at the function's start. Donated arguments become
+ * writable, too, but nothing is stored to them. */
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <stdlib.h>
@@ -131,6 +133,80 @@ static void allow_all(const values *all) {
   }
 }
 
+/* ---- old values ---- */
+
+/* Whether a use of a state in `body` is behind `writer`, an operation of
+ * `body`. */
+static bool is_behind(MlirOpOperand use, MlirBlock body, MlirOperation writer) {
+  MlirOperation op = mlirOpOperandGetOwner(use);
+  while (!mlirOperationIsNull(op) &&
+         !mlirBlockEqual(mlirOperationGetBlock(op), body))
+    op = mlirOperationGetParentOperation(op);
+  return !mlirOperationIsNull(op) && !mlirOperationEqual(op, writer) &&
+         mlirOperationIsBeforeInBlock(writer, op);
+}
+
+static bool find_behind(MlirValue state, MlirBlock body, MlirOperation writer,
+                        MlirOpOperand *out) {
+  for (*out = mlirValueGetFirstUse(state); !mlirOpOperandIsNull(*out);
+       *out = mlirOpOperandGetNextUse(*out))
+    if (is_behind(*out, body, writer)) return true;
+  return false;
+}
+
+/* The value of `state` in memory of its own: a loop, since nabla-state-results
+ * refuses copies that bufferization inserts. */
+static MlirValue copy_of(MlirValue state, MlirBlock body) {
+  const MlirType type = mlirValueGetType(state);
+  const nabla_op_spec spec = {"tensor.empty", 0, NULL, 1, &type, 0, NULL};
+  MlirOperation empty =
+      nabla_op_create(mlirBlockGetFirstOperation(body), &spec);
+  MlirValue operands[2] = {state, mlirOperationGetResult(empty, 0)};
+  const nabla_op_spec cast = {"tensor.cast", 1, operands, 1, &type, 0, NULL};
+  MlirOperation place =
+      nabla_op_create(mlirOperationGetNextInBlock(empty), &cast);
+  nabla_text text = {0};
+  nabla_text_add(&text, "func.func @t(%%a: ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, ", %%b: ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, ") -> ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, " {\n  %%c = linalg.copy ins(%%a : ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, ") outs(%%b : ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, ") -> ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, "\n  return %%c : ");
+  nabla_text_add_type(&text, type);
+  nabla_text_add(&text, "\n}\n");
+  const bool done = nabla_template_replace(place, 2, operands, &text);
+  nabla_text_deinit(&text);
+  if (!done) return (MlirValue){NULL};
+  return mlirOperationGetResult(mlirOperationGetNextInBlock(empty), 0);
+}
+
+/* Lets all that reads `state` behind its first write read a copy. The program's
+ * text has no such reads, which nabla-manifest refuses; those of `x - 0` become
+ * reads of x when they are simplified. */
+static bool keep_old(const nabla_in_place *p, MlirOperation end,
+                     intptr_t result, MlirValue state) {
+  MlirBlock body = mlirOperationGetBlock(end);
+  MlirOperation writer =
+      nabla_in_place_writer(p, mlirOperationGetOperand(end, result), state);
+  MlirOpOperand use;
+  if (mlirOperationIsNull(writer) || !find_behind(state, body, writer, &use))
+    return true;
+  MlirValue copy = copy_of(state, body);
+  if (mlirValueIsNull(copy)) return false;
+  do {
+    mlirOperationSetOperand(mlirOpOperandGetOwner(use),
+                            mlirOpOperandGetOperandNumber(use), copy);
+  } while (find_behind(state, body, writer, &use));
+  return true;
+}
+
 /* ---- results ---- */
 
 /* Puts each result that may be in the memory of a donated argument there on all
@@ -150,16 +226,19 @@ static void keep_in_donated(const nabla_in_place *p, MlirOperation function) {
 }
 
 /* The values that replace states are put into their arguments' memory. */
-static void store_results(const nabla_in_place *p, MlirOperation function) {
+static bool store_results(const nabla_in_place *p, MlirOperation function) {
   MlirBlock body = body_of(function);
   MlirOperation end = mlirBlockGetTerminator(body);
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+  bool good = true;
+  for (intptr_t i = 0; good && i < mlirOperationGetNumOperands(end); i++) {
     MlirStringRef name = nabla_state_name(function, NABLA_RESULTS, i);
-    if (name.data)
-      nabla_in_place_settle(
-          p, end, i,
-          mlirBlockGetArgument(body, nabla_state_argument(function, name)));
+    if (!name.data) continue;
+    MlirValue state =
+        mlirBlockGetArgument(body, nabla_state_argument(function, name));
+    nabla_in_place_settle(p, end, i, state);
+    good = keep_old(p, end, i, state);
   }
+  return good;
 }
 
 static bool is_stateful(MlirOperation op) {
@@ -193,8 +272,8 @@ MlirLogicalResult nabla_run_states(MlirOperation module,
     if (good) allow_all(&w.all);
     const nabla_in_place p = {w.symbols};
     for (size_t i = 0; good && i < functions.count; i++) {
-      store_results(&p, functions.ops[i]);
-      keep_in_donated(&p, functions.ops[i]);
+      good = store_results(&p, functions.ops[i]);
+      if (good) keep_in_donated(&p, functions.ops[i]);
     }
     free(w.all.items);
     nabla_op_list_deinit(&w.calls);
