@@ -1,5 +1,5 @@
 """Products of two tensors that kernels compute: either side transposed, several
-dimensions joined, batches, sizes around the tiles, rows from one to many, of f32,
+dimensions joined, batches, no elements, sizes around the tiles, rows from one to many, of f32,
 f16 and bf16, with epilogues; each within the bound of promise 2 of f64, and the
 same bytes for any number of threads.
 
@@ -211,6 +211,25 @@ def add_empty(f, rng, kind):
                exact(np.zeros((0, 128), harness.DTYPES[kind])))
 
 
+def add_empty_batch(f, rng, kind, at):
+    """Size `at`, a batch, rows, columns or depth, is 0: the weight's is known,
+    that of x is not."""
+    dims = [51, 51, 16, 16, 51]
+    dims[at] = 0
+    of_x, of_w = (0, 1, 2, 4), (0, 1, 3, 4)
+    orders = [rng.permutation(of) for of in (of_x, of_w)]
+    a, b = (values(rng, tuple(dims[i] for i in o), kind) for o in orders)
+    left, right = ([int(i) for i in o] for o in orders)
+    hidden = [left.index(at if at in left else 2)]
+    x, w = f.argument(a, hidden), f.argument(b)
+    y = dot(f, x, w, [(left.index(4), right.index(4))],
+            [(left.index(i), right.index(i)) for i in (0, 1)])
+    shape = [dims[i] for i in (0, 1, 2, 3)]
+    rows = None if left.index(2) in hidden else dims[2]
+    f.give(y, tensor_type((dims[0], dims[1], rows, dims[3]), kind),
+           exact(np.zeros(shape, harness.DTYPES[kind])))
+
+
 CASES = (add_plain, add_plain, add_joined, add_vector, add_batch, add_batch,
          add_exact, add_conv, add_conv)
 
@@ -221,6 +240,10 @@ def functions_of(rng, count):
         build = add_empty if i == 0 else CASES[i % len(CASES)]
         f = Function("d%d_%s" % (i, build.__name__))
         build(f, rng, KINDS[int(rng.integers(len(KINDS)))])
+        out.append(f)
+    for i in range(15):
+        f = Function("e%d" % i)
+        add_empty_batch(f, rng, KINDS[i % len(KINDS)], i // 2 % 5)
         out.append(f)
     return out
 

@@ -22,6 +22,9 @@ void nabla_kernel_args_add_component(nabla_kernel_args *w, MlirType type,
  * unless it may have strides. */
 typedef enum layout { WHOLE, ANYWHERE, STRIDED } layout;
 
+/* Strides around a dimension of no elements are unknown to upstream, too: with
+ * others an array would need an allocation of that layout, which upstream makes
+ * without its offset. */
 static void add_layout(nabla_text *text, MlirType tensor, layout how) {
   intptr_t rank = mlirShapedTypeGetRank(tensor);
   nabla_text_add(text, "strided<[");
@@ -29,7 +32,7 @@ static void add_layout(nabla_text *text, MlirType tensor, layout how) {
     int64_t stride = how == STRIDED && i + 1 < rank ? -1 : 1;
     for (intptr_t d = i + 1; d < rank && stride >= 0; d++) {
       int64_t size = mlirShapedTypeGetDimSize(tensor, d);
-      if (nabla_is_dynamic(size) ||
+      if (nabla_is_dynamic(size) || size == 0 ||
           __builtin_mul_overflow(stride, size, &stride))
         stride = -1;
     }
