@@ -15,7 +15,7 @@
 #include "lib/base/edit_distance.h"
 #include "tools/nabla-quant/cli.h"
 
-#define PATIENCE_MS 120000
+#define PATIENCE_MS 600000 /* a prompt of thousands of tokens takes minutes */
 #define LINE_LIMIT  ((size_t)1 << 16)
 
 struct bench_peer {
