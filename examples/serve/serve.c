@@ -362,7 +362,9 @@ static void welcome(server *s, client clients[CLIENTS], int fd) {
   while (i < CLIENTS && clients[i].fd >= 0) i++;
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   FILE *in = i < CLIENTS ? fdopen(fd, "r") : NULL;
-  FILE *out = in ? fdopen(dup(fd), "w") : NULL;
+  const int copy = in ? dup(fd) : -1;
+  FILE *out = copy >= 0 ? fdopen(copy, "w") : NULL;
+  if (copy >= 0 && !out) (void)close(copy);
   if (out) {
     clients[i] = (client){.server = s, .fd = fd, .in = in, .out = out};
     if (!pthread_create(&clients[i].thread, NULL, serve_client, &clients[i]))
