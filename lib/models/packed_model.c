@@ -177,11 +177,11 @@ static nabla_status pack(nabla_packed_model *p, const nabla_weight_desc *from,
                         "no memory for %llu bytes of packed weights",
                         (unsigned long long)to->components[i].bytes);
   }
-  const int is_planes = how->layout.kind == NABLA_STORAGE_PLANES;
+  const nabla_ggml *ggml = how->layout.ggml;
+  const int is_planes = how->layout.kind == NABLA_STORAGE_PLANES || !ggml;
   if (is_planes)
     NABLA_TRY(nabla_codec_select(&to->layout.format, &options, &codec, diag));
-  const uint64_t unit =
-      is_planes ? to->layout.format.block : to->layout.ggml->elements;
+  const uint64_t unit = is_planes ? to->layout.format.block : ggml->elements;
   const uint64_t columns = to->shape[1], rows = to->shape[0];
   p->count++;
   if (!rows || !columns) return NABLA_OK;
