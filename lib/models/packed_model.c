@@ -187,7 +187,7 @@ static nabla_status pack(nabla_packed_model *p, const nabla_weight_desc *from,
   if (!rows || !columns) return NABLA_OK;
   job j = {.from = from, .to = to, .codec = is_planes ? &codec : NULL};
   j.rows = PART_ELEMENTS / columns + 1;
-  if (columns % unit) j.rows = (j.rows + unit - 1) / unit * unit;
+  if (unit && columns % unit) j.rows = (j.rows + unit - 1) / unit * unit;
   if (j.rows > rows) j.rows = rows;
   j.parts = (rows + j.rows - 1) / j.rows;
   return run_job(&j, environment, diag);
