@@ -633,7 +633,11 @@ Test(calls, registry) {
     cr_expect(strstr(diag.what, "struct_size"), "%s", diag.what);
   }
   nabla_call_handlers("cpu", list, names);
-  cr_expect_str_eq(names, "nabla.check_finite test.probe ");
+  cr_expect_str_eq(
+      names,
+      "nabla.all_gather nabla.all_reduce nabla.all_slice nabla.all_to_all "
+      "nabla.axis_index nabla.broadcast nabla.check_finite nabla.permute "
+      "nabla.reduce_scatter test.probe ");
   names[0] = '\0';
   nabla_call_handlers("gpu", list, names);
   cr_expect_str_eq(names, "");

@@ -74,6 +74,10 @@ static int to_units(box *b, uint64_t unit) {
 static void copy_box(const box *b, uint64_t bytes, const uint8_t *from,
                      uint8_t *to) {
   uint64_t at[NABLA_ARRAY_MAX_RANK] = {0};
+  if (!b->rank) {
+    memcpy(to, from, (size_t)bytes);
+    return;
+  }
   const uint32_t last = b->rank - 1;
   const uint64_t run = b->size[last] * bytes;
   for (;;) {
