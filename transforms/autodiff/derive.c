@@ -317,9 +317,10 @@ static bool give_results(const copy *c, outputs *o) {
   return true;
 }
 
-/* Makes them what the function returns. */
-static bool set_outputs(const copy *c, outputs *o, attributes *arguments) {
-  bool good = !o->values.failed;
+/* Makes them what the function returns if all went well; frees the lists. */
+static bool set_outputs(const copy *c, outputs *o, attributes *arguments,
+                        bool good) {
+  good = good && !o->values.failed;
   for (size_t i = 0; i < o->values.count; i++)
     good = good && !mlirValueIsNull(o->values.values[i]);
   if (good) {
@@ -372,7 +373,7 @@ static void mark_end(const copy *c) {
 
 static bool pull(copy *c) {
   nabla_reverse r = {.b = {c->end}, .varied = &c->varied, .derived = c->d};
-  attributes arguments;
+  attributes arguments = {0};
   outputs o = {0};
   bool good = arguments_init(c, &arguments, c->results) && give_results(c, &o);
   for (intptr_t i = 0; good && i < c->results; i++) {
@@ -393,7 +394,7 @@ static bool pull(copy *c) {
          named(c->how->function, NABLA_ARGUMENTS, wrt.argument,
                wrt.component ? component_name(wrt.component) : "gradient"));
   }
-  if (good) good = set_outputs(c, &o, &arguments);
+  good = set_outputs(c, &o, &arguments, good);
   nabla_value_map_deinit(&r.sums);
   return good;
 }
@@ -407,7 +408,7 @@ MlirOperation nabla_derive_vjp(nabla_derived *d, const nabla_derive *how) {
 
 static bool push(copy *c) {
   nabla_forward f = {.varied = &c->varied, .derived = c->d};
-  attributes arguments;
+  attributes arguments = {0};
   outputs o = {0};
   bool good = arguments_init(c, &arguments, (intptr_t)c->how->count);
   for (size_t i = 0; good && i < c->how->count; i++) {
@@ -426,7 +427,7 @@ static bool push(copy *c) {
       give(&o,
            nabla_forward_or_zeros(&f, &b, mlirOperationGetOperand(c->end, i)),
            named(c->how->function, NABLA_RESULTS, i, "tangent"));
-  if (good) good = set_outputs(c, &o, &arguments);
+  good = set_outputs(c, &o, &arguments, good);
   nabla_value_map_deinit(&f.tangents);
   return good;
 }

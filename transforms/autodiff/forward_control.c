@@ -1,5 +1,6 @@
 /* Tangents through cond, while and scan: the operation is made again with
  * tangents beside its values. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "dialect/control.h"
@@ -240,6 +241,7 @@ static void add_inputs(scanned *s) {
 /* The carries, the tangents of carries, stacked outputs, their tangents. */
 static void add_outputs(scanned *s) {
   const intptr_t first = s->scan.carries;
+  assert(first >= 0);
   intptr_t at = s->carry_count;
   for (intptr_t i = 0; i < first; i++) add_yield(&s->region, i, false);
   for (intptr_t i = 0; i < first; i++)
@@ -259,6 +261,7 @@ static void add_outputs(scanned *s) {
 /* The sizes of the outputs, and again of those that have tangents. */
 static void add_sizes(scanned *s) {
   const intptr_t first = s->scan.carries + s->scan.inputs + s->scan.lengths;
+  assert(s->scan.carries >= 0);
   for (int again = 0; again < 2; again++) {
     intptr_t next = first;
     for (intptr_t i = s->scan.carries; i < s->scan.carries + s->scan.outputs;

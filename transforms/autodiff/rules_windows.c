@@ -1,4 +1,5 @@
 /* Derivatives of pool. */
+#include <assert.h>
 #include <mlir-c/BuiltinAttributes.h>
 
 #include "dialect/verify/checks.h"
@@ -97,7 +98,8 @@ static MlirValue take(const pool *p, MlirValue x, const int64_t *at) {
 
 /* The next position of a window in row-major order. */
 static bool next(const pool *p, int64_t *at) {
-  for (intptr_t i = p->rank - 1; i >= 0; i--) {
+  assert(p->rank >= 0 && p->rank <= NABLA_MAX_RANK);
+  for (size_t i = (size_t)p->rank; i-- > 0;) {
     if (++at[i] < p->window[i]) return true;
     at[i] = 0;
   }

@@ -1,6 +1,7 @@
 /* Batches of cond and scan; that of while is in control_while.c. */
 #include "dialect/control.h"
 
+#include <assert.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 
@@ -168,6 +169,7 @@ static void scan_flow(const nabla_batching *s, scan_batch *b) {
 /* The input with its steps in front, the batch behind. */
 static MlirValue scan_input(const nabla_batching *s, const scan_batch *b,
                             intptr_t index) {
+  assert(index >= 0);
   MlirValue source = mlirOperationGetOperand(b->scan.op, index);
   if (b->arguments[index])
     return nabla_batch_move(s, nabla_batch_dense(s, source), 1, 0);
