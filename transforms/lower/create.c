@@ -1,4 +1,5 @@
 /* Creation: full, iota, tri, uniform, normal. */
+#include <assert.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,7 @@ bool nabla_lower_tri(nabla_template *t) {
 static nabla_ssa flat_index(nabla_template *t, const nabla_ssa_tensor *out,
                             intptr_t first, const nabla_ssa *sizes) {
   nabla_ssa at = k_i64(&t->emit, 0);
+  assert(first >= 0);
   for (intptr_t i = first; i < out->rank; i++) {
     at = nabla_emit_two(t, "muli", at, sizes[i], "i64");
     at = nabla_emit_two(t, "addi", at, index_as_i64(t, i), "i64");

@@ -212,7 +212,7 @@ static bool make_plans(partition *p) {
   p->plans = calloc(count + 1, sizeof *p->plans);
   if (!p->plans) return false;
   op = mlirBlockGetFirstOperation(p->body);
-  for (; !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op))
+  for (; p->count < count; op = mlirOperationGetNextInBlock(op))
     make_plan(p, &p->plans[p->count++], op);
   return !p->map.failed;
 }
