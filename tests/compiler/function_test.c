@@ -7,28 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static nabla_engine *engine;
-static nabla_scope *scope;
-static nabla_diag diag;
+#include "tests/support/array_scope.h"
+
 static nabla_function *function;
 static atomic_int traces;
 
-static void set_up(void) {
-  const nabla_compiler_options compiler = {.struct_size = sizeof compiler,
-                                           .cache = ""};
-  const nabla_engine_options options = {.struct_size = sizeof options,
-                                        .compiler = &compiler};
-  cr_assert_eq(nabla_engine_create(&options, NULL, &engine, &diag), NABLA_OK);
-  cr_assert_eq(nabla_scope_create(engine, &scope, &diag), NABLA_OK);
-}
-
-static void tear_down(void) {
+static void tear_down_function(void) {
   nabla_function_destroy(function);
-  nabla_scope_end(scope);
-  nabla_engine_destroy(engine);
+  tear_down();
 }
 
-TestSuite(function, .init = set_up, .fini = tear_down, .timeout = 300);
+TestSuite(function, .init = set_up, .fini = tear_down_function, .timeout = 300);
 
 static void create_with(nabla_function_callback callback,
                         nabla_function_options options) {

@@ -5,21 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/array_scope.h"
 #include "tests/support/temp_folder.h"
-
-static nabla_engine *engine;
-static nabla_scope *scope;
-static nabla_diag diag;
-
-static void set_up(void) {
-  cr_assert_eq(nabla_engine_create(NULL, NULL, &engine, &diag), NABLA_OK);
-  cr_assert_eq(nabla_scope_create(engine, &scope, &diag), NABLA_OK);
-}
-
-static void tear_down(void) {
-  nabla_scope_end(scope);
-  nabla_engine_destroy(engine);
-}
 
 TestSuite(tree, .init = set_up, .fini = tear_down, .timeout = 300);
 
