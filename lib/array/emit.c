@@ -132,8 +132,7 @@ static MlirOperation make_function(nabla_graph_emitter *e, const char *name,
   return mlirOperationCreate(&state);
 }
 
-/* A function of `module`; null where there is none of this name. */
-static MlirOperation find_function(MlirModule module, MlirStringRef name) {
+MlirOperation nabla_function_in(MlirModule module, MlirStringRef name) {
   MlirOperation op = mlirBlockGetFirstOperation(mlirModuleGetBody(module));
   while (!mlirOperationIsNull(op)) {
     const MlirAttribute attribute =
@@ -154,17 +153,22 @@ typedef struct transfer {
 /* Copies the function that `op` calls, and those that this one calls. */
 static MlirWalkResult copy_callee(MlirOperation op, void *self) {
   const transfer *t = self;
-  if (!nabla_is(op, "func.call")) return MlirWalkResultAdvance;
-  const MlirStringRef name = mlirFlatSymbolRefAttrGetValue(
-      mlirOperationGetAttributeByName(op, nabla_ref("callee")));
-  if (!mlirOperationIsNull(find_function(t->to, name)))
-    return MlirWalkResultAdvance;
-  const MlirOperation callee = find_function(t->from, name);
-  if (mlirOperationIsNull(callee)) return MlirWalkResultAdvance;
-  const MlirOperation copy = mlirOperationClone(callee);
-  mlirBlockAppendOwnedOperation(mlirModuleGetBody(t->to), copy);
-  mlirOperationWalk(copy, copy_callee, self, MlirWalkPreOrder);
+  if (nabla_is(op, "func.call"))
+    nabla_function_copy(
+        t->from, t->to,
+        mlirFlatSymbolRefAttrGetValue(
+            mlirOperationGetAttributeByName(op, nabla_ref("callee"))));
   return MlirWalkResultAdvance;
+}
+
+void nabla_function_copy(MlirModule from, MlirModule to, MlirStringRef name) {
+  const transfer t = {from, to};
+  if (!mlirOperationIsNull(nabla_function_in(to, name))) return;
+  const MlirOperation function = nabla_function_in(from, name);
+  if (mlirOperationIsNull(function)) return;
+  const MlirOperation copy = mlirOperationClone(function);
+  mlirBlockAppendOwnedOperation(mlirModuleGetBody(to), copy);
+  mlirOperationWalk(copy, copy_callee, (void *)&t, MlirWalkPreOrder);
 }
 
 /* Makes a function of a walk at the end of a module. */
@@ -190,7 +194,7 @@ nabla_status nabla_function_emit(const nabla_walk *walk, const char *name,
                                  nabla_diag *diag) {
   MlirOperation op;
   const MlirModule module = nabla_recorder_module(walk->recorder);
-  if (!mlirOperationIsNull(find_function(module, nabla_ref(name))))
+  if (!mlirOperationIsNull(nabla_function_in(module, nabla_ref(name))))
     return NABLA_OK;
   return add_function(walk, name, true, module, &op, diag);
 }

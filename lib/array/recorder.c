@@ -524,18 +524,20 @@ nabla_status nabla_recorder_find_built(nabla_recorder *recorder,
                                        const nabla_built *built,
                                        const nabla_recorded **out,
                                        nabla_diag *diag) {
-  MlirValue operands[NABLA_MAX_OPERANDS];
+  void *memory;
   nabla_recorded **slot;
   const XXH128_hash_t key = XXH3_128bits(built->key, built->key_size);
-  if (built->direct_count > MAX_OPERANDS)
-    return nabla_fail(diag, NABLA_TOO_LARGE, "%" PRIu32 " operands; at most %d",
-                      built->direct_count, NABLA_MAX_OPERANDS);
+  const size_t count = built->direct_count;
   NABLA_TRY(find_slot(recorder, key, &slot, diag));
   if (!*slot) {
     MlirOperation op = {NULL};
+    NABLA_TRY(nabla_alloc(recorder->allocator, count, sizeof(MlirValue),
+                          &memory, diag));
+    MlirValue *operands = memory;
     if (add_placeholders(recorder, built->direct_count, built->operands,
                          operands))
       op = built->build(built->self, recorder->end, operands);
+    nabla_free(recorder->allocator, memory, count, sizeof(MlirValue));
     if (!mlirOperationIsNull(op) && !mlirOperationVerify(op))
       op = (MlirOperation){NULL};
     NABLA_TRY(make(recorder, op, key, built->operand_count, slot, diag));

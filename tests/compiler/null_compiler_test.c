@@ -9,6 +9,7 @@
 #include "nabla/array.h"
 #include "nabla/compiler.h"
 #include "nabla/custom_encoding.h"
+#include "nabla/derivative.h"
 #include "nabla/dlpack.h"
 #include "nabla/function.h"
 #include "nabla/mlir.h"

@@ -223,6 +223,7 @@ void nabla_function_destroy(nabla_function *function) {
   nabla_free(allocator, function->donated, function->options.donated_count,
              sizeof *function->donated);
   nabla_buffer_deinit(&function->texts);
+  if (function->release) function->release(function->options.self);
   pthread_cond_destroy(&function->changed);
   pthread_mutex_destroy(&function->lock);
   nabla_free(allocator, function, 1, sizeof *function);

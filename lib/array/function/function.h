@@ -59,6 +59,8 @@ struct nabla_function {
   nabla_engine *engine;
   const nabla_allocator *allocator;
   nabla_function_callback callback;
+  /* NULL, or frees `options.self` when the function is destroyed. */
+  void (*release)(void *self);
   uint64_t number; /* of this process */
   /* Copies; texts are in `texts`. */
   nabla_function_options options;

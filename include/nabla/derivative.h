@@ -1,0 +1,90 @@
+/* Derivatives of functions: functions that are made from functions
+ * (nabla/function.h). Part of libnabla.
+ *
+ *   nabla_function *loss, *step;          // loss(params, x, y) gives a scalar
+ *   ...
+ *   if (nabla_value_and_grad(loss, NULL, &step, &diag)) ...
+ *   nabla_tree items[3] = {nabla_tree_of_struct(&mlp_layout, &params),
+ *                          nabla_tree_of_array(x), nabla_tree_of_array(y)};
+ *   nabla_tree in = nabla_tree_of_list(3, items);
+ *   nabla_tree results[2] = {nabla_tree_of_array(NULL),
+ *                            nabla_tree_of_struct(&mlp_layout, &gradients)};
+ *   nabla_tree out = nabla_tree_of_list(2, results);
+ *   if (nabla_function_call(step, &in, &out, &diag)) ...
+ *
+ * What is made is a function as any other: it is traced once for each signature
+ * and may be called while another function is traced, and be the argument of
+ * another function of this header. It borrows the function that it is made
+ * from, which must outlive it.
+ *
+ * Gradients have the dtype and shape of what they belong to; those of a number
+ * without a dtype (nabla_scalar) are f64. What a gradient is taken of is dense
+ * and of floats. A packed array has no gradient: keep a dense master and pass
+ * it through nabla_quantize, train adapters beside it (nabla_lora_init), or
+ * decode a copy with nabla_materialize and pass the copy.
+ *
+ * Trees of gradients, cotangents and tangents have the leaves of what they
+ * belong to: the same names in the same order. A struct may stand for fields of
+ * these names, or the reverse. */
+#ifndef NABLA_DERIVATIVE_H
+#define NABLA_DERIVATIVE_H
+
+#include "nabla/function.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Options of a derivative. Members that are 0 or NULL are defaults; all is
+ * copied. */
+typedef struct nabla_derivative_options {
+  size_t struct_size; /* sizeof(nabla_derivative_options) */
+  /* What the derivative is taken of: names of arguments. A name stands for a
+   * leaf or for the tree of all leaves below it: "0", "0.layers.1.w", "x"; ""
+   * for all arguments. Without names, and without `captured`, it is the first
+   * item of a list, and all of another tree. */
+  const char *const *wrt;
+  size_t wrt_count;
+  /* Arrays from outside that the callback uses. The new function holds them. */
+  nabla_array *const *captured;
+  size_t captured_count;
+  /* nabla_grad, nabla_value_and_grad: the function gives a list of two, the
+   * value and results that have no derivative. */
+  int has_aux;
+  /* Options of the new function, NULL: its name is that of the function with
+   * that of the derivative, "f.grad"; `self` is not used. */
+  const nabla_function_options *function;
+} nabla_derivative_options;
+
+/* All functions below:
+ * @param options  NULL for the defaults
+ * @param out      the caller's, to destroy before `function`
+ * @return NABLA_OK
+ *         NABLA_INVALID_ARGUMENT  an argument that is NULL; a struct_size of
+ *                                 another version; a name that is NULL
+ *         NABLA_UNSUPPORTED       an option that this derivative does not have
+ *         NABLA_NO_MEMORY
+ * Thread-safe. A call of the new function fails with NABLA_INVALID_ARGUMENT for
+ * a name that no argument has, or that two entries have; an argument that is no
+ * dense array of floats; a captured array that the callback does not use; trees
+ * of other leaves; and for what each function says. */
+
+/* The gradients of a function that gives one float of rank 0. They are the
+ * tree of the one name or captured array that the options have, or a list of
+ * those of each, names first. With `has_aux` the result is a list: the
+ * gradients, and the other results. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_grad(nabla_function *function, const nabla_derivative_options *options,
+           nabla_function **out, nabla_diag *diag);
+
+/* The same with the value: a list of the results of the function, and the
+ * gradients. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_value_and_grad(
+    nabla_function *function, const nabla_derivative_options *options,
+    nabla_function **out, nabla_diag *diag);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
