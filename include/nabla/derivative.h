@@ -35,6 +35,14 @@
 extern "C" {
 #endif
 
+/* How a jacobian is made: a column for each element of what it is taken of, a
+ * row for each element of the results, or whichever are fewer. */
+typedef enum nabla_jacobian_mode {
+  NABLA_JACOBIAN_AUTO,
+  NABLA_JACOBIAN_FORWARD,
+  NABLA_JACOBIAN_REVERSE,
+} nabla_jacobian_mode;
+
 /* Options of a derivative. Members that are 0 or NULL are defaults; all is
  * copied. */
 typedef struct nabla_derivative_options {
@@ -51,6 +59,11 @@ typedef struct nabla_derivative_options {
   /* nabla_grad, nabla_value_and_grad: the function gives a list of two, the
    * value and results that have no derivative. */
   int has_aux;
+  /* nabla_jacobian: the mode, and a tree of the structure that the function
+   * gives, whose names and layouts must outlive the new function; NULL: one
+   * array. */
+  nabla_jacobian_mode mode;
+  const nabla_tree *results;
   /* Options of the new function, NULL: its name is that of the function with
    * that of the derivative, "f.grad"; `self` is not used. */
   const nabla_function_options *function;
@@ -82,6 +95,75 @@ nabla_grad(nabla_function *function, const nabla_derivative_options *options,
 NABLA_API NABLA_MUST_USE nabla_status nabla_value_and_grad(
     nabla_function *function, const nabla_derivative_options *options,
     nabla_function **out, nabla_diag *diag);
+
+/* A function with its derivative in reverse mode. Arguments are a list: those
+ * of the function, and a cotangent of each result that is of floats, whose tree
+ * has the leaves of these results. The result is a list: the results of the
+ * function, and the gradients. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_vjp(nabla_function *function, const nabla_derivative_options *options,
+          nabla_function **out, nabla_diag *diag);
+
+/* A function with its derivative in forward mode. Arguments are a list: those
+ * of the function, and a tangent of each array that the options name, whose
+ * tree has the leaves that a tree of gradients has. The result is a list: the
+ * results of the function, and tangents of those that are of floats. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_jvp(nabla_function *function, const nabla_derivative_options *options,
+          nabla_function **out, nabla_diag *diag);
+
+/* The derivative of each element of the results, which are of floats, with
+ * respect to each element of what the options name. Its leaves are those of the
+ * gradients, for each result in order: names have that of the result in front.
+ * A leaf has the shape of the result, then that of the argument. Their sizes
+ * must be known. */
+NABLA_API NABLA_MUST_USE nabla_status nabla_jacobian(
+    nabla_function *function, const nabla_derivative_options *options,
+    nabla_function **out, nabla_diag *diag);
+
+/* The second derivatives of a function that gives one float of rank 0: the
+ * jacobian of its gradients, in forward mode. */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_hessian(nabla_function *function, const nabla_derivative_options *options,
+              nabla_function **out, nabla_diag *diag);
+
+/* ---- batches ---- */
+
+/* The axis of an array that is the same for all examples. */
+#define NABLA_NO_AXIS INT64_MIN
+
+/* The axis of the batch in an array, or in all arrays of a tree, by name; from
+ * the end if it is negative. */
+typedef struct nabla_axis {
+  const char *name; /* as in nabla_derivative_options.wrt; "": all */
+  int64_t axis;
+} nabla_axis;
+
+/* Options of a batch. Members that are 0 or NULL are defaults; all is copied.
+ */
+typedef struct nabla_vmap_options {
+  size_t struct_size; /* sizeof(nabla_vmap_options) */
+  /* Arrays that no entry names have axis 0; of several entries that name an
+   * array the last counts. */
+  const nabla_axis *in, *out;
+  size_t in_count, out_count;
+  int64_t size; /* the number of examples, 0: that of the arguments */
+  /* As in nabla_derivative_options; its name is "f.vmap". */
+  const nabla_function_options *function;
+} nabla_vmap_options;
+
+/* A function that applies another one to each of several examples. Arguments
+ * and results have a dimension more, but for those whose axis is NABLA_NO_AXIS;
+ * a packed argument stays packed, and has axis 0. Captured arrays are the same
+ * for all examples.
+ * @param options  NULL for the defaults
+ * @param out      the caller's, to destroy before `function`
+ * @return as above. A call fails with NABLA_INVALID_ARGUMENT for an axis that
+ * an array does not have, sizes that differ, no batch at all, and a result that
+ * differs by example but has NABLA_NO_AXIS */
+NABLA_API NABLA_MUST_USE nabla_status
+nabla_vmap(nabla_function *function, const nabla_vmap_options *options,
+           nabla_function **out, nabla_diag *diag);
 
 #ifdef __cplusplus
 }

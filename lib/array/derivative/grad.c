@@ -1,6 +1,4 @@
 /* nabla_grad and nabla_value_and_grad: gradients of a number. */
-#include <string.h>
-
 #include "lib/array/derivative/transform.h"
 #include "lib/array/packed.h"
 
@@ -71,7 +69,8 @@ static nabla_status record_call(nabla_inner *inner, nabla_diag *diag) {
   nabla_array *one =
       nabla_ones(inner->scope, inner->body.results[0]->dense.dtype, 0, NULL);
   if (!one) return nabla_scope_status(inner->scope, diag);
-  NABLA_TRY(nabla_buffer_append(&inner->operands, &one, sizeof one, diag));
+  NABLA_TRY(
+      nabla_buffer_append(&inner->operands, &one, sizeof(nabla_array *), diag));
   NABLA_TRY(nabla_alloc(allocator, count, sizeof(bool), &memory, diag));
   bool *differentiated = memory;
   differentiated[0] = true;
@@ -84,12 +83,7 @@ static nabla_status record_call(nabla_inner *inner, nabla_diag *diag) {
       nabla_inner_record(inner, 1, &step, count + wrt, diag);
   nabla_free(allocator, memory, count, sizeof(bool));
   if (status) return status;
-  nabla_array **results = nabla_arrays(&inner->results);
-  nabla_body_lift_results(&inner->body, 0, count, results);
-  for (size_t i = 0; i < wrt; i++)
-    memcpy(results[count + i]->dense.shape,
-           nabla_inner_wrt(inner, i)->dense.shape,
-           sizeof results[0]->dense.shape);
+  nabla_inner_size(inner, count);
   return NABLA_OK;
 }
 

@@ -206,7 +206,8 @@ static nabla_status find(building *c, nabla_buffer *key, nabla_buffer *types,
   const nabla_stepped *s = c->stepped;
   for (size_t i = 0; i < s->operand_count; i++) {
     const nabla_array_type *type = &s->operands[i]->dense;
-    NABLA_TRY(nabla_buffer_append(types, &type, sizeof type, diag));
+    NABLA_TRY(
+        nabla_buffer_append(types, &type, sizeof(nabla_array_type *), diag));
   }
   NABLA_TRY(make_key(c, key, diag));
   const nabla_built built = {

@@ -10,13 +10,70 @@
 
 /* ---- life ---- */
 
-static void release(void *self) {
+void nabla_transform_free(void *self) {
   nabla_transform *t = self;
   for (size_t i = 0; i < nabla_arrays_count(&t->captured); i++)
     nabla_array_drop(nabla_arrays(&t->captured)[i]);
   nabla_buffer_deinit(&t->captured);
   nabla_leaf_names_deinit(&t->wrt);
+  nabla_buffer_deinit(&t->axes);
+  nabla_tree_copy_deinit(&t->results);
+  nabla_function_destroy(t->owned);
   nabla_free(t->allocator, t, 1, sizeof *t);
+}
+
+nabla_status nabla_transform_begin(const nabla_transform_row *row,
+                                   nabla_function *function,
+                                   nabla_transform **out, nabla_diag *diag) {
+  void *memory;
+  NABLA_TRY(nabla_alloc(function->allocator, 1, sizeof(nabla_transform),
+                        &memory, diag));
+  nabla_transform *t = memory;
+  t->allocator = function->allocator;
+  t->function = function;
+  t->public_name = row->public_name;
+  t->has_value = row->has_value;
+  (void)snprintf(t->title, sizeof t->title, "%s of %.60s", row->public_name,
+                 function->options.name);
+  nabla_leaf_names_init(&t->wrt, t->allocator);
+  nabla_buffer_init(&t->captured, t->allocator, "captured arrays",
+                    SIZE_MAX / 2);
+  nabla_buffer_init(&t->axes, t->allocator, "axes", SIZE_MAX / 2);
+  *out = t;
+  return NABLA_OK;
+}
+
+/* Options of the new function: the user's, or those of `function`. */
+static nabla_function_options options_of(
+    const nabla_transform_row *row, const nabla_function *function,
+    const nabla_function_options *options) {
+  nabla_function_options out = {.struct_size = sizeof out};
+  if (options) return *options;
+  out.max_signatures = function->options.max_signatures;
+  out.max_traces = function->options.max_traces;
+  if (row->keeps_arguments) {
+    out.dims = function->dims;
+    out.dim_count = function->options.dim_count;
+  }
+  return out;
+}
+
+nabla_status nabla_transform_end(const nabla_transform_row *row,
+                                 nabla_transform *t,
+                                 const nabla_function_options *options,
+                                 nabla_function **out, nabla_diag *diag) {
+  char name[96];
+  nabla_function *made;
+  nabla_function_options of = options_of(row, t->function, options);
+  (void)snprintf(name, sizeof name, "%.60s.%s", t->function->options.name,
+                 row->suffix);
+  if (!of.name) of.name = name;
+  of.self = t;
+  NABLA_TRY(nabla_function_create(t->function->engine, row->callback, &of,
+                                  &made, diag));
+  made->release = nabla_transform_free;
+  *out = made;
+  return NABLA_OK;
 }
 
 static nabla_status copy_options(nabla_transform *t,
@@ -31,43 +88,32 @@ static nabla_status copy_options(nabla_transform *t,
   for (size_t i = 0; i < options->captured_count; i++) {
     nabla_array *array = options->captured[i];
     NABLA_REQUIRE(options->captured[i], diag);
-    NABLA_TRY(nabla_buffer_append(&t->captured, &array, sizeof array, diag));
+    NABLA_TRY(
+        nabla_buffer_append(&t->captured, &array, sizeof(nabla_array *), diag));
     nabla_array_hold(array);
   }
+  const nabla_tree one = nabla_tree_of_array(NULL);
   t->has_aux = options->has_aux != 0;
-  return NABLA_OK;
+  t->mode = options->mode;
+  return nabla_tree_copy_init(&t->results, t->allocator,
+                              options->results ? options->results : &one, diag);
 }
 
-/* Options of the new function: the user's, or those of `function`. */
-static nabla_function_options options_of(
-    const nabla_transform_row *row, const nabla_function *function,
-    const nabla_derivative_options *options) {
-  nabla_function_options out = {.struct_size = sizeof out};
-  if (options->function) return *options->function;
-  out.max_signatures = function->options.max_signatures;
-  out.max_traces = function->options.max_traces;
-  if (row->keeps_arguments) {
-    out.dims = function->dims;
-    out.dim_count = function->options.dim_count;
-  }
-  return out;
-}
-
-static nabla_status create(nabla_transform *t, const nabla_transform_row *row,
-                           const nabla_derivative_options *options,
-                           nabla_function **out, nabla_diag *diag) {
-  char name[96];
-  nabla_function *made;
-  NABLA_TRY(copy_options(t, options, diag));
-  nabla_function_options of = options_of(row, t->function, options);
-  (void)snprintf(name, sizeof name, "%.60s.%s", t->function->options.name,
-                 row->suffix);
-  if (!of.name) of.name = name;
-  of.self = t;
-  NABLA_TRY(nabla_function_create(t->function->engine, row->callback, &of,
-                                  &made, diag));
-  made->release = release;
-  *out = made;
+static nabla_status check_options(const nabla_transform_row *row,
+                                  const nabla_derivative_options *options,
+                                  nabla_diag *diag) {
+  if (options->has_aux && !row->takes_aux)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "%s has no has_aux: it is of nabla_grad and "
+                      "nabla_value_and_grad",
+                      row->public_name);
+  if ((options->mode || options->results) && !row->takes_mode)
+    return nabla_fail(diag, NABLA_UNSUPPORTED,
+                      "%s has no mode and results: they are of nabla_jacobian",
+                      row->public_name);
+  if ((unsigned)options->mode > NABLA_JACOBIAN_REVERSE)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "%s: %d is no mode",
+                      row->public_name, (int)options->mode);
   return NABLA_OK;
 }
 
@@ -77,30 +123,17 @@ nabla_status nabla_transform_create(const nabla_transform_row *row,
                                     nabla_function **out, nabla_diag *diag) {
   static const nabla_derivative_options defaults = {.struct_size =
                                                         sizeof defaults};
-  void *memory;
+  nabla_transform *t;
   NABLA_REQUIRE(function, diag);
   NABLA_REQUIRE(out, diag);
   if (!options) options = &defaults;
   NABLA_REQUIRE_SIZE(options, "derivative options", diag);
-  if (options->has_aux && !row->takes_aux)
-    return nabla_fail(diag, NABLA_UNSUPPORTED,
-                      "%s has no has_aux: it is of nabla_grad and "
-                      "nabla_value_and_grad",
-                      row->public_name);
-  NABLA_TRY(nabla_alloc(function->allocator, 1, sizeof(nabla_transform),
-                        &memory, diag));
-  nabla_transform *t = memory;
-  t->allocator = function->allocator;
-  t->function = function;
-  t->public_name = row->public_name;
-  t->has_value = row->has_value;
-  (void)snprintf(t->title, sizeof t->title, "%s of %.60s", row->public_name,
-                 function->options.name);
-  nabla_leaf_names_init(&t->wrt, t->allocator);
-  nabla_buffer_init(&t->captured, t->allocator, "captured arrays",
-                    SIZE_MAX / 2);
-  const nabla_status status = create(t, row, options, out, diag);
-  if (status) release(t);
+  NABLA_TRY(check_options(row, options, diag));
+  NABLA_TRY(nabla_transform_begin(row, function, &t, diag));
+  nabla_status status = copy_options(t, options, diag);
+  if (!status)
+    status = nabla_transform_end(row, t, options->function, out, diag);
+  if (status) nabla_transform_free(t);
   return status;
 }
 
@@ -137,7 +170,7 @@ static nabla_status add_array(void *self, const char *name, nabla_array **place,
   if (!*place)
     return nabla_fail(diag, NABLA_INVALID_ARGUMENT, "the array '%.80s' is NULL",
                       name);
-  return nabla_buffer_append(self, place, sizeof *place, diag);
+  return nabla_buffer_append(self, place, sizeof(nabla_array *), diag);
 }
 
 nabla_status nabla_arrays_add(nabla_buffer *buffer, const nabla_tree *tree,
@@ -162,12 +195,14 @@ nabla_status nabla_inner_trace(nabla_inner *inner, const nabla_tree *arguments,
   if (!nabla_call_begin(&checked))
     return nabla_scope_status(inner->scope, diag);
   nabla_body_init(&inner->body, &inner->site, inner->scope, count, leaves);
+  inner->body.types = inner->types;
   if (!nabla_body_trace(&inner->body, &source))
     return nabla_scope_status(inner->scope, diag);
   NABLA_TRY(nabla_arrays_add(operands, arguments, diag));
   for (size_t i = 0; i < nabla_body_capture_count(&inner->body); i++) {
     nabla_array *capture = nabla_body_capture(&inner->body, i);
-    NABLA_TRY(nabla_buffer_append(operands, &capture, sizeof capture, diag));
+    NABLA_TRY(
+        nabla_buffer_append(operands, &capture, sizeof(nabla_array *), diag));
   }
   return NABLA_OK;
 }
@@ -291,6 +326,85 @@ nabla_status nabla_inner_record(nabla_inner *inner, size_t step_count,
   if (!nabla_stepped_record(&stepped, nabla_arrays(&inner->results)))
     return nabla_scope_status(inner->scope, diag);
   return NABLA_OK;
+}
+
+/* The dtype of the values, and the shape, of an array. */
+static void copy_shape(nabla_array *to, const nabla_array *from) {
+  memcpy(to->dense.shape, from->dense.shape, sizeof to->dense.shape);
+}
+
+void nabla_inner_size(nabla_inner *inner, size_t gradients) {
+  nabla_array **results = nabla_arrays(&inner->results);
+  nabla_body_lift_results(&inner->body, 0, inner->body.result_count, results);
+  for (size_t i = 0; i < nabla_inner_wrt_count(inner) && gradients; i++)
+    copy_shape(results[gradients + i], nabla_inner_wrt(inner, i));
+}
+
+/* ---- results that are floats ---- */
+
+/* Names of results that are collected. */
+typedef struct collecting {
+  const nabla_inner *inner;
+  nabla_leaf_names *names;
+  size_t count;
+} collecting;
+
+static nabla_status collect(void *self, const char *name, nabla_array **place,
+                            nabla_diag *diag) {
+  (void)place;
+  collecting *c = self;
+  if (!nabla_array_has_floats(c->inner->body.results[c->count++]))
+    return NABLA_OK;
+  return nabla_leaf_names_add(c->names, name, "", "", diag);
+}
+
+nabla_status nabla_inner_check_results(const nabla_inner *inner,
+                                       const nabla_tree *results,
+                                       const char *what, const nabla_tree *tree,
+                                       nabla_diag *diag) {
+  nabla_leaf_names names;
+  nabla_leaf_names_init(&names, inner->transform->allocator);
+  collecting c = {inner, &names, 0};
+  nabla_status status = nabla_tree_visit(results, collect, &c, diag);
+  if (!status) status = nabla_leaf_names_check(&names, what, tree, diag);
+  nabla_leaf_names_deinit(&names);
+  return status;
+}
+
+/* ---- tangents and cotangents ---- */
+
+static bool same_shape(const nabla_scope *scope, const nabla_dense *a,
+                       const nabla_dense *b) {
+  int64_t size;
+  bool same = a->rank == b->rank;
+  for (uint32_t d = 0; same && d < a->rank; d++)
+    same = nabla_size_join(scope, a->shape[d], b->shape[d], &size) &&
+           (a->shape[d] < 0) == (b->shape[d] < 0);
+  return same;
+}
+
+nabla_status nabla_inner_give(nabla_inner *inner, const char *what,
+                              nabla_array *given, const nabla_array *of,
+                              nabla_diag *diag) {
+  nabla_array_call site = {inner->site.function, NULL, 1, &given};
+  const nabla_dtype dtype = nabla_dtype_element(of->dense.dtype);
+  if (!nabla_call_begin(&site)) return nabla_scope_status(inner->scope, diag);
+  if (given->is_weak && !of->is_weak)
+    given = nabla_record_convert(&site, inner->scope, given, dtype);
+  if (!given) return nabla_scope_status(inner->scope, diag);
+  if (given->dense.dtype != dtype ||
+      !same_shape(inner->scope, &given->dense, &of->dense)) {
+    inner->site.count = 2; /* both are named in the message */
+    inner->pair[0] = given;
+    inner->pair[1] = (nabla_array *)(uintptr_t)of;
+    inner->site.arrays = inner->pair;
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "a %s, the first, has another dtype or shape than its "
+                      "array",
+                      what);
+  }
+  return nabla_buffer_append(&inner->operands, &given, sizeof(nabla_array *),
+                             diag);
 }
 
 const nabla_tree *nabla_inner_item(const nabla_tree *tree, size_t count,

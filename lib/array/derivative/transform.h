@@ -18,6 +18,15 @@ typedef struct nabla_transform {
   nabla_buffer captured; /* nabla_array *, held */
   bool has_value;        /* gives the results too */
   bool has_aux;
+  /* nabla_jacobian */
+  nabla_jacobian_mode mode;
+  nabla_tree_copy results; /* of the structure of the results */
+  nabla_function *owned;   /* NULL, or `function`, destroyed with this */
+  /* nabla_vmap: an axis for each name in `wrt`, the first `in_count` those of
+   * arguments */
+  nabla_buffer axes; /* int64_t */
+  size_t in_count;
+  int64_t size;
 } nabla_transform;
 
 /* How a public function makes one. */
@@ -25,8 +34,20 @@ typedef struct nabla_transform_row {
   const char *public_name, *suffix; /* "nabla_grad", "grad" */
   nabla_function_callback callback;
   bool has_value, takes_aux;
+  bool takes_mode;      /* and results */
   bool keeps_arguments; /* has the arguments, and so the dims, of `function` */
 } nabla_transform_row;
+
+/* Makes `self` of a function, and the function of it, which then owns it. Freed
+ * by nabla_transform_free if that fails. */
+NABLA_MUST_USE nabla_status
+nabla_transform_begin(const nabla_transform_row *row, nabla_function *function,
+                      nabla_transform **out, nabla_diag *diag);
+NABLA_MUST_USE nabla_status
+nabla_transform_end(const nabla_transform_row *row, nabla_transform *transform,
+                    const nabla_function_options *options, nabla_function **out,
+                    nabla_diag *diag);
+void nabla_transform_free(void *transform);
 
 /* Makes the function. */
 NABLA_MUST_USE nabla_status
@@ -39,9 +60,11 @@ typedef struct nabla_inner {
   const nabla_transform *transform;
   nabla_scope *scope;
   nabla_array_call site;
+  nabla_array *pair[2]; /* of a message */
   nabla_body body;
-  nabla_diag diag;        /* of a failure that the scope does not have yet */
-  nabla_buffer leaves;    /* nabla_array *: of the arguments */
+  nabla_diag diag;     /* of a failure that the scope does not have yet */
+  nabla_buffer leaves; /* nabla_array *: of the arguments */
+  const nabla_array_type *types; /* of the arguments within; NULL: the same */
   nabla_buffer operands;  /* nabla_array *: of the call that is recorded */
   nabla_selection chosen; /* what the derivative is taken of */
   nabla_buffer wrt;       /* nabla_wrt: of these, then of `captured` */
@@ -88,6 +111,25 @@ NABLA_MUST_USE nabla_status nabla_inner_record(nabla_inner *inner,
                                                const nabla_step *steps,
                                                size_t result_count,
                                                nabla_diag *diag);
+
+/* Gives the results of a call sizes: the first those of the function, and those
+ * from `gradients` on, if that is not 0, those of what they are gradients of.
+ */
+void nabla_inner_size(nabla_inner *inner, size_t gradients);
+
+/* Compares the leaves of `tree`, called `what`, with those results of the
+ * function, a tree of the structure `results`, that are of floats. */
+NABLA_MUST_USE nabla_status nabla_inner_check_results(const nabla_inner *inner,
+                                                      const nabla_tree *results,
+                                                      const char *what,
+                                                      const nabla_tree *tree,
+                                                      nabla_diag *diag);
+/* Appends to the operands a tangent or cotangent, `what`, of an array. */
+NABLA_MUST_USE nabla_status nabla_inner_give(nabla_inner *inner,
+                                             const char *what,
+                                             nabla_array *given,
+                                             const nabla_array *of,
+                                             nabla_diag *diag);
 
 /* Item `index` of a tree that has to be a list of `count`, of `what`; NULL with
  * a message. */

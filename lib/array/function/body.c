@@ -43,7 +43,8 @@ static nabla_status add_arguments(nabla_body *body, nabla_diag *diag) {
         memory, NULL, body->argument_count * sizeof(nabla_array *), diag));
   body->arguments = (nabla_array **)(void *)memory->data;
   for (size_t i = 0; i < body->argument_count; i++) {
-    nabla_array_type type = body->outside[i]->dense;
+    nabla_array_type type =
+        body->types ? body->types[i] : body->outside[i]->dense;
     if (i >= body->whole_count) {
       type.rank--;
       memmove(type.shape, type.shape + 1, type.rank * sizeof type.shape[0]);

@@ -17,8 +17,9 @@ typedef struct nabla_body {
   nabla_trace trace;
   nabla_walk walk;
   size_t argument_count, result_count;
-  nabla_array *const *outside; /* arrays that arguments stand for, borrowed */
-  size_t whole_count;          /* later arguments have no first dimension */
+  nabla_array *const *outside;   /* arrays that arguments stand for, borrowed */
+  const nabla_array_type *types; /* of arguments; NULL: those of `outside` */
+  size_t whole_count;            /* later arguments have no first dimension */
   nabla_buffer arguments_memory, results_memory;
   nabla_array **arguments, **results; /* held if `is_traced` */
   bool is_traced;
