@@ -179,8 +179,8 @@ Test(comm, a_rank_that_never_comes, .timeout = 20) {
   a.c.in = &a.in, a.c.out = &a.out;
   run(&a);
   cr_expect_eq(a.status, NABLA_CANCELLED);
-  cr_expect(strstr(a.diag.what, "did not come in NABLA_RANK_TIMEOUT"), "%s",
-            a.diag.what);
+  cr_expect(strstr(a.diag.what, "rank 1 did not come in NABLA_RANK_TIMEOUT"),
+            "%s", a.diag.what);
   run(&a); /* at once */
   cr_expect_eq(a.status, NABLA_CANCELLED);
   nabla_comm_destroy(comm);

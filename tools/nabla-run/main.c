@@ -169,6 +169,7 @@ static nabla_status run_function(run *r, nabla_diag *diag) {
 }
 
 static nabla_status write_results(run *r, nabla_diag *diag) {
+  if (r->rank) return NABLA_OK;
   for (size_t i = 0; i < r->settings->output_count; i++)
     NABLA_TRY(npy_write(r->settings->outputs[i], &r->results[i], 1,
                         &r->environment, diag));
@@ -178,9 +179,9 @@ static nabla_status write_results(run *r, nabla_diag *diag) {
 static nabla_status run_all(run *r, nabla_diag *diag) {
   const run_settings *s = r->settings;
   if (!run_is_saved(s->program)) NABLA_TRY(run_hand_over(r, diag));
+  if (run_is_process()) NABLA_TRY(run_open_process(r, diag));
   if (s->again) r->environment.allocator = run_counting_allocator();
-  NABLA_TRY(nabla_pool_create((uint32_t)s->threads, NULL, &r->environment.pool,
-                              diag));
+  NABLA_TRY(run_make_pool(r, diag));
   NABLA_TRY(run_open_program(r, diag));
   NABLA_TRY(choose_function(r, diag));
   size_t named =
@@ -191,7 +192,7 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
                       named, r->function->name, r->function->result_count,
                       r->function->result_count == 1 ? "" : "s");
   NABLA_TRY(run_take_arguments(r, diag));
-  NABLA_TRY(run_check_outputs(r, diag));
+  if (!r->rank) NABLA_TRY(run_check_outputs(r, diag));
   NABLA_TRY(run_open_session(r, diag));
   if (run_is_profiled(r)) {
     NABLA_TRY(run_function(r, diag)); /* memory is there, pages are, too */
@@ -200,14 +201,12 @@ static nabla_status run_all(run *r, nabla_diag *diag) {
   NABLA_TRY(run_function(r, diag));
   if (s->again) NABLA_TRY(run_again(r, diag));
   NABLA_TRY(write_results(r, diag));
-  return run_compare(r, diag);
+  return r->rank ? NABLA_OK : run_compare(r, diag);
 }
 
-static int finish(run *r, nabla_status status, const nabla_diag *diag) {
-  int exit_code = tool_exit_of_status(status);
-  if (status && r->program_failed) exit_code = TOOL_EXIT_FAILED;
-  if (!status && r->differs) exit_code = TOOL_EXIT_FAILED;
-  if (status) tool_error(r->tool, diag);
+/* Of rank 0, and of a program without ranks. */
+static int say_results(const run *r, nabla_status status, int exit_code,
+                       const nabla_diag *diag) {
   if (!status && !r->settings->json) run_print_differences(r);
   if (r->settings->json) {
     if (run_print_json(r, status, exit_code, diag) && !exit_code)
@@ -220,6 +219,16 @@ static int finish(run *r, nabla_status status, const nabla_diag *diag) {
     tool_say(r->tool,
              "it ran; -o FILE.npy keeps a result, --time says how long");
   }
+  return exit_code;
+}
+
+static int finish(run *r, nabla_status status, const nabla_diag *diag) {
+  int exit_code = tool_exit_of_status(status);
+  if (status && r->program_failed) exit_code = TOOL_EXIT_FAILED;
+  if (!status && r->differs) exit_code = TOOL_EXIT_FAILED;
+  if (status) tool_error(r->tool, diag);
+  if (!r->rank) exit_code = say_results(r, status, exit_code, diag);
+  if (status) run_abort_ranks(r, exit_code);
   run_release(r);
   return tool_finish(r->tool, exit_code);
 }

@@ -1,9 +1,11 @@
-/* --ranks: a session and a thread for each rank of a program that is divided
- * over several devices. Rank 0 is the session of the run. */
+/* Ranks of a program that is divided over several devices. --ranks: a session
+ * and a thread for each, of which rank 0 is the session of the run. Under
+ * mpirun the process is one rank. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/cpus.h"
 #include "tools/nabla-run/run.h"
 
 struct run_rank {
@@ -15,11 +17,61 @@ struct run_rank {
   nabla_diag diag;
 };
 
+/* ---- processes ---- */
+
+int run_is_process(void) {
+  return getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") ||
+         getenv("NABLA_MPI");
+}
+
+nabla_status run_open_process(run *r, nabla_diag *diag) {
+  if (r->settings->ranks)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "--ranks makes threads, but mpirun has started this "
+                      "process as a rank: leave it out");
+  NABLA_TRY(nabla_comm_mpi(&r->comm, diag));
+  r->rank = nabla_comm_rank(r->comm);
+  if (nabla_comm_size(r->comm) > 1) {
+    (void)setvbuf(stderr, NULL, _IOLBF, 0); /* lines of ranks stay whole */
+    (void)snprintf(r->name, sizeof r->name, "%s: rank %u", r->tool->name,
+                   r->rank);
+    r->tool->name = r->name;
+  }
+  return NABLA_OK;
+}
+
+nabla_status run_make_pool(run *r, nabla_diag *diag) {
+  uint64_t threads = r->settings->threads;
+  if (!threads && r->comm) {
+    uint32_t cpus = 1;
+    NABLA_TRY(nabla_cpus_count("", NULL, &cpus, diag));
+    threads = cpus / nabla_comm_local_size(r->comm);
+    if (!threads) threads = 1;
+  }
+  return nabla_pool_create((uint32_t)threads, NULL, &r->environment.pool, diag);
+}
+
+/* Other processes would wait for this one. */
+void run_abort_ranks(const run *r, int exit_code) {
+  if (!r->comm || nabla_comm_rank(r->comm) == NABLA_COMM_ALL_RANKS) return;
+  (void)fflush(NULL);
+  nabla_comm_abort(r->comm, exit_code);
+}
+
+static nabla_status open_process_session(run *r, nabla_diag *diag) {
+  const nabla_session_options options = {
+      .struct_size = sizeof options, .comm = r->comm, .rank = r->rank};
+  return nabla_session_create(r->executable, &options, &r->session, diag);
+}
+
+/* ---- threads ---- */
+
 static uint64_t others_of(const run *r) {
   return r->settings->ranks ? r->settings->ranks - 1 : 0;
 }
 
 nabla_status run_open_ranks(run *r, nabla_diag *diag) {
+  if (r->comm) return open_process_session(r, diag);
   const uint64_t ranks = r->settings->ranks;
   const uint64_t share = nabla_pool_size(r->environment.pool) / ranks;
   nabla_session_options options = {.struct_size = sizeof options,

@@ -47,7 +47,7 @@ typedef struct run_rank run_rank;
 typedef struct run {
   const run_settings *settings;
   char **words; /* the command line as it came: hand_over.c */
-  const tool *tool;
+  tool *tool;
   nabla_environment environment;
   nabla_compiler *compiler;
   nabla_compile_report compiled; /* of a program that was compiled */
@@ -66,7 +66,9 @@ typedef struct run {
   uint8_t is_donated[RUN_MAX_PORTS]; /* 1: each run gets a copy of the input */
   void *given[RUN_MAX_PORTS];        /* the copy; NULL before the first run  */
   nabla_session *session;            /* NULL: none is needed; of rank 0 */
-  nabla_comm *comm;                  /* of --ranks */
+  nabla_comm *comm;                  /* of --ranks, or of mpirun */
+  uint32_t rank;                     /* of this process: 0 prints and writes */
+  char name[64];                     /* of the tool, with the rank */
   run_rank *others;                  /* the ranks behind 0 */
   uint64_t begun;                    /* of them: they have threads */
   nabla_dense states[RUN_MAX_PORTS]; /* values to begin with */
@@ -157,6 +159,14 @@ NABLA_MUST_USE nabla_status run_reset(run *r, nabla_session *session,
 NABLA_MUST_USE nabla_status run_session_steps(run *r, nabla_session *session,
                                               nabla_dense *results,
                                               nabla_diag *diag);
+
+/* ranks.c: whether mpirun has started this process as a rank, which it becomes;
+ * the pool, of its share of the CPUs; the end of all processes, where they have
+ * begun. */
+int run_is_process(void);
+NABLA_MUST_USE nabla_status run_open_process(run *r, nabla_diag *diag);
+NABLA_MUST_USE nabla_status run_make_pool(run *r, nabla_diag *diag);
+void run_abort_ranks(const run *r, int exit_code);
 
 /* ranks.c: sessions of --ranks; threads that run all steps of the ranks behind
  * 0, and their end, with the reason of the rank that failed first. */

@@ -43,9 +43,11 @@ nabla_status run_open_session(run *r, nabla_diag *diag) {
     nabla_diag_set_next(diag, "leave --state and --keep-state out");
     return status;
   }
-  if (!has_states(r->function) && !run_is_profiled(r) && !s->again && !s->ranks)
+  const int has_ranks = s->ranks || r->comm;
+  if (!has_states(r->function) && !run_is_profiled(r) && !s->again &&
+      !has_ranks)
     return NABLA_OK;
-  NABLA_TRY(s->ranks
+  NABLA_TRY(has_ranks
                 ? run_open_ranks(r, diag)
                 : nabla_session_create(r->executable, NULL, &r->session, diag));
   return read_states(r, diag);

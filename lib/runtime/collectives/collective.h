@@ -1,5 +1,5 @@
 /* One exchange between ranks, as transports carry it out. Functions are defined
- * in join.c and take.c, nabla_comm_run in threads.c. */
+ * in join.c and take.c, nabla_comm_run in comm.c. */
 #ifndef NABLA_RUNTIME_COLLECTIVES_COLLECTIVE_H
 #define NABLA_RUNTIME_COLLECTIVES_COLLECTIVE_H
 
@@ -46,6 +46,7 @@ typedef struct nabla_collective {
   const int64_t *dims;
   uint32_t source; /* PERMUTE: the member that sends here, or UINT32_MAX;
                       BROADCAST: the member that has the value */
+  int is_check;    /* 1: nabla_comm_bytes does not count it */
 } nabla_collective;
 
 /* Joins elements [first, first + count) of `member_count` arrays into `out`, by
@@ -61,6 +62,17 @@ void nabla_collective_join(nabla_join join, nabla_dtype dtype,
  * for all kinds that join nothing. Returns the bytes. */
 uint64_t nabla_collective_take(const nabla_collective *c, uint32_t from,
                                const void *in);
+
+/* Bytes of what member `from` gives this one, and what this one gives to `to`;
+ * 0 for itself. Of kinds that join, for each outer one's own rows. */
+uint64_t nabla_collective_piece(const nabla_collective *c);
+
+/* Copies what member `to` takes of this member's input, without gaps; and
+ * writes the part of `out` that comes from member `from`, which packed it. */
+void nabla_collective_pack(const nabla_collective *c, uint32_t to,
+                           void *packed);
+void nabla_collective_unpack(const nabla_collective *c, uint32_t from,
+                             const void *packed);
 
 /* Carries it out. NABLA_CANCELLED where the communicator is spent. */
 NABLA_MUST_USE nabla_status nabla_comm_run(nabla_comm *comm,

@@ -3,108 +3,58 @@
  * they bring, and when all have taken what they need. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/base/require.h"
-#include "lib/runtime/collectives/collective.h"
-
-#define DEFAULT_TIMEOUT 60 /* seconds */
+#include "lib/runtime/collectives/comm_internal.h"
 
 /* Ranks that exchange with each other. */
 typedef struct group {
   struct group *next;
   uint32_t count, members[NABLA_COMM_MAX_RANKS];
   uint32_t arrived;
+  uint64_t here;       /* bits: the members that have come */
   uint64_t generation; /* meetings that were held */
   const nabla_collective *brought[NABLA_COMM_MAX_RANKS];
 } group;
 
-struct nabla_comm {
-  uint32_t ranks;
-  time_t timeout;
-  pthread_mutex_t lock; /* of all that follows but `bytes` */
+typedef struct thread_comm {
+  nabla_comm base;
+  pthread_mutex_t lock; /* of all that follows */
   pthread_cond_t changed;
   group *groups;
   int is_spent;
   char why[160];
-  _Atomic uint64_t bytes[NABLA_COMM_MAX_RANKS];
-};
+} thread_comm;
 
-static time_t read_timeout(void) {
-  const char *text = getenv("NABLA_RANK_TIMEOUT");
-  char *end = NULL;
-  const long seconds = text ? strtol(text, &end, 10) : 0;
-  return text && end > text && !*end && seconds > 0 ? (time_t)seconds
-                                                    : DEFAULT_TIMEOUT;
-}
-
-nabla_status nabla_comm_threads(uint32_t ranks, nabla_comm **out,
-                                nabla_diag *diag) {
-  NABLA_REQUIRE(out, diag);
-  if (!ranks || ranks > NABLA_COMM_MAX_RANKS)
-    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
-                      "%u ranks; from 1 to %u are possible", ranks,
-                      NABLA_COMM_MAX_RANKS);
-  nabla_comm *comm = calloc(1, sizeof *comm);
-  if (!comm)
-    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a communicator");
-  pthread_condattr_t attributes;
-  comm->ranks = ranks;
-  comm->timeout = read_timeout();
-  pthread_mutex_init(&comm->lock, NULL);
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&comm->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
-  *out = comm;
-  return NABLA_OK;
-}
-
-void nabla_comm_destroy(nabla_comm *comm) {
-  if (!comm) return;
-  for (group *g = comm->groups; g;) {
-    group *next = g->next;
-    free(g);
-    g = next;
-  }
-  pthread_cond_destroy(&comm->changed);
-  pthread_mutex_destroy(&comm->lock);
-  free(comm);
-}
-
-uint32_t nabla_comm_size(const nabla_comm *comm) { return comm->ranks; }
-
-uint64_t nabla_comm_bytes(nabla_comm *comm, uint32_t rank) {
-  return rank < comm->ranks ? atomic_load(&comm->bytes[rank]) : 0;
-}
+static thread_comm *of(nabla_comm *comm) { return (thread_comm *)comm; }
 
 /* ---- failing ---- */
 
-static void spend(nabla_comm *comm, uint32_t rank, const char *why) {
+static void spend(thread_comm *comm, uint32_t rank, const char *why) {
   if (!comm->is_spent)
     (void)snprintf(comm->why, sizeof comm->why, "rank %u: %.140s", rank, why);
   comm->is_spent = 1;
   pthread_cond_broadcast(&comm->changed);
 }
 
-void nabla_comm_fail(nabla_comm *comm, uint32_t rank, const char *why) {
+static void fail(nabla_comm *base, uint32_t rank, const char *why) {
+  thread_comm *comm = of(base);
   pthread_mutex_lock(&comm->lock);
   spend(comm, rank, why);
   pthread_mutex_unlock(&comm->lock);
 }
 
-static nabla_status status_of(const nabla_comm *comm, nabla_diag *diag) {
+static nabla_status status_of(const thread_comm *comm, nabla_diag *diag) {
   if (!comm->is_spent) return NABLA_OK;
   return nabla_fail(diag, NABLA_CANCELLED, "the communicator is spent: %s",
                     comm->why);
 }
 
-nabla_status nabla_comm_status(nabla_comm *comm, nabla_diag *diag) {
-  NABLA_REQUIRE(comm, diag);
+static nabla_status take_status(nabla_comm *base, nabla_diag *diag) {
+  thread_comm *comm = of(base);
   pthread_mutex_lock(&comm->lock);
   const nabla_status status = status_of(comm, diag);
   pthread_mutex_unlock(&comm->lock);
@@ -113,7 +63,7 @@ nabla_status nabla_comm_status(nabla_comm *comm, nabla_diag *diag) {
 
 /* ---- meeting: with the lock ---- */
 
-static group *find_group(nabla_comm *comm, const nabla_collective *c) {
+static group *find_group(thread_comm *comm, const nabla_collective *c) {
   for (group *g = comm->groups; g; g = g->next)
     if (g->count == c->count &&
         !memcmp(g->members, c->members, c->count * sizeof *c->members))
@@ -127,56 +77,60 @@ static group *find_group(nabla_comm *comm, const nabla_collective *c) {
 }
 
 /* Comes to a meeting; whether this was the last member. */
-static int arrive(nabla_comm *comm, group *g) {
+static int arrive(thread_comm *comm, group *g, uint32_t index) {
+  g->here |= UINT64_C(1) << index;
   if (++g->arrived < g->count) return 0;
   g->arrived = 0;
+  g->here = 0;
   g->generation++;
   pthread_cond_broadcast(&comm->changed);
   return 1;
 }
 
+/* Names the first member that did not come in time. */
+static void spend_late(thread_comm *comm, const group *g, uint32_t rank) {
+  char text[96];
+  uint32_t missing = 0;
+  while (missing + 1 < g->count && g->here >> missing & 1) missing++;
+  (void)snprintf(text, sizeof text,
+                 "rank %u did not come in NABLA_RANK_TIMEOUT (%lld s)",
+                 g->members[missing], (long long)comm->base.timeout);
+  spend(comm, rank, text);
+}
+
 /* Waits until all members have come, or the communicator is spent. */
-static nabla_status meet(nabla_comm *comm, group *g, uint32_t rank,
+static nabla_status meet(thread_comm *comm, group *g, const nabla_collective *c,
                          nabla_diag *diag) {
   NABLA_TRY(status_of(comm, diag));
   const uint64_t generation = g->generation;
-  if (arrive(comm, g)) return NABLA_OK;
+  if (arrive(comm, g, c->index)) return NABLA_OK;
   struct timespec end;
   clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_sec += comm->timeout;
+  end.tv_sec += comm->base.timeout;
   while (g->generation == generation && !comm->is_spent)
     if (pthread_cond_timedwait(&comm->changed, &comm->lock, &end) == ETIMEDOUT)
-      spend(comm, rank, "another rank did not come in NABLA_RANK_TIMEOUT");
+      spend_late(comm, g, c->rank);
   return g->generation == generation ? status_of(comm, diag) : NABLA_OK;
 }
 
 /* Waits until no member uses the arrays of others. All of them are busy with
  * copies: none stays away, and none may leave before, not even where the
  * communicator is spent. */
-static void part(nabla_comm *comm, group *g) {
+static void part(thread_comm *comm, group *g, uint32_t index) {
   const uint64_t generation = g->generation;
-  if (arrive(comm, g)) return;
+  if (arrive(comm, g, index)) return;
   while (g->generation == generation)
     pthread_cond_wait(&comm->changed, &comm->lock);
 }
 
-/* Whether two members bring parts of one exchange. */
-static int agrees(const nabla_collective *a, const nabla_collective *b) {
-  return a->kind == b->kind && a->join == b->join && a->dtype == b->dtype &&
-         a->outer == b->outer && a->rows == b->rows && a->inner == b->inner &&
-         a->dim_count == b->dim_count && a->split == b->split &&
-         a->concat == b->concat &&
-         (!a->dim_count ||
-          !memcmp(a->dims, b->dims, a->dim_count * sizeof *a->dims));
-}
-
-static nabla_status bring(nabla_comm *comm, group *g, const nabla_collective *c,
-                          nabla_diag *diag) {
+static nabla_status bring(thread_comm *comm, group *g,
+                          const nabla_collective *c, nabla_diag *diag) {
   g->brought[c->index] = c;
-  NABLA_TRY(meet(comm, g, c->rank, diag));
+  NABLA_TRY(meet(comm, g, c, diag));
+  const uint64_t key = nabla_collective_key(c);
   int agree = 1; /* all members find the same */
   for (uint32_t i = 0; i < c->count; i++)
-    agree = agree && agrees(c, g->brought[i]);
+    agree = agree && nabla_collective_key(g->brought[i]) == key;
   if (agree) return NABLA_OK;
   spend(comm, c->rank, "ranks exchange arrays of different types or sizes");
   return status_of(comm, diag);
@@ -231,8 +185,9 @@ static uint64_t exchange(const nabla_collective *c, const group *g) {
   return bytes;
 }
 
-nabla_status nabla_comm_run(nabla_comm *comm, const nabla_collective *c,
-                            nabla_diag *diag) {
+static nabla_status run(nabla_comm *base, const nabla_collective *c,
+                        nabla_diag *diag) {
+  thread_comm *comm = of(base);
   pthread_mutex_lock(&comm->lock);
   group *g = find_group(comm, c);
   nabla_status status =
@@ -240,9 +195,51 @@ nabla_status nabla_comm_run(nabla_comm *comm, const nabla_collective *c,
         : nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a group of ranks");
   pthread_mutex_unlock(&comm->lock);
   if (status) return status;
-  atomic_fetch_add(&comm->bytes[c->rank], exchange(c, g));
+  const uint64_t bytes = exchange(c, g);
+  if (!c->is_check) atomic_fetch_add(&base->bytes[c->rank], bytes);
   pthread_mutex_lock(&comm->lock);
-  part(comm, g);
+  part(comm, g, c->index);
   pthread_mutex_unlock(&comm->lock);
+  return NABLA_OK;
+}
+
+/* ---- making ---- */
+
+static void destroy(nabla_comm *base) {
+  thread_comm *comm = of(base);
+  for (group *g = comm->groups; g;) {
+    group *next = g->next;
+    free(g);
+    g = next;
+  }
+  pthread_cond_destroy(&comm->changed);
+  pthread_mutex_destroy(&comm->lock);
+  free(comm);
+}
+
+static const nabla_comm_class threads_class = {
+    .destroy = destroy, .fail = fail, .status = take_status, .run = run};
+
+nabla_status nabla_comm_threads(uint32_t ranks, nabla_comm **out,
+                                nabla_diag *diag) {
+  NABLA_REQUIRE(out, diag);
+  if (!ranks || ranks > NABLA_COMM_MAX_RANKS)
+    return nabla_fail(diag, NABLA_INVALID_ARGUMENT,
+                      "%u ranks; from 1 to %u are possible", ranks,
+                      NABLA_COMM_MAX_RANKS);
+  thread_comm *comm = calloc(1, sizeof *comm);
+  if (!comm)
+    return nabla_fail(diag, NABLA_NO_MEMORY, "no memory for a communicator");
+  pthread_condattr_t attributes;
+  comm->base.class = &threads_class;
+  comm->base.ranks = comm->base.local_ranks = ranks;
+  comm->base.rank = NABLA_COMM_ALL_RANKS;
+  comm->base.timeout = nabla_comm_timeout();
+  pthread_mutex_init(&comm->lock, NULL);
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&comm->changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  *out = &comm->base;
   return NABLA_OK;
 }
