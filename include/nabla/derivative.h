@@ -165,6 +165,33 @@ NABLA_API NABLA_MUST_USE nabla_status
 nabla_vmap(nabla_function *function, const nabla_vmap_options *options,
            nabla_function **out, nabla_diag *diag);
 
+/* ---- adapters ----
+ *
+ * Two dense factors beside a weight w of shape N x K that is not trained,
+ * packed or dense: a, of shape R x K, and b, of shape N x R. The weight stands
+ * for w + scale b a, and y = x w^T for
+ *
+ *   nabla_add(nabla_linear(x, w, nabla_none()),
+ *             nabla_mul(nabla_linear(nabla_linear(x, a, nabla_none()), b,
+ *                                    nabla_none()), nabla_scalar(s, scale)))
+ *
+ * in which w stays packed, forward and backward. */
+
+/* Makes the factors of `w`, of its dtype: a is of the normal distribution with
+ * a standard deviation of 1 / sqrt(K), drawn by `seed` (nabla_normal), and b is
+ * 0, so that the weight stands for itself.
+ * @param rank  1 to the smaller size of w
+ * @param out_a, out_b  are written: with NULL after a failure of the scope */
+NABLA_API void nabla_lora_init(nabla_array *w, nabla_array *seed, int64_t rank,
+                               nabla_array **out_a, nabla_array **out_b);
+/* w + scale b a, dense: of a packed w, of its decoded values. nabla_quantize
+ * packs it again. NULL after a failure. */
+NABLA_API nabla_array *nabla_lora_merge(nabla_array *w, nabla_array *a,
+                                        nabla_array *b, double scale);
+/* w - scale b a: what was merged, but for the rounding of the two sums. */
+NABLA_API nabla_array *nabla_lora_unmerge(nabla_array *w, nabla_array *a,
+                                          nabla_array *b, double scale);
+
 #ifdef __cplusplus
 }
 #endif

@@ -288,6 +288,70 @@ Test(derivative, arguments_that_have_no_gradient_are_refused) {
           "nabla_materialize");
 }
 
+/* ---- packed weights ---- */
+
+/* sum(tanh(x w^T)^2), in f32 */
+static void product(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                    void *self) {
+  (void)s;
+  nabla_array *w = self ? self : in->items[1].array;
+  nabla_array *y =
+      nabla_tanh(nabla_linear(in->items[0].array, w, nabla_none()));
+  out->array = nabla_sum(nabla_mul(y, y), NABLA_ALL_DIMS, 0);
+}
+
+static nabla_array *pack(void) {
+  static const int64_t shape[2] = {32, 64};
+  const nabla_storage layout = {
+      .kind = NABLA_STORAGE_PLANES,
+      .format = {.encoding = nabla_encoding_find("nf4"), .block = 64}};
+  nabla_array *w = nabla_quantize(
+      nabla_normal(nabla_integer(scope, 1), NABLA_DTYPE_F32, 2, shape),
+      &layout);
+  cr_assert_eq(nabla_realize(scope, 1, &w, &diag), NABLA_OK, "%s", diag.what);
+  return w;
+}
+
+Test(derivative, gradients_through_packed_weights_are_those_of_decoded_ones) {
+  static const int64_t shape[2] = {3, 64};
+  nabla_array *w = pack();
+  nabla_array *x = nabla_mul(
+      nabla_normal(nabla_integer(scope, 2), NABLA_DTYPE_F32, 2, shape),
+      nabla_scalar(scope, .1));
+  nabla_function *g = derive(nabla_grad, make(product, NULL), none);
+  nabla_function *captured = derive(nabla_grad, make(product, w), none);
+  nabla_array *packed[2] = {x, w}, *dense[2] = {x, nabla_materialize(w)};
+  const double *want = read(call(g, 2, dense));
+  expect(call(g, 2, packed), 3 * 64, want, 1e-5);
+  expect(call(captured, 1, packed), 3 * 64, want, 1e-5);
+}
+
+Test(derivative, adapters_are_merged_and_unmerged) {
+  nabla_array *w = pack(), *a, *b;
+  nabla_lora_init(w, nabla_integer(scope, 3), 4, &a, &b);
+  cr_assert_not_null(a);
+  cr_expect_eq(nabla_array_dense(a)->shape[1], 64);
+  cr_expect_eq(nabla_array_dense(b)->shape[0], 32);
+  const double *dense = read(nabla_materialize(w));
+  expect(nabla_lora_merge(w, a, b, 2), 32 * 64, dense, 0);
+  nabla_array *ones = nabla_ones_like(b);
+  nabla_array *merged = nabla_lora_merge(w, a, ones, 2);
+  const double *factor = read(a), *have = read(merged);
+  double sum = 0;
+  for (int r = 0; r < 4; r++) sum += factor[64 * r + 5];
+  cr_expect_float_eq(have[64 * 7 + 5], dense[64 * 7 + 5] + 2 * sum, 1e-5);
+  expect(nabla_lora_unmerge(merged, a, ones, 2), 32 * 64, dense, 1e-6);
+  cr_expect_null(nabla_lora_merge(w, b, a, 1));
+  cr_expect_eq(nabla_scope_status(scope, &diag), NABLA_INVALID_ARGUMENT);
+  cr_expect(strstr(diag.what, "nabla_lora_merge(F32[32, 64], F32[32, 4]"), "%s",
+            diag.what);
+  nabla_scope_clear(scope);
+  nabla_lora_init(w, nabla_integer(scope, 3), 33, &a, &b);
+  cr_expect_null(a);
+  cr_expect_null(b);
+  cr_expect_eq(nabla_scope_status(scope, &diag), NABLA_INVALID_ARGUMENT);
+}
+
 Test(derivative, trees_of_other_leaves_are_refused) {
   nabla_function *g =
       derive(nabla_value_and_grad, make(scalar_of_two, NULL), none);
@@ -317,4 +381,42 @@ Test(derivative, options_are_checked) {
   cr_expect_eq(nabla_value_and_grad(f, NULL, NULL, &diag),
                NABLA_INVALID_ARGUMENT);
   cr_expect_null(out);
+}
+
+/* A step whose argument gives its memory to the result, beside packed ones. */
+static void descend(nabla_scope *s, const nabla_tree *in, nabla_tree *out,
+                    void *self) {
+  nabla_tree gradient = nabla_tree_of_array(NULL);
+  if (nabla_function_call(self, in, &gradient, NULL)) return;
+  out->items[0].array = nabla_sub(
+      in->items[0].array, nabla_mul(gradient.array, nabla_scalar(s, .5)));
+}
+
+Test(derivative, donated_arguments_beside_packed_ones) {
+  static const int64_t shape[2] = {3, 64};
+  static const nabla_function_replacement donated[] = {{"0", "0"}};
+  nabla_function *g = derive(nabla_grad, make(product, NULL), none), *f;
+  const nabla_function_options options = {.struct_size = sizeof options,
+                                          .name = "descend",
+                                          .self = g,
+                                          .donated = donated,
+                                          .donated_count = 1};
+  cr_assert_eq(nabla_function_create(engine, descend, &options, &f, &diag),
+               NABLA_OK);
+  keep(f);
+  nabla_array *in[2] = {nabla_ones(scope, NABLA_DTYPE_F32, 2, shape), pack()};
+  nabla_array *want =
+      nabla_sub(in[0], nabla_mul(call(g, 2, in), nabla_scalar(scope, .5)));
+  cr_assert_eq(nabla_realize(scope, 1, &want, &diag), NABLA_OK); /* ends uses */
+  const double *values = read(want);
+  nabla_tree item = nabla_tree_of_array(NULL);
+  for (int i = 0; i < 2; i++) { /* the second time with what the first gave */
+    nabla_tree out = nabla_tree_of_list(1, &item);
+    cr_assert_eq(try_call(f, 2, in, &out), NABLA_OK, "%s", diag.what);
+    if (!i) expect(item.array, 3 * 64, values, 1e-6);
+    cr_expect_eq(try_call(f, 2, in, &out), NABLA_INVALID_ARGUMENT);
+    cr_expect(strstr(diag.what, "donated"), "%s", diag.what);
+    nabla_scope_clear(scope);
+    in[0] = item.array;
+  }
 }

@@ -26,7 +26,7 @@ import tempfile
 
 NEED_COMPILER = ("ARRAYS.md", "BATCHING.md", "COMPILER.md", "ENGINE.md",
                  "EXTENDING.md", "FUNCTIONS.md", "GRADIENTS.md", "SAVED.md",
-                 "SHARDING.md")
+                 "SHARDING.md", "TRAINING.md")
 
 
 def blocks_of(page):

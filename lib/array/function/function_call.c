@@ -217,6 +217,10 @@ static nabla_status run_packed(const run *r, nabla_diag *diag) {
   for (size_t i = 0; i < r->call->count; i++) inputs[i] = r->call->leaves[i];
   for (size_t i = 0; i < r->traced->capture_count; i++)
     inputs[r->call->count + i] = r->traced->captures[i];
+  for (size_t i = 0; i < r->traced->result_count; i++) {
+    const uint32_t donor = r->traced->results[i].donor;
+    if (donor != UINT32_MAX) inputs[donor] = r->results[i]; /* has its memory */
+  }
   const nabla_status status =
       nabla_packed_run(r->traced->program, r->input_count, inputs,
                        r->traced->result_count, r->results, diag);
