@@ -171,8 +171,7 @@ func.func @nested(%w: !w, %n: index, %b: i1) -> !w {
 }
 
 // What may be written is copied before a loop reads it as a buffer: a tensor of
-// the program, a quantized value that the program takes apart; not one that it
-// never writes.
+// the program, a quantized value: another one may be computed in its memory.
 // CHECK-LABEL: func.func @written
 // CHECK: %[[Q:.*]] = nabla.quantize
 // CHECK: %[[U:.*]]:2 = nabla.unpack %[[Q]]
@@ -181,8 +180,10 @@ func.func @nested(%w: !w, %n: index, %b: i1) -> !w {
 // CHECK: bufferization.alloc_tensor() copy(%arg0) : tensor<256xi8>
 // CHECK: bufferization.alloc_tensor() copy(%{{.*}}) : tensor<256xi8>
 // CHECK: %[[V:.*]]:2 = nabla.unpack %[[P]]
-// CHECK: bufferization.to_buffer %[[V]]#0 read_only
-// CHECK: bufferization.to_buffer %[[V]]#1 read_only
+// CHECK: %[[V0:.*]] = bufferization.alloc_tensor() copy(%[[V]]#0) : tensor<256xi8>
+// CHECK: bufferization.to_buffer %[[V0]] read_only
+// CHECK: %[[V1:.*]] = bufferization.alloc_tensor() copy(%[[V]]#1) : tensor<8xf32>
+// CHECK: bufferization.to_buffer %[[V1]] read_only
 // CHECK: scf.for
 func.func @written(%c: tensor<256xi8>, %s: tensor<8xf32>, %x: tensor<8x64xf32>, %n: index, %i: i8) -> (!w, tensor<256xi8>) {
   %a = nabla.pack %c, %s : tensor<256xi8>, tensor<8xf32> -> !w

@@ -99,6 +99,21 @@ static bool find_component(MlirOperation unpack, MlirValue *value) {
   return true;
 }
 
+/* Returns whether an implicit value, or the one that it is a view of, is
+ * computed here: later passes may compute another one in the same memory, since
+ * they do not see that a buffer of it is read. */
+static bool is_computed(MlirValue packed) {
+  for (int depth = 0; depth < MAX_DEPTH; depth++) {
+    MlirOperation op = nabla_defining_op(packed);
+    if (mlirOperationIsNull(op)) return false;
+    if (nabla_is(op, "nabla.quantize")) return true;
+    if (mlirOperationGetNumOperands(op) == 0) return false;
+    packed = mlirOperationGetOperand(op, 0);
+    if (!nablaTypeIsAImplicit(mlirValueGetType(packed))) return false;
+  }
+  return true;
+}
+
 /* Returns whether the array that `value` is a part of is never written. */
 static bool is_safe(MlirValue value) {
   for (int depth = 0; depth < MAX_DEPTH; depth++) {
@@ -113,7 +128,8 @@ static bool is_safe(MlirValue value) {
     else if (!nabla_is(op, "nabla.unpack"))
       return false;
     else if (!find_component(op, &value))
-      return is_packed_only_read(mlirOperationGetOperand(op, 0), 0);
+      return !is_computed(mlirOperationGetOperand(op, 0)) &&
+             is_packed_only_read(mlirOperationGetOperand(op, 0), 0);
   }
   return false;
 }
